@@ -1,0 +1,8 @@
+# Third-party packages, all in one place. Each is a Debian 12 package, but oneDNN 3, which is a wheel that
+# `./dev setup` puts into the environment named by BACKPLANE_VENV.
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(GTest REQUIRED)
+
+set(BACKPLANE_VENV "${CMAKE_SOURCE_DIR}/.venv" CACHE PATH "Python environment with the oneDNN 3 wheel")
