@@ -1,0 +1,57 @@
+// Elementary functions as LLVM IR, for scalars and vectors of any length of f16, bf16, f32 and f64.
+//
+// Short functions are emitted inline (a call spills every live vector around it: 16 to 24 % slower); long ones become
+// internal functions, one for each module, element type and length, and are called. f16 and bf16 are computed in f32.
+// Special values follow IEEE 754 and C's Annex F: infinities, NaN, signed zeros; subnormal results are produced where
+// the hardware does. Errors, in units of the last place, are measured by vector_math_test and stand in its output.
+//
+// No fast-math flag must be set on the builder that is passed in.
+#ifndef BACKPLANE_PLUGINS_CPU_JIT_VECTOR_MATH_H_
+#define BACKPLANE_PLUGINS_CPU_JIT_VECTOR_MATH_H_
+
+#include "plugins/cpu/jit/host.h"
+
+namespace llvm {
+class IRBuilderBase;
+class Module;
+class Type;
+class Value;
+}  // namespace llvm
+
+namespace backplane::cpu::jit {
+
+enum class MathFn {
+  // one operand
+  kExp, kExpm1, kExp2, kLog, kLog1p, kLog2, kTanh, kSin, kCos, kTan, kSinh, kCosh, kErf, kErfc, kErfInv, kLogistic,
+  kSqrt, kRsqrt, kCbrt, kFloor, kCeil, kRoundEven, kRoundAfz, kTrunc, kAbs, kNegate, kSign,
+  kAsin, kAcos, kAtan, kAsinh, kAcosh, kAtanh, kLgamma, kDigamma,
+  // two operands
+  kPow, kAtan2, kRemainder, kMaximum, kMinimum, kCopySign, kHypot,
+};
+
+class VectorMath {
+ public:
+  // Both must outlive this object. One object serves one module, on one thread at a time.
+  VectorMath(llvm::Module* module, const HostInfo* host);
+
+  // fn(x) or fn(x, y); operands have one type, float or a fixed vector of floats; the result has it too.
+  llvm::Value* Emit(llvm::IRBuilderBase& b, MathFn fn, llvm::Value* x, llvm::Value* y = nullptr);
+
+  // Conversions between float types of equal lane count, with round to nearest even and NaN kept NaN. bf16 and f16
+  // values are LLVM's `bfloat` and `half`.
+  llvm::Value* ConvertFloat(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Type* element_type);
+
+  // HLO conversions: float to integer saturates and takes NaN to zero.
+  llvm::Value* FloatToInt(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Type* int_element_type, bool is_signed);
+
+  // Whether Emit calls an internal function (true) or expands in place.
+  static bool IsOutOfLine(MathFn fn);
+
+ private:
+  llvm::Module* module_;
+  const HostInfo* host_;
+};
+
+}  // namespace backplane::cpu::jit
+
+#endif  // BACKPLANE_PLUGINS_CPU_JIT_VECTOR_MATH_H_
