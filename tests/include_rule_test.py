@@ -1,0 +1,117 @@
+"""Who may include whom: the table of ARCHITECTURE.md, checked over every #include line of ours.
+
+An include of ours is written from the repository root (`#include "core/types/shape.h"`). The file's room is the
+longest key of RULES that its path starts with; the included path must start with one of the rooms allowed there.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Inside the core each room stands on the ones before it; the last five lie beside one another.
+TYPES, OPS, IR = ["core/types"], ["core/types", "core/ops"], ["core/types", "core/ops", "core/ir"]
+CORE = ["core"]
+
+RULES = {
+    "api": ["api"],
+    "core/types": TYPES,
+    "core/ops": OPS,
+    "core/ir": IR,
+    "core": CORE,
+    "sdk/backend": ["sdk/backend", "core"],
+    "sdk/shim": ["sdk/shim", "sdk/backend", "core", "api"],
+    "sdk/host": ["sdk/host", "api"],
+    "sdk/layers": ["sdk/layers", "sdk/host", "api"],
+    "sdk/testing": ["sdk/testing", "sdk/host", "sdk/backend", "sdk/shim", "core", "api"],
+    "sdk/cli": ["sdk/cli", "sdk/host", "sdk/layers", "api"],
+    "plugins": ["sdk/backend", "core"],  # and the plugin's own folder, added below
+    "conformance": ["conformance", "sdk/host", "api"],
+    "samples": ["api", "sdk/host"],
+    "samples/backend": ["sdk/backend", "core"],
+    "tests": ["tests", "api", "core", "sdk", "plugins"],
+}
+# A test may use what the core offers for reading programs, whatever room it stands in; and the tests of sdk rooms may
+# use the testing room. Benches are tests of speed.
+TEST_FILE = re.compile(r"_(test|bench)\.(cc|c|h)$")
+TEST_EXTRA = {"core": ["core"], "sdk": ["sdk/testing", "sdk/host", "core", "api"], "plugins": ["sdk/testing", "sdk/host", "sdk/shim", "api"], "api": []}
+# The one line of a plugin that names the shim is the file that makes the table: it is linked, and included by name.
+PLUGIN_ENTRY = "sdk/shim/plugin.h"
+
+ROOMS = ("api/", "core/", "sdk/", "plugins/", "conformance/", "samples/", "tests/", "bench/")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def room_of(path):
+    best = max((r for r in RULES if path == r or path.startswith(r + "/")), key=len, default=None)
+    return best
+
+
+def allowed(path):
+    room = room_of(path)
+    if room is None:
+        return None
+    extra = []
+    if room == "plugins":
+        extra.append("/".join(path.split("/")[:2]))
+    if TEST_FILE.search(path):
+        extra += TEST_EXTRA.get(path.split("/")[0], [])
+    return RULES[room] + extra
+
+
+def violations(path, text):
+    """One message for each line of `text`, the content of the file `path`, that breaks the table."""
+    found = []
+    may = allowed(path)
+    for number, line in enumerate(text.splitlines(), 1):
+        m = INCLUDE.match(line)
+        if not m:
+            continue
+        style, target = m.groups()
+        ours = target.startswith(ROOMS)
+        where = f"{path}:{number}"
+        if ours and style == "<":
+            found.append(f"{where}: '{target}' is ours, write it in quotes")
+        if style == '"' and not ours and (ROOT / path).parent.joinpath(target).exists():
+            found.append(f"{where}: '{target}' is written from its folder, expected from the repository root")
+        if not ours or may is None:
+            continue
+        if path.startswith("plugins/") and target == PLUGIN_ENTRY:
+            continue
+        if not any(target.startswith(room + "/") for room in may):
+            found.append(f"{where}: {room_of(path)} may not include '{target}'; allowed: {', '.join(may)}")
+    return found
+
+
+def sources():
+    names = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "*.h", "*.cc", "*.c"],
+                           check=True, capture_output=True, text=True).stdout.split()
+    return [n for n in names if (ROOT / n).is_file()]
+
+
+def self_check():
+    """The rule itself: these lines must be refused, and these accepted."""
+    refused = [("core/types/x.h", '#include "core/ops/op.h"'), ("core/ir/x.cc", '#include "core/passes/pass.h"'),
+               ("core/eval/x.cc", '#include "sdk/backend/backend.h"'), ("sdk/host/x.cc", '#include "core/types/shape.h"'),
+               ("plugins/cpu/x.cc", '#include "plugins/reference/x.h"'), ("plugins/cpu/x.cc", '#include "api/pjrt_c_api.h"'),
+               ("conformance/kit/x.cc", '#include "core/ir/module.h"'), ("samples/c_host/x.c", '#include "sdk/shim/shim.h"'),
+               ("api/x.h", '#include "core/types/shape.h"'), ("core/eval/x.cc", '#include <core/types/shape.h>')]
+    accepted = [("core/passes/x.cc", '#include "core/text/parser.h"'), ("sdk/shim/x.cc", '#include "api/pjrt_c_api.h"'),
+                ("plugins/cpu/x.cc", '#include "plugins/cpu/codegen/y.h"'), ("core/ir/x_test.cc", '#include "core/text/parser.h"'),
+                ("core/eval/x.cc", '#include <vector>'), ("plugins/cpu/plugin.cc", '#include "sdk/shim/plugin.h"')]
+    return ([f"self check: '{line}' in {path} should be refused" for path, line in refused if not violations(path, line)] +
+            [f"self check: '{line}' in {path} should be accepted" for path, line in accepted if violations(path, line)])
+
+
+def main():
+    names = sources()
+    found = self_check()
+    for name in names:
+        found += violations(name, (ROOT / name).read_text(errors="replace"))
+    print("\n".join(found) if found else f"include rule: {len(names)} files keep it")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
