@@ -1,0 +1,179 @@
+// The closed set of values an instruction's attributes can have. Parser, printer, importer, proto, hash and equality are
+// written once for each kind of value, never once for each operation.
+#ifndef BACKPLANE_CORE_OPS_ATTRIBUTE_VALUES_H_
+#define BACKPLANE_CORE_OPS_ATTRIBUTE_VALUES_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/types/shape.h"
+
+namespace backplane {
+
+using Ints = std::vector<int64_t>;
+
+// One spatial dimension of a window. Text: size=3x3 stride=2x2 pad=1_1x1_1 lhs_dilate= rhs_dilate= rhs_reversal=.
+struct WindowDimension {
+  int64_t size = 1, stride = 1, padding_low = 0, padding_high = 0;
+  int64_t window_dilation = 1;  // rhs_dilate: holes between window elements
+  int64_t base_dilation = 1;    // lhs_dilate: holes between operand elements
+  bool window_reversal = false;
+  bool operator==(const WindowDimension&) const = default;
+};
+struct Window {
+  std::vector<WindowDimension> dimensions;
+  bool operator==(const Window&) const = default;
+};
+
+// Text: dim_labels=b01f_01io->b01f.
+struct ConvolutionDimensions {
+  int64_t input_batch = 0, input_feature = 0;
+  Ints input_spatial;
+  int64_t kernel_input_feature = 0, kernel_output_feature = 0;
+  Ints kernel_spatial;
+  int64_t output_batch = 0, output_feature = 0;
+  Ints output_spatial;
+  bool operator==(const ConvolutionDimensions&) const = default;
+};
+
+// Text: lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}.
+struct DotDimensions {
+  Ints lhs_batch, rhs_batch, lhs_contracting, rhs_contracting;
+  bool operator==(const DotDimensions&) const = default;
+};
+
+struct RaggedDotDimensions {
+  DotDimensions dot;
+  Ints lhs_ragged, rhs_group;
+  bool operator==(const RaggedDotDimensions&) const = default;
+};
+
+struct GatherDimensions {
+  Ints offset_dims, collapsed_slice_dims, start_index_map, operand_batching_dims, start_indices_batching_dims;
+  int64_t index_vector_dim = 0;
+  bool operator==(const GatherDimensions&) const = default;
+};
+
+struct ScatterDimensions {
+  Ints update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims, input_batching_dims, scatter_indices_batching_dims;
+  int64_t index_vector_dim = 0;
+  bool operator==(const ScatterDimensions&) const = default;
+};
+
+// Text: padding=low_high_interiorxlow_high (interior only where not 0). Low and high may be negative.
+struct PaddingDimension {
+  int64_t low = 0, high = 0, interior = 0;
+  bool operator==(const PaddingDimension&) const = default;
+};
+using PaddingConfig = std::vector<PaddingDimension>;
+
+// Text: slice={[0:4], [1:9:2]}.
+struct SliceDimension {
+  int64_t start = 0, limit = 0, stride = 1;
+  bool operator==(const SliceDimension&) const = default;
+};
+using SliceConfig = std::vector<SliceDimension>;
+
+// A list of devices, either listed or as an iota: reshape(transpose(iota(product(reshape_dims)) reshaped, transpose_perm)).
+struct IotaDevices {
+  Ints dims;            // the printed [a,b] in front of <=
+  Ints reshape_dims;
+  Ints transpose_perm;  // empty: identity
+  Ints Expand() const;
+  bool operator==(const IotaDevices&) const = default;
+};
+
+// Text: replica_groups={{0,1},{2,3}} or replica_groups=[2,2]<=[4] or [2,2]<=[2,2]T(1,0).
+struct ReplicaGroups {
+  std::vector<Ints> groups;         // used when `iota` is absent
+  std::optional<IotaDevices> iota;  // dims = {group count, group size}
+  std::vector<Ints> Expand() const;
+  bool empty() const { return groups.empty() && !iota; }
+  bool operator==(const ReplicaGroups&) const = default;
+};
+
+using Pairs = std::vector<std::pair<int64_t, int64_t>>;  // source_target_pairs={{0,1},{1,0}}
+
+enum class ComparisonDirection : uint8_t { kEq, kNe, kGe, kGt, kLe, kLt };
+enum class ComparisonType : uint8_t { kFloat, kTotalOrder, kSigned, kUnsigned };
+enum class Precision : uint8_t { kDefault, kHigh, kHighest, kPackedNibble };
+enum class FftType : uint8_t { kFft, kIfft, kRfft, kIrfft };
+enum class RandomAlgorithm : uint8_t { kDefault, kThreeFry, kPhilox };
+enum class RandomDistribution : uint8_t { kInvalid, kUniform, kNormal };
+enum class TriangularTranspose : uint8_t { kNoTranspose = 1, kTranspose = 2, kAdjoint = 3 };
+enum class CustomCallApiVersion : uint8_t { kUnspecified, kOriginal, kStatusReturning, kStatusReturningUnified, kTypedFfi };
+enum class FusionKind : uint8_t { kLoop, kInput, kOutput, kCustom };
+enum class CustomCallSchedule : uint8_t { kNone, kLatest, kEarliest };
+
+// One enumerated attribute value; the kind is known from the attribute's line in the table. Kept as a number so that the
+// variant has one alternative for all of them.
+struct EnumValue {
+  int32_t value = 0;
+  bool operator==(const EnumValue&) const = default;
+};
+
+using Precisions = std::vector<Precision>;  // operand_precision={high,default}
+
+// dot algorithm. Text: algorithm=dot_bf16_bf16_f32_x3.
+struct DotAlgorithm {
+  PrimitiveType lhs_type = PrimitiveType::kInvalid, rhs_type = PrimitiveType::kInvalid, accumulation_type = PrimitiveType::kInvalid;
+  int64_t lhs_components = 1, rhs_components = 1, primitive_operations = 1;
+  bool allow_imprecise_accumulation = false;
+  bool operator==(const DotAlgorithm&) const = default;
+};
+
+struct ResultAccuracy {
+  enum class Mode : uint8_t { kDefault, kHighest, kTolerance } mode = Mode::kDefault;
+  double atol = 0, rtol = 0;
+  int64_t ulps = 0;
+  bool operator==(const ResultAccuracy&) const = default;
+};
+
+// Custom call: output {output_index} may share memory with operand `operand`, at {operand_index} of it.
+struct OutputOperandAlias {
+  Ints output_index;
+  int64_t operand = 0;
+  Ints operand_index;
+  bool operator==(const OutputOperandAlias&) const = default;
+};
+using OutputOperandAliases = std::vector<OutputOperandAlias>;
+
+// Typed FFI attributes (custom_call's dictionary). Text form as MLIR prints a dictionary: {a = 1 : i64, b = "s"}.
+struct FfiAttribute;
+using FfiDictionary = std::map<std::string, FfiAttribute>;  // ordered by name, as the FFI ABI wants it
+struct FfiAttribute {
+  enum class Kind : uint8_t { kScalar, kArray, kString, kDictionary } kind = Kind::kScalar;
+  PrimitiveType type = PrimitiveType::kInvalid;  // scalar and array
+  std::string bytes;                             // scalar: its little-endian bytes; array: all of them; string: itself
+  FfiDictionary dictionary;
+  int64_t array_size() const;
+  bool operator==(const FfiAttribute&) const = default;
+};
+std::string ToString(const FfiDictionary& dictionary);
+absl::StatusOr<FfiDictionary> ParseFfiDictionary(absl::string_view text);
+
+// How a value is split over devices. Fields as OpSharding in xla_data.proto. Text: {replicated}, {maximal device=1},
+// {devices=[2,1,2]<=[4] last_tile_dim_replicate}, {manual}, {{..},{..}} for tuples.
+struct Sharding {
+  enum class Type : uint8_t { kReplicated, kMaximal, kTuple, kOther, kManual, kUnknown, kUnreduced } type = Type::kReplicated;
+  Ints tile_dims;                   // tile_assignment_dimensions, including the trailing subgroup dims
+  Ints devices;                     // listed; empty when iota is set
+  std::optional<IotaDevices> iota;  // dims == tile_dims
+  bool replicate_on_last_tile_dim = false;
+  std::vector<Type> last_tile_dims;
+  std::vector<Sharding> tuple;
+  Ints DeviceList() const;          // expanded
+  std::string ToString() const;
+  bool operator==(const Sharding&) const = default;
+};
+absl::StatusOr<Sharding> ParseSharding(absl::string_view text);
+
+using StringMap = std::map<std::string, std::string>;
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_OPS_ATTRIBUTE_VALUES_H_

@@ -1,0 +1,96 @@
+// What the framework knows about each operation: its line of op_table.def, and the functions of its family file.
+//
+// A family's functions take shapes, attributes and literals, never instructions; a called computation comes as a
+// callable. So the evaluator, the verifier, the constant folder and the builder share them.
+#ifndef BACKPLANE_CORE_OPS_OP_INFO_H_
+#define BACKPLANE_CORE_OPS_OP_INFO_H_
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/ops/attributes.h"
+#include "core/types/literal.h"
+#include "core/types/shape.h"
+
+namespace backplane {
+
+enum class Opcode : uint8_t {
+#define OP(e, text, arity, family, traits, stablehlo, ...) e,
+#include "core/ops/op_table.def"
+#undef OP
+};
+constexpr int kNumOpcodes = 0
+#define OP(e, text, arity, family, traits, stablehlo, ...) +1
+#include "core/ops/op_table.def"
+#undef OP
+    ;
+
+enum OpTrait : uint32_t {
+  kElementwise = 1, kCommutative = 2, kDeclared = 4, kSideEffect = 8, kCollective = 16, kHasCalled = 32,
+};
+
+// Everything an operation's functions may look at.
+struct OpContext {
+  Opcode opcode;
+  absl::string_view name;                        // the instruction's name, for messages; may be empty
+  absl::Span<const Shape* const> operands;
+  const Attributes* attrs = nullptr;             // never null
+  absl::Span<const ProgramShape> called;         // called computations' signatures, in order
+  const Shape* declared = nullptr;               // the given result shape; null when it is to be inferred
+  const Literal* literal = nullptr;              // constants only
+
+  // "dot.3: text [label]" as InvalidArgument.
+  absl::Status Error(absl::string_view label, absl::string_view text) const;
+  const Shape& operand(int i) const { return *operands[i]; }
+};
+
+// What evaluation needs from its surroundings. Implemented by core/eval.
+class EvalEnv {
+ public:
+  virtual ~EvalEnv() = default;
+  // Runs the i-th called computation.
+  virtual absl::StatusOr<Literal> Call(int i, absl::Span<const Literal* const> args) = 0;
+  // If the i-th called computation is one binary operation on its two parameters (in order), that operation.
+  virtual std::optional<Opcode> CalledBinaryOp(int i) = 0;
+  // Collectives, custom calls, transfers, random state, replica and partition ids: what only a running program knows.
+  virtual absl::StatusOr<Literal> RunExternal(const OpContext& op, absl::Span<const Literal* const> operands) = 0;
+};
+
+struct Cost {
+  double flops = 0, transcendentals = 0, bytes_accessed = 0;
+};
+
+using InferFn = absl::StatusOr<Shape> (*)(const OpContext&);
+using EvaluateFn = absl::StatusOr<Literal> (*)(const OpContext&, absl::Span<const Literal* const>, EvalEnv&);
+using CostFn = Cost (*)(const OpContext&, const Shape& result);
+
+struct OpInfo {
+  Opcode opcode;
+  const char* text;        // HLO name
+  int arity;               // -1: any
+  uint32_t traits;
+  const char* stablehlo;   // ';' separated
+  std::vector<AttrId> attributes;  // allowed, in printing order
+  InferFn infer;           // checks operands, attributes and, where given, the declared shape; returns the result shape
+  EvaluateFn evaluate;     // the definition; result has exactly the inferred dims
+  CostFn cost;             // null: bytes only
+
+  bool Has(OpTrait t) const { return (traits & t) != 0; }
+};
+
+const OpInfo& Info(Opcode opcode);                            // constant table, made on first use, thread-safe
+std::optional<Opcode> OpcodeFromText(absl::string_view text);  // HLO name
+absl::string_view OpName(Opcode opcode);
+
+// Result shape of an operation; runs every check of the operation's row. Layouts of the operands are ignored.
+absl::StatusOr<Shape> InferShape(const OpContext& op);
+// Value of an operation on literals; the context must have passed InferShape with the literals' shapes.
+absl::StatusOr<Literal> EvaluateOp(const OpContext& op, absl::Span<const Literal* const> operands, EvalEnv& env);
+Cost CostOf(const OpContext& op, const Shape& result);
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_OPS_OP_INFO_H_

@@ -1,0 +1,90 @@
+// A value on the host: a dense row-major array of one element type, a tuple of values, or a token.
+//
+// Array data is shared and copy-on-write: copying a Literal is cheap, mutable_bytes() makes the data unique first.
+// Elements narrower than a byte take one byte each (see primitive_type.h); pred is 0 or 1. Data is 64-byte aligned.
+// A literal of a dynamic shape holds the bound's storage; dynamic_size(i) is the actual size.
+// Thread-safety: const access from many threads; mutation needs exclusive access to that Literal object.
+#ifndef BACKPLANE_CORE_TYPES_LITERAL_H_
+#define BACKPLANE_CORE_TYPES_LITERAL_H_
+
+#include <complex>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/types/shape.h"
+
+namespace backplane {
+
+class Literal {
+ public:
+  Literal() = default;                    // invalid
+  explicit Literal(const Shape& shape);   // zeros; the shape must be valid (tuple elements too); layout is dropped
+
+  // Takes bytes in the storage form. Error if the size is not shape.byte_size().
+  static absl::StatusOr<Literal> FromBytes(const Shape& shape, absl::Span<const std::byte> bytes);
+  // Wraps memory that outlives every copy of the literal, without copying. Reads only until mutable_bytes() copies.
+  static Literal Borrow(const Shape& shape, const void* data);
+  static Literal Tuple(std::vector<Literal> elements);
+  static Literal Token();
+  // One element, converted from a double/int64 to the type (saturating nothing: ordinary conversion).
+  static Literal Scalar(PrimitiveType type, double value);
+  static Literal ScalarInt(PrimitiveType type, int64_t value);
+  // Native C++ types: bool, intN_t, uintN_t, float, double, std::complex, and the classes of numeric.h.
+  template <typename T> static Literal FromValues(absl::Span<const int64_t> dims, absl::Span<const T> values);
+
+  const Shape& shape() const { return shape_; }
+  bool valid() const { return shape_.element_type() != PrimitiveType::kInvalid; }
+  int64_t num_elements() const { return shape_.num_elements(); }
+  int64_t byte_size() const { return shape_.byte_size(); }
+
+  const std::byte* bytes() const { return data_.get(); }
+  std::byte* mutable_bytes();
+  template <typename T> absl::Span<const T> data() const {
+    return absl::Span<const T>(reinterpret_cast<const T*>(data_.get()), static_cast<size_t>(num_elements()));
+  }
+  template <typename T> absl::Span<T> mutable_data() {
+    return absl::Span<T>(reinterpret_cast<T*>(mutable_bytes()), static_cast<size_t>(num_elements()));
+  }
+
+  const std::vector<Literal>& elements() const { return elements_; }
+  std::vector<Literal>& mutable_elements() { return elements_; }
+
+  int64_t dynamic_size(int64_t dim) const;        // the bound where the dimension is static or was never set
+  void set_dynamic_size(int64_t dim, int64_t n);
+
+  // Element by linear row-major index, widened.
+  double GetAsDouble(int64_t linear) const;       // integers and floats; the real part of complex
+  int64_t GetAsInt(int64_t linear) const;         // integers, pred; floats truncate
+  std::complex<double> GetAsComplex(int64_t linear) const;
+  void SetFromDouble(int64_t linear, double value);
+  void SetFromInt(int64_t linear, int64_t value);
+
+  bool IsAllEqual() const;          // every element has the same bits as the first (false for zero elements)
+  bool IsAll(double value) const;   // every element equals value (array of numbers or pred)
+
+  // Same shape and bits (NaN equals itself).
+  bool operator==(const Literal& other) const;
+  // Same dims, another element type: HLO `convert` semantics.
+  absl::StatusOr<Literal> Convert(PrimitiveType to) const;
+  // Same elements, other dims.
+  absl::StatusOr<Literal> Reshape(absl::Span<const int64_t> dims) const;
+
+  // HLO constant text: 1.5, {1, 2}, { {1,2}, {3,4} }, (tuple). `limit`: more elements than this print as {...}.
+  std::string ToString(int64_t limit = INT64_MAX) const;
+
+ private:
+  Shape shape_;
+  std::shared_ptr<std::byte> data_;
+  bool borrowed_ = false;
+  std::vector<Literal> elements_;
+  std::vector<int64_t> dynamic_sizes_;
+};
+
+// Shortest decimal text that reads back to the same value of that type; nan, inf, -nan, (re, im) for complex.
+std::string ElementToString(const Literal& literal, int64_t linear);
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_TYPES_LITERAL_H_
