@@ -1,0 +1,117 @@
+// One instruction: an opcode, a result shape, operands, attributes, and the computations it calls.
+//
+// Meaning: instructions are pure but for those with trait kSideEffect; integer arithmetic wraps; float operations are
+// IEEE, may not be re-associated by a pass (reductions may be, in any order); out-of-range gather/slice starts clamp.
+// Ownership: a Computation owns its instructions; operands and users are plain pointers within the same computation,
+// called computations belong to the same module. Not thread-safe while being changed.
+#ifndef BACKPLANE_CORE_IR_INSTRUCTION_H_
+#define BACKPLANE_CORE_IR_INSTRUCTION_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "core/ops/op_info.h"
+
+namespace backplane {
+
+class Computation;
+
+// Where an instruction comes from. Text: metadata={op_type="" op_name="jit(f)/add" source_file="f.py" source_line=3}.
+struct OpMetadata {
+  std::string op_type, op_name, source_file;
+  int32_t source_line = 0;
+  bool empty() const { return op_type.empty() && op_name.empty() && source_file.empty(); }
+  bool operator==(const OpMetadata&) const = default;
+};
+
+class Instruction {
+ public:
+  Opcode opcode() const { return opcode_; }
+  const OpInfo& info() const { return Info(opcode_); }
+  bool Is(Opcode o) const { return opcode_ == o; }
+  int64_t id() const { return id_; }                  // unique in the module, increasing in creation order
+  const std::string& name() const { return name_; }   // unique in the module, without %
+  void set_name(std::string name) { name_ = std::move(name); }
+
+  const Shape& shape() const { return shape_; }
+  Shape& mutable_shape() { return shape_; }           // layouts; changing dims is for passes that rebuild users
+
+  int64_t operand_count() const { return static_cast<int64_t>(operands_.size()); }
+  Instruction* operand(int64_t i) const { return operands_[i]; }
+  absl::Span<Instruction* const> operands() const { return operands_; }
+  absl::Span<Instruction* const> users() const { return users_; }  // each user once, in creation order of the use
+  bool IsRoot() const;
+  Computation* parent() const { return parent_; }
+
+  absl::Span<Computation* const> called() const { return called_; }
+  Computation* called(int64_t i) const { return called_[i]; }
+  void set_called(int64_t i, Computation* c) { called_[i] = c; }
+
+  const Attributes& attrs() const { return attrs_; }
+  Attributes& mutable_attrs() { return attrs_; }
+
+  // Typed views over the attributes.
+  const Ints& dimensions() const { return attrs_.GetInts(AttrId::kDimensions); }
+  int64_t parameter_number() const { return attrs_.GetInt(AttrId::kParameterNumber); }
+  int64_t tuple_index() const { return attrs_.GetInt(AttrId::kTupleIndex); }
+  const Window& window() const { return attrs_.Get<Window>(AttrId::kWindow); }
+  const DotDimensions& dot_dims() const { return attrs_.Get<DotDimensions>(AttrId::kDotDims); }
+  const ConvolutionDimensions& conv_dims() const { return attrs_.Get<ConvolutionDimensions>(AttrId::kConvolutionDims); }
+  const GatherDimensions& gather_dims() const { return attrs_.Get<GatherDimensions>(AttrId::kGatherDims); }
+  const ScatterDimensions& scatter_dims() const { return attrs_.Get<ScatterDimensions>(AttrId::kScatterDims); }
+  const PaddingConfig& padding() const { return attrs_.Get<PaddingConfig>(AttrId::kPadding); }
+  const SliceConfig& slices() const { return attrs_.Get<SliceConfig>(AttrId::kSlices); }
+  ComparisonDirection direction() const { return attrs_.GetEnum<ComparisonDirection>(AttrId::kDirection); }
+  const std::string& custom_call_target() const { return attrs_.GetString(AttrId::kCustomCallTarget); }
+
+  const Literal& literal() const { return *literal_; }  // constants only
+  const OpMetadata& metadata() const { return metadata_; }
+  void set_metadata(OpMetadata m) { metadata_ = std::move(m); }
+  const std::shared_ptr<const Sharding>& sharding() const { return sharding_; }
+  void set_sharding(std::shared_ptr<const Sharding> s) { sharding_ = std::move(s); }
+  const StringMap& frontend_attributes() const { return frontend_; }
+  StringMap& mutable_frontend_attributes() { return frontend_; }
+  const std::optional<ResultAccuracy>& result_accuracy() const { return accuracy_; }
+  void set_result_accuracy(std::optional<ResultAccuracy> a) { accuracy_ = a; }
+  const std::string& backend_config() const { return backend_config_; }  // opaque text of a backend
+  void set_backend_config(std::string c) { backend_config_ = std::move(c); }
+  const std::vector<Instruction*>& control_predecessors() const { return control_predecessors_; }
+  void AddControlPredecessor(Instruction* p) { control_predecessors_.push_back(p); }
+
+  void ReplaceOperand(int64_t i, Instruction* with);
+  void ReplaceAllUsesWith(Instruction* with);  // also the root, when this is the root
+
+  // A context for the functions of core/ops. `storage` keeps what the spans point to; both must outlive the context.
+  struct ContextStorage { absl::InlinedVector<const Shape*, 4> operands; std::vector<ProgramShape> called; };
+  OpContext Context(ContextStorage& storage) const;
+
+  // One line of HLO text, without trailing newline.
+  std::string ToString() const;
+
+ private:
+  friend class Computation;
+  Instruction() = default;
+  Opcode opcode_{};
+  int64_t id_ = 0;
+  std::string name_;
+  Shape shape_;
+  absl::InlinedVector<Instruction*, 3> operands_;
+  std::vector<Instruction*> users_;
+  std::vector<Computation*> called_;
+  Attributes attrs_;
+  std::shared_ptr<const Literal> literal_;
+  OpMetadata metadata_;
+  std::shared_ptr<const Sharding> sharding_;
+  StringMap frontend_;
+  std::optional<ResultAccuracy> accuracy_;
+  std::string backend_config_;
+  std::vector<Instruction*> control_predecessors_;
+  Computation* parent_ = nullptr;
+};
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_IR_INSTRUCTION_H_

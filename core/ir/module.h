@@ -1,0 +1,91 @@
+// A program: computations, one of them the entry, and what holds for the whole program.
+//
+// Text: HloModule jit_f, input_output_alias={ {0}: (1, {}, may-alias) }, entry_computation_layout={(f32[2]{0})->f32[2]{0}},
+// num_partitions=2. parse(print(m)) == m; ids and names are deterministic. Not thread-safe while being changed.
+#ifndef BACKPLANE_CORE_IR_MODULE_H_
+#define BACKPLANE_CORE_IR_MODULE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/ir/computation.h"
+
+namespace backplane {
+
+// Output {output_index} may (or must) reuse the memory of parameter `parameter` at {parameter_index}.
+struct InputOutputAlias {
+  Ints output_index;
+  int64_t parameter = 0;
+  Ints parameter_index;
+  bool must_alias = false;
+  bool operator==(const InputOutputAlias&) const = default;
+};
+// A parameter whose memory the program may use for anything once it is dead.
+struct BufferDonor {
+  int64_t parameter = 0;
+  Ints parameter_index;
+  bool operator==(const BufferDonor&) const = default;
+};
+
+struct ModuleConfig {
+  int64_t num_replicas = 1, num_partitions = 1;
+  bool use_spmd_partitioning = false;
+  bool use_shardy_partitioner = false;
+  std::vector<InputOutputAlias> input_output_aliases;
+  std::vector<BufferDonor> buffer_donors;
+  // Layouts the caller asked for, per parameter and for the result; shapes without layout mean the default.
+  std::vector<Shape> parameter_layouts;  // empty: all default
+  Shape result_layout;                   // invalid: default
+  std::vector<std::string> parameter_memory_kinds, result_memory_kinds;  // "" default; empty vector: all default
+  StringMap frontend_attributes;
+};
+
+class Module {
+ public:
+  explicit Module(std::string name) : name_(std::move(name)) {}
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+
+  Computation* AddComputation(std::string wished_name);  // name made unique
+  void RemoveComputation(Computation* computation);      // nobody may call it any more
+  int64_t RemoveUnreachableComputations();
+  Computation* entry() const { return entry_; }
+  void set_entry(Computation* c) { entry_ = c; }
+  // In an order where callees stand before callers.
+  const std::vector<std::unique_ptr<Computation>>& computations() const { return computations_; }
+  std::vector<Computation*> PostOrder() const;           // callees first, from the entry; deterministic
+
+  ModuleConfig& config() { return config_; }
+  const ModuleConfig& config() const { return config_; }
+
+  std::unique_ptr<Module> Clone() const;
+  // A copy of `of` (which may belong to another module) and everything it calls, added to this module.
+  Computation* CloneComputation(const Computation* of);
+  std::string ToString() const;
+  // 128-bit digest as 32 hex digits of everything that matters to the result (not names, not metadata).
+  std::string Fingerprint() const;
+
+  int64_t NextId() { return next_id_++; }
+  std::string UniqueName(absl::string_view wished);      // "add" -> "add.7"; keeps a free name with a suffix as it is
+
+ private:
+  std::string name_;
+  std::vector<std::unique_ptr<Computation>> computations_;
+  Computation* entry_ = nullptr;
+  ModuleConfig config_;
+  int64_t next_id_ = 0;
+  absl::flat_hash_map<std::string, int64_t> names_;
+};
+
+// Inference, structure (order, users, roots, parameters numbered, called signatures), uniqueness of names. OK or the
+// first error with computation and instruction named. `allow_layouts`: layouts must be permutations of the rank.
+absl::Status VerifyModule(const Module& module);
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_IR_MODULE_H_

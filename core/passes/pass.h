@@ -1,0 +1,49 @@
+// A pass changes a module and says whether it did. Passes are small, named by a verb phrase, deterministic; a second run
+// of the same pass changes nothing. Each stands in its own file with golden HLO-text cases beside it.
+#ifndef BACKPLANE_CORE_PASSES_PASS_H_
+#define BACKPLANE_CORE_PASSES_PASS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/ir/module.h"
+
+namespace backplane {
+
+class Pass {
+ public:
+  virtual ~Pass() = default;
+  virtual absl::string_view name() const = 0;  // "fold-constants"
+  virtual absl::StatusOr<bool> Run(Module* module) = 0;
+};
+
+// Runs passes in order, each once or to a fixed point; verifies after each when asked; keeps what happened.
+class PassPipeline : public Pass {
+ public:
+  explicit PassPipeline(std::string name) : name_(std::move(name)) {}
+  absl::string_view name() const override { return name_; }
+  template <typename P, typename... Args> P& Add(Args&&... args) {
+    auto pass = std::make_unique<P>(std::forward<Args>(args)...);
+    P& ref = *pass;
+    passes_.push_back(std::move(pass));
+    return ref;
+  }
+  void set_verify(bool v) { verify_ = v; }
+  void set_fixed_point(int max_rounds) { max_rounds_ = max_rounds; }  // repeat all passes until nothing changes
+  absl::StatusOr<bool> Run(Module* module) override;
+  struct Record { std::string pass; bool changed; double milliseconds; };
+  const std::vector<Record>& log() const { return log_; }
+
+ private:
+  std::string name_;
+  std::vector<std::unique_ptr<Pass>> passes_;
+  bool verify_ = false;
+  int max_rounds_ = 1;
+  std::vector<Record> log_;
+};
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_PASSES_PASS_H_
