@@ -1,0 +1,282 @@
+"""The main job: the same JAX programs on our CPU plugin and on XLA's, in processes of their own, compared and timed.
+
+  (a) train     a GPT-2-style transformer, 4 layers of width 256, 20 Adam steps; the loss falls
+  (b) infer     ResNet-18, one image of 224 x 224
+  (c) generate  token by token with a key-value cache
+  and dispatch  one jitted addition of two scalars; and how long dlopen and client creation take
+
+Both plugins are named to unmodified JAX by PJRT_NAMES_AND_LIBRARY_PATHS. While one is timed the other is stopped;
+slices alternate A B B A. The exit status is 0 when all results agree and the loss falls. Timings are told, not judged,
+unless --judge-speed asks for it.
+"""
+import argparse
+import json
+import os
+import pathlib
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+ROADS = ("ours", "xla")
+
+# Largest difference allowed, relative to the largest magnitude; float32 sums in another order differ in the last digits,
+# and Adam's division by sqrt(v) makes more of it where a gradient is nearly zero.
+TOLERANCE = {"train": 2e-3, "infer": 1e-3, "generate": 1e-3, "dispatch": 0.0}
+
+
+class Failed(Exception):
+    """A worker died, was silent for too long, or answered with an error."""
+
+
+class Worker:
+    """worker.py as a child process with one plugin; stopped whenever it is not asked."""
+
+    def __init__(self, road, plugin, job):
+        self.road, self.errors = road, tempfile.TemporaryFile()
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
+        env |= {"PJRT_NAMES_AND_LIBRARY_PATHS": f"{road}:{plugin}", "JAX_PLATFORMS": road, "TF_CPP_MIN_LOG_LEVEL": "2",
+                "PYTHONDONTWRITEBYTECODE": "1"}
+        self.process = subprocess.Popen([sys.executable, str(HERE / "worker.py"), job], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=self.errors, env=env)
+        self.buffer = b""
+        self.hello = self.read(120)
+        self.stop()
+
+    def read(self, limit):
+        end = time.monotonic() + limit
+        while b"\n" not in self.buffer:
+            if not select.select([self.process.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
+                raise Failed(f"{self.road}: no answer in {limit} s")
+            chunk = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not chunk:
+                raise Failed(f"{self.road}: ended with status {self.process.wait()}\n{self.tail()}")
+            self.buffer += chunk
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Failed(f"{self.road}: {answer['error']}\n{self.tail()}")
+        return answer
+
+    def ask(self, do, limit=300, **more):
+        self.process.send_signal(signal.SIGCONT)
+        try:
+            self.process.stdin.write((json.dumps({"do": do, **more}) + "\n").encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # read() says how it ended
+        answer = self.read(limit)
+        self.stop()
+        return answer
+
+    def stop(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def tail(self, lines=25):
+        self.errors.seek(0)
+        return "\n".join("    " + s for s in self.errors.read().decode(errors="replace").splitlines()[-lines:])
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.errors.close()
+
+
+def distance(got, want):
+    """Largest difference relative to the largest magnitude; infinite where shapes or finiteness differ."""
+    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    if got.shape != want.shape or not np.isfinite(got).all() or not np.isfinite(want).all():
+        return float("inf")
+    return float(np.max(np.abs(got - want), initial=0.0) / (np.max(np.abs(want), initial=0.0) + 1e-30))
+
+
+def compare(job, ours, xla):
+    """(largest distance, what is wrong or None) of the two roads' results."""
+    if job == "train":
+        worst = distance(ours["loss"], xla["loss"])
+        for name, r in (("ours", ours), ("xla", xla)):
+            if not r["loss"][-1] < 0.8 * r["loss"][0]:
+                return worst, f"the loss of {name} does not fall: {r['loss'][0]:.4f} to {r['loss'][-1]:.4f}"
+    elif job == "generate":
+        # Once a different token is chosen the texts part for good: that is right only where both were as good.
+        ends = np.nonzero(ours["tokens"] != xla["tokens"])[0]
+        same = len(xla["tokens"]) if len(ends) == 0 else int(ends[0]) + 1
+        worst = distance(ours["logits"][:same], xla["logits"][:same])
+        if len(ends):
+            best = np.sort(xla["logits"][ends[0]])
+            if (best[-1] - best[-2]) / np.abs(xla["logits"]).max() > TOLERANCE[job]:
+                return worst, f"token {ends[0]} differs: {ours['tokens'][ends[0]]}, expected {xla['tokens'][ends[0]]}"
+    else:
+        worst = max(distance(ours[k], xla[k]) for k in xla)
+    return worst, None if worst <= TOLERANCE[job] else f"results differ by {worst:.2g}, at most {TOLERANCE[job]:.2g} is allowed"
+
+
+def measure(job, plugins, opt, scratch):
+    """One process per road: compile, compare, then timed slices A B B A."""
+    workers, row = {}, {"job": job}
+    try:
+        for road in ROADS:
+            workers[road] = Worker(road, plugins[road], job)
+        row["compile"] = {road: [workers[road].ask("compile")["seconds"]] for road in ROADS}
+        results = {}
+        for road in ROADS:
+            path = f"{scratch}/{job}_{road}.npz"
+            workers[road].ask("check", path=path)
+            results[road] = dict(np.load(path))
+        row["distance"], row["wrong"] = compare(job, results["ours"], results["xla"])
+        if job == "train":
+            row["loss"] = {road: results[road]["loss"].tolist() for road in ROADS}
+        slices = {road: [] for road in ROADS}
+        seconds = max(opt.slice, 4 * max(workers[road].ask("time", seconds=0)["median"] for road in ROADS))
+        for i in range(opt.rounds):
+            for road in ROADS if i % 2 == 0 else ROADS[::-1]:
+                slices[road].append(workers[road].ask("time", seconds=seconds))
+        row["step"] = {road: {"min": min(s["min"] for s in slices[road]), "median": statistics.median(s["median"] for s in slices[road])} for road in ROADS}
+        row["ratio_min"] = row["step"]["ours"]["min"] / row["step"]["xla"]["min"]
+        row["ratio_median"] = statistics.median(a["median"] / b["median"] for a, b in zip(slices["ours"], slices["xla"]))
+        row["platform"] = {road: workers[road].hello["platform"] for road in ROADS}
+    finally:
+        for w in workers.values():
+            w.close()
+    return row
+
+
+def compile_again(row, plugins):
+    """A second cold compile in fresh processes, in the other order; the smaller of the two counts."""
+    for road in ROADS[::-1]:
+        worker = Worker(road, plugins[road], row["job"])
+        try:
+            row["compile"][road].append(worker.ask("compile")["seconds"])
+        finally:
+            worker.close()
+
+
+OPEN_CLIENT = """
+import sys, time, pypjrt
+start = time.perf_counter()
+client = pypjrt.Client(pypjrt.Plugin(sys.argv[1]))
+print(time.perf_counter() - start, flush=True)
+import os; os._exit(0)
+"""
+
+
+def client_seconds(plugin):
+    best = float("inf")
+    for _ in range(5):
+        r = subprocess.run([sys.executable, "-c", OPEN_CLIENT, plugin], capture_output=True, text=True)
+        if r.returncode:
+            raise Failed(f"client creation: {r.stderr.strip().splitlines()[-1] if r.stderr.strip() else r.returncode}")
+        best = min(best, float(r.stdout))
+    return best
+
+
+def show(seconds):
+    return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def table(rows, clients):
+    print(f"\n{'':10}{'distance':>10}  {'step: ours':>11}{'xla':>11}{'ratio min':>11}{'median':>8}  {'compile: ours':>14}{'xla':>11}{'ratio':>7}")
+    for r in rows:
+        compiles = {road: min(r["compile"][road]) for road in ROADS}
+        print(f"{r['job']:10}{r['distance']:10.1e}  {show(r['step']['ours']['min']):>11}{show(r['step']['xla']['min']):>11}{r['ratio_min']:11.2f}"
+              f"{r['ratio_median']:8.2f}  {show(compiles['ours']):>14}{show(compiles['xla']):>11}{compiles['ours'] / compiles['xla']:7.2f}")
+    print(f"{'dlopen and client creation':34}{show(clients['ours']):>11}{show(clients['xla']):>11}{clients['ours'] / clients['xla']:11.2f}")
+    print("ratio: time of ours over time of XLA's; below 1, ours is faster")
+
+
+def picture(row, path):
+    """The two loss curves over each other, and their difference below."""
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    ours, xla = (np.array(row["loss"][road]) for road in ROADS)
+    steps = np.arange(1, len(ours) + 1)
+    fig, (top, low) = plt.subplots(2, 1, figsize=(7, 6), sharex=True, height_ratios=[3, 1], layout="constrained")
+    top.plot(steps, xla, color="#f0a030", linewidth=6, alpha=0.6, solid_capstyle="round", label="XLA's CPU plugin")
+    top.plot(steps, ours, color="#1f4e79", linewidth=1.6, marker="o", markersize=4, label="Backplane's CPU plugin")
+    top.set_ylabel("cross entropy (nats per character)")
+    top.set_title("GPT-2-style transformer, 4 layers of width 256, Adam")
+    top.grid(alpha=0.25)
+    top.legend(frameon=False)
+    low.bar(steps, np.abs(ours - xla), color="#1f4e79", width=0.6)
+    low.set_ylabel("|difference|")
+    low.set_xlabel("step")
+    low.set_xticks(steps[::2])
+    low.grid(alpha=0.25, axis="y")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fig.savefig(path, dpi=130)
+    plt.close(fig)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--ours", required=True, help="our plugin")
+    p.add_argument("--xla", help="XLA's CPU plugin; that of the lammps-jax-pjrt-cpu wheel by default")
+    p.add_argument("--only", nargs="*", choices=list(TOLERANCE), default=list(TOLERANCE))
+    p.add_argument("--rounds", type=int, default=6, help="timed slices for each plugin and job")
+    p.add_argument("--slice", type=float, default=0.25, help="seconds of a slice, at least")
+    p.add_argument("--out", type=pathlib.Path, default=ROOT / "out")
+    p.add_argument("--no-picture", action="store_true")
+    p.add_argument("--judge-speed", action="store_true", help="fail also when ours is slower, or compiles in more than half of XLA's time")
+    opt = p.parse_args()
+    if not opt.xla:
+        import lammps_jax_pjrt_cpu
+        opt.xla = str(pathlib.Path(lammps_jax_pjrt_cpu.__file__).parent / "pjrt_c_api_cpu_plugin.so")
+    plugins = {"ours": os.path.abspath(opt.ours), "xla": os.path.abspath(opt.xla)}
+
+    rows, failures = [], []
+    with tempfile.TemporaryDirectory() as scratch:
+        for job in opt.only:
+            print(f"{job}: running on both plugins", flush=True)
+            try:
+                row = measure(job, plugins, opt, scratch)
+                compile_again(row, plugins)
+            except Failed as e:
+                failures.append(f"{job}: {e}")
+                continue
+            rows.append(row)
+            if row["wrong"]:
+                failures.append(f"{job}: {row['wrong']}")
+            if job == "train":
+                first, last = row["loss"]["ours"][0], row["loss"]["ours"][-1]
+                print(f"{job}: loss {first:.4f} to {last:.4f} in {len(row['loss']['ours'])} steps (XLA's: {row['loss']['xla'][-1]:.4f})", flush=True)
+    clients = {}
+    try:
+        clients = {road: client_seconds(plugins[road]) for road in ROADS}
+    except Failed as e:
+        failures.append(str(e))
+
+    if rows and clients:
+        table(rows, clients)
+        if opt.judge_speed:
+            failures += [f"{r['job']}: {what} {value:.2f}, at most {limit}" for r in rows for what, value, limit in (
+                ("step time ratio", min(r["ratio_min"], r["ratio_median"]), 1.0),
+                ("compile time ratio", min(r["compile"]["ours"]) / min(r["compile"]["xla"]), 0.5)) if value > limit]
+            if clients["ours"] >= 0.04:
+                failures.append(f"client creation: {show(clients['ours'])}, less than 40 ms is wanted")
+    opt.out.mkdir(parents=True, exist_ok=True)
+    (opt.out / "main_job.json").write_text(json.dumps({"rows": rows, "client_seconds": clients, "failures": failures}, indent=1) + "\n")
+    if not opt.no_picture:
+        for row in rows:
+            if row["job"] == "train":
+                picture(row, opt.out / "loss_curves.png")
+                print(f"picture: {os.path.relpath(opt.out / 'loss_curves.png')}")
+    for f in failures:
+        print(f"FAILED {f}", file=sys.stderr)
+    if not failures:
+        print("all results agree with XLA's")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
