@@ -1,0 +1,62 @@
+// Custom calls as a backend sees them: find a target, make a call site, run it. How handlers get registered (FFI, host
+// callbacks) is the shim's business; a backend only holds a CustomCallRegistry that it was given.
+#ifndef BACKPLANE_SDK_BACKEND_CUSTOM_CALL_H_
+#define BACKPLANE_SDK_BACKEND_CUSTOM_CALL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/ops/attribute_values.h"
+#include "sdk/backend/event.h"
+
+namespace backplane {
+
+// One dense operand or result in the memory order the instruction's layout names; dims are logical.
+struct CustomCallBuffer {
+  PrimitiveType type = PrimitiveType::kInvalid;  // kToken: no data
+  void* data = nullptr;
+  absl::Span<const int64_t> dims;
+};
+
+// User data of one execution (PJRT_ExecuteContext), copied at Execute. Opaque here.
+class ExecuteContext {
+ public:
+  virtual ~ExecuteContext() = default;
+};
+
+struct CustomCallFrame {
+  absl::Span<const CustomCallBuffer> operands, results;
+  const ExecuteContext* context = nullptr;  // may be null; outlives the call and its event
+  int64_t run_id = 0;
+  int32_t device_ordinal = 0;
+};
+
+// One call site of one executable: holds the handler's state. Call may run from any thread, several at once for several
+// devices. The event is the completion; buffers and frame must live until it is set.
+class CustomCallSite {
+ public:
+  virtual ~CustomCallSite() = default;
+  virtual absl::StatusOr<Event> Call(const CustomCallFrame& frame) = 0;
+};
+
+struct CustomCallSpec {
+  std::string target;
+  CustomCallApiVersion api_version = CustomCallApiVersion::kOriginal;
+  std::string opaque;
+  FfiDictionary attributes;
+};
+
+class CustomCallRegistry {
+ public:
+  virtual ~CustomCallRegistry() = default;
+  virtual bool Has(const std::string& target) const = 0;
+  // NotFound with the target, the platform and the nearest known names.
+  virtual absl::StatusOr<std::unique_ptr<CustomCallSite>> Instantiate(const CustomCallSpec& spec) = 0;
+};
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_SDK_BACKEND_CUSTOM_CALL_H_
