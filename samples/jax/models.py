@@ -74,13 +74,14 @@ def adam_init(params):
     return {"params": params, "m": jax.tree.map(jnp.zeros_like, params), "v": jax.tree.map(jnp.zeros_like, params), "step": jnp.int32(0)}
 
 
-def adam_step(state, tokens, heads, rate=1e-3, b1=0.9, b2=0.99, eps=1e-6):
-    """One training step: the new state and the loss before it."""
+def adam_step(state, tokens, heads, peak_rate=1e-3, warm_up=10, b1=0.9, b2=0.99, eps=1e-6):
+    """One training step, the rate rising over the first ones: the new state and the loss before it."""
     loss, grads = jax.value_and_grad(gpt_loss)(state["params"], tokens, heads)
     step = state["step"] + 1
     m = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, state["m"], grads)
     v = jax.tree.map(lambda v, g: b2 * v + (1 - b2) * g * g, state["v"], grads)
     t = step.astype(jnp.float32)
+    rate = peak_rate * jnp.minimum(1.0, t / warm_up)
     c1, c2 = 1 - b1**t, 1 - b2**t
     params = jax.tree.map(lambda p, m, v: p - rate * (m / c1) / (jnp.sqrt(v / c2) + eps), state["params"], m, v)
     return {"params": params, "m": m, "v": v, "step": step}, loss
