@@ -1,0 +1,122 @@
+"""The little of the PJRT C API that a plugin's Python side needs: the extension chain, errors, handler registration.
+
+Offsets are those of the C headers (api/); every struct starts with its own size, so that older and newer sides meet.
+"""
+import ctypes
+
+EXTENSION_GPU_CUSTOM_CALL = 0  # despite its name nothing in it is a GPU's: it takes a handler's four stages
+EXTENSION_FFI = 5
+
+_get_name = ctypes.pythonapi.PyCapsule_GetName
+_get_name.restype, _get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+_CALL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+
+
+def capsule_pointer(capsule):
+    """The address a capsule holds, whatever its name."""
+    return _get_pointer(capsule, _get_name(capsule))
+
+
+class PluginError(RuntimeError):
+    """An error that the plugin returned; its message is the plugin's."""
+
+
+class _ExtensionBase(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("type", ctypes.c_int32), ("next", ctypes.c_void_p)]
+
+
+class _ErrorArgs(ctypes.Structure):  # PJRT_Error_Message_Args; its first 24 bytes are PJRT_Error_Destroy_Args
+    _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("error", ctypes.c_void_p),
+                ("message", ctypes.c_void_p), ("message_size", ctypes.c_size_t)]
+
+
+class _HandlerArgs(ctypes.Structure):  # PJRT_FFI_Register_Handler_Args
+    _fields_ = [("struct_size", ctypes.c_size_t), ("target_name", ctypes.c_char_p), ("target_name_size", ctypes.c_size_t),
+                ("handler", ctypes.c_void_p), ("platform_name", ctypes.c_char_p), ("platform_name_size", ctypes.c_size_t),
+                ("traits", ctypes.c_uint32)]
+    SIZE = 52
+
+
+class _BundleArgs(ctypes.Structure):  # PJRT_Gpu_Register_Custom_Call_Args
+    _fields_ = [("struct_size", ctypes.c_size_t), ("function_name", ctypes.c_char_p), ("function_name_size", ctypes.c_size_t),
+                ("api_version", ctypes.c_int32), ("instantiate", ctypes.c_void_p), ("prepare", ctypes.c_void_p),
+                ("initialize", ctypes.c_void_p), ("execute", ctypes.c_void_p)]
+
+
+class _TypeInfo(ctypes.Structure):  # PJRT_FFI_Type_Info
+    _fields_ = [("deleter", ctypes.c_void_p), ("serialize", ctypes.c_void_p), ("deserialize", ctypes.c_void_p)]
+
+
+class _TypeArgs(ctypes.Structure):  # PJRT_FFI_Type_Register_Args
+    _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("type_name", ctypes.c_char_p),
+                ("type_name_size", ctypes.c_size_t), ("type_id", ctypes.c_int64), ("type_info", ctypes.POINTER(_TypeInfo))]
+
+
+def _bytes(name):
+    return name if isinstance(name, bytes) else name.encode()
+
+
+class Table:
+    """A plugin's function table, from the `pjrt_c_api` capsule that JAX's register_plugin returns."""
+
+    _ERROR_DESTROY, _ERROR_MESSAGE = 40, 48  # byte offsets of the first two slots
+
+    def __init__(self, c_api):
+        self.address = capsule_pointer(c_api)
+        self._keep = []  # what the plugin may look at after a call has returned
+
+    def _word(self, address):
+        return ctypes.c_void_p.from_address(address).value
+
+    def extension(self, kind):
+        """The address of the first extension of that type, or None."""
+        at = self._word(self.address + 8)
+        while at:
+            base = _ExtensionBase.from_address(at)
+            if base.type == kind:
+                return at
+            at = base.next
+        return None
+
+    def call(self, extension, offset, args):
+        """Calls the function at `offset` of an extension; raises PluginError when it returns an error."""
+        error = _CALL(self._word(extension + offset))(ctypes.addressof(args))
+        if not error:
+            return
+        e = _ErrorArgs(ctypes.sizeof(_ErrorArgs), None, error, None, 0)
+        _CALL(self._word(self.address + self._ERROR_MESSAGE))(ctypes.addressof(e))
+        text = ctypes.string_at(e.message, e.message_size).decode(errors="replace") if e.message else "error without a message"
+        d = _ErrorArgs(24, None, error, None, 0)
+        _CALL(self._word(self.address + self._ERROR_DESTROY))(ctypes.addressof(d))
+        raise PluginError(text)
+
+    def _need(self, kind, what):
+        at = self.extension(kind)
+        if at is None:
+            raise PluginError(f"the plugin has no extension of type {kind}, needed for {what}")
+        return at
+
+    def register_handler(self, name, pointer, platform=b"Host", traits=0):
+        """Registers one execute handler of the typed FFI under (name, platform)."""
+        name = _bytes(name)
+        args = _HandlerArgs(_HandlerArgs.SIZE, name, len(name), pointer, platform, len(platform), int(traits))
+        self.call(self._need(EXTENSION_FFI, name.decode()), 40, args)
+
+    def register_bundle(self, name, stages):
+        """Registers a handler with stages: a dict of pointers under instantiate, prepare, initialize, execute."""
+        name = _bytes(name)
+        args = _BundleArgs(ctypes.sizeof(_BundleArgs), name, len(name), 1, stages.get("instantiate"), stages.get("prepare"),
+                           stages.get("initialize"), stages["execute"])
+        self.call(self._need(EXTENSION_GPU_CUSTOM_CALL, name.decode()), 24, args)
+
+    def register_type(self, name, type_id, deleter):
+        """Registers a type by name; `type_id` 0 asks the plugin for one. Returns the id that holds."""
+        name = _bytes(name)
+        info = _TypeInfo(deleter, None, None)
+        self._keep.append(info)
+        args = _TypeArgs(ctypes.sizeof(_TypeArgs), None, name, len(name), type_id, ctypes.pointer(info))
+        self.call(self._need(EXTENSION_FFI, name.decode()), 24, args)
+        return args.type_id

@@ -1,0 +1,88 @@
+"""Sinks for jaxlib's custom-call targets and types: each registration goes to jaxlib's own CPU client and to our plugins.
+
+JAX keeps one sink for each platform, and the first one set wins. A plugin's `initialize()` runs before any client is
+made, so ours comes first and must not keep the targets for itself.
+"""
+import ctypes
+import logging
+import threading
+
+from . import pjrt
+
+logger = logging.getLogger("backplane_jax")
+
+_lock = threading.RLock()
+_tables = []   # the plugins that get every registration
+_targets = []  # what came so far, for a plugin that is registered later
+_types = []
+_installed = False
+
+
+class _FfiTypeInfo(ctypes.Structure):  # XLA_FFI_TypeInfo
+    _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+def _give_target(table, name, fn, api_version, traits):
+    if api_version != 1:
+        return  # the untyped calls of old have no place in the plugin's registry
+    try:
+        if isinstance(fn, dict):
+            stages = {k: pjrt.capsule_pointer(v) for k, v in fn.items() if v is not None}
+            if set(stages) == {"execute"}:
+                table.register_handler(name, stages["execute"], traits=traits)
+            else:
+                table.register_bundle(name, stages)
+        else:
+            table.register_handler(name, pjrt.capsule_pointer(fn), traits=traits)
+    except pjrt.PluginError as e:
+        logger.warning("custom call target %s is not available to the plugin: %s", name, e)
+
+
+def _give_type(table, name, value):
+    try:
+        id_capsule = value["type_id"] if isinstance(value, dict) else value
+        cell = ctypes.c_int64.from_address(pjrt.capsule_pointer(id_capsule))
+        deleter = None
+        if isinstance(value, dict) and value.get("type_info") is not None:
+            deleter = _FfiTypeInfo.from_address(pjrt.capsule_pointer(value["type_info"])).deleter
+        held = table.register_type(name, cell.value, deleter)
+        if cell.value == 0:
+            cell.value = held
+    except pjrt.PluginError as e:
+        logger.warning("custom call type %s is not available to the plugin: %s", name, e)
+
+
+def _on_target(name, fn, platform, api_version, traits):
+    from jaxlib import xla_client
+    xla_client._xla.register_custom_call_target(name, fn, platform, api_version, traits)
+    with _lock:
+        _targets.append((name, fn, api_version, traits))
+        for table in _tables:
+            _give_target(table, name, fn, api_version, traits)
+
+
+def _on_type(name, value):
+    from jaxlib import xla_client
+    xla_client._xla.register_custom_type(name, value)  # first: it may fill in the id
+    with _lock:
+        _types.append((name, value))
+        for table in _tables:
+            _give_type(table, name, value)
+
+
+def attach(table):
+    """From now on `table` gets every CPU target and type that jaxlib or a user registers, and those that came before."""
+    global _installed
+    from jaxlib import xla_client
+    with _lock:
+        for name, value in _types:
+            _give_type(table, name, value)
+        for target in _targets:
+            _give_target(table, *target)
+        _tables.append(table)
+        if not _installed:
+            _installed = True
+            xla_client.register_custom_type_handler("cpu", _on_type)
+            xla_client.register_custom_call_handler("cpu", _on_target)
+    if xla_client._custom_callback_handler.get("Host") is not _on_target:
+        raise RuntimeError("another sink for custom calls is set already; register the plugin before the first computation")
