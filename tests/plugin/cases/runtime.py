@@ -1,0 +1,260 @@
+"""What JAX asks of the runtime: donation, devices, executables as objects, the compile cache, callbacks."""
+import pickle
+import tempfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import case, close, rand, same
+
+
+@case
+def donation():
+    f = jax.jit(lambda a, b: (a + b, b * 2), donate_argnums=0)
+    for _ in range(3):
+        a, b = jax.device_put(rand(300, 300)), jax.device_put(rand(300, 300, seed=1))
+        s, d = f(a, b)
+        close(s, rand(300, 300) + rand(300, 300, seed=1))
+        close(d, rand(300, 300, seed=1) * 2)
+        assert a.is_deleted() and not b.is_deleted()
+    try:
+        f(a, b)
+    except (RuntimeError, ValueError) as e:
+        assert "delete" in str(e).lower() or "donate" in str(e).lower(), str(e)
+    else:
+        raise AssertionError("a donated array was accepted again")
+
+
+@case
+def donation_in_a_loop():
+    """State handed from step to step stays right, and its memory is reused rather than grown."""
+    f = jax.jit(lambda s: {k: v * 0.5 + 1 for k, v in s.items()}, donate_argnums=0)
+    state = {k: jax.device_put(rand(50, 7, seed=i)) for i, k in enumerate("abc")}
+    want = {k: rand(50, 7, seed=i).astype(np.float64) for i, k in enumerate("abc")}
+    for _ in range(20):
+        state = f(state)
+        want = {k: v * 0.5 + 1 for k, v in want.items()}
+    for k in state:
+        close(state[k], want[k])
+
+
+@case
+def transfers():
+    """Every dtype and odd strides go to the device and come back as they were."""
+    for t in (np.bool_, np.int8, np.uint16, np.int32, np.float16, np.float32, np.complex64):
+        x = (np.arange(24).reshape(2, 3, 4) % 5).astype(t)
+        for v in (x, x.transpose(2, 0, 1), x[:, ::2], x[::-1], np.asfortranarray(x), x[:0], x[0, 0, 0]):
+            same(jax.device_put(v), v)
+    host = np.ones(1000, np.float32)
+    there = jax.device_put(host, may_alias=False)
+    there.block_until_ready()
+    host[:] = 5
+    same(there, np.ones(1000, np.float32))
+
+
+@case
+def errors_are_exceptions():
+    for f, args, text in ((lambda x: jnp.zeros((1 << 40,)) + x, (1.0,), ""),):
+        try:
+            jax.block_until_ready(jax.jit(f)(*args))
+        except Exception as e:
+            assert text in str(e), str(e)
+        else:
+            raise AssertionError("4 TiB were allocated")
+    close(jax.jit(lambda x: x + 1)(rand(3)), rand(3) + 1)
+
+
+@case(road="env4")
+def device_put_between_devices():
+    devices = jax.devices()
+    assert len(devices) == 4, devices
+    x = rand(30, 20)
+    at = jax.device_put(x, devices[0])
+    for d in devices[1:] + devices[:1]:
+        at = jax.device_put(at, d)
+        assert at.devices() == {d}
+        same(at, x)
+    for d in devices:
+        got = jax.jit(lambda v: v @ v.T)(jax.device_put(x, d))
+        assert got.devices() == {d}
+        close(got, x @ x.T)
+
+
+@case(road="env4")
+def sharded_arrays():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("d",))
+    spec = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+    x = rand(8, 5)
+    there = jax.device_put(x, spec)
+    assert len(there.addressable_shards) == 4
+    for shard in there.addressable_shards:
+        same(shard.data, x[shard.index])
+    same(there, x)
+    everywhere = jax.device_put(x, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()))
+    same(everywhere.addressable_shards[3].data, x)
+
+
+@case
+def memory_analysis():
+    compiled = jax.jit(lambda a, b: jnp.tanh(a @ b) @ b).lower(rand(64, 64), rand(64, 64)).compile()
+    stats = compiled.memory_analysis()
+    assert stats.argument_size_in_bytes == 2 * 64 * 64 * 4, stats
+    assert stats.output_size_in_bytes == 64 * 64 * 4, stats
+    assert stats.temp_size_in_bytes >= 0, stats
+    donated = jax.jit(lambda a: a + 1, donate_argnums=0).lower(rand(64, 64)).compile().memory_analysis()
+    assert donated.alias_size_in_bytes == 64 * 64 * 4, donated
+
+
+@case
+def cost_analysis():
+    cost = jax.jit(lambda a, b: a @ b).lower(rand(32, 16), rand(16, 8)).compile().cost_analysis()
+    assert abs(cost["flops"] - 2 * 32 * 16 * 8) <= 0.1 * cost["flops"], cost
+
+
+@case
+def memory_stats():
+    keep = jax.block_until_ready(jax.device_put(rand(512, 512)) + 1)
+    stats = jax.devices()[0].memory_stats()
+    assert stats["bytes_in_use"] >= keep.nbytes, stats
+
+
+@case
+def as_text():
+    compiled = jax.jit(lambda a, b: jnp.sin(a) @ b).lower(rand(3, 4), rand(4, 5)).compile()
+    text = compiled.as_text()
+    assert "HloModule" in text and "ENTRY" in text and "f32[3,5]" in text and "dot" in text, text[:400]
+
+
+@case
+def serialize_and_deserialize():
+    from jax.experimental import serialize_executable
+    a, b = rand(9, 7), rand(7, 5)
+    compiled = jax.jit(lambda a, b: {"product": a @ b, "sum": (a + 1).sum()}).lower(a, b).compile()
+    payload = pickle.dumps(serialize_executable.serialize(compiled))
+    again = serialize_executable.deserialize_and_load(*pickle.loads(payload), execution_devices=jax.devices()[:1])
+    got = again(a, b)
+    close(got["product"], a @ b)
+    close(got["sum"], (a + 1).sum(), rtol=1e-4)
+
+
+@case
+def export_and_call():
+    from jax import export
+    a = rand(4, 4)
+    exported = export.export(jax.jit(lambda v: jnp.cos(v) @ v))(a)
+    close(jax.jit(exported.call)(a), np.cos(a) @ a)
+    n = export.symbolic_shape("n")[0]
+    exported = export.export(jax.jit(lambda v: v.sum(0) * v.shape[0]))(jax.ShapeDtypeStruct((n, 4), np.float32))
+    close(jax.jit(exported.call)(rand(5, 4)), rand(5, 4).sum(0) * 5)
+
+
+@case
+def persistent_compile_cache():
+    events = []
+    jax.monitoring.register_event_listener(lambda event, **kw: events.append(event))
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            jax.config.update("jax_compilation_cache_dir", folder)
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+            jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+            x = rand(6, 6)
+            for _ in range(2):
+                close(jax.jit(lambda v: jnp.sin(v) @ v + 3)(x), np.sin(x) @ x + 3)
+                jax.clear_caches()
+            hits = events.count("/jax/compilation_cache/cache_hits")
+            assert hits >= 1, f"no hit; events: {sorted(set(events))}"
+        finally:
+            jax.config.update("jax_compilation_cache_dir", None)
+            from jax.experimental.compilation_cache import compilation_cache
+            compilation_cache.reset_cache()
+
+
+@case
+def many_small_programs():
+    """Asynchronous dispatch keeps order: a chain of 2000 calls."""
+    f, x = jax.jit(lambda v: v + 1), jnp.float32(0)
+    for _ in range(2000):
+        x = f(x)
+    same(x, np.float32(2000))
+
+
+@case
+def hundred_arguments():
+    xs = [np.float32(i) for i in range(100)]
+    got = jax.jit(lambda xs: [x * 2 for x in xs])(xs)
+    close(np.stack([np.asarray(g) for g in got]), 2 * np.arange(100))
+
+
+def _callbacks():
+    """pure_callback: plain, vmapped, in a scan, with a result in Fortran order; its error reaches Python."""
+    x = rand(3, 4)
+    shape = jax.ShapeDtypeStruct((3, 4), np.float32)
+    call = lambda f, v, s=shape, **kw: jax.pure_callback(f, s, v, **kw)
+    close(jax.jit(lambda v: call(lambda a: np.sin(a), v) * 2)(x), np.sin(x) * 2)
+    close(jax.jit(jax.vmap(lambda v: call(lambda a: a * 3, v, jax.ShapeDtypeStruct((4,), np.float32), vmap_method="sequential")))(x), x * 3)
+    close(jax.jit(lambda v: jax.lax.scan(lambda c, e: (c + call(lambda a: np.square(a), e, jax.ShapeDtypeStruct((4,), np.float32)), None), jnp.zeros(4), v)[0])(x),
+          (x.astype(np.float64) ** 2).sum(0))
+    close(jax.jit(lambda v: call(lambda a: np.asfortranarray(a + 1), v))(x), x + 1)
+    close(jax.jit(lambda v: call(lambda a: np.asarray(jax.jit(lambda b: b * 5)(a)), v))(x), x * 5)  # runs a program from inside
+
+    def fails(a):
+        raise ValueError("the callback's own words")
+
+    try:
+        jax.block_until_ready(jax.jit(lambda v: call(fails, v))(x))
+    except Exception as e:
+        assert "the callback's own words" in str(e), str(e)
+    else:
+        raise AssertionError("a callback's exception was lost")
+
+
+def _debug_print():
+    """jax.debug.print and ordered io_callback: seen once each, in order."""
+    from jax.experimental import io_callback
+    import contextlib
+    import io
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        f = jax.jit(lambda x: (jax.debug.print("x is {x}", x=x), x * 2)[1])
+        close(f(np.float32(1.5)), 3)
+        jax.effects_barrier()
+    assert out.getvalue() == "x is 1.5\n", repr(out.getvalue())
+    seen = []
+    note = lambda v: seen.append(float(v))
+
+    def body(i, x):
+        io_callback(note, None, x, ordered=True)
+        return x + 1
+
+    close(jax.jit(lambda x: jax.lax.fori_loop(0, 5, body, x))(np.float32(10)), 15)
+    jax.effects_barrier()
+    assert seen == [10, 11, 12, 13, 14], seen
+
+
+@case(road="package")
+def pure_callback():
+    _callbacks()
+
+
+@case(road="package_cpu")
+def pure_callback_as_cpu():
+    _callbacks()
+
+
+@case(road="package")
+def debug_print():
+    _debug_print()
+
+
+@case(road="package_cpu")
+def debug_print_as_cpu():
+    _debug_print()
+
+
+@case(road="package")
+def callback_element_types():
+    import ml_dtypes
+    for t in (np.bool_, np.int8, np.uint32, np.float16, ml_dtypes.bfloat16, np.complex64, ml_dtypes.float8_e4m3fn):
+        x = (np.arange(6).reshape(2, 3) % 2).astype(t)
+        same(jax.jit(lambda v: jax.pure_callback(lambda a: a.T, jax.ShapeDtypeStruct((3, 2), t), v))(x), x.T)

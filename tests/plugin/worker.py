@@ -1,0 +1,69 @@
+"""Runs cases in a process of its own: names come as JSON lines on stdin, one JSON answer each goes to stdout.
+
+  worker.py ROAD PLUGIN.so      ROAD says how the plugin is made known to JAX:
+    env           PJRT_NAMES_AND_LIBRARY_PATHS=plugin:PATH, the plain road
+    env4          the same by a configuration file that asks for four devices
+    package       backplane_jax.register, beside JAX's own CPU client
+    package_cpu   backplane_jax.register under the name cpu, in the place of JAX's own
+"""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import traceback
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def make_known(road, plugin):
+    """Sets the environment before JAX is imported; registers the plugin where the road is the package's."""
+    if road == "env":
+        os.environ.update(PJRT_NAMES_AND_LIBRARY_PATHS=f"plugin:{plugin}", JAX_PLATFORMS="plugin")
+    elif road == "env4":
+        config = tempfile.NamedTemporaryFile("w", suffix=".json", delete=False)
+        json.dump({"library_path": plugin, "create_options": {"cpu_device_count": 4}}, config)
+        config.close()
+        os.environ.update(PJRT_NAMES_AND_LIBRARY_PATHS=f"plugin:{config.name}", JAX_PLATFORMS="plugin")
+    elif road in ("package", "package_cpu"):
+        name = "backplane" if road == "package" else "cpu"
+        os.environ["JAX_PLATFORMS"] = "backplane,cpu" if road == "package" else "cpu"
+        sys.path.insert(0, str(HERE.parent.parent / "sdk" / "python"))
+        import backplane_jax
+        backplane_jax.register(plugin, name)
+    else:
+        raise ValueError(f"unknown road {road!r}")
+
+
+def main():
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever else prints goes to stderr
+    make_known(*sys.argv[1:3])
+    sys.path.insert(0, str(HERE))
+    import numpy as np
+    import cases
+    import cases.basic
+    import cases.control
+    import cases.linear_algebra
+    import cases.runtime
+    import jax
+
+    def answer(**what):
+        answers.write(json.dumps(what) + "\n")
+        answers.flush()
+
+    device = jax.devices()[0]
+    answer(ready=f"{device.client.platform} {device.client.platform_version}")
+    for line in sys.stdin:
+        name, path = json.loads(line)
+        try:
+            result = cases.CASES[name].function()
+            if result is not None:
+                np.savez(path, **{k: np.asarray(v) for k, v in result.items()})
+            answer(ok=True, results=result is not None)
+        except Exception:
+            answer(error=traceback.format_exc(limit=-4)[-4000:])
+
+
+if __name__ == "__main__":
+    main()
