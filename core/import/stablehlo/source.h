@@ -35,6 +35,9 @@ inline constexpr int64_t kDynamic = std::numeric_limits<int64_t>::min();
 inline constexpr int kMaxRegionDepth = 192;
 inline constexpr int kMaxTypeDepth = 64;
 inline constexpr int kMaxAttributeDepth = 64;
+// A few bytes of bytecode can describe a type that is astronomically large when written out, by sharing its parts.
+inline constexpr uint32_t kMaxTypeWeight = 1 << 16;
+inline constexpr uint32_t kMaxAttributeWeight = 1 << 22;
 
 // Memory for one module: chunks that are freed together. Only trivially destructible objects may live here.
 class SourceArena {
@@ -138,6 +141,7 @@ struct SourceType {
   absl::Span<const SourceType* const> results;
   const SourceQuantization* quantization = nullptr;
   absl::string_view text;
+  uint32_t weight = 1;  // size written out; shared parts count each time
 };
 
 // Structural equality.
@@ -160,7 +164,7 @@ enum class AttrKind : uint8_t {
   kInteger,  // integer (sign- or zero-extended by its type), type = scalar
   kFloat,    // bits of the format, type = scalar
   kString,   // text; also every symbol name
-  kEnum,     // text: the case's name in StableHLO text, "LT", "HIGHEST", "TYPED_FFI"
+  kEnum,     // text: the case's name in StableHLO text, "LT", "HIGHEST", "API_VERSION_TYPED_FFI"
   kArray,    // elements
   kDict,     // entries, sorted by name; also structs such as output_operand_alias
   kType,     // type
@@ -180,6 +184,7 @@ struct SourceAttr {
   absl::string_view text;
   absl::Span<const SourceAttr* const> elements;
   absl::Span<const SourceNamedAttr> entries;
+  uint32_t weight = 1;  // size written out; shared parts count each time
 
   const SourceAttr* Find(absl::string_view name) const;  // in entries; null when absent
 };
