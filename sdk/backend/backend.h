@@ -75,6 +75,7 @@ class Storage {
   virtual ~Storage() = default;
   virtual void* data() const = 0;          // device address; host address too where memory is host-visible
   virtual size_t size() const = 0;         // bytes
+  virtual bool writable() const { return true; }  // false: somebody else's memory that may only be read; never donated
 };
 
 // One array on a device. `ready` gates reading; its error means there is no value.
@@ -131,7 +132,9 @@ struct ExecuteRequest {
   absl::Span<const int32_t> device_assignment;             // device ids, [replica * partitions + partition]
   int64_t run_id = 0;                                      // equal on all devices of one launch
   std::vector<DeviceArray> arguments;                      // the request keeps them alive
-  std::vector<bool> donated;                               // per argument: its storage may be reused or given back as an output
+  // Per argument: its storage may be reused or given back as an output. True only where nobody else holds the storage,
+  // so drop your own references before you set an event that says its value is there.
+  std::vector<bool> donated;
   std::shared_ptr<const ExecuteContext> context;           // may be null
 };
 

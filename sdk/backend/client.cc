@@ -1,0 +1,82 @@
+// Defaults of Client: what a backend over host memory need not write.
+#include <thread>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "sdk/backend/backend.h"
+#include "sdk/backend/strided_copy.h"
+
+namespace backplane {
+namespace {
+
+absl::Status CheckRoom(const DeviceArray& array, absl::string_view what) {
+  if (array.storage == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": the array has no storage"));
+  }
+  const size_t bytes = static_cast<size_t>(array.shape.byte_size());
+  if (array.storage->size() < bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": ", array.shape.ToString(true), " takes ", bytes,
+                                                   " bytes, the storage has ", array.storage->size()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<size_t> Client::StorageSize(const Shape& shape, int32_t memory) const {
+  if (shape.IsToken()) return size_t{0};
+  RETURN_IF_ERROR(DenseByteStrides(shape).status());
+  return static_cast<size_t>(shape.byte_size());
+}
+
+absl::StatusOr<Layout> Client::DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims) const {
+  return Layout::RowMajor(static_cast<int64_t>(dims.size()));
+}
+
+absl::Status Client::CopyFromHost(const HostArray& src, const DeviceArray& dst) {
+  if (src.type != dst.shape.element_type() || !absl::c_equal(src.dims, dst.shape.dimensions())) {
+    return absl::InvalidArgumentError(absl::StrCat("copy from host: source ", Shape(src.type, src.dims).ToString(),
+                                                   ", destination ", dst.shape.ToString()));
+  }
+  RETURN_IF_ERROR(CheckRoom(dst, "copy from host"));
+  ASSIGN_OR_RETURN(DimVector strides, DenseByteStrides(dst.shape));
+  StridedCopy(src.dims, static_cast<size_t>(ByteWidth(src.type)), src.data, src.byte_strides, dst.storage->data(), strides);
+  return absl::OkStatus();
+}
+
+absl::Status Client::CopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst) {
+  if (!(src.shape == host_shape_with_layout)) {
+    return absl::InvalidArgumentError(absl::StrCat("copy to host: source ", src.shape.ToString(), ", destination ",
+                                                   host_shape_with_layout.ToString()));
+  }
+  RETURN_IF_ERROR(CheckRoom(src, "copy to host"));
+  ASSIGN_OR_RETURN(DimVector from, DenseByteStrides(src.shape));
+  ASSIGN_OR_RETURN(DimVector to, DenseByteStrides(host_shape_with_layout));
+  StridedCopy(src.shape.dimensions(), static_cast<size_t>(ByteWidth(src.shape.element_type())), src.storage->data(), from,
+              dst, to);
+  return absl::OkStatus();
+}
+
+absl::Status Client::CopyDevice(const DeviceArray& src, const DeviceArray& dst) {
+  if (!IsHostMemory(src.memory) || !IsHostMemory(dst.memory)) {
+    return absl::UnimplementedError(
+        absl::StrCat("copy device: no copy between memories ", src.memory, " and ", dst.memory));
+  }
+  RETURN_IF_ERROR(CheckRoom(dst, "copy device"));
+  return CopyToHost(src, dst.shape, dst.storage->data());
+}
+
+absl::StatusOr<MemoryStats> Client::GetMemoryStats(int32_t device) const {
+  return absl::UnimplementedError(absl::StrCat("memory stats: device ", device, " keeps none"));
+}
+
+absl::Status Client::ClearMemoryStats(int32_t device) {
+  return absl::UnimplementedError(absl::StrCat("clear memory stats: device ", device, " keeps none"));
+}
+
+void Client::Schedule(std::function<void()> task) { std::thread(std::move(task)).detach(); }
+
+}  // namespace backplane
