@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/types/numeric.h"
 #include "core/types/shape.h"
 
 namespace backplane {
@@ -32,6 +33,7 @@ class Literal {
   static Literal Scalar(PrimitiveType type, double value);
   static Literal ScalarInt(PrimitiveType type, int64_t value);
   // Native C++ types: bool, intN_t, uintN_t, float, double, std::complex, and the classes of numeric.h.
+  // Values are row-major, as many as the dims hold.
   template <typename T> static Literal FromValues(absl::Span<const int64_t> dims, absl::Span<const T> values);
 
   const Shape& shape() const { return shape_; }
@@ -84,6 +86,17 @@ class Literal {
 
 // Shortest decimal text that reads back to the same value of that type; nan, inf, -nan, (re, im) for complex.
 std::string ElementToString(const Literal& literal, int64_t linear);
+// The way back: one number of HLO text (true, -3, 1.5e-3, 0x1p-3, nan, -nan, nan(0x7fc01), (re, im)) into an element.
+// Integers must fit the type; decimals are rounded to it.
+absl::Status ParseElement(absl::string_view text, Literal* literal, int64_t linear);
+
+template <typename T>
+Literal Literal::FromValues(absl::Span<const int64_t> dims, absl::Span<const T> values) {
+  Literal literal(Shape(kPrimitiveTypeOf<T>, dims));
+  absl::Span<T> data = literal.mutable_data<T>();
+  for (size_t i = 0; i < data.size() && i < values.size(); ++i) data[i] = values[i];
+  return literal;
+}
 
 }  // namespace backplane
 

@@ -40,6 +40,10 @@ struct f16 {
 uint8_t FloatToSmallBits(PrimitiveType type, float f);
 float SmallBitsToFloat(PrimitiveType type, uint8_t bits);
 
+// The float that a double truncates to, its last bit set when that was inexact. Rounding it once more to a format of at
+// most 22 mantissa bits gives what rounding the double directly would.
+float RoundToOddFloat(double d);
+
 template <PrimitiveType kType>
 struct SmallFloat {
   uint8_t bits = 0;
@@ -92,6 +96,27 @@ BACKPLANE_SMALL_FLOATS(BACKPLANE_X)
 #undef BACKPLANE_X
 
 template <PrimitiveType kType> using NativeType = typename NativeTypeOf<kType>::type;
+
+// The way back: kPrimitiveTypeOf<float> is kF32.
+template <typename T> constexpr PrimitiveType kPrimitiveTypeOf = PrimitiveType::kInvalid;
+#define BACKPLANE_X(e, number, name, bits, cls) BACKPLANE_TYPE_OF_##cls(e)
+#define BACKPLANE_TYPE_OF_Pred(e) BACKPLANE_TYPE_OF(e)
+#define BACKPLANE_TYPE_OF_Signed(e) BACKPLANE_TYPE_OF(e)
+#define BACKPLANE_TYPE_OF_Unsigned(e) BACKPLANE_TYPE_OF(e)
+#define BACKPLANE_TYPE_OF_Float(e) BACKPLANE_TYPE_OF(e)
+#define BACKPLANE_TYPE_OF_Complex(e) BACKPLANE_TYPE_OF(e)
+#define BACKPLANE_TYPE_OF_None(e)
+#define BACKPLANE_TYPE_OF(e) \
+  template <> inline constexpr PrimitiveType kPrimitiveTypeOf<NativeType<PrimitiveType::e>> = PrimitiveType::e;
+BACKPLANE_PRIMITIVE_TYPES(BACKPLANE_X)
+#undef BACKPLANE_X
+#undef BACKPLANE_TYPE_OF
+#undef BACKPLANE_TYPE_OF_Pred
+#undef BACKPLANE_TYPE_OF_Signed
+#undef BACKPLANE_TYPE_OF_Unsigned
+#undef BACKPLANE_TYPE_OF_Float
+#undef BACKPLANE_TYPE_OF_Complex
+#undef BACKPLANE_TYPE_OF_None
 
 // The type in which arithmetic on an element type happens: float for floats below f32, int64/uint64-sized promotions are
 // not made for ordinary integers (wrap-around is theirs), SmallInt computes in int64.

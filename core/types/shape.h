@@ -108,6 +108,8 @@ void ForEachLeaf(const Shape& shape, Fn&& fn) {
 DimVector RowMajorStrides(absl::Span<const int64_t> dims);
 
 absl::StatusOr<Shape> ParseShape(absl::string_view text);  // the whole text; with or without layout
+// Reads one shape off the front of `text` and removes it. A layout's brace must follow the dimensions directly.
+absl::StatusOr<Shape> ConsumeShape(absl::string_view* text);
 
 }  // namespace backplane
 
