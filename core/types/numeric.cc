@@ -72,7 +72,8 @@ float DecodeSmall(const Format& f, uint8_t bits) {
 uint8_t EncodePowerOfTwo(float v) {
   if (!(v > 0) || std::isinf(v)) return 0xff;  // there is no zero, no sign and no infinity
   const uint32_t u = std::bit_cast<uint32_t>(v);
-  if (u < 0x00800000u) return u >= 0x00600000u ? 1 : 0;  // subnormal: around 2^-127
+  // Below 2^-126 only 2^-127 itself and less stay at the smallest: what ml_dtypes does, though 1.5 * 2^-127 is the middle.
+  if (u < 0x00800000u) return u > 0x00400000u ? 1 : 0;
   const uint32_t rounded = u + 0x00400000u;  // half way goes up: with no mantissa, even means nothing
   return static_cast<uint8_t>(rounded >> 23);
 }
