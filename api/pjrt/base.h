@@ -84,7 +84,10 @@ typedef enum {
   PJRT_Extension_Type_Collectives = 21,
   PJRT_Extension_Type_MultiSlice = 22,
   PJRT_Extension_Type_HostMemoryAllocator = 23,
-  PJRT_Extension_Type_XlaTransform = 24
+  PJRT_Extension_Type_XlaTransform = 24,
+  // Ours, not in the published header: numbers from here on are never published. It also makes the enumeration wide enough
+  // that any number found in a chain is a valid value of it.
+  PJRT_Extension_Type_PrivateRange = 0x40000000
 } PJRT_Extension_Type;
 
 // Head of every extension struct. `PJRT_Api.extension_start` begins the chain of what the plugin offers; it is static

@@ -1,0 +1,81 @@
+// The private extension of Backplane plugins: what the plugin and its Python package tell each other, and what the
+// published API has no place for. Found in the chain of the table like any other extension, by its type.
+#ifndef BACKPLANE_API_BACKPLANE_C_API_H_
+#define BACKPLANE_API_BACKPLANE_C_API_H_
+
+#include "api/pjrt_c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// "BPL", 1. Far above every published number.
+#define BACKPLANE_EXTENSION_TYPE ((PJRT_Extension_Type)0x42504C01)
+#define BACKPLANE_EXTENSION_VERSION 1
+
+// ---- Python callbacks
+
+// One operand or result of a Python callback: a dense array, last dimension fastest. Borrowed for the call.
+struct Backplane_Callback_Arg {
+  int32_t dtype;        // an XLA_FFI_DataType, see ffi_c_api.h
+  void* data;           // one element to a byte for types of less; NULL for a token
+  int64_t rank;
+  const int64_t* dims;  // `rank` elements
+};
+PJRT_DEFINE_STRUCT_TRAITS(Backplane_Callback_Arg, dims);
+
+// Calls a Python callable with arrays and stores what it returns in the results. Called in any thread, without any lock of the
+// plugin held, so that the callable may use the plugin again. Takes the GIL itself.
+//   callable  what the host put at the index of the call, a borrowed PyObject*
+//   err       on failure: a text, terminated by NUL, of at most err_cap bytes with the terminator
+// Returns 0 on success.
+typedef int (*Backplane_Callback_Trampoline)(void* callable, int64_t nargs, const Backplane_Callback_Arg* args,
+                                             int64_t nrets, const Backplane_Callback_Arg* rets, char* err,
+                                             size_t err_cap);
+
+// Installs the trampoline. Without one, programs with Python callbacks fail with UNIMPLEMENTED when they run. A later call
+// replaces the earlier one. Thread-safe.
+struct Backplane_SetCallbackTrampoline_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  Backplane_Callback_Trampoline trampoline;  // in: callable until the process ends; NULL takes it away
+  // in: the FFI type under which the host adds its table of callables to an execute context; 0 when it is not known, and
+  // then the only entry of the context is taken.
+  int64_t user_data_type_id;
+};
+PJRT_DEFINE_STRUCT_TRAITS(Backplane_SetCallbackTrampoline_Args, user_data_type_id);
+typedef PJRT_Error* Backplane_SetCallbackTrampoline(Backplane_SetCallbackTrampoline_Args* args);
+
+// What the user data under that type points to.
+struct Backplane_Callback_Table {
+  void** callbacks;  // borrowed PyObject*, by index
+  size_t num;
+};
+PJRT_DEFINE_STRUCT_TRAITS(Backplane_Callback_Table, num);
+
+// ---- Compile log
+
+// What the compiler noted while it made this executable: kernels refused and why, fusions, buffers. Plain text.
+struct Backplane_LoadedExecutable_CompileLog_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  PJRT_LoadedExecutable* executable;  // in
+  const char* log;                    // out: lives as long as the executable; not terminated by NUL
+  size_t log_size;                    // out: 0 when there is nothing to tell
+};
+PJRT_DEFINE_STRUCT_TRAITS(Backplane_LoadedExecutable_CompileLog_Args, log_size);
+typedef PJRT_Error* Backplane_LoadedExecutable_CompileLog(Backplane_LoadedExecutable_CompileLog_Args* args);
+
+// The extension.
+struct Backplane_Extension {
+  PJRT_Extension_Base base;
+  Backplane_SetCallbackTrampoline* set_callback_trampoline;
+  Backplane_LoadedExecutable_CompileLog* loaded_executable_compile_log;
+};
+PJRT_DEFINE_STRUCT_TRAITS(Backplane_Extension, loaded_executable_compile_log);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // BACKPLANE_API_BACKPLANE_C_API_H_
