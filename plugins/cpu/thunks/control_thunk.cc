@@ -1,0 +1,92 @@
+#include "plugins/cpu/thunks/control_thunk.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace backplane::cpu {
+namespace {
+
+constexpr int64_t kParallelCopyBytes = 1 << 20;
+
+}  // namespace
+
+int64_t SequenceWorkspace(const ThunkSequence& sequence, int num_threads) {
+  int64_t most = 0;
+  for (const auto& t : sequence) most = std::max(most, t->workspace_bytes(num_threads));
+  return most;
+}
+
+double SequenceMicroseconds(const ThunkSequence& sequence) {
+  double us = 0;
+  for (const auto& t : sequence) us += t->estimated_us();
+  return us;
+}
+
+bool SequenceMayBlock(const ThunkSequence& sequence) {
+  return std::any_of(sequence.begin(), sequence.end(), [](const auto& t) { return t->may_block(); });
+}
+
+absl::Status CopyThunk::Run(const RunState& state) const {
+  const char* from = static_cast<const char*>(state.slots[copy_.from]);
+  char* to = static_cast<char*>(state.slots[copy_.to]);
+  if (copy_.bytes < kParallelCopyBytes || state.pool == nullptr) {
+    std::memcpy(to, from, static_cast<size_t>(copy_.bytes));
+    return absl::OkStatus();
+  }
+  state.pool->ParallelRange(copy_.bytes, kParallelCopyBytes / 4, [&](int64_t begin, int64_t end, int) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+  });
+  return absl::OkStatus();
+}
+
+WhileThunk::WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, double expected_trips)
+    : condition_(std::move(condition)), body_(std::move(body)), predicate_(predicate), expected_trips_(expected_trips) {
+  may_block_ = SequenceMayBlock(condition_) || SequenceMayBlock(body_);
+}
+
+absl::Status WhileThunk::Run(const RunState& state) const {
+  const uint8_t* predicate = static_cast<const uint8_t*>(state.slots[predicate_]);
+  while (true) {
+    if (absl::Status s = RunSequence(condition_, state); !s.ok()) return s;
+    if (*predicate == 0) return absl::OkStatus();
+    if (absl::Status s = RunSequence(body_, state); !s.ok()) return s;
+  }
+}
+
+int64_t WhileThunk::workspace_bytes(int num_threads) const {
+  return std::max(SequenceWorkspace(condition_, num_threads), SequenceWorkspace(body_, num_threads));
+}
+
+double WhileThunk::estimated_us() const {
+  return expected_trips_ * (SequenceMicroseconds(condition_) + SequenceMicroseconds(body_));
+}
+
+ConditionalThunk::ConditionalThunk(std::vector<ThunkSequence> branches, SlotId selector, bool selector_is_pred)
+    : branches_(std::move(branches)), selector_(selector), selector_is_pred_(selector_is_pred) {
+  for (const ThunkSequence& b : branches_) may_block_ |= SequenceMayBlock(b);
+}
+
+absl::Status ConditionalThunk::Run(const RunState& state) const {
+  size_t branch = 0;
+  if (selector_is_pred_) {
+    branch = *static_cast<const uint8_t*>(state.slots[selector_]) != 0 ? 0 : 1;
+  } else {
+    const int32_t index = *static_cast<const int32_t*>(state.slots[selector_]);
+    branch = index < 0 || static_cast<size_t>(index) >= branches_.size() ? branches_.size() - 1 : static_cast<size_t>(index);
+  }
+  return RunSequence(branches_[branch], state);
+}
+
+int64_t ConditionalThunk::workspace_bytes(int num_threads) const {
+  int64_t most = 0;
+  for (const ThunkSequence& b : branches_) most = std::max(most, SequenceWorkspace(b, num_threads));
+  return most;
+}
+
+double ConditionalThunk::estimated_us() const {
+  double most = 0;
+  for (const ThunkSequence& b : branches_) most = std::max(most, SequenceMicroseconds(b));
+  return most;
+}
+
+}  // namespace backplane::cpu

@@ -1,0 +1,27 @@
+// Runs a generated kernel: its phases in order, each over its units of work.
+#ifndef BACKPLANE_PLUGINS_CPU_THUNKS_KERNEL_THUNK_H_
+#define BACKPLANE_PLUGINS_CPU_THUNKS_KERNEL_THUNK_H_
+
+#include "plugins/cpu/codegen/kernel.h"
+#include "plugins/cpu/thunks/thunk.h"
+
+namespace backplane::cpu {
+
+class KernelThunk : public Thunk {
+ public:
+  // `slots`: inputs, then outputs. `functions`: one for each phase of the plan.
+  KernelThunk(codegen::KernelPlan plan, std::vector<codegen::KernelFn> functions, std::vector<SlotId> slots);
+  absl::Status Run(const RunState& state) const override;
+  int64_t workspace_bytes(int num_threads) const override;
+  double estimated_us() const override;
+
+ private:
+  codegen::KernelPlan plan_;
+  std::vector<codegen::KernelFn> functions_;
+  std::vector<SlotId> slots_;
+  int64_t temp_total_ = 0, scratch_stride_ = 0;
+};
+
+}  // namespace backplane::cpu
+
+#endif  // BACKPLANE_PLUGINS_CPU_THUNKS_KERNEL_THUNK_H_
