@@ -44,6 +44,7 @@ class Instruction {
   absl::Span<Instruction* const> operands() const { return operands_; }
   absl::Span<Instruction* const> users() const { return users_; }  // each user once, in creation order of the use
   bool IsRoot() const;
+  bool HasSideEffect() const;                          // its own, or of anything it calls
   Computation* parent() const { return parent_; }
 
   absl::Span<Computation* const> called() const { return called_; }

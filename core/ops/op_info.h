@@ -47,12 +47,26 @@ struct OpContext {
   const Shape& operand(int i) const { return *operands[i]; }
 };
 
+class ScalarProgram;  // core/ops/scalar_program.h
+
 // What evaluation needs from its surroundings. Implemented by core/eval.
 class EvalEnv {
  public:
   virtual ~EvalEnv() = default;
   // Runs the i-th called computation.
   virtual absl::StatusOr<Literal> Call(int i, absl::Span<const Literal* const> args) = 0;
+  // The same with arguments given away, so that the callee may change them in place.
+  virtual absl::StatusOr<Literal> CallMoved(int i, std::vector<Literal> args) {
+    std::vector<const Literal*> pointers;
+    for (const Literal& a : args) pointers.push_back(&a);
+    return Call(i, pointers);
+  }
+  // The value of operand i. Moved out of its place when nobody needs it any more: its data is then unique.
+  virtual Literal TakeOperand(int i, const Literal& operand) { return operand; }
+  // The i-th called computation as a program over scalars; null when it is more than elementwise operations on scalars.
+  virtual const ScalarProgram* CalledScalarProgram(int i) { return nullptr; }
+  // Asked once for each turn of a loop; an error ends the evaluation.
+  virtual absl::Status CheckCancelled() { return absl::OkStatus(); }
   // If the i-th called computation is one binary operation on its two parameters (in order), that operation.
   virtual std::optional<Opcode> CalledBinaryOp(int i) = 0;
   // Collectives, custom calls, transfers, random state, replica and partition ids: what only a running program knows.

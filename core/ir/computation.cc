@@ -1,0 +1,218 @@
+#include "core/ir/computation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "core/ir/module.h"
+#include "core/types/status_macros.h"
+
+namespace backplane {
+namespace {
+
+// Parameter numbers index a vector: a number from input must not make it grow without bound.
+constexpr int64_t kMaxParameters = int64_t{1} << 20;
+
+}  // namespace
+
+bool Computation::IsEntry() const { return module_ != nullptr && module_->entry() == this; }
+
+ProgramShape Computation::program_shape() const {
+  ProgramShape p;
+  for (const Instruction* i : parameters_) {
+    p.parameters.push_back(i != nullptr ? i->shape() : Shape());
+    p.parameter_names.push_back(i != nullptr ? i->name() : std::string());
+  }
+  if (root_ != nullptr) p.result = root_->shape();
+  return p;
+}
+
+std::vector<Instruction*> Computation::Snapshot() const {
+  std::vector<Instruction*> all;
+  all.reserve(instructions_.size());
+  for (const auto& i : instructions_) all.push_back(i.get());
+  return all;
+}
+
+Instruction* Computation::Add(InstructionSpec spec) { return AddBefore(nullptr, std::move(spec)); }
+
+Instruction* Computation::AddBefore(Instruction* position, InstructionSpec spec) {
+  std::unique_ptr<Instruction> owned(new Instruction());
+  Instruction* i = owned.get();
+  i->opcode_ = spec.opcode;
+  i->id_ = module_->NextId();
+  i->name_ = module_->UniqueName(spec.name.empty() ? OpName(spec.opcode) : absl::string_view(spec.name));
+  i->shape_ = std::move(spec.shape);
+  i->called_ = std::move(spec.called);
+  i->attrs_ = std::move(spec.attrs);
+  i->literal_ = std::move(spec.literal);
+  i->metadata_ = std::move(spec.metadata);
+  i->parent_ = this;
+  i->operands_.assign(spec.operands.begin(), spec.operands.end());
+  for (Instruction* o : i->operands_) {
+    if (std::find(o->users_.begin(), o->users_.end(), i) == o->users_.end()) o->users_.push_back(i);
+  }
+  if (i->Is(Opcode::kParameter)) {
+    if (!i->attrs_.Has(AttrId::kParameterNumber)) {
+      i->attrs_.Set(AttrId::kParameterNumber, static_cast<int64_t>(parameters_.size()));
+    }
+    const size_t n = static_cast<size_t>(i->parameter_number());
+    if (n >= parameters_.size()) parameters_.resize(n + 1, nullptr);
+    parameters_[n] = i;
+  }
+  auto at = instructions_.end();
+  if (position != nullptr) {
+    at = std::find_if(instructions_.begin(), instructions_.end(), [&](const auto& p) { return p.get() == position; });
+  }
+  instructions_.insert(at, std::move(owned));
+  return i;
+}
+
+absl::StatusOr<Instruction*> Computation::AddChecked(InstructionSpec spec) {
+  Instruction::ContextStorage storage;
+  OpContext context;
+  context.opcode = spec.opcode;
+  context.name = spec.name;
+  context.attrs = &spec.attrs;
+  context.literal = spec.literal.get();
+  const bool declared = spec.shape.element_type() != PrimitiveType::kInvalid;
+  if (declared) context.declared = &spec.shape;
+  for (const Instruction* o : spec.operands) {
+    if (o == nullptr || o->parent() != this) {
+      return context.Error("operand", absl::StrCat("operand ", storage.operands.size(), " is not of computation ", name_));
+    }
+    storage.operands.push_back(&o->shape());
+  }
+  for (const Computation* c : spec.called) {
+    if (c == nullptr || c->parent() != module_) return context.Error("called", "a called computation is not of this module");
+    if (c == this) return context.Error("called", "a computation cannot call itself");
+    if (c->root() == nullptr) return context.Error("called", absl::StrCat("called computation ", c->name(), " has no root"));
+    storage.called.push_back(c->program_shape());
+  }
+  context.operands = storage.operands;
+  context.called = storage.called;
+  ASSIGN_OR_RETURN(Shape shape, InferShape(context));
+  if (spec.opcode == Opcode::kParameter) {
+    const int64_t n = spec.attrs.GetInt(AttrId::kParameterNumber);
+    if (n >= kMaxParameters) return context.Error("parameter_i1", absl::StrCat("parameter number ", n, " is too large"));
+    if (n < static_cast<int64_t>(parameters_.size()) && parameters_[n] != nullptr) {
+      return context.Error("parameter_i1", absl::StrCat("parameter ", n, " exists already"));
+    }
+  }
+  spec.shape = std::move(shape);
+  return Add(std::move(spec));
+}
+
+Instruction* Computation::AddClone(const Instruction* of, const Shape& shape, absl::Span<Instruction* const> operands) {
+  InstructionSpec spec;
+  spec.opcode = of->opcode_;
+  spec.shape = shape;
+  spec.operands.assign(operands.begin(), operands.end());
+  spec.attrs = of->attrs_;
+  spec.called = of->called_;
+  spec.literal = of->literal_;
+  spec.name = of->name_;
+  spec.metadata = of->metadata_;
+  Instruction* i = Add(std::move(spec));
+  i->sharding_ = of->sharding_;
+  i->frontend_ = of->frontend_;
+  i->accuracy_ = of->accuracy_;
+  i->backend_config_ = of->backend_config_;
+  return i;
+}
+
+absl::Status Computation::Remove(Instruction* instruction) {
+  if (!instruction->users_.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(instruction->name(), ": has users and cannot be removed"));
+  }
+  if (instruction == root_) {
+    return absl::FailedPreconditionError(absl::StrCat(instruction->name(), ": is the root and cannot be removed"));
+  }
+  if (instruction->Is(Opcode::kParameter)) {
+    return absl::FailedPreconditionError(absl::StrCat(instruction->name(), ": is a parameter and cannot be removed"));
+  }
+  auto it = std::find_if(instructions_.begin(), instructions_.end(), [&](const auto& p) { return p.get() == instruction; });
+  if (it == instructions_.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(instruction->name(), ": is not of computation ", name_));
+  }
+  for (Instruction* o : instruction->operands_) {
+    o->users_.erase(std::remove(o->users_.begin(), o->users_.end(), instruction), o->users_.end());
+  }
+  for (const auto& other : instructions_) {
+    auto& before = other->control_predecessors_;
+    before.erase(std::remove(before.begin(), before.end(), instruction), before.end());
+  }
+  instructions_.erase(it);
+  return absl::OkStatus();
+}
+
+absl::Status Computation::RemoveParameter(int64_t number) {
+  if (number < 0 || number >= static_cast<int64_t>(parameters_.size())) {
+    return absl::InvalidArgumentError(absl::StrCat(name_, ": has no parameter ", number));
+  }
+  Instruction* p = parameters_[number];
+  if (!p->users_.empty() || p == root_) {
+    return absl::FailedPreconditionError(absl::StrCat(p->name(), ": has users and cannot be removed"));
+  }
+  parameters_.erase(parameters_.begin() + number);
+  for (size_t i = static_cast<size_t>(number); i < parameters_.size(); ++i) {
+    parameters_[i]->attrs_.Set(AttrId::kParameterNumber, static_cast<int64_t>(i));
+  }
+  instructions_.remove_if([&](const auto& i) { return i.get() == p; });
+  return absl::OkStatus();
+}
+
+int64_t Computation::RemoveDead() {
+  absl::flat_hash_set<const Instruction*> live;
+  std::vector<const Instruction*> work;
+  auto mark = [&](const Instruction* i) {
+    if (live.insert(i).second) work.push_back(i);
+  };
+  if (root_ != nullptr) mark(root_);
+  for (const auto& i : instructions_) {
+    if (i->Is(Opcode::kParameter) || i->HasSideEffect()) mark(i.get());
+  }
+  while (!work.empty()) {
+    const Instruction* i = work.back();
+    work.pop_back();
+    for (const Instruction* o : i->operands_) mark(o);
+    for (const Instruction* p : i->control_predecessors_) mark(p);
+  }
+  const size_t before = instructions_.size();
+  if (live.size() == before) return 0;
+  for (const auto& i : instructions_) {
+    auto& users = i->users_;
+    users.erase(std::remove_if(users.begin(), users.end(), [&](Instruction* u) { return !live.contains(u); }), users.end());
+  }
+  instructions_.remove_if([&](const auto& i) { return !live.contains(i.get()); });
+  return static_cast<int64_t>(before - instructions_.size());
+}
+
+void Computation::SortTopologically() {
+  absl::flat_hash_map<const Instruction*, std::unique_ptr<Instruction>> owned;
+  std::vector<Instruction*> order = Snapshot();
+  for (auto& i : instructions_) owned[i.get()] = std::move(i);
+  instructions_.clear();
+  absl::flat_hash_set<const Instruction*> seen;
+  std::vector<std::pair<Instruction*, size_t>> stack;  // instruction, next input to visit
+  for (Instruction* start : order) {
+    if (!seen.insert(start).second) continue;
+    stack.emplace_back(start, 0);
+    while (!stack.empty()) {
+      auto& [i, next] = stack.back();
+      const size_t operands = i->operands_.size(), total = operands + i->control_predecessors_.size();
+      if (next == total) {
+        instructions_.push_back(std::move(owned[i]));
+        stack.pop_back();
+        continue;
+      }
+      Instruction* input = next < operands ? i->operands_[next] : i->control_predecessors_[next - operands];
+      ++next;
+      if (seen.insert(input).second) stack.emplace_back(input, 0);
+    }
+  }
+}
+
+}  // namespace backplane

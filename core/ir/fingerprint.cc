@@ -1,0 +1,156 @@
+#include <bit>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "core/ir/module.h"
+
+namespace backplane {
+namespace {
+
+// Two multiply-and-fold lanes with different constants over one stream of 64-bit words; lengths go into the stream, so
+// that no two different sequences of values feed the same words.
+class Digest {
+ public:
+  void Word(uint64_t w) {
+    a_ = Mix(a_ ^ w, 0x9e3779b97f4a7c15u);
+    b_ = Mix(b_ ^ std::rotl(w, 29), 0xd6e8feb86659fd93u);
+  }
+  void Bytes(const void* data, size_t size) {
+    Word(size);
+    const char* p = static_cast<const char*>(data);
+    for (; size >= 8; p += 8, size -= 8) {
+      uint64_t w;
+      std::memcpy(&w, p, 8);
+      Word(w);
+    }
+    uint64_t rest = 0;
+    if (size > 0) std::memcpy(&rest, p, size);
+    Word(rest);
+  }
+  std::string Hex() const {
+    return absl::StrFormat("%016x%016x", Mix(a_, 0xa0761d6478bd642fu), Mix(b_ ^ a_, 0xe7037ed1a0b428dbu));
+  }
+
+  void Add(bool v) { Word(v ? 1 : 0); }
+  void Add(int64_t v) { Word(static_cast<uint64_t>(v)); }
+  void Add(double v) { Word(std::bit_cast<uint64_t>(v)); }
+  void Add(const std::string& v) { Bytes(v.data(), v.size()); }
+  void Add(PrimitiveType v) { Word(static_cast<uint64_t>(v)); }
+  void Add(Precision v) { Word(static_cast<uint64_t>(v)); }
+  void Add(EnumValue v) { Word(static_cast<uint64_t>(v.value)); }
+  void Add(const Shape& v) { Add(v.ToString(/*with_layout=*/true)); }
+  void Add(const WindowDimension& v) {
+    for (int64_t x : {v.size, v.stride, v.padding_low, v.padding_high, v.window_dilation, v.base_dilation}) Add(x);
+    Add(v.window_reversal);
+  }
+  void Add(const Window& v) { Add(v.dimensions); }
+  void Add(const ConvolutionDimensions& v) {
+    for (int64_t x : {v.input_batch, v.input_feature, v.kernel_input_feature, v.kernel_output_feature, v.output_batch,
+                      v.output_feature}) {
+      Add(x);
+    }
+    Add(v.input_spatial), Add(v.kernel_spatial), Add(v.output_spatial);
+  }
+  void Add(const DotDimensions& v) { Add(v.lhs_batch), Add(v.rhs_batch), Add(v.lhs_contracting), Add(v.rhs_contracting); }
+  void Add(const RaggedDotDimensions& v) { Add(v.dot), Add(v.lhs_ragged), Add(v.rhs_group); }
+  void Add(const GatherDimensions& v) {
+    Add(v.offset_dims), Add(v.collapsed_slice_dims), Add(v.start_index_map), Add(v.operand_batching_dims);
+    Add(v.start_indices_batching_dims), Add(v.index_vector_dim);
+  }
+  void Add(const ScatterDimensions& v) {
+    Add(v.update_window_dims), Add(v.inserted_window_dims), Add(v.scatter_dims_to_operand_dims);
+    Add(v.input_batching_dims), Add(v.scatter_indices_batching_dims), Add(v.index_vector_dim);
+  }
+  void Add(const PaddingDimension& v) { Add(v.low), Add(v.high), Add(v.interior); }
+  void Add(const SliceDimension& v) { Add(v.start), Add(v.limit), Add(v.stride); }
+  void Add(const ReplicaGroups& v) { Add(v.Expand()); }
+  void Add(const std::pair<int64_t, int64_t>& v) { Add(v.first), Add(v.second); }
+  void Add(const DotAlgorithm& v) {
+    Add(v.lhs_type), Add(v.rhs_type), Add(v.accumulation_type), Add(v.lhs_components), Add(v.rhs_components);
+    Add(v.primitive_operations), Add(v.allow_imprecise_accumulation);
+  }
+  void Add(const OutputOperandAlias& v) { Add(v.output_index), Add(v.operand), Add(v.operand_index); }
+  void Add(const FfiDictionary& v) {
+    Word(v.size());
+    for (const auto& [key, value] : v) {
+      Add(key);
+      Word(static_cast<uint64_t>(value.kind));
+      Add(value.type), Add(value.bytes), Add(value.dictionary);
+    }
+  }
+  void Add(const StringMap& v) {
+    Word(v.size());
+    for (const auto& [key, value] : v) Add(key), Add(value);
+  }
+  template <typename T>
+  void Add(const std::vector<T>& v) {
+    Word(v.size());
+    for (const T& x : v) Add(x);
+  }
+  void Add(const Literal& v) {
+    Add(v.shape());
+    if (v.shape().IsTuple()) {
+      for (const Literal& e : v.elements()) Add(e);
+    } else if (v.shape().IsArray()) {
+      Bytes(v.bytes(), static_cast<size_t>(v.byte_size()));
+      for (int64_t i = 0; i < v.shape().rank(); ++i) {
+        if (v.shape().is_dynamic(i)) Add(v.dynamic_size(i));
+      }
+    }
+  }
+
+ private:
+  static uint64_t Mix(uint64_t x, uint64_t constant) {
+    unsigned __int128 m = static_cast<unsigned __int128>(x) * constant;
+    return static_cast<uint64_t>(m) ^ static_cast<uint64_t>(m >> 64) ^ std::rotr(x, 17);
+  }
+  uint64_t a_ = 0x243f6a8885a308d3u, b_ = 0x13198a2e03707344u;
+};
+
+}  // namespace
+
+std::string Module::Fingerprint() const {
+  Digest d;
+  absl::flat_hash_map<const Computation*, int64_t> computations;
+  for (const Computation* c : PostOrder()) {
+    computations.emplace(c, static_cast<int64_t>(computations.size()));
+    absl::flat_hash_map<const Instruction*, int64_t> instructions;
+    d.Word(static_cast<uint64_t>(c->instruction_count()));
+    for (const auto& i : c->instructions()) {
+      instructions.emplace(i.get(), static_cast<int64_t>(instructions.size()));
+      d.Add(std::string(OpName(i->opcode())));
+      d.Add(i->shape());
+      d.Word(static_cast<uint64_t>(i->operand_count()));
+      for (const Instruction* o : i->operands()) d.Add(instructions.at(o));
+      for (const Computation* callee : i->called()) d.Add(computations.at(callee));
+      for (const auto& [id, value] : i->attrs().entries()) {
+        d.Add(std::string(AttrName(id)));
+        std::visit([&](const auto& v) { d.Add(v); }, value);
+      }
+      if (i->Is(Opcode::kConstant)) d.Add(i->literal());
+      d.Add(i->sharding() != nullptr ? i->sharding()->ToString() : std::string());
+      d.Add(i->frontend_attributes());
+      d.Add(i->backend_config());
+      if (i->result_accuracy()) {
+        d.Word(static_cast<uint64_t>(i->result_accuracy()->mode));
+        d.Add(i->result_accuracy()->atol), d.Add(i->result_accuracy()->rtol), d.Add(i->result_accuracy()->ulps);
+      }
+      for (const Instruction* p : i->control_predecessors()) d.Add(instructions.at(p));
+    }
+    d.Add(c->root() != nullptr ? instructions.at(c->root()) : int64_t{-1});
+  }
+  d.Add(config_.num_replicas), d.Add(config_.num_partitions);
+  d.Add(config_.use_spmd_partitioning), d.Add(config_.use_shardy_partitioner);
+  for (const InputOutputAlias& a : config_.input_output_aliases) {
+    d.Add(a.output_index), d.Add(a.parameter), d.Add(a.parameter_index), d.Add(a.must_alias);
+  }
+  for (const BufferDonor& b : config_.buffer_donors) d.Add(b.parameter), d.Add(b.parameter_index);
+  d.Add(config_.parameter_layouts);
+  d.Add(config_.result_layout);
+  d.Add(config_.parameter_memory_kinds);
+  d.Add(config_.result_memory_kinds);
+  d.Add(config_.frontend_attributes);
+  return d.Hex();
+}
+
+}  // namespace backplane

@@ -1,0 +1,145 @@
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "core/ir/module.h"
+#include "core/types/status_macros.h"
+
+namespace backplane {
+namespace {
+
+absl::Status Bad(const Computation& c, const Instruction* i, absl::string_view label, absl::string_view text) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("computation ", c.name(), ": ", i != nullptr ? absl::StrCat(i->name(), ": ") : "", text, " [", label, "]"));
+}
+
+absl::Status VerifyInstruction(const Computation& c, const Instruction& i,
+                               const absl::flat_hash_set<const Instruction*>& before,
+                               const absl::flat_hash_set<const Computation*>& computations) {
+  if (i.parent() != &c) return Bad(c, &i, "parent", "belongs to another computation");
+  for (const Instruction* o : i.operands()) {
+    if (o->parent() != &c) return Bad(c, &i, "operand", absl::StrCat("operand ", o->name(), " is of another computation"));
+    if (!before.contains(o)) return Bad(c, &i, "order", absl::StrCat("operand ", o->name(), " stands after it"));
+    bool found = false;
+    for (const Instruction* u : o->users()) found = found || u == &i;
+    if (!found) return Bad(c, &i, "users", absl::StrCat("is not among the users of ", o->name()));
+  }
+  for (const Instruction* u : i.users()) {
+    bool found = false;
+    for (const Instruction* o : u->operands()) found = found || o == &i;
+    if (!found) return Bad(c, &i, "users", absl::StrCat("user ", u->name(), " does not use it"));
+  }
+  for (const Instruction* p : i.control_predecessors()) {
+    if (p->parent() != &c) return Bad(c, &i, "control", absl::StrCat("control predecessor ", p->name(), " is of another computation"));
+    if (!before.contains(p)) return Bad(c, &i, "order", absl::StrCat("control predecessor ", p->name(), " stands after it"));
+  }
+  for (const Computation* called : i.called()) {
+    if (!computations.contains(called)) return Bad(c, &i, "called", "calls a computation of another module");
+    if (called->root() == nullptr) return Bad(c, &i, "called", absl::StrCat("calls ", called->name(), ", which has no root"));
+  }
+  Instruction::ContextStorage storage;
+  absl::StatusOr<Shape> shape = InferShape(i.Context(storage));
+  if (!shape.ok()) {
+    return absl::Status(shape.status().code(), absl::StrCat("computation ", c.name(), ": ", shape.status().message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyNoRecursion(const Module& module) {
+  enum : char { kOpen = 1, kDone = 2 };
+  absl::flat_hash_map<const Computation*, char> state;
+  struct Frame {
+    const Computation* computation;
+    std::vector<const Computation*> callees;
+    size_t next = 0;
+  };
+  std::vector<Frame> stack;
+  auto push = [&](const Computation* c) {
+    state[c] = kOpen;
+    Frame f{c, {}};
+    for (const auto& i : c->instructions()) {
+      for (const Computation* callee : i->called()) f.callees.push_back(callee);
+    }
+    stack.push_back(std::move(f));
+  };
+  for (const auto& c : module.computations()) {
+    if (state[c.get()] == kDone) continue;
+    push(c.get());
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      if (top.next == top.callees.size()) {
+        state[top.computation] = kDone;
+        stack.pop_back();
+        continue;
+      }
+      const Computation* callee = top.callees[top.next++];
+      const char s = state[callee];
+      if (s == kOpen) return Bad(*callee, nullptr, "recursion", "calls itself, directly or through others");
+      if (s != kDone) push(callee);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status VerifyModule(const Module& module) {
+  absl::flat_hash_set<const Computation*> computations;
+  absl::flat_hash_set<absl::string_view> computation_names, names;
+  for (const auto& c : module.computations()) {
+    computations.insert(c.get());
+    if (!computation_names.insert(c->name()).second) return Bad(*c, nullptr, "name", "the name stands twice");
+  }
+  if (module.entry() == nullptr || !computations.contains(module.entry())) {
+    return absl::InvalidArgumentError(absl::StrCat("module ", module.name(), ": has no entry computation [entry]"));
+  }
+  RETURN_IF_ERROR(VerifyNoRecursion(module));
+  for (const auto& c : module.computations()) {
+    absl::flat_hash_set<const Instruction*> before;
+    int64_t parameters = 0;
+    for (const auto& i : c->instructions()) {
+      if (i->name().empty() || !names.insert(i->name()).second) {
+        return Bad(*c, i.get(), "name", "the name is empty or stands twice");
+      }
+      RETURN_IF_ERROR(VerifyInstruction(*c, *i, before, computations));
+      before.insert(i.get());
+      if (!i->Is(Opcode::kParameter)) continue;
+      ++parameters;
+      const int64_t n = i->parameter_number();
+      if (n < 0 || n >= static_cast<int64_t>(c->parameters().size()) || c->parameter(n) != i.get()) {
+        return Bad(*c, i.get(), "parameter_i1", absl::StrCat("parameter number ", n, " is not its place"));
+      }
+    }
+    if (parameters != static_cast<int64_t>(c->parameters().size())) {
+      return Bad(*c, nullptr, "parameter_i1",
+                 absl::StrCat("has ", parameters, " parameters, numbered up to ", c->parameters().size()));
+    }
+    if (c->root() == nullptr || !before.contains(c->root())) return Bad(*c, nullptr, "root", "has no root");
+  }
+  const ModuleConfig& config = module.config();
+  const ProgramShape entry = module.entry()->program_shape();
+  auto sub = [](const Shape* s, const Ints& index) -> const Shape* {
+    for (int64_t i : index) {
+      if (!s->IsTuple() || i < 0 || i >= s->tuple_size()) return nullptr;
+      s = &s->tuple_shapes(i);
+    }
+    return s;
+  };
+  for (const InputOutputAlias& a : config.input_output_aliases) {
+    const bool known = a.parameter >= 0 && a.parameter < static_cast<int64_t>(entry.parameters.size());
+    const Shape* in = known ? sub(&entry.parameters[a.parameter], a.parameter_index) : nullptr;
+    const Shape* out = sub(&entry.result, a.output_index);
+    if (in == nullptr || out == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("module ", module.name(), ": an alias names no parameter ", a.parameter,
+                                                     " or output [input_output_alias]"));
+    }
+  }
+  for (const BufferDonor& d : config.buffer_donors) {
+    if (d.parameter < 0 || d.parameter >= static_cast<int64_t>(entry.parameters.size())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("module ", module.name(), ": a donor names no parameter ", d.parameter, " [buffer_donor]"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace backplane

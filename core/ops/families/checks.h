@@ -1,0 +1,67 @@
+// Checks and small sums shared by the shape rules of the families.
+#ifndef BACKPLANE_CORE_OPS_FAMILIES_CHECKS_H_
+#define BACKPLANE_CORE_OPS_FAMILIES_CHECKS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/ops/family.h"
+#include "core/types/status_macros.h"
+
+namespace backplane {
+
+std::string DimsText(absl::Span<const int64_t> dims);  // "[2,3]"
+
+template <typename... Args>
+absl::Status Fail(const OpContext& op, absl::string_view label, const Args&... args) {
+  return op.Error(label, absl::StrCat(args...));
+}
+
+// "add_c1" for operation add and rule "c1": the label of families that share one rule between many operations.
+std::string Label(const OpContext& op, absl::string_view rule);
+
+bool IsUnique(absl::Span<const int64_t> values);
+bool IsStrictlyIncreasing(absl::Span<const int64_t> values);
+bool AllInRange(absl::Span<const int64_t> values, int64_t low, int64_t high);  // low <= v < high
+bool Contains(absl::Span<const int64_t> values, int64_t v);
+bool IsPermutation(absl::Span<const int64_t> values, int64_t n);
+
+// Same element type and dimensions, recursively; layouts and dynamism do not count.
+bool SameTypeAndDims(const Shape& a, const Shape& b);
+inline bool SameDims(const Shape& a, const Shape& b) { return a.dimensions() == b.dimensions(); }
+
+absl::Status WantArray(const OpContext& op, int i);
+absl::Status WantArrays(const OpContext& op);  // every operand
+absl::Status WantCalled(const OpContext& op, int n);
+absl::StatusOr<Shape> WantDeclared(const OpContext& op);
+absl::StatusOr<Shape> WantDeclaredArray(const OpContext& op);
+
+// The i-th called computation takes `parameters` and returns `result` (dims and types).
+absl::Status WantSignature(const OpContext& op, int i, absl::Span<const Shape> parameters, const Shape& result,
+                           absl::string_view label);
+// A combining function of n values: (E0..En-1, E0..En-1) -> E or tuple, all scalars. Element types of accumulators may
+// be wider than `inputs` (promotion); they are returned.
+absl::StatusOr<std::vector<PrimitiveType>> WantCombiner(const OpContext& op, int i, absl::Span<const PrimitiveType> inputs,
+                                                        absl::string_view label);
+bool IsPromotable(PrimitiveType from, PrimitiveType to);
+
+// Marks result dims dynamic where the operand's are.
+void CopyDynamic(const Shape& from, Shape& to);
+
+// Size of one dimension after dilation, padding and windowing; -1 on overflow or a negative padded size.
+int64_t WindowedSize(int64_t size, const WindowDimension& w);
+int64_t DilatedSize(int64_t size, int64_t dilation);
+
+// Bytes of every array leaf.
+double ShapeBytes(const Shape& shape);
+// bytes_accessed of operands and result; flops = per_element * result elements.
+Cost ElementCost(const OpContext& op, const Shape& result, double flops_per_element);
+double ElementCount(const Shape& shape);  // all leaves
+
+// Group size of a collective, 0 when the groups are empty.
+int64_t GroupSize(const OpContext& op);
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_OPS_FAMILIES_CHECKS_H_

@@ -1,0 +1,107 @@
+// Shape rules and cost of calls, branches, loops, tuples and ordering.
+#include "core/ops/families/checks.h"
+
+namespace backplane {
+namespace {
+
+absl::StatusOr<Shape> InferCall(const OpContext& op) {
+  RETURN_IF_ERROR(WantCalled(op, 1));
+  std::vector<Shape> parameters;
+  for (const Shape* s : op.operands) parameters.push_back(*s);
+  RETURN_IF_ERROR(WantSignature(op, 0, parameters, op.called[0].result, Label(op, "c3")));
+  return op.called[0].result.WithoutLayout();
+}
+
+absl::StatusOr<Shape> InferConditional(const OpContext& op) {
+  if (op.called.empty()) return Fail(op, "conditional_c1", "needs at least one branch");
+  if (op.operands.size() != op.called.size() + 1) {
+    return Fail(op, "conditional_c2", "has ", op.called.size(), " branches and ", op.operands.size(),
+                " operands, expected a selector and one for each branch");
+  }
+  const Shape& selector = op.operand(0);
+  if (selector.IsScalar() && selector.element_type() == PrimitiveType::kPred) {
+    if (op.called.size() != 2) return Fail(op, "conditional_c1", "a pred selects between 2 branches, found ", op.called.size());
+  } else if (!selector.IsScalar() || selector.element_type() != PrimitiveType::kS32) {
+    return Fail(op, "conditional_i1", "the selector must be pred[] or s32[], found ", selector.ToString());
+  }
+  for (size_t i = 0; i < op.called.size(); ++i) {
+    const int k = static_cast<int>(i);
+    if (!SameTypeAndDims(op.called[i].result, op.called[0].result)) {
+      return Fail(op, "conditional_c3", "branch ", i, " returns ", op.called[i].result.ToString(), ", branch 0 returns ",
+                  op.called[0].result.ToString());
+    }
+    RETURN_IF_ERROR(WantSignature(op, k, {op.operand(k + 1)}, op.called[0].result, "conditional_c2"));
+  }
+  return op.called[0].result.WithoutLayout();
+}
+
+absl::StatusOr<Shape> InferMap(const OpContext& op) {
+  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(WantCalled(op, 1));
+  if (op.operands.empty()) return Fail(op, "map_c2", "needs at least one operand");
+  const Shape& x = op.operand(0);
+  std::vector<Shape> parameters;
+  for (const Shape* s : op.operands) {
+    if (!SameDims(*s, x)) return Fail(op, "map_c1", "operands differ in dims: ", x.ToString(), " and ", s->ToString());
+    parameters.push_back(Shape::Scalar(s->element_type()));
+  }
+  const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
+  bool range = static_cast<int64_t>(dims.size()) == x.rank();
+  for (size_t i = 0; range && i < dims.size(); ++i) range = dims[i] == static_cast<int64_t>(i);
+  if (!range) return Fail(op, "map_c3", "dimensions ", DimsText(dims), " must be all of ", x.ToString(), " in order");
+  const Shape& result = op.called[0].result;
+  if (!result.IsScalar()) return Fail(op, "map_c4", "the computation must return a scalar, found ", result.ToString());
+  RETURN_IF_ERROR(WantSignature(op, 0, parameters, result, "map_c4"));
+  return x.WithElementType(result.element_type()).WithoutLayout();
+}
+
+absl::StatusOr<Shape> InferWhile(const OpContext& op) {
+  RETURN_IF_ERROR(WantCalled(op, 2));
+  const Shape& t = op.operand(0);
+  RETURN_IF_ERROR(WantSignature(op, 0, {t}, Shape::Scalar(PrimitiveType::kPred), "while_c1"));
+  RETURN_IF_ERROR(WantSignature(op, 1, {t}, t, "while_c2"));
+  return t.WithoutLayout();
+}
+
+absl::StatusOr<Shape> InferTuple(const OpContext& op) {
+  std::vector<Shape> elements;
+  for (const Shape* s : op.operands) elements.push_back(s->WithoutLayout());
+  return Shape::Tuple(std::move(elements));
+}
+
+}  // namespace
+
+absl::StatusOr<Shape> InferControl(const OpContext& op) {
+  switch (op.opcode) {
+    case Opcode::kAddDependency:
+      if (!op.operand(1).IsToken()) return Fail(op, "add_dependency_i2", "operand 1 must be a token, found ", op.operand(1).ToString());
+      return op.operand(0).WithoutLayout();
+    case Opcode::kAfterAll:
+      for (const Shape* s : op.operands) {
+        if (!s->IsToken()) return Fail(op, "after_all_i1", "operands must be tokens, found ", s->ToString());
+      }
+      return Shape::Token();
+    case Opcode::kCall: case Opcode::kFusion: return InferCall(op);
+    case Opcode::kConditional: return InferConditional(op);
+    case Opcode::kMap: return InferMap(op);
+    case Opcode::kWhile: return InferWhile(op);
+    case Opcode::kTuple: return InferTuple(op);
+    case Opcode::kGetTupleElement: {
+      const Shape& t = op.operand(0);
+      const int64_t i = op.attrs->GetInt(AttrId::kTupleIndex, -1);
+      if (!t.IsTuple()) return Fail(op, "get_tuple_element_i1", "the operand must be a tuple, found ", t.ToString());
+      if (i < 0 || i >= t.tuple_size()) {
+        return Fail(op, "get_tuple_element_c1", "index ", i, " lies outside ", t.ToString());
+      }
+      return t.tuple_shapes(i).WithoutLayout();
+    }
+    default: return op.operand(0).WithoutLayout();  // domain, opt-barrier
+  }
+}
+
+// The work of called computations is counted by whoever walks the module (core/analysis).
+Cost CostControl(const OpContext& op, const Shape& result) {
+  return op.opcode == Opcode::kMap ? ElementCost(op, result, 1) : Cost{};
+}
+
+}  // namespace backplane
