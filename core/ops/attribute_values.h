@@ -83,7 +83,8 @@ struct IotaDevices {
   Ints dims;            // the printed [a,b] in front of <=
   Ints reshape_dims;
   Ints transpose_perm;  // empty: identity
-  Ints Expand() const;
+  bool Valid() const;   // products agree, the permutation is one, at most 2^20 devices
+  Ints Expand() const;  // empty when not valid
   bool operator==(const IotaDevices&) const = default;
 };
 
