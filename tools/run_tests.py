@@ -5,6 +5,7 @@ The closing line is `N passed, N failed`, alone. The exit status is 0 when at le
 import argparse
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -25,6 +26,19 @@ def read_junit(path):
         elif case.find("skipped") is None:
             passed += 1
     return passed, failed
+
+
+def sanitizer_environment(build):
+    """What a Python process needs to open a plugin of this build: a sanitizer's runtime must come first."""
+    cache = (build / "CMakeCache.txt").read_text()
+    kind = re.search(r"^BACKPLANE_SANITIZE:STRING=(\w*)$", cache, re.M)
+    library = {"address": "libasan.so", "thread": "libtsan.so"}.get(kind.group(1) if kind else "")
+    if not library:
+        return None
+    compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache, re.M).group(1)
+    path = subprocess.run([compiler, f"-print-file-name={library}"], check=True, capture_output=True, text=True).stdout.strip()
+    # Leaks are looked for in the C++ tests: an interpreter leaves things behind on purpose.
+    return os.environ | {"LD_PRELOAD": path, "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1"}
 
 
 def run(command, report, env=None):
@@ -51,7 +65,7 @@ def main():
         report = build / "pytest.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", f"--junit-xml={report}", "tests/plugin"]
         command += [f"--plugin={name}={path}" for name, path in plugins.items()]
-        status, ok, bad = run(command + (["-k", opt.pattern] if opt.pattern else []), report)
+        status, ok, bad = run(command + (["-k", opt.pattern] if opt.pattern else []), report, sanitizer_environment(build))
         if status not in (0, 1, 5) and not bad:  # 5: the pattern chose none of them
             bad = [f"pytest ended with status {status}"]
         passed, failed = passed + ok, failed + bad
