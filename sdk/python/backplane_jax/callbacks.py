@@ -15,8 +15,7 @@ from . import pjrt
 
 logger = logging.getLogger("backplane_jax")
 
-# The extension of our own (api/backplane_c_api.h) through which the trampoline is set.
-EXTENSION_BACKPLANE = 0x42504C4E
+EXTENSION_BACKPLANE = 0x42504C01  # api/backplane_c_api.h
 STATELESS = ("xla_buffer_python_cpu_callback", "dce_sink")
 
 TOKEN = 17
@@ -28,40 +27,27 @@ _DTYPES = {
     27: ml_dtypes.uint2, 28: ml_dtypes.float8_e4m3, 29: ml_dtypes.float8_e3m4, 32: ml_dtypes.float4_e2m1fn,
     33: ml_dtypes.float8_e8m0fnu,
 }
-_BITS = {21: 4, 22: 4, 26: 2, 27: 2, 32: 4}  # packed in memory, the first element in the low bits
 
 
 class Array(ctypes.Structure):
-    """One operand or result as the plugin hands it over: dense, row-major; a token has no data."""
+    """Backplane_Callback_Arg: dense, last dimension fastest, a byte or more an element; a token has no data."""
     _fields_ = [("dtype", ctypes.c_int32), ("data", ctypes.c_void_p), ("rank", ctypes.c_int64), ("dims", ctypes.POINTER(ctypes.c_int64))]
 
     def shape(self):
         return tuple(self.dims[i] for i in range(self.rank))
 
-    def bytes_view(self, count):
-        return np.frombuffer((ctypes.c_uint8 * count).from_address(self.data), np.uint8) if count else np.zeros(0, np.uint8)
+    def view(self):
+        """The memory itself as a numpy array."""
+        dtype, shape = np.dtype(_DTYPES[self.dtype]), self.shape()
+        count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        memory = (ctypes.c_uint8 * count).from_address(self.data) if count else b""
+        return np.frombuffer(memory, np.uint8).view(dtype).reshape(shape)
 
     def read(self):
-        """A read-only copy; None for a token."""
+        """A read-only copy, since the plugin uses its buffers again; None for a token."""
         if self.dtype == TOKEN:
             return None
-        dtype, shape = np.dtype(_DTYPES[self.dtype]), self.shape()
-        count = int(np.prod(shape, dtype=np.int64))
-        bits = _BITS.get(self.dtype)
-        if bits:
-            per = 8 // bits
-            packed = self.bytes_view(-(-count // per))
-            parts = (packed[:, None] >> (np.arange(per, dtype=np.uint8) * bits)) & ((1 << bits) - 1)
-            out = parts.reshape(-1)[:count].astype(np.uint8)
-            if dtype in (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.int2)):
-                out = ((out.astype(np.int8) << (8 - bits)) >> (8 - bits)).astype(dtype)
-            elif dtype == np.dtype(ml_dtypes.float4_e2m1fn):
-                out = out.view(dtype)
-            else:
-                out = out.astype(dtype)
-            out = out.reshape(shape)
-        else:
-            out = self.bytes_view(count * dtype.itemsize).view(dtype).reshape(shape).copy()
+        out = self.view().copy()
         out.flags.writeable = False
         return out
 
@@ -73,22 +59,12 @@ class Array(ctypes.Structure):
         value = np.asarray(value)
         if value.shape != shape or value.dtype != dtype:
             raise ValueError(f"callback returned {value.dtype}{list(value.shape)}, expected {dtype}{list(shape)}")
-        count = int(np.prod(shape, dtype=np.int64))
-        bits = _BITS.get(self.dtype)
-        if bits:
-            per = 8 // bits
-            small = np.zeros(-(-count // per) * per, np.uint8)
-            flat = np.ascontiguousarray(value).reshape(-1)
-            raw = flat.view(np.uint8) if dtype == np.dtype(ml_dtypes.float4_e2m1fn) else flat.astype(np.int8).view(np.uint8)
-            small[:count] = raw & ((1 << bits) - 1)
-            shifted = small.reshape(-1, per) << (np.arange(per, dtype=np.uint8) * bits)
-            self.bytes_view(len(small) // per)[...] = np.bitwise_or.reduce(shifted, axis=1)
-        elif count:
-            self.bytes_view(count * dtype.itemsize).view(dtype).reshape(shape)[...] = value
+        if value.size:
+            self.view()[...] = value
 
 
 TRAMPOLINE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_int64, ctypes.POINTER(Array), ctypes.c_int64,
-                              ctypes.POINTER(Array), ctypes.POINTER(ctypes.c_char), ctypes.c_int64)
+                              ctypes.POINTER(Array), ctypes.POINTER(ctypes.c_char), ctypes.c_size_t)
 
 
 def _call(function, num_args, args, num_results, results, error, error_size):
@@ -121,8 +97,9 @@ def forward(table):
         table.register_handler(name, pjrt.capsule_pointer(handler["execute"] if isinstance(handler, dict) else handler))
 
 
-class _SetTrampolineArgs(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("trampoline", ctypes.c_void_p)]
+class _SetTrampolineArgs(ctypes.Structure):  # Backplane_SetCallbackTrampoline_Args
+    _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("trampoline", ctypes.c_void_p),
+                ("user_data_type_id", ctypes.c_int64)]
 
 
 def install(table):
@@ -130,4 +107,71 @@ def install(table):
     extension = table.extension(EXTENSION_BACKPLANE)
     if extension is None:
         raise RuntimeError("the plugin has no extension for Python callbacks")
-    table.call(extension, 24, _SetTrampolineArgs(ctypes.sizeof(_SetTrampolineArgs), None, ctypes.cast(_trampoline, ctypes.c_void_p).value))
+    address = ctypes.cast(_trampoline, ctypes.c_void_p).value
+    table.call(extension, 24, _SetTrampolineArgs(ctypes.sizeof(_SetTrampolineArgs), None, address, user_data_type_id()))
+
+
+# ---- The type under which JAX adds its callables to an execute context ----------------------------------------------
+# jaxlib does not tell it. But its stateless handler asks for data of that type; so it is called once, in a frame whose
+# API notes what is asked for and has nothing.
+
+_FFI_CALL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Attrs(ctypes.Structure):  # XLA_FFI_Attrs
+    _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("size", ctypes.c_int64),
+                ("types", ctypes.POINTER(ctypes.c_int32)), ("names", ctypes.POINTER(ctypes.c_void_p)), ("attrs", ctypes.POINTER(ctypes.c_void_p))]
+
+
+class _Buffers(ctypes.Structure):  # XLA_FFI_Args, XLA_FFI_Rets
+    _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("size", ctypes.c_int64),
+                ("types", ctypes.c_void_p), ("buffers", ctypes.c_void_p)]
+
+
+class _Frame(ctypes.Structure):  # XLA_FFI_CallFrame
+    _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("api", ctypes.c_void_p),
+                ("ctx", ctypes.c_void_p), ("stage", ctypes.c_int32), ("args", _Buffers), ("rets", _Buffers), ("attrs", _Attrs),
+                ("future", ctypes.c_void_p)]
+    SIZE = 168
+
+
+class _Span(ctypes.Structure):
+    _fields_ = [("ptr", ctypes.c_char_p), ("len", ctypes.c_size_t)]
+
+
+class _Scalar(ctypes.Structure):
+    _fields_ = [("dtype", ctypes.c_int32), ("value", ctypes.c_void_p)]
+
+
+def user_data_type_id():
+    """The id, or 0 when jaxlib's handler asked for nothing."""
+    from jaxlib import xla_client
+    handler = xla_client._xla.custom_call_targets("Host")[STATELESS[0]]
+    handler = handler["execute"] if isinstance(handler, dict) else handler
+    noted, messages = [], []
+
+    def nothing(_):
+        return None
+
+    def error_create(args):
+        messages.append(ctypes.create_string_buffer(ctypes.string_at(ctypes.c_void_p.from_address(args + 16).value)))
+        return ctypes.addressof(messages[-1])  # an error is the address of its text
+
+    def error_message(args):
+        ctypes.c_void_p.from_address(args + 24).value = ctypes.c_void_p.from_address(args + 16).value
+
+    def context_get(args):
+        noted.append(ctypes.c_int64.from_address(ctypes.c_void_p.from_address(args + 24).value).value)
+        messages.append(ctypes.create_string_buffer(b"no user data"))
+        return ctypes.addressof(messages[-1])
+
+    # The table: size, chain, version {24 bytes: size, chain, 0, 3}, internal, then eighteen functions.
+    functions = [_FFI_CALL(f) for f in (error_create, error_message, nothing, nothing, nothing, nothing, context_get)]
+    functions += [_FFI_CALL(nothing)] * 11
+    api = (ctypes.c_uint64 * 24)(192, 0, 24, 0, 3 << 32, 0, *(ctypes.cast(f, ctypes.c_void_p).value for f in functions))
+    index = ctypes.c_uint64(0)
+    scalar, name = _Scalar(9, ctypes.addressof(index)), _Span(b"index", 5)
+    attrs = _Attrs(48, None, 1, (ctypes.c_int32 * 1)(3), (ctypes.c_void_p * 1)(ctypes.addressof(name)), (ctypes.c_void_p * 1)(ctypes.addressof(scalar)))
+    frame = _Frame(_Frame.SIZE, None, ctypes.addressof(api), None, 3, _Buffers(40), _Buffers(40), attrs, None)
+    _FFI_CALL(pjrt.capsule_pointer(handler))(ctypes.addressof(frame))
+    return noted[0] if noted else 0
