@@ -64,6 +64,10 @@ const SourceType* BytecodeEntries::ReadTensorType(ByteReader& in, TypeKind kind,
     in.Fail(absl::StrCat("tensor of ", TypeToString(element)));
     return nullptr;
   }
+  if (dims.size() > kMaxRank) {
+    in.Fail(absl::StrCat("tensor of rank ", dims.size(), ", at most ", kMaxRank, " is read"));
+    return nullptr;
+  }
   SourceType* t = arena_.New<SourceType>();
   t->kind = kind;
   t->dims = arena_.Copy(dims);

@@ -425,6 +425,7 @@ const OpForm* FindVhloForm(absl::string_view vhlo_name) {
 }
 
 const OpForm* FindNewestForm(absl::string_view op_name) {
+  if (op_name == "func.return") op_name = "stablehlo.return";
   auto it = BySourceName().find(op_name);
   return it == BySourceName().end() ? nullptr : it->second;
 }

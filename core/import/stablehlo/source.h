@@ -35,6 +35,7 @@ inline constexpr int64_t kDynamic = std::numeric_limits<int64_t>::min();
 inline constexpr int kMaxRegionDepth = 192;
 inline constexpr int kMaxTypeDepth = 64;
 inline constexpr int kMaxAttributeDepth = 64;
+inline constexpr size_t kMaxRank = 256;
 // A few bytes of bytecode can describe a type that is astronomically large when written out, by sharing its parts.
 inline constexpr uint32_t kMaxTypeWeight = 1 << 16;
 inline constexpr uint32_t kMaxAttributeWeight = 1 << 22;
