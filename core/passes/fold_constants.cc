@@ -1,0 +1,50 @@
+#include "core/eval/evaluator.h"
+#include "core/passes/passes.h"
+#include "core/passes/rewrite.h"
+
+namespace backplane {
+namespace {
+
+bool Foldable(const Instruction* i, int64_t max_elements) {
+  switch (i->opcode()) {
+    case Opcode::kConstant: case Opcode::kParameter: case Opcode::kIota: case Opcode::kBroadcast: case Opcode::kTuple:
+    case Opcode::kGetTupleElement: case Opcode::kWhile: case Opcode::kConditional: case Opcode::kCall: case Opcode::kCustomCall:
+    case Opcode::kRng: case Opcode::kAfterAll: case Opcode::kOptimizationBarrier: case Opcode::kPartitionId:
+    case Opcode::kReplicaId: case Opcode::kFusion: case Opcode::kConvolution: case Opcode::kDot:
+      return false;
+    default:
+      break;
+  }
+  if (i->HasSideEffect() || i->info().Has(kCollective) || !i->shape().IsArray() || i->operand_count() == 0) return false;
+  if (i->shape().num_elements() > max_elements || i->shape().HasDynamicDimensions()) return false;
+  for (const Instruction* o : i->operands()) {
+    if (!o->Is(Opcode::kConstant) || !o->shape().IsArray() || o->shape().num_elements() > max_elements) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> FoldConstants::Run(Module* module) {
+  bool changed = false;
+  for (Computation* c : RunningComputations(module)) {
+    bool here = false;
+    for (Instruction* i : c->Snapshot()) {
+      if (!Foldable(i, max_elements_)) continue;
+      std::vector<const Literal*> operands;
+      for (const Instruction* o : i->operands()) operands.push_back(&o->literal());
+      absl::StatusOr<Literal> value = EvaluateInstruction(*i, operands);
+      if (!value.ok()) continue;  // it will say so when the program runs
+      Replace(i, MakeConstant(c, i, *std::move(value)));
+      here = true;
+    }
+    if (here) {
+      c->RemoveDead();
+      c->SortTopologically();
+    }
+    changed |= here;
+  }
+  return changed;
+}
+
+}  // namespace backplane

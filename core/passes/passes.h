@@ -1,0 +1,51 @@
+// The passes that every plugin wants, one class each; what each does stands in its .cc, its golden cases in testdata/.
+#ifndef BACKPLANE_CORE_PASSES_PASSES_H_
+#define BACKPLANE_CORE_PASSES_PASSES_H_
+
+#include "core/passes/pass.h"
+
+namespace backplane {
+
+#define BACKPLANE_DECLARE_PASS(Class, text)                 \
+  class Class : public Pass {                               \
+   public:                                                  \
+    absl::string_view name() const override { return text; } \
+    absl::StatusOr<bool> Run(Module* module) override;      \
+  }
+
+// Puts the bodies of called computations in the place of their calls, composites included.
+BACKPLANE_DECLARE_PASS(InlineCalls, "inline-calls");
+// Gives every loop and branch computations of its own: afterwards no body, condition or branch has two callers.
+BACKPLANE_DECLARE_PASS(UnshareComputations, "unshare-computations");
+// get-tuple-element of tuple, tuple of all elements of a tuple, optimization barriers that nothing needs any more.
+BACKPLANE_DECLARE_PASS(SimplifyTuples, "simplify-tuples");
+// Loop state that no turn changes or nobody reads; loops and branches whose condition is known.
+BACKPLANE_DECLARE_PASS(SimplifyControlFlow, "simplify-control-flow");
+// Whatever no root and no side effect needs; computations that nobody calls.
+BACKPLANE_DECLARE_PASS(RemoveDeadCode, "remove-dead-code");
+// Equal pure instructions of one computation become one.
+BACKPLANE_DECLARE_PASS(EliminateCommonSubexpressions, "eliminate-common-subexpressions");
+// Identities that hold for every value of the type, signed zeros and NaN included.
+BACKPLANE_DECLARE_PASS(SimplifyAlgebra, "simplify-algebra");
+// Operations without a kernel of their own in terms of simpler ones: batch normalization, map, clamp of tuples.
+BACKPLANE_DECLARE_PASS(ExpandOperations, "expand-operations");
+
+#undef BACKPLANE_DECLARE_PASS
+
+// Evaluates instructions whose operands are constants, where the result is not larger than `max_elements`.
+class FoldConstants : public Pass {
+ public:
+  explicit FoldConstants(int64_t max_elements = 4096) : max_elements_(max_elements) {}
+  absl::string_view name() const override { return "fold-constants"; }
+  absl::StatusOr<bool> Run(Module* module) override;
+
+ private:
+  int64_t max_elements_;
+};
+
+// All of the above in the usual order, for a plugin that has no wishes of its own.
+std::unique_ptr<PassPipeline> CommonPipeline();
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_PASSES_PASSES_H_

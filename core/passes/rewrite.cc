@@ -1,0 +1,52 @@
+#include "core/passes/rewrite.h"
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+
+namespace backplane {
+namespace {
+
+void Collect(Computation* c, absl::flat_hash_set<Computation*>& seen, std::vector<Computation*>& order) {
+  if (!seen.insert(c).second) return;
+  for (const auto& i : c->instructions()) {
+    if (!i->Is(Opcode::kWhile) && !i->Is(Opcode::kConditional) && !i->Is(Opcode::kCall)) continue;
+    for (Computation* called : i->called()) Collect(called, seen, order);
+  }
+  order.push_back(c);
+}
+
+}  // namespace
+
+Instruction* Inline(Computation* into, const Computation* callee, absl::Span<Instruction* const> arguments) {
+  absl::flat_hash_map<const Instruction*, Instruction*> copy;
+  for (const auto& owned : callee->instructions()) {
+    const Instruction* i = owned.get();
+    if (i->Is(Opcode::kParameter)) {
+      copy[i] = arguments[static_cast<size_t>(i->parameter_number())];
+      continue;
+    }
+    std::vector<Instruction*> operands;
+    for (const Instruction* o : i->operands()) operands.push_back(copy.at(o));
+    Instruction* made = into->AddClone(i, i->shape(), operands);
+    for (const Instruction* p : i->control_predecessors()) {
+      if (auto at = copy.find(p); at != copy.end()) made->AddControlPredecessor(at->second);
+    }
+    copy[i] = made;
+  }
+  return copy.at(callee->root());
+}
+
+std::vector<Computation*> RunningComputations(const Module* module) {
+  absl::flat_hash_set<Computation*> seen;
+  std::vector<Computation*> order;
+  if (module->entry() != nullptr) Collect(module->entry(), seen, order);
+  return order;
+}
+
+const Literal* UniformConstant(const Instruction* i) {
+  if (i->Is(Opcode::kBroadcast)) i = i->operand(0);
+  if (!i->Is(Opcode::kConstant) || !i->shape().IsArray() || i->literal().num_elements() < 1) return nullptr;
+  return i->shape().IsScalar() || i->literal().IsAllEqual() ? &i->literal() : nullptr;
+}
+
+}  // namespace backplane

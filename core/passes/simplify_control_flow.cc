@@ -1,0 +1,164 @@
+#include "core/passes/passes.h"
+#include "core/passes/rewrite.h"
+
+namespace backplane {
+namespace {
+
+// Element k of a loop's body result when it is the body's own parameter element k: no turn changes it.
+bool PassesThrough(const Computation* body, int64_t k) {
+  const Instruction* root = body->root();
+  if (!root->Is(Opcode::kTuple) || k >= root->operand_count()) return false;
+  const Instruction* e = root->operand(k);
+  return e->Is(Opcode::kGetTupleElement) && e->operand(0) == body->parameter(0) && e->tuple_index() == k;
+}
+
+// State element k is read by nothing but its own way through the body.
+bool OnlyCarried(const Instruction* loop, int64_t k) {
+  for (const Instruction* u : loop->users()) {
+    if (!u->Is(Opcode::kGetTupleElement) || u->tuple_index() == k) return false;
+  }
+  for (const Instruction* u : loop->called(0)->parameter(0)->users()) {
+    if (!u->Is(Opcode::kGetTupleElement) || u->tuple_index() == k) return false;
+  }
+  for (const Instruction* u : loop->called(1)->parameter(0)->users()) {
+    if (!u->Is(Opcode::kGetTupleElement)) return false;
+    if (u->tuple_index() != k) continue;
+    for (const Instruction* v : u->users()) {
+      if (v != loop->called(1)->root()) return false;
+    }
+    for (int64_t e = 0; e < loop->called(1)->root()->operand_count(); ++e) {
+      if (loop->called(1)->root()->operand(e) == u && e != k) return false;
+    }
+  }
+  return !loop->IsRoot();
+}
+
+// A constant of one element that goes into the loop and stays: the body and the condition may name it themselves.
+bool SinkConstants(Instruction* loop) {
+  Instruction* init = loop->operand(0);
+  if (!init->Is(Opcode::kTuple)) return false;
+  bool changed = false;
+  for (int64_t k = 0; k < init->operand_count(); ++k) {
+    Instruction* value = init->operand(k);
+    if (!value->Is(Opcode::kConstant) || !value->shape().IsScalar() || !PassesThrough(loop->called(1), k)) continue;
+    for (Computation* c : {loop->called(0), loop->called(1)}) {
+      for (Instruction* u : c->Snapshot()) {
+        if (!u->Is(Opcode::kGetTupleElement) || u->operand(0) != c->parameter(0) || u->tuple_index() != k) continue;
+        std::vector<Instruction*> users;
+        for (Instruction* v : u->users()) {
+          if (v != c->root() || !v->Is(Opcode::kTuple)) users.push_back(v);
+        }
+        if (users.empty()) continue;
+        Instruction* constant = MakeConstant(c, u, value->literal());
+        for (Instruction* v : users) {
+          for (int64_t o = 0; o < v->operand_count(); ++o) {
+            if (v->operand(o) == u) v->ReplaceOperand(o, constant);
+          }
+        }
+        changed = true;
+      }
+      if (changed) c->SortTopologically();
+    }
+  }
+  return changed;
+}
+
+// Users of a loop's unchanged element read the initial value instead.
+bool ForwardInvariants(Instruction* loop) {
+  Instruction* init = loop->operand(0);
+  if (!init->Is(Opcode::kTuple)) return false;
+  bool changed = false;
+  std::vector<Instruction*> users(loop->users().begin(), loop->users().end());
+  for (Instruction* u : users) {
+    if (!u->Is(Opcode::kGetTupleElement) || !PassesThrough(loop->called(1), u->tuple_index())) continue;
+    if (u->users().empty() && !u->IsRoot()) continue;
+    Replace(u, init->operand(u->tuple_index()));
+    changed = true;
+  }
+  return changed;
+}
+
+// Drops state elements that only carry themselves, in one rebuilding of the loop.
+bool DropDeadState(Instruction* loop) {
+  Computation* body = loop->called(1);
+  Instruction* init = loop->operand(0);
+  if (!init->Is(Opcode::kTuple) || !body->root()->Is(Opcode::kTuple) || loop->IsRoot()) return false;
+  std::vector<int64_t> keep, position(static_cast<size_t>(init->operand_count()), -1);
+  for (int64_t k = 0; k < init->operand_count(); ++k) {
+    if (OnlyCarried(loop, k)) continue;
+    position[static_cast<size_t>(k)] = static_cast<int64_t>(keep.size());
+    keep.push_back(k);
+  }
+  if (static_cast<int64_t>(keep.size()) == init->operand_count() || keep.empty()) return false;
+  std::vector<Shape> shapes;
+  std::vector<Instruction*> values, results;
+  for (int64_t k : keep) {
+    shapes.push_back(init->operand(k)->shape());
+    values.push_back(init->operand(k));
+    results.push_back(body->root()->operand(k));
+  }
+  const Shape state = Shape::Tuple(shapes);
+  body->set_root(Make(body, body->root(), Opcode::kTuple, state, results));
+  for (Computation* c : {loop->called(0), body}) {
+    Instruction* p = c->parameter(0);
+    p->mutable_shape() = state;
+    std::vector<Instruction*> users(p->users().begin(), p->users().end());
+    for (Instruction* u : users) {
+      const int64_t at = position[static_cast<size_t>(u->tuple_index())];
+      if (at >= 0) u->mutable_attrs().Set(AttrId::kTupleIndex, at);
+    }
+    c->RemoveDead();
+    // A dropped element's reader is dead now, unless it was the dead root's operand, which went with it.
+  }
+  Computation* c = loop->parent();
+  Instruction* now = Make(c, loop, Opcode::kWhile, state, {Make(c, init, Opcode::kTuple, state, values)}, {}, {loop->called(0), body});
+  std::vector<Instruction*> users(loop->users().begin(), loop->users().end());
+  for (Instruction* u : users) {
+    if (u->users().empty() && !u->IsRoot()) continue;
+    Replace(u, MakeElement(c, now, position[static_cast<size_t>(u->tuple_index())]));
+  }
+  return true;
+}
+
+Instruction* KnownBranch(Instruction* i) {
+  const Instruction* selector = i->operand(0);
+  if (!selector->Is(Opcode::kConstant)) return nullptr;
+  size_t branch;
+  if (selector->shape().element_type() == PrimitiveType::kPred) {
+    branch = selector->literal().GetAsInt(0) != 0 ? 0 : 1;
+  } else {
+    const int64_t n = selector->literal().GetAsInt(0), count = static_cast<int64_t>(i->called().size());
+    branch = static_cast<size_t>(n < 0 || n >= count ? count - 1 : n);
+  }
+  Instruction* argument = i->operand(static_cast<int64_t>(branch) + 1);
+  return Inline(i->parent(), i->called(static_cast<int64_t>(branch)), {argument});
+}
+
+}  // namespace
+
+absl::StatusOr<bool> SimplifyControlFlow::Run(Module* module) {
+  bool changed = false;
+  for (Computation* c : RunningComputations(module)) {
+    bool here = false;
+    for (Instruction* i : c->Snapshot()) {
+      if (i->Is(Opcode::kConditional) && !i->HasSideEffect()) {
+        if (Instruction* r = KnownBranch(i); r != nullptr && (!i->users().empty() || i == c->root())) {
+          Replace(i, r);
+          here = true;
+        }
+      } else if (i->Is(Opcode::kWhile) && i->shape().IsTuple() && (!i->users().empty() || i == c->root())) {
+        here |= SinkConstants(i);
+        here |= ForwardInvariants(i);
+        if (!i->HasSideEffect()) here |= DropDeadState(i);
+      }
+    }
+    if (here) {
+      c->RemoveDead();
+      c->SortTopologically();
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+}  // namespace backplane
