@@ -1,0 +1,61 @@
+// The CPU plugin: StableHLO compiled with LLVM, matrix products and convolutions by oneDNN.
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "plugins/cpu/client.h"
+#include "plugins/cpu/compiler/pipeline.h"
+#include "plugins/cpu/executable.h"
+#include "plugins/cpu/jit/jit.h"
+#include "plugins/cpu/kernels/library_threads.h"
+#include "sdk/backend/host_topology.h"
+
+namespace backplane {
+namespace cpu {
+namespace {
+
+// Part of JAX's compile-cache key: what is compiled for one host and build must not be loaded on another.
+std::string PlatformVersion() { return absl::StrCat("backplane cpu 0.1.0; ", jit::HostFingerprint()); }
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(BackendServices services) : services_(std::move(services)) {}
+
+  std::string platform_name() const override { return "cpu"; }
+
+  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options) override {
+    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options));
+    // First uses of LLVM and oneDNN cost milliseconds each; the host's first program should not wait for them.
+    static const bool warming = [] {
+      Runtime::Get().pool.Schedule([] { (void)jit::WarmUp(); });
+      Runtime::Get().pool.Schedule([] { WarmUpLibrary(); });
+      return true;
+    }();
+    (void)warming;
+    return std::make_unique<CpuClient>(HostTopology(PlatformVersion(), devices));
+  }
+
+  absl::StatusOr<Topology> DescribeTopology(const std::string&, const NamedValues& options) override {
+    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options));
+    return HostTopology(PlatformVersion(), devices);
+  }
+
+  absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
+                                                     const Topology&) override {
+    return CompileForCpu(std::move(module), options, services_.custom_calls.get());
+  }
+
+  absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology&) override {
+    return DeserializeCpuExecutable(bytes, services_.custom_calls.get());
+  }
+
+ private:
+  BackendServices services_;
+};
+
+}  // namespace
+}  // namespace cpu
+
+std::unique_ptr<Backend> CreateBackend(BackendServices services) { return std::make_unique<cpu::CpuBackend>(std::move(services)); }
+
+}  // namespace backplane

@@ -1,0 +1,69 @@
+#include "plugins/cpu/client.h"
+
+#include "absl/strings/str_cat.h"
+#include "plugins/cpu/executable.h"
+#include "plugins/cpu/kernels/library_threads.h"
+
+namespace backplane::cpu {
+namespace {
+
+class PoolStorage : public Storage {
+ public:
+  PoolStorage(MemoryPool* pool, void* block, size_t size) : pool_(pool), block_(block), size_(size) {}
+  ~PoolStorage() override { pool_->Free(block_); }
+  void* data() const override { return block_; }
+  size_t size() const override { return size_; }
+
+ private:
+  MemoryPool* pool_;
+  void* block_;
+  size_t size_;
+};
+
+}  // namespace
+
+Runtime& Runtime::Get() {
+  static Runtime* const runtime = [] {
+    ThreadPool::Options options;
+    options.on_thread_start = &PrepareLibraryThread;
+    return new Runtime(options);
+  }();
+  return *runtime;
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> CpuClient::Allocate(int32_t, size_t bytes) {
+  void* block = runtime_.memory.Allocate(bytes);
+  if (block == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat("cpu: no memory for ", bytes, " bytes; ",
+                                                     runtime_.memory.GetStatistics().bytes_in_use, " are in use"));
+  }
+  return std::make_shared<PoolStorage>(&runtime_.memory, block, bytes);
+}
+
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> CpuClient::Load(std::shared_ptr<const Executable> executable) {
+  return LoadCpuExecutable(this, std::move(executable));
+}
+
+absl::StatusOr<MemoryStats> CpuClient::GetMemoryStats(int32_t) const {
+  const MemoryPool::Statistics s = runtime_.memory.GetStatistics();
+  MemoryStats m;
+  m.bytes_in_use = s.bytes_in_use;
+  m.peak_bytes_in_use = s.peak_bytes_in_use;
+  m.num_allocs = s.num_allocations;
+  m.largest_alloc_size = s.largest_alloc_bytes;
+  m.bytes_reserved = s.bytes_reserved;
+  m.peak_bytes_reserved = s.peak_bytes_reserved;
+  m.largest_free_block_bytes = s.largest_free_block_bytes;
+  m.pool_bytes = s.bytes_reserved;
+  if (s.bytes_limit > 0) m.bytes_limit = s.bytes_limit;
+  return m;
+}
+
+absl::Status CpuClient::ClearMemoryStats(int32_t) {
+  runtime_.memory.ResetPeaks();
+  return absl::OkStatus();
+}
+
+void CpuClient::Schedule(std::function<void()> task) { runtime_.pool.Schedule(std::move(task)); }
+
+}  // namespace backplane::cpu

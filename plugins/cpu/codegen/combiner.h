@@ -1,0 +1,25 @@
+// What may be assumed of the computation of a reduction.
+#ifndef BACKPLANE_PLUGINS_CPU_CODEGEN_COMBINER_H_
+#define BACKPLANE_PLUGINS_CPU_CODEGEN_COMBINER_H_
+
+#include <optional>
+
+#include "core/ir/computation.h"
+
+namespace backplane::cpu::codegen {
+
+struct Combiner {
+  // One binary operation on the two parameters, whatever their order: add, multiply, maximum, minimum, and, or, xor.
+  std::optional<Opcode> op;
+  // Elements may be combined in any order: several accumulators side by side are allowed.
+  bool reorderable = false;
+  // Chooses one of two (value, index) pairs by comparisons alone. Pairs may be combined in any order as long as the
+  // pair with the smaller index stands on the left. True only for two operands of which the second is an integer.
+  bool selects_by_index = false;
+};
+
+Combiner AnalyzeCombiner(const Computation& computation);
+
+}  // namespace backplane::cpu::codegen
+
+#endif  // BACKPLANE_PLUGINS_CPU_CODEGEN_COMBINER_H_

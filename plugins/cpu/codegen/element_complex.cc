@@ -1,0 +1,164 @@
+// Arithmetic on complex numbers, from the real functions.
+#include "absl/strings/str_cat.h"
+#include "plugins/cpu/codegen/element_emitter.h"
+
+namespace backplane::cpu::codegen {
+
+using llvm::ConstantFP;
+using llvm::Value;
+
+Val ElementEmitter::Rotate(const Val& x, bool back) {
+  return back ? Val{x.im, b_.CreateFNeg(x.v)} : Val{b_.CreateFNeg(x.im), x.v};
+}
+
+Val ElementEmitter::ComplexMul(const Val& x, const Val& y) {
+  return {b_.CreateFSub(b_.CreateFMul(x.v, y.v), b_.CreateFMul(x.im, y.im)),
+          b_.CreateFAdd(b_.CreateFMul(x.v, y.im), b_.CreateFMul(x.im, y.v))};
+}
+
+// Smith's division: scaled by the larger part of the divisor, so that nothing overflows on the way.
+Val ElementEmitter::ComplexDiv(const Val& x, const Val& y) {
+  Value* swap = b_.CreateFCmpOLT(M(Fn::kAbs, y.v), M(Fn::kAbs, y.im));
+  Value* big = b_.CreateSelect(swap, y.im, y.v);
+  Value* small = b_.CreateSelect(swap, y.v, y.im);
+  Value* ratio = b_.CreateFDiv(small, big);
+  Value* denominator = b_.CreateFAdd(big, b_.CreateFMul(small, ratio));
+  Value* a = b_.CreateSelect(swap, x.im, x.v);
+  Value* c = b_.CreateSelect(swap, x.v, x.im);
+  // Not swapped: re = (a + c r) / d, im = (c - a r) / d; swapped: re = (a + c r) / d with a = im, im = (a r - c) / d.
+  Value* re = b_.CreateFDiv(b_.CreateFAdd(a, b_.CreateFMul(c, ratio)), denominator);
+  Value* plain = b_.CreateFSub(c, b_.CreateFMul(a, ratio));
+  Value* im = b_.CreateFDiv(b_.CreateSelect(swap, b_.CreateFNeg(plain), plain), denominator);
+  // A divisor of zero: each part over a zero with the sign of its real part, as IEEE would have it.
+  Value* zero = Num(y.v, 0);
+  Value* by_zero = b_.CreateAnd(b_.CreateFCmpOEQ(y.v, zero), b_.CreateFCmpOEQ(y.im, zero));
+  Value* inf = M(Fn::kCopySign, ConstantFP::getInfinity(y.v->getType()), y.v);
+  return {b_.CreateSelect(by_zero, b_.CreateFMul(inf, x.v), re), b_.CreateSelect(by_zero, b_.CreateFMul(inf, x.im), im)};
+}
+
+Val ElementEmitter::ComplexExp(const Val& x) {
+  Value* e = M(Fn::kExp, x.v);
+  Value* im = b_.CreateFMul(e, M(Fn::kSin, x.im));
+  // A real argument has a real result, also when the magnitude is infinite.
+  Value* real = b_.CreateFCmpOEQ(x.im, Num(x.im, 0));
+  return {b_.CreateSelect(real, e, b_.CreateFMul(e, M(Fn::kCos, x.im))), b_.CreateSelect(real, x.im, im)};
+}
+
+Val ElementEmitter::ComplexLog(const Val& x) {
+  return {M(Fn::kLog, M(Fn::kHypot, x.v, x.im)), M(Fn::kAtan2, x.im, x.v)};
+}
+
+Val ElementEmitter::ComplexSqrt(const Val& x) {
+  Value *zero = Num(x.v, 0), *half = Num(x.v, 0.5);
+  Value* a = M(Fn::kAbs, x.v);
+  Value* root = M(Fn::kSqrt, b_.CreateFMul(half, b_.CreateFAdd(M(Fn::kHypot, x.v, x.im), a)));
+  Value* other = b_.CreateFDiv(b_.CreateFMul(half, M(Fn::kAbs, x.im)), root);
+  Value* is_zero = b_.CreateFCmpOEQ(root, zero);
+  other = b_.CreateSelect(is_zero, zero, other);
+  Value* right = b_.CreateFCmpOGE(x.v, zero);
+  Value* re = b_.CreateSelect(right, root, other);
+  Value* im = b_.CreateSelect(right, other, root);
+  Value* infinite = b_.CreateFCmpOEQ(M(Fn::kAbs, x.im), ConstantFP::getInfinity(x.v->getType()));
+  re = b_.CreateSelect(infinite, M(Fn::kAbs, x.im), re);
+  im = b_.CreateSelect(infinite, M(Fn::kAbs, x.im), im);
+  return {re, M(Fn::kCopySign, im, x.im)};
+}
+
+// sinh(a + bi) = sinh a cos b + i cosh a sin b; cosh(a + bi) = cosh a cos b + i sinh a sin b.
+Val ElementEmitter::ComplexSinh(const Val& x, bool cosh) {
+  Value *s = M(Fn::kSinh, x.v), *c = M(Fn::kCosh, x.v), *sine = M(Fn::kSin, x.im), *cosine = M(Fn::kCos, x.im);
+  return cosh ? Val{b_.CreateFMul(c, cosine), b_.CreateFMul(s, sine)} : Val{b_.CreateFMul(s, cosine), b_.CreateFMul(c, sine)};
+}
+
+// With t = tan b: tanh(a + bi) = (sinh a cosh a (1 + t^2) + i t) / (1 + sinh^2 a (1 + t^2)).
+Val ElementEmitter::ComplexTanh(const Val& x) {
+  Value *one = Num(x.v, 1), *t = M(Fn::kTan, x.im), *s = M(Fn::kSinh, x.v);
+  Value* beta = b_.CreateFAdd(one, b_.CreateFMul(t, t));
+  Value* c = M(Fn::kSqrt, b_.CreateFAdd(one, b_.CreateFMul(s, s)));
+  Value* d = b_.CreateFAdd(one, b_.CreateFMul(beta, b_.CreateFMul(s, s)));
+  Value* re = b_.CreateFDiv(b_.CreateFMul(beta, b_.CreateFMul(c, s)), d);
+  Value* im = b_.CreateFDiv(t, d);
+  // Far out the quotient is infinity over infinity; the limit is +-1.
+  Value* far = b_.CreateFCmpOGT(M(Fn::kAbs, x.v), Num(x.v, x.v->getType()->getScalarType()->isDoubleTy() ? 22.0 : 11.0));
+  return {b_.CreateSelect(far, M(Fn::kCopySign, one, x.v), re),
+          b_.CreateSelect(far, M(Fn::kCopySign, Num(x.v, 0), M(Fn::kSin, b_.CreateFAdd(x.im, x.im))), im)};
+}
+
+Val ElementEmitter::UnaryComplex(const Instruction& op, PrimitiveType t, const Val& x) {
+  Val one{Num(x.v, 1), Num(x.v, 0)};
+  switch (op.opcode()) {
+    case Opcode::kAbs: return {M(Fn::kHypot, x.v, x.im)};
+    case Opcode::kNegate: return {b_.CreateFNeg(x.v), b_.CreateFNeg(x.im)};
+    case Opcode::kSign: {
+      Value* r = M(Fn::kHypot, x.v, x.im);
+      Value* zero = b_.CreateFCmpOEQ(r, Num(r, 0));
+      Value* nan = b_.CreateOr(b_.CreateFCmpUNO(x.v, x.v), b_.CreateFCmpUNO(x.im, x.im));
+      Value* both = ConstantFP::getNaN(x.v->getType());
+      auto part = [&](Value* v) {
+        return b_.CreateSelect(nan, both, b_.CreateSelect(zero, Num(v, 0), b_.CreateFDiv(v, r)));
+      };
+      return {part(x.v), part(x.im)};
+    }
+    case Opcode::kExp: return ComplexExp(x);
+    case Opcode::kExpm1: {
+      // expm1(a) cos b + (cos b - 1), the latter as -2 sin^2(b/2).
+      Value* half_sine = M(Fn::kSin, b_.CreateFMul(x.im, Num(x.im, 0.5)));
+      Value* shortfall = b_.CreateFMul(Num(x.v, -2), b_.CreateFMul(half_sine, half_sine));
+      Value* re = b_.CreateFAdd(b_.CreateFMul(M(Fn::kExpm1, x.v), M(Fn::kCos, x.im)), shortfall);
+      return {re, b_.CreateFMul(M(Fn::kExp, x.v), M(Fn::kSin, x.im))};
+    }
+    case Opcode::kLog: return ComplexLog(x);
+    case Opcode::kLog1p: {
+      // |1 + z|^2 - 1 = a (2 + a) + b^2 keeps small arguments exact.
+      Value* a = x.v;
+      Value* near = b_.CreateFMul(Num(a, 0.5), M(Fn::kLog1p, b_.CreateFAdd(b_.CreateFMul(a, b_.CreateFAdd(Num(a, 2), a)),
+                                                                             b_.CreateFMul(x.im, x.im))));
+      Value* shifted = b_.CreateFAdd(a, Num(a, 1));
+      Value* far = M(Fn::kLog, M(Fn::kHypot, shifted, x.im));
+      Value* small = b_.CreateAnd(b_.CreateFCmpOLT(M(Fn::kAbs, a), Num(a, 0.5)), b_.CreateFCmpOLT(M(Fn::kAbs, x.im), Num(a, 0.5)));
+      return {b_.CreateSelect(small, near, far), M(Fn::kAtan2, x.im, shifted)};
+    }
+    case Opcode::kSqrt: return ComplexSqrt(x);
+    case Opcode::kRsqrt: return ComplexDiv(one, ComplexSqrt(x));
+    case Opcode::kSin: return Rotate(ComplexSinh(Rotate(x, false), false), true);
+    case Opcode::kCos: return ComplexSinh(Rotate(x, false), true);
+    case Opcode::kCosh: return ComplexSinh(x, true);
+    case Opcode::kTan: return Rotate(ComplexTanh(Rotate(x, false)), true);
+    case Opcode::kTanh: return ComplexTanh(x);
+    case Opcode::kLogistic: {
+      Val e = ComplexExp({b_.CreateFNeg(x.v), b_.CreateFNeg(x.im)});
+      return ComplexDiv(one, {b_.CreateFAdd(e.v, one.v), e.im});
+    }
+    default:
+      Fail(absl::UnimplementedError(absl::StrCat(op.name(), ": no kernel can compute ", OpName(op.opcode()), " of ", Name(t))));
+      return x;
+  }
+}
+
+Val ElementEmitter::BinaryComplex(Opcode op, PrimitiveType t, const Val& x, const Val& y) {
+  switch (op) {
+    case Opcode::kAdd: return {b_.CreateFAdd(x.v, y.v), b_.CreateFAdd(x.im, y.im)};
+    case Opcode::kSubtract: return {b_.CreateFSub(x.v, y.v), b_.CreateFSub(x.im, y.im)};
+    case Opcode::kMultiply: return ComplexMul(x, y);
+    case Opcode::kDivide: return ComplexDiv(x, y);
+    case Opcode::kPower: {
+      Val r = ComplexExp(ComplexMul(y, ComplexLog(x)));
+      Value* zero = Num(x.v, 0);
+      Value* base_zero = b_.CreateAnd(b_.CreateFCmpOEQ(x.v, zero), b_.CreateFCmpOEQ(x.im, zero));
+      Value* exponent_zero = b_.CreateAnd(b_.CreateFCmpOEQ(y.v, zero), b_.CreateFCmpOEQ(y.im, zero));
+      Value* of_zero = b_.CreateSelect(exponent_zero, Num(x.v, 1), zero);
+      return {b_.CreateSelect(base_zero, of_zero, r.v), b_.CreateSelect(base_zero, zero, r.im)};
+    }
+    case Opcode::kMaximum: case Opcode::kMinimum: {
+      // Lexicographic.
+      Value* less = b_.CreateOr(b_.CreateFCmpOLT(x.v, y.v),
+                                b_.CreateAnd(b_.CreateFCmpOEQ(x.v, y.v), b_.CreateFCmpOLT(x.im, y.im)));
+      return op == Opcode::kMaximum ? Select(less, y, x) : Select(less, x, y);
+    }
+    default:
+      Fail(absl::UnimplementedError(absl::StrCat("no kernel can compute ", OpName(op), " of ", Name(t))));
+      return x;
+  }
+}
+
+}  // namespace backplane::cpu::codegen
