@@ -156,7 +156,7 @@ Combiner AnalyzeCombiner(const Computation& c) {
   if (c.parameters().size() == 4) {
     bool float_values = IsFloat(c.parameter(0)->shape().element_type());
     result.selects_by_index = SelectsByIndex(c, float_values);
-    return result;
+    if (result.selects_by_index) return result;
   }
   // Several independent reductions in one: each result a commutative operation of its own two parameters.
   size_t n = c.parameters().size() / 2;

@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <numeric>
+
+#include "core/passes/rewrite.h"
+#include "plugins/cpu/compiler/legalize.h"
+#include "plugins/cpu/compiler/library_problems.h"
+
+namespace backplane::cpu {
+namespace {
+
+// The type in which an element type without a kernel is multiplied.
+PrimitiveType ComputedAs(PrimitiveType t) {
+  if (ToElementType(t)) return t;
+  if (IsFloat(t)) return PrimitiveType::kF32;
+  return IsSigned(t) ? PrimitiveType::kS8 : PrimitiveType::kU8;
+}
+
+Instruction* Convert(Computation* c, Instruction* x, PrimitiveType to) {
+  if (x->shape().element_type() == to) return x;
+  return Make(c, x, Opcode::kConvert, x->shape().WithElementType(to), {x});
+}
+
+Instruction* Permute(Computation* c, Instruction* x, const Ints& permutation) {
+  std::vector<int64_t> dims;
+  for (int64_t p : permutation) dims.push_back(x->shape().dimensions(p));
+  Attributes attrs;
+  attrs.Set(AttrId::kDimensions, permutation);
+  return Make(c, x, Opcode::kTranspose, Shape(x->shape().element_type(), dims), {x}, std::move(attrs));
+}
+
+// Batch dims, then free, then contracting; the dimension numbers follow.
+Instruction* Canonical(Computation* c, Instruction* x, Ints& batch, Ints& contracting) {
+  Ints order = batch;
+  for (int64_t d = 0; d < x->shape().rank(); ++d) {
+    if (std::find(batch.begin(), batch.end(), d) == batch.end() && std::find(contracting.begin(), contracting.end(), d) == contracting.end()) {
+      order.push_back(d);
+    }
+  }
+  order.insert(order.end(), contracting.begin(), contracting.end());
+  const int64_t first = x->shape().rank() - static_cast<int64_t>(contracting.size());
+  std::iota(batch.begin(), batch.end(), 0);
+  std::iota(contracting.begin(), contracting.end(), first);
+  return Permute(c, x, order);
+}
+
+Instruction* LegalDot(Computation* c, Instruction* dot) {
+  Instruction* lhs = dot->operand(0);
+  Instruction* rhs = dot->operand(1);
+  DotDimensions d = dot->dot_dims();
+  const DotStrideVerdict strides = CheckDotStrides(*dot);
+  if (!strides.lhs_ok) lhs = Canonical(c, lhs, d.lhs_batch, d.lhs_contracting);
+  if (!strides.rhs_ok) rhs = Canonical(c, rhs, d.rhs_batch, d.rhs_contracting);
+  lhs = Convert(c, lhs, ComputedAs(lhs->shape().element_type()));
+  rhs = Convert(c, rhs, ComputedAs(rhs->shape().element_type()));
+  const PrimitiveType result = ComputedAs(dot->shape().element_type());
+  if (lhs == dot->operand(0) && rhs == dot->operand(1) && result == dot->shape().element_type()) return nullptr;
+  Attributes attrs = dot->attrs();
+  attrs.Set(AttrId::kDotDims, std::move(d));
+  Instruction* now = Make(c, dot, Opcode::kDot, dot->shape().WithElementType(result), {lhs, rhs}, std::move(attrs));
+  return Convert(c, now, dot->shape().element_type());
+}
+
+Instruction* LegalConvolution(Computation* c, Instruction* conv) {
+  const PrimitiveType l = ComputedAs(conv->operand(0)->shape().element_type()), r = ComputedAs(conv->operand(1)->shape().element_type()),
+                      o = ComputedAs(conv->shape().element_type());
+  if (l == conv->operand(0)->shape().element_type() && r == conv->operand(1)->shape().element_type() && o == conv->shape().element_type()) return nullptr;
+  Instruction* now = Make(c, conv, Opcode::kConvolution, conv->shape().WithElementType(o),
+                          {Convert(c, conv->operand(0), l), Convert(c, conv->operand(1), r)}, conv->attrs());
+  return Convert(c, now, conv->shape().element_type());
+}
+
+Instruction* PermutedDot(Computation* c, Instruction* transpose) {
+  Instruction* dot = transpose->operand(0);
+  if (!dot->Is(Opcode::kDot) || dot->users().size() != 1 || dot->IsRoot() || OutputPermutation(*dot)) return nullptr;
+  const DotStrideVerdict strides = CheckDotStrides(*dot);
+  if (!strides.lhs_ok || !strides.rhs_ok || !CanWritePermuted(*dot, transpose->dimensions())) return nullptr;
+  Instruction* now = Make(c, dot, Opcode::kDot, transpose->shape(), {dot->operand(0), dot->operand(1)}, dot->attrs());
+  now->set_backend_config(OutputPermutationConfig(transpose->dimensions()));
+  return now;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> LegalizeContractions::Run(Module* module) {
+  bool changed = false;
+  for (Computation* c : RunningComputations(module)) {
+    bool here = false;
+    for (Instruction* i : c->Snapshot()) {
+      if (i->users().empty() && i != c->root()) continue;
+      Instruction* r = i->Is(Opcode::kDot) && !OutputPermutation(*i) ? LegalDot(c, i)
+                       : i->Is(Opcode::kConvolution)                 ? LegalConvolution(c, i)
+                                                                     : nullptr;
+      if (r == nullptr) continue;
+      Replace(i, r);
+      here = true;
+    }
+    if (here) c->RemoveDead();
+    for (Instruction* i : c->Snapshot()) {
+      if (!i->Is(Opcode::kTranspose) || (i->users().empty() && i != c->root())) continue;
+      if (Instruction* r = PermutedDot(c, i); r != nullptr) {
+        Replace(i, r);
+        here = true;
+      }
+    }
+    if (here) {
+      c->RemoveDead();
+      c->SortTopologically();
+    }
+    changed |= here;
+  }
+  return changed;
+}
+
+}  // namespace backplane::cpu
