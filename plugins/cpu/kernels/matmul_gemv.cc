@@ -14,8 +14,8 @@ namespace backplane::cpu {
 namespace {
 
 constexpr int64_t kVectorsAtOnce = 4;
-// f32 has sgemm, which is faster from four vectors on where the matrix is contiguous across the output.
-constexpr int64_t kMaxVectorsF32Dots = 4, kMaxVectorsF32Columns = 3, kMaxVectorsOther = 16;
+// Where another kernel gets faster, by the direction in which the matrix is contiguous.
+constexpr int64_t kMaxVectorsDots = 4, kMaxVectorsColumns = 3, kMaxVectorsDotsBf16 = 16;
 constexpr int64_t kBytesToReuse = 128 * 1024;  // a piece of the matrix that stays in cache for the next vectors
 
 class GemvMatmul : public MatmulPlan {
@@ -169,7 +169,8 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeGemvMatmul(const MatmulProblem& 
   const int64_t row = matrix_is_rhs ? p.rhs_n_stride : p.lhs_m_stride;
   const int64_t depth = matrix_is_rhs ? p.rhs_k_stride : p.lhs_k_stride;
   if (row != 1 && depth != 1) return absl::UnimplementedError("the matrix is contiguous in no dimension");
-  const int64_t most = type != GemvType::kF32 ? kMaxVectorsOther : depth == 1 ? kMaxVectorsF32Dots : kMaxVectorsF32Columns;
+  const bool packed_bf16 = type == GemvType::kBF16 && p.rhs_is_constant;
+  const int64_t most = depth != 1 ? kMaxVectorsColumns : type == GemvType::kBF16 && !packed_bf16 ? kMaxVectorsDotsBf16 : kMaxVectorsDots;
   if (vectors > most) return absl::UnimplementedError(absl::StrCat(vectors, " vectors, more than ", most));
   return std::unique_ptr<MatmulPlan>(std::make_unique<GemvMatmul>(p, type, matrix_is_rhs, num_threads));
 }
