@@ -7,7 +7,7 @@
 #include "plugins/cpu/compiler/pipeline.h"
 #include "plugins/cpu/executable.h"
 #include "plugins/cpu/jit/jit.h"
-#include "plugins/cpu/kernels/library_threads.h"
+#include "plugins/cpu/kernels/matmul.h"
 #include "sdk/backend/host_topology.h"
 
 namespace backplane {
@@ -16,6 +16,17 @@ namespace {
 
 // Part of JAX's compile-cache key: what is compiled for one host and build must not be loaded on another.
 std::string PlatformVersion() { return absl::StrCat("backplane cpu 0.1.0; ", jit::HostFingerprint()); }
+
+// oneDNN generates code for the first product of a process; that costs 9 ms.
+void WarmUpLibrary() {
+  constexpr int64_t kSide = 128;
+  absl::StatusOr<std::unique_ptr<MatmulPlan>> plan = PlanMatmul(MatmulProblem::Dense(ElementType::kF32, kSide, kSide, kSide));
+  if (!plan.ok()) return;  // the program that needs it will say so
+  std::vector<float> a(kSide * kSide), b(a), c(a);
+  std::vector<std::byte> scratch((*plan)->scratch_bytes() + 64);
+  void* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+  (void)(*plan)->Execute(a.data(), b.data(), c.data(), aligned, nullptr);
+}
 
 class CpuBackend : public Backend {
  public:

@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "plugins/cpu/executable.h"
-#include "plugins/cpu/kernels/library_threads.h"
 
 namespace backplane::cpu {
 namespace {
@@ -23,11 +22,7 @@ class PoolStorage : public Storage {
 }  // namespace
 
 Runtime& Runtime::Get() {
-  static Runtime* const runtime = [] {
-    ThreadPool::Options options;
-    options.on_thread_start = &PrepareLibraryThread;
-    return new Runtime(options);
-  }();
+  static Runtime* const runtime = new Runtime(ThreadPool::Options());
   return *runtime;
 }
 

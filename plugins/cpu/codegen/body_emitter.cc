@@ -184,6 +184,42 @@ void BodyEmitter::Loop(Value* begin, Value* end, int64_t step, std::vector<Value
   }
 }
 
+void BodyEmitter::Block(const std::function<void()>& body) {
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  llvm::Function* function = before->getParent();
+  llvm::BasicBlock* after;
+  llvm::Instruction* resume = nullptr;
+  if (b_.GetInsertPoint() == before->end()) {
+    after = llvm::BasicBlock::Create(e_.context(), "", function);
+  } else {
+    resume = &*b_.GetInsertPoint();
+    after = before->splitBasicBlock(resume);
+    before->getTerminator()->eraseFromParent();
+  }
+  llvm::BasicBlock* block = llvm::BasicBlock::Create(e_.context(), "", function, after);
+  b_.SetInsertPoint(before);
+  llvm::Instruction* outer_hoist = scopes_.back()->hoist;
+  scopes_.back()->hoist = b_.CreateBr(block);
+  scopes_.push_back(std::make_unique<Scope>());
+  int lanes = lanes_;
+  size_t counters = counters_.size();
+  b_.SetInsertPoint(block);
+  body();
+  b_.CreateBr(after);
+  for (size_t i = counters; i < counters_.size(); ++i) {
+    for (VarId v : counters_[i].vars) counter_of_.erase(v);
+  }
+  counters_.resize(counters);
+  lanes_ = lanes;
+  scopes_.pop_back();
+  scopes_.back()->hoist = outer_hoist;
+  if (resume) {
+    b_.SetInsertPoint(resume);
+  } else {
+    b_.SetInsertPoint(after);
+  }
+}
+
 // ---- Index values -------------------------------------------------------------------------------------------------
 
 Type* BodyEmitter::IndexVectorType(const Affine& e) {
@@ -211,12 +247,6 @@ Value* BodyEmitter::VarValue(VarId v) {
   if (auto it = memo.find(v); it != memo.end()) return it->second;
   const VarDef d = vars_.def(v);
   Value* r = nullptr;
-  auto wide_enough = [&](Value* x, Value* y) {
-    // Vectors of indices may be i32 or i64: bring both to the wider.
-    if (x->getType()->getScalarSizeInBits() < y->getType()->getScalarSizeInBits()) x = b_.CreateSExt(x, y->getType());
-    return x;
-  };
-  (void)wide_enough;
   switch (d.kind) {
     case VarKind::kLoop: {
       auto it = counter_of_.find(v);

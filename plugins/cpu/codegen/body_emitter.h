@@ -72,6 +72,9 @@ class BodyEmitter {
   // receives those after it.
   void Loop(llvm::Value* begin, llvm::Value* end, int64_t step, std::vector<llvm::Value*>& carried, const LoopBody& body);
 
+  // Code that runs once, in a scope of its own: counters bound inside end with it.
+  void Block(const std::function<void()>& body);
+
   // Element `index` of the instruction, of its tuple element `element`. Where the guards do not hold the value is
   // arbitrary, and nothing is read.
   Val Eval(const Instruction* instruction, const Index& index, const Guards& guards, int element = 0);
@@ -159,7 +162,6 @@ class BodyEmitter {
   Val EvalPartials(const Instruction* op, const Index& index, const PartialsRef& partials, int element);
   std::optional<Val> FromKept(const Instruction* op, const Index& index);
   void ToKept(const Instruction* op, const Index& index, const Val& v);
-  void Unflatten(const Instruction& reduce, absl::Span<llvm::Value* const> flat, size_t& next, Vals& out);
   llvm::Value* LoadVector(llvm::Type* element, llvm::Value* base, const Affine& address, int scale, int offset,
                           llvm::Value* mask);
   llvm::Value* StridedLoad(llvm::Type* element, llvm::Value* pointer, int stride);
@@ -182,7 +184,6 @@ class BodyEmitter {
   std::map<const Instruction*, ArrayRef> constants_;
   std::map<const Computation*, Combiner> combiners_;
   llvm::Value* safe_ = nullptr;  // a place to read from when a scalar's guards do not hold
-  friend struct ScopeSwap;
 };
 
 }  // namespace backplane::cpu::codegen

@@ -290,4 +290,10 @@ MemoryPool::Statistics MemoryPool::GetStatistics() const {
   return s;
 }
 
+void MemoryPool::ResetPeaks() {
+  impl_->peak.store(impl_->in_use.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  impl_->peak_reserved.store(impl_->reserved.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  impl_->largest.store(0, std::memory_order_relaxed);
+}
+
 }  // namespace backplane::cpu

@@ -60,6 +60,8 @@ class MemoryPool {
   void Trim(size_t keep_bytes = 0);
 
   Statistics GetStatistics() const;
+  // Peaks become what is held now; the largest request starts again.
+  void ResetPeaks();
 
  private:
   struct Impl;

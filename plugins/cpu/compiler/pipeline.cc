@@ -1,0 +1,100 @@
+#include "plugins/cpu/compiler/pipeline.h"
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/passes/passes.h"
+#include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
+#include "plugins/cpu/client.h"
+#include "plugins/cpu/compiler/fuse.h"
+#include "plugins/cpu/compiler/legalize.h"
+#include "plugins/cpu/compiler/program.h"
+#include "plugins/cpu/executable.h"
+
+namespace backplane::cpu {
+namespace {
+
+// Work of one run by the definitions of core/ops; loop bodies count once.
+NamedValues CountCost(const Module& module) {
+  Cost total;
+  for (const Computation* c : RunningComputations(&module)) {
+    for (const auto& i : c->instructions()) {
+      if (i->Is(Opcode::kParameter) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement) || i->Is(Opcode::kConstant) ||
+          i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional)) {
+        continue;
+      }
+      Instruction::ContextStorage storage;
+      const Cost cost = CostOf(i->Context(storage), i->shape());
+      total.flops += cost.flops;
+      total.transcendentals += cost.transcendentals;
+      total.bytes_accessed += cost.bytes_accessed;
+    }
+  }
+  NamedValues v;
+  v["flops"] = static_cast<float>(total.flops);
+  v["transcendentals"] = static_cast<float>(total.transcendentals);
+  v["bytes accessed"] = static_cast<float>(total.bytes_accessed);
+  return v;
+}
+
+void LogPasses(const PassPipeline& pipeline, std::vector<std::string>* log) {
+  if (log == nullptr) return;
+  double total = 0;
+  for (const PassPipeline::Record& r : pipeline.log()) total += r.milliseconds;
+  log->push_back(absl::StrFormat("passes of %s: %.2f ms", pipeline.name(), total));
+  for (const PassPipeline::Record& r : pipeline.log()) {
+    if (r.milliseconds >= 1) log->push_back(absl::StrFormat("  %s: %.2f ms", r.pass, r.milliseconds));
+  }
+}
+
+absl::Status Simplify(Module* module, std::vector<std::string>* log) {
+  std::unique_ptr<PassPipeline> common = CommonPipeline();
+  RETURN_IF_ERROR(common->Run(module).status());
+  LogPasses(*common, log);
+  return absl::OkStatus();
+}
+
+absl::Status Lower(Module* module, std::vector<std::string>* log) {
+  PassPipeline p("cpu");
+  p.Add<LegalizeLayouts>();                 // row-major arrays only, but where host or custom call look
+  p.Add<LegalizeContractions>();            // dots and convolutions that the library takes
+  p.Add<SimplifyAlgebra>();                 // transposes that the two brought in
+  p.Add<EliminateCommonSubexpressions>();
+  p.Add<RemoveDeadCode>();
+  p.Add<UnshareComputations>();             // one caller for each body: its buffers are that caller's
+  p.Add<Fuse>(log);                         // kernels
+  p.Add<RemoveDeadCode>();
+  RETURN_IF_ERROR(p.Run(module).status());
+  LogPasses(p, log);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunCpuPipeline(Module* module, std::vector<std::string>* log) {
+  RETURN_IF_ERROR(Simplify(module, log));
+  return Lower(module, log);
+}
+
+absl::StatusOr<std::shared_ptr<Executable>> CompileForCpu(std::unique_ptr<Module> module, const CompileOptions& options,
+                                                         CustomCallRegistry* custom_calls) {
+  std::vector<std::string> log;
+  const std::string fingerprint = absl::StrCat(module->Fingerprint(), "-", jit::HostFingerprint());
+  RETURN_IF_ERROR(Simplify(module.get(), &log));
+  NamedValues cost = CountCost(*module);
+  RETURN_IF_ERROR(Lower(module.get(), &log));
+  Runtime& runtime = Runtime::Get();
+  ProgramOptions program_options;
+  program_options.pool = &runtime.pool;
+  program_options.num_threads = runtime.pool.num_threads();
+  program_options.custom_calls = custom_calls;
+  const auto start = std::chrono::steady_clock::now();
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Build(std::move(module), program_options, &log));
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  log.push_back(absl::StrFormat("buffers, code and steps: %.2f ms", took.count()));
+  return std::make_shared<CpuExecutable>(std::move(program), options, std::move(cost), fingerprint, std::move(log));
+}
+
+}  // namespace backplane::cpu
