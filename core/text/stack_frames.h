@@ -1,0 +1,32 @@
+// The tables FileNames, FunctionNames, FileLocations and StackFrames that newer HLO text carries in front of its
+// computations, and metadata={...}, whose stack_frame_id points into them.
+#ifndef BACKPLANE_CORE_TEXT_STACK_FRAMES_H_
+#define BACKPLANE_CORE_TEXT_STACK_FRAMES_H_
+
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/ir/instruction.h"
+#include "core/text/hlo_lexer.h"
+
+namespace backplane {
+
+class StackFrames {
+ public:
+  // Reads the tables that stand at the lexer's place, if any.
+  static absl::StatusOr<StackFrames> Parse(HloLexer& lexer);
+
+  // Reads {op_type="..." op_name="..." source_file="..." source_line=3 stack_frame_id=2 ...}; fields without a place in
+  // OpMetadata are dropped.
+  absl::StatusOr<OpMetadata> ParseMetadata(HloLexer& lexer) const;
+
+ private:
+  struct Location { int64_t file = 0, line = 0; };
+  absl::flat_hash_map<int64_t, std::string> files_;
+  absl::flat_hash_map<int64_t, Location> locations_;
+  absl::flat_hash_map<int64_t, int64_t> frames_;  // to a location
+};
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_TEXT_STACK_FRAMES_H_

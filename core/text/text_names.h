@@ -1,0 +1,45 @@
+// Spellings that printer, parser and proto agree on: keys of called computations and of what travels in frontend attributes.
+#ifndef BACKPLANE_CORE_TEXT_TEXT_NAMES_H_
+#define BACKPLANE_CORE_TEXT_TEXT_NAMES_H_
+
+#include "absl/strings/string_view.h"
+#include "core/ir/instruction.h"
+
+namespace backplane {
+
+inline constexpr char kCompositeNameKey[] = "composite.name";
+inline constexpr char kCompositeAttributesKey[] = "composite.attributes";
+inline constexpr char kCompositeVersionKey[] = "composite.version";
+inline constexpr char kSpmdKey[] = "backplane.use_spmd_partitioning";
+inline constexpr char kShardyKey[] = "backplane.use_shardy_partitioner";
+inline constexpr char kParameterMemoryKey[] = "backplane.parameter_memory_kinds";
+inline constexpr char kResultMemoryKey[] = "backplane.result_memory_kinds";
+
+// Keys of an operation's called computations: one for all of them as a list, or one for each of at most two.
+struct CalledStyle {
+  absl::string_view keys[2];
+  bool list = false;
+};
+
+inline CalledStyle CalledStyleOf(Opcode opcode, bool predicated) {
+  switch (opcode) {
+    case Opcode::kFusion: case Opcode::kAsyncStart: return {{"calls", ""}};
+    case Opcode::kWhile: return {{"condition", "body"}};
+    case Opcode::kSelectAndScatter: return {{"select", "scatter"}};
+    case Opcode::kConditional:
+      if (predicated) return {{"true_computation", "false_computation"}};
+      return {{"branch_computations", ""}, true};
+    case Opcode::kCustomCall: return {{"called_computations", ""}, true};
+    default: return {{"to_apply", ""}};
+  }
+}
+
+// A conditional on a pred with its two branches.
+inline bool IsPredicated(const Instruction& i) {
+  return i.Is(Opcode::kConditional) && i.operand_count() > 0 && i.operand(0)->shape().element_type() == PrimitiveType::kPred &&
+         i.called().size() == 2;
+}
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_TEXT_TEXT_NAMES_H_
