@@ -23,10 +23,6 @@ BodyEmitter::BodyEmitter(ElementEmitter& elements, VarTable& vars, const jit::Ho
   scopes_.push_back(std::make_unique<Scope>());
 }
 
-int64_t BodyEmitter::LanesFor(int width) const {
-  return std::clamp<int64_t>(2 * host_.vector_bytes / std::max(width, 1), 4, 64);
-}
-
 void BodyEmitter::SetJoint(std::vector<const Instruction*> reduces) {
   for (const Instruction* r : reduces) joint_[r] = reduces;
 }
@@ -620,11 +616,6 @@ void BodyEmitter::Store(const ArrayRef& array, const Affine& address, Val value,
 
 Type* BodyEmitter::RowType(PrimitiveType t) {
   return t == PrimitiveType::kPred ? b_.getInt8Ty() : e_.ComputeType(t);
-}
-
-int64_t BodyEmitter::RowBytes(PrimitiveType t) {
-  int64_t bytes = RowType(t)->getScalarSizeInBits() / 8;
-  return IsComplex(t) ? 2 * bytes : bytes;
 }
 
 void BodyEmitter::StoreRow(Value* base, const Affine& position, PrimitiveType t, Val v) {

@@ -18,6 +18,7 @@
 #include "plugins/cpu/codegen/combiner.h"
 #include "plugins/cpu/codegen/element_emitter.h"
 #include "plugins/cpu/codegen/index_map.h"
+#include "plugins/cpu/codegen/plan.h"
 
 namespace backplane::cpu::codegen {
 
@@ -38,7 +39,8 @@ struct PartialsRef {
 struct KeptRow {
   llvm::Value* base = nullptr;
   int64_t length = 0;
-  bool pending = false, filled = false;
+  int pending = 0;  // number of the sweep that is storing it
+  bool filled = false;
   Affine origin;  // the part of the address that is fixed for the row
 };
 
@@ -53,13 +55,15 @@ class BodyEmitter {
   VarTable& vars() { return vars_; }
 
   // What is read from memory. A tuple-shaped instruction has one array for each element.
-  void SetArray(const Instruction* instruction, int element, ArrayRef array) { arrays_[{instruction, element}] = array; }
+  void SetArray(const Instruction* instruction, int element, ArrayRef array) {
+    arrays_[{instruction, element}] = array;
+    materialized_.insert(instruction);
+  }
   void SetPartials(const Instruction* reduce, PartialsRef partials) { partials_[reduce] = std::move(partials); }
   void SetKept(const Instruction* instruction, KeptRow row) { kept_[instruction] = row; }
   void SetJoint(std::vector<const Instruction*> reduces);  // to be reduced in one sweep
   // Values already known for an instruction, whatever the index (a loop's accumulators).
   void SetValue(const Instruction* instruction, int element, Val v) { values_[{instruction, element}] = v; }
-  const AccessWalk::ArraySet& materialized() const { return materialized_; }
 
   // Counts `vars` (outer to inner, as one mixed-radix number) with `value`, an i64. With `lanes` > 0 lane k has
   // value + k. The counter belongs to the innermost open loop.
@@ -106,8 +110,6 @@ class BodyEmitter {
   llvm::Type* RowType(PrimitiveType t);
   void StoreRow(llvm::Value* base, const Affine& position, PrimitiveType t, Val v);
   Val LoadRow(llvm::Value* base, const Affine& position, PrimitiveType t);
-  int64_t RowBytes(PrimitiveType t);
-  int64_t LanesFor(int width) const;  // two registers of elements of `width` bytes
 
   int LevelOf(const Affine& e) const;
   int LevelOf(const Index& index) const;
@@ -179,6 +181,7 @@ class BodyEmitter {
   std::map<const Instruction*, PartialsRef> partials_;
   std::map<const Instruction*, KeptRow> kept_;
   std::set<VarId> sweep_vars_;  // loop variables of the sweep that is being emitted, for kept rows
+  int sweep_ = 0, sweeps_ = 0;
   std::map<const Instruction*, std::vector<const Instruction*>> joint_;
   AccessWalk::ArraySet materialized_;
   std::map<const Instruction*, ArrayRef> constants_;

@@ -324,7 +324,7 @@ std::optional<Val> BodyEmitter::FromKept(const Instruction* op, const Index& ind
 
 void BodyEmitter::ToKept(const Instruction* op, const Index& index, const Val& v) {
   auto it = kept_.find(op);
-  if (it == kept_.end() || it->second.filled || it->second.pending || sweep_vars_.empty()) return;
+  if (it == kept_.end() || it->second.filled || it->second.pending != 0 || sweep_vars_.empty()) return;
   Affine address = Linearize(index, op->shape().dimensions()), fixed, moving;
   fixed.constant = address.constant;
   for (const Term& t : address.terms) (sweep_vars_.contains(t.var) ? moving : fixed).Add(Affine::Var(t.var), t.coef);
@@ -341,7 +341,7 @@ void BodyEmitter::ToKept(const Instruction* op, const Index& index, const Val& v
   }
   if (expected != it->second.length || terms.size() != sweep_vars_.size()) return;
   StoreRow(it->second.base, moving, op->shape().element_type(), v);
-  it->second.pending = true;
+  it->second.pending = sweep_;
   it->second.origin = fixed;
 }
 

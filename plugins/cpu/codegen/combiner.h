@@ -20,6 +20,9 @@ struct Combiner {
 
 Combiner AnalyzeCombiner(const Computation& computation);
 
+// Whether this reduction may be cut into parallel accumulators.
+bool MayReorder(const Instruction& reduce, const Combiner& combiner);
+
 }  // namespace backplane::cpu::codegen
 
 #endif  // BACKPLANE_PLUGINS_CPU_CODEGEN_COMBINER_H_

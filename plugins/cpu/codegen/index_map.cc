@@ -219,7 +219,7 @@ void AccessWalk::Visit(const Instruction* op, const Index& index, int depth, boo
   auto array = [&] {
     Affine address = Linearize(index, FirstShape(*op).dimensions());
     observed_.push_back(address);
-    accesses_.push_back({op, std::move(address), depth, guarded});
+    accesses_.push_back({op, std::move(address), index, depth, guarded});
   };
   if (materialized_.contains(op)) return array();
   switch (op->opcode()) {

@@ -56,6 +56,7 @@ const Shape& FirstShape(const Instruction& instruction);
 struct Access {
   const Instruction* array = nullptr;  // parameter, constant or materialized instruction
   Affine address;                      // in elements
+  Index index;
   int reduce_depth = 0;                // number of reductions around the access
   bool guarded = false;
 };

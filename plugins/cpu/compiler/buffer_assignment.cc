@@ -264,6 +264,9 @@ class Assigner {
     }
     a.bytes = std::max(a.bytes, b.bytes);
     b = Class{};
+    for (int32_t& c : output_class_) {
+      if (c == from) c = into;
+    }
   }
 
   // Whether `ending` may hand its memory to `starting`, which is defined where `ending` is used last.
@@ -476,13 +479,26 @@ class Assigner {
       if (SlotOf(l.init) == SlotOf(l.state)) continue;
       result_.loop_entry_copies[l.loop].push_back({SlotOf(l.init), SlotOf(l.state), values_[l.state].bytes});
     }
+    // In program order, not in the order of a hash table: slots are made on the way.
+    const Instruction* last = nullptr;
+    for (const LoopLeaf& l : loop_leaves_) {
+      auto copies = result_.loop_entry_copies.find(l.loop);
+      if (l.loop == last || copies == result_.loop_entry_copies.end()) continue;
+      copies->second = Sequentialize(std::move(copies->second));
+      last = l.loop;
+    }
     absl::flat_hash_map<const Computation*, std::vector<SlotCopy>> pending;
     for (const Sink& s : sinks_) {
       if (s.source == kNoValue) continue;
       const SlotId to = s.output >= 0 ? classes_[output_class_[s.output]].slot : SlotOf(s.target);
       if (SlotOf(s.source) != to) pending[s.computation].push_back({SlotOf(s.source), to, values_[s.source].bytes});
     }
-    for (auto& [computation, copies] : pending) result_.end_copies[computation] = Sequentialize(std::move(copies));
+    for (const Sink& s : sinks_) {
+      auto copies = pending.find(s.computation);
+      if (copies == pending.end()) continue;
+      result_.end_copies[s.computation] = Sequentialize(std::move(copies->second));
+      pending.erase(copies);
+    }
   }
 
   // Copies that happen at once, as a sequence: one whose target nobody still has to read goes first; a cycle is cut by
