@@ -32,6 +32,12 @@ ROADS = ("ours", "xla")
 TOLERANCE = {"train": 2e-3, "infer": 1e-3, "generate": 1e-3, "dispatch": 0.0}
 
 
+def xla_plugin():
+    """XLA's CPU plugin, that of the lammps-jax-pjrt-cpu wheel."""
+    import lammps_jax_pjrt_cpu
+    return pathlib.Path(lammps_jax_pjrt_cpu.__file__).parent / "pjrt_c_api_cpu_plugin.so"
+
+
 class Failed(Exception):
     """A worker died, was silent for too long, or answered with an error."""
 
@@ -39,12 +45,12 @@ class Failed(Exception):
 class Worker:
     """worker.py as a child process with one plugin; stopped whenever it is not asked."""
 
-    def __init__(self, road, plugin, job):
+    def __init__(self, road, plugin, job, script=HERE / "worker.py"):
         self.road, self.errors = road, tempfile.TemporaryFile()
         env = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
         env |= {"PJRT_NAMES_AND_LIBRARY_PATHS": f"{road}:{plugin}", "JAX_PLATFORMS": road, "TF_CPP_MIN_LOG_LEVEL": "2",
                 "PYTHONDONTWRITEBYTECODE": "1"}
-        self.process = subprocess.Popen([sys.executable, str(HERE / "worker.py"), job], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([sys.executable, str(script), job], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.errors, env=env)
         self.buffer = b""
         self.hello = self.read(120)
@@ -229,10 +235,7 @@ def main():
     p.add_argument("--no-picture", action="store_true")
     p.add_argument("--judge-speed", action="store_true", help="fail also when ours is slower, or compiles in more than half of XLA's time")
     opt = p.parse_args()
-    if not opt.xla:
-        import lammps_jax_pjrt_cpu
-        opt.xla = str(pathlib.Path(lammps_jax_pjrt_cpu.__file__).parent / "pjrt_c_api_cpu_plugin.so")
-    plugins = {"ours": os.path.abspath(opt.ours), "xla": os.path.abspath(opt.xla)}
+    plugins = {"ours": os.path.abspath(opt.ours), "xla": os.path.abspath(opt.xla or xla_plugin())}
 
     rows, failures = [], []
     with tempfile.TemporaryDirectory() as scratch:
