@@ -150,9 +150,9 @@ absl::StatusOr<DimVector> DenseByteStrides(const Shape& shape) {
 }
 
 bool IsDenseRowMajor(absl::Span<const int64_t> dims, size_t width, absl::Span<const int64_t> byte_strides) {
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return true;
   int64_t expected = static_cast<int64_t>(width);
   for (int64_t d = static_cast<int64_t>(dims.size()) - 1; d >= 0; --d) {
-    if (dims[d] == 0) return true;
     if (dims[d] != 1 && byte_strides[d] != expected) return false;
     expected *= dims[d];
   }

@@ -1,0 +1,224 @@
+// Buffers out of host memory, out of somebody else's device memory, out of nothing, and out of errors.
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/backend/strided_copy.h"
+#include "sdk/shim/entries.h"
+#include "sdk/shim/objects.h"
+
+// Given out with an alias buffer: the promise of a value.
+struct PJRT_FulfillAliasBufferCallback {
+  std::mutex mu;
+  PJRT_Buffer* alias = nullptr;  // null once destroyed or fulfilled
+  backplane::Event ready;
+};
+
+namespace backplane::shim {
+namespace {
+
+struct HostSource {
+  const void* data;
+  Shape shape;
+  DimVector strides;
+};
+
+absl::StatusOr<HostSource> ReadHostSource(const PJRT_Client_BufferFromHostBuffer_Args& a) {
+  ASSIGN_OR_RETURN(Shape shape, ReadShape(a.type, a.dims, a.num_dims));
+  HostSource source{a.data, std::move(shape), {}};
+  if (!source.shape.IsArray()) return absl::InvalidArgumentError("buffer from host: a token has no host memory");
+  if (a.data == nullptr && source.shape.num_elements() > 0) return NullField("data");
+  if (a.num_byte_strides != 0) {
+    if (a.num_byte_strides != a.num_dims) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("buffer from host: ", a.num_byte_strides, " byte strides for rank ", a.num_dims));
+    }
+    BP_REQUIRE(a.byte_strides);
+    source.strides.assign(a.byte_strides, a.byte_strides + a.num_byte_strides);
+  } else {
+    ASSIGN_OR_RETURN(source.strides, DenseByteStrides(source.shape));
+  }
+  return source;
+}
+
+// The host memory can be the storage itself: same order, no gaps, an address the backend accepts.
+bool FitsInPlace(const HostSource& source, const Shape& device_shape, const MemoryObject& memory) {
+  if (memory.zero_copy_alignment == 0 || !memory.host) return false;
+  if (reinterpret_cast<uintptr_t>(source.data) % memory.zero_copy_alignment != 0 || source.data == nullptr) return false;
+  absl::StatusOr<DimVector> strides = DenseByteStrides(device_shape);
+  if (!strides.ok()) return false;
+  for (int64_t d = 0; d < device_shape.rank(); ++d) {
+    if (device_shape.dimensions(d) != 1 && source.strides[d] != (*strides)[d]) return false;
+  }
+  return true;
+}
+
+absl::Status CopyIn(ClientState& client, const HostSource& source, const DeviceArray& array) {
+  HostArray host{source.data, source.shape.element_type(), source.shape.dimensions(), source.strides};
+  return client.client->CopyFromHost(host, array);
+}
+
+absl::StatusOr<Shape> ShapeFor(ClientState& client, PJRT_Buffer_Type type, const int64_t* dims, size_t num_dims,
+                               const PJRT_Buffer_MemoryLayout* layout) {
+  ASSIGN_OR_RETURN(Shape shape, ReadShape(type, dims, num_dims));
+  RETURN_IF_ERROR(SetLayout(client, layout, &shape));
+  return shape;
+}
+
+}  // namespace
+
+absl::Status Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& a) {
+  BP_REQUIRE(a.client);
+  const std::shared_ptr<ClientState>& client = a.client->state;
+  ASSIGN_OR_RETURN(HostSource source, ReadHostSource(a));
+  PJRT_Device* device = a.device;
+  ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, a.device, a.memory, &device));
+  Shape shape = source.shape;
+  RETURN_IF_ERROR(SetLayout(*client, a.device_layout, &shape));
+
+  const bool may_borrow = a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
+                          a.host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
+  if (may_borrow && FitsInPlace(source, shape, *memory)) {
+    Event released = Event::Create();
+    const bool writable = a.host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
+    std::shared_ptr<Storage> storage = BorrowStorage(const_cast<void*>(source.data), static_cast<size_t>(shape.byte_size()),
+                                                     writable, [released] { released.Set(); });
+    DeviceArray array{std::move(shape), memory->info->id, std::move(storage), Event()};
+    a.buffer = NewBuffer(client, device, memory, std::move(array));
+    a.done_with_host_buffer = NewEvent(std::move(released));
+    return absl::OkStatus();
+  }
+
+  ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AllocateFor(*client, shape, memory));
+  DeviceArray array{shape, memory->info->id, std::move(storage), Event()};
+  Event done;
+  const int64_t bytes = shape.byte_size();
+  if (a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall || bytes <= kInlineCopyBytes) {
+    RETURN_IF_ERROR(CopyIn(*client, source, array));
+  } else {
+    // The buffer's event and the host's are the same; the task's own reference to the storage goes before it is set.
+    DeviceArray target = array;
+    done = RunCopy(client, Event(), bytes, [client, source = std::move(source), target = std::move(target)] {
+      return CopyIn(*client, source, target);
+    });
+    array.ready = done;
+  }
+  a.buffer = NewBuffer(client, device, memory, std::move(array));
+  a.done_with_host_buffer = NewEvent(std::move(done));
+  return absl::OkStatus();
+}
+
+absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args& a) {
+  BP_REQUIRE(a.client);
+  const std::shared_ptr<ClientState>& client = a.client->state;
+  ASSIGN_OR_RETURN(Shape shape, ShapeFor(*client, a.element_type, a.dims, a.num_dims, a.layout));
+  PJRT_Device* device = a.device;
+  ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, a.device, a.memory, &device));
+  ASSIGN_OR_RETURN(size_t bytes, client->client->StorageSize(shape, memory->info->id));
+  if (a.device_buffer_ptr == nullptr && bytes > 0) return NullField("device_buffer_ptr");
+  if (a.stream != 0 && memory->host) {
+    return absl::InvalidArgumentError("view of device buffer: host memory has no streams");
+  }
+  if (memory->host) {
+    const size_t alignment = memory->zero_copy_alignment;
+    if (alignment == 0) return absl::UnimplementedError("view of device buffer: this memory takes no foreign addresses");
+    if (reinterpret_cast<uintptr_t>(a.device_buffer_ptr) % alignment != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("view of device buffer: the address is not aligned to ", alignment, " bytes"));
+    }
+  }
+  std::function<void()> release;
+  if (a.on_delete_callback != nullptr) {
+    release = [callback = a.on_delete_callback, pointer = a.device_buffer_ptr, arg = a.on_delete_callback_arg] {
+      callback(pointer, arg);
+    };
+  }
+  DeviceArray array{std::move(shape), memory->info->id, BorrowStorage(a.device_buffer_ptr, bytes, true, std::move(release)),
+                    Event()};
+  a.buffer = NewBuffer(client, device, memory, std::move(array));
+  return absl::OkStatus();
+}
+
+absl::Status Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args& a) {
+  BP_REQUIRE(a.client);
+  const std::shared_ptr<ClientState>& client = a.client->state;
+  ASSIGN_OR_RETURN(Shape shape,
+                   ShapeFor(*client, a.shape_element_type, a.shape_dims, a.shape_num_dims, a.shape_layout));
+  PJRT_Device* device = a.device;
+  ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, a.device, a.memory, &device));
+  ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AllocateFor(*client, shape, memory));
+  a.buffer = NewBuffer(client, device, memory, {std::move(shape), memory->info->id, std::move(storage), Event()});
+  return absl::OkStatus();
+}
+
+absl::Status Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args& a) {
+  BP_REQUIRE(a.client);
+  BP_REQUIRE(a.memory);
+  const std::shared_ptr<ClientState>& client = a.client->state;
+  ASSIGN_OR_RETURN(Shape shape,
+                   ShapeFor(*client, a.shape_element_type, a.shape_dims, a.shape_num_dims, a.shape_layout));
+  ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, nullptr, a.memory, nullptr));
+  absl::Status error = MakeStatus(a.error_code, a.error_message, a.error_message_size);
+  if (error.ok()) return absl::InvalidArgumentError("error buffer: code OK is no error");
+  ASSIGN_OR_RETURN(NamedValues payload, ReadNamedValues(a.payload, a.num_payload));
+  for (const auto& [key, value] : payload) {
+    if (const auto* text = std::get_if<std::string>(&value)) error.SetPayload(key, absl::Cord(*text));
+  }
+  a.buffer = NewBuffer(client, nullptr, memory, {std::move(shape), memory->info->id, nullptr, Event::Ready(error)});
+  return absl::OkStatus();
+}
+
+absl::Status Client_CreateAliasBuffer(PJRT_Client_CreateAliasBuffer_Args& a) {
+  BP_REQUIRE(a.client);
+  BP_REQUIRE(a.memory);
+  const std::shared_ptr<ClientState>& client = a.client->state;
+  ASSIGN_OR_RETURN(Shape shape,
+                   ShapeFor(*client, a.shape_element_type, a.shape_dims, a.shape_num_dims, a.shape_layout));
+  ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, nullptr, a.memory, nullptr));
+  // The alias has memory of its own, so that work can be enqueued on it before the value is known.
+  ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AllocateFor(*client, shape, memory));
+  auto* promise = new PJRT_FulfillAliasBufferCallback;
+  promise->ready = Event::Create();
+  promise->alias =
+      NewBuffer(client, nullptr, memory, {shape, memory->info->id, std::move(storage), promise->ready});
+  // The host may destroy the alias before it fulfills the promise: keep a buffer of our own.
+  ASSIGN_OR_RETURN(DeviceArray array, promise->alias->Read("alias buffer"));
+  a.alias_buffer = promise->alias;
+  promise->alias = NewBuffer(client, nullptr, memory, std::move(array));
+  a.fulfill_alias_buffer_cb = promise;
+  return absl::OkStatus();
+}
+
+absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
+  BP_REQUIRE(a.client);
+  BP_REQUIRE(a.fulfill_alias_buffer_cb);
+  const std::shared_ptr<ClientState>& client = a.client->state;
+  absl::Status status = MakeStatus(a.status_code, a.error_message, a.error_message_size);
+  if (status.ok()) {
+    BP_REQUIRE(a.buffer);
+    const PJRT_Buffer* alias = a.fulfill_alias_buffer_cb->alias;
+    if (!(a.buffer->shape == alias->shape)) {
+      return absl::InvalidArgumentError(absl::StrCat("fulfill alias: the alias is ", alias->shape.ToString(),
+                                                     ", the buffer is ", a.buffer->shape.ToString()));
+    }
+  }
+  std::unique_ptr<PJRT_FulfillAliasBufferCallback> promise(a.fulfill_alias_buffer_cb);
+  std::unique_ptr<PJRT_Buffer> alias(promise->alias);
+  if (!status.ok()) {
+    promise->ready.Set(status);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<DeviceArray> from = a.buffer->Read("fulfill alias");
+  if (!from.ok()) {
+    promise->ready.Set(from.status());
+    return from.status();
+  }
+  ASSIGN_OR_RETURN(DeviceArray to, alias->Take("fulfill alias"));
+  Event after = from->ready;
+  Event copied = RunCopy(client, after, to.shape.byte_size(), [client, from = *std::move(from), to = std::move(to)] {
+    return client->client->CopyDevice(from, to);
+  });
+  copied.OnReady([ready = promise->ready](const absl::Status& s) { ready.Set(s); });
+  return absl::OkStatus();
+}
+
+}  // namespace backplane::shim

@@ -1,0 +1,226 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/shim/entries.h"
+#include "sdk/shim/objects.h"
+
+namespace backplane::shim {
+
+absl::Status CheckTopology(const Topology& topology) {
+  for (size_t i = 0; i < topology.devices.size(); ++i) {
+    const DeviceInfo& device = topology.devices[i];
+    if (device.id != static_cast<int32_t>(i)) {
+      return absl::InternalError(absl::StrCat("topology: device ", i, " has id ", device.id));
+    }
+    for (int32_t m : device.memories) {
+      if (m < 0 || m >= static_cast<int32_t>(topology.memories.size())) {
+        return absl::InternalError(absl::StrCat("topology: device ", i, " names memory ", m, " of ", topology.memories.size()));
+      }
+    }
+  }
+  for (size_t i = 0; i < topology.memories.size(); ++i) {
+    const MemoryInfo& memory = topology.memories[i];
+    if (memory.id != static_cast<int32_t>(i)) {
+      return absl::InternalError(absl::StrCat("topology: memory ", i, " has id ", memory.id));
+    }
+    if (memory.devices.empty()) return absl::InternalError(absl::StrCat("topology: memory ", i, " belongs to no device"));
+    for (int32_t d : memory.devices) {
+      if (d < 0 || d >= static_cast<int32_t>(topology.devices.size())) {
+        return absl::InternalError(absl::StrCat("topology: memory ", i, " names device ", d, " of ", topology.devices.size()));
+      }
+    }
+  }
+  if (topology.devices.empty()) return absl::InternalError("topology: no devices");
+  return absl::OkStatus();
+}
+
+ClientState::ClientState(std::unique_ptr<Client> c, KeyValueCallbacks kv)
+    : client(std::move(c)), key_values(kv), topology(client->topology()) {
+  const Topology& description = topology.topology;
+  for (const DeviceInfo& info : description.devices) {
+    auto device = std::make_unique<PJRT_Device>();
+    device->client = this;
+    device->description = topology.descriptions[info.id];
+    device->addressable = client->addressable(info.id);
+    devices.push_back(device.get());
+    if (device->addressable) {
+      if (addressable_devices.empty()) process_index = info.process_index;
+      addressable_devices.push_back(device.get());
+    }
+    owned_devices.push_back(std::move(device));
+  }
+  for (const MemoryInfo& info : description.memories) {
+    auto memory = std::make_unique<MemoryObject>();
+    memory->vtable = MemoryTable();
+    memory->client = this;
+    memory->info = &info;
+    memory->host = client->IsHostMemory(info.id);
+    memory->zero_copy_alignment = client->ZeroCopyAlignment(info.id);
+    bool addressable = false;
+    std::string names;
+    for (int32_t d : info.devices) {
+      memory->devices.push_back(devices[d]);
+      addressable |= devices[d]->addressable;
+      absl::StrAppend(&names, names.empty() ? "" : ", ", description.devices[d].to_string);
+    }
+    memory->to_string = absl::StrCat(info.kind, "(id=", info.id, ")");
+    memory->debug_string = absl::StrCat(description.platform_name, " memory ", info.id, " of kind ", info.kind, " of ", names);
+    memories.push_back(memory.get());
+    if (addressable) addressable_memories.push_back(memory.get());
+    owned_memories.push_back(std::move(memory));
+  }
+  for (auto& device : owned_devices) {
+    if (!device->addressable) continue;
+    for (int32_t m : device->info().memories) device->memories.push_back(memories[m]);
+  }
+}
+
+PJRT_Device* ClientState::FindDevice(int32_t id) const {
+  return id >= 0 && id < static_cast<int32_t>(devices.size()) ? devices[id] : nullptr;
+}
+
+MemoryObject* ClientState::FindMemory(int32_t id) const {
+  return id >= 0 && id < static_cast<int32_t>(owned_memories.size()) ? owned_memories[id].get() : nullptr;
+}
+
+absl::StatusOr<MemoryObject*> ChooseMemory(ClientState& client, PJRT_Device* device, PJRT_Memory* memory,
+                                           PJRT_Device** chosen_device) {
+  MemoryObject* chosen = nullptr;
+  if (memory != nullptr) {
+    chosen = ToMemory(memory);
+    if (chosen->client != &client) return absl::InvalidArgumentError("memory: belongs to another client");
+    if (device == nullptr || std::find(chosen->devices.begin(), chosen->devices.end(), device) == chosen->devices.end()) {
+      device = chosen->devices.front();
+    }
+  } else {
+    if (device == nullptr) return absl::InvalidArgumentError("neither a device nor a memory was given");
+    if (device->client != &client) return absl::InvalidArgumentError("device: belongs to another client");
+    if (device->memories.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(device->info().to_string, ": cannot be addressed by this process"));
+    }
+    chosen = ToMemory(device->memories.front());
+  }
+  if (chosen_device != nullptr) *chosen_device = device;
+  return chosen;
+}
+
+absl::Status Client_Create(PJRT_Client_Create_Args& a) {
+  ASSIGN_OR_RETURN(NamedValues options, ReadNamedValues(a.create_options, a.num_options));
+  ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Plugin().backend->CreateClient(options));
+  RETURN_IF_ERROR(CheckTopology(client->topology()));
+  KeyValueCallbacks kv{a.kv_get_callback,  a.kv_get_user_arg,     a.kv_put_callback,
+                       a.kv_put_user_arg,  a.kv_try_get_callback, a.kv_try_get_user_arg};
+  a.client = new PJRT_Client{std::make_shared<ClientState>(std::move(client), kv)};
+  return absl::OkStatus();
+}
+
+absl::Status Client_Destroy(PJRT_Client_Destroy_Args& a) {
+  delete a.client;
+  return absl::OkStatus();
+}
+
+absl::Status Client_PlatformName(PJRT_Client_PlatformName_Args& a) {
+  BP_REQUIRE(a.client);
+  const std::string& name = a.client->state->topology.topology.platform_name;
+  a.platform_name = name.c_str();
+  a.platform_name_size = name.size();
+  return absl::OkStatus();
+}
+
+absl::Status Client_ProcessIndex(PJRT_Client_ProcessIndex_Args& a) {
+  BP_REQUIRE(a.client);
+  a.process_index = a.client->state->process_index;
+  return absl::OkStatus();
+}
+
+absl::Status Client_PlatformVersion(PJRT_Client_PlatformVersion_Args& a) {
+  BP_REQUIRE(a.client);
+  const std::string& version = a.client->state->topology.topology.platform_version;
+  a.platform_version = version.c_str();
+  a.platform_version_size = version.size();
+  return absl::OkStatus();
+}
+
+absl::Status Client_TopologyDescription(PJRT_Client_TopologyDescription_Args& a) {
+  BP_REQUIRE(a.client);
+  a.topology = &a.client->state->topology;
+  return absl::OkStatus();
+}
+
+absl::Status Client_Devices(PJRT_Client_Devices_Args& a) {
+  BP_REQUIRE(a.client);
+  a.devices = a.client->state->devices.data();
+  a.num_devices = a.client->state->devices.size();
+  return absl::OkStatus();
+}
+
+absl::Status Client_AddressableDevices(PJRT_Client_AddressableDevices_Args& a) {
+  BP_REQUIRE(a.client);
+  a.addressable_devices = a.client->state->addressable_devices.data();
+  a.num_addressable_devices = a.client->state->addressable_devices.size();
+  return absl::OkStatus();
+}
+
+absl::Status Client_LookupDevice(PJRT_Client_LookupDevice_Args& a) {
+  BP_REQUIRE(a.client);
+  a.device = a.client->state->FindDevice(a.id);
+  if (a.device == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device: no id ", a.id, " among ", a.client->state->devices.size(), " devices"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Client_LookupAddressableDevice(PJRT_Client_LookupAddressableDevice_Args& a) {
+  BP_REQUIRE(a.client);
+  for (PJRT_Device* device : a.client->state->addressable_devices) {
+    if (device->info().local_hardware_id == a.local_hardware_id) {
+      a.addressable_device = device;
+      return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat("device: no local hardware id ", a.local_hardware_id, " among ",
+                                                 a.client->state->addressable_devices.size(), " addressable devices"));
+}
+
+absl::Status Client_AddressableMemories(PJRT_Client_AddressableMemories_Args& a) {
+  BP_REQUIRE(a.client);
+  a.addressable_memories = a.client->state->addressable_memories.data();
+  a.num_addressable_memories = a.client->state->addressable_memories.size();
+  return absl::OkStatus();
+}
+
+absl::Status Client_DefaultDeviceAssignment(PJRT_Client_DefaultDeviceAssignment_Args& a) {
+  BP_REQUIRE(a.client);
+  BP_REQUIRE(a.default_assignment);
+  if (a.num_replicas < 1 || a.num_partitions < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device assignment: ", a.num_replicas, " replicas of ", a.num_partitions, " partitions"));
+  }
+  const int64_t wanted = int64_t{a.num_replicas} * a.num_partitions;
+  const int64_t have = static_cast<int64_t>(a.client->state->devices.size());
+  if (wanted > have) {
+    return absl::InvalidArgumentError(absl::StrCat("device assignment: ", a.num_replicas, " replicas of ", a.num_partitions,
+                                                   " partitions need ", wanted, " devices, there are ", have));
+  }
+  if (a.default_assignment_size < static_cast<size_t>(wanted)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device assignment: room for ", a.default_assignment_size, " ids, needed ", wanted));
+  }
+  for (int64_t i = 0; i < wanted; ++i) a.default_assignment[i] = static_cast<int>(i);
+  return absl::OkStatus();
+}
+
+// Host memory needs no mapping here: every transfer reads and writes it where it is.
+absl::Status Client_DmaMap(PJRT_Client_DmaMap_Args& a) {
+  BP_REQUIRE(a.client);
+  if (a.size > 0) BP_REQUIRE(a.data);
+  return absl::OkStatus();
+}
+
+absl::Status Client_DmaUnmap(PJRT_Client_DmaUnmap_Args& a) {
+  BP_REQUIRE(a.client);
+  return absl::OkStatus();
+}
+
+}  // namespace backplane::shim

@@ -1,0 +1,186 @@
+// Programs in, executables out; and executables as bytes.
+#include "absl/strings/str_cat.h"
+#include "core/import/compile_options.h"
+#include "core/import/import.h"
+#include "sdk/shim/entries.h"
+#include "sdk/shim/objects.h"
+#include "sdk/shim/wire.h"
+
+namespace backplane::shim {
+namespace {
+
+constexpr absl::string_view kMagic = "backplane.executable.1";
+constexpr absl::string_view kHloWithConfig = "hlo_with_config";
+
+absl::StatusOr<CompileOptions> ReadOptions(const char* bytes, size_t size) {
+  if (size > 0) BP_REQUIRE(bytes);
+  return ParseCompileOptions(absl::string_view(bytes == nullptr ? "" : bytes, size));
+}
+
+// What the host says about the compilation overrides what the program says.
+absl::Status ApplyOptions(const CompileOptions& options, Module* module) {
+  ModuleConfig& config = module->config();
+  config.num_replicas = options.num_replicas;
+  config.num_partitions = options.num_partitions;
+  config.use_spmd_partitioning |= options.use_spmd_partitioning;
+  config.use_shardy_partitioner |= options.use_shardy_partitioner;
+  const Computation* entry = module->entry();
+  if (entry == nullptr) return absl::InvalidArgumentError("compile: the program has no entry");
+  if (!options.argument_layouts.empty()) {
+    const auto& parameters = entry->parameters();
+    if (options.argument_layouts.size() != parameters.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("compile: ", options.argument_layouts.size(),
+                                                     " argument layouts, the program takes ", parameters.size(),
+                                                     " arguments"));
+    }
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (!(options.argument_layouts[i] == parameters[i]->shape())) {
+        return absl::InvalidArgumentError(absl::StrCat("compile: argument layout ", i, " is for ",
+                                                       options.argument_layouts[i].ToString(), ", the argument is ",
+                                                       parameters[i]->shape().ToString()));
+      }
+    }
+    config.parameter_layouts = options.argument_layouts;
+  }
+  if (options.result_layout.element_type() != PrimitiveType::kInvalid) {
+    if (!(options.result_layout == entry->root()->shape())) {
+      return absl::InvalidArgumentError(absl::StrCat("compile: result layout is for ", options.result_layout.ToString(),
+                                                     ", the result is ", entry->root()->shape().ToString()));
+    }
+    config.result_layout = options.result_layout;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const Executable>> DeserializeExecutable(absl::string_view bytes, const Topology& topology) {
+  absl::string_view magic, platform, payload;
+  uint64_t hash = 0;
+  WireReader in(bytes);
+  while (in.Next()) {
+    switch (in.field) {
+      case 1: magic = in.bytes; break;
+      case 2: platform = in.bytes; break;
+      case 3: payload = in.bytes; break;
+      case 4: hash = in.value; break;
+      default: break;
+    }
+    if (in.field == 1 && magic != kMagic) break;
+  }
+  if (magic != kMagic) return absl::InvalidArgumentError("deserialize: these bytes are no serialized executable of ours");
+  if (!in.ok() || hash != Hash64(payload)) return absl::DataLossError("deserialize: the bytes were damaged or cut short");
+  if (platform != topology.platform_name) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("deserialize: compiled for platform ", platform, ", this is ", topology.platform_name));
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable, Plugin().backend->Deserialize(payload, topology));
+  return std::shared_ptr<const Executable>(std::move(executable));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Program* program, const char* options,
+                                                                 size_t options_size, const Topology& topology) {
+  ASSIGN_OR_RETURN(PJRT_Program in, ReadStruct("PJRT_Program", program, PJRT_Program_STRUCT_SIZE));
+  BP_REQUIRE(in.format);
+  if (in.code_size > 0) BP_REQUIRE(in.code);
+  ASSIGN_OR_RETURN(CompileOptions parsed, ReadOptions(options, options_size));
+  ASSIGN_OR_RETURN(std::unique_ptr<Module> module,
+                   ImportProgram(absl::string_view(in.format, in.format_size),
+                                 absl::string_view(in.code == nullptr ? "" : in.code, in.code_size)));
+  RETURN_IF_ERROR(ApplyOptions(parsed, module.get()));
+  ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable, Plugin().backend->Compile(std::move(module), parsed, topology));
+  return std::shared_ptr<const Executable>(std::move(executable));
+}
+
+absl::Status Client_Compile(PJRT_Client_Compile_Args& a) {
+  BP_REQUIRE(a.client);
+  BP_REQUIRE(a.program);
+  ASSIGN_OR_RETURN(std::shared_ptr<const Executable> executable,
+                   CompileProgram(a.program, a.compile_options, a.compile_options_size, a.client->state->topology.topology));
+  CompileOptions options = executable->options();
+  ASSIGN_OR_RETURN(a.executable, LoadExecutable(a.client->state, std::move(executable), std::move(options)));
+  return absl::OkStatus();
+}
+
+absl::Status Compile(PJRT_Compile_Args& a) {
+  BP_REQUIRE(a.topology);
+  BP_REQUIRE(a.program);
+  ASSIGN_OR_RETURN(std::shared_ptr<const Executable> executable,
+                   CompileProgram(a.program, a.compile_options, a.compile_options_size, a.topology->topology));
+  a.executable = new PJRT_Executable(std::move(executable));
+  return absl::OkStatus();
+}
+
+absl::Status Client_Load(PJRT_Client_Load_Args& a) {
+  BP_REQUIRE(a.client);
+  BP_REQUIRE(a.executable);
+  CompileOptions options = a.executable->executable->options();
+  if (a.compile_options_size > 0) {
+    ASSIGN_OR_RETURN(options, ReadOptions(a.compile_options, a.compile_options_size));
+  }
+  ASSIGN_OR_RETURN(a.loaded_executable, LoadExecutable(a.client->state, a.executable->executable, std::move(options)));
+  return absl::OkStatus();
+}
+
+absl::Status Executable_Serialize(PJRT_Executable_Serialize_Args& a) {
+  BP_REQUIRE(a.executable);
+  ASSIGN_OR_RETURN(std::string payload, a.executable->executable->Serialize());
+  WireWriter out;
+  out.Bytes(1, kMagic);
+  out.Bytes(2, Plugin().backend->platform_name());
+  out.Bytes(3, payload);
+  out.Varint(4, Hash64(payload));
+  auto* holder = new OwnedBytes{out.Take()};
+  a.serialized_bytes = holder->bytes.data();
+  a.serialized_bytes_size = holder->bytes.size();
+  a.serialized_executable = reinterpret_cast<PJRT_SerializedExecutable*>(holder);
+  a.serialized_executable_deleter = &DeleteOwnedBytes<PJRT_SerializedExecutable>;
+  return absl::OkStatus();
+}
+
+absl::Status Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args& a) {
+  BP_REQUIRE(a.client);
+  BP_REQUIRE(a.serialized_executable);
+  ASSIGN_OR_RETURN(std::shared_ptr<const Executable> executable,
+                   DeserializeExecutable(absl::string_view(a.serialized_executable, a.serialized_executable_size),
+                                         a.client->state->topology.topology));
+  CompileOptions options = executable->options();
+  if (a.overridden_serialized_compile_options != nullptr && a.overridden_serialized_compile_options_size > 0) {
+    ASSIGN_OR_RETURN(options, ReadOptions(a.overridden_serialized_compile_options,
+                                          a.overridden_serialized_compile_options_size));
+  }
+  ASSIGN_OR_RETURN(a.loaded_executable, LoadExecutable(a.client->state, std::move(executable), std::move(options)));
+  return absl::OkStatus();
+}
+
+absl::Status Executable_GetCompileOptions(PJRT_Executable_GetCompileOptions_Args& a) {
+  BP_REQUIRE(a.executable);
+  auto* holder = new OwnedBytes{SerializeCompileOptions(a.executable->executable->options())};
+  a.serialized_bytes = holder->bytes.data();
+  a.serialized_bytes_size = holder->bytes.size();
+  a.serialized_compile_options = reinterpret_cast<PJRT_SerializedCompileOptions*>(holder);
+  a.serialized_compile_options_deleter = &DeleteOwnedBytes<PJRT_SerializedCompileOptions>;
+  return absl::OkStatus();
+}
+
+absl::Status Executable_OptimizedProgram(PJRT_Executable_OptimizedProgram_Args& a) {
+  BP_REQUIRE(a.executable);
+  BP_REQUIRE(a.program);
+  if (a.program->struct_size < PJRT_Program_STRUCT_SIZE) {
+    return SizeError("PJRT_Program", a.program->struct_size, PJRT_Program_STRUCT_SIZE);
+  }
+  ASSIGN_OR_RETURN(const std::string* bytes, a.executable->optimized_program());
+  a.program->format = kHloWithConfig.data();
+  a.program->format_size = kHloWithConfig.size();
+  if (a.program->code != nullptr) {
+    if (a.program->code_size < bytes->size()) {
+      return absl::InvalidArgumentError(absl::StrCat("optimized program: room for ", a.program->code_size,
+                                                     " bytes, the program has ", bytes->size()));
+    }
+    std::memcpy(a.program->code, bytes->data(), bytes->size());
+  }
+  a.program->code_size = bytes->size();
+  return absl::OkStatus();
+}
+
+}  // namespace backplane::shim

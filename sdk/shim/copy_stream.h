@@ -1,0 +1,30 @@
+// PJRT_CopyToDeviceStream: what a receive callback of the host writes a value into, chunk by chunk.
+#ifndef BACKPLANE_SDK_SHIM_COPY_STREAM_H_
+#define BACKPLANE_SDK_SHIM_COPY_STREAM_H_
+
+#include <cstdint>
+#include <mutex>
+
+#include "api/pjrt_c_api.h"
+#include "sdk/backend/event.h"
+
+struct PJRT_CopyToDeviceStream {
+  // Fills `bytes` bytes at `destination`, which lives until `complete` is set: with OK by the last chunk, with an error
+  // when the stream is destroyed before.
+  PJRT_CopyToDeviceStream(void* destination, int64_t bytes, int64_t granule, backplane::Event complete);
+  ~PJRT_CopyToDeviceStream();
+
+  absl::Status Add(const PJRT_Chunk& chunk);
+  int64_t current() const;
+  int64_t total() const { return total_; }
+  int64_t granule() const { return granule_; }
+
+ private:
+  mutable std::mutex mu_;
+  char* const destination_;
+  const int64_t total_, granule_;
+  int64_t current_ = 0;  // under mu_
+  const backplane::Event complete_;
+};
+
+#endif  // BACKPLANE_SDK_SHIM_COPY_STREAM_H_

@@ -1,0 +1,47 @@
+// What the ABI hands out of an executable by pointer: arrays that live as long as the PJRT_Executable.
+#ifndef BACKPLANE_SDK_SHIM_EXECUTABLE_VIEWS_H_
+#define BACKPLANE_SDK_SHIM_EXECUTABLE_VIEWS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/extensions/layouts.h"
+#include "sdk/shim/objects.h"
+
+struct PJRT_Layouts_MemoryLayout {
+  backplane::Layout layout;
+};
+
+namespace backplane::shim {
+
+struct StringViews {
+  std::vector<std::string> strings;
+  std::vector<const char*> pointers;
+  std::vector<size_t> sizes;
+  void Seal();  // call once the strings are complete
+};
+
+struct LayoutViews {
+  std::vector<PJRT_Layouts_MemoryLayout> layouts;
+  std::vector<PJRT_Layouts_MemoryLayout*> pointers;
+};
+
+struct ExecutableViews {
+  explicit ExecutableViews(const Executable& executable);
+  std::string fingerprint;
+  NamedValueList cost;
+  StringViews parameter_memory_kinds, output_memory_kinds;
+  std::vector<PJRT_Buffer_Type> output_types;
+  std::vector<int64_t> output_dims;
+  std::vector<size_t> output_ranks;
+  LayoutViews parameter_layouts, output_layouts;
+  std::optional<StringViews> parameter_shardings, output_shardings;  // serialized OpSharding; absent: none is known
+};
+
+// Wire form of xla.OpSharding.
+std::string SerializeSharding(const Sharding& sharding);
+
+}  // namespace backplane::shim
+
+#endif  // BACKPLANE_SDK_SHIM_EXECUTABLE_VIEWS_H_

@@ -1,0 +1,285 @@
+// Execution: checks everything, then launches on every device, then returns.
+#include <algorithm>
+#include <atomic>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "sdk/shim/entries.h"
+#include "sdk/shim/objects.h"
+
+namespace backplane::shim {
+namespace {
+
+std::atomic<int64_t> next_run_id{1};
+
+// Where one row of arguments runs.
+struct Place {
+  PJRT_Device* device;
+  int32_t replica, partition;
+  MemoryObject* const* output_memories;  // one for each output
+};
+
+absl::Status WrongArgument(size_t index, const PJRT_Buffer* buffer, const Shape& expected) {
+  return absl::InvalidArgumentError(absl::StrCat("execute: argument ", index, " is ", buffer->shape.ToString(true),
+                                                 ", the program takes ", expected.ToString(true)));
+}
+
+bool SameLayout(const Shape& a, const Shape& b) {
+  if (!a.has_layout() || !b.has_layout()) return true;
+  const Layout& x = a.layout();
+  const Layout& y = b.layout();
+  if (x.minor_to_major == y.minor_to_major) return x.tiles == y.tiles;
+  if (x.tiles != y.tiles) return false;
+  // Dimensions of one element may stand anywhere.
+  auto significant = [](const Shape& s) {
+    DimVector order;
+    for (int64_t d : s.layout().minor_to_major) {
+      if (s.dimensions(d) != 1) order.push_back(d);
+    }
+    return order;
+  };
+  return x.tiles.empty() && significant(a) == significant(b);
+}
+
+absl::Status CheckArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments, size_t count, const Place& place) {
+  absl::Span<const ParameterInfo> parameters = e.executable->parameters();
+  if (count != parameters.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("execute: ", count, " arguments, the program takes ", parameters.size()));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const PJRT_Buffer* b = arguments[i];
+    if (b == nullptr) return absl::InvalidArgumentError(absl::StrCat("execute: argument ", i, " is null"));
+    const Shape& expected = parameters[i].shape;
+    if (b->shape.element_type() != expected.element_type() || b->shape.dimensions() != expected.dimensions()) [[unlikely]] {
+      return WrongArgument(i, b, expected);
+    }
+    if (!SameLayout(b->shape, expected)) [[unlikely]] return WrongArgument(i, b, expected);
+    if (b->client.get() != e.client.get()) [[unlikely]] {
+      return absl::InvalidArgumentError(absl::StrCat("execute: argument ", i, " belongs to another client"));
+    }
+    if (b->device != place.device) [[unlikely]] {
+      const auto& devices = b->memory->devices;
+      if (std::find(devices.begin(), devices.end(), place.device) == devices.end()) {
+        return absl::InvalidArgumentError(absl::StrCat("execute: argument ", i, " is on ", b->device->info().to_string,
+                                                       ", the program runs on ", place.device->info().to_string));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Which arguments this call gives away. A buffer may be given away once, and then not be passed a second time.
+absl::StatusOr<std::vector<bool>> Donations(const PJRT_LoadedExecutable& e, const PJRT_ExecuteOptions& options,
+                                            PJRT_Buffer* const* arguments, size_t count) {
+  std::vector<bool> donated;
+  if (e.donated_parameters.empty()) return donated;
+  donated.resize(count);
+  for (int64_t i : e.donated_parameters) donated[i] = true;
+  for (size_t i = 0; i < options.num_non_donatable_input_indices; ++i) {
+    const int64_t index = options.non_donatable_input_indices[i];
+    if (index < 0 || index >= static_cast<int64_t>(count)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("execute: non-donatable index ", index, ", the program takes ", count, " arguments"));
+    }
+    donated[index] = false;
+  }
+  absl::flat_hash_set<const PJRT_Buffer*> given;
+  for (size_t i = 0; i < count; ++i) {
+    if (donated[i] && !given.insert(arguments[i]).second) {
+      return absl::InvalidArgumentError(absl::StrCat("execute: argument ", i, " is donated twice in one call"));
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (!donated[i] && given.count(arguments[i]) != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("execute: argument ", i, " is also donated in the same call"));
+    }
+  }
+  return donated;
+}
+
+// The arrays of a row of arguments.
+absl::Status ReadArguments(PJRT_Buffer* const* arguments, size_t count, ExecuteRequest& request) {
+  request.arguments.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    PJRT_Buffer* b = arguments[i];
+    std::lock_guard<std::mutex> lock(b->mu);
+    if (b->deleted) [[unlikely]] {
+      return absl::InvalidArgumentError(
+          absl::StrCat("execute: argument ", i, ", buffer ", b->shape.ToString(), ", has been deleted or donated"));
+    }
+    request.arguments.push_back(DeviceArray{b->shape, b->memory->info->id, b->storage, b->ready});
+  }
+  return absl::OkStatus();
+}
+
+// Takes the donated arrays out of their buffers. From here on nothing may fail without them being gone.
+void GiveAway(PJRT_Buffer* const* arguments, size_t count, std::vector<bool>& donated, ExecuteRequest& request) {
+  for (size_t i = 0; i < donated.size(); ++i) {
+    if (!donated[i]) continue;
+    PJRT_Buffer* b = arguments[i];
+    std::shared_ptr<Storage> from_buffer;
+    {
+      std::lock_guard<std::mutex> lock(b->mu);
+      b->deleted = true;
+      from_buffer = std::move(b->storage);
+      b->ready = Event();
+    }
+    from_buffer.reset();
+    // Only memory that nobody else reads or may read can be written: other buffers over it, copies under way and
+    // references from outside all hold the storage.
+    const std::shared_ptr<Storage>& storage = request.arguments[i].storage;
+    donated[i] = storage != nullptr && storage.use_count() == 1 && storage->writable();
+    if (donated[i]) std::atomic_thread_fence(std::memory_order_acquire);
+  }
+  donated.resize(count);
+  request.donated = std::move(donated);
+}
+
+absl::StatusOr<std::vector<Place>> FindPlaces(PJRT_LoadedExecutable& e, const PJRT_LoadedExecutable_Execute_Args& a,
+                                              std::vector<MemoryObject*>* portable_outputs) {
+  const size_t outputs = e.executable->outputs().size();
+  std::vector<Place> places;
+  if (a.execute_device == nullptr) {
+    if (e.device_assignment->empty()) {
+      return absl::InvalidArgumentError("execute: a portable executable needs execute_device");
+    }
+    if (a.num_devices != e.devices.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("execute: ", a.num_devices, " rows of arguments, the executable has ",
+                                                     e.devices.size(), " addressable devices"));
+    }
+    places.reserve(a.num_devices);
+    for (size_t i = 0; i < e.devices.size(); ++i) {
+      places.push_back({e.devices[i], e.logical_ids[i].replica, e.logical_ids[i].partition,
+                        e.output_memories.data() + i * outputs});
+    }
+    return places;
+  }
+  PJRT_Device* device = a.execute_device;
+  if (device->client != e.client.get()) return absl::InvalidArgumentError("execute: device belongs to another client");
+  if (a.num_devices != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("execute: ", a.num_devices, " rows of arguments for one execute_device"));
+  }
+  for (size_t i = 0; i < e.devices.size(); ++i) {
+    if (e.devices[i] != device) continue;
+    places.push_back(
+        {device, e.logical_ids[i].replica, e.logical_ids[i].partition, e.output_memories.data() + i * outputs});
+    return places;
+  }
+  if (!e.device_assignment->empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("execute: ", device->info().to_string, " is not among the devices the executable was loaded for"));
+  }
+  if (!device->addressable || device->memories.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("execute: ", device->info().to_string, " is not addressable"));
+  }
+  for (const OutputInfo& o : e.executable->outputs()) {
+    MemoryObject* memory = ToMemory(device->memories.front());
+    for (PJRT_Memory* m : device->memories) {
+      if (ToMemory(m)->info->kind == o.memory_kind) memory = ToMemory(m);
+    }
+    portable_outputs->push_back(memory);
+  }
+  places.push_back({device, 0, 0, portable_outputs->data()});
+  return places;
+}
+
+absl::Status CheckOptions(const PJRT_ExecuteOptions& options) {
+  if (options.num_send_ops > 0 || options.num_recv_ops > 0) {
+    return absl::UnimplementedError("execute: send and receive callbacks are not offered");
+  }
+  if (options.num_hlo_output_callbacks > 0) {
+    return absl::UnimplementedError("execute: output callbacks are not offered");
+  }
+  if (options.multi_slice_config != nullptr) {
+    return absl::UnimplementedError("execute: multi-slice executions are not offered");
+  }
+  if (options.num_non_donatable_input_indices > 0) BP_REQUIRE(options.non_donatable_input_indices);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
+  BP_REQUIRE(a.executable);
+  PJRT_LoadedExecutable& e = *a.executable;
+  PJRT_ExecuteOptions options{};
+  if (a.options != nullptr) {
+    ASSIGN_OR_RETURN(options, ReadStruct<PJRT_ExecuteOptions>("PJRT_ExecuteOptions", a.options, PJRT_ExecuteOptions_STRUCT_SIZE));
+    RETURN_IF_ERROR(CheckOptions(options));
+  }
+  BP_REQUIRE(a.argument_lists);
+  const size_t num_outputs = e.executable->outputs().size();
+  if (num_outputs > 0) BP_REQUIRE(a.output_lists);
+  std::shared_ptr<LoadedExecutable> loaded;
+  {
+    std::lock_guard<std::mutex> lock(e.mu);
+    loaded = e.loaded;
+  }
+  if (loaded == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("execute: executable ", e.executable->name(), " has been deleted"));
+  }
+
+  std::vector<MemoryObject*> portable_outputs;
+  ASSIGN_OR_RETURN(std::vector<Place> places, FindPlaces(e, a, &portable_outputs));
+  const size_t devices = places.size();
+  absl::InlinedVector<ExecuteRequest, 1> requests(devices);
+  absl::InlinedVector<std::vector<bool>, 1> donations(devices);
+  for (size_t d = 0; d < devices; ++d) {
+    if (a.num_args > 0) BP_REQUIRE(a.argument_lists[d]);
+    RETURN_IF_ERROR(CheckArguments(e, a.argument_lists[d], a.num_args, places[d]));
+    ASSIGN_OR_RETURN(donations[d], Donations(e, options, a.argument_lists[d], a.num_args));
+  }
+  std::shared_ptr<const ContextData> context;
+  if (options.context != nullptr) {
+    std::lock_guard<std::mutex> lock(options.context->mu);
+    context = options.context->data;
+  }
+  const int64_t run_id = next_run_id.fetch_add(1, std::memory_order_relaxed);
+  for (size_t d = 0; d < devices; ++d) {
+    ExecuteRequest& request = requests[d];
+    request.device = places[d].device->info().id;
+    request.replica = places[d].replica;
+    request.partition = places[d].partition;
+    request.device_assignment = e.device_assignment->empty() ? absl::MakeConstSpan(&places[d].device->info().id, 1)
+                                                             : absl::MakeConstSpan(*e.device_assignment);
+    request.run_id = run_id;
+    request.context = context;
+    RETURN_IF_ERROR(ReadArguments(a.argument_lists[d], a.num_args, request));
+  }
+  for (size_t d = 0; d < devices; ++d) GiveAway(a.argument_lists[d], a.num_args, donations[d], requests[d]);
+
+  absl::InlinedVector<ExecuteResult, 1> results(devices);
+  for (size_t d = 0; d < devices; ++d) {
+    ASSIGN_OR_RETURN(results[d], loaded->Execute(std::move(requests[d])));
+    if (results[d].outputs.size() != num_outputs) [[unlikely]] {
+      return absl::InternalError(absl::StrCat("execute: the backend returned ", results[d].outputs.size(),
+                                              " outputs, the executable has ", num_outputs));
+    }
+  }
+  for (size_t d = 0; d < devices; ++d) {
+    for (size_t i = 0; i < num_outputs; ++i) {
+      a.output_lists[d][i] =
+          NewBuffer(e.client, places[d].device, places[d].output_memories[i], std::move(results[d].outputs[i]));
+    }
+    // Running work keeps the program and its device assignment: the executable may be deleted meanwhile.
+    if (!results[d].done.IsReady()) {
+      results[d].done.OnReady([loaded, client = e.client, assignment = e.device_assignment](const absl::Status&) {});
+    }
+    if (a.device_complete_events != nullptr) a.device_complete_events[d] = NewEvent(std::move(results[d].done));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExecuteContext_Create(PJRT_ExecuteContext_Create_Args& a) {
+  a.context = new PJRT_ExecuteContext;
+  return absl::OkStatus();
+}
+
+absl::Status ExecuteContext_Destroy(PJRT_ExecuteContext_Destroy_Args& a) {
+  delete a.context;
+  return absl::OkStatus();
+}
+
+}  // namespace backplane::shim

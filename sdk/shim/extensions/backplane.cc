@@ -1,0 +1,40 @@
+// The private extension: callbacks into Python, and the compile log.
+#include "api/backplane_c_api.h"
+
+#include "sdk/shim/executable_views.h"
+#include "sdk/shim/extensions/extensions.h"
+#include "sdk/shim/ffi/registry.h"
+#include "sdk/shim/objects.h"
+
+namespace backplane::shim {
+namespace {
+
+absl::Status SetTrampoline(Backplane_SetCallbackTrampoline_Args& a) {
+  ffi::TheRegistry().SetTrampoline(a.trampoline, a.user_data_type_id);
+  return absl::OkStatus();
+}
+
+absl::Status CompileLog(Backplane_LoadedExecutable_CompileLog_Args& a) {
+  BP_REQUIRE(a.executable);
+  PJRT_LoadedExecutable& e = *a.executable;
+  std::lock_guard<std::mutex> lock(e.mu);
+  if (!e.compile_log.has_value()) e.compile_log = e.executable->compile_log();
+  a.log = e.compile_log->data();
+  a.log_size = e.compile_log->size();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+PJRT_Extension_Base* BackplaneExtension() {
+  static Backplane_Extension extension = [] {
+    Backplane_Extension e{};
+    e.base = {Backplane_Extension_STRUCT_SIZE, BACKPLANE_EXTENSION_TYPE, nullptr};
+    e.set_callback_trampoline = BP_ENTRY(Backplane_SetCallbackTrampoline, &SetTrampoline);
+    e.loaded_executable_compile_log = BP_ENTRY(Backplane_LoadedExecutable_CompileLog, &CompileLog);
+    return e;
+  }();
+  return &extension.base;
+}
+
+}  // namespace backplane::shim

@@ -1,0 +1,26 @@
+// The chain of extensions that the table begins with. Static: never changes once handed out.
+#include "sdk/shim/extensions/extensions.h"
+
+#include <cstddef>
+
+#include "sdk/shim/entries.h"
+
+namespace backplane::shim {
+
+PJRT_Extension_Base* ExtensionChain() {
+  static PJRT_Extension_Base* const first = [] {
+    PJRT_Extension_Base* const all[] = {
+        LayoutsExtension(),     FfiExtension(),        MemoryDescriptionsExtension(), ShardingsExtension(),
+        AbiVersionExtension(),  CustomCallExtension(), CustomPartitionerExtension(),  BackplaneExtension(),
+    };
+    PJRT_Extension_Base* next = nullptr;
+    for (size_t i = sizeof(all) / sizeof(all[0]); i-- > 0;) {
+      all[i]->next = next;
+      next = all[i];
+    }
+    return next;
+  }();
+  return first;
+}
+
+}  // namespace backplane::shim

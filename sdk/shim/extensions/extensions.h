@@ -1,0 +1,29 @@
+// One function for each extension: its static struct, not yet linked into the chain.
+#ifndef BACKPLANE_SDK_SHIM_EXTENSIONS_EXTENSIONS_H_
+#define BACKPLANE_SDK_SHIM_EXTENSIONS_EXTENSIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "api/pjrt_c_api.h"
+
+struct JAX_CustomCallPartitioner_Callbacks;
+
+namespace backplane::shim {
+
+PJRT_Extension_Base* LayoutsExtension();
+PJRT_Extension_Base* FfiExtension();
+PJRT_Extension_Base* MemoryDescriptionsExtension();
+PJRT_Extension_Base* ShardingsExtension();
+PJRT_Extension_Base* AbiVersionExtension();
+PJRT_Extension_Base* CustomCallExtension();
+PJRT_Extension_Base* CustomPartitionerExtension();
+PJRT_Extension_Base* BackplaneExtension();
+
+// What hosts registered through CustomPartitionerExtension; null when nothing has the name.
+JAX_CustomCallPartitioner_Callbacks* FindCustomPartitioner(const std::string& name);
+bool IsBatchPartitionable(const std::string& name);
+
+}  // namespace backplane::shim
+
+#endif  // BACKPLANE_SDK_SHIM_EXTENSIONS_EXTENSIONS_H_

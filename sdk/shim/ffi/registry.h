@@ -1,0 +1,78 @@
+// The handlers and types that hosts register, and the call sites made of them.
+//
+// A handler is known by (target, platform); platforms are compared without case and "Host" is "cpu". Thread-safe.
+// Handlers are never removed: their pointers are the host's for the life of the process.
+#ifndef BACKPLANE_SDK_SHIM_FFI_REGISTRY_H_
+#define BACKPLANE_SDK_SHIM_FFI_REGISTRY_H_
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "api/backplane_c_api.h"
+#include "api/ffi_c_api.h"
+#include "sdk/backend/custom_call.h"
+
+namespace backplane::shim::ffi {
+
+struct Handler {
+  XLA_FFI_Handler_Bundle bundle{};  // typed
+  void* untyped = nullptr;          // or the old form: void(void* out, const void** in)
+  bool operator==(const Handler& o) const {
+    return bundle.instantiate == o.bundle.instantiate && bundle.prepare == o.bundle.prepare &&
+           bundle.initialize == o.bundle.initialize && bundle.execute == o.bundle.execute && untyped == o.untyped;
+  }
+};
+
+using Deleter = void (*)(void*);
+
+class Registry : public CustomCallRegistry {
+ public:
+  // The platform of this plugin, whose handlers Has and Instantiate find.
+  void SetPlatform(absl::string_view platform);
+
+  // AlreadyExists if another handler has the name; the same one again is welcome.
+  absl::Status Register(absl::string_view target, absl::string_view platform, const Handler& handler);
+  absl::Status RegisterForThisPlatform(absl::string_view target, const Handler& handler);
+
+  // `id` 0: gives one. Otherwise takes the caller's, AlreadyExists when name or id belong to another pair.
+  absl::Status RegisterType(absl::string_view name, int64_t* id, Deleter deleter);
+  // NotFound when no type has the id.
+  absl::StatusOr<Deleter> FindType(int64_t id) const;
+
+  // The function that runs Python callables, and the type of the table of callables (0: take the only entry).
+  void SetTrampoline(Backplane_Callback_Trampoline trampoline, int64_t type_id);
+  Backplane_Callback_Trampoline trampoline() const { return trampoline_.load(std::memory_order_acquire); }
+  int64_t callback_type_id() const { return callback_type_id_.load(std::memory_order_acquire); }
+
+  bool Has(const std::string& target) const override;
+  absl::StatusOr<std::unique_ptr<CustomCallSite>> Instantiate(const CustomCallSpec& spec) override;
+
+ private:
+  mutable std::mutex mu_;
+  std::string platform_;
+  std::map<std::pair<std::string, std::string>, Handler> handlers_;  // by platform, target
+  std::map<std::string, int64_t> type_ids_;
+  std::map<int64_t, Deleter> deleters_;
+  int64_t next_type_ = 1;
+  std::atomic<Backplane_Callback_Trampoline> trampoline_{nullptr};
+  std::atomic<int64_t> callback_type_id_{0};
+};
+
+// The registry of this plugin: the one in Plugin().services.
+Registry& TheRegistry();
+
+// call_site.cc: a site of a typed handler, or of an untyped one.
+absl::StatusOr<std::unique_ptr<CustomCallSite>> MakeTypedSite(Registry& registry, const Handler& handler,
+                                                              const CustomCallSpec& spec);
+std::unique_ptr<CustomCallSite> MakeUntypedSite(void* function);
+// python_callback.cc: targets that run a Python callable of the host; null for other targets.
+absl::StatusOr<std::unique_ptr<CustomCallSite>> MakePythonSite(Registry& registry, const CustomCallSpec& spec);
+bool IsPythonTarget(absl::string_view target);
+
+}  // namespace backplane::shim::ffi
+
+#endif  // BACKPLANE_SDK_SHIM_FFI_REGISTRY_H_

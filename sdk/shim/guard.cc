@@ -1,0 +1,40 @@
+#include "sdk/shim/guard.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+
+namespace backplane::shim {
+
+namespace {
+constexpr absl::string_view kNull = "null:";
+}
+
+absl::Status NullField(const char* field) {
+  absl::string_view name = field;
+  absl::ConsumePrefix(&name, "a.");
+  return absl::InvalidArgumentError(absl::StrCat(kNull, name));
+}
+
+absl::Status NameCaller(const char* function, absl::Status status) {
+  absl::string_view message(status.message().data(), status.message().size());
+  if (!absl::ConsumePrefix(&message, kNull)) return status;
+  return absl::Status(status.code(), absl::StrCat(function, ": ", message, " is null"));
+}
+
+absl::Status SizeError(const char* name, size_t size, size_t least) {
+  return absl::InvalidArgumentError(absl::StrCat(name, ": struct_size is ", size, ", expected at least ", least));
+}
+
+absl::Status CurrentException() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("out of host memory");
+  } catch (const std::exception& e) {
+    return absl::InternalError(absl::StrCat("exception: ", e.what()));
+  } catch (...) {
+    return absl::InternalError("exception of an unknown type");
+  }
+}
+
+}  // namespace backplane::shim

@@ -1,0 +1,131 @@
+// What every entry of the C ABI passes through: null and size checks, exceptions caught, Status turned into PJRT_Error.
+//
+// The size rule: a caller's struct may be of any age from the first released one on. `SLOT` knows the size that the
+// header of today has, MinSize the smallest one that ever had all required fields. A struct at least as large as ours is
+// worked on in place; of a smaller one a zeroed copy is made, and only what the caller has is written back.
+#ifndef BACKPLANE_SDK_SHIM_GUARD_H_
+#define BACKPLANE_SDK_SHIM_GUARD_H_
+
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "api/pjrt_c_api.h"
+#include "core/types/status_macros.h"
+
+namespace backplane::shim {
+
+// A new error of that status; null for OK.
+PJRT_Error* MakeError(const absl::Status& status);
+// The status inside an error that may be another plugin's or the host's. OK for null.
+absl::Status StatusOf(const PJRT_Error* error);
+// A status from a code and text that came over the boundary. A code out of range is UNKNOWN.
+absl::Status MakeStatus(PJRT_Error_Code code, const char* message, size_t size);
+
+// InvalidArgument saying that a field is null; the guard puts the function's name in front.
+absl::Status NullField(const char* field);
+// Name of the function in front of a status made by NullField.
+absl::Status NameCaller(const char* function, absl::Status status);
+
+#define BP_REQUIRE(field)                                                         \
+  do {                                                                            \
+    if ((field) == nullptr) return ::backplane::shim::NullField(#field);          \
+  } while (false)
+
+// Smallest size accepted of a struct that grew since its first release. `kOutdated`: a released header announced this
+// size though the struct had the fields after it already (PJRT 0.46 and 0.57 put the numbers right).
+template <typename T>
+struct SizeRule {
+  static constexpr size_t kMin = 0;       // 0: it never grew
+  static constexpr size_t kOutdated = 0;  // 0: never wrong
+};
+#define BP_MIN_SIZE(type, last)                                             \
+  template <>                                                               \
+  struct SizeRule<type> {                                                   \
+    static constexpr size_t kMin = PJRT_STRUCT_SIZE(type, last);            \
+    static constexpr size_t kOutdated = 0;                                  \
+  }
+#define BP_OUTDATED_SIZE(type, last)                                        \
+  template <>                                                               \
+  struct SizeRule<type> {                                                   \
+    static constexpr size_t kMin = 0;                                       \
+    static constexpr size_t kOutdated = PJRT_STRUCT_SIZE(type, last);       \
+  }
+BP_MIN_SIZE(PJRT_Client_Create_Args, client);
+BP_MIN_SIZE(PJRT_Client_CreateViewOfDeviceBuffer_Args, buffer);
+BP_MIN_SIZE(PJRT_Client_CreateErrorBuffer_Args, buffer);
+BP_MIN_SIZE(PJRT_Device_MemoryStats_Args, peak_pool_bytes_is_set);
+BP_MIN_SIZE(PJRT_Device_PoisonExecution_Args, poisoned);
+BP_MIN_SIZE(PJRT_Executable_GetCompiledMemoryStats_Args, temp_size_in_bytes);
+BP_MIN_SIZE(PJRT_Executable_DeserializeAndLoad_Args, loaded_executable);
+BP_MIN_SIZE(PJRT_ExecuteOptions, launch_id);
+BP_OUTDATED_SIZE(PJRT_Device_AddressableMemories_Args, memories);
+BP_OUTDATED_SIZE(PJRT_Client_TopologyDescription_Args, client);
+BP_OUTDATED_SIZE(PJRT_Buffer_CopyRawToHost_Args, transfer_size);
+#undef BP_MIN_SIZE
+#undef BP_OUTDATED_SIZE
+
+absl::Status SizeError(const char* name, size_t size, size_t least);
+absl::Status CurrentException();  // inside a catch block
+
+template <typename Args, typename Impl>
+absl::Status GuardedStatus(const char* name, Args* args, size_t full_size, Impl&& impl) noexcept {
+  using Rule = SizeRule<Args>;
+  try {
+    if (args == nullptr) return NameCaller(name, NullField("args"));
+    const size_t size = args->struct_size;
+    if (size >= full_size || (Rule::kOutdated != 0 && size == Rule::kOutdated)) [[likely]] {
+      absl::Status status = impl(*args);
+      if (!status.ok()) [[unlikely]] return NameCaller(name, std::move(status));
+      return absl::OkStatus();
+    }
+    const size_t least = Rule::kMin != 0 ? Rule::kMin : Rule::kOutdated != 0 ? Rule::kOutdated : full_size;
+    if (size < least) return SizeError(name, size, least);
+    Args copy{};
+    std::memcpy(static_cast<void*>(&copy), args, size);
+    absl::Status status = impl(copy);
+    if (!status.ok()) return NameCaller(name, std::move(status));
+    std::memcpy(static_cast<void*>(args), &copy, size);
+    return absl::OkStatus();
+  } catch (...) {
+    return NameCaller(name, CurrentException());
+  }
+}
+
+template <typename Args, typename Impl>
+PJRT_Error* Guard(const char* name, Args* args, size_t full_size, Impl&& impl) noexcept {
+  absl::Status status = GuardedStatus(name, args, full_size, std::forward<Impl>(impl));
+  if (status.ok()) [[likely]] return nullptr;
+  return MakeError(status);
+}
+
+// A function pointer for table entry `fn` that runs `impl`, an absl::Status(fn##_Args&).
+#define BP_ENTRY(fn, impl) \
+  [](fn##_Args* args) -> PJRT_Error* { return ::backplane::shim::Guard(#fn, args, fn##_Args_STRUCT_SIZE, impl); }
+// For a call that is not offered: UNIMPLEMENTED with its name.
+#define BP_UNSUPPORTED(fn)                                                                          \
+  [](fn##_Args* args) -> PJRT_Error* {                                                              \
+    return ::backplane::shim::Guard(#fn, args, fn##_Args_STRUCT_SIZE, [](fn##_Args&) -> absl::Status { \
+      return absl::UnimplementedError(#fn ": this plugin does not offer it");                       \
+    });                                                                                             \
+  }
+
+// A nested struct of the caller's, whatever its age: missing fields are zero. `full_size` is its STRUCT_SIZE.
+template <typename T>
+absl::StatusOr<T> ReadStruct(const char* name, const T* in, size_t full_size) {
+  using Rule = SizeRule<T>;
+  if (in == nullptr) return NullField(name);
+  const size_t least = Rule::kMin != 0 ? Rule::kMin : full_size;
+  if (in->struct_size < least) return SizeError(name, in->struct_size, least);
+  T out{};
+  std::memcpy(static_cast<void*>(&out), in, in->struct_size < full_size ? in->struct_size : full_size);
+  return out;
+}
+
+}  // namespace backplane::shim
+
+#endif  // BACKPLANE_SDK_SHIM_GUARD_H_

@@ -1,0 +1,247 @@
+// The objects behind the C ABI's pointers. Only this folder sees them.
+//
+// Ownership: a PJRT_Client holds a ClientState; buffers, executables and running work hold it too, so that destroying the
+// client with any of them alive is harmless. Devices and memories belong to the state and never move.
+#ifndef BACKPLANE_SDK_SHIM_OBJECTS_H_
+#define BACKPLANE_SDK_SHIM_OBJECTS_H_
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "api/pjrt_c_api.h"
+#include "sdk/backend/backend.h"
+#include "sdk/shim/convert.h"
+#include "sdk/shim/guard.h"
+#include "sdk/shim/named_values.h"
+
+namespace backplane::shim {
+struct ClientState;
+struct MemoryObject;
+struct ContextData;
+}  // namespace backplane::shim
+
+struct PJRT_Event {
+  backplane::Event event;
+  bool host_owned = false;  // made by PJRT_Event_Create: may be set by the host
+};
+
+// A kind of memory that a device can address, as the MemoryDescriptions extension shows it.
+struct PJRT_MemoryDescription {
+  std::string kind;
+  int kind_id = 0;
+};
+
+struct PJRT_DeviceDescription {
+  const backplane::DeviceInfo* info = nullptr;
+  backplane::shim::NamedValueList attributes;
+  std::vector<PJRT_MemoryDescription> memories;  // the first is the default
+  std::vector<const PJRT_MemoryDescription*> memory_pointers;
+};
+
+struct PJRT_TopologyDescription {
+  explicit PJRT_TopologyDescription(backplane::Topology t);
+  const backplane::Topology topology;
+  std::vector<std::unique_ptr<PJRT_DeviceDescription>> owned;
+  std::vector<PJRT_DeviceDescription*> descriptions;
+  std::vector<int> memory_kind_ids;  // each once, in order of first appearance
+  backplane::shim::NamedValueList attributes;
+};
+
+struct PJRT_Device {
+  backplane::shim::ClientState* client = nullptr;
+  PJRT_DeviceDescription* description = nullptr;
+  bool addressable = true;
+  std::vector<PJRT_Memory*> memories;
+  const backplane::DeviceInfo& info() const { return *description->info; }
+};
+
+namespace backplane::shim {
+
+struct MemoryObject : PJRT_Memory {
+  ClientState* client = nullptr;
+  const MemoryInfo* info = nullptr;
+  bool host = false;              // Client::IsHostMemory
+  size_t zero_copy_alignment = 0;
+  std::string debug_string, to_string;
+  std::vector<PJRT_Device*> devices;
+  ~MemoryObject();
+
+  struct UserData {
+    void* data;
+    void (*dtor)(void*);
+  };
+  std::mutex mu;
+  std::map<const void*, UserData> user_data;  // under mu
+};
+const PJRT_Memory_FunctionTable* MemoryTable();
+inline MemoryObject* ToMemory(PJRT_Memory* memory) { return static_cast<MemoryObject*>(memory); }
+
+// What a host gave to PJRT_Client_Create for talking to the other processes of a program.
+struct KeyValueCallbacks {
+  PJRT_KeyValueGetCallback get = nullptr;
+  void* get_arg = nullptr;
+  PJRT_KeyValuePutCallback put = nullptr;
+  void* put_arg = nullptr;
+  PJRT_KeyValueTryGetCallback try_get = nullptr;
+  void* try_get_arg = nullptr;
+};
+
+struct ClientState : std::enable_shared_from_this<ClientState> {
+  ClientState(std::unique_ptr<Client> client, KeyValueCallbacks kv);
+  PJRT_Device* FindDevice(int32_t id) const;  // null when there is none
+  MemoryObject* FindMemory(int32_t id) const;
+
+  const std::unique_ptr<Client> client;
+  const KeyValueCallbacks key_values;
+  PJRT_TopologyDescription topology;
+  int process_index = 0;
+  std::vector<std::unique_ptr<PJRT_Device>> owned_devices;
+  std::vector<PJRT_Device*> devices, addressable_devices;
+  std::vector<std::unique_ptr<MemoryObject>> owned_memories;
+  std::vector<PJRT_Memory*> memories, addressable_memories;
+};
+
+// Checks a description that a backend made: ids are indexes, memories and devices name each other.
+absl::Status CheckTopology(const Topology& topology);
+
+}  // namespace backplane::shim
+
+struct PJRT_Client {
+  std::shared_ptr<backplane::shim::ClientState> state;
+};
+
+struct PJRT_Buffer {
+  PJRT_Buffer(std::shared_ptr<backplane::shim::ClientState> c, PJRT_Device* d, backplane::shim::MemoryObject* m,
+              backplane::Shape s, std::shared_ptr<backplane::Storage> st, backplane::Event r)
+      : client(std::move(c)), device(d), memory(m), shape(std::move(s)), storage(std::move(st)), ready(std::move(r)) {}
+
+  const std::shared_ptr<backplane::shim::ClientState> client;
+  PJRT_Device* const device;
+  backplane::shim::MemoryObject* const memory;
+  const backplane::Shape shape;  // with layout; stays after deletion
+
+  std::mutex mu;
+  std::shared_ptr<backplane::Storage> storage;  // under mu; null once deleted or donated, or where there is no value
+  backplane::Event ready;                       // under mu
+  bool deleted = false;                         // under mu
+  int64_t external_references = 0;              // under mu
+  std::shared_ptr<backplane::Storage> external_hold;  // under mu; keeps the memory while references are out
+  std::unique_ptr<backplane::shim::LayoutView> layout_view;  // under mu; made when asked for
+  std::vector<size_t> dynamic_dimensions;       // under mu; made when asked for
+
+  // The array for reading. InvalidArgument after deletion or donation.
+  absl::StatusOr<backplane::DeviceArray> Read(const char* what);
+  // Takes the array out; the buffer is deleted afterwards.
+  absl::StatusOr<backplane::DeviceArray> Take(const char* what);
+};
+
+namespace backplane::shim {
+
+// An array of bytes handed out with its own deleter (serialized executables, topologies, layouts...).
+struct OwnedBytes {
+  std::string bytes;
+};
+template <typename T>
+void DeleteOwnedBytes(T* holder) {
+  delete reinterpret_cast<OwnedBytes*>(holder);
+}
+
+// Everything derived from an executable that the ABI hands out by pointer; made on first use.
+struct ExecutableViews;
+
+}  // namespace backplane::shim
+
+struct PJRT_Executable {
+  explicit PJRT_Executable(std::shared_ptr<const backplane::Executable> e);
+  ~PJRT_Executable();
+  const std::shared_ptr<const backplane::Executable> executable;
+  const backplane::shim::ExecutableViews& views();
+  absl::StatusOr<const std::string*> optimized_program();  // serialized HloModuleProtoWithConfig
+
+ private:
+  std::once_flag once_, program_once_;
+  std::unique_ptr<backplane::shim::ExecutableViews> views_;
+  absl::StatusOr<std::string> program_ = absl::UnknownError("");
+};
+
+struct PJRT_LoadedExecutable {
+  std::shared_ptr<backplane::shim::ClientState> client;
+  std::shared_ptr<const backplane::Executable> executable;
+  backplane::CompileOptions options;  // of the load: its device assignment counts
+  // [replica * partitions + partition]; empty: any one device. Running work holds it too.
+  std::shared_ptr<const std::vector<int32_t>> device_assignment;
+  int32_t num_replicas = 1, num_partitions = 1;
+  std::vector<PJRT_Device*> devices;       // addressable ones, in order of the assignment
+  std::vector<PJRT_LogicalDeviceIds> logical_ids;
+  std::vector<int64_t> donated_parameters;
+  std::vector<backplane::shim::MemoryObject*> output_memories;  // [device * outputs + output]
+  std::string fingerprint;
+
+  std::mutex mu;
+  std::shared_ptr<backplane::LoadedExecutable> loaded;  // under mu; null once deleted
+  std::optional<std::string> compile_log;               // under mu; made when asked for
+};
+
+struct PJRT_ExecuteContext {
+  std::mutex mu;
+  std::shared_ptr<const backplane::shim::ContextData> data;  // under mu; replaced as a whole
+};
+
+namespace backplane::shim {
+
+// User data of one execution by type id; what ExecuteContext is behind the interface.
+struct ContextData : ExecuteContext {
+  absl::InlinedVector<std::pair<int64_t, void*>, 2> entries;
+};
+
+// The plugin: its backend and what all clients share. Made at first use, never destroyed.
+struct PluginState {
+  BackendServices services;
+  std::unique_ptr<Backend> backend;
+  NamedValueList attributes;
+};
+PluginState& Plugin();
+
+// New PJRT_Event over an event.
+inline PJRT_Event* NewEvent(Event event) { return new PJRT_Event{std::move(event)}; }
+
+// New buffer over an array that lies in `memory`; `device` null: the memory's first.
+PJRT_Buffer* NewBuffer(std::shared_ptr<ClientState> client, PJRT_Device* device, MemoryObject* memory, DeviceArray array);
+
+// The memory that a pair of arguments (`memory` first, else the default of `device`) means, of this client.
+absl::StatusOr<MemoryObject*> ChooseMemory(ClientState& client, PJRT_Device* device, PJRT_Memory* memory,
+                                           PJRT_Device** chosen_device);
+// Adds the layout asked for, or the client's default when `layout` is null.
+absl::Status SetLayout(ClientState& client, const PJRT_Buffer_MemoryLayout* layout, Shape* shape);
+// Storage for a shape with layout.
+absl::StatusOr<std::shared_ptr<Storage>> AllocateFor(ClientState& client, const Shape& shape, MemoryObject* memory);
+
+// Bytes up to this size are copied in the calling thread; more goes to a thread of the backend's.
+constexpr int64_t kInlineCopyBytes = 64 * 1024;
+// Runs `copy` once `after` is ready, here when that is so now and `bytes` are few; the result is its status or the error
+// of `after`. What `copy` holds is released before the event is set.
+Event RunCopy(const std::shared_ptr<ClientState>& client, const Event& after, int64_t bytes,
+              std::function<absl::Status()> copy);
+
+// Part of another storage: `size` bytes from `offset`. The caller has checked the range.
+std::shared_ptr<Storage> SliceStorage(std::shared_ptr<Storage> whole, size_t offset, size_t size);
+// Memory of somebody else; `release` runs when the last reference goes.
+std::shared_ptr<Storage> BorrowStorage(void* data, size_t size, bool writable, std::function<void()> release);
+
+// Compile and load, shared by PJRT_Client_Compile, PJRT_Compile and the loading functions.
+absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Program* program, const char* options,
+                                                                 size_t options_size, const Topology& topology);
+absl::StatusOr<PJRT_LoadedExecutable*> LoadExecutable(std::shared_ptr<ClientState> client,
+                                                      std::shared_ptr<const Executable> executable, CompileOptions options);
+
+}  // namespace backplane::shim
+
+#endif  // BACKPLANE_SDK_SHIM_OBJECTS_H_

@@ -1,0 +1,46 @@
+#include "core/import/import.h"
+#include "sdk/shim/entries.h"
+#include "sdk/shim/ffi/registry.h"
+#include "sdk/shim/objects.h"
+
+namespace backplane::shim {
+namespace {
+
+// What hosts of XLA expect under `xla_version`: features of the C API beyond its own version; 2 is today's.
+constexpr int64_t kXlaVersion = 2;
+
+std::vector<int64_t> Version(const int64_t (&v)[3]) { return {v[0], v[1], v[2]}; }
+
+PluginState* MakePlugin() {
+  auto* plugin = new PluginState;
+  auto registry = std::make_shared<ffi::Registry>();
+  plugin->services.custom_calls = registry;
+  plugin->backend = CreateBackend(plugin->services);
+  registry->SetPlatform(plugin->backend->platform_name());
+  NamedValues attributes = plugin->backend->plugin_attributes();
+  attributes["xla_version"] = kXlaVersion;
+  attributes["stablehlo_current_version"] = Version(kNewestStablehloVersion);
+  attributes["stablehlo_minimum_version"] = Version(kOldestStablehloVersion);
+  plugin->attributes.Assign(std::move(attributes));
+  return plugin;
+}
+
+}  // namespace
+
+PluginState& Plugin() {
+  static PluginState* plugin = MakePlugin();  // lives as long as the process: so do the things handed out of it
+  return *plugin;
+}
+
+absl::Status Plugin_Initialize(PJRT_Plugin_Initialize_Args&) {
+  Plugin();
+  return absl::OkStatus();
+}
+
+absl::Status Plugin_Attributes(PJRT_Plugin_Attributes_Args& a) {
+  a.attributes = Plugin().attributes.data();
+  a.num_attributes = Plugin().attributes.size();
+  return absl::OkStatus();
+}
+
+}  // namespace backplane::shim

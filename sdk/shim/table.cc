@@ -1,0 +1,32 @@
+// The table: every slot filled, each through the guard.
+#include "sdk/shim/entries.h"
+#include "sdk/shim/guard.h"
+
+namespace backplane::shim {
+namespace {
+
+PJRT_Api MakeTable() {
+  PJRT_Api api{};
+  api.struct_size = PJRT_Api_STRUCT_SIZE;
+  api.extension_start = ExtensionChain();
+  api.pjrt_api_version.struct_size = PJRT_Api_Version_STRUCT_SIZE;
+  api.pjrt_api_version.major_version = PJRT_API_MAJOR;
+  api.pjrt_api_version.minor_version = PJRT_API_MINOR;
+  api.PJRT_Error_Destroy = &Error_Destroy;
+  api.PJRT_Error_Message = &Error_Message;
+#define BACKPLANE_X(name) api.PJRT_##name = BP_ENTRY(PJRT_##name, &name);
+  BACKPLANE_SLOTS(BACKPLANE_X)
+#undef BACKPLANE_X
+#define BACKPLANE_X(name) api.PJRT_##name = BP_UNSUPPORTED(PJRT_##name);
+  BACKPLANE_UNSUPPORTED_SLOTS(BACKPLANE_X)
+#undef BACKPLANE_X
+  return api;
+}
+
+}  // namespace
+}  // namespace backplane::shim
+
+extern "C" PJRT_CAPI_EXPORT const PJRT_Api* GetPjrtApi() {
+  static const PJRT_Api api = backplane::shim::MakeTable();
+  return &api;
+}
