@@ -38,6 +38,7 @@ struct Sink {
   const Computation* computation;  // whose end it is
   ValueId source;
   ValueId target;                  // loop state or branch result; kNoValue for outputs
+  int64_t at;                      // time of the copy, where one is needed
   int32_t output = -1;
 };
 
@@ -60,7 +61,7 @@ class Assigner {
     const std::vector<ValueId>& root = values_of_.at(entry->root());
     for (size_t k = 0; k < root.size(); ++k) {
       if (root[k] != kNoValue) Use(root[k], end);
-      sinks_.push_back({entry, root[k], kNoValue, static_cast<int32_t>(k)});
+      sinks_.push_back({entry, root[k], kNoValue, end, static_cast<int32_t>(k)});
     }
     MakeClasses();
     RETURN_IF_ERROR(MergeOutputs());
@@ -192,7 +193,7 @@ class Assigner {
       if (state[k] == kNoValue) continue;
       Use(root[k], end);
       loop_leaves_.push_back({loop, init[k], state[k], leaves[k]});
-      if (root[k] != state[k]) sinks_.push_back({body, root[k], state[k]});
+      if (root[k] != state[k]) sinks_.push_back({body, root[k], state[k], end});
     }
     return absl::OkStatus();
   }
@@ -222,7 +223,7 @@ class Assigner {
     for (auto& [branch, branch_end] : ends) {
       const std::vector<ValueId>& root = values_of_.at(branch->root());
       for (size_t k = 0; k < leaves.size(); ++k) {
-        if (leaves[k] != kNoValue) sinks_.push_back({branch, root[k], leaves[k]});
+        if (leaves[k] != kNoValue) sinks_.push_back({branch, root[k], leaves[k], branch_end});
       }
     }
     return absl::OkStatus();
@@ -430,8 +431,8 @@ class Assigner {
     for (const Sink& s : sinks_) {
       if (s.output >= 0 || s.source == kNoValue || values_[s.source].cls == values_[s.target].cls) continue;
       Class& target = classes_[values_[s.target].cls];
-      target.hull_begin = std::min(target.hull_begin, values_[s.source].last);
-      target.hull_end = std::max(target.hull_end, values_[s.source].last);
+      target.hull_begin = std::min(target.hull_begin, s.at);
+      target.hull_end = std::max(target.hull_end, s.at);
     }
     // Largest first, each at the lowest offset that no overlapping neighbour occupies.
     std::stable_sort(temporaries.begin(), temporaries.end(),

@@ -291,7 +291,7 @@ std::string Describe(const Module& m, const BufferAssignment& a) {
 }
 
 TEST(BufferAssignment, RandomProgramsKeepTheirValues) {
-  for (uint32_t seed = 0; seed < 3000; ++seed) {
+  for (uint32_t seed = 0; seed < 5000; ++seed) {
     Module m("random");
     Generator g(&m, seed);
     Builder b(&m, "main");
