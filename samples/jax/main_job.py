@@ -27,9 +27,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 ROADS = ("ours", "xla")
 
-# Largest difference allowed, relative to the largest magnitude; float32 sums in another order differ in the last digits,
-# and Adam's division by sqrt(v) makes more of it where a gradient is nearly zero.
-TOLERANCE = {"train": 2e-3, "infer": 1e-3, "generate": 1e-3, "dispatch": 0.0}
+# Largest difference allowed, relative to the largest magnitude. The same programs in float64 differ from float32 by
+# 3e-7 on XLA's plugin; other orders of summation and other approximations of tanh and exp may cost some tens of that.
+TOLERANCE = {"train": 1e-4, "infer": 1e-4, "generate": 1e-4, "dispatch": 0.0}
 
 
 def xla_plugin():
