@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "core/text/mesh_groups.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
@@ -581,6 +582,7 @@ absl::StatusOr<ReplicaGroups> ParseReplicaGroups(HloLexer& lexer) {
     RETURN_IF_ERROR(lexer.Expect(close, "of replica groups"));
     return values;
   };
+  if (lexer.TakeWord("mesh")) return ParseMeshGroups(lexer);
   if (lexer.Peek() == '[') {
     IotaDevices iota;
     ASSIGN_OR_RETURN(iota.dims, list("[", "]"));

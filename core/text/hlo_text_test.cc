@@ -1,0 +1,389 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "core/text/attribute_text.h"
+#include "core/text/hlo_parser.h"
+#include "core/text/hlo_printer.h"
+#include "core/text/mesh_groups.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace backplane {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::unique_ptr<Module> Parsed(absl::string_view text) {
+  absl::StatusOr<std::unique_ptr<Module>> m = ParseHloModule(text);
+  EXPECT_TRUE(m.ok()) << m.status() << "\n" << text;
+  return m.ok() ? *std::move(m) : nullptr;
+}
+
+// What PrintModule prints, parsed and printed again, is the same text and the same program.
+void ExpectRoundTrip(const Module& m) {
+  const std::string text = m.ToString();
+  std::unique_ptr<Module> again = Parsed(text);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(again->ToString(), text);
+  EXPECT_EQ(again->Fingerprint(), m.Fingerprint());
+}
+
+std::string Entry(absl::string_view body) { return absl::StrCat("HloModule m\n\nENTRY %main {\n", body, "\n}\n"); }
+
+// The entry's root as the printer spells it.
+std::string Root(absl::string_view text) {
+  std::unique_ptr<Module> m = Parsed(text);
+  if (m == nullptr) return "";
+  ExpectRoundTrip(*m);
+  return m->entry()->root()->ToString();
+}
+
+constexpr char kAdd[] = R"(HloModule m
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+)";
+
+struct XlaText { std::string name, text; };
+
+std::vector<XlaText> XlaTexts() {
+  std::vector<XlaText> all;
+  for (const auto& file : std::filesystem::directory_iterator(BACKPLANE_SOURCE_DIR "/core/text/testdata")) {
+    std::ifstream in(file.path());
+    std::stringstream text;
+    text << in.rdbuf();
+    all.push_back({file.path().filename().string(), text.str()});
+  }
+  std::sort(all.begin(), all.end(), [](const XlaText& a, const XlaText& b) { return a.name < b.name; });
+  return all;
+}
+
+TEST(HloText, ReadsWhatXlaPrints) {
+  const std::vector<XlaText> texts = XlaTexts();
+  ASSERT_GE(texts.size(), 50u);
+  for (const XlaText& t : texts) {
+    SCOPED_TRACE(t.name);
+    absl::StatusOr<std::unique_ptr<Module>> m = ParseHloModule(t.text);
+    ASSERT_TRUE(m.ok()) << m.status();
+    ExpectRoundTrip(**m);
+    // As many instructions as lines that define one.
+    int64_t lines = 0, instructions = 0;
+    std::istringstream stream(t.text);
+    for (std::string line; std::getline(stream, line);) lines += absl::StartsWith(line, "  ") && absl::StrContains(line, " = ");
+    for (const auto& c : (*m)->computations()) instructions += c->instruction_count();
+    EXPECT_EQ(instructions, lines);
+  }
+}
+
+TEST(HloText, StackFramesBecomeSourceLines) {
+  std::unique_ptr<Module> m = Parsed(R"(HloModule m, is_scheduled=true
+
+FileNames
+1 "a.py"
+2 "b.py"
+
+FunctionNames
+1 "f"
+
+FileLocations
+1 {file_name_id=2 function_name_id=1 line=77 end_line=77 column=0 end_column=63}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+ENTRY %main {
+  ROOT %p = f32[] parameter(0), metadata={op_type="t" op_name="jit(f)/x" stack_frame_id=1 profile_type={1} preserve_layout=true}
+})");
+  ASSERT_NE(m, nullptr);
+  const OpMetadata& d = m->entry()->root()->metadata();
+  EXPECT_EQ(d.op_type, "t");
+  EXPECT_EQ(d.source_file, "b.py");
+  EXPECT_EQ(d.source_line, 77);
+  EXPECT_THAT(m->ToString(), HasSubstr("metadata={op_type=\"t\" op_name=\"jit(f)/x\" source_file=\"b.py\" source_line=77}"));
+  ExpectRoundTrip(*m);
+}
+
+TEST(HloText, HeaderRoundTrips) {
+  std::unique_ptr<Module> m = Parsed(R"(HloModule jit_f.3, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias), {1,0}: (1, {2}, must-alias) },
+      buffer_donor={ (0, {}), (1, {2}) }, entry_computation_layout={(f32[2,3]{0,1}, (f32[], f32[], f32[]))->(f32[2,3]{1,0}, (f32[]))},
+      allow_spmd_sharding_propagation_to_output={true,false}, replica_count=2, num_partitions=4,
+      frontend_attributes={a="x\"y", mesh={m = #sdy.mesh<["a"=4]>}, backplane.use_spmd_partitioning="true", backplane.parameter_memory_kinds=",pinned_host"}
+
+ENTRY %main {
+  %p = f32[2,3]{0,1} parameter(0)
+  %q = (f32[], f32[], f32[]) parameter(1)
+  %g = f32[] get-tuple-element(%q), index=2
+  %t = (f32[]) tuple(%g)
+  %c = f32[2,3]{1,0} copy(%p)
+  ROOT %r = (f32[2,3]{1,0}, (f32[])) tuple(%c, %t)
+})");
+  ASSERT_NE(m, nullptr);
+  const ModuleConfig& c = m->config();
+  EXPECT_EQ(m->name(), "jit_f.3");
+  EXPECT_EQ(c.num_replicas, 2);
+  EXPECT_EQ(c.num_partitions, 4);
+  EXPECT_TRUE(c.use_spmd_partitioning);
+  EXPECT_FALSE(c.use_shardy_partitioner);
+  EXPECT_THAT(c.parameter_memory_kinds, ElementsAre("", "pinned_host"));
+  EXPECT_THAT(c.input_output_aliases, ElementsAre(InputOutputAlias{{0}, 0, {}, false}, InputOutputAlias{{1, 0}, 1, {2}, true}));
+  EXPECT_EQ(c.buffer_donors.size(), 2u);
+  EXPECT_EQ(c.parameter_layouts[0].ToString(true), "f32[2,3]{0,1}");
+  EXPECT_EQ(c.frontend_attributes.at("mesh"), "{m = #sdy.mesh<[\"a\"=4]>}");
+  EXPECT_EQ(c.frontend_attributes.at("a"), "x\"y");
+  EXPECT_EQ(c.frontend_attributes.size(), 2u);
+  ExpectRoundTrip(*m);
+}
+
+TEST(HloText, InstructionsKeepTheirSpelling) {
+  const struct { const char* body; const char* root; } cases[] = {
+      {"%p = f32[4]{0} parameter(0)\n ROOT %r = f32[4]{0:T(128)S(5)} copy(%p)", "%r = f32[4]{0:T(128)S(5)} copy(%p)"},
+      {"p = f32[4] parameter(0)\n ROOT r = add(p, p)", "%r = f32[4] add(%p, %p)"},
+      {"%p = f32[4] parameter(0)\n ROOT %r = f32[4] add(f32[4] %p, f32[4]{0} %p), metadata={op_name=\"x\"}",
+       "%r = f32[4] add(%p, %p), metadata={op_name=\"x\"}"},
+      {"ROOT %c = f32[2,2] constant({ { 1, nan }, { -inf, -nan(0x1) } })", "%c = f32[2,2] constant({ { 1, nan }, { -inf, -nan(0x1) } })"},
+      {"ROOT %c = c64[2] constant({(1, 2), (-inf, nan)})", "%c = c64[2] constant({(1, 2), (-inf, nan)})"},
+      {"ROOT %c = (s32[], (pred[2])) constant(( 5, ( {1, 0} ) ))", "%c = (s32[], (pred[2])) constant(( 5, ( {1, 0} ) ))"},
+      {"ROOT %c = s4[3]{0:E(4)} constant({-8, 0x7, 1})", "%c = s4[3]{0:E(4)} constant({-8, 7, 1})"},
+      {"ROOT %c = f32[0,3] constant({})", "%c = f32[0,3] constant({  })"},
+      {"ROOT %c = f32[2,0] constant({ {}, {} })", "%c = f32[2,0] constant({ {  }, {  } })"},
+      {"%p = f32[8] parameter(0)\n %i = s32[] constant(1)\n ROOT %r = f32[3] dynamic-slice(%p, %i), dynamic_slice_sizes={3}",
+       "%r = f32[3] dynamic-slice(%p, %i), dynamic_slice_sizes={3}"},
+      {"%p = f32[8] parameter(0)\n ROOT %r = f32[2] slice(%p), slice={[1:7:3]}", "%r = f32[2] slice(%p), slice={[1:7:3]}"},
+      {"%p = f32[4] parameter(0)\n %z = f32[] constant(0)\n ROOT %r = f32[10] pad(%p, %z), padding=1_-1_2",
+       nullptr},
+      {"%p = f32[2,3] parameter(0)\n %q = f32[3,2] parameter(1)\n ROOT %r = f32[2,2] dot(%p, %q), lhs_contracting_dims={1}, "
+       "rhs_contracting_dims={0}, operand_precision={high,default}, algorithm=dot_tf32_tf32_f32_x3",
+       "%r = f32[2,2] dot(%p, %q), operand_precision={high,default}, lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+       "algorithm=dot_tf32_tf32_f32_x3"},
+      {"%p = f32[2] parameter(0)\n ROOT %r = pred[2] compare(%p, %p), direction=LT, type=TOTALORDER",
+       "%r = pred[2] compare(%p, %p), direction=LT, type=TOTALORDER"},
+      {"%p = f32[2] parameter(0), sharding={devices=[2]<=[2]}\n %q = f32[2] negate(%p), backend_config={\"a\":{\"b\":[1]}}\n ROOT %r = f32[2] sine(%q), "
+       "frontend_attributes={k=\"v\"}, control-predecessors={%p, %q}, result_accuracy={tolerance={atol=0.5, rtol=0, ulps=2}}, backend_config=\"x\\\"\"",
+       "%r = f32[2] sine(%q), frontend_attributes={k=\"v\"}, control-predecessors={%p, %q}, "
+       "result_accuracy={tolerance={atol=0.5, rtol=0, ulps=2}}, backend_config=\"x\\\"\""},
+      {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), custom_call_target=\"t\", operand_layout_constraints={f32[2]{0}}, "
+       "custom_call_has_side_effect=true, api_version=API_VERSION_TYPED_FFI, output_to_operand_aliasing={{}: (0, {})}, backend_config={a = 1 : i32}",
+       nullptr},
+      {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), custom_call_target=\"t\", backend_config=\"bytes\\000\"", nullptr},
+      {"%t = token[] after-all()\n ROOT %r = ((f32[2]), token[]) infeed(%t), infeed_config=\"c\"", nullptr},
+      {"%p = f32[<=4] parameter(0)\n ROOT %r = s32[] get-dimension-size(%p), dimensions={0}", nullptr},
+      {"%p = f32[4] parameter(0)\n ROOT %r = f32[4] all-reduce-done(%p)", nullptr},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.body);
+    const std::string root = Root(Entry(c.body));
+    if (c.root != nullptr) {
+      EXPECT_EQ(root, c.root);
+    } else {  // as it stands in the body
+      EXPECT_THAT(c.body, HasSubstr(root));
+    }
+  }
+}
+
+TEST(HloText, CalledComputations) {
+  for (absl::string_view root :
+       {"%r = f32[4] reduce(%p, %z), dimensions={1}, to_apply=%add", "%r = f32[4,8] scatter(%p, %i, %u), update_window_dims={0}, inserted_window_dims={1}, "
+        "scatter_dims_to_operand_dims={1}, index_vector_dim=1, indices_are_sorted=true, to_apply=%add",
+        "%r = f32[4,8] reduce-window(%p, %z), window={size=1x3 pad=0_0x1_1}, to_apply=%add",
+        "%r = f32[4,8] all-reduce(%p), replica_groups=[2,2]<=[2,2]T(1,0), channel_id=3, use_global_device_ids=true, to_apply=%add",
+        "%r = f32[4,8] all-reduce(%p), replica_groups={{0,1},{2,3}}, to_apply=%add",
+        "%r = f32[4,8] map(%p, %p), dimensions={0,1}, to_apply=%add", "%r = f32[] fusion(%z, %z), kind=kLoop, calls=%add",
+        "%r = f32[] call(%z, %z), to_apply=%add", "%r = f32[] custom-call(%z), custom_call_target=\"t\", called_computations={%add}",
+        "%r = f32[] call(%z, %z), is_composite=true, to_apply=%add, frontend_attributes={composite.attributes={n = 1 : i64},"
+        "composite.name=\"x.y\",composite.version=\"2\"}"}) {
+    SCOPED_TRACE(root);
+    EXPECT_EQ(Root(absl::StrCat(kAdd, "ENTRY %main {\n %p = f32[4,8] parameter(0)\n %z = f32[] constant(0)\n %i = s32[1,1] constant({{1}})\n "
+                                "%u = f32[4,1] constant({{1},{2},{3},{4}})\n ROOT ", root, "\n}")), root);
+  }
+}
+
+TEST(HloText, ControlFlow) {
+  const std::string text = R"(HloModule m
+
+%cond (s: (s32[], f32[2])) -> pred[] {
+  %s = (s32[], f32[2]) parameter(0)
+  %n = s32[] get-tuple-element(%s), index=0
+  %ten = s32[] constant(10)
+  ROOT %lt = pred[] compare(%n, %ten), direction=LT
+}
+
+%body (s.1: (s32[], f32[2])) -> (s32[], f32[2]) {
+  ROOT %s.1 = (s32[], f32[2]) parameter(0)
+}
+
+%yes (y: f32[2]) -> f32[2] {
+  ROOT %y = f32[2] parameter(0)
+}
+
+%no (o: f32[2]) -> f32[2] {
+  %o = f32[2] parameter(0)
+  ROOT %neg = f32[2] negate(%o)
+}
+
+ENTRY %main (p: (s32[], f32[2]), c: pred[], k: s32[]) -> (f32[2], f32[2]) {
+  %p = (s32[], f32[2]) parameter(0)
+  %c = pred[] parameter(1)
+  %k = s32[] parameter(2)
+  %w = (s32[], f32[2]) while(%p), condition=%cond, body=%body
+  %v = f32[2] get-tuple-element(%w), index=1
+  %if = f32[2] conditional(%c, %v, %v), true_computation=%yes, false_computation=%no
+  %case = f32[2] conditional(%k, %v, %if), branch_computations={%yes, %no}
+  ROOT %t = (f32[2], f32[2]) tuple(%if, %case)
+}
+
+)";
+  std::unique_ptr<Module> m = Parsed(text);
+  ASSERT_NE(m, nullptr);
+  EXPECT_EQ(m->ToString(), text);
+  ExpectRoundTrip(*m);
+  // body= may stand before condition=.
+  std::unique_ptr<Module> swapped = Parsed(absl::StrReplaceAll(text, {{"condition=%cond, body=%body", "body=%body, condition=%cond"}}));
+  ASSERT_NE(swapped, nullptr);
+  EXPECT_EQ(swapped->Fingerprint(), m->Fingerprint());
+}
+
+TEST(HloText, WrappedAsynchronousOperations) {
+  std::unique_ptr<Module> m = Parsed(Entry(
+      "%p = f32[2] parameter(0)\n %s = ((f32[2]), f32[2], u32[]) custom-call-start(%p), async_execution_thread=\"host\", custom_call_target=\"t\"\n"
+      " %u = ((f32[2]), f32[2], u32[]) custom-call-update(%s)\n ROOT %d = f32[2] custom-call-done(%u)"));
+  ASSERT_NE(m, nullptr);
+  EXPECT_EQ(m->entry()->root()->opcode(), Opcode::kAsyncDone);
+  const Instruction* start = m->entry()->root()->operand(0)->operand(0);
+  EXPECT_EQ(start->opcode(), Opcode::kAsyncStart);
+  EXPECT_EQ(start->called(0)->root()->custom_call_target(), "t");
+  EXPECT_EQ(start->attrs().GetString(AttrId::kAsyncExecutionThread), "host");
+  ExpectRoundTrip(*m);
+}
+
+TEST(HloText, ManyOperandsGetIndexComments) {
+  std::string body = "%p = f32[1] parameter(0)\n ROOT %t = (f32[1]";
+  for (int i = 1; i < 12; ++i) body += ", f32[1]";
+  body += ") tuple(%p";
+  for (int i = 1; i < 12; ++i) body += ", %p";
+  const std::string root = Root(Entry(body + ")"));
+  EXPECT_THAT(root, HasSubstr("%p, %p, %p, %p, %p, /*index=5*/%p, %p, %p, %p, %p, /*index=10*/%p, %p)"));
+}
+
+TEST(HloText, ErrorsNameTheirPlace) {
+  const struct { std::string text; const char* message; } cases[] = {
+      {"", "hlo text 1:1: expected 'HloModule'"},
+      {"HloModule m\n", "2:1: no ENTRY computation"},
+      {"HloModule m, nonsense=3\n", "1:14: module attribute 'nonsense'"},
+      {"HloModule m, num_partitions=0\n", "1:29: a count must be positive, found 0"},
+      {Entry("ROOT %r = f32[2] add(%x, %x)"), "4:22: no instruction 'x' before this one"},
+      {Entry("ROOT %r = f32[2] frobnicate()"), "4:18: unknown operation 'frobnicate'"},
+      {Entry("%p = f32[2] parameter(0)\nROOT %r = f32[3] add(%p, %p)"), "5:6: "},
+      {Entry("%p = f32[2] parameter(0)\nROOT %r = f32[2] add(%p, %p), color=red"), "5:31: attribute 'color' of add"},
+      {Entry("%p = f32[2] parameter(0)\nROOT %p = f32[2] parameter(1)"), "5:6: instruction p exists already"},
+      {Entry("ROOT %c = f32[2] constant({1})"), "literal of f32[2] has 1 of 2 elements in dimension 0"},
+      {Entry("ROOT %c = f32[2] constant({1, 2, 3})"), "more than 2 elements"},
+      {Entry("ROOT %c = s8[] constant(300)"), "'300' is no value of s8"},
+      {Entry("ROOT %c = f32[1000] constant({...})"), "left out"},
+      {Entry("ROOT %c = f32[1000000000] constant({1"), "in too short a text"},
+      {Entry("ROOT %p = f32[2]{1} parameter(0)"), "no permutation"},
+      {Entry("%p = f32[2] parameter(1)"), "lacks parameter 0"},
+      {Entry("ROOT %p = f32[2] parameter(0)\nROOT %q = f32[2] parameter(1)"), "5:1: a second ROOT"},
+      {Entry("ROOT %p = f32[2] parameter(0), metadata={op_name=\"x}"), "string without an end"},
+      {Entry("ROOT %p = f32[2] parameter(0), sharding={nonsense}"), "sharding: unexpected 'nonsense'"},
+      {Entry(""), "is empty"},
+      {"HloModule m\nENTRY %e (a: f32[2]) -> f32[3] {\n ROOT %a = f32[2] parameter(0)\n}", "signature does not fit"},
+      {"HloModule m, entry_computation_layout={(f32[3]{0})->f32[2]{0}}\nENTRY %e {\n ROOT %a = f32[2] parameter(0)\n}",
+       "1:39: entry_computation_layout does not fit"},
+      {"HloModule m\nENTRY %e {\n ROOT %a = f32[2] parameter(0)", "2:1: computation e without its '}'"},
+      {absl::StrCat("HloModule m\nENTRY %e {\n ROOT %a = ", std::string(100000, '(')), "nested too deep"},
+  };
+  for (const auto& c : cases) {
+    const absl::Status s = ParseHloModule(c.text).status();
+    EXPECT_FALSE(s.ok()) << c.text.substr(0, 200);
+    EXPECT_THAT(std::string(s.message()), HasSubstr(c.message)) << c.text.substr(0, 200);
+  }
+}
+
+TEST(HloText, ElidedConstantsOnRequest) {
+  HloParseOptions options;
+  options.elided_constants_as_zeros = true;
+  absl::StatusOr<std::unique_ptr<Module>> m = ParseHloModule(Entry("ROOT %c = f32[1000] constant({...})"), options);
+  ASSERT_TRUE(m.ok());
+  EXPECT_TRUE((*m)->entry()->root()->literal().IsAll(0));
+  HloPrintOptions print;
+  print.constant_limit = 10;
+  EXPECT_THAT(PrintModule(**m, print), HasSubstr("constant({...})"));
+}
+
+TEST(HloText, PrintOptions) {
+  std::unique_ptr<Module> m = Parsed(Entry("%p = f32[2]{0} parameter(0)\n ROOT %r = f32[2]{0} add(%p, %p), metadata={op_name=\"x\"}, backend_config=\"y\""));
+  HloPrintOptions o;
+  o.metadata = o.layouts = o.backend_config = false;
+  o.operand_shapes = true;
+  EXPECT_EQ(PrintInstruction(*m->entry()->root(), o), "%r = f32[2] add(f32[2] %p, f32[2] %p)");
+}
+
+TEST(HloText, MeshGroups) {
+  EXPECT_THAT(ReplicaGroupsOfMesh({4, 2}, {}, {{1}})->groups, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5), ElementsAre(6, 7)));
+  EXPECT_THAT(ReplicaGroupsOfMesh({2, 2}, {}, {{1}, {0}})->groups, ElementsAre(ElementsAre(0, 2, 1, 3)));
+  EXPECT_THAT(ReplicaGroupsOfMesh({8}, {}, {{0, 2, 2}})->groups,
+              ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3), ElementsAre(4, 6), ElementsAre(5, 7)));
+  EXPECT_THAT(ReplicaGroupsOfMesh({4}, {3, 2, 1, 0}, {{0, 1, 2}})->groups, ElementsAre(ElementsAre(3, 1), ElementsAre(2, 0)));
+  EXPECT_FALSE(ReplicaGroupsOfMesh({4}, {}, {{0, 3, 2}}).ok());
+  EXPECT_FALSE(ReplicaGroupsOfMesh({4}, {}, {{1}}).ok());
+  EXPECT_FALSE(ReplicaGroupsOfMesh({1 << 20, 1 << 20}, {}, {}).ok());
+  HloLexer lexer("mesh['a'=1,'b'=2,'c'=4], device_ids=([4,2]T(1,0)) {'b'}");
+  EXPECT_EQ(ReplicaGroupsText(*ParseReplicaGroups(lexer)), "{{0,1},{2,3},{4,5},{6,7}}");
+}
+
+TEST(HloText, DotAlgorithmsRoundTrip) {
+  for (absl::string_view name : {"dot_bf16_bf16_f32_x3", "dot_any_f8_any_f8_f32_fast_accum", "dot_tf32_tf32_f32", "dot_f64_f64_f64", "unset"}) {
+    EXPECT_EQ(DotAlgorithmText(*DotAlgorithmFromText(name)), name);
+  }
+  EXPECT_FALSE(DotAlgorithmFromText("dot_f1").ok());
+  EXPECT_THAT(Root(Entry("%p = f8e4m3fn[2,2] parameter(0)\n ROOT %r = f32[2,2] dot(%p, %p), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+                         "algorithm=dot_any_f8_any_f8_f32")), HasSubstr("algorithm=dot_any_f8_any_f8_f32"));
+}
+
+TEST(HloText, Literals) {
+  EXPECT_EQ(ParseLiteral(*ParseShape("f32[2,2]"), "{ {1,2}, /*i=1*/ {3,4} }")->ToString(), "{ { 1, 2 }, { 3, 4 } }");
+  EXPECT_FALSE(ParseLiteral(*ParseShape("f32[2]"), "{1,2} x").ok());
+  EXPECT_FALSE(ParseLiteral(Shape::Token(), "{}").ok());
+  EXPECT_FALSE(ParseLiteral(Shape(), "1").ok());
+}
+
+// No text makes the parser crash or hang, and what it accepts prints and parses again.
+TEST(HloText, MutatedTextsNeverCrash) {
+  const std::vector<XlaText> texts = XlaTexts();
+  std::mt19937 rng(12345);
+  const absl::string_view alphabet = "{}()[],=%:\"-0129x*/<> \nfabs";
+  int accepted = 0;
+  for (int n = 0; n < 4000; ++n) {
+    const XlaText& t = texts[rng() % texts.size()];
+    std::string text = t.text.substr(0, 4000);
+    if (text.size() < t.text.size()) text = text.substr(0, text.rfind("\n\n") + 1);
+    for (int k = 0, edits = 1 + static_cast<int>(rng() % 3); k < edits && !text.empty(); ++k) {
+      const size_t at = rng() % text.size();
+      switch (rng() % 4) {
+        case 0: text[at] = alphabet[rng() % alphabet.size()]; break;
+        case 1: text.erase(at, 1 + rng() % 8); break;
+        case 2: text.insert(at, 1, alphabet[rng() % alphabet.size()]); break;
+        default: text.insert(at, text.substr(rng() % text.size(), 1 + rng() % 20)); break;
+      }
+    }
+    absl::StatusOr<std::unique_ptr<Module>> m = ParseHloModule(text);
+    if (!m.ok()) continue;
+    ++accepted;
+    EXPECT_TRUE(ParseHloModule((*m)->ToString()).ok()) << (*m)->ToString();
+  }
+  EXPECT_GT(accepted, 50);  // some mutations are harmless: the test reaches the printer
+}
+
+}  // namespace
+}  // namespace backplane

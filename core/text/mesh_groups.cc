@@ -1,0 +1,151 @@
+#include "core/text/mesh_groups.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+
+namespace backplane {
+namespace {
+
+constexpr int64_t kMaxDevices = 1 << 20;
+
+// 'name'
+absl::StatusOr<std::string> AxisName(HloLexer& lexer) {
+  RETURN_IF_ERROR(lexer.Expect("'", "of an axis name"));
+  const std::string name(lexer.Run("_.-"));
+  RETURN_IF_ERROR(lexer.Expect("'", "after an axis name"));
+  return name;
+}
+
+absl::StatusOr<Ints> Numbers(HloLexer& lexer, absl::string_view close) {
+  Ints values;
+  do {
+    ASSIGN_OR_RETURN(int64_t v, lexer.Int());
+    values.push_back(v);
+  } while (lexer.Take(","));
+  RETURN_IF_ERROR(lexer.Expect(close, "after a list of integers"));
+  return values;
+}
+
+// ([4,2]T(1,0)) or (7,6,5,4): the part after the opening parenthesis.
+absl::StatusOr<Ints> DeviceIds(HloLexer& lexer) {
+  const size_t at = lexer.position();
+  if (!lexer.Take("[")) return Numbers(lexer, ")");
+  IotaDevices iota;
+  ASSIGN_OR_RETURN(iota.reshape_dims, Numbers(lexer, "]"));
+  if (lexer.Take("T")) {
+    RETURN_IF_ERROR(lexer.Expect("(", "after T"));
+    ASSIGN_OR_RETURN(iota.transpose_perm, Numbers(lexer, ")"));
+  }
+  RETURN_IF_ERROR(lexer.Expect(")", "of device_ids"));
+  iota.dims = iota.reshape_dims;
+  if (!iota.Valid()) return lexer.ErrorAt(at, "device_ids that name no list of devices");
+  return iota.Expand();
+}
+
+}  // namespace
+
+absl::StatusOr<ReplicaGroups> ReplicaGroupsOfMesh(const Ints& mesh, const Ints& devices, const std::vector<MeshAxis>& axes) {
+  int64_t count = 1;
+  for (int64_t size : mesh) {
+    if (size <= 0 || size > kMaxDevices / count) return absl::InvalidArgumentError("replica groups: bad mesh sizes");
+    count *= size;
+  }
+  if (!devices.empty() && static_cast<int64_t>(devices.size()) != count) {
+    return absl::InvalidArgumentError(absl::StrCat("replica groups: a mesh of ", count, " devices, ", devices.size(), " device ids"));
+  }
+  // Cut each axis at the ends of the parts that are named, so that a group runs over whole pieces.
+  struct Piece { int64_t axis, size, stride; int64_t order; };  // order: place among the named axes, -1 for none
+  std::vector<Piece> pieces;
+  int64_t stride = count;
+  for (size_t d = 0; d < mesh.size(); ++d) {
+    std::vector<std::pair<int64_t, int64_t>> parts;  // pre_size, place in `axes`
+    for (size_t k = 0; k < axes.size(); ++k) {
+      const MeshAxis& a = axes[k];
+      if (a.axis < 0 || a.axis >= static_cast<int64_t>(mesh.size())) return absl::InvalidArgumentError("replica groups: no such mesh axis");
+      if (a.axis == static_cast<int64_t>(d)) parts.emplace_back(a.size == 0 ? 1 : a.pre_size, static_cast<int64_t>(k));
+    }
+    std::sort(parts.begin(), parts.end());
+    int64_t taken = 1;
+    auto add = [&](int64_t size, int64_t order) {
+      stride /= size;
+      if (size > 1 || order >= 0) pieces.push_back({static_cast<int64_t>(d), size, stride, order});
+      taken *= size;
+    };
+    for (const auto& [pre, k] : parts) {
+      const int64_t size = axes[static_cast<size_t>(k)].size == 0 ? mesh[d] : axes[static_cast<size_t>(k)].size;
+      if (pre < taken || pre % taken != 0 || size <= 0 || pre > mesh[d] || size > mesh[d] || mesh[d] % (pre * size) != 0) {
+        return absl::InvalidArgumentError("replica groups: parts of a mesh axis that do not fit it");
+      }
+      add(pre / taken, -1);
+      add(size, k);
+    }
+    add(mesh[d] / taken, -1);
+  }
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.order < b.order; });
+  int64_t group_size = 1;
+  for (const Piece& p : pieces) group_size *= p.order >= 0 ? p.size : 1;
+  ReplicaGroups groups;
+  for (int64_t n = 0; n < count; ++n) {
+    if (n % group_size == 0) groups.groups.emplace_back();
+    int64_t place = 0, rest = n;
+    for (size_t i = pieces.size(); i-- > 0;) {
+      place += rest % pieces[i].size * pieces[i].stride;
+      rest /= pieces[i].size;
+    }
+    groups.groups.back().push_back(devices.empty() ? place : devices[static_cast<size_t>(place)]);
+  }
+  return groups;
+}
+
+absl::StatusOr<ReplicaGroups> ParseMeshGroups(HloLexer& lexer) {
+  const size_t at = lexer.position();
+  std::vector<std::string> names;
+  Ints mesh;
+  RETURN_IF_ERROR(lexer.Expect("[", "of a mesh"));
+  if (!lexer.Take("]")) {
+    do {
+      ASSIGN_OR_RETURN(std::string name, AxisName(lexer));
+      RETURN_IF_ERROR(lexer.Expect("=", "after an axis name"));
+      ASSIGN_OR_RETURN(int64_t size, lexer.Int());
+      names.push_back(std::move(name));
+      mesh.push_back(size);
+    } while (lexer.Take(","));
+    RETURN_IF_ERROR(lexer.Expect("]", "of a mesh"));
+  }
+  Ints devices;
+  if (lexer.Take(",")) {
+    if (!lexer.TakeWord("device_ids")) return lexer.Error("expected device_ids after a mesh");
+    RETURN_IF_ERROR(lexer.Expect("=", "after device_ids"));
+    RETURN_IF_ERROR(lexer.Expect("(", "of device_ids"));
+    ASSIGN_OR_RETURN(devices, DeviceIds(lexer));
+  }
+  std::vector<MeshAxis> axes;
+  RETURN_IF_ERROR(lexer.Expect("{", "of mesh axes"));
+  if (!lexer.Take("}")) {
+    do {
+      ASSIGN_OR_RETURN(std::string name, AxisName(lexer));
+      MeshAxis axis;
+      const auto it = std::find(names.begin(), names.end(), name);
+      if (it == names.end()) return lexer.Error(absl::StrCat("no mesh axis '", name, "'"));
+      axis.axis = it - names.begin();
+      if (lexer.Take(":")) {
+        RETURN_IF_ERROR(lexer.Expect("(", "of a part of an axis"));
+        ASSIGN_OR_RETURN(axis.pre_size, lexer.Int());
+        RETURN_IF_ERROR(lexer.Expect(")", "of a part of an axis"));
+        ASSIGN_OR_RETURN(axis.size, lexer.Int());
+        if (axis.pre_size < 1 || axis.size < 1 || axis.pre_size > kMaxDevices || axis.size > kMaxDevices) {
+          return lexer.Error("bad part of a mesh axis");
+        }
+      }
+      axes.push_back(axis);
+    } while (lexer.Take(","));
+    RETURN_IF_ERROR(lexer.Expect("}", "of mesh axes"));
+  }
+  absl::StatusOr<ReplicaGroups> groups = ReplicaGroupsOfMesh(mesh, devices, axes);
+  if (!groups.ok()) return lexer.Locate(at, groups.status());
+  return groups;
+}
+
+}  // namespace backplane
