@@ -1,0 +1,25 @@
+#include "core/import/import.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/import/stablehlo/bytecode_reader.h"
+#include "core/import/stablehlo/text_parser.h"
+#include "core/import/stablehlo_to_hlo.h"
+#include "core/types/status_macros.h"
+
+namespace backplane {
+
+absl::StatusOr<std::unique_ptr<Module>> ImportStablehlo(absl::string_view bytes) {
+  absl::StatusOr<std::unique_ptr<stablehlo::SourceModule>> source =
+      stablehlo::LooksLikeBytecode(bytes) ? stablehlo::ReadPortableArtifact(bytes) : stablehlo::ParseStablehloText(bytes);
+  if (!source.ok()) return source.status();
+  return ConvertToHlo(**source);
+}
+
+absl::StatusOr<std::unique_ptr<Module>> ImportProgram(absl::string_view format, absl::string_view bytes) {
+  if (format == "mlir") return ImportStablehlo(bytes);
+  return absl::UnimplementedError(absl::StrCat("program format \"", format, "\" is not known"));
+}
+
+}  // namespace backplane

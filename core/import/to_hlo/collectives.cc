@@ -1,0 +1,127 @@
+// Communication between devices.
+#include "absl/strings/str_cat.h"
+#include "core/import/to_hlo/importer.h"
+
+namespace backplane::to_hlo {
+
+// Replica groups, channel and whose ids the groups hold.
+absl::StatusOr<Attributes> Importer::CollectiveAttributes(const SourceOp& op) {
+  Attributes attrs;
+  if (op.Find("replica_groups") != nullptr) {
+    ASSIGN_OR_RETURN(ReplicaGroups groups, ConvertReplicaGroups(op));
+    attrs.Set(AttrId::kReplicaGroups, std::move(groups));
+  }
+  if (op.Find("channel_id") != nullptr) {
+    ASSIGN_OR_RETURN(int64_t channel, GetInt(op, "channel_id"));
+    if (channel > 0) attrs.Set(AttrId::kChannelId, channel);
+  }
+  if (op.Find("use_global_device_ids") != nullptr) {
+    ASSIGN_OR_RETURN(bool global, GetBool(op, "use_global_device_ids"));
+    if (global) attrs.Set(AttrId::kUseGlobalDeviceIds, true);
+  }
+  return attrs;
+}
+
+absl::Status Importer::ImportAllReduce(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
+  ASSIGN_OR_RETURN(Computation* body, ImportClosedRegion(op.regions[0], "all_reduce"));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kAllReduce, std::move(operands), std::move(attrs), {body}));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportCrossReplicaSum(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
+  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
+  ASSIGN_OR_RETURN(Computation* add, ScalarBinaryComputation(module_.get(), Opcode::kAdd, x->shape().element_type()));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kAllReduce, {x}, std::move(attrs), {add}));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportAllGather(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
+  ASSIGN_OR_RETURN(int64_t dim, GetInt(op, "all_gather_dim"));
+  ASSIGN_OR_RETURN(Shape result, ResultShape(op));
+  attrs.Set(AttrId::kDimensions, Ints{dim});
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kAllGather, std::move(operands), std::move(attrs), {}, std::move(result)));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportReduceScatter(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
+  ASSIGN_OR_RETURN(int64_t dim, GetInt(op, "scatter_dimension"));
+  ASSIGN_OR_RETURN(Shape result, ResultShape(op));
+  ASSIGN_OR_RETURN(Computation* body, ImportClosedRegion(op.regions[0], "reduce_scatter"));
+  attrs.Set(AttrId::kDimensions, Ints{dim});
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduceScatter, std::move(operands), std::move(attrs), {body},
+                                             std::move(result)));
+  return Bind(scope, op, y);
+}
+
+// HLO's array form exchanges blocks of one dimension in place. When the pieces are to be joined along another one, the
+// block number gets a dimension of its own, is exchanged, moved there and merged.
+absl::Status Importer::ImportAllToAll(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(int64_t split, GetInt(op, "split_dimension"));
+  ASSIGN_OR_RETURN(int64_t concat, GetInt(op, "concat_dimension"));
+  ASSIGN_OR_RETURN(int64_t count, GetInt(op, "split_count"));
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  std::vector<Value> results;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    Value x = operands[i];
+    const Shape shape = x->shape();
+    if (!shape.IsArray() || split < 0 || split >= shape.rank() || concat < 0 || concat >= shape.rank() || count < 1 ||
+        shape.dimensions(split) % count != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("cannot split dimension ", split, " of ", shape.ToString(), " into ",
+                                                     count, " and join along ", concat));
+    }
+    ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
+    attrs.Set(AttrId::kDimensions, Ints{split});
+    if (split == concat) {
+      ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kAllToAll, {x}, std::move(attrs), {}, shape));
+      results.push_back(y);
+      continue;
+    }
+    DimVector dims = shape.dimensions();
+    dims[split] /= count;
+    dims.insert(dims.begin() + split, count);
+    ASSIGN_OR_RETURN(x, scope.builder.Reshape(x, dims));
+    ASSIGN_OR_RETURN(x, scope.builder.Op(Opcode::kAllToAll, {x}, std::move(attrs), {}, x->shape()));
+    Ints permutation;
+    for (int64_t d = 0; d < shape.rank(); ++d) {
+      if (d == concat) permutation.push_back(split);
+      permutation.push_back(d < split ? d : d + 1);
+    }
+    ASSIGN_OR_RETURN(x, scope.builder.Transpose(x, permutation));
+    DimVector merged = shape.dimensions();
+    merged[split] /= count;
+    merged[concat] *= count;
+    ASSIGN_OR_RETURN(x, scope.builder.Reshape(x, merged));
+    results.push_back(x);
+  }
+  return BindResults(scope, op, results);
+}
+
+absl::Status Importer::ImportCollectivePermute(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
+  ASSIGN_OR_RETURN(Ints flat, GetInts(op, "source_target_pairs"));
+  if (flat.size() % 2 != 0) return absl::InvalidArgumentError("source_target_pairs has an odd number of entries");
+  Pairs pairs;
+  for (size_t i = 0; i < flat.size(); i += 2) pairs.emplace_back(flat[i], flat[i + 1]);
+  attrs.Set(AttrId::kSourceTargetPairs, std::move(pairs));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kCollectivePermute, std::move(operands), std::move(attrs)));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportCollectiveBroadcast(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(bool dynamic_root, GetBool(op, "has_dynamic_root"));
+  if (dynamic_root) return absl::UnimplementedError("a root chosen at run time is not supported");
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kCollectiveBroadcast, std::move(operands), std::move(attrs)));
+  return Bind(scope, op, y);
+}
+
+}  // namespace backplane::to_hlo

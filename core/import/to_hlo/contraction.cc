@@ -1,0 +1,277 @@
+// Products, convolutions, normalizations and linear algebra.
+#include <algorithm>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/import/to_hlo/importer.h"
+
+namespace backplane::to_hlo {
+
+namespace {
+
+absl::StatusOr<Precisions> GetPrecisions(const SourceOp& op) {
+  Precisions out;
+  bool plain = true;
+  const SourceAttr* a = op.Find("precision_config");
+  if (a == nullptr || a->kind != stablehlo::AttrKind::kArray) {
+    return absl::InvalidArgumentError("attribute precision_config: expected an array");
+  }
+  for (const SourceAttr* e : a->elements) {
+    out.push_back(e->text == "HIGHEST" ? Precision::kHighest : e->text == "HIGH" ? Precision::kHigh : Precision::kDefault);
+    plain = plain && out.back() == Precision::kDefault;
+  }
+  if (plain) out.clear();
+  return out;
+}
+
+absl::StatusOr<std::optional<DotAlgorithm>> GetAlgorithm(const SourceOp& op) {
+  const SourceAttr* lhs = op.Find("lhs_precision_type");
+  if (lhs == nullptr || lhs->kind != stablehlo::AttrKind::kType || lhs->type->kind == stablehlo::TypeKind::kNone) {
+    return std::optional<DotAlgorithm>();
+  }
+  DotAlgorithm a;
+  // tf32 names a precision, not the type of an array: nothing in the core holds it, so it is computed in f32.
+  auto type = [&](absl::string_view name) -> absl::StatusOr<PrimitiveType> {
+    const SourceAttr* t = op.Find(name);
+    if (!t || t->kind != stablehlo::AttrKind::kType) {
+      return absl::InvalidArgumentError(absl::StrCat("attribute ", name, ": expected a type"));
+    }
+    if (t->type->kind == stablehlo::TypeKind::kScalar && t->type->element == stablehlo::ElementKind::kTF32) {
+      return PrimitiveType::kF32;
+    }
+    return ConvertElementType(t->type);
+  };
+  ASSIGN_OR_RETURN(a.lhs_type, type("lhs_precision_type"));
+  ASSIGN_OR_RETURN(a.rhs_type, type("rhs_precision_type"));
+  ASSIGN_OR_RETURN(a.accumulation_type, type("accumulation_type"));
+  ASSIGN_OR_RETURN(a.lhs_components, GetInt(op, "lhs_component_count"));
+  ASSIGN_OR_RETURN(a.rhs_components, GetInt(op, "rhs_component_count"));
+  ASSIGN_OR_RETURN(a.primitive_operations, GetInt(op, "num_primitive_operations"));
+  ASSIGN_OR_RETURN(a.allow_imprecise_accumulation, GetBool(op, "allow_imprecise_accumulation"));
+  return std::optional<DotAlgorithm>(a);
+}
+
+}  // namespace
+
+absl::Status Importer::ImportDot(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(Value lhs, Get(scope, op.operands[0]));
+  ASSIGN_OR_RETURN(Value rhs, Get(scope, op.operands[1]));
+  ASSIGN_OR_RETURN(Precisions precision, GetPrecisions(op));
+  ASSIGN_OR_RETURN(Shape result, ConvertType(op.results[0].type));
+  DotDimensions dims;
+  Attributes attrs;
+  if (op.name == "stablehlo.dot") {
+    if (lhs->shape().rank() < 1 || rhs->shape().rank() < 1) return absl::InvalidArgumentError("dot of scalars");
+    dims.lhs_contracting = {lhs->shape().rank() - 1};
+    dims.rhs_contracting = {0};
+  } else {
+    ASSIGN_OR_RETURN(dims.lhs_batch, GetInts(op, "lhs_batching_dimensions"));
+    ASSIGN_OR_RETURN(dims.rhs_batch, GetInts(op, "rhs_batching_dimensions"));
+    ASSIGN_OR_RETURN(dims.lhs_contracting, GetInts(op, "lhs_contracting_dimensions"));
+    ASSIGN_OR_RETURN(dims.rhs_contracting, GetInts(op, "rhs_contracting_dimensions"));
+    ASSIGN_OR_RETURN(std::optional<DotAlgorithm> algorithm, GetAlgorithm(op));
+    if (algorithm) attrs.Set(AttrId::kDotAlgorithm, *algorithm);
+  }
+  attrs.Set(AttrId::kDotDims, std::move(dims));
+  if (!precision.empty()) attrs.Set(AttrId::kOperandPrecision, std::move(precision));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kDot, {lhs, rhs}, std::move(attrs), {}, std::move(result)));
+  return Bind(scope, op, y);
+}
+
+// "ab,bc->ac": sums over letters that only one side has, then one dot, then a transpose. Unary: sums and a transpose.
+absl::Status Importer::ImportEinsum(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(absl::string_view config, GetText(op, "einsum_config"));
+  std::vector<std::string> sides = absl::StrSplit(std::string(config), "->");
+  std::vector<std::string> inputs = absl::StrSplit(sides[0], ',');
+  if (sides.size() != 2 || inputs.size() != op.operands.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("einsum_config \"", config, "\" does not fit ", op.operands.size(), " operands"));
+  }
+  const std::string out = sides[1];
+  auto has = [](const std::string& s, char c) { return s.find(c) != std::string::npos; };
+  ASSIGN_OR_RETURN(std::vector<Value> x, Operands(scope, op));
+  for (size_t i = 0; i < x.size(); ++i) {
+    std::string& letters = inputs[i];
+    if (static_cast<int64_t>(letters.size()) != x[i]->shape().rank()) {
+      return absl::InvalidArgumentError(absl::StrCat("einsum_config \"", config, "\" does not fit ", x[i]->shape().ToString()));
+    }
+    std::string sorted = letters;
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end() || has(letters, '.')) {
+      return absl::UnimplementedError(absl::StrCat("einsum_config \"", config, "\" repeats a letter or has an ellipsis"));
+    }
+    Ints summed;
+    std::string kept;
+    for (size_t d = 0; d < letters.size(); ++d) {
+      bool needed = has(out, letters[d]) || (inputs.size() == 2 && has(inputs[1 - i], letters[d]));
+      if (needed) {
+        kept.push_back(letters[d]);
+      } else {
+        summed.push_back(static_cast<int64_t>(d));
+      }
+    }
+    if (!summed.empty()) {
+      PrimitiveType t = x[i]->shape().element_type();
+      ASSIGN_OR_RETURN(Value zero, scope.builder.Scalar(t, 0));
+      ASSIGN_OR_RETURN(Computation* add, ScalarBinaryComputation(module_.get(), Opcode::kAdd, t));
+      ASSIGN_OR_RETURN(x[i], scope.builder.Reduce({x[i]}, {zero}, add, summed));
+      letters = kept;
+    }
+  }
+  std::string letters = inputs[0];
+  Value y = x[0];
+  if (x.size() == 2) {
+    DotDimensions dims;
+    std::string batch, left, right;
+    for (size_t d = 0; d < inputs[0].size(); ++d) {
+      char c = inputs[0][d];
+      size_t other = inputs[1].find(c);
+      if (other == std::string::npos) {
+        left.push_back(c);
+      } else if (has(out, c)) {
+        dims.lhs_batch.push_back(static_cast<int64_t>(d));
+        dims.rhs_batch.push_back(static_cast<int64_t>(other));
+        batch.push_back(c);
+      } else {
+        dims.lhs_contracting.push_back(static_cast<int64_t>(d));
+        dims.rhs_contracting.push_back(static_cast<int64_t>(other));
+      }
+    }
+    for (char c : inputs[1]) {
+      if (!has(inputs[0], c)) right.push_back(c);
+    }
+    letters = batch + left + right;
+    ASSIGN_OR_RETURN(PrimitiveType type, ConvertElementType(op.results[0].type->inner));
+    ASSIGN_OR_RETURN(y, scope.builder.Dot(x[0], x[1], std::move(dims), type));
+  }
+  Ints permutation;
+  for (char c : out) {
+    size_t p = letters.find(c);
+    if (p == std::string::npos) return absl::InvalidArgumentError(absl::StrCat("einsum_config \"", config, "\" makes a letter"));
+    permutation.push_back(static_cast<int64_t>(p));
+  }
+  if (!std::is_sorted(permutation.begin(), permutation.end())) {
+    ASSIGN_OR_RETURN(y, scope.builder.Transpose(y, permutation));
+  }
+  return Bind(scope, op, y);
+}
+
+// convolution, and dynamic_conv whose padding is a constant.
+absl::Status Importer::ImportConvolution(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(Value lhs, Get(scope, op.operands[0]));
+  ASSIGN_OR_RETURN(Value rhs, Get(scope, op.operands[1]));
+  ConvolutionDimensions dims;
+  ASSIGN_OR_RETURN(dims.input_batch, GetInt(op, "input_batch_dimension"));
+  ASSIGN_OR_RETURN(dims.input_feature, GetInt(op, "input_feature_dimension"));
+  ASSIGN_OR_RETURN(dims.input_spatial, GetInts(op, "input_spatial_dimensions"));
+  ASSIGN_OR_RETURN(dims.kernel_input_feature, GetInt(op, "kernel_input_feature_dimension"));
+  ASSIGN_OR_RETURN(dims.kernel_output_feature, GetInt(op, "kernel_output_feature_dimension"));
+  ASSIGN_OR_RETURN(dims.kernel_spatial, GetInts(op, "kernel_spatial_dimensions"));
+  ASSIGN_OR_RETURN(dims.output_batch, GetInt(op, "output_batch_dimension"));
+  ASSIGN_OR_RETURN(dims.output_feature, GetInt(op, "output_feature_dimension"));
+  ASSIGN_OR_RETURN(dims.output_spatial, GetInts(op, "output_spatial_dimensions"));
+  ASSIGN_OR_RETURN(Ints strides, GetInts(op, "window_strides"));
+  ASSIGN_OR_RETURN(Ints lhs_dilation, GetInts(op, "lhs_dilation"));
+  ASSIGN_OR_RETURN(Ints rhs_dilation, GetInts(op, "rhs_dilation"));
+  ASSIGN_OR_RETURN(Ints reversal, GetInts(op, "window_reversal"));
+  ASSIGN_OR_RETURN(int64_t feature_groups, GetInt(op, "feature_group_count"));
+  ASSIGN_OR_RETURN(int64_t batch_groups, GetInt(op, "batch_group_count"));
+  ASSIGN_OR_RETURN(Precisions precision, GetPrecisions(op));
+  ASSIGN_OR_RETURN(Shape result, ConvertType(op.results[0].type));
+  Ints padding;
+  if (op.name == "stablehlo.dynamic_conv") {
+    ASSIGN_OR_RETURN(padding, ConstantOperand(op, 2));
+  } else {
+    ASSIGN_OR_RETURN(padding, GetInts(op, "padding"));
+  }
+  size_t n = dims.kernel_spatial.size();
+  if (strides.size() != n || lhs_dilation.size() != n || rhs_dilation.size() != n || reversal.size() != n ||
+      padding.size() != 2 * n) {
+    return absl::InvalidArgumentError(absl::StrCat("window attributes do not have ", n, " entries each"));
+  }
+  Window window;
+  for (size_t i = 0; i < n; ++i) {
+    int64_t k = dims.kernel_spatial[i];
+    if (!rhs->shape().IsArray() || k < 0 || k >= rhs->shape().rank()) {
+      return absl::InvalidArgumentError(absl::StrCat("kernel spatial dimension ", k, " is not one of ", rhs->shape().ToString()));
+    }
+    WindowDimension d;
+    d.size = rhs->shape().dimensions(k);
+    d.stride = strides[i];
+    d.padding_low = padding[2 * i];
+    d.padding_high = padding[2 * i + 1];
+    d.base_dilation = lhs_dilation[i];
+    d.window_dilation = rhs_dilation[i];
+    d.window_reversal = reversal[i] != 0;
+    window.dimensions.push_back(d);
+  }
+  Attributes attrs;
+  attrs.Set(AttrId::kWindow, std::move(window));
+  attrs.Set(AttrId::kConvolutionDims, std::move(dims));
+  if (feature_groups != 1) attrs.Set(AttrId::kFeatureGroupCount, feature_groups);
+  if (batch_groups != 1) attrs.Set(AttrId::kBatchGroupCount, batch_groups);
+  if (!precision.empty()) attrs.Set(AttrId::kOperandPrecision, std::move(precision));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kConvolution, {lhs, rhs}, std::move(attrs), {}, std::move(result)));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportBatchNorm(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  const SourceAttr* epsilon = op.Find("epsilon");
+  if (epsilon == nullptr || epsilon->kind != stablehlo::AttrKind::kFloat ||
+      epsilon->type->element != stablehlo::ElementKind::kF32) {
+    return absl::InvalidArgumentError("attribute epsilon: expected an f32");
+  }
+  ASSIGN_OR_RETURN(int64_t feature, GetInt(op, "feature_index"));
+  Attributes attrs;
+  attrs.Set(AttrId::kEpsilon, static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(epsilon->bits))));
+  attrs.Set(AttrId::kFeatureIndex, feature);
+  Opcode opcode = op.name == "stablehlo.batch_norm_grad"        ? Opcode::kBatchNormGrad
+                  : op.name == "stablehlo.batch_norm_inference" ? Opcode::kBatchNormInference
+                                                                : Opcode::kBatchNormTraining;
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(opcode, std::move(operands), std::move(attrs)));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportCholesky(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
+  ASSIGN_OR_RETURN(bool lower, GetBool(op, "lower"));
+  Attributes attrs;
+  attrs.Set(AttrId::kLower, lower);
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kCholesky, {x}, std::move(attrs)));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportTriangularSolve(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(bool left, GetBool(op, "left_side"));
+  ASSIGN_OR_RETURN(bool lower, GetBool(op, "lower"));
+  ASSIGN_OR_RETURN(bool unit, GetBool(op, "unit_diagonal"));
+  ASSIGN_OR_RETURN(absl::string_view transpose, GetText(op, "transpose_a"));
+  Attributes attrs;
+  attrs.Set(AttrId::kLeftSide, left);
+  attrs.Set(AttrId::kLower, lower);
+  attrs.Set(AttrId::kUnitDiagonal, unit);
+  if (transpose == "TRANSPOSE_INVALID") return absl::InvalidArgumentError("transpose_a is TRANSPOSE_INVALID");
+  attrs.SetEnum(AttrId::kTransposeA, transpose == "ADJOINT"     ? TriangularTranspose::kAdjoint
+                                     : transpose == "TRANSPOSE" ? TriangularTranspose::kTranspose
+                                                                : TriangularTranspose::kNoTranspose);
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kTriangularSolve, std::move(operands), std::move(attrs)));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportFft(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
+  ASSIGN_OR_RETURN(absl::string_view type, GetText(op, "fft_type"));
+  ASSIGN_OR_RETURN(Ints length, GetInts(op, "fft_length"));
+  Attributes attrs;
+  attrs.SetEnum(AttrId::kFftType, type == "FFT"    ? FftType::kFft
+                                  : type == "IFFT" ? FftType::kIfft
+                                  : type == "RFFT" ? FftType::kRfft
+                                                   : FftType::kIrfft);
+  attrs.Set(AttrId::kFftLength, std::move(length));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kFft, {x}, std::move(attrs)));
+  return Bind(scope, op, y);
+}
+
+}  // namespace backplane::to_hlo

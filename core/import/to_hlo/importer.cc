@@ -1,0 +1,523 @@
+#include "core/import/to_hlo/importer.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/import/stablehlo_to_hlo.h"
+
+namespace backplane::to_hlo {
+
+using stablehlo::AttrKind;
+using stablehlo::SourceNamedAttr;
+
+const absl::flat_hash_map<absl::string_view, Importer::Handler>& Importer::Handlers() {
+  static const auto* handlers = new absl::flat_hash_map<absl::string_view, Handler>{
+      {"all_gather", &Importer::ImportAllGather},
+      {"all_reduce", &Importer::ImportAllReduce},
+      {"all_to_all", &Importer::ImportAllToAll},
+      {"after_all", &Importer::ImportAfterAll},
+      {"async_done", &Importer::ImportAsyncDone},
+      {"async_start", &Importer::ImportAsyncStart},
+      {"batch_norm_grad", &Importer::ImportBatchNorm},
+      {"batch_norm_inference", &Importer::ImportBatchNorm},
+      {"batch_norm_training", &Importer::ImportBatchNorm},
+      {"bitcast_convert", &Importer::ImportConvert},
+      {"broadcast", &Importer::ImportBroadcast},
+      {"broadcast_in_dim", &Importer::ImportBroadcast},
+      {"case", &Importer::ImportConditional},
+      {"cholesky", &Importer::ImportCholesky},
+      {"collective_broadcast", &Importer::ImportCollectiveBroadcast},
+      {"collective_permute", &Importer::ImportCollectivePermute},
+      {"compare", &Importer::ImportCompare},
+      {"composite", &Importer::ImportComposite},
+      {"concatenate", &Importer::ImportConcatenate},
+      {"constant", &Importer::ImportConstant},
+      {"convert", &Importer::ImportConvert},
+      {"convolution", &Importer::ImportConvolution},
+      {"create_token", &Importer::ImportAfterAll},
+      {"cross-replica-sum", &Importer::ImportCrossReplicaSum},
+      {"custom_call", &Importer::ImportCustomCall},
+      {"dot", &Importer::ImportDot},
+      {"dot_general", &Importer::ImportDot},
+      {"dynamic_broadcast_in_dim", &Importer::ImportBroadcast},
+      {"dynamic_conv", &Importer::ImportConvolution},
+      {"dynamic_gather", &Importer::ImportGather},
+      {"dynamic_iota", &Importer::ImportIota},
+      {"dynamic_pad", &Importer::ImportPad},
+      {"dynamic_reshape", &Importer::ImportReshape},
+      {"dynamic_slice", &Importer::ImportDynamicSlice},
+      {"dynamic_update_slice", &Importer::ImportDynamicUpdateSlice},
+      {"einsum", &Importer::ImportEinsum},
+      {"fft", &Importer::ImportFft},
+      {"gather", &Importer::ImportGather},
+      {"get_dimension_size", &Importer::ImportDimensionSize},
+      {"get_tuple_element", &Importer::ImportGetTupleElement},
+      {"if", &Importer::ImportConditional},
+      {"infeed", &Importer::ImportInfeed},
+      {"iota", &Importer::ImportIota},
+      {"map", &Importer::ImportMap},
+      {"optimization_barrier", &Importer::ImportBarrier},
+      {"outfeed", &Importer::ImportOutfeed},
+      {"pad", &Importer::ImportPad},
+      {"partition_id", &Importer::ImportId},
+      {"real_dynamic_slice", &Importer::ImportRealDynamicSlice},
+      {"recv", &Importer::ImportRecv},
+      {"reduce", &Importer::ImportReduce},
+      {"reduce_precision", &Importer::ImportReducePrecision},
+      {"reduce_scatter", &Importer::ImportReduceScatter},
+      {"reduce_window", &Importer::ImportReduceWindow},
+      {"replica_id", &Importer::ImportId},
+      {"reshape", &Importer::ImportReshape},
+      {"reverse", &Importer::ImportReverse},
+      {"rng", &Importer::ImportRng},
+      {"rng_bit_generator", &Importer::ImportRngBits},
+      {"scatter", &Importer::ImportScatter},
+      {"select_and_scatter", &Importer::ImportSelectAndScatter},
+      {"send", &Importer::ImportSend},
+      {"set_dimension_size", &Importer::ImportDimensionSize},
+      {"slice", &Importer::ImportSlice},
+      {"sort", &Importer::ImportSort},
+      {"torch_index_select", &Importer::ImportTorchIndexSelect},
+      {"transpose", &Importer::ImportTranspose},
+      {"triangular_solve", &Importer::ImportTriangularSolve},
+      {"tuple", &Importer::ImportTuple},
+      {"unary_einsum", &Importer::ImportEinsum},
+      {"while", &Importer::ImportWhile},
+  };
+  return *handlers;
+}
+
+namespace {
+
+// StableHLO names of operations that are nothing but their operands: "add" -> kAdd.
+const absl::flat_hash_map<absl::string_view, Opcode>& PlainOpcodes() {
+  static const auto* table = [] {
+    auto* m = new absl::flat_hash_map<absl::string_view, Opcode>;
+    for (int i = 0; i < kNumOpcodes; ++i) {
+      const OpInfo& info = Info(static_cast<Opcode>(i));
+      bool plain = info.Has(kElementwise) && !info.Has(kDeclared) && info.attributes.empty() && info.arity > 0;
+      if (plain && absl::string_view(info.stablehlo) != "-") m->emplace(info.stablehlo, info.opcode);
+    }
+    return m;
+  }();
+  return *table;
+}
+
+}  // namespace
+
+absl::Status Importer::Annotate(const SourceOp& op, const absl::Status& status) const {
+  // The innermost op that failed is the one to name.
+  if (status.ok() || absl::StartsWith(status.message(), "stablehlo import: ")) return status;
+  stablehlo::SourceLocation at = source_.Location(op.location);
+  std::string place;
+  if (!at.file.empty()) absl::StrAppend(&place, " at ", at.file, ":", at.line);
+  if (!at.name.empty()) absl::StrAppend(&place, " (", at.name, ")");
+  if (!source_.producer.empty()) absl::StrAppend(&place, " [", source_.producer, "]");
+  return absl::Status(status.code(), absl::StrCat("stablehlo import: ", op.name, place, ": ", status.message()));
+}
+
+absl::Status Importer::Unknown(const SourceOp& op) const {
+  return absl::UnimplementedError("operation is not supported");
+}
+
+absl::StatusOr<std::unique_ptr<Module>> Importer::Run() {
+  module_ = std::make_unique<Module>(source_.name.empty() ? "module" : std::string(source_.name));
+  RETURN_IF_ERROR(ImportModuleAttributes());
+  const SourceOp* entry = nullptr;
+  int functions = 0, open = 0;
+  const SourceOp* last_open = nullptr;
+  for (const SourceOp* op : source_.ops) {
+    if (op->name == "sdy.mesh") {
+      RETURN_IF_ERROR(Annotate(*op, ImportMesh(*op)));
+      continue;
+    }
+    if (op->name != "func.func") return Annotate(*op, Unknown(*op));
+    ++functions;
+    ASSIGN_OR_RETURN(absl::string_view visibility, GetText(*op, "sym_visibility"));
+    ASSIGN_OR_RETURN(absl::string_view name, GetText(*op, "sym_name"));
+    if (name == "main") entry = op;
+    if (visibility != "private") {
+      ++open;
+      last_open = op;
+    }
+  }
+  if (entry == nullptr && open == 1) entry = last_open;
+  if (entry == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stablehlo import: no entry: the module has ", functions, " functions, none of them @main"));
+  }
+  RETURN_IF_ERROR(Annotate(*entry, ImportEntry(*entry)));
+  if (!meshes_.empty()) {
+    std::string text = "{";
+    for (const auto& [name, mesh] : meshes_) absl::StrAppend(&text, text.size() > 1 ? ", " : "", name, " = ", mesh);
+    module_->config().frontend_attributes["xla.sdy.meshes"] = text + "}";
+  }
+  RETURN_IF_ERROR(VerifyModule(*module_));
+  return std::move(module_);
+}
+
+absl::Status Importer::ImportModuleAttributes() {
+  ModuleConfig& config = module_->config();
+  for (const SourceNamedAttr& a : source_.attributes) {
+    if (a.value->kind == AttrKind::kInteger && (a.name == "mhlo.num_partitions" || a.name == "mhlo.num_replicas")) {
+      if (a.value->integer < 1 || a.value->integer > 1 << 20) {
+        return absl::InvalidArgumentError(absl::StrCat("stablehlo import: ", a.name, " is ", a.value->integer));
+      }
+      (a.name == "mhlo.num_partitions" ? config.num_partitions : config.num_replicas) = a.value->integer;
+    } else if (a.name == "mhlo.frontend_attributes" && a.value->kind == AttrKind::kDict) {
+      for (const SourceNamedAttr& e : a.value->entries) {
+        if (e.value->kind == AttrKind::kString) config.frontend_attributes[std::string(e.name)] = std::string(e.value->text);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Importer::ImportEntry(const SourceOp& function) {
+  if (function.regions[0].blocks.empty()) return absl::InvalidArgumentError("the entry function has no body");
+  ASSIGN_OR_RETURN(absl::string_view name, GetText(function, "sym_name"));
+  const SourceBlock& body = function.regions[0].blocks[0];
+  functions_[name] = nullptr;
+  Scope scope(module_.get(), std::string(name));
+  for (size_t i = 0; i < body.arguments.size(); ++i) {
+    ASSIGN_OR_RETURN(Shape shape, ConvertType(body.arguments[i].type));
+    scope.builder.set_metadata({});
+    ASSIGN_OR_RETURN(Value v, scope.builder.Parameter(static_cast<int64_t>(i), shape, absl::StrCat("Arg_", i)));
+    scope.values[&body.arguments[i]] = {v, -1};
+  }
+  RETURN_IF_ERROR(ImportArgumentAttributes(function, scope));
+  ASSIGN_OR_RETURN(std::vector<Value> results, ImportBlock(scope, body));
+  const SourceType* type = function.Find("function_type")->type;
+  if (results.size() != type->results.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("returns ", results.size(), " values, declared ", type->results.size()));
+  }
+  ASSIGN_OR_RETURN(Value root, Pack(scope, std::move(results)));
+  ASSIGN_OR_RETURN(Computation* c, scope.builder.Build(root));
+  functions_[name] = c;
+  module_->set_entry(c);
+  return ImportResultAttributes(function, root->shape());
+}
+
+namespace {
+
+// The attribute dictionary of argument or result i; null when it has none.
+absl::StatusOr<const SourceAttr*> Dictionary(const SourceOp& function, absl::string_view list, size_t i, size_t count) {
+  const SourceAttr* all = function.Find(list);
+  if (all == nullptr || all->elements.empty()) return nullptr;
+  if (all->elements.size() != count) {
+    return absl::InvalidArgumentError(absl::StrCat(list, " has ", all->elements.size(), " entries, expected ", count));
+  }
+  if (all->elements[i]->kind != AttrKind::kDict) {
+    return absl::InvalidArgumentError(absl::StrCat(list, " ", i, " is no dictionary"));
+  }
+  return all->elements[i];
+}
+
+// mhlo.layout_mode: "default", "auto", or a layout such as {1,0:T(8,128)}.
+absl::StatusOr<Shape> WithLayoutMode(const Shape& shape, absl::string_view mode) {
+  if (mode == "default" || mode == "auto" || mode.empty() || !shape.IsArray()) return shape.WithoutLayout();
+  return ParseShape(absl::StrCat(shape.WithoutLayout().ToString(), mode));
+}
+
+}  // namespace
+
+absl::Status Importer::ImportArgumentAttributes(const SourceOp& function, Scope& scope) {
+  ModuleConfig& config = module_->config();
+  const SourceType* type = function.Find("function_type")->type;
+  size_t n = type->members.size();
+  bool single = type->results.size() == 1;
+  std::vector<Shape> layouts;
+  bool layout_given = false, kind_given = false;
+  std::vector<std::string> kinds(n);
+  for (size_t i = 0; i < n; ++i) {
+    Value parameter = scope.builder.computation()->parameter(static_cast<int64_t>(i));
+    layouts.push_back(parameter->shape().WithoutLayout());
+    ASSIGN_OR_RETURN(const SourceAttr* dictionary, Dictionary(function, "arg_attrs", i, n));
+    if (dictionary == nullptr) continue;
+    for (const SourceNamedAttr& a : dictionary->entries) {
+      if (a.name == "tf.aliasing_output" && a.value->kind == AttrKind::kInteger) {
+        if (a.value->integer < 0 || a.value->integer >= static_cast<int64_t>(type->results.size())) {
+          return absl::InvalidArgumentError(absl::StrCat("argument ", i, " is aliased with result ", a.value->integer,
+                                                         " of ", type->results.size()));
+        }
+        InputOutputAlias alias;
+        if (!single) alias.output_index = {a.value->integer};
+        alias.parameter = static_cast<int64_t>(i);
+        config.input_output_aliases.push_back(alias);
+      } else if (a.name == "jax.buffer_donor" && (a.value->kind == AttrKind::kUnit || a.value->integer == 1)) {
+        config.buffer_donors.push_back({static_cast<int64_t>(i), {}});
+      } else if (a.name == "mhlo.memory_kind" && a.value->kind == AttrKind::kString) {
+        kinds[i] = std::string(a.value->text);
+        kind_given = true;
+      } else if (a.name == "mhlo.layout_mode" && a.value->kind == AttrKind::kString) {
+        ASSIGN_OR_RETURN(layouts[i], WithLayoutMode(layouts[i], a.value->text));
+        layout_given |= layouts[i].has_layout();
+      } else if (a.name == "mhlo.sharding" && a.value->kind == AttrKind::kString) {
+        absl::StatusOr<Sharding> sharding = ParseSharding(a.value->text);
+        if (sharding.ok()) parameter->set_sharding(std::make_shared<const Sharding>(*std::move(sharding)));
+      } else if (a.name == "sdy.sharding" && a.value->kind == AttrKind::kShardy) {
+        parameter->mutable_frontend_attributes()["xla.sdy.sharding"] = std::string(a.value->text);
+      } else if (a.name == "mhlo.frontend_attributes" && a.value->kind == AttrKind::kDict) {
+        for (const SourceNamedAttr& e : a.value->entries) {
+          if (e.value->kind == AttrKind::kString) {
+            parameter->mutable_frontend_attributes()[std::string(e.name)] = std::string(e.value->text);
+          }
+        }
+      }
+    }
+  }
+  if (kind_given) config.parameter_memory_kinds = std::move(kinds);
+  if (layout_given) config.parameter_layouts = std::move(layouts);
+  return absl::OkStatus();
+}
+
+absl::Status Importer::ImportResultAttributes(const SourceOp& function, const Shape& result) {
+  ModuleConfig& config = module_->config();
+  size_t n = function.Find("function_type")->type->results.size();
+  std::vector<Shape> layouts = n == 1 ? std::vector<Shape>{result} : result.tuple_shapes();
+  std::vector<std::string> kinds(n);
+  std::vector<std::string> shardings;
+  bool layout_given = false, kind_given = false;
+  for (size_t i = 0; i < n; ++i) {
+    layouts[i].clear_layout();
+    ASSIGN_OR_RETURN(const SourceAttr* dictionary, Dictionary(function, "res_attrs", i, n));
+    if (dictionary == nullptr) continue;
+    const SourceAttr* kind = dictionary->Find("mhlo.memory_kind");
+    if (kind && kind->kind == AttrKind::kString) {
+      kinds[i] = std::string(kind->text);
+      kind_given = true;
+    }
+    const SourceAttr* mode = dictionary->Find("mhlo.layout_mode");
+    if (mode && mode->kind == AttrKind::kString) {
+      ASSIGN_OR_RETURN(layouts[i], WithLayoutMode(layouts[i], mode->text));
+      layout_given |= layouts[i].has_layout();
+    }
+    const SourceAttr* sharding = dictionary->Find("sdy.sharding");
+    if (sharding && sharding->kind == AttrKind::kShardy) {
+      shardings.push_back(absl::StrCat(i, ": ", sharding->text));
+    }
+  }
+  if (kind_given) config.result_memory_kinds = std::move(kinds);
+  if (layout_given) config.result_layout = n == 1 ? layouts[0] : Shape::Tuple(std::move(layouts));
+  if (!shardings.empty()) {
+    std::string text;
+    for (const std::string& s : shardings) absl::StrAppend(&text, text.empty() ? "" : "; ", s);
+    config.frontend_attributes["xla.sdy.result_shardings"] = text;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Computation*> Importer::ImportFunction(absl::string_view name) {
+  auto it = functions_.find(name);
+  if (it != functions_.end()) {
+    if (it->second == nullptr) return absl::InvalidArgumentError(absl::StrCat("function @", name, " calls itself"));
+    return it->second;
+  }
+  const SourceOp* function = source_.FindSymbol(name);
+  if (function == nullptr || function->name != "func.func") {
+    return absl::InvalidArgumentError(absl::StrCat("function @", name, " is not defined"));
+  }
+  if (function->regions[0].blocks.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("function @", name, " has no body"));
+  }
+  if (depth_ >= kMaxImportDepth) return absl::ResourceExhaustedError("calls and regions are nested too deeply");
+  ++depth_;
+  functions_[name] = nullptr;
+  const SourceBlock& body = function->regions[0].blocks[0];
+  Scope scope(module_.get(), std::string(name));
+  for (size_t i = 0; i < body.arguments.size(); ++i) {
+    ASSIGN_OR_RETURN(Shape shape, ConvertType(body.arguments[i].type));
+    ASSIGN_OR_RETURN(Value v, scope.builder.Parameter(static_cast<int64_t>(i), shape));
+    scope.values[&body.arguments[i]] = {v, -1};
+  }
+  ASSIGN_OR_RETURN(std::vector<Value> results, ImportBlock(scope, body));
+  ASSIGN_OR_RETURN(Value root, Pack(scope, std::move(results)));
+  ASSIGN_OR_RETURN(Computation* c, scope.builder.Build(root));
+  functions_[name] = c;
+  --depth_;
+  return c;
+}
+
+absl::StatusOr<std::vector<Value>> Importer::ImportBlock(Scope& scope, const SourceBlock& block) {
+  if (block.ops.empty()) return absl::InvalidArgumentError("a block ends without a return");
+  for (size_t i = 0; i + 1 < block.ops.size(); ++i) {
+    RETURN_IF_ERROR(Annotate(*block.ops[i], ImportOp(scope, *block.ops[i])));
+  }
+  const SourceOp& last = *block.ops.back();
+  if (last.name != "func.return" && last.name != "stablehlo.return" && last.name != "sdy.return") {
+    return Annotate(last, absl::InvalidArgumentError("a block ends without a return"));
+  }
+  absl::StatusOr<std::vector<Value>> values = Operands(scope, last);
+  if (!values.ok()) return Annotate(last, values.status());
+  return values;
+}
+
+absl::Status Importer::ImportOp(Scope& scope, const SourceOp& op) {
+  scope.metadata = {};
+  if (op.location != 0) {
+    stablehlo::SourceLocation at = source_.Location(op.location);
+    scope.metadata.op_name = std::move(at.name);
+    scope.metadata.source_file = std::move(at.file);
+    scope.metadata.source_line = static_cast<int32_t>(std::clamp<int64_t>(at.line, 0, INT32_MAX));
+  }
+  scope.builder.set_metadata(scope.metadata);
+  absl::string_view name = op.name;
+  if (absl::StartsWith(name, "stablehlo.")) {
+    name.remove_prefix(10);
+    auto plain = PlainOpcodes().find(name);
+    if (plain != PlainOpcodes().end()) return ImportElementwise(scope, op, plain->second);
+    auto handler = Handlers().find(name);
+    if (handler != Handlers().end()) return (this->*handler->second)(scope, op);
+    return Unknown(op);
+  }
+  if (name == "func.call") return ImportCall(scope, op);
+  if (absl::StartsWith(name, "chlo.")) return ImportChlo(scope, op);
+  if (name == "sdy.manual_computation" || name == "sdy.named_computation") return ImportManualComputation(scope, op);
+  if (absl::StartsWith(name, "sdy.")) return ImportShardyIdentity(scope, op);
+  return Unknown(op);
+}
+
+absl::StatusOr<Value> Importer::Get(Scope& scope, const SourceValue* value) {
+  auto it = scope.values.find(value);
+  if (it != scope.values.end()) {
+    Scope::Slot& slot = it->second;
+    if (slot.index < 0) return slot.value;
+    ASSIGN_OR_RETURN(Value element, scope.builder.GetTupleElement(slot.value, slot.index));
+    slot = {element, -1};
+    return element;
+  }
+  // A constant from outside is made again; whatever else a region needs was passed in.
+  if (value->op != nullptr && (value->op->name == "stablehlo.constant" || value->op->name == "stablehlo.iota")) {
+    OpMetadata current = scope.metadata;
+    RETURN_IF_ERROR(ImportOp(scope, *value->op));
+    scope.metadata = std::move(current);
+    scope.builder.set_metadata(scope.metadata);
+    return scope.values[value].value;
+  }
+  return absl::UnimplementedError(
+      "a region of this operation uses a value from outside, which has no counterpart in its computation");
+}
+
+absl::StatusOr<std::vector<Value>> Importer::Operands(Scope& scope, const SourceOp& op) {
+  std::vector<Value> out;
+  out.reserve(op.operands.size());
+  for (const SourceValue* v : op.operands) {
+    ASSIGN_OR_RETURN(Value value, Get(scope, v));
+    out.push_back(value);
+  }
+  return out;
+}
+
+absl::StatusOr<Value> Importer::Pack(Scope& scope, std::vector<Value> values) {
+  if (values.size() == 1) return values[0];
+  return scope.builder.Tuple(std::move(values));
+}
+
+absl::StatusOr<std::vector<Value>> Importer::Unpack(Scope& scope, Value packed, size_t count) {
+  if (count == 1) return std::vector<Value>{packed};
+  std::vector<Value> out;
+  for (size_t i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(Value v, scope.builder.GetTupleElement(packed, static_cast<int64_t>(i)));
+    out.push_back(v);
+  }
+  return out;
+}
+
+absl::StatusOr<Shape> Importer::ResultShape(const SourceOp& op) const {
+  std::vector<Shape> shapes;
+  for (const SourceValue& v : op.results) {
+    ASSIGN_OR_RETURN(Shape s, ConvertType(v.type));
+    shapes.push_back(std::move(s));
+  }
+  return shapes.size() == 1 ? shapes[0] : Shape::Tuple(std::move(shapes));
+}
+
+absl::Status Importer::CheckResult(const SourceOp& op, size_t index, const Shape& shape) const {
+  ASSIGN_OR_RETURN(Shape declared, ConvertType(op.results[index].type));
+  // What is dynamic is inferred: the program may say more or less about it.
+  auto same = [](auto& self, const Shape& a, const Shape& b) -> bool {
+    if (a.IsTuple() || b.IsTuple()) {
+      if (!a.IsTuple() || !b.IsTuple() || a.tuple_size() != b.tuple_size()) return false;
+      for (int64_t i = 0; i < a.tuple_size(); ++i) {
+        if (!self(self, a.tuple_shapes(i), b.tuple_shapes(i))) return false;
+      }
+      return true;
+    }
+    return a.element_type() == b.element_type() && a.dimensions() == b.dimensions();
+  };
+  if (same(same, declared, shape)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("result ", index, " is ", shape.ToString(), ", declared ", declared.ToString()));
+}
+
+absl::Status Importer::Bind(Scope& scope, const SourceOp& op, Value value) {
+  RETURN_IF_ERROR(ApplyOpAttributes(op, value));
+  if (op.results.size() == 1) {
+    RETURN_IF_ERROR(CheckResult(op, 0, value->shape()));
+    scope.values[&op.results[0]] = {value, -1};
+    return absl::OkStatus();
+  }
+  const Shape& shape = value->shape();
+  if (op.results.empty() && !shape.IsTuple()) return absl::OkStatus();
+  if (!shape.IsTuple() || shape.tuple_size() != static_cast<int64_t>(op.results.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("gives ", shape.ToString(), ", declared ", op.results.size(), " results"));
+  }
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    RETURN_IF_ERROR(CheckResult(op, i, shape.tuple_shapes(static_cast<int64_t>(i))));
+    scope.values[&op.results[i]] = {value, static_cast<int64_t>(i)};
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Importer::BindResults(Scope& scope, const SourceOp& op, const std::vector<Value>& values) {
+  if (values.size() != op.results.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("gives ", values.size(), " results, declared ", op.results.size()));
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    RETURN_IF_ERROR(CheckResult(op, i, values[i]->shape()));
+    scope.values[&op.results[i]] = {values[i], -1};
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Importer::ApplyOpAttributes(const SourceOp& op, Value value) {
+  for (const SourceNamedAttr& a : op.attributes) {
+    if (a.name == "mhlo.sharding" && a.value->kind == AttrKind::kString) {
+      absl::StatusOr<Sharding> sharding = ParseSharding(a.value->text);
+      if (!sharding.ok()) return sharding.status();
+      value->set_sharding(std::make_shared<const Sharding>(*std::move(sharding)));
+    } else if (a.value->kind == AttrKind::kShardy && (a.name == "sdy.sharding" || a.name == "sdy.sharding_rule")) {
+      value->mutable_frontend_attributes()[absl::StrCat("xla.", a.name)] = std::string(a.value->text);
+    } else if (a.name == "mhlo.frontend_attributes" && a.value->kind == AttrKind::kDict) {
+      for (const SourceNamedAttr& e : a.value->entries) {
+        if (e.value->kind == AttrKind::kString) {
+          value->mutable_frontend_attributes()[std::string(e.name)] = std::string(e.value->text);
+        }
+      }
+    } else if (a.name == "result_accuracy" && a.value->kind == AttrKind::kDict) {
+      const SourceAttr *mode = a.value->Find("mode"), *atol = a.value->Find("atol"), *rtol = a.value->Find("rtol"),
+                       *ulps = a.value->Find("ulps");
+      if (!mode || !atol || !rtol || !ulps || mode->text == "DEFAULT") continue;
+      ResultAccuracy accuracy;
+      accuracy.mode = mode->text == "HIGHEST" ? ResultAccuracy::Mode::kHighest : ResultAccuracy::Mode::kTolerance;
+      accuracy.atol = std::bit_cast<double>(atol->bits);
+      accuracy.rtol = std::bit_cast<double>(rtol->bits);
+      accuracy.ulps = ulps->integer;
+      value->set_result_accuracy(accuracy);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace backplane::to_hlo
+
+namespace backplane {
+
+absl::StatusOr<std::unique_ptr<Module>> ConvertToHlo(const stablehlo::SourceModule& source) {
+  return to_hlo::Importer(source).Run();
+}
+
+}  // namespace backplane

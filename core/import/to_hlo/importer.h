@@ -1,0 +1,207 @@
+// The class behind ConvertToHlo, declared for its own source files, one for each family of operations.
+#ifndef BACKPLANE_CORE_IMPORT_TO_HLO_IMPORTER_H_
+#define BACKPLANE_CORE_IMPORT_TO_HLO_IMPORTER_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/import/stablehlo/source.h"
+#include "core/import/stablehlo/source_build.h"
+#include "core/ir/builder.h"
+#include "core/types/status_macros.h"
+
+namespace backplane::to_hlo {
+
+using stablehlo::SourceAttr;
+using stablehlo::SourceBlock;
+using stablehlo::SourceOp;
+using stablehlo::SourceRegion;
+using stablehlo::SourceType;
+using stablehlo::SourceValue;
+
+// Typed access to an op's attributes; errors name the attribute.
+absl::StatusOr<int64_t> GetInt(const SourceOp& op, absl::string_view name);
+absl::StatusOr<Ints> GetInts(const SourceOp& op, absl::string_view name);
+absl::StatusOr<bool> GetBool(const SourceOp& op, absl::string_view name);
+absl::StatusOr<absl::string_view> GetText(const SourceOp& op, absl::string_view name);  // strings and enumerations
+
+absl::StatusOr<PrimitiveType> ConvertElementType(const SourceType* type);
+// Tensors (bounded dimensions become dynamic ones), tokens and tuples.
+absl::StatusOr<Shape> ConvertType(const SourceType* type);
+// The whole value, splats written out.
+absl::StatusOr<Literal> ConvertConstant(const SourceAttr* value);
+// One element of a splat.
+absl::StatusOr<Literal> ConvertSplat(const SourceAttr* value);
+absl::StatusOr<FfiDictionary> ConvertFfiDictionary(const SourceAttr* dictionary);
+absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceOp& op);
+
+// A computation being built and the values it knows.
+class Scope {
+ public:
+  Scope(Module* module, std::string name) : builder(module, std::move(name)) {}
+
+  Builder builder;
+  OpMetadata metadata;  // of the op being imported, which is also what the builder was told
+  // Element `index` of the tuple `value`, made when first asked for; -1 for the value itself.
+  struct Slot {
+    Value value = nullptr;
+    int64_t index = -1;
+  };
+  absl::flat_hash_map<const SourceValue*, Slot> values;
+  absl::flat_hash_map<const SourceValue*, std::vector<Value>> futures;  // what an asynchronous op will have made
+  // Set where an outside value cannot be passed in: regions of reductions and the like.
+  bool closed = false;
+};
+
+class Importer {
+ public:
+  explicit Importer(const stablehlo::SourceModule& source) : source_(source) {}
+  absl::StatusOr<std::unique_ptr<Module>> Run();
+
+ private:
+  using Handler = absl::Status (Importer::*)(Scope&, const SourceOp&);
+  static const absl::flat_hash_map<absl::string_view, Handler>& Handlers();
+
+  // importer.cc
+  absl::Status ImportModuleAttributes();
+  absl::Status ImportEntry(const SourceOp& function);
+  absl::Status ImportArgumentAttributes(const SourceOp& function, Scope& scope);
+  absl::Status ImportResultAttributes(const SourceOp& function, const Shape& result);
+  absl::StatusOr<Computation*> ImportFunction(absl::string_view name);
+  // Runs a block's ops; returns what its terminator returns.
+  absl::StatusOr<std::vector<Value>> ImportBlock(Scope& scope, const SourceBlock& block);
+  absl::Status ImportOp(Scope& scope, const SourceOp& op);
+  absl::Status Annotate(const SourceOp& op, const absl::Status& status) const;
+  absl::Status Unknown(const SourceOp& op) const;
+  absl::StatusOr<Value> Get(Scope& scope, const SourceValue* value);
+  absl::StatusOr<std::vector<Value>> Operands(Scope& scope, const SourceOp& op);
+  // One value for all: itself, or a tuple of any other number.
+  absl::StatusOr<Value> Pack(Scope& scope, std::vector<Value> values);
+  absl::StatusOr<std::vector<Value>> Unpack(Scope& scope, Value packed, size_t count);
+  // Binds the op's results to `value`, or to the elements of the tuple it is, after checking the declared types.
+  absl::Status Bind(Scope& scope, const SourceOp& op, Value value);
+  absl::Status BindResults(Scope& scope, const SourceOp& op, const std::vector<Value>& values);
+  absl::Status CheckResult(const SourceOp& op, size_t index, const Shape& shape) const;
+  absl::StatusOr<Shape> ResultShape(const SourceOp& op) const;  // a tuple unless there is exactly one result
+  absl::Status ApplyOpAttributes(const SourceOp& op, Value value);
+
+  // regions.cc
+  // A computation of the region's own arguments: for reductions, sorts, maps. `arguments` are the shapes it must take.
+  absl::StatusOr<Computation*> ImportClosedRegion(const SourceRegion& region, absl::string_view name);
+  // Values used inside the regions but defined outside, in order of first use; constants are left out.
+  std::vector<const SourceValue*> Captures(absl::Span<const SourceRegion* const> regions);
+  void CollectCaptures(const SourceBlock& block, absl::flat_hash_map<const SourceValue*, bool>* defined,
+                       absl::flat_hash_map<const SourceValue*, bool>* seen, std::vector<const SourceValue*>* out);
+  // A computation of one packed parameter that holds the block arguments and then the captures; its root packs what the
+  // block returns, and the captures too when `pass_on`.
+  absl::StatusOr<Computation*> ImportPackedRegion(const SourceRegion& region, absl::string_view name,
+                                                  const Shape& parameter, const std::vector<const SourceValue*>& captures,
+                                                  bool pass_on);
+
+  absl::Status ImportWhile(Scope&, const SourceOp&);
+  absl::Status ImportConditional(Scope&, const SourceOp&);
+  absl::Status ImportCall(Scope&, const SourceOp&);
+  absl::Status ImportComposite(Scope&, const SourceOp&);
+  absl::Status ImportAsyncStart(Scope&, const SourceOp&);
+  absl::Status ImportAsyncDone(Scope&, const SourceOp&);
+
+  // elementwise.cc
+  absl::Status ImportElementwise(Scope&, const SourceOp&, Opcode);
+  absl::Status ImportCompare(Scope&, const SourceOp&);
+  absl::Status ImportConvert(Scope&, const SourceOp&);
+  absl::Status ImportReducePrecision(Scope&, const SourceOp&);
+  absl::Status ImportConstant(Scope&, const SourceOp&);
+  absl::Status ImportIota(Scope&, const SourceOp&);
+  absl::Status ImportId(Scope&, const SourceOp&);
+  absl::Status ImportRng(Scope&, const SourceOp&);
+  absl::Status ImportRngBits(Scope&, const SourceOp&);
+
+  // movement.cc
+  absl::Status ImportBroadcast(Scope&, const SourceOp&);
+  absl::Status ImportReshape(Scope&, const SourceOp&);
+  absl::Status ImportTranspose(Scope&, const SourceOp&);
+  absl::Status ImportSlice(Scope&, const SourceOp&);
+  absl::Status ImportDynamicSlice(Scope&, const SourceOp&);
+  absl::Status ImportDynamicUpdateSlice(Scope&, const SourceOp&);
+  absl::Status ImportConcatenate(Scope&, const SourceOp&);
+  absl::Status ImportPad(Scope&, const SourceOp&);
+  absl::Status ImportReverse(Scope&, const SourceOp&);
+  absl::Status ImportGather(Scope&, const SourceOp&);
+  absl::Status ImportScatter(Scope&, const SourceOp&);
+  absl::Status ImportDimensionSize(Scope&, const SourceOp&);
+  absl::Status ImportRealDynamicSlice(Scope&, const SourceOp&);
+  absl::Status ImportTorchIndexSelect(Scope&, const SourceOp&);
+  // The integers of an operand that is a constant in the program.
+  absl::StatusOr<Ints> ConstantOperand(const SourceOp& op, size_t index);
+
+  // contraction.cc
+  absl::Status ImportDot(Scope&, const SourceOp&);
+  absl::Status ImportEinsum(Scope&, const SourceOp&);
+  absl::Status ImportConvolution(Scope&, const SourceOp&);
+  absl::Status ImportBatchNorm(Scope&, const SourceOp&);
+  absl::Status ImportCholesky(Scope&, const SourceOp&);
+  absl::Status ImportTriangularSolve(Scope&, const SourceOp&);
+  absl::Status ImportFft(Scope&, const SourceOp&);
+
+  // reduction.cc
+  absl::Status ImportReduce(Scope&, const SourceOp&);
+  absl::Status ImportReduceWindow(Scope&, const SourceOp&);
+  absl::Status ImportSelectAndScatter(Scope&, const SourceOp&);
+  absl::Status ImportSort(Scope&, const SourceOp&);
+  absl::Status ImportMap(Scope&, const SourceOp&);
+
+  // collectives.cc
+  absl::Status ImportAllReduce(Scope&, const SourceOp&);
+  absl::Status ImportAllGather(Scope&, const SourceOp&);
+  absl::Status ImportAllToAll(Scope&, const SourceOp&);
+  absl::Status ImportCollectivePermute(Scope&, const SourceOp&);
+  absl::Status ImportCollectiveBroadcast(Scope&, const SourceOp&);
+  absl::Status ImportReduceScatter(Scope&, const SourceOp&);
+  absl::Status ImportCrossReplicaSum(Scope&, const SourceOp&);
+  absl::StatusOr<Attributes> CollectiveAttributes(const SourceOp& op);
+
+  // tokens.cc
+  absl::Status ImportTuple(Scope&, const SourceOp&);
+  absl::Status ImportGetTupleElement(Scope&, const SourceOp&);
+  absl::Status ImportBarrier(Scope&, const SourceOp&);
+  absl::Status ImportAfterAll(Scope&, const SourceOp&);
+  absl::Status ImportInfeed(Scope&, const SourceOp&);
+  absl::Status ImportOutfeed(Scope&, const SourceOp&);
+  absl::Status ImportSend(Scope&, const SourceOp&);
+  absl::Status ImportRecv(Scope&, const SourceOp&);
+
+  // custom.cc
+  absl::Status ImportCustomCall(Scope&, const SourceOp&);
+  absl::StatusOr<bool> ImportCompilerCall(Scope&, const SourceOp&, absl::string_view target);
+  absl::Status ImportApproxTopK(Scope&, const SourceOp&);
+  absl::Status ImportRaggedAllToAll(Scope&, const SourceOp&);
+
+  // shardy.cc
+  absl::Status ImportMesh(const SourceOp& op);
+  absl::Status ImportShardyIdentity(Scope&, const SourceOp&);
+  absl::Status ImportManualComputation(Scope&, const SourceOp&);
+
+  // chlo.cc
+  absl::Status ImportChlo(Scope&, const SourceOp&);
+  absl::Status ImportChloBroadcast(Scope&, const SourceOp&, absl::string_view inner);
+  absl::Status ImportTopK(Scope&, const SourceOp&, int64_t k);
+  absl::StatusOr<Value> ExpandChloUnary(Builder& b, absl::string_view name, Value x);
+
+  const stablehlo::SourceModule& source_;
+  std::unique_ptr<Module> module_;
+  absl::flat_hash_map<absl::string_view, Computation*> functions_;  // null while being imported
+  std::map<std::string, std::string> meshes_;
+  int depth_ = 0;
+};
+
+// Functions and regions may nest and call each other this deep.
+inline constexpr int kMaxImportDepth = 384;
+
+}  // namespace backplane::to_hlo
+
+#endif  // BACKPLANE_CORE_IMPORT_TO_HLO_IMPORTER_H_

@@ -1,0 +1,97 @@
+// Operations with a computation over elements.
+#include "absl/strings/str_cat.h"
+#include "core/import/to_hlo/importer.h"
+
+namespace backplane::to_hlo {
+
+namespace {
+
+// The common part of reduce_window's and select_and_scatter's windows; dilations may be absent.
+absl::StatusOr<Window> GetWindow(const SourceOp& op, bool dilated) {
+  ASSIGN_OR_RETURN(Ints sizes, GetInts(op, "window_dimensions"));
+  ASSIGN_OR_RETURN(Ints strides, GetInts(op, "window_strides"));
+  ASSIGN_OR_RETURN(Ints padding, GetInts(op, "padding"));
+  Ints base(sizes.size(), 1), dilation(sizes.size(), 1);
+  if (dilated) {
+    ASSIGN_OR_RETURN(base, GetInts(op, "base_dilations"));
+    ASSIGN_OR_RETURN(dilation, GetInts(op, "window_dilations"));
+  }
+  size_t n = sizes.size();
+  if (strides.size() != n || padding.size() != 2 * n || base.size() != n || dilation.size() != n) {
+    return absl::InvalidArgumentError(absl::StrCat("window attributes do not have ", n, " entries each"));
+  }
+  Window window;
+  for (size_t i = 0; i < n; ++i) {
+    WindowDimension d;
+    d.size = sizes[i];
+    d.stride = strides[i];
+    d.padding_low = padding[2 * i];
+    d.padding_high = padding[2 * i + 1];
+    d.base_dilation = base[i];
+    d.window_dilation = dilation[i];
+    window.dimensions.push_back(d);
+  }
+  return window;
+}
+
+}  // namespace
+
+absl::Status Importer::ImportReduce(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(Ints dims, GetInts(op, "dimensions"));
+  ASSIGN_OR_RETURN(Computation* body, ImportClosedRegion(op.regions[0], "reduce"));
+  Attributes attrs;
+  attrs.Set(AttrId::kDimensions, std::move(dims));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduce, std::move(operands), std::move(attrs), {body}));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportReduceWindow(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(Window window, GetWindow(op, true));
+  ASSIGN_OR_RETURN(Computation* body, ImportClosedRegion(op.regions[0], "reduce_window"));
+  Attributes attrs;
+  attrs.Set(AttrId::kWindow, std::move(window));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduceWindow, std::move(operands), std::move(attrs), {body}));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportSelectAndScatter(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(Window window, GetWindow(op, false));
+  ASSIGN_OR_RETURN(Computation* select, ImportClosedRegion(op.regions[0], "select"));
+  ASSIGN_OR_RETURN(Computation* scatter, ImportClosedRegion(op.regions[1], "scatter"));
+  Attributes attrs;
+  attrs.Set(AttrId::kWindow, std::move(window));
+  ASSIGN_OR_RETURN(Value y,
+                   scope.builder.Op(Opcode::kSelectAndScatter, std::move(operands), std::move(attrs), {select, scatter}));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportSort(Scope& scope, const SourceOp& op) {
+  if (op.operands.empty()) return absl::InvalidArgumentError("no operands");
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(int64_t dimension, GetInt(op, "dimension"));
+  ASSIGN_OR_RETURN(bool stable, GetBool(op, "is_stable"));
+  int64_t rank = operands[0]->shape().rank();
+  if (rank == 0) return BindResults(scope, op, operands);  // one element is in order
+  if (dimension < 0) dimension += rank;
+  ASSIGN_OR_RETURN(Computation* comparator, ImportClosedRegion(op.regions[0], "compare"));
+  Attributes attrs;
+  attrs.Set(AttrId::kDimensions, Ints{dimension});
+  if (stable) attrs.Set(AttrId::kIsStable, true);
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kSort, std::move(operands), std::move(attrs), {comparator}));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportMap(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(Ints dims, GetInts(op, "dimensions"));
+  ASSIGN_OR_RETURN(Computation* body, ImportClosedRegion(op.regions[0], "map"));
+  Attributes attrs;
+  attrs.Set(AttrId::kDimensions, std::move(dims));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kMap, std::move(operands), std::move(attrs), {body}));
+  return Bind(scope, op, y);
+}
+
+}  // namespace backplane::to_hlo

@@ -1,0 +1,264 @@
+// Types, constants and attribute values of StableHLO in the core's terms.
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "core/import/stablehlo/source_build.h"
+#include "core/import/to_hlo/importer.h"
+
+namespace backplane::to_hlo {
+
+using stablehlo::ElementKind;
+using stablehlo::TypeKind;
+
+namespace {
+
+absl::Status Missing(absl::string_view name, absl::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat("attribute ", name, ": expected ", expected));
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> GetInt(const SourceOp& op, absl::string_view name) {
+  const SourceAttr* a = op.Find(name);
+  if (!a || a->kind != stablehlo::AttrKind::kInteger) return Missing(name, "an integer");
+  return a->integer;
+}
+
+absl::StatusOr<Ints> GetInts(const SourceOp& op, absl::string_view name) {
+  absl::StatusOr<Ints> values = stablehlo::DenseIntegers(op.Find(name));
+  if (!values.ok()) return Missing(name, values.status().message());
+  return values;
+}
+
+absl::StatusOr<bool> GetBool(const SourceOp& op, absl::string_view name) {
+  const SourceAttr* a = op.Find(name);
+  if (!a || a->kind != stablehlo::AttrKind::kBool) return Missing(name, "a bool");
+  return a->integer != 0;
+}
+
+absl::StatusOr<absl::string_view> GetText(const SourceOp& op, absl::string_view name) {
+  const SourceAttr* a = op.Find(name);
+  if (!a || (a->kind != stablehlo::AttrKind::kString && a->kind != stablehlo::AttrKind::kEnum)) {
+    return Missing(name, "a string");
+  }
+  return a->text;
+}
+
+absl::StatusOr<PrimitiveType> ConvertElementType(const SourceType* type) {
+  if (type->kind == TypeKind::kComplex) {
+    ASSIGN_OR_RETURN(PrimitiveType part, ConvertElementType(type->inner));
+    PrimitiveType whole = ComplexOf(part);
+    if (whole == PrimitiveType::kInvalid) {
+      return absl::InvalidArgumentError(absl::StrCat("element type ", stablehlo::TypeToString(type)));
+    }
+    return whole;
+  }
+  if (type->kind == TypeKind::kQuantized) {
+    return absl::UnimplementedError(
+        absl::StrCat("quantized element type ", stablehlo::TypeToString(type), " is not supported"));
+  }
+  if (type->kind != TypeKind::kScalar) {
+    return absl::InvalidArgumentError(absl::StrCat("element type ", stablehlo::TypeToString(type)));
+  }
+  switch (type->element) {
+    case ElementKind::kBool: return PrimitiveType::kPred;
+    case ElementKind::kI2: return PrimitiveType::kS2;
+    case ElementKind::kI4: return PrimitiveType::kS4;
+    case ElementKind::kI8: return PrimitiveType::kS8;
+    case ElementKind::kI16: return PrimitiveType::kS16;
+    case ElementKind::kI32: return PrimitiveType::kS32;
+    case ElementKind::kI64: return PrimitiveType::kS64;
+    case ElementKind::kU2: return PrimitiveType::kU2;
+    case ElementKind::kU4: return PrimitiveType::kU4;
+    case ElementKind::kU8: return PrimitiveType::kU8;
+    case ElementKind::kU16: return PrimitiveType::kU16;
+    case ElementKind::kU32: return PrimitiveType::kU32;
+    case ElementKind::kU64: return PrimitiveType::kU64;
+    case ElementKind::kIndex: return PrimitiveType::kS64;
+    case ElementKind::kBF16: return PrimitiveType::kBF16;
+    case ElementKind::kF16: return PrimitiveType::kF16;
+    case ElementKind::kF32: return PrimitiveType::kF32;
+    case ElementKind::kF64: return PrimitiveType::kF64;
+    case ElementKind::kF8E4M3FN: return PrimitiveType::kF8E4M3FN;
+    case ElementKind::kF8E5M2: return PrimitiveType::kF8E5M2;
+    case ElementKind::kF8E4M3FNUZ: return PrimitiveType::kF8E4M3FNUZ;
+    case ElementKind::kF8E5M2FNUZ: return PrimitiveType::kF8E5M2FNUZ;
+    case ElementKind::kF8E4M3B11FNUZ: return PrimitiveType::kF8E4M3B11FNUZ;
+    case ElementKind::kF8E4M3: return PrimitiveType::kF8E4M3;
+    case ElementKind::kF8E3M4: return PrimitiveType::kF8E3M4;
+    case ElementKind::kF4E2M1FN: return PrimitiveType::kF4E2M1FN;
+    case ElementKind::kF6E2M3FN: return PrimitiveType::kF6E2M3FN;
+    case ElementKind::kF6E3M2FN: return PrimitiveType::kF6E3M2FN;
+    case ElementKind::kF8E8M0FNU: return PrimitiveType::kF8E8M0FNU;
+    case ElementKind::kTF32: break;
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("arrays of element type ", stablehlo::TypeToString(type), " are not supported"));
+}
+
+absl::StatusOr<Shape> ConvertType(const SourceType* type) {
+  switch (type->kind) {
+    case TypeKind::kToken: return Shape::Token();
+    case TypeKind::kTuple: {
+      std::vector<Shape> elements;
+      for (const SourceType* t : type->members) {
+        ASSIGN_OR_RETURN(Shape s, ConvertType(t));
+        elements.push_back(std::move(s));
+      }
+      return Shape::Tuple(std::move(elements));
+    }
+    case TypeKind::kTensor:
+    case TypeKind::kBuffer: {
+      ASSIGN_OR_RETURN(PrimitiveType element, ConvertElementType(type->inner));
+      DimVector dims(type->dims.begin(), type->dims.end());
+      for (size_t i = 0; i < dims.size(); ++i) {
+        if (dims[i] != stablehlo::kDynamic) continue;
+        if (type->bounds.empty() || type->bounds[i] == stablehlo::kDynamic) {
+          return absl::UnimplementedError(absl::StrCat("type ", stablehlo::TypeToString(type), ": dimension ", i,
+                                                       " is unknown and has no bound"));
+        }
+        dims[i] = type->bounds[i];
+      }
+      Shape shape(element, dims);
+      for (size_t i = 0; i < dims.size(); ++i) {
+        if (type->dims[i] == stablehlo::kDynamic) shape.set_dynamic(static_cast<int64_t>(i), true);
+      }
+      RETURN_IF_ERROR(shape.Validate());
+      return shape;
+    }
+    default:
+      return absl::UnimplementedError(absl::StrCat("values of type ", stablehlo::TypeToString(type), " are not supported"));
+  }
+}
+
+namespace {
+
+// Storage of a literal: as a constant's bytes, but narrow signed integers are sign-extended.
+std::string StorageBytes(absl::string_view bytes, PrimitiveType type) {
+  std::string out(bytes.data(), bytes.size());
+  if (type == PrimitiveType::kS4 || type == PrimitiveType::kS2) {
+    int shift = type == PrimitiveType::kS4 ? 4 : 6;
+    for (char& c : out) c = static_cast<char>(static_cast<int8_t>(static_cast<uint8_t>(c) << shift) >> shift);
+  }
+  return out;
+}
+
+absl::StatusOr<Literal> FromBytes(const Shape& shape, const std::string& bytes) {
+  return Literal::FromBytes(shape, absl::Span<const std::byte>(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
+}
+
+absl::Status CheckDense(const SourceAttr* value) {
+  if (value && value->kind == stablehlo::AttrKind::kDense) return absl::OkStatus();
+  return absl::InvalidArgumentError("expected a constant tensor");
+}
+
+}  // namespace
+
+absl::StatusOr<Literal> ConvertSplat(const SourceAttr* value) {
+  RETURN_IF_ERROR(CheckDense(value));
+  ASSIGN_OR_RETURN(PrimitiveType element, ConvertElementType(value->type->inner));
+  size_t step = stablehlo::ConstantElementBytes(value->type->inner);
+  return FromBytes(Shape::Scalar(element), StorageBytes(value->text.substr(0, step), element));
+}
+
+absl::StatusOr<Literal> ConvertConstant(const SourceAttr* value) {
+  RETURN_IF_ERROR(CheckDense(value));
+  ASSIGN_OR_RETURN(Shape shape, ConvertType(value->type));
+  if (!value->splat) return FromBytes(shape, StorageBytes(value->text, shape.element_type()));
+  if (shape.byte_size() > (int64_t{1} << 31)) {
+    return absl::ResourceExhaustedError(absl::StrCat("constant of shape ", shape.ToString(), " is too large"));
+  }
+  std::string one = StorageBytes(value->text, shape.element_type()), all;
+  all.reserve(shape.byte_size());
+  for (int64_t i = 0; i < shape.num_elements(); ++i) all += one;
+  return FromBytes(shape, all);
+}
+
+namespace {
+
+absl::StatusOr<FfiAttribute> ConvertFfi(absl::string_view name, const SourceAttr* value) {
+  FfiAttribute out;
+  switch (value->kind) {
+    case stablehlo::AttrKind::kBool:
+      out.type = PrimitiveType::kPred;
+      out.bytes.assign(1, static_cast<char>(value->integer));
+      return out;
+    case stablehlo::AttrKind::kInteger:
+    case stablehlo::AttrKind::kFloat: {
+      ASSIGN_OR_RETURN(out.type, ConvertElementType(value->type));
+      uint64_t bits = value->kind == stablehlo::AttrKind::kFloat ? value->bits : static_cast<uint64_t>(value->integer);
+      for (int b = 0; b < ByteWidth(out.type); ++b) out.bytes.push_back(static_cast<char>(bits >> (8 * b)));
+      return out;
+    }
+    case stablehlo::AttrKind::kString:
+      out.kind = FfiAttribute::Kind::kString;
+      out.bytes = std::string(value->text);
+      return out;
+    case stablehlo::AttrKind::kDense: {
+      out.kind = FfiAttribute::Kind::kArray;
+      ASSIGN_OR_RETURN(Literal literal, ConvertConstant(value));
+      out.type = literal.shape().element_type();
+      if (literal.byte_size() > 0) {
+        out.bytes.assign(reinterpret_cast<const char*>(literal.bytes()), static_cast<size_t>(literal.byte_size()));
+      }
+      return out;
+    }
+    case stablehlo::AttrKind::kDict: {
+      out.kind = FfiAttribute::Kind::kDictionary;
+      ASSIGN_OR_RETURN(out.dictionary, ConvertFfiDictionary(value));
+      return out;
+    }
+    case stablehlo::AttrKind::kArray: {
+      // An array of numbers of one type is a typed array.
+      out.kind = FfiAttribute::Kind::kArray;
+      for (const SourceAttr* e : value->elements) {
+        ASSIGN_OR_RETURN(FfiAttribute part, ConvertFfi(name, e));
+        if (part.kind != FfiAttribute::Kind::kScalar ||
+            (out.type != PrimitiveType::kInvalid && out.type != part.type)) {
+          return absl::UnimplementedError(absl::StrCat("custom call attribute ", name, " is an array of mixed values"));
+        }
+        out.type = part.type;
+        out.bytes += part.bytes;
+      }
+      if (value->elements.empty()) out.type = PrimitiveType::kS64;
+      return out;
+    }
+    default:
+      return absl::UnimplementedError(absl::StrCat("custom call attribute ", name, " has no form in the FFI"));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<FfiDictionary> ConvertFfiDictionary(const SourceAttr* dictionary) {
+  FfiDictionary out;
+  for (const stablehlo::SourceNamedAttr& e : dictionary->entries) {
+    ASSIGN_OR_RETURN(FfiAttribute value, ConvertFfi(e.name, e.value));
+    out.emplace(std::string(e.name), std::move(value));
+  }
+  return out;
+}
+
+absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceOp& op) {
+  const SourceAttr* a = op.Find("replica_groups");
+  ReplicaGroups out;
+  if (a && a->kind == stablehlo::AttrKind::kDict) {
+    return absl::UnimplementedError("replica groups given as mesh axes are not supported");
+  }
+  ASSIGN_OR_RETURN(Ints flat, GetInts(op, "replica_groups"));
+  if (a->type->dims.size() != 2) return Missing("replica_groups", "a tensor of rank 2");
+  int64_t groups = a->type->dims[0], size = a->type->dims[1];
+  if (groups * size == 0) return out;
+  for (int64_t g = 0; g < groups; ++g) {
+    Ints group;
+    for (int64_t i = 0; i < size; ++i) {
+      int64_t id = flat[g * size + i];
+      if (id != -1) group.push_back(id);  // -1 fills groups that are shorter than others
+    }
+    out.groups.push_back(std::move(group));
+  }
+  return out;
+}
+
+}  // namespace backplane::to_hlo
