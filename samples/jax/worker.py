@@ -94,8 +94,8 @@ class Generate:
     PROMPT, TOKENS, ROOM, VOCAB = 32, 64, 256, 512
 
     def __init__(self):
-        params = jax.jit(lambda seed: models.gpt_init(seed, self.VOCAB, self.ROOM))(11)
-        self.params = jax.tree.map(lambda x: x, params)
+        self.params = jax.jit(lambda seed: models.gpt_init(seed, self.VOCAB, self.ROOM))(11)
+        self.params["position"] *= 20  # an untrained model repeats itself; strong positions make it say many tokens
         self.prompt = np.random.default_rng(12).integers(0, self.VOCAB, (1, self.PROMPT)).astype(np.int32)
         self.prefill = jax.jit(functools.partial(models.gpt_prefill, heads=HEADS, context=self.ROOM))
         self.program = jax.jit(functools.partial(models.gpt_decode, heads=HEADS), donate_argnums=1)
