@@ -62,11 +62,7 @@ Instruction* Computation::AddBefore(Instruction* position, InstructionSpec spec)
     if (n >= parameters_.size()) parameters_.resize(n + 1, nullptr);
     parameters_[n] = i;
   }
-  auto at = instructions_.end();
-  if (position != nullptr) {
-    at = std::find_if(instructions_.begin(), instructions_.end(), [&](const auto& p) { return p.get() == position; });
-  }
-  instructions_.insert(at, std::move(owned));
+  i->place_ = instructions_.insert(position != nullptr ? position->place_ : instructions_.end(), std::move(owned));
   return i;
 }
 
@@ -133,8 +129,7 @@ absl::Status Computation::Remove(Instruction* instruction) {
   if (instruction->Is(Opcode::kParameter)) {
     return absl::FailedPreconditionError(absl::StrCat(instruction->name(), ": is a parameter and cannot be removed"));
   }
-  auto it = std::find_if(instructions_.begin(), instructions_.end(), [&](const auto& p) { return p.get() == instruction; });
-  if (it == instructions_.end()) {
+  if (instruction->parent_ != this) {
     return absl::InvalidArgumentError(absl::StrCat(instruction->name(), ": is not of computation ", name_));
   }
   for (Instruction* o : instruction->operands_) {
@@ -144,7 +139,7 @@ absl::Status Computation::Remove(Instruction* instruction) {
     auto& before = other->control_predecessors_;
     before.erase(std::remove(before.begin(), before.end(), instruction), before.end());
   }
-  instructions_.erase(it);
+  instructions_.erase(instruction->place_);
   return absl::OkStatus();
 }
 
@@ -204,7 +199,7 @@ void Computation::SortTopologically() {
       auto& [i, next] = stack.back();
       const size_t operands = i->operands_.size(), total = operands + i->control_predecessors_.size();
       if (next == total) {
-        instructions_.push_back(std::move(owned[i]));
+        i->place_ = instructions_.insert(instructions_.end(), std::move(owned[i]));
         stack.pop_back();
         continue;
       }

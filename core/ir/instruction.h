@@ -7,6 +7,7 @@
 #ifndef BACKPLANE_CORE_IR_INSTRUCTION_H_
 #define BACKPLANE_CORE_IR_INSTRUCTION_H_
 
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -111,6 +112,7 @@ class Instruction {
   std::string backend_config_;
   std::vector<Instruction*> control_predecessors_;
   Computation* parent_ = nullptr;
+  std::list<std::unique_ptr<Instruction>>::iterator place_;  // in the parent's list
 };
 
 }  // namespace backplane
