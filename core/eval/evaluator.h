@@ -18,9 +18,10 @@ struct EvaluatorHooks {
   int64_t replica_id = 0, partition_id = 0;
   // Custom calls (FFI and others): operands in, results out.
   std::function<absl::StatusOr<Literal>(const Instruction& call, absl::Span<const Literal* const> operands)> custom_call;
-  // All collectives, send/recv across devices.
+  // All collectives, send/recv across devices. For a start (all-reduce-start, ...) the result of the whole operation;
+  // for recv the data.
   std::function<absl::StatusOr<Literal>(const Instruction& op, absl::Span<const Literal* const> operands)> collective;
-  // Infeed, outfeed, host send/recv.
+  // Infeed, outfeed, host send/recv. Returns the data that came in (infeed, recv), anything valid for outfeed and send.
   std::function<absl::StatusOr<Literal>(const Instruction& op, absl::Span<const Literal* const> operands)> transfer;
   std::function<bool()> cancelled;
 };
@@ -32,6 +33,20 @@ absl::StatusOr<Literal> EvaluateComputation(const Computation& computation, absl
 // One instruction whose operands' values are known; for constant folding and for a plugin's fallback.
 absl::StatusOr<Literal> EvaluateInstruction(const Instruction& instruction, absl::Span<const Literal* const> operands,
                                             const EvaluatorHooks& hooks = {});
+
+// The same for a module that runs often: what is worked out about the program is kept. The module must outlive it and not
+// change. Thread-safe.
+class PlanCache;
+class Evaluator {
+ public:
+  explicit Evaluator(const Module& module);
+  ~Evaluator();
+  absl::StatusOr<Literal> Run(absl::Span<const Literal> arguments, const EvaluatorHooks& hooks = {}) const;
+
+ private:
+  const Module& module_;
+  std::unique_ptr<PlanCache> plans_;
+};
 
 }  // namespace backplane
 

@@ -43,6 +43,7 @@ class Literal {
 
   const std::byte* bytes() const { return data_.get(); }
   std::byte* mutable_bytes();
+  bool unique() const { return data_ && !borrowed_ && data_.use_count() == 1; }  // mutable_bytes() would not copy
   template <typename T> absl::Span<const T> data() const {
     return absl::Span<const T>(reinterpret_cast<const T*>(data_.get()), static_cast<size_t>(num_elements()));
   }

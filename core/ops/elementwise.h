@@ -1,0 +1,50 @@
+// Elementwise operations on plain arrays: the arithmetic of every element type, once, for the evaluator's elementwise
+// operations and for the small programs over scalars that reductions, sorts and scatters call.
+#ifndef BACKPLANE_CORE_OPS_ELEMENTWISE_H_
+#define BACKPLANE_CORE_OPS_ELEMENTWISE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "core/ops/op_info.h"
+
+namespace backplane {
+
+// One operation for one combination of element types. A plain value; running it is thread-safe.
+class ElementwiseKernel {
+ public:
+  // Works on elements of a native type; `params` are exponent and mantissa bits of reduce-precision.
+  using Loop = void (*)(const void* const* in, void* out, int64_t n, const int64_t* params);
+
+  // nullopt: not an elementwise operation, or not on these types. Convert and bitcast-convert of equal widths count.
+  static std::optional<ElementwiseKernel> Make(Opcode opcode, const Attributes& attrs,
+                                               absl::Span<const PrimitiveType> operands, PrimitiveType result);
+
+  // out[i] = op(in[0][i], in[1][i], ...). `out` may be the same array as one of equal element width in `in`.
+  void Run(const void* const* in, void* out, int64_t n) const {
+    if (direct_) loop_(in, out, n, params_);
+    else RunThroughBlocks(in, out, n);
+  }
+
+ private:
+  void RunThroughBlocks(const void* const* in, void* out, int64_t n) const;
+
+  Loop loop_ = nullptr;
+  bool direct_ = true;
+  bool convert_ = false;        // element type conversion instead of a loop
+  bool wrap_ = false;           // results are integers narrower than a byte
+  bool mask_ = false;           // operand 0 must lose its sign extension first
+  int arity_ = 1;
+  PrimitiveType stored_[3] = {}, computed_[3] = {};
+  PrimitiveType stored_result_{}, computed_result_{};
+  int64_t params_[2] = {0, 0};
+};
+
+// The tables of loops; null where the type has no such operation. Types: f32, f64 / 8 to 64-bit integers / c64, c128.
+ElementwiseKernel::Loop FloatLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type);
+ElementwiseKernel::Loop IntegerLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type);
+ElementwiseKernel::Loop ComplexLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type);
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_OPS_ELEMENTWISE_H_

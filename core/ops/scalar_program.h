@@ -1,0 +1,62 @@
+// A computation of elementwise operations on scalars, made flat: registers and steps, run on many lanes at once.
+//
+// Reductions, sorts, scatters and maps call such computations for every element; through this they cost a few
+// nanoseconds each instead of an interpreted call. Built by core/eval from a computation, run by core/ops.
+#ifndef BACKPLANE_CORE_OPS_SCALAR_PROGRAM_H_
+#define BACKPLANE_CORE_OPS_SCALAR_PROGRAM_H_
+
+#include <memory>
+#include <vector>
+
+#include "core/ops/elementwise.h"
+
+namespace backplane {
+
+class ScalarProgram {
+ public:
+  struct Step {
+    ElementwiseKernel kernel;
+    int in[3] = {0, 0, 0};
+    int out = 0;
+    int arity = 1;
+  };
+
+  // Registers 0..parameters-1 are the parameters. Each Add returns the new register.
+  explicit ScalarProgram(std::vector<PrimitiveType> parameters) : types_(parameters), parameters_(parameters.size()) {}
+  int AddConstant(const Literal& scalar);
+  int AddStep(const ElementwiseKernel& kernel, absl::Span<const int> in, PrimitiveType result);
+  void SetResults(std::vector<int> registers) { results_ = std::move(registers); }
+
+  int parameter_count() const { return static_cast<int>(parameters_); }
+  int result_count() const { return static_cast<int>(results_.size()); }
+  PrimitiveType result_type(int i) const { return types_[results_[i]]; }
+  PrimitiveType type(int reg) const { return types_[reg]; }
+
+ private:
+  friend class ScalarMachine;
+  std::vector<PrimitiveType> types_;  // of each register
+  size_t parameters_;
+  std::vector<std::pair<int, Literal>> constants_;
+  std::vector<Step> steps_;
+  std::vector<int> results_;
+};
+
+// The registers of one run. Parameters are arrays of the caller; they are only read. Not thread-safe.
+class ScalarMachine {
+ public:
+  ScalarMachine(const ScalarProgram& program, int64_t lanes);
+  int64_t lanes() const { return lanes_; }
+  void Bind(int parameter, const void* data) { pointers_[parameter] = const_cast<void*>(data); }
+  void Run(int64_t n);  // n <= lanes
+  const void* result(int i) const { return pointers_[program_.results_[i]]; }
+
+ private:
+  const ScalarProgram& program_;
+  int64_t lanes_;
+  std::unique_ptr<std::byte[]> memory_;
+  std::vector<void*> pointers_;  // one for each register
+};
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_OPS_SCALAR_PROGRAM_H_
