@@ -15,7 +15,8 @@ bool PassesThrough(const Computation* body, int64_t k) {
 // State element k is read by nothing but its own way through the body.
 bool OnlyCarried(const Instruction* loop, int64_t k) {
   for (const Instruction* u : loop->users()) {
-    if (!u->Is(Opcode::kGetTupleElement) || u->tuple_index() == k) return false;
+    if (!u->Is(Opcode::kGetTupleElement)) return false;
+    if (u->tuple_index() == k && (!u->users().empty() || u->IsRoot())) return false;
   }
   for (const Instruction* u : loop->called(0)->parameter(0)->users()) {
     if (!u->Is(Opcode::kGetTupleElement) || u->tuple_index() == k) return false;
@@ -83,6 +84,8 @@ bool DropDeadState(Instruction* loop) {
   Computation* body = loop->called(1);
   Instruction* init = loop->operand(0);
   if (!init->Is(Opcode::kTuple) || !body->root()->Is(Opcode::kTuple) || loop->IsRoot()) return false;
+  loop->called(0)->RemoveDead();  // readers that nobody reads would keep an element
+  body->RemoveDead();
   std::vector<int64_t> keep, position(static_cast<size_t>(init->operand_count()), -1);
   for (int64_t k = 0; k < init->operand_count(); ++k) {
     if (OnlyCarried(loop, k)) continue;
