@@ -69,13 +69,49 @@ Instruction* LegalConvolution(Computation* c, Instruction* conv) {
   return Convert(c, now, conv->shape().element_type());
 }
 
+// The same products with the operands exchanged: batch dims, then the columns, then the rows.
+Instruction* Exchanged(Computation* c, Instruction* dot) {
+  const DotDimensions& d = dot->dot_dims();
+  Attributes attrs = dot->attrs();
+  attrs.Set(AttrId::kDotDims, DotDimensions{d.rhs_batch, d.lhs_batch, d.rhs_contracting, d.lhs_contracting});
+  Precisions precision = dot->attrs().Get<Precisions>(AttrId::kOperandPrecision);
+  if (precision.size() == 2) {
+    std::swap(precision[0], precision[1]);
+    attrs.Set(AttrId::kOperandPrecision, std::move(precision));
+  }
+  attrs.Erase(AttrId::kDotAlgorithm);  // names the operands' types in order
+  Instruction* now = Make(c, dot, Opcode::kDot, dot->shape(), {dot->operand(1), dot->operand(0)}, std::move(attrs));
+  now->mutable_shape() = UnpermutedDotShape(*now);
+  return now;
+}
+
+// A dot that writes its result as the transpose wants it; by rows or, with the operands exchanged, by columns.
 Instruction* PermutedDot(Computation* c, Instruction* transpose) {
   Instruction* dot = transpose->operand(0);
   if (!dot->Is(Opcode::kDot) || dot->users().size() != 1 || dot->IsRoot() || OutputPermutation(*dot)) return nullptr;
   const DotStrideVerdict strides = CheckDotStrides(*dot);
-  if (!strides.lhs_ok || !strides.rhs_ok || !CanWritePermuted(*dot, transpose->dimensions())) return nullptr;
-  Instruction* now = Make(c, dot, Opcode::kDot, transpose->shape(), {dot->operand(0), dot->operand(1)}, dot->attrs());
-  now->set_backend_config(OutputPermutationConfig(transpose->dimensions()));
+  if (!strides.lhs_ok || !strides.rhs_ok) return nullptr;
+  Ints permutation = transpose->dimensions();
+  Instruction* now = nullptr;
+  if (CanWritePermuted(*dot, permutation)) {
+    now = Make(c, dot, Opcode::kDot, transpose->shape(), {dot->operand(0), dot->operand(1)}, dot->attrs());
+  } else {
+    // Where each dim of the dot stands in the exchanged one.
+    const DotDimensions& d = dot->dot_dims();
+    const int64_t batch = static_cast<int64_t>(d.lhs_batch.size()), rank = dot->shape().rank();
+    const int64_t rows = dot->operand(0)->shape().rank() - batch - static_cast<int64_t>(d.lhs_contracting.size());
+    const int64_t columns = rank - batch - rows;
+    for (int64_t& p : permutation) {
+      if (p >= batch) p = p < batch + rows ? p + columns : p - rows;
+    }
+    Instruction* exchanged = Exchanged(c, dot);
+    if (!CanWritePermuted(*exchanged, permutation)) return nullptr;  // unused: removed as dead
+    now = exchanged;
+    now->mutable_shape() = transpose->shape();
+  }
+  bool identity = true;
+  for (size_t k = 0; k < permutation.size(); ++k) identity &= permutation[k] == static_cast<int64_t>(k);
+  if (!identity) now->set_backend_config(OutputPermutationConfig(permutation));
   return now;
 }
 
