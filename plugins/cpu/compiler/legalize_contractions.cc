@@ -79,7 +79,12 @@ Instruction* Exchanged(Computation* c, Instruction* dot) {
     std::swap(precision[0], precision[1]);
     attrs.Set(AttrId::kOperandPrecision, std::move(precision));
   }
-  attrs.Erase(AttrId::kDotAlgorithm);  // names the operands' types in order
+  if (attrs.Has(AttrId::kDotAlgorithm)) {
+    DotAlgorithm algorithm = attrs.Get<DotAlgorithm>(AttrId::kDotAlgorithm);
+    std::swap(algorithm.lhs_type, algorithm.rhs_type);
+    std::swap(algorithm.lhs_components, algorithm.rhs_components);
+    attrs.Set(AttrId::kDotAlgorithm, algorithm);
+  }
   Instruction* now = Make(c, dot, Opcode::kDot, dot->shape(), {dot->operand(1), dot->operand(0)}, std::move(attrs));
   now->mutable_shape() = UnpermutedDotShape(*now);
   return now;
