@@ -66,13 +66,31 @@ struct Backplane_LoadedExecutable_CompileLog_Args {
 PJRT_DEFINE_STRUCT_TRAITS(Backplane_LoadedExecutable_CompileLog_Args, log_size);
 typedef PJRT_Error* Backplane_LoadedExecutable_CompileLog(Backplane_LoadedExecutable_CompileLog_Args* args);
 
+// ---- Custom calls of several stages
+
+// Registers a typed handler with the functions of all its stages, which PJRT_FFI_Register_Handler has no room for. For the
+// plugin's own platform. The same handler may come again; another one under the same name is ALREADY_EXISTS. Thread-safe.
+struct Backplane_RegisterHandlerBundle_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  const char* target_name;  // in: copied
+  size_t target_name_size;  // in
+  void* instantiate;        // in: XLA_FFI_Handler*, callable until the process ends; may be NULL
+  void* prepare;            // in: likewise
+  void* initialize;         // in: likewise
+  void* execute;            // in: never NULL
+};
+PJRT_DEFINE_STRUCT_TRAITS(Backplane_RegisterHandlerBundle_Args, execute);
+typedef PJRT_Error* Backplane_RegisterHandlerBundle(Backplane_RegisterHandlerBundle_Args* args);
+
 // The extension.
 struct Backplane_Extension {
   PJRT_Extension_Base base;
   Backplane_SetCallbackTrampoline* set_callback_trampoline;
   Backplane_LoadedExecutable_CompileLog* loaded_executable_compile_log;
+  Backplane_RegisterHandlerBundle* register_handler_bundle;
 };
-PJRT_DEFINE_STRUCT_TRAITS(Backplane_Extension, loaded_executable_compile_log);
+PJRT_DEFINE_STRUCT_TRAITS(Backplane_Extension, register_handler_bundle);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -37,7 +37,7 @@ absl::Status NameCaller(const char* function, absl::Status status);
   } while (false)
 
 // Smallest size accepted of a struct that grew since its first release. `kOutdated`: a released header announced this
-// size though the struct had the fields after it already (PJRT 0.46 and 0.57 put the numbers right).
+// size though the struct had the fields after it already (PJRT 0.46, 0.57 and a minor after 0.54 put the numbers right).
 template <typename T>
 struct SizeRule {
   static constexpr size_t kMin = 0;       // 0: it never grew
@@ -63,6 +63,7 @@ BP_MIN_SIZE(PJRT_Device_PoisonExecution_Args, poisoned);
 BP_MIN_SIZE(PJRT_Executable_GetCompiledMemoryStats_Args, temp_size_in_bytes);
 BP_MIN_SIZE(PJRT_Executable_DeserializeAndLoad_Args, loaded_executable);
 BP_MIN_SIZE(PJRT_ExecuteOptions, launch_id);
+BP_OUTDATED_SIZE(PJRT_Plugin_Attributes_Args, attributes);
 BP_OUTDATED_SIZE(PJRT_Device_AddressableMemories_Args, memories);
 BP_OUTDATED_SIZE(PJRT_Client_TopologyDescription_Args, client);
 BP_OUTDATED_SIZE(PJRT_Buffer_CopyRawToHost_Args, transfer_size);

@@ -15,7 +15,6 @@ from . import pjrt
 
 logger = logging.getLogger("backplane_jax")
 
-EXTENSION_BACKPLANE = 0x42504C01  # api/backplane_c_api.h
 STATELESS = ("xla_buffer_python_cpu_callback", "dce_sink")
 
 TOKEN = 17
@@ -104,7 +103,7 @@ class _SetTrampolineArgs(ctypes.Structure):  # Backplane_SetCallbackTrampoline_A
 
 def install(table):
     """Gives the plugin the trampoline, through its extension of our own."""
-    extension = table.extension(EXTENSION_BACKPLANE)
+    extension = table.extension(pjrt.EXTENSION_BACKPLANE)
     if extension is None:
         raise RuntimeError("the plugin has no extension for Python callbacks")
     address = ctypes.cast(_trampoline, ctypes.c_void_p).value

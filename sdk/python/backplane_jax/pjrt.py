@@ -4,8 +4,8 @@ Offsets are those of the C headers (api/); every struct starts with its own size
 """
 import ctypes
 
-EXTENSION_GPU_CUSTOM_CALL = 0  # despite its name nothing in it is a GPU's: it takes a handler's four stages
 EXTENSION_FFI = 5
+EXTENSION_BACKPLANE = 0x42504C01  # api/backplane_c_api.h
 
 _get_name = ctypes.pythonapi.PyCapsule_GetName
 _get_name.restype, _get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -40,9 +40,9 @@ class _HandlerArgs(ctypes.Structure):  # PJRT_FFI_Register_Handler_Args
     SIZE = 52
 
 
-class _BundleArgs(ctypes.Structure):  # PJRT_Gpu_Register_Custom_Call_Args
-    _fields_ = [("struct_size", ctypes.c_size_t), ("function_name", ctypes.c_char_p), ("function_name_size", ctypes.c_size_t),
-                ("api_version", ctypes.c_int32), ("instantiate", ctypes.c_void_p), ("prepare", ctypes.c_void_p),
+class _BundleArgs(ctypes.Structure):  # Backplane_RegisterHandlerBundle_Args
+    _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("target_name", ctypes.c_char_p),
+                ("target_name_size", ctypes.c_size_t), ("instantiate", ctypes.c_void_p), ("prepare", ctypes.c_void_p),
                 ("initialize", ctypes.c_void_p), ("execute", ctypes.c_void_p)]
 
 
@@ -108,9 +108,9 @@ class Table:
     def register_bundle(self, name, stages):
         """Registers a handler with stages: a dict of pointers under instantiate, prepare, initialize, execute."""
         name = _bytes(name)
-        args = _BundleArgs(ctypes.sizeof(_BundleArgs), name, len(name), 1, stages.get("instantiate"), stages.get("prepare"),
+        args = _BundleArgs(ctypes.sizeof(_BundleArgs), None, name, len(name), stages.get("instantiate"), stages.get("prepare"),
                            stages.get("initialize"), stages["execute"])
-        self.call(self._need(EXTENSION_GPU_CUSTOM_CALL, name.decode()), 24, args)
+        self.call(self._need(EXTENSION_BACKPLANE, name.decode()), 40, args)
 
     def register_type(self, name, type_id, deleter):
         """Registers a type by name; `type_id` 0 asks the plugin for one. Returns the id that holds."""

@@ -1,4 +1,4 @@
-// The private extension: callbacks into Python, and the compile log.
+// The private extension: callbacks into Python, handlers of several stages, and the compile log.
 #include "api/backplane_c_api.h"
 
 #include "sdk/shim/executable_views.h"
@@ -24,6 +24,17 @@ absl::Status CompileLog(Backplane_LoadedExecutable_CompileLog_Args& a) {
   return absl::OkStatus();
 }
 
+absl::Status RegisterHandlerBundle(Backplane_RegisterHandlerBundle_Args& a) {
+  BP_REQUIRE(a.target_name);
+  BP_REQUIRE(a.execute);
+  ffi::Handler handler;
+  handler.bundle.instantiate = reinterpret_cast<XLA_FFI_Handler*>(a.instantiate);
+  handler.bundle.prepare = reinterpret_cast<XLA_FFI_Handler*>(a.prepare);
+  handler.bundle.initialize = reinterpret_cast<XLA_FFI_Handler*>(a.initialize);
+  handler.bundle.execute = reinterpret_cast<XLA_FFI_Handler*>(a.execute);
+  return ffi::TheRegistry().RegisterForThisPlatform(absl::string_view(a.target_name, a.target_name_size), handler);
+}
+
 }  // namespace
 
 PJRT_Extension_Base* BackplaneExtension() {
@@ -32,6 +43,7 @@ PJRT_Extension_Base* BackplaneExtension() {
     e.base = {Backplane_Extension_STRUCT_SIZE, BACKPLANE_EXTENSION_TYPE, nullptr};
     e.set_callback_trampoline = BP_ENTRY(Backplane_SetCallbackTrampoline, &SetTrampoline);
     e.loaded_executable_compile_log = BP_ENTRY(Backplane_LoadedExecutable_CompileLog, &CompileLog);
+    e.register_handler_bundle = BP_ENTRY(Backplane_RegisterHandlerBundle, &RegisterHandlerBundle);
     return e;
   }();
   return &extension.base;

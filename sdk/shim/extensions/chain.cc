@@ -1,4 +1,5 @@
-// The chain of extensions that the table begins with. Static: never changes once handed out.
+// The chain of extensions that the table begins with. Static: never changes once handed out. Gpu_Custom_Call is not
+// among them: hosts take a plugin that has it for a GPU's.
 #include "sdk/shim/extensions/extensions.h"
 
 #include <cstddef>
@@ -10,8 +11,8 @@ namespace backplane::shim {
 PJRT_Extension_Base* ExtensionChain() {
   static PJRT_Extension_Base* const first = [] {
     PJRT_Extension_Base* const all[] = {
-        LayoutsExtension(),     FfiExtension(),        MemoryDescriptionsExtension(), ShardingsExtension(),
-        AbiVersionExtension(),  CustomCallExtension(), CustomPartitionerExtension(),  BackplaneExtension(),
+        LayoutsExtension(),    FfiExtension(),               MemoryDescriptionsExtension(), ShardingsExtension(),
+        AbiVersionExtension(), CustomPartitionerExtension(), BackplaneExtension(),
     };
     PJRT_Extension_Base* next = nullptr;
     for (size_t i = sizeof(all) / sizeof(all[0]); i-- > 0;) {

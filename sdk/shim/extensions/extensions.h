@@ -16,7 +16,6 @@ PJRT_Extension_Base* FfiExtension();
 PJRT_Extension_Base* MemoryDescriptionsExtension();
 PJRT_Extension_Base* ShardingsExtension();
 PJRT_Extension_Base* AbiVersionExtension();
-PJRT_Extension_Base* CustomCallExtension();
 PJRT_Extension_Base* CustomPartitionerExtension();
 PJRT_Extension_Base* BackplaneExtension();
 

@@ -1,8 +1,6 @@
-// Handlers, types and user data of custom calls; and handlers of several stages (the extension of type 0, whose name
-// alone belongs to GPUs).
+// Handlers, types and user data of custom calls.
 #include "api/extensions/ffi.h"
 
-#include "api/extensions/gpu_custom_call.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/shim/extensions/extensions.h"
 #include "sdk/shim/ffi/registry.h"
@@ -41,23 +39,6 @@ absl::Status RegisterHandler(PJRT_FFI_Register_Handler_Args& a) {
                                      absl::string_view(a.platform_name, a.platform_name_size), handler);
 }
 
-absl::Status RegisterCustomCall(PJRT_Gpu_Register_Custom_Call_Args& a) {
-  BP_REQUIRE(a.function_name);
-  BP_REQUIRE(a.handler_execute);
-  ffi::Handler handler;
-  if (a.api_version == 0) {
-    handler.untyped = a.handler_execute;
-  } else if (a.api_version == 1) {
-    handler.bundle.instantiate = reinterpret_cast<XLA_FFI_Handler*>(a.handler_instantiate);
-    handler.bundle.prepare = reinterpret_cast<XLA_FFI_Handler*>(a.handler_prepare);
-    handler.bundle.initialize = reinterpret_cast<XLA_FFI_Handler*>(a.handler_initialize);
-    handler.bundle.execute = reinterpret_cast<XLA_FFI_Handler*>(a.handler_execute);
-  } else {
-    return absl::UnimplementedError(absl::StrCat("custom call: registration with api_version ", a.api_version));
-  }
-  return ffi::TheRegistry().RegisterForThisPlatform(absl::string_view(a.function_name, a.function_name_size), handler);
-}
-
 }  // namespace
 
 PJRT_Extension_Base* FfiExtension() {
@@ -67,16 +48,6 @@ PJRT_Extension_Base* FfiExtension() {
     e.type_register = BP_ENTRY(PJRT_FFI_Type_Register, &TypeRegister);
     e.user_data_add = BP_ENTRY(PJRT_FFI_UserData_Add, &UserDataAdd);
     e.register_handler = BP_ENTRY(PJRT_FFI_Register_Handler, &RegisterHandler);
-    return e;
-  }();
-  return &extension.base;
-}
-
-PJRT_Extension_Base* CustomCallExtension() {
-  static PJRT_Gpu_Custom_Call extension = [] {
-    PJRT_Gpu_Custom_Call e{};
-    e.base = {PJRT_Gpu_Custom_Call_STRUCT_SIZE, PJRT_Extension_Type_Gpu_Custom_Call, nullptr};
-    e.custom_call = BP_ENTRY(PJRT_Gpu_Register_Custom_Call, &RegisterCustomCall);
     return e;
   }();
   return &extension.base;

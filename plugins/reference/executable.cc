@@ -1,0 +1,165 @@
+#include "plugins/reference/executable.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "core/import/proto/hlo_proto.h"
+#include "core/passes/passes.h"
+#include "core/types/status_macros.h"
+
+namespace backplane::reference {
+namespace {
+
+constexpr absl::string_view kMagic = "backplane.reference.1\n";
+
+std::string KindOf(const std::vector<std::string>& kinds, size_t i) {
+  return i < kinds.size() && !kinds[i].empty() ? kinds[i] : "device";
+}
+
+// Leaves of a shape with the layout asked for, or row-major.
+void AddLeaves(const Shape& shape, const Shape* asked, std::vector<Shape>* out) {
+  if (shape.IsTuple()) {
+    for (int64_t i = 0; i < shape.tuple_size(); ++i) {
+      const bool has = asked != nullptr && asked->IsTuple() && asked->tuple_size() == shape.tuple_size();
+      AddLeaves(shape.tuple_shapes(i), has ? &asked->tuple_shapes(i) : nullptr, out);
+    }
+    return;
+  }
+  Shape leaf = shape.WithoutLayout();
+  if (leaf.IsArray()) {
+    if (asked != nullptr && asked->IsArray() && asked->has_layout()) {
+      leaf.set_layout(asked->layout());
+    } else {
+      leaf.set_row_major();
+    }
+  }
+  out->push_back(std::move(leaf));
+}
+
+// Number of a leaf, or -1.
+int64_t LeafNumber(const Shape& shape, const Ints& index) {
+  int64_t number = -1, at = 0;
+  ForEachLeaf(shape, [&](const Shape&, const std::vector<int64_t>& i) {
+    if (i == index) number = at;
+    ++at;
+  });
+  return number;
+}
+
+}  // namespace
+
+absl::Status ReferenceExecutable::Describe() {
+  const ModuleConfig& config = module_->config();
+  const Computation* entry = module_->entry();
+  std::vector<int64_t> first_leaf;
+  for (size_t i = 0; i < entry->parameters().size(); ++i) {
+    first_leaf.push_back(static_cast<int64_t>(parameters_.size()));
+    std::vector<Shape> leaves;
+    AddLeaves(entry->parameter(static_cast<int64_t>(i))->shape(),
+              i < config.parameter_layouts.size() ? &config.parameter_layouts[i] : nullptr, &leaves);
+    for (Shape& leaf : leaves) parameters_.push_back({std::move(leaf), KindOf(config.parameter_memory_kinds, i), false});
+  }
+  std::vector<Shape> leaves;
+  AddLeaves(entry->root()->shape(), &config.result_layout, &leaves);
+  for (size_t i = 0; i < leaves.size(); ++i) outputs_.push_back({std::move(leaves[i]), KindOf(config.result_memory_kinds, i)});
+  alias_of_output_.assign(outputs_.size(), -1);
+  auto parameter_leaf = [&](int64_t parameter, const Ints& index) -> absl::StatusOr<int64_t> {
+    if (parameter < 0 || parameter >= static_cast<int64_t>(first_leaf.size())) {
+      return absl::InvalidArgumentError(absl::StrCat(module_->name(), ": donates parameter ", parameter, " of ", first_leaf.size()));
+    }
+    const int64_t leaf = LeafNumber(entry->parameter(parameter)->shape(), index);
+    if (leaf < 0) return absl::InvalidArgumentError(absl::StrCat(module_->name(), ": donates no leaf of parameter ", parameter));
+    return first_leaf[parameter] + leaf;
+  };
+  for (const InputOutputAlias& alias : config.input_output_aliases) {
+    ASSIGN_OR_RETURN(int64_t leaf, parameter_leaf(alias.parameter, alias.parameter_index));
+    parameters_[leaf].donated = true;
+    const int64_t output = LeafNumber(entry->root()->shape(), alias.output_index);
+    if (output >= 0) alias_of_output_[output] = leaf;
+  }
+  for (const BufferDonor& donor : config.buffer_donors) {
+    ASSIGN_OR_RETURN(int64_t leaf, parameter_leaf(donor.parameter, donor.parameter_index));
+    parameters_[leaf].donated = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<ReferenceExecutable>> ReferenceExecutable::Create(std::unique_ptr<Module> module,
+                                                                                 CompileOptions options,
+                                                                                 CustomCallRegistry& registry) {
+  std::shared_ptr<ReferenceExecutable> out(new ReferenceExecutable);
+  out->module_ = std::move(module);
+  out->options_ = std::move(options);
+  out->fingerprint_ = out->module_->Fingerprint();
+  ASSIGN_OR_RETURN(out->custom_calls_, CustomCalls::Create(*out->module_, registry));
+  RETURN_IF_ERROR(out->Describe());
+  return out;
+}
+
+NamedValues ReferenceExecutable::cost() const {
+  Cost total;
+  for (const Computation* computation : module_->PostOrder()) {
+    for (const auto& instruction : computation->instructions()) {
+      Instruction::ContextStorage storage;
+      const Cost cost = CostOf(instruction->Context(storage), instruction->shape());
+      total.flops += cost.flops;
+      total.transcendentals += cost.transcendentals;
+      total.bytes_accessed += cost.bytes_accessed;
+    }
+  }
+  return {{"flops", static_cast<float>(total.flops)},
+          {"transcendentals", static_cast<float>(total.transcendentals)},
+          {"bytes accessed", static_cast<float>(total.bytes_accessed)}};
+}
+
+CompiledMemoryStats ReferenceExecutable::memory_stats() const {
+  auto bytes = [](const Shape& shape) { return shape.IsArray() ? shape.byte_size() : 0; };
+  CompiledMemoryStats stats;
+  for (const ParameterInfo& p : parameters_) stats.argument += bytes(p.shape);
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    stats.output += bytes(outputs_[i].shape);
+    if (alias_of_output_[i] >= 0) stats.alias += bytes(outputs_[i].shape);
+  }
+  // The evaluator keeps the value of every instruction of a computation until the computation ends.
+  for (const auto& instruction : module_->entry()->instructions()) {
+    if (instruction->Is(Opcode::kParameter)) continue;
+    ForEachLeaf(instruction->shape(), [&](const Shape& leaf, const std::vector<int64_t>&) { stats.temp += bytes(leaf); });
+  }
+  stats.total = stats.peak = stats.argument + stats.output - stats.alias + stats.temp;
+  return stats;
+}
+
+absl::StatusOr<std::string> ReferenceExecutable::Serialize() const {
+  ASSIGN_OR_RETURN(std::string module, SerializeHloModule(*module_));
+  const std::string options = SerializeCompileOptions(options_);
+  std::string out(kMagic);
+  const uint64_t size = options.size();
+  out.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  return out + options + module;
+}
+
+absl::StatusOr<std::shared_ptr<Executable>> CompileReference(std::unique_ptr<Module> module, const CompileOptions& options,
+                                                             CustomCallRegistry& registry) {
+  RETURN_IF_ERROR(CommonPipeline()->Run(module.get()).status());
+  ASSIGN_OR_RETURN(std::shared_ptr<ReferenceExecutable> executable,
+                   ReferenceExecutable::Create(std::move(module), options, registry));
+  return std::shared_ptr<Executable>(std::move(executable));
+}
+
+absl::StatusOr<std::shared_ptr<Executable>> DeserializeReference(absl::string_view bytes, CustomCallRegistry& registry) {
+  uint64_t size = 0;
+  if (bytes.substr(0, kMagic.size()) != kMagic || bytes.size() < kMagic.size() + sizeof(size)) {
+    return absl::FailedPreconditionError("serialized executable: was not made by this version of the reference plugin");
+  }
+  bytes.remove_prefix(kMagic.size());
+  std::memcpy(&size, bytes.data(), sizeof(size));
+  bytes.remove_prefix(sizeof(size));
+  if (size > bytes.size()) return absl::InvalidArgumentError("serialized executable: cut short");
+  ASSIGN_OR_RETURN(CompileOptions options, ParseCompileOptions(bytes.substr(0, size)));
+  ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ParseHloModuleProto(bytes.substr(size)));
+  ASSIGN_OR_RETURN(std::shared_ptr<ReferenceExecutable> executable,
+                   ReferenceExecutable::Create(std::move(module), std::move(options), registry));
+  return std::shared_ptr<Executable>(std::move(executable));
+}
+
+}  // namespace backplane::reference
