@@ -406,7 +406,7 @@ SourceOp* TextParser::ParseOp(Parent parent) {
     if (ok()) Fail(absl::StrCat("expected an op, found ", TokenText()));
     return nullptr;
   }
-  op.location = ParseOptionalLocation();
+  if (LocationId at_end = ParseOptionalLocation(); at_end != 0) op.location = at_end;
   if (!ok()) return nullptr;
   SourceOp* made = Finish(&op, parent);
   if (!made) return nullptr;

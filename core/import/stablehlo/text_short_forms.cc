@@ -465,9 +465,11 @@ bool TextParser::ParseReduceOp(OpState* op) {
     end.operands = {&applied->results[0]};
     SourceOp* last = Finish(&end, Parent::kOther);
     if (!last) return false;
+    // The abbreviation stands for ops at the place of the reduction itself.
+    op->location = applied->location = last->location = ParseOptionalLocation();
     block->ops = arena_.Copy(std::vector<SourceOp*>{applied, last});
     op->regions.push_back(region);
-    return true;
+    return ok();
   }
   ExpectWord("reducer");
   std::vector<Argument> left, right;

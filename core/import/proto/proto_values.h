@@ -1,0 +1,52 @@
+// Shapes, literals, shardings and other values between C++ and protobuf. Private to this folder.
+#ifndef BACKPLANE_CORE_IMPORT_PROTO_PROTO_VALUES_H_
+#define BACKPLANE_CORE_IMPORT_PROTO_PROTO_VALUES_H_
+
+#include "core/import/proto/hlo.pb.h"
+#include "core/ir/module.h"
+
+namespace backplane {
+
+// `default_layouts`: arrays without a layout are written with the row-major one, for readers that want one on each array.
+void ShapeToProto(const Shape& shape, bool default_layouts, proto::ShapeProto* out);
+absl::StatusOr<Shape> ShapeFromProto(const proto::ShapeProto& in);
+void ProgramShapeToProto(const ProgramShape& program, bool default_layouts, proto::ProgramShapeProto* out);
+
+void LiteralToProto(const Literal& literal, proto::LiteralProto* out);
+// Of the shape that is expected; its own shape must agree.
+absl::StatusOr<Literal> LiteralFromProto(const proto::LiteralProto& in, const Shape& shape);
+
+void ShardingToProto(const Sharding& sharding, proto::OpShardingProto* out);
+absl::StatusOr<Sharding> ShardingFromProto(const proto::OpShardingProto& in);
+
+void FrontendAttributesToProto(const StringMap& map, proto::FrontendAttributesProto* out);
+StringMap FrontendAttributesFromProto(const proto::FrontendAttributesProto& in);
+
+template <typename Field, typename Values>
+void SetRepeated(const Values& values, Field* out) {
+  out->Clear();
+  out->Reserve(static_cast<int>(values.size()));
+  for (auto v : values) out->Add(v);
+}
+template <typename Field>
+Ints ToInts(const Field& field) {
+  return Ints(field.begin(), field.end());
+}
+
+// A permutation; the identity, which is always written, becomes none, as the text has it.
+template <typename Field>
+Ints Permutation(const Field& field) {
+  Ints p = ToInts(field);
+  for (size_t i = 0; i < p.size(); ++i) {
+    if (p[i] != static_cast<int64_t>(i)) return p;
+  }
+  return {};
+}
+
+// The fields of one instruction that stand for attributes (proto_attributes.cc).
+void AttributesToProto(const Instruction& instruction, proto::HloInstructionProto* out);
+absl::StatusOr<Attributes> AttributesFromProto(Opcode opcode, const proto::HloInstructionProto& in, absl::Span<Instruction* const> operands);
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_IMPORT_PROTO_PROTO_VALUES_H_

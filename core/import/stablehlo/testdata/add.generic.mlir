@@ -1,0 +1,15 @@
+#loc1 = loc("a")
+#loc2 = loc("b")
+"builtin.module"() <{sym_name = "jit__lambda"}> ({
+  "func.func"() <{arg_attrs = [{}, {}], function_type = (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>, res_attrs = [{jax.result_info = "result"}], sym_name = "main", sym_visibility = "public"}> ({
+  ^bb0(%arg0: tensor<4x8xf32> loc("a"), %arg1: tensor<4x8xf32> loc("b")):
+    %0 = "stablehlo.add"(%arg0, %arg1) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc(#loc7)
+    "func.return"(%0) : (tensor<4x8xf32>) -> () loc(#loc6)
+  }) : () -> () loc(#loc)
+}) {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} : () -> () loc(#loc)
+#loc = loc(unknown)
+#loc3 = loc("generate.py":50:28)
+#loc4 = loc("generate.py":124:17)
+#loc5 = loc("jit(<lambda>)"(#loc3))
+#loc6 = loc("jit(<lambda>)"(#loc4))
+#loc7 = loc("add"(#loc5))

@@ -1,0 +1,14 @@
+#loc1 = loc("a")
+#loc2 = loc("b")
+module @jit__lambda attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<4x8xf32> loc("a"), %arg1: tensor<4x8xf32> loc("b")) -> (tensor<4x8xf32> {jax.result_info = "result"}) {
+    %0 = stablehlo.add %arg0, %arg1 : tensor<4x8xf32> loc(#loc7)
+    return %0 : tensor<4x8xf32> loc(#loc6)
+  } loc(#loc)
+} loc(#loc)
+#loc = loc(unknown)
+#loc3 = loc("generate.py":50:28)
+#loc4 = loc("generate.py":124:17)
+#loc5 = loc("jit(<lambda>)"(#loc3))
+#loc6 = loc("jit(<lambda>)"(#loc4))
+#loc7 = loc("add"(#loc5))

@@ -1,0 +1,16 @@
+#loc1 = loc("a")
+#loc2 = loc("b")
+module @jit__lambda attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<4x8xf32> {tf.aliasing_output = 0 : i32} loc("a"), %arg1: tensor<4x8xf32> loc("b")) -> (tensor<4x8xf32> {jax.result_info = "result[0]"}, tensor<4x8xf32> {jax.result_info = "result[1]"}) {
+    %cst = stablehlo.constant dense<1.000000e+00> : tensor<f32> loc(#loc5)
+    %0 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<4x8xf32> loc(#loc7)
+    %1 = stablehlo.add %arg0, %0 : tensor<4x8xf32> loc(#loc7)
+    return %1, %arg1 : tensor<4x8xf32>, tensor<4x8xf32> loc(#loc5)
+  } loc(#loc)
+} loc(#loc)
+#loc = loc(unknown)
+#loc3 = loc("generate.py":124:17)
+#loc4 = loc("generate.py":83:32)
+#loc5 = loc("jit(<lambda>)"(#loc3))
+#loc6 = loc("jit(<lambda>)"(#loc4))
+#loc7 = loc("add"(#loc6))

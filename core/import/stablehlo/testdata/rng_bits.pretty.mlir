@@ -1,0 +1,17 @@
+#loc1 = loc("k")
+module @jit__lambda attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<4xui32> loc("k")) -> (tensor<4xui32> {jax.result_info = "result[0]"}, tensor<3x2xui32> {jax.result_info = "result[1]"}) {
+    %0 = stablehlo.reshape %arg0 : (tensor<4xui32>) -> tensor<2x2xui32> loc(#loc6)
+    %1 = stablehlo.bitcast_convert %0 : (tensor<2x2xui32>) -> tensor<2xui64> loc(#loc6)
+    %output_state, %output = stablehlo.rng_bit_generator %1, algorithm = DEFAULT : (tensor<2xui64>) -> (tensor<2xui64>, tensor<3x2xui32>) loc(#loc6)
+    %2 = stablehlo.bitcast_convert %output_state : (tensor<2xui64>) -> tensor<2x2xui32> loc(#loc6)
+    %3 = stablehlo.reshape %2 : (tensor<2x2xui32>) -> tensor<4xui32> loc(#loc6)
+    return %3, %output : tensor<4xui32>, tensor<3x2xui32> loc(#loc5)
+  } loc(#loc)
+} loc(#loc)
+#loc = loc(unknown)
+#loc2 = loc("generate.py":77:30)
+#loc3 = loc("generate.py":124:17)
+#loc4 = loc("jit(<lambda>)"(#loc2))
+#loc5 = loc("jit(<lambda>)"(#loc3))
+#loc6 = loc("rng_bit_generator"(#loc4))

@@ -1,0 +1,20 @@
+#loc1 = loc("a")
+#loc2 = loc("b")
+"builtin.module"() <{sym_name = "jit__lambda"}> ({
+  "sdy.mesh"() <{mesh = #sdy.mesh<["a"=4, "b"=2]>, sym_name = "mesh"}> {stablehlo.mesh = {axes = [{name = "a", size = 4 : i64}, {name = "b", size = 2 : i64}]}} : () -> () loc(#loc)
+  "func.func"() <{arg_attrs = [{sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {"b"}]>}, {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {"b"}]>}], function_type = (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>, res_attrs = [{jax.result_info = "result"}], sym_name = "main", sym_visibility = "public"}> ({
+  ^bb0(%arg0: tensor<8x8xf32> loc("a"), %arg1: tensor<8x8xf32> loc("b")):
+    %0 = "stablehlo.dot_general"(%arg0, %arg1) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>}> : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc(#loc9)
+    %1 = "sdy.sharding_constraint"(%0) <{sharding = #sdy.sharding<@mesh, [{}, {"b"}]>}> : (tensor<8x8xf32>) -> tensor<8x8xf32> loc(#loc10)
+    "func.return"(%1) : (tensor<8x8xf32>) -> () loc(#loc8)
+  }) : () -> () loc(#loc)
+}) {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} : () -> () loc(#loc)
+#loc = loc(unknown)
+#loc3 = loc("generate.py":104:62)
+#loc4 = loc("generate.py":104:33)
+#loc5 = loc("generate.py":124:17)
+#loc6 = loc("jit(<lambda>)"(#loc3))
+#loc7 = loc("jit(<lambda>)"(#loc4))
+#loc8 = loc("jit(<lambda>)"(#loc5))
+#loc9 = loc("dot_general"(#loc6))
+#loc10 = loc("sharding_constraint"(#loc7))

@@ -1,0 +1,21 @@
+#loc1 = loc("a")
+"builtin.module"() <{sym_name = "jit__lambda"}> ({
+  "sdy.mesh"() <{mesh = #sdy.mesh<["a"=1, "b"=1]>, sym_name = "mesh"}> {stablehlo.mesh = {axes = [{name = "a", size = 1 : i64}, {name = "b", size = 1 : i64}]}} : () -> () loc(#loc)
+  "func.func"() <{arg_attrs = [{sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {"b"}]>}], function_type = (tensor<8x8xf32>) -> tensor<8x8xf32>, res_attrs = [{jax.result_info = "result"}], sym_name = "main", sym_visibility = "public"}> ({
+  ^bb0(%arg0: tensor<8x8xf32> loc("a")):
+    %0 = "stablehlo.constant"() <{value = dense<2.000000e+00> : tensor<f32>}> : () -> tensor<f32> loc(#loc5)
+    %1 = "stablehlo.broadcast_in_dim"(%0) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<8x8xf32> loc(#loc8)
+    %2 = "stablehlo.multiply"(%arg0, %1) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc(#loc8)
+    %3 = "sdy.sharding_constraint"(%2) <{sharding = #sdy.sharding<@mesh, [{}, {"b"}]>}> : (tensor<8x8xf32>) -> tensor<8x8xf32> loc(#loc9)
+    "func.return"(%3) : (tensor<8x8xf32>) -> () loc(#loc5)
+  }) : () -> () loc(#loc)
+}) {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} : () -> () loc(#loc)
+#loc = loc(unknown)
+#loc2 = loc("generate.py":124:17)
+#loc3 = loc("generate.py":105:63)
+#loc4 = loc("generate.py":105:34)
+#loc5 = loc("jit(<lambda>)"(#loc2))
+#loc6 = loc("jit(<lambda>)"(#loc3))
+#loc7 = loc("jit(<lambda>)"(#loc4))
+#loc8 = loc("mul"(#loc6))
+#loc9 = loc("sharding_constraint"(#loc7))
