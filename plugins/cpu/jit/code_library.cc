@@ -17,6 +17,7 @@
 #include "llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "plugins/cpu/jit/jit.h"
+#include "plugins/cpu/jit/vector_math_emitter.h"
 
 namespace backplane::cpu::jit {
 namespace {
@@ -174,6 +175,7 @@ const CodeLibrary::Symbols& DefaultSymbols() {
       {"cos", Address(D1(&::cos))},     {"cosf", Address(F1(&::cosf))},
       {"pow", Address(D2(&::pow))},     {"powf", Address(F2(&::powf))},
       {"lgamma", Address(D1(&::lgamma))}, {"lgammaf", Address(F1(&::lgammaf))},
+      {"backplane_two_over_pi", TwoOverPiTable()},
 #if defined(__SSE2__)
       {"__extendhfsf2", Address(&ExtendHalf)},
       {"__truncsfhf2", Address(&TruncToHalf)},

@@ -1,9 +1,14 @@
 // Elementary functions as LLVM IR, for scalars and vectors of any length of f16, bf16, f32 and f64.
 //
-// Short functions are emitted inline (a call spills every live vector around it: 16 to 24 % slower); long ones become
-// internal functions, one for each module, element type and length, and are called. f16 and bf16 are computed in f32.
-// Special values follow IEEE 754 and C's Annex F: infinities, NaN, signed zeros; subnormal results are produced where
-// the hardware does. Errors, in units of the last place, are measured by vector_math_test and stand in its output.
+// Short functions are emitted inline (a call spills every live vector around it: 16 to 24 % slower); long ones, and
+// those with branches, become internal functions of the module, one for each element type and length, and are called.
+// Emit never adds basic blocks to the caller's function. f16 and bf16 are computed in f32 and rounded once.
+//
+// Special values follow IEEE 754 and C's Annex F: infinities, NaN, signed zeros, gradual underflow, with two
+// exceptions: of two zeros of different sign kMaximum and kMinimum return the second operand, and conversion to bf16
+// flushes subnormals where the host has an instruction for it (AVX512-BF16).
+// Errors, in units of the last place, are measured by vector_math_test and stand in its output: below 2.5 for f32
+// and f64.
 //
 // No fast-math flag must be set on the builder that is passed in.
 #ifndef BACKPLANE_PLUGINS_CPU_JIT_VECTOR_MATH_H_
@@ -22,11 +27,15 @@ namespace backplane::cpu::jit {
 
 enum class MathFn {
   // one operand
-  kExp, kExpm1, kExp2, kLog, kLog1p, kLog2, kTanh, kSin, kCos, kTan, kSinh, kCosh, kErf, kErfc, kErfInv, kLogistic,
+  kExp, kExpm1, kExp2, kLog, kLog1p, kLog2, kTanh, kSin, kCos, kTan, kSinh, kCosh, kErf, kLogistic,
   kSqrt, kRsqrt, kCbrt, kFloor, kCeil, kRoundEven, kRoundAfz, kTrunc, kAbs, kNegate, kSign,
-  kAsin, kAcos, kAtan, kAsinh, kAcosh, kAtanh, kLgamma, kDigamma,
   // two operands
-  kPow, kAtan2, kRemainder, kMaximum, kMinimum, kCopySign, kHypot,
+  kPow,        // x to the power y
+  kAtan2,      // the angle of the point (y, x): Emit(kAtan2, y, x)
+  kRemainder,  // sign of x, as C's fmod
+  kMaximum, kMinimum,  // NaN if either is NaN; a constant is best given as x
+  kCopySign,   // magnitude of x, sign of y
+  kHypot,
 };
 
 class VectorMath {
@@ -41,7 +50,7 @@ class VectorMath {
   // values are LLVM's `bfloat` and `half`.
   llvm::Value* ConvertFloat(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Type* element_type);
 
-  // HLO conversions: float to integer saturates and takes NaN to zero.
+  // HLO conversions: float to integer truncates, saturates and takes NaN to zero.
   llvm::Value* FloatToInt(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Type* int_element_type, bool is_signed);
 
   // Whether Emit calls an internal function (true) or expands in place.
