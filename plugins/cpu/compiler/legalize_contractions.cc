@@ -85,22 +85,21 @@ Instruction* Exchanged(Computation* c, Instruction* dot) {
     std::swap(algorithm.lhs_components, algorithm.rhs_components);
     attrs.Set(AttrId::kDotAlgorithm, algorithm);
   }
-  Instruction* now = Make(c, dot, Opcode::kDot, dot->shape(), {dot->operand(1), dot->operand(0)}, std::move(attrs));
-  now->mutable_shape() = UnpermutedDotShape(*now);
-  return now;
+  const int64_t batch = static_cast<int64_t>(d.lhs_batch.size());
+  const int64_t rows = dot->operand(0)->shape().rank() - batch - static_cast<int64_t>(d.lhs_contracting.size());
+  std::vector<int64_t> dims(dot->shape().dimensions().begin(), dot->shape().dimensions().end());
+  std::rotate(dims.begin() + batch, dims.begin() + batch + rows, dims.end());
+  return Make(c, dot, Opcode::kDot, Shape(dot->shape().element_type(), dims), {dot->operand(1), dot->operand(0)}, std::move(attrs));
 }
 
 // A dot that writes its result as the transpose wants it; by rows or, with the operands exchanged, by columns.
 Instruction* PermutedDot(Computation* c, Instruction* transpose) {
   Instruction* dot = transpose->operand(0);
-  if (!dot->Is(Opcode::kDot) || dot->users().size() != 1 || dot->IsRoot() || OutputPermutation(*dot)) return nullptr;
+  if (!dot->Is(Opcode::kDot) || dot->users().size() != 1 || dot->IsRoot()) return nullptr;
   const DotStrideVerdict strides = CheckDotStrides(*dot);
   if (!strides.lhs_ok || !strides.rhs_ok) return nullptr;
   Ints permutation = transpose->dimensions();
-  Instruction* now = nullptr;
-  if (CanWritePermuted(*dot, permutation)) {
-    now = Make(c, dot, Opcode::kDot, transpose->shape(), {dot->operand(0), dot->operand(1)}, dot->attrs());
-  } else {
+  if (!CanWritePermuted(*dot, permutation)) {
     // Where each dim of the dot stands in the exchanged one.
     const DotDimensions& d = dot->dot_dims();
     const int64_t batch = static_cast<int64_t>(d.lhs_batch.size()), rank = dot->shape().rank();
@@ -109,15 +108,23 @@ Instruction* PermutedDot(Computation* c, Instruction* transpose) {
     for (int64_t& p : permutation) {
       if (p >= batch) p = p < batch + rows ? p + columns : p - rows;
     }
-    Instruction* exchanged = Exchanged(c, dot);
-    if (!CanWritePermuted(*exchanged, permutation)) return nullptr;  // unused: removed as dead
-    now = exchanged;
-    now->mutable_shape() = transpose->shape();
+    dot = Exchanged(c, dot);
+    if (!CanWritePermuted(*dot, permutation)) return nullptr;  // the exchanged one is unused: removed as dead
   }
-  bool identity = true;
-  for (size_t k = 0; k < permutation.size(); ++k) identity &= permutation[k] == static_cast<int64_t>(k);
-  if (!identity) now->set_backend_config(OutputPermutationConfig(permutation));
-  return now;
+  if (std::is_sorted(permutation.begin(), permutation.end())) return dot;
+  Computation* body = c->parent()->AddComputation("permuted_dot");
+  body->set_is_fusion(true);
+  std::vector<Instruction*> parameters;
+  for (int64_t k = 0; k < 2; ++k) {
+    Attributes number;
+    number.Set(AttrId::kParameterNumber, k);
+    parameters.push_back(Make(body, nullptr, Opcode::kParameter, dot->operand(k)->shape(), {}, std::move(number)));
+  }
+  Instruction* inner = body->AddClone(dot, dot->shape(), parameters);
+  body->set_root(Permute(body, inner, permutation));
+  Attributes attrs;
+  attrs.SetEnum(AttrId::kFusionKind, FusionKind::kCustom);
+  return Make(c, transpose, Opcode::kFusion, transpose->shape(), {dot->operand(0), dot->operand(1)}, std::move(attrs), {body});
 }
 
 }  // namespace
@@ -128,9 +135,9 @@ absl::StatusOr<bool> LegalizeContractions::Run(Module* module) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (i->users().empty() && i != c->root()) continue;
-      Instruction* r = i->Is(Opcode::kDot) && !OutputPermutation(*i) ? LegalDot(c, i)
-                       : i->Is(Opcode::kConvolution)                 ? LegalConvolution(c, i)
-                                                                     : nullptr;
+      Instruction* r = i->Is(Opcode::kDot)           ? LegalDot(c, i)
+                       : i->Is(Opcode::kConvolution) ? LegalConvolution(c, i)
+                                                     : nullptr;
       if (r == nullptr) continue;
       Replace(i, r);
       here = true;

@@ -70,12 +70,13 @@ absl::StatusOr<bool> CustomCall(Computation* c, Instruction* call) {
       if (!u->Is(Opcode::kGetTupleElement)) continue;
       const Shape& element = shape.tuple_shapes(u->tuple_index());
       RETURN_IF_ERROR(CheckUntiled(call, element));
-      if (!NeedsOrder(element) || (u->users().empty() && !u->IsRoot())) continue;
+      if (!NeedsOrder(element) || NeedsOrder(u->shape()) || (u->users().empty() && !u->IsRoot())) continue;
       Instruction* fresh = MakeElement(c, call, u->tuple_index());
+      fresh->mutable_shape() = element;  // says that its order has been seen to
       Replace(u, RowMajor(c, fresh, element));
       changed = true;
     }
-  } else if (NeedsOrder(shape)) {
+  } else if (NeedsOrder(shape) && !std::all_of(users.begin(), users.end(), [](const Instruction* u) { return u->Is(Opcode::kBitcast); })) {
     RETURN_IF_ERROR(CheckUntiled(call, shape));
     Instruction* bytes = c->AddClone(call, shape, call->operands());
     Replace(call, RowMajor(c, bytes, shape));

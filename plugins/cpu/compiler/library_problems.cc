@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
+#include "core/ir/computation.h"
 #include "core/types/status_macros.h"
 
 namespace backplane::cpu {
 namespace {
-
-constexpr absl::string_view kPermutationKey = "output_permutation=";
 
 struct Run {
   int64_t size = 1, stride = 1;
@@ -113,32 +109,20 @@ DotStrideVerdict CheckDotStrides(const Instruction& dot) {
   return v;
 }
 
-std::optional<Ints> OutputPermutation(const Instruction& dot) {
-  absl::string_view config = dot.backend_config();
-  if (config.substr(0, kPermutationKey.size()) != kPermutationKey) return std::nullopt;
-  config.remove_prefix(kPermutationKey.size());
-  Ints permutation;
-  for (absl::string_view part : absl::StrSplit(config, ',', absl::SkipEmpty())) {
-    int64_t d = 0;
-    if (!absl::SimpleAtoi(part, &d)) return std::nullopt;
-    permutation.push_back(d);
+std::optional<DotCall> AsDotCall(const Instruction& instruction) {
+  DotCall call;
+  if (instruction.Is(Opcode::kDot)) {
+    call.dot = &instruction;
+    call.permutation.resize(static_cast<size_t>(instruction.shape().rank()));
+    std::iota(call.permutation.begin(), call.permutation.end(), 0);
+    return call;
   }
-  return permutation;
-}
-
-std::string OutputPermutationConfig(absl::Span<const int64_t> permutation) {
-  return absl::StrCat(kPermutationKey, absl::StrJoin(permutation, ","));
-}
-
-Shape UnpermutedDotShape(const Instruction& dot) {
-  const DotDimensions& d = dot.dot_dims();
-  const Shape& lhs = dot.operand(0)->shape();
-  const Shape& rhs = dot.operand(1)->shape();
-  Ints dims;
-  for (int64_t b : d.lhs_batch) dims.push_back(lhs.dimensions(b));
-  for (int64_t f : FreeDims(lhs, d.lhs_batch, d.lhs_contracting)) dims.push_back(lhs.dimensions(f));
-  for (int64_t f : FreeDims(rhs, d.rhs_batch, d.rhs_contracting)) dims.push_back(rhs.dimensions(f));
-  return Shape(dot.shape().element_type(), dims);
+  if (!instruction.Is(Opcode::kFusion) || instruction.attrs().GetEnum<FusionKind>(AttrId::kFusionKind) != FusionKind::kCustom) return std::nullopt;
+  const Instruction* root = instruction.called(0)->root();
+  if (!root->Is(Opcode::kTranspose) || !root->operand(0)->Is(Opcode::kDot)) return std::nullopt;
+  call.dot = root->operand(0);
+  call.permutation = root->dimensions();
+  return call;
 }
 
 namespace {
@@ -150,7 +134,7 @@ struct OutputRuns {
 
 OutputRuns RunsOfOutput(const Instruction& dot, absl::Span<const int64_t> permutation) {
   const DotDimensions& d = dot.dot_dims();
-  const Shape shape = UnpermutedDotShape(dot);
+  const Shape& shape = dot.shape();
   std::vector<int64_t> permuted;
   for (int64_t p : permutation) permuted.push_back(shape.dimensions(p));
   const DimVector physical = RowMajorStrides(permuted);
@@ -173,7 +157,8 @@ bool CanWritePermuted(const Instruction& dot, absl::Span<const int64_t> permutat
   return r.m && r.n && (r.n->size == 1 || r.n->stride == 1);
 }
 
-absl::StatusOr<MatmulProblem> DotProblem(const Instruction& dot) {
+absl::StatusOr<MatmulProblem> DotProblem(const DotCall& call) {
+  const Instruction& dot = *call.dot;
   const DotDimensions& d = dot.dot_dims();
   const Shape& lhs = dot.operand(0)->shape();
   const Shape& rhs = dot.operand(1)->shape();
@@ -187,9 +172,7 @@ absl::StatusOr<MatmulProblem> DotProblem(const Instruction& dot) {
   if (!r.m || !r.n || !r.lhs_k || !r.rhs_k) {
     return absl::InvalidArgumentError(absl::StrCat(dot.name(), ": free or contracting dims are no single stride"));
   }
-  Ints identity(dot.shape().rank());
-  std::iota(identity.begin(), identity.end(), 0);
-  const OutputRuns out = RunsOfOutput(dot, OutputPermutation(dot).value_or(identity));
+  const OutputRuns out = RunsOfOutput(dot, call.permutation);
   if (!out.m || !out.n) return absl::InvalidArgumentError(absl::StrCat(dot.name(), ": the result is no single stride"));
   MatmulProblem p;
   p.lhs_type = *lt;

@@ -18,17 +18,20 @@ std::optional<ElementType> ToElementType(PrimitiveType type);
 struct DotStrideVerdict { bool lhs_ok = true, rhs_ok = true; };
 DotStrideVerdict CheckDotStrides(const Instruction& dot);
 
-// The attribute text by which a dot says that its result is written transposed: result dim i is dot dim perm[i].
-// Kept in the instruction's backend_config as "output_permutation=1,0,2".
-std::optional<Ints> OutputPermutation(const Instruction& dot);
-std::string OutputPermutationConfig(absl::Span<const int64_t> permutation);
-// Shape of the dot before that permutation.
-Shape UnpermutedDotShape(const Instruction& dot);
+// A dot that writes its result transposed is a fusion of kind custom that holds the dot and the transpose: result dim i is
+// dot dim permutation[i].
+struct DotCall {
+  const Instruction* dot = nullptr;
+  Ints permutation;
+};
+// The dot itself with the identity, or such a fusion; nothing for any other instruction.
+std::optional<DotCall> AsDotCall(const Instruction& instruction);
 // Whether the library can write the result in that order: rows and columns must each stay one stride.
 bool CanWritePermuted(const Instruction& dot, absl::Span<const int64_t> permutation);
 
-// InvalidArgument where CheckDotStrides says no; Unimplemented for element types without a kernel.
-absl::StatusOr<MatmulProblem> DotProblem(const Instruction& dot);
+// Operands are those of the call, in the dot's order. InvalidArgument where CheckDotStrides says no; Unimplemented for
+// element types without a kernel.
+absl::StatusOr<MatmulProblem> DotProblem(const DotCall& call);
 absl::StatusOr<ConvolutionProblem> ConvProblem(const Instruction& convolution);
 
 }  // namespace backplane::cpu

@@ -59,6 +59,8 @@ class ProgramBuilder {
     if (log_ != nullptr) log_->push_back(std::move(line));
   }
 
+  static bool IsKernel(const Instruction* i) { return i->Is(Opcode::kFusion) && !AsDotCall(*i); }
+
   const std::vector<codegen::InPlacePair>& Candidates(const Instruction* fusion) {
     auto [at, fresh] = candidates_.try_emplace(fusion);
     if (fresh) at->second = codegen::InPlaceCandidates(*fusion->called(0));
@@ -66,7 +68,7 @@ class ProgramBuilder {
   }
 
   bool MayWorkInPlace(const Instruction* i, int64_t operand, int64_t output) {
-    if (!i->Is(Opcode::kFusion)) return false;
+    if (!IsKernel(i)) return false;
     for (const codegen::InPlacePair& p : Candidates(i)) {
       if (p.input == operand && p.output == output) return true;
     }
@@ -106,7 +108,7 @@ class ProgramBuilder {
       if (i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional)) {
         for (const Computation* c : i->called()) CollectKernels(c);
       }
-      if (!i->Is(Opcode::kFusion)) continue;
+      if (!IsKernel(i)) continue;
       codegen::KernelOptions options = OptionsOf(i);
       const std::string key = codegen::KernelKey(*i->called(0), options);
       auto [at, fresh] = kernel_of_key_.try_emplace(key, static_cast<int>(kernels_.size()));
@@ -160,6 +162,7 @@ class ProgramBuilder {
       case Opcode::kAddDependency: case Opcode::kAfterAll:
         return absl::OkStatus();
       case Opcode::kFusion: {
+        if (!IsKernel(i)) return DotStep(i, steps);
         auto at = kernel_of_instruction_.find(i);
         if (at == kernel_of_instruction_.end()) break;
         const PlannedKernel& k = kernels_[at->second];
@@ -230,7 +233,8 @@ class ProgramBuilder {
 
   absl::Status DotStep(const Instruction* i, ThunkSequence& steps) {
     const BufferAssignment& a = program_->assignment_;
-    ASSIGN_OR_RETURN(MatmulProblem problem, DotProblem(*i));
+    ASSIGN_OR_RETURN(MatmulProblem problem, DotProblem(*AsDotCall(*i)));
+    problem.rhs_is_constant = i->operand(1)->Is(Opcode::kConstant);
     MatmulOptions options;
     options.num_threads = std::max(1, options_.num_threads);
     RefusalLog refusals;
