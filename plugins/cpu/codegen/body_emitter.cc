@@ -180,7 +180,7 @@ void BodyEmitter::Loop(Value* begin, Value* end, int64_t step, std::vector<Value
   }
 }
 
-void BodyEmitter::Block(const std::function<void()>& body) {
+void BodyEmitter::If(Value* condition, const std::function<void()>& body) {
   llvm::BasicBlock* before = b_.GetInsertBlock();
   llvm::Function* function = before->getParent();
   llvm::BasicBlock* after;
@@ -195,7 +195,7 @@ void BodyEmitter::Block(const std::function<void()>& body) {
   llvm::BasicBlock* block = llvm::BasicBlock::Create(e_.context(), "", function, after);
   b_.SetInsertPoint(before);
   llvm::Instruction* outer_hoist = scopes_.back()->hoist;
-  scopes_.back()->hoist = b_.CreateBr(block);
+  scopes_.back()->hoist = condition ? static_cast<llvm::Instruction*>(b_.CreateCondBr(condition, block, after)) : b_.CreateBr(block);
   scopes_.push_back(std::make_unique<Scope>());
   int lanes = lanes_;
   size_t counters = counters_.size();
@@ -587,6 +587,16 @@ void BodyEmitter::Store(const ArrayRef& array, const Affine& address, Val value,
         b_.CreateMaskedStore(raw, start, align, lane_mask);
       } else {
         b_.CreateAlignedStore(raw, start, align);
+      }
+      return;
+    }
+    if (!lin.vec && lin.stride == -1) {
+      Value* low = b_.CreateConstGEP1_64(element, start, 1 - lanes_);
+      raw = b_.CreateVectorReverse(raw);
+      if (lane_mask) {
+        b_.CreateMaskedStore(raw, low, align, b_.CreateVectorReverse(lane_mask));
+      } else {
+        b_.CreateAlignedStore(raw, low, align);
       }
       return;
     }

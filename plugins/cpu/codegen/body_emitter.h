@@ -77,7 +77,12 @@ class BodyEmitter {
   void Loop(llvm::Value* begin, llvm::Value* end, int64_t step, std::vector<llvm::Value*>& carried, const LoopBody& body);
 
   // Code that runs once, in a scope of its own: counters bound inside end with it.
-  void Block(const std::function<void()>& body);
+  void Block(const std::function<void()>& body) { If(nullptr, body); }
+  // The same, run only if the condition (an i1) holds.
+  void If(llvm::Value* condition, const std::function<void()>& body);
+  // The value of an array's element, for the rest of the innermost loop.
+  void Preset(const Instruction* array, const Index& index, Val v) { scopes_.back()->memo[MemoKey{array, 0, index, {}}] = v; }
+  llvm::Value* ArrayBase(const Instruction* array) const { return arrays_.at({array, 0}).base; }
 
   // Element `index` of the instruction, of its tuple element `element`. Where the guards do not hold the value is
   // arbitrary, and nothing is read.

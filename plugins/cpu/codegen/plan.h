@@ -30,7 +30,17 @@ struct Target {
   int element = 0;                           // of a tuple-shaped instruction
   int buffer = 0;                            // number in the kernel's buffers
   bool row = false;                          // one element for each unit of the phase
-  const Instruction* window = nullptr;       // dynamic-update-slice: store into its window
+  // Where in a larger array it is stored: a dynamic-update-slice (it is the update), a concatenate (it is part number
+  // `part`), a select-and-scatter (it is the scalar that fills the whole).
+  const Instruction* window = nullptr;
+  int part = 0;
+};
+
+// An instruction's value in a temporary.
+struct Materialized {
+  const Instruction* instruction = nullptr;
+  int element = 0;
+  int buffer = 0;
 };
 
 struct Phase {
@@ -56,6 +66,7 @@ struct Phase {
   int64_t tile_rows = 0, tile_columns = 0, tile_square = 0;
   std::vector<const Instruction*> transposed;                 // kTranspose: arrays read the other way
   const Instruction* special = nullptr;                       // kScatter, kSelectAndScatter, kScan
+  std::vector<Materialized> reads;  // temporaries of earlier phases
   int64_t work_units = 0;
   int64_t scratch_bytes = 0;
   double cycles = 0;
@@ -69,18 +80,11 @@ struct Phase {
   std::vector<PartialUse> partials;
 };
 
-struct Materialized {
-  const Instruction* instruction = nullptr;
-  int element = 0;
-  int buffer = 0;
-};
-
 struct FusionPlan {
   const Computation* computation = nullptr;
   int inputs = 0, outputs = 0;
   std::vector<Phase> phases;
   std::vector<int64_t> temp_bytes;
-  std::vector<Materialized> materialized;  // temporaries that later phases read
 };
 
 absl::StatusOr<FusionPlan> BuildFusionPlan(const Computation& computation, const KernelOptions& options);

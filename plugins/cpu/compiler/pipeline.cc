@@ -80,6 +80,10 @@ absl::Status RunCpuPipeline(Module* module, std::vector<std::string>* log) {
 
 absl::StatusOr<std::shared_ptr<Executable>> CompileForCpu(std::unique_ptr<Module> module, const CompileOptions& options,
                                                          CustomCallRegistry* custom_calls) {
+  if (options.num_partitions > 1) {
+    return absl::UnimplementedError(absl::StrCat(module->name(), ": programs of several partitions are not compiled by the cpu plugin; num_partitions is ",
+                                                 options.num_partitions));
+  }
   std::vector<std::string> log;
   const std::string fingerprint = absl::StrCat(module->Fingerprint(), "-", jit::HostFingerprint());
   RETURN_IF_ERROR(Simplify(module.get(), &log));
