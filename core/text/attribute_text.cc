@@ -30,8 +30,6 @@ struct NamedAlgorithm {
 constexpr NamedAlgorithm kAlgorithms[] = {
     {"dot_any_f8_any_f8_f32", kF8, kF32, 1},
     {"dot_any_f8_any_f8_f32_fast_accum", kF8, kF32, 1, true},
-    {"dot_any_f8_any_f8_any", kF8, kTf32, 1},
-    {"dot_any_f8_any_f8_any_fast_accum", kF8, kTf32, 1, true},
     {"dot_f16_f16_f16", kF16, kF16, 1},
     {"dot_f16_f16_f32", kF16, kF32, 1},
     {"dot_bf16_bf16_bf16", kBF16, kBF16, 1},
@@ -656,6 +654,11 @@ absl::StatusOr<DotAlgorithm> DotAlgorithmFromText(absl::string_view name) {
     return a;
   }
   return absl::InvalidArgumentError(absl::StrCat("unknown dot algorithm '", name, "'"));
+}
+
+void TakeF8Types(PrimitiveType lhs, PrimitiveType rhs, DotAlgorithm* a) {
+  if (IsF8(a->lhs_type) && IsF8(lhs)) a->lhs_type = lhs;
+  if (IsF8(a->rhs_type) && IsF8(rhs)) a->rhs_type = rhs;
 }
 
 std::string DotAlgorithmText(const DotAlgorithm& a) {

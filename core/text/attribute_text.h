@@ -33,6 +33,8 @@ std::string ResultAccuracyText(const ResultAccuracy& accuracy);
 absl::StatusOr<ResultAccuracy> ParseResultAccuracy(HloLexer& lexer);
 absl::StatusOr<DotAlgorithm> DotAlgorithmFromText(absl::string_view name);
 std::string DotAlgorithmText(const DotAlgorithm& algorithm);
+// Names leave open which f8 types are meant: those of the operands, where they are such.
+void TakeF8Types(PrimitiveType lhs, PrimitiveType rhs, DotAlgorithm* algorithm);
 
 }  // namespace backplane
 

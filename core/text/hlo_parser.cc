@@ -7,7 +7,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -501,14 +500,12 @@ class Parser {
     }
     if (const AttrValue* v = attrs.Find(AttrId::kDotAlgorithm); v != nullptr && spec.opcode == Opcode::kDot && spec.operands.size() == 2) {
       DotAlgorithm a = std::get<DotAlgorithm>(*v);
-      if (a.lhs_type == PrimitiveType::kF8E5M2) {
-        const PrimitiveType lhs = spec.operands[0]->shape().element_type(), rhs = spec.operands[1]->shape().element_type();
-        if (IsFloat(lhs) && BitWidth(lhs) == 8) a.lhs_type = lhs;
-        if (IsFloat(rhs) && BitWidth(rhs) == 8) a.rhs_type = rhs;
-        attrs.Set(AttrId::kDotAlgorithm, a);
-      }
+      TakeF8Types(spec.operands[0]->shape().element_type(), spec.operands[1]->shape().element_type(), &a);
+      attrs.Set(AttrId::kDotAlgorithm, a);
     }
-    if (spec.opcode == Opcode::kCall) RETURN_IF_ERROR(TakeComposite(suffix));
+    if (spec.opcode == Opcode::kCall) {
+      if (absl::Status s = TakeComposite(&suffix->frontend, &attrs); !s.ok()) return lexer_.Locate(lexer_.position(), s);
+    }
     if (spec.opcode != Opcode::kCustomCall || !suffix->has_backend_config) return absl::OkStatus();
     std::string text = std::move(suffix->backend_config);
     suffix->backend_config.clear();
@@ -518,25 +515,6 @@ class Parser {
       attrs.Set(AttrId::kFfiAttributes, *std::move(dictionary));
     } else {
       attrs.Set(AttrId::kOpaque, std::move(text));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status TakeComposite(Suffix* suffix) {
-    if (!suffix->attrs.GetBool(AttrId::kIsComposite)) return absl::OkStatus();
-    auto take = [&](const char* key) -> std::optional<std::string> {
-      auto it = suffix->frontend.find(key);
-      if (it == suffix->frontend.end()) return std::nullopt;
-      std::string value = std::move(it->second);
-      suffix->frontend.erase(it);
-      return value;
-    };
-    if (auto name = take(kCompositeNameKey)) suffix->attrs.Set(AttrId::kCompositeName, *std::move(name));
-    if (auto attributes = take(kCompositeAttributesKey)) suffix->attrs.Set(AttrId::kCompositeAttributes, *std::move(attributes));
-    if (auto version = take(kCompositeVersionKey)) {
-      int64_t v;
-      if (!absl::SimpleAtoi(*version, &v)) return lexer_.Error("composite.version is no number");
-      suffix->attrs.Set(AttrId::kCompositeVersion, v);
     }
     return absl::OkStatus();
   }

@@ -54,19 +54,8 @@ std::string MetadataText(const OpMetadata& m) {
   return absl::StrCat("{", absl::StrJoin(fields, " "), "}");
 }
 
-// A composite's name, attributes and version travel as frontend attributes, as XLA has them.
 bool IsCompositeField(AttrId id) {
   return id == AttrId::kCompositeName || id == AttrId::kCompositeAttributes || id == AttrId::kCompositeVersion;
-}
-
-StringMap FrontendAttributesOf(const Instruction& i) {
-  StringMap map = i.frontend_attributes();
-  if (!i.Is(Opcode::kCall)) return map;
-  const Attributes& a = i.attrs();
-  if (a.Has(AttrId::kCompositeName)) map[kCompositeNameKey] = a.GetString(AttrId::kCompositeName);
-  if (a.Has(AttrId::kCompositeAttributes)) map[kCompositeAttributesKey] = a.GetString(AttrId::kCompositeAttributes);
-  if (a.Has(AttrId::kCompositeVersion)) map[kCompositeVersionKey] = absl::StrCat(a.GetInt(AttrId::kCompositeVersion));
-  return map;
 }
 
 void AppendBackendConfig(const Instruction& i, std::string* out) {
@@ -92,7 +81,7 @@ void AppendInstruction(const Instruction& i, const HloPrintOptions& options, std
   AppendCalled(i, out);
   if (i.sharding() != nullptr) absl::StrAppend(out, ", sharding=", i.sharding()->ToString());
   if (options.frontend_attributes) {
-    const StringMap frontend = FrontendAttributesOf(i);
+    const StringMap frontend = FrontendAttributesWithComposite(i);
     if (!frontend.empty()) absl::StrAppend(out, ", frontend_attributes=", FrontendAttributesText(frontend));
   }
   if (!i.control_predecessors().empty()) {
@@ -158,7 +147,8 @@ void AppendHeader(const Module& module, std::string* out) {
   *out += "\n\n";
 }
 
-// All computations, callees before callers, else in the module's order.
+}  // namespace
+
 std::vector<const Computation*> CalleesFirst(const Module& module) {
   std::vector<const Computation*> order;
   absl::flat_hash_set<const Computation*> seen;
@@ -184,8 +174,6 @@ std::vector<const Computation*> CalleesFirst(const Module& module) {
   }
   return order;
 }
-
-}  // namespace
 
 std::string PrintInstruction(const Instruction& instruction, const HloPrintOptions& options) {
   std::string out;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/ir/module.h"
 
@@ -25,6 +26,9 @@ struct HloPrintOptions {
 std::string PrintInstruction(const Instruction& instruction, const HloPrintOptions& options = {});  // one line, without ROOT
 std::string PrintComputation(const Computation& computation, const HloPrintOptions& options = {});
 std::string PrintModule(const Module& module, const HloPrintOptions& options = {});
+
+// All computations, callees before callers, else in the module's order: the order of the text.
+std::vector<const Computation*> CalleesFirst(const Module& module);
 
 }  // namespace backplane
 

@@ -34,6 +34,11 @@ inline CalledStyle CalledStyleOf(Opcode opcode, bool predicated) {
   }
 }
 
+// A composite call's name, attributes and version travel as frontend attributes, as XLA has them: into a copy of the
+// instruction's own, and out of those that were read, into attributes. InvalidArgument: a version that is no number.
+StringMap FrontendAttributesWithComposite(const Instruction& instruction);
+absl::Status TakeComposite(StringMap* frontend, Attributes* attrs);
+
 // A conditional on a pred with its two branches.
 inline bool IsPredicated(const Instruction& i) {
   return i.Is(Opcode::kConditional) && i.operand_count() > 0 && i.operand(0)->shape().element_type() == PrimitiveType::kPred &&

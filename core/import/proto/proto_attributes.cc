@@ -254,14 +254,14 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
     case AttrId::kInfeedConfig: return out->set_infeed_config(text());
     case AttrId::kOutfeedConfig: return out->set_outfeed_config(text());
     case AttrId::kOutfeedShape:
-      for (const Shape& s : std::get<std::vector<Shape>>(v)) ShapeToProto(s, false, out->mutable_outfeed_shape());
+      for (const Shape& s : std::get<std::vector<Shape>>(v)) ShapeToProto(s, out->mutable_outfeed_shape());
       return;
     case AttrId::kCustomCallTarget: return out->set_custom_call_target(text());
     case AttrId::kOpaque: return out->set_backend_config(text());
     case AttrId::kFfiAttributes: return out->set_backend_config(ToString(std::get<FfiDictionary>(v)));
     case AttrId::kOperandLayouts:
       out->set_constrain_layout(true);
-      for (const Shape& s : std::get<std::vector<Shape>>(v)) ShapeToProto(s, false, out->add_operand_shapes_with_layout());
+      for (const Shape& s : std::get<std::vector<Shape>>(v)) ShapeToProto(s, out->add_operand_shapes_with_layout());
       return;
     case AttrId::kHasSideEffect: return out->set_custom_call_has_side_effect(flag());
     case AttrId::kApiVersion: return out->set_custom_call_api_version(value());

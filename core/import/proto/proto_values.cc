@@ -61,9 +61,9 @@ absl::StatusOr<Shape> ReadShape(const proto::ShapeProto& in, int depth) {
     if (in.dimensions(i) < 0) return absl::UnimplementedError("hlo proto: unbounded dimension");
     shape.set_dynamic(i, true);
   }
-  if (in.has_layout()) {
+  if (in.has_layout() && !in.layout_is_default()) {
     ASSIGN_OR_RETURN(Layout layout, LayoutFromProto(in.layout()));
-    shape.set_layout(std::move(layout));
+    if (shape.rank() > 0 || !(layout == Layout())) shape.set_layout(std::move(layout));
   }
   RETURN_IF_ERROR(shape.Validate());
   return shape;
@@ -199,28 +199,29 @@ absl::StatusOr<Sharding> ReadSharding(const proto::OpShardingProto& in, int dept
 
 }  // namespace
 
-void ShapeToProto(const Shape& shape, bool default_layouts, proto::ShapeProto* out) {
+void ShapeToProto(const Shape& shape, proto::ShapeProto* out) {
   out->set_element_type(static_cast<int>(shape.element_type()));
   if (shape.IsTuple()) {
-    for (const Shape& s : shape.tuple_shapes()) ShapeToProto(s, default_layouts, out->add_tuple_shapes());
+    for (const Shape& s : shape.tuple_shapes()) ShapeToProto(s, out->add_tuple_shapes());
     return;
   }
   SetRepeated(shape.dimensions(), out->mutable_dimensions());
   for (int64_t i = 0; i < shape.rank(); ++i) out->add_is_dynamic_dimension(shape.is_dynamic(i));
-  if (shape.has_layout()) LayoutToProto(shape.layout(), out->mutable_layout());
-  else if (default_layouts && shape.IsArray()) LayoutToProto(Layout::RowMajor(shape.rank()), out->mutable_layout());
+  if (!shape.IsArray()) return;
+  LayoutToProto(shape.has_layout() ? shape.layout() : Layout::RowMajor(shape.rank()), out->mutable_layout());
+  out->set_layout_is_default(!shape.has_layout() && shape.rank() > 0);
 }
 
 absl::StatusOr<Shape> ShapeFromProto(const proto::ShapeProto& in) { return ReadShape(in, 0); }
 
-void ProgramShapeToProto(const ProgramShape& program, bool default_layouts, proto::ProgramShapeProto* out) {
-  for (const Shape& s : program.parameters) ShapeToProto(s, default_layouts, out->add_parameters());
-  ShapeToProto(program.result, default_layouts, out->mutable_result());
+void ProgramShapeToProto(const ProgramShape& program, proto::ProgramShapeProto* out) {
+  for (const Shape& s : program.parameters) ShapeToProto(s, out->add_parameters());
+  ShapeToProto(program.result, out->mutable_result());
   for (const std::string& name : program.parameter_names) out->add_parameter_names(name);
 }
 
 void LiteralToProto(const Literal& literal, proto::LiteralProto* out) {
-  ShapeToProto(literal.shape(), /*default_layouts=*/true, out->mutable_shape());
+  ShapeToProto(literal.shape(), out->mutable_shape());
   for (const Literal& e : literal.elements()) LiteralToProto(e, out->add_tuple_literals());
   if (!literal.shape().IsArray()) return;
   const PrimitiveType type = literal.shape().element_type();

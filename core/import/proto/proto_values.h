@@ -7,10 +7,11 @@
 
 namespace backplane {
 
-// `default_layouts`: arrays without a layout are written with the row-major one, for readers that want one on each array.
-void ShapeToProto(const Shape& shape, bool default_layouts, proto::ShapeProto* out);
+// Arrays without a layout are written with the row-major one, for readers that want one on each array, and marked. A
+// scalar's layout says nothing and is not kept.
+void ShapeToProto(const Shape& shape, proto::ShapeProto* out);
 absl::StatusOr<Shape> ShapeFromProto(const proto::ShapeProto& in);
-void ProgramShapeToProto(const ProgramShape& program, bool default_layouts, proto::ProgramShapeProto* out);
+void ProgramShapeToProto(const ProgramShape& program, proto::ProgramShapeProto* out);
 
 void LiteralToProto(const Literal& literal, proto::LiteralProto* out);
 // Of the shape that is expected; its own shape must agree.
