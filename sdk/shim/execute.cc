@@ -51,10 +51,13 @@ absl::Status CheckArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* 
     const PJRT_Buffer* b = arguments[i];
     if (b == nullptr) return absl::InvalidArgumentError(absl::StrCat("execute: argument ", i, " is null"));
     const Shape& expected = parameters[i].shape;
-    if (b->shape.element_type() != expected.element_type() || b->shape.dimensions() != expected.dimensions()) [[unlikely]] {
+    if (expected.IsToken()) [[unlikely]] {
+      // Hosts keep tokens between programs as arrays without elements.
+      if (!b->shape.IsToken() && b->shape.num_elements() != 0) return WrongArgument(i, b, expected);
+    } else if (b->shape.element_type() != expected.element_type() || b->shape.dimensions() != expected.dimensions() ||
+               !SameLayout(b->shape, expected)) [[unlikely]] {
       return WrongArgument(i, b, expected);
     }
-    if (!SameLayout(b->shape, expected)) [[unlikely]] return WrongArgument(i, b, expected);
     if (b->client.get() != e.client.get()) [[unlikely]] {
       return absl::InvalidArgumentError(absl::StrCat("execute: argument ", i, " belongs to another client"));
     }
@@ -99,7 +102,8 @@ absl::StatusOr<std::vector<bool>> Donations(const PJRT_LoadedExecutable& e, cons
 }
 
 // The arrays of a row of arguments.
-absl::Status ReadArguments(PJRT_Buffer* const* arguments, size_t count, ExecuteRequest& request) {
+absl::Status ReadArguments(absl::Span<const ParameterInfo> parameters, PJRT_Buffer* const* arguments, size_t count,
+                           ExecuteRequest& request) {
   request.arguments.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     PJRT_Buffer* b = arguments[i];
@@ -109,6 +113,7 @@ absl::Status ReadArguments(PJRT_Buffer* const* arguments, size_t count, ExecuteR
           absl::StrCat("execute: argument ", i, ", buffer ", b->shape.ToString(), ", has been deleted or donated"));
     }
     request.arguments.push_back(DeviceArray{b->shape, b->memory->info->id, b->storage, b->ready});
+    if (parameters[i].shape.IsToken()) [[unlikely]] request.arguments.back().shape = parameters[i].shape;
   }
   return absl::OkStatus();
 }
@@ -246,7 +251,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
                                                              : absl::MakeConstSpan(*e.device_assignment);
     request.run_id = run_id;
     request.context = context;
-    RETURN_IF_ERROR(ReadArguments(a.argument_lists[d], a.num_args, request));
+    RETURN_IF_ERROR(ReadArguments(e.executable->parameters(), a.argument_lists[d], a.num_args, request));
   }
   for (size_t d = 0; d < devices; ++d) GiveAway(a.argument_lists[d], a.num_args, donations[d], requests[d]);
 

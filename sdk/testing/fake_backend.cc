@@ -1,0 +1,246 @@
+#include "sdk/testing/fake_backend.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/eval/evaluator.h"
+#include "core/import/import.h"
+#include "core/types/status_macros.h"
+#include "sdk/backend/host_storage.h"
+
+namespace backplane {
+namespace testing {
+
+FakeControl& FakeControl::Get() {
+  static auto* control = new FakeControl;
+  return *control;
+}
+
+void FakeControl::ReleaseAll() {
+  hold_ = false;
+  std::vector<std::function<void()>> work;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    work = std::move(held_);
+    held_.clear();
+  }
+  for (auto& w : work) {
+    w();
+    w = nullptr;
+  }
+}
+
+void FakeControl::FailNext(absl::Status status, bool at_launch) {
+  std::lock_guard<std::mutex> lock(mu_);
+  failure_ = std::move(status);
+  failure_at_launch_ = at_launch;
+}
+
+void FakeControl::Run(std::function<void()> work) {
+  if (!hold_) return work();
+  std::lock_guard<std::mutex> lock(mu_);
+  held_.push_back(std::move(work));
+}
+
+absl::Status FakeControl::TakeFailure(bool at_launch) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (failure_at_launch_ != at_launch) return absl::OkStatus();
+  return std::exchange(failure_, absl::OkStatus());
+}
+
+namespace {
+
+constexpr int64_t kRemoteBytes = 4096;
+
+class CountedStorage : public Storage {
+ public:
+  explicit CountedStorage(std::shared_ptr<Storage> inner) : inner_(std::move(inner)) { ++FakeControl::Get().storages; }
+  ~CountedStorage() override { --FakeControl::Get().storages; }
+  void* data() const override { return inner_->data(); }
+  size_t size() const override { return inner_->size(); }
+
+ private:
+  std::shared_ptr<Storage> inner_;
+};
+
+class FakeExecutable : public Executable {
+ public:
+  FakeExecutable(std::unique_ptr<Module> module, CompileOptions options)
+      : module_(std::move(module)), options_(std::move(options)) {
+    const Computation* entry = module_->entry();
+    for (const Instruction* p : entry->parameters()) parameters_.push_back({RowMajor(p->shape()), "device", false});
+    for (const InputOutputAlias& a : module_->config().input_output_aliases) parameters_[a.parameter].donated = true;
+    for (const BufferDonor& d : module_->config().buffer_donors) parameters_[d.parameter].donated = true;
+    ForEachLeaf(entry->root()->shape(), [&](const Shape& leaf, const std::vector<int64_t>&) {
+      outputs_.push_back({RowMajor(leaf), "device"});
+    });
+  }
+  const std::string& name() const override { return module_->name(); }
+  const CompileOptions& options() const override { return options_; }
+  absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
+  absl::Span<const OutputInfo> outputs() const override { return outputs_; }
+  const Module& optimized_module() const override { return *module_; }
+  std::string fingerprint() const override { return module_->Fingerprint(); }
+  NamedValues cost() const override { return {{"flops", 7.0f}}; }
+  CompiledMemoryStats memory_stats() const override {
+    CompiledMemoryStats stats;
+    stats.temp = 11;
+    stats.peak = 13;
+    stats.total = 17;
+    return stats;
+  }
+  std::string compile_log() const override { return "fake: nothing was compiled"; }
+  absl::StatusOr<std::string> Serialize() const override { return module_->ToString(); }
+
+ private:
+  static Shape RowMajor(Shape shape) {
+    shape.set_row_major();
+    return shape;
+  }
+  std::unique_ptr<Module> module_;
+  CompileOptions options_;
+  std::vector<ParameterInfo> parameters_;
+  std::vector<OutputInfo> outputs_;
+};
+
+class FakeLoaded : public LoadedExecutable {
+ public:
+  explicit FakeLoaded(std::shared_ptr<const Executable> executable) : executable_(std::move(executable)) {
+    ++FakeControl::Get().executables;
+  }
+  ~FakeLoaded() override { --FakeControl::Get().executables; }
+
+  absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
+    FakeControl& control = FakeControl::Get();
+    RETURN_IF_ERROR(control.TakeFailure(/*at_launch=*/true));
+    control.last_donated = request.donated;
+    control.last_arguments.clear();
+    for (const DeviceArray& a : request.arguments) {
+      control.last_arguments.push_back(a.storage == nullptr ? nullptr : a.storage->data());
+    }
+    ExecuteResult result;
+    result.done = Event::Create();
+    for (const OutputInfo& o : executable_->outputs()) {
+      const int64_t bytes = o.shape.IsArray() ? o.shape.byte_size() : 0;
+      ASSIGN_OR_RETURN(std::shared_ptr<Storage> memory, AllocateHostStorage(static_cast<size_t>(bytes), nullptr));
+      result.outputs.push_back({o.shape, request.device * 2, std::make_shared<CountedStorage>(std::move(memory)), result.done});
+    }
+    auto work = [executable = executable_, request = std::move(request), outputs = result.outputs, done = result.done]() mutable {
+      absl::Status status = Evaluate(*executable, request, outputs);
+      executable.reset();
+      request = {};
+      outputs.clear();
+      done.Set(std::move(status));
+    };
+    control.Run(std::move(work));
+    return result;
+  }
+
+ private:
+  static absl::Status Evaluate(const Executable& executable, const ExecuteRequest& request,
+                               const std::vector<DeviceArray>& outputs) {
+    RETURN_IF_ERROR(FakeControl::Get().TakeFailure(/*at_launch=*/false));
+    std::vector<Literal> arguments;
+    for (const DeviceArray& a : request.arguments) {
+      RETURN_IF_ERROR(a.ready.Await());
+      arguments.push_back(a.shape.IsToken() ? Literal::Token() : Literal::Borrow(a.shape, a.storage->data()));
+    }
+    ASSIGN_OR_RETURN(Literal result, backplane::Evaluate(executable.optimized_module(), arguments));
+    std::vector<Literal> leaves = result.shape().IsTuple() ? result.elements() : std::vector<Literal>{result};
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      if (leaves[i].shape().IsArray()) {
+        std::memcpy(outputs[i].storage->data(), leaves[i].bytes(), static_cast<size_t>(leaves[i].byte_size()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<const Executable> executable_;
+};
+
+Topology Describe(int64_t devices) {
+  Topology t;
+  t.platform_name = "fake";
+  t.platform_version = "fake 1";
+  t.attributes["rack"] = std::string("north");
+  for (int32_t d = 0; d < devices; ++d) {
+    t.devices.push_back({d, 0, d + 10, "chip", absl::StrCat("chip:", d), absl::StrCat("Fake(id=", d, ")"),
+                         {{"coords", std::vector<int64_t>{d, 0}}, {"speed", 1.5f}}, {2 * d, 2 * d + 1}});
+    t.memories.push_back({2 * d, "device", 0, {d}});
+    t.memories.push_back({2 * d + 1, "remote", 1, {d}});
+  }
+  return t;
+}
+
+absl::StatusOr<int64_t> DeviceCount(const NamedValues& options) {
+  int64_t devices = 2;
+  for (const auto& [name, value] : options) {
+    const int64_t* n = std::get_if<int64_t>(&value);
+    if (name != "devices" || n == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": unknown; known: devices"));
+    }
+    devices = *n;
+  }
+  return devices;
+}
+
+class FakeClient : public Client {
+ public:
+  explicit FakeClient(Topology topology) : topology_(std::move(topology)) {}
+  const Topology& topology() const override { return topology_; }
+  absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override {
+    if (memory % 2 == 1 && bytes > kRemoteBytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("remote memory: ", bytes, " bytes of ", kRemoteBytes));
+    }
+    ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AllocateHostStorage(bytes, nullptr));
+    return std::make_shared<CountedStorage>(std::move(storage));
+  }
+  bool IsHostMemory(int32_t memory) const override { return memory % 2 == 0; }
+  size_t ZeroCopyAlignment(int32_t memory) const override { return memory % 2 == 0 ? 16 : 0; }
+  absl::Status CopyDevice(const DeviceArray& src, const DeviceArray& dst) override {
+    return CopyToHost(src, dst.shape, dst.storage->data());
+  }
+  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable) override {
+    return std::make_unique<FakeLoaded>(std::move(executable));
+  }
+  absl::StatusOr<MemoryStats> GetMemoryStats(int32_t device) const override {
+    MemoryStats stats;
+    stats.bytes_in_use = 100 + device;
+    stats.peak_bytes_in_use = 200;
+    return stats;
+  }
+
+ private:
+  const Topology topology_;
+};
+
+class FakeBackend : public Backend {
+ public:
+  std::string platform_name() const override { return "fake"; }
+  NamedValues plugin_attributes() const override { return {{"fake_attribute", true}}; }
+  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options) override {
+    ASSIGN_OR_RETURN(int64_t devices, DeviceCount(options));
+    return std::make_unique<FakeClient>(Describe(devices));
+  }
+  absl::StatusOr<Topology> DescribeTopology(const std::string& name, const NamedValues& options) override {
+    if (!name.empty() && name != "fake") return absl::NotFoundError(absl::StrCat("topology '", name, "': not known"));
+    ASSIGN_OR_RETURN(int64_t devices, DeviceCount(options));
+    return Describe(devices);
+  }
+  absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
+                                                     const Topology&) override {
+    return std::make_shared<FakeExecutable>(std::move(module), options);
+  }
+  absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology&) override {
+    ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ImportProgram("mlir", bytes));  // HLO text
+    return std::make_shared<FakeExecutable>(std::move(module), CompileOptions());
+  }
+};
+
+}  // namespace
+}  // namespace testing
+
+std::unique_ptr<Backend> CreateBackend(BackendServices) { return std::make_unique<testing::FakeBackend>(); }
+
+}  // namespace backplane

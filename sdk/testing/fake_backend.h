@@ -1,0 +1,49 @@
+// A small backend for tests of what stands around backends: it runs programs with the evaluator in the calling thread, or
+// holds every execution back until a test lets it go. Defines backplane::CreateBackend.
+//
+// Create options: "devices" (int64, default 2). Every device has two memories: "device", host memory, and "remote", which
+// only copies can reach and which holds 4096 bytes.
+#ifndef BACKPLANE_SDK_TESTING_FAKE_BACKEND_H_
+#define BACKPLANE_SDK_TESTING_FAKE_BACKEND_H_
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "sdk/backend/backend.h"
+
+namespace backplane::testing {
+
+// What a test sees and steers; one for the process.
+class FakeControl {
+ public:
+  static FakeControl& Get();
+
+  // From now on executions wait until ReleaseAll().
+  void Hold() { hold_ = true; }
+  // Runs what was held back, in order, in the calling thread; later executions run at once.
+  void ReleaseAll();
+  // The next executions fail: the launch itself (`at_launch`), or their outputs.
+  void FailNext(absl::Status status, bool at_launch);
+
+  std::vector<bool> last_donated;             // of the last execution
+  std::vector<const void*> last_arguments;    // addresses of its arguments
+  std::atomic<int64_t> storages{0};           // alive
+  std::atomic<int64_t> executables{0};        // loaded ones alive
+
+  // For the backend.
+  void Run(std::function<void()> work);
+  absl::Status TakeFailure(bool at_launch);
+
+ private:
+  std::mutex mu_;
+  std::atomic<bool> hold_{false};
+  std::vector<std::function<void()>> held_;
+  absl::Status failure_;
+  bool failure_at_launch_ = false;
+};
+
+}  // namespace backplane::testing
+
+#endif  // BACKPLANE_SDK_TESTING_FAKE_BACKEND_H_
