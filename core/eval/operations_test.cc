@@ -18,8 +18,8 @@ struct Case {
   std::string name, computations, body, expected;
 };
 
-std::vector<Case> ReadCases(std::string* prelude) {
-  std::ifstream file(absl::StrCat(BACKPLANE_SOURCE_DIR, "/core/eval/testdata/operations.txt"));
+std::vector<Case> ReadCases(absl::string_view name, std::string* prelude) {
+  std::ifstream file(absl::StrCat(BACKPLANE_SOURCE_DIR, "/core/eval/testdata/", name));
   std::vector<Case> cases;
   bool in_prelude = false;
   for (std::string line; std::getline(file, line);) {
@@ -41,6 +41,10 @@ std::vector<Case> ReadCases(std::string* prelude) {
   return cases;
 }
 
+std::string Program(absl::string_view prelude, const Case& c) {
+  return absl::StrCat("HloModule test\n", prelude, c.computations, "ENTRY main {\n", c.body, "}\n");
+}
+
 void ExpectNear(const Literal& got, const Literal& want, double tolerance) {
   if (want.shape().IsTuple()) {
     for (size_t i = 0; i < want.elements().size(); ++i) ExpectNear(got.elements()[i], want.elements()[i], tolerance);
@@ -58,11 +62,11 @@ void ExpectNear(const Literal& got, const Literal& want, double tolerance) {
 
 TEST(Operations, TestVectors) {
   std::string prelude;
-  const std::vector<Case> cases = ReadCases(&prelude);
+  const std::vector<Case> cases = ReadCases("operations.txt", &prelude);
   ASSERT_GT(cases.size(), 100u);
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    const std::string text = absl::StrCat("HloModule test\n", prelude, c.computations, "ENTRY main {\n", c.body, "}\n");
+    const std::string text = Program(prelude, c);
     absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(text);
     if (!module.ok()) {
       ADD_FAILURE() << module.status();
@@ -92,6 +96,24 @@ TEST(Operations, TestVectors) {
     if (tolerance == 0) {
       EXPECT_EQ(got->ToString(), want->ToString());  // the sign of zero counts
     }
+  }
+}
+
+// Each of these programs breaks one rule, and the error names that rule.
+TEST(Operations, Rejected) {
+  std::string prelude, none;
+  ReadCases("operations.txt", &prelude);
+  const std::vector<Case> cases = ReadCases("rejected.txt", &none);
+  ASSERT_GT(cases.size(), 100u);
+  for (const Case& c : cases) {
+    SCOPED_TRACE(absl::StrCat(c.name, "\n", c.body));
+    absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(Program(prelude, c));
+    if (module.ok()) {
+      ADD_FAILURE() << "accepted";
+      continue;
+    }
+    EXPECT_EQ(module.status().code(), absl::StatusCode::kInvalidArgument) << module.status();
+    EXPECT_TRUE(absl::EndsWith(module.status().message(), absl::StrCat("[", c.name, "]"))) << module.status();
   }
 }
 

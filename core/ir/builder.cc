@@ -84,6 +84,9 @@ absl::StatusOr<Value> Builder::BinaryBroadcast(Opcode opcode, Value lhs, Value r
       if (d < 0 || d >= big.rank() || (i > 0 && broadcast_dimensions[i - 1] >= d)) {
         return Bad(OpName(opcode), "broadcast_dimensions must increase and lie in the larger rank", "broadcast_e6");
       }
+    }
+    for (size_t i = 0; i < broadcast_dimensions.size(); ++i) {
+      const int64_t d = broadcast_dimensions[i];
       const int64_t a = shape.dimensions(static_cast<int64_t>(i)), b = big.dimensions(d);
       if (a != b && a != 1 && b != 1) {
         return Bad(OpName(opcode), absl::StrCat("dim ", i, " of ", shape.ToString(), " does not match dim ", d, " of ",

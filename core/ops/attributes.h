@@ -33,6 +33,8 @@ using AttrValue = std::variant<bool, int64_t, double, std::string, Ints, Primiti
 
 absl::string_view AttrName(AttrId id);
 AttrKind KindOf(AttrId id);
+// Whether a value holds the C++ alternative that the attribute's kind has.
+bool HoldsKindOf(AttrId id, const AttrValue& value);
 // Text of an enumerated value ("LT", "FFT", "rng_three_fry", ...), and back.
 absl::string_view EnumText(AttrKind kind, int value);
 std::optional<int> EnumFromText(AttrKind kind, absl::string_view text);
