@@ -80,6 +80,8 @@ BACKPLANE_SLOTS(BACKPLANE_X)
 void Error_Destroy(PJRT_Error_Destroy_Args* args);
 void Error_Message(PJRT_Error_Message_Args* args);
 
+// The table of this plugin; what GetPjrtApi returns.
+const PJRT_Api* Table();
 // First element of the chain of extensions.
 PJRT_Extension_Base* ExtensionChain();
 

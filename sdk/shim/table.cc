@@ -24,9 +24,10 @@ PJRT_Api MakeTable() {
 }
 
 }  // namespace
-}  // namespace backplane::shim
 
-extern "C" PJRT_CAPI_EXPORT const PJRT_Api* GetPjrtApi() {
-  static const PJRT_Api api = backplane::shim::MakeTable();
+const PJRT_Api* Table() {
+  static const PJRT_Api api = MakeTable();
   return &api;
 }
+
+}  // namespace backplane::shim
