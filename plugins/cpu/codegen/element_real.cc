@@ -164,9 +164,9 @@ Val ElementEmitter::BinaryInt(Opcode op, PrimitiveType t, const Val& a, const Va
     case Opcode::kPower: return Round(t, PowerInt(t, x, y));
     case Opcode::kShiftLeft: return shift([&](Value* n) { return b_.CreateShl(x, n); }, false);
     case Opcode::kShiftRightArithmetic: {
-      Value* v = x;
-      if (!is_signed && bits < 8) v = b_.CreateAShr(b_.CreateShl(x, 8 - bits), 8 - bits);
-      return shift([&](Value* n) { return b_.CreateAShr(v, n); }, true);
+      // An unsigned type narrower than its byte has no sign bit to copy.
+      if (!is_signed && bits < 8) return shift([&](Value* n) { return b_.CreateLShr(x, n); }, false);
+      return shift([&](Value* n) { return b_.CreateAShr(x, n); }, true);
     }
     case Opcode::kShiftRightLogical: {
       Value* v = bits < 8 ? b_.CreateAnd(x, (1 << bits) - 1) : x;
@@ -231,12 +231,11 @@ Value* ElementEmitter::PowerInt(PrimitiveType t, Value* x, Value* y) {
     e = b_.CreateLShr(e, one);
   }
   if (!IsSigned(t)) return result;
-  // A negative exponent: 1 stays, -1 alternates, 0 gives all ones as a division by zero does, the rest round to 0.
+  // A negative exponent: 1 stays, -1 alternates, the rest round to 0.
   Value* minus_one = ConstantInt::getAllOnesValue(type);
   Value* odd = b_.CreateICmpNE(b_.CreateAnd(y, one), zero);
   Value* negative = b_.CreateSelect(b_.CreateICmpEQ(x, one), one, zero);
   negative = b_.CreateSelect(b_.CreateICmpEQ(x, minus_one), b_.CreateSelect(odd, minus_one, one), negative);
-  negative = b_.CreateSelect(b_.CreateICmpEQ(x, zero), minus_one, negative);
   return b_.CreateSelect(b_.CreateICmpSLT(y, zero), negative, result);
 }
 

@@ -13,11 +13,11 @@ std::string Entry(const std::string& body) { return "HloModule m\n\nENTRY e {\n"
 TEST(Kernel, AddsOfManySizes) {
   for (int n : {1, 2, 3, 4, 7, 16, 31, 32, 33, 63, 64, 65, 1000}) {
     std::string hlo = absl::StrReplaceAll(Entry(R"(
-      x = f32[N] parameter(0)
-      y = f32[N] parameter(1)
-      s = f32[N] add(x, y)
-      ROOT r = f32[N] multiply(s, y)
-    )"), {{"N", absl::StrCat(n)}});
+      x = f32[#] parameter(0)
+      y = f32[#] parameter(1)
+      s = f32[#] add(x, y)
+      ROOT r = f32[#] multiply(s, y)
+    )"), {{"#", absl::StrCat(n)}});
     EXPECT_EQ(Difference(hlo), "") << n;
     RunOptions share;
     share.share = true;

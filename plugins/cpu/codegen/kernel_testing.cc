@@ -10,6 +10,7 @@
 #include "core/eval/evaluator.h"
 #include "core/text/hlo_parser.h"
 #include "core/types/status_macros.h"
+#include "plugins/cpu/jit/llvm_includes.h"
 
 namespace backplane::cpu::codegen {
 namespace {
