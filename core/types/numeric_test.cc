@@ -74,8 +74,11 @@ void ExpectSixteenBitFormat(const Expected& expected) {
     v.bits = static_cast<uint16_t>(i);
     const float f = static_cast<float>(v);
     decode.Add(Canonical(f));
-    if (!std::isnan(f)) ASSERT_EQ(T(f).bits, i);
-    else ASSERT_TRUE(std::isnan(static_cast<float>(T(f))));
+    if (std::isnan(f)) {
+      ASSERT_TRUE(std::isnan(static_cast<float>(T(f))));
+    } else {
+      ASSERT_EQ(T(f).bits, i);
+    }
   }
   for (float f : EncodeInputs()) {
     if (!std::isnan(f)) encode.Add(T(f).bits);
@@ -92,8 +95,11 @@ TEST(Numeric, EverySmallPatternRoundTrips) {
     for (int i = 0; i < (1 << BitWidth(e.type)); ++i) {
       const float f = SmallBitsToFloat(e.type, static_cast<uint8_t>(i));
       const uint8_t back = FloatToSmallBits(e.type, f);
-      if (std::isnan(f)) EXPECT_TRUE(std::isnan(SmallBitsToFloat(e.type, back))) << Name(e.type) << " " << i;
-      else EXPECT_EQ(back, i) << Name(e.type);
+      if (std::isnan(f)) {
+        EXPECT_TRUE(std::isnan(SmallBitsToFloat(e.type, back))) << Name(e.type) << " " << i;
+      } else {
+        EXPECT_EQ(back, i) << Name(e.type);
+      }
     }
   }
 }

@@ -453,9 +453,19 @@ Maybe ReadAttribute(Opcode opcode, AttrId id, const proto::HloInstructionProto& 
   return Maybe(std::nullopt);
 }
 
+// The comparison type that a compare without one has; protos always name it, text never does.
+ComparisonType DefaultComparison(PrimitiveType operand) {
+  if (IsFloat(operand) || IsComplex(operand)) return ComparisonType::kFloat;
+  return IsSigned(operand) ? ComparisonType::kSigned : ComparisonType::kUnsigned;
+}
+
 }  // namespace
 
 void AttributesToProto(const Instruction& i, proto::HloInstructionProto* out) {
+  if (i.Is(Opcode::kCompare) && i.operand_count() > 0) {
+    const int type = static_cast<int>(DefaultComparison(i.operand(0)->shape().element_type()));
+    out->set_comparison_type(std::string(EnumText(AttrKind::EnumComparisonType, type)));
+  }
   for (const auto& [id, value] : i.attrs().entries()) WriteAttribute(i.opcode(), id, value, out);
   // Whatever would not come back is named.
   absl::StatusOr<Attributes> back = AttributesFromProto(i.opcode(), *out, i.operands());
@@ -474,6 +484,10 @@ absl::StatusOr<Attributes> AttributesFromProto(Opcode opcode, const proto::HloIn
     if (!value) continue;
     if (id == AttrId::kDotAlgorithm && operands.size() == 2) {
       TakeF8Types(operands[0]->shape().element_type(), operands[1]->shape().element_type(), &std::get<DotAlgorithm>(*value));
+    }
+    if (id == AttrId::kComparisonType && !forced && !operands.empty() &&
+        std::get<EnumValue>(*value).value == static_cast<int>(DefaultComparison(operands[0]->shape().element_type()))) {
+      continue;
     }
     attrs.Set(id, *std::move(value));
   }

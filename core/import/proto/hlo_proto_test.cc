@@ -1,0 +1,315 @@
+#include "core/import/proto/hlo_proto.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/import/compile_options.h"
+#include "core/import/proto/compile_options.pb.h"
+#include "core/import/proto/hlo.pb.h"
+#include "core/text/hlo_parser.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace backplane {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::string kTexts = BACKPLANE_SOURCE_DIR "/core/text/testdata/";
+const std::string kProtos = BACKPLANE_SOURCE_DIR "/core/import/proto/testdata/";
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in.good()) << path;
+  std::stringstream bytes;
+  bytes << in.rdbuf();
+  return bytes.str();
+}
+
+std::vector<std::string> Names(const std::string& folder, const std::string& extension) {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    if (file.path().extension() == extension) names.push_back(file.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::unique_ptr<Module> FromText(absl::string_view text) {
+  absl::StatusOr<std::unique_ptr<Module>> m = ParseHloModule(text);
+  EXPECT_TRUE(m.ok()) << m.status();
+  return m.ok() ? *std::move(m) : nullptr;
+}
+
+void ExpectRoundTrip(const Module& m) {
+  const std::string bytes = *SerializeHloModule(m);
+  absl::StatusOr<std::unique_ptr<Module>> back = ParseHloModuleProto(bytes);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ((*back)->ToString(), m.ToString());
+  EXPECT_EQ((*back)->Fingerprint(), m.Fingerprint());
+  EXPECT_EQ(*SerializeHloModule(**back), bytes);
+}
+
+TEST(HloProto, EveryTextRoundTrips) {
+  for (const std::string& name : Names(kTexts, ".hlo")) {
+    SCOPED_TRACE(name);
+    ExpectRoundTrip(*FromText(ReadFile(kTexts + name + ".hlo")));
+  }
+}
+
+std::string SortedLines(const std::string& text) {
+  std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  std::sort(lines.begin(), lines.end());
+  return absl::StrJoin(lines, "\n");
+}
+
+// XLA's bytes for a text are read as the text is; only the order of instructions, which is free, may differ.
+TEST(HloProto, ReadsWhatXlaSerializes) {
+  int count = 0;
+  for (const std::string& name : Names(kProtos, ".pb")) {
+    if (name == "compile_options") continue;
+    SCOPED_TRACE(name);
+    ++count;
+    absl::StatusOr<std::unique_ptr<Module>> m = ParseHloModuleProto(ReadFile(kProtos + name + ".pb"));
+    ASSERT_TRUE(m.ok()) << m.status();
+    std::unique_ptr<Module> text = FromText(ReadFile(kTexts + name + ".hlo"));
+    text->config().num_partitions = 1;  // the published message has no field for it
+    EXPECT_EQ(SortedLines((*m)->ToString()), SortedLines(text->ToString()));
+    ExpectRoundTrip(**m);
+  }
+  EXPECT_EQ(count, 30);
+}
+
+std::string Rich() {
+  return R"(HloModule m, input_output_alias={ {}: (1, {}, must-alias) }, buffer_donor={ (0, {}) }, replica_count=2, num_partitions=4, frontend_attributes={k="v",backplane.use_spmd_partitioning="true",backplane.use_shardy_partitioner="true",backplane.parameter_memory_kinds=",pinned_host"}
+
+%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %sum = f32[] add(%x, %y)
+}
+
+%f (a: f32[2,3]) -> f32[2,3] {
+  ROOT %a = f32[2,3] parameter(0)
+}
+
+ENTRY %main {
+  %p = f32[2,3] parameter(0)
+  %q = f32[2,3]{0,1:T(2,128)S(5)} parameter(1)
+  %s = f32[2,3] sine(%p), result_accuracy={mode=highest}, metadata={op_type="t" op_name="n" source_file="f" source_line=7}
+  %t = f32[2,3] tanh(%s), result_accuracy={tolerance={atol=0.25, rtol=0, ulps=2}}, control-predecessors={%q}, sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}
+  %c = f32[2,3] call(%t), is_composite=true, to_apply=%f, frontend_attributes={composite.name="x.y",composite.version="3",own="1"}
+  %g = f32[2,3] all-reduce(%c), replica_groups={}, use_global_device_ids=false, to_apply=%add
+  %k = f6e2m3fn[3]{0} constant({1, -0.5, 7.5})
+  %n = (s4[2], c64[1], (pred[2])) constant(( {-8, 7}, {(1, -2)}, ( {1, 0} ) ))
+  ROOT %r = f32[2,3] custom-call(%g), custom_call_target="t", custom_call_has_side_effect=false, api_version=API_VERSION_ORIGINAL, backend_config="a\000b"
+}
+)";
+}
+
+TEST(HloProto, CarriesEverythingOfARichProgram) {
+  std::unique_ptr<Module> m = FromText(Rich());
+  ASSERT_NE(m, nullptr);
+  ExpectRoundTrip(*m);
+  std::unique_ptr<Module> back = *ParseHloModuleProto(*SerializeHloModule(*m));
+  EXPECT_EQ(back->config().num_partitions, 4);
+  EXPECT_TRUE(back->config().use_shardy_partitioner);
+  EXPECT_THAT(back->config().parameter_memory_kinds, ElementsAre("", "pinned_host"));
+  EXPECT_TRUE(back->config().input_output_aliases[0].must_alias);
+  EXPECT_FALSE(back->entry()->parameter(0)->shape().has_layout());
+  EXPECT_EQ(back->entry()->parameter(1)->shape().ToString(true), "f32[2,3]{0,1:T(2,128)S(5)}");
+  EXPECT_EQ(back->entry()->root()->attrs().GetString(AttrId::kOpaque), std::string("a\0b", 3));
+}
+
+TEST(HloProto, WithConfig) {
+  std::unique_ptr<Module> m = FromText(Rich());
+  proto::HloModuleProtoWithConfig message;
+  ASSERT_TRUE(message.ParseFromString(*SerializeHloModuleWithConfig(*m)));
+  EXPECT_EQ(message.config().replica_count(), 2);
+  message.mutable_hlo_module()->clear_config();  // as another writer would leave it
+  message.mutable_config()->set_num_partitions(8);
+  std::unique_ptr<Module> back = *ParseHloModuleProtoWithConfig(message.SerializeAsString());
+  EXPECT_EQ(back->config().num_replicas, 2);
+  EXPECT_EQ(back->config().num_partitions, 8);
+  EXPECT_TRUE(back->config().use_spmd_partitioning);
+  EXPECT_EQ(back->config().parameter_layouts.size(), 2u);  // a foreign program shape says what is wanted
+}
+
+// Changes one thing of a good message and expects the reader to name it.
+void ExpectError(const std::function<void(proto::HloModuleProto*)>& change, const std::string& message,
+                 absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+  proto::HloModuleProto m;
+  ASSERT_TRUE(m.ParseFromString(*SerializeHloModule(*FromText(Rich()))));
+  change(&m);
+  const absl::Status s = ParseHloModuleProto(m.SerializeAsString()).status();
+  EXPECT_EQ(s.code(), code) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr(message));
+}
+
+TEST(HloProto, HostileMessages) {
+  auto entry = [](proto::HloModuleProto* m) { return m->mutable_computations(m->computations_size() - 1); };
+  ExpectError([&](auto* m) { m->set_entry_computation_id(77); }, "no entry computation");
+  ExpectError([&](auto* m) { entry(m)->set_root_id(77); }, "has no root of id 77");
+  ExpectError([&](auto* m) { entry(m)->clear_instructions(); }, "is empty");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->set_operand_ids(0, entry(m)->instructions(3).id()); }, "no instruction of id");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->set_operand_ids(0, entry(m)->instructions(2).id()); }, "no instruction of id");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->set_id(entry(m)->instructions(1).id()); }, "two instructions of id");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(4)->set_called_computation_ids(0, entry(m)->id()); }, "no computation of id");
+  ExpectError([&](auto* m) { m->mutable_computations(1)->set_id(m->computations(0).id()); }, "two computations of id");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->set_opcode("frobnicate"); }, "unknown operation 'frobnicate'",
+              absl::StatusCode::kUnimplemented);
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->mutable_shape()->set_dimensions(0, 5); }, "");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->mutable_shape()->set_dimensions(0, -5); }, "negative size");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->mutable_shape()->set_element_type(99); }, "unknown element type 99");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(0)->set_parameter_number(int64_t{1} << 40); }, "");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(0)->set_parameter_number(-1); }, "");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(6)->mutable_literal()->mutable_f6s()->push_back('x'); }, "with 4 bytes");
+  ExpectError([&](auto* m) {
+    auto* k = entry(m)->mutable_instructions(6);
+    k->mutable_shape()->set_dimensions(0, int64_t{1} << 50);
+  }, "with 3 bytes");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(7)->mutable_literal()->mutable_tuple_literals()->RemoveLast(); }, "with 2 elements");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(3)->mutable_sharding()->add_tile_assignment_dimensions(1 << 30); }, "sharding");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(3)->mutable_sharding()->set_type(42); }, "unknown sharding type");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(3)->mutable_sharding()->set_named_sharding("x"); }, "mesh axes",
+              absl::StatusCode::kUnimplemented);
+  ExpectError([&](auto* m) {
+    auto* groups = entry(m)->mutable_instructions(5)->mutable_iota_replica_groups();
+    groups->set_num_replica_groups(int64_t{1} << 40);
+    groups->set_num_devices_per_group(int64_t{1} << 40);
+  }, "replica groups");
+  ExpectError([&](auto* m) { m->mutable_input_output_alias()->mutable_entries(0)->set_parameter_number(9); }, "alias of parameter 9");
+  ExpectError([&](auto* m) { m->mutable_buffer_donor()->mutable_entries(0)->set_parameter_number(-9); }, "donor parameter -9");
+  ExpectError([&](auto* m) { m->mutable_config()->set_num_partitions(-4); }, "a count of -4");
+  ExpectError([&](auto* m) {
+    proto::ShapeProto* s = entry(m)->mutable_instructions(0)->mutable_shape();
+    for (int i = 0; i < 80; ++i) {
+      s->set_element_type(13);
+      s = s->add_tuple_shapes();
+    }
+    s->set_element_type(11);
+  }, "");
+  EXPECT_THAT(ParseHloModuleProto("\xff\xff").status().message(), HasSubstr("no HloModuleProto"));
+  EXPECT_FALSE(ParseHloModuleProto("").ok());
+  EXPECT_FALSE(ParseHloModuleProtoWithConfig("").ok());
+}
+
+TEST(HloProto, CutAndMutatedBytesNeverCrash) {
+  std::vector<std::string> good;
+  for (const std::string& name : Names(kProtos, ".pb")) {
+    if (name != "compile_options") good.push_back(ReadFile(kProtos + name + ".pb"));
+  }
+  good.push_back(*SerializeHloModule(*FromText(Rich())));
+  for (size_t n = 0; n < good.back().size(); ++n) (void)ParseHloModuleProto(absl::string_view(good.back()).substr(0, n));
+  std::mt19937 rng(4711);
+  int accepted = 0;
+  for (int n = 0; n < 6000; ++n) {
+    std::string bytes = good[rng() % good.size()];
+    for (int k = 0, edits = 1 + static_cast<int>(rng() % 4); k < edits; ++k) {
+      const size_t at = rng() % bytes.size();
+      switch (rng() % 3) {
+        case 0: bytes[at] = static_cast<char>(rng()); break;
+        case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1 << (rng() % 8))); break;
+        default: bytes.erase(at, 1); break;
+      }
+    }
+    absl::StatusOr<std::unique_ptr<Module>> m = ParseHloModuleProto(bytes);
+    if (!m.ok()) continue;
+    ++accepted;
+    EXPECT_TRUE(ParseHloModuleProto(*SerializeHloModule(**m)).ok());
+  }
+  EXPECT_GT(accepted, 100);
+}
+
+// ---- compile options ----
+
+TEST(CompileOptions, ReadsWhatJaxSends) {
+  const std::string bytes = ReadFile(kProtos + "compile_options.pb");
+  absl::StatusOr<CompileOptions> o = ParseCompileOptions(bytes);
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->num_replicas, 2);
+  EXPECT_EQ(o->num_partitions, 3);
+  EXPECT_THAT(o->device_assignment, ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(o->device_ordinal, -1);
+  EXPECT_TRUE(o->use_spmd_partitioning);
+  EXPECT_TRUE(o->use_shardy_partitioner);
+  EXPECT_FALSE(o->use_auto_spmd_partitioning);
+  EXPECT_TRUE(o->parameter_is_tupled_arguments);
+  EXPECT_FALSE(o->compile_portable_executable);
+  ASSERT_EQ(o->argument_layouts.size(), 1u);
+  EXPECT_EQ(o->argument_layouts[0].ToString(true), "f32[2,3]{0,1}");
+  EXPECT_EQ(o->result_layout.element_type(), PrimitiveType::kInvalid);
+  EXPECT_THAT(o->allow_spmd_sharding_propagation_to_parameters, ElementsAre(false, true));
+  EXPECT_THAT(o->allow_spmd_sharding_propagation_to_output, ElementsAre(true, false));
+  EXPECT_EQ(o->env_option_overrides, (StringMap{{"xla_a", "x"}, {"xla_b", "true"}, {"xla_c", "7"}, {"xla_d", "1.5"}}));
+  EXPECT_EQ(SerializeCompileOptions(*o), bytes);
+}
+
+TEST(CompileOptions, DefaultsAndRoundTrip) {
+  const CompileOptions d = *ParseCompileOptions("");
+  EXPECT_EQ(d.num_replicas, 1);
+  EXPECT_EQ(d.device_ordinal, -1);
+  CompileOptions o;
+  o.num_replicas = 2;
+  o.num_partitions = 2;
+  o.device_assignment = {3, 2, 1, 0};
+  o.device_ordinal = 1;
+  o.compile_portable_executable = true;
+  o.argument_layouts = {*ParseShape("(f32[2,3]{0,1}, s32[])"), *ParseShape("token[]")};
+  o.result_layout = *ParseShape("f32[4]{0:S(5)}");
+  o.allow_spmd_sharding_propagation_to_output = {true};
+  o.env_option_overrides = {{"a", "1"}, {"b", std::string("x\0y", 3)}};
+  absl::StatusOr<CompileOptions> back = ParseCompileOptions(SerializeCompileOptions(o));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->device_assignment, o.device_assignment);
+  EXPECT_EQ(back->device_ordinal, 1);
+  EXPECT_TRUE(back->compile_portable_executable);
+  EXPECT_EQ(back->argument_layouts[0].ToString(true), "(f32[2,3]{0,1}, s32[])");
+  EXPECT_EQ(back->argument_layouts[1].ToString(true), "token[]");
+  EXPECT_EQ(back->result_layout.ToString(true), "f32[4]{0:S(5)}");
+  EXPECT_EQ(back->env_option_overrides, o.env_option_overrides);
+}
+
+TEST(CompileOptions, Errors) {
+  auto error = [](const std::function<void(proto::CompileOptionsProto*)>& change) {
+    proto::CompileOptionsProto m;
+    EXPECT_TRUE(m.ParseFromString(ReadFile(kProtos + "compile_options.pb")));
+    change(&m);
+    return std::string(ParseCompileOptions(m.SerializeAsString()).status().message());
+  };
+  EXPECT_THAT(std::string(ParseCompileOptions("\xff").status().message()), HasSubstr("no CompileOptionsProto"));
+  EXPECT_THAT(error([](auto* m) { m->mutable_executable_build_options()->set_num_replicas(-1); }), HasSubstr("the number of replicas is -1"));
+  EXPECT_THAT(error([](auto* m) { m->mutable_executable_build_options()->set_num_partitions(int64_t{1} << 40); }), HasSubstr("the number of partitions"));
+  EXPECT_THAT(error([](auto* m) { m->mutable_executable_build_options()->set_num_partitions(2); }), HasSubstr("2x3 devices, 2x2 are asked for"));
+  EXPECT_THAT(error([](auto* m) { m->mutable_executable_build_options()->mutable_device_assignment()->mutable_computation_devices()->RemoveLast(); }),
+              HasSubstr("lacks partitions"));
+  EXPECT_THAT(error([](auto* m) {
+                m->mutable_executable_build_options()->mutable_device_assignment()->mutable_computation_devices(0)->set_replica_device_ids(0, -3);
+              }), HasSubstr("device id -3"));
+  EXPECT_THAT(error([](auto* m) { m->mutable_argument_layouts(0)->set_element_type(99); }), HasSubstr("argument 0: "));
+}
+
+TEST(CompileOptions, MutatedBytesNeverCrash) {
+  const std::string good = ReadFile(kProtos + "compile_options.pb");
+  for (size_t n = 0; n < good.size(); ++n) (void)ParseCompileOptions(absl::string_view(good).substr(0, n));
+  std::mt19937 rng(99);
+  for (int n = 0; n < 5000; ++n) {
+    std::string bytes = good;
+    for (int k = 0; k < 3; ++k) bytes[rng() % bytes.size()] = static_cast<char>(rng());
+    absl::StatusOr<CompileOptions> o = ParseCompileOptions(bytes);
+    if (!o.ok()) continue;
+    EXPECT_EQ(SerializeCompileOptions(*o), bytes);
+  }
+}
+
+}  // namespace
+}  // namespace backplane
