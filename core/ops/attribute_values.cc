@@ -17,8 +17,8 @@
 namespace backplane {
 namespace {
 
-constexpr int kMaxDepth = 64;               // nesting of tuples and dictionaries
-constexpr int64_t kMaxDevices = 1 << 20;    // more devices than this is no machine
+constexpr int kMaxDepth = 64;             // nesting of tuples and dictionaries
+constexpr int64_t kMaxDevices = 1 << 20;  // more devices than this is no machine
 
 // Product of sizes that are all positive; 0 when one is not or the product passes kMaxDevices.
 int64_t DeviceCount(const Ints& dims) {
@@ -49,8 +49,14 @@ class Cursor {
       }
     }
   }
-  bool AtEnd() { Skip(); return pos_ >= text_.size(); }
-  char Peek() { Skip(); return pos_ < text_.size() ? text_[pos_] : '\0'; }
+  bool AtEnd() {
+    Skip();
+    return pos_ >= text_.size();
+  }
+  char Peek() {
+    Skip();
+    return pos_ < text_.size() ? text_[pos_] : '\0';
+  }
   bool Take(absl::string_view token) {
     Skip();
     if (!absl::StartsWith(text_.substr(pos_), token)) return false;
@@ -94,8 +100,10 @@ class Cursor {
       if (c == '\\') {
         if (pos_ >= text_.size()) break;
         c = text_[pos_++];
-        if (c == 'n') c = '\n';
-        else if (c == 't') c = '\t';
+        if (c == 'n')
+          c = '\n';
+        else if (c == 't')
+          c = '\t';
         else if (absl::ascii_isxdigit(c) && pos_ < text_.size() && absl::ascii_isxdigit(text_[pos_])) {
           uint32_t code = 0;
           (void)absl::SimpleHexAtoi(text_.substr(pos_ - 1, 2), &code);
@@ -119,9 +127,14 @@ class Cursor {
 
 // ---- Sharding ----
 
-constexpr struct { Sharding::Type type; absl::string_view name; } kShardingNames[] = {
-    {Sharding::Type::kReplicated, "replicated"}, {Sharding::Type::kMaximal, "maximal"}, {Sharding::Type::kManual, "manual"},
-    {Sharding::Type::kUnknown, "unknown"},       {Sharding::Type::kUnreduced, "unreduced"}};
+constexpr struct {
+  Sharding::Type type;
+  absl::string_view name;
+} kShardingNames[] = {{Sharding::Type::kReplicated, "replicated"},
+                      {Sharding::Type::kMaximal, "maximal"},
+                      {Sharding::Type::kManual, "manual"},
+                      {Sharding::Type::kUnknown, "unknown"},
+                      {Sharding::Type::kUnreduced, "unreduced"}};
 
 absl::string_view NameOf(Sharding::Type type) {
   for (const auto& row : kShardingNames) {
@@ -235,8 +248,10 @@ absl::StatusOr<Sharding> ParseSharding(Cursor& c, int depth) {
     }
   }
   if (!has_type) return c.Error("no type");
-  if (has_devices) RETURN_IF_ERROR(CheckTiled(c, s));
-  else if (s.replicate_on_last_tile_dim || !s.last_tile_dims.empty()) return c.Error("subgroup dimensions without devices");
+  if (has_devices)
+    RETURN_IF_ERROR(CheckTiled(c, s));
+  else if (s.replicate_on_last_tile_dim || !s.last_tile_dims.empty())
+    return c.Error("subgroup dimensions without devices");
   if (s.type == Sharding::Type::kMaximal && s.devices.size() != 1) return c.Error("maximal needs device=");
   return s;
 }
@@ -249,12 +264,14 @@ void AppendIotaSource(const IotaDevices& iota, std::string* out) {
 // ---- FFI dictionary ----
 
 // Element types by their MLIR names.
-constexpr struct { absl::string_view name; PrimitiveType type; } kMlirTypes[] = {
-    {"i1", PrimitiveType::kPred},    {"i8", PrimitiveType::kS8},     {"i16", PrimitiveType::kS16},
-    {"i32", PrimitiveType::kS32},    {"i64", PrimitiveType::kS64},   {"ui8", PrimitiveType::kU8},
-    {"ui16", PrimitiveType::kU16},   {"ui32", PrimitiveType::kU32},  {"ui64", PrimitiveType::kU64},
-    {"f16", PrimitiveType::kF16},    {"bf16", PrimitiveType::kBF16}, {"f32", PrimitiveType::kF32},
-    {"f64", PrimitiveType::kF64}};
+constexpr struct {
+  absl::string_view name;
+  PrimitiveType type;
+} kMlirTypes[] = {{"i1", PrimitiveType::kPred},  {"i8", PrimitiveType::kS8},     {"i16", PrimitiveType::kS16},
+                  {"i32", PrimitiveType::kS32},  {"i64", PrimitiveType::kS64},   {"ui8", PrimitiveType::kU8},
+                  {"ui16", PrimitiveType::kU16}, {"ui32", PrimitiveType::kU32},  {"ui64", PrimitiveType::kU64},
+                  {"f16", PrimitiveType::kF16},  {"bf16", PrimitiveType::kBF16}, {"f32", PrimitiveType::kF32},
+                  {"f64", PrimitiveType::kF64}};
 
 absl::StatusOr<PrimitiveType> ParseMlirType(Cursor& c) {
   const absl::string_view word = c.Word();
@@ -307,7 +324,8 @@ absl::StatusOr<FfiAttribute> ParseDense(Cursor& c) {
     while (list && c.Take(","));
     if (list && !c.Take("]")) return c.Error("expected ',' or ']' in dense elements");
   }
-  if (!c.Take(">") || !c.Take(":") || !(c.Take("tensor<") || c.Take("vector<"))) return c.Error("expected '> : tensor<'");
+  if (!c.Take(">") || !c.Take(":") || !(c.Take("tensor<") || c.Take("vector<")))
+    return c.Error("expected '> : tensor<'");
   int64_t count = 1;
   absl::string_view word = c.Word();
   while (!word.empty() && absl::ascii_isdigit(word[0])) {
@@ -394,17 +412,20 @@ absl::StatusOr<FfiDictionary> ParseDictionary(Cursor& c, int depth) {
 std::string QuotedMlir(absl::string_view s) {
   std::string out = "\"";
   for (char c : s) {
-    if (c == '"' || c == '\\') absl::StrAppend(&out, "\\", std::string(1, c));
-    else if (absl::ascii_isprint(c)) out += c;
-    else absl::StrAppendFormat(&out, "\\%02X", static_cast<unsigned char>(c));
+    if (c == '"' || c == '\\')
+      absl::StrAppend(&out, "\\", std::string(1, c));
+    else if (absl::ascii_isprint(c))
+      out += c;
+    else
+      absl::StrAppendFormat(&out, "\\%02X", static_cast<unsigned char>(c));
   }
   return out + "\"";
 }
 
 // A number as MLIR writes it: floats with a point, special ones as their bits.
 std::string ElementText(PrimitiveType type, absl::string_view bytes) {
-  absl::StatusOr<Literal> literal =
-      Literal::FromBytes(Shape::Scalar(type), absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
+  absl::StatusOr<Literal> literal = Literal::FromBytes(
+      Shape::Scalar(type), absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
   if (!literal.ok()) return "?";
   std::string text = ElementToString(*literal, 0);
   if (!IsFloat(type)) return text;
@@ -420,13 +441,16 @@ std::string ElementText(PrimitiveType type, absl::string_view bytes) {
 std::string AttributeText(const FfiAttribute& a) {
   const size_t width = static_cast<size_t>(std::max(1, ByteWidth(a.type)));
   switch (a.kind) {
-    case FfiAttribute::Kind::kString: return QuotedMlir(a.bytes);
-    case FfiAttribute::Kind::kDictionary: return ToString(a.dictionary);
+    case FfiAttribute::Kind::kString:
+      return QuotedMlir(a.bytes);
+    case FfiAttribute::Kind::kDictionary:
+      return ToString(a.dictionary);
     case FfiAttribute::Kind::kScalar: {
       std::string text = ElementText(a.type, a.bytes);
       return a.type == PrimitiveType::kPred ? text : absl::StrCat(text, " : ", MlirName(a.type));
     }
-    case FfiAttribute::Kind::kArray: break;
+    case FfiAttribute::Kind::kArray:
+      break;
   }
   std::string out = absl::StrCat("array<", MlirName(a.type));
   for (size_t i = 0; i + width <= a.bytes.size(); i += width) {
@@ -437,7 +461,8 @@ std::string AttributeText(const FfiAttribute& a) {
 
 bool IsBareName(absl::string_view name) {
   if (name.empty() || !(absl::ascii_isalpha(name[0]) || name[0] == '_')) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_' || c == '$' || c == '.'; });
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return absl::ascii_isalnum(c) || c == '_' || c == '$' || c == '.'; });
 }
 
 }  // namespace
@@ -491,17 +516,21 @@ Ints Sharding::DeviceList() const { return iota ? iota->Expand() : devices; }
 
 std::string Sharding::ToString() const {
   if (type == Type::kTuple) {
-    return absl::StrCat("{", absl::StrJoin(tuple, ", ", [](std::string* out, const Sharding& s) { *out += s.ToString(); }), "}");
+    return absl::StrCat(
+        "{", absl::StrJoin(tuple, ", ", [](std::string* out, const Sharding& s) { *out += s.ToString(); }), "}");
   }
   if (type == Type::kMaximal) return absl::StrCat("{maximal device=", devices.empty() ? 0 : devices[0], "}");
   if (type != Type::kOther) return absl::StrCat("{", NameOf(type), "}");
   std::string out = absl::StrCat("{devices=[", absl::StrJoin(tile_dims, ","), "]");
-  if (iota) AppendIotaSource(*iota, &out);
-  else absl::StrAppend(&out, absl::StrJoin(devices, ","));
+  if (iota)
+    AppendIotaSource(*iota, &out);
+  else
+    absl::StrAppend(&out, absl::StrJoin(devices, ","));
   if (replicate_on_last_tile_dim) out += " last_tile_dim_replicate";
   if (!last_tile_dims.empty()) {
     absl::StrAppend(&out, " last_tile_dims={",
-                    absl::StrJoin(last_tile_dims, ", ", [](std::string* s, Type t) { absl::StrAppend(s, NameOf(t)); }), "}");
+                    absl::StrJoin(last_tile_dims, ", ", [](std::string* s, Type t) { absl::StrAppend(s, NameOf(t)); }),
+                    "}");
   }
   return out + "}";
 }
@@ -521,7 +550,8 @@ int64_t FfiAttribute::array_size() const {
 std::string ToString(const FfiDictionary& dictionary) {
   std::string out = "{";
   for (const auto& [name, value] : dictionary) {
-    absl::StrAppend(&out, out.size() > 1 ? ", " : "", IsBareName(name) ? name : QuotedMlir(name), " = ", AttributeText(value));
+    absl::StrAppend(&out, out.size() > 1 ? ", " : "", IsBareName(name) ? name : QuotedMlir(name), " = ",
+                    AttributeText(value));
   }
   return out + "}";
 }

@@ -43,9 +43,10 @@ TEST(Sharding, TextRoundTrips) {
 
 TEST(Sharding, Errors) {
   for (absl::string_view text :
-       {"", "replicated", "{replicated", "{nonsense}", "{maximal}", "{devices=[2,2]0,1}", "{devices=[0]}", "{devices=[2]<=[3]}",
-        "{devices=[2,2]<=[2,2]T(0,0)}", "{devices=[1048577]<=[1048577]}", "{replicated} x", "{{replicated}", "{last_tile_dim_replicate}",
-        "{replicated manual}", "{devices=[2]<=[2] last_tile_dims={maximal}}", "{devices=[2]0,x}"}) {
+       {"", "replicated", "{replicated", "{nonsense}", "{maximal}", "{devices=[2,2]0,1}", "{devices=[0]}",
+        "{devices=[2]<=[3]}", "{devices=[2,2]<=[2,2]T(0,0)}", "{devices=[1048577]<=[1048577]}", "{replicated} x",
+        "{{replicated}", "{last_tile_dim_replicate}", "{replicated manual}",
+        "{devices=[2]<=[2] last_tile_dims={maximal}}", "{devices=[2]0,x}"}) {
     EXPECT_EQ(ParseSharding(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
   EXPECT_EQ(ParseSharding("{replicated shard_as 1}").status().code(), absl::StatusCode::kUnimplemented);
@@ -54,9 +55,10 @@ TEST(Sharding, Errors) {
 
 TEST(FfiDictionary, TextRoundTrips) {
   for (absl::string_view text :
-       {"{}", "{a = 1 : i64}", "{a = true, b = -3 : i8, c = 4 : ui32}", "{f = 1.5 : f32, g = 1.0 : f64, h = 1.0e+20 : f64}",
-        "{n = 0x7FC00000 : f32, p = 0xFF800000 : f32}", "{s = \"a\\\"b\\\\c\\0A\"}", "{v = array<i32: 1, -2>, w = array<f64>}",
-        "{d = {x = 1 : i32, y = {}}}", "{\"odd name\" = 1 : i64}", "{b = array<i1: true, false>, h = 0.5 : bf16}"}) {
+       {"{}", "{a = 1 : i64}", "{a = true, b = -3 : i8, c = 4 : ui32}",
+        "{f = 1.5 : f32, g = 1.0 : f64, h = 1.0e+20 : f64}", "{n = 0x7FC00000 : f32, p = 0xFF800000 : f32}",
+        "{s = \"a\\\"b\\\\c\\0A\"}", "{v = array<i32: 1, -2>, w = array<f64>}", "{d = {x = 1 : i32, y = {}}}",
+        "{\"odd name\" = 1 : i64}", "{b = array<i1: true, false>, h = 0.5 : bf16}"}) {
     absl::StatusOr<FfiDictionary> d = ParseFfiDictionary(text);
     ASSERT_TRUE(d.ok()) << text << " " << d.status();
     EXPECT_EQ(ToString(*d), text);
@@ -65,7 +67,8 @@ TEST(FfiDictionary, TextRoundTrips) {
 }
 
 TEST(FfiDictionary, BytesAndDefaults) {
-  const FfiDictionary d = *ParseFfiDictionary("{a = 7, b = 1.500000e+00, c = dense<[1, 2]> : tensor<2xi16>, e = dense<3> : tensor<2x2xi8>}");
+  const FfiDictionary d = *ParseFfiDictionary(
+      "{a = 7, b = 1.500000e+00, c = dense<[1, 2]> : tensor<2xi16>, e = dense<3> : tensor<2x2xi8>}");
   EXPECT_EQ(d.at("a").type, PrimitiveType::kS64);
   EXPECT_EQ(d.at("a").bytes, std::string("\7\0\0\0\0\0\0\0", 8));
   EXPECT_EQ(d.at("b").type, PrimitiveType::kF64);
@@ -75,9 +78,10 @@ TEST(FfiDictionary, BytesAndDefaults) {
 }
 
 TEST(FfiDictionary, Errors) {
-  for (absl::string_view text : {"", "{a}", "{a = }", "{a = 1 : i65}", "{a = 300 : i8}", "{a = 1, a = 2}", "{a = \"x}", "{a = 1",
-                                 "{a = array<i32: 1, x>}", "{a = 0x1FFFFFFFF : f32}", "{a = dense<[1]> : tensor<2xi8>}",
-                                 "{a = dense<1> : tensor<99999999999xi8>}", "{} x", "{a = \"\\q\"}"}) {
+  for (absl::string_view text :
+       {"", "{a}", "{a = }", "{a = 1 : i65}", "{a = 300 : i8}", "{a = 1, a = 2}", "{a = \"x}", "{a = 1",
+        "{a = array<i32: 1, x>}", "{a = 0x1FFFFFFFF : f32}", "{a = dense<[1]> : tensor<2xi8>}",
+        "{a = dense<1> : tensor<99999999999xi8>}", "{} x", "{a = \"\\q\"}"}) {
     EXPECT_EQ(ParseFfiDictionary(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
   std::string deep;

@@ -28,18 +28,12 @@ struct NamedAlgorithm {
   bool imprecise = false;
 };
 constexpr NamedAlgorithm kAlgorithms[] = {
-    {"dot_any_f8_any_f8_f32", kF8, kF32, 1},
-    {"dot_any_f8_any_f8_f32_fast_accum", kF8, kF32, 1, true},
-    {"dot_f16_f16_f16", kF16, kF16, 1},
-    {"dot_f16_f16_f32", kF16, kF32, 1},
-    {"dot_bf16_bf16_bf16", kBF16, kBF16, 1},
-    {"dot_bf16_bf16_f32", kBF16, kF32, 1},
-    {"dot_bf16_bf16_f32_x3", kBF16, kF32, 3},
-    {"dot_bf16_bf16_f32_x6", kBF16, kF32, 6},
-    {"dot_bf16_bf16_f32_x9", kBF16, kF32, 9},
-    {"dot_tf32_tf32_f32", kTf32, kF32, 1},
-    {"dot_tf32_tf32_f32_x3", kTf32, kF32, 3},
-    {"dot_f32_f32_f32", kF32, kF32, 1},
+    {"dot_any_f8_any_f8_f32", kF8, kF32, 1},  {"dot_any_f8_any_f8_f32_fast_accum", kF8, kF32, 1, true},
+    {"dot_f16_f16_f16", kF16, kF16, 1},       {"dot_f16_f16_f32", kF16, kF32, 1},
+    {"dot_bf16_bf16_bf16", kBF16, kBF16, 1},  {"dot_bf16_bf16_f32", kBF16, kF32, 1},
+    {"dot_bf16_bf16_f32_x3", kBF16, kF32, 3}, {"dot_bf16_bf16_f32_x6", kBF16, kF32, 6},
+    {"dot_bf16_bf16_f32_x9", kBF16, kF32, 9}, {"dot_tf32_tf32_f32", kTf32, kF32, 1},
+    {"dot_tf32_tf32_f32_x3", kTf32, kF32, 3}, {"dot_f32_f32_f32", kF32, kF32, 1},
     {"dot_f64_f64_f64", kF64, kF64, 1},
 };
 
@@ -47,10 +41,16 @@ std::string Braced(const Ints& v) { return absl::StrCat("{", absl::StrJoin(v, ",
 
 // ---- attributes of several keys ----
 
-template <typename Dims> struct Key { absl::string_view name; Ints Dims::* list; bool always; };
-constexpr Key<DotDimensions> kDotKeys[] = {
-    {"lhs_batch_dims", &DotDimensions::lhs_batch, false}, {"lhs_contracting_dims", &DotDimensions::lhs_contracting, false},
-    {"rhs_batch_dims", &DotDimensions::rhs_batch, false}, {"rhs_contracting_dims", &DotDimensions::rhs_contracting, false}};
+template <typename Dims>
+struct Key {
+  absl::string_view name;
+  Ints Dims::*list;
+  bool always;
+};
+constexpr Key<DotDimensions> kDotKeys[] = {{"lhs_batch_dims", &DotDimensions::lhs_batch, false},
+                                           {"lhs_contracting_dims", &DotDimensions::lhs_contracting, false},
+                                           {"rhs_batch_dims", &DotDimensions::rhs_batch, false},
+                                           {"rhs_contracting_dims", &DotDimensions::rhs_contracting, false}};
 constexpr Key<RaggedDotDimensions> kRaggedKeys[] = {{"lhs_ragged_dims", &RaggedDotDimensions::lhs_ragged, false},
                                                     {"rhs_group_dims", &RaggedDotDimensions::rhs_group, false}};
 constexpr Key<GatherDimensions> kGatherKeys[] = {
@@ -130,7 +130,8 @@ absl::StatusOr<bool> ParseMultiKey(HloLexer& lexer, absl::string_view key, AttrI
       if (found) attrs->Set(id, std::move(d));
       return found;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -147,7 +148,8 @@ absl::StatusOr<PaddingConfig> ParsePadding(HloLexer& lexer) {
     int64_t* fields[] = {&p.low, &p.high, &p.interior};
     bool ok = parts.size() == 2 || parts.size() == 3;
     for (size_t i = 0; ok && i < parts.size(); ++i) {
-      ok = std::from_chars(parts[i].data(), parts[i].data() + parts[i].size(), *fields[i]).ptr == parts[i].data() + parts[i].size() &&
+      ok = std::from_chars(parts[i].data(), parts[i].data() + parts[i].size(), *fields[i]).ptr ==
+               parts[i].data() + parts[i].size() &&
            !parts[i].empty();
     }
     if (!ok) return lexer.ErrorAt(at, absl::StrCat("bad padding '", dim, "'"));
@@ -256,9 +258,12 @@ bool IsEnum(AttrKind kind) { return kind >= AttrKind::EnumComparisonDirection; }
 
 absl::StatusOr<AttrValue> ParseValue(HloLexer& lexer, AttrId id) {
   switch (KindOf(id)) {
-    case AttrKind::Bool: return lexer.Bool();
-    case AttrKind::Int: return lexer.Int();
-    case AttrKind::Double: return ParseDouble(lexer);
+    case AttrKind::Bool:
+      return lexer.Bool();
+    case AttrKind::Int:
+      return lexer.Int();
+    case AttrKind::Double:
+      return ParseDouble(lexer);
     case AttrKind::String: {
       if (id == AttrId::kDomain) {
         ASSIGN_OR_RETURN(absl::string_view raw, lexer.BalancedBraces());
@@ -266,28 +271,38 @@ absl::StatusOr<AttrValue> ParseValue(HloLexer& lexer, AttrId id) {
       }
       return lexer.String();
     }
-    case AttrKind::Ints: return lexer.IntList();
+    case AttrKind::Ints:
+      return lexer.IntList();
     case AttrKind::Type: {
       const absl::string_view name = lexer.Name();
       const std::optional<PrimitiveType> type = PrimitiveTypeFromName(name);
       if (!type) return lexer.Error(absl::StrCat("unknown element type '", name, "'"));
       return AttrValue(*type);
     }
-    case AttrKind::Shapes: return ParseShapes(lexer, id != AttrId::kOutfeedShape);
-    case AttrKind::Window: return ParseWindow(lexer);
-    case AttrKind::ConvDims: return ParseConvolutionDimensions(lexer);
-    case AttrKind::Padding: return ParsePadding(lexer);
-    case AttrKind::Slices: return ParseSlices(lexer);
-    case AttrKind::Groups: return ParseReplicaGroups(lexer);
-    case AttrKind::Pairs: return ParsePairs(lexer);
-    case AttrKind::Precisions: return ParsePrecisions(lexer);
+    case AttrKind::Shapes:
+      return ParseShapes(lexer, id != AttrId::kOutfeedShape);
+    case AttrKind::Window:
+      return ParseWindow(lexer);
+    case AttrKind::ConvDims:
+      return ParseConvolutionDimensions(lexer);
+    case AttrKind::Padding:
+      return ParsePadding(lexer);
+    case AttrKind::Slices:
+      return ParseSlices(lexer);
+    case AttrKind::Groups:
+      return ParseReplicaGroups(lexer);
+    case AttrKind::Pairs:
+      return ParsePairs(lexer);
+    case AttrKind::Precisions:
+      return ParsePrecisions(lexer);
     case AttrKind::Algorithm: {
       const size_t at = lexer.position();
       absl::StatusOr<DotAlgorithm> a = DotAlgorithmFromText(lexer.Name());
       if (!a.ok()) return lexer.Locate(at, a.status());
       return AttrValue(*a);
     }
-    case AttrKind::Aliases: return ParseAliases(lexer);
+    case AttrKind::Aliases:
+      return ParseAliases(lexer);
     case AttrKind::Ffi: {
       const size_t at = lexer.position();
       ASSIGN_OR_RETURN(absl::string_view raw, lexer.BalancedBraces());
@@ -295,7 +310,8 @@ absl::StatusOr<AttrValue> ParseValue(HloLexer& lexer, AttrId id) {
       if (!d.ok()) return lexer.Locate(at, d.status());
       return AttrValue(*std::move(d));
     }
-    default: break;
+    default:
+      break;
   }
   const size_t at = lexer.position();
   const absl::string_view name = lexer.Name();
@@ -305,11 +321,14 @@ absl::StatusOr<AttrValue> ParseValue(HloLexer& lexer, AttrId id) {
 }
 
 std::string SliceText(const SliceConfig& slices) {
-  return absl::StrCat("{", absl::StrJoin(slices, ", ", [](std::string* s, const SliceDimension& d) {
-                        absl::StrAppend(s, "[", d.start, ":", d.limit);
-                        if (d.stride != 1) absl::StrAppend(s, ":", d.stride);
-                        *s += ']';
-                      }), "}");
+  return absl::StrCat("{",
+                      absl::StrJoin(slices, ", ",
+                                    [](std::string* s, const SliceDimension& d) {
+                                      absl::StrAppend(s, "[", d.start, ":", d.limit);
+                                      if (d.stride != 1) absl::StrAppend(s, ":", d.stride);
+                                      *s += ']';
+                                    }),
+                      "}");
 }
 
 std::string PaddingText(const PaddingConfig& config) {
@@ -326,38 +345,58 @@ std::string ShapesText(const std::vector<Shape>& shapes) {
 std::string ValueText(AttrId id, const AttrValue& value) {
   const AttrKind kind = KindOf(id);
   switch (kind) {
-    case AttrKind::Bool: return std::get<bool>(value) ? "true" : "false";
-    case AttrKind::Int: return absl::StrCat(std::get<int64_t>(value));
-    case AttrKind::Double: return DoubleText(std::get<double>(value));
+    case AttrKind::Bool:
+      return std::get<bool>(value) ? "true" : "false";
+    case AttrKind::Int:
+      return absl::StrCat(std::get<int64_t>(value));
+    case AttrKind::Double:
+      return DoubleText(std::get<double>(value));
     case AttrKind::String: {
       const std::string& s = std::get<std::string>(value);
       return id == AttrId::kDomain ? s : QuotedText(s);
     }
-    case AttrKind::Ints: return Braced(std::get<Ints>(value));
-    case AttrKind::Type: return std::string(Name(std::get<PrimitiveType>(value)));
+    case AttrKind::Ints:
+      return Braced(std::get<Ints>(value));
+    case AttrKind::Type:
+      return std::string(Name(std::get<PrimitiveType>(value)));
     case AttrKind::Shapes: {
       const std::string text = ShapesText(std::get<std::vector<Shape>>(value));
       return id == AttrId::kOutfeedShape ? text : absl::StrCat("{", text, "}");
     }
-    case AttrKind::Window: return WindowText(std::get<Window>(value));
-    case AttrKind::ConvDims: return ConvolutionDimensionsText(std::get<ConvolutionDimensions>(value));
-    case AttrKind::Padding: return PaddingText(std::get<PaddingConfig>(value));
-    case AttrKind::Slices: return SliceText(std::get<SliceConfig>(value));
-    case AttrKind::Groups: return ReplicaGroupsText(std::get<ReplicaGroups>(value));
+    case AttrKind::Window:
+      return WindowText(std::get<Window>(value));
+    case AttrKind::ConvDims:
+      return ConvolutionDimensionsText(std::get<ConvolutionDimensions>(value));
+    case AttrKind::Padding:
+      return PaddingText(std::get<PaddingConfig>(value));
+    case AttrKind::Slices:
+      return SliceText(std::get<SliceConfig>(value));
+    case AttrKind::Groups:
+      return ReplicaGroupsText(std::get<ReplicaGroups>(value));
     case AttrKind::Pairs:
-      return absl::StrCat("{", absl::StrJoin(std::get<Pairs>(value), ",", [](std::string* s, const auto& p) {
-                            absl::StrAppend(s, "{", p.first, ",", p.second, "}");
-                          }), "}");
+      return absl::StrCat(
+          "{",
+          absl::StrJoin(std::get<Pairs>(value), ",",
+                        [](std::string* s, const auto& p) { absl::StrAppend(s, "{", p.first, ",", p.second, "}"); }),
+          "}");
     case AttrKind::Precisions:
-      return absl::StrCat("{", absl::StrJoin(std::get<Precisions>(value), ",", [](std::string* s, Precision p) {
-                            absl::StrAppend(s, kPrecisions[static_cast<size_t>(p)]);
-                          }), "}");
+      return absl::StrCat(
+          "{",
+          absl::StrJoin(std::get<Precisions>(value), ",",
+                        [](std::string* s, Precision p) { absl::StrAppend(s, kPrecisions[static_cast<size_t>(p)]); }),
+          "}");
     case AttrKind::Aliases:
-      return absl::StrCat("{", absl::StrJoin(std::get<OutputOperandAliases>(value), ", ", [](std::string* s, const OutputOperandAlias& a) {
-                            absl::StrAppend(s, Braced(a.output_index), ": (", a.operand, ", ", Braced(a.operand_index), ")");
-                          }), "}");
-    case AttrKind::Ffi: return ToString(std::get<FfiDictionary>(value));
-    default: return std::string(EnumText(kind, std::get<EnumValue>(value).value));
+      return absl::StrCat("{",
+                          absl::StrJoin(std::get<OutputOperandAliases>(value), ", ",
+                                        [](std::string* s, const OutputOperandAlias& a) {
+                                          absl::StrAppend(s, Braced(a.output_index), ": (", a.operand, ", ",
+                                                          Braced(a.operand_index), ")");
+                                        }),
+                          "}");
+    case AttrKind::Ffi:
+      return ToString(std::get<FfiDictionary>(value));
+    default:
+      return std::string(EnumText(kind, std::get<EnumValue>(value).value));
   }
 }
 
@@ -367,7 +406,9 @@ bool IsF8(PrimitiveType t) { return IsFloat(t) && BitWidth(t) == 8; }
 
 void AppendAttribute(AttrId id, const AttrValue& value, std::string* out) {
   switch (KindOf(id)) {
-    case AttrKind::DotDims: AppendKeys(kDotKeys, std::get<DotDimensions>(value), out); return;
+    case AttrKind::DotDims:
+      AppendKeys(kDotKeys, std::get<DotDimensions>(value), out);
+      return;
     case AttrKind::RaggedDims: {
       const RaggedDotDimensions& d = std::get<RaggedDotDimensions>(value);
       AppendKeys(kDotKeys, d.dot, out);
@@ -391,7 +432,8 @@ void AppendAttribute(AttrId id, const AttrValue& value, std::string* out) {
       if (name != kUnsetAlgorithm) AppendField(AttrName(id), name, out);
       return;
     }
-    default: AppendField(AttrName(id), ValueText(id, value), out);
+    default:
+      AppendField(AttrName(id), ValueText(id, value), out);
   }
 }
 
@@ -425,11 +467,15 @@ absl::StatusOr<std::string> ParseRawOrQuoted(HloLexer& lexer) {
 }
 
 std::string FrontendAttributesText(const StringMap& map) {
-  return absl::StrCat("{", absl::StrJoin(map, ",", [](std::string* out, const auto& entry) {
-                        HloLexer key(entry.first);
-                        const bool bare = !entry.first.empty() && key.Name().size() == entry.first.size();
-                        absl::StrAppend(out, bare ? entry.first : QuotedText(entry.first), "=", RawOrQuotedText(entry.second));
-                      }), "}");
+  return absl::StrCat("{",
+                      absl::StrJoin(map, ",",
+                                    [](std::string* out, const auto& entry) {
+                                      HloLexer key(entry.first);
+                                      const bool bare = !entry.first.empty() && key.Name().size() == entry.first.size();
+                                      absl::StrAppend(out, bare ? entry.first : QuotedText(entry.first), "=",
+                                                      RawOrQuotedText(entry.second));
+                                    }),
+                      "}");
 }
 
 absl::StatusOr<StringMap> ParseFrontendAttributes(HloLexer& lexer) {
@@ -457,16 +503,22 @@ std::string WindowText(const Window& window) {
   auto add = [&](absl::string_view key, bool wanted, auto&& field) {
     if (!wanted) return;
     absl::StrAppend(&out, out.size() > 1 ? " " : "", key, "=",
-                    absl::StrJoin(window.dimensions, "x", [&](std::string* s, const WindowDimension& d) { absl::StrAppend(s, field(d)); }));
+                    absl::StrJoin(window.dimensions, "x",
+                                  [&](std::string* s, const WindowDimension& d) { absl::StrAppend(s, field(d)); }));
   };
-  auto any = [&](auto&& predicate) { return std::any_of(window.dimensions.begin(), window.dimensions.end(), predicate); };
+  auto any = [&](auto&& predicate) {
+    return std::any_of(window.dimensions.begin(), window.dimensions.end(), predicate);
+  };
   add("size", !window.dimensions.empty(), [](const auto& d) { return d.size; });
   add("stride", any([](const auto& d) { return d.stride != 1; }), [](const auto& d) { return d.stride; });
   add("pad", any([](const auto& d) { return d.padding_low != 0 || d.padding_high != 0; }),
       [](const auto& d) { return absl::StrCat(d.padding_low, "_", d.padding_high); });
-  add("lhs_dilate", any([](const auto& d) { return d.base_dilation != 1; }), [](const auto& d) { return d.base_dilation; });
-  add("rhs_dilate", any([](const auto& d) { return d.window_dilation != 1; }), [](const auto& d) { return d.window_dilation; });
-  add("rhs_reversal", any([](const auto& d) { return d.window_reversal; }), [](const auto& d) { return d.window_reversal ? 1 : 0; });
+  add("lhs_dilate", any([](const auto& d) { return d.base_dilation != 1; }),
+      [](const auto& d) { return d.base_dilation; });
+  add("rhs_dilate", any([](const auto& d) { return d.window_dilation != 1; }),
+      [](const auto& d) { return d.window_dilation; });
+  add("rhs_reversal", any([](const auto& d) { return d.window_reversal; }),
+      [](const auto& d) { return d.window_reversal ? 1 : 0; });
   return out + "}";
 }
 
@@ -503,12 +555,18 @@ absl::StatusOr<Window> ParseWindow(HloLexer& lexer) {
     if (values.size() != window.dimensions.size()) return lexer.ErrorAt(at, "window fields of different rank");
     for (size_t i = 0; i < values.size(); ++i) {
       WindowDimension& d = window.dimensions[i];
-      if (key == "size") d.size = values[i];
-      else if (key == "stride") d.stride = values[i];
-      else if (key == "lhs_dilate") d.base_dilation = values[i];
-      else if (key == "rhs_dilate") d.window_dilation = values[i];
-      else if (key == "rhs_reversal") d.window_reversal = values[i] != 0;
-      else return lexer.ErrorAt(at, absl::StrCat("unknown window field '", key, "'"));
+      if (key == "size")
+        d.size = values[i];
+      else if (key == "stride")
+        d.stride = values[i];
+      else if (key == "lhs_dilate")
+        d.base_dilation = values[i];
+      else if (key == "rhs_dilate")
+        d.window_dilation = values[i];
+      else if (key == "rhs_reversal")
+        d.window_reversal = values[i] != 0;
+      else
+        return lexer.ErrorAt(at, absl::StrCat("unknown window field '", key, "'"));
     }
   }
   return window;
@@ -533,7 +591,8 @@ std::string ConvolutionDimensionsText(const ConvolutionDimensions& dims) {
 absl::StatusOr<ConvolutionDimensions> ParseConvolutionDimensions(HloLexer& lexer) {
   const size_t at = lexer.position();
   const std::vector<absl::string_view> arrow = absl::StrSplit(lexer.Run("_->?"), "->");
-  const std::vector<absl::string_view> in = arrow.size() == 2 ? absl::StrSplit(arrow[0], '_') : std::vector<absl::string_view>();
+  const std::vector<absl::string_view> in =
+      arrow.size() == 2 ? absl::StrSplit(arrow[0], '_') : std::vector<absl::string_view>();
   if (in.size() != 2) return lexer.ErrorAt(at, "expected dimension labels such as b01f_01io->b01f");
   auto side = [](absl::string_view text, char a, int64_t* first, char b, int64_t* second, Ints* spatial) {
     if (text.size() < 2 || text.size() > 12) return false;
@@ -542,7 +601,8 @@ absl::StatusOr<ConvolutionDimensions> ParseConvolutionDimensions(HloLexer& lexer
     for (size_t i = 0; i < text.size(); ++i) {
       int64_t* slot = text[i] == a ? first : text[i] == b ? second : nullptr;
       const size_t digit = static_cast<size_t>(text[i] - '0');
-      if (slot == nullptr && absl::ascii_isdigit(static_cast<unsigned char>(text[i])) && digit < spatial->size()) slot = &(*spatial)[digit];
+      if (slot == nullptr && absl::ascii_isdigit(static_cast<unsigned char>(text[i])) && digit < spatial->size())
+        slot = &(*spatial)[digit];
       if (slot == nullptr || *slot != -1) return false;
       *slot = static_cast<int64_t>(i);
     }
@@ -560,10 +620,13 @@ absl::StatusOr<ConvolutionDimensions> ParseConvolutionDimensions(HloLexer& lexer
 
 std::string ReplicaGroupsText(const ReplicaGroups& groups) {
   if (!groups.iota) {
-    return absl::StrCat("{", absl::StrJoin(groups.groups, ",", [](std::string* s, const Ints& g) { *s += Braced(g); }), "}");
+    return absl::StrCat("{", absl::StrJoin(groups.groups, ",", [](std::string* s, const Ints& g) { *s += Braced(g); }),
+                        "}");
   }
-  std::string out = absl::StrCat("[", absl::StrJoin(groups.iota->dims, ","), "]<=[", absl::StrJoin(groups.iota->reshape_dims, ","), "]");
-  if (!groups.iota->transpose_perm.empty()) absl::StrAppend(&out, "T(", absl::StrJoin(groups.iota->transpose_perm, ","), ")");
+  std::string out = absl::StrCat("[", absl::StrJoin(groups.iota->dims, ","), "]<=[",
+                                 absl::StrJoin(groups.iota->reshape_dims, ","), "]");
+  if (!groups.iota->transpose_perm.empty())
+    absl::StrAppend(&out, "T(", absl::StrJoin(groups.iota->transpose_perm, ","), ")");
   return out;
 }
 
@@ -616,8 +679,10 @@ absl::StatusOr<ResultAccuracy> ParseResultAccuracy(HloLexer& lexer) {
     RETURN_IF_ERROR(lexer.Expect("=", "after mode"));
     const size_t at = lexer.position();
     const absl::string_view mode = lexer.Name();
-    if (mode == "highest") a.mode = ResultAccuracy::Mode::kHighest;
-    else if (mode != "default") return lexer.ErrorAt(at, absl::StrCat("unknown accuracy mode '", mode, "'"));
+    if (mode == "highest")
+      a.mode = ResultAccuracy::Mode::kHighest;
+    else if (mode != "default")
+      return lexer.ErrorAt(at, absl::StrCat("unknown accuracy mode '", mode, "'"));
   } else if (lexer.TakeWord("tolerance")) {
     a.mode = ResultAccuracy::Mode::kTolerance;
     RETURN_IF_ERROR(lexer.Expect("=", "after tolerance"));
@@ -629,9 +694,12 @@ absl::StatusOr<ResultAccuracy> ParseResultAccuracy(HloLexer& lexer) {
         ASSIGN_OR_RETURN(a.ulps, lexer.Int());
       } else {
         ASSIGN_OR_RETURN(double v, ParseDouble(lexer));
-        if (key == "atol") a.atol = v;
-        else if (key == "rtol") a.rtol = v;
-        else return lexer.Error(absl::StrCat("unknown tolerance '", key, "'"));
+        if (key == "atol")
+          a.atol = v;
+        else if (key == "rtol")
+          a.rtol = v;
+        else
+          return lexer.Error(absl::StrCat("unknown tolerance '", key, "'"));
       }
     } while (lexer.Take(","));
     RETURN_IF_ERROR(lexer.Expect("}", "of a tolerance"));
@@ -663,7 +731,8 @@ void TakeF8Types(PrimitiveType lhs, PrimitiveType rhs, DotAlgorithm* a) {
 
 std::string DotAlgorithmText(const DotAlgorithm& a) {
   for (const NamedAlgorithm& n : kAlgorithms) {
-    const bool operands = n.operand == kF8 ? IsF8(a.lhs_type) && IsF8(a.rhs_type) : a.lhs_type == n.operand && a.rhs_type == n.operand;
+    const bool operands =
+        n.operand == kF8 ? IsF8(a.lhs_type) && IsF8(a.rhs_type) : a.lhs_type == n.operand && a.rhs_type == n.operand;
     if (operands && a.accumulation_type == n.accumulation && a.primitive_operations == n.primitives &&
         a.allow_imprecise_accumulation == n.imprecise) {
       return std::string(n.name);

@@ -13,17 +13,18 @@ namespace backplane {
 // Appends `key=value`, several with ", " between where the value has several keys, nothing where all are empty.
 void AppendAttribute(AttrId id, const AttrValue& value, std::string* out);
 
-// Reads the value of `key` (the '=' is behind us) into `attrs` if it is an attribute of the operation; false when it is none.
+// Reads the value of `key` (the '=' is behind us) into `attrs` if it is an attribute of the operation; false when it is
+// none.
 absl::StatusOr<bool> ParseAttribute(HloLexer& lexer, absl::string_view key, const OpInfo& info, Attributes* attrs);
 
 // Pieces that the module's header and other formats share.
-std::string QuotedText(absl::string_view s);        // "..." with C escapes
+std::string QuotedText(absl::string_view s);  // "..." with C escapes
 // The value as it is when it is one balanced {...}, else quoted: backend_config and frontend attribute values.
 std::string RawOrQuotedText(const std::string& s);
 absl::StatusOr<std::string> ParseRawOrQuoted(HloLexer& lexer);
 std::string FrontendAttributesText(const StringMap& map);  // {a="1",b={...}}
 absl::StatusOr<StringMap> ParseFrontendAttributes(HloLexer& lexer);
-std::string WindowText(const Window& window);               // {size=3x3 pad=1_1x1_1}
+std::string WindowText(const Window& window);  // {size=3x3 pad=1_1x1_1}
 absl::StatusOr<Window> ParseWindow(HloLexer& lexer);
 std::string ConvolutionDimensionsText(const ConvolutionDimensions& dims);  // b01f_01io->b01f
 absl::StatusOr<ConvolutionDimensions> ParseConvolutionDimensions(HloLexer& lexer);

@@ -13,7 +13,9 @@ namespace backplane {
 namespace {
 
 bool IsNameStart(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)) || c == '_'; }
-bool IsNamePart(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-'; }
+bool IsNamePart(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-';
+}
 
 }  // namespace
 
@@ -121,8 +123,10 @@ absl::StatusOr<absl::string_view> HloLexer::BalancedBraces() {
   for (; pos_ < text_.size(); ++pos_) {
     const char c = text_[pos_];
     if (quoted) {
-      if (c == '\\') ++pos_;
-      else if (c == '"') quoted = false;
+      if (c == '\\')
+        ++pos_;
+      else if (c == '"')
+        quoted = false;
     } else if (c == '"') {
       quoted = true;
     } else if (c == '{') {
@@ -183,8 +187,8 @@ absl::Status HloLexer::Locate(size_t pos, const absl::Status& status) const {
   const absl::string_view before = text_.substr(0, pos);
   const size_t newline = before.rfind('\n');
   const size_t column = newline == absl::string_view::npos ? pos + 1 : pos - newline;
-  return absl::Status(status.code(), absl::StrCat("hlo text ", std::count(before.begin(), before.end(), '\n') + 1, ":", column,
-                                                  ": ", status.message()));
+  return absl::Status(status.code(), absl::StrCat("hlo text ", std::count(before.begin(), before.end(), '\n') + 1, ":",
+                                                  column, ": ", status.message()));
 }
 
 }  // namespace backplane

@@ -19,9 +19,9 @@ namespace backplane {
 namespace {
 
 // Annotations of XLA's text that say nothing about what a program computes.
-constexpr absl::string_view kDroppedHeaderKeys[] = {
-    "is_scheduled", "allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output",
-    "alias_passthrough_params", "origin_recovery_table"};
+constexpr absl::string_view kDroppedHeaderKeys[] = {"is_scheduled", "allow_spmd_sharding_propagation_to_parameters",
+                                                    "allow_spmd_sharding_propagation_to_output",
+                                                    "alias_passthrough_params", "origin_recovery_table"};
 constexpr absl::string_view kDroppedInstructionKeys[] = {"origin", "statistics", "parameter_replication"};
 
 template <size_t n>
@@ -39,7 +39,8 @@ class Parser {
     while (!lexer_.AtEnd()) RETURN_IF_ERROR(ParseComputation());
     if (module_->entry() == nullptr) return lexer_.Error("no ENTRY computation");
     RETURN_IF_ERROR(CheckHeader());
-    if (absl::Status s = VerifyModule(*module_); !s.ok()) return absl::Status(s.code(), absl::StrCat("hlo text: ", s.message()));
+    if (absl::Status s = VerifyModule(*module_); !s.ok())
+      return absl::Status(s.code(), absl::StrCat("hlo text: ", s.message()));
     return std::move(module_);
   }
 
@@ -168,7 +169,8 @@ class Parser {
     const ProgramShape program = module_->entry()->program_shape();
     if (config.result_layout.element_type() == PrimitiveType::kInvalid) return absl::OkStatus();
     if (config.parameter_layouts != program.parameters || !(config.result_layout == program.result)) {
-      return lexer_.ErrorAt(entry_layout_at_, absl::StrCat("entry_computation_layout does not fit the entry ", program.ToString()));
+      return lexer_.ErrorAt(entry_layout_at_,
+                            absl::StrCat("entry_computation_layout does not fit the entry ", program.ToString()));
     }
     return absl::OkStatus();
   }
@@ -211,11 +213,13 @@ class Parser {
     if (root == nullptr) return lexer_.ErrorAt(at, absl::StrCat("computation ", name, " is empty"));
     computation_->set_root(root);
     for (size_t i = 0; i < computation_->parameters().size(); ++i) {
-      if (computation_->parameters()[i] == nullptr) return lexer_.ErrorAt(at, absl::StrCat("computation ", name, " lacks parameter ", i));
+      if (computation_->parameters()[i] == nullptr)
+        return lexer_.ErrorAt(at, absl::StrCat("computation ", name, " lacks parameter ", i));
     }
     const ProgramShape found = computation_->program_shape();
     if (signature && (signature->parameters != found.parameters || !(signature->result == found.result))) {
-      return lexer_.ErrorAt(at, absl::StrCat("computation ", name, ": signature does not fit the body, which is ", found.ToString()));
+      return lexer_.ErrorAt(
+          at, absl::StrCat("computation ", name, ": signature does not fit the body, which is ", found.ToString()));
     }
     if (entry) module_->set_entry(computation_);
     computations_.emplace(name, computation_);
@@ -268,7 +272,8 @@ class Parser {
     }
     spec.opcode = *opcode;
     const bool has_shape = spec.shape.element_type() != PrimitiveType::kInvalid;
-    if (!has_shape && (spec.opcode == Opcode::kConstant || spec.opcode == Opcode::kParameter || !async.wrapped.empty())) {
+    if (!has_shape &&
+        (spec.opcode == Opcode::kConstant || spec.opcode == Opcode::kParameter || !async.wrapped.empty())) {
       return lexer_.ErrorAt(opcode_at, absl::StrCat(opcode_text, " needs a shape in front"));
     }
     RETURN_IF_ERROR(lexer_.Expect("(", absl::StrCat("after ", opcode_text)));
@@ -295,7 +300,8 @@ class Parser {
     Instruction* i = *added;
     if (has_shape) {
       if (!(written == i->shape())) {
-        return lexer_.ErrorAt(at, absl::StrCat(name, ": shape ", written.ToString(), " is written, ", i->shape().ToString(), " is right"));
+        return lexer_.ErrorAt(at, absl::StrCat(name, ": shape ", written.ToString(), " is written, ",
+                                               i->shape().ToString(), " is right"));
       }
       i->mutable_shape() = written;  // with its layout
     }
@@ -343,15 +349,17 @@ class Parser {
       parameter.name = "param";
       parameter.shape = spec->operands[k]->shape();
       parameter.attrs.Set(AttrId::kParameterNumber, static_cast<int64_t>(k));
-      ASSIGN_OR_RETURN(Instruction* p, body->AddChecked(std::move(parameter)));
+      ASSIGN_OR_RETURN(Instruction * p, body->AddChecked(std::move(parameter)));
       inner.operands.push_back(p);
     }
     for (const auto& [id, value] : suffix->attrs.entries()) {
-      if (id == AttrId::kAsyncExecutionThread) spec->attrs.Set(id, value);
-      else inner.attrs.Set(id, value);
+      if (id == AttrId::kAsyncExecutionThread)
+        spec->attrs.Set(id, value);
+      else
+        inner.attrs.Set(id, value);
     }
     for (const auto& [slot, c] : suffix->called) inner.called.push_back(c);
-    ASSIGN_OR_RETURN(Instruction* root, body->AddChecked(std::move(inner)));
+    ASSIGN_OR_RETURN(Instruction * root, body->AddChecked(std::move(inner)));
     root->mutable_shape() = shape.tuple_shapes(1);
     body->set_root(root);
     spec->called = {body};
@@ -380,9 +388,10 @@ class Parser {
       if (lexer_.AtShape()) {
         ASSIGN_OR_RETURN(shape, lexer_.Shape());
       }
-      ASSIGN_OR_RETURN(Instruction* operand, ParseInstructionName());
+      ASSIGN_OR_RETURN(Instruction * operand, ParseInstructionName());
       if (shape && !(*shape == operand->shape())) {
-        return lexer_.ErrorAt(at, absl::StrCat("operand ", operand->name(), " is ", operand->shape().ToString(), ", not ", shape->ToString()));
+        return lexer_.ErrorAt(at, absl::StrCat("operand ", operand->name(), " is ", operand->shape().ToString(),
+                                               ", not ", shape->ToString()));
       }
       operands->push_back(operand);
     } while (lexer_.Take(","));
@@ -403,7 +412,8 @@ class Parser {
     lexer_.Take("%");
     const absl::string_view name = lexer_.Name();
     auto it = computations_.find(name);
-    if (it == computations_.end()) return lexer_.ErrorAt(at, absl::StrCat("no computation '", name, "' before this one"));
+    if (it == computations_.end())
+      return lexer_.ErrorAt(at, absl::StrCat("no computation '", name, "' before this one"));
     return it->second;
   }
 
@@ -427,7 +437,8 @@ class Parser {
       }
       RETURN_IF_ERROR(SkipValue());
     }
-    std::stable_sort(suffix->called.begin(), suffix->called.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(suffix->called.begin(), suffix->called.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     return Complete(spec, suffix);
   }
 
@@ -449,7 +460,7 @@ class Parser {
     } else if (key == "control-predecessors") {
       RETURN_IF_ERROR(lexer_.Expect("{", "of control predecessors"));
       do {
-        ASSIGN_OR_RETURN(Instruction* p, ParseInstructionName());
+        ASSIGN_OR_RETURN(Instruction * p, ParseInstructionName());
         suffix->control_predecessors.push_back(p);
       } while (lexer_.Take(","));
       RETURN_IF_ERROR(lexer_.Expect("}", "of control predecessors"));
@@ -466,13 +477,13 @@ class Parser {
 
   absl::StatusOr<bool> ParseCalled(absl::string_view key, Suffix* suffix) {
     static constexpr std::pair<absl::string_view, int> kSlots[] = {
-        {"to_apply", 0}, {"calls", 0}, {"condition", 0}, {"body", 1}, {"select", 0}, {"scatter", 1},
-        {"true_computation", 0}, {"false_computation", 1}};
+        {"to_apply", 0}, {"calls", 0},   {"condition", 0},        {"body", 1},
+        {"select", 0},   {"scatter", 1}, {"true_computation", 0}, {"false_computation", 1}};
     if (key == "branch_computations" || key == "called_computations") {
       RETURN_IF_ERROR(lexer_.Expect("{", "of computations"));
       if (lexer_.Take("}")) return true;
       do {
-        ASSIGN_OR_RETURN(Computation* c, ParseComputationName());
+        ASSIGN_OR_RETURN(Computation * c, ParseComputationName());
         suffix->called.emplace_back(static_cast<int>(suffix->called.size()), c);
       } while (lexer_.Take(","));
       RETURN_IF_ERROR(lexer_.Expect("}", "of computations"));
@@ -480,31 +491,39 @@ class Parser {
     }
     for (const auto& [name, slot] : kSlots) {
       if (name != key) continue;
-      ASSIGN_OR_RETURN(Computation* c, ParseComputationName());
+      ASSIGN_OR_RETURN(Computation * c, ParseComputationName());
       suffix->called.emplace_back(slot, c);
       return true;
     }
     return false;
   }
 
-  // What the text leaves to be understood: empty dimension numbers, f8 types of an algorithm, which kind of backend config.
+  // What the text leaves to be understood: empty dimension numbers, f8 types of an algorithm, which kind of backend
+  // config.
   absl::Status Complete(const InstructionSpec& spec, Suffix* suffix) {
     Attributes& attrs = suffix->attrs;
     for (AttrId id : Info(spec.opcode).attributes) {
       if (attrs.Has(id)) continue;
       switch (KindOf(id)) {
-        case AttrKind::DotDims: attrs.Set(id, DotDimensions()); break;
-        case AttrKind::RaggedDims: attrs.Set(id, RaggedDotDimensions()); break;
-        default: break;
+        case AttrKind::DotDims:
+          attrs.Set(id, DotDimensions());
+          break;
+        case AttrKind::RaggedDims:
+          attrs.Set(id, RaggedDotDimensions());
+          break;
+        default:
+          break;
       }
     }
-    if (const AttrValue* v = attrs.Find(AttrId::kDotAlgorithm); v != nullptr && spec.opcode == Opcode::kDot && spec.operands.size() == 2) {
+    if (const AttrValue* v = attrs.Find(AttrId::kDotAlgorithm);
+        v != nullptr && spec.opcode == Opcode::kDot && spec.operands.size() == 2) {
       DotAlgorithm a = std::get<DotAlgorithm>(*v);
       TakeF8Types(spec.operands[0]->shape().element_type(), spec.operands[1]->shape().element_type(), &a);
       attrs.Set(AttrId::kDotAlgorithm, a);
     }
     if (spec.opcode == Opcode::kCall) {
-      if (absl::Status s = TakeComposite(&suffix->frontend, &attrs); !s.ok()) return lexer_.Locate(lexer_.position(), s);
+      if (absl::Status s = TakeComposite(&suffix->frontend, &attrs); !s.ok())
+        return lexer_.Locate(lexer_.position(), s);
     }
     if (spec.opcode != Opcode::kCustomCall || !suffix->has_backend_config) return absl::OkStatus();
     std::string text = std::move(suffix->backend_config);

@@ -30,7 +30,10 @@ void AppendOperands(const Instruction& i, const HloPrintOptions& options, std::s
 }
 
 std::string NameList(absl::Span<Computation* const> computations) {
-  return absl::StrCat("{", absl::StrJoin(computations, ", ", [](std::string* s, const Computation* c) { absl::StrAppend(s, "%", c->name()); }), "}");
+  return absl::StrCat("{",
+                      absl::StrJoin(computations, ", ",
+                                    [](std::string* s, const Computation* c) { absl::StrAppend(s, "%", c->name()); }),
+                      "}");
 }
 
 void AppendCalled(const Instruction& i, std::string* out) {
@@ -73,7 +76,8 @@ void AppendInstruction(const Instruction& i, const HloPrintOptions& options, std
   AppendOperands(i, options, out);
   *out += ')';
   for (const auto& [id, value] : i.attrs().entries()) {
-    if (id == AttrId::kParameterNumber || id == AttrId::kOpaque || id == AttrId::kFfiAttributes || IsCompositeField(id)) continue;
+    if (id == AttrId::kParameterNumber || id == AttrId::kOpaque || id == AttrId::kFfiAttributes || IsCompositeField(id))
+      continue;
     std::string text;
     AppendAttribute(id, value, &text);
     if (!text.empty()) absl::StrAppend(out, ", ", text);
@@ -86,7 +90,8 @@ void AppendInstruction(const Instruction& i, const HloPrintOptions& options, std
   }
   if (!i.control_predecessors().empty()) {
     absl::StrAppend(out, ", control-predecessors={",
-                    absl::StrJoin(i.control_predecessors(), ", ", [](std::string* s, const Instruction* p) { absl::StrAppend(s, "%", p->name()); }),
+                    absl::StrJoin(i.control_predecessors(), ", ",
+                                  [](std::string* s, const Instruction* p) { absl::StrAppend(s, "%", p->name()); }),
                     "}");
   }
   if (i.result_accuracy()) absl::StrAppend(out, ", result_accuracy=", ResultAccuracyText(*i.result_accuracy()));
@@ -112,7 +117,8 @@ std::string EntryLayoutText(const Module& module) {
   const ModuleConfig& config = module.config();
   const ProgramShape program = module.entry() != nullptr ? module.entry()->program_shape() : ProgramShape();
   std::vector<Shape> parameters = config.parameter_layouts.empty() ? program.parameters : config.parameter_layouts;
-  const Shape& result = config.result_layout.element_type() == PrimitiveType::kInvalid ? program.result : config.result_layout;
+  const Shape& result =
+      config.result_layout.element_type() == PrimitiveType::kInvalid ? program.result : config.result_layout;
   std::string text = Shape::Tuple(std::move(parameters)).ToString(true);
   return absl::StrCat("{", text, "->", result.ToString(true), "}");
 }
@@ -122,16 +128,21 @@ void AppendHeader(const Module& module, std::string* out) {
   absl::StrAppend(out, "HloModule ", module.name());
   if (!config.input_output_aliases.empty()) {
     absl::StrAppend(out, ", input_output_alias={ ",
-                    absl::StrJoin(config.input_output_aliases, ", ", [](std::string* s, const InputOutputAlias& a) {
-                      absl::StrAppend(s, IndexText(a.output_index), ": (", a.parameter, ", ", IndexText(a.parameter_index), ", ",
-                                      a.must_alias ? "must-alias" : "may-alias", ")");
-                    }), " }");
+                    absl::StrJoin(config.input_output_aliases, ", ",
+                                  [](std::string* s, const InputOutputAlias& a) {
+                                    absl::StrAppend(s, IndexText(a.output_index), ": (", a.parameter, ", ",
+                                                    IndexText(a.parameter_index), ", ",
+                                                    a.must_alias ? "must-alias" : "may-alias", ")");
+                                  }),
+                    " }");
   }
   if (!config.buffer_donors.empty()) {
     absl::StrAppend(out, ", buffer_donor={ ",
-                    absl::StrJoin(config.buffer_donors, ", ", [](std::string* s, const BufferDonor& d) {
-                      absl::StrAppend(s, "(", d.parameter, ", ", IndexText(d.parameter_index), ")");
-                    }), " }");
+                    absl::StrJoin(config.buffer_donors, ", ",
+                                  [](std::string* s, const BufferDonor& d) {
+                                    absl::StrAppend(s, "(", d.parameter, ", ", IndexText(d.parameter_index), ")");
+                                  }),
+                    " }");
   }
   if (!config.parameter_layouts.empty() || config.result_layout.element_type() != PrimitiveType::kInvalid) {
     absl::StrAppend(out, ", entry_computation_layout=", EntryLayoutText(module));
@@ -141,7 +152,8 @@ void AppendHeader(const Module& module, std::string* out) {
   StringMap frontend = config.frontend_attributes;
   if (config.use_spmd_partitioning) frontend[kSpmdKey] = "true";
   if (config.use_shardy_partitioner) frontend[kShardyKey] = "true";
-  if (!config.parameter_memory_kinds.empty()) frontend[kParameterMemoryKey] = absl::StrJoin(config.parameter_memory_kinds, ",");
+  if (!config.parameter_memory_kinds.empty())
+    frontend[kParameterMemoryKey] = absl::StrJoin(config.parameter_memory_kinds, ",");
   if (!config.result_memory_kinds.empty()) frontend[kResultMemoryKey] = absl::StrJoin(config.result_memory_kinds, ",");
   if (!frontend.empty()) absl::StrAppend(out, ", frontend_attributes=", FrontendAttributesText(frontend));
   *out += "\n\n";
@@ -152,13 +164,18 @@ void AppendHeader(const Module& module, std::string* out) {
 std::vector<const Computation*> CalleesFirst(const Module& module) {
   std::vector<const Computation*> order;
   absl::flat_hash_set<const Computation*> seen;
-  struct Frame { const Computation* computation; std::vector<const Computation*> callees; size_t next; };
+  struct Frame {
+    const Computation* computation;
+    std::vector<const Computation*> callees;
+    size_t next;
+  };
   for (const auto& start : module.computations()) {
     std::vector<Frame> stack;
     auto enter = [&](const Computation* c) {
       if (!seen.insert(c).second) return;
       Frame frame{c, {}, 0};
-      for (const auto& i : c->instructions()) frame.callees.insert(frame.callees.end(), i->called().begin(), i->called().end());
+      for (const auto& i : c->instructions())
+        frame.callees.insert(frame.callees.end(), i->called().begin(), i->called().end());
       stack.push_back(std::move(frame));
     };
     enter(start.get());

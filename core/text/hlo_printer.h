@@ -1,5 +1,5 @@
-// Prints modules, computations and instructions as HLO text, spelled as XLA spells it. ToString() of the IR's classes is
-// the printer with default options.
+// Prints modules, computations and instructions as HLO text, spelled as XLA spells it. ToString() of the IR's classes
+// is the printer with default options.
 //
 // What XLA's text has no place for (partitioner choices, memory kinds of parameters and results) stands in the module's
 // frontend attributes under names that begin with "backplane."; the parser takes it from there again.
@@ -19,11 +19,12 @@ struct HloPrintOptions {
   bool backend_config = true;
   bool layouts = true;
   bool frontend_attributes = true;
-  bool operand_shapes = false;           // add(f32[2] %a, f32[2] %b)
-  int64_t constant_limit = INT64_MAX;    // constants with more elements print as {...}
+  bool operand_shapes = false;         // add(f32[2] %a, f32[2] %b)
+  int64_t constant_limit = INT64_MAX;  // constants with more elements print as {...}
 };
 
-std::string PrintInstruction(const Instruction& instruction, const HloPrintOptions& options = {});  // one line, without ROOT
+std::string PrintInstruction(const Instruction& instruction,
+                             const HloPrintOptions& options = {});  // one line, without ROOT
 std::string PrintComputation(const Computation& computation, const HloPrintOptions& options = {});
 std::string PrintModule(const Module& module, const HloPrintOptions& options = {});
 

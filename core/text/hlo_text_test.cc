@@ -55,7 +55,9 @@ constexpr char kAdd[] = R"(HloModule m
 
 )";
 
-struct XlaText { std::string name, text; };
+struct XlaText {
+  std::string name, text;
+};
 
 std::vector<XlaText> XlaTexts() {
   std::vector<XlaText> all;
@@ -80,7 +82,8 @@ TEST(HloText, ReadsWhatXlaPrints) {
     // As many instructions as lines that define one.
     int64_t lines = 0, instructions = 0;
     std::istringstream stream(t.text);
-    for (std::string line; std::getline(stream, line);) lines += absl::StartsWith(line, "  ") && absl::StrContains(line, " = ");
+    for (std::string line; std::getline(stream, line);)
+      lines += absl::StartsWith(line, "  ") && absl::StrContains(line, " = ");
     for (const auto& c : (*m)->computations()) instructions += c->instruction_count();
     EXPECT_EQ(instructions, lines);
   }
@@ -110,12 +113,14 @@ ENTRY %main {
   EXPECT_EQ(d.op_type, "t");
   EXPECT_EQ(d.source_file, "b.py");
   EXPECT_EQ(d.source_line, 77);
-  EXPECT_THAT(m->ToString(), HasSubstr("metadata={op_type=\"t\" op_name=\"jit(f)/x\" source_file=\"b.py\" source_line=77}"));
+  EXPECT_THAT(m->ToString(),
+              HasSubstr("metadata={op_type=\"t\" op_name=\"jit(f)/x\" source_file=\"b.py\" source_line=77}"));
   ExpectRoundTrip(*m);
 }
 
 TEST(HloText, HeaderRoundTrips) {
-  std::unique_ptr<Module> m = Parsed(R"(HloModule jit_f.3, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias), {1,0}: (1, {2}, must-alias) },
+  std::unique_ptr<Module> m = Parsed(
+      R"(HloModule jit_f.3, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias), {1,0}: (1, {2}, must-alias) },
       buffer_donor={ (0, {}), (1, {2}) }, entry_computation_layout={(f32[2,3]{0,1}, (f32[], f32[], f32[]))->(f32[2,3]{1,0}, (f32[]))},
       allow_spmd_sharding_propagation_to_output={true,false}, replica_count=2, num_partitions=4,
       frontend_attributes={a="x\"y", mesh={m = #sdy.mesh<["a"=4]>}, backplane.use_spmd_partitioning="true", backplane.parameter_memory_kinds=",pinned_host"}
@@ -136,7 +141,8 @@ ENTRY %main {
   EXPECT_TRUE(c.use_spmd_partitioning);
   EXPECT_FALSE(c.use_shardy_partitioner);
   EXPECT_THAT(c.parameter_memory_kinds, ElementsAre("", "pinned_host"));
-  EXPECT_THAT(c.input_output_aliases, ElementsAre(InputOutputAlias{{0}, 0, {}, false}, InputOutputAlias{{1, 0}, 1, {2}, true}));
+  EXPECT_THAT(c.input_output_aliases,
+              ElementsAre(InputOutputAlias{{0}, 0, {}, false}, InputOutputAlias{{1, 0}, 1, {2}, true}));
   EXPECT_EQ(c.buffer_donors.size(), 2u);
   EXPECT_EQ(c.parameter_layouts[0].ToString(true), "f32[2,3]{0,1}");
   EXPECT_EQ(c.frontend_attributes.at("mesh"), "{m = #sdy.mesh<[\"a\"=4]>}");
@@ -146,36 +152,50 @@ ENTRY %main {
 }
 
 TEST(HloText, InstructionsKeepTheirSpelling) {
-  const struct { const char* body; const char* root; } cases[] = {
+  const struct {
+    const char* body;
+    const char* root;
+  } cases[] = {
       {"%p = f32[4]{0} parameter(0)\n ROOT %r = f32[4]{0:T(128)S(5)} copy(%p)", "%r = f32[4]{0:T(128)S(5)} copy(%p)"},
       {"p = f32[4] parameter(0)\n ROOT r = add(p, p)", "%r = f32[4] add(%p, %p)"},
       {"%p = f32[4] parameter(0)\n ROOT %r = f32[4] add(f32[4] %p, f32[4]{0} %p), metadata={op_name=\"x\"}",
        "%r = f32[4] add(%p, %p), metadata={op_name=\"x\"}"},
-      {"ROOT %c = f32[2,2] constant({ { 1, nan }, { -inf, -nan(0x1) } })", "%c = f32[2,2] constant({ { 1, nan }, { -inf, -nan(0x1) } })"},
+      {"ROOT %c = f32[2,2] constant({ { 1, nan }, { -inf, -nan(0x1) } })",
+       "%c = f32[2,2] constant({ { 1, nan }, { -inf, -nan(0x1) } })"},
       {"ROOT %c = c64[2] constant({(1, 2), (-inf, nan)})", "%c = c64[2] constant({(1, 2), (-inf, nan)})"},
-      {"ROOT %c = (s32[], (pred[2])) constant(( 5, ( {1, 0} ) ))", "%c = (s32[], (pred[2])) constant(( 5, ( {1, 0} ) ))"},
+      {"ROOT %c = (s32[], (pred[2])) constant(( 5, ( {1, 0} ) ))",
+       "%c = (s32[], (pred[2])) constant(( 5, ( {1, 0} ) ))"},
       {"ROOT %c = s4[3]{0:E(4)} constant({-8, 0x7, 1})", "%c = s4[3]{0:E(4)} constant({-8, 7, 1})"},
       {"ROOT %c = f32[0,3] constant({})", "%c = f32[0,3] constant({  })"},
       {"ROOT %c = f32[2,0] constant({ {}, {} })", "%c = f32[2,0] constant({ {  }, {  } })"},
-      {"%p = f32[8] parameter(0)\n %i = s32[] constant(1)\n ROOT %r = f32[3] dynamic-slice(%p, %i), dynamic_slice_sizes={3}",
+      {"%p = f32[8] parameter(0)\n %i = s32[] constant(1)\n ROOT %r = f32[3] dynamic-slice(%p, %i), "
+       "dynamic_slice_sizes={3}",
        "%r = f32[3] dynamic-slice(%p, %i), dynamic_slice_sizes={3}"},
-      {"%p = f32[8] parameter(0)\n ROOT %r = f32[2] slice(%p), slice={[1:7:3]}", "%r = f32[2] slice(%p), slice={[1:7:3]}"},
-      {"%p = f32[4] parameter(0)\n %z = f32[] constant(0)\n ROOT %r = f32[10] pad(%p, %z), padding=1_-1_2",
-       nullptr},
-      {"%p = f32[2,3] parameter(0)\n %q = f32[3,2] parameter(1)\n ROOT %r = f32[2,2] dot(%p, %q), lhs_contracting_dims={1}, "
+      {"%p = f32[8] parameter(0)\n ROOT %r = f32[2] slice(%p), slice={[1:7:3]}",
+       "%r = f32[2] slice(%p), slice={[1:7:3]}"},
+      {"%p = f32[4] parameter(0)\n %z = f32[] constant(0)\n ROOT %r = f32[10] pad(%p, %z), padding=1_-1_2", nullptr},
+      {"%p = f32[2,3] parameter(0)\n %q = f32[3,2] parameter(1)\n ROOT %r = f32[2,2] dot(%p, %q), "
+       "lhs_contracting_dims={1}, "
        "rhs_contracting_dims={0}, operand_precision={high,default}, algorithm=dot_tf32_tf32_f32_x3",
-       "%r = f32[2,2] dot(%p, %q), operand_precision={high,default}, lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+       "%r = f32[2,2] dot(%p, %q), operand_precision={high,default}, lhs_contracting_dims={1}, "
+       "rhs_contracting_dims={0}, "
        "algorithm=dot_tf32_tf32_f32_x3"},
       {"%p = f32[2] parameter(0)\n ROOT %r = pred[2] compare(%p, %p), direction=LT, type=TOTALORDER",
        "%r = pred[2] compare(%p, %p), direction=LT, type=TOTALORDER"},
-      {"%p = f32[2] parameter(0), sharding={devices=[2]<=[2]}\n %q = f32[2] negate(%p), backend_config={\"a\":{\"b\":[1]}}\n ROOT %r = f32[2] sine(%q), "
-       "frontend_attributes={k=\"v\"}, control-predecessors={%p, %q}, result_accuracy={tolerance={atol=0.5, rtol=0, ulps=2}}, backend_config=\"x\\\"\"",
+      {"%p = f32[2] parameter(0), sharding={devices=[2]<=[2]}\n %q = f32[2] negate(%p), "
+       "backend_config={\"a\":{\"b\":[1]}}\n ROOT %r = f32[2] sine(%q), "
+       "frontend_attributes={k=\"v\"}, control-predecessors={%p, %q}, result_accuracy={tolerance={atol=0.5, rtol=0, "
+       "ulps=2}}, backend_config=\"x\\\"\"",
        "%r = f32[2] sine(%q), frontend_attributes={k=\"v\"}, control-predecessors={%p, %q}, "
        "result_accuracy={tolerance={atol=0.5, rtol=0, ulps=2}}, backend_config=\"x\\\"\""},
-      {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), custom_call_target=\"t\", operand_layout_constraints={f32[2]{0}}, "
-       "custom_call_has_side_effect=true, api_version=API_VERSION_TYPED_FFI, output_to_operand_aliasing={{}: (0, {})}, backend_config={a = 1 : i32}",
+      {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), custom_call_target=\"t\", "
+       "operand_layout_constraints={f32[2]{0}}, "
+       "custom_call_has_side_effect=true, api_version=API_VERSION_TYPED_FFI, output_to_operand_aliasing={{}: (0, {})}, "
+       "backend_config={a = 1 : i32}",
        nullptr},
-      {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), custom_call_target=\"t\", backend_config=\"bytes\\000\"", nullptr},
+      {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), custom_call_target=\"t\", "
+       "backend_config=\"bytes\\000\"",
+       nullptr},
       {"%t = token[] after-all()\n ROOT %r = ((f32[2]), token[]) infeed(%t), infeed_config=\"c\"", nullptr},
       {"%p = f32[<=4] parameter(0)\n ROOT %r = s32[] get-dimension-size(%p), dimensions={0}", nullptr},
       {"%p = f32[4] parameter(0)\n ROOT %r = f32[4] all-reduce-done(%p)", nullptr},
@@ -193,18 +213,27 @@ TEST(HloText, InstructionsKeepTheirSpelling) {
 
 TEST(HloText, CalledComputations) {
   for (absl::string_view root :
-       {"%r = f32[4] reduce(%p, %z), dimensions={1}, to_apply=%add", "%r = f32[4,8] scatter(%p, %i, %u), update_window_dims={0}, inserted_window_dims={1}, "
+       {"%r = f32[4] reduce(%p, %z), dimensions={1}, to_apply=%add",
+        "%r = f32[4,8] scatter(%p, %i, %u), update_window_dims={0}, inserted_window_dims={1}, "
         "scatter_dims_to_operand_dims={1}, index_vector_dim=1, indices_are_sorted=true, to_apply=%add",
         "%r = f32[4,8] reduce-window(%p, %z), window={size=1x3 pad=0_0x1_1}, to_apply=%add",
-        "%r = f32[4,8] all-reduce(%p), replica_groups=[2,2]<=[2,2]T(1,0), channel_id=3, use_global_device_ids=true, to_apply=%add",
+        "%r = f32[4,8] all-reduce(%p), replica_groups=[2,2]<=[2,2]T(1,0), channel_id=3, use_global_device_ids=true, "
+        "to_apply=%add",
         "%r = f32[4,8] all-reduce(%p), replica_groups={{0,1},{2,3}}, to_apply=%add",
-        "%r = f32[4,8] map(%p, %p), dimensions={0,1}, to_apply=%add", "%r = f32[] fusion(%z, %z), kind=kLoop, calls=%add",
-        "%r = f32[] call(%z, %z), to_apply=%add", "%r = f32[] custom-call(%z), custom_call_target=\"t\", called_computations={%add}",
-        "%r = f32[] call(%z, %z), is_composite=true, to_apply=%add, frontend_attributes={composite.attributes={n = 1 : i64},"
+        "%r = f32[4,8] map(%p, %p), dimensions={0,1}, to_apply=%add",
+        "%r = f32[] fusion(%z, %z), kind=kLoop, calls=%add", "%r = f32[] call(%z, %z), to_apply=%add",
+        "%r = f32[] custom-call(%z), custom_call_target=\"t\", called_computations={%add}",
+        "%r = f32[] call(%z, %z), is_composite=true, to_apply=%add, frontend_attributes={composite.attributes={n = 1 : "
+        "i64},"
         "composite.name=\"x.y\",composite.version=\"2\"}"}) {
     SCOPED_TRACE(root);
-    EXPECT_EQ(Root(absl::StrCat(kAdd, "ENTRY %main {\n %p = f32[4,8] parameter(0)\n %z = f32[] constant(0)\n %i = s32[1,1] constant({{1}})\n "
-                                "%u = f32[4,1] constant({{1},{2},{3},{4}})\n ROOT ", root, "\n}")), root);
+    EXPECT_EQ(
+        Root(absl::StrCat(
+            kAdd,
+            "ENTRY %main {\n %p = f32[4,8] parameter(0)\n %z = f32[] constant(0)\n %i = s32[1,1] constant({{1}})\n "
+            "%u = f32[4,1] constant({{1},{2},{3},{4}})\n ROOT ",
+            root, "\n}")),
+        root);
   }
 }
 
@@ -248,15 +277,17 @@ ENTRY %main (p: (s32[], f32[2]), c: pred[], k: s32[]) -> (f32[2], f32[2]) {
   EXPECT_EQ(m->ToString(), text);
   ExpectRoundTrip(*m);
   // body= may stand before condition=.
-  std::unique_ptr<Module> swapped = Parsed(absl::StrReplaceAll(text, {{"condition=%cond, body=%body", "body=%body, condition=%cond"}}));
+  std::unique_ptr<Module> swapped =
+      Parsed(absl::StrReplaceAll(text, {{"condition=%cond, body=%body", "body=%body, condition=%cond"}}));
   ASSERT_NE(swapped, nullptr);
   EXPECT_EQ(swapped->Fingerprint(), m->Fingerprint());
 }
 
 TEST(HloText, WrappedAsynchronousOperations) {
-  std::unique_ptr<Module> m = Parsed(Entry(
-      "%p = f32[2] parameter(0)\n %s = ((f32[2]), f32[2], u32[]) custom-call-start(%p), async_execution_thread=\"host\", custom_call_target=\"t\"\n"
-      " %u = ((f32[2]), f32[2], u32[]) custom-call-update(%s)\n ROOT %d = f32[2] custom-call-done(%u)"));
+  std::unique_ptr<Module> m =
+      Parsed(Entry("%p = f32[2] parameter(0)\n %s = ((f32[2]), f32[2], u32[]) custom-call-start(%p), "
+                   "async_execution_thread=\"host\", custom_call_target=\"t\"\n"
+                   " %u = ((f32[2]), f32[2], u32[]) custom-call-update(%s)\n ROOT %d = f32[2] custom-call-done(%u)"));
   ASSERT_NE(m, nullptr);
   EXPECT_EQ(m->entry()->root()->opcode(), Opcode::kAsyncDone);
   const Instruction* start = m->entry()->root()->operand(0)->operand(0);
@@ -276,7 +307,10 @@ TEST(HloText, ManyOperandsGetIndexComments) {
 }
 
 TEST(HloText, ErrorsNameTheirPlace) {
-  const struct { std::string text; const char* message; } cases[] = {
+  const struct {
+    std::string text;
+    const char* message;
+  } cases[] = {
       {"", "hlo text 1:1: expected 'HloModule'"},
       {"HloModule m\n", "2:1: no ENTRY computation"},
       {"HloModule m, nonsense=3\n", "1:14: module attribute 'nonsense'"},
@@ -322,7 +356,8 @@ TEST(HloText, ElidedConstantsOnRequest) {
 }
 
 TEST(HloText, PrintOptions) {
-  std::unique_ptr<Module> m = Parsed(Entry("%p = f32[2]{0} parameter(0)\n ROOT %r = f32[2]{0} add(%p, %p), metadata={op_name=\"x\"}, backend_config=\"y\""));
+  std::unique_ptr<Module> m = Parsed(Entry(
+      "%p = f32[2]{0} parameter(0)\n ROOT %r = f32[2]{0} add(%p, %p), metadata={op_name=\"x\"}, backend_config=\"y\""));
   HloPrintOptions o;
   o.metadata = o.layouts = o.backend_config = false;
   o.operand_shapes = true;
@@ -330,11 +365,13 @@ TEST(HloText, PrintOptions) {
 }
 
 TEST(HloText, MeshGroups) {
-  EXPECT_THAT(ReplicaGroupsOfMesh({4, 2}, {}, {{1}})->groups, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5), ElementsAre(6, 7)));
+  EXPECT_THAT(ReplicaGroupsOfMesh({4, 2}, {}, {{1}})->groups,
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5), ElementsAre(6, 7)));
   EXPECT_THAT(ReplicaGroupsOfMesh({2, 2}, {}, {{1}, {0}})->groups, ElementsAre(ElementsAre(0, 2, 1, 3)));
   EXPECT_THAT(ReplicaGroupsOfMesh({8}, {}, {{0, 2, 2}})->groups,
               ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3), ElementsAre(4, 6), ElementsAre(5, 7)));
-  EXPECT_THAT(ReplicaGroupsOfMesh({4}, {3, 2, 1, 0}, {{0, 1, 2}})->groups, ElementsAre(ElementsAre(3, 1), ElementsAre(2, 0)));
+  EXPECT_THAT(ReplicaGroupsOfMesh({4}, {3, 2, 1, 0}, {{0, 1, 2}})->groups,
+              ElementsAre(ElementsAre(3, 1), ElementsAre(2, 0)));
   EXPECT_FALSE(ReplicaGroupsOfMesh({4}, {}, {{0, 3, 2}}).ok());
   EXPECT_FALSE(ReplicaGroupsOfMesh({4}, {}, {{1}}).ok());
   EXPECT_FALSE(ReplicaGroupsOfMesh({1 << 20, 1 << 20}, {}, {}).ok());
@@ -343,12 +380,15 @@ TEST(HloText, MeshGroups) {
 }
 
 TEST(HloText, DotAlgorithmsRoundTrip) {
-  for (absl::string_view name : {"dot_bf16_bf16_f32_x3", "dot_any_f8_any_f8_f32_fast_accum", "dot_tf32_tf32_f32", "dot_f64_f64_f64", "unset"}) {
+  for (absl::string_view name :
+       {"dot_bf16_bf16_f32_x3", "dot_any_f8_any_f8_f32_fast_accum", "dot_tf32_tf32_f32", "dot_f64_f64_f64", "unset"}) {
     EXPECT_EQ(DotAlgorithmText(*DotAlgorithmFromText(name)), name);
   }
   EXPECT_FALSE(DotAlgorithmFromText("dot_f1").ok());
-  EXPECT_THAT(Root(Entry("%p = f8e4m3fn[2,2] parameter(0)\n ROOT %r = f32[2,2] dot(%p, %p), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
-                         "algorithm=dot_any_f8_any_f8_f32")), HasSubstr("algorithm=dot_any_f8_any_f8_f32"));
+  EXPECT_THAT(Root(Entry("%p = f8e4m3fn[2,2] parameter(0)\n ROOT %r = f32[2,2] dot(%p, %p), lhs_contracting_dims={1}, "
+                         "rhs_contracting_dims={0}, "
+                         "algorithm=dot_any_f8_any_f8_f32")),
+              HasSubstr("algorithm=dot_any_f8_any_f8_f32"));
 }
 
 TEST(HloText, Literals) {
@@ -371,10 +411,18 @@ TEST(HloText, MutatedTextsNeverCrash) {
     for (int k = 0, edits = 1 + static_cast<int>(rng() % 3); k < edits && !text.empty(); ++k) {
       const size_t at = rng() % text.size();
       switch (rng() % 4) {
-        case 0: text[at] = alphabet[rng() % alphabet.size()]; break;
-        case 1: text.erase(at, 1 + rng() % 8); break;
-        case 2: text.insert(at, 1, alphabet[rng() % alphabet.size()]); break;
-        default: text.insert(at, text.substr(rng() % text.size(), 1 + rng() % 20)); break;
+        case 0:
+          text[at] = alphabet[rng() % alphabet.size()];
+          break;
+        case 1:
+          text.erase(at, 1 + rng() % 8);
+          break;
+        case 2:
+          text.insert(at, 1, alphabet[rng() % alphabet.size()]);
+          break;
+        default:
+          text.insert(at, text.substr(rng() % text.size(), 1 + rng() % 20));
+          break;
       }
     }
     absl::StatusOr<std::unique_ptr<Module>> m = ParseHloModule(text);

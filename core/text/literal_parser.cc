@@ -43,7 +43,8 @@ absl::Status ParseArray(HloLexer& lexer, absl::string_view whole, int64_t dim, i
   return lexer.Expect("}", "after a literal");
 }
 
-absl::StatusOr<Literal> Parse(HloLexer& lexer, absl::string_view whole, const Shape& shape, const HloParseOptions& options) {
+absl::StatusOr<Literal> Parse(HloLexer& lexer, absl::string_view whole, const Shape& shape,
+                              const HloParseOptions& options) {
   if (shape.IsTuple()) {
     RETURN_IF_ERROR(lexer.Expect("(", "of a tuple literal"));
     std::vector<Literal> elements;

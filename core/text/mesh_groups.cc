@@ -46,24 +46,30 @@ absl::StatusOr<Ints> DeviceIds(HloLexer& lexer) {
 
 }  // namespace
 
-absl::StatusOr<ReplicaGroups> ReplicaGroupsOfMesh(const Ints& mesh, const Ints& devices, const std::vector<MeshAxis>& axes) {
+absl::StatusOr<ReplicaGroups> ReplicaGroupsOfMesh(const Ints& mesh, const Ints& devices,
+                                                  const std::vector<MeshAxis>& axes) {
   int64_t count = 1;
   for (int64_t size : mesh) {
     if (size <= 0 || size > kMaxDevices / count) return absl::InvalidArgumentError("replica groups: bad mesh sizes");
     count *= size;
   }
   if (!devices.empty() && static_cast<int64_t>(devices.size()) != count) {
-    return absl::InvalidArgumentError(absl::StrCat("replica groups: a mesh of ", count, " devices, ", devices.size(), " device ids"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("replica groups: a mesh of ", count, " devices, ", devices.size(), " device ids"));
   }
   // Cut each axis at the ends of the parts that are named, so that a group runs over whole pieces.
-  struct Piece { int64_t axis, size, stride; int64_t order; };  // order: place among the named axes, -1 for none
+  struct Piece {
+    int64_t axis, size, stride;
+    int64_t order;
+  };  // order: place among the named axes, -1 for none
   std::vector<Piece> pieces;
   int64_t stride = count;
   for (size_t d = 0; d < mesh.size(); ++d) {
     std::vector<std::pair<int64_t, int64_t>> parts;  // pre_size, place in `axes`
     for (size_t k = 0; k < axes.size(); ++k) {
       const MeshAxis& a = axes[k];
-      if (a.axis < 0 || a.axis >= static_cast<int64_t>(mesh.size())) return absl::InvalidArgumentError("replica groups: no such mesh axis");
+      if (a.axis < 0 || a.axis >= static_cast<int64_t>(mesh.size()))
+        return absl::InvalidArgumentError("replica groups: no such mesh axis");
       if (a.axis == static_cast<int64_t>(d)) parts.emplace_back(a.size == 0 ? 1 : a.pre_size, static_cast<int64_t>(k));
     }
     std::sort(parts.begin(), parts.end());
@@ -75,7 +81,8 @@ absl::StatusOr<ReplicaGroups> ReplicaGroupsOfMesh(const Ints& mesh, const Ints& 
     };
     for (const auto& [pre, k] : parts) {
       const int64_t size = axes[static_cast<size_t>(k)].size == 0 ? mesh[d] : axes[static_cast<size_t>(k)].size;
-      if (pre < taken || pre % taken != 0 || size <= 0 || pre > mesh[d] || size > mesh[d] || mesh[d] % (pre * size) != 0) {
+      if (pre < taken || pre % taken != 0 || size <= 0 || pre > mesh[d] || size > mesh[d] ||
+          mesh[d] % (pre * size) != 0) {
         return absl::InvalidArgumentError("replica groups: parts of a mesh axis that do not fit it");
       }
       add(pre / taken, -1);

@@ -69,15 +69,20 @@ absl::StatusOr<OpMetadata> StackFrames::ParseMetadata(HloLexer& lexer) const {
     RETURN_IF_ERROR(lexer.Expect("=", "in metadata"));
     if (lexer.Peek() == '"') {
       ASSIGN_OR_RETURN(std::string value, lexer.String());
-      if (key == "op_type") m.op_type = std::move(value);
-      else if (key == "op_name") m.op_name = std::move(value);
-      else if (key == "source_file") m.source_file = std::move(value);
+      if (key == "op_type")
+        m.op_type = std::move(value);
+      else if (key == "op_name")
+        m.op_name = std::move(value);
+      else if (key == "source_file")
+        m.source_file = std::move(value);
     } else if (lexer.Peek() == '{') {
       RETURN_IF_ERROR(lexer.BalancedBraces().status());
     } else if (key == "source_line" || key == "stack_frame_id") {
       ASSIGN_OR_RETURN(int64_t value, lexer.Int());
-      if (key == "source_line") m.source_line = ToLine(value);
-      else frame = value;
+      if (key == "source_line")
+        m.source_line = ToLine(value);
+      else
+        frame = value;
     } else if (lexer.Run("_-.").empty()) {
       return lexer.ErrorAt(at, absl::StrCat("no value for ", key));
     }

@@ -21,7 +21,9 @@ class StackFrames {
   absl::StatusOr<OpMetadata> ParseMetadata(HloLexer& lexer) const;
 
  private:
-  struct Location { int64_t file = 0, line = 0; };
+  struct Location {
+    int64_t file = 0, line = 0;
+  };
   absl::flat_hash_map<int64_t, std::string> files_;
   absl::flat_hash_map<int64_t, Location> locations_;
   absl::flat_hash_map<int64_t, int64_t> frames_;  // to a location

@@ -1,4 +1,5 @@
-// Spellings that printer, parser and proto agree on: keys of called computations and of what travels in frontend attributes.
+// Spellings that printer, parser and proto agree on: keys of called computations and of what travels in frontend
+// attributes.
 #ifndef BACKPLANE_CORE_TEXT_TEXT_NAMES_H_
 #define BACKPLANE_CORE_TEXT_TEXT_NAMES_H_
 
@@ -23,14 +24,20 @@ struct CalledStyle {
 
 inline CalledStyle CalledStyleOf(Opcode opcode, bool predicated) {
   switch (opcode) {
-    case Opcode::kFusion: case Opcode::kAsyncStart: return {{"calls", ""}};
-    case Opcode::kWhile: return {{"condition", "body"}};
-    case Opcode::kSelectAndScatter: return {{"select", "scatter"}};
+    case Opcode::kFusion:
+    case Opcode::kAsyncStart:
+      return {{"calls", ""}};
+    case Opcode::kWhile:
+      return {{"condition", "body"}};
+    case Opcode::kSelectAndScatter:
+      return {{"select", "scatter"}};
     case Opcode::kConditional:
       if (predicated) return {{"true_computation", "false_computation"}};
       return {{"branch_computations", ""}, true};
-    case Opcode::kCustomCall: return {{"called_computations", ""}, true};
-    default: return {{"to_apply", ""}};
+    case Opcode::kCustomCall:
+      return {{"called_computations", ""}, true};
+    default:
+      return {{"to_apply", ""}};
   }
 }
 
@@ -41,8 +48,8 @@ absl::Status TakeComposite(StringMap* frontend, Attributes* attrs);
 
 // A conditional on a pred with its two branches.
 inline bool IsPredicated(const Instruction& i) {
-  return i.Is(Opcode::kConditional) && i.operand_count() > 0 && i.operand(0)->shape().element_type() == PrimitiveType::kPred &&
-         i.called().size() == 2;
+  return i.Is(Opcode::kConditional) && i.operand_count() > 0 &&
+         i.operand(0)->shape().element_type() == PrimitiveType::kPred && i.called().size() == 2;
 }
 
 }  // namespace backplane

@@ -24,10 +24,15 @@ std::string Layout::ToString() const {
   std::string out = absl::StrCat("{", absl::StrJoin(minor_to_major, ","));
   std::string rest;
   for (const Tile& tile : tiles) {
-    absl::StrAppend(&rest, rest.empty() ? "T(" : "(", absl::StrJoin(tile.dims, ",", [](std::string* s, int64_t d) {
-                      if (d == Tile::kCombine) *s += '*';
-                      else absl::StrAppend(s, d);
-                    }), ")");
+    absl::StrAppend(&rest, rest.empty() ? "T(" : "(",
+                    absl::StrJoin(tile.dims, ",",
+                                  [](std::string* s, int64_t d) {
+                                    if (d == Tile::kCombine)
+                                      *s += '*';
+                                    else
+                                      absl::StrAppend(s, d);
+                                  }),
+                    ")");
   }
   if (element_size_in_bits != 0) absl::StrAppend(&rest, "E(", element_size_in_bits, ")");
   if (memory_space != 0) absl::StrAppend(&rest, "S(", memory_space, ")");

@@ -45,7 +45,8 @@ Literal::Literal(const Shape& shape) : shape_(shape.WithoutLayout()) {
 absl::StatusOr<Literal> Literal::FromBytes(const Shape& shape, absl::Span<const std::byte> bytes) {
   RETURN_IF_ERROR(shape.Validate());
   if (!shape.IsArray()) {
-    return absl::InvalidArgumentError(absl::StrCat("literal: bytes for the shape ", shape.ToString(), ", which is no array"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("literal: bytes for the shape ", shape.ToString(), ", which is no array"));
   }
   if (static_cast<int64_t>(bytes.size()) != shape.byte_size()) {
     return absl::InvalidArgumentError(
@@ -179,7 +180,8 @@ bool Literal::operator==(const Literal& other) const {
 
 absl::StatusOr<Literal> Literal::Convert(PrimitiveType to) const {
   if (!shape_.IsArray() || !IsArrayType(to)) {
-    return absl::InvalidArgumentError(absl::StrCat("literal: no conversion from ", shape_.ToString(), " to ", Name(to)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("literal: no conversion from ", shape_.ToString(), " to ", Name(to)));
   }
   if (to == shape_.element_type()) return *this;
   Literal result(shape_.WithElementType(to));
@@ -192,7 +194,8 @@ absl::StatusOr<Literal> Literal::Reshape(absl::Span<const int64_t> dims) const {
   Shape shape(shape_.element_type(), dims);
   RETURN_IF_ERROR(shape.Validate());
   if (!shape_.IsArray() || shape_.HasDynamicDimensions() || shape.num_elements() != num_elements()) {
-    return absl::InvalidArgumentError(absl::StrCat("literal: no reshape from ", shape_.ToString(), " to ", shape.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("literal: no reshape from ", shape_.ToString(), " to ", shape.ToString()));
   }
   Literal result = *this;
   result.shape_ = std::move(shape);

@@ -9,24 +9,35 @@
 namespace backplane {
 namespace {
 
-template <typename T> struct SmallIntTraits { static constexpr bool value = false; };
-template <int kBits, bool kSigned> struct SmallIntTraits<SmallInt<kBits, kSigned>> {
+template <typename T>
+struct SmallIntTraits {
+  static constexpr bool value = false;
+};
+template <int kBits, bool kSigned>
+struct SmallIntTraits<SmallInt<kBits, kSigned>> {
   static constexpr bool value = true;
   static constexpr int64_t lowest = kSigned ? -(int64_t{1} << (kBits - 1)) : 0;
   static constexpr int64_t highest = kSigned ? (int64_t{1} << (kBits - 1)) - 1 : (int64_t{1} << kBits) - 1;
 };
-template <typename T> constexpr bool kIsComplex = false;
-template <typename T> constexpr bool kIsComplex<std::complex<T>> = true;
+template <typename T>
+constexpr bool kIsComplex = false;
+template <typename T>
+constexpr bool kIsComplex<std::complex<T>> = true;
 
 template <typename Wide, typename T>
 Wide Widen(const T& v) {
   if constexpr (kIsComplex<T>) {
-    if constexpr (kIsComplex<Wide>) return Wide(v.real(), v.imag());
-    else return Widen<Wide>(v.real());
+    if constexpr (kIsComplex<Wide>)
+      return Wide(v.real(), v.imag());
+    else
+      return Widen<Wide>(v.real());
   } else if constexpr (std::is_arithmetic_v<T>) {
-    if constexpr (std::is_floating_point_v<T> && std::is_integral_v<Wide>) return SaturatingInt<Wide>(v);
-    else if constexpr (kIsComplex<Wide>) return Wide(static_cast<double>(v));
-    else return static_cast<Wide>(v);
+    if constexpr (std::is_floating_point_v<T> && std::is_integral_v<Wide>)
+      return SaturatingInt<Wide>(v);
+    else if constexpr (kIsComplex<Wide>)
+      return Wide(static_cast<double>(v));
+    else
+      return static_cast<Wide>(v);
   } else if constexpr (SmallIntTraits<T>::value) {
     return Widen<Wide>(static_cast<int64_t>(v));
   } else {
@@ -40,13 +51,17 @@ T Narrow(const Wide& v) {
     return v != Wide(0);
   } else if constexpr (kIsComplex<T>) {
     using Part = typename T::value_type;
-    if constexpr (kIsComplex<Wide>) return T(static_cast<Part>(v.real()), static_cast<Part>(v.imag()));
-    else return T(static_cast<Part>(v));
+    if constexpr (kIsComplex<Wide>)
+      return T(static_cast<Part>(v.real()), static_cast<Part>(v.imag()));
+    else
+      return T(static_cast<Part>(v));
   } else if constexpr (kIsComplex<Wide>) {
     return Narrow<T>(v.real());
   } else if constexpr (std::is_integral_v<T>) {
-    if constexpr (std::is_floating_point_v<Wide>) return SaturatingInt<T>(v);
-    else return static_cast<T>(v);
+    if constexpr (std::is_floating_point_v<Wide>)
+      return SaturatingInt<T>(v);
+    else
+      return static_cast<T>(v);
   } else if constexpr (SmallIntTraits<T>::value) {
     if constexpr (std::is_floating_point_v<Wide>) {
       return T(SaturatingInt<int64_t>(v, SmallIntTraits<T>::lowest, SmallIntTraits<T>::highest));
@@ -93,8 +108,8 @@ void WriteElements(PrimitiveType type, std::byte* data, int64_t first, int64_t c
   });
 }
 
-#define BACKPLANE_WIDE(W)                                                                         \
-  template void ReadElements<W>(PrimitiveType, const std::byte*, int64_t, int64_t, W*);           \
+#define BACKPLANE_WIDE(W)                                                               \
+  template void ReadElements<W>(PrimitiveType, const std::byte*, int64_t, int64_t, W*); \
   template void WriteElements<W>(PrimitiveType, std::byte*, int64_t, int64_t, const W*);
 BACKPLANE_WIDE(int64_t)
 BACKPLANE_WIDE(uint64_t)
@@ -103,10 +118,14 @@ BACKPLANE_WIDE(std::complex<double>)
 #undef BACKPLANE_WIDE
 
 void ConvertElements(PrimitiveType from, const std::byte* source, PrimitiveType to, std::byte* target, int64_t count) {
-  if (IsComplex(from)) ConvertThrough<std::complex<double>>(from, source, to, target, count);
-  else if (IsFloat(from)) ConvertThrough<double>(from, source, to, target, count);
-  else if (IsSigned(from)) ConvertThrough<int64_t>(from, source, to, target, count);
-  else ConvertThrough<uint64_t>(from, source, to, target, count);
+  if (IsComplex(from))
+    ConvertThrough<std::complex<double>>(from, source, to, target, count);
+  else if (IsFloat(from))
+    ConvertThrough<double>(from, source, to, target, count);
+  else if (IsSigned(from))
+    ConvertThrough<int64_t>(from, source, to, target, count);
+  else
+    ConvertThrough<uint64_t>(from, source, to, target, count);
 }
 
 }  // namespace backplane

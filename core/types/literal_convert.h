@@ -25,7 +25,8 @@ void ConvertElements(PrimitiveType from, const std::byte* source, PrimitiveType 
 
 // Truncates toward zero; too large or too small becomes the nearest end of the range; NaN becomes 0.
 template <typename Int>
-Int SaturatingInt(double v, Int lowest = std::numeric_limits<Int>::min(), Int highest = std::numeric_limits<Int>::max()) {
+Int SaturatingInt(double v, Int lowest = std::numeric_limits<Int>::min(),
+                  Int highest = std::numeric_limits<Int>::max()) {
   if (v != v) return 0;
   if (v <= static_cast<double>(lowest)) return lowest;
   if (v >= static_cast<double>(highest)) return highest;

@@ -14,7 +14,8 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 template <typename T>
 Literal Vector(std::initializer_list<T> values) {
-  return Literal::FromValues<T>({static_cast<int64_t>(values.size())}, absl::MakeConstSpan(values.begin(), values.size()));
+  return Literal::FromValues<T>({static_cast<int64_t>(values.size())},
+                                absl::MakeConstSpan(values.begin(), values.size()));
 }
 
 TEST(Literal, CopiesShareUntilWritten) {
@@ -43,7 +44,8 @@ TEST(Literal, BorrowedMemoryIsNeverWritten) {
 TEST(Literal, FromBytesChecksTheSize) {
   const std::byte bytes[8] = {};
   EXPECT_TRUE(Literal::FromBytes(Shape(PrimitiveType::kF32, {2}), bytes).ok());
-  EXPECT_EQ(Literal::FromBytes(Shape(PrimitiveType::kF32, {3}), bytes).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Literal::FromBytes(Shape(PrimitiveType::kF32, {3}), bytes).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(Literal::FromBytes(Shape::Token(), {}).ok());
   EXPECT_TRUE(Literal::FromBytes(Shape(PrimitiveType::kF32, {0}), {}).ok());
 }
@@ -52,8 +54,10 @@ TEST(Literal, ConvertFloatToInteger) {
   const Literal f = Vector<float>({1.9f, -1.9f, 300.0f, -1e20f, static_cast<float>(kNan), static_cast<float>(kInf)});
   const Literal u8 = *f.Convert(PrimitiveType::kU8);
   EXPECT_THAT(u8.data<uint8_t>(), testing::ElementsAre(1, 0, 255, 0, 0, 255));
-  EXPECT_THAT(f.Convert(PrimitiveType::kS32)->data<int32_t>(), testing::ElementsAre(1, -1, 300, INT32_MIN, 0, INT32_MAX));
-  EXPECT_THAT(f.Convert(PrimitiveType::kS64)->data<int64_t>(), testing::ElementsAre(1, -1, 300, INT64_MIN, 0, INT64_MAX));
+  EXPECT_THAT(f.Convert(PrimitiveType::kS32)->data<int32_t>(),
+              testing::ElementsAre(1, -1, 300, INT32_MIN, 0, INT32_MAX));
+  EXPECT_THAT(f.Convert(PrimitiveType::kS64)->data<int64_t>(),
+              testing::ElementsAre(1, -1, 300, INT64_MIN, 0, INT64_MAX));
   EXPECT_THAT(f.Convert(PrimitiveType::kU64)->data<uint64_t>(), testing::ElementsAre(1, 0, 300, 0, 0, UINT64_MAX));
   const Literal s4 = *f.Convert(PrimitiveType::kS4);
   EXPECT_EQ(s4.GetAsInt(2), 7);
@@ -115,7 +119,8 @@ TEST(Literal, ElementTextRoundTripsExhaustively) {
       if (IsIntegral(type)) {
         all.SetFromInt(i, i);
       } else {
-        for (int b = 0; b < ByteWidth(type); ++b) all.mutable_bytes()[i * ByteWidth(type) + b] = static_cast<std::byte>(i >> (8 * b));
+        for (int b = 0; b < ByteWidth(type); ++b)
+          all.mutable_bytes()[i * ByteWidth(type) + b] = static_cast<std::byte>(i >> (8 * b));
       }
     }
     Literal back(all.shape());
@@ -140,12 +145,19 @@ TEST(Literal, WideElementTextRoundTrips) {
 
 TEST(Literal, ParseElementReadsAllSpellings) {
   Literal f(Shape::Scalar(PrimitiveType::kF32));
-  for (auto [text, value] : std::vector<std::pair<const char*, float>>{
-           {"1", 1}, {"+1.5", 1.5f}, {"-1e-3", -1e-3f}, {"0x1.8p3", 12}, {".5", .5f}, {"1e60", HUGE_VALF}, {"1e-60", 0}, {"2.", 2}}) {
+  for (auto [text, value] : std::vector<std::pair<const char*, float>>{{"1", 1},
+                                                                       {"+1.5", 1.5f},
+                                                                       {"-1e-3", -1e-3f},
+                                                                       {"0x1.8p3", 12},
+                                                                       {".5", .5f},
+                                                                       {"1e60", HUGE_VALF},
+                                                                       {"1e-60", 0},
+                                                                       {"2.", 2}}) {
     ASSERT_TRUE(ParseElement(text, &f, 0).ok()) << text;
     EXPECT_EQ(f.data<float>()[0], value) << text;
   }
-  for (const char* text : {"", "-", "nanx", "nan(0x)", "1.5.2", "infinity", "1e", "--1", "0x", "true", "nan(0x800000)"}) {
+  for (const char* text :
+       {"", "-", "nanx", "nan(0x)", "1.5.2", "infinity", "1e", "--1", "0x", "true", "nan(0x800000)"}) {
     EXPECT_FALSE(ParseElement(text, &f, 0).ok()) << text;
   }
   Literal s8(Shape::Scalar(PrimitiveType::kS8));

@@ -19,14 +19,22 @@ namespace {
 // Width of the mantissa field of float formats whose NaNs carry a payload; 0 for all others.
 int PayloadBits(PrimitiveType type) {
   switch (type) {
-    case PrimitiveType::kF64: return 52;
-    case PrimitiveType::kF32: return 23;
-    case PrimitiveType::kF16: return 10;
-    case PrimitiveType::kBF16: return 7;
-    case PrimitiveType::kF8E5M2: return 2;
-    case PrimitiveType::kF8E4M3: return 3;
-    case PrimitiveType::kF8E3M4: return 4;
-    default: return 0;
+    case PrimitiveType::kF64:
+      return 52;
+    case PrimitiveType::kF32:
+      return 23;
+    case PrimitiveType::kF16:
+      return 10;
+    case PrimitiveType::kBF16:
+      return 7;
+    case PrimitiveType::kF8E5M2:
+      return 2;
+    case PrimitiveType::kF8E4M3:
+      return 3;
+    case PrimitiveType::kF8E3M4:
+      return 4;
+    default:
+      return 0;
   }
 }
 
@@ -145,7 +153,8 @@ absl::Status ParseInteger(absl::string_view text, PrimitiveType type, std::byte*
   const bool negative = absl::ConsumePrefix(&digits, "-");
   const bool hex = absl::ConsumePrefix(&digits, "0x") || absl::ConsumePrefix(&digits, "0X");
   uint64_t magnitude = 0;
-  const std::from_chars_result r = std::from_chars(digits.data(), digits.data() + digits.size(), magnitude, hex ? 16 : 10);
+  const std::from_chars_result r =
+      std::from_chars(digits.data(), digits.data() + digits.size(), magnitude, hex ? 16 : 10);
   if (digits.empty() || r.ec != std::errc() || r.ptr != digits.data() + digits.size()) return BadNumber(text, type);
   const int bits = BitWidth(type);
   // Largest magnitude on this side of zero. Hex text of a signed type may be its bit pattern.

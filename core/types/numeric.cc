@@ -24,17 +24,28 @@ struct Format {
 
 Format FormatOf(PrimitiveType type) {
   switch (type) {
-    case PrimitiveType::kF8E5M2: return {2, 5, 15, Specials::kIeee};
-    case PrimitiveType::kF8E4M3: return {3, 4, 7, Specials::kIeee};
-    case PrimitiveType::kF8E3M4: return {4, 3, 3, Specials::kIeee};
-    case PrimitiveType::kF8E4M3FN: return {3, 4, 7, Specials::kFn};
-    case PrimitiveType::kF8E4M3B11FNUZ: return {3, 4, 11, Specials::kFnuz};
-    case PrimitiveType::kF8E5M2FNUZ: return {2, 5, 16, Specials::kFnuz};
-    case PrimitiveType::kF8E4M3FNUZ: return {3, 4, 8, Specials::kFnuz};
-    case PrimitiveType::kF4E2M1FN: return {1, 2, 1, Specials::kFinite};
-    case PrimitiveType::kF6E2M3FN: return {3, 2, 1, Specials::kFinite};
-    case PrimitiveType::kF6E3M2FN: return {2, 3, 3, Specials::kFinite};
-    default: return {0, 8, 127, Specials::kPowerOnly};
+    case PrimitiveType::kF8E5M2:
+      return {2, 5, 15, Specials::kIeee};
+    case PrimitiveType::kF8E4M3:
+      return {3, 4, 7, Specials::kIeee};
+    case PrimitiveType::kF8E3M4:
+      return {4, 3, 3, Specials::kIeee};
+    case PrimitiveType::kF8E4M3FN:
+      return {3, 4, 7, Specials::kFn};
+    case PrimitiveType::kF8E4M3B11FNUZ:
+      return {3, 4, 11, Specials::kFnuz};
+    case PrimitiveType::kF8E5M2FNUZ:
+      return {2, 5, 16, Specials::kFnuz};
+    case PrimitiveType::kF8E4M3FNUZ:
+      return {3, 4, 8, Specials::kFnuz};
+    case PrimitiveType::kF4E2M1FN:
+      return {1, 2, 1, Specials::kFinite};
+    case PrimitiveType::kF6E2M3FN:
+      return {3, 2, 1, Specials::kFinite};
+    case PrimitiveType::kF6E3M2FN:
+      return {2, 3, 3, Specials::kFinite};
+    default:
+      return {0, 8, 127, Specials::kPowerOnly};
   }
 }
 
@@ -42,9 +53,12 @@ Format FormatOf(PrimitiveType type) {
 uint32_t MaxFinite(const Format& f) {
   const uint32_t all = (1u << (f.mantissa + f.exponent)) - 1;
   switch (f.specials) {
-    case Specials::kIeee: return all - (1u << f.mantissa);
-    case Specials::kFn: return all - 1;
-    default: return all;
+    case Specials::kIeee:
+      return all - (1u << f.mantissa);
+    case Specials::kFn:
+      return all - 1;
+    default:
+      return all;
   }
 }
 
@@ -63,16 +77,17 @@ float DecodeSmall(const Format& f, uint8_t bits) {
   }
   const int exponent = static_cast<int>(magnitude >> f.mantissa);
   const int fraction = static_cast<int>(magnitude & ((1u << f.mantissa) - 1));
-  const float value = exponent == 0
-                          ? std::ldexp(static_cast<float>(fraction), 1 - f.bias - f.mantissa)
-                          : std::ldexp(static_cast<float>(fraction + (1 << f.mantissa)), exponent - f.bias - f.mantissa);
+  const float value =
+      exponent == 0 ? std::ldexp(static_cast<float>(fraction), 1 - f.bias - f.mantissa)
+                    : std::ldexp(static_cast<float>(fraction + (1 << f.mantissa)), exponent - f.bias - f.mantissa);
   return negative ? -value : value;
 }
 
 uint8_t EncodePowerOfTwo(float v) {
   if (!(v > 0) || std::isinf(v)) return 0xff;  // there is no zero, no sign and no infinity
   const uint32_t u = std::bit_cast<uint32_t>(v);
-  // Below 2^-126 only 2^-127 itself and less stay at the smallest: what ml_dtypes does, though 1.5 * 2^-127 is the middle.
+  // Below 2^-126 only 2^-127 itself and less stay at the smallest: what ml_dtypes does, though 1.5 * 2^-127 is the
+  // middle.
   if (u < 0x00800000u) return u > 0x00400000u ? 1 : 0;
   const uint32_t rounded = u + 0x00400000u;  // half way goes up: with no mantissa, even means nothing
   return static_cast<uint8_t>(rounded >> 23);
@@ -104,8 +119,8 @@ uint16_t FloatToHalfBits(float f) {
   const uint16_t sign = static_cast<uint16_t>((u >> 16) & 0x8000);
   const uint32_t magnitude = u & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x1ff));
-  if (magnitude >= 0x47800000u) return sign | 0x7c00;  // 65536 and above
-  if (magnitude < 0x38800000u) {                       // below 2^-14: subnormal, one unit is 2^-24
+  if (magnitude >= 0x47800000u) return sign | 0x7c00;                   // 65536 and above
+  if (magnitude < 0x38800000u) {                                        // below 2^-14: subnormal, one unit is 2^-24
     const float units = std::bit_cast<float>(magnitude) * 16777216.0f;  // exact
     const uint32_t whole = static_cast<uint32_t>(units);
     const float rest = units - static_cast<float>(whole);
@@ -136,10 +151,14 @@ uint8_t FloatToSmallBits(PrimitiveType type, float v) {
   uint8_t sign = std::signbit(v) ? sign_bit : 0;
   if (std::isnan(v)) {
     switch (f.specials) {
-      case Specials::kIeee: return static_cast<uint8_t>(sign | (max_finite + 1) | (1u << (f.mantissa - 1)));
-      case Specials::kFn: return static_cast<uint8_t>(sign | (max_finite + 1));
-      case Specials::kFnuz: return sign_bit;
-      default: return sign ^ sign_bit;  // no NaN: a zero of the other sign, as ml_dtypes has it
+      case Specials::kIeee:
+        return static_cast<uint8_t>(sign | (max_finite + 1) | (1u << (f.mantissa - 1)));
+      case Specials::kFn:
+        return static_cast<uint8_t>(sign | (max_finite + 1));
+      case Specials::kFnuz:
+        return sign_bit;
+      default:
+        return sign ^ sign_bit;  // no NaN: a zero of the other sign, as ml_dtypes has it
     }
   }
   uint32_t magnitude = max_finite + 1;
@@ -159,9 +178,13 @@ uint8_t FloatToSmallBits(PrimitiveType type, float v) {
   }
   if (magnitude > max_finite) {
     switch (f.specials) {
-      case Specials::kIeee: case Specials::kFn: return static_cast<uint8_t>(sign | (max_finite + 1));
-      case Specials::kFnuz: return sign_bit;
-      default: return static_cast<uint8_t>(sign | max_finite);
+      case Specials::kIeee:
+      case Specials::kFn:
+        return static_cast<uint8_t>(sign | (max_finite + 1));
+      case Specials::kFnuz:
+        return sign_bit;
+      default:
+        return static_cast<uint8_t>(sign | max_finite);
     }
   }
   if (magnitude == 0 && f.specials == Specials::kFnuz) sign = 0;

@@ -59,7 +59,8 @@ TEST(Numeric, SmallFloatsAgreeWithMlDtypes) {
   const std::vector<float> inputs = EncodeInputs();
   for (const Expected& e : kExpected) {
     Fnv decode, encode;
-    for (int i = 0; i < (1 << BitWidth(e.type)); ++i) decode.Add(Canonical(SmallBitsToFloat(e.type, static_cast<uint8_t>(i))));
+    for (int i = 0; i < (1 << BitWidth(e.type)); ++i)
+      decode.Add(Canonical(SmallBitsToFloat(e.type, static_cast<uint8_t>(i))));
     for (float f : inputs) encode.Add(FloatToSmallBits(e.type, f));
     EXPECT_EQ(decode.value(), e.decode) << Name(e.type);
     EXPECT_EQ(encode.value(), e.encode) << Name(e.type);
@@ -172,7 +173,8 @@ TEST(PrimitiveType, NamesRoundTripAndWidths) {
     ++count;
     EXPECT_EQ(PrimitiveTypeFromName(Name(t)), t);
     if (IsArrayType(t)) {
-      const int bytes = DispatchArrayType(t, [](auto tag) { return static_cast<int>(sizeof(typename decltype(tag)::Native)); });
+      const int bytes =
+          DispatchArrayType(t, [](auto tag) { return static_cast<int>(sizeof(typename decltype(tag)::Native)); });
       EXPECT_EQ(bytes, ByteWidth(t)) << Name(t);
       EXPECT_EQ(DispatchArrayType(t, [](auto tag) { return tag.value; }), t);
       EXPECT_EQ(DispatchArrayType(t, [](auto tag) { return kPrimitiveTypeOf<typename decltype(tag)::Native>; }), t);

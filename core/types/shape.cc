@@ -12,8 +12,8 @@ namespace backplane {
 namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 62;
-constexpr int kMaxDepth = 100;           // nesting of tuples in text
-constexpr size_t kMaxRank = 1024;        // more dimensions than this is no program
+constexpr int kMaxDepth = 100;     // nesting of tuples in text
+constexpr size_t kMaxRank = 1024;  // more dimensions than this is no program
 constexpr size_t kMaxTuple = 1u << 20;
 
 void AppendShape(const Shape& s, bool with_layout, std::string* out) {
@@ -322,7 +322,8 @@ absl::Status Shape::Validate() const {
   }
   if (!layout_) return absl::OkStatus();
   if (static_cast<int64_t>(layout_->minor_to_major.size()) != rank()) {
-    return absl::InvalidArgumentError(absl::StrCat("shape: layout ", layout_->ToString(), " does not fit the rank of ", ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("shape: layout ", layout_->ToString(), " does not fit the rank of ", ToString()));
   }
   absl::InlinedVector<bool, 8> seen(dims_.size(), false);
   for (int64_t d : layout_->minor_to_major) {

@@ -17,8 +17,9 @@ Shape Parsed(absl::string_view text) {
 TEST(Shape, TextRoundTrips) {
   for (absl::string_view text :
        {"f32[]", "f32[2,3]", "f32[2,3]{1,0}", "bf16[128,256]{0,1:T(8,128)(2,1)}", "s4[8]{0:E(4)}", "f32[4]{0:S(5)}",
-        "f32[16,8]{1,0:T(8,*)E(32)S(1)}", "pred[<=5,3]{1,0}", "(f32[2]{0}, s32[], (token[], opaque[]))", "()", "f32[0,3]{1,0}",
-        "(f32[], f32[], f32[], f32[], f32[], /*index=5*/f32[], f32[])", "f32[]{:S(2)}", "f6e2m3fn[3]", "c128[1]{0}"}) {
+        "f32[16,8]{1,0:T(8,*)E(32)S(1)}", "pred[<=5,3]{1,0}", "(f32[2]{0}, s32[], (token[], opaque[]))", "()",
+        "f32[0,3]{1,0}", "(f32[], f32[], f32[], f32[], f32[], /*index=5*/f32[], f32[])", "f32[]{:S(2)}", "f6e2m3fn[3]",
+        "c128[1]{0}"}) {
     EXPECT_EQ(Parsed(text).ToString(true), text);
   }
   EXPECT_EQ(Parsed(" ( f32[ 2 , 3 ] , token[] ) ").ToString(), "(f32[2,3], token[])");
@@ -27,9 +28,9 @@ TEST(Shape, TextRoundTrips) {
 
 TEST(Shape, ParseErrors) {
   for (absl::string_view text :
-       {"", "f32", "f33[2]", "f32[2", "f32[-1]", "f32[2]{1}", "f32[2,2]{0,0}", "f32[2]{0", "f32[2]x", "(f32[2]", "token[2]",
-        "f32[2]{0:Q(1)}", "f32[99999999999999999999]", "f32[4611686018427387904,4611686018427387904]", "tuple[]", "f32[2]{0:T(0)}",
-        "token[]{0}", "f32[1,]", "(f32[],)"}) {
+       {"", "f32", "f33[2]", "f32[2", "f32[-1]", "f32[2]{1}", "f32[2,2]{0,0}", "f32[2]{0", "f32[2]x", "(f32[2]",
+        "token[2]", "f32[2]{0:Q(1)}", "f32[99999999999999999999]", "f32[4611686018427387904,4611686018427387904]",
+        "tuple[]", "f32[2]{0:T(0)}", "token[]{0}", "f32[1,]", "(f32[],)"}) {
     EXPECT_EQ(ParseShape(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
   EXPECT_EQ(ParseShape("f32[?]").status().code(), absl::StatusCode::kUnimplemented);

@@ -13,7 +13,9 @@ namespace {
 
 constexpr int64_t kMaxDevices = 1 << 20;
 
-absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("compile options: ", what)); }
+absl::Status Invalid(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("compile options: ", what));
+}
 
 // 0 stands for the default, 1.
 absl::StatusOr<int32_t> Count(int64_t n, absl::string_view what) {
@@ -23,7 +25,8 @@ absl::StatusOr<int32_t> Count(int64_t n, absl::string_view what) {
 
 absl::StatusOr<Shape> ReadShape(const proto::ShapeProto& in, absl::string_view what) {
   absl::StatusOr<Shape> shape = ShapeFromProto(in);
-  if (!shape.ok()) return absl::Status(shape.status().code(), absl::StrCat("compile options: ", what, ": ", shape.status().message()));
+  if (!shape.ok())
+    return absl::Status(shape.status().code(), absl::StrCat("compile options: ", what, ": ", shape.status().message()));
   return shape;
 }
 
@@ -33,8 +36,8 @@ absl::Status ReadAssignment(const proto::DeviceAssignmentProto& in, CompileOptio
     return Invalid(absl::StrCat("device assignment of ", replicas, " replicas and ", partitions, " partitions"));
   }
   if (replicas != options->num_replicas || partitions != options->num_partitions) {
-    return Invalid(absl::StrCat("device assignment of ", replicas, "x", partitions, " devices, ", options->num_replicas, "x",
-                                options->num_partitions, " are asked for"));
+    return Invalid(absl::StrCat("device assignment of ", replicas, "x", partitions, " devices, ", options->num_replicas,
+                                "x", options->num_partitions, " are asked for"));
   }
   if (in.computation_devices_size() != partitions) return Invalid("device assignment lacks partitions");
   options->device_assignment.assign(static_cast<size_t>(replicas * partitions), 0);
@@ -52,12 +55,16 @@ absl::Status ReadAssignment(const proto::DeviceAssignmentProto& in, CompileOptio
 
 std::string OverrideText(const proto::OptionOverrideProto& value) {
   switch (value.value_case()) {
-    case proto::OptionOverrideProto::kStringField: return value.string_field();
-    case proto::OptionOverrideProto::kBoolField: return value.bool_field() ? "true" : "false";
-    case proto::OptionOverrideProto::kIntField: return absl::StrCat(value.int_field());
+    case proto::OptionOverrideProto::kStringField:
+      return value.string_field();
+    case proto::OptionOverrideProto::kBoolField:
+      return value.bool_field() ? "true" : "false";
+    case proto::OptionOverrideProto::kIntField:
+      return absl::StrCat(value.int_field());
     case proto::OptionOverrideProto::kDoubleField:
       return ElementToString(Literal::Scalar(PrimitiveType::kF64, value.double_field()), 0);
-    case proto::OptionOverrideProto::VALUE_NOT_SET: break;
+    case proto::OptionOverrideProto::VALUE_NOT_SET:
+      break;
   }
   return "";
 }
@@ -76,7 +83,8 @@ absl::StatusOr<CompileOptions> ParseCompileOptions(absl::string_view bytes) {
   ASSIGN_OR_RETURN(options.num_partitions, Count(build.num_partitions(), "the number of partitions"));
   if (int64_t{options.num_replicas} * options.num_partitions > kMaxDevices) return Invalid("more than 2^20 devices");
   // A message that leaves the ordinal out means none, which is written as -1.
-  options.device_ordinal = build.device_ordinal() > 0 && build.device_ordinal() <= INT_MAX ? build.device_ordinal() : -1;
+  options.device_ordinal =
+      build.device_ordinal() > 0 && build.device_ordinal() <= INT_MAX ? build.device_ordinal() : -1;
   options.use_spmd_partitioning = build.use_spmd_partitioning();
   options.use_shardy_partitioner = build.use_shardy_partitioner();
   options.use_auto_spmd_partitioning = build.use_auto_spmd_partitioning();
@@ -94,7 +102,8 @@ absl::StatusOr<CompileOptions> ParseCompileOptions(absl::string_view bytes) {
   options.allow_spmd_sharding_propagation_to_parameters.assign(to_parameters.begin(), to_parameters.end());
   const auto& to_output = build.allow_spmd_sharding_propagation_to_output();
   options.allow_spmd_sharding_propagation_to_output.assign(to_output.begin(), to_output.end());
-  for (const auto& entry : in.env_option_overrides()) options.env_option_overrides[entry.key()] = OverrideText(entry.value());
+  for (const auto& entry : in.env_option_overrides())
+    options.env_option_overrides[entry.key()] = OverrideText(entry.value());
   options.serialized = std::string(bytes);
   return options;
 }
@@ -127,8 +136,10 @@ std::string SerializeCompileOptions(const CompileOptions& options) {
   if (options.result_layout.element_type() != PrimitiveType::kInvalid) {
     ShapeToProto(options.result_layout, build->mutable_result_layout());
   }
-  for (bool b : options.allow_spmd_sharding_propagation_to_parameters) build->add_allow_spmd_sharding_propagation_to_parameters(b);
-  for (bool b : options.allow_spmd_sharding_propagation_to_output) build->add_allow_spmd_sharding_propagation_to_output(b);
+  for (bool b : options.allow_spmd_sharding_propagation_to_parameters)
+    build->add_allow_spmd_sharding_propagation_to_parameters(b);
+  for (bool b : options.allow_spmd_sharding_propagation_to_output)
+    build->add_allow_spmd_sharding_propagation_to_output(b);
   for (const auto& [key, value] : options.env_option_overrides) {
     auto* entry = out.add_env_option_overrides();
     entry->set_key(key);

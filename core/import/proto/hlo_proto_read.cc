@@ -52,7 +52,8 @@ class Reader {
       if (!s.ok()) return At(i.name(), s);
     }
     auto root = instructions_.find(in.root_id());
-    if (root == instructions_.end()) return Invalid(absl::StrCat("computation ", in.name(), " has no root of id ", in.root_id()));
+    if (root == instructions_.end())
+      return Invalid(absl::StrCat("computation ", in.name(), " has no root of id ", in.root_id()));
     computation_->set_root(root->second);
     for (const Instruction* p : computation_->parameters()) {
       if (p == nullptr) return Invalid(absl::StrCat("computation ", in.name(), " lacks a parameter"));
@@ -64,7 +65,8 @@ class Reader {
   // An instruction before this one. Older writers number instructions without the computation's part.
   absl::StatusOr<Instruction*> Earlier(int64_t id) {
     auto it = instructions_.find(id);
-    if (it == instructions_.end()) return absl::InvalidArgumentError(absl::StrCat("no instruction of id ", id, " before it"));
+    if (it == instructions_.end())
+      return absl::InvalidArgumentError(absl::StrCat("no instruction of id ", id, " before it"));
     return it->second;
   }
 
@@ -76,16 +78,19 @@ class Reader {
     spec.name = in.name();
     ASSIGN_OR_RETURN(spec.shape, ShapeFromProto(in.shape()));
     for (int64_t id : in.operand_ids()) {
-      ASSIGN_OR_RETURN(Instruction* operand, Earlier(id));
+      ASSIGN_OR_RETURN(Instruction * operand, Earlier(id));
       spec.operands.push_back(operand);
     }
     for (int64_t id : in.called_computation_ids()) {
       auto it = computations_.find(id);
-      if (it == computations_.end()) return absl::InvalidArgumentError(absl::StrCat("no computation of id ", id, " before it"));
+      if (it == computations_.end())
+        return absl::InvalidArgumentError(absl::StrCat("no computation of id ", id, " before it"));
       spec.called.push_back(it->second);
     }
-    if (spec.opcode == Opcode::kWhile && spec.called.size() == 2) std::swap(spec.called[0], spec.called[1]);  // body first
-    if (instructions_.contains(in.id())) return absl::InvalidArgumentError(absl::StrCat("two instructions of id ", in.id()));
+    if (spec.opcode == Opcode::kWhile && spec.called.size() == 2)
+      std::swap(spec.called[0], spec.called[1]);  // body first
+    if (instructions_.contains(in.id()))
+      return absl::InvalidArgumentError(absl::StrCat("two instructions of id ", in.id()));
     ASSIGN_OR_RETURN(spec.attrs, AttributesFromProto(spec.opcode, in, spec.operands));
     StringMap frontend = FrontendAttributesFromProto(in.frontend_attributes());
     if (spec.opcode == Opcode::kCall) RETURN_IF_ERROR(TakeComposite(&frontend, &spec.attrs));
@@ -95,9 +100,10 @@ class Reader {
     }
     spec.metadata = ReadMetadata(in.metadata());
     const Shape written = spec.shape;
-    ASSIGN_OR_RETURN(Instruction* i, computation_->AddChecked(std::move(spec)));
+    ASSIGN_OR_RETURN(Instruction * i, computation_->AddChecked(std::move(spec)));
     if (!(written == i->shape())) {
-      return absl::InvalidArgumentError(absl::StrCat("shape ", written.ToString(), " is written, ", i->shape().ToString(), " is right"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape ", written.ToString(), " is written, ", i->shape().ToString(), " is right"));
     }
     i->mutable_shape() = written;  // with its layout
     i->mutable_frontend_attributes() = std::move(frontend);
@@ -109,7 +115,7 @@ class Reader {
     const bool is_attribute = i->attrs().Has(AttrId::kOpaque) || i->attrs().Has(AttrId::kFfiAttributes);
     if (!is_attribute && !in.backend_config().empty()) i->set_backend_config(in.backend_config());
     for (int64_t id : in.control_predecessor_ids()) {
-      ASSIGN_OR_RETURN(Instruction* p, Earlier(id));
+      ASSIGN_OR_RETURN(Instruction * p, Earlier(id));
       i->AddControlPredecessor(p);
     }
     if (i->Is(Opcode::kFusion)) {
@@ -145,7 +151,8 @@ class Reader {
       a.rtol = in.tolerance().rtol();
       a.ulps = in.tolerance().ulps();
     } else if (in.specs_case() == proto::ResultAccuracyProto::kMode) {
-      if (in.mode() != 0 && in.mode() != 1) return absl::InvalidArgumentError(absl::StrCat("unknown accuracy mode ", in.mode()));
+      if (in.mode() != 0 && in.mode() != 1)
+        return absl::InvalidArgumentError(absl::StrCat("unknown accuracy mode ", in.mode()));
       a.mode = in.mode() == 1 ? ResultAccuracy::Mode::kHighest : ResultAccuracy::Mode::kDefault;
     } else {
       return absl::OkStatus();
@@ -159,11 +166,14 @@ class Reader {
     const int64_t parameters = static_cast<int64_t>(module_->entry()->parameters().size());
     auto parameter = [&](int64_t n) { return n >= 0 && n < parameters; };
     for (const auto& e : in_.input_output_alias().entries()) {
-      if (!parameter(e.parameter_number())) return Invalid(absl::StrCat("alias of parameter ", e.parameter_number(), ", of which there is none"));
-      config.input_output_aliases.push_back({ToInts(e.output_index()), e.parameter_number(), ToInts(e.parameter_index()), e.kind() == 2});
+      if (!parameter(e.parameter_number()))
+        return Invalid(absl::StrCat("alias of parameter ", e.parameter_number(), ", of which there is none"));
+      config.input_output_aliases.push_back(
+          {ToInts(e.output_index()), e.parameter_number(), ToInts(e.parameter_index()), e.kind() == 2});
     }
     for (const auto& e : in_.buffer_donor().entries()) {
-      if (!parameter(e.parameter_number())) return Invalid(absl::StrCat("donor parameter ", e.parameter_number(), ", of which there is none"));
+      if (!parameter(e.parameter_number()))
+        return Invalid(absl::StrCat("donor parameter ", e.parameter_number(), ", of which there is none"));
       config.buffer_donors.push_back({e.parameter_number(), ToInts(e.parameter_index())});
     }
     config.frontend_attributes = FrontendAttributesFromProto(in_.frontend_attributes());
@@ -173,9 +183,12 @@ class Reader {
       RETURN_IF_ERROR(Count(in_.config().num_partitions(), &config.num_partitions));
       config.use_spmd_partitioning = in_.config().use_spmd_partitioning();
       config.use_shardy_partitioner = in_.config().use_shardy_partitioner();
-      config.parameter_memory_kinds.assign(in_.config().parameter_memory_kinds().begin(), in_.config().parameter_memory_kinds().end());
-      config.result_memory_kinds.assign(in_.config().result_memory_kinds().begin(), in_.config().result_memory_kinds().end());
-      if (config.parameter_memory_kinds.size() > static_cast<size_t>(parameters)) return Invalid("more memory kinds than parameters");
+      config.parameter_memory_kinds.assign(in_.config().parameter_memory_kinds().begin(),
+                                           in_.config().parameter_memory_kinds().end());
+      config.result_memory_kinds.assign(in_.config().result_memory_kinds().begin(),
+                                        in_.config().result_memory_kinds().end());
+      if (config.parameter_memory_kinds.size() > static_cast<size_t>(parameters))
+        return Invalid("more memory kinds than parameters");
     }
     if (!in_.has_host_program_shape() || (ours && !in_.config().has_entry_layout())) return absl::OkStatus();
     return ReadEntryLayout(in_.host_program_shape());
@@ -216,7 +229,8 @@ absl::Status ApplyConfig(const proto::HloModuleConfigProto& in, Module* module) 
 template <typename Message>
 absl::Status ParseMessage(absl::string_view bytes, absl::string_view name, Message* message) {
   if (bytes.size() > INT_MAX) return Invalid("more than 2 GiB");
-  if (!message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return Invalid(absl::StrCat("the bytes are no ", name));
+  if (!message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    return Invalid(absl::StrCat("the bytes are no ", name));
   return absl::OkStatus();
 }
 

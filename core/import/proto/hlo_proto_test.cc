@@ -160,44 +160,64 @@ TEST(HloProto, HostileMessages) {
   ExpectError([&](auto* m) { m->set_entry_computation_id(77); }, "no entry computation");
   ExpectError([&](auto* m) { entry(m)->set_root_id(77); }, "has no root of id 77");
   ExpectError([&](auto* m) { entry(m)->clear_instructions(); }, "is empty");
-  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->set_operand_ids(0, entry(m)->instructions(3).id()); }, "no instruction of id");
-  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->set_operand_ids(0, entry(m)->instructions(2).id()); }, "no instruction of id");
-  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->set_id(entry(m)->instructions(1).id()); }, "two instructions of id");
-  ExpectError([&](auto* m) { entry(m)->mutable_instructions(4)->set_called_computation_ids(0, entry(m)->id()); }, "no computation of id");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->set_operand_ids(0, entry(m)->instructions(3).id()); },
+              "no instruction of id");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->set_operand_ids(0, entry(m)->instructions(2).id()); },
+              "no instruction of id");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->set_id(entry(m)->instructions(1).id()); },
+              "two instructions of id");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(4)->set_called_computation_ids(0, entry(m)->id()); },
+              "no computation of id");
   ExpectError([&](auto* m) { m->mutable_computations(1)->set_id(m->computations(0).id()); }, "two computations of id");
-  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->set_opcode("frobnicate"); }, "unknown operation 'frobnicate'",
-              absl::StatusCode::kUnimplemented);
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->set_opcode("frobnicate"); },
+              "unknown operation 'frobnicate'", absl::StatusCode::kUnimplemented);
   ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->mutable_shape()->set_dimensions(0, 5); }, "");
-  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->mutable_shape()->set_dimensions(0, -5); }, "negative size");
-  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->mutable_shape()->set_element_type(99); }, "unknown element type 99");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->mutable_shape()->set_dimensions(0, -5); },
+              "negative size");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(2)->mutable_shape()->set_element_type(99); },
+              "unknown element type 99");
   ExpectError([&](auto* m) { entry(m)->mutable_instructions(0)->set_parameter_number(int64_t{1} << 40); }, "");
   ExpectError([&](auto* m) { entry(m)->mutable_instructions(0)->set_parameter_number(-1); }, "");
-  ExpectError([&](auto* m) { entry(m)->mutable_instructions(6)->mutable_literal()->mutable_f6s()->push_back('x'); }, "with 4 bytes");
-  ExpectError([&](auto* m) {
-    auto* k = entry(m)->mutable_instructions(6);
-    k->mutable_shape()->set_dimensions(0, int64_t{1} << 50);
-  }, "with 3 bytes");
-  ExpectError([&](auto* m) { entry(m)->mutable_instructions(7)->mutable_literal()->mutable_tuple_literals()->RemoveLast(); }, "with 2 elements");
-  ExpectError([&](auto* m) { entry(m)->mutable_instructions(3)->mutable_sharding()->add_tile_assignment_dimensions(1 << 30); }, "sharding");
-  ExpectError([&](auto* m) { entry(m)->mutable_instructions(3)->mutable_sharding()->set_type(42); }, "unknown sharding type");
-  ExpectError([&](auto* m) { entry(m)->mutable_instructions(3)->mutable_sharding()->set_named_sharding("x"); }, "mesh axes",
-              absl::StatusCode::kUnimplemented);
-  ExpectError([&](auto* m) {
-    auto* groups = entry(m)->mutable_instructions(5)->mutable_iota_replica_groups();
-    groups->set_num_replica_groups(int64_t{1} << 40);
-    groups->set_num_devices_per_group(int64_t{1} << 40);
-  }, "replica groups");
-  ExpectError([&](auto* m) { m->mutable_input_output_alias()->mutable_entries(0)->set_parameter_number(9); }, "alias of parameter 9");
-  ExpectError([&](auto* m) { m->mutable_buffer_donor()->mutable_entries(0)->set_parameter_number(-9); }, "donor parameter -9");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(6)->mutable_literal()->mutable_f6s()->push_back('x'); },
+              "with 4 bytes");
+  ExpectError(
+      [&](auto* m) {
+        auto* k = entry(m)->mutable_instructions(6);
+        k->mutable_shape()->set_dimensions(0, int64_t{1} << 50);
+      },
+      "with 3 bytes");
+  ExpectError(
+      [&](auto* m) { entry(m)->mutable_instructions(7)->mutable_literal()->mutable_tuple_literals()->RemoveLast(); },
+      "with 2 elements");
+  ExpectError(
+      [&](auto* m) { entry(m)->mutable_instructions(3)->mutable_sharding()->add_tile_assignment_dimensions(1 << 30); },
+      "sharding");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(3)->mutable_sharding()->set_type(42); },
+              "unknown sharding type");
+  ExpectError([&](auto* m) { entry(m)->mutable_instructions(3)->mutable_sharding()->set_named_sharding("x"); },
+              "mesh axes", absl::StatusCode::kUnimplemented);
+  ExpectError(
+      [&](auto* m) {
+        auto* groups = entry(m)->mutable_instructions(5)->mutable_iota_replica_groups();
+        groups->set_num_replica_groups(int64_t{1} << 40);
+        groups->set_num_devices_per_group(int64_t{1} << 40);
+      },
+      "replica groups");
+  ExpectError([&](auto* m) { m->mutable_input_output_alias()->mutable_entries(0)->set_parameter_number(9); },
+              "alias of parameter 9");
+  ExpectError([&](auto* m) { m->mutable_buffer_donor()->mutable_entries(0)->set_parameter_number(-9); },
+              "donor parameter -9");
   ExpectError([&](auto* m) { m->mutable_config()->set_num_partitions(-4); }, "a count of -4");
-  ExpectError([&](auto* m) {
-    proto::ShapeProto* s = entry(m)->mutable_instructions(0)->mutable_shape();
-    for (int i = 0; i < 80; ++i) {
-      s->set_element_type(13);
-      s = s->add_tuple_shapes();
-    }
-    s->set_element_type(11);
-  }, "");
+  ExpectError(
+      [&](auto* m) {
+        proto::ShapeProto* s = entry(m)->mutable_instructions(0)->mutable_shape();
+        for (int i = 0; i < 80; ++i) {
+          s->set_element_type(13);
+          s = s->add_tuple_shapes();
+        }
+        s->set_element_type(11);
+      },
+      "");
   EXPECT_THAT(ParseHloModuleProto("\xff\xff").status().message(), HasSubstr("no HloModuleProto"));
   EXPECT_FALSE(ParseHloModuleProto("").ok());
   EXPECT_FALSE(ParseHloModuleProtoWithConfig("").ok());
@@ -209,7 +229,8 @@ TEST(HloProto, CutAndMutatedBytesNeverCrash) {
     if (name != "compile_options") good.push_back(ReadFile(kProtos + name + ".pb"));
   }
   good.push_back(*SerializeHloModule(*FromText(Rich())));
-  for (size_t n = 0; n < good.back().size(); ++n) (void)ParseHloModuleProto(absl::string_view(good.back()).substr(0, n));
+  for (size_t n = 0; n < good.back().size(); ++n)
+    (void)ParseHloModuleProto(absl::string_view(good.back()).substr(0, n));
   std::mt19937 rng(4711);
   int accepted = 0;
   for (int n = 0; n < 6000; ++n) {
@@ -217,9 +238,15 @@ TEST(HloProto, CutAndMutatedBytesNeverCrash) {
     for (int k = 0, edits = 1 + static_cast<int>(rng() % 4); k < edits; ++k) {
       const size_t at = rng() % bytes.size();
       switch (rng() % 3) {
-        case 0: bytes[at] = static_cast<char>(rng()); break;
-        case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1 << (rng() % 8))); break;
-        default: bytes.erase(at, 1); break;
+        case 0:
+          bytes[at] = static_cast<char>(rng());
+          break;
+        case 1:
+          bytes[at] = static_cast<char>(bytes[at] ^ (1 << (rng() % 8)));
+          break;
+        default:
+          bytes.erase(at, 1);
+          break;
       }
     }
     absl::StatusOr<std::unique_ptr<Module>> m = ParseHloModuleProto(bytes);
@@ -287,14 +314,24 @@ TEST(CompileOptions, Errors) {
     return std::string(ParseCompileOptions(m.SerializeAsString()).status().message());
   };
   EXPECT_THAT(std::string(ParseCompileOptions("\xff").status().message()), HasSubstr("no CompileOptionsProto"));
-  EXPECT_THAT(error([](auto* m) { m->mutable_executable_build_options()->set_num_replicas(-1); }), HasSubstr("the number of replicas is -1"));
-  EXPECT_THAT(error([](auto* m) { m->mutable_executable_build_options()->set_num_partitions(int64_t{1} << 40); }), HasSubstr("the number of partitions"));
-  EXPECT_THAT(error([](auto* m) { m->mutable_executable_build_options()->set_num_partitions(2); }), HasSubstr("2x3 devices, 2x2 are asked for"));
-  EXPECT_THAT(error([](auto* m) { m->mutable_executable_build_options()->mutable_device_assignment()->mutable_computation_devices()->RemoveLast(); }),
-              HasSubstr("lacks partitions"));
+  EXPECT_THAT(error([](auto* m) { m->mutable_executable_build_options()->set_num_replicas(-1); }),
+              HasSubstr("the number of replicas is -1"));
+  EXPECT_THAT(error([](auto* m) { m->mutable_executable_build_options()->set_num_partitions(int64_t{1} << 40); }),
+              HasSubstr("the number of partitions"));
+  EXPECT_THAT(error([](auto* m) { m->mutable_executable_build_options()->set_num_partitions(2); }),
+              HasSubstr("2x3 devices, 2x2 are asked for"));
+  EXPECT_THAT(
+      error([](auto* m) {
+        m->mutable_executable_build_options()->mutable_device_assignment()->mutable_computation_devices()->RemoveLast();
+      }),
+      HasSubstr("lacks partitions"));
   EXPECT_THAT(error([](auto* m) {
-                m->mutable_executable_build_options()->mutable_device_assignment()->mutable_computation_devices(0)->set_replica_device_ids(0, -3);
-              }), HasSubstr("device id -3"));
+                m->mutable_executable_build_options()
+                    ->mutable_device_assignment()
+                    ->mutable_computation_devices(0)
+                    ->set_replica_device_ids(0, -3);
+              }),
+              HasSubstr("device id -3"));
   EXPECT_THAT(error([](auto* m) { m->mutable_argument_layouts(0)->set_element_type(99); }), HasSubstr("argument 0: "));
 }
 

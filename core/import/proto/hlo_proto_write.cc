@@ -22,13 +22,15 @@ void MetadataToProto(const OpMetadata& m, proto::OpMetadataProto* out) {
 }
 
 void AccuracyToProto(const ResultAccuracy& a, proto::ResultAccuracyProto* out) {
-  if (a.mode != ResultAccuracy::Mode::kTolerance) return out->set_mode(a.mode == ResultAccuracy::Mode::kHighest ? 1 : 0);
+  if (a.mode != ResultAccuracy::Mode::kTolerance)
+    return out->set_mode(a.mode == ResultAccuracy::Mode::kHighest ? 1 : 0);
   out->mutable_tolerance()->set_atol(a.atol);
   out->mutable_tolerance()->set_rtol(a.rtol);
   out->mutable_tolerance()->set_ulps(a.ulps);
 }
 
-void InstructionToProto(const Instruction& i, const ComputationIds& computations, const InstructionIds& ids, proto::HloInstructionProto* out) {
+void InstructionToProto(const Instruction& i, const ComputationIds& computations, const InstructionIds& ids,
+                        proto::HloInstructionProto* out) {
   out->set_name(i.name());
   out->set_opcode(std::string(OpName(i.opcode())));
   ShapeToProto(i.shape(), out->mutable_shape());
@@ -38,7 +40,8 @@ void InstructionToProto(const Instruction& i, const ComputationIds& computations
   for (const Instruction* o : i.operands()) out->add_operand_ids(ids.at(o));
   for (const Instruction* p : i.control_predecessors()) out->add_control_predecessor_ids(ids.at(p));
   for (const Computation* c : i.called()) out->add_called_computation_ids(computations.at(c));
-  if (i.Is(Opcode::kWhile) && i.called().size() == 2) out->mutable_called_computation_ids()->SwapElements(0, 1);  // body first
+  if (i.Is(Opcode::kWhile) && i.called().size() == 2)
+    out->mutable_called_computation_ids()->SwapElements(0, 1);  // body first
   if (i.sharding() != nullptr) ShardingToProto(*i.sharding(), out->mutable_sharding());
   FrontendAttributesToProto(FrontendAttributesWithComposite(i), out->mutable_frontend_attributes());
   if (i.result_accuracy()) AccuracyToProto(*i.result_accuracy(), out->mutable_result_accuracy());
@@ -103,7 +106,8 @@ void ModuleToProto(const Module& module, proto::HloModuleProto* out) {
   own->set_num_partitions(config.num_partitions);
   own->set_use_spmd_partitioning(config.use_spmd_partitioning);
   own->set_use_shardy_partitioner(config.use_shardy_partitioner);
-  own->set_has_entry_layout(!config.parameter_layouts.empty() || config.result_layout.element_type() != PrimitiveType::kInvalid);
+  own->set_has_entry_layout(!config.parameter_layouts.empty() ||
+                            config.result_layout.element_type() != PrimitiveType::kInvalid);
   for (const std::string& k : config.parameter_memory_kinds) own->add_parameter_memory_kinds(k);
   for (const std::string& k : config.result_memory_kinds) own->add_result_memory_kinds(k);
 }

@@ -17,7 +17,8 @@ absl::StatusOr<Layout> LayoutFromProto(const proto::LayoutProto& in) {
   for (int32_t type : in.dim_level_types()) {
     if (type != 0) return absl::UnimplementedError("hlo proto: sparse layout");
   }
-  if (in.tail_padding_alignment_in_elements() > 1) return absl::UnimplementedError("hlo proto: layout with tail padding alignment");
+  if (in.tail_padding_alignment_in_elements() > 1)
+    return absl::UnimplementedError("hlo proto: layout with tail padding alignment");
   if (in.split_configs_size() > 0) return absl::UnimplementedError("hlo proto: layout split between memories");
   Layout layout;
   layout.minor_to_major.assign(in.minor_to_major().begin(), in.minor_to_major().end());
@@ -41,7 +42,8 @@ void LayoutToProto(const Layout& layout, proto::LayoutProto* out) {
 
 absl::StatusOr<Shape> ReadShape(const proto::ShapeProto& in, int depth) {
   if (depth > kMaxTupleDepth) return Invalid("tuples nested too deep");
-  if (!IsValidPrimitiveType(in.element_type())) return Invalid(absl::StrCat("unknown element type ", in.element_type()));
+  if (!IsValidPrimitiveType(in.element_type()))
+    return Invalid(absl::StrCat("unknown element type ", in.element_type()));
   const PrimitiveType type = static_cast<PrimitiveType>(in.element_type());
   if (type == PrimitiveType::kTuple) {
     std::vector<Shape> elements;
@@ -74,29 +76,53 @@ absl::StatusOr<Shape> ReadShape(const proto::ShapeProto& in, int depth) {
 // The bytes field of a type whose elements are stored as bytes; null for the others.
 std::string* BytesField(PrimitiveType type, proto::LiteralProto* p) {
   switch (type) {
-    case PrimitiveType::kS1: return p->mutable_s1s();
-    case PrimitiveType::kS2: return p->mutable_s2s();
-    case PrimitiveType::kS4: return p->mutable_s4s();
-    case PrimitiveType::kS8: return p->mutable_s8s();
-    case PrimitiveType::kS16: return p->mutable_s16s();
-    case PrimitiveType::kU1: return p->mutable_u1s();
-    case PrimitiveType::kU2: return p->mutable_u2s();
-    case PrimitiveType::kU4: return p->mutable_u4s();
-    case PrimitiveType::kU8: return p->mutable_u8s();
-    case PrimitiveType::kU16: return p->mutable_u16s();
-    case PrimitiveType::kF16: return p->mutable_f16s();
-    case PrimitiveType::kBF16: return p->mutable_bf16s();
-    case PrimitiveType::kF8E5M2: return p->mutable_f8e5m2s();
-    case PrimitiveType::kF8E4M3FN: return p->mutable_f8e4m3fns();
-    case PrimitiveType::kF8E4M3B11FNUZ: return p->mutable_f8e4m3b11fnuzs();
-    case PrimitiveType::kF8E5M2FNUZ: return p->mutable_f8e5m2fnuzs();
-    case PrimitiveType::kF8E4M3FNUZ: return p->mutable_f8e4m3fnuzs();
-    case PrimitiveType::kF8E4M3: return p->mutable_f8e4m3s();
-    case PrimitiveType::kF8E3M4: return p->mutable_f8e3m4s();
-    case PrimitiveType::kF4E2M1FN: return p->mutable_f4e2m1fns();
-    case PrimitiveType::kF8E8M0FNU: return p->mutable_f8e8m0fnus();
-    case PrimitiveType::kF6E2M3FN: case PrimitiveType::kF6E3M2FN: return p->mutable_f6s();
-    default: return nullptr;
+    case PrimitiveType::kS1:
+      return p->mutable_s1s();
+    case PrimitiveType::kS2:
+      return p->mutable_s2s();
+    case PrimitiveType::kS4:
+      return p->mutable_s4s();
+    case PrimitiveType::kS8:
+      return p->mutable_s8s();
+    case PrimitiveType::kS16:
+      return p->mutable_s16s();
+    case PrimitiveType::kU1:
+      return p->mutable_u1s();
+    case PrimitiveType::kU2:
+      return p->mutable_u2s();
+    case PrimitiveType::kU4:
+      return p->mutable_u4s();
+    case PrimitiveType::kU8:
+      return p->mutable_u8s();
+    case PrimitiveType::kU16:
+      return p->mutable_u16s();
+    case PrimitiveType::kF16:
+      return p->mutable_f16s();
+    case PrimitiveType::kBF16:
+      return p->mutable_bf16s();
+    case PrimitiveType::kF8E5M2:
+      return p->mutable_f8e5m2s();
+    case PrimitiveType::kF8E4M3FN:
+      return p->mutable_f8e4m3fns();
+    case PrimitiveType::kF8E4M3B11FNUZ:
+      return p->mutable_f8e4m3b11fnuzs();
+    case PrimitiveType::kF8E5M2FNUZ:
+      return p->mutable_f8e5m2fnuzs();
+    case PrimitiveType::kF8E4M3FNUZ:
+      return p->mutable_f8e4m3fnuzs();
+    case PrimitiveType::kF8E4M3:
+      return p->mutable_f8e4m3s();
+    case PrimitiveType::kF8E3M4:
+      return p->mutable_f8e3m4s();
+    case PrimitiveType::kF4E2M1FN:
+      return p->mutable_f4e2m1fns();
+    case PrimitiveType::kF8E8M0FNU:
+      return p->mutable_f8e8m0fnus();
+    case PrimitiveType::kF6E2M3FN:
+    case PrimitiveType::kF6E3M2FN:
+      return p->mutable_f6s();
+    default:
+      return nullptr;
   }
 }
 
@@ -123,16 +149,26 @@ absl::StatusOr<Literal> CopyIn(const Field& field, int64_t parts, const Shape& s
 absl::StatusOr<Literal> ArrayFromProto(const proto::LiteralProto& in, const Shape& shape) {
   const PrimitiveType type = shape.element_type();
   switch (type) {
-    case PrimitiveType::kPred: return CopyIn<bool>(in.preds(), 1, shape);
-    case PrimitiveType::kS32: return CopyIn<int32_t>(in.s32s(), 1, shape);
-    case PrimitiveType::kS64: return CopyIn<int64_t>(in.s64s(), 1, shape);
-    case PrimitiveType::kU32: return CopyIn<uint32_t>(in.u32s(), 1, shape);
-    case PrimitiveType::kU64: return CopyIn<uint64_t>(in.u64s(), 1, shape);
-    case PrimitiveType::kF32: return CopyIn<float>(in.f32s(), 1, shape);
-    case PrimitiveType::kF64: return CopyIn<double>(in.f64s(), 1, shape);
-    case PrimitiveType::kC64: return CopyIn<float>(in.c64s(), 2, shape);
-    case PrimitiveType::kC128: return CopyIn<double>(in.c128s(), 2, shape);
-    default: break;
+    case PrimitiveType::kPred:
+      return CopyIn<bool>(in.preds(), 1, shape);
+    case PrimitiveType::kS32:
+      return CopyIn<int32_t>(in.s32s(), 1, shape);
+    case PrimitiveType::kS64:
+      return CopyIn<int64_t>(in.s64s(), 1, shape);
+    case PrimitiveType::kU32:
+      return CopyIn<uint32_t>(in.u32s(), 1, shape);
+    case PrimitiveType::kU64:
+      return CopyIn<uint64_t>(in.u64s(), 1, shape);
+    case PrimitiveType::kF32:
+      return CopyIn<float>(in.f32s(), 1, shape);
+    case PrimitiveType::kF64:
+      return CopyIn<double>(in.f64s(), 1, shape);
+    case PrimitiveType::kC64:
+      return CopyIn<float>(in.c64s(), 2, shape);
+    case PrimitiveType::kC128:
+      return CopyIn<double>(in.c128s(), 2, shape);
+    default:
+      break;
   }
   // The message is only read: the accessor for writing serves both ways.
   const std::string* bytes = BytesField(type, const_cast<proto::LiteralProto*>(&in));
@@ -149,7 +185,8 @@ absl::StatusOr<Literal> ArrayFromProto(const proto::LiteralProto& in, const Shap
     const int bits = BitWidth(type);
     for (size_t i = 0; i < bytes->size(); ++i) {
       const uint8_t low = static_cast<uint8_t>(data[i] << (8 - bits));
-      data[i] = IsSigned(type) ? static_cast<uint8_t>(static_cast<int8_t>(low) >> (8 - bits)) : static_cast<uint8_t>(low >> (8 - bits));
+      data[i] = IsSigned(type) ? static_cast<uint8_t>(static_cast<int8_t>(low) >> (8 - bits))
+                               : static_cast<uint8_t>(low >> (8 - bits));
     }
   }
   return literal;
@@ -226,16 +263,26 @@ void LiteralToProto(const Literal& literal, proto::LiteralProto* out) {
   if (!literal.shape().IsArray()) return;
   const PrimitiveType type = literal.shape().element_type();
   switch (type) {
-    case PrimitiveType::kPred: return CopyOut<bool>(literal, 1, out->mutable_preds());
-    case PrimitiveType::kS32: return CopyOut<int32_t>(literal, 1, out->mutable_s32s());
-    case PrimitiveType::kS64: return CopyOut<int64_t>(literal, 1, out->mutable_s64s());
-    case PrimitiveType::kU32: return CopyOut<uint32_t>(literal, 1, out->mutable_u32s());
-    case PrimitiveType::kU64: return CopyOut<uint64_t>(literal, 1, out->mutable_u64s());
-    case PrimitiveType::kF32: return CopyOut<float>(literal, 1, out->mutable_f32s());
-    case PrimitiveType::kF64: return CopyOut<double>(literal, 1, out->mutable_f64s());
-    case PrimitiveType::kC64: return CopyOut<float>(literal, 2, out->mutable_c64s());
-    case PrimitiveType::kC128: return CopyOut<double>(literal, 2, out->mutable_c128s());
-    default: break;
+    case PrimitiveType::kPred:
+      return CopyOut<bool>(literal, 1, out->mutable_preds());
+    case PrimitiveType::kS32:
+      return CopyOut<int32_t>(literal, 1, out->mutable_s32s());
+    case PrimitiveType::kS64:
+      return CopyOut<int64_t>(literal, 1, out->mutable_s64s());
+    case PrimitiveType::kU32:
+      return CopyOut<uint32_t>(literal, 1, out->mutable_u32s());
+    case PrimitiveType::kU64:
+      return CopyOut<uint64_t>(literal, 1, out->mutable_u64s());
+    case PrimitiveType::kF32:
+      return CopyOut<float>(literal, 1, out->mutable_f32s());
+    case PrimitiveType::kF64:
+      return CopyOut<double>(literal, 1, out->mutable_f64s());
+    case PrimitiveType::kC64:
+      return CopyOut<float>(literal, 2, out->mutable_c64s());
+    case PrimitiveType::kC128:
+      return CopyOut<double>(literal, 2, out->mutable_c128s());
+    default:
+      break;
   }
   std::string* bytes = BytesField(type, out);
   bytes->assign(reinterpret_cast<const char*>(literal.bytes()), static_cast<size_t>(literal.byte_size()));

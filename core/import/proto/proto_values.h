@@ -46,7 +46,8 @@ Ints Permutation(const Field& field) {
 
 // The fields of one instruction that stand for attributes (proto_attributes.cc).
 void AttributesToProto(const Instruction& instruction, proto::HloInstructionProto* out);
-absl::StatusOr<Attributes> AttributesFromProto(Opcode opcode, const proto::HloInstructionProto& in, absl::Span<Instruction* const> operands);
+absl::StatusOr<Attributes> AttributesFromProto(Opcode opcode, const proto::HloInstructionProto& in,
+                                               absl::Span<Instruction* const> operands);
 
 }  // namespace backplane
 
