@@ -17,6 +17,8 @@ using codegen::FusionRole;
 constexpr int kMaxInstructions = 160;      // of one kernel: code size and live registers grow with it
 constexpr int kMaxParameters = 48;
 constexpr double kCheapCycles = 1.5;       // what may be computed more than once
+constexpr double kAgainCycles = 2.5;       // what may be computed again in each kernel that needs it
+constexpr size_t kMaxCopies = 6;
 constexpr int64_t kLargeTranspose = 4096;  // elements from which a transpose is better a kernel of its own
 
 struct Group {
@@ -51,12 +53,18 @@ bool MovesMinorDimension(const Instruction* transpose) {
   return false;
 }
 
+// Alike but for operands and metadata.
+bool SameInstruction(const Instruction& a, const Instruction& b) {
+  return a.opcode() == b.opcode() && a.shape() == b.shape() && a.attrs() == b.attrs() && a.called() == b.called() &&
+         (!a.Is(Opcode::kConstant) || a.literal() == b.literal());
+}
+
 class ComputationFuser {
  public:
   ComputationFuser(Computation* computation, std::vector<std::string>* log) : computation_(computation), log_(log) {}
 
   absl::StatusOr<bool> Run() {
-    DuplicateFreeSources();
+    DuplicateCheap();
     Number();
     for (int n = static_cast<int>(nodes_.size()) - 1; n >= 0; --n) {
       if (group_of_[n] >= 0) JoinConsumer(n);
@@ -74,10 +82,41 @@ class ComputationFuser {
     double cost = 0;
   };
 
-  void DuplicateFreeSources() {
-    for (Instruction* i : computation_->Snapshot()) {
-      if (!IsFreeSource(i) || i->users().size() < 2) continue;
+  // Cycles per element to compute an instruction again from what stays in memory, or a large number when it reads more
+  // than one array to do so: then a copy of it would cost traffic instead of saving some.
+  double AgainCost(const Instruction* i, int depth) const {
+    constexpr double kNever = 1e9;
+    if (IsFreeSource(i)) return 0;
+    if (depth == 0 || codegen::Classify(*i).role != FusionRole::kElementwise || !i->shape().IsArray()) return kNever;
+    const Instruction* large = nullptr;
+    for (const Instruction* o : i->operands()) {
+      if (IsFreeSource(o) || o->shape().IsScalar() || o == large) continue;
+      if (large != nullptr) return kNever;
+      large = o;
+    }
+    const double own = codegen::CostPerElement(*i);
+    if (large == nullptr || large->users().size() < 2) return own;
+    const double below = AgainCost(large, depth - 1);
+    return own + (below >= kNever || own + below > kAgainCycles ? 0 : below);
+  }
+
+  // Gives each user its own copy of what is cheaper to compute again than to store: sources and broadcasts, and
+  // arithmetic on one array (a residual of a backward pass is then read from what it was made of).
+  void DuplicateCheap() {
+    std::vector<Instruction*> all = computation_->Snapshot();
+    // Users first: a copied broadcast is a further user of its constant.
+    for (auto it = all.rbegin(); it != all.rend(); ++it) {
+      Instruction* i = *it;
+      if (i->users().size() < 2 || i == computation_->root()) continue;
+      const bool free = IsFreeSource(i);
+      if (!free && (i->users().size() > kMaxCopies || i->shape().IsScalar() || AgainCost(i, 6) > kAgainCycles)) continue;
       std::vector<Instruction*> users(i->users().begin(), i->users().end());
+      if (!free && std::any_of(users.begin(), users.end(), [](const Instruction* u) {
+            const FusionRole r = codegen::Classify(*u).role;
+            return !u->shape().IsArray() || (r != FusionRole::kElementwise && r != FusionRole::kReduction);
+          })) {
+        continue;
+      }
       for (size_t u = 1; u < users.size(); ++u) {
         if (codegen::Classify(*users[u]).role == FusionRole::kNotFusible) continue;
         InstructionSpec spec;
@@ -476,10 +515,21 @@ class ComputationFuser {
     for (int m : members) {
       for (int o : nodes_[m].operands) number[nodes_[o].instruction] = o;
     }
+    std::vector<int> distinct;  // members with an instruction of their own
     for (int m : members) {
       const Instruction* i = nodes_[m].instruction;
       std::vector<Instruction*> operands;
       for (Instruction* o : i->operands()) operands.push_back(made.at(number.at(o)));
+      // Copies made for two users that ended up in one kernel are one again.
+      Instruction* twin = nullptr;
+      for (int d : distinct) {
+        if (SameInstruction(*nodes_[d].instruction, *i) && made.at(d)->operands() == absl::MakeConstSpan(operands)) twin = made.at(d);
+      }
+      if (twin != nullptr) {
+        made[m] = twin;
+        continue;
+      }
+      distinct.push_back(m);
       InstructionSpec spec;
       spec.opcode = i->opcode();
       spec.shape = i->shape();

@@ -1,6 +1,7 @@
 #include "plugins/cpu/compiler/program.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -142,7 +143,11 @@ class ProgramBuilder {
 
   absl::StatusOr<ThunkSequence> Sequence(const Computation* computation) {
     ThunkSequence steps;
-    for (const auto& owned : computation->instructions()) RETURN_IF_ERROR(Step(owned.get(), steps));
+    const bool entry = computation == program_->module_->entry();
+    for (const auto& owned : computation->instructions()) {
+      RETURN_IF_ERROR(Step(owned.get(), steps));
+      if (entry) program_->step_names_.resize(steps.size(), owned->name());
+    }
     auto copies = program_->assignment_.end_copies.find(computation);
     if (copies != program_->assignment_.end_copies.end()) AddCopies(copies->second, steps);
     return steps;
@@ -313,6 +318,18 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Build(std::unique_ptr<Module> 
 
 absl::Status Program::Run(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool, MemoryPool* memory,
                           const ExecutionContext& context) const {
+  return RunSteps(arguments, outputs, pool, memory, context, nullptr);
+}
+
+absl::StatusOr<std::vector<Program::StepTime>> Program::Profile(absl::Span<void* const> arguments, absl::Span<void* const> outputs,
+                                                                ThreadPool* pool, MemoryPool* memory, const ExecutionContext& context) const {
+  std::vector<StepTime> times;
+  RETURN_IF_ERROR(RunSteps(arguments, outputs, pool, memory, context, &times));
+  return times;
+}
+
+absl::Status Program::RunSteps(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool, MemoryPool* memory,
+                               const ExecutionContext& context, std::vector<StepTime>* times) const {
   const int64_t bytes = temporary_bytes();
   std::byte* block = nullptr;
   if (bytes > 0) {
@@ -336,7 +353,17 @@ absl::Status Program::Run(absl::Span<void* const> arguments, absl::Span<void* co
   state.workspace = block + (assignment_.temporary_bytes + 63) / 64 * 64;
   state.pool = pool;
   state.context = &context;
-  absl::Status status = RunSequence(steps_, state);
+  absl::Status status;
+  if (times == nullptr) {
+    status = RunSequence(steps_, state);
+  } else {
+    for (size_t k = 0; k < steps_.size() && status.ok(); ++k) {
+      const auto start = std::chrono::steady_clock::now();
+      status = steps_[k]->Run(state);
+      const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+      times->push_back({k < step_names_.size() ? step_names_[k] : "copy", took.count()});
+    }
+  }
   if (block != nullptr) memory->Free(block);
   return status;
 }

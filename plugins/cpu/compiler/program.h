@@ -44,7 +44,18 @@ class Program {
   absl::Status Run(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool, MemoryPool* memory,
                    const ExecutionContext& context) const;
 
+  // One run in which each step of the entry is timed: its instruction and its microseconds, in order. For benchmarks.
+  struct StepTime {
+    std::string name;
+    double microseconds = 0;
+  };
+  absl::StatusOr<std::vector<StepTime>> Profile(absl::Span<void* const> arguments, absl::Span<void* const> outputs,
+                                                ThreadPool* pool, MemoryPool* memory, const ExecutionContext& context) const;
+
  private:
+  absl::Status RunSteps(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool, MemoryPool* memory,
+                        const ExecutionContext& context, std::vector<StepTime>* times) const;
+
   Program() = default;
   friend class ProgramBuilder;
   std::unique_ptr<Module> module_;
@@ -53,6 +64,7 @@ class Program {
   std::unique_ptr<jit::CodeLibrary> library_;
   std::vector<std::shared_ptr<std::byte>> constants_;
   ThunkSequence steps_;
+  std::vector<std::string> step_names_;  // of the entry's steps
   int64_t workspace_bytes_ = 0, constant_bytes_ = 0;
   double estimated_us_ = 0;
   bool may_block_ = false;
