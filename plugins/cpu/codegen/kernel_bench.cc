@@ -1,5 +1,7 @@
 // Times generated kernels on one thread, data warm: `cpu_codegen_bench [name part]`. Prints milliseconds, nanoseconds an
 // element of the largest array, and how long it took to compile.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -29,6 +31,7 @@ void Bench(const char* filter, const std::string& name, const std::string& body,
   int64_t largest = 1;
   auto allocate = [&](int64_t bytes) {
     void* p = std::aligned_alloc(1 << 21, (bytes + (1 << 21)) >> 21 << 21);
+    madvise(p, (bytes + (1 << 21)) >> 21 << 21, MADV_HUGEPAGE);
     std::memset(p, 0, bytes);
     buffers.push_back(p);
     return p;

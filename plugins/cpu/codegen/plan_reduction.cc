@@ -58,7 +58,8 @@ ReductionChoice ChooseReduction(GroupWalk& w, const AccessWalk::ArraySet& materi
   ReduceNest nest = AnalyzeReduce(w.vars, materialized, reduces, *index);
   choice.lanes = LanesFor(host, width);
   if (choice.columns < choice.lanes) choice.lanes = std::bit_ceil(static_cast<uint64_t>(choice.columns));
-  int64_t block = std::clamp<int64_t>(CeilDiv(choice.columns, 8), 128, 2048);
+  // Wide blocks read memory in long pieces; the accumulators must stay in the first-level cache.
+  int64_t block = std::max<int64_t>(16384 / width / static_cast<int64_t>(reduces.size()), 256);
   choice.column_block = RoundUp(std::min(block, choice.columns), choice.lanes);
   if (nest.groups.empty()) return ReductionChoice{ReductionChoice::kLoop, false, choice.groups};
   int64_t rows_inside = extent(nest.groups.back());

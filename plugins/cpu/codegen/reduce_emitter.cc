@@ -188,7 +188,7 @@ std::vector<Vals> BodyEmitter::ReduceLoops(absl::Span<const Instruction* const> 
     std::rotate(groups.begin() + best, groups.begin() + best + 1, groups.end());
     int64_t n = extent_of(groups.back());
     lanes = LanesFor(host_, loops.width);
-    if (loops.body_size <= 8 && n >= 4 * lanes && lanes <= 32 && !by_index) lanes *= 2;
+    if (loops.body_size <= 8 && n >= 4 * lanes && lanes <= 32) lanes *= 2;
     if (n < lanes) lanes = std::bit_ceil(static_cast<uint64_t>(n));
     if (lanes < 4) lanes = 0;
   }

@@ -8,24 +8,58 @@ namespace backplane::cpu::codegen {
 
 using llvm::Value;
 
-// Rows of a square matrix in, columns out. After the stage with step s, blocks of 2s x 2s are turned.
+// Rows of a square matrix in, columns out, by shuffles that are one instruction each: first within the 128-bit lanes of
+// the vectors, as interleavings of rows that are half a group apart, then whole lanes.
 std::vector<Value*> PhaseEmitter::TransposeSquare(std::vector<Value*> rows) {
   int n = static_cast<int>(rows.size());
-  for (int s = 1; s < n; s *= 2) {
-    std::vector<int> low(n), high(n);
-    for (int i = 0; i < n; ++i) {
-      bool second = (i / s) % 2 == 1;
-      low[i] = second ? n + i - s : i;
-      high[i] = second ? n + i : i + s;
-    }
-    for (int i = 0; i < n; ++i) {
-      if ((i / s) % 2 == 1) continue;
-      Value *a = rows[i], *c = rows[i + s];
-      rows[i] = b_.CreateShuffleVector(a, c, low);
-      rows[i + s] = b_.CreateShuffleVector(a, c, high);
+  int bits = static_cast<int>(rows[0]->getType()->getScalarSizeInBits());
+  int per_lane = std::min(n, 128 / bits), lanes = n / per_lane;
+  std::vector<int> low, high;
+  for (int lane = 0; lane < lanes; ++lane) {
+    for (int i = 0; i < per_lane / 2; ++i) {
+      int at = lane * per_lane + i;
+      low.insert(low.end(), {at, n + at});
+      high.insert(high.end(), {at + per_lane / 2, n + at + per_lane / 2});
     }
   }
-  return rows;
+  for (int group = 0; group < n; group += per_lane) {
+    for (int s = 1; s < per_lane; s *= 2) {
+      std::vector<Value*> next;
+      for (int i = 0; i < per_lane / 2; ++i) {
+        Value *a = rows[group + i], *c = rows[group + i + per_lane / 2];
+        next.push_back(b_.CreateShuffleVector(a, c, low));
+        next.push_back(b_.CreateShuffleVector(a, c, high));
+      }
+      std::copy(next.begin(), next.end(), rows.begin() + group);
+    }
+  }
+  // Now row g * per_lane + c holds, in its lane l, column l * per_lane + c of the rows of group g.
+  auto pick = [&](Value* a, Value* c, std::initializer_list<int> from) {
+    std::vector<int> mask;
+    for (int lane : from) {
+      for (int i = 0; i < per_lane; ++i) mask.push_back(lane * per_lane + i);
+    }
+    return b_.CreateShuffleVector(a, c, mask);
+  };
+  std::vector<Value*> out(n);
+  for (int c = 0; c < per_lane; ++c) {
+    if (lanes == 1) {
+      out[c] = rows[c];
+    } else if (lanes == 2) {
+      Value *a = rows[c], *d = rows[per_lane + c];
+      out[c] = pick(a, d, {0, 2});
+      out[per_lane + c] = pick(a, d, {1, 3});
+    } else {
+      Value *r0 = rows[c], *r1 = rows[per_lane + c], *r2 = rows[2 * per_lane + c], *r3 = rows[3 * per_lane + c];
+      Value *x0 = pick(r0, r1, {0, 1, 4, 5}), *x1 = pick(r0, r1, {2, 3, 6, 7});
+      Value *y0 = pick(r2, r3, {0, 1, 4, 5}), *y1 = pick(r2, r3, {2, 3, 6, 7});
+      out[c] = pick(x0, y0, {0, 2, 4, 6});
+      out[per_lane + c] = pick(x0, y0, {1, 3, 5, 7});
+      out[2 * per_lane + c] = pick(x1, y1, {0, 2, 4, 6});
+      out[3 * per_lane + c] = pick(x1, y1, {1, 3, 5, 7});
+    }
+  }
+  return out;
 }
 
 void PhaseEmitter::Transpose() {
