@@ -3,12 +3,12 @@
 // one description: `src` and `dst` are activations, `weights` the small tensor, and one of the three is the result.
 // Primitives run on one thread each, over pieces of batch, rows or channels.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -46,15 +46,13 @@ struct Problem {
   std::vector<bool> flip;  // dimensions in which the kernel must be turned round first
 };
 
-// A piece of the work: ranges of batch, output rows (first spatial dim) and channels.
+// A piece of the work: ranges of batch and, in the forward form, of output rows (the first spatial dimension).
+// Channels are not divided: a slice of them is no layout that the library has fast code for.
 struct Piece {
   int64_t batch = 0, batches = 1;
-  int64_t row = 0, rows = 1;          // output rows; only for the forward form
-  int64_t channel = 0, channels = 1;  // output channels (forward), input channels (backward data), output channels (weights)
-  int64_t channel2 = 0, channels2 = 1;  // input channels (weights only)
-  int packed = 0;                     // which packed kernel
-  int op = 0, out_op = -1;            // primitive; for the weights form a reorder of its result
-  int64_t in_row = 0;                 // first input row
+  int64_t row = 0, rows = 1;
+  int64_t in_row = 0;  // first input row
+  int op = 0;
 };
 
 template <typename Fn>
@@ -81,8 +79,7 @@ int64_t Product(const std::vector<int64_t>& v) { return std::accumulate(v.begin(
 class OneDnnConvolution : public ConvolutionPlan {
  public:
   OneDnnConvolution(Problem problem, const ConvolutionProblem& original, int num_threads)
-      : p_(std::move(problem)), lhs_type_(original.lhs_type), rhs_type_(original.rhs_type), out_type_(original.out_type),
-        out_batch_(OutputBatch(original)), threads_(std::max(1, num_threads)),
+      : p_(std::move(problem)), out_batch_(OutputBatch(original)), threads_(std::max(1, num_threads)),
         constant_(original.rhs_is_constant && p_.form != Form::kBackwardWeights),
         split_(threads_ > 1 && MultipliesOf(original) >= kMultipliesWorthSplitting) {}
 
@@ -113,9 +110,9 @@ class OneDnnConvolution : public ConvolutionPlan {
     return "onednn";
   }
 
-  // [flipped kernel][packed kernels][dense src][dense dst][per thread: result of a weights piece, scratchpad]
+  // [flipped kernel][packed kernel][dense src][dense dst][sums of the weights form, one a piece][per thread: scratchpad]
   size_t scratch_bytes() const override {
-    return flip_bytes_ + (constant_ ? 0 : packed_total_) + src_copy_bytes_ + dst_copy_bytes_ + threads_ * slot_bytes_;
+    return flip_bytes_ + (constant_ ? 0 : packed_total_) + src_copy_bytes_ + dst_copy_bytes_ + sums_bytes_ + threads_ * slot_bytes_;
   }
   size_t packed_rhs_bytes() const override { return constant_ ? packed_total_ : 0; }
 
@@ -134,7 +131,8 @@ class OneDnnConvolution : public ConvolutionPlan {
     char* packed = flipped + flip_bytes_;
     char* src_copy = packed + (constant_ ? 0 : packed_total_);
     char* dst_copy = src_copy + src_copy_bytes_;
-    char* slots = dst_copy + dst_copy_bytes_;
+    char* sums = dst_copy + dst_copy_bytes_;
+    char* slots = sums + sums_bytes_;
     // Which of the caller's operands is what.
     const bool src_is_out = p_.form == Form::kBackwardData;
     const bool dst_is_out = p_.form == Form::kForward;
@@ -178,24 +176,34 @@ class OneDnnConvolution : public ConvolutionPlan {
             a += piece.in_row * p_.src.strides[0] * Bytes(p_.src.type);
             c += piece.row * p_.dst.strides[0] * Bytes(p_.dst.type);
           }
-          c += piece.channel * p_.dst.channel_stride * Bytes(p_.dst.type);
-          return session.Run(slot, piece.op, {a, kernels + packed_offsets_[piece.packed], c}, space);
-        case Form::kBackwardData:
-          a += piece.channel * p_.src.channel_stride * Bytes(p_.src.type);
-          return session.Run(slot, piece.op, {c, kernels + packed_offsets_[piece.packed], a}, space);
-        case Form::kBackwardWeights: {
-          char* result = space + runner_->scratch_bytes();
-          a += piece.channel2 * p_.src.channel_stride * Bytes(p_.src.type);
-          c += piece.channel * p_.dst.channel_stride * Bytes(p_.dst.type);
-          if (absl::Status e = session.Run(slot, piece.op, {a, c, result}, space); !e.ok()) return e;
-          const int64_t in_offset = p_.groups > 1 ? 0 : piece.channel2;
-          char* target = static_cast<char*>(out) + (piece.channel * p_.weights_out_stride + in_offset * p_.weights_in_stride) * Bytes(p_.weights_type);
-          return session.Run(slot, piece.out_op, {result, target}, space);
-        }
+          return session.Run(slot, piece.op, {a, kernels, c}, space);
+        case Form::kBackwardData: return session.Run(slot, piece.op, {c, kernels, a}, space);
+        case Form::kBackwardWeights: return session.Run(slot, piece.op, {a, c, sums + i * sum_bytes_}, space);
       }
       return absl::OkStatus();
     });
     if (!s.ok()) return s;
+    if (weights_are_out) {
+      if (pieces_.size() > 1) {
+        const int64_t count = sum_bytes_ / static_cast<int64_t>(sizeof(float));
+        constexpr int64_t kGrain = 16384;
+        s = ForEach(pool, CeilDiv(count, kGrain), [&](int64_t i, int) {
+          float* total = reinterpret_cast<float*>(sums);
+          const int64_t end = std::min(count, (i + 1) * kGrain);
+          for (size_t k = 1; k < pieces_.size(); ++k) {
+            const float* part = reinterpret_cast<const float*>(sums + k * sum_bytes_);
+            for (int64_t j = i * kGrain; j < end; ++j) total[j] += part[j];
+          }
+          return absl::OkStatus();
+        });
+        if (!s.ok()) return s;
+      }
+      s = ForEach(pool, static_cast<int64_t>(pack_ops_.size()), [&](int64_t i, int slot) {
+        return session.Run(slot, pack_ops_[i].op, {sums, static_cast<char*>(out) + pack_ops_[i].offset * Bytes(p_.weights_type)},
+                           slots + slot * slot_bytes_);
+      });
+      if (!s.ok()) return s;
+    }
     if (copies_ && !weights_are_out) {
       s = ForEach(pool, p_.batch, [&](int64_t b, int slot) {
         char* space = slots + slot * slot_bytes_;
@@ -244,23 +252,21 @@ class OneDnnConvolution : public ConvolutionPlan {
     return OneDnnDesc::Strided(dims, *type, strides);
   }
 
-  std::vector<int64_t> WeightDims(int64_t in_channels, int64_t out_channels, int64_t groups) const {
+  std::vector<int64_t> WeightDims() const {
     std::vector<int64_t> dims;
-    if (groups > 1) dims = {groups, out_channels / groups, in_channels / groups};
-    else dims = {out_channels, in_channels};
+    if (p_.groups > 1) dims = {p_.groups, p_.out_channels / p_.groups, p_.in_channels / p_.groups};
+    else dims = {p_.out_channels, p_.in_channels};
     for (const Spatial& d : p_.dims) dims.push_back(d.kernel);
     if (p_.dims.empty()) dims.push_back(1);
     return dims;
   }
 
-  std::vector<int64_t> WeightStrides(int64_t out_channels, int64_t groups) const {
-    // The group counts through the larger HLO dimension that both channel kinds were split from.
-    std::vector<int64_t> strides;
-    if (groups > 1) {
-      const int64_t per_group = p_.form == Form::kBackwardData ? (p_.in_channels / p_.groups) * w_in_ : (out_channels / groups) * w_out_;
-      strides = {per_group, w_out_, w_in_};
-    } else {
-      strides = {w_out_, w_in_};
+  std::vector<int64_t> WeightStrides() const {
+    std::vector<int64_t> strides = {w_out_, w_in_};
+    if (p_.groups > 1) {
+      // Groups count through that HLO dimension of which the kernel has all, not one group's.
+      const bool through_in = p_.form == Form::kBackwardData;
+      strides.insert(strides.begin(), through_in ? p_.in_channels / p_.groups * w_in_ : p_.out_channels / p_.groups * w_out_);
     }
     for (int64_t s : w_strides_) strides.push_back(s);
     if (p_.dims.empty()) strides.push_back(1);
@@ -271,9 +277,8 @@ class OneDnnConvolution : public ConvolutionPlan {
     ops_.clear();
     op_keys_.clear();
     pieces_.clear();
-    packed_offsets_.clear();
     pack_ops_.clear();
-    packed_total_ = 0;
+    packed_total_ = sum_bytes_ = sums_bytes_ = 0;
     flip_bytes_ = 0;
     w_out_ = p_.weights_out_stride;
     w_in_ = p_.weights_in_stride;
@@ -289,18 +294,25 @@ class OneDnnConvolution : public ConvolutionPlan {
       w_in_ = flip_strides_[1];
     }
     Cut();
-    std::map<int, OneDnnDesc> packed_desc;
-    int64_t result_bytes = 0;
+    OneDnnDesc weights;  // the layout that the first primitive chooses, for all of them
     for (Piece& piece : pieces_) {
-      absl::Status s = p_.form == Form::kBackwardWeights ? MakeWeightsPiece(piece, result_bytes) : MakePiece(piece, packed_desc);
+      absl::Status s = p_.form == Form::kBackwardWeights ? MakeWeightsPiece(piece, weights) : MakePiece(piece, weights);
       if (!s.ok()) return s;
     }
+    const int64_t bytes = RoundUp(static_cast<int64_t>(weights.bytes()), 64);
+    if (p_.form == Form::kBackwardWeights) {
+      sum_bytes_ = bytes;
+      sums_bytes_ = bytes * static_cast<int64_t>(pieces_.size());
+    } else {
+      packed_total_ = bytes;
+    }
+    if (absl::Status s = MakeReorders(weights); !s.ok()) return s;
     runner_ = std::make_unique<OneDnnRunner>(ops_, threads_);
-    slot_bytes_ = static_cast<int64_t>(runner_->scratch_bytes()) + RoundUp(result_bytes, 64);
+    slot_bytes_ = static_cast<int64_t>(runner_->scratch_bytes());
     return absl::OkStatus();
   }
 
-  // Divides the work among threads: batch first, then rows, then channels.
+  // Divides the work among threads: batch first, then rows.
   void Cut() {
     const int64_t wanted = split_ ? 2 * threads_ : 1;
     auto steps = [](int64_t total, int64_t count, int64_t quantum) {
@@ -309,47 +321,32 @@ class OneDnnConvolution : public ConvolutionPlan {
       return std::pair<int64_t, int64_t>(CeilDiv(total, step), std::min(step, total));
     };
     if (p_.form == Form::kBackwardWeights) {
-      const int64_t quantum = p_.groups > 1 ? std::max<int64_t>(1, p_.out_channels / p_.groups) * 16 : 16;
-      auto [outs, out_step] = steps(p_.out_channels, wanted, quantum);
-      auto [ins, in_step] = steps(p_.in_channels, p_.groups > 1 ? 1 : CeilDiv(wanted, outs), 16);
-      for (int64_t o = 0; o < outs; ++o) {
-        for (int64_t i = 0; i < ins; ++i) {
-          Piece piece;
-          piece.batches = p_.batch;
-          piece.channel = o * out_step;
-          piece.channels = std::min(out_step, p_.out_channels - piece.channel);
-          piece.channel2 = i * in_step;
-          piece.channels2 = std::min(in_step, p_.in_channels - piece.channel2);
-          if (p_.groups > 1) {
-            const int64_t in_group = p_.in_channels / p_.groups, out_group = p_.out_channels / p_.groups;
-            piece.channel2 = piece.channel / out_group * in_group;
-            piece.channels2 = piece.channels / out_group * in_group;
-          }
-          pieces_.push_back(piece);
-        }
+      // Each thread sums over its own images; the sums are added up afterwards, in a fixed order.
+      auto [parts, part_step] = steps(p_.batch, split_ ? threads_ : 1, 1);
+      for (int64_t b = 0; b < parts; ++b) {
+        Piece piece;
+        piece.batch = b * part_step;
+        piece.batches = std::min(part_step, p_.batch - piece.batch);
+        pieces_.push_back(piece);
       }
       return;
     }
     auto [batches, batch_step] = steps(p_.batch, wanted, 1);
     int64_t rows = 1, row_step = p_.dims.empty() ? 1 : p_.dims[0].out;
-    const int64_t still = CeilDiv(wanted, batches);
-    if (p_.form == Form::kForward && !p_.dims.empty() && batches < threads_) std::tie(rows, row_step) = steps(p_.dims[0].out, still, 7);
-    const int64_t channels_total = p_.form == Form::kForward ? p_.out_channels : p_.in_channels;
-    int64_t channels = 1, channel_step = channels_total;
-    if (p_.groups == 1 && batches * rows < threads_) std::tie(channels, channel_step) = steps(channels_total, CeilDiv(wanted, batches * rows), 32);
-    for (int64_t c = 0; c < channels; ++c) {
-      for (int64_t b = 0; b < batches; ++b) {
-        for (int64_t r = 0; r < rows; ++r) {
-          Piece piece;
-          piece.batch = b * batch_step;
-          piece.batches = std::min(batch_step, p_.batch - piece.batch);
-          piece.row = r * row_step;
-          piece.rows = p_.dims.empty() ? 1 : std::min(row_step, p_.dims[0].out - piece.row);
-          piece.channel = c * channel_step;
-          piece.channels = std::min(channel_step, channels_total - piece.channel);
-          piece.packed = static_cast<int>(c);
-          pieces_.push_back(piece);
-        }
+    if (p_.form == Form::kForward && !p_.dims.empty() && batches < threads_) {
+      // Each piece reads the whole kernel, so few rows make few pieces.
+      constexpr int64_t kRowsWorthAPiece = 4;
+      const int64_t out = p_.dims[0].out, even = CeilDiv(threads_, batches);
+      std::tie(rows, row_step) = steps(out, std::max(even, std::min(CeilDiv(wanted, batches), out / kRowsWorthAPiece)), 1);
+    }
+    for (int64_t b = 0; b < batches; ++b) {
+      for (int64_t r = 0; r < rows; ++r) {
+        Piece piece;
+        piece.batch = b * batch_step;
+        piece.batches = std::min(batch_step, p_.batch - piece.batch);
+        piece.row = r * row_step;
+        piece.rows = p_.dims.empty() ? 1 : std::min(row_step, p_.dims[0].out - piece.row);
+        pieces_.push_back(piece);
       }
     }
   }
@@ -382,7 +379,7 @@ class OneDnnConvolution : public ConvolutionPlan {
     return absl::OkStatus();
   }
 
-  absl::Status MakePiece(Piece& piece, std::map<int, OneDnnDesc>& packed_desc) {
+  absl::Status MakePiece(Piece& piece, OneDnnDesc& packed) {
     std::vector<Spatial> dims = p_.dims;
     if (p_.form == Form::kForward && !dims.empty() && piece.rows != dims[0].out) {
       // Only the input rows that these output rows see, with what is left of the padding.
@@ -398,24 +395,22 @@ class OneDnnConvolution : public ConvolutionPlan {
       d.pad_high = last - end;
     }
     const bool forward = p_.form == Form::kForward;
-    const int64_t in_channels = forward ? p_.in_channels : piece.channels, out_channels = forward ? piece.channels : p_.out_channels;
     Arrays a = ArraysOf(dims);
-    std::string key = absl::StrCat(piece.batches, "/", in_channels, "/", out_channels, "/", piece.packed);
+    std::string key = absl::StrCat(piece.batches);
     for (const Spatial& d : dims) absl::StrAppend(&key, "/", d.in, ",", d.out, ",", d.pad_low, ",", d.pad_high);
     auto [entry, fresh] = op_keys_.insert({key, static_cast<int>(ops_.size())});
     piece.op = entry->second;
     if (!fresh) return absl::OkStatus();
 
-    absl::StatusOr<OneDnnDesc> src = Describe(p_.src, piece.batches, in_channels, a.in);
-    absl::StatusOr<OneDnnDesc> dst = Describe(p_.dst, piece.batches, out_channels, a.out);
+    absl::StatusOr<OneDnnDesc> src = Describe(p_.src, piece.batches, p_.in_channels, a.in);
+    absl::StatusOr<OneDnnDesc> dst = Describe(p_.dst, piece.batches, p_.out_channels, a.out);
     absl::StatusOr<dnnl_data_type_t> weights_type = OneDnnType(p_.weights_type);
     for (const auto* d : {&src, &dst}) {
       if (!d->ok()) return d->status();
     }
     if (!weights_type.ok()) return weights_type.status();
-    const std::vector<int64_t> weight_dims = WeightDims(in_channels, out_channels, p_.groups);
-    const bool choose = packed_desc.count(piece.packed) == 0;
-    absl::StatusOr<OneDnnDesc> weights = choose ? OneDnnDesc::Any(weight_dims, *weights_type) : absl::StatusOr<OneDnnDesc>(packed_desc[piece.packed]);
+    const bool choose = packed.get() == nullptr;
+    absl::StatusOr<OneDnnDesc> weights = choose ? OneDnnDesc::Any(WeightDims(), *weights_type) : absl::StatusOr<OneDnnDesc>(packed);
     if (!weights.ok()) return weights.status();
     OneDnnAttr attr;
     dnnl_primitive_desc_t raw = nullptr;
@@ -427,7 +422,6 @@ class OneDnnConvolution : public ConvolutionPlan {
     if (!s.ok()) return s;
     OneDnnPrimitiveDesc fwd(raw);
     absl::StatusOr<std::shared_ptr<const OneDnnOp>> op;
-    OneDnnDesc packed;
     if (forward) {
       if (absl::Status r = Reject(fwd); !r.ok()) return r;
       packed = fwd.Query(dnnl_query_weights_md);
@@ -445,26 +439,25 @@ class OneDnnConvolution : public ConvolutionPlan {
     }
     if (!op.ok()) return op.status();
     ops_.push_back(*std::move(op));
-    if (!choose) return absl::OkStatus();
-    packed_desc[piece.packed] = packed;
-    packed_offsets_.push_back(packed_total_);
-    packed_total_ += RoundUp(static_cast<int64_t>(packed.bytes()), 64);
-    return MakePacking(piece, packed, weight_dims, out_channels);
+    return absl::OkStatus();
   }
 
-  // Reorders of one packed kernel, in slices that can run at the same time where the layout lets itself be sliced.
-  absl::Status MakePacking(const Piece& piece, const OneDnnDesc& packed, const std::vector<int64_t>& dims, int64_t out_channels) {
+  // Reorders between the kernel as it lies and as the primitives want it (for the weights form the way back), in
+  // slices that can run at the same time where the layout lets itself be sliced.
+  absl::Status MakeReorders(const OneDnnDesc& packed) {
     absl::StatusOr<dnnl_data_type_t> type = OneDnnType(p_.weights_type);
-    const std::vector<int64_t> strides = WeightStrides(out_channels, p_.groups);
-    const int64_t first = p_.form == Form::kForward ? piece.channel * w_out_ : piece.channel * w_in_;
-    const int64_t slice = 64;
-    const bool worth_it = split_ && p_.groups == 1 && dims[0] >= 2 * slice && Product(dims) >= 64 * 1024;
-    if (worth_it) {
-      std::vector<Packing> found;
+    if (!type.ok()) return type.status();
+    const bool back = p_.form == Form::kBackwardWeights;
+    const std::vector<int64_t> dims = WeightDims(), strides = WeightStrides();
+    auto make = [&](const OneDnnDesc& plain, const OneDnnDesc& chosen) {
+      return back ? OneDnnOp::MakeReorder(chosen, plain) : OneDnnOp::MakeReorder(plain, chosen);
+    };
+    constexpr int64_t kSlice = 64, kElementsWorthSlicing = 64 * 1024;
+    if (split_ && dims[0] >= 2 * kSlice && Product(dims) >= kElementsWorthSlicing) {
       const size_t ops_before = ops_.size();
+      std::vector<Reorder> found;
       bool good = true;
-      const int64_t step = RoundUp(CeilDiv(dims[0], 2 * threads_), slice);
-      int op_of_step = -1;
+      const int64_t step = RoundUp(CeilDiv(dims[0], 2 * threads_), kSlice);
       for (int64_t begin = 0; begin < dims[0] && good; begin += step) {
         std::vector<int64_t> part = dims, offsets(dims.size(), 0);
         part[0] = std::min(step, dims[0] - begin);
@@ -472,56 +465,44 @@ class OneDnnConvolution : public ConvolutionPlan {
         dnnl_memory_desc_t raw = nullptr;
         good = dnnl_memory_desc_create_submemory(&raw, packed.get(), part.data(), offsets.data()) == dnnl_success;
         if (!good) break;
-        OneDnnDesc target(raw);
-        absl::StatusOr<OneDnnDesc> source = OneDnnDesc::Strided(part, *type, strides);
-        good = source.ok();
-        if (!good) break;
-        absl::StatusOr<std::shared_ptr<const OneDnnOp>> op = OneDnnOp::MakeReorder(*source, target);
+        OneDnnDesc slice(raw);
+        absl::StatusOr<OneDnnDesc> plain = OneDnnDesc::Strided(part, *type, strides);
+        if (!plain.ok()) return plain.status();
+        absl::StatusOr<std::shared_ptr<const OneDnnOp>> op = make(*plain, slice);
         good = op.ok() && !absl::StrContains((*op)->implementation(), "ref");
         if (!good) break;
-        op_of_step = static_cast<int>(ops_.size());
+        found.push_back({static_cast<int>(ops_.size()), begin * strides[0]});
         ops_.push_back(*std::move(op));
-        found.push_back({op_of_step, first + begin * strides[0], piece.packed});
       }
       if (good) {
-        pack_ops_.insert(pack_ops_.end(), found.begin(), found.end());
+        pack_ops_ = std::move(found);
         return absl::OkStatus();
       }
       ops_.resize(ops_before);
     }
-    absl::StatusOr<OneDnnDesc> source = OneDnnDesc::Strided(dims, *type, strides);
-    if (!source.ok()) return source.status();
-    absl::StatusOr<std::shared_ptr<const OneDnnOp>> op = OneDnnOp::MakeReorder(*source, packed);
+    absl::StatusOr<OneDnnDesc> plain = OneDnnDesc::Strided(dims, *type, strides);
+    if (!plain.ok()) return plain.status();
+    absl::StatusOr<std::shared_ptr<const OneDnnOp>> op = make(*plain, packed);
     if (!op.ok()) return op.status();
-    pack_ops_.push_back({static_cast<int>(ops_.size()), first, piece.packed});
+    pack_ops_.push_back({static_cast<int>(ops_.size()), 0});
     ops_.push_back(*std::move(op));
     return absl::OkStatus();
   }
 
-  absl::Status MakeWeightsPiece(Piece& piece, int64_t& result_bytes) {
-    const std::string key = absl::StrCat(piece.channels, "/", piece.channels2);
-    auto [entry, fresh] = op_keys_.insert({key, static_cast<int>(ops_.size())});
+  absl::Status MakeWeightsPiece(Piece& piece, OneDnnDesc& chosen) {
+    auto [entry, fresh] = op_keys_.insert({absl::StrCat(piece.batches), static_cast<int>(ops_.size())});
     piece.op = entry->second;
-    piece.out_op = piece.op + 1;
     if (!fresh) return absl::OkStatus();
-    const int64_t groups = p_.groups > 1 ? piece.channels / (p_.out_channels / p_.groups) : 1;
     Arrays a = ArraysOf(p_.dims);
-    absl::StatusOr<OneDnnDesc> src = Describe(p_.src, p_.batch, piece.channels2, a.in);
-    absl::StatusOr<OneDnnDesc> dst = Describe(p_.dst, p_.batch, piece.channels, a.out);
-    absl::StatusOr<dnnl_data_type_t> type = OneDnnType(p_.weights_type), hint_type = OneDnnType(p_.src.type);
-    for (const auto* d : {&src, &dst}) {
-      if (!d->ok()) return d->status();
-    }
-    if (!type.ok()) return type.status();
-    std::vector<int64_t> weight_dims = WeightDims(piece.channels2, piece.channels, groups);
-    std::vector<int64_t> weight_strides = WeightStrides(piece.channels, groups);
-    if (p_.groups > 1 && groups == 1) {  // a single group of a grouped problem
-      weight_dims = WeightDims(piece.channels2, piece.channels, 1);
-      weight_strides = WeightStrides(piece.channels, 1);
-    }
-    absl::StatusOr<OneDnnDesc> any = OneDnnDesc::Any(weight_dims, *type), hint_any = OneDnnDesc::Any(weight_dims, *hint_type);
-    absl::StatusOr<OneDnnDesc> plain = OneDnnDesc::Strided(weight_dims, *type, weight_strides);
-    for (const auto* d : {&any, &hint_any, &plain}) {
+    // Sums in f32 whatever the result: several are added up, and rounded once.
+    const std::vector<int64_t> dims = WeightDims();
+    const bool choose = chosen.get() == nullptr;
+    absl::StatusOr<dnnl_data_type_t> hint_type = OneDnnType(p_.src.type);
+    if (!hint_type.ok()) return hint_type.status();
+    absl::StatusOr<OneDnnDesc> src = Describe(p_.src, piece.batches, p_.in_channels, a.in), dst = Describe(p_.dst, piece.batches, p_.out_channels, a.out);
+    absl::StatusOr<OneDnnDesc> weights = choose ? OneDnnDesc::Any(dims, dnnl_f32) : absl::StatusOr<OneDnnDesc>(chosen);
+    absl::StatusOr<OneDnnDesc> hint_any = OneDnnDesc::Any(dims, *hint_type);
+    for (const auto* d : {&src, &dst, &weights, &hint_any}) {
       if (!d->ok()) return d->status();
     }
     OneDnnAttr attr;
@@ -533,22 +514,18 @@ class OneDnnConvolution : public ConvolutionPlan {
         "convolution primitive");
     if (!s.ok()) return s;
     OneDnnPrimitiveDesc hint(raw);
-    s = OneDnnStatus(dnnl_convolution_backward_weights_primitive_desc_create(&raw, OneDnnEngine(), dnnl_convolution_direct, src->get(), any->get(),
+    s = OneDnnStatus(dnnl_convolution_backward_weights_primitive_desc_create(&raw, OneDnnEngine(), dnnl_convolution_direct, src->get(), weights->get(),
                                                                              nullptr, dst->get(), a.strides.data(), a.dilations.data(),
                                                                              a.pad_low.data(), a.pad_high.data(), hint.get(), attr.get()),
                      "backward weights primitive");
     if (!s.ok()) return s;
     OneDnnPrimitiveDesc desc(raw);
     if (absl::Status r = Reject(desc); !r.ok()) return r;
-    OneDnnDesc chosen = desc.Query(dnnl_query_diff_weights_md);
+    if (choose) chosen = desc.Query(dnnl_query_diff_weights_md);
     absl::StatusOr<std::shared_ptr<const OneDnnOp>> op =
         OneDnnOp::Make(desc, {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DIFF_DST, *dst}, {DNNL_ARG_DIFF_WEIGHTS, chosen}});
     if (!op.ok()) return op.status();
-    absl::StatusOr<std::shared_ptr<const OneDnnOp>> reorder = OneDnnOp::MakeReorder(chosen, *plain);
-    if (!reorder.ok()) return reorder.status();
     ops_.push_back(*std::move(op));
-    ops_.push_back(*std::move(reorder));
-    result_bytes = std::max<int64_t>(result_bytes, static_cast<int64_t>(chosen.bytes()));
     return absl::OkStatus();
   }
 
@@ -575,9 +552,8 @@ class OneDnnConvolution : public ConvolutionPlan {
     if (absl::Status s = make(plain_dst_, p_.dst, p_.out_channels, out, dst_is_out, copy_dst_op_); !s.ok()) return s;
     src_copy_bytes_ = RoundUp(p_.batch * p_.src.batch_stride * Bytes(p_.src.type), 64) + 64;
     dst_copy_bytes_ = RoundUp(p_.batch * p_.dst.batch_stride * Bytes(p_.dst.type), 64) + 64;
-    const int64_t result = slot_bytes_ - static_cast<int64_t>(runner_->scratch_bytes());
     runner_ = std::make_unique<OneDnnRunner>(ops_, threads_);
-    slot_bytes_ = static_cast<int64_t>(runner_->scratch_bytes()) + result;
+    slot_bytes_ = static_cast<int64_t>(runner_->scratch_bytes());
     return absl::OkStatus();
   }
 
@@ -605,7 +581,7 @@ class OneDnnConvolution : public ConvolutionPlan {
     return s;
   }
 
-  void Flip(const char* rhs, char* flipped) const {
+  void Flip(const char* rhs, char* flipped, ThreadPool* pool) const {
     const int64_t bytes = Bytes(p_.weights_type);
     const int rank = static_cast<int>(p_.dims.size());
     // Both counts as the HLO kernel has them: of the larger kind all, of the other one group's.
@@ -613,7 +589,7 @@ class OneDnnConvolution : public ConvolutionPlan {
     const int64_t outs = data ? p_.out_channels / p_.groups : p_.out_channels, ins = data ? p_.in_channels : p_.in_channels / p_.groups;
     int64_t taps = 1;
     for (const Spatial& d : p_.dims) taps *= d.kernel;
-    for (int64_t o = 0; o < outs; ++o) {
+    (void)ForEach(pool, outs, [&](int64_t o, int) {
       for (int64_t i = 0; i < ins; ++i) {
         for (int64_t t = 0; t < taps; ++t) {
           int64_t rest = t, from = o * p_.weights_out_stride + i * p_.weights_in_stride, to = o * flip_strides_[0] + i * flip_strides_[1];
@@ -626,31 +602,28 @@ class OneDnnConvolution : public ConvolutionPlan {
           std::memcpy(flipped + to * bytes, rhs + from * bytes, bytes);
         }
       }
-    }
+      return absl::OkStatus();
+    });
   }
 
   absl::Status PackWeights(const OneDnnRunner::Session& session, const char* rhs, char* flipped, char* packed, char* slots, int64_t slot_bytes,
                            ThreadPool* pool) const {
     const char* source = rhs;
     if (flip_bytes_ > 0) {
-      Flip(rhs, flipped);
+      Flip(rhs, flipped, pool);
       source = flipped;
     }
     return ForEach(pool, static_cast<int64_t>(pack_ops_.size()), [&](int64_t i, int slot) {
-      const Packing& packing = pack_ops_[i];
-      return session.Run(slot, packing.op, {source + packing.offset * Bytes(p_.weights_type), packed + packed_offsets_[packing.packed]},
-                         slots + slot * slot_bytes);
+      return session.Run(slot, pack_ops_[i].op, {source + pack_ops_[i].offset * Bytes(p_.weights_type), packed}, slots + slot * slot_bytes);
     });
   }
 
-  struct Packing {
+  struct Reorder {
     int op;
-    int64_t offset;  // of the first element read, in elements
-    int packed;
+    int64_t offset;  // of the slice in the plain kernel, in elements
   };
 
   Problem p_;
-  const ElementType lhs_type_, rhs_type_, out_type_;
   const int64_t out_batch_;
   const int threads_;
   const bool constant_, split_;
@@ -661,10 +634,10 @@ class OneDnnConvolution : public ConvolutionPlan {
   std::vector<Piece> pieces_;
   std::vector<std::shared_ptr<const OneDnnOp>> ops_;
   std::map<std::string, int> op_keys_;
-  std::vector<int64_t> packed_offsets_;
-  std::vector<Packing> pack_ops_;
+  std::vector<Reorder> pack_ops_;
   int copy_src_op_ = -1, copy_dst_op_ = -1;
   int64_t packed_total_ = 0, flip_bytes_ = 0, src_copy_bytes_ = 0, dst_copy_bytes_ = 0, slot_bytes_ = 0;
+  int64_t sum_bytes_ = 0, sums_bytes_ = 0;
   std::unique_ptr<OneDnnRunner> runner_;
 };
 

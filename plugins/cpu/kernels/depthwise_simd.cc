@@ -22,9 +22,12 @@ BP_INLINE void StoreAs(F16* p, Vec<float> v) {
 #endif
 }
 BP_INLINE void StoreAs(Bf16* p, Vec<float> v) {
-  float lanes[VectorOf<float>::kLanes];
-  memcpy(lanes, &v, sizeof(v));
-  for (int i = 0; i < VectorOf<float>::kLanes; ++i) p[i] = ToBf16(lanes[i]);
+  typedef uint16_t Half __attribute__((vector_size(BP_VECTOR_BYTES / 2)));
+  const Vec<uint32_t> bits = (Vec<uint32_t>)v;
+  const Vec<uint32_t> rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  const Vec<uint32_t> nan = (Vec<uint32_t>)(v != v);
+  const Half half = __builtin_convertvector(((rounded & ~nan) | ((bits | 0x400000) & nan)) >> 16, Half);
+  memcpy(p, &half, sizeof(half));
 }
 
 constexpr int kAtOnce = 4;  // outputs along the row that share one load of each weight
