@@ -130,14 +130,15 @@ std::string SerializeTopology(const Topology& t) {
     out.Bytes(5, w.str());
   }
   out.Bytes(6, SerializeValues(t.attributes));
+  out.Varint(7, Hash64(out.str()));
   return out.Take();
 }
 
 absl::StatusOr<Topology> ParseTopology(absl::string_view bytes) {
   Topology t;
-  bool ok = true, magic = false;
+  bool ok = true, magic = false, whole = false;
   WireReader in(bytes);
-  while (ok && in.Next()) {
+  for (size_t end = 0; ok && in.Next(); end = bytes.size() - in.left()) {
     switch (in.field) {
       case 1: magic = in.bytes == kMagic; break;
       case 2: t.platform_name = std::string(in.bytes); break;
@@ -179,10 +180,11 @@ absl::StatusOr<Topology> ParseTopology(absl::string_view bytes) {
         break;
       }
       case 6: ok = ParseValues(in.bytes, &t.attributes); break;
+      case 7: whole = in.value == Hash64(bytes.substr(0, end)) && in.AtEnd(); break;
       default: break;
     }
   }
-  if (!ok || !in.ok() || !magic) return absl::InvalidArgumentError("topology: these bytes are no serialized topology of ours");
+  if (!ok || !in.ok() || !magic || !whole) return absl::InvalidArgumentError("topology: these bytes are no serialized topology of ours");
   if (absl::Status s = CheckTopology(t); !s.ok()) return absl::InvalidArgumentError(s.message());
   return t;
 }

@@ -63,6 +63,7 @@ class WireReader {
     return ok_;
   }
   bool AtEnd() const { return rest_.empty(); }
+  size_t left() const { return rest_.size(); }  // bytes
   bool ok() const { return ok_; }
   uint64_t Raw() {
     uint64_t v = 0;

@@ -1,0 +1,430 @@
+// Programs: compile, load, run, donate, delete, serialize.
+#include <cstring>
+#include <string>
+
+#include "api/backplane_c_api.h"
+#include "api/extensions/shardings.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/testing/api_calls.h"
+#include "sdk/testing/fake_backend.h"
+
+namespace backplane::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Rows = std::vector<std::vector<PJRT_Buffer*>>;
+
+class ExecuteTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    storages_ = control_.storages;
+    client_ = NewClient(2);
+    devices_ = Devices(client_);
+    x_ = NewBuffer(client_, devices_[0], {1, 2, 3, 4});
+    y_ = NewBuffer(client_, devices_[0], {10, 20, 30, 40});
+  }
+  void TearDown() override {
+    Destroy(x_);
+    Destroy(y_);
+    Destroy(client_);
+    EXPECT_EQ(control_.storages, storages_) << "storages leaked";
+    EXPECT_EQ(control_.executables, 0) << "loaded executables leaked";
+  }
+  FakeControl& control_ = FakeControl::Get();
+  int64_t storages_;
+  PJRT_Client* client_;
+  std::vector<PJRT_Device*> devices_;
+  PJRT_Buffer *x_, *y_;
+};
+
+TEST_F(ExecuteTest, RunsAndReportsCompletion) {
+  PJRT_LoadedExecutable* add = MustCompile(client_, kAdd);
+  Rows out;
+  std::vector<PJRT_Event*> events;
+  ASSERT_TRUE(Execute(add, {{x_, y_}}, 1, &out, nullptr, &events).ok());
+  EXPECT_TRUE(AwaitAndDestroy(events[0]).ok());
+  EXPECT_THAT(Values(out[0][0]), ElementsAre(11, 22, 33, 44));
+  Destroy(out[0][0]);
+  Destroy(add);
+}
+
+TEST_F(ExecuteTest, ReturnsBeforeTheProgramHasRun) {
+  PJRT_LoadedExecutable* add = MustCompile(client_, kAdd);
+  control_.Hold();
+  Rows out, next;
+  std::vector<PJRT_Event*> events;
+  ASSERT_TRUE(Execute(add, {{x_, y_}}, 1, &out, nullptr, &events).ok());
+  ASSERT_TRUE(Execute(add, {{out[0][0], y_}}, 1, &next).ok());
+  BP_ARGS(r, PJRT_Event_IsReady);
+  r.event = events[0];
+  ASSERT_TRUE(BP_CALL(PJRT_Event_IsReady, r).ok());
+  EXPECT_FALSE(r.is_ready);
+  // Everything of the host's may go while the programs wait.
+  Destroy(out[0][0]);
+  Destroy(add);
+  EXPECT_EQ(control_.executables, 1);
+  control_.ReleaseAll();
+  EXPECT_EQ(control_.executables, 0);
+  EXPECT_TRUE(AwaitAndDestroy(events[0]).ok());
+  EXPECT_THAT(Values(next[0][0]), ElementsAre(21, 42, 63, 84));
+  Destroy(next[0][0]);
+}
+
+TEST_F(ExecuteTest, WrongArgumentsAreNamedAndNothingRuns) {
+  PJRT_LoadedExecutable* add = MustCompile(client_, kAdd);
+  PJRT_Buffer* three = NewBuffer(client_, devices_[0], {1, 2, 3});
+  PJRT_Buffer* elsewhere = NewBuffer(client_, devices_[1], {1, 2, 3, 4});
+  PJRT_Client* other = NewClient();
+  PJRT_Buffer* foreign = NewBuffer(other, Devices(other)[0], {1, 2, 3, 4});
+  PJRT_Buffer* deleted = NewBuffer(client_, devices_[0], {1, 2, 3, 4});
+  ASSERT_TRUE(Delete(deleted).ok());
+  struct {
+    Rows rows;
+    const char* text;
+  } cases[] = {
+      {{{x_}}, "1 arguments, the program takes 2"},
+      {{{x_, three}}, "argument 1 is f32[3]{0}, the program takes f32[4]{0}"},
+      {{{x_, nullptr}}, "argument 1 is null"},
+      {{{elsewhere, y_}}, "argument 0 is on Fake(id=1), the program runs on Fake(id=0)"},
+      {{{x_, foreign}}, "argument 1 belongs to another client"},
+      {{{x_, deleted}}, "argument 1, buffer f32[4], has been deleted or donated"},
+      {{{x_, y_}, {x_, y_}}, "2 rows of arguments, the executable has 1 addressable devices"},
+  };
+  for (const auto& c : cases) {
+    Rows out;
+    absl::Status status = Execute(add, c.rows, 1, &out);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.text));
+  }
+  PJRT_ExecuteOptions options{};
+  options.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE;
+  options.num_send_ops = 1;
+  Rows out;
+  EXPECT_EQ(Execute(add, {{x_, y_}}, 1, &out, &options).code(), absl::StatusCode::kUnimplemented);
+  options.struct_size = 8;
+  EXPECT_EQ(Execute(add, {{x_, y_}}, 1, &out, &options).code(), absl::StatusCode::kInvalidArgument);
+  for (PJRT_Buffer* b : {three, elsewhere, foreign, deleted}) Destroy(b);
+  Destroy(other);
+  Destroy(add);
+}
+
+TEST_F(ExecuteTest, FailuresOfTheLaunchAndOfTheProgram) {
+  PJRT_LoadedExecutable* add = MustCompile(client_, kAdd);
+  Rows out;
+  control_.FailNext(absl::ResourceExhaustedError("no queue"), /*at_launch=*/true);
+  EXPECT_EQ(Execute(add, {{x_, y_}}, 1, &out), absl::ResourceExhaustedError("no queue"));
+  control_.FailNext(absl::DataLossError("bit rot"), /*at_launch=*/false);
+  std::vector<PJRT_Event*> events;
+  ASSERT_TRUE(Execute(add, {{x_, y_}}, 1, &out, nullptr, &events).ok());
+  EXPECT_EQ(AwaitAndDestroy(events[0]), absl::DataLossError("bit rot"));
+  std::vector<float> values;
+  EXPECT_EQ(Read(out[0][0], &values), absl::DataLossError("bit rot"));
+  Destroy(out[0][0]);
+  Destroy(add);
+}
+
+TEST_F(ExecuteTest, DonationTakesTheBufferAndOffersSoleMemory) {
+  PJRT_LoadedExecutable* donate = MustCompile(client_, kDonate);
+  PJRT_Buffer* given = NewBuffer(client_, devices_[0], {1, 1, 1, 1});
+  Rows out;
+  ASSERT_TRUE(Execute(donate, {{given, y_}}, 1, &out).ok());
+  EXPECT_THAT(control_.last_donated, ElementsAre(true, false));
+  EXPECT_TRUE(IsDeleted(given));
+  EXPECT_FALSE(IsDeleted(y_));
+  EXPECT_THAT(Values(out[0][0]), ElementsAre(11, 21, 31, 41));
+  Rows again;
+  EXPECT_EQ(Execute(donate, {{given, y_}}, 1, &again).code(), absl::StatusCode::kInvalidArgument);
+  Destroy(given);
+  Destroy(out[0][0]);
+  Destroy(donate);
+}
+
+TEST_F(ExecuteTest, DonationOfSharedMemoryGivesTheBufferButNotTheMemory) {
+  PJRT_LoadedExecutable* donate = MustCompile(client_, kDonate);
+  PJRT_Buffer* given = NewBuffer(client_, devices_[0], {1, 2, 3, 4});
+  BP_ARGS(i, PJRT_Buffer_IncreaseExternalReferenceCount);
+  i.buffer = given;
+  ASSERT_TRUE(BP_CALL(PJRT_Buffer_IncreaseExternalReferenceCount, i).ok());
+  const float* seen = static_cast<const float*>(Address(given));
+  Rows out;
+  ASSERT_TRUE(Execute(donate, {{given, y_}}, 1, &out).ok());
+  EXPECT_THAT(control_.last_donated, ElementsAre(false, false));
+  EXPECT_TRUE(IsDeleted(given));
+  EXPECT_EQ(seen[3], 4);
+  Destroy(out[0][0]);
+  BP_ARGS(d, PJRT_Buffer_DecreaseExternalReferenceCount);
+  d.buffer = given;
+  ASSERT_TRUE(BP_CALL(PJRT_Buffer_DecreaseExternalReferenceCount, d).ok());
+  Destroy(given);
+
+  // Memory that the host lent for reading only, and memory it lent for anything.
+  alignas(64) float host[4] = {1, 2, 3, 4};
+  const int64_t dims[] = {4};
+  for (auto semantics : {PJRT_HostBufferSemantics_kImmutableZeroCopy, PJRT_HostBufferSemantics_kMutableZeroCopy}) {
+    BP_ARGS(b, PJRT_Client_BufferFromHostBuffer);
+    b.client = client_;
+    b.data = host;
+    b.type = PJRT_Buffer_Type_F32;
+    b.dims = dims;
+    b.num_dims = 1;
+    b.device = devices_[0];
+    b.host_buffer_semantics = semantics;
+    ASSERT_TRUE(BP_CALL(PJRT_Client_BufferFromHostBuffer, b).ok());
+    ASSERT_TRUE(Execute(donate, {{b.buffer, y_}}, 1, &out).ok());
+    EXPECT_EQ(control_.last_arguments[0], host);
+    EXPECT_EQ(control_.last_donated[0], semantics == PJRT_HostBufferSemantics_kMutableZeroCopy);
+    EXPECT_TRUE(AwaitAndDestroy(b.done_with_host_buffer).ok());
+    Destroy(out[0][0]);
+    Destroy(b.buffer);
+  }
+  Destroy(donate);
+}
+
+TEST_F(ExecuteTest, NonDonatableIndicesAndDoubleDonation) {
+  PJRT_LoadedExecutable* donate = MustCompile(client_, kDonate);
+  PJRT_ExecuteOptions options{};
+  options.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE;
+  const int64_t keep[] = {0}, beyond[] = {2};
+  options.non_donatable_input_indices = keep;
+  options.num_non_donatable_input_indices = 1;
+  Rows out;
+  ASSERT_TRUE(Execute(donate, {{x_, y_}}, 1, &out, &options).ok());
+  EXPECT_THAT(control_.last_donated, ElementsAre(false, false));
+  EXPECT_FALSE(IsDeleted(x_));
+  Destroy(out[0][0]);
+  options.non_donatable_input_indices = beyond;
+  EXPECT_EQ(Execute(donate, {{x_, y_}}, 1, &out, &options).code(), absl::StatusCode::kInvalidArgument);
+  absl::Status status = Execute(donate, {{x_, x_}}, 1, &out);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("also donated in the same call"));
+  EXPECT_FALSE(IsDeleted(x_));
+  // A caller from before those fields.
+  options = {};
+  options.struct_size = PJRT_STRUCT_SIZE(PJRT_ExecuteOptions, launch_id);
+  options.num_non_donatable_input_indices = 99;
+  ASSERT_TRUE(Execute(donate, {{x_, y_}}, 1, &out, &options).ok());
+  EXPECT_TRUE(IsDeleted(x_));
+  Destroy(out[0][0]);
+  Destroy(donate);
+}
+
+TEST_F(ExecuteTest, SeveralDevicesAndOneOfThem) {
+  PJRT_LoadedExecutable* add = MustCompile(client_, kAdd, OptionsFor(2, 1));
+  BP_ARGS(l, PJRT_LoadedExecutable_AddressableDeviceLogicalIds);
+  l.executable = add;
+  ASSERT_TRUE(BP_CALL(PJRT_LoadedExecutable_AddressableDeviceLogicalIds, l).ok());
+  ASSERT_EQ(l.num_addressable_device_logical_ids, 2u);
+  EXPECT_EQ(l.addressable_device_logical_ids[1].replica, 1);
+  EXPECT_EQ(l.addressable_device_logical_ids[1].partition, 0);
+  BP_ARGS(g, PJRT_LoadedExecutable_GetDeviceAssignment);
+  g.executable = add;
+  ASSERT_TRUE(BP_CALL(PJRT_LoadedExecutable_GetDeviceAssignment, g).ok());
+  EXPECT_EQ(std::string(g.serialized_bytes, g.serialized_bytes_size), std::string("\x08\x02\x10\x01\x1a\x04\x0a\x02\x00\x01", 10));
+  g.serialized_device_assignment_deleter(g.serialized_device_assignment);
+
+  PJRT_Buffer* far = NewBuffer(client_, devices_[1], {5, 6, 7, 8});
+  Rows out;
+  ASSERT_TRUE(Execute(add, {{x_, y_}, {far, far}}, 1, &out).ok());
+  EXPECT_THAT(Values(out[0][0]), ElementsAre(11, 22, 33, 44));
+  EXPECT_THAT(Values(out[1][0]), ElementsAre(10, 12, 14, 16));
+  BP_ARGS(w, PJRT_Buffer_Device);
+  w.buffer = out[1][0];
+  ASSERT_TRUE(BP_CALL(PJRT_Buffer_Device, w).ok());
+  EXPECT_EQ(w.device, devices_[1]);
+  Destroy(out[0][0]);
+  Destroy(out[1][0]);
+  ASSERT_TRUE(Execute(add, {{far, far}}, 1, &out, nullptr, nullptr, devices_[1]).ok());
+  EXPECT_THAT(Values(out[0][0]), ElementsAre(10, 12, 14, 16));
+  Destroy(out[0][0]);
+  Destroy(far);
+  Destroy(add);
+  PJRT_LoadedExecutable* none = nullptr;
+  EXPECT_EQ(Compile(client_, kAdd, &none, OptionsFor(3, 1)).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ExecuteTest, PortableProgramsRunWhereTheyAreTold) {
+  PJRT_LoadedExecutable* add = MustCompile(client_, kAdd, OptionsFor(1, 1, /*portable=*/true));
+  BP_ARGS(d, PJRT_LoadedExecutable_AddressableDevices);
+  d.executable = add;
+  ASSERT_TRUE(BP_CALL(PJRT_LoadedExecutable_AddressableDevices, d).ok());
+  EXPECT_EQ(d.num_addressable_devices, 0u);
+  Rows out;
+  EXPECT_EQ(Execute(add, {{x_, y_}}, 1, &out).code(), absl::StatusCode::kInvalidArgument);
+  PJRT_Buffer* far = NewBuffer(client_, devices_[1], {5, 6, 7, 8});
+  ASSERT_TRUE(Execute(add, {{far, far}}, 1, &out, nullptr, nullptr, devices_[1]).ok());
+  EXPECT_THAT(Values(out[0][0]), ElementsAre(10, 12, 14, 16));
+  Destroy(out[0][0]);
+  Destroy(far);
+  Destroy(add);
+}
+
+TEST_F(ExecuteTest, DeletedProgramsRunNoMore) {
+  PJRT_LoadedExecutable* add = MustCompile(client_, kAdd);
+  BP_ARGS(d, PJRT_LoadedExecutable_Delete);
+  d.executable = add;
+  ASSERT_TRUE(BP_CALL(PJRT_LoadedExecutable_Delete, d).ok());
+  ASSERT_TRUE(BP_CALL(PJRT_LoadedExecutable_Delete, d).ok());
+  BP_ARGS(i, PJRT_LoadedExecutable_IsDeleted);
+  i.executable = add;
+  ASSERT_TRUE(BP_CALL(PJRT_LoadedExecutable_IsDeleted, i).ok());
+  EXPECT_TRUE(i.is_deleted);
+  EXPECT_EQ(control_.executables, 0);
+  Rows out;
+  EXPECT_EQ(Execute(add, {{x_, y_}}, 1, &out).code(), absl::StatusCode::kFailedPrecondition);
+  Destroy(add);
+}
+
+TEST_F(ExecuteTest, WhatAnExecutableTellsOfItself) {
+  PJRT_LoadedExecutable* loaded = MustCompile(client_, kAdd);
+  BP_ARGS(g, PJRT_LoadedExecutable_GetExecutable);
+  g.loaded_executable = loaded;
+  ASSERT_TRUE(BP_CALL(PJRT_LoadedExecutable_GetExecutable, g).ok());
+  PJRT_Executable* e = g.executable;
+  BP_ARGS(dims, PJRT_Executable_OutputDimensions);
+  dims.executable = e;
+  ASSERT_TRUE(BP_CALL(PJRT_Executable_OutputDimensions, dims).ok());
+  ASSERT_EQ(dims.num_outputs, 1u);
+  EXPECT_EQ(dims.dim_sizes[0], 1u);
+  EXPECT_EQ(dims.dims[0], 4);
+  BP_ARGS(kinds, PJRT_Executable_ParameterMemoryKinds);
+  kinds.executable = e;
+  ASSERT_TRUE(BP_CALL(PJRT_Executable_ParameterMemoryKinds, kinds).ok());
+  ASSERT_EQ(kinds.num_parameters, 2u);
+  EXPECT_EQ(std::string(kinds.memory_kinds[1], kinds.memory_kind_sizes[1]), "device");
+  BP_ARGS(cost, PJRT_Executable_GetCostAnalysis);
+  cost.executable = e;
+  ASSERT_TRUE(BP_CALL(PJRT_Executable_GetCostAnalysis, cost).ok());
+  ASSERT_EQ(cost.num_properties, 1u);
+  EXPECT_EQ(cost.properties[0].float_value, 7.0f);
+  BP_ARGS(stats, PJRT_Executable_GetCompiledMemoryStats);
+  stats.executable = e;
+  ASSERT_TRUE(BP_CALL(PJRT_Executable_GetCompiledMemoryStats, stats).ok());
+  EXPECT_EQ(stats.temp_size_in_bytes, 11);
+  EXPECT_EQ(stats.peak_memory_in_bytes, 13);
+  BP_ARGS(f, PJRT_Executable_Fingerprint);
+  f.executable = e;
+  ASSERT_TRUE(BP_CALL(PJRT_Executable_Fingerprint, f).ok());
+  EXPECT_EQ(f.executable_fingerprint_size, 32u);
+  BP_ARGS(lf, PJRT_LoadedExecutable_Fingerprint);
+  lf.executable = loaded;
+  ASSERT_TRUE(BP_CALL(PJRT_LoadedExecutable_Fingerprint, lf).ok());
+  EXPECT_EQ(std::string(lf.executable_fingerprint, 32), std::string(f.executable_fingerprint, 32));
+
+  PJRT_Program program{};
+  program.struct_size = PJRT_Program_STRUCT_SIZE;
+  BP_ARGS(o, PJRT_Executable_OptimizedProgram);
+  o.executable = e;
+  o.program = &program;
+  ASSERT_TRUE(BP_CALL(PJRT_Executable_OptimizedProgram, o).ok());
+  EXPECT_EQ(std::string(program.format, program.format_size), "hlo_with_config");
+  std::string code(program.code_size, '\0');
+  program.code = code.data();
+  ASSERT_TRUE(BP_CALL(PJRT_Executable_OptimizedProgram, o).ok());
+  EXPECT_THAT(code, HasSubstr("add"));
+  program.code_size -= 1;
+  EXPECT_EQ(BP_CALL(PJRT_Executable_OptimizedProgram, o).code(), absl::StatusCode::kInvalidArgument);
+
+  const PJRT_Shardings_Extension* shardings = nullptr;
+  const Backplane_Extension* ours = nullptr;
+  for (const PJRT_Extension_Base* x = Api().extension_start; x != nullptr; x = x->next) {
+    if (x->type == PJRT_Extension_Type_Shardings) shardings = reinterpret_cast<const PJRT_Shardings_Extension*>(x);
+    if (x->type == BACKPLANE_EXTENSION_TYPE) ours = reinterpret_cast<const Backplane_Extension*>(x);
+  }
+  BP_ARGS(s, PJRT_Shardings_PJRT_Executable_ParameterShardings);
+  s.executable = e;
+  ASSERT_TRUE(Take(shardings->PJRT_Shardings_PJRT_Executable_ParameterShardings(&s)).ok());
+  EXPECT_EQ(s.shardings, nullptr);
+  BP_ARGS(log, Backplane_LoadedExecutable_CompileLog);
+  log.executable = loaded;
+  ASSERT_TRUE(Take(ours->loaded_executable_compile_log(&log)).ok());
+  EXPECT_EQ(std::string(log.log, log.log_size), "fake: nothing was compiled");
+
+  BP_ARGS(d, PJRT_Executable_Destroy);
+  d.executable = e;
+  ASSERT_TRUE(BP_CALL(PJRT_Executable_Destroy, d).ok());
+  Destroy(loaded);
+}
+
+TEST_F(ExecuteTest, SerializedProgramsComeBackAndDamagedOnesDoNot) {
+  // Compiled without a client, loaded on one, stored, and loaded again.
+  BP_ARGS(t, PJRT_Client_TopologyDescription);
+  t.client = client_;
+  ASSERT_TRUE(BP_CALL(PJRT_Client_TopologyDescription, t).ok());
+  std::string code = kAdd;
+  PJRT_Program program{};
+  program.struct_size = PJRT_Program_STRUCT_SIZE;
+  program.code = code.data();
+  program.code_size = code.size();
+  program.format = "mlir";
+  program.format_size = 4;
+  BP_ARGS(c, PJRT_Compile);
+  c.topology = t.topology;
+  c.program = &program;
+  ASSERT_TRUE(BP_CALL(PJRT_Compile, c).ok());
+  BP_ARGS(l, PJRT_Client_Load);
+  l.client = client_;
+  l.executable = c.executable;
+  ASSERT_TRUE(BP_CALL(PJRT_Client_Load, l).ok());
+  Destroy(l.loaded_executable);
+  BP_ARGS(s, PJRT_Executable_Serialize);
+  s.executable = c.executable;
+  ASSERT_TRUE(BP_CALL(PJRT_Executable_Serialize, s).ok());
+  const std::string bytes(s.serialized_bytes, s.serialized_bytes_size);
+  s.serialized_executable_deleter(s.serialized_executable);
+  BP_ARGS(o, PJRT_Executable_GetCompileOptions);
+  o.executable = c.executable;
+  ASSERT_TRUE(BP_CALL(PJRT_Executable_GetCompileOptions, o).ok());
+  o.serialized_compile_options_deleter(o.serialized_compile_options);
+  BP_ARGS(d, PJRT_Executable_Destroy);
+  d.executable = c.executable;
+  ASSERT_TRUE(BP_CALL(PJRT_Executable_Destroy, d).ok());
+
+  BP_ARGS(r, PJRT_Executable_DeserializeAndLoad);
+  r.struct_size = PJRT_STRUCT_SIZE(PJRT_Executable_DeserializeAndLoad_Args, loaded_executable);  // a caller before 0.71
+  r.client = client_;
+  r.serialized_executable = bytes.data();
+  r.serialized_executable_size = bytes.size();
+  ASSERT_TRUE(BP_CALL(PJRT_Executable_DeserializeAndLoad, r).ok());
+  Rows out;
+  ASSERT_TRUE(Execute(r.loaded_executable, {{x_, y_}}, 1, &out).ok());
+  EXPECT_THAT(Values(out[0][0]), ElementsAre(11, 22, 33, 44));
+  Destroy(out[0][0]);
+  Destroy(r.loaded_executable);
+
+  for (size_t cut = 0; cut < bytes.size(); ++cut) {
+    r.serialized_executable_size = cut;
+    EXPECT_FALSE(BP_CALL(PJRT_Executable_DeserializeAndLoad, r).ok()) << cut;
+  }
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string flipped = bytes;
+    flipped[at] = static_cast<char>(flipped[at] ^ 0x10);
+    r.serialized_executable = flipped.data();
+    r.serialized_executable_size = flipped.size();
+    EXPECT_FALSE(BP_CALL(PJRT_Executable_DeserializeAndLoad, r).ok()) << at;
+  }
+}
+
+TEST_F(ExecuteTest, ProgramsThatCannotBeReadSayWhy) {
+  PJRT_LoadedExecutable* none = nullptr;
+  EXPECT_EQ(Compile(client_, "module @m { func.func", &none).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Compile(client_, kAdd, &none, "\xff\xff\xff").code(), absl::StatusCode::kInvalidArgument);
+  std::string code = kAdd;
+  PJRT_Program program{};
+  program.struct_size = PJRT_Program_STRUCT_SIZE;
+  program.code = code.data();
+  program.code_size = code.size();
+  program.format = "punched cards";
+  program.format_size = 13;
+  BP_ARGS(a, PJRT_Client_Compile);
+  a.client = client_;
+  a.program = &program;
+  absl::Status status = BP_CALL(PJRT_Client_Compile, a);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("punched cards"));
+  program.code = nullptr;
+  EXPECT_EQ(BP_CALL(PJRT_Client_Compile, a).code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace backplane::testing
