@@ -87,6 +87,7 @@ class ComputationFuser {
   double AgainCost(const Instruction* i, int depth) const {
     constexpr double kNever = 1e9;
     if (IsFreeSource(i)) return 0;
+    if (i->Is(Opcode::kParameter) || i->Is(Opcode::kConstant) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement)) return kNever;
     if (depth == 0 || codegen::Classify(*i).role != FusionRole::kElementwise || !i->shape().IsArray()) return kNever;
     const Instruction* large = nullptr;
     for (const Instruction* o : i->operands()) {
