@@ -191,7 +191,7 @@ class RowSorter {
     }
     int from_key = -1;
     const SortKey& key = p_.keys[0];
-    if (p_.keys.size() == 1 && !changed && key.format.bytes == p_.operand_bytes[key.operand]) {
+    if (p_.keys.size() == 1 && !changed && key.format.bytes == p_.operand_bytes[key.operand] && row_.out[key.operand] != nullptr) {
       from_key = key.operand;
       DispatchKey(key.format, [&]<typename U, int kMode>() {
         const KeyMasks<U> masks(key.format);
@@ -314,7 +314,7 @@ class RowSorter {
   template <typename IndexOf>
   void Permute(int skip, IndexOf index_of) {
     for (size_t k = 0; k < p_.operand_bytes.size(); ++k) {
-      if (static_cast<int>(k) == skip) continue;
+      if (static_cast<int>(k) == skip || row_.out[k] == nullptr) continue;
       switch (p_.operand_bytes[k]) {
         case 1: Gather<uint8_t>(k, index_of); break;
         case 2: Gather<uint16_t>(k, index_of); break;
@@ -365,7 +365,7 @@ void Sort(const SortProblem& problem, const void* const* inputs, void* const* ou
       const int64_t start = r / problem.inner * problem.n * problem.inner + r % problem.inner;
       for (size_t k = 0; k < problem.operand_bytes.size(); ++k) {
         row.in[k] = static_cast<const std::byte*>(inputs[k]) + start * problem.operand_bytes[k];
-        row.out[k] = static_cast<std::byte*>(outputs[k]) + start * problem.operand_bytes[k];
+        if (outputs[k] != nullptr) row.out[k] = static_cast<std::byte*>(outputs[k]) + start * problem.operand_bytes[k];
       }
       RowSorter(problem, row, scratch, row_pool).Run();
     }

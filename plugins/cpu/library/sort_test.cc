@@ -215,6 +215,21 @@ TEST_F(SortTest, ManyValuesMoveWithOneKey) {
   }
 }
 
+TEST_F(SortTest, UnwantedOutputsAreLeftOut) {
+  const KeyFormat f = Format(KeyKind::kFloatCanonical, 4, false);
+  const float keys[] = {3, 1, 2};
+  const int32_t numbers[] = {0, 1, 2};
+  int32_t order[3] = {};
+  SortProblem p{1, 3, 1, {4, 4}, {{0, 0, f}}};
+  const void* inputs[] = {keys, numbers};
+  void* outputs[] = {nullptr, order};
+  std::unique_ptr<std::byte, void (*)(void*)> workspace(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(SortWorkspaceBytes(p, 1) + 63) / 64 * 64)), std::free);
+  Sort(p, inputs, outputs, workspace.get(), nullptr);
+  EXPECT_EQ(order[0], 1);
+  EXPECT_EQ(order[1], 2);
+  EXPECT_EQ(order[2], 0);
+}
+
 TEST_F(SortTest, SeveralKeys) {
   const std::vector<KeyFormat> formats = AllFormats();
   for (int round = 0; round < 150; ++round) {
