@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <random>
 #include <vector>
 
@@ -15,7 +16,6 @@
 #include "gtest/gtest.h"
 #include "plugins/cpu/kernels/scalar_access.h"
 #include "plugins/cpu/kernels/simd_level.h"
-#include "plugins/cpu/runtime/memory_pool.h"
 #include "plugins/cpu/runtime/thread_pool.h"
 
 namespace backplane::cpu {
@@ -23,11 +23,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using Complex = std::complex<double>;
-
-MemoryPool& Memory() {
-  static MemoryPool* pool = new MemoryPool();
-  return *pool;
-}
 
 ThreadPool& Threads() {
   static ThreadPool* pool = [] {
@@ -38,9 +33,10 @@ ThreadPool& Threads() {
   return *pool;
 }
 
+// Exactly as large as asked for, so that a sanitizer sees whoever reads or writes past the end.
 struct Buffer {
-  explicit Buffer(size_t bytes) : data(Memory().Allocate(bytes)), bytes(bytes) { std::memset(data, 0xcd, bytes); }
-  ~Buffer() { Memory().Free(data); }
+  explicit Buffer(size_t bytes) : data(::operator new(bytes, std::align_val_t(64))), bytes(bytes) { std::memset(data, 0xcd, bytes); }
+  ~Buffer() { ::operator delete(data, std::align_val_t(64)); }
   Buffer(const Buffer&) = delete;
   void* data;
   size_t bytes;
