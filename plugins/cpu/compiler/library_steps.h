@@ -7,14 +7,21 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "plugins/cpu/codegen/kernel.h"
 #include "plugins/cpu/compiler/buffer_assignment.h"
 #include "plugins/cpu/thunks/thunk.h"
 
 namespace backplane::cpu {
 
-// Null when there is no such kernel for this instruction; `log` (may be null) then says why.
+// A sort whose comparator must be generated (codegen::EmitScalarFunctions) to be passed to MakeLibraryStep: it is no
+// chain of plain comparisons, and code can be generated for it.
+bool NeedsComparator(const Instruction& instruction);
+
+// Null when there is no such kernel for this instruction; `log` (may be null) then says why. `comparator`: null unless
+// NeedsComparator.
 absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryStep(const Instruction& instruction, const BufferAssignment& assignment,
-                                                       std::vector<std::string>* log);
+                                                       std::vector<std::string>* log,
+                                                       codegen::ComparatorFn comparator = nullptr);
 
 }  // namespace backplane::cpu
 

@@ -109,6 +109,7 @@ class ProgramBuilder {
       if (i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional)) {
         for (const Computation* c : i->called()) CollectKernels(c);
       }
+      if (NeedsComparator(*i)) comparators_.try_emplace(i, absl::StrCat("c", comparators_.size()));
       if (!IsKernel(i)) continue;
       codegen::KernelOptions options = OptionsOf(i);
       const std::string key = codegen::KernelKey(*i->called(0), options);
@@ -129,12 +130,15 @@ class ProgramBuilder {
   }
 
   absl::Status Compile() {
-    if (kernels_.empty()) return absl::OkStatus();
+    if (kernels_.empty() && comparators_.empty()) return absl::OkStatus();
     if (options_.objects != nullptr) {
       program_->objects_ = *options_.objects;
     } else {
       CodeRequests requests;
       for (const PlannedKernel& k : kernels_) requests.kernels.push_back(k.request);
+      for (const auto& [sort, symbol] : comparators_) requests.comparators.push_back({sort->called(0), symbol});
+      std::sort(requests.comparators.begin(), requests.comparators.end(),
+                [](const codegen::ScalarRequest& a, const codegen::ScalarRequest& b) { return a.symbol < b.symbol; });
       ASSIGN_OR_RETURN(program_->objects_, CompileKernels(requests, options_.pool, options_.num_threads));
     }
     ASSIGN_OR_RETURN(program_->library_, jit::CodeLibrary::Link(program_->objects_));
@@ -211,7 +215,11 @@ class ProgramBuilder {
       case Opcode::kCustomCall:
         return CustomCallStep(i, steps);
       default: {
-        ASSIGN_OR_RETURN(std::unique_ptr<Thunk> step, MakeLibraryStep(*i, a, log_));
+        codegen::ComparatorFn comparator = nullptr;
+        if (auto at = comparators_.find(i); at != comparators_.end()) {
+          ASSIGN_OR_RETURN(comparator, program_->library_->LookupFunction<codegen::ComparatorFn>(at->second));
+        }
+        ASSIGN_OR_RETURN(std::unique_ptr<Thunk> step, MakeLibraryStep(*i, a, log_, comparator));
         if (step != nullptr) {
           steps.push_back(std::move(step));
           return absl::OkStatus();
@@ -307,6 +315,7 @@ class ProgramBuilder {
   std::vector<PlannedKernel> kernels_;
   absl::flat_hash_map<std::string, int> kernel_of_key_;
   absl::flat_hash_map<const Instruction*, int> kernel_of_instruction_;
+  absl::flat_hash_map<const Instruction*, std::string> comparators_;  // of sorts: their symbols
 };
 
 Program::~Program() = default;
