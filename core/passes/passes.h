@@ -25,12 +25,23 @@ BACKPLANE_DECLARE_PASS(SimplifyControlFlow, "simplify-control-flow");
 BACKPLANE_DECLARE_PASS(RemoveDeadCode, "remove-dead-code");
 // Equal pure instructions of one computation become one.
 BACKPLANE_DECLARE_PASS(EliminateCommonSubexpressions, "eliminate-common-subexpressions");
-// Identities that hold for every value of the type, signed zeros and NaN included.
-BACKPLANE_DECLARE_PASS(SimplifyAlgebra, "simplify-algebra");
 // Operations without a kernel of their own in terms of simpler ones: batch normalization, map, clamp of tuples.
 BACKPLANE_DECLARE_PASS(ExpandOperations, "expand-operations");
 
 #undef BACKPLANE_DECLARE_PASS
+
+// Identities that hold for every value of the type, signed zeros and NaN included.
+class SimplifyAlgebra : public Pass {
+ public:
+  // `transposes_into_dots`: a transposed operand of a dot becomes other dimension numbers. Off for a plugin that has put
+  // the transposes there.
+  explicit SimplifyAlgebra(bool transposes_into_dots = true) : transposes_into_dots_(transposes_into_dots) {}
+  absl::string_view name() const override { return "simplify-algebra"; }
+  absl::StatusOr<bool> Run(Module* module) override;
+
+ private:
+  bool transposes_into_dots_;
+};
 
 // Evaluates instructions whose operands are constants, where the result is not larger than `max_elements`.
 class FoldConstants : public Pass {

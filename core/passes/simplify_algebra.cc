@@ -24,7 +24,7 @@ bool IsIdentity(absl::Span<const int64_t> permutation) {
 
 class Simplifier {
  public:
-  explicit Simplifier(Computation* c) : c_(c) {}
+  Simplifier(Computation* c, bool transposes_into_dots) : c_(c), transposes_into_dots_(transposes_into_dots) {}
 
   bool Run() {
     bool changed = false;
@@ -107,7 +107,7 @@ class Simplifier {
       case Opcode::kReduce:
         return Reduce(i);
       case Opcode::kDot:
-        return Dot(i);
+        return transposes_into_dots_ ? Dot(i) : nullptr;
       case Opcode::kGetDimensionSize:
         return MakeConstant(c_, i, Literal::ScalarInt(PrimitiveType::kS32, x->shape().dimensions(i->dimensions().empty() ? 0 : i->dimensions()[0])));
       default:
@@ -285,6 +285,7 @@ class Simplifier {
   }
 
   Computation* c_;
+  bool transposes_into_dots_;
 };
 
 }  // namespace
@@ -292,7 +293,7 @@ class Simplifier {
 absl::StatusOr<bool> SimplifyAlgebra::Run(Module* module) {
   bool changed = false;
   for (Computation* c : RunningComputations(module)) {
-    while (Simplifier(c).Run()) changed = true;
+    while (Simplifier(c, transposes_into_dots_).Run()) changed = true;
   }
   return changed;
 }

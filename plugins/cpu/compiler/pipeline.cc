@@ -60,7 +60,7 @@ absl::Status Lower(Module* module, std::vector<std::string>* log) {
   PassPipeline p("cpu");
   p.Add<LegalizeLayouts>();                 // row-major arrays only, but where host or custom call look
   p.Add<LegalizeContractions>();            // dots and convolutions that the library takes
-  p.Add<SimplifyAlgebra>();                 // transposes that the two brought in
+  p.Add<SimplifyAlgebra>(false);            // transposes that the two brought in, but not back into dots
   p.Add<EliminateCommonSubexpressions>();
   p.Add<RemoveDeadCode>();
   p.Add<UnshareComputations>();             // one caller for each body: its buffers are that caller's
