@@ -140,6 +140,10 @@ absl::StatusOr<std::string> ReferenceExecutable::Serialize() const {
 
 absl::StatusOr<std::shared_ptr<Executable>> CompileReference(std::unique_ptr<Module> module, const CompileOptions& options,
                                                              CustomCallRegistry& registry) {
+  if (options.num_partitions > 1) {
+    return absl::UnimplementedError(absl::StrCat(module->name(), ": has ", options.num_partitions,
+                                                 " partitions; the reference plugin does not partition programs"));
+  }
   RETURN_IF_ERROR(CommonPipeline()->Run(module.get()).status());
   ASSIGN_OR_RETURN(std::shared_ptr<ReferenceExecutable> executable,
                    ReferenceExecutable::Create(std::move(module), options, registry));
