@@ -139,6 +139,16 @@ class OrcLibrary : public CodeLibrary {
 float ExtendHalf(_Float16 x) { return static_cast<float>(x); }
 _Float16 TruncToHalf(float x) { return static_cast<_Float16>(x); }
 _Float16 TruncDoubleToHalf(double x) { return static_cast<_Float16>(x); }
+// bf16 travels in the same place; the type only carries its bits.
+_Float16 TruncToBf16(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  const uint16_t half = nan ? static_cast<uint16_t>((bits >> 16) | 0x40) : static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  _Float16 result;
+  std::memcpy(&result, &half, sizeof(half));
+  return result;
+}
 #endif
 
 template <typename R, typename... A>
@@ -175,11 +185,15 @@ const CodeLibrary::Symbols& DefaultSymbols() {
       {"cos", Address(D1(&::cos))},     {"cosf", Address(F1(&::cosf))},
       {"pow", Address(D2(&::pow))},     {"powf", Address(F2(&::powf))},
       {"lgamma", Address(D1(&::lgamma))}, {"lgammaf", Address(F1(&::lgammaf))},
-      {"backplane_two_over_pi", TwoOverPiTable()},
+      {"backplane_reduce_angle_f32", Address(&ReduceAngleF32)},
+      {"backplane_reduce_angle_f64", Address(&ReduceAngleF64)},
+      {"backplane_fmod_f32", Address(&FmodF32)},
+      {"backplane_fmod_f64", Address(&FmodF64)},
 #if defined(__SSE2__)
       {"__extendhfsf2", Address(&ExtendHalf)},
       {"__truncsfhf2", Address(&TruncToHalf)},
       {"__truncdfhf2", Address(&TruncDoubleToHalf)},
+      {"__truncsfbf2", Address(&TruncToBf16)},
 #endif
   };
   return *symbols;

@@ -30,7 +30,7 @@ V EmitMaximum(MathEmitter& e, V x, V y, bool minimum) {
   return e.Select(e.IsNaN(x), x, chosen);
 }
 
-// The exact remainder by one division where the quotient fits the significand; lane by lane through fmod where not.
+// The exact remainder by one division where the quotient fits the significand; lane by lane through the C library where not.
 V EmitRemainder(MathEmitter& e, V x, V y) {
   const int most = e.f64 ? 2 * e.host->F64Lanes() : 2 * e.host->F32Lanes();
   return e.CallOutOfLine("fmod", {x, y}, most, [](MathEmitter& f, const std::vector<V>& a) -> V {
@@ -52,19 +52,20 @@ V EmitRemainder(MathEmitter& e, V x, V y) {
     auto* after = llvm::BasicBlock::Create(context, "done", function);
     f.b.CreateCondBr(f.Any(f.b.CreateNot(plain_case)), slow, after);
     f.b.SetInsertPoint(slow);
-    llvm::Type* element = f.type->getScalarType();
-    llvm::FunctionCallee fmod =
-        f.module->getOrInsertFunction(f.f64 ? "fmod" : "fmodf", llvm::FunctionType::get(element, {element, element}, false));
-    V each;
-    if (f.lanes == 0) {
-      each = f.b.CreateCall(fmod, {x, y});
-    } else {
-      each = llvm::PoisonValue::get(f.type);
-      for (int i = 0; i < f.lanes; ++i) {
-        V one = f.b.CreateCall(fmod, {f.b.CreateExtractElement(x, i), f.b.CreateExtractElement(y, i)});
-        each = f.b.CreateInsertElement(each, one, i);
-      }
+    llvm::IRBuilder<> entry(&function->getEntryBlock(), function->getEntryBlock().begin());
+    llvm::AllocaInst* slots[3];
+    for (llvm::AllocaInst*& slot : slots) {
+      slot = entry.CreateAlloca(f.type);
+      slot->setAlignment(llvm::Align(64));
     }
+    f.b.CreateAlignedStore(x, slots[0], llvm::Align(64));
+    f.b.CreateAlignedStore(y, slots[1], llvm::Align(64));
+    llvm::Type* pointer = f.b.getPtrTy();
+    llvm::FunctionCallee fmod =
+        f.module->getOrInsertFunction(f.f64 ? "backplane_fmod_f64" : "backplane_fmod_f32",
+                                      llvm::FunctionType::get(f.b.getVoidTy(), {pointer, pointer, pointer, f.b.getInt64Ty()}, false));
+    f.b.CreateCall(fmod, {slots[0], slots[1], slots[2], f.b.getInt64(f.lanes == 0 ? 1 : f.lanes)});
+    V each = f.b.CreateAlignedLoad(f.type, slots[2], llvm::Align(64));
     f.b.CreateBr(after);
     f.b.SetInsertPoint(after);
     llvm::PHINode* phi = f.b.CreatePHI(f.type, 2);
@@ -109,8 +110,15 @@ bool VectorMath::IsOutOfLine(MathFn fn) {
 V VectorMath::Emit(llvm::IRBuilderBase& b, MathFn fn, V x, V y) {
   llvm::Type* element = x->getType()->getScalarType();
   if (IsBrainOrHalf(element)) {
-    // Signs and magnitudes are bits; everything else goes through f32.
-    if (fn == MathFn::kNegate) return b.CreateFNeg(x);
+    // Signs are bits; everything else goes through f32.
+    if (fn == MathFn::kNegate || fn == MathFn::kAbs) {
+      auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+      llvm::Type* bits = b.getInt16Ty();
+      if (vector != nullptr) bits = llvm::FixedVectorType::get(bits, vector->getNumElements());
+      V raw = b.CreateBitCast(x, bits);
+      raw = fn == MathFn::kAbs ? b.CreateAnd(raw, llvm::ConstantInt::get(bits, 0x7fff)) : b.CreateXor(raw, llvm::ConstantInt::get(bits, 0x8000));
+      return b.CreateBitCast(raw, x->getType());
+    }
     V wide_x = ConvertFloat(b, x, b.getFloatTy());
     V wide_y = y == nullptr ? nullptr : ConvertFloat(b, y, b.getFloatTy());
     return ConvertFloat(b, Emit(b, fn, wide_x, wide_y), element);

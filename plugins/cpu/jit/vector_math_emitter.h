@@ -168,11 +168,15 @@ DoubleValue FastTwoSum(MathEmitter& e, V larger, V smaller);
 DoubleValue TwoSum(MathEmitter& e, V x, V y);
 DoubleValue TwoProduct(MathEmitter& e, V x, V y);
 
-// 2 over pi times powers of two, modulo 4: kTwoOverPiRows rows of four doubles that add up, row i for numbers whose
-// exponent is i + kTwoOverPiFirstExponent.
-constexpr int kTwoOverPiFirstExponent = 16;
-constexpr int kTwoOverPiRows = 1024 - kTwoOverPiFirstExponent;
-const double* TwoOverPiTable();
+// vector_math_runtime.cc: what generated code calls in rare cases, n lanes through memory. Exported to it under the
+// names backplane_reduce_angle_f32, ..., by DefaultSymbols().
+//
+// x = quadrant * pi/2 + hi + lo with |hi| at most pi/4 or a little more; for |x| of at least 2^16 only, smaller lanes
+// get anything. The quadrant is right in its low bits. NaN for infinity.
+void ReduceAngleF64(const double* x, double* hi, double* lo, int64_t* quadrant, int64_t n);
+void ReduceAngleF32(const float* x, float* hi, float* lo, int32_t* quadrant, int64_t n);
+void FmodF64(const double* x, const double* y, double* out, int64_t n);
+void FmodF32(const float* x, const float* y, float* out, int64_t n);
 
 }  // namespace backplane::cpu::jit
 

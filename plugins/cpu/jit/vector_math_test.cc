@@ -392,6 +392,36 @@ TEST(VectorMath, FloatConversions) {
   }
 }
 
+// f16 and bf16 are computed in f32 and rounded: one short function, a called one, a bit operation.
+TEST(VectorMath, NarrowFloats) {
+  for (int cap : {16, 32, 64}) {
+    const HostInfo host = DetectHost(cap);
+    for (const Function& f : kFunctions) {
+      if (f.fn != MathFn::kTanh && f.fn != MathFn::kSin && f.fn != MathFn::kNegate && f.fn != MathFn::kAbs) continue;
+      std::vector<uint16_t> in;
+      for (int i = 0; i < 65536; i += 17) in.push_back(static_cast<uint16_t>(i));
+      while (in.size() % 16) in.push_back(0);
+      auto emit = [&](llvm::IRBuilder<>& b, VectorMath& m, llvm::Value* x) { return m.Emit(b, f.fn, x); };
+      auto bf = RunConversion<uint16_t, uint16_t>(host, 16, in, emit, &llvm::Type::getBFloatTy);
+      auto half = RunConversion<uint16_t, _Float16>(host, 16, in, emit, &llvm::Type::getHalfTy);
+      for (size_t i = 0; i < in.size(); ++i) {
+        const double wide = f.reference(FromBits<float>(uint32_t{in[i]} << 16), 0);
+        const double got = FromBits<float>(uint32_t{bf[i]} << 16);
+        // Half a unit of the narrow type, and a little of f32's own error. Subnormals may be flushed.
+        if (std::isnan(wide)) EXPECT_TRUE(std::isnan(got));
+        else if (std::isinf(wide)) EXPECT_EQ(got, wide);
+        else EXPECT_NEAR(got, wide, std::fabs(wide) * 0x1.02p-8 + 0x1p-126) << f.name << " bf16 " << in[i];
+        _Float16 x;
+        std::memcpy(&x, &in[i], 2);
+        const double wide_half = f.reference(static_cast<float>(x), 0), got_half = static_cast<double>(half[i]);
+        if (std::isnan(wide_half)) EXPECT_TRUE(std::isnan(got_half));
+        else if (std::isinf(wide_half)) EXPECT_EQ(got_half, wide_half);
+        else EXPECT_NEAR(got_half, wide_half, std::fabs(wide_half) * 0x1.02p-11 + 0x1p-25) << f.name << " f16 " << in[i];
+      }
+    }
+  }
+}
+
 template <typename F, typename N>
 void CheckToInt(const HostInfo& host, int lanes, const std::vector<F>& in) {
   auto got = RunConversion<F, N>(
@@ -465,7 +495,19 @@ TEST(VectorMath, Speed) {
         kernel(x.data(), y.data(), out.data(), 2048);
         best = std::min(best, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / 2048);
       }
-      std::printf("%-10s %s %.3f ns an element\n", f.name, label, best);
+      // And what one use of it costs to compile, in a module of its own.
+      const HostInfo& host = Host();
+      double compile = 1e30;
+      for (int rep = 0; rep < 5; ++rep) {
+        auto emit = [&](int, llvm::Module& m) {
+          EmitKernel(m, "alone", f.fn, f.binary, sizeof(T) == 8, lanes, host);
+          return absl::OkStatus();
+        };
+        auto objects = CompileModules(1, emit, nullptr);
+        ASSERT_TRUE(objects.ok());
+        compile = std::min(compile, (*objects)[0].codegen_ms);
+      }
+      std::printf("%-10s %s %.3f ns an element, %.2f ms to compile\n", f.name, label, best, compile);
     }
   };
   measure(0.0f, "f32");

@@ -23,55 +23,28 @@ ReducedAngle ReduceOrdinary64(MathEmitter& e, V x) {
   return {sum.hi, sum.lo, n.bits};
 }
 
-// For |x| >= 2^16, f64, finite.
-ReducedAngle ReduceHuge64(MathEmitter& e, V x) {
-  V a = e.Abs(x);
-  V bits = e.Bits(a);
-  V row = e.b.CreateSub(e.b.CreateLShr(bits, e.I(52)), e.I(1023 + kTwoOverPiFirstExponent));
-  // Lanes that are not huge, or not finite, read some row; their result is not used.
-  row = e.Select(e.b.CreateICmpULT(row, e.I(kTwoOverPiRows)), row, e.I(0));
-  // The significand as a whole number in [2^52, 2^53).
-  V m = e.Float(e.b.CreateOr(e.b.CreateAnd(bits, e.I((int64_t{1} << 52) - 1)), e.I(int64_t{1075} << 52)));
-  llvm::Type* element = e.b.getDoubleTy();
-  V table = e.module->getOrInsertGlobal("backplane_two_over_pi", llvm::ArrayType::get(element, 4 * kTwoOverPiRows));
-  V at = e.b.CreateShl(row, e.I(2));
-  V part[4];
-  for (int i = 0; i < 4; ++i) {
-    V address = e.b.CreateGEP(element, table, e.b.CreateAdd(at, e.I(i)));
-    if (e.lanes == 0) {
-      part[i] = e.b.CreateAlignedLoad(element, address, llvm::Align(8));
-    } else {
-      part[i] = e.b.CreateMaskedGather(e.type, address, llvm::Align(8));
-    }
-  }
-  auto nearest = [&](V v) { return e.b.CreateUnaryIntrinsic(llvm::Intrinsic::rint, v); };
-  // m times the table's number, modulo 4, largest parts first; each step is exact until the very last sums, because a
-  // fraction may be as small as 2^-61 and is still to have 53 good digits.
-  DoubleValue p0 = TwoProduct(e, m, part[0]), p1 = TwoProduct(e, m, part[1]), p2 = TwoProduct(e, m, part[2]);
-  V k = e.Sub(p0.hi, e.Mul(e.C(4.0), nearest(e.Mul(p0.hi, e.C(0.25)))));
-  DoubleValue s = TwoSum(e, k, p0.lo);
-  DoubleValue t = TwoSum(e, s.hi, p1.hi);
-  DoubleValue u = TwoSum(e, s.lo, t.lo);
-  DoubleValue v = TwoSum(e, u.hi, p1.lo);
-  DoubleValue w = TwoSum(e, v.hi, p2.hi);
-  V lowest = e.Add(e.Add(u.lo, v.lo), e.Add(w.lo, e.Fma(m, part[3], p2.lo)));
-  V n = nearest(t.hi);
-  DoubleValue fraction = TwoSum(e, e.Sub(t.hi, n), w.hi);
-  fraction = FastTwoSum(e, fraction.hi, e.Add(fraction.lo, lowest));
-  // The low part can carry over a half; harmless, the polynomials reach a little further than pi/4.
-  DoubleValue r = TwoProduct(e, fraction.hi, e.C(0x1.921fb54442d18p+0));
-  r.lo = e.Fma(fraction.hi, e.C(0x1.1a62633145c07p-54), r.lo);
-  r.lo = e.Fma(fraction.lo, e.C(0x1.921fb54442d18p+0), r.lo);
-  DoubleValue sum = FastTwoSum(e, r.hi, r.lo);
-  // Negative x: everything mirrored.
-  V sign = e.b.CreateAnd(e.Bits(x), e.Bits(e.C(-0.0)));
-  auto flip = [&](V v) { return e.Float(e.b.CreateXor(e.Bits(v), sign)); };
-  return {flip(sum.hi), flip(sum.lo), e.Bits(e.Add(flip(n), e.Magic()))};
+// Any |x| of at least 2^16, by a function of ours that takes the lanes through memory: it is needed rarely, and as
+// generated code it would cost every program that has a sine several milliseconds.
+ReducedAngle ReduceHuge(MathEmitter& e, V x) {
+  llvm::IRBuilder<> entry(&e.b.GetInsertBlock()->getParent()->getEntryBlock(), e.b.GetInsertBlock()->getParent()->getEntryBlock().begin());
+  auto slot = [&](llvm::Type* type) {
+    llvm::AllocaInst* memory = entry.CreateAlloca(type);
+    memory->setAlignment(llvm::Align(64));
+    return memory;
+  };
+  llvm::AllocaInst *in = slot(e.type), *hi = slot(e.type), *lo = slot(e.type), *quadrant = slot(e.int_type);
+  e.b.CreateAlignedStore(x, in, llvm::Align(64));
+  llvm::Type* pointer = e.b.getPtrTy();
+  llvm::FunctionCallee reduce = e.module->getOrInsertFunction(
+      e.f64 ? "backplane_reduce_angle_f64" : "backplane_reduce_angle_f32",
+      llvm::FunctionType::get(e.b.getVoidTy(), {pointer, pointer, pointer, pointer, e.b.getInt64Ty()}, false));
+  e.b.CreateCall(reduce, {in, hi, lo, quadrant, e.b.getInt64(e.lanes == 0 ? 1 : e.lanes)});
+  return {e.b.CreateAlignedLoad(e.type, hi, llvm::Align(64)), e.b.CreateAlignedLoad(e.type, lo, llvm::Align(64)),
+          e.b.CreateAlignedLoad(e.int_type, quadrant, llvm::Align(64))};
 }
 
-// Runs `ordinary` for all lanes, and `huge` too if any lane has |x| > limit; each lane gets its own.
-ReducedAngle Choose(MathEmitter& e, V x, double limit, const std::function<ReducedAngle()>& ordinary,
-                    const std::function<ReducedAngle()>& huge) {
+// Runs `ordinary` for all lanes, and the other reduction too if any lane has |x| > limit; each lane gets its own.
+ReducedAngle Choose(MathEmitter& e, V x, double limit, const std::function<ReducedAngle()>& ordinary) {
   llvm::Function* function = e.b.GetInsertBlock()->getParent();
   llvm::LLVMContext& context = e.module->getContext();
   ReducedAngle near = ordinary();
@@ -81,9 +54,7 @@ ReducedAngle Choose(MathEmitter& e, V x, double limit, const std::function<Reduc
   auto* after = llvm::BasicBlock::Create(context, "reduced", function);
   e.b.CreateCondBr(e.Any(is_huge), slow, after);
   e.b.SetInsertPoint(slow);
-  ReducedAngle far = huge();
-  // Infinity has no angle.
-  far.hi = e.Select(e.Lt(e.Abs(x), e.Inf()), far.hi, e.NaN());
+  ReducedAngle far = ReduceHuge(e, x);
   ReducedAngle mixed = {e.Select(is_huge, far.hi, near.hi), e.Select(is_huge, far.lo, near.lo),
                         e.Select(is_huge, far.quadrant, near.quadrant)};
   llvm::BasicBlock* slow_end = e.b.GetInsertBlock();
@@ -100,7 +71,7 @@ ReducedAngle Choose(MathEmitter& e, V x, double limit, const std::function<Reduc
 }
 
 ReducedAngle Reduce64(MathEmitter& e, V x) {
-  return Choose(e, x, 0x1p20, [&] { return ReduceOrdinary64(e, x); }, [&] { return ReduceHuge64(e, x); });
+  return Choose(e, x, 0x1p20, [&] { return ReduceOrdinary64(e, x); });
 }
 
 // An f64 reduction, narrowed.
@@ -110,9 +81,9 @@ ReducedAngle Narrow(MathEmitter& e, const ReducedAngle& wide) {
 }
 
 ReducedAngle Reduce32(MathEmitter& e, V x) {
-  MathEmitter d = e.As(e.b.getDoubleTy());
   if (!e.host->has_fma) {
     // Without a fused multiply-add single precision does not reach; double does, easily.
+    MathEmitter d = e.As(e.b.getDoubleTy());
     V wide = e.b.CreateFPExt(x, d.type);
     return Narrow(e, Reduce64(d, wide));
   }
@@ -123,7 +94,7 @@ ReducedAngle Reduce32(MathEmitter& e, V x) {
     r = e.FmaNeg(n.value, e.C(0x1.84698ap-48), r);
     return {r, e.C(0.0), n.bits};
   };
-  return Choose(e, x, 0x1p16, ordinary, [&] { return Narrow(e, ReduceHuge64(d, e.b.CreateFPExt(x, d.type))); });
+  return Choose(e, x, 0x1p16, ordinary);
 }
 
 ReducedAngle Reduce(MathEmitter& e, V x) { return e.f64 ? Reduce64(e, x) : Reduce32(e, x); }
@@ -261,34 +232,6 @@ V EmitAtan2(MathEmitter& e, V y, V x) {
     angle = f.CopySign(angle, y);
     return f.Select(f.b.CreateFCmpUNO(x, y), f.NaN(), angle);
   });
-}
-
-const double* TwoOverPiTable() {
-  static const double* const table = [] {
-    // 2 over pi as a binary fraction.
-    static const uint64_t kDigits[20] = {
-        0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e,
-        0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7,
-        0x4f463f669e5fea2d, 0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab, 0xf0cfbc209af4361d};
-    // Digit j, counted from 1, has the weight 2^-j.
-    auto digit = [](int j) { return j < 1 || j > 1280 ? uint64_t{0} : (kDigits[(j - 1) / 64] >> (63 - (j - 1) % 64)) & 1; };
-    double* t = new double[4 * kTwoOverPiRows];
-    for (int row = 0; row < kTwoOverPiRows; ++row) {
-      // The number is a whole m in [2^52, 2^53) times 2^scale.
-      const int scale = row + kTwoOverPiFirstExponent - 52;
-      // 2^scale * 2/pi modulo 4: digits with the weights 2^1, 2^0, 2^-1, ... in four groups of 53.
-      for (int part = 0; part < 4; ++part) {
-        const int top = 1 - 53 * part;  // weight of the group's first digit
-        uint64_t group = 0;
-        for (int i = 0; i < 53; ++i) group = 2 * group + digit(scale - (top - i));
-        double value = static_cast<double>(group);
-        for (int i = 0; i < 52 - top; ++i) value *= 0.5;
-        t[4 * row + part] = value;
-      }
-    }
-    return t;
-  }();
-  return table;
 }
 
 }  // namespace backplane::cpu::jit
