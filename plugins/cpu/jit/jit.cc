@@ -31,7 +31,7 @@ namespace backplane::cpu::jit {
 namespace {
 
 // Raise it when generated code changes in a way that a stored object must not survive.
-constexpr int kCodegenRevision = 1;
+constexpr int kCodegenRevision = 2;
 
 using Clock = std::chrono::steady_clock;
 
