@@ -39,17 +39,72 @@ absl::Status CopyThunk::Run(const RunState& state) const {
   return absl::OkStatus();
 }
 
+bool CopyThunk::Bind(const RunState& state, std::vector<BoundCall>* calls) const {
+  if (copy_.bytes >= kParallelCopyBytes) return false;
+  BoundCall call;
+  call.fn = [](void* const* buffers, int64_t, int64_t bytes, void*) { std::memcpy(buffers[1], buffers[0], static_cast<size_t>(bytes)); };
+  call.buffers = {state.slots[copy_.from], state.slots[copy_.to]};
+  call.units = copy_.bytes;
+  calls->push_back(std::move(call));
+  return true;
+}
+
 WhileThunk::WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, double expected_trips)
     : condition_(std::move(condition)), body_(std::move(body)), predicate_(predicate), expected_trips_(expected_trips) {
   may_block_ = SequenceMayBlock(condition_) || SequenceMayBlock(body_);
 }
 
+namespace {
+
+// A sequence with addresses bound: what could not be bound stays a step.
+class BoundSequence {
+ public:
+  BoundSequence(const ThunkSequence& sequence, const RunState& state) : state_(state) {
+    std::vector<BoundCall> calls;
+    for (const auto& thunk : sequence) {
+      const size_t before = calls.size();
+      if (!thunk->Bind(state, &calls)) parts_.push_back({thunk.get(), 0, 0});
+      else if (calls.size() > before) {
+        if (!parts_.empty() && parts_.back().thunk == nullptr) parts_.back().end = calls.size();
+        else parts_.push_back({nullptr, before, calls.size()});
+      }
+    }
+    calls_ = std::move(calls);
+  }
+
+  absl::Status Run() const {
+    for (const Part& p : parts_) {
+      if (p.thunk != nullptr) {
+        if (absl::Status s = p.thunk->Run(state_); !s.ok()) return s;
+        continue;
+      }
+      for (size_t k = p.begin; k < p.end; ++k) {
+        const BoundCall& c = calls_[k];
+        c.fn(c.buffers.data(), 0, c.units, c.scratch);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Part {
+    const Thunk* thunk;
+    size_t begin, end;
+  };
+  const RunState& state_;
+  std::vector<BoundCall> calls_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
 absl::Status WhileThunk::Run(const RunState& state) const {
   const uint8_t* predicate = static_cast<const uint8_t*>(state.slots[predicate_]);
+  const BoundSequence condition(condition_, state), body(body_, state);
   while (true) {
-    if (absl::Status s = RunSequence(condition_, state); !s.ok()) return s;
+    if (absl::Status s = condition.Run(); !s.ok()) return s;
     if (*predicate == 0) return absl::OkStatus();
-    if (absl::Status s = RunSequence(body_, state); !s.ok()) return s;
+    if (absl::Status s = body.Run(); !s.ok()) return s;
   }
 }
 

@@ -10,6 +10,7 @@ class CopyThunk : public Thunk {
  public:
   explicit CopyThunk(SlotCopy copy) : copy_(copy) {}
   absl::Status Run(const RunState& state) const override;
+  bool Bind(const RunState& state, std::vector<BoundCall>* calls) const override;
   double estimated_us() const override { return 0.05 + static_cast<double>(copy_.bytes) * 5e-5; }
 
  private:

@@ -42,6 +42,27 @@ absl::Status KernelThunk::Run(const RunState& state) const {
   return absl::OkStatus();
 }
 
+bool KernelThunk::Bind(const RunState& state, std::vector<BoundCall>* calls) const {
+  for (const codegen::KernelPhase& phase : plan_.phases) {
+    if (phase.work_units >= 2 * phase.min_units_per_chunk && state.pool != nullptr) return false;
+  }
+  BoundCall call;
+  for (SlotId s : slots_) call.buffers.push_back(state.slots[s]);
+  std::byte* next = state.workspace;
+  for (int64_t bytes : plan_.temp_bytes) {
+    call.buffers.push_back(next);
+    next += Align(bytes);
+  }
+  call.scratch = next;
+  for (size_t p = 0; p < functions_.size(); ++p) {
+    if (plan_.phases[p].work_units <= 0) continue;
+    call.fn = functions_[p];
+    call.units = plan_.phases[p].work_units;
+    calls->push_back(call);
+  }
+  return true;
+}
+
 int64_t KernelThunk::workspace_bytes(int num_threads) const { return temp_total_ + scratch_stride_ * num_threads; }
 
 double KernelThunk::estimated_us() const {

@@ -12,6 +12,7 @@ class KernelThunk : public Thunk {
   // `slots`: inputs, then outputs. `functions`: one for each phase of the plan.
   KernelThunk(codegen::KernelPlan plan, std::vector<codegen::KernelFn> functions, std::vector<SlotId> slots);
   absl::Status Run(const RunState& state) const override;
+  bool Bind(const RunState& state, std::vector<BoundCall>* calls) const override;
   int64_t workspace_bytes(int num_threads) const override;
   double estimated_us() const override;
 

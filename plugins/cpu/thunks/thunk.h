@@ -34,10 +34,21 @@ struct RunState {
   const ExecutionContext* context = nullptr;
 };
 
+// A step bound to the addresses of one execution: what a loop calls in every turn.
+struct BoundCall {
+  void (*fn)(void* const* buffers, int64_t begin, int64_t end, void* scratch) = nullptr;
+  std::vector<void*> buffers;
+  int64_t units = 0;
+  void* scratch = nullptr;
+};
+
 class Thunk {
  public:
   virtual ~Thunk() = default;
   virtual absl::Status Run(const RunState& state) const = 0;
+  // Appends calls that do what Run does, when they run on one thread and cannot fail; else returns false and appends
+  // nothing. The calls are good for as long as `state` is.
+  virtual bool Bind(const RunState& state, std::vector<BoundCall>* calls) const { return false; }
   // Bytes of workspace that Run needs with so many threads.
   virtual int64_t workspace_bytes(int num_threads) const { return 0; }
   // Rough time on one thread: small programs run in the caller's thread.
