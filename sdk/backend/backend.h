@@ -132,13 +132,14 @@ struct ExecuteRequest {
   absl::Span<const int32_t> device_assignment;             // device ids, [replica * partitions + partition]
   int64_t run_id = 0;                                      // equal on all devices of one launch
   std::vector<DeviceArray> arguments;                      // the request keeps them alive
-  // Per argument: its storage may be reused or given back as an output. True only where nobody else holds the storage,
-  // so drop your own references before you set an event that says its value is there.
+  // Per argument: its storage may be reused, written from the moment the argument's `ready` is set, and given back as an
+  // output. True only where no other buffer, copy or program of the host reads that memory. Storage that is not donated may
+  // be given back as an output too, but not written.
   std::vector<bool> donated;
   std::shared_ptr<const ExecuteContext> context;           // may be null
 };
 
-struct ExecuteResult {
+struct ExecuteResult {                                     // drop your references to arguments before you set `done`
   std::vector<DeviceArray> outputs;                        // ready events set when each holds its value (or an error)
   Event done;                                              // everything of this launch on this device has finished
 };

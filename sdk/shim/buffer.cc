@@ -12,38 +12,38 @@ absl::Status Deleted(const PJRT_Buffer* buffer, const char* what) {
 
 }  // namespace
 
-absl::StatusOr<backplane::DeviceArray> PJRT_Buffer::Read(const char* what) {
+absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Read(const char* what) {
   std::lock_guard<std::mutex> lock(mu);
   if (deleted) return Deleted(this, what);
-  return backplane::DeviceArray{shape, memory->info->id, storage, ready};
+  return backplane::shim::HeldArray{{shape, memory->info->id, storage, ready}, use};
 }
 
-absl::StatusOr<backplane::DeviceArray> PJRT_Buffer::Take(const char* what) {
+absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Take(const char* what) {
   std::lock_guard<std::mutex> lock(mu);
   if (deleted) return Deleted(this, what);
   deleted = true;
-  return backplane::DeviceArray{shape, memory->info->id, std::move(storage), std::move(ready)};
+  return backplane::shim::HeldArray{{shape, memory->info->id, std::move(storage), std::move(ready)}, std::move(use)};
 }
 
 namespace backplane::shim {
 namespace {
 
-// Waits for the value and gives the storage; for calls that hand out an address. InvalidArgument after deletion.
-absl::StatusOr<std::shared_ptr<Storage>> AwaitStorage(PJRT_Buffer* buffer, const char* what) {
-  ASSIGN_OR_RETURN(DeviceArray array, buffer->Read(what));
+// Waits for the value and gives the array; for calls that hand out an address. InvalidArgument after deletion.
+absl::StatusOr<HeldArray> AwaitArray(PJRT_Buffer* buffer, const char* what) {
+  ASSIGN_OR_RETURN(HeldArray array, buffer->Read(what));
   RETURN_IF_ERROR(array.ready.Await());
-  std::lock_guard<std::mutex> lock(buffer->mu);
-  if (buffer->storage == nullptr) {
+  if (array.storage == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(what, ": buffer ", buffer->shape.ToString(), " has no memory"));
   }
-  return buffer->storage;
+  return array;
 }
 
 }  // namespace
 
-PJRT_Buffer* NewBuffer(std::shared_ptr<ClientState> client, PJRT_Device* device, MemoryObject* memory, DeviceArray array) {
-  return new PJRT_Buffer(std::move(client), device != nullptr ? device : memory->devices.front(), memory,
-                         std::move(array.shape), std::move(array.storage), std::move(array.ready));
+PJRT_Buffer* NewBuffer(std::shared_ptr<ClientState> client, PJRT_Device* device, MemoryObject* memory, DeviceArray array,
+                       UseMark use) {
+  return new PJRT_Buffer(std::move(client), device != nullptr ? device : memory->devices.front(), memory, std::move(array),
+                         use != nullptr ? std::move(use) : NewUseMark());
 }
 
 absl::Status SetLayout(ClientState& client, const PJRT_Buffer_MemoryLayout* layout, Shape* shape) {
@@ -138,13 +138,13 @@ absl::Status Buffer_Memory(PJRT_Buffer_Memory_Args& a) {
 
 absl::Status Buffer_Delete(PJRT_Buffer_Delete_Args& a) {
   BP_REQUIRE(a.buffer);
-  std::shared_ptr<Storage> storage;  // freed outside the lock
-  Event ready;
+  HeldArray gone;  // freed outside the lock
   {
     std::lock_guard<std::mutex> lock(a.buffer->mu);
     a.buffer->deleted = true;
-    storage = std::move(a.buffer->storage);
-    ready = std::move(a.buffer->ready);
+    gone.storage = std::move(a.buffer->storage);
+    gone.ready = std::move(a.buffer->ready);
+    gone.use = std::move(a.buffer->use);
   }
   return absl::OkStatus();
 }
@@ -164,34 +164,34 @@ absl::Status Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args& a) {
 
 absl::Status Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args& a) {
   BP_REQUIRE(a.buffer);
-  absl::StatusOr<DeviceArray> array = a.buffer->Read("ready event");
+  absl::StatusOr<HeldArray> array = a.buffer->Read("ready event");
   a.event = NewEvent(array.ok() ? array->ready : Event::Ready(array.status()));
   return absl::OkStatus();
 }
 
 absl::Status Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args& a) {
   BP_REQUIRE(a.buffer);
-  ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AwaitStorage(a.buffer, "unsafe pointer"));
-  a.buffer_pointer = reinterpret_cast<uintptr_t>(storage->data());
+  ASSIGN_OR_RETURN(HeldArray array, AwaitArray(a.buffer, "unsafe pointer"));
+  a.buffer_pointer = reinterpret_cast<uintptr_t>(array.storage->data());
   return absl::OkStatus();
 }
 
 absl::Status Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalReferenceCount_Args& a) {
   BP_REQUIRE(a.buffer);
-  ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AwaitStorage(a.buffer, "external reference"));
+  ASSIGN_OR_RETURN(HeldArray array, AwaitArray(a.buffer, "external reference"));
   std::lock_guard<std::mutex> lock(a.buffer->mu);
-  if (a.buffer->external_references++ == 0) a.buffer->external_hold = std::move(storage);
+  if (a.buffer->external_references++ == 0) a.buffer->external_hold = std::move(array);
   return absl::OkStatus();
 }
 
 absl::Status Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_DecreaseExternalReferenceCount_Args& a) {
   BP_REQUIRE(a.buffer);
-  std::shared_ptr<Storage> hold;
+  HeldArray hold;  // freed outside the lock
   std::lock_guard<std::mutex> lock(a.buffer->mu);
   if (a.buffer->external_references == 0) {
     return absl::InvalidArgumentError("external reference: decreased more often than increased");
   }
-  if (--a.buffer->external_references == 0) hold = std::move(a.buffer->external_hold);
+  if (--a.buffer->external_references == 0) hold = std::exchange(a.buffer->external_hold, HeldArray());
   return absl::OkStatus();
 }
 
@@ -200,22 +200,23 @@ absl::Status Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemory
   {
     // Memory that is held from outside stays addressable after deletion and donation.
     std::lock_guard<std::mutex> lock(a.buffer->mu);
-    if (a.buffer->external_hold != nullptr) {
-      a.device_memory_ptr = a.buffer->external_hold->data();
+    if (a.buffer->external_hold.storage != nullptr) {
+      a.device_memory_ptr = a.buffer->external_hold.storage->data();
       return absl::OkStatus();
     }
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AwaitStorage(a.buffer, "device memory pointer"));
-  a.device_memory_ptr = storage->data();
+  ASSIGN_OR_RETURN(HeldArray array, AwaitArray(a.buffer, "device memory pointer"));
+  a.device_memory_ptr = array.storage->data();
   return absl::OkStatus();
 }
 
 absl::Status Buffer_DonateWithControlDependency(PJRT_Buffer_DonateWithControlDependency_Args& a) {
   BP_REQUIRE(a.buffer);
-  ASSIGN_OR_RETURN(DeviceArray array, a.buffer->Take("donate with control dependency"));
+  ASSIGN_OR_RETURN(HeldArray array, a.buffer->Take("donate with control dependency"));
   Event dependency = Event::Create();
   array.ready = Event::All({array.ready, dependency});
-  a.out_buffer = NewBuffer(a.buffer->client, a.buffer->device, a.buffer->memory, std::move(array));
+  UseMark use = std::move(array.use);
+  a.out_buffer = NewBuffer(a.buffer->client, a.buffer->device, a.buffer->memory, std::move(array), std::move(use));
   a.callback_data = new Event(std::move(dependency));
   a.dependency_ready_callback = [](PJRT_Buffer_DonateWithControlDependency_Callback_Args* args) {
     std::unique_ptr<Event> event(static_cast<Event*>(args->callback_data));
@@ -228,7 +229,7 @@ absl::Status Buffer_Bitcast(PJRT_Buffer_Bitcast_Args& a) {
   BP_REQUIRE(a.buffer);
   ASSIGN_OR_RETURN(Shape shape, ReadShape(a.element_type, a.dims, a.num_dims));
   RETURN_IF_ERROR(SetLayout(*a.buffer->client, a.device_layout, &shape));
-  ASSIGN_OR_RETURN(DeviceArray array, a.buffer->Read("bitcast"));
+  ASSIGN_OR_RETURN(HeldArray array, a.buffer->Read("bitcast"));
   const int32_t memory = a.buffer->memory->info->id;
   ASSIGN_OR_RETURN(size_t have, a.buffer->client->client->StorageSize(array.shape, memory));
   ASSIGN_OR_RETURN(size_t want, a.buffer->client->client->StorageSize(shape, memory));
@@ -237,7 +238,8 @@ absl::Status Buffer_Bitcast(PJRT_Buffer_Bitcast_Args& a) {
                                                    shape.ToString(true), " takes ", want));
   }
   array.shape = std::move(shape);
-  a.out_buffer = NewBuffer(a.buffer->client, a.buffer->device, a.buffer->memory, std::move(array));
+  UseMark use = std::move(array.use);
+  a.out_buffer = NewBuffer(a.buffer->client, a.buffer->device, a.buffer->memory, std::move(array), std::move(use));
   return absl::OkStatus();
 }
 

@@ -31,7 +31,7 @@ absl::Status CopyBytesOut(ClientState& client, DeviceArray array, int64_t offset
 
 absl::StatusOr<PJRT_Buffer*> CopyTo(PJRT_Buffer* buffer, PJRT_Device* device, MemoryObject* memory) {
   const std::shared_ptr<ClientState>& client = buffer->client;
-  ASSIGN_OR_RETURN(DeviceArray from, buffer->Read("copy to memory"));
+  ASSIGN_OR_RETURN(HeldArray from, buffer->Read("copy to memory"));
   Shape shape = from.shape;
   // A layout that only the source's memory can have gives way to the default.
   if (shape.IsArray() && !client->client->StorageSize(shape, memory->info->id).ok()) {
@@ -83,7 +83,7 @@ absl::Status Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args& a) {
     return absl::InvalidArgumentError(
         absl::StrCat("to host buffer: ", host.ToString(true), " needs ", needed, " bytes, dst_size is ", a.dst_size));
   }
-  ASSIGN_OR_RETURN(DeviceArray array, a.src->Read("to host buffer"));
+  ASSIGN_OR_RETURN(HeldArray array, a.src->Read("to host buffer"));
   Event after = array.ready;
   a.event = NewEvent(RunCopy(client, after, static_cast<int64_t>(needed),
                              [client, array = std::move(array), host = std::move(host), dst = a.dst]() -> absl::Status {
@@ -97,7 +97,7 @@ absl::Status Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& a) {
   BP_REQUIRE(a.buffer);
   if (a.transfer_size > 0) BP_REQUIRE(a.dst);
   const std::shared_ptr<ClientState>& client = a.buffer->client;
-  ASSIGN_OR_RETURN(DeviceArray array, a.buffer->Read("copy raw"));
+  ASSIGN_OR_RETURN(HeldArray array, a.buffer->Read("copy raw"));
   RETURN_IF_ERROR(SelectBytes(*client, a.offset, a.transfer_size, &array));
   Event after = array.ready;
   a.event = NewEvent(RunCopy(client, after, a.transfer_size,
@@ -111,7 +111,7 @@ absl::Status Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args& a)
   BP_REQUIRE(a.buffer);
   struct Pending {
     std::shared_ptr<ClientState> client;
-    DeviceArray array;
+    HeldArray array;
     int64_t offset;
     Event done;
   };

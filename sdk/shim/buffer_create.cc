@@ -207,7 +207,7 @@ absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
     promise->ready.Set(status);
     return absl::OkStatus();
   }
-  absl::StatusOr<DeviceArray> from = a.buffer->Read("fulfill alias");
+  absl::StatusOr<HeldArray> from = a.buffer->Read("fulfill alias");
   if (!from.ok()) {
     promise->ready.Set(from.status());
     return from.status();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/shim/entries.h"
@@ -101,10 +102,11 @@ absl::StatusOr<std::vector<bool>> Donations(const PJRT_LoadedExecutable& e, cons
   return donated;
 }
 
-// The arrays of a row of arguments.
+// The arrays of a row of arguments, and a mark of use for each.
 absl::Status ReadArguments(absl::Span<const ParameterInfo> parameters, PJRT_Buffer* const* arguments, size_t count,
-                           ExecuteRequest& request) {
+                           ExecuteRequest& request, std::vector<UseMark>& uses) {
   request.arguments.reserve(count);
+  uses.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     PJRT_Buffer* b = arguments[i];
     std::lock_guard<std::mutex> lock(b->mu);
@@ -113,32 +115,78 @@ absl::Status ReadArguments(absl::Span<const ParameterInfo> parameters, PJRT_Buff
           absl::StrCat("execute: argument ", i, ", buffer ", b->shape.ToString(), ", has been deleted or donated"));
     }
     request.arguments.push_back(DeviceArray{b->shape, b->memory->info->id, b->storage, b->ready});
+    uses.push_back(b->use);
     if (parameters[i].shape.IsToken()) [[unlikely]] request.arguments.back().shape = parameters[i].shape;
   }
   return absl::OkStatus();
 }
 
 // Takes the donated arrays out of their buffers. From here on nothing may fail without them being gone.
-void GiveAway(PJRT_Buffer* const* arguments, size_t count, std::vector<bool>& donated, ExecuteRequest& request) {
+void GiveAway(PJRT_Buffer* const* arguments, size_t count, std::vector<bool>& donated, ExecuteRequest& request,
+              std::vector<UseMark>& uses) {
   for (size_t i = 0; i < donated.size(); ++i) {
     if (!donated[i]) continue;
     PJRT_Buffer* b = arguments[i];
-    std::shared_ptr<Storage> from_buffer;
+    HeldArray from_buffer;
     {
       std::lock_guard<std::mutex> lock(b->mu);
       b->deleted = true;
-      from_buffer = std::move(b->storage);
-      b->ready = Event();
+      from_buffer.storage = std::move(b->storage);
+      from_buffer.ready = std::move(b->ready);
+      from_buffer.use = std::move(b->use);
     }
-    from_buffer.reset();
-    // Only memory that nobody else reads or may read can be written: other buffers over it, copies under way and
-    // references from outside all hold the storage.
+    from_buffer = HeldArray();
+    // Only memory that nobody else reads or may read can be written.
     const std::shared_ptr<Storage>& storage = request.arguments[i].storage;
-    donated[i] = storage != nullptr && storage.use_count() == 1 && storage->writable();
+    donated[i] = storage != nullptr && uses[i].use_count() == 1 && storage->writable();
     if (donated[i]) std::atomic_thread_fence(std::memory_order_acquire);
   }
   donated.resize(count);
   request.donated = std::move(donated);
+}
+
+using StorageList = absl::InlinedVector<const Storage*, 8>;
+
+// Whether an output lies in the memory of one of `arguments` or of another output.
+bool AnyShared(const StorageList& arguments, const std::vector<DeviceArray>& outputs) {
+  const size_t n = arguments.size() + outputs.size();
+  if (n * outputs.size() <= 256) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Storage* storage = outputs[i].storage.get();
+      if (storage == nullptr) continue;
+      for (const Storage* s : arguments) {
+        if (s == storage) return true;
+      }
+      for (size_t k = 0; k < i; ++k) {
+        if (outputs[k].storage.get() == storage) return true;
+      }
+    }
+    return false;
+  }
+  absl::flat_hash_set<const Storage*> seen(arguments.begin(), arguments.end());
+  for (const DeviceArray& output : outputs) {
+    if (output.storage != nullptr && !seen.insert(output.storage.get()).second) return true;
+  }
+  return false;
+}
+
+// Marks for the outputs: new ones, but where an output lies in memory that somebody else reads as well, which is that of an
+// argument not given away (null in `arguments` otherwise) or of another output. Empty: all new.
+std::vector<UseMark> OutputMarks(const StorageList& arguments, const std::vector<UseMark>& uses,
+                                 const std::vector<DeviceArray>& outputs) {
+  std::vector<UseMark> marks;
+  if (!AnyShared(arguments, outputs)) [[likely]] return marks;
+  absl::flat_hash_map<const Storage*, UseMark> readers;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] != nullptr) readers.emplace(arguments[i], uses[i]);
+  }
+  marks.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    UseMark& mark = readers[outputs[i].storage.get()];
+    if (mark == nullptr) mark = NewUseMark();
+    marks[i] = mark;
+  }
+  return marks;
 }
 
 absl::StatusOr<std::vector<Place>> FindPlaces(PJRT_LoadedExecutable& e, const PJRT_LoadedExecutable_Execute_Args& a,
@@ -231,6 +279,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
   const size_t devices = places.size();
   absl::InlinedVector<ExecuteRequest, 1> requests(devices);
   absl::InlinedVector<std::vector<bool>, 1> donations(devices);
+  absl::InlinedVector<std::vector<UseMark>, 1> uses(devices);
   for (size_t d = 0; d < devices; ++d) {
     if (a.num_args > 0) BP_REQUIRE(a.argument_lists[d]);
     RETURN_IF_ERROR(CheckArguments(e, a.argument_lists[d], a.num_args, places[d]));
@@ -251,26 +300,35 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
                                                              : absl::MakeConstSpan(*e.device_assignment);
     request.run_id = run_id;
     request.context = context;
-    RETURN_IF_ERROR(ReadArguments(e.executable->parameters(), a.argument_lists[d], a.num_args, request));
+    RETURN_IF_ERROR(ReadArguments(e.executable->parameters(), a.argument_lists[d], a.num_args, request, uses[d]));
   }
-  for (size_t d = 0; d < devices; ++d) GiveAway(a.argument_lists[d], a.num_args, donations[d], requests[d]);
+  for (size_t d = 0; d < devices; ++d) GiveAway(a.argument_lists[d], a.num_args, donations[d], requests[d], uses[d]);
 
   absl::InlinedVector<ExecuteResult, 1> results(devices);
+  absl::InlinedVector<std::vector<UseMark>, 1> marks(devices);
   for (size_t d = 0; d < devices; ++d) {
+    StorageList readable;
+    for (size_t i = 0; i < a.num_args; ++i) {
+      readable.push_back(requests[d].donated[i] ? nullptr : requests[d].arguments[i].storage.get());
+    }
     ASSIGN_OR_RETURN(results[d], loaded->Execute(std::move(requests[d])));
     if (results[d].outputs.size() != num_outputs) [[unlikely]] {
       return absl::InternalError(absl::StrCat("execute: the backend returned ", results[d].outputs.size(),
                                               " outputs, the executable has ", num_outputs));
     }
+    marks[d] = OutputMarks(readable, uses[d], results[d].outputs);
   }
   for (size_t d = 0; d < devices; ++d) {
     for (size_t i = 0; i < num_outputs; ++i) {
       a.output_lists[d][i] =
-          NewBuffer(e.client, places[d].device, places[d].output_memories[i], std::move(results[d].outputs[i]));
+          NewBuffer(e.client, places[d].device, places[d].output_memories[i], std::move(results[d].outputs[i]),
+                    marks[d].empty() ? nullptr : marks[d][i]);
     }
-    // Running work keeps the program and its device assignment: the executable may be deleted meanwhile.
+    // Running work keeps the program and its device assignment (the executable may be deleted meanwhile) and goes on
+    // reading its arguments.
     if (!results[d].done.IsReady()) {
-      results[d].done.OnReady([loaded, client = e.client, assignment = e.device_assignment](const absl::Status&) {});
+      results[d].done.OnReady([loaded, client = e.client, assignment = e.device_assignment,
+                               uses = std::move(uses[d])](const absl::Status&) {});
     }
     if (a.device_complete_events != nullptr) a.device_complete_events[d] = NewEvent(std::move(results[d].done));
   }

@@ -182,6 +182,54 @@ TEST_F(ExecuteTest, DonationOfSharedMemoryGivesTheBufferButNotTheMemory) {
   Destroy(donate);
 }
 
+TEST_F(ExecuteTest, MemoryStillBeingWrittenIsGivenOnAndMemoryStillBeingReadIsNot) {
+  PJRT_LoadedExecutable *add = MustCompile(client_, kAdd), *donate = MustCompile(client_, kDonate);
+  control_.Hold();
+  Rows first, second, reader, third;
+  ASSERT_TRUE(Execute(donate, {{x_, y_}}, 1, &first).ok());
+  EXPECT_THAT(control_.last_donated, ElementsAre(true, false));
+  ASSERT_TRUE(Execute(donate, {{first[0][0], y_}}, 1, &second).ok());  // first is not there yet
+  EXPECT_THAT(control_.last_donated, ElementsAre(true, false));
+  ASSERT_TRUE(Execute(add, {{second[0][0], y_}}, 1, &reader).ok());
+  ASSERT_TRUE(Execute(donate, {{second[0][0], y_}}, 1, &third).ok());
+  EXPECT_THAT(control_.last_donated, ElementsAre(false, false));
+  control_.ReleaseAll();
+  EXPECT_THAT(Values(reader[0][0]), ElementsAre(31, 62, 93, 124));
+  EXPECT_THAT(Values(third[0][0]), ElementsAre(31, 62, 93, 124));
+  for (auto* rows : {&first, &second, &reader, &third}) Destroy((*rows)[0][0]);
+  Destroy(add);
+  Destroy(donate);
+}
+
+TEST_F(ExecuteTest, OutputsThatShareMemoryAreNotGivenOn) {
+  PJRT_LoadedExecutable* donate = MustCompile(client_, kDonate);
+  const char* identity = R"(
+module @identity {
+  func.func public @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    return %x, %x : tensor<4xf32>, tensor<4xf32>
+  }
+})";
+  control_.forward = true;
+  PJRT_LoadedExecutable* both = MustCompile(client_, identity);
+  Rows same, out;
+  ASSERT_TRUE(Execute(both, {{x_}}, 2, &same).ok());
+  control_.forward = false;
+  EXPECT_EQ(Address(same[0][0]), Address(x_));
+  ASSERT_TRUE(Execute(donate, {{same[0][0], y_}}, 1, &out).ok());
+  EXPECT_THAT(control_.last_donated, ElementsAre(false, false));
+  Destroy(out[0][0]);
+  ASSERT_TRUE(Execute(donate, {{same[0][1], y_}}, 1, &out).ok());
+  EXPECT_THAT(control_.last_donated, ElementsAre(false, false));
+  Destroy(out[0][0]);
+  ASSERT_TRUE(Execute(donate, {{x_, y_}}, 1, &out).ok());  // the last that reads it
+  EXPECT_THAT(control_.last_donated, ElementsAre(true, false));
+  Destroy(out[0][0]);
+  Destroy(same[0][0]);
+  Destroy(same[0][1]);
+  Destroy(both);
+  Destroy(donate);
+}
+
 TEST_F(ExecuteTest, NonDonatableIndicesAndDoubleDonation) {
   PJRT_LoadedExecutable* donate = MustCompile(client_, kDonate);
   PJRT_ExecuteOptions options{};

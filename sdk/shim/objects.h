@@ -118,10 +118,25 @@ struct PJRT_Client {
   std::shared_ptr<backplane::shim::ClientState> state;
 };
 
+namespace backplane::shim {
+
+// Shared by all who may read the same memory through the ABI: buffers over it, copies and programs under way, references
+// from outside. A buffer that holds its mark alone may be given away with its memory; whoever still writes it (the program
+// that makes its value) is waited for through the ready event and needs no mark.
+using UseMark = std::shared_ptr<const char>;
+inline UseMark NewUseMark() { return std::make_shared<const char>('\0'); }
+
+struct HeldArray : DeviceArray {
+  UseMark use;
+};
+
+}  // namespace backplane::shim
+
 struct PJRT_Buffer {
   PJRT_Buffer(std::shared_ptr<backplane::shim::ClientState> c, PJRT_Device* d, backplane::shim::MemoryObject* m,
-              backplane::Shape s, std::shared_ptr<backplane::Storage> st, backplane::Event r)
-      : client(std::move(c)), device(d), memory(m), shape(std::move(s)), storage(std::move(st)), ready(std::move(r)) {}
+              backplane::DeviceArray a, backplane::shim::UseMark u)
+      : client(std::move(c)), device(d), memory(m), shape(std::move(a.shape)), storage(std::move(a.storage)),
+        ready(std::move(a.ready)), use(std::move(u)) {}
 
   const std::shared_ptr<backplane::shim::ClientState> client;
   PJRT_Device* const device;
@@ -131,16 +146,17 @@ struct PJRT_Buffer {
   std::mutex mu;
   std::shared_ptr<backplane::Storage> storage;  // under mu; null once deleted or donated, or where there is no value
   backplane::Event ready;                       // under mu
+  backplane::shim::UseMark use;                 // under mu; goes with the storage
   bool deleted = false;                         // under mu
   int64_t external_references = 0;              // under mu
-  std::shared_ptr<backplane::Storage> external_hold;  // under mu; keeps the memory while references are out
+  backplane::shim::HeldArray external_hold;     // under mu; keeps the memory while references are out
   std::unique_ptr<backplane::shim::LayoutView> layout_view;  // under mu; made when asked for
   std::vector<size_t> dynamic_dimensions;       // under mu; made when asked for
 
   // The array for reading. InvalidArgument after deletion or donation.
-  absl::StatusOr<backplane::DeviceArray> Read(const char* what);
+  absl::StatusOr<backplane::shim::HeldArray> Read(const char* what);
   // Takes the array out; the buffer is deleted afterwards.
-  absl::StatusOr<backplane::DeviceArray> Take(const char* what);
+  absl::StatusOr<backplane::shim::HeldArray> Take(const char* what);
 };
 
 namespace backplane::shim {
@@ -213,8 +229,9 @@ PluginState& Plugin();
 // New PJRT_Event over an event.
 inline PJRT_Event* NewEvent(Event event) { return new PJRT_Event{std::move(event)}; }
 
-// New buffer over an array that lies in `memory`; `device` null: the memory's first.
-PJRT_Buffer* NewBuffer(std::shared_ptr<ClientState> client, PJRT_Device* device, MemoryObject* memory, DeviceArray array);
+// New buffer over an array that lies in `memory`; `device` null: the memory's first; `use` null: nobody else reads it.
+PJRT_Buffer* NewBuffer(std::shared_ptr<ClientState> client, PJRT_Device* device, MemoryObject* memory, DeviceArray array,
+                       UseMark use = nullptr);
 
 // The memory that a pair of arguments (`memory` first, else the default of `device`) means, of this client.
 absl::StatusOr<MemoryObject*> ChooseMemory(ClientState& client, PJRT_Device* device, PJRT_Memory* memory,

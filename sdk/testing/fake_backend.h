@@ -27,6 +27,9 @@ class FakeControl {
   // The next executions fail: the launch itself (`at_launch`), or their outputs.
   void FailNext(absl::Status status, bool at_launch);
 
+  // Outputs that are arguments lie in the arguments' memory.
+  std::atomic<bool> forward{false};
+
   std::vector<bool> last_donated;             // of the last execution
   std::vector<const void*> last_arguments;    // addresses of its arguments
   std::atomic<int64_t> storages{0};           // alive
