@@ -8,9 +8,11 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/ir/instruction.h"
 #include "plugins/cpu/codegen/classify.h"
 #include "plugins/cpu/compiler/sort_comparator.h"
+#include "plugins/cpu/library/fft.h"
 #include "plugins/cpu/library/random.h"
 #include "plugins/cpu/library/sort.h"
 #include "plugins/cpu/library/topk.h"
@@ -47,6 +49,7 @@ class Maker {
     switch (i_.opcode()) {
       case Opcode::kSort: return MakeSort(comparator);
       case Opcode::kTopK: return MakeTopK();
+      case Opcode::kFft: return MakeFft();
       case Opcode::kRngBitGenerator: return MakeBits();
       case Opcode::kRng: return MakeNumbers();
       default: return nullptr;
@@ -135,6 +138,26 @@ class Maker {
         },
         TopKMicroseconds(p), absl::StrCat("top ", p.k, " of ", p.n, ", ", p.rows, " rows"),
         [p](int threads) { return TopKWorkspaceBytes(p, threads); });
+  }
+
+  std::unique_ptr<Thunk> MakeFft() {
+    FftProblem p;
+    switch (i_.attrs().GetEnum<FftType>(AttrId::kFftType)) {
+      case FftType::kFft: p.kind = FftKind::kForward; break;
+      case FftType::kIfft: p.kind = FftKind::kInverse; break;
+      case FftType::kRfft: p.kind = FftKind::kRealForward; break;
+      case FftType::kIrfft: p.kind = FftKind::kRealInverse; break;
+    }
+    const Ints& lengths = i_.attrs().GetInts(AttrId::kFftLength);
+    p.lengths.assign(lengths.begin(), lengths.end());
+    if (p.lengths.empty() || i_.shape().num_elements() == 0) return No("nothing to transform");
+    p.is_double = BitWidth(ComplexPart(i_.shape().element_type())) == 64;
+    for (int64_t d = 0; d + lengths.size() < static_cast<size_t>(i_.shape().rank()); ++d) p.batch *= i_.shape().dimensions(d);
+    std::shared_ptr<const FftPlan> plan = FftPlan::Create(p);
+    return Yes(
+        [plan, in = a_.slot(i_.operand(0)), out = Results()[0]](const RunState& s) { plan->Run(s.slots[in], s.slots[out], s.workspace, s.pool); },
+        plan->estimated_us(), absl::StrCat("fft of ", p.batch, " x ", absl::StrJoin(p.lengths, " x ")),
+        [plan](int threads) { return plan->workspace_bytes(threads); });
   }
 
   std::unique_ptr<Thunk> MakeBits() {
