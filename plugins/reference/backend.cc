@@ -28,7 +28,7 @@ class ReferenceBackend : public Backend {
   }
 
   absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
-                                                     const Topology&) override {
+                                                      const Topology&) override {
     return CompileReference(std::move(module), options, *services_.custom_calls);
   }
 

@@ -88,7 +88,9 @@ const Instruction* SimpleReducer(const Computation& c) {
 
 class NoEnvironment : public EvalEnv {
  public:
-  absl::StatusOr<Literal> Call(int, absl::Span<const Literal* const>) override { return absl::InternalError("no computation"); }
+  absl::StatusOr<Literal> Call(int, absl::Span<const Literal* const>) override {
+    return absl::InternalError("no computation");
+  }
   std::optional<Opcode> CalledBinaryOp(int) override { return std::nullopt; }
   absl::StatusOr<Literal> RunExternal(const OpContext&, absl::Span<const Literal* const>) override {
     return absl::InternalError("nothing outside");
@@ -158,7 +160,8 @@ absl::StatusOr<Literal> ResultOf(const Instruction& op, const std::vector<std::v
       if (op.shape().IsTuple()) {  // operand m is for member m
         for (size_t m = 0; m < members; ++m) results.push_back(in[m][me]);
       } else {
-        const int64_t dim = op.dimensions()[0], size = in[me][0].shape().dimensions(dim) / static_cast<int64_t>(members);
+        const int64_t dim = op.dimensions()[0],
+                      size = in[me][0].shape().dimensions(dim) / static_cast<int64_t>(members);
         Literal out(op.shape());
         for (size_t m = 0; m < members; ++m) {
           CopyAlong(in[m][0], static_cast<int64_t>(me) * size, out, static_cast<int64_t>(m) * size, size, dim);
@@ -170,7 +173,8 @@ absl::StatusOr<Literal> ResultOf(const Instruction& op, const std::vector<std::v
       for (size_t i = 0; i < operands; ++i) results.push_back(in[0][i]);
       break;
     case Opcode::kRaggedAllToAll: {
-      // Operands: input, output, input offsets, send sizes, output offsets, receive sizes; one entry per member and update.
+      // Operands: input, output, input offsets, send sizes, output offsets, receive sizes; one entry per member and
+      // update.
       Literal out = in[me][1];
       for (size_t m = 0; m < members; ++m) {
         const int64_t updates = in[m][2].num_elements() / static_cast<int64_t>(members);
@@ -179,8 +183,8 @@ absl::StatusOr<Literal> ResultOf(const Instruction& op, const std::vector<std::v
           const int64_t from = in[m][2].GetAsInt(at), count = in[m][3].GetAsInt(at), to = in[m][4].GetAsInt(at);
           const int64_t in_rows = in[m][0].shape().dimensions(0), out_rows = out.shape().dimensions(0);
           if (from < 0 || count < 0 || to < 0 || from > in_rows - count || to > out_rows - count) {
-            return absl::InvalidArgumentError(absl::StrCat(op.name(), ": rows ", from, "+", count, " of ", in_rows, " to ",
-                                                           to, " of ", out_rows));
+            return absl::InvalidArgumentError(
+                absl::StrCat(op.name(), ": rows ", from, "+", count, " of ", in_rows, " to ", to, " of ", out_rows));
           }
           CopyAlong(in[m][0], from, out, to, count, 0);
         }

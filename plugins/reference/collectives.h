@@ -50,8 +50,8 @@ class Launch {
   const int64_t replicas_, partitions_;
   std::mutex mu_;
   std::condition_variable cv_;
-  absl::Status failure_;                                                        // under mu_
-  std::map<std::tuple<int64_t, int64_t, int64_t>, Meeting> meetings_;           // under mu_; instruction, turn, first member
+  absl::Status failure_;                                               // under mu_
+  std::map<std::tuple<int64_t, int64_t, int64_t>, Meeting> meetings_;  // under mu_; instruction, turn, first member
 };
 
 // The launches under way, by run id: devices of one launch come one after another and find the same object.

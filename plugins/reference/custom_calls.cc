@@ -26,8 +26,8 @@ struct Dense {
 absl::Status Transpose(const Shape& from_shape, const void* from, const Shape& to_shape, void* to) {
   ASSIGN_OR_RETURN(DimVector from_strides, DenseByteStrides(from_shape));
   ASSIGN_OR_RETURN(DimVector to_strides, DenseByteStrides(to_shape));
-  StridedCopy(from_shape.dimensions(), static_cast<size_t>(ByteWidth(from_shape.element_type())), from, from_strides, to,
-              to_strides);
+  StridedCopy(from_shape.dimensions(), static_cast<size_t>(ByteWidth(from_shape.element_type())), from, from_strides,
+              to, to_strides);
   return absl::OkStatus();
 }
 
@@ -57,7 +57,8 @@ absl::Status AddOperands(const Shape& shape, const Literal& value, std::vector<D
 
 void AddResults(const Shape& shape, Literal& value, std::vector<Dense>* out) {
   if (shape.IsTuple()) {
-    for (int64_t i = 0; i < shape.tuple_size(); ++i) AddResults(shape.tuple_shapes(i), value.mutable_elements()[i], out);
+    for (int64_t i = 0; i < shape.tuple_size(); ++i)
+      AddResults(shape.tuple_shapes(i), value.mutable_elements()[i], out);
     return;
   }
   Dense dense;
@@ -101,7 +102,8 @@ absl::StatusOr<CustomCalls> CustomCalls::Create(const Module& module, CustomCall
       if (!instruction->Is(Opcode::kCustomCall) || IsIdentity(instruction->custom_call_target())) continue;
       CustomCallSpec spec;
       spec.target = instruction->custom_call_target();
-      spec.api_version = instruction->attrs().GetEnum<CustomCallApiVersion>(AttrId::kApiVersion, CustomCallApiVersion::kOriginal);
+      spec.api_version =
+          instruction->attrs().GetEnum<CustomCallApiVersion>(AttrId::kApiVersion, CustomCallApiVersion::kOriginal);
       spec.opaque = instruction->attrs().GetString(AttrId::kOpaque);
       spec.attributes = instruction->attrs().Get<FfiDictionary>(AttrId::kFfiAttributes);
       ASSIGN_OR_RETURN(calls.sites_[instruction.get()], registry.Instantiate(spec));
@@ -115,7 +117,8 @@ absl::StatusOr<Literal> CustomCalls::Run(const Instruction& call, absl::Span<con
   auto site = sites_.find(&call);
   if (site == sites_.end()) {
     if (operands.size() == 1) return *operands[0];
-    return absl::InternalError(absl::StrCat(call.name(), ": custom call '", call.custom_call_target(), "' has no call site"));
+    return absl::InternalError(
+        absl::StrCat(call.name(), ": custom call '", call.custom_call_target(), "' has no call site"));
   }
   const std::vector<Shape>& layouts = call.attrs().Get<std::vector<Shape>>(AttrId::kOperandLayouts);
   std::vector<Dense> in, out;

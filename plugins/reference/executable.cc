@@ -57,18 +57,22 @@ absl::Status ReferenceExecutable::Describe() {
     std::vector<Shape> leaves;
     AddLeaves(entry->parameter(static_cast<int64_t>(i))->shape(),
               i < config.parameter_layouts.size() ? &config.parameter_layouts[i] : nullptr, &leaves);
-    for (Shape& leaf : leaves) parameters_.push_back({std::move(leaf), KindOf(config.parameter_memory_kinds, i), false});
+    for (Shape& leaf : leaves)
+      parameters_.push_back({std::move(leaf), KindOf(config.parameter_memory_kinds, i), false});
   }
   std::vector<Shape> leaves;
   AddLeaves(entry->root()->shape(), &config.result_layout, &leaves);
-  for (size_t i = 0; i < leaves.size(); ++i) outputs_.push_back({std::move(leaves[i]), KindOf(config.result_memory_kinds, i)});
+  for (size_t i = 0; i < leaves.size(); ++i)
+    outputs_.push_back({std::move(leaves[i]), KindOf(config.result_memory_kinds, i)});
   alias_of_output_.assign(outputs_.size(), -1);
   auto parameter_leaf = [&](int64_t parameter, const Ints& index) -> absl::StatusOr<int64_t> {
     if (parameter < 0 || parameter >= static_cast<int64_t>(first_leaf.size())) {
-      return absl::InvalidArgumentError(absl::StrCat(module_->name(), ": donates parameter ", parameter, " of ", first_leaf.size()));
+      return absl::InvalidArgumentError(
+          absl::StrCat(module_->name(), ": donates parameter ", parameter, " of ", first_leaf.size()));
     }
     const int64_t leaf = LeafNumber(entry->parameter(parameter)->shape(), index);
-    if (leaf < 0) return absl::InvalidArgumentError(absl::StrCat(module_->name(), ": donates no leaf of parameter ", parameter));
+    if (leaf < 0)
+      return absl::InvalidArgumentError(absl::StrCat(module_->name(), ": donates no leaf of parameter ", parameter));
     return first_leaf[parameter] + leaf;
   };
   for (const InputOutputAlias& alias : config.input_output_aliases) {
@@ -123,7 +127,8 @@ CompiledMemoryStats ReferenceExecutable::memory_stats() const {
   // The evaluator keeps the value of every instruction of a computation until the computation ends.
   for (const auto& instruction : module_->entry()->instructions()) {
     if (instruction->Is(Opcode::kParameter)) continue;
-    ForEachLeaf(instruction->shape(), [&](const Shape& leaf, const std::vector<int64_t>&) { stats.temp += bytes(leaf); });
+    ForEachLeaf(instruction->shape(),
+                [&](const Shape& leaf, const std::vector<int64_t>&) { stats.temp += bytes(leaf); });
   }
   stats.total = stats.peak = stats.argument + stats.output - stats.alias + stats.temp;
   return stats;
@@ -138,7 +143,8 @@ absl::StatusOr<std::string> ReferenceExecutable::Serialize() const {
   return out + options + module;
 }
 
-absl::StatusOr<std::shared_ptr<Executable>> CompileReference(std::unique_ptr<Module> module, const CompileOptions& options,
+absl::StatusOr<std::shared_ptr<Executable>> CompileReference(std::unique_ptr<Module> module,
+                                                             const CompileOptions& options,
                                                              CustomCallRegistry& registry) {
   if (options.num_partitions > 1) {
     return absl::UnimplementedError(absl::StrCat(module->name(), ": has ", options.num_partitions,
@@ -150,7 +156,8 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileReference(std::unique_ptr<Mod
   return std::shared_ptr<Executable>(std::move(executable));
 }
 
-absl::StatusOr<std::shared_ptr<Executable>> DeserializeReference(absl::string_view bytes, CustomCallRegistry& registry) {
+absl::StatusOr<std::shared_ptr<Executable>> DeserializeReference(absl::string_view bytes,
+                                                                 CustomCallRegistry& registry) {
   uint64_t size = 0;
   if (bytes.substr(0, kMagic.size()) != kMagic || bytes.size() < kMagic.size() + sizeof(size)) {
     return absl::FailedPreconditionError("serialized executable: was not made by this version of the reference plugin");

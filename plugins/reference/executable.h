@@ -15,7 +15,8 @@ namespace backplane::reference {
 class ReferenceExecutable : public Executable {
  public:
   // Of a module that has been through its passes.
-  static absl::StatusOr<std::shared_ptr<ReferenceExecutable>> Create(std::unique_ptr<Module> module, CompileOptions options,
+  static absl::StatusOr<std::shared_ptr<ReferenceExecutable>> Create(std::unique_ptr<Module> module,
+                                                                     CompileOptions options,
                                                                      CustomCallRegistry& registry);
 
   const std::string& name() const override { return module_->name(); }
@@ -45,11 +46,13 @@ class ReferenceExecutable : public Executable {
   CustomCalls custom_calls_;
 };
 
-absl::StatusOr<std::shared_ptr<Executable>> CompileReference(std::unique_ptr<Module> module, const CompileOptions& options,
+absl::StatusOr<std::shared_ptr<Executable>> CompileReference(std::unique_ptr<Module> module,
+                                                             const CompileOptions& options,
                                                              CustomCallRegistry& registry);
 absl::StatusOr<std::shared_ptr<Executable>> DeserializeReference(absl::string_view bytes, CustomCallRegistry& registry);
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadReference(std::shared_ptr<const Executable> executable,
-                                                                const Topology& topology, std::shared_ptr<Runtime> runtime);
+                                                                const Topology& topology,
+                                                                std::shared_ptr<Runtime> runtime);
 
 }  // namespace backplane::reference
 

@@ -15,13 +15,14 @@ bool IsRowMajor(const Shape& shape) { return !shape.has_layout() || shape.layout
 // Reads in place where the order allows it.
 absl::StatusOr<Literal> ToLiteral(const DeviceArray& array) {
   if (array.shape.IsToken()) return Literal::Token();
-  if (array.storage == nullptr) return absl::InternalError(absl::StrCat("argument ", array.shape.ToString(), ": no memory"));
+  if (array.storage == nullptr)
+    return absl::InternalError(absl::StrCat("argument ", array.shape.ToString(), ": no memory"));
   if (IsRowMajor(array.shape)) return Literal::Borrow(array.shape, array.storage->data());
   Literal out(array.shape);
   ASSIGN_OR_RETURN(DimVector from, DenseByteStrides(array.shape));
   ASSIGN_OR_RETURN(DimVector to, DenseByteStrides(out.shape()));
-  StridedCopy(array.shape.dimensions(), static_cast<size_t>(ByteWidth(array.shape.element_type())), array.storage->data(),
-              from, out.mutable_bytes(), to);
+  StridedCopy(array.shape.dimensions(), static_cast<size_t>(ByteWidth(array.shape.element_type())),
+              array.storage->data(), from, out.mutable_bytes(), to);
   return out;
 }
 
@@ -105,9 +106,11 @@ class ReferenceLoaded : public LoadedExecutable {
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
     const CompileOptions& options = executable_->options();
-    const bool whole = static_cast<int64_t>(request.device_assignment.size()) == int64_t{options.num_replicas} * options.num_partitions;
+    const bool whole = static_cast<int64_t>(request.device_assignment.size()) ==
+                       int64_t{options.num_replicas} * options.num_partitions;
     if (!whole) {
-      return absl::InternalError(absl::StrCat(executable_->name(), ": device assignment of ", request.device_assignment.size()));
+      return absl::InternalError(
+          absl::StrCat(executable_->name(), ": device assignment of ", request.device_assignment.size()));
     }
     auto work = std::make_shared<Work>();
     work->launch = runtime_->launches.Join(request.run_id, options.num_replicas, options.num_partitions);
@@ -126,20 +129,21 @@ class ReferenceLoaded : public LoadedExecutable {
       if (!argument.ready.IsReady() || !argument.ready.status().ok()) inputs.push_back(argument.ready);
     }
     work->request = std::move(request);
-    Event::All(inputs).OnReady([work = std::move(work), runtime = runtime_, done = result.done](const absl::Status& status) mutable {
-      if (!status.ok()) {
-        work->launch->Fail(status);
-        work.reset();
-        done.Set(status);
-        return;
-      }
-      runtime->workers.Schedule([work = std::move(work), done]() mutable {
-        absl::Status end = work->Run();
-        work->launch->Fail(end);
-        work.reset();
-        done.Set(std::move(end));
-      });
-    });
+    Event::All(inputs).OnReady(
+        [work = std::move(work), runtime = runtime_, done = result.done](const absl::Status& status) mutable {
+          if (!status.ok()) {
+            work->launch->Fail(status);
+            work.reset();
+            done.Set(status);
+            return;
+          }
+          runtime->workers.Schedule([work = std::move(work), done]() mutable {
+            absl::Status end = work->Run();
+            work->launch->Fail(end);
+            work.reset();
+            done.Set(std::move(end));
+          });
+        });
     return result;
   }
 
@@ -172,7 +176,8 @@ class ReferenceLoaded : public LoadedExecutable {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadReference(std::shared_ptr<const Executable> executable,
-                                                                const Topology& topology, std::shared_ptr<Runtime> runtime) {
+                                                                const Topology& topology,
+                                                                std::shared_ptr<Runtime> runtime) {
   auto ours = std::static_pointer_cast<const ReferenceExecutable>(executable);
   std::vector<std::vector<int32_t>> memories;
   for (const DeviceInfo& device : topology.devices) {

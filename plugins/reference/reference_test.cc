@@ -59,7 +59,8 @@ class ReferenceTest : public ::testing::Test {
     if (change) change(**module);
     return backend_->Compile(*std::move(module), options, client_->topology());
   }
-  std::unique_ptr<LoadedExecutable> Load(const std::string& body, int replicas = 1, std::function<void(Module&)> change = {}) {
+  std::unique_ptr<LoadedExecutable> Load(const std::string& body, int replicas = 1,
+                                         std::function<void(Module&)> change = {}) {
     auto executable = TryCompile(body, replicas, change);
     EXPECT_TRUE(executable.ok()) << executable.status();
     if (!executable.ok()) return nullptr;
@@ -182,7 +183,8 @@ TEST_F(ReferenceTest, WaitsForItsArgumentsAndPassesTheirErrorsOn) {
 }
 
 std::string Collective(const std::string& op, const std::string& in, const std::string& out) {
-  return "func.func public @main(%x: tensor<" + in + ">) -> tensor<" + out + "> {\n" + op + "\nreturn %0 : tensor<" + out + ">\n}";
+  return "func.func public @main(%x: tensor<" + in + ">) -> tensor<" + out + "> {\n" + op + "\nreturn %0 : tensor<" +
+         out + ">\n}";
 }
 constexpr char kSum[] = R"(({
     ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -192,38 +194,48 @@ constexpr char kSum[] = R"(({
 
 TEST_F(ReferenceTest, CollectivesByTheirDefinition) {
   using V = std::vector<float>;
-  EXPECT_THAT(Replicas(Collective(std::string(R"(%0 = "stablehlo.all_reduce"(%x) )") + kSum +
-                                      "{replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>} : (tensor<2xf32>) -> tensor<2xf32>",
-                                  "2xf32", "2xf32"),
-                       {{1, 2}, {10, 20}, {3, 4}, {30, 40}}),
-              ElementsAre(V{4, 6}, V{40, 60}, V{4, 6}, V{40, 60}));
-  EXPECT_THAT(Replicas(Collective("%0 = \"stablehlo.all_gather\"(%x) {all_gather_dim = 0 : i64, replica_groups = dense<[[1, 0]]> : "
-                                  "tensor<1x2xi64>} : (tensor<2xf32>) -> tensor<4xf32>",
-                                  "2xf32", "4xf32"),
-                       {{1, 2}, {3, 4}}),
-              ElementsAre(V{3, 4, 1, 2}, V{3, 4, 1, 2}));
-  EXPECT_THAT(Replicas(Collective(std::string(R"(%0 = "stablehlo.reduce_scatter"(%x) )") + kSum +
-                                      "{scatter_dimension = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : "
-                                      "(tensor<4xf32>) -> tensor<2xf32>",
-                                  "4xf32", "2xf32"),
-                       {{1, 2, 3, 4}, {10, 20, 30, 40}}),
-              ElementsAre(V{11, 22}, V{33, 44}));
-  EXPECT_THAT(Replicas(Collective("%0 = \"stablehlo.all_to_all\"(%x) {split_dimension = 0 : i64, concat_dimension = 0 : i64, "
-                                  "split_count = 2 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : "
-                                  "(tensor<4xf32>) -> tensor<4xf32>",
-                                  "4xf32", "4xf32"),
-                       {{1, 2, 3, 4}, {5, 6, 7, 8}}),
-              ElementsAre(V{1, 2, 5, 6}, V{3, 4, 7, 8}));
-  EXPECT_THAT(Replicas(Collective("%0 = \"stablehlo.collective_permute\"(%x) {source_target_pairs = dense<[[0, 1], [1, 2]]> : "
-                                  "tensor<2x2xi64>} : (tensor<1xf32>) -> tensor<1xf32>",
-                                  "1xf32", "1xf32"),
-                       {{7}, {8}, {9}}),
-              ElementsAre(V{0}, V{7}, V{8}));
-  EXPECT_THAT(Replicas(Collective("%0 = \"stablehlo.collective_broadcast\"(%x) {replica_groups = dense<[[2, 1]]> : tensor<1x2xi64>} : "
-                                  "(tensor<1xf32>) -> tensor<1xf32>",
-                                  "1xf32", "1xf32"),
-                       {{7}, {8}, {9}}),
-              ElementsAre(V{0}, V{9}, V{9}));
+  EXPECT_THAT(
+      Replicas(
+          Collective(
+              std::string(R"(%0 = "stablehlo.all_reduce"(%x) )") + kSum +
+                  "{replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>} : (tensor<2xf32>) -> tensor<2xf32>",
+              "2xf32", "2xf32"),
+          {{1, 2}, {10, 20}, {3, 4}, {30, 40}}),
+      ElementsAre(V{4, 6}, V{40, 60}, V{4, 6}, V{40, 60}));
+  EXPECT_THAT(
+      Replicas(
+          Collective("%0 = \"stablehlo.all_gather\"(%x) {all_gather_dim = 0 : i64, replica_groups = dense<[[1, 0]]> : "
+                     "tensor<1x2xi64>} : (tensor<2xf32>) -> tensor<4xf32>",
+                     "2xf32", "4xf32"),
+          {{1, 2}, {3, 4}}),
+      ElementsAre(V{3, 4, 1, 2}, V{3, 4, 1, 2}));
+  EXPECT_THAT(
+      Replicas(Collective(std::string(R"(%0 = "stablehlo.reduce_scatter"(%x) )") + kSum +
+                              "{scatter_dimension = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : "
+                              "(tensor<4xf32>) -> tensor<2xf32>",
+                          "4xf32", "2xf32"),
+               {{1, 2, 3, 4}, {10, 20, 30, 40}}),
+      ElementsAre(V{11, 22}, V{33, 44}));
+  EXPECT_THAT(
+      Replicas(Collective("%0 = \"stablehlo.all_to_all\"(%x) {split_dimension = 0 : i64, concat_dimension = 0 : i64, "
+                          "split_count = 2 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : "
+                          "(tensor<4xf32>) -> tensor<4xf32>",
+                          "4xf32", "4xf32"),
+               {{1, 2, 3, 4}, {5, 6, 7, 8}}),
+      ElementsAre(V{1, 2, 5, 6}, V{3, 4, 7, 8}));
+  EXPECT_THAT(
+      Replicas(Collective("%0 = \"stablehlo.collective_permute\"(%x) {source_target_pairs = dense<[[0, 1], [1, 2]]> : "
+                          "tensor<2x2xi64>} : (tensor<1xf32>) -> tensor<1xf32>",
+                          "1xf32", "1xf32"),
+               {{7}, {8}, {9}}),
+      ElementsAre(V{0}, V{7}, V{8}));
+  EXPECT_THAT(
+      Replicas(Collective(
+                   "%0 = \"stablehlo.collective_broadcast\"(%x) {replica_groups = dense<[[2, 1]]> : tensor<1x2xi64>} : "
+                   "(tensor<1xf32>) -> tensor<1xf32>",
+                   "1xf32", "1xf32"),
+               {{7}, {8}, {9}}),
+      ElementsAre(V{0}, V{9}, V{9}));
 }
 
 TEST_F(ReferenceTest, CollectivesInLoopsMeetTurnByTurn) {
@@ -238,7 +250,8 @@ TEST_F(ReferenceTest, CollectivesInLoopsMeetTurnByTurn) {
         %one = stablehlo.constant dense<1> : tensor<i32>
         %j = stablehlo.add %i, %one : tensor<i32>
         %half = stablehlo.constant dense<5.000000e-01> : tensor<f32>
-        %w = "stablehlo.all_reduce"(%v) )") + kSum +
+        %w = "stablehlo.all_reduce"(%v) )") +
+                           kSum +
                            R"({replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<f32>) -> tensor<f32>
         %u = stablehlo.multiply %w, %half : tensor<f32>
         stablehlo.return %j, %u : tensor<i32>, tensor<f32>
@@ -262,11 +275,12 @@ TEST_F(ReferenceTest, AFailingDeviceFreesThoseThatWaitForIt) {
     std::memcpy(f.results[0].data, f.operands[0].data, 4);
     return absl::OkStatus();
   };
-  auto loaded = Load(Collective(std::string(R"(%b = stablehlo.custom_call @boom(%x) : (tensor<1xf32>) -> tensor<1xf32>
-    %0 = "stablehlo.all_reduce"(%b) )") + kSum +
-                                    "{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<1xf32>) -> tensor<1xf32>",
-                                "1xf32", "1xf32"),
-                     2);
+  auto loaded = Load(
+      Collective(std::string(R"(%b = stablehlo.custom_call @boom(%x) : (tensor<1xf32>) -> tensor<1xf32>
+    %0 = "stablehlo.all_reduce"(%b) )") +
+                     kSum + "{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<1xf32>) -> tensor<1xf32>",
+                 "1xf32", "1xf32"),
+      2);
   ASSERT_NE(loaded, nullptr);
   ExecuteResult a = Launch(*loaded, {Array({1}, 0)}, {}, 0), b = Launch(*loaded, {Array({1}, 1)}, {}, 1);
   EXPECT_EQ(b.outputs[0].ready.Await().code(), absl::StatusCode::kOutOfRange);
@@ -306,7 +320,8 @@ TEST_F(ReferenceTest, SerializedProgramsRunAgain) {
   ASSERT_TRUE(loaded.ok());
   executable_ = *back;
   EXPECT_THAT(Values(Launch(**loaded, {Array({1, 2}), Array({3, 4})}).outputs[0]), ElementsAre(3, 4));
-  EXPECT_EQ(backend_->Deserialize("something else", client_->topology()).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(backend_->Deserialize("something else", client_->topology()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
   EXPECT_FALSE(backend_->Deserialize(bytes->substr(0, bytes->size() - 3), client_->topology()).ok());
 }
 

@@ -1,7 +1,7 @@
 // Threads that may block: there is always one more when a task needs it. Idle ones go away.
 //
-// Programs of several devices wait for one another, and a host's callback may run another program, so no fixed number of
-// threads would do. Thread-safe. Destruction waits for nothing; tasks given before are still run.
+// Programs of several devices wait for one another, and a host's callback may run another program, so no fixed number
+// of threads would do. Thread-safe. Destruction waits for nothing; tasks given before are still run.
 #ifndef BACKPLANE_PLUGINS_REFERENCE_WORKERS_H_
 #define BACKPLANE_PLUGINS_REFERENCE_WORKERS_H_
 

@@ -43,7 +43,8 @@ absl::Status Client::CopyFromHost(const HostArray& src, const DeviceArray& dst) 
   }
   RETURN_IF_ERROR(CheckRoom(dst, "copy from host"));
   ASSIGN_OR_RETURN(DimVector strides, DenseByteStrides(dst.shape));
-  StridedCopy(src.dims, static_cast<size_t>(ByteWidth(src.type)), src.data, src.byte_strides, dst.storage->data(), strides);
+  StridedCopy(src.dims, static_cast<size_t>(ByteWidth(src.type)), src.data, src.byte_strides, dst.storage->data(),
+              strides);
   return absl::OkStatus();
 }
 
@@ -55,8 +56,8 @@ absl::Status Client::CopyToHost(const DeviceArray& src, const Shape& host_shape_
   RETURN_IF_ERROR(CheckRoom(src, "copy to host"));
   ASSIGN_OR_RETURN(DimVector from, DenseByteStrides(src.shape));
   ASSIGN_OR_RETURN(DimVector to, DenseByteStrides(host_shape_with_layout));
-  StridedCopy(src.shape.dimensions(), static_cast<size_t>(ByteWidth(src.shape.element_type())), src.storage->data(), from,
-              dst, to);
+  StridedCopy(src.shape.dimensions(), static_cast<size_t>(ByteWidth(src.shape.element_type())), src.storage->data(),
+              from, dst, to);
   return absl::OkStatus();
 }
 

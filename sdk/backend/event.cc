@@ -14,7 +14,7 @@ struct Event::State {
   std::atomic<bool> ready{false};
   std::mutex mu;
   std::condition_variable cv;
-  absl::Status status;  // written once, before `ready`
+  absl::Status status;                                                         // written once, before `ready`
   absl::InlinedVector<std::function<void(const absl::Status&)>, 1> callbacks;  // under mu
 };
 

@@ -34,7 +34,8 @@ void CopyPlane(const Dim& outer, const Dim& inner, const char* src, char* dst) {
     for (int64_t i = 0; i < inner.size; i += kBlock) {
       const int64_t count = std::min(inner.size - i, kBlock);
       for (int64_t k = o; k < o_end; ++k) {
-        CopyLine<T>(count, src + k * outer.src + i * inner.src, inner.src, dst + k * outer.dst + i * inner.dst, inner.dst);
+        CopyLine<T>(count, src + k * outer.src + i * inner.src, inner.src, dst + k * outer.dst + i * inner.dst,
+                    inner.dst);
       }
     }
   }
@@ -91,7 +92,8 @@ void StridedCopy(absl::Span<const int64_t> dims, size_t width, const void* src, 
   }
   const char* from = static_cast<const char*>(src);
   char* to = static_cast<char*>(dst);
-  std::stable_sort(order.begin(), order.end(), [](const Dim& a, const Dim& b) { return std::abs(a.dst) > std::abs(b.dst); });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Dim& a, const Dim& b) { return std::abs(a.dst) > std::abs(b.dst); });
   // Neighbours that both sides run through without a gap are one dimension.
   Dims merged;
   for (const Dim& d : order) {
@@ -110,12 +112,18 @@ void StridedCopy(absl::Span<const int64_t> dims, size_t width, const void* src, 
     return;
   }
   switch (width) {
-    case 1: return CopyElements<Element<1>>(std::move(merged), from, to);
-    case 2: return CopyElements<Element<2>>(std::move(merged), from, to);
-    case 4: return CopyElements<Element<4>>(std::move(merged), from, to);
-    case 8: return CopyElements<Element<8>>(std::move(merged), from, to);
-    case 16: return CopyElements<Element<16>>(std::move(merged), from, to);
-    default: ForEach(merged, from, to, [&](const char* s, char* d) { std::memcpy(d, s, width); });
+    case 1:
+      return CopyElements<Element<1>>(std::move(merged), from, to);
+    case 2:
+      return CopyElements<Element<2>>(std::move(merged), from, to);
+    case 4:
+      return CopyElements<Element<4>>(std::move(merged), from, to);
+    case 8:
+      return CopyElements<Element<8>>(std::move(merged), from, to);
+    case 16:
+      return CopyElements<Element<16>>(std::move(merged), from, to);
+    default:
+      ForEach(merged, from, to, [&](const char* s, char* d) { std::memcpy(d, s, width); });
   }
 }
 
@@ -136,8 +144,7 @@ absl::StatusOr<DimVector> DenseByteStrides(const Shape& shape) {
         absl::StrCat("strides: a tiled layout has none: ", shape.ToString(/*with_layout=*/true)));
   }
   if (static_cast<int64_t>(layout.minor_to_major.size()) != rank) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("strides: layout ", layout.ToString(), " does not fit rank ", rank));
+    return absl::InvalidArgumentError(absl::StrCat("strides: layout ", layout.ToString(), " does not fit rank ", rank));
   }
   for (int64_t d : layout.minor_to_major) {
     if (d < 0 || d >= rank || strides[d] != 0) {

@@ -33,7 +33,8 @@ std::vector<T> Expected(const std::vector<int64_t>& dims, const T* src, const st
   return dst;
 }
 
-std::vector<int64_t> Strides(const std::vector<int64_t>& dims, const std::vector<int64_t>& minor_to_major, int64_t width) {
+std::vector<int64_t> Strides(const std::vector<int64_t>& dims, const std::vector<int64_t>& minor_to_major,
+                             int64_t width) {
   std::vector<int64_t> strides(dims.size());
   for (int64_t d : minor_to_major) strides[d] = width, width *= dims[d];
   return strides;

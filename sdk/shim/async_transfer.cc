@@ -14,7 +14,7 @@ struct PJRT_AsyncHostToDeviceTransferManager {
     size_t bytes = 0;
     int64_t pending = 0;  // transfers under way
     bool last_seen = false, finished = false, retrieved = false;
-    absl::Status error;   // first of a transfer
+    absl::Status error;  // first of a transfer
   };
   std::shared_ptr<backplane::shim::ClientState> client;
   PJRT_Device* device = nullptr;
@@ -41,8 +41,9 @@ absl::StatusOr<Manager::Slot*> FindSlot(Manager& manager, int index) {  // under
 }
 
 // Starts a transfer into the slot; `copy` gets the array to write to.
-absl::StatusOr<Event> Transfer(Manager& manager, int index, bool last, int64_t bytes,
-                               std::function<absl::StatusOr<std::function<absl::Status()>>(const Manager::Slot&)> prepare) {
+absl::StatusOr<Event> Transfer(
+    Manager& manager, int index, bool last, int64_t bytes,
+    std::function<absl::StatusOr<std::function<absl::Status()>>(const Manager::Slot&)> prepare) {
   std::function<absl::Status()> copy;
   {
     std::lock_guard<std::mutex> lock(manager.shared->mu);
@@ -119,7 +120,8 @@ absl::Status AsyncHostToDeviceTransferManager_Destroy(PJRT_AsyncHostToDeviceTran
       abandoned.push_back(slot.ready);
     }
   }
-  for (const Event& e : abandoned) e.Set(absl::CancelledError("transfer: the manager was destroyed before the last transfer"));
+  for (const Event& e : abandoned)
+    e.Set(absl::CancelledError("transfer: the manager was destroyed before the last transfer"));
   delete a.transfer_manager;
   return absl::OkStatus();
 }
@@ -132,13 +134,14 @@ absl::Status AsyncHostToDeviceTransferManager_TransferData(PJRT_AsyncHostToDevic
     const uint64_t have = slot.bytes;
     if (a.offset < 0 || a.transfer_size < 0 || static_cast<uint64_t>(a.offset) > have ||
         static_cast<uint64_t>(a.transfer_size) > have - a.offset) {
-      return absl::InvalidArgumentError(absl::StrCat("transfer: ", a.transfer_size, " bytes to ", a.offset,
-                                                     " of a buffer of ", have, " bytes"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("transfer: ", a.transfer_size, " bytes to ", a.offset, " of a buffer of ", have, " bytes"));
     }
     Shape bytes(PrimitiveType::kU8, {a.transfer_size});
     bytes.set_row_major();
     DeviceArray target{bytes, manager.memory->info->id,
-                       SliceStorage(slot.storage, static_cast<size_t>(a.offset), static_cast<size_t>(a.transfer_size)), Event()};
+                       SliceStorage(slot.storage, static_cast<size_t>(a.offset), static_cast<size_t>(a.transfer_size)),
+                       Event()};
     return [client = manager.client, target, data = a.data]() -> absl::Status {
       if (target.shape.num_elements() == 0) return absl::OkStatus();
       const int64_t stride = 1;

@@ -25,7 +25,8 @@ absl::Status SelectBytes(ClientState& client, int64_t offset, int64_t size, Devi
 absl::Status CopyBytesOut(ClientState& client, DeviceArray array, int64_t offset, void* dst) {
   if (array.storage == nullptr) return absl::FailedPreconditionError("copy raw: the buffer has no memory");
   if (array.shape.num_elements() == 0) return absl::OkStatus();
-  array.storage = SliceStorage(array.storage, static_cast<size_t>(offset), static_cast<size_t>(array.shape.byte_size()));
+  array.storage =
+      SliceStorage(array.storage, static_cast<size_t>(offset), static_cast<size_t>(array.shape.byte_size()));
   return client.client->CopyToHost(array, array.shape, dst);
 }
 
@@ -100,10 +101,10 @@ absl::Status Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& a) {
   ASSIGN_OR_RETURN(HeldArray array, a.buffer->Read("copy raw"));
   RETURN_IF_ERROR(SelectBytes(*client, a.offset, a.transfer_size, &array));
   Event after = array.ready;
-  a.event = NewEvent(RunCopy(client, after, a.transfer_size,
-                             [client, array = std::move(array), offset = a.offset, dst = a.dst] {
-                               return CopyBytesOut(*client, array, offset, dst);
-                             }));
+  a.event = NewEvent(
+      RunCopy(client, after, a.transfer_size, [client, array = std::move(array), offset = a.offset, dst = a.dst] {
+        return CopyBytesOut(*client, array, offset, dst);
+      }));
   return absl::OkStatus();
 }
 

@@ -43,7 +43,8 @@ absl::StatusOr<HostSource> ReadHostSource(const PJRT_Client_BufferFromHostBuffer
 // The host memory can be the storage itself: same order, no gaps, an address the backend accepts.
 bool FitsInPlace(const HostSource& source, const Shape& device_shape, const MemoryObject& memory) {
   if (memory.zero_copy_alignment == 0 || !memory.host) return false;
-  if (reinterpret_cast<uintptr_t>(source.data) % memory.zero_copy_alignment != 0 || source.data == nullptr) return false;
+  if (reinterpret_cast<uintptr_t>(source.data) % memory.zero_copy_alignment != 0 || source.data == nullptr)
+    return false;
   absl::StatusOr<DimVector> strides = DenseByteStrides(device_shape);
   if (!strides.ok()) return false;
   for (int64_t d = 0; d < device_shape.rank(); ++d) {
@@ -80,8 +81,9 @@ absl::Status Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& 
   if (may_borrow && FitsInPlace(source, shape, *memory)) {
     Event released = Event::Create();
     const bool writable = a.host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
-    std::shared_ptr<Storage> storage = BorrowStorage(const_cast<void*>(source.data), static_cast<size_t>(shape.byte_size()),
-                                                     writable, [released] { released.Set(); });
+    std::shared_ptr<Storage> storage =
+        BorrowStorage(const_cast<void*>(source.data), static_cast<size_t>(shape.byte_size()), writable,
+                      [released] { released.Set(); });
     DeviceArray array{std::move(shape), memory->info->id, std::move(storage), Event()};
     a.buffer = NewBuffer(client, device, memory, std::move(array));
     a.done_with_host_buffer = NewEvent(std::move(released));
@@ -120,7 +122,8 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
   }
   if (memory->host) {
     const size_t alignment = memory->zero_copy_alignment;
-    if (alignment == 0) return absl::UnimplementedError("view of device buffer: this memory takes no foreign addresses");
+    if (alignment == 0)
+      return absl::UnimplementedError("view of device buffer: this memory takes no foreign addresses");
     if (reinterpret_cast<uintptr_t>(a.device_buffer_ptr) % alignment != 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("view of device buffer: the address is not aligned to ", alignment, " bytes"));
@@ -132,8 +135,8 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
       callback(pointer, arg);
     };
   }
-  DeviceArray array{std::move(shape), memory->info->id, BorrowStorage(a.device_buffer_ptr, bytes, true, std::move(release)),
-                    Event()};
+  DeviceArray array{std::move(shape), memory->info->id,
+                    BorrowStorage(a.device_buffer_ptr, bytes, true, std::move(release)), Event()};
   a.buffer = NewBuffer(client, device, memory, std::move(array));
   return absl::OkStatus();
 }
@@ -178,8 +181,7 @@ absl::Status Client_CreateAliasBuffer(PJRT_Client_CreateAliasBuffer_Args& a) {
   ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AllocateFor(*client, shape, memory));
   auto* promise = new PJRT_FulfillAliasBufferCallback;
   promise->ready = Event::Create();
-  promise->alias =
-      NewBuffer(client, nullptr, memory, {shape, memory->info->id, std::move(storage), promise->ready});
+  promise->alias = NewBuffer(client, nullptr, memory, {shape, memory->info->id, std::move(storage), promise->ready});
   // The host may destroy the alias before it fulfills the promise: keep a buffer of our own.
   ASSIGN_OR_RETURN(DeviceArray array, promise->alias->Read("alias buffer"));
   a.alias_buffer = promise->alias;

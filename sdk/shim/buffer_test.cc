@@ -33,8 +33,8 @@ class BufferTest : public ::testing::Test {
     Destroy(client_);
     EXPECT_EQ(FakeControl::Get().storages, storages_) << "storages leaked";
   }
-  PJRT_Client_BufferFromHostBuffer_Args FromHost(const void* data, PJRT_Buffer_Type type, const std::vector<int64_t>& dims,
-                                                 PJRT_HostBufferSemantics semantics) {
+  PJRT_Client_BufferFromHostBuffer_Args FromHost(const void* data, PJRT_Buffer_Type type,
+                                                 const std::vector<int64_t>& dims, PJRT_HostBufferSemantics semantics) {
     BP_ARGS(a, PJRT_Client_BufferFromHostBuffer);
     a.client = client_;
     a.data = data;
@@ -90,7 +90,8 @@ TEST_F(BufferTest, LargeTransfersRunBehindTheCallAndSmallOnesDuringIt) {
   std::vector<float> large(100000);
   std::iota(large.begin(), large.end(), 0);
   const std::vector<int64_t> dims = {100000};
-  auto a = FromHost(large.data(), PJRT_Buffer_Type_F32, dims, PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes);
+  auto a =
+      FromHost(large.data(), PJRT_Buffer_Type_F32, dims, PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes);
   ASSERT_TRUE(BP_CALL(PJRT_Client_BufferFromHostBuffer, a).ok());
   EXPECT_TRUE(AwaitAndDestroy(a.done_with_host_buffer).ok());
   EXPECT_EQ(Values(a.buffer), large);
@@ -170,9 +171,11 @@ TEST_F(BufferTest, BadShapesAndPointersAreRefused) {
   EXPECT_EQ(code([&](auto& a) { a.data = nullptr; }), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code([&](auto& a) { a.device = nullptr; }), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code([&](auto& a) { a.type = static_cast<PJRT_Buffer_Type>(99); }), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([&](auto& a) { a.byte_strides = dims.data(), a.num_byte_strides = 2; }), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([&](auto& a) { a.byte_strides = dims.data(), a.num_byte_strides = 2; }),
+            absl::StatusCode::kInvalidArgument);
   const std::vector<int64_t> too_large = {2000};
-  EXPECT_EQ(code([&](auto& a) { a.memory = remote_, a.dims = too_large.data(); }), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(code([&](auto& a) { a.memory = remote_, a.dims = too_large.data(); }),
+            absl::StatusCode::kResourceExhausted);
   PJRT_Client* other = NewClient();
   EXPECT_EQ(code([&](auto& a) { a.device = Devices(other)[0]; }), absl::StatusCode::kInvalidArgument);
   Destroy(other);
@@ -366,7 +369,8 @@ TEST_F(BufferTest, RawBytesAtOnceAndLater) {
   for (auto [offset, size] : {std::pair<int64_t, int64_t>{12, 8}, {-1, 4}, {4, -1}, {17, 0}}) {
     c.offset = offset;
     c.transfer_size = size;
-    EXPECT_EQ(BP_CALL(PJRT_Buffer_CopyRawToHost, c).code(), absl::StatusCode::kInvalidArgument) << offset << " " << size;
+    EXPECT_EQ(BP_CALL(PJRT_Buffer_CopyRawToHost, c).code(), absl::StatusCode::kInvalidArgument)
+        << offset << " " << size;
   }
   for (bool fails : {false, true}) {
     BP_ARGS(f, PJRT_Buffer_CopyRawToHostFuture);
@@ -452,7 +456,8 @@ TEST_F(BufferTest, AsyncTransfersPieceByPiece) {
   l.shape_dims = four;
   l.shape_num_dims = 1;
   l.shape_element_type = PJRT_Buffer_Type_F32;
-  EXPECT_EQ(BP_CALL(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, l).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(BP_CALL(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, l).code(),
+            absl::StatusCode::kInvalidArgument);
   l.shape_dims = two;
   ASSERT_TRUE(BP_CALL(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, l).ok());
   EXPECT_TRUE(AwaitAndDestroy(l.done_with_h2d_transfer).ok());
@@ -474,7 +479,8 @@ TEST_F(BufferTest, AsyncTransfersPieceByPiece) {
   e.error_message = "gone";
   e.error_message_size = 4;
   ASSERT_TRUE(BP_CALL(PJRT_AsyncHostToDeviceTransferManager_SetBufferError, e).ok());
-  EXPECT_EQ(BP_CALL(PJRT_AsyncHostToDeviceTransferManager_SetBufferError, e).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(BP_CALL(PJRT_AsyncHostToDeviceTransferManager_SetBufferError, e).code(),
+            absl::StatusCode::kFailedPrecondition);
   d.transfer_manager = c.transfer_manager;
   ASSERT_TRUE(BP_CALL(PJRT_AsyncHostToDeviceTransferManager_Destroy, d).ok());
   std::vector<float> values;

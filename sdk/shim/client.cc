@@ -14,7 +14,8 @@ absl::Status CheckTopology(const Topology& topology) {
     }
     for (int32_t m : device.memories) {
       if (m < 0 || m >= static_cast<int32_t>(topology.memories.size())) {
-        return absl::InternalError(absl::StrCat("topology: device ", i, " names memory ", m, " of ", topology.memories.size()));
+        return absl::InternalError(
+            absl::StrCat("topology: device ", i, " names memory ", m, " of ", topology.memories.size()));
       }
     }
   }
@@ -23,10 +24,12 @@ absl::Status CheckTopology(const Topology& topology) {
     if (memory.id != static_cast<int32_t>(i)) {
       return absl::InternalError(absl::StrCat("topology: memory ", i, " has id ", memory.id));
     }
-    if (memory.devices.empty()) return absl::InternalError(absl::StrCat("topology: memory ", i, " belongs to no device"));
+    if (memory.devices.empty())
+      return absl::InternalError(absl::StrCat("topology: memory ", i, " belongs to no device"));
     for (int32_t d : memory.devices) {
       if (d < 0 || d >= static_cast<int32_t>(topology.devices.size())) {
-        return absl::InternalError(absl::StrCat("topology: memory ", i, " names device ", d, " of ", topology.devices.size()));
+        return absl::InternalError(
+            absl::StrCat("topology: memory ", i, " names device ", d, " of ", topology.devices.size()));
       }
     }
   }
@@ -64,7 +67,8 @@ ClientState::ClientState(std::unique_ptr<Client> c, KeyValueCallbacks kv)
       absl::StrAppend(&names, names.empty() ? "" : ", ", description.devices[d].to_string);
     }
     memory->to_string = absl::StrCat(info.kind, "(id=", info.id, ")");
-    memory->debug_string = absl::StrCat(description.platform_name, " memory ", info.id, " of kind ", info.kind, " of ", names);
+    memory->debug_string =
+        absl::StrCat(description.platform_name, " memory ", info.id, " of kind ", info.kind, " of ", names);
     memories.push_back(memory.get());
     if (addressable) addressable_memories.push_back(memory.get());
     owned_memories.push_back(std::move(memory));
@@ -89,14 +93,16 @@ absl::StatusOr<MemoryObject*> ChooseMemory(ClientState& client, PJRT_Device* dev
   if (memory != nullptr) {
     chosen = ToMemory(memory);
     if (chosen->client != &client) return absl::InvalidArgumentError("memory: belongs to another client");
-    if (device == nullptr || std::find(chosen->devices.begin(), chosen->devices.end(), device) == chosen->devices.end()) {
+    if (device == nullptr ||
+        std::find(chosen->devices.begin(), chosen->devices.end(), device) == chosen->devices.end()) {
       device = chosen->devices.front();
     }
   } else {
     if (device == nullptr) return absl::InvalidArgumentError("neither a device nor a memory was given");
     if (device->client != &client) return absl::InvalidArgumentError("device: belongs to another client");
     if (device->memories.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(device->info().to_string, ": cannot be addressed by this process"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(device->info().to_string, ": cannot be addressed by this process"));
     }
     chosen = ToMemory(device->memories.front());
   }
@@ -108,8 +114,8 @@ absl::Status Client_Create(PJRT_Client_Create_Args& a) {
   ASSIGN_OR_RETURN(NamedValues options, ReadNamedValues(a.create_options, a.num_options));
   ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Plugin().backend->CreateClient(options));
   RETURN_IF_ERROR(CheckTopology(client->topology()));
-  KeyValueCallbacks kv{a.kv_get_callback,  a.kv_get_user_arg,     a.kv_put_callback,
-                       a.kv_put_user_arg,  a.kv_try_get_callback, a.kv_try_get_user_arg};
+  KeyValueCallbacks kv{a.kv_get_callback, a.kv_get_user_arg,     a.kv_put_callback,
+                       a.kv_put_user_arg, a.kv_try_get_callback, a.kv_try_get_user_arg};
   a.client = new PJRT_Client{std::make_shared<ClientState>(std::move(client), kv)};
   return absl::OkStatus();
 }
@@ -200,8 +206,9 @@ absl::Status Client_DefaultDeviceAssignment(PJRT_Client_DefaultDeviceAssignment_
   const int64_t wanted = int64_t{a.num_replicas} * a.num_partitions;
   const int64_t have = static_cast<int64_t>(a.client->state->devices.size());
   if (wanted > have) {
-    return absl::InvalidArgumentError(absl::StrCat("device assignment: ", a.num_replicas, " replicas of ", a.num_partitions,
-                                                   " partitions need ", wanted, " devices, there are ", have));
+    return absl::InvalidArgumentError(absl::StrCat("device assignment: ", a.num_replicas, " replicas of ",
+                                                   a.num_partitions, " partitions need ", wanted,
+                                                   " devices, there are ", have));
   }
   if (a.default_assignment_size < static_cast<size_t>(wanted)) {
     return absl::InvalidArgumentError(

@@ -149,7 +149,8 @@ TEST_F(ClientTest, PluginAttributesAreOursAndTheBackends) {
   ASSERT_TRUE(BP_CALL(PJRT_Plugin_Attributes, a).ok());
   std::vector<std::string> names;
   for (size_t i = 0; i < a.num_attributes; ++i) names.emplace_back(a.attributes[i].name, a.attributes[i].name_size);
-  EXPECT_THAT(names, ElementsAre("fake_attribute", "stablehlo_current_version", "stablehlo_minimum_version", "xla_version"));
+  EXPECT_THAT(names,
+              ElementsAre("fake_attribute", "stablehlo_current_version", "stablehlo_minimum_version", "xla_version"));
   EXPECT_EQ(a.attributes[1].type, PJRT_NamedValue_kInt64List);
   EXPECT_EQ(a.attributes[1].value_size, 3u);
 }
@@ -230,12 +231,14 @@ TEST_F(ClientTest, TopologyByNameAndItsCanonicalShapes) {
             std::string("\x10\x0b\x1a\x02\x02\x03\x2a\x04\x0a\x02\x01\x00\x32\x02\x00\x00", 16));
   m.serialized_shape_deleter(m.serialized_shape);
   m.memory_space_kind_id = 7;
-  EXPECT_EQ(BP_CALL(PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace, m).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(BP_CALL(PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace, m).code(),
+            absl::StatusCode::kInvalidArgument);
   DestroyTopology(c.topology);
 }
 
 TEST_F(ClientTest, MemoryDescriptionsExtension) {
-  auto* ext = reinterpret_cast<const PJRT_MemoryDescriptions_Extension*>(Extension(PJRT_Extension_Type_MemoryDescriptions));
+  auto* ext =
+      reinterpret_cast<const PJRT_MemoryDescriptions_Extension*>(Extension(PJRT_Extension_Type_MemoryDescriptions));
   ASSERT_NE(ext, nullptr);
   BP_ARGS(d, PJRT_Device_GetDescription);
   d.device = Devices(client_)[0];

@@ -52,22 +52,34 @@ absl::Status ApplyOptions(const CompileOptions& options, Module* module) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const Executable>> DeserializeExecutable(absl::string_view bytes, const Topology& topology) {
+absl::StatusOr<std::shared_ptr<const Executable>> DeserializeExecutable(absl::string_view bytes,
+                                                                        const Topology& topology) {
   absl::string_view magic, platform, payload;
   uint64_t hash = 0;
   WireReader in(bytes);
   while (in.Next()) {
     switch (in.field) {
-      case 1: magic = in.bytes; break;
-      case 2: platform = in.bytes; break;
-      case 3: payload = in.bytes; break;
-      case 4: hash = in.value; break;
-      default: break;
+      case 1:
+        magic = in.bytes;
+        break;
+      case 2:
+        platform = in.bytes;
+        break;
+      case 3:
+        payload = in.bytes;
+        break;
+      case 4:
+        hash = in.value;
+        break;
+      default:
+        break;
     }
     if (in.field == 1 && magic != kMagic) break;
   }
-  if (magic != kMagic) return absl::InvalidArgumentError("deserialize: these bytes are no serialized executable of ours");
-  if (!in.ok() || hash != Hash64(payload)) return absl::DataLossError("deserialize: the bytes were damaged or cut short");
+  if (magic != kMagic)
+    return absl::InvalidArgumentError("deserialize: these bytes are no serialized executable of ours");
+  if (!in.ok() || hash != Hash64(payload))
+    return absl::DataLossError("deserialize: the bytes were damaged or cut short");
   if (platform != topology.platform_name) {
     return absl::FailedPreconditionError(
         absl::StrCat("deserialize: compiled for platform ", platform, ", this is ", topology.platform_name));
@@ -88,15 +100,17 @@ absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Prog
                    ImportProgram(absl::string_view(in.format, in.format_size),
                                  absl::string_view(in.code == nullptr ? "" : in.code, in.code_size)));
   RETURN_IF_ERROR(ApplyOptions(parsed, module.get()));
-  ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable, Plugin().backend->Compile(std::move(module), parsed, topology));
+  ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable,
+                   Plugin().backend->Compile(std::move(module), parsed, topology));
   return std::shared_ptr<const Executable>(std::move(executable));
 }
 
 absl::Status Client_Compile(PJRT_Client_Compile_Args& a) {
   BP_REQUIRE(a.client);
   BP_REQUIRE(a.program);
-  ASSIGN_OR_RETURN(std::shared_ptr<const Executable> executable,
-                   CompileProgram(a.program, a.compile_options, a.compile_options_size, a.client->state->topology.topology));
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<const Executable> executable,
+      CompileProgram(a.program, a.compile_options, a.compile_options_size, a.client->state->topology.topology));
   CompileOptions options = executable->options();
   ASSIGN_OR_RETURN(a.executable, LoadExecutable(a.client->state, std::move(executable), std::move(options)));
   return absl::OkStatus();
@@ -146,8 +160,8 @@ absl::Status Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Ar
                                          a.client->state->topology.topology));
   CompileOptions options = executable->options();
   if (a.overridden_serialized_compile_options != nullptr && a.overridden_serialized_compile_options_size > 0) {
-    ASSIGN_OR_RETURN(options, ReadOptions(a.overridden_serialized_compile_options,
-                                          a.overridden_serialized_compile_options_size));
+    ASSIGN_OR_RETURN(
+        options, ReadOptions(a.overridden_serialized_compile_options, a.overridden_serialized_compile_options_size));
   }
   ASSIGN_OR_RETURN(a.loaded_executable, LoadExecutable(a.client->state, std::move(executable), std::move(options)));
   return absl::OkStatus();

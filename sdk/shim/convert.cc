@@ -54,8 +54,8 @@ constexpr TypePair kTypes[] = {
 absl::StatusOr<Layout> ReadTiled(const PJRT_Buffer_MemoryLayout_Tiled& tiled, const Shape& shape) {
   const size_t rank = static_cast<size_t>(shape.rank());
   if (tiled.minor_to_major_size != rank) {
-    return absl::InvalidArgumentError(absl::StrCat("layout: minor_to_major has ", tiled.minor_to_major_size,
-                                                   " entries, the array has rank ", rank));
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout: minor_to_major has ", tiled.minor_to_major_size, " entries, the array has rank ", rank));
   }
   if (rank > 0) BP_REQUIRE(tiled.minor_to_major);
   Layout layout;
@@ -136,8 +136,10 @@ absl::StatusOr<Layout> ReadLayout(const PJRT_Buffer_MemoryLayout* layout, const 
   ASSIGN_OR_RETURN(PJRT_Buffer_MemoryLayout in,
                    ReadStruct("PJRT_Buffer_MemoryLayout", layout, PJRT_Buffer_MemoryLayout_STRUCT_SIZE));
   switch (in.type) {
-    case PJRT_Buffer_MemoryLayout_Type_Tiled: return ReadTiled(in.tiled, shape);
-    case PJRT_Buffer_MemoryLayout_Type_Strides: return ReadStrides(in.strides, shape);
+    case PJRT_Buffer_MemoryLayout_Type_Tiled:
+      return ReadTiled(in.tiled, shape);
+    case PJRT_Buffer_MemoryLayout_Type_Strides:
+      return ReadStrides(in.strides, shape);
   }
   return absl::InvalidArgumentError(absl::StrCat("layout: unknown type ", static_cast<int>(in.type)));
 }

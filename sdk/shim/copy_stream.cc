@@ -7,7 +7,8 @@
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
 
-PJRT_CopyToDeviceStream::PJRT_CopyToDeviceStream(void* destination, int64_t bytes, int64_t granule, backplane::Event complete)
+PJRT_CopyToDeviceStream::PJRT_CopyToDeviceStream(void* destination, int64_t bytes, int64_t granule,
+                                                 backplane::Event complete)
     : destination_(static_cast<char*>(destination)), total_(bytes), granule_(granule), complete_(std::move(complete)) {
   if (total_ == 0) complete_.Set();
 }

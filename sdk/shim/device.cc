@@ -118,7 +118,9 @@ absl::Status Device_GetAttributes(PJRT_Device_GetAttributes_Args& a) {
   a.attributes = list->data();
   a.num_attributes = list->size();
   a.device_attributes = reinterpret_cast<PJRT_Device_Attributes*>(list);
-  a.attributes_deleter = [](PJRT_Device_Attributes* attributes) { delete reinterpret_cast<NamedValueList*>(attributes); };
+  a.attributes_deleter = [](PJRT_Device_Attributes* attributes) {
+    delete reinterpret_cast<NamedValueList*>(attributes);
+  };
   return absl::OkStatus();
 }
 

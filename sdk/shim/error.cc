@@ -37,7 +37,12 @@ void TablePayloads(const PJRT_Error* error, PJRT_Error_PayloadVisitor visitor, v
 }
 
 constexpr PJRT_Error_FunctionTable kTable = {
-    PJRT_Error_FunctionTable_STRUCT_SIZE, PJRT_Error_STRUCT_SIZE, nullptr, &TableDestroy, &TableMessage, &TableCode,
+    PJRT_Error_FunctionTable_STRUCT_SIZE,
+    PJRT_Error_STRUCT_SIZE,
+    nullptr,
+    &TableDestroy,
+    &TableMessage,
+    &TableCode,
     &TablePayloads,
 };
 
@@ -50,8 +55,13 @@ ErrorObject& OutOfMemory() {
   static ErrorObject* error = [] {
     auto* e = new ErrorObject;
     static constexpr PJRT_Error_FunctionTable table = {
-        PJRT_Error_FunctionTable_STRUCT_SIZE, PJRT_Error_STRUCT_SIZE, nullptr, [](PJRT_Error*) {}, &TableMessage,
-        &TableCode, &TablePayloads,
+        PJRT_Error_FunctionTable_STRUCT_SIZE,
+        PJRT_Error_STRUCT_SIZE,
+        nullptr,
+        [](PJRT_Error*) {},
+        &TableMessage,
+        &TableCode,
+        &TablePayloads,
     };
     e->vtable = &table;
     e->status = absl::ResourceExhaustedError("out of host memory");
@@ -81,7 +91,8 @@ absl::Status StatusOf(const PJRT_Error* error) {
   size_t size = 0;
   error->vtable->message(error, &message, &size);
   absl::Status status = MakeStatus(error->vtable->get_code(error), message, size);
-  if (error->vtable->struct_size >= PJRT_Error_FunctionTable_STRUCT_SIZE && error->vtable->for_each_payload != nullptr) {
+  if (error->vtable->struct_size >= PJRT_Error_FunctionTable_STRUCT_SIZE &&
+      error->vtable->for_each_payload != nullptr) {
     error->vtable->for_each_payload(
         error,
         [](const char* key, size_t key_size, const char* value, size_t value_size, void* to) {

@@ -24,7 +24,8 @@ std::string SerializeSharding(const Sharding& sharding) {
     out.Packed(8, absl::MakeConstSpan(sharding.last_tile_dims));
     out.Packed(9, absl::MakeConstSpan(sharding.iota->reshape_dims));
     Ints permutation = sharding.iota->transpose_perm;
-    for (size_t i = permutation.size(); i < sharding.iota->reshape_dims.size(); ++i) permutation.push_back(static_cast<int64_t>(i));
+    for (size_t i = permutation.size(); i < sharding.iota->reshape_dims.size(); ++i)
+      permutation.push_back(static_cast<int64_t>(i));
     out.Packed(10, absl::MakeConstSpan(permutation));
     return out.Take();
   }
@@ -67,7 +68,8 @@ void FillShardings(const Executable& executable, ExecutableViews& views) {
     });
   };
   for (const Instruction* p : entry->parameters()) flatten(p->shape(), p->sharding().get(), parameters);
-  if (any && parameters.strings.size() == executable.parameters().size()) views.parameter_shardings = std::move(parameters);
+  if (any && parameters.strings.size() == executable.parameters().size())
+    views.parameter_shardings = std::move(parameters);
   any = false;
   StringViews outputs;
   flatten(entry->root()->shape(), entry->root()->sharding().get(), outputs);

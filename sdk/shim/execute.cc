@@ -42,7 +42,8 @@ bool SameLayout(const Shape& a, const Shape& b) {
   return x.tiles.empty() && significant(a) == significant(b);
 }
 
-absl::Status CheckArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments, size_t count, const Place& place) {
+absl::Status CheckArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments, size_t count,
+                            const Place& place) {
   absl::Span<const ParameterInfo> parameters = e.executable->parameters();
   if (count != parameters.size()) {
     return absl::InvalidArgumentError(
@@ -116,7 +117,8 @@ absl::Status ReadArguments(absl::Span<const ParameterInfo> parameters, PJRT_Buff
     }
     request.arguments.push_back(DeviceArray{b->shape, b->memory->info->id, b->storage, b->ready});
     uses.push_back(b->use);
-    if (parameters[i].shape.IsToken()) [[unlikely]] request.arguments.back().shape = parameters[i].shape;
+    if (parameters[i].shape.IsToken()) [[unlikely]]
+      request.arguments.back().shape = parameters[i].shape;
   }
   return absl::OkStatus();
 }
@@ -170,12 +172,13 @@ bool AnyShared(const StorageList& arguments, const std::vector<DeviceArray>& out
   return false;
 }
 
-// Marks for the outputs: new ones, but where an output lies in memory that somebody else reads as well, which is that of an
-// argument not given away (null in `arguments` otherwise) or of another output. Empty: all new.
+// Marks for the outputs: new ones, but where an output lies in memory that somebody else reads as well, which is that
+// of an argument not given away (null in `arguments` otherwise) or of another output. Empty: all new.
 std::vector<UseMark> OutputMarks(const StorageList& arguments, const std::vector<UseMark>& uses,
                                  const std::vector<DeviceArray>& outputs) {
   std::vector<UseMark> marks;
-  if (!AnyShared(arguments, outputs)) [[likely]] return marks;
+  if (!AnyShared(arguments, outputs)) [[likely]]
+    return marks;
   absl::flat_hash_map<const Storage*, UseMark> readers;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] != nullptr) readers.emplace(arguments[i], uses[i]);
@@ -198,13 +201,14 @@ absl::StatusOr<std::vector<Place>> FindPlaces(PJRT_LoadedExecutable& e, const PJ
       return absl::InvalidArgumentError("execute: a portable executable needs execute_device");
     }
     if (a.num_devices != e.devices.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("execute: ", a.num_devices, " rows of arguments, the executable has ",
-                                                     e.devices.size(), " addressable devices"));
+      return absl::InvalidArgumentError(absl::StrCat("execute: ", a.num_devices,
+                                                     " rows of arguments, the executable has ", e.devices.size(),
+                                                     " addressable devices"));
     }
     places.reserve(a.num_devices);
     for (size_t i = 0; i < e.devices.size(); ++i) {
-      places.push_back({e.devices[i], e.logical_ids[i].replica, e.logical_ids[i].partition,
-                        e.output_memories.data() + i * outputs});
+      places.push_back(
+          {e.devices[i], e.logical_ids[i].replica, e.logical_ids[i].partition, e.output_memories.data() + i * outputs});
     }
     return places;
   }
@@ -259,7 +263,8 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
   PJRT_LoadedExecutable& e = *a.executable;
   PJRT_ExecuteOptions options{};
   if (a.options != nullptr) {
-    ASSIGN_OR_RETURN(options, ReadStruct<PJRT_ExecuteOptions>("PJRT_ExecuteOptions", a.options, PJRT_ExecuteOptions_STRUCT_SIZE));
+    ASSIGN_OR_RETURN(
+        options, ReadStruct<PJRT_ExecuteOptions>("PJRT_ExecuteOptions", a.options, PJRT_ExecuteOptions_STRUCT_SIZE));
     RETURN_IF_ERROR(CheckOptions(options));
   }
   BP_REQUIRE(a.argument_lists);
@@ -271,7 +276,8 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
     loaded = e.loaded;
   }
   if (loaded == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat("execute: executable ", e.executable->name(), " has been deleted"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("execute: executable ", e.executable->name(), " has been deleted"));
   }
 
   std::vector<MemoryObject*> portable_outputs;
@@ -320,9 +326,8 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
   }
   for (size_t d = 0; d < devices; ++d) {
     for (size_t i = 0; i < num_outputs; ++i) {
-      a.output_lists[d][i] =
-          NewBuffer(e.client, places[d].device, places[d].output_memories[i], std::move(results[d].outputs[i]),
-                    marks[d].empty() ? nullptr : marks[d][i]);
+      a.output_lists[d][i] = NewBuffer(e.client, places[d].device, places[d].output_memories[i],
+                                       std::move(results[d].outputs[i]), marks[d].empty() ? nullptr : marks[d][i]);
     }
     // Running work keeps the program and its device assignment (the executable may be deleted meanwhile) and goes on
     // reading its arguments.

@@ -268,7 +268,8 @@ TEST_F(ExecuteTest, SeveralDevicesAndOneOfThem) {
   BP_ARGS(g, PJRT_LoadedExecutable_GetDeviceAssignment);
   g.executable = add;
   ASSERT_TRUE(BP_CALL(PJRT_LoadedExecutable_GetDeviceAssignment, g).ok());
-  EXPECT_EQ(std::string(g.serialized_bytes, g.serialized_bytes_size), std::string("\x08\x02\x10\x01\x1a\x04\x0a\x02\x00\x01", 10));
+  EXPECT_EQ(std::string(g.serialized_bytes, g.serialized_bytes_size),
+            std::string("\x08\x02\x10\x01\x1a\x04\x0a\x02\x00\x01", 10));
   g.serialized_device_assignment_deleter(g.serialized_device_assignment);
 
   PJRT_Buffer* far = NewBuffer(client_, devices_[1], {5, 6, 7, 8});

@@ -1,8 +1,8 @@
 // What every entry of the C ABI passes through: null and size checks, exceptions caught, Status turned into PJRT_Error.
 //
 // The size rule: a caller's struct may be of any age from the first released one on. `SLOT` knows the size that the
-// header of today has, MinSize the smallest one that ever had all required fields. A struct at least as large as ours is
-// worked on in place; of a smaller one a zeroed copy is made, and only what the caller has is written back.
+// header of today has, MinSize the smallest one that ever had all required fields. A struct at least as large as ours
+// is worked on in place; of a smaller one a zeroed copy is made, and only what the caller has is written back.
 #ifndef BACKPLANE_SDK_SHIM_GUARD_H_
 #define BACKPLANE_SDK_SHIM_GUARD_H_
 
@@ -31,29 +31,30 @@ absl::Status NullField(const char* field);
 // Name of the function in front of a status made by NullField.
 absl::Status NameCaller(const char* function, absl::Status status);
 
-#define BP_REQUIRE(field)                                                         \
-  do {                                                                            \
-    if ((field) == nullptr) return ::backplane::shim::NullField(#field);          \
+#define BP_REQUIRE(field)                                                \
+  do {                                                                   \
+    if ((field) == nullptr) return ::backplane::shim::NullField(#field); \
   } while (false)
 
 // Smallest size accepted of a struct that grew since its first release. `kOutdated`: a released header announced this
-// size though the struct had the fields after it already (PJRT 0.46, 0.57 and a minor after 0.54 put the numbers right).
+// size though the struct had the fields after it already (PJRT 0.46, 0.57 and a minor after 0.54 put the numbers
+// right).
 template <typename T>
 struct SizeRule {
   static constexpr size_t kMin = 0;       // 0: it never grew
   static constexpr size_t kOutdated = 0;  // 0: never wrong
 };
-#define BP_MIN_SIZE(type, last)                                             \
-  template <>                                                               \
-  struct SizeRule<type> {                                                   \
-    static constexpr size_t kMin = PJRT_STRUCT_SIZE(type, last);            \
-    static constexpr size_t kOutdated = 0;                                  \
+#define BP_MIN_SIZE(type, last)                                  \
+  template <>                                                    \
+  struct SizeRule<type> {                                        \
+    static constexpr size_t kMin = PJRT_STRUCT_SIZE(type, last); \
+    static constexpr size_t kOutdated = 0;                       \
   }
-#define BP_OUTDATED_SIZE(type, last)                                        \
-  template <>                                                               \
-  struct SizeRule<type> {                                                   \
-    static constexpr size_t kMin = 0;                                       \
-    static constexpr size_t kOutdated = PJRT_STRUCT_SIZE(type, last);       \
+#define BP_OUTDATED_SIZE(type, last)                                  \
+  template <>                                                         \
+  struct SizeRule<type> {                                             \
+    static constexpr size_t kMin = 0;                                 \
+    static constexpr size_t kOutdated = PJRT_STRUCT_SIZE(type, last); \
   }
 BP_MIN_SIZE(PJRT_Client_Create_Args, client);
 BP_MIN_SIZE(PJRT_Client_CreateViewOfDeviceBuffer_Args, buffer);
@@ -81,7 +82,8 @@ absl::Status GuardedStatus(const char* name, Args* args, size_t full_size, Impl&
     const size_t size = args->struct_size;
     if (size >= full_size || (Rule::kOutdated != 0 && size == Rule::kOutdated)) [[likely]] {
       absl::Status status = impl(*args);
-      if (!status.ok()) [[unlikely]] return NameCaller(name, std::move(status));
+      if (!status.ok()) [[unlikely]]
+        return NameCaller(name, std::move(status));
       return absl::OkStatus();
     }
     const size_t least = Rule::kMin != 0 ? Rule::kMin : Rule::kOutdated != 0 ? Rule::kOutdated : full_size;
@@ -100,7 +102,8 @@ absl::Status GuardedStatus(const char* name, Args* args, size_t full_size, Impl&
 template <typename Args, typename Impl>
 PJRT_Error* Guard(const char* name, Args* args, size_t full_size, Impl&& impl) noexcept {
   absl::Status status = GuardedStatus(name, args, full_size, std::forward<Impl>(impl));
-  if (status.ok()) [[likely]] return nullptr;
+  if (status.ok()) [[likely]]
+    return nullptr;
   return MakeError(status);
 }
 
@@ -108,11 +111,11 @@ PJRT_Error* Guard(const char* name, Args* args, size_t full_size, Impl&& impl) n
 #define BP_ENTRY(fn, impl) \
   [](fn##_Args* args) -> PJRT_Error* { return ::backplane::shim::Guard(#fn, args, fn##_Args_STRUCT_SIZE, impl); }
 // For a call that is not offered: UNIMPLEMENTED with its name.
-#define BP_UNSUPPORTED(fn)                                                                          \
-  [](fn##_Args* args) -> PJRT_Error* {                                                              \
+#define BP_UNSUPPORTED(fn)                                                                             \
+  [](fn##_Args* args) -> PJRT_Error* {                                                                 \
     return ::backplane::shim::Guard(#fn, args, fn##_Args_STRUCT_SIZE, [](fn##_Args&) -> absl::Status { \
-      return absl::UnimplementedError(#fn ": this plugin does not offer it");                       \
-    });                                                                                             \
+      return absl::UnimplementedError(#fn ": this plugin does not offer it");                          \
+    });                                                                                                \
   }
 
 // A nested struct of the caller's, whatever its age: missing fields are zero. `full_size` is its STRUCT_SIZE.

@@ -30,11 +30,12 @@ absl::StatusOr<std::vector<int32_t>> DeviceAssignment(const ClientState& client,
                                                      client.devices.size()));
     }
     for (int32_t i = 0; i < replicas * partitions; ++i) assignment.push_back(i);
-    if (assignment.size() == 1 && options.device_ordinal >= 0) assignment[0] = static_cast<int32_t>(options.device_ordinal);
+    if (assignment.size() == 1 && options.device_ordinal >= 0)
+      assignment[0] = static_cast<int32_t>(options.device_ordinal);
   }
   if (static_cast<int64_t>(assignment.size()) != replicas * partitions) {
-    return absl::InvalidArgumentError(absl::StrCat("load: device assignment has ", assignment.size(), " entries, expected ",
-                                                   replicas, " x ", partitions));
+    return absl::InvalidArgumentError(absl::StrCat("load: device assignment has ", assignment.size(),
+                                                   " entries, expected ", replicas, " x ", partitions));
   }
   std::set<int32_t> seen;
   for (int32_t id : assignment) {

@@ -61,15 +61,21 @@ absl::StatusOr<NamedValues> ReadNamedValues(const PJRT_NamedValue* values, size_
         }
         value = std::string(v.string_value == nullptr ? "" : v.string_value, v.value_size);
         break;
-      case PJRT_NamedValue_kInt64: value = v.int64_value; break;
+      case PJRT_NamedValue_kInt64:
+        value = v.int64_value;
+        break;
       case PJRT_NamedValue_kInt64List:
         if (v.value_size > 0 && v.int64_array_value == nullptr) {
           return absl::InvalidArgumentError(absl::StrCat("named value '", name, "': no value"));
         }
         value = std::vector<int64_t>(v.int64_array_value, v.int64_array_value + v.value_size);
         break;
-      case PJRT_NamedValue_kFloat: value = v.float_value; break;
-      case PJRT_NamedValue_kBool: value = v.bool_value; break;
+      case PJRT_NamedValue_kFloat:
+        value = v.float_value;
+        break;
+      case PJRT_NamedValue_kBool:
+        value = v.bool_value;
+        break;
       default:
         return absl::InvalidArgumentError(
             absl::StrCat("named value '", name, "': unknown type ", static_cast<int>(v.type)));

@@ -1,7 +1,7 @@
 // The objects behind the C ABI's pointers. Only this folder sees them.
 //
-// Ownership: a PJRT_Client holds a ClientState; buffers, executables and running work hold it too, so that destroying the
-// client with any of them alive is harmless. Devices and memories belong to the state and never move.
+// Ownership: a PJRT_Client holds a ClientState; buffers, executables and running work hold it too, so that destroying
+// the client with any of them alive is harmless. Devices and memories belong to the state and never move.
 #ifndef BACKPLANE_SDK_SHIM_OBJECTS_H_
 #define BACKPLANE_SDK_SHIM_OBJECTS_H_
 
@@ -68,7 +68,7 @@ namespace backplane::shim {
 struct MemoryObject : PJRT_Memory {
   ClientState* client = nullptr;
   const MemoryInfo* info = nullptr;
-  bool host = false;              // Client::IsHostMemory
+  bool host = false;  // Client::IsHostMemory
   size_t zero_copy_alignment = 0;
   std::string debug_string, to_string;
   std::vector<PJRT_Device*> devices;
@@ -120,9 +120,9 @@ struct PJRT_Client {
 
 namespace backplane::shim {
 
-// Shared by all who may read the same memory through the ABI: buffers over it, copies and programs under way, references
-// from outside. A buffer that holds its mark alone may be given away with its memory; whoever still writes it (the program
-// that makes its value) is waited for through the ready event and needs no mark.
+// Shared by all who may read the same memory through the ABI: buffers over it, copies and programs under way,
+// references from outside. A buffer that holds its mark alone may be given away with its memory; whoever still writes
+// it (the program that makes its value) is waited for through the ready event and needs no mark.
 using UseMark = std::shared_ptr<const char>;
 inline UseMark NewUseMark() { return std::make_shared<const char>('\0'); }
 
@@ -135,8 +135,13 @@ struct HeldArray : DeviceArray {
 struct PJRT_Buffer {
   PJRT_Buffer(std::shared_ptr<backplane::shim::ClientState> c, PJRT_Device* d, backplane::shim::MemoryObject* m,
               backplane::DeviceArray a, backplane::shim::UseMark u)
-      : client(std::move(c)), device(d), memory(m), shape(std::move(a.shape)), storage(std::move(a.storage)),
-        ready(std::move(a.ready)), use(std::move(u)) {}
+      : client(std::move(c)),
+        device(d),
+        memory(m),
+        shape(std::move(a.shape)),
+        storage(std::move(a.storage)),
+        ready(std::move(a.ready)),
+        use(std::move(u)) {}
 
   const std::shared_ptr<backplane::shim::ClientState> client;
   PJRT_Device* const device;
@@ -151,7 +156,7 @@ struct PJRT_Buffer {
   int64_t external_references = 0;              // under mu
   backplane::shim::HeldArray external_hold;     // under mu; keeps the memory while references are out
   std::unique_ptr<backplane::shim::LayoutView> layout_view;  // under mu; made when asked for
-  std::vector<size_t> dynamic_dimensions;       // under mu; made when asked for
+  std::vector<size_t> dynamic_dimensions;                    // under mu; made when asked for
 
   // The array for reading. InvalidArgument after deletion or donation.
   absl::StatusOr<backplane::shim::HeldArray> Read(const char* what);
@@ -195,7 +200,7 @@ struct PJRT_LoadedExecutable {
   // [replica * partitions + partition]; empty: any one device. Running work holds it too.
   std::shared_ptr<const std::vector<int32_t>> device_assignment;
   int32_t num_replicas = 1, num_partitions = 1;
-  std::vector<PJRT_Device*> devices;       // addressable ones, in order of the assignment
+  std::vector<PJRT_Device*> devices;  // addressable ones, in order of the assignment
   std::vector<PJRT_LogicalDeviceIds> logical_ids;
   std::vector<int64_t> donated_parameters;
   std::vector<backplane::shim::MemoryObject*> output_memories;  // [device * outputs + output]
@@ -230,8 +235,8 @@ PluginState& Plugin();
 inline PJRT_Event* NewEvent(Event event) { return new PJRT_Event{std::move(event)}; }
 
 // New buffer over an array that lies in `memory`; `device` null: the memory's first; `use` null: nobody else reads it.
-PJRT_Buffer* NewBuffer(std::shared_ptr<ClientState> client, PJRT_Device* device, MemoryObject* memory, DeviceArray array,
-                       UseMark use = nullptr);
+PJRT_Buffer* NewBuffer(std::shared_ptr<ClientState> client, PJRT_Device* device, MemoryObject* memory,
+                       DeviceArray array, UseMark use = nullptr);
 
 // The memory that a pair of arguments (`memory` first, else the default of `device`) means, of this client.
 absl::StatusOr<MemoryObject*> ChooseMemory(ClientState& client, PJRT_Device* device, PJRT_Memory* memory,
@@ -243,8 +248,8 @@ absl::StatusOr<std::shared_ptr<Storage>> AllocateFor(ClientState& client, const 
 
 // Bytes up to this size are copied in the calling thread; more goes to a thread of the backend's.
 constexpr int64_t kInlineCopyBytes = 64 * 1024;
-// Runs `copy` once `after` is ready, here when that is so now and `bytes` are few; the result is its status or the error
-// of `after`. What `copy` holds is released before the event is set.
+// Runs `copy` once `after` is ready, here when that is so now and `bytes` are few; the result is its status or the
+// error of `after`. What `copy` holds is released before the event is set.
 Event RunCopy(const std::shared_ptr<ClientState>& client, const Event& after, int64_t bytes,
               std::function<absl::Status()> copy);
 
@@ -257,7 +262,8 @@ std::shared_ptr<Storage> BorrowStorage(void* data, size_t size, bool writable, s
 absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Program* program, const char* options,
                                                                  size_t options_size, const Topology& topology);
 absl::StatusOr<PJRT_LoadedExecutable*> LoadExecutable(std::shared_ptr<ClientState> client,
-                                                      std::shared_ptr<const Executable> executable, CompileOptions options);
+                                                      std::shared_ptr<const Executable> executable,
+                                                      CompileOptions options);
 
 }  // namespace backplane::shim
 

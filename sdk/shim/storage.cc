@@ -8,7 +8,8 @@ namespace {
 
 class Slice : public Storage {
  public:
-  Slice(std::shared_ptr<Storage> whole, size_t offset, size_t size) : whole_(std::move(whole)), offset_(offset), size_(size) {}
+  Slice(std::shared_ptr<Storage> whole, size_t offset, size_t size)
+      : whole_(std::move(whole)), offset_(offset), size_(size) {}
   void* data() const override { return static_cast<char*>(whole_->data()) + offset_; }
   size_t size() const override { return size_; }
   bool writable() const override { return whole_->writable(); }

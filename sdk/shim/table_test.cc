@@ -68,7 +68,8 @@ TEST(TableTest, NoSlotCrashesOnZeroedArgumentsOfANewerHost) {
     (status.ok() ? fine : errors)++;
     if (!status.ok()) {
       EXPECT_THAT(std::string(status.message()), HasSubstr("PJRT_")) << slots[i].first;
-      EXPECT_THAT(status.code(), ::testing::AnyOf(absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented));
+      EXPECT_THAT(status.code(),
+                  ::testing::AnyOf(absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented));
     }
   }
   EXPECT_EQ(fine, 12);  // initialize, attributes, and destroying nothing
@@ -144,9 +145,7 @@ TEST(SizeRuleTest, ANewerCallersTailIsLeftAlone) {
 TEST(GuardTest, ExceptionsBecomeErrors) {
   PJRT_Event_Create_Args args{};
   args.struct_size = sizeof(args);
-  auto run = [&](auto impl) {
-    return testing::Take(Guard("PJRT_X", &args, sizeof(args), impl));
-  };
+  auto run = [&](auto impl) { return testing::Take(Guard("PJRT_X", &args, sizeof(args), impl)); };
   EXPECT_EQ(run([](auto&) -> absl::Status { throw std::bad_alloc(); }).code(), absl::StatusCode::kResourceExhausted);
   absl::Status status = run([](auto&) -> absl::Status { throw std::runtime_error("wheels came off"); });
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
@@ -184,7 +183,9 @@ TEST(ErrorTest, ForeignErrorsAreReadThroughTheirOwnTable) {
     int destroyed = 0;
   };
   static const PJRT_Error_FunctionTable table = {
-      PJRT_Error_FunctionTable_STRUCT_SIZE, PJRT_Error_STRUCT_SIZE, nullptr,
+      PJRT_Error_FunctionTable_STRUCT_SIZE,
+      PJRT_Error_STRUCT_SIZE,
+      nullptr,
       [](PJRT_Error* e) { ++static_cast<Foreign*>(e)->destroyed; },
       [](const PJRT_Error*, const char** m, size_t* n) { *m = "theirs", *n = 6; },
       [](const PJRT_Error*) { return PJRT_Error_Code_ABORTED; },
@@ -215,7 +216,9 @@ TEST(EventTest, SetByTheHost) {
   std::vector<absl::Status> seen;
   BP_ARGS(o, PJRT_Event_OnReady);
   o.event = c.event;
-  o.callback = [](PJRT_Error* error, void* to) { static_cast<std::vector<absl::Status>*>(to)->push_back(testing::Take(error)); };
+  o.callback = [](PJRT_Error* error, void* to) {
+    static_cast<std::vector<absl::Status>*>(to)->push_back(testing::Take(error));
+  };
   o.user_arg = &seen;
   ASSERT_TRUE(BP_CALL(PJRT_Event_OnReady, o).ok());
   std::thread setter([&] {

@@ -6,7 +6,8 @@
 #include "sdk/shim/objects.h"
 #include "sdk/shim/wire.h"
 
-PJRT_TopologyDescription::PJRT_TopologyDescription(backplane::Topology t) : topology(std::move(t)), attributes(topology.attributes) {
+PJRT_TopologyDescription::PJRT_TopologyDescription(backplane::Topology t)
+    : topology(std::move(t)), attributes(topology.attributes) {
   for (const backplane::DeviceInfo& info : topology.devices) {
     auto description = std::make_unique<PJRT_DeviceDescription>();
     description->info = &info;
@@ -63,9 +64,15 @@ bool ParseValues(absl::string_view bytes, NamedValues* out) {
     NamedValue value;
     while (entry.Next()) {
       switch (entry.field) {
-        case 1: name = std::string(entry.bytes); break;
-        case 2: value = std::string(entry.bytes); break;
-        case 3: value = static_cast<int64_t>(entry.value); break;
+        case 1:
+          name = std::string(entry.bytes);
+          break;
+        case 2:
+          value = std::string(entry.bytes);
+          break;
+        case 3:
+          value = static_cast<int64_t>(entry.value);
+          break;
         case 4: {
           std::vector<int64_t> list;
           WireReader values(entry.bytes);
@@ -81,8 +88,11 @@ bool ParseValues(absl::string_view bytes, NamedValues* out) {
           value = f;
           break;
         }
-        case 6: value = entry.value != 0; break;
-        default: break;
+        case 6:
+          value = entry.value != 0;
+          break;
+        default:
+          break;
       }
     }
     if (!entry.ok()) return false;
@@ -140,23 +150,46 @@ absl::StatusOr<Topology> ParseTopology(absl::string_view bytes) {
   WireReader in(bytes);
   for (size_t end = 0; ok && in.Next(); end = bytes.size() - in.left()) {
     switch (in.field) {
-      case 1: magic = in.bytes == kMagic; break;
-      case 2: t.platform_name = std::string(in.bytes); break;
-      case 3: t.platform_version = std::string(in.bytes); break;
+      case 1:
+        magic = in.bytes == kMagic;
+        break;
+      case 2:
+        t.platform_name = std::string(in.bytes);
+        break;
+      case 3:
+        t.platform_version = std::string(in.bytes);
+        break;
       case 4: {
         DeviceInfo d;
         WireReader r(in.bytes);
         while (ok && r.Next()) {
           switch (r.field) {
-            case 1: d.id = static_cast<int32_t>(r.value); break;
-            case 2: d.process_index = static_cast<int32_t>(r.value); break;
-            case 3: d.local_hardware_id = static_cast<int32_t>(r.value); break;
-            case 4: d.kind = std::string(r.bytes); break;
-            case 5: d.debug_string = std::string(r.bytes); break;
-            case 6: d.to_string = std::string(r.bytes); break;
-            case 7: ok = ParseValues(r.bytes, &d.attributes); break;
-            case 8: ok = UnpackInts(r.bytes, &d.memories); break;
-            default: break;
+            case 1:
+              d.id = static_cast<int32_t>(r.value);
+              break;
+            case 2:
+              d.process_index = static_cast<int32_t>(r.value);
+              break;
+            case 3:
+              d.local_hardware_id = static_cast<int32_t>(r.value);
+              break;
+            case 4:
+              d.kind = std::string(r.bytes);
+              break;
+            case 5:
+              d.debug_string = std::string(r.bytes);
+              break;
+            case 6:
+              d.to_string = std::string(r.bytes);
+              break;
+            case 7:
+              ok = ParseValues(r.bytes, &d.attributes);
+              break;
+            case 8:
+              ok = UnpackInts(r.bytes, &d.memories);
+              break;
+            default:
+              break;
           }
         }
         ok = ok && r.ok();
@@ -168,23 +201,38 @@ absl::StatusOr<Topology> ParseTopology(absl::string_view bytes) {
         WireReader r(in.bytes);
         while (ok && r.Next()) {
           switch (r.field) {
-            case 1: m.id = static_cast<int32_t>(r.value); break;
-            case 2: m.kind = std::string(r.bytes); break;
-            case 3: m.kind_id = static_cast<int32_t>(r.value); break;
-            case 4: ok = UnpackInts(r.bytes, &m.devices); break;
-            default: break;
+            case 1:
+              m.id = static_cast<int32_t>(r.value);
+              break;
+            case 2:
+              m.kind = std::string(r.bytes);
+              break;
+            case 3:
+              m.kind_id = static_cast<int32_t>(r.value);
+              break;
+            case 4:
+              ok = UnpackInts(r.bytes, &m.devices);
+              break;
+            default:
+              break;
           }
         }
         ok = ok && r.ok();
         t.memories.push_back(std::move(m));
         break;
       }
-      case 6: ok = ParseValues(in.bytes, &t.attributes); break;
-      case 7: whole = in.value == Hash64(bytes.substr(0, end)) && in.AtEnd(); break;
-      default: break;
+      case 6:
+        ok = ParseValues(in.bytes, &t.attributes);
+        break;
+      case 7:
+        whole = in.value == Hash64(bytes.substr(0, end)) && in.AtEnd();
+        break;
+      default:
+        break;
     }
   }
-  if (!ok || !in.ok() || !magic || !whole) return absl::InvalidArgumentError("topology: these bytes are no serialized topology of ours");
+  if (!ok || !in.ok() || !magic || !whole)
+    return absl::InvalidArgumentError("topology: these bytes are no serialized topology of ours");
   if (absl::Status s = CheckTopology(t); !s.ok()) return absl::InvalidArgumentError(s.message());
   return t;
 }

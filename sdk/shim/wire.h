@@ -48,8 +48,12 @@ class WireReader {
     field = static_cast<int>(key >> 3);
     type = static_cast<int>(key & 7);
     switch (type) {
-      case 0: value = Raw(); break;
-      case 1: ok_ &= Skip(8); break;
+      case 0:
+        value = Raw();
+        break;
+      case 1:
+        ok_ &= Skip(8);
+        break;
       case 2: {
         uint64_t size = Raw();
         if (!ok_ || size > rest_.size()) return ok_ = false;
@@ -57,8 +61,11 @@ class WireReader {
         rest_.remove_prefix(size);
         break;
       }
-      case 5: ok_ &= Skip(4); break;
-      default: ok_ = false;
+      case 5:
+        ok_ &= Skip(4);
+        break;
+      default:
+        ok_ = false;
     }
     return ok_;
   }

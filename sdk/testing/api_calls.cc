@@ -82,7 +82,8 @@ absl::Status AwaitAndDestroy(PJRT_Event* event) {
   return status;
 }
 
-PJRT_Buffer* NewBuffer(PJRT_Client* client, PJRT_Device* device, const std::vector<float>& values, std::vector<int64_t> dims) {
+PJRT_Buffer* NewBuffer(PJRT_Client* client, PJRT_Device* device, const std::vector<float>& values,
+                       std::vector<int64_t> dims) {
   if (dims.empty()) dims = {static_cast<int64_t>(values.size())};
   BP_ARGS(a, PJRT_Client_BufferFromHostBuffer);
   a.client = client;
@@ -136,7 +137,8 @@ std::vector<float> Values(PJRT_Buffer* buffer) {
   return Read(buffer, &values).ok() ? values : std::vector<float>();
 }
 
-absl::Status Compile(PJRT_Client* client, const std::string& text, PJRT_LoadedExecutable** out, const std::string& options) {
+absl::Status Compile(PJRT_Client* client, const std::string& text, PJRT_LoadedExecutable** out,
+                     const std::string& options) {
   std::string code = text;
   PJRT_Program program{};
   program.struct_size = PJRT_Program_STRUCT_SIZE;

@@ -17,8 +17,8 @@ const PJRT_Api& Api();  // GetPjrtApi
 absl::Status Take(PJRT_Error* error);
 
 // BP_ARGS(a, PJRT_Client_Destroy): zeroed arguments `a` of that call with its size.
-#define BP_ARGS(name, fn)                                    \
-  [[maybe_unused]] fn##_Args name{};                         \
+#define BP_ARGS(name, fn)            \
+  [[maybe_unused]] fn##_Args name{}; \
   name.struct_size = fn##_Args_STRUCT_SIZE
 // BP_CALL(PJRT_Client_Destroy, a): the call through the table.
 #define BP_CALL(fn, args) ::backplane::testing::Take(::backplane::testing::Api().fn(&(args)))
@@ -42,7 +42,8 @@ absl::Status Read(PJRT_Buffer* buffer, std::vector<float>* values);
 std::vector<float> Values(PJRT_Buffer* buffer);  // empty on error
 
 // Compiles StableHLO text; options as CompileOptionsProto bytes.
-absl::Status Compile(PJRT_Client* client, const std::string& text, PJRT_LoadedExecutable** out, const std::string& options = "");
+absl::Status Compile(PJRT_Client* client, const std::string& text, PJRT_LoadedExecutable** out,
+                     const std::string& options = "");
 PJRT_LoadedExecutable* MustCompile(PJRT_Client* client, const std::string& text, const std::string& options = "");
 void Destroy(PJRT_LoadedExecutable* executable);
 std::string OptionsFor(int replicas, int partitions, bool portable = false);

@@ -123,16 +123,19 @@ class FakeLoaded : public LoadedExecutable {
     result.done = Event::Create();
     const Instruction* root = executable_->optimized_module().entry()->root();
     for (const OutputInfo& o : executable_->outputs()) {
-      const Instruction* value = root->Is(Opcode::kTuple) ? root->operand(static_cast<int64_t>(result.outputs.size())) : root;
+      const Instruction* value =
+          root->Is(Opcode::kTuple) ? root->operand(static_cast<int64_t>(result.outputs.size())) : root;
       if (control.forward && value->Is(Opcode::kParameter)) {
         result.outputs.push_back(request.arguments[value->parameter_number()]);
         continue;
       }
       const int64_t bytes = o.shape.IsArray() ? o.shape.byte_size() : 0;
       ASSIGN_OR_RETURN(std::shared_ptr<Storage> memory, AllocateHostStorage(static_cast<size_t>(bytes), nullptr));
-      result.outputs.push_back({o.shape, request.device * 2, std::make_shared<CountedStorage>(std::move(memory)), result.done});
+      result.outputs.push_back(
+          {o.shape, request.device * 2, std::make_shared<CountedStorage>(std::move(memory)), result.done});
     }
-    auto work = [executable = executable_, request = std::move(request), outputs = result.outputs, done = result.done]() mutable {
+    auto work = [executable = executable_, request = std::move(request), outputs = result.outputs,
+                 done = result.done]() mutable {
       absl::Status status = Evaluate(*executable, request, outputs);
       executable.reset();
       request = {};
@@ -171,8 +174,14 @@ Topology Describe(int64_t devices) {
   t.platform_version = "fake 1";
   t.attributes["rack"] = std::string("north");
   for (int32_t d = 0; d < devices; ++d) {
-    t.devices.push_back({d, 0, d + 10, "chip", absl::StrCat("chip:", d), absl::StrCat("Fake(id=", d, ")"),
-                         {{"coords", std::vector<int64_t>{d, 0}}, {"speed", 1.5f}}, {2 * d, 2 * d + 1}});
+    t.devices.push_back({d,
+                         0,
+                         d + 10,
+                         "chip",
+                         absl::StrCat("chip:", d),
+                         absl::StrCat("Fake(id=", d, ")"),
+                         {{"coords", std::vector<int64_t>{d, 0}}, {"speed", 1.5f}},
+                         {2 * d, 2 * d + 1}});
     t.memories.push_back({2 * d, "device", 0, {d}});
     t.memories.push_back({2 * d + 1, "remote", 1, {d}});
   }
@@ -235,7 +244,7 @@ class FakeBackend : public Backend {
     return Describe(devices);
   }
   absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
-                                                     const Topology&) override {
+                                                      const Topology&) override {
     return std::make_shared<FakeExecutable>(std::move(module), options);
   }
   absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology&) override {

@@ -1,8 +1,8 @@
-// A small backend for tests of what stands around backends: it runs programs with the evaluator in the calling thread, or
-// holds every execution back until a test lets it go. Defines backplane::CreateBackend.
+// A small backend for tests of what stands around backends: it runs programs with the evaluator in the calling thread,
+// or holds every execution back until a test lets it go. Defines backplane::CreateBackend.
 //
-// Create options: "devices" (int64, default 2). Every device has two memories: "device", host memory, and "remote", which
-// only copies can reach and which holds 4096 bytes.
+// Create options: "devices" (int64, default 2). Every device has two memories: "device", host memory, and "remote",
+// which only copies can reach and which holds 4096 bytes.
 #ifndef BACKPLANE_SDK_TESTING_FAKE_BACKEND_H_
 #define BACKPLANE_SDK_TESTING_FAKE_BACKEND_H_
 
@@ -30,10 +30,10 @@ class FakeControl {
   // Outputs that are arguments lie in the arguments' memory.
   std::atomic<bool> forward{false};
 
-  std::vector<bool> last_donated;             // of the last execution
-  std::vector<const void*> last_arguments;    // addresses of its arguments
-  std::atomic<int64_t> storages{0};           // alive
-  std::atomic<int64_t> executables{0};        // loaded ones alive
+  std::vector<bool> last_donated;           // of the last execution
+  std::vector<const void*> last_arguments;  // addresses of its arguments
+  std::atomic<int64_t> storages{0};         // alive
+  std::atomic<int64_t> executables{0};      // loaded ones alive
 
   // For the backend.
   void Run(std::function<void()> work);

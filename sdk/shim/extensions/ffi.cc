@@ -18,7 +18,8 @@ absl::Status TypeRegister(PJRT_FFI_Type_Register_Args& a) {
 absl::Status UserDataAdd(PJRT_FFI_UserData_Add_Args& a) {
   BP_REQUIRE(a.context);
   std::lock_guard<std::mutex> lock(a.context->mu);
-  auto data = a.context->data == nullptr ? std::make_shared<ContextData>() : std::make_shared<ContextData>(*a.context->data);
+  auto data =
+      a.context->data == nullptr ? std::make_shared<ContextData>() : std::make_shared<ContextData>(*a.context->data);
   for (const auto& [id, unused] : data->entries) {
     if (id == a.user_data.type_id) {
       return absl::AlreadyExistsError(absl::StrCat("execute context: has user data of type ", id));

@@ -72,7 +72,8 @@ PJRT_Extension_Base* LayoutsExtension() {
     e.PJRT_Layouts_PJRT_Buffer_MemoryLayout = BP_ENTRY(PJRT_Layouts_PJRT_Buffer_MemoryLayout, &OfBuffer);
     e.PJRT_Layouts_PJRT_Topology_GetDefaultLayout =
         BP_ENTRY(PJRT_Layouts_PJRT_Topology_GetDefaultLayout, &DefaultOfTopology);
-    e.PJRT_Layouts_PJRT_Executable_GetOutputLayouts = BP_ENTRY(PJRT_Layouts_PJRT_Executable_GetOutputLayouts, &OfOutputs);
+    e.PJRT_Layouts_PJRT_Executable_GetOutputLayouts =
+        BP_ENTRY(PJRT_Layouts_PJRT_Executable_GetOutputLayouts, &OfOutputs);
     e.PJRT_Layouts_PJRT_Executable_GetParameterLayouts =
         BP_ENTRY(PJRT_Layouts_PJRT_Executable_GetParameterLayouts, &OfParameters);
     return e;

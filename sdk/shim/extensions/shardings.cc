@@ -34,7 +34,8 @@ PJRT_Extension_Base* ShardingsExtension() {
     e.base = {PJRT_Shardings_Extension_STRUCT_SIZE, PJRT_Extension_Type_Shardings, nullptr};
     e.PJRT_Shardings_PJRT_Executable_ParameterShardings =
         BP_ENTRY(PJRT_Shardings_PJRT_Executable_ParameterShardings, &OfParameters);
-    e.PJRT_Shardings_PJRT_Executable_OutputShardings = BP_ENTRY(PJRT_Shardings_PJRT_Executable_OutputShardings, &OfOutputs);
+    e.PJRT_Shardings_PJRT_Executable_OutputShardings =
+        BP_ENTRY(PJRT_Shardings_PJRT_Executable_OutputShardings, &OfOutputs);
     return e;
   }();
   return &extension.base;

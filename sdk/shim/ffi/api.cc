@@ -49,8 +49,8 @@ template <typename Args, typename Fn>
 XLA_FFI_Error* Checked(const char* name, Args* args, size_t size, Fn&& fn) noexcept {
   try {
     if (args == nullptr || args->struct_size < size) {
-      return MakeFfiError(absl::InvalidArgumentError(
-          absl::StrCat(name, ": struct_size is ", args == nullptr ? 0 : args->struct_size, ", expected at least ", size)));
+      return MakeFfiError(absl::InvalidArgumentError(absl::StrCat(
+          name, ": struct_size is ", args == nullptr ? 0 : args->struct_size, ", expected at least ", size)));
     }
     return MakeFfiError(fn(*args));
   } catch (const std::exception& e) {
@@ -60,14 +60,20 @@ XLA_FFI_Error* Checked(const char* name, Args* args, size_t size, Fn&& fn) noexc
   }
 }
 
-std::string ToString(XLA_FFI_ByteSpan span) { return std::string(span.ptr == nullptr ? "" : span.ptr, span.ptr == nullptr ? 0 : span.len); }
+std::string ToString(XLA_FFI_ByteSpan span) {
+  return std::string(span.ptr == nullptr ? "" : span.ptr, span.ptr == nullptr ? 0 : span.len);
+}
 
 StateSlot* SlotOf(XLA_FFI_ExecutionContext& ctx, XLA_FFI_ExecutionStage stage) {
   switch (stage) {
-    case XLA_FFI_ExecutionStage_INSTANTIATE: return ctx.instantiated;
-    case XLA_FFI_ExecutionStage_PREPARE: return &ctx.prepared;
-    case XLA_FFI_ExecutionStage_INITIALIZE: return &ctx.initialized;
-    case XLA_FFI_ExecutionStage_EXECUTE: break;
+    case XLA_FFI_ExecutionStage_INSTANTIATE:
+      return ctx.instantiated;
+    case XLA_FFI_ExecutionStage_PREPARE:
+      return &ctx.prepared;
+    case XLA_FFI_ExecutionStage_INITIALIZE:
+      return &ctx.initialized;
+    case XLA_FFI_ExecutionStage_EXECUTE:
+      break;
   }
   return nullptr;
 }
@@ -134,8 +140,8 @@ XLA_FFI_Error* StateSet(XLA_FFI_State_Set_Args* args) {
     BP_NOT_NULL(a.type_id);
     StateSlot* slot = SlotOf(*a.ctx, a.stage);
     if (slot == nullptr || a.stage != a.ctx->stage) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("ffi state: stage ", static_cast<int>(a.stage), " cannot be set in stage ", static_cast<int>(a.ctx->stage)));
+      return absl::FailedPreconditionError(absl::StrCat("ffi state: stage ", static_cast<int>(a.stage),
+                                                        " cannot be set in stage ", static_cast<int>(a.ctx->stage)));
     }
     return slot->Set(*a.ctx->registry, a.type_id->type_id, a.state);
   });
@@ -155,20 +161,20 @@ XLA_FFI_Error* StateGet(XLA_FFI_State_Get_Args* args) {
 }
 
 XLA_FFI_Error* DeviceMemoryAllocate(XLA_FFI_DeviceMemory_Allocate_Args* args) {
-  return Checked("XLA_FFI_DeviceMemory_Allocate", args, XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE,
-                 [](auto& a) -> absl::Status {
-                   size_t alignment = 64;
-                   while (alignment < a.alignment && alignment < (size_t{1} << 30)) alignment *= 2;
-                   if (a.alignment > alignment || a.size > SIZE_MAX / 2) {
-                     return absl::InvalidArgumentError(
-                         absl::StrCat("ffi memory: ", a.size, " bytes aligned to ", a.alignment));
-                   }
-                   a.data = std::aligned_alloc(alignment, (a.size / alignment + 1) * alignment);
-                   if (a.data == nullptr) {
-                     return absl::ResourceExhaustedError(absl::StrCat("ffi memory: no room for ", a.size, " bytes"));
-                   }
-                   return absl::OkStatus();
-                 });
+  return Checked(
+      "XLA_FFI_DeviceMemory_Allocate", args, XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE,
+      [](auto& a) -> absl::Status {
+        size_t alignment = 64;
+        while (alignment < a.alignment && alignment < (size_t{1} << 30)) alignment *= 2;
+        if (a.alignment > alignment || a.size > SIZE_MAX / 2) {
+          return absl::InvalidArgumentError(absl::StrCat("ffi memory: ", a.size, " bytes aligned to ", a.alignment));
+        }
+        a.data = std::aligned_alloc(alignment, (a.size / alignment + 1) * alignment);
+        if (a.data == nullptr) {
+          return absl::ResourceExhaustedError(absl::StrCat("ffi memory: no room for ", a.size, " bytes"));
+        }
+        return absl::OkStatus();
+      });
 }
 
 XLA_FFI_Error* DeviceMemoryFree(XLA_FFI_DeviceMemory_Free_Args* args) {
@@ -215,14 +221,15 @@ XLA_FFI_Error* FutureSetAvailable(XLA_FFI_Future_SetAvailable_Args* args) {
 }
 
 XLA_FFI_Error* FutureSetError(XLA_FFI_Future_SetError_Args* args) {
-  return Checked("XLA_FFI_Future_SetError", args, XLA_FFI_Future_SetError_Args_STRUCT_SIZE, [](auto& a) -> absl::Status {
-    absl::Status status = TakeFfiError(a.error);
-    BP_NOT_NULL(a.future);
-    Event event = a.future->event;
-    a.future->Release();
-    event.Set(status.ok() ? absl::UnknownError("ffi future: set to an error that says OK") : status);
-    return absl::OkStatus();
-  });
+  return Checked("XLA_FFI_Future_SetError", args, XLA_FFI_Future_SetError_Args_STRUCT_SIZE,
+                 [](auto& a) -> absl::Status {
+                   absl::Status status = TakeFfiError(a.error);
+                   BP_NOT_NULL(a.future);
+                   Event event = a.future->event;
+                   a.future->Release();
+                   event.Set(status.ok() ? absl::UnknownError("ffi future: set to an error that says OK") : status);
+                   return absl::OkStatus();
+                 });
 }
 
 XLA_FFI_Error* RunIdGet(XLA_FFI_RunId_Get_Args* args) {
@@ -234,11 +241,12 @@ XLA_FFI_Error* RunIdGet(XLA_FFI_RunId_Get_Args* args) {
 }
 
 XLA_FFI_Error* DeviceOrdinalGet(XLA_FFI_DeviceOrdinal_Get_Args* args) {
-  return Checked("XLA_FFI_DeviceOrdinal_Get", args, XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE, [](auto& a) -> absl::Status {
-    BP_NOT_NULL(a.ctx);
-    a.device_ordinal = a.ctx->device_ordinal;
-    return absl::OkStatus();
-  });
+  return Checked("XLA_FFI_DeviceOrdinal_Get", args, XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE,
+                 [](auto& a) -> absl::Status {
+                   BP_NOT_NULL(a.ctx);
+                   a.device_ordinal = a.ctx->device_ordinal;
+                   return absl::OkStatus();
+                 });
 }
 
 XLA_FFI_Api MakeApi() {

@@ -121,7 +121,11 @@ struct Call {
 class TypedSite : public CustomCallSite {
  public:
   TypedSite(Registry& registry, const Handler& handler, const CustomCallSpec& spec)
-      : registry_(registry), bundle_(handler.bundle), target_(spec.target), dictionary_(spec.attributes), table_(dictionary_) {}
+      : registry_(registry),
+        bundle_(handler.bundle),
+        target_(spec.target),
+        dictionary_(spec.attributes),
+        table_(dictionary_) {}
 
   absl::Status Prepare() {
     RETURN_IF_ERROR(CheckMetadata());
@@ -174,11 +178,11 @@ class TypedSite : public CustomCallSite {
     auto call = std::make_unique<shim::ffi::Call>(registry_, state_, nullptr);
     call->frame.extension_start = &extension.extension_base;
     RETURN_IF_ERROR(Named(call->Run(bundle_.execute, XLA_FFI_ExecutionStage_EXECUTE)));
-    if (metadata.api_version.major_version != XLA_FFI_API_MAJOR || metadata.api_version.minor_version > XLA_FFI_API_MINOR) {
-      return absl::UnimplementedError(absl::StrCat("custom call '", target_, "': the handler speaks FFI ",
-                                                   metadata.api_version.major_version, ".",
-                                                   metadata.api_version.minor_version, ", this plugin ", XLA_FFI_API_MAJOR,
-                                                   ".", XLA_FFI_API_MINOR));
+    if (metadata.api_version.major_version != XLA_FFI_API_MAJOR ||
+        metadata.api_version.minor_version > XLA_FFI_API_MINOR) {
+      return absl::UnimplementedError(absl::StrCat(
+          "custom call '", target_, "': the handler speaks FFI ", metadata.api_version.major_version, ".",
+          metadata.api_version.minor_version, ", this plugin ", XLA_FFI_API_MAJOR, ".", XLA_FFI_API_MINOR));
     }
     return absl::OkStatus();
   }

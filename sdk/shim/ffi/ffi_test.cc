@@ -29,7 +29,8 @@ bool AnswerMetadata(XLA_FFI_CallFrame* frame, int minor = XLA_FFI_API_MINOR) {
   return true;
 }
 
-XLA_FFI_Error* Fail(const XLA_FFI_Api* api, const char* text, XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INVALID_ARGUMENT) {
+XLA_FFI_Error* Fail(const XLA_FFI_Api* api, const char* text,
+                    XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INVALID_ARGUMENT) {
   XLA_FFI_Error_Create_Args args{XLA_FFI_Error_Create_Args_STRUCT_SIZE, nullptr, text, code};
   return api->XLA_FFI_Error_Create(&args);
 }
@@ -44,11 +45,12 @@ XLA_FFI_Error* Scale(XLA_FFI_CallFrame* frame) {
   if (frame->struct_size != 168) return Fail(api, "frame size");
   if (frame->stage == XLA_FFI_ExecutionStage_INSTANTIATE) {
     ++counters_alive;
-    XLA_FFI_State_Set_Args set{XLA_FFI_State_Set_Args_STRUCT_SIZE, nullptr, frame->ctx, frame->stage, &counter_type, new int(0)};
+    XLA_FFI_State_Set_Args set{
+        XLA_FFI_State_Set_Args_STRUCT_SIZE, nullptr, frame->ctx, frame->stage, &counter_type, new int(0)};
     return api->XLA_FFI_State_Set(&set);
   }
-  XLA_FFI_State_Get_Args get{XLA_FFI_State_Get_Args_STRUCT_SIZE, nullptr, frame->ctx, XLA_FFI_ExecutionStage_INSTANTIATE,
-                             &counter_type, nullptr};
+  XLA_FFI_State_Get_Args get{XLA_FFI_State_Get_Args_STRUCT_SIZE, nullptr,       frame->ctx,
+                             XLA_FFI_ExecutionStage_INSTANTIATE, &counter_type, nullptr};
   if (XLA_FFI_Error* e = api->XLA_FFI_State_Get(&get)) return e;
   int& calls = *static_cast<int*>(get.state);
   if (frame->attrs.size != 3) return Fail(api, "three attributes expected");
@@ -108,17 +110,20 @@ XLA_FFI_Error* Curious(XLA_FFI_CallFrame* frame) {
   int64_t count = 0;
   XLA_FFI_ThreadPool_NumThreads_Args pool{XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, nullptr, frame->ctx, &count};
   if (XLA_FFI_Error* e = api->XLA_FFI_ThreadPool_NumThreads(&pool)) return e;
-  XLA_FFI_DeviceMemory_Allocate_Args memory{XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE, nullptr, frame->ctx, 100, 256, nullptr};
+  XLA_FFI_DeviceMemory_Allocate_Args memory{
+      XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE, nullptr, frame->ctx, 100, 256, nullptr};
   if (XLA_FFI_Error* e = api->XLA_FFI_DeviceMemory_Allocate(&memory)) return e;
   const bool aligned = reinterpret_cast<uintptr_t>(memory.data) % 256 == 0;
-  XLA_FFI_DeviceMemory_Free_Args release{XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE, nullptr, frame->ctx, 100, memory.data};
+  XLA_FFI_DeviceMemory_Free_Args release{XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE, nullptr, frame->ctx, 100,
+                                         memory.data};
   if (XLA_FFI_Error* e = api->XLA_FFI_DeviceMemory_Free(&release)) return e;
   bool ran = false;
   XLA_FFI_ThreadPool_Schedule_Args task{XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE, nullptr, frame->ctx,
                                         [](void* p) { *static_cast<bool*>(p) = true; }, &ran};
   if (XLA_FFI_Error* e = api->XLA_FFI_ThreadPool_Schedule(&task)) return e;
   XLA_FFI_TypeId type{77};
-  XLA_FFI_ExecutionContext_Get_Args data{XLA_FFI_ExecutionContext_Get_Args_STRUCT_SIZE, nullptr, frame->ctx, &type, nullptr};
+  XLA_FFI_ExecutionContext_Get_Args data{XLA_FFI_ExecutionContext_Get_Args_STRUCT_SIZE, nullptr, frame->ctx, &type,
+                                         nullptr};
   if (XLA_FFI_Error* e = api->XLA_FFI_ExecutionContext_Get(&data)) return e;
   XLA_FFI_Stream_Get_Args stream{XLA_FFI_Stream_Get_Args_STRUCT_SIZE, nullptr, frame->ctx, &type};
   if (XLA_FFI_Error* e = api->XLA_FFI_Stream_Get(&stream)) return e;
@@ -139,7 +144,8 @@ const T* Extension(PJRT_Extension_Type type) {
   return nullptr;
 }
 
-absl::Status RegisterHandler(const std::string& target, XLA_FFI_Handler* handler, const std::string& platform = "fake") {
+absl::Status RegisterHandler(const std::string& target, XLA_FFI_Handler* handler,
+                             const std::string& platform = "fake") {
   BP_ARGS(a, PJRT_FFI_Register_Handler);
   a.target_name = target.data();
   a.target_name_size = target.size();
@@ -284,9 +290,11 @@ TEST_F(FfiTest, RegistrationRules) {
   EXPECT_FALSE(registry_.Has("rule"));
   absl::Status missing = registry_.Instantiate(Spec("rulez")).status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(missing.message()), HasSubstr("custom call 'rulez': no handler for platform fake; nearest: rules"));
+  EXPECT_THAT(std::string(missing.message()),
+              HasSubstr("custom call 'rulez': no handler for platform fake; nearest: rules"));
   ASSERT_TRUE(RegisterHandler("new", &TooNew).ok());
-  EXPECT_THAT(std::string(registry_.Instantiate(Spec("new")).status().message()), HasSubstr("the handler speaks FFI 0.4"));
+  EXPECT_THAT(std::string(registry_.Instantiate(Spec("new")).status().message()),
+              HasSubstr("the handler speaks FFI 0.4"));
   CustomCallSpec spec = Spec("rules");
   spec.api_version = CustomCallApiVersion::kOriginal;
   EXPECT_EQ(registry_.Instantiate(spec).status().code(), absl::StatusCode::kInvalidArgument);

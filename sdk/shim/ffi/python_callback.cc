@@ -1,5 +1,5 @@
-// Custom calls that run a Python callable: the host gives a table of callables with each execution, its Python package a
-// function that calls one of them. No Python here.
+// Custom calls that run a Python callable: the host gives a table of callables with each execution, its Python package
+// a function that calls one of them. No Python here.
 #include <cstring>
 
 #include "absl/container/inlined_vector.h"
@@ -47,12 +47,13 @@ class PythonSite : public CustomCallSite {
       if (id == wanted || (wanted == 0 && context->entries.size() == 1)) data = entry;
     }
     if (data == nullptr) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("python callback: no user data of type ", wanted, " among ", context->entries.size(), " entries"));
+      return absl::FailedPreconditionError(absl::StrCat("python callback: no user data of type ", wanted, " among ",
+                                                        context->entries.size(), " entries"));
     }
     const auto* table = static_cast<const Backplane_Callback_Table*>(data);
     if (index_ >= table->num) {
-      return absl::InvalidArgumentError(absl::StrCat("python callback: index ", index_, " of ", table->num, " callables"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("python callback: index ", index_, " of ", table->num, " callables"));
     }
     return table->callbacks[index_];
   }
@@ -73,8 +74,8 @@ bool IsPythonTarget(absl::string_view target) {
 absl::StatusOr<std::unique_ptr<CustomCallSite>> MakePythonSite(Registry& registry, const CustomCallSpec& spec) {
   auto it = spec.attributes.find("index");
   if (it == spec.attributes.end() || it->second.kind != FfiAttribute::Kind::kScalar || it->second.bytes.size() != 8) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("custom call '", spec.target, "': expected the attribute index : ui64, found ", ToString(spec.attributes)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "custom call '", spec.target, "': expected the attribute index : ui64, found ", ToString(spec.attributes)));
   }
   uint64_t index;
   std::memcpy(&index, it->second.bytes.data(), sizeof(index));

@@ -118,8 +118,9 @@ absl::StatusOr<std::unique_ptr<CustomCallSite>> Registry::Instantiate(const Cust
       if (near.size() > 3) near.resize(3);
       return absl::NotFoundError(absl::StrCat(
           "custom call '", spec.target, "': no handler for platform ", platform_,
-          near.empty() ? "; none is registered"
-                       : "; nearest: " + absl::StrJoin(near, ", ", [](std::string* out, const auto& n) { *out += n.second; })));
+          near.empty()
+              ? "; none is registered"
+              : "; nearest: " + absl::StrJoin(near, ", ", [](std::string* out, const auto& n) { *out += n.second; })));
     }
     handler = it->second;
   }
@@ -138,7 +139,8 @@ absl::StatusOr<std::unique_ptr<CustomCallSite>> Registry::Instantiate(const Cust
       }
       return MakeUntypedSite(handler.untyped);
     case CustomCallApiVersion::kStatusReturning:
-    case CustomCallApiVersion::kStatusReturningUnified: break;
+    case CustomCallApiVersion::kStatusReturningUnified:
+      break;
   }
   return absl::UnimplementedError(
       absl::StrCat("custom call '", spec.target, "': api_version ", static_cast<int>(spec.api_version),
