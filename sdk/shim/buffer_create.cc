@@ -117,9 +117,7 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
   ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, a.device, a.memory, &device));
   ASSIGN_OR_RETURN(size_t bytes, client->client->StorageSize(shape, memory->info->id));
   if (a.device_buffer_ptr == nullptr && bytes > 0) return NullField("device_buffer_ptr");
-  if (a.stream != 0 && memory->host) {
-    return absl::InvalidArgumentError("view of device buffer: host memory has no streams");
-  }
+  // Host memory has no streams: `stream` is not looked at, and hosts without one leave it unset.
   if (memory->host) {
     const size_t alignment = memory->zero_copy_alignment;
     if (alignment == 0)

@@ -326,6 +326,7 @@ TEST_F(BufferTest, ViewsCallBackWhenTheyGo) {
   v.num_dims = 1;
   v.element_type = PJRT_Buffer_Type_F32;
   v.device = device_;
+  v.stream = 0x5a5a;  // jaxlib leaves it unset
   v.on_delete_callback = [](void*, void* arg) { ++*static_cast<int*>(arg); };
   v.on_delete_callback_arg = &deleted;
   ASSERT_TRUE(BP_CALL(PJRT_Client_CreateViewOfDeviceBuffer, v).ok());
