@@ -13,6 +13,7 @@
 #include "plugins/cpu/codegen/classify.h"
 #include "plugins/cpu/compiler/sort_comparator.h"
 #include "plugins/cpu/library/fft.h"
+#include "plugins/cpu/library/linear_algebra.h"
 #include "plugins/cpu/library/random.h"
 #include "plugins/cpu/library/sort.h"
 #include "plugins/cpu/library/topk.h"
@@ -50,6 +51,8 @@ class Maker {
       case Opcode::kSort: return MakeSort(comparator);
       case Opcode::kTopK: return MakeTopK();
       case Opcode::kFft: return MakeFft();
+      case Opcode::kCholesky: return MakeCholesky();
+      case Opcode::kTriangularSolve: return MakeTriangularSolve();
       case Opcode::kRngBitGenerator: return MakeBits();
       case Opcode::kRng: return MakeNumbers();
       default: return nullptr;
@@ -158,6 +161,53 @@ class Maker {
         [plan, in = a_.slot(i_.operand(0)), out = Results()[0]](const RunState& s) { plan->Run(s.slots[in], s.slots[out], s.workspace, s.pool); },
         plan->estimated_us(), absl::StrCat("fft of ", p.batch, " x ", absl::StrJoin(p.lengths, " x ")),
         [plan](int threads) { return plan->workspace_bytes(threads); });
+  }
+
+  static std::optional<MatrixType> MatrixOf(PrimitiveType t) {
+    switch (t) {
+      case PrimitiveType::kF32: return MatrixType::kF32;
+      case PrimitiveType::kF64: return MatrixType::kF64;
+      case PrimitiveType::kC64: return MatrixType::kC64;
+      case PrimitiveType::kC128: return MatrixType::kC128;
+      default: return std::nullopt;
+    }
+  }
+
+  std::unique_ptr<Thunk> MakeCholesky() {
+    const std::optional<MatrixType> type = MatrixOf(i_.shape().element_type());
+    if (!type) return No(absl::StrCat("cholesky of ", Name(i_.shape().element_type())));
+    CholeskyProblem p;
+    p.type = *type;
+    p.lower = i_.attrs().GetBool(AttrId::kLower);
+    const int64_t rank = i_.shape().rank();
+    p.n = i_.shape().dimensions(rank - 1);
+    for (int64_t d = 0; d < rank - 2; ++d) p.batch *= i_.shape().dimensions(d);
+    return Yes(
+        [p, in = a_.slot(i_.operand(0)), out = Results()[0]](const RunState& s) { Cholesky(p, s.slots[in], s.slots[out], s.workspace, s.pool); },
+        CholeskyMicroseconds(p), absl::StrCat("cholesky of ", p.batch, " x ", p.n), [p](int threads) { return CholeskyWorkspaceBytes(p, threads); });
+  }
+
+  std::unique_ptr<Thunk> MakeTriangularSolve() {
+    const std::optional<MatrixType> type = MatrixOf(i_.shape().element_type());
+    if (!type) return No(absl::StrCat("triangular solve of ", Name(i_.shape().element_type())));
+    TriangularProblem p;
+    p.type = *type;
+    p.left = i_.attrs().GetBool(AttrId::kLeftSide);
+    p.lower = i_.attrs().GetBool(AttrId::kLower);
+    p.unit = i_.attrs().GetBool(AttrId::kUnitDiagonal);
+    const auto op = i_.attrs().GetEnum<TriangularTranspose>(AttrId::kTransposeA, TriangularTranspose::kNoTranspose);
+    p.transpose = op == TriangularTranspose::kTranspose || op == TriangularTranspose::kAdjoint;
+    p.conjugate = op == TriangularTranspose::kAdjoint;
+    const int64_t rank = i_.shape().rank();
+    p.n = i_.operand(0)->shape().dimensions(rank - 1);
+    p.others = i_.shape().dimensions(p.left ? rank - 1 : rank - 2);
+    for (int64_t d = 0; d < rank - 2; ++d) p.batch *= i_.shape().dimensions(d);
+    return Yes(
+        [p, a = a_.slot(i_.operand(0)), b = a_.slot(i_.operand(1)), out = Results()[0]](const RunState& s) {
+          TriangularSolve(p, s.slots[a], s.slots[b], s.slots[out], s.workspace, s.pool);
+        },
+        TriangularMicroseconds(p), absl::StrCat("triangular solve of ", p.batch, " x ", p.n, " for ", p.others),
+        [p](int threads) { return TriangularWorkspaceBytes(p, threads); });
   }
 
   std::unique_ptr<Thunk> MakeBits() {
