@@ -143,6 +143,7 @@ TEST_F(BufferTest, DeviceLayoutsTiledAndStrided) {
   EXPECT_EQ(g.layout.tiled.minor_to_major[0], 0);
   Destroy(a.buffer);
 
+  layout.struct_size = 0;  // as jaxlib's
   layout.type = PJRT_Buffer_MemoryLayout_Type_Strides;
   layout.strides = {PJRT_Buffer_MemoryLayout_Strides_STRUCT_SIZE, nullptr, strides, 2};
   ASSERT_TRUE(BP_CALL(PJRT_Client_BufferFromHostBuffer, a).ok());

@@ -133,8 +133,9 @@ absl::StatusOr<Shape> ReadShape(PJRT_Buffer_Type type, const int64_t* dims, size
 }
 
 absl::StatusOr<Layout> ReadLayout(const PJRT_Buffer_MemoryLayout* layout, const Shape& shape) {
-  ASSIGN_OR_RETURN(PJRT_Buffer_MemoryLayout in,
-                   ReadStruct("PJRT_Buffer_MemoryLayout", layout, PJRT_Buffer_MemoryLayout_STRUCT_SIZE));
+  BP_REQUIRE(layout);
+  // jaxlib leaves struct_size of this struct unset. It has had all of its fields since its first release.
+  const PJRT_Buffer_MemoryLayout& in = *layout;
   switch (in.type) {
     case PJRT_Buffer_MemoryLayout_Type_Tiled:
       return ReadTiled(in.tiled, shape);
