@@ -203,7 +203,7 @@ TEST(Aliases, DonatedArgumentsBecomeResults) {
 TEST(Log, NamesWhatIsInterpreted) {
   std::string error;
   std::vector<std::string> log = CompileLogOf(
-      "HloModule m ENTRY e { a = f32[5,5] parameter(0) ROOT l = f32[5,5] cholesky(a), lower=true }", &error);
+      "HloModule m ENTRY e { a = bf16[5,5] parameter(0) ROOT l = bf16[5,5] cholesky(a), lower=true }", &error);
   EXPECT_EQ(error, "");
   EXPECT_TRUE(std::any_of(log.begin(), log.end(), [](const std::string& l) { return absl::StrContains(l, "interpreted"); }));
 }
