@@ -6,6 +6,7 @@
 #include "core/import/stablehlo/bytecode_reader.h"
 #include "core/import/stablehlo/text_parser.h"
 #include "core/import/stablehlo_to_hlo.h"
+#include "core/text/hlo_parser.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
@@ -17,7 +18,24 @@ absl::StatusOr<std::unique_ptr<Module>> ImportStablehlo(absl::string_view bytes)
   return ConvertToHlo(**source);
 }
 
+namespace {
+
+// HLO text begins with its first word, maybe behind blanks and comments.
+bool LooksLikeHloText(absl::string_view bytes) {
+  for (;;) {
+    bytes = absl::StripLeadingAsciiWhitespace(bytes);
+    if (!absl::StartsWith(bytes, "//")) break;
+    size_t end = bytes.find('\n');
+    if (end == absl::string_view::npos) return false;
+    bytes.remove_prefix(end);
+  }
+  return absl::StartsWith(bytes, "HloModule");
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Module>> ImportProgram(absl::string_view format, absl::string_view bytes) {
+  if ((format == "mlir" || format == "hlo") && LooksLikeHloText(bytes)) return ParseHloModule(bytes);
   if (format == "mlir") return ImportStablehlo(bytes);
   return absl::UnimplementedError(absl::StrCat("program format \"", format, "\" is not known"));
 }

@@ -71,7 +71,8 @@ absl::StatusOr<Value> Importer::ExpandChloUnary(Builder& b, absl::string_view na
     return b.Binary(Opcode::kMultiply, difference, half);
   }
   if (name == "sinh") {
-    // With u = expm1(|x|): (u + u / (u + 1)) / 2; where e^|x| overflows but sinh does not, e^(|x| - log 2) as it is.
+    // With u = expm1(|x|): (u + u / (u + 1)) / 2; where e^|x| overflows but sinh does not, the square of e^(|x|/2)
+    // halved in between.
     ASSIGN_OR_RETURN(Value size, b.Unary(Opcode::kAbs, x));
     ASSIGN_OR_RETURN(Value u, b.Unary(Opcode::kExpm1, size));
     ASSIGN_OR_RETURN(Value next, b.Binary(Opcode::kAdd, u, one));
@@ -79,9 +80,10 @@ absl::StatusOr<Value> Importer::ExpandChloUnary(Builder& b, absl::string_view na
     ASSIGN_OR_RETURN(Value small, b.Binary(Opcode::kAdd, u, ratio));
     ASSIGN_OR_RETURN(Value half, Full(b, x, 0.5));
     ASSIGN_OR_RETURN(small, b.Binary(Opcode::kMultiply, small, half));
-    ASSIGN_OR_RETURN(Value log2, Full(b, x, 0.693147180559945309417));
-    ASSIGN_OR_RETURN(Value shifted, b.Binary(Opcode::kSubtract, size, log2));
-    ASSIGN_OR_RETURN(Value large, b.Unary(Opcode::kExp, shifted));
+    ASSIGN_OR_RETURN(Value root, b.Binary(Opcode::kMultiply, size, half));
+    ASSIGN_OR_RETURN(root, b.Unary(Opcode::kExp, root));
+    ASSIGN_OR_RETURN(Value large, b.Binary(Opcode::kMultiply, root, half));
+    ASSIGN_OR_RETURN(large, b.Binary(Opcode::kMultiply, large, root));
     ASSIGN_OR_RETURN(Value infinity, Full(b, x, INFINITY));
     ASSIGN_OR_RETURN(Value over, b.Compare(u, infinity, ComparisonDirection::kEq));
     ASSIGN_OR_RETURN(Value magnitude, b.Select(over, large, small));
