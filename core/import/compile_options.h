@@ -13,7 +13,7 @@ namespace backplane {
 
 struct CompileOptions {
   int32_t num_replicas = 1, num_partitions = 1;
-  std::vector<int32_t> device_assignment;      // [replica * num_partitions + partition]; empty: devices 0, 1, 2...
+  std::vector<int32_t> device_assignment;  // [replica * num_partitions + partition]; empty: devices 0, 1, 2...
   int64_t device_ordinal = -1;
   bool use_spmd_partitioning = false, use_shardy_partitioner = false, use_auto_spmd_partitioning = false;
   bool parameter_is_tupled_arguments = false;  // one tuple parameter stands for all arguments
@@ -21,8 +21,8 @@ struct CompileOptions {
   std::vector<Shape> argument_layouts;         // empty: none asked for
   Shape result_layout;                         // invalid: none asked for
   std::vector<bool> allow_spmd_sharding_propagation_to_parameters, allow_spmd_sharding_propagation_to_output;
-  StringMap env_option_overrides;              // backend options by name, values as text
-  std::string serialized;                      // the bytes it was parsed from, given back by GetCompileOptions
+  StringMap env_option_overrides;  // backend options by name, values as text
+  std::string serialized;          // the bytes it was parsed from, given back by GetCompileOptions
 };
 
 // Unknown fields are kept in `serialized` and otherwise ignored. Empty bytes give the defaults.

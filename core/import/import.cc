@@ -3,6 +3,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/import/proto/hlo_proto.h"
 #include "core/import/stablehlo/bytecode_reader.h"
 #include "core/import/stablehlo/text_parser.h"
 #include "core/import/stablehlo_to_hlo.h"
@@ -12,8 +13,9 @@
 namespace backplane {
 
 absl::StatusOr<std::unique_ptr<Module>> ImportStablehlo(absl::string_view bytes) {
-  absl::StatusOr<std::unique_ptr<stablehlo::SourceModule>> source =
-      stablehlo::LooksLikeBytecode(bytes) ? stablehlo::ReadPortableArtifact(bytes) : stablehlo::ParseStablehloText(bytes);
+  absl::StatusOr<std::unique_ptr<stablehlo::SourceModule>> source = stablehlo::LooksLikeBytecode(bytes)
+                                                                        ? stablehlo::ReadPortableArtifact(bytes)
+                                                                        : stablehlo::ParseStablehloText(bytes);
   if (!source.ok()) return source.status();
   return ConvertToHlo(**source);
 }
@@ -37,6 +39,8 @@ bool LooksLikeHloText(absl::string_view bytes) {
 absl::StatusOr<std::unique_ptr<Module>> ImportProgram(absl::string_view format, absl::string_view bytes) {
   if ((format == "mlir" || format == "hlo") && LooksLikeHloText(bytes)) return ParseHloModule(bytes);
   if (format == "mlir") return ImportStablehlo(bytes);
+  if (format == "hlo") return ParseHloModuleProto(bytes);
+  if (format == "hlo_with_config") return ParseHloModuleProtoWithConfig(bytes);
   return absl::UnimplementedError(absl::StrCat("program format \"", format, "\" is not known"));
 }
 

@@ -15,8 +15,8 @@ namespace backplane {
 inline constexpr int64_t kNewestStablehloVersion[3] = {1, 20, 0};
 inline constexpr int64_t kOldestStablehloVersion[3] = {0, 9, 0};
 
-// `format` is PJRT's name for it: "mlir" (StableHLO portable bytecode or text), "hlo" (HloModuleProto bytes or HLO text),
-// "hlo_with_config" (HloModuleProtoWithConfig bytes). "mlir" also takes HLO text, recognised by its first word.
+// `format` is PJRT's name for it: "mlir" (StableHLO portable bytecode or text), "hlo" (HloModuleProto bytes or HLO
+// text), "hlo_with_config" (HloModuleProtoWithConfig bytes). "mlir" also takes HLO text, recognised by its first word.
 // The module is verified. Bytes need not outlive it. Any bytes are safe: InvalidArgument says what is wrong and where,
 // Unimplemented names an operation, type or format that is not known.
 absl::StatusOr<std::unique_ptr<Module>> ImportProgram(absl::string_view format, absl::string_view bytes);

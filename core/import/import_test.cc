@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/eval/evaluator.h"
 #include "core/import/import.h"
+#include "core/import/proto/hlo_proto.h"
 #include "core/text/hlo_printer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,7 +19,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::filesystem::path DataDir() { return std::filesystem::path(BACKPLANE_SOURCE_DIR) / "core/import/stablehlo/testdata"; }
+std::filesystem::path DataDir() {
+  return std::filesystem::path(BACKPLANE_SOURCE_DIR) / "core/import/stablehlo/testdata";
+}
 
 std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -113,9 +116,10 @@ ENTRY %main (Arg_0: f32[2,3], Arg_1: f32[3]) -> f32[2,3] {
 }
 
 TEST(Import, LocationsBecomeMetadata) {
-  std::unique_ptr<Module> m = Import(Main("%a: tensor<2xf32>", "tensor<2xf32>",
-                                          "%0 = stablehlo.sine %a : tensor<2xf32> loc(\"jit(f)/sin\"(\"model.py\":12:3))\n"
-                                          "return %0 : tensor<2xf32>"));
+  std::unique_ptr<Module> m =
+      Import(Main("%a: tensor<2xf32>", "tensor<2xf32>",
+                  "%0 = stablehlo.sine %a : tensor<2xf32> loc(\"jit(f)/sin\"(\"model.py\":12:3))\n"
+                  "return %0 : tensor<2xf32>"));
   ASSERT_NE(m, nullptr);
   const OpMetadata& data = m->entry()->root()->metadata();
   EXPECT_EQ(data.op_name, "jit(f)/sin");
@@ -124,11 +128,11 @@ TEST(Import, LocationsBecomeMetadata) {
 }
 
 TEST(Import, DonationLayoutsAndMemoryKinds) {
-  std::unique_ptr<Module> m = Import(
-      Main("%a: tensor<2x3xf32> {tf.aliasing_output = 1 : i32}, %b: tensor<2x3xf32> {jax.buffer_donor = true, "
-           "mhlo.layout_mode = \"{0,1}\", mhlo.memory_kind = \"pinned_host\"}",
-           "(tensor<2x3xf32>, tensor<2x3xf32> {mhlo.memory_kind = \"device\", mhlo.layout_mode = \"default\"})",
-           "return %b, %a : tensor<2x3xf32>, tensor<2x3xf32>"));
+  std::unique_ptr<Module> m =
+      Import(Main("%a: tensor<2x3xf32> {tf.aliasing_output = 1 : i32}, %b: tensor<2x3xf32> {jax.buffer_donor = true, "
+                  "mhlo.layout_mode = \"{0,1}\", mhlo.memory_kind = \"pinned_host\"}",
+                  "(tensor<2x3xf32>, tensor<2x3xf32> {mhlo.memory_kind = \"device\", mhlo.layout_mode = \"default\"})",
+                  "return %b, %a : tensor<2x3xf32>, tensor<2x3xf32>"));
   ASSERT_NE(m, nullptr);
   const ModuleConfig& c = m->config();
   ASSERT_EQ(c.input_output_aliases.size(), 1u);
@@ -145,7 +149,8 @@ TEST(Import, DonationLayoutsAndMemoryKinds) {
 }
 
 TEST(Import, DonationToASingleResultHasNoIndex) {
-  std::unique_ptr<Module> m = Import(Main("%a: tensor<f32> {tf.aliasing_output = 0 : i32}", "tensor<f32>", "return %a : tensor<f32>"));
+  std::unique_ptr<Module> m =
+      Import(Main("%a: tensor<f32> {tf.aliasing_output = 0 : i32}", "tensor<f32>", "return %a : tensor<f32>"));
   ASSERT_NE(m, nullptr);
   EXPECT_TRUE(m->config().input_output_aliases[0].output_index.empty());
   EXPECT_THAT(ErrorOf(Main("%a: tensor<f32> {tf.aliasing_output = 3 : i32}", "tensor<f32>", "return %a : tensor<f32>")),
@@ -176,7 +181,8 @@ TEST(Import, WhileTakesOutsideValuesAlong) {
 }
 
 TEST(Import, BranchesTakeOnlyWhatTheyNeed) {
-  std::string program = Main("%p: tensor<i1>, %i: tensor<i32>, %a: tensor<f32>, %b: tensor<f32>", "(tensor<f32>, tensor<f32>)", R"(
+  std::string program =
+      Main("%p: tensor<i1>, %i: tensor<i32>, %a: tensor<f32>, %b: tensor<f32>", "(tensor<f32>, tensor<f32>)", R"(
     %0 = "stablehlo.if"(%p) ({
       stablehlo.return %a : tensor<f32>
     }, {
@@ -194,7 +200,7 @@ TEST(Import, BranchesTakeOnlyWhatTheyNeed) {
     return %0, %1 : tensor<f32>, tensor<f32>)");
   auto run = [&](bool p, int i) {
     Literal r = Eval(program, {Literal::ScalarInt(PrimitiveType::kPred, p), Literal::ScalarInt(PrimitiveType::kS32, i),
-                              Literal::Scalar(PrimitiveType::kF32, 1), Literal::Scalar(PrimitiveType::kF32, 2)});
+                               Literal::Scalar(PrimitiveType::kF32, 1), Literal::Scalar(PrimitiveType::kF32, 2)});
     return std::pair(r.elements()[0].GetAsDouble(0), r.elements()[1].GetAsDouble(0));
   };
   EXPECT_EQ(run(true, 0), std::pair(1.0, 1.0));
@@ -235,8 +241,9 @@ TEST(Import, ReductionMayUseOutsideConstantsOnly) {
 }
 
 TEST(Import, SplatsAreScalarsBroadcast) {
-  std::string hlo = Hlo(Main("", "tensor<1048576x1048576xi8>",
-                             "%0 = stablehlo.constant dense<3> : tensor<1048576x1048576xi8>\nreturn %0 : tensor<1048576x1048576xi8>"));
+  std::string hlo = Hlo(
+      Main("", "tensor<1048576x1048576xi8>",
+           "%0 = stablehlo.constant dense<3> : tensor<1048576x1048576xi8>\nreturn %0 : tensor<1048576x1048576xi8>"));
   EXPECT_THAT(hlo, HasSubstr("s8[] constant(3)"));
   EXPECT_THAT(hlo, HasSubstr("broadcast("));
 }
@@ -276,9 +283,10 @@ TEST(Import, LapackCallIsTyped) {
 }
 
 TEST(Import, CustomCallConfigKeepsItsBytes) {
-  std::unique_ptr<Module> m = Import(Main("%a: tensor<f32>", "tensor<f32>",
-                                          "%0 = stablehlo.custom_call @f(%a) {backend_config = \"a\\00b\", has_side_effect = "
-                                          "true, api_version = 2 : i32} : (tensor<f32>) -> tensor<f32>\nreturn %0 : tensor<f32>"));
+  std::unique_ptr<Module> m =
+      Import(Main("%a: tensor<f32>", "tensor<f32>",
+                  "%0 = stablehlo.custom_call @f(%a) {backend_config = \"a\\00b\", has_side_effect = "
+                  "true, api_version = 2 : i32} : (tensor<f32>) -> tensor<f32>\nreturn %0 : tensor<f32>"));
   ASSERT_NE(m, nullptr);
   const Instruction* call = m->entry()->root();
   EXPECT_EQ(call->attrs().GetString(AttrId::kOpaque), std::string("a\0b", 3));
@@ -344,8 +352,8 @@ TEST(Import, CompositesAreKnownOrCalled) {
 TEST(Import, ChloExpansionsAreAccurate) {
   auto value = [&](absl::string_view op, double x) {
     return Eval(absl::StrCat("func.func public @main(%a: tensor<f64>) -> tensor<f64> {\n%0 = chlo.", op,
-                            " %a : tensor<f64> -> tensor<f64>\nreturn %0 : tensor<f64>\n}"),
-               {Literal::Scalar(PrimitiveType::kF64, x)})
+                             " %a : tensor<f64> -> tensor<f64>\nreturn %0 : tensor<f64>\n}"),
+                {Literal::Scalar(PrimitiveType::kF64, x)})
         .GetAsDouble(0);
   };
   auto near = [](double a, double b) { return a == b || std::abs(a - b) <= 4e-15 * std::abs(b); };
@@ -410,23 +418,27 @@ TEST(Import, HostTransfers) {
 }
 
 TEST(Import, ErrorsNameOpAndPlace) {
-  EXPECT_THAT(ErrorOf(Main("%a: tensor<2xf32>, %b: tensor<3xf32>", "tensor<2xf32>",
-                           "%0 = \"stablehlo.add\"(%a, %b) : (tensor<2xf32>, tensor<3xf32>) -> tensor<2xf32> loc(\"f.py\":3:1)\n"
-                           "return %0 : tensor<2xf32>")),
+  EXPECT_THAT(ErrorOf(Main(
+                  "%a: tensor<2xf32>, %b: tensor<3xf32>", "tensor<2xf32>",
+                  "%0 = \"stablehlo.add\"(%a, %b) : (tensor<2xf32>, tensor<3xf32>) -> tensor<2xf32> loc(\"f.py\":3:1)\n"
+                  "return %0 : tensor<2xf32>")),
               HasSubstr("stablehlo import: stablehlo.add at f.py:3: "));
   EXPECT_THAT(ErrorOf(Main("%a: tensor<2xf32>", "tensor<3xf32>",
                            "%0 = stablehlo.negate %a : (tensor<2xf32>) -> tensor<3xf32>\nreturn %0 : tensor<3xf32>")),
               HasSubstr("result 0 is f32[2], declared f32[3]"));
-  EXPECT_THAT(ErrorOf(Main("%a: tensor<?xf32>", "tensor<?xf32>", "return %a : tensor<?xf32>"), absl::StatusCode::kUnimplemented),
+  EXPECT_THAT(ErrorOf(Main("%a: tensor<?xf32>", "tensor<?xf32>", "return %a : tensor<?xf32>"),
+                      absl::StatusCode::kUnimplemented),
               HasSubstr("dimension 0 is unknown and has no bound"));
   EXPECT_THAT(ErrorOf(Main("%a: tensor<2x!quant.uniform<i8:f32, 1.0>>", "tensor<2x!quant.uniform<i8:f32, 1.0>>",
                            "return %a : tensor<2x!quant.uniform<i8:f32, 1.0>>"),
                       absl::StatusCode::kUnimplemented),
               HasSubstr("quantized element type"));
   EXPECT_THAT(ErrorOf("func.func private @f() {return}\nfunc.func private @g() {return}"), HasSubstr("no entry"));
-  EXPECT_THAT(ErrorOf("func.func @main() {\n call @f() : () -> ()\n return\n}\nfunc.func private @f() {\n call @main() : () -> ()\n return\n}"),
+  EXPECT_THAT(ErrorOf("func.func @main() {\n call @f() : () -> ()\n return\n}\nfunc.func private @f() {\n call @main() "
+                      ": () -> ()\n return\n}"),
               HasSubstr("calls itself"));
-  EXPECT_THAT(ErrorOf("func.func @main() {\n call @f() : () -> ()\n return\n}"), HasSubstr("function @f is not defined"));
+  EXPECT_THAT(ErrorOf("func.func @main() {\n call @f() : () -> ()\n return\n}"),
+              HasSubstr("function @f is not defined"));
   EXPECT_THAT(ErrorOf(Main("%a: tensor<1099511627776x1099511627776x1099511627776xf32>",
                            "tensor<1099511627776x1099511627776x1099511627776xf32>",
                            "return %a : tensor<1099511627776x1099511627776x1099511627776xf32>")),
@@ -441,6 +453,20 @@ TEST(Import, HloTextIsTakenToo) {
       ImportProgram("mlir", "// a comment\nHloModule m\nENTRY e {\n  ROOT c = f32[] constant(1)\n}\n");
   ASSERT_TRUE(m.ok()) << m.status();
   EXPECT_EQ((*m)->name(), "m");
+}
+
+TEST(Import, HloProtosGoThereAndBack) {
+  std::unique_ptr<Module> m = Import(ReadFile(DataDir() / "control.1.17.0.bc"));
+  ASSERT_NE(m, nullptr);
+  absl::StatusOr<std::string> bytes = SerializeHloModule(*m), with_config = SerializeHloModuleWithConfig(*m);
+  ASSERT_TRUE(bytes.ok() && with_config.ok());
+  absl::StatusOr<std::unique_ptr<Module>> back = ImportProgram("hlo", *bytes);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ((*back)->ToString(), m->ToString());
+  back = ImportProgram("hlo_with_config", *with_config);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ((*back)->ToString(), m->ToString());
+  EXPECT_FALSE(ImportProgram("hlo", "no proto").ok());
 }
 
 TEST(Import, DeepCallChainsAreRefused) {

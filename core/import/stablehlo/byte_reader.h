@@ -1,5 +1,5 @@
-// Reads MLIR bytecode primitives from a stretch of bytes. The first error sticks: later reads return zero and the caller
-// may check once per record instead of once per field. Nothing is allocated here.
+// Reads MLIR bytecode primitives from a stretch of bytes. The first error sticks: later reads return zero and the
+// caller may check once per record instead of once per field. Nothing is allocated here.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_BYTE_READER_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_BYTE_READER_H_
 
@@ -27,8 +27,8 @@ class ByteReader {
   // Sets the error (the first one wins) with the place; returns it.
   const absl::Status& Fail(absl::string_view message) {
     if (status_.ok()) {
-      status_ = absl::InvalidArgumentError(
-          absl::StrCat("portable artifact: ", what_, ", byte ", Position(), ": ", message));
+      status_ =
+          absl::InvalidArgumentError(absl::StrCat("portable artifact: ", what_, ", byte ", Position(), ": ", message));
       pos_ = bytes_.size();
     }
     return status_;

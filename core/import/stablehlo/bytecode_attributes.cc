@@ -50,7 +50,8 @@ const SourceAttr* BytecodeEntries::ReadDictionary(ByteReader& in) {
     entries.push_back({name->text, value});
   }
   absl::string_view repeated;
-  if (in.ok() && !SortEntries(&entries, &repeated)) in.Fail(absl::StrCat("dictionary key \"", repeated, "\" stands twice"));
+  if (in.ok() && !SortEntries(&entries, &repeated))
+    in.Fail(absl::StrCat("dictionary key \"", repeated, "\" stands twice"));
   return in.ok() ? MakeDict(arena_, std::move(entries)) : nullptr;
 }
 
@@ -111,7 +112,7 @@ const SourceAttr* NormalizeConstant(SourceArena& arena, const SourceType* type, 
   // Narrow values are kept masked to their width, i1 as 0 or 1.
   const SourceType* part = type->inner->kind == TypeKind::kComplex     ? type->inner->inner
                            : type->inner->kind == TypeKind::kQuantized ? type->inner->quantization->storage
-                                                                        : type->inner;
+                                                                       : type->inner;
   int bits = ElementBits(part->element);
   if (bits < 8) {
     uint8_t mask = static_cast<uint8_t>((1u << bits) - 1);
@@ -126,15 +127,19 @@ const SourceAttr* NormalizeConstant(SourceArena& arena, const SourceType* type, 
 
 const SourceAttr* BytecodeEntries::DecodeBuiltinAttribute(ByteReader& in, uint64_t code) {
   switch (code) {
-    case 0: return ReadArray(in);
-    case 1: return ReadDictionary(in);
-    case 2: return MakeString(arena_, ReadString(in));
+    case 0:
+      return ReadArray(in);
+    case 1:
+      return ReadDictionary(in);
+    case 2:
+      return MakeString(arena_, ReadString(in));
     case 3: {
       absl::string_view s = ReadString(in);
       ReadType(in);
       return MakeString(arena_, s);
     }
-    case 4: return ReadStringAttribute(in);
+    case 4:
+      return ReadStringAttribute(in);
     case 5: {
       const SourceAttr* root = ReadStringAttribute(in);
       const SourceAttr* nested = ReadArray(in);
@@ -147,7 +152,8 @@ const SourceAttr* BytecodeEntries::DecodeBuiltinAttribute(ByteReader& in, uint64
       const SourceType* t = ReadType(in);
       return in.ok() ? MakeType(arena_, t) : nullptr;
     }
-    case 7: return MakeUnit(arena_);
+    case 7:
+      return MakeUnit(arena_);
     case 8:
     case 9: {
       const SourceType* t = ReadType(in);
@@ -180,8 +186,11 @@ const SourceAttr* BytecodeEntries::DecodeBuiltinAttribute(ByteReader& in, uint64
       if (!a) in.Fail(why);
       return a;
     }
-    case 18: return ReadDense(in);
-    default: in.Fail(absl::StrCat("unknown builtin attribute code ", code)); return nullptr;
+    case 18:
+      return ReadDense(in);
+    default:
+      in.Fail(absl::StrCat("unknown builtin attribute code ", code));
+      return nullptr;
   }
 }
 
@@ -223,19 +232,27 @@ const SourceAttr* BytecodeEntries::DecodeVhloMeshAttribute(ByteReader& in, uint6
 const SourceAttr* BytecodeEntries::DecodeVhloAttribute(ByteReader& in, uint64_t code) {
   auto enumeration = [&](EnumKind kind) { return ReadEnum(in, static_cast<int>(kind)); };
   switch (code) {
-    case 1: return ReadArray(in);
+    case 1:
+      return ReadArray(in);
     case 2: {
       uint64_t v = in.Varint();
       if (v > 1) in.Fail(absl::StrCat("bool of value ", v));
       return in.ok() ? MakeBool(arena_, v) : nullptr;
     }
-    case 3: return enumeration(EnumKind::kComparisonDirection);
-    case 4: return enumeration(EnumKind::kComparisonType);
-    case 5: return enumeration(EnumKind::kCustomCallApi);
-    case 6: return ReadDictionary(in);
-    case 7: return enumeration(EnumKind::kFft);
-    case 8: return DecodeBuiltinAttribute(in, 9);
-    case 9: return DecodeBuiltinAttribute(in, 8);
+    case 3:
+      return enumeration(EnumKind::kComparisonDirection);
+    case 4:
+      return enumeration(EnumKind::kComparisonType);
+    case 5:
+      return enumeration(EnumKind::kCustomCallApi);
+    case 6:
+      return ReadDictionary(in);
+    case 7:
+      return enumeration(EnumKind::kFft);
+    case 8:
+      return DecodeBuiltinAttribute(in, 9);
+    case 9:
+      return DecodeBuiltinAttribute(in, 8);
     case 10: {
       const SourceAttr* outputs = ReadI64s(in);
       int64_t operand = in.SignedVarint();
@@ -245,15 +262,24 @@ const SourceAttr* BytecodeEntries::DecodeVhloAttribute(ByteReader& in, uint64_t 
                                {"operand_tuple_indices", operands},
                                {"output_tuple_indices", outputs}});
     }
-    case 11: return enumeration(EnumKind::kPrecision);
-    case 12: return enumeration(EnumKind::kRngAlgorithm);
-    case 13: return enumeration(EnumKind::kRngDistribution);
-    case 14: return MakeString(arena_, ReadString(in));
-    case 15: return ReadDense(in);
-    case 16: return enumeration(EnumKind::kTranspose);
-    case 17: return DecodeBuiltinAttribute(in, 6);
-    case 18: return ReadI64s(in);
-    case 19: return enumeration(EnumKind::kAccuracyMode);
+    case 11:
+      return enumeration(EnumKind::kPrecision);
+    case 12:
+      return enumeration(EnumKind::kRngAlgorithm);
+    case 13:
+      return enumeration(EnumKind::kRngDistribution);
+    case 14:
+      return MakeString(arena_, ReadString(in));
+    case 15:
+      return ReadDense(in);
+    case 16:
+      return enumeration(EnumKind::kTranspose);
+    case 17:
+      return DecodeBuiltinAttribute(in, 6);
+    case 18:
+      return ReadI64s(in);
+    case 19:
+      return enumeration(EnumKind::kAccuracyMode);
     case 20: {
       uint64_t atol = ReadBits(in, 64), rtol = ReadBits(in, 64);
       int64_t ulps = in.SignedVarint();
@@ -269,8 +295,11 @@ const SourceAttr* BytecodeEntries::DecodeVhloAttribute(ByteReader& in, uint64_t 
     case 22:
     case 23:
     case 24:
-    case 25: return DecodeVhloMeshAttribute(in, code);
-    default: in.Fail(absl::StrCat("unknown vhlo attribute code ", code)); return nullptr;
+    case 25:
+      return DecodeVhloMeshAttribute(in, code);
+    default:
+      in.Fail(absl::StrCat("unknown vhlo attribute code ", code));
+      return nullptr;
   }
 }
 

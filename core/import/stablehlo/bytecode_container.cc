@@ -13,12 +13,27 @@
 namespace backplane::stablehlo {
 namespace {
 
-enum Section { kStrings, kDialects, kEntries, kOffsets, kIr, kResources, kResourceOffsets, kDialectVersions, kProperties };
+enum Section {
+  kStrings,
+  kDialects,
+  kEntries,
+  kOffsets,
+  kIr,
+  kResources,
+  kResourceOffsets,
+  kDialectVersions,
+  kProperties
+};
 constexpr int kSectionCount = 9;
-constexpr const char* kSectionNames[kSectionCount] = {
-    "section 0 (strings)",         "section 1 (dialects)",  "section 2 (attributes and types)",
-    "section 3 (offsets)",         "section 4 (ir)",        "section 5 (resources)",
-    "section 6 (resource offsets)", "section 7 (dialect versions)", "section 8 (properties)"};
+constexpr const char* kSectionNames[kSectionCount] = {"section 0 (strings)",
+                                                      "section 1 (dialects)",
+                                                      "section 2 (attributes and types)",
+                                                      "section 3 (offsets)",
+                                                      "section 4 (ir)",
+                                                      "section 5 (resources)",
+                                                      "section 6 (resource offsets)",
+                                                      "section 7 (dialect versions)",
+                                                      "section 8 (properties)"};
 constexpr uint64_t kNewestLayout = 6;
 constexpr absl::string_view kMagic("ML\xEFR", 4);
 constexpr absl::string_view kProducerPrefix = "StableHLO_v";
@@ -110,13 +125,15 @@ absl::Status ReadDialects(const Blob& data, BytecodeContainer* out, std::vector<
       int id = 0;
       Blob ignored;  // private to the dialect; none of those we read uses it
       if (absl::Status s = ReadSection(in, &id, &ignored); !s.ok()) return s;
-      if (id != kDialectVersions) return in.Fail(absl::StrCat("section ", id, " where a dialect version was announced"));
+      if (id != kDialectVersions)
+        return in.Fail(absl::StrCat("section ", id, " where a dialect version was announced"));
     }
   }
   uint64_t announced = out->layout_version >= 4 ? in.Count("op names") : 0;
   while (in.ok() && !in.AtEnd()) {
     uint64_t dialect = in.Varint();
-    if (in.ok() && dialect >= dialects->size()) return in.Fail(absl::StrCat("dialect ", dialect, " of ", dialects->size()));
+    if (in.ok() && dialect >= dialects->size())
+      return in.Fail(absl::StrCat("dialect ", dialect, " of ", dialects->size()));
     uint64_t count = in.Count("op names");
     for (uint64_t i = 0; i < count && in.ok(); ++i) {
       BytecodeContainer::OpName op;

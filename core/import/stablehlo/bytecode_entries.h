@@ -1,5 +1,5 @@
-// The attribute and type table of a portable artifact. Entries are decoded when first asked for, so damage or novelty in
-// an entry nobody needs does no harm; each is decoded once. Entries may refer to each other in any order: cycles and
+// The attribute and type table of a portable artifact. Entries are decoded when first asked for, so damage or novelty
+// in an entry nobody needs does no harm; each is decoded once. Entries may refer to each other in any order: cycles and
 // excessive depth are errors.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_BYTECODE_ENTRIES_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_BYTECODE_ENTRIES_H_

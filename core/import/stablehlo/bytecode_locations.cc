@@ -8,8 +8,16 @@ namespace {
 // Call-site chains grow with the depth of the Python stack; the first frame is at the front, so a short walk finds it.
 constexpr int kMaxWalk = 64;
 
-enum Code { kFlatSymbol = 4, kCallSite = 10, kFileLine = 11, kFused = 12, kFusedMeta = 13, kNamed = 14, kUnknown = 15,
-            kFileRange = 22 };
+enum Code {
+  kFlatSymbol = 4,
+  kCallSite = 10,
+  kFileLine = 11,
+  kFused = 12,
+  kFusedMeta = 13,
+  kNamed = 14,
+  kUnknown = 15,
+  kFileRange = 22
+};
 
 class BytecodeLocationResolver : public LocationResolver {
  public:
@@ -74,7 +82,8 @@ class BytecodeLocationResolver : public LocationResolver {
         Walk(child, depth + 1, out);
         return;
       }
-      default: return;
+      default:
+        return;
     }
   }
 

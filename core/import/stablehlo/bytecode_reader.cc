@@ -66,8 +66,8 @@ class IrReader {
 
   // What op is being read, for messages.
   void OpError(ByteReader& in, absl::string_view op, uint64_t at, absl::string_view message) {
-    in.Adopt(absl::InvalidArgumentError(absl::StrCat("portable artifact ", container_.producer, ": ", op,
-                                                             " at byte ", at, ": ", message)));
+    in.Adopt(absl::InvalidArgumentError(
+        absl::StrCat("portable artifact ", container_.producer, ": ", op, " at byte ", at, ": ", message)));
   }
 
   // Skips what only orders the uses of `values` values.
@@ -109,7 +109,8 @@ class IrReader {
     }
     size_t base = scope.size();
     uint64_t values = in.Varint();
-    if (in.ok() && values > in.Left()) in.Fail(absl::StrCat("region of ", values, " values, ", in.Left(), " bytes left"));
+    if (in.ok() && values > in.Left())
+      in.Fail(absl::StrCat("region of ", values, " values, ", in.Left(), " bytes left"));
     if (!in.ok()) return;
     scope.resize(base + values, nullptr);
     uint64_t next = base;
@@ -254,9 +255,9 @@ class IrReader {
     std::string spelled = absl::StrCat(name.dialect, ".", name.name);
     const OpForm* form = name.dialect == "vhlo" ? FindVhloForm(name.name) : nullptr;
     if (form == nullptr && FindForeignAttributes(spelled) == nullptr) {
-      in.Adopt(absl::UnimplementedError(absl::StrCat(
-          "portable artifact: unknown op ", spelled, " at byte ", at, ", producer ", container_.producer,
-          "; newest known version is ", kNewestVhlo[0], ".", kNewestVhlo[1], ".", kNewestVhlo[2])));
+      in.Adopt(absl::UnimplementedError(absl::StrCat("portable artifact: unknown op ", spelled, " at byte ", at,
+                                                     ", producer ", container_.producer, "; newest known version is ",
+                                                     kNewestVhlo[0], ".", kNewestVhlo[1], ".", kNewestVhlo[2])));
       return nullptr;
     }
     auto fail = [&](absl::string_view message) -> SourceOp* {
@@ -289,8 +290,8 @@ class IrReader {
     }
     std::vector<SourceNamedAttr> attributes;
     if (absl::Status s = ReadAttributes(form, op->name, dictionary, properties, &attributes); in.ok() && !s.ok()) {
-      in.Adopt(absl::Status(s.code(), absl::StrCat("portable artifact ", container_.producer, ": ", spelled, " at byte ",
-                                                   at, ": ", s.message())));
+      in.Adopt(absl::Status(s.code(), absl::StrCat("portable artifact ", container_.producer, ": ", spelled,
+                                                   " at byte ", at, ": ", s.message())));
     }
     if (!in.ok()) return nullptr;
     Normalize(op->name, &attributes);
@@ -333,7 +334,8 @@ class IrReader {
       if (!check("results", result_types.size(), form->results)) return nullptr;
       if (!check("regions", op->regions.size(), form->regions)) return nullptr;
     }
-    if (op->name == "builtin.unrealized_conversion_cast") return DefineCast(in, scope, next, op, result_types, spelled, at);
+    if (op->name == "builtin.unrealized_conversion_cast")
+      return DefineCast(in, scope, next, op, result_types, spelled, at);
 
     // Results are defined before the regions are read, but are not visible inside: regions open no scope of results.
     op->results = arena_.NewArray<SourceValue>(result_types.size());
@@ -374,8 +376,9 @@ class IrReader {
     }
     for (size_t i = 0; i < types.size(); ++i) {
       if (!SameType(types[i], op->operands[i]->type)) {
-        OpError(in, spelled, at, absl::StrCat("casts ", TypeToString(op->operands[i]->type), " to ",
-                                              TypeToString(types[i]), ", expected two spellings of one type"));
+        OpError(in, spelled, at,
+                absl::StrCat("casts ", TypeToString(op->operands[i]->type), " to ", TypeToString(types[i]),
+                             ", expected two spellings of one type"));
         return nullptr;
       }
       Define(in, scope, next, op->operands[i]);

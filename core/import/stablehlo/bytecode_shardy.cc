@@ -1,5 +1,5 @@
-// Shardy attributes of a portable artifact, written back as the text MLIR prints for them: the one form in which the core
-// keeps a sharding.
+// Shardy attributes of a portable artifact, written back as the text MLIR prints for them: the one form in which the
+// core keeps a sharding.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -10,17 +10,46 @@ namespace backplane::stablehlo {
 namespace {
 
 enum Code {
-  kManualAxes, kMeshAxis, kMesh, kSubAxis, kAxisRef, kDimension, kSharding, kPerValue, kDimMapping, kTensorMapping,
-  kRule, kAxisList, kAxisLists, kAllToAll, kAllToAllList, kShardingUnreduced, kPerValueUnreduced, kShardingReduction,
+  kManualAxes,
+  kMeshAxis,
+  kMesh,
+  kSubAxis,
+  kAxisRef,
+  kDimension,
+  kSharding,
+  kPerValue,
+  kDimMapping,
+  kTensorMapping,
+  kRule,
+  kAxisList,
+  kAxisLists,
+  kAllToAll,
+  kAllToAllList,
+  kShardingUnreduced,
+  kPerValueUnreduced,
+  kShardingReduction,
 };
 constexpr int kCodes = kShardingReduction + 1;
 
 // The part of the printed form in front of the body.
-constexpr const char* kPrefix[kCodes] = {
-    "#sdy<manual_axes", "#sdy<mesh_axis ", "#sdy.mesh", "#sdy<sub_axis_info", "#sdy<axis_ref ",
-    "#sdy<dimension_sharding", "#sdy.sharding", "#sdy.sharding_per_value", "#sdy<dim_mapping ", "#sdy<tensor_mapping",
-    "#sdy.op_sharding_rule", "#sdy<axis_ref_list", "#sdy<list_of_axis_ref_lists", "#sdy<all_to_all_param",
-    "#sdy<all_to_all_param_list", "#sdy.sharding", "#sdy.sharding_per_value", "#sdy.sharding"};
+constexpr const char* kPrefix[kCodes] = {"#sdy<manual_axes",
+                                         "#sdy<mesh_axis ",
+                                         "#sdy.mesh",
+                                         "#sdy<sub_axis_info",
+                                         "#sdy<axis_ref ",
+                                         "#sdy<dimension_sharding",
+                                         "#sdy.sharding",
+                                         "#sdy.sharding_per_value",
+                                         "#sdy<dim_mapping ",
+                                         "#sdy<tensor_mapping",
+                                         "#sdy.op_sharding_rule",
+                                         "#sdy<axis_ref_list",
+                                         "#sdy<list_of_axis_ref_lists",
+                                         "#sdy<all_to_all_param",
+                                         "#sdy<all_to_all_param_list",
+                                         "#sdy.sharding",
+                                         "#sdy.sharding_per_value",
+                                         "#sdy.sharding"};
 
 bool HasTail(int code) { return absl::StartsWith(kPrefix[code], "#sdy<"); }
 
@@ -85,9 +114,9 @@ const SourceAttr* BytecodeEntries::DecodeShardingRule(ByteReader& in) {
       if (f < 0 || f >= static_cast<int64_t>(sizes.size())) in.Fail(absl::StrCat("sharding rule factor ", f));
     }
     if (factors.empty() || !in.ok()) continue;
-    absl::StrAppend(&out, " ", kind, "={", absl::StrJoin(factors, ", ", [](std::string* s, int64_t f) {
-      absl::StrAppend(s, FactorName(f));
-    }), "}");
+    absl::StrAppend(&out, " ", kind, "={",
+                    absl::StrJoin(factors, ", ", [](std::string* s, int64_t f) { absl::StrAppend(s, FactorName(f)); }),
+                    "}");
   }
   if (in.Byte()) absl::StrAppend(&out, ", custom");
   absl::StrAppend(&out, ">");
@@ -187,24 +216,35 @@ const SourceAttr* BytecodeEntries::DecodeShardyAttribute(ByteReader& in, uint64_
       break;
     }
     case kPerValue:
-    case kPerValueUnreduced: body = absl::StrCat("<[", ReadShardyList(in, kSharding), "]>"); break;
+    case kPerValueUnreduced:
+      body = absl::StrCat("<[", ReadShardyList(in, kSharding), "]>");
+      break;
     case kDimMapping:
       for (int64_t f : ReadI64Vector(in)) {
         if (f < 0) in.Fail(absl::StrCat("sharding rule factor ", f));
         if (in.ok()) absl::StrAppend(&body, FactorName(f));
       }
       break;
-    case kTensorMapping: body = absl::StrCat("[", ReadShardyList(in, kDimMapping), "]"); break;
-    case kRule: return DecodeShardingRule(in);
-    case kAxisList: body = absl::StrCat("{", ReadShardyList(in, kAxisRef), "}"); break;
-    case kAxisLists: body = absl::StrCat("[", ReadShardyList(in, kAxisList), "]"); break;
+    case kTensorMapping:
+      body = absl::StrCat("[", ReadShardyList(in, kDimMapping), "]");
+      break;
+    case kRule:
+      return DecodeShardingRule(in);
+    case kAxisList:
+      body = absl::StrCat("{", ReadShardyList(in, kAxisRef), "}");
+      break;
+    case kAxisLists:
+      body = absl::StrCat("[", ReadShardyList(in, kAxisList), "]");
+      break;
     case kAllToAll: {
       std::string axes = ReadShardyList(in, kAxisRef);
       int64_t source = in.SignedVarint();
       body = absl::StrCat("{", axes, "}: ", source, "->", in.SignedVarint());
       break;
     }
-    case kAllToAllList: body = absl::StrCat("[", ReadShardyList(in, kAllToAll), "]"); break;
+    case kAllToAllList:
+      body = absl::StrCat("[", ReadShardyList(in, kAllToAll), "]");
+      break;
   }
   if (!in.ok()) return nullptr;
   return MakeShardy(arena_, arena_.CopyString(absl::StrCat(kPrefix[code], body, HasTail(code) ? ">" : "")));

@@ -12,14 +12,46 @@ namespace {
 constexpr int kNot = -1;
 constexpr int E(ElementKind kind) { return static_cast<int>(kind); }
 constexpr int kVhloScalars[] = {
-    E(ElementKind::kBool), kNot, E(ElementKind::kBF16), E(ElementKind::kF16), E(ElementKind::kF32),
-    E(ElementKind::kF64), E(ElementKind::kF8E4M3FN), E(ElementKind::kF8E5M2), kNot, E(ElementKind::kIndex),
-    E(ElementKind::kI4), E(ElementKind::kI8), E(ElementKind::kI16), E(ElementKind::kI32), E(ElementKind::kI64),
-    E(ElementKind::kU4), E(ElementKind::kU8), E(ElementKind::kU16), E(ElementKind::kU32), E(ElementKind::kU64),
-    kNot, kNot, kNot, kNot, kNot, kNot, kNot,                                             // 20..26
-    E(ElementKind::kF8E4M3FNUZ), E(ElementKind::kF8E5M2FNUZ), E(ElementKind::kF8E4M3B11FNUZ), kNot,
-    E(ElementKind::kI2), E(ElementKind::kU2), kNot, E(ElementKind::kTF32), E(ElementKind::kF8E4M3),
-    E(ElementKind::kF8E3M4), E(ElementKind::kF4E2M1FN), E(ElementKind::kF6E2M3FN), E(ElementKind::kF6E3M2FN),
+    E(ElementKind::kBool),
+    kNot,
+    E(ElementKind::kBF16),
+    E(ElementKind::kF16),
+    E(ElementKind::kF32),
+    E(ElementKind::kF64),
+    E(ElementKind::kF8E4M3FN),
+    E(ElementKind::kF8E5M2),
+    kNot,
+    E(ElementKind::kIndex),
+    E(ElementKind::kI4),
+    E(ElementKind::kI8),
+    E(ElementKind::kI16),
+    E(ElementKind::kI32),
+    E(ElementKind::kI64),
+    E(ElementKind::kU4),
+    E(ElementKind::kU8),
+    E(ElementKind::kU16),
+    E(ElementKind::kU32),
+    E(ElementKind::kU64),
+    kNot,
+    kNot,
+    kNot,
+    kNot,
+    kNot,
+    kNot,
+    kNot,  // 20..26
+    E(ElementKind::kF8E4M3FNUZ),
+    E(ElementKind::kF8E5M2FNUZ),
+    E(ElementKind::kF8E4M3B11FNUZ),
+    kNot,
+    E(ElementKind::kI2),
+    E(ElementKind::kU2),
+    kNot,
+    E(ElementKind::kTF32),
+    E(ElementKind::kF8E4M3),
+    E(ElementKind::kF8E3M4),
+    E(ElementKind::kF4E2M1FN),
+    E(ElementKind::kF6E2M3FN),
+    E(ElementKind::kF6E3M2FN),
     E(ElementKind::kF8E8M0FNU),
 };
 
@@ -150,15 +182,19 @@ const SourceType* BytecodeEntries::DecodeVhloType(ByteReader& in, uint64_t code)
       t = arena_.New<SourceType>();
       t->kind = TypeKind::kFunction;
       return ReadTypeList(in, &t->members) && ReadTypeList(in, &t->results) ? t : nullptr;
-    case 20: return ReadTensorType(in, TypeKind::kTensor, false);
-    case 21: return ReadTensorType(in, TypeKind::kTensor, true);
-    case 22: return TokenType();
+    case 20:
+      return ReadTensorType(in, TypeKind::kTensor, false);
+    case 21:
+      return ReadTensorType(in, TypeKind::kTensor, true);
+    case 22:
+      return TokenType();
     case 23:
     case 42:
       t = arena_.New<SourceType>();
       t->kind = code == 23 ? TypeKind::kTuple : TypeKind::kFuture;
       return ReadTypeList(in, &t->members) ? t : nullptr;
-    case 24: return DecodeQuantized(in, false);
+    case 24:
+      return DecodeQuantized(in, false);
     case 25:
       t = arena_.New<SourceType>();
       t->kind = TypeKind::kUnrankedTensor;
@@ -168,10 +204,15 @@ const SourceType* BytecodeEntries::DecodeVhloType(ByteReader& in, uint64_t code)
       t = arena_.New<SourceType>();
       t->kind = TypeKind::kWitness;
       return t;
-    case 30: return DecodeQuantized(in, true);
-    case 33: return NoneType();
-    case 41: return ReadTensorType(in, TypeKind::kBuffer, false);
-    default: in.Fail(absl::StrCat("unknown vhlo type code ", code)); return nullptr;
+    case 30:
+      return DecodeQuantized(in, true);
+    case 33:
+      return NoneType();
+    case 41:
+      return ReadTensorType(in, TypeKind::kBuffer, false);
+    default:
+      in.Fail(absl::StrCat("unknown vhlo type code ", code));
+      return nullptr;
   }
 }
 
@@ -188,19 +229,28 @@ const SourceType* BytecodeEntries::DecodeBuiltinType(ByteReader& in, uint64_t co
       }
       return in.ok() ? ScalarType(kind) : nullptr;
     }
-    case 1: return ScalarType(ElementKind::kIndex);
+    case 1:
+      return ScalarType(ElementKind::kIndex);
     case 2:
       t = arena_.New<SourceType>();
       t->kind = TypeKind::kFunction;
       return ReadTypeList(in, &t->members) && ReadTypeList(in, &t->results) ? t : nullptr;
-    case 3: return ScalarType(ElementKind::kBF16);
-    case 4: return ScalarType(ElementKind::kF16);
-    case 5: return ScalarType(ElementKind::kF32);
-    case 6: return ScalarType(ElementKind::kF64);
-    case 9: return DecodeVhloType(in, 1);
-    case 12: return NoneType();
-    case 13: return ReadTensorType(in, TypeKind::kTensor, false);
-    case 14: return ReadTensorType(in, TypeKind::kTensor, true);
+    case 3:
+      return ScalarType(ElementKind::kBF16);
+    case 4:
+      return ScalarType(ElementKind::kF16);
+    case 5:
+      return ScalarType(ElementKind::kF32);
+    case 6:
+      return ScalarType(ElementKind::kF64);
+    case 9:
+      return DecodeVhloType(in, 1);
+    case 12:
+      return NoneType();
+    case 13:
+      return ReadTensorType(in, TypeKind::kTensor, false);
+    case 14:
+      return ReadTensorType(in, TypeKind::kTensor, true);
     case 15:
       t = arena_.New<SourceType>();
       t->kind = TypeKind::kTuple;
@@ -210,7 +260,9 @@ const SourceType* BytecodeEntries::DecodeBuiltinType(ByteReader& in, uint64_t co
       t->kind = TypeKind::kUnrankedTensor;
       t->inner = ReadType(in);
       return t;
-    default: in.Fail(absl::StrCat("unknown builtin type code ", code)); return nullptr;
+    default:
+      in.Fail(absl::StrCat("unknown builtin type code ", code));
+      return nullptr;
   }
 }
 
@@ -262,7 +314,8 @@ absl::StatusOr<const SourceType*> BytecodeEntries::Type(uint64_t index) {
     return absl::InvalidArgumentError(absl::StrCat("portable artifact: type ", index, " refers to itself"));
   }
   if (depth_ >= kMaxTypeDepth) {
-    return absl::InvalidArgumentError(absl::StrCat("portable artifact: type ", index, " is nested deeper than ", depth_));
+    return absl::InvalidArgumentError(
+        absl::StrCat("portable artifact: type ", index, " is nested deeper than ", depth_));
   }
   slot.state = kBusy;
   ++depth_;

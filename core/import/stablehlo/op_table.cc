@@ -215,8 +215,21 @@ const FormIndex& BySourceName() {
 }
 
 // What kind of value an inherent attribute holds.
-enum class Kind { kInteger, kBool, kFloat, kString, kStringOrDict, kEnum, kDense, kDenseOrDict, kArray, kDict, kType,
-                  kTypeOrInteger, kTypeOrBool };
+enum class Kind {
+  kInteger,
+  kBool,
+  kFloat,
+  kString,
+  kStringOrDict,
+  kEnum,
+  kDense,
+  kDenseOrDict,
+  kArray,
+  kDict,
+  kType,
+  kTypeOrInteger,
+  kTypeOrBool
+};
 struct KindRow {
   const char* name;
   Kind kind;
@@ -389,8 +402,8 @@ const SourceAttr* DefaultValue(SourceArena& arena, absl::string_view op, absl::s
          "layout", "arg_attrs", "res_attrs")) {
     return MakeArray(arena, {});
   }
-  if (is("operand_batching_dims", "start_indices_batching_dims", "input_batching_dims",
-         "scatter_indices_batching_dims", "known_expanding_dimensions", "known_nonexpanding_dimensions")) {
+  if (is("operand_batching_dims", "start_indices_batching_dims", "input_batching_dims", "scatter_indices_batching_dims",
+         "known_expanding_dimensions", "known_nonexpanding_dimensions")) {
     return MakeI64List(arena, {});
   }
   if (is("source_target_pairs") && (op == "send" || op == "recv")) return MakeI64List(arena, {});
@@ -399,9 +412,9 @@ const SourceAttr* DefaultValue(SourceArena& arena, absl::string_view op, absl::s
     const SourceAttr* plain = MakeEnum(arena, "DEFAULT");
     return MakeArray(arena, {plain, plain});
   }
-  if (op == "dot_general" && is("accumulation_type", "allow_imprecise_accumulation", "lhs_component_count",
-                                "lhs_precision_type", "num_primitive_operations", "rhs_component_count",
-                                "rhs_precision_type")) {
+  if (op == "dot_general" &&
+      is("accumulation_type", "allow_imprecise_accumulation", "lhs_component_count", "lhs_precision_type",
+         "num_primitive_operations", "rhs_component_count", "rhs_precision_type")) {
     return MakeType(arena, NoneType());
   }
   bool convolution = op == "convolution" || op == "dynamic_conv";
@@ -476,22 +489,58 @@ absl::Status CheckAttributeKind(absl::string_view op, absl::string_view name, co
   bool good = false;
   const char* expected = "";
   switch (row->kind) {
-    case Kind::kInteger: good = k == AttrKind::kInteger; expected = "an integer"; break;
-    case Kind::kBool: good = k == AttrKind::kBool; expected = "a bool"; break;
-    case Kind::kFloat: good = k == AttrKind::kFloat; expected = "a float"; break;
-    case Kind::kString: good = k == AttrKind::kString; expected = "a string"; break;
+    case Kind::kInteger:
+      good = k == AttrKind::kInteger;
+      expected = "an integer";
+      break;
+    case Kind::kBool:
+      good = k == AttrKind::kBool;
+      expected = "a bool";
+      break;
+    case Kind::kFloat:
+      good = k == AttrKind::kFloat;
+      expected = "a float";
+      break;
+    case Kind::kString:
+      good = k == AttrKind::kString;
+      expected = "a string";
+      break;
     case Kind::kStringOrDict:
       good = k == AttrKind::kString || k == AttrKind::kDict;
       expected = "a string or a dictionary";
       break;
-    case Kind::kEnum: good = k == AttrKind::kEnum; expected = "an enumeration"; break;
-    case Kind::kDense: good = k == AttrKind::kDense; expected = "a tensor"; break;
-    case Kind::kDenseOrDict: good = k == AttrKind::kDense || k == AttrKind::kDict; expected = "a tensor or mesh axes"; break;
-    case Kind::kArray: good = k == AttrKind::kArray; expected = "an array"; break;
-    case Kind::kDict: good = k == AttrKind::kDict; expected = "a dictionary"; break;
-    case Kind::kType: good = k == AttrKind::kType; expected = "a type"; break;
-    case Kind::kTypeOrInteger: good = none_type || k == AttrKind::kInteger; expected = "an integer"; break;
-    case Kind::kTypeOrBool: good = none_type || k == AttrKind::kBool; expected = "a bool"; break;
+    case Kind::kEnum:
+      good = k == AttrKind::kEnum;
+      expected = "an enumeration";
+      break;
+    case Kind::kDense:
+      good = k == AttrKind::kDense;
+      expected = "a tensor";
+      break;
+    case Kind::kDenseOrDict:
+      good = k == AttrKind::kDense || k == AttrKind::kDict;
+      expected = "a tensor or mesh axes";
+      break;
+    case Kind::kArray:
+      good = k == AttrKind::kArray;
+      expected = "an array";
+      break;
+    case Kind::kDict:
+      good = k == AttrKind::kDict;
+      expected = "a dictionary";
+      break;
+    case Kind::kType:
+      good = k == AttrKind::kType;
+      expected = "a type";
+      break;
+    case Kind::kTypeOrInteger:
+      good = none_type || k == AttrKind::kInteger;
+      expected = "an integer";
+      break;
+    case Kind::kTypeOrBool:
+      good = none_type || k == AttrKind::kBool;
+      expected = "a bool";
+      break;
   }
   if (good) return absl::OkStatus();
   DumpOptions brief;

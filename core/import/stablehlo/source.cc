@@ -132,10 +132,14 @@ bool StaticElementCount(absl::Span<const int64_t> dims, int64_t* count) {
 
 int ConstantElementBytes(const SourceType* element) {
   switch (element->kind) {
-    case TypeKind::kScalar: return ElementStorageBytes(element->element);
-    case TypeKind::kComplex: return 2 * ConstantElementBytes(element->inner);
-    case TypeKind::kQuantized: return ConstantElementBytes(element->quantization->storage);
-    default: return 0;
+    case TypeKind::kScalar:
+      return ElementStorageBytes(element->element);
+    case TypeKind::kComplex:
+      return 2 * ConstantElementBytes(element->inner);
+    case TypeKind::kQuantized:
+      return ConstantElementBytes(element->quantization->storage);
+    default:
+      return 0;
   }
 }
 
@@ -155,7 +159,9 @@ void AppendDims(std::string* out, absl::Span<const int64_t> dims) {
 
 void AppendType(std::string* out, const SourceType* t) {
   switch (t->kind) {
-    case TypeKind::kScalar: absl::StrAppend(out, ElementName(t->element)); return;
+    case TypeKind::kScalar:
+      absl::StrAppend(out, ElementName(t->element));
+      return;
     case TypeKind::kComplex:
       absl::StrAppend(out, "complex<");
       AppendType(out, t->inner);
@@ -219,10 +225,18 @@ void AppendType(std::string* out, const SourceType* t) {
         absl::StrAppend(out, ")");
       }
       return;
-    case TypeKind::kToken: absl::StrAppend(out, "!stablehlo.token"); return;
-    case TypeKind::kNone: absl::StrAppend(out, "none"); return;
-    case TypeKind::kWitness: absl::StrAppend(out, "!shape.witness"); return;
-    case TypeKind::kOpaque: absl::StrAppend(out, t->text); return;
+    case TypeKind::kToken:
+      absl::StrAppend(out, "!stablehlo.token");
+      return;
+    case TypeKind::kNone:
+      absl::StrAppend(out, "none");
+      return;
+    case TypeKind::kWitness:
+      absl::StrAppend(out, "!shape.witness");
+      return;
+    case TypeKind::kOpaque:
+      absl::StrAppend(out, t->text);
+      return;
   }
 }
 
@@ -269,8 +283,12 @@ void AppendDense(std::string* out, const SourceAttr* a, const DumpOptions& optio
 
 void AppendAttr(std::string* out, const SourceAttr* a, const DumpOptions& options) {
   switch (a->kind) {
-    case AttrKind::kUnit: absl::StrAppend(out, "unit"); return;
-    case AttrKind::kBool: absl::StrAppend(out, a->integer ? "true" : "false"); return;
+    case AttrKind::kUnit:
+      absl::StrAppend(out, "unit");
+      return;
+    case AttrKind::kBool:
+      absl::StrAppend(out, a->integer ? "true" : "false");
+      return;
     case AttrKind::kInteger:
       if (a->type->element == ElementKind::kU64) {
         absl::StrAppend(out, static_cast<uint64_t>(a->integer));
@@ -282,10 +300,14 @@ void AppendAttr(std::string* out, const SourceAttr* a, const DumpOptions& option
     case AttrKind::kFloat:
       absl::StrAppend(out, "0x", absl::Hex(a->bits), " : ", TypeToString(a->type));
       return;
-    case AttrKind::kString: AppendQuoted(out, a->text); return;
+    case AttrKind::kString:
+      AppendQuoted(out, a->text);
+      return;
     case AttrKind::kEnum:
     case AttrKind::kShardy:
-    case AttrKind::kOpaque: absl::StrAppend(out, a->text); return;
+    case AttrKind::kOpaque:
+      absl::StrAppend(out, a->text);
+      return;
     case AttrKind::kArray:
       absl::StrAppend(out, "[");
       for (size_t i = 0; i < a->elements.size(); ++i) {
@@ -294,9 +316,15 @@ void AppendAttr(std::string* out, const SourceAttr* a, const DumpOptions& option
       }
       absl::StrAppend(out, "]");
       return;
-    case AttrKind::kDict: AppendEntries(out, a->entries, options); return;
-    case AttrKind::kType: AppendType(out, a->type); return;
-    case AttrKind::kDense: AppendDense(out, a, options); return;
+    case AttrKind::kDict:
+      AppendEntries(out, a->entries, options);
+      return;
+    case AttrKind::kType:
+      AppendType(out, a->type);
+      return;
+    case AttrKind::kDense:
+      AppendDense(out, a, options);
+      return;
   }
 }
 

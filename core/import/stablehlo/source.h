@@ -1,13 +1,13 @@
 // The op tree both StableHLO readers (portable bytecode and text) decode into, before anything is known about meaning.
 //
-// A SourceModule says what stands in a program, in one spelling: op names carry no dialect version, attributes are those
-// of the newest operation set (older forms are upgraded, left-out ones hold their defaults), structured StableHLO
-// attributes such as dimension numbers are flattened into one attribute per field, and the same program read from bytecode,
-// from pretty text and from generic text gives the same tree (DumpSource writes it down for comparison).
+// A SourceModule says what stands in a program, in one spelling: op names carry no dialect version, attributes are
+// those of the newest operation set (older forms are upgraded, left-out ones hold their defaults), structured StableHLO
+// attributes such as dimension numbers are flattened into one attribute per field, and the same program read from
+// bytecode, from pretty text and from generic text gives the same tree (DumpSource writes it down for comparison).
 //
-// Ownership: everything hangs in the module's arena and lives as long as the module. Strings and constant bytes may point
-// into the program's own bytes, which the caller keeps alive as long as the module. Nothing here is thread-safe for
-// writing; a finished module may be read from any thread.
+// Ownership: everything hangs in the module's arena and lives as long as the module. Strings and constant bytes may
+// point into the program's own bytes, which the caller keeps alive as long as the module. Nothing here is thread-safe
+// for writing; a finished module may be read from any thread.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_SOURCE_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_SOURCE_H_
 
@@ -86,9 +86,36 @@ class SourceArena {
 
 // Scalar element types. Signless and signed integers of StableHLO are one kind.
 enum class ElementKind : uint8_t {
-  kBool, kI2, kI4, kI8, kI16, kI32, kI64, kU2, kU4, kU8, kU16, kU32, kU64, kIndex,
-  kBF16, kF16, kF32, kF64, kTF32, kF8E4M3FN, kF8E5M2, kF8E4M3FNUZ, kF8E5M2FNUZ, kF8E4M3B11FNUZ, kF8E4M3, kF8E3M4,
-  kF4E2M1FN, kF6E2M3FN, kF6E3M2FN, kF8E8M0FNU,
+  kBool,
+  kI2,
+  kI4,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU2,
+  kU4,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kIndex,
+  kBF16,
+  kF16,
+  kF32,
+  kF64,
+  kTF32,
+  kF8E4M3FN,
+  kF8E5M2,
+  kF8E4M3FNUZ,
+  kF8E5M2FNUZ,
+  kF8E4M3B11FNUZ,
+  kF8E4M3,
+  kF8E3M4,
+  kF4E2M1FN,
+  kF6E2M3FN,
+  kF6E3M2FN,
+  kF8E8M0FNU,
 };
 // Spelling in StableHLO text: "i1", "ui8", "f8E4M3FN" ...
 absl::string_view ElementName(ElementKind kind);
@@ -135,8 +162,8 @@ struct SourceType {
   TypeKind kind = TypeKind::kNone;
   ElementKind element = ElementKind::kBool;
   const SourceType* inner = nullptr;
-  absl::Span<const int64_t> dims;    // kDynamic where unknown
-  absl::Span<const int64_t> bounds;  // empty, or one per dimension (kDynamic where unbounded)
+  absl::Span<const int64_t> dims;        // kDynamic where unknown
+  absl::Span<const int64_t> bounds;      // empty, or one per dimension (kDynamic where unbounded)
   const SourceAttr* encoding = nullptr;  // any other tensor encoding, kept but not interpreted
   absl::Span<const SourceType* const> members;
   absl::Span<const SourceType* const> results;
@@ -255,7 +282,9 @@ class SourceModule {
   const SourceAttr* Find(absl::string_view attribute) const;
   // Top-level op with that symbol name (function or mesh); null when absent.
   const SourceOp* FindSymbol(absl::string_view symbol) const;
-  SourceLocation Location(LocationId id) const { return resolver && id != 0 ? resolver->Resolve(id) : SourceLocation(); }
+  SourceLocation Location(LocationId id) const {
+    return resolver && id != 0 ? resolver->Resolve(id) : SourceLocation();
+  }
 
   absl::flat_hash_map<absl::string_view, const SourceOp*> symbols;
   std::unique_ptr<LocationResolver> resolver;

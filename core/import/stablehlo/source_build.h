@@ -49,7 +49,14 @@ absl::StatusOr<std::vector<int64_t>> DenseIntegers(const SourceAttr* attr, int64
 
 // Names of StableHLO's enumerations in VHLO's numbering; empty where there is no such case.
 enum class EnumKind {
-  kComparisonDirection, kComparisonType, kCustomCallApi, kFft, kPrecision, kRngAlgorithm, kRngDistribution, kTranspose,
+  kComparisonDirection,
+  kComparisonType,
+  kCustomCallApi,
+  kFft,
+  kPrecision,
+  kRngAlgorithm,
+  kRngDistribution,
+  kTranspose,
   kAccuracyMode,
 };
 absl::string_view EnumName(EnumKind kind, uint64_t value);

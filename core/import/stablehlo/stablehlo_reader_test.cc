@@ -1,5 +1,5 @@
-// The two readers against each other and against damage. testdata/ holds programs as portable artifacts of many versions
-// and as pretty and generic text (generate.py makes them); whatever the form, the tree must be the same.
+// The two readers against each other and against damage. testdata/ holds programs as portable artifacts of many
+// versions and as pretty and generic text (generate.py makes them); whatever the form, the tree must be the same.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -32,7 +32,9 @@ std::string ReadFile(const std::filesystem::path& path) {
   return all.str();
 }
 
-std::filesystem::path DataDir() { return std::filesystem::path(BACKPLANE_SOURCE_DIR) / "core/import/stablehlo/testdata"; }
+std::filesystem::path DataDir() {
+  return std::filesystem::path(BACKPLANE_SOURCE_DIR) / "core/import/stablehlo/testdata";
+}
 
 // Program name -> the files that hold it.
 std::map<std::string, std::vector<std::filesystem::path>> Programs() {
@@ -150,18 +152,20 @@ std::string OpLine(absl::string_view arguments, absl::string_view op) {
 }
 
 TEST(StablehloReader, DefaultsAndStructsAreFlattened) {
-  EXPECT_EQ(OpLine("%a: tensor<2x3xf32>, %b: tensor<3x4xf32>",
-                   "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0], precision = [HIGH, DEFAULT] : "
-                   "(tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>"),
-            "stablehlo.dot_general(%0, %1) {accumulation_type = none, allow_imprecise_accumulation = none, "
-            "lhs_batching_dimensions = dense<0x> : tensor<0xi64>, lhs_component_count = none, lhs_contracting_dimensions = "
-            "dense<splat 0x0100000000000000> : tensor<1xi64>, lhs_precision_type = none, num_primitive_operations = none, "
-            "precision_config = [HIGH, DEFAULT], rhs_batching_dimensions = dense<0x> : tensor<0xi64>, rhs_component_count = "
-            "none, rhs_contracting_dimensions = dense<splat 0x0000000000000000> : tensor<1xi64>, rhs_precision_type = none} "
-            ": (tensor<2x3xf32>, tensor<3x4xf32>) -> (tensor<2x4xf32>)");
-  EXPECT_EQ(OpLine("%a: tensor<4xf32>", "%0 = stablehlo.exponential %a : tensor<4xf32>"),
-            "stablehlo.exponential(%0) {result_accuracy = {atol = 0x0 : f64, mode = DEFAULT, rtol = 0x0 : f64, ulps = 0 : "
-            "i64}} : (tensor<4xf32>) -> (tensor<4xf32>)");
+  EXPECT_EQ(
+      OpLine("%a: tensor<2x3xf32>, %b: tensor<3x4xf32>",
+             "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0], precision = [HIGH, DEFAULT] : "
+             "(tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>"),
+      "stablehlo.dot_general(%0, %1) {accumulation_type = none, allow_imprecise_accumulation = none, "
+      "lhs_batching_dimensions = dense<0x> : tensor<0xi64>, lhs_component_count = none, lhs_contracting_dimensions = "
+      "dense<splat 0x0100000000000000> : tensor<1xi64>, lhs_precision_type = none, num_primitive_operations = none, "
+      "precision_config = [HIGH, DEFAULT], rhs_batching_dimensions = dense<0x> : tensor<0xi64>, rhs_component_count = "
+      "none, rhs_contracting_dimensions = dense<splat 0x0000000000000000> : tensor<1xi64>, rhs_precision_type = none} "
+      ": (tensor<2x3xf32>, tensor<3x4xf32>) -> (tensor<2x4xf32>)");
+  EXPECT_EQ(
+      OpLine("%a: tensor<4xf32>", "%0 = stablehlo.exponential %a : tensor<4xf32>"),
+      "stablehlo.exponential(%0) {result_accuracy = {atol = 0x0 : f64, mode = DEFAULT, rtol = 0x0 : f64, ulps = 0 : "
+      "i64}} : (tensor<4xf32>) -> (tensor<4xf32>)");
   EXPECT_EQ(OpLine("%a: tensor<4xf32>",
                    "%0 = stablehlo.custom_call @foo(%a) {api_version = 4 : i32, backend_config = {k = 1 : ui8}, "
                    "operand_layouts = [dense<0> : tensor<1xindex>]} : (tensor<4xf32>) -> tensor<4xf32>"),
@@ -169,11 +173,13 @@ TEST(StablehloReader, DefaultsAndStructsAreFlattened) {
             "call_target_name = \"foo\", called_computations = [], has_side_effect = false, operand_layouts = "
             "[dense<splat 0x0000000000000000> : tensor<1xindex>], output_operand_aliases = [], result_layouts = [], "
             "result_tilings = []} : (tensor<4xf32>) -> (tensor<4xf32>)");
-  EXPECT_EQ(OpLine("%a: tensor<4xf32>", "%0 = sdy.sharding_constraint %a <@mesh,   [{\"a\",\"b\"},{?}]> : tensor<4xf32>"),
-            "sdy.sharding_constraint(%0) {sharding = #sdy.sharding<@mesh, [{\"a\", \"b\"}, {?}]>} : (tensor<4xf32>) -> "
-            "(tensor<4xf32>)");
-  EXPECT_EQ(OpLine("%a: tensor<4xf32>", "%0:2 = chlo.top_k(%a, k = 2) : tensor<4xf32> -> (tensor<2xf32>, tensor<2xi32>)"),
-            "chlo.top_k(%0) {k = 2 : i64} : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>)");
+  EXPECT_EQ(
+      OpLine("%a: tensor<4xf32>", "%0 = sdy.sharding_constraint %a <@mesh,   [{\"a\",\"b\"},{?}]> : tensor<4xf32>"),
+      "sdy.sharding_constraint(%0) {sharding = #sdy.sharding<@mesh, [{\"a\", \"b\"}, {?}]>} : (tensor<4xf32>) -> "
+      "(tensor<4xf32>)");
+  EXPECT_EQ(
+      OpLine("%a: tensor<4xf32>", "%0:2 = chlo.top_k(%a, k = 2) : tensor<4xf32> -> (tensor<2xf32>, tensor<2xi32>)"),
+      "chlo.top_k(%0) {k = 2 : i64} : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>)");
 }
 
 std::string Constant(absl::string_view value) { return OpLine("", absl::StrCat("%0 = stablehlo.constant ", value)); }
@@ -230,12 +236,16 @@ std::string Repeat(absl::string_view s, int n) {
 }
 
 TEST(StablehloReader, NestingIsCapped) {
-  EXPECT_THAT(ErrorOf(absl::StrCat("func.func @f(%a: ", Repeat("tuple<", 100000))), HasSubstr("types are nested deeper"));
-  EXPECT_THAT(ErrorOf(absl::StrCat("module attributes {a = ", Repeat("[", 100000))), HasSubstr("attributes are nested deeper"));
-  EXPECT_THAT(ErrorOf(absl::StrCat("module attributes {a = ", Repeat("{b = ", 100000))), HasSubstr("attributes are nested deeper"));
+  EXPECT_THAT(ErrorOf(absl::StrCat("func.func @f(%a: ", Repeat("tuple<", 100000))),
+              HasSubstr("types are nested deeper"));
+  EXPECT_THAT(ErrorOf(absl::StrCat("module attributes {a = ", Repeat("[", 100000))),
+              HasSubstr("attributes are nested deeper"));
+  EXPECT_THAT(ErrorOf(absl::StrCat("module attributes {a = ", Repeat("{b = ", 100000))),
+              HasSubstr("attributes are nested deeper"));
   EXPECT_THAT(ErrorOf(absl::StrCat("func.func @f(%a: tensor<i32>) {", Repeat("\"stablehlo.case\"(%a) ({", 100000))),
               HasSubstr("regions are nested deeper"));
-  EXPECT_THAT(ErrorOf(absl::StrCat("func.func @f(%a: tensor<", Repeat("1x", 100000), "f32>) {return}")), HasSubstr("rank above"));
+  EXPECT_THAT(ErrorOf(absl::StrCat("func.func @f(%a: tensor<", Repeat("1x", 100000), "f32>) {return}")),
+              HasSubstr("rank above"));
   // Sharing makes a few lines mean more than memory holds.
   std::string bomb = "!t0 = tuple<tensor<f32>, tensor<f32>>\n";
   for (int i = 1; i < 25; ++i) absl::StrAppend(&bomb, "!t", i, " = tuple<!t", i - 1, ", !t", i - 1, ">\n");
@@ -300,10 +310,18 @@ TEST(StablehloReader, DamageNeverCrashes) {
         for (int c = 0; c < changes; ++c) {
           size_t at = below(bytes.size());
           switch (below(4)) {
-            case 0: bytes[at] = static_cast<char>(random()); break;
-            case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8))); break;
-            case 2: bytes.erase(at, 1 + below(std::min<size_t>(8, bytes.size() - at))); break;
-            default: bytes.insert(at, bytes.substr(below(bytes.size()), 1 + below(16))); break;
+            case 0:
+              bytes[at] = static_cast<char>(random());
+              break;
+            case 1:
+              bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
+              break;
+            case 2:
+              bytes.erase(at, 1 + below(std::min<size_t>(8, bytes.size() - at)));
+              break;
+            default:
+              bytes.insert(at, bytes.substr(below(bytes.size()), 1 + below(16)));
+              break;
           }
           if (bytes.empty()) bytes = "x";
         }

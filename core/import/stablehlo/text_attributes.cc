@@ -22,11 +22,16 @@ struct EnumAttribute {
   EnumKind kind;
 };
 constexpr EnumAttribute kEnumAttributes[] = {
-    {"comparison_direction", EnumKind::kComparisonDirection}, {"comparison_type", EnumKind::kComparisonType},
-    {"compare_type", EnumKind::kComparisonType},              {"fft_type", EnumKind::kFft},
-    {"precision", EnumKind::kPrecision},                      {"rng_algorithm", EnumKind::kRngAlgorithm},
-    {"rng_distribution", EnumKind::kRngDistribution},         {"transpose", EnumKind::kTranspose},
-    {"transpose_a", EnumKind::kTranspose},                    {"result_accuracy_mode", EnumKind::kAccuracyMode},
+    {"comparison_direction", EnumKind::kComparisonDirection},
+    {"comparison_type", EnumKind::kComparisonType},
+    {"compare_type", EnumKind::kComparisonType},
+    {"fft_type", EnumKind::kFft},
+    {"precision", EnumKind::kPrecision},
+    {"rng_algorithm", EnumKind::kRngAlgorithm},
+    {"rng_distribution", EnumKind::kRngDistribution},
+    {"transpose", EnumKind::kTranspose},
+    {"transpose_a", EnumKind::kTranspose},
+    {"result_accuracy_mode", EnumKind::kAccuracyMode},
 };
 
 const EnumAttribute* FindEnum(absl::string_view name) {
@@ -76,9 +81,12 @@ const SourceAttr* TextParser::ParseAttributeInner() {
       return MakeString(arena_, s);
     }
     case TokenKind::kInteger:
-    case TokenKind::kFloat: return ParseNumber();
-    case TokenKind::kHash: return ParseHashAttribute();
-    case TokenKind::kBang: return MakeType(arena_, ParseType());
+    case TokenKind::kFloat:
+      return ParseNumber();
+    case TokenKind::kHash:
+      return ParseHashAttribute();
+    case TokenKind::kBang:
+      return MakeType(arena_, ParseType());
     case TokenKind::kPunct:
       if (At('-')) return ParseNumber();
       if (At('[')) return ParseArrayLiteral();
@@ -115,7 +123,8 @@ const SourceAttr* TextParser::ParseAttributeInner() {
       }
       return MakeType(arena_, ParseType());
     }
-    default: break;
+    default:
+      break;
   }
   Fail(absl::StrCat("expected an attribute, found ", TokenText()));
   return nullptr;
@@ -377,9 +386,18 @@ const SourceAttr* TextParser::ParseStablehloAttribute(absl::string_view mnemonic
     Expect('>');
     return ok() ? a : nullptr;
   }
-  static constexpr absl::string_view kStructs[] = {
-      "gather", "scatter", "dot", "dot_algorithm", "output_operand_alias", "channel_handle", "type_extensions",
-      "result_accuracy", "axis_ref", "mesh_axis", "mesh", "replica_group_mesh_axes"};
+  static constexpr absl::string_view kStructs[] = {"gather",
+                                                   "scatter",
+                                                   "dot",
+                                                   "dot_algorithm",
+                                                   "output_operand_alias",
+                                                   "channel_handle",
+                                                   "type_extensions",
+                                                   "result_accuracy",
+                                                   "axis_ref",
+                                                   "mesh_axis",
+                                                   "mesh",
+                                                   "replica_group_mesh_axes"};
   for (absl::string_view s : kStructs) {
     if (mnemonic != s) continue;
     const SourceAttr* a = ParseStruct();

@@ -1,5 +1,5 @@
-// dense<...> in all its forms. A constant's text can be megabytes, so its inside is read from the characters, not through
-// the tokens.
+// dense<...> in all its forms. A constant's text can be megabytes, so its inside is read from the characters, not
+// through the tokens.
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -18,17 +18,28 @@ namespace {
 
 PrimitiveType SmallType(ElementKind kind) {
   switch (kind) {
-    case ElementKind::kF8E4M3FN: return PrimitiveType::kF8E4M3FN;
-    case ElementKind::kF8E5M2: return PrimitiveType::kF8E5M2;
-    case ElementKind::kF8E4M3FNUZ: return PrimitiveType::kF8E4M3FNUZ;
-    case ElementKind::kF8E5M2FNUZ: return PrimitiveType::kF8E5M2FNUZ;
-    case ElementKind::kF8E4M3B11FNUZ: return PrimitiveType::kF8E4M3B11FNUZ;
-    case ElementKind::kF8E4M3: return PrimitiveType::kF8E4M3;
-    case ElementKind::kF8E3M4: return PrimitiveType::kF8E3M4;
-    case ElementKind::kF4E2M1FN: return PrimitiveType::kF4E2M1FN;
-    case ElementKind::kF6E2M3FN: return PrimitiveType::kF6E2M3FN;
-    case ElementKind::kF6E3M2FN: return PrimitiveType::kF6E3M2FN;
-    default: return PrimitiveType::kF8E8M0FNU;
+    case ElementKind::kF8E4M3FN:
+      return PrimitiveType::kF8E4M3FN;
+    case ElementKind::kF8E5M2:
+      return PrimitiveType::kF8E5M2;
+    case ElementKind::kF8E4M3FNUZ:
+      return PrimitiveType::kF8E4M3FNUZ;
+    case ElementKind::kF8E5M2FNUZ:
+      return PrimitiveType::kF8E5M2FNUZ;
+    case ElementKind::kF8E4M3B11FNUZ:
+      return PrimitiveType::kF8E4M3B11FNUZ;
+    case ElementKind::kF8E4M3:
+      return PrimitiveType::kF8E4M3;
+    case ElementKind::kF8E3M4:
+      return PrimitiveType::kF8E3M4;
+    case ElementKind::kF4E2M1FN:
+      return PrimitiveType::kF4E2M1FN;
+    case ElementKind::kF6E2M3FN:
+      return PrimitiveType::kF6E2M3FN;
+    case ElementKind::kF6E3M2FN:
+      return PrimitiveType::kF6E3M2FN;
+    default:
+      return PrimitiveType::kF8E8M0FNU;
   }
 }
 
@@ -193,16 +204,21 @@ class LiteralReader {
 
 uint64_t EncodeFloat(double value, ElementKind kind) {
   switch (kind) {
-    case ElementKind::kF64: return std::bit_cast<uint64_t>(value);
-    case ElementKind::kF32: return std::bit_cast<uint32_t>(static_cast<float>(value));
-    case ElementKind::kF16: return f16(RoundToOddFloat(value)).bits;
-    case ElementKind::kBF16: return bf16(RoundToOddFloat(value)).bits;
+    case ElementKind::kF64:
+      return std::bit_cast<uint64_t>(value);
+    case ElementKind::kF32:
+      return std::bit_cast<uint32_t>(static_cast<float>(value));
+    case ElementKind::kF16:
+      return f16(RoundToOddFloat(value)).bits;
+    case ElementKind::kBF16:
+      return bf16(RoundToOddFloat(value)).bits;
     case ElementKind::kTF32: {
       // The high 19 bits of a float, rounded to nearest even.
       uint32_t u = std::bit_cast<uint32_t>(RoundToOddFloat(value));
       return (u + 0xfff + ((u >> 13) & 1)) >> 13;
     }
-    default: return FloatToSmallBits(SmallType(kind), RoundToOddFloat(value));
+    default:
+      return FloatToSmallBits(SmallType(kind), RoundToOddFloat(value));
   }
 }
 
@@ -266,7 +282,10 @@ const SourceAttr* TextParser::DenseFromHex(const SourceType* type, absl::string_
   size_t n = digits.size() / 2;
   char* bytes = arena_.NewBytes(n);
   auto value = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
   };
   for (size_t i = 0; i < n; ++i) {
     int high = value(digits[2 * i]), low = value(digits[2 * i + 1]);

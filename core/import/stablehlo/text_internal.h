@@ -67,15 +67,16 @@ class TextParser {
   void FailAt(size_t position, absl::string_view message, absl::StatusCode code = absl::StatusCode::kInvalidArgument);
   bool At(char c) const { return token_.Is(c); }
   bool AtWord(absl::string_view word) const { return token_.kind == TokenKind::kBareId && token_.text == word; }
-  bool Take(char c);               // consumes when there
+  bool Take(char c);  // consumes when there
   bool TakeWord(absl::string_view word);
   bool TakeArrow();
-  bool Expect(char c);             // consumes or fails
+  bool Expect(char c);  // consumes or fails
   bool ExpectWord(absl::string_view word);
   bool ExpectAssign(absl::string_view word);  // word `=`
   std::string TokenText() const;
-  void Jump(size_t position);      // goes on lexing there
-  absl::string_view TakeBalanced();  // raw text of a bracketed group that starts at the current token, brackets included
+  void Jump(size_t position);  // goes on lexing there
+  absl::string_view
+  TakeBalanced();  // raw text of a bracketed group that starts at the current token, brackets included
   void SkipBalanced() { TakeBalanced(); }
 
   // Numbers and strings.
@@ -105,7 +106,7 @@ class TextParser {
   const SourceAttr* ParseDenseArray();
   const SourceAttr* ParseHashAttribute();
   const SourceAttr* ParseStablehloAttribute(absl::string_view mnemonic);
-  const SourceAttr* ParseStruct();          // <key = value, ...>
+  const SourceAttr* ParseStruct();  // <key = value, ...>
   const SourceAttr* ParseStructValue(absl::string_view key);
   const SourceAttr* ParseConvolutionDims();  // [b, 0, f]x[0, i, o]->[b, 0, f]
   bool ParseConvolutionSide(absl::string_view letters, int64_t named[2], std::vector<int64_t>* spatial);
@@ -136,7 +137,7 @@ class TextParser {
   bool ParseArguments(std::vector<Argument>* arguments, std::vector<const SourceAttr*>* dictionaries, bool* named);
   bool ParseRegion(Parent inside, const std::vector<Argument>& arguments, SourceRegion* region);
   bool ParseOperand(OperandUse* use);
-  bool ParseOperands(std::vector<OperandUse>* uses);  // %a, %b; maybe none
+  bool ParseOperands(std::vector<OperandUse>* uses);                          // %a, %b; maybe none
   const SourceValue* Resolve(const OperandUse& use, const SourceType* type);  // type may be null: not checked
   bool ResolveAll(const std::vector<OperandUse>& uses, absl::Span<const SourceType* const> types, OpState* op);
   void DefineName(absl::string_view name, Group group);
@@ -188,15 +189,15 @@ class TextParser {
     const SourceAttr* attribute = nullptr;
     const SourceType* type = nullptr;
   };
-  absl::flat_hash_map<absl::string_view, Alias> aliases_;  // "#map", "!t"
+  absl::flat_hash_map<absl::string_view, Alias> aliases_;                // "#map", "!t"
   absl::flat_hash_map<absl::string_view, absl::string_view> resources_;  // key -> quoted hexadecimal text
   absl::flat_hash_map<absl::string_view, Group> names_;
   std::vector<std::pair<absl::string_view, Group>> shadowed_;  // what DefineName replaced, for leaving a region
 };
 
 // Resolves positions of locations in `text`; `aliases` maps "#loc3" to the position of its definition.
-std::unique_ptr<LocationResolver> MakeTextLocationResolver(
-    absl::string_view text, std::vector<size_t> locations, absl::flat_hash_map<absl::string_view, size_t> aliases);
+std::unique_ptr<LocationResolver> MakeTextLocationResolver(absl::string_view text, std::vector<size_t> locations,
+                                                           absl::flat_hash_map<absl::string_view, size_t> aliases);
 
 }  // namespace backplane::stablehlo
 

@@ -83,7 +83,8 @@ Token Lexer::Next() {
     return Make(TokenKind::kFloat, start, 0);
   }
   switch (c) {
-    case '"': return Make(take_string() ? TokenKind::kString : TokenKind::kError, start, 0);
+    case '"':
+      return Make(take_string() ? TokenKind::kString : TokenKind::kError, start, 0);
     case '@':
       if (position_ < n && text_[position_] == '"') {
         ++position_;
@@ -117,10 +118,25 @@ Token Lexer::Next() {
         return Make(TokenKind::kArrow, start, 0);
       }
       return Make(TokenKind::kPunct, start, 0);
-    case '(': case ')': case '{': case '}': case '[': case ']': case '<': case '>': case ',': case '=': case ':':
-    case '?': case '*': case '+': case '|': case '/':
+    case '(':
+    case ')':
+    case '{':
+    case '}':
+    case '[':
+    case ']':
+    case '<':
+    case '>':
+    case ',':
+    case '=':
+    case ':':
+    case '?':
+    case '*':
+    case '+':
+    case '|':
+    case '/':
       return Make(TokenKind::kPunct, start, 0);
-    default: return Make(TokenKind::kError, start, 0);
+    default:
+      return Make(TokenKind::kError, start, 0);
   }
 }
 
@@ -145,10 +161,17 @@ bool UnescapeString(absl::string_view quoted, std::string* out) {
     if (++i >= s.size()) return false;
     switch (s[i]) {
       case '"':
-      case '\\': out->push_back(s[i]); continue;
-      case 'n': out->push_back('\n'); continue;
-      case 't': out->push_back('\t'); continue;
-      default: break;
+      case '\\':
+        out->push_back(s[i]);
+        continue;
+      case 'n':
+        out->push_back('\n');
+        continue;
+      case 't':
+        out->push_back('\t');
+        continue;
+      default:
+        break;
     }
     if (i + 1 >= s.size() || HexValue(s[i]) < 0 || HexValue(s[i + 1]) < 0) return false;
     out->push_back(static_cast<char>(HexValue(s[i]) * 16 + HexValue(s[i + 1])));

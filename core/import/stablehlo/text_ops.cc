@@ -36,7 +36,8 @@ void TextParser::Jump(size_t position) {
 
 std::string TextParser::TokenText() const {
   if (token_.kind == TokenKind::kEnd) return "the end";
-  return absl::StrCat("'", text_.substr(token_.position, std::min<size_t>(40, lexer_.position() - token_.position)), "'");
+  return absl::StrCat("'", text_.substr(token_.position, std::min<size_t>(40, lexer_.position() - token_.position)),
+                      "'");
 }
 
 bool TextParser::Take(char c) {
@@ -286,13 +287,15 @@ const SourceValue* TextParser::Resolve(const OperandUse& use, const SourceType* 
   }
   const SourceValue* v = it->second.first + use.index;
   if (type && !SameType(v->type, type)) {
-    FailAt(use.position, absl::StrCat("value %", use.name, " is ", TypeToString(v->type), ", used as ", TypeToString(type)));
+    FailAt(use.position,
+           absl::StrCat("value %", use.name, " is ", TypeToString(v->type), ", used as ", TypeToString(type)));
     return nullptr;
   }
   return v;
 }
 
-bool TextParser::ResolveAll(const std::vector<OperandUse>& uses, absl::Span<const SourceType* const> types, OpState* op) {
+bool TextParser::ResolveAll(const std::vector<OperandUse>& uses, absl::Span<const SourceType* const> types,
+                            OpState* op) {
   if (!ok()) return false;
   if (uses.size() != types.size()) {
     FailAt(op->position, absl::StrCat(op->name, ": ", uses.size(), " operands, ", types.size(), " operand types"));
@@ -485,8 +488,9 @@ bool TextParser::ParseShortOp(Parent parent, OpState* op) {
   if (absl::StartsWith(name, "chlo.")) return ParseChloOp(op);
   if (const char* format = ShortFormat(name)) return ParseByFormat(format, op);
   bool known = FindNewestForm(name) != nullptr;
-  FailAt(at, known ? absl::StrCat("op ", name, " has no short form; write it in generic form, in quotes")
-                   : absl::StrCat("unknown op ", name),
+  FailAt(at,
+         known ? absl::StrCat("op ", name, " has no short form; write it in generic form, in quotes")
+               : absl::StrCat("unknown op ", name),
          known ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kUnimplemented);
   return false;
 }
@@ -640,9 +644,9 @@ bool TextParser::Normalize(OpState* op) {
     for (absl::string_view n : {"input_spatial_dimensions", "kernel_spatial_dimensions", "output_spatial_dimensions"}) {
       default_list(n, false);
     }
-    for (absl::string_view n : {"input_batch_dimension", "input_feature_dimension", "kernel_input_feature_dimension",
-                                "kernel_output_feature_dimension", "output_batch_dimension",
-                                "output_feature_dimension"}) {
+    for (absl::string_view n :
+         {"input_batch_dimension", "input_feature_dimension", "kernel_input_feature_dimension",
+          "kernel_output_feature_dimension", "output_batch_dimension", "output_feature_dimension"}) {
       default_list(n, true);
     }
   }
@@ -669,8 +673,8 @@ SourceOp* TextParser::Finish(OpState* op, Parent parent) {
     }
     auto check = [&](const char* what, size_t n, Arity arity) {
       if (s.ok() && !arity.Fits(n)) {
-        s = absl::InvalidArgumentError(absl::StrCat(n, " ", what, ", expected ", arity.more ? "at least " : "",
-                                                    static_cast<int>(arity.least)));
+        s = absl::InvalidArgumentError(
+            absl::StrCat(n, " ", what, ", expected ", arity.more ? "at least " : "", static_cast<int>(arity.least)));
       }
     };
     check("operands", op->operands.size(), form->operands);

@@ -107,7 +107,8 @@ bool TextParser::ParseManualComputation(OpState* op) {
     ExpectAssign("manual_axes");
     absl::string_view raw = TakeBalanced();
     if (!ok()) return false;
-    Add(op, "manual_axes", MakeShardy(arena_, arena_.CopyString(absl::StrCat("#sdy<manual_axes", ShardyBody(raw), ">"))));
+    Add(op, "manual_axes",
+        MakeShardy(arena_, arena_.CopyString(absl::StrCat("#sdy<manual_axes", ShardyBody(raw), ">"))));
   }
   std::vector<Argument> arguments;
   std::vector<const SourceAttr*> dictionaries;

@@ -13,36 +13,75 @@ namespace {
 //   o            one operand            O  operands with commas between, maybe none    V  operands, each with a comma
 //   kw=          the word and `=`       other punctuation  itself
 //   I:name       integer as i64         J:name  integer as i32      L:name  [integers]      S:name  string
-//   E:name       enumeration case       ?E:name the same behind an optional comma       ?lower  `, lower = bool`, optional
-//   SLICE        [start:limit:stride]   FORMAT  e5m10               TARGET  @name
-//   A            attribute dictionary, optional
-//   :T           `:` and either one type for everything or a function type
-//   :R           `:` result types only   :select :complex :tuple  as these ops abbreviate
+//   E:name       enumeration case       ?E:name the same behind an optional comma       ?lower  `, lower = bool`,
+//   optional SLICE        [start:limit:stride]   FORMAT  e5m10               TARGET  @name A            attribute
+//   dictionary, optional :T           `:` and either one type for everything or a function type :R           `:` result
+//   types only   :select :complex :tuple  as these ops abbreviate
 struct ShortForm {
   const char* op;
   const char* format;
 };
 constexpr char kElementwise[] = "O A :T";
 constexpr ShortForm kShortForms[] = {
-    {"abs", kElementwise}, {"add", kElementwise}, {"and", kElementwise}, {"atan2", kElementwise},
-    {"bitcast_convert", kElementwise}, {"cbrt", kElementwise}, {"ceil", kElementwise}, {"clamp", kElementwise},
-    {"convert", kElementwise}, {"cosine", kElementwise}, {"count_leading_zeros", kElementwise},
-    {"divide", kElementwise}, {"dynamic_pad", kElementwise}, {"dynamic_reshape", kElementwise},
-    {"dynamic_update_slice", kElementwise}, {"exponential", kElementwise}, {"exponential_minus_one", kElementwise},
-    {"floor", kElementwise}, {"imag", kElementwise}, {"is_finite", kElementwise}, {"log", kElementwise},
-    {"log_plus_one", kElementwise}, {"logistic", kElementwise}, {"maximum", kElementwise}, {"minimum", kElementwise},
-    {"multiply", kElementwise}, {"negate", kElementwise}, {"not", kElementwise}, {"or", kElementwise},
-    {"popcnt", kElementwise}, {"power", kElementwise}, {"real", kElementwise}, {"real_dynamic_slice", kElementwise},
-    {"remainder", kElementwise}, {"reshape", kElementwise}, {"round_nearest_afz", kElementwise},
-    {"round_nearest_even", kElementwise}, {"rsqrt", kElementwise}, {"shift_left", kElementwise},
-    {"shift_right_arithmetic", kElementwise}, {"shift_right_logical", kElementwise}, {"sign", kElementwise},
-    {"sine", kElementwise}, {"sqrt", kElementwise}, {"subtract", kElementwise}, {"tan", kElementwise},
-    {"tanh", kElementwise}, {"uniform_dequantize", kElementwise}, {"uniform_quantize", kElementwise},
-    {"xor", kElementwise}, {"after_all", kElementwise},
-    {"create_token", "A :R"}, {"partition_id", "A :R"}, {"replica_id", "A :R"},
+    {"abs", kElementwise},
+    {"add", kElementwise},
+    {"and", kElementwise},
+    {"atan2", kElementwise},
+    {"bitcast_convert", kElementwise},
+    {"cbrt", kElementwise},
+    {"ceil", kElementwise},
+    {"clamp", kElementwise},
+    {"convert", kElementwise},
+    {"cosine", kElementwise},
+    {"count_leading_zeros", kElementwise},
+    {"divide", kElementwise},
+    {"dynamic_pad", kElementwise},
+    {"dynamic_reshape", kElementwise},
+    {"dynamic_update_slice", kElementwise},
+    {"exponential", kElementwise},
+    {"exponential_minus_one", kElementwise},
+    {"floor", kElementwise},
+    {"imag", kElementwise},
+    {"is_finite", kElementwise},
+    {"log", kElementwise},
+    {"log_plus_one", kElementwise},
+    {"logistic", kElementwise},
+    {"maximum", kElementwise},
+    {"minimum", kElementwise},
+    {"multiply", kElementwise},
+    {"negate", kElementwise},
+    {"not", kElementwise},
+    {"or", kElementwise},
+    {"popcnt", kElementwise},
+    {"power", kElementwise},
+    {"real", kElementwise},
+    {"real_dynamic_slice", kElementwise},
+    {"remainder", kElementwise},
+    {"reshape", kElementwise},
+    {"round_nearest_afz", kElementwise},
+    {"round_nearest_even", kElementwise},
+    {"rsqrt", kElementwise},
+    {"shift_left", kElementwise},
+    {"shift_right_arithmetic", kElementwise},
+    {"shift_right_logical", kElementwise},
+    {"sign", kElementwise},
+    {"sine", kElementwise},
+    {"sqrt", kElementwise},
+    {"subtract", kElementwise},
+    {"tan", kElementwise},
+    {"tanh", kElementwise},
+    {"uniform_dequantize", kElementwise},
+    {"uniform_quantize", kElementwise},
+    {"xor", kElementwise},
+    {"after_all", kElementwise},
+    {"create_token", "A :R"},
+    {"partition_id", "A :R"},
+    {"replica_id", "A :R"},
     {"iota", "dim= I:iota_dimension A :R"},
     {"dynamic_iota", "o , dim= I:iota_dimension A :T"},
-    {"select", "O A :select"}, {"complex", "O A :complex"}, {"tuple", "O A :tuple"},
+    {"select", "O A :select"},
+    {"complex", "O A :complex"},
+    {"tuple", "O A :tuple"},
     {"compare", "E:comparison_direction , o , o ?E:compare_type A :T"},
     {"get_tuple_element", "o [ J:index ] A :T"},
     {"slice", "o SLICE A :T"},
@@ -364,7 +403,10 @@ bool TextParser::ParseConvolutionOp(OpState* op) {
     if (key == "stride" || key == "lhs_dilate" || key == "rhs_dilate") {
       std::vector<int64_t> values;
       if (!ParseIntegerList(&values)) return false;
-      Add(op, key == "stride" ? "window_strides" : key == "lhs_dilate" ? "lhs_dilation" : "rhs_dilation",
+      Add(op,
+          key == "stride"       ? "window_strides"
+          : key == "lhs_dilate" ? "lhs_dilation"
+                                : "rhs_dilation",
           MakeI64List(arena_, values));
     } else if (key == "pad") {
       std::vector<int64_t> flat;
@@ -400,7 +442,8 @@ bool TextParser::ParseConvolutionOp(OpState* op) {
       if (!Expect(']')) return false;
       int64_t n = static_cast<int64_t>(bytes.size());
       Add(op, "window_reversal",
-          MakeDense(arena_, MakeTensorType(arena_, {n}, ScalarType(ElementKind::kBool)), arena_.CopyString(bytes), false));
+          MakeDense(arena_, MakeTensorType(arena_, {n}, ScalarType(ElementKind::kBool)), arena_.CopyString(bytes),
+                    false));
     } else if (ok()) {
       Fail(absl::StrCat("unknown window attribute ", key));
     }
@@ -411,7 +454,8 @@ bool TextParser::ParseConvolutionOp(OpState* op) {
   return Expect(':') && ParseOpTypes("T", uses, op);
 }
 
-// (%x init: %c), ... then `applies op across dimensions = [..] : type` or `across dimensions = [..] : type reducer(..) {..}`
+// (%x init: %c), ... then `applies op across dimensions = [..] : type` or `across dimensions = [..] : type reducer(..)
+// {..}`
 bool TextParser::ParseReduceOp(OpState* op) {
   std::vector<OperandUse> uses, inits;
   do {

@@ -108,8 +108,8 @@ bool TextParser::ParseBounds(std::vector<int64_t>* bounds) {
   return Expect('>');
 }
 
-// The word "tensor" or "memref" is consumed, `<` is the current token. Dimensions are read from the characters: as tokens
-// "2x3xf32" would be a number and a word.
+// The word "tensor" or "memref" is consumed, `<` is the current token. Dimensions are read from the characters: as
+// tokens "2x3xf32" would be a number and a word.
 const SourceType* TextParser::ParseTensor(TypeKind kind) {
   if (!At('<')) {
     Expect('<');

@@ -49,7 +49,8 @@ absl::StatusOr<Value> Importer::ExpandChloUnary(Builder& b, absl::string_view na
     return b.Compare(x, infinity, ComparisonDirection::kEq);
   }
   if (!IsFloat(type)) {
-    return absl::UnimplementedError(absl::StrCat("chlo.", name, " of ", Name(type), " is not supported; lower CHLO to StableHLO"));
+    return absl::UnimplementedError(
+        absl::StrCat("chlo.", name, " of ", Name(type), " is not supported; lower CHLO to StableHLO"));
   }
   ASSIGN_OR_RETURN(Value one, Full(b, x, 1));
   if (name == "atan") return b.Binary(Opcode::kAtan2, x, one);
@@ -171,12 +172,14 @@ absl::Status Importer::ImportChloBroadcast(Scope& scope, const SourceOp& op, abs
     std::optional<ComparisonType> type;
     const SourceAttr* t = op.Find("compare_type");
     if (t && t->text == "TOTALORDER") type = ComparisonType::kTotalOrder;
-    ASSIGN_OR_RETURN(Value y, scope.builder.Compare(operands[0], operands[1], static_cast<ComparisonDirection>(*d), type));
+    ASSIGN_OR_RETURN(Value y,
+                     scope.builder.Compare(operands[0], operands[1], static_cast<ComparisonDirection>(*d), type));
     return Bind(scope, op, y);
   }
   for (int i = 0; i < kNumOpcodes; ++i) {
     const OpInfo& info = Info(static_cast<Opcode>(i));
-    if (inner != info.stablehlo || info.arity != static_cast<int>(operands.size()) || !info.attributes.empty()) continue;
+    if (inner != info.stablehlo || info.arity != static_cast<int>(operands.size()) || !info.attributes.empty())
+      continue;
     ASSIGN_OR_RETURN(Value y, scope.builder.Op(info.opcode, std::move(operands)));
     return Bind(scope, op, y);
   }
@@ -194,16 +197,18 @@ absl::Status Importer::ImportChlo(Scope& scope, const SourceOp& op) {
   if (name == "constant_like" && op.operands.size() == 1) {
     const SourceAttr* value = op.Find("value");
     ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
-    if (value == nullptr || (value->kind != stablehlo::AttrKind::kFloat && value->kind != stablehlo::AttrKind::kInteger)) {
+    if (value == nullptr ||
+        (value->kind != stablehlo::AttrKind::kFloat && value->kind != stablehlo::AttrKind::kInteger)) {
       return absl::UnimplementedError("attribute value is no number");
     }
     ASSIGN_OR_RETURN(PrimitiveType type, ConvertElementType(value->type));
     uint64_t bits = value->kind == stablehlo::AttrKind::kFloat ? value->bits : static_cast<uint64_t>(value->integer);
     char raw[8];
     for (int b = 0; b < 8; ++b) raw[b] = static_cast<char>(bits >> (8 * b));
-    ASSIGN_OR_RETURN(Literal literal,
-                     Literal::FromBytes(Shape::Scalar(type), absl::Span<const std::byte>(
-                                                                 reinterpret_cast<const std::byte*>(raw), ByteWidth(type))));
+    ASSIGN_OR_RETURN(
+        Literal literal,
+        Literal::FromBytes(Shape::Scalar(type),
+                           absl::Span<const std::byte>(reinterpret_cast<const std::byte*>(raw), ByteWidth(type))));
     ASSIGN_OR_RETURN(Value scalar, scope.builder.Constant(std::move(literal)));
     ASSIGN_OR_RETURN(Value y, scope.builder.BroadcastInDim(scalar, x->shape().dimensions(), {}));
     return Bind(scope, op, y);

@@ -25,7 +25,7 @@ absl::StatusOr<Attributes> Importer::CollectiveAttributes(const SourceOp& op) {
 absl::Status Importer::ImportAllReduce(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
-  ASSIGN_OR_RETURN(Computation* body, ImportClosedRegion(op.regions[0], "all_reduce"));
+  ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "all_reduce"));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kAllReduce, std::move(operands), std::move(attrs), {body}));
   return Bind(scope, op, y);
 }
@@ -33,7 +33,7 @@ absl::Status Importer::ImportAllReduce(Scope& scope, const SourceOp& op) {
 absl::Status Importer::ImportCrossReplicaSum(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
-  ASSIGN_OR_RETURN(Computation* add, ScalarBinaryComputation(module_.get(), Opcode::kAdd, x->shape().element_type()));
+  ASSIGN_OR_RETURN(Computation * add, ScalarBinaryComputation(module_.get(), Opcode::kAdd, x->shape().element_type()));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kAllReduce, {x}, std::move(attrs), {add}));
   return Bind(scope, op, y);
 }
@@ -44,7 +44,8 @@ absl::Status Importer::ImportAllGather(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(int64_t dim, GetInt(op, "all_gather_dim"));
   ASSIGN_OR_RETURN(Shape result, ResultShape(op));
   attrs.Set(AttrId::kDimensions, Ints{dim});
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kAllGather, std::move(operands), std::move(attrs), {}, std::move(result)));
+  ASSIGN_OR_RETURN(Value y,
+                   scope.builder.Op(Opcode::kAllGather, std::move(operands), std::move(attrs), {}, std::move(result)));
   return Bind(scope, op, y);
 }
 
@@ -53,7 +54,7 @@ absl::Status Importer::ImportReduceScatter(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
   ASSIGN_OR_RETURN(int64_t dim, GetInt(op, "scatter_dimension"));
   ASSIGN_OR_RETURN(Shape result, ResultShape(op));
-  ASSIGN_OR_RETURN(Computation* body, ImportClosedRegion(op.regions[0], "reduce_scatter"));
+  ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "reduce_scatter"));
   attrs.Set(AttrId::kDimensions, Ints{dim});
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduceScatter, std::move(operands), std::move(attrs), {body},
                                              std::move(result)));
@@ -73,8 +74,8 @@ absl::Status Importer::ImportAllToAll(Scope& scope, const SourceOp& op) {
     const Shape shape = x->shape();
     if (!shape.IsArray() || split < 0 || split >= shape.rank() || concat < 0 || concat >= shape.rank() || count < 1 ||
         shape.dimensions(split) % count != 0) {
-      return absl::InvalidArgumentError(absl::StrCat("cannot split dimension ", split, " of ", shape.ToString(), " into ",
-                                                     count, " and join along ", concat));
+      return absl::InvalidArgumentError(absl::StrCat("cannot split dimension ", split, " of ", shape.ToString(),
+                                                     " into ", count, " and join along ", concat));
     }
     ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
     attrs.Set(AttrId::kDimensions, Ints{split});

@@ -18,7 +18,9 @@ absl::StatusOr<Precisions> GetPrecisions(const SourceOp& op) {
     return absl::InvalidArgumentError("attribute precision_config: expected an array");
   }
   for (const SourceAttr* e : a->elements) {
-    out.push_back(e->text == "HIGHEST" ? Precision::kHighest : e->text == "HIGH" ? Precision::kHigh : Precision::kDefault);
+    out.push_back(e->text == "HIGHEST" ? Precision::kHighest
+                  : e->text == "HIGH"  ? Precision::kHigh
+                                       : Precision::kDefault);
     plain = plain && out.back() == Precision::kDefault;
   }
   if (plain) out.clear();
@@ -85,7 +87,8 @@ absl::Status Importer::ImportEinsum(Scope& scope, const SourceOp& op) {
   std::vector<std::string> sides = absl::StrSplit(std::string(config), "->");
   std::vector<std::string> inputs = absl::StrSplit(sides[0], ',');
   if (sides.size() != 2 || inputs.size() != op.operands.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("einsum_config \"", config, "\" does not fit ", op.operands.size(), " operands"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("einsum_config \"", config, "\" does not fit ", op.operands.size(), " operands"));
   }
   const std::string out = sides[1];
   auto has = [](const std::string& s, char c) { return s.find(c) != std::string::npos; };
@@ -93,12 +96,14 @@ absl::Status Importer::ImportEinsum(Scope& scope, const SourceOp& op) {
   for (size_t i = 0; i < x.size(); ++i) {
     std::string& letters = inputs[i];
     if (static_cast<int64_t>(letters.size()) != x[i]->shape().rank()) {
-      return absl::InvalidArgumentError(absl::StrCat("einsum_config \"", config, "\" does not fit ", x[i]->shape().ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("einsum_config \"", config, "\" does not fit ", x[i]->shape().ToString()));
     }
     std::string sorted = letters;
     std::sort(sorted.begin(), sorted.end());
     if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end() || has(letters, '.')) {
-      return absl::UnimplementedError(absl::StrCat("einsum_config \"", config, "\" repeats a letter or has an ellipsis"));
+      return absl::UnimplementedError(
+          absl::StrCat("einsum_config \"", config, "\" repeats a letter or has an ellipsis"));
     }
     Ints summed;
     std::string kept;
@@ -113,7 +118,7 @@ absl::Status Importer::ImportEinsum(Scope& scope, const SourceOp& op) {
     if (!summed.empty()) {
       PrimitiveType t = x[i]->shape().element_type();
       ASSIGN_OR_RETURN(Value zero, scope.builder.Scalar(t, 0));
-      ASSIGN_OR_RETURN(Computation* add, ScalarBinaryComputation(module_.get(), Opcode::kAdd, t));
+      ASSIGN_OR_RETURN(Computation * add, ScalarBinaryComputation(module_.get(), Opcode::kAdd, t));
       ASSIGN_OR_RETURN(x[i], scope.builder.Reduce({x[i]}, {zero}, add, summed));
       letters = kept;
     }
@@ -147,7 +152,8 @@ absl::Status Importer::ImportEinsum(Scope& scope, const SourceOp& op) {
   Ints permutation;
   for (char c : out) {
     size_t p = letters.find(c);
-    if (p == std::string::npos) return absl::InvalidArgumentError(absl::StrCat("einsum_config \"", config, "\" makes a letter"));
+    if (p == std::string::npos)
+      return absl::InvalidArgumentError(absl::StrCat("einsum_config \"", config, "\" makes a letter"));
     permutation.push_back(static_cast<int64_t>(p));
   }
   if (!std::is_sorted(permutation.begin(), permutation.end())) {
@@ -193,7 +199,8 @@ absl::Status Importer::ImportConvolution(Scope& scope, const SourceOp& op) {
   for (size_t i = 0; i < n; ++i) {
     int64_t k = dims.kernel_spatial[i];
     if (!rhs->shape().IsArray() || k < 0 || k >= rhs->shape().rank()) {
-      return absl::InvalidArgumentError(absl::StrCat("kernel spatial dimension ", k, " is not one of ", rhs->shape().ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("kernel spatial dimension ", k, " is not one of ", rhs->shape().ToString()));
     }
     WindowDimension d;
     d.size = rhs->shape().dimensions(k);
@@ -211,7 +218,8 @@ absl::Status Importer::ImportConvolution(Scope& scope, const SourceOp& op) {
   if (feature_groups != 1) attrs.Set(AttrId::kFeatureGroupCount, feature_groups);
   if (batch_groups != 1) attrs.Set(AttrId::kBatchGroupCount, batch_groups);
   if (!precision.empty()) attrs.Set(AttrId::kOperandPrecision, std::move(precision));
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kConvolution, {lhs, rhs}, std::move(attrs), {}, std::move(result)));
+  ASSIGN_OR_RETURN(Value y,
+                   scope.builder.Op(Opcode::kConvolution, {lhs, rhs}, std::move(attrs), {}, std::move(result)));
   return Bind(scope, op, y);
 }
 

@@ -18,11 +18,13 @@ absl::StatusOr<std::vector<Ints>> GetLayouts(const SourceOp& op, absl::string_vi
   std::vector<Ints> out;
   if (a == nullptr || a->elements.empty()) return out;
   if (a->elements.size() != count) {
-    return absl::InvalidArgumentError(absl::StrCat("attribute ", name, " has ", a->elements.size(), " entries, expected ", count));
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute ", name, " has ", a->elements.size(), " entries, expected ", count));
   }
   for (const SourceAttr* e : a->elements) {
     absl::StatusOr<Ints> layout = stablehlo::DenseIntegers(e);
-    if (!layout.ok()) return absl::InvalidArgumentError(absl::StrCat("attribute ", name, ": ", layout.status().message()));
+    if (!layout.ok())
+      return absl::InvalidArgumentError(absl::StrCat("attribute ", name, ": ", layout.status().message()));
     out.push_back(*std::move(layout));
   }
   return out;
@@ -34,7 +36,9 @@ absl::Status SetLayout(Shape* shape, const Ints& minor_to_major) {
   std::sort(sorted.begin(), sorted.end());
   bool good = static_cast<int64_t>(sorted.size()) == shape->rank();
   for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
-  if (!good) return absl::InvalidArgumentError(absl::StrCat("a layout is no permutation of the dimensions of ", shape->ToString()));
+  if (!good)
+    return absl::InvalidArgumentError(
+        absl::StrCat("a layout is no permutation of the dimensions of ", shape->ToString()));
   Layout layout;
   layout.minor_to_major.assign(minor_to_major.begin(), minor_to_major.end());
   shape->set_layout(std::move(layout));
@@ -114,7 +118,8 @@ absl::Status Importer::ImportCustomCall(Scope& scope, const SourceOp& op) {
   }
   ASSIGN_OR_RETURN(Shape result, ResultShape(op));
   // A result that is a tuple type may have one layout for each of its elements.
-  size_t parts = op.results.size() == 1 && result.IsTuple() ? static_cast<size_t>(result.tuple_size()) : op.results.size();
+  size_t parts =
+      op.results.size() == 1 && result.IsTuple() ? static_cast<size_t>(result.tuple_size()) : op.results.size();
   ASSIGN_OR_RETURN(layouts, GetLayouts(op, "result_layouts", parts));
   for (size_t i = 0; i < layouts.size(); ++i) {
     RETURN_IF_ERROR(SetLayout(result.IsTuple() ? &result.mutable_tuple_shapes()[i] : &result, layouts[i]));
@@ -126,7 +131,7 @@ absl::Status Importer::ImportCustomCall(Scope& scope, const SourceOp& op) {
   const SourceAttr* functions = op.Find("called_computations");
   for (const SourceAttr* f : functions ? functions->elements : absl::Span<const SourceAttr* const>()) {
     if (f->kind != AttrKind::kString) return absl::InvalidArgumentError("called_computations holds no function names");
-    ASSIGN_OR_RETURN(Computation* c, ImportFunction(f->text));
+    ASSIGN_OR_RETURN(Computation * c, ImportFunction(f->text));
     called.push_back(c);
   }
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kCustomCall, std::move(operands), std::move(attrs),
@@ -200,13 +205,14 @@ absl::Status Importer::ImportApproxTopK(Scope& scope, const SourceOp& op) {
   const Shape shape = operands[0]->shape();
   int64_t d = dim->integer < 0 ? dim->integer + shape.rank() : dim->integer;
   if (!shape.IsArray() || d < 0 || d >= shape.rank()) {
-    return absl::InvalidArgumentError(absl::StrCat("reduction_dim ", dim->integer, " is not one of ", shape.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("reduction_dim ", dim->integer, " is not one of ", shape.ToString()));
   }
   ASSIGN_OR_RETURN(Shape result, ConvertType(op.results[0].type));
   if (result.rank() != shape.rank() || result.dimensions(d) > shape.dimensions(d)) {
     return absl::InvalidArgumentError(absl::StrCat("cannot keep ", result.ToString(), " of ", shape.ToString()));
   }
-  ASSIGN_OR_RETURN(Computation* comparator, ImportFunction(functions->elements[0]->text));
+  ASSIGN_OR_RETURN(Computation * comparator, ImportFunction(functions->elements[0]->text));
   Attributes attrs;
   attrs.Set(AttrId::kDimensions, Ints{d});
   attrs.Set(AttrId::kIsStable, true);
@@ -214,7 +220,8 @@ absl::Status Importer::ImportApproxTopK(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> parts, Unpack(scope, sorted, n));
   for (Value& v : parts) {
     SliceConfig config;
-    for (int64_t i = 0; i < shape.rank(); ++i) config.push_back({0, i == d ? result.dimensions(d) : shape.dimensions(i), 1});
+    for (int64_t i = 0; i < shape.rank(); ++i)
+      config.push_back({0, i == d ? result.dimensions(d) : shape.dimensions(i), 1});
     ASSIGN_OR_RETURN(v, scope.builder.Slice(v, std::move(config)));
   }
   return BindResults(scope, op, parts);
@@ -236,7 +243,8 @@ absl::Status Importer::ImportRaggedAllToAll(Scope& scope, const SourceOp& op) {
   Attributes attrs;
   attrs.Set(AttrId::kReplicaGroups, std::move(groups));
   const SourceAttr* channel = dictionary->Find("channel_id");
-  if (channel && channel->kind == AttrKind::kInteger && channel->integer > 0) attrs.Set(AttrId::kChannelId, channel->integer);
+  if (channel && channel->kind == AttrKind::kInteger && channel->integer > 0)
+    attrs.Set(AttrId::kChannelId, channel->integer);
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kRaggedAllToAll, std::move(operands), std::move(attrs)));
   return Bind(scope, op, y);
 }

@@ -168,7 +168,8 @@ absl::Status Importer::ImportModuleAttributes() {
       (a.name == "mhlo.num_partitions" ? config.num_partitions : config.num_replicas) = a.value->integer;
     } else if (a.name == "mhlo.frontend_attributes" && a.value->kind == AttrKind::kDict) {
       for (const SourceNamedAttr& e : a.value->entries) {
-        if (e.value->kind == AttrKind::kString) config.frontend_attributes[std::string(e.name)] = std::string(e.value->text);
+        if (e.value->kind == AttrKind::kString)
+          config.frontend_attributes[std::string(e.name)] = std::string(e.value->text);
       }
     }
   }
@@ -195,7 +196,7 @@ absl::Status Importer::ImportEntry(const SourceOp& function) {
         absl::StrCat("returns ", results.size(), " values, declared ", type->results.size()));
   }
   ASSIGN_OR_RETURN(Value root, Pack(scope, std::move(results)));
-  ASSIGN_OR_RETURN(Computation* c, scope.builder.Build(root));
+  ASSIGN_OR_RETURN(Computation * c, scope.builder.Build(root));
   functions_[name] = c;
   module_->set_entry(c);
   return ImportResultAttributes(function, root->shape());
@@ -240,8 +241,8 @@ absl::Status Importer::ImportArgumentAttributes(const SourceOp& function, Scope&
     for (const SourceNamedAttr& a : dictionary->entries) {
       if (a.name == "tf.aliasing_output" && a.value->kind == AttrKind::kInteger) {
         if (a.value->integer < 0 || a.value->integer >= static_cast<int64_t>(type->results.size())) {
-          return absl::InvalidArgumentError(absl::StrCat("argument ", i, " is aliased with result ", a.value->integer,
-                                                         " of ", type->results.size()));
+          return absl::InvalidArgumentError(
+              absl::StrCat("argument ", i, " is aliased with result ", a.value->integer, " of ", type->results.size()));
         }
         InputOutputAlias alias;
         if (!single) alias.output_index = {a.value->integer};
@@ -335,7 +336,7 @@ absl::StatusOr<Computation*> Importer::ImportFunction(absl::string_view name) {
   }
   ASSIGN_OR_RETURN(std::vector<Value> results, ImportBlock(scope, body));
   ASSIGN_OR_RETURN(Value root, Pack(scope, std::move(results)));
-  ASSIGN_OR_RETURN(Computation* c, scope.builder.Build(root));
+  ASSIGN_OR_RETURN(Computation * c, scope.builder.Build(root));
   functions_[name] = c;
   --depth_;
   return c;
@@ -463,7 +464,8 @@ absl::Status Importer::Bind(Scope& scope, const SourceOp& op, Value value) {
   const Shape& shape = value->shape();
   if (op.results.empty() && !shape.IsTuple()) return absl::OkStatus();
   if (!shape.IsTuple() || shape.tuple_size() != static_cast<int64_t>(op.results.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("gives ", shape.ToString(), ", declared ", op.results.size(), " results"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("gives ", shape.ToString(), ", declared ", op.results.size(), " results"));
   }
   for (size_t i = 0; i < op.results.size(); ++i) {
     RETURN_IF_ERROR(CheckResult(op, i, shape.tuple_shapes(static_cast<int64_t>(i))));

@@ -100,8 +100,8 @@ class Importer {
   // A computation of one packed parameter that holds the block arguments and then the captures; its root packs what the
   // block returns, and the captures too when `pass_on`.
   absl::StatusOr<Computation*> ImportPackedRegion(const SourceRegion& region, absl::string_view name,
-                                                  const Shape& parameter, const std::vector<const SourceValue*>& captures,
-                                                  bool pass_on);
+                                                  const Shape& parameter,
+                                                  const std::vector<const SourceValue*>& captures, bool pass_on);
 
   absl::Status ImportWhile(Scope&, const SourceOp&);
   absl::Status ImportConditional(Scope&, const SourceOp&);

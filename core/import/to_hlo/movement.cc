@@ -10,7 +10,8 @@ namespace backplane::to_hlo {
 absl::StatusOr<Ints> Importer::ConstantOperand(const SourceOp& op, size_t index) {
   const SourceValue* v = op.operands[index];
   if (v->op == nullptr || v->op->name != "stablehlo.constant") {
-    return absl::UnimplementedError(absl::StrCat("operand ", index, " must be a constant: its values shape the result"));
+    return absl::UnimplementedError(
+        absl::StrCat("operand ", index, " must be a constant: its values shape the result"));
   }
   return GetInts(*v->op, "value");
 }
@@ -130,8 +131,8 @@ absl::Status Importer::ImportPad(Scope& scope, const SourceOp& op) {
     ASSIGN_OR_RETURN(interior, GetInts(op, "interior_padding"));
   }
   if (low.size() != high.size() || low.size() != interior.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("low has ", low.size(), " entries, high ", high.size(),
-                                                   ", interior ", interior.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("low has ", low.size(), " entries, high ", high.size(), ", interior ", interior.size()));
   }
   PaddingConfig config;
   for (size_t i = 0; i < low.size(); ++i) config.push_back({low[i], high[i], interior[i]});
@@ -176,7 +177,8 @@ absl::Status Importer::ImportGather(Scope& scope, const SourceOp& op) {
 
 absl::Status Importer::ImportScatter(Scope& scope, const SourceOp& op) {
   if (op.operands.size() % 2 != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(op.operands.size(), " operands, expected n inputs, indices, n updates"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(op.operands.size(), " operands, expected n inputs, indices, n updates"));
   }
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   ScatterDimensions dims;
@@ -192,7 +194,7 @@ absl::Status Importer::ImportScatter(Scope& scope, const SourceOp& op) {
   attrs.Set(AttrId::kScatterDims, std::move(dims));
   if (sorted) attrs.Set(AttrId::kIndicesAreSorted, true);
   if (unique) attrs.Set(AttrId::kUniqueIndices, true);
-  ASSIGN_OR_RETURN(Computation* body, ImportClosedRegion(op.regions[0], "scatter"));
+  ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "scatter"));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kScatter, std::move(operands), std::move(attrs), {body}));
   return Bind(scope, op, y);
 }

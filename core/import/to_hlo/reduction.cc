@@ -39,7 +39,7 @@ absl::StatusOr<Window> GetWindow(const SourceOp& op, bool dilated) {
 absl::Status Importer::ImportReduce(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   ASSIGN_OR_RETURN(Ints dims, GetInts(op, "dimensions"));
-  ASSIGN_OR_RETURN(Computation* body, ImportClosedRegion(op.regions[0], "reduce"));
+  ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "reduce"));
   Attributes attrs;
   attrs.Set(AttrId::kDimensions, std::move(dims));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduce, std::move(operands), std::move(attrs), {body}));
@@ -49,7 +49,7 @@ absl::Status Importer::ImportReduce(Scope& scope, const SourceOp& op) {
 absl::Status Importer::ImportReduceWindow(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   ASSIGN_OR_RETURN(Window window, GetWindow(op, true));
-  ASSIGN_OR_RETURN(Computation* body, ImportClosedRegion(op.regions[0], "reduce_window"));
+  ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "reduce_window"));
   Attributes attrs;
   attrs.Set(AttrId::kWindow, std::move(window));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduceWindow, std::move(operands), std::move(attrs), {body}));
@@ -59,12 +59,12 @@ absl::Status Importer::ImportReduceWindow(Scope& scope, const SourceOp& op) {
 absl::Status Importer::ImportSelectAndScatter(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   ASSIGN_OR_RETURN(Window window, GetWindow(op, false));
-  ASSIGN_OR_RETURN(Computation* select, ImportClosedRegion(op.regions[0], "select"));
-  ASSIGN_OR_RETURN(Computation* scatter, ImportClosedRegion(op.regions[1], "scatter"));
+  ASSIGN_OR_RETURN(Computation * select, ImportClosedRegion(op.regions[0], "select"));
+  ASSIGN_OR_RETURN(Computation * scatter, ImportClosedRegion(op.regions[1], "scatter"));
   Attributes attrs;
   attrs.Set(AttrId::kWindow, std::move(window));
-  ASSIGN_OR_RETURN(Value y,
-                   scope.builder.Op(Opcode::kSelectAndScatter, std::move(operands), std::move(attrs), {select, scatter}));
+  ASSIGN_OR_RETURN(
+      Value y, scope.builder.Op(Opcode::kSelectAndScatter, std::move(operands), std::move(attrs), {select, scatter}));
   return Bind(scope, op, y);
 }
 
@@ -76,7 +76,7 @@ absl::Status Importer::ImportSort(Scope& scope, const SourceOp& op) {
   int64_t rank = operands[0]->shape().rank();
   if (rank == 0) return BindResults(scope, op, operands);  // one element is in order
   if (dimension < 0) dimension += rank;
-  ASSIGN_OR_RETURN(Computation* comparator, ImportClosedRegion(op.regions[0], "compare"));
+  ASSIGN_OR_RETURN(Computation * comparator, ImportClosedRegion(op.regions[0], "compare"));
   Attributes attrs;
   attrs.Set(AttrId::kDimensions, Ints{dimension});
   if (stable) attrs.Set(AttrId::kIsStable, true);
@@ -87,7 +87,7 @@ absl::Status Importer::ImportSort(Scope& scope, const SourceOp& op) {
 absl::Status Importer::ImportMap(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   ASSIGN_OR_RETURN(Ints dims, GetInts(op, "dimensions"));
-  ASSIGN_OR_RETURN(Computation* body, ImportClosedRegion(op.regions[0], "map"));
+  ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "map"));
   Attributes attrs;
   attrs.Set(AttrId::kDimensions, std::move(dims));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kMap, std::move(operands), std::move(attrs), {body}));

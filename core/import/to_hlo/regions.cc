@@ -28,8 +28,9 @@ absl::StatusOr<Computation*> Importer::ImportClosedRegion(const SourceRegion& re
       block->ops[0]->operands[1] == &block->arguments[1]) {
     absl::string_view op = block->ops[0]->name;
     static constexpr std::pair<const char*, Opcode> kCommon[] = {
-        {"stablehlo.add", Opcode::kAdd}, {"stablehlo.maximum", Opcode::kMaximum}, {"stablehlo.minimum", Opcode::kMinimum},
-        {"stablehlo.multiply", Opcode::kMultiply}, {"stablehlo.and", Opcode::kAnd}, {"stablehlo.or", Opcode::kOr}};
+        {"stablehlo.add", Opcode::kAdd},         {"stablehlo.maximum", Opcode::kMaximum},
+        {"stablehlo.minimum", Opcode::kMinimum}, {"stablehlo.multiply", Opcode::kMultiply},
+        {"stablehlo.and", Opcode::kAnd},         {"stablehlo.or", Opcode::kOr}};
     for (const auto& [text, opcode] : kCommon) {
       if (op != text) continue;
       ASSIGN_OR_RETURN(Shape a, ConvertType(block->arguments[0].type));
@@ -87,8 +88,8 @@ absl::StatusOr<Computation*> Importer::ImportPackedRegion(const SourceRegion& re
   ASSIGN_OR_RETURN(Value packed, scope.builder.Parameter(0, parameter, "state"));
   size_t n = block->arguments.size() + captures.size();
   if (n != 1 && (!parameter.IsTuple() || parameter.tuple_size() != static_cast<int64_t>(n))) {
-    return absl::InvalidArgumentError(absl::StrCat("region takes ", block->arguments.size(), " arguments, given ",
-                                                   parameter.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("region takes ", block->arguments.size(), " arguments, given ", parameter.ToString()));
   }
   for (size_t i = 0; i < n; ++i) {
     const SourceValue* v = i < block->arguments.size() ? &block->arguments[i] : captures[i - block->arguments.size()];
@@ -124,8 +125,9 @@ absl::Status Importer::ImportWhile(Scope& scope, const SourceOp& op) {
     state.push_back(value);
   }
   ASSIGN_OR_RETURN(Value init, Pack(scope, std::move(state)));
-  ASSIGN_OR_RETURN(Computation* condition, ImportPackedRegion(op.regions[0], "while_condition", init->shape(), captures, false));
-  ASSIGN_OR_RETURN(Computation* body, ImportPackedRegion(op.regions[1], "while_body", init->shape(), captures, true));
+  ASSIGN_OR_RETURN(Computation * condition,
+                   ImportPackedRegion(op.regions[0], "while_condition", init->shape(), captures, false));
+  ASSIGN_OR_RETURN(Computation * body, ImportPackedRegion(op.regions[1], "while_body", init->shape(), captures, true));
   ASSIGN_OR_RETURN(Value loop, scope.builder.While(condition, body, init));
   RETURN_IF_ERROR(ApplyOpAttributes(op, loop));
   for (size_t i = 0; i < n; ++i) {
@@ -147,7 +149,7 @@ absl::Status Importer::ImportConditional(Scope& scope, const SourceOp& op) {
       values.push_back(value);
     }
     ASSIGN_OR_RETURN(Value operand, Pack(scope, std::move(values)));
-    ASSIGN_OR_RETURN(Computation* branch, ImportPackedRegion(region, "branch", operand->shape(), captures, false));
+    ASSIGN_OR_RETURN(Computation * branch, ImportPackedRegion(region, "branch", operand->shape(), captures, false));
     branches.push_back(branch);
     operands.push_back(operand);
   }
@@ -157,7 +159,7 @@ absl::Status Importer::ImportConditional(Scope& scope, const SourceOp& op) {
 
 absl::Status Importer::ImportCall(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(absl::string_view callee, GetText(op, "callee"));
-  ASSIGN_OR_RETURN(Computation* c, ImportFunction(callee));
+  ASSIGN_OR_RETURN(Computation * c, ImportFunction(callee));
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   ASSIGN_OR_RETURN(Value result, scope.builder.Call(c, std::move(operands)));
   return Bind(scope, op, result);
@@ -177,7 +179,7 @@ absl::Status Importer::ImportComposite(Scope& scope, const SourceOp& op) {
   }
   ASSIGN_OR_RETURN(absl::string_view decomposition, GetText(op, "decomposition"));
   ASSIGN_OR_RETURN(int64_t version, GetInt(op, "version"));
-  ASSIGN_OR_RETURN(Computation* c, ImportFunction(decomposition));
+  ASSIGN_OR_RETURN(Computation * c, ImportFunction(decomposition));
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   Attributes attrs;
   attrs.Set(AttrId::kIsComposite, true);

@@ -34,10 +34,12 @@ absl::Status Importer::ImportShardyIdentity(Scope& scope, const SourceOp& op) {
 }
 
 absl::Status Importer::ImportManualComputation(Scope& scope, const SourceOp& op) {
-  if (op.regions.size() != 1 || op.regions[0].blocks.size() != 1) return absl::InvalidArgumentError("a region is empty");
+  if (op.regions.size() != 1 || op.regions[0].blocks.size() != 1)
+    return absl::InvalidArgumentError("a region is empty");
   const SourceBlock& block = op.regions[0].blocks[0];
   if (block.arguments.size() != op.operands.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(op.operands.size(), " operands, the region takes ", block.arguments.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(op.operands.size(), " operands, the region takes ", block.arguments.size()));
   }
   StringMap notes;
   for (absl::string_view name : {"in_shardings", "out_shardings", "manual_axes"}) {
@@ -45,7 +47,8 @@ absl::Status Importer::ImportManualComputation(Scope& scope, const SourceOp& op)
     if (a && a->kind == AttrKind::kShardy) notes[absl::StrCat("xla.sdy.", name)] = std::string(a->text);
   }
   // Between a whole value and its shard stands a call that only a partitioner understands.
-  auto reshape = [&](Value x, const SourceType* type, absl::string_view target, int64_t index) -> absl::StatusOr<Value> {
+  auto reshape = [&](Value x, const SourceType* type, absl::string_view target,
+                     int64_t index) -> absl::StatusOr<Value> {
     ASSIGN_OR_RETURN(Shape to, ConvertType(type));
     if (x->shape() == to && module_->config().num_partitions == 1) return x;
     Attributes attrs;
@@ -63,10 +66,12 @@ absl::Status Importer::ImportManualComputation(Scope& scope, const SourceOp& op)
   }
   ASSIGN_OR_RETURN(std::vector<Value> results, ImportBlock(scope, block));
   if (results.size() != op.results.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the region returns ", results.size(), " values, declared ", op.results.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the region returns ", results.size(), " values, declared ", op.results.size()));
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    ASSIGN_OR_RETURN(results[i], reshape(results[i], op.results[i].type, "xla.sdy.LocalToGlobalShape", static_cast<int64_t>(i)));
+    ASSIGN_OR_RETURN(results[i],
+                     reshape(results[i], op.results[i].type, "xla.sdy.LocalToGlobalShape", static_cast<int64_t>(i)));
   }
   return BindResults(scope, op, results);
 }

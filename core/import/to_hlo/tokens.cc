@@ -93,7 +93,8 @@ absl::Status Importer::ImportSend(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value data, Pack(scope, std::move(operands)));
   ASSIGN_OR_RETURN(Attributes attrs, TransferAttributes(op, true));
   Shape context = Shape::Tuple({data->shape().WithoutLayout(), Shape::Scalar(PrimitiveType::kU32), Shape::Token()});
-  ASSIGN_OR_RETURN(Value send, scope.builder.Op(Opcode::kSend, {data, token}, std::move(attrs), {}, std::move(context)));
+  ASSIGN_OR_RETURN(Value send,
+                   scope.builder.Op(Opcode::kSend, {data, token}, std::move(attrs), {}, std::move(context)));
   RETURN_IF_ERROR(ApplyOpAttributes(op, send));
   ASSIGN_OR_RETURN(Attributes done_attrs, TransferAttributes(op, false));
   ASSIGN_OR_RETURN(Value done, scope.builder.Op(Opcode::kSendDone, {send}, std::move(done_attrs), {}, Shape::Token()));

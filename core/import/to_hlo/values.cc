@@ -62,36 +62,66 @@ absl::StatusOr<PrimitiveType> ConvertElementType(const SourceType* type) {
     return absl::InvalidArgumentError(absl::StrCat("element type ", stablehlo::TypeToString(type)));
   }
   switch (type->element) {
-    case ElementKind::kBool: return PrimitiveType::kPred;
-    case ElementKind::kI2: return PrimitiveType::kS2;
-    case ElementKind::kI4: return PrimitiveType::kS4;
-    case ElementKind::kI8: return PrimitiveType::kS8;
-    case ElementKind::kI16: return PrimitiveType::kS16;
-    case ElementKind::kI32: return PrimitiveType::kS32;
-    case ElementKind::kI64: return PrimitiveType::kS64;
-    case ElementKind::kU2: return PrimitiveType::kU2;
-    case ElementKind::kU4: return PrimitiveType::kU4;
-    case ElementKind::kU8: return PrimitiveType::kU8;
-    case ElementKind::kU16: return PrimitiveType::kU16;
-    case ElementKind::kU32: return PrimitiveType::kU32;
-    case ElementKind::kU64: return PrimitiveType::kU64;
-    case ElementKind::kIndex: return PrimitiveType::kS64;
-    case ElementKind::kBF16: return PrimitiveType::kBF16;
-    case ElementKind::kF16: return PrimitiveType::kF16;
-    case ElementKind::kF32: return PrimitiveType::kF32;
-    case ElementKind::kF64: return PrimitiveType::kF64;
-    case ElementKind::kF8E4M3FN: return PrimitiveType::kF8E4M3FN;
-    case ElementKind::kF8E5M2: return PrimitiveType::kF8E5M2;
-    case ElementKind::kF8E4M3FNUZ: return PrimitiveType::kF8E4M3FNUZ;
-    case ElementKind::kF8E5M2FNUZ: return PrimitiveType::kF8E5M2FNUZ;
-    case ElementKind::kF8E4M3B11FNUZ: return PrimitiveType::kF8E4M3B11FNUZ;
-    case ElementKind::kF8E4M3: return PrimitiveType::kF8E4M3;
-    case ElementKind::kF8E3M4: return PrimitiveType::kF8E3M4;
-    case ElementKind::kF4E2M1FN: return PrimitiveType::kF4E2M1FN;
-    case ElementKind::kF6E2M3FN: return PrimitiveType::kF6E2M3FN;
-    case ElementKind::kF6E3M2FN: return PrimitiveType::kF6E3M2FN;
-    case ElementKind::kF8E8M0FNU: return PrimitiveType::kF8E8M0FNU;
-    case ElementKind::kTF32: break;
+    case ElementKind::kBool:
+      return PrimitiveType::kPred;
+    case ElementKind::kI2:
+      return PrimitiveType::kS2;
+    case ElementKind::kI4:
+      return PrimitiveType::kS4;
+    case ElementKind::kI8:
+      return PrimitiveType::kS8;
+    case ElementKind::kI16:
+      return PrimitiveType::kS16;
+    case ElementKind::kI32:
+      return PrimitiveType::kS32;
+    case ElementKind::kI64:
+      return PrimitiveType::kS64;
+    case ElementKind::kU2:
+      return PrimitiveType::kU2;
+    case ElementKind::kU4:
+      return PrimitiveType::kU4;
+    case ElementKind::kU8:
+      return PrimitiveType::kU8;
+    case ElementKind::kU16:
+      return PrimitiveType::kU16;
+    case ElementKind::kU32:
+      return PrimitiveType::kU32;
+    case ElementKind::kU64:
+      return PrimitiveType::kU64;
+    case ElementKind::kIndex:
+      return PrimitiveType::kS64;
+    case ElementKind::kBF16:
+      return PrimitiveType::kBF16;
+    case ElementKind::kF16:
+      return PrimitiveType::kF16;
+    case ElementKind::kF32:
+      return PrimitiveType::kF32;
+    case ElementKind::kF64:
+      return PrimitiveType::kF64;
+    case ElementKind::kF8E4M3FN:
+      return PrimitiveType::kF8E4M3FN;
+    case ElementKind::kF8E5M2:
+      return PrimitiveType::kF8E5M2;
+    case ElementKind::kF8E4M3FNUZ:
+      return PrimitiveType::kF8E4M3FNUZ;
+    case ElementKind::kF8E5M2FNUZ:
+      return PrimitiveType::kF8E5M2FNUZ;
+    case ElementKind::kF8E4M3B11FNUZ:
+      return PrimitiveType::kF8E4M3B11FNUZ;
+    case ElementKind::kF8E4M3:
+      return PrimitiveType::kF8E4M3;
+    case ElementKind::kF8E3M4:
+      return PrimitiveType::kF8E3M4;
+    case ElementKind::kF4E2M1FN:
+      return PrimitiveType::kF4E2M1FN;
+    case ElementKind::kF6E2M3FN:
+      return PrimitiveType::kF6E2M3FN;
+    case ElementKind::kF6E3M2FN:
+      return PrimitiveType::kF6E3M2FN;
+    case ElementKind::kF8E8M0FNU:
+      return PrimitiveType::kF8E8M0FNU;
+    case ElementKind::kTF32:
+      break;
   }
   return absl::UnimplementedError(
       absl::StrCat("arrays of element type ", stablehlo::TypeToString(type), " are not supported"));
@@ -99,7 +129,8 @@ absl::StatusOr<PrimitiveType> ConvertElementType(const SourceType* type) {
 
 absl::StatusOr<Shape> ConvertType(const SourceType* type) {
   switch (type->kind) {
-    case TypeKind::kToken: return Shape::Token();
+    case TypeKind::kToken:
+      return Shape::Token();
     case TypeKind::kTuple: {
       std::vector<Shape> elements;
       for (const SourceType* t : type->members) {
@@ -115,8 +146,8 @@ absl::StatusOr<Shape> ConvertType(const SourceType* type) {
       for (size_t i = 0; i < dims.size(); ++i) {
         if (dims[i] != stablehlo::kDynamic) continue;
         if (type->bounds.empty() || type->bounds[i] == stablehlo::kDynamic) {
-          return absl::UnimplementedError(absl::StrCat("type ", stablehlo::TypeToString(type), ": dimension ", i,
-                                                       " is unknown and has no bound"));
+          return absl::UnimplementedError(
+              absl::StrCat("type ", stablehlo::TypeToString(type), ": dimension ", i, " is unknown and has no bound"));
         }
         dims[i] = type->bounds[i];
       }
@@ -128,7 +159,8 @@ absl::StatusOr<Shape> ConvertType(const SourceType* type) {
       return shape;
     }
     default:
-      return absl::UnimplementedError(absl::StrCat("values of type ", stablehlo::TypeToString(type), " are not supported"));
+      return absl::UnimplementedError(
+          absl::StrCat("values of type ", stablehlo::TypeToString(type), " are not supported"));
   }
 }
 
@@ -145,7 +177,8 @@ std::string StorageBytes(absl::string_view bytes, PrimitiveType type) {
 }
 
 absl::StatusOr<Literal> FromBytes(const Shape& shape, const std::string& bytes) {
-  return Literal::FromBytes(shape, absl::Span<const std::byte>(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
+  return Literal::FromBytes(
+      shape, absl::Span<const std::byte>(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
 }
 
 absl::Status CheckDense(const SourceAttr* value) {
