@@ -85,8 +85,8 @@ void ReducePrecision(const void* const* in, void* out, int64_t n, const int64_t*
     U v = x[i];
     const U sign = v & kSign;
     U magnitude = v & ~kSign;
-    if (magnitude > kInf) {  // NaN; it stays one even without mantissa bits
-      r[i] = v;
+    if (magnitude > kInf) {  // NaN; a format without mantissa bits has none but infinity
+      r[i] = mantissa == 0 ? sign | kInf : v;
       continue;
     }
     if (drop > 0 && magnitude < kInf) {

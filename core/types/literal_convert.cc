@@ -47,7 +47,7 @@ Wide Widen(const T& v) {
 
 template <typename T, typename Wide>
 T Narrow(const Wide& v) {
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (std::is_same_v<T, bool> && !kIsComplex<Wide>) {
     return v != Wide(0);
   } else if constexpr (kIsComplex<T>) {
     using Part = typename T::value_type;

@@ -125,13 +125,7 @@ Val ElementEmitter::Convert(const Val& v, PrimitiveType from, PrimitiveType to) 
     }
     return {Convert(v, from, part).v, llvm::Constant::getNullValue(type)};
   }
-  if (IsComplex(from)) {
-    if (to == PrimitiveType::kPred) {
-      Value* zero = llvm::Constant::getNullValue(x->getType());
-      return {b_.CreateOr(b_.CreateFCmpUNE(v.v, zero), b_.CreateFCmpUNE(v.im, zero))};
-    }
-    return Convert({v.v}, ComplexPart(from), to);
-  }
+  if (IsComplex(from)) return Convert({v.v}, ComplexPart(from), to);  // the imaginary part does not count, for pred either
   if (to == PrimitiveType::kPred) {
     Value* zero = llvm::Constant::getNullValue(x->getType());
     return {IsFloat(from) ? b_.CreateFCmpUNE(x, zero) : b_.CreateICmpNE(x, zero)};
@@ -207,7 +201,9 @@ Val ElementEmitter::ReducePrecision(PrimitiveType t, const Val& in, int exponent
     u = b_.CreateSelect(under, sign, u);
   }
   Value* is_nan = b_.CreateFCmpUNO(in.v, in.v);
-  u = b_.CreateSelect(is_nan, original, u);
+  // A format without mantissa has no NaN: it becomes infinity.
+  Value* infinity = b_.CreateOr(b_.CreateAnd(original, c(sign_mask)), c(exponent_mask));
+  u = b_.CreateSelect(is_nan, mantissa_bits == 0 ? infinity : original, u);
   return Round(t, b_.CreateBitCast(u, in.v->getType()));
 }
 

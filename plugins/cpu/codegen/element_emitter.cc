@@ -217,7 +217,7 @@ absl::Status ElementEmitter::CanEmit(const Instruction& op) {
       if (IsComplex(t)) return no("has no kernel");
       return absl::OkStatus();
     case Opcode::kBitcastConvert:
-      if (IsComplex(t) != IsComplex(r)) return no("to or from complex has no kernel");
+      if ((IsComplex(t) || IsComplex(r)) && t != r) return no("to or from another complex type has no kernel");
       if (IsSubByte(t) != IsSubByte(r) || (IsSubByte(t) && BitWidth(t) != BitWidth(r))) {
         return no("between a type that is narrower than a byte and another width has no kernel");
       }

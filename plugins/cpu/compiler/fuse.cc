@@ -1,6 +1,7 @@
 #include "plugins/cpu/compiler/fuse.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
@@ -158,6 +159,8 @@ class ComputationFuser {
       nodes_.push_back(std::move(node));
     }
     group_of_.assign(nodes_.size(), -1);
+    runs_until_.resize(nodes_.size());
+    std::iota(runs_until_.begin(), runs_until_.end(), 0);
     for (int n = 0; n < static_cast<int>(nodes_.size()); ++n) {
       Node& node = nodes_[n];
       for (Instruction* o : node.instruction->operands()) {
@@ -381,16 +384,25 @@ class ComputationFuser {
     a.has_reduction |= b.has_reduction;
     a.has_row_consumer |= b.has_row_consumer;
     b.members.clear();
+    const int last = a.members.back();
+    for (int m = a.members.front(); m < last; ++m) runs_until_[m] = std::max(runs_until_[m], last);
+  }
+
+  // Nothing after the returned node can be needed by anything up to it, kernels running as a whole.
+  int LastThatReaches(int group) const {
+    int limit = groups_[group].members.back();
+    while (runs_until_[limit] > limit) limit = runs_until_[limit];
+    return limit;
   }
 
   // A path from group `a` to group `b` that leaves both: joining them would make a cycle.
   bool ReachesAround(int a, int b) const {
-    const int limit = groups_[b].members.back();
+    const int limit = LastThatReaches(b);
     std::vector<int> stack;
     absl::flat_hash_set<int> seen;
     auto push_users = [&](int m, bool direct) {
       for (int u : nodes_[m].users) {
-        if (u > limit && group_of_[u] != b) continue;
+        if (u > limit) continue;
         if (group_of_[u] == a) continue;
         if (group_of_[u] == b) {
           if (!direct) return true;
@@ -460,7 +472,7 @@ class ComputationFuser {
   }
 
   bool Reaches(int a, int b) const {
-    const int limit = groups_[b].members.back();
+    const int limit = LastThatReaches(b);
     std::vector<int> stack = groups_[a].members;
     absl::flat_hash_set<int> seen(stack.begin(), stack.end());
     while (!stack.empty()) {
@@ -468,7 +480,7 @@ class ComputationFuser {
       stack.pop_back();
       for (int u : nodes_[m].users) {
         if (group_of_[u] == b) return true;
-        if (u > limit && group_of_[u] < 0) continue;
+        if (u > limit) continue;
         if (seen.insert(u).second) stack.push_back(u);
         if (group_of_[u] >= 0) {
           for (int o : groups_[group_of_[u]].members) {
@@ -607,6 +619,13 @@ class ComputationFuser {
     }
     computation_->RemoveDead();
     computation_->SortTopologically();
+    absl::flat_hash_set<const Instruction*> done;
+    for (const auto& i : computation_->instructions()) {
+      for (const Instruction* o : i->operands()) {
+        if (!done.contains(o)) return absl::InternalError(absl::StrCat(i->name(), ": fused into a cycle through ", o->name()));
+      }
+      done.insert(i.get());
+    }
     return changed;
   }
 
@@ -627,6 +646,7 @@ class ComputationFuser {
   std::vector<Node> nodes_;
   std::vector<int> group_of_;
   std::vector<Group> groups_;
+  std::vector<int> runs_until_;  // the last member of any group that has begun by this node and has not ended
 };
 
 void CollectRunning(Computation* c, absl::flat_hash_set<Computation*>& seen, std::vector<Computation*>& order) {

@@ -201,8 +201,8 @@ struct Run {
   }
 };
 
-absl::StatusOr<std::unique_ptr<Program>> BuildProgram(const std::string& hlo, ThreadPool* pool, std::vector<std::string>* log) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ParseHloModule(hlo));
+absl::StatusOr<std::unique_ptr<Program>> BuildProgram(const Module& source, ThreadPool* pool, std::vector<std::string>* log) {
+  std::unique_ptr<Module> module = source.Clone();
   RETURN_IF_ERROR(RunCpuPipeline(module.get(), log));
   ProgramOptions options;
   options.num_threads = pool->num_threads();
@@ -219,19 +219,23 @@ ThreadPool::Options Threads(int n) {
 }  // namespace
 
 std::string ProgramDifference(const std::string& hlo, const ProgramRunOptions& options) {
+  absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(hlo);
+  if (!module.ok()) return absl::StrCat("parse: ", module.status().ToString());
+  return ProgramDifference(**module, options);
+}
+
+std::string ProgramDifference(const Module& module, const ProgramRunOptions& options) {
   static ThreadPool* const pool = new ThreadPool(Threads(3));
-  absl::StatusOr<std::unique_ptr<Module>> reference = ParseHloModule(hlo);
-  if (!reference.ok()) return absl::StrCat("parse: ", reference.status().ToString());
   std::vector<std::string> log;
-  absl::StatusOr<std::unique_ptr<Program>> program = BuildProgram(hlo, pool, &log);
+  absl::StatusOr<std::unique_ptr<Program>> program = BuildProgram(module, pool, &log);
   if (!program.ok()) return absl::StrCat("compile: ", program.status().ToString());
   std::mt19937 random(options.seed);
   std::vector<Literal> arguments = options.arguments;
-  for (const Instruction* p : (*reference)->entry()->parameters()) {
+  for (const Instruction* p : module.entry()->parameters()) {
     if (static_cast<size_t>(p->parameter_number()) < arguments.size()) continue;
     arguments.push_back(Random(p->shape(), options, random));
   }
-  absl::StatusOr<Literal> value = Evaluate(**reference, arguments);
+  absl::StatusOr<Literal> value = Evaluate(module, arguments);
   if (!value.ok()) return absl::StrCat("evaluator: ", value.status().ToString());
   const std::vector<Literal> wanted = Leaves(*value);
   std::vector<Literal> leaves;
@@ -265,7 +269,8 @@ std::string ProgramDifference(const std::string& hlo, const ProgramRunOptions& o
 std::vector<std::string> CompileLogOf(const std::string& hlo, std::string* error) {
   ThreadPool pool(Threads(1));
   std::vector<std::string> log;
-  absl::StatusOr<std::unique_ptr<Program>> program = BuildProgram(hlo, &pool, &log);
+  absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(hlo);
+  absl::StatusOr<std::unique_ptr<Program>> program = module.ok() ? BuildProgram(**module, &pool, &log) : module.status();
   *error = program.ok() ? "" : program.status().ToString();
   return program.ok() ? log : std::vector<std::string>();
 }

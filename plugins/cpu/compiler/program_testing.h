@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/types/literal.h"
+#include "core/ir/module.h"
 
 namespace backplane::cpu {
 
@@ -24,6 +24,7 @@ struct ProgramRunOptions {
 // serialized form. Returns "" when every run gave what the evaluator gives and touched nothing else: no argument that
 // is not aliased to an output, no byte past an array. Otherwise a text that says what differs.
 std::string ProgramDifference(const std::string& hlo, const ProgramRunOptions& options = {});
+std::string ProgramDifference(const Module& module, const ProgramRunOptions& options);
 
 // The lines of the compile log. Empty with an error in `error`.
 std::vector<std::string> CompileLogOf(const std::string& hlo, std::string* error);
