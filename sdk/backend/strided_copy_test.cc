@@ -146,6 +146,20 @@ TEST(HostClientTest, RoundTripThroughAColumnMajorBuffer) {
   EXPECT_EQ(client.counter_->Stats().bytes_in_use, 48);
 }
 
+TEST(HostClientTest, SpareBitsOfNarrowElementsArePutInOrder) {
+  HostClient client;
+  const std::vector<uint8_t> host = {0x08, 0xff, 0x12, 0x0d};
+  const std::vector<int64_t> dims = {4}, strides = {1};
+  for (auto [type, wanted] : {std::pair(PrimitiveType::kS4, std::vector<uint8_t>{0xf8, 0xff, 0x02, 0xfd}),
+                              std::pair(PrimitiveType::kU4, std::vector<uint8_t>{0x08, 0x0f, 0x02, 0x0d}),
+                              std::pair(PrimitiveType::kS8, host)}) {
+    DeviceArray array{Shape(type, {4}), 0, *client.Allocate(0, 4), Event()};
+    ASSERT_TRUE(client.CopyFromHost({host.data(), type, dims, strides}, array).ok());
+    const auto* raw = static_cast<const uint8_t*>(array.storage->data());
+    EXPECT_EQ(std::vector<uint8_t>(raw, raw + 4), wanted) << Name(type);
+  }
+}
+
 TEST(HostClientTest, WrongShapesAndShortStorageAreRefused) {
   HostClient client;
   Shape shape(PrimitiveType::kS32, {4});

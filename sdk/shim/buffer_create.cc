@@ -43,6 +43,7 @@ absl::StatusOr<HostSource> ReadHostSource(const PJRT_Client_BufferFromHostBuffer
 // The host memory can be the storage itself: same order, no gaps, an address the backend accepts.
 bool FitsInPlace(const HostSource& source, const Shape& device_shape, const MemoryObject& memory) {
   if (memory.zero_copy_alignment == 0 || !memory.host) return false;
+  if (IsSubByte(source.shape.element_type())) return false;  // the copy puts its spare bits in order
   if (reinterpret_cast<uintptr_t>(source.data) % memory.zero_copy_alignment != 0 || source.data == nullptr)
     return false;
   absl::StatusOr<DimVector> strides = DenseByteStrides(device_shape);
