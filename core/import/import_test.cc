@@ -381,6 +381,39 @@ TEST(Import, ChloBroadcasts) {
   EXPECT_EQ(r.GetAsDouble(3), -18);
 }
 
+TEST(Import, ChloOperationsWithARowOfTheirOwn) {
+  Literal r = Eval(Main("", "(tensor<3xi32>, tensor<i32>)", R"(
+    %x = stablehlo.constant dense<[1, 2, 3]> : tensor<3xi32>
+    %z = stablehlo.constant dense<10> : tensor<i32>
+    %0, %1 = chlo.scan (%x) inits (%z) dimension = 0 attributes {is_reverse = true} {
+    ^bb0(%input: tensor<i32>, %carry: tensor<i32>):
+      %2 = stablehlo.add %input, %carry : tensor<i32>
+      stablehlo.return %2, %2 : tensor<i32>, tensor<i32>
+    } : (tensor<3xi32>, tensor<i32>) -> (tensor<3xi32>, tensor<i32>)
+    return %0, %1 : tensor<3xi32>, tensor<i32>)"));
+  EXPECT_EQ(r.elements()[0].GetAsInt(0), 16);
+  EXPECT_EQ(r.elements()[0].GetAsInt(2), 13);
+  EXPECT_EQ(r.elements()[1].GetAsInt(0), 16);
+
+  r = Eval(Main("", "tensor<2xi32>", R"(
+    %a = stablehlo.constant dense<[-2147483648, 65536]> : tensor<2xi32>
+    %b = stablehlo.constant dense<[4, 65536]> : tensor<2xi32>
+    %0 = chlo.mulhi %a, %b : tensor<2xi32>, tensor<2xi32> -> tensor<2xi32>
+    return %0 : tensor<2xi32>)"));
+  EXPECT_EQ(r.GetAsInt(0), -2);
+  EXPECT_EQ(r.GetAsInt(1), 1);
+
+  // Rows 0 and 1 by the first matrix, row 2 by the second.
+  r = Eval(Main("", "tensor<3x1xf32>", R"(
+    %a = stablehlo.constant dense<[[1.0], [2.0], [3.0]]> : tensor<3x1xf32>
+    %b = stablehlo.constant dense<[[[10.0]], [[100.0]]]> : tensor<2x1x1xf32>
+    %n = stablehlo.constant dense<[2, 1]> : tensor<2xi32>
+    %0 = "chlo.ragged_dot"(%a, %b, %n) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<3x1xf32>, tensor<2x1x1xf32>, tensor<2xi32>) -> tensor<3x1xf32>
+    return %0 : tensor<3x1xf32>)"));
+  EXPECT_EQ(r.GetAsDouble(1), 20);
+  EXPECT_EQ(r.GetAsDouble(2), 300);
+}
+
 TEST(Import, EinsumAndTorchIndexSelect) {
   Literal r = Eval(Main("", "tensor<2x2xf32>", R"(
     %a = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>

@@ -186,6 +186,91 @@ absl::Status Importer::ImportChloBroadcast(Scope& scope, const SourceOp& op, abs
   return Unknown(op);
 }
 
+absl::Status Importer::ImportRaggedDot(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(Shape result, ResultShape(op));
+  const SourceAttr* given = op.Find("ragged_dot_dimension_numbers");
+  if (operands.size() != 3 || given == nullptr || given->kind != stablehlo::AttrKind::kDict) {
+    return absl::InvalidArgumentError("expected three operands and ragged_dot_dimension_numbers");
+  }
+  RaggedDotDimensions dims;
+  const std::pair<const char*, Ints*> fields[] = {{"lhs_batching_dimensions", &dims.dot.lhs_batch},
+                                                  {"rhs_batching_dimensions", &dims.dot.rhs_batch},
+                                                  {"lhs_contracting_dimensions", &dims.dot.lhs_contracting},
+                                                  {"rhs_contracting_dimensions", &dims.dot.rhs_contracting},
+                                                  {"lhs_ragged_dimensions", &dims.lhs_ragged},
+                                                  {"rhs_group_dimensions", &dims.rhs_group}};
+  for (const auto& [name, list] : fields) {
+    if (given->Find(name) == nullptr) continue;  // left out: empty
+    ASSIGN_OR_RETURN(*list, stablehlo::DenseIntegers(given->Find(name)));
+  }
+  Attributes attrs;
+  attrs.Set(AttrId::kRaggedDotDims, std::move(dims));
+  ASSIGN_OR_RETURN(Value y,
+                   scope.builder.Op(Opcode::kRaggedDot, std::move(operands), std::move(attrs), {}, std::move(result)));
+  return Bind(scope, op, y);
+}
+
+absl::Status Importer::ImportScan(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(int64_t dimension, GetInt(op, "dimension"));
+  ASSIGN_OR_RETURN(Ints segments, GetInts(op, "operandSegmentSizes"));
+  if (segments.size() != 2 || op.regions.size() != 1) {
+    return absl::InvalidArgumentError("expected inputs, initial carries and one region");
+  }
+  ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "scan"));
+  Attributes attrs;
+  attrs.Set(AttrId::kDimensions, Ints{dimension});
+  attrs.Set(AttrId::kNumCarries, segments[1]);
+  if (op.Find("is_reverse") != nullptr) {
+    ASSIGN_OR_RETURN(bool reverse, GetBool(op, "is_reverse"));
+    if (reverse) attrs.Set(AttrId::kIsReverse, true);
+  }
+  ASSIGN_OR_RETURN(Shape result, ResultShape(op));
+  ASSIGN_OR_RETURN(Value y,
+                   scope.builder.Op(Opcode::kScan, std::move(operands), std::move(attrs), {body}, std::move(result)));
+  return Bind(scope, op, y);
+}
+
+// The high half of the product, by way of a type twice as wide.
+absl::Status Importer::ImportMulhi(Scope& scope, const SourceOp& op) {
+  ASSIGN_OR_RETURN(std::vector<Value> x, Operands(scope, op));
+  if (x.size() != 2) return Unknown(op);
+  PrimitiveType type = x[0]->shape().element_type(), wide = PrimitiveType::kInvalid;
+  switch (type) {
+    case PrimitiveType::kS8:
+      wide = PrimitiveType::kS16;
+      break;
+    case PrimitiveType::kU8:
+      wide = PrimitiveType::kU16;
+      break;
+    case PrimitiveType::kS16:
+      wide = PrimitiveType::kS32;
+      break;
+    case PrimitiveType::kU16:
+      wide = PrimitiveType::kU32;
+      break;
+    case PrimitiveType::kS32:
+      wide = PrimitiveType::kS64;
+      break;
+    case PrimitiveType::kU32:
+      wide = PrimitiveType::kU64;
+      break;
+    default:
+      return absl::UnimplementedError(absl::StrCat("chlo.mulhi of ", Name(type), " is not supported"));
+  }
+  Builder& b = scope.builder;
+  for (Value& v : x) {
+    ASSIGN_OR_RETURN(v, b.Convert(v, wide));
+  }
+  ASSIGN_OR_RETURN(Value product, b.Binary(Opcode::kMultiply, x[0], x[1]));
+  ASSIGN_OR_RETURN(Value bits, Full(b, product, BitWidth(type)));
+  ASSIGN_OR_RETURN(
+      Value high, b.Binary(IsSigned(type) ? Opcode::kShiftRightArithmetic : Opcode::kShiftRightLogical, product, bits));
+  ASSIGN_OR_RETURN(high, b.Convert(high, type));
+  return Bind(scope, op, high);
+}
+
 absl::Status Importer::ImportChlo(Scope& scope, const SourceOp& op) {
   absl::string_view name = op.name;
   name.remove_prefix(5);
@@ -194,6 +279,9 @@ absl::Status Importer::ImportChlo(Scope& scope, const SourceOp& op) {
     ASSIGN_OR_RETURN(int64_t k, GetInt(op, "k"));
     return ImportTopK(scope, op, k);
   }
+  if (name == "ragged_dot") return ImportRaggedDot(scope, op);
+  if (name == "scan") return ImportScan(scope, op);
+  if (name == "mulhi") return ImportMulhi(scope, op);
   if (name == "constant_like" && op.operands.size() == 1) {
     const SourceAttr* value = op.Find("value");
     ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));

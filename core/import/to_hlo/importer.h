@@ -189,6 +189,9 @@ class Importer {
   // chlo.cc
   absl::Status ImportChlo(Scope&, const SourceOp&);
   absl::Status ImportChloBroadcast(Scope&, const SourceOp&, absl::string_view inner);
+  absl::Status ImportRaggedDot(Scope&, const SourceOp&);
+  absl::Status ImportScan(Scope&, const SourceOp&);
+  absl::Status ImportMulhi(Scope&, const SourceOp&);
   absl::Status ImportTopK(Scope&, const SourceOp&, int64_t k);
   absl::StatusOr<Value> ExpandChloUnary(Builder& b, absl::string_view name, Value x);
 
