@@ -38,8 +38,8 @@ class CpuBackend : public Backend {
     ASSIGN_OR_RETURN(int devices, HostDeviceCount(options));
     // First uses of LLVM and oneDNN cost milliseconds each; the host's first program should not wait for them.
     static const bool warming = [] {
-      Runtime::Get().pool.Schedule([] { (void)jit::WarmUp(); });
-      Runtime::Get().pool.Schedule([] { WarmUpLibrary(); });
+      Runtime::Get().Schedule([] { (void)jit::WarmUp(); });
+      Runtime::Get().Schedule([] { WarmUpLibrary(); });
       return true;
     }();
     (void)warming;

@@ -1,10 +1,15 @@
 #include "plugins/cpu/client.h"
 
+#include <chrono>
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
 #include "plugins/cpu/executable.h"
 
 namespace backplane::cpu {
 namespace {
+
+constexpr int64_t kExitMilliseconds = 3000;
 
 class PoolStorage : public Storage {
  public:
@@ -22,9 +27,35 @@ class PoolStorage : public Storage {
 }  // namespace
 
 Runtime& Runtime::Get() {
-  static Runtime* const runtime = new Runtime(ThreadPool::Options());
+  static Runtime* const runtime = [] {
+    auto* made = new Runtime(ThreadPool::Options());
+    std::atexit([] { Get().WaitUntilIdle(kExitMilliseconds); });
+    return made;
+  }();
   return *runtime;
 }
+
+void Runtime::Schedule(absl::AnyInvocable<void()> work) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++running_;
+  }
+  pool.Schedule([this, work = std::move(work)]() mutable {
+    work();
+    work = nullptr;  // what it holds goes before the count does
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (--running_ == 0) idle_.notify_all();
+  });
+}
+
+void Runtime::WaitUntilIdle(int64_t milliseconds) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  idle_.wait_for(lock, std::chrono::milliseconds(milliseconds), [this] { return running_ == 0; });
+}
+
+// Not from a closure of its own: a host that destroys its client in a callback of a running program waits in vain, so
+// the time is bounded here too.
+CpuClient::~CpuClient() { runtime_.WaitUntilIdle(kExitMilliseconds); }
 
 absl::StatusOr<std::shared_ptr<Storage>> CpuClient::Allocate(int32_t, size_t bytes) {
   void* block = runtime_.memory.Allocate(bytes);
@@ -59,6 +90,6 @@ absl::Status CpuClient::ClearMemoryStats(int32_t) {
   return absl::OkStatus();
 }
 
-void CpuClient::Schedule(std::function<void()> task) { runtime_.pool.Schedule(std::move(task)); }
+void CpuClient::Schedule(std::function<void()> task) { runtime_.Schedule(std::move(task)); }
 
 }  // namespace backplane::cpu

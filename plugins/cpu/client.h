@@ -2,7 +2,9 @@
 #ifndef BACKPLANE_PLUGINS_CPU_CLIENT_H_
 #define BACKPLANE_PLUGINS_CPU_CLIENT_H_
 
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 
 #include "plugins/cpu/runtime/memory_pool.h"
 #include "plugins/cpu/runtime/thread_pool.h"
@@ -11,16 +13,30 @@
 namespace backplane::cpu {
 
 // Threads and memory of the process: shared by all clients, never destroyed, since buffers may outlive their client.
+//
+// A process may end while closures run, and its end destroys what LLVM and oneDNN keep in statics. So closures are
+// counted, and both the end of a client and the end of the process wait for them, the latter for a bounded time.
 struct Runtime {
   ThreadPool pool;
   MemoryPool memory;
   explicit Runtime(const ThreadPool::Options& options) : pool(options) {}
   static Runtime& Get();
+
+  void Schedule(absl::AnyInvocable<void()> work);
+  // Returns when no closure is running or waiting to run, or after so many milliseconds.
+  void WaitUntilIdle(int64_t milliseconds);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  int64_t running_ = 0;
 };
 
 class CpuClient : public Client {
  public:
   explicit CpuClient(Topology topology) : topology_(std::move(topology)), runtime_(Runtime::Get()) {}
+
+  ~CpuClient() override;
 
   const Topology& topology() const override { return topology_; }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override;

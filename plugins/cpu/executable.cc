@@ -117,13 +117,13 @@ class CpuLoadedExecutable : public LoadedExecutable {
     launch->results = result.outputs;  // their storage must outlive the run even if the caller drops it
     if (ready) {
       launch->runtime->pool.WakeUp();
-      launch->runtime->pool.Schedule([launch] { Finish(*launch); });
+      launch->runtime->Schedule([launch] { Finish(*launch); });
       return result;
     }
     std::vector<Event> events;
     for (const DeviceArray& a : launch->request.arguments) events.push_back(a.ready);
     Event::All(events).OnReady([launch](const absl::Status&) {
-      launch->runtime->pool.Schedule([launch] { Finish(*launch); });
+      launch->runtime->Schedule([launch] { Finish(*launch); });
     });
     return result;
   }
