@@ -11,7 +11,10 @@
 
 namespace backplane::cpu {
 
+// Digits of 11 bits for small elements; for larger ones 8, or their 2048 places to write to would not stay in the caches.
 constexpr int kMaxDigitBits = 11;
+template <typename E>
+constexpr int kDigitBitsFor = sizeof(E) <= 4 ? kMaxDigitBits : 8;
 constexpr int kMaxDigits = 8;
 constexpr int64_t kCounts = int64_t{kMaxDigits} << kMaxDigitBits;  // counters that a sort on one thread needs
 
@@ -43,17 +46,18 @@ E* RadixSortDigits(E* a, E* b, int64_t n, int first_bit, int last_bit, KeyOf key
 template <typename E, typename KeyOf>
 E* RadixSort(E* a, E* b, int64_t n, int first_bit, int last_bit, KeyOf key_of, uint32_t* counts) {
   if (n < 8192 || last_bit - first_bit <= 16) return RadixSortDigits<8>(a, b, n, first_bit, last_bit, key_of, counts);
-  return RadixSortDigits<kMaxDigitBits>(a, b, n, first_bit, last_bit, key_of, counts);
+  return RadixSortDigits<kDigitBitsFor<E>>(a, b, n, first_bit, last_bit, key_of, counts);
 }
 
 // The same by all threads of the pool. counts: 2048 for each thread.
 template <typename E, typename KeyOf>
 E* ParallelRadixSort(ThreadPool* pool, E* a, E* b, int64_t n, int first_bit, int last_bit, KeyOf key_of, uint32_t* counts) {
-  constexpr uint32_t kBuckets = 1u << kMaxDigitBits;
+  constexpr int kDigitBits = kDigitBitsFor<E>;
+  constexpr uint32_t kBuckets = 1u << kDigitBits;
   const int parts = PoolThreads(pool);
   const int64_t share = (n + parts - 1) / parts;
-  for (int shift = first_bit; shift < last_bit; shift += kMaxDigitBits) {
-    const uint64_t mask = (uint64_t{1} << std::min(kMaxDigitBits, last_bit - shift)) - 1;
+  for (int shift = first_bit; shift < last_bit; shift += kDigitBits) {
+    const uint64_t mask = (uint64_t{1} << std::min(kDigitBits, last_bit - shift)) - 1;
     ForChunks(pool, parts, [&](int64_t p, int) {
       uint32_t* count = counts + p * kBuckets;
       std::memset(count, 0, sizeof(uint32_t) * kBuckets);

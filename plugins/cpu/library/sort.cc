@@ -35,6 +35,10 @@ struct Wide {
   uint32_t index, place;
 };
 
+struct Sixteen {
+  uint64_t low, high;
+};
+
 template <typename T>
 T LoadAt(const std::byte* p) {
   T v;
@@ -42,11 +46,10 @@ T LoadAt(const std::byte* p) {
   return v;
 }
 
-// A row: where each operand's line starts, and the bytes from one of its elements to the next.
+// A row: where each operand's line starts; an output that nobody wants is null.
 struct Row {
   absl::InlinedVector<const std::byte*, 8> in;
   absl::InlinedVector<std::byte*, 8> out;
-  int64_t inner = 1;
 };
 
 struct Scratch {
@@ -55,23 +58,35 @@ struct Scratch {
   uint32_t* counts;
 };
 
+// Columns are sorted as rows: so many neighbours are copied together into rows of this length in elements, not quite n, as
+// rows a power of two apart would fight for the same lines of the cache.
+int64_t GroupSize(const SortProblem& p) {
+  if (p.inner <= 1) return 1;
+  int64_t bytes = 0;
+  for (int b : p.operand_bytes) bytes += b;
+  return std::clamp<int64_t>((int64_t{1} << 19) / (p.n * bytes + 1), 1, std::min<int64_t>(16, p.inner));
+}
+int64_t GroupStride(const SortProblem& p) { return (p.n + 63) / 64 * 64 + 16; }
+
 struct Sizes {
-  int64_t first = 0, second = 0, counts = 0;
-  int64_t total() const { return first + second + counts; }
+  int64_t first = 0, second = 0, counts = 0, group = 0;
+  int64_t total() const { return first + second + counts + 2 * group; }
 };
 
 Sizes ScratchSizes(const SortProblem& p, int threads) {
   Sizes s;
   switch (MethodOf(p)) {
     case Method::kSingle:
-      s.second = Aligned(p.n * p.operand_bytes[0]);
-      s.first = p.inner == 1 ? 0 : s.second;  // the output row itself
+      s.second = Aligned(p.n * p.operand_bytes[0]);  // the first is the output row itself
       break;
     case Method::kPacked: s.first = s.second = Aligned(p.n * 8); break;
     case Method::kChunks: s.first = s.second = Aligned(p.n * static_cast<int64_t>(sizeof(Wide))); break;
     case Method::kComparator: s.first = s.second = Aligned(p.n * 4); break;
   }
   s.counts = Aligned(4 * std::max<int64_t>(kCounts, int64_t{threads} << kMaxDigitBits));
+  if (p.inner > 1) {
+    for (int b : p.operand_bytes) s.group += Aligned(GroupSize(p) * GroupStride(p) * b);
+  }
   return s;
 }
 
@@ -113,14 +128,14 @@ class RowSorter {
     const KeyMasks<U> masks(p_.keys[0].format);
     const U* in = reinterpret_cast<const U*>(row_.in[0]);
     U* out = reinterpret_cast<U*>(row_.out[0]);
-    const int64_t stride = row_.inner, n = p_.n;
-    U* a = stride == 1 ? out : reinterpret_cast<U*>(scratch_.first);
+    const int64_t n = p_.n;
+    U* a = out;
     U* b = reinterpret_cast<U*>(scratch_.second);
     std::atomic<bool> changed{false};
     Range([&](int64_t begin, int64_t end) {
       U difference = 0;
       for (int64_t i = begin; i < end; ++i) {
-        const U x = in[i * stride];
+        const U x = in[i];
         if constexpr (kMode == 2) difference |= static_cast<U>(masks.template Canonical<kMode>(x) ^ x);
         a[i] = masks.template Encode<kMode>(x);
       }
@@ -142,13 +157,13 @@ class RowSorter {
     Run zeros{}, nans{};
     if (changed) zeros = equal(U{0}), nans = equal(masks.nan);
     Range([&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) out[i * stride] = masks.template Decode<kMode>(sorted[i]);
+      for (int64_t i = begin; i < end; ++i) out[i] = masks.template Decode<kMode>(sorted[i]);
     });
     if (!changed) return;
     for (int64_t i = 0, z = zeros.begin, m = nans.begin; i < n; ++i) {
-      const U x = in[i * stride], magnitude = static_cast<U>(x & ~KeyMasks<U>::kSign);
-      if (magnitude == 0) out[z++ * stride] = x;
-      if (magnitude > masks.infinity) out[m++ * stride] = x;
+      const U x = in[i], magnitude = static_cast<U>(x & ~KeyMasks<U>::kSign);
+      if (magnitude == 0) out[z++] = x;
+      if (magnitude > masks.infinity) out[m++] = x;
     }
   }
 
@@ -156,7 +171,7 @@ class RowSorter {
   template <typename Order, typename Put>
   bool EncodeKey(const SortKey& key, int64_t begin, int64_t end, Order order, Put put) {
     const std::byte* base = row_.in[key.operand] + key.byte_offset;
-    const int64_t step = row_.inner * p_.operand_bytes[key.operand];
+    const int64_t step = p_.operand_bytes[key.operand];
     return DispatchKey(key.format, [&]<typename U, int kMode>() {
       const KeyMasks<U> masks(key.format);
       U difference = 0;
@@ -179,7 +194,7 @@ class RowSorter {
       for (int64_t i = begin; i < end; ++i) a[i] = static_cast<uint64_t>(i);
       int shift = 32;
       for (size_t k = p_.keys.size(); k-- > 0;) {
-        if (EncodeKey(p_.keys[k], begin, end, same, [&](int64_t i, uint64_t bits) { a[i] |= bits << shift; })) changed = true;
+        if (EncodeKey(p_.keys[k], begin, end, same, [a, shift](int64_t i, uint64_t bits) { a[i] |= bits << shift; })) changed = true;
         shift += 8 * p_.keys[k].format.bytes;
       }
     });
@@ -197,7 +212,7 @@ class RowSorter {
         const KeyMasks<U> masks(key.format);
         U* out = reinterpret_cast<U*>(row_.out[from_key]);
         Range([&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) out[i * row_.inner] = masks.template Decode<kMode>(static_cast<U>(sorted[i] >> 32));
+          for (int64_t i = begin; i < end; ++i) out[i] = masks.template Decode<kMode>(static_cast<U>(sorted[i] >> 32));
         });
       });
     }
@@ -217,7 +232,7 @@ class RowSorter {
         for (int64_t i = begin; i < end; ++i) a[i].key = 0, a[i].place = static_cast<uint32_t>(i);
         int shift = 0;
         for (size_t k = last; k-- > first;) {
-          EncodeKey(p_.keys[k], begin, end, [a](int64_t i) { return a[i].index; }, [&](int64_t i, uint64_t v) { a[i].key |= v << shift; });
+          EncodeKey(p_.keys[k], begin, end, [a](int64_t i) { return a[i].index; }, [a, shift](int64_t i, uint64_t v) { a[i].key |= v << shift; });
           shift += 8 * p_.keys[k].format.bytes;
         }
       });
@@ -237,7 +252,7 @@ class RowSorter {
     uint32_t* b = reinterpret_cast<uint32_t*>(scratch_.second);
     const int64_t n = p_.n;
     absl::InlinedVector<int64_t, 8> steps;
-    for (int bytes : p_.operand_bytes) steps.push_back(bytes * row_.inner);
+    for (int bytes : p_.operand_bytes) steps.push_back(bytes);
     int64_t run = n;
     const int64_t parts = pool_ == nullptr ? 1 : PoolThreads(pool_);
     if (parts > 1) run = (n + parts - 1) / parts;
@@ -320,19 +335,20 @@ class RowSorter {
         case 2: Gather<uint16_t>(k, index_of); break;
         case 4: Gather<uint32_t>(k, index_of); break;
         case 8: Gather<uint64_t>(k, index_of); break;
-        default: Gather<unsigned __int128>(k, index_of); break;
+        default: Gather<Sixteen>(k, index_of); break;
       }
     }
   }
   template <typename T, typename IndexOf>
   void Gather(size_t k, IndexOf index_of) {
-    const std::byte* in = row_.in[k];
-    std::byte* out = row_.out[k];
-    const int64_t step = row_.inner * static_cast<int64_t>(sizeof(T));
-    Range([&](int64_t begin, int64_t end) {
+    Range([in = row_.in[k], out = row_.out[k], index_of](int64_t begin, int64_t end) {
+      // By value: a store to `out` could otherwise change any of them, as far as the compiler knows.
+      const std::byte* const from = in;
+      std::byte* const to = out;
+      const IndexOf index = index_of;
       for (int64_t i = begin; i < end; ++i) {
-        const T v = LoadAt<T>(in + index_of(i) * step);
-        std::memcpy(out + i * step, &v, sizeof(T));
+        const T v = LoadAt<T>(from + static_cast<int64_t>(index(i)) * static_cast<int64_t>(sizeof(T)));
+        std::memcpy(to + i * static_cast<int64_t>(sizeof(T)), &v, sizeof(T));
       }
     });
   }
@@ -342,6 +358,27 @@ class RowSorter {
   const Scratch& scratch_;
   ThreadPool* pool_;
 };
+
+// to[i * to_row + j * to_column] = from[i * from_row + j * from_column] for i < rows, j < columns.
+template <typename T>
+void TransposeOf(const std::byte* from, int64_t from_row, int64_t from_column, std::byte* to, int64_t to_row, int64_t to_column, int64_t rows,
+                 int64_t columns) {
+  const T* in = reinterpret_cast<const T*>(from);
+  T* out = reinterpret_cast<T*>(to);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) out[i * to_row + j * to_column] = in[i * from_row + j * from_column];
+  }
+}
+
+void Transpose(int64_t bytes, const std::byte* from, int64_t from_row, int64_t from_column, std::byte* to, int64_t to_row, int64_t to_column,
+               int64_t rows, int64_t columns) {
+  const auto copy = bytes == 1   ? TransposeOf<uint8_t>
+                    : bytes == 2 ? TransposeOf<uint16_t>
+                    : bytes == 4 ? TransposeOf<uint32_t>
+                    : bytes == 8 ? TransposeOf<uint64_t>
+                                 : TransposeOf<Sixteen>;
+  copy(from, from_row, from_column, to, to_row, to_column, rows, columns);
+}
 
 }  // namespace
 
@@ -354,24 +391,54 @@ void Sort(const SortProblem& problem, const void* const* inputs, void* const* ou
   const int64_t rows = problem.outer * problem.inner;
   if (rows == 0 || problem.n == 0) return;
   const Sizes sizes = ScratchSizes(problem, PoolThreads(pool));
-  auto sort_rows = [&](int64_t begin, int64_t end, int slot, ThreadPool* row_pool) {
+  const size_t operands = problem.operand_bytes.size();
+  const int64_t group = GroupSize(problem), groups = (problem.inner + group - 1) / group, stride = GroupStride(problem);
+  auto sort_groups = [&](int64_t begin, int64_t end, int slot, ThreadPool* row_pool) {
     std::byte* memory = workspace + slot * sizes.total();
     const Scratch scratch{memory, memory + sizes.first, reinterpret_cast<uint32_t*>(memory + sizes.first + sizes.second)};
+    std::byte* const copies = memory + sizes.first + sizes.second + sizes.counts;
     Row row;
-    row.inner = problem.inner;
-    row.in.resize(problem.operand_bytes.size());
-    row.out.resize(problem.operand_bytes.size());
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t start = r / problem.inner * problem.n * problem.inner + r % problem.inner;
-      for (size_t k = 0; k < problem.operand_bytes.size(); ++k) {
-        row.in[k] = static_cast<const std::byte*>(inputs[k]) + start * problem.operand_bytes[k];
-        if (outputs[k] != nullptr) row.out[k] = static_cast<std::byte*>(outputs[k]) + start * problem.operand_bytes[k];
+    row.in.resize(operands);
+    row.out.resize(operands);
+    for (int64_t g = begin; g < end; ++g) {
+      const int64_t column = g % groups * group, start = g / groups * problem.n * problem.inner + column;
+      if (problem.inner == 1) {
+        for (size_t k = 0; k < operands; ++k) {
+          row.in[k] = static_cast<const std::byte*>(inputs[k]) + start * problem.operand_bytes[k];
+          row.out[k] = outputs[k] == nullptr ? nullptr : static_cast<std::byte*>(outputs[k]) + start * problem.operand_bytes[k];
+        }
+        RowSorter(problem, row, scratch, row_pool).Run();
+        continue;
       }
-      RowSorter(problem, row, scratch, row_pool).Run();
+      const int64_t count = std::min(group, problem.inner - column);
+      std::byte* at = copies;
+      for (size_t k = 0; k < operands; ++k) {
+        const int64_t bytes = problem.operand_bytes[k];
+        Transpose(bytes, static_cast<const std::byte*>(inputs[k]) + start * bytes, problem.inner, 1, at, 1, stride, problem.n, count);
+        at += Aligned(group * stride * bytes);
+      }
+      for (int64_t r = 0; r < count; ++r) {
+        std::byte* to = copies;
+        for (size_t k = 0; k < operands; ++k) {
+          const int64_t bytes = problem.operand_bytes[k];
+          row.in[k] = to + r * stride * bytes;
+          row.out[k] = outputs[k] == nullptr ? nullptr : to + sizes.group + r * stride * bytes;
+          to += Aligned(group * stride * bytes);
+        }
+        RowSorter(problem, row, scratch, row_pool).Run();
+      }
+      at = copies + sizes.group;
+      for (size_t k = 0; k < operands; ++k) {
+        const int64_t bytes = problem.operand_bytes[k];
+        if (outputs[k] != nullptr) Transpose(bytes, at, 1, stride, static_cast<std::byte*>(outputs[k]) + start * bytes, problem.inner, 1, problem.n, count);
+        at += Aligned(group * stride * bytes);
+      }
     }
   };
-  if (rows == 1 || RowInParallel(problem, pool)) return sort_rows(0, rows, 0, RowInParallel(problem, pool) ? pool : nullptr);
-  ForRange(pool, rows, std::max<int64_t>(1, 512 / problem.n), [&](int64_t begin, int64_t end, int slot) { sort_rows(begin, end, slot, nullptr); });
+  const int64_t all = problem.outer * groups;
+  if (rows == 1 || RowInParallel(problem, pool)) return sort_groups(0, all, 0, RowInParallel(problem, pool) ? pool : nullptr);
+  ForRange(pool, all, std::max<int64_t>(1, 512 / (problem.n * group)),
+           [&](int64_t begin, int64_t end, int slot) { sort_groups(begin, end, slot, nullptr); });
 }
 
 double SortMicroseconds(const SortProblem& problem) {
