@@ -187,7 +187,7 @@ std::vector<InPlacePair> InPlaceCandidates(const Computation& computation) {
             if (unit_vars.contains(t.var)) own.Add(Affine::Var(t.var), t.coef);
           }
           moving.constant = a.address.constant;
-          bool sweep = phase.kept_length > 0 && fixed == own;
+          bool sweep = phase.rows && fixed == own;
           for (const Term& t : moving.terms) {
             const auto& vars = walks[k].loops.vars;
             sweep = sweep && walks[k].vars.def(t.var).kind == VarKind::kLoop && std::find(vars.begin(), vars.end(), t.var) == vars.end();

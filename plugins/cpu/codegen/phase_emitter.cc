@@ -158,7 +158,7 @@ void PhaseEmitter::EvalAndStore(const Guards& guards, bool rows) {
 }
 
 void PhaseEmitter::Loop() {
-  if (phase_.unit_groups == 0) {
+  if (phase_.unit_groups == 0 && !phase_.rows) {
     int64_t lanes = std::max<int64_t>(phase_.lanes, 1);
     Value* begin = lanes == 1 ? begin_ : b_.CreateMul(begin_, b_.getInt64(lanes));
     Value* end = lanes == 1 ? end_ : b_.CreateMul(end_, b_.getInt64(lanes));

@@ -367,7 +367,7 @@ class Planner {
         RETURN_IF_ERROR(Materialize(cut));
         continue;
       }
-      if (uses.empty()) return FinishLoop(std::move(phase), w, 0);
+      if (uses.empty()) return FinishLoop(std::move(phase), w, 0, false);
       if (!all) {
         // Outputs with one element for each row are written by the same units.
         int64_t units = 1;
@@ -385,7 +385,7 @@ class Planner {
           }
         }
         if (added) continue;
-        return FinishLoop(std::move(phase), w, unit_vars.size());
+        return FinishLoop(std::move(phase), w, unit_vars.size(), true);
       }
       return FinishReduction(std::move(phase), w, uses);
     }
@@ -478,9 +478,10 @@ class Planner {
     phase.cycles += 0.25 * static_cast<double>(n);
   }
 
-  // A phase with lanes along its last loop. `unit_vars` > 0: a row kernel whose first so many variables are the units.
-  absl::Status FinishLoop(Phase phase, const GroupWalk& w, size_t unit_vars, bool allow_transpose = true) {
+  // A phase with lanes along its last loop. `rows`: its first `unit_vars` variables are the units, the rest is the row.
+  absl::Status FinishLoop(Phase phase, const GroupWalk& w, size_t unit_vars, bool rows, bool allow_transpose = true) {
     phase.kind = PhaseKind::kLoop;
+    phase.rows = rows;
     int width = WidthOf(w.visited, phase);
     phase.cycles = CyclesOf(w.visited);
     int64_t elements = Product(phase.extents);
@@ -506,7 +507,7 @@ class Planner {
       for (VarId v : g) n *= w.vars.extent(v);
       return n;
     };
-    if (unit_vars == 0) {
+    if (!rows) {
       if (allow_transpose && !AnyShared(phase) && PlanTranspose(phase, w, groups, host_)) {
         for (const auto& g : groups) phase.groups.push_back(positions(g));
         phase.cycles += static_cast<double>(elements);
@@ -529,7 +530,7 @@ class Planner {
     phase.lanes = LanesFor(host_, width);
     if (inner < phase.lanes) phase.lanes = inner >= 4 ? std::bit_ceil(static_cast<uint64_t>(inner)) : 0;
     phase.masked_tail = phase.lanes > 0 && (inner < phase.lanes || (inner % phase.lanes != 0 && AnyShared(phase)));
-    if (groups.size() == 1 && unit_vars == 0) {
+    if (groups.size() == 1 && !rows) {
       FinishFlat(phase, width);
       phase.note = absl::StrCat("flat: ", elements, " elements, ", phase.lanes, " lanes");
       Push(std::move(phase));
@@ -538,7 +539,7 @@ class Planner {
     phase.unit_groups = static_cast<int>(unit_groups);
     phase.work_units = 1;
     for (size_t g = 0; g < unit_groups; ++g) phase.work_units *= extent(groups[g]);
-    if (unit_vars > 0) {
+    if (rows) {
       PlanRows(phase, w, elements / phase.work_units);
       phase.note = absl::StrCat("rows: ", phase.work_units, " of ", elements / phase.work_units, ", ", phase.lanes, " lanes, ",
                                 phase.kept.size(), " kept");
@@ -707,7 +708,7 @@ class Planner {
         p.groups.push_back(std::move(r));
       }
     };
-    if (choice.form == ReductionChoice::kLoop) return FinishLoop(std::move(phase), w, 0, false);
+    if (choice.form == ReductionChoice::kLoop) return FinishLoop(std::move(phase), w, 0, false, false);
 
     Phase first = phase;
     set_groups(first);
@@ -752,7 +753,7 @@ class Planner {
       last.partials.push_back({r, buffers, choice.blocks, elements});
     }
     Push(std::move(first));
-    RETURN_IF_ERROR(FinishLoop(std::move(last), w, 0, false));
+    RETURN_IF_ERROR(FinishLoop(std::move(last), w, 0, false, false));
     plan_.phases.back().cycles = static_cast<double>(elements * choice.blocks) * 2;
     return absl::OkStatus();
   }

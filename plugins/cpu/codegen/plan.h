@@ -29,7 +29,7 @@ struct Target {
   const Instruction* instruction = nullptr;  // the value
   int element = 0;                           // of a tuple-shaped instruction
   int buffer = 0;                            // number in the kernel's buffers
-  bool row = false;                          // one element for each unit of the phase
+  bool row = false;                          // one element for each unit of a phase of rows
   // Where in a larger array it is stored: a dynamic-update-slice (it is the update), a concatenate (it is part number
   // `part`), a select-and-scatter (it is the scalar that fills the whole).
   const Instruction* window = nullptr;
@@ -50,7 +50,8 @@ struct Phase {
   // joined: positions in `extents`.
   std::vector<int64_t> extents;
   std::vector<std::vector<int>> groups;
-  int unit_groups = 0;       // leading groups that one unit fixes; kLoop with 0: a unit is one vector
+  int unit_groups = 0;       // leading groups that one unit fixes
+  bool rows = false;         // kLoop: sweeps over a row in each unit; a unit may be all there is
   int64_t lanes = 0;         // 0: scalars
   bool masked_tail = false;  // the last block must not run over elements twice
   int64_t inner_block = 0;   // > 0: units also cut the last loop into blocks of so many elements
