@@ -440,6 +440,27 @@ TEST(Import, AllToAllAlongTwoDimensionsIsSplitExchangedAndJoined) {
   EXPECT_THAT(hlo, HasSubstr("f32[8,3] reshape("));
 }
 
+TEST(Import, ReplicaGroupsByMeshAxes) {
+  constexpr absl::string_view kProgram = R"(
+  sdy.mesh @mesh = <["a"=2, "b"=2]> {stablehlo.mesh = {axes = [{name = "a", size = 2 : i64}, {name = "b", size = 2 : i64}]}}
+  func.func @main(%a: tensor<f32>) -> tensor<f32> {
+    %0 = "stablehlo.all_reduce"(%a) <{replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "AXIS">]>}> ({
+    ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+      %s = stablehlo.add %x, %y : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<f32>) -> tensor<f32>
+    return %0 : tensor<f32>
+  })";
+  auto with = [&](absl::string_view axis) {
+    std::string text(kProgram);
+    text.replace(text.find("AXIS"), 4, std::string(axis));
+    return text;
+  };
+  EXPECT_THAT(Hlo(with("a")), HasSubstr("replica_groups={{0,2},{1,3}}"));
+  EXPECT_THAT(Hlo(with("b")), HasSubstr("replica_groups={{0,1},{2,3}}"));
+  EXPECT_THAT(ErrorOf(with("c")), HasSubstr("mesh @mesh has no axis c"));
+}
+
 TEST(Import, HostTransfers) {
   std::string hlo = Hlo(Main("%a: tensor<2xf32>, %t: !stablehlo.token", "(tensor<2xf32>, !stablehlo.token)", R"(
     %0 = "stablehlo.send"(%a, %t) <{channel_handle = #stablehlo.channel_handle<handle = 5, type = 2>, is_host_transfer = true}> : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token

@@ -1,14 +1,66 @@
 // Communication between devices.
 #include "absl/strings/str_cat.h"
 #include "core/import/to_hlo/importer.h"
+#include "core/text/mesh_groups.h"
 
 namespace backplane::to_hlo {
+
+// A mesh by name or in place, and axes of it whose devices form a group each.
+absl::StatusOr<ReplicaGroups> Importer::MeshReplicaGroups(const SourceAttr* by_axes) {
+  const SourceAttr *mesh = by_axes->Find("mesh"), *names = by_axes->Find("axes");
+  std::string called;
+  if (mesh != nullptr && mesh->kind == stablehlo::AttrKind::kString) {
+    called = absl::StrCat(" @", mesh->text);
+    const SourceOp* op = source_.FindSymbol(mesh->text);
+    mesh = op ? op->Find("stablehlo.mesh") : nullptr;
+  }
+  if (mesh == nullptr || mesh->kind != stablehlo::AttrKind::kDict || names == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("replica_groups: mesh", called, " is not described"));
+  }
+  const SourceAttr *axes = mesh->Find("axes"), *device_ids = mesh->Find("device_ids");
+  auto number = [](const SourceAttr* dictionary, absl::string_view field) -> absl::StatusOr<int64_t> {
+    const SourceAttr* a = dictionary ? dictionary->Find(field) : nullptr;
+    if (a == nullptr || a->kind != stablehlo::AttrKind::kInteger) {
+      return absl::InvalidArgumentError(absl::StrCat("replica_groups: a mesh axis without ", field));
+    }
+    return a->integer;
+  };
+  Ints sizes, devices;
+  for (const SourceAttr* axis : axes ? axes->elements : absl::Span<const SourceAttr* const>()) {
+    ASSIGN_OR_RETURN(int64_t size, number(axis, "size"));
+    sizes.push_back(size);
+  }
+  if (device_ids != nullptr) {
+    ASSIGN_OR_RETURN(devices, stablehlo::DenseIntegers(device_ids));
+  }
+  std::vector<MeshAxis> used;
+  for (const SourceAttr* reference : names->elements) {
+    const SourceAttr* name = reference->Find("name");
+    MeshAxis part;
+    part.axis = -1;
+    for (size_t i = 0; name != nullptr && i < sizes.size(); ++i) {
+      const SourceAttr* known = axes->elements[i]->Find("name");
+      if (known != nullptr && known->text == name->text) part.axis = static_cast<int64_t>(i);
+    }
+    if (part.axis < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("replica_groups: mesh", called, " has no axis ",
+                                                     name ? name->text : absl::string_view("of no name")));
+    }
+    if (const SourceAttr* sub = reference->Find("sub_axis_info")) {
+      ASSIGN_OR_RETURN(part.pre_size, number(sub, "pre_size"));
+      ASSIGN_OR_RETURN(part.size, number(sub, "size"));
+    }
+    used.push_back(part);
+  }
+  return ReplicaGroupsOfMesh(sizes, devices, used);
+}
 
 // Replica groups, channel and whose ids the groups hold.
 absl::StatusOr<Attributes> Importer::CollectiveAttributes(const SourceOp& op) {
   Attributes attrs;
-  if (op.Find("replica_groups") != nullptr) {
-    ASSIGN_OR_RETURN(ReplicaGroups groups, ConvertReplicaGroups(op));
+  if (const SourceAttr* given = op.Find("replica_groups")) {
+    bool by_axes = given->kind == stablehlo::AttrKind::kDict;
+    ASSIGN_OR_RETURN(ReplicaGroups groups, by_axes ? MeshReplicaGroups(given) : ConvertReplicaGroups(given));
     attrs.Set(AttrId::kReplicaGroups, std::move(groups));
   }
   if (op.Find("channel_id") != nullptr) {

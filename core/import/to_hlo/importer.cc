@@ -257,8 +257,8 @@ absl::Status Importer::ImportArgumentAttributes(const SourceOp& function, Scope&
         ASSIGN_OR_RETURN(layouts[i], WithLayoutMode(layouts[i], a.value->text));
         layout_given |= layouts[i].has_layout();
       } else if (a.name == "mhlo.sharding" && a.value->kind == AttrKind::kString) {
-        absl::StatusOr<Sharding> sharding = ParseSharding(a.value->text);
-        if (sharding.ok()) parameter->set_sharding(std::make_shared<const Sharding>(*std::move(sharding)));
+        ASSIGN_OR_RETURN(Sharding sharding, ParseSharding(a.value->text));
+        parameter->set_sharding(std::make_shared<const Sharding>(std::move(sharding)));
       } else if (a.name == "sdy.sharding" && a.value->kind == AttrKind::kShardy) {
         parameter->mutable_frontend_attributes()["xla.sdy.sharding"] = std::string(a.value->text);
       } else if (a.name == "mhlo.frontend_attributes" && a.value->kind == AttrKind::kDict) {

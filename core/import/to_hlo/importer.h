@@ -38,7 +38,7 @@ absl::StatusOr<Literal> ConvertConstant(const SourceAttr* value);
 // One element of a splat.
 absl::StatusOr<Literal> ConvertSplat(const SourceAttr* value);
 absl::StatusOr<FfiDictionary> ConvertFfiDictionary(const SourceAttr* dictionary);
-absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceOp& op);
+absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceAttr* dense);
 
 // A computation being built and the values it knows.
 class Scope {
@@ -54,8 +54,6 @@ class Scope {
   };
   absl::flat_hash_map<const SourceValue*, Slot> values;
   absl::flat_hash_map<const SourceValue*, std::vector<Value>> futures;  // what an asynchronous op will have made
-  // Set where an outside value cannot be passed in: regions of reductions and the like.
-  bool closed = false;
 };
 
 class Importer {
@@ -163,6 +161,7 @@ class Importer {
   absl::Status ImportCollectiveBroadcast(Scope&, const SourceOp&);
   absl::Status ImportReduceScatter(Scope&, const SourceOp&);
   absl::Status ImportCrossReplicaSum(Scope&, const SourceOp&);
+  absl::StatusOr<ReplicaGroups> MeshReplicaGroups(const SourceAttr* by_axes);
   absl::StatusOr<Attributes> CollectiveAttributes(const SourceOp& op);
 
   // tokens.cc

@@ -40,7 +40,6 @@ absl::StatusOr<Computation*> Importer::ImportClosedRegion(const SourceRegion& re
   }
   ++depth_;
   Scope scope(module_.get(), std::string(name));
-  scope.closed = true;
   for (size_t i = 0; i < block->arguments.size(); ++i) {
     ASSIGN_OR_RETURN(Shape shape, ConvertType(block->arguments[i].type));
     ASSIGN_OR_RETURN(Value v, scope.builder.Parameter(static_cast<int64_t>(i), shape));

@@ -273,14 +273,11 @@ absl::StatusOr<FfiDictionary> ConvertFfiDictionary(const SourceAttr* dictionary)
   return out;
 }
 
-absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceOp& op) {
-  const SourceAttr* a = op.Find("replica_groups");
+absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceAttr* a) {
   ReplicaGroups out;
-  if (a && a->kind == stablehlo::AttrKind::kDict) {
-    return absl::UnimplementedError("replica groups given as mesh axes are not supported");
-  }
-  ASSIGN_OR_RETURN(Ints flat, GetInts(op, "replica_groups"));
-  if (a->type->dims.size() != 2) return Missing("replica_groups", "a tensor of rank 2");
+  absl::StatusOr<Ints> ids = stablehlo::DenseIntegers(a);
+  if (!ids.ok() || a->type->dims.size() != 2) return Missing("replica_groups", "a tensor of rank 2");
+  const Ints& flat = *ids;
   int64_t groups = a->type->dims[0], size = a->type->dims[1];
   if (groups * size == 0) return out;
   for (int64_t g = 0; g < groups; ++g) {
