@@ -54,6 +54,26 @@ Instruction* RowMajor(Computation* c, Instruction* x, const Shape& layout) {
   return Transpose(c, Bitcast(c, x, Physical(layout)), inverse);
 }
 
+// Whoever takes the call's tuple as a whole takes a tuple of its elements instead, which can be put in order.
+bool TakeApart(Computation* c, Instruction* call) {
+  std::vector<Instruction*> whole;
+  for (Instruction* u : call->users()) {
+    if (!u->Is(Opcode::kGetTupleElement)) whole.push_back(u);
+  }
+  if (whole.empty() && !call->IsRoot()) return false;
+  std::vector<Instruction*> elements;
+  for (int64_t k = 0; k < call->shape().tuple_size(); ++k) elements.push_back(MakeElement(c, call, k));
+  for (Instruction* e : elements) e->mutable_shape() = e->shape().WithoutLayout();
+  Instruction* tuple = Make(c, call, Opcode::kTuple, call->shape(), elements);
+  for (Instruction* u : whole) {
+    for (int64_t k = 0; k < u->operand_count(); ++k) {
+      if (u->operand(k) == call) u->ReplaceOperand(k, tuple);
+    }
+  }
+  if (call->IsRoot()) c->set_root(tuple);
+  return true;
+}
+
 absl::StatusOr<bool> CustomCall(Computation* c, Instruction* call) {
   bool changed = false;
   const std::vector<Shape>& wanted = call->attrs().Get<std::vector<Shape>>(AttrId::kOperandLayouts);
@@ -64,6 +84,7 @@ absl::StatusOr<bool> CustomCall(Computation* c, Instruction* call) {
     changed = true;
   }
   const Shape shape = call->shape();
+  if (shape.IsTuple() && std::any_of(shape.tuple_shapes().begin(), shape.tuple_shapes().end(), NeedsOrder)) changed |= TakeApart(c, call);
   std::vector<Instruction*> users(call->users().begin(), call->users().end());
   if (shape.IsTuple()) {
     for (Instruction* u : users) {
@@ -76,7 +97,8 @@ absl::StatusOr<bool> CustomCall(Computation* c, Instruction* call) {
       Replace(u, RowMajor(c, fresh, element));
       changed = true;
     }
-  } else if (NeedsOrder(shape) && !std::all_of(users.begin(), users.end(), [](const Instruction* u) { return u->Is(Opcode::kBitcast); })) {
+  } else if (NeedsOrder(shape) &&
+             (call->IsRoot() || !std::all_of(users.begin(), users.end(), [](const Instruction* u) { return u->Is(Opcode::kBitcast); }))) {
     RETURN_IF_ERROR(CheckUntiled(call, shape));
     Instruction* bytes = c->AddClone(call, shape, call->operands());
     Replace(call, RowMajor(c, bytes, shape));
@@ -143,7 +165,8 @@ absl::StatusOr<bool> Entry(Module* module) {
 }  // namespace
 
 absl::StatusOr<bool> LegalizeLayouts::Run(Module* module) {
-  ASSIGN_OR_RETURN(bool changed, Entry(module));
+  // Custom calls first: what they make is row-major when the host's wishes are seen to.
+  bool changed = false;
   for (Computation* c : RunningComputations(module)) {
     for (Instruction* i : c->Snapshot()) {
       if (!i->Is(Opcode::kCustomCall)) continue;
@@ -155,7 +178,12 @@ absl::StatusOr<bool> LegalizeLayouts::Run(Module* module) {
       c->SortTopologically();
     }
   }
-  return changed;
+  ASSIGN_OR_RETURN(bool entry, Entry(module));
+  if (entry) {
+    module->entry()->RemoveDead();
+    module->entry()->SortTopologically();
+  }
+  return changed || entry;
 }
 
 }  // namespace backplane::cpu
