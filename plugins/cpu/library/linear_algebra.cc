@@ -174,6 +174,7 @@ TriangularSizes SizesOf(const TriangularProblem& p, int64_t element) {
 template <typename T>
 void SolveOne(const TriangularProblem& p, const T* a, const T* b, T* x, std::byte* memory, ThreadPool* pool) {
   const int64_t n = p.n, m = p.others;
+  if (n == 0 || m == 0) return;
   const TriangularForm form = FormOf(p);
   const TriangularSizes sizes = SizesOf(p, sizeof(T));
   ConstBlock<T> l{a, n};
