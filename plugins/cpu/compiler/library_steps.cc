@@ -24,7 +24,8 @@ namespace {
 // A kernel with what it was planned for bound to it.
 class KernelCallThunk : public Thunk {
  public:
-  KernelCallThunk(std::function<void(const RunState&)> run, double estimated_us, std::function<int64_t(int)> workspace = nullptr)
+  KernelCallThunk(std::function<void(const RunState&)> run, double estimated_us,
+                  std::function<int64_t(int)> workspace = nullptr)
       : run_(std::move(run)), workspace_(std::move(workspace)), estimated_us_(estimated_us) {}
   absl::Status Run(const RunState& state) const override {
     run_(state);
@@ -48,14 +49,22 @@ class Maker {
       if (o->shape().HasDynamicDimensions()) return No("an operand has dynamic dimensions");
     }
     switch (i_.opcode()) {
-      case Opcode::kSort: return MakeSort(comparator);
-      case Opcode::kTopK: return MakeTopK();
-      case Opcode::kFft: return MakeFft();
-      case Opcode::kCholesky: return MakeCholesky();
-      case Opcode::kTriangularSolve: return MakeTriangularSolve();
-      case Opcode::kRngBitGenerator: return MakeBits();
-      case Opcode::kRng: return MakeNumbers();
-      default: return nullptr;
+      case Opcode::kSort:
+        return MakeSort(comparator);
+      case Opcode::kTopK:
+        return MakeTopK();
+      case Opcode::kFft:
+        return MakeFft();
+      case Opcode::kCholesky:
+        return MakeCholesky();
+      case Opcode::kTriangularSolve:
+        return MakeTriangularSolve();
+      case Opcode::kRngBitGenerator:
+        return MakeBits();
+      case Opcode::kRng:
+        return MakeNumbers();
+      default:
+        return nullptr;
     }
   }
 
@@ -146,30 +155,44 @@ class Maker {
   std::unique_ptr<Thunk> MakeFft() {
     FftProblem p;
     switch (i_.attrs().GetEnum<FftType>(AttrId::kFftType)) {
-      case FftType::kFft: p.kind = FftKind::kForward; break;
-      case FftType::kIfft: p.kind = FftKind::kInverse; break;
-      case FftType::kRfft: p.kind = FftKind::kRealForward; break;
-      case FftType::kIrfft: p.kind = FftKind::kRealInverse; break;
+      case FftType::kFft:
+        p.kind = FftKind::kForward;
+        break;
+      case FftType::kIfft:
+        p.kind = FftKind::kInverse;
+        break;
+      case FftType::kRfft:
+        p.kind = FftKind::kRealForward;
+        break;
+      case FftType::kIrfft:
+        p.kind = FftKind::kRealInverse;
+        break;
     }
     const Ints& lengths = i_.attrs().GetInts(AttrId::kFftLength);
     p.lengths.assign(lengths.begin(), lengths.end());
     if (p.lengths.empty() || i_.shape().num_elements() == 0) return No("nothing to transform");
     p.is_double = BitWidth(ComplexPart(i_.shape().element_type())) == 64;
-    for (int64_t d = 0; d + lengths.size() < static_cast<size_t>(i_.shape().rank()); ++d) p.batch *= i_.shape().dimensions(d);
+    for (int64_t d = 0; d + lengths.size() < static_cast<size_t>(i_.shape().rank()); ++d)
+      p.batch *= i_.shape().dimensions(d);
     std::shared_ptr<const FftPlan> plan = FftPlan::Create(p);
-    return Yes(
-        [plan, in = a_.slot(i_.operand(0)), out = Results()[0]](const RunState& s) { plan->Run(s.slots[in], s.slots[out], s.workspace, s.pool); },
-        plan->estimated_us(), absl::StrCat("fft of ", p.batch, " x ", absl::StrJoin(p.lengths, " x ")),
-        [plan](int threads) { return plan->workspace_bytes(threads); });
+    return Yes([plan, in = a_.slot(i_.operand(0)),
+                out = Results()[0]](const RunState& s) { plan->Run(s.slots[in], s.slots[out], s.workspace, s.pool); },
+               plan->estimated_us(), absl::StrCat("fft of ", p.batch, " x ", absl::StrJoin(p.lengths, " x ")),
+               [plan](int threads) { return plan->workspace_bytes(threads); });
   }
 
   static std::optional<MatrixType> MatrixOf(PrimitiveType t) {
     switch (t) {
-      case PrimitiveType::kF32: return MatrixType::kF32;
-      case PrimitiveType::kF64: return MatrixType::kF64;
-      case PrimitiveType::kC64: return MatrixType::kC64;
-      case PrimitiveType::kC128: return MatrixType::kC128;
-      default: return std::nullopt;
+      case PrimitiveType::kF32:
+        return MatrixType::kF32;
+      case PrimitiveType::kF64:
+        return MatrixType::kF64;
+      case PrimitiveType::kC64:
+        return MatrixType::kC64;
+      case PrimitiveType::kC128:
+        return MatrixType::kC128;
+      default:
+        return std::nullopt;
     }
   }
 
@@ -182,9 +205,10 @@ class Maker {
     const int64_t rank = i_.shape().rank();
     p.n = i_.shape().dimensions(rank - 1);
     for (int64_t d = 0; d < rank - 2; ++d) p.batch *= i_.shape().dimensions(d);
-    return Yes(
-        [p, in = a_.slot(i_.operand(0)), out = Results()[0]](const RunState& s) { Cholesky(p, s.slots[in], s.slots[out], s.workspace, s.pool); },
-        CholeskyMicroseconds(p), absl::StrCat("cholesky of ", p.batch, " x ", p.n), [p](int threads) { return CholeskyWorkspaceBytes(p, threads); });
+    return Yes([p, in = a_.slot(i_.operand(0)),
+                out = Results()[0]](const RunState& s) { Cholesky(p, s.slots[in], s.slots[out], s.workspace, s.pool); },
+               CholeskyMicroseconds(p), absl::StrCat("cholesky of ", p.batch, " x ", p.n),
+               [p](int threads) { return CholeskyWorkspaceBytes(p, threads); });
   }
 
   std::unique_ptr<Thunk> MakeTriangularSolve() {
@@ -224,8 +248,10 @@ class Maker {
           uint64_t words[3] = {0, 0, 0};
           std::memcpy(words, s.slots[in], static_cast<size_t>(state_bytes));
           RandomState state{words[0], words[1], state_bytes > 16 ? words[2] : words[0]};
-          if (threefry) ThreeFryBits(state, dims, width, s.slots[out], s.pool);
-          else PhiloxBits(state, count, width, s.slots[out], s.pool);
+          if (threefry)
+            ThreeFryBits(state, dims, width, s.slots[out], s.pool);
+          else
+            PhiloxBits(state, count, width, s.slots[out], s.pool);
           words[1] = state.low;
           words[2] = state.high;
           std::memcpy(s.slots[next], words, static_cast<size_t>(state_bytes));
@@ -236,33 +262,51 @@ class Maker {
   std::unique_ptr<Thunk> MakeNumbers() {
     const std::optional<RandomNumber> type = NumberOf(i_.shape().element_type());
     if (!type) return No(absl::StrCat("random numbers of ", Name(i_.shape().element_type())));
-    const bool normal = i_.attrs().GetEnum<RandomDistribution>(AttrId::kRandomDistribution) == RandomDistribution::kNormal;
+    const bool normal =
+        i_.attrs().GetEnum<RandomDistribution>(AttrId::kRandomDistribution) == RandomDistribution::kNormal;
     const int64_t count = i_.shape().num_elements();
     return Yes(
-        [=, type = *type, a = a_.slot(i_.operand(0)), b = a_.slot(i_.operand(1)), out = Results()[0]](const RunState& s) {
+        [=, type = *type, a = a_.slot(i_.operand(0)), b = a_.slot(i_.operand(1)),
+         out = Results()[0]](const RunState& s) {
           RandomState state = NextRandomState();
-          if (normal) NormalNumbers(state, type, s.slots[a], s.slots[b], count, s.slots[out], s.pool);
-          else UniformNumbers(state, type, s.slots[a], s.slots[b], count, s.slots[out], s.pool);
+          if (normal)
+            NormalNumbers(state, type, s.slots[a], s.slots[b], count, s.slots[out], s.pool);
+          else
+            UniformNumbers(state, type, s.slots[a], s.slots[b], count, s.slots[out], s.pool);
         },
         0.2 + static_cast<double>(count) * (normal ? 0.03 : 0.003), normal ? "normal numbers" : "uniform numbers");
   }
 
   static std::optional<RandomNumber> NumberOf(PrimitiveType t) {
     switch (t) {
-      case PrimitiveType::kF16: return RandomNumber::kF16;
-      case PrimitiveType::kBF16: return RandomNumber::kBF16;
-      case PrimitiveType::kF32: return RandomNumber::kF32;
-      case PrimitiveType::kF64: return RandomNumber::kF64;
-      case PrimitiveType::kPred: return RandomNumber::kPred;
-      case PrimitiveType::kS8: return RandomNumber::kS8;
-      case PrimitiveType::kS16: return RandomNumber::kS16;
-      case PrimitiveType::kS32: return RandomNumber::kS32;
-      case PrimitiveType::kS64: return RandomNumber::kS64;
-      case PrimitiveType::kU8: return RandomNumber::kU8;
-      case PrimitiveType::kU16: return RandomNumber::kU16;
-      case PrimitiveType::kU32: return RandomNumber::kU32;
-      case PrimitiveType::kU64: return RandomNumber::kU64;
-      default: return std::nullopt;
+      case PrimitiveType::kF16:
+        return RandomNumber::kF16;
+      case PrimitiveType::kBF16:
+        return RandomNumber::kBF16;
+      case PrimitiveType::kF32:
+        return RandomNumber::kF32;
+      case PrimitiveType::kF64:
+        return RandomNumber::kF64;
+      case PrimitiveType::kPred:
+        return RandomNumber::kPred;
+      case PrimitiveType::kS8:
+        return RandomNumber::kS8;
+      case PrimitiveType::kS16:
+        return RandomNumber::kS16;
+      case PrimitiveType::kS32:
+        return RandomNumber::kS32;
+      case PrimitiveType::kS64:
+        return RandomNumber::kS64;
+      case PrimitiveType::kU8:
+        return RandomNumber::kU8;
+      case PrimitiveType::kU16:
+        return RandomNumber::kU16;
+      case PrimitiveType::kU32:
+        return RandomNumber::kU32;
+      case PrimitiveType::kU64:
+        return RandomNumber::kU64;
+      default:
+        return std::nullopt;
     }
   }
 
@@ -278,8 +322,10 @@ bool NeedsComparator(const Instruction& instruction) {
   return codegen::CanCall(*instruction.called(0)).ok();
 }
 
-absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryStep(const Instruction& instruction, const BufferAssignment& assignment,
-                                                       std::vector<std::string>* log, codegen::ComparatorFn comparator) {
+absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryStep(const Instruction& instruction,
+                                                       const BufferAssignment& assignment,
+                                                       std::vector<std::string>* log,
+                                                       codegen::ComparatorFn comparator) {
   return Maker(instruction, assignment, log).Make(comparator);
 }
 

@@ -19,7 +19,8 @@ bool NeedsComparator(const Instruction& instruction);
 
 // Null when there is no such kernel for this instruction; `log` (may be null) then says why. `comparator`: null unless
 // NeedsComparator.
-absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryStep(const Instruction& instruction, const BufferAssignment& assignment,
+absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryStep(const Instruction& instruction,
+                                                       const BufferAssignment& assignment,
                                                        std::vector<std::string>* log,
                                                        codegen::ComparatorFn comparator = nullptr);
 

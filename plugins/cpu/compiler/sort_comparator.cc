@@ -44,7 +44,8 @@ std::optional<Leaf> SelectLeaf(const Instruction* i) {
   if (direction == ComparisonDirection::kNe && IsZero(pred->operand(1))) std::swap(replacement, kept);
   auto rest = LeafOf(kept);
   if (!compared || !rest || !compared->SameNumber(*rest)) return std::nullopt;
-  if (pred->attrs().GetEnum<ComparisonType>(AttrId::kComparisonType, ComparisonType::kFloat) != ComparisonType::kFloat) return std::nullopt;
+  if (pred->attrs().GetEnum<ComparisonType>(AttrId::kComparisonType, ComparisonType::kFloat) != ComparisonType::kFloat)
+    return std::nullopt;
   if (IsZero(pred->operand(1)) && IsPositiveZero(replacement) &&
       (direction == ComparisonDirection::kEq || direction == ComparisonDirection::kNe)) {
     rest->zeros_equal = true;
@@ -74,7 +75,8 @@ std::optional<Leaf> LeafOf(const Instruction* i) {
     }
     case Opcode::kConvert: {
       auto leaf = LeafOf(i->operand(0));
-      if (!leaf || !WidensExactly(i->operand(0)->shape().element_type(), i->shape().element_type())) return std::nullopt;
+      if (!leaf || !WidensExactly(i->operand(0)->shape().element_type(), i->shape().element_type()))
+        return std::nullopt;
       return leaf;
     }
     case Opcode::kSelect:
@@ -96,13 +98,16 @@ std::optional<Comparison> ComparisonOf(const Instruction* i) {
       a->zeros_equal != b->zeros_equal || a->nans_equal != b->nans_equal) {
     return std::nullopt;
   }
-  const bool total = IsFloat(a->type) && i->attrs().GetEnum<ComparisonType>(AttrId::kComparisonType, ComparisonType::kFloat) == ComparisonType::kTotalOrder;
+  const bool total =
+      IsFloat(a->type) && i->attrs().GetEnum<ComparisonType>(AttrId::kComparisonType, ComparisonType::kFloat) ==
+                              ComparisonType::kTotalOrder;
   if (total && a->zeros_equal != a->nans_equal) return std::nullopt;
   const ComparisonDirection d = i->direction();
   const bool descending = (d == ComparisonDirection::kGt) != (a->parameter > b->parameter);
   auto format = KeyFormatOf(a->type, descending, total && !a->zeros_equal);
   if (!format) return std::nullopt;
-  return Comparison{d, SortKey{static_cast<int>(a->parameter / 2), a->part == Opcode::kImag ? ByteWidth(a->type) : 0, *format}};
+  return Comparison{
+      d, SortKey{static_cast<int>(a->parameter / 2), a->part == Opcode::kImag ? ByteWidth(a->type) : 0, *format}};
 }
 
 bool IsStrict(const std::optional<Comparison>& c) {
@@ -130,7 +135,8 @@ std::optional<std::vector<SortKey>> Less(const Instruction* i) {
       const Instruction *first = i->operand(swap), *both = i->operand(1 - swap);
       if (!both->Is(Opcode::kAnd)) continue;
       for (int turn : {0, 1}) {
-        if (auto keys = chain(first, both->operand(turn), ComparisonDirection::kEq, both->operand(1 - turn))) return keys;
+        if (auto keys = chain(first, both->operand(turn), ComparisonDirection::kEq, both->operand(1 - turn)))
+          return keys;
       }
     }
   }
@@ -154,11 +160,20 @@ std::optional<KeyFormat> KeyFormatOf(PrimitiveType type, bool descending, bool t
   } else {
     f.kind = total_order ? KeyKind::kFloatTotal : KeyKind::kFloatCanonical;
     switch (type) {
-      case PrimitiveType::kF16: f.infinity = 0x7c00; break;
-      case PrimitiveType::kBF16: f.infinity = 0x7f80; break;
-      case PrimitiveType::kF32: f.infinity = 0x7f800000; break;
-      case PrimitiveType::kF64: f.infinity = 0x7ff0000000000000; break;
-      default: return std::nullopt;
+      case PrimitiveType::kF16:
+        f.infinity = 0x7c00;
+        break;
+      case PrimitiveType::kBF16:
+        f.infinity = 0x7f80;
+        break;
+      case PrimitiveType::kF32:
+        f.infinity = 0x7f800000;
+        break;
+      case PrimitiveType::kF64:
+        f.infinity = 0x7ff0000000000000;
+        break;
+      default:
+        return std::nullopt;
     }
   }
   return f;

@@ -14,8 +14,8 @@ namespace backplane::cpu {
 // The order of a type's numbers; nullopt for types without keys (f8, complex, tuples).
 std::optional<KeyFormat> KeyFormatOf(PrimitiveType type, bool descending, bool total_order);
 
-// The keys that order elements as the comparator (parameters 2k, 2k+1: operand k, left and right) does, most significant
-// first; nullopt when it is anything else. Understood:
+// The keys that order elements as the comparator (parameters 2k, 2k+1: operand k, left and right) does, most
+// significant first; nullopt when it is anything else. Understood:
 //   - a < b and a > b of the same operand, or of its real or imaginary part, plain or in total order;
 //   - total order after zeros are made +0 and NaNs one NaN, as JAX writes it;
 //   - first < or (first == and rest), and select(first ==, rest, first <), for any number of keys.

@@ -10,7 +10,7 @@
 namespace backplane::cpu {
 namespace {
 
-constexpr int64_t kLoneLineFrom = 64;         // shorter contiguous lines are done several side by side
+constexpr int64_t kLoneLineFrom = 64;  // shorter contiguous lines are done several side by side
 constexpr int64_t kParallelLineFrom = 1 << 15;
 
 // exp(-2 pi i k / n) for 0 <= k < n, each from an angle of at most pi / 4.
@@ -34,9 +34,12 @@ std::vector<int> Radices(int64_t n) {
   int twos = 0;
   for (; n % 2 == 0; n /= 2) ++twos;
   std::vector<int> rest;
-  if (twos % 3 == 1 && twos > 1) rest.insert(rest.end(), {4, 4}), twos -= 4;
-  else if (twos % 3 == 2) rest.push_back(4), twos -= 2;
-  else if (twos == 1) rest.push_back(2), twos = 0;
+  if (twos % 3 == 1 && twos > 1)
+    rest.insert(rest.end(), {4, 4}), twos -= 4;
+  else if (twos % 3 == 2)
+    rest.push_back(4), twos -= 2;
+  else if (twos == 1)
+    rest.push_back(2), twos = 0;
   radices.assign(static_cast<size_t>(twos / 3), 8);
   radices.insert(radices.end(), rest.begin(), rest.end());
   for (int r : {5, 3}) {
@@ -76,7 +79,8 @@ class Line {
         for (int64_t k = 1; k < r; ++k) {
           for (int64_t p = 0; p < pass.m; ++p) {
             const size_t at = static_cast<size_t>(static_cast<__int128>(p) * k * (n / current) % n);
-            for (int64_t q = 0; q < repeat; ++q) t.wr.push_back(static_cast<T>(unity.c[at])), t.wi.push_back(static_cast<T>(unity.s[at]));
+            for (int64_t q = 0; q < repeat; ++q)
+              t.wr.push_back(static_cast<T>(unity.c[at])), t.wi.push_back(static_cast<T>(unity.s[at]));
           }
         }
         t.wr.resize(t.wr.size() + kFftPad), t.wi.resize(t.wi.size() + kFftPad);
@@ -112,9 +116,10 @@ class Line {
       const int64_t grain = std::max<int64_t>(1, units * 8192 / (n_ * lanes_ + 1));
       // A unit of a narrow pass is less than a register: cut at whole registers.
       const int64_t step = pass.s < kFftWidth<T> ? kFftWidth<T> : 1;
-      ForRange(pool, (units + step - 1) / step, std::max<int64_t>(1, grain / step), [&](int64_t begin, int64_t end, int) {
-        RunFftPass(pass, a.r, a.i, b.r, b.i, begin * step, std::min(units, end * step));
-      });
+      ForRange(pool, (units + step - 1) / step, std::max<int64_t>(1, grain / step),
+               [&](int64_t begin, int64_t end, int) {
+                 RunFftPass(pass, a.r, a.i, b.r, b.i, begin * step, std::min(units, end * step));
+               });
       std::swap(a, b);
     }
     return a;
@@ -125,8 +130,8 @@ class Line {
     std::vector<T> wr, wi, root_r, root_i;
   };
 
-  // X[k] = conj(b[k]) sum_j (x[j] conj(b[j])) b[k - j] with b[j] = exp(i pi j^2 / n): a circular convolution of a length
-  // that suits.
+  // X[k] = conj(b[k]) sum_j (x[j] conj(b[j])) b[k - j] with b[j] = exp(i pi j^2 / n): a circular convolution of a
+  // length that suits.
   void PlanBluestein() {
     int64_t best = 0;
     for (int64_t five : {1, 5, 25}) {
@@ -208,8 +213,13 @@ class Axis {
   using Split = typename Line<T>::Split;
 
   Axis(FftKind kind, int64_t n, int64_t outer, int64_t inner)
-      : kind_(kind), n_(n), outer_(outer), inner_(inner), lanes_(inner == 1 && n >= kLoneLineFrom ? 1 : kFftWidth<T>),
-        halved_(IsReal() && n % 2 == 0), line_(halved_ ? n / 2 : n, lanes_) {
+      : kind_(kind),
+        n_(n),
+        outer_(outer),
+        inner_(inner),
+        lanes_(inner == 1 && n >= kLoneLineFrom ? 1 : kFftWidth<T>),
+        halved_(IsReal() && n % 2 == 0),
+        line_(halved_ ? n / 2 : n, lanes_) {
     if (!halved_) return;
     const Unity unity(n);
     for (int64_t k = 0; k <= n / 2; ++k) {
@@ -221,7 +231,9 @@ class Axis {
   int64_t slot_bytes() const {
     return Aligned(Line<T>::Arrays(line_.is_bluestein()) * line_.array_length() * static_cast<int64_t>(sizeof(T)));
   }
-  double microseconds() const { return static_cast<double>(outer_ * inner_) * (0.05 + line_.flops() / 3e4 * (sizeof(T) / 4.0)); }
+  double microseconds() const {
+    return static_cast<double>(outer_ * inner_) * (0.05 + line_.flops() / 3e4 * (sizeof(T) / 4.0));
+  }
 
   // in may be out for complex transforms. `scale` multiplies the result.
   void Run(const void* in, void* out, T scale, std::byte* workspace, ThreadPool* pool) const {
@@ -268,12 +280,14 @@ class Axis {
     } else if (SideBySide(first, count)) {
       x += Start(first, n_);
       for (int64_t j = 0; j < n_; ++j) {
-        for (int64_t l = 0; l < count; ++l) a.r[j * lanes_ + l] = x[j * inner_ + l].r, a.i[j * lanes_ + l] = x[j * inner_ + l].i;
+        for (int64_t l = 0; l < count; ++l)
+          a.r[j * lanes_ + l] = x[j * inner_ + l].r, a.i[j * lanes_ + l] = x[j * inner_ + l].i;
       }
     } else {
       for (int64_t l = 0; l < count; ++l) {
         const Complex<T>* from = x + Start(first + l, n_);
-        for (int64_t j = 0; j < n_; ++j) a.r[j * lanes_ + l] = from[j * inner_].r, a.i[j * lanes_ + l] = from[j * inner_].i;
+        for (int64_t j = 0; j < n_; ++j)
+          a.r[j * lanes_ + l] = from[j * inner_].r, a.i[j * lanes_ + l] = from[j * inner_].i;
       }
     }
     ClearUnused(n_, count, a);
@@ -336,7 +350,8 @@ class Axis {
     } else if (SideBySide(first, count)) {
       y += Start(first, n_);
       for (int64_t j = 0; j < n_; ++j) {
-        for (int64_t l = 0; l < count; ++l) y[j * inner_ + l] = {a.r[j * lanes_ + l] * scale, a.i[j * lanes_ + l] * scale};
+        for (int64_t l = 0; l < count; ++l)
+          y[j * inner_ + l] = {a.r[j * lanes_ + l] * scale, a.i[j * lanes_ + l] * scale};
       }
     } else {
       for (int64_t l = 0; l < count; ++l) {
@@ -371,8 +386,10 @@ class Axis {
     for (int64_t l = 0; l < count; ++l) {
       T* to = y + (first + l) * n_;
       for (int64_t j = 0; j < points; ++j) {
-        if (halved_) to[2 * j] = a.r[j * lanes_ + l] * scale, to[2 * j + 1] = a.i[j * lanes_ + l] * scale;
-        else to[j] = a.r[j * lanes_ + l] * scale;
+        if (halved_)
+          to[2 * j] = a.r[j * lanes_ + l] * scale, to[2 * j + 1] = a.i[j * lanes_ + l] * scale;
+        else
+          to[j] = a.r[j * lanes_ + l] * scale;
       }
     }
   }
@@ -400,7 +417,8 @@ class Plan : public FftPlan {
     std::vector<std::unique_ptr<Axis<T>>> others;
     for (size_t d = p.lengths.size() - 1; d-- > 0;) {
       outer /= p.lengths[d];
-      others.push_back(std::make_unique<Axis<T>>(backward ? FftKind::kInverse : FftKind::kForward, p.lengths[d], outer, inner));
+      others.push_back(
+          std::make_unique<Axis<T>>(backward ? FftKind::kInverse : FftKind::kForward, p.lengths[d], outer, inner));
       inner *= p.lengths[d];
     }
     auto innermost = std::make_unique<Axis<T>>(kind_, last, before, 1);
@@ -436,7 +454,9 @@ class Plan : public FftPlan {
 
  private:
   int64_t between_bytes() const {
-    return kind_ == FftKind::kRealInverse && axes_.size() > 1 ? Aligned(complex_ * static_cast<int64_t>(sizeof(Complex<T>))) : 0;
+    return kind_ == FftKind::kRealInverse && axes_.size() > 1
+               ? Aligned(complex_ * static_cast<int64_t>(sizeof(Complex<T>)))
+               : 0;
   }
   int64_t slot_bytes() const {
     int64_t most = 0;

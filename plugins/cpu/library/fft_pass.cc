@@ -52,7 +52,8 @@ struct Butterfly<3, T> {
 
 template <typename T>
 BP_INLINE void Four(V<T>& r0, V<T>& i0, V<T>& r1, V<T>& i1, V<T>& r2, V<T>& i2, V<T>& r3, V<T>& i3) {
-  const V<T> ar = r0 + r2, ai = i0 + i2, br = r0 - r2, bi = i0 - i2, cr = r1 + r3, ci = i1 + i3, dr = r1 - r3, di = i1 - i3;
+  const V<T> ar = r0 + r2, ai = i0 + i2, br = r0 - r2, bi = i0 - i2, cr = r1 + r3, ci = i1 + i3, dr = r1 - r3,
+             di = i1 - i3;
   r0 = ar + cr, i0 = ai + ci;
   r2 = ar - cr, i2 = ai - ci;
   r1 = br + di, i1 = bi - dr;
@@ -61,17 +62,22 @@ BP_INLINE void Four(V<T>& r0, V<T>& i0, V<T>& r1, V<T>& i1, V<T>& r2, V<T>& i2, 
 
 template <typename T>
 struct Butterfly<4, T> {
-  static BP_INLINE void Run(V<T>* r, V<T>* i, const FftPass<T>&) { Four<T>(r[0], i[0], r[1], i[1], r[2], i[2], r[3], i[3]); }
+  static BP_INLINE void Run(V<T>* r, V<T>* i, const FftPass<T>&) {
+    Four<T>(r[0], i[0], r[1], i[1], r[2], i[2], r[3], i[3]);
+  }
 };
 
 template <typename T>
 struct Butterfly<5, T> {
   static BP_INLINE void Run(V<T>* r, V<T>* i, const FftPass<T>&) {
-    constexpr T c1 = static_cast<T>(0.309016994374947424102293417182819059L), c2 = static_cast<T>(-0.809016994374947424102293417182819059L);
-    constexpr T s1 = static_cast<T>(0.951056516295153572116439333379382143L), s2 = static_cast<T>(0.587785252292473129168705954639072769L);
+    constexpr T c1 = static_cast<T>(0.309016994374947424102293417182819059L),
+                c2 = static_cast<T>(-0.809016994374947424102293417182819059L);
+    constexpr T s1 = static_cast<T>(0.951056516295153572116439333379382143L),
+                s2 = static_cast<T>(0.587785252292473129168705954639072769L);
     const V<T> ar = r[1] + r[4], ai = i[1] + i[4], br = r[2] + r[3], bi = i[2] + i[3];
     const V<T> dr = r[1] - r[4], di = i[1] - i[4], er = r[2] - r[3], ei = i[2] - i[3];
-    const V<T> mr = r[0] + ar * c1 + br * c2, mi = i[0] + ai * c1 + bi * c2, nr = r[0] + ar * c2 + br * c1, ni = i[0] + ai * c2 + bi * c1;
+    const V<T> mr = r[0] + ar * c1 + br * c2, mi = i[0] + ai * c1 + bi * c2, nr = r[0] + ar * c2 + br * c1,
+               ni = i[0] + ai * c2 + bi * c1;
     const V<T> pr = dr * s1 + er * s2, pi = di * s1 + ei * s2, qr = dr * s2 - er * s1, qi = di * s2 - ei * s1;
     r[0] += ar + br, i[0] += ai + bi;
     r[1] = mr + pi, i[1] = mi - pr;
@@ -87,8 +93,10 @@ struct Butterfly<8, T> {
     constexpr T h = static_cast<T>(0.707106781186547524400844362104849039L);
     Four<T>(r[0], i[0], r[2], i[2], r[4], i[4], r[6], i[6]);
     Four<T>(r[1], i[1], r[3], i[3], r[5], i[5], r[7], i[7]);
-    const V<T> o1r = (r[3] + i[3]) * h, o1i = (i[3] - r[3]) * h, o2r = i[5], o2i = -r[5], o3r = (i[7] - r[7]) * h, o3i = -(r[7] + i[7]) * h;
-    const V<T> o0r = r[1], o0i = i[1], e0r = r[0], e0i = i[0], e1r = r[2], e1i = i[2], e2r = r[4], e2i = i[4], e3r = r[6], e3i = i[6];
+    const V<T> o1r = (r[3] + i[3]) * h, o1i = (i[3] - r[3]) * h, o2r = i[5], o2i = -r[5], o3r = (i[7] - r[7]) * h,
+               o3i = -(r[7] + i[7]) * h;
+    const V<T> o0r = r[1], o0i = i[1], e0r = r[0], e0i = i[0], e1r = r[2], e1i = i[2], e2r = r[4], e2i = i[4],
+               e3r = r[6], e3i = i[6];
     r[0] = e0r + o0r, i[0] = e0i + o0i, r[4] = e0r - o0r, i[4] = e0i - o0i;
     r[1] = e1r + o1r, i[1] = e1i + o1i, r[5] = e1r - o1r, i[5] = e1i - o1i;
     r[2] = e2r + o2r, i[2] = e2i + o2i, r[6] = e2r - o2r, i[6] = e2i - o2i;
@@ -163,7 +171,8 @@ BP_INLINE void NarrowOf(const FftPass<T>& pass, const T* xr, const T* xi, T* yr,
     Butterfly<R, T>::Run(r, i, pass);
     T to_r[R == 0 ? kMaxRadix : R][kFftWidth<T>], to_i[R == 0 ? kMaxRadix : R][kFftWidth<T>];
     for (int k = 0; k < radix; ++k) {
-      if (k > 0 && m > 1) Times<T>(r[k], i[k], Load(pass.wr + (k - 1) * m * s + p * s), Load(pass.wi + (k - 1) * m * s + p * s));
+      if (k > 0 && m > 1)
+        Times<T>(r[k], i[k], Load(pass.wr + (k - 1) * m * s + p * s), Load(pass.wi + (k - 1) * m * s + p * s));
       Store(to_r[k], r[k]), Store(to_i[k], i[k]);
     }
     const int64_t count = end - p < many ? end - p : many;
@@ -186,36 +195,52 @@ template <int R, typename T>
 BP_INLINE void AnyWidth(const FftPass<T>& pass, const T* xr, const T* xi, T* yr, T* yi, int64_t begin, int64_t end) {
   if (pass.s >= kFftWidth<T>) return Wide<R>(pass, xr, xi, yr, yi, begin, end);
   switch (pass.s) {
-    case 1: return NarrowOf<R, 1>(pass, xr, xi, yr, yi, begin, end);
-    case 4: return NarrowOf<R, 4>(pass, xr, xi, yr, yi, begin, end);
-    case 8: if constexpr (sizeof(T) == 4) return NarrowOf<R, 8>(pass, xr, xi, yr, yi, begin, end);
+    case 1:
+      return NarrowOf<R, 1>(pass, xr, xi, yr, yi, begin, end);
+    case 4:
+      return NarrowOf<R, 4>(pass, xr, xi, yr, yi, begin, end);
+    case 8:
+      if constexpr (sizeof(T) == 4) return NarrowOf<R, 8>(pass, xr, xi, yr, yi, begin, end);
       [[fallthrough]];
-    default: return NarrowOf<R, 0>(pass, xr, xi, yr, yi, begin, end);
+    default:
+      return NarrowOf<R, 0>(pass, xr, xi, yr, yi, begin, end);
   }
 }
 
-#define BP_PASS_BODY                                                            \
-  {                                                                             \
-    switch (pass.radix) {                                                       \
-      case 2: return AnyWidth<2>(pass, xr, xi, yr, yi, begin, end);             \
-      case 3: return AnyWidth<3>(pass, xr, xi, yr, yi, begin, end);             \
-      case 4: return AnyWidth<4>(pass, xr, xi, yr, yi, begin, end);             \
-      case 5: return AnyWidth<5>(pass, xr, xi, yr, yi, begin, end);             \
-      case 8: return AnyWidth<8>(pass, xr, xi, yr, yi, begin, end);             \
-      default: return AnyWidth<0>(pass, xr, xi, yr, yi, begin, end);            \
-    }                                                                           \
+#define BP_PASS_BODY                                          \
+  {                                                           \
+    switch (pass.radix) {                                     \
+      case 2:                                                 \
+        return AnyWidth<2>(pass, xr, xi, yr, yi, begin, end); \
+      case 3:                                                 \
+        return AnyWidth<3>(pass, xr, xi, yr, yi, begin, end); \
+      case 4:                                                 \
+        return AnyWidth<4>(pass, xr, xi, yr, yi, begin, end); \
+      case 5:                                                 \
+        return AnyWidth<5>(pass, xr, xi, yr, yi, begin, end); \
+      case 8:                                                 \
+        return AnyWidth<8>(pass, xr, xi, yr, yi, begin, end); \
+      default:                                                \
+        return AnyWidth<0>(pass, xr, xi, yr, yi, begin, end); \
+    }                                                         \
   }
-BP_TARGETS(void, PassOfFloats, (const FftPass<float>& pass, const float* xr, const float* xi, float* yr, float* yi, int64_t begin, int64_t end),
+BP_TARGETS(void, PassOfFloats,
+           (const FftPass<float>& pass, const float* xr, const float* xi, float* yr, float* yi, int64_t begin,
+            int64_t end),
            (pass, xr, xi, yr, yi, begin, end), BP_PASS_BODY)
-BP_TARGETS(void, PassOfDoubles, (const FftPass<double>& pass, const double* xr, const double* xi, double* yr, double* yi, int64_t begin, int64_t end),
+BP_TARGETS(void, PassOfDoubles,
+           (const FftPass<double>& pass, const double* xr, const double* xi, double* yr, double* yi, int64_t begin,
+            int64_t end),
            (pass, xr, xi, yr, yi, begin, end), BP_PASS_BODY)
 
 }  // namespace
 
-void RunFftPass(const FftPass<float>& pass, const float* xr, const float* xi, float* yr, float* yi, int64_t begin, int64_t end) {
+void RunFftPass(const FftPass<float>& pass, const float* xr, const float* xi, float* yr, float* yi, int64_t begin,
+                int64_t end) {
   PassOfFloats(pass, xr, xi, yr, yi, begin, end);
 }
-void RunFftPass(const FftPass<double>& pass, const double* xr, const double* xi, double* yr, double* yi, int64_t begin, int64_t end) {
+void RunFftPass(const FftPass<double>& pass, const double* xr, const double* xi, double* yr, double* yi, int64_t begin,
+                int64_t end) {
   PassOfDoubles(pass, xr, xi, yr, yi, begin, end);
 }
 

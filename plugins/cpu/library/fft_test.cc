@@ -19,12 +19,15 @@ using C = std::complex<double>;
 // Along one axis of [outer, n, inner], by the definition.
 std::vector<C> Naive(const std::vector<C>& x, int64_t outer, int64_t n, int64_t inner, bool backward) {
   std::vector<C> w(static_cast<size_t>(n)), y(x.size());
-  for (int64_t k = 0; k < n; ++k) w[static_cast<size_t>(k)] = std::polar(1.0, (backward ? 2 : -2) * M_PI * static_cast<double>(k) / static_cast<double>(n));
+  for (int64_t k = 0; k < n; ++k)
+    w[static_cast<size_t>(k)] =
+        std::polar(1.0, (backward ? 2 : -2) * M_PI * static_cast<double>(k) / static_cast<double>(n));
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t i = 0; i < inner; ++i) {
       for (int64_t k = 0; k < n; ++k) {
         C sum = 0;
-        for (int64_t j = 0; j < n; ++j) sum += x[static_cast<size_t>((o * n + j) * inner + i)] * w[static_cast<size_t>(j * k % n)];
+        for (int64_t j = 0; j < n; ++j)
+          sum += x[static_cast<size_t>((o * n + j) * inner + i)] * w[static_cast<size_t>(j * k % n)];
         y[static_cast<size_t>((o * n + k) * inner + i)] = sum / (backward ? static_cast<double>(n) : 1.0);
       }
     }
@@ -45,16 +48,18 @@ std::vector<C> NaiveAll(std::vector<C> x, int64_t batch, const std::vector<int64
 template <typename T>
 class FftTest : public ::testing::Test {
  protected:
-  FftTest() : pool_([] {
-    ThreadPool::Options o;
-    o.num_threads = 3;
-    return o;
-  }()) {}
+  FftTest()
+      : pool_([] {
+          ThreadPool::Options o;
+          o.num_threads = 3;
+          return o;
+        }()) {}
 
   void Execute(const FftProblem& p, const void* in, void* out, ThreadPool* pool) {
     const auto plan = FftPlan::Create(p);
     const int64_t bytes = plan->workspace_bytes(pool == nullptr ? 1 : pool->num_threads());
-    std::unique_ptr<std::byte, void (*)(void*)> workspace(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(bytes + 63) / 64 * 64)), std::free);
+    std::unique_ptr<std::byte, void (*)(void*)> workspace(
+        static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(bytes + 63) / 64 * 64)), std::free);
     std::fill(workspace.get(), workspace.get() + bytes, std::byte{0xff});  // NaNs: what is not written must not matter
     plan->Run(in, out, workspace.get(), pool);
   }
@@ -99,10 +104,12 @@ class FftTest : public ::testing::Test {
       worst = e <= worst ? worst : e;  // NaN is worse than anything
       largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
     }
-    ASSERT_LE(worst / largest, sizeof(T) == 8 ? 4e-15 : 1.2e-6) << "kind " << static_cast<int>(kind) << " batch " << batch << " rank " << lengths.size() << " last " << last;
+    ASSERT_LE(worst / largest, sizeof(T) == 8 ? 4e-15 : 1.2e-6)
+        << "kind " << static_cast<int>(kind) << " batch " << batch << " rank " << lengths.size() << " last " << last;
   }
 
-  static constexpr FftKind kKinds[] = {FftKind::kForward, FftKind::kInverse, FftKind::kRealForward, FftKind::kRealInverse};
+  static constexpr FftKind kKinds[] = {FftKind::kForward, FftKind::kInverse, FftKind::kRealForward,
+                                       FftKind::kRealInverse};
   std::mt19937_64 rng_{11};
   ThreadPool pool_;
 };
@@ -129,8 +136,9 @@ TYPED_TEST(FftTest, LongerLengths) {
 }
 
 TYPED_TEST(FftTest, TwoAndThreeAxes) {
-  const std::vector<std::vector<int64_t>> shapes = {{1, 1}, {2, 3}, {5, 4}, {16, 16}, {37, 8}, {8, 37}, {3, 64}, {64, 3}, {20, 100}, {29, 31},
-                                                    {1, 2, 3}, {4, 5, 6}, {7, 3, 17}, {2, 2, 70}, {9, 8, 7}, {70, 2, 2}};
+  const std::vector<std::vector<int64_t>> shapes = {{1, 1},     {2, 3},     {5, 4},    {16, 16},  {37, 8},   {8, 37},
+                                                    {3, 64},    {64, 3},    {20, 100}, {29, 31},  {1, 2, 3}, {4, 5, 6},
+                                                    {7, 3, 17}, {2, 2, 70}, {9, 8, 7}, {70, 2, 2}};
   for (const auto& lengths : shapes) {
     for (FftKind kind : this->kKinds) {
       for (int64_t batch : {0, 1, 3}) this->Check(kind, batch, lengths, &this->pool_);
@@ -159,7 +167,8 @@ TYPED_TEST(FftTest, LongLinesByAllThreads) {
     for (int64_t j = 0; j < n; ++j) {
       for (int64_t f : tones) {
         const double a = 2 * M_PI * static_cast<double>(j * f % n) / static_cast<double>(n);
-        x[static_cast<size_t>(2 * j)] += static_cast<T>(std::cos(a)), x[static_cast<size_t>(2 * j + 1)] += static_cast<T>(std::sin(a));
+        x[static_cast<size_t>(2 * j)] += static_cast<T>(std::cos(a)),
+            x[static_cast<size_t>(2 * j + 1)] += static_cast<T>(std::sin(a));
       }
     }
     this->Execute({FftKind::kForward, sizeof(T) == 8, 1, {n}}, x.data(), y.data(), &this->pool_);
@@ -191,18 +200,22 @@ TYPED_TEST(FftTest, DISABLED_Speed) {
   auto time = [&](FftKind kind, int64_t batch, std::vector<int64_t> lengths) {
     int64_t points = batch;
     for (int64_t n : lengths) points *= n;
-    std::vector<T> x(static_cast<size_t>(2 * points), T(1)), y(x.size() + 64 * static_cast<size_t>(points / lengths.back()));
+    std::vector<T> x(static_cast<size_t>(2 * points), T(1)),
+        y(x.size() + 64 * static_cast<size_t>(points / lengths.back()));
     const auto plan = FftPlan::Create({kind, sizeof(T) == 8, batch, lengths});
-    std::byte* workspace = static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(plan->workspace_bytes(1) + 63) / 64 * 64));
+    std::byte* workspace =
+        static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(plan->workspace_bytes(1) + 63) / 64 * 64));
     double best = 1e30;
     for (int i = 0; i < 20; ++i) {
       const auto start = std::chrono::steady_clock::now();
       plan->Run(x.data(), y.data(), workspace, nullptr);
-      best = std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+      best =
+          std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     }
     std::free(workspace);
-    std::printf("kind %d batch %lld last %lld rank %zu: %.3f ms (estimate %.3f)\n", static_cast<int>(kind), static_cast<long long>(batch),
-                static_cast<long long>(lengths.back()), lengths.size(), best, plan->estimated_us() / 1e3);
+    std::printf("kind %d batch %lld last %lld rank %zu: %.3f ms (estimate %.3f)\n", static_cast<int>(kind),
+                static_cast<long long>(batch), static_cast<long long>(lengths.back()), lengths.size(), best,
+                plan->estimated_us() / 1e3);
   };
   time(FftKind::kForward, 4096, {16});
   time(FftKind::kForward, 1024, {256});

@@ -12,9 +12,9 @@
 namespace backplane::cpu {
 namespace {
 
-constexpr int64_t kFactorRows = 16;     // blocks up to this size are factorized by the definition
-constexpr int64_t kParallelFrom = 96;   // smaller blocks are one thread's
-constexpr int64_t kFewColumns = 3;      // right sides solved one at a time
+constexpr int64_t kFactorRows = 16;    // blocks up to this size are factorized by the definition
+constexpr int64_t kParallelFrom = 96;  // smaller blocks are one thread's
+constexpr int64_t kFewColumns = 3;     // right sides solved one at a time
 
 template <typename T>
 struct Traits {
@@ -137,9 +137,10 @@ void CholeskyAll(const CholeskyProblem& p, const void* a, void* out, std::byte* 
     for (int64_t b = 0; b < p.batch; ++b) one(b, 0, pool);
     return;
   }
-  ForRange(pool, p.batch, std::max<int64_t>(1, 32768 / (p.n * p.n * p.n + 1)), [&](int64_t begin, int64_t end, int slot) {
-    for (int64_t b = begin; b < end; ++b) one(b, slot, nullptr);
-  });
+  ForRange(pool, p.batch, std::max<int64_t>(1, 32768 / (p.n * p.n * p.n + 1)),
+           [&](int64_t begin, int64_t end, int slot) {
+             for (int64_t b = begin; b < end; ++b) one(b, slot, nullptr);
+           });
 }
 
 // ---- Triangular solve ----
@@ -216,7 +217,8 @@ void SolveOne(const TriangularProblem& p, const T* a, const T* b, T* x, std::byt
 }
 
 template <typename T>
-void SolveAll(const TriangularProblem& p, const void* a, const void* b, void* x, std::byte* workspace, ThreadPool* pool) {
+void SolveAll(const TriangularProblem& p, const void* a, const void* b, void* x, std::byte* workspace,
+              ThreadPool* pool) {
   const int64_t slot_bytes = SizesOf(p, sizeof(T)).total();
   auto one = [&](int64_t k, int slot, ThreadPool* threads) {
     SolveOne(p, static_cast<const T*>(a) + k * p.n * p.n, static_cast<const T*>(b) + k * p.n * p.others,
@@ -226,13 +228,16 @@ void SolveAll(const TriangularProblem& p, const void* a, const void* b, void* x,
     for (int64_t k = 0; k < p.batch; ++k) one(k, 0, pool);
     return;
   }
-  ForRange(pool, p.batch, std::max<int64_t>(1, 32768 / (p.n * p.n * p.others + 1)), [&](int64_t begin, int64_t end, int slot) {
-    for (int64_t k = begin; k < end; ++k) one(k, slot, nullptr);
-  });
+  ForRange(pool, p.batch, std::max<int64_t>(1, 32768 / (p.n * p.n * p.others + 1)),
+           [&](int64_t begin, int64_t end, int slot) {
+             for (int64_t k = begin; k < end; ++k) one(k, slot, nullptr);
+           });
 }
 
 int64_t ElementBytes(MatrixType type) { return type == MatrixType::kF32 ? 4 : type == MatrixType::kC128 ? 16 : 8; }
-double FlopsPerMicrosecond(MatrixType type) { return type == MatrixType::kF32 ? 6e4 : type == MatrixType::kF64 ? 3e4 : type == MatrixType::kC64 ? 1e4 : 5e3; }
+double FlopsPerMicrosecond(MatrixType type) {
+  return type == MatrixType::kF32 ? 6e4 : type == MatrixType::kF64 ? 3e4 : type == MatrixType::kC64 ? 1e4 : 5e3;
+}
 
 }  // namespace
 
@@ -242,34 +247,45 @@ int64_t CholeskyWorkspaceBytes(const CholeskyProblem& problem, int num_threads) 
 
 void Cholesky(const CholeskyProblem& problem, const void* a, void* out, std::byte* workspace, ThreadPool* pool) {
   switch (problem.type) {
-    case MatrixType::kF32: return CholeskyAll<float>(problem, a, out, workspace, pool);
-    case MatrixType::kF64: return CholeskyAll<double>(problem, a, out, workspace, pool);
-    case MatrixType::kC64: return CholeskyAll<C64>(problem, a, out, workspace, pool);
-    case MatrixType::kC128: return CholeskyAll<C128>(problem, a, out, workspace, pool);
+    case MatrixType::kF32:
+      return CholeskyAll<float>(problem, a, out, workspace, pool);
+    case MatrixType::kF64:
+      return CholeskyAll<double>(problem, a, out, workspace, pool);
+    case MatrixType::kC64:
+      return CholeskyAll<C64>(problem, a, out, workspace, pool);
+    case MatrixType::kC128:
+      return CholeskyAll<C128>(problem, a, out, workspace, pool);
   }
 }
 
 double CholeskyMicroseconds(const CholeskyProblem& problem) {
   const double n = static_cast<double>(problem.n);
-  return 0.1 + static_cast<double>(problem.batch) * (0.05 + n * n * 0.002 + n * n * n / 3 / FlopsPerMicrosecond(problem.type));
+  return 0.1 + static_cast<double>(problem.batch) *
+                   (0.05 + n * n * 0.002 + n * n * n / 3 / FlopsPerMicrosecond(problem.type));
 }
 
 int64_t TriangularWorkspaceBytes(const TriangularProblem& problem, int num_threads) {
   return SizesOf(problem, ElementBytes(problem.type)).total() * (problem.batch == 1 ? 1 : num_threads);
 }
 
-void TriangularSolve(const TriangularProblem& problem, const void* a, const void* b, void* x, std::byte* workspace, ThreadPool* pool) {
+void TriangularSolve(const TriangularProblem& problem, const void* a, const void* b, void* x, std::byte* workspace,
+                     ThreadPool* pool) {
   switch (problem.type) {
-    case MatrixType::kF32: return SolveAll<float>(problem, a, b, x, workspace, pool);
-    case MatrixType::kF64: return SolveAll<double>(problem, a, b, x, workspace, pool);
-    case MatrixType::kC64: return SolveAll<C64>(problem, a, b, x, workspace, pool);
-    case MatrixType::kC128: return SolveAll<C128>(problem, a, b, x, workspace, pool);
+    case MatrixType::kF32:
+      return SolveAll<float>(problem, a, b, x, workspace, pool);
+    case MatrixType::kF64:
+      return SolveAll<double>(problem, a, b, x, workspace, pool);
+    case MatrixType::kC64:
+      return SolveAll<C64>(problem, a, b, x, workspace, pool);
+    case MatrixType::kC128:
+      return SolveAll<C128>(problem, a, b, x, workspace, pool);
   }
 }
 
 double TriangularMicroseconds(const TriangularProblem& problem) {
   const double n = static_cast<double>(problem.n), m = static_cast<double>(problem.others);
-  return 0.1 + static_cast<double>(problem.batch) * (0.05 + n * (n + m) * 0.0003 + n * n * m / FlopsPerMicrosecond(problem.type));
+  return 0.1 + static_cast<double>(problem.batch) *
+                   (0.05 + n * (n + m) * 0.0003 + n * n * m / FlopsPerMicrosecond(problem.type));
 }
 
 }  // namespace backplane::cpu

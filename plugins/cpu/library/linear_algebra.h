@@ -19,8 +19,8 @@ struct CholeskyProblem {
   bool lower = true;
 };
 
-// op(a) x = b (left) or x op(a) = b. a is [batch, n, n]; b and x are [batch, n, others], right: [batch, others, n]. Only
-// the triangle named by `lower` is read, with `unit` without its diagonal.
+// op(a) x = b (left) or x op(a) = b. a is [batch, n, n]; b and x are [batch, n, others], right: [batch, others, n].
+// Only the triangle named by `lower` is read, with `unit` without its diagonal.
 struct TriangularProblem {
   MatrixType type = MatrixType::kF32;
   int64_t batch = 1, n = 0, others = 0;
@@ -34,7 +34,8 @@ void Cholesky(const CholeskyProblem& problem, const void* a, void* out, std::byt
 double CholeskyMicroseconds(const CholeskyProblem& problem);
 
 int64_t TriangularWorkspaceBytes(const TriangularProblem& problem, int num_threads);
-void TriangularSolve(const TriangularProblem& problem, const void* a, const void* b, void* x, std::byte* workspace, ThreadPool* pool);
+void TriangularSolve(const TriangularProblem& problem, const void* a, const void* b, void* x, std::byte* workspace,
+                     ThreadPool* pool);
 double TriangularMicroseconds(const TriangularProblem& problem);
 
 }  // namespace backplane::cpu

@@ -31,8 +31,10 @@ double Tolerance() {
 }
 template <typename T>
 T To(C c) {
-  if constexpr (kIsComplex<T>) return T(static_cast<typename T::value_type>(c.real()), static_cast<typename T::value_type>(c.imag()));
-  else return static_cast<T>(c.real());
+  if constexpr (kIsComplex<T>)
+    return T(static_cast<typename T::value_type>(c.real()), static_cast<typename T::value_type>(c.imag()));
+  else
+    return static_cast<T>(c.real());
 }
 
 std::unique_ptr<std::byte, void (*)(void*)> Workspace(int64_t bytes) {
@@ -42,11 +44,12 @@ std::unique_ptr<std::byte, void (*)(void*)> Workspace(int64_t bytes) {
 template <typename T>
 class LinearAlgebra : public ::testing::Test {
  protected:
-  LinearAlgebra() : pool_([] {
-    ThreadPool::Options o;
-    o.num_threads = 3;
-    return o;
-  }()) {}
+  LinearAlgebra()
+      : pool_([] {
+          ThreadPool::Options o;
+          o.num_threads = 3;
+          return o;
+        }()) {}
 
   C Number() {
     std::uniform_real_distribution<double> u(-1, 1);
@@ -63,9 +66,11 @@ class LinearAlgebra : public ::testing::Test {
       for (int64_t i = 0; i < n; ++i) {
         for (int64_t j = 0; j < n; ++j) {
           C sum = i == j ? C(static_cast<double>(n)) : C(0);
-          for (int64_t q = 0; q < n; ++q) sum += g[static_cast<size_t>(i * n + q)] * std::conj(g[static_cast<size_t>(j * n + q)]);
+          for (int64_t q = 0; q < n; ++q)
+            sum += g[static_cast<size_t>(i * n + q)] * std::conj(g[static_cast<size_t>(j * n + q)]);
           // The triangle that must not be read holds rubbish.
-          a[static_cast<size_t>((k * n + i) * n + j)] = To<T>(lower ? (j <= i ? sum : C(1e30)) : (j >= i ? sum : C(1e30)));
+          a[static_cast<size_t>((k * n + i) * n + j)] =
+              To<T>(lower ? (j <= i ? sum : C(1e30)) : (j >= i ? sum : C(1e30)));
         }
       }
     }
@@ -73,7 +78,9 @@ class LinearAlgebra : public ::testing::Test {
     const auto workspace = Workspace(CholeskyWorkspaceBytes(p, pool == nullptr ? 1 : pool->num_threads()));
     Cholesky(p, a.data(), out.data(), workspace.get(), pool);
     for (int64_t k = 0; k < batch; ++k) {
-      auto at = [&](const std::vector<T>& m, int64_t i, int64_t j) { return C(m[static_cast<size_t>((k * n + i) * n + j)]); };
+      auto at = [&](const std::vector<T>& m, int64_t i, int64_t j) {
+        return C(m[static_cast<size_t>((k * n + i) * n + j)]);
+      };
       for (int64_t i = 0; i < n; ++i) {
         for (int64_t j = 0; j < n; ++j) {
           if (lower ? j > i : j < i) {
@@ -84,7 +91,8 @@ class LinearAlgebra : public ::testing::Test {
           for (int64_t q = 0; q <= std::min(i, j); ++q) {
             sum += lower ? at(out, i, q) * std::conj(at(out, j, q)) : std::conj(at(out, q, i)) * at(out, q, j);
           }
-          ASSERT_LE(std::abs(sum - at(a, i, j)), Tolerance<T>() * 3 * static_cast<double>(n)) << "n " << n << " at " << i << "," << j;
+          ASSERT_LE(std::abs(sum - at(a, i, j)), Tolerance<T>() * 3 * static_cast<double>(n))
+              << "n " << n << " at " << i << "," << j;
         }
         ASSERT_GT(at(out, i, i).real(), 0);
         ASSERT_EQ(at(out, i, i).imag(), 0);
@@ -100,7 +108,9 @@ class LinearAlgebra : public ::testing::Test {
         for (int64_t j = 0; j < n; ++j) {
           const bool read = i == j ? !p.unit : p.lower == (i > j);
           const C v = Number();
-          a[static_cast<size_t>((k * n + i) * n + j)] = To<T>(!read ? C(1e30) : i == j ? v / std::abs(v) * 2.0 : v / static_cast<double>(n));
+          a[static_cast<size_t>((k * n + i) * n + j)] = To<T>(!read    ? C(1e30)
+                                                              : i == j ? v / std::abs(v) * 2.0
+                                                                       : v / static_cast<double>(n));
         }
       }
     }
@@ -124,8 +134,8 @@ class LinearAlgebra : public ::testing::Test {
             sum += p.left ? op(k, i, q) * at(q, j) : at(i, q) * op(k, q, j);
           }
           ASSERT_LE(std::abs(sum - C(b[static_cast<size_t>((k * rows + i) * columns + j)])), Tolerance<T>())
-              << "n " << n << " others " << m << " left " << p.left << " lower " << p.lower << " unit " << p.unit << " transpose " << p.transpose
-              << " conjugate " << p.conjugate << " at " << i << "," << j;
+              << "n " << n << " others " << m << " left " << p.left << " lower " << p.lower << " unit " << p.unit
+              << " transpose " << p.transpose << " conjugate " << p.conjugate << " at " << i << "," << j;
         }
       }
     }
@@ -207,7 +217,8 @@ TYPED_TEST(LinearAlgebra, DISABLED_Speed) {
       for (int i = 0; i < 10; ++i) {
         const auto start = std::chrono::steady_clock::now();
         fn();
-        best = std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+        best =
+            std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
       }
       std::printf("%s, %d threads: %.3f ms (estimate %.3f)\n", name, pool ? 2 : 1, best, estimate / 1e3);
     };
@@ -216,14 +227,16 @@ TYPED_TEST(LinearAlgebra, DISABLED_Speed) {
       for (int64_t i = 0; i < batch * n; ++i) a[static_cast<size_t>(i * n + i % n)] = T(2);
       CholeskyProblem p{kType<T>, batch, n, true};
       const auto workspace = Workspace(CholeskyWorkspaceBytes(p, 2));
-      time(n == 512 ? "cholesky 512" : "cholesky 1000 x 16", CholeskyMicroseconds(p), [&] { Cholesky(p, a.data(), out.data(), workspace.get(), pool); });
+      time(n == 512 ? "cholesky 512" : "cholesky 1000 x 16", CholeskyMicroseconds(p),
+           [&] { Cholesky(p, a.data(), out.data(), workspace.get(), pool); });
     }
     for (int64_t m : {1, 512}) {
       std::vector<T> a(512 * 512, T(0.01f)), b(static_cast<size_t>(512 * m), T(1)), x(b.size());
       for (int64_t i = 0; i < 512; ++i) a[static_cast<size_t>(i * 513)] = T(2);
       TriangularProblem p{kType<T>, 1, 512, m};
       const auto workspace = Workspace(TriangularWorkspaceBytes(p, 2));
-      time(m == 1 ? "solve 512, 1 column" : "solve 512, 512 columns", TriangularMicroseconds(p), [&] { TriangularSolve(p, a.data(), b.data(), x.data(), workspace.get(), pool); });
+      time(m == 1 ? "solve 512, 1 column" : "solve 512, 512 columns", TriangularMicroseconds(p),
+           [&] { TriangularSolve(p, a.data(), b.data(), x.data(), workspace.get(), pool); });
     }
   }
 }

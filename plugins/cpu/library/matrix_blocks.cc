@@ -78,7 +78,8 @@ BP_INLINE void RealProduct(int64_t m, int64_t n, int64_t k, ConstBlock<T> a, Con
         if (rows == kRows) {
           RealTile<kRows>(depth, left, a.stride, panel, edge, kColumns);
         } else {
-          for (int64_t i = 0; i < rows; ++i) RealTile<1>(depth, left + i * a.stride, a.stride, panel, edge + i * kColumns, kColumns);
+          for (int64_t i = 0; i < rows; ++i)
+            RealTile<1>(depth, left + i * a.stride, a.stride, panel, edge + i * kColumns, kColumns);
         }
         for (int64_t i = 0; i < rows; ++i) {
           for (int64_t j = 0; j < columns; ++j) tile[i * c.stride + j] = edge[i * kColumns + j];
@@ -170,7 +171,8 @@ BP_INLINE void Join(const T* from, int64_t columns, ComplexNumber<T>* to) {
 }
 
 template <typename T>
-BP_INLINE void ComplexProduct(int64_t m, int64_t n, int64_t k, ConstBlock<ComplexNumber<T>> a, ConstBlock<ComplexNumber<T>> b, Block<ComplexNumber<T>> c) {
+BP_INLINE void ComplexProduct(int64_t m, int64_t n, int64_t k, ConstBlock<ComplexNumber<T>> a,
+                              ConstBlock<ComplexNumber<T>> b, Block<ComplexNumber<T>> c) {
   constexpr int64_t w = kWidth<T>, kRows = 4;
   alignas(64) T panel[kDepth * 2 * w];
   for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
@@ -186,7 +188,8 @@ BP_INLINE void ComplexProduct(int64_t m, int64_t n, int64_t k, ConstBlock<Comple
         if (rows == kRows) {
           ComplexTile<kRows>(depth, left, a.stride, panel, tile);
         } else {
-          for (int64_t i = 0; i < rows; ++i) ComplexTile<1>(depth, left + i * a.stride, a.stride, panel, tile + 2 * w * i);
+          for (int64_t i = 0; i < rows; ++i)
+            ComplexTile<1>(depth, left + i * a.stride, a.stride, panel, tile + 2 * w * i);
         }
         for (int64_t i = 0; i < rows; ++i) Join(tile + 2 * w * i, columns, c.data + (i0 + i) * c.stride + j0);
       }
@@ -207,7 +210,8 @@ BP_INLINE ComplexNumber<T> Inverse(ComplexNumber<T> z) {
 }
 
 template <typename T>
-BP_INLINE void ComplexSolveRows(int64_t rows, int64_t columns, ConstBlock<ComplexNumber<T>> l, bool unit, Block<ComplexNumber<T>> x) {
+BP_INLINE void ComplexSolveRows(int64_t rows, int64_t columns, ConstBlock<ComplexNumber<T>> l, bool unit,
+                                Block<ComplexNumber<T>> x) {
   constexpr int64_t w = kWidth<T>;
   alignas(64) T part[kSolveRows * 2 * w];
   for (int64_t j = 0; j < columns; j += w) {
@@ -217,7 +221,8 @@ BP_INLINE void ComplexSolveRows(int64_t rows, int64_t columns, ConstBlock<Comple
       const ComplexNumber<T>* row = l.data + i * l.stride;
       V<T> re = Load(part + 2 * w * i), im = Load(part + 2 * w * i + w);
       for (int64_t k = 0; k < i; ++k) {
-        const V<T> fr = V<T>{} + row[k].r, fi = V<T>{} + row[k].i, xr = Load(part + 2 * w * k), xi = Load(part + 2 * w * k + w);
+        const V<T> fr = V<T>{} + row[k].r, fi = V<T>{} + row[k].i, xr = Load(part + 2 * w * k),
+                   xi = Load(part + 2 * w * k + w);
         re -= fr * xr;
         im -= fr * xi;
         re += fi * xi;
@@ -251,12 +256,13 @@ BP_INLINE void ComplexSolveVector(int64_t n, ConstBlock<ComplexNumber<T>> l, boo
   }
 }
 
-#define BP_DEFINE(Name, T, Kind)                                                                                              \
-  BP_TARGETS(void, Name##Product, (int64_t m, int64_t n, int64_t k, ConstBlock<T> a, ConstBlock<T> b, Block<T> c), (m, n, k, a, b, c), \
-             { Kind##Product(m, n, k, a, b, c); })                                                                            \
-  BP_TARGETS(void, Name##Rows, (int64_t rows, int64_t columns, ConstBlock<T> l, bool unit, Block<T> x), (rows, columns, l, unit, x), \
-             { Kind##SolveRows(rows, columns, l, unit, x); })                                                                 \
-  BP_TARGETS(void, Name##Vector, (int64_t n, ConstBlock<T> l, bool unit, T* x), (n, l, unit, x), { Kind##SolveVector(n, l, unit, x); })
+#define BP_DEFINE(Name, T, Kind)                                                                                   \
+  BP_TARGETS(void, Name##Product, (int64_t m, int64_t n, int64_t k, ConstBlock<T> a, ConstBlock<T> b, Block<T> c), \
+             (m, n, k, a, b, c), { Kind##Product(m, n, k, a, b, c); })                                             \
+  BP_TARGETS(void, Name##Rows, (int64_t rows, int64_t columns, ConstBlock<T> l, bool unit, Block<T> x),            \
+             (rows, columns, l, unit, x), { Kind##SolveRows(rows, columns, l, unit, x); })                         \
+  BP_TARGETS(void, Name##Vector, (int64_t n, ConstBlock<T> l, bool unit, T* x), (n, l, unit, x),                   \
+             { Kind##SolveVector(n, l, unit, x); })
 BP_DEFINE(F32, float, Real)
 BP_DEFINE(F64, double, Real)
 BP_DEFINE(Complex64, C64, Complex)
@@ -265,11 +271,13 @@ BP_DEFINE(Complex128, C128, Complex)
 
 }  // namespace
 
-#define BP_EXPORT(Name, T)                                                                                     \
-  void SubtractProduct(int64_t m, int64_t n, int64_t k, ConstBlock<T> a, ConstBlock<T> b, Block<T> c) {        \
-    if (m > 0 && n > 0 && k > 0) Name##Product(m, n, k, a, b, c);                                              \
-  }                                                                                                            \
-  void SolveRows(int64_t rows, int64_t columns, ConstBlock<T> l, bool unit, Block<T> x) { Name##Rows(rows, columns, l, unit, x); } \
+#define BP_EXPORT(Name, T)                                                                              \
+  void SubtractProduct(int64_t m, int64_t n, int64_t k, ConstBlock<T> a, ConstBlock<T> b, Block<T> c) { \
+    if (m > 0 && n > 0 && k > 0) Name##Product(m, n, k, a, b, c);                                       \
+  }                                                                                                     \
+  void SolveRows(int64_t rows, int64_t columns, ConstBlock<T> l, bool unit, Block<T> x) {               \
+    Name##Rows(rows, columns, l, unit, x);                                                              \
+  }                                                                                                     \
   void SolveVector(int64_t n, ConstBlock<T> l, bool unit, T* x) { Name##Vector(n, l, unit, x); }
 BP_EXPORT(F32, float)
 BP_EXPORT(F64, double)

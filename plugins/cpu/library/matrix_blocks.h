@@ -29,12 +29,13 @@ struct Block {
 
 constexpr int64_t kSolveRows = 32;  // most rows that SolveRows takes
 
-#define BP_MATRIX_BLOCKS(T)                                                                                              \
-  /* c -= a b; a is m x k, b k x n. */                                                                                   \
-  void SubtractProduct(int64_t m, int64_t n, int64_t k, ConstBlock<T> a, ConstBlock<T> b, Block<T> c);                   \
-  /* l x = b in place of b: l lower, rows x rows, `rows` at most kSolveRows; x rows x columns. unit: diagonal not read. */ \
-  void SolveRows(int64_t rows, int64_t columns, ConstBlock<T> l, bool unit, Block<T> x);                                 \
-  /* One right side, contiguous; l of any size. */                                                                       \
+#define BP_MATRIX_BLOCKS(T)                                                                                       \
+  /* c -= a b; a is m x k, b k x n. */                                                                            \
+  void SubtractProduct(int64_t m, int64_t n, int64_t k, ConstBlock<T> a, ConstBlock<T> b, Block<T> c);            \
+  /* l x = b in place of b: l lower, rows x rows, `rows` at most kSolveRows; x rows x columns. unit: diagonal not \
+   * read. */                                                                                                     \
+  void SolveRows(int64_t rows, int64_t columns, ConstBlock<T> l, bool unit, Block<T> x);                          \
+  /* One right side, contiguous; l of any size. */                                                                \
   void SolveVector(int64_t n, ConstBlock<T> l, bool unit, T* x);
 BP_MATRIX_BLOCKS(float)
 BP_MATRIX_BLOCKS(double)

@@ -7,7 +7,7 @@
 namespace backplane::cpu {
 
 enum class KeyKind : uint8_t {
-  kUnsigned,        // also pred
+  kUnsigned,  // also pred
   kSigned,
   kFloatTotal,      // -NaN < -inf < ... < -0 < +0 < ... < +inf < +NaN
   kFloatCanonical,  // -0 equals +0; all NaNs are equal and above everything else
@@ -15,9 +15,9 @@ enum class KeyKind : uint8_t {
 
 struct KeyFormat {
   KeyKind kind = KeyKind::kUnsigned;
-  int bytes = 4;            // 1, 2, 4 or 8
+  int bytes = 4;  // 1, 2, 4 or 8
   bool descending = false;
-  uint64_t infinity = 0;    // floats: the bits of +inf
+  uint64_t infinity = 0;  // floats: the bits of +inf
   bool operator==(const KeyFormat&) const = default;
 };
 
@@ -68,13 +68,20 @@ template <typename Fn>
 auto DispatchKey(const KeyFormat& f, Fn&& fn) {
   const int mode = KeyMode(f.kind);
   switch (f.bytes) {
-    case 1: return fn.template operator()<uint8_t, 0>();
+    case 1:
+      return fn.template operator()<uint8_t, 0>();
     case 2:
-      return mode == 0 ? fn.template operator()<uint16_t, 0>() : mode == 1 ? fn.template operator()<uint16_t, 1>() : fn.template operator()<uint16_t, 2>();
+      return mode == 0   ? fn.template operator()<uint16_t, 0>()
+             : mode == 1 ? fn.template operator()<uint16_t, 1>()
+                         : fn.template operator()<uint16_t, 2>();
     case 4:
-      return mode == 0 ? fn.template operator()<uint32_t, 0>() : mode == 1 ? fn.template operator()<uint32_t, 1>() : fn.template operator()<uint32_t, 2>();
+      return mode == 0   ? fn.template operator()<uint32_t, 0>()
+             : mode == 1 ? fn.template operator()<uint32_t, 1>()
+                         : fn.template operator()<uint32_t, 2>();
     default:
-      return mode == 0 ? fn.template operator()<uint64_t, 0>() : mode == 1 ? fn.template operator()<uint64_t, 1>() : fn.template operator()<uint64_t, 2>();
+      return mode == 0   ? fn.template operator()<uint64_t, 0>()
+             : mode == 1 ? fn.template operator()<uint64_t, 1>()
+                         : fn.template operator()<uint64_t, 2>();
   }
 }
 

@@ -13,7 +13,8 @@ namespace backplane::cpu {
 inline int PoolThreads(ThreadPool* pool) { return pool == nullptr ? 1 : pool->num_threads(); }
 
 // fn(begin, end, slot) over [0, total); with no pool, or when one grain holds it all, in one piece here.
-inline void ForRange(ThreadPool* pool, int64_t total, int64_t grain, absl::FunctionRef<void(int64_t, int64_t, int)> fn) {
+inline void ForRange(ThreadPool* pool, int64_t total, int64_t grain,
+                     absl::FunctionRef<void(int64_t, int64_t, int)> fn) {
   if (total <= 0) return;
   if (pool == nullptr || total <= grain || pool->num_threads() == 1) return fn(0, total, 0);
   pool->ParallelRange(total, grain, fn);

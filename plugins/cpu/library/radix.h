@@ -11,7 +11,8 @@
 
 namespace backplane::cpu {
 
-// Digits of 11 bits for small elements; for larger ones 8, or their 2048 places to write to would not stay in the caches.
+// Digits of 11 bits for small elements; for larger ones 8, or their 2048 places to write to would not stay in the
+// caches.
 constexpr int kMaxDigitBits = 11;
 template <typename E>
 constexpr int kDigitBitsFor = sizeof(E) <= 4 ? kMaxDigitBits : 8;
@@ -51,7 +52,8 @@ E* RadixSort(E* a, E* b, int64_t n, int first_bit, int last_bit, KeyOf key_of, u
 
 // The same by all threads of the pool. counts: 2048 for each thread.
 template <typename E, typename KeyOf>
-E* ParallelRadixSort(ThreadPool* pool, E* a, E* b, int64_t n, int first_bit, int last_bit, KeyOf key_of, uint32_t* counts) {
+E* ParallelRadixSort(ThreadPool* pool, E* a, E* b, int64_t n, int first_bit, int last_bit, KeyOf key_of,
+                     uint32_t* counts) {
   constexpr int kDigitBits = kDigitBitsFor<E>;
   constexpr uint32_t kBuckets = 1u << kDigitBits;
   const int parts = PoolThreads(pool);
@@ -61,7 +63,8 @@ E* ParallelRadixSort(ThreadPool* pool, E* a, E* b, int64_t n, int first_bit, int
     ForChunks(pool, parts, [&](int64_t p, int) {
       uint32_t* count = counts + p * kBuckets;
       std::memset(count, 0, sizeof(uint32_t) * kBuckets);
-      for (int64_t i = p * share, end = std::min(n, i + share); i < end; ++i) ++count[(static_cast<uint64_t>(key_of(a[i])) >> shift) & mask];
+      for (int64_t i = p * share, end = std::min(n, i + share); i < end; ++i)
+        ++count[(static_cast<uint64_t>(key_of(a[i])) >> shift) & mask];
     });
     uint32_t sum = 0, largest = 0;
     for (uint32_t i = 0; i < kBuckets; ++i) {

@@ -12,7 +12,7 @@
 namespace backplane::cpu {
 namespace {
 
-constexpr int64_t kBatch = 64;      // blocks made together
+constexpr int64_t kBatch = 64;       // blocks made together
 constexpr int64_t kGrain = 1 << 13;  // blocks worth a thread
 
 __attribute__((always_inline)) inline void ThreeFryLanes(uint64_t key, uint64_t first, uint32_t* out0, uint32_t* out1) {
@@ -47,47 +47,50 @@ __attribute__((always_inline)) inline void ThreeFryLanes(uint64_t key, uint64_t 
 }
 
 // Blocks [first, first + kBatch) to two arrays of words.
-BP_TARGETS(void, ThreeFryBatch, (uint64_t key, uint64_t first, uint32_t* out0, uint32_t* out1), (key, first, out0, out1),
-           { ThreeFryLanes(key, first, out0, out1); })
+BP_TARGETS(void, ThreeFryBatch, (uint64_t key, uint64_t first, uint32_t* out0, uint32_t* out1),
+           (key, first, out0, out1), { ThreeFryLanes(key, first, out0, out1); })
 
 // The same for `batches` batches, word 0 and word 1 of a block side by side.
-BP_TARGETS(void, ThreeFryPairs, (uint64_t key, uint64_t first, int64_t batches, uint32_t* out), (key, first, batches, out), {
-  for (int64_t batch = 0; batch < batches; ++batch) {
-    uint32_t w0[kBatch], w1[kBatch];
-    ThreeFryLanes(key, first + static_cast<uint64_t>(batch * kBatch), w0, w1);
-    uint32_t* to = out + 2 * kBatch * batch;
-    for (int i = 0; i < kBatch; ++i) to[2 * i] = w0[i], to[2 * i + 1] = w1[i];
-  }
-})
+BP_TARGETS(void, ThreeFryPairs, (uint64_t key, uint64_t first, int64_t batches, uint32_t* out),
+           (key, first, batches, out), {
+             for (int64_t batch = 0; batch < batches; ++batch) {
+               uint32_t w0[kBatch], w1[kBatch];
+               ThreeFryLanes(key, first + static_cast<uint64_t>(batch * kBatch), w0, w1);
+               uint32_t* to = out + 2 * kBatch * batch;
+               for (int i = 0; i < kBatch; ++i) to[2 * i] = w0[i], to[2 * i + 1] = w1[i];
+             }
+           })
 
 // Blocks from (low, high) on, four words a block side by side.
-BP_TARGETS(void, PhiloxQuads, (uint64_t key, uint64_t low, uint64_t high, int64_t batches, uint32_t* out), (key, low, high, batches, out), {
-  constexpr int kLanes = 16;
-  for (int64_t batch = 0; batch < batches * (kBatch / kLanes); ++batch) {
-    uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
-    for (int i = 0; i < kLanes; ++i) {
-      const uint64_t l = low + static_cast<uint64_t>(batch * kLanes + i), h = high + (l < low ? 1 : 0);
-      c0[i] = static_cast<uint32_t>(l);
-      c1[i] = static_cast<uint32_t>(l >> 32);
-      c2[i] = static_cast<uint32_t>(h);
-      c3[i] = static_cast<uint32_t>(h >> 32);
-    }
-    uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-    for (int round = 0; round < 10; ++round) {
-      for (int i = 0; i < kLanes; ++i) {
-        const uint64_t p = uint64_t{c0[i]} * 0xd2511f53u, q = uint64_t{c2[i]} * 0xcd9e8d57u;
-        c0[i] = static_cast<uint32_t>(q >> 32) ^ c1[i] ^ k0;
-        c1[i] = static_cast<uint32_t>(q);
-        c2[i] = static_cast<uint32_t>(p >> 32) ^ c3[i] ^ k1;
-        c3[i] = static_cast<uint32_t>(p);
-      }
-      k0 += 0x9e3779b9u;
-      k1 += 0xbb67ae85u;
-    }
-    uint32_t* to = out + 4 * kLanes * batch;
-    for (int i = 0; i < kLanes; ++i) to[4 * i] = c0[i], to[4 * i + 1] = c1[i], to[4 * i + 2] = c2[i], to[4 * i + 3] = c3[i];
-  }
-})
+BP_TARGETS(void, PhiloxQuads, (uint64_t key, uint64_t low, uint64_t high, int64_t batches, uint32_t* out),
+           (key, low, high, batches, out), {
+             constexpr int kLanes = 16;
+             for (int64_t batch = 0; batch < batches * (kBatch / kLanes); ++batch) {
+               uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
+               for (int i = 0; i < kLanes; ++i) {
+                 const uint64_t l = low + static_cast<uint64_t>(batch * kLanes + i), h = high + (l < low ? 1 : 0);
+                 c0[i] = static_cast<uint32_t>(l);
+                 c1[i] = static_cast<uint32_t>(l >> 32);
+                 c2[i] = static_cast<uint32_t>(h);
+                 c3[i] = static_cast<uint32_t>(h >> 32);
+               }
+               uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+               for (int round = 0; round < 10; ++round) {
+                 for (int i = 0; i < kLanes; ++i) {
+                   const uint64_t p = uint64_t{c0[i]} * 0xd2511f53u, q = uint64_t{c2[i]} * 0xcd9e8d57u;
+                   c0[i] = static_cast<uint32_t>(q >> 32) ^ c1[i] ^ k0;
+                   c1[i] = static_cast<uint32_t>(q);
+                   c2[i] = static_cast<uint32_t>(p >> 32) ^ c3[i] ^ k1;
+                   c3[i] = static_cast<uint32_t>(p);
+                 }
+                 k0 += 0x9e3779b9u;
+                 k1 += 0xbb67ae85u;
+               }
+               uint32_t* to = out + 4 * kLanes * batch;
+               for (int i = 0; i < kLanes; ++i)
+                 to[4 * i] = c0[i], to[4 * i + 1] = c1[i], to[4 * i + 2] = c2[i], to[4 * i + 3] = c3[i];
+             }
+           })
 
 // Words [begin, end) of the Philox stream that starts at `s`; begin is a multiple of 4 * kBatch.
 void PhiloxWords(const RandomState& s, int64_t begin, int64_t end, uint32_t* out) {
@@ -121,11 +124,14 @@ Halves Split(absl::Span<const int64_t> dims) {
   for (size_t i = 0; i < dims.size() && split == dims.size(); ++i) {
     if (dims[i] % 2 == 0) split = i;
   }
-  if (split == dims.size() && !dims.empty()) split = static_cast<size_t>(std::max_element(dims.begin(), dims.end()) - dims.begin());
+  if (split == dims.size() && !dims.empty())
+    split = static_cast<size_t>(std::max_element(dims.begin(), dims.end()) - dims.begin());
   Halves h{1, 1, 1, 1};
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (i == split) h.size = dims[i];
-    else (i < split ? h.outer : h.inner) *= dims[i];
+    if (i == split)
+      h.size = dims[i];
+    else
+      (i < split ? h.outer : h.inner) *= dims[i];
   }
   h.half = (h.size + 1) / 2;
   return h;
@@ -158,7 +164,8 @@ void ThreeFryPlain(const RandomState& s, int64_t blocks, T* out, ThreadPool* poo
     uint32_t words[2 * kBatch];
     const int64_t whole = std::min(last, blocks / kBatch) - first;
     if constexpr (sizeof(T) == 4) {
-      ThreeFryPairs(s.key, s.low + static_cast<uint64_t>(first * kBatch), whole, reinterpret_cast<uint32_t*>(out) + 2 * first * kBatch);
+      ThreeFryPairs(s.key, s.low + static_cast<uint64_t>(first * kBatch), whole,
+                    reinterpret_cast<uint32_t*>(out) + 2 * first * kBatch);
       first += whole;
     }
     for (; first < last; ++first) {
@@ -171,8 +178,10 @@ void ThreeFryPlain(const RandomState& s, int64_t blocks, T* out, ThreadPool* poo
 template <typename T>
 void ThreeFryNarrow(const RandomState& s, const Halves& h, void* out, ThreadPool* pool) {
   T* to = static_cast<T*>(out);
-  if (h.inner == 1 && h.size % 2 == 0) ThreeFryPlain(s, h.outer * h.half, to, pool);
-  else ThreeFryWords(s, h, to, pool);
+  if (h.inner == 1 && h.size % 2 == 0)
+    ThreeFryPlain(s, h.outer * h.half, to, pool);
+  else
+    ThreeFryWords(s, h, to, pool);
 }
 
 // Calls fn(words, begin, end) with the Philox words of elements [begin, end), `per` words an element.
@@ -193,8 +202,10 @@ void ForPhilox(RandomState& state, int64_t count, int per, ThreadPool* pool, Fn 
 // Uniform in [0, 1), with as many bits as the type holds.
 template <typename Wide>
 Wide Unit(const uint32_t* w) {
-  if constexpr (sizeof(Wide) == 4) return static_cast<float>(w[0] >> 8) * 0x1p-24f;
-  else return static_cast<double>((w[0] | uint64_t{w[1]} << 32) >> 11) * 0x1p-53;
+  if constexpr (sizeof(Wide) == 4)
+    return static_cast<float>(w[0] >> 8) * 0x1p-24f;
+  else
+    return static_cast<double>((w[0] | uint64_t{w[1]} << 32) >> 11) * 0x1p-53;
 }
 
 struct Bf16 {
@@ -244,7 +255,8 @@ void UniformFloats(RandomState& state, const void* low, const void* high, int64_
 }
 
 template <typename T>
-void UniformIntegers(RandomState& state, const void* low, const void* high, int64_t count, void* out, ThreadPool* pool) {
+void UniformIntegers(RandomState& state, const void* low, const void* high, int64_t count, void* out,
+                     ThreadPool* pool) {
   const T first = Read<T>(low);
   const uint64_t range = static_cast<uint64_t>(Read<T>(high)) - static_cast<uint64_t>(first);
   ForPhilox(state, count, 2, pool, [&](const uint32_t* words, int64_t begin, int64_t end) {
@@ -256,7 +268,8 @@ void UniformIntegers(RandomState& state, const void* low, const void* high, int6
 }
 
 template <typename T>
-void NormalFloats(RandomState& state, const void* mean, const void* deviation, int64_t count, void* out, ThreadPool* pool) {
+void NormalFloats(RandomState& state, const void* mean, const void* deviation, int64_t count, void* out,
+                  ThreadPool* pool) {
   const double m = static_cast<double>(Widen(Read<T>(mean))), d = static_cast<double>(Widen(Read<T>(deviation)));
   ForPhilox(state, count, 4, pool, [&](const uint32_t* words, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i, words += 4) {
@@ -278,9 +291,15 @@ void ThreeFryBits(RandomState& state, absl::Span<const int64_t> dims, int elemen
       ThreeFryPlain(state, count, static_cast<uint32_t*>(out), pool);
       state.low += static_cast<uint64_t>(count);
       return;
-    case 4: ThreeFryNarrow<uint32_t>(state, h, out, pool); break;
-    case 2: ThreeFryNarrow<uint16_t>(state, h, out, pool); break;
-    default: ThreeFryNarrow<uint8_t>(state, h, out, pool); break;
+    case 4:
+      ThreeFryNarrow<uint32_t>(state, h, out, pool);
+      break;
+    case 2:
+      ThreeFryNarrow<uint16_t>(state, h, out, pool);
+      break;
+    default:
+      ThreeFryNarrow<uint8_t>(state, h, out, pool);
+      break;
   }
   state.low += static_cast<uint64_t>(h.outer * h.half * h.inner);
 }
@@ -296,34 +315,55 @@ void PhiloxBits(RandomState& state, int64_t count, int element_bytes, void* out,
     return;
   }
   ForPhilox(state, count, 1, pool, [&](const uint32_t* words, int64_t begin, int64_t end) {
-    if (element_bytes == 2) Narrow(words, end - begin, static_cast<uint16_t*>(out) + begin);
-    else Narrow(words, end - begin, static_cast<uint8_t*>(out) + begin);
+    if (element_bytes == 2)
+      Narrow(words, end - begin, static_cast<uint16_t*>(out) + begin);
+    else
+      Narrow(words, end - begin, static_cast<uint8_t*>(out) + begin);
   });
 }
 
-void UniformNumbers(RandomState& state, RandomNumber type, const void* low, const void* high, int64_t count, void* out, ThreadPool* pool) {
+void UniformNumbers(RandomState& state, RandomNumber type, const void* low, const void* high, int64_t count, void* out,
+                    ThreadPool* pool) {
   switch (type) {
-    case RandomNumber::kF16: return UniformFloats<_Float16>(state, low, high, count, out, pool);
-    case RandomNumber::kBF16: return UniformFloats<Bf16>(state, low, high, count, out, pool);
-    case RandomNumber::kF32: return UniformFloats<float>(state, low, high, count, out, pool);
-    case RandomNumber::kF64: return UniformFloats<double>(state, low, high, count, out, pool);
-    case RandomNumber::kPred: case RandomNumber::kU8: return UniformIntegers<uint8_t>(state, low, high, count, out, pool);
-    case RandomNumber::kS8: return UniformIntegers<int8_t>(state, low, high, count, out, pool);
-    case RandomNumber::kS16: return UniformIntegers<int16_t>(state, low, high, count, out, pool);
-    case RandomNumber::kS32: return UniformIntegers<int32_t>(state, low, high, count, out, pool);
-    case RandomNumber::kS64: return UniformIntegers<int64_t>(state, low, high, count, out, pool);
-    case RandomNumber::kU16: return UniformIntegers<uint16_t>(state, low, high, count, out, pool);
-    case RandomNumber::kU32: return UniformIntegers<uint32_t>(state, low, high, count, out, pool);
-    case RandomNumber::kU64: return UniformIntegers<uint64_t>(state, low, high, count, out, pool);
+    case RandomNumber::kF16:
+      return UniformFloats<_Float16>(state, low, high, count, out, pool);
+    case RandomNumber::kBF16:
+      return UniformFloats<Bf16>(state, low, high, count, out, pool);
+    case RandomNumber::kF32:
+      return UniformFloats<float>(state, low, high, count, out, pool);
+    case RandomNumber::kF64:
+      return UniformFloats<double>(state, low, high, count, out, pool);
+    case RandomNumber::kPred:
+    case RandomNumber::kU8:
+      return UniformIntegers<uint8_t>(state, low, high, count, out, pool);
+    case RandomNumber::kS8:
+      return UniformIntegers<int8_t>(state, low, high, count, out, pool);
+    case RandomNumber::kS16:
+      return UniformIntegers<int16_t>(state, low, high, count, out, pool);
+    case RandomNumber::kS32:
+      return UniformIntegers<int32_t>(state, low, high, count, out, pool);
+    case RandomNumber::kS64:
+      return UniformIntegers<int64_t>(state, low, high, count, out, pool);
+    case RandomNumber::kU16:
+      return UniformIntegers<uint16_t>(state, low, high, count, out, pool);
+    case RandomNumber::kU32:
+      return UniformIntegers<uint32_t>(state, low, high, count, out, pool);
+    case RandomNumber::kU64:
+      return UniformIntegers<uint64_t>(state, low, high, count, out, pool);
   }
 }
 
-void NormalNumbers(RandomState& state, RandomNumber type, const void* mean, const void* deviation, int64_t count, void* out, ThreadPool* pool) {
+void NormalNumbers(RandomState& state, RandomNumber type, const void* mean, const void* deviation, int64_t count,
+                   void* out, ThreadPool* pool) {
   switch (type) {
-    case RandomNumber::kF16: return NormalFloats<_Float16>(state, mean, deviation, count, out, pool);
-    case RandomNumber::kBF16: return NormalFloats<Bf16>(state, mean, deviation, count, out, pool);
-    case RandomNumber::kF32: return NormalFloats<float>(state, mean, deviation, count, out, pool);
-    default: return NormalFloats<double>(state, mean, deviation, count, out, pool);
+    case RandomNumber::kF16:
+      return NormalFloats<_Float16>(state, mean, deviation, count, out, pool);
+    case RandomNumber::kBF16:
+      return NormalFloats<Bf16>(state, mean, deviation, count, out, pool);
+    case RandomNumber::kF32:
+      return NormalFloats<float>(state, mean, deviation, count, out, pool);
+    default:
+      return NormalFloats<double>(state, mean, deviation, count, out, pool);
   }
 }
 

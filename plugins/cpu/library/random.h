@@ -1,5 +1,5 @@
-// Random bits by counter: Threefry-2x32 with 20 rounds and Philox-4x32 with 10 (Salmon et al., SC 2011), in XLA's order of
-// words; and numbers drawn from them.
+// Random bits by counter: Threefry-2x32 with 20 rounds and Philox-4x32 with 10 (Salmon et al., SC 2011), in XLA's order
+// of words; and numbers drawn from them.
 #ifndef BACKPLANE_PLUGINS_CPU_LIBRARY_RANDOM_H_
 #define BACKPLANE_PLUGINS_CPU_LIBRARY_RANDOM_H_
 
@@ -25,9 +25,11 @@ void PhiloxBits(RandomState& state, int64_t count, int element_bytes, void* out,
 enum class RandomNumber : uint8_t { kF16, kBF16, kF32, kF64, kPred, kS8, kS16, kS32, kS64, kU8, kU16, kU32, kU64 };
 
 // [*low, *high), integers too; values at the pointers are of the element type.
-void UniformNumbers(RandomState& state, RandomNumber type, const void* low, const void* high, int64_t count, void* out, ThreadPool* pool);
+void UniformNumbers(RandomState& state, RandomNumber type, const void* low, const void* high, int64_t count, void* out,
+                    ThreadPool* pool);
 // Floats only.
-void NormalNumbers(RandomState& state, RandomNumber type, const void* mean, const void* deviation, int64_t count, void* out, ThreadPool* pool);
+void NormalNumbers(RandomState& state, RandomNumber type, const void* mean, const void* deviation, int64_t count,
+                   void* out, ThreadPool* pool);
 
 // A different one each call, the same sequence in each process. Thread-safe.
 RandomState NextRandomState();

@@ -66,18 +66,22 @@ TEST(Random, SpecifiedVector) {
 
 class RandomLevels : public ::testing::TestWithParam<SimdLevel> {
  protected:
-  RandomLevels() : pool_([] {
-    ThreadPool::Options o;
-    o.num_threads = 3;
-    return o;
-  }()) { CapSimdLevelForTest(GetParam()); }
+  RandomLevels()
+      : pool_([] {
+          ThreadPool::Options o;
+          o.num_threads = 3;
+          return o;
+        }()) {
+    CapSimdLevelForTest(GetParam());
+  }
   ~RandomLevels() override { CapSimdLevelForTest(SimdLevel::kAvx512Bf16); }
   ThreadPool pool_;
 };
 
 TEST_P(RandomLevels, ThreeFryInEveryShape) {
-  const std::vector<std::vector<int64_t>> shapes = {{}, {1}, {2}, {7}, {0, 4}, {4, 3}, {3, 4}, {3, 5}, {5, 3, 7}, {3, 130, 5}, {130}, {1000, 3},
-                                                    {70000}, {3, 33333}, {33333, 3}, {3, 20000}, {5, 2, 9000}};
+  const std::vector<std::vector<int64_t>> shapes = {
+      {},          {1},   {2},       {7},     {0, 4},     {4, 3},     {3, 4},     {3, 5},      {5, 3, 7},
+      {3, 130, 5}, {130}, {1000, 3}, {70000}, {3, 33333}, {33333, 3}, {3, 20000}, {5, 2, 9000}};
   for (const auto& dims : shapes) {
     for (int width : {1, 2, 4, 8}) {
       const int64_t n = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
@@ -94,7 +98,9 @@ TEST_P(RandomLevels, ThreeFryInEveryShape) {
       } else if (n > 0) {
         int split = -1;
         for (size_t d = 0; d < dims.size() && split < 0; ++d) split = dims[d] % 2 == 0 ? static_cast<int>(d) : -1;
-        if (split < 0) for (size_t d = 0; d < dims.size(); ++d) if (split < 0 || dims[d] > dims[static_cast<size_t>(split)]) split = static_cast<int>(d);
+        if (split < 0)
+          for (size_t d = 0; d < dims.size(); ++d)
+            if (split < 0 || dims[d] > dims[static_cast<size_t>(split)]) split = static_cast<int>(d);
         int64_t size = split < 0 ? 1 : dims[static_cast<size_t>(split)], inner = 1, outer = 1;
         for (int d = 0; d < static_cast<int>(dims.size()); ++d) {
           if (d < split) outer *= dims[static_cast<size_t>(d)];
@@ -140,7 +146,8 @@ TEST_P(RandomLevels, PhiloxOfEveryLengthAcrossTheCarry) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Widths, RandomLevels, ::testing::Values(SimdLevel::kBase, SimdLevel::kAvx2, SimdLevel::kAvx512Bf16));
+INSTANTIATE_TEST_SUITE_P(Widths, RandomLevels,
+                         ::testing::Values(SimdLevel::kBase, SimdLevel::kAvx2, SimdLevel::kAvx512Bf16));
 
 TEST(Random, UniformStaysInsideAndIsFlat) {
   RandomState s = NextRandomState();
@@ -199,7 +206,8 @@ TEST(Random, DISABLED_Speed) {
     for (int i = 0; i < 20; ++i) {
       const auto start = std::chrono::steady_clock::now();
       fn();
-      best = std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+      best =
+          std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     }
     std::printf("%s: %.3f ms\n", name, best);
   };

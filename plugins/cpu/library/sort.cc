@@ -12,7 +12,7 @@
 namespace backplane::cpu {
 namespace {
 
-constexpr int64_t kRadixFrom = 96;          // shorter rows go to std::sort
+constexpr int64_t kRadixFrom = 96;           // shorter rows go to std::sort
 constexpr int64_t kParallelRowFrom = 65536;  // shorter rows are one thread's
 
 enum class Method { kSingle, kPacked, kChunks, kComparator };
@@ -25,7 +25,8 @@ int KeyBits(const SortProblem& p) {
 
 Method MethodOf(const SortProblem& p) {
   if (p.keys.empty()) return Method::kComparator;
-  if (p.operand_bytes.size() == 1 && p.keys.size() == 1 && p.keys[0].format.bytes == p.operand_bytes[0]) return Method::kSingle;
+  if (p.operand_bytes.size() == 1 && p.keys.size() == 1 && p.keys[0].format.bytes == p.operand_bytes[0])
+    return Method::kSingle;
   return KeyBits(p) <= 32 ? Method::kPacked : Method::kChunks;
 }
 
@@ -58,8 +59,8 @@ struct Scratch {
   uint32_t* counts;
 };
 
-// Columns are sorted as rows: so many neighbours are copied together into rows of this length in elements, not quite n, as
-// rows a power of two apart would fight for the same lines of the cache.
+// Columns are sorted as rows: so many neighbours are copied together into rows of this length in elements, not quite n,
+// as rows a power of two apart would fight for the same lines of the cache.
 int64_t GroupSize(const SortProblem& p) {
   if (p.inner <= 1) return 1;
   int64_t bytes = 0;
@@ -79,9 +80,15 @@ Sizes ScratchSizes(const SortProblem& p, int threads) {
     case Method::kSingle:
       s.second = Aligned(p.n * p.operand_bytes[0]);  // the first is the output row itself
       break;
-    case Method::kPacked: s.first = s.second = Aligned(p.n * 8); break;
-    case Method::kChunks: s.first = s.second = Aligned(p.n * static_cast<int64_t>(sizeof(Wide))); break;
-    case Method::kComparator: s.first = s.second = Aligned(p.n * 4); break;
+    case Method::kPacked:
+      s.first = s.second = Aligned(p.n * 8);
+      break;
+    case Method::kChunks:
+      s.first = s.second = Aligned(p.n * static_cast<int64_t>(sizeof(Wide)));
+      break;
+    case Method::kComparator:
+      s.first = s.second = Aligned(p.n * 4);
+      break;
   }
   s.counts = Aligned(4 * std::max<int64_t>(kCounts, int64_t{threads} << kMaxDigitBits));
   if (p.inner > 1) {
@@ -104,9 +111,12 @@ class RowSorter {
     switch (MethodOf(p_)) {
       case Method::kSingle:
         return DispatchKey(p_.keys[0].format, [&]<typename U, int kMode>() { Single<U, kMode>(); });
-      case Method::kPacked: return Packed();
-      case Method::kChunks: return Chunks();
-      case Method::kComparator: return Compared();
+      case Method::kPacked:
+        return Packed();
+      case Method::kChunks:
+        return Chunks();
+      case Method::kComparator:
+        return Compared();
     }
   }
 
@@ -194,7 +204,8 @@ class RowSorter {
       for (int64_t i = begin; i < end; ++i) a[i] = static_cast<uint64_t>(i);
       int shift = 32;
       for (size_t k = p_.keys.size(); k-- > 0;) {
-        if (EncodeKey(p_.keys[k], begin, end, same, [a, shift](int64_t i, uint64_t bits) { a[i] |= bits << shift; })) changed = true;
+        if (EncodeKey(p_.keys[k], begin, end, same, [a, shift](int64_t i, uint64_t bits) { a[i] |= bits << shift; }))
+          changed = true;
         shift += 8 * p_.keys[k].format.bytes;
       }
     });
@@ -206,7 +217,8 @@ class RowSorter {
     }
     int from_key = -1;
     const SortKey& key = p_.keys[0];
-    if (p_.keys.size() == 1 && !changed && key.format.bytes == p_.operand_bytes[key.operand] && row_.out[key.operand] != nullptr) {
+    if (p_.keys.size() == 1 && !changed && key.format.bytes == p_.operand_bytes[key.operand] &&
+        row_.out[key.operand] != nullptr) {
       from_key = key.operand;
       DispatchKey(key.format, [&]<typename U, int kMode>() {
         const KeyMasks<U> masks(key.format);
@@ -232,12 +244,15 @@ class RowSorter {
         for (int64_t i = begin; i < end; ++i) a[i].key = 0, a[i].place = static_cast<uint32_t>(i);
         int shift = 0;
         for (size_t k = last; k-- > first;) {
-          EncodeKey(p_.keys[k], begin, end, [a](int64_t i) { return a[i].index; }, [a, shift](int64_t i, uint64_t v) { a[i].key |= v << shift; });
+          EncodeKey(
+              p_.keys[k], begin, end, [a](int64_t i) { return a[i].index; },
+              [a, shift](int64_t i, uint64_t v) { a[i].key |= v << shift; });
           shift += 8 * p_.keys[k].format.bytes;
         }
       });
       if (p_.n < kRadixFrom) {
-        std::sort(a, a + p_.n, [](const Wide& x, const Wide& y) { return x.key != y.key ? x.key < y.key : x.place < y.place; });
+        std::sort(a, a + p_.n,
+                  [](const Wide& x, const Wide& y) { return x.key != y.key ? x.key < y.key : x.place < y.place; });
       } else if (Radix(a, b, 0, bits, [](const Wide& e) { return e.key; }) != a) {
         std::swap(a, b);
       }
@@ -291,7 +306,8 @@ class RowSorter {
     absl::InlinedVector<const void*, 8> lhs_, rhs_;
   };
 
-  static void Merge(const uint32_t* left, const uint32_t* middle, const uint32_t* end, uint32_t* out, Comparison& less) {
+  static void Merge(const uint32_t* left, const uint32_t* middle, const uint32_t* end, uint32_t* out,
+                    Comparison& less) {
     const uint32_t* right = middle;
     if (left < middle && right < end && !less(*right, *(middle - 1))) {  // in order already
       std::copy(left, end, out);
@@ -331,11 +347,21 @@ class RowSorter {
     for (size_t k = 0; k < p_.operand_bytes.size(); ++k) {
       if (static_cast<int>(k) == skip || row_.out[k] == nullptr) continue;
       switch (p_.operand_bytes[k]) {
-        case 1: Gather<uint8_t>(k, index_of); break;
-        case 2: Gather<uint16_t>(k, index_of); break;
-        case 4: Gather<uint32_t>(k, index_of); break;
-        case 8: Gather<uint64_t>(k, index_of); break;
-        default: Gather<Sixteen>(k, index_of); break;
+        case 1:
+          Gather<uint8_t>(k, index_of);
+          break;
+        case 2:
+          Gather<uint16_t>(k, index_of);
+          break;
+        case 4:
+          Gather<uint32_t>(k, index_of);
+          break;
+        case 8:
+          Gather<uint64_t>(k, index_of);
+          break;
+        default:
+          Gather<Sixteen>(k, index_of);
+          break;
       }
     }
   }
@@ -361,8 +387,8 @@ class RowSorter {
 
 // to[i * to_row + j * to_column] = from[i * from_row + j * from_column] for i < rows, j < columns.
 template <typename T>
-void TransposeOf(const std::byte* from, int64_t from_row, int64_t from_column, std::byte* to, int64_t to_row, int64_t to_column, int64_t rows,
-                 int64_t columns) {
+void TransposeOf(const std::byte* from, int64_t from_row, int64_t from_column, std::byte* to, int64_t to_row,
+                 int64_t to_column, int64_t rows, int64_t columns) {
   const T* in = reinterpret_cast<const T*>(from);
   T* out = reinterpret_cast<T*>(to);
   for (int64_t i = 0; i < rows; ++i) {
@@ -370,8 +396,8 @@ void TransposeOf(const std::byte* from, int64_t from_row, int64_t from_column, s
   }
 }
 
-void Transpose(int64_t bytes, const std::byte* from, int64_t from_row, int64_t from_column, std::byte* to, int64_t to_row, int64_t to_column,
-               int64_t rows, int64_t columns) {
+void Transpose(int64_t bytes, const std::byte* from, int64_t from_row, int64_t from_column, std::byte* to,
+               int64_t to_row, int64_t to_column, int64_t rows, int64_t columns) {
   const auto copy = bytes == 1   ? TransposeOf<uint8_t>
                     : bytes == 2 ? TransposeOf<uint16_t>
                     : bytes == 4 ? TransposeOf<uint32_t>
@@ -387,7 +413,8 @@ int64_t SortWorkspaceBytes(const SortProblem& problem, int num_threads) {
   return slots * ScratchSizes(problem, num_threads).total();
 }
 
-void Sort(const SortProblem& problem, const void* const* inputs, void* const* outputs, std::byte* workspace, ThreadPool* pool) {
+void Sort(const SortProblem& problem, const void* const* inputs, void* const* outputs, std::byte* workspace,
+          ThreadPool* pool) {
   const int64_t rows = problem.outer * problem.inner;
   if (rows == 0 || problem.n == 0) return;
   const Sizes sizes = ScratchSizes(problem, PoolThreads(pool));
@@ -395,7 +422,8 @@ void Sort(const SortProblem& problem, const void* const* inputs, void* const* ou
   const int64_t group = GroupSize(problem), groups = (problem.inner + group - 1) / group, stride = GroupStride(problem);
   auto sort_groups = [&](int64_t begin, int64_t end, int slot, ThreadPool* row_pool) {
     std::byte* memory = workspace + slot * sizes.total();
-    const Scratch scratch{memory, memory + sizes.first, reinterpret_cast<uint32_t*>(memory + sizes.first + sizes.second)};
+    const Scratch scratch{memory, memory + sizes.first,
+                          reinterpret_cast<uint32_t*>(memory + sizes.first + sizes.second)};
     std::byte* const copies = memory + sizes.first + sizes.second + sizes.counts;
     Row row;
     row.in.resize(operands);
@@ -405,7 +433,8 @@ void Sort(const SortProblem& problem, const void* const* inputs, void* const* ou
       if (problem.inner == 1) {
         for (size_t k = 0; k < operands; ++k) {
           row.in[k] = static_cast<const std::byte*>(inputs[k]) + start * problem.operand_bytes[k];
-          row.out[k] = outputs[k] == nullptr ? nullptr : static_cast<std::byte*>(outputs[k]) + start * problem.operand_bytes[k];
+          row.out[k] =
+              outputs[k] == nullptr ? nullptr : static_cast<std::byte*>(outputs[k]) + start * problem.operand_bytes[k];
         }
         RowSorter(problem, row, scratch, row_pool).Run();
         continue;
@@ -414,7 +443,8 @@ void Sort(const SortProblem& problem, const void* const* inputs, void* const* ou
       std::byte* at = copies;
       for (size_t k = 0; k < operands; ++k) {
         const int64_t bytes = problem.operand_bytes[k];
-        Transpose(bytes, static_cast<const std::byte*>(inputs[k]) + start * bytes, problem.inner, 1, at, 1, stride, problem.n, count);
+        Transpose(bytes, static_cast<const std::byte*>(inputs[k]) + start * bytes, problem.inner, 1, at, 1, stride,
+                  problem.n, count);
         at += Aligned(group * stride * bytes);
       }
       for (int64_t r = 0; r < count; ++r) {
@@ -430,20 +460,23 @@ void Sort(const SortProblem& problem, const void* const* inputs, void* const* ou
       at = copies + sizes.group;
       for (size_t k = 0; k < operands; ++k) {
         const int64_t bytes = problem.operand_bytes[k];
-        if (outputs[k] != nullptr) Transpose(bytes, at, 1, stride, static_cast<std::byte*>(outputs[k]) + start * bytes, problem.inner, 1, problem.n, count);
+        if (outputs[k] != nullptr)
+          Transpose(bytes, at, 1, stride, static_cast<std::byte*>(outputs[k]) + start * bytes, problem.inner, 1,
+                    problem.n, count);
         at += Aligned(group * stride * bytes);
       }
     }
   };
   const int64_t all = problem.outer * groups;
-  if (rows == 1 || RowInParallel(problem, pool)) return sort_groups(0, all, 0, RowInParallel(problem, pool) ? pool : nullptr);
+  if (rows == 1 || RowInParallel(problem, pool))
+    return sort_groups(0, all, 0, RowInParallel(problem, pool) ? pool : nullptr);
   ForRange(pool, all, std::max<int64_t>(1, 512 / (problem.n * group)),
            [&](int64_t begin, int64_t end, int slot) { sort_groups(begin, end, slot, nullptr); });
 }
 
 double SortMicroseconds(const SortProblem& problem) {
   const double rows = static_cast<double>(problem.outer * problem.inner), n = static_cast<double>(problem.n);
-  const double each = problem.keys.empty()  ? 0.01 * std::log2(n + 1)
+  const double each = problem.keys.empty()     ? 0.01 * std::log2(n + 1)
                       : problem.n < kRadixFrom ? 0.003 * std::log2(n + 1)
                                                : 0.002 * (1 + KeyBits(problem) / 16.0);
   return 0.1 + rows * n * each * static_cast<double>(problem.operand_bytes.size());

@@ -31,11 +31,12 @@ struct SortProblem {
   SortComparator comparator = nullptr;
 };
 
-// inputs, outputs: one for each operand; they must not overlap. With several operands an output may be null: not wanted.
-// `workspace` is 64-byte aligned, of as many bytes as
-// SortWorkspaceBytes says for the pool's threads (pool may be null: one thread).
+// inputs, outputs: one for each operand; they must not overlap. With several operands an output may be null: not
+// wanted. `workspace` is 64-byte aligned, of as many bytes as SortWorkspaceBytes says for the pool's threads (pool may
+// be null: one thread).
 int64_t SortWorkspaceBytes(const SortProblem& problem, int num_threads);
-void Sort(const SortProblem& problem, const void* const* inputs, void* const* outputs, std::byte* workspace, ThreadPool* pool);
+void Sort(const SortProblem& problem, const void* const* inputs, void* const* outputs, std::byte* workspace,
+          ThreadPool* pool);
 
 // Rough time on one thread.
 double SortMicroseconds(const SortProblem& problem);

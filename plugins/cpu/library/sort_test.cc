@@ -40,7 +40,8 @@ int Compare(const KeyFormat& f, const std::byte* x, const std::byte* y) {
   auto integer = [&](const std::byte* p) {
     uint64_t u = 0;
     std::memcpy(&u, p, static_cast<size_t>(f.bytes));
-    if (f.kind == KeyKind::kSigned) return static_cast<__int128>(static_cast<int64_t>(u << (64 - 8 * f.bytes)) >> (64 - 8 * f.bytes));
+    if (f.kind == KeyKind::kSigned)
+      return static_cast<__int128>(static_cast<int64_t>(u << (64 - 8 * f.bytes)) >> (64 - 8 * f.bytes));
     return static_cast<__int128>(u);
   };
   auto real = [&](const std::byte* p) -> double {
@@ -64,7 +65,8 @@ int Compare(const KeyFormat& f, const std::byte* x, const std::byte* y) {
     }
     const int exponent = (u >> 10) & 31, mantissa = u & 1023;
     const double sign = u & 0x8000 ? -1 : 1;
-    if (exponent == 31) return mantissa ? std::copysign(std::numeric_limits<double>::quiet_NaN(), sign) : sign * HUGE_VAL;
+    if (exponent == 31)
+      return mantissa ? std::copysign(std::numeric_limits<double>::quiet_NaN(), sign) : sign * HUGE_VAL;
     return sign * (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(mantissa + 1024, exponent - 25));
   };
   int c = 0;
@@ -99,7 +101,8 @@ void Check(const SortProblem& p, const std::vector<Column>& in, ThreadPool* pool
     outputs.push_back(out[k].data.data());
   }
   const int64_t bytes = SortWorkspaceBytes(p, pool == nullptr ? 1 : pool->num_threads());
-  std::unique_ptr<std::byte, void (*)(void*)> workspace(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(bytes + 64) / 64 * 64)), std::free);
+  std::unique_ptr<std::byte, void (*)(void*)> workspace(
+      static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(bytes + 64) / 64 * 64)), std::free);
   Sort(p, inputs.data(), outputs.data(), workspace.get(), pool);
   if (!less) {
     less = [&](const std::vector<Column>& c, int64_t a, int64_t b) {
@@ -118,13 +121,16 @@ void Check(const SortProblem& p, const std::vector<Column>& in, ThreadPool* pool
       std::iota(order.begin(), order.end(), 0);
       std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return less(in, place(a), place(b)); });
       for (size_t k = 0; k < in.size(); ++k) {
-        for (int64_t j = 0; j < p.n; ++j) std::memcpy(want[k].at(place(j)), in[k].at(place(order[static_cast<size_t>(j)])), static_cast<size_t>(in[k].bytes));
+        for (int64_t j = 0; j < p.n; ++j)
+          std::memcpy(want[k].at(place(j)), in[k].at(place(order[static_cast<size_t>(j)])),
+                      static_cast<size_t>(in[k].bytes));
       }
     }
   }
   for (size_t k = 0; k < in.size(); ++k) {
     for (int64_t j = 0; j < total; ++j) {
-      ASSERT_EQ(std::memcmp(want[k].at(j), out[k].at(j), static_cast<size_t>(in[k].bytes)), 0) << what << ": operand " << k << ", element " << j;
+      ASSERT_EQ(std::memcmp(want[k].at(j), out[k].at(j), static_cast<size_t>(in[k].bytes)), 0)
+          << what << ": operand " << k << ", element " << j;
     }
   }
 }
@@ -138,7 +144,8 @@ Column Random(int bytes, int64_t count, std::mt19937_64& rng, bool few, const Ke
     if (few && bytes < 8 && rng() % 2) v[0] |= uint64_t{1} << (8 * bytes - 1);
     if (f != nullptr && f->infinity != 0 && rng() % 4 == 0) {
       const uint64_t sign = uint64_t{rng() % 2} << (8 * bytes - 1);
-      const uint64_t special[] = {0, f->infinity, f->infinity | 1, f->infinity | (f->infinity & (~f->infinity + 1)) >> 1};
+      const uint64_t special[] = {0, f->infinity, f->infinity | 1,
+                                  f->infinity | (f->infinity & (~f->infinity + 1)) >> 1};
       v[0] = special[rng() % 4] | sign;
     }
     std::memcpy(c.at(i), v, static_cast<size_t>(bytes));
@@ -148,11 +155,12 @@ Column Random(int bytes, int64_t count, std::mt19937_64& rng, bool few, const Ke
 
 class SortTest : public ::testing::Test {
  protected:
-  SortTest() : pool_([] {
-    ThreadPool::Options o;
-    o.num_threads = 3;
-    return o;
-  }()) {}
+  SortTest()
+      : pool_([] {
+          ThreadPool::Options o;
+          o.num_threads = 3;
+          return o;
+        }()) {}
   std::mt19937_64 rng_{7};
   ThreadPool pool_;
 };
@@ -180,7 +188,8 @@ TEST_F(SortTest, OneOperandEveryFormatAndLength) {
         for (auto [outer, inner] : {std::pair<int64_t, int64_t>{1, 1}, {3, 1}, {2, 3}, {2, 0}, {0, 4}, {1, 37}}) {
           if (n > 1000 && inner > 1) continue;
           SortProblem p{outer, n, inner, {f.bytes}, {{0, 0, f}}};
-          Check(p, {Random(f.bytes, outer * n * inner, rng_, few, &f)}, few ? &pool_ : nullptr, absl::StrCat(static_cast<int>(f.kind), " ", f.bytes, " n ", n));
+          Check(p, {Random(f.bytes, outer * n * inner, rng_, few, &f)}, few ? &pool_ : nullptr,
+                absl::StrCat(static_cast<int>(f.kind), " ", f.bytes, " n ", n));
           if (HasFatalFailure()) return;
         }
       }
@@ -224,7 +233,9 @@ TEST_F(SortTest, UnwantedOutputsAreLeftOut) {
   SortProblem p{1, 3, 1, {4, 4}, {{0, 0, f}}};
   const void* inputs[] = {keys, numbers};
   void* outputs[] = {nullptr, order};
-  std::unique_ptr<std::byte, void (*)(void*)> workspace(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(SortWorkspaceBytes(p, 1) + 63) / 64 * 64)), std::free);
+  std::unique_ptr<std::byte, void (*)(void*)> workspace(
+      static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(SortWorkspaceBytes(p, 1) + 63) / 64 * 64)),
+      std::free);
   Sort(p, inputs, outputs, workspace.get(), nullptr);
   EXPECT_EQ(order[0], 1);
   EXPECT_EQ(order[1], 2);
@@ -234,7 +245,8 @@ TEST_F(SortTest, UnwantedOutputsAreLeftOut) {
 TEST_F(SortTest, SeveralKeys) {
   const std::vector<KeyFormat> formats = AllFormats();
   for (int round = 0; round < 150; ++round) {
-    const int64_t n = round % 10 == 0 ? 1 + static_cast<int64_t>(rng_() % 20000) : 1 + static_cast<int64_t>(rng_() % 600);
+    const int64_t n =
+        round % 10 == 0 ? 1 + static_cast<int64_t>(rng_() % 20000) : 1 + static_cast<int64_t>(rng_() % 600);
     SortProblem p{1, n, 1, {}, {}};
     std::vector<Column> in;
     const int count = 2 + static_cast<int>(rng_() % 4);
@@ -279,11 +291,12 @@ TEST_F(SortTest, AnyComparator) {
       if (n > 1000 && inner > 1) continue;
       SortProblem p{outer, n, inner, {4, 8}, {}, ByAbsoluteValue};
       const int64_t total = outer * n * inner;
-      Check(p, {Random(4, total, rng_, n < 1000), Random(8, total, rng_, false)}, &pool_, "comparator", [](const std::vector<Column>& c, int64_t a, int64_t b) {
-        const void* l[] = {c[0].at(a)};
-        const void* r[] = {c[0].at(b)};
-        return ByAbsoluteValue(l, r);
-      });
+      Check(p, {Random(4, total, rng_, n < 1000), Random(8, total, rng_, false)}, &pool_, "comparator",
+            [](const std::vector<Column>& c, int64_t a, int64_t b) {
+              const void* l[] = {c[0].at(a)};
+              const void* r[] = {c[0].at(b)};
+              return ByAbsoluteValue(l, r);
+            });
       if (HasFatalFailure()) return;
     }
   }
@@ -325,7 +338,9 @@ TEST_F(SortTest, DISABLED_Speed) {
     std::normal_distribution<float> normal;
     for (int b : p.operand_bytes) {
       in.push_back(Random(b, p.outer * p.n * p.inner, rng_, false));
-      if (b == 4) for (int64_t i = 0; i < p.outer * p.n * p.inner; ++i) reinterpret_cast<float*>(in.back().data.data())[i] = normal(rng_);
+      if (b == 4)
+        for (int64_t i = 0; i < p.outer * p.n * p.inner; ++i)
+          reinterpret_cast<float*>(in.back().data.data())[i] = normal(rng_);
     }
     out = in;
     for (size_t k = 0; k < in.size(); ++k) inputs.push_back(in[k].data.data()), outputs.push_back(out[k].data.data());
@@ -338,7 +353,8 @@ TEST_F(SortTest, DISABLED_Speed) {
     for (int i = 0; i < 10; ++i) {
       const auto start = std::chrono::steady_clock::now();
       Sort(p, inputs.data(), outputs.data(), workspace, on);
-      best = std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+      best =
+          std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     }
     std::free(workspace);
     std::printf("%-28s %d threads %8.3f ms\n", name, on ? on->num_threads() : 1, best);

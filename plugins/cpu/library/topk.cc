@@ -1,5 +1,5 @@
-// A buffer collects what beats the current k-th best; when it is full it is cut back to the best k, which raises the bar.
-// After the first few hundred elements hardly anything passes, and the scan is one vector compare per register.
+// A buffer collects what beats the current k-th best; when it is full it is cut back to the best k, which raises the
+// bar. After the first few hundred elements hardly anything passes, and the scan is one vector compare per register.
 #include "plugins/cpu/library/topk.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ __attribute__((always_inline)) inline int64_t ScanOf(const U* x, int64_t begin, 
   return begin;
 }
 
-#define BP_SCAN(Name, U, kMode)                                                                                 \
+#define BP_SCAN(Name, U, kMode)                                                                              \
   BP_TARGETS(int64_t, Name, (const U* x, int64_t begin, int64_t n, U flip, U bar), (x, begin, n, flip, bar), \
              { return ScanOf<U, kMode>(x, begin, n, flip, bar); })
 BP_SCAN(ScanU8, uint8_t, 0)
@@ -61,10 +61,14 @@ BP_SCAN(ScanF64, uint64_t, 1)
 
 template <typename U, int kMode>
 int64_t Scan(const U* x, int64_t begin, int64_t n, U flip, U bar) {
-  if constexpr (sizeof(U) == 1) return ScanU8(x, begin, n, flip, bar);
-  else if constexpr (sizeof(U) == 2) return kMode ? ScanF16(x, begin, n, flip, bar) : ScanU16(x, begin, n, flip, bar);
-  else if constexpr (sizeof(U) == 4) return kMode ? ScanF32(x, begin, n, flip, bar) : ScanU32(x, begin, n, flip, bar);
-  else return kMode ? ScanF64(x, begin, n, flip, bar) : ScanU64(x, begin, n, flip, bar);
+  if constexpr (sizeof(U) == 1)
+    return ScanU8(x, begin, n, flip, bar);
+  else if constexpr (sizeof(U) == 2)
+    return kMode ? ScanF16(x, begin, n, flip, bar) : ScanU16(x, begin, n, flip, bar);
+  else if constexpr (sizeof(U) == 4)
+    return kMode ? ScanF32(x, begin, n, flip, bar) : ScanU32(x, begin, n, flip, bar);
+  else
+    return kMode ? ScanF64(x, begin, n, flip, bar) : ScanU64(x, begin, n, flip, bar);
 }
 
 template <typename U, int kMode>
@@ -76,7 +80,8 @@ const Candidate* BestOf(const TopKProblem& p, const U* x, std::byte* memory) {
     Candidate* other = buffer + p.n;
     for (int64_t i = 0; i < p.n; ++i) buffer[i] = candidate(i);
     uint32_t* counts = reinterpret_cast<uint32_t*>(memory + Aligned(2 * p.n * static_cast<int64_t>(sizeof(Candidate))));
-    return RadixSort(buffer, other, p.n, 0, 8 * sizeof(U), [](const Candidate& c) { return c.key; }, counts);
+    return RadixSort(
+        buffer, other, p.n, 0, 8 * sizeof(U), [](const Candidate& c) { return c.key; }, counts);
   }
   const int64_t room = BufferLength(p) - kStride;
   int64_t count = 0, i = 0;
@@ -113,7 +118,8 @@ int64_t TopKWorkspaceBytes(const TopKProblem& problem, int num_threads) {
   return SlotBytes(problem) * (problem.rows == 1 ? 1 : num_threads);
 }
 
-void TopK(const TopKProblem& problem, const void* input, void* values, int32_t* indices, std::byte* workspace, ThreadPool* pool) {
+void TopK(const TopKProblem& problem, const void* input, void* values, int32_t* indices, std::byte* workspace,
+          ThreadPool* pool) {
   if (problem.k == 0) return;
   DispatchKey(problem.format, [&]<typename U, int kMode>() {
     const U* x = static_cast<const U*>(input);
@@ -133,7 +139,8 @@ void TopK(const TopKProblem& problem, const void* input, void* values, int32_t* 
 
 double TopKMicroseconds(const TopKProblem& problem) {
   const double n = static_cast<double>(problem.n), k = static_cast<double>(problem.k);
-  const double row = SortAll(problem) ? 0.012 * n : 0.5 + 0.00004 * problem.format.bytes * n + 0.02 * k * std::log2(k + 1);
+  const double row =
+      SortAll(problem) ? 0.012 * n : 0.5 + 0.00004 * problem.format.bytes * n + 0.02 * k * std::log2(k + 1);
   return static_cast<double>(problem.rows) * row;
 }
 

@@ -21,7 +21,8 @@ struct TopKProblem {
 
 // As for Sort: 64-byte aligned workspace, the pool may be null.
 int64_t TopKWorkspaceBytes(const TopKProblem& problem, int num_threads);
-void TopK(const TopKProblem& problem, const void* input, void* values, int32_t* indices, std::byte* workspace, ThreadPool* pool);
+void TopK(const TopKProblem& problem, const void* input, void* values, int32_t* indices, std::byte* workspace,
+          ThreadPool* pool);
 double TopKMicroseconds(const TopKProblem& problem);
 
 }  // namespace backplane::cpu

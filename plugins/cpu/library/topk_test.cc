@@ -45,8 +45,11 @@ void Check(const TopKProblem& p, const std::vector<std::byte>& x, ThreadPool* po
     });
     for (int64_t i = 0; i < p.k; ++i) {
       const int32_t want = order[static_cast<size_t>(i)];
-      ASSERT_EQ(indices[static_cast<size_t>(r * p.k + i)], want) << "n " << p.n << " k " << p.k << " row " << r << " place " << i;
-      ASSERT_EQ(std::memcmp(&values[static_cast<size_t>((r * p.k + i) * bytes)], row + want * bytes, static_cast<size_t>(bytes)), 0);
+      ASSERT_EQ(indices[static_cast<size_t>(r * p.k + i)], want)
+          << "n " << p.n << " k " << p.k << " row " << r << " place " << i;
+      ASSERT_EQ(std::memcmp(&values[static_cast<size_t>((r * p.k + i) * bytes)], row + want * bytes,
+                            static_cast<size_t>(bytes)),
+                0);
     }
   }
 }
@@ -60,15 +63,25 @@ TEST(TopK, EveryFormatAndSize) {
     for (int bytes : {1, 2, 4, 8}) {
       if (bytes == 1 && kind == KeyKind::kFloatTotal) continue;
       for (bool largest : {true, false}) {
-        for (auto [n, k] : {std::pair<int64_t, int64_t>{1, 1}, {5, 5}, {5, 0}, {63, 3}, {64, 64}, {600, 1}, {600, 7}, {1000, 1000}, {5003, 50}, {5003, 2000}, {20000, 700}}) {
+        for (auto [n, k] : {std::pair<int64_t, int64_t>{1, 1},
+                            {5, 5},
+                            {5, 0},
+                            {63, 3},
+                            {64, 64},
+                            {600, 1},
+                            {600, 7},
+                            {1000, 1000},
+                            {5003, 50},
+                            {5003, 2000},
+                            {20000, 700}}) {
           for (int pattern = 0; pattern < 4; ++pattern) {
             TopKProblem p{n < 700 ? 5 : 2, n, k, {kind, bytes, largest, 0}};
             std::vector<std::byte> x(static_cast<size_t>(p.rows * n * bytes));
             for (int64_t i = 0; i < p.rows * n; ++i) {
               uint64_t v = rng();
-              if (pattern == 1) v = (v & 3) << (8 * bytes - 2);                      // many equal
-              if (pattern == 2) v = static_cast<uint64_t>(i);                         // rising
-              if (pattern == 3) v = static_cast<uint64_t>(p.rows * n - i);            // falling
+              if (pattern == 1) v = (v & 3) << (8 * bytes - 2);             // many equal
+              if (pattern == 2) v = static_cast<uint64_t>(i);               // rising
+              if (pattern == 3) v = static_cast<uint64_t>(p.rows * n - i);  // falling
               std::memcpy(x.data() + i * bytes, &v, static_cast<size_t>(bytes));
             }
             Check(p, x, pattern % 2 ? &pool : nullptr);
@@ -106,7 +119,8 @@ TEST(TopK, DISABLED_Speed) {
     for (int i = 0; i < 200; ++i) {
       const auto start = std::chrono::steady_clock::now();
       TopK(p, x.data(), v.data(), at.data(), workspace.get(), nullptr);
-      best = std::min(best, std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+      best =
+          std::min(best, std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
     }
     std::printf("top %lld of %lld: %.2f us\n", static_cast<long long>(k), static_cast<long long>(n), best);
   }
