@@ -132,8 +132,11 @@ bool PlanTranspose(Phase& phase, const GroupWalk& w, const std::vector<std::vect
     phase.transposed.clear();
     return false;
   }
-  int64_t tile_rows = phase.transposed.size() == 1 ? 64 : 32, tile_columns = 128;
+  bool plain = phase.targets.size() == 1 && phase.targets[0].window == nullptr && w.accesses.size() == 1;
+  for (const Instruction* x : w.visited) plain = plain && (MovesElements(*x) || x == phase.transposed[0]);
+  int64_t tile_rows = plain ? 64 : 64, tile_columns = plain ? 256 : 128;
   if (width == 8) tile_rows /= 2;
+  if (phase.transposed.size() > 1) tile_rows /= 2;
   phase.kind = PhaseKind::kTranspose;
   phase.transposed_group = source_group;
   phase.tile_square = square;

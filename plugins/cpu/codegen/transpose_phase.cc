@@ -113,30 +113,43 @@ void PhaseEmitter::Transpose() {
         out_step = address.CoefOf(row_vars.back());
         out = buffers_[phase_.targets[0].buffer];
       }
-      body_.Loop(b_.getInt64(0), b_.getInt64(tile_rows), square, none, [&](Value* r, std::vector<Value*>&) {
-        Value* row = b_.CreateAdd(tile_row, r);
-        body_.Count(row_vars, row);
+      auto turn = [&](Value* r, Value* k) {
+        Value* from = b_.CreateGEP(element, base, body_.IndexValue(c.access.address));
+        auto* vector = llvm::FixedVectorType::get(element, square);
+        std::vector<Value*> in;
+        for (int64_t i = 0; i < square; ++i) {
+          in.push_back(b_.CreateAlignedLoad(vector, b_.CreateConstGEP1_64(element, from, i * source_step), llvm::Align(1)));
+        }
+        in = TransposeSquare(std::move(in));
+        Value* to;
+        if (plain) {
+          Affine address = StoreAddress(vars_, phase_.targets[0], TargetIndex(vars_, phase_, loops_, phase_.targets[0]));
+          to = b_.CreateGEP(element, out, body_.IndexValue(address));
+        } else {
+          to = b_.CreateGEP(element, c.tile, b_.CreateAdd(b_.CreateMul(r, b_.getInt64(tile_columns)), k));
+        }
+        for (int64_t i = 0; i < square; ++i) {
+          b_.CreateAlignedStore(in[i], b_.CreateConstGEP1_64(element, to, i * out_step), llvm::Align(1));
+        }
+      };
+      auto row_loop = [&](const std::function<void(Value*)>& fn) {
+        body_.Loop(b_.getInt64(0), b_.getInt64(tile_rows), square, none, [&](Value* r, std::vector<Value*>&) {
+          body_.Count(row_vars, b_.CreateAdd(tile_row, r));
+          fn(r);
+        });
+      };
+      auto column_loop = [&](const std::function<void(Value*)>& fn) {
         body_.Loop(b_.getInt64(0), b_.getInt64(tile_columns), square, none, [&](Value* k, std::vector<Value*>&) {
           body_.Count(column_vars, b_.CreateAdd(tile_column, k));
-          Value* from = b_.CreateGEP(element, base, body_.IndexValue(c.access.address));
-          auto* vector = llvm::FixedVectorType::get(element, square);
-          std::vector<Value*> in;
-          for (int64_t i = 0; i < square; ++i) {
-            in.push_back(b_.CreateAlignedLoad(vector, b_.CreateConstGEP1_64(element, from, i * source_step), llvm::Align(1)));
-          }
-          in = TransposeSquare(std::move(in));
-          Value* to;
-          if (plain) {
-            Affine address = StoreAddress(vars_, phase_.targets[0], TargetIndex(vars_, phase_, loops_, phase_.targets[0]));
-            to = b_.CreateGEP(element, out, body_.IndexValue(address));
-          } else {
-            to = b_.CreateGEP(element, c.tile, b_.CreateAdd(b_.CreateMul(r, b_.getInt64(tile_columns)), k));
-          }
-          for (int64_t i = 0; i < square; ++i) {
-            b_.CreateAlignedStore(in[i], b_.CreateConstGEP1_64(element, to, i * out_step), llvm::Align(1));
-          }
+          fn(k);
         });
-      });
+      };
+      // The output is written in long pieces; with a tile in between, the source is read in long pieces instead.
+      if (plain) {
+        row_loop([&](Value* r) { column_loop([&](Value* k) { turn(r, k); }); });
+      } else {
+        column_loop([&](Value* k) { row_loop([&](Value* r) { turn(r, k); }); });
+      }
     }
     if (plain) return;
     body_.Loop(b_.getInt64(0), b_.getInt64(tile_rows), 1, none, [&](Value* r, std::vector<Value*>&) {
