@@ -153,6 +153,14 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
     return v.type == 'f' ? Add(scope, body, 'f', v.dims, absl::StrCat(Pick(2) ? "tanh(" : "sine(", v.name, ")")) : v;
   }
 
+  // A product of matrices divided by about its terms, so that loops do not make rounding grow.
+  void Mean(Scope& scope, std::string& body, const Value& v) {
+    for (Value& s : scope) s.raw |= s.name == v.name;
+    const Value c = Add(scope, body, 'f', {}, "constant(0.03)");
+    const Value b = Add(scope, body, 'f', v.dims, absl::StrCat("broadcast(", c.name, "), dimensions={}"));
+    Add(scope, body, 'f', v.dims, absl::StrCat("multiply(", v.name, ", ", b.name, ")"));
+  }
+
   void Step(Scope& scope, std::string& body, int depth) {
     const Value v = Recent(scope, 8);
     const int rank = static_cast<int>(v.dims.size());
@@ -178,13 +186,13 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
       case 5: {  // product
         if (v.type != 'f' || rank != 2 || v.dims[0] > 16) return;
         const Value w = Like(scope, body, 'f', {v.dims[1], v.dims[0]});
-        Calm(scope, body, Add(scope, body, 'f', {v.dims[0], v.dims[0]}, absl::StrCat("dot(", v.name, ", ", w.name, "), lhs_contracting_dims={1}, rhs_contracting_dims={0}")));
+        Mean(scope, body, Add(scope, body, 'f', {v.dims[0], v.dims[0]}, absl::StrCat("dot(", v.name, ", ", w.name, "), lhs_contracting_dims={1}, rhs_contracting_dims={0}")));
         return;
       }
       case 6: {  // product of one value with itself, transposed
         if (v.type != 'f' || rank != 2) return;
         const Value d = Add(scope, body, 'f', {v.dims[1], v.dims[1]}, absl::StrCat("dot(", v.name, ", ", v.name, "), lhs_contracting_dims={0}, rhs_contracting_dims={0}"));
-        Calm(scope, body, d);
+        Mean(scope, body, d);
         return;
       }
       case 7: {  // reduce, and sometimes back to the rows
