@@ -2,7 +2,8 @@
 //
 // An element of an array is named by one Affine for each dimension. Variables are loop counters, whole quotients and
 // remainders of other sums, clamped sums, and values that exist at run time only (the start of a dynamic slice). Every
-// variable has a known range, so that splitting a sum (which a reshape needs) mostly ends in another plain sum. No LLVM.
+// variable has a known range, so that splitting a sum (which a reshape needs) mostly ends in another plain sum. No
+// LLVM.
 #ifndef BACKPLANE_PLUGINS_CPU_CODEGEN_AFFINE_H_
 #define BACKPLANE_PLUGINS_CPU_CODEGEN_AFFINE_H_
 
@@ -42,7 +43,11 @@ struct Affine {
   int64_t CoefOf(VarId v) const;
   Affine& Add(const Affine& other, int64_t scale = 1);
   Affine Plus(const Affine& other, int64_t scale = 1) const { return Affine(*this).Add(other, scale); }
-  Affine Plus(int64_t c) const { Affine r = *this; r.constant += c; return r; }
+  Affine Plus(int64_t c) const {
+    Affine r = *this;
+    r.constant += c;
+    return r;
+  }
   Affine Times(int64_t scale) const { return Affine{}.Add(*this, scale); }
 
   bool operator==(const Affine&) const = default;
@@ -60,12 +65,12 @@ enum class VarKind : uint8_t { kLoop, kFloorDiv, kMod, kClamp, kRuntime };
 
 struct VarDef {
   VarKind kind = VarKind::kLoop;
-  int64_t lo = 0, hi = 0;               // inclusive
-  Affine expr;                          // quotient, remainder, clamp: of what
+  int64_t lo = 0, hi = 0;  // inclusive
+  Affine expr;             // quotient, remainder, clamp: of what
   int64_t divisor = 1;
   const Instruction* source = nullptr;  // kRuntime: the element of this integer array, clamped to [lo, hi] unless `raw`
   Index source_index;
-  bool raw = false;                     // kRuntime: not clamped; the range is that of what is valid, checked by guards
+  bool raw = false;  // kRuntime: not clamped; the range is that of what is valid, checked by guards
 };
 
 class VarTable {

@@ -12,7 +12,9 @@ using llvm::Type;
 using llvm::Value;
 
 bool BodyEmitter::MemoKey::operator<(const MemoKey& o) const {
-  if (instruction != o.instruction) return instruction->id() != o.instruction->id() ? instruction->id() < o.instruction->id() : instruction < o.instruction;
+  if (instruction != o.instruction)
+    return instruction->id() != o.instruction->id() ? instruction->id() < o.instruction->id()
+                                                    : instruction < o.instruction;
   if (element != o.element) return element < o.element;
   if (!(index == o.index)) return IndexLess(index, o.index);
   return std::lexicographical_compare(guards.begin(), guards.end(), o.guards.begin(), o.guards.end());
@@ -195,7 +197,8 @@ void BodyEmitter::If(Value* condition, const std::function<void()>& body) {
   llvm::BasicBlock* block = llvm::BasicBlock::Create(e_.context(), "", function, after);
   b_.SetInsertPoint(before);
   llvm::Instruction* outer_hoist = scopes_.back()->hoist;
-  scopes_.back()->hoist = condition ? static_cast<llvm::Instruction*>(b_.CreateCondBr(condition, block, after)) : b_.CreateBr(block);
+  scopes_.back()->hoist =
+      condition ? static_cast<llvm::Instruction*>(b_.CreateCondBr(condition, block, after)) : b_.CreateBr(block);
   scopes_.push_back(std::make_unique<Scope>());
   int lanes = lanes_;
   size_t counters = counters_.size();
@@ -227,7 +230,8 @@ Type* BodyEmitter::IndexVectorType(const Affine& e) {
 Value* BodyEmitter::LaneNumbers(Type* type) {
   auto* vector = llvm::cast<llvm::FixedVectorType>(type);
   std::vector<llvm::Constant*> numbers;
-  for (unsigned i = 0; i < vector->getNumElements(); ++i) numbers.push_back(ConstantInt::get(vector->getElementType(), i));
+  for (unsigned i = 0; i < vector->getNumElements(); ++i)
+    numbers.push_back(ConstantInt::get(vector->getElementType(), i));
   return llvm::ConstantVector::get(numbers);
 }
 
@@ -265,7 +269,8 @@ Value* BodyEmitter::VarValue(VarId v) {
       r = m;
       break;
     }
-    case VarKind::kFloorDiv: case VarKind::kMod: {
+    case VarKind::kFloorDiv:
+    case VarKind::kMod: {
       auto [lo, hi] = vars_.Range(d.expr);
       int64_t up = lo >= 0 ? 0 : (-lo + d.divisor - 1) / d.divisor;  // makes the dividend not negative
       Value* x = IndexValue(d.expr.Plus(up * d.divisor));
@@ -498,7 +503,8 @@ Value* BodyEmitter::LoadVector(Type* element, Value* base, const Affine& address
     if (mask && !mask->getType()->isVectorTy()) {
       if (!safe_) {
         auto* zeros = llvm::ConstantAggregateZero::get(llvm::ArrayType::get(b_.getInt8Ty(), 64));
-        safe_ = new llvm::GlobalVariable(*e_.module(), zeros->getType(), true, llvm::GlobalValue::PrivateLinkage, zeros);
+        safe_ =
+            new llvm::GlobalVariable(*e_.module(), zeros->getType(), true, llvm::GlobalValue::PrivateLinkage, zeros);
       }
       pointer = b_.CreateSelect(mask, pointer, safe_);
     } else if (mask) {
@@ -624,9 +630,7 @@ void BodyEmitter::Store(const ArrayRef& array, const Affine& address, Val value,
   put(value.im, 2, 1);
 }
 
-Type* BodyEmitter::RowType(PrimitiveType t) {
-  return t == PrimitiveType::kPred ? b_.getInt8Ty() : e_.ComputeType(t);
-}
+Type* BodyEmitter::RowType(PrimitiveType t) { return t == PrimitiveType::kPred ? b_.getInt8Ty() : e_.ComputeType(t); }
 
 void BodyEmitter::StoreRow(Value* base, const Affine& position, PrimitiveType t, Val v) {
   v.stored = nullptr;

@@ -74,14 +74,17 @@ class BodyEmitter {
 
   // for (iv = begin; iv < end; iv += step) with at least one turn. `carried` holds the values before the loop and
   // receives those after it.
-  void Loop(llvm::Value* begin, llvm::Value* end, int64_t step, std::vector<llvm::Value*>& carried, const LoopBody& body);
+  void Loop(llvm::Value* begin, llvm::Value* end, int64_t step, std::vector<llvm::Value*>& carried,
+            const LoopBody& body);
 
   // Code that runs once, in a scope of its own: counters bound inside end with it.
   void Block(const std::function<void()>& body) { If(nullptr, body); }
   // The same, run only if the condition (an i1) holds.
   void If(llvm::Value* condition, const std::function<void()>& body);
   // The value of an array's element, for the rest of the innermost loop.
-  void Preset(const Instruction* array, const Index& index, Val v) { scopes_.back()->memo[MemoKey{array, 0, index, {}}] = v; }
+  void Preset(const Instruction* array, const Index& index, Val v) {
+    scopes_.back()->memo[MemoKey{array, 0, index, {}}] = v;
+  }
   llvm::Value* ArrayBase(const Instruction* array) const { return arrays_.at({array, 0}).base; }
 
   // Element `index` of the instruction, of its tuple element `element`. Where the guards do not hold the value is
@@ -143,19 +146,19 @@ class BodyEmitter {
   struct Scope {
     llvm::Instruction* hoist = nullptr;  // the branch into the next loop
     std::map<MemoKey, Val> memo;
-    std::map<VarId, llvm::Value*> values;          // variables
-    std::map<Affine, llvm::Value*> sums;           // uniform parts of addresses
+    std::map<VarId, llvm::Value*> values;  // variables
+    std::map<Affine, llvm::Value*> sums;   // uniform parts of addresses
     std::map<std::vector<Guard>, llvm::Value*> masks;
   };
   struct Lin {
-    Affine uniform;                // evaluated as scalars
-    int64_t stride = 0;            // of the lanes
-    llvm::Value* vec = nullptr;    // further part, different for each lane
+    Affine uniform;              // evaluated as scalars
+    int64_t stride = 0;          // of the lanes
+    llvm::Value* vec = nullptr;  // further part, different for each lane
   };
 
   int VarLevel(VarId v) const;
   bool VarHasLanes(VarId v) const;
-  llvm::Value* VarValue(VarId v);          // i64, or vector when it has lanes
+  llvm::Value* VarValue(VarId v);  // i64, or vector when it has lanes
   llvm::Value* UniformValue(const Affine& e);
   Lin Linearized(const Affine& e);
   llvm::Type* IndexVectorType(const Affine& e);

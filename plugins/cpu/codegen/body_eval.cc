@@ -58,7 +58,8 @@ Val BodyEmitter::Compute(const Instruction* op, const Index& index, const Guards
         const Literal& literal = op->literal();
         absl::string_view bytes(reinterpret_cast<const char*>(literal.bytes()), literal.byte_size());
         auto* data = llvm::ConstantDataArray::getString(e_.context(), {bytes.data(), bytes.size()}, false);
-        auto* global = new llvm::GlobalVariable(*e_.module(), data->getType(), true, llvm::GlobalValue::PrivateLinkage, data);
+        auto* global =
+            new llvm::GlobalVariable(*e_.module(), data->getType(), true, llvm::GlobalValue::PrivateLinkage, data);
         global->setAlignment(llvm::Align(64));
         array = {global, op->shape().element_type()};
       }
@@ -95,7 +96,8 @@ Val BodyEmitter::EvalMoved(const Instruction* op, const Index& index, const Guar
   std::vector<Source> sources = SourcesOf(*op, index, vars_);
   if (sources.empty()) {  // nothing there: an empty concatenation under a guard that never holds
     Type* t = e_.ComputeType(op->shape().element_type());
-    return {llvm::Constant::getNullValue(t), IsComplex(op->shape().element_type()) ? llvm::Constant::getNullValue(t) : nullptr};
+    return {llvm::Constant::getNullValue(t),
+            IsComplex(op->shape().element_type()) ? llvm::Constant::getNullValue(t) : nullptr};
   }
   auto fetch = [&](Source& s) {
     Guards inner = guards;
@@ -155,7 +157,8 @@ Val BodyEmitter::EvalBitcast(const Instruction* op, const Index& index, const Gu
   auto finish = [&](Value* raw) {
     int lanes = ElementEmitter::LanesOf(raw);
     Type* t = e_.StorageType(to);
-    return e_.FromStorage(to, b_.CreateBitCast(raw, lanes ? static_cast<Type*>(llvm::FixedVectorType::get(t, lanes)) : t));
+    return e_.FromStorage(to,
+                          b_.CreateBitCast(raw, lanes ? static_cast<Type*>(llvm::FixedVectorType::get(t, lanes)) : t));
   };
   int from_bits = ByteWidth(from) * 8, to_bits = ByteWidth(to) * 8;
   if (x->shape().rank() < op->shape().rank()) {
@@ -281,14 +284,23 @@ Vals BodyEmitter::Call(const Computation& computation, absl::Span<const Val> arg
     const Instruction* op = owned.get();
     Vals r;
     switch (op->opcode()) {
-      case Opcode::kParameter: r.push_back(arguments[op->parameter_number()]); break;
-      case Opcode::kConstant: r.push_back(e_.Constant(op->literal(), 0)); break;
+      case Opcode::kParameter:
+        r.push_back(arguments[op->parameter_number()]);
+        break;
+      case Opcode::kConstant:
+        r.push_back(e_.Constant(op->literal(), 0));
+        break;
       case Opcode::kTuple:
         for (const Instruction* x : op->operands()) r.push_back(values[x][0]);
         break;
-      case Opcode::kGetTupleElement: r.push_back(values[op->operand(0)][op->tuple_index()]); break;
-      case Opcode::kIota: r.push_back(e_.FromInteger(b_.getInt64(0), op->shape().element_type())); break;
-      case Opcode::kMap: case Opcode::kCall: {
+      case Opcode::kGetTupleElement:
+        r.push_back(values[op->operand(0)][op->tuple_index()]);
+        break;
+      case Opcode::kIota:
+        r.push_back(e_.FromInteger(b_.getInt64(0), op->shape().element_type()));
+        break;
+      case Opcode::kMap:
+      case Opcode::kCall: {
         Vals args;
         for (const Instruction* x : op->operands()) args.push_back(values[x][0]);
         r = Call(*op->called(0), args, rounded);

@@ -19,24 +19,42 @@ bool IsDense(const Shape& s) {
 absl::Status CheckShape(const Instruction& op, const Shape& s) {
   if (s.IsTuple()) {
     for (const Shape& e : s.tuple_shapes()) {
-      if (!IsDense(e)) return absl::UnimplementedError(absl::StrCat(op.name(), ": ", e.ToString(true), " is no dense array of static size"));
+      if (!IsDense(e))
+        return absl::UnimplementedError(
+            absl::StrCat(op.name(), ": ", e.ToString(true), " is no dense array of static size"));
     }
     return absl::OkStatus();
   }
   if (!IsDense(s)) {
-    return absl::UnimplementedError(absl::StrCat(op.name(), ": ", s.ToString(true), " is no dense array of static size"));
+    return absl::UnimplementedError(
+        absl::StrCat(op.name(), ": ", s.ToString(true), " is no dense array of static size"));
   }
   return absl::OkStatus();
 }
 
 double UnaryCost(Opcode op) {
   switch (op) {
-    case Opcode::kExp: case Opcode::kExpm1: return 1.2;
-    case Opcode::kLog: case Opcode::kLog1p: case Opcode::kTanh: case Opcode::kLogistic: case Opcode::kErf: return 2;
-    case Opcode::kSin: case Opcode::kCos: case Opcode::kTan: return 2.5;
-    case Opcode::kCbrt: case Opcode::kCosh: return 4;
-    case Opcode::kSqrt: case Opcode::kRsqrt: return 1;
-    default: return 0.1;
+    case Opcode::kExp:
+    case Opcode::kExpm1:
+      return 1.2;
+    case Opcode::kLog:
+    case Opcode::kLog1p:
+    case Opcode::kTanh:
+    case Opcode::kLogistic:
+    case Opcode::kErf:
+      return 2;
+    case Opcode::kSin:
+    case Opcode::kCos:
+    case Opcode::kTan:
+      return 2.5;
+    case Opcode::kCbrt:
+    case Opcode::kCosh:
+      return 4;
+    case Opcode::kSqrt:
+    case Opcode::kRsqrt:
+      return 1;
+    default:
+      return 0.1;
   }
 }
 
@@ -47,22 +65,30 @@ absl::Status CanCall(const Computation& computation) {
     const Instruction& op = *owned;
     switch (op.opcode()) {
       case Opcode::kTuple:
-        if (&op != computation.root()) return absl::UnimplementedError(absl::StrCat(op.name(), ": tuple inside a scalar computation"));
+        if (&op != computation.root())
+          return absl::UnimplementedError(absl::StrCat(op.name(), ": tuple inside a scalar computation"));
         continue;
-      case Opcode::kParameter: case Opcode::kConstant: case Opcode::kGetTupleElement: case Opcode::kIota:
-      case Opcode::kReshape: case Opcode::kBroadcast:
+      case Opcode::kParameter:
+      case Opcode::kConstant:
+      case Opcode::kGetTupleElement:
+      case Opcode::kIota:
+      case Opcode::kReshape:
+      case Opcode::kBroadcast:
         break;
-      case Opcode::kMap: case Opcode::kCall:
+      case Opcode::kMap:
+      case Opcode::kCall:
         if (absl::Status s = CanCall(*op.called(0)); !s.ok()) return s;
         continue;
       default:
         if (!op.info().Has(kElementwise) && !op.Is(Opcode::kBitcastConvert)) {
-          return absl::UnimplementedError(absl::StrCat(op.name(), ": ", OpName(op.opcode()), " inside a scalar computation"));
+          return absl::UnimplementedError(
+              absl::StrCat(op.name(), ": ", OpName(op.opcode()), " inside a scalar computation"));
         }
         if (absl::Status s = ElementEmitter::CanEmit(op); !s.ok()) return s;
     }
     if (!op.shape().IsArray() || op.shape().num_elements() != 1) {
-      return absl::UnimplementedError(absl::StrCat(op.name(), ": ", op.shape().ToString(), " inside a scalar computation"));
+      return absl::UnimplementedError(
+          absl::StrCat(op.name(), ": ", op.shape().ToString(), " inside a scalar computation"));
     }
   }
   return absl::OkStatus();
@@ -74,9 +100,16 @@ absl::Status CanEmit(const Instruction& op) {
     if (absl::Status s = CheckShape(op, x->shape()); !s.ok()) return s;
   }
   switch (op.opcode()) {
-    case Opcode::kParameter: case Opcode::kConstant: case Opcode::kTuple: case Opcode::kGetTupleElement: case Opcode::kIota:
+    case Opcode::kParameter:
+    case Opcode::kConstant:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kIota:
       return absl::OkStatus();
-    case Opcode::kReduce: case Opcode::kReduceWindow: case Opcode::kScatter: case Opcode::kMap:
+    case Opcode::kReduce:
+    case Opcode::kReduceWindow:
+    case Opcode::kScatter:
+    case Opcode::kMap:
       return CanCall(*op.called(0));
     case Opcode::kSelectAndScatter:
       if (absl::Status s = CanCall(*op.called(0)); !s.ok()) return s;
@@ -99,11 +132,14 @@ Verdict Classify(const Instruction& op) {
   switch (op.opcode()) {
     case Opcode::kReduce: {
       Combiner c = AnalyzeCombiner(*op.called(0));
-      return {FusionRole::kReduction, MayReorder(op, c) ? "" : "the order of combination matters: no vectors along the reduced dimensions"};
+      return {FusionRole::kReduction,
+              MayReorder(op, c) ? "" : "the order of combination matters: no vectors along the reduced dimensions"};
     }
-    case Opcode::kDynamicUpdateSlice: case Opcode::kScatter:
+    case Opcode::kDynamicUpdateSlice:
+    case Opcode::kScatter:
       return {FusionRole::kUpdate, ""};
-    case Opcode::kReduceWindow: case Opcode::kSelectAndScatter:
+    case Opcode::kReduceWindow:
+    case Opcode::kSelectAndScatter:
       return {FusionRole::kWindow, ""};
     case Opcode::kConcatenate:
       if (op.operand_count() > 8) return {FusionRole::kAlone, "many parts: each is copied by itself"};
@@ -131,19 +167,35 @@ double CostPerElement(const Instruction& op) {
   if (!IsArrayType(t)) return 0;
   double width = std::max(ByteWidth(t), 2) / 4.0;
   switch (op.opcode()) {
-    case Opcode::kParameter: return 0.2 * width;
-    case Opcode::kConstant: case Opcode::kReshape: case Opcode::kBitcast: case Opcode::kBroadcast: case Opcode::kTuple:
-    case Opcode::kGetTupleElement: case Opcode::kCopy:
+    case Opcode::kParameter:
+      return 0.2 * width;
+    case Opcode::kConstant:
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+    case Opcode::kBroadcast:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kCopy:
       return 0;
-    case Opcode::kIota: return 0.1 * width;
-    case Opcode::kDivide: case Opcode::kRemainder:
+    case Opcode::kIota:
+      return 0.1 * width;
+    case Opcode::kDivide:
+    case Opcode::kRemainder:
       return (IsFloat(t) ? 0.7 : 2.5) * width;
-    case Opcode::kPower: return 5 * width;
-    case Opcode::kAtan2: return 4 * width;
-    case Opcode::kPad: case Opcode::kConcatenate: case Opcode::kDynamicUpdateSlice: return 0.5 * width;
-    case Opcode::kTranspose: return 0.5 * width;
-    case Opcode::kGather: return 1.5 * width;
-    case Opcode::kReduce: case Opcode::kMap:
+    case Opcode::kPower:
+      return 5 * width;
+    case Opcode::kAtan2:
+      return 4 * width;
+    case Opcode::kPad:
+    case Opcode::kConcatenate:
+    case Opcode::kDynamicUpdateSlice:
+      return 0.5 * width;
+    case Opcode::kTranspose:
+      return 0.5 * width;
+    case Opcode::kGather:
+      return 1.5 * width;
+    case Opcode::kReduce:
+    case Opcode::kMap:
       return 0.15 * width * std::max<int64_t>(1, op.called(0)->instruction_count() - 2);
     case Opcode::kReduceWindow: {
       double n = 1;
@@ -155,9 +207,12 @@ double CostPerElement(const Instruction& op) {
       for (const WindowDimension& w : op.window().dimensions) n *= static_cast<double>(w.size);
       return n * 3 * width;
     }
-    case Opcode::kScatter: return 4;
-    case Opcode::kMultiply: return (t == PrimitiveType::kS64 || t == PrimitiveType::kU64 ? 0.3 : 0.1) * width;
-    default: return (IsComplex(t) ? 2.5 : 1.0) * UnaryCost(op.opcode()) * width;
+    case Opcode::kScatter:
+      return 4;
+    case Opcode::kMultiply:
+      return (t == PrimitiveType::kS64 || t == PrimitiveType::kU64 ? 0.3 : 0.1) * width;
+    default:
+      return (IsComplex(t) ? 2.5 : 1.0) * UnaryCost(op.opcode()) * width;
   }
 }
 

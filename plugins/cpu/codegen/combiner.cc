@@ -12,8 +12,13 @@ namespace {
 
 bool IsCommutativeReduction(Opcode op) {
   switch (op) {
-    case Opcode::kAdd: case Opcode::kMultiply: case Opcode::kMaximum: case Opcode::kMinimum:
-    case Opcode::kAnd: case Opcode::kOr: case Opcode::kXor:
+    case Opcode::kAdd:
+    case Opcode::kMultiply:
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kXor:
       return true;
     default:
       return false;
@@ -44,12 +49,18 @@ std::optional<double> Interpret(const Instruction* op, Env& env, int depth = 0) 
         return std::nullopt;
       }
       switch (op->direction()) {
-        case ComparisonDirection::kEq: return done(*a == *c);
-        case ComparisonDirection::kNe: return done(*a != *c);
-        case ComparisonDirection::kGe: return done(*a >= *c);
-        case ComparisonDirection::kGt: return done(*a > *c);
-        case ComparisonDirection::kLe: return done(*a <= *c);
-        case ComparisonDirection::kLt: return done(*a < *c);
+        case ComparisonDirection::kEq:
+          return done(*a == *c);
+        case ComparisonDirection::kNe:
+          return done(*a != *c);
+        case ComparisonDirection::kGe:
+          return done(*a >= *c);
+        case ComparisonDirection::kGt:
+          return done(*a > *c);
+        case ComparisonDirection::kLe:
+          return done(*a <= *c);
+        case ComparisonDirection::kLt:
+          return done(*a < *c);
       }
       return std::nullopt;
     }
@@ -61,7 +72,9 @@ std::optional<double> Interpret(const Instruction* op, Env& env, int depth = 0) 
       if (!r || !other) return std::nullopt;
       return done(*r);
     }
-    case Opcode::kAnd: case Opcode::kOr: case Opcode::kXor: {
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kXor: {
       auto a = arg(0), c = arg(1);
       if (!pred || !a || !c) return std::nullopt;
       bool x = *a != 0, y = *c != 0;
@@ -72,7 +85,8 @@ std::optional<double> Interpret(const Instruction* op, Env& env, int depth = 0) 
       if (!pred || !a) return std::nullopt;
       return done(*a == 0);
     }
-    case Opcode::kMaximum: case Opcode::kMinimum: {
+    case Opcode::kMaximum:
+    case Opcode::kMinimum: {
       auto a = arg(0), c = arg(1);
       if (!a || !c) return std::nullopt;
       if (std::isnan(*a) || std::isnan(*c)) return done(std::numeric_limits<double>::quiet_NaN());
@@ -140,10 +154,9 @@ Combiner AnalyzeCombiner(const Computation& c) {
     const Instruction *p0 = c.parameter(0), *p1 = c.parameter(1);
     const Instruction* body = root;
     // Narrow types are sometimes combined in f32 between two conversions; the kernel accumulates in f32 anyway.
-    if (body->Is(Opcode::kConvert) && body->operand(0)->shape().element_type() == PrimitiveType::kF32) body = body->operand(0);
-    auto strip = [&](const Instruction* x) {
-      return x->Is(Opcode::kConvert) && body != root ? x->operand(0) : x;
-    };
+    if (body->Is(Opcode::kConvert) && body->operand(0)->shape().element_type() == PrimitiveType::kF32)
+      body = body->operand(0);
+    auto strip = [&](const Instruction* x) { return x->Is(Opcode::kConvert) && body != root ? x->operand(0) : x; };
     if (body->operand_count() == 2 && IsCommutativeReduction(body->opcode())) {
       const Instruction *a = strip(body->operand(0)), *b = strip(body->operand(1));
       if ((a == p0 && b == p1) || (a == p1 && b == p0)) {

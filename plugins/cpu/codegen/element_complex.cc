@@ -33,7 +33,8 @@ Val ElementEmitter::ComplexDiv(const Val& x, const Val& y) {
   Value* zero = Num(y.v, 0);
   Value* by_zero = b_.CreateAnd(b_.CreateFCmpOEQ(y.v, zero), b_.CreateFCmpOEQ(y.im, zero));
   Value* inf = M(Fn::kCopySign, ConstantFP::getInfinity(y.v->getType()), y.v);
-  return {b_.CreateSelect(by_zero, b_.CreateFMul(inf, x.v), re), b_.CreateSelect(by_zero, b_.CreateFMul(inf, x.im), im)};
+  return {b_.CreateSelect(by_zero, b_.CreateFMul(inf, x.v), re),
+          b_.CreateSelect(by_zero, b_.CreateFMul(inf, x.im), im)};
 }
 
 Val ElementEmitter::ComplexExp(const Val& x) {
@@ -67,7 +68,8 @@ Val ElementEmitter::ComplexSqrt(const Val& x) {
 // sinh(a + bi) = sinh a cos b + i cosh a sin b; cosh(a + bi) = cosh a cos b + i sinh a sin b.
 Val ElementEmitter::ComplexSinh(const Val& x, bool cosh) {
   Value *s = M(Fn::kSinh, x.v), *c = M(Fn::kCosh, x.v), *sine = M(Fn::kSin, x.im), *cosine = M(Fn::kCos, x.im);
-  return cosh ? Val{b_.CreateFMul(c, cosine), b_.CreateFMul(s, sine)} : Val{b_.CreateFMul(s, cosine), b_.CreateFMul(c, sine)};
+  return cosh ? Val{b_.CreateFMul(c, cosine), b_.CreateFMul(s, sine)}
+              : Val{b_.CreateFMul(s, cosine), b_.CreateFMul(c, sine)};
 }
 
 // With t = tan b: tanh(a + bi) = (sinh a cosh a (1 + t^2) + i t) / (1 + sinh^2 a (1 + t^2)).
@@ -79,7 +81,8 @@ Val ElementEmitter::ComplexTanh(const Val& x) {
   Value* re = b_.CreateFDiv(b_.CreateFMul(beta, b_.CreateFMul(c, s)), d);
   Value* im = b_.CreateFDiv(t, d);
   // Far out the quotient is infinity over infinity; the limit is +-1.
-  Value* far = b_.CreateFCmpOGT(M(Fn::kAbs, x.v), Num(x.v, x.v->getType()->getScalarType()->isDoubleTy() ? 22.0 : 11.0));
+  Value* far =
+      b_.CreateFCmpOGT(M(Fn::kAbs, x.v), Num(x.v, x.v->getType()->getScalarType()->isDoubleTy() ? 22.0 : 11.0));
   return {b_.CreateSelect(far, M(Fn::kCopySign, one, x.v), re),
           b_.CreateSelect(far, M(Fn::kCopySign, Num(x.v, 0), M(Fn::kSin, b_.CreateFAdd(x.im, x.im))), im)};
 }
@@ -87,8 +90,10 @@ Val ElementEmitter::ComplexTanh(const Val& x) {
 Val ElementEmitter::UnaryComplex(const Instruction& op, PrimitiveType t, const Val& x) {
   Val one{Num(x.v, 1), Num(x.v, 0)};
   switch (op.opcode()) {
-    case Opcode::kAbs: return {M(Fn::kHypot, x.v, x.im)};
-    case Opcode::kNegate: return {b_.CreateFNeg(x.v), b_.CreateFNeg(x.im)};
+    case Opcode::kAbs:
+      return {M(Fn::kHypot, x.v, x.im)};
+    case Opcode::kNegate:
+      return {b_.CreateFNeg(x.v), b_.CreateFNeg(x.im)};
     case Opcode::kSign: {
       Value* r = M(Fn::kHypot, x.v, x.im);
       Value* zero = b_.CreateFCmpOEQ(r, Num(r, 0));
@@ -99,7 +104,8 @@ Val ElementEmitter::UnaryComplex(const Instruction& op, PrimitiveType t, const V
       };
       return {part(x.v), part(x.im)};
     }
-    case Opcode::kExp: return ComplexExp(x);
+    case Opcode::kExp:
+      return ComplexExp(x);
     case Opcode::kExpm1: {
       // expm1(a) cos b + (cos b - 1), the latter as -2 sin^2(b/2).
       Value* half_sine = M(Fn::kSin, b_.CreateFMul(x.im, Num(x.im, 0.5)));
@@ -107,40 +113,55 @@ Val ElementEmitter::UnaryComplex(const Instruction& op, PrimitiveType t, const V
       Value* re = b_.CreateFAdd(b_.CreateFMul(M(Fn::kExpm1, x.v), M(Fn::kCos, x.im)), shortfall);
       return {re, b_.CreateFMul(M(Fn::kExp, x.v), M(Fn::kSin, x.im))};
     }
-    case Opcode::kLog: return ComplexLog(x);
+    case Opcode::kLog:
+      return ComplexLog(x);
     case Opcode::kLog1p: {
       // |1 + z|^2 - 1 = a (2 + a) + b^2 keeps small arguments exact.
       Value* a = x.v;
-      Value* near = b_.CreateFMul(Num(a, 0.5), M(Fn::kLog1p, b_.CreateFAdd(b_.CreateFMul(a, b_.CreateFAdd(Num(a, 2), a)),
-                                                                             b_.CreateFMul(x.im, x.im))));
+      Value* near = b_.CreateFMul(
+          Num(a, 0.5),
+          M(Fn::kLog1p, b_.CreateFAdd(b_.CreateFMul(a, b_.CreateFAdd(Num(a, 2), a)), b_.CreateFMul(x.im, x.im))));
       Value* shifted = b_.CreateFAdd(a, Num(a, 1));
       Value* far = M(Fn::kLog, M(Fn::kHypot, shifted, x.im));
-      Value* small = b_.CreateAnd(b_.CreateFCmpOLT(M(Fn::kAbs, a), Num(a, 0.5)), b_.CreateFCmpOLT(M(Fn::kAbs, x.im), Num(a, 0.5)));
+      Value* small =
+          b_.CreateAnd(b_.CreateFCmpOLT(M(Fn::kAbs, a), Num(a, 0.5)), b_.CreateFCmpOLT(M(Fn::kAbs, x.im), Num(a, 0.5)));
       return {b_.CreateSelect(small, near, far), M(Fn::kAtan2, x.im, shifted)};
     }
-    case Opcode::kSqrt: return ComplexSqrt(x);
-    case Opcode::kRsqrt: return ComplexDiv(one, ComplexSqrt(x));
-    case Opcode::kSin: return Rotate(ComplexSinh(Rotate(x, false), false), true);
-    case Opcode::kCos: return ComplexSinh(Rotate(x, false), true);
-    case Opcode::kCosh: return ComplexSinh(x, true);
-    case Opcode::kTan: return Rotate(ComplexTanh(Rotate(x, false)), true);
-    case Opcode::kTanh: return ComplexTanh(x);
+    case Opcode::kSqrt:
+      return ComplexSqrt(x);
+    case Opcode::kRsqrt:
+      return ComplexDiv(one, ComplexSqrt(x));
+    case Opcode::kSin:
+      return Rotate(ComplexSinh(Rotate(x, false), false), true);
+    case Opcode::kCos:
+      return ComplexSinh(Rotate(x, false), true);
+    case Opcode::kCosh:
+      return ComplexSinh(x, true);
+    case Opcode::kTan:
+      return Rotate(ComplexTanh(Rotate(x, false)), true);
+    case Opcode::kTanh:
+      return ComplexTanh(x);
     case Opcode::kLogistic: {
       Val e = ComplexExp({b_.CreateFNeg(x.v), b_.CreateFNeg(x.im)});
       return ComplexDiv(one, {b_.CreateFAdd(e.v, one.v), e.im});
     }
     default:
-      Fail(absl::UnimplementedError(absl::StrCat(op.name(), ": no kernel can compute ", OpName(op.opcode()), " of ", Name(t))));
+      Fail(absl::UnimplementedError(
+          absl::StrCat(op.name(), ": no kernel can compute ", OpName(op.opcode()), " of ", Name(t))));
       return x;
   }
 }
 
 Val ElementEmitter::BinaryComplex(Opcode op, PrimitiveType t, const Val& x, const Val& y) {
   switch (op) {
-    case Opcode::kAdd: return {b_.CreateFAdd(x.v, y.v), b_.CreateFAdd(x.im, y.im)};
-    case Opcode::kSubtract: return {b_.CreateFSub(x.v, y.v), b_.CreateFSub(x.im, y.im)};
-    case Opcode::kMultiply: return ComplexMul(x, y);
-    case Opcode::kDivide: return ComplexDiv(x, y);
+    case Opcode::kAdd:
+      return {b_.CreateFAdd(x.v, y.v), b_.CreateFAdd(x.im, y.im)};
+    case Opcode::kSubtract:
+      return {b_.CreateFSub(x.v, y.v), b_.CreateFSub(x.im, y.im)};
+    case Opcode::kMultiply:
+      return ComplexMul(x, y);
+    case Opcode::kDivide:
+      return ComplexDiv(x, y);
     case Opcode::kPower: {
       Val r = ComplexExp(ComplexMul(y, ComplexLog(x)));
       Value* zero = Num(x.v, 0);
@@ -149,7 +170,8 @@ Val ElementEmitter::BinaryComplex(Opcode op, PrimitiveType t, const Val& x, cons
       Value* of_zero = b_.CreateSelect(exponent_zero, Num(x.v, 1), zero);
       return {b_.CreateSelect(base_zero, of_zero, r.v), b_.CreateSelect(base_zero, zero, r.im)};
     }
-    case Opcode::kMaximum: case Opcode::kMinimum: {
+    case Opcode::kMaximum:
+    case Opcode::kMinimum: {
       // Lexicographic.
       Value* less = b_.CreateOr(b_.CreateFCmpOLT(x.v, y.v),
                                 b_.CreateAnd(b_.CreateFCmpOEQ(x.v, y.v), b_.CreateFCmpOLT(x.im, y.im)));

@@ -22,8 +22,8 @@ Type* WithLanes(Type* element, Value* like) {
 // A small float format, read off the conversions of core/types.
 struct SmallFormat {
   int bits = 0, mantissa = 0, exponent = 0, bias = 0;
-  uint32_t max_finite = 0;   // pattern without sign
-  uint32_t overflow = 0;     // pattern of what is too large, sign to be added unless `overflow_plain`
+  uint32_t max_finite = 0;  // pattern without sign
+  uint32_t overflow = 0;    // pattern of what is too large, sign to be added unless `overflow_plain`
   uint32_t nan_positive = 0, nan_negative = 0;
   bool overflow_plain = false;
   bool has_minus_zero = true;
@@ -33,11 +33,22 @@ SmallFormat FormatOf(PrimitiveType t) {
   SmallFormat f;
   f.bits = BitWidth(t);
   switch (t) {
-    case PrimitiveType::kF8E5M2: case PrimitiveType::kF8E5M2FNUZ: f.mantissa = 2; break;
-    case PrimitiveType::kF8E3M4: f.mantissa = 4; break;
-    case PrimitiveType::kF4E2M1FN: f.mantissa = 1; break;
-    case PrimitiveType::kF6E3M2FN: f.mantissa = 2; break;
-    default: f.mantissa = 3; break;
+    case PrimitiveType::kF8E5M2:
+    case PrimitiveType::kF8E5M2FNUZ:
+      f.mantissa = 2;
+      break;
+    case PrimitiveType::kF8E3M4:
+      f.mantissa = 4;
+      break;
+    case PrimitiveType::kF4E2M1FN:
+      f.mantissa = 1;
+      break;
+    case PrimitiveType::kF6E3M2FN:
+      f.mantissa = 2;
+      break;
+    default:
+      f.mantissa = 3;
+      break;
   }
   f.exponent = f.bits - 1 - f.mantissa;
   // The smallest normal number has exponent field 1; its value is 2^(1 - bias).
@@ -82,7 +93,8 @@ Value* ElementEmitter::EncodeSmall(PrimitiveType t, Value* x) {
   auto c32 = [&](uint32_t c) { return ConstantInt::get(i32, c); };
   Value* u = b_.CreateBitCast(x, i32);
   if (t == PrimitiveType::kF8E8M0FNU) {
-    Value* valid = b_.CreateAnd(b_.CreateFCmpOGT(x, Num(x, 0)), b_.CreateFCmpOLT(x, ConstantFP::getInfinity(x->getType())));
+    Value* valid =
+        b_.CreateAnd(b_.CreateFCmpOGT(x, Num(x, 0)), b_.CreateFCmpOLT(x, ConstantFP::getInfinity(x->getType())));
     Value* rounded = b_.CreateLShr(b_.CreateAdd(u, c32(0x00400000)), 23);
     Value* tiny = b_.CreateZExt(b_.CreateICmpUGT(u, c32(0x00400000)), i32);
     Value* r = b_.CreateSelect(b_.CreateICmpULT(u, c32(0x00800000)), tiny, rounded);
@@ -96,11 +108,13 @@ Value* ElementEmitter::EncodeSmall(PrimitiveType t, Value* x) {
   magnitude = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, magnitude, c32((127 + 20) << 23));
   Value* a = b_.CreateBitCast(magnitude, x->getType());
   // Adding a power of two whose last place is one unit of the target rounds to nearest even.
-  Value* exponent = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, b_.CreateLShr(magnitude, 23), c32(127 + 1 - f.bias));
+  Value* exponent =
+      b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, b_.CreateLShr(magnitude, 23), c32(127 + 1 - f.bias));
   Value* magic = b_.CreateBitCast(b_.CreateShl(b_.CreateAdd(exponent, c32(23 - f.mantissa)), 23), x->getType());
   Value* rounded = b_.CreateFSub(b_.CreateFAdd(a, magic), magic);
   Value* r = b_.CreateBitCast(rounded, i32);
-  Value* normal = b_.CreateSub(b_.CreateLShr(r, 23 - f.mantissa), c32(static_cast<uint32_t>(127 - f.bias) << f.mantissa));
+  Value* normal =
+      b_.CreateSub(b_.CreateLShr(r, 23 - f.mantissa), c32(static_cast<uint32_t>(127 - f.bias) << f.mantissa));
   Value* units = b_.CreateFMul(rounded, Num(x, std::ldexp(1.0, f.mantissa - (1 - f.bias))));
   Value* is_small = b_.CreateFCmpOLT(rounded, Num(x, std::ldexp(1.0, 1 - f.bias)));
   Value* safe_units = b_.CreateSelect(is_small, units, Num(x, 0));
@@ -125,14 +139,16 @@ Val ElementEmitter::Convert(const Val& v, PrimitiveType from, PrimitiveType to) 
     }
     return {Convert(v, from, part).v, llvm::Constant::getNullValue(type)};
   }
-  if (IsComplex(from)) return Convert({v.v}, ComplexPart(from), to);  // the imaginary part does not count, for pred either
+  if (IsComplex(from))
+    return Convert({v.v}, ComplexPart(from), to);  // the imaginary part does not count, for pred either
   if (to == PrimitiveType::kPred) {
     Value* zero = llvm::Constant::getNullValue(x->getType());
     return {IsFloat(from) ? b_.CreateFCmpUNE(x, zero) : b_.CreateICmpNE(x, zero)};
   }
   if (from == PrimitiveType::kPred) {
     if (IsFloat(to)) {
-      if (to == PrimitiveType::kF8E8M0FNU) return Round(to, b_.CreateSelect(x, ConstantFP::get(type, 1), ConstantFP::get(type, 0)));
+      if (to == PrimitiveType::kF8E8M0FNU)
+        return Round(to, b_.CreateSelect(x, ConstantFP::get(type, 1), ConstantFP::get(type, 0)));
       return {b_.CreateSelect(x, ConstantFP::get(type, 1), ConstantFP::get(type, 0))};
     }
     return Round(to, b_.CreateZExt(x, type));
@@ -147,7 +163,8 @@ Val ElementEmitter::Convert(const Val& v, PrimitiveType from, PrimitiveType to) 
     if (bits < 8) {
       int64_t hi = IsSigned(to) ? (1 << (bits - 1)) - 1 : (1 << bits) - 1, lo = IsSigned(to) ? -(1 << (bits - 1)) : 0;
       bool s = IsSigned(to);
-      r = b_.CreateBinaryIntrinsic(s ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, r, ConstantInt::get(type, hi, true));
+      r = b_.CreateBinaryIntrinsic(s ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, r,
+                                   ConstantInt::get(type, hi, true));
       if (s) r = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, r, ConstantInt::get(type, lo, true));
     }
     return {r};

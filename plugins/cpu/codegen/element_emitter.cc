@@ -19,12 +19,19 @@ ElementEmitter::ElementEmitter(llvm::Module* module, const jit::HostInfo* host)
 
 Type* ElementEmitter::StorageType(PrimitiveType t) {
   switch (t) {
-    case PrimitiveType::kF32: return b_.getFloatTy();
-    case PrimitiveType::kF64: return b_.getDoubleTy();
-    case PrimitiveType::kF16: case PrimitiveType::kBF16: return b_.getInt16Ty();
-    case PrimitiveType::kC64: return llvm::ArrayType::get(b_.getFloatTy(), 2);
-    case PrimitiveType::kC128: return llvm::ArrayType::get(b_.getDoubleTy(), 2);
-    default: return b_.getIntNTy(ByteWidth(t) * 8);
+    case PrimitiveType::kF32:
+      return b_.getFloatTy();
+    case PrimitiveType::kF64:
+      return b_.getDoubleTy();
+    case PrimitiveType::kF16:
+    case PrimitiveType::kBF16:
+      return b_.getInt16Ty();
+    case PrimitiveType::kC64:
+      return llvm::ArrayType::get(b_.getFloatTy(), 2);
+    case PrimitiveType::kC128:
+      return llvm::ArrayType::get(b_.getDoubleTy(), 2);
+    default:
+      return b_.getIntNTy(ByteWidth(t) * 8);
   }
 }
 
@@ -118,7 +125,8 @@ Val ElementEmitter::Constant(const Literal& literal, int64_t i) {
     Type* part = ComputeType(t);
     if (t == PrimitiveType::kC64) {
       auto* p = reinterpret_cast<const float*>(literal.bytes()) + 2 * i;
-      return {llvm::ConstantFP::get(context_, llvm::APFloat(p[0])), llvm::ConstantFP::get(context_, llvm::APFloat(p[1]))};
+      return {llvm::ConstantFP::get(context_, llvm::APFloat(p[0])),
+              llvm::ConstantFP::get(context_, llvm::APFloat(p[1]))};
     }
     auto* p = reinterpret_cast<const double*>(literal.bytes()) + 2 * i;
     (void)part;
@@ -139,7 +147,8 @@ bool ElementEmitter::Identity(Opcode op, PrimitiveType t, Val* v) {
   Type* type = ComputeType(t);
   bool is_float = type->isFloatingPointTy();
   auto num = [&](double c) -> Value* {
-    return is_float ? static_cast<Value*>(llvm::ConstantFP::get(type, c)) : ConstantInt::get(type, static_cast<uint64_t>(static_cast<int64_t>(c)), true);
+    return is_float ? static_cast<Value*>(llvm::ConstantFP::get(type, c))
+                    : ConstantInt::get(type, static_cast<uint64_t>(static_cast<int64_t>(c)), true);
   };
   *v = {};
   bool pred = t == PrimitiveType::kPred;
@@ -152,14 +161,16 @@ bool ElementEmitter::Identity(Opcode op, PrimitiveType t, Val* v) {
       if (IsComplex(t)) return false;
       v->v = num(1);
       return true;
-    case Opcode::kOr: case Opcode::kXor:
+    case Opcode::kOr:
+    case Opcode::kXor:
       v->v = num(0);
       return true;
     case Opcode::kAnd:
       v->v = ConstantInt::getAllOnesValue(type);
       if (IsUnsigned(t)) v->v = WrapInt(t, v->v);
       return true;
-    case Opcode::kMaximum: case Opcode::kMinimum: {
+    case Opcode::kMaximum:
+    case Opcode::kMinimum: {
       bool max = op == Opcode::kMaximum;
       if (IsComplex(t)) return false;
       if (is_float) {
@@ -169,8 +180,9 @@ bool ElementEmitter::Identity(Opcode op, PrimitiveType t, Val* v) {
       }
       int bits = pred ? 1 : BitWidth(t);
       bool is_signed = IsSigned(t);
-      llvm::APInt value = is_signed ? (max ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits))
-                                    : (max ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits));
+      llvm::APInt value = is_signed
+                              ? (max ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits))
+                              : (max ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits));
       unsigned width = type->getIntegerBitWidth();
       v->v = ConstantInt::get(type, is_signed ? value.sext(width) : value.zext(width));
       return true;
@@ -209,11 +221,18 @@ absl::Status ElementEmitter::CanEmit(const Instruction& op) {
   };
   if (!IsArrayType(t) || !IsArrayType(r)) return no("has no elements");
   switch (op.opcode()) {
-    case Opcode::kErf: case Opcode::kCeil: case Opcode::kFloor: case Opcode::kIsFinite:
-    case Opcode::kRoundNearestAfz: case Opcode::kRoundNearestEven: case Opcode::kRemainder: case Opcode::kReducePrecision:
+    case Opcode::kErf:
+    case Opcode::kCeil:
+    case Opcode::kFloor:
+    case Opcode::kIsFinite:
+    case Opcode::kRoundNearestAfz:
+    case Opcode::kRoundNearestEven:
+    case Opcode::kRemainder:
+    case Opcode::kReducePrecision:
       if (IsComplex(t)) return no("is not defined");
       return absl::OkStatus();
-    case Opcode::kCbrt: case Opcode::kAtan2:
+    case Opcode::kCbrt:
+    case Opcode::kAtan2:
       if (IsComplex(t)) return no("has no kernel");
       return absl::OkStatus();
     case Opcode::kBitcastConvert:
@@ -233,8 +252,12 @@ Val ElementEmitter::Emit(const Instruction& op, absl::Span<const Val> operands, 
   PrimitiveType t = op.operand_count() > 0 ? op.operand(0)->shape().element_type() : op.shape().element_type();
   PrimitiveType r = op.shape().element_type();
   switch (op.opcode()) {
-    case Opcode::kCopy: case Opcode::kBitcast: case Opcode::kReshape: case Opcode::kBroadcast:
-    case Opcode::kOptimizationBarrier: case Opcode::kDomain:
+    case Opcode::kCopy:
+    case Opcode::kBitcast:
+    case Opcode::kReshape:
+    case Opcode::kBroadcast:
+    case Opcode::kOptimizationBarrier:
+    case Opcode::kDomain:
       return operands[0];
     case Opcode::kSelect:
       return Select(operands[0].v, operands[1], operands[2]);

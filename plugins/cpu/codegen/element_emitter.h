@@ -36,7 +36,9 @@ class ElementEmitter {
   jit::VectorMath& math() { return math_; }
   // The first operation that could not be emitted; the code is then useless.
   const absl::Status& status() const { return status_; }
-  void Fail(absl::Status status) { if (status_.ok()) status_ = std::move(status); }
+  void Fail(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
 
   // Element types without lanes. Complex storage is an array of two parts.
   llvm::Type* StorageType(PrimitiveType t);

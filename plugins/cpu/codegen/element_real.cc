@@ -8,9 +8,9 @@ namespace backplane::cpu::codegen {
 
 using llvm::ConstantFP;
 using llvm::ConstantInt;
-using llvm::Intrinsic::ID;
 using llvm::Type;
 using llvm::Value;
+using llvm::Intrinsic::ID;
 
 namespace {
 
@@ -43,33 +43,79 @@ Val ElementEmitter::UnaryFloat(const Instruction& op, PrimitiveType t, const Val
   Fn fn;
   bool exact = false;  // of a representable value the result is representable
   switch (op.opcode()) {
-    case Opcode::kAbs: fn = Fn::kAbs; exact = true; break;
-    case Opcode::kNegate: fn = Fn::kNegate; exact = true; break;
-    case Opcode::kSign: fn = Fn::kSign; exact = true; break;
-    case Opcode::kCeil: fn = Fn::kCeil; break;
-    case Opcode::kFloor: fn = Fn::kFloor; break;
-    case Opcode::kRoundNearestAfz: fn = Fn::kRoundAfz; break;
-    case Opcode::kRoundNearestEven: fn = Fn::kRoundEven; break;
-    case Opcode::kCbrt: fn = Fn::kCbrt; break;
-    case Opcode::kCos: fn = Fn::kCos; break;
-    case Opcode::kCosh: fn = Fn::kCosh; break;
-    case Opcode::kErf: fn = Fn::kErf; break;
-    case Opcode::kExp: fn = Fn::kExp; break;
-    case Opcode::kExpm1: fn = Fn::kExpm1; break;
-    case Opcode::kLog: fn = Fn::kLog; break;
-    case Opcode::kLog1p: fn = Fn::kLog1p; break;
-    case Opcode::kLogistic: fn = Fn::kLogistic; break;
-    case Opcode::kRsqrt: fn = Fn::kRsqrt; break;
-    case Opcode::kSqrt: fn = Fn::kSqrt; break;
-    case Opcode::kSin: fn = Fn::kSin; break;
-    case Opcode::kTan: fn = Fn::kTan; break;
-    case Opcode::kTanh: fn = Fn::kTanh; break;
+    case Opcode::kAbs:
+      fn = Fn::kAbs;
+      exact = true;
+      break;
+    case Opcode::kNegate:
+      fn = Fn::kNegate;
+      exact = true;
+      break;
+    case Opcode::kSign:
+      fn = Fn::kSign;
+      exact = true;
+      break;
+    case Opcode::kCeil:
+      fn = Fn::kCeil;
+      break;
+    case Opcode::kFloor:
+      fn = Fn::kFloor;
+      break;
+    case Opcode::kRoundNearestAfz:
+      fn = Fn::kRoundAfz;
+      break;
+    case Opcode::kRoundNearestEven:
+      fn = Fn::kRoundEven;
+      break;
+    case Opcode::kCbrt:
+      fn = Fn::kCbrt;
+      break;
+    case Opcode::kCos:
+      fn = Fn::kCos;
+      break;
+    case Opcode::kCosh:
+      fn = Fn::kCosh;
+      break;
+    case Opcode::kErf:
+      fn = Fn::kErf;
+      break;
+    case Opcode::kExp:
+      fn = Fn::kExp;
+      break;
+    case Opcode::kExpm1:
+      fn = Fn::kExpm1;
+      break;
+    case Opcode::kLog:
+      fn = Fn::kLog;
+      break;
+    case Opcode::kLog1p:
+      fn = Fn::kLog1p;
+      break;
+    case Opcode::kLogistic:
+      fn = Fn::kLogistic;
+      break;
+    case Opcode::kRsqrt:
+      fn = Fn::kRsqrt;
+      break;
+    case Opcode::kSqrt:
+      fn = Fn::kSqrt;
+      break;
+    case Opcode::kSin:
+      fn = Fn::kSin;
+      break;
+    case Opcode::kTan:
+      fn = Fn::kTan;
+      break;
+    case Opcode::kTanh:
+      fn = Fn::kTanh;
+      break;
     case Opcode::kIsFinite: {
       Value* abs = M(Fn::kAbs, x);
       return {b_.CreateFCmpOLT(abs, ConstantFP::getInfinity(x->getType()))};
     }
     default:
-      Fail(absl::UnimplementedError(absl::StrCat(op.name(), ": no kernel can compute ", OpName(op.opcode()), " of ", Name(t))));
+      Fail(absl::UnimplementedError(
+          absl::StrCat(op.name(), ": no kernel can compute ", OpName(op.opcode()), " of ", Name(t))));
       return in;
   }
   Value* y = M(fn, x);
@@ -80,15 +126,31 @@ Val ElementEmitter::UnaryFloat(const Instruction& op, PrimitiveType t, const Val
 Val ElementEmitter::BinaryFloat(Opcode op, PrimitiveType t, const Val& a, const Val& c, bool rounded) {
   Value *x = a.v, *y = c.v, *r = nullptr;
   switch (op) {
-    case Opcode::kAdd: r = b_.CreateFAdd(x, y); break;
-    case Opcode::kSubtract: r = b_.CreateFSub(x, y); break;
-    case Opcode::kMultiply: r = b_.CreateFMul(x, y); break;
-    case Opcode::kDivide: r = b_.CreateFDiv(x, y); break;
-    case Opcode::kMaximum: return {MaxMin(true, x, y)};
-    case Opcode::kMinimum: return {MaxMin(false, x, y)};
-    case Opcode::kRemainder: r = M(Fn::kRemainder, x, y); break;
-    case Opcode::kPower: r = M(Fn::kPow, x, y); break;
-    case Opcode::kAtan2: r = M(Fn::kAtan2, x, y); break;
+    case Opcode::kAdd:
+      r = b_.CreateFAdd(x, y);
+      break;
+    case Opcode::kSubtract:
+      r = b_.CreateFSub(x, y);
+      break;
+    case Opcode::kMultiply:
+      r = b_.CreateFMul(x, y);
+      break;
+    case Opcode::kDivide:
+      r = b_.CreateFDiv(x, y);
+      break;
+    case Opcode::kMaximum:
+      return {MaxMin(true, x, y)};
+    case Opcode::kMinimum:
+      return {MaxMin(false, x, y)};
+    case Opcode::kRemainder:
+      r = M(Fn::kRemainder, x, y);
+      break;
+    case Opcode::kPower:
+      r = M(Fn::kPow, x, y);
+      break;
+    case Opcode::kAtan2:
+      r = M(Fn::kAtan2, x, y);
+      break;
     default:
       Fail(absl::UnimplementedError(absl::StrCat("no kernel can compute ", OpName(op), " of ", Name(t))));
       return a;
@@ -126,7 +188,8 @@ Val ElementEmitter::UnaryInt(const Instruction& op, PrimitiveType t, const Val& 
       return Round(t, n);
     }
     default:
-      Fail(absl::UnimplementedError(absl::StrCat(op.name(), ": no kernel can compute ", OpName(op.opcode()), " of ", Name(t))));
+      Fail(absl::UnimplementedError(
+          absl::StrCat(op.name(), ": no kernel can compute ", OpName(op.opcode()), " of ", Name(t))));
       return in;
   }
 }
@@ -147,22 +210,32 @@ Val ElementEmitter::BinaryInt(Opcode op, PrimitiveType t, const Val& a, const Va
     return Round(t, r);
   };
   switch (op) {
-    case Opcode::kAdd: return pred ? Val{b_.CreateOr(x, y)} : Round(t, b_.CreateAdd(x, y));
-    case Opcode::kSubtract: return pred ? Val{b_.CreateXor(x, y)} : Round(t, b_.CreateSub(x, y));
-    case Opcode::kMultiply: return pred ? Val{b_.CreateAnd(x, y)} : Round(t, b_.CreateMul(x, y));
-    case Opcode::kAnd: return {b_.CreateAnd(x, y)};
-    case Opcode::kOr: return {b_.CreateOr(x, y)};
-    case Opcode::kXor: return {b_.CreateXor(x, y)};
+    case Opcode::kAdd:
+      return pred ? Val{b_.CreateOr(x, y)} : Round(t, b_.CreateAdd(x, y));
+    case Opcode::kSubtract:
+      return pred ? Val{b_.CreateXor(x, y)} : Round(t, b_.CreateSub(x, y));
+    case Opcode::kMultiply:
+      return pred ? Val{b_.CreateAnd(x, y)} : Round(t, b_.CreateMul(x, y));
+    case Opcode::kAnd:
+      return {b_.CreateAnd(x, y)};
+    case Opcode::kOr:
+      return {b_.CreateOr(x, y)};
+    case Opcode::kXor:
+      return {b_.CreateXor(x, y)};
     case Opcode::kMaximum:
       if (pred) return {b_.CreateOr(x, y)};
       return {b_.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y)};
     case Opcode::kMinimum:
       if (pred) return {b_.CreateAnd(x, y)};
       return {b_.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y)};
-    case Opcode::kDivide: return Round(t, DivideInt(t, x, y, false));
-    case Opcode::kRemainder: return Round(t, DivideInt(t, x, y, true));
-    case Opcode::kPower: return Round(t, PowerInt(t, x, y));
-    case Opcode::kShiftLeft: return shift([&](Value* n) { return b_.CreateShl(x, n); }, false);
+    case Opcode::kDivide:
+      return Round(t, DivideInt(t, x, y, false));
+    case Opcode::kRemainder:
+      return Round(t, DivideInt(t, x, y, true));
+    case Opcode::kPower:
+      return Round(t, PowerInt(t, x, y));
+    case Opcode::kShiftLeft:
+      return shift([&](Value* n) { return b_.CreateShl(x, n); }, false);
     case Opcode::kShiftRightArithmetic: {
       // An unsigned type narrower than its byte has no sign bit to copy.
       if (!is_signed && bits < 8) return shift([&](Value* n) { return b_.CreateLShr(x, n); }, false);
@@ -205,8 +278,8 @@ Value* ElementEmitter::DivideInt(PrimitiveType t, Value* x, Value* y, bool remai
     Value* bad = by_zero;
     if (is_signed) {
       Value* lowest = ConstantInt::get(type, llvm::APInt::getSignedMinValue(width));
-      bad = b_.CreateOr(bad, b_.CreateAnd(b_.CreateICmpEQ(x, lowest),
-                                          b_.CreateICmpEQ(y, ConstantInt::getAllOnesValue(type))));
+      bad = b_.CreateOr(
+          bad, b_.CreateAnd(b_.CreateICmpEQ(x, lowest), b_.CreateICmpEQ(y, ConstantInt::getAllOnesValue(type))));
     }
     Value* safe = b_.CreateSelect(bad, one, y);  // the lowest by 1 is the wrapped result
     quotient = is_signed ? b_.CreateSDiv(x, safe) : b_.CreateUDiv(x, safe);
@@ -251,8 +324,12 @@ Val ElementEmitter::Compare(const Instruction& op, const Val& x, const Val& y) {
   bool total = op.attrs().GetEnum<ComparisonType>(AttrId::kComparisonType) == ComparisonType::kTotalOrder &&
                op.attrs().Has(AttrId::kComparisonType);
   if (IsFloat(t) && !total) {
-    P p = d == D::kEq ? P::FCMP_OEQ : d == D::kNe ? P::FCMP_UNE : d == D::kGe ? P::FCMP_OGE
-        : d == D::kGt ? P::FCMP_OGT : d == D::kLe ? P::FCMP_OLE : P::FCMP_OLT;
+    P p = d == D::kEq   ? P::FCMP_OEQ
+          : d == D::kNe ? P::FCMP_UNE
+          : d == D::kGe ? P::FCMP_OGE
+          : d == D::kGt ? P::FCMP_OGT
+          : d == D::kLe ? P::FCMP_OLE
+                        : P::FCMP_OLT;
     return {b_.CreateFCmp(p, x.v, y.v)};
   }
   Value *a = x.v, *c = y.v;
@@ -270,9 +347,12 @@ Val ElementEmitter::Compare(const Instruction& op, const Val& x, const Val& y) {
     c = ordered(c);
     is_signed = true;
   }
-  P p = d == D::kEq ? P::ICMP_EQ : d == D::kNe ? P::ICMP_NE
-      : d == D::kGe ? (is_signed ? P::ICMP_SGE : P::ICMP_UGE) : d == D::kGt ? (is_signed ? P::ICMP_SGT : P::ICMP_UGT)
-      : d == D::kLe ? (is_signed ? P::ICMP_SLE : P::ICMP_ULE) : (is_signed ? P::ICMP_SLT : P::ICMP_ULT);
+  P p = d == D::kEq   ? P::ICMP_EQ
+        : d == D::kNe ? P::ICMP_NE
+        : d == D::kGe ? (is_signed ? P::ICMP_SGE : P::ICMP_UGE)
+        : d == D::kGt ? (is_signed ? P::ICMP_SGT : P::ICMP_UGT)
+        : d == D::kLe ? (is_signed ? P::ICMP_SLE : P::ICMP_ULE)
+                      : (is_signed ? P::ICMP_SLT : P::ICMP_ULT);
   return {b_.CreateICmp(p, a, c)};
 }
 

@@ -10,15 +10,19 @@ namespace backplane::cpu::codegen {
 namespace {
 
 const std::vector<std::string> kFloats = {"f32", "f64", "f16", "bf16"};
-const std::vector<std::string> kSmallFloats = {"f8e5m2", "f8e4m3fn", "f8e4m3", "f8e3m4", "f8e4m3b11fnuz", "f8e5m2fnuz",
-                                               "f8e4m3fnuz", "f4e2m1fn", "f8e8m0fnu", "f6e2m3fn", "f6e3m2fn"};
+const std::vector<std::string> kSmallFloats = {"f8e5m2",        "f8e4m3fn",   "f8e4m3",     "f8e3m4",
+                                               "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "f4e2m1fn",
+                                               "f8e8m0fnu",     "f6e2m3fn",   "f6e3m2fn"};
 const std::vector<std::string> kInts = {"s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "s4", "u4", "s2", "u2"};
 const std::vector<std::string> kComplex = {"c64", "c128"};
 
-std::string Unary(const std::string& op, const std::string& t, const std::string& r, int n, const std::string& attrs = "") {
-  return absl::StrCat("HloModule m\nENTRY e {\n  x = ", t, "[", n, "] parameter(0)\n  ROOT r = ", r, "[", n, "] ", op, "(x)", attrs, "\n}\n");
+std::string Unary(const std::string& op, const std::string& t, const std::string& r, int n,
+                  const std::string& attrs = "") {
+  return absl::StrCat("HloModule m\nENTRY e {\n  x = ", t, "[", n, "] parameter(0)\n  ROOT r = ", r, "[", n, "] ", op,
+                      "(x)", attrs, "\n}\n");
 }
-std::string Binary(const std::string& op, const std::string& t, const std::string& r, int n, const std::string& attrs = "") {
+std::string Binary(const std::string& op, const std::string& t, const std::string& r, int n,
+                   const std::string& attrs = "") {
   return absl::StrCat("HloModule m\nENTRY e {\n  x = ", t, "[", n, "] parameter(0)\n  y = ", t, "[", n,
                       "] parameter(1)\n  ROOT r = ", r, "[", n, "] ", op, "(x, y)", attrs, "\n}\n");
 }
@@ -31,9 +35,28 @@ RunOptions Specials() {
 
 TEST(Element, UnaryFloat) {
   for (const std::string& t : kFloats) {
-    for (const char* op : {"abs", "cbrt", "ceil", "cosine", "cosh", "erf", "exponential", "exponential-minus-one", "floor",
-                           "log", "log-plus-one", "logistic", "negate", "round-nearest-afz", "round-nearest-even", "rsqrt",
-                           "sign", "sine", "sqrt", "tan", "tanh", "copy"}) {
+    for (const char* op : {"abs",
+                           "cbrt",
+                           "ceil",
+                           "cosine",
+                           "cosh",
+                           "erf",
+                           "exponential",
+                           "exponential-minus-one",
+                           "floor",
+                           "log",
+                           "log-plus-one",
+                           "logistic",
+                           "negate",
+                           "round-nearest-afz",
+                           "round-nearest-even",
+                           "rsqrt",
+                           "sign",
+                           "sine",
+                           "sqrt",
+                           "tan",
+                           "tanh",
+                           "copy"}) {
       EXPECT_EQ(Difference(Unary(op, t, t, 250), Specials()), "") << op << " " << t;
     }
     EXPECT_EQ(Difference(Unary("is-finite", t, "pred", 250), Specials()), "") << t;
@@ -62,7 +85,8 @@ TEST(Element, UnaryComplex) {
                            "negate", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"}) {
       EXPECT_EQ(Difference(Unary(op, t, t, 100), o), "") << op << " " << t;
     }
-    for (const char* op : {"abs", "real", "imag"}) EXPECT_EQ(Difference(Unary(op, t, part, 100), o), "") << op << " " << t;
+    for (const char* op : {"abs", "real", "imag"})
+      EXPECT_EQ(Difference(Unary(op, t, part, 100), o), "") << op << " " << t;
     for (const char* op : {"add", "subtract", "multiply", "divide", "power"}) {
       EXPECT_EQ(Difference(Binary(op, t, t, 100), o), "") << op << " " << t;
     }
@@ -74,12 +98,16 @@ TEST(Element, UnaryComplex) {
 
 TEST(Element, BinaryFloat) {
   for (const std::string& t : kFloats) {
-    for (const char* op : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "power", "atan2"}) {
+    for (const char* op :
+         {"add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "power", "atan2"}) {
       EXPECT_EQ(Difference(Binary(op, t, t, 250), Specials()), "") << op << " " << t;
     }
     for (const char* d : {"EQ", "NE", "GE", "GT", "LE", "LT"}) {
-      EXPECT_EQ(Difference(Binary("compare", t, "pred", 250, absl::StrCat(", direction=", d)), Specials()), "") << d << " " << t;
-      EXPECT_EQ(Difference(Binary("compare", t, "pred", 250, absl::StrCat(", direction=", d, ", type=TOTALORDER")), Specials()), "")
+      EXPECT_EQ(Difference(Binary("compare", t, "pred", 250, absl::StrCat(", direction=", d)), Specials()), "")
+          << d << " " << t;
+      EXPECT_EQ(Difference(Binary("compare", t, "pred", 250, absl::StrCat(", direction=", d, ", type=TOTALORDER")),
+                           Specials()),
+                "")
           << d << " total order " << t;
     }
   }
@@ -93,8 +121,8 @@ TEST(Element, BinaryInteger) {
     if (t[0] == 'u') o.int_low = 0;
     if (t == "u4") o.int_high = 15;
     if (t == "u2") o.int_high = 3;
-    for (const char* op : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "power", "and", "or",
-                           "xor", "shift-left", "shift-right-arithmetic", "shift-right-logical"}) {
+    for (const char* op : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "power", "and",
+                           "or", "xor", "shift-left", "shift-right-arithmetic", "shift-right-logical"}) {
       EXPECT_EQ(Difference(Binary(op, t, t, 300), o), "") << op << " " << t;
     }
     for (const char* d : {"EQ", "NE", "GE", "GT", "LE", "LT"}) {
@@ -104,7 +132,11 @@ TEST(Element, BinaryInteger) {
   for (const char* t : {"s32", "u32", "s8", "s64", "u64", "u16"}) {
     RunOptions o;
     std::string name = t;
-    o.int_high = name == "s8" ? 127 : name == "u16" ? 65535 : name.back() == '4' ? INT64_MAX : name == "u32" ? 0xffffffffLL : INT32_MAX;
+    o.int_high = name == "s8"         ? 127
+                 : name == "u16"      ? 65535
+                 : name.back() == '4' ? INT64_MAX
+                 : name == "u32"      ? 0xffffffffLL
+                                      : INT32_MAX;
     o.int_low = name[0] == 'u' ? 0 : -o.int_high - 1;
     for (const char* op : {"divide", "remainder", "multiply", "power"}) {
       EXPECT_EQ(Difference(Binary(op, t, t, 300), o), "") << op << " of large " << t;
@@ -161,12 +193,21 @@ TEST(Element, BitcastsAndPrecision) {
   EXPECT_EQ(Difference(Unary("bitcast-convert", "f32", "s32", 100)), "");
   EXPECT_EQ(Difference(Unary("bitcast-convert", "bf16", "u16", 100)), "");
   EXPECT_EQ(Difference(Unary("bitcast-convert", "u16", "f16", 100)), "");
-  EXPECT_EQ(Difference("HloModule m\nENTRY e {\n  x = f32[50] parameter(0)\n  ROOT r = u8[50,4] bitcast-convert(x)\n}\n"), "");
-  EXPECT_EQ(Difference("HloModule m\nENTRY e {\n  x = u32[50,2] parameter(0)\n  ROOT r = u64[50] bitcast-convert(x)\n}\n"), "");
-  EXPECT_EQ(Difference("HloModule m\nENTRY e {\n  x = u8[50,2] parameter(0)\n  ROOT r = bf16[50] bitcast-convert(x)\n}\n"), "");
+  EXPECT_EQ(
+      Difference("HloModule m\nENTRY e {\n  x = f32[50] parameter(0)\n  ROOT r = u8[50,4] bitcast-convert(x)\n}\n"),
+      "");
+  EXPECT_EQ(
+      Difference("HloModule m\nENTRY e {\n  x = u32[50,2] parameter(0)\n  ROOT r = u64[50] bitcast-convert(x)\n}\n"),
+      "");
+  EXPECT_EQ(
+      Difference("HloModule m\nENTRY e {\n  x = u8[50,2] parameter(0)\n  ROOT r = bf16[50] bitcast-convert(x)\n}\n"),
+      "");
   for (const char* t : {"f32", "f64", "bf16", "f16"}) {
     for (auto [e, m] : {std::pair{5, 10}, {8, 7}, {4, 3}, {8, 23}, {5, 2}}) {
-      EXPECT_EQ(Difference(Unary("reduce-precision", t, t, 200, absl::StrCat(", exponent_bits=", e, ", mantissa_bits=", m)), Specials()), "")
+      EXPECT_EQ(
+          Difference(Unary("reduce-precision", t, t, 200, absl::StrCat(", exponent_bits=", e, ", mantissa_bits=", m)),
+                     Specials()),
+          "")
           << t << " " << e << " " << m;
     }
   }
@@ -174,16 +215,30 @@ TEST(Element, BitcastsAndPrecision) {
 
 TEST(Element, SelectAndClamp) {
   for (const char* t : {"f32", "bf16", "s32", "u8", "c64", "pred", "f64"}) {
-    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  p = pred[77] parameter(0)\n  x = ", t, "[77] parameter(1)\n  y = ", t,
-                                      "[77] parameter(2)\n  ROOT r = ", t, "[77] select(p, x, y)\n}\n")), "") << t;
-    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  p = pred[] parameter(0)\n  x = ", t, "[77] parameter(1)\n  y = ", t,
-                                      "[77] parameter(2)\n  ROOT r = ", t, "[77] select(p, x, y)\n}\n")), "") << t << ", scalar predicate";
+    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  p = pred[77] parameter(0)\n  x = ", t,
+                                      "[77] parameter(1)\n  y = ", t, "[77] parameter(2)\n  ROOT r = ", t,
+                                      "[77] select(p, x, y)\n}\n")),
+              "")
+        << t;
+    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  p = pred[] parameter(0)\n  x = ", t,
+                                      "[77] parameter(1)\n  y = ", t, "[77] parameter(2)\n  ROOT r = ", t,
+                                      "[77] select(p, x, y)\n}\n")),
+              "")
+        << t << ", scalar predicate";
   }
   for (const char* t : {"f32", "bf16", "s32", "u8"}) {
-    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  lo = ", t, "[] constant(1)\n  x = ", t, "[77] parameter(0)\n  hi = ", t,
-                                      "[] constant(2)\n  ROOT r = ", t, "[77] clamp(lo, x, hi)\n}\n"), Specials()), "") << t;
-    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  lo = ", t, "[77] parameter(0)\n  x = ", t, "[77] parameter(1)\n  hi = ", t,
-                                      "[77] parameter(2)\n  ROOT r = ", t, "[77] clamp(lo, x, hi)\n}\n"), Specials()), "") << t;
+    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  lo = ", t, "[] constant(1)\n  x = ", t,
+                                      "[77] parameter(0)\n  hi = ", t, "[] constant(2)\n  ROOT r = ", t,
+                                      "[77] clamp(lo, x, hi)\n}\n"),
+                         Specials()),
+              "")
+        << t;
+    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  lo = ", t, "[77] parameter(0)\n  x = ", t,
+                                      "[77] parameter(1)\n  hi = ", t, "[77] parameter(2)\n  ROOT r = ", t,
+                                      "[77] clamp(lo, x, hi)\n}\n"),
+                         Specials()),
+              "")
+        << t;
   }
 }
 

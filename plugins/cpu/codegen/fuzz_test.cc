@@ -1,4 +1,5 @@
-// Random fusions through the kernel and through the evaluator. KERNEL_FUZZ_SEEDS=first,count runs others than the usual.
+// Random fusions through the kernel and through the evaluator. KERNEL_FUZZ_SEEDS=first,count runs others than the
+// usual.
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -35,10 +36,11 @@ class Fuzzer {
     int steps = 3 + Pick(12);
     for (int i = 0; i < steps; ++i) Step();
     int outputs = 1 + (Pick(3) == 0) + (Pick(5) == 0);
-    std::string text = absl::StrCat("HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n",
-                                    "max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }\n",
-                                    "iadd { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = s32[] add(a, b) }\n",
-                                    "or { a = pred[] parameter(0) b = pred[] parameter(1) ROOT r = pred[] or(a, b) }\nENTRY e {\n", body_);
+    std::string text = absl::StrCat(
+        "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n",
+        "max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }\n",
+        "iadd { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = s32[] add(a, b) }\n",
+        "or { a = pred[] parameter(0) b = pred[] parameter(1) ROOT r = pred[] or(a, b) }\nENTRY e {\n", body_);
     std::vector<std::string> names, shapes;
     for (int k = 0; k < outputs; ++k) {
       // Late values, so that much of the graph is used.
@@ -46,7 +48,8 @@ class Fuzzer {
       names.push_back(n.name);
       shapes.push_back(Shape(n.type, n.dims));
     }
-    absl::StrAppend(&text, "  ROOT out = (", absl::StrJoin(shapes, ", "), ") tuple(", absl::StrJoin(names, ", "), ")\n}\n");
+    absl::StrAppend(&text, "  ROOT out = (", absl::StrJoin(shapes, ", "), ") tuple(", absl::StrJoin(names, ", "),
+                    ")\n}\n");
     return text;
   }
 
@@ -87,14 +90,16 @@ class Fuzzer {
           while (at < dims.size() && dims[at] != d) ++at;
           if (at < dims.size()) map.push_back(static_cast<int>(at++));
         }
-        if (map.size() == n.dims.size()) return Add('f', dims, absl::StrCat("broadcast(", n.name, "), dimensions={", absl::StrJoin(map, ","), "}"));
+        if (map.size() == n.dims.size())
+          return Add('f', dims, absl::StrCat("broadcast(", n.name, "), dimensions={", absl::StrJoin(map, ","), "}"));
       }
     }
     if (type == 'p') {
       std::string a = Like('f', dims), b = Like('f', dims);
       return Add('p', dims, absl::StrCat("compare(", a, ", ", b, "), direction=", Pick(2) ? "LT" : "GE"));
     }
-    if (!dims.empty() && Pick(3) == 0) return Add(type, dims, absl::StrCat("iota(), iota_dimension=", Pick(static_cast<int>(dims.size()))));
+    if (!dims.empty() && Pick(3) == 0)
+      return Add(type, dims, absl::StrCat("iota(), iota_dimension=", Pick(static_cast<int>(dims.size()))));
     std::string c = Add(type, {}, type == 'f' ? "constant(0.5)" : "constant(2)");
     if (dims.empty()) return c;
     return Add(type, dims, absl::StrCat("broadcast(", c, "), dimensions={}"));
@@ -104,13 +109,16 @@ class Fuzzer {
     Node n = nodes_[nodes_.size() - 1 - Pick(std::min<int>(6, static_cast<int>(nodes_.size())))];
     int rank = static_cast<int>(n.dims.size());
     switch (Pick(18)) {
-      case 0: case 1:
+      case 0:
+      case 1:
         if (n.type == 'f') {
           static const char* kOps[] = {"tanh", "negate", "abs", "sine", "logistic", "floor"};
           Add('f', n.dims, absl::StrCat(kOps[Pick(6)], "(", n.name, ")"));
         }
         return;
-      case 2: case 3: case 4:
+      case 2:
+      case 3:
+      case 4:
         if (n.type != 'p') {
           static const char* kOps[] = {"add", "subtract", "maximum", "minimum"};
           std::string other = Like(n.type, n.dims);
@@ -120,7 +128,8 @@ class Fuzzer {
           Add('f', n.dims, absl::StrCat("select(", n.name, ", ", a, ", ", b, ")"));
         }
         return;
-      case 5: case 6: {  // broadcast
+      case 5:
+      case 6: {  // broadcast
         if (rank >= 4 || Count(n.dims) > 20000) return;
         std::vector<int> dims, map;
         int extra = Pick(rank + 1);
@@ -134,11 +143,15 @@ class Fuzzer {
         Add(n.type, dims, absl::StrCat("broadcast(", n.name, "), dimensions={", absl::StrJoin(map, ","), "}"));
         return;
       }
-      case 7: case 8: {  // reduce
+      case 7:
+      case 8: {  // reduce
         if (rank == 0) return;
         std::vector<int> dims, out;
         for (int d = 0; d < rank; ++d) {
-          if (Pick(2) == 0) dims.push_back(d); else out.push_back(n.dims[d]);
+          if (Pick(2) == 0)
+            dims.push_back(d);
+          else
+            out.push_back(n.dims[d]);
         }
         if (dims.empty()) return;
         std::string f, init;
@@ -153,14 +166,17 @@ class Fuzzer {
           f = "or";
           init = Add('p', {}, "constant(false)");
         }
-        std::string r = Add(n.type, out, absl::StrCat("reduce(", n.name, ", ", init, "), dimensions={", absl::StrJoin(dims, ","), "}, to_apply=", f));
+        std::string r = Add(n.type, out,
+                            absl::StrCat("reduce(", n.name, ", ", init, "), dimensions={", absl::StrJoin(dims, ","),
+                                         "}, to_apply=", f));
         if (n.type == 'f') r = Add('f', out, absl::StrCat("tanh(", r, ")"));  // keeps sums of sums comparable
-        if (Pick(2) == 0) {  // and back to the rows
+        if (Pick(2) == 0) {                                                   // and back to the rows
           std::vector<int> map;
           for (int d = 0; d < rank; ++d) {
             if (std::find(dims.begin(), dims.end(), d) == dims.end()) map.push_back(d);
           }
-          std::string b = Add(n.type, n.dims, absl::StrCat("broadcast(", r, "), dimensions={", absl::StrJoin(map, ","), "}"));
+          std::string b =
+              Add(n.type, n.dims, absl::StrCat("broadcast(", r, "), dimensions={", absl::StrJoin(map, ","), "}"));
           if (n.type != 'p') Add(n.type, n.dims, absl::StrCat("subtract(", n.name, ", ", b, ")"));
         }
         return;
@@ -238,10 +254,13 @@ class Fuzzer {
           starts.push_back(Like('s', {}));
           dims.push_back(1 + Pick(e));
         }
-        std::string s = Add(n.type, dims, absl::StrCat("dynamic-slice(", n.name, ", ", absl::StrJoin(starts, ", "), "), dynamic_slice_sizes={", absl::StrJoin(dims, ","), "}"));
+        std::string s = Add(n.type, dims,
+                            absl::StrCat("dynamic-slice(", n.name, ", ", absl::StrJoin(starts, ", "),
+                                         "), dynamic_slice_sizes={", absl::StrJoin(dims, ","), "}"));
         if (Pick(2) == 0) {
           std::string u = n.type == 'p' ? s : Add(n.type, dims, absl::StrCat("negate(", s, ")"));
-          Add(n.type, n.dims, absl::StrCat("dynamic-update-slice(", n.name, ", ", u, ", ", absl::StrJoin(starts, ", "), ")"));
+          Add(n.type, n.dims,
+              absl::StrCat("dynamic-update-slice(", n.name, ", ", u, ", ", absl::StrJoin(starts, ", "), ")"));
         }
         return;
       }
@@ -254,8 +273,10 @@ class Fuzzer {
           offsets.push_back(d);
           sizes.push_back(n.dims[d]);
         }
-        Add(n.type, dims, absl::StrCat("gather(", n.name, ", ", ids, "), offset_dims={", absl::StrJoin(offsets, ","),
-                                       "}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={", absl::StrJoin(sizes, ","), "}"));
+        Add(n.type, dims,
+            absl::StrCat("gather(", n.name, ", ", ids, "), offset_dims={", absl::StrJoin(offsets, ","),
+                         "}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={",
+                         absl::StrJoin(sizes, ","), "}"));
         return;
       }
       case 17:

@@ -8,9 +8,17 @@ namespace backplane::cpu::codegen {
 
 bool MovesElements(const Instruction& instruction) {
   switch (instruction.opcode()) {
-    case Opcode::kBroadcast: case Opcode::kReshape: case Opcode::kBitcast: case Opcode::kTranspose: case Opcode::kSlice:
-    case Opcode::kReverse: case Opcode::kPad: case Opcode::kConcatenate: case Opcode::kDynamicSlice:
-    case Opcode::kDynamicUpdateSlice: case Opcode::kGather:
+    case Opcode::kBroadcast:
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+    case Opcode::kTranspose:
+    case Opcode::kSlice:
+    case Opcode::kReverse:
+    case Opcode::kPad:
+    case Opcode::kConcatenate:
+    case Opcode::kDynamicSlice:
+    case Opcode::kDynamicUpdateSlice:
+    case Opcode::kGather:
       return true;
     default:
       return false;
@@ -31,7 +39,8 @@ bool AddGuard(const VarTable& vars, Guards& guards, const Affine& e, int64_t lo,
 namespace {
 
 // (e - low) / (interior + 1) where it divides; with the guards for what lies between and outside.
-bool UndilatedIndex(VarTable& vars, const Affine& shifted, int64_t dilation, int64_t dim, Affine& result, Guards& guards) {
+bool UndilatedIndex(VarTable& vars, const Affine& shifted, int64_t dilation, int64_t dim, Affine& result,
+                    Guards& guards) {
   if (dilation == 1) {
     result = shifted;
     return AddGuard(vars, guards, shifted, 0, dim);
@@ -62,7 +71,8 @@ Index GatherIndex(const Instruction& gather, const Index& index, VarTable& vars)
   Index result(operand.rank());
   size_t next_offset = 0;
   for (int64_t d = 0; d < operand.rank(); ++d) {
-    bool collapsed = std::find(g.collapsed_slice_dims.begin(), g.collapsed_slice_dims.end(), d) != g.collapsed_slice_dims.end();
+    bool collapsed =
+        std::find(g.collapsed_slice_dims.begin(), g.collapsed_slice_dims.end(), d) != g.collapsed_slice_dims.end();
     auto batching = std::find(g.operand_batching_dims.begin(), g.operand_batching_dims.end(), d);
     if (batching != g.operand_batching_dims.end()) {
       int64_t indices_dim = g.start_indices_batching_dims[batching - g.operand_batching_dims.begin()];
@@ -99,7 +109,8 @@ std::vector<Source> SourcesOf(const Instruction& op, const Index& index, VarTabl
       for (int64_t i = 0; i < in.rank(); ++i) r[i] = in.dimensions(i) == 1 ? Affine::Const(0) : index[dims[i]];
       return {{x, r, {}}};
     }
-    case Opcode::kReshape: case Opcode::kBitcast:
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
       return {{x, Delinearize(vars, Linearize(index, op.shape().dimensions()), in.dimensions()), {}}};
     case Opcode::kTranspose: {
       const Ints& p = op.dimensions();
@@ -252,7 +263,8 @@ void AccessWalk::Visit(const Instruction* op, const Index& index, int depth, boo
       }
       Guards guards;
       for (int64_t i = 0; i < n; ++i) Visit(op->operand(n + i), {}, depth, guarded);
-      if (!WindowElement(op->window(), op->operand(0)->shape().dimensions(), index, position, vars_, in, guards)) return;
+      if (!WindowElement(op->window(), op->operand(0)->shape().dimensions(), index, position, vars_, in, guards))
+        return;
       for (const Guard& g : guards) observed_.push_back(g.e);
       for (int64_t i = 0; i < n; ++i) Visit(op->operand(i), in, depth + 1, true);
       return;
@@ -325,7 +337,8 @@ std::vector<std::vector<VarId>> MergeVars(const VarTable& vars, absl::Span<const
   return groups;
 }
 
-bool ApplySplits(absl::Span<const VarTable::Split> splits, absl::Span<const VarId> vars, std::vector<int64_t>& extents) {
+bool ApplySplits(absl::Span<const VarTable::Split> splits, absl::Span<const VarId> vars,
+                 std::vector<int64_t>& extents) {
   std::vector<int64_t> result;
   bool changed = false;
   for (size_t i = 0; i < vars.size(); ++i) {

@@ -57,7 +57,7 @@ struct Access {
   const Instruction* array = nullptr;  // parameter, constant or materialized instruction
   Affine address;                      // in elements
   Index index;
-  int reduce_depth = 0;                // number of reductions around the access
+  int reduce_depth = 0;  // number of reductions around the access
   bool guarded = false;
 };
 

@@ -90,7 +90,8 @@ std::vector<InPlacePair> InPlaceCandidates(const Computation& computation) {
     used_outputs.insert(output);
   };
   auto same_bytes = [](const Instruction* p, const Shape& s) {
-    return p->shape().num_elements() == s.num_elements() && ByteWidth(p->shape().element_type()) == ByteWidth(s.element_type());
+    return p->shape().num_elements() == s.num_elements() &&
+           ByteWidth(p->shape().element_type()) == ByteWidth(s.element_type());
   };
   auto reached_by_special = [&](const Instruction* p) {
     for (const Phase& phase : plan->phases) {
@@ -112,7 +113,8 @@ std::vector<InPlacePair> InPlaceCandidates(const Computation& computation) {
       bool ok = true;
       for (size_t k = 0; k < walks.size() && ok; ++k) {
         const Phase& phase = plan->phases[k];
-        bool copy = phase.targets.size() == 1 && phase.targets[0].buffer == buffer && phase.targets[0].window == nullptr;
+        bool copy =
+            phase.targets.size() == 1 && phase.targets[0].buffer == buffer && phase.targets[0].window == nullptr;
         if (phase.special != nullptr) {
           for (const Instruction* o : phase.special->operands()) ok = ok && !Reaches(o, p);
           continue;
@@ -156,14 +158,16 @@ std::vector<InPlacePair> InPlaceCandidates(const Computation& computation) {
     }
     if (writers != 1) continue;
     const Phase& phase = plan->phases[writer];
-    if (phase.kind != PhaseKind::kLoop || phase.targets[target].row || phase.targets[target].window != nullptr) continue;
+    if (phase.kind != PhaseKind::kLoop || phase.targets[target].row || phase.targets[target].window != nullptr)
+      continue;
     const Affine& store = walks[writer].stores[target];
     std::set<VarId> unit_vars;
     for (int g = 0; g < phase.unit_groups; ++g) {
       for (VarId v : walks[writer].loops.groups[g]) unit_vars.insert(v);
     }
-    const Shape& shape = outputs[j].instruction->shape().IsTuple() ? outputs[j].instruction->shape().tuple_shapes(outputs[j].element)
-                                                                   : outputs[j].instruction->shape();
+    const Shape& shape = outputs[j].instruction->shape().IsTuple()
+                             ? outputs[j].instruction->shape().tuple_shapes(outputs[j].element)
+                             : outputs[j].instruction->shape();
     for (int input = 0; input < plan->inputs; ++input) {
       const Instruction* p = computation.parameter(input);
       if (used_inputs.contains(input) || !same_bytes(p, shape) || reached_by_special(p)) continue;
@@ -182,7 +186,8 @@ std::vector<InPlacePair> InPlaceCandidates(const Computation& computation) {
           }
           // A sweep of a row kernel: over elements of the same row, before the row is written.
           Affine fixed, moving, own;
-          for (const Term& t : a.address.terms) (unit_vars.contains(t.var) ? fixed : moving).Add(Affine::Var(t.var), t.coef);
+          for (const Term& t : a.address.terms)
+            (unit_vars.contains(t.var) ? fixed : moving).Add(Affine::Var(t.var), t.coef);
           for (const Term& t : store.terms) {
             if (unit_vars.contains(t.var)) own.Add(Affine::Var(t.var), t.coef);
           }
@@ -190,7 +195,8 @@ std::vector<InPlacePair> InPlaceCandidates(const Computation& computation) {
           bool sweep = phase.rows && fixed == own;
           for (const Term& t : moving.terms) {
             const auto& vars = walks[k].loops.vars;
-            sweep = sweep && walks[k].vars.def(t.var).kind == VarKind::kLoop && std::find(vars.begin(), vars.end(), t.var) == vars.end();
+            sweep = sweep && walks[k].vars.def(t.var).kind == VarKind::kLoop &&
+                    std::find(vars.begin(), vars.end(), t.var) == vars.end();
           }
           auto [lo, hi] = walks[k].vars.Range(moving);
           ok = ok && sweep && lo >= 0 && hi < phase.kept_length;
@@ -220,7 +226,9 @@ absl::StatusOr<KernelPlan> PlanKernel(const Computation& computation, const Kern
     constexpr double kCyclesPerMicrosecond = 3500;
     p.estimated_us = phase.cycles / kCyclesPerMicrosecond;
     double unit_us = p.work_units > 0 ? p.estimated_us / static_cast<double>(p.work_units) : 0;
-    p.min_units_per_chunk = unit_us > 0 ? std::max<int64_t>(1, static_cast<int64_t>(std::ceil(std::min(2.0 / unit_us, 1e15)))) : std::max<int64_t>(1, p.work_units);
+    p.min_units_per_chunk = unit_us > 0
+                                ? std::max<int64_t>(1, static_cast<int64_t>(std::ceil(std::min(2.0 / unit_us, 1e15))))
+                                : std::max<int64_t>(1, p.work_units);
     plan.scratch_bytes = std::max(plan.scratch_bytes, phase.scratch_bytes);
     notes.push_back(phase.note);
     plan.phases.push_back(std::move(p));

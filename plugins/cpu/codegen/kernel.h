@@ -38,12 +38,12 @@ namespace backplane::cpu::codegen {
 // What an instruction can be inside a kernel.
 enum class FusionRole {
   kElementwise,  // one element from the same element of each operand; also constants, parameters, tuples at the root
-  kIndexing,     // one element from another element of an operand: broadcast, reshape, transpose, slice, pad, gather ...
-  kReduction,    // reduce: producers fuse in; consumers too, at the reduced shape, or broadcast back to the same rows
-  kUpdate,       // dynamic-update-slice, scatter: the root of a kernel; producers of update and indices fuse in
-  kWindow,       // reduce-window, select-and-scatter: the root of a kernel; producers fuse in when cheap
-  kAlone,        // a kernel of its own, nothing fuses with it
-  kNotFusible,   // no kernel can contain it
+  kIndexing,    // one element from another element of an operand: broadcast, reshape, transpose, slice, pad, gather ...
+  kReduction,   // reduce: producers fuse in; consumers too, at the reduced shape, or broadcast back to the same rows
+  kUpdate,      // dynamic-update-slice, scatter: the root of a kernel; producers of update and indices fuse in
+  kWindow,      // reduce-window, select-and-scatter: the root of a kernel; producers fuse in when cheap
+  kAlone,       // a kernel of its own, nothing fuses with it
+  kNotFusible,  // no kernel can contain it
 };
 
 struct Verdict {
@@ -85,15 +85,15 @@ struct BufferTraits {
 };
 
 struct KernelOptions {
-  std::vector<BufferTraits> buffers;   // inputs, then outputs; shorter than that: the rest is not padded
-  std::vector<InPlacePair> shared;     // the pairs in use; each must be one of InPlaceCandidates
+  std::vector<BufferTraits> buffers;    // inputs, then outputs; shorter than that: the rest is not padded
+  std::vector<InPlacePair> shared;      // the pairs in use; each must be one of InPlaceCandidates
   const jit::HostInfo* host = nullptr;  // nullptr: jit::Host()
 };
 
 using KernelFn = void (*)(void* const* buffers, int64_t begin, int64_t end, void* scratch);
 
 struct KernelPhase {
-  std::string symbol;               // of a KernelFn
+  std::string symbol;  // of a KernelFn
   int64_t work_units = 0;
   int64_t min_units_per_chunk = 1;  // about 2 us of work: do not cut finer
   double estimated_us = 0;          // all units, one thread

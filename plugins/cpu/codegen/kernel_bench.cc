@@ -1,5 +1,5 @@
-// Times generated kernels on one thread, data warm: `cpu_codegen_bench [name part]`. Prints milliseconds, nanoseconds an
-// element of the largest array, and how long it took to compile.
+// Times generated kernels on one thread, data warm: `cpu_codegen_bench [name part]`. Prints milliseconds, nanoseconds
+// an element of the largest array, and how long it took to compile.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -20,7 +20,8 @@ namespace {
 
 const char* kAdd = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n";
 
-void Bench(const char* filter, const std::string& name, const std::string& body, const std::string& computations = kAdd) {
+void Bench(const char* filter, const std::string& name, const std::string& body,
+           const std::string& computations = kAdd) {
   if (filter != nullptr && name.find(filter) == std::string::npos) return;
   auto kernel = TestKernel::Make("HloModule m\n" + computations + "ENTRY e {\n" + body + "}\n");
   if (!kernel.ok()) {
@@ -56,9 +57,11 @@ void Bench(const char* filter, const std::string& name, const std::string& body,
   }
   double estimate = 0;
   for (const auto& p : (*kernel)->plan().phases) estimate += p.estimated_us;
-  std::printf("%-28s %8.3f ms %7.3f ns/element  compiled in %5.1f ms  estimate %8.3f ms  [%s]\n", name.c_str(), best, best * 1e6 / largest,
-              (*kernel)->compile_ms(), estimate / 1000, (*kernel)->plan().note.c_str());
-  if (std::getenv("KERNEL_TEST_DUMP") != nullptr) std::printf("%s\n%s\n", (*kernel)->ir().c_str(), (*kernel)->assembly().c_str());
+  std::printf("%-28s %8.3f ms %7.3f ns/element  compiled in %5.1f ms (plan %.2f, emit %.2f)  estimate %8.3f ms  [%s]\n",
+              name.c_str(), best, best * 1e6 / largest, (*kernel)->compile_ms(), (*kernel)->plan_ms(),
+              (*kernel)->emit_ms(), estimate / 1000, (*kernel)->plan().note.c_str());
+  if (std::getenv("KERNEL_TEST_DUMP") != nullptr)
+    std::printf("%s\n%s\n", (*kernel)->ir().c_str(), (*kernel)->assembly().c_str());
   for (void* p : buffers) std::free(p);
 }
 
@@ -66,9 +69,12 @@ void Bench(const char* filter, const std::string& name, const std::string& body,
 
 int main(int argc, char** argv) {
   const char* filter = argc > 1 ? argv[1] : nullptr;
-  Bench(filter, "add_4M", "  x = f32[4194304] parameter(0)\n  y = f32[4194304] parameter(1)\n  ROOT r = f32[4194304] add(x, y)\n");
-  Bench(filter, "add_16K", "  x = f32[16384] parameter(0)\n  y = f32[16384] parameter(1)\n  ROOT r = f32[16384] add(x, y)\n");
-  Bench(filter, "add_bf16_1M", "  x = bf16[1048576] parameter(0)\n  y = bf16[1048576] parameter(1)\n  ROOT r = bf16[1048576] add(x, y)\n");
+  Bench(filter, "add_4M",
+        "  x = f32[4194304] parameter(0)\n  y = f32[4194304] parameter(1)\n  ROOT r = f32[4194304] add(x, y)\n");
+  Bench(filter, "add_16K",
+        "  x = f32[16384] parameter(0)\n  y = f32[16384] parameter(1)\n  ROOT r = f32[16384] add(x, y)\n");
+  Bench(filter, "add_bf16_1M",
+        "  x = bf16[1048576] parameter(0)\n  y = bf16[1048576] parameter(1)\n  ROOT r = bf16[1048576] add(x, y)\n");
   for (const char* op : {"exponential", "log", "tanh", "erf", "sine", "logistic"}) {
     Bench(filter, op, absl::StrCat("  x = f32[16384] parameter(0)\n  ROOT r = f32[16384] ", op, "(x)\n"));
   }
@@ -103,7 +109,8 @@ int main(int argc, char** argv) {
   s = f32[4096] reduce(ex, zero), dimensions={1}, to_apply=add
   sb = f32[4096,1024] broadcast(s), dimensions={0}
   ROOT r = f32[4096,1024] divide(ex, sb)
-)", std::string(kAdd) + "max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }\n");
+)",
+        std::string(kAdd) + "max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }\n");
   Bench(filter, "layernorm_4096x1024", R"(
   f = f32[4096,1024] parameter(0)
   g = f32[1024] parameter(1)
@@ -129,19 +136,30 @@ int main(int argc, char** argv) {
   sc = f32[4096,1024] multiply(nrm, gb)
   ROOT y = f32[4096,1024] add(sc, bb)
 )");
-  Bench(filter, "transpose_2048", "  x = f32[2048,2048] parameter(0)\n  ROOT r = f32[2048,2048] transpose(x), dimensions={1,0}\n");
-  Bench(filter, "transpose_bf16_2048", "  x = bf16[2048,2048] parameter(0)\n  ROOT r = bf16[2048,2048] transpose(x), dimensions={1,0}\n");
+  Bench(filter, "transpose_2048",
+        "  x = f32[2048,2048] parameter(0)\n  ROOT r = f32[2048,2048] transpose(x), dimensions={1,0}\n");
+  Bench(filter, "transpose_bf16_2048",
+        "  x = bf16[2048,2048] parameter(0)\n  ROOT r = bf16[2048,2048] transpose(x), dimensions={1,0}\n");
   Bench(filter, "transpose_add_2048", R"(
   x = f32[2048,2048] parameter(0)
   y = f32[2048,2048] parameter(1)
   t = f32[2048,2048] transpose(x), dimensions={1,0}
   ROOT r = f32[2048,2048] add(t, y)
 )");
-  Bench(filter, "transpose_heads", "  x = f32[8,128,12,64] parameter(0)\n  ROOT r = f32[8,12,128,64] transpose(x), dimensions={0,2,1,3}\n");
-  Bench(filter, "columns_4096", "  x = f32[4096,4096] parameter(0)\n  z = f32[] constant(0)\n  ROOT r = f32[4096] reduce(x, z), dimensions={0}, to_apply=add\n");
-  Bench(filter, "columns_65536x64", "  x = f32[65536,64] parameter(0)\n  z = f32[] constant(0)\n  ROOT r = f32[64] reduce(x, z), dimensions={0}, to_apply=add\n");
-  Bench(filter, "rows_4096", "  x = f32[4096,1024] parameter(0)\n  z = f32[] constant(0)\n  ROOT r = f32[4096] reduce(x, z), dimensions={1}, to_apply=add\n");
-  Bench(filter, "sum_4M", "  x = f32[4194304] parameter(0)\n  z = f32[] constant(0)\n  ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=add\n");
+  Bench(filter, "transpose_heads",
+        "  x = f32[8,128,12,64] parameter(0)\n  ROOT r = f32[8,12,128,64] transpose(x), dimensions={0,2,1,3}\n");
+  Bench(filter, "columns_4096",
+        "  x = f32[4096,4096] parameter(0)\n  z = f32[] constant(0)\n  ROOT r = f32[4096] reduce(x, z), "
+        "dimensions={0}, to_apply=add\n");
+  Bench(filter, "columns_65536x64",
+        "  x = f32[65536,64] parameter(0)\n  z = f32[] constant(0)\n  ROOT r = f32[64] reduce(x, z), dimensions={0}, "
+        "to_apply=add\n");
+  Bench(filter, "rows_4096",
+        "  x = f32[4096,1024] parameter(0)\n  z = f32[] constant(0)\n  ROOT r = f32[4096] reduce(x, z), "
+        "dimensions={1}, to_apply=add\n");
+  Bench(filter, "sum_4M",
+        "  x = f32[4194304] parameter(0)\n  z = f32[] constant(0)\n  ROOT r = f32[] reduce(x, z), dimensions={0}, "
+        "to_apply=add\n");
   Bench(filter, "argmax_64x50257", R"(
   x = f32[64,50257] parameter(0)
   i = s32[64,50257] iota(), iota_dimension=1
@@ -149,7 +167,8 @@ int main(int argc, char** argv) {
   i0 = s32[] constant(0)
   r = (f32[64], s32[64]) reduce(x, i, v0, i0), dimensions={1}, to_apply=f
   ROOT g = s32[64] get-tuple-element(r), index=1
-)", R"(f {
+)",
+        R"(f {
   av = f32[] parameter(0)
   ai = s32[] parameter(1)
   bv = f32[] parameter(2)
@@ -166,12 +185,23 @@ int main(int argc, char** argv) {
   ROOT r = (f32[], s32[]) tuple(v, i)
 }
 )");
-  Bench(filter, "cumsum_1024x4096", "  x = f32[1024,4096] parameter(0)\n  z = f32[] constant(0)\n  ROOT r = f32[1024,4096] reduce-window(x, z), window={size=1x4096 pad=0_0x4095_0}, to_apply=add\n");
-  Bench(filter, "maxpool_112x112x64", "  x = f32[1,112,112,64] parameter(0)\n  z = f32[] constant(-inf)\n  ROOT r = f32[1,56,56,64] reduce-window(x, z), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0}, to_apply=max\n",
+  Bench(filter, "cumsum_1024x4096",
+        "  x = f32[1024,4096] parameter(0)\n  z = f32[] constant(0)\n  ROOT r = f32[1024,4096] reduce-window(x, z), "
+        "window={size=1x4096 pad=0_0x4095_0}, to_apply=add\n");
+  Bench(filter, "maxpool_112x112x64",
+        "  x = f32[1,112,112,64] parameter(0)\n  z = f32[] constant(-inf)\n  ROOT r = f32[1,56,56,64] reduce-window(x, "
+        "z), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0}, to_apply=max\n",
         "max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }\n");
-  Bench(filter, "embedding", "  t = f32[50257,768] parameter(0)\n  i = s32[1024] parameter(1)\n  ROOT r = f32[1024,768] gather(t, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,768}\n");
-  Bench(filter, "embedding_grad", "  t = f32[5000,768] parameter(0)\n  i = s32[1024] parameter(1)\n  u = f32[1024,768] parameter(2)\n  ROOT r = f32[5000,768] scatter(t, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add\n");
-  Bench(filter, "concat", "  x = f32[1024,512] parameter(0)\n  y = f32[1024,512] parameter(1)\n  ROOT r = f32[1024,1024] concatenate(x, y), dimensions={1}\n");
+  Bench(filter, "embedding",
+        "  t = f32[50257,768] parameter(0)\n  i = s32[1024] parameter(1)\n  ROOT r = f32[1024,768] gather(t, i), "
+        "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,768}\n");
+  Bench(filter, "embedding_grad",
+        "  t = f32[5000,768] parameter(0)\n  i = s32[1024] parameter(1)\n  u = f32[1024,768] parameter(2)\n  ROOT r = "
+        "f32[5000,768] scatter(t, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add\n");
+  Bench(filter, "concat",
+        "  x = f32[1024,512] parameter(0)\n  y = f32[1024,512] parameter(1)\n  ROOT r = f32[1024,1024] concatenate(x, "
+        "y), dimensions={1}\n");
   Bench(filter, "rotate_half", R"(
   x = f32[1024,128] parameter(0)
   c = f32[1024,128] parameter(1)

@@ -17,7 +17,8 @@ TEST(Kernel, AddsOfManySizes) {
       y = f32[#] parameter(1)
       s = f32[#] add(x, y)
       ROOT r = f32[#] multiply(s, y)
-    )"), {{"#", absl::StrCat(n)}});
+    )"),
+                                          {{"#", absl::StrCat(n)}});
     EXPECT_EQ(Difference(hlo), "") << n;
     RunOptions share;
     share.share = true;
@@ -37,7 +38,8 @@ TEST(Kernel, BroadcastsRowsAndColumns) {
     a = f32[7,37] add(x, rb)
     m = f32[7,37] multiply(a, cb)
     ROOT r = f32[7,37] maximum(m, kb)
-  )")), "");
+  )")),
+            "");
 }
 
 TEST(Kernel, Softmax) {

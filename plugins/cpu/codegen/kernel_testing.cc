@@ -33,11 +33,18 @@ struct Block {
 
 double Precision(PrimitiveType t, double f32) {
   switch (t) {
-    case PrimitiveType::kF64: case PrimitiveType::kC128: return f32 * 1e-7;
-    case PrimitiveType::kF32: case PrimitiveType::kC64: return f32;
-    case PrimitiveType::kBF16: return std::max(f32, 1.0 / 100);
-    case PrimitiveType::kF16: return std::max(f32, 1.0 / 700);
-    default: return std::max(f32, 0.3);
+    case PrimitiveType::kF64:
+    case PrimitiveType::kC128:
+      return f32 * 1e-7;
+    case PrimitiveType::kF32:
+    case PrimitiveType::kC64:
+      return f32;
+    case PrimitiveType::kBF16:
+      return std::max(f32, 1.0 / 100);
+    case PrimitiveType::kF16:
+      return std::max(f32, 1.0 / 700);
+    default:
+      return std::max(f32, 0.3);
   }
 }
 
@@ -58,6 +65,7 @@ absl::StatusOr<std::unique_ptr<TestKernel>> TestKernel::Make(const std::string& 
   kernel->host_ = options.max_vector_bytes == 64 ? jit::Host() : jit::DetectHost(options.max_vector_bytes);
   kernel->kernel_options_.host = &kernel->host_;
   if (options.share) kernel->kernel_options_.shared = InPlaceCandidates(c);
+  auto before = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(kernel->plan_, PlanKernel(c, kernel->kernel_options_, "k"));
   jit::CompileOptions compile;
   compile.host = &kernel->host_;
@@ -67,11 +75,17 @@ absl::StatusOr<std::unique_ptr<TestKernel>> TestKernel::Make(const std::string& 
     compile.ir_dump = &kernel->ir_;
   }
   auto start = std::chrono::steady_clock::now();
+  kernel->plan_ms_ = std::chrono::duration<double, std::milli>(start - before).count();
   TestKernel* k = kernel.get();
-  ASSIGN_OR_RETURN(std::vector<jit::ObjectCode> objects, jit::CompileModules(1, [&](int, llvm::Module& module) {
-    KernelRequest request{k->module_->entry(), k->kernel_options_, "k"};
-    return EmitKernels({&request, 1}, module);
-  }, nullptr, compile));
+  ASSIGN_OR_RETURN(std::vector<jit::ObjectCode> objects,
+                   jit::CompileModules(
+                       1,
+                       [&](int, llvm::Module& module) {
+                         KernelRequest request{k->module_->entry(), k->kernel_options_, "k"};
+                         return EmitKernels({&request, 1}, module);
+                       },
+                       nullptr, compile));
+  kernel->emit_ms_ = objects[0].emit_ms;
   ASSIGN_OR_RETURN(kernel->library_, jit::CodeLibrary::Link(objects));
   kernel->compile_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   for (const KernelPhase& p : kernel->plan_.phases) {
@@ -130,7 +144,8 @@ absl::StatusOr<std::vector<Literal>> TestKernel::Run(const std::vector<Literal>&
   for (size_t j = 0; j < shapes.size(); ++j) {
     Shape s = shapes[j];
     s.clear_layout();
-    ASSIGN_OR_RETURN(Literal l, Literal::FromBytes(s, {static_cast<std::byte*>(buffers[inputs.size() + j]), static_cast<size_t>(s.byte_size())}));
+    ASSIGN_OR_RETURN(Literal l, Literal::FromBytes(s, {static_cast<std::byte*>(buffers[inputs.size() + j]),
+                                                       static_cast<size_t>(s.byte_size())}));
     results.push_back(std::move(l));
   }
   return results;
@@ -215,7 +230,8 @@ std::string Difference(const std::string& hlo, const RunOptions& options) {
       if (!same) {
         std::string at;
         for (size_t k = 0; k < inputs.size(); ++k) {
-          if (inputs[k].num_elements() == wanted[j].num_elements()) absl::StrAppend(&at, " input ", k, " = ", ElementToString(inputs[k], i));
+          if (inputs[k].num_elements() == wanted[j].num_elements())
+            absl::StrAppend(&at, " input ", k, " = ", ElementToString(inputs[k], i));
         }
         return absl::StrCat("output ", j, " ", wanted[j].shape().ToString(), " element ", i, ": expected ",
                             ElementToString(wanted[j], i), ", found ", ElementToString((*got)[j], i), at, " [",

@@ -14,14 +14,14 @@
 namespace backplane::cpu::codegen {
 
 struct RunOptions {
-  int chunks = 3;               // how many ranges each phase is cut into
-  bool share = false;           // use all in-place pairs
+  int chunks = 3;      // how many ranges each phase is cut into
+  bool share = false;  // use all in-place pairs
   int max_vector_bytes = 64;
-  double tolerance = 2e-6;      // relative, for f32; other float types from their precision
+  double tolerance = 2e-6;  // relative, for f32; other float types from their precision
   uint32_t seed = 1;
-  double low = -3, high = 3;    // of random floats
+  double low = -3, high = 3;  // of random floats
   int64_t int_low = -9, int_high = 9;
-  bool specials = false;        // sprinkle infinities, NaN, zeros of both signs
+  bool specials = false;  // sprinkle infinities, NaN, zeros of both signs
 };
 
 // A compiled kernel, to be run on any data.
@@ -36,6 +36,8 @@ class TestKernel {
   const std::string& assembly() const { return assembly_; }
   const std::string& ir() const { return ir_; }
   double compile_ms() const { return compile_ms_; }
+  double emit_ms() const { return emit_ms_; }  // planning and emission, a part of compile_ms
+  double plan_ms() const { return plan_ms_; }
   std::vector<Shape> OutputShapes() const;
   std::vector<KernelFn> functions() const { return functions_; }
   std::vector<Literal> RandomInputs() const;
@@ -48,7 +50,7 @@ class TestKernel {
   std::unique_ptr<jit::CodeLibrary> library_;
   std::vector<KernelFn> functions_;
   std::string assembly_, ir_;
-  double compile_ms_ = 0;
+  double compile_ms_ = 0, emit_ms_ = 0, plan_ms_ = 0;
   jit::HostInfo host_;
 };
 

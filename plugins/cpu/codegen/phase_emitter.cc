@@ -8,7 +8,8 @@ namespace backplane::cpu::codegen {
 
 using llvm::Value;
 
-PhaseEmitter::PhaseEmitter(ElementEmitter& elements, const FusionPlan& plan, const Phase& phase, const jit::HostInfo& host)
+PhaseEmitter::PhaseEmitter(ElementEmitter& elements, const FusionPlan& plan, const Phase& phase,
+                           const jit::HostInfo& host)
     : e_(elements), plan_(plan), phase_(phase), host_(host), body_(elements, vars_, host), b_(elements.b()) {}
 
 absl::Status PhaseEmitter::Emit(const std::string& symbol) {
@@ -23,7 +24,8 @@ absl::Status PhaseEmitter::Emit(const std::string& symbol) {
   b_.SetInsertPoint(llvm::BasicBlock::Create(context, "", function));
   int count = plan_.inputs + plan_.outputs + static_cast<int>(plan_.temp_bytes.size());
   for (int i = 0; i < count; ++i) {
-    buffers_.push_back(b_.CreateAlignedLoad(pointer, b_.CreateConstGEP1_64(pointer, function->getArg(0), i), llvm::Align(8)));
+    buffers_.push_back(
+        b_.CreateAlignedLoad(pointer, b_.CreateConstGEP1_64(pointer, function->getArg(0), i), llvm::Align(8)));
   }
   for (int i = 0; i < plan_.inputs; ++i) {
     const Instruction* p = plan_.computation->parameter(i);
@@ -50,14 +52,31 @@ absl::Status PhaseEmitter::Emit(const std::string& symbol) {
   for (const auto& joint : phase_.joint) body_.SetJoint(joint);
   loops_ = MakeLoops(vars_, phase_);
   switch (phase_.kind) {
-    case PhaseKind::kLoop: Loop(); break;
-    case PhaseKind::kScalars: Scalars(); break;
-    case PhaseKind::kPartials: Partials(); break;
-    case PhaseKind::kColumns: case PhaseKind::kPartialColumns: Columns(); break;
-    case PhaseKind::kTranspose: Transpose(); break;
-    case PhaseKind::kScatter: Scatter(); break;
-    case PhaseKind::kSelectAndScatter: SelectAndScatter(); break;
-    case PhaseKind::kScan: Scan(); break;
+    case PhaseKind::kLoop:
+      Loop();
+      break;
+    case PhaseKind::kScalars:
+      Scalars();
+      break;
+    case PhaseKind::kPartials:
+      Partials();
+      break;
+    case PhaseKind::kColumns:
+    case PhaseKind::kPartialColumns:
+      Columns();
+      break;
+    case PhaseKind::kTranspose:
+      Transpose();
+      break;
+    case PhaseKind::kScatter:
+      Scatter();
+      break;
+    case PhaseKind::kSelectAndScatter:
+      SelectAndScatter();
+      break;
+    case PhaseKind::kScan:
+      Scan();
+      break;
   }
   b_.CreateRetVoid();
   return e_.status();
@@ -215,15 +234,17 @@ void PhaseEmitter::Partials() {
     Index index = ReduceIndex();
     BodyEmitter::Range range;
     range.begin = b_.CreateMul(number, b_.getInt64(phase_.block_size));
-    range.end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(range.begin, b_.getInt64(phase_.block_size)),
-                                         b_.getInt64(phase_.block_extent));
+    range.end =
+        b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(range.begin, b_.getInt64(phase_.block_size)),
+                                 b_.getInt64(phase_.block_extent));
     std::vector<Vals> results = body_.ReduceLoops(phase_.reduces, index, {}, &range, false);
     int64_t elements = phase_.work_units / phase_.blocks;
     for (size_t k = 0; k < phase_.reduces.size(); ++k) {
       const Instruction* r = phase_.reduces[k];
       Affine at = Linearize(index, FirstShape(*r).dimensions()).Plus(Affine::Var(block), elements);
       for (size_t i = 0; i < results[k].size(); ++i) {
-        body_.StoreRow(buffers_[phase_.partial_buffers[k][i]], at, r->operand(i)->shape().element_type(), results[k][i]);
+        body_.StoreRow(buffers_[phase_.partial_buffers[k][i]], at, r->operand(i)->shape().element_type(),
+                       results[k][i]);
       }
     }
   });
@@ -239,7 +260,8 @@ void PhaseEmitter::Columns() {
   for (const Instruction* r : phase_.reduces) {
     accumulators.emplace_back();
     for (int64_t i = 0; i < r->operand_count() / 2; ++i) {
-      accumulators.back().push_back(ScratchAt(RoundUp(width * RowBytes(r->operand(i)->shape().element_type()) + 64, 64)));
+      accumulators.back().push_back(
+          ScratchAt(RoundUp(width * RowBytes(r->operand(i)->shape().element_type()) + 64, 64)));
     }
   }
   VarId block = vars_.Loop(phase_.blocks);
@@ -251,7 +273,8 @@ void PhaseEmitter::Columns() {
       body_.Count({&block, 1}, number);
     }
     Value* low = b_.CreateMul(Take(unit, CeilDiv(columns, width)), b_.getInt64(width));
-    Value* high = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(low, b_.getInt64(width)), b_.getInt64(columns));
+    Value* high =
+        b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(low, b_.getInt64(width)), b_.getInt64(columns));
     CountUnits(unit, last);
     // For each vector of the block: its place among the accumulators, and the guards of the tail.
     auto each_vector = [&](const std::function<void(const Affine& slot, const Guards&)>& fn) {
@@ -308,7 +331,8 @@ void PhaseEmitter::Columns() {
             for (const ReduceNest& row : rows) {
               Index in = ReduceOperandIndex(*r, index, row.reduced);
               Vals inputs;
-              for (int64_t i = 0; i < r->operand_count() / 2; ++i) inputs.push_back(body_.Eval(r->operand(i), in, tail));
+              for (int64_t i = 0; i < r->operand_count() / 2; ++i)
+                inputs.push_back(body_.Eval(r->operand(i), in, tail));
               acc = body_.Combine(*r, acc, inputs);
             }
             store(k, slot, acc);
@@ -342,7 +366,8 @@ void PhaseEmitter::Columns() {
           Affine at = Linearize(index, FirstShape(*r).dimensions()).Plus(Affine::Var(block), elements);
           for (size_t i = 0; i < acc.size(); ++i) {
             PrimitiveType t = r->operand(i)->shape().element_type();
-            body_.Store({buffers_[phase_.partial_buffers[k][i]], IsNarrowFloat(t) ? PrimitiveType::kF32 : t}, at, acc[i], tail);
+            body_.Store({buffers_[phase_.partial_buffers[k][i]], IsNarrowFloat(t) ? PrimitiveType::kF32 : t}, at,
+                        acc[i], tail);
           }
           continue;
         }

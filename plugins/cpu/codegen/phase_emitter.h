@@ -17,10 +17,10 @@ class PhaseEmitter {
   absl::Status Emit(const std::string& symbol);
 
  private:
-  void Loop();          // kLoop
-  void Scalars();       // kScalars
-  void Partials();      // kPartials
-  void Columns();       // kColumns, kPartialColumns
+  void Loop();      // kLoop
+  void Scalars();   // kScalars
+  void Partials();  // kPartials
+  void Columns();   // kColumns, kPartialColumns
   void Transpose();
   void Scatter();
   void SelectAndScatter();

@@ -41,7 +41,8 @@ absl::StatusOr<FusionPlan> Planner::Run() {
   for (const auto& op : computation_.instructions()) {
     RETURN_IF_ERROR(CanEmit(*op));
     if (op->Is(Opcode::kParameter) && !op->shape().IsArray()) {
-      return absl::UnimplementedError(absl::StrCat(op->name(), ": a kernel takes arrays, not ", op->shape().ToString()));
+      return absl::UnimplementedError(
+          absl::StrCat(op->name(), ": a kernel takes arrays, not ", op->shape().ToString()));
     }
   }
   std::vector<Target> outputs = OutputsOf(computation_);
@@ -139,7 +140,8 @@ absl::Status Planner::PlanGroup(std::vector<Target> group, std::vector<Target>& 
   for (int round = 0; round < 64; ++round) {
     GroupWalk w = Walk(phase);
     if (w.too_complex) {
-      return absl::UnimplementedError(absl::StrCat(phase.targets[0].instruction->name(), ": the fusion reads too many different elements"));
+      return absl::UnimplementedError(
+          absl::StrCat(phase.targets[0].instruction->name(), ": the fusion reads too many different elements"));
     }
     std::set<VarId> root(w.loops.vars.begin(), w.loops.vars.end());
     int64_t elements = Product(phase.extents);
@@ -190,7 +192,8 @@ absl::Status Planner::PlanGroup(std::vector<Target> group, std::vector<Target>& 
       for (VarId v : unit_vars) units *= w.vars.extent(v);
       bool added = false;
       for (auto it = rest.begin(); it != rest.end();) {
-        if (ShapeOf(*it).num_elements() == units && it->window == nullptr && phase.targets[0].window == nullptr && FitsRows(phase, *it, unit_vars.size())) {
+        if (ShapeOf(*it).num_elements() == units && it->window == nullptr && phase.targets[0].window == nullptr &&
+            FitsRows(phase, *it, unit_vars.size())) {
           Target t = *it;
           t.row = true;
           phase.targets.push_back(t);

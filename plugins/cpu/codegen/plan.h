@@ -13,15 +13,15 @@
 namespace backplane::cpu::codegen {
 
 enum class PhaseKind {
-  kLoop,              // lanes along the last loop of the output
-  kScalars,           // one output element a unit; lanes inside its reductions
-  kColumns,           // reductions over outer dimensions: accumulators for a block of columns in scratch
-  kPartials,          // a block of a reduction, one unit each, to a temporary
-  kPartialColumns,    // the same with kColumns' loops
-  kTranspose,         // square tiles turned in registers
-  kScatter,           // updates one after another
+  kLoop,            // lanes along the last loop of the output
+  kScalars,         // one output element a unit; lanes inside its reductions
+  kColumns,         // reductions over outer dimensions: accumulators for a block of columns in scratch
+  kPartials,        // a block of a reduction, one unit each, to a temporary
+  kPartialColumns,  // the same with kColumns' loops
+  kTranspose,       // square tiles turned in registers
+  kScatter,         // updates one after another
   kSelectAndScatter,
-  kScan,              // a reduce-window that is a cumulative reduction
+  kScan,  // a reduce-window that is a cumulative reduction
 };
 
 // One array that a phase writes.
@@ -50,24 +50,24 @@ struct Phase {
   // joined: positions in `extents`.
   std::vector<int64_t> extents;
   std::vector<std::vector<int>> groups;
-  int unit_groups = 0;       // leading groups that one unit fixes
-  bool rows = false;         // kLoop: sweeps over a row in each unit; a unit may be all there is
-  int64_t lanes = 0;         // 0: scalars
-  bool masked_tail = false;  // the last block must not run over elements twice
-  int64_t inner_block = 0;   // > 0: units also cut the last loop into blocks of so many elements
-  std::vector<const Instruction*> kept;                       // rows for scratch memory
+  int unit_groups = 0;                   // leading groups that one unit fixes
+  bool rows = false;                     // kLoop: sweeps over a row in each unit; a unit may be all there is
+  int64_t lanes = 0;                     // 0: scalars
+  bool masked_tail = false;              // the last block must not run over elements twice
+  int64_t inner_block = 0;               // > 0: units also cut the last loop into blocks of so many elements
+  std::vector<const Instruction*> kept;  // rows for scratch memory
   int64_t kept_length = 0;
-  std::vector<std::vector<const Instruction*>> joint;         // reductions for one sweep
-  std::vector<const Instruction*> reduces;                    // kColumns, kPartials, kPartialColumns
-  std::vector<std::vector<int>> partial_buffers;              // for each of `reduces`, for each result
-  int64_t blocks = 1, block_size = 0, block_extent = 0;       // kPartials*: cut of the outermost reduced loop
-  int64_t column_block = 0;                                   // kColumns
-  int unroll = 1;                                             // kColumns: rows at a time
-  int transposed_group = -1;                                  // kTranspose: the group that the source walks
+  std::vector<std::vector<const Instruction*>> joint;    // reductions for one sweep
+  std::vector<const Instruction*> reduces;               // kColumns, kPartials, kPartialColumns
+  std::vector<std::vector<int>> partial_buffers;         // for each of `reduces`, for each result
+  int64_t blocks = 1, block_size = 0, block_extent = 0;  // kPartials*: cut of the outermost reduced loop
+  int64_t column_block = 0;                              // kColumns
+  int unroll = 1;                                        // kColumns: rows at a time
+  int transposed_group = -1;                             // kTranspose: the group that the source walks
   int64_t tile_rows = 0, tile_columns = 0, tile_square = 0;
-  std::vector<const Instruction*> transposed;                 // kTranspose: arrays read the other way
-  const Instruction* special = nullptr;                       // kScatter, kSelectAndScatter, kScan
-  std::vector<Materialized> reads;  // temporaries of earlier phases
+  std::vector<const Instruction*> transposed;  // kTranspose: arrays read the other way
+  const Instruction* special = nullptr;        // kScatter, kSelectAndScatter, kScan
+  std::vector<Materialized> reads;             // temporaries of earlier phases
   int64_t work_units = 0;
   int64_t scratch_bytes = 0;
   double cycles = 0;
@@ -95,9 +95,9 @@ std::vector<Target> OutputsOf(const Computation& computation);
 
 // The loops over a phase's elements in a fresh table of variables.
 struct PhaseLoops {
-  std::vector<VarId> vars;                  // of Phase::extents
-  std::vector<std::vector<VarId>> groups;   // of Phase::groups
-  Affine position;                          // row-major position of the element
+  std::vector<VarId> vars;                 // of Phase::extents
+  std::vector<std::vector<VarId>> groups;  // of Phase::groups
+  Affine position;                         // row-major position of the element
 };
 PhaseLoops MakeLoops(VarTable& vars, const Phase& phase);
 // Index of a target's element at the loops, and the address it is stored at.
@@ -110,9 +110,9 @@ struct ReduceNest {
   std::vector<std::vector<VarId>> groups;  // outer to inner
   Index reduced;                           // index in the reduced dimensions
   std::vector<Access> accesses;
-  int width = 1;                           // bytes of the widest element met
-  int body_size = 0;                       // number of instructions met
-  int64_t total = 1;                       // number of reduced elements
+  int width = 1;      // bytes of the widest element met
+  int body_size = 0;  // number of instructions met
+  int64_t total = 1;  // number of reduced elements
 };
 ReduceNest AnalyzeReduce(VarTable& vars, const AccessWalk::ArraySet& materialized,
                          absl::Span<const Instruction* const> reduces, const Index& index);

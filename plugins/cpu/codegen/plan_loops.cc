@@ -81,7 +81,8 @@ absl::Status Planner::FinishLoop(Phase phase, const GroupWalk& w, size_t unit_va
   std::vector<VarId> second(w.loops.vars.begin() + unit_vars, w.loops.vars.end());
   auto positions = [&](const std::vector<VarId>& g) {
     std::vector<int> r;
-    for (VarId v : g) r.push_back(static_cast<int>(std::find(w.loops.vars.begin(), w.loops.vars.end(), v) - w.loops.vars.begin()));
+    for (VarId v : g)
+      r.push_back(static_cast<int>(std::find(w.loops.vars.begin(), w.loops.vars.end(), v) - w.loops.vars.begin()));
     return r;
   };
   std::vector<std::vector<VarId>> groups = MergeVars(w.vars, first, w.observed);
@@ -132,14 +133,15 @@ absl::Status Planner::FinishLoop(Phase phase, const GroupWalk& w, size_t unit_va
   for (size_t g = 0; g < unit_groups; ++g) phase.work_units *= extent(groups[g]);
   if (rows) {
     PlanRows(phase, w, elements / phase.work_units);
-    phase.note = absl::StrCat("rows: ", phase.work_units, " of ", elements / phase.work_units, ", ", phase.lanes, " lanes, ",
-                              phase.kept.size(), " kept");
+    phase.note = absl::StrCat("rows: ", phase.work_units, " of ", elements / phase.work_units, ", ", phase.lanes,
+                              " lanes, ", phase.kept.size(), " kept");
   } else {
     if (phase.work_units < kMinParallelUnits && inner >= 8192 && phase.lanes > 0) {
       phase.inner_block = RoundUp(std::max<int64_t>(4096, CeilDiv(inner, 64)), phase.lanes);
       phase.work_units *= CeilDiv(inner, phase.inner_block);
     }
-    phase.note = absl::StrCat("loops: ", phase.work_units, " units of ", elements / phase.work_units, ", ", phase.lanes, " lanes");
+    phase.note = absl::StrCat("loops: ", phase.work_units, " units of ", elements / phase.work_units, ", ", phase.lanes,
+                              " lanes");
   }
   phase.cycles += 0.25 * static_cast<double>(elements) + 20.0 * static_cast<double>(phase.work_units);
   Push(std::move(phase));
@@ -199,7 +201,8 @@ void Planner::PlanRows(Phase& phase, const GroupWalk& w, int64_t row) {
       const Instruction* y = stack.back();
       stack.pop_back();
       if (!reached.insert(y).second || y->Is(Opcode::kReduce)) continue;
-      if (y->shape().IsArray() && y->shape().num_elements() * 2 > phase.work_units * row && !y->Is(Opcode::kParameter)) {
+      if (y->shape().IsArray() && y->shape().num_elements() * 2 > phase.work_units * row &&
+          !y->Is(Opcode::kParameter)) {
         c += CostPerElement(*y);
         if (IsNarrowFloat(y->shape().element_type())) c += 0.15;
       }
@@ -215,7 +218,8 @@ void Planner::PlanRows(Phase& phase, const GroupWalk& w, int64_t row) {
   int64_t bytes = 0;
   absl::flat_hash_set<const Instruction*> covered;
   for (const Instruction* x : candidates) {
-    if (covered.contains(x) || cost(x) < 0.6 || row * RowBytes(x->shape().element_type()) + bytes > 512 * 1024) continue;
+    if (covered.contains(x) || cost(x) < 0.6 || row * RowBytes(x->shape().element_type()) + bytes > 512 * 1024)
+      continue;
     // Only what every user wants whole: a value below a kept one is not needed again unless something else uses it.
     phase.kept.push_back(x);
     bytes += RoundUp(row * RowBytes(x->shape().element_type()) + 256, 64);
@@ -225,7 +229,8 @@ void Planner::PlanRows(Phase& phase, const GroupWalk& w, int64_t row) {
       stack.pop_back();
       if (y->Is(Opcode::kReduce)) continue;
       bool outside = false;
-      for (const Instruction* u : y->users()) outside = outside || (u != x && !covered.contains(u) && count.contains(u));
+      for (const Instruction* u : y->users())
+        outside = outside || (u != x && !covered.contains(u) && count.contains(u));
       if (outside || !covered.insert(y).second) continue;
       for (const Instruction* o : y->operands()) stack.push_back(o);
     }
@@ -284,7 +289,8 @@ absl::Status Planner::FinishReduction(Phase phase, GroupWalk& w, const std::vect
   }
   std::sort(reduces.begin(), reduces.end(), [](auto* a, auto* b) { return a->id() < b->id(); });
   FindJoint(phase, w, reduces);
-  bool together = uses.size() == 1 || (phase.joint.size() == 1 && phase.joint[0].size() == reduces.size() && uses.size() == reduces.size());
+  bool together = uses.size() == 1 ||
+                  (phase.joint.size() == 1 && phase.joint[0].size() == reduces.size() && uses.size() == reduces.size());
   Index index = uses[0]->index;
   int width = WidthOf(w.visited, phase);
   double cycles = CyclesOf(w.visited);
@@ -294,7 +300,8 @@ absl::Status Planner::FinishReduction(Phase phase, GroupWalk& w, const std::vect
     p.groups.clear();
     for (const auto& g : choice.groups) {
       std::vector<int> r;
-      for (VarId v : g) r.push_back(static_cast<int>(std::find(w.loops.vars.begin(), w.loops.vars.end(), v) - w.loops.vars.begin()));
+      for (VarId v : g)
+        r.push_back(static_cast<int>(std::find(w.loops.vars.begin(), w.loops.vars.end(), v) - w.loops.vars.begin()));
       p.groups.push_back(std::move(r));
     }
   };
@@ -316,7 +323,8 @@ absl::Status Planner::FinishReduction(Phase phase, GroupWalk& w, const std::vect
         first.scratch_bytes += RoundUp(choice.column_block * RowBytes(r->operand(i)->shape().element_type()) + 64, 64);
       }
     }
-    first.note = absl::StrCat("columns: ", choice.columns, " in blocks of ", choice.column_block, ", ", first.unroll, " rows at a time");
+    first.note = absl::StrCat("columns: ", choice.columns, " in blocks of ", choice.column_block, ", ", first.unroll,
+                              " rows at a time");
   } else {
     first.kind = choice.split ? PhaseKind::kPartials : PhaseKind::kScalars;
     first.unit_groups = static_cast<int>(first.groups.size());

@@ -153,7 +153,8 @@ bool PlanTranspose(Phase& phase, const GroupWalk& w, const std::vector<std::vect
   while (phase.tile_columns % phase.lanes != 0) phase.lanes /= 2;
   phase.scratch_bytes = 0;
   for (const Instruction* a : phase.transposed) {
-    phase.scratch_bytes += RoundUp(phase.tile_rows * phase.tile_columns * ByteWidth(FirstShape(*a).element_type()) + 64, 64);
+    phase.scratch_bytes +=
+        RoundUp(phase.tile_rows * phase.tile_columns * ByteWidth(FirstShape(*a).element_type()) + 64, 64);
   }
   phase.work_units = CeilDiv(rows, phase.tile_rows) * CeilDiv(columns, phase.tile_columns);
   for (size_t g = 0; g + 1 < groups.size(); ++g) {

@@ -69,7 +69,8 @@ absl::StatusOr<bool> Planner::PlanSpecial(const Target& t, const std::vector<Tar
     case Opcode::kReduceWindow: {
       int64_t d;
       bool reverse;
-      if (t.element == 0 && !op->shape().IsTuple() && IsCumulative(*op, &d, &reverse) && op->operand(0)->shape().dimensions(d) > 4) {
+      if (t.element == 0 && !op->shape().IsTuple() && IsCumulative(*op, &d, &reverse) &&
+          op->operand(0)->shape().dimensions(d) > 4) {
         return PlanScan(t, d);
       }
       return false;

@@ -28,7 +28,7 @@ bool PlanTranspose(Phase& phase, const GroupWalk& walk, const std::vector<std::v
 // How outputs of the reduced shape are computed. `together`: all reductions can run in one sweep at `index`.
 struct ReductionChoice {
   enum Form { kLoop, kScalars, kColumns } form = kLoop;
-  bool split = false;         // first partial results of blocks, then their combination
+  bool split = false;  // first partial results of blocks, then their combination
   std::vector<std::vector<VarId>> groups;
   int64_t lanes = 0, column_block = 0, outer = 1, columns = 1;
   int unroll = 1;
@@ -102,7 +102,6 @@ class Planner {
   AccessWalk::ArraySet materialized_;
   std::vector<Materialized> stored_;  // where materialized instructions lie; complete once they are in materialized_
 };
-
 
 }  // namespace backplane::cpu::codegen
 

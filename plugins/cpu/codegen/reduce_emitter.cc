@@ -24,7 +24,8 @@ bool IndexOperandIncreases(const Instruction& reduce) {
       case Opcode::kBroadcast: {
         const Ints& dims = x->dimensions();
         auto it = std::find(dims.begin(), dims.end(), d);
-        if (it == dims.end() || x->operand(0)->shape().dimensions(it - dims.begin()) != x->shape().dimensions(d)) return false;
+        if (it == dims.end() || x->operand(0)->shape().dimensions(it - dims.begin()) != x->shape().dimensions(d))
+          return false;
         d = it - dims.begin();
         x = x->operand(0);
         break;
@@ -43,8 +44,10 @@ bool IndexOperandIncreases(const Instruction& reduce) {
         for (int64_t i = 0; i < d; ++i) before += out.dimensions(i) != 1;
         int64_t found = -1, seen = 0;
         std::vector<int64_t> a, b;
-        for (int64_t n : in.dimensions()) if (n != 1) a.push_back(n);
-        for (int64_t n : out.dimensions()) if (n != 1) b.push_back(n);
+        for (int64_t n : in.dimensions())
+          if (n != 1) a.push_back(n);
+        for (int64_t n : out.dimensions())
+          if (n != 1) b.push_back(n);
         if (a != b) return false;
         for (int64_t i = 0; i < in.rank(); ++i) {
           if (in.dimensions(i) == 1) continue;

@@ -23,12 +23,16 @@ TEST(Reduce, AllForms) {
   RunOptions o;
   o.tolerance = 2e-5;
   o.low = 0.1;  // no cancellation: sums in different orders must agree
-  struct Case { const char *in, *out, *dims; };
-  for (Case c : {Case{"7,100", "7", "1"}, {"100,7", "7", "0"}, {"40,130", "40", "1"}, {"40,130", "130", "0"}, {"5000", "", "0"},
-                 {"300,400", "", "0,1"}, {"6,50,64", "6,64", "1"}, {"6,50,64", "50", "0,2"}, {"6,50,64", "64", "0,1"},
-                 {"6,50,64", "6", "1,2"}, {"4,3,5,33", "3,33", "0,2"}, {"70000", "", "0"}, {"3,40000", "3", "1"}, {"2000,37", "37", "0"},
-                 {"33,1", "33", "1"}, {"1,50", "50", "0"}, {"200,3", "200", "1"}, {"64,5,16", "64,16", "1"}, {"9,4", "4", "0"},
-                 {"5,0", "5", "1"}, {"20000,4", "4", "0"}, {"1000,300", "300", "0"}}) {
+  struct Case {
+    const char *in, *out, *dims;
+  };
+  for (Case c :
+       {Case{"7,100", "7", "1"},  {"100,7", "7", "0"},       {"40,130", "40", "1"},       {"40,130", "130", "0"},
+        {"5000", "", "0"},        {"300,400", "", "0,1"},    {"6,50,64", "6,64", "1"},    {"6,50,64", "50", "0,2"},
+        {"6,50,64", "64", "0,1"}, {"6,50,64", "6", "1,2"},   {"4,3,5,33", "3,33", "0,2"}, {"70000", "", "0"},
+        {"3,40000", "3", "1"},    {"2000,37", "37", "0"},    {"33,1", "33", "1"},         {"1,50", "50", "0"},
+        {"200,3", "200", "1"},    {"64,5,16", "64,16", "1"}, {"9,4", "4", "0"},           {"5,0", "5", "1"},
+        {"20000,4", "4", "0"},    {"1000,300", "300", "0"}}) {
     EXPECT_EQ(Difference(Reduce("f32", "add", "0", c.in, c.out, c.dims), o), "") << c.in << " over " << c.dims;
     EXPECT_EQ(Difference(Reduce("f32", "maximum", "-inf", c.in, c.out, c.dims), o), "") << c.in << " over " << c.dims;
     EXPECT_EQ(Difference(Reduce("s32", "add", "5", c.in, c.out, c.dims), o), "") << c.in << " over " << c.dims;
@@ -50,7 +54,8 @@ TEST(Reduce, TypesAndOperations) {
   }
   for (const char* op : {"and", "or", "xor"}) {
     EXPECT_EQ(Difference(Reduce("pred", op, std::string(op) == "and" ? "true" : "false", "5,77", "5", "1")), "") << op;
-    EXPECT_EQ(Difference(Reduce("u32", op, std::string(op) == "and" ? "4294967295" : "0", "5,77", "77", "0")), "") << op;
+    EXPECT_EQ(Difference(Reduce("u32", op, std::string(op) == "and" ? "4294967295" : "0", "5,77", "77", "0")), "")
+        << op;
   }
   o.low = -2;
   EXPECT_EQ(Difference(Reduce("c64", "add", "(0, 0)", "5,77", "5", "1"), o), "");
@@ -88,8 +93,15 @@ ENTRY e {
 })";
 
 TEST(Reduce, Argmax) {
-  struct Case { const char *in, *out, *d; };
-  for (Case c : {Case{"5,300", "5", "1"}, {"300,50", "50", "0"}, {"1000", "", "0"}, {"70001", "", "0"}, {"3,7", "3", "1"}, {"4,100,20", "4,20", "1"}}) {
+  struct Case {
+    const char *in, *out, *d;
+  };
+  for (Case c : {Case{"5,300", "5", "1"},
+                 {"300,50", "50", "0"},
+                 {"1000", "", "0"},
+                 {"70001", "", "0"},
+                 {"3,7", "3", "1"},
+                 {"4,100,20", "4,20", "1"}}) {
     for (bool specials : {false, true}) {
       RunOptions o;
       o.specials = specials;
@@ -113,7 +125,9 @@ TEST(Reduce, FusedProducersAndConsumers) {
       nb = f32[20] broadcast(n), dimensions={}
       m = f32[20] divide(s, nb)
       ROOT r = f32[20] sqrt(m)
-    })"), o), "");
+    })"),
+                       o),
+            "");
   // Mean and variance with two sums over the same data, both columns and rows.
   for (const char* d : {"0", "1"}) {
     std::string hlo = absl::StrCat("HloModule m\n", kAdd, R"(
@@ -137,7 +151,9 @@ TEST(Reduce, FusedProducersAndConsumers) {
       s = f32[90] reduce(x, z), dimensions={0}, to_apply=add
       b = f32[60,90] broadcast(s), dimensions={1}
       ROOT r = f32[60,90] subtract(x, b)
-    })"), o), "");
+    })"),
+                       o),
+            "");
   EXPECT_EQ(Difference(absl::StrCat("HloModule m\n", kAdd, R"(
     ENTRY e {
       x = f32[500] parameter(0)
@@ -147,7 +163,9 @@ TEST(Reduce, FusedProducersAndConsumers) {
       n = f32[] sqrt(s)
       b = f32[500] broadcast(n), dimensions={}
       ROOT r = f32[500] divide(x, b)
-    })"), o), "");
+    })"),
+                       o),
+            "");
 }
 
 const char* kLayerNorm = R"(HloModule m
@@ -188,7 +206,8 @@ TEST(Reduce, LayerNorm) {
         RunOptions o;
         o.share = share;
         o.tolerance = 1e-5;
-        std::string hlo = absl::StrReplaceAll(kLayerNorm, {{"$T", t}, {"$R", absl::StrCat(r)}, {"$C", absl::StrCat(c)}});
+        std::string hlo =
+            absl::StrReplaceAll(kLayerNorm, {{"$T", t}, {"$R", absl::StrCat(r)}, {"$C", absl::StrCat(c)}});
         EXPECT_EQ(Difference(hlo, o), "") << t << " " << r << "x" << c << (share ? " in place" : "");
       }
     }
@@ -210,7 +229,9 @@ TEST(Reduce, RowsInPlaceWithRowOutput) {
       mb = f32[30,70] broadcast(m), dimensions={0}
       y = f32[30,70] subtract(x, mb)
       ROOT r = (f32[30,70], f32[30]) tuple(y, s)
-    })"), o), "");
+    })"),
+                       o),
+            "");
 }
 
 TEST(Reduce, GroupNorm) {
@@ -228,21 +249,28 @@ TEST(Reduce, GroupNorm) {
       mb = f32[2,30,4,8] broadcast(m), dimensions={0,2}
       d = f32[2,30,4,8] subtract(g, mb)
       ROOT r = f32[2,5,6,32] reshape(d)
-    })"), o), "");
+    })"),
+                       o),
+            "");
 }
 
 TEST(Reduce, Windows) {
   auto pool = [](const char* in, const char* out, const char* window, const char* f, const char* init) {
-    return absl::StrCat("HloModule m\n", kAdd, kMax, "ENTRY e {\n  x = f32[", in, "] parameter(0)\n  i = f32[] constant(", init,
-                        ")\n  ROOT r = f32[", out, "] reduce-window(x, i), window={", window, "}, to_apply=", f, "\n}\n");
+    return absl::StrCat("HloModule m\n", kAdd, kMax, "ENTRY e {\n  x = f32[", in,
+                        "] parameter(0)\n  i = f32[] constant(", init, ")\n  ROOT r = f32[", out,
+                        "] reduce-window(x, i), window={", window, "}, to_apply=", f, "\n}\n");
   };
   RunOptions o;
   o.tolerance = 1e-5;
-  EXPECT_EQ(Difference(pool("2,14,14,40", "2,7,7,40", "size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0", "max", "-inf"), o), "");
+  EXPECT_EQ(
+      Difference(pool("2,14,14,40", "2,7,7,40", "size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0", "max", "-inf"), o),
+      "");
   EXPECT_EQ(Difference(pool("2,3,14,14", "2,3,7,7", "size=1x1x2x2 stride=1x1x2x2", "add", "0"), o), "");
   EXPECT_EQ(Difference(pool("2,3,14,14", "2,3,14,14", "size=1x1x3x3 pad=0_0x0_0x1_1x1_1", "add", "0"), o), "");
   EXPECT_EQ(Difference(pool("1,40,40,3", "1,32,32,3", "size=1x9x9x1", "add", "0"), o), "");
-  EXPECT_EQ(Difference(pool("3,2", "2,2", "size=2x1 stride=4x1 pad=2_1x0_0 lhs_dilate=2x1 rhs_dilate=3x1", "add", "0"), o), "");
+  EXPECT_EQ(
+      Difference(pool("3,2", "2,2", "size=2x1 stride=4x1 pad=2_1x0_0 lhs_dilate=2x1 rhs_dilate=3x1", "add", "0"), o),
+      "");
   EXPECT_EQ(Difference(pool("50", "46", "size=5 rhs_reversal=1", "add", "0"), o), "");
 }
 
@@ -254,10 +282,11 @@ TEST(Reduce, Cumulative) {
       for (bool reverse : {false, true}) {
         std::string n = std::string(in).substr(std::string(in).find(',') + 1);
         std::string pad = reverse ? absl::StrCat("0_", std::stoi(n) - 1) : absl::StrCat(std::stoi(n) - 1, "_0");
-        std::string hlo = absl::StrCat("HloModule m\nf { a = ", t, "[] parameter(0) b = ", t, "[] parameter(1) ROOT r = ", t,
-                                       "[] add(a, b) }\nENTRY e {\n  x = ", t, "[", in, "] parameter(0)\n  i = ", t,
-                                       "[] constant(0)\n  ROOT r = ", t, "[", in, "] reduce-window(x, i), window={size=1x", n, " pad=0_0x", pad,
-                                       "}, to_apply=f\n}\n");
+        std::string hlo =
+            absl::StrCat("HloModule m\nf { a = ", t, "[] parameter(0) b = ", t, "[] parameter(1) ROOT r = ", t,
+                         "[] add(a, b) }\nENTRY e {\n  x = ", t, "[", in, "] parameter(0)\n  i = ", t,
+                         "[] constant(0)\n  ROOT r = ", t, "[", in, "] reduce-window(x, i), window={size=1x", n,
+                         " pad=0_0x", pad, "}, to_apply=f\n}\n");
         EXPECT_EQ(Difference(hlo, o), "") << t << " " << in << (reverse ? " reversed" : "");
       }
     }
@@ -267,7 +296,8 @@ TEST(Reduce, Cumulative) {
       x = f32[3,20,45] parameter(0)
       i = f32[] constant(-inf)
       ROOT r = f32[3,20,45] reduce-window(x, i), window={size=1x20x1 pad=0_0x19_0x0_0}, to_apply=max
-    })")), "");
+    })")),
+            "");
 }
 
 TEST(Reduce, Scatters) {
@@ -284,14 +314,18 @@ TEST(Reduce, Scatters) {
         u = f32[15,70] parameter(2)
         n = f32[15,70] negate(u)
         ROOT r = f32[20,70] scatter(x, ids, n), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
-      })"), o), "");
+      })"),
+                         o),
+              "");
     EXPECT_EQ(Difference(absl::StrCat("HloModule m\n", kAdd, R"(
       ENTRY e {
         x = f32[20] parameter(0)
         ids = s32[50] parameter(1)
         u = f32[50] parameter(2)
         ROOT r = f32[20] scatter(x, ids, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
-      })"), o), "");
+      })"),
+                         o),
+              "");
     EXPECT_EQ(Difference(R"(HloModule m
       f { a = s8[] parameter(0) b = s8[] parameter(1) ROOT r = s8[] maximum(a, b) }
       ENTRY e {
@@ -299,21 +333,28 @@ TEST(Reduce, Scatters) {
         ids = s32[5,2] parameter(1)
         u = s8[5,3,34] parameter(2)
         ROOT r = s8[16,40] scatter(x, ids, u), update_window_dims={1,2}, inserted_window_dims={}, scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=f
-      })", o), "");
+      })",
+                         o),
+              "");
     EXPECT_EQ(Difference(absl::StrCat("HloModule m\n", kAdd, R"(
       ENTRY e {
         x = f32[4,20] parameter(0)
         ids = s32[4,6,1] parameter(1)
         u = f32[4,6] parameter(2)
         ROOT r = f32[4,20] scatter(x, ids, u), update_window_dims={}, inserted_window_dims={1}, input_batching_dims={0}, scatter_indices_batching_dims={0}, scatter_dims_to_operand_dims={1}, index_vector_dim=2, to_apply=add
-      })"), o), "");
+      })"),
+                         o),
+              "");
   }
 }
 
 TEST(Reduce, SelectAndScatter) {
   auto text = [](const char* in, const char* source, const char* window) {
-    return absl::StrCat("HloModule m\n", kAdd, "ge { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = pred[] compare(a, b), direction=GE }\nENTRY e {\n  x = f32[",
-                        in, "] parameter(0)\n  s = f32[", source, "] parameter(1)\n  i = f32[] constant(0.5)\n  ROOT r = f32[", in,
+    return absl::StrCat("HloModule m\n", kAdd,
+                        "ge { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = pred[] compare(a, b), "
+                        "direction=GE }\nENTRY e {\n  x = f32[",
+                        in, "] parameter(0)\n  s = f32[", source,
+                        "] parameter(1)\n  i = f32[] constant(0.5)\n  ROOT r = f32[", in,
                         "] select-and-scatter(x, s, i), window={", window, "}, select=ge, scatter=add\n}\n");
   };
   EXPECT_EQ(Difference(text("2,12,12,40", "2,6,6,40", "size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0")), "");

@@ -90,7 +90,8 @@ void PhaseEmitter::Transpose() {
     crossed.push_back({a, ScratchAt(RoundUp(tile_rows * tile_columns * bytes + 64, 64))});
   }
   // Nothing but the transpose: no tile in scratch.
-  bool plain = phase_.targets.size() == 1 && phase_.targets[0].window == nullptr && crossed.size() == 1 && walk.accesses().size() == 1;
+  bool plain = phase_.targets.size() == 1 && phase_.targets[0].window == nullptr && crossed.size() == 1 &&
+               walk.accesses().size() == 1;
   for (const Instruction* x : walk.visited()) plain = plain && (MovesElements(*x) || x == crossed[0].access.array);
 
   Units([&](Value* unit) {
@@ -118,12 +119,14 @@ void PhaseEmitter::Transpose() {
         auto* vector = llvm::FixedVectorType::get(element, square);
         std::vector<Value*> in;
         for (int64_t i = 0; i < square; ++i) {
-          in.push_back(b_.CreateAlignedLoad(vector, b_.CreateConstGEP1_64(element, from, i * source_step), llvm::Align(1)));
+          in.push_back(
+              b_.CreateAlignedLoad(vector, b_.CreateConstGEP1_64(element, from, i * source_step), llvm::Align(1)));
         }
         in = TransposeSquare(std::move(in));
         Value* to;
         if (plain) {
-          Affine address = StoreAddress(vars_, phase_.targets[0], TargetIndex(vars_, phase_, loops_, phase_.targets[0]));
+          Affine address =
+              StoreAddress(vars_, phase_.targets[0], TargetIndex(vars_, phase_, loops_, phase_.targets[0]));
           to = b_.CreateGEP(element, out, body_.IndexValue(address));
         } else {
           to = b_.CreateGEP(element, c.tile, b_.CreateAdd(b_.CreateMul(r, b_.getInt64(tile_columns)), k));

@@ -78,12 +78,14 @@ void PhaseEmitter::Scatter() {
       for (const Guard& g : by_lane) inner.insert(std::lower_bound(inner.begin(), inner.end(), g), g);
       Vals args;
       for (int64_t i = 0; i < n; ++i) {
-        args.push_back(body_.Load({buffers_[phase_.targets[i].buffer], op->operand(i)->shape().element_type()}, address, inner));
+        args.push_back(
+            body_.Load({buffers_[phase_.targets[i].buffer], op->operand(i)->shape().element_type()}, address, inner));
       }
       for (int64_t i = 0; i < n; ++i) args.push_back(body_.Eval(op->operand(n + 1 + i), update_index, tail));
       Vals results = body_.Call(*op->called(0), args);
       for (int64_t i = 0; i < n; ++i) {
-        body_.Store({buffers_[phase_.targets[i].buffer], op->operand(i)->shape().element_type()}, address, results[i], inner);
+        body_.Store({buffers_[phase_.targets[i].buffer], op->operand(i)->shape().element_type()}, address, results[i],
+                    inner);
       }
     };
     if (uniform.empty()) {
@@ -96,16 +98,18 @@ void PhaseEmitter::Scatter() {
     std::vector<Value*> none;
     auto nest = [&](auto& self, size_t k) -> void {
       if (k < loops.size()) {
-        body_.Loop(b_.getInt64(0), b_.getInt64(updates.dimensions(loops[k])), 1, none, [&](Value* iv, std::vector<Value*>&) {
-          body_.Count({&vars[loops[k]], 1}, iv);
-          self(self, k + 1);
-        });
+        body_.Loop(b_.getInt64(0), b_.getInt64(updates.dimensions(loops[k])), 1, none,
+                   [&](Value* iv, std::vector<Value*>&) {
+                     body_.Count({&vars[loops[k]], 1}, iv);
+                     self(self, k + 1);
+                   });
         return;
       }
       if (lanes == 0) return body_.Block([&] { update({}); });
       int64_t extent = updates.dimensions(lane_dim);
       Value* begin = b_.CreateMul(unit, b_.getInt64(phase_.inner_block));
-      Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(begin, b_.getInt64(phase_.inner_block)), b_.getInt64(extent));
+      Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(begin, b_.getInt64(phase_.inner_block)),
+                                            b_.getInt64(extent));
       body_.Loop(begin, end, lanes, none, [&](Value* iv, std::vector<Value*>&) {
         body_.Count({&vars[lane_dim], 1}, iv, static_cast<int>(lanes));
         Guards tail;
@@ -278,22 +282,23 @@ void PhaseEmitter::Scan() {
     if (!e_.Identity(combine, type, &identity)) e_.Fail(absl::InternalError("a scan without identity"));
     int count = static_cast<int>(lanes);
     std::vector<Value*> carried = {body_.InitialValues(*op, false)[0].v};
-    body_.Loop(b_.getInt64(0), b_.getInt64(RoundUp(length, lanes)), lanes, carried, [&](Value* iv, std::vector<Value*>& now) {
-      body_.Count({&step, 1}, iv, count);
-      Guards tail;
-      if (length % lanes != 0) tail.push_back(body_.TailGuard({&step, 1}));
-      Val x = e_.Splat(body_.Eval(op->operand(0), index, tail), count);
-      Value* fill = e_.Splat(identity.v, count);
-      Value* v = x.v;
-      for (int shift = 1; shift < count; shift *= 2) {
-        std::vector<int> pick(count);
-        for (int i = 0; i < count; ++i) pick[i] = i < shift ? count + i : i - shift;
-        v = e_.Binary(combine, type, {b_.CreateShuffleVector(v, fill, pick)}, {v}, false).v;
-      }
-      v = e_.Binary(combine, type, {e_.Splat(now[0], count)}, {v}, false).v;
-      now[0] = b_.CreateExtractElement(v, count - 1);
-      body_.Store(out, address, IsNarrowFloat(type) ? e_.Round(type, v) : Val{v}, tail);
-    });
+    body_.Loop(b_.getInt64(0), b_.getInt64(RoundUp(length, lanes)), lanes, carried,
+               [&](Value* iv, std::vector<Value*>& now) {
+                 body_.Count({&step, 1}, iv, count);
+                 Guards tail;
+                 if (length % lanes != 0) tail.push_back(body_.TailGuard({&step, 1}));
+                 Val x = e_.Splat(body_.Eval(op->operand(0), index, tail), count);
+                 Value* fill = e_.Splat(identity.v, count);
+                 Value* v = x.v;
+                 for (int shift = 1; shift < count; shift *= 2) {
+                   std::vector<int> pick(count);
+                   for (int i = 0; i < count; ++i) pick[i] = i < shift ? count + i : i - shift;
+                   v = e_.Binary(combine, type, {b_.CreateShuffleVector(v, fill, pick)}, {v}, false).v;
+                 }
+                 v = e_.Binary(combine, type, {e_.Splat(now[0], count)}, {v}, false).v;
+                 now[0] = b_.CreateExtractElement(v, count - 1);
+                 body_.Store(out, address, IsNarrowFloat(type) ? e_.Round(type, v) : Val{v}, tail);
+               });
   });
 }
 
