@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "core/passes/rewrite.h"
 #include "plugins/cpu/compiler/legalize.h"
@@ -43,11 +44,21 @@ Instruction* Canonical(Computation* c, Instruction* x, Ints& batch, Ints& contra
   return Permute(c, x, order);
 }
 
+// The pairs of contracting dims in the order of the right side: a side that stays as it is has them in that order, dims
+// of size one aside, and one that is permuted must follow.
+void OrderContracting(DotDimensions& d) {
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  for (size_t k = 0; k < d.rhs_contracting.size(); ++k) pairs.emplace_back(d.rhs_contracting[k], d.lhs_contracting[k]);
+  std::sort(pairs.begin(), pairs.end());
+  for (size_t k = 0; k < pairs.size(); ++k) std::tie(d.rhs_contracting[k], d.lhs_contracting[k]) = pairs[k];
+}
+
 Instruction* LegalDot(Computation* c, Instruction* dot) {
   Instruction* lhs = dot->operand(0);
   Instruction* rhs = dot->operand(1);
   DotDimensions d = dot->dot_dims();
   const DotStrideVerdict strides = CheckDotStrides(*dot);
+  if (!strides.lhs_ok || !strides.rhs_ok) OrderContracting(d);
   if (!strides.lhs_ok) lhs = Canonical(c, lhs, d.lhs_batch, d.lhs_contracting);
   if (!strides.rhs_ok) rhs = Canonical(c, rhs, d.rhs_batch, d.rhs_contracting);
   lhs = Convert(c, lhs, ComputedAs(lhs->shape().element_type()));

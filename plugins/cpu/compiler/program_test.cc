@@ -1,9 +1,12 @@
 // Modules of a few instructions through the whole plugin and through the evaluator: operations, types and shapes.
 #include "plugins/cpu/compiler/program_testing.h"
 
+#include <algorithm>
+#include <random>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 
 namespace backplane::cpu {
@@ -140,6 +143,7 @@ constexpr Case kContractions[] = {
     {"matmul", "ENTRY e { a = f32[17,33] parameter(0) b = f32[33,20] parameter(1) ROOT r = f32[17,20] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }", 2e-5},
     {"free_dims_around", "ENTRY e { a = f32[3,4] parameter(0) b = f32[2,4,5] parameter(1) ROOT r = f32[3,2,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }", 2e-5},
     {"contracting_crossed", "ENTRY e { a = f32[3,4,5,2] parameter(0) b = f32[5,6,4,2] parameter(1) ROOT r = f32[2,3,6] dot(a, b), lhs_batch_dims={3}, rhs_batch_dims={3}, lhs_contracting_dims={1,2}, rhs_contracting_dims={2,0} }", 2e-5},
+    {"contracting_exchanged", "ENTRY e { a = f32[3,4,6,5] parameter(0) b = f32[3,4,5,7] parameter(1) ROOT r = f32[3,6,7] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={3,1}, rhs_contracting_dims={2,1} }", 2e-5},
     {"attention", "ENTRY e { q = f32[2,9,4,8] parameter(0) k = f32[2,9,4,8] parameter(1) v = f32[2,9,4,8] parameter(2) s = f32[2,4,9,9] dot(q, k), lhs_batch_dims={0,2}, rhs_batch_dims={0,2}, lhs_contracting_dims={3}, rhs_contracting_dims={3} t = f32[2,4,9,9] tanh(s) o = f32[2,4,9,8] dot(t, v), lhs_batch_dims={0,1}, rhs_batch_dims={0,2}, lhs_contracting_dims={3}, rhs_contracting_dims={1} p = f32[2,9,4,8] transpose(o), dimensions={0,2,1,3} ROOT r = f32[2,9,32] reshape(p) }", 2e-5},
     {"outer", "ENTRY e { a = f32[7] parameter(0) b = f32[5] parameter(1) ROOT r = f32[7,5] dot(a, b) }"},
     {"inner", "ENTRY e { a = f32[70] parameter(0) b = f32[70] parameter(1) ROOT r = f32[] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0} }", 2e-5},
@@ -167,6 +171,47 @@ constexpr Case kContractions[] = {
     {"cholesky", "ENTRY e { a = f32[5,5] parameter(0) s = f32[5,5] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={1} i = s32[5] iota(), iota_dimension=0 r = s32[5,5] broadcast(i), dimensions={0} c = s32[5,5] broadcast(i), dimensions={1} d = pred[5,5] compare(r, c), direction=EQ n = f32[] constant(9) nb = f32[5,5] broadcast(n), dimensions={} m = f32[5,5] add(s, nb) p = f32[5,5] select(d, m, s) ROOT l = f32[5,5] cholesky(p), lower=true }", 1e-4},
 };
 INSTANTIATE_TEST_SUITE_P(Contractions, Programs, ::testing::ValuesIn(kContractions), [](const auto& i) { return i.param.name; });
+
+// Batch, free and contracting dims in every order, some of size one.
+TEST(Contractions, RandomDimensionNumbers) {
+  std::mt19937 random(5);
+  auto pick = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
+  for (int turn = 0; turn < 120; ++turn) {
+    // Kinds of dims: 0 batch, 1 contracting, 2 free.
+    std::vector<int> batch(pick(3)), contracting(pick(4));
+    for (int& e : batch) e = 1 + pick(4);
+    for (int& e : contracting) e = 1 + pick(5);
+    std::string text;
+    std::vector<int> result = batch;
+    std::string shapes[2], batch_dims[2], contracting_dims[2];
+    for (int side = 0; side < 2; ++side) {
+      std::vector<std::pair<int, int>> dims;  // kind, number
+      for (size_t k = 0; k < batch.size(); ++k) dims.emplace_back(0, k);
+      for (size_t k = 0; k < contracting.size(); ++k) dims.emplace_back(1, k);
+      const int free = pick(3);
+      for (int k = 0; k < free; ++k) dims.emplace_back(2, k);
+      std::shuffle(dims.begin(), dims.end(), random);
+      std::vector<int> sizes, b(batch.size()), c(contracting.size());
+      for (size_t at = 0; at < dims.size(); ++at) {
+        auto [kind, number] = dims[at];
+        if (kind == 0) b[number] = static_cast<int>(at), sizes.push_back(batch[number]);
+        if (kind == 1) c[number] = static_cast<int>(at), sizes.push_back(contracting[number]);
+        if (kind == 2) sizes.push_back(1 + pick(6)), result.push_back(sizes.back());
+      }
+      shapes[side] = absl::StrJoin(sizes, ",");
+      batch_dims[side] = absl::StrJoin(b, ",");
+      contracting_dims[side] = absl::StrJoin(c, ",");
+    }
+    ProgramRunOptions options;
+    options.tolerance = 3e-5;
+    options.stored = false;
+    const std::string hlo = absl::StrCat(
+        "HloModule m ENTRY e { a = f32[", shapes[0], "] parameter(0) b = f32[", shapes[1], "] parameter(1) ROOT r = f32[", absl::StrJoin(result, ","),
+        "] dot(a, b), lhs_batch_dims={", batch_dims[0], "}, rhs_batch_dims={", batch_dims[1], "}, lhs_contracting_dims={", contracting_dims[0],
+        "}, rhs_contracting_dims={", contracting_dims[1], "} }");
+    EXPECT_EQ(ProgramDifference(hlo, options), "") << hlo;
+  }
+}
 
 // Special values keep their meaning through fusion and simplification.
 TEST(Specials, Elementwise) {
