@@ -83,8 +83,14 @@ Val ElementEmitter::ComplexTanh(const Val& x) {
   // Far out the quotient is infinity over infinity; the limit is +-1.
   Value* far =
       b_.CreateFCmpOGT(M(Fn::kAbs, x.v), Num(x.v, x.v->getType()->getScalarType()->isDoubleTy() ? 22.0 : 11.0));
-  return {b_.CreateSelect(far, M(Fn::kCopySign, one, x.v), re),
-          b_.CreateSelect(far, M(Fn::kCopySign, Num(x.v, 0), M(Fn::kSin, b_.CreateFAdd(x.im, x.im))), im)};
+  // But where the imaginary part has no angle there is no limit, unless the real part is infinite.
+  Value* sine = b_.CreateFMul(M(Fn::kSin, x.im), M(Fn::kCos, x.im));  // of twice the angle, but for a factor
+  Value* finite = b_.CreateFCmpOLT(M(Fn::kAbs, x.v), ConstantFP::getInfinity(x.v->getType()));
+  Value* lost = b_.CreateAnd(b_.CreateFCmpUNO(sine, sine), finite);
+  Value* nan = ConstantFP::getNaN(x.v->getType());
+  Value* re_far = b_.CreateSelect(lost, nan, M(Fn::kCopySign, one, x.v));
+  Value* im_far = b_.CreateSelect(lost, nan, M(Fn::kCopySign, Num(x.v, 0), sine));
+  return {b_.CreateSelect(far, re_far, re), b_.CreateSelect(far, im_far, im)};
 }
 
 Val ElementEmitter::UnaryComplex(const Instruction& op, PrimitiveType t, const Val& x) {
@@ -111,7 +117,9 @@ Val ElementEmitter::UnaryComplex(const Instruction& op, PrimitiveType t, const V
       Value* half_sine = M(Fn::kSin, b_.CreateFMul(x.im, Num(x.im, 0.5)));
       Value* shortfall = b_.CreateFMul(Num(x.v, -2), b_.CreateFMul(half_sine, half_sine));
       Value* re = b_.CreateFAdd(b_.CreateFMul(M(Fn::kExpm1, x.v), M(Fn::kCos, x.im)), shortfall);
-      return {re, b_.CreateFMul(M(Fn::kExp, x.v), M(Fn::kSin, x.im))};
+      // A real argument has a real result, also when the magnitude is infinite.
+      Value* real = b_.CreateFCmpOEQ(x.im, Num(x.im, 0));
+      return {re, b_.CreateSelect(real, x.im, b_.CreateFMul(M(Fn::kExp, x.v), M(Fn::kSin, x.im)))};
     }
     case Opcode::kLog:
       return ComplexLog(x);
