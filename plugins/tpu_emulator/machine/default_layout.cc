@@ -1,0 +1,86 @@
+#include "plugins/tpu_emulator/machine/default_layout.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace backplane::tpu {
+namespace {
+
+constexpr int64_t kLanes = 128;
+
+int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+int64_t NextPowerOfTwo(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
+
+struct MinorPair {
+  int64_t minor, second;
+};
+
+// Of all pairs of dimensions the one that pads least; of equals the first, counted from the row-major end.
+MinorPair ChooseMinorPair(PrimitiveType type, absl::Span<const int64_t> dims) {
+  const int64_t rank = static_cast<int64_t>(dims.size());
+  const bool two_bits = PackedElements(type) == 16;
+  MinorPair best{rank - 1, rank - 2};
+  // In floating point: the product of the other dimensions may pass 2^63, and only the order of the costs matters.
+  double best_cost = -1;
+  bool best_exact = false;
+  for (int64_t i = rank - 1; i >= 0; --i) {
+    for (int64_t j = rank - 1; j >= 0; --j) {
+      if (i == j) continue;
+      const int64_t rows = two_bits ? 8 : TileRows(type, dims[j]);
+      const int64_t padded_minor = RoundUp(dims[i], kLanes), padded_second = RoundUp(dims[j], rows);
+      double cost = static_cast<double>(padded_minor) * static_cast<double>(padded_second);
+      for (int64_t d = 0; d < rank; ++d) {
+        if (d != i && d != j) cost *= static_cast<double>(dims[d]);
+      }
+      const bool exact = two_bits && padded_minor == dims[i] && padded_second == dims[j];
+      if (best_cost < 0 || cost < best_cost || (cost == best_cost && exact && !best_exact)) {
+        best = {i, j};
+        best_cost = cost;
+        best_exact = exact;
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+int64_t PackedElements(PrimitiveType type) { return std::max<int64_t>(1, 32 / BitWidth(type)); }
+
+int64_t TileRows(PrimitiveType type, int64_t size) {
+  const int64_t pack = PackedElements(type);
+  switch (pack) {
+    case 1:
+    case 2: return std::clamp<int64_t>(NextPowerOfTwo(size), pack, 8);
+    case 4: return size % 32 == 0 ? 32 : std::clamp<int64_t>(NextPowerOfTwo(size), 4, 8);
+    default: return size % (8 * pack) == 0 ? 8 * pack : pack;  // 4 bits: 64 or 8; 2 bits: 128 or 16
+  }
+}
+
+Layout DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims) {
+  const int64_t rank = static_cast<int64_t>(dims.size()), pack = PackedElements(type);
+  Layout layout = Layout::RowMajor(rank);
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return layout;
+
+  if (IsSubByte(type)) layout.element_size_in_bits = BitWidth(type);
+  if (rank == 0) {
+    layout.tiles.push_back({{kLanes * pack}});
+    return layout;
+  }
+  if (rank == 1) {
+    const int64_t tile = std::max(kLanes * pack, std::min<int64_t>(1024, NextPowerOfTwo(dims[0])));
+    layout.tiles.push_back({{tile}});
+    if (pack > 1) layout.tiles.push_back({{kLanes}});
+  } else {
+    const MinorPair pair = ChooseMinorPair(type, dims);
+    layout.minor_to_major = {pair.minor, pair.second};
+    for (int64_t d = rank - 1; d >= 0; --d) {
+      if (d != pair.minor && d != pair.second) layout.minor_to_major.push_back(d);
+    }
+    layout.tiles.push_back({{TileRows(type, dims[pair.second]), kLanes}});
+  }
+  if (pack > 1) layout.tiles.push_back({{pack, 1}});
+  return layout;
+}
+
+}  // namespace backplane::tpu
