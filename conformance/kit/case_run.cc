@@ -1,0 +1,162 @@
+#include "conformance/kit/case_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "api/backplane_c_api.h"
+#include "sdk/host/loader.h"
+
+namespace backplane::conformance {
+namespace {
+
+std::string Words(const absl::Status& s) { return absl::StrCat(absl::StatusCodeToString(s.code()), ": ", s.message()); }
+
+// Our plugins tell what their compiler did.
+std::vector<std::string> CompileLog(const host::LoadedExecutable& program) {
+  const host::Plugin& plugin = program.plugin();
+  using Log = Backplane_LoadedExecutable_CompileLog_Args;
+  const auto* extension = plugin.Extension<Backplane_Extension>(
+      BACKPLANE_EXTENSION_TYPE, offsetof(Backplane_Extension, loaded_executable_compile_log) + sizeof(void*));
+  if (extension == nullptr || extension->loaded_executable_compile_log == nullptr) return {};
+  Log args{};
+  args.struct_size = Backplane_LoadedExecutable_CompileLog_Args_STRUCT_SIZE;
+  args.executable = program.raw();
+  if (!plugin.TakeError(extension->loaded_executable_compile_log(&args)).ok()) return {};
+  return absl::StrSplit(absl::string_view(args.log, args.log_size), '\n', absl::SkipEmpty());
+}
+
+absl::StatusOr<host::HostArray> ToHostArray(const Array& array) {
+  const std::optional<PJRT_Buffer_Type> type = host::ElementTypeByName(std::string(Info(array.type).name));
+  if (!type) return absl::UnimplementedError(absl::StrCat("the C ABI has no arrays of ", Info(array.type).name));
+  host::HostArray out{*type, array.dims, {}};
+  out.data.resize(array.data.size());
+  if (!array.data.empty()) std::memcpy(out.data.data(), array.data.data(), array.data.size());
+  return out;
+}
+
+absl::StatusOr<Array> FromHostArray(const host::HostArray& array) {
+  const std::string name = host::ElementTypeName(array.type);
+  const std::optional<ElementType> type = ElementTypeFromName(name);
+  if (!type) return absl::InvalidArgumentError(absl::StrCat("the result is an array of ", name));
+  Array out{*type, array.dims, std::string(array.data.size(), '\0')};
+  if (!array.data.empty()) std::memcpy(out.data.data(), array.data.data(), array.data.size());
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CaseRunner>> CaseRunner::Create(const std::string& plugin_path,
+                                                               const std::vector<host::NamedValue>& options) {
+  const absl::StatusOr<const host::Plugin*> plugin = host::Plugin::Load(plugin_path);
+  if (!plugin.ok()) return plugin.status();
+  absl::StatusOr<host::Client> client = host::Client::Create(**plugin, options);
+  if (!client.ok()) return client.status();
+  const absl::StatusOr<std::vector<host::Device>> devices = client->AddressableDevices();
+  if (!devices.ok()) return devices.status();
+  return std::unique_ptr<CaseRunner>(new CaseRunner(*std::move(client), devices->size()));
+}
+
+absl::StatusOr<host::LoadedExecutable> CaseRunner::Load(const Case& c, Outcome* outcome) const {
+  if (c.devices() > static_cast<int>(devices_)) {
+    return absl::UnimplementedError(
+        absl::StrCat("the case needs ", c.devices(), " devices, the client has ", devices_));
+  }
+  host::CompileOptions options;
+  options.num_replicas = c.replicas;
+  options.num_partitions = c.partitions;
+  options.use_spmd_partitioning = c.partitions > 1;
+  absl::StatusOr<host::LoadedExecutable> program =
+      client_.Compile({c.format == ProgramFormat::kHlo ? "hlo" : "mlir", c.program}, options);
+  if (program.ok()) outcome->compile_log = CompileLog(*program);
+  return program;
+}
+
+absl::StatusOr<std::vector<std::vector<Array>>> CaseRunner::Execute(const host::LoadedExecutable& program,
+                                                                    const Case& c) const {
+  const absl::StatusOr<std::vector<host::Device>> devices = program.AddressableDevices();
+  if (!devices.ok()) return devices.status();
+  if (static_cast<int>(devices->size()) != c.devices()) {
+    return absl::InternalError(
+        absl::StrCat("the program was loaded on ", devices->size(), " devices, expected ", c.devices()));
+  }
+  std::vector<std::vector<host::Buffer>> buffers(devices->size());
+  std::vector<std::vector<const host::Buffer*>> arguments(devices->size());
+  for (size_t d = 0; d < devices->size(); ++d) {
+    for (const Array& input : c.inputs[d]) {
+      const absl::StatusOr<host::HostArray> array = ToHostArray(input);
+      if (!array.ok()) return array.status();
+      absl::StatusOr<host::Buffer> buffer = client_.ToDevice(*array, (*devices)[d]);
+      if (!buffer.ok()) return buffer.status();
+      buffers[d].push_back(*std::move(buffer));
+    }
+    for (const host::Buffer& buffer : buffers[d]) arguments[d].push_back(&buffer);
+  }
+  const absl::StatusOr<host::ExecuteResult> result = program.Execute(arguments);
+  if (!result.ok()) return result.status();
+  std::vector<std::vector<Array>> outputs(devices->size());
+  for (size_t d = 0; d < devices->size(); ++d) {
+    for (const host::Buffer& buffer : result->outputs[d]) {
+      const absl::StatusOr<host::HostArray> array = buffer.ToHost();
+      if (!array.ok()) return array.status();
+      absl::StatusOr<Array> output = FromHostArray(*array);
+      if (!output.ok()) return output.status();
+      outputs[d].push_back(*std::move(output));
+    }
+  }
+  return outputs;
+}
+
+Outcome CaseRunner::Compile(const Case& c) const {
+  Outcome outcome;
+  const absl::StatusOr<host::LoadedExecutable> program = Load(c, &outcome);
+  if (program.ok()) return outcome;
+  outcome.kind = absl::IsUnimplemented(program.status()) ? Outcome::kUnsupported : Outcome::kFail;
+  outcome.message = Words(program.status());
+  return outcome;
+}
+
+Outcome CaseRunner::Run(const Case& c, bool labels) const {
+  Outcome outcome;
+  const auto end = [&](Outcome::Kind kind, std::string message) {
+    outcome.kind = kind;
+    outcome.message = std::move(message);
+    return outcome;
+  };
+  const auto refused = [&](const absl::Status& s) {
+    if (c.fails && labels && !c.fails->label.empty() &&
+        !absl::StrContains(s.message(), absl::StrCat("[", c.fails->label, "]"))) {
+      return end(Outcome::kFail, absl::StrCat("refused without [", c.fails->label, "]: ", Words(s)));
+    }
+    if (c.fails) return outcome;
+    return end(absl::IsUnimplemented(s) ? Outcome::kUnsupported : Outcome::kFail, Words(s));
+  };
+  if (!c.transfers.empty())
+    return end(Outcome::kUnsupported, "the C ABI has no infeed, and this runner no host transfers");
+  const absl::StatusOr<host::LoadedExecutable> program = Load(c, &outcome);
+  if (!program.ok()) {
+    if (c.devices() > static_cast<int>(devices_)) return end(Outcome::kUnsupported, Words(program.status()));
+    if (c.fails && c.fails->stage == Failure::kRun)
+      return end(Outcome::kFail, absl::StrCat("does not compile: ", Words(program.status())));
+    return refused(program.status());
+  }
+  if (c.fails && c.fails->stage == Failure::kCompile) return end(Outcome::kFail, "was accepted by the compiler");
+  const absl::StatusOr<std::vector<std::vector<Array>>> outputs = Execute(*program, c);
+  if (!outputs.ok()) return refused(outputs.status());
+  if (c.fails) return end(Outcome::kFail, "ran");
+  for (size_t d = 0; d < outputs->size(); ++d) {
+    const std::string where = c.devices() > 1 ? absl::StrCat("device ", d, ": ") : "";
+    if ((*outputs)[d].size() != c.outputs[d].size()) {
+      return end(Outcome::kFail, absl::StrCat(where, (*outputs)[d].size(), " results, expected ", c.outputs[d].size()));
+    }
+    for (size_t i = 0; i < c.outputs[d].size(); ++i) {
+      const absl::Status s = conformance::Compare(c.outputs[d][i], (*outputs)[d][i]);
+      if (!s.ok()) return end(Outcome::kFail, absl::StrCat(where, "result ", i, ": ", s.message()));
+    }
+  }
+  return outcome;
+}
+
+}  // namespace backplane::conformance

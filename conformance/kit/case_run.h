@@ -1,0 +1,38 @@
+// Runs cases on a plugin, any plugin, through the C ABI.
+#ifndef BACKPLANE_CONFORMANCE_KIT_CASE_RUN_H_
+#define BACKPLANE_CONFORMANCE_KIT_CASE_RUN_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "conformance/kit/case_file.h"
+#include "conformance/kit/case_profile.h"
+#include "sdk/host/client.h"
+
+namespace backplane::conformance {
+
+// One plugin with one client open. Thread-safe.
+class CaseRunner {
+ public:
+  // `options` go to the client as they are.
+  static absl::StatusOr<std::unique_ptr<CaseRunner>> Create(const std::string& plugin_path,
+                                                            const std::vector<host::NamedValue>& options);
+  // With `labels` a program that must be refused has to be refused with the label of the rule.
+  Outcome Run(const Case& c, bool labels) const;
+  // Compiles only; a program that compiles is a pass whatever it would give.
+  Outcome Compile(const Case& c) const;
+
+ private:
+  CaseRunner(host::Client client, size_t devices) : client_(std::move(client)), devices_(devices) {}
+  absl::StatusOr<host::LoadedExecutable> Load(const Case& c, Outcome* outcome) const;
+  absl::StatusOr<std::vector<std::vector<Array>>> Execute(const host::LoadedExecutable& program, const Case& c) const;
+
+  const host::Client client_;
+  const size_t devices_;
+};
+
+}  // namespace backplane::conformance
+
+#endif  // BACKPLANE_CONFORMANCE_KIT_CASE_RUN_H_

@@ -1,0 +1,14 @@
+// What a plugin is, for the head of a report.
+#ifndef BACKPLANE_CONFORMANCE_KIT_FACTS_H_
+#define BACKPLANE_CONFORMANCE_KIT_FACTS_H_
+
+#include "conformance/kit/kit.h"
+
+namespace backplane::conformance {
+
+// Ends the check as a pass whose note is a JSON object: api version, slots, extensions, platform, devices, attributes.
+void TellFacts(Kit& k);
+
+}  // namespace backplane::conformance
+
+#endif  // BACKPLANE_CONFORMANCE_KIT_FACTS_H_

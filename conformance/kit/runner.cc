@@ -1,0 +1,316 @@
+#include "conformance/kit/runner.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <memory>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "conformance/kit/steps.h"
+#include "conformance/kit/trail.h"
+
+namespace backplane::conformance {
+namespace {
+
+constexpr size_t kBatch = 40;        // operations in one process
+constexpr size_t kKeepWords = 2000;  // bytes of a process's output that are kept
+
+struct Pipe {
+  int fd = -1;
+  std::string text;
+};
+
+// One process and the jobs it has still to do.
+struct Child {
+  pid_t pid = -1;
+  std::deque<size_t> jobs;  // the first one is running, or about to
+  bool running = false;     // the first one has said that it began
+  bool finished_some = false;
+  bool leaving = false;  // it has passed if the process ends well
+  std::string leaving_note;
+  double deadline = 0, began = 0;
+  Pipe result, out, err;
+  Trail* trail = nullptr;
+  int trail_fd = -1;
+};
+
+std::string Unescape(absl::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 1 < text.size()) {
+      plain.push_back(text[++i] == 'n' ? '\n' : text[i]);
+    } else {
+      plain.push_back(text[i]);
+    }
+  }
+  return plain;
+}
+
+// The last lines of a text, without what cannot be printed.
+std::string LastWords(absl::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  const size_t keep = 300;
+  if (text.size() > keep) text.remove_prefix(text.size() - keep);
+  std::string words;
+  for (char c : text) words.push_back((c >= ' ' && c != 127) || c == '\n' ? c : '?');
+  return words;
+}
+
+class Runner {
+ public:
+  Runner(const RunnerOptions& options, const std::vector<Job>& jobs,
+         const std::function<void(const Outcome&, size_t, size_t)>& progress)
+      : options_(options), jobs_(jobs), progress_(progress) {
+    report_.outcomes.resize(jobs.size());
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      report_.outcomes[i].id = jobs[i].id;
+      report_.outcomes[i].meaning = jobs[i].meaning;
+      report_.outcomes[i].advice = jobs[i].advice;
+      waiting_.push_back(i);
+    }
+  }
+
+  RunnerReport Run() {
+    const double begin = Seconds();
+    while (!waiting_.empty() || !children_.empty()) {
+      while (!waiting_.empty() && children_.size() < static_cast<size_t>(std::max(1, options_.jobs))) StartNext();
+      Poll();
+    }
+    report_.seconds = Seconds() - begin;
+    return std::move(report_);
+  }
+
+ private:
+  void StartNext() {
+    std::deque<size_t> batch = {waiting_.front()};
+    waiting_.pop_front();
+    // Leave enough for the other processes.
+    const size_t most =
+        std::max<size_t>(1, std::min(kBatch, waiting_.size() / static_cast<size_t>(std::max(1, options_.jobs)) + 1));
+    while (jobs_[batch.front()].shares_process && !waiting_.empty() && jobs_[waiting_.front()].shares_process &&
+           batch.size() < most) {
+      batch.push_back(waiting_.front());
+      waiting_.pop_front();
+    }
+    auto child = std::make_unique<Child>();
+    child->jobs = std::move(batch);
+    std::string problem = Start(child.get());
+    if (!problem.empty()) {
+      for (size_t job : child->jobs)
+        Settle(job, Result::kFail, absl::StrCat("the kit could not start a process: ", problem), 0);
+      return;
+    }
+    children_.push_back(std::move(child));
+  }
+
+  std::string Start(Child* child) {
+    int result[2], out[2], err[2];
+    if (pipe2(result, 0) != 0 || pipe2(out, 0) != 0 || pipe2(err, 0) != 0) return strerror(errno);
+    child->trail = Trail::Create(&child->trail_fd);
+    if (child->trail == nullptr) return strerror(errno);
+    for (int fd : {result[0], out[0], err[0]}) {
+      fcntl(fd, F_SETFD, FD_CLOEXEC);
+      fcntl(fd, F_SETFL, O_NONBLOCK);
+    }
+    std::vector<std::string> words = {options_.program, "--child", absl::StrCat(result[1]),
+                                      absl::StrCat(child->trail_fd)};
+    words.insert(words.end(), options_.child_arguments.begin(), options_.child_arguments.end());
+    words.push_back("--run");
+    for (size_t job : child->jobs) words.push_back(jobs_[job].id);
+    std::vector<char*> argv;
+    for (std::string& w : words) argv.push_back(w.data());
+    argv.push_back(nullptr);
+    const pid_t parent = getpid();
+    child->pid = fork();
+    if (child->pid < 0) return strerror(errno);
+    if (child->pid == 0) {
+      setpgid(0, 0);
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(127);
+      const rlimit no_core = {0, 0};
+      setrlimit(RLIMIT_CORE, &no_core);
+      dup2(out[1], 1);
+      dup2(err[1], 2);
+      const int null = open("/dev/null", O_RDONLY);
+      dup2(null, 0);
+      for (int fd : {out[1], err[1], null}) close(fd);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    setpgid(child->pid, child->pid);
+    for (int fd : {result[1], out[1], err[1]}) close(fd);
+    child->result.fd = result[0];
+    child->out.fd = out[0];
+    child->err.fd = err[0];
+    child->began = Seconds();
+    child->deadline = child->began + LimitOf(*child);
+    return "";
+  }
+
+  double LimitOf(const Child& child) const {
+    const Job& job = jobs_[child.jobs.front()];
+    return options_.limit_factor * (job.limit_s > 0 ? job.limit_s : options_.limit_s);
+  }
+
+  void Poll() {
+    std::vector<pollfd> fds;
+    std::vector<std::pair<Child*, Pipe*>> owners;
+    double soonest = Seconds() + 1;
+    for (auto& child : children_) {
+      soonest = std::min(soonest, child->deadline);
+      for (Pipe* pipe : {&child->result, &child->out, &child->err}) {
+        if (pipe->fd < 0) continue;
+        fds.push_back({pipe->fd, POLLIN, 0});
+        owners.push_back({child.get(), pipe});
+      }
+    }
+    poll(fds.data(), fds.size(), static_cast<int>(std::max(0.0, soonest - Seconds()) * 1000) + 1);
+    for (size_t i = 0; i < fds.size(); ++i) {
+      if (fds[i].revents != 0) Read(owners[i].first, owners[i].second);
+    }
+    for (size_t i = 0; i < children_.size();) {
+      if (Finished(children_[i].get())) {
+        children_.erase(children_.begin() + static_cast<ptrdiff_t>(i));
+      } else {
+        ++i;
+      }
+    }
+  }
+
+  void Read(Child* child, Pipe* pipe) {
+    char block[4096];
+    for (;;) {
+      const ssize_t n = read(pipe->fd, block, sizeof(block));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno == EAGAIN) break;
+      if (n <= 0) {
+        close(pipe->fd);
+        pipe->fd = -1;
+        break;
+      }
+      pipe->text.append(block, static_cast<size_t>(n));
+      if (pipe != &child->result && pipe->text.size() > 2 * kKeepWords)
+        pipe->text.erase(0, pipe->text.size() - kKeepWords);
+    }
+    if (pipe == &child->result) ReadLines(child);
+  }
+
+  void ReadLines(Child* child) {
+    size_t end;
+    while ((end = child->result.text.find('\n')) != std::string::npos) {
+      const std::string line = child->result.text.substr(0, end);
+      child->result.text.erase(0, end + 1);
+      const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits('\t', 4));
+      if (parts.size() != 5 || child->jobs.empty() || parts[1] != jobs_[child->jobs.front()].id) continue;
+      if (parts[0] == "start") {
+        child->running = true;
+        child->began = Seconds();
+        child->deadline = child->began + LimitOf(*child);
+      } else if (parts[0] == "leaving") {
+        child->leaving = true;
+        child->leaving_note = Unescape(parts[4]);
+      } else if (parts[0] == "end") {
+        Result result = Result::kFail;
+        double seconds = 0;
+        if (!ResultFromName(parts[2], &result) || !absl::SimpleAtod(parts[3], &seconds)) continue;
+        FinishFirst(child, result, Unescape(parts[4]), seconds);
+      }
+    }
+  }
+
+  void FinishFirst(Child* child, Result result, std::string detail, double seconds) {
+    const size_t job = child->jobs.front();
+    child->jobs.pop_front();
+    child->running = false;
+    child->finished_some = true;
+    if (!child->out.text.empty()) {
+      report_.printed.push_back(absl::StrCat(jobs_[job].id, ": ", LastWords(child->out.text)));
+      child->out.text.clear();
+    }
+    Settle(job, result, std::move(detail), seconds);
+    child->deadline = Seconds() + (child->jobs.empty() ? options_.limit_factor * options_.limit_s : LimitOf(*child));
+  }
+
+  // Whether the process is gone and all has been said about it.
+  bool Finished(Child* child) {
+    int status = 0;
+    const pid_t gone = waitpid(child->pid, &status, WNOHANG);
+    const bool late = gone == 0 && Seconds() > child->deadline;
+    if (gone == 0 && !late) return false;
+    if (late) {
+      kill(-child->pid, SIGKILL);
+      waitpid(child->pid, &status, 0);
+    } else {
+      kill(-child->pid, SIGKILL);  // whom it started and left behind
+    }
+    for (Pipe* pipe : {&child->result, &child->out, &child->err}) {
+      if (pipe->fd >= 0) Read(child, pipe);
+      if (pipe->fd >= 0) close(pipe->fd);
+    }
+    // A process that ends between two checks is a matter of neither.
+    if (!child->jobs.empty() && (child->running || !child->finished_some)) {
+      const std::string where = child->trail->Describe();
+      const std::string words = LastWords(child->err.text);
+      const double seconds = Seconds() - child->began;
+      std::string detail;
+      if (late) {
+        detail = absl::StrCat("hung: no result within ", static_cast<int>(LimitOf(*child)), " s, ",
+                              where.empty() ? "before any call" : where);
+      } else if (WIFSIGNALED(status)) {
+        detail = absl::StrCat("the process died of SIG", sigabbrev_np(WTERMSIG(status)),
+                              child->leaving ? " at its end" : "", where.empty() ? "" : " ", where);
+      } else if (child->leaving && WEXITSTATUS(status) == 0) {
+        FinishFirst(child, Result::kPass, child->leaving_note, seconds);
+      } else {
+        detail = absl::StrCat("the process ended with status ", WEXITSTATUS(status),
+                              child->leaving ? "" : " in the middle of the check", where.empty() ? "" : " ", where);
+      }
+      if (!detail.empty()) {
+        if (!words.empty()) absl::StrAppend(&detail, "\nits last words: ", words);
+        FinishFirst(child, Result::kFail, std::move(detail), seconds);
+      }
+    }
+    // Those that had not begun go on in a new process.
+    for (auto job = child->jobs.rbegin(); job != child->jobs.rend(); ++job) waiting_.push_front(*job);
+    close(child->trail_fd);
+    child->trail->Close();
+    return true;
+  }
+
+  void Settle(size_t job, Result result, std::string detail, double seconds) {
+    Outcome& outcome = report_.outcomes[job];
+    outcome.result = result;
+    outcome.detail = std::move(detail);
+    outcome.seconds = seconds;
+    progress_(outcome, ++done_, jobs_.size());
+  }
+
+  const RunnerOptions& options_;
+  const std::vector<Job>& jobs_;
+  const std::function<void(const Outcome&, size_t, size_t)>& progress_;
+  RunnerReport report_;
+  std::deque<size_t> waiting_;
+  std::vector<std::unique_ptr<Child>> children_;
+  size_t done_ = 0;
+};
+
+}  // namespace
+
+RunnerReport RunJobs(const RunnerOptions& options, const std::vector<Job>& jobs,
+                     const std::function<void(const Outcome&, size_t, size_t)>& progress) {
+  return Runner(options, jobs, progress).Run();
+}
+
+}  // namespace backplane::conformance

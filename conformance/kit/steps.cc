@@ -1,0 +1,359 @@
+#include "conformance/kit/steps.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace backplane::conformance {
+
+// ---- Objects away
+
+void Destroy(Kit& k, PJRT_Buffer* object) {
+  KIT_ARGS(k, a, PJRT_Buffer_Destroy);
+  a.buffer = object;
+  KIT_OK(k, PJRT_Buffer_Destroy, a);
+}
+void Destroy(Kit& k, PJRT_Event* object) {
+  KIT_ARGS(k, a, PJRT_Event_Destroy);
+  a.event = object;
+  KIT_OK(k, PJRT_Event_Destroy, a);
+}
+void Destroy(Kit& k, PJRT_LoadedExecutable* object) {
+  KIT_ARGS(k, a, PJRT_LoadedExecutable_Destroy);
+  a.executable = object;
+  KIT_OK(k, PJRT_LoadedExecutable_Destroy, a);
+}
+void Destroy(Kit& k, PJRT_Executable* object) {
+  KIT_ARGS(k, a, PJRT_Executable_Destroy);
+  a.executable = object;
+  KIT_OK(k, PJRT_Executable_Destroy, a);
+}
+void Destroy(Kit& k, PJRT_Client* object) {
+  KIT_ARGS(k, a, PJRT_Client_Destroy);
+  a.client = object;
+  KIT_OK(k, PJRT_Client_Destroy, a);
+}
+void Destroy(Kit& k, PJRT_TopologyDescription* object) {
+  KIT_ARGS(k, a, PJRT_TopologyDescription_Destroy);
+  a.topology = object;
+  KIT_OK(k, PJRT_TopologyDescription_Destroy, a);
+}
+
+// ---- Events
+
+Err Outcome(Kit& k, PJRT_Event* event) {
+  if (event == nullptr) return {};  // allowed where nothing is left to wait for
+  KIT_ARGS(k, a, PJRT_Event_Await);
+  a.event = event;
+  const Err outcome = KIT_TRY(k, PJRT_Event_Await, a);
+  Destroy(k, event);
+  return outcome;
+}
+
+void Await(Kit& k, PJRT_Event* event, absl::string_view what) {
+  const Err outcome = Outcome(k, event);
+  k.Require(outcome.ok(), what, ": ", ErrText(outcome));
+}
+
+bool IsReady(Kit& k, PJRT_Event* event) {
+  KIT_ARGS(k, a, PJRT_Event_IsReady);
+  a.event = event;
+  KIT_OK(k, PJRT_Event_IsReady, a);
+  return a.is_ready;
+}
+
+PJRT_Event* ReadyEvent(Kit& k, PJRT_Buffer* buffer) {
+  KIT_ARGS(k, a, PJRT_Buffer_ReadyEvent);
+  a.buffer = buffer;
+  KIT_OK(k, PJRT_Buffer_ReadyEvent, a);
+  k.Require(a.event != nullptr, "PJRT_Buffer_ReadyEvent: succeeded without an event");
+  return a.event;
+}
+
+double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+bool WaitFor(double seconds, const std::function<bool()>& done) {
+  const double end = Seconds() + seconds;
+  while (!done()) {
+    if (Seconds() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+// ---- Buffers
+
+PJRT_Client_BufferFromHostBuffer_Args PutArgs(Kit& k, PJRT_Buffer_Type type, const Dims& dims, const void* data,
+                                              PJRT_Device* device) {
+  KIT_ARGS(k, a, PJRT_Client_BufferFromHostBuffer);
+  a.client = k.client();
+  a.data = data;
+  a.type = type;
+  a.dims = dims.data();
+  a.num_dims = dims.size();
+  a.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+  a.device = device != nullptr ? device : k.device();
+  return a;
+}
+
+PJRT_Buffer* Put(Kit& k, PJRT_Buffer_Type type, const Dims& dims, const void* data, PJRT_Device* device) {
+  PJRT_Client_BufferFromHostBuffer_Args a = PutArgs(k, type, dims, data, device);
+  KIT_OK(k, PJRT_Client_BufferFromHostBuffer, a);
+  k.Require(a.buffer != nullptr, "PJRT_Client_BufferFromHostBuffer: succeeded without a buffer");
+  Await(k, a.done_with_host_buffer, "done_with_host_buffer");
+  return a.buffer;
+}
+
+std::string Get(Kit& k, PJRT_Buffer* buffer) {
+  KIT_ARGS(k, a, PJRT_Buffer_ToHostBuffer);
+  a.src = buffer;
+  KIT_OK(k, PJRT_Buffer_ToHostBuffer, a);
+  std::string bytes(a.dst_size, '\xA7');
+  KIT_ARGS(k, b, PJRT_Buffer_ToHostBuffer);
+  b.src = buffer;
+  b.dst = bytes.data();
+  b.dst_size = bytes.size();
+  // A null destination asks for the size, also when the size is zero.
+  char nothing = 0;
+  if (bytes.empty()) b.dst = &nothing;
+  KIT_OK(k, PJRT_Buffer_ToHostBuffer, b);
+  Await(k, b.event, "the event of PJRT_Buffer_ToHostBuffer");
+  return bytes;
+}
+
+PJRT_Buffer_Type TypeOf(Kit& k, PJRT_Buffer* buffer) {
+  KIT_ARGS(k, a, PJRT_Buffer_ElementType);
+  a.buffer = buffer;
+  KIT_OK(k, PJRT_Buffer_ElementType, a);
+  return a.type;
+}
+
+Dims DimsOf(Kit& k, PJRT_Buffer* buffer) {
+  KIT_ARGS(k, a, PJRT_Buffer_Dimensions);
+  a.buffer = buffer;
+  KIT_OK(k, PJRT_Buffer_Dimensions, a);
+  k.Require(a.num_dims < 64, "PJRT_Buffer_Dimensions: a rank of ", a.num_dims);
+  return Dims(a.dims, a.dims + a.num_dims);
+}
+
+std::string ShapeOf(Kit& k, PJRT_Buffer* buffer) { return host::ShapeText(TypeOf(k, buffer), DimsOf(k, buffer)); }
+
+bool IsDeleted(Kit& k, PJRT_Buffer* buffer) {
+  KIT_ARGS(k, a, PJRT_Buffer_IsDeleted);
+  a.buffer = buffer;
+  KIT_OK(k, PJRT_Buffer_IsDeleted, a);
+  return a.is_deleted;
+}
+
+void Delete(Kit& k, PJRT_Buffer* buffer) {
+  KIT_ARGS(k, a, PJRT_Buffer_Delete);
+  a.buffer = buffer;
+  KIT_OK(k, PJRT_Buffer_Delete, a);
+}
+
+PJRT_Device* DeviceOf(Kit& k, PJRT_Buffer* buffer) {
+  KIT_ARGS(k, a, PJRT_Buffer_Device);
+  a.buffer = buffer;
+  KIT_OK(k, PJRT_Buffer_Device, a);
+  return a.device;
+}
+
+PJRT_Memory* MemoryOf(Kit& k, PJRT_Buffer* buffer) {
+  KIT_ARGS(k, a, PJRT_Buffer_Memory);
+  a.buffer = buffer;
+  KIT_OK(k, PJRT_Buffer_Memory, a);
+  return a.memory;
+}
+
+bool IsOnCpu(Kit& k, PJRT_Buffer* buffer) {
+  KIT_ARGS(k, a, PJRT_Buffer_IsOnCpu);
+  a.buffer = buffer;
+  KIT_OK(k, PJRT_Buffer_IsOnCpu, a);
+  return a.is_on_cpu;
+}
+
+// ---- Programs
+
+Err TryCompile(Kit& k, absl::string_view program, absl::string_view format, absl::string_view options,
+               PJRT_LoadedExecutable** out) {
+  std::string code(program);  // the field is not const
+  PJRT_Program p{};
+  p.struct_size = PJRT_Program_STRUCT_SIZE;
+  p.code = code.data();
+  p.code_size = code.size();
+  p.format = format.data();
+  p.format_size = format.size();
+  KIT_ARGS(k, a, PJRT_Client_Compile);
+  a.client = k.client();
+  a.program = &p;
+  a.compile_options = options.data();
+  a.compile_options_size = options.size();
+  const Err error = KIT_TRY(k, PJRT_Client_Compile, a);
+  if (error.ok()) k.Require(a.executable != nullptr, "PJRT_Client_Compile: succeeded without an executable");
+  *out = error.ok() ? a.executable : nullptr;
+  return error;
+}
+
+PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program, const host::CompileOptions& options) {
+  PJRT_LoadedExecutable* loaded = nullptr;
+  const Err error = TryCompile(k, program, "mlir", options.Serialize(), &loaded);
+  if (error.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported("PJRT_Client_Compile: ", ErrText(error));
+  k.Require(error.ok(), "PJRT_Client_Compile: ", ErrText(error));
+  return loaded;
+}
+
+PJRT_Executable* ExecutableOf(Kit& k, PJRT_LoadedExecutable* loaded) {
+  KIT_ARGS(k, a, PJRT_LoadedExecutable_GetExecutable);
+  a.loaded_executable = loaded;
+  KIT_OK(k, PJRT_LoadedExecutable_GetExecutable, a);
+  k.Require(a.executable != nullptr, "PJRT_LoadedExecutable_GetExecutable: succeeded without an executable");
+  return a.executable;
+}
+
+size_t NumOutputs(Kit& k, PJRT_LoadedExecutable* loaded) {
+  PJRT_Executable* executable = ExecutableOf(k, loaded);
+  KIT_ARGS(k, a, PJRT_Executable_NumOutputs);
+  a.executable = executable;
+  KIT_OK(k, PJRT_Executable_NumOutputs, a);
+  k.Require(a.num_outputs < 100000, "PJRT_Executable_NumOutputs: ", a.num_outputs);
+  Destroy(k, executable);
+  return a.num_outputs;
+}
+
+std::string FingerprintOf(Kit& k, PJRT_LoadedExecutable* loaded) {
+  PJRT_Executable* executable = ExecutableOf(k, loaded);
+  KIT_ARGS(k, a, PJRT_Executable_Fingerprint);
+  a.executable = executable;
+  KIT_OK(k, PJRT_Executable_Fingerprint, a);
+  std::string print(a.executable_fingerprint, a.executable_fingerprint_size);
+  Destroy(k, executable);
+  return print;
+}
+
+Err TryExecute(Kit& k, Launch* launch) {
+  const size_t devices = launch->arguments.size();
+  const size_t count = NumOutputs(k, launch->executable);
+  const size_t num_args = devices == 0 ? 0 : launch->arguments[0].size();
+  launch->outputs.assign(devices, std::vector<PJRT_Buffer*>(count, nullptr));
+  launch->events.assign(devices, nullptr);
+  std::vector<PJRT_Buffer* const*> argument_lists;
+  std::vector<PJRT_Buffer**> output_lists;
+  PJRT_Buffer* none[1] = {nullptr};
+  for (const auto& list : launch->arguments) argument_lists.push_back(list.empty() ? none : list.data());
+  for (auto& list : launch->outputs) output_lists.push_back(list.empty() ? none : list.data());
+  PJRT_ExecuteOptions options{};
+  options.struct_size = host::StructSizeAt(k.minor(), &options, PJRT_ExecuteOptions_STRUCT_SIZE);
+  options.non_donatable_input_indices = launch->not_donated.data();
+  options.num_non_donatable_input_indices = launch->not_donated.size();
+  std::vector<PJRT_SendCallbackInfo*> sends;
+  std::vector<PJRT_RecvCallbackInfo*> recvs;
+  for (auto& list : launch->sends) sends.push_back(list.data());
+  for (auto& list : launch->recvs) recvs.push_back(list.data());
+  if (!sends.empty()) options.send_callbacks = sends.data(), options.num_send_ops = launch->sends[0].size();
+  if (!recvs.empty()) options.recv_callbacks = recvs.data(), options.num_recv_ops = launch->recvs[0].size();
+  KIT_ARGS(k, a, PJRT_LoadedExecutable_Execute);
+  a.executable = launch->executable;
+  a.options = &options;
+  a.argument_lists = argument_lists.data();
+  a.num_devices = devices;
+  a.num_args = num_args;
+  a.output_lists = output_lists.data();
+  a.device_complete_events = launch->want_events ? launch->events.data() : nullptr;
+  a.execute_device = launch->device;
+  const Err error = KIT_TRY(k, PJRT_LoadedExecutable_Execute, a);
+  if (!error.ok()) {
+    launch->outputs.clear();
+    return error;
+  }
+  for (size_t d = 0; d < devices; ++d) {
+    for (size_t i = 0; i < count; ++i) {
+      k.Require(launch->outputs[d][i] != nullptr, "PJRT_LoadedExecutable_Execute: output ", i, " of device ", d,
+                " was not set");
+    }
+    if (launch->want_events)
+      k.Require(launch->events[d] != nullptr, "PJRT_LoadedExecutable_Execute: event ", d, " was not set");
+  }
+  return error;
+}
+
+std::vector<PJRT_Buffer*> Execute(Kit& k, PJRT_LoadedExecutable* executable,
+                                  const std::vector<PJRT_Buffer*>& arguments) {
+  Launch launch;
+  launch.executable = executable;
+  launch.arguments = {arguments};
+  const Err error = TryExecute(k, &launch);
+  k.Require(error.ok(), "PJRT_LoadedExecutable_Execute: ", ErrText(error));
+  return launch.outputs[0];
+}
+
+std::vector<float> RunF32(Kit& k, PJRT_LoadedExecutable* executable, const std::vector<std::vector<float>>& arguments) {
+  std::vector<PJRT_Buffer*> buffers;
+  for (const auto& values : arguments) buffers.push_back(Put<float>(k, {static_cast<int64_t>(values.size())}, values));
+  const std::vector<PJRT_Buffer*> outputs = Execute(k, executable, buffers);
+  k.Require(outputs.size() == 1, "expected one output, found ", outputs.size());
+  const std::vector<float> result = GetAs<float>(k, outputs[0]);
+  for (PJRT_Buffer* b : buffers) Destroy(k, b);
+  Destroy(k, outputs[0]);
+  return result;
+}
+
+// ---- Devices
+
+PJRT_DeviceDescription* DescriptionOf(Kit& k, PJRT_Device* device) {
+  KIT_ARGS(k, a, PJRT_Device_GetDescription);
+  a.device = device;
+  KIT_OK(k, PJRT_Device_GetDescription, a);
+  k.Require(a.device_description != nullptr, "PJRT_Device_GetDescription: succeeded without a description");
+  return a.device_description;
+}
+
+int IdOf(Kit& k, PJRT_Device* device) {
+  KIT_ARGS(k, a, PJRT_DeviceDescription_Id);
+  a.device_description = DescriptionOf(k, device);
+  KIT_OK(k, PJRT_DeviceDescription_Id, a);
+  return a.id;
+}
+
+PJRT_Memory* DefaultMemory(Kit& k, PJRT_Device* device) {
+  KIT_ARGS(k, a, PJRT_Device_DefaultMemory);
+  a.device = device;
+  KIT_OK(k, PJRT_Device_DefaultMemory, a);
+  k.Require(a.memory != nullptr, "PJRT_Device_DefaultMemory: succeeded without a memory");
+  return a.memory;
+}
+
+std::vector<PJRT_Memory*> MemoriesOf(Kit& k, PJRT_Device* device) {
+  KIT_ARGS(k, a, PJRT_Device_AddressableMemories);
+  a.device = device;
+  KIT_OK(k, PJRT_Device_AddressableMemories, a);
+  return {a.memories, a.memories + a.num_memories};
+}
+
+std::string KindOf(Kit& k, PJRT_Memory* memory) {
+  KIT_ARGS(k, a, PJRT_Memory_Kind);
+  a.memory = memory;
+  KIT_OK(k, PJRT_Memory_Kind, a);
+  return {a.kind, a.kind_size};
+}
+
+// ---- Serialized things
+
+std::string Serialize(Kit& k, PJRT_Executable* executable) {
+  KIT_ARGS(k, a, PJRT_Executable_Serialize);
+  a.executable = executable;
+  KIT_OK(k, PJRT_Executable_Serialize, a);
+  k.Require(a.serialized_bytes != nullptr && a.serialized_bytes_size > 0,
+            "PJRT_Executable_Serialize: succeeded without bytes");
+  k.Require(a.serialized_executable_deleter != nullptr, "PJRT_Executable_Serialize: no deleter");
+  std::string bytes(a.serialized_bytes, a.serialized_bytes_size);
+  a.serialized_executable_deleter(a.serialized_executable);
+  return bytes;
+}
+
+int64_t HeapBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks) + static_cast<int64_t>(info.hblkhd);
+}
+
+}  // namespace backplane::conformance
