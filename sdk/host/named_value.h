@@ -1,0 +1,50 @@
+// Options, attributes and costs: a name and a value of one of five types.
+#ifndef BACKPLANE_SDK_HOST_NAMED_VALUE_H_
+#define BACKPLANE_SDK_HOST_NAMED_VALUE_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "api/pjrt_c_api.h"
+
+namespace backplane::host {
+
+struct NamedValue {
+  using Value = std::variant<std::string, int64_t, std::vector<int64_t>, float, bool>;
+
+  NamedValue() = default;
+  NamedValue(absl::string_view n, absl::string_view v) : name(n), value(std::string(v)) {}
+  NamedValue(absl::string_view n, const char* v) : name(n), value(std::string(v)) {}
+  NamedValue(absl::string_view n, bool v) : name(n), value(v) {}
+  NamedValue(absl::string_view n, int v) : name(n), value(static_cast<int64_t>(v)) {}
+  NamedValue(absl::string_view n, int64_t v) : name(n), value(v) {}
+  NamedValue(absl::string_view n, float v) : name(n), value(v) {}
+  NamedValue(absl::string_view n, std::vector<int64_t> v) : name(n), value(std::move(v)) {}
+
+  // The value as people write it: `text`, `4`, `[1, 2]`, `0.5`, `true`.
+  std::string ValueText() const;
+
+  std::string name;
+  Value value;
+};
+
+// The entry of that name, or null.
+const NamedValue* Find(absl::Span<const NamedValue> values, absl::string_view name);
+
+// "devices=4", "peers=[0,1]", "fraction=0.5", "preallocate=true", "name=text": the type is that of the value as it is
+// written; quotes make any value a string. INVALID_ARGUMENT for anything without a name and '='.
+absl::StatusOr<NamedValue> ParseNamedValue(absl::string_view text);
+
+// A list a plugin handed out; an element of a type that is not known is an INTERNAL error.
+absl::StatusOr<std::vector<NamedValue>> CopyNamedValues(const PJRT_NamedValue* values, size_t count);
+// The C form, which borrows from `values`.
+std::vector<PJRT_NamedValue> BorrowNamedValues(absl::Span<const NamedValue> values);
+
+}  // namespace backplane::host
+
+#endif  // BACKPLANE_SDK_HOST_NAMED_VALUE_H_

@@ -1,0 +1,4 @@
+// backplane-probe: the child of sdk/host/probe.h.
+#include "sdk/host/probe_report.h"
+
+int main(int argc, char** argv) { return backplane::host::ProbeMain(argc, argv); }

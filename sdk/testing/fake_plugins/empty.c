@@ -1,0 +1,2 @@
+// A library that a fake plugin needs and that is not where the linker looks.
+int fakevendor;
