@@ -1,0 +1,166 @@
+#include "sdk/backend/collectives/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+namespace backplane {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+LaunchOptions Options(int64_t replicas, milliseconds limit = milliseconds(60000)) {
+  LaunchOptions o;
+  o.replicas = replicas;
+  o.time_limit = limit;
+  for (int64_t r = 0; r < replicas; ++r) o.devices.push_back(static_cast<int32_t>(10 + r));
+  return o;
+}
+
+// Runs one body for each process of a launch, each on a thread of its own; returns what they ended with.
+std::vector<absl::Status> RunAll(const std::shared_ptr<Launch>& launch,
+                                 const std::function<absl::Status(LaunchMember&)>& body) {
+  std::vector<absl::Status> ends(static_cast<size_t>(launch->process_count()));
+  std::vector<std::thread> threads;
+  for (int64_t p = 0; p < launch->process_count(); ++p) {
+    threads.emplace_back([&, p] {
+      LaunchMember member(launch, p, 0);
+      ends[static_cast<size_t>(p)] = body(member);
+      member.End(ends[static_cast<size_t>(p)]);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  return ends;
+}
+
+absl::Status SumOf(LaunchMember& m, int64_t op, std::vector<int64_t> group, int64_t* value) {
+  const size_t me = static_cast<size_t>(std::find(group.begin(), group.end(), m.process()) - group.begin());
+  return m.launch().Meet({op, m.NextTurn(op), group.front()}, "sum", group, me, value, [](absl::Span<void* const> all) {
+    int64_t sum = 0;
+    for (void* v : all) sum += *static_cast<int64_t*>(v);
+    for (void* v : all) *static_cast<int64_t*>(v) = sum;
+    return absl::OkStatus();
+  });
+}
+
+TEST(Launch, GroupsMeetTurnByTurnAndNothingIsKept) {
+  auto launch = std::make_shared<Launch>(Options(4));
+  const auto ends = RunAll(launch, [](LaunchMember& m) -> absl::Status {
+    for (int64_t turn = 0; turn < 200; ++turn) {
+      int64_t value = m.process() + turn;
+      const std::vector<int64_t> group = m.process() % 2 == 0 ? std::vector<int64_t>{0, 2} : std::vector<int64_t>{3, 1};
+      absl::Status s = SumOf(m, 7, group, &value);
+      if (!s.ok()) return s;
+      if (value != (m.process() % 2 == 0 ? 2 : 4) + 2 * turn) return absl::InternalError("wrong sum");
+    }
+    return absl::OkStatus();
+  });
+  for (const absl::Status& s : ends) EXPECT_TRUE(s.ok()) << s;
+  EXPECT_EQ(launch->open_meetings(), 0u);
+}
+
+TEST(Launch, AFailureIsEverybodys) {
+  auto launch = std::make_shared<Launch>(Options(3));
+  const auto ends = RunAll(launch, [](LaunchMember& m) -> absl::Status {
+    if (m.process() == 1) return absl::OutOfRangeError("it is ill");
+    int64_t value = 1;
+    return SumOf(m, 1, {0, 1, 2}, &value);
+  });
+  EXPECT_EQ(ends[1].code(), absl::StatusCode::kOutOfRange);
+  for (int p : {0, 2}) {
+    EXPECT_EQ(ends[static_cast<size_t>(p)].code(), absl::StatusCode::kAborted);
+    EXPECT_THAT(std::string(ends[static_cast<size_t>(p)].message()),
+                HasSubstr("replica 1 (device 11) failed: it is ill"));
+  }
+  EXPECT_EQ(launch->open_meetings(), 0u);
+}
+
+TEST(Launch, AMemberThatEndsWithoutComingIsNamedAtOnce) {
+  auto launch = std::make_shared<Launch>(Options(3));
+  const auto ends = RunAll(launch, [](LaunchMember& m) -> absl::Status {
+    if (m.process() == 2) return absl::OkStatus();
+    int64_t value = 1;
+    return SumOf(m, 1, {0, 1, 2}, &value);
+  });
+  for (int p : {0, 1}) {
+    EXPECT_EQ(ends[static_cast<size_t>(p)].code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(ends[static_cast<size_t>(p)].message()), HasSubstr("sum: replica 2 (device 12) has ended"));
+  }
+}
+
+TEST(Launch, WhoNeverComesIsNamedAfterTheTimeLimit) {
+  auto launch = std::make_shared<Launch>(Options(4, milliseconds(50)));
+  std::vector<absl::Status> ends(2);
+  std::vector<std::thread> threads;
+  std::vector<std::unique_ptr<LaunchMember>> members;
+  for (int64_t p = 0; p < 2; ++p) members.push_back(std::make_unique<LaunchMember>(launch, p, 0));
+  for (size_t p = 0; p < 2; ++p) {
+    threads.emplace_back([&, p] {
+      int64_t value = 1;
+      ends[p] = SumOf(*members[p], 1, {0, 1, 2, 3}, &value);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  for (const absl::Status& s : ends) {
+    EXPECT_EQ(s.code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(std::string(s.message()),
+                HasSubstr("sum: 2 of 4 came within 0.05 s; missing: replica 2 (device 12), replica 3 (device 13)"));
+  }
+  // Whoever comes late gets the same at once.
+  LaunchMember late(launch, 2, 0);
+  int64_t value = 1;
+  EXPECT_EQ(SumOf(late, 1, {0, 1, 2, 3}, &value).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(launch->open_meetings(), 0u);
+}
+
+TEST(Launch, ErrorsOfTheWorkAreEverybodys) {
+  auto launch = std::make_shared<Launch>(Options(2));
+  const auto ends = RunAll(launch, [](LaunchMember& m) {
+    return m.launch().Meet({1, m.NextTurn(1), 0}, "x", {0, 1}, static_cast<size_t>(m.process()), nullptr,
+                           [](absl::Span<void* const>) { return absl::InvalidArgumentError("no"); });
+  });
+  for (const absl::Status& s : ends) EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Launch, LettersArriveAndTheirLackIsNoticed) {
+  auto launch = std::make_shared<Launch>(Options(2));
+  const auto ends = RunAll(launch, [](LaunchMember& m) -> absl::Status {
+    if (m.process() == 0) return m.launch().Post(5, 0, 0, 1, "hello");
+    absl::StatusOr<std::string> first = m.launch().Fetch(5, 0, 0, 1, "recv");
+    if (!first.ok() || *first != "hello") return absl::InternalError("no letter");
+    return m.launch().Fetch(5, 1, 0, 1, "recv").status();
+  });
+  EXPECT_TRUE(ends[0].ok());
+  EXPECT_THAT(std::string(ends[1].message()), HasSubstr("recv: replica 0 (device 10) has ended without sending"));
+  EXPECT_EQ(launch->open_meetings(), 0u);
+}
+
+TEST(LaunchRegistry, KeepsALaunchUntilAllHaveJoinedOrAllAreGone) {
+  LaunchRegistry registry;
+  auto a = registry.Join(1, Options(3)), b = registry.Join(1, Options(3));
+  EXPECT_EQ(a, b);
+  EXPECT_EQ(registry.size(), 1u);
+  EXPECT_NE(registry.Join(2, Options(3)), a);  // nobody else came: gone again
+  EXPECT_EQ(registry.size(), 1u);
+  auto c = registry.Join(1, Options(3));
+  EXPECT_EQ(c, a);
+  EXPECT_EQ(registry.size(), 0u);
+  registry.Join(1, Options(3)).reset();
+  EXPECT_EQ(registry.size(), 0u);
+  std::shared_ptr<Launch> alone = registry.Join(4, Options(1));
+  EXPECT_EQ(registry.size(), 0u);
+}
+
+TEST(LaunchMember, DroppedWithoutAWordIsAFailure) {
+  auto launch = std::make_shared<Launch>(Options(2));
+  { LaunchMember dropped(launch, 1, 0); }
+  LaunchMember m(launch, 0, 0);
+  int64_t value = 1;
+  EXPECT_EQ(SumOf(m, 1, {0, 1}, &value).code(), absl::StatusCode::kAborted);
+}
+
+}  // namespace
+}  // namespace backplane
