@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/host/status.h"
+#include "sdk/host/test_macros.h"
 #include "sdk/testing/api_calls.h"
 
 namespace backplane::host {
@@ -18,17 +18,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-#define ASSERT_OK(expr)                       \
-  do {                                        \
-    const absl::Status ok_status = (expr);    \
-    ASSERT_TRUE(ok_status.ok()) << ok_status; \
-  } while (false)
-#define ASSERT_OK_AND_ASSIGN(lhs, expr) BP_TEST_ASSIGN(BP_STATUS_CONCAT(tmp_, __LINE__), lhs, expr)
-#define BP_TEST_ASSIGN(tmp, lhs, expr)   \
-  auto tmp = (expr);                     \
-  ASSERT_TRUE(tmp.ok()) << tmp.status(); \
-  lhs = *std::move(tmp)
 
 struct Peer {
   const char* name;
@@ -86,8 +75,11 @@ TEST_P(ClientTest, CarriesErrorsWithTheirCode) {
   const absl::Status no_device = client_->LookupDevice(12345).status();
   EXPECT_FALSE(no_device.ok());
   EXPECT_FALSE(no_device.message().empty());
-  const absl::Status bad_program = client_->Compile({"mlir", "module { nonsense"}).status();
-  EXPECT_EQ(bad_program.code(), absl::StatusCode::kInvalidArgument) << bad_program;
+  EXPECT_FALSE(client_->Compile({"mlir", "module { nonsense"}).ok());
+  ASSERT_OK_AND_ASSIGN(LoadedExecutable add, client_->Compile(kAdd));
+  const std::vector<const Buffer*> none;
+  const absl::Status too_few = add.Execute(none).status();
+  EXPECT_EQ(too_few.code(), absl::StatusCode::kInvalidArgument) << too_few;
 }
 
 TEST_P(ClientTest, CopiesArraysBothWays) {

@@ -51,6 +51,10 @@ size_t StructSizeAt(int minor, const PJRT_Executable_GetCompiledMemoryStats_Args
                {43, BP_SIZE(T, host_temp_size_in_bytes)}},
               BP_SIZE(T, temp_size_in_bytes));
 }
+size_t StructSizeAt(int minor, const PJRT_Plugin_Attributes_Args*, size_t newest) {
+  // Up to 0.68 at least, the published size left out the last field, which was there.
+  return Pick(minor, {{69, newest}}, BP_SIZE(PJRT_Plugin_Attributes_Args, attributes));
+}
 size_t StructSizeAt(int minor, const PJRT_ExecuteOptions*, size_t newest) {
   using T = PJRT_ExecuteOptions;
   return Pick(minor,

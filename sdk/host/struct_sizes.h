@@ -20,6 +20,7 @@ size_t StructSizeAt(int minor, const PJRT_Device_MemoryStats_Args*, size_t newes
 size_t StructSizeAt(int minor, const PJRT_Device_PoisonExecution_Args*, size_t newest);
 size_t StructSizeAt(int minor, const PJRT_Executable_DeserializeAndLoad_Args*, size_t newest);
 size_t StructSizeAt(int minor, const PJRT_Executable_GetCompiledMemoryStats_Args*, size_t newest);
+size_t StructSizeAt(int minor, const PJRT_Plugin_Attributes_Args*, size_t newest);
 size_t StructSizeAt(int minor, const PJRT_ExecuteOptions*, size_t newest);
 // All others have one size.
 inline size_t StructSizeAt(int minor, const void*, size_t newest) { return newest; }

@@ -24,7 +24,8 @@ Snapshot Read(int minor) {
     std::istringstream words(line);
     std::string kind, a, b, c;
     words >> kind >> a >> b >> c;
-    if (kind == "struct") snapshot.sizes[a] = std::stoul(c);
+    if (kind == "struct" && !c.empty() && isdigit(c[0]))
+      snapshot.sizes[a] = std::stoul(c);  // some have no published size
     if (kind == "slot") snapshot.slots[b] = std::stoi(a);
   }
   return snapshot;

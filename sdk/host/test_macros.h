@@ -1,0 +1,21 @@
+// For this room's tests: an OK status or value, or the test ends.
+#ifndef BACKPLANE_SDK_HOST_TEST_MACROS_H_
+#define BACKPLANE_SDK_HOST_TEST_MACROS_H_
+
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "sdk/host/status.h"
+
+#define ASSERT_OK(expr)                       \
+  do {                                        \
+    const absl::Status ok_status = (expr);    \
+    ASSERT_TRUE(ok_status.ok()) << ok_status; \
+  } while (false)
+#define ASSERT_OK_AND_ASSIGN(lhs, expr) BP_TEST_ASSIGN(BP_STATUS_CONCAT(tmp_, __LINE__), lhs, expr)
+#define BP_TEST_ASSIGN(tmp, lhs, expr)   \
+  auto tmp = (expr);                     \
+  ASSERT_TRUE(tmp.ok()) << tmp.status(); \
+  lhs = *std::move(tmp)
+
+#endif  // BACKPLANE_SDK_HOST_TEST_MACROS_H_
