@@ -30,7 +30,7 @@ RULES = {
     "conformance": ["conformance", "sdk/host", "api"],
     "samples": ["api", "sdk/host"],
     "samples/backend": ["sdk/backend", "core"],
-    "tests": ["tests", "api", "core", "sdk", "plugins"],
+    "tests": ["tests", "api", "core", "sdk", "plugins", "conformance"],
 }
 # A test may use what the core offers for reading programs, whatever room it stands in; and the tests of sdk rooms may
 # use the testing room. Benches are tests of speed.
