@@ -39,7 +39,7 @@ struct Check {
 };
 
 // What came of one check.
-struct Outcome {
+struct CheckOutcome {
   std::string id, meaning;
   Result result = Result::kFail;
   std::string detail;  // why; a few lines at most

@@ -40,7 +40,8 @@ std::string OptionText(const host::NamedValue& option) {
 
 int RunChild(Kit::Setup setup, const std::vector<std::string>& ids) {
   Kit k(std::move(setup));
-  const std::vector<const Check*> checks = AllChecks();
+  std::vector<const Check*> checks = AllChecks();
+  checks.push_back(&SerializationReceiver());
   for (const std::string& id : ids) {
     const auto check = std::find_if(checks.begin(), checks.end(), [&](const Check* c) { return id == c->id; });
     if (check != checks.end()) {
@@ -61,8 +62,8 @@ int RunChild(Kit::Setup setup, const std::vector<std::string>& ids) {
   _exit(0);
 }
 
-Outcome RunElsewhere(Kit& k, const std::string& id, const std::string& input) {
-  Outcome outcome;
+CheckOutcome RunElsewhere(Kit& k, const std::string& id, const std::string& input) {
+  CheckOutcome outcome;
   outcome.id = id;
   int result[2];
   const int input_fd = memfd_create("conformance input", 0);

@@ -17,7 +17,7 @@ inline constexpr char kFactsId[] = "kit.facts";
 
 // Another process of this kind, started by a check: runs `id` in it (a check or one of the helpers below), gives it
 // `input` in a file and returns what it told. For what has to cross processes.
-Outcome RunElsewhere(Kit& k, const std::string& id, const std::string& input);
+CheckOutcome RunElsewhere(Kit& k, const std::string& id, const std::string& input);
 // Inside such a process: the input.
 std::string ElsewhereInput();
 

@@ -51,7 +51,9 @@ class Kit {
   };
   explicit Kit(Setup setup) : setup_(std::move(setup)) {}
   // For another plugin within the same check.
-  Kit(const Kit& same, std::string plugin) : setup_(same.setup_), id_(same.id_), started_(same.started_) { setup_.plugin = std::move(plugin); }
+  Kit(const Kit& same, std::string plugin) : setup_(same.setup_), id_(same.id_), started_(same.started_) {
+    setup_.plugin = std::move(plugin);
+  }
   Kit(const Kit&) = delete;
   const Setup& setup() const { return setup_; }
 

@@ -271,7 +271,7 @@ int Main(std::vector<std::string> words) {
   report.plugin = o.plugin.substr(o.plugin.rfind('/') + 1);
   report.profile = profile.name;
   report.strict = profile.strict;
-  RunnerReport facts = RunJobs(runner, {{kFactsId, "", 60, false, false}}, [](const Outcome&, size_t, size_t) {});
+  RunnerReport facts = RunJobs(runner, {{kFactsId, "", 60, false, false}}, [](const CheckOutcome&, size_t, size_t) {});
   if (facts.outcomes[0].result == Result::kPass) {
     report.facts = facts.outcomes[0].detail;
   } else {
@@ -280,7 +280,7 @@ int Main(std::vector<std::string> words) {
       return Say(kNotOpened, absl::StrCat(o.plugin, ": ", why));
     Say(kGood, absl::StrCat(o.plugin, ": it cannot say what it is: ", why));
   }
-  RunnerReport run = RunJobs(runner, jobs, [&](const Outcome& outcome, size_t done, size_t count) {
+  RunnerReport run = RunJobs(runner, jobs, [&](const CheckOutcome& outcome, size_t done, size_t count) {
     if (!terminal) return;
     absl::PrintF("\r\x1b[K%d of %d  %s", done, count, outcome.id);
     if (done == count) absl::PrintF("\r\x1b[K");
@@ -290,7 +290,7 @@ int Main(std::vector<std::string> words) {
   report.outcomes = std::move(run.outcomes);
 
   // What the plugin printed while other things were tried is the outcome of a check of its own.
-  for (Outcome& outcome : report.outcomes) {
+  for (CheckOutcome& outcome : report.outcomes) {
     if (outcome.id != "lifecycle.prints_nothing" || outcome.result != Result::kPass) continue;
     run.printed.insert(run.printed.end(), facts.printed.begin(), facts.printed.end());
     if (run.printed.empty()) continue;

@@ -81,18 +81,22 @@ bool Meets(absl::string_view pattern, absl::string_view id) {
 }
 
 absl::Status ApplyProfile(const Profile& profile, absl::Span<const std::string> all_ids,
-                          std::vector<Outcome>* outcomes) {
+                          std::vector<CheckOutcome>* outcomes) {
   for (const Profile::Line& line : profile.lines) {
     if (std::none_of(all_ids.begin(), all_ids.end(), [&](const std::string& id) { return Meets(line.pattern, id); })) {
       return At(profile.name, line.number, absl::StrCat("no check meets '", line.pattern, "'"));
     }
-    for (Outcome& outcome : *outcomes) {
+    // A line for a group is out of date only when all of the group passes.
+    const bool group = absl::EndsWith(line.pattern, "*");
+    const bool out_of_date = std::none_of(outcomes->begin(), outcomes->end(), [&](const CheckOutcome& o) {
+      return Meets(line.pattern, o.id) && o.result != Result::kPass;
+    });
+    for (CheckOutcome& outcome : *outcomes) {
       if (!Meets(line.pattern, outcome.id)) continue;
-      if (outcome.result == Result::kPass) {
-        // Of a group only the single line is out of date, not each member.
-        if (!absl::EndsWith(line.pattern, "*")) outcome.unexpected_pass = true;
-      } else {
+      if (outcome.result != Result::kPass) {
         outcome.expected = absl::StrCat(line.never ? "never: " : "not yet: ", line.reason);
+      } else if (!group || out_of_date) {
+        outcome.unexpected_pass = true;
       }
     }
   }
@@ -100,9 +104,9 @@ absl::Status ApplyProfile(const Profile& profile, absl::Span<const std::string> 
 }
 
 absl::StatusOr<LevelResult> JudgeLevel(const Level& level, absl::Span<const std::string> all_ids,
-                                       absl::Span<const Outcome> outcomes) {
+                                       absl::Span<const CheckOutcome> outcomes) {
   std::map<std::string, Result> results;
-  for (const Outcome& outcome : outcomes) results[outcome.id] = outcome.result;
+  for (const CheckOutcome& outcome : outcomes) results[outcome.id] = outcome.result;
   LevelResult judged;
   judged.name = level.name;
   judged.meaning = level.meaning;

@@ -51,7 +51,7 @@ bool Meets(absl::string_view pattern, absl::string_view id);
 // Notes on each outcome what the profile says of it. `all_ids`: every check there is; a line that meets none of them is
 // INVALID_ARGUMENT.
 absl::Status ApplyProfile(const Profile& profile, absl::Span<const std::string> all_ids,
-                          std::vector<Outcome>* outcomes);
+                          std::vector<CheckOutcome>* outcomes);
 
 struct LevelResult {
   std::string name, meaning;
@@ -61,7 +61,7 @@ struct LevelResult {
 };
 // How far the outcomes go. `all_ids` as above: a check of the level that did not run counts as not run.
 absl::StatusOr<LevelResult> JudgeLevel(const Level& level, absl::Span<const std::string> all_ids,
-                                       absl::Span<const Outcome> outcomes);
+                                       absl::Span<const CheckOutcome> outcomes);
 
 // The text of a file; NOT_FOUND.
 absl::StatusOr<std::string> ReadText(const std::string& path);

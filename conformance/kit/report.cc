@@ -22,7 +22,7 @@ struct Counts {
 
 Counts CountAll(const Report& report) {
   Counts counts;
-  for (const Outcome& o : report.outcomes) {
+  for (const CheckOutcome& o : report.outcomes) {
     switch (VerdictOf(o, report.strict)) {
       case Verdict::kExpected:
         ++counts.expected;
@@ -41,7 +41,7 @@ Counts CountAll(const Report& report) {
   return counts;
 }
 
-std::string Why(const Outcome& o) {
+std::string Why(const CheckOutcome& o) {
   return o.unexpected_pass ? "passes, though the profile lists it: take the line out" : o.detail;
 }
 
@@ -61,7 +61,7 @@ std::string XmlText(absl::string_view text) {
 
 }  // namespace
 
-Verdict VerdictOf(const Outcome& o, bool strict) {
+Verdict VerdictOf(const CheckOutcome& o, bool strict) {
   if (o.unexpected_pass) return Verdict::kBad;
   if (o.result == Result::kPass) return Verdict::kGood;
   if (!o.expected.empty()) return Verdict::kExpected;
@@ -70,7 +70,7 @@ Verdict VerdictOf(const Outcome& o, bool strict) {
 }
 
 bool Good(const Report& report) {
-  for (const Outcome& o : report.outcomes) {
+  for (const CheckOutcome& o : report.outcomes) {
     if (VerdictOf(o, report.strict) == Verdict::kBad) return false;
   }
   for (const std::string& name : report.demanded) {
@@ -87,7 +87,7 @@ std::string ConsoleText(const Report& report, bool colour, bool verbose) {
   };
   std::string out;
   if (verbose) {
-    for (const Outcome& o : report.outcomes) {
+    for (const CheckOutcome& o : report.outcomes) {
       absl::StrAppendFormat(&out, "%-11s %6.2f s  %s%s\n", ResultName(o.result), o.seconds, o.id,
                             o.detail.empty() ? "" : absl::StrCat("  ", FirstLine(o.detail)));
     }
@@ -103,7 +103,7 @@ std::string ConsoleText(const Report& report, bool colour, bool verbose) {
   out += "\n";
   std::map<std::string, Counts> suites;
   std::vector<std::string> order;
-  for (const Outcome& o : report.outcomes) {
+  for (const CheckOutcome& o : report.outcomes) {
     const std::string suite = SuiteOf(o.id);
     if (suites.count(suite) == 0) order.push_back(suite);
     Counts& c = suites[suite];
@@ -137,7 +137,7 @@ std::string ConsoleText(const Report& report, bool colour, bool verbose) {
   }
   const auto list = [&](Verdict verdict, const char* title, const char* code) {
     bool any = false;
-    for (const Outcome& o : report.outcomes) {
+    for (const CheckOutcome& o : report.outcomes) {
       if (VerdictOf(o, report.strict) != verdict) continue;
       if (!any) absl::StrAppend(&out, paint(code, title), "\n");
       any = true;
@@ -188,7 +188,7 @@ std::string JsonText(const Report& report) {
   }
   absl::StrAppend(&out, "],\n \"checks\": [");
   for (size_t i = 0; i < report.outcomes.size(); ++i) {
-    const Outcome& o = report.outcomes[i];
+    const CheckOutcome& o = report.outcomes[i];
     absl::StrAppend(&out, i == 0 ? "\n  " : ",\n  ", "{\"id\": ", JsonQuote(o.id),
                     ", \"result\": ", JsonQuote(ResultName(o.result)),
                     ", \"seconds\": ", absl::StrFormat("%.4f", o.seconds), ", \"meaning\": ", JsonQuote(o.meaning),
@@ -210,7 +210,7 @@ std::string JunitText(const Report& report) {
     std::string cases;
     size_t tests = 0, failures = 0, skipped = 0;
     for (; i < report.outcomes.size() && SuiteOf(report.outcomes[i].id) == suite; ++i) {
-      const Outcome& o = report.outcomes[i];
+      const CheckOutcome& o = report.outcomes[i];
       ++tests;
       absl::StrAppend(&cases, "  <testcase classname=\"", XmlText(suite), "\" name=\"", XmlText(o.id), "\" time=\"",
                       absl::StrFormat("%.3f", o.seconds), "\">");
@@ -244,7 +244,7 @@ absl::StatusOr<Report> ReadReport(absl::string_view json) {
   Report report;
   report.plugin = parsed->Text("plugin");
   for (const Json& item : checks->items) {
-    Outcome o;
+    CheckOutcome o;
     o.id = item.Text("id");
     o.detail = item.Text("detail");
     if (o.id.empty() || !ResultFromName(item.Text("result"), &o.result))
@@ -256,9 +256,9 @@ absl::StatusOr<Report> ReadReport(absl::string_view json) {
 
 std::vector<std::string> Differences(const Report& before, const Report& now) {
   std::map<std::string, std::string> was;
-  for (const Outcome& o : before.outcomes) was[o.id] = ResultName(o.result);
+  for (const CheckOutcome& o : before.outcomes) was[o.id] = ResultName(o.result);
   std::vector<std::string> lines;
-  for (const Outcome& o : now.outcomes) {
+  for (const CheckOutcome& o : now.outcomes) {
     const auto old = was.find(o.id);
     if (old == was.end()) {
       lines.push_back(absl::StrCat(o.id, ": new -> ", ResultName(o.result)));

@@ -17,7 +17,7 @@ struct Report {
   std::string facts;    // JSON object, see facts.h; empty when the plugin could not tell
   bool strict = false;
   double seconds = 0;
-  std::vector<Outcome> outcomes;
+  std::vector<CheckOutcome> outcomes;
   std::vector<LevelResult> levels;
   std::vector<std::string> demanded;  // levels that must be met
 };
@@ -29,7 +29,7 @@ enum class Verdict {
   kAdvice,    // an advice that was not followed
   kBad,       // a failure, or a pass where the profile says there is none
 };
-Verdict VerdictOf(const Outcome& outcome, bool strict);
+Verdict VerdictOf(const CheckOutcome& outcome, bool strict);
 // Nothing is bad and every level demanded is met.
 bool Good(const Report& report);
 

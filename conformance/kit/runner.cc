@@ -71,7 +71,7 @@ std::string LastWords(absl::string_view text) {
 class Runner {
  public:
   Runner(const RunnerOptions& options, const std::vector<Job>& jobs,
-         const std::function<void(const Outcome&, size_t, size_t)>& progress)
+         const std::function<void(const CheckOutcome&, size_t, size_t)>& progress)
       : options_(options), jobs_(jobs), progress_(progress) {
     report_.outcomes.resize(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {
@@ -290,7 +290,7 @@ class Runner {
   }
 
   void Settle(size_t job, Result result, std::string detail, double seconds) {
-    Outcome& outcome = report_.outcomes[job];
+    CheckOutcome& outcome = report_.outcomes[job];
     outcome.result = result;
     outcome.detail = std::move(detail);
     outcome.seconds = seconds;
@@ -299,7 +299,7 @@ class Runner {
 
   const RunnerOptions& options_;
   const std::vector<Job>& jobs_;
-  const std::function<void(const Outcome&, size_t, size_t)>& progress_;
+  const std::function<void(const CheckOutcome&, size_t, size_t)>& progress_;
   RunnerReport report_;
   std::deque<size_t> waiting_;
   std::vector<std::unique_ptr<Child>> children_;
@@ -309,7 +309,7 @@ class Runner {
 }  // namespace
 
 RunnerReport RunJobs(const RunnerOptions& options, const std::vector<Job>& jobs,
-                     const std::function<void(const Outcome&, size_t, size_t)>& progress) {
+                     const std::function<void(const CheckOutcome&, size_t, size_t)>& progress) {
   return Runner(options, jobs, progress).Run();
 }
 

@@ -27,14 +27,14 @@ struct Job {
 };
 
 struct RunnerReport {
-  std::vector<Outcome> outcomes;     // in the order of the jobs
-  std::vector<std::string> printed;  // what the plugin wrote to standard output: "id: words"
+  std::vector<CheckOutcome> outcomes;  // in the order of the jobs
+  std::vector<std::string> printed;    // what the plugin wrote to standard output: "id: words"
   double seconds = 0;
 };
 
 // `progress` is called from this thread after each outcome.
 RunnerReport RunJobs(const RunnerOptions& options, const std::vector<Job>& jobs,
-                     const std::function<void(const Outcome&, size_t done, size_t all)>& progress);
+                     const std::function<void(const CheckOutcome&, size_t done, size_t all)>& progress);
 
 }  // namespace backplane::conformance
 

@@ -1,0 +1,126 @@
+#include "conformance/kit/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "conformance/kit/json.h"
+
+namespace backplane::conformance {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+CheckOutcome Make(const char* id, Result result, const char* detail = "") {
+  CheckOutcome o;
+  o.id = id;
+  o.meaning = "means something";
+  o.result = result;
+  o.detail = detail;
+  o.seconds = 0.25;
+  return o;
+}
+
+Report Example() {
+  Report report;
+  report.plugin = "p.so";
+  report.facts = R"({"api": "0.114", "platform": "cpu", "devices": 2})";
+  report.seconds = 1.5;
+  report.outcomes = {Make("a.one", Result::kPass), Make("a.two", Result::kFail, "went <wrong> & \"so\"\nmore"),
+                     Make("b.one", Result::kUnsupported, "no such function"),
+                     Make("b.two", Result::kSkip, "one device")};
+  LevelResult level;
+  level.name = "jax-min";
+  level.passed = 1;
+  level.wanted = 2;
+  level.missing = {"a.two"};
+  report.levels = {level};
+  return report;
+}
+
+TEST(Report, CountsWhatIsBad) {
+  Report r = Example();
+  EXPECT_FALSE(Good(r));
+  r.outcomes[1].expected = "not yet: soon";
+  EXPECT_EQ(VerdictOf(r.outcomes[1], true), Verdict::kExpected);
+  EXPECT_TRUE(Good(r));
+  r.demanded = {"jax-min"};
+  EXPECT_FALSE(Good(r));  // the level is not met
+  r.levels[0].passed = 2;
+  EXPECT_TRUE(Good(r));
+  r.outcomes[0].unexpected_pass = true;
+  EXPECT_FALSE(Good(r));
+}
+
+TEST(Report, AdviceCountsWhenStrict) {
+  CheckOutcome o = Make("a.one", Result::kFail);
+  o.advice = true;
+  EXPECT_EQ(VerdictOf(o, false), Verdict::kAdvice);
+  EXPECT_EQ(VerdictOf(o, true), Verdict::kBad);
+  o.result = Result::kUnsupported;
+  EXPECT_EQ(VerdictOf(o, true), Verdict::kGood);
+}
+
+TEST(Report, ConsoleSaysWhatFailedAndTheVerdict) {
+  const std::string text = ConsoleText(Example(), false, false);
+  EXPECT_THAT(text, HasSubstr("a.two: went <wrong>"));
+  EXPECT_THAT(text, HasSubstr("NOT CONFORMANT: 1 pass, 1 fail"));
+  EXPECT_THAT(text, HasSubstr("jax-min"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(ConsoleText(Example(), true, false), HasSubstr("\x1b"));
+}
+
+TEST(Report, JsonIsReadBack) {
+  const Report report = Example();
+  const auto parsed = ParseJson(JsonText(report));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->Find("facts")->Text("api"), "0.114");
+  EXPECT_FALSE(parsed->Find("good")->boolean);
+  const auto read = ReadReport(JsonText(report));
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->outcomes.size(), 4u);
+  EXPECT_EQ(read->outcomes[1].id, "a.two");
+  EXPECT_EQ(read->outcomes[1].detail, report.outcomes[1].detail);
+  EXPECT_EQ(read->outcomes[3].result, Result::kSkip);
+  EXPECT_FALSE(ReadReport("{}").ok());
+  EXPECT_FALSE(ReadReport(R"({"checks": [{"id": "a", "result": "odd"}]})").ok());
+}
+
+TEST(Report, TellsDifferences) {
+  Report before = Example(), now = Example();
+  EXPECT_TRUE(Differences(before, now).empty());
+  now.outcomes[1].result = Result::kPass;
+  now.outcomes.push_back(Make("c.new", Result::kPass));
+  now.outcomes.erase(now.outcomes.begin());
+  EXPECT_THAT(Differences(before, now),
+              ElementsAre("a.two: fail -> pass", "c.new: new -> pass", "a.one: pass -> not run"));
+}
+
+TEST(Report, JunitIsEscapedAndCounted) {
+  const std::string xml = JunitText(Example());
+  EXPECT_THAT(xml, HasSubstr("tests=\"4\" failures=\"1\""));
+  EXPECT_THAT(xml, HasSubstr("went &lt;wrong&gt; &amp; &quot;so&quot;"));
+  EXPECT_THAT(xml, Not(HasSubstr("<wrong>")));
+  EXPECT_THAT(xml, HasSubstr("<skipped message=\"unsupported: no such function\"/>"));
+}
+
+TEST(Report, HtmlStandsAloneAndCannotBeBrokenByData) {
+  Report report = Example();
+  report.outcomes[0].detail = "</script><b>";
+  const Report before = Example();
+  const std::string html = HtmlText(report, &before);
+  EXPECT_THAT(html, Not(HasSubstr("</script><b>")));
+  EXPECT_THAT(html, Not(HasSubstr("http")));
+  EXPECT_THAT(html, Not(HasSubstr("src=")));
+  // The data between its marks is JSON, once the escape of '<' is undone by the reader.
+  const size_t begin = html.find("id=\"data\">") + 10, end = html.find("</script>", begin);
+  const auto data = ParseJson(html.substr(begin, end - begin));
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->Find("now")->Find("checks")->items[0].Text("detail"), "</script><b>");
+  EXPECT_EQ(data->Find("before")->Find("checks")->items.size(), 4u);
+}
+
+}  // namespace
+}  // namespace backplane::conformance

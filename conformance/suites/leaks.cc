@@ -1,0 +1,180 @@
+// What is made and destroyed leaves nothing behind. Each check does one thing again and again and looks at what malloc
+// has given out in this process, the plugin's share included.
+//
+// A loss is what grows in each of three rounds by about as much; pools that fill up once do not.
+#include <algorithm>
+#include <functional>
+
+#include "conformance/kit/steps.h"
+#include "conformance/suites/suites.h"
+
+namespace backplane::conformance {
+namespace {
+
+void Loses(Kit& k, const char* what, int times, const std::function<void()>& once, int64_t least = 16) {
+  k.client();
+  for (int i = 0; i < times; ++i) once();  // warm: caches and pools fill
+  int64_t at = HeapBytes();
+  std::vector<int64_t> growth;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < times; ++i) once();
+    // What is freed in other threads needs its time.
+    WaitFor(0.3, [&] { return HeapBytes() <= at; });
+    const int64_t now = HeapBytes();
+    growth.push_back(now - at);
+    at = now;
+  }
+  const int64_t smallest = *std::min_element(growth.begin(), growth.end());
+  k.Require(smallest < least * times, what, " loses about ", smallest / times, " bytes each time: ", times,
+            " of them leave ", growth[0], ", then ", growth[1], ", then ", growth[2], " bytes behind");
+  k.Note(absl::StrCat(smallest / times, " bytes each"));
+}
+
+void Buffers(Kit& k) {
+  const std::vector<float> data(4096, 1.0f);
+  Loses(k, "a buffer made and destroyed", 300, [&] { Destroy(k, Put<float>(k, {4096}, data)); });
+}
+void DeletedBuffers(Kit& k) {
+  const std::vector<float> data(4096, 1.0f);
+  Loses(k, "a buffer made, deleted and destroyed", 300, [&] {
+    PJRT_Buffer* b = Put<float>(k, {4096}, data);
+    Delete(k, b);
+    Destroy(k, b);
+  });
+}
+void DeletedFreeNow(Kit& k) {  // a deleted buffer's memory comes free though its object lives
+  const std::vector<float> data(1 << 20, 1.0f);
+  PJRT_Buffer* b = Put<float>(k, {1 << 20}, data);
+  Await(k, ReadyEvent(k, b), "the buffer");
+  if (!IsOnCpu(k, b)) k.Skip("memory of the device is not counted here");
+  const int64_t before = HeapBytes();
+  Delete(k, b);
+  const bool smaller = WaitFor(2, [&] { return HeapBytes() <= before - (3 << 20); });
+  std::vector<PJRT_Buffer*> more;
+  if (!smaller) {  // memory that the plugin keeps for the next one is right as well
+    const int64_t pooled = HeapBytes();
+    more.push_back(Put<float>(k, {1 << 20}, data));
+    k.Require(HeapBytes() < pooled + (3 << 20),
+              "deleting a buffer of 4 MiB frees nothing, and the next one takes new memory");
+  }
+}
+void Reads(Kit& k) {
+  PJRT_Buffer* b = Put<float>(k, {1024}, std::vector<float>(1024, 1.0f));
+  Loses(k, "a copy to the host", 300, [&] { Get(k, b); });
+}
+void Events(Kit& k) {
+  PJRT_Buffer* b = Put<float>(k, {4}, {1, 2, 3, 4});
+  Loses(k, "an event made and destroyed", 1000, [&] { Destroy(k, ReadyEvent(k, b)); });
+}
+void Callbacks(Kit& k) {
+  PJRT_Buffer* b = Put<float>(k, {4}, {1, 2, 3, 4});
+  Loses(k, "a callback of an event", 500, [&] {
+    PJRT_Event* event = ReadyEvent(k, b);
+    KIT_ARGS(k, a, PJRT_Event_OnReady);
+    a.event = event;
+    a.callback = [](PJRT_Error*, void*) {};
+    KIT_OK(k, PJRT_Event_OnReady, a);
+    Await(k, event, "the event");
+  });
+}
+void Errors(Kit& k) {
+  Loses(k, "an error made and destroyed", 1000, [&] {
+    KIT_ARGS(k, a, PJRT_Client_LookupDevice);
+    a.client = k.client();
+    a.id = 987654;
+    k.Require(!KIT_TRY(k, PJRT_Client_LookupDevice, a).ok(), "no error");
+  });
+}
+void FailedCompiles(Kit& k) {
+  PJRT_LoadedExecutable* none = nullptr;
+  const std::string options = host::CompileOptions().Serialize();
+  Loses(
+      k, "a program that is refused", 100,
+      [&] { k.Require(!TryCompile(k, "module { func.func @main( }", "mlir", options, &none).ok(), "no error"); }, 32);
+}
+void FailedExecutions(Kit& k) {
+  PJRT_LoadedExecutable* add = Compile(k, kAdd);
+  PJRT_Buffer* x = Put<float>(k, {4}, {1, 2, 3, 4});
+  Loses(k, "an execution that is refused", 200, [&] {
+    Launch launch;
+    launch.executable = add;
+    launch.arguments = {{x}};
+    k.Require(!TryExecute(k, &launch).ok(), "no error");
+  });
+}
+void FailedBuffers(Kit& k) {
+  const Dims dims = {4};
+  const float data[4] = {};
+  Loses(k, "a buffer that is refused", 300, [&] {
+    PJRT_Client_BufferFromHostBuffer_Args a = PutArgs(k, PJRT_Buffer_Type_INVALID, dims, data);
+    k.Require(!KIT_TRY(k, PJRT_Client_BufferFromHostBuffer, a).ok(), "no error");
+  });
+}
+void Executions(Kit& k) {
+  PJRT_LoadedExecutable* add = Compile(k, kAdd);
+  PJRT_Buffer* x = Put<float>(k, {4}, {1, 2, 3, 4});
+  Loses(k, "an execution", 400, [&] {
+    Launch launch;
+    launch.executable = add;
+    launch.arguments = {{x, x}};
+    launch.want_events = true;
+    const Err e = TryExecute(k, &launch);
+    k.Require(e.ok(), ErrText(e));
+    Await(k, launch.events[0], "the event");
+    Await(k, ReadyEvent(k, launch.outputs[0][0]), "the output");
+    Destroy(k, launch.outputs[0][0]);
+  });
+}
+void Donations(Kit& k) {
+  PJRT_LoadedExecutable* donate = Compile(k, kDonate);
+  PJRT_Buffer* y = Put<float>(k, {4}, {1, 2, 3, 4});
+  Loses(k, "an execution that takes an argument over", 300, [&] {
+    PJRT_Buffer* x = Put<float>(k, {4}, {1, 2, 3, 4});
+    PJRT_Buffer* out = Execute(k, donate, {x, y})[0];
+    Await(k, ReadyEvent(k, out), "the output");
+    Destroy(k, x);
+    Destroy(k, out);
+  });
+}
+void Executables(Kit& k) {
+  Loses(
+      k, "a program compiled and destroyed", 25, [&] { Destroy(k, Compile(k, kAdd)); }, 2048);
+}
+void ExecutableObjects(Kit& k) {
+  PJRT_LoadedExecutable* add = Compile(k, kAdd);
+  Loses(k, "an executable asked for and destroyed", 500, [&] { Destroy(k, ExecutableOf(k, add)); });
+}
+void Serializations(Kit& k) {
+  PJRT_Executable* add = ExecutableOf(k, Compile(k, kAdd));
+  Loses(
+      k, "a serialization", 100, [&] { Serialize(k, add); }, 64);
+}
+void Clients(Kit& k) {
+  Loses(
+      k, "a client made and destroyed", 6, [&] { Destroy(k, k.NewClient()); }, 4096);
+}
+
+constexpr Check kChecks[] = {
+    {"leaks.buffers", "PJRT_Buffer_Destroy", "buffers", Buffers, 60},
+    {"leaks.deleted_buffers", "PJRT_Buffer_Delete", "deleted buffers", DeletedBuffers, 60},
+    {"leaks.deleted_memory", "PJRT_Buffer_Delete", "the memory of a deleted buffer comes free at once", DeletedFreeNow},
+    {"leaks.reads", "PJRT_Buffer_ToHostBuffer", "copies to the host", Reads, 60},
+    {"leaks.events", "PJRT_Event_Destroy", "events", Events, 60},
+    {"leaks.callbacks", "PJRT_Event_OnReady", "callbacks", Callbacks, 60},
+    {"leaks.errors", "PJRT_Error_Destroy", "errors", Errors, 60},
+    {"leaks.failed_compiles", "", "programs that are refused", FailedCompiles, 60},
+    {"leaks.failed_executions", "", "executions that are refused", FailedExecutions, 60},
+    {"leaks.failed_buffers", "", "buffers that are refused", FailedBuffers, 60},
+    {"leaks.executions", "", "executions", Executions, 60},
+    {"leaks.donations", "", "donations", Donations, 60},
+    {"leaks.executables", "", "programs", Executables, 90},
+    {"leaks.executable_objects", "", "executables", ExecutableObjects, 60},
+    {"leaks.serializations", "PJRT_Executable_Serialize", "serialized executables", Serializations, 60},
+    {"leaks.clients", "", "clients", Clients, 90},
+};
+
+}  // namespace
+
+absl::Span<const Check> LeaksSuite() { return kChecks; }
+
+}  // namespace backplane::conformance

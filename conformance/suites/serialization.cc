@@ -1,0 +1,165 @@
+// Executables as bytes, within a process and across processes.
+#include "conformance/kit/child.h"
+#include "conformance/kit/steps.h"
+#include "conformance/suites/suites.h"
+
+namespace backplane::conformance {
+namespace {
+
+Err TryLoad(Kit& k, absl::string_view bytes, PJRT_LoadedExecutable** out) {
+  KIT_ARGS(k, a, PJRT_Executable_DeserializeAndLoad);
+  a.client = k.client();
+  a.serialized_executable = bytes.data();
+  a.serialized_executable_size = bytes.size();
+  const Err e = KIT_TRY(k, PJRT_Executable_DeserializeAndLoad, a);
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(ErrText(e));
+  if (e.ok())
+    k.Require(a.loaded_executable != nullptr, "PJRT_Executable_DeserializeAndLoad: succeeded without an executable");
+  *out = e.ok() ? a.loaded_executable : nullptr;
+  return e;
+}
+
+PJRT_LoadedExecutable* Load(Kit& k, absl::string_view bytes) {
+  PJRT_LoadedExecutable* loaded = nullptr;
+  const Err e = TryLoad(k, bytes, &loaded);
+  k.Require(e.ok(), "PJRT_Executable_DeserializeAndLoad: ", ErrText(e));
+  return loaded;
+}
+
+std::string BytesOf(Kit& k, const char* program) { return Serialize(k, ExecutableOf(k, Compile(k, program))); }
+
+void ExpectAdds(Kit& k, PJRT_LoadedExecutable* add) {
+  k.Require(RunF32(k, add, {{1, 2, 3, 4}, {10, 20, 30, 40}}) == std::vector<float>({11, 22, 33, 44}),
+            "the executable made again gives wrong results");
+}
+
+void RoundTrip(Kit& k) { ExpectAdds(k, Load(k, BytesOf(k, kAdd))); }
+
+void RoundTripOthers(Kit& k) {
+  PJRT_LoadedExecutable* two = Load(k, BytesOf(k, kTwoOutputs));
+  const auto outputs = Execute(k, two, {Put<float>(k, {4}, {1, 2, 3, 4}), Put<int32_t>(k, {2}, {5, 6})});
+  k.Require(outputs.size() == 2 && GetAs<int32_t>(k, outputs[0]) == std::vector<int32_t>({10, 12}) &&
+                GetAs<float>(k, outputs[1]) == std::vector<float>({1, 4, 9, 16}),
+            "wrong results");
+  PJRT_LoadedExecutable* count = Load(k, BytesOf(k, kCount));
+  k.Require(GetAs<int32_t>(k, Execute(k, count, {Put<int32_t>(k, {}, {50})})[0])[0] == CountResult(50),
+            "wrong results of a loop");
+}
+
+void BytesAreCopied(Kit& k) {
+  std::string bytes = BytesOf(k, kAdd);
+  PJRT_LoadedExecutable* add = Load(k, bytes);
+  bytes.assign(bytes.size(), '\0');
+  ExpectAdds(k, add);
+}
+
+void KeepsDonation(Kit& k) {
+  PJRT_LoadedExecutable* donate = Load(k, BytesOf(k, kDonate));
+  PJRT_Buffer *x = Put<float>(k, {4}, {1, 2, 3, 4}), *y = Put<float>(k, {4}, {1, 1, 1, 1});
+  k.Require(GetAs<float>(k, Execute(k, donate, {x, y})[0]) == std::vector<float>({2, 3, 4, 5}), "wrong results");
+  k.Require(IsDeleted(k, x), "the executable made again does not take over the argument any more");
+}
+
+void KeepsFacts(Kit& k) {
+  PJRT_LoadedExecutable* before = Compile(k, kTwoOutputs);
+  PJRT_LoadedExecutable* after = Load(k, Serialize(k, ExecutableOf(k, before)));
+  k.Require(NumOutputs(k, after) == 2, "two outputs became ", NumOutputs(k, after));
+  const auto name = [&](PJRT_LoadedExecutable* loaded) {
+    KIT_ARGS(k, a, PJRT_Executable_Name);
+    a.executable = ExecutableOf(k, loaded);
+    KIT_OK(k, PJRT_Executable_Name, a);
+    return std::string(a.executable_name, a.executable_name_size);
+  };
+  k.Require(name(before) == name(after), "the name '", name(before), "' became '", name(after), "'");
+  if (k.Has(&PJRT_Api::PJRT_Executable_OutputElementTypes)) {
+    KIT_ARGS(k, t, PJRT_Executable_OutputElementTypes);
+    t.executable = ExecutableOf(k, after);
+    if (KIT_TRY(k, PJRT_Executable_OutputElementTypes, t).ok()) {
+      k.Require(t.num_output_types == 2 && t.output_types[0] == PJRT_Buffer_Type_S32 &&
+                    t.output_types[1] == PJRT_Buffer_Type_F32,
+                "the types of the outputs have changed");
+    }
+  }
+}
+
+void KeepsFingerprint(Kit& k) {
+  PJRT_LoadedExecutable* before = Compile(k, kAdd);
+  PJRT_LoadedExecutable* after = Load(k, Serialize(k, ExecutableOf(k, before)));
+  k.Require(FingerprintOf(k, before) == FingerprintOf(k, after), "the fingerprint has changed");
+}
+
+void AcrossProcesses(Kit& k) {
+  const CheckOutcome there = RunElsewhere(k, "serialization.receive", BytesOf(k, kAdd));
+  k.Require(there.result == Result::kPass, "in another process: ", there.detail);
+}
+
+void Receive(Kit& k) {  // the other half of the one before
+  const std::string bytes = ElsewhereInput();
+  ExpectAdds(k, Load(k, bytes));
+}
+
+void Twice(Kit& k) {
+  const std::string bytes = BytesOf(k, kAdd);
+  PJRT_LoadedExecutable *one = Load(k, bytes), *two = Load(k, bytes);
+  Destroy(k, one);
+  ExpectAdds(k, two);
+}
+
+void ThroughTwo(Kit& k) {  // serialized again after it was made from bytes
+  PJRT_LoadedExecutable* first = Load(k, BytesOf(k, kAdd));
+  ExpectAdds(k, Load(k, Serialize(k, ExecutableOf(k, first))));
+}
+
+void Malformed(Kit& k) {
+  const std::string good = BytesOf(k, kAdd);
+  std::vector<std::string> bad = {
+      "", "nonsense", std::string(1000, '\xff'), good.substr(0, good.size() / 2), good.substr(0, 16), good.substr(1)};
+  for (size_t i = 0; i < bad.size(); ++i) {
+    PJRT_LoadedExecutable* loaded = nullptr;
+    const Err e = TryLoad(k, bad[i], &loaded);
+    k.Require(!e.ok(), "bytes that are no whole executable (", bad[i].size(), " of ", good.size(), ") are accepted");
+    k.Require(!e.message.empty(), "malformed bytes: ", CodeName(e.code), " without a message");
+  }
+  ExpectAdds(k, Load(k, good));
+}
+
+void Damaged(Kit& k) {  // every change is refused, or harmless; none ends the process
+  const std::string good = BytesOf(k, kAdd);
+  uint32_t random = 1;
+  for (int i = 0; i < 120; ++i) {
+    std::string bad = good;
+    random = random * 1664525u + 1013904223u;
+    bad[(random >> 8) % bad.size()] ^= static_cast<char>(1 << (random >> 29));
+    PJRT_LoadedExecutable* loaded = nullptr;
+    if (TryLoad(k, bad, &loaded).ok()) Destroy(k, loaded);
+  }
+  ExpectAdds(k, Load(k, good));
+}
+
+constexpr char kNeeds[] = "PJRT_Executable_Serialize PJRT_Executable_DeserializeAndLoad";
+constexpr Check kChecks[] = {
+    {"serialization.round_trip", kNeeds, "an executable made again from its bytes runs", RoundTrip},
+    {"serialization.others", kNeeds, "programs of several outputs and with loops too", RoundTripOthers},
+    {"serialization.copies", kNeeds, "the bytes are the caller's again after the call", BytesAreCopied},
+    {"serialization.donation", kNeeds, "what is taken over is still taken over", KeepsDonation},
+    {"serialization.facts", kNeeds, "name, outputs and their types are the same", KeepsFacts},
+    {"serialization.fingerprint",
+     "PJRT_Executable_Serialize PJRT_Executable_DeserializeAndLoad PJRT_Executable_Fingerprint",
+     "the fingerprint is the same", KeepsFingerprint},
+    {"serialization.across_processes", kNeeds, "another process makes the executable from the bytes", AcrossProcesses,
+     60},
+    {"serialization.twice", kNeeds, "two executables from the same bytes", Twice},
+    {"serialization.again", kNeeds, "an executable made from bytes can be serialized again", ThroughTwo},
+    {"serialization.malformed", kNeeds, "bytes that are no executable give an error", Malformed},
+    {"serialization.damaged", kNeeds, "a changed bit does not end the process", Damaged, 60, true},
+};
+
+// Not listed among the checks: what RunElsewhere runs.
+constexpr Check kReceive = {"serialization.receive", kNeeds, "the other process", Receive, 60};
+
+}  // namespace
+
+absl::Span<const Check> SerializationSuite() { return kChecks; }
+const Check& SerializationReceiver() { return kReceive; }
+
+}  // namespace backplane::conformance

@@ -1,0 +1,50 @@
+// All suites, in the order of the reports.
+#ifndef BACKPLANE_CONFORMANCE_SUITES_SUITES_H_
+#define BACKPLANE_CONFORMANCE_SUITES_SUITES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "conformance/kit/check.h"
+
+namespace backplane::conformance {
+
+absl::Span<const Check> AbiSuite();
+absl::Span<const Check> LifecycleSuite();
+absl::Span<const Check> DevicesSuite();
+absl::Span<const Check> MemoriesSuite();
+absl::Span<const Check> BuffersSuite();
+absl::Span<const Check> BufferCopiesSuite();
+absl::Span<const Check> EventsSuite();
+absl::Span<const Check> CompileSuite();
+absl::Span<const Check> ExecutableSuite();
+absl::Span<const Check> ExecuteSuite();
+absl::Span<const Check> ConcurrencySuite();
+absl::Span<const Check> TransfersSuite();
+absl::Span<const Check> SerializationSuite();
+absl::Span<const Check> TopologySuite();
+absl::Span<const Check> ExtensionsSuite();
+absl::Span<const Check> ErrorsSuite();
+absl::Span<const Check> LimitsSuite();
+absl::Span<const Check> LeaksSuite();
+
+// What the other process of serialization.across_processes runs.
+const Check& SerializationReceiver();
+
+// The tables above, one after the other.
+std::vector<const Check*> AllChecks();
+
+// ---- The operations: one check for each case of the case files, with the id "operations.<file>/<case>"
+struct OperationCase {
+  std::string id, meaning;
+};
+// The cases under `data`/cases/ops; none when there is no such folder. An error names the file and line.
+absl::StatusOr<std::vector<OperationCase>> OperationCases(const std::string& data);
+// Runs the case of that id.
+void RunOperation(Kit& k, const std::string& id);
+
+}  // namespace backplane::conformance
+
+#endif  // BACKPLANE_CONFORMANCE_SUITES_SUITES_H_

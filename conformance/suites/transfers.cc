@@ -1,0 +1,221 @@
+// Transfers to the device piece by piece.
+#include <algorithm>
+
+#include "conformance/kit/steps.h"
+#include "conformance/suites/suites.h"
+
+namespace backplane::conformance {
+namespace {
+
+using Manager = PJRT_AsyncHostToDeviceTransferManager;
+
+// Two buffers: f32[4] and s32[2,3].
+Manager* TwoBuffers(Kit& k) {
+  static const Dims first = {4}, second = {2, 3};
+  PJRT_ShapeSpec specs[2] = {};
+  specs[0] = {PJRT_ShapeSpec_STRUCT_SIZE, nullptr, first.data(), 1, PJRT_Buffer_Type_F32};
+  specs[1] = {PJRT_ShapeSpec_STRUCT_SIZE, nullptr, second.data(), 2, PJRT_Buffer_Type_S32};
+  KIT_ARGS(k, a, PJRT_Client_CreateBuffersForAsyncHostToDevice);
+  a.client = k.client();
+  a.shape_specs = specs;
+  a.num_shape_specs = 2;
+  a.memory = DefaultMemory(k, k.device());
+  KIT_OK(k, PJRT_Client_CreateBuffersForAsyncHostToDevice, a);
+  k.Require(a.transfer_manager != nullptr, "succeeded without a manager");
+  return a.transfer_manager;
+}
+
+PJRT_Buffer* Retrieve(Kit& k, Manager* manager, int index) {
+  KIT_ARGS(k, a, PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer);
+  a.transfer_manager = manager;
+  a.buffer_index = index;
+  KIT_OK(k, PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer, a);
+  k.Require(a.buffer_out != nullptr, "no buffer");
+  return a.buffer_out;
+}
+
+Err Transfer(Kit& k, Manager* manager, int index, const void* data, int64_t offset, int64_t size, bool last) {
+  KIT_ARGS(k, a, PJRT_AsyncHostToDeviceTransferManager_TransferData);
+  a.transfer_manager = manager;
+  a.buffer_index = index;
+  a.data = data;
+  a.offset = offset;
+  a.transfer_size = size;
+  a.is_last_transfer = last;
+  const Err e = KIT_TRY(k, PJRT_AsyncHostToDeviceTransferManager_TransferData, a);
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(ErrText(e));
+  return e.ok() ? Outcome(k, a.done_with_h2d_transfer) : e;
+}
+
+void DestroyManager(Kit& k, Manager* manager) {
+  KIT_ARGS(k, a, PJRT_AsyncHostToDeviceTransferManager_Destroy);
+  a.transfer_manager = manager;
+  KIT_OK(k, PJRT_AsyncHostToDeviceTransferManager_Destroy, a);
+}
+
+const std::vector<float> kFloats = {1, 2, 3, 4};
+const std::vector<int32_t> kInts = {1, 2, 3, 4, 5, 6};
+
+void Whole(Kit& k) {
+  Manager* m = TwoBuffers(k);
+  PJRT_Buffer *floats = Retrieve(k, m, 0), *ints = Retrieve(k, m, 1);
+  k.Require(ShapeOf(k, floats) == "f32[4]" && ShapeOf(k, ints) == "s32[2,3]", "the shapes f32[4], s32[2,3] are ",
+            ShapeOf(k, floats), ", ", ShapeOf(k, ints));
+  Err e = Transfer(k, m, 1, kInts.data(), 0, 24, true);
+  k.Require(e.ok(), ErrText(e));
+  e = Transfer(k, m, 0, kFloats.data(), 0, 16, true);
+  k.Require(e.ok(), ErrText(e));
+  k.Require(GetAs<float>(k, floats) == kFloats && GetAs<int32_t>(k, ints) == kInts,
+            "the contents are not those transferred");
+  DestroyManager(k, m);
+}
+
+void Pieces(Kit& k) {
+  Manager* m = TwoBuffers(k);
+  PJRT_Buffer* ints = Retrieve(k, m, 1);
+  const char* bytes = reinterpret_cast<const char*>(kInts.data());
+  Err e = Transfer(k, m, 1, bytes + 16, 16, 8, false);  // the end first
+  k.Require(e.ok(), ErrText(e));
+  e = Transfer(k, m, 1, bytes, 0, 16, true);
+  k.Require(e.ok(), ErrText(e));
+  k.Require(GetAs<int32_t>(k, ints) == kInts, "pieces were not put where their offsets say");
+  DestroyManager(k, m);
+}
+
+void NotReadyBeforeLast(Kit& k) {
+  Manager* m = TwoBuffers(k);
+  PJRT_Buffer* ints = Retrieve(k, m, 1);
+  PJRT_Event* ready = ReadyEvent(k, ints);
+  const char* bytes = reinterpret_cast<const char*>(kInts.data());
+  k.Require(!IsReady(k, ready), "a buffer is ready before anything was transferred");
+  Err e = Transfer(k, m, 1, bytes, 0, 12, false);
+  k.Require(e.ok(), ErrText(e));
+  k.Require(!IsReady(k, ready), "a buffer is ready before its last piece");
+  e = Transfer(k, m, 1, bytes + 12, 12, 12, true);
+  k.Require(e.ok(), ErrText(e));
+  Await(k, ready, "the buffer");
+  k.Require(GetAs<int32_t>(k, ints) == kInts, "wrong contents");
+}
+
+void Facts(Kit& k) {
+  Manager* m = TwoBuffers(k);
+  KIT_ARGS(k, c, PJRT_AsyncHostToDeviceTransferManager_BufferCount);
+  c.transfer_manager = m;
+  KIT_OK(k, PJRT_AsyncHostToDeviceTransferManager_BufferCount, c);
+  k.Require(c.buffer_count == 2, "two buffers are ", c.buffer_count);
+  KIT_ARGS(k, s, PJRT_AsyncHostToDeviceTransferManager_BufferSize);
+  s.transfer_manager = m;
+  s.buffer_index = 1;
+  KIT_OK(k, PJRT_AsyncHostToDeviceTransferManager_BufferSize, s);
+  k.Require(s.buffer_size >= 24, "s32[2,3] takes ", s.buffer_size, " bytes");
+  KIT_ARGS(k, d, PJRT_AsyncHostToDeviceTransferManager_Device);
+  d.transfer_manager = m;
+  KIT_OK(k, PJRT_AsyncHostToDeviceTransferManager_Device, d);
+  k.Require(d.device_out == k.device(), "the buffers are on another device");
+}
+
+void BufferError(Kit& k) {
+  Manager* m = TwoBuffers(k);
+  PJRT_Buffer* floats = Retrieve(k, m, 0);
+  KIT_ARGS(k, a, PJRT_AsyncHostToDeviceTransferManager_SetBufferError);
+  a.transfer_manager = m;
+  a.buffer_index = 0;
+  a.error_code = PJRT_Error_Code_DATA_LOSS;
+  a.error_message = "the kit's own words";
+  a.error_message_size = std::strlen(a.error_message);
+  KIT_OK(k, PJRT_AsyncHostToDeviceTransferManager_SetBufferError, a);
+  const Err e = Outcome(k, ReadyEvent(k, floats));
+  k.Require(e.code == PJRT_Error_Code_DATA_LOSS, "a buffer that was set to DATA_LOSS gives ", ErrText(e));
+  k.Require(e.message.find("the kit's own words") != std::string::npos, "the message was lost: ", e.message);
+}
+
+void Dropped(Kit& k) {
+  Manager* m = TwoBuffers(k);
+  PJRT_Buffer* floats = Retrieve(k, m, 0);
+  PJRT_Event* ready = ReadyEvent(k, floats);
+  DestroyManager(k, m);
+  k.Require(WaitFor(5, [&] { return IsReady(k, ready); }),
+            "a buffer whose manager was destroyed before it was filled stays unready for ever");
+  k.Require(!Outcome(k, ready).ok(), "a buffer that was never filled is ready without an error");
+}
+
+void OutOfRange(Kit& k) {
+  Manager* m = TwoBuffers(k);
+  Retrieve(k, m, 0);
+  const std::vector<char> bytes(64, 1);
+  k.Require(!Transfer(k, m, 0, bytes.data(), 8, 16, false).ok(), "16 bytes at offset 8 of a buffer of 16 are taken");
+  k.Require(!Transfer(k, m, 0, bytes.data(), -4, 4, false).ok(), "a negative offset is taken");
+  k.Require(!Transfer(k, m, 7, bytes.data(), 0, 4, false).ok(), "buffer 7 of 2 is taken");
+}
+
+void Literal(Kit& k) {
+  Manager* m = TwoBuffers(k);
+  PJRT_Buffer* ints = Retrieve(k, m, 1);
+  const Dims dims = {2, 3};
+  KIT_ARGS(k, a, PJRT_AsyncHostToDeviceTransferManager_TransferLiteral);
+  a.transfer_manager = m;
+  a.buffer_index = 1;
+  a.data = kInts.data();
+  a.shape_dims = dims.data();
+  a.shape_num_dims = 2;
+  a.shape_element_type = PJRT_Buffer_Type_S32;
+  KIT_OK(k, PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, a);
+  Await(k, a.done_with_h2d_transfer, "the transfer");
+  k.Require(GetAs<int32_t>(k, ints) == kInts, "wrong contents");
+}
+
+void Metadata(Kit& k) {
+  Manager* m = TwoBuffers(k);
+  PJRT_NamedValue value{};
+  value.struct_size = PJRT_NamedValue_STRUCT_SIZE;
+  value.name = "from";
+  value.name_size = 4;
+  value.type = PJRT_NamedValue_kString;
+  value.string_value = "kit";
+  value.value_size = 3;
+  KIT_ARGS(k, a, PJRT_AsyncHostToDeviceTransferManager_AddMetadata);
+  a.transfer_manager = m;
+  a.transfer_metadata = &value;
+  a.num_metadata = 1;
+  KIT_OK(k, PJRT_AsyncHostToDeviceTransferManager_AddMetadata, a);
+}
+
+void UsedBeforeFilled(Kit& k) {
+  Manager* m = TwoBuffers(k);
+  PJRT_Buffer* floats = Retrieve(k, m, 0);
+  PJRT_LoadedExecutable* add = Compile(k, kAdd);
+  PJRT_Buffer* out = Execute(k, add, {floats, floats})[0];
+  const Err e = Transfer(k, m, 0, kFloats.data(), 0, 16, true);
+  k.Require(e.ok(), ErrText(e));
+  k.Require(GetAs<float>(k, out) == std::vector<float>({2, 4, 6, 8}),
+            "an execution on a buffer that was filled later gives wrong results");
+}
+
+constexpr Check kChecks[] = {
+    {"transfers.whole", "PJRT_Client_CreateBuffersForAsyncHostToDevice", "buffers filled at once", Whole},
+    {"transfers.pieces", "PJRT_Client_CreateBuffersForAsyncHostToDevice", "a buffer filled in pieces, the end first",
+     Pieces},
+    {"transfers.ready_at_last", "PJRT_Client_CreateBuffersForAsyncHostToDevice",
+     "a buffer is ready after its last piece, not before", NotReadyBeforeLast},
+    {"transfers.facts",
+     "PJRT_AsyncHostToDeviceTransferManager_BufferCount PJRT_AsyncHostToDeviceTransferManager_BufferSize "
+     "PJRT_AsyncHostToDeviceTransferManager_Device",
+     "the manager knows its buffers", Facts},
+    {"transfers.error", "PJRT_AsyncHostToDeviceTransferManager_SetBufferError", "a buffer can be made to fail",
+     BufferError},
+    {"transfers.dropped", "PJRT_AsyncHostToDeviceTransferManager_Destroy",
+     "a buffer that will not be filled gives an error", Dropped},
+    {"transfers.range", "PJRT_AsyncHostToDeviceTransferManager_TransferData", "pieces outside the buffer give an error",
+     OutOfRange, 0, true},
+    {"transfers.literal", "PJRT_AsyncHostToDeviceTransferManager_TransferLiteral", "a buffer filled by a literal",
+     Literal},
+    {"transfers.metadata", "PJRT_AsyncHostToDeviceTransferManager_AddMetadata", "facts can be added", Metadata},
+    {"transfers.used_before", "PJRT_Client_CreateBuffersForAsyncHostToDevice",
+     "a buffer may be an argument before it is filled", UsedBeforeFilled},
+};
+
+}  // namespace
+
+absl::Span<const Check> TransfersSuite() { return kChecks; }
+
+}  // namespace backplane::conformance
