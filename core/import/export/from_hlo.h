@@ -1,0 +1,181 @@
+// An HLO module turned into the op tree that both StableHLO writers take (core/import/stablehlo/source.h).
+#ifndef BACKPLANE_CORE_IMPORT_EXPORT_FROM_HLO_H_
+#define BACKPLANE_CORE_IMPORT_EXPORT_FROM_HLO_H_
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/import/stablehlo/source.h"
+#include "core/import/stablehlo/source_build.h"
+#include "core/ir/module.h"
+
+namespace backplane {
+
+// The tree and what its strings point into. The HLO module must outlive it: large constants are not copied.
+struct ExportedSource {
+  stablehlo::SourceModule module;
+  std::vector<std::unique_ptr<stablehlo::SourceModule>> parsed;  // attributes that were kept as text
+};
+absl::StatusOr<std::unique_ptr<ExportedSource>> HloToSource(const Module& module);
+
+namespace from_hlo {
+
+using stablehlo::SourceAttr;
+using stablehlo::SourceBlock;
+using stablehlo::SourceNamedAttr;
+using stablehlo::SourceOp;
+using stablehlo::SourceRegion;
+using stablehlo::SourceType;
+using stablehlo::SourceValue;
+using Values = std::vector<const SourceValue*>;
+using NamedAttrs = std::vector<SourceNamedAttr>;
+
+// The export of one HLO value: one StableHLO value, or a tuple taken apart, or (the contexts of asynchronous starts)
+// nothing.
+struct Bundle {
+  const SourceValue* value = nullptr;
+  bool is_parts = false;
+  std::vector<Bundle> parts;
+
+  static Bundle Of(const SourceValue* v) { return {v, false, {}}; }
+  static Bundle Parts(std::vector<Bundle> parts) { return {nullptr, true, std::move(parts)}; }
+};
+
+// A block being filled, and what the instructions of one computation have become in it.
+struct Frame {
+  std::vector<SourceOp*>* ops = nullptr;
+  absl::flat_hash_map<const Instruction*, Bundle> values;
+};
+
+class Exporter {
+ public:
+  Exporter(const Module& module, ExportedSource* out)
+      : hlo_(module), out_(*out), source_(out->module), arena_(out->module.arena()) {}
+  absl::Status Run();
+
+ private:
+  // from_hlo.cc
+  absl::Status ExportEntry();
+  absl::StatusOr<absl::string_view> FunctionOf(
+      const Computation& computation);  // its symbol; exported when first asked
+  absl::Status ExportModuleAttributes();
+  NamedAttrs ArgumentAttributes(int64_t i, bool spread_results) const;
+  NamedAttrs ResultAttributes(int64_t i, bool spread_results) const;
+  SourceOp* AddFunction(absl::string_view name, bool open, const std::vector<const SourceType*>& arguments,
+                        const std::vector<const SourceType*>& results,
+                        std::vector<const SourceAttr*> argument_attributes,
+                        std::vector<const SourceAttr*> result_attributes, SourceBlock* block,
+                        const std::vector<SourceOp*>& ops);
+  absl::string_view UniqueSymbol(absl::string_view wished);
+  absl::StatusOr<Bundle> ExportComputation(const Computation& computation, std::vector<SourceOp*>* ops,
+                                           const std::vector<Bundle>& parameters);
+  absl::Status ExportInstruction(Frame& frame, const Instruction& instruction);
+  absl::StatusOr<Bundle> Dispatch(Frame& frame, const Instruction& instruction);
+
+  // from_hlo_build.cc: types, attributes, values
+  const SourceType* ElementType(PrimitiveType type);  // null when StableHLO has no such type
+  absl::StatusOr<const SourceType*> TypeOf(const Shape& shape);
+  absl::Status LeafTypes(const Shape& shape, std::vector<const SourceType*>* types);
+  const SourceType* TensorOf(absl::Span<const int64_t> dims, const SourceType* element);
+  const SourceAttr* String(absl::string_view text);  // copied
+  const SourceAttr* Int(int64_t v) { return stablehlo::MakeInteger(arena_, v); }
+  const SourceAttr* Int32(int64_t v) { return stablehlo::MakeInteger(arena_, v, stablehlo::ElementKind::kI32); }
+  const SourceAttr* List(const Ints& values) { return stablehlo::MakeI64List(arena_, values); }
+  const SourceAttr* Bool(bool v) { return stablehlo::MakeBool(arena_, v); }
+  const SourceAttr* Enum(const char* name) { return stablehlo::MakeEnum(arena_, name); }
+  const SourceAttr* Matrix(const Ints& flat, int64_t rows, int64_t columns);
+  const SourceAttr* Bools(const std::vector<bool>& values);
+  const SourceAttr* Strings(const StringMap& map);
+  absl::StatusOr<const SourceAttr*> Dense(const Literal& literal);
+  absl::StatusOr<const SourceAttr*> Ffi(const FfiDictionary& dictionary);
+  absl::StatusOr<const SourceAttr*> ParseText(absl::string_view attribute);  // MLIR's spelling of one attribute
+  absl::StatusOr<const SourceValue*> Constant(Frame& frame, const Literal& literal);
+  absl::StatusOr<const SourceValue*> Filled(Frame& frame, const SourceType* type, PrimitiveType element, double value);
+
+  absl::StatusOr<SourceOp*> Emit(Frame& frame, absl::string_view name, const Values& operands, NamedAttrs attributes,
+                                 const std::vector<const SourceType*>& results, std::vector<SourceRegion> regions = {});
+  // The same with one result.
+  absl::StatusOr<const SourceValue*> EmitOne(Frame& frame, absl::string_view name, const Values& operands,
+                                             NamedAttrs attributes, const SourceType* result);
+  // The instruction's op: results are the leaves of the instruction's shape, its annotations go along.
+  absl::StatusOr<Bundle> EmitFor(Frame& frame, const Instruction& instruction, absl::string_view name,
+                                 const Values& operands, NamedAttrs attributes, std::vector<SourceRegion> regions = {});
+  absl::Status AddAnnotations(const Instruction& instruction, NamedAttrs* attributes);
+  SourceBlock* NewBlock(const std::vector<const SourceType*>& arguments);
+  SourceRegion CloseRegion(SourceBlock* block, const std::vector<SourceOp*>& ops);
+  void Return(std::vector<SourceOp*>* ops, absl::string_view name, const Values& values);
+
+  const Bundle& Get(Frame& frame, const Instruction* instruction) { return frame.values.at(instruction); }
+  absl::StatusOr<const SourceValue*> GetValue(Frame& frame, const Instruction* instruction);
+  absl::StatusOr<Values> Operands(Frame& frame, const Instruction& instruction);
+  absl::StatusOr<const SourceValue*> Materialize(Frame& frame, const Bundle& bundle);
+  absl::StatusOr<Bundle> Element(Frame& frame, const Bundle& bundle, int64_t index);
+  absl::Status Flatten(Frame& frame, const Bundle& bundle, const Shape& shape, Values* leaves);
+  Bundle Unflatten(const Shape& shape, absl::Span<const SourceValue> leaves, size_t* next);
+  // The region of a computation that takes and returns leaves.
+  absl::StatusOr<SourceRegion> Region(const Computation& computation);
+
+  // from_hlo_ops.cc
+  absl::StatusOr<Bundle> ExportPlain(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportBitcast(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportDot(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportConvolution(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportGather(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportScatter(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportWindow(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportRng(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportDynamicReshape(Frame&, const Instruction&);
+
+  // from_hlo_control.cc
+  absl::StatusOr<Bundle> ExportWhile(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportConditional(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportCall(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportCustomCall(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportAsyncStart(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportTransfer(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportBarrier(Frame&, const Instruction&, const Values& operands);
+
+  // from_hlo_collectives.cc
+  absl::StatusOr<NamedAttrs> GroupAttributes(const Instruction&, bool with_global);
+  absl::StatusOr<Bundle> ExportCollective(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportAllToAll(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportRaggedAllToAll(Frame&, const Instruction&);
+
+  // from_hlo_expand.cc
+  absl::StatusOr<Bundle> ExportComposite(Frame&, const Instruction&);
+  absl::StatusOr<absl::string_view> Decomposition(const Instruction&);
+  absl::StatusOr<const SourceValue*> ExpandErf(Frame&, const SourceValue* x, PrimitiveType type);
+  absl::StatusOr<const SourceValue*> ExpandCosh(Frame&, const SourceValue* x, PrimitiveType type);
+  absl::StatusOr<Values> ExpandTopK(Frame&, const SourceValue* x, const Instruction&);
+  absl::StatusOr<const SourceValue*> ExpandScaledDot(Frame&, const Values& x, const Instruction&);
+  absl::StatusOr<Bundle> ExportRaggedDot(Frame&, const Instruction&);
+  absl::StatusOr<Bundle> ExportScan(Frame&, const Instruction&);
+
+  const Module& hlo_;
+  ExportedSource& out_;
+  stablehlo::SourceModule& source_;
+  stablehlo::SourceArena& arena_;
+  std::vector<SourceOp*> functions_;
+  absl::flat_hash_map<const Computation*, absl::string_view> symbols_;
+  absl::flat_hash_map<std::string, int> symbol_names_;
+  absl::flat_hash_map<std::string, absl::string_view> decompositions_;
+  std::vector<stablehlo::SourceLocation> locations_;
+  absl::flat_hash_map<std::string, stablehlo::LocationId> location_ids_;
+  absl::flat_hash_map<int, const SourceType*> complex_types_;
+  stablehlo::LocationId location_ = 0;  // of the instruction being exported
+  uint32_t next_value_ = 0;
+  int64_t op_count_ = 0;
+  int depth_ = 0;
+};
+
+// Regions that share computations are written out once for each use; a module that would become larger is refused.
+inline constexpr int64_t kMaxExportedOps = int64_t{1} << 22;
+
+}  // namespace from_hlo
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_IMPORT_EXPORT_FROM_HLO_H_

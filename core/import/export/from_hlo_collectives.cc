@@ -1,0 +1,176 @@
+// Communication between devices.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/import/export/from_hlo.h"
+#include "core/types/status_macros.h"
+
+namespace backplane::from_hlo {
+
+// Replica groups, channel and whose ids the groups hold. Shorter groups are filled with -1.
+absl::StatusOr<NamedAttrs> Exporter::GroupAttributes(const Instruction& i, bool with_global) {
+  const ReplicaGroups& given = i.attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups);
+  const std::vector<Ints> groups = given.Expand();
+  size_t width = 0;
+  for (const Ints& g : groups) width = std::max(width, g.size());
+  Ints flat;
+  for (const Ints& g : groups) {
+    flat.insert(flat.end(), g.begin(), g.end());
+    flat.resize(flat.size() + width - g.size(), -1);
+  }
+  NamedAttrs attrs = {
+      {"replica_groups", Matrix(flat, static_cast<int64_t>(groups.size()), static_cast<int64_t>(width))},
+      {"channel_id", Int(std::max<int64_t>(i.attrs().GetInt(AttrId::kChannelId), 0))}};
+  if (with_global) attrs.push_back({"use_global_device_ids", Bool(i.attrs().GetBool(AttrId::kUseGlobalDeviceIds))});
+  return attrs;
+}
+
+absl::StatusOr<Bundle> Exporter::ExportCollective(Frame& frame, const Instruction& i) {
+  Values operands;
+  Shape shape = i.shape();
+  const bool start = i.Is(Opcode::kAllGatherStart) || i.Is(Opcode::kCollectivePermuteStart);
+  if (start) shape = i.shape().tuple_shapes(1);
+  for (const Instruction* o : i.operands()) RETURN_IF_ERROR(Flatten(frame, Get(frame, o), o->shape(), &operands));
+  std::vector<const SourceType*> types;
+  RETURN_IF_ERROR(LeafTypes(shape, &types));
+  if (types.size() != operands.size()) {
+    return absl::UnimplementedError(
+        absl::StrCat("StableHLO has no form with ", operands.size(), " operands and ", types.size(), " results"));
+  }
+  auto dimension = [&]() -> int64_t { return i.dimensions().empty() ? 0 : i.dimensions()[0]; };
+  NamedAttrs attrs;
+  absl::string_view name;
+  bool reduces = false;
+  switch (i.opcode()) {
+    case Opcode::kAllGather:
+    case Opcode::kAllGatherStart: {
+      ASSIGN_OR_RETURN(attrs, GroupAttributes(i, true));
+      attrs.push_back({"all_gather_dim", Int(dimension())});
+      name = "stablehlo.all_gather";
+      break;
+    }
+    case Opcode::kReduceScatter: {
+      ASSIGN_OR_RETURN(attrs, GroupAttributes(i, true));
+      attrs.push_back({"scatter_dimension", Int(dimension())});
+      name = "stablehlo.reduce_scatter";
+      reduces = true;
+      break;
+    }
+    case Opcode::kAllReduce:
+    case Opcode::kAllReduceStart: {
+      ASSIGN_OR_RETURN(attrs, GroupAttributes(i, true));
+      name = "stablehlo.all_reduce";
+      reduces = true;
+      break;
+    }
+    case Opcode::kCollectiveBroadcast: {
+      ASSIGN_OR_RETURN(attrs, GroupAttributes(i, false));
+      name = "stablehlo.collective_broadcast";
+      break;
+    }
+    default: {
+      const Pairs& pairs = i.attrs().Get<Pairs>(AttrId::kSourceTargetPairs);
+      Ints flat;
+      for (const auto& [source, target] : pairs) flat.insert(flat.end(), {source, target});
+      attrs = {{"source_target_pairs", Matrix(flat, static_cast<int64_t>(pairs.size()), 2)},
+               {"channel_id", Int(std::max<int64_t>(i.attrs().GetInt(AttrId::kChannelId), 0))}};
+      name = "stablehlo.collective_permute";
+    }
+  }
+  // One op for each operand: the only form older versions have, and the same values.
+  RETURN_IF_ERROR(AddAnnotations(i, &attrs));
+  Values made;
+  for (size_t k = 0; k < operands.size(); ++k) {
+    std::vector<SourceRegion> regions;
+    if (reduces) {
+      ASSIGN_OR_RETURN(SourceRegion region, Region(*i.called(0)));
+      regions.push_back(region);
+    }
+    ASSIGN_OR_RETURN(SourceOp * op, Emit(frame, name, {operands[k]}, attrs, {types[k]}, std::move(regions)));
+    made.push_back(&op->results[0]);
+  }
+  size_t next = 0;
+  auto build = [&](auto& self, const Shape& s) -> Bundle {
+    if (!s.IsTuple()) return Bundle::Of(made[next++]);
+    std::vector<Bundle> parts;
+    for (const Shape& e : s.tuple_shapes()) parts.push_back(self(self, e));
+    return Bundle::Parts(std::move(parts));
+  };
+  Bundle result = build(build, shape);
+  if (!start) return result;
+  std::vector<Bundle> parts;
+  if (i.operand_count() == 1) {
+    parts.push_back(Get(frame, i.operand(0)));
+  } else {
+    std::vector<Bundle> given;
+    for (const Instruction* o : i.operands()) given.push_back(Get(frame, o));
+    parts.push_back(Bundle::Parts(std::move(given)));
+  }
+  parts.push_back(std::move(result));
+  for (int64_t k = 2; k < i.shape().tuple_size(); ++k) parts.push_back(Bundle());
+  return Bundle::Parts(std::move(parts));
+}
+
+absl::StatusOr<Bundle> Exporter::ExportAllToAll(Frame& frame, const Instruction& i) {
+  ASSIGN_OR_RETURN(NamedAttrs attrs, GroupAttributes(i, false));
+  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
+  auto exchange = [&](const SourceValue* x, int64_t dimension, int64_t count) {
+    NamedAttrs all = attrs;
+    all.push_back({"split_dimension", Int(dimension)});
+    all.push_back({"concat_dimension", Int(dimension)});
+    all.push_back({"split_count", Int(count)});
+    return EmitOne(frame, "stablehlo.all_to_all", {x}, std::move(all), x->type);
+  };
+  const std::vector<Ints> groups = i.attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand();
+  if (!i.shape().IsTuple()) {
+    int64_t count = groups.empty() ? hlo_.config().num_replicas : static_cast<int64_t>(groups[0].size());
+    if (groups.empty() && i.attrs().GetInt(AttrId::kChannelId) > 0) count *= hlo_.config().num_partitions;
+    RETURN_IF_ERROR(AddAnnotations(i, &attrs));
+    ASSIGN_OR_RETURN(const SourceValue* y,
+                     exchange(operands[0], i.dimensions().empty() ? 0 : i.dimensions()[0], count));
+    return Bundle::Of(y);
+  }
+  // Operand k goes to member k of the group: the operands become rows, rows are exchanged.
+  Values rows;
+  const int64_t n = static_cast<int64_t>(operands.size());
+  const SourceType* part = operands[0]->type;
+  Ints row_dims(part->dims.begin(), part->dims.end());
+  row_dims.insert(row_dims.begin(), 1);
+  for (const SourceValue* x : operands) {
+    ASSIGN_OR_RETURN(const SourceValue* row,
+                     EmitOne(frame, "stablehlo.reshape", {x}, {}, TensorOf(row_dims, part->inner)));
+    rows.push_back(row);
+  }
+  Ints all_dims = row_dims;
+  all_dims[0] = n;
+  ASSIGN_OR_RETURN(const SourceValue* all, EmitOne(frame, "stablehlo.concatenate", rows, {{"dimension", Int(0)}},
+                                                   TensorOf(all_dims, part->inner)));
+  RETURN_IF_ERROR(AddAnnotations(i, &attrs));
+  ASSIGN_OR_RETURN(all, exchange(all, 0, n));
+  std::vector<Bundle> parts;
+  for (int64_t k = 0; k < n; ++k) {
+    Ints start(row_dims.size(), 0), limit = all_dims, stride(row_dims.size(), 1);
+    start[0] = k;
+    limit[0] = k + 1;
+    ASSIGN_OR_RETURN(
+        const SourceValue* row,
+        EmitOne(frame, "stablehlo.slice", {all},
+                {{"start_indices", List(start)}, {"limit_indices", List(limit)}, {"strides", List(stride)}},
+                TensorOf(row_dims, part->inner)));
+    ASSIGN_OR_RETURN(row, EmitOne(frame, "stablehlo.reshape", {row}, {}, part));
+    parts.push_back(Bundle::Of(row));
+  }
+  return Bundle::Parts(std::move(parts));
+}
+
+// A custom call known to XLA and to our importer.
+absl::StatusOr<Bundle> Exporter::ExportRaggedAllToAll(Frame& frame, const Instruction& i) {
+  ASSIGN_OR_RETURN(NamedAttrs groups, GroupAttributes(i, false));
+  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
+  return EmitFor(frame, i, "stablehlo.custom_call", operands,
+                 {{"call_target_name", String("ragged_all_to_all")},
+                  {"api_version", Enum("API_VERSION_TYPED_FFI")},
+                  {"backend_config", stablehlo::MakeDict(arena_, std::move(groups))}});
+}
+
+}  // namespace backplane::from_hlo

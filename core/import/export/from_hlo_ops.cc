@@ -1,0 +1,455 @@
+// Operations without control flow: mostly the same name and attributes under other names.
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/import/export/from_hlo.h"
+#include "core/types/status_macros.h"
+
+namespace backplane::from_hlo {
+
+using stablehlo::ElementKind;
+
+namespace {
+
+const char* ComparisonTypeName(const Instruction& i) {
+  if (i.attrs().Has(AttrId::kComparisonType)) {
+    switch (i.attrs().GetEnum<ComparisonType>(AttrId::kComparisonType)) {
+      case ComparisonType::kFloat:
+        return "FLOAT";
+      case ComparisonType::kTotalOrder:
+        return "TOTALORDER";
+      case ComparisonType::kSigned:
+        return "SIGNED";
+      case ComparisonType::kUnsigned:
+        return "UNSIGNED";
+    }
+  }
+  const PrimitiveType t = i.operand(0)->shape().element_type();
+  return IsSigned(t) ? "SIGNED" : IsUnsigned(t) || t == PrimitiveType::kPred ? "UNSIGNED" : "FLOAT";
+}
+
+bool HasAccuracy(absl::string_view stablehlo) {
+  static constexpr absl::string_view kNames[] = {"cbrt", "cosine", "exponential", "exponential_minus_one",
+                                                 "log",  "sine",   "sqrt",        "log_plus_one",
+                                                 "tan",  "tanh",   "logistic",    "rsqrt"};
+  return std::find(std::begin(kNames), std::end(kNames), stablehlo) != std::end(kNames);
+}
+
+Ints Column(const SliceConfig& slices, int64_t SliceDimension::*field) {
+  Ints out;
+  for (const SliceDimension& d : slices) out.push_back(d.*field);
+  return out;
+}
+
+Ints Column(const PaddingConfig& padding, int64_t PaddingDimension::*field) {
+  Ints out;
+  for (const PaddingDimension& d : padding) out.push_back(d.*field);
+  return out;
+}
+
+Ints Column(const Window& window, int64_t WindowDimension::*field) {
+  Ints out;
+  for (const WindowDimension& d : window.dimensions) out.push_back(d.*field);
+  return out;
+}
+
+Ints WindowPadding(const Window& window) {
+  Ints out;
+  for (const WindowDimension& d : window.dimensions) {
+    out.push_back(d.padding_low);
+    out.push_back(d.padding_high);
+  }
+  return out;
+}
+
+absl::StatusOr<const SourceAttr*> PrecisionConfig(stablehlo::SourceArena& arena, const Instruction& i) {
+  const Precisions& precisions = i.attrs().Get<Precisions>(AttrId::kOperandPrecision);
+  std::vector<const SourceAttr*> entries;
+  for (Precision p : precisions) {
+    if (p == Precision::kPackedNibble) return absl::UnimplementedError("StableHLO has no precision packed_nibble");
+    entries.push_back(stablehlo::MakeEnum(arena, p == Precision::kHighest ? "HIGHEST"
+                                                 : p == Precision::kHigh  ? "HIGH"
+                                                                          : "DEFAULT"));
+  }
+  while (entries.size() < 2) entries.push_back(stablehlo::MakeEnum(arena, "DEFAULT"));
+  return stablehlo::MakeArray(arena, entries);
+}
+
+}  // namespace
+
+absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i) {
+  const Attributes& a = i.attrs();
+  absl::string_view name = i.info().stablehlo;
+  name = name.substr(0, name.find(';'));
+  NamedAttrs attrs;
+  std::vector<SourceRegion> regions;
+  switch (i.opcode()) {
+    case Opcode::kConstant: {
+      if (i.shape().IsTuple()) {
+        // Each leaf is a constant of its own.
+        auto make = [&](auto& self, const Literal& literal) -> absl::StatusOr<Bundle> {
+          if (!literal.shape().IsTuple()) {
+            ASSIGN_OR_RETURN(const SourceValue* v, Constant(frame, literal));
+            return Bundle::Of(v);
+          }
+          std::vector<Bundle> parts;
+          for (const Literal& e : literal.elements()) {
+            ASSIGN_OR_RETURN(Bundle part, self(self, e));
+            parts.push_back(std::move(part));
+          }
+          return Bundle::Parts(std::move(parts));
+        };
+        return make(make, i.literal());
+      }
+      if (!i.shape().IsArray()) return absl::UnimplementedError("a constant that is no array");
+      ASSIGN_OR_RETURN(const SourceAttr* value, Dense(i.literal()));
+      return EmitFor(frame, i, "stablehlo.constant", {}, {{"value", value}});
+    }
+    case Opcode::kBitcast:
+      return ExportBitcast(frame, i);
+    case Opcode::kDot:
+      return ExportDot(frame, i);
+    case Opcode::kConvolution:
+      return ExportConvolution(frame, i);
+    case Opcode::kGather:
+      return ExportGather(frame, i);
+    case Opcode::kScatter:
+      return ExportScatter(frame, i);
+    case Opcode::kReduceWindow:
+    case Opcode::kSelectAndScatter:
+      return ExportWindow(frame, i);
+    case Opcode::kRng:
+      return ExportRng(frame, i);
+    case Opcode::kDynamicReshape:
+      return ExportDynamicReshape(frame, i);
+    case Opcode::kRngGetAndUpdateState:
+      return absl::UnimplementedError("StableHLO has no random state");
+    case Opcode::kAddDependency: {
+      // A barrier ties the value to the token.
+      ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
+      ASSIGN_OR_RETURN(SourceOp * op, Emit(frame, "stablehlo.optimization_barrier", operands, {},
+                                           {operands[0]->type, operands[1]->type}));
+      return Bundle::Of(&op->results[0]);
+    }
+    case Opcode::kOptimizationBarrier: {
+      Values leaves;
+      RETURN_IF_ERROR(Flatten(frame, Get(frame, i.operand(0)), i.operand(0)->shape(), &leaves));
+      return EmitFor(frame, i, "stablehlo.optimization_barrier", leaves, {});
+    }
+    case Opcode::kAfterAll:
+      if (i.operand_count() == 0) return EmitFor(frame, i, "stablehlo.create_token", {}, {});
+      name = "after_all";
+      break;
+    case Opcode::kIota:
+      attrs = {{"iota_dimension", Int(a.GetInt(AttrId::kIotaDimension))}};
+      break;
+    case Opcode::kCompare: {
+      const absl::string_view direction = EnumText(AttrKind::EnumComparisonDirection, static_cast<int>(i.direction()));
+      attrs = {{"comparison_direction", stablehlo::MakeEnum(arena_, arena_.CopyString(direction))},
+               {"compare_type", Enum(ComparisonTypeName(i))}};
+      break;
+    }
+    case Opcode::kReducePrecision:
+      attrs = {{"exponent_bits", Int32(a.GetInt(AttrId::kExponentBits))},
+               {"mantissa_bits", Int32(a.GetInt(AttrId::kMantissaBits))}};
+      break;
+    case Opcode::kBroadcast:
+      attrs = {{"broadcast_dimensions", List(i.dimensions())}};
+      break;
+    case Opcode::kConcatenate:
+      if (i.dimensions().size() != 1) return absl::InvalidArgumentError("needs one dimension");
+      attrs = {{"dimension", Int(i.dimensions()[0])}};
+      break;
+    case Opcode::kGetDimensionSize:
+    case Opcode::kSetDimensionSize:
+      if (i.dimensions().size() != 1) return absl::InvalidArgumentError("needs one dimension");
+      attrs = {{"dimension", Int(i.dimensions()[0])}};
+      break;
+    case Opcode::kPad:
+      attrs = {{"edge_padding_low", List(Column(i.padding(), &PaddingDimension::low))},
+               {"edge_padding_high", List(Column(i.padding(), &PaddingDimension::high))},
+               {"interior_padding", List(Column(i.padding(), &PaddingDimension::interior))}};
+      break;
+    case Opcode::kReverse:
+      attrs = {{"dimensions", List(i.dimensions())}};
+      break;
+    case Opcode::kTranspose:
+      attrs = {{"permutation", List(i.dimensions())}};
+      break;
+    case Opcode::kSlice:
+      attrs = {{"start_indices", List(Column(i.slices(), &SliceDimension::start))},
+               {"limit_indices", List(Column(i.slices(), &SliceDimension::limit))},
+               {"strides", List(Column(i.slices(), &SliceDimension::stride))}};
+      break;
+    case Opcode::kDynamicSlice:
+      attrs = {{"slice_sizes", List(a.GetInts(AttrId::kDynamicSliceSizes))}};
+      break;
+    case Opcode::kMap:
+    case Opcode::kReduce: {
+      attrs = {{"dimensions", List(i.dimensions())}};
+      ASSIGN_OR_RETURN(SourceRegion region, Region(*i.called(0)));
+      regions.push_back(region);
+      break;
+    }
+    case Opcode::kSort: {
+      attrs = {{"dimension", Int(i.dimensions().empty() ? 0 : i.dimensions()[0])},
+               {"is_stable", Bool(a.GetBool(AttrId::kIsStable))}};
+      ASSIGN_OR_RETURN(SourceRegion region, Region(*i.called(0)));
+      regions.push_back(region);
+      break;
+    }
+    case Opcode::kBatchNormGrad:
+    case Opcode::kBatchNormInference:
+    case Opcode::kBatchNormTraining:
+      attrs = {{"epsilon",
+                stablehlo::MakeFloat(arena_, std::bit_cast<uint32_t>(static_cast<float>(a.GetDouble(AttrId::kEpsilon))),
+                                     ElementKind::kF32)},
+               {"feature_index", Int(a.GetInt(AttrId::kFeatureIndex))}};
+      break;
+    case Opcode::kCholesky:
+      attrs = {{"lower", Bool(a.GetBool(AttrId::kLower))}};
+      break;
+    case Opcode::kTriangularSolve: {
+      const auto t = a.GetEnum<TriangularTranspose>(AttrId::kTransposeA, TriangularTranspose::kNoTranspose);
+      attrs = {{"left_side", Bool(a.GetBool(AttrId::kLeftSide))},
+               {"lower", Bool(a.GetBool(AttrId::kLower))},
+               {"unit_diagonal", Bool(a.GetBool(AttrId::kUnitDiagonal))},
+               {"transpose_a", Enum(t == TriangularTranspose::kAdjoint     ? "ADJOINT"
+                                    : t == TriangularTranspose::kTranspose ? "TRANSPOSE"
+                                                                           : "NO_TRANSPOSE")}};
+      break;
+    }
+    case Opcode::kFft: {
+      static constexpr const char* kTypes[] = {"FFT", "IFFT", "RFFT", "IRFFT"};
+      attrs = {{"fft_type", Enum(kTypes[static_cast<int>(a.GetEnum<FftType>(AttrId::kFftType))])},
+               {"fft_length", List(a.GetInts(AttrId::kFftLength))}};
+      break;
+    }
+    case Opcode::kRngBitGenerator: {
+      const auto algorithm = a.GetEnum<RandomAlgorithm>(AttrId::kRandomAlgorithm);
+      attrs = {{"rng_algorithm", Enum(algorithm == RandomAlgorithm::kThreeFry ? "THREE_FRY"
+                                      : algorithm == RandomAlgorithm::kPhilox ? "PHILOX"
+                                                                              : "DEFAULT")}};
+      break;
+    }
+    case Opcode::kParameter:
+      return absl::InternalError("a parameter behind the parameters");
+    default:
+      if (name == "-" || absl::StartsWith(name, "chlo.") || !i.called().empty() || !i.info().attributes.empty()) {
+        return absl::UnimplementedError("StableHLO has no such operation");
+      }
+  }
+  if (i.result_accuracy() && HasAccuracy(name)) {
+    const ResultAccuracy& r = *i.result_accuracy();
+    attrs.push_back(
+        {"result_accuracy",
+         stablehlo::MakeDict(
+             arena_, {{"atol", stablehlo::MakeFloat(arena_, std::bit_cast<uint64_t>(r.atol), ElementKind::kF64)},
+                      {"mode", Enum(r.mode == ResultAccuracy::Mode::kHighest     ? "HIGHEST"
+                                    : r.mode == ResultAccuracy::Mode::kTolerance ? "TOLERANCE"
+                                                                                 : "DEFAULT")},
+                      {"rtol", stablehlo::MakeFloat(arena_, std::bit_cast<uint64_t>(r.rtol), ElementKind::kF64)},
+                      {"ulps", Int(r.ulps)}})});
+  }
+  for (const Instruction* o : i.operands()) {
+    if (o->shape().IsTuple()) return absl::UnimplementedError("an operand that is a tuple");
+  }
+  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
+  return EmitFor(frame, i, arena_.CopyString(absl::StrCat("stablehlo.", name)), operands, std::move(attrs),
+                 std::move(regions));
+}
+
+// The bytes stay, the shape changes: into the order the elements lie in, to the other dims, and from the order they lie
+// in there.
+absl::StatusOr<Bundle> Exporter::ExportBitcast(Frame& frame, const Instruction& i) {
+  const Shape &from = i.operand(0)->shape(), &to = i.shape();
+  ASSIGN_OR_RETURN(const SourceValue* x, GetValue(frame, i.operand(0)));
+  auto physical = [](const Shape& s) {
+    Ints order;  // major to minor
+    if (s.has_layout()) {
+      order.assign(s.layout().minor_to_major.rbegin(), s.layout().minor_to_major.rend());
+    } else {
+      order.resize(static_cast<size_t>(s.rank()));
+      std::iota(order.begin(), order.end(), 0);
+    }
+    return order;
+  };
+  for (const Shape* s : {&from, &to}) {
+    if (s->has_layout() && (!s->layout().tiles.empty() || s->layout().element_size_in_bits != 0)) {
+      return absl::UnimplementedError(absl::StrCat("a bitcast of a tiled or packed layout: ", s->ToString(true)));
+    }
+  }
+  auto moved = [&](const SourceValue* v, const Ints& permutation) -> absl::StatusOr<const SourceValue*> {
+    if (std::is_sorted(permutation.begin(), permutation.end())) return v;
+    Ints dims;
+    for (int64_t d : permutation) dims.push_back(v->type->dims[d]);
+    return EmitOne(frame, "stablehlo.transpose", {v}, {{"permutation", List(permutation)}},
+                   TensorOf(dims, v->type->inner));
+  };
+  ASSIGN_OR_RETURN(x, moved(x, physical(from)));
+  const Ints order = physical(to);
+  Ints dims;
+  for (int64_t d : order) dims.push_back(to.dimensions(d));
+  if (from.element_type() != to.element_type()) {
+    if (BitWidth(from.element_type()) != BitWidth(to.element_type())) {
+      return absl::UnimplementedError(
+          absl::StrCat("a bitcast between widths: ", from.ToString(), " to ", to.ToString()));
+    }
+    const SourceType* element = ElementType(to.element_type());
+    if (element == nullptr) return absl::UnimplementedError(absl::StrCat("StableHLO has no type for ", to.ToString()));
+    ASSIGN_OR_RETURN(x, EmitOne(frame, "stablehlo.bitcast_convert", {x}, {}, TensorOf(x->type->dims, element)));
+  }
+  if (x->type->dims != absl::Span<const int64_t>(dims)) {
+    ASSIGN_OR_RETURN(x, EmitOne(frame, "stablehlo.reshape", {x}, {}, TensorOf(dims, x->type->inner)));
+  }
+  Ints back(order.size());
+  for (size_t k = 0; k < order.size(); ++k) back[order[k]] = static_cast<int64_t>(k);
+  ASSIGN_OR_RETURN(x, moved(x, back));
+  return Bundle::Of(x);
+}
+
+absl::StatusOr<Bundle> Exporter::ExportDot(Frame& frame, const Instruction& i) {
+  const DotDimensions& d = i.dot_dims();
+  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
+  ASSIGN_OR_RETURN(const SourceAttr* precision, PrecisionConfig(arena_, i));
+  NamedAttrs attrs = {{"lhs_batching_dimensions", List(d.lhs_batch)},
+                      {"rhs_batching_dimensions", List(d.rhs_batch)},
+                      {"lhs_contracting_dimensions", List(d.lhs_contracting)},
+                      {"rhs_contracting_dimensions", List(d.rhs_contracting)},
+                      {"precision_config", precision}};
+  const DotAlgorithm algorithm = i.attrs().Get<DotAlgorithm>(AttrId::kDotAlgorithm);
+  if (algorithm.accumulation_type != PrimitiveType::kInvalid) {
+    // An operand type left open is tf32, which is no type of arrays.
+    auto type = [&](PrimitiveType t) {
+      return stablehlo::MakeType(
+          arena_, t == PrimitiveType::kInvalid ? stablehlo::ScalarType(ElementKind::kTF32) : ElementType(t));
+    };
+    attrs.push_back({"lhs_precision_type", type(algorithm.lhs_type)});
+    attrs.push_back({"rhs_precision_type", type(algorithm.rhs_type)});
+    attrs.push_back({"accumulation_type", type(algorithm.accumulation_type)});
+    attrs.push_back({"lhs_component_count", Int(algorithm.lhs_components)});
+    attrs.push_back({"rhs_component_count", Int(algorithm.rhs_components)});
+    attrs.push_back({"num_primitive_operations", Int(algorithm.primitive_operations)});
+    attrs.push_back({"allow_imprecise_accumulation", Bool(algorithm.allow_imprecise_accumulation)});
+  }
+  return EmitFor(frame, i, "stablehlo.dot_general", operands, std::move(attrs));
+}
+
+absl::StatusOr<Bundle> Exporter::ExportConvolution(Frame& frame, const Instruction& i) {
+  const ConvolutionDimensions& d = i.conv_dims();
+  const Window& w = i.window();
+  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
+  ASSIGN_OR_RETURN(const SourceAttr* precision, PrecisionConfig(arena_, i));
+  std::vector<bool> reversal;
+  for (const WindowDimension& x : w.dimensions) reversal.push_back(x.window_reversal);
+  NamedAttrs attrs = {{"input_batch_dimension", Int(d.input_batch)},
+                      {"input_feature_dimension", Int(d.input_feature)},
+                      {"input_spatial_dimensions", List(d.input_spatial)},
+                      {"kernel_input_feature_dimension", Int(d.kernel_input_feature)},
+                      {"kernel_output_feature_dimension", Int(d.kernel_output_feature)},
+                      {"kernel_spatial_dimensions", List(d.kernel_spatial)},
+                      {"output_batch_dimension", Int(d.output_batch)},
+                      {"output_feature_dimension", Int(d.output_feature)},
+                      {"output_spatial_dimensions", List(d.output_spatial)},
+                      {"window_strides", List(Column(w, &WindowDimension::stride))},
+                      {"padding", Matrix(WindowPadding(w), static_cast<int64_t>(w.dimensions.size()), 2)},
+                      {"lhs_dilation", List(Column(w, &WindowDimension::base_dilation))},
+                      {"rhs_dilation", List(Column(w, &WindowDimension::window_dilation))},
+                      {"window_reversal", Bools(reversal)},
+                      {"feature_group_count", Int(i.attrs().GetInt(AttrId::kFeatureGroupCount, 1))},
+                      {"batch_group_count", Int(i.attrs().GetInt(AttrId::kBatchGroupCount, 1))},
+                      {"precision_config", precision}};
+  return EmitFor(frame, i, "stablehlo.convolution", operands, std::move(attrs));
+}
+
+absl::StatusOr<Bundle> Exporter::ExportGather(Frame& frame, const Instruction& i) {
+  const GatherDimensions& d = i.gather_dims();
+  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
+  return EmitFor(frame, i, "stablehlo.gather", operands,
+                 {{"offset_dims", List(d.offset_dims)},
+                  {"collapsed_slice_dims", List(d.collapsed_slice_dims)},
+                  {"operand_batching_dims", List(d.operand_batching_dims)},
+                  {"start_indices_batching_dims", List(d.start_indices_batching_dims)},
+                  {"start_index_map", List(d.start_index_map)},
+                  {"index_vector_dim", Int(d.index_vector_dim)},
+                  {"slice_sizes", List(i.attrs().GetInts(AttrId::kSliceSizes))},
+                  {"indices_are_sorted", Bool(i.attrs().GetBool(AttrId::kIndicesAreSorted))}});
+}
+
+absl::StatusOr<Bundle> Exporter::ExportScatter(Frame& frame, const Instruction& i) {
+  const ScatterDimensions& d = i.scatter_dims();
+  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
+  ASSIGN_OR_RETURN(SourceRegion region, Region(*i.called(0)));
+  return EmitFor(frame, i, "stablehlo.scatter", operands,
+                 {{"update_window_dims", List(d.update_window_dims)},
+                  {"inserted_window_dims", List(d.inserted_window_dims)},
+                  {"input_batching_dims", List(d.input_batching_dims)},
+                  {"scatter_indices_batching_dims", List(d.scatter_indices_batching_dims)},
+                  {"scatter_dims_to_operand_dims", List(d.scatter_dims_to_operand_dims)},
+                  {"index_vector_dim", Int(d.index_vector_dim)},
+                  {"indices_are_sorted", Bool(i.attrs().GetBool(AttrId::kIndicesAreSorted))},
+                  {"unique_indices", Bool(i.attrs().GetBool(AttrId::kUniqueIndices))}},
+                 {region});
+}
+
+absl::StatusOr<Bundle> Exporter::ExportWindow(Frame& frame, const Instruction& i) {
+  const Window& w = i.window();
+  const bool scatter = i.Is(Opcode::kSelectAndScatter);
+  NamedAttrs attrs = {{"window_dimensions", List(Column(w, &WindowDimension::size))},
+                      {"window_strides", List(Column(w, &WindowDimension::stride))},
+                      {"padding", Matrix(WindowPadding(w), static_cast<int64_t>(w.dimensions.size()), 2)}};
+  for (const WindowDimension& d : w.dimensions) {
+    if (d.window_reversal) return absl::UnimplementedError("StableHLO has no reversed window here");
+    if (scatter && (d.base_dilation != 1 || d.window_dilation != 1)) {
+      return absl::UnimplementedError("StableHLO has no dilated window here");
+    }
+  }
+  std::vector<SourceRegion> regions;
+  for (const Computation* c : i.called()) {
+    ASSIGN_OR_RETURN(SourceRegion region, Region(*c));
+    regions.push_back(region);
+  }
+  if (!scatter) {
+    attrs.push_back({"base_dilations", List(Column(w, &WindowDimension::base_dilation))});
+    attrs.push_back({"window_dilations", List(Column(w, &WindowDimension::window_dilation))});
+  }
+  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
+  return EmitFor(frame, i, scatter ? "stablehlo.select_and_scatter" : "stablehlo.reduce_window", operands,
+                 std::move(attrs), std::move(regions));
+}
+
+absl::StatusOr<Bundle> Exporter::ExportRng(Frame& frame, const Instruction& i) {
+  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
+  if (operands.size() != 2) return absl::InvalidArgumentError("needs two operands");
+  const DimVector& dims = i.shape().dimensions();
+  Literal shape(Shape(PrimitiveType::kS64, {i.shape().rank()}));
+  for (size_t k = 0; k < dims.size(); ++k) shape.mutable_data<int64_t>()[k] = dims[k];
+  ASSIGN_OR_RETURN(const SourceValue* sizes, Constant(frame, shape));
+  operands.push_back(sizes);
+  const bool normal = i.attrs().GetEnum<RandomDistribution>(AttrId::kRandomDistribution) == RandomDistribution::kNormal;
+  return EmitFor(frame, i, "stablehlo.rng", operands, {{"rng_distribution", Enum(normal ? "NORMAL" : "UNIFORM")}});
+}
+
+// HLO takes a scalar for each size, StableHLO one vector.
+absl::StatusOr<Bundle> Exporter::ExportDynamicReshape(Frame& frame, const Instruction& i) {
+  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
+  Values sizes;
+  for (size_t k = 1; k < operands.size(); ++k) {
+    ASSIGN_OR_RETURN(const SourceValue* one,
+                     EmitOne(frame, "stablehlo.reshape", {operands[k]}, {}, TensorOf({1}, operands[k]->type->inner)));
+    sizes.push_back(one);
+  }
+  const SourceValue* vector = nullptr;
+  if (sizes.empty()) {
+    ASSIGN_OR_RETURN(vector, Constant(frame, Literal(Shape(PrimitiveType::kS32, {0}))));
+  } else {
+    ASSIGN_OR_RETURN(vector, EmitOne(frame, "stablehlo.concatenate", sizes, {{"dimension", Int(0)}},
+                                     TensorOf({static_cast<int64_t>(sizes.size())}, sizes[0]->type->inner)));
+  }
+  return EmitFor(frame, i, "stablehlo.dynamic_reshape", {operands[0], vector}, {});
+}
+
+}  // namespace backplane::from_hlo
