@@ -1,0 +1,59 @@
+// How fast arrays are brought into tiled layouts and back, beside memcpy of as many bytes on the same core: the ratio
+// counts the logical bytes moved. `relayout_bench [repetitions]`.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "core/types/relayout.h"
+
+namespace {
+
+template <typename Fn>
+double Seconds(int repetitions, Fn&& fn) {
+  double best = 1e9;
+  for (int i = 0; i < repetitions; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    fn();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int repetitions = argc > 1 ? std::atoi(argv[1]) : 20;
+  const char* pairs[][2] = {
+      {"f32[2048,4096]{1,0}", "f32[2048,4096]{1,0:T(8,128)}"},
+      {"bf16[2048,8192]{1,0}", "bf16[2048,8192]{1,0:T(8,128)(2,1)}"},
+      {"s8[4096,8192]{1,0}", "s8[4096,8192]{1,0:T(32,128)(4,1)}"},
+      {"f32[8,1024,1024]{2,1,0}", "f32[8,1024,1024]{2,1,0:T(8,128)}"},
+      {"bf16[16,1024,1024]{2,1,0}", "bf16[16,1024,1024]{2,1,0:T(8,128)(2,1)}"},
+      {"f32[8,1000,1000]{2,1,0}", "f32[8,1000,1000]{2,1,0:T(8,128)}"},
+      {"bf16[16,1000,1000]{2,1,0}", "bf16[16,1000,1000]{2,1,0:T(8,128)(2,1)}"},
+      {"f32[4096,2048]{1,0}", "f32[4096,2048]{0,1}"},
+      {"s4[4096,4096]{1,0}", "s4[4096,4096]{1,0:T(8,128)E(4)}"},
+  };
+  for (const auto& pair : pairs) {
+    for (int back = 0; back < 2; ++back) {
+      const backplane::Shape from = *backplane::ParseShape(pair[back]), to = *backplane::ParseShape(pair[1 - back]);
+      const backplane::Relayout plan = *backplane::Relayout::Plan(from, to);
+      std::vector<std::byte> source(static_cast<size_t>(plan.source_bytes()), std::byte{1});
+      std::vector<std::byte> target(static_cast<size_t>(plan.target_bytes()), std::byte{2});
+      const size_t bytes = static_cast<size_t>(from.byte_size());
+      std::vector<std::byte> a(bytes, std::byte{1}), b(bytes, std::byte{2});
+      // In turns, so that both meet the same neighbours.
+      double copy = 1e9, took = 1e9;
+      for (int i = 0; i < repetitions; ++i) {
+        copy = std::min(copy, Seconds(1, [&] { std::memcpy(b.data(), a.data(), bytes); }));
+        took = std::min(took, Seconds(1, [&] { plan.Run(source.data(), target.data()); }));
+      }
+      std::printf("%-32s -> %-44s %6.2f GB/s, memcpy %6.2f GB/s, ratio %.2f\n", pair[back], pair[1 - back],
+                  static_cast<double>(bytes) / took / 1e9, static_cast<double>(bytes) / copy / 1e9, copy / took);
+    }
+  }
+  return 0;
+}
