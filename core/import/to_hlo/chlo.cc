@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/import/to_hlo/chlo_functions.h"
 #include "core/import/to_hlo/importer.h"
 
 namespace backplane::to_hlo {
@@ -17,115 +18,6 @@ absl::Status Importer::ImportTopK(Scope& scope, const SourceOp& op, int64_t k) {
   attrs.Set(AttrId::kLargest, true);
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kTopK, {x}, std::move(attrs)));
   return Bind(scope, op, y);
-}
-
-namespace {
-
-absl::StatusOr<Value> Full(Builder& b, Value like, double value) {
-  ASSIGN_OR_RETURN(Value scalar, b.Scalar(like->shape().element_type(), value));
-  return b.BroadcastInDim(scalar, like->shape().dimensions(), {});
-}
-
-}  // namespace
-
-absl::StatusOr<Value> Importer::ExpandChloUnary(Builder& b, absl::string_view name, Value x) {
-  PrimitiveType type = x->shape().element_type();
-  if (name == "erf") return b.Unary(Opcode::kErf, x);
-  if (name == "cosh") return b.Unary(Opcode::kCosh, x);
-  if (name == "tan") return b.Unary(Opcode::kTan, x);
-  if (name == "square") return b.Binary(Opcode::kMultiply, x, x);
-  if (name == "conj") {
-    if (!IsComplex(type)) return x;
-    ASSIGN_OR_RETURN(Value re, b.Unary(Opcode::kReal, x));
-    ASSIGN_OR_RETURN(Value im, b.Unary(Opcode::kImag, x));
-    ASSIGN_OR_RETURN(im, b.Unary(Opcode::kNegate, im));
-    return b.Binary(Opcode::kComplex, re, im);
-  }
-  if (name == "is_inf" || name == "is_pos_inf" || name == "is_neg_inf") {
-    ASSIGN_OR_RETURN(Value infinity, Full(b, x, name == "is_neg_inf" ? -INFINITY : INFINITY));
-    if (name == "is_inf") {
-      ASSIGN_OR_RETURN(x, b.Unary(Opcode::kAbs, x));
-    }
-    return b.Compare(x, infinity, ComparisonDirection::kEq);
-  }
-  if (!IsFloat(type)) {
-    return absl::UnimplementedError(
-        absl::StrCat("chlo.", name, " of ", Name(type), " is not supported; lower CHLO to StableHLO"));
-  }
-  ASSIGN_OR_RETURN(Value one, Full(b, x, 1));
-  if (name == "atan") return b.Binary(Opcode::kAtan2, x, one);
-  if (name == "asin" || name == "acos") {
-    // (1 - x)(1 + x) keeps the digits that 1 - x*x loses near one.
-    ASSIGN_OR_RETURN(Value low, b.Binary(Opcode::kSubtract, one, x));
-    ASSIGN_OR_RETURN(Value high, b.Binary(Opcode::kAdd, one, x));
-    ASSIGN_OR_RETURN(Value cosine, b.Binary(Opcode::kMultiply, low, high));
-    ASSIGN_OR_RETURN(cosine, b.Unary(Opcode::kSqrt, cosine));
-    return name == "asin" ? b.Binary(Opcode::kAtan2, x, cosine) : b.Binary(Opcode::kAtan2, cosine, x);
-  }
-  if (name == "atanh") {
-    // (log1p(x) - log1p(-x)) / 2
-    ASSIGN_OR_RETURN(Value negative, b.Unary(Opcode::kNegate, x));
-    ASSIGN_OR_RETURN(Value high, b.Unary(Opcode::kLog1p, x));
-    ASSIGN_OR_RETURN(Value low, b.Unary(Opcode::kLog1p, negative));
-    ASSIGN_OR_RETURN(Value difference, b.Binary(Opcode::kSubtract, high, low));
-    ASSIGN_OR_RETURN(Value half, Full(b, x, 0.5));
-    return b.Binary(Opcode::kMultiply, difference, half);
-  }
-  if (name == "sinh") {
-    // With u = expm1(|x|): (u + u / (u + 1)) / 2; where e^|x| overflows but sinh does not, the square of e^(|x|/2)
-    // halved in between.
-    ASSIGN_OR_RETURN(Value size, b.Unary(Opcode::kAbs, x));
-    ASSIGN_OR_RETURN(Value u, b.Unary(Opcode::kExpm1, size));
-    ASSIGN_OR_RETURN(Value next, b.Binary(Opcode::kAdd, u, one));
-    ASSIGN_OR_RETURN(Value ratio, b.Binary(Opcode::kDivide, u, next));
-    ASSIGN_OR_RETURN(Value small, b.Binary(Opcode::kAdd, u, ratio));
-    ASSIGN_OR_RETURN(Value half, Full(b, x, 0.5));
-    ASSIGN_OR_RETURN(small, b.Binary(Opcode::kMultiply, small, half));
-    ASSIGN_OR_RETURN(Value root, b.Binary(Opcode::kMultiply, size, half));
-    ASSIGN_OR_RETURN(root, b.Unary(Opcode::kExp, root));
-    ASSIGN_OR_RETURN(Value large, b.Binary(Opcode::kMultiply, root, half));
-    ASSIGN_OR_RETURN(large, b.Binary(Opcode::kMultiply, large, root));
-    ASSIGN_OR_RETURN(Value infinity, Full(b, x, INFINITY));
-    ASSIGN_OR_RETURN(Value over, b.Compare(u, infinity, ComparisonDirection::kEq));
-    ASSIGN_OR_RETURN(Value magnitude, b.Select(over, large, small));
-    ASSIGN_OR_RETURN(Value sign, b.Unary(Opcode::kSign, x));
-    return b.Binary(Opcode::kMultiply, sign, magnitude);
-  }
-  if (name == "asinh") {
-    // sign(x) log1p(|x| + x^2 / (1 + sqrt(1 + x^2))); for huge |x|, where x^2 overflows, log|x| + log 2.
-    ASSIGN_OR_RETURN(Value size, b.Unary(Opcode::kAbs, x));
-    ASSIGN_OR_RETURN(Value square, b.Binary(Opcode::kMultiply, x, x));
-    ASSIGN_OR_RETURN(Value inner, b.Binary(Opcode::kAdd, square, one));
-    ASSIGN_OR_RETURN(inner, b.Unary(Opcode::kSqrt, inner));
-    ASSIGN_OR_RETURN(inner, b.Binary(Opcode::kAdd, inner, one));
-    ASSIGN_OR_RETURN(inner, b.Binary(Opcode::kDivide, square, inner));
-    ASSIGN_OR_RETURN(inner, b.Binary(Opcode::kAdd, size, inner));
-    ASSIGN_OR_RETURN(Value small, b.Unary(Opcode::kLog1p, inner));
-    ASSIGN_OR_RETURN(Value log2, Full(b, x, 0.693147180559945309417));
-    ASSIGN_OR_RETURN(Value large, b.Unary(Opcode::kLog, size));
-    ASSIGN_OR_RETURN(large, b.Binary(Opcode::kAdd, large, log2));
-    ASSIGN_OR_RETURN(Value infinity, Full(b, x, INFINITY));
-    ASSIGN_OR_RETURN(Value over, b.Compare(square, infinity, ComparisonDirection::kEq));
-    ASSIGN_OR_RETURN(Value magnitude, b.Select(over, large, small));
-    ASSIGN_OR_RETURN(Value sign, b.Unary(Opcode::kSign, x));
-    return b.Binary(Opcode::kMultiply, sign, magnitude);
-  }
-  if (name == "acosh") {
-    // log(x + sqrt((x - 1)(x + 1))); for huge x, log x + log 2.
-    ASSIGN_OR_RETURN(Value low, b.Binary(Opcode::kSubtract, x, one));
-    ASSIGN_OR_RETURN(Value high, b.Binary(Opcode::kAdd, x, one));
-    ASSIGN_OR_RETURN(Value square, b.Binary(Opcode::kMultiply, low, high));
-    ASSIGN_OR_RETURN(Value root, b.Unary(Opcode::kSqrt, square));
-    ASSIGN_OR_RETURN(Value inner, b.Binary(Opcode::kAdd, low, root));
-    ASSIGN_OR_RETURN(Value small, b.Unary(Opcode::kLog1p, inner));
-    ASSIGN_OR_RETURN(Value log2, Full(b, x, 0.693147180559945309417));
-    ASSIGN_OR_RETURN(Value large, b.Unary(Opcode::kLog, x));
-    ASSIGN_OR_RETURN(large, b.Binary(Opcode::kAdd, large, log2));
-    ASSIGN_OR_RETURN(Value infinity, Full(b, x, INFINITY));
-    ASSIGN_OR_RETURN(Value over, b.Compare(square, infinity, ComparisonDirection::kEq));
-    return b.Select(over, large, small);
-  }
-  return absl::UnimplementedError(absl::StrCat("chlo.", name, " is not supported; lower CHLO to StableHLO"));
 }
 
 // Right-aligned, or as broadcast_dimensions says; sizes of one stretch.
@@ -148,6 +40,9 @@ absl::Status Importer::ImportChloBroadcast(Scope& scope, const SourceOp& op, abs
     }
     if (static_cast<int64_t>(map.size()) != s.rank()) {
       return absl::InvalidArgumentError(absl::StrCat("broadcast_dimensions does not fit ", s.ToString()));
+    }
+    if (std::adjacent_find(map.begin(), map.end(), std::greater_equal<>()) != map.end()) {
+      return absl::InvalidArgumentError("broadcast_dimensions do not increase");
     }
     for (size_t i = 0; i < map.size(); ++i) {
       if (map[i] < 0 || map[i] >= static_cast<int64_t>(dims.size())) {
@@ -174,6 +69,11 @@ absl::Status Importer::ImportChloBroadcast(Scope& scope, const SourceOp& op, abs
     if (t && t->text == "TOTALORDER") type = ComparisonType::kTotalOrder;
     ASSIGN_OR_RETURN(Value y,
                      scope.builder.Compare(operands[0], operands[1], static_cast<ComparisonDirection>(*d), type));
+    return Bind(scope, op, y);
+  }
+  if (inner == "next_after" || inner == "polygamma" || inner == "zeta") {
+    if (operands.size() != 2) return Unknown(op);
+    ASSIGN_OR_RETURN(Value y, ExpandChloBinary(scope.builder, inner, operands[0], operands[1]));
     return Bind(scope, op, y);
   }
   for (int i = 0; i < kNumOpcodes; ++i) {
@@ -232,42 +132,59 @@ absl::Status Importer::ImportScan(Scope& scope, const SourceOp& op) {
   return Bind(scope, op, y);
 }
 
-// The high half of the product, by way of a type twice as wide.
+namespace {
+
+// The high half of the product of two 64-bit numbers, from products of 32-bit halves.
+absl::StatusOr<Value> WideMulhi(Builder& b, Value x, Value y) {
+  PrimitiveType type = x->shape().element_type();
+  bool is_signed = IsSigned(type);
+  Formula f(&b, x->shape());
+  auto shift = [&](Term t, Opcode opcode) { return f.Op(opcode, {t, f.Number(32, PrimitiveType::kU64)}); };
+  auto high = [&](Term t) { return shift(t, Opcode::kShiftRightLogical); };
+  auto low = [&](Term t) { return t & f.Number(0xFFFFFFFFu, PrimitiveType::kU64); };
+  Term u = Bitcast(f.Of(x), PrimitiveType::kU64), v = Bitcast(f.Of(y), PrimitiveType::kU64);
+  Term first = low(u) * low(v), second = high(u) * low(v), third = low(u) * high(v);
+  Term middle = high(first) + low(second) + low(third);
+  Term top = high(u) * high(v) + high(second) + high(third) + high(middle);
+  if (is_signed) {
+    // A negative number as unsigned is too large by 2^64.
+    Term zero = f.Number(0, PrimitiveType::kU64);
+    top = top - Select(Less(f.Of(x), 0.0), v, zero) - Select(Less(f.Of(y), 0.0), u, zero);
+  }
+  return f.Result(Bitcast(top, type));
+}
+
+}  // namespace
+
+// The high half of the product, by way of a type twice as wide where there is one.
 absl::Status Importer::ImportMulhi(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> x, Operands(scope, op));
   if (x.size() != 2) return Unknown(op);
-  PrimitiveType type = x[0]->shape().element_type(), wide = PrimitiveType::kInvalid;
-  switch (type) {
-    case PrimitiveType::kS8:
-      wide = PrimitiveType::kS16;
-      break;
-    case PrimitiveType::kU8:
-      wide = PrimitiveType::kU16;
-      break;
-    case PrimitiveType::kS16:
-      wide = PrimitiveType::kS32;
-      break;
-    case PrimitiveType::kU16:
-      wide = PrimitiveType::kU32;
-      break;
-    case PrimitiveType::kS32:
-      wide = PrimitiveType::kS64;
-      break;
-    case PrimitiveType::kU32:
-      wide = PrimitiveType::kU64;
-      break;
-    default:
-      return absl::UnimplementedError(absl::StrCat("chlo.mulhi of ", Name(type), " is not supported"));
-  }
+  PrimitiveType type = x[0]->shape().element_type();
   Builder& b = scope.builder;
-  for (Value& v : x) {
-    ASSIGN_OR_RETURN(v, b.Convert(v, wide));
+  if (!IsIntegral(type) || x[1]->shape().element_type() != type) {
+    return absl::InvalidArgumentError(absl::StrCat("operands are ", x[0]->shape().ToString(), " and ",
+                                                   x[1]->shape().ToString(), ", expected integers of one type"));
   }
-  ASSIGN_OR_RETURN(Value product, b.Binary(Opcode::kMultiply, x[0], x[1]));
-  ASSIGN_OR_RETURN(Value bits, Full(b, product, BitWidth(type)));
-  ASSIGN_OR_RETURN(
-      Value high, b.Binary(IsSigned(type) ? Opcode::kShiftRightArithmetic : Opcode::kShiftRightLogical, product, bits));
-  ASSIGN_OR_RETURN(high, b.Convert(high, type));
+  if (BitWidth(type) == 64) {
+    ASSIGN_OR_RETURN(Value y, WideMulhi(b, x[0], x[1]));
+    return Bind(scope, op, y);
+  }
+  int width = BitWidth(type);
+  PrimitiveType wide = width <= 4    ? PrimitiveType::kS8
+                       : width == 8  ? PrimitiveType::kS16
+                       : width == 16 ? PrimitiveType::kS32
+                                     : PrimitiveType::kS64;
+  if (!IsSigned(type)) {
+    wide = width <= 4    ? PrimitiveType::kU8
+           : width == 8  ? PrimitiveType::kU16
+           : width == 16 ? PrimitiveType::kU32
+                         : PrimitiveType::kU64;
+  }
+  Formula f(&b, x[0]->shape());
+  Term product = Convert(f.Of(x[0]), wide) * Convert(f.Of(x[1]), wide);
+  Opcode shift = IsSigned(type) ? Opcode::kShiftRightArithmetic : Opcode::kShiftRightLogical;
+  ASSIGN_OR_RETURN(Value high, f.Result(Convert(f.Op(shift, {product, f.Number(width, wide)}), type)));
   return Bind(scope, op, high);
 }
 
@@ -307,7 +224,12 @@ absl::Status Importer::ImportChlo(Scope& scope, const SourceOp& op) {
     ASSIGN_OR_RETURN(Value y, ExpandChloUnary(scope.builder, name, x));
     return Bind(scope, op, y);
   }
-  return absl::UnimplementedError(absl::StrCat(op.name, " is not supported; lower CHLO to StableHLO"));
+  if (op.operands.size() == 2 && op.results.size() == 1) {
+    ASSIGN_OR_RETURN(std::vector<Value> x, Operands(scope, op));
+    ASSIGN_OR_RETURN(Value y, ExpandChloBinary(scope.builder, name, x[0], x[1]));
+    return Bind(scope, op, y);
+  }
+  return Unknown(op);
 }
 
 }  // namespace backplane::to_hlo

@@ -168,13 +168,4 @@ absl::Status Importer::ImportCollectivePermute(Scope& scope, const SourceOp& op)
   return Bind(scope, op, y);
 }
 
-absl::Status Importer::ImportCollectiveBroadcast(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(bool dynamic_root, GetBool(op, "has_dynamic_root"));
-  if (dynamic_root) return absl::UnimplementedError("a root chosen at run time is not supported");
-  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kCollectiveBroadcast, std::move(operands), std::move(attrs)));
-  return Bind(scope, op, y);
-}
-
 }  // namespace backplane::to_hlo

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/import/to_hlo/importer.h"
+#include "core/import/to_hlo/runtime_shapes.h"
 
 namespace backplane::to_hlo {
 
@@ -79,6 +80,39 @@ absl::Status Importer::ImportDot(Scope& scope, const SourceOp& op) {
   if (!precision.empty()) attrs.Set(AttrId::kOperandPrecision, std::move(precision));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kDot, {lhs, rhs}, std::move(attrs), {}, std::move(result)));
   return Bind(scope, op, y);
+}
+
+absl::StatusOr<bool> Importer::ImportScaledDot(Scope& scope, const SourceOp& op) {
+  // [[lhs contracting, rhs contracting], [lhs batch, rhs batch]]
+  const SourceAttr* given = op.Find("composite_attributes");
+  const SourceAttr* numbers = given ? given->Find("dimension_numbers") : nullptr;
+  auto pair = [](const SourceAttr* a) {
+    return a != nullptr && a->kind == stablehlo::AttrKind::kArray && a->elements.size() == 2;
+  };
+  if (op.operands.size() != 4 || op.results.size() != 1 || !pair(numbers) || !pair(numbers->elements[0]) ||
+      !pair(numbers->elements[1])) {
+    return false;
+  }
+  DotDimensions dims;
+  const std::pair<const SourceAttr*, Ints*> lists[] = {{numbers->elements[0]->elements[0], &dims.lhs_contracting},
+                                                       {numbers->elements[0]->elements[1], &dims.rhs_contracting},
+                                                       {numbers->elements[1]->elements[0], &dims.lhs_batch},
+                                                       {numbers->elements[1]->elements[1], &dims.rhs_batch}};
+  for (const auto& [list, out] : lists) {
+    if (list->kind != stablehlo::AttrKind::kArray) return false;
+    for (const SourceAttr* e : list->elements) {
+      if (e->kind != stablehlo::AttrKind::kInteger) return false;
+      out->push_back(e->integer);
+    }
+  }
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(Shape result, ConvertType(op.results[0].type));
+  Attributes attrs;
+  attrs.Set(AttrId::kDotDims, std::move(dims));
+  ASSIGN_OR_RETURN(Value y,
+                   scope.builder.Op(Opcode::kScaledDot, std::move(operands), std::move(attrs), {}, std::move(result)));
+  RETURN_IF_ERROR(Bind(scope, op, y));
+  return true;
 }
 
 // "ab,bc->ac": sums over letters that only one side has, then one dot, then a transpose. Unary: sums and a transpose.
@@ -162,7 +196,47 @@ absl::Status Importer::ImportEinsum(Scope& scope, const SourceOp& op) {
   return Bind(scope, op, y);
 }
 
-// convolution, and dynamic_conv whose padding is a constant.
+namespace {
+
+// The input of a dynamic_conv whose padding is known at run time only, padded and dilated as far as the static result
+// reaches. `padding` is an integer matrix of low and high for each spatial dimension.
+absl::StatusOr<Value> PadConvolutionInput(Builder& b, Value x, Value padding, const ConvolutionDimensions& dims,
+                                          const Window& window, const Shape& result) {
+  const int64_t n = static_cast<int64_t>(window.dimensions.size());
+  const Shape& p = padding->shape();
+  if (!p.IsArray() || p.rank() != 2 || p.dimensions(0) != n || p.dimensions(1) != 2 || !IsIntegral(p.element_type())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("padding is ", p.ToString(), ", expected two integers for each of ", n, " spatial dimensions"));
+  }
+  if (result.HasDynamicDimensions() || x->shape().HasDynamicDimensions()) {
+    return absl::UnimplementedError("padding known at run time only, of a dynamic dimension");
+  }
+  const int64_t rank = x->shape().rank();
+  DimVector padded = x->shape().dimensions();
+  Literal gaps(Shape(PrimitiveType::kS64, {rank}));
+  ASSIGN_OR_RETURN(Value zero, b.Constant(Literal(Shape(p.element_type(), {1}))));
+  std::vector<Value> low(static_cast<size_t>(rank), zero);
+  for (int64_t i = 0; i < n; ++i) {
+    const WindowDimension& d = window.dimensions[i];
+    const int64_t in = dims.input_spatial[i], out = dims.output_spatial[i];
+    if (in < 0 || in >= rank || out < 0 || out >= result.rank()) {
+      return absl::InvalidArgumentError(absl::StrCat("spatial dimension ", i, " does not exist"));
+    }
+    int64_t reach = result.dimensions(out) == 0 ? 0 : (result.dimensions(out) - 1) * d.stride + 1;
+    padded[in] = reach + (d.size == 0 ? 0 : (d.size - 1) * d.window_dilation);
+    gaps.SetFromInt(in, d.base_dilation - 1);
+    ASSIGN_OR_RETURN(Value part, b.Slice(padding, {{i, i + 1, 1}, {0, 1, 1}}));
+    ASSIGN_OR_RETURN(low[in], b.Reshape(part, {1}));
+  }
+  ASSIGN_OR_RETURN(Value before, b.Concatenate(std::move(low), 0));
+  ASSIGN_OR_RETURN(Value between, b.Constant(std::move(gaps)));
+  ASSIGN_OR_RETURN(Value value, b.Scalar(x->shape().element_type(), 0));
+  return PadAtRuntime(b, x, value, before, between, padded);
+}
+
+}  // namespace
+
+// convolution, and dynamic_conv, whose result is static.
 absl::Status Importer::ImportConvolution(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value lhs, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Value rhs, Get(scope, op.operands[1]));
@@ -185,7 +259,10 @@ absl::Status Importer::ImportConvolution(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Precisions precision, GetPrecisions(op));
   ASSIGN_OR_RETURN(Shape result, ConvertType(op.results[0].type));
   Ints padding;
-  if (op.name == "stablehlo.dynamic_conv") {
+  bool pads_at_runtime = op.name == "stablehlo.dynamic_conv" && !IsConstantOperand(op, 2);
+  if (pads_at_runtime) {
+    padding.assign(2 * dims.kernel_spatial.size(), 0);
+  } else if (op.name == "stablehlo.dynamic_conv") {
     ASSIGN_OR_RETURN(padding, ConstantOperand(op, 2));
   } else {
     ASSIGN_OR_RETURN(padding, GetInts(op, "padding"));
@@ -211,6 +288,14 @@ absl::Status Importer::ImportConvolution(Scope& scope, const SourceOp& op) {
     d.window_dilation = rhs_dilation[i];
     d.window_reversal = reversal[i] != 0;
     window.dimensions.push_back(d);
+  }
+  if (pads_at_runtime) {
+    if (dims.input_spatial.size() != n || dims.output_spatial.size() != n) {
+      return absl::InvalidArgumentError("input, kernel and output differ in spatial dimensions");
+    }
+    ASSIGN_OR_RETURN(Value amounts, Get(scope, op.operands[2]));
+    ASSIGN_OR_RETURN(lhs, PadConvolutionInput(scope.builder, lhs, amounts, dims, window, result));
+    for (WindowDimension& d : window.dimensions) d.base_dilation = 1;
   }
   Attributes attrs;
   attrs.Set(AttrId::kWindow, std::move(window));

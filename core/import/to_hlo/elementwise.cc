@@ -1,4 +1,6 @@
 // Operations element by element, and those that make values from nothing.
+#include <numeric>
+
 #include "absl/strings/str_cat.h"
 #include "core/import/to_hlo/importer.h"
 
@@ -21,6 +23,16 @@ absl::Status Importer::ImportCompare(Scope& scope, const SourceOp& op) {
     std::optional<int> number = EnumFromText(AttrKind::EnumComparisonType, type);
     if (!number) return absl::InvalidArgumentError(absl::StrCat("unknown comparison type ", type));
     t = static_cast<ComparisonType>(*number);
+    const PrimitiveType e =
+        operands[0]->shape().IsArray() ? operands[0]->shape().element_type() : PrimitiveType::kInvalid;
+    const bool fits = *t == ComparisonType::kTotalOrder ? IsFloat(e)
+                      : *t == ComparisonType::kFloat    ? IsFloat(e) || IsComplex(e)
+                      : *t == ComparisonType::kSigned   ? IsSigned(e)
+                                                        : IsUnsigned(e) || e == PrimitiveType::kPred;
+    if (!fits) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("comparison type ", type, " does not fit element type ", Name(e), " [compare_c3]"));
+    }
     // Total order is the only type that changes anything; the others repeat the element type.
     if (*t != ComparisonType::kTotalOrder) t = std::nullopt;
   }
@@ -29,9 +41,72 @@ absl::Status Importer::ImportCompare(Scope& scope, const SourceOp& op) {
   return Bind(scope, op, result);
 }
 
+namespace {
+
+PrimitiveType UnsignedOfWidth(int bits) {
+  switch (bits) {
+    case 2:
+      return PrimitiveType::kU2;
+    case 4:
+      return PrimitiveType::kU4;
+    case 8:
+      return PrimitiveType::kU8;
+    case 16:
+      return PrimitiveType::kU16;
+    case 32:
+      return PrimitiveType::kU32;
+    default:
+      return bits == 64 ? PrimitiveType::kU64 : PrimitiveType::kInvalid;
+  }
+}
+
+// An i1 of StableHLO is one bit, a pred of HLO a byte: to and from wider types the bits are put together and taken
+// apart, element 0 of the last dimension being the least significant.
+absl::StatusOr<Value> BitcastBits(Module* module, Builder& b, Value x, const Shape& to) {
+  const Shape& from = x->shape();
+  bool joins = from.element_type() == PrimitiveType::kPred;
+  const Shape &bits = joins ? from : to, &whole = joins ? to : from;
+  PrimitiveType number = UnsignedOfWidth(BitWidth(whole.element_type()));
+  int64_t width = BitWidth(whole.element_type());
+  DimVector dims = whole.dimensions();
+  dims.push_back(width);
+  if (number == PrimitiveType::kInvalid || bits.dimensions() != dims) {
+    return absl::InvalidArgumentError(absl::StrCat("found ", from.ToString(), " to ", to.ToString(),
+                                                   ", expected a last dimension of ", width,
+                                                   " bits [bitcast_convert_c1]"));
+  }
+  ASSIGN_OR_RETURN(Value place, b.Iota(Shape(number, dims), whole.rank()));
+  if (joins) {
+    ASSIGN_OR_RETURN(x, b.Convert(x, number));
+    ASSIGN_OR_RETURN(x, b.Binary(Opcode::kShiftLeft, x, place));
+    ASSIGN_OR_RETURN(Value zero, b.Scalar(number, 0));
+    ASSIGN_OR_RETURN(Computation * either, ScalarBinaryComputation(module, Opcode::kOr, number));
+    ASSIGN_OR_RETURN(x, b.Reduce({x}, {zero}, either, {whole.rank()}));
+    return number == to.element_type() ? absl::StatusOr<Value>(x) : b.Op(Opcode::kBitcastConvert, {x}, {}, {}, to);
+  }
+  if (number != from.element_type()) {
+    ASSIGN_OR_RETURN(x, b.Op(Opcode::kBitcastConvert, {x}, {}, {}, from.WithElementType(number).WithoutLayout()));
+  }
+  Ints kept(static_cast<size_t>(whole.rank()));
+  std::iota(kept.begin(), kept.end(), 0);
+  ASSIGN_OR_RETURN(x, b.BroadcastInDim(x, dims, kept));
+  ASSIGN_OR_RETURN(x, b.Binary(Opcode::kShiftRightLogical, x, place));
+  ASSIGN_OR_RETURN(Value one, b.Scalar(number, 1));
+  ASSIGN_OR_RETURN(one, b.BroadcastInDim(one, dims, {}));
+  ASSIGN_OR_RETURN(x, b.Binary(Opcode::kAnd, x, one));
+  return b.Convert(x, PrimitiveType::kPred);
+}
+
+}  // namespace
+
 absl::Status Importer::ImportConvert(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Shape to, ConvertType(op.results[0].type));
+  if (op.name == "stablehlo.bitcast_convert" && x->shape().IsArray() && to.IsArray() &&
+      (x->shape().element_type() == PrimitiveType::kPred) != (to.element_type() == PrimitiveType::kPred)) {
+    ASSIGN_OR_RETURN(Value y, BitcastBits(module_.get(), scope.builder, x, to));
+    return Bind(scope, op, y);
+  }
   Opcode opcode = op.name == "stablehlo.convert" ? Opcode::kConvert : Opcode::kBitcastConvert;
   ASSIGN_OR_RETURN(Value result, scope.builder.Op(opcode, {x}, {}, {}, std::move(to)));
   return Bind(scope, op, result);

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/import/stablehlo_to_hlo.h"
+#include "core/import/to_hlo/quantized.h"
 
 namespace backplane::to_hlo {
 
@@ -28,8 +29,9 @@ const absl::flat_hash_map<absl::string_view, Importer::Handler>& Importer::Handl
       {"broadcast_in_dim", &Importer::ImportBroadcast},
       {"case", &Importer::ImportConditional},
       {"cholesky", &Importer::ImportCholesky},
-      {"collective_broadcast", &Importer::ImportCollectiveBroadcast},
+      {"collective_broadcast", &Importer::ImportRootedCollective},
       {"collective_permute", &Importer::ImportCollectivePermute},
+      {"collective_reduce", &Importer::ImportRootedCollective},
       {"compare", &Importer::ImportCompare},
       {"composite", &Importer::ImportComposite},
       {"concatenate", &Importer::ImportConcatenate},
@@ -84,6 +86,8 @@ const absl::flat_hash_map<absl::string_view, Importer::Handler>& Importer::Handl
       {"triangular_solve", &Importer::ImportTriangularSolve},
       {"tuple", &Importer::ImportTuple},
       {"unary_einsum", &Importer::ImportEinsum},
+      {"uniform_dequantize", &Importer::ImportQuantized},
+      {"uniform_quantize", &Importer::ImportQuantized},
       {"while", &Importer::ImportWhile},
   };
   return *handlers;
@@ -365,6 +369,10 @@ absl::Status Importer::ImportOp(Scope& scope, const SourceOp& op) {
     scope.metadata.source_line = static_cast<int32_t>(std::clamp<int64_t>(at.line, 0, INT32_MAX));
   }
   scope.builder.set_metadata(scope.metadata);
+  return TouchesQuantized(op) ? ImportQuantized(scope, op) : Dispatch(scope, op);
+}
+
+absl::Status Importer::Dispatch(Scope& scope, const SourceOp& op) {
   absl::string_view name = op.name;
   if (absl::StartsWith(name, "stablehlo.")) {
     name.remove_prefix(10);

@@ -74,6 +74,7 @@ class Importer {
   // Runs a block's ops; returns what its terminator returns.
   absl::StatusOr<std::vector<Value>> ImportBlock(Scope& scope, const SourceBlock& block);
   absl::Status ImportOp(Scope& scope, const SourceOp& op);
+  absl::Status Dispatch(Scope& scope, const SourceOp& op);  // ImportOp without the op's location
   absl::Status Annotate(const SourceOp& op, const absl::Status& status) const;
   absl::Status Unknown(const SourceOp& op) const;
   absl::StatusOr<Value> Get(Scope& scope, const SourceValue* value);
@@ -134,11 +135,14 @@ class Importer {
   absl::Status ImportDimensionSize(Scope&, const SourceOp&);
   absl::Status ImportRealDynamicSlice(Scope&, const SourceOp&);
   absl::Status ImportTorchIndexSelect(Scope&, const SourceOp&);
+  bool IsConstantOperand(const SourceOp& op, size_t index) const;
   // The integers of an operand that is a constant in the program.
   absl::StatusOr<Ints> ConstantOperand(const SourceOp& op, size_t index);
 
   // contraction.cc
   absl::Status ImportDot(Scope&, const SourceOp&);
+  // The composite xla.scaled_dot; false when its attributes are not what JAX writes.
+  absl::StatusOr<bool> ImportScaledDot(Scope&, const SourceOp&);
   absl::Status ImportEinsum(Scope&, const SourceOp&);
   absl::Status ImportConvolution(Scope&, const SourceOp&);
   absl::Status ImportBatchNorm(Scope&, const SourceOp&);
@@ -158,11 +162,13 @@ class Importer {
   absl::Status ImportAllGather(Scope&, const SourceOp&);
   absl::Status ImportAllToAll(Scope&, const SourceOp&);
   absl::Status ImportCollectivePermute(Scope&, const SourceOp&);
-  absl::Status ImportCollectiveBroadcast(Scope&, const SourceOp&);
   absl::Status ImportReduceScatter(Scope&, const SourceOp&);
   absl::Status ImportCrossReplicaSum(Scope&, const SourceOp&);
   absl::StatusOr<ReplicaGroups> MeshReplicaGroups(const SourceAttr* by_axes);
   absl::StatusOr<Attributes> CollectiveAttributes(const SourceOp& op);
+
+  // rooted_collectives.cc: collective_broadcast and collective_reduce
+  absl::Status ImportRootedCollective(Scope&, const SourceOp&);
 
   // tokens.cc
   absl::Status ImportTuple(Scope&, const SourceOp&);
@@ -180,6 +186,9 @@ class Importer {
   absl::Status ImportApproxTopK(Scope&, const SourceOp&);
   absl::Status ImportRaggedAllToAll(Scope&, const SourceOp&);
 
+  // quantized.cc: any op with a quantized operand or result
+  absl::Status ImportQuantized(Scope&, const SourceOp&);
+
   // shardy.cc
   absl::Status ImportMesh(const SourceOp& op);
   absl::Status ImportShardyIdentity(Scope&, const SourceOp&);
@@ -192,9 +201,9 @@ class Importer {
   absl::Status ImportScan(Scope&, const SourceOp&);
   absl::Status ImportMulhi(Scope&, const SourceOp&);
   absl::Status ImportTopK(Scope&, const SourceOp&, int64_t k);
-  absl::StatusOr<Value> ExpandChloUnary(Builder& b, absl::string_view name, Value x);
 
   const stablehlo::SourceModule& source_;
+  stablehlo::SourceArena arena_;  // ops, values and types that expansions make up
   std::unique_ptr<Module> module_;
   absl::flat_hash_map<absl::string_view, Computation*> functions_;  // null while being imported
   std::map<std::string, std::string> meshes_;

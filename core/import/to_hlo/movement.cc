@@ -4,16 +4,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/import/to_hlo/importer.h"
+#include "core/import/to_hlo/runtime_shapes.h"
 
 namespace backplane::to_hlo {
 
-absl::StatusOr<Ints> Importer::ConstantOperand(const SourceOp& op, size_t index) {
+bool Importer::IsConstantOperand(const SourceOp& op, size_t index) const {
   const SourceValue* v = op.operands[index];
-  if (v->op == nullptr || v->op->name != "stablehlo.constant") {
+  return v->op != nullptr && v->op->name == "stablehlo.constant";
+}
+
+absl::StatusOr<Ints> Importer::ConstantOperand(const SourceOp& op, size_t index) {
+  if (!IsConstantOperand(op, index)) {
     return absl::UnimplementedError(
         absl::StrCat("operand ", index, " must be a constant: its values shape the result"));
   }
-  return GetInts(*v->op, "value");
+  return GetInts(*op.operands[index]->op, "value");
 }
 
 // broadcast, broadcast_in_dim and dynamic_broadcast_in_dim, whose static result says it all.
@@ -82,6 +87,17 @@ absl::Status Importer::ImportSlice(Scope& scope, const SourceOp& op) {
 
 absl::Status Importer::ImportRealDynamicSlice(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
+  if (!IsConstantOperand(op, 1) || !IsConstantOperand(op, 2) || !IsConstantOperand(op, 3)) {
+    // The limits say no more than the static result does.
+    ASSIGN_OR_RETURN(Shape to, ConvertType(op.results[0].type));
+    if (to.HasDynamicDimensions() || x->shape().HasDynamicDimensions()) {
+      return absl::UnimplementedError("bounds known at run time only, of a dynamic dimension");
+    }
+    ASSIGN_OR_RETURN(Value from, Get(scope, op.operands[1]));
+    ASSIGN_OR_RETURN(Value step, Get(scope, op.operands[3]));
+    ASSIGN_OR_RETURN(Value y, SliceAtRuntime(scope.builder, x, from, step, to.dimensions()));
+    return Bind(scope, op, y);
+  }
   ASSIGN_OR_RETURN(Ints start, ConstantOperand(op, 1));
   ASSIGN_OR_RETURN(Ints limit, ConstantOperand(op, 2));
   ASSIGN_OR_RETURN(Ints stride, ConstantOperand(op, 3));
@@ -116,12 +132,22 @@ absl::Status Importer::ImportConcatenate(Scope& scope, const SourceOp& op) {
   return Bind(scope, op, y);
 }
 
-// pad, and dynamic_pad whose amounts are constants.
+// pad, and dynamic_pad whose result is static.
 absl::Status Importer::ImportPad(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Value value, Get(scope, op.operands[1]));
   Ints low, high, interior;
   if (op.name == "stablehlo.dynamic_pad") {
+    if (!IsConstantOperand(op, 2) || !IsConstantOperand(op, 3) || !IsConstantOperand(op, 4)) {
+      ASSIGN_OR_RETURN(Shape to, ConvertType(op.results[0].type));
+      if (to.HasDynamicDimensions() || x->shape().HasDynamicDimensions()) {
+        return absl::UnimplementedError("padding known at run time only, of a dynamic dimension");
+      }
+      ASSIGN_OR_RETURN(Value before, Get(scope, op.operands[2]));
+      ASSIGN_OR_RETURN(Value between, Get(scope, op.operands[4]));
+      ASSIGN_OR_RETURN(Value y, PadAtRuntime(scope.builder, x, value, before, between, to.dimensions()));
+      return Bind(scope, op, y);
+    }
     ASSIGN_OR_RETURN(low, ConstantOperand(op, 2));
     ASSIGN_OR_RETURN(high, ConstantOperand(op, 3));
     ASSIGN_OR_RETURN(interior, ConstantOperand(op, 4));
@@ -149,7 +175,7 @@ absl::Status Importer::ImportReverse(Scope& scope, const SourceOp& op) {
   return Bind(scope, op, y);
 }
 
-// gather, and dynamic_gather whose slice sizes are constants.
+// gather, and dynamic_gather, whose slice sizes are constants or those its static result shows.
 absl::Status Importer::ImportGather(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Value indices, Get(scope, op.operands[1]));
@@ -162,7 +188,22 @@ absl::Status Importer::ImportGather(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(dims.index_vector_dim, GetInt(op, "index_vector_dim"));
   ASSIGN_OR_RETURN(bool sorted, GetBool(op, "indices_are_sorted"));
   Ints sizes;
-  if (op.name == "stablehlo.dynamic_gather") {
+  if (op.name == "stablehlo.dynamic_gather" && !IsConstantOperand(op, 2)) {
+    ASSIGN_OR_RETURN(Shape to, ConvertType(op.results[0].type));
+    auto has = [](const Ints& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); };
+    size_t next = 0;
+    for (int64_t d = 0; d < x->shape().rank(); ++d) {
+      if (has(dims.collapsed_slice_dims, d) || has(dims.operand_batching_dims, d)) {
+        sizes.push_back(1);
+        continue;
+      }
+      int64_t at = next < dims.offset_dims.size() ? dims.offset_dims[next++] : -1;
+      if (at < 0 || at >= to.rank() || to.is_dynamic(at)) {
+        return absl::InvalidArgumentError(absl::StrCat("offset_dims does not fit the result ", to.ToString()));
+      }
+      sizes.push_back(to.dimensions(at));
+    }
+  } else if (op.name == "stablehlo.dynamic_gather") {
     ASSIGN_OR_RETURN(sizes, ConstantOperand(op, 2));
   } else {
     ASSIGN_OR_RETURN(sizes, GetInts(op, "slice_sizes"));

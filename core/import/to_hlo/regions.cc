@@ -1,7 +1,9 @@
 // Control flow, calls, and the computations that regions become.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/import/to_hlo/chlo_functions.h"
 #include "core/import/to_hlo/importer.h"
+#include "core/import/to_hlo/quantized.h"
 
 namespace backplane::to_hlo {
 
@@ -25,7 +27,7 @@ absl::StatusOr<Computation*> Importer::ImportClosedRegion(const SourceRegion& re
   if (block->arguments.size() == 2 && block->ops.size() == 2 && block->ops[0]->operands.size() == 2 &&
       block->ops[0]->results.size() == 1 && block->ops[1]->operands.size() == 1 &&
       block->ops[1]->operands[0] == &block->ops[0]->results[0] && block->ops[0]->operands[0] == &block->arguments[0] &&
-      block->ops[0]->operands[1] == &block->arguments[1]) {
+      block->ops[0]->operands[1] == &block->arguments[1] && !TouchesQuantized(*block->ops[0])) {
     absl::string_view op = block->ops[0]->name;
     static constexpr std::pair<const char*, Opcode> kCommon[] = {
         {"stablehlo.add", Opcode::kAdd},         {"stablehlo.maximum", Opcode::kMaximum},
@@ -175,6 +177,10 @@ absl::Status Importer::ImportComposite(Scope& scope, const SourceOp& op) {
     ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
     ASSIGN_OR_RETURN(Value y, ExpandChloUnary(scope.builder, name.substr(5), x));
     return Bind(scope, op, y);
+  }
+  if (name == "xla.scaled_dot") {
+    ASSIGN_OR_RETURN(bool done, ImportScaledDot(scope, op));
+    if (done) return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(absl::string_view decomposition, GetText(op, "decomposition"));
   ASSIGN_OR_RETURN(int64_t version, GetInt(op, "version"));

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/import/stablehlo/source_build.h"
 #include "core/import/to_hlo/importer.h"
+#include "core/import/to_hlo/quantized.h"
 
 namespace backplane::to_hlo {
 
@@ -55,8 +56,7 @@ absl::StatusOr<PrimitiveType> ConvertElementType(const SourceType* type) {
     return whole;
   }
   if (type->kind == TypeKind::kQuantized) {
-    return absl::UnimplementedError(
-        absl::StrCat("quantized element type ", stablehlo::TypeToString(type), " is not supported"));
+    return StorageElementType(*type->quantization);
   }
   if (type->kind != TypeKind::kScalar) {
     return absl::InvalidArgumentError(absl::StrCat("element type ", stablehlo::TypeToString(type)));
@@ -141,6 +141,7 @@ absl::StatusOr<Shape> ConvertType(const SourceType* type) {
     }
     case TypeKind::kTensor:
     case TypeKind::kBuffer: {
+      if (QuantizationOf(type) != nullptr) RETURN_IF_ERROR(CheckQuantization(type));
       ASSIGN_OR_RETURN(PrimitiveType element, ConvertElementType(type->inner));
       DimVector dims(type->dims.begin(), type->dims.end());
       for (size_t i = 0; i < dims.size(); ++i) {

@@ -1,0 +1,148 @@
+// Collectives with a root: collective_broadcast whose root is a value of the running program, and collective_reduce.
+// HLO has neither. The first becomes an all-gather of which each process keeps the root's part, the second an
+// all-reduce whose result only the root keeps.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/import/to_hlo/importer.h"
+
+namespace backplane::to_hlo {
+
+namespace {
+
+// The groups of an operation whose channel says whether replicas or partitions meet.
+struct Meeting {
+  bool partitions = false;
+  std::vector<Ints> groups;  // of replica or of partition ids
+  Attributes attrs;          // for the HLO collective that meets in these groups
+};
+
+}  // namespace
+
+absl::Status Importer::ImportRootedCollective(Scope& scope, const SourceOp& op) {
+  const bool reduces = op.name == "stablehlo.collective_reduce";
+  Builder& b = scope.builder;
+  ASSIGN_OR_RETURN(bool dynamic_root, GetBool(op, "has_dynamic_root"));
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  ASSIGN_OR_RETURN(Attributes given, CollectiveAttributes(op));
+  if (!reduces && !dynamic_root) {
+    ASSIGN_OR_RETURN(Value y, b.Op(Opcode::kCollectiveBroadcast, std::move(operands), std::move(given)));
+    return Bind(scope, op, y);
+  }
+
+  // The root of each result as a place in its group.
+  Value roots = nullptr;
+  if (dynamic_root) {
+    if (operands.size() < 2) return absl::InvalidArgumentError("a root at run time needs a value and its root");
+    roots = operands.back();
+    operands.pop_back();
+    const Shape& s = roots->shape();
+    if (!s.IsArray() || s.rank() != 1 || s.dimensions(0) != static_cast<int64_t>(operands.size()) ||
+        !IsIntegral(s.element_type())) {
+      return absl::InvalidArgumentError(absl::StrCat("roots are ", s.ToString(), ", expected one integer for each of ",
+                                                     operands.size(), " values [collective_broadcast_c4]"));
+    }
+  }
+
+  Meeting meeting;
+  const ModuleConfig& config = module_->config();
+  meeting.partitions = given.Has(AttrId::kChannelId);
+  const int64_t processes = meeting.partitions ? config.num_partitions : config.num_replicas;
+  const int64_t others = meeting.partitions ? config.num_replicas : config.num_partitions;
+  if (given.Has(AttrId::kReplicaGroups)) meeting.groups = given.Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand();
+  if (meeting.groups.empty()) {
+    meeting.groups.emplace_back();
+    for (int64_t i = 0; i < processes; ++i) meeting.groups[0].push_back(i);
+  }
+  // Every process's place in its group.
+  Literal places(Shape(PrimitiveType::kS32, {processes}));
+  std::vector<bool> seen(static_cast<size_t>(processes), false);
+  for (const Ints& group : meeting.groups) {
+    if (group.size() != meeting.groups[0].size()) return absl::UnimplementedError("groups of different sizes");
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (group[i] < 0 || group[i] >= processes || seen[static_cast<size_t>(group[i])]) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("replica_groups names process ", group[i], " of ", processes, " twice or not there"));
+      }
+      seen[static_cast<size_t>(group[i])] = true;
+      places.SetFromInt(group[i], static_cast<int64_t>(i));
+    }
+  }
+  if (std::find(seen.begin(), seen.end(), false) != seen.end()) {
+    return absl::UnimplementedError("a process that is in no group");
+  }
+  ReplicaGroups groups;
+  if (meeting.partitions) {
+    // All-gather and all-reduce with a channel would join the replicas; numbers of devices say exactly who meets.
+    for (int64_t r = 0; r < others; ++r) {
+      for (const Ints& group : meeting.groups) {
+        groups.groups.emplace_back();
+        for (int64_t p : group) groups.groups.back().push_back(r * processes + p);
+      }
+    }
+    meeting.attrs.Set(AttrId::kChannelId, given.GetInt(AttrId::kChannelId));
+    meeting.attrs.Set(AttrId::kUseGlobalDeviceIds, true);
+  } else {
+    groups.groups = meeting.groups;
+  }
+  meeting.attrs.Set(AttrId::kReplicaGroups, std::move(groups));
+
+  const Shape scalar = Shape::Scalar(PrimitiveType::kS32);
+  auto root_of = [&](size_t i) -> absl::StatusOr<Value> {
+    if (roots == nullptr) return b.Scalar(PrimitiveType::kS32, 0);
+    const int64_t at = static_cast<int64_t>(i);
+    ASSIGN_OR_RETURN(Value r, b.Slice(roots, {{at, at + 1, 1}}));
+    ASSIGN_OR_RETURN(r, b.Reshape(r, {}));
+    return b.Convert(r, PrimitiveType::kS32);
+  };
+  std::vector<Value> results;
+  if (!reduces) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const Shape shape = operands[i]->shape();
+      if (!shape.IsArray()) return absl::InvalidArgumentError(absl::StrCat("value ", i, " is ", shape.ToString()));
+      DimVector dims = shape.dimensions();
+      dims.insert(dims.begin(), 1);
+      ASSIGN_OR_RETURN(Value x, b.Reshape(operands[i], dims));
+      Attributes attrs = meeting.attrs;
+      attrs.Set(AttrId::kDimensions, Ints{0});
+      dims[0] = static_cast<int64_t>(meeting.groups[0].size());
+      ASSIGN_OR_RETURN(x, b.Op(Opcode::kAllGather, {x}, std::move(attrs), {}, Shape(shape.element_type(), dims)));
+      ASSIGN_OR_RETURN(Value root, root_of(i));
+      ASSIGN_OR_RETURN(Value zero, b.Scalar(PrimitiveType::kS32, 0));
+      std::vector<Value> slice = {x, root};
+      slice.resize(dims.size() + 1, zero);
+      dims[0] = 1;
+      Attributes sizes;
+      sizes.Set(AttrId::kDynamicSliceSizes, Ints(dims.begin(), dims.end()));
+      ASSIGN_OR_RETURN(x, b.Op(Opcode::kDynamicSlice, std::move(slice), std::move(sizes)));
+      ASSIGN_OR_RETURN(x, b.Reshape(x, shape.dimensions()));
+      results.push_back(x);
+    }
+    return BindResults(scope, op, results);
+  }
+
+  Opcode id = meeting.partitions ? Opcode::kPartitionId : Opcode::kReplicaId;
+  ASSIGN_OR_RETURN(Value own, b.Op(id, {}, {}, {}, Shape::Scalar(PrimitiveType::kU32)));
+  ASSIGN_OR_RETURN(Value table, b.Constant(std::move(places)));
+  Attributes one;
+  one.Set(AttrId::kDynamicSliceSizes, Ints{1});
+  ASSIGN_OR_RETURN(Value place, b.Op(Opcode::kDynamicSlice, {table, own}, std::move(one)));
+  ASSIGN_OR_RETURN(place, b.Reshape(place, {}));
+  ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "collective_reduce"));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Shape shape = operands[i]->shape();
+    if (!shape.IsArray()) return absl::InvalidArgumentError(absl::StrCat("value ", i, " is ", shape.ToString()));
+    Attributes attrs = meeting.attrs;
+    ASSIGN_OR_RETURN(Value sum, b.Op(Opcode::kAllReduce, {operands[i]}, std::move(attrs), {body}));
+    ASSIGN_OR_RETURN(Value root, root_of(i));
+    ASSIGN_OR_RETURN(Value is_root, b.Compare(place, root, ComparisonDirection::kEq));
+    ASSIGN_OR_RETURN(is_root, b.BroadcastInDim(is_root, shape.dimensions(), {}));
+    ASSIGN_OR_RETURN(Value zero, b.Scalar(shape.element_type(), 0));
+    ASSIGN_OR_RETURN(zero, b.BroadcastInDim(zero, shape.dimensions(), {}));
+    ASSIGN_OR_RETURN(Value y, b.Select(is_root, sum, zero));
+    results.push_back(y);
+  }
+  return BindResults(scope, op, results);
+}
+
+}  // namespace backplane::to_hlo
