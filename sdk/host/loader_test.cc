@@ -152,6 +152,30 @@ TEST(ProbeTest, PassesOnErrors) {
   EXPECT_FALSE(Probe(Fake("newer"), none).ok());
 }
 
+// Real vendors' plugins, in the Python environment BACKPLANE_VENDOR_WHEELS (see `pip install --no-deps jax-cuda13-pjrt
+// jax-rocm7-pjrt libtpu`). On a machine without their hardware each ends in one sentence, in bounded time.
+TEST(ProbeTest, VendorsEndInOneSentence) {
+  const char* prefix = getenv("BACKPLANE_VENDOR_WHEELS");
+  if (prefix == nullptr) GTEST_SKIP() << "BACKPLANE_VENDOR_WHEELS names no Python environment";
+  DiscoveryOptions where;
+  where.python_prefixes = {prefix};
+  const Discovery found = Discover(where);
+  EXPECT_FALSE(found.plugins.empty());
+  for (const FoundPlugin& plugin : found.plugins) {
+    for (const char* skip_metadata : {"", "1"}) {
+      // Only libtpu looks at it; without, it asks a metadata server that is not there.
+      if (*skip_metadata != '\0' && plugin.name != "tpu") continue;
+      *skip_metadata != '\0' ? setenv("TPU_SKIP_MDS_QUERY", skip_metadata, 1) : unsetenv("TPU_SKIP_MDS_QUERY");
+      const ProbeResult result = MustProbe(plugin.library, absl::Seconds(10));
+      EXPECT_FALSE(result.status.ok()) << plugin.name << " found its hardware";
+      EXPECT_THAT(result.status.message(), AllOf(HasSubstr(plugin.library), Not(HasSubstr("\n"))));
+      EXPECT_LT(result.duration, absl::Seconds(15));
+      printf("%s: %s\n", plugin.name.c_str(), result.status.ToString().c_str());
+    }
+  }
+  unsetenv("TPU_SKIP_MDS_QUERY");
+}
+
 // ---- Files
 
 TEST(ElfFileTest, ReadsALibrary) {

@@ -110,7 +110,11 @@ bool ReadRecords(const std::string& report, ProbeResult* result) {
     if (const Json* status = record->Find("status"); status != nullptr) {
       const Json *code = status->Find("code"), *message = status->Find("message");
       if (code == nullptr || code->integer() == nullptr || message == nullptr || message->string() == nullptr) continue;
-      result->status = absl::Status(static_cast<absl::StatusCode>(*code->integer()), *message->string());
+      // One sentence; what a plugin says beyond it (traces of its source) goes to the rest it printed.
+      absl::string_view text = *message->string();
+      const absl::string_view first = text.substr(0, text.find('\n'));
+      result->status = absl::Status(static_cast<absl::StatusCode>(*code->integer()), first);
+      if (first.size() < text.size()) absl::StrAppend(&result->output, text.substr(first.size()));
       told = true;
     }
   }
