@@ -7,9 +7,13 @@ namespace {
 bool Takes(Opcode o, PrimitiveType t) {
   const bool is_float = IsFloat(t), complex = IsComplex(t), integral = IsIntegral(t), pred = t == PrimitiveType::kPred;
   switch (o) {
-    case Opcode::kAnd: case Opcode::kOr: case Opcode::kXor:
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kXor:
       return integral || pred;
-    case Opcode::kShiftLeft: case Opcode::kShiftRightArithmetic: case Opcode::kShiftRightLogical:
+    case Opcode::kShiftLeft:
+    case Opcode::kShiftRightArithmetic:
+    case Opcode::kShiftRightLogical:
       return integral;
     case Opcode::kAtan2:
       return is_float || complex;
@@ -17,7 +21,9 @@ bool Takes(Opcode o, PrimitiveType t) {
       return ComplexOf(t) != PrimitiveType::kInvalid;
     case Opcode::kRemainder:
       return integral || is_float;
-    case Opcode::kDivide: case Opcode::kSubtract: case Opcode::kPower:
+    case Opcode::kDivide:
+    case Opcode::kSubtract:
+    case Opcode::kPower:
       return !pred;
     default:
       return true;
@@ -30,10 +36,18 @@ absl::Status CheckComparison(const OpContext& op, PrimitiveType t) {
   auto type = op.attrs->GetEnum<ComparisonType>(AttrId::kComparisonType);
   bool good = false;
   switch (type) {
-    case ComparisonType::kFloat: good = IsFloat(t) || IsComplex(t); break;
-    case ComparisonType::kTotalOrder: good = IsFloat(t); break;
-    case ComparisonType::kSigned: good = IsSigned(t); break;
-    case ComparisonType::kUnsigned: good = IsUnsigned(t) || t == PrimitiveType::kPred; break;
+    case ComparisonType::kFloat:
+      good = IsFloat(t) || IsComplex(t);
+      break;
+    case ComparisonType::kTotalOrder:
+      good = IsFloat(t);
+      break;
+    case ComparisonType::kSigned:
+      good = IsSigned(t);
+      break;
+    case ComparisonType::kUnsigned:
+      good = IsUnsigned(t) || t == PrimitiveType::kPred;
+      break;
   }
   if (good) return absl::OkStatus();
   return Fail(op, "compare_c3", "comparison type ", EnumText(AttrKind::EnumComparisonType, static_cast<int>(type)),
@@ -49,7 +63,8 @@ absl::StatusOr<Shape> InferSelect(const OpContext& op) {
     return Fail(op, "select_c2", "the two values differ: ", a.ToString(), " and ", b.ToString());
   }
   if (pred.rank() != 0 && !(a.IsArray() && SameDims(pred, a))) {
-    return Fail(op, "select_c1", "the selector ", pred.ToString(), " is neither a scalar nor of the dims of ", a.ToString());
+    return Fail(op, "select_c1", "the selector ", pred.ToString(), " is neither a scalar nor of the dims of ",
+                a.ToString());
   }
   Shape result = a.WithoutLayout();
   if (a.IsArray()) {
@@ -85,8 +100,8 @@ absl::StatusOr<Shape> InferBinary(const OpContext& op) {
     return Fail(op, Label(op, "c1"), "element types differ: lhs ", a.ToString(), ", rhs ", b.ToString());
   }
   if (!SameDims(a, b)) {
-    return Fail(op, Label(op, op.opcode == Opcode::kCompare ? "c2" : "c1"), "dims differ: lhs ", a.ToString(), ", rhs ",
-                b.ToString());
+    const std::string label = op.opcode == Opcode::kCompare ? "compare_c2" : Label(op, "c1");
+    return Fail(op, label, "dims differ: lhs ", a.ToString(), ", rhs ", b.ToString());
   }
   if (!Takes(op.opcode, a.element_type())) {
     return Fail(op, Label(op, "i1"), "does not take element type ", Name(a.element_type()));

@@ -92,7 +92,8 @@ bool IsPromotable(PrimitiveType from, PrimitiveType to) {
   return same_class && BitWidth(from) <= BitWidth(to);
 }
 
-absl::StatusOr<std::vector<PrimitiveType>> WantCombiner(const OpContext& op, int i, absl::Span<const PrimitiveType> inputs,
+absl::StatusOr<std::vector<PrimitiveType>> WantCombiner(const OpContext& op, int i,
+                                                        absl::Span<const PrimitiveType> inputs,
                                                         absl::string_view label) {
   const ProgramShape& p = op.called[i];
   const size_t n = inputs.size();
@@ -124,8 +125,6 @@ void CopyDynamic(const Shape& from, Shape& to) {
     if (from.is_dynamic(i)) to.set_dynamic(i, true);
   }
 }
-
-int64_t DilatedSize(int64_t size, int64_t dilation) { return size == 0 ? 0 : (size - 1) * dilation + 1; }
 
 int64_t WindowedSize(int64_t size, const WindowDimension& w) {
   using Wide = __int128;
@@ -160,6 +159,121 @@ Cost ElementCost(const OpContext& op, const Shape& result, double flops_per_elem
   cost.bytes_accessed = ShapeBytes(result);
   for (const Shape* s : op.operands) cost.bytes_accessed += ShapeBytes(*s);
   return cost;
+}
+
+absl::Status CheckPairs(const OpContext& op, absl::string_view sources, absl::string_view targets,
+                        absl::string_view range) {
+  Ints from, to;
+  for (const auto& [source, target] : op.attrs->Get<Pairs>(AttrId::kSourceTargetPairs)) {
+    from.push_back(source);
+    to.push_back(target);
+  }
+  if (!IsUnique(from)) return Fail(op, sources, "a source stands twice: ", DimsText(from));
+  if (!IsUnique(to)) return Fail(op, targets, "a target stands twice: ", DimsText(to));
+  if (!AllInRange(from, 0, INT64_MAX) || !AllInRange(to, 0, INT64_MAX)) return Fail(op, range, "an id is negative");
+  return absl::OkStatus();
+}
+
+namespace {
+
+// StableHLO numbers the same rules differently for each collective. `sizes`: groups must be of one size.
+struct GroupLabels {
+  Opcode opcode;
+  absl::string_view unique, range, global, sizes;
+};
+constexpr GroupLabels kGroupLabels[] = {
+    {Opcode::kAllGather, "all_gather_c2", "all_gather_c4", "all_gather_c5", "all_gather_groups"},
+    {Opcode::kAllGatherStart, "all_gather_start_c2", "all_gather_start_c4", "all_gather_start_c5",
+     "all_gather_start_groups"},
+    {Opcode::kAllReduce, "all_reduce_c1", "all_reduce_c3", "all_reduce_c4", ""},
+    {Opcode::kAllReduceStart, "all_reduce_start_c1", "all_reduce_start_c3", "all_reduce_start_c4", ""},
+    {Opcode::kAllToAll, "all_to_all_c5", "all_to_all_c7", "", "all_to_all_c8"},
+    {Opcode::kRaggedAllToAll, "ragged_all_to_all_c3", "ragged_all_to_all_c4", "", "ragged_all_to_all_groups"},
+    {Opcode::kCollectiveBroadcast, "collective_broadcast_c1", "collective_broadcast_c2", "", ""},
+    {Opcode::kReduceScatter, "reduce_scatter_c3", "reduce_scatter_c5", "reduce_scatter_c6", "reduce_scatter_groups"},
+};
+
+}  // namespace
+
+absl::Status CheckGroups(const OpContext& op) {
+  const GroupLabels* labels = std::find_if(std::begin(kGroupLabels), std::end(kGroupLabels),
+                                           [&](const GroupLabels& l) { return l.opcode == op.opcode; });
+  if (labels == std::end(kGroupLabels)) return absl::OkStatus();
+  if (op.attrs->GetBool(AttrId::kUseGlobalDeviceIds) && op.attrs->GetInt(AttrId::kChannelId) <= 0) {
+    return Fail(op, labels->global, "use_global_device_ids needs a channel id above 0");
+  }
+  const ReplicaGroups& g = op.attrs->Get<ReplicaGroups>(AttrId::kReplicaGroups);
+  if (g.iota) {
+    if (g.iota->dims.size() == 2 && g.iota->Valid()) return absl::OkStatus();
+    return Fail(op, labels->unique, "the replica groups name no list of devices");
+  }
+  Ints all;
+  for (const Ints& group : g.groups) all.insert(all.end(), group.begin(), group.end());
+  if (!IsUnique(all)) return Fail(op, labels->unique, "an id stands twice in the replica groups");
+  if (!AllInRange(all, 0, INT64_MAX)) return Fail(op, labels->range, "a replica group has a negative id");
+  for (const Ints& group : g.groups) {
+    if (!labels->sizes.empty() && group.size() != g.groups[0].size()) {
+      return Fail(op, labels->sizes, "the replica groups differ in size: ", g.groups[0].size(), " and ", group.size());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReducer(const OpContext& op, absl::string_view label) {
+  RETURN_IF_ERROR(WantCalled(op, 1));
+  // XLA lets one computation of scalars serve operands of several types; it takes the type of the first.
+  if (op.operands.empty()) return Fail(op, Label(op, "arity"), "needs an operand");
+  const Shape& first = op.operand(0);
+  ASSIGN_OR_RETURN(auto types,
+                   WantCombiner(op, 0,
+                                {first.IsTuple() && first.tuple_size() > 0 ? first.tuple_shapes(0).element_type()
+                                                                           : first.element_type()},
+                                label));
+  return absl::OkStatus();
+}
+
+int64_t KnownGroupSize(const OpContext& op) {
+  const bool channel = op.attrs->GetInt(AttrId::kChannelId) > 0;
+  return channel && !op.attrs->GetBool(AttrId::kUseGlobalDeviceIds) ? 0 : GroupSize(op);
+}
+
+absl::StatusOr<std::vector<Shape>> ResultOfEach(const OpContext& op, const Shape& declared) {
+  if (op.operands.empty()) return Fail(op, Label(op, "arity"), "needs an operand");
+  std::vector<Shape> results = declared.IsTuple() ? declared.tuple_shapes() : std::vector<Shape>{declared};
+  if (results.size() != op.operands.size()) {
+    return Fail(op, Label(op, "result"), "has ", op.operands.size(), " operands, declared ", declared.ToString());
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Shape& x = op.operand(static_cast<int>(i));
+    if (!results[i].IsArray() || results[i].rank() != x.rank() || results[i].element_type() != x.element_type()) {
+      return Fail(op, Label(op, "result"), "operand ", i, " is ", x.ToString(), ", declared ", results[i].ToString());
+    }
+  }
+  return results;
+}
+
+bool GrowsBy(const Shape& small, const Shape& large, int64_t d, int64_t factor) {
+  const int64_t a = small.dimensions(d), b = large.dimensions(d);
+  bool good = a == 0 ? b == 0 : b % a == 0 && (factor == 0 || b / a == factor);
+  for (int64_t k = 0; k < small.rank(); ++k) good = good && (k == d || small.dimensions(k) == large.dimensions(k));
+  return good;
+}
+
+absl::Status CheckGathered(const OpContext& op, const Shape& result, absl::string_view dimension,
+                           absl::string_view size) {
+  ASSIGN_OR_RETURN(std::vector<Shape> results, ResultOfEach(op, result));
+  const int64_t group = KnownGroupSize(op);
+  const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Shape &x = op.operand(static_cast<int>(i)), &y = results[i];
+    if (dims.size() != 1 || dims[0] < 0 || dims[0] >= x.rank()) {
+      return Fail(op, dimension, "dimension ", DimsText(dims), " is not one of ", x.ToString());
+    }
+    if (!GrowsBy(x, y, dims[0], group)) {
+      return Fail(op, size, "operand ", x.ToString(), " does not become ", y.ToString(), " along dim ", dims[0]);
+    }
+  }
+  return absl::OkStatus();
 }
 
 int64_t GroupSize(const OpContext& op) {

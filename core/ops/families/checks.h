@@ -42,7 +42,8 @@ absl::Status WantSignature(const OpContext& op, int i, absl::Span<const Shape> p
                            absl::string_view label);
 // A combining function of n values: (E0..En-1, E0..En-1) -> E or tuple, all scalars. Element types of accumulators may
 // be wider than `inputs` (promotion); they are returned.
-absl::StatusOr<std::vector<PrimitiveType>> WantCombiner(const OpContext& op, int i, absl::Span<const PrimitiveType> inputs,
+absl::StatusOr<std::vector<PrimitiveType>> WantCombiner(const OpContext& op, int i,
+                                                        absl::Span<const PrimitiveType> inputs,
                                                         absl::string_view label);
 bool IsPromotable(PrimitiveType from, PrimitiveType to);
 
@@ -51,7 +52,6 @@ void CopyDynamic(const Shape& from, Shape& to);
 
 // Size of one dimension after dilation, padding and windowing; -1 on overflow or a negative padded size.
 int64_t WindowedSize(int64_t size, const WindowDimension& w);
-int64_t DilatedSize(int64_t size, int64_t dilation);
 
 // Bytes of every array leaf.
 double ShapeBytes(const Shape& shape);
@@ -59,6 +59,25 @@ double ShapeBytes(const Shape& shape);
 Cost ElementCost(const OpContext& op, const Shape& result, double flops_per_element);
 double ElementCount(const Shape& shape);  // all leaves
 
+// source_target_pairs: no source twice, no target twice, no negative id, or an error of the label given for it.
+absl::Status CheckPairs(const OpContext& op, absl::string_view sources, absl::string_view targets,
+                        absl::string_view range);
+
+// replica_groups and use_global_device_ids of a collective or of its start.
+absl::Status CheckGroups(const OpContext& op);
+
+// The computation of a collective reduction, or of its start: two scalars of the first operand's type to one.
+absl::Status CheckReducer(const OpContext& op, absl::string_view label);
+
+// The declared result (one array, or a tuple) as one array for each operand, of its rank and element type.
+absl::StatusOr<std::vector<Shape>> ResultOfEach(const OpContext& op, const Shape& declared);
+// Whether `large` is `small` with dimension d multiplied, by `factor` unless that is 0.
+bool GrowsBy(const Shape& small, const Shape& large, int64_t d, int64_t factor);
+// `result` is what an all-gather, or its start, makes of the operands.
+absl::Status CheckGathered(const OpContext& op, const Shape& result, absl::string_view dimension,
+                           absl::string_view size);
+// Group size as far as the instruction alone tells it: 0 when each group also covers all partitions, or all replicas.
+int64_t KnownGroupSize(const OpContext& op);
 // Group size of a collective, 0 when the groups are empty.
 int64_t GroupSize(const OpContext& op);
 

@@ -4,65 +4,30 @@
 namespace backplane {
 namespace {
 
-absl::Status CheckGroups(const OpContext& op) {
-  const ReplicaGroups& g = op.attrs->Get<ReplicaGroups>(AttrId::kReplicaGroups);
-  if (op.attrs->GetBool(AttrId::kUseGlobalDeviceIds) && op.attrs->GetInt(AttrId::kChannelId) <= 0) {
-    return Fail(op, Label(op, "c5"), "use_global_device_ids needs a channel id above 0");
-  }
-  if (g.iota) return absl::OkStatus();
-  Ints all;
-  for (const Ints& group : g.groups) all.insert(all.end(), group.begin(), group.end());
-  if (!IsUnique(all)) return Fail(op, Label(op, "c2"), "an id stands twice in the replica groups");
-  if (!AllInRange(all, 0, INT64_MAX)) return Fail(op, Label(op, "c4"), "a replica group has a negative id");
-  return absl::OkStatus();
-}
-
-// Group size as far as the instruction alone tells it: 0 when each group also covers all partitions, or all replicas.
-int64_t KnownGroupSize(const OpContext& op) {
-  const bool channel = op.attrs->GetInt(AttrId::kChannelId) > 0;
-  return channel && !op.attrs->GetBool(AttrId::kUseGlobalDeviceIds) ? 0 : GroupSize(op);
-}
-
-absl::StatusOr<std::vector<Shape>> DeclaredResults(const OpContext& op) {
-  ASSIGN_OR_RETURN(Shape declared, WantDeclared(op));
-  std::vector<Shape> results = declared.IsTuple() ? declared.tuple_shapes() : std::vector<Shape>{declared};
-  if (results.size() != op.operands.size()) {
-    return Fail(op, Label(op, "result"), "has ", op.operands.size(), " operands, declared ", declared.ToString());
-  }
-  for (size_t i = 0; i < results.size(); ++i) {
-    const Shape& x = op.operand(static_cast<int>(i));
-    if (!results[i].IsArray() || results[i].rank() != x.rank() || results[i].element_type() != x.element_type()) {
-      return Fail(op, Label(op, "result"), "operand ", i, " is ", x.ToString(), ", declared ", results[i].ToString());
-    }
-  }
-  return results;
-}
-
-absl::StatusOr<int64_t> OneDimension(const OpContext& op, const Shape& x, absl::string_view rule) {
+absl::StatusOr<int64_t> OneDimension(const OpContext& op, const Shape& x, absl::string_view label) {
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
   if (dims.size() != 1 || dims[0] < 0 || dims[0] >= x.rank()) {
-    return Fail(op, Label(op, rule), "dimension ", DimsText(dims), " is not one of ", x.ToString());
+    return Fail(op, label, "dimension ", DimsText(dims), " is not one of ", x.ToString());
   }
   return dims[0];
 }
 
-// all-gather multiplies, reduce-scatter divides one dimension by the size of the group.
-absl::StatusOr<Shape> InferResized(const OpContext& op, bool gather) {
-  if (op.operands.empty()) return Fail(op, Label(op, "arity"), "needs an operand");
-  ASSIGN_OR_RETURN(std::vector<Shape> results, DeclaredResults(op));
+absl::StatusOr<Shape> InferReduceScatter(const OpContext& op) {
+  ASSIGN_OR_RETURN(Shape declared, WantDeclared(op));
+  ASSIGN_OR_RETURN(std::vector<Shape> results, ResultOfEach(op, declared));
   const int64_t group = KnownGroupSize(op);
   for (size_t i = 0; i < results.size(); ++i) {
     const Shape &x = op.operand(static_cast<int>(i)), &y = results[i];
-    ASSIGN_OR_RETURN(int64_t d, OneDimension(op, x, gather ? "c1" : "c2"));
-    const int64_t small = gather ? x.dimensions(d) : y.dimensions(d), large = gather ? y.dimensions(d) : x.dimensions(d);
-    bool good = small == 0 ? large == 0 : large % small == 0 && (group == 0 || large / small == group);
-    for (int64_t k = 0; k < x.rank(); ++k) good = good && (k == d || x.dimensions(k) == y.dimensions(k));
-    if (!good) {
-      return Fail(op, Label(op, gather ? "c6" : "c8"), "operand ", x.ToString(), " does not become ", y.ToString(),
-                  " along dim ", d);
+    ASSIGN_OR_RETURN(int64_t d, OneDimension(op, x, "reduce_scatter_c2"));
+    if (group > 0 && x.dimensions(d) % group != 0) {
+      return Fail(op, "reduce_scatter_c1", "dim ", d, " of ", x.ToString(), " is not divisible by group size ", group);
+    }
+    if (!GrowsBy(y, x, d, group)) {
+      return Fail(op, "reduce_scatter_c8", "operand ", x.ToString(), " does not become ", y.ToString(), " along dim ",
+                  d);
     }
   }
-  return *op.declared;
+  return declared;
 }
 
 absl::StatusOr<Shape> InferAllToAll(const OpContext& op) {
@@ -72,16 +37,18 @@ absl::StatusOr<Shape> InferAllToAll(const OpContext& op) {
   if (declared.IsArray()) {
     if (op.operands.size() != 1) return Fail(op, "all_to_all_arity", "an array result needs one operand");
     const Shape& x = op.operand(0);
-    ASSIGN_OR_RETURN(int64_t d, OneDimension(op, x, "c1"));
+    ASSIGN_OR_RETURN(int64_t d, OneDimension(op, x, "all_to_all_c1"));
     if (group > 0 && x.dimensions(d) % group != 0) {
       return Fail(op, "all_to_all_c2", "dim ", d, " of ", x.ToString(), " is not divisible by group size ", group);
     }
-    if (!SameTypeAndDims(x, declared)) return Fail(op, "all_to_all_c9", "operand is ", x.ToString(), ", declared ", declared.ToString());
+    if (!SameTypeAndDims(x, declared))
+      return Fail(op, "all_to_all_c9", "operand is ", x.ToString(), ", declared ", declared.ToString());
     return declared;
   }
   if (declared.tuple_size() != static_cast<int64_t>(op.operands.size()) ||
       (group > 0 && group != static_cast<int64_t>(op.operands.size()))) {
-    return Fail(op, "all_to_all_c8", "has ", op.operands.size(), " operands, group size ", group, ", declared ", declared.ToString());
+    return Fail(op, "all_to_all_c8", "has ", op.operands.size(), " operands, group size ", group, ", declared ",
+                declared.ToString());
   }
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (!SameTypeAndDims(op.operand(static_cast<int>(i)), op.operand(0)) ||
@@ -99,31 +66,6 @@ Shape OperandsAsResult(const OpContext& op) {
   return Shape::Tuple(std::move(shapes));
 }
 
-absl::Status CheckReducer(const OpContext& op, absl::string_view rule) {
-  RETURN_IF_ERROR(WantCalled(op, 1));
-  // XLA lets one computation of scalars serve operands of several types; it takes the type of the first.
-  if (op.operands.empty()) return Fail(op, Label(op, "arity"), "needs an operand");
-  const Shape& first = op.operand(0);
-  ASSIGN_OR_RETURN(auto types, WantCombiner(op, 0, {first.IsTuple() && first.tuple_size() > 0 ? first.tuple_shapes(0).element_type()
-                                                                                                : first.element_type()},
-                                            Label(op, rule)));
-  return absl::OkStatus();
-}
-
-absl::Status CheckPairs(const OpContext& op) {
-  Ints sources, targets;
-  for (const auto& [source, target] : op.attrs->Get<Pairs>(AttrId::kSourceTargetPairs)) {
-    sources.push_back(source);
-    targets.push_back(target);
-  }
-  if (!IsUnique(sources)) return Fail(op, "collective_permute_c2", "a source stands twice: ", DimsText(sources));
-  if (!IsUnique(targets)) return Fail(op, "collective_permute_c3", "a target stands twice: ", DimsText(targets));
-  if (!AllInRange(sources, 0, INT64_MAX) || !AllInRange(targets, 0, INT64_MAX)) {
-    return Fail(op, "collective_permute_c4", "an id is negative");
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<Shape> InferCollective(const OpContext& op) {
@@ -136,21 +78,24 @@ absl::StatusOr<Shape> InferCollective(const OpContext& op) {
   }
   RETURN_IF_ERROR(CheckGroups(op));
   switch (op.opcode) {
-    case Opcode::kAllGather:
+    case Opcode::kAllGather: {
       RETURN_IF_ERROR(WantArrays(op));
-      return InferResized(op, true);
+      ASSIGN_OR_RETURN(Shape gathered, WantDeclared(op));
+      RETURN_IF_ERROR(CheckGathered(op, gathered, "all_gather_c1", "all_gather_c6"));
+      return gathered;
+    }
     case Opcode::kReduceScatter:
       RETURN_IF_ERROR(WantArrays(op));
-      RETURN_IF_ERROR(CheckReducer(op, "c7"));
-      return InferResized(op, false);
+      RETURN_IF_ERROR(CheckReducer(op, "reduce_scatter_c7"));
+      return InferReduceScatter(op);
     case Opcode::kAllToAll:
       RETURN_IF_ERROR(WantArrays(op));
       return InferAllToAll(op);
     case Opcode::kAllReduce:
-      RETURN_IF_ERROR(CheckReducer(op, "c5"));
+      RETURN_IF_ERROR(CheckReducer(op, "all_reduce_c5"));
       return OperandsAsResult(op);
     case Opcode::kCollectivePermute:
-      RETURN_IF_ERROR(CheckPairs(op));
+      RETURN_IF_ERROR(CheckPairs(op, "collective_permute_c2", "collective_permute_c3", "collective_permute_c4"));
       break;
     case Opcode::kRaggedAllToAll: {
       const Shape &input = op.operand(0), &output = op.operand(1);
@@ -161,12 +106,14 @@ absl::StatusOr<Shape> InferCollective(const OpContext& op) {
       for (int i = 2; i < 6; ++i) {
         const Shape& s = op.operand(i);
         if (!IsIntegral(s.element_type()) || !SameDims(s, op.operand(2)) || s.rank() < 1 || s.rank() > 2) {
-          return Fail(op, "ragged_all_to_all_c2", "operand ", i, " must be integers of one common shape, found ", s.ToString());
+          return Fail(op, "ragged_all_to_all_c2", "operand ", i, " must be integers of one common shape, found ",
+                      s.ToString());
         }
       }
       return output.WithoutLayout();
     }
-    default: break;
+    default:
+      break;
   }
   if (op.operands.empty()) return Fail(op, Label(op, "arity"), "needs an operand");
   return OperandsAsResult(op);

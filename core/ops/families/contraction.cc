@@ -12,48 +12,50 @@ bool AreClose(PrimitiveType a, PrimitiveType b) {  // one kind of number on both
 
 absl::Status CheckDims(const OpContext& op, const DotDimensions& d, const Shape& lhs, const Shape& rhs,
                        absl::Span<const int64_t> ragged, absl::Span<const int64_t> group) {
-  auto label = [&](absl::string_view rule) { return Label(op, rule); };
   if (d.lhs_batch.size() != d.rhs_batch.size()) {
-    return Fail(op, label("c1"), "batch dims differ in number: ", DimsText(d.lhs_batch), " and ", DimsText(d.rhs_batch));
+    return Fail(op, Label(op, "c1"), "batch dims differ in number: ", DimsText(d.lhs_batch), " and ",
+                DimsText(d.rhs_batch));
   }
   if (d.lhs_contracting.size() != d.rhs_contracting.size()) {
-    return Fail(op, label("c2"), "contracting dims differ in number: ", DimsText(d.lhs_contracting), " and ",
+    return Fail(op, Label(op, "c2"), "contracting dims differ in number: ", DimsText(d.lhs_contracting), " and ",
                 DimsText(d.rhs_contracting));
   }
   Ints l = d.lhs_batch, r = d.rhs_batch;
   l.insert(l.end(), d.lhs_contracting.begin(), d.lhs_contracting.end());
   r.insert(r.end(), d.rhs_contracting.begin(), d.rhs_contracting.end());
   r.insert(r.end(), group.begin(), group.end());
-  if (!IsUnique(l)) return Fail(op, label("c3"), "lhs batch and contracting dims repeat: ", DimsText(l));
-  if (!IsUnique(r)) return Fail(op, label("c4"), "rhs batch and contracting dims repeat: ", DimsText(r));
+  if (!IsUnique(l)) return Fail(op, Label(op, "c3"), "lhs batch and contracting dims repeat: ", DimsText(l));
+  if (!IsUnique(r)) return Fail(op, Label(op, "c4"), "rhs batch and contracting dims repeat: ", DimsText(r));
   if (!AllInRange(d.lhs_batch, 0, lhs.rank())) {
-    return Fail(op, label("c5"), "batch dims ", DimsText(d.lhs_batch), " lie outside lhs ", lhs.ToString());
+    return Fail(op, Label(op, "c5"), "batch dims ", DimsText(d.lhs_batch), " lie outside lhs ", lhs.ToString());
   }
   if (!AllInRange(d.lhs_contracting, 0, lhs.rank())) {
-    return Fail(op, label("c6"), "contracting dims ", DimsText(d.lhs_contracting), " lie outside lhs ", lhs.ToString());
+    return Fail(op, Label(op, "c6"), "contracting dims ", DimsText(d.lhs_contracting), " lie outside lhs ",
+                lhs.ToString());
   }
   if (!AllInRange(d.rhs_batch, 0, rhs.rank())) {
-    return Fail(op, label("c7"), "batch dims ", DimsText(d.rhs_batch), " lie outside rhs ", rhs.ToString());
+    return Fail(op, Label(op, "c7"), "batch dims ", DimsText(d.rhs_batch), " lie outside rhs ", rhs.ToString());
   }
   if (!AllInRange(d.rhs_contracting, 0, rhs.rank())) {
-    return Fail(op, label("c8"), "contracting dims ", DimsText(d.rhs_contracting), " lie outside rhs ", rhs.ToString());
+    return Fail(op, Label(op, "c8"), "contracting dims ", DimsText(d.rhs_contracting), " lie outside rhs ",
+                rhs.ToString());
   }
   for (size_t i = 0; i < d.lhs_batch.size(); ++i) {
     const int64_t a = d.lhs_batch[i], b = d.rhs_batch[i];
     if (lhs.dimensions(a) != rhs.dimensions(b)) {
-      return Fail(op, label("c9"), "batch dims differ: lhs ", lhs.ToString(), " dim ", a, " is ", lhs.dimensions(a), ", rhs ",
-                  rhs.ToString(), " dim ", b, " is ", rhs.dimensions(b));
+      return Fail(op, Label(op, "c9"), "batch dims differ: lhs ", lhs.ToString(), " dim ", a, " is ", lhs.dimensions(a),
+                  ", rhs ", rhs.ToString(), " dim ", b, " is ", rhs.dimensions(b));
     }
   }
   for (size_t i = 0; i < d.lhs_contracting.size(); ++i) {
     const int64_t a = d.lhs_contracting[i], b = d.rhs_contracting[i];
     if (lhs.dimensions(a) != rhs.dimensions(b)) {
-      return Fail(op, label("c10"), "contracting dims differ: lhs ", lhs.ToString(), " dim ", a, " is ", lhs.dimensions(a),
-                  ", rhs ", rhs.ToString(), " dim ", b, " is ", rhs.dimensions(b));
+      return Fail(op, Label(op, "c10"), "contracting dims differ: lhs ", lhs.ToString(), " dim ", a, " is ",
+                  lhs.dimensions(a), ", rhs ", rhs.ToString(), " dim ", b, " is ", rhs.dimensions(b));
     }
   }
   if (!AreClose(lhs.element_type(), rhs.element_type())) {
-    return Fail(op, label("c13"), "element types do not multiply: ", lhs.ToString(), " and ", rhs.ToString());
+    return Fail(op, Label(op, "c13"), "element types do not multiply: ", lhs.ToString(), " and ", rhs.ToString());
   }
   return absl::OkStatus();
 }
@@ -65,7 +67,8 @@ DimVector ResultDims(const DotDimensions& d, const Shape& lhs, const Shape& rhs,
     if (!Contains(d.lhs_batch, i) && !Contains(d.lhs_contracting, i)) dims.push_back(lhs.dimensions(i));
   }
   for (int64_t i = 0; i < rhs.rank(); ++i) {
-    if (!Contains(d.rhs_batch, i) && !Contains(d.rhs_contracting, i) && !Contains(group, i)) dims.push_back(rhs.dimensions(i));
+    if (!Contains(d.rhs_batch, i) && !Contains(d.rhs_contracting, i) && !Contains(group, i))
+      dims.push_back(rhs.dimensions(i));
   }
   return dims;
 }
@@ -78,19 +81,44 @@ absl::StatusOr<PrimitiveType> ResultType(const OpContext& op, PrimitiveType lhs,
   if (!op.declared->IsArray()) return Fail(op, Label(op, "result"), "the result must be an array");
   const PrimitiveType t = op.declared->element_type();
   const bool good = t == lhs || (IsComplex(lhs) == IsComplex(t) && !(IsFloat(lhs) && !IsFloat(t)));
-  if (!good) return Fail(op, Label(op, "c13"), "element type ", Name(t), " cannot hold products of ", Name(lhs), " and ", Name(rhs));
+  if (!good)
+    return Fail(op, Label(op, "c13"), "element type ", Name(t), " cannot hold products of ", Name(lhs), " and ",
+                Name(rhs));
   return t;
+}
+
+absl::Status CheckPrecision(const OpContext& op, absl::string_view label) {
+  const Precisions& precision = op.attrs->Get<Precisions>(AttrId::kOperandPrecision);
+  if (precision.empty() || precision.size() == 2) return absl::OkStatus();
+  return Fail(op, label, "operand precision has ", precision.size(), " entries, expected 2");
+}
+
+// Types and counts of an algorithm. That it goes with the default precision alone (StableHLO's c21) is no rule of HLO.
+absl::Status CheckAlgorithm(const OpContext& op) {
+  if (!op.attrs->Has(AttrId::kDotAlgorithm)) return absl::OkStatus();
+  const DotAlgorithm& a = op.attrs->Get<DotAlgorithm>(AttrId::kDotAlgorithm);
+  if (a.lhs_components <= 0)
+    return Fail(op, "dot_c22", "an algorithm needs a positive number of lhs components, found ", a.lhs_components);
+  if (a.rhs_components <= 0)
+    return Fail(op, "dot_c23", "an algorithm needs a positive number of rhs components, found ", a.rhs_components);
+  if (a.primitive_operations <= 0) {
+    return Fail(op, "dot_c24", "an algorithm needs a positive number of operations, found ", a.primitive_operations);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Shape> InferRagged(const OpContext& op) {
   const Shape &lhs = op.operand(0), &rhs = op.operand(1), &groups = op.operand(2);
   const RaggedDotDimensions& d = op.attrs->Get<RaggedDotDimensions>(AttrId::kRaggedDotDims);
+  RETURN_IF_ERROR(CheckPrecision(op, "ragged_dot_precision"));
   RETURN_IF_ERROR(CheckDims(op, d.dot, lhs, rhs, d.lhs_ragged, d.rhs_group));
   if (d.lhs_ragged.size() != 1 || !AllInRange(d.lhs_ragged, 0, lhs.rank())) {
-    return Fail(op, "ragged_dot_c11", "needs one ragged dim of lhs ", lhs.ToString(), ", found ", DimsText(d.lhs_ragged));
+    return Fail(op, "ragged_dot_c11", "needs one ragged dim of lhs ", lhs.ToString(), ", found ",
+                DimsText(d.lhs_ragged));
   }
   if (d.rhs_group.size() > 1 || !AllInRange(d.rhs_group, 0, rhs.rank())) {
-    return Fail(op, "ragged_dot_c12", "takes at most one group dim of rhs ", rhs.ToString(), ", found ", DimsText(d.rhs_group));
+    return Fail(op, "ragged_dot_c12", "takes at most one group dim of rhs ", rhs.ToString(), ", found ",
+                DimsText(d.rhs_group));
   }
   if (!IsIntegral(groups.element_type()) || groups.rank() < 1) {
     return Fail(op, "ragged_dot_c14", "group sizes must be integers of rank 1 or more, found ", groups.ToString());
@@ -101,7 +129,8 @@ absl::StatusOr<Shape> InferRagged(const OpContext& op) {
   if (!contracting && !batch) {
     if (d.rhs_group.empty()) return Fail(op, "ragged_dot_c15", "a ragged free dim needs a group dim of rhs");
     if (rhs.dimensions(d.rhs_group[0]) != g) {
-      return Fail(op, "ragged_dot_c16", "rhs ", rhs.ToString(), " dim ", d.rhs_group[0], " must be the number of groups ", g);
+      return Fail(op, "ragged_dot_c16", "rhs ", rhs.ToString(), " dim ", d.rhs_group[0],
+                  " must be the number of groups ", g);
     }
   } else if (!d.rhs_group.empty()) {
     return Fail(op, "ragged_dot_c15", "a group dim of rhs goes with a ragged free dim only");
@@ -113,7 +142,8 @@ absl::StatusOr<Shape> InferRagged(const OpContext& op) {
   }
   for (int64_t i = 0; groups.rank() > 1 && i < prefix; ++i) {
     if (groups.dimensions(i) != lhs.dimensions(d.dot.lhs_batch[i])) {
-      return Fail(op, "ragged_dot_c14", "group sizes ", groups.ToString(), " do not fit the batch dims of ", lhs.ToString());
+      return Fail(op, "ragged_dot_c14", "group sizes ", groups.ToString(), " do not fit the batch dims of ",
+                  lhs.ToString());
     }
   }
   ASSIGN_OR_RETURN(PrimitiveType type, ResultType(op, lhs.element_type(), rhs.element_type()));
@@ -127,6 +157,7 @@ absl::StatusOr<Shape> InferScaled(const OpContext& op) {
   if (op.operands.size() != 4) return Fail(op, "scaled_dot_arity", "has ", op.operands.size(), " operands, expected 4");
   const DotDimensions& d = op.attrs->Get<DotDimensions>(AttrId::kDotDims);
   const Shape &lhs = op.operand(0), &rhs = op.operand(1);
+  RETURN_IF_ERROR(CheckPrecision(op, "scaled_dot_precision"));
   RETURN_IF_ERROR(CheckDims(op, d, lhs, rhs, {}, {}));
   for (int side = 0; side < 2; ++side) {
     const Shape &x = op.operand(side), &scale = op.operand(2 + side);
@@ -137,12 +168,17 @@ absl::StatusOr<Shape> InferScaled(const OpContext& op) {
     for (int64_t i = 0; i < x.rank(); ++i) {
       const int64_t s = scale.dimensions(i);
       const bool good = s == x.dimensions(i) || (Contains(contracting, i) && s > 0 && x.dimensions(i) % s == 0);
-      if (!good) return Fail(op, "scaled_dot_c15", "scale ", scale.ToString(), " does not fit ", x.ToString(), " in dim ", i);
+      if (!good)
+        return Fail(op, "scaled_dot_c15", "scale ", scale.ToString(), " does not fit ", x.ToString(), " in dim ", i);
     }
   }
-  ASSIGN_OR_RETURN(Shape declared, WantDeclaredArray(op));
-  if (!IsFloat(declared.element_type())) return Fail(op, "scaled_dot_c13", "the result must be a float");
-  return Shape(declared.element_type(), ResultDims(d, lhs, rhs, {}));
+  PrimitiveType type = PrimitiveType::kBF16;
+  if (op.declared != nullptr) {
+    ASSIGN_OR_RETURN(Shape declared, WantDeclaredArray(op));
+    type = declared.element_type();
+  }
+  if (!IsFloat(type)) return Fail(op, "scaled_dot_c13", "the result must be a float, found ", Name(type));
+  return Shape(type, ResultDims(d, lhs, rhs, {}));
 }
 
 }  // namespace
@@ -154,10 +190,8 @@ absl::StatusOr<Shape> InferContraction(const OpContext& op) {
   const Shape &lhs = op.operand(0), &rhs = op.operand(1);
   const DotDimensions& d = op.attrs->Get<DotDimensions>(AttrId::kDotDims);
   RETURN_IF_ERROR(CheckDims(op, d, lhs, rhs, {}, {}));
-  const Precisions& precision = op.attrs->Get<Precisions>(AttrId::kOperandPrecision);
-  if (!precision.empty() && precision.size() != 2) {
-    return Fail(op, "dot_c11", "operand precision has ", precision.size(), " entries, expected 2");
-  }
+  RETURN_IF_ERROR(CheckPrecision(op, "dot_c11"));
+  RETURN_IF_ERROR(CheckAlgorithm(op));
   ASSIGN_OR_RETURN(PrimitiveType type, ResultType(op, lhs.element_type(), rhs.element_type()));
   return Shape(type, ResultDims(d, lhs, rhs, {}));
 }

@@ -1,14 +1,43 @@
 // Shape rules and cost of calls, branches, loops, tuples and ordering.
+#include "absl/strings/ascii.h"
 #include "core/ops/families/checks.h"
 
 namespace backplane {
 namespace {
 
+// "ns.op": names of letters, digits, '_' and '$', more than one, with dots between.
+bool IsNamespaced(absl::string_view name) {
+  bool dot = false, at_start = true;
+  for (char c : name) {
+    if (c == '.') {
+      if (at_start) return false;
+      dot = at_start = true;
+    } else {
+      if (!absl::ascii_isalnum(c) && c != '_' && c != '$' && c != '-') return false;
+      at_start = false;
+    }
+  }
+  return dot && !at_start;
+}
+
+absl::Status CheckComposite(const OpContext& op) {
+  const std::string& name = op.attrs->GetString(AttrId::kCompositeName);
+  if (!IsNamespaced(name)) {
+    return Fail(op, "composite_c1", "the name of a composite has a namespace, as in ns.op, found '", name.substr(0, 60),
+                "'");
+  }
+  const int64_t version = op.attrs->GetInt(AttrId::kCompositeVersion);
+  if (version < 0) return Fail(op, "composite_i5", "the version of a composite must not be negative, found ", version);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Shape> InferCall(const OpContext& op) {
   RETURN_IF_ERROR(WantCalled(op, 1));
   std::vector<Shape> parameters;
   for (const Shape* s : op.operands) parameters.push_back(*s);
-  RETURN_IF_ERROR(WantSignature(op, 0, parameters, op.called[0].result, Label(op, "c3")));
+  RETURN_IF_ERROR(
+      WantSignature(op, 0, parameters, op.called[0].result, op.opcode == Opcode::kCall ? "call_c3" : "fusion_c3"));
+  if (op.attrs->GetBool(AttrId::kIsComposite)) RETURN_IF_ERROR(CheckComposite(op));
   return op.called[0].result.WithoutLayout();
 }
 
@@ -20,15 +49,16 @@ absl::StatusOr<Shape> InferConditional(const OpContext& op) {
   }
   const Shape& selector = op.operand(0);
   if (selector.IsScalar() && selector.element_type() == PrimitiveType::kPred) {
-    if (op.called.size() != 2) return Fail(op, "conditional_c1", "a pred selects between 2 branches, found ", op.called.size());
+    if (op.called.size() != 2)
+      return Fail(op, "conditional_c1", "a pred selects between 2 branches, found ", op.called.size());
   } else if (!selector.IsScalar() || selector.element_type() != PrimitiveType::kS32) {
     return Fail(op, "conditional_i1", "the selector must be pred[] or s32[], found ", selector.ToString());
   }
   for (size_t i = 0; i < op.called.size(); ++i) {
     const int k = static_cast<int>(i);
     if (!SameTypeAndDims(op.called[i].result, op.called[0].result)) {
-      return Fail(op, "conditional_c3", "branch ", i, " returns ", op.called[i].result.ToString(), ", branch 0 returns ",
-                  op.called[0].result.ToString());
+      return Fail(op, "conditional_c3", "branch ", i, " returns ", op.called[i].result.ToString(),
+                  ", branch 0 returns ", op.called[0].result.ToString());
     }
     RETURN_IF_ERROR(WantSignature(op, k, {op.operand(k + 1)}, op.called[0].result, "conditional_c2"));
   }
@@ -74,18 +104,25 @@ absl::StatusOr<Shape> InferTuple(const OpContext& op) {
 absl::StatusOr<Shape> InferControl(const OpContext& op) {
   switch (op.opcode) {
     case Opcode::kAddDependency:
-      if (!op.operand(1).IsToken()) return Fail(op, "add_dependency_i2", "operand 1 must be a token, found ", op.operand(1).ToString());
+      if (!op.operand(1).IsToken())
+        return Fail(op, "add_dependency_i2", "operand 1 must be a token, found ", op.operand(1).ToString());
       return op.operand(0).WithoutLayout();
     case Opcode::kAfterAll:
       for (const Shape* s : op.operands) {
         if (!s->IsToken()) return Fail(op, "after_all_i1", "operands must be tokens, found ", s->ToString());
       }
       return Shape::Token();
-    case Opcode::kCall: case Opcode::kFusion: return InferCall(op);
-    case Opcode::kConditional: return InferConditional(op);
-    case Opcode::kMap: return InferMap(op);
-    case Opcode::kWhile: return InferWhile(op);
-    case Opcode::kTuple: return InferTuple(op);
+    case Opcode::kCall:
+    case Opcode::kFusion:
+      return InferCall(op);
+    case Opcode::kConditional:
+      return InferConditional(op);
+    case Opcode::kMap:
+      return InferMap(op);
+    case Opcode::kWhile:
+      return InferWhile(op);
+    case Opcode::kTuple:
+      return InferTuple(op);
     case Opcode::kGetTupleElement: {
       const Shape& t = op.operand(0);
       const int64_t i = op.attrs->GetInt(AttrId::kTupleIndex, -1);
@@ -95,7 +132,8 @@ absl::StatusOr<Shape> InferControl(const OpContext& op) {
       }
       return t.tuple_shapes(i).WithoutLayout();
     }
-    default: return op.operand(0).WithoutLayout();  // domain, opt-barrier
+    default:
+      return op.operand(0).WithoutLayout();  // domain, opt-barrier
   }
 }
 

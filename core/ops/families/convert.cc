@@ -32,10 +32,13 @@ absl::StatusOr<Shape> InferConvert(const OpContext& op) {
   RETURN_IF_ERROR(WantArrays(op));
   const Shape& from = op.operand(0);
   switch (op.opcode) {
-    case Opcode::kBitcastConvert: return InferBitcastConvert(op);
+    case Opcode::kBitcastConvert:
+      return InferBitcastConvert(op);
     case Opcode::kBitcast: {
       ASSIGN_OR_RETURN(Shape to, WantDeclaredArray(op));
-      if (to.num_elements() * BitWidth(to.element_type()) != from.num_elements() * BitWidth(from.element_type())) {
+      // Wide: 2^62 elements of half a byte have more than 2^63 bits.
+      auto bits = [](const Shape& s) { return static_cast<__int128>(s.num_elements()) * BitWidth(s.element_type()); };
+      if (bits(to) != bits(from)) {
         return Fail(op, "bitcast_c1", "sizes differ: ", from.ToString(), " to ", to.ToString());
       }
       return to.WithoutLayout();
@@ -46,7 +49,8 @@ absl::StatusOr<Shape> InferConvert(const OpContext& op) {
       Shape result = from.WithElementType(to.element_type()).WithoutLayout();
       return result;
     }
-    default: break;
+    default:
+      break;
   }
   if (!IsFloat(from.element_type())) {
     return Fail(op, "reduce_precision_i1", "does not take element type ", Name(from.element_type()));

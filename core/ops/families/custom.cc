@@ -17,10 +17,11 @@ const Shape* Subshape(const Shape& shape, absl::Span<const int64_t> index) {
 
 absl::StatusOr<Shape> InferCustom(const OpContext& op) {
   ASSIGN_OR_RETURN(Shape result, WantDeclared(op));
-  if (op.attrs->GetString(AttrId::kCustomCallTarget).empty()) return Fail(op, "custom_call_i2", "the target's name is missing");
+  if (op.attrs->GetString(AttrId::kCustomCallTarget).empty())
+    return Fail(op, "custom_call_i2", "the target's name is missing");
   const std::vector<Shape>& layouts = op.attrs->Get<std::vector<Shape>>(AttrId::kOperandLayouts);
   if (!layouts.empty() && layouts.size() != op.operands.size()) {
-    return Fail(op, "custom_call_i6", layouts.size(), " operand layouts for ", op.operands.size(), " operands");
+    return Fail(op, "custom_call_layouts", layouts.size(), " operand layouts for ", op.operands.size(), " operands");
   }
   for (const OutputOperandAlias& a : op.attrs->Get<OutputOperandAliases>(AttrId::kOutputOperandAliases)) {
     const Shape* out = Subshape(result, a.output_index);
@@ -28,7 +29,7 @@ absl::StatusOr<Shape> InferCustom(const OpContext& op) {
                           ? Subshape(*op.operands[a.operand], a.operand_index)
                           : nullptr;
     if (out == nullptr || in == nullptr || !SameTypeAndDims(*out, *in)) {
-      return Fail(op, "custom_call_i8", "an output is aliased with operand ", a.operand, " of another type or none");
+      return Fail(op, "custom_call_i7", "an output is aliased with operand ", a.operand, " of another type or none");
     }
   }
   return result;

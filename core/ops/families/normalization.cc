@@ -11,7 +11,8 @@ absl::StatusOr<Shape> InferNormalization(const OpContext& op) {
   if (feature < 0 || feature >= x.rank()) {
     return Fail(op, Label(op, "c1"), "feature index ", feature, " is not one of ", x.ToString());
   }
-  if (!IsFloat(x.element_type())) return Fail(op, Label(op, "i1"), "does not take element type ", Name(x.element_type()));
+  if (!IsFloat(x.element_type()))
+    return Fail(op, Label(op, "i1"), "does not take element type ", Name(x.element_type()));
   const Shape vector(x.element_type(), {x.dimensions(feature)});
   const size_t vectors = op.operands.size() - (grad ? 2 : 1);
   for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -20,8 +21,14 @@ absl::StatusOr<Shape> InferNormalization(const OpContext& op) {
       return Fail(op, Label(op, "c2"), "element types differ: ", x.ToString(), " and ", s.ToString());
     }
     if (i >= 1 && i <= vectors && !SameDims(s, vector)) {
-      const std::string rule = absl::StrCat("c", grad ? (i == 1 ? 5 : 4) : 2 + i);
-      return Fail(op, Label(op, rule), "operand ", i, " is ", s.ToString(), ", expected ", vector.ToString());
+      static constexpr absl::string_view kTraining[] = {"batch_norm_training_c3", "batch_norm_training_c4"};
+      static constexpr absl::string_view kInference[] = {"batch_norm_inference_c3", "batch_norm_inference_c4",
+                                                         "batch_norm_inference_c5", "batch_norm_inference_c6"};
+      static constexpr absl::string_view kGrad[] = {"batch_norm_grad_c5", "batch_norm_grad_c4", "batch_norm_grad_c4"};
+      const absl::string_view label = grad                                       ? kGrad[i - 1]
+                                      : op.opcode == Opcode::kBatchNormInference ? kInference[i - 1]
+                                                                                 : kTraining[i - 1];
+      return Fail(op, label, "operand ", i, " is ", s.ToString(), ", expected ", vector.ToString());
     }
   }
   if (grad && !SameDims(op.operand(4), x)) {
