@@ -99,23 +99,5 @@ TEST(Operations, TestVectors) {
   }
 }
 
-// Each of these programs breaks one rule, and the error names that rule.
-TEST(Operations, Rejected) {
-  std::string prelude, none;
-  ReadCases("operations.txt", &prelude);
-  const std::vector<Case> cases = ReadCases("rejected.txt", &none);
-  ASSERT_GT(cases.size(), 100u);
-  for (const Case& c : cases) {
-    SCOPED_TRACE(absl::StrCat(c.name, "\n", c.body));
-    absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(Program(prelude, c));
-    if (module.ok()) {
-      ADD_FAILURE() << "accepted";
-      continue;
-    }
-    EXPECT_EQ(module.status().code(), absl::StatusCode::kInvalidArgument) << module.status();
-    EXPECT_TRUE(absl::EndsWith(module.status().message(), absl::StrCat("[", c.name, "]"))) << module.status();
-  }
-}
-
 }  // namespace
 }  // namespace backplane

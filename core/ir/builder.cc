@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/ir/ops/broadcasting.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
@@ -13,6 +14,11 @@ absl::Status Bad(absl::string_view what, absl::string_view text, absl::string_vi
 }
 
 Ints AsInts(absl::Span<const int64_t> s) { return Ints(s.begin(), s.end()); }
+
+// Before an operand's shape is looked at: the call that makes the instruction checks too, but comes later.
+absl::Status CheckValue(Value x, absl::string_view what) {
+  return x != nullptr ? absl::OkStatus() : Bad(what, "an operand is missing", "operand");
+}
 
 }  // namespace
 
@@ -68,55 +74,7 @@ absl::StatusOr<Value> Builder::Iota(const Shape& shape, int64_t dimension) {
 
 absl::StatusOr<Value> Builder::BinaryBroadcast(Opcode opcode, Value lhs, Value rhs,
                                                absl::Span<const int64_t> broadcast_dimensions) {
-  if (lhs->shape().rank() != rhs->shape().rank()) {
-    const bool lhs_small = lhs->shape().rank() < rhs->shape().rank();
-    Value& small = lhs_small ? lhs : rhs;
-    const Shape& big = (lhs_small ? rhs : lhs)->shape();
-    const Shape& shape = small->shape();
-    if (static_cast<int64_t>(broadcast_dimensions.size()) != shape.rank()) {
-      return Bad(OpName(opcode), absl::StrCat("ranks differ and broadcast_dimensions has ", broadcast_dimensions.size(),
-                                              " entries: ", lhs->shape().ToString(), ", ", rhs->shape().ToString()),
-                 shape.rank() == 0 || broadcast_dimensions.empty() ? "broadcast_e5" : "broadcast_e6");
-    }
-    DimVector dims = big.dimensions();
-    for (size_t i = 0; i < broadcast_dimensions.size(); ++i) {
-      const int64_t d = broadcast_dimensions[i];
-      if (d < 0 || d >= big.rank() || (i > 0 && broadcast_dimensions[i - 1] >= d)) {
-        return Bad(OpName(opcode), "broadcast_dimensions must increase and lie in the larger rank", "broadcast_e6");
-      }
-    }
-    for (size_t i = 0; i < broadcast_dimensions.size(); ++i) {
-      const int64_t d = broadcast_dimensions[i];
-      const int64_t a = shape.dimensions(static_cast<int64_t>(i)), b = big.dimensions(d);
-      if (a != b && a != 1 && b != 1) {
-        return Bad(OpName(opcode), absl::StrCat("dim ", i, " of ", shape.ToString(), " does not match dim ", d, " of ",
-                                                big.ToString()),
-                   "broadcast_e7");
-      }
-      dims[d] = a;
-    }
-    ASSIGN_OR_RETURN(small, BroadcastInDim(small, dims, broadcast_dimensions));
-  } else if (!broadcast_dimensions.empty()) {
-    for (size_t i = 0; i < broadcast_dimensions.size(); ++i) {
-      if (static_cast<int64_t>(broadcast_dimensions.size()) != lhs->shape().rank() ||
-          broadcast_dimensions[i] != static_cast<int64_t>(i)) {
-        return Bad(OpName(opcode), "broadcast_dimensions of equal ranks must be all dimensions in order", "broadcast_e6");
-      }
-    }
-  }
-  DimVector dims = lhs->shape().dimensions();
-  for (int64_t i = 0; i < lhs->shape().rank(); ++i) {
-    const int64_t a = lhs->shape().dimensions(i), b = rhs->shape().dimensions(i);
-    if (a != b && a != 1 && b != 1) {
-      return Bad(OpName(opcode), absl::StrCat("dim ", i, " differs: ", lhs->shape().ToString(), ", ", rhs->shape().ToString()),
-                 "broadcast_e8");
-    }
-    dims[i] = a == 1 ? b : a;
-  }
-  Ints all(dims.size());
-  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
-  ASSIGN_OR_RETURN(lhs, BroadcastInDim(lhs, dims, all));
-  ASSIGN_OR_RETURN(rhs, BroadcastInDim(rhs, dims, all));
+  RETURN_IF_ERROR(hlo::BroadcastOperands(*this, opcode, &lhs, &rhs, broadcast_dimensions));
   return Op(opcode, {lhs, rhs});
 }
 
@@ -129,11 +87,13 @@ absl::StatusOr<Value> Builder::Compare(Value lhs, Value rhs, ComparisonDirection
 }
 
 absl::StatusOr<Value> Builder::Convert(Value x, PrimitiveType to) {
+  RETURN_IF_ERROR(CheckValue(x, "convert"));
   return Op(Opcode::kConvert, {x}, {}, {}, x->shape().WithElementType(to).WithoutLayout());
 }
 
 absl::StatusOr<Value> Builder::BroadcastInDim(Value x, absl::Span<const int64_t> result_dims,
                                               absl::Span<const int64_t> broadcast_dimensions) {
+  RETURN_IF_ERROR(CheckValue(x, "broadcast"));
   const Shape& s = x->shape();
   if (static_cast<int64_t>(broadcast_dimensions.size()) != s.rank()) {
     return Bad("broadcast", absl::StrCat("broadcast_dimensions must have one entry for each dim of ", s.ToString()),
@@ -168,6 +128,7 @@ absl::StatusOr<Value> Builder::BroadcastInDim(Value x, absl::Span<const int64_t>
 }
 
 absl::StatusOr<Value> Builder::Reshape(Value x, absl::Span<const int64_t> dims) {
+  RETURN_IF_ERROR(CheckValue(x, "reshape"));
   return Op(Opcode::kReshape, {x}, {}, {}, Shape(x->shape().element_type(), dims));
 }
 
@@ -196,6 +157,8 @@ absl::StatusOr<Value> Builder::Pad(Value x, Value value, PaddingConfig config) {
 }
 
 absl::StatusOr<Value> Builder::Dot(Value lhs, Value rhs, DotDimensions dims, PrimitiveType result_type, Precisions precision) {
+  RETURN_IF_ERROR(CheckValue(lhs, "dot"));
+  RETURN_IF_ERROR(CheckValue(rhs, "dot"));
   const Shape &l = lhs->shape(), &r = rhs->shape();
   DimVector out;
   auto size = [](const Shape& s, int64_t d) { return d >= 0 && d < s.rank() ? s.dimensions(d) : int64_t{0}; };

@@ -2,14 +2,57 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/ir/module.h"
+#include "core/ops/result_accuracy.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
 namespace {
 
 absl::Status Bad(const Computation& c, const Instruction* i, absl::string_view label, absl::string_view text) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("computation ", c.name(), ": ", i != nullptr ? absl::StrCat(i->name(), ": ") : "", text, " [", label, "]"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "computation ", c.name(), ": ", i != nullptr ? absl::StrCat(i->name(), ": ") : "", text, " [", label, "]"));
+}
+
+// The operation that ends what this one starts; itself where it starts nothing.
+Opcode DoneOf(Opcode start) {
+  switch (start) {
+    case Opcode::kAllGatherStart:
+      return Opcode::kAllGatherDone;
+    case Opcode::kAllReduceStart:
+      return Opcode::kAllReduceDone;
+    case Opcode::kCollectivePermuteStart:
+      return Opcode::kCollectivePermuteDone;
+    case Opcode::kCopyStart:
+      return Opcode::kCopyDone;
+    case Opcode::kAsyncStart:
+    case Opcode::kAsyncUpdate:
+      return Opcode::kAsyncDone;
+    default:
+      return start;
+  }
+}
+
+// Every start has one user, the done of its kind (with updates in between), and a done nothing else as its operand.
+absl::Status VerifyPair(const Computation& c, const Instruction& i) {
+  const Opcode done = DoneOf(i.opcode());
+  if (done != i.opcode()) {
+    const Instruction* user = i.users().size() == 1 ? i.users()[0] : nullptr;
+    const bool ends =
+        user != nullptr && (user->Is(done) || (done == Opcode::kAsyncDone && user->Is(Opcode::kAsyncUpdate)));
+    if (!ends || i.IsRoot()) {
+      return Bad(c, &i, "async_pair", absl::StrCat(OpName(i.opcode()), " must have one user, the ", OpName(done)));
+    }
+  }
+  const bool ends = i.Is(Opcode::kAllGatherDone) || i.Is(Opcode::kAllReduceDone) ||
+                    i.Is(Opcode::kCollectivePermuteDone) || i.Is(Opcode::kCopyDone) || i.Is(Opcode::kAsyncDone) ||
+                    i.Is(Opcode::kAsyncUpdate);
+  if (!ends) return absl::OkStatus();
+  const Opcode wanted = i.Is(Opcode::kAsyncUpdate) ? Opcode::kAsyncDone : i.opcode();
+  const Instruction& start = *i.operand(0);
+  if (DoneOf(start.opcode()) != wanted || start.opcode() == wanted) {
+    return Bad(c, &i, "async_pair", absl::StrCat("operand ", start.name(), " is not what it ends"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status VerifyInstruction(const Computation& c, const Instruction& i,
@@ -17,7 +60,8 @@ absl::Status VerifyInstruction(const Computation& c, const Instruction& i,
                                const absl::flat_hash_set<const Computation*>& computations) {
   if (i.parent() != &c) return Bad(c, &i, "parent", "belongs to another computation");
   for (const Instruction* o : i.operands()) {
-    if (o->parent() != &c) return Bad(c, &i, "operand", absl::StrCat("operand ", o->name(), " is of another computation"));
+    if (o->parent() != &c)
+      return Bad(c, &i, "operand", absl::StrCat("operand ", o->name(), " is of another computation"));
     if (!before.contains(o)) return Bad(c, &i, "order", absl::StrCat("operand ", o->name(), " stands after it"));
     bool found = false;
     for (const Instruction* u : o->users()) found = found || u == &i;
@@ -29,17 +73,25 @@ absl::Status VerifyInstruction(const Computation& c, const Instruction& i,
     if (!found) return Bad(c, &i, "users", absl::StrCat("user ", u->name(), " does not use it"));
   }
   for (const Instruction* p : i.control_predecessors()) {
-    if (p->parent() != &c) return Bad(c, &i, "control", absl::StrCat("control predecessor ", p->name(), " is of another computation"));
-    if (!before.contains(p)) return Bad(c, &i, "order", absl::StrCat("control predecessor ", p->name(), " stands after it"));
+    if (p->parent() != &c)
+      return Bad(c, &i, "control", absl::StrCat("control predecessor ", p->name(), " is of another computation"));
+    if (!before.contains(p))
+      return Bad(c, &i, "order", absl::StrCat("control predecessor ", p->name(), " stands after it"));
   }
   for (const Computation* called : i.called()) {
     if (!computations.contains(called)) return Bad(c, &i, "called", "calls a computation of another module");
-    if (called->root() == nullptr) return Bad(c, &i, "called", absl::StrCat("calls ", called->name(), ", which has no root"));
+    if (called->root() == nullptr)
+      return Bad(c, &i, "called", absl::StrCat("calls ", called->name(), ", which has no root"));
   }
   Instruction::ContextStorage storage;
   absl::StatusOr<Shape> shape = InferShape(i.Context(storage));
   if (!shape.ok()) {
     return absl::Status(shape.status().code(), absl::StrCat("computation ", c.name(), ": ", shape.status().message()));
+  }
+  RETURN_IF_ERROR(VerifyPair(c, i));
+  if (i.result_accuracy()) {
+    absl::Status s = CheckResultAccuracy(i.opcode(), i.name(), *i.result_accuracy());
+    if (!s.ok()) return absl::Status(s.code(), absl::StrCat("computation ", c.name(), ": ", s.message()));
   }
   return absl::OkStatus();
 }
@@ -129,8 +181,8 @@ absl::Status VerifyModule(const Module& module) {
     const Shape* in = known ? sub(&entry.parameters[a.parameter], a.parameter_index) : nullptr;
     const Shape* out = sub(&entry.result, a.output_index);
     if (in == nullptr || out == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("module ", module.name(), ": an alias names no parameter ", a.parameter,
-                                                     " or output [input_output_alias]"));
+      return absl::InvalidArgumentError(absl::StrCat("module ", module.name(), ": an alias names no parameter ",
+                                                     a.parameter, " or output [input_output_alias]"));
     }
   }
   for (const BufferDonor& d : config.buffer_donors) {

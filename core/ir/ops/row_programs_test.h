@@ -1,0 +1,41 @@
+// Small programs, one for each row of conformance/ops.csv, made by the row's named function.
+#ifndef BACKPLANE_CORE_IR_OPS_ROW_PROGRAMS_TEST_H_
+#define BACKPLANE_CORE_IR_OPS_ROW_PROGRAMS_TEST_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "core/ir/ops/ops.h"
+
+namespace backplane::rows {
+
+// What `make` builds in an empty computation evaluates to `expected`: a literal as HLO text writes it, behind "~1e-6 "
+// a tolerance. `source` is the text of `make`.
+struct RowProgram {
+  const char* row;
+  const char* expected;
+  hlo::Result (*make)(Builder& b);
+  const char* source;
+};
+
+// ROW("Abs", "{2, 0, 2}", { return Abs(b, C(b, "s32[3]", "{-2, 0, 2}")); })
+#define ROW(row, expected, ...) \
+  { row, expected, [](Builder & b) -> Result __VA_ARGS__, #__VA_ARGS__ }
+
+std::vector<RowProgram> ElementwiseRows();
+std::vector<RowProgram> ShapeRows();
+std::vector<RowProgram> ComputeRows();
+std::vector<RowProgram> DeviceRows();
+
+// Pieces of programs. They end the test program where they fail, which is a mistake in a row.
+Value C(Builder& b, absl::string_view shape, absl::string_view values);  // a constant
+Shape S(absl::string_view text);
+// A computation of the builder's module with parameters of these shapes.
+Computation* Fn(Builder& b, const std::vector<const char*>& parameters,
+                hlo::Result (*body)(Builder& b, const std::vector<Value>& p));
+Computation* AddFn(Builder& b, PrimitiveType type);
+
+}  // namespace backplane::rows
+
+#endif  // BACKPLANE_CORE_IR_OPS_ROW_PROGRAMS_TEST_H_
