@@ -1,9 +1,11 @@
-// Evaluation of fft, in c128: powers of two by the radix-2 algorithm, other lengths through a convolution (Bluestein).
+// Evaluation of fft, in the precision of its numbers; lengths with a large prime factor in c128, through a convolution
+// (Bluestein).
 #include <cmath>
 #include <complex>
 
 #include "core/ops/families/elements.h"
-#include "core/types/literal_convert.h"
+#include "core/ops/families/fft_passes.h"
+#include "core/ops/families/fft_real.h"
 
 namespace backplane {
 namespace {
@@ -17,21 +19,16 @@ Z Root(int64_t numerator, int64_t denominator) {  // exp(-2 pi i numerator / den
 }
 
 // Forward transforms of one length, without normalization.
-class Transform {
+class Bluestein {
  public:
-  explicit Transform(int64_t n) : n_(n) {
-    size_ = 1;
-    if ((n & (n - 1)) == 0) {
-      size_ = std::max<int64_t>(n, 1);
-    } else {
-      while (size_ < 2 * n - 1) size_ *= 2;
-      chirp_.resize(static_cast<size_t>(n));
-      // k^2 modulo 2n keeps the angle small, and so exact.
-      for (int64_t k = 0; k < n; ++k) chirp_[static_cast<size_t>(k)] = Root(static_cast<int64_t>(static_cast<__int128>(k) * k % (2 * n)), 2 * n);
-    }
+  explicit Bluestein(int64_t n) : n_(n) {
+    while (size_ < 2 * n - 1) size_ *= 2;
+    chirp_.resize(static_cast<size_t>(n));
+    // k^2 modulo 2n keeps the angle small, and so exact.
+    for (int64_t k = 0; k < n; ++k)
+      chirp_[static_cast<size_t>(k)] = Root(static_cast<int64_t>(static_cast<__int128>(k) * k % (2 * n)), 2 * n);
     roots_.resize(static_cast<size_t>(size_ / 2));
     for (int64_t k = 0; k < size_ / 2; ++k) roots_[static_cast<size_t>(k)] = Root(k, size_);
-    if (chirp_.empty()) return;
     filter_.assign(static_cast<size_t>(size_), Z(0));
     for (int64_t k = 0; k < n; ++k) {
       filter_[static_cast<size_t>(k)] = std::conj(chirp_[static_cast<size_t>(k)]);
@@ -41,7 +38,6 @@ class Transform {
   }
 
   void Run(Z* x) {
-    if (chirp_.empty()) return Radix2(x);
     work_.assign(static_cast<size_t>(size_), Z(0));
     for (int64_t k = 0; k < n_; ++k) work_[static_cast<size_t>(k)] = Mul(x[k], chirp_[static_cast<size_t>(k)]);
     Radix2(work_.data());
@@ -73,30 +69,150 @@ class Transform {
     }
   }
 
-  int64_t n_, size_;
+  int64_t n_, size_ = 1;
   std::vector<Z> roots_, chirp_, filter_, work_;
 };
 
-// All lines along one axis. The inverse is the conjugate of the forward transform of the conjugate, over n.
-void AlongAxis(std::vector<Z>& data, absl::Span<const int64_t> dims, int64_t axis, bool inverse) {
+// Beyond this a prime factor costs more than Bluestein's way around it.
+constexpr int64_t kLargestDirectPrime = 64;
+
+template <typename S>
+using Numbers = std::vector<fft::Number<S>>;
+
+// All lines of one complex array along one axis, times `scale`.
+template <typename S>
+void AlongAxis(Numbers<S>& data, absl::Span<const int64_t> dims, int64_t axis, bool inverse, S scale) {
   const int64_t n = dims[axis];
   if (n == 0 || data.empty()) return;
-  Transform transform(n);
+  const bool direct = fft::LargestPrime(n) <= kLargestDirectPrime;
+  const fft::ComplexLine<S, S> plan(direct ? n : 1);
+  std::optional<Bluestein> detour;
+  if (!direct) detour.emplace(n);
   const DimVector strides = RowMajorStrides(dims);
   DimVector outer(dims.begin(), dims.end());
   outer[axis] = 1;
   const int64_t step = strides[axis];
-  const double scale = 1 / static_cast<double>(n);
-  std::vector<Z> line(static_cast<size_t>(n));
+  Numbers<S> line(static_cast<size_t>(n)), work(static_cast<size_t>(n));
+  std::vector<Z> wide(static_cast<size_t>(direct ? 0 : n));
   Odometer<1> at(outer, {strides});
   do {
-    Z* x = data.data() + at.offset();
-    for (int64_t k = 0; k < n; ++k) line[static_cast<size_t>(k)] = inverse ? std::conj(x[k * step]) : x[k * step];
-    transform.Run(line.data());
+    fft::Number<S>* x = data.data() + at.offset();
+    if (direct) {
+      for (int64_t k = 0; k < n; ++k) line[static_cast<size_t>(k)] = x[k * step];
+      plan.Run(line.data(), work.data(), !inverse);
+      for (int64_t k = 0; k < n; ++k) {
+        const fft::Number<S> y = line[static_cast<size_t>(k)];
+        x[k * step] = scale == 1 ? y : fft::Number<S>{y.r * scale, y.i * scale};
+      }
+      continue;
+    }
+    // The inverse is the conjugate of the transform of the conjugate.
+    for (int64_t k = 0; k < n; ++k)
+      wide[static_cast<size_t>(k)] = Z(x[k * step].r, inverse ? -x[k * step].i : x[k * step].i);
+    detour->Run(wide.data());
     for (int64_t k = 0; k < n; ++k) {
-      x[k * step] = inverse ? std::conj(line[static_cast<size_t>(k)]) * scale : line[static_cast<size_t>(k)];
+      const Z y = wide[static_cast<size_t>(k)] * static_cast<double>(scale);
+      x[k * step] = {static_cast<S>(y.real()), static_cast<S>(inverse ? -y.imag() : y.imag())};
     }
   } while (at.Next());
+}
+
+// Rows of n real numbers to rows of n / 2 + 1 complex ones, and back, times `scale`.
+template <typename S>
+void RealRows(const S* in, int64_t rows, int64_t n, fft::Number<S>* out) {
+  const int64_t bins = n / 2 + 1;
+  if (fft::LargestPrime(n) > kLargestDirectPrime) {
+    Bluestein detour(n);
+    std::vector<Z> line(static_cast<size_t>(n));
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t k = 0; k < n; ++k) line[static_cast<size_t>(k)] = Z(in[r * n + k], 0);
+      detour.Run(line.data());
+      for (int64_t k = 0; k < bins; ++k) {
+        const Z y = line[static_cast<size_t>(k)];
+        const bool real = k == 0 || 2 * k == n;  // by symmetry
+        out[r * bins + k] = {static_cast<S>(y.real()), real ? S(0) : static_cast<S>(y.imag())};
+      }
+    }
+    return;
+  }
+  const fft::RealLine<S, S> plan(n);
+  std::vector<S> line(static_cast<size_t>(n)), work(static_cast<size_t>(n));
+  for (int64_t r = 0; r < rows; ++r) {
+    std::copy(in + r * n, in + (r + 1) * n, line.begin());
+    plan.Forward(line.data(), work.data());
+    for (int64_t k = 0; k < bins; ++k) {
+      const bool real = k == 0 || 2 * k == n;
+      out[r * bins + k] = {line[static_cast<size_t>(k == 0 ? 0 : 2 * k - 1)],
+                           real ? S(0) : line[static_cast<size_t>(2 * k)]};
+    }
+  }
+}
+
+// Elements 0 and n / 2 of a real signal's spectrum are real: their imaginary parts do not count.
+template <typename S>
+void RowsToReal(const fft::Number<S>* in, int64_t rows, int64_t n, S scale, S* out) {
+  const int64_t bins = n / 2 + 1;
+  if (fft::LargestPrime(n) > kLargestDirectPrime) {
+    Bluestein detour(n);
+    std::vector<Z> line(static_cast<size_t>(n));
+    for (int64_t r = 0; r < rows; ++r) {
+      // The conjugate spectrum, transformed forward, is the conjugate of the real signal.
+      for (int64_t k = 0; k < bins; ++k) {
+        const fft::Number<S> x = in[r * bins + k];
+        const bool real = k == 0 || 2 * k == n;
+        line[static_cast<size_t>(k)] = Z(x.r, real ? 0 : -x.i);
+        if (!real) line[static_cast<size_t>(n - k)] = Z(x.r, x.i);
+      }
+      detour.Run(line.data());
+      for (int64_t k = 0; k < n; ++k)
+        out[r * n + k] = static_cast<S>(line[static_cast<size_t>(k)].real() * static_cast<double>(scale));
+    }
+    return;
+  }
+  const fft::RealLine<S, S> plan(n);
+  std::vector<S> line(static_cast<size_t>(n)), work(static_cast<size_t>(n));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t k = 0; k < bins; ++k) {
+      const fft::Number<S> x = in[r * bins + k];
+      line[static_cast<size_t>(k == 0 ? 0 : 2 * k - 1)] = x.r;
+      if (k > 0 && 2 * k != n) line[static_cast<size_t>(2 * k)] = x.i;
+    }
+    plan.Backward(line.data(), work.data());
+    for (int64_t k = 0; k < n; ++k) out[r * n + k] = line[static_cast<size_t>(k)] * scale;
+  }
+}
+
+// Real transforms take the innermost axis first on the way forward and last on the way back; the inverse divides once.
+template <typename S>
+void Transform(FftType type, absl::Span<const int64_t> lengths, const Literal& x, Literal& y) {
+  using N = fft::Number<S>;
+  const int64_t axes = static_cast<int64_t>(lengths.size());
+  auto numbers = [](const Literal& l) { return reinterpret_cast<const N*>(l.bytes()); };
+  long double total = 1;
+  for (int64_t n : lengths) total *= static_cast<long double>(n);
+  const S scale = static_cast<S>(1 / total);
+  const bool inverse = type == FftType::kIfft || type == FftType::kIrfft;
+  const bool to_real = type == FftType::kIrfft;
+  const Shape& complex = to_real ? x.shape() : y.shape();
+  const int64_t rank = complex.rank(), n = lengths.back(), bins = n / 2 + 1, first = rank - axes;
+  if (complex.num_elements() == 0 || n == 0) return;
+  Numbers<S> data(static_cast<size_t>(complex.num_elements()));
+  if (type == FftType::kRfft) {
+    RealRows<S>(reinterpret_cast<const S*>(x.bytes()), complex.num_elements() / bins, n, data.data());
+  } else {
+    std::copy(numbers(x), numbers(x) + data.size(), data.begin());
+  }
+  const bool complex_only = type == FftType::kFft || type == FftType::kIfft;
+  S pending = type == FftType::kIfft ? scale : S(1);
+  for (int64_t axis = first; axis < (complex_only ? rank : rank - 1); ++axis) {
+    AlongAxis<S>(data, complex.dimensions(), axis, inverse, pending);
+    pending = S(1);
+  }
+  if (to_real) {
+    RowsToReal<S>(data.data(), complex.num_elements() / bins, n, scale, reinterpret_cast<S*>(y.mutable_bytes()));
+  } else {
+    std::copy(data.begin(), data.end(), reinterpret_cast<N*>(y.mutable_bytes()));
+  }
 }
 
 }  // namespace
@@ -105,46 +221,14 @@ absl::StatusOr<Literal> EvaluateFft(const OpContext& op, Args args, EvalEnv& env
   ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
   const Literal& x = *args[0];
   const FftType type = op.attrs->GetEnum<FftType>(AttrId::kFftType);
-  const int64_t rank = shape.rank(), axes = static_cast<int64_t>(op.attrs->GetInts(AttrId::kFftLength).size());
-  DimVector dims = x.shape().dimensions();
-  std::vector<Z> data(static_cast<size_t>(x.num_elements()));
-  ReadElements(x.shape().element_type(), x.bytes(), 0, x.num_elements(), data.data());
-  // Changes the size of the innermost dimension; `fill` gives the elements that are not there.
-  auto resize = [&](int64_t size, auto fill) {
-    const int64_t old = dims.back(), rows = old == 0 ? 0 : static_cast<int64_t>(data.size()) / old;
-    std::vector<Z> out(static_cast<size_t>(rows * size));
-    for (int64_t r = 0; r < rows; ++r) {
-      const Z* row = data.data() + r * old;
-      for (int64_t k = 0; k < size; ++k) out[static_cast<size_t>(r * size + k)] = k < old ? row[k] : fill(row, k);
-    }
-    data = std::move(out);
-    dims.back() = size;
-  };
-  const int64_t last = rank - 1, first = rank - axes;
-  switch (type) {
-    case FftType::kFft: case FftType::kIfft:
-      for (int64_t axis = last; axis >= first; --axis) AlongAxis(data, dims, axis, type == FftType::kIfft);
-      break;
-    case FftType::kRfft:
-      AlongAxis(data, dims, last, false);
-      resize(shape.dimensions(last), [](const Z*, int64_t) { return Z(0); });
-      for (int64_t axis = last - 1; axis >= first; --axis) AlongAxis(data, dims, axis, false);
-      break;
-    case FftType::kIrfft: {
-      for (int64_t axis = first; axis < last; ++axis) AlongAxis(data, dims, axis, true);
-      const int64_t n = shape.dimensions(last);
-      // Elements 0 and n/2 of a real signal's spectrum are real: their imaginary parts do not count.
-      for (size_t i = 0; i < data.size(); ++i) {
-        const int64_t k = static_cast<int64_t>(i) % std::max<int64_t>(dims.back(), 1);
-        if (k == 0 || 2 * k == n) data[i] = Z(data[i].real(), 0);
-      }
-      resize(n, [n](const Z* row, int64_t k) { return std::conj(row[n - k]); });
-      AlongAxis(data, dims, last, true);
-      break;
-    }
-  }
+  const Ints& lengths = op.attrs->GetInts(AttrId::kFftLength);
   ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
-  WriteElements(shape.element_type(), out.mutable_bytes(), 0, out.num_elements(), data.data());
+  if (out.num_elements() == 0 || lengths.empty()) return lengths.empty() ? x : out;
+  if (ComplexPart(shape.element_type()) == PrimitiveType::kF64) {
+    Transform<double>(type, lengths, x, out);
+  } else {
+    Transform<float>(type, lengths, x, out);
+  }
   return out;
 }
 
