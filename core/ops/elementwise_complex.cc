@@ -10,29 +10,51 @@ namespace {
 template <typename P>
 using Z = std::complex<P>;
 
+// One rounding fewer than two products and a sum.
 template <typename P>
 Z<P> Multiply(Z<P> a, Z<P> b) {
-  return Z<P>(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
+  return Z<P>(std::fma(a.real(), b.real(), -(a.imag() * b.imag())), std::fma(a.imag(), b.real(), a.real() * b.imag()));
 }
 
-template <typename P>
-Z<P> Cbrt(Z<P> a) { return a == Z<P>(0) ? a : std::pow(a, P(1) / P(3)); }
+// c64 is computed in c128 where a formula's roundings would add up.
+template <typename F>
+Z<float> Precise(F f, Z<float> a) {
+  return Z<float>(f(Z<double>(a)));
+}
+template <typename F>
+Z<double> Precise(F f, Z<double> a) {
+  return f(a);
+}
+#define BACKPLANE_PRECISE(f) Precise([](Z<double> z) { return f; }, a)
+
+Z<double> Cbrt(Z<double> a) { return a == Z<double>(0) ? a : std::pow(a, 1.0 / 3.0); }
 
 // e^a - 1 without cancellation near zero: the real part is expm1(x) cos(y) - 2 sin(y/2)^2.
-template <typename P>
-Z<P> Expm1(Z<P> a) {
-  const P s = std::sin(a.imag() / 2);
-  const P e = std::expm1(a.real());
-  return Z<P>(e * std::cos(a.imag()) - 2 * s * s, a.imag() == 0 ? a.imag() : (e + 1) * std::sin(a.imag()));
+Z<double> Expm1(Z<double> a) {
+  const double s = std::sin(a.imag() / 2);
+  const double e = std::expm1(a.real());
+  return Z<double>(e * std::cos(a.imag()) - 2 * s * s, a.imag() == 0 ? a.imag() : (e + 1) * std::sin(a.imag()));
 }
 
-// The real part is log|1+a| = log1p(x^2 + 2x + y^2) / 2 where that is accurate.
-template <typename P>
-Z<P> Log1p(Z<P> a) {
-  const P x = a.real(), y = a.imag();
-  const P size = std::hypot(x, y);
-  const P re = size < P(0.5) ? std::log1p(x * (2 + x) + y * y) / 2 : std::log(std::hypot(1 + x, y));
-  return Z<P>(re, std::atan2(y, 1 + x));
+// The real part is log|1+a|, near the unit circle log1p(2x + x^2 + y^2) / 2 with the sum in twice the precision, for
+// its terms may cancel.
+Z<double> Log1p(Z<double> a) {
+  const double x = a.real(), y = a.imag();
+  const double size = std::hypot(1 + x, y);
+  double re = std::isinf(size) ? std::log(std::hypot(x / 2, y / 2)) + M_LN2 : std::log(size);
+  if (size > 0.5 && size < 2) {
+    const double xx = x * x, yy = y * y;
+    const double low = std::fma(x, x, -xx) + std::fma(y, y, -yy);
+    auto sum = [](double p, double q, double& rest) {
+      const double s = p + q, t = s - p;
+      rest += (p - (s - t)) + (q - t);
+      return s;
+    };
+    double rest = low;
+    const double high = sum(sum(2 * x, xx, rest), yy, rest);
+    re = std::log1p(high + rest) / 2;
+  }
+  return Z<double>(re, std::atan2(y, 1 + x));
 }
 
 template <typename P>
@@ -50,13 +72,16 @@ Z<P> Power(Z<P> a, Z<P> b) {
     if (b == Z<P>(0)) return Z<P>(1);
     if (b.real() > 0) return Z<P>(0);
   }
-  return std::pow(a, b);
+  return Z<P>(std::pow(Z<double>(a), Z<double>(b)));
 }
 
+Z<double> ArcTangent(Z<double> y, Z<double> x) {
+  const Z<double> i(0, 1);
+  return Multiply(-i, std::log((x + Multiply(i, y)) / std::sqrt(Multiply(x, x) + Multiply(y, y))));
+}
 template <typename P>
 Z<P> Atan2(Z<P> y, Z<P> x) {
-  const Z<P> i(0, 1);
-  return Multiply(-i, std::log((x + Multiply(i, y)) / std::sqrt(Multiply(x, x) + Multiply(y, y))));
+  return Z<P>(ArcTangent(Z<double>(y), Z<double>(x)));
 }
 
 // Lexicographic on (real, imaginary).
@@ -65,27 +90,29 @@ bool Less(Z<P> a, Z<P> b) {
   return a.real() < b.real() || (a.real() == b.real() && a.imag() < b.imag());
 }
 template <typename P>
-bool HasNan(Z<P> a) { return a.real() != a.real() || a.imag() != a.imag(); }
+bool HasNan(Z<P> a) {
+  return a.real() != a.real() || a.imag() != a.imag();
+}
 
 BACKPLANE_OP1(AbsOp, std::hypot(a.real(), a.imag()))
 BACKPLANE_OP1(RealOp, a.real())
 BACKPLANE_OP1(ImagOp, a.imag())
 BACKPLANE_OP1(CopyOp, a)
-BACKPLANE_OP1(CbrtOp, Cbrt(a))
-BACKPLANE_OP1(CosOp, std::cos(a))
-BACKPLANE_OP1(CoshOp, std::cosh(a))
-BACKPLANE_OP1(ExpOp, std::exp(a))
-BACKPLANE_OP1(Expm1Op, Expm1(a))
-BACKPLANE_OP1(LogOp, std::log(a))
-BACKPLANE_OP1(Log1pOp, Log1p(a))
-BACKPLANE_OP1(LogisticOp, T(1) / (T(1) + std::exp(-a)))
+BACKPLANE_OP1(CbrtOp, BACKPLANE_PRECISE(Cbrt(z)))
+BACKPLANE_OP1(CosOp, BACKPLANE_PRECISE(std::cos(z)))
+BACKPLANE_OP1(CoshOp, BACKPLANE_PRECISE(std::cosh(z)))
+BACKPLANE_OP1(ExpOp, BACKPLANE_PRECISE(std::exp(z)))
+BACKPLANE_OP1(Expm1Op, BACKPLANE_PRECISE(Expm1(z)))
+BACKPLANE_OP1(LogOp, BACKPLANE_PRECISE(std::log(z)))
+BACKPLANE_OP1(Log1pOp, BACKPLANE_PRECISE(Log1p(z)))
+BACKPLANE_OP1(LogisticOp, BACKPLANE_PRECISE(1.0 / (1.0 + std::exp(-z))))
 BACKPLANE_OP1(NegateOp, -a)
-BACKPLANE_OP1(RsqrtOp, T(1) / std::sqrt(a))
+BACKPLANE_OP1(RsqrtOp, BACKPLANE_PRECISE(1.0 / std::sqrt(z)))
 BACKPLANE_OP1(SignOp, Sign(a))
-BACKPLANE_OP1(SinOp, std::sin(a))
-BACKPLANE_OP1(SqrtOp, std::sqrt(a))
-BACKPLANE_OP1(TanOp, std::tan(a))
-BACKPLANE_OP1(TanhOp, std::tanh(a))
+BACKPLANE_OP1(SinOp, BACKPLANE_PRECISE(std::sin(z)))
+BACKPLANE_OP1(SqrtOp, BACKPLANE_PRECISE(std::sqrt(z)))
+BACKPLANE_OP1(TanOp, BACKPLANE_PRECISE(std::tan(z)))
+BACKPLANE_OP1(TanhOp, BACKPLANE_PRECISE(std::tanh(z)))
 
 BACKPLANE_OP2(AddOp, a + b)
 BACKPLANE_OP2(SubtractOp, a - b)
@@ -104,51 +131,88 @@ BACKPLANE_OP2(LessOp, !HasNan(a) && !HasNan(b) && Less(a, b))
 
 struct ClampOp {
   template <typename T>
-  static T Of(T low, T x, T high) { return MinimumOp::Of(MaximumOp::Of(x, low), high); }
+  static T Of(T low, T x, T high) {
+    return MinimumOp::Of(MaximumOp::Of(x, low), high);
+  }
 };
 
 template <typename P>
 ElementwiseKernel::Loop Find(Opcode opcode, const Attributes& attrs) {
   using T = Z<P>;
   switch (opcode) {
-    case Opcode::kAbs: return &Loop1<AbsOp, T, P>;
-    case Opcode::kReal: return &Loop1<RealOp, T, P>;
-    case Opcode::kImag: return &Loop1<ImagOp, T, P>;
-    case Opcode::kCopy: return &Loop1<CopyOp, T>;
-    case Opcode::kCbrt: return &Loop1<CbrtOp, T>;
-    case Opcode::kCos: return &Loop1<CosOp, T>;
-    case Opcode::kCosh: return &Loop1<CoshOp, T>;
-    case Opcode::kExp: return &Loop1<ExpOp, T>;
-    case Opcode::kExpm1: return &Loop1<Expm1Op, T>;
-    case Opcode::kLog: return &Loop1<LogOp, T>;
-    case Opcode::kLog1p: return &Loop1<Log1pOp, T>;
-    case Opcode::kLogistic: return &Loop1<LogisticOp, T>;
-    case Opcode::kNegate: return &Loop1<NegateOp, T>;
-    case Opcode::kRsqrt: return &Loop1<RsqrtOp, T>;
-    case Opcode::kSign: return &Loop1<SignOp, T>;
-    case Opcode::kSin: return &Loop1<SinOp, T>;
-    case Opcode::kSqrt: return &Loop1<SqrtOp, T>;
-    case Opcode::kTan: return &Loop1<TanOp, T>;
-    case Opcode::kTanh: return &Loop1<TanhOp, T>;
-    case Opcode::kAdd: return &Loop2<AddOp, T>;
-    case Opcode::kSubtract: return &Loop2<SubtractOp, T>;
-    case Opcode::kMultiply: return &Loop2<MultiplyOp, T>;
-    case Opcode::kDivide: return &Loop2<DivideOp, T>;
-    case Opcode::kPower: return &Loop2<PowerOp, T>;
-    case Opcode::kAtan2: return &Loop2<Atan2Op, T>;
-    case Opcode::kMaximum: return &Loop2<MaximumOp, T>;
-    case Opcode::kMinimum: return &Loop2<MinimumOp, T>;
-    case Opcode::kClamp: return &Loop3<ClampOp, T>;
+    case Opcode::kAbs:
+      return &Loop1<AbsOp, T, P>;
+    case Opcode::kReal:
+      return &Loop1<RealOp, T, P>;
+    case Opcode::kImag:
+      return &Loop1<ImagOp, T, P>;
+    case Opcode::kCopy:
+      return &Loop1<CopyOp, T>;
+    case Opcode::kCbrt:
+      return &Loop1<CbrtOp, T>;
+    case Opcode::kCos:
+      return &Loop1<CosOp, T>;
+    case Opcode::kCosh:
+      return &Loop1<CoshOp, T>;
+    case Opcode::kExp:
+      return &Loop1<ExpOp, T>;
+    case Opcode::kExpm1:
+      return &Loop1<Expm1Op, T>;
+    case Opcode::kLog:
+      return &Loop1<LogOp, T>;
+    case Opcode::kLog1p:
+      return &Loop1<Log1pOp, T>;
+    case Opcode::kLogistic:
+      return &Loop1<LogisticOp, T>;
+    case Opcode::kNegate:
+      return &Loop1<NegateOp, T>;
+    case Opcode::kRsqrt:
+      return &Loop1<RsqrtOp, T>;
+    case Opcode::kSign:
+      return &Loop1<SignOp, T>;
+    case Opcode::kSin:
+      return &Loop1<SinOp, T>;
+    case Opcode::kSqrt:
+      return &Loop1<SqrtOp, T>;
+    case Opcode::kTan:
+      return &Loop1<TanOp, T>;
+    case Opcode::kTanh:
+      return &Loop1<TanhOp, T>;
+    case Opcode::kAdd:
+      return &Loop2<AddOp, T>;
+    case Opcode::kSubtract:
+      return &Loop2<SubtractOp, T>;
+    case Opcode::kMultiply:
+      return &Loop2<MultiplyOp, T>;
+    case Opcode::kDivide:
+      return &Loop2<DivideOp, T>;
+    case Opcode::kPower:
+      return &Loop2<PowerOp, T>;
+    case Opcode::kAtan2:
+      return &Loop2<Atan2Op, T>;
+    case Opcode::kMaximum:
+      return &Loop2<MaximumOp, T>;
+    case Opcode::kMinimum:
+      return &Loop2<MinimumOp, T>;
+    case Opcode::kClamp:
+      return &Loop3<ClampOp, T>;
     case Opcode::kCompare:
       switch (attrs.GetEnum<ComparisonDirection>(AttrId::kDirection)) {
-        case ComparisonDirection::kEq: return &Loop2<EqualOp, T, bool>;
-        case ComparisonDirection::kNe: return &Loop2<NotEqualOp, T, bool>;
-        case ComparisonDirection::kGe: return &Loop2<GreaterEqualOp, T, bool>;
-        case ComparisonDirection::kGt: return &Loop2<GreaterOp, T, bool>;
-        case ComparisonDirection::kLe: return &Loop2<LessEqualOp, T, bool>;
-        default: return &Loop2<LessOp, T, bool>;
+        case ComparisonDirection::kEq:
+          return &Loop2<EqualOp, T, bool>;
+        case ComparisonDirection::kNe:
+          return &Loop2<NotEqualOp, T, bool>;
+        case ComparisonDirection::kGe:
+          return &Loop2<GreaterEqualOp, T, bool>;
+        case ComparisonDirection::kGt:
+          return &Loop2<GreaterOp, T, bool>;
+        case ComparisonDirection::kLe:
+          return &Loop2<LessEqualOp, T, bool>;
+        default:
+          return &Loop2<LessOp, T, bool>;
       }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
