@@ -135,7 +135,6 @@ absl::StatusOr<Literal> ReduceWindow(const OpContext& op, Args args, EvalEnv& en
     const Shape& s = tuple ? shape.tuple_shapes(static_cast<int64_t>(i)) : shape;
     types.push_back(s.element_type());
     PrimitiveType t = s.element_type();
-    if (simple && IsFloat(t) && t != PrimitiveType::kF64) t = PrimitiveType::kF32;
     ASSIGN_OR_RETURN(Literal x, args[i]->Convert(t));
     ASSIGN_OR_RETURN(Literal init, args[n + i]->Convert(t));
     inputs.push_back(std::move(x));
