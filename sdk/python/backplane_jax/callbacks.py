@@ -96,6 +96,28 @@ def forward(table):
         table.register_handler(name, pjrt.capsule_pointer(handler["execute"] if isinstance(handler, dict) else handler))
 
 
+def refuse_missing_streams():
+    """Makes `ctx.stream` of a buffer callback an error where there is no stream, as on a CPU.
+
+    A plugin cannot: jaxlib takes the error object that it is given for one of its own.
+    """
+    from jax._src import buffer_callback
+    from jax.errors import JaxRuntimeError
+    context = buffer_callback.ExecutionContext
+    plain = context.__dict__["stream"]
+    if getattr(plain.fget, "refuses_missing", False):
+        return
+
+    def stream(self):
+        value = plain.__get__(self)
+        if not value:
+            raise JaxRuntimeError("UNIMPLEMENTED: XLA FFI GPU context is not available")
+        return value
+
+    stream.refuses_missing = True
+    context.stream = property(stream, doc=plain.__doc__)
+
+
 class _SetTrampolineArgs(ctypes.Structure):  # Backplane_SetCallbackTrampoline_Args
     _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("trampoline", ctypes.c_void_p),
                 ("user_data_type_id", ctypes.c_int64)]

@@ -1,7 +1,8 @@
 """Sinks for jaxlib's custom-call targets and types: each registration goes to jaxlib's own CPU client and to our plugins.
 
 JAX keeps one sink for each platform, and the first one set wins. A plugin's `initialize()` runs before any client is
-made, so ours comes first and must not keep the targets for itself.
+made, so ours usually comes first and must not keep the targets for itself. Where another was first, ours takes its place
+and passes everything on to it.
 """
 import ctypes
 import logging
@@ -15,6 +16,8 @@ _lock = threading.RLock()
 _tables = []   # the plugins that get every registration
 _targets = []  # what came so far, for a plugin that is registered later
 _types = []
+_call_sink = None  # who had the place before; without one, jaxlib's own registry
+_type_sink = None
 _installed = False
 
 
@@ -54,7 +57,7 @@ def _give_type(table, name, value):
 
 def _on_target(name, fn, platform, api_version, traits):
     from jaxlib import xla_client
-    xla_client._xla.register_custom_call_target(name, fn, platform, api_version, traits)
+    (_call_sink or xla_client._xla.register_custom_call_target)(name, fn, platform, api_version, traits)
     with _lock:
         _targets.append((name, fn, api_version, traits))
         for table in _tables:
@@ -63,7 +66,7 @@ def _on_target(name, fn, platform, api_version, traits):
 
 def _on_type(name, value):
     from jaxlib import xla_client
-    xla_client._xla.register_custom_type(name, value)  # first: it may fill in the id
+    (_type_sink or xla_client._xla.register_custom_type)(name, value)  # first: it may fill in the id
     with _lock:
         _types.append((name, value))
         for table in _tables:
@@ -72,8 +75,8 @@ def _on_type(name, value):
 
 def attach(table):
     """From now on `table` gets every CPU target and type that jaxlib or a user registers, and those that came before."""
-    global _installed
-    from jaxlib import xla_client
+    global _installed, _call_sink, _type_sink
+    from jaxlib import lapack, xla_client
     with _lock:
         for name, value in _types:
             _give_type(table, name, value)
@@ -82,7 +85,17 @@ def attach(table):
         _tables.append(table)
         if not _installed:
             _installed = True
-            xla_client.register_custom_type_handler("cpu", _on_type)
-            xla_client.register_custom_call_handler("cpu", _on_target)
-    if xla_client._custom_callback_handler.get("Host") is not _on_target:
-        raise RuntimeError("another sink for custom calls is set already; register the plugin before the first computation")
+            _type_sink = xla_client._custom_type_id_handler.get("Host")
+            _call_sink = xla_client._custom_callback_handler.get("Host")
+            if _type_sink is None:
+                xla_client.register_custom_type_handler("cpu", _on_type)
+            else:
+                xla_client._custom_type_id_handler["Host"] = _on_type
+            if _call_sink is None:
+                xla_client.register_custom_call_handler("cpu", _on_target)
+            else:  # jaxlib's own targets went there already; they can be asked for again
+                xla_client._custom_callback_handler["Host"] = _on_target
+                for name, fn, api_version in lapack.registrations()["cpu"]:
+                    _targets.append((name, fn, api_version, 0))
+                    for t in _tables:
+                        _give_target(t, name, fn, api_version, 0)
