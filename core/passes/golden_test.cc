@@ -19,6 +19,8 @@ TEST(Golden, RemoveDeadCode) { Check<RemoveDeadCode>("remove-dead-code"); }
 TEST(Golden, EliminateCommonSubexpressions) { Check<EliminateCommonSubexpressions>("eliminate-common-subexpressions"); }
 TEST(Golden, SimplifyAlgebra) { Check<SimplifyAlgebra>("simplify-algebra"); }
 TEST(Golden, ExpandOperations) { Check<ExpandOperations>("expand-operations"); }
+TEST(Golden, ExpandAsync) { Check<ExpandAsync>("expand-async"); }
+TEST(Golden, SimplifyCollectives) { Check<SimplifyCollectives>("simplify-collectives"); }
 TEST(Golden, FoldConstants) { Check<FoldConstants>("fold-constants"); }
 
 }  // namespace

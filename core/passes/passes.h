@@ -27,6 +27,10 @@ BACKPLANE_DECLARE_PASS(RemoveDeadCode, "remove-dead-code");
 BACKPLANE_DECLARE_PASS(EliminateCommonSubexpressions, "eliminate-common-subexpressions");
 // Operations without a kernel of their own in terms of simpler ones: batch normalization, map, clamp of tuples.
 BACKPLANE_DECLARE_PASS(ExpandOperations, "expand-operations");
+// Start and done halves of asynchronous operations as one operation. Not part of CommonPipeline.
+BACKPLANE_DECLARE_PASS(ExpandAsync, "expand-async");
+// Collectives without a partner, by the module's numbers of replicas and partitions. Not part of CommonPipeline.
+BACKPLANE_DECLARE_PASS(SimplifyCollectives, "simplify-collectives");
 
 #undef BACKPLANE_DECLARE_PASS
 

@@ -1,0 +1,129 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/ir/builder.h"
+#include "core/passes/partition/partitioner.h"
+#include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
+
+namespace backplane {
+
+const Partitioner::Shards* Partitioner::FindShards(const Instruction* whole) const {
+  auto at = shards_.find(whole);
+  return at == shards_.end() ? nullptr : &at->second;
+}
+
+const Partitioner::Shards* Partitioner::FindPartial(const Instruction* whole) const {
+  auto at = partial_.find(whole);
+  return at == partial_.end() ? nullptr : &at->second;
+}
+
+Instruction* Partitioner::Op(const Instruction* like, Opcode opcode, const Shape& shape,
+                             std::vector<Instruction*> operands, Attributes attrs, std::vector<Computation*> called) {
+  return Make(c_, like, opcode, shape, std::move(operands), std::move(attrs), std::move(called));
+}
+
+Instruction* Partitioner::Exchange(const Instruction* like, Opcode opcode, const Shape& shape,
+                                   std::vector<Instruction*> operands, const std::vector<Ints>& groups,
+                                   Attributes attrs, std::vector<Computation*> called) {
+  InstructionSpec spec;
+  spec.opcode = opcode;
+  spec.shape = shape;
+  spec.operands = std::move(operands);
+  spec.called = std::move(called);
+  spec.name = absl::StrCat(kExchangeName, "-", OpName(opcode));
+  if (like != nullptr) spec.metadata = like->metadata();
+  ReplicaGroups listed;
+  if (opcode == Opcode::kCollectiveBroadcast) {
+    listed.groups = groups;  // numbers of partitions, for each replica
+  } else {
+    for (int64_t r = 0; r < context_.replicas; ++r) {
+      for (Ints group : groups) {
+        for (int64_t& p : group) p += r * partitions_;
+        listed.groups.push_back(std::move(group));
+      }
+    }
+    attrs.Set(AttrId::kUseGlobalDeviceIds, true);
+  }
+  attrs.Set(AttrId::kReplicaGroups, std::move(listed));
+  attrs.Set(AttrId::kChannelId, context_.next_channel++);
+  spec.attrs = std::move(attrs);
+  return c_->Add(std::move(spec));
+}
+
+Instruction* Partitioner::AllReduce(const Instruction* like, Instruction* partial, Computation* body,
+                                    const std::vector<Ints>& groups) {
+  return Exchange(like, Opcode::kAllReduce, partial->shape().WithoutLayout(), {partial}, groups, {}, {body});
+}
+
+Instruction* Partitioner::GatherAlong(Instruction* x, const Tiling& tiling, int64_t dim, const Instruction* like) {
+  DimVector dims = x->shape().dimensions();
+  dims[static_cast<size_t>(dim)] *= tiling.tiles(dim);
+  Attributes attrs;
+  attrs.Set(AttrId::kDimensions, Ints{dim});
+  return Exchange(like, Opcode::kAllGather, Shape(x->shape().element_type(), dims), {x}, tiling.GroupsAlong({dim}),
+                  std::move(attrs));
+}
+
+Instruction* Partitioner::Gather(const Shards& shards, const Instruction* like) {
+  Tiling left = shards.tiling;
+  Instruction* x = shards.value;
+  for (int64_t d = left.rank(); d-- > 0;) {
+    if (!left.IsTiled(d)) continue;
+    x = GatherAlong(x, left, d, like);
+    left = left.Without(d);
+  }
+  return x;
+}
+
+// The whole value of partial sums.
+absl::StatusOr<Instruction*> Partitioner::SumParts(const Shards& partial, const Instruction* like) {
+  const int64_t part = partial.tiling.rank() - 1;
+  ASSIGN_OR_RETURN(Computation * sum,
+                   ScalarBinaryComputation(context_.module, Opcode::kAdd, partial.value->shape().element_type()));
+  Instruction* x = AllReduce(like, partial.value, sum, partial.tiling.GroupsAlong({part}));
+  Ints dims;
+  for (int64_t d = 0; d < part; ++d) dims.push_back(d);
+  return Gather({x, partial.tiling.Select(dims)}, like);
+}
+
+Instruction* Partitioner::PartitionNumber(PrimitiveType type) {
+  if (partition_ == nullptr) partition_ = Op(nullptr, Opcode::kPartitionId, Shape::Scalar(PrimitiveType::kU32), {});
+  if (type == PrimitiveType::kU32) return partition_;
+  return Op(nullptr, Opcode::kConvert, Shape::Scalar(type), {partition_});
+}
+
+Instruction* Partitioner::Offset(const Tiling& tiling, int64_t dim, int64_t step) {
+  Ints table;
+  for (int64_t p = 0; p < partitions_; ++p) table.push_back(tiling.at(p, dim) * step);
+  Instruction*& made = offsets_[table];
+  if (made != nullptr) return made;
+  constexpr PrimitiveType kIndex = PrimitiveType::kS32;
+  const bool same = std::all_of(table.begin(), table.end(), [&](int64_t n) { return n == table[0]; });
+  if (same) return made = MakeConstant(c_, nullptr, Literal::ScalarInt(kIndex, table[0]));
+  std::vector<int32_t> narrow(table.begin(), table.end());
+  Instruction* all = MakeConstant(c_, nullptr, Literal::FromValues<int32_t>({partitions_}, narrow));
+  Attributes attrs;
+  attrs.Set(AttrId::kDynamicSliceSizes, Ints{1});
+  Instruction* one =
+      Op(nullptr, Opcode::kDynamicSlice, Shape(kIndex, {1}), {all, PartitionNumber(kIndex)}, std::move(attrs));
+  return made = Op(nullptr, Opcode::kReshape, Shape::Scalar(kIndex), {one});
+}
+
+void Partitioner::Adopt(Instruction* whole, Shards shards) {
+  if (shards.tiling.IsWhole()) return whole->ReplaceAllUsesWith(shards.value);
+  Instruction* gathered = Gather(shards, whole);
+  whole->ReplaceAllUsesWith(gathered);
+  shards_[gathered] = std::move(shards);
+}
+
+void Partitioner::Redirect(Instruction* x, Instruction* by, const std::vector<Instruction*>& users) {
+  for (Instruction* u : users) {
+    for (int64_t k = 0; k < u->operand_count(); ++k) {
+      if (u->operand(k) == x) u->ReplaceOperand(k, by);
+    }
+  }
+  if (c_->root() == x) c_->set_root(by);
+}
+
+}  // namespace backplane

@@ -1,0 +1,333 @@
+// Random programs about whole arrays, and what PartitionModule makes of them run on several partitions: the same
+// values.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "core/eval/evaluator.h"
+#include "core/ir/builder.h"
+#include "core/passes/partition/partition_module.h"
+#include "core/passes/partition/tiling.h"
+#include "sdk/backend/collectives/host_collective.h"
+
+namespace backplane {
+namespace {
+
+constexpr int64_t kPartitions = 4;
+constexpr PrimitiveType kType = PrimitiveType::kS32;  // exact in any order
+
+class Generator {
+ public:
+  explicit Generator(uint32_t seed) : random_(seed) {}
+
+  std::unique_ptr<Module> Make() {
+    auto module = std::make_unique<Module>("random");
+    module->config().num_partitions = kPartitions;
+    Builder b(module.get(), "main");
+    b_ = &b;
+    const int64_t parameters = 1 + Pick(3);
+    for (int64_t i = 0; i < parameters; ++i) {
+      Value p = Check(b.Parameter(i, Shape(kType, Dims())));
+      p->set_sharding(std::make_shared<const Sharding>(RandomSharding(p->shape())));
+      values_.push_back(p);
+    }
+    for (int i = 0; i < 12; ++i) Step();
+    std::vector<Value> results = {values_.back()};
+    for (int i = 0; i < 2; ++i) results.push_back(Any());
+    EXPECT_TRUE(b.Build(Check(b.Tuple(results))).ok());
+    module->set_entry(module->computations().back().get());
+    return module;
+  }
+
+ private:
+  int64_t Pick(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint32_t>(n)); }
+  Value Any() { return values_[static_cast<size_t>(Pick(static_cast<int64_t>(values_.size())))]; }
+  Value Check(absl::StatusOr<Value> v) {
+    EXPECT_TRUE(v.ok()) << v.status();
+    return v.ok() ? *v : nullptr;
+  }
+  DimVector Dims() {
+    DimVector dims;
+    for (int64_t d = Pick(3) + 1; d > 0; --d) dims.push_back(Pick(4) == 0 ? 3 : 4 << Pick(2));
+    return dims;
+  }
+
+  // Tiles along some dimensions that they divide, devices in any order.
+  Sharding RandomSharding(const Shape& shape) {
+    Sharding s;
+    int64_t left = kPartitions;
+    bool any = false;
+    for (int64_t d = 0; d < shape.rank(); ++d) {
+      const int64_t tiles = std::min<int64_t>(left, int64_t{1} << Pick(3));
+      const bool fits = tiles > 1 && shape.dimensions(d) % tiles == 0;
+      s.tile_dims.push_back(fits ? tiles : 1);
+      if (fits) left /= tiles;
+      any |= fits;
+    }
+    if (!any) return Sharding();
+    s.type = Sharding::Type::kOther;
+    if (left > 1) {
+      s.tile_dims.push_back(left);
+      s.replicate_on_last_tile_dim = true;
+    }
+    for (int64_t p = 0; p < kPartitions; ++p) s.devices.push_back(p);
+    if (Pick(2) == 0) std::shuffle(s.devices.begin(), s.devices.end(), random_);
+    return s;
+  }
+
+  void Add(absl::StatusOr<Value> v) {
+    if (Value made = Check(std::move(v)); made != nullptr && made->shape().num_elements() <= 4096)
+      values_.push_back(made);
+  }
+
+  Value Like(Value x) {  // of the same dims, or x itself
+    for (int i = 0; i < 4; ++i) {
+      if (Value y = Any(); y->shape() == x->shape()) return y;
+    }
+    return x;
+  }
+
+  void Step() {
+    Value x = Any();
+    const Shape shape = x->shape();
+    const int64_t rank = shape.rank();
+    Attributes attrs;
+    switch (Pick(15)) {
+      case 0:
+        return Add(b_->Binary(Opcode::kAdd, x, Like(x)));
+      case 1:
+        return Add(b_->Binary(Opcode::kSubtract, Check(b_->Unary(Opcode::kNegate, x)), Like(x)));
+      case 2: {  // as it was sharded, in another way
+        attrs.Set(AttrId::kCustomCallTarget, std::string("Sharding"));
+        Value y = Check(b_->Op(Opcode::kCustomCall, {x}, std::move(attrs), {}, shape));
+        y->set_sharding(std::make_shared<const Sharding>(RandomSharding(shape)));
+        values_.push_back(y);
+        return;
+      }
+      case 3: {
+        Ints order(static_cast<size_t>(rank));
+        for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+        std::shuffle(order.begin(), order.end(), random_);
+        return Add(b_->Transpose(x, order));
+      }
+      case 4: {  // two dimensions as one, or one as two
+        DimVector dims = shape.dimensions();
+        if (rank > 1 && Pick(2) == 0) {
+          const size_t d = static_cast<size_t>(Pick(rank - 1));
+          dims[d] *= dims[d + 1];
+          dims.erase(dims.begin() + static_cast<int64_t>(d) + 1);
+        } else if (rank > 0 && rank < 4) {
+          const size_t d = static_cast<size_t>(Pick(rank));
+          if (dims[d] % 2 != 0) return;
+          const int64_t outer = Pick(2) == 0 ? 2 : dims[d] / 2;
+          const int64_t inner = dims[d] / outer;
+          dims[d] = outer;
+          dims.insert(dims.begin() + static_cast<int64_t>(d) + 1, inner);
+          if (Pick(2) == 0) dims.insert(dims.begin(), 1);
+        }
+        return Add(b_->Reshape(x, dims));
+      }
+      case 5: {
+        if (rank > 3) return;
+        DimVector dims = shape.dimensions();
+        const int64_t at = Pick(rank + 1);
+        dims.insert(dims.begin() + at, 4);
+        Ints from;
+        for (int64_t d = 0; d < rank; ++d) from.push_back(d < at ? d : d + 1);
+        return Add(b_->BroadcastInDim(x, dims, from));
+      }
+      case 6: {
+        Ints dims;
+        for (int64_t d = 0; d < rank; ++d) {
+          if (Pick(2) == 0) dims.push_back(d);
+        }
+        const bool sum = Pick(2) == 0;
+        auto body = ScalarBinaryComputation(b_->module(), sum ? Opcode::kAdd : Opcode::kMaximum, kType);
+        EXPECT_TRUE(body.ok());
+        Value init = Check(b_->Constant(Literal::ScalarInt(kType, sum ? (Pick(3) == 0 ? 5 : 0) : 3)));
+        return Add(b_->Reduce({x}, {init}, *body, dims));
+      }
+      case 7: {  // contracts a pair of equal dimensions; a second pair may be a batch
+        Value y = Any();
+        DotDimensions d;
+        for (int64_t i = 0; i < rank; ++i) {
+          for (int64_t k = 0; k < y->shape().rank(); ++k) {
+            const bool taken = std::count(d.lhs_contracting.begin(), d.lhs_contracting.end(), i) +
+                                   std::count(d.lhs_batch.begin(), d.lhs_batch.end(), i) +
+                                   std::count(d.rhs_contracting.begin(), d.rhs_contracting.end(), k) +
+                                   std::count(d.rhs_batch.begin(), d.rhs_batch.end(), k) >
+                               0;
+            if (taken || shape.dimensions(i) != y->shape().dimensions(k)) continue;
+            if (d.lhs_contracting.empty()) {
+              d.lhs_contracting = {i};
+              d.rhs_contracting = {k};
+            } else if (d.lhs_batch.empty() && Pick(2) == 0) {
+              d.lhs_batch = {i};
+              d.rhs_batch = {k};
+            }
+          }
+        }
+        if (d.lhs_contracting.empty()) return;
+        return Add(b_->Dot(x, y, d, kType));
+      }
+      case 8: {
+        SliceConfig slices;
+        for (int64_t n : shape.dimensions()) {
+          const int64_t start = Pick(2) == 0 ? 0 : Pick(n);
+          slices.push_back({start, Pick(2) == 0 ? n : start + 1 + Pick(n - start), 1 + Pick(2)});
+        }
+        return Add(b_->Slice(x, slices));
+      }
+      case 9: {
+        PaddingConfig pads;
+        for (int64_t d = 0; d < rank; ++d)
+          pads.push_back(Pick(2) == 0 ? PaddingDimension{} : PaddingDimension{Pick(3), Pick(3) - 1, Pick(2)});
+        return Add(b_->Pad(x, Check(b_->Constant(Literal::ScalarInt(kType, 7))), pads));
+      }
+      case 10:
+        if (rank == 0) return;
+        return Add(b_->Concatenate({x, Like(x)}, Pick(rank)));
+      case 11:
+        if (rank == 0) return;
+        attrs.Set(AttrId::kDimensions, Ints{Pick(rank)});
+        return Add(b_->Op(Opcode::kReverse, {x}, std::move(attrs)));
+      case 12: {
+        std::vector<Value> operands = {x};
+        Ints sizes;
+        for (int64_t n : shape.dimensions()) {
+          operands.push_back(Check(b_->Constant(Literal::ScalarInt(kType, Pick(n + 2) - 1))));
+          sizes.push_back(Pick(2) == 0 ? n : 1 + Pick(n));
+        }
+        if (Pick(2) == 0) {
+          attrs.Set(AttrId::kDynamicSliceSizes, sizes);
+          return Add(b_->Op(Opcode::kDynamicSlice, operands, std::move(attrs)));
+        }
+        Value update = Check(b_->Constant(Literal::ScalarInt(kType, 9)));
+        operands.insert(operands.begin() + 1, Check(b_->BroadcastInDim(update, sizes, {})));
+        return Add(b_->Op(Opcode::kDynamicUpdateSlice, operands));
+      }
+      case 13: {
+        Value y = Like(x);
+        return Add(
+            b_->Select(Check(b_->Compare(x, y, ComparisonDirection::kLt)), y, Check(b_->Unary(Opcode::kAbs, x))));
+      }
+      default:
+        return Add(rank == 0 ? b_->Unary(Opcode::kNegate, x)
+                             : b_->Binary(Opcode::kMultiply, x, Check(b_->Iota(shape, Pick(rank)))));
+    }
+  }
+
+  std::mt19937 random_;
+  Builder* b_ = nullptr;
+  std::vector<Value> values_;
+};
+
+Literal Argument(const Shape& shape, int64_t number) {
+  Literal l(shape);
+  for (int64_t i = 0; i < l.num_elements(); ++i) l.SetFromInt(i, (i * 37 + number * 11) % 19 - 9);
+  return l;
+}
+
+// The tile of a whole array that a partition holds.
+Literal Tile(const Literal& whole, const Tiling& tiling, int64_t partition) {
+  const Shape shard = tiling.ShardOf(whole.shape());
+  Literal out(shard);
+  for (int64_t i = 0; i < out.num_elements(); ++i) {
+    int64_t rest = i, from = 0, stride = 1;
+    for (int64_t d = shard.rank(); d-- > 0;) {
+      from += (rest % shard.dimensions(d) + tiling.at(partition, d) * shard.dimensions(d)) * stride;
+      rest /= shard.dimensions(d);
+      stride *= whole.shape().dimensions(d);
+    }
+    out.SetFromInt(i, whole.GetAsInt(from));
+  }
+  return out;
+}
+
+std::vector<Tiling> Tilings(const Module& module, const char* name, const std::vector<Shape>& wholes) {
+  auto tuple = ParseSharding(module.config().frontend_attributes.at(name));
+  EXPECT_TRUE(tuple.ok()) << tuple.status();
+  std::vector<Tiling> out;
+  for (size_t i = 0; i < wholes.size(); ++i) out.push_back(*Tiling::Of(tuple->tuple.at(i), wholes[i], kPartitions));
+  return out;
+}
+
+TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
+  int exchanged = 0, local = 0;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    std::unique_ptr<Module> program = Generator(seed).Make();
+    SCOPED_TRACE(seed);
+    // By its definition: one device, no annotations.
+    std::unique_ptr<Module> alone = program->Clone();
+    alone->config().num_partitions = 1;
+    ASSERT_TRUE(PartitionModule().Run(alone.get()).ok());
+    std::vector<Literal> arguments;
+    std::vector<Shape> in, out;
+    for (const Instruction* p : program->entry()->parameters()) {
+      in.push_back(p->shape());
+      arguments.push_back(Argument(p->shape(), p->parameter_number()));
+    }
+    auto want = Evaluate(*alone, arguments);
+    ASSERT_TRUE(want.ok()) << want.status() << alone->ToString();
+    for (const Literal& l : want->elements()) out.push_back(l.shape());
+
+    std::unique_ptr<Module> split = program->Clone();
+    auto changed = PartitionModule().Run(split.get());
+    ASSERT_TRUE(changed.ok()) << changed.status() << program->ToString();
+    ASSERT_TRUE(VerifyModule(*split).ok()) << VerifyModule(*split) << split->ToString();
+    const std::vector<Tiling> parameters = Tilings(*split, kParameterShardingsAttribute, in);
+    const std::vector<Tiling> results = Tilings(*split, kResultShardingsAttribute, out);
+    absl::flat_hash_map<const Instruction*, std::unique_ptr<HostCollective>> plans;
+    for (const auto& i : split->entry()->instructions()) {
+      if (!i->info().Has(kCollective)) continue;
+      auto plan = HostCollective::Make(*i, 1, kPartitions);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      plans[i.get()] = *std::move(plan);
+    }
+    (plans.empty() ? local : exchanged)++;
+    LaunchOptions options;
+    options.partitions = kPartitions;
+    auto launch = std::make_shared<Launch>(options);
+    std::vector<absl::StatusOr<Literal>> got(kPartitions, absl::UnknownError("did not run"));
+    std::vector<std::thread> threads;
+    for (int64_t p = 0; p < kPartitions; ++p) {
+      threads.emplace_back([&, p] {
+        LaunchMember member(launch, 0, p);
+        std::vector<Literal> mine;
+        for (size_t i = 0; i < arguments.size(); ++i) mine.push_back(Tile(arguments[i], parameters[i], p));
+        EvaluatorHooks hooks;
+        hooks.partition_id = p;
+        hooks.collective = [&](const Instruction& op,
+                               absl::Span<const Literal* const> operands) -> absl::StatusOr<Literal> {
+          Literal result(op.shape());
+          const void* from[] = {operands[0]->bytes()};
+          void* to[] = {result.mutable_bytes()};
+          absl::Status s = plans.at(&op)->Run(member, from, to, [](int64_t n, absl::FunctionRef<void(int64_t)> body) {
+            for (int64_t i = 0; i < n; ++i) body(i);
+          });
+          if (!s.ok()) return s;
+          return result;
+        };
+        got[static_cast<size_t>(p)] = Evaluate(*split, mine, hooks);
+        member.End(got[static_cast<size_t>(p)].status());
+      });
+    }
+    for (std::thread& t : threads) t.join();
+    for (int64_t p = 0; p < kPartitions; ++p) {
+      const auto& g = got[static_cast<size_t>(p)];
+      ASSERT_TRUE(g.ok()) << g.status() << split->ToString();
+      for (size_t r = 0; r < out.size(); ++r) {
+        ASSERT_EQ(g->elements()[r], Tile(want->elements()[r], results[r], p))
+            << "partition " << p << ", result " << r << "\n"
+            << program->ToString() << "\n"
+            << split->ToString();
+      }
+    }
+  }
+  EXPECT_GT(exchanged, 100);
+  EXPECT_GT(local, 20);
+}
+
+}  // namespace
+}  // namespace backplane
