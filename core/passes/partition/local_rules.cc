@@ -307,28 +307,49 @@ absl::StatusOr<std::optional<Partitioner::Shards>> Partitioner::AlongOthers(Inst
   return Shards{x, std::move(tiling)};
 }
 
-// A gather whose indices are split: each partition looks up its own.
-absl::StatusOr<std::optional<Partitioner::Shards>> Partitioner::Rows(Instruction* i) {
-  const Shards* known = FindShards(i->operand(1));
+// A gather whose indices are split looks up its own on each partition; dimensions of the operand that it takes whole
+// may be split as well.
+Partitioner::MaybeShards Partitioner::Rows(Instruction* i) {
   const GatherDimensions& g = i->gather_dims();
-  if (known == nullptr || !g.operand_batching_dims.empty()) return std::optional<Shards>();
-  Tiling indices = known->tiling;
-  if (g.index_vector_dim < indices.rank()) indices = indices.Without(g.index_vector_dim);
-  if (indices.IsWhole()) return std::optional<Shards>();
-  Ints from;
-  int64_t next = 0;
-  for (int64_t d = 0; d < i->shape().rank(); ++d) {
-    if (Contains(g.offset_dims, d)) {
-      from.push_back(-1);
-      continue;
-    }
-    if (next == g.index_vector_dim) ++next;
-    from.push_back(next++);
+  if (!g.operand_batching_dims.empty()) return std::optional<Shards>();
+  Instruction *operand = i->operand(0), *indices = i->operand(1);
+  Ints sizes = i->attrs().GetInts(AttrId::kSliceSizes);
+  // The result's dimension that each dimension of the operand and of the indices becomes; -1: none.
+  Ints of_operand, of_indices;
+  size_t window = 0;
+  for (int64_t d = 0; d < operand->shape().rank(); ++d) {
+    const bool kept = !Contains(g.collapsed_slice_dims, d);
+    const bool whole = kept && sizes[static_cast<size_t>(d)] == operand->shape().dimensions(d);
+    of_operand.push_back(whole ? g.offset_dims[window] : -1);
+    if (kept) ++window;
   }
-  ASSIGN_OR_RETURN(Instruction * operand, SliceTo(i->operand(1), indices));
-  Tiling tiling = indices.Select(from);
-  Instruction* x = c_->AddClone(i, tiling.ShardOf(i->shape()), {i->operand(0), operand});
-  return Shards{x, std::move(tiling)};
+  Ints batch;
+  for (int64_t d = 0; d < i->shape().rank(); ++d) {
+    if (!Contains(g.offset_dims, d)) batch.push_back(d);
+  }
+  size_t next = 0;
+  for (int64_t d = 0; d < indices->shape().rank(); ++d) {
+    of_indices.push_back(d == g.index_vector_dim ? -1 : batch[next++]);
+  }
+  Tiling tiling = Tiling::Whole(i->shape().rank(), partitions_);
+  auto add = [&](const Instruction* x, const Ints& becomes) {
+    const Shards* s = FindShards(x);
+    for (size_t d = 0; s != nullptr && d < becomes.size(); ++d) {
+      if (becomes[d] >= 0) Split(tiling, becomes[d], s->tiling, static_cast<int64_t>(d));
+    }
+  };
+  add(indices, of_indices);
+  add(operand, of_operand);
+  if (tiling.IsWhole()) return std::optional<Shards>();
+  const Tiling operand_tiling = tiling.Select(of_operand);
+  ASSIGN_OR_RETURN(Instruction * x, SliceTo(operand, operand_tiling));
+  ASSIGN_OR_RETURN(Instruction * at, SliceTo(indices, tiling.Select(of_indices)));
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (operand_tiling.IsTiled(static_cast<int64_t>(d))) sizes[d] = x->shape().dimensions(static_cast<int64_t>(d));
+  }
+  Instruction* made = c_->AddClone(i, tiling.ShardOf(i->shape()), {x, at});
+  made->mutable_attrs().Set(AttrId::kSliceSizes, std::move(sizes));
+  return Shards{made, std::move(tiling)};
 }
 
 // A call whose handler works on each matrix of leading batch dimensions by itself (frontend attribute num_batch_dims).

@@ -36,7 +36,7 @@ class Generator {
     std::vector<Value> results = {values_.back()};
     for (int i = 0; i < 2; ++i) results.push_back(Any());
     EXPECT_TRUE(b.Build(Check(b.Tuple(results))).ok());
-    module->set_entry(module->computations().back().get());
+    module->set_entry(b.computation());
     return module;
   }
 
@@ -77,7 +77,8 @@ class Generator {
   }
 
   void Add(absl::StatusOr<Value> v) {
-    if (Value made = Check(std::move(v)); made != nullptr && made->shape().num_elements() <= 4096)
+    if (Value made = Check(std::move(v));
+        made != nullptr && made->shape().num_elements() > 0 && made->shape().num_elements() <= 4096)
       values_.push_back(made);
   }
 
@@ -93,7 +94,7 @@ class Generator {
     const Shape shape = x->shape();
     const int64_t rank = shape.rank();
     Attributes attrs;
-    switch (Pick(15)) {
+    switch (Pick(17)) {
       case 0:
         return Add(b_->Binary(Opcode::kAdd, x, Like(x)));
       case 1:
@@ -212,6 +213,50 @@ class Generator {
         return Add(
             b_->Select(Check(b_->Compare(x, y, ComparisonDirection::kLt)), y, Check(b_->Unary(Opcode::kAbs, x))));
       }
+      case 14: {  // rows of the first dimension, or one element of it
+        if (rank == 0) return;
+        GatherDimensions g;
+        g.collapsed_slice_dims = g.start_index_map = {0};
+        Ints sizes(shape.dimensions().begin(), shape.dimensions().end());
+        sizes[0] = 1;
+        const bool several = Pick(2) == 0;
+        g.index_vector_dim = several ? 1 : 0;
+        for (int64_t d = 1; d < rank; ++d) g.offset_dims.push_back(several ? d : d - 1);
+        attrs.Set(AttrId::kGatherDims, g);
+        attrs.Set(AttrId::kSliceSizes, sizes);
+        const Shape wanted(kType, several ? DimVector{4} : DimVector{1});
+        Value at = Check(b_->Iota(wanted, 0));
+        if (several) {
+          attrs = {};
+          attrs.Set(AttrId::kCustomCallTarget, std::string("Sharding"));
+          at = Check(b_->Op(Opcode::kCustomCall, {at}, std::move(attrs), {}, wanted));
+          at->set_sharding(std::make_shared<const Sharding>(RandomSharding(wanted)));
+          attrs = {};
+          attrs.Set(AttrId::kGatherDims, g);
+          attrs.Set(AttrId::kSliceSizes, sizes);
+        }
+        return Add(b_->Op(Opcode::kGather, {x, at}, std::move(attrs)));
+      }
+      case 15: {  // three turns of v = -v + x, or of v = reverse(v) + x
+        const Shape state = Shape::Tuple({Shape::Scalar(kType), shape, shape});
+        auto part = [&](Builder& b, int64_t k) { return Check(b.GetTupleElement(b.computation()->parameter(0), k)); };
+        Builder condition(b_->module(), "condition"), body(b_->module(), "body");
+        Check(condition.Parameter(0, state));
+        Value three = Check(condition.Constant(Literal::ScalarInt(kType, 3)));
+        auto c = condition.Build(Check(condition.Compare(part(condition, 0), three, ComparisonDirection::kLt)));
+        Check(body.Parameter(0, state));
+        Value one = Check(body.Constant(Literal::ScalarInt(kType, 1)));
+        Value v = part(body, 1);
+        attrs.Set(AttrId::kDimensions, Ints{0});
+        v = rank > 0 && Pick(2) == 0 ? Check(body.Op(Opcode::kReverse, {v}, std::move(attrs)))
+                                     : Check(body.Unary(Opcode::kNegate, v));
+        v = Check(body.Binary(Opcode::kAdd, v, part(body, 2)));
+        auto f =
+            body.Build(Check(body.Tuple({Check(body.Binary(Opcode::kAdd, part(body, 0), one)), v, part(body, 2)})));
+        Value zero = Check(b_->Constant(Literal::ScalarInt(kType, 0)));
+        Value loop = Check(b_->While(*c, *f, Check(b_->Tuple({zero, x, Like(x)}))));
+        return Add(b_->GetTupleElement(loop, 1));
+      }
       default:
         return Add(rank == 0 ? b_->Unary(Opcode::kNegate, x)
                              : b_->Binary(Opcode::kMultiply, x, Check(b_->Iota(shape, Pick(rank)))));
@@ -255,7 +300,7 @@ std::vector<Tiling> Tilings(const Module& module, const char* name, const std::v
 
 TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
   int exchanged = 0, local = 0;
-  for (uint32_t seed = 0; seed < 400; ++seed) {
+  for (uint32_t seed = 0; seed < 1500; ++seed) {
     std::unique_ptr<Module> program = Generator(seed).Make();
     SCOPED_TRACE(seed);
     // By its definition: one device, no annotations.
@@ -279,11 +324,13 @@ TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
     const std::vector<Tiling> parameters = Tilings(*split, kParameterShardingsAttribute, in);
     const std::vector<Tiling> results = Tilings(*split, kResultShardingsAttribute, out);
     absl::flat_hash_map<const Instruction*, std::unique_ptr<HostCollective>> plans;
-    for (const auto& i : split->entry()->instructions()) {
-      if (!i->info().Has(kCollective)) continue;
-      auto plan = HostCollective::Make(*i, 1, kPartitions);
-      ASSERT_TRUE(plan.ok()) << plan.status();
-      plans[i.get()] = *std::move(plan);
+    for (const Computation* c : split->PostOrder()) {
+      for (const auto& i : c->instructions()) {
+        if (!i->info().Has(kCollective)) continue;
+        auto plan = HostCollective::Make(*i, 1, kPartitions);
+        ASSERT_TRUE(plan.ok()) << plan.status();
+        plans[i.get()] = *std::move(plan);
+      }
     }
     (plans.empty() ? local : exchanged)++;
     LaunchOptions options;
