@@ -1,0 +1,48 @@
+// Arrays of programs: inputs from what the command line says, outputs for people.
+#ifndef BACKPLANE_SDK_CLI_ARRAYS_H_
+#define BACKPLANE_SDK_CLI_ARRAYS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/types/literal.h"
+#include "sdk/host/async_transfer.h"
+#include "sdk/host/json.h"
+
+namespace backplane::cli {
+
+// Inputs for `shapes`. Each spec is one of
+//   FILE.npy               the next input
+//   FILE.npz, FILE.npz:a,b the next inputs: all members, or those named
+//   random, zeros, ones, iota      the next input, filled so; with "=N..M" for random: the range, whole numbers for
+//   integers 1.5 or {1, 2}          the next input as a literal in HLO text N:SPEC                 input N instead of
+//   the next
+// Inputs that no spec is for are random. The same seed gives the same numbers on every machine.
+absl::StatusOr<std::vector<host::HostArray>> MakeInputs(const std::vector<host::ArrayShape>& shapes,
+                                                        const std::vector<std::string>& specs, uint64_t seed);
+// The same for a program whose parameters are not known: only files can say them.
+absl::StatusOr<std::vector<host::HostArray>> ReadInputs(const std::vector<std::string>& specs);
+
+// An array as a literal of the core, and back.
+absl::StatusOr<Literal> ToLiteral(const host::HostArray& array);
+absl::StatusOr<host::HostArray> FromLiteral(const Literal& literal);
+
+struct Statistics {
+  int64_t count = 0, nans = 0, infinities = 0, zeros = 0;
+  double min = 0, max = 0, mean = 0, deviation = 0;  // of the finite elements; of magnitudes for complex numbers
+};
+absl::StatusOr<Statistics> ComputeStatistics(const host::HostArray& array);
+host::Json ToJson(const Statistics& statistics);
+
+// HLO text with the shape before it; more than `limit` elements are cut to the first.
+absl::StatusOr<std::string> ArrayText(const host::HostArray& array, int64_t limit);
+
+// A grey or coloured picture of a 2-D array (or of [h,w,3], [h,w,4] in 0..1 or 0..255) as PNG bytes, one element a
+// pixel at least `min_pixels` wide. Numbers are spread from the least to the greatest; what is not finite is red.
+absl::StatusOr<std::string> Picture(const host::HostArray& array, int min_pixels = 256);
+
+}  // namespace backplane::cli
+
+#endif  // BACKPLANE_SDK_CLI_ARRAYS_H_

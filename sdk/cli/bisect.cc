@@ -1,0 +1,177 @@
+#include "sdk/cli/bisect.h"
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "core/ir/builder.h"
+#include "core/passes/passes.h"
+#include "sdk/cli/arrays.h"
+#include "sdk/cli/execution.h"
+#include "sdk/cli/program.h"
+#include "sdk/host/status.h"
+
+namespace backplane::cli {
+namespace {
+
+using host::HostArray;
+
+// The instructions of the entry that can be shown: arrays, but no parameters and constants.
+std::vector<size_t> Visible(const Computation& entry) {
+  std::vector<size_t> places;
+  size_t place = 0;
+  for (const auto& i : entry.instructions()) {
+    const Shape& shape = i->shape();
+    if (shape.IsArray() && !shape.HasDynamicDimensions() && !i->Is(Opcode::kParameter) && !i->Is(Opcode::kConstant))
+      places.push_back(place);
+    ++place;
+  }
+  return places;
+}
+
+// The program that returns the instructions at these places (all of one tuple), instead of its result.
+absl::StatusOr<std::unique_ptr<Module>> Showing(const Module& module, absl::Span<const size_t> places) {
+  std::unique_ptr<Module> copy = module.Clone();
+  Computation* entry = copy->entry();
+  const std::vector<Instruction*> all = entry->Snapshot();
+  InstructionSpec tuple;
+  tuple.opcode = Opcode::kTuple;
+  for (size_t place : places) tuple.operands.push_back(all[place]);
+  BP_ASSIGN_OR_RETURN(Instruction * root, entry->AddChecked(std::move(tuple)));
+  entry->set_root(root);
+  // What held for the old results.
+  ModuleConfig& config = copy->config();
+  config.input_output_aliases.clear();
+  config.buffer_donors.clear();
+  config.result_layout = Shape();
+  config.result_memory_kinds.clear();
+  RemoveDeadCode remove;
+  BP_RETURN_IF_ERROR(remove.Run(copy.get()).status());
+  return copy;
+}
+
+// One instruction as a program of its own, its operands the parameters.
+absl::StatusOr<std::unique_ptr<Module>> Alone(const Instruction& instruction) {
+  auto module = std::make_unique<Module>("alone");
+  Computation* entry = module->AddComputation("main");
+  module->set_entry(entry);
+  std::vector<Instruction*> operands;
+  std::map<const Instruction*, Instruction*> seen;
+  for (const Instruction* operand : instruction.operands()) {
+    if (Instruction*& parameter = seen[operand]; parameter == nullptr) {
+      InstructionSpec spec;
+      spec.opcode = Opcode::kParameter;
+      spec.shape = operand->shape();
+      spec.attrs.Set(AttrId::kParameterNumber, static_cast<int64_t>(seen.size() - 1));
+      parameter = entry->Add(std::move(spec));
+    }
+    operands.push_back(seen[operand]);
+  }
+  Instruction* copy = entry->AddClone(&instruction, instruction.shape(), operands);
+  for (int64_t i = 0; i < static_cast<int64_t>(instruction.called().size()); ++i) {
+    copy->set_called(i, module->CloneComputation(instruction.called(i)));
+  }
+  entry->set_root(copy);
+  BP_RETURN_IF_ERROR(VerifyModule(*module));
+  return module;
+}
+
+struct Values {
+  std::vector<HostArray> a, b;
+};
+
+absl::StatusOr<Values> Show(const Module& module, absl::Span<const size_t> places, const Session& a, const Session& b,
+                            const std::vector<HostArray>& inputs) {
+  BP_ASSIGN_OR_RETURN(const std::unique_ptr<Module> showing, Showing(module, places));
+  BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(*showing));
+  Values values;
+  BP_ASSIGN_OR_RETURN(values.a, CompileAndRun(a, program, inputs));
+  BP_ASSIGN_OR_RETURN(values.b, CompileAndRun(b, program, inputs));
+  if (values.a.size() != places.size() || values.b.size() != places.size()) {
+    return absl::InternalError("bisect: a plugin returned another number of results than the program has");
+  }
+  return values;
+}
+
+// Tries the instruction alone, with the operands that plugin a computed for it.
+absl::Status TryAlone(const Module& module, const Instruction& instruction, const Session& a, const Session& b,
+                      const std::vector<HostArray>& inputs, const Tolerance& tolerance, Culprit* culprit) {
+  const Computation& entry = *module.entry();
+  std::map<const Instruction*, size_t> place_of;
+  size_t place = 0;
+  for (const auto& i : entry.instructions()) place_of[i.get()] = place++;
+  std::vector<const Instruction*> operands;  // each once, in the order of their first use
+  for (const Instruction* operand : instruction.operands()) {
+    if (!operand->shape().IsArray()) return absl::UnimplementedError("it has an operand that is no array");
+    if (std::find(operands.begin(), operands.end(), operand) == operands.end()) operands.push_back(operand);
+  }
+  std::vector<HostArray> arguments(operands.size());
+  std::vector<size_t> asked, asked_for;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i]->Is(Opcode::kParameter)) {
+      arguments[i] = inputs[static_cast<size_t>(operands[i]->parameter_number())];
+    } else if (operands[i]->Is(Opcode::kConstant)) {
+      BP_ASSIGN_OR_RETURN(arguments[i], FromLiteral(operands[i]->literal()));
+    } else {
+      asked.push_back(place_of[operands[i]]);
+      asked_for.push_back(i);
+    }
+  }
+  if (!asked.empty()) {
+    BP_ASSIGN_OR_RETURN(const std::unique_ptr<Module> showing, Showing(module, asked));
+    BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(*showing));
+    BP_ASSIGN_OR_RETURN(std::vector<HostArray> values, CompileAndRun(a, program, inputs));
+    if (values.size() != asked.size()) return absl::InternalError("operands are missing");
+    for (size_t i = 0; i < asked.size(); ++i) arguments[asked_for[i]] = std::move(values[i]);
+  }
+  BP_ASSIGN_OR_RETURN(const std::unique_ptr<Module> alone, Alone(instruction));
+  BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(*alone));
+  BP_ASSIGN_OR_RETURN(const std::vector<HostArray> of_a, CompileAndRun(a, program, arguments));
+  BP_ASSIGN_OR_RETURN(const std::vector<HostArray> of_b, CompileAndRun(b, program, arguments));
+  if (of_a.size() != 1 || of_b.size() != 1) return absl::InternalError("expected one result");
+  BP_ASSIGN_OR_RETURN(culprit->alone, Compare(of_a[0], of_b[0], tolerance));
+  culprit->alone_differs = !culprit->alone.agrees();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Culprit> FindFirstDifference(const Module& original, const Session& a, const Session& b,
+                                            const std::vector<HostArray>& inputs, const Tolerance& tolerance,
+                                            Terminal& terminal, int64_t max_bytes) {
+  // Bodies of calls are looked into; loops and branches stay one instruction each.
+  std::unique_ptr<Module> module = original.Clone();
+  InlineCalls inline_calls;
+  BP_RETURN_IF_ERROR(inline_calls.Run(module.get()).status());
+  const std::vector<Instruction*> all = module->entry()->Snapshot();
+  const std::vector<size_t> places = Visible(*module->entry());
+  Culprit culprit;
+  for (size_t begin = 0; begin < places.size();) {
+    size_t end = begin;
+    for (int64_t bytes = 0;
+         end < places.size() && (end == begin || bytes + all[places[end]]->shape().byte_size() <= max_bytes); ++end) {
+      bytes += all[places[end]]->shape().byte_size();
+    }
+    terminal.Progress("bisect", begin, places.size());
+    const absl::Span<const size_t> chunk(places.data() + begin, end - begin);
+    BP_ASSIGN_OR_RETURN(const Values values, Show(*module, chunk, a, b, inputs));
+    for (size_t i = 0; i < chunk.size(); ++i) {
+      ++culprit.compared;
+      BP_ASSIGN_OR_RETURN(culprit.difference, Compare(values.a[i], values.b[i], tolerance));
+      if (culprit.difference.agrees()) continue;
+      const Instruction& instruction = *all[chunk[i]];
+      terminal.Progress("bisect", places.size(), places.size());
+      culprit.instruction = instruction.ToString();
+      const OpMetadata& metadata = instruction.metadata();
+      culprit.source = metadata.source_file.empty()
+                           ? metadata.op_name
+                           : absl::StrCat(metadata.op_name, " (", metadata.source_file, ":", metadata.source_line, ")");
+      culprit.alone_status = TryAlone(*module, instruction, a, b, inputs, tolerance, &culprit);
+      return culprit;
+    }
+    begin = end;
+  }
+  terminal.Progress("bisect", places.size(), places.size());
+  return culprit;
+}
+
+}  // namespace backplane::cli

@@ -1,0 +1,118 @@
+// The command line over CLI11; the only file that includes it.
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/cli/command.h"
+
+namespace backplane::cli {
+namespace {
+
+constexpr char kPluginErrorUrl[] = "backplane.dev/plugin";
+
+constexpr char kFooter[] =
+    "A plugin is a path, a manifest (.json), or a name: of PJRT_NAMES_AND_LIBRARY_PATHS, of a manifest in\n"
+    "BACKPLANE_PLUGIN_PATH or the XDG folders, or of a wheel in the Python environment VIRTUAL_ENV.\n"
+    "\n"
+    "Exit codes: 0 done; 1 the answer is no (results differ, the plugin cannot be used); 2 the command line makes\n"
+    "no sense; 3 a file or program is missing or wrong; 4 the plugin refused, lacks something, failed or crashed.\n"
+    "With --json, results and errors are one JSON value on standard output.";
+
+void AddOption(const Option& option, CLI::App* app) {
+  CLI::Option* added = std::visit(
+      [&](auto* target) -> CLI::Option* {
+        if constexpr (std::is_same_v<decltype(target), bool*>) {
+          return app->add_flag(option.name, *target, option.help);
+        } else {
+          return app->add_option(option.name, *target, option.help);
+        }
+      },
+      option.target);
+  if (option.required) added->required();
+  if (!option.choices.empty()) added->check(CLI::IsMember(option.choices));
+  if (!option.value.empty()) added->type_name(option.value);
+  // Each use takes one value, so that what follows stays an argument by position.
+  if (std::holds_alternative<std::vector<std::string>*>(option.target) && option.name[0] == '-') {
+    added->expected(1)->take_all();
+    added->allow_extra_args(false);
+  }
+}
+
+host::Json ErrorJson(const absl::Status& status) {
+  host::Json error = host::Json::MakeObject();
+  error.Set("code", absl::StatusCodeToString(status.code())).Set("message", absl::string_view(status.message()));
+  return host::Json::MakeObject().Set("error", std::move(error));
+}
+
+}  // namespace
+
+absl::Status FromPlugin(absl::Status status) {
+  if (!status.ok()) status.SetPayload(kPluginErrorUrl, absl::Cord());
+  return status;
+}
+
+int ExitCodeOf(const absl::Status& status) {
+  if (status.ok()) return kOk;
+  if (status.GetPayload(kPluginErrorUrl).has_value()) return kPluginFailed;
+  return kBadInput;
+}
+
+int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
+  Terminal terminal(stdout, stderr);
+  CLI::App app("Runs, inspects, compares and measures programs on any PJRT plugin.", "backplane");
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  app.set_version_flag("--version", "backplane 0.1.0");
+  std::string color = "auto", shell;
+  bool json = false;
+  int exit_code = kOk;
+  absl::Status outcome;
+
+  // Said before or behind the subcommand.
+  auto add_common = [&](CLI::App* to) {
+    to->add_flag("--json", json, "results and errors as JSON");
+    to->add_option("--color", color, "auto, always or never")
+        ->check(CLI::IsMember({"auto", "always", "never"}))
+        ->type_name("WHEN");
+  };
+  add_common(&app);
+  auto begin = [&] {
+    terminal.set_color(color);
+    terminal.set_json(json);
+  };
+  for (const Command& command : commands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    if (command.hidden) sub->group("");
+    sub->footer(command.details);
+    for (const Option& option : command.options) AddOption(option, sub);
+    add_common(sub);
+    sub->callback([&, run = command.run] {
+      begin();
+      outcome = run(terminal, &exit_code);
+    });
+  }
+  CLI::App* completion = app.add_subcommand("completion", "prints a completion script for a shell");
+  completion->add_option("shell", shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion->footer("  source <(backplane completion bash)");
+  completion->callback([&] {
+    begin();
+    outcome = PrintCompletion(commands, shell, terminal);
+  });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version come this way as well, with status 0.
+    const int status = app.exit(error);
+    return status == 0 ? kOk : kUsage;
+  }
+  if (!outcome.ok()) {
+    if (json) terminal.PrintJson(ErrorJson(outcome));
+    terminal.Error(absl::string_view(outcome.message()));
+    return ExitCodeOf(outcome);
+  }
+  return exit_code;
+}
+
+}  // namespace backplane::cli

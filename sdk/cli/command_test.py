@@ -1,0 +1,264 @@
+"""command_test.py BACKPLANE PLUGIN.so FAKES_DIR [XLA.so]: the command as people use it.
+
+XLA.so is a plugin we did not build; cases with it are left out where the file does not exist.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+
+import numpy as np
+
+BACKPLANE, PLUGIN, FAKES = sys.argv[1:4]
+XLA = sys.argv[4] if len(sys.argv) > 4 and os.path.exists(sys.argv[4]) else None
+
+MATMUL = """
+module @mm {
+  func.func public @main(%x: tensor<2x3xf32>, %w: tensor<3x2xf32>) -> tensor<2x2xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
+    %1 = stablehlo.exponential %0 : tensor<2x2xf32>
+    return %1 : tensor<2x2xf32>
+  }
+}
+"""
+HLO = """HloModule two, entry_computation_layout={(f32[4]{0})->(f32[4]{0}, f32[])}
+
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[4]{0} parameter(0)
+  z = f32[] constant(0)
+  t = f32[4]{0} multiply(x, x)
+  s = f32[] reduce(t, z), dimensions={0}, to_apply=sum
+  ROOT out = (f32[4]{0}, f32[]) tuple(t, s)
+}
+"""
+
+
+def run(*args, code=0, stdin="", env=None):
+    """Standard output of the command, which must end with `code`."""
+    done = subprocess.run([BACKPLANE, *map(str, args)], input=stdin, capture_output=True, text=True, timeout=60,
+                          env=os.environ | (env or {}))
+    assert done.returncode == code, f"{args}: ended with {done.returncode}, expected {code}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def run_json(*args, **kw):
+    return json.loads(run(*args, "--json", **kw))
+
+
+def error_of(*args, code):
+    """The message of an error, told as JSON."""
+    return run_json(*args, code=code)["error"]["message"]
+
+
+def test_help_and_completion(tmp):
+    for words in (["--help"], ["run", "--help"], ["diff", "--help"], ["--version"]):
+        assert run(*words).strip()
+    assert "Exit codes" in run("--help")
+    run(code=2)
+    run("nonsense", code=2)
+    run("run", code=2)
+    run("convert", "x", "--to", "nothing", code=2)
+    run("completion", "csh", code=2)
+    script = tmp / "complete.bash"
+    script.write_text(run("completion", "bash") + 'COMP_WORDS=(backplane co); COMP_CWORD=1; _backplane; echo "${COMPREPLY[@]}"\n'
+                      'COMP_WORDS=(backplane convert x --to ""); COMP_CWORD=4; _backplane; echo "${COMPREPLY[@]}"\n')
+    lines = subprocess.run(["bash", script], capture_output=True, text=True, check=True).stdout.split("\n")
+    assert lines[0].split() == ["compile", "convert", "completion"], lines
+    assert lines[1].split() == ["stablehlo", "bytecode", "hlo", "proto"], lines
+    assert run("completion", "zsh").startswith("#compdef backplane")
+    assert "complete -c backplane" in run("completion", "fish")
+
+
+def test_colour(tmp):
+    program = tmp / "mm.mlir"
+    assert "\033[" not in run("inspect", program)
+    assert "\033[" in run("inspect", program, "--color", "always")
+    assert "\033[" not in run("inspect", program, "--json", "--color", "always")
+
+
+def test_inspect_plugin(tmp):
+    facts = run_json("inspect", PLUGIN)
+    assert facts["usable"] and facts["stage"] == "done"
+    assert facts["api_version"][0] == 0 and facts["slots"]["missing"] == []
+    assert facts["symbols"] == ["GetPjrtApi"], facts["symbols"]
+    assert facts["attributes"]["stablehlo_current_version"][0] == 1
+    assert facts["missing_libraries"] == [] and "libc.so.6" in facts["needed"]
+    assert any(e["name"] == "Layouts" for e in facts["extensions"])
+    assert "usable" in run("inspect", PLUGIN)
+    assert "devices" not in run_json("inspect", PLUGIN, "--no-client")
+    # Plugins that are wrong: told, not suffered.
+    for kind, words in {"crash_load": "SIGSEGV while it was opened", "abort_init": "in PJRT_Plugin_Initialize",
+                        "init_fails": "not plugged in", "no_symbol": "does not export GetPjrtApi",
+                        "missing": "it needs libfakevendor.so", "crash_client": "in PJRT_Client_Create"}.items():
+        facts = run_json("inspect", f"{FAKES}/{kind}.so", code=1)
+        assert words in facts["error"]["message"] and not facts["usable"], (kind, facts["error"])
+        assert words in run("inspect", f"{FAKES}/{kind}.so", code=1)
+    facts = run_json("inspect", f"{FAKES}/hang_client.so", "--timeout", "0.5", code=1)
+    assert facts["error"]["code"] == "DEADLINE_EXCEEDED" and facts["seconds"] < 10
+    assert "no such plugin" in error_of("inspect", "nobody", code=3)
+
+
+def test_plugins(tmp):
+    (tmp / "manifests").mkdir()
+    (tmp / "manifests/mine.json").write_text(json.dumps({"library_path": PLUGIN}))
+    (tmp / "manifests/bad.json").write_text("{")
+    env = {"BACKPLANE_PLUGIN_PATH": str(tmp / "manifests"), "PJRT_NAMES_AND_LIBRARY_PATHS": f"named:{PLUGIN}"}
+    listed = run_json("plugins", env=env)
+    assert [p["name"] for p in listed["plugins"]][:2] == ["named", "mine"], listed
+    assert len(listed["problems"]) == 1
+    assert run_json("inspect", "mine", env=env)["usable"]
+    assert run_json("run", "named", tmp / "mm.mlir", env=env)["results"][0]["shape"] == "f32[2,2]"
+
+
+def test_inspect_program(tmp):
+    facts = run_json("inspect", tmp / "mm.mlir")
+    assert facts["form"] == "stablehlo text" and facts["result"].startswith("f32[2,2]")
+    assert facts["flops"] >= 24, facts
+    assert {o["name"] for o in facts["operations"]} >= {"dot", "exponential", "parameter"}
+    assert run("inspect", tmp / "two.hlo", "--text").startswith("HloModule two")
+    run("inspect", tmp / "two.hlo", "--graph", tmp / "two.svg")
+    drawn = ET.parse(tmp / "two.svg").getroot()
+    titles = [t.text for t in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    assert len(titles) == 8 and any("multiply" in t for t in titles), titles
+    assert run("inspect", "-", stdin=MATMUL) == run("inspect", tmp / "mm.mlir")
+    (tmp / "bad.mlir").write_text("module { broken")
+    assert "bad.mlir" in error_of("inspect", tmp / "bad.mlir", code=3)
+    error_of("inspect", tmp / "none.mlir", code=3)
+
+
+def test_run(tmp):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    w = np.asfortranarray(np.array([[1, 0], [0, 1], [1, -1]], np.float32))
+    np.save(tmp / "x.npy", x)
+    np.savez_compressed(tmp / "in.npz", w=w, other=x)
+    want = np.exp(x @ w)
+    run("run", PLUGIN, tmp / "mm.mlir", "-i", tmp / "x.npy", "-i", f"{tmp}/in.npz:w", "--save", tmp / "out.npz", "--picture", tmp / "out.png")
+    np.testing.assert_allclose(np.load(tmp / "out.npz")["result_0"], want, rtol=1e-6)
+    assert (tmp / "out.png").read_bytes()[1:4] == b"PNG"
+    run("run", PLUGIN, tmp / "mm.mlir", "-i", f"1:{tmp}/in.npz:w", "-i", f"0:{tmp}/x.npy", "--save", tmp / "out.npy")
+    np.testing.assert_allclose(np.load(tmp / "out.npy"), want, rtol=1e-6)
+    results = run_json("run", PLUGIN, tmp / "two.hlo", "-i", "{1,2,3,4}")["results"]
+    assert results[0]["text"] == "f32[4] {1, 4, 9, 16}" and results[1]["text"] == "f32[] 30", results
+    assert results[0]["statistics"]["max"] == 16
+    run("run", PLUGIN, tmp / "two.hlo", "--save", tmp / "several.npy")
+    assert np.load(tmp / "several.0.npy").shape == (4,) and np.load(tmp / "several.1.npy").shape == ()
+    assert run("run", PLUGIN, tmp / "mm.mlir", "--seed", "5") == run("run", PLUGIN, tmp / "mm.mlir", "--seed", "5")
+    assert run("run", PLUGIN, tmp / "mm.mlir", "--seed", "5") != run("run", PLUGIN, tmp / "mm.mlir", "--seed", "6")
+    assert "parameter 0 is f32[2,3]" in error_of("run", PLUGIN, tmp / "mm.mlir", "-i", f"{tmp}/in.npz:w", code=3)
+    assert "picture" in error_of("run", PLUGIN, tmp / "two.hlo", "--picture", tmp / "x.png", code=3)
+    assert "SIGABRT" in error_of("run", f"{FAKES}/crash_client.so", tmp / "mm.mlir", code=4)
+    # A type that numpy lacks goes out as raw elements and in again.
+    (tmp / "bf.mlir").write_text(MATMUL.replace("f32", "bf16"))
+    run("run", PLUGIN, tmp / "bf.mlir", "-i", "ones", "-i", "ones", "--save", tmp / "bf.npy")
+    assert np.load(tmp / "bf.npy").dtype.itemsize == 2
+    (tmp / "id.mlir").write_text("func.func @main(%x: tensor<2x2xbf16>) -> tensor<2x2xbf16> { return %x : tensor<2x2xbf16> }")
+    run("run", PLUGIN, tmp / "id.mlir", "-i", tmp / "bf.npy")
+
+
+def test_compile(tmp):
+    told = run_json("compile", PLUGIN, tmp / "mm.mlir", "--optimized", "--save", tmp / "exe.bin")
+    assert told["outputs"] == ["f32[2,2]"] and "dot" in told["optimized"]
+    assert (tmp / "exe.bin").stat().st_size > 0
+    assert "compiled in" in run("compile", PLUGIN, tmp / "mm.mlir")
+    (tmp / "call.mlir").write_text('func.func @main() -> tensor<f32> { %0 = stablehlo.custom_call @nobody_knows_this() : () -> tensor<f32>\n return %0 : tensor<f32> }')
+    error_of("run", PLUGIN, tmp / "call.mlir", code=4)
+
+
+def test_convert(tmp):
+    text = run("convert", tmp / "mm.mlir", "--to", "hlo")
+    assert text.startswith("HloModule mm")
+    (tmp / "mm.hlo").write_text(text)
+    run("convert", tmp / "mm.hlo", "--to", "proto", "-O", tmp / "mm.pb")
+    run("convert", tmp / "mm.pb", "--to", "bytecode", "--stablehlo-version", "1.0.0", "-O", tmp / "mm.mlirbc")
+    assert (tmp / "mm.mlirbc").read_bytes()[:4] == b"ML\xefR"
+    assert "stablehlo.dot_general" in run("convert", tmp / "mm.mlirbc", "--to", "stablehlo")
+    prints = {run_json("inspect", tmp / f"mm.{form}")["fingerprint"] for form in ("mlir", "hlo", "pb", "mlirbc")}
+    assert len(prints) == 1, prints
+    assert run_json("convert", tmp / "mm.mlir", "--to", "hlo")["text"] == text
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+    with ir.Context() as context:
+        stablehlo.register_dialect(context)
+        module = stablehlo.deserialize_portable_artifact(context, (tmp / "mm.mlirbc").read_bytes())
+        assert "stablehlo.dot_general" in str(module)
+    error_of("convert", tmp / "mm.mlir", "--to", "bytecode", "--stablehlo-version", "99.0.0", code=3)
+
+
+def test_opt(tmp):
+    (tmp / "dead.hlo").write_text("HloModule d\n\nENTRY e {\n  a = f32[] parameter(0)\n  unused = f32[] negate(a)\n  b = f32[] constant(2)\n  c = f32[] constant(3)\n"
+                                  "  d = f32[] add(b, c)\n  ROOT r = f32[] multiply(a, d)\n}\n")
+    told = run_json("opt", tmp / "dead.hlo", "-p", "fold-constants,remove-dead-code")
+    assert [s["pass"] for s in told["steps"]] == ["fold-constants", "remove-dead-code"]
+    assert told["steps"][0]["changed"] and told["instructions_before"] == 6 and told["steps"][1]["instructions"] == 3, told["steps"]
+    assert "negate" in told["before"] and "negate" not in told["after"]
+    assert "constant(5)" in told["after"]
+    out = run("opt", tmp / "dead.hlo", "--before", "--each")
+    assert "// before: 6 instructions" in out
+    assert run("opt", "-", stdin=run("opt", tmp / "dead.hlo"))  # what it prints can be read again
+    assert "common" in run("opt", "--list").split()
+    assert "no pass 'x'" in error_of("opt", tmp / "dead.hlo", "-p", "x", code=3)
+
+
+def test_diff_and_bench(tmp):
+    told = run_json("diff", tmp / "mm.mlir", PLUGIN, PLUGIN)
+    assert told["agree"] and told["results"][0]["difference"]["max_ulp"] == 0
+    run("diff", tmp / "mm.mlir", PLUGIN, code=3)
+    told = run_json("bench", tmp / "mm.mlir", PLUGIN, "--runs", "5", "--warmup", "1")
+    assert told["plugins"][0]["runs"] == 5 and told["plugins"][0]["min_seconds"] > 0
+    assert "median" in run("bench", tmp / "mm.mlir", PLUGIN, "--runs", "3")
+    if XLA is None:
+        return
+    told = run_json("diff", tmp / "mm.mlir", PLUGIN, XLA, "--ulp", "4")
+    assert told["agree"], told
+    # HLO text goes to the other vendor as a proto.
+    assert run_json("run", XLA, tmp / "two.hlo", "-i", "{1,2,3,4}")["results"][1]["text"] == "f32[] 30"
+    # The product is exact on both; the last bits of a hyperbolic tangent are each platform's own.
+    (tmp / "tanh.mlir").write_text("""
+func.func @main(%x: tensor<1000xf32>) -> tensor<1000xf32> {
+  %0 = stablehlo.multiply %x, %x : tensor<1000xf32>
+  %1 = stablehlo.tanh %0 : tensor<1000xf32>
+  %2 = stablehlo.add %1, %0 : tensor<1000xf32>
+  return %2 : tensor<1000xf32>
+}""")
+    told = run_json("diff", tmp / "tanh.mlir", PLUGIN, XLA, "--bisect", code=1)
+    first = told["first_differences"][0]
+    assert not told["agree"] and " tanh(" in first["instruction"] and first["compared"] == 2, first
+    assert first["alone_differs"] and 0 < first["alone"]["max_ulp"] < 20, first
+    assert "first differs at instruction 2" in run("diff", tmp / "tanh.mlir", PLUGIN, XLA, "-b", code=1)
+    assert run_json("diff", tmp / "tanh.mlir", PLUGIN, XLA, "--ulp", "20")["agree"]
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        for variable in ("PJRT_NAMES_AND_LIBRARY_PATHS", "BACKPLANE_PLUGIN_PATH", "VIRTUAL_ENV"):
+            os.environ.pop(variable, None)
+        for variable in ("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_DATA_DIRS"):
+            os.environ[variable] = str(pathlib.Path(folder) / "xdg")
+        failed = 0
+        for name, test in list(globals().items()):
+            if not name.startswith("test_"):
+                continue
+            tmp = pathlib.Path(folder) / name
+            tmp.mkdir()
+            (tmp / "mm.mlir").write_text(MATMUL)
+            (tmp / "two.hlo").write_text(HLO)
+            try:
+                test(tmp)
+                print(f"ok      {name}")
+            except Exception as error:  # one failing test leaves the others their turn
+                failed += 1
+                print(f"FAILED  {name}: {type(error).__name__}: {error}")
+        return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,19 @@
+#include "sdk/cli/command.h"
+
+namespace backplane::cli {
+
+// In the order of the help. A new subcommand: a file with its function, a line in command.h, a line here.
+std::vector<Command> AllCommands() {
+  std::vector<Command> commands;
+  commands.push_back(PluginsCommand());
+  commands.push_back(InspectCommand());
+  commands.push_back(RunCommand());
+  commands.push_back(CompileCommand());
+  commands.push_back(ConvertCommand());
+  commands.push_back(OptCommand());
+  commands.push_back(DiffCommand());
+  commands.push_back(BenchCommand());
+  return commands;
+}
+
+}  // namespace backplane::cli

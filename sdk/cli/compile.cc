@@ -1,0 +1,143 @@
+// backplane compile: what a plugin makes of a program.
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "api/backplane_c_api.h"
+#include "sdk/cli/command.h"
+#include "sdk/cli/execution.h"
+#include "sdk/cli/npy.h"
+#include "sdk/cli/program.h"
+#include "sdk/host/probe_report.h"
+#include "sdk/host/status.h"
+
+namespace backplane::cli {
+namespace {
+
+struct CompileCommandOptions {
+  PluginOptions plugin;
+  std::string which, program, save;
+  bool optimized = false, log = false;
+  int64_t replicas = 1, partitions = 1;
+};
+
+// The compile log of our own plugins, by their private extension.
+absl::StatusOr<std::string> CompileLog(const Session& session, const host::LoadedExecutable& executable) {
+  constexpr size_t kNeeded = offsetof(Backplane_Extension, loaded_executable_compile_log) + sizeof(void*);
+  const auto* extension = session.plugin->Extension<Backplane_Extension>(BACKPLANE_EXTENSION_TYPE, kNeeded);
+  if (extension == nullptr || extension->loaded_executable_compile_log == nullptr) {
+    return absl::UnimplementedError(absl::StrCat(session.found.name, ": keeps no compile log"));
+  }
+  Backplane_LoadedExecutable_CompileLog_Args a{};
+  a.struct_size = Backplane_LoadedExecutable_CompileLog_Args_STRUCT_SIZE;
+  a.executable = executable.raw();
+  BP_RETURN_IF_ERROR(session.plugin->TakeError(extension->loaded_executable_compile_log(&a)));
+  return std::string(a.log, a.log_size);
+}
+
+absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
+  BP_ASSIGN_OR_RETURN(const ProgramFile file, ReadProgram(o.program));
+  BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(file));
+  BP_ASSIGN_OR_RETURN(const Session session, OpenSession(o.which, o.plugin));
+  host::CompileOptions options;
+  options.num_replicas = static_cast<int>(o.replicas);
+  options.num_partitions = static_cast<int>(o.partitions);
+  options.use_spmd_partitioning = o.partitions > 1;
+  const auto begin = std::chrono::steady_clock::now();
+  BP_ASSIGN_OR_RETURN(const host::LoadedExecutable loaded, CompileOn(session, program, options));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  absl::StatusOr<host::Executable> executable = loaded.GetExecutable();
+  BP_RETURN_IF_ERROR(FromPlugin(executable.status()));
+  if (!o.save.empty()) {
+    absl::StatusOr<std::string> bytes = executable->Serialize();
+    BP_RETURN_IF_ERROR(FromPlugin(bytes.status()));
+    BP_RETURN_IF_ERROR(WriteFile(o.save, *bytes));
+  }
+  const absl::StatusOr<host::Program> optimized = executable->OptimizedProgram();
+  const absl::StatusOr<std::string> log = CompileLog(session, loaded);
+  // HLO protos are printed as text where we can read them.
+  std::string text;
+  if (o.optimized) {
+    BP_RETURN_IF_ERROR(FromPlugin(optimized.status()));
+    text = OptimizedText(*optimized);
+  }
+  if (o.log) BP_RETURN_IF_ERROR(FromPlugin(log.status()));
+
+  if (terminal.json()) {
+    host::Json json = host::Json::MakeObject();
+    json.Set("plugin", session.found.name).Set("seconds", seconds);
+    if (auto name = executable->Name(); name.ok()) json.Set("name", *name);
+    if (auto fingerprint = executable->Fingerprint(); fingerprint.ok()) {
+      std::string hex;
+      for (unsigned char c : *fingerprint) absl::StrAppendFormat(&hex, c >= 0x20 && c < 0x7f ? "%c" : "\\x%02x", c);
+      json.Set("fingerprint", hex);
+    }
+    if (auto size = executable->SizeOfGeneratedCode(); size.ok()) json.Set("code_bytes", *size);
+    if (auto shapes = executable->OutputShapes(); shapes.ok()) {
+      host::Json outputs = host::Json::MakeArray();
+      for (const host::ArrayShape& s : *shapes) outputs.Push(host::ShapeText(s.type, s.dims));
+      json.Set("outputs", std::move(outputs));
+    }
+    if (auto m = executable->MemoryStats(); m.ok()) {
+      json.Set("memory", host::Json::MakeObject()
+                             .Set("arguments", m->argument)
+                             .Set("outputs", m->output)
+                             .Set("aliased", m->alias)
+                             .Set("temporary", m->temp)
+                             .Set("code", m->generated_code)
+                             .Set("peak", m->peak_memory));
+    }
+    if (auto cost = executable->CostAnalysis(); cost.ok()) json.Set("cost", host::ToJson(*cost));
+    if (o.optimized) json.Set("optimized_format", optimized->format).Set("optimized", text);
+    if (log.ok()) json.Set("log", *log);
+    terminal.PrintJson(json);
+    return absl::OkStatus();
+  }
+  auto bold = [&](absl::string_view t) { return terminal.Styled(Style::kBold, t); };
+  std::vector<std::vector<std::string>> rows = {{bold("compiled in"), absl::StrFormat("%.1f ms", seconds * 1e3)}};
+  if (auto name = executable->Name(); name.ok()) rows.push_back({bold("name"), *name});
+  if (auto shapes = executable->OutputShapes(); shapes.ok()) {
+    for (size_t i = 0; i < shapes->size(); ++i) {
+      rows.push_back({bold(absl::StrCat("output ", i)), host::ShapeText((*shapes)[i].type, (*shapes)[i].dims)});
+    }
+  }
+  if (auto size = executable->SizeOfGeneratedCode(); size.ok())
+    rows.push_back({bold("code"), Bytes(static_cast<double>(*size))});
+  if (auto m = executable->MemoryStats(); m.ok()) {
+    rows.push_back({bold("memory"), absl::StrCat(Bytes(static_cast<double>(m->argument)), " arguments, ",
+                                                 Bytes(static_cast<double>(m->output)), " outputs, ",
+                                                 Bytes(static_cast<double>(m->alias)), " aliased, ",
+                                                 Bytes(static_cast<double>(m->temp)), " temporary")});
+  }
+  if (auto cost = executable->CostAnalysis(); cost.ok()) {
+    for (const char* name : {"flops", "transcendentals", "bytes accessed"}) {
+      if (const host::NamedValue* v = host::Find(*cost, name); v != nullptr)
+        rows.push_back({bold(name), v->ValueText()});
+    }
+  }
+  terminal.Print(Table(rows));
+  if (o.log) terminal.Print(absl::StrCat("\n", *log, "\n"));
+  if (o.optimized) terminal.Print(absl::StrCat("\n", text));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command CompileCommand() {
+  auto o = std::make_shared<CompileCommandOptions>();
+  Command command{"compile", "compiles a program with a plugin and tells what came out"};
+  command.options.push_back({"plugin", &o->which, "the plugin: path, manifest or name", "PLUGIN", true, {}, true});
+  command.options.push_back(
+      {"program", &o->program, "the program, in any form ('-': standard input)", "PROGRAM", true, {}, true});
+  command.options.push_back({"--optimized", &o->optimized, "print the program as the plugin optimized it"});
+  command.options.push_back({"--log", &o->log, "print the compile log (plugins of this project)"});
+  command.options.push_back({"--save", &o->save, "write the serialized executable", "FILE", false, {}, true});
+  command.options.push_back({"--replicas", &o->replicas, "number of replicas", "N"});
+  command.options.push_back({"--partitions", &o->partitions, "number of partitions", "N"});
+  o->plugin.AddTo(&command);
+  command.state = o;
+  command.run = [o](Terminal& terminal, int*) { return Compile(*o, terminal); };
+  return command;
+}
+
+}  // namespace backplane::cli

@@ -1,0 +1,141 @@
+// backplane run: a program in any form on any plugin.
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "sdk/cli/arrays.h"
+#include "sdk/cli/command.h"
+#include "sdk/cli/execution.h"
+#include "sdk/cli/npy.h"
+#include "sdk/cli/program.h"
+#include "sdk/host/status.h"
+
+namespace backplane::cli {
+namespace {
+
+struct RunOptions {
+  PluginOptions plugin;
+  std::string which, program, save, picture;
+  std::vector<std::string> inputs;
+  int64_t seed = 0, limit = 100;
+  bool stats = false, show_inputs = false;
+};
+
+absl::StatusOr<host::Json> Describe(const host::HostArray& array, const RunOptions& o) {
+  host::Json json = host::Json::MakeObject();
+  json.Set("shape", host::ShapeText(array.type, array.dims));
+  BP_ASSIGN_OR_RETURN(std::string text, ArrayText(array, o.limit));
+  json.Set("text", std::move(text));
+  BP_ASSIGN_OR_RETURN(const Statistics statistics, ComputeStatistics(array));
+  return json.Set("statistics", ToJson(statistics));
+}
+
+std::string StatisticsText(const Statistics& s) {
+  return absl::StrCat("min ", s.min, ", max ", s.max, ", mean ", s.mean, ", deviation ", s.deviation, ", ", s.zeros,
+                      " zeros, ", s.nans, " nan, ", s.infinities, " inf of ", s.count);
+}
+
+absl::Status Print(absl::string_view what, const std::vector<host::HostArray>& arrays, const RunOptions& o,
+                   Terminal& terminal) {
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    BP_ASSIGN_OR_RETURN(const Statistics statistics, ComputeStatistics(arrays[i]));
+    std::string text = host::ShapeText(arrays[i].type, arrays[i].dims);
+    if (!o.stats) {
+      BP_ASSIGN_OR_RETURN(text, ArrayText(arrays[i], o.limit));
+    }
+    terminal.Print(absl::StrCat(terminal.Styled(Style::kBold, absl::StrCat(what, " ", i)), ": ", text, "\n"));
+    if (o.stats) terminal.Print(absl::StrCat("  ", StatisticsText(statistics), "\n"));
+  }
+  return absl::OkStatus();
+}
+
+// FILE.npz: all results; FILE.npy: the only one, or FILE.0.npy, FILE.1.npy ... for several.
+absl::Status Save(const std::string& path, const std::vector<host::HostArray>& results) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const host::HostArray& result : results) {
+    BP_ASSIGN_OR_RETURN(std::string bytes, FormatNpy(result));
+    files.emplace_back(absl::StrCat("result_", files.size()), std::move(bytes));
+  }
+  if (absl::EndsWith(path, ".npz")) {
+    BP_ASSIGN_OR_RETURN(const std::string archive, FormatZip(files));
+    return WriteFile(path, archive);
+  }
+  if (!absl::EndsWith(path, ".npy")) return absl::InvalidArgumentError(absl::StrCat(path, ": expected .npy or .npz"));
+  if (files.size() == 1) return WriteFile(path, files[0].second);
+  for (size_t i = 0; i < files.size(); ++i) {
+    BP_RETURN_IF_ERROR(WriteFile(absl::StrCat(path.substr(0, path.size() - 4), ".", i, ".npy"), files[i].second));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const RunOptions& o, Terminal& terminal) {
+  BP_ASSIGN_OR_RETURN(const ProgramFile file, ReadProgram(o.program));
+  BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(file));
+  std::vector<host::HostArray> inputs;
+  if (file.module != nullptr) {
+    BP_ASSIGN_OR_RETURN(const std::vector<host::ArrayShape> shapes, ParameterShapes(*file.module));
+    BP_ASSIGN_OR_RETURN(inputs, MakeInputs(shapes, o.inputs, static_cast<uint64_t>(o.seed)));
+  } else {  // the plugin may read what we cannot
+    terminal.Note(absl::StrCat("note: ", absl::string_view(file.unread.message())));
+    BP_ASSIGN_OR_RETURN(inputs, ReadInputs(o.inputs));
+  }
+  BP_ASSIGN_OR_RETURN(const Session session, OpenSession(o.which, o.plugin));
+  BP_ASSIGN_OR_RETURN(const std::vector<host::HostArray> results, CompileAndRun(session, program, inputs));
+  if (!o.save.empty()) BP_RETURN_IF_ERROR(Save(o.save, results));
+  if (!o.picture.empty()) {
+    if (results.empty()) return absl::InvalidArgumentError("picture: the program has no result");
+    BP_ASSIGN_OR_RETURN(const std::string png, Picture(results[0]));
+    BP_RETURN_IF_ERROR(WriteFile(o.picture, png));
+  }
+  if (terminal.json()) {
+    host::Json list = host::Json::MakeArray();
+    for (const host::HostArray& result : results) {
+      BP_ASSIGN_OR_RETURN(host::Json described, Describe(result, o));
+      list.Push(std::move(described));
+    }
+    terminal.PrintJson(host::Json::MakeObject().Set("plugin", session.found.name).Set("results", std::move(list)));
+    return absl::OkStatus();
+  }
+  if (o.show_inputs) BP_RETURN_IF_ERROR(Print("input", inputs, o, terminal));
+  return Print("result", results, o, terminal);
+}
+
+}  // namespace
+
+Command RunCommand() {
+  auto o = std::make_shared<RunOptions>();
+  Command command{"run", "runs a program on a plugin"};
+  command.options.push_back({"plugin", &o->which, "the plugin: path, manifest or name", "PLUGIN", true, {}, true});
+  command.options.push_back(
+      {"program",
+       &o->program,
+       "the program: StableHLO text or portable bytecode, HLO text or proto ('-': standard input)",
+       "PROGRAM",
+       true,
+       {},
+       true});
+  command.options.push_back(
+      {"--input,-i", &o->inputs, "an input, may come many times; see below", "SPEC", false, {}, true});
+  command.options.push_back({"--seed", &o->seed, "of random inputs", "N"});
+  command.options.push_back({"--limit", &o->limit, "elements of an array to print", "N"});
+  command.options.push_back({"--stats,-s", &o->stats, "print statistics instead of elements"});
+  command.options.push_back({"--show-inputs", &o->show_inputs, "print the inputs as well"});
+  command.options.push_back(
+      {"--save", &o->save, "write the results: .npz, or .npy (several as NAME.0.npy ...)", "FILE", false, {}, true});
+  command.options.push_back({"--picture",
+                             &o->picture,
+                             "write the first result, of two dims or a picture's three, as PNG",
+                             "FILE",
+                             false,
+                             {},
+                             true});
+  o->plugin.AddTo(&command);
+  command.details =
+      "SPEC: FILE.npy; FILE.npz or FILE.npz:name,name; random, random=LOW..HIGH, zeros, ones, iota; a literal such as "
+      "1.5 or\n"
+      "'{1, 2}'; or N:SPEC for input N instead of the next. Inputs that nothing is said about are random.\n"
+      "  backplane run cpu model.mlir -i x.npy -i random=0..1 --save out.npz";
+  command.state = o;
+  command.run = [o](Terminal& terminal, int*) { return Run(*o, terminal); };
+  return command;
+}
+
+}  // namespace backplane::cli
