@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -106,9 +107,15 @@ enum class Copy { kNever, kIfNeeded, kAlways };
 absl::StatusOr<DataType> ToDlpack(PJRT_Buffer_Type type);
 absl::StatusOr<PJRT_Buffer_Type> FromDlpack(DataType type);
 
+// The device as DLPack names it, by the client's platform: cuda, rocm or oneapi. UNIMPLEMENTED for others: a consumer
+// would not know how to read their memory.
+absl::StatusOr<DlDevice> DeviceOf(const Client& client, const Device& device);
+
 struct ExportOptions {
   Copy copy = Copy::kIfNeeded;
-  bool to_cpu = false;    // also from memory that is not the host's: by a copy
+  // What DLPack calls the device of memory that is not the host's, from DeviceOf; without it such memory is copied to
+  // the host.
+  std::optional<DlDevice> device;
   bool writable = false;  // without it the tensor is flagged read-only: other holders of the buffer see what is written
 };
 

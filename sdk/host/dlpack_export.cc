@@ -38,31 +38,15 @@ std::vector<int64_t> RowMajor(size_t rank) {
   return order;
 }
 
-// The device as DLPack names it, when it knows the platform.
-std::optional<DeviceType> PlatformDevice(const Buffer& buffer) {
-  const Plugin& plugin = buffer.plugin();
-  absl::StatusOr<Device> device = buffer.GetDevice();
-  if (!device.ok()) return std::nullopt;
-  absl::StatusOr<DeviceDescription> description = device->Description();
-  if (!description.ok()) return std::nullopt;
-  // The kind names the model, not the platform; the attributes of the plugin tell the vendor's runtime.
-  absl::StatusOr<std::vector<NamedValue>> attributes = plugin.Attributes();
-  if (attributes.ok() && Find(*attributes, "cuda_version") != nullptr) return kCuda;
-  if (attributes.ok() && Find(*attributes, "rocm_version") != nullptr) return kRocm;
-  return std::nullopt;
-}
-
 // Points the tensor at the buffer's own memory; the text says why not, when it cannot be.
-absl::StatusOr<std::optional<std::string>> UseMemory(Owner* owner, PJRT_Buffer_Type type, bool to_cpu) {
+absl::StatusOr<std::optional<std::string>> UseMemory(Owner* owner, PJRT_Buffer_Type type,
+                                                     const std::optional<DlDevice>& device) {
   const Buffer& buffer = *owner->buffer;
   BP_ASSIGN_OR_RETURN(const bool on_cpu, buffer.IsOnCpu());
   owner->tensor.device = {kCpu, 0};
   if (!on_cpu) {
-    const std::optional<DeviceType> platform = PlatformDevice(buffer);
-    if (to_cpu || !platform.has_value()) return "its memory is not the host's";
-    BP_ASSIGN_OR_RETURN(Device device, buffer.GetDevice());
-    BP_ASSIGN_OR_RETURN(const int id, device.LocalHardwareId());
-    owner->tensor.device = {*platform, id};
+    if (!device.has_value()) return "its memory is not the host's";
+    owner->tensor.device = *device;
   }
   std::vector<int64_t> order = RowMajor(owner->shape.size());
   absl::StatusOr<BufferLayout> layout = buffer.Layout();
@@ -100,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Owner>> MakeOwner(std::shared_ptr<const Buffer> b
   BP_RETURN_IF_ERROR(owner->buffer->Await());
   std::optional<std::string> reason = "a copy was asked for";
   if (options.copy != Copy::kAlways) {
-    BP_ASSIGN_OR_RETURN(reason, UseMemory(owner.get(), type, options.to_cpu));
+    BP_ASSIGN_OR_RETURN(reason, UseMemory(owner.get(), type, options.device));
   }
   if (reason.has_value()) {
     if (options.copy == Copy::kNever) {
@@ -123,6 +107,15 @@ absl::StatusOr<std::unique_ptr<Owner>> MakeOwner(std::shared_ptr<const Buffer> b
 }
 
 }  // namespace
+
+absl::StatusOr<DlDevice> DeviceOf(const Client& client, const Device& device) {
+  BP_ASSIGN_OR_RETURN(const std::string platform, client.PlatformName());
+  BP_ASSIGN_OR_RETURN(const int id, device.LocalHardwareId());
+  if (platform == "cuda") return DlDevice{kCuda, id};
+  if (platform == "rocm") return DlDevice{kRocm, id};
+  if (platform == "oneapi") return DlDevice{kOneApi, id};
+  return absl::UnimplementedError(absl::StrCat("dlpack: has no device type for platform ", platform));
+}
 
 void Exported::Delete::operator()(ManagedTensorVersioned* tensor) const {
   if (tensor->deleter != nullptr) tensor->deleter(tensor);

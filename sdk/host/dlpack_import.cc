@@ -78,8 +78,7 @@ absl::StatusOr<Checked> Check(const Tensor& tensor, uint64_t flags) {
 }
 
 bool IsHost(const DlDevice& device) {
-  return device.device_type == kCpu || device.device_type == kCudaHost || device.device_type == kRocmHost ||
-         device.device_type == kCudaManaged;
+  return device.device_type == kCpu || device.device_type == kCudaHost || device.device_type == kRocmHost;
 }
 
 // Whether the host's memory can stand for the place's own.
@@ -88,11 +87,21 @@ absl::StatusOr<bool> PlaceIsHost(const Client& client, const Place& place) {
   return small.IsOnCpu();
 }
 
+// Whether memory of that device is memory of the client's platform. Which of its devices is the place's affair.
 bool SameDevice(const Client& client, const DlDevice& device) {
-  absl::StatusOr<std::vector<NamedValue>> attributes = client.plugin().Attributes();
-  if (!attributes.ok()) return false;
-  return (device.device_type == kCuda && Find(*attributes, "cuda_version") != nullptr) ||
-         (device.device_type == kRocm && Find(*attributes, "rocm_version") != nullptr);
+  absl::StatusOr<std::string> platform = client.PlatformName();
+  if (!platform.ok()) return false;
+  switch (device.device_type) {
+    case kCuda:
+    case kCudaManaged:
+      return *platform == "cuda";
+    case kRocm:
+      return *platform == "rocm";
+    case kOneApi:
+      return *platform == "oneapi";
+    default:
+      return false;
+  }
 }
 
 // A view of the tensor's memory, or the reason why there is none. `release` is called once when the memory is free; not

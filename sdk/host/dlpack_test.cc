@@ -242,6 +242,29 @@ TEST_P(DlpackTest, UnversionedBothWays) {
   EXPECT_THAT(back.Values<double>(), ElementsAre(1.5, 2.5));
 }
 
+TEST_P(DlpackTest, MemoryThatIsNotTheHosts) {
+  if (*GetParam() != '\0') GTEST_SKIP() << "all its memories are the host's";
+  ASSERT_OK_AND_ASSIGN(std::vector<Device> devices, client_->AddressableDevices());
+  ASSERT_OK_AND_ASSIGN(Memory remote, devices[0].MemoryOfKind("remote"));
+  ASSERT_OK_AND_ASSIGN(Buffer there, client_->ToDevice(HostArray::Of<float>({2}, {1, 2}), remote));
+  auto buffer = std::make_shared<const Buffer>(std::move(there));
+  ASSERT_OK_AND_ASSIGN(Exported out, Export(buffer));
+  EXPECT_TRUE(out.copied);
+  EXPECT_THAT(out.reason, HasSubstr("not the host's"));
+  EXPECT_EQ(out.tensor->tensor.device.device_type, kCpu);
+  EXPECT_EQ(static_cast<const float*>(out.tensor->tensor.data)[1], 2);
+  EXPECT_EQ(DeviceOf(*client_, devices[0]).status().code(), absl::StatusCode::kUnimplemented);
+  alignas(64) float memory[16] = {3, 4};
+  Foreign tensor(memory, kF32, {2});
+  ImportOptions options;
+  options.place = remote;
+  ASSERT_OK_AND_ASSIGN(Imported in, Import(*client_, &tensor.managed, options));
+  EXPECT_TRUE(in.copied);
+  EXPECT_THAT(in.reason, HasSubstr("not the host's"));
+  ASSERT_OK_AND_ASSIGN(HostArray back, in.buffer.ToHost());
+  EXPECT_THAT(back.Values<float>(), ElementsAre(3, 4));
+}
+
 TEST_P(DlpackTest, ManyThreadsPassArraysOn) {
   std::shared_ptr<const Buffer> shared = Share(HostArray::Of<float>({16}, std::vector<float>(16, 3)));
   std::atomic<int> right = 0;

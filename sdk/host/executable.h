@@ -4,6 +4,8 @@
 #ifndef BACKPLANE_SDK_HOST_EXECUTABLE_H_
 #define BACKPLANE_SDK_HOST_EXECUTABLE_H_
 
+#include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -60,7 +62,7 @@ class LoadedExecutable {
   LoadedExecutable() = default;
   // Takes `raw` over.
   LoadedExecutable(const Plugin& plugin, std::shared_ptr<const void> client, PJRT_LoadedExecutable* raw)
-      : handle_(plugin, std::move(client), raw) {}
+      : handle_(plugin, std::move(client), raw), num_outputs_(std::make_unique<std::atomic<int64_t>>(-1)) {}
 
   absl::StatusOr<Executable> GetExecutable() const;  // an object of its own
   // In the order of the argument lists of an execution.
@@ -88,6 +90,7 @@ class LoadedExecutable {
  private:
   absl::StatusOr<size_t> NumOutputs() const;
   internal::Handle<PJRT_LoadedExecutable> handle_;
+  std::unique_ptr<std::atomic<int64_t>> num_outputs_;  // -1: not asked yet
 };
 
 }  // namespace backplane::host

@@ -90,8 +90,13 @@ absl::Status CheckMinor(const Plugin& plugin, const ExecuteOptions& options) {
 }  // namespace
 
 absl::StatusOr<size_t> LoadedExecutable::NumOutputs() const {
-  BP_ASSIGN_OR_RETURN(Executable executable, GetExecutable());
-  return executable.NumOutputs();
+  // Asked once: it takes an object of its own each time.
+  if (const int64_t known = num_outputs_->load(std::memory_order_relaxed); known >= 0)
+    return static_cast<size_t>(known);
+  BP_ASSIGN_OR_RETURN(const Executable executable, GetExecutable());
+  BP_ASSIGN_OR_RETURN(const size_t count, executable.NumOutputs());
+  num_outputs_->store(static_cast<int64_t>(count), std::memory_order_relaxed);
+  return count;
 }
 
 absl::StatusOr<ExecuteResult> LoadedExecutable::Execute(absl::Span<const std::vector<const Buffer*>> arguments,
