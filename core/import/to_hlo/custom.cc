@@ -136,6 +136,7 @@ absl::Status Importer::ImportCustomCall(Scope& scope, const SourceOp& op) {
   }
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kCustomCall, std::move(operands), std::move(attrs),
                                              std::move(called), std::move(result)));
+  RETURN_IF_ERROR(ShardCustomCall(op, y));
   return Bind(scope, op, y);
 }
 

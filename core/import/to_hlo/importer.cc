@@ -153,11 +153,6 @@ absl::StatusOr<std::unique_ptr<Module>> Importer::Run() {
         absl::StrCat("stablehlo import: no entry: the module has ", functions, " functions, none of them @main"));
   }
   RETURN_IF_ERROR(Annotate(*entry, ImportEntry(*entry)));
-  if (!meshes_.empty()) {
-    std::string text = "{";
-    for (const auto& [name, mesh] : meshes_) absl::StrAppend(&text, text.size() > 1 ? ", " : "", name, " = ", mesh);
-    module_->config().frontend_attributes["xla.sdy.meshes"] = text + "}";
-  }
   RETURN_IF_ERROR(VerifyModule(*module_));
   return std::move(module_);
 }
@@ -199,6 +194,7 @@ absl::Status Importer::ImportEntry(const SourceOp& function) {
     return absl::InvalidArgumentError(
         absl::StrCat("returns ", results.size(), " values, declared ", type->results.size()));
   }
+  RETURN_IF_ERROR(ShardResults(scope, function, &results));
   ASSIGN_OR_RETURN(Value root, Pack(scope, std::move(results)));
   ASSIGN_OR_RETURN(Computation * c, scope.builder.Build(root));
   functions_[name] = c;
@@ -225,6 +221,25 @@ absl::StatusOr<const SourceAttr*> Dictionary(const SourceOp& function, absl::str
 absl::StatusOr<Shape> WithLayoutMode(const Shape& shape, absl::string_view mode) {
   if (mode == "default" || mode == "auto" || mode.empty() || !shape.IsArray()) return shape.WithoutLayout();
   return ParseShape(absl::StrCat(shape.WithoutLayout().ToString(), mode));
+}
+
+// The value that result i of n is, without what says how it is split.
+const Instruction* ResultValue(const Computation& entry, size_t i, size_t n) {
+  const Instruction* value = n == 1 ? entry.root() : entry.root()->operand(static_cast<int64_t>(i));
+  while (value->Is(Opcode::kCustomCall) && value->custom_call_target() == "Sharding") value = value->operand(0);
+  return value;
+}
+
+// A result whose layout is ours to choose: a transposed value stays where it lies.
+void LeaveTransposed(const Instruction* value, Shape* shape) {
+  if (!value->Is(Opcode::kTranspose)) return;
+  const Ints& permutation = value->dimensions();  // result dimension d is the operand's permutation[d]
+  Layout layout;
+  layout.minor_to_major.resize(permutation.size());
+  for (size_t d = 0; d < permutation.size(); ++d) {
+    layout.minor_to_major[permutation.size() - 1 - static_cast<size_t>(permutation[d])] = static_cast<int64_t>(d);
+  }
+  shape->set_layout(std::move(layout));
 }
 
 }  // namespace
@@ -264,7 +279,7 @@ absl::Status Importer::ImportArgumentAttributes(const SourceOp& function, Scope&
         ASSIGN_OR_RETURN(Sharding sharding, ParseSharding(a.value->text));
         parameter->set_sharding(std::make_shared<const Sharding>(std::move(sharding)));
       } else if (a.name == "sdy.sharding" && a.value->kind == AttrKind::kShardy) {
-        parameter->mutable_frontend_attributes()["xla.sdy.sharding"] = std::string(a.value->text);
+        RETURN_IF_ERROR(ShardParameter(parameter, a.value->text));
       } else if (a.name == "mhlo.frontend_attributes" && a.value->kind == AttrKind::kDict) {
         for (const SourceNamedAttr& e : a.value->entries) {
           if (e.value->kind == AttrKind::kString) {
@@ -284,7 +299,6 @@ absl::Status Importer::ImportResultAttributes(const SourceOp& function, const Sh
   size_t n = function.Find("function_type")->type->results.size();
   std::vector<Shape> layouts = n == 1 ? std::vector<Shape>{result} : result.tuple_shapes();
   std::vector<std::string> kinds(n);
-  std::vector<std::string> shardings;
   bool layout_given = false, kind_given = false;
   for (size_t i = 0; i < n; ++i) {
     layouts[i].clear_layout();
@@ -298,20 +312,12 @@ absl::Status Importer::ImportResultAttributes(const SourceOp& function, const Sh
     const SourceAttr* mode = dictionary->Find("mhlo.layout_mode");
     if (mode && mode->kind == AttrKind::kString) {
       ASSIGN_OR_RETURN(layouts[i], WithLayoutMode(layouts[i], mode->text));
+      if (mode->text == "auto") LeaveTransposed(ResultValue(*module_->entry(), i, n), &layouts[i]);
       layout_given |= layouts[i].has_layout();
-    }
-    const SourceAttr* sharding = dictionary->Find("sdy.sharding");
-    if (sharding && sharding->kind == AttrKind::kShardy) {
-      shardings.push_back(absl::StrCat(i, ": ", sharding->text));
     }
   }
   if (kind_given) config.result_memory_kinds = std::move(kinds);
   if (layout_given) config.result_layout = n == 1 ? layouts[0] : Shape::Tuple(std::move(layouts));
-  if (!shardings.empty()) {
-    std::string text;
-    for (const std::string& s : shardings) absl::StrAppend(&text, text.empty() ? "" : "; ", s);
-    config.frontend_attributes["xla.sdy.result_shardings"] = text;
-  }
   return absl::OkStatus();
 }
 

@@ -191,6 +191,12 @@ class Importer {
 
   // shardy.cc
   absl::Status ImportMesh(const SourceOp& op);
+  absl::Status ShardParameter(Value parameter, absl::string_view text);
+  // x with a sharding, mhlo's or sdy's text, around it; x itself on one partition or where it says nothing.
+  absl::StatusOr<Value> WithSharding(Scope& scope, Value x, const SourceAttr* sharding);
+  absl::Status ShardResults(Scope& scope, const SourceOp& function, std::vector<Value>* results);
+  absl::Status ShardCustomCall(const SourceOp& op, Value call);
+  absl::Status ImportShardingGroup(Scope& scope, const SourceOp& op);
   absl::Status ImportShardyIdentity(Scope&, const SourceOp&);
   absl::Status ImportManualComputation(Scope&, const SourceOp&);
 

@@ -1,7 +1,10 @@
-// Shardy: meshes, constraints and manual computations. All of it is kept as text for a partitioner; on one partition,
+// Shardy: meshes, constraints and manual computations, as the custom calls that the core's partitioner reads: Sharding
+// around a value, SPMDFullToShardShape and SPMDShardToFullShape at the bounds of a manual region. On one partition,
 // where local and global shapes are the same, nothing is left of it.
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/import/to_hlo/importer.h"
+#include "core/import/to_hlo/shardy_sharding.h"
 
 namespace backplane::to_hlo {
 
@@ -16,20 +19,92 @@ absl::Status Importer::ImportMesh(const SourceOp& op) {
   return absl::OkStatus();
 }
 
+namespace {
+
+absl::StatusOr<Value> CompilerCall(Builder& builder, absl::string_view target, Value x, const Shape& result,
+                                   Sharding sharding, const Ints& open = {}) {
+  Attributes attrs;
+  attrs.Set(AttrId::kCustomCallTarget, std::string(target));
+  attrs.SetEnum(AttrId::kApiVersion, CustomCallApiVersion::kOriginal);
+  if (!open.empty()) attrs.Set(AttrId::kOpaque, absl::StrCat("unspecified_dims=[", absl::StrJoin(open, ","), "]"));
+  ASSIGN_OR_RETURN(Value y, builder.Op(Opcode::kCustomCall, {x}, std::move(attrs), {}, result.WithoutLayout()));
+  y->set_sharding(std::make_shared<const Sharding>(std::move(sharding)));
+  return y;
+}
+
+int64_t RankOf(const Shape& shape) { return shape.IsArray() ? shape.rank() : 0; }
+
+}  // namespace
+
+absl::Status Importer::ShardParameter(Value parameter, absl::string_view text) {
+  if (module_->config().num_partitions == 1 || !parameter->shape().IsArray()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(text, meshes_, RankOf(parameter->shape())));
+  if (!s.says_nothing) parameter->set_sharding(std::make_shared<const Sharding>(std::move(s.sharding)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> Importer::WithSharding(Scope& scope, Value x, const SourceAttr* sharding) {
+  if (sharding == nullptr || module_->config().num_partitions == 1 || !x->shape().IsArray()) return x;
+  if (sharding->kind == AttrKind::kString) {
+    ASSIGN_OR_RETURN(Sharding s, ParseSharding(sharding->text));
+    return CompilerCall(scope.builder, "Sharding", x, x->shape(), std::move(s));
+  }
+  if (sharding->kind != AttrKind::kShardy) return x;
+  ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(sharding->text, meshes_, RankOf(x->shape())));
+  if (s.says_nothing) return x;
+  return CompilerCall(scope.builder, "Sharding", x, x->shape(), std::move(s.sharding), s.open);
+}
+
+absl::Status Importer::ShardCustomCall(const SourceOp& op, Value call) {
+  const SourceAttr* list = op.Find("sdy.sharding");
+  if (list == nullptr || list->kind != AttrKind::kShardy || module_->config().num_partitions == 1)
+    return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::vector<std::string> each, SplitShardingPerValue(list->text));
+  if (each.empty()) return absl::OkStatus();
+  // A call that is bound to one device; where else its results lie is its users' affair.
+  const Shape& shape = call->shape();
+  const Shape& first = shape.IsTuple() && shape.tuple_size() > 0 ? shape.tuple_shapes(0) : shape;
+  ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(each[0], meshes_, RankOf(first)));
+  if (s.sharding.type == Sharding::Type::kMaximal)
+    call->set_sharding(std::make_shared<const Sharding>(std::move(s.sharding)));
+  return absl::OkStatus();
+}
+
+absl::Status Importer::ShardResults(Scope& scope, const SourceOp& function, std::vector<Value>* results) {
+  const SourceAttr* all = function.Find("res_attrs");
+  if (all == nullptr) return absl::OkStatus();
+  for (size_t i = 0; i < results->size() && i < all->elements.size(); ++i) {
+    if (all->elements[i]->kind != AttrKind::kDict) continue;
+    const SourceAttr* sharding = all->elements[i]->Find("sdy.sharding");
+    if (sharding == nullptr) sharding = all->elements[i]->Find("mhlo.sharding");
+    ASSIGN_OR_RETURN((*results)[i], WithSharding(scope, (*results)[i], sharding));
+  }
+  return absl::OkStatus();
+}
+
+// Values of one group are to lie alike: from here on the value is one that says so.
+absl::Status Importer::ImportShardingGroup(Scope& scope, const SourceOp& op) {
+  if (op.operands.size() != 1) return Unknown(op);
+  ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
+  if (module_->config().num_partitions == 1 || !x->shape().IsArray()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(int64_t group, GetInt(op, "group_id"));
+  Attributes attrs;
+  attrs.Set(AttrId::kCustomCallTarget, std::string("ShardingGroup"));
+  attrs.SetEnum(AttrId::kApiVersion, CustomCallApiVersion::kOriginal);
+  attrs.Set(AttrId::kOpaque, absl::StrCat(group));
+  ASSIGN_OR_RETURN(Value y,
+                   scope.builder.Op(Opcode::kCustomCall, {x}, std::move(attrs), {}, x->shape().WithoutLayout()));
+  scope.values[op.operands[0]] = {y, -1};
+  return absl::OkStatus();
+}
+
 absl::Status Importer::ImportShardyIdentity(Scope& scope, const SourceOp& op) {
-  if (op.name == "sdy.sharding_group") return absl::OkStatus();
+  if (op.name == "sdy.sharding_group") return ImportShardingGroup(scope, op);
   if (op.operands.size() != 1 || op.results.size() != 1) return Unknown(op);
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
   const SourceAttr* sharding = op.Find("sharding");
   if (sharding == nullptr) sharding = op.Find("out_sharding");
-  if (sharding != nullptr && sharding->kind == AttrKind::kShardy && module_->config().num_partitions > 1) {
-    Attributes attrs;
-    attrs.Set(AttrId::kCustomCallTarget, std::string("Sharding"));
-    attrs.SetEnum(AttrId::kApiVersion, CustomCallApiVersion::kOriginal);
-    ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kCustomCall, {x}, std::move(attrs), {}, x->shape()));
-    y->mutable_frontend_attributes()["xla.sdy.sharding"] = std::string(sharding->text);
-    x = y;
-  }
+  ASSIGN_OR_RETURN(x, WithSharding(scope, x, sharding));
   return BindResults(scope, op, {x});
 }
 
@@ -41,27 +116,40 @@ absl::Status Importer::ImportManualComputation(Scope& scope, const SourceOp& op)
     return absl::InvalidArgumentError(
         absl::StrCat(op.operands.size(), " operands, the region takes ", block.arguments.size()));
   }
-  StringMap notes;
-  for (absl::string_view name : {"in_shardings", "out_shardings", "manual_axes"}) {
+  const bool one_partition = module_->config().num_partitions == 1;
+  std::set<std::string> axes;
+  auto per_value = [&](absl::string_view name, size_t count) -> absl::StatusOr<std::vector<std::string>> {
     const SourceAttr* a = op.Find(name);
-    if (a && a->kind == AttrKind::kShardy) notes[absl::StrCat("xla.sdy.", name)] = std::string(a->text);
-  }
-  // Between a whole value and its shard stands a call that only a partitioner understands.
-  auto reshape = [&](Value x, const SourceType* type, absl::string_view target,
-                     int64_t index) -> absl::StatusOr<Value> {
-    ASSIGN_OR_RETURN(Shape to, ConvertType(type));
-    if (x->shape() == to && module_->config().num_partitions == 1) return x;
-    Attributes attrs;
-    attrs.Set(AttrId::kCustomCallTarget, std::string(target));
-    attrs.SetEnum(AttrId::kApiVersion, CustomCallApiVersion::kOriginal);
-    ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kCustomCall, {x}, std::move(attrs), {}, std::move(to)));
-    y->mutable_frontend_attributes() = notes;
-    y->mutable_frontend_attributes()["xla.sdy.index"] = absl::StrCat(index);
-    return y;
+    if (one_partition || a == nullptr || a->kind != AttrKind::kShardy) return std::vector<std::string>(count);
+    ASSIGN_OR_RETURN(std::vector<std::string> list, SplitShardingPerValue(a->text));
+    if (list.size() == count) return list;
+    return absl::InvalidArgumentError(absl::StrCat(name, " has ", list.size(), " entries, expected ", count));
   };
+  if (const SourceAttr* a = op.Find("manual_axes"); a != nullptr && a->kind == AttrKind::kShardy) {
+    ASSIGN_OR_RETURN(axes, ParseManualAxes(a->text));
+  }
+  ASSIGN_OR_RETURN(std::vector<std::string> in, per_value("in_shardings", block.arguments.size()));
+  ASSIGN_OR_RETURN(std::vector<std::string> out, per_value("out_shardings", op.results.size()));
+  // The sharding along the manual axes alone: along the others the region works on whole values.
+  auto convert = [&](absl::string_view text, const Shape& shape) -> absl::StatusOr<Sharding> {
+    if (text.empty()) return Sharding();
+    ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(text, meshes_, RankOf(shape), &axes));
+    return std::move(s.sharding);
+  };
+  Sharding manual;
+  manual.type = Sharding::Type::kManual;
   for (size_t i = 0; i < block.arguments.size(); ++i) {
     ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[i]));
-    ASSIGN_OR_RETURN(x, reshape(x, block.arguments[i].type, "xla.sdy.GlobalToLocalShape", static_cast<int64_t>(i)));
+    ASSIGN_OR_RETURN(Shape local, ConvertType(block.arguments[i].type));
+    if (!one_partition && local.IsArray()) {
+      ASSIGN_OR_RETURN(Sharding s, convert(in[i], x->shape()));
+      ASSIGN_OR_RETURN(x, CompilerCall(scope.builder, "Sharding", x, x->shape(), std::move(s)));
+      ASSIGN_OR_RETURN(x, CompilerCall(scope.builder, "SPMDFullToShardShape", x, local, manual));
+    } else if (x->shape() != local) {
+      return absl::InvalidArgumentError(absl::StrCat("operand ", i, " is ", x->shape().ToString(),
+                                                     ", the region takes ", local.ToString(),
+                                                     "; the module has one partition"));
+    }
     scope.values[&block.arguments[i]] = {x, -1};
   }
   ASSIGN_OR_RETURN(std::vector<Value> results, ImportBlock(scope, block));
@@ -70,8 +158,10 @@ absl::Status Importer::ImportManualComputation(Scope& scope, const SourceOp& op)
         absl::StrCat("the region returns ", results.size(), " values, declared ", op.results.size()));
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    ASSIGN_OR_RETURN(results[i],
-                     reshape(results[i], op.results[i].type, "xla.sdy.LocalToGlobalShape", static_cast<int64_t>(i)));
+    ASSIGN_OR_RETURN(Shape whole, ConvertType(op.results[i].type));
+    if (one_partition || !whole.IsArray()) continue;
+    ASSIGN_OR_RETURN(Sharding s, convert(out[i], whole));
+    ASSIGN_OR_RETURN(results[i], CompilerCall(scope.builder, "SPMDShardToFullShape", results[i], whole, std::move(s)));
   }
   return BindResults(scope, op, results);
 }

@@ -1,0 +1,291 @@
+#include "core/import/to_hlo/shardy_sharding.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+
+namespace backplane::to_hlo {
+namespace {
+
+constexpr int64_t kMaxDevices = 1 << 20;
+
+class Cursor {
+ public:
+  explicit Cursor(absl::string_view text) : all_(text), rest_(text) {}
+  bool Take(absl::string_view token) {
+    Skip();
+    if (!absl::StartsWith(rest_, token)) return false;
+    rest_.remove_prefix(token.size());
+    return true;
+  }
+  absl::Status Want(absl::string_view token) {
+    return Take(token) ? absl::OkStatus() : Error(absl::StrCat("expected '", token, "'"));
+  }
+  absl::StatusOr<std::string> Quoted() {
+    RETURN_IF_ERROR(Want("\""));
+    const size_t end = rest_.find('"');
+    if (end == absl::string_view::npos) return Error("a name without an end");
+    std::string name(rest_.substr(0, end));
+    rest_.remove_prefix(end + 1);
+    return name;
+  }
+  absl::StatusOr<int64_t> Number() {
+    Skip();
+    size_t n = 0;
+    while (n < rest_.size() && absl::ascii_isdigit(rest_[n])) ++n;
+    int64_t value = 0;
+    if (!absl::SimpleAtoi(rest_.substr(0, n), &value)) return Error("expected a number");
+    rest_.remove_prefix(n);
+    return value;
+  }
+  absl::string_view UpTo(absl::string_view stops) {
+    const size_t n = std::min(rest_.find_first_of(stops), rest_.size());
+    absl::string_view out = rest_.substr(0, n);
+    rest_.remove_prefix(n);
+    return absl::StripAsciiWhitespace(out);
+  }
+  absl::string_view rest() const { return rest_; }
+  absl::Status Error(absl::string_view what) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sharding ", all_, ": ", what, " before '", rest_.substr(0, 20), "'"));
+  }
+
+ private:
+  void Skip() {
+    while (!rest_.empty() && absl::ascii_isspace(rest_[0])) rest_.remove_prefix(1);
+  }
+  absl::string_view all_, rest_;
+};
+
+struct Mesh {
+  std::vector<std::string> names;
+  Ints sizes, devices;
+};
+
+absl::StatusOr<Mesh> ParseMesh(Cursor& c) {
+  Mesh mesh;
+  RETURN_IF_ERROR(c.Want("<["));
+  int64_t count = 1;
+  while (!c.Take("]")) {
+    if (!mesh.names.empty()) RETURN_IF_ERROR(c.Want(","));
+    ASSIGN_OR_RETURN(std::string name, c.Quoted());
+    RETURN_IF_ERROR(c.Want("="));
+    ASSIGN_OR_RETURN(int64_t size, c.Number());
+    if (size < 1 || size > kMaxDevices / count) return c.Error("a mesh of no or too many devices");
+    count *= size;
+    mesh.names.push_back(std::move(name));
+    mesh.sizes.push_back(size);
+  }
+  if (c.Take(",")) {
+    RETURN_IF_ERROR(c.Want("device_ids=["));
+    while (!c.Take("]")) {
+      if (!mesh.devices.empty()) RETURN_IF_ERROR(c.Want(","));
+      ASSIGN_OR_RETURN(int64_t id, c.Number());
+      mesh.devices.push_back(id);
+    }
+    if (static_cast<int64_t>(mesh.devices.size()) != count) return c.Error("device_ids do not fit the axes");
+  }
+  RETURN_IF_ERROR(c.Want(">"));
+  return mesh;
+}
+
+// A part of a mesh axis: the coordinate (c / after) % size, c being the axis's own.
+struct AxisPart {
+  size_t axis = 0;
+  int64_t size = 1, after = 1;
+};
+
+absl::StatusOr<AxisPart> ParseAxis(Cursor& c, const Mesh& mesh) {
+  ASSIGN_OR_RETURN(std::string name, c.Quoted());
+  auto at = std::find(mesh.names.begin(), mesh.names.end(), name);
+  if (at == mesh.names.end()) return c.Error(absl::StrCat("the mesh has no axis \"", name, "\""));
+  AxisPart part;
+  part.axis = static_cast<size_t>(at - mesh.names.begin());
+  part.size = mesh.sizes[part.axis];
+  if (c.Take(":")) {
+    RETURN_IF_ERROR(c.Want("("));
+    ASSIGN_OR_RETURN(int64_t before, c.Number());
+    RETURN_IF_ERROR(c.Want(")"));
+    ASSIGN_OR_RETURN(int64_t size, c.Number());
+    if (before < 1 || size < 1 || before > part.size || size > part.size || part.size % (before * size) != 0) {
+      return c.Error(absl::StrCat("no such part of axis \"", name, "\" of size ", part.size));
+    }
+    part.after = part.size / (before * size);
+    part.size = size;
+  }
+  return part;
+}
+
+// The devices of a mesh, tile by tile, in a listed form and where possible as an iota.
+Sharding Tiled(const Mesh& mesh, std::vector<std::vector<AxisPart>> dims, const std::vector<AxisPart>& parts_axes) {
+  Sharding s;
+  int64_t count = 1, tiles = 1;
+  // Partial sums: one more dimension behind the array's.
+  if (!parts_axes.empty()) dims.push_back(parts_axes);
+  for (int64_t n : mesh.sizes) count *= n;
+  for (const auto& parts : dims) {
+    int64_t n = 1;
+    for (const AxisPart& p : parts) n *= p.size;
+    s.tile_dims.push_back(n);
+    tiles *= n;
+  }
+  if (tiles == 1) return s;
+  s.type = Sharding::Type::kOther;
+  if (tiles < count) {
+    s.tile_dims.push_back(count / tiles);
+    s.replicate_on_last_tile_dim = parts_axes.empty();
+  }
+  if (!parts_axes.empty()) {
+    s.last_tile_dims = {Sharding::Type::kUnreduced};
+    if (tiles < count) s.last_tile_dims.push_back(Sharding::Type::kReplicated);
+  }
+  std::vector<std::pair<int64_t, int64_t>> order;  // tile, device; stable: copies in the order of the mesh
+  for (int64_t position = 0; position < count; ++position) {
+    Ints at(mesh.sizes.size());
+    int64_t rest = position;
+    for (size_t a = at.size(); a-- > 0;) {
+      at[a] = rest % mesh.sizes[a];
+      rest /= mesh.sizes[a];
+    }
+    int64_t tile = 0;
+    for (const auto& parts : dims) {
+      for (const AxisPart& p : parts) tile = tile * p.size + at[p.axis] / p.after % p.size;
+    }
+    order.emplace_back(tile, mesh.devices.empty() ? position : mesh.devices[static_cast<size_t>(position)]);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [tile, device] : order) s.devices.push_back(device);
+  // Whole axes of a mesh in its natural order are an iota: the axes named, then the others.
+  IotaDevices iota{s.tile_dims, mesh.sizes, {}};
+  std::vector<bool> used(mesh.sizes.size(), false);
+  for (const auto& parts : dims) {
+    for (const AxisPart& p : parts) {
+      iota.transpose_perm.push_back(static_cast<int64_t>(p.axis));
+      used[p.axis] = true;
+    }
+  }
+  for (size_t a = 0; a < used.size(); ++a) {
+    if (!used[a]) iota.transpose_perm.push_back(static_cast<int64_t>(a));
+  }
+  Ints identity(mesh.sizes.size());
+  std::iota(identity.begin(), identity.end(), 0);
+  if (iota.transpose_perm == identity) {
+    iota.transpose_perm.clear();
+    iota.reshape_dims = {count};
+  }
+  if (iota.Valid() && iota.Expand() == s.devices) {
+    s.iota = std::move(iota);
+    s.devices.clear();
+  }
+  return s;
+}
+
+}  // namespace
+
+absl::StatusOr<ShardySharding> ConvertShardySharding(absl::string_view text, const MeshTexts& meshes, int64_t rank,
+                                                     const std::set<std::string>* only_axes) {
+  Cursor c(text);
+  c.UpTo("<");
+  RETURN_IF_ERROR(c.Want("<"));
+  Mesh mesh;
+  if (c.Take("@")) {
+    const std::string name(c.UpTo(",>"));
+    auto at = meshes.find(name);
+    if (at == meshes.end()) return c.Error(absl::StrCat("there is no mesh @", name));
+    Cursor m(at->second);
+    m.UpTo("<");
+    ASSIGN_OR_RETURN(mesh, ParseMesh(m));
+  } else {
+    RETURN_IF_ERROR(c.Want("mesh"));
+    ASSIGN_OR_RETURN(mesh, ParseMesh(c));
+  }
+  RETURN_IF_ERROR(c.Want(","));
+  RETURN_IF_ERROR(c.Want("["));
+  ShardySharding out;
+  std::vector<std::vector<AxisPart>> dims;
+  bool any_axis = false;
+  while (!c.Take("]")) {
+    if (!dims.empty()) RETURN_IF_ERROR(c.Want(","));
+    RETURN_IF_ERROR(c.Want("{"));
+    std::vector<AxisPart> parts;
+    bool first = true;
+    while (!c.Take("}")) {
+      if (!first) RETURN_IF_ERROR(c.Want(","));
+      first = false;
+      if (c.Take("?")) {
+        out.open.push_back(static_cast<int64_t>(dims.size()));
+        continue;
+      }
+      ASSIGN_OR_RETURN(AxisPart part, ParseAxis(c, mesh));
+      any_axis = true;
+      if (only_axes == nullptr || only_axes->count(mesh.names[part.axis]) != 0) parts.push_back(part);
+    }
+    if (c.Take("p")) RETURN_IF_ERROR(c.Number().status());
+    dims.push_back(std::move(parts));
+  }
+  std::vector<AxisPart> parts_axes;
+  while (c.Take(",")) {
+    const bool unreduced = c.Take("unreduced=");
+    if (!unreduced) RETURN_IF_ERROR(c.Want("replicated="));
+    if (unreduced && (c.Take("max") || c.Take("min"))) {
+      return absl::UnimplementedError(absl::StrCat("sharding ", text, ": partial results that are not sums"));
+    }
+    RETURN_IF_ERROR(c.Want("{"));
+    bool first = true;
+    while (!c.Take("}")) {
+      if (!first) RETURN_IF_ERROR(c.Want(","));
+      first = false;
+      ASSIGN_OR_RETURN(AxisPart part, ParseAxis(c, mesh));
+      if (unreduced && (only_axes == nullptr || only_axes->count(mesh.names[part.axis]) != 0))
+        parts_axes.push_back(part);
+    }
+  }
+  if (mesh.names.empty() && mesh.devices.size() == 1) {
+    out.sharding.type = Sharding::Type::kMaximal;
+    out.sharding.devices = mesh.devices;
+    return out;
+  }
+  if (!dims.empty() && static_cast<int64_t>(dims.size()) != rank) {
+    return c.Error(absl::StrCat(dims.size(), " dimensions, the value has ", rank));
+  }
+  out.says_nothing = !dims.empty() && !any_axis && out.open.size() == dims.size() && parts_axes.empty();
+  out.sharding = Tiled(mesh, dims, parts_axes);
+  return out;
+}
+
+absl::StatusOr<std::vector<std::string>> SplitShardingPerValue(absl::string_view text) {
+  const size_t begin = text.find("<["), end = text.rfind("]>");
+  if (begin == absl::string_view::npos || end == absl::string_view::npos || end < begin + 2) {
+    return absl::InvalidArgumentError(absl::StrCat("sharding ", text, ": is no list"));
+  }
+  absl::string_view body = text.substr(begin + 2, end - begin - 2);
+  std::vector<std::string> out;
+  int depth = 0;
+  size_t start = 0;
+  for (size_t i = 0; i < body.size(); ++i) {
+    if (body[i] == '<' && depth++ == 0) start = i;
+    if (body[i] == '>' && --depth == 0) out.emplace_back(body.substr(start, i + 1 - start));
+    if (depth < 0) return absl::InvalidArgumentError(absl::StrCat("sharding ", text, ": unbalanced"));
+  }
+  return out;
+}
+
+absl::StatusOr<std::set<std::string>> ParseManualAxes(absl::string_view text) {
+  Cursor c(text);
+  c.UpTo("{");
+  RETURN_IF_ERROR(c.Want("{"));
+  std::set<std::string> names;
+  while (!c.Take("}")) {
+    if (!names.empty()) RETURN_IF_ERROR(c.Want(","));
+    ASSIGN_OR_RETURN(std::string name, c.Quoted());
+    names.insert(std::move(name));
+  }
+  return names;
+}
+
+}  // namespace backplane::to_hlo

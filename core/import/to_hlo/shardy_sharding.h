@@ -1,0 +1,41 @@
+// Shardy's text of meshes and shardings, made into the core's Sharding.
+//
+//   mesh       <["x"=2, "y"=4]>  <["x"=2], device_ids=[1, 0]>  <[], device_ids=[3]> (one device alone: maximal)
+//   sharding   <@mesh, [{"x"}, {"y":(1)2, ?}p0, {}], replicated={..}>; the mesh may stand in the name's place
+//   per value  <[<@mesh, [..]>, ...]>
+//
+// The text may have its "#sdy.sharding" or other prefix in front. Errors are InvalidArgument with the text.
+#ifndef BACKPLANE_CORE_IMPORT_TO_HLO_SHARDY_SHARDING_H_
+#define BACKPLANE_CORE_IMPORT_TO_HLO_SHARDY_SHARDING_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ops/attribute_values.h"
+
+namespace backplane::to_hlo {
+
+using MeshTexts = std::map<std::string, std::string>;  // by name
+
+struct ShardySharding {
+  Sharding sharding;
+  Ints open;                  // dimensions that may be split further ({..., ?})
+  bool says_nothing = false;  // all dimensions open, no axis named
+};
+
+// Of an array of `rank` dimensions (less is allowed for values without any). With `only_axes` all other axes count as
+// replicated: what a region that is manual along those axes sees.
+absl::StatusOr<ShardySharding> ConvertShardySharding(absl::string_view text, const MeshTexts& meshes, int64_t rank,
+                                                     const std::set<std::string>* only_axes = nullptr);
+
+// The shardings of a list, one text each.
+absl::StatusOr<std::vector<std::string>> SplitShardingPerValue(absl::string_view text);
+// The names in manual_axes{"x", "y"}.
+absl::StatusOr<std::set<std::string>> ParseManualAxes(absl::string_view text);
+
+}  // namespace backplane::to_hlo
+
+#endif  // BACKPLANE_CORE_IMPORT_TO_HLO_SHARDY_SHARDING_H_
