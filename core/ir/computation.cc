@@ -116,6 +116,7 @@ Instruction* Computation::AddClone(const Instruction* of, const Shape& shape, ab
   i->frontend_ = of->frontend_;
   i->accuracy_ = of->accuracy_;
   i->backend_config_ = of->backend_config_;
+  i->annotations_ = of->annotations_;
   return i;
 }
 

@@ -39,6 +39,9 @@ class Computation {
   ProgramShape program_shape() const;
   bool is_fusion() const { return is_fusion_; }
   void set_is_fusion(bool v) { is_fusion_ = v; }
+  // The thread an asynchronous computation runs on ("host", "sparsecore"); empty: the main one.
+  const std::string& execution_thread() const { return execution_thread_; }
+  void set_execution_thread(std::string thread) { execution_thread_ = std::move(thread); }
 
   // Instructions in topological order. A pass iterates over a copy (Snapshot) when it changes the computation.
   const std::list<std::unique_ptr<Instruction>>& instructions() const { return instructions_; }
@@ -75,6 +78,7 @@ class Computation {
   std::vector<Instruction*> parameters_;
   Instruction* root_ = nullptr;
   bool is_fusion_ = false;
+  std::string execution_thread_;
 };
 
 }  // namespace backplane

@@ -24,7 +24,9 @@ class Computation;
 struct OpMetadata {
   std::string op_type, op_name, source_file;
   int32_t source_line = 0;
-  bool empty() const { return op_type.empty() && op_name.empty() && source_file.empty(); }
+  int32_t stack_frame_id = 0;  // line of the table in the module's config that file and line were taken from; 0: none
+  std::string more;            // further fields as text, in their order: deduplicated_name="add.3" preserve_layout=true
+  bool empty() const { return op_type.empty() && op_name.empty() && source_file.empty() && more.empty(); }
   bool operator==(const OpMetadata&) const = default;
 };
 
@@ -80,6 +82,9 @@ class Instruction {
   void set_result_accuracy(std::optional<ResultAccuracy> a) { accuracy_ = a; }
   const std::string& backend_config() const { return backend_config_; }  // opaque text of a backend
   void set_backend_config(std::string c) { backend_config_ = std::move(c); }
+  // Notes of other tools, kept as text: origin (where in an original program the value was), statistics, ... Null: none.
+  const std::shared_ptr<const StringMap>& annotations() const { return annotations_; }
+  void set_annotations(std::shared_ptr<const StringMap> a) { annotations_ = std::move(a); }
   const std::vector<Instruction*>& control_predecessors() const { return control_predecessors_; }
   void AddControlPredecessor(Instruction* p) { control_predecessors_.push_back(p); }
 
@@ -110,6 +115,7 @@ class Instruction {
   StringMap frontend_;
   std::optional<ResultAccuracy> accuracy_;
   std::string backend_config_;
+  std::shared_ptr<const StringMap> annotations_;
   std::vector<Instruction*> control_predecessors_;
   Computation* parent_ = nullptr;
   std::list<std::unique_ptr<Instruction>>::iterator place_;  // in the parent's list

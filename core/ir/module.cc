@@ -107,6 +107,7 @@ Computation* Module::CloneComputation(const Computation* of) {
   for (const Computation* from : order) {
     Computation* to = AddComputation(from->name());
     to->is_fusion_ = from->is_fusion_;
+    to->execution_thread_ = from->execution_thread_;
     for (const auto& i : from->instructions()) {
       std::vector<Instruction*> operands;
       for (const Instruction* o : i->operands()) operands.push_back(instructions.at(o));

@@ -40,6 +40,9 @@ struct ModuleConfig {
   Shape result_layout;                   // invalid: default
   std::vector<std::string> parameter_memory_kinds, result_memory_kinds;  // "" default; empty vector: all default
   StringMap frontend_attributes;
+  // What a module's text or proto says beyond that, kept as text and without effect: is_scheduled, propagation flags, ...
+  StringMap annotations;
+  std::string stack_frames;  // the tables FileNames .. StackFrames, one line each, that metadata refers to
 };
 
 class Module {

@@ -120,6 +120,22 @@ class Cursor {
     return out;
   }
 
+  // Position of the next token, and what was read from a position on, blanks at the end left out.
+  size_t position() {
+    Skip();
+    return pos_;
+  }
+  absl::string_view Since(size_t begin) const {
+    return absl::StripTrailingAsciiWhitespace(text_.substr(begin, pos_ - begin));
+  }
+  // ", device_ids=" and nothing else that begins with a comma.
+  bool TakeDeviceIds() {
+    const size_t start = pos_;
+    if (Take(",") && Word() == "device_ids" && Take("=")) return true;
+    pos_ = start;
+    return false;
+  }
+
  private:
   absl::string_view what_, text_;
   size_t pos_ = 0;
@@ -167,6 +183,211 @@ absl::Status SkipMetadata(Cursor& c) {
   }
   return absl::OkStatus();
 }
+
+// mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)), [{'a'}, {'b':(1)2, ?}], replicated={..}, unreduced={..}, manual={..}
+// behind the word mesh. Each axis is cut at the ends of the parts that are named; the pieces of a dimension make its
+// tile, the others are subgroups behind the tiles.
+class MeshSharding {
+ public:
+  explicit MeshSharding(Cursor& c) : c_(c) {}
+
+  absl::Status Parse(Sharding* s) {
+    const size_t begin = c_.position();
+    RETURN_IF_ERROR(ParseMesh());
+    std::vector<std::vector<Part>> dims;
+    if (!c_.Take(",") || !c_.Take("[")) return c_.Error("expected the dimensions of a sharding by mesh axes");
+    if (!c_.Take("]")) {
+      do {
+        ASSIGN_OR_RETURN(std::vector<Part> parts, ParseAxes());
+        dims.push_back(std::move(parts));
+      } while (c_.Take(","));
+      if (!c_.Take("]")) return c_.Error("expected ',' or ']' behind a dimension");
+    }
+    std::vector<Part> unreduced, manual;
+    s->mesh = absl::StrCat("mesh", c_.Since(begin));
+    while (c_.Take(",")) {
+      const absl::string_view word = c_.Word();
+      if (!c_.Take("=")) return c_.Error("expected '=' behind a list of mesh axes");
+      if (word == "metadata") {
+        const size_t metadata = c_.position();
+        RETURN_IF_ERROR(SkipMetadata(c_));
+        s->metadata = std::string(c_.Since(metadata));
+        break;
+      }
+      ASSIGN_OR_RETURN(std::vector<Part> parts, ParseAxes());
+      if (word == "unreduced") {
+        unreduced = std::move(parts);
+      } else if (word == "manual") {
+        manual = std::move(parts);
+      } else if (word != "replicated") {
+        return c_.Error(absl::StrCat("unknown list of mesh axes '", word, "'"));
+      }
+      s->mesh = absl::StrCat("mesh", c_.Since(begin));
+    }
+    return Expand(dims, unreduced, manual, s);
+  }
+
+ private:
+  struct Part {
+    int64_t axis = 0, pre_size = 1, size = 0;
+    int64_t place = 0;  // filled later: which tile dimension or subgroup, and in what order there
+    int64_t order = 0;
+  };
+
+  absl::StatusOr<std::string> AxisName() {
+    if (!c_.Take("'")) return c_.Error("expected the name of a mesh axis");
+    const std::string name(c_.Word("_.-"));
+    if (!c_.Take("'")) return c_.Error("name of a mesh axis without an end");
+    return name;
+  }
+
+  absl::Status ParseMesh() {
+    if (!c_.Take("[")) return c_.Error("expected '[' behind mesh");
+    if (!c_.Take("]")) {
+      do {
+        ASSIGN_OR_RETURN(std::string name, AxisName());
+        if (!c_.Take("=")) return c_.Error("expected the size of a mesh axis");
+        ASSIGN_OR_RETURN(int64_t size, c_.Number());
+        names_.push_back(std::move(name));
+        sizes_.push_back(size);
+      } while (c_.Take(","));
+      if (!c_.Take("]")) return c_.Error("expected ',' or ']' behind a mesh axis");
+    }
+    count_ = DeviceCount(sizes_);
+    if (count_ == 0) return c_.Error("mesh axes must be positive and name no more than 2^20 devices");
+    if (!c_.TakeDeviceIds()) return absl::OkStatus();
+    if (!c_.Take("(")) return c_.Error("expected '(' of device_ids");
+    if (c_.Take("[")) {
+      IotaDevices iota;
+      ASSIGN_OR_RETURN(iota.reshape_dims, c_.Numbers("]"));
+      iota.dims = iota.reshape_dims;
+      if (c_.Take("T")) {
+        if (!c_.Take("(")) return c_.Error("expected '(' behind T");
+        ASSIGN_OR_RETURN(iota.transpose_perm, c_.Numbers(")"));
+      }
+      if (!iota.Valid()) return c_.Error("device_ids that name no list of devices");
+      devices_ = iota.Expand();
+      if (!c_.Take(")")) return c_.Error("expected ')' of device_ids");
+    } else {
+      ASSIGN_OR_RETURN(devices_, c_.Numbers(")"));
+    }
+    if (static_cast<int64_t>(devices_.size()) != count_) {
+      return c_.Error(absl::StrCat("a mesh of ", count_, " devices, ", devices_.size(), " device ids"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<Part>> ParseAxes() {
+    std::vector<Part> parts;
+    if (!c_.Take("{")) return c_.Error("expected '{' of mesh axes");
+    if (c_.Take("}")) return parts;
+    do {
+      if (c_.Take("?")) continue;  // open to a partitioner
+      Part p;
+      ASSIGN_OR_RETURN(std::string name, AxisName());
+      const auto it = std::find(names_.begin(), names_.end(), name);
+      if (it == names_.end()) return c_.Error(absl::StrCat("no mesh axis '", name, "'"));
+      p.axis = it - names_.begin();
+      p.size = sizes_[p.axis];
+      if (c_.Take(":")) {
+        if (!c_.Take("(")) return c_.Error("expected '(' of a part of an axis");
+        ASSIGN_OR_RETURN(p.pre_size, c_.Number());
+        if (!c_.Take(")")) return c_.Error("expected ')' of a part of an axis");
+        ASSIGN_OR_RETURN(p.size, c_.Number());
+      }
+      const int64_t whole = sizes_[p.axis];
+      if (p.pre_size < 1 || p.size < 1 || p.pre_size > whole || p.size > whole || whole % (p.pre_size * p.size) != 0) {
+        return c_.Error("a part that does not fit its mesh axis");
+      }
+      parts.push_back(p);
+    } while (c_.Take(","));
+    if (!c_.Take("}")) return c_.Error("expected ',' or '}' behind a mesh axis");
+    return parts;
+  }
+
+  absl::Status Expand(const std::vector<std::vector<Part>>& dims, const std::vector<Part>& unreduced,
+                      const std::vector<Part>& manual, Sharding* s) {
+    // Places: tile dimensions, then replicated, unreduced and manual subgroups.
+    const int64_t rank = static_cast<int64_t>(dims.size());
+    std::vector<Part> named;
+    auto add = [&](const std::vector<Part>& parts, int64_t place) {
+      for (Part p : parts) {
+        p.place = place;
+        p.order = static_cast<int64_t>(named.size());
+        named.push_back(p);
+      }
+    };
+    for (int64_t d = 0; d < rank; ++d) add(dims[d], d);
+    add(unreduced, rank + 1);
+    add(manual, rank + 2);
+    struct Piece {
+      int64_t size, stride, place, order;
+    };
+    std::vector<Piece> pieces;
+    int64_t stride = count_;
+    for (size_t a = 0; a < sizes_.size(); ++a) {
+      std::vector<Part> parts;
+      for (const Part& p : named) {
+        if (p.axis == static_cast<int64_t>(a)) parts.push_back(p);
+      }
+      std::sort(parts.begin(), parts.end(), [](const Part& x, const Part& y) { return x.pre_size < y.pre_size; });
+      int64_t taken = 1;
+      auto cut = [&](int64_t size, int64_t place, int64_t order) {
+        stride /= size;
+        if (size > 1) pieces.push_back({size, stride, place, order});
+        taken *= size;
+      };
+      for (const Part& p : parts) {
+        if (p.pre_size < taken || p.pre_size % taken != 0) return c_.Error("parts of a mesh axis overlap");
+        cut(p.pre_size / taken, rank, static_cast<int64_t>(a));
+        cut(p.size, p.place, p.order);
+      }
+      cut(sizes_[a] / taken, rank, static_cast<int64_t>(a));
+    }
+    std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& x, const Piece& y) {
+      return x.place != y.place ? x.place < y.place : x.order < y.order;
+    });
+    Ints extents(static_cast<size_t>(rank) + 3, 1);
+    for (const Piece& p : pieces) extents[p.place] *= p.size;
+    const bool tiled = std::any_of(extents.begin(), extents.begin() + rank, [](int64_t e) { return e > 1; });
+    const int64_t groups[] = {extents[rank], extents[rank + 1], extents[rank + 2]};
+    if (!tiled && groups[1] == 1 && groups[2] == 1) {
+      s->type = Sharding::Type::kReplicated;
+      return absl::OkStatus();
+    }
+    if (!tiled && groups[0] == 1 && (groups[1] == 1 || groups[2] == 1)) {
+      s->type = groups[2] == 1 ? Sharding::Type::kUnreduced : Sharding::Type::kManual;
+      return absl::OkStatus();
+    }
+    s->type = Sharding::Type::kOther;
+    s->tile_dims.assign(extents.begin(), extents.begin() + rank);
+    static constexpr Sharding::Type kTypes[] = {Sharding::Type::kReplicated, Sharding::Type::kUnreduced,
+                                                Sharding::Type::kManual};
+    for (int k = 0; k < 3; ++k) {
+      if (groups[k] == 1) continue;
+      s->tile_dims.push_back(groups[k]);
+      s->last_tile_dims.push_back(kTypes[k]);
+    }
+    if (s->last_tile_dims.size() == 1 && s->last_tile_dims[0] == Sharding::Type::kReplicated) {
+      s->last_tile_dims.clear();
+      s->replicate_on_last_tile_dim = true;
+    }
+    for (int64_t n = 0; n < count_; ++n) {
+      int64_t at = 0, rest = n;
+      for (size_t i = pieces.size(); i-- > 0;) {
+        at += rest % pieces[i].size * pieces[i].stride;
+        rest /= pieces[i].size;
+      }
+      s->devices.push_back(devices_.empty() ? at : devices_[static_cast<size_t>(at)]);
+    }
+    return absl::OkStatus();
+  }
+
+  Cursor& c_;
+  std::vector<std::string> names_;
+  Ints sizes_, devices_;
+  int64_t count_ = 1;
+};
 
 absl::Status CheckTiled(const Cursor& c, const Sharding& s) {
   const int64_t count = DeviceCount(s.tile_dims);
@@ -233,9 +454,15 @@ absl::StatusOr<Sharding> ParseSharding(Cursor& c, int depth) {
         if (!c.Take("}")) return c.Error("expected ',' or '}' in last_tile_dims");
       }
     } else if (word == "metadata" && c.Take("=")) {
+      const size_t begin = c.position();
       RETURN_IF_ERROR(SkipMetadata(c));
+      s.metadata = std::string(c.Since(begin));
     } else if (word == "shard_as" || word == "shard_like") {
-      return absl::UnimplementedError(absl::StrCat("sharding: shard groups (", word, ")"));
+      s.group = word == "shard_as" ? Sharding::Group::kAs : Sharding::Group::kLike;
+      ASSIGN_OR_RETURN(s.group_id, c.Number());
+    } else if (word == "mesh" && !has_type) {
+      RETURN_IF_ERROR(MeshSharding(c).Parse(&s));
+      has_type = true;
     } else {
       bool known = false;
       for (const auto& row : kShardingNames) {
@@ -250,7 +477,7 @@ absl::StatusOr<Sharding> ParseSharding(Cursor& c, int depth) {
   if (!has_type) return c.Error("no type");
   if (has_devices)
     RETURN_IF_ERROR(CheckTiled(c, s));
-  else if (s.replicate_on_last_tile_dim || !s.last_tile_dims.empty())
+  else if (s.mesh.empty() && (s.replicate_on_last_tile_dim || !s.last_tile_dims.empty()))
     return c.Error("subgroup dimensions without devices");
   if (s.type == Sharding::Type::kMaximal && s.devices.size() != 1) return c.Error("maximal needs device=");
   return s;
@@ -519,8 +746,14 @@ std::string Sharding::ToString() const {
     return absl::StrCat(
         "{", absl::StrJoin(tuple, ", ", [](std::string* out, const Sharding& s) { *out += s.ToString(); }), "}");
   }
-  if (type == Type::kMaximal) return absl::StrCat("{maximal device=", devices.empty() ? 0 : devices[0], "}");
-  if (type != Type::kOther) return absl::StrCat("{", NameOf(type), "}");
+  auto finish = [&](std::string out) {
+    if (group != Group::kNone) absl::StrAppend(&out, group == Group::kAs ? " shard_as " : " shard_like ", group_id);
+    if (!metadata.empty()) absl::StrAppend(&out, mesh.empty() ? " metadata=" : ", metadata=", metadata);
+    return out + "}";
+  };
+  if (!mesh.empty()) return finish(absl::StrCat("{", mesh));
+  if (type == Type::kMaximal) return finish(absl::StrCat("{maximal device=", devices.empty() ? 0 : devices[0]));
+  if (type != Type::kOther) return finish(absl::StrCat("{", NameOf(type)));
   std::string out = absl::StrCat("{devices=[", absl::StrJoin(tile_dims, ","), "]");
   if (iota)
     AppendIotaSource(*iota, &out);
@@ -532,7 +765,7 @@ std::string Sharding::ToString() const {
                     absl::StrJoin(last_tile_dims, ", ", [](std::string* s, Type t) { absl::StrAppend(s, NameOf(t)); }),
                     "}");
   }
-  return out + "}";
+  return finish(std::move(out));
 }
 
 absl::StatusOr<Sharding> ParseSharding(absl::string_view text) {

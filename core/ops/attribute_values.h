@@ -88,10 +88,11 @@ struct IotaDevices {
   bool operator==(const IotaDevices&) const = default;
 };
 
-// Text: replica_groups={{0,1},{2,3}} or replica_groups=[2,2]<=[4] or [2,2]<=[2,2]T(1,0).
+// Text: replica_groups={{0,1},{2,3}} or replica_groups=[2,2]<=[4] or [2,2]<=[2,2]T(1,0) or mesh['a'=2,'b'=2] {'b'}.
 struct ReplicaGroups {
   std::vector<Ints> groups;         // used when `iota` is absent
   std::optional<IotaDevices> iota;  // dims = {group count, group size}
+  std::string mesh;                 // where the text named axes of a mesh, that text; `groups` holds what it means
   std::vector<Ints> Expand() const;
   bool empty() const { return groups.empty() && !iota; }
   bool operator==(const ReplicaGroups&) const = default;
@@ -158,7 +159,7 @@ std::string ToString(const FfiDictionary& dictionary);
 absl::StatusOr<FfiDictionary> ParseFfiDictionary(absl::string_view text);
 
 // How a value is split over devices. Fields as OpSharding in xla_data.proto. Text: {replicated}, {maximal device=1},
-// {devices=[2,1,2]<=[4] last_tile_dim_replicate}, {manual}, {{..},{..}} for tuples.
+// {devices=[2,1,2]<=[4] last_tile_dim_replicate}, {manual}, {{..},{..}} for tuples, {mesh['a'=2,'b'=2], [{'a'}, {}]}.
 struct Sharding {
   enum class Type : uint8_t { kReplicated, kMaximal, kTuple, kOther, kManual, kUnknown, kUnreduced } type = Type::kReplicated;
   Ints tile_dims;                   // tile_assignment_dimensions, including the trailing subgroup dims
@@ -167,6 +168,10 @@ struct Sharding {
   bool replicate_on_last_tile_dim = false;
   std::vector<Type> last_tile_dims;
   std::vector<Sharding> tuple;
+  std::string mesh;                 // where the text named axes of a mesh, that text; the fields above hold what it means
+  std::string metadata;             // as text, without effect: {op_name="x"}
+  enum class Group : uint8_t { kNone, kAs, kLike } group = Group::kNone;  // sharded as, or like, others of the group
+  int64_t group_id = 0;
   Ints DeviceList() const;          // expanded
   std::string ToString() const;
   bool operator==(const Sharding&) const = default;

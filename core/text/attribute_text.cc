@@ -320,21 +320,25 @@ absl::StatusOr<AttrValue> ParseValue(HloLexer& lexer, AttrId id) {
   return AttrValue(EnumValue{*value});
 }
 
+// Strides and interior padding are written for all dimensions or for none.
 std::string SliceText(const SliceConfig& slices) {
+  const bool strided = std::any_of(slices.begin(), slices.end(), [](const SliceDimension& d) { return d.stride != 1; });
   return absl::StrCat("{",
                       absl::StrJoin(slices, ", ",
-                                    [](std::string* s, const SliceDimension& d) {
+                                    [&](std::string* s, const SliceDimension& d) {
                                       absl::StrAppend(s, "[", d.start, ":", d.limit);
-                                      if (d.stride != 1) absl::StrAppend(s, ":", d.stride);
+                                      if (strided) absl::StrAppend(s, ":", d.stride);
                                       *s += ']';
                                     }),
                       "}");
 }
 
 std::string PaddingText(const PaddingConfig& config) {
-  return absl::StrJoin(config, "x", [](std::string* s, const PaddingDimension& d) {
+  const bool spread =
+      std::any_of(config.begin(), config.end(), [](const PaddingDimension& d) { return d.interior != 0; });
+  return absl::StrJoin(config, "x", [&](std::string* s, const PaddingDimension& d) {
     absl::StrAppend(s, d.low, "_", d.high);
-    if (d.interior != 0) absl::StrAppend(s, "_", d.interior);
+    if (spread) absl::StrAppend(s, "_", d.interior);
   });
 }
 
@@ -619,6 +623,7 @@ absl::StatusOr<ConvolutionDimensions> ParseConvolutionDimensions(HloLexer& lexer
 }
 
 std::string ReplicaGroupsText(const ReplicaGroups& groups) {
+  if (!groups.mesh.empty()) return groups.mesh;
   if (!groups.iota) {
     return absl::StrCat("{", absl::StrJoin(groups.groups, ",", [](std::string* s, const Ints& g) { *s += Braced(g); }),
                         "}");
@@ -669,7 +674,7 @@ absl::StatusOr<ReplicaGroups> ParseReplicaGroups(HloLexer& lexer) {
 std::string ResultAccuracyText(const ResultAccuracy& a) {
   if (a.mode == ResultAccuracy::Mode::kHighest) return "{mode=highest}";
   if (a.mode == ResultAccuracy::Mode::kDefault) return "{mode=default}";
-  return absl::StrCat("{tolerance={atol=", DoubleText(a.atol), ", rtol=", DoubleText(a.rtol), ", ulps=", a.ulps, "}}");
+  return absl::StrCat("{tolerance={atol=", DoubleText(a.atol), ",rtol=", DoubleText(a.rtol), ",ulps=", a.ulps, "}}");
 }
 
 absl::StatusOr<ResultAccuracy> ParseResultAccuracy(HloLexer& lexer) {

@@ -18,11 +18,11 @@
 namespace backplane {
 namespace {
 
-// Annotations of XLA's text that say nothing about what a program computes.
-constexpr absl::string_view kDroppedHeaderKeys[] = {"is_scheduled", "allow_spmd_sharding_propagation_to_parameters",
-                                                    "allow_spmd_sharding_propagation_to_output",
-                                                    "alias_passthrough_params", "origin_recovery_table"};
-constexpr absl::string_view kDroppedInstructionKeys[] = {"origin", "statistics", "parameter_replication"};
+// Annotations of XLA's text that say nothing about what a program computes: kept as text.
+constexpr absl::string_view kHeaderNotes[] = {"is_scheduled", "allow_spmd_sharding_propagation_to_parameters",
+                                              "allow_spmd_sharding_propagation_to_output", "alias_passthrough_params",
+                                              "origin_recovery_table"};
+constexpr absl::string_view kInstructionNotes[] = {"origin", "statistics", "parameter_replication"};
 
 template <size_t n>
 bool Contains(const absl::string_view (&keys)[n], absl::string_view key) {
@@ -36,6 +36,7 @@ class Parser {
   absl::StatusOr<std::unique_ptr<Module>> Parse() {
     RETURN_IF_ERROR(ParseHeader());
     ASSIGN_OR_RETURN(frames_, StackFrames::Parse(lexer_));
+    module_->config().stack_frames = frames_.text();
     while (!lexer_.AtEnd()) RETURN_IF_ERROR(ParseComputation());
     if (module_->entry() == nullptr) return lexer_.Error("no ENTRY computation");
     RETURN_IF_ERROR(CheckHeader());
@@ -53,6 +54,8 @@ class Parser {
     std::shared_ptr<const Sharding> sharding;
     StringMap frontend;
     std::optional<ResultAccuracy> accuracy;
+    StringMap annotations;
+    std::string ffi_text;  // of the dictionary
     std::string backend_config;
     size_t backend_config_at = 0;
     bool has_backend_config = false;
@@ -83,8 +86,8 @@ class Parser {
         ASSIGN_OR_RETURN(config.num_partitions, Positive());
       } else if (key == "frontend_attributes") {
         RETURN_IF_ERROR(ParseModuleFrontendAttributes());
-      } else if (Contains(kDroppedHeaderKeys, key)) {
-        RETURN_IF_ERROR(SkipValue());
+      } else if (Contains(kHeaderNotes, key)) {
+        ASSIGN_OR_RETURN(config.annotations[std::string(key)], RawValue());
       } else {
         return lexer_.Locate(at, absl::UnimplementedError(absl::StrCat("module attribute '", key, "'")));
       }
@@ -175,11 +178,18 @@ class Parser {
     return absl::OkStatus();
   }
 
-  absl::Status SkipValue() {
-    if (lexer_.Peek() == '{') return lexer_.BalancedBraces().status();
-    if (lexer_.Peek() == '"') return lexer_.String().status();
-    if (lexer_.Run("_-.").empty()) return lexer_.Error("expected a value");
-    return absl::OkStatus();
+  absl::StatusOr<std::string> RawValue() {
+    if (lexer_.Peek() == '{') {
+      ASSIGN_OR_RETURN(absl::string_view raw, lexer_.BalancedBraces());
+      return std::string(raw);
+    }
+    if (lexer_.Peek() == '"') {
+      ASSIGN_OR_RETURN(std::string text, lexer_.String());
+      return QuotedText(text);
+    }
+    const absl::string_view word = lexer_.Run("_-.");
+    if (word.empty()) return lexer_.Error("expected a value");
+    return std::string(word);
   }
 
   // ---- computations ----
@@ -226,7 +236,8 @@ class Parser {
     if (lexer_.Take(",")) {  // , execution_thread="name"
       if (!lexer_.TakeWord("execution_thread")) return lexer_.Error("expected execution_thread after a computation");
       RETURN_IF_ERROR(lexer_.Expect("=", "after execution_thread"));
-      RETURN_IF_ERROR(lexer_.String().status());
+      ASSIGN_OR_RETURN(std::string thread, lexer_.String());
+      computation_->set_execution_thread(std::move(thread));
     }
     return absl::OkStatus();
   }
@@ -308,6 +319,10 @@ class Parser {
     i->set_sharding(std::move(suffix.sharding));
     i->mutable_frontend_attributes() = std::move(suffix.frontend);
     i->set_result_accuracy(suffix.accuracy);
+    if (!suffix.ffi_text.empty()) NoteFfiText(*i, suffix.ffi_text, &suffix.annotations);
+    if (!suffix.annotations.empty()) {
+      i->set_annotations(std::make_shared<const StringMap>(std::move(suffix.annotations)));
+    }
     i->set_backend_config(std::move(suffix.backend_config));
     for (Instruction* p : suffix.control_predecessors) i->AddControlPredecessor(p);
     if (made == Opcode::kFusion) {
@@ -340,6 +355,7 @@ class Parser {
       return absl::InvalidArgumentError("the shape of an asynchronous start is ((operands), result, ...)");
     }
     Computation* body = module_->AddComputation("async_wrapped");
+    body->set_execution_thread(std::string(suffix->attrs.GetString(AttrId::kAsyncExecutionThread)));
     InstructionSpec inner;
     inner.opcode = wrapped;
     inner.shape = shape.tuple_shapes(1);
@@ -432,10 +448,10 @@ class Parser {
       if (called) continue;
       ASSIGN_OR_RETURN(bool own, ParseAttribute(lexer_, key, info, &suffix->attrs));
       if (own) continue;
-      if (!Contains(kDroppedInstructionKeys, key)) {
+      if (!Contains(kInstructionNotes, key)) {
         return lexer_.Locate(at, absl::UnimplementedError(absl::StrCat("attribute '", key, "' of ", info.text)));
       }
-      RETURN_IF_ERROR(SkipValue());
+      ASSIGN_OR_RETURN(suffix->annotations[std::string(key)], RawValue());
     }
     std::stable_sort(suffix->called.begin(), suffix->called.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -532,6 +548,7 @@ class Parser {
       absl::StatusOr<FfiDictionary> dictionary = ParseFfiDictionary(text.empty() ? "{}" : text);
       if (!dictionary.ok()) return lexer_.Locate(suffix->backend_config_at, dictionary.status());
       attrs.Set(AttrId::kFfiAttributes, *std::move(dictionary));
+      suffix->ffi_text = std::move(text);
     } else {
       attrs.Set(AttrId::kOpaque, std::move(text));
     }

@@ -12,6 +12,10 @@
 namespace backplane {
 namespace {
 
+std::string NameOf(absl::string_view name, const HloPrintOptions& options) {
+  return absl::StrCat(options.percent ? "%" : "", name);
+}
+
 void AppendOperands(const Instruction& i, const HloPrintOptions& options, std::string* out) {
   if (i.Is(Opcode::kConstant)) {
     *out += i.literal().ToString(options.constant_limit);
@@ -23,37 +27,37 @@ void AppendOperands(const Instruction& i, const HloPrintOptions& options, std::s
   }
   for (int64_t k = 0; k < i.operand_count(); ++k) {
     if (k > 0) *out += ", ";
-    if (k > 0 && k % 5 == 0) absl::StrAppend(out, "/*index=", k, "*/");
+    if (options.operand_indices && k > 0 && k % 5 == 0) absl::StrAppend(out, "/*index=", k, "*/");
     if (options.operand_shapes) absl::StrAppend(out, i.operand(k)->shape().ToString(options.layouts), " ");
-    absl::StrAppend(out, "%", i.operand(k)->name());
+    *out += NameOf(i.operand(k)->name(), options);
   }
 }
 
-std::string NameList(absl::Span<Computation* const> computations) {
-  return absl::StrCat("{",
-                      absl::StrJoin(computations, ", ",
-                                    [](std::string* s, const Computation* c) { absl::StrAppend(s, "%", c->name()); }),
-                      "}");
-}
-
-void AppendCalled(const Instruction& i, std::string* out) {
+void AppendCalled(const Instruction& i, const HloPrintOptions& options, std::string* out) {
   if (i.called().empty()) return;
   const CalledStyle style = CalledStyleOf(i.opcode(), IsPredicated(i));
   if (style.list) {
-    absl::StrAppend(out, ", ", style.keys[0], "=", NameList(i.called()));
+    absl::StrAppend(out, ", ", style.keys[0], "={",
+                    absl::StrJoin(i.called(), ", ",
+                                  [&](std::string* s, const Computation* c) { *s += NameOf(c->name(), options); }),
+                    "}");
     return;
   }
   for (size_t k = 0; k < i.called().size() && k < 2 && !style.keys[k].empty(); ++k) {
-    absl::StrAppend(out, ", ", style.keys[k], "=%", i.called()[k]->name());
+    absl::StrAppend(out, ", ", style.keys[k], "=", NameOf(i.called()[k]->name(), options));
   }
 }
 
-std::string MetadataText(const OpMetadata& m) {
+// With the module's tables at hand the frame's number says where file and line come from; without them they stand here.
+std::string MetadataText(const OpMetadata& m, bool tables) {
   std::vector<std::string> fields;
+  const bool by_frame = tables && m.stack_frame_id != 0;
   if (!m.op_type.empty()) fields.push_back(absl::StrCat("op_type=", QuotedText(m.op_type)));
   if (!m.op_name.empty()) fields.push_back(absl::StrCat("op_name=", QuotedText(m.op_name)));
-  if (!m.source_file.empty()) fields.push_back(absl::StrCat("source_file=", QuotedText(m.source_file)));
-  if (m.source_line != 0) fields.push_back(absl::StrCat("source_line=", m.source_line));
+  if (!m.source_file.empty() && !by_frame) fields.push_back(absl::StrCat("source_file=", QuotedText(m.source_file)));
+  if (m.source_line != 0 && !by_frame) fields.push_back(absl::StrCat("source_line=", m.source_line));
+  if (!m.more.empty()) fields.push_back(m.more);
+  if (by_frame) fields.push_back(absl::StrCat("stack_frame_id=", m.stack_frame_id));
   return absl::StrCat("{", absl::StrJoin(fields, " "), "}");
 }
 
@@ -61,9 +65,9 @@ bool IsCompositeField(AttrId id) {
   return id == AttrId::kCompositeName || id == AttrId::kCompositeAttributes || id == AttrId::kCompositeVersion;
 }
 
-void AppendBackendConfig(const Instruction& i, std::string* out) {
+void AppendBackendConfig(const Instruction& i, const HloPrintOptions& options, std::string* out) {
   if (i.attrs().Has(AttrId::kFfiAttributes)) {
-    absl::StrAppend(out, ", backend_config=", ToString(i.attrs().Get<FfiDictionary>(AttrId::kFfiAttributes)));
+    absl::StrAppend(out, ", backend_config=", FfiText(i, options.annotations));
   } else if (i.attrs().Has(AttrId::kOpaque)) {
     absl::StrAppend(out, ", backend_config=", RawOrQuotedText(i.attrs().GetString(AttrId::kOpaque)));
   } else if (!i.backend_config().empty()) {
@@ -71,18 +75,81 @@ void AppendBackendConfig(const Instruction& i, std::string* out) {
   }
 }
 
-void AppendInstruction(const Instruction& i, const HloPrintOptions& options, std::string* out) {
-  absl::StrAppend(out, "%", i.name(), " = ", i.shape().ToString(options.layouts), " ", OpName(i.opcode()), "(");
-  AppendOperands(i, options, out);
-  *out += ')';
-  for (const auto& [id, value] : i.attrs().entries()) {
-    if (id == AttrId::kParameterNumber || id == AttrId::kOpaque || id == AttrId::kFfiAttributes || IsCompositeField(id))
+// The attributes of an operation in XLA's order: that of its line in the table, but for custom calls.
+std::vector<AttrId> PrintOrder(const Instruction& i) {
+  if (i.Is(Opcode::kReduceScatter)) {
+    return {AttrId::kChannelId, AttrId::kReplicaGroups, AttrId::kConstrainLayout, AttrId::kUseGlobalDeviceIds,
+            AttrId::kDimensions};
+  }
+  if (!i.Is(Opcode::kCustomCall)) return i.info().attributes;
+  return {AttrId::kCustomCallTarget,     AttrId::kOperandLayouts, AttrId::kHasSideEffect,
+          AttrId::kOutputOperandAliases, AttrId::kSchedule,       AttrId::kApiVersion};
+}
+
+void AppendOwnAttributes(const Instruction& i, const HloPrintOptions& options, std::string* out) {
+  for (AttrId id : PrintOrder(i)) {
+    const AttrValue* value = i.attrs().Find(id);
+    if (value == nullptr || id == AttrId::kParameterNumber || id == AttrId::kOpaque || id == AttrId::kFfiAttributes ||
+        id == AttrId::kIsComposite || IsCompositeField(id)) {
       continue;
+    }
     std::string text;
-    AppendAttribute(id, value, &text);
+    AppendAttribute(id, *value, &text);
     if (!text.empty()) absl::StrAppend(out, ", ", text);
   }
-  AppendCalled(i, out);
+}
+
+void AppendAnnotation(const Instruction& i, const HloPrintOptions& options, const char* key, std::string* out) {
+  if (!options.annotations || i.annotations() == nullptr) return;
+  auto it = i.annotations()->find(key);
+  if (it != i.annotations()->end()) absl::StrAppend(out, ", ", key, "=", it->second);
+}
+
+// The operation an asynchronous start stands for, where its computation holds nothing else.
+const Instruction* Wrapped(const Instruction& start, const HloPrintOptions& options) {
+  if (!options.short_async || !start.Is(Opcode::kAsyncStart) || start.called().size() != 1) return nullptr;
+  const Computation& c = *start.called(0);
+  const Instruction* root = c.root();
+  const int64_t n = static_cast<int64_t>(c.parameters().size());
+  if (c.instruction_count() != n + 1 || root->operand_count() != n || root->Is(Opcode::kParameter)) return nullptr;
+  for (int64_t k = 0; k < n; ++k) {
+    if (root->operand(k) != c.parameter(k)) return nullptr;
+  }
+  // What the parts have beside the operation has no place in one line.
+  if (root->sharding() != nullptr || !root->frontend_attributes().empty() || !root->control_predecessors().empty() ||
+      root->Is(Opcode::kConstant) || root->Is(Opcode::kAsyncStart) || !root->backend_config().empty() ||
+      root->attrs().Has(AttrId::kOpaque) || root->attrs().Has(AttrId::kFfiAttributes) || root->result_accuracy()) {
+    return nullptr;
+  }
+  return root;
+}
+
+const Instruction* WrappedOfChain(const Instruction& i, const HloPrintOptions& options) {
+  const Instruction* at = &i;
+  for (int n = 0; n < 1000 && (at->Is(Opcode::kAsyncUpdate) || at->Is(Opcode::kAsyncDone)); ++n) at = at->operand(0);
+  return Wrapped(*at, options);
+}
+
+void AppendInstruction(const Instruction& i, const HloPrintOptions& options, std::string* out) {
+  absl::StrAppend(out, NameOf(i.name(), options), " = ", i.shape().ToString(options.layouts), " ");
+  const Instruction* wrapped = WrappedOfChain(i, options);
+  if (wrapped == nullptr) {
+    absl::StrAppend(out, OpName(i.opcode()), "(");
+  } else {
+    const char* half = i.Is(Opcode::kAsyncStart) ? "-start" : i.Is(Opcode::kAsyncUpdate) ? "-update" : "-done";
+    absl::StrAppend(out, OpName(wrapped->opcode()), half, "(");
+  }
+  AppendOperands(i, options, out);
+  *out += ')';
+  AppendOwnAttributes(i, options, out);
+  if (wrapped != nullptr && i.Is(Opcode::kAsyncStart)) {
+    AppendOwnAttributes(*wrapped, options, out);
+    AppendCalled(*wrapped, options, out);
+  } else {
+    AppendCalled(i, options, out);
+  }
+  if (i.attrs().GetBool(AttrId::kIsComposite)) *out += ", is_composite=true";
+  AppendAnnotation(i, options, "parameter_replication", out);
   if (i.sharding() != nullptr) absl::StrAppend(out, ", sharding=", i.sharding()->ToString());
   if (options.frontend_attributes) {
     const StringMap frontend = FrontendAttributesWithComposite(i);
@@ -91,24 +158,32 @@ void AppendInstruction(const Instruction& i, const HloPrintOptions& options, std
   if (!i.control_predecessors().empty()) {
     absl::StrAppend(out, ", control-predecessors={",
                     absl::StrJoin(i.control_predecessors(), ", ",
-                                  [](std::string* s, const Instruction* p) { absl::StrAppend(s, "%", p->name()); }),
+                                  [&](std::string* s, const Instruction* p) { *s += NameOf(p->name(), options); }),
                     "}");
   }
+  AppendAnnotation(i, options, "statistics", out);
   if (i.result_accuracy()) absl::StrAppend(out, ", result_accuracy=", ResultAccuracyText(*i.result_accuracy()));
+  AppendAnnotation(i, options, "origin", out);
   if (options.metadata && (!i.metadata().empty() || i.metadata().source_line != 0)) {
-    absl::StrAppend(out, ", metadata=", MetadataText(i.metadata()));
+    const Computation* c = i.parent();
+    const bool tables =
+        options.annotations && c != nullptr && c->parent() != nullptr && !c->parent()->config().stack_frames.empty();
+    absl::StrAppend(out, ", metadata=", MetadataText(i.metadata(), tables));
   }
-  if (options.backend_config) AppendBackendConfig(i, out);
+  if (options.backend_config) AppendBackendConfig(i, options, out);
 }
 
 void AppendComputation(const Computation& c, const HloPrintOptions& options, std::string* out) {
-  absl::StrAppend(out, c.IsEntry() ? "ENTRY " : "", "%", c.name(), " ", c.program_shape().ToString(), " {\n");
+  absl::StrAppend(out, c.IsEntry() ? "ENTRY " : "", NameOf(c.name(), options), " ");
+  if (options.signatures) absl::StrAppend(out, c.program_shape().ToString(), " ");
+  *out += "{\n";
   for (const auto& i : c.instructions()) {
     *out += i.get() == c.root() ? "  ROOT " : "  ";
     AppendInstruction(*i, options, out);
     *out += '\n';
   }
   *out += "}";
+  if (!c.execution_thread().empty()) absl::StrAppend(out, ", execution_thread=", QuotedText(c.execution_thread()));
 }
 
 std::string IndexText(const Ints& index) { return absl::StrCat("{", absl::StrJoin(index, ","), "}"); }
@@ -123,9 +198,18 @@ std::string EntryLayoutText(const Module& module) {
   return absl::StrCat("{", text, "->", result.ToString(true), "}");
 }
 
-void AppendHeader(const Module& module, std::string* out) {
+void AppendHeader(const Module& module, const HloPrintOptions& options, std::string* out) {
   const ModuleConfig& config = module.config();
   absl::StrAppend(out, "HloModule ", module.name());
+  StringMap notes = options.annotations ? config.annotations : StringMap();
+  auto note = [&](const char* key) {
+    auto it = notes.find(key);
+    if (it == notes.end()) return;
+    absl::StrAppend(out, ", ", key, "=", it->second);
+    notes.erase(it);
+  };
+  note("is_scheduled");
+  note("alias_passthrough_params");
   if (!config.input_output_aliases.empty()) {
     absl::StrAppend(out, ", input_output_alias={ ",
                     absl::StrJoin(config.input_output_aliases, ", ",
@@ -147,6 +231,8 @@ void AppendHeader(const Module& module, std::string* out) {
   if (!config.parameter_layouts.empty() || config.result_layout.element_type() != PrimitiveType::kInvalid) {
     absl::StrAppend(out, ", entry_computation_layout=", EntryLayoutText(module));
   }
+  note("allow_spmd_sharding_propagation_to_parameters");
+  note("allow_spmd_sharding_propagation_to_output");
   if (config.num_replicas != 1) absl::StrAppend(out, ", replica_count=", config.num_replicas);
   if (config.num_partitions != 1) absl::StrAppend(out, ", num_partitions=", config.num_partitions);
   StringMap frontend = config.frontend_attributes;
@@ -156,10 +242,31 @@ void AppendHeader(const Module& module, std::string* out) {
     frontend[kParameterMemoryKey] = absl::StrJoin(config.parameter_memory_kinds, ",");
   if (!config.result_memory_kinds.empty()) frontend[kResultMemoryKey] = absl::StrJoin(config.result_memory_kinds, ",");
   if (!frontend.empty()) absl::StrAppend(out, ", frontend_attributes=", FrontendAttributesText(frontend));
+  while (!notes.empty()) note(std::string(notes.begin()->first).c_str());
   *out += "\n\n";
+  if (options.annotations && !config.stack_frames.empty()) absl::StrAppend(out, config.stack_frames, "\n\n");
+}
+
+// Computations whose only callers are asynchronous starts that say in one line what they hold.
+absl::flat_hash_set<const Computation*> InOneLine(const Module& module, const HloPrintOptions& options) {
+  absl::flat_hash_set<const Computation*> folded, called;
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      const bool short_form = Wrapped(*i, options) != nullptr;
+      for (const Computation* callee : i->called()) (short_form ? folded : called).insert(callee);
+    }
+  }
+  for (const Computation* c : called) folded.erase(c);
+  return folded;
 }
 
 }  // namespace
+
+HloPrintOptions ShortHloText() {
+  HloPrintOptions o;
+  o.percent = o.signatures = o.operand_indices = o.metadata = false;
+  return o;
+}
 
 std::vector<const Computation*> CalleesFirst(const Module& module) {
   std::vector<const Computation*> order;
@@ -206,8 +313,10 @@ std::string PrintComputation(const Computation& computation, const HloPrintOptio
 
 std::string PrintModule(const Module& module, const HloPrintOptions& options) {
   std::string out;
-  AppendHeader(module, &out);
+  AppendHeader(module, options, &out);
+  const absl::flat_hash_set<const Computation*> folded = InOneLine(module, options);
   for (const Computation* c : CalleesFirst(module)) {
+    if (folded.contains(c)) continue;
     AppendComputation(*c, options, &out);
     out += "\n\n";
   }

@@ -20,8 +20,16 @@ struct HloPrintOptions {
   bool layouts = true;
   bool frontend_attributes = true;
   bool operand_shapes = false;         // add(f32[2] %a, f32[2] %b)
+  bool percent = true;                 // %add, and not add
+  bool signatures = true;              // %f (a: f32[]) -> f32[] {, and not %f {
+  bool operand_indices = true;         // /*index=5*/ in front of every fifth operand
+  bool annotations = true;             // what is kept without effect: the header's flags, stack frames, origins
+  bool short_async = true;             // foo-start(..), and not async-start(..), calls=%wrapped, where that says it all
   int64_t constant_limit = INT64_MAX;  // constants with more elements print as {...}
 };
+
+// As XLA prints what it has not compiled: names without %, no signatures, no metadata.
+HloPrintOptions ShortHloText();
 
 std::string PrintInstruction(const Instruction& instruction,
                              const HloPrintOptions& options = {});  // one line, without ROOT

@@ -6,7 +6,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "core/text/attribute_text.h"
 #include "core/text/hlo_parser.h"
 #include "core/text/hlo_printer.h"
@@ -89,6 +91,110 @@ TEST(HloText, ReadsWhatXlaPrints) {
   }
 }
 
+std::string OneBlank(absl::string_view text) {
+  std::vector<std::string> words = absl::StrSplit(std::string(text), absl::ByAnyChar(" \n\t"), absl::SkipEmpty());
+  return absl::StrJoin(words, " ");
+}
+
+// Up to white space, what XLA printed is printed again: compiled programs in full, others in short.
+TEST(HloText, PrintsWhatXlaPrints) {
+  for (const XlaText& t : XlaTexts()) {
+    SCOPED_TRACE(t.name);
+    std::unique_ptr<Module> m = Parsed(t.text);
+    ASSERT_NE(m, nullptr);
+    const bool compiled = absl::EndsWith(t.name, "_opt.hlo");
+    EXPECT_EQ(OneBlank(compiled ? PrintModule(*m) : PrintModule(*m, ShortHloText())), OneBlank(t.text));
+  }
+}
+
+// Every form there is, as XLA prints it.
+TEST(HloText, PrintsEveryFormAsXlaDoes) {
+  const std::string text =
+      R"(HloModule m, is_scheduled=true, alias_passthrough_params=true, input_output_alias={ {}: (1, {}, may-alias) }, buffer_donor={ (0, {}) }, entry_computation_layout={(f32[8,4]{1,0:T(8,128)(2,1)E(16)S(5)}, f32[<=8,4]{1,0})->f32[8,4]{1,0}}, allow_spmd_sharding_propagation_to_parameters={true,false}, allow_spmd_sharding_propagation_to_output={true}, replica_count=2, num_partitions=8, frontend_attributes={a="b",c={x = "y"}}
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %s = f32[] add(%a, %b)
+}
+
+%comp (a1: f32[], b1: f32[]) -> f32[] {
+  %a1 = f32[] parameter(0)
+  %b1 = f32[] parameter(1)
+  ROOT %ss = f32[] add(%a1, %b1)
+}
+
+%two (w: f32[8,4]) -> f32[8,4] {
+  %w = f32[8,4]{1,0} parameter(0)
+  %w.1 = f32[8,4]{1,0} negate(%w)
+  ROOT %w.2 = f32[8,4]{1,0} sine(%w.1)
+}, execution_thread="host"
+
+ENTRY %e (p: f32[8,4], dyn: f32[<=8,4]) -> f32[8,4] {
+  %p = f32[8,4]{1,0:T(8,128)(2,1)E(16)S(5)} parameter(0), parameter_replication={true}, sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate metadata={op_name="x"}}
+  %q = f32[8,4]{1,0} negate(%p), sharding={replicated shard_as 3}, frontend_attributes={a="b"}, statistics={visualizing_index=0,stat-0=3.5}, origin={{"a" {0}}}, metadata={op_name="n" source_file="f" source_line=3 source_end_line=33 source_column=44 source_end_column=55 profile_type={1} deduplicated_name="dd" scheduling_name="sn"}
+  %r = f32[8,4]{1,0} all-reduce(%q), channel_id=1, replica_groups=[2,4]<=[8], use_global_device_ids=true, to_apply=%add
+  %rm = f32[8,4]{1,0} all-reduce(%r), channel_id=1, replica_groups=mesh['a'=2,'b'=4] {'a'}, use_global_device_ids=true, to_apply=%add
+  %s.1 = f32[8,4]{1,0} sine(%rm), sharding={devices=[2,1,2,2]<=[2,2,2]T(1,0,2) last_tile_dims={manual, replicated}}
+  %n = f32[8,4]{1,0} negate(%s.1), sharding={mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)), [{'a'}, {'b':(1)2, ?}], replicated={'b':(2)2}, metadata={{op_name="X"}}}
+  %t = ((f32[8,4]{1,0}), f32[8,4]{1,0}, u32[]) custom-call-start(%n), async_execution_thread="host", custom_call_target="foo"
+  %u = ((f32[8,4]{1,0}), f32[8,4]{1,0}, u32[]) custom-call-update(%t)
+  %v = f32[8,4]{1,0} custom-call-done(%u)
+  %t2 = ((f32[8,4]{1,0}), f32[8,4]{1,0}, u32[]) async-start(%v), async_execution_thread="host", calls=%two
+  %v2 = f32[8,4]{1,0} async-done(%t2)
+  %w.3 = f32[8,4]{1,0} cosine(%v2), sharding={unreduced}, control-predecessors={%s.1}, result_accuracy={mode=highest}, backend_config={"a":1}
+  %x = f32[8,4]{1,0} tan(%w.3), result_accuracy={tolerance={atol=0.001,rtol=0.5,ulps=2}}, backend_config="foo"
+  %y = f32[8,4]{1,0} custom-call(%x), custom_call_target="tt", operand_layout_constraints={f32[8,4]{1,0}}, custom_call_has_side_effect=true, output_to_operand_aliasing={{}: (0, {})}, schedule=SCHEDULE_LATEST, api_version=API_VERSION_STATUS_RETURNING
+  %c = f32[] constant(1.1)
+  %d = f32[] call(%c, %c), to_apply=%comp, is_composite=true, frontend_attributes={composite.attributes={a = 1 : i32},composite.name="a.b",composite.version="1"}
+  %cc = c64[2]{0} constant({(0.1, 0.2), (1e+10, nan)})
+  %hh = f16[3]{0} constant({0.099976, 65504, -inf})
+  %g = f8e4m3fn[3]{0} constant({0.102, 448, nan})
+  %i = f8e5m2[2]{0} constant({0.31, -inf})
+  %nn = f32[3]{0} constant({nan, -nan, 9.99995e-41})
+  %z9 = f32[5]{0} constant({16777216, 1e+20, 123456792, 0.333333343, 1e+06})
+  %d9 = f64[5]{0} constant({16777216, 1e+20, 1.2345678901234568e+17, 0.1, 1e-05})
+  %pr = pred[2,2]{1,0} constant({ { 1, 0 }, { 0, 1 } })
+  %dyn = f32[<=8,4]{1,0} parameter(1)
+  %sz = s32[] get-dimension-size(%dyn), dimensions={0}
+  %sl = f32[2,4]{1,0} slice(%p), slice={[0:4:2], [0:4:1]}
+  %pd = f32[10,10]{1,0} pad(%p, %c), padding=1_1_0x-1_1_2
+  ROOT %z = f32[8,4]{1,0} copy(%y), sharding={manual}
+}
+)";
+  std::unique_ptr<Module> m = Parsed(text);
+  ASSERT_NE(m, nullptr);
+  EXPECT_EQ(OneBlank(m->ToString()), OneBlank(text));
+  ExpectRoundTrip(*m);
+}
+
+TEST(HloText, ShardingsByMeshAxesAreExpanded) {
+  const struct {
+    const char *text, *means;
+  } cases[] = {
+      {"{mesh['a'=2,'b'=4], [{'a'}, {'b'}]}", "{devices=[2,4]0,1,2,3,4,5,6,7}"},
+      {"{mesh['a'=2,'b'=4], [{'b'}, {'a'}]}", "{devices=[4,2]0,4,1,5,2,6,3,7}"},
+      {"{mesh['a'=2,'b'=4], [{'a'}, {}]}", "{devices=[2,1,4]0,1,2,3,4,5,6,7 last_tile_dim_replicate}"},
+      {"{mesh['a'=2,'b'=4], [{}, {'b'}], manual={'a'}}", "{devices=[1,4,2]0,4,1,5,2,6,3,7 last_tile_dims={manual}}"},
+      {"{mesh['b'=4], [{'b':(1)2}]}", "{devices=[2,2]0,1,2,3 last_tile_dim_replicate}"},
+      {"{mesh['b'=4], [{'b':(2)2}]}", "{devices=[2,2]0,2,1,3 last_tile_dim_replicate}"},
+      {"{mesh['a'=2,'b'=2], device_ids=(3,2,1,0), [{'a','b'}]}", "{devices=[4]3,2,1,0}"},
+      {"{mesh['a'=2], [{}, {}]}", "{replicated}"},
+      {"{mesh['a'=2], [{}, {}], manual={'a'}}", "{manual}"},
+  };
+  for (const auto& c : cases) {
+    absl::StatusOr<Sharding> s = ParseSharding(c.text);
+    ASSERT_TRUE(s.ok()) << c.text << s.status();
+    EXPECT_EQ(s->ToString(), c.text);
+    s->mesh.clear();
+    EXPECT_EQ(s->ToString(), c.means) << c.text;
+  }
+  for (const char* bad : {"{mesh['a'=2], [{'b'}]}", "{mesh['a'=0], [{'a'}]}", "{mesh['a'=4], [{'a':(3)2}]}",
+                          "{mesh['a'=4], [{'a','a'}]}", "{mesh['a'=2], device_ids=(1), [{'a'}]}", "{mesh['a'=2]}"}) {
+    EXPECT_FALSE(ParseSharding(bad).ok()) << bad;
+  }
+}
+
 TEST(HloText, StackFramesBecomeSourceLines) {
   std::unique_ptr<Module> m = Parsed(R"(HloModule m, is_scheduled=true
 
@@ -113,9 +219,16 @@ ENTRY %main {
   EXPECT_EQ(d.op_type, "t");
   EXPECT_EQ(d.source_file, "b.py");
   EXPECT_EQ(d.source_line, 77);
-  EXPECT_THAT(m->ToString(),
-              HasSubstr("metadata={op_type=\"t\" op_name=\"jit(f)/x\" source_file=\"b.py\" source_line=77}"));
+  EXPECT_EQ(d.stack_frame_id, 1);
+  EXPECT_THAT(m->ToString(), HasSubstr("metadata={op_type=\"t\" op_name=\"jit(f)/x\" profile_type={1} "
+                                       "preserve_layout=true stack_frame_id=1}"));
+  EXPECT_THAT(m->ToString(), HasSubstr("StackFrames\n1 {file_location_id=1 parent_frame_id=1}\n"));
   ExpectRoundTrip(*m);
+  // Without the tables file and line stand at the instruction.
+  HloPrintOptions plain;
+  plain.annotations = false;
+  EXPECT_THAT(PrintModule(*m, plain),
+              HasSubstr("op_name=\"jit(f)/x\" source_file=\"b.py\" source_line=77 profile_type"));
 }
 
 TEST(HloText, HeaderRoundTrips) {
@@ -177,8 +290,8 @@ TEST(HloText, InstructionsKeepTheirSpelling) {
       {"%p = f32[2,3] parameter(0)\n %q = f32[3,2] parameter(1)\n ROOT %r = f32[2,2] dot(%p, %q), "
        "lhs_contracting_dims={1}, "
        "rhs_contracting_dims={0}, operand_precision={high,default}, algorithm=dot_tf32_tf32_f32_x3",
-       "%r = f32[2,2] dot(%p, %q), operand_precision={high,default}, lhs_contracting_dims={1}, "
-       "rhs_contracting_dims={0}, "
+       "%r = f32[2,2] dot(%p, %q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+       "operand_precision={high,default}, "
        "algorithm=dot_tf32_tf32_f32_x3"},
       {"%p = f32[2] parameter(0)\n ROOT %r = pred[2] compare(%p, %p), direction=LT, type=TOTALORDER",
        "%r = pred[2] compare(%p, %p), direction=LT, type=TOTALORDER"},
@@ -187,10 +300,10 @@ TEST(HloText, InstructionsKeepTheirSpelling) {
        "frontend_attributes={k=\"v\"}, control-predecessors={%p, %q}, result_accuracy={tolerance={atol=0.5, rtol=0, "
        "ulps=2}}, backend_config=\"x\\\"\"",
        "%r = f32[2] sine(%q), frontend_attributes={k=\"v\"}, control-predecessors={%p, %q}, "
-       "result_accuracy={tolerance={atol=0.5, rtol=0, ulps=2}}, backend_config=\"x\\\"\""},
+       "result_accuracy={tolerance={atol=0.5,rtol=0,ulps=2}}, backend_config=\"x\\\"\""},
       {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), custom_call_target=\"t\", "
        "operand_layout_constraints={f32[2]{0}}, "
-       "custom_call_has_side_effect=true, api_version=API_VERSION_TYPED_FFI, output_to_operand_aliasing={{}: (0, {})}, "
+       "custom_call_has_side_effect=true, output_to_operand_aliasing={{}: (0, {})}, api_version=API_VERSION_TYPED_FFI, "
        "backend_config={a = 1 : i32}",
        nullptr},
       {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), custom_call_target=\"t\", "
@@ -198,7 +311,8 @@ TEST(HloText, InstructionsKeepTheirSpelling) {
        nullptr},
       {"%t = token[] after-all()\n ROOT %r = ((f32[2]), token[]) infeed(%t), infeed_config=\"c\"", nullptr},
       {"%p = f32[<=4] parameter(0)\n ROOT %r = s32[] get-dimension-size(%p), dimensions={0}", nullptr},
-      {"%p = f32[4] parameter(0)\n ROOT %r = f32[4] all-reduce-done(%p)", nullptr},
+      {"%p = f32[4] parameter(0)\n %s = (f32[4], f32[4], u32[]) copy-start(%p)\n ROOT %r = f32[4] copy-done(%s)",
+       nullptr},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.body);
@@ -217,13 +331,13 @@ TEST(HloText, CalledComputations) {
         "%r = f32[4,8] scatter(%p, %i, %u), update_window_dims={0}, inserted_window_dims={1}, "
         "scatter_dims_to_operand_dims={1}, index_vector_dim=1, indices_are_sorted=true, to_apply=%add",
         "%r = f32[4,8] reduce-window(%p, %z), window={size=1x3 pad=0_0x1_1}, to_apply=%add",
-        "%r = f32[4,8] all-reduce(%p), replica_groups=[2,2]<=[2,2]T(1,0), channel_id=3, use_global_device_ids=true, "
+        "%r = f32[4,8] all-reduce(%p), channel_id=3, replica_groups=[2,2]<=[2,2]T(1,0), use_global_device_ids=true, "
         "to_apply=%add",
         "%r = f32[4,8] all-reduce(%p), replica_groups={{0,1},{2,3}}, to_apply=%add",
         "%r = f32[4,8] map(%p, %p), dimensions={0,1}, to_apply=%add",
         "%r = f32[] fusion(%z, %z), kind=kLoop, calls=%add", "%r = f32[] call(%z, %z), to_apply=%add",
         "%r = f32[] custom-call(%z), custom_call_target=\"t\", called_computations={%add}",
-        "%r = f32[] call(%z, %z), is_composite=true, to_apply=%add, frontend_attributes={composite.attributes={n = 1 : "
+        "%r = f32[] call(%z, %z), to_apply=%add, is_composite=true, frontend_attributes={composite.attributes={n = 1 : "
         "i64},"
         "composite.name=\"x.y\",composite.version=\"2\"}"}) {
     SCOPED_TRACE(root);
@@ -376,7 +490,10 @@ TEST(HloText, MeshGroups) {
   EXPECT_FALSE(ReplicaGroupsOfMesh({4}, {}, {{1}}).ok());
   EXPECT_FALSE(ReplicaGroupsOfMesh({1 << 20, 1 << 20}, {}, {}).ok());
   HloLexer lexer("mesh['a'=1,'b'=2,'c'=4], device_ids=([4,2]T(1,0)) {'b'}");
-  EXPECT_EQ(ReplicaGroupsText(*ParseReplicaGroups(lexer)), "{{0,1},{2,3},{4,5},{6,7}}");
+  ReplicaGroups groups = *ParseReplicaGroups(lexer);
+  EXPECT_EQ(ReplicaGroupsText(groups), "mesh['a'=1,'b'=2,'c'=4], device_ids=([4,2]T(1,0)) {'b'}");
+  groups.mesh.clear();
+  EXPECT_EQ(ReplicaGroupsText(groups), "{{0,1},{2,3},{4,5},{6,7}}");
 }
 
 TEST(HloText, DotAlgorithmsRoundTrip) {

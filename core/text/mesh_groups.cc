@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
@@ -29,7 +30,7 @@ absl::StatusOr<Ints> Numbers(HloLexer& lexer, absl::string_view close) {
 }
 
 // ([4,2]T(1,0)) or (7,6,5,4): the part after the opening parenthesis.
-absl::StatusOr<Ints> DeviceIds(HloLexer& lexer) {
+absl::StatusOr<Ints> DeviceIds(HloLexer& lexer, std::optional<IotaDevices>* out) {
   const size_t at = lexer.position();
   if (!lexer.Take("[")) return Numbers(lexer, ")");
   IotaDevices iota;
@@ -41,6 +42,7 @@ absl::StatusOr<Ints> DeviceIds(HloLexer& lexer) {
   RETURN_IF_ERROR(lexer.Expect(")", "of device_ids"));
   iota.dims = iota.reshape_dims;
   if (!iota.Valid()) return lexer.ErrorAt(at, "device_ids that name no list of devices");
+  *out = iota;
   return iota.Expand();
 }
 
@@ -106,52 +108,143 @@ absl::StatusOr<ReplicaGroups> ReplicaGroupsOfMesh(const Ints& mesh, const Ints& 
   return groups;
 }
 
-absl::StatusOr<ReplicaGroups> ParseMeshGroups(HloLexer& lexer) {
-  const size_t at = lexer.position();
-  std::vector<std::string> names;
-  Ints mesh;
+std::string Mesh::ToString() const {
+  std::string out = "mesh[";
+  for (size_t i = 0; i < names.size(); ++i) absl::StrAppend(&out, i ? "," : "", "'", names[i], "'=", sizes[i]);
+  out += "]";
+  if (iota) {
+    absl::StrAppend(&out, ", device_ids=([", absl::StrJoin(iota->reshape_dims, ","), "]");
+    if (!iota->transpose_perm.empty()) absl::StrAppend(&out, "T(", absl::StrJoin(iota->transpose_perm, ","), ")");
+    out += ")";
+  } else if (!devices.empty()) {
+    absl::StrAppend(&out, ", device_ids=(", absl::StrJoin(devices, ","), ")");
+  }
+  return out;
+}
+
+std::string Mesh::AxesText(const std::vector<MeshAxis>& axes, bool open) const {
+  std::string out = "{";
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const MeshAxis& a = axes[i];
+    absl::StrAppend(&out, i ? "," : "", "'", names[static_cast<size_t>(a.axis)], "'");
+    if (a.size != 0) absl::StrAppend(&out, ":(", a.pre_size, ")", a.size);
+  }
+  return absl::StrCat(out, open ? axes.empty() ? "?" : ", ?" : "", "}");
+}
+
+std::string MeshGroups::ToString() const { return absl::StrCat(Mesh::ToString(), " ", AxesText(axes)); }
+
+std::string MeshShardingText::ToString() const {
+  std::string out = absl::StrCat(
+      Mesh::ToString(), ", [",
+      absl::StrJoin(dimensions, ", ", [&](std::string* s, const Dimension& d) { *s += AxesText(d.axes, d.open); }),
+      "]");
+  if (!replicated.empty()) absl::StrAppend(&out, ", replicated=", AxesText(replicated));
+  if (!unreduced.empty()) absl::StrAppend(&out, ", unreduced=", AxesText(unreduced));
+  if (!manual.empty()) absl::StrAppend(&out, ", manual=", AxesText(manual));
+  return out;
+}
+
+namespace {
+
+// Behind the word mesh; a comma that does not lead to device_ids is left.
+absl::Status ParseMeshHead(HloLexer& lexer, Mesh* out) {
   RETURN_IF_ERROR(lexer.Expect("[", "of a mesh"));
   if (!lexer.Take("]")) {
     do {
       ASSIGN_OR_RETURN(std::string name, AxisName(lexer));
       RETURN_IF_ERROR(lexer.Expect("=", "after an axis name"));
       ASSIGN_OR_RETURN(int64_t size, lexer.Int());
-      names.push_back(std::move(name));
-      mesh.push_back(size);
+      out->names.push_back(std::move(name));
+      out->sizes.push_back(size);
     } while (lexer.Take(","));
     RETURN_IF_ERROR(lexer.Expect("]", "of a mesh"));
   }
-  Ints devices;
-  if (lexer.Take(",")) {
-    if (!lexer.TakeWord("device_ids")) return lexer.Error("expected device_ids after a mesh");
-    RETURN_IF_ERROR(lexer.Expect("=", "after device_ids"));
-    RETURN_IF_ERROR(lexer.Expect("(", "of device_ids"));
-    ASSIGN_OR_RETURN(devices, DeviceIds(lexer));
+  const size_t at = lexer.position();
+  if (!lexer.Take(",")) return absl::OkStatus();
+  if (!lexer.TakeWord("device_ids")) {
+    lexer.set_position(at);
+    return absl::OkStatus();
   }
+  RETURN_IF_ERROR(lexer.Expect("=", "after device_ids"));
+  RETURN_IF_ERROR(lexer.Expect("(", "of device_ids"));
+  ASSIGN_OR_RETURN(out->devices, DeviceIds(lexer, &out->iota));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<MeshAxis>> ParseAxisList(HloLexer& lexer, const Mesh& mesh, bool* open) {
   std::vector<MeshAxis> axes;
   RETURN_IF_ERROR(lexer.Expect("{", "of mesh axes"));
-  if (!lexer.Take("}")) {
-    do {
-      ASSIGN_OR_RETURN(std::string name, AxisName(lexer));
-      MeshAxis axis;
-      const auto it = std::find(names.begin(), names.end(), name);
-      if (it == names.end()) return lexer.Error(absl::StrCat("no mesh axis '", name, "'"));
-      axis.axis = it - names.begin();
-      if (lexer.Take(":")) {
-        RETURN_IF_ERROR(lexer.Expect("(", "of a part of an axis"));
-        ASSIGN_OR_RETURN(axis.pre_size, lexer.Int());
-        RETURN_IF_ERROR(lexer.Expect(")", "of a part of an axis"));
-        ASSIGN_OR_RETURN(axis.size, lexer.Int());
-        if (axis.pre_size < 1 || axis.size < 1 || axis.pre_size > kMaxDevices || axis.size > kMaxDevices) {
-          return lexer.Error("bad part of a mesh axis");
-        }
+  if (lexer.Take("}")) return axes;
+  do {
+    if (open != nullptr && lexer.Take("?")) {
+      *open = true;
+      continue;
+    }
+    ASSIGN_OR_RETURN(std::string name, AxisName(lexer));
+    MeshAxis axis;
+    const auto it = std::find(mesh.names.begin(), mesh.names.end(), name);
+    if (it == mesh.names.end()) return lexer.Error(absl::StrCat("no mesh axis '", name, "'"));
+    axis.axis = it - mesh.names.begin();
+    if (lexer.Take(":")) {
+      RETURN_IF_ERROR(lexer.Expect("(", "of a part of an axis"));
+      ASSIGN_OR_RETURN(axis.pre_size, lexer.Int());
+      RETURN_IF_ERROR(lexer.Expect(")", "of a part of an axis"));
+      ASSIGN_OR_RETURN(axis.size, lexer.Int());
+      if (axis.pre_size < 1 || axis.size < 1 || axis.pre_size > kMaxDevices || axis.size > kMaxDevices) {
+        return lexer.Error("bad part of a mesh axis");
       }
-      axes.push_back(axis);
+    }
+    axes.push_back(axis);
+  } while (lexer.Take(","));
+  RETURN_IF_ERROR(lexer.Expect("}", "of mesh axes"));
+  return axes;
+}
+
+}  // namespace
+
+absl::StatusOr<MeshGroups> ParseMesh(HloLexer& lexer) {
+  MeshGroups out;
+  RETURN_IF_ERROR(ParseMeshHead(lexer, &out));
+  ASSIGN_OR_RETURN(out.axes, ParseAxisList(lexer, out, nullptr));
+  return out;
+}
+
+absl::StatusOr<MeshShardingText> ParseMeshSharding(absl::string_view text) {
+  HloLexer lexer(text);
+  MeshShardingText out;
+  if (!lexer.TakeWord("mesh")) return lexer.Error("expected a mesh");
+  RETURN_IF_ERROR(ParseMeshHead(lexer, &out));
+  RETURN_IF_ERROR(lexer.Expect(",", "after a mesh"));
+  RETURN_IF_ERROR(lexer.Expect("[", "of dimensions"));
+  if (!lexer.Take("]")) {
+    do {
+      MeshShardingText::Dimension d;
+      ASSIGN_OR_RETURN(d.axes, ParseAxisList(lexer, out, &d.open));
+      out.dimensions.push_back(std::move(d));
     } while (lexer.Take(","));
-    RETURN_IF_ERROR(lexer.Expect("}", "of mesh axes"));
+    RETURN_IF_ERROR(lexer.Expect("]", "of dimensions"));
   }
-  absl::StatusOr<ReplicaGroups> groups = ReplicaGroupsOfMesh(mesh, devices, axes);
+  while (lexer.Take(",")) {
+    const absl::string_view word = lexer.Name();
+    std::vector<MeshAxis>* list = word == "replicated"  ? &out.replicated
+                                  : word == "unreduced" ? &out.unreduced
+                                  : word == "manual"    ? &out.manual
+                                                        : nullptr;
+    if (list == nullptr) return lexer.Error(absl::StrCat("unknown list of mesh axes '", word, "'"));
+    RETURN_IF_ERROR(lexer.Expect("=", "after a list of mesh axes"));
+    ASSIGN_OR_RETURN(*list, ParseAxisList(lexer, out, nullptr));
+  }
+  if (!lexer.AtEnd()) return lexer.Error("text after a sharding");
+  return out;
+}
+
+absl::StatusOr<ReplicaGroups> ParseMeshGroups(HloLexer& lexer) {
+  const size_t at = lexer.position();
+  ASSIGN_OR_RETURN(MeshGroups mesh, ParseMesh(lexer));
+  absl::StatusOr<ReplicaGroups> groups = ReplicaGroupsOfMesh(mesh.sizes, mesh.devices, mesh.axes);
   if (!groups.ok()) return lexer.Locate(at, groups.status());
+  groups->mesh = mesh.ToString();
   return groups;
 }
 

@@ -7,6 +7,10 @@
 #ifndef BACKPLANE_CORE_TEXT_MESH_GROUPS_H_
 #define BACKPLANE_CORE_TEXT_MESH_GROUPS_H_
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "core/text/hlo_lexer.h"
 
 namespace backplane {
@@ -20,7 +24,34 @@ struct MeshAxis {
 absl::StatusOr<ReplicaGroups> ReplicaGroupsOfMesh(const Ints& mesh, const Ints& devices,
                                                   const std::vector<MeshAxis>& axes);
 
-// After the word "mesh".
+// A mesh as the text names it: ['a'=4,'b'=2], device_ids=([4,2]T(1,0)).
+struct Mesh {
+  std::vector<std::string> names;
+  Ints sizes;
+  std::optional<IotaDevices> iota;  // of the devices, where the text has it
+  Ints devices;                     // listed, or what the iota says; empty: 0, 1, 2...
+  std::string ToString() const;     // with the word mesh in front
+  std::string AxesText(const std::vector<MeshAxis>& axes, bool open = false) const;  // {'a','b':(1)2} or {'a', ?}
+};
+struct MeshGroups : Mesh {
+  std::vector<MeshAxis> axes;
+  std::string ToString() const;  // mesh['a'=4,'b'=2] {'a'}
+};
+absl::StatusOr<MeshGroups> ParseMesh(HloLexer& lexer);  // after the word "mesh"
+
+// A sharding by mesh axes, as core/ops keeps it in text: mesh[..], [{'a'}, {'b', ?}], replicated={'c'}.
+struct MeshShardingText : Mesh {
+  struct Dimension {
+    std::vector<MeshAxis> axes;
+    bool open = false;
+  };
+  std::vector<Dimension> dimensions;
+  std::vector<MeshAxis> replicated, unreduced, manual;
+  std::string ToString() const;
+};
+absl::StatusOr<MeshShardingText> ParseMeshSharding(absl::string_view text);  // the whole text
+
+// The groups a mesh stands for, with its text. After the word "mesh".
 absl::StatusOr<ReplicaGroups> ParseMeshGroups(HloLexer& lexer);
 
 }  // namespace backplane

@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/text/attribute_text.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
@@ -29,6 +30,7 @@ int32_t ToLine(int64_t line) { return line > 0 && line <= INT32_MAX ? static_cas
 
 absl::StatusOr<StackFrames> StackFrames::Parse(HloLexer& lexer) {
   StackFrames tables;
+  const size_t begin = lexer.position();
   while (true) {
     if (lexer.TakeWord("FileNames")) {
       while (AtLine(lexer)) {
@@ -53,6 +55,8 @@ absl::StatusOr<StackFrames> StackFrames::Parse(HloLexer& lexer) {
         tables.frames_[id] = fields["file_location_id"];
       }
     } else {
+      const absl::string_view text = lexer.text().substr(begin, lexer.position() - begin);
+      tables.text_ = std::string(absl::StripTrailingAsciiWhitespace(text));
       return tables;
     }
   }
@@ -61,6 +65,7 @@ absl::StatusOr<StackFrames> StackFrames::Parse(HloLexer& lexer) {
 absl::StatusOr<OpMetadata> StackFrames::ParseMetadata(HloLexer& lexer) const {
   OpMetadata m;
   int64_t frame = 0;
+  auto keep = [&](const std::string& field) { absl::StrAppend(&m.more, m.more.empty() ? "" : " ", field); };
   RETURN_IF_ERROR(lexer.Expect("{", "of metadata"));
   while (!lexer.Take("}")) {
     const size_t at = lexer.position();
@@ -75,29 +80,40 @@ absl::StatusOr<OpMetadata> StackFrames::ParseMetadata(HloLexer& lexer) const {
         m.op_name = std::move(value);
       else if (key == "source_file")
         m.source_file = std::move(value);
+      else
+        keep(absl::StrCat(key, "=", QuotedText(value)));
     } else if (lexer.Peek() == '{') {
-      RETURN_IF_ERROR(lexer.BalancedBraces().status());
+      ASSIGN_OR_RETURN(absl::string_view raw, lexer.BalancedBraces());
+      keep(absl::StrCat(key, "=", raw));
     } else if (key == "source_line" || key == "stack_frame_id") {
       ASSIGN_OR_RETURN(int64_t value, lexer.Int());
       if (key == "source_line")
         m.source_line = ToLine(value);
       else
         frame = value;
-    } else if (lexer.Run("_-.").empty()) {
-      return lexer.ErrorAt(at, absl::StrCat("no value for ", key));
+    } else {
+      const absl::string_view word = lexer.Run("_-.");
+      if (word.empty()) return lexer.ErrorAt(at, absl::StrCat("no value for ", key));
+      keep(absl::StrCat(key, "=", word));
     }
     lexer.Take(",");
   }
-  if (frame == 0 || !m.source_file.empty()) return m;
-  auto location = frames_.find(frame);
-  if (location == frames_.end()) return m;
-  auto found = locations_.find(location->second);
-  if (found == locations_.end()) return m;
-  auto file = files_.find(found->second.file);
-  if (file == files_.end()) return m;
-  m.source_file = file->second;
-  m.source_line = ToLine(found->second.line);
+  if (m.source_file.empty()) {
+    m.stack_frame_id = ToLine(frame);
+    Resolve(&m);
+  }
   return m;
+}
+
+void StackFrames::Resolve(OpMetadata* m) const {
+  auto location = frames_.find(m->stack_frame_id);
+  if (m->stack_frame_id == 0 || location == frames_.end()) return;
+  auto found = locations_.find(location->second);
+  if (found == locations_.end()) return;
+  auto file = files_.find(found->second.file);
+  if (file == files_.end()) return;
+  m->source_file = file->second;
+  m->source_line = ToLine(found->second.line);
 }
 
 }  // namespace backplane

@@ -17,10 +17,16 @@ class StackFrames {
   static absl::StatusOr<StackFrames> Parse(HloLexer& lexer);
 
   // Reads {op_type="..." op_name="..." source_file="..." source_line=3 stack_frame_id=2 ...}; fields without a place in
-  // OpMetadata are dropped.
+  // OpMetadata are kept as text.
   absl::StatusOr<OpMetadata> ParseMetadata(HloLexer& lexer) const;
 
+  // The tables as they stood, blanks at the ends left out; empty when there were none.
+  const std::string& text() const { return text_; }
+  // File and line of a frame into metadata that names one and has none of its own.
+  void Resolve(OpMetadata* metadata) const;
+
  private:
+  std::string text_;
   struct Location {
     int64_t file = 0, line = 0;
   };

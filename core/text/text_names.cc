@@ -4,6 +4,11 @@
 #include "absl/strings/str_cat.h"
 
 namespace backplane {
+namespace {
+
+constexpr char kFfiNote[] = "backend_config";
+
+}  // namespace
 
 StringMap FrontendAttributesWithComposite(const Instruction& i) {
   StringMap map = i.frontend_attributes();
@@ -13,6 +18,24 @@ StringMap FrontendAttributesWithComposite(const Instruction& i) {
   if (a.Has(AttrId::kCompositeAttributes)) map[kCompositeAttributesKey] = a.GetString(AttrId::kCompositeAttributes);
   if (a.Has(AttrId::kCompositeVersion)) map[kCompositeVersionKey] = absl::StrCat(a.GetInt(AttrId::kCompositeVersion));
   return map;
+}
+
+std::string FfiText(const Instruction& i, bool as_read) {
+  const FfiDictionary& dictionary = i.attrs().Get<FfiDictionary>(AttrId::kFfiAttributes);
+  if (as_read && i.annotations() != nullptr) {
+    auto it = i.annotations()->find(kFfiNote);
+    if (it != i.annotations()->end()) {
+      absl::StatusOr<FfiDictionary> read = ParseFfiDictionary(it->second);
+      if (read.ok() && *read == dictionary) return it->second;
+    }
+  }
+  return ToString(dictionary);
+}
+
+void NoteFfiText(const Instruction& i, const std::string& text, StringMap* annotations) {
+  if (!text.empty() && text != ToString(i.attrs().Get<FfiDictionary>(AttrId::kFfiAttributes))) {
+    (*annotations)[kFfiNote] = text;
+  }
 }
 
 absl::Status TakeComposite(StringMap* frontend, Attributes* attrs) {

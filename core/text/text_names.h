@@ -46,6 +46,11 @@ inline CalledStyle CalledStyleOf(Opcode opcode, bool predicated) {
 StringMap FrontendAttributesWithComposite(const Instruction& instruction);
 absl::Status TakeComposite(StringMap* frontend, Attributes* attrs);
 
+// The dictionary of a typed custom call: as its text was read, where that is kept and still means the same, else as we
+// spell it. NoteFfiText keeps a text that differs from our spelling.
+std::string FfiText(const Instruction& instruction, bool as_read = true);
+void NoteFfiText(const Instruction& instruction, const std::string& text, StringMap* annotations);
+
 // A conditional on a pred with its two branches.
 inline bool IsPredicated(const Instruction& i) {
   return i.Is(Opcode::kConditional) && i.operand_count() > 0 &&

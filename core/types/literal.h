@@ -85,7 +85,7 @@ class Literal {
   std::vector<int64_t> dynamic_sizes_;
 };
 
-// Shortest decimal text that reads back to the same value of that type; nan, inf, -nan, (re, im) for complex.
+// Decimal text as XLA writes it, which reads back to the same value of that type; nan, inf, -nan, (re, im) for complex.
 std::string ElementToString(const Literal& literal, int64_t linear);
 // The way back: one number of HLO text (true, -3, 1.5e-3, 0x1p-3, nan, -nan, nan(0x7fc01), (re, im)) into an element.
 // Integers must fit the type; decimals are rounded to it.

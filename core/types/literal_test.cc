@@ -95,8 +95,13 @@ TEST(Literal, ConvertKeepsEveryValueAcrossBlocks) {
 
 TEST(Literal, Text) {
   EXPECT_EQ(Literal::Scalar(PrimitiveType::kF32, 0.1).ToString(), "0.1");
-  EXPECT_EQ(Literal::Scalar(PrimitiveType::kF16, 0.1).ToString(), "0.1");
-  EXPECT_EQ(Literal::Scalar(PrimitiveType::kBF16, 3.14159).ToString(), "3.14");
+  EXPECT_EQ(Literal::Scalar(PrimitiveType::kF16, 0.1).ToString(), "0.099976");
+  EXPECT_EQ(Literal::Scalar(PrimitiveType::kBF16, 3.14159).ToString(), "3.141");
+  EXPECT_EQ(Literal::Scalar(PrimitiveType::kF32, 1995840).ToString(), "1.99584e+06");
+  EXPECT_EQ(Literal::Scalar(PrimitiveType::kF32, 1 / 3.).ToString(), "0.333333343");
+  EXPECT_EQ(Literal::Scalar(PrimitiveType::kF64, -1e9).ToString(), "-1000000000");
+  EXPECT_EQ(Literal::Scalar(PrimitiveType::kF64, 0.5).ToString(), "0.5");
+  EXPECT_EQ(Literal::Scalar(PrimitiveType::kF8E4M3FN, 0.1).ToString(), "0.102");
   EXPECT_EQ(Literal::Scalar(PrimitiveType::kF32, -kInf).ToString(), "-inf");
   EXPECT_EQ(Literal::Scalar(PrimitiveType::kF64, kNan).ToString(), "nan");
   EXPECT_EQ(Literal::Scalar(PrimitiveType::kPred, 1).ToString(), "true");

@@ -44,25 +44,58 @@ uint64_t RawBits(const std::byte* at, int width) {
   return bits;
 }
 
-// The number's own text: what to_chars or printf give, without any locale.
+// Decimal digits that tell any two values of a format apart: 1 + bits of the mantissa * log10 2, rounded up.
+int MostDigits(PrimitiveType type) {
+  switch (type) {
+    case PrimitiveType::kF64:
+      return 17;
+    case PrimitiveType::kF32:
+      return 9;
+    case PrimitiveType::kF16:
+      return 5;
+    case PrimitiveType::kBF16:
+      return 4;
+    case PrimitiveType::kF8E4M3FN:
+    case PrimitiveType::kF8E4M3:
+    case PrimitiveType::kF8E4M3FNUZ:
+    case PrimitiveType::kF8E4M3B11FNUZ:
+    case PrimitiveType::kF8E3M4:
+    case PrimitiveType::kF6E2M3FN:
+      return 3;
+    default:
+      return 2;
+  }
+}
+
+// The number's own text, without any locale, as XLA writes it: f32 and f64 with the digits that any text of so many
+// keeps (6 and 15) where these read back to the value, else with all it may need; other formats always with these.
 std::string FiniteText(PrimitiveType type, double value) {
   char buffer[64];
-  if (type == PrimitiveType::kF64 || type == PrimitiveType::kF32) {
-    std::to_chars_result r = type == PrimitiveType::kF64
-                                 ? std::to_chars(buffer, buffer + sizeof(buffer), value)
-                                 : std::to_chars(buffer, buffer + sizeof(buffer), static_cast<float>(value));
-    return std::string(buffer, r.ptr);
+  auto print = [&](int digits) {
+    return std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::general, digits).ptr;
+  };
+  const bool single = type == PrimitiveType::kF32;
+  if (single || type == PrimitiveType::kF64) {
+    const char* end = print(single ? 6 : 15);
+    float narrow = 0;
+    double wide = 0;
+    if (single) {
+      std::from_chars(buffer, end, narrow);
+    } else {
+      std::from_chars(buffer, end, wide);
+    }
+    if (single ? narrow == static_cast<float>(value) : wide == value)
+      return std::string(buffer, static_cast<size_t>(end - buffer));
   }
-  // Fewer digits may do for a narrow type than for the float of the same value.
-  for (int digits = 1;; ++digits) {
-    std::to_chars_result r = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::general, digits);
-    double read = 0;
-    std::from_chars(buffer, r.ptr, read);
-    double rounded = 0;
+  // More digits where rounding back is not to nearest (the smallest f8e8m0fnu).
+  for (int digits = MostDigits(type);; ++digits) {
+    const char* end = print(digits);
+    double read = 0, rounded = 0;
+    std::from_chars(buffer, end, read);
     std::byte storage[8] = {};
     WriteElements(type, storage, 0, 1, &read);
     ReadElements(type, storage, 0, 1, &rounded);
-    if (rounded == value || digits >= 17) return std::string(buffer, r.ptr);
+    if (rounded == value || digits >= 17) return std::string(buffer, static_cast<size_t>(end - buffer));
   }
 }
 

@@ -46,6 +46,7 @@ class Reader {
     if (computations_.contains(in.id())) return Invalid(absl::StrCat("two computations of id ", in.id()));
     computation_ = module_->AddComputation(in.name());
     computation_->set_is_fusion(in.is_fusion_computation());
+    if (in.execution_thread() != "main") computation_->set_execution_thread(in.execution_thread());
     instructions_.clear();
     for (const proto::HloInstructionProto& i : in.instructions()) {
       absl::Status s = ReadInstruction(i);
@@ -111,6 +112,9 @@ class Reader {
       ASSIGN_OR_RETURN(Sharding sharding, ShardingFromProto(in.sharding()));
       i->set_sharding(std::make_shared<const Sharding>(std::move(sharding)));
     }
+    ASSIGN_OR_RETURN(StringMap annotations, AnnotationsFromProto(in, i->shape()));
+    if (i->attrs().Has(AttrId::kFfiAttributes)) NoteFfiText(*i, in.backend_config(), &annotations);
+    if (!annotations.empty()) i->set_annotations(std::make_shared<const StringMap>(std::move(annotations)));
     if (in.has_result_accuracy()) RETURN_IF_ERROR(ReadAccuracy(in.result_accuracy(), i));
     const bool is_attribute = i->attrs().Has(AttrId::kOpaque) || i->attrs().Has(AttrId::kFfiAttributes);
     if (!is_attribute && !in.backend_config().empty()) i->set_backend_config(in.backend_config());
@@ -126,11 +130,7 @@ class Reader {
   }
 
   OpMetadata ReadMetadata(const proto::OpMetadataProto& in) const {
-    OpMetadata m;
-    m.op_type = in.op_type();
-    m.op_name = in.op_name();
-    m.source_file = in.source_file();
-    m.source_line = in.source_line();
+    OpMetadata m = MetadataFromProto(in);
     if (!m.source_file.empty() || in.stack_frame_id() <= 0) return m;
     const proto::StackFrameIndexProto& index = in_.stack_frame_index();
     if (in.stack_frame_id() > index.stack_frames_size()) return m;
@@ -177,6 +177,7 @@ class Reader {
       config.buffer_donors.push_back({e.parameter_number(), ToInts(e.parameter_index())});
     }
     config.frontend_attributes = FrontendAttributesFromProto(in_.frontend_attributes());
+    config.stack_frames = StackFramesFromProto(in_.stack_frame_index());
     const bool ours = in_.has_config();
     if (ours) {
       RETURN_IF_ERROR(Count(in_.config().num_replicas(), &config.num_replicas));
@@ -187,6 +188,7 @@ class Reader {
                                            in_.config().parameter_memory_kinds().end());
       config.result_memory_kinds.assign(in_.config().result_memory_kinds().begin(),
                                         in_.config().result_memory_kinds().end());
+      config.annotations = FrontendAttributesFromProto(in_.config().annotations());
       if (config.parameter_memory_kinds.size() > static_cast<size_t>(parameters))
         return Invalid("more memory kinds than parameters");
     }

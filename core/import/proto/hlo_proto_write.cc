@@ -14,13 +14,6 @@ namespace {
 using ComputationIds = absl::flat_hash_map<const Computation*, int64_t>;
 using InstructionIds = absl::flat_hash_map<const Instruction*, int64_t>;
 
-void MetadataToProto(const OpMetadata& m, proto::OpMetadataProto* out) {
-  out->set_op_type(m.op_type);
-  out->set_op_name(m.op_name);
-  out->set_source_file(m.source_file);
-  out->set_source_line(m.source_line);
-}
-
 void AccuracyToProto(const ResultAccuracy& a, proto::ResultAccuracyProto* out) {
   if (a.mode != ResultAccuracy::Mode::kTolerance)
     return out->set_mode(a.mode == ResultAccuracy::Mode::kHighest ? 1 : 0);
@@ -34,7 +27,10 @@ void InstructionToProto(const Instruction& i, const ComputationIds& computations
   out->set_name(i.name());
   out->set_opcode(std::string(OpName(i.opcode())));
   ShapeToProto(i.shape(), out->mutable_shape());
-  if (!i.metadata().empty() || i.metadata().source_line != 0) MetadataToProto(i.metadata(), out->mutable_metadata());
+  if (!i.metadata().empty() || i.metadata().source_line != 0) {
+    MetadataToProto(i.metadata(), !i.parent()->parent()->config().stack_frames.empty(), out->mutable_metadata());
+  }
+  if (i.annotations() != nullptr) AnnotationsToProto(*i.annotations(), out);
   if (i.Is(Opcode::kConstant)) LiteralToProto(i.literal(), out->mutable_literal());
   out->set_id(ids.at(&i));
   for (const Instruction* o : i.operands()) out->add_operand_ids(ids.at(o));
@@ -51,6 +47,7 @@ void InstructionToProto(const Instruction& i, const ComputationIds& computations
   }
   if (i.Is(Opcode::kCustomCall)) out->set_custom_call_api_version(static_cast<int>(CustomCallApiVersion::kOriginal));
   AttributesToProto(i, out);
+  if (i.attrs().Has(AttrId::kFfiAttributes)) out->set_backend_config(FfiText(i));
   if (!i.backend_config().empty() && out->backend_config().empty()) out->set_backend_config(i.backend_config());
 }
 
@@ -72,6 +69,7 @@ void ModuleToProto(const Module& module, proto::HloModuleProto* out) {
     p->set_name(c->name());
     p->set_id(id);
     p->set_is_fusion_computation(c->is_fusion());
+    p->set_execution_thread(c->execution_thread());
     ProgramShapeToProto(c->program_shape(), p->mutable_program_shape());
     InstructionIds ids;
     for (const auto& i : c->instructions()) {
@@ -110,6 +108,8 @@ void ModuleToProto(const Module& module, proto::HloModuleProto* out) {
                             config.result_layout.element_type() != PrimitiveType::kInvalid);
   for (const std::string& k : config.parameter_memory_kinds) own->add_parameter_memory_kinds(k);
   for (const std::string& k : config.result_memory_kinds) own->add_result_memory_kinds(k);
+  FrontendAttributesToProto(config.annotations, own->mutable_annotations());
+  if (!config.stack_frames.empty()) StackFramesToProto(config.stack_frames, out->mutable_stack_frame_index());
 }
 
 template <typename Message>

@@ -42,6 +42,15 @@ DotDimensions DotFromProto(const proto::DotDimensionsProto& in) {
 }
 
 void GroupsToProto(const ReplicaGroups& g, proto::HloInstructionProto* out) {
+  if (!g.mesh.empty()) {
+    HloLexer lexer(g.mesh);
+    lexer.TakeWord("mesh");
+    if (absl::StatusOr<MeshGroups> mesh = ParseMesh(lexer); mesh.ok()) {
+      MeshToProto(*mesh, out->mutable_mesh_replica_groups()->mutable_mesh());
+      AxesToProto(mesh->axes, out->mutable_mesh_replica_groups()->mutable_axes());
+      return;
+    }
+  }
   if (!g.iota) {
     for (const Ints& group : g.groups)
       SetRepeated(group, out->mutable_collective_device_list()->add_replica_groups()->mutable_replica_ids());
@@ -72,26 +81,12 @@ absl::StatusOr<ReplicaGroups> GroupsFromProto(const proto::HloInstructionProto& 
     return g;
   }
   if (in.has_mesh_replica_groups()) {
-    Ints sizes, devices = ToInts(in.mesh_replica_groups().mesh().device_ids());
-    for (const auto& axis : in.mesh_replica_groups().mesh().axes()) sizes.push_back(axis.size());
-    if (in.mesh_replica_groups().mesh().has_iota()) {
-      const auto& p = in.mesh_replica_groups().mesh().iota();
-      IotaDevices iota{ToInts(p.reshape_dims()), ToInts(p.reshape_dims()), ToInts(p.transpose_perm())};
-      if (!iota.Valid()) return Invalid("mesh that names no list of devices");
-      devices = iota.Expand();
-    }
-    std::vector<MeshAxis> axes;
-    for (const auto& a : in.mesh_replica_groups().axes()) {
-      MeshAxis axis{a.mesh_axis_index()};
-      if (a.has_part()) {
-        axis.pre_size = a.part().pre_size();
-        axis.size = a.part().size();
-        if (axis.pre_size < 1 || axis.size < 1 || axis.pre_size > INT32_MAX || axis.size > INT32_MAX)
-          return Invalid("bad part of a mesh axis");
-      }
-      axes.push_back(axis);
-    }
-    return ReplicaGroupsOfMesh(sizes, devices, axes);
+    MeshGroups mesh;
+    ASSIGN_OR_RETURN(static_cast<Mesh&>(mesh), MeshFromProto(in.mesh_replica_groups().mesh()));
+    ASSIGN_OR_RETURN(mesh.axes, AxesFromProto(in.mesh_replica_groups().axes(), mesh));
+    ASSIGN_OR_RETURN(g, ReplicaGroupsOfMesh(mesh.sizes, mesh.devices, mesh.axes));
+    g.mesh = mesh.ToString();
+    return g;
   }
   const auto& groups = in.has_collective_device_list() && in.collective_device_list().replica_groups_size() > 0
                            ? in.collective_device_list().replica_groups()
@@ -352,6 +347,10 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
       return out->set_largest(flag());
     case AttrId::kIsReverse:
       return out->set_is_reverse(flag());
+    case AttrId::kIsAssociative:
+      return out->set_is_associative(flag());
+    case AttrId::kInplace:
+      return out->set_inplace(flag());
     case AttrId::kNumCarries:
       return out->set_num_carries(number());
     case AttrId::kIsCrossProgramPrefetch:
@@ -574,6 +573,10 @@ Maybe ReadAttribute(Opcode opcode, AttrId id, const proto::HloInstructionProto& 
       return Maybe(AttrValue(in.largest()));
     case AttrId::kIsReverse:
       return if_true(in.is_reverse());
+    case AttrId::kIsAssociative:
+      return if_true(in.is_associative());
+    case AttrId::kInplace:
+      return if_true(in.inplace());
     case AttrId::kNumCarries:
       return number(in.num_carries());
     case AttrId::kIsCrossProgramPrefetch:

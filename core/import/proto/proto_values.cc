@@ -3,6 +3,9 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/text/attribute_text.h"
+#include "core/text/stack_frames.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
@@ -192,14 +195,71 @@ absl::StatusOr<Literal> ArrayFromProto(const proto::LiteralProto& in, const Shap
   return literal;
 }
 
+std::string MetadataListText(const OpMetadata& m) {
+  std::vector<std::string> fields;
+  if (!m.op_type.empty()) fields.push_back(absl::StrCat("op_type=", QuotedText(m.op_type)));
+  if (!m.op_name.empty()) fields.push_back(absl::StrCat("op_name=", QuotedText(m.op_name)));
+  if (!m.source_file.empty()) fields.push_back(absl::StrCat("source_file=", QuotedText(m.source_file)));
+  if (m.source_line != 0) fields.push_back(absl::StrCat("source_line=", m.source_line));
+  if (!m.more.empty()) fields.push_back(m.more);
+  if (m.stack_frame_id != 0) fields.push_back(absl::StrCat("stack_frame_id=", m.stack_frame_id));
+  return absl::StrCat("{", absl::StrJoin(fields, " "), "}");
+}
+
+// {op_name="x"} for one, {{..}, {..}} for several, or always where axes are named.
+std::string ShardingMetadata(const google::protobuf::RepeatedPtrField<proto::OpMetadataProto>& in, bool braces) {
+  if (in.empty()) return "";
+  std::vector<std::string> all;
+  for (const auto& m : in) all.push_back(MetadataListText(MetadataFromProto(m)));
+  return all.size() == 1 && !braces ? all[0] : absl::StrCat("{", absl::StrJoin(all, ", "), "}");
+}
+
+void ShardingMetadataToProto(const std::string& text, google::protobuf::RepeatedPtrField<proto::OpMetadataProto>* out) {
+  if (text.empty()) return;
+  HloLexer lexer(text);
+  const StackFrames none;
+  const bool list = lexer.Take("{") && lexer.Peek() == '{';
+  if (!list) lexer.set_position(0);
+  do {
+    absl::StatusOr<OpMetadata> m = none.ParseMetadata(lexer);
+    if (!m.ok()) return;
+    MetadataToProto(*m, true, out->Add());
+  } while (list && lexer.Take(","));
+}
+
+absl::StatusOr<Sharding> ReadNamedSharding(const proto::NamedShardingProto& in) {
+  ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(in.mesh()));
+  MeshShardingText text;
+  static_cast<Mesh&>(text) = std::move(mesh);
+  for (const auto& d : in.dimensions()) {
+    MeshShardingText::Dimension dimension;
+    ASSIGN_OR_RETURN(dimension.axes, AxesFromProto(d.axes(), text));
+    dimension.open = !d.is_closed();
+    text.dimensions.push_back(std::move(dimension));
+  }
+  ASSIGN_OR_RETURN(text.replicated, AxesFromProto(in.replicated(), text));
+  ASSIGN_OR_RETURN(text.unreduced, AxesFromProto(in.unreduced(), text));
+  ASSIGN_OR_RETURN(text.manual, AxesFromProto(in.manual(), text));
+  const std::string metadata = ShardingMetadata(in.metadata(), true);
+  return ParseSharding(
+      absl::StrCat("{", text.ToString(), metadata.empty() ? "" : absl::StrCat(", metadata=", metadata), "}"));
+}
+
 absl::StatusOr<Sharding> ReadSharding(const proto::OpShardingProto& in, int depth) {
   if (depth > kMaxTupleDepth) return Invalid("sharding tuples nested too deep");
-  if (!in.named_sharding().empty()) return absl::UnimplementedError("hlo proto: sharding by mesh axes");
-  if (in.is_shard_group()) return absl::UnimplementedError("hlo proto: shard groups");
+  if (in.has_named_sharding()) return ReadNamedSharding(in.named_sharding());
   auto valid = [](int t) { return t >= 0 && t <= static_cast<int>(Sharding::Type::kUnreduced); };
   if (!valid(in.type())) return Invalid(absl::StrCat("unknown sharding type ", in.type()));
   Sharding s;
   s.type = static_cast<Sharding::Type>(in.type());
+  if (in.is_shard_group()) {
+    if (in.shard_group_type() != 0 && in.shard_group_type() != 1) {
+      return Invalid(absl::StrCat("unknown shard group type ", in.shard_group_type()));
+    }
+    s.group = in.shard_group_type() == 1 ? Sharding::Group::kLike : Sharding::Group::kAs;
+    s.group_id = in.shard_group_id();
+  }
+  s.metadata = ShardingMetadata(in.metadata(), false);
   if (s.type == Sharding::Type::kTuple) {
     for (const auto& t : in.tuple_shardings()) {
       ASSIGN_OR_RETURN(Sharding element, ReadSharding(t, depth + 1));
@@ -304,7 +364,90 @@ absl::StatusOr<Literal> LiteralFromProto(const proto::LiteralProto& in, const Sh
   return Literal::Tuple(std::move(elements));
 }
 
+void MeshToProto(const Mesh& mesh, proto::MeshProto* out) {
+  for (size_t i = 0; i < mesh.names.size(); ++i) {
+    auto* axis = out->add_axes();
+    axis->set_name(mesh.names[i]);
+    axis->set_size(mesh.sizes[i]);
+  }
+  if (!mesh.iota) return SetRepeated(mesh.devices, out->mutable_device_ids());
+  SetRepeated(mesh.iota->reshape_dims, out->mutable_iota()->mutable_reshape_dims());
+  SetRepeated(mesh.iota->transpose_perm, out->mutable_iota()->mutable_transpose_perm());
+  for (size_t i = 0; mesh.iota->transpose_perm.empty() && i < mesh.iota->reshape_dims.size(); ++i) {
+    out->mutable_iota()->add_transpose_perm(static_cast<int64_t>(i));
+  }
+}
+
+absl::StatusOr<Mesh> MeshFromProto(const proto::MeshProto& in) {
+  Mesh mesh;
+  for (const auto& axis : in.axes()) {
+    HloLexer name(axis.name());
+    if (axis.name().empty() || name.Run("_.-").size() != axis.name().size()) return Invalid("bad name of a mesh axis");
+    mesh.names.push_back(axis.name());
+    mesh.sizes.push_back(axis.size());
+  }
+  mesh.devices = ToInts(in.device_ids());
+  if (in.has_iota()) {
+    IotaDevices iota{ToInts(in.iota().reshape_dims()), ToInts(in.iota().reshape_dims()),
+                     Permutation(in.iota().transpose_perm())};
+    if (!iota.Valid()) return Invalid("mesh that names no list of devices");
+    mesh.devices = iota.Expand();
+    mesh.iota = std::move(iota);
+  }
+  return mesh;
+}
+
+void AxesToProto(const std::vector<MeshAxis>& axes, google::protobuf::RepeatedPtrField<proto::AxisRefProto>* out) {
+  for (const MeshAxis& a : axes) {
+    auto* p = out->Add();
+    p->set_mesh_axis_index(a.axis);
+    if (a.size == 0) continue;
+    p->mutable_part()->set_pre_size(a.pre_size);
+    p->mutable_part()->set_size(a.size);
+  }
+}
+
+absl::StatusOr<std::vector<MeshAxis>> AxesFromProto(const google::protobuf::RepeatedPtrField<proto::AxisRefProto>& in,
+                                                    const Mesh& mesh) {
+  std::vector<MeshAxis> axes;
+  for (const auto& a : in) {
+    MeshAxis axis{a.mesh_axis_index()};
+    if (axis.axis < 0 || axis.axis >= static_cast<int64_t>(mesh.names.size())) return Invalid("no such mesh axis");
+    if (a.has_part()) {
+      axis.pre_size = a.part().pre_size();
+      axis.size = a.part().size();
+      if (axis.pre_size < 1 || axis.size < 1 || axis.pre_size > INT32_MAX || axis.size > INT32_MAX) {
+        return Invalid("bad part of a mesh axis");
+      }
+    }
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
 void ShardingToProto(const Sharding& s, proto::OpShardingProto* out) {
+  if (!s.mesh.empty()) {
+    if (absl::StatusOr<MeshShardingText> text = ParseMeshSharding(s.mesh); text.ok()) {
+      proto::NamedShardingProto* named = out->mutable_named_sharding();
+      MeshToProto(*text, named->mutable_mesh());
+      for (const auto& d : text->dimensions) {
+        auto* p = named->add_dimensions();
+        AxesToProto(d.axes, p->mutable_axes());
+        p->set_is_closed(!d.open);
+      }
+      AxesToProto(text->replicated, named->mutable_replicated());
+      AxesToProto(text->unreduced, named->mutable_unreduced());
+      AxesToProto(text->manual, named->mutable_manual());
+      ShardingMetadataToProto(s.metadata, named->mutable_metadata());
+      return;
+    }
+  }
+  if (s.group != Sharding::Group::kNone) {
+    out->set_is_shard_group(true);
+    out->set_shard_group_id(s.group_id);
+    out->set_shard_group_type(s.group == Sharding::Group::kLike ? 1 : 0);
+  }
+  ShardingMetadataToProto(s.metadata, out->mutable_metadata());
   out->set_type(static_cast<int>(s.type));
   for (const Sharding& t : s.tuple) ShardingToProto(t, out->add_tuple_shardings());
   if (s.type == Sharding::Type::kMaximal) {

@@ -4,6 +4,7 @@
 
 #include "core/import/proto/hlo.pb.h"
 #include "core/ir/module.h"
+#include "core/text/mesh_groups.h"
 
 namespace backplane {
 
@@ -16,6 +17,22 @@ void ProgramShapeToProto(const ProgramShape& program, proto::ProgramShapeProto* 
 void LiteralToProto(const Literal& literal, proto::LiteralProto* out);
 // Of the shape that is expected; its own shape must agree.
 absl::StatusOr<Literal> LiteralFromProto(const proto::LiteralProto& in, const Shape& shape);
+
+// Meshes and axes of them. From the proto the axes are checked to exist.
+void MeshToProto(const Mesh& mesh, proto::MeshProto* out);
+absl::StatusOr<Mesh> MeshFromProto(const proto::MeshProto& in);
+void AxesToProto(const std::vector<MeshAxis>& axes, google::protobuf::RepeatedPtrField<proto::AxisRefProto>* out);
+absl::StatusOr<std::vector<MeshAxis>> AxesFromProto(const google::protobuf::RepeatedPtrField<proto::AxisRefProto>& in,
+                                                    const Mesh& mesh);
+
+// proto_notes.cc: what is kept as text and has fields of its own.
+void MetadataToProto(const OpMetadata& m, bool tables, proto::OpMetadataProto* out);
+OpMetadata MetadataFromProto(const proto::OpMetadataProto& in);
+void AnnotationsToProto(const StringMap& annotations, proto::HloInstructionProto* out);
+absl::StatusOr<StringMap> AnnotationsFromProto(const proto::HloInstructionProto& in, const Shape& shape);
+// The tables of the text, and of the proto.
+void StackFramesToProto(const std::string& text, proto::StackFrameIndexProto* out);
+std::string StackFramesFromProto(const proto::StackFrameIndexProto& in);
 
 void ShardingToProto(const Sharding& sharding, proto::OpShardingProto* out);
 absl::StatusOr<Sharding> ShardingFromProto(const proto::OpShardingProto& in);
