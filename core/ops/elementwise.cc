@@ -135,8 +135,10 @@ std::optional<ElementwiseKernel> ElementwiseKernel::Make(Opcode opcode, const At
   k.computed_result_ = makes_pred ? PrimitiveType::kPred : Computed(result);
   if (!makes_pred && result != PrimitiveType::kPred && k.computed_result_ != result) k.direct_ = false;
   k.wrap_ = IsIntegral(result) && IsSubByte(result);
-  k.mask_ = IsSubByte(t) && IsSigned(t) &&
-            (opcode == Opcode::kShiftRightLogical || opcode == Opcode::kPopcnt || opcode == Opcode::kClz);
+  // The first operand without the copies of its sign; for the arithmetic shift of unsigned ones, with such copies.
+  k.mask_ = IsSubByte(t) && (IsSigned(t) ? opcode == Opcode::kShiftRightLogical || opcode == Opcode::kPopcnt || opcode == Opcode::kClz
+                                         : opcode == Opcode::kShiftRightArithmetic);
+  if (k.mask_) k.direct_ = false;
   if (opcode == Opcode::kClz) k.params_[0] = 8 - BitWidth(t);
   return k;
 }
@@ -160,8 +162,14 @@ void ElementwiseKernel::RunThroughBlocks(const void* const* in, void* out, int64
         ConvertElements(stored_[k], source, computed_[k], buffers[k], m);
         pointers[k] = buffers[k];
       } else if (mask_ && k == 0) {
-        const uint8_t mask = static_cast<uint8_t>((1 << BitWidth(stored_[0])) - 1);
-        for (int64_t e = 0; e < m; ++e) buffers[0][e] = source[e] & std::byte{mask};
+        const int spare = 8 - BitWidth(stored_[0]);
+        if (IsSigned(stored_[0])) {
+          for (int64_t e = 0; e < m; ++e) buffers[0][e] = source[e] << spare >> spare;
+        } else {
+          for (int64_t e = 0; e < m; ++e) {
+            buffers[0][e] = static_cast<std::byte>(static_cast<int8_t>(source[e] << spare) >> spare);
+          }
+        }
         pointers[0] = buffers[0];
       }
     }

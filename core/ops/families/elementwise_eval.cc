@@ -1,6 +1,10 @@
 // Evaluation of unary, binary and converting operations through the elementwise kernels.
+#include <algorithm>
+#include <numeric>
+
 #include "core/ops/families/elements.h"
 #include "core/types/literal_convert.h"
+#include "core/types/physical_layout.h"
 
 namespace backplane {
 namespace {
@@ -108,6 +112,27 @@ absl::StatusOr<Literal> BitcastConvert(const OpContext& op, Args args) {
   return out;
 }
 
+// Element by element over the places in memory, which both layouts number alike.
+absl::StatusOr<Literal> BitcastLayouts(const OpContext& op, const Literal& x, const Shape& shape) {
+  ASSIGN_OR_RETURN(const PhysicalLayout from, PhysicalLayout::Of(op.operand(0)));
+  ASSIGN_OR_RETURN(const PhysicalLayout to, PhysicalLayout::Of(shape));
+  if (shape.element_type() != x.shape().element_type() || from.has_padding() || to.has_padding()) {
+    return absl::UnimplementedError(absl::StrCat(op.name, ": a bitcast between element types or padded layouts"));
+  }
+  Literal out(shape);
+  const int64_t width = ByteWidth(shape.element_type());
+  const DimVector from_strides = RowMajorStrides(x.shape().dimensions()), to_strides = RowMajorStrides(shape.dimensions());
+  const auto offset = [](const DimVector& index, const DimVector& strides) {
+    return std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0});
+  };
+  std::byte* target = out.mutable_bytes();
+  for (int64_t place = 0; place < x.num_elements(); ++place) {
+    const std::byte* source = x.bytes() + offset(*from.LogicalIndex(place), from_strides) * width;
+    std::copy(source, source + width, target + offset(*to.LogicalIndex(place), to_strides) * width);
+  }
+  return out;
+}
+
 }  // namespace
 
 absl::StatusOr<Literal> EvaluateUnary(const OpContext& op, Args args, EvalEnv& env) { return RunKernel(op, args, env); }
@@ -125,7 +150,7 @@ absl::StatusOr<Literal> EvaluateConvert(const OpContext& op, Args args, EvalEnv&
     ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
     const bool plain = (!shape.has_layout() || shape.layout().IsRowMajor()) &&
                        (!op.operand(0).has_layout() || op.operand(0).layout().IsRowMajor());
-    if (!plain) return absl::UnimplementedError(absl::StrCat(op.name, ": a bitcast between other than row-major layouts"));
+    if (!plain) return BitcastLayouts(op, *args[0], shape);
     if (shape.element_type() == args[0]->shape().element_type()) return args[0]->Reshape(shape.dimensions());
     return BitcastConvert(op, args);
   }
