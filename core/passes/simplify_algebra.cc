@@ -109,6 +109,7 @@ class Simplifier {
       case Opcode::kDot:
         return transposes_into_dots_ ? Dot(i) : nullptr;
       case Opcode::kGetDimensionSize:
+        if (x->shape().HasDynamicDimensions()) return nullptr;
         return MakeConstant(c_, i, Literal::ScalarInt(PrimitiveType::kS32, x->shape().dimensions(i->dimensions().empty() ? 0 : i->dimensions()[0])));
       default:
         return nullptr;
