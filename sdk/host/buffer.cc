@@ -1,5 +1,7 @@
 #include "sdk/host/buffer.h"
 
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "sdk/host/status.h"
 
@@ -13,8 +15,35 @@ namespace backplane::host {
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, fn, a)); \
   return out
 
+namespace {
+
+// `raw` lies densely with the dimensions in this order from the fastest; puts it into `array` row-major.
+void ToRowMajor(const std::vector<std::byte>& raw, const std::vector<int64_t>& minor_to_major, HostArray* array) {
+  const size_t width = static_cast<size_t>(HostBytesPerElement(array->type)), rank = array->dims.size();
+  std::vector<int64_t> stride(rank), index(rank, 0);
+  int64_t next = 1;
+  for (int64_t dim : minor_to_major) {
+    stride[dim] = next;
+    next *= array->dims[dim];
+  }
+  int64_t from = 0;
+  for (size_t to = 0; to < raw.size(); to += width) {
+    std::memcpy(array->data.data() + to, raw.data() + static_cast<size_t>(from) * width, width);
+    for (size_t d = rank; d-- > 0;) {
+      from += stride[d];
+      if (++index[d] < array->dims[d]) break;
+      from -= stride[d] * array->dims[d];
+      index[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+bool BufferLayout::IsDense() const { return type == PJRT_Buffer_MemoryLayout_Type_Tiled && tiles.empty(); }
+
 bool BufferLayout::IsDenseRowMajor() const {
-  if (type != PJRT_Buffer_MemoryLayout_Type_Tiled || !tiles.empty()) return false;
+  if (!IsDense()) return false;
   for (size_t i = 0; i < minor_to_major.size(); ++i) {
     if (minor_to_major[i] != static_cast<int64_t>(minor_to_major.size() - 1 - i)) return false;
   }
@@ -108,6 +137,19 @@ absl::StatusOr<HostArray> Buffer::ToHost() const {
   BP_ASSIGN_OR_RETURN(array.dims, Dims());
   BP_ASSIGN_OR_RETURN(size_t size, HostByteSize(array.type, array.dims));
   array.data.resize(size);
+  // Some plugins (XLA's of 0.81) know the layout of a buffer and overlook the one asked for. Bytes as they lie leave
+  // nothing to be overlooked.
+  if (size > 0 && BitsPerElement(array.type) >= 8 && handle_.plugin().Has(&PJRT_Api::PJRT_Buffer_CopyRawToHost)) {
+    absl::StatusOr<BufferLayout> layout = Layout();
+    if (layout.ok() && layout->IsDense() && !layout->IsDenseRowMajor() &&
+        layout->minor_to_major.size() == array.dims.size()) {
+      std::vector<std::byte> raw(size);
+      BP_ASSIGN_OR_RETURN(Event copied, CopyRawToHost(absl::MakeSpan(raw), 0));
+      BP_RETURN_IF_ERROR(copied.Await());
+      ToRowMajor(raw, layout->minor_to_major, &array);
+      return array;
+    }
+  }
   BP_ASSIGN_OR_RETURN(Event done, CopyToHost(absl::MakeSpan(array.data)));
   BP_RETURN_IF_ERROR(done.Await());
   return array;

@@ -48,7 +48,8 @@ struct BufferLayout {
   std::vector<int64_t> minor_to_major;      // when tiled
   std::vector<std::vector<int64_t>> tiles;  // when tiled
   std::vector<int64_t> byte_strides;        // when strided
-  // No tiles, and the last dimension fastest.
+  bool IsDense() const;                     // no tiles, no strides: the dimensions in some order
+  // And that order has the last dimension fastest.
   bool IsDenseRowMajor() const;
 };
 
