@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "plugins/cpu/library/fft_pass.h"
+#include "plugins/cpu/library/fft_short.h"
 #include "plugins/cpu/library/parallel.h"
 
 namespace backplane::cpu {
 namespace {
 
 constexpr int64_t kLoneLineFrom = 64;  // shorter contiguous lines are done several side by side
+constexpr int64_t kShortLineTo = 63;   // and these by the definition's own steps
 constexpr int64_t kParallelLineFrom = 1 << 15;
 
 // exp(-2 pi i k / n) for 0 <= k < n, each from an angle of at most pi / 4.
@@ -218,7 +220,8 @@ class Axis {
         outer_(outer),
         inner_(inner),
         lanes_(inner == 1 && n >= kLoneLineFrom ? 1 : kFftWidth<T>),
-        halved_(IsReal() && n % 2 == 0),
+        short_(n > 1 && n <= kShortLineTo ? ShortFft<T>::Create(n, IsReal()) : nullptr),
+        halved_(IsReal() && n % 2 == 0 && short_ == nullptr),
         line_(halved_ ? n / 2 : n, lanes_) {
     if (!halved_) return;
     const Unity unity(n);
@@ -246,6 +249,10 @@ class Axis {
       const Split a = split(0), b = split(1), c = line_.is_bluestein() ? split(2) : Split{nullptr, nullptr};
       for (int64_t g = begin; g < end; ++g) {
         const int64_t first = g * lanes_, count = std::min(lanes_, lines - first);
+        if (short_ != nullptr) {
+          RunShort(in, out, first, count, scale, a, b);
+          continue;
+        }
         Load(in, first, count, a);
         const bool backward = kind_ == FftKind::kInverse || kind_ == FftKind::kRealInverse;
         if (backward) {
@@ -298,6 +305,49 @@ class Axis {
     for (int64_t j = 0; count < lanes_ && j < n; ++j) {
       for (int64_t l = count; l < lanes_; ++l) a.r[j * lanes_ + l] = a.i[j * lanes_ + l] = 0;
     }
+  }
+
+  // The arrays of a, and those of b, lie one behind the other: together they hold a line's real and imaginary rows.
+  void RunShort(const void* in, void* out, int64_t first, int64_t count, T scale, Split a, Split b) const {
+    if (kind_ == FftKind::kRealForward) {
+      LoadReal(static_cast<const T*>(in), first, count, a);
+      short_->Run(a.r, b.r, true);
+      Complex<T>* y = static_cast<Complex<T>*>(out) + first * bins();
+      for (int64_t l = 0; l < count; ++l, y += bins()) {
+        for (int64_t k = 0; k < bins(); ++k) {
+          const bool real = k == 0 || 2 * k == n_;
+          y[k].r = a.r[(k == 0 ? 0 : 2 * k - 1) * lanes_ + l] * scale;
+          y[k].i = real ? T(0) : a.r[2 * k * lanes_ + l] * scale;
+        }
+      }
+      return;
+    }
+    if (kind_ == FftKind::kRealInverse) {
+      const Complex<T>* x = static_cast<const Complex<T>*>(in) + first * bins();
+      for (int64_t l = 0; l < count; ++l, x += bins()) {
+        for (int64_t k = 0; k < bins(); ++k) {
+          a.r[(k == 0 ? 0 : 2 * k - 1) * lanes_ + l] = x[k].r;
+          if (k > 0 && 2 * k != n_) a.r[2 * k * lanes_ + l] = x[k].i;
+        }
+      }
+      for (int64_t j = 0; count < lanes_ && j < n_; ++j) {
+        for (int64_t l = count; l < lanes_; ++l) a.r[j * lanes_ + l] = 0;
+      }
+      short_->Run(a.r, b.r, false);
+      StoreReal(a, static_cast<T*>(out), first, count, scale);
+      return;
+    }
+    Load(in, first, count, a);
+    for (int64_t j = 0; j < n_; ++j) {
+      std::copy(a.r + j * lanes_, a.r + (j + 1) * lanes_, b.r + 2 * j * lanes_);
+      std::copy(a.i + j * lanes_, a.i + (j + 1) * lanes_, b.r + (2 * j + 1) * lanes_);
+    }
+    short_->Run(b.r, a.r, kind_ == FftKind::kForward);
+    for (int64_t j = 0; j < n_; ++j) {
+      std::copy(b.r + 2 * j * lanes_, b.r + (2 * j + 1) * lanes_, a.r + j * lanes_);
+      std::copy(b.r + (2 * j + 1) * lanes_, b.r + (2 * j + 2) * lanes_, a.i + j * lanes_);
+    }
+    StoreResult(a, out, first, count, scale);
   }
 
   // The real axis is the innermost one: inner_ is 1. Even lengths: two numbers make one complex one.
@@ -396,6 +446,7 @@ class Axis {
 
   FftKind kind_;
   int64_t n_, outer_, inner_, lanes_;
+  std::unique_ptr<ShortFft<T>> short_;
   bool halved_;
   Line<T> line_;
   std::vector<T> wr_, wi_;
