@@ -158,12 +158,14 @@ struct Candidate {
 
 // Fastest first, as measured for each kind of shape.
 std::vector<Candidate> Ranked(const MatmulProblem& p) {
-  const Candidate gemv{"gemv", &MakeGemvMatmul}, small{"small", &MakeSmallMatmul}, packed{"onednn_packed", &MakeOneDnnMatmul},
+  const Candidate small_complex{"small_complex", &MakeSmallComplexMatmul}, gemv{"gemv", &MakeGemvMatmul}, small{"small", &MakeSmallMatmul}, packed{"onednn_packed", &MakeOneDnnMatmul},
       plain{"onednn_plain", &MakeOneDnnPlainMatmul}, sgemm{"onednn_sgemm", &MakeOneDnnSgemm}, blocked{"blocked", &MakeBlockedMatmul}, reference{"reference", &MakeReferenceMatmul};
   // Packed weights win when packing happens once. oneDNN's primitive on weights where they lie is as fast as packing that
   // is counted, and much faster for few rows.
-  if (p.rhs_is_constant) return {gemv, small, packed, plain, sgemm, blocked, reference};
-  return {gemv, small, plain, sgemm, packed, blocked, reference};
+  std::vector<Candidate> ranked = {gemv, small, plain, sgemm, packed, blocked, reference};
+  if (p.rhs_is_constant) ranked = {gemv, small, packed, plain, sgemm, blocked, reference};
+  if (IsComplex(p.lhs_type)) ranked.insert(ranked.begin(), small_complex);
+  return ranked;
 }
 
 }  // namespace

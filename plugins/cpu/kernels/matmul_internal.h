@@ -14,6 +14,7 @@ namespace backplane::cpu {
 using MatmulFactory = absl::StatusOr<std::unique_ptr<MatmulPlan>> (*)(const MatmulProblem& problem, int num_threads);
 
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeGemvMatmul(const MatmulProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeSmallComplexMatmul(const MatmulProblem& problem, int num_threads);
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeSmallMatmul(const MatmulProblem& problem, int num_threads);
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeOneDnnMatmul(const MatmulProblem& problem, int num_threads);
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeOneDnnPlainMatmul(const MatmulProblem& problem, int num_threads);

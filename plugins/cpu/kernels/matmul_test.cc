@@ -130,7 +130,7 @@ bool Check(const MatmulProblem& p, const char* only, int threads = 3) {
   return true;
 }
 
-const char* const kKernels[] = {"gemv", "small", "onednn_packed", "onednn_plain", "onednn_sgemm", "blocked"};
+const char* const kKernels[] = {"small_complex", "gemv", "small", "onednn_packed", "onednn_plain", "onednn_sgemm", "blocked"};
 
 TEST(Matmul, AllKernelsAllTransposesF32) {
   int accepted = 0;
