@@ -475,6 +475,30 @@ TEST(Import, HostTransfers) {
   EXPECT_THAT(hlo, HasSubstr("recv-done("));
 }
 
+TEST(Import, ReductionsComputeInTheTypeOfTheirBody) {
+  // 1 + 2^-30 is lost in f32.
+  const Literal x = Literal::FromValues<float>({2}, {1.0f, std::ldexp(1.0f, -30)});
+  const char* body =
+      "^bb0(%p: tensor<f64>, %q: tensor<f64>):\n  %s = stablehlo.add %p, %q : tensor<f64>\n  stablehlo.return %s : "
+      "tensor<f64>\n";
+  Literal sum = Eval(
+      Main(
+          "%a: tensor<2xf32>", "tensor<f64>",
+          absl::StrCat("%i = stablehlo.constant dense<0.0> : tensor<f32>\n%0 = \"stablehlo.reduce\"(%a, %i) ({\n", body,
+                       "}) {dimensions = array<i64: 0>} : (tensor<2xf32>, tensor<f32>) -> tensor<f64>\nreturn %0 : "
+                       "tensor<f64>")),
+      {x});
+  EXPECT_EQ(sum, Literal::Scalar(PrimitiveType::kF64, 1 + std::ldexp(1.0, -30))) << sum.ToString();
+  Literal windows = Eval(
+      Main("%a: tensor<2xf32>", "tensor<1xf64>",
+           absl::StrCat(
+               "%i = stablehlo.constant dense<0.0> : tensor<f32>\n%0 = \"stablehlo.reduce_window\"(%a, %i) ({\n", body,
+               "}) {window_dimensions = array<i64: 2>} : (tensor<2xf32>, tensor<f32>) -> tensor<1xf64>\nreturn "
+               "%0 : tensor<1xf64>")),
+      {x});
+  EXPECT_EQ(windows, Literal::FromValues<double>({1}, {1 + std::ldexp(1.0, -30)})) << windows.ToString();
+}
+
 TEST(Import, ErrorsNameOpAndPlace) {
   EXPECT_THAT(ErrorOf(Main(
                   "%a: tensor<2xf32>, %b: tensor<3xf32>", "tensor<2xf32>",

@@ -78,6 +78,7 @@ absl::Status Importer::ImportAllReduce(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
   ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "all_reduce"));
+  for (Value& v : operands) RETURN_IF_ERROR(PromoteTo(scope.builder, *body, absl::MakeSpan(&v, 1)));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kAllReduce, std::move(operands), std::move(attrs), {body}));
   return Bind(scope, op, y);
 }
@@ -107,6 +108,7 @@ absl::Status Importer::ImportReduceScatter(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(int64_t dim, GetInt(op, "scatter_dimension"));
   ASSIGN_OR_RETURN(Shape result, ResultShape(op));
   ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "reduce_scatter"));
+  for (Value& v : operands) RETURN_IF_ERROR(PromoteTo(scope.builder, *body, absl::MakeSpan(&v, 1)));
   attrs.Set(AttrId::kDimensions, Ints{dim});
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduceScatter, std::move(operands), std::move(attrs), {body},
                                              std::move(result)));
@@ -130,6 +132,11 @@ absl::Status Importer::ImportAllToAll(Scope& scope, const SourceOp& op) {
                                                      " into ", count, " and join along ", concat));
     }
     ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
+    for (const Ints& group : attrs.Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand()) {
+      if (static_cast<int64_t>(group.size()) != count) {
+        return absl::InvalidArgumentError(absl::StrCat("splits into ", count, ", a replica group has ", group.size(), " members"));
+      }
+    }
     attrs.Set(AttrId::kDimensions, Ints{split});
     if (split == concat) {
       ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kAllToAll, {x}, std::move(attrs), {}, shape));

@@ -40,6 +40,10 @@ absl::StatusOr<Literal> ConvertSplat(const SourceAttr* value);
 absl::StatusOr<FfiDictionary> ConvertFfiDictionary(const SourceAttr* dictionary);
 absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceAttr* dense);
 
+// StableHLO lets a reduction's body compute in a wider type of the same kind: converts each value that is narrower than
+// the body's parameter of its number. What cannot be promoted is left for the operation to refuse.
+absl::Status PromoteTo(Builder& b, const Computation& body, absl::Span<Value> values);
+
 // A computation being built and the values it knows.
 class Scope {
  public:

@@ -36,10 +36,32 @@ absl::StatusOr<Window> GetWindow(const SourceOp& op, bool dilated) {
 
 }  // namespace
 
+absl::Status PromoteTo(Builder& b, const Computation& body, absl::Span<Value> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t n = static_cast<int64_t>(i);
+    if (i >= body.parameters().size()) break;
+    const PrimitiveType from = values[i]->shape().element_type(), to = body.parameter(n)->shape().element_type();
+    const bool one_kind = (IsFloat(from) && IsFloat(to)) || (IsComplex(from) && IsComplex(to)) ||
+                          (IsSigned(from) && IsSigned(to)) || (IsUnsigned(from) && IsUnsigned(to));
+    if (!one_kind || BitWidth(to) <= BitWidth(from)) continue;
+    ASSIGN_OR_RETURN(values[i], b.Convert(values[i], to));
+  }
+  return absl::OkStatus();
+}
+
+// Values and initial values come one list behind the other.
+static absl::Status PromoteInputsAndInits(Builder& b, const Computation& body, std::vector<Value>& operands) {
+  const size_t n = operands.size() / 2;
+  if (operands.size() % 2 != 0) return absl::OkStatus();  // refused by the operation's own rule
+  RETURN_IF_ERROR(PromoteTo(b, body, absl::MakeSpan(operands).first(n)));
+  return PromoteTo(b, body, absl::MakeSpan(operands).last(n));
+}
+
 absl::Status Importer::ImportReduce(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   ASSIGN_OR_RETURN(Ints dims, GetInts(op, "dimensions"));
   ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "reduce"));
+  RETURN_IF_ERROR(PromoteInputsAndInits(scope.builder, *body, operands));
   Attributes attrs;
   attrs.Set(AttrId::kDimensions, std::move(dims));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduce, std::move(operands), std::move(attrs), {body}));
@@ -50,6 +72,7 @@ absl::Status Importer::ImportReduceWindow(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   ASSIGN_OR_RETURN(Window window, GetWindow(op, true));
   ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "reduce_window"));
+  RETURN_IF_ERROR(PromoteInputsAndInits(scope.builder, *body, operands));
   Attributes attrs;
   attrs.Set(AttrId::kWindow, std::move(window));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduceWindow, std::move(operands), std::move(attrs), {body}));

@@ -10,6 +10,8 @@ namespace backplane::to_hlo {
 
 namespace {
 
+constexpr int64_t kMostProcesses = 1 << 20;
+
 // The groups of an operation whose channel says whether replicas or partitions meet.
 struct Meeting {
   bool partitions = false;
@@ -47,12 +49,18 @@ absl::Status Importer::ImportRootedCollective(Scope& scope, const SourceOp& op) 
   Meeting meeting;
   const ModuleConfig& config = module_->config();
   meeting.partitions = given.Has(AttrId::kChannelId);
-  const int64_t processes = meeting.partitions ? config.num_partitions : config.num_replicas;
+  int64_t processes = meeting.partitions ? config.num_partitions : config.num_replicas;
   const int64_t others = meeting.partitions ? config.num_replicas : config.num_partitions;
   if (given.Has(AttrId::kReplicaGroups)) meeting.groups = given.Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand();
   if (meeting.groups.empty()) {
     meeting.groups.emplace_back();
     for (int64_t i = 0; i < processes; ++i) meeting.groups[0].push_back(i);
+  }
+  // A host may tell the number of processes beside the program; then the groups show it.
+  if (processes == 1) {
+    for (const Ints& group : meeting.groups) {
+      for (int64_t id : group) processes = std::max(processes, std::min(id + 1, kMostProcesses));
+    }
   }
   // Every process's place in its group.
   Literal places(Shape(PrimitiveType::kS32, {processes}));
