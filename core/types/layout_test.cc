@@ -425,6 +425,41 @@ TEST(Relayout, TilesOfAcceleratorsBothWays) {
   }
 }
 
+// Large targets are written past the caches, by other code.
+TEST(Relayout, LargeArraysBothWays) {
+  std::mt19937 rng(6);
+  const struct {
+    const char *plain, *tiled;
+  } cases[] = {{"f32[1030,1300]{1,0}", "f32[1030,1300]{1,0:T(8,128)}"},
+               {"bf16[1030,2600]{1,0}", "bf16[1030,2600]{1,0:T(8,128)(2,1)}"},
+               {"bf16[1024,2560]{1,0}", "bf16[1024,2560]{1,0:T(8,128)(2,1)}"},
+               {"s8[2100,2601]{1,0}", "s8[2100,2601]{1,0:T(32,128)(4,1)}"},
+               {"c64[1000,700]{1,0}", "c64[1000,700]{0,1}"}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.tiled);
+    const Shape plain = ShapeOf(c.plain), tiled = ShapeOf(c.tiled);
+    const size_t width = static_cast<size_t>(ByteWidth(plain.element_type()));
+    absl::StatusOr<Relayout> there = Relayout::Plan(plain, tiled), back = Relayout::Plan(tiled, plain);
+    ASSERT_TRUE(there.ok() && back.ok());
+    std::vector<uint32_t> source(static_cast<size_t>(there->source_bytes()) / 4 + 1), again(source.size());
+    for (uint32_t& word : source) word = rng();
+    std::vector<std::byte> target(static_cast<size_t>(there->target_bytes()), std::byte{0xAB});
+    there->Run(source.data(), target.data());
+    const PhysicalLayout from = *PhysicalLayout::Of(plain), to = *PhysicalLayout::Of(tiled);
+    for (int n = 0; n < 20000; ++n) {
+      const DimVector at = {static_cast<int64_t>(rng() % static_cast<uint64_t>(plain.dimensions(0))),
+                            static_cast<int64_t>(rng() % static_cast<uint64_t>(plain.dimensions(1)))};
+      ASSERT_EQ(
+          std::memcmp(reinterpret_cast<const char*>(source.data()) + static_cast<size_t>(from.LinearIndex(at)) * width,
+                      &target[static_cast<size_t>(to.LinearIndex(at)) * width], width),
+          0)
+          << at[0] << "," << at[1];
+    }
+    back->Run(target.data(), again.data());
+    EXPECT_EQ(std::memcmp(source.data(), again.data(), static_cast<size_t>(there->source_bytes())), 0);
+  }
+}
+
 TEST(Relayout, PackedElements) {
   std::mt19937 rng(9);
   for (const char* packed : {"s4[5,7]{1,0:E(4)}", "s4[5,7]{0,1:T(2,4)E(4)}", "s4[40,130]{1,0:T(8,128)(2,1)E(4)}",

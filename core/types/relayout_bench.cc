@@ -1,25 +1,28 @@
 // How fast arrays are brought into tiled layouts and back, beside memcpy of as many bytes on the same core: the ratio
 // counts the logical bytes moved. `relayout_bench [repetitions]`.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <vector>
 
 #include "core/types/relayout.h"
 
 namespace {
 
+// Processor time of this thread: other programs on the machine take turns with us.
+double Now() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 template <typename Fn>
-double Seconds(int repetitions, Fn&& fn) {
-  double best = 1e9;
-  for (int i = 0; i < repetitions; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    fn();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return best;
+double Seconds(Fn&& fn) {
+  const double start = Now();
+  fn();
+  return Now() - start;
 }
 
 }  // namespace
@@ -48,8 +51,8 @@ int main(int argc, char** argv) {
       // In turns, so that both meet the same neighbours.
       double copy = 1e9, took = 1e9;
       for (int i = 0; i < repetitions; ++i) {
-        copy = std::min(copy, Seconds(1, [&] { std::memcpy(b.data(), a.data(), bytes); }));
-        took = std::min(took, Seconds(1, [&] { plan.Run(source.data(), target.data()); }));
+        copy = std::min(copy, Seconds([&] { std::memcpy(b.data(), a.data(), bytes); }));
+        took = std::min(took, Seconds([&] { plan.Run(source.data(), target.data()); }));
       }
       std::printf("%-32s -> %-44s %6.2f GB/s, memcpy %6.2f GB/s, ratio %.2f\n", pair[back], pair[1 - back],
                   static_cast<double>(bytes) / took / 1e9, static_cast<double>(bytes) / copy / 1e9, copy / took);
