@@ -1,7 +1,7 @@
 // Operations of several devices together, and their asynchronous halves.
 //
 // replica_groups lists, in order, which participants work together; empty means all replicas in one group. What the ids
-// are depends on the channel and on use_global_device_ids (which needs a channel): see docs on process groups. An
+// are depends on the channel and on use_global_device_ids (which needs a channel): core/analysis/process_groups.h. An
 // operand that is a tuple of arrays counts as as many operands, and the result is a tuple again. Errors common to all:
 // an id stands twice or is negative, global ids without a channel, groups of different sizes where a dimension changes
 // by the size. Their labels are those of StableHLO's rules, e.g. [all_gather_c2], [all_reduce_c1].

@@ -54,7 +54,7 @@ std::vector<RowProgram> ComputeRows() {
             return Sort(b, {C(b, "s32[2]", "{3, 1}"), C(b, "s32[2]", "{42, 50}"), C(b, "f32[2]", "{-3, 1.1}")}, less,
                         -1, true);
           }),
-      ROW("TopK", "({1, 1, 3}, {1, 3, 0})", { return TopK(b, C(b, "s32[5]", "{3, 1, 4, 1, 5}"), 3, false); }),
+      ROW("TopK", "({5, 4, 3}, {4, 2, 0})", { return TopK(b, C(b, "s32[5]", "{3, 1, 4, 1, 5}"), 3, true); }),
       ROW("ReduceWindow", "{1000, 10, 1}",
           {
             Computation* least =
