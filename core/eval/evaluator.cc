@@ -103,6 +103,9 @@ absl::StatusOr<Literal> StepEnv::RunExternal(const OpContext& op, absl::Span<con
       }
       want = op.opcode == Opcode::kRecv ? &i.shape().tuple_shapes(0) : nullptr;
       break;
+    case Opcode::kRecvDone:
+      want = &i.shape().tuple_shapes(0);
+      break;
     case Opcode::kOutfeed:
       hook = &hooks.transfer;
       kind = "transfers";

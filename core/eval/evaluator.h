@@ -19,7 +19,7 @@ struct EvaluatorHooks {
   // Custom calls (FFI and others): operands in, results out.
   std::function<absl::StatusOr<Literal>(const Instruction& call, absl::Span<const Literal* const> operands)> custom_call;
   // All collectives, send/recv across devices. For a start (all-reduce-start, ...) the result of the whole operation;
-  // for recv the data.
+  // for recv-done the data.
   std::function<absl::StatusOr<Literal>(const Instruction& op, absl::Span<const Literal* const> operands)> collective;
   // Infeed, outfeed, host send/recv. Returns the data that came in (infeed, recv), anything valid for outfeed and send.
   std::function<absl::StatusOr<Literal>(const Instruction& op, absl::Span<const Literal* const> operands)> transfer;

@@ -18,12 +18,13 @@ class ReferenceBackend : public Backend {
   std::string platform_name() const override { return "cpu"; }
 
   absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options) override {
-    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options));
-    return std::make_unique<ReferenceClient>(HostTopology(kVersion, devices));
+    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption}));
+    ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
+    return std::make_unique<ReferenceClient>(HostTopology(kVersion, devices), time_limit);
   }
 
   absl::StatusOr<Topology> DescribeTopology(const std::string&, const NamedValues& options) override {
-    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options));
+    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption}));
     return HostTopology(kVersion, devices);
   }
 

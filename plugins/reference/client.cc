@@ -6,7 +6,7 @@
 
 namespace backplane::reference {
 
-Runtime::Runtime(const Topology& topology) {
+Runtime::Runtime(const Topology& topology, std::chrono::milliseconds time_limit) : collective_time_limit(time_limit) {
   for (const MemoryInfo& memory : topology.memories) device_of_memory.push_back(memory.devices.front());
   for (size_t d = 0; d < topology.devices.size(); ++d) counters.push_back(std::make_shared<HostMemoryCounter>());
 }
@@ -15,8 +15,8 @@ absl::StatusOr<std::shared_ptr<Storage>> Runtime::Allocate(int32_t memory, size_
   return AllocateHostStorage(bytes, counters[device_of_memory[memory]]);
 }
 
-ReferenceClient::ReferenceClient(Topology topology)
-    : topology_(std::move(topology)), runtime_(std::make_shared<Runtime>(topology_)) {}
+ReferenceClient::ReferenceClient(Topology topology, std::chrono::milliseconds collective_time_limit)
+    : topology_(std::move(topology)), runtime_(std::make_shared<Runtime>(topology_, collective_time_limit)) {}
 
 absl::StatusOr<std::shared_ptr<Storage>> ReferenceClient::Allocate(int32_t memory, size_t bytes) {
   return runtime_->Allocate(memory, bytes);

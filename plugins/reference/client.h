@@ -5,27 +5,28 @@
 #include <memory>
 #include <vector>
 
-#include "plugins/reference/collectives.h"
 #include "plugins/reference/workers.h"
 #include "sdk/backend/backend.h"
+#include "sdk/backend/collectives/rendezvous.h"
 #include "sdk/backend/host_storage.h"
 
 namespace backplane::reference {
 
 // What running programs share; outlives the client as long as one runs.
 struct Runtime {
-  explicit Runtime(const Topology& topology);
+  Runtime(const Topology& topology, std::chrono::milliseconds collective_time_limit);
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes);
 
   std::vector<int32_t> device_of_memory;
   std::vector<std::shared_ptr<HostMemoryCounter>> counters;  // by device
   Workers workers;
-  Launches launches;
+  LaunchRegistry launches;
+  const std::chrono::milliseconds collective_time_limit;  // how long devices wait for one another
 };
 
 class ReferenceClient : public Client {
  public:
-  explicit ReferenceClient(Topology topology);
+  ReferenceClient(Topology topology, std::chrono::milliseconds collective_time_limit);
 
   const Topology& topology() const override { return topology_; }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override;

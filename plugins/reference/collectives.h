@@ -1,71 +1,33 @@
-// Collectives by their definition: every member of a group brings its operands, waits for the others, and works out its
-// own result from all of them.
+// The collectives and transfers of one program: planned when it is compiled, so that groups that do not fit are an
+// error there.
 #ifndef BACKPLANE_PLUGINS_REFERENCE_COLLECTIVES_H_
 #define BACKPLANE_PLUGINS_REFERENCE_COLLECTIVES_H_
 
-#include <condition_variable>
-#include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <tuple>
-#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/ir/module.h"
+#include "sdk/backend/collectives/host_collective.h"
+#include "sdk/backend/collectives/transfer.h"
 
 namespace backplane::reference {
 
-// One launch of a program on all its devices. Thread-safe.
-class Launch {
+class Collectives {
  public:
-  Launch(int64_t replicas, int64_t partitions) : replicas_(replicas), partitions_(partitions) {}
+  // For the module's numbers of replicas and partitions. The module must outlive it.
+  static absl::StatusOr<Collectives> Create(const Module& module);
 
-  // One device's side: counts how often it came by each collective, so that the turns of loops find one another.
-  class Member {
-   public:
-    Member(std::shared_ptr<Launch> launch, int64_t replica, int64_t partition)
-        : launch_(std::move(launch)), replica_(replica), partition_(partition) {}
-    // Blocks until all members of the group are here, or one of them has failed (Aborted).
-    absl::StatusOr<Literal> Run(const Instruction& op, absl::Span<const Literal* const> operands);
-    // The device has come to its end; an error frees those who wait for it.
-    void Finish(const absl::Status& status) { launch_->Fail(status); }
+  // Blocks until the whole group has come, or what was sent here.
+  absl::StatusOr<Literal> Run(const Instruction& op, absl::Span<const Literal* const> operands,
+                              LaunchMember& member) const;
 
-   private:
-    std::shared_ptr<Launch> launch_;
-    const int64_t replica_, partition_;
-    std::map<int64_t, int64_t> turns_;  // by instruction id
-  };
-
-  void Fail(const absl::Status& status);  // OK is no failure
+  // Sends to the host and receives from it.
+  static absl::StatusOr<Literal> RunHostTransfer(const Instruction& op, absl::Span<const Literal* const> operands,
+                                                 const ExecuteContext* context);
 
  private:
-  struct Meeting {
-    std::vector<std::vector<Literal>> operands;  // by position in the group
-    size_t arrived = 0, left = 0;
-  };
-  using Operands = std::vector<std::vector<Literal>>;
-  absl::StatusOr<Operands> Meet(int64_t instruction, int64_t turn, const std::vector<int64_t>& group, size_t position,
-                                std::vector<Literal> operands);
-
-  const int64_t replicas_, partitions_;
-  std::mutex mu_;
-  std::condition_variable cv_;
-  absl::Status failure_;                                               // under mu_
-  std::map<std::tuple<int64_t, int64_t, int64_t>, Meeting> meetings_;  // under mu_; instruction, turn, first member
-};
-
-// The launches under way, by run id: devices of one launch come one after another and find the same object.
-class Launches {
- public:
-  std::shared_ptr<Launch> Join(int64_t run_id, int64_t replicas, int64_t partitions);
-
- private:
-  struct Entry {
-    std::shared_ptr<Launch> launch;
-    int64_t missing;
-  };
-  std::mutex mu_;
-  std::map<int64_t, Entry> entries_;  // under mu_; gone when all devices have joined
+  absl::flat_hash_map<const Instruction*, std::unique_ptr<HostCollective>> plans_;
+  absl::flat_hash_map<const Instruction*, std::unique_ptr<Transfer>> transfers_;  // sends and recv-dones
 };
 
 }  // namespace backplane::reference

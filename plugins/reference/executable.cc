@@ -3,7 +3,9 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/import/proto/hlo_proto.h"
+#include "core/passes/partition/partition_module.h"
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
 
@@ -90,11 +92,14 @@ absl::Status ReferenceExecutable::Describe() {
 
 absl::StatusOr<std::shared_ptr<ReferenceExecutable>> ReferenceExecutable::Create(std::unique_ptr<Module> module,
                                                                                  CompileOptions options,
-                                                                                 CustomCallRegistry& registry) {
+                                                                                 CustomCallRegistry& registry,
+                                                                                 std::string log) {
   std::shared_ptr<ReferenceExecutable> out(new ReferenceExecutable);
   out->module_ = std::move(module);
   out->options_ = std::move(options);
   out->fingerprint_ = out->module_->Fingerprint();
+  out->log_ = absl::StrCat(log, "every operation: evaluated by its definition\n");
+  ASSIGN_OR_RETURN(out->collectives_, Collectives::Create(*out->module_));
   ASSIGN_OR_RETURN(out->custom_calls_, CustomCalls::Create(*out->module_, registry));
   RETURN_IF_ERROR(out->Describe());
   return out;
@@ -146,13 +151,20 @@ absl::StatusOr<std::string> ReferenceExecutable::Serialize() const {
 absl::StatusOr<std::shared_ptr<Executable>> CompileReference(std::unique_ptr<Module> module,
                                                              const CompileOptions& options,
                                                              CustomCallRegistry& registry) {
-  if (options.num_partitions > 1) {
-    return absl::UnimplementedError(absl::StrCat(module->name(), ": has ", options.num_partitions,
-                                                 " partitions; the reference plugin does not partition programs"));
-  }
+  module->config().num_replicas = options.num_replicas;
+  module->config().num_partitions = options.num_partitions;
+  std::vector<std::string> log;
+  PartitionOptions partition{options.allow_spmd_sharding_propagation_to_output, &log};
+  PassPipeline devices("devices");
+  devices.Add<PartitionModule>(std::move(partition));
+  devices.Add<ExpandAsync>();
+  devices.Add<SimplifyCollectives>();
+  RETURN_IF_ERROR(devices.Run(module.get()).status());
   RETURN_IF_ERROR(CommonPipeline()->Run(module.get()).status());
+  std::string text = absl::StrJoin(log, "\n");
+  if (!text.empty()) text += "\n";
   ASSIGN_OR_RETURN(std::shared_ptr<ReferenceExecutable> executable,
-                   ReferenceExecutable::Create(std::move(module), options, registry));
+                   ReferenceExecutable::Create(std::move(module), options, registry, std::move(text)));
   return std::shared_ptr<Executable>(std::move(executable));
 }
 
@@ -168,8 +180,11 @@ absl::StatusOr<std::shared_ptr<Executable>> DeserializeReference(absl::string_vi
   if (size > bytes.size()) return absl::InvalidArgumentError("serialized executable: cut short");
   ASSIGN_OR_RETURN(CompileOptions options, ParseCompileOptions(bytes.substr(0, size)));
   ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ParseHloModuleProto(bytes.substr(size)));
-  ASSIGN_OR_RETURN(std::shared_ptr<ReferenceExecutable> executable,
-                   ReferenceExecutable::Create(std::move(module), std::move(options), registry));
+  module->config().num_replicas = options.num_replicas;
+  module->config().num_partitions = options.num_partitions;
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<ReferenceExecutable> executable,
+      ReferenceExecutable::Create(std::move(module), std::move(options), registry, "loaded from serialized form\n"));
   return std::shared_ptr<Executable>(std::move(executable));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plugins/reference/client.h"
+#include "plugins/reference/collectives.h"
 #include "plugins/reference/custom_calls.h"
 #include "sdk/backend/backend.h"
 
@@ -14,10 +15,10 @@ namespace backplane::reference {
 
 class ReferenceExecutable : public Executable {
  public:
-  // Of a module that has been through its passes.
+  // Of a module that has been through its passes. `log`: what they had to say.
   static absl::StatusOr<std::shared_ptr<ReferenceExecutable>> Create(std::unique_ptr<Module> module,
                                                                      CompileOptions options,
-                                                                     CustomCallRegistry& registry);
+                                                                     CustomCallRegistry& registry, std::string log);
 
   const std::string& name() const override { return module_->name(); }
   const CompileOptions& options() const override { return options_; }
@@ -27,10 +28,11 @@ class ReferenceExecutable : public Executable {
   std::string fingerprint() const override { return fingerprint_; }
   NamedValues cost() const override;
   CompiledMemoryStats memory_stats() const override;
-  std::string compile_log() const override { return "every operation: evaluated by its definition\n"; }
+  std::string compile_log() const override { return log_; }
   absl::StatusOr<std::string> Serialize() const override;
 
   const CustomCalls& custom_calls() const { return custom_calls_; }
+  const Collectives& collectives() const { return collectives_; }
   // The argument whose memory an output takes when it is donated; -1: none.
   const std::vector<int64_t>& alias_of_output() const { return alias_of_output_; }
 
@@ -44,6 +46,8 @@ class ReferenceExecutable : public Executable {
   std::vector<OutputInfo> outputs_;
   std::vector<int64_t> alias_of_output_;
   CustomCalls custom_calls_;
+  Collectives collectives_;
+  std::string log_;
 };
 
 absl::StatusOr<std::shared_ptr<Executable>> CompileReference(std::unique_ptr<Module> module,

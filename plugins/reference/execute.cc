@@ -54,7 +54,7 @@ void Flatten(Literal value, std::vector<Literal>* out) {
 // One launch on one device. Destroyed before its events are set.
 struct Work {
   std::shared_ptr<const ReferenceExecutable> executable;
-  std::shared_ptr<Launch> launch;
+  std::unique_ptr<LaunchMember> member;
   ExecuteRequest request;
   std::vector<DeviceArray> outputs;
   bool reuses = false;  // an output lies in an argument's memory
@@ -70,7 +70,6 @@ absl::Status Work::Run() {
     ASSIGN_OR_RETURN(Literal argument, PackArgument(p->shape(), request.arguments, &at));
     arguments.push_back(std::move(argument));
   }
-  Launch::Member member(launch, request.replica, request.partition);
   EvaluatorHooks hooks;
   hooks.replica_id = request.replica;
   hooks.partition_id = request.partition;
@@ -78,10 +77,13 @@ absl::Status Work::Run() {
     return executable->custom_calls().Run(call, operands, request.context.get(), request.run_id, request.device);
   };
   hooks.collective = [&](const Instruction& op, absl::Span<const Literal* const> operands) {
-    return member.Run(op, operands);
+    return executable->collectives().Run(op, operands, *member);
+  };
+  hooks.transfer = [&](const Instruction& op, absl::Span<const Literal* const> operands) {
+    return Collectives::RunHostTransfer(op, operands, request.context.get());
   };
   absl::StatusOr<Literal> result = Evaluate(module, arguments, hooks);
-  member.Finish(result.status());
+  member->End(result.status());
   RETURN_IF_ERROR(result.status());
   std::vector<Literal> leaves;
   Flatten(*std::move(result), &leaves);
@@ -113,10 +115,13 @@ class ReferenceLoaded : public LoadedExecutable {
           absl::StrCat(executable_->name(), ": device assignment of ", request.device_assignment.size()));
     }
     auto work = std::make_shared<Work>();
-    work->launch = runtime_->launches.Join(request.run_id, options.num_replicas, options.num_partitions);
+    LaunchOptions launch{options.num_replicas, options.num_partitions, runtime_->collective_time_limit, {}};
+    launch.devices.assign(request.device_assignment.begin(), request.device_assignment.end());
+    work->member = std::make_unique<LaunchMember>(runtime_->launches.Join(request.run_id, launch), request.replica,
+                                                  request.partition);
     absl::Status made = MakeOutputs(request, *work);
     if (!made.ok()) {
-      work->launch->Fail(made);
+      work->member->End(made);
       return made;
     }
     work->executable = executable_;
@@ -132,14 +137,14 @@ class ReferenceLoaded : public LoadedExecutable {
     Event::All(inputs).OnReady(
         [work = std::move(work), runtime = runtime_, done = result.done](const absl::Status& status) mutable {
           if (!status.ok()) {
-            work->launch->Fail(status);
+            work->member->End(status);
             work.reset();
             done.Set(status);
             return;
           }
           runtime->workers.Schedule([work = std::move(work), done]() mutable {
             absl::Status end = work->Run();
-            work->launch->Fail(end);
+            work->member->End(end);
             work.reset();
             done.Set(std::move(end));
           });

@@ -325,14 +325,63 @@ TEST_F(ReferenceTest, SerializedProgramsRunAgain) {
   EXPECT_FALSE(backend_->Deserialize(bytes->substr(0, bytes->size() - 3), client_->topology()).ok());
 }
 
-TEST_F(ReferenceTest, SeveralPartitionsAreRefusedByName) {
-  auto module = ImportProgram("mlir", std::string("module @wide {") + kTwice + "}");
-  ASSERT_TRUE(module.ok());
-  CompileOptions options;
-  options.num_partitions = 2;
-  absl::Status status = backend_->Compile(*std::move(module), options, client_->topology()).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("wide: has 2 partitions"));
+// Everybody receives before sending; nobody waits for ever.
+TEST_F(ReferenceTest, DevicesSendToOneAnother) {
+  const std::string body = R"(func.func public @main(%x: tensor<1xf32>) -> tensor<1xf32> {
+    %t = stablehlo.create_token : !stablehlo.token
+    %r:2 = "stablehlo.recv"(%t) {channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, is_host_transfer = false,
+      source_target_pairs = dense<[[0, 1], [1, 2]]> : tensor<2x2xi64>} : (!stablehlo.token) -> (tensor<1xf32>, !stablehlo.token)
+    %s = "stablehlo.send"(%x, %t) {channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, is_host_transfer = false,
+      source_target_pairs = dense<[[0, 1], [1, 2]]> : tensor<2x2xi64>} : (tensor<1xf32>, !stablehlo.token) -> !stablehlo.token
+    return %r#0 : tensor<1xf32>
+  })";
+  EXPECT_THAT(Replicas(body, {{7}, {8}, {9}}),
+              ElementsAre(std::vector<float>{0}, std::vector<float>{7}, std::vector<float>{8}));
+}
+
+// The host's ends of channels 1 (from the program) and 2 (to it).
+struct Ends : ExecuteContext {
+  mutable std::vector<float> got;
+  absl::Status SendToHost(int64_t channel, const CustomCallBuffer& data) const override {
+    if (channel != 1) return absl::NotFoundError("another channel");
+    const float* at = static_cast<const float*>(data.data);
+    got.assign(at, at + data.dims[0]);
+    return absl::OkStatus();
+  }
+  absl::Status ReceiveFromHost(int64_t channel, const CustomCallBuffer& data) const override {
+    if (channel != 2) return absl::NotFoundError("another channel");
+    for (int64_t i = 0; i < data.dims[0]; ++i) static_cast<float*>(data.data)[i] = got[static_cast<size_t>(i)] * 10;
+    return absl::OkStatus();
+  }
+};
+
+TEST_F(ReferenceTest, TheHostSendsAndReceives) {
+  auto loaded = Load(R"(func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+    %t = stablehlo.create_token : !stablehlo.token
+    %s = "stablehlo.send"(%x, %t) {channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>, is_host_transfer = true}
+      : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token
+    %r:2 = "stablehlo.recv"(%s) {channel_handle = #stablehlo.channel_handle<handle = 2, type = 3>, is_host_transfer = true}
+      : (!stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)
+    return %r#0 : tensor<2xf32>
+  })");
+  ASSERT_NE(loaded, nullptr);
+  auto ends = std::make_shared<Ends>();
+  for (bool there : {true, false}) {
+    ExecuteRequest request;
+    request.device_assignment = absl::MakeConstSpan(kDevices, 1);
+    request.run_id = 1;
+    request.arguments = {Array({1, 2})};
+    request.donated = {false};
+    if (there) request.context = ends;
+    auto result = loaded->Execute(std::move(request));
+    ASSERT_TRUE(result.ok()) << result.status();
+    if (there) {
+      EXPECT_THAT(Values(result->outputs[0]), ElementsAre(10, 20));
+      EXPECT_THAT(ends->got, ElementsAre(1, 2));
+    } else {
+      EXPECT_EQ(result->outputs[0].ready.Await().code(), absl::StatusCode::kFailedPrecondition);
+    }
+  }
 }
 
 TEST_F(ReferenceTest, MemoryIsCountedByDevice) {

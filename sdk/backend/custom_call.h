@@ -21,10 +21,15 @@ struct CustomCallBuffer {
   absl::Span<const int64_t> dims;
 };
 
-// User data of one execution (PJRT_ExecuteContext), copied at Execute. Opaque here.
+// What the host gives to one execution: user data of handlers (PJRT_ExecuteContext, copied at Execute; opaque here),
+// and its ends of the channels of host sends and receives.
 class ExecuteContext {
  public:
   virtual ~ExecuteContext() = default;
+  // One dense row-major array. Blocks until the host has taken it, or has given all of it. From any thread.
+  // FailedPrecondition, naming the channel, where the host has no callback for it.
+  virtual absl::Status SendToHost(int64_t channel, const CustomCallBuffer& data) const;
+  virtual absl::Status ReceiveFromHost(int64_t channel, const CustomCallBuffer& data) const;
 };
 
 struct CustomCallFrame {

@@ -1,6 +1,9 @@
-// Topology of a client whose devices are shares of this machine's processor: what the reference and the CPU plugin show.
+// Topology of a client whose devices are shares of this machine's processor: what the reference and the CPU plugin
+// show.
 #ifndef BACKPLANE_SDK_BACKEND_HOST_TOPOLOGY_H_
 #define BACKPLANE_SDK_BACKEND_HOST_TOPOLOGY_H_
+
+#include <chrono>
 
 #include "sdk/backend/backend.h"
 
@@ -12,6 +15,11 @@ Topology HostTopology(const std::string& platform_version, int num_devices);
 
 // Reads `cpu_device_count` (default 1, at most 1024) from create options and refuses all names but that and `known`.
 absl::StatusOr<int> HostDeviceCount(const NamedValues& options, absl::Span<const absl::string_view> known = {});
+
+// `collective_timeout_seconds` (1 to 86400, default 120): how long the devices of a launch wait for one another before
+// all of them fail with a message that names who is missing.
+inline constexpr char kCollectiveTimeoutOption[] = "collective_timeout_seconds";
+absl::StatusOr<std::chrono::milliseconds> CollectiveTimeLimit(const NamedValues& options);
 
 }  // namespace backplane
 

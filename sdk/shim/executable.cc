@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "core/passes/partition/partition_module.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/executable_views.h"
 #include "sdk/shim/objects.h"
@@ -47,9 +48,28 @@ LayoutViews MakeLayouts(std::vector<Layout> layouts) {
 
 Layout LayoutOf(const Shape& shape) { return shape.has_layout() ? shape.layout() : Layout::RowMajor(shape.rank()); }
 
+// What the partitioner left about the program's parameters or results, one sharding a leaf. Absent: nothing.
+std::optional<StringViews> PartitionedShardings(const Executable& executable, const char* name, size_t leaves) {
+  const StringMap& attributes = executable.optimized_module().config().frontend_attributes;
+  auto text = attributes.find(name);
+  if (text == attributes.end()) return std::nullopt;
+  absl::StatusOr<Sharding> tuple = ParseSharding(text->second);
+  if (!tuple.ok() || tuple->tuple.size() != leaves) return std::nullopt;
+  StringViews views;
+  for (const Sharding& s : tuple->tuple) views.strings.push_back(SerializeSharding(s));
+  return views;
+}
+
 // One sharding for each leaf of the entry's parameters, and one for each leaf of its result. Absent where the program
 // says nothing about any of them.
 void FillShardings(const Executable& executable, ExecutableViews& views) {
+  views.parameter_shardings = PartitionedShardings(executable, kParameterShardingsAttribute, executable.parameters().size());
+  views.output_shardings = PartitionedShardings(executable, kResultShardingsAttribute, executable.outputs().size());
+  if (views.parameter_shardings || views.output_shardings) {
+    if (views.parameter_shardings) views.parameter_shardings->Seal();
+    if (views.output_shardings) views.output_shardings->Seal();
+    return;
+  }
   const Computation* entry = executable.optimized_module().entry();
   if (entry == nullptr || entry->root() == nullptr) return;
   const Sharding replicated;

@@ -242,10 +242,22 @@ absl::StatusOr<std::vector<Place>> FindPlaces(PJRT_LoadedExecutable& e, const PJ
   return places;
 }
 
+// The run that this launch belongs to. Devices of one run find one another by it.
+int64_t RunId(PJRT_LoadedExecutable& e, const Place& place, bool alone) {
+  if (!alone || e.devices.size() < 2) return next_run_id.fetch_add(1, std::memory_order_relaxed);
+  const size_t d = static_cast<size_t>(std::find(e.devices.begin(), e.devices.end(), place.device) - e.devices.begin());
+  std::lock_guard<std::mutex> lock(e.mu);
+  e.lone_launches.resize(e.devices.size());
+  const int64_t n = e.lone_launches[d]++;
+  auto [at, first] = e.lone_runs.try_emplace(n, 0);
+  if (first) at->second = next_run_id.fetch_add(1, std::memory_order_relaxed);
+  const int64_t id = at->second;
+  const bool complete = std::all_of(e.lone_launches.begin(), e.lone_launches.end(), [&](int64_t k) { return k > n; });
+  if (complete) e.lone_runs.erase(at);
+  return id;
+}
+
 absl::Status CheckOptions(const PJRT_ExecuteOptions& options) {
-  if (options.num_send_ops > 0 || options.num_recv_ops > 0) {
-    return absl::UnimplementedError("execute: send and receive callbacks are not offered");
-  }
   if (options.num_hlo_output_callbacks > 0) {
     return absl::UnimplementedError("execute: output callbacks are not offered");
   }
@@ -296,7 +308,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
     std::lock_guard<std::mutex> lock(options.context->mu);
     context = options.context->data;
   }
-  const int64_t run_id = next_run_id.fetch_add(1, std::memory_order_relaxed);
+  const int64_t run_id = places.empty() ? 0 : RunId(e, places[0], a.execute_device != nullptr);
   for (size_t d = 0; d < devices; ++d) {
     ExecuteRequest& request = requests[d];
     request.device = places[d].device->info().id;
@@ -305,7 +317,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
     request.device_assignment = e.device_assignment->empty() ? absl::MakeConstSpan(&places[d].device->info().id, 1)
                                                              : absl::MakeConstSpan(*e.device_assignment);
     request.run_id = run_id;
-    request.context = context;
+    ASSIGN_OR_RETURN(request.context, WithCallbacks(context, options, d));
     RETURN_IF_ERROR(ReadArguments(e.executable->parameters(), a.argument_lists[d], a.num_args, request, uses[d]));
   }
   for (size_t d = 0; d < devices; ++d) GiveAway(a.argument_lists[d], a.num_args, donations[d], requests[d], uses[d]);

@@ -102,7 +102,7 @@ TEST_F(ExecuteTest, WrongArgumentsAreNamedAndNothingRuns) {
   options.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE;
   options.num_send_ops = 1;
   Rows out;
-  EXPECT_EQ(Execute(add, {{x_, y_}}, 1, &out, &options).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Execute(add, {{x_, y_}}, 1, &out, &options).code(), absl::StatusCode::kInvalidArgument);  // no list
   options.struct_size = 8;
   EXPECT_EQ(Execute(add, {{x_, y_}}, 1, &out, &options).code(), absl::StatusCode::kInvalidArgument);
   for (PJRT_Buffer* b : {three, elsewhere, foreign, deleted}) Destroy(b);

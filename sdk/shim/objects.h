@@ -209,6 +209,9 @@ struct PJRT_LoadedExecutable {
   std::mutex mu;
   std::shared_ptr<backplane::LoadedExecutable> loaded;  // under mu; null once deleted
   std::optional<std::string> compile_log;               // under mu; made when asked for
+  // Launched device by device (execute_device), the n-th launches of all devices are one run.
+  std::vector<int64_t> lone_launches;    // under mu; by position in `devices`
+  std::map<int64_t, int64_t> lone_runs;  // under mu; n to run id, until all devices have had it
 };
 
 struct PJRT_ExecuteContext {
@@ -221,7 +224,15 @@ namespace backplane::shim {
 // User data of one execution by type id; what ExecuteContext is behind the interface.
 struct ContextData : ExecuteContext {
   absl::InlinedVector<std::pair<int64_t, void*>, 2> entries;
+  // Callbacks of this device's host sends and receives.
+  std::vector<PJRT_SendCallbackInfo> sends;
+  std::vector<PJRT_RecvCallbackInfo> receives;
+  absl::Status SendToHost(int64_t channel, const CustomCallBuffer& data) const override;
+  absl::Status ReceiveFromHost(int64_t channel, const CustomCallBuffer& data) const override;
 };
+// The context with the callbacks that the options name for the n-th device; itself where they name none.
+absl::StatusOr<std::shared_ptr<const ContextData>> WithCallbacks(std::shared_ptr<const ContextData> context,
+                                                                 const PJRT_ExecuteOptions& options, size_t device);
 
 // The plugin: its backend and what all clients share. Made at first use, never destroyed.
 struct PluginState {

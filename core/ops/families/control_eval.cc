@@ -146,11 +146,21 @@ absl::StatusOr<Literal> EvaluateTransfer(const OpContext& op, Args args, EvalEnv
       return StartResult(op, List(*args[0], Literal(Shape::Scalar(PrimitiveType::kU32))));
     }
     case Opcode::kRecv: {
-      ASSIGN_OR_RETURN(Literal data, env.RunExternal(op, args));
+      // Between devices the data is waited for by recv-done: what this device sends may come first.
+      Literal data(op.declared->tuple_shapes(0));
+      if (op.attrs->GetBool(AttrId::kIsHostTransfer)) {
+        ASSIGN_OR_RETURN(data, env.RunExternal(op, args));
+      }
       return StartResult(op, List(std::move(data), Literal(Shape::Scalar(PrimitiveType::kU32))));
     }
     case Opcode::kSendDone: return Literal::Token();
-    default: return Literal::Tuple(List(args[0]->elements()[0], Literal::Token()));  // recv-done
+    default: {  // recv-done
+      Literal data = args[0]->elements()[0];
+      if (!op.attrs->GetBool(AttrId::kIsHostTransfer)) {
+        ASSIGN_OR_RETURN(data, env.RunExternal(op, args));
+      }
+      return Literal::Tuple(List(std::move(data), Literal::Token()));
+    }
   }
 }
 
