@@ -35,7 +35,8 @@ class CpuBackend : public Backend {
   std::string platform_name() const override { return "cpu"; }
 
   absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options) override {
-    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options));
+    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption}));
+    ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
     // First uses of LLVM and oneDNN cost milliseconds each; the host's first program should not wait for them.
     static const bool warming = [] {
       Runtime::Get().Schedule([] { (void)jit::WarmUp(); });
@@ -43,11 +44,11 @@ class CpuBackend : public Backend {
       return true;
     }();
     (void)warming;
-    return std::make_unique<CpuClient>(HostTopology(PlatformVersion(), devices));
+    return std::make_unique<CpuClient>(HostTopology(PlatformVersion(), devices), time_limit);
   }
 
   absl::StatusOr<Topology> DescribeTopology(const std::string&, const NamedValues& options) override {
-    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options));
+    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption}));
     return HostTopology(PlatformVersion(), devices);
   }
 

@@ -9,6 +9,7 @@
 #include "plugins/cpu/runtime/memory_pool.h"
 #include "plugins/cpu/runtime/thread_pool.h"
 #include "sdk/backend/backend.h"
+#include "sdk/backend/collectives/rendezvous.h"
 
 namespace backplane::cpu {
 
@@ -19,6 +20,7 @@ namespace backplane::cpu {
 struct Runtime {
   ThreadPool pool;
   MemoryPool memory;
+  LaunchRegistry launches;  // run ids are unique in the process
   explicit Runtime(const ThreadPool::Options& options) : pool(options) {}
   static Runtime& Get();
 
@@ -34,7 +36,9 @@ struct Runtime {
 
 class CpuClient : public Client {
  public:
-  explicit CpuClient(Topology topology) : topology_(std::move(topology)), runtime_(Runtime::Get()) {}
+  // `collective_time_limit`: how long the devices of a launch wait for one another.
+  CpuClient(Topology topology, std::chrono::milliseconds collective_time_limit)
+      : topology_(std::move(topology)), collective_time_limit_(collective_time_limit), runtime_(Runtime::Get()) {}
 
   ~CpuClient() override;
 
@@ -46,9 +50,11 @@ class CpuClient : public Client {
   absl::StatusOr<MemoryStats> GetMemoryStats(int32_t device) const override;
   absl::Status ClearMemoryStats(int32_t device) override;
   void Schedule(std::function<void()> task) override;
+  std::chrono::milliseconds collective_time_limit() const { return collective_time_limit_; }
 
  private:
   Topology topology_;
+  const std::chrono::milliseconds collective_time_limit_;
   Runtime& runtime_;
 };
 

@@ -12,6 +12,8 @@ namespace {
 
 // A program shorter than this runs in the caller's thread: handing it to another costs as much.
 constexpr double kInlineMicroseconds = 60;
+// Up to here it still does, with the others woken: what the caller could do meanwhile is worth less than the way there.
+constexpr double kStayMicroseconds = 150;
 
 Shape Leaf(const Shape& s) {
   Shape leaf = s;
@@ -24,6 +26,7 @@ struct Launch {
   ExecuteRequest request;
   std::shared_ptr<const CpuExecutable> executable;
   Runtime* runtime = nullptr;
+  std::unique_ptr<LaunchMember> member;  // where the program has collectives
   std::vector<void*> arguments, outputs;
   struct Preserve { const void* from; void* to; size_t bytes; };
   std::vector<Preserve> preserve;  // arguments whose memory the program overwrites though the caller keeps them
@@ -43,6 +46,7 @@ absl::Status RunProgram(const Launch& launch) {
   context.replica = launch.request.replica;
   context.partition = launch.request.partition;
   context.device_assignment.assign(launch.request.device_assignment.begin(), launch.request.device_assignment.end());
+  context.member = launch.member.get();
   const Program& program = launch.executable->program();
   if (program.estimated_us() < kInlineMicroseconds) {
     return program.Run(launch.arguments, launch.outputs, &launch.runtime->pool, &launch.runtime->memory, context);
@@ -53,6 +57,7 @@ absl::Status RunProgram(const Launch& launch) {
 
 void Finish(Launch& launch) {
   absl::Status s = RunProgram(launch);
+  if (launch.member != nullptr) launch.member->End(s);
   // Arguments go first: whoever waits for the results may count on donated and borrowed memory being released.
   launch.request.arguments.clear();
   launch.request.context.reset();
@@ -73,13 +78,20 @@ class CpuLoadedExecutable : public LoadedExecutable {
     auto launch = std::make_shared<Launch>();
     launch->runtime = &Runtime::Get();
     launch->executable = executable_;
+    if (program.meets_others()) {
+      const CompileOptions& options = executable_->options();
+      LaunchOptions together{options.num_replicas, options.num_partitions, client_->collective_time_limit(), {}};
+      together.devices.assign(request.device_assignment.begin(), request.device_assignment.end());
+      launch->member = std::make_unique<LaunchMember>(launch->runtime->launches.Join(request.run_id, together), request.replica,
+                                                      request.partition);
+    }
     bool ready = true;
     launch->arguments.reserve(request.arguments.size());
     for (const DeviceArray& a : request.arguments) {
       launch->arguments.push_back(a.storage ? a.storage->data() : nullptr);
       ready = ready && a.ready.IsReady();
     }
-    const bool inline_run = ready && !program.may_block() && program.estimated_us() < kInlineMicroseconds;
+    const bool inline_run = ready && !program.may_block() && program.estimated_us() < kStayMicroseconds;
     if (inline_run) launch->done = Event();
     ExecuteResult result;
     result.outputs.reserve(outputs.size());

@@ -72,6 +72,8 @@ absl::StatusOr<std::shared_ptr<Executable>> DeserializeCpuExecutable(absl::strin
   ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ParseHloModuleProto(proto));
   ASSIGN_OR_RETURN(absl::string_view option_bytes, reader.Get("options"));
   ASSIGN_OR_RETURN(CompileOptions options, ParseCompileOptions(option_bytes));
+  module->config().num_replicas = options.num_replicas;
+  module->config().num_partitions = options.num_partitions;
   NamedValues cost;
   for (const char* key : {"flops", "transcendentals", "bytes accessed"}) {
     ASSIGN_OR_RETURN(absl::string_view value, reader.Get(key));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/passes/partition/partition_module.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -49,6 +50,17 @@ void LogPasses(const PassPipeline& pipeline, std::vector<std::string>* log) {
   }
 }
 
+// The one program that each device runs.
+absl::Status ForDevices(Module* module, const CompileOptions& options, std::vector<std::string>* log) {
+  PassPipeline p("devices");
+  p.Add<PartitionModule>(PartitionOptions{options.allow_spmd_sharding_propagation_to_output, log});
+  p.Add<ExpandAsync>();
+  p.Add<SimplifyCollectives>();
+  RETURN_IF_ERROR(p.Run(module).status());
+  LogPasses(p, log);
+  return absl::OkStatus();
+}
+
 absl::Status Simplify(Module* module, std::vector<std::string>* log) {
   std::unique_ptr<PassPipeline> common = CommonPipeline();
   RETURN_IF_ERROR(common->Run(module).status());
@@ -80,12 +92,11 @@ absl::Status RunCpuPipeline(Module* module, std::vector<std::string>* log) {
 
 absl::StatusOr<std::shared_ptr<Executable>> CompileForCpu(std::unique_ptr<Module> module, const CompileOptions& options,
                                                          CustomCallRegistry* custom_calls) {
-  if (options.num_partitions > 1) {
-    return absl::UnimplementedError(absl::StrCat(module->name(), ": programs of several partitions are not compiled by the cpu plugin; num_partitions is ",
-                                                 options.num_partitions));
-  }
   std::vector<std::string> log;
+  module->config().num_replicas = options.num_replicas;
+  module->config().num_partitions = options.num_partitions;
   const std::string fingerprint = absl::StrCat(module->Fingerprint(), "-", jit::HostFingerprint());
+  RETURN_IF_ERROR(ForDevices(module.get(), options, &log));
   RETURN_IF_ERROR(Simplify(module.get(), &log));
   NamedValues cost = CountCost(*module);
   RETURN_IF_ERROR(Lower(module.get(), &log));

@@ -12,10 +12,12 @@
 #include "plugins/cpu/compiler/compile_kernels.h"
 #include "plugins/cpu/compiler/library_problems.h"
 #include "plugins/cpu/compiler/library_steps.h"
+#include "plugins/cpu/thunks/collective_thunk.h"
 #include "plugins/cpu/thunks/control_thunk.h"
 #include "plugins/cpu/thunks/external_thunk.h"
 #include "plugins/cpu/thunks/kernel_thunk.h"
 #include "plugins/cpu/thunks/library_thunk.h"
+#include "plugins/cpu/thunks/transfer_thunk.h"
 
 namespace backplane::cpu {
 namespace {
@@ -214,6 +216,13 @@ class ProgramBuilder {
         return absl::OkStatus();
       case Opcode::kCustomCall:
         return CustomCallStep(i, steps);
+      case Opcode::kAllGather: case Opcode::kAllReduce: case Opcode::kAllToAll: case Opcode::kCollectiveBroadcast:
+      case Opcode::kCollectivePermute: case Opcode::kRaggedAllToAll: case Opcode::kReduceScatter:
+        return CollectiveStep(i, steps);
+      case Opcode::kRecv: case Opcode::kSendDone:
+        return absl::OkStatus();  // the other half does it
+      case Opcode::kSend: case Opcode::kRecvDone:
+        return TransferStep(i, steps);
       default: {
         codegen::ComparatorFn comparator = nullptr;
         if (auto at = comparators_.find(i); at != comparators_.end()) {
@@ -276,6 +285,31 @@ class ProgramBuilder {
     ASSIGN_OR_RETURN(std::shared_ptr<const std::byte> packed, Pack(*plan, problem, i->operand(1)));
     steps.push_back(std::make_unique<ConvolutionThunk>(std::move(plan), a.slot(i->operand(0)), a.slot(i->operand(1)), a.slot(i),
                                                        0.5 + flops / 1e5, std::move(packed)));
+    return absl::OkStatus();
+  }
+
+  absl::Status CollectiveStep(const Instruction* i, ThunkSequence& steps) {
+    const BufferAssignment& a = program_->assignment_;
+    const ModuleConfig& config = program_->module_->config();
+    ASSIGN_OR_RETURN(std::unique_ptr<HostCollective> plan, HostCollective::Make(*i, config.num_replicas, config.num_partitions));
+    std::vector<SlotId> operands;
+    for (const Instruction* o : i->operands()) {
+      const std::vector<SlotId>& slots = a.instruction_slots.at(o);
+      operands.insert(operands.end(), slots.begin(), slots.end());
+    }
+    steps.push_back(std::make_unique<CollectiveThunk>(std::move(plan), std::move(operands), a.instruction_slots.at(i)));
+    program_->meets_others_ = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status TransferStep(const Instruction* i, ThunkSequence& steps) {
+    const BufferAssignment& a = program_->assignment_;
+    const ModuleConfig& config = program_->module_->config();
+    ASSIGN_OR_RETURN(std::unique_ptr<Transfer> plan, Transfer::Make(*i, config.num_replicas, config.num_partitions));
+    std::vector<SlotId> leaves = a.instruction_slots.at(plan->sends() ? i->operand(0) : i);
+    if (!plan->sends()) leaves.pop_back();  // the token
+    if (!plan->to_or_from_host()) program_->meets_others_ = true;
+    steps.push_back(std::make_unique<TransferThunk>(std::move(plan), std::move(leaves)));
     return absl::OkStatus();
   }
 

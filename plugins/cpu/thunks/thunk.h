@@ -17,6 +17,10 @@
 #include "plugins/cpu/runtime/thread_pool.h"
 #include "sdk/backend/backend.h"
 
+namespace backplane {
+class LaunchMember;  // sdk/backend/collectives/rendezvous.h
+}
+
 namespace backplane::cpu {
 
 // What an execution brings along for steps that reach outside the program.
@@ -25,6 +29,7 @@ struct ExecutionContext {
   int64_t run_id = 0;
   int32_t device = 0, replica = 0, partition = 0;
   std::vector<int32_t> device_assignment;
+  LaunchMember* member = nullptr;  // this device's side of the launch; null where the program talks to no other device
 };
 
 struct RunState {
