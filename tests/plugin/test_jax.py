@@ -7,6 +7,7 @@ import cases.basic
 import cases.control
 import cases.linear_algebra
 import cases.runtime
+import cases.several_devices
 
 
 @pytest.mark.parametrize("name", list(cases.CASES))

@@ -2,7 +2,7 @@
 
   worker.py ROAD PLUGIN.so      ROAD says how the plugin is made known to JAX:
     env           PJRT_NAMES_AND_LIBRARY_PATHS=plugin:PATH, the plain road
-    env4          the same by a configuration file that asks for four devices
+    env4, env8    the same by a configuration file that asks for so many devices
     package       backplane_jax.register, beside JAX's own CPU client
     package_cpu   backplane_jax.register under the name cpu, in the place of JAX's own
 """
@@ -20,9 +20,9 @@ def make_known(road, plugin):
     """Sets the environment before JAX is imported; registers the plugin where the road is the package's."""
     if road == "env":
         os.environ.update(PJRT_NAMES_AND_LIBRARY_PATHS=f"plugin:{plugin}", JAX_PLATFORMS="plugin")
-    elif road == "env4":
+    elif road in ("env4", "env8"):
         config = tempfile.NamedTemporaryFile("w", suffix=".json", delete=False)
-        json.dump({"library_path": plugin, "create_options": {"cpu_device_count": 4}}, config)
+        json.dump({"library_path": plugin, "create_options": {"cpu_device_count": int(road[3:])}}, config)
         config.close()
         os.environ.update(PJRT_NAMES_AND_LIBRARY_PATHS=f"plugin:{config.name}", JAX_PLATFORMS="plugin")
     elif road in ("package", "package_cpu"):
@@ -46,6 +46,7 @@ def main():
     import cases.control
     import cases.linear_algebra
     import cases.runtime
+    import cases.several_devices
     import jax
 
     def answer(**what):
