@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/import/stablehlo_to_hlo.h"
 #include "core/import/to_hlo/quantized.h"
 
@@ -230,6 +231,23 @@ const Instruction* ResultValue(const Computation& entry, size_t i, size_t n) {
   return value;
 }
 
+// The layout of a LayoutConstraint around the result that a function returns; null when there is none.
+const SourceAttr* LayoutAsked(const SourceOp& function, size_t i) {
+  const SourceBlock& body = function.regions[0].blocks[0];
+  if (body.ops.empty() || i >= body.ops.back()->operands.size()) return nullptr;
+  const SourceOp* made = body.ops.back()->operands[i]->op;
+  while (made != nullptr && made->operands.size() == 1) {
+    const SourceAttr* target = made->Find("call_target_name");
+    if (target != nullptr && target->text == "LayoutConstraint") {
+      const SourceAttr* layouts = made->Find("result_layouts");
+      return layouts != nullptr && layouts->elements.size() == 1 ? layouts->elements[0] : nullptr;
+    }
+    if (made->name != "sdy.sharding_constraint" && !(target != nullptr && target->text == "Sharding")) break;
+    made = made->operands[0]->op;
+  }
+  return nullptr;
+}
+
 // A result whose layout is ours to choose: a transposed value stays where it lies.
 void LeaveTransposed(const Instruction* value, Shape* shape) {
   if (!value->Is(Opcode::kTranspose)) return;
@@ -312,7 +330,13 @@ absl::Status Importer::ImportResultAttributes(const SourceOp& function, const Sh
     const SourceAttr* mode = dictionary->Find("mhlo.layout_mode");
     if (mode && mode->kind == AttrKind::kString) {
       ASSIGN_OR_RETURN(layouts[i], WithLayoutMode(layouts[i], mode->text));
-      if (mode->text == "auto") LeaveTransposed(ResultValue(*module_->entry(), i, n), &layouts[i]);
+      const SourceAttr* asked = mode->text == "auto" ? LayoutAsked(function, i) : nullptr;
+      if (asked != nullptr && layouts[i].IsArray()) {
+        ASSIGN_OR_RETURN(Ints order, stablehlo::DenseIntegers(asked));
+        ASSIGN_OR_RETURN(layouts[i], WithLayoutMode(layouts[i], absl::StrCat("{", absl::StrJoin(order, ","), "}")));
+      } else if (mode->text == "auto") {
+        LeaveTransposed(ResultValue(*module_->entry(), i, n), &layouts[i]);
+      }
       layout_given |= layouts[i].has_layout();
     }
   }
