@@ -1,5 +1,6 @@
 // What is exported reads back: the same tree for StableHLO programs, the same values for HLO modules.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "core/eval/evaluator.h"
 #include "core/import/export/bytecode_writer.h"
 #include "core/import/export/export.h"
@@ -166,7 +168,8 @@ Literal Random(const Shape& shape, std::mt19937& rng) {
   Literal out(shape.WithoutLayout());
   for (int64_t i = 0; i < out.num_elements(); ++i) {
     if (IsFloat(shape.element_type()) || IsComplex(shape.element_type())) {
-      out.SetFromDouble(i, static_cast<double>(static_cast<int>(rng() % 2001) - 1000) / 256);
+      const double v = static_cast<double>(static_cast<int>(rng() % 2001) - 1000) / 256;
+      out.SetFromDouble(i, shape.element_type() == PrimitiveType::kF8E8M0FNU ? std::abs(v) + 0.25 : v);
     } else {
       out.SetFromInt(i, shape.element_type() == PrimitiveType::kPred ? rng() % 2 : rng() % 4);
     }
@@ -246,6 +249,202 @@ TEST(Export, StablehloProgramsKeepTheirMeaning) {
   }
   EXPECT_GE(counts.exported, 35);
   EXPECT_GE(counts.evaluated, 20);
+}
+
+std::unique_ptr<Module> Hlo(absl::string_view body, absl::string_view before = "") {
+  const std::string text = absl::StrCat("HloModule m\n\n", before, "\nENTRY %main {\n", body, "\n}\n");
+  auto m = ParseHloModule(text);
+  EXPECT_TRUE(m.ok()) << m.status() << text;
+  return m.ok() ? *std::move(m) : nullptr;
+}
+
+// Readers that do not know a composite's name compute its decomposition: it must mean the same.
+TEST(Export, DecompositionsComputeTheSame) {
+  const struct {
+    const char *body, *composite;
+    double bound;
+  } cases[] = {
+      {"%p = f32[40] parameter(0)\n ROOT %r = f32[40] erf(%p)", "chlo.erf", 2e-6},
+      {"%p = f64[40] parameter(0)\n ROOT %r = f64[40] erf(%p)", "chlo.erf", 1e-15},
+      {"%p = bf16[40] parameter(0)\n ROOT %r = bf16[40] erf(%p)", "chlo.erf", 1e-2},
+      {"%p = f32[40] parameter(0)\n ROOT %r = f32[40] cosh(%p)", "chlo.cosh", 3e-5},
+      {"%p = f32[3,9] parameter(0)\n ROOT %r = (f32[3,4], s32[3,4]) topk(%p), k=4, largest=true", "chlo.top_k", 0},
+      {"%p = s32[3,9] parameter(0)\n ROOT %r = (s32[3,4], s32[3,4]) topk(%p), k=4, largest=true", "chlo.top_k", 0},
+      {"%p = f8e4m3fn[4,8] parameter(0)\n %q = f8e4m3fn[8,3] parameter(1)\n %s = f8e8m0fnu[4,2] parameter(2)\n %t = "
+       "f8e8m0fnu[1,3] parameter(3)\n ROOT %r = f32[4,3] scaled-dot(%p, %q, %s, %t), lhs_contracting_dims={1}, "
+       "rhs_contracting_dims={0}",
+       "xla.scaled_dot", 0},
+  };
+  std::mt19937 rng(3);
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.body);
+    std::unique_ptr<Module> m = Hlo(c.body);
+    ASSERT_NE(m, nullptr);
+    auto text = ExportStablehloText(*m);
+    ASSERT_TRUE(text.ok()) << text.status();
+    EXPECT_THAT(*text, HasSubstr(absl::StrCat("stablehlo.composite \"", c.composite, "\"")));
+    auto plain = ImportStablehlo(
+        absl::StrReplaceAll(*text, {{absl::StrCat("composite \"", c.composite, "\""), "composite \"other.unknown\""}}));
+    ASSERT_TRUE(plain.ok()) << plain.status() << *text;
+    std::vector<Literal> arguments;
+    for (const Instruction* p : m->entry()->parameters()) arguments.push_back(Random(p->shape(), rng));
+    auto expected = Evaluate(*m, arguments), found = Evaluate(**plain, arguments);
+    ASSERT_TRUE(expected.ok() && found.ok()) << expected.status() << found.status();
+    std::vector<Literal> a, b;
+    Leaves(*expected, &a);
+    Leaves(*found, &b);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t k = 0; k < a.size(); ++k) {
+      for (int64_t i = 0; i < a[k].num_elements(); ++i) {
+        const double want = a[k].GetAsDouble(i);
+        EXPECT_NEAR(b[k].GetAsDouble(i), want, c.bound * std::max(1.0, std::abs(want))) << i;
+      }
+    }
+  }
+}
+
+// The smallest are no composite.
+TEST(Export, SmallestOfTopK) {
+  std::unique_ptr<Module> m =
+      Hlo("%p = f32[3,9] parameter(0)\n ROOT %r = (f32[3,4], s32[3,4]) topk(%p), k=4, largest=false");
+  ASSERT_NE(m, nullptr);
+  Counts counts;
+  ExpectSameMeaning(*m, &counts);
+  EXPECT_EQ(counts.evaluated, 1);
+  EXPECT_THAT(*ExportStablehloText(*m), Not(HasSubstr("composite")));
+}
+
+constexpr char kAdd[] =
+    "%add (a: f32[], b: f32[]) -> f32[] {\n %a = f32[] parameter(0)\n %b = f32[] parameter(1)\n"
+    " ROOT %s = f32[] add(%a, %b)\n}\n";
+
+// What StableHLO has in another form: read back it is that form.
+TEST(Export, Forms) {
+  const struct {
+    const char* body;
+    std::vector<const char*> parts;
+  } cases[] = {
+      {"%p = f32[4] parameter(0)\n ROOT %r = (f32[4], f32[4]) all-reduce(%p, %p), channel_id=3, "
+       "replica_groups=[2,2]<=[4], "
+       "use_global_device_ids=true, to_apply=%add",
+       {"handle = 3", "dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>", "use_global_device_ids"}},
+      {"%p = f32[4] parameter(0)\n %q = f32[4] parameter(1)\n ROOT %r = (f32[4], f32[4]) all-to-all(%p, %q), "
+       "replica_groups={{0,1}}",
+       {"stablehlo.concatenate", "split_count = 2", "stablehlo.slice"}},
+      {"%p = f32[4,4] parameter(0)\n ROOT %r = f32[4,4] all-to-all(%p), replica_groups={{0,1},{2,3}}, dimensions={1}",
+       {"split_dimension = 1", "concat_dimension = 1"}},
+      {"%p = f32[4] parameter(0)\n %s = (f32[4], f32[8]) all-gather-start(%p), replica_groups={{0,1}}, "
+       "dimensions={0}\n ROOT "
+       "%r = f32[8] all-gather-done(%s)",
+       {"\"stablehlo.all_gather\"", "all_gather_dim = 0"}},
+      {"%p = f32[4] parameter(0)\n ROOT %r = f32[2] reduce-scatter(%p), replica_groups={{0,1}}, dimensions={0}, "
+       "to_apply=%add",
+       {"scatter_dimension = 0"}},
+      {"%p = f32[4] parameter(0)\n ROOT %r = f32[4] collective-permute(%p), source_target_pairs={{0,1},{1,0}}",
+       {"source_target_pairs = dense<[[0, 1], [1, 0]]>"}},
+      {"%p = f32[4] parameter(0)\n ROOT %r = f32[4] collective-broadcast(%p), replica_groups={{0,1}}",
+       {"stablehlo.collective_broadcast"}},
+      {"%t = token[] after-all()\n %i = ((f32[2], s32[]), token[]) infeed(%t), infeed_config=\"c\"\n %d = (f32[2], "
+       "s32[]) "
+       "get-tuple-element(%i), index=0\n %u = token[] get-tuple-element(%i), index=1\n ROOT %o = token[] outfeed(%d, "
+       "%u), "
+       "outfeed_shape=(f32[2], s32[]), outfeed_config=\"d\"",
+       {"infeed_config = \"c\"", "outfeed_config = \"d\""}},
+      {"%p = f32[2] parameter(0)\n %t = token[] after-all()\n %s = (f32[2], u32[], token[]) send(%p, %t), "
+       "channel_id=5, "
+       "is_host_transfer=true\n ROOT %d = token[] send-done(%s), channel_id=5, is_host_transfer=true",
+       {"handle = 5, type = 2", "is_host_transfer = true"}},
+      {"%t = token[] after-all()\n %s = (f32[2], u32[], token[]) recv(%t), channel_id=5, is_host_transfer=true\n ROOT "
+       "%d = "
+       "(f32[2], token[]) recv-done(%s), channel_id=5, is_host_transfer=true",
+       {"handle = 5, type = 3", "(tensor<2xf32>, !stablehlo.token)"}},
+      {"%p = f32[2] parameter(0)\n %s = ((f32[2]), f32[2], u32[]) custom-call-start(%p), "
+       "async_execution_thread=\"host\", "
+       "custom_call_target=\"t\"\n ROOT %d = f32[2] custom-call-done(%s)",
+       {"stablehlo.custom_call @t(%arg0)"}},
+      {"%p = f32[2,3]{0,1} parameter(0)\n ROOT %r = f32[6]{0} bitcast(%p)", {"dims = [1, 0]", "stablehlo.reshape"}},
+      {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), custom_call_target=\"t\", "
+       "operand_layout_constraints={f32[2]{0}}, api_version=API_VERSION_TYPED_FFI, output_to_operand_aliasing={{}: (0, "
+       "{})}, "
+       "backend_config={a = 1 : i32, b = array<i64: 1, 2>, c = \"x\", d = {e = 2.5 : f32}}",
+       {"api_version = 4 : i32", "array<i64: 1, 2>", "operand_layouts = [dense<[0]> : tensor<1xindex>]",
+        "output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>"}},
+      {"%p = (f32[2], (s32[], f32[])) parameter(0)\n ROOT %r = (s32[], f32[]) get-tuple-element(%p), index=1",
+       {"stablehlo.get_tuple_element %arg0[1]", "tuple<tensor<i32>, tensor<f32>>"}},
+      {"%p = f32[2] parameter(0), sharding={devices=[2]<=[2]}, frontend_attributes={k=\"v\"}\n ROOT %r = f32[2] "
+       "sine(%p), "
+       "result_accuracy={tolerance={atol=0.5,rtol=0,ulps=2}}, metadata={op_name=\"f/sin\" source_file=\"f.py\" "
+       "source_line=3}",
+       {"mhlo.sharding = \"{devices=[2]<=[2]}\"", "mhlo.frontend_attributes = {k = \"v\"}", "ulps = 2, mode",
+        "loc(\"f/sin\"(\"f.py\":3:0))"}},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.body);
+    std::unique_ptr<Module> m = Hlo(c.body, kAdd);
+    ASSERT_NE(m, nullptr);
+    m->config().num_partitions = 2;
+    StablehloTextOptions options;
+    options.locations = true;
+    auto text = ExportStablehloText(*m, options);
+    ASSERT_TRUE(text.ok()) << text.status();
+    for (const char* part : c.parts) EXPECT_THAT(*text, HasSubstr(part));
+    Counts counts;
+    ExpectSameMeaning(*m, &counts);
+  }
+}
+
+TEST(Export, EntryAttributes) {
+  auto m = ParseHloModule(
+      R"(HloModule m, input_output_alias={ {1}: (0, {}, may-alias) }, buffer_donor={ (1, {}) }, entry_computation_layout={(f32[2,3]{0,1}, f32[2]{0})->(f32[2]{0}, f32[2,3]{0,1})}, num_partitions=2, frontend_attributes={a="b",backplane.parameter_memory_kinds=",pinned_host"}
+
+ENTRY %e {
+  %p = f32[2,3]{0,1} parameter(0)
+  %q = f32[2]{0} parameter(1)
+  ROOT %t = (f32[2]{0}, f32[2,3]{0,1}) tuple(%q, %p)
+})");
+  ASSERT_TRUE(m.ok()) << m.status();
+  auto text = ExportStablehloText(**m);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("tf.aliasing_output = 1 : i32"));
+  for (const std::string& program : {*text, *ExportPortableArtifact(**m), *ExportPortableArtifact(**m, {0, 9, 0})}) {
+    auto again = ImportStablehlo(program);
+    ASSERT_TRUE(again.ok()) << again.status();
+    const ModuleConfig &a = (*m)->config(), &b = (*again)->config();
+    EXPECT_EQ(a.input_output_aliases, b.input_output_aliases);
+    EXPECT_EQ(a.buffer_donors, b.buffer_donors);
+    EXPECT_EQ(a.num_partitions, b.num_partitions);
+    EXPECT_EQ(b.parameter_memory_kinds[1], "pinned_host");
+    EXPECT_EQ(b.frontend_attributes.at("a"), "b");
+    EXPECT_EQ(b.parameter_layouts[0].ToString(true), "f32[2,3]{0,1}");
+    EXPECT_EQ(b.result_layout.tuple_shapes(1).ToString(true), "f32[2,3]{0,1}");
+  }
+}
+
+TEST(Export, WhatHasNoFormIsNamed) {
+  const struct {
+    const char *body, *message;
+  } cases[] = {
+      {"ROOT %r = u64[2] rng-get-and-update-state(), delta=1",
+       "r = rng-get-and-update-state: StableHLO has no random state"},
+      {"%p = f32[2]{0:T(128)} parameter(0)\n ROOT %r = f32[2,1]{1,0} bitcast(%p)", "r = bitcast: a bitcast of a tiled"},
+      {"%p = s1[2] parameter(0)\n ROOT %r = s1[2] copy(%p)", "p: StableHLO has no type for s1[2]"},
+  };
+  for (const auto& c : cases) {
+    std::unique_ptr<Module> m = Hlo(c.body);
+    ASSERT_NE(m, nullptr);
+    const absl::Status s = ExportStablehloText(*m).status();
+    EXPECT_EQ(s.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(std::string(s.message()), HasSubstr(c.message));
+  }
+  std::unique_ptr<Module> m = Hlo("%p = f32[2] parameter(0)\n ROOT %r = f32[2] tan(%p)");
+  EXPECT_THAT(std::string(ExportPortableArtifact(*m, {1, 3, 0}).status().message()),
+              HasSubstr("stablehlo.tan has no form in version 1.3.0"));
+  EXPECT_TRUE(ExportPortableArtifact(*m, {1, 4, 0}).ok());
+  EXPECT_FALSE(ExportPortableArtifact(*m, {0, 8, 0}).ok());
+  EXPECT_FALSE(ExportPortableArtifact(*m, {1, 21, 0}).ok());
+  EXPECT_EQ(*ParseStablehloVersion("1.9.3"), (StablehloVersion{1, 9, 3}));
+  for (const char* bad : {"", "1", "1.2", "1.2.x", "1.2.3.4", "-1.2.3"})
+    EXPECT_FALSE(ParseStablehloVersion(bad).ok()) << bad;
 }
 
 }  // namespace
