@@ -135,6 +135,9 @@ absl::StatusOr<Literal> ReduceWindow(const OpContext& op, Args args, EvalEnv& en
     const Shape& s = tuple ? shape.tuple_shapes(static_cast<int64_t>(i)) : shape;
     types.push_back(s.element_type());
     PrimitiveType t = s.element_type();
+    // Narrow floats are summed in f32 and rounded once: rounded step by step, a long sum would depend on its order more
+    // than on its terms, and no parallel one could agree with it.
+    if (simple && IsFloat(t) && t != PrimitiveType::kF64) t = PrimitiveType::kF32;
     ASSIGN_OR_RETURN(Literal x, args[i]->Convert(t));
     ASSIGN_OR_RETURN(Literal init, args[n + i]->Convert(t));
     inputs.push_back(std::move(x));
