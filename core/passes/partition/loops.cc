@@ -2,7 +2,8 @@
 //
 // Any way for an element of the state to lie is right: a body that needs the whole gathers it, and slices what it hands
 // on. What is good is found by trying, on copies of the body: elements begin as their initial values lie; one that the
-// body then gathers is kept whole; one that the body leaves split, though it began whole, is split from the start.
+// body then gathers is kept whole; one that the body leaves split, though it began whole, is split from the start. How
+// what comes after a loop wants its results is known only on a second run (PartitionContext::wanted).
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -52,8 +53,13 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
   for (size_t k = 0; k < n; ++k) {
     const Shape& shape = loop->shape().tuple_shapes(static_cast<int64_t>(k));
     const Shards* known = shape.IsArray() ? FindShards(initial[k]) : nullptr;
-    tilings.push_back(known != nullptr ? known->tiling
-                                       : Tiling::Whole(shape.IsArray() ? shape.rank() : 0, partitions_));
+    auto wanted = context_.wanted.find({loop->name(), static_cast<int64_t>(k)});
+    if (known == nullptr && shape.IsArray() && depth_ == 0 && wanted != context_.wanted.end()) {
+      tilings.push_back(wanted->second);
+    } else {
+      tilings.push_back(known != nullptr ? known->tiling
+                                         : Tiling::Whole(shape.IsArray() ? shape.rank() : 0, partitions_));
+    }
     settled[k] = !shape.IsArray();
   }
   const int attempts = Attempts(depth_);
@@ -142,7 +148,11 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
   for (size_t k = 0; k < n; ++k) {
     Instruction* element = MakeElement(c_, made, static_cast<int64_t>(k));
     results.push_back(tilings[k].IsWhole() ? element : Gather({element, tilings[k]}, loop));
-    if (results[k] != element) shards_[results[k]] = {element, tilings[k]};
+    if (results[k] != element) {
+      shards_[results[k]] = {element, tilings[k]};
+    } else {
+      loop_results_[element] = {loop->name(), static_cast<int64_t>(k)};
+    }
   }
   Instruction* all = nullptr;
   for (Instruction* u : users) {

@@ -162,7 +162,11 @@ bool HasAnnotations(const Module& module) {
   return false;
 }
 
-bool HasGroups(const Module& module) {
+// Groups of values that lie alike, and loops, whose results may be wanted split.
+bool LooksAhead(const Module& module) {
+  for (const auto& i : module.entry()->instructions()) {
+    if (i->Is(Opcode::kWhile)) return true;
+  }
   for (const auto& c : module.computations()) {
     for (const auto& i : c->instructions()) {
       if (IsAnnotation(i.get()) && i->custom_call_target() == "ShardingGroup") return true;
@@ -200,13 +204,14 @@ absl::StatusOr<bool> PartitionModule::Run(Module* module) {
   context.partitions = partitions;
   context.next_channel = FirstFreeChannel(*module);
   std::vector<Sharding> parameters, results;
-  if (HasGroups(*module)) {
-    // How the members of a group lie is known only when all have been seen: once on a copy.
+  if (partitions > 1 && LooksAhead(*module)) {
+    // Known only when all has been seen: once on a copy.
     std::unique_ptr<Module> copy = module->Clone();
     PartitionContext first = context;
     first.learning = true;
     RETURN_IF_ERROR(Partition(copy.get(), first, options_.propagate_to_results, &parameters, &results));
     context.groups = std::move(first.groups);
+    context.wanted = std::move(first.wanted);
     parameters.clear();
     results.clear();
   }

@@ -37,6 +37,8 @@ struct PartitionContext {
   // Values that are to lie alike, by the name of their group: how some of them lie. Filled by `learning` runs.
   bool learning = false;
   std::map<std::string, Tiling> groups;
+  // How results of loops are wanted by what comes after them, by the loop's name and the element of its state.
+  std::map<std::pair<std::string, int64_t>, Tiling> wanted;
 
   // Adds the manual instructions of a computation and of those it runs; `parameters`: its parameters are inside.
   void MarkManual(const Computation* c, bool parameters);
@@ -131,6 +133,7 @@ class Partitioner {
   std::map<Ints, Instruction*> offsets_;
   Instruction* partition_ = nullptr;
   std::vector<Instruction*> replaced_;
+  absl::flat_hash_map<const Instruction*, std::pair<std::string, int64_t>> loop_results_;  // that are whole
 };
 
 }  // namespace backplane

@@ -63,6 +63,9 @@ absl::StatusOr<Instruction*> Partitioner::Cut(Instruction* whole, const Tiling& 
       }
     }
   }
+  if (auto result = loop_results_.find(whole); result != loop_results_.end() && context_.learning) {
+    context_.wanted.emplace(result->second, tiling);
+  }
   std::vector<Instruction*> operands = {from};
   Ints sizes;
   const Tiling nothing = Tiling::Whole(1, partitions_);
