@@ -29,13 +29,22 @@ const llvm::ConstantFP* FloatConstant(Value* v) {
 
 }  // namespace
 
-// With a constant that is no NaN, one compare and select pass NaN on; otherwise it takes the full maximum.
+// NaN passes on, and -0 lies below +0. With a constant that is no NaN one compare and select do; of two zeros it is the
+// constant that counts where it is +0 in a maximum or -0 in a minimum. Otherwise each order of the operands gives one of
+// two equal ones, and the bits of both zeros together make the right one.
 Value* ElementEmitter::MaxMin(bool max, Value* x, Value* y) {
+  const auto wins = [&](Value* a, Value* b) { return max ? b_.CreateFCmpOGT(a, b) : b_.CreateFCmpOLT(a, b); };
   if (FloatConstant(x)) std::swap(x, y);
   if (const auto* c = FloatConstant(y); c && !c->isNaN()) {
-    return b_.CreateSelect(max ? b_.CreateFCmpOGT(y, x) : b_.CreateFCmpOLT(y, x), y, x);
+    if (!c->isZero() || c->isNegative() == max) return b_.CreateSelect(wins(y, x), y, x);
+    return b_.CreateSelect(max ? b_.CreateFCmpOGE(y, x) : b_.CreateFCmpOLE(y, x), y, x);
   }
-  return M(max ? Fn::kMaximum : Fn::kMinimum, x, y);
+  Type* type = x->getType();
+  Type* bits = WithLanes(b_.getIntNTy(type->getScalarSizeInBits()), x);
+  Value* one = b_.CreateBitCast(b_.CreateSelect(wins(x, y), x, y), bits);
+  Value* other = b_.CreateBitCast(b_.CreateSelect(wins(y, x), y, x), bits);
+  Value* both = b_.CreateBitCast(max ? b_.CreateAnd(one, other) : b_.CreateOr(one, other), type);
+  return b_.CreateSelect(b_.CreateFCmpUNO(x, y), b_.CreateFAdd(x, y), both);
 }
 
 Val ElementEmitter::UnaryFloat(const Instruction& op, PrimitiveType t, const Val& in, bool rounded) {
@@ -237,9 +246,9 @@ Val ElementEmitter::BinaryInt(Opcode op, PrimitiveType t, const Val& a, const Va
     case Opcode::kShiftLeft:
       return shift([&](Value* n) { return b_.CreateShl(x, n); }, false);
     case Opcode::kShiftRightArithmetic: {
-      // An unsigned type narrower than its byte has no sign bit to copy.
-      if (!is_signed && bits < 8) return shift([&](Value* n) { return b_.CreateLShr(x, n); }, false);
-      return shift([&](Value* n) { return b_.CreateAShr(x, n); }, true);
+      // The highest bit of an unsigned type narrower than its byte does not stand where the byte has its sign.
+      Value* v = !is_signed && bits < 8 ? b_.CreateAShr(b_.CreateShl(x, 8 - bits), 8 - bits) : x;
+      return shift([&](Value* n) { return b_.CreateAShr(v, n); }, true);
     }
     case Opcode::kShiftRightLogical: {
       Value* v = bits < 8 ? b_.CreateAnd(x, (1 << bits) - 1) : x;
@@ -318,8 +327,15 @@ Val ElementEmitter::Compare(const Instruction& op, const Val& x, const Val& y) {
   using D = ComparisonDirection;
   using P = llvm::CmpInst::Predicate;
   if (IsComplex(t)) {
-    Value* equal = b_.CreateAnd(b_.CreateFCmpOEQ(x.v, y.v), b_.CreateFCmpOEQ(x.im, y.im));
-    return {d == D::kNe ? b_.CreateNot(equal) : equal};
+    Value* same_real = b_.CreateFCmpOEQ(x.v, y.v);
+    if (d == D::kEq || d == D::kNe) {
+      Value* equal = b_.CreateAnd(same_real, b_.CreateFCmpOEQ(x.im, y.im));
+      return {d == D::kNe ? b_.CreateNot(equal) : equal};
+    }
+    // By the real parts, and where they are equal by the imaginary ones.
+    const bool less = d == D::kLt || d == D::kLe, strict = d == D::kLt || d == D::kGt;
+    const P beyond = less ? P::FCMP_OLT : P::FCMP_OGT, last = strict ? beyond : less ? P::FCMP_OLE : P::FCMP_OGE;
+    return {b_.CreateOr(b_.CreateFCmp(beyond, x.v, y.v), b_.CreateAnd(same_real, b_.CreateFCmp(last, x.im, y.im)))};
   }
   bool total = op.attrs().GetEnum<ComparisonType>(AttrId::kComparisonType) == ComparisonType::kTotalOrder &&
                op.attrs().Has(AttrId::kComparisonType);
