@@ -28,6 +28,24 @@ absl::StatusOr<Precisions> GetPrecisions(const SourceOp& op) {
   return out;
 }
 
+// Those that HLO has a name for; tf32 counts as f32 here. Nothing else may take their place.
+bool IsKnown(const DotAlgorithm& a) {
+  using T = PrimitiveType;
+  const auto is_f8 = [](T t) { return IsFloat(t) && BitWidth(t) == 8 && t != T::kF8E8M0FNU; };
+  if (a.lhs_components > 3 || a.rhs_components > 3) return false;
+  if (is_f8(a.lhs_type) && is_f8(a.rhs_type)) return a.accumulation_type == T::kF32 && a.primitive_operations == 1;
+  if (a.lhs_type != a.rhs_type) return false;
+  const int64_t n = a.primitive_operations;
+  switch (a.lhs_type) {
+    case T::kF16: return n == 1 && (a.accumulation_type == T::kF16 || a.accumulation_type == T::kF32);
+    case T::kBF16:
+      return a.accumulation_type == T::kBF16 ? n == 1 : a.accumulation_type == T::kF32 && (n == 1 || n == 3 || n == 6 || n == 9);
+    case T::kF32: return a.accumulation_type == T::kF32 && (n == 1 || n == 3);
+    case T::kF64: return a.accumulation_type == T::kF64 && n == 1;
+    default: return false;
+  }
+}
+
 absl::StatusOr<std::optional<DotAlgorithm>> GetAlgorithm(const SourceOp& op) {
   const SourceAttr* lhs = op.Find("lhs_precision_type");
   if (lhs == nullptr || lhs->kind != stablehlo::AttrKind::kType || lhs->type->kind == stablehlo::TypeKind::kNone) {
@@ -52,6 +70,11 @@ absl::StatusOr<std::optional<DotAlgorithm>> GetAlgorithm(const SourceOp& op) {
   ASSIGN_OR_RETURN(a.rhs_components, GetInt(op, "rhs_component_count"));
   ASSIGN_OR_RETURN(a.primitive_operations, GetInt(op, "num_primitive_operations"));
   ASSIGN_OR_RETURN(a.allow_imprecise_accumulation, GetBool(op, "allow_imprecise_accumulation"));
+  // Counts that are no counts are for the rules of dot to name.
+  if (a.lhs_components > 0 && a.rhs_components > 0 && a.primitive_operations > 0 && !IsKnown(a)) {
+    return absl::UnimplementedError(absl::StrCat("no dot algorithm of ", Name(a.lhs_type), " and ", Name(a.rhs_type), " into ",
+                                                 Name(a.accumulation_type), " with ", a.primitive_operations, " operations"));
+  }
   return std::optional<DotAlgorithm>(a);
 }
 
@@ -65,7 +88,11 @@ absl::Status Importer::ImportDot(Scope& scope, const SourceOp& op) {
   DotDimensions dims;
   Attributes attrs;
   if (op.name == "stablehlo.dot") {
-    if (lhs->shape().rank() < 1 || rhs->shape().rank() < 1) return absl::InvalidArgumentError("dot of scalars");
+    for (Value v : {lhs, rhs}) {
+      if (!v->shape().IsArray() || v->shape().rank() < 1 || v->shape().rank() > 2) {
+        return absl::InvalidArgumentError(absl::StrCat("dot takes vectors and matrices, found ", v->shape().ToString()));
+      }
+    }
     dims.lhs_contracting = {lhs->shape().rank() - 1};
     dims.rhs_contracting = {0};
   } else {
