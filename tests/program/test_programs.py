@@ -22,6 +22,10 @@ ELIDED = {"constants", "large_constant"}
 TOLERANCE = {"float64": 1e-9, "complex128": 1e-9, "float16": 2e-2, "bfloat16": 5e-2}
 
 
+def tool(request):
+    return str(pathlib.Path(request.config.getoption("--tool")).resolve())
+
+
 def environment():
     own = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PJRT_"))}
     return own | {"PYTHONDONTWRITEBYTECODE": "1"}
@@ -44,7 +48,7 @@ def run(request, tmp_path_factory):
         jobs.append(["eval", f"{name}.mlirbc", f"{name}.bytecode.eval", f"{name}.arguments"])
         jobs.append(["eval", f"{name}.mlir", f"{name}.text.eval", f"{name}.arguments"])
     words = [w for job in jobs for w in (*job, "--")]
-    answer = subprocess.run([request.config.getoption("--tool"), *words], cwd=folder, capture_output=True, text=True, timeout=300)
+    answer = subprocess.run([tool(request), *words], cwd=folder, capture_output=True, text=True, timeout=300)
     lines = answer.stdout.splitlines()
     assert len(lines) == len(jobs), f"{len(lines)} answers to {len(jobs)} jobs; {answer.stderr[-2000:]}"
     return folder, names, {(job[0], job[1]): line for job, line in zip(jobs, lines)}
@@ -136,6 +140,44 @@ def test_mlir_reads_what_is_exported(run):
             return str(e)[:500]
         return ""
     failures((name, check(name)) for name in names)
+
+
+# What XLA and JAX printed for the tests of text, in every version MLIR has forms for.
+VERSIONS = ("0.9.0", "0.12.0", "0.14.0", "1.0.0", "1.5.0", "1.9.0", "1.12.0", "1.14.0", "1.17.0")
+
+
+def test_mlir_reads_every_form_and_version(request, tmp_path):
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+    root = HERE.parent.parent / "core"
+    files = sorted((root / "text/testdata").glob("*.hlo")) + sorted((root / "import/stablehlo/testdata").glob("*.pretty.mlir"))
+    newest = tuple(int(n) for n in stablehlo.get_current_version().split("."))
+    forms = ["stablehlo", "stablehlo-generic"]
+    forms += ["artifact:" + v for v in VERSIONS if tuple(int(n) for n in v.split(".")) <= newest]
+    jobs = [(form, file, tmp_path / f"{file.name}.{form}") for file in files for form in forms]
+    words = [str(w) for job in jobs for w in (*job, "--")]
+    answer = subprocess.run([tool(request), *words], capture_output=True, text=True, timeout=300)
+    lines = answer.stdout.splitlines()
+    assert len(lines) == len(jobs)
+    context, bad, read = mlir.make_ir_context(), [], 0
+    for (form, file, out), line in zip(jobs, lines):
+        if line != "ok":
+            if "has no form in version" not in line and "StableHLO has no random state" not in line:
+                bad.append((f"{file.name} as {form}", line))
+            continue
+        try:
+            with context:
+                if form.startswith("artifact"):
+                    module = stablehlo.deserialize_portable_artifact(context, out.read_bytes())
+                else:
+                    module = ir.Module.parse(out.read_text())
+                module.operation.verify()
+            read += 1
+        except Exception as e:  # MLIR's own errors
+            bad.append((f"{file.name} as {form}", str(e)[:500]))
+    failures(bad)
+    assert read >= 700
 
 
 def test_xla_runs_what_is_exported(run):
