@@ -340,6 +340,8 @@ TEST(Export, Forms) {
       {"%p = f32[4] parameter(0)\n ROOT %r = f32[2] reduce-scatter(%p), replica_groups={{0,1}}, dimensions={0}, "
        "to_apply=%add",
        {"scatter_dimension = 0"}},
+      {"%p = f32[] parameter(0)\n ROOT %r = f32[1,1,1,1,1,1,1,1,2,3] rng(%p, %p), distribution=rng_uniform",
+       {"dense<[1, 1, 1, 1, 1, 1, 1, 1, 2, 3]> : tensor<10xi64>", "distribution = UNIFORM"}},
       {"%p = f32[4] parameter(0)\n ROOT %r = f32[4] collective-permute(%p), source_target_pairs={{0,1},{1,0}}",
        {"source_target_pairs = dense<[[0, 1], [1, 0]]>"}},
       {"%p = f32[4] parameter(0)\n ROOT %r = f32[4] collective-broadcast(%p), replica_groups={{0,1}}",

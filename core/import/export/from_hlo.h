@@ -90,7 +90,8 @@ class Exporter {
   const SourceAttr* Matrix(const Ints& flat, int64_t rows, int64_t columns);
   const SourceAttr* Bools(const std::vector<bool>& values);
   const SourceAttr* Strings(const StringMap& map);
-  absl::StatusOr<const SourceAttr*> Dense(const Literal& literal);
+  // `lasting`: the literal is the module's, its bytes need not be copied.
+  absl::StatusOr<const SourceAttr*> Dense(const Literal& literal, bool lasting);
   absl::StatusOr<const SourceAttr*> Ffi(const FfiDictionary& dictionary);
   absl::StatusOr<const SourceAttr*> ParseText(absl::string_view attribute);  // MLIR's spelling of one attribute
   absl::StatusOr<const SourceValue*> Constant(Frame& frame, const Literal& literal);

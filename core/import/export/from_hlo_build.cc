@@ -145,7 +145,7 @@ const SourceAttr* Exporter::Strings(const StringMap& map) {
   return stablehlo::MakeDict(arena_, std::move(entries));
 }
 
-absl::StatusOr<const SourceAttr*> Exporter::Dense(const Literal& literal) {
+absl::StatusOr<const SourceAttr*> Exporter::Dense(const Literal& literal, bool lasting) {
   Shape shape = literal.shape();
   ASSIGN_OR_RETURN(const SourceType* type, TypeOf(shape.WithoutLayout()));
   if (!type->bounds.empty()) return absl::UnimplementedError("a constant of dynamic shape");
@@ -158,8 +158,8 @@ absl::StatusOr<const SourceAttr*> Exporter::Dense(const Literal& literal) {
     char* masked = arena_.NewBytes(size);
     for (size_t i = 0; i < size; ++i) masked[i] = static_cast<char>(bytes[i] & ((1 << bits) - 1));
     bytes = absl::string_view(masked, size);
-  } else if (size <= 64) {
-    bytes = arena_.CopyString(bytes);  // literals made on the way do not live on
+  } else if (!lasting) {
+    bytes = arena_.CopyString(bytes);
   }
   return stablehlo::MakeDense(arena_, type, bytes, splat);
 }
@@ -299,7 +299,7 @@ void Exporter::Return(std::vector<SourceOp*>* ops, absl::string_view name, const
 }
 
 absl::StatusOr<const SourceValue*> Exporter::Constant(Frame& frame, const Literal& literal) {
-  ASSIGN_OR_RETURN(const SourceAttr* value, Dense(literal));
+  ASSIGN_OR_RETURN(const SourceAttr* value, Dense(literal, false));
   return EmitOne(frame, "stablehlo.constant", {}, {{"value", value}}, value->type);
 }
 

@@ -322,12 +322,14 @@ absl::StatusOr<Bundle> Exporter::ExportScan(Frame& frame, const Instruction& i) 
     return stablehlo::MakeDense(arena_, TensorOf({2}, stablehlo::ScalarType(ElementKind::kI32)),
                                 absl::string_view(bytes, 8), false);
   };
-  return EmitFor(frame, i, "chlo.scan", operands,
-                 {{"dimension", Int(i.dimensions().empty() ? 0 : i.dimensions()[0])},
-                  {"is_reverse", Bool(i.attrs().GetBool(AttrId::kIsReverse))},
-                  {"operandSegmentSizes", segments(static_cast<int64_t>(operands.size()))},
-                  {"resultSegmentSizes", segments(static_cast<int64_t>(results.size()))}},
-                 {region});
+  NamedAttrs attrs = {{"dimension", Int(i.dimensions().empty() ? 0 : i.dimensions()[0])}};
+  if (i.attrs().Has(AttrId::kIsAssociative)) {
+    attrs.push_back({"is_associative", Bool(i.attrs().GetBool(AttrId::kIsAssociative))});
+  }
+  attrs.push_back({"is_reverse", Bool(i.attrs().GetBool(AttrId::kIsReverse))});
+  attrs.push_back({"operandSegmentSizes", segments(static_cast<int64_t>(operands.size()))});
+  attrs.push_back({"resultSegmentSizes", segments(static_cast<int64_t>(results.size()))});
+  return EmitFor(frame, i, "chlo.scan", operands, std::move(attrs), {region});
 }
 
 }  // namespace backplane::from_hlo

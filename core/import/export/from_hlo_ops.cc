@@ -105,7 +105,7 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
         return make(make, i.literal());
       }
       if (!i.shape().IsArray()) return absl::UnimplementedError("a constant that is no array");
-      ASSIGN_OR_RETURN(const SourceAttr* value, Dense(i.literal()));
+      ASSIGN_OR_RETURN(const SourceAttr* value, Dense(i.literal(), true));
       return EmitFor(frame, i, "stablehlo.constant", {}, {{"value", value}});
     }
     case Opcode::kBitcast:
