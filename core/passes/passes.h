@@ -31,6 +31,15 @@ BACKPLANE_DECLARE_PASS(ExpandOperations, "expand-operations");
 BACKPLANE_DECLARE_PASS(ExpandAsync, "expand-async");
 // Collectives without a partner, by the module's numbers of replicas and partitions. Not part of CommonPipeline.
 BACKPLANE_DECLARE_PASS(SimplifyCollectives, "simplify-collectives");
+// Scans as loops. Before InlineCalls: the loops call the scans' bodies.
+BACKPLANE_DECLARE_PASS(ExpandScans, "expand-scans");
+// Ragged dots as loops over blocks of one group each, scaled dots as products and a plain dot.
+BACKPLANE_DECLARE_PASS(ExpandDots, "expand-dots");
+// Short loops over elementwise arithmetic as copies of their body. Wants constants folded, leaves more to fold.
+BACKPLANE_DECLARE_PASS(UnrollLoops, "unroll-loops");
+// Dimensions of dynamic size as full ones and a number beside them; Unimplemented, on a module that may be half changed, where an
+// operation has no such form. After InlineCalls.
+BACKPLANE_DECLARE_PASS(ResolveDynamicSizes, "resolve-dynamic-sizes");
 
 #undef BACKPLANE_DECLARE_PASS
 
@@ -57,6 +66,9 @@ class FoldConstants : public Pass {
  private:
   int64_t max_elements_;
 };
+
+// Whether anything in the module has a dimension of dynamic size.
+bool HasDynamicSizes(const Module& module);
 
 // All of the above in the usual order, for a plugin that has no wishes of its own.
 std::unique_ptr<PassPipeline> CommonPipeline();
