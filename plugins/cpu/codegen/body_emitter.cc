@@ -124,7 +124,8 @@ void BodyEmitter::AtLevel(int target, const std::function<void()>& fn) {
   for (auto& s : suspended) scopes_.push_back(std::move(s));
 }
 
-void BodyEmitter::Loop(Value* begin, Value* end, int64_t step, std::vector<Value*>& carried, const LoopBody& body) {
+void BodyEmitter::Repeat(std::vector<Value*>& carried, const std::function<Value*(std::vector<Value*>&)>& before_turn,
+                         const std::function<Value*(std::vector<Value*>&)>& turn) {
   llvm::BasicBlock* before = b_.GetInsertBlock();
   llvm::Function* function = before->getParent();
   bool at_end = b_.GetInsertPoint() == before->end();
@@ -147,26 +148,33 @@ void BodyEmitter::Loop(Value* begin, Value* end, int64_t step, std::vector<Value
   size_t counters = counters_.size();
 
   b_.SetInsertPoint(block);
-  llvm::PHINode* iv = b_.CreatePHI(b_.getInt64Ty(), 2);
   std::vector<llvm::PHINode*> phis;
   std::vector<Value*> inside;
   for (Value* v : carried) {
     phis.push_back(b_.CreatePHI(v->getType(), 2));
     inside.push_back(phis.back());
   }
-  body(iv, inside);
-  Value* next = b_.CreateAdd(iv, b_.getInt64(step), "", true, true);
-  Value* again = b_.CreateICmpSLT(next, end);
+  std::vector<Value*> result = inside;
+  if (before_turn) {
+    Value* more = before_turn(inside);
+    llvm::BasicBlock* rest = llvm::BasicBlock::Create(e_.context(), "", function, after);
+    b_.CreateCondBr(more, rest, after);
+    b_.SetInsertPoint(rest);
+  }
+  Value* again = turn(inside);
   llvm::BasicBlock* latch = b_.GetInsertBlock();
-  b_.CreateCondBr(again, block, after);
+  if (again) {
+    b_.CreateCondBr(again, block, after);
+    result = inside;
+  } else {
+    b_.CreateBr(block);
+  }
   // Code was hoisted in front of `enter` meanwhile; the block that ends with it is the one that enters the loop.
-  iv->addIncoming(begin, enter->getParent());
-  iv->addIncoming(next, latch);
   for (size_t i = 0; i < phis.size(); ++i) {
     phis[i]->addIncoming(carried[i], enter->getParent());
     phis[i]->addIncoming(inside[i], latch);
   }
-  carried = inside;
+  carried = result;
 
   for (size_t i = counters; i < counters_.size(); ++i) {
     for (VarId v : counters_[i].vars) counter_of_.erase(v);
@@ -180,6 +188,21 @@ void BodyEmitter::Loop(Value* begin, Value* end, int64_t step, std::vector<Value
   } else {
     b_.SetInsertPoint(after);
   }
+}
+
+void BodyEmitter::Loop(Value* begin, Value* end, int64_t step, std::vector<Value*>& carried, const LoopBody& body) {
+  std::vector<Value*> all = {begin};
+  all.insert(all.end(), carried.begin(), carried.end());
+  Repeat(all, nullptr, [&](std::vector<Value*>& inside) -> Value* {
+    Value* iv = inside[0];
+    std::vector<Value*> values(inside.begin() + 1, inside.end());
+    body(iv, values);
+    Value* next = b_.CreateAdd(iv, b_.getInt64(step), "", true, true);
+    inside = {next};
+    inside.insert(inside.end(), values.begin(), values.end());
+    return b_.CreateICmpSLT(next, end);
+  });
+  carried.assign(all.begin() + 1, all.end());
 }
 
 void BodyEmitter::If(Value* condition, const std::function<void()>& body) {

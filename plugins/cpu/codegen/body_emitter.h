@@ -77,6 +77,12 @@ class BodyEmitter {
   void Loop(llvm::Value* begin, llvm::Value* end, int64_t step, std::vector<llvm::Value*>& carried,
             const LoopBody& body);
 
+  // while (true) { if (!before_turn(carried)) break; if (!turn(carried)) break; } with values that `turn` replaces.
+  // Exactly one of the two tests: `before_turn` is null, or `turn` returns null for true.
+  void Repeat(std::vector<llvm::Value*>& carried,
+              const std::function<llvm::Value*(std::vector<llvm::Value*>&)>& before_turn,
+              const std::function<llvm::Value*(std::vector<llvm::Value*>&)>& turn);
+
   // Code that runs once, in a scope of its own: counters bound inside end with it.
   void Block(const std::function<void()>& body) { If(nullptr, body); }
   // The same, run only if the condition (an i1) holds.
@@ -98,13 +104,14 @@ class BodyEmitter {
   void Store(const ArrayRef& array, const Affine& address, Val value, const Guards& guards);
   Val Load(const ArrayRef& array, const Affine& address, const Guards& guards);
 
-  // All results of a called computation of scalars.
+  // All results of a called computation of scalars; loops and branches inside run for each lane by itself.
   Vals Call(const Computation& computation, absl::Span<const Val> arguments, bool rounded = true);
   // Accumulators and inputs through a reduction's computation.
   Vals Combine(const Instruction& reduce, absl::Span<const Val> accumulators, absl::Span<const Val> inputs);
   // All lanes of the accumulators in one. `ordered`: by index, see Combiner.
   Vals CombineLanes(const Instruction& reduce, Vals accumulators);
-  Vals InitialValues(const Instruction& reduce, bool identity);
+  Vals InitialValues(const Instruction& reduce, bool identity);  // or the identities, where HasIdentities
+  bool HasIdentities(const Instruction& reduce);                 // of every result
   const Combiner& CombinerOf(const Instruction& reduce);
   // The whole or a part of a reduction's loops over the elements of the result at `index`; see reduce_emitter.cc.
   struct Range {
@@ -169,6 +176,12 @@ class BodyEmitter {
   Val EvalBitcast(const Instruction* op, const Index& index, const Guards& guards);
   Val EvalWindow(const Instruction* op, const Index& index, const Guards& guards, int element);
   Val EvalReduce(const Instruction* op, const Index& index, const Guards& guards, int element);
+  // `parameters`: the leaves of each. `active`: the lanes that count, null for all; of others the results are arbitrary.
+  Vals CallBody(const Computation& computation, absl::Span<const Vals> parameters, bool rounded, llvm::Value* active);
+  Vals CallWhile(const Instruction& loop, const Vals& initial, bool rounded, llvm::Value* active);
+  Vals CallBranch(const Instruction& branch, absl::Span<const Vals> operands, bool rounded, llvm::Value* active);
+  llvm::Value* Both(llvm::Value* a, llvm::Value* b);  // logical and of i1s and vectors of i1; null is true
+  Val EvalControl(const Instruction* op, const Guards& guards, int element);
   Val EvalPartials(const Instruction* op, const Index& index, const PartialsRef& partials, int element);
   std::optional<Val> FromKept(const Instruction* op, const Index& index);
   void ToKept(const Instruction* op, const Index& index, const Val& v);

@@ -77,6 +77,9 @@ Val BodyEmitter::Compute(const Instruction* op, const Index& index, const Guards
       return EvalWindow(op, index, guards, element);
     case Opcode::kBitcastConvert:
       return EvalBitcast(op, index, guards);
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+      return EvalControl(op, guards, element);
     case Opcode::kParameter:
       e_.Fail(absl::InternalError(absl::StrCat(op->name(), ": parameter without a buffer")));
       return {llvm::PoisonValue::get(e_.ComputeType(op->shape().element_type()))};
@@ -276,45 +279,6 @@ Val BodyEmitter::EvalWindow(const Instruction* op, const Index& index, const Gua
   }
   PrimitiveType t = op->operand(element)->shape().element_type();
   return IsNarrowFloat(t) ? e_.Round(t, acc[element].v) : acc[element];
-}
-
-Vals BodyEmitter::Call(const Computation& computation, absl::Span<const Val> arguments, bool rounded) {
-  std::map<const Instruction*, Vals> values;
-  for (const auto& owned : computation.instructions()) {
-    const Instruction* op = owned.get();
-    Vals r;
-    switch (op->opcode()) {
-      case Opcode::kParameter:
-        r.push_back(arguments[op->parameter_number()]);
-        break;
-      case Opcode::kConstant:
-        r.push_back(e_.Constant(op->literal(), 0));
-        break;
-      case Opcode::kTuple:
-        for (const Instruction* x : op->operands()) r.push_back(values[x][0]);
-        break;
-      case Opcode::kGetTupleElement:
-        r.push_back(values[op->operand(0)][op->tuple_index()]);
-        break;
-      case Opcode::kIota:
-        r.push_back(e_.FromInteger(b_.getInt64(0), op->shape().element_type()));
-        break;
-      case Opcode::kMap:
-      case Opcode::kCall: {
-        Vals args;
-        for (const Instruction* x : op->operands()) args.push_back(values[x][0]);
-        r = Call(*op->called(0), args, rounded);
-        break;
-      }
-      default: {
-        Vals args;
-        for (const Instruction* x : op->operands()) args.push_back(values[x][0]);
-        r.push_back(e_.Emit(*op, args, rounded));
-      }
-    }
-    values[op] = std::move(r);
-  }
-  return values[computation.root()];
 }
 
 // ---- Kept rows ----------------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@
 namespace backplane::cpu::codegen {
 namespace {
 
+constexpr int kMaxCallDepth = 16;
+
 bool IsDense(const Shape& s) {
   return s.IsArray() && !s.HasDynamicDimensions() && (!s.has_layout() || s.layout().IsRowMajor());
 }
@@ -60,15 +62,31 @@ double UnaryCost(Opcode op) {
 
 }  // namespace
 
-absl::Status CanCall(const Computation& computation) {
+namespace {
+
+bool IsSingle(const Shape& s) { return s.IsArray() && s.num_elements() == 1; }
+
+// One element, or a tuple of such.
+bool AreSingles(const Shape& s) {
+  if (!s.IsTuple()) return IsSingle(s);
+  for (const Shape& e : s.tuple_shapes()) {
+    if (!IsSingle(e)) return false;
+  }
+  return true;
+}
+
+absl::Status CanCallNested(const Computation& computation, int depth) {
+  if (depth > kMaxCallDepth) return absl::UnimplementedError(absl::StrCat(computation.name(), ": more than ", kMaxCallDepth, " calls deep"));
   for (const auto& owned : computation.instructions()) {
     const Instruction& op = *owned;
+    if (!AreSingles(op.shape())) {
+      return absl::UnimplementedError(
+          absl::StrCat(op.name(), ": ", op.shape().ToString(), " inside a scalar computation"));
+    }
     switch (op.opcode()) {
-      case Opcode::kTuple:
-        if (&op != computation.root())
-          return absl::UnimplementedError(absl::StrCat(op.name(), ": tuple inside a scalar computation"));
-        continue;
       case Opcode::kParameter:
+      case Opcode::kTuple:
+        continue;
       case Opcode::kConstant:
       case Opcode::kGetTupleElement:
       case Opcode::kIota:
@@ -77,7 +95,11 @@ absl::Status CanCall(const Computation& computation) {
         break;
       case Opcode::kMap:
       case Opcode::kCall:
-        if (absl::Status s = CanCall(*op.called(0)); !s.ok()) return s;
+      case Opcode::kWhile:
+      case Opcode::kConditional:
+        for (const Computation* c : op.called()) {
+          if (absl::Status s = CanCallNested(*c, depth + 1); !s.ok()) return s;
+        }
         continue;
       default:
         if (!op.info().Has(kElementwise) && !op.Is(Opcode::kBitcastConvert)) {
@@ -86,13 +108,13 @@ absl::Status CanCall(const Computation& computation) {
         }
         if (absl::Status s = ElementEmitter::CanEmit(op); !s.ok()) return s;
     }
-    if (!op.shape().IsArray() || op.shape().num_elements() != 1) {
-      return absl::UnimplementedError(
-          absl::StrCat(op.name(), ": ", op.shape().ToString(), " inside a scalar computation"));
-    }
   }
   return absl::OkStatus();
 }
+
+}  // namespace
+
+absl::Status CanCall(const Computation& computation) { return CanCallNested(computation, 0); }
 
 absl::Status CanEmit(const Instruction& op) {
   if (absl::Status s = CheckShape(op, op.shape()); !s.ok()) return s;
@@ -114,6 +136,15 @@ absl::Status CanEmit(const Instruction& op) {
     case Opcode::kSelectAndScatter:
       if (absl::Status s = CanCall(*op.called(0)); !s.ok()) return s;
       return CanCall(*op.called(1));
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+      for (const Instruction* x : op.operands()) {
+        if (!AreSingles(x->shape())) return absl::UnimplementedError(absl::StrCat(op.name(), ": over more than single elements"));
+      }
+      for (const Computation* c : op.called()) {
+        if (absl::Status s = CanCall(*c); !s.ok()) return s;
+      }
+      return absl::OkStatus();
     case Opcode::kBitcast:
       if (op.shape().element_type() != op.operand(0)->shape().element_type()) {
         return absl::UnimplementedError(absl::StrCat(op.name(), ": bitcast between element types"));
@@ -146,6 +177,9 @@ Verdict Classify(const Instruction& op) {
       return {FusionRole::kIndexing, ""};
     case Opcode::kIota:
       return {FusionRole::kIndexing, ""};
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+      return {FusionRole::kNotFusible, ""};  // a kernel of its own, made by OutlineScalarControl
     default:
       return {MovesElements(op) ? FusionRole::kIndexing : FusionRole::kElementwise, ""};
   }

@@ -161,6 +161,7 @@ Combiner AnalyzeCombiner(const Computation& c) {
       const Instruction *a = strip(body->operand(0)), *b = strip(body->operand(1));
       if ((a == p0 && b == p1) || (a == p1 && b == p0)) {
         result.op = body->opcode();
+        result.ops = {body->opcode()};
         result.reorderable = true;
       }
     }
@@ -182,6 +183,7 @@ Combiner AnalyzeCombiner(const Computation& c) {
              (x->operand(1) == c.parameter(i) && x->operand(0) == c.parameter(n + i)));
     }
     result.reorderable = all;
+    for (size_t i = 0; i < n && all; ++i) result.ops.push_back(root->operand(i)->opcode());
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #define BACKPLANE_PLUGINS_CPU_CODEGEN_COMBINER_H_
 
 #include <optional>
+#include <vector>
 
 #include "core/ir/computation.h"
 
@@ -11,6 +12,8 @@ namespace backplane::cpu::codegen {
 struct Combiner {
   // One binary operation on the two parameters, whatever their order: add, multiply, maximum, minimum, and, or, xor.
   std::optional<Opcode> op;
+  // The same for each of several independent results; one entry where `op` is known, none where nothing is.
+  std::vector<Opcode> ops;
   // Elements may be combined in any order: several accumulators side by side are allowed.
   bool reorderable = false;
   // Chooses one of two (value, index) pairs by comparisons alone. Pairs may be combined in any order as long as the
@@ -20,7 +23,8 @@ struct Combiner {
 
 Combiner AnalyzeCombiner(const Computation& computation);
 
-// Whether this reduction may be cut into parallel accumulators.
+// Whether this reduction may be cut into parallel accumulators, which then start from an identity, or from the initial
+// value where it does no harm to combine that several times.
 bool MayReorder(const Instruction& reduce, const Combiner& combiner);
 
 }  // namespace backplane::cpu::codegen

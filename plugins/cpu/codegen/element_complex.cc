@@ -12,8 +12,13 @@ Val ElementEmitter::Rotate(const Val& x, bool back) {
 }
 
 Val ElementEmitter::ComplexMul(const Val& x, const Val& y) {
-  return {b_.CreateFSub(b_.CreateFMul(x.v, y.v), b_.CreateFMul(x.im, y.im)),
-          b_.CreateFAdd(b_.CreateFMul(x.v, y.im), b_.CreateFMul(x.im, y.v))};
+  // One rounding fewer than two products and a sum, where the machine has the instruction.
+  auto add_product = [&](Value* a, Value* b, Value* c) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {a->getType()}, {a, b, c});
+  };
+  int lanes = std::max(std::max(LanesOf(x.v), LanesOf(x.im)), std::max(LanesOf(y.v), LanesOf(y.im)));
+  Value *a = Splat(x.v, lanes), *b = Splat(x.im, lanes), *c = Splat(y.v, lanes), *d = Splat(y.im, lanes);
+  return {add_product(a, c, b_.CreateFNeg(b_.CreateFMul(b, d))), add_product(b, c, b_.CreateFMul(a, d))};
 }
 
 // Smith's division: scaled by the larger part of the divisor, so that nothing overflows on the way.
@@ -124,19 +129,44 @@ Val ElementEmitter::UnaryComplex(const Instruction& op, PrimitiveType t, const V
     case Opcode::kLog:
       return ComplexLog(x);
     case Opcode::kLog1p: {
-      // |1 + z|^2 - 1 = a (2 + a) + b^2 keeps small arguments exact.
-      Value* a = x.v;
-      Value* near = b_.CreateFMul(
-          Num(a, 0.5),
-          M(Fn::kLog1p, b_.CreateFAdd(b_.CreateFMul(a, b_.CreateFAdd(Num(a, 2), a)), b_.CreateFMul(x.im, x.im))));
+      // Near the unit circle |1 + z|^2 - 1 = 2a + a^2 + b^2, whose terms may cancel, in twice the precision.
+      Value *a = x.v, *sum;
+      if (a->getType()->getScalarType()->isFloatTy()) {
+        llvm::Type* wide = b_.getDoubleTy();
+        if (int lanes = LanesOf(a)) wide = llvm::FixedVectorType::get(wide, lanes);
+        Value *p = b_.CreateFPExt(a, wide), *q = b_.CreateFPExt(x.im, wide);
+        sum = b_.CreateFAdd(b_.CreateFMul(p, b_.CreateFAdd(Num(p, 2), p)), b_.CreateFMul(q, q));
+        sum = b_.CreateFPTrunc(sum, a->getType());
+      } else {
+        auto rest_of_square = [&](Value* v, Value* square) {
+          return b_.CreateIntrinsic(llvm::Intrinsic::fma, {v->getType()}, {v, v, b_.CreateFNeg(square)});
+        };
+        auto add = [&](Value* p, Value* q, Value*& rest) {  // and what the sum rounds away
+          Value *s = b_.CreateFAdd(p, q), *t = b_.CreateFSub(s, p);
+          rest = b_.CreateFAdd(rest, b_.CreateFAdd(b_.CreateFSub(p, b_.CreateFSub(s, t)), b_.CreateFSub(q, t)));
+          return s;
+        };
+        Value *aa = b_.CreateFMul(a, a), *bb = b_.CreateFMul(x.im, x.im);
+        Value* rest = b_.CreateFAdd(rest_of_square(a, aa), rest_of_square(x.im, bb));
+        Value* high = add(add(b_.CreateFMul(Num(a, 2), a), aa, rest), bb, rest);
+        sum = b_.CreateFAdd(high, rest);
+      }
+      Value* near = b_.CreateFMul(Num(a, 0.5), M(Fn::kLog1p, sum));
       Value* shifted = b_.CreateFAdd(a, Num(a, 1));
-      Value* far = M(Fn::kLog, M(Fn::kHypot, shifted, x.im));
-      Value* small =
-          b_.CreateAnd(b_.CreateFCmpOLT(M(Fn::kAbs, a), Num(a, 0.5)), b_.CreateFCmpOLT(M(Fn::kAbs, x.im), Num(a, 0.5)));
+      Value* size = M(Fn::kHypot, shifted, x.im);
+      Value* far = M(Fn::kLog, size);
+      Value* small = b_.CreateAnd(b_.CreateFCmpOGT(size, Num(a, 0.5)), b_.CreateFCmpOLT(size, Num(a, 2)));
       return {b_.CreateSelect(small, near, far), M(Fn::kAtan2, x.im, shifted)};
     }
     case Opcode::kSqrt:
       return ComplexSqrt(x);
+    case Opcode::kCbrt: {  // the root with a third of the angle
+      Value* third = Num(x.v, 1.0 / 3);
+      Val log = ComplexLog(x);
+      Val root = ComplexExp({b_.CreateFMul(log.v, third), b_.CreateFMul(log.im, third)});
+      Value* zero = b_.CreateAnd(b_.CreateFCmpOEQ(x.v, Num(x.v, 0)), b_.CreateFCmpOEQ(x.im, Num(x.v, 0)));
+      return Select(zero, x, root);
+    }
     case Opcode::kRsqrt:
       return ComplexDiv(one, ComplexSqrt(x));
     case Opcode::kSin:
@@ -178,12 +208,21 @@ Val ElementEmitter::BinaryComplex(Opcode op, PrimitiveType t, const Val& x, cons
       Value* of_zero = b_.CreateSelect(exponent_zero, Num(x.v, 1), zero);
       return {b_.CreateSelect(base_zero, of_zero, r.v), b_.CreateSelect(base_zero, zero, r.im)};
     }
+    case Opcode::kAtan2: {  // -i log((y + i x) / sqrt(y^2 + x^2)), the first operand being x
+      Val sum{b_.CreateFSub(y.v, x.im), b_.CreateFAdd(y.im, x.v)};
+      Val xx = ComplexMul(x, x), yy = ComplexMul(y, y);
+      Val log = ComplexLog(ComplexDiv(sum, ComplexSqrt({b_.CreateFAdd(yy.v, xx.v), b_.CreateFAdd(yy.im, xx.im)})));
+      return Rotate(log, true);
+    }
     case Opcode::kMaximum:
     case Opcode::kMinimum: {
-      // Lexicographic.
-      Value* less = b_.CreateOr(b_.CreateFCmpOLT(x.v, y.v),
-                                b_.CreateAnd(b_.CreateFCmpOEQ(x.v, y.v), b_.CreateFCmpOLT(x.im, y.im)));
-      return op == Opcode::kMaximum ? Select(less, y, x) : Select(less, x, y);
+      // Lexicographic; a number with a NaN wins, the first of two.
+      auto has_nan = [&](const Val& v) { return b_.CreateFCmpUNO(v.v, v.im); };
+      auto less = [&](const Val& a, const Val& c) {
+        return b_.CreateOr(b_.CreateFCmpOLT(a.v, c.v), b_.CreateAnd(b_.CreateFCmpOEQ(a.v, c.v), b_.CreateFCmpOLT(a.im, c.im)));
+      };
+      Value* second = op == Opcode::kMaximum ? less(x, y) : less(y, x);
+      return Select(has_nan(x), x, Select(b_.CreateOr(has_nan(y), second), y, x));
     }
     default:
       Fail(absl::UnimplementedError(absl::StrCat("no kernel can compute ", OpName(op), " of ", Name(t))));

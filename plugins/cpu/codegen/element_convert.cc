@@ -190,6 +190,10 @@ Val ElementEmitter::Convert(const Val& v, PrimitiveType from, PrimitiveType to) 
 Val ElementEmitter::BitcastConvert(const Val& v, PrimitiveType from, PrimitiveType to) {
   if (from == to || IsComplex(from)) return v;
   Value* raw = ToStorage(from, v);
+  if (IsSubByte(from)) {  // storage extends the bits by those of the sign or by zeros
+    raw = b_.CreateAnd(raw, (1 << BitWidth(from)) - 1);
+    raw = WrapInt(to, raw);
+  }
   return FromStorage(to, b_.CreateBitCast(raw, WithLanes(StorageType(to), raw)));
 }
 

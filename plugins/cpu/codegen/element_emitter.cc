@@ -143,7 +143,25 @@ Val ElementEmitter::Constant(const Literal& literal, int64_t i) {
   return {ConstantInt::get(ComputeType(t), static_cast<uint64_t>(literal.GetAsInt(i)), true)};
 }
 
+bool ElementEmitter::HasIdentity(Opcode op, PrimitiveType t) {
+  switch (op) {
+    case Opcode::kAdd:
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kXor:
+      return true;
+    case Opcode::kMultiply:
+      return !IsComplex(t);  // an infinite part times the identity's zero would be NaN
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+      return !IsComplex(t) && !IsSmallFloat(t);  // some have no infinity
+    default:
+      return false;
+  }
+}
+
 bool ElementEmitter::Identity(Opcode op, PrimitiveType t, Val* v) {
+  if (!HasIdentity(op, t)) return false;
   Type* type = ComputeType(t);
   bool is_float = type->isFloatingPointTy();
   auto num = [&](double c) -> Value* {
@@ -158,7 +176,6 @@ bool ElementEmitter::Identity(Opcode op, PrimitiveType t, Val* v) {
       v->v = is_float ? llvm::ConstantFP::get(type, -0.0) : num(0);
       return true;
     case Opcode::kMultiply:
-      if (IsComplex(t)) return false;
       v->v = num(1);
       return true;
     case Opcode::kOr:
@@ -172,9 +189,7 @@ bool ElementEmitter::Identity(Opcode op, PrimitiveType t, Val* v) {
     case Opcode::kMaximum:
     case Opcode::kMinimum: {
       bool max = op == Opcode::kMaximum;
-      if (IsComplex(t)) return false;
       if (is_float) {
-        if (IsSmallFloat(t)) return false;  // some have no infinity
         v->v = llvm::ConstantFP::getInfinity(type, max);
         return true;
       }
@@ -230,10 +245,6 @@ absl::Status ElementEmitter::CanEmit(const Instruction& op) {
     case Opcode::kRemainder:
     case Opcode::kReducePrecision:
       if (IsComplex(t)) return no("is not defined");
-      return absl::OkStatus();
-    case Opcode::kCbrt:
-    case Opcode::kAtan2:
-      if (IsComplex(t)) return no("has no kernel");
       return absl::OkStatus();
     case Opcode::kBitcastConvert:
       if ((IsComplex(t) || IsComplex(r)) && t != r) return no("to or from another complex type has no kernel");

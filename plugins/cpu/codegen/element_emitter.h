@@ -53,6 +53,7 @@ class ElementEmitter {
   Val Constant(const Literal& literal, int64_t linear);
   // Zero, one, or the identity of a reduction of the named operation; false when it has none.
   bool Identity(Opcode op, PrimitiveType t, Val* v);
+  static bool HasIdentity(Opcode op, PrimitiveType t);
 
   static int LanesOf(llvm::Value* v);  // 0: scalar
   static int LanesOf(const Val& v) { return LanesOf(v.v); }

@@ -220,7 +220,8 @@ Index ReduceOperandIndex(const Instruction& reduce, const Index& result_index, a
 }
 
 const Shape& FirstShape(const Instruction& instruction) {
-  return instruction.shape().IsTuple() ? instruction.shape().tuple_shapes(0) : instruction.shape();
+  const Shape& s = instruction.shape();
+  return s.IsTuple() && s.tuple_size() > 0 ? s.tuple_shapes(0) : s;
 }
 
 void AccessWalk::Visit(const Instruction* op, const Index& index, int depth, bool guarded) {
@@ -271,6 +272,13 @@ void AccessWalk::Visit(const Instruction* op, const Index& index, int depth, boo
     }
     case Opcode::kGetTupleElement:
       return Visit(op->operand(0), index, depth, guarded);
+    case Opcode::kTuple:
+    case Opcode::kWhile:
+    case Opcode::kConditional:  // over single elements
+      for (const Instruction* x : op->operands()) {
+        Visit(x, Index(x->shape().IsArray() ? static_cast<size_t>(x->shape().rank()) : 0, Affine::Const(0)), depth, guarded);
+      }
+      return;
     case Opcode::kBitcastConvert: {
       const Instruction* x = op->operand(0);
       Index in = index;

@@ -306,11 +306,7 @@ void PhaseEmitter::Columns() {
                        e_.Splat(values[i], static_cast<int>(lanes)));
       }
     };
-    auto identity_known = [&](const Instruction* r) {
-      Val v;
-      const Combiner& c = body_.CombinerOf(*r);
-      return c.op && e_.Identity(*c.op, r->operand(0)->shape().element_type(), &v);
-    };
+    auto identity_known = [&](const Instruction* r) { return body_.HasIdentities(*r); };
     each_vector([&](const Affine& slot, const Guards&) {
       for (size_t k = 0; k < phase_.reduces.size(); ++k) {
         store(k, slot, body_.InitialValues(*phase_.reduces[k], identity_known(phase_.reduces[k])));

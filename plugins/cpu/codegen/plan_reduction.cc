@@ -33,7 +33,9 @@ ReductionChoice ChooseReduction(GroupWalk& w, const AccessWalk::ArraySet& materi
   }
   int64_t kept = choice.outer * choice.columns;
   int64_t largest = 1;
+  bool parallel = true;  // each block starts anew
   for (const Instruction* r : reduces) {
+    parallel = parallel && MayReorder(*r, AnalyzeCombiner(*r->called(0)));
     int64_t n = 1;
     for (int64_t d : SortedDims(*r)) n *= r->operand(0)->shape().dimensions(d);
     largest = std::max(largest, n);
@@ -50,7 +52,7 @@ ReductionChoice ChooseReduction(GroupWalk& w, const AccessWalk::ArraySet& materi
     choice.block_size = RoundUp(CeilDiv(n, blocks), nest.groups.size() == 1 ? 64 : 1);
     choice.block_extent = n;
     choice.blocks = CeilDiv(n, choice.block_size);
-    choice.split = choice.blocks > 1;
+    choice.split = parallel && choice.blocks > 1;
     return choice;
   }
   if (index == nullptr) return choice;
@@ -71,7 +73,7 @@ ReductionChoice ChooseReduction(GroupWalk& w, const AccessWalk::ArraySet& materi
     choice.block_size = RoundUp(CeilDiv(n, blocks), nest.groups.size() == 1 ? choice.unroll : 1);
     choice.block_extent = n;
     choice.blocks = CeilDiv(n, choice.block_size);
-    choice.split = choice.blocks > 1;
+    choice.split = parallel && choice.blocks > 1;
   }
   return choice;
 }

@@ -68,7 +68,13 @@ bool IndexOperandIncreases(const Instruction& reduce) {
 }  // namespace
 
 bool MayReorder(const Instruction& reduce, const Combiner& c) {
-  return c.op.has_value() || c.reorderable || (c.selects_by_index && IndexOperandIncreases(reduce));
+  if (!c.reorderable) return c.selects_by_index && IndexOperandIncreases(reduce);
+  for (size_t i = 0; i < c.ops.size(); ++i) {
+    const Opcode op = c.ops[i];
+    const bool idempotent = op == Opcode::kMaximum || op == Opcode::kMinimum || op == Opcode::kAnd || op == Opcode::kOr;
+    if (!idempotent && !ElementEmitter::HasIdentity(op, reduce.operand(static_cast<int64_t>(i))->shape().element_type())) return false;
+  }
+  return true;
 }
 
 const Combiner& BodyEmitter::CombinerOf(const Instruction& reduce) {
@@ -78,13 +84,21 @@ const Combiner& BodyEmitter::CombinerOf(const Instruction& reduce) {
   return it->second;
 }
 
+bool BodyEmitter::HasIdentities(const Instruction& reduce) {
+  const Combiner& c = CombinerOf(reduce);
+  for (size_t i = 0; i < c.ops.size(); ++i) {
+    if (!ElementEmitter::HasIdentity(c.ops[i], reduce.operand(static_cast<int64_t>(i))->shape().element_type())) return false;
+  }
+  return !c.ops.empty();
+}
+
 Vals BodyEmitter::InitialValues(const Instruction& reduce, bool identity) {
   Vals r;
   int64_t n = reduce.operand_count() / 2;
   const Combiner& c = CombinerOf(reduce);
   for (int64_t i = 0; i < n; ++i) {
     Val v;
-    if (identity && c.op && e_.Identity(*c.op, reduce.operand(i)->shape().element_type(), &v)) {
+    if (identity && !c.ops.empty() && e_.Identity(c.ops[static_cast<size_t>(i)], reduce.operand(i)->shape().element_type(), &v)) {
       r.push_back(v);
     } else {
       v = Eval(reduce.operand(n + i), {}, {});
@@ -202,9 +216,7 @@ std::vector<Vals> BodyEmitter::ReduceLoops(absl::Span<const Instruction* const> 
   std::vector<bool> pending(reduces.size(), false);
   for (size_t k = 0; k < reduces.size(); ++k) {
     const Instruction& r = *reduces[k];
-    Val identity;
-    bool known = CombinerOf(r).op && e_.Identity(*CombinerOf(r).op, r.operand(0)->shape().element_type(), &identity);
-    pending[k] = known && (lanes > 0 || !finish);
+    pending[k] = HasIdentities(r) && (lanes > 0 || !finish);
     init_pending = init_pending || pending[k];
     for (Val v : InitialValues(r, pending[k])) {
       if (lanes > 0) v = e_.Splat(v, static_cast<int>(lanes));
@@ -379,8 +391,7 @@ Val BodyEmitter::EvalPartials(const Instruction* op, const Index& index, const P
     });
     acc = unflatten(carried);
   }
-  Val identity;
-  if (CombinerOf(*op).op && e_.Identity(*CombinerOf(*op).op, op->operand(0)->shape().element_type(), &identity)) {
+  if (HasIdentities(*op)) {
     acc = Combine(*op, InitialValues(*op, false), acc);
   }
   for (int64_t i = 0; i < n; ++i) {
