@@ -23,11 +23,16 @@ void Select(const void* const* in, void* out, int64_t n, const int64_t*) {
 
 ElementwiseKernel::Loop SelectLoop(int width) {
   switch (width) {
-    case 1: return &Select<uint8_t>;
-    case 2: return &Select<uint16_t>;
-    case 4: return &Select<uint32_t>;
-    case 8: return &Select<uint64_t>;
-    default: return &Select<Bytes16>;
+    case 1:
+      return &Select<uint8_t>;
+    case 2:
+      return &Select<uint16_t>;
+    case 4:
+      return &Select<uint32_t>;
+    case 8:
+      return &Select<uint64_t>;
+    default:
+      return &Select<Bytes16>;
   }
 }
 
@@ -38,11 +43,16 @@ void Move(const void* const* in, void* out, int64_t n, const int64_t*) {
 
 ElementwiseKernel::Loop MoveLoop(int width) {
   switch (width) {
-    case 1: return &Move<1>;
-    case 2: return &Move<2>;
-    case 4: return &Move<4>;
-    case 8: return &Move<8>;
-    default: return &Move<16>;
+    case 1:
+      return &Move<1>;
+    case 2:
+      return &Move<2>;
+    case 4:
+      return &Move<4>;
+    case 8:
+      return &Move<8>;
+    default:
+      return &Move<16>;
   }
 }
 
@@ -78,7 +88,8 @@ void WrapSmall(PrimitiveType t, uint8_t* data, int64_t n) {
 }  // namespace
 
 std::optional<ElementwiseKernel> ElementwiseKernel::Make(Opcode opcode, const Attributes& attrs,
-                                                         absl::Span<const PrimitiveType> operands, PrimitiveType result) {
+                                                         absl::Span<const PrimitiveType> operands,
+                                                         PrimitiveType result) {
   ElementwiseKernel k;
   if (operands.empty() || operands.size() > 3 || !IsArrayType(result)) return std::nullopt;
   for (PrimitiveType t : operands) {
@@ -115,14 +126,16 @@ std::optional<ElementwiseKernel> ElementwiseKernel::Make(Opcode opcode, const At
         return k;
       }
       break;
-    case Opcode::kAdd: case Opcode::kMultiply:
+    case Opcode::kAdd:
+    case Opcode::kMultiply:
       if (t == PrimitiveType::kPred) opcode = opcode == Opcode::kAdd ? Opcode::kOr : Opcode::kAnd;
       break;
     case Opcode::kReducePrecision:
       k.params_[0] = attrs.GetInt(AttrId::kExponentBits);
       k.params_[1] = attrs.GetInt(AttrId::kMantissaBits);
       break;
-    default: break;
+    default:
+      break;
   }
   for (int i = 0; i < k.arity_; ++i) {
     k.computed_[i] = Computed(k.stored_[i]);
@@ -136,8 +149,9 @@ std::optional<ElementwiseKernel> ElementwiseKernel::Make(Opcode opcode, const At
   if (!makes_pred && result != PrimitiveType::kPred && k.computed_result_ != result) k.direct_ = false;
   k.wrap_ = IsIntegral(result) && IsSubByte(result);
   // The first operand without the copies of its sign; for the arithmetic shift of unsigned ones, with such copies.
-  k.mask_ = IsSubByte(t) && (IsSigned(t) ? opcode == Opcode::kShiftRightLogical || opcode == Opcode::kPopcnt || opcode == Opcode::kClz
-                                         : opcode == Opcode::kShiftRightArithmetic);
+  k.mask_ = IsSubByte(t) &&
+            (IsSigned(t) ? opcode == Opcode::kShiftRightLogical || opcode == Opcode::kPopcnt || opcode == Opcode::kClz
+                         : opcode == Opcode::kShiftRightArithmetic);
   if (k.mask_) k.direct_ = false;
   if (opcode == Opcode::kClz) k.params_[0] = 8 - BitWidth(t);
   return k;

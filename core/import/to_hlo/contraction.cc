@@ -37,12 +37,17 @@ bool IsKnown(const DotAlgorithm& a) {
   if (a.lhs_type != a.rhs_type) return false;
   const int64_t n = a.primitive_operations;
   switch (a.lhs_type) {
-    case T::kF16: return n == 1 && (a.accumulation_type == T::kF16 || a.accumulation_type == T::kF32);
+    case T::kF16:
+      return n == 1 && (a.accumulation_type == T::kF16 || a.accumulation_type == T::kF32);
     case T::kBF16:
-      return a.accumulation_type == T::kBF16 ? n == 1 : a.accumulation_type == T::kF32 && (n == 1 || n == 3 || n == 6 || n == 9);
-    case T::kF32: return a.accumulation_type == T::kF32 && (n == 1 || n == 3);
-    case T::kF64: return a.accumulation_type == T::kF64 && n == 1;
-    default: return false;
+      return a.accumulation_type == T::kBF16 ? n == 1
+                                             : a.accumulation_type == T::kF32 && (n == 1 || n == 3 || n == 6 || n == 9);
+    case T::kF32:
+      return a.accumulation_type == T::kF32 && (n == 1 || n == 3);
+    case T::kF64:
+      return a.accumulation_type == T::kF64 && n == 1;
+    default:
+      return false;
   }
 }
 
@@ -72,8 +77,9 @@ absl::StatusOr<std::optional<DotAlgorithm>> GetAlgorithm(const SourceOp& op) {
   ASSIGN_OR_RETURN(a.allow_imprecise_accumulation, GetBool(op, "allow_imprecise_accumulation"));
   // Counts that are no counts are for the rules of dot to name.
   if (a.lhs_components > 0 && a.rhs_components > 0 && a.primitive_operations > 0 && !IsKnown(a)) {
-    return absl::UnimplementedError(absl::StrCat("no dot algorithm of ", Name(a.lhs_type), " and ", Name(a.rhs_type), " into ",
-                                                 Name(a.accumulation_type), " with ", a.primitive_operations, " operations"));
+    return absl::UnimplementedError(absl::StrCat("no dot algorithm of ", Name(a.lhs_type), " and ", Name(a.rhs_type),
+                                                 " into ", Name(a.accumulation_type), " with ", a.primitive_operations,
+                                                 " operations"));
   }
   return std::optional<DotAlgorithm>(a);
 }
@@ -90,7 +96,8 @@ absl::Status Importer::ImportDot(Scope& scope, const SourceOp& op) {
   if (op.name == "stablehlo.dot") {
     for (Value v : {lhs, rhs}) {
       if (!v->shape().IsArray() || v->shape().rank() < 1 || v->shape().rank() > 2) {
-        return absl::InvalidArgumentError(absl::StrCat("dot takes vectors and matrices, found ", v->shape().ToString()));
+        return absl::InvalidArgumentError(
+            absl::StrCat("dot takes vectors and matrices, found ", v->shape().ToString()));
       }
     }
     dims.lhs_contracting = {lhs->shape().rank() - 1};

@@ -27,7 +27,8 @@ absl::StatusOr<Literal> RunKernel(const OpContext& op, Args args, EvalEnv& env) 
   for (const Literal* a : args) types.push_back(a->shape().element_type());
   std::optional<ElementwiseKernel> kernel = ElementwiseKernel::Make(op.opcode, *op.attrs, types, shape.element_type());
   if (!kernel) {
-    return absl::UnimplementedError(absl::StrCat(op.name, ": no arithmetic of ", OpName(op.opcode), " for ", Name(types[0])));
+    return absl::UnimplementedError(
+        absl::StrCat(op.name, ": no arithmetic of ", OpName(op.opcode), " for ", Name(types[0])));
   }
   const int64_t n = shape.num_elements();
   const void* in[3] = {};
@@ -36,13 +37,14 @@ absl::StatusOr<Literal> RunKernel(const OpContext& op, Args args, EvalEnv& env) 
     in[i] = args[i]->bytes();
     scalars = scalars || (args[i]->shape().rank() == 0 && shape.rank() != 0);
   }
-  // An operand that nobody needs any more, of the result's type and dims, becomes the result. Whatever was taken from its
-  // place stays alive in `taken`.
+  // An operand that nobody needs any more, of the result's type and dims, becomes the result. Whatever was taken from
+  // its place stays alive in `taken`.
   Literal taken[3];
   Literal out;
   const int width = ByteWidth(shape.element_type());
   for (size_t i = 0; i < args.size() && !out.valid() && !shape.HasDynamicDimensions(); ++i) {
-    if (op.operand(static_cast<int>(i)).dimensions() != shape.dimensions() || types[i] != shape.element_type()) continue;
+    if (op.operand(static_cast<int>(i)).dimensions() != shape.dimensions() || types[i] != shape.element_type())
+      continue;
     taken[i] = env.TakeOperand(static_cast<int>(i), *args[i]);
     in[i] = taken[i].bytes();
     if (taken[i].unique()) out = std::move(taken[i]);
@@ -64,7 +66,8 @@ absl::StatusOr<Literal> RunKernel(const OpContext& op, Args args, EvalEnv& env) 
     for (int64_t at = 0; at < n; at += kBlock) {
       const void* part[3] = {};
       for (size_t i = 0; i < args.size(); ++i) {
-        part[i] = spread[i].empty() ? static_cast<const std::byte*>(in[i]) + at * ByteWidth(types[i]) : spread[i].data();
+        part[i] =
+            spread[i].empty() ? static_cast<const std::byte*>(in[i]) + at * ByteWidth(types[i]) : spread[i].data();
       }
       kernel->Run(part, target + at * width, std::min(kBlock, n - at));
     }
@@ -121,7 +124,8 @@ absl::StatusOr<Literal> BitcastLayouts(const OpContext& op, const Literal& x, co
   }
   Literal out(shape);
   const int64_t width = ByteWidth(shape.element_type());
-  const DimVector from_strides = RowMajorStrides(x.shape().dimensions()), to_strides = RowMajorStrides(shape.dimensions());
+  const DimVector from_strides = RowMajorStrides(x.shape().dimensions()),
+                  to_strides = RowMajorStrides(shape.dimensions());
   const auto offset = [](const DimVector& index, const DimVector& strides) {
     return std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0});
   };

@@ -30,8 +30,8 @@ const llvm::ConstantFP* FloatConstant(Value* v) {
 }  // namespace
 
 // NaN passes on, and -0 lies below +0. With a constant that is no NaN one compare and select do; of two zeros it is the
-// constant that counts where it is +0 in a maximum or -0 in a minimum. Otherwise each order of the operands gives one of
-// two equal ones, and the bits of both zeros together make the right one.
+// constant that counts where it is +0 in a maximum or -0 in a minimum. Otherwise each order of the operands gives one
+// of two equal ones, and the bits of both zeros together make the right one.
 Value* ElementEmitter::MaxMin(bool max, Value* x, Value* y) {
   const auto wins = [&](Value* a, Value* b) { return max ? b_.CreateFCmpOGT(a, b) : b_.CreateFCmpOLT(a, b); };
   if (FloatConstant(x)) std::swap(x, y);
