@@ -81,6 +81,8 @@ absl::StatusOr<std::optional<Partitioner::Shards>> Partitioner::ComputeLocally(I
       return AlongOthers(i);
     case Opcode::kGather:
       return Rows(i);
+    case Opcode::kScatter:
+      return Windows(i);
     default:
       return i->info().Has(kElementwise) ? Elementwise(i) : none;
   }
@@ -350,6 +352,40 @@ Partitioner::MaybeShards Partitioner::Rows(Instruction* i) {
   Instruction* made = c_->AddClone(i, tiling.ShardOf(i->shape()), {x, at});
   made->mutable_attrs().Set(AttrId::kSliceSizes, std::move(sizes));
   return Shards{made, std::move(tiling)};
+}
+
+// A scatter of windows that are whole along some dimensions: split along those.
+Partitioner::MaybeShards Partitioner::Windows(Instruction* i) {
+  const ScatterDimensions& g = i->scatter_dims();
+  if (i->operand_count() != 3 || !g.input_batching_dims.empty()) return std::optional<Shards>();
+  Instruction *operand = i->operand(0), *updates = i->operand(2);
+  // The updates' dimension for each of the operand's, and the other way round; -1: none that may be split.
+  Ints of_operand, of_updates(static_cast<size_t>(updates->shape().rank()), -1);
+  size_t window = 0;
+  for (int64_t d = 0; d < operand->shape().rank(); ++d) {
+    of_operand.push_back(-1);
+    if (Contains(g.inserted_window_dims, d)) continue;
+    const int64_t u = g.update_window_dims[window++];
+    if (Contains(g.scatter_dims_to_operand_dims, d) || updates->shape().dimensions(u) != operand->shape().dimensions(d))
+      continue;
+    of_operand[static_cast<size_t>(d)] = u;
+    of_updates[static_cast<size_t>(u)] = d;
+  }
+  Tiling tiling = Tiling::Whole(operand->shape().rank(), partitions_);
+  if (const Shards* s = FindShards(updates)) {
+    for (size_t u = 0; u < of_updates.size(); ++u) {
+      if (of_updates[u] >= 0) Split(tiling, of_updates[u], s->tiling, static_cast<int64_t>(u));
+    }
+  }
+  if (const Shards* s = FindShards(operand)) {
+    for (size_t d = 0; d < of_operand.size(); ++d) {
+      if (of_operand[d] >= 0) Split(tiling, static_cast<int64_t>(d), s->tiling, static_cast<int64_t>(d));
+    }
+  }
+  if (tiling.IsWhole()) return std::optional<Shards>();
+  ASSIGN_OR_RETURN(Instruction * x, SliceTo(operand, tiling));
+  ASSIGN_OR_RETURN(Instruction * u, SliceTo(updates, tiling.Select(of_updates)));
+  return Shards{c_->AddClone(i, tiling.ShardOf(i->shape()), {x, i->operand(1), u}), std::move(tiling)};
 }
 
 // A call whose handler works on each matrix of leading batch dimensions by itself (frontend attribute num_batch_dims).

@@ -85,6 +85,7 @@ class Partitioner {
   MaybeShards Convolution(Instruction* i);
   MaybeShards AlongOthers(Instruction* i);
   MaybeShards Rows(Instruction* i);
+  MaybeShards Windows(Instruction* i);
   absl::StatusOr<bool> BatchedCall(Instruction* i);
 
   // slicing.cc: the operation itself on slices of its operands; null where that is no gain.

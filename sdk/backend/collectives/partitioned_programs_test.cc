@@ -94,7 +94,7 @@ class Generator {
     const Shape shape = x->shape();
     const int64_t rank = shape.rank();
     Attributes attrs;
-    switch (Pick(17)) {
+    switch (Pick(18)) {
       case 0:
         return Add(b_->Binary(Opcode::kAdd, x, Like(x)));
       case 1:
@@ -236,6 +236,25 @@ class Generator {
           attrs.Set(AttrId::kSliceSizes, sizes);
         }
         return Add(b_->Op(Opcode::kGather, {x, at}, std::move(attrs)));
+      }
+      case 16: {  // one row of the last dimension's number 1, or out of bounds
+        if (rank < 2) return;
+        ScatterDimensions g;
+        g.inserted_window_dims = g.scatter_dims_to_operand_dims = {rank - 1};
+        DimVector dims = shape.dimensions();
+        dims.pop_back();
+        for (int64_t d = 0; d + 1 < rank; ++d) g.update_window_dims.push_back(d);
+        const Ints from(g.update_window_dims);
+        attrs.Set(AttrId::kScatterDims, g);
+        auto sum = ScalarBinaryComputation(b_->module(), Opcode::kAdd, kType);
+        Value at = Check(b_->BroadcastInDim(Check(b_->Constant(Literal::ScalarInt(kType, Pick(5)))), DimVector{1}, {}));
+        DimVector wide = dims;
+        wide.push_back(1);
+        SliceConfig first;
+        for (int64_t n : dims) first.push_back({0, n, 1});
+        first.push_back({0, 1, 1});
+        Value update = Check(b_->Reshape(Check(b_->Slice(Like(x), first)), dims));
+        return Add(b_->Op(Opcode::kScatter, {x, at, update}, std::move(attrs), {*sum}));
       }
       case 15: {  // three turns of v = -v + x, or of v = reverse(v) + x
         const Shape state = Shape::Tuple({Shape::Scalar(kType), shape, shape});
