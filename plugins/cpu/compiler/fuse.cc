@@ -15,11 +15,12 @@ namespace {
 
 using codegen::FusionRole;
 
-constexpr int kMaxInstructions = 160;      // of one kernel: code size and live registers grow with it
+constexpr int kMaxInstructions = 320;      // of one kernel: code size grows with it; constants and their broadcasts are free
 constexpr int kMaxParameters = 48;
 constexpr double kCheapCycles = 1.5;       // what may be computed more than once
 constexpr double kAgainCycles = 2.5;       // what may be computed again in each kernel that needs it
 constexpr size_t kMaxCopies = 6;
+constexpr size_t kMaxTries = 6;            // at merging one kernel with others
 constexpr int64_t kLargeTranspose = 4096;  // elements from which a transpose is better a kernel of its own
 
 struct Group {
@@ -62,7 +63,7 @@ bool SameInstruction(const Instruction& a, const Instruction& b) {
 
 class ComputationFuser {
  public:
-  ComputationFuser(Computation* computation, std::vector<std::string>* log) : computation_(computation), log_(log) {}
+  explicit ComputationFuser(Computation* computation) : computation_(computation) {}
 
   absl::StatusOr<bool> Run() {
     DuplicateCheap();
@@ -71,6 +72,7 @@ class ComputationFuser {
       if (group_of_[n] >= 0) JoinConsumer(n);
     }
     MergeSiblings();
+    MergeScalars();
     return Outline();
   }
 
@@ -150,8 +152,6 @@ class ComputationFuser {
         } else if (i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement) || i->Is(Opcode::kParameter) || i->Is(Opcode::kConstant)) {
           node.role = FusionRole::kNotFusible;
         }
-      } else if (v.role == FusionRole::kNotFusible && log_ != nullptr && !v.reason.empty()) {
-        log_->push_back(absl::StrCat(i->name(), ": no kernel: ", v.reason));
       }
       node.cost = node.role == FusionRole::kNotFusible ? 0 : codegen::CostPerElement(*i);
       const int n = static_cast<int>(nodes_.size());
@@ -261,7 +261,7 @@ class ComputationFuser {
     const Group& own = groups_[group_of_[n]];
     const Group& g = groups_[target];
     if (g.alone || own.alone) return false;
-    if (own.members.size() + g.members.size() > kMaxInstructions) return false;
+    if (WeightOf(own) + WeightOf(g) > kMaxInstructions) return false;
     if (ParameterCount(own, g) > kMaxParameters) return false;
     if (p.instruction->Is(Opcode::kTranspose) && p.instruction->shape().num_elements() >= kLargeTranspose &&
         MovesMinorDimension(p.instruction)) {
@@ -359,6 +359,11 @@ class ComputationFuser {
     return s.IsArray() ? s.num_elements() : s.tuple_size() > 0 ? s.tuple_shapes(0).num_elements() : 1;
   }
 
+  // Instructions that become code.
+  int WeightOf(const Group& g) const {
+    return static_cast<int>(std::count_if(g.members.begin(), g.members.end(), [&](int m) { return !IsFreeSource(nodes_[m].instruction); }));
+  }
+
   int ParameterCount(const Group& a, const Group& b) const {
     absl::flat_hash_set<int> inside, outside;
     for (const Group* g : {&a, &b}) inside.insert(g->members.begin(), g->members.end());
@@ -451,7 +456,7 @@ class ComputationFuser {
     const Group& x = groups_[a];
     const Group& y = groups_[b];
     if (x.alone || y.alone || x.has_reduction || y.has_reduction || x.space != y.space || !SameDims(shared, x.space)) return false;
-    if (x.members.size() + y.members.size() > kMaxInstructions || ParameterCount(x, y) > kMaxParameters / 2) return false;
+    if (WeightOf(x) + WeightOf(y) > kMaxInstructions || ParameterCount(x, y) > kMaxParameters / 2) return false;
     for (const Group* g : {&x, &y}) {
       for (int m : g->members) {
         const FusionRole r = nodes_[m].role;
@@ -460,6 +465,34 @@ class ComputationFuser {
     }
     if (DirectlyDepends(a, b) || DirectlyDepends(b, a)) return false;  // needs the intermediate: leave
     return !Reaches(a, b) && !Reaches(b, a);
+  }
+
+  // Arithmetic on single elements: a kernel costs more to call than such a one to run.
+  void MergeScalars() {
+    std::vector<int> kernels;
+    for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
+      if (!IsScalarKernel(groups_[g])) continue;
+      bool merged = false;
+      for (size_t k = kernels.size(); k-- > 0 && kernels.size() - k <= kMaxTries && !merged;) {
+        const int other = kernels[k];
+        if (WeightOf(groups_[g]) + WeightOf(groups_[other]) > kMaxInstructions) continue;
+        if (ParameterCount(groups_[g], groups_[other]) > kMaxParameters / 2) continue;
+        if (ReachesAround(g, other) || ReachesAround(other, g)) continue;
+        Absorb(g, other);
+        merged = true;
+      }
+      if (!merged) kernels.push_back(g);
+    }
+  }
+
+  bool IsScalarKernel(const Group& g) const {
+    if (g.members.empty() || g.alone || g.has_reduction || WeightOf(g) == 0) return false;
+    for (int m : g.members) {
+      const Instruction* i = nodes_[m].instruction;
+      if (!i->shape().IsArray() || i->shape().num_elements() != 1) return false;
+      if (nodes_[m].role != FusionRole::kElementwise && !IsFreeSource(i)) return false;
+    }
+    return true;
   }
 
   bool DirectlyDepends(int a, int b) const {
@@ -642,7 +675,6 @@ class ComputationFuser {
   }
 
   Computation* computation_;
-  std::vector<std::string>* log_;
   std::vector<Node> nodes_;
   std::vector<int> group_of_;
   std::vector<Group> groups_;
@@ -666,7 +698,7 @@ absl::StatusOr<bool> Fuse::Run(Module* module) {
   CollectRunning(module->entry(), seen, running);
   bool changed = false;
   for (Computation* c : running) {
-    ASSIGN_OR_RETURN(bool one, ComputationFuser(c, log_).Run());
+    ASSIGN_OR_RETURN(bool one, ComputationFuser(c).Run());
     changed |= one;
   }
   return changed;

@@ -13,22 +13,21 @@
 #ifndef BACKPLANE_PLUGINS_CPU_COMPILER_FUSE_H_
 #define BACKPLANE_PLUGINS_CPU_COMPILER_FUSE_H_
 
-#include <string>
-#include <vector>
-
 #include "core/passes/pass.h"
 
 namespace backplane::cpu {
 
 class Fuse : public Pass {
  public:
-  // `log` may be null: one line for each instruction that no kernel can contain.
-  explicit Fuse(std::vector<std::string>* log) : log_(log) {}
   absl::string_view name() const override { return "fuse"; }
   absl::StatusOr<bool> Run(Module* module) override;
+};
 
- private:
-  std::vector<std::string>* log_;
+// Loops and branches whose values are all single elements become one kernel each, run in registers. Before Fuse.
+class OutlineScalarControl : public Pass {
+ public:
+  absl::string_view name() const override { return "outline-scalar-control"; }
+  absl::StatusOr<bool> Run(Module* module) override;
 };
 
 }  // namespace backplane::cpu

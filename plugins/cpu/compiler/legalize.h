@@ -15,6 +15,15 @@ class LegalizeContractions : public Pass {
   absl::StatusOr<bool> Run(Module* module) override;
 };
 
+// Operations on element types for which there is no kernel, in terms of those for which there is one: factorizations,
+// top-k and random numbers in a wider type; bitcasts to and from complex numbers and types narrower than a byte by
+// shifts.
+class LegalizeTypes : public Pass {
+ public:
+  absl::string_view name() const override { return "legalize-types"; }
+  absl::StatusOr<bool> Run(Module* module) override;
+};
+
 // Arrays that a host or a custom call wants in another order than row-major: a transpose makes the order, a bitcast says
 // that the bytes are right. Afterwards every other array of the program is row-major.
 class LegalizeLayouts : public Pass {

@@ -1,5 +1,7 @@
 #include "plugins/cpu/compiler/library_steps.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -42,7 +44,8 @@ class KernelCallThunk : public Thunk {
 
 class Maker {
  public:
-  Maker(const Instruction& i, const BufferAssignment& a, std::vector<std::string>* log) : i_(i), a_(a), log_(log) {}
+  Maker(const Instruction& i, const BufferAssignment& a, std::vector<std::string>* log, std::string* refusal)
+      : i_(i), a_(a), log_(log), refusal_(refusal) {}
 
   std::unique_ptr<Thunk> Make(codegen::ComparatorFn comparator) {
     for (const Instruction* o : i_.operands()) {
@@ -63,6 +66,8 @@ class Maker {
         return MakeBits();
       case Opcode::kRng:
         return MakeNumbers();
+      case Opcode::kRngGetAndUpdateState:
+        return MakeState();
       default:
         return nullptr;
     }
@@ -70,7 +75,7 @@ class Maker {
 
  private:
   std::unique_ptr<Thunk> No(absl::string_view why) {
-    if (log_ != nullptr) log_->push_back(absl::StrCat(i_.name(), ": no library kernel: ", why));
+    *refusal_ = std::string(why);
     return nullptr;
   }
   std::unique_ptr<Thunk> Yes(std::function<void(const RunState&)> run, double us, absl::string_view what,
@@ -277,6 +282,17 @@ class Maker {
         0.2 + static_cast<double>(count) * (normal ? 0.03 : 0.003), normal ? "normal numbers" : "uniform numbers");
   }
 
+  std::unique_ptr<Thunk> MakeState() {
+    const uint64_t delta = static_cast<uint64_t>(std::max<int64_t>(1, i_.attrs().GetInt(AttrId::kDelta, 1)));
+    const size_t bytes = static_cast<size_t>(i_.shape().byte_size());
+    return Yes(
+        [=, out = Results()[0]](const RunState& s) {
+          const std::array<uint64_t, 2> state = AdvanceGeneratorState(delta);
+          std::memcpy(s.slots[out], state.data(), std::min(bytes, sizeof state));
+        },
+        0.1, "state of the generator");
+  }
+
   static std::optional<RandomNumber> NumberOf(PrimitiveType t) {
     switch (t) {
       case PrimitiveType::kF16:
@@ -313,6 +329,7 @@ class Maker {
   const Instruction& i_;
   const BufferAssignment& a_;
   std::vector<std::string>* log_;
+  std::string* refusal_;
 };
 
 }  // namespace
@@ -325,8 +342,8 @@ bool NeedsComparator(const Instruction& instruction) {
 absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryStep(const Instruction& instruction,
                                                        const BufferAssignment& assignment,
                                                        std::vector<std::string>* log,
-                                                       codegen::ComparatorFn comparator) {
-  return Maker(instruction, assignment, log).Make(comparator);
+                                                       codegen::ComparatorFn comparator, std::string* refusal) {
+  return Maker(instruction, assignment, log, refusal).Make(comparator);
 }
 
 }  // namespace backplane::cpu

@@ -61,22 +61,60 @@ absl::Status ForDevices(Module* module, const CompileOptions& options, std::vect
   return absl::OkStatus();
 }
 
+absl::Status ResolveSizes(Module* module) {
+  PassPipeline p("dynamic sizes");
+  p.Add<InlineCalls>();
+  p.Add<ResolveDynamicSizes>();
+  return p.Run(module).status();
+}
+
+// The whole program as one call, which no kernel takes: the evaluator runs it.
+void CallWhole(Module* module) {
+  Computation* program = module->entry();
+  Computation* entry = module->AddComputation("evaluated");
+  std::vector<Instruction*> parameters;
+  for (const Instruction* p : program->parameters()) parameters.push_back(entry->AddClone(p, p->shape(), {}));
+  entry->set_root(Make(entry, nullptr, Opcode::kCall, program->root()->shape(), std::move(parameters), {}, {program}));
+  module->set_entry(entry);
+}
+
+bool IsWholeCall(const Module& module) { return module.entry()->root()->Is(Opcode::kCall); }
+
 absl::Status Simplify(Module* module, std::vector<std::string>* log) {
+  if (HasDynamicSizes(*module)) {
+    if (absl::Status tried = ResolveSizes(module->Clone().get()); tried.ok()) {
+      RETURN_IF_ERROR(ResolveSizes(module));
+    } else {
+      if (log != nullptr) log->push_back(absl::StrCat("dynamic sizes: the whole program is interpreted: ", tried.message()));
+      CallWhole(module);
+      return absl::OkStatus();
+    }
+  }
+  PassPipeline p("rare operations");
+  p.Add<ExpandAsync>();
+  p.Add<ExpandScans>();
+  p.Add<ExpandDots>();
+  RETURN_IF_ERROR(p.Run(module).status());
   std::unique_ptr<PassPipeline> common = CommonPipeline();
   RETURN_IF_ERROR(common->Run(module).status());
+  ASSIGN_OR_RETURN(bool unrolled, UnrollLoops().Run(module));
+  if (unrolled) RETURN_IF_ERROR(common->Run(module).status());
   LogPasses(*common, log);
   return absl::OkStatus();
 }
 
 absl::Status Lower(Module* module, std::vector<std::string>* log) {
+  if (IsWholeCall(*module)) return absl::OkStatus();
   PassPipeline p("cpu");
   p.Add<LegalizeLayouts>();                 // row-major arrays only, but where host or custom call look
+  p.Add<LegalizeTypes>();                   // element types and sizes that a library kernel or generated code takes
   p.Add<LegalizeContractions>();            // dots and convolutions that the library takes
   p.Add<SimplifyAlgebra>(false);            // transposes that the two brought in, but not back into dots
   p.Add<EliminateCommonSubexpressions>();
   p.Add<RemoveDeadCode>();
   p.Add<UnshareComputations>();             // one caller for each body: its buffers are that caller's
-  p.Add<Fuse>(log);                         // kernels
+  p.Add<OutlineScalarControl>();            // loops in registers
+  p.Add<Fuse>();                            // kernels
   p.Add<RemoveDeadCode>();
   RETURN_IF_ERROR(p.Run(module).status());
   LogPasses(p, log);

@@ -12,6 +12,7 @@
 #include "plugins/cpu/compiler/compile_kernels.h"
 #include "plugins/cpu/compiler/library_problems.h"
 #include "plugins/cpu/compiler/library_steps.h"
+#include "plugins/cpu/compiler/loop_turns.h"
 #include "plugins/cpu/thunks/collective_thunk.h"
 #include "plugins/cpu/thunks/control_thunk.h"
 #include "plugins/cpu/thunks/external_thunk.h"
@@ -22,11 +23,15 @@
 namespace backplane::cpu {
 namespace {
 
-constexpr double kExpectedTrips = 64;  // of a loop whose count is not known
-
 std::shared_ptr<std::byte> AllocatePadded(size_t bytes) {
   const size_t size = (bytes + 127) / 64 * 64;
   return {static_cast<std::byte*>(std::aligned_alloc(64, size)), std::free};
+}
+
+bool HasNoElements(const Shape& shape) {
+  bool none = true;
+  ForEachLeaf(shape, [&](const Shape& s, const std::vector<int64_t>&) { none = none && s.IsArray() && s.num_elements() == 0; });
+  return none;
 }
 
 struct PlannedKernel {
@@ -121,7 +126,7 @@ class ProgramBuilder {
         absl::StatusOr<codegen::KernelPlan> plan = codegen::PlanKernel(*i->called(0), options, symbol);
         if (!plan.ok()) {
           kernel_of_key_.erase(key);
-          Log(absl::StrCat(i->name(), ": interpreted: ", absl::string_view(plan.status().message().data(), plan.status().message().size())));
+          refused_[i] = std::string(plan.status().message());
           continue;
         }
         Log(absl::StrCat(i->name(), ": kernel ", symbol, ": ", plan->note));
@@ -197,7 +202,7 @@ class ProgramBuilder {
         if (copies != a.loop_entry_copies.end()) AddCopies(copies->second, steps);
         ASSIGN_OR_RETURN(ThunkSequence condition, Sequence(i->called(0)));
         ASSIGN_OR_RETURN(ThunkSequence body, Sequence(i->called(1)));
-        steps.push_back(std::make_unique<WhileThunk>(std::move(condition), std::move(body), a.slot(i->called(0)->root()), kExpectedTrips));
+        steps.push_back(std::make_unique<WhileThunk>(std::move(condition), std::move(body), a.slot(i->called(0)->root()), KnownTurns(*i)));
         return absl::OkStatus();
       }
       case Opcode::kConditional: {
@@ -228,14 +233,18 @@ class ProgramBuilder {
         if (auto at = comparators_.find(i); at != comparators_.end()) {
           ASSIGN_OR_RETURN(comparator, program_->library_->LookupFunction<codegen::ComparatorFn>(at->second));
         }
-        ASSIGN_OR_RETURN(std::unique_ptr<Thunk> step, MakeLibraryStep(*i, a, log_, comparator));
+        ASSIGN_OR_RETURN(std::unique_ptr<Thunk> step, MakeLibraryStep(*i, a, log_, comparator, &refused_[i]));
         if (step != nullptr) {
           steps.push_back(std::move(step));
           return absl::OkStatus();
         }
       }
     }
-    Log(absl::StrCat(i->name(), ": interpreted: ", OpName(i->opcode())));
+    if (!i->HasSideEffect() && HasNoElements(i->shape())) return absl::OkStatus();
+    // The one form of line from which tools read what was not compiled.
+    std::string& reason = refused_[i];
+    if (reason.empty()) reason = std::string(codegen::CanEmit(*i).message());
+    Log(absl::StrCat("interpreted: ", OpName(i->opcode()), " ", i->shape().ToString(), ": ", reason));
     std::vector<std::vector<SlotId>> operands;
     for (const Instruction* o : i->operands()) operands.push_back(a.instruction_slots.at(o));
     steps.push_back(std::make_unique<EvaluatorThunk>(i, std::move(operands), a.instruction_slots.at(i)));
@@ -349,6 +358,7 @@ class ProgramBuilder {
   std::vector<PlannedKernel> kernels_;
   absl::flat_hash_map<std::string, int> kernel_of_key_;
   absl::flat_hash_map<const Instruction*, int> kernel_of_instruction_;
+  absl::flat_hash_map<const Instruction*, std::string> refused_;  // why no kernel could be had
   absl::flat_hash_map<const Instruction*, std::string> comparators_;  // of sorts: their symbols
 };
 

@@ -253,9 +253,19 @@ TEST(Aliases, DonatedArgumentsBecomeResults) {
 TEST(Log, NamesWhatIsInterpreted) {
   std::string error;
   std::vector<std::string> log = CompileLogOf(
-      "HloModule m ENTRY e { a = bf16[5,5] parameter(0) ROOT l = bf16[5,5] cholesky(a), lower=true }", &error);
+      "HloModule m g { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) } "
+      "f { p = f32[] parameter(0) q = f32[] parameter(1) b = f32[3] broadcast(p), dimensions={} i = f32[3] iota(), iota_dimension=0 "
+      "s = f32[3] multiply(b, i) ROOT r = f32[] reduce(s, q), dimensions={0}, to_apply=g } "
+      "ENTRY e { a = f32[4,5] parameter(0) z = f32[] parameter(1) x = f32[4] reduce(a, z), dimensions={1}, to_apply=f ROOT y = f32[4] negate(x) }",
+      &error);
   EXPECT_EQ(error, "");
-  EXPECT_TRUE(std::any_of(log.begin(), log.end(), [](const std::string& l) { return absl::StrContains(l, "interpreted"); }));
+  std::vector<std::string> interpreted;
+  for (const std::string& l : log) {
+    if (absl::StartsWith(l, "interpreted: ")) interpreted.push_back(l);
+  }
+  ASSERT_EQ(interpreted.size(), 1u);
+  EXPECT_TRUE(absl::StartsWith(interpreted[0], "interpreted: reduce f32[4]: ")) << interpreted[0];
+  EXPECT_TRUE(absl::StrContains(interpreted[0], "f32[3] inside a scalar computation")) << interpreted[0];
 }
 
 }  // namespace

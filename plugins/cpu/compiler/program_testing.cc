@@ -229,6 +229,7 @@ std::string ProgramDifference(const Module& module, const ProgramRunOptions& opt
   std::vector<std::string> log;
   absl::StatusOr<std::unique_ptr<Program>> program = BuildProgram(module, pool, &log);
   if (!program.ok()) return absl::StrCat("compile: ", program.status().ToString());
+  if (options.log != nullptr) *options.log = log;
   std::mt19937 random(options.seed);
   std::vector<Literal> arguments = options.arguments;
   for (const Instruction* p : module.entry()->parameters()) {

@@ -18,6 +18,7 @@ struct ProgramRunOptions {
   double tolerance = 4e-6;             // relative, for f32; other float types from their precision
   bool stored = true;                  // also runs the program that comes back from its serialized form
   std::vector<Literal> arguments;      // used in place of random ones where given
+  std::vector<std::string>* log = nullptr;  // receives the compile log
 };
 
 // Runs the module on one thread and on several, twice each, on memory that is full of other values, and from its

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -370,6 +371,16 @@ void NormalNumbers(RandomState& state, RandomNumber type, const void* mean, cons
 RandomState NextRandomState() {
   static std::atomic<uint64_t> calls{0};
   return {0x853c49e6748fea9b, 0, calls.fetch_add(1, std::memory_order_relaxed)};
+}
+
+std::array<uint64_t, 2> AdvanceGeneratorState(uint64_t delta) {
+  static std::mutex* const mutex = new std::mutex;
+  static uint64_t low = 0x853c49e6748fea9b, high = 0xda3e39cb94b95bdb;
+  std::lock_guard<std::mutex> lock(*mutex);
+  const std::array<uint64_t, 2> now = {low, high};
+  low += delta;
+  if (low < delta) ++high;
+  return now;
 }
 
 }  // namespace backplane::cpu

@@ -3,6 +3,7 @@
 #ifndef BACKPLANE_PLUGINS_CPU_LIBRARY_RANDOM_H_
 #define BACKPLANE_PLUGINS_CPU_LIBRARY_RANDOM_H_
 
+#include <array>
 #include <cstdint>
 
 #include "absl/types/span.h"
@@ -33,6 +34,9 @@ void NormalNumbers(RandomState& state, RandomNumber type, const void* mean, cons
 
 // A different one each call, the same sequence in each process. Thread-safe.
 RandomState NextRandomState();
+
+// The 128-bit state, low word first, that programs share; it is `delta` further afterwards. Thread-safe.
+std::array<uint64_t, 2> AdvanceGeneratorState(uint64_t delta);
 
 }  // namespace backplane::cpu
 

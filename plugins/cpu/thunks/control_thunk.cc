@@ -7,6 +7,7 @@ namespace backplane::cpu {
 namespace {
 
 constexpr int64_t kParallelCopyBytes = 1 << 20;
+constexpr double kExpectedTurns = 64;  // of a loop whose count is not known
 
 }  // namespace
 
@@ -49,8 +50,8 @@ bool CopyThunk::Bind(const RunState& state, std::vector<BoundCall>* calls) const
   return true;
 }
 
-WhileThunk::WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, double expected_trips)
-    : condition_(std::move(condition)), body_(std::move(body)), predicate_(predicate), expected_trips_(expected_trips) {
+WhileThunk::WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, std::optional<int64_t> turns)
+    : condition_(std::move(condition)), body_(std::move(body)), predicate_(predicate), turns_(turns) {
   may_block_ = SequenceMayBlock(condition_) || SequenceMayBlock(body_);
 }
 
@@ -99,8 +100,15 @@ class BoundSequence {
 }  // namespace
 
 absl::Status WhileThunk::Run(const RunState& state) const {
+  const BoundSequence body(body_, state);
+  if (turns_) {
+    for (int64_t t = 0; t < *turns_; ++t) {
+      if (absl::Status s = body.Run(); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
   const uint8_t* predicate = static_cast<const uint8_t*>(state.slots[predicate_]);
-  const BoundSequence condition(condition_, state), body(body_, state);
+  const BoundSequence condition(condition_, state);
   while (true) {
     if (absl::Status s = condition.Run(); !s.ok()) return s;
     if (*predicate == 0) return absl::OkStatus();
@@ -113,7 +121,8 @@ int64_t WhileThunk::workspace_bytes(int num_threads) const {
 }
 
 double WhileThunk::estimated_us() const {
-  return expected_trips_ * (SequenceMicroseconds(condition_) + SequenceMicroseconds(body_));
+  if (turns_) return static_cast<double>(*turns_) * SequenceMicroseconds(body_);
+  return kExpectedTurns * (SequenceMicroseconds(condition_) + SequenceMicroseconds(body_));
 }
 
 ConditionalThunk::ConditionalThunk(std::vector<ThunkSequence> branches, SlotId selector, bool selector_is_pred)

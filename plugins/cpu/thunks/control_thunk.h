@@ -2,6 +2,8 @@
 #ifndef BACKPLANE_PLUGINS_CPU_THUNKS_CONTROL_THUNK_H_
 #define BACKPLANE_PLUGINS_CPU_THUNKS_CONTROL_THUNK_H_
 
+#include <optional>
+
 #include "plugins/cpu/thunks/thunk.h"
 
 namespace backplane::cpu {
@@ -11,16 +13,16 @@ class CopyThunk : public Thunk {
   explicit CopyThunk(SlotCopy copy) : copy_(copy) {}
   absl::Status Run(const RunState& state) const override;
   bool Bind(const RunState& state, std::vector<BoundCall>* calls) const override;
-  double estimated_us() const override { return 0.05 + static_cast<double>(copy_.bytes) * 5e-5; }
+  double estimated_us() const override { return 0.02 + static_cast<double>(copy_.bytes) * 5e-5; }
 
  private:
   SlotCopy copy_;
 };
 
-// The condition's steps leave one pred in `predicate`.
+// The condition's steps leave one pred in `predicate`. `turns`, where it is known beforehand, takes their place.
 class WhileThunk : public Thunk {
  public:
-  WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, double expected_trips);
+  WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, std::optional<int64_t> turns);
   absl::Status Run(const RunState& state) const override;
   int64_t workspace_bytes(int num_threads) const override;
   double estimated_us() const override;
@@ -29,7 +31,7 @@ class WhileThunk : public Thunk {
  private:
   ThunkSequence condition_, body_;
   SlotId predicate_;
-  double expected_trips_;
+  std::optional<int64_t> turns_;
   bool may_block_ = false;
 };
 

@@ -66,7 +66,7 @@ bool KernelThunk::Bind(const RunState& state, std::vector<BoundCall>* calls) con
 int64_t KernelThunk::workspace_bytes(int num_threads) const { return temp_total_ + scratch_stride_ * num_threads; }
 
 double KernelThunk::estimated_us() const {
-  double us = 0.1;
+  double us = 0.03;
   for (const codegen::KernelPhase& p : plan_.phases) us += p.estimated_us;
   return us;
 }
