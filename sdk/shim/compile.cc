@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/import/compile_options.h"
 #include "core/import/import.h"
+#include "sdk/shim/dump.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
 #include "sdk/shim/wire.h"
@@ -102,6 +103,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Prog
   RETURN_IF_ERROR(ApplyOptions(parsed, module.get()));
   ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable,
                    Plugin().backend->Compile(std::move(module), parsed, topology));
+  RETURN_IF_ERROR(DumpProgram(*executable, parsed, topology.platform_name));
   return std::shared_ptr<const Executable>(std::move(executable));
 }
 
@@ -163,6 +165,7 @@ absl::Status Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Ar
     ASSIGN_OR_RETURN(
         options, ReadOptions(a.overridden_serialized_compile_options, a.overridden_serialized_compile_options_size));
   }
+  RETURN_IF_ERROR(DumpProgram(*executable, options, a.client->state->topology.topology.platform_name));
   ASSIGN_OR_RETURN(a.loaded_executable, LoadExecutable(a.client->state, std::move(executable), std::move(options)));
   return absl::OkStatus();
 }

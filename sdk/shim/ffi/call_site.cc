@@ -1,6 +1,9 @@
 // A call site of a registered handler: its attributes, its state, and the frames of its calls.
 #include <cstring>
 #include <utility>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -54,6 +57,24 @@ XLA_FFI_Attrs AttributeTable::Encode(const FfiDictionary& dictionary) {
 }
 
 namespace {
+
+// Handlers written for XLA's CPU client run with denormals taken as zeros there, and some of JAX's answers rest on it: a
+// matrix with a row of denormals counts as singular. They find the same here; nothing else does.
+class DenormalsAreZeros {
+ public:
+#if defined(__SSE2__)
+  DenormalsAreZeros() : before_(_mm_getcsr()) { _mm_setcsr(before_ | kFlushResults | kFlushOperands); }
+  ~DenormalsAreZeros() { _mm_setcsr(before_); }
+#else
+  DenormalsAreZeros() : before_(0) {}
+#endif
+  DenormalsAreZeros(const DenormalsAreZeros&) = delete;
+  DenormalsAreZeros& operator=(const DenormalsAreZeros&) = delete;
+
+ private:
+  static constexpr unsigned kFlushResults = 0x8000, kFlushOperands = 0x0040;  // of the register MXCSR
+  [[maybe_unused]] const unsigned before_;
+};
 
 // Everything of one call that a handler may point to until its future is set.
 struct Call {
@@ -147,7 +168,10 @@ class TypedSite : public CustomCallSite {
       RETURN_IF_ERROR(Named(call->Run(bundle_.initialize, XLA_FFI_ExecutionStage_INITIALIZE)));
       RETURN_IF_ERROR(Named(call->TakeFuture().Await()));
     }
-    RETURN_IF_ERROR(Named(call->Run(bundle_.execute, XLA_FFI_ExecutionStage_EXECUTE)));
+    {
+      DenormalsAreZeros like_xla;
+      RETURN_IF_ERROR(Named(call->Run(bundle_.execute, XLA_FFI_ExecutionStage_EXECUTE)));
+    }
     Event future = call->TakeFuture();
     if (future.IsReady()) return Event::Ready(Named(future.status()));
     // The call lives until its future is set; what waits for it hears of it after that.

@@ -19,6 +19,12 @@ std::string Canonical(absl::string_view platform) {
   return lower == "host" ? "cpu" : lower;
 }
 
+bool IsLastStageOf(const Handler& part, const Handler& whole) {
+  Handler last;
+  last.bundle.execute = whole.bundle.execute;
+  return part == last && last.bundle.execute != nullptr;
+}
+
 int EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<int> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
@@ -48,7 +54,9 @@ absl::Status Registry::Register(absl::string_view target, absl::string_view plat
   }
   std::lock_guard<std::mutex> lock(mu_);
   auto [it, inserted] = handlers_.try_emplace({Canonical(platform), std::string(target)}, handler);
-  if (!inserted && !(it->second == handler)) {
+  // The published call has room for the last stage only: whoever knows of more stages of it completes the handler.
+  if (!inserted && IsLastStageOf(it->second, handler)) it->second = handler;
+  if (!inserted && !(it->second == handler) && !IsLastStageOf(handler, it->second)) {
     return absl::AlreadyExistsError(
         absl::StrCat("custom call '", target, "': another handler is registered for platform ", Canonical(platform)));
   }
