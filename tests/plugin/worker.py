@@ -5,6 +5,8 @@
     env4, env8    the same by a configuration file that asks for so many devices
     package       backplane_jax.register, beside JAX's own CPU client
     package_cpu   backplane_jax.register under the name cpu, in the place of JAX's own
+    discovered    the plain road under the name cpu, the package only where JAX's discovery finds it
+    overtaken     the same, where somebody else has taken JAX's place for custom calls before
 """
 import json
 import os
@@ -25,6 +27,12 @@ def make_known(road, plugin):
         json.dump({"library_path": plugin, "create_options": {"cpu_device_count": int(road[3:])}}, config)
         config.close()
         os.environ.update(PJRT_NAMES_AND_LIBRARY_PATHS=f"plugin:{config.name}", JAX_PLATFORMS="plugin")
+    elif road in ("discovered", "overtaken"):
+        os.environ.update(PJRT_NAMES_AND_LIBRARY_PATHS=f"cpu:{plugin}", JAX_PLATFORMS="cpu")
+        sys.path.insert(0, str(HERE.parent.parent / "sdk" / "python"))
+        if road == "overtaken":
+            from jaxlib import xla_client
+            xla_client.register_custom_call_handler("cpu", xla_client._xla.register_custom_call_target)
     elif road in ("package", "package_cpu"):
         name = "backplane" if road == "package" else "cpu"
         os.environ["JAX_PLATFORMS"] = "backplane,cpu" if road == "package" else "cpu"

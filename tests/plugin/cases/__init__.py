@@ -15,7 +15,7 @@ CASES = {}
 class Case:
     name: str
     function: Callable
-    road: str     # how the plugin is made known to JAX, see worker.py: env, env4, package, package_cpu
+    road: str     # how the plugin is made known to JAX, see worker.py: env, env4, env8, package, ...
     peer: bool    # returns a dict of arrays to be compared with XLA's plugin
     rtol: float
     atol: float

@@ -258,3 +258,54 @@ def callback_element_types():
     for t in (np.bool_, np.int8, np.uint32, np.float16, ml_dtypes.bfloat16, np.complex64, ml_dtypes.float8_e4m3fn):
         x = (np.arange(6).reshape(2, 3) % 2).astype(t)
         same(jax.jit(lambda v: jax.pure_callback(lambda a: a.T, jax.ShapeDtypeStruct((3, 2), t), v))(x), x.T)
+
+
+@case(road="discovered")
+def callbacks_by_discovery():
+    _callbacks()
+    _debug_print()
+    a = rand(5, 5)
+    a = a @ a.T + 5 * np.eye(5, dtype=np.float32)
+    close(jnp.linalg.cholesky(a), np.linalg.cholesky(a))
+    # A row of denormals is a row of zeros to LAPACK under XLA, and so it is here.
+    a[-1] *= np.float32(1e-40)
+    assert not np.isfinite(np.asarray(jnp.linalg.inv(a))).any()
+
+
+@case(road="discovered")
+def buffer_callback_has_no_stream():
+    from jax.experimental import buffer_callback
+    seen = []
+
+    def double(ctx, out, x):
+        try:
+            ctx.stream
+        except jax.errors.JaxRuntimeError as e:
+            seen.append(str(e))
+        np.asarray(out)[...] = np.asarray(x) * 2
+
+    x = rand(3, 4)
+    close(buffer_callback.buffer_callback(double, jax.ShapeDtypeStruct(x.shape, x.dtype))(x), x * 2)
+    assert len(seen) == 1 and "GPU context is not available" in seen[0], seen
+
+
+@case(road="overtaken")
+def handlers_after_another_sink():
+    a = rand(5, 5)
+    a = a @ a.T + 5 * np.eye(5, dtype=np.float32)
+    close(jnp.linalg.cholesky(a), np.linalg.cholesky(a))
+    close(jnp.linalg.eigvalsh(a), np.linalg.eigvalsh(a), atol=1e-4)
+    _callbacks()
+
+
+@case
+def dumped_programs():
+    """xla_dump_to: the compiled program as text and as a proto."""
+    import glob
+    with tempfile.TemporaryDirectory() as folder:
+        for k, more in enumerate(({}, {"xla_dump_hlo_as_proto": True, "xla_dump_hlo_as_text": True})):
+            to = f"{folder}/{k}"
+            close(jax.jit(lambda x: x * 3, compiler_options={"xla_dump_to": to, **more})(rand(4)), rand(4) * 3)
+            text, = glob.glob(f"{to}/module_*after_optimizations.txt")
+            assert "HloModule" in open(text).read()
+            assert len(glob.glob(f"{to}/*.hlo.pb")) == k
