@@ -126,6 +126,10 @@ absl::Status Importer::ImportScan(Scope& scope, const SourceOp& op) {
     ASSIGN_OR_RETURN(bool reverse, GetBool(op, "is_reverse"));
     if (reverse) attrs.Set(AttrId::kIsReverse, true);
   }
+  if (op.Find("is_associative") != nullptr) {
+    ASSIGN_OR_RETURN(bool associative, GetBool(op, "is_associative"));
+    attrs.Set(AttrId::kIsAssociative, associative);
+  }
   ASSIGN_OR_RETURN(Shape result, ResultShape(op));
   ASSIGN_OR_RETURN(Value y,
                    scope.builder.Op(Opcode::kScan, std::move(operands), std::move(attrs), {body}, std::move(result)));
