@@ -154,7 +154,7 @@ TEST(ProbeTest, PassesOnErrors) {
 }
 
 // Real vendors' plugins, in the Python environment BACKPLANE_VENDOR_WHEELS (see `pip install --no-deps jax-cuda13-pjrt
-// jax-rocm7-pjrt libtpu`). On a machine without their hardware each ends in one sentence, in bounded time.
+// jax-rocm7-pjrt libtpu`). Each is usable or ends in one sentence, in bounded time.
 TEST(ProbeTest, VendorsEndInOneSentence) {
   const char* prefix = getenv("BACKPLANE_VENDOR_WHEELS");
   if (prefix == nullptr) GTEST_SKIP() << "BACKPLANE_VENDOR_WHEELS names no Python environment";
@@ -168,9 +168,11 @@ TEST(ProbeTest, VendorsEndInOneSentence) {
       if (*skip_metadata != '\0' && plugin.name != "tpu") continue;
       *skip_metadata != '\0' ? setenv("TPU_SKIP_MDS_QUERY", skip_metadata, 1) : unsetenv("TPU_SKIP_MDS_QUERY");
       const ProbeResult result = MustProbe(plugin.library, absl::Seconds(10));
-      EXPECT_FALSE(result.status.ok()) << plugin.name << " found its hardware";
-      EXPECT_THAT(result.status.message(), AllOf(HasSubstr(plugin.library), Not(HasSubstr("\n"))));
       EXPECT_LT(result.duration, absl::Seconds(15));
+      EXPECT_EQ(result.stage == "done", result.status.ok());
+      if (!result.status.ok()) {
+        EXPECT_THAT(result.status.message(), AllOf(HasSubstr(plugin.library), Not(HasSubstr("\n"))));
+      }
       printf("%s: %s\n", plugin.name.c_str(), result.status.ToString().c_str());
     }
   }
@@ -284,12 +286,14 @@ TEST_F(DiscoveryTest, FindsWheels) {
   Write(site + "vendor-2.dist-info/RECORD",
         "vendor/bin/vendor.so,sha256=x,1\nvendor/ext.cpython-311-x86_64-linux-gnu.so,,\n");
   Write(site + "jax_plugins/xla_one/decoy.so", "text");
+  copy(site + "other_host/pjrt_c_api_plugin.so");
+  Write(site + "other-3.dist-info/RECORD", "other_host/pjrt_c_api_plugin.so,sha256=x,1\n");
   DiscoveryOptions options;
   options.python_prefixes = {(root_ / "env").string()};
   const Discovery found = Discover(options);
   std::vector<std::string> names;
   for (const FoundPlugin& plugin : found.plugins) names.push_back(plugin.name);
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre("one", "loose", "tpu", "vendor"));
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("one", "loose", "tpu", "vendor", "other_host"));
   EXPECT_TRUE(found.problems.empty());
   EXPECT_EQ(FindPlugin("vendor", options).value().library, (root_ / site / "vendor/bin/vendor.so").string());
   const absl::Status none = FindPlugin("nothing", options).status();

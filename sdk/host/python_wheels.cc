@@ -88,6 +88,10 @@ class Environment {
     for (const std::string& path : RecordedLibraries(info / "RECORD")) {
       const std::string file = fs::path(path).filename().string();
       if (file == "libtpu.so") Add("tpu", site_ / path, info.string());
+      // Plugins for other hosts than JAX, under the name of their folder.
+      if (entries.empty() && absl::StrContains(file, "pjrt") && !absl::StrContains(file, ".cpython-")) {
+        Add(fs::path(path).parent_path().filename().string(), site_ / path, info.string());
+      }
       if (!any && !entries.empty() && !absl::StrContains(file, ".cpython-")) {
         Add(entries.begin()->first, site_ / path, info.string());
       }
