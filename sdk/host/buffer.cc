@@ -1,6 +1,7 @@
 #include "sdk/host/buffer.h"
 
 #include <cstring>
+#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "sdk/host/status.h"
@@ -232,11 +233,23 @@ absl::StatusOr<Buffer::Dependent> Buffer::DonateWithControlDependency() const {
                    DependencyDone(a.dependency_ready_callback, a.callback_data)};
 }
 
+namespace {
+// Taking and giving back references is thread-safe by the API, but XLA's plugins keep a buffer's references in a list
+// without a lock: one at a time, for all.
+std::mutex& ReferenceMutex() {
+  static std::mutex* mutex = new std::mutex;
+  return *mutex;
+}
+}  // namespace
+
 absl::StatusOr<ExternalReference> Buffer::Reference() const {
   const Plugin& plugin = handle_.plugin();
   BP_PJRT_ARGS(plugin, up, PJRT_Buffer_IncreaseExternalReferenceCount);
   up.buffer = handle_.get();
-  BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, PJRT_Buffer_IncreaseExternalReferenceCount, up));
+  {
+    std::lock_guard<std::mutex> lock(ReferenceMutex());
+    BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, PJRT_Buffer_IncreaseExternalReferenceCount, up));
+  }
   ExternalReference reference(plugin, handle_.keep(), handle_.get(), nullptr);
   BP_PJRT_ARGS(plugin, a, PJRT_Buffer_OpaqueDeviceMemoryDataPointer);
   a.buffer = handle_.get();
@@ -260,6 +273,7 @@ void ExternalReference::reset() {
   if (buffer_ != nullptr) {
     BP_PJRT_ARGS(*plugin_, a, PJRT_Buffer_DecreaseExternalReferenceCount);
     a.buffer = std::exchange(buffer_, nullptr);
+    std::lock_guard<std::mutex> lock(ReferenceMutex());
     BP_PJRT_CALL(*plugin_, PJRT_Buffer_DecreaseExternalReferenceCount, a).IgnoreError();
   }
   data_ = nullptr;

@@ -15,6 +15,7 @@
 //   FAKE_CRASH_LOAD, FAKE_HANG_LOAD, FAKE_EXIT_LOAD     an initializer of the library does that
 //   FAKE_CRASH_CLIENT, FAKE_HANG_CLIENT                 PJRT_Client_Create does that
 //   FAKE_ABORT_INIT    prints and aborts in PJRT_Plugin_Initialize
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@
 #include "api/pjrt_c_api.h"
 
 #if defined(FAKE_CRASH_LOAD)
-__attribute__((constructor)) static void Load(void) { *(volatile int*)8 = 0; }
+__attribute__((constructor)) static void Load(void) { raise(SIGSEGV); }
 #elif defined(FAKE_HANG_LOAD)
 __attribute__((constructor)) static void Load(void) {
   for (;;) pause();
