@@ -78,7 +78,7 @@ Literal Spread(const Literal& x, const Shape& result, int64_t d, int64_t wrap, d
 }
 
 absl::StatusOr<Literal> Collective(const Instruction& op, absl::Span<const Literal* const> operands) {
-  if (op.Is(Opcode::kRecv)) return Counted(op.shape().tuple_shapes(0));
+  if (op.Is(Opcode::kRecv) || op.Is(Opcode::kRecvDone)) return Counted(op.shape().tuple_shapes(0));
   if (op.Is(Opcode::kSend)) return Literal::Token();
   if (op.Is(Opcode::kRaggedAllToAll)) {
     Literal out = *operands[1];
