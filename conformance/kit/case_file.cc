@@ -65,6 +65,44 @@ class FileParser {
     return cases;
   }
 
+  absl::StatusOr<std::vector<TypedCase>> ParseForEveryType() {
+    if (absl::Status s = ReadDrafts(); !s.ok()) return s;
+    shapes_only_ = true;
+    std::vector<TypedCase> typed;
+    for (Draft& draft : drafts_) {
+      const auto is = [&](absl::string_view key) { return [key](const Statement& s) { return s.key == key; }; };
+      if (std::any_of(draft.statements.begin(), draft.statements.end(), is("fails"))) continue;
+      std::set<std::string> declared;
+      for (auto& [name, values] : draft.each) {
+        const bool types = std::all_of(values.begin(), values.end(),
+                                       [](const std::string& v) { return ElementTypeFromName(v).has_value(); });
+        if (name != "T" || !types) {
+          values.resize(1);  // one of the other variables' values is enough
+          continue;
+        }
+        declared.insert(values.begin(), values.end());
+        values.clear();
+        for (const ElementInfo& t : AllElementTypes()) values.emplace_back(t.name);
+      }
+      // One type at a time: what cannot be written for one may be for the next.
+      Draft one = draft;
+      const auto add = [&](bool is_declared) {
+        std::vector<Case> cases;
+        if (!Expand(one, &cases).ok()) return;
+        for (Case& c : cases) typed.push_back({std::move(c), absl::StrCat(stem_, "/", draft.name), is_declared});
+      };
+      if (declared.empty()) add(true);
+      for (size_t k = 0; k < draft.each.size(); ++k) {
+        if (draft.each[k].first != "T" || declared.empty()) continue;
+        for (const std::string& t : draft.each[k].second) {
+          one.each[k].second = {t};
+          add(declared.count(t) > 0);
+        }
+      }
+    }
+    return typed;
+  }
+
  private:
   absl::Status Error(int line, absl::string_view what) const {
     return absl::InvalidArgumentError(absl::StrCat(file_, ":", line, ": ", what));
@@ -199,8 +237,10 @@ class FileParser {
     std::string apply;
     for (const Statement& s : draft.statements) {
       const bool is_program = s.key == "program";
-      const absl::StatusOr<std::string> text = Substitute(s.text, scope, /*mlir=*/is_program || s.key == "apply");
+      absl::StatusOr<std::string> text = Substitute(s.text, scope, /*mlir=*/is_program || s.key == "apply");
       if (!text.ok()) return Error(s.line, text.status().message());
+      const bool literal = absl::StartsWith(s.key, "input") || absl::StartsWith(s.key, "output");
+      if (shapes_only_ && literal) text->resize(std::min(text->find(']') + 1, text->size()));
       if (is_program || s.key == "program hlo" || s.key == "apply") {
         if (programs) return Error(s.line, "a second program");
         if (text->empty()) return Error(s.line, "an empty program");
@@ -268,7 +308,8 @@ class FileParser {
     return std::pair(device, device + 1);
   }
 
-  static absl::Status ReadStatement(absl::string_view key, absl::string_view text, Case* c) {
+  absl::Status ReadStatement(absl::string_view key, absl::string_view text, Case* c) const {
+    const bool need_values = !c->fails && !shapes_only_;
     if (key == "devices" || key == "fails") return absl::OkStatus();  // done before
     if (key == "covers") {
       c->covers.emplace_back(text);
@@ -281,7 +322,7 @@ class FileParser {
     if (key == "input" || absl::StartsWith(key, "input@")) {
       const absl::StatusOr<std::pair<int, int>> range = DevicesOf(key, *c);
       if (!range.ok()) return range.status();
-      const absl::StatusOr<Array> array = ParseArray(text, /*need_values=*/!c->fails);
+      const absl::StatusOr<Array> array = ParseArray(text, need_values);
       if (!array.ok()) return array.status();
       for (int d = range->first; d < range->second; ++d) c->inputs[d].push_back(*array);
       return absl::OkStatus();
@@ -289,7 +330,7 @@ class FileParser {
     if (key == "output" || absl::StartsWith(key, "output@")) {
       const absl::StatusOr<std::pair<int, int>> range = DevicesOf(key, *c);
       if (!range.ok()) return range.status();
-      const absl::StatusOr<Expected> expected = ParseExpected(text, /*need_values=*/!c->fails);
+      const absl::StatusOr<Expected> expected = ParseExpected(text, need_values);
       if (!expected.ok()) return expected.status();
       for (int d = range->first; d < range->second; ++d) c->outputs[d].push_back(*expected);
       return absl::OkStatus();
@@ -345,6 +386,7 @@ class FileParser {
   std::vector<std::string> lines_;
   std::string file_, stem_;
   size_t next_ = 0;
+  bool shapes_only_ = false;
   std::vector<Draft> drafts_;
   Scope file_scope_;
 };
@@ -355,7 +397,13 @@ absl::StatusOr<std::vector<Case>> ParseCases(absl::string_view text, absl::strin
   return FileParser(text, file).Parse();
 }
 
-absl::StatusOr<std::vector<Case>> ReadCaseFile(const std::string& path) {
+absl::StatusOr<std::vector<TypedCase>> ParseForEveryType(absl::string_view text, absl::string_view file) {
+  return FileParser(text, file).ParseForEveryType();
+}
+
+namespace {
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::error_code error;
   const uintmax_t bytes = std::filesystem::file_size(path, error);
   if (error) return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
@@ -365,10 +413,13 @@ absl::StatusOr<std::vector<Case>> ReadCaseFile(const std::string& path) {
   std::stringstream text;
   text << stream.rdbuf();
   if (!stream) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
-  return ParseCases(text.str(), path);
+  return text.str();
 }
 
-absl::StatusOr<std::vector<Case>> ReadCaseFolder(const std::string& path) {
+template <typename T>
+absl::StatusOr<std::vector<T>> ReadFolder(const std::string& path,
+                                          absl::StatusOr<std::vector<T>> (*parse)(absl::string_view,
+                                                                                  absl::string_view)) {
   std::error_code error;
   std::vector<std::string> files;
   for (std::filesystem::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
@@ -376,13 +427,31 @@ absl::StatusOr<std::vector<Case>> ReadCaseFolder(const std::string& path) {
   }
   if (error) return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
   std::sort(files.begin(), files.end());
-  std::vector<Case> cases;
+  std::vector<T> all;
   for (const std::string& file : files) {
-    absl::StatusOr<std::vector<Case>> some = ReadCaseFile(file);
+    const absl::StatusOr<std::string> text = ReadText(file);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<std::vector<T>> some = parse(*text, file);
     if (!some.ok()) return some.status();
-    std::move(some->begin(), some->end(), std::back_inserter(cases));
+    std::move(some->begin(), some->end(), std::back_inserter(all));
   }
-  return cases;
+  return all;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Case>> ReadCaseFile(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadText(path);
+  if (!text.ok()) return text.status();
+  return ParseCases(*text, path);
+}
+
+absl::StatusOr<std::vector<Case>> ReadCaseFolder(const std::string& path) {
+  return ReadFolder<Case>(path, &ParseCases);
+}
+
+absl::StatusOr<std::vector<TypedCase>> ReadCaseFolderForEveryType(const std::string& path) {
+  return ReadFolder<TypedCase>(path, &ParseForEveryType);
 }
 
 }  // namespace backplane::conformance

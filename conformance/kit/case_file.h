@@ -56,11 +56,22 @@ struct Case {
 // Every case of a text; `file` is for names and messages. An error is InvalidArgument and begins with "file:line: ".
 absl::StatusOr<std::vector<Case>> ParseCases(absl::string_view text, absl::string_view file);
 
+// The cases that must work, for compiling only: where `each` names a variable T of element types, for every element
+// type there is, those that the file does not name marked as such. Values are left out. What cannot be written for a
+// type is left out in silence.
+struct TypedCase {
+  Case value;
+  std::string draft;     // its name without what it was expanded for
+  bool declared = true;  // the file names this type
+};
+absl::StatusOr<std::vector<TypedCase>> ParseForEveryType(absl::string_view text, absl::string_view file);
+
 // The same of a file; NotFound when it cannot be read.
 absl::StatusOr<std::vector<Case>> ReadCaseFile(const std::string& path);
 
 // Every *.case file of a folder, in the order of their names.
 absl::StatusOr<std::vector<Case>> ReadCaseFolder(const std::string& path);
+absl::StatusOr<std::vector<TypedCase>> ReadCaseFolderForEveryType(const std::string& path);
 
 }  // namespace backplane::conformance
 

@@ -146,6 +146,43 @@ send 3 f32[] 4
   EXPECT_EQ(cases[0].transfers[1].channel, 3);
 }
 
+TEST(CaseFile, EveryTypeForCompilingOnly) {
+  const absl::StatusOr<std::vector<TypedCase>> typed = ParseForEveryType(R"(
+case a
+covers Add
+each T f32 s32
+each D 1 2
+apply x
+input $T[$D] {1.5}
+output $T[$D] iota
+case complex
+covers Complex
+each T f32
+apply y
+input $T[] 1
+output $T.complex[] 1
+case wrong
+covers Add
+fails compile
+apply x
+input f32[]
+case plain
+covers Add
+apply z
+output s8[2] {1,2}
+)",
+                                                                         "folder/add.case");
+  ASSERT_TRUE(typed.ok()) << typed.status();
+  const size_t all = AllElementTypes().size();
+  ASSERT_EQ(typed->size(), all + 2 + 1);  // only f32 and f64 have a .complex
+  EXPECT_EQ((*typed)[0].value.name, "add/a[T=pred,D=1]");
+  EXPECT_EQ((*typed)[0].draft, "add/a");
+  int declared = 0;
+  for (const TypedCase& t : *typed) declared += t.declared;
+  EXPECT_EQ(declared, 2 + 1 + 1);
+  EXPECT_EQ(typed->back().value.name, "add/plain");
+}
+
 TEST(CaseFile, ErrorsNameFileAndLine) {
   const std::pair<const char*, const char*> rows[] = {
       {"case a-b", "folder/add.case:1: 'a-b' is no name of a case"},

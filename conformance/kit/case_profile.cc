@@ -60,7 +60,7 @@ std::string CaseTally::Add(const Case& c, const Outcome& outcome) {
       ++passed_;
       return "";
     case Outcome::kUnsupported:
-      ++unsupported_;
+      ++(all_ ? failed_ : unsupported_);
       return absl::StrCat(c.name, " (", c.file, ":", c.line, "): unsupported: ", outcome.message);
     case Outcome::kFail:
       break;

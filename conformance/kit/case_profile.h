@@ -39,7 +39,8 @@ class CaseProfile {
 
 class CaseTally {
  public:
-  explicit CaseTally(CaseProfile* profile) : profile_(profile) {}
+  // With `all` what is unsupported counts as a failure too.
+  explicit CaseTally(CaseProfile* profile, bool all = false) : profile_(profile), all_(all) {}
   // What there is to say about this case: nothing when it passed, or did not and the profile says so. A case that
   // passes against the profile has failed.
   std::string Add(const Case& c, const Outcome& outcome);
@@ -50,6 +51,7 @@ class CaseTally {
 
  private:
   CaseProfile* const profile_;
+  const bool all_;
   int passed_ = 0, failed_ = 0, unsupported_ = 0, known_ = 0;
 };
 

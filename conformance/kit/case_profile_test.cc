@@ -32,6 +32,13 @@ TEST(CaseProfile, WhatIsKnownDoesNotCountAndMustBeTrue) {
   EXPECT_EQ(tally.Summary(), "1 passed, 3 failed, 1 unsupported, 2 known not to pass");
 }
 
+TEST(CaseProfile, NothingMayBeUnsupportedWhereAllIsAsked) {
+  CaseProfile none;
+  CaseTally tally(&none, /*all=*/true);
+  EXPECT_EQ(tally.Add(Named("sub/c"), kUnsupported), "sub/c (f:0): unsupported: what");
+  EXPECT_EQ(tally.failed(), 1);
+}
+
 TEST(CaseProfile, ALineNeedsAReason) {
   EXPECT_EQ(CaseProfile::Parse("\nadd/one\n", "p").status().message(), "p:2: 'add/one' without a reason");
   EXPECT_EQ(CaseProfile::Read("no/such/file").status().code(), absl::StatusCode::kNotFound);

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/mutex.h"
 #include "api/backplane_c_api.h"
 #include "sdk/host/loader.h"
 
@@ -45,6 +46,62 @@ absl::StatusOr<Array> FromHostArray(const host::HostArray& array) {
   if (!array.data.empty()) std::memcpy(out.data.data(), array.data.data(), array.data.size());
   return out;
 }
+
+// The host's end of a program's sends and receives. The handlers may be called in any thread, until the program is
+// done.
+class Transfers {
+ public:
+  explicit Transfers(const Case& c) : transfers_(c.transfers), got_(c.transfers.size()), done_(c.transfers.size()) {
+    std::vector<host::SendHandler> send;
+    std::vector<host::RecvHandler> recv;
+    for (size_t i = 0; i < transfers_.size(); ++i) {
+      const int64_t channel = transfers_[i].channel;
+      if (transfers_[i].kind == HostTransfer::kSend) {
+        send.push_back({channel, [this, i](absl::Span<const std::byte> chunk, size_t, bool last) {
+                          absl::MutexLock lock(&mu_);
+                          got_[i].append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
+                          done_[i] = done_[i] || last;
+                          return absl::OkStatus();
+                        }});
+      } else {
+        recv.push_back({channel, [this, i](host::DeviceStream stream) {
+                          const std::string& data = transfers_[i].value.value.data;
+                          const absl::StatusOr<host::Event> event =
+                              stream.AddChunk({reinterpret_cast<const std::byte*>(data.data()), data.size()});
+                          const absl::Status s = event.ok() ? event->Await() : event.status();
+                          absl::MutexLock lock(&mu_);
+                          done_[i] = s.ok();
+                        }});
+      }
+    }
+    for (int d = 0; d < c.devices() && !transfers_.empty(); ++d) {
+      options_.send.push_back(send);
+      options_.recv.push_back(recv);
+    }
+  }
+  const host::ExecuteOptions& Options() const { return options_; }
+
+  // What the program sent, when it is done.
+  absl::Status Check() {
+    absl::MutexLock lock(&mu_);
+    for (size_t i = 0; i < transfers_.size(); ++i) {
+      const std::string channel = absl::StrCat("channel ", transfers_[i].channel);
+      if (!done_[i]) return absl::DataLossError(absl::StrCat(channel, ": the transfer did not take place"));
+      if (transfers_[i].kind != HostTransfer::kSend) continue;
+      const Expected& want = transfers_[i].value;
+      const absl::Status s = conformance::Compare(want, Array{want.value.type, want.value.dims, got_[i]});
+      if (!s.ok()) return absl::DataLossError(absl::StrCat(channel, ": ", s.message()));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<HostTransfer>& transfers_;
+  host::ExecuteOptions options_;
+  absl::Mutex mu_;
+  std::vector<std::string> got_;  // under mu_
+  std::vector<bool> done_;        // under mu_
+};
 
 }  // namespace
 
@@ -94,7 +151,8 @@ absl::StatusOr<std::vector<std::vector<Array>>> CaseRunner::Execute(const host::
     }
     for (const host::Buffer& buffer : buffers[d]) arguments[d].push_back(&buffer);
   }
-  const absl::StatusOr<host::ExecuteResult> result = program.Execute(arguments);
+  Transfers transfers(c);
+  const absl::StatusOr<host::ExecuteResult> result = program.Execute(arguments, transfers.Options());
   if (!result.ok()) return result.status();
   std::vector<std::vector<Array>> outputs(devices->size());
   for (size_t d = 0; d < devices->size(); ++d) {
@@ -106,6 +164,7 @@ absl::StatusOr<std::vector<std::vector<Array>>> CaseRunner::Execute(const host::
       outputs[d].push_back(*std::move(output));
     }
   }
+  if (absl::Status s = transfers.Check(); !s.ok()) return s;
   return outputs;
 }
 
@@ -133,8 +192,11 @@ Outcome CaseRunner::Run(const Case& c, bool labels) const {
     if (c.fails) return outcome;
     return end(absl::IsUnimplemented(s) ? Outcome::kUnsupported : Outcome::kFail, Words(s));
   };
-  if (!c.transfers.empty())
-    return end(Outcome::kUnsupported, "the C ABI has no infeed, and this runner no host transfers");
+  for (const HostTransfer& t : c.transfers) {
+    if (t.kind == HostTransfer::kInfeed || t.kind == HostTransfer::kOutfeed) {
+      return end(Outcome::kUnsupported, "the C ABI has neither infeed nor outfeed");
+    }
+  }
   const absl::StatusOr<host::LoadedExecutable> program = Load(c, &outcome);
   if (!program.ok()) {
     if (c.devices() > static_cast<int>(devices_)) return end(Outcome::kUnsupported, Words(program.status()));
