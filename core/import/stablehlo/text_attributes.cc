@@ -100,8 +100,7 @@ const SourceAttr* TextParser::ParseAttributeInner() {
     case TokenKind::kBareId: {
       absl::string_view word = token_.text;
       if (word == "true" || word == "false") {
-        Advance();
-        if (Take(':')) ParseType();
+        Advance();  // no type follows: in `lower = true : tensor<3x3xf32>` it is the operation's
         return MakeBool(arena_, word == "true");
       }
       if (word == "unit") {
