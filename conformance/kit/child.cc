@@ -77,10 +77,11 @@ CheckOutcome RunElsewhere(Kit& k, const std::string& id, const std::string& inpu
   const Kit::Setup& setup = k.setup();
   std::vector<std::string> words = {"conform", "--child", absl::StrCat(result[1]), "-1", setup.plugin,
                                     "--data",  setup.data};
-  for (const host::NamedValue& option : setup.options) {
-    words.push_back("--option");
-    words.push_back(OptionText(option));
-  }
+  const auto pass_on = [&](const char* name, const std::vector<host::NamedValue>& values) {
+    for (const host::NamedValue& value : values) words.insert(words.end(), {name, OptionText(value)});
+  };
+  pass_on("--option", setup.options);
+  pass_on("--compile-option", setup.compile_options);
   words.push_back("--run");
   words.push_back(id);
   std::vector<char*> argv;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <typeinfo>
@@ -76,6 +77,7 @@ void Kit::Tell(const char* kind, Result result, absl::string_view detail) {
 
 void Kit::Finish(Result result, std::string detail) {
   if (told.exchange(true)) pause();  // another thread has told a result and is ending the process
+  std::fflush(stdout);               // what the plugin printed belongs to this check
   Tell("end", result, detail);
   _exit(0);
 }
@@ -110,6 +112,7 @@ void Kit::Run(const std::string& id, const std::string& needs, void (*function)(
     Fail("an exception crossed the boundary ", setup_.trail != nullptr ? setup_.trail->Describe() : "");
   }
   told = true;
+  std::fflush(stdout);
   Tell("end", Result::kPass, note_);
 }
 

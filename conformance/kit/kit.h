@@ -42,10 +42,11 @@ std::string ErrText(const Err& error);  // "INVALID_ARGUMENT: words"
 class Kit {
  public:
   struct Setup {
-    std::string plugin;                     // path
-    std::vector<host::NamedValue> options;  // of PJRT_Client_Create
-    std::string data;                       // the folder with cases, levels and profiles
-    bool strict = false;                    // labels in messages are demanded too
+    std::string plugin;                             // path
+    std::vector<host::NamedValue> options;          // of PJRT_Client_Create
+    std::vector<host::NamedValue> compile_options;  // the platform's own, for every program
+    std::string data;                               // the folder with cases, levels and profiles
+    bool strict = false;                            // labels in messages are demanded too
     int result_fd = -1;
     Trail* trail = nullptr;  // may be null
   };

@@ -49,6 +49,8 @@ absl::StatusOr<Profile> ParseProfile(absl::string_view text, absl::string_view n
       profile.strict = true;
     } else if (words[0] == "option" && !rest.empty()) {
       profile.options.push_back(rest);
+    } else if (words[0] == "compile-option" && !rest.empty()) {
+      profile.compile_options.push_back(rest);
     } else if (words[0] == "claims" && !rest.empty()) {
       profile.claims.push_back(rest);
     } else if (words[0] == "never" || words[0] == "not-yet") {

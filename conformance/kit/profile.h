@@ -2,6 +2,7 @@
 //
 // A profile, one line each, '#' begins a comment:
 //   option NAME=VALUE        a create option for every client
+//   compile-option NAME=VALUE  a compile option of the platform's own for every program
 //   strict                   advice counts like a rule, and errors must carry the labels that cases name
 //   claims LEVEL             the level is promised: the run fails when it is not met
 //   never ID REASON          this check will not pass on this plugin, and why
@@ -31,7 +32,7 @@ struct Profile {
     int number = 0;
   };
   std::string name;
-  std::vector<std::string> options;
+  std::vector<std::string> options, compile_options;
   std::vector<std::string> claims;
   bool strict = false;
   std::vector<Line> lines;

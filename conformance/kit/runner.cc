@@ -232,6 +232,7 @@ class Runner {
 
   void FinishFirst(Child* child, Result result, std::string detail, double seconds) {
     const size_t job = child->jobs.front();
+    if (child->out.fd >= 0) Read(child, &child->out);
     child->jobs.pop_front();
     child->running = false;
     child->finished_some = true;

@@ -7,6 +7,16 @@
 
 namespace backplane::conformance {
 
+PJRT_Buffer_MemoryLayout LayoutOf(const Dims& minor_to_major) {
+  PJRT_Buffer_MemoryLayout layout{};
+  layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
+  layout.tiled.minor_to_major = minor_to_major.data();
+  layout.tiled.minor_to_major_size = minor_to_major.size();
+  return layout;
+}
+
 // ---- Objects away
 
 void Destroy(Kit& k, PJRT_Buffer* object) {
@@ -202,6 +212,14 @@ PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program, const host::Co
   k.Require(error.ok(), "PJRT_Client_Compile: ", ErrText(error));
   return loaded;
 }
+
+host::CompileOptions PlainOptions(Kit& k) {
+  host::CompileOptions options;
+  options.overrides = k.setup().compile_options;
+  return options;
+}
+
+PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program) { return Compile(k, program, PlainOptions(k)); }
 
 PJRT_Executable* ExecutableOf(Kit& k, PJRT_LoadedExecutable* loaded) {
   KIT_ARGS(k, a, PJRT_LoadedExecutable_GetExecutable);

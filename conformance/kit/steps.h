@@ -16,6 +16,9 @@ namespace backplane::conformance {
 
 using Dims = std::vector<int64_t>;
 
+// A layout of this order, the fastest dimension first, without tiles; borrows `minor_to_major`.
+PJRT_Buffer_MemoryLayout LayoutOf(const Dims& minor_to_major);
+
 // ---- Objects away
 void Destroy(Kit& k, PJRT_Buffer* object);
 void Destroy(Kit& k, PJRT_Event* object);
@@ -67,7 +70,9 @@ bool IsOnCpu(Kit& k, PJRT_Buffer* buffer);
 // StableHLO as text, or other bytes under `format`.
 Err TryCompile(Kit& k, absl::string_view program, absl::string_view format, absl::string_view options,
                PJRT_LoadedExecutable** out);
-PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program, const host::CompileOptions& options = {});
+host::CompileOptions PlainOptions(Kit& k);  // one device, and the compile options of the run
+PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program, const host::CompileOptions& options);
+PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program);
 PJRT_Executable* ExecutableOf(Kit& k, PJRT_LoadedExecutable* loaded);
 size_t NumOutputs(Kit& k, PJRT_LoadedExecutable* loaded);
 std::string FingerprintOf(Kit& k, PJRT_LoadedExecutable* loaded);

@@ -422,7 +422,7 @@ constexpr Check kChecks[] = {
     {"abi.chain_elements", "", "each extension says its size, and stands in the chain once", ChainElements},
     {"abi.larger_structs", "", "a newer host's larger structs are accepted, their new fields left alone",
      LargerStructs},
-    {"abi.older_structs", "", "an older host's smaller structs are accepted", OlderStructs},
+    {"abi.older_structs", "", "an older host's smaller structs are accepted", OlderStructs, 0, true},
     {"abi.stays_inside", "", "nothing past a struct's struct_size is written", StaysInside},
     {"abi.unknown_call_extension", "", "an unknown extension in a call's chain is skipped", UnknownCallExtension},
     {"abi.error_functions", "PJRT_Client_LookupDevice", "an error can be read and freed through its own functions",

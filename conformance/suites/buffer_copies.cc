@@ -217,8 +217,10 @@ void ErrorTravels(Kit& k) {
 }
 
 PJRT_Client_CreateAliasBuffer_Args Alias(Kit& k) {
-  static const Dims dims = {4};
+  static const Dims dims = {4}, order = {0};
+  static PJRT_Buffer_MemoryLayout layout = LayoutOf(order);
   KIT_ARGS(k, a, PJRT_Client_CreateAliasBuffer);
+  a.shape_layout = &layout;
   a.client = k.client();
   a.memory = DefaultMemory(k, k.device());
   a.shape_dims = dims.data();

@@ -11,8 +11,6 @@
 namespace backplane::conformance {
 namespace {
 
-std::string PlainOptions() { return host::CompileOptions().Serialize(); }
-
 void ExpectAdds(Kit& k, PJRT_LoadedExecutable* add) {
   k.Require(RunF32(k, add, {{1, 2, 3, 4}, {10, 20, 30, 40}}) == std::vector<float>({11, 22, 33, 44}),
             "the program gives wrong results");
@@ -21,7 +19,7 @@ void ExpectAdds(Kit& k, PJRT_LoadedExecutable* add) {
 
 void Form(Kit& k, absl::string_view program, const char* format, const char* what) {
   PJRT_LoadedExecutable* add = nullptr;
-  const Err e = TryCompile(k, program, format, PlainOptions(), &add);
+  const Err e = TryCompile(k, program, format, PlainOptions(k).Serialize(), &add);
   if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported("no ", what, ": ", ErrText(e));
   k.Require(e.ok(), what, ": ", ErrText(e));
   ExpectAdds(k, add);
@@ -35,7 +33,7 @@ void HloProto(Kit& k) { Form(k, BytesOf(kAddHloProto), "hlo", "HLO protos"); }
 void Refused(Kit& k, absl::string_view program, absl::string_view what, absl::string_view words,
              absl::string_view format = "mlir") {
   PJRT_LoadedExecutable* none = nullptr;
-  const Err e = TryCompile(k, program, format, PlainOptions(), &none);
+  const Err e = TryCompile(k, program, format, PlainOptions(k).Serialize(), &none);
   k.Require(!e.ok(), what, " compiles");
   k.Require(!e.message.empty(), what, ": ", CodeName(e.code), " without a message");
   k.Require(absl::StrContains(absl::AsciiStrToLower(e.message), words), what, ": the message does not speak of '",
@@ -51,7 +49,7 @@ void CutArtifact(Kit& k) {
   const absl::string_view whole = BytesOf(kAddArtifact);
   for (size_t n = 1; n < whole.size(); n += 7) {
     PJRT_LoadedExecutable* none = nullptr;
-    const Err e = TryCompile(k, whole.substr(0, n), "mlir", PlainOptions(), &none);
+    const Err e = TryCompile(k, whole.substr(0, n), "mlir", PlainOptions(k).Serialize(), &none);
     k.Require(!e.ok(), "a portable artifact cut to ", n, " of ", whole.size(), " bytes compiles");
     k.Require(!e.message.empty(), "a cut artifact: ", CodeName(e.code), " without a message");
   }
@@ -87,14 +85,13 @@ void NoMain(Kit& k) {
 void CodeOfWrongProgram(Kit& k) {
   for (const std::string& program : {std::string("nonsense"), absl::StrReplaceAll(kAdd, {{"%x, %y :", "%x, %zz :"}})}) {
     PJRT_LoadedExecutable* none = nullptr;
-    const Err e = TryCompile(k, program, "mlir", PlainOptions(), &none);
+    const Err e = TryCompile(k, program, "mlir", PlainOptions(k).Serialize(), &none);
     k.Require(e.code == PJRT_Error_Code_INVALID_ARGUMENT || e.code == PJRT_Error_Code_UNIMPLEMENTED,
               "a wrong program gives ", ErrText(e), "; expected INVALID_ARGUMENT");
   }
 }
 
 void BadOptions(Kit& k) {
-  const std::string good = PlainOptions();
   for (const std::string& options :
        {std::string("\x1a\x7f\x20\x01", 4), std::string("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"),
         std::string("\x1a\x04\x20", 3)}) {
@@ -106,7 +103,7 @@ void BadOptions(Kit& k) {
 }
 
 void TooManyDevices(Kit& k) {
-  host::CompileOptions options;
+  host::CompileOptions options = PlainOptions(k);
   options.num_replicas = 4096;
   PJRT_LoadedExecutable* none = nullptr;
   const Err e = TryCompile(k, kAdd, "mlir", options.Serialize(), &none);
@@ -115,7 +112,7 @@ void TooManyDevices(Kit& k) {
 }
 
 void AbsentDevice(Kit& k) {
-  host::CompileOptions options;
+  host::CompileOptions options = PlainOptions(k);
   options.device_assignment = {987654};
   PJRT_LoadedExecutable* none = nullptr;
   const Err e = TryCompile(k, kAdd, "mlir", options.Serialize(), &none);
@@ -124,7 +121,7 @@ void AbsentDevice(Kit& k) {
 }
 
 void ChosenDevice(Kit& k) {
-  host::CompileOptions options;
+  host::CompileOptions options = PlainOptions(k);
   options.device_assignment = {IdOf(k, k.device(1))};
   PJRT_LoadedExecutable* add = Compile(k, kAdd, options);
   PJRT_Buffer* x = Put<float>(k, {4}, {1, 2, 3, 4}, k.device(1));
@@ -136,7 +133,7 @@ void ChosenDevice(Kit& k) {
 
 // The program's bytes are the caller's after the call.
 void BorrowsProgram(Kit& k) {
-  std::string code = kAdd, format = "mlir", options = PlainOptions();
+  std::string code = kAdd, format = "mlir", options = PlainOptions(k).Serialize();
   PJRT_Program p{};
   p.struct_size = PJRT_Program_STRUCT_SIZE;
   p.code = code.data();
@@ -198,7 +195,7 @@ void ManyArguments(Kit& k) {
 void WorksAfterErrors(Kit& k) {
   for (int i = 0; i < 20; ++i) {
     PJRT_LoadedExecutable* none = nullptr;
-    TryCompile(k, i % 2 == 0 ? "nonsense" : "module { func.func @main( }", "mlir", PlainOptions(), &none);
+    TryCompile(k, i % 2 == 0 ? "nonsense" : "module { func.func @main( }", "mlir", PlainOptions(k).Serialize(), &none);
   }
   ExpectAdds(k, Compile(k, kAdd));
 }

@@ -69,7 +69,7 @@ void Mixed16(Kit& k) {  // compile, run, fail, copy: all at once
     for (int i = 0; i < 8; ++i) {
       if (t % 4 == 0) {
         PJRT_LoadedExecutable* none = nullptr;
-        const Err e = TryCompile(k, "nonsense", "mlir", host::CompileOptions().Serialize(), &none);
+        const Err e = TryCompile(k, "nonsense", "mlir", PlainOptions(k).Serialize(), &none);
         k.Require(!e.ok() && !e.message.empty(), "an error that happens beside other work is lost");
       } else if (t % 4 == 1) {
         Destroy(k, Compile(k, kTwoOutputs));
@@ -92,7 +92,7 @@ void ReadBy16(Kit& k) {
 // ---- Several devices
 
 void Replicas(Kit& k) {
-  host::CompileOptions options;
+  host::CompileOptions options = PlainOptions(k);
   options.num_replicas = 2;
   Launch launch;
   launch.executable = Compile(k, R"(module @m {
@@ -126,7 +126,7 @@ constexpr char kAllReduce[] = R"(module @m {
 })";
 
 void AllReduce(Kit& k) {
-  host::CompileOptions options;
+  host::CompileOptions options = PlainOptions(k);
   options.num_replicas = 2;
   Launch launch;
   launch.executable = Compile(k, kAllReduce, options);
@@ -142,7 +142,7 @@ void AllReduce(Kit& k) {
 }
 
 void ReplicaArgumentCount(Kit& k) {
-  host::CompileOptions options;
+  host::CompileOptions options = PlainOptions(k);
   options.num_replicas = 2;
   Launch launch;
   launch.executable = Compile(k, kAllReduce, options);
@@ -153,7 +153,7 @@ void ReplicaArgumentCount(Kit& k) {
 }
 
 void Portable(Kit& k) {
-  host::CompileOptions options;
+  host::CompileOptions options = PlainOptions(k);
   options.compile_portable_executable = true;
   Launch launch;
   launch.executable = Compile(k, kAdd, options);
@@ -170,7 +170,7 @@ void Portable(Kit& k) {
 }
 
 void LogicalIds2(Kit& k) {
-  host::CompileOptions options;
+  host::CompileOptions options = PlainOptions(k);
   options.num_replicas = 2;
   PJRT_LoadedExecutable* loaded = Compile(k, kAllReduce, options);
   KIT_ARGS(k, a, PJRT_LoadedExecutable_AddressableDeviceLogicalIds);
@@ -188,7 +188,7 @@ void LogicalIds2(Kit& k) {
 }
 
 void DevicesAtOnce(Kit& k) {
-  host::CompileOptions options[2];
+  host::CompileOptions options[2] = {PlainOptions(k), PlainOptions(k)};
   PJRT_LoadedExecutable* loaded[2];
   for (size_t d = 0; d < 2; ++d) {
     options[d].device_assignment = {IdOf(k, k.device(d))};

@@ -18,7 +18,7 @@ Err LookupError(Kit& k, int id) {
 
 Err CompileError(Kit& k, const std::string& program) {
   PJRT_LoadedExecutable* none = nullptr;
-  return TryCompile(k, program, "mlir", host::CompileOptions().Serialize(), &none);
+  return TryCompile(k, program, "mlir", PlainOptions(k).Serialize(), &none);
 }
 
 Err CountError(Kit& k) {
@@ -199,7 +199,7 @@ void DamagedPrograms(Kit& k) {
       if (text.empty()) text = "x";
     }
     PJRT_LoadedExecutable* loaded = nullptr;
-    const Err e = TryCompile(k, text, "mlir", host::CompileOptions().Serialize(), &loaded);
+    const Err e = TryCompile(k, text, "mlir", PlainOptions(k).Serialize(), &loaded);
     if (e.ok()) {
       Destroy(k, loaded);
       continue;
@@ -214,7 +214,7 @@ constexpr Check kChecks[] = {
     {"errors.codes", "PJRT_Error_GetCode", "the code of an error tells that it is the caller's fault", Codes},
     {"errors.messages", "PJRT_Error_Message", "an error has words that can be printed", Messages},
     {"errors.subject", "", "the words name what was asked for", NamesTheSubject, 0, true},
-    {"errors.found_and_expected", "", "the words say what was found and what was expected", FoundAndExpected},
+    {"errors.found_and_expected", "", "the words say what was found and what was expected", FoundAndExpected, 0, true},
     {"errors.payloads", "PJRT_Error_ForEachPayload", "payloads can be visited", Payloads},
     {"errors.payload_kept", "PJRT_Error_ForEachPayload PJRT_Client_CreateErrorBuffer", "a payload goes with its error",
      PayloadKept},

@@ -265,7 +265,7 @@ constexpr Check kChecks[] = {
      "a deleted executable says so", Delete},
     {"executable.run_deleted", "PJRT_LoadedExecutable_Delete", "a deleted executable does not run", ExecuteDeleted},
     {"executable.outlives_loaded", "PJRT_LoadedExecutable_GetExecutable", "an executable outlives the loaded one",
-     OutlivesLoaded},
+     OutlivesLoaded, 0, true},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "api/extensions/abi_version.h"
 #include "api/extensions/ffi.h"
 #include "api/extensions/layouts.h"
@@ -210,7 +211,7 @@ void FfiUnknownTarget(Kit& k) {
     return %0 : tensor<4xf32>
   }
 })",
-                     "mlir", host::CompileOptions().Serialize(), &loaded);
+                     "mlir", PlainOptions(k).Serialize(), &loaded);
   if (e.ok()) {
     Launch launch;
     launch.executable = loaded;
@@ -241,7 +242,8 @@ void MemoryDescriptions(Kit& k) {
       k.Require(kind == KindOf(k, DefaultMemory(k, k.device())), "the default memory is described as ", kind);
   }
   for (PJRT_Memory* m : MemoriesOf(k, k.device())) there.insert(KindOf(k, m));
-  k.Require(described == there, "the kinds that are described are not those there are");
+  k.Require(described == there, "the kinds described are ", absl::StrJoin(described, ", "),
+            "; those there are: ", absl::StrJoin(there, ", "));
 }
 
 // ---- Shardings
@@ -263,7 +265,7 @@ void Shardings(Kit& k) {
 void ShardedArgument(Kit& k) {  // what a host says of a sharding is what it reads back
   const auto* table =
       k.Extension<PJRT_Shardings_Extension>(PJRT_Extension_Type_Shardings, PJRT_Shardings_Extension_STRUCT_SIZE);
-  host::CompileOptions options;
+  host::CompileOptions options = PlainOptions(k);
   options.num_partitions = 2;
   options.use_spmd_partitioning = true;
   PJRT_LoadedExecutable* loaded =

@@ -87,7 +87,7 @@ void Errors(Kit& k) {
 }
 void FailedCompiles(Kit& k) {
   PJRT_LoadedExecutable* none = nullptr;
-  const std::string options = host::CompileOptions().Serialize();
+  const std::string options = PlainOptions(k).Serialize();
   Loses(
       k, "a program that is refused", 100,
       [&] { k.Require(!TryCompile(k, "module { func.func @main( }", "mlir", options, &none).ok(), "no error"); }, 32);
@@ -103,10 +103,12 @@ void FailedExecutions(Kit& k) {
   });
 }
 void FailedBuffers(Kit& k) {
-  const Dims dims = {4};
+  const Dims dims = {2, 2}, strides = {4};  // one stride for two dims
   const float data[4] = {};
   Loses(k, "a buffer that is refused", 300, [&] {
-    PJRT_Client_BufferFromHostBuffer_Args a = PutArgs(k, PJRT_Buffer_Type_INVALID, dims, data);
+    PJRT_Client_BufferFromHostBuffer_Args a = PutArgs(k, PJRT_Buffer_Type_F32, dims, data);
+    a.byte_strides = strides.data();
+    a.num_byte_strides = 1;
     k.Require(!KIT_TRY(k, PJRT_Client_BufferFromHostBuffer, a).ok(), "no error");
   });
 }

@@ -191,7 +191,7 @@ void StringsLive(Kit& k) {
 void PrintsNothing(Kit& k) {  // the runner looks at what came out, here and in all other checks
   RunOnce(k);
   PJRT_LoadedExecutable* none = nullptr;
-  TryCompile(k, "nonsense", "mlir", host::CompileOptions().Serialize(), &none);
+  TryCompile(k, "nonsense", "mlir", PlainOptions(k).Serialize(), &none);
 }
 
 struct ProcessState {

@@ -9,7 +9,7 @@ namespace {
 // Compiles, runs, reads. Some step must fail, with words; the process goes on.
 void Impossible(Kit& k, const std::string& program, absl::string_view what) {
   PJRT_LoadedExecutable* loaded = nullptr;
-  Err e = TryCompile(k, program, "mlir", host::CompileOptions().Serialize(), &loaded);
+  Err e = TryCompile(k, program, "mlir", PlainOptions(k).Serialize(), &loaded);
   if (e.ok()) {
     Launch launch;
     launch.executable = loaded;
@@ -85,7 +85,7 @@ void DeepNesting(Kit& k) {  // regions in regions: an error, or a program; no st
   }
   text += "return %r0 : tensor<f32>\n}\n}\n";
   PJRT_LoadedExecutable* loaded = nullptr;
-  const Err e = TryCompile(k, text, "mlir", host::CompileOptions().Serialize(), &loaded);
+  const Err e = TryCompile(k, text, "mlir", PlainOptions(k).Serialize(), &loaded);
   k.Require(e.ok() || !e.message.empty(), "no message");
   k.Note(e.ok() ? "compiles" : ErrText(e));
 }
@@ -94,7 +94,7 @@ void DeepParentheses(Kit& k) {
   const std::string text =
       absl::StrCat("module @m attributes {a = ", std::string(200000, '['), std::string(200000, ']'), "} {}");
   PJRT_LoadedExecutable* loaded = nullptr;
-  const Err e = TryCompile(k, text, "mlir", host::CompileOptions().Serialize(), &loaded);
+  const Err e = TryCompile(k, text, "mlir", PlainOptions(k).Serialize(), &loaded);
   k.Require(!e.ok(), "a program without main compiles");
   k.Require(!e.message.empty(), "no message");
 }
@@ -103,7 +103,7 @@ void LongLine(Kit& k) {
   std::string name(1 << 20, 'n');
   const std::string text = absl::StrReplaceAll(kAdd, {{"@add", "@" + name}});
   PJRT_LoadedExecutable* loaded = nullptr;
-  const Err e = TryCompile(k, text, "mlir", host::CompileOptions().Serialize(), &loaded);
+  const Err e = TryCompile(k, text, "mlir", PlainOptions(k).Serialize(), &loaded);
   k.Require(e.ok() || !e.message.empty(), "no message");
   if (e.ok())
     k.Require(RunF32(k, loaded, {{1, 2, 3, 4}, {1, 1, 1, 1}}) == std::vector<float>({2, 3, 4, 5}),

@@ -36,7 +36,7 @@ void NeedForm(Kit& k, ProgramFormat format) {
     PJRT_LoadedExecutable* loaded = nullptr;
     const bool text = format == ProgramFormat::kStablehlo;
     tried[format] = TryCompile(k, text ? kAdd : "HloModule m\n\nENTRY main {\n  ROOT x = f32[4]{0} parameter(0)\n}\n",
-                               text ? "mlir" : "hlo", host::CompileOptions().Serialize(), &loaded);
+                               text ? "mlir" : "hlo", PlainOptions(k).Serialize(), &loaded);
     if (loaded != nullptr) Destroy(k, loaded);
   }
   const Err& e = tried[format];
@@ -112,7 +112,7 @@ void RunCase(Kit& k, const Case& c) {
   NeedForm(k, c.format);
   if (static_cast<size_t>(c.devices()) > k.devices().size())
     k.Skip("needs ", c.devices(), " devices, there are ", k.devices().size());
-  host::CompileOptions options;
+  host::CompileOptions options = PlainOptions(k);
   options.num_replicas = c.replicas;
   options.num_partitions = c.partitions;
   PJRT_LoadedExecutable* loaded = nullptr;

@@ -131,7 +131,7 @@ void ByName(Kit& k) {
 
 PJRT_Executable* CompileFor(Kit& k, PJRT_TopologyDescription* topology, PJRT_Client* client) {
   std::string code = kAdd;
-  const std::string options = host::CompileOptions().Serialize();
+  const std::string options = PlainOptions(k).Serialize();
   PJRT_Program p{};
   p.struct_size = PJRT_Program_STRUCT_SIZE;
   p.code = code.data();
@@ -159,7 +159,7 @@ void CompileForTopology(Kit& k) {
 
 void LoadAndRun(Kit& k) {
   PJRT_Executable* executable = CompileFor(k, OfClient(k), nullptr);
-  const std::string options = host::CompileOptions().Serialize();
+  const std::string options = PlainOptions(k).Serialize();
   KIT_ARGS(k, a, PJRT_Client_Load);
   a.client = k.client();
   a.executable = executable;

@@ -151,7 +151,8 @@ void OutOfRange(Kit& k) {
 void Literal(Kit& k) {
   Manager* m = TwoBuffers(k);
   PJRT_Buffer* ints = Retrieve(k, m, 1);
-  const Dims dims = {2, 3};
+  const Dims dims = {2, 3}, order = {1, 0};
+  PJRT_Buffer_MemoryLayout layout = LayoutOf(order);
   KIT_ARGS(k, a, PJRT_AsyncHostToDeviceTransferManager_TransferLiteral);
   a.transfer_manager = m;
   a.buffer_index = 1;
@@ -159,6 +160,7 @@ void Literal(Kit& k) {
   a.shape_dims = dims.data();
   a.shape_num_dims = 2;
   a.shape_element_type = PJRT_Buffer_Type_S32;
+  a.shape_layout = &layout;
   KIT_OK(k, PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, a);
   Await(k, a.done_with_h2d_transfer, "the transfer");
   k.Require(GetAs<int32_t>(k, ints) == kInts, "wrong contents");

@@ -1,0 +1,10 @@
+// Throws where the caller may be C.
+#include <stdexcept>
+
+#include "conformance/broken/forward.h"
+
+BROKEN_PLUGIN {
+  table->PJRT_Executable_OptimizedProgram = [](PJRT_Executable_OptimizedProgram_Args*) -> PJRT_Error* {
+    throw std::runtime_error("no program");
+  };
+}
