@@ -7,8 +7,6 @@
 namespace backplane::cli {
 namespace {
 
-constexpr char kPluginErrorUrl[] = "backplane.dev/plugin";
-
 constexpr char kFooter[] =
     "A plugin is a path, a manifest (.json), or a name: of PJRT_NAMES_AND_LIBRARY_PATHS, of a manifest in\n"
     "BACKPLANE_PLUGIN_PATH or the XDG folders, or of a wheel in the Python environment VIRTUAL_ENV.\n"
@@ -44,17 +42,6 @@ host::Json ErrorJson(const absl::Status& status) {
 }
 
 }  // namespace
-
-absl::Status FromPlugin(absl::Status status) {
-  if (!status.ok()) status.SetPayload(kPluginErrorUrl, absl::Cord());
-  return status;
-}
-
-int ExitCodeOf(const absl::Status& status) {
-  if (status.ok()) return kOk;
-  if (status.GetPayload(kPluginErrorUrl).has_value()) return kPluginFailed;
-  return kBadInput;
-}
 
 int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
   Terminal terminal(stdout, stderr);

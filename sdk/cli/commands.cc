@@ -1,6 +1,23 @@
+#include "absl/strings/cord.h"
 #include "sdk/cli/command.h"
 
 namespace backplane::cli {
+namespace {
+
+constexpr char kPluginErrorUrl[] = "backplane.dev/plugin";
+
+}  // namespace
+
+absl::Status FromPlugin(absl::Status status) {
+  if (!status.ok()) status.SetPayload(kPluginErrorUrl, absl::Cord());
+  return status;
+}
+
+int ExitCodeOf(const absl::Status& status) {
+  if (status.ok()) return kOk;
+  if (status.GetPayload(kPluginErrorUrl).has_value()) return kPluginFailed;
+  return kBadInput;
+}
 
 // In the order of the help. A new subcommand: a file with its function, a line in command.h, a line here.
 std::vector<Command> AllCommands() {
