@@ -68,11 +68,14 @@ TEST(ProcessGroups, BadIdsAreNamed) {
 
 class OfInstructions : public testing::Test {
  protected:
-  const Instruction& Root(const std::string& line) {
-    auto module = ParseHloModule(
+  static absl::StatusOr<std::unique_ptr<Module>> Parse(const std::string& line) {
+    return ParseHloModule(
         "HloModule m\nsum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b)\n}\n"
         "ENTRY e {\n x = f32[8] parameter(0)\n ROOT r = " +
         line + "\n}\n");
+  }
+  const Instruction& Root(const std::string& line) {
+    auto module = Parse(line);
     EXPECT_TRUE(module.ok()) << module.status();
     modules_.push_back(*std::move(module));
     return *modules_.back()->entry()->root();
@@ -108,10 +111,9 @@ TEST_F(OfInstructions, EveryProcessMustBeInAGroupButOfABroadcast) {
   auto g = ProcessGroupsOf(Root("f32[8] collective-broadcast(x), replica_groups={{2,1}}"), 4, 1);
   ASSERT_TRUE(g.ok()) << g.status();
   EXPECT_THAT(*g, ElementsAre(Ints{2, 1}));
-  EXPECT_THAT(ProcessGroupsOf(Root("f32[8] all-to-all(x), replica_groups={{0,1},{2}}, dimensions={0}"), 3, 1)
-                  .status()
-                  .ToString(),
-              HasSubstr("groups of 2 and of 1 members"));
+  // The rule of the operation says so before the groups are asked for.
+  EXPECT_THAT(Parse("f32[8] all-to-all(x), replica_groups={{0,1},{2}}, dimensions={0}").status().ToString(),
+              HasSubstr("differ in size: 2 and 1 [all_to_all_c8]"));
 }
 
 TEST_F(OfInstructions, PairsAreOfReplicasOrOfPartitions) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -75,16 +76,18 @@ TEST(StablehloReader, EveryFormOfAProgramGivesOneTree) {
   for (const auto& [name, files] : programs) {
     SCOPED_TRACE(name);
     ASSERT_GE(files.size(), 3u);
-    std::string first = DumpOrDie(ReadFile(files[0]));
-    EXPECT_THAT(first, HasSubstr("func.return"));
-    std::string plain = DumpOrDie(ReadFile(files[0]), false);
+    const std::string plain = DumpOrDie(ReadFile(files[0]), false);
+    EXPECT_THAT(plain, HasSubstr("func.return"));
+    // JAX gives the arguments of a reduction's body one of two locations, by what it has traced before.
+    std::set<std::string> located;
     for (const auto& file : files) {
       SCOPED_TRACE(file.filename().string());
+      EXPECT_EQ(DumpOrDie(ReadFile(file), false), plain);
       // Pretty text has no place for the locations inside a reduction it abbreviates.
-      bool pretty = file.filename().string().ends_with(".pretty.mlir");
-      EXPECT_EQ(DumpOrDie(ReadFile(file), !pretty), pretty ? plain : first);
+      if (!file.filename().string().ends_with(".pretty.mlir")) located.insert(DumpOrDie(ReadFile(file)));
       ++files_seen;
     }
+    EXPECT_LE(located.size(), 2u);
   }
   EXPECT_GE(files_seen, 150);
 }

@@ -157,30 +157,31 @@ void LaunchMember::End(const absl::Status& status) {
 
 std::shared_ptr<Launch> LaunchRegistry::Join(int64_t run_id, const LaunchOptions& options) {
   if (options.replicas * options.partitions == 1) return std::make_shared<Launch>(options);
-  std::lock_guard<std::mutex> lock(state_->mu);
-  auto at = state_->entries.find(run_id);
-  std::shared_ptr<Launch> launch;
-  if (at != state_->entries.end()) launch = at->second.launch.lock();
-  if (launch == nullptr) {
-    // The last who lets go of a launch that not everybody joined takes its entry away.
-    std::weak_ptr<State> state = state_;
-    launch = std::shared_ptr<Launch>(new Launch(options), [state, run_id](Launch* gone) {
-      if (std::shared_ptr<State> s = state.lock()) {
-        std::lock_guard<std::mutex> inner(s->mu);
-        auto entry = s->entries.find(run_id);
-        if (entry != s->entries.end() && entry->second.launch.expired()) s->entries.erase(entry);
-      }
-      delete gone;
-    });
-    at = state_->entries.insert_or_assign(run_id, Entry{launch, launch->process_count()}).first;
+  std::vector<std::shared_ptr<Launch>> late;  // let go after the lock
+  const auto now = std::chrono::steady_clock::now();
+  std::lock_guard<std::mutex> lock(mu_);
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    if (at->first != run_id && at->second.limit < now) {
+      late.push_back(std::move(at->second.launch));
+      at = entries_.erase(at);
+    } else {
+      ++at;
+    }
   }
-  if (--at->second.missing == 0) state_->entries.erase(at);
+  Entry& entry = entries_[run_id];
+  if (entry.launch == nullptr) {
+    entry.launch = std::make_shared<Launch>(options);
+    entry.missing = entry.launch->process_count();
+    entry.limit = now + options.time_limit;
+  }
+  std::shared_ptr<Launch> launch = entry.launch;
+  if (--entry.missing == 0) entries_.erase(run_id);
   return launch;
 }
 
 size_t LaunchRegistry::size() const {
-  std::lock_guard<std::mutex> lock(state_->mu);
-  return state_->entries.size();
+  std::lock_guard<std::mutex> lock(mu_);
+  return entries_.size();
 }
 
 }  // namespace backplane

@@ -113,24 +113,23 @@ class LaunchMember {
   absl::flat_hash_map<int64_t, int64_t> turns_;
 };
 
-// The launches under way. Keeps a launch only until all its devices have joined or all who joined are gone.
+// The launches under way. Keeps a launch until all its devices have joined: a device may have sent its letters, failed
+// or ended before another one comes, who must find what it left. A launch that some devices never join is let go at the
+// first join after its time limit; whoever waits in it has given up by then.
 class LaunchRegistry {
  public:
-  LaunchRegistry() : state_(std::make_shared<State>()) {}
   // The launch `run_id`, made with `options` by whoever comes first.
   std::shared_ptr<Launch> Join(int64_t run_id, const LaunchOptions& options);
   size_t size() const;
 
  private:
   struct Entry {
-    std::weak_ptr<Launch> launch;
+    std::shared_ptr<Launch> launch;
     int64_t missing = 0;
+    std::chrono::steady_clock::time_point limit;
   };
-  struct State {
-    std::mutex mu;
-    std::map<int64_t, Entry> entries;  // under mu
-  };
-  const std::shared_ptr<State> state_;
+  mutable std::mutex mu_;
+  std::map<int64_t, Entry> entries_;  // under mu_
 };
 
 }  // namespace backplane

@@ -138,20 +138,43 @@ TEST(Launch, LettersArriveAndTheirLackIsNoticed) {
   EXPECT_EQ(launch->open_meetings(), 0u);
 }
 
-TEST(LaunchRegistry, KeepsALaunchUntilAllHaveJoinedOrAllAreGone) {
+TEST(LaunchRegistry, KeepsALaunchUntilAllHaveJoined) {
   LaunchRegistry registry;
   auto a = registry.Join(1, Options(3)), b = registry.Join(1, Options(3));
   EXPECT_EQ(a, b);
   EXPECT_EQ(registry.size(), 1u);
-  EXPECT_NE(registry.Join(2, Options(3)), a);  // nobody else came: gone again
-  EXPECT_EQ(registry.size(), 1u);
+  EXPECT_NE(registry.Join(2, Options(3)), a);
+  EXPECT_EQ(registry.size(), 2u);
   auto c = registry.Join(1, Options(3));
   EXPECT_EQ(c, a);
-  EXPECT_EQ(registry.size(), 0u);
-  registry.Join(1, Options(3)).reset();
-  EXPECT_EQ(registry.size(), 0u);
+  EXPECT_EQ(registry.size(), 1u);
   std::shared_ptr<Launch> alone = registry.Join(4, Options(1));
+  EXPECT_EQ(registry.size(), 1u);
+}
+
+TEST(LaunchRegistry, WhoComesLateFindsWhatIsLeft) {
+  LaunchRegistry registry;
+  {
+    LaunchMember first(registry.Join(1, Options(2)), 0, 0);
+    ASSERT_TRUE(first.launch().Post(5, 0, 0, 1, "letter").ok());
+    first.End(absl::OkStatus());
+  }
+  LaunchMember second(registry.Join(1, Options(2)), 1, 0);
+  EXPECT_EQ(second.launch().Fetch(5, 0, 0, 1, "recv").value_or(""), "letter");
+  EXPECT_EQ(second.launch().Fetch(5, 1, 0, 1, "recv").status().code(), absl::StatusCode::kInternal);
+  second.End(absl::OkStatus());
   EXPECT_EQ(registry.size(), 0u);
+}
+
+TEST(LaunchRegistry, LetsGoOfWhatNobodyJoinsInTime) {
+  LaunchRegistry registry;
+  LaunchOptions soon = Options(2);
+  soon.time_limit = std::chrono::milliseconds(0);
+  std::weak_ptr<Launch> left = registry.Join(1, soon);
+  EXPECT_FALSE(left.expired());
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  registry.Join(2, Options(2));
+  EXPECT_TRUE(left.expired());
 }
 
 TEST(LaunchMember, DroppedWithoutAWordIsAFailure) {
