@@ -16,15 +16,21 @@ void Loses(Kit& k, const char* what, int times, const std::function<void()>& onc
   for (int i = 0; i < times; ++i) once();  // warm: caches and pools fill
   int64_t at = HeapBytes();
   std::vector<int64_t> growth;
-  for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < times; ++i) once();
-    // What is freed in other threads needs its time.
-    WaitFor(0.3, [&] { return HeapBytes() <= at; });
-    const int64_t now = HeapBytes();
-    growth.push_back(now - at);
-    at = now;
+  int64_t smallest = 0;
+  // A loss is there every time it is looked for; a thread that starts late or a pool that grows is not.
+  for (int look = 0; look < 3; ++look) {
+    growth.clear();
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < times; ++i) once();
+      // What is freed in other threads needs its time.
+      WaitFor(0.3, [&] { return HeapBytes() <= at; });
+      const int64_t now = HeapBytes();
+      growth.push_back(now - at);
+      at = now;
+    }
+    smallest = *std::min_element(growth.begin(), growth.end());
+    if (smallest < least * times) break;
   }
-  const int64_t smallest = *std::min_element(growth.begin(), growth.end());
   k.Require(smallest < least * times, what, " loses about ", smallest / times, " bytes each time: ", times,
             " of them leave ", growth[0], ", then ", growth[1], ", then ", growth[2], " bytes behind");
   k.Note(absl::StrCat(smallest / times, " bytes each"));
