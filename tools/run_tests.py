@@ -36,7 +36,9 @@ def sanitizer_environment(build):
     if not library:
         return None
     compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache, re.M).group(1)
-    path = subprocess.run([compiler, f"-print-file-name={library}"], check=True, capture_output=True, text=True).stdout.strip()
+    # The C++ library comes along: the sanitizer looks for its throw when it starts, and Python itself has none.
+    path = " ".join(subprocess.run([compiler, f"-print-file-name={name}"], check=True, capture_output=True, text=True).stdout.strip()
+                    for name in (library, "libstdc++.so"))
     # Leaks are looked for in the C++ tests: an interpreter leaves things behind on purpose.
     return os.environ | {"LD_PRELOAD": path, "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1"}
 
