@@ -44,8 +44,8 @@ class Stack;
 // One call on its way to the target and back.
 struct Call {
   Fn fn;
-  // The argument struct of that function. Before may put the address of another struct here (see Replace); layers
-  // inside and the target get that one, and After of each layer sees again what its Before saw.
+  // The argument struct of that function. A layer changes it through CopyArgs only; layers inside and the target get
+  // the copy, and After of each layer sees again what its Before got.
   void* args;
   // The first word of `args`: bytes that the caller says there are.
   size_t args_size;
@@ -78,6 +78,8 @@ struct Call {
     answered = true;
   }
   bool answered = false;
+  // The dispatcher's.
+  void* frame = nullptr;
 };
 
 // Whether the caller's struct reaches to the end of this member: `Has(args, &PJRT_Foo_Args::bar)`.
@@ -120,15 +122,15 @@ void DestroyError(Stack& stack, PJRT_Error* error);
 PJRT_Error_Code ErrorCode(Stack& stack, const PJRT_Error* error);
 std::string ErrorMessage(Stack& stack, const PJRT_Error* error);
 
-// Gives the call a copy of its args, which lives until the host's call returns, and returns it to be changed. Out
-// fields that the target writes there are copied back to the host's struct after the call. The copy has the size that
-// the caller gave. INTERNAL use of the same function twice in one Before returns the same copy.
+// In Before: gives the call a copy of its args, which lives until the host's call returns, and returns it to be
+// changed. What the target writes there is copied back to the host's struct after the call; what the layer changed is
+// not. Null, and nothing is done, when the size that the caller gave is implausible.
 void* CopyArgs(Call& call);
 
 // In Before of PJRT_Event_OnReady: the callback that the target gets calls `hook` first and the host's callback with
-// what it returns (the error, or another in its place, which the hook then owns the first of). `hook` runs once, in the
-// thread of the plugin; it is destroyed unused when the call fails.
-void HookOnReady(Call& call, std::function<PJRT_Error*(PJRT_Error*)> hook);
+// what it returns: the error it was given, or another in its place, when the hook has to destroy the first. `hook` runs
+// once, in the plugin's thread; it is destroyed unused when the call fails. False when there is nothing to hook.
+bool HookOnReady(Call& call, std::function<PJRT_Error*(PJRT_Error*)> hook);
 
 // Asks the target, beside the layers, to call `done` once when the event is ready; the error is null or lent for the
 // call. The event stays the host's. False, and `done` is destroyed, when the target refuses.

@@ -1,0 +1,104 @@
+// Callbacks of the target that layers take part in.
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "sdk/layers/frame.h"
+#include "sdk/layers/layer.h"
+
+namespace backplane::layers {
+namespace {
+
+// What stands between the plugin and the host's callback. It goes when both the call that registered it and the
+// callback are over, whichever comes first.
+struct Hook {
+  std::function<PJRT_Error*(PJRT_Error*)> hook;
+  PJRT_Event_OnReadyCallback callback;
+  void* user_arg;
+  std::atomic<bool> used{false};
+  std::atomic<int> owners{2};
+
+  void Release() {
+    if (owners.fetch_sub(1) == 1) delete this;
+  }
+};
+
+void RunHook(PJRT_Error* error, void* user_arg) {
+  auto* hook = static_cast<Hook*>(user_arg);
+  if (!hook->used.exchange(true)) error = hook->hook(error);
+  hook->callback(error, hook->user_arg);
+  hook->Release();
+}
+
+void EndHook(void* arg, bool accepted) {
+  auto* hook = static_cast<Hook*>(arg);
+  if (accepted) return hook->Release();
+  // The plugin keeps no callback it refused; should it call it all the same, the host's is called, as without us.
+  static auto* mutex = new std::mutex;
+  static auto* refused = new std::vector<Hook*>;
+  if (!hook->used.exchange(true)) hook->hook = nullptr;
+  std::lock_guard<std::mutex> lock(*mutex);
+  refused->push_back(hook);
+}
+
+struct Wait {
+  Stack* stack;
+  std::function<void(const PJRT_Error*)> done;
+};
+
+void RunWait(PJRT_Error* error, void* user_arg) {
+  std::unique_ptr<Wait> wait(static_cast<Wait*>(user_arg));
+  wait->done(error);
+  DestroyError(*wait->stack, error);
+}
+
+}  // namespace
+
+bool HookOnReady(Call& call, std::function<PJRT_Error*(PJRT_Error*)> hook) {
+  const auto* host = call.As<PJRT_Event_OnReady_Args>();
+  if (!Has(host, &PJRT_Event_OnReady_Args::user_arg) || host->callback == nullptr) return false;
+  auto* args = static_cast<PJRT_Event_OnReady_Args*>(CopyArgs(call));
+  if (args == nullptr) return false;
+  auto* h = new Hook{std::move(hook), args->callback, args->user_arg};
+  static_cast<Frame*>(call.frame)->at_end.push_back({EndHook, h});
+  args->callback = RunHook;
+  args->user_arg = h;
+  return true;
+}
+
+bool WhenReady(Stack& stack, PJRT_Event* event, std::function<void(const PJRT_Error*)> done) {
+  if (event == nullptr || !stack.TargetHas(&PJRT_Api::PJRT_Event_OnReady)) return false;
+  auto* wait = new Wait{&stack, std::move(done)};
+  PJRT_Event_OnReady_Args args{};
+  args.struct_size = PJRT_Event_OnReady_Args_STRUCT_SIZE;
+  args.event = event;
+  args.callback = RunWait;
+  args.user_arg = wait;
+  PJRT_Error* error = stack.target().PJRT_Event_OnReady(&args);
+  if (error == nullptr) return true;
+  DestroyError(stack, error);
+  delete wait;
+  return false;
+}
+
+bool WhenBufferReady(Stack& stack, PJRT_Buffer* buffer, std::function<void(const PJRT_Error*)> done) {
+  if (buffer == nullptr || !stack.TargetHas(&PJRT_Api::PJRT_Buffer_ReadyEvent) ||
+      !stack.TargetHas(&PJRT_Api::PJRT_Event_Destroy)) {
+    return false;
+  }
+  PJRT_Buffer_ReadyEvent_Args ready{};
+  ready.struct_size = PJRT_Buffer_ReadyEvent_Args_STRUCT_SIZE;
+  ready.buffer = buffer;
+  if (PJRT_Error* error = stack.target().PJRT_Buffer_ReadyEvent(&ready); error != nullptr) {
+    DestroyError(stack, error);
+    return false;
+  }
+  const bool registered = WhenReady(stack, ready.event, std::move(done));
+  PJRT_Event_Destroy_Args destroy{};
+  destroy.struct_size = PJRT_Event_Destroy_Args_STRUCT_SIZE;
+  destroy.event = ready.event;
+  DestroyError(stack, stack.target().PJRT_Event_Destroy(&destroy));
+  return registered;
+}
+
+}  // namespace backplane::layers

@@ -1,0 +1,247 @@
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/layers/error.h"
+#include "sdk/layers/frame.h"
+#include "sdk/layers/layer.h"
+#include "sdk/layers/trampolines.h"
+
+namespace backplane::layers {
+namespace {
+
+constexpr size_t kMaxLayers = 16;
+constexpr size_t kMaxTable = size_t{1} << 20;  // bytes; the newest table known has 1144
+constexpr size_t kMaxExtensions = 256;         // as sdk/host reads
+constexpr size_t kMaxExtensionSize = size_t{1} << 16;
+constexpr size_t kMaxArgs = 4096;  // the largest args known have under 400
+
+}  // namespace
+
+// The layers inside one stack and what it needs at each call.
+struct Stack::Impl {
+  int index = -1;
+  std::vector<std::unique_ptr<Layer>> layers;
+  AnyFunction real[kNumFunctions] = {};
+  uint16_t mask[kNumFunctions] = {};  // bit i: layer i wants it
+  bool wanted[kNumFunctions] = {};
+  PJRT_Api* table = nullptr;
+  std::vector<std::unique_ptr<char[]>> memory;  // the table and the clones of extensions
+};
+
+namespace {
+
+std::mutex g_stacks_mutex;
+// Read by every call without a lock; a stack is entered before its table is handed out.
+Stack* g_stacks[Stack::kMaxStacks] = {};
+// Tables of stacks that are gone: whoever remembers tables by their address (sdk/host does) never meets another one
+// at the same place.
+std::vector<std::unique_ptr<char[]>>& OldTables() {
+  static auto* old = new std::vector<std::unique_ptr<char[]>>;
+  return *old;
+}
+
+// What is behind the last layer: the target, but for errors that layers made.
+void* CallTarget(Stack::Impl& s, Fn fn, void* args) {
+  bool done = false;
+  PJRT_Error* result = nullptr;
+  switch (fn) {
+    case Fn::PJRT_Error_Destroy:
+      done = LayerErrorDestroy(static_cast<PJRT_Error_Destroy_Args*>(args));
+      break;
+    case Fn::PJRT_Error_Message:
+      done = LayerErrorMessage(static_cast<PJRT_Error_Message_Args*>(args));
+      break;
+    case Fn::PJRT_Error_GetCode:
+      done = LayerErrorGetCode(static_cast<PJRT_Error_GetCode_Args*>(args), &result);
+      break;
+    case Fn::PJRT_Error_ForEachPayload:
+      done = LayerErrorForEachPayload(static_cast<PJRT_Error_ForEachPayload_Args*>(args), &result);
+      break;
+    default:
+      break;
+  }
+  return done ? result : Invoke(fn, s.real[Index(fn)], args);
+}
+
+// What the target wrote into a copy goes to the struct it was made of, byte by byte; the rest of it stays the caller's.
+void CopyBack(Frame& frame) {
+  for (auto it = frame.copies.rbegin(); it != frame.copies.rend(); ++it) {
+    for (size_t i = 0; i < it->size; ++i) {
+      if (it->copy[i] != it->before[i]) it->host[i] = it->copy[i];
+    }
+  }
+}
+
+}  // namespace
+
+int64_t MonotonicNanos() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
+}
+
+void* Dispatch(int stack, Fn fn, void* args) {
+  Stack& owner = *g_stacks[stack];
+  Stack::Impl& s = *owner.impl();
+  // A host that passes no args at all gets what the target makes of it.
+  if (args == nullptr) return Invoke(fn, s.real[Index(fn)], args);
+  struct Seen {
+    void* args;
+    uint64_t memo[2];
+  };
+  Seen seen[kMaxLayers];
+  Frame frame;
+  Call call{fn, args, *static_cast<const size_t*>(args)};
+  call.stack = &owner;
+  call.frame = &frame;
+  const uint16_t mask = s.mask[Index(fn)];
+  size_t ran = 0;  // layers whose Before ran, wanted or not
+  for (; ran < s.layers.size() && !call.answered; ++ran) {
+    if (!(mask & (1u << ran))) continue;
+    seen[ran].args = call.args;
+    call.memo[0] = call.memo[1] = 0;
+    s.layers[ran]->Before(call);
+    seen[ran].memo[0] = call.memo[0];
+    seen[ran].memo[1] = call.memo[1];
+  }
+  call.reached_target = !call.answered;
+  call.start_ns = MonotonicNanos();
+  if (!call.answered) {
+    for (ArgsCopy& c : frame.copies) memcpy(c.before.get(), c.copy.get(), c.size);
+    void* result = CallTarget(s, fn, call.args);
+    if (InfoOf(fn).returns == Returns::kOther) {
+      call.other = result;
+    } else {
+      call.result = static_cast<PJRT_Error*>(result);
+    }
+    CopyBack(frame);
+  }
+  call.end_ns = MonotonicNanos();
+  for (const Frame::AtEnd& end : frame.at_end) end.run(end.arg, call.reached_target && call.result == nullptr);
+  for (size_t i = ran; i-- > 0;) {
+    if (!(mask & (1u << i))) continue;
+    call.args = seen[i].args;
+    call.memo[0] = seen[i].memo[0];
+    call.memo[1] = seen[i].memo[1];
+    s.layers[i]->After(call);
+  }
+  return InfoOf(fn).returns == Returns::kOther ? call.other : call.result;
+}
+
+void* CopyArgs(Call& call) {
+  const size_t known = call.info().args_size;
+  if (call.args_size < sizeof(size_t) || call.args_size > std::max(kMaxArgs, 2 * known)) return nullptr;
+  // Whole, also when the caller says less than he has: layers and target read only what he says.
+  const size_t size = call.args_size;
+  const size_t room = std::max(size, known) + sizeof(void*);
+  ArgsCopy c{static_cast<char*>(call.args), std::make_unique<char[]>(room), std::make_unique<char[]>(room), size};
+  memcpy(c.copy.get(), call.args, size);
+  call.args = c.copy.get();
+  static_cast<Frame*>(call.frame)->copies.push_back(std::move(c));
+  return call.args;
+}
+
+Stack::Stack() : impl_(std::make_unique<Impl>()) {}
+
+absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, absl::string_view name,
+                                                     std::vector<std::unique_ptr<Layer>> layers) {
+  auto refuse = [&](const auto&... why) { return absl::FailedPreconditionError(absl::StrCat(name, ": ", why...)); };
+  if (target == nullptr) return refuse("no table");
+  if (target->struct_size < offsetof(PJRT_Api, PJRT_Error_Destroy) || target->struct_size > kMaxTable) {
+    return refuse("the table says a size of ", target->struct_size, " bytes");
+  }
+  if (target->pjrt_api_version.major_version != PJRT_API_MAJOR) {
+    return refuse("speaks PJRT C API ", target->pjrt_api_version.major_version, ".",
+                  target->pjrt_api_version.minor_version, ", expected major version ", PJRT_API_MAJOR);
+  }
+  if (layers.size() > kMaxLayers) return absl::InvalidArgumentError(absl::StrCat(layers.size(), " layers, at most 16"));
+
+  std::unique_ptr<Stack> stack(new Stack);
+  Impl& s = *stack->impl_;
+  stack->target_ = target;
+  stack->name_ = std::string(name);
+  s.layers = std::move(layers);
+  {
+    std::lock_guard<std::mutex> lock(g_stacks_mutex);
+    for (int i = 0; i < kMaxStacks && s.index < 0; ++i) {
+      if (g_stacks[i] == nullptr) s.index = i;
+    }
+    if (s.index < 0)
+      return absl::ResourceExhaustedError(absl::StrCat(name, ": ", kMaxStacks, " stacks are there already"));
+    g_stacks[s.index] = stack.get();
+  }
+  for (const auto& layer : s.layers) layer->Attach(*stack);
+  for (size_t f = 0; f < kNumFunctions; ++f) {
+    for (size_t i = 0; i < s.layers.size(); ++i) {
+      if (s.layers[i]->Wants(static_cast<Fn>(f))) s.mask[f] |= 1u << i;
+    }
+    s.wanted[f] = s.mask[f] != 0;
+  }
+  // The host reads and frees the errors that layers made.
+  for (Fn fn :
+       {Fn::PJRT_Error_Destroy, Fn::PJRT_Error_Message, Fn::PJRT_Error_GetCode, Fn::PJRT_Error_ForEachPayload}) {
+    s.wanted[Index(fn)] |= !s.layers.empty();
+  }
+  const Interposed to{s.real, s.wanted};
+  // A host that reads past the end of an older table finds nothing there, not our memory.
+  s.memory.push_back(std::make_unique<char[]>(std::max(target->struct_size, sizeof(PJRT_Api))));
+  s.table = reinterpret_cast<PJRT_Api*>(s.memory.back().get());
+  memcpy(static_cast<void*>(s.table), target, target->struct_size);
+  InterposeTable(s.index, s.table, to);
+
+  // The chain, element by element, in its order and with its sizes.
+  PJRT_Extension_Base** end = &s.table->extension_start;
+  bool done[64] = {};
+  std::vector<const PJRT_Extension_Base*> met;
+  for (const PJRT_Extension_Base* e = target->extension_start; e != nullptr && met.size() < kMaxExtensions;
+       e = e->next) {
+    if (std::find(met.begin(), met.end(), e) != met.end()) break;
+    met.push_back(e);
+    const size_t size = std::clamp(e->struct_size, sizeof(PJRT_Extension_Base), kMaxExtensionSize);
+    s.memory.push_back(std::make_unique<char[]>(size));
+    auto* clone = reinterpret_cast<PJRT_Extension_Base*>(s.memory.back().get());
+    memcpy(static_cast<void*>(clone), e, size);
+    clone->next = nullptr;
+    *end = clone;
+    end = &clone->next;
+    // A second element of one type would take the place of the first behind the trampolines: it is left alone.
+    const auto type =
+        static_cast<size_t>(e->type) < std::size(done) ? static_cast<size_t>(e->type) : std::size(done) - 1;
+    if (done[type] || e->struct_size > kMaxExtensionSize) continue;
+    done[type] = InterposeExtension(s.index, clone, to);
+    auto* profiler = reinterpret_cast<PJRT_Profiler_Extension*>(clone);
+    if (e->type == PJRT_Extension_Type_Profiler &&
+        e->struct_size >= offsetof(PJRT_Profiler_Extension, profiler_api) + sizeof(void*) &&
+        profiler->profiler_api != nullptr) {
+      const PLUGIN_Profiler_Api* api = profiler->profiler_api;
+      const size_t bytes = std::clamp(api->struct_size, sizeof(size_t), kMaxExtensionSize);
+      s.memory.push_back(std::make_unique<char[]>(std::max(bytes, sizeof(PLUGIN_Profiler_Api))));
+      auto* copy = reinterpret_cast<PLUGIN_Profiler_Api*>(s.memory.back().get());
+      memcpy(static_cast<void*>(copy), api, bytes);
+      InterposeProfiler(s.index, copy, to);
+      profiler->profiler_api = copy;
+    }
+  }
+  *end = nullptr;
+  return stack;
+}
+
+Stack::~Stack() {
+  if (impl_->index < 0) return;
+  Flush();
+  std::lock_guard<std::mutex> lock(g_stacks_mutex);
+  g_stacks[impl_->index] = nullptr;
+  for (auto& block : impl_->memory) OldTables().push_back(std::move(block));
+}
+
+const PJRT_Api* Stack::api() const { return impl_->table; }
+
+void Stack::Flush() {
+  for (const auto& layer : impl_->layers) layer->Flush();
+}
+
+}  // namespace backplane::layers

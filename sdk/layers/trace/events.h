@@ -1,0 +1,82 @@
+// What the trace layer keeps: one record for each call and each stretch of asynchronous work, in buffers that only
+// their thread writes, without a lock.
+#ifndef BACKPLANE_SDK_LAYERS_TRACE_EVENTS_H_
+#define BACKPLANE_SDK_LAYERS_TRACE_EVENTS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "sdk/layers/functions.h"
+
+namespace backplane::layers {
+
+enum class EventKind : uint8_t {
+  kCall,          // one function, from its call to its return
+  kExecution,     // from the launch until the outputs of one device were ready
+  kCopyToDevice,  // from host memory, until the memory was the host's again or the buffer was ready
+  kCopyToHost,
+  kCopyOnDevice,  // between devices or memories
+};
+
+struct Event {
+  int64_t start_ns = 0;  // MonotonicNanos
+  int64_t end_ns = 0;
+  uint64_t bytes = 0;   // moved, or of a program; 0 when the call moves none
+  uint64_t object = 0;  // the address of what the call is about, to tell objects apart; 0 for none
+  uint32_t name = 0;    // EventLog::Name: the program; 0 for none
+  uint32_t count = 0;   // arguments of an execution
+  int16_t device = -1;  // id, -1 when not known
+  Fn fn = Fn::kCount;   // the function that did or started it
+  EventKind kind = EventKind::kCall;
+  uint8_t error = 0;  // PJRT_Error_Code
+};
+static_assert(sizeof(Event) == 48);
+
+class EventLog {
+ public:
+  // At most `limit` events are kept; later ones are counted and dropped.
+  explicit EventLog(size_t limit);
+  ~EventLog();
+
+  // From any thread.
+  void Add(const Event& event);
+  // A number for a text, the same for the same text.
+  uint32_t Intern(absl::string_view text);
+  std::string Text(uint32_t name) const;
+  std::vector<std::string> Texts() const;
+
+  struct Thread {
+    int64_t id;        // the system's
+    std::string name;  // may be empty
+  };
+  // Threads in the order of their first event, with what they wrote so far. Others may go on writing.
+  void ForEachThread(const std::function<void(const Thread&)>& begin,
+                     const std::function<void(const Event&)>& event) const;
+  uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Chunk;
+  struct Buffer;
+  Buffer* OwnBuffer();
+  Buffer* NewBuffer();
+
+  const uint64_t serial_;  // tells logs apart in the threads' memory of their buffers
+  const size_t limit_;
+  std::atomic<size_t> room_taken_{0};
+  std::atomic<uint64_t> dropped_{0};
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::map<std::string, uint32_t, std::less<>> names_;
+  std::vector<std::string> texts_{""};
+};
+
+}  // namespace backplane::layers
+
+#endif  // BACKPLANE_SDK_LAYERS_TRACE_EVENTS_H_

@@ -1,0 +1,301 @@
+#include "sdk/layers/trace/trace.h"
+
+#include <unistd.h>
+
+#include <shared_mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "sdk/host/element_type.h"
+#include "sdk/host/status.h"
+#include "sdk/layers/raw.h"
+#include "sdk/layers/trace/events.h"
+#include "sdk/layers/trace/write.h"
+
+namespace backplane::layers {
+namespace {
+
+uint64_t BytesOf(PJRT_Buffer_Type type, const int64_t* dims, size_t num_dims) {
+  if (dims == nullptr && num_dims != 0) return 0;
+  uint64_t bits = static_cast<uint64_t>(host::BitsPerElement(type));
+  for (size_t i = 0; i < num_dims; ++i) {
+    if (dims[i] < 0 || __builtin_mul_overflow(bits, static_cast<uint64_t>(dims[i]), &bits)) return 0;
+  }
+  return (bits + 7) / 8;
+}
+
+class TraceLayer : public Layer {
+ public:
+  TraceLayer(std::string json, std::string html, size_t limit, bool spans)
+      : json_(std::move(json)), html_(std::move(html)), spans_(spans), log_(std::make_shared<EventLog>(limit)) {}
+
+  const char* name() const override { return "trace"; }
+  void Attach(Stack& stack) override { title_ = stack.name(); }
+  void After(Call& call) override;
+  void Flush() override;
+
+ private:
+  struct Program {
+    uint32_t name;
+    size_t num_outputs = 0;
+    std::vector<int16_t> devices;  // of the argument lists
+  };
+  void Fill(const Call& call, Event* e);
+  void Learn(const Call& call, PJRT_LoadedExecutable* executable, Event* e);
+  std::shared_ptr<const Program> ProgramOf(const void* executable);
+  void AddSpans(Call& call, const Event& e);
+  std::function<void(const PJRT_Error*)> Span(Call& call, Event e, EventKind kind);
+
+  const std::string json_, html_;
+  const bool spans_;
+  const int64_t start_ns_ = MonotonicNanos();
+  std::string title_;
+  // Callbacks of events may still come when the layer is gone.
+  const std::shared_ptr<EventLog> log_;
+  std::shared_mutex programs_mutex_;
+  absl::flat_hash_map<const void*, std::shared_ptr<const Program>> programs_;
+  std::mutex flush_mutex_;
+};
+
+// A new program: its name and where it runs, asked of the target beside the layers.
+void TraceLayer::Learn(const Call& call, PJRT_LoadedExecutable* executable, Event* e) {
+  if (executable == nullptr) return;
+  auto program = std::make_shared<Program>();
+  program->name = e->name = log_->Intern(raw::ProgramName(*call.stack, executable));
+  program->num_outputs = raw::NumOutputs(*call.stack, executable);
+  for (PJRT_Device* device : raw::AddressableDevices(*call.stack, executable)) {
+    program->devices.push_back(static_cast<int16_t>(raw::DeviceId(*call.stack, device)));
+  }
+  std::unique_lock<std::shared_mutex> lock(programs_mutex_);
+  programs_[executable] = std::move(program);
+}
+
+std::shared_ptr<const TraceLayer::Program> TraceLayer::ProgramOf(const void* executable) {
+  std::shared_lock<std::shared_mutex> lock(programs_mutex_);
+  auto it = programs_.find(executable);
+  return it == programs_.end() ? nullptr : it->second;
+}
+
+// What a call is about and how much it moves.
+void TraceLayer::Fill(const Call& call, Event* e) {
+  const bool ok = call.result == nullptr;
+  switch (call.fn) {
+    case Fn::PJRT_Client_Compile: {
+      const auto* a = call.As<PJRT_Client_Compile_Args>();
+      if (!Has(a, &PJRT_Client_Compile_Args::executable)) break;
+      e->bytes = a->program != nullptr ? a->program->code_size : 0;
+      if (ok) Learn(call, a->executable, e);
+      break;
+    }
+    case Fn::PJRT_Client_Load: {
+      const auto* a = call.As<PJRT_Client_Load_Args>();
+      if (ok && Has(a, &PJRT_Client_Load_Args::loaded_executable)) Learn(call, a->loaded_executable, e);
+      break;
+    }
+    case Fn::PJRT_Executable_DeserializeAndLoad: {
+      const auto* a = call.As<PJRT_Executable_DeserializeAndLoad_Args>();
+      if (!Has(a, &PJRT_Executable_DeserializeAndLoad_Args::loaded_executable)) break;
+      e->bytes = a->serialized_executable_size;
+      if (ok) Learn(call, a->loaded_executable, e);
+      break;
+    }
+    case Fn::PJRT_LoadedExecutable_Execute: {
+      const auto* a = call.As<PJRT_LoadedExecutable_Execute_Args>();
+      if (!Has(a, &PJRT_LoadedExecutable_Execute_Args::num_args)) break;
+      e->object = reinterpret_cast<uint64_t>(a->executable);
+      e->count = static_cast<uint32_t>(a->num_args);
+      if (auto program = ProgramOf(a->executable)) e->name = program->name;
+      break;
+    }
+    case Fn::PJRT_Client_BufferFromHostBuffer: {
+      const auto* a = call.As<PJRT_Client_BufferFromHostBuffer_Args>();
+      if (!Has(a, &PJRT_Client_BufferFromHostBuffer_Args::buffer)) break;
+      e->bytes = BytesOf(a->type, a->dims, a->num_dims);
+      if (ok) e->object = reinterpret_cast<uint64_t>(a->buffer);
+      break;
+    }
+    case Fn::PJRT_Client_CreateUninitializedBuffer: {
+      const auto* a = call.As<PJRT_Client_CreateUninitializedBuffer_Args>();
+      if (!Has(a, &PJRT_Client_CreateUninitializedBuffer_Args::buffer)) break;
+      e->bytes = BytesOf(a->shape_element_type, a->shape_dims, a->shape_num_dims);
+      if (ok) e->object = reinterpret_cast<uint64_t>(a->buffer);
+      break;
+    }
+    case Fn::PJRT_Buffer_ToHostBuffer: {
+      const auto* a = call.As<PJRT_Buffer_ToHostBuffer_Args>();
+      if (!Has(a, &PJRT_Buffer_ToHostBuffer_Args::event)) break;
+      e->object = reinterpret_cast<uint64_t>(a->src);
+      if (a->dst != nullptr) e->bytes = a->dst_size;
+      break;
+    }
+    case Fn::PJRT_Buffer_CopyRawToHost: {
+      const auto* a = call.As<PJRT_Buffer_CopyRawToHost_Args>();
+      if (!Has(a, &PJRT_Buffer_CopyRawToHost_Args::transfer_size)) break;
+      e->object = reinterpret_cast<uint64_t>(a->buffer);
+      e->bytes = static_cast<uint64_t>(a->transfer_size);
+      break;
+    }
+    case Fn::PJRT_Buffer_CopyRawToHostFuture: {
+      const auto* a = call.As<PJRT_Buffer_CopyRawToHostFuture_Args>();
+      if (!Has(a, &PJRT_Buffer_CopyRawToHostFuture_Args::transfer_size)) break;
+      e->object = reinterpret_cast<uint64_t>(a->buffer);
+      e->bytes = static_cast<uint64_t>(a->transfer_size);
+      break;
+    }
+    case Fn::PJRT_AsyncHostToDeviceTransferManager_TransferData: {
+      const auto* a = call.As<PJRT_AsyncHostToDeviceTransferManager_TransferData_Args>();
+      if (!Has(a, &PJRT_AsyncHostToDeviceTransferManager_TransferData_Args::transfer_size)) break;
+      e->object = reinterpret_cast<uint64_t>(a->transfer_manager);
+      e->bytes = static_cast<uint64_t>(a->transfer_size);
+      break;
+    }
+    case Fn::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral: {
+      const auto* a = call.As<PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args>();
+      if (!Has(a, &PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args::shape_element_type)) break;
+      e->object = reinterpret_cast<uint64_t>(a->transfer_manager);
+      e->bytes = BytesOf(a->shape_element_type, a->shape_dims, a->shape_num_dims);
+      break;
+    }
+    case Fn::PJRT_Client_DmaMap: {
+      const auto* a = call.As<PJRT_Client_DmaMap_Args>();
+      if (Has(a, &PJRT_Client_DmaMap_Args::size)) e->bytes = a->size;
+      break;
+    }
+    default: {
+      // Nearly all args name their object in the third word.
+      const size_t at = call.info().has_extension_start ? 2 : 1;
+      if (call.args_size >= (at + 1) * sizeof(uint64_t)) e->object = static_cast<const uint64_t*>(call.args)[at];
+    }
+  }
+}
+
+std::function<void(const PJRT_Error*)> TraceLayer::Span(Call& call, Event e, EventKind kind) {
+  e.kind = kind;
+  return [log = log_, stack = call.stack, e](const PJRT_Error* error) mutable {
+    e.end_ns = MonotonicNanos();
+    e.error = static_cast<uint8_t>(ErrorCode(*stack, error));
+    log->Add(e);
+  };
+}
+
+void TraceLayer::AddSpans(Call& call, const Event& e) {
+  Stack& stack = *call.stack;
+  switch (call.fn) {
+    case Fn::PJRT_LoadedExecutable_Execute: {
+      const auto* a = call.As<PJRT_LoadedExecutable_Execute_Args>();
+      if (!Has(a, &PJRT_LoadedExecutable_Execute_Args::device_complete_events)) return;
+      auto program = ProgramOf(a->executable);
+      PJRT_Device* device = Field(a, &PJRT_LoadedExecutable_Execute_Args::execute_device);
+      for (size_t d = 0; d < a->num_devices; ++d) {
+        Event span = e;
+        if (device != nullptr) {
+          span.device = static_cast<int16_t>(raw::DeviceId(stack, device));
+        } else if (program != nullptr && d < program->devices.size()) {
+          span.device = program->devices[d];
+        }
+        if (a->device_complete_events != nullptr && a->device_complete_events[d] != nullptr) {
+          WhenReady(stack, a->device_complete_events[d], Span(call, span, EventKind::kExecution));
+        } else if (a->output_lists != nullptr && a->output_lists[d] != nullptr && program != nullptr &&
+                   program->num_outputs > 0) {
+          WhenBufferReady(stack, a->output_lists[d][0], Span(call, span, EventKind::kExecution));
+        }
+      }
+      return;
+    }
+    case Fn::PJRT_Client_BufferFromHostBuffer: {
+      const auto* a = call.As<PJRT_Client_BufferFromHostBuffer_Args>();
+      if (!Has(a, &PJRT_Client_BufferFromHostBuffer_Args::buffer)) return;
+      // Without a copy the host gets its memory back at the end of the buffer's life, which is no span of work.
+      const bool copies = a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall ||
+                          a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
+      if (copies) WhenReady(stack, a->done_with_host_buffer, Span(call, e, EventKind::kCopyToDevice));
+      return;
+    }
+    case Fn::PJRT_Buffer_ToHostBuffer: {
+      const auto* a = call.As<PJRT_Buffer_ToHostBuffer_Args>();
+      if (!Has(a, &PJRT_Buffer_ToHostBuffer_Args::event) || a->dst == nullptr) return;
+      WhenReady(stack, a->event, Span(call, e, EventKind::kCopyToHost));
+      return;
+    }
+    case Fn::PJRT_Buffer_CopyRawToHost: {
+      const auto* a = call.As<PJRT_Buffer_CopyRawToHost_Args>();
+      if (Has(a, &PJRT_Buffer_CopyRawToHost_Args::event))
+        WhenReady(stack, a->event, Span(call, e, EventKind::kCopyToHost));
+      return;
+    }
+    case Fn::PJRT_Buffer_CopyRawToHostFuture: {
+      const auto* a = call.As<PJRT_Buffer_CopyRawToHostFuture_Args>();
+      if (Has(a, &PJRT_Buffer_CopyRawToHostFuture_Args::event)) {
+        WhenReady(stack, a->event, Span(call, e, EventKind::kCopyToHost));
+      }
+      return;
+    }
+    case Fn::PJRT_AsyncHostToDeviceTransferManager_TransferData: {
+      const auto* a = call.As<PJRT_AsyncHostToDeviceTransferManager_TransferData_Args>();
+      if (Has(a, &PJRT_AsyncHostToDeviceTransferManager_TransferData_Args::done_with_h2d_transfer)) {
+        WhenReady(stack, a->done_with_h2d_transfer, Span(call, e, EventKind::kCopyToDevice));
+      }
+      return;
+    }
+    case Fn::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral: {
+      const auto* a = call.As<PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args>();
+      if (Has(a, &PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args::done_with_h2d_transfer)) {
+        WhenReady(stack, a->done_with_h2d_transfer, Span(call, e, EventKind::kCopyToDevice));
+      }
+      return;
+    }
+    case Fn::PJRT_Buffer_CopyToDevice: {
+      const auto* a = call.As<PJRT_Buffer_CopyToDevice_Args>();
+      if (Has(a, &PJRT_Buffer_CopyToDevice_Args::dst_buffer)) {
+        WhenBufferReady(stack, a->dst_buffer, Span(call, e, EventKind::kCopyOnDevice));
+      }
+      return;
+    }
+    case Fn::PJRT_Buffer_CopyToMemory: {
+      const auto* a = call.As<PJRT_Buffer_CopyToMemory_Args>();
+      if (Has(a, &PJRT_Buffer_CopyToMemory_Args::dst_buffer)) {
+        WhenBufferReady(stack, a->dst_buffer, Span(call, e, EventKind::kCopyOnDevice));
+      }
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void TraceLayer::After(Call& call) {
+  Event e;
+  e.start_ns = call.start_ns;
+  e.end_ns = call.end_ns;
+  e.fn = call.fn;
+  if (call.result != nullptr) e.error = static_cast<uint8_t>(ErrorCode(*call.stack, call.result));
+  Fill(call, &e);
+  log_->Add(e);
+  if (spans_ && call.result == nullptr && call.reached_target) AddSpans(call, e);
+}
+
+void TraceLayer::Flush() {
+  std::lock_guard<std::mutex> lock(flush_mutex_);
+  const TraceHead head{title_, start_ns_, getpid()};
+  // There is nobody to tell: the host is ending. A missing file says it.
+  if (!json_.empty()) WriteWhole(json_, TraceJson(*log_, head)).IgnoreError();
+  if (!html_.empty()) WriteWhole(html_, TraceHtml(*log_, head)).IgnoreError();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Layer>> MakeTraceLayer(const Options& options) {
+  BP_RETURN_IF_ERROR(options.CheckNames({"file", "html", "limit", "spans"}));
+  BP_ASSIGN_OR_RETURN(int64_t limit, options.GetInt("limit", 4000000));
+  BP_ASSIGN_OR_RETURN(bool spans, options.GetBool("spans", true));
+  if (limit < 1) return absl::InvalidArgumentError("trace: limit is less than 1");
+  std::string json = options.GetPath("file", "backplane_trace.%p.json");
+  std::string html = options.GetPath(
+      "html", json == "none" ? "backplane_trace.%p.html" : absl::StrCat(absl::StripSuffix(json, ".json"), ".html"));
+  if (json == "none") json.clear();
+  if (html == "none") html.clear();
+  return std::unique_ptr<Layer>(new TraceLayer(json, html, static_cast<size_t>(limit), spans));
+}
+
+}  // namespace backplane::layers

@@ -1,0 +1,28 @@
+// The files of a trace.
+#ifndef BACKPLANE_SDK_LAYERS_TRACE_WRITE_H_
+#define BACKPLANE_SDK_LAYERS_TRACE_WRITE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "sdk/layers/trace/events.h"
+
+namespace backplane::layers {
+
+struct TraceHead {
+  std::string title;  // the plugin
+  int64_t start_ns;   // MonotonicNanos that becomes time 0
+  int64_t process_id;
+};
+
+// For chrome://tracing and ui.perfetto.dev: calls as complete events of their thread, spans as asynchronous pairs.
+std::string TraceJson(const EventLog& log, const TraceHead& head);
+// A page that draws the same.
+std::string TraceHtml(const EventLog& log, const TraceHead& head);
+
+// The file is there whole or as it was before. UNAVAILABLE with the system's reason.
+absl::Status WriteWhole(const std::string& path, const std::string& contents);
+
+}  // namespace backplane::layers
+
+#endif  // BACKPLANE_SDK_LAYERS_TRACE_WRITE_H_
