@@ -25,7 +25,7 @@ RULES = {
     "sdk/host": ["sdk/host", "api"],
     "sdk/layers": ["sdk/layers", "sdk/host", "api"],
     "sdk/testing": ["sdk/testing", "sdk/host", "sdk/backend", "sdk/shim", "core", "api"],
-    "sdk/cli": ["sdk/cli", "sdk/host", "sdk/layers", "api", "core"],  # core: to read programs
+    "sdk/cli": ["sdk/cli", "sdk/host", "sdk/layers", "conformance/kit", "api", "core"],  # core: to read programs
     "plugins": ["sdk/backend", "core"],  # and the plugin's own folder, added below
     "conformance": ["conformance", "sdk/host", "api"],
     "samples": ["api", "sdk/host"],

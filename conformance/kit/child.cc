@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "conformance/kit/facts.h"
+#include "conformance/kit/runner.h"
 #include "conformance/suites/suites.h"
 
 namespace backplane::conformance {
@@ -75,7 +76,7 @@ CheckOutcome RunElsewhere(Kit& k, const std::string& id, const std::string& inpu
   }
   lseek(input_fd, 0, SEEK_SET);
   const Kit::Setup& setup = k.setup();
-  std::vector<std::string> words = {"conform", "--child", absl::StrCat(result[1]), "-1", setup.plugin,
+  std::vector<std::string> words = {"conform", kChildWord, absl::StrCat(result[1]), "-1", setup.plugin,
                                     "--data",  setup.data};
   const auto pass_on = [&](const char* name, const std::vector<host::NamedValue>& values) {
     for (const host::NamedValue& value : values) words.insert(words.end(), {name, OptionText(value)});

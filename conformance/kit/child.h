@@ -1,4 +1,5 @@
-// The process in which checks run: `conform --child RESULT_FD TRAIL_FD PLUGIN [options] --run ID...`.
+// The process in which checks run: `conform --conform-child RESULT_FD TRAIL_FD PLUGIN [options] --run ID...`, or
+// another program that calls ChildMain (judge.h).
 #ifndef BACKPLANE_CONFORMANCE_KIT_CHILD_H_
 #define BACKPLANE_CONFORMANCE_KIT_CHILD_H_
 

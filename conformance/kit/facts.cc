@@ -1,25 +1,26 @@
 #include "conformance/kit/facts.h"
 
-#include "absl/strings/str_join.h"
-#include "conformance/kit/json.h"
+#include "absl/strings/str_cat.h"
 #include "conformance/kit/steps.h"
+#include "sdk/host/json.h"
 #include "sdk/host/loader.h"
 
 namespace backplane::conformance {
 
 void TellFacts(Kit& k) {
   const PJRT_Api& api = k.api();
-  std::vector<std::string> null_slots, extensions, attributes;
+  host::Json null_slots = host::Json::MakeArray(), extensions = host::Json::MakeArray(),
+             attributes = host::Json::MakeObject();
   size_t slots = 0;
   for (const host::Slot& slot : host::AllSlots()) {
     if (slot.offset + sizeof(void*) > api.struct_size) continue;
     ++slots;
     if (*reinterpret_cast<void* const*>(reinterpret_cast<const char*>(&api) + slot.offset) == nullptr)
-      null_slots.push_back(JsonQuote(slot.name));
+      null_slots.Push(slot.name);
   }
   int seen = 0;
   for (const PJRT_Extension_Base* e = api.extension_start; e != nullptr && ++seen < 256; e = e->next) {
-    extensions.push_back(JsonQuote(host::ExtensionName(e->type)));
+    extensions.Push(host::ExtensionName(e->type));
   }
   std::string platform, version;
   size_t devices = 0;
@@ -29,8 +30,7 @@ void TellFacts(Kit& k) {
     if (KIT_TRY(k, PJRT_Plugin_Attributes, a).ok()) {
       const auto values = host::CopyNamedValues(a.attributes, a.num_attributes);
       if (values.ok()) {
-        for (const host::NamedValue& v : *values)
-          attributes.push_back(absl::StrCat(JsonQuote(v.name), ": ", JsonQuote(v.ValueText())));
+        for (const host::NamedValue& v : *values) attributes.Set(v.name, v.ValueText());
       }
     }
   }
@@ -45,11 +45,17 @@ void TellFacts(Kit& k) {
     a.client = k.client();
     if (KIT_TRY(k, PJRT_Client_PlatformVersion, a).ok()) version.assign(a.platform_version, a.platform_version_size);
   }
-  k.Note(absl::StrCat("{\"api\": \"", api.pjrt_api_version.major_version, ".", api.pjrt_api_version.minor_version,
-                      "\", \"table_bytes\": ", api.struct_size, ", \"slots\": ", slots, ", \"null_slots\": [",
-                      absl::StrJoin(null_slots, ", "), "], \"extensions\": [", absl::StrJoin(extensions, ", "),
-                      "], \"platform\": ", JsonQuote(platform), ", \"platform_version\": ", JsonQuote(version),
-                      ", \"devices\": ", devices, ", \"attributes\": {", absl::StrJoin(attributes, ", "), "}}"));
+  k.Note(host::Json::MakeObject()
+             .Set("api", absl::StrCat(api.pjrt_api_version.major_version, ".", api.pjrt_api_version.minor_version))
+             .Set("table_bytes", api.struct_size)
+             .Set("slots", slots)
+             .Set("null_slots", std::move(null_slots))
+             .Set("extensions", std::move(extensions))
+             .Set("platform", platform)
+             .Set("platform_version", version)
+             .Set("devices", devices)
+             .Set("attributes", std::move(attributes))
+             .Text());
 }
 
 }  // namespace backplane::conformance

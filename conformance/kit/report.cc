@@ -1,6 +1,7 @@
 #include "conformance/kit/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -8,7 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "conformance/kit/json.h"
+#include "absl/strings/strip.h"
+#include "sdk/host/status.h"
 
 namespace backplane::conformance {
 namespace {
@@ -47,7 +49,10 @@ std::string Why(const CheckOutcome& o) {
 
 std::string FirstLine(const std::string& text) {
   std::string line = text.substr(0, text.find('\n'));
-  if (line.size() > 220) line = line.substr(0, 217) + "...";
+  if (line.size() > 220) {
+    line.resize(217);
+    line += "...";
+  }
   return line;
 }
 
@@ -57,6 +62,42 @@ std::string XmlText(absl::string_view text) {
     if (static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\t') clean.push_back(c);
   }
   return absl::StrReplaceAll(clean, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
+}
+
+// A member that is a text, or "".
+std::string TextOf(const host::Json& object, absl::string_view name) {
+  const host::Json* value = object.Find(name);
+  return value != nullptr && value->string() != nullptr ? *value->string() : "";
+}
+
+// Seconds with so many digits behind the point; more are noise.
+double Rounded(double seconds, double digits) {
+  return std::round(seconds * std::pow(10, digits)) / std::pow(10, digits);
+}
+
+host::Json LevelJson(const LevelResult& l) {
+  host::Json missing = host::Json::MakeArray();
+  for (const std::string& id : l.missing) missing.Push(id);
+  return host::Json::MakeObject()
+      .Set("name", l.name)
+      .Set("meaning", l.meaning)
+      .Set("met", l.met())
+      .Set("passed", l.passed)
+      .Set("wanted", l.wanted)
+      .Set("not_run", l.not_run)
+      .Set("missing", std::move(missing));
+}
+
+host::Json CheckJson(const CheckOutcome& o) {
+  return host::Json::MakeObject()
+      .Set("id", o.id)
+      .Set("result", ResultName(o.result))
+      .Set("seconds", Rounded(o.seconds, 4))
+      .Set("meaning", o.meaning)
+      .Set("detail", o.detail)
+      .Set("advice", o.advice)
+      .Set("expected", o.expected)
+      .Set("unexpected_pass", o.unexpected_pass);
 }
 
 }  // namespace
@@ -93,12 +134,11 @@ std::string ConsoleText(const Report& report, bool colour, bool verbose) {
     }
     out += "\n";
   }
-  const auto facts = ParseJson(report.facts);
   absl::StrAppend(&out, paint("1", report.plugin));
-  if (facts.ok()) {
-    const Json* devices = facts->Find("devices");
-    absl::StrAppend(&out, "  PJRT C API ", facts->Text("api"), ", platform ", facts->Text("platform"), ", ",
-                    devices != nullptr ? devices->number : 0, " devices");
+  if (!report.facts.is_null()) {
+    const host::Json* devices = report.facts.Find("devices");
+    absl::StrAppend(&out, "  PJRT C API ", TextOf(report.facts, "api"), ", platform ", TextOf(report.facts, "platform"),
+                    ", ", devices != nullptr ? devices->Text() : "?", " devices");
   }
   out += "\n";
   std::map<std::string, Counts> suites;
@@ -172,32 +212,23 @@ std::string ConsoleText(const Report& report, bool colour, bool verbose) {
 }
 
 std::string JsonText(const Report& report) {
-  std::string out = absl::StrCat(
-      "{\"kit\": 1, \"plugin\": ", JsonQuote(report.plugin), ", \"profile\": ", JsonQuote(report.profile),
-      ",\n \"strict\": ", report.strict ? "true" : "false", ", \"good\": ", Good(report) ? "true" : "false",
-      ", \"seconds\": ", absl::StrFormat("%.3f", report.seconds),
-      ",\n \"facts\": ", report.facts.empty() ? "null" : report.facts, ",\n \"levels\": [");
-  for (size_t i = 0; i < report.levels.size(); ++i) {
-    const LevelResult& l = report.levels[i];
-    std::vector<std::string> missing;
-    for (const std::string& id : l.missing) missing.push_back(JsonQuote(id));
-    absl::StrAppend(&out, i == 0 ? "\n  " : ",\n  ", "{\"name\": ", JsonQuote(l.name),
-                    ", \"meaning\": ", JsonQuote(l.meaning), ", \"met\": ", l.met() ? "true" : "false",
-                    ", \"passed\": ", l.passed, ", \"wanted\": ", l.wanted, ", \"not_run\": ", l.not_run,
-                    ", \"missing\": [", absl::StrJoin(missing, ", "), "]}");
-  }
-  absl::StrAppend(&out, "],\n \"checks\": [");
-  for (size_t i = 0; i < report.outcomes.size(); ++i) {
-    const CheckOutcome& o = report.outcomes[i];
-    absl::StrAppend(&out, i == 0 ? "\n  " : ",\n  ", "{\"id\": ", JsonQuote(o.id),
-                    ", \"result\": ", JsonQuote(ResultName(o.result)),
-                    ", \"seconds\": ", absl::StrFormat("%.4f", o.seconds), ", \"meaning\": ", JsonQuote(o.meaning),
-                    ", \"detail\": ", JsonQuote(o.detail), ", \"advice\": ", o.advice ? "true" : "false",
-                    ", \"expected\": ", JsonQuote(o.expected),
-                    ", \"unexpected_pass\": ", o.unexpected_pass ? "true" : "false", "}");
-  }
-  absl::StrAppend(&out, "]}\n");
-  return out;
+  // One line for each level and each check, so that two reports can be compared by eye as well.
+  const auto lines = [](const auto& items, const auto& json) {
+    std::vector<std::string> texts;
+    for (const auto& item : items) texts.push_back(absl::StrCat("\n  ", json(item).Text()));
+    return absl::StrJoin(texts, ",");
+  };
+  const std::string head = host::Json::MakeObject()
+                               .Set("kit", 1)
+                               .Set("plugin", report.plugin)
+                               .Set("profile", report.profile)
+                               .Set("strict", report.strict)
+                               .Set("good", Good(report))
+                               .Set("seconds", Rounded(report.seconds, 3))
+                               .Set("facts", report.facts)
+                               .Text();
+  return absl::StrCat(absl::StripSuffix(head, "}"), ",\n \"levels\": [", lines(report.levels, LevelJson),
+                      "],\n \"checks\": [", lines(report.outcomes, CheckJson), "]}\n");
 }
 
 std::string JunitText(const Report& report) {
@@ -236,18 +267,17 @@ std::string JunitText(const Report& report) {
 }
 
 absl::StatusOr<Report> ReadReport(absl::string_view json) {
-  auto parsed = ParseJson(json);
-  if (!parsed.ok()) return parsed.status();
-  const Json* checks = parsed->Find("checks");
-  if (checks == nullptr || checks->kind != Json::kArray)
+  BP_ASSIGN_OR_RETURN(const host::Json parsed, host::Json::Parse(json));
+  const host::Json* checks = parsed.Find("checks");
+  if (checks == nullptr || checks->array() == nullptr)
     return absl::InvalidArgumentError("no report of this kit: it has no list of checks");
   Report report;
-  report.plugin = parsed->Text("plugin");
-  for (const Json& item : checks->items) {
+  report.plugin = TextOf(parsed, "plugin");
+  for (const host::Json& item : *checks->array()) {
     CheckOutcome o;
-    o.id = item.Text("id");
-    o.detail = item.Text("detail");
-    if (o.id.empty() || !ResultFromName(item.Text("result"), &o.result))
+    o.id = TextOf(item, "id");
+    o.detail = TextOf(item, "detail");
+    if (o.id.empty() || !ResultFromName(TextOf(item, "result"), &o.result))
       return absl::InvalidArgumentError("a check without id or result");
     report.outcomes.push_back(std::move(o));
   }

@@ -8,13 +8,14 @@
 #include "absl/status/statusor.h"
 #include "conformance/kit/check.h"
 #include "conformance/kit/profile.h"
+#include "sdk/host/json.h"
 
 namespace backplane::conformance {
 
 struct Report {
   std::string plugin;   // file name without its folder
   std::string profile;  // name, or empty
-  std::string facts;    // JSON object, see facts.h; empty when the plugin could not tell
+  host::Json facts;     // an object, see facts.h; null when the plugin could not tell
   bool strict = false;
   double seconds = 0;
   std::vector<CheckOutcome> outcomes;

@@ -1,7 +1,6 @@
 // The page: the report's JSON and a small script that shows it. No outside references, so that it can be mailed.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "conformance/kit/json.h"
 #include "conformance/kit/report.h"
 
 namespace backplane::conformance {

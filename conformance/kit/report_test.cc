@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
-#include "conformance/kit/json.h"
+#include "sdk/host/json.h"
 
 namespace backplane::conformance {
 namespace {
@@ -26,7 +26,7 @@ CheckOutcome Make(const char* id, Result result, const char* detail = "") {
 Report Example() {
   Report report;
   report.plugin = "p.so";
-  report.facts = R"({"api": "0.114", "platform": "cpu", "devices": 2})";
+  report.facts = host::Json::MakeObject().Set("api", "0.114").Set("platform", "cpu").Set("devices", 2);
   report.seconds = 1.5;
   report.outcomes = {Make("a.one", Result::kPass), Make("a.two", Result::kFail, "went <wrong> & \"so\"\nmore"),
                      Make("b.one", Result::kUnsupported, "no such function"),
@@ -72,12 +72,23 @@ TEST(Report, ConsoleSaysWhatFailedAndTheVerdict) {
   EXPECT_THAT(ConsoleText(Example(), true, false), HasSubstr("\x1b"));
 }
 
+TEST(Report, JsonOfAPluginThatCouldNotTellWhatItIs) {
+  Report report = Example();
+  report.facts = host::Json();
+  report.outcomes[1].detail = "bytes \xff\x01 of anything";
+  const auto parsed = host::Json::Parse(JsonText(report));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_TRUE(parsed->Find("facts")->is_null());
+  EXPECT_THAT(ConsoleText(report, false, false), HasSubstr("p.so\n"));
+}
+
 TEST(Report, JsonIsReadBack) {
   const Report report = Example();
-  const auto parsed = ParseJson(JsonText(report));
+  const auto parsed = host::Json::Parse(JsonText(report));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_EQ(parsed->Find("facts")->Text("api"), "0.114");
-  EXPECT_FALSE(parsed->Find("good")->boolean);
+  EXPECT_EQ(*parsed->Find("facts")->Find("api")->string(), "0.114");
+  EXPECT_FALSE(*parsed->Find("good")->boolean());
+  EXPECT_EQ(*parsed->Find("levels")->array()->front().Find("missing")->array()->front().string(), "a.two");
   const auto read = ReadReport(JsonText(report));
   ASSERT_TRUE(read.ok()) << read.status();
   ASSERT_EQ(read->outcomes.size(), 4u);
@@ -116,10 +127,10 @@ TEST(Report, HtmlStandsAloneAndCannotBeBrokenByData) {
   EXPECT_THAT(html, Not(HasSubstr("src=")));
   // The data between its marks is JSON, once the escape of '<' is undone by the reader.
   const size_t begin = html.find("id=\"data\">") + 10, end = html.find("</script>", begin);
-  const auto data = ParseJson(html.substr(begin, end - begin));
+  const auto data = host::Json::Parse(html.substr(begin, end - begin));
   ASSERT_TRUE(data.ok()) << data.status();
-  EXPECT_EQ(data->Find("now")->Find("checks")->items[0].Text("detail"), "</script><b>");
-  EXPECT_EQ(data->Find("before")->Find("checks")->items.size(), 4u);
+  EXPECT_EQ(*data->Find("now")->Find("checks")->array()->front().Find("detail")->string(), "</script><b>");
+  EXPECT_EQ(data->Find("before")->Find("checks")->array()->size(), 4u);
 }
 
 }  // namespace

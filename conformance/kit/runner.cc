@@ -124,7 +124,7 @@ class Runner {
       fcntl(fd, F_SETFD, FD_CLOEXEC);
       fcntl(fd, F_SETFL, O_NONBLOCK);
     }
-    std::vector<std::string> words = {options_.program, "--child", absl::StrCat(result[1]),
+    std::vector<std::string> words = {options_.program, kChildWord, absl::StrCat(result[1]),
                                       absl::StrCat(child->trail_fd)};
     words.insert(words.end(), options_.child_arguments.begin(), options_.child_arguments.end());
     words.push_back("--run");

@@ -11,8 +11,11 @@
 
 namespace backplane::conformance {
 
+// The first word of the command line of a process in which checks run (child.h).
+inline constexpr char kChildWord[] = "--conform-child";
+
 struct RunnerOptions {
-  std::string program;                       // this executable; it answers `--child` (child.h)
+  std::string program;                       // this executable; it answers `--conform-child` (child.h)
   std::vector<std::string> child_arguments;  // plugin, create options and so on, as the command line has them
   int jobs = 1;
   int limit_s = 20;         // for a check that names none

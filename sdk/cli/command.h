@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "sdk/cli/supervise.h"
 #include "sdk/cli/terminal.h"
 
 namespace backplane::cli {
@@ -46,11 +47,15 @@ struct Command {
   std::function<absl::Status(Terminal& terminal, int* exit_code)> run;
   std::shared_ptr<void> state;  // keeps what the targets point to
   bool hidden = false;
+  // Set where plugins are opened (PluginOptions::AddTo does): `run` is called in a child process (supervise.h). Belongs
+  // to `state`.
+  const PluginLimits* limits = nullptr;
 };
 
 // One function for each subcommand, in its file.
 Command BenchCommand();
 Command CompileCommand();
+Command ConformCommand();
 Command ConvertCommand();
 Command DiffCommand();
 Command InspectCommand();

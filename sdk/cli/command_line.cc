@@ -41,6 +41,13 @@ host::Json ErrorJson(const absl::Status& status) {
   return host::Json::MakeObject().Set("error", std::move(error));
 }
 
+// Prints an error; returns the exit code.
+int Fail(const absl::Status& error, bool json, Terminal& terminal) {
+  if (json) terminal.PrintJson(ErrorJson(error));
+  terminal.Error(absl::string_view(error.message()));
+  return ExitCodeOf(error);
+}
+
 }  // namespace
 
 int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
@@ -54,9 +61,10 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
   int exit_code = kOk;
   absl::Status outcome;
 
-  // Said before or behind the subcommand.
+  // Said before or behind the subcommand; a subcommand's own options of these names go first.
   auto add_common = [&](CLI::App* to) {
-    to->add_flag("--json", json, "results and errors as JSON");
+    if (to->get_option_no_throw("--json") == nullptr) to->add_flag("--json", json, "results and errors as JSON");
+    if (to->get_option_no_throw("--color") != nullptr) return;
     to->add_option("--color", color, "auto, always or never")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->type_name("WHEN");
@@ -72,9 +80,19 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
     sub->footer(command.details);
     for (const Option& option : command.options) AddOption(option, sub);
     add_common(sub);
-    sub->callback([&, run = command.run] {
+    sub->callback([&, run = command.run, limits = command.limits] {
       begin();
-      outcome = run(terminal, &exit_code);
+      const auto work = [&] {
+        outcome = run(terminal, &exit_code);
+        if (!outcome.ok()) exit_code = Fail(outcome, json, terminal);
+        return exit_code;
+      };
+      if (limits == nullptr) {
+        work();
+      } else if (outcome = Supervise(*limits, work, &exit_code); !outcome.ok()) {
+        terminal.TakeBarAway();
+        exit_code = Fail(outcome, json, terminal);
+      }
     });
   }
   CLI::App* completion = app.add_subcommand("completion", "prints a completion script for a shell");
@@ -85,6 +103,7 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
   completion->callback([&] {
     begin();
     outcome = PrintCompletion(commands, shell, terminal);
+    if (!outcome.ok()) exit_code = Fail(outcome, json, terminal);
   });
 
   try {
@@ -93,11 +112,6 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
     // Help and version come this way as well, with status 0.
     const int status = app.exit(error);
     return status == 0 ? kOk : kUsage;
-  }
-  if (!outcome.ok()) {
-    if (json) terminal.PrintJson(ErrorJson(outcome));
-    terminal.Error(absl::string_view(outcome.message()));
-    return ExitCodeOf(outcome);
   }
   return exit_code;
 }

@@ -5,9 +5,11 @@ XLA.so is a plugin we did not build; cases with it are left out where the file d
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -72,7 +74,7 @@ def test_help_and_completion(tmp):
     script.write_text(run("completion", "bash") + 'COMP_WORDS=(backplane co); COMP_CWORD=1; _backplane; echo "${COMPREPLY[@]}"\n'
                       'COMP_WORDS=(backplane convert x --to ""); COMP_CWORD=4; _backplane; echo "${COMPREPLY[@]}"\n')
     lines = subprocess.run(["bash", script], capture_output=True, text=True, check=True).stdout.split("\n")
-    assert lines[0].split() == ["compile", "convert", "completion"], lines
+    assert lines[0].split() == ["compile", "convert", "conform", "completion"], lines
     assert lines[1].split() == ["stablehlo", "bytecode", "hlo", "proto"], lines
     assert run("completion", "zsh").startswith("#compdef backplane")
     assert "complete -c backplane" in run("completion", "fish")
@@ -162,6 +164,108 @@ def test_run(tmp):
     assert np.load(tmp / "bf.npy").dtype.itemsize == 2
     (tmp / "id.mlir").write_text("func.func @main(%x: tensor<2x2xbf16>) -> tensor<2x2xbf16> { return %x : tensor<2x2xbf16> }")
     run("run", PLUGIN, tmp / "id.mlir", "-i", tmp / "bf.npy")
+
+
+def wreck(call, way):
+    return {"BACKPLANE_WRECK_OVER": PLUGIN, "BACKPLANE_WRECK": f"{call}:{way}"}
+
+
+def test_plugin_that_goes_wrong_while_it_works(tmp):
+    """Whatever a plugin does to its process, the command ends with code 4 and says which plugin, what and in which call."""
+    broken, mm = f"{FAKES}/wreck.so", tmp / "mm.mlir"
+    for call, way, code, words in (
+            ("PJRT_Plugin_Initialize", "abort", "ABORTED", "crashed with SIGABRT in PJRT_Plugin_Initialize"),
+            ("PJRT_Client_Create", "segv", "ABORTED", "crashed with SIGSEGV in PJRT_Client_Create"),
+            ("PJRT_Client_Compile", "abort", "ABORTED", "crashed with SIGABRT in PJRT_Client_Compile"),
+            ("PJRT_Client_BufferFromHostBuffer", "exit", "ABORTED", "ended the process with status 0 in PJRT_Client_BufferFromHostBuffer"),
+            ("PJRT_LoadedExecutable_Execute", "quit", "ABORTED", "ended the process with status 7 in PJRT_LoadedExecutable_Execute"),
+            ("PJRT_LoadedExecutable_Execute", "throw", "ABORTED", "crashed with SIGABRT in PJRT_LoadedExecutable_Execute"),
+            ("PJRT_LoadedExecutable_Execute", "thread", "ABORTED", "crashed with SIGSEGV in PJRT_LoadedExecutable_Execute"),
+            ("PJRT_Buffer_ToHostBuffer", "segv", "ABORTED", "crashed with SIGSEGV in PJRT_Buffer_ToHostBuffer"),
+            ("PJRT_Client_Destroy", "abort", "ABORTED", "crashed with SIGABRT in PJRT_Client_Destroy"),
+            ("PJRT_Client_Create", "hang", "DEADLINE_EXCEEDED", "did not come up within 0.5 s, in PJRT_Client_Create"),
+            ("PJRT_Client_Compile", "spin", "DEADLINE_EXCEEDED", "did not come back within 0.5 s in PJRT_Client_Compile"),
+            ("PJRT_Event_Await", "hang", "DEADLINE_EXCEEDED", "did not come back within 0.5 s in PJRT_Event_Await")):
+        limits = ["--timeout", "0.5", "--call-timeout", "0.5"] if code == "DEADLINE_EXCEEDED" else []
+        told = run_json("run", broken, mm, *limits, code=4, env=wreck(call, way))["error"]
+        assert told == {"code": code, "message": f"{broken}: {words}"}, (call, way, told)
+    # The same for the others that open plugins, and for the second plugin of two.
+    aborts = wreck("PJRT_LoadedExecutable_Execute", "abort")
+    for words in (["bench", mm, PLUGIN, broken, "--runs", "2"], ["diff", mm, PLUGIN, broken]):
+        assert "wreck.so: crashed with SIGABRT in PJRT_LoadedExecutable_Execute" in error_of(*words, code=4, env=aborts)
+    assert "SIGSEGV in PJRT_Client_Compile" in error_of("compile", broken, mm, code=4, env=wreck("PJRT_Client_Compile", "segv"))
+    (tmp / "call.mlir").write_text('func.func @main() -> tensor<f32> { %0 = stablehlo.custom_call @nobody_knows_this() : () -> tensor<f32>\n return %0 : tensor<f32> }')
+    assert "in the functions that read an error" in error_of("run", broken, tmp / "call.mlir", code=4, env=wreck("PJRT_Error_Message", "segv"))
+
+
+def test_plugin_that_goes_wrong_at_the_end(tmp):
+    # What was computed is told all the same.
+    done = subprocess.run([BACKPLANE, "run", f"{FAKES}/wreck.so", tmp / "two.hlo", "-i", "ones"], capture_output=True, text=True, timeout=60,
+                          env=os.environ | wreck("PJRT_Client_Create", "late"))
+    assert done.returncode == 4 and "result 1: f32[] 4" in done.stdout, done
+    assert "crashed with SIGSEGV at the end of the process, its work done" in done.stderr, done.stderr
+
+
+def children_of(pid):
+    return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def gone(pid):
+    for _ in range(100):
+        try:
+            if pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_stopped_from_outside(tmp):
+    """Ctrl-C ends both processes, and so does whoever kills the one that is seen."""
+    for number, group in ((signal.SIGINT, True), (signal.SIGKILL, False), (signal.SIGTERM, False)):
+        command = subprocess.Popen([BACKPLANE, "run", f"{FAKES}/wreck.so", tmp / "mm.mlir"], env=os.environ | wreck("PJRT_Client_Compile", "hang"),
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        for _ in range(200):
+            if children := children_of(command.pid):
+                break
+            time.sleep(0.02)
+        time.sleep(0.3)
+        (os.killpg if group else os.kill)(command.pid, number)
+        output, _ = command.communicate(timeout=20)
+        assert command.returncode == -number, (number, command.returncode, output)
+        assert children and all(gone(c) for c in children), (number, children)
+        assert "crashed" not in output, output
+
+
+def test_in_process(tmp):
+    """For debuggers: no child, so the crash is the command's own."""
+    assert run("run", PLUGIN, tmp / "mm.mlir", "--in-process", "--seed", "5") == run("run", PLUGIN, tmp / "mm.mlir", "--seed", "5")
+    run("run", f"{FAKES}/wreck.so", tmp / "mm.mlir", "--in-process", code=-signal.SIGABRT, env=wreck("PJRT_Client_Compile", "abort"))
+
+
+def test_conform(tmp):
+    only = ["--only", "^abi[.]", "--only", "operations.add/layout", "--quiet"]
+    out = run("conform", PLUGIN, "--profile", "reference", *only, "--json", tmp / "now.json", "--html", tmp / "now.html", "--junit", tmp / "now.xml")
+    assert "conformant: " in out and "NOT" not in out, out
+    told = json.loads((tmp / "now.json").read_text())
+    assert told["good"] and len(told["checks"]) > 15 and told["facts"]["platform"] == "cpu", told["facts"]
+    assert ET.parse(tmp / "now.xml").getroot().get("failures") == "0"
+    assert "<!doctype html>" in (tmp / "now.html").read_text()
+    # The report on standard output, said in either of two ways; and compared with the earlier one.
+    for words in (["conform", PLUGIN, *only, "--json", "-"], ["--json", "conform", PLUGIN, *only, "--baseline", tmp / "now.json"]):
+        assert json.loads(run(*words))["kit"] == 1
+    env = {"PJRT_NAMES_AND_LIBRARY_PATHS": f"named:{PLUGIN}"}
+    assert "conformant" in run("conform", "named", "--only", "abi.table_size", env=env)
+    assert "operations.add/" in run("conform", "--list")
+    run("conform", code=2)
+    run("conform", PLUGIN, "--only", "nothing_like_it", code=2)
+    run("conform", PLUGIN, "--jobs", "-1", code=2)
+    run("conform", "nobody", code=3)
+    run("conform", f"{FAKES}/no_symbol.so", code=3)
+    out = run("conform", f"{FAKES}/wreck.so", "--only", "execute.output_order", code=1, env=wreck("PJRT_LoadedExecutable_Execute", "segv"))
+    assert "SIGSEGV in PJRT_LoadedExecutable_Execute" in out, out
+    assert "--baseline" in run("conform", "--help") and "Exit status" in run("conform", "--help")
 
 
 def test_compile(tmp):

@@ -30,6 +30,7 @@ std::vector<Command> AllCommands() {
   commands.push_back(OptCommand());
   commands.push_back(DiffCommand());
   commands.push_back(BenchCommand());
+  commands.push_back(ConformCommand());
   return commands;
 }
 

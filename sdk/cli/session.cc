@@ -4,12 +4,16 @@
 
 namespace backplane::cli {
 
-void PluginOptions::AddTo(Command* command, bool probe) {
+void PluginOptions::AddTo(Command* command, bool opens) {
   command->options.push_back({"--option,-o", &options, "an option of the client, may come many times", "NAME=VALUE"});
   command->options.push_back({"--python", &python, "look for plugins in this Python environment as well", "PREFIX"});
-  command->options.push_back({"--timeout", &timeout, "seconds the plugin may take to come up", "SECONDS"});
-  if (probe)
-    command->options.push_back({"--no-probe", &no_probe, "open the plugin without asking it in a child process first"});
+  command->options.push_back({"--timeout", &limits.start, "seconds the plugin may take to come up", "SECONDS"});
+  if (!opens) return;
+  command->options.push_back(
+      {"--call-timeout", &limits.call, "seconds any later call into the plugin may take; 0: no limit", "SECONDS"});
+  command->options.push_back(
+      {"--in-process", &limits.in_process, "open the plugin in this process and not in a child; for debuggers"});
+  command->limits = &limits;
 }
 
 host::DiscoveryOptions PluginOptions::discovery() const {
@@ -30,7 +34,7 @@ absl::StatusOr<host::FoundPlugin> Locate(const std::string& what, const PluginOp
 absl::StatusOr<host::ProbeResult> ProbePlugin(const host::FoundPlugin& found, const PluginOptions& options,
                                               bool create_client) {
   host::ProbeOptions probe;
-  probe.timeout = absl::Seconds(options.timeout);
+  probe.timeout = absl::Seconds(options.limits.start);
   probe.create_client = create_client;
   probe.create_options = found.create_options;
   probe.helper = {"/proc/self/exe", "--probe-child"};
@@ -39,10 +43,7 @@ absl::StatusOr<host::ProbeResult> ProbePlugin(const host::FoundPlugin& found, co
 
 absl::StatusOr<Session> OpenSession(const std::string& what, const PluginOptions& options) {
   BP_ASSIGN_OR_RETURN(host::FoundPlugin found, Locate(what, options));
-  if (!options.no_probe) {
-    BP_ASSIGN_OR_RETURN(const host::ProbeResult probe, ProbePlugin(found, options, true));
-    BP_RETURN_IF_ERROR(FromPlugin(probe.status));
-  }
+  const ComingUp coming_up(found.library);
   absl::StatusOr<const host::Plugin*> plugin = host::Plugin::Load(found.library);
   BP_RETURN_IF_ERROR(FromPlugin(plugin.status()));
   absl::StatusOr<host::Client> client = host::Client::Create(**plugin, found.create_options);

@@ -16,11 +16,11 @@ namespace backplane::cli {
 struct PluginOptions {
   std::vector<std::string> options;  // name=value for the client
   std::string python;                // a Python environment to look into
-  double timeout = 60;               // seconds for a probe
-  bool no_probe = false;
+  PluginLimits limits;
 
-  // Adds --option, --python, --timeout and, with `probe`, --no-probe.
-  void AddTo(Command* command, bool probe = true);
+  // Adds --option, --python and --timeout. With `opens` the command opens plugins: it is done in a child process, and
+  // --call-timeout and --in-process are added. `*this` must live as long as the command, in its state.
+  void AddTo(Command* command, bool opens = true);
   host::DiscoveryOptions discovery() const;
 };
 
@@ -33,8 +33,7 @@ struct Session {
 // The plugin and the options of its client: those of its manifest, then those of the command line.
 absl::StatusOr<host::FoundPlugin> Locate(const std::string& what, const PluginOptions& options);
 
-// Asks the plugin in a child first, so that one that crashes or hangs ends in an error here; then opens it.
-// `options.no_probe` leaves that out.
+// Opens the plugin and makes its client.
 absl::StatusOr<Session> OpenSession(const std::string& what, const PluginOptions& options);
 
 // A probe whose child is this program.

@@ -86,6 +86,11 @@ void Terminal::Progress(absl::string_view what, size_t done, size_t total) {
   fflush(err_);
 }
 
+void Terminal::TakeBarAway() {
+  if (!json_ && isatty(fileno(err_)) == 1) fprintf(err_, "\r\033[K");
+  bar_shown_ = false;
+}
+
 std::string Table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {

@@ -20,6 +20,7 @@ class Terminal {
   void set_color(absl::string_view when);
   void set_json(bool json) { json_ = json; }
   bool json() const { return json_; }
+  bool color() const { return color_; }
 
   // Results, to standard output.
   void Print(absl::string_view text);
@@ -32,6 +33,8 @@ class Terminal {
   // A bar on standard error while long work goes on; nothing when that is no terminal. `done` of `total` drawn at most
   // ten times a second; a bar that is complete is taken away.
   void Progress(absl::string_view what, size_t done, size_t total);
+  // Takes away a bar that a process which is gone may have left behind.
+  void TakeBarAway();
 
  private:
   FILE *out_, *err_;

@@ -70,6 +70,14 @@ std::string OpenError(const std::string& path) {
 
 }  // namespace
 
+namespace internal {
+std::atomic<const CallObserver*> call_observer{nullptr};
+}  // namespace internal
+
+void SetCallObserver(const CallObserver* observer) {
+  internal::call_observer.store(observer, std::memory_order_release);
+}
+
 absl::Span<const Slot> AllSlots() { return kSlots; }
 
 std::string ExtensionName(int type) {
@@ -187,6 +195,7 @@ absl::Status Plugin::TakeError(PJRT_Error* error) const {
   if (error == nullptr) return absl::OkStatus();
   BP_PJRT_ARGS(*this, m, PJRT_Error_Message);
   m.error = error;
+  const internal::ObservedCall observed(*this, "the functions that read an error");
   api_->PJRT_Error_Message(&m);
   BP_PJRT_ARGS(*this, c, PJRT_Error_GetCode);
   c.error = error;

@@ -23,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "api/pjrt_c_api.h"
+#include "sdk/host/call_observer.h"
 #include "sdk/host/named_value.h"
 #include "sdk/host/struct_sizes.h"
 
@@ -101,7 +102,12 @@ class Plugin {
   template <typename Args>
   absl::Status Call(PJRT_Error* (*PJRT_Api::*slot)(Args*), const char* name, Args* args) const {
     if (!Has(slot)) return Missing(name);
-    return TakeError((api_->*slot)(args));
+    PJRT_Error* error;
+    {
+      internal::ObservedCall observed(*this, name);
+      error = (api_->*slot)(args);
+    }
+    return TakeError(error);
   }
   // UNIMPLEMENTED: the plugin has no function of this name.
   absl::Status Missing(absl::string_view function) const;

@@ -85,15 +85,6 @@ std::string Doing(const std::string& stage) {
   return "before it was opened";
 }
 
-// What is known about a vendor's ways, to be added to the sentence about a plugin that hung; empty for most.
-std::string Hint(const std::string& library) {
-  const std::string file = std::filesystem::path(library).filename().string();
-  if (file == "libtpu.so" && secure_getenv("TPU_SKIP_MDS_QUERY") == nullptr) {
-    return "; it asks the metadata server of a cloud machine again and again, which TPU_SKIP_MDS_QUERY=1 stops";
-  }
-  return "";
-}
-
 // Takes over the records; true when the child told its outcome.
 bool ReadRecords(const std::string& report, ProbeResult* result) {
   bool told = false;
@@ -122,6 +113,14 @@ bool ReadRecords(const std::string& report, ProbeResult* result) {
 }
 
 }  // namespace
+
+std::string HangHint(const std::string& library) {
+  const std::string file = std::filesystem::path(library).filename().string();
+  if (file == "libtpu.so" && secure_getenv("TPU_SKIP_MDS_QUERY") == nullptr) {
+    return "; it asks the metadata server of a cloud machine again and again, which TPU_SKIP_MDS_QUERY=1 stops";
+  }
+  return "";
+}
 
 absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions& options) {
   std::vector<std::string> command = options.helper.empty() ? DefaultHelper() : options.helper;
@@ -198,7 +197,7 @@ absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions
   if (timed_out) {
     result.status = absl::DeadlineExceededError(absl::StrCat(library, ": did not come back within ",
                                                              absl::FormatDuration(options.timeout), " ",
-                                                             Doing(result.stage), Hint(library)));
+                                                             Doing(result.stage), HangHint(library)));
   } else if (!told && WIFSIGNALED(wait_status)) {
     const int signal = WTERMSIG(wait_status);
     const char* name = sigabbrev_np(signal);

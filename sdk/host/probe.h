@@ -35,6 +35,9 @@ struct ProbeResult {
   absl::Duration duration = absl::ZeroDuration();
 };
 
+// What is known about a vendor's ways, to be added to a sentence about a plugin that hung; empty for most.
+std::string HangHint(const std::string& library);
+
 // An error only when the child could not be started.
 absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions& options = {});
 
