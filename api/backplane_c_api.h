@@ -17,15 +17,15 @@ extern "C" {
 
 // One operand or result of a Python callback: a dense array, last dimension fastest. Borrowed for the call.
 struct Backplane_Callback_Arg {
-  int32_t dtype;        // an XLA_FFI_DataType, see ffi_c_api.h
-  void* data;           // one element to a byte for types of less; NULL for a token
+  int32_t dtype;  // an XLA_FFI_DataType, see ffi_c_api.h
+  void* data;     // one element to a byte for types of less; NULL for a token
   int64_t rank;
   const int64_t* dims;  // `rank` elements
 };
 PJRT_DEFINE_STRUCT_TRAITS(Backplane_Callback_Arg, dims);
 
-// Calls a Python callable with arrays and stores what it returns in the results. Called in any thread, without any lock of the
-// plugin held, so that the callable may use the plugin again. Takes the GIL itself.
+// Calls a Python callable with arrays and stores what it returns in the results. Called in any thread, without any lock
+// of the plugin held, so that the callable may use the plugin again. Takes the GIL itself.
 //   callable  what the host put at the index of the call, a borrowed PyObject*
 //   err       on failure: a text, terminated by NUL, of at most err_cap bytes with the terminator
 // Returns 0 on success.
@@ -33,14 +33,14 @@ typedef int (*Backplane_Callback_Trampoline)(void* callable, int64_t nargs, cons
                                              int64_t nrets, const Backplane_Callback_Arg* rets, char* err,
                                              size_t err_cap);
 
-// Installs the trampoline. Without one, programs with Python callbacks fail with UNIMPLEMENTED when they run. A later call
-// replaces the earlier one. Thread-safe.
+// Installs the trampoline. Without one, programs with Python callbacks fail with UNIMPLEMENTED when they run. A later
+// call replaces the earlier one. Thread-safe.
 struct Backplane_SetCallbackTrampoline_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   Backplane_Callback_Trampoline trampoline;  // in: callable until the process ends; NULL takes it away
-  // in: the FFI type under which the host adds its table of callables to an execute context; 0 when it is not known, and
-  // then the only entry of the context is taken.
+  // in: the FFI type under which the host adds its table of callables to an execute context; 0 when it is not known,
+  // and then the only entry of the context is taken.
   int64_t user_data_type_id;
 };
 PJRT_DEFINE_STRUCT_TRAITS(Backplane_SetCallbackTrampoline_Args, user_data_type_id);
@@ -68,8 +68,9 @@ typedef PJRT_Error* Backplane_LoadedExecutable_CompileLog(Backplane_LoadedExecut
 
 // ---- Custom calls of several stages
 
-// Registers a typed handler with the functions of all its stages, which PJRT_FFI_Register_Handler has no room for. For the
-// plugin's own platform. The same handler may come again; another one under the same name is ALREADY_EXISTS. Thread-safe.
+// Registers a typed handler with the functions of all its stages, which PJRT_FFI_Register_Handler has no room for. For
+// the plugin's own platform. The same handler may come again; another one under the same name is ALREADY_EXISTS.
+// Thread-safe.
 struct Backplane_RegisterHandlerBundle_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

@@ -1,12 +1,12 @@
 // The XLA FFI C ABI, version 0.3: how handlers of custom calls are called.
 //
-// A handler is one C function that takes a call frame and returns NULL or an error. It reaches the runtime through the table
-// in the frame and through nothing else, so a handler compiled into any library works in any runtime that fills the table.
-// Here the roles are: "runtime" is the plugin, "handler" is foreign code.
+// A handler is one C function that takes a call frame and returns NULL or an error. It reaches the runtime through the
+// table in the frame and through nothing else, so a handler compiled into any library works in any runtime that fills
+// the table. Here the roles are: "runtime" is the plugin, "handler" is foreign code.
 //
-// Everything in a frame is borrowed for the call, or, when the handler hands out a future, until that future is set. Every
-// function of the table may be called from any thread. Arrays are dense and in the layout the program asked for; there are no
-// strides, and `dims` are the logical dimensions.
+// Everything in a frame is borrowed for the call, or, when the handler hands out a future, until that future is set.
+// Every function of the table may be called from any thread. Arrays are dense and in the layout the program asked for;
+// there are no strides, and `dims` are the logical dimensions.
 //
 // Names, numbers and layouts are those of the published interface; the tests compare every struct. Four structs have a
 // published size that stops short of their last fields; it is kept, because the other side compares with it.
@@ -29,13 +29,13 @@
 #define XLA_FFI_API_FIELD(fn) fn* fn
 #endif
 
-// Names the type and defines `sname_STRUCT_SIZE`. The first form checks that `last_field` is the last one; the second is for
-// the structs whose published size stops before it.
-#define XLA_FFI_DEFINE_STRUCT_TRAITS(sname, last_field)                                   \
-  XLA_FFI_DEFINE_SHORT_STRUCT_TRAITS(sname, last_field);                                  \
-  XLA_FFI_STATIC_ASSERT(sizeof(struct sname) - XLA_FFI_STRUCT_SIZE(struct sname, last_field) < \
-                            XLA_FFI_ALIGNOF(struct sname),                                \
-                        #sname ": " #last_field " is not the last field")
+// Names the type and defines `sname_STRUCT_SIZE`. The first form checks that `last_field` is the last one; the second
+// is for the structs whose published size stops before it.
+#define XLA_FFI_DEFINE_STRUCT_TRAITS(sname, last_field)                                                     \
+  XLA_FFI_DEFINE_SHORT_STRUCT_TRAITS(sname, last_field);                                                    \
+  XLA_FFI_STATIC_ASSERT(                                                                                    \
+      sizeof(struct sname) - XLA_FFI_STRUCT_SIZE(struct sname, last_field) < XLA_FFI_ALIGNOF(struct sname), \
+      #sname ": " #last_field " is not the last field")
 #define XLA_FFI_DEFINE_SHORT_STRUCT_TRAITS(sname, last_field) \
   typedef struct sname sname;                                 \
   enum { sname##_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(struct sname, last_field) }
@@ -52,9 +52,7 @@ typedef struct XLA_FFI_ExecutionContext XLA_FFI_ExecutionContext;  // of one cal
 
 // ---- Extensions and version
 
-typedef enum {
-  XLA_FFI_Extension_Metadata = 1
-} XLA_FFI_Extension_Type;
+typedef enum { XLA_FFI_Extension_Metadata = 1 } XLA_FFI_Extension_Type;
 
 struct XLA_FFI_Extension_Base {
   size_t struct_size;
@@ -169,19 +167,15 @@ struct XLA_FFI_Buffer {
   size_t struct_size;
   XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_DataType dtype;
-  void* data;     // valid memory from the prepare stage on; its contents in the execute stage only
+  void* data;  // valid memory from the prepare stage on; its contents in the execute stage only
   int64_t rank;
   int64_t* dims;  // `rank` elements
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Buffer, dims);
 
-typedef enum {
-  XLA_FFI_ArgType_BUFFER = 1
-} XLA_FFI_ArgType;
+typedef enum { XLA_FFI_ArgType_BUFFER = 1 } XLA_FFI_ArgType;
 
-typedef enum {
-  XLA_FFI_RetType_BUFFER = 1
-} XLA_FFI_RetType;
+typedef enum { XLA_FFI_RetType_BUFFER = 1 } XLA_FFI_RetType;
 
 // What an attribute is, and so what its pointer points to.
 typedef enum {
@@ -250,8 +244,8 @@ typedef XLA_FFI_Error* XLA_FFI_Future_SetError(XLA_FFI_Future_SetError_Args* arg
 
 // ---- The call frame
 
-// Instantiate runs once for each call site when the executable is made: attributes, no buffers. Prepare and initialize run
-// before each execution; execute does the work.
+// Instantiate runs once for each call site when the executable is made: attributes, no buffers. Prepare and initialize
+// run before each execution; execute does the work.
 typedef enum {
   XLA_FFI_ExecutionStage_INSTANTIATE = 0,
   XLA_FFI_ExecutionStage_PREPARE = 1,
@@ -288,8 +282,8 @@ struct XLA_FFI_Attrs {
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Attrs, attrs);
 
-// Handlers compare `struct_size` for equality with XLA_FFI_CallFrame_STRUCT_SIZE, which is 168 and does not cover `future`.
-// The runtime allocates the whole struct, zeroed.
+// Handlers compare `struct_size` for equality with XLA_FFI_CallFrame_STRUCT_SIZE, which is 168 and does not cover
+// `future`. The runtime allocates the whole struct, zeroed.
 struct XLA_FFI_CallFrame {
   size_t struct_size;
   XLA_FFI_Extension_Base* extension_start;  // a metadata extension, when only metadata is wanted
@@ -353,8 +347,8 @@ struct XLA_FFI_ExecutionContext_Get_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_ExecutionContext_Get_Args, data);
 typedef XLA_FFI_Error* XLA_FFI_ExecutionContext_Get(XLA_FFI_ExecutionContext_Get_Args* args);
 
-// Keeps a state for later stages. One of instantiate lives as long as the executable, the others as long as the execution;
-// then the deleter of the type frees it.
+// Keeps a state for later stages. One of instantiate lives as long as the executable, the others as long as the
+// execution; then the deleter of the type frees it.
 struct XLA_FFI_State_Set_Args {
   size_t struct_size;
   XLA_FFI_Extension_Base* extension_start;
@@ -454,9 +448,9 @@ typedef XLA_FFI_Error* XLA_FFI_DeviceOrdinal_Get(XLA_FFI_DeviceOrdinal_Get_Args*
 
 // ---- Metadata
 
-// What a handler says about itself: before first use the runtime calls each stage with a metadata extension in the frame;
-// the handler fills it in and returns. The state's type is written by a stage that creates a state; it lies past the
-// published size (36) and must be there all the same.
+// What a handler says about itself: before first use the runtime calls each stage with a metadata extension in the
+// frame; the handler fills it in and returns. The state's type is written by a stage that creates a state; it lies past
+// the published size (36) and must be there all the same.
 struct XLA_FFI_Metadata {
   size_t struct_size;
   XLA_FFI_Api_Version api_version;

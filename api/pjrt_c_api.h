@@ -1,13 +1,14 @@
 // The PJRT C API: the one header a host or a plugin includes.
 //
-// A plugin is a shared library that exports GetPjrtApi. It hands out one table of functions; everything else goes through
-// that table. The parts below document the functions object by object: who owns what a field points to, how long it
-// lives, and whether a field is read (in) or written (out) by the plugin.
+// A plugin is a shared library that exports GetPjrtApi. It hands out one table of functions; everything else goes
+// through that table. The parts below document the functions object by object: who owns what a field points to, how
+// long it lives, and whether a field is read (in) or written (out) by the plugin.
 //
 // Rules for both sides
 //   - Table and structs only ever grow at their end. A side reads and writes what lies inside the `struct_size` of the
 //     other side and leaves the rest alone. A smaller size than one's own is older, not wrong.
-//   - A slot beyond `PJRT_Api.struct_size`, or NULL, is a function the plugin does not have. A plugin had better fill all
+//   - A slot beyond `PJRT_Api.struct_size`, or NULL, is a function the plugin does not have. A plugin had better fill
+//   all
 //     of them and answer UNIMPLEMENTED.
 //   - Functions are thread-safe unless said otherwise. Nothing throws, aborts, prints or exits across the boundary.
 //   - Callbacks may come in any thread. The plugin holds no lock of its own while it calls one.

@@ -17,7 +17,7 @@ typedef struct PJRT_SerializedProto PJRT_SerializedProto;
 // The version of a client's runtime.
 struct PJRT_Client_RuntimeAbiVersion_Args {
   size_t struct_size;
-  PJRT_Client* client;  // in
+  PJRT_Client* client;                  // in
   PJRT_RuntimeAbiVersion* abi_version;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_RuntimeAbiVersion_Args, abi_version);
@@ -26,7 +26,7 @@ typedef PJRT_Error* PJRT_Client_RuntimeAbiVersion(PJRT_Client_RuntimeAbiVersion_
 // The version an executable needs.
 struct PJRT_Executable_GetAbiVersion_Args {
   size_t struct_size;
-  PJRT_Executable* executable;  // in
+  PJRT_Executable* executable;             // in
   PJRT_ExecutableAbiVersion* abi_version;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_GetAbiVersion_Args, abi_version);
@@ -43,28 +43,30 @@ typedef PJRT_Error* PJRT_RuntimeAbiVersion_Destroy(PJRT_RuntimeAbiVersion_Destro
 // NULL when one runtime can stand in for the other, else an error that says why not.
 struct PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args {
   size_t struct_size;
-  const PJRT_RuntimeAbiVersion* abi_version;  // in
+  const PJRT_RuntimeAbiVersion* abi_version;        // in
   const PJRT_RuntimeAbiVersion* other_abi_version;  // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args, other_abi_version);
-typedef PJRT_Error* PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime(PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args* args);
+typedef PJRT_Error* PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime(
+    PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args* args);
 
 // NULL when the runtime can load the executable, else an error that says why not.
 struct PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args {
   size_t struct_size;
-  const PJRT_RuntimeAbiVersion* abi_version;  // in
+  const PJRT_RuntimeAbiVersion* abi_version;                // in
   const PJRT_ExecutableAbiVersion* executable_abi_version;  // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args, executable_abi_version);
-typedef PJRT_Error* PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable(PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args* args);
+typedef PJRT_Error* PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable(
+    PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args* args);
 
 // Makes bytes of a runtime version.
 struct PJRT_RuntimeAbiVersion_ToProto_Args {
   size_t struct_size;
-  const PJRT_RuntimeAbiVersion* abi_version;  // in
-  const char* serialized_proto;  // out: live until the deleter is called
-  size_t serialized_proto_size;  // out
-  PJRT_SerializedProto* serialized_proto_holder;  // out: keeps the bytes alive
+  const PJRT_RuntimeAbiVersion* abi_version;                       // in
+  const char* serialized_proto;                                    // out: live until the deleter is called
+  size_t serialized_proto_size;                                    // out
+  PJRT_SerializedProto* serialized_proto_holder;                   // out: keeps the bytes alive
   void (*serialized_proto_deleter)(PJRT_SerializedProto* holder);  // out: the caller calls it once
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RuntimeAbiVersion_ToProto_Args, serialized_proto_deleter);
@@ -74,7 +76,7 @@ typedef PJRT_Error* PJRT_RuntimeAbiVersion_ToProto(PJRT_RuntimeAbiVersion_ToProt
 struct PJRT_RuntimeAbiVersion_PlatformId_Args {
   size_t struct_size;
   const PJRT_RuntimeAbiVersion* abi_version;  // in
-  uint64_t platform_id;  // out
+  uint64_t platform_id;                       // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RuntimeAbiVersion_PlatformId_Args, platform_id);
 typedef PJRT_Error* PJRT_RuntimeAbiVersion_PlatformId(PJRT_RuntimeAbiVersion_PlatformId_Args* args);
@@ -90,10 +92,10 @@ typedef PJRT_Error* PJRT_ExecutableAbiVersion_Destroy(PJRT_ExecutableAbiVersion_
 // Makes bytes of an executable version.
 struct PJRT_ExecutableAbiVersion_ToProto_Args {
   size_t struct_size;
-  const PJRT_ExecutableAbiVersion* abi_version;  // in
-  const char* serialized_proto;  // out: live until the deleter is called
-  size_t serialized_proto_size;  // out
-  PJRT_SerializedProto* serialized_proto_holder;  // out: keeps the bytes alive
+  const PJRT_ExecutableAbiVersion* abi_version;                    // in
+  const char* serialized_proto;                                    // out: live until the deleter is called
+  size_t serialized_proto_size;                                    // out
+  PJRT_SerializedProto* serialized_proto_holder;                   // out: keeps the bytes alive
   void (*serialized_proto_deleter)(PJRT_SerializedProto* holder);  // out: the caller calls it once
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_ExecutableAbiVersion_ToProto_Args, serialized_proto_deleter);
@@ -103,7 +105,7 @@ typedef PJRT_Error* PJRT_ExecutableAbiVersion_ToProto(PJRT_ExecutableAbiVersion_
 struct PJRT_ExecutableAbiVersion_PlatformId_Args {
   size_t struct_size;
   const PJRT_ExecutableAbiVersion* abi_version;  // in
-  uint64_t platform_id;  // out
+  uint64_t platform_id;                          // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_ExecutableAbiVersion_PlatformId_Args, platform_id);
 typedef PJRT_Error* PJRT_ExecutableAbiVersion_PlatformId(PJRT_ExecutableAbiVersion_PlatformId_Args* args);
@@ -111,8 +113,8 @@ typedef PJRT_Error* PJRT_ExecutableAbiVersion_PlatformId(PJRT_ExecutableAbiVersi
 // Makes a runtime version of bytes.
 struct PJRT_RuntimeAbiVersion_FromProto_Args {
   size_t struct_size;
-  const char* serialized_proto;  // in: borrowed for the call
-  size_t serialized_proto_size;  // in
+  const char* serialized_proto;         // in: borrowed for the call
+  size_t serialized_proto_size;         // in
   PJRT_RuntimeAbiVersion* abi_version;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RuntimeAbiVersion_FromProto_Args, abi_version);
@@ -121,8 +123,8 @@ typedef PJRT_Error* PJRT_RuntimeAbiVersion_FromProto(PJRT_RuntimeAbiVersion_From
 // Makes an executable version of bytes.
 struct PJRT_ExecutableAbiVersion_FromProto_Args {
   size_t struct_size;
-  const char* serialized_proto;  // in: borrowed for the call
-  size_t serialized_proto_size;  // in
+  const char* serialized_proto;            // in: borrowed for the call
+  size_t serialized_proto_size;            // in
   PJRT_ExecutableAbiVersion* abi_version;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_ExecutableAbiVersion_FromProto_Args, abi_version);

@@ -25,11 +25,11 @@ typedef int32_t PJRT_Callback_Tpu_SliceFailureType;
 enum {
 #endif
   SLICE_FAILURE_UNKNOWN = 0,
-  SLICE_FAILURE_INIT_ERROR = 1,          // while the network was set up
-  SLICE_FAILURE_WORKER_UNAVAILABLE = 2,  // a worker is silent for too long
-  SLICE_FAILURE_FLAPPING_TASK_ERROR = 3, // a task restarts again and again
-  SLICE_FAILURE_SW_INJECT_ERROR = 4,     // provoked by software, for tests and control
-  SLICE_FAILURE_CHIP_DRIVER_ERROR = 5    // a driver reports a chip or link
+  SLICE_FAILURE_INIT_ERROR = 1,           // while the network was set up
+  SLICE_FAILURE_WORKER_UNAVAILABLE = 2,   // a worker is silent for too long
+  SLICE_FAILURE_FLAPPING_TASK_ERROR = 3,  // a task restarts again and again
+  SLICE_FAILURE_SW_INJECT_ERROR = 4,      // provoked by software, for tests and control
+  SLICE_FAILURE_CHIP_DRIVER_ERROR = 5     // a driver reports a chip or link
 };
 
 struct PJRT_Callback_Tpu_SliceBuilderArgs {
@@ -64,9 +64,9 @@ typedef PJRT_Error* PJRT_Register_Callback(PJRT_Callback_RegisterCallback_Args* 
 // Calls all callbacks of a type, in the calling thread, before it returns.
 struct PJRT_Callback_InvokeCallback_Args {
   size_t struct_size;
-  PJRT_Client* client;  // in
+  PJRT_Client* client;      // in
   PJRT_Callback_Type type;  // in
-  void* args;  // in: the struct of that type
+  void* args;               // in: the struct of that type
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Callback_InvokeCallback_Args, args);
 typedef PJRT_Error* PJRT_Callback_InvokeCallback(PJRT_Callback_InvokeCallback_Args* args);

@@ -61,16 +61,16 @@ typedef PJRT_Error* PJRT_Collectives_Destroy(PJRT_Collectives_Destroy_Args* args
 // Joins this process's devices with those of others. Blocks until all have come.
 struct PJRT_Collectives_CreateCommunicators_Args {
   size_t struct_size;
-  PJRT_Collectives* collectives;  // in
-  const int64_t* device_ids;  // in: all devices that take part
-  size_t num_device_ids;  // in
-  const char** clique_ids;  // in: NULL, or what the participants agreed on
-  const size_t* clique_id_sizes;  // in
-  size_t num_clique_ids;  // in
-  int64_t* rank_ids;  // in: the ranks of this process's devices
-  size_t num_device_ranks;  // in
-  PJRT_Collectives_Communicator** communicators;  // out: one for each rank; each owned by the caller
-  size_t num_communicators;  // out
+  PJRT_Collectives* collectives;                         // in
+  const int64_t* device_ids;                             // in: all devices that take part
+  size_t num_device_ids;                                 // in
+  const char** clique_ids;                               // in: NULL, or what the participants agreed on
+  const size_t* clique_id_sizes;                         // in
+  size_t num_clique_ids;                                 // in
+  int64_t* rank_ids;                                     // in: the ranks of this process's devices
+  size_t num_device_ranks;                               // in
+  PJRT_Collectives_Communicator** communicators;         // out: one for each rank; each owned by the caller
+  size_t num_communicators;                              // out
   PJRT_Collectives_Communicators* communicators_holder;  // out: keeps the list alive (not the communicators)
   void (*communicators_holder_deleter)(PJRT_Collectives_Communicators* ptr);  // out: the caller calls it once
 };
@@ -89,15 +89,15 @@ typedef PJRT_Error* PJRT_Collectives_Communicator_Destroy(PJRT_Collectives_Commu
 struct PJRT_Collectives_Communicator_AllReduce_Args {
   size_t struct_size;
   PJRT_Collectives_Communicator* communicator;  // in
-  void* send_buffer_ptr;  // in: buffers stay the caller's, who leaves them alone until the event is ready
-  size_t send_buffer_size;  // in: in bytes
-  void* recv_buffer_ptr;  // in
-  size_t recv_buffer_size;  // in: in bytes
+  void* send_buffer_ptr;            // in: buffers stay the caller's, who leaves them alone until the event is ready
+  size_t send_buffer_size;          // in: in bytes
+  void* recv_buffer_ptr;            // in
+  size_t recv_buffer_size;          // in: in bytes
   PJRT_Buffer_Type primitive_type;  // in
-  size_t count;  // in: elements
+  size_t count;                     // in: elements
   PJRT_Collectives_ReductionKind reduction_kind;  // in
-  PJRT_Collectives_CpuExecutor* cpu_executor;  // in: borrowed for the call
-  PJRT_Event* event;  // out: owned by the caller
+  PJRT_Collectives_CpuExecutor* cpu_executor;     // in: borrowed for the call
+  PJRT_Event* event;                              // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Communicator_AllReduce_Args, event);
 typedef PJRT_Error* PJRT_Collectives_Communicator_AllReduce(PJRT_Collectives_Communicator_AllReduce_Args* args);
@@ -105,16 +105,16 @@ typedef PJRT_Error* PJRT_Collectives_Communicator_AllReduce(PJRT_Collectives_Com
 // Combines equal buffers of all ranks and gives each a part. Fields as above.
 struct PJRT_Collectives_Communicator_ReduceScatter_Args {
   size_t struct_size;
-  PJRT_Collectives_Communicator* communicator;  // in
-  void* send_buffer_ptr;  // in
-  size_t send_buffer_size;  // in
-  void* recv_buffer_ptr;  // in
-  size_t recv_buffer_size;  // in
-  PJRT_Buffer_Type primitive_type;  // in
-  size_t count;  // in
+  PJRT_Collectives_Communicator* communicator;    // in
+  void* send_buffer_ptr;                          // in
+  size_t send_buffer_size;                        // in
+  void* recv_buffer_ptr;                          // in
+  size_t recv_buffer_size;                        // in
+  PJRT_Buffer_Type primitive_type;                // in
+  size_t count;                                   // in
   PJRT_Collectives_ReductionKind reduction_kind;  // in
-  PJRT_Collectives_CpuExecutor* cpu_executor;  // in
-  PJRT_Event* event;  // out: owned by the caller
+  PJRT_Collectives_CpuExecutor* cpu_executor;     // in
+  PJRT_Event* event;                              // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Communicator_ReduceScatter_Args, event);
 typedef PJRT_Error* PJRT_Collectives_Communicator_ReduceScatter(PJRT_Collectives_Communicator_ReduceScatter_Args* args);
@@ -123,14 +123,14 @@ typedef PJRT_Error* PJRT_Collectives_Communicator_ReduceScatter(PJRT_Collectives
 struct PJRT_Collectives_Communicator_AllGather_Args {
   size_t struct_size;
   PJRT_Collectives_Communicator* communicator;  // in
-  void* send_buffer_ptr;  // in
-  size_t send_buffer_size;  // in
-  void* recv_buffer_ptr;  // in
-  size_t recv_buffer_size;  // in
-  PJRT_Buffer_Type primitive_type;  // in
-  size_t count;  // in
-  PJRT_Collectives_CpuExecutor* cpu_executor;  // in
-  PJRT_Event* event;  // out: owned by the caller
+  void* send_buffer_ptr;                        // in
+  size_t send_buffer_size;                      // in
+  void* recv_buffer_ptr;                        // in
+  size_t recv_buffer_size;                      // in
+  PJRT_Buffer_Type primitive_type;              // in
+  size_t count;                                 // in
+  PJRT_Collectives_CpuExecutor* cpu_executor;   // in
+  PJRT_Event* event;                            // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Communicator_AllGather_Args, event);
 typedef PJRT_Error* PJRT_Collectives_Communicator_AllGather(PJRT_Collectives_Communicator_AllGather_Args* args);
@@ -139,36 +139,37 @@ typedef PJRT_Error* PJRT_Collectives_Communicator_AllGather(PJRT_Collectives_Com
 struct PJRT_Collectives_Communicator_CollectivePermute_Args {
   size_t struct_size;
   PJRT_Collectives_Communicator* communicator;  // in
-  void* send_buffer_ptr;  // in
-  size_t send_buffer_size;  // in
-  void* recv_buffer_ptr;  // in
-  size_t recv_buffer_size;  // in
-  PJRT_Buffer_Type primitive_type;  // in
-  size_t count;  // in
-  bool has_source_rank;  // in
-  int64_t source_rank;  // in: whose buffer comes here, when has_source_rank
-  int64_t* target_ranks;  // in
-  size_t num_target_ranks;  // in
-  PJRT_Collectives_CpuExecutor* cpu_executor;  // in
-  PJRT_Event* event;  // out: owned by the caller
+  void* send_buffer_ptr;                        // in
+  size_t send_buffer_size;                      // in
+  void* recv_buffer_ptr;                        // in
+  size_t recv_buffer_size;                      // in
+  PJRT_Buffer_Type primitive_type;              // in
+  size_t count;                                 // in
+  bool has_source_rank;                         // in
+  int64_t source_rank;                          // in: whose buffer comes here, when has_source_rank
+  int64_t* target_ranks;                        // in
+  size_t num_target_ranks;                      // in
+  PJRT_Collectives_CpuExecutor* cpu_executor;   // in
+  PJRT_Event* event;                            // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Communicator_CollectivePermute_Args, event);
-typedef PJRT_Error* PJRT_Collectives_Communicator_CollectivePermute(PJRT_Collectives_Communicator_CollectivePermute_Args* args);
+typedef PJRT_Error* PJRT_Collectives_Communicator_CollectivePermute(
+    PJRT_Collectives_Communicator_CollectivePermute_Args* args);
 
 // Sends one buffer to each rank and receives one from each.
 struct PJRT_Collectives_Communicator_AllToAll_Args {
   size_t struct_size;
   PJRT_Collectives_Communicator* communicator;  // in
-  void** send_buffers_ptrs;  // in: one for each rank
-  const size_t* send_buffers_sizes;  // in
-  size_t num_send_buffers;  // in
-  void** recv_buffers_ptrs;  // in: one for each rank
-  const size_t* recv_buffers_sizes;  // in
-  size_t num_recv_buffers;  // in
-  PJRT_Buffer_Type primitive_type;  // in
-  size_t count;  // in
-  PJRT_Collectives_CpuExecutor* cpu_executor;  // in
-  PJRT_Event* event;  // out: owned by the caller
+  void** send_buffers_ptrs;                     // in: one for each rank
+  const size_t* send_buffers_sizes;             // in
+  size_t num_send_buffers;                      // in
+  void** recv_buffers_ptrs;                     // in: one for each rank
+  const size_t* recv_buffers_sizes;             // in
+  size_t num_recv_buffers;                      // in
+  PJRT_Buffer_Type primitive_type;              // in
+  size_t count;                                 // in
+  PJRT_Collectives_CpuExecutor* cpu_executor;   // in
+  PJRT_Event* event;                            // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Communicator_AllToAll_Args, event);
 typedef PJRT_Error* PJRT_Collectives_Communicator_AllToAll(PJRT_Collectives_Communicator_AllToAll_Args* args);
@@ -176,10 +177,10 @@ typedef PJRT_Error* PJRT_Collectives_Communicator_AllToAll(PJRT_Collectives_Comm
 // A description, for people.
 struct PJRT_Collectives_Communicator_ToString_Args {
   size_t struct_size;
-  PJRT_Collectives_Communicator* communicator;  // in
-  const char* str;  // out
-  size_t str_size;  // out
-  PJRT_Collectives_ToString_Holder* str_holder;  // out: keeps the string alive
+  PJRT_Collectives_Communicator* communicator;                        // in
+  const char* str;                                                    // out
+  size_t str_size;                                                    // out
+  PJRT_Collectives_ToString_Holder* str_holder;                       // out: keeps the string alive
   void (*str_holder_deleter)(PJRT_Collectives_ToString_Holder* ptr);  // out: the caller calls it once
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Communicator_ToString_Args, str_holder_deleter);

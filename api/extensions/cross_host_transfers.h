@@ -21,41 +21,43 @@ extern "C" {
 struct PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  size_t num_buffers;  // in
-  PJRT_Buffer** buffers;  // in: stay the caller's
+  PJRT_Client* client;                   // in
+  size_t num_buffers;                    // in
+  PJRT_Buffer** buffers;                 // in: stay the caller's
   const int64_t* dst_global_device_ids;  // in: one for each buffer
-  const int64_t* transfer_keys;  // in: one for each buffer
+  const int64_t* transfer_keys;          // in: one for each buffer
   // in: list of the caller for `num_buffers` events; out: events in it, owned by the caller
   PJRT_Event** send_events;
-  size_t num_tasks;  // in: of the two lists below; since version 8, as they are
-  const int* task_ids;  // in: borrowed for the call
+  size_t num_tasks;                // in: of the two lists below; since version 8, as they are
+  const int* task_ids;             // in: borrowed for the call
   const int64_t* incarnation_ids;  // in: of the task with the same index
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, incarnation_ids);
-typedef PJRT_Error* PJRT_Transfers_PJRT_Client_CrossHostSendBuffers(PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args* args);
+typedef PJRT_Error* PJRT_Transfers_PJRT_Client_CrossHostSendBuffers(
+    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args* args);
 
 // Makes buffers that another process fills.
 struct PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  size_t num_shapes;  // in
-  size_t* shape_num_dims;  // in: the rank of each shape
-  const int64_t** num_dims;  // in: the dimensions of each shape
-  PJRT_Buffer_Type* element_types;  // in: one for each shape
-  PJRT_Buffer_MemoryLayout** layouts;  // in: one for each shape; each may be NULL
-  PJRT_Device* device;  // in: where the buffers are
+  PJRT_Client* client;                   // in
+  size_t num_shapes;                     // in
+  size_t* shape_num_dims;                // in: the rank of each shape
+  const int64_t** num_dims;              // in: the dimensions of each shape
+  PJRT_Buffer_Type* element_types;       // in: one for each shape
+  PJRT_Buffer_MemoryLayout** layouts;    // in: one for each shape; each may be NULL
+  PJRT_Device* device;                   // in: where the buffers are
   const int64_t* src_global_device_ids;  // in: one for each shape
-  const int64_t* transfer_keys;  // in: one for each shape
+  const int64_t* transfer_keys;          // in: one for each shape
   // in: list of the caller for `num_shapes` buffers; out: buffers in it, owned by the caller
   PJRT_Buffer** buffers;
-  size_t num_tasks;  // in: of the two lists below; since version 8, as they are
-  const int* task_ids;  // in: borrowed for the call
+  size_t num_tasks;                // in: of the two lists below; since version 8, as they are
+  const int* task_ids;             // in: borrowed for the call
   const int64_t* incarnation_ids;  // in: of the task with the same index
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args, incarnation_ids);
-typedef PJRT_Error* PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers(PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args* args);
+typedef PJRT_Error* PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers(
+    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args* args);
 
 // ---- By descriptor
 
@@ -85,24 +87,24 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Transfers_CrossHostRecvNotifierInfo, notifier);
 struct PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  size_t num_shapes;  // in
-  size_t* shape_num_dims;  // in: the rank of each shape
-  const int64_t** num_dims;  // in: the dimensions of each shape
-  PJRT_Buffer_Type* element_types;  // in: one for each shape
-  PJRT_Buffer_MemoryLayout** layouts;  // in: one for each shape; each may be NULL
-  PJRT_Device* device;  // in: where the buffers are
+  PJRT_Client* client;                                // in
+  size_t num_shapes;                                  // in
+  size_t* shape_num_dims;                             // in: the rank of each shape
+  const int64_t** num_dims;                           // in: the dimensions of each shape
+  PJRT_Buffer_Type* element_types;                    // in: one for each shape
+  PJRT_Buffer_MemoryLayout** layouts;                 // in: one for each shape; each may be NULL
+  PJRT_Device* device;                                // in: where the buffers are
   PJRT_Transfers_CrossHostRecvNotifierInfo notifier;  // in: called once
-  PJRT_Buffer** buffers;  // in: list of the caller; out: buffers in it, owned by the caller
-  size_t num_buffers;  // out
-  bool allow_cancel_notifier;  // in: whether the cancel notifier may be used; since version 7
+  PJRT_Buffer** buffers;                              // in: list of the caller; out: buffers in it, owned by the caller
+  size_t num_buffers;                                 // out
+  bool allow_cancel_notifier;                         // in: whether the cancel notifier may be used; since version 7
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args, allow_cancel_notifier);
-typedef PJRT_Error* PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers(PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args* args);
+typedef PJRT_Error* PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers(
+    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args* args);
 
 // Called when a send has been enqueued or has failed. Owns the error (NULL when all went well).
-typedef void (*PJRT_Transfers_CrossHostRemoteSendCallback)(PJRT_Error* error, bool sends_were_enqueued,
-                                                           void* user_arg);
+typedef void (*PJRT_Transfers_CrossHostRemoteSendCallback)(PJRT_Error* error, bool sends_were_enqueued, void* user_arg);
 
 struct PJRT_Transfers_CrossHostRemoteSendCallbackInfo {
   void* user_arg;
@@ -117,10 +119,10 @@ typedef void (*PJRT_Transfers_DescriptorDestructor)(char** descriptor_data, size
 struct PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;                 // in
-  PJRT_Event* event;                   // in: taken; ready when the descriptor is there
-  char** serialized_descriptor;        // in: read once the event is ready
-  size_t* serialized_descriptor_size;  // in: read once the event is ready
+  PJRT_Buffer* buffer;                                        // in
+  PJRT_Event* event;                                          // in: taken; ready when the descriptor is there
+  char** serialized_descriptor;                               // in: read once the event is ready
+  size_t* serialized_descriptor_size;                         // in: read once the event is ready
   PJRT_Transfers_CrossHostRemoteSendCallbackInfo on_done;     // in: called once
   PJRT_Transfers_DescriptorDestructor descriptor_destructor;  // in: called by the plugin when done; since version 6
 };

@@ -28,23 +28,23 @@ typedef struct JAX_CustomCallPartitioner_aval {
 
 // Head of the arguments of each callback.
 typedef struct JAX_CustomCallPartitioner_version_and_error {
-  int64_t api_version;             // in
-  void* data;                      // out: keeps the out strings alive
-  void (*cleanup_fn)(void* data);  // out: NULL, or called once when the strings have been copied
-  bool has_error;                  // out
-  PJRT_Error_Code code;            // out, when has_error
+  int64_t api_version;                         // in
+  void* data;                                  // out: keeps the out strings alive
+  void (*cleanup_fn)(void* data);              // out: NULL, or called once when the strings have been copied
+  bool has_error;                              // out
+  PJRT_Error_Code code;                        // out, when has_error
   JAX_CustomCallPartitioner_string error_msg;  // out, when has_error
 } JAX_CustomCallPartitioner_version_and_error;
 
 typedef struct JAX_CustomCallPartitioner_Partition_Args {
   JAX_CustomCallPartitioner_version_and_error header;
-  size_t num_args;                                  // in
-  JAX_CustomCallPartitioner_aval* op_args;          // in: the operands as sharded
-  JAX_CustomCallPartitioner_aval op_result;         // in: the result as sharded
-  JAX_CustomCallPartitioner_string backend_config;  // in: of the custom call
-  JAX_CustomCallPartitioner_string mlir_module;     // out: what each device computes
-  JAX_CustomCallPartitioner_string* args_sharding;  // out: `num_args` shardings that module expects
-  JAX_CustomCallPartitioner_string result_sharding; // out: the sharding it delivers
+  size_t num_args;                                   // in
+  JAX_CustomCallPartitioner_aval* op_args;           // in: the operands as sharded
+  JAX_CustomCallPartitioner_aval op_result;          // in: the result as sharded
+  JAX_CustomCallPartitioner_string backend_config;   // in: of the custom call
+  JAX_CustomCallPartitioner_string mlir_module;      // out: what each device computes
+  JAX_CustomCallPartitioner_string* args_sharding;   // out: `num_args` shardings that module expects
+  JAX_CustomCallPartitioner_string result_sharding;  // out: the sharding it delivers
 } JAX_CustomCallPartitioner_Partition_Args;
 
 typedef struct JAX_CustomCallPartitioner_InferShardingFromOperands_Args {
@@ -80,8 +80,8 @@ typedef struct JAX_CustomCallPartitioner_Callbacks {
 // Registers a partitioner for a custom-call target; a second one for the same name replaces the first.
 struct PJRT_Register_Custom_Partitioner_Args {
   size_t struct_size;
-  const char* name;  // in: copied
-  size_t name_size;  // in
+  const char* name;                                // in: copied
+  size_t name_size;                                // in
   JAX_CustomCallPartitioner_Callbacks* callbacks;  // in: taken by the plugin
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Register_Custom_Partitioner_Args, callbacks);

@@ -56,9 +56,9 @@ struct PJRT_DeviceEventPromise_FunctionTable {
   PJRT_Extension_Base* extension_start;
   void (*inc_ref)(PJRT_DeviceEventPromise* promise);
   void (*dec_ref)(PJRT_DeviceEventPromise* promise);
-  PJRT_DeviceEvent (*event)(PJRT_DeviceEventPromise* promise);               // borrowed from the promise
-  void (*set)(PJRT_DeviceEventPromise* promise, PJRT_DeviceEvent event);     // ready when `event` is; takes a reference
-  void (*set_error)(PJRT_DeviceEventPromise* promise, PJRT_Error* error);    // takes the error
+  PJRT_DeviceEvent (*event)(PJRT_DeviceEventPromise* promise);             // borrowed from the promise
+  void (*set)(PJRT_DeviceEventPromise* promise, PJRT_DeviceEvent event);   // ready when `event` is; takes a reference
+  void (*set_error)(PJRT_DeviceEventPromise* promise, PJRT_Error* error);  // takes the error
   void (*set_ready)(PJRT_DeviceEventPromise* promise);
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceEventPromise_FunctionTable, set_ready);

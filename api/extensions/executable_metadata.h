@@ -18,18 +18,20 @@ typedef struct PJRT_ExecutableMetadata {
 
 // The metadata of an executable.
 struct PJRT_ExecutableMetadata_GetExecutableMetadata_Args {
-  PJRT_Executable* executable;  // in
+  PJRT_Executable* executable;        // in
   PJRT_ExecutableMetadata* metadata;  // out: freed by the function below
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_ExecutableMetadata_GetExecutableMetadata_Args, metadata);
-typedef PJRT_Error* (*PJRT_ExecutableMetadata_GetExecutableMetadata)(PJRT_ExecutableMetadata_GetExecutableMetadata_Args* args);
+typedef PJRT_Error* (*PJRT_ExecutableMetadata_GetExecutableMetadata)(
+    PJRT_ExecutableMetadata_GetExecutableMetadata_Args* args);
 
 // Frees metadata.
 struct PJRT_ExecutableMetadata_DestroySerializedMetadata_Args {
   PJRT_ExecutableMetadata* metadata;  // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_ExecutableMetadata_DestroySerializedMetadata_Args, metadata);
-typedef void (*PJRT_ExecutableMetadata_DestroySerializedMetadata)(PJRT_ExecutableMetadata_DestroySerializedMetadata_Args* args);
+typedef void (*PJRT_ExecutableMetadata_DestroySerializedMetadata)(
+    PJRT_ExecutableMetadata_DestroySerializedMetadata_Args* args);
 
 // The extension.
 struct PJRT_ExecutableMetadata_Extension {

@@ -22,9 +22,9 @@ typedef struct PJRT_FFI_Type_Info {
 struct PJRT_FFI_Type_Register_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  const char* type_name;  // in: copied
-  size_t type_name_size;  // in
-  int64_t type_id;  // in: 0 to be given one, else the caller's own, which must not clash; out: the id
+  const char* type_name;          // in: copied
+  size_t type_name_size;          // in
+  int64_t type_id;                // in: 0 to be given one, else the caller's own, which must not clash; out: the id
   PJRT_FFI_Type_Info* type_info;  // in: copied; may be NULL
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_FFI_Type_Register_Args, type_info);
@@ -41,7 +41,7 @@ struct PJRT_FFI_UserData_Add_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_ExecuteContext* context;  // in
-  PJRT_FFI_UserData user_data;  // in: copied
+  PJRT_FFI_UserData user_data;   // in: copied
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_FFI_UserData_Add_Args, user_data);
 typedef PJRT_Error* PJRT_FFI_UserData_Add(PJRT_FFI_UserData_Add_Args* args);
@@ -53,11 +53,11 @@ typedef enum PJRT_FFI_Handler_TraitsBits {
 // Registers the execute handler of a target. Handlers with more stages go through extension 0.
 struct PJRT_FFI_Register_Handler_Args {
   size_t struct_size;
-  const char* target_name;  // in: copied
-  size_t target_name_size;  // in
-  void* handler;  // in: XLA_FFI_Handler*, callable until the process ends
-  const char* platform_name;  // in: copied; compared without regard to case
-  size_t platform_name_size;  // in
+  const char* target_name;             // in: copied
+  size_t target_name_size;             // in
+  void* handler;                       // in: XLA_FFI_Handler*, callable until the process ends
+  const char* platform_name;           // in: copied; compared without regard to case
+  size_t platform_name_size;           // in
   PJRT_FFI_Handler_TraitsBits traits;  // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_FFI_Register_Handler_Args, traits);

@@ -17,11 +17,11 @@ struct PJRT_Gpu_Register_Custom_Call_Args {
   size_t struct_size;
   const char* function_name;  // in: copied
   size_t function_name_size;  // in
-  int api_version;  // in: 1 for the typed interface of ffi_c_api.h, 0 for the old untyped one
+  int api_version;            // in: 1 for the typed interface of ffi_c_api.h, 0 for the old untyped one
   void* handler_instantiate;  // in
-  void* handler_prepare;  // in
-  void* handler_initialize;  // in
-  void* handler_execute;  // in: never NULL
+  void* handler_prepare;      // in
+  void* handler_initialize;   // in
+  void* handler_execute;      // in: never NULL
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Gpu_Register_Custom_Call_Args, handler_execute);
 typedef PJRT_Error* PJRT_Gpu_Register_Custom_Call(PJRT_Gpu_Register_Custom_Call_Args* args);

@@ -15,7 +15,7 @@ extern "C" {
 struct PJRT_HostAllocator_GetPreferredAlignment_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
+  PJRT_Client* client;         // in
   size_t preferred_alignment;  // out: in bytes
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_HostAllocator_GetPreferredAlignment_Args, preferred_alignment);
@@ -26,9 +26,9 @@ struct PJRT_HostAllocator_Allocate_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Client* client;  // in
-  size_t size;  // in: in bytes
-  size_t alignment;  // in: in bytes
-  void* ptr;  // out: freed by PJRT_HostAllocator_Free
+  size_t size;          // in: in bytes
+  size_t alignment;     // in: in bytes
+  void* ptr;            // out: freed by PJRT_HostAllocator_Free
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_HostAllocator_Allocate_Args, ptr);
 typedef PJRT_Error* (*PJRT_HostAllocator_Allocate)(PJRT_HostAllocator_Allocate_Args* args);
@@ -38,7 +38,7 @@ struct PJRT_HostAllocator_Free_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Client* client;  // in
-  void* ptr;  // in
+  void* ptr;            // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_HostAllocator_Free_Args, ptr);
 typedef PJRT_Error* (*PJRT_HostAllocator_Free)(PJRT_HostAllocator_Free_Args* args);

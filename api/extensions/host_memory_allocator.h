@@ -14,12 +14,12 @@ extern "C" {
 struct PJRT_HostMemoryAllocator_Allocate_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  size_t size;  // in: in bytes
-  int numa_node;  // in: where the memory should be
-  uint8_t* ptr;  // out: owned by the caller
+  PJRT_Client* client;                    // in
+  size_t size;                            // in: in bytes
+  int numa_node;                          // in: where the memory should be
+  uint8_t* ptr;                           // out: owned by the caller
   void (*deleter)(void* ptr, void* arg);  // out: the caller calls it once with `ptr` and `deleter_arg`
-  void* deleter_arg;  // out
+  void* deleter_arg;                      // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_HostMemoryAllocator_Allocate_Args, deleter_arg);
 typedef PJRT_Error* (*PJRT_HostMemoryAllocator_Allocate)(PJRT_HostMemoryAllocator_Allocate_Args* args);

@@ -30,10 +30,10 @@ typedef PJRT_Error* PJRT_Layouts_MemoryLayout_Destroy(PJRT_Layouts_MemoryLayout_
 struct PJRT_Layouts_MemoryLayout_Serialize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Layouts_MemoryLayout* layout;  // in
-  const char* serialized_bytes;  // out: live until the deleter is called
-  size_t serialized_bytes_size;  // out
-  PJRT_Layouts_SerializedLayout* serialized_layout;  // out: keeps the bytes alive
+  PJRT_Layouts_MemoryLayout* layout;                                           // in
+  const char* serialized_bytes;                                                // out: live until the deleter is called
+  size_t serialized_bytes_size;                                                // out
+  PJRT_Layouts_SerializedLayout* serialized_layout;                            // out: keeps the bytes alive
   void (*serialized_layout_deleter)(PJRT_Layouts_SerializedLayout* s_layout);  // out: the caller calls it once
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Layouts_MemoryLayout_Serialize_Args, serialized_layout_deleter);
@@ -43,7 +43,7 @@ typedef PJRT_Error* PJRT_Layouts_MemoryLayout_Serialize(PJRT_Layouts_MemoryLayou
 struct PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
+  PJRT_Buffer* buffer;                // in
   PJRT_Layouts_MemoryLayout* layout;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args, layout);
@@ -53,10 +53,10 @@ typedef PJRT_Error* PJRT_Layouts_PJRT_Buffer_MemoryLayout(PJRT_Layouts_PJRT_Buff
 struct PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  PJRT_Buffer_Type type;  // in
-  const int64_t* dims;  // in: borrowed for the call
-  size_t num_dims;  // in
+  PJRT_Client* client;                // in
+  PJRT_Buffer_Type type;              // in
+  const int64_t* dims;                // in: borrowed for the call
+  size_t num_dims;                    // in
   PJRT_Layouts_MemoryLayout* layout;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args, layout);
@@ -67,10 +67,10 @@ struct PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_TopologyDescription* topology_description;  // in
-  PJRT_Buffer_Type type;  // in
-  const int64_t* dims;  // in: borrowed for the call
-  size_t num_dims;  // in
-  PJRT_Layouts_MemoryLayout* layout;  // out: owned by the caller
+  PJRT_Buffer_Type type;                           // in
+  const int64_t* dims;                             // in: borrowed for the call
+  size_t num_dims;                                 // in
+  PJRT_Layouts_MemoryLayout* layout;               // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args, layout);
 typedef PJRT_Error* PJRT_Layouts_PJRT_Topology_GetDefaultLayout(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args* args);
@@ -79,23 +79,25 @@ typedef PJRT_Error* PJRT_Layouts_PJRT_Topology_GetDefaultLayout(PJRT_Layouts_PJR
 struct PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Executable* executable;  // in
-  size_t num_outputs;  // out
+  PJRT_Executable* executable;          // in
+  size_t num_outputs;                   // out
   PJRT_Layouts_MemoryLayout** layouts;  // out: list and layouts belong to the executable and live as long as it
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args, layouts);
-typedef PJRT_Error* PJRT_Layouts_PJRT_Executable_GetOutputLayouts(PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args* args);
+typedef PJRT_Error* PJRT_Layouts_PJRT_Executable_GetOutputLayouts(
+    PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args* args);
 
 // The layout of each parameter. Since 0.93.
 struct PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Executable* executable;  // in
-  size_t num_parameters;  // out
+  PJRT_Executable* executable;          // in
+  size_t num_parameters;                // out
   PJRT_Layouts_MemoryLayout** layouts;  // out: list and layouts belong to the executable and live as long as it
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args, layouts);
-typedef PJRT_Error* PJRT_Layouts_PJRT_Executable_GetParameterLayouts(PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args* args);
+typedef PJRT_Error* PJRT_Layouts_PJRT_Executable_GetParameterLayouts(
+    PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args* args);
 
 // The extension.
 struct PJRT_Layouts_Extension {

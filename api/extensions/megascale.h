@@ -21,11 +21,12 @@ typedef struct PJRT_Megascale_SerializedError PJRT_Megascale_SerializedError;
 // The context of a client.
 struct PJRT_Megascale_CreateClientContextFromPjRtClient_Args {
   size_t struct_size;
-  PJRT_Client* client;  // in
+  PJRT_Client* client;                           // in
   PJRT_Megascale_ClientContext* client_context;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_CreateClientContextFromPjRtClient_Args, client_context);
-typedef PJRT_Error* PJRT_Megascale_CreateClientContextFromPjRtClient(PJRT_Megascale_CreateClientContextFromPjRtClient_Args* args);
+typedef PJRT_Error* PJRT_Megascale_CreateClientContextFromPjRtClient(
+    PJRT_Megascale_CreateClientContextFromPjRtClient_Args* args);
 
 // A context without a client.
 struct PJRT_Megascale_CreateDefaultClientContext_Args {
@@ -46,8 +47,8 @@ typedef PJRT_Error* PJRT_Megascale_DeleteClientContext(PJRT_Megascale_DeleteClie
 // A configuration to compile with when the slices are not here.
 struct PJRT_Megascale_CreateAoTConfig_Args {
   size_t struct_size;
-  const PJRT_TopologyDescription* topology;  // in
-  int32_t num_slices;  // in
+  const PJRT_TopologyDescription* topology;    // in
+  int32_t num_slices;                          // in
   PJRT_MultiSlice_Config* multi_slice_config;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_CreateAoTConfig_Args, multi_slice_config);
@@ -56,16 +57,16 @@ typedef PJRT_Error* PJRT_Megascale_CreateAoTConfig(PJRT_Megascale_CreateAoTConfi
 // A configuration to run with.
 struct PJRT_Megascale_CreateMultiSliceConfig_Args {
   size_t struct_size;
-  const PJRT_TopologyDescription* topology;  // in
-  int32_t num_slices;  // in
-  int32_t local_slice_id;  // in
-  int32_t local_host_id;  // in
-  const char* endpoint_addresses;  // in: serialized; borrowed for the call
-  int32_t endpoint_addresses_size;  // in
-  const char* dcn_topology;  // in: serialized; borrowed for the call
-  int32_t dcn_topology_size;  // in
+  const PJRT_TopologyDescription* topology;      // in
+  int32_t num_slices;                            // in
+  int32_t local_slice_id;                        // in
+  int32_t local_host_id;                         // in
+  const char* endpoint_addresses;                // in: serialized; borrowed for the call
+  int32_t endpoint_addresses_size;               // in
+  const char* dcn_topology;                      // in: serialized; borrowed for the call
+  int32_t dcn_topology_size;                     // in
   PJRT_Megascale_ClientContext* client_context;  // in
-  PJRT_MultiSlice_Config* multi_slice_config;  // out: owned by the caller
+  PJRT_MultiSlice_Config* multi_slice_config;    // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_CreateMultiSliceConfig_Args, multi_slice_config);
 typedef PJRT_Error* PJRT_Megascale_CreateMultiSliceConfig(PJRT_Megascale_CreateMultiSliceConfig_Args* args);
@@ -82,17 +83,18 @@ typedef PJRT_Error* PJRT_Megascale_ClientContext_Initialize(PJRT_Megascale_Clien
 struct PJRT_Megascale_ClientContext_UnblockPendingWork_Args {
   size_t struct_size;
   PJRT_Megascale_ClientContext* client_context;  // in
-  int32_t launch_id;  // in
-  int64_t expire_after_ms;  // in
+  int32_t launch_id;                             // in
+  int64_t expire_after_ms;                       // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ClientContext_UnblockPendingWork_Args, expire_after_ms);
-typedef PJRT_Error* PJRT_Megascale_ClientContext_UnblockPendingWork(PJRT_Megascale_ClientContext_UnblockPendingWork_Args* args);
+typedef PJRT_Error* PJRT_Megascale_ClientContext_UnblockPendingWork(
+    PJRT_Megascale_ClientContext_UnblockPendingWork_Args* args);
 
 // The port it listens at.
 struct PJRT_Megascale_ClientContext_MegascalePort_Args {
   size_t struct_size;
   PJRT_Megascale_ClientContext* client_context;  // in
-  int32_t port;  // out
+  int32_t port;                                  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ClientContext_MegascalePort_Args, port);
 typedef PJRT_Error* PJRT_Megascale_ClientContext_MegascalePort(PJRT_Megascale_ClientContext_MegascalePort_Args* args);
@@ -115,9 +117,9 @@ struct PJRT_Megascale_CreateMegascaleCollectives_Args {
   size_t struct_size;
   PJRT_Megascale_ClientContext* client_context;  // in
   PJRT_Megascale_ProcessesInfo* processes_info;  // in: borrowed for the call
-  const char* dcn_topology;  // in: serialized DCNTopology, or NULL; borrowed for the call
-  size_t dcn_topology_size;  // in
-  PJRT_Collectives* collectives;  // out: owned by the caller
+  const char* dcn_topology;                      // in: serialized DCNTopology, or NULL; borrowed for the call
+  size_t dcn_topology_size;                      // in
+  PJRT_Collectives* collectives;                 // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_CreateMegascaleCollectives_Args, collectives);
 typedef PJRT_Error* PJRT_Megascale_CreateMegascaleCollectives(PJRT_Megascale_CreateMegascaleCollectives_Args* args);
@@ -125,9 +127,9 @@ typedef PJRT_Error* PJRT_Megascale_CreateMegascaleCollectives(PJRT_Megascale_Cre
 // The number of a device among all slices.
 struct PJRT_Megascale_DeviceId_To_MegascaleId_Args {
   size_t struct_size;
-  int32_t slice_id;  // in
+  int32_t slice_id;             // in
   int32_t per_slice_device_id;  // in
-  int64_t megascale_id;  // out
+  int64_t megascale_id;         // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_DeviceId_To_MegascaleId_Args, megascale_id);
 typedef PJRT_Error* PJRT_Megascale_DeviceId_To_MegascaleId(PJRT_Megascale_DeviceId_To_MegascaleId_Args* args);
@@ -135,8 +137,8 @@ typedef PJRT_Error* PJRT_Megascale_DeviceId_To_MegascaleId(PJRT_Megascale_Device
 // The reverse.
 struct PJRT_Megascale_MegascaleId_To_DeviceId_Args {
   size_t struct_size;
-  int64_t megascale_id;  // in
-  int32_t slice_id;  // out
+  int64_t megascale_id;         // in
+  int32_t slice_id;             // out
   int32_t per_slice_device_id;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_MegascaleId_To_DeviceId_Args, per_slice_device_id);
@@ -149,10 +151,10 @@ typedef void (*PJRT_Megascale_ErrorHandler)(const char* serialized_error, size_t
 // Registers a handler under a name.
 struct PJRT_Megascale_RegisterErrorHandler_Args {
   size_t struct_size;
-  const char* handler_name;  // in: copied
-  size_t handler_name_size;  // in
+  const char* handler_name;             // in: copied
+  size_t handler_name_size;             // in
   PJRT_Megascale_ErrorHandler handler;  // in
-  void* user_data;  // in: handed to the handler unchanged
+  void* user_data;                      // in: handed to the handler unchanged
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_RegisterErrorHandler_Args, user_data);
 typedef PJRT_Error* PJRT_Megascale_RegisterErrorHandler(PJRT_Megascale_RegisterErrorHandler_Args* args);
@@ -169,8 +171,8 @@ typedef PJRT_Error* PJRT_Megascale_UnregisterErrorHandler(PJRT_Megascale_Unregis
 // Makes an aggregator, which finds the first cause among the errors of many workers.
 struct PJRT_Megascale_ErrorAggregator_Create_Args {
   size_t struct_size;
-  const char* app_type;  // in: copied
-  size_t app_type_size;  // in
+  const char* app_type;                        // in: copied
+  size_t app_type_size;                        // in
   PJRT_Megascale_ErrorAggregator* aggregator;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ErrorAggregator_Create_Args, aggregator);
@@ -196,10 +198,10 @@ typedef PJRT_Error* PJRT_Megascale_ErrorDigest_Delete(PJRT_Megascale_ErrorDigest
 struct PJRT_Megascale_ErrorAggregator_AddError_Args {
   size_t struct_size;
   PJRT_Megascale_ErrorAggregator* aggregator;  // in
-  const char* worker_id;  // in: copied
-  size_t worker_id_size;  // in
-  const char* serialized_error;  // in: copied
-  size_t serialized_error_size;  // in
+  const char* worker_id;                       // in: copied
+  size_t worker_id_size;                       // in
+  const char* serialized_error;                // in: copied
+  size_t serialized_error_size;                // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ErrorAggregator_AddError_Args, serialized_error_size);
 typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_AddError(PJRT_Megascale_ErrorAggregator_AddError_Args* args);
@@ -208,25 +210,27 @@ typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_AddError(PJRT_Megascale_Error
 struct PJRT_Megascale_ErrorAggregator_ProcessAndShutdown_Args {
   size_t struct_size;
   PJRT_Megascale_ErrorAggregator* aggregator;  // in
-  PJRT_Megascale_ErrorDigest* digest;  // out: owned by the caller
+  PJRT_Megascale_ErrorDigest* digest;          // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ErrorAggregator_ProcessAndShutdown_Args, digest);
-typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_ProcessAndShutdown(PJRT_Megascale_ErrorAggregator_ProcessAndShutdown_Args* args);
+typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_ProcessAndShutdown(
+    PJRT_Megascale_ErrorAggregator_ProcessAndShutdown_Args* args);
 
 // Writes the conclusion to the platform's log.
 struct PJRT_Megascale_ErrorAggregator_LogErrorDigest_Args {
   size_t struct_size;
   PJRT_Megascale_ErrorAggregator* aggregator;  // in
-  PJRT_Megascale_ErrorDigest* digest;  // in
+  PJRT_Megascale_ErrorDigest* digest;          // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ErrorAggregator_LogErrorDigest_Args, digest);
-typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_LogErrorDigest(PJRT_Megascale_ErrorAggregator_LogErrorDigest_Args* args);
+typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_LogErrorDigest(
+    PJRT_Megascale_ErrorAggregator_LogErrorDigest_Args* args);
 
 // How many errors there are.
 struct PJRT_Megascale_ErrorAggregator_Size_Args {
   size_t struct_size;
   PJRT_Megascale_ErrorAggregator* aggregator;  // in
-  size_t size;  // out
+  size_t size;                                 // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ErrorAggregator_Size_Args, size);
 typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_Size(PJRT_Megascale_ErrorAggregator_Size_Args* args);
@@ -235,7 +239,7 @@ typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_Size(PJRT_Megascale_ErrorAggr
 struct PJRT_Megascale_ErrorAggregator_Active_Args {
   size_t struct_size;
   PJRT_Megascale_ErrorAggregator* aggregator;  // in
-  bool active;  // out
+  bool active;                                 // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ErrorAggregator_Active_Args, active);
 typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_Active(PJRT_Megascale_ErrorAggregator_Active_Args* args);
@@ -243,18 +247,18 @@ typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_Active(PJRT_Megascale_ErrorAg
 // The addresses of this machine that others can reach.
 struct PJRT_Megascale_GetInterfaceAddressesHelper_Args {
   size_t struct_size;
-  const char* megascale_port_name;  // in: borrowed for the call
-  size_t megascale_port_name_size;  // in
-  int32_t megascale_port;  // in
-  const char** interface_prefixes;  // in: borrowed for the call
-  const size_t* interface_prefixes_sizes;  // in
-  size_t num_interface_prefixes;  // in
-  bool use_all_interfaces;  // in
-  bool limit_to_process_numa_local_interfaces;  // in
-  const char** serialized_addresses;  // out
-  size_t* serialized_addresses_sizes;  // out
-  size_t num_addresses;  // out
-  PJRT_Megascale_SerializedAddresses* addresses;  // out: keeps the lists alive
+  const char* megascale_port_name;                                     // in: borrowed for the call
+  size_t megascale_port_name_size;                                     // in
+  int32_t megascale_port;                                              // in
+  const char** interface_prefixes;                                     // in: borrowed for the call
+  const size_t* interface_prefixes_sizes;                              // in
+  size_t num_interface_prefixes;                                       // in
+  bool use_all_interfaces;                                             // in
+  bool limit_to_process_numa_local_interfaces;                         // in
+  const char** serialized_addresses;                                   // out
+  size_t* serialized_addresses_sizes;                                  // out
+  size_t num_addresses;                                                // out
+  PJRT_Megascale_SerializedAddresses* addresses;                       // out: keeps the lists alive
   void (*addresses_deleter)(PJRT_Megascale_SerializedAddresses* ptr);  // out: the caller calls it once
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_GetInterfaceAddressesHelper_Args, addresses_deleter);
@@ -263,18 +267,18 @@ typedef PJRT_Error* PJRT_Megascale_GetInterfaceAddressesHelper(PJRT_Megascale_Ge
 // The error of a launch: the one that is known, or a new one.
 struct PJRT_Megascale_GetOrCreateRuntimeError_Args {
   size_t struct_size;
-  int32_t error_type;  // in
-  int64_t start_time_nanos;  // in
-  int32_t status_code;  // in
-  const char* status_message;  // in: borrowed for the call
-  size_t status_message_size;  // in
-  int32_t launch_id;  // in
-  bool has_unrecoverable_error_type;  // in
-  int32_t unrecoverable_error_type;  // in
-  const char* serialized_error;  // out
-  size_t serialized_error_size;  // out
-  bool is_new_error;  // out
-  PJRT_Megascale_SerializedError* error;  // out: keeps the bytes alive
+  int32_t error_type;                                          // in
+  int64_t start_time_nanos;                                    // in
+  int32_t status_code;                                         // in
+  const char* status_message;                                  // in: borrowed for the call
+  size_t status_message_size;                                  // in
+  int32_t launch_id;                                           // in
+  bool has_unrecoverable_error_type;                           // in
+  int32_t unrecoverable_error_type;                            // in
+  const char* serialized_error;                                // out
+  size_t serialized_error_size;                                // out
+  bool is_new_error;                                           // out
+  PJRT_Megascale_SerializedError* error;                       // out: keeps the bytes alive
   void (*error_deleter)(PJRT_Megascale_SerializedError* ptr);  // out: the caller calls it once
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_GetOrCreateRuntimeError_Args, error_deleter);

@@ -16,10 +16,10 @@ typedef struct PJRT_MemoryDescription PJRT_MemoryDescription;
 struct PJRT_DeviceDescription_MemoryDescriptions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_DeviceDescription* device_description;  // in
+  PJRT_DeviceDescription* device_description;                // in
   const PJRT_MemoryDescription* const* memory_descriptions;  // out: live as long as the device description
-  size_t num_memory_descriptions;  // out
-  size_t default_memory_index;  // out: size_t(-1) when there is no default
+  size_t num_memory_descriptions;                            // out
+  size_t default_memory_index;                               // out: size_t(-1) when there is no default
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_MemoryDescriptions_Args, default_memory_index);
 typedef PJRT_Error* PJRT_DeviceDescription_MemoryDescriptions(PJRT_DeviceDescription_MemoryDescriptions_Args* args);
@@ -29,9 +29,9 @@ struct PJRT_MemoryDescription_Kind_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const PJRT_MemoryDescription* memory_description;  // in
-  const char* kind;  // out: lives as long as the description
-  size_t kind_size;  // out
-  int kind_id;  // out: as of PJRT_Memory_Kind_Id
+  const char* kind;                                  // out: lives as long as the description
+  size_t kind_size;                                  // out
+  int kind_id;                                       // out: as of PJRT_Memory_Kind_Id
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_MemoryDescription_Kind_Args, kind_id);
 typedef PJRT_Error* PJRT_MemoryDescription_Kind(PJRT_MemoryDescription_Kind_Args* args);

@@ -26,7 +26,7 @@ typedef PJRT_Error* PJRT_MultiSlice_Config_Destroy(PJRT_MultiSlice_Config_Destro
 struct PJRT_MultiSlice_Config_NumSlices_Args {
   size_t struct_size;
   PJRT_MultiSlice_Config* config;  // in
-  int32_t num_slices;  // out
+  int32_t num_slices;              // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_MultiSlice_Config_NumSlices_Args, num_slices);
 typedef PJRT_Error* PJRT_MultiSlice_Config_NumSlices(PJRT_MultiSlice_Config_NumSlices_Args* args);
@@ -35,7 +35,7 @@ typedef PJRT_Error* PJRT_MultiSlice_Config_NumSlices(PJRT_MultiSlice_Config_NumS
 struct PJRT_MultiSlice_Config_SliceId_Args {
   size_t struct_size;
   PJRT_MultiSlice_Config* config;  // in
-  int32_t slice_id;  // out
+  int32_t slice_id;                // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_MultiSlice_Config_SliceId_Args, slice_id);
 typedef PJRT_Error* PJRT_MultiSlice_Config_SliceId(PJRT_MultiSlice_Config_SliceId_Args* args);
@@ -43,10 +43,10 @@ typedef PJRT_Error* PJRT_MultiSlice_Config_SliceId(PJRT_MultiSlice_Config_SliceI
 // How many devices each slice has.
 struct PJRT_MultiSlice_Config_NumDevicesPerSlice_Args {
   size_t struct_size;
-  PJRT_MultiSlice_Config* config;  // in
-  size_t num_devices_per_slice_map;  // out: elements of the two lists
-  const int32_t* slice_ids;  // out
-  const int32_t* num_devices;  // out: of the slice with the same index
+  PJRT_MultiSlice_Config* config;                             // in
+  size_t num_devices_per_slice_map;                           // out: elements of the two lists
+  const int32_t* slice_ids;                                   // out
+  const int32_t* num_devices;                                 // out: of the slice with the same index
   PJRT_MultiSlice_NumDevicesPerSlice* devices_per_slice_map;  // out: keeps the lists alive
   // out: the caller calls it once
   void (*devices_per_slice_map_deleter)(PJRT_MultiSlice_NumDevicesPerSlice* ptr);
@@ -57,10 +57,10 @@ typedef PJRT_Error* PJRT_MultiSlice_Config_NumDevicesPerSlice(PJRT_MultiSlice_Co
 // The configuration as bytes.
 struct PJRT_MultiSlice_Config_Serialize_Args {
   size_t struct_size;
-  PJRT_MultiSlice_Config* config;  // in
-  const char* serialized;  // out
-  size_t size;  // out
-  PJRT_MultiSlice_SerializedConfig* serialized_config;  // out: keeps the bytes alive
+  PJRT_MultiSlice_Config* config;                                            // in
+  const char* serialized;                                                    // out
+  size_t size;                                                               // out
+  PJRT_MultiSlice_SerializedConfig* serialized_config;                       // out: keeps the bytes alive
   void (*serialized_config_deleter)(PJRT_MultiSlice_SerializedConfig* ptr);  // out: the caller calls it once
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_MultiSlice_Config_Serialize_Args, serialized_config_deleter);

@@ -34,18 +34,18 @@ struct PJRT_PhaseCompile_Run_Phase_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const PJRT_PhaseCompiler* phase_compiler;  // in
-  const char** input_programs;  // in: borrowed for the call
-  const size_t* input_programs_sizes;  // in
-  size_t num_input_programs;  // in
-  const char** phases_to_run;  // in: names, in order; borrowed for the call
-  const size_t* phases_to_run_sizes;  // in
-  size_t num_phases_to_run;  // in
-  const char* compile_options;  // in: serialized CompileOptionsProto, borrowed for the call
-  size_t compile_options_size;  // in
-  PJRT_TopologyDescription* topology;  // in
-  const char** output_programs;  // out: freed by PJRT_PhaseCompile_C_Buffers_Destroy, with the sizes
-  const size_t* output_programs_sizes;  // out
-  size_t num_output_programs;  // out
+  const char** input_programs;               // in: borrowed for the call
+  const size_t* input_programs_sizes;        // in
+  size_t num_input_programs;                 // in
+  const char** phases_to_run;                // in: names, in order; borrowed for the call
+  const size_t* phases_to_run_sizes;         // in
+  size_t num_phases_to_run;                  // in
+  const char* compile_options;               // in: serialized CompileOptionsProto, borrowed for the call
+  size_t compile_options_size;               // in
+  PJRT_TopologyDescription* topology;        // in
+  const char** output_programs;              // out: freed by PJRT_PhaseCompile_C_Buffers_Destroy, with the sizes
+  const size_t* output_programs_sizes;       // out
+  size_t num_output_programs;                // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_PhaseCompile_Run_Phase_Args, num_output_programs);
 typedef PJRT_Error* PJRT_PhaseCompile_Run_Phase(PJRT_PhaseCompile_Run_Phase_Args* args);
@@ -58,7 +58,7 @@ struct PJRT_PhaseCompile_Get_PhaseNames_Args {
   // out: terminated by NUL; freed by PJRT_PhaseCompile_C_Buffers_Destroy, with the sizes
   const char** phase_names;
   const size_t* phase_names_sizes;  // out
-  size_t num_phase_names;  // out
+  size_t num_phase_names;           // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_PhaseCompile_Get_PhaseNames_Args, num_phase_names);
 typedef PJRT_Error* PJRT_PhaseCompile_Get_PhaseNames(PJRT_PhaseCompile_Get_PhaseNames_Args* args);
@@ -67,9 +67,9 @@ typedef PJRT_Error* PJRT_PhaseCompile_Get_PhaseNames(PJRT_PhaseCompile_Get_Phase
 struct PJRT_PhaseCompile_C_Buffers_Destroy_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  const char** char_buffers;  // in: the list and each of its buffers
+  const char** char_buffers;        // in: the list and each of its buffers
   const size_t* char_buffer_sizes;  // in
-  size_t num_char_buffers;  // in
+  size_t num_char_buffers;          // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_PhaseCompile_C_Buffers_Destroy_Args, num_char_buffers);
 typedef void PJRT_PhaseCompile_C_Buffers_Destroy(PJRT_PhaseCompile_C_Buffers_Destroy_Args* args);

@@ -33,8 +33,8 @@ struct PLUGIN_Profiler_Error_Message_Args {
   size_t struct_size;
   void* priv;
   const PLUGIN_Profiler_Error* error;  // in
-  const char* message;  // out: lives as long as the error
-  size_t message_size;  // out
+  const char* message;                 // out: lives as long as the error
+  size_t message_size;                 // out
 };
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Error_Message_Args, message_size);
 typedef void PLUGIN_Profiler_Error_Message(PLUGIN_Profiler_Error_Message_Args* args);
@@ -44,7 +44,7 @@ struct PLUGIN_Profiler_Error_GetCode_Args {
   size_t struct_size;
   void* priv;
   const PLUGIN_Profiler_Error* error;  // in
-  int code;  // out: one of PJRT_Error_Code
+  int code;                            // out: one of PJRT_Error_Code
 };
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Error_GetCode_Args, code);
 typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_Error_GetCode(PLUGIN_Profiler_Error_GetCode_Args* args);
@@ -52,8 +52,8 @@ typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_Error_GetCode(PLUGIN_Profiler_Err
 // Makes a profiler.
 struct PLUGIN_Profiler_Create_Args {
   size_t struct_size;
-  const char* options;  // in: serialized ProfileOptions, borrowed for the call
-  size_t options_size;  // in
+  const char* options;        // in: serialized ProfileOptions, borrowed for the call
+  size_t options_size;        // in
   PLUGIN_Profiler* profiler;  // out: owned by the caller
 };
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Create_Args, profiler);
@@ -87,8 +87,8 @@ typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_Stop(PLUGIN_Profiler_Stop_Args* a
 // then with memory of that size.
 struct PLUGIN_Profiler_CollectData_Args {
   size_t struct_size;
-  PLUGIN_Profiler* profiler;  // in
-  uint8_t* buffer;  // in: NULL or memory of the caller
+  PLUGIN_Profiler* profiler;    // in
+  uint8_t* buffer;              // in: NULL or memory of the caller
   size_t buffer_size_in_bytes;  // out
 };
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_CollectData_Args, buffer_size_in_bytes);
@@ -97,7 +97,7 @@ typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_CollectData(PLUGIN_Profiler_Colle
 // Takes what has been collected so far out of the profiler.
 struct PLUGIN_Profiler_Consume_Args {
   size_t struct_size;
-  PLUGIN_Profiler* profiler;  // in
+  PLUGIN_Profiler* profiler;              // in
   PLUGIN_Profiler_ConsumeResult* result;  // out: owned by the caller
 };
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Consume_Args, result);
@@ -114,10 +114,10 @@ typedef void PLUGIN_Profiler_ConsumeResult_Destroy(PLUGIN_Profiler_ConsumeResult
 // Makes bytes of what was taken.
 struct PLUGIN_Profiler_Serialize_Args {
   size_t struct_size;
-  PLUGIN_Profiler* profiler;  // in
+  PLUGIN_Profiler* profiler;                      // in
   PLUGIN_Profiler_ConsumeResult* consume_result;  // in
-  const uint8_t* serialized_bytes;  // out: serialized XSpace; lives as long as `consume_result`
-  size_t serialized_size;  // out
+  const uint8_t* serialized_bytes;                // out: serialized XSpace; lives as long as `consume_result`
+  size_t serialized_size;                         // out
 };
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Serialize_Args, serialized_size);
 typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_Serialize(PLUGIN_Profiler_Serialize_Args* args);
@@ -145,7 +145,7 @@ PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Api, serialize);
 struct PJRT_Profiler_Extension {
   PJRT_Extension_Base base;
   PLUGIN_Profiler_Api* profiler_api;  // NULL in the chain of a call
-  int64_t traceme_context_id;  // only read in the chain of a call
+  int64_t traceme_context_id;         // only read in the chain of a call
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Profiler_Extension, traceme_context_id);
 

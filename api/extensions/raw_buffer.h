@@ -12,8 +12,8 @@ extern "C" {
 
 typedef struct PJRT_RawBuffer PJRT_RawBuffer;
 
-// The functions a raw buffer carries. Offsets and sizes are in bytes and lie inside the buffer; the platform may ask for
-// alignment.
+// The functions a raw buffer carries. Offsets and sizes are in bytes and lie inside the buffer; the platform may ask
+// for alignment.
 struct PJRT_RawBuffer_FunctionTable {
   size_t struct_size;
   size_t instance_size;  // PJRT_RawBuffer_STRUCT_SIZE of the maker
@@ -54,7 +54,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer, vtable);
 struct PJRT_RawBuffer_CreateRawAliasOfBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
+  PJRT_Buffer* buffer;         // in
   PJRT_RawBuffer* raw_buffer;  // out: owned by the caller; keeps the memory alive
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer_CreateRawAliasOfBuffer_Args, raw_buffer);
@@ -74,7 +74,7 @@ struct PJRT_RawBuffer_GetHostPointer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_RawBuffer* buffer;  // in
-  void* host_pointer;  // out: NULL when it does not
+  void* host_pointer;      // out: NULL when it does not
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer_GetHostPointer_Args, host_pointer);
 typedef PJRT_Error* PJRT_RawBuffer_GetHostPointer(PJRT_RawBuffer_GetHostPointer_Args* args);
@@ -83,7 +83,7 @@ typedef PJRT_Error* PJRT_RawBuffer_GetHostPointer(PJRT_RawBuffer_GetHostPointer_
 struct PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_RawBuffer* buffer;  // in
+  PJRT_RawBuffer* buffer;          // in
   size_t on_device_size_in_bytes;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args, on_device_size_in_bytes);
@@ -93,7 +93,7 @@ typedef PJRT_Error* PJRT_RawBuffer_GetOnDeviceSizeInBytes(PJRT_RawBuffer_GetOnDe
 struct PJRT_RawBuffer_GetMemorySpace_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_RawBuffer* buffer;  // in
+  PJRT_RawBuffer* buffer;     // in
   PJRT_Memory* memory_space;  // out: belongs to the client
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer_GetMemorySpace_Args, memory_space);
@@ -104,10 +104,10 @@ struct PJRT_RawBuffer_CopyRawDeviceToHost_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_RawBuffer* buffer;  // in
-  void* dst;  // in: the caller leaves it alone until the event is ready
-  int64_t offset;  // in: in bytes
-  int64_t transfer_size;  // in: in bytes
-  PJRT_Event* event;  // out: owned by the caller
+  void* dst;               // in: the caller leaves it alone until the event is ready
+  int64_t offset;          // in: in bytes
+  int64_t transfer_size;   // in: in bytes
+  PJRT_Event* event;       // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer_CopyRawDeviceToHost_Args, event);
 typedef PJRT_Error* PJRT_RawBuffer_CopyRawDeviceToHost(PJRT_RawBuffer_CopyRawDeviceToHost_Args* args);
@@ -117,10 +117,10 @@ struct PJRT_RawBuffer_CopyRawHostToDevice_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_RawBuffer* buffer;  // in
-  const void* src;  // in: the caller leaves it alone until the event is ready
-  int64_t offset;  // in: in bytes
-  int64_t transfer_size;  // in: in bytes
-  PJRT_Event* event;  // out: owned by the caller
+  const void* src;         // in: the caller leaves it alone until the event is ready
+  int64_t offset;          // in: in bytes
+  int64_t transfer_size;   // in: in bytes
+  PJRT_Event* event;       // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer_CopyRawHostToDevice_Args, event);
 typedef PJRT_Error* PJRT_RawBuffer_CopyRawHostToDevice(PJRT_RawBuffer_CopyRawHostToDevice_Args* args);

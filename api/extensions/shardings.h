@@ -16,25 +16,27 @@ extern "C" {
 struct PJRT_Shardings_PJRT_Executable_ParameterShardings_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Executable* executable;  // in
-  size_t num_parameters;  // out
+  PJRT_Executable* executable;   // in
+  size_t num_parameters;         // out
   const char* const* shardings;  // out
   const size_t* sharding_sizes;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Shardings_PJRT_Executable_ParameterShardings_Args, sharding_sizes);
-typedef PJRT_Error* PJRT_Shardings_PJRT_Executable_ParameterShardings(PJRT_Shardings_PJRT_Executable_ParameterShardings_Args* args);
+typedef PJRT_Error* PJRT_Shardings_PJRT_Executable_ParameterShardings(
+    PJRT_Shardings_PJRT_Executable_ParameterShardings_Args* args);
 
 // The sharding of each output.
 struct PJRT_Shardings_PJRT_Executable_OutputShardings_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Executable* executable;  // in
-  size_t num_outputs;  // out
+  PJRT_Executable* executable;   // in
+  size_t num_outputs;            // out
   const char* const* shardings;  // out
   const size_t* sharding_sizes;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Shardings_PJRT_Executable_OutputShardings_Args, sharding_sizes);
-typedef PJRT_Error* PJRT_Shardings_PJRT_Executable_OutputShardings(PJRT_Shardings_PJRT_Executable_OutputShardings_Args* args);
+typedef PJRT_Error* PJRT_Shardings_PJRT_Executable_OutputShardings(
+    PJRT_Shardings_PJRT_Executable_OutputShardings_Args* args);
 
 // The extension.
 struct PJRT_Shardings_Extension {

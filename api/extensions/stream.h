@@ -14,7 +14,7 @@ extern "C" {
 struct PJRT_Get_Stream_For_External_Ready_Events_Args {
   size_t struct_size;
   PJRT_Device* device;  // in
-  intptr_t stream;  // out: a handle of the platform, such as a cudaStream_t; belongs to the device
+  intptr_t stream;      // out: a handle of the platform, such as a cudaStream_t; belongs to the device
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Get_Stream_For_External_Ready_Events_Args, stream);
 typedef PJRT_Error* PJRT_Get_Stream_For_External_Ready_Events(PJRT_Get_Stream_For_External_Ready_Events_Args* args);
@@ -22,7 +22,7 @@ typedef PJRT_Error* PJRT_Get_Stream_For_External_Ready_Events(PJRT_Get_Stream_Fo
 // Makes a stream wait for a buffer, without blocking the caller.
 struct PJRT_Wait_Until_Buffer_Ready_On_Stream_Args {
   size_t struct_size;
-  intptr_t stream;  // in
+  intptr_t stream;      // in
   PJRT_Buffer* buffer;  // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Wait_Until_Buffer_Ready_On_Stream_Args, buffer);

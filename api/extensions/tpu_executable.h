@@ -21,11 +21,11 @@ typedef struct PJRT_TpuExecutable_FieldValue PJRT_TpuExecutable_FieldValue;
 // The target it was compiled for.
 struct PJRT_TpuExecutable_GetTargetArguments_Args {
   size_t struct_size;
-  const char* serialized_executable;  // in: borrowed for the call
-  size_t serialized_executable_size;  // in
-  const char* target_arguments;  // out
-  size_t target_arguments_size;  // out
-  PJRT_TpuExecutable_TargetArguments* target_arguments_ptr;  // out: keeps the bytes alive
+  const char* serialized_executable;                                           // in: borrowed for the call
+  size_t serialized_executable_size;                                           // in
+  const char* target_arguments;                                                // out
+  size_t target_arguments_size;                                                // out
+  PJRT_TpuExecutable_TargetArguments* target_arguments_ptr;                    // out: keeps the bytes alive
   void (*target_arguments_deleter)(PJRT_TpuExecutable_TargetArguments* args);  // out: the caller calls it once
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuExecutable_GetTargetArguments_Args, target_arguments_deleter);
@@ -34,10 +34,10 @@ typedef PJRT_Error* PJRT_TpuExecutable_GetTargetArguments(PJRT_TpuExecutable_Get
 // The program inside.
 struct PJRT_TpuExecutable_GetHloModuleWithConfig_Args {
   size_t struct_size;
-  const char* serialized_executable;  // in: borrowed for the call
-  size_t serialized_executable_size;  // in
-  const char* hlo_module_with_config;  // out: serialized HloModuleProtoWithConfig
-  size_t hlo_module_with_config_size;  // out
+  const char* serialized_executable;                                   // in: borrowed for the call
+  size_t serialized_executable_size;                                   // in
+  const char* hlo_module_with_config;                                  // out: serialized HloModuleProtoWithConfig
+  size_t hlo_module_with_config_size;                                  // out
   PJRT_TpuExecutable_HloModuleWithConfig* hlo_module_with_config_ptr;  // out: keeps the bytes alive
   // out: the caller calls it once
   void (*hlo_module_with_config_deleter)(PJRT_TpuExecutable_HloModuleWithConfig* module);
@@ -48,13 +48,13 @@ typedef PJRT_Error* PJRT_TpuExecutable_GetHloModuleWithConfig(PJRT_TpuExecutable
 // What programs would cost on a target.
 struct PJRT_TpuExecutable_RunHloCostAnalysis_Args {
   size_t struct_size;
-  const char* target_arguments;  // in: borrowed for the call
-  size_t target_arguments_size;  // in
-  const char** hlo_module;  // in: serialized HloModuleProtoWithConfig each
-  size_t* hlo_module_size;  // in
-  size_t num_hlo_modules;  // in
-  const PJRT_NamedValue* analysis_results;  // out
-  size_t num_analysis_results;  // out
+  const char* target_arguments;                                 // in: borrowed for the call
+  size_t target_arguments_size;                                 // in
+  const char** hlo_module;                                      // in: serialized HloModuleProtoWithConfig each
+  size_t* hlo_module_size;                                      // in
+  size_t num_hlo_modules;                                       // in
+  const PJRT_NamedValue* analysis_results;                      // out
+  size_t num_analysis_results;                                  // out
   PJRT_TpuExecutable_CostAnalysisResult* analysis_results_ptr;  // out: keeps the results alive
   // out: the caller calls it once
   void (*analysis_results_deleter)(PJRT_TpuExecutable_CostAnalysisResult* results);
@@ -65,10 +65,10 @@ typedef PJRT_Error* PJRT_TpuExecutable_RunHloCostAnalysis(PJRT_TpuExecutable_Run
 // What it needs of memory.
 struct PJRT_TpuExecutable_GetCompiledMemoryStats_Args {
   size_t struct_size;
-  const char* serialized_executable;  // in: borrowed for the call
-  size_t serialized_executable_size;  // in
-  const char* compiled_memory_stats;  // out: serialized CompiledMemoryStatsProto
-  size_t compiled_memory_stats_size;  // out
+  const char* serialized_executable;                                  // in: borrowed for the call
+  size_t serialized_executable_size;                                  // in
+  const char* compiled_memory_stats;                                  // out: serialized CompiledMemoryStatsProto
+  size_t compiled_memory_stats_size;                                  // out
   PJRT_TpuExecutable_CompiledMemoryStats* compiled_memory_stats_ptr;  // out: keeps the bytes alive
   // out: the caller calls it once
   void (*compiled_memory_stats_deleter)(PJRT_TpuExecutable_CompiledMemoryStats* stats);
@@ -81,8 +81,8 @@ struct PJRT_TpuExecutable_SetTpuCompilationEnv_Args {
   size_t struct_size;
   const char* serialized_compilation_environments;  // in: CompilationEnvironmentsProto; borrowed for the call
   size_t serialized_compilation_environments_size;  // in
-  const char* result_compilation_environments;  // out: CompilationEnvironmentsProto
-  size_t result_compilation_environments_size;  // out
+  const char* result_compilation_environments;      // out: CompilationEnvironmentsProto
+  size_t result_compilation_environments_size;      // out
   // out: keeps the bytes alive
   PJRT_TpuExecutable_CompilationEnvironments* result_compilation_environments_ptr;
   // out: the caller calls it once
@@ -94,24 +94,25 @@ typedef PJRT_Error* PJRT_TpuExecutable_SetTpuCompilationEnv(PJRT_TpuExecutable_S
 // One field of the platform's environment.
 struct PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args {
   size_t struct_size;
-  const char* serialized_compilation_environments;  // in: borrowed for the call
-  size_t serialized_compilation_environments_size;  // in
-  const char* field_name;  // in: borrowed for the call
-  size_t field_name_size;  // in
-  const char* field_value;  // out
-  size_t field_value_size;  // out
-  PJRT_TpuExecutable_FieldValue* field_value_ptr;  // out: keeps the bytes alive
+  const char* serialized_compilation_environments;                    // in: borrowed for the call
+  size_t serialized_compilation_environments_size;                    // in
+  const char* field_name;                                             // in: borrowed for the call
+  size_t field_name_size;                                             // in
+  const char* field_value;                                            // out
+  size_t field_value_size;                                            // out
+  PJRT_TpuExecutable_FieldValue* field_value_ptr;                     // out: keeps the bytes alive
   void (*field_value_deleter)(PJRT_TpuExecutable_FieldValue* value);  // out: the caller calls it once
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args, field_value_deleter);
-typedef PJRT_Error* PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString(PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args* args);
+typedef PJRT_Error* PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString(
+    PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args* args);
 
 // Whether an error was sure to come, so that trying again is vain.
 struct PJRT_TpuExecutable_IsTpuPredeterminedError_Args {
   size_t struct_size;
   const char* serialized_status;  // in: borrowed for the call
   size_t serialized_status_size;  // in
-  bool is_predetermined;  // out
+  bool is_predetermined;          // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuExecutable_IsTpuPredeterminedError_Args, is_predetermined);
 typedef PJRT_Error* PJRT_TpuExecutable_IsTpuPredeterminedError(PJRT_TpuExecutable_IsTpuPredeterminedError_Args* args);

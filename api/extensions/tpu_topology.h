@@ -15,11 +15,11 @@ extern "C" {
 // The part of a topology with the given bounds.
 struct PJRT_TpuTopology_Subslice_Args {
   size_t struct_size;
-  const PJRT_TopologyDescription* topology;  // in
-  const int32_t* chips_per_host_bounds;  // in: borrowed for the call
-  size_t chips_per_host_bounds_num_dims;  // in
-  const int32_t* host_bounds;  // in: borrowed for the call
-  size_t host_bounds_num_dims;  // in
+  const PJRT_TopologyDescription* topology;     // in
+  const int32_t* chips_per_host_bounds;         // in: borrowed for the call
+  size_t chips_per_host_bounds_num_dims;        // in
+  const int32_t* host_bounds;                   // in: borrowed for the call
+  size_t host_bounds_num_dims;                  // in
   PJRT_TopologyDescription* subslice_topology;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_Subslice_Args, subslice_topology);
@@ -29,7 +29,7 @@ typedef PJRT_Error* PJRT_TpuTopology_Subslice(PJRT_TpuTopology_Subslice_Args* ar
 struct PJRT_TpuTopology_IsSubsliceTopology_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  bool is_subslice_topology;  // out
+  bool is_subslice_topology;                 // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_IsSubsliceTopology_Args, is_subslice_topology);
 typedef PJRT_Error* PJRT_TpuTopology_IsSubsliceTopology(PJRT_TpuTopology_IsSubsliceTopology_Args* args);
@@ -37,23 +37,24 @@ typedef PJRT_Error* PJRT_TpuTopology_IsSubsliceTopology(PJRT_TpuTopology_IsSubsl
 // The id a device has within a part.
 struct PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId_Args {
   size_t struct_size;
-  const PJRT_TopologyDescription* client_topology;  // in: the whole
+  const PJRT_TopologyDescription* client_topology;    // in: the whole
   const PJRT_TopologyDescription* subslice_topology;  // in: the part
-  const int32_t* subslice_origin;  // in: coordinates of its first chip
-  size_t subslice_origin_dim_num;  // in
-  int32_t full_device_id;  // in
-  int32_t subslice_device_id;  // out
+  const int32_t* subslice_origin;                     // in: coordinates of its first chip
+  size_t subslice_origin_dim_num;                     // in
+  int32_t full_device_id;                             // in
+  int32_t subslice_device_id;                         // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId_Args, subslice_device_id);
-typedef PJRT_Error* PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId(PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId_Args* args);
+typedef PJRT_Error* PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId(
+    PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId_Args* args);
 
 // The same topology with other bounds of hosts.
 struct PJRT_TpuTopology_ReplaceHostBounds_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  const int32_t* host_bounds;  // in: borrowed for the call
-  size_t host_bounds_dim_num;  // in
-  PJRT_TopologyDescription* new_topology;  // out: owned by the caller
+  const int32_t* host_bounds;                // in: borrowed for the call
+  size_t host_bounds_dim_num;                // in
+  PJRT_TopologyDescription* new_topology;    // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ReplaceHostBounds_Args, new_topology);
 typedef PJRT_Error* PJRT_TpuTopology_ReplaceHostBounds(PJRT_TpuTopology_ReplaceHostBounds_Args* args);
@@ -62,7 +63,7 @@ typedef PJRT_Error* PJRT_TpuTopology_ReplaceHostBounds(PJRT_TpuTopology_ReplaceH
 struct PJRT_TpuTopology_IsEnhancedBarrierEnabled_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  bool is_enhanced_barrier_enabled;  // out
+  bool is_enhanced_barrier_enabled;          // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_IsEnhancedBarrierEnabled_Args, is_enhanced_barrier_enabled);
 typedef PJRT_Error* PJRT_TpuTopology_IsEnhancedBarrierEnabled(PJRT_TpuTopology_IsEnhancedBarrierEnabled_Args* args);
@@ -71,7 +72,7 @@ typedef PJRT_Error* PJRT_TpuTopology_IsEnhancedBarrierEnabled(PJRT_TpuTopology_I
 struct PJRT_TpuTopology_HasLimitedIciConnectivity_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  bool has_limited_ici_connectivity;  // out
+  bool has_limited_ici_connectivity;         // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_HasLimitedIciConnectivity_Args, has_limited_ici_connectivity);
 typedef PJRT_Error* PJRT_TpuTopology_HasLimitedIciConnectivity(PJRT_TpuTopology_HasLimitedIciConnectivity_Args* args);
@@ -80,9 +81,9 @@ typedef PJRT_Error* PJRT_TpuTopology_HasLimitedIciConnectivity(PJRT_TpuTopology_
 struct PJRT_TpuTopology_IsReachableOverLimitedIci_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  int32_t source_chip_id;  // in
-  int32_t dest_chip_id;  // in
-  bool is_reachable_over_limited_ici;  // out
+  int32_t source_chip_id;                    // in
+  int32_t dest_chip_id;                      // in
+  bool is_reachable_over_limited_ici;        // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_IsReachableOverLimitedIci_Args, is_reachable_over_limited_ici);
 typedef PJRT_Error* PJRT_TpuTopology_IsReachableOverLimitedIci(PJRT_TpuTopology_IsReachableOverLimitedIci_Args* args);
@@ -91,7 +92,7 @@ typedef PJRT_Error* PJRT_TpuTopology_IsReachableOverLimitedIci(PJRT_TpuTopology_
 struct PJRT_TpuTopology_ProcessCount_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  int32_t process_count;  // out
+  int32_t process_count;                     // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ProcessCount_Args, process_count);
 typedef PJRT_Error* PJRT_TpuTopology_ProcessCount(PJRT_TpuTopology_ProcessCount_Args* args);
@@ -100,7 +101,7 @@ typedef PJRT_Error* PJRT_TpuTopology_ProcessCount(PJRT_TpuTopology_ProcessCount_
 struct PJRT_TpuTopology_ChipsPerProcess_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  int32_t chips_per_process;  // out
+  int32_t chips_per_process;                 // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ChipsPerProcess_Args, chips_per_process);
 typedef PJRT_Error* PJRT_TpuTopology_ChipsPerProcess(PJRT_TpuTopology_ChipsPerProcess_Args* args);
@@ -108,7 +109,7 @@ typedef PJRT_Error* PJRT_TpuTopology_ChipsPerProcess(PJRT_TpuTopology_ChipsPerPr
 // Counts cores of a chip.
 struct PJRT_TpuTopology_CoreCountPerChip_Args {
   size_t struct_size;
-  const PJRT_TopologyDescription* topology;  // in
+  const PJRT_TopologyDescription* topology;     // in
   int32_t core_count_of_default_type_per_chip;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_CoreCountPerChip_Args, core_count_of_default_type_per_chip);
@@ -118,7 +119,7 @@ typedef PJRT_Error* PJRT_TpuTopology_CoreCountPerChip(PJRT_TpuTopology_CoreCount
 struct PJRT_TpuTopology_ChipCount_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  int32_t chip_count;  // out
+  int32_t chip_count;                        // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ChipCount_Args, chip_count);
 typedef PJRT_Error* PJRT_TpuTopology_ChipCount(PJRT_TpuTopology_ChipCount_Args* args);
@@ -127,7 +128,7 @@ typedef PJRT_Error* PJRT_TpuTopology_ChipCount(PJRT_TpuTopology_ChipCount_Args* 
 struct PJRT_TpuTopology_CoreCount_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  int32_t core_count_of_default_type;  // out
+  int32_t core_count_of_default_type;        // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_CoreCount_Args, core_count_of_default_type);
 typedef PJRT_Error* PJRT_TpuTopology_CoreCount(PJRT_TpuTopology_CoreCount_Args* args);
@@ -135,7 +136,7 @@ typedef PJRT_Error* PJRT_TpuTopology_CoreCount(PJRT_TpuTopology_CoreCount_Args* 
 // Counts devices.
 struct PJRT_TpuTopology_LogiDeviceCount_Args {
   size_t struct_size;
-  const PJRT_TopologyDescription* topology;  // in
+  const PJRT_TopologyDescription* topology;      // in
   int32_t logical_device_count_of_default_type;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_LogiDeviceCount_Args, logical_device_count_of_default_type);
@@ -144,16 +145,17 @@ typedef PJRT_Error* PJRT_TpuTopology_LogiDeviceCount(PJRT_TpuTopology_LogiDevice
 // Counts devices of a process.
 struct PJRT_TpuTopology_LogiDeviceCountPerProcess_Args {
   size_t struct_size;
-  const PJRT_TopologyDescription* topology;  // in
+  const PJRT_TopologyDescription* topology;                  // in
   int32_t logical_device_count_of_default_type_per_process;  // out
 };
-PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_LogiDeviceCountPerProcess_Args, logical_device_count_of_default_type_per_process);
+PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_LogiDeviceCountPerProcess_Args,
+                          logical_device_count_of_default_type_per_process);
 typedef PJRT_Error* PJRT_TpuTopology_LogiDeviceCountPerProcess(PJRT_TpuTopology_LogiDeviceCountPerProcess_Args* args);
 
 // Counts devices of a chip.
 struct PJRT_TpuTopology_LogiDeviceCountPerChip_Args {
   size_t struct_size;
-  const PJRT_TopologyDescription* topology;  // in
+  const PJRT_TopologyDescription* topology;               // in
   int32_t logical_device_count_of_default_type_per_chip;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_LogiDeviceCountPerChip_Args, logical_device_count_of_default_type_per_chip);
@@ -162,7 +164,7 @@ typedef PJRT_Error* PJRT_TpuTopology_LogiDeviceCountPerChip(PJRT_TpuTopology_Log
 // Counts cores of a process.
 struct PJRT_TpuTopology_CoreCountPerProcess_Args {
   size_t struct_size;
-  const PJRT_TopologyDescription* topology;  // in
+  const PJRT_TopologyDescription* topology;        // in
   int32_t core_count_of_default_type_per_process;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_CoreCountPerProcess_Args, core_count_of_default_type_per_process);
@@ -172,9 +174,9 @@ typedef PJRT_Error* PJRT_TpuTopology_CoreCountPerProcess(PJRT_TpuTopology_CoreCo
 struct PJRT_TpuTopology_ProcessIds_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  int32_t max_process_ids;  // in: capacity of the array
-  int32_t* process_ids;  // in: array of the caller; out: ids in it
-  size_t num_process_ids;  // out
+  int32_t max_process_ids;                   // in: capacity of the array
+  int32_t* process_ids;                      // in: array of the caller; out: ids in it
+  size_t num_process_ids;                    // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ProcessIds_Args, num_process_ids);
 typedef PJRT_Error* PJRT_TpuTopology_ProcessIds(PJRT_TpuTopology_ProcessIds_Args* args);
@@ -182,11 +184,11 @@ typedef PJRT_Error* PJRT_TpuTopology_ProcessIds(PJRT_TpuTopology_ProcessIds_Args
 // The ids of the devices of a process.
 struct PJRT_TpuTopology_LogiDeviceIdsOnProcess_Args {
   size_t struct_size;
-  const PJRT_TopologyDescription* topology;  // in
-  int32_t process_id;  // in
-  int32_t max_logical_device_ids;  // in: capacity of the array
+  const PJRT_TopologyDescription* topology;     // in
+  int32_t process_id;                           // in
+  int32_t max_logical_device_ids;               // in: capacity of the array
   int32_t* logical_device_of_default_type_ids;  // in: array of the caller; out: ids in it
-  size_t num_logical_device_ids;  // out
+  size_t num_logical_device_ids;                // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_LogiDeviceIdsOnProcess_Args, num_logical_device_ids);
 typedef PJRT_Error* PJRT_TpuTopology_LogiDeviceIdsOnProcess(PJRT_TpuTopology_LogiDeviceIdsOnProcess_Args* args);
@@ -195,9 +197,9 @@ typedef PJRT_Error* PJRT_TpuTopology_LogiDeviceIdsOnProcess(PJRT_TpuTopology_Log
 struct PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  int32_t chip_id;  // in
-  int32_t process_id;  // out
-  int32_t index_on_process;  // out
+  int32_t chip_id;                           // in
+  int32_t process_id;                        // out
+  int32_t index_on_process;                  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args, index_on_process);
 typedef PJRT_Error* PJRT_TpuTopology_ProcIdAndIdxOnProcForChip(PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args* args);
@@ -206,21 +208,22 @@ typedef PJRT_Error* PJRT_TpuTopology_ProcIdAndIdxOnProcForChip(PJRT_TpuTopology_
 struct PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  int32_t device_id;  // in
-  int32_t process_id;  // out
-  int32_t index_on_process;  // out
+  int32_t device_id;                         // in
+  int32_t process_id;                        // out
+  int32_t index_on_process;                  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice_Args, index_on_process);
-typedef PJRT_Error* PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice(PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice_Args* args);
+typedef PJRT_Error* PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice(
+    PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice_Args* args);
 
 // The coordinates of a process.
 struct PJRT_TpuTopology_ProcessCoordFromId_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  int32_t process_id;  // in
-  size_t coords_max_dims;  // in: capacity of the array
-  int32_t* coords;  // in: array of the caller; out: coordinates in it
-  size_t coords_num_dims;  // out
+  int32_t process_id;                        // in
+  size_t coords_max_dims;                    // in: capacity of the array
+  int32_t* coords;                           // in: array of the caller; out: coordinates in it
+  size_t coords_num_dims;                    // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ProcessCoordFromId_Args, coords_num_dims);
 typedef PJRT_Error* PJRT_TpuTopology_ProcessCoordFromId(PJRT_TpuTopology_ProcessCoordFromId_Args* args);
@@ -229,9 +232,9 @@ typedef PJRT_Error* PJRT_TpuTopology_ProcessCoordFromId(PJRT_TpuTopology_Process
 struct PJRT_TpuTopology_ChipIdFromCoord_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  const int32_t* coords;  // in: borrowed for the call
-  size_t coords_num_dims;  // in
-  int32_t chip_id;  // out
+  const int32_t* coords;                     // in: borrowed for the call
+  size_t coords_num_dims;                    // in
+  int32_t chip_id;                           // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ChipIdFromCoord_Args, chip_id);
 typedef PJRT_Error* PJRT_TpuTopology_ChipIdFromCoord(PJRT_TpuTopology_ChipIdFromCoord_Args* args);
@@ -239,35 +242,37 @@ typedef PJRT_Error* PJRT_TpuTopology_ChipIdFromCoord(PJRT_TpuTopology_ChipIdFrom
 // A device of the chip at some coordinates.
 struct PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx_Args {
   size_t struct_size;
-  const PJRT_TopologyDescription* topology;  // in
-  const int32_t* chip_coords;  // in: borrowed for the call
-  size_t chip_coords_num_dims;  // in
-  int32_t logical_device_index_on_chip;  // in
+  const PJRT_TopologyDescription* topology;   // in
+  const int32_t* chip_coords;                 // in: borrowed for the call
+  size_t chip_coords_num_dims;                // in
+  int32_t logical_device_index_on_chip;       // in
   int32_t logical_device_of_default_type_id;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx_Args, logical_device_of_default_type_id);
-typedef PJRT_Error* PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx(PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx_Args* args);
+typedef PJRT_Error* PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx(
+    PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx_Args* args);
 
 // The chip of a device, and which of its devices it is.
 struct PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  int32_t device_id;  // in
-  size_t chip_coords_max_dims;  // in: capacity of the array
-  int32_t* chip_coords;  // in: array of the caller; out: coordinates in it
-  size_t chip_coords_num_dims;  // out
-  int32_t device_index_on_chip;  // out
+  int32_t device_id;                         // in
+  size_t chip_coords_max_dims;               // in: capacity of the array
+  int32_t* chip_coords;                      // in: array of the caller; out: coordinates in it
+  size_t chip_coords_num_dims;               // out
+  int32_t device_index_on_chip;              // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice_Args, device_index_on_chip);
-typedef PJRT_Error* PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice(PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice_Args* args);
+typedef PJRT_Error* PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice(
+    PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice_Args* args);
 
 // The extent of a process, in chips.
 struct PJRT_TpuTopology_ChipsPerProcessBounds_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  size_t chip_per_process_bounds_max_dims;  // in: capacity of the array
-  int32_t* chip_per_process_bounds;  // in: array of the caller; out: extents in it
-  size_t chip_per_process_bounds_num_dims;  // out
+  size_t chip_per_process_bounds_max_dims;   // in: capacity of the array
+  int32_t* chip_per_process_bounds;          // in: array of the caller; out: extents in it
+  size_t chip_per_process_bounds_num_dims;   // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ChipsPerProcessBounds_Args, chip_per_process_bounds_num_dims);
 typedef PJRT_Error* PJRT_TpuTopology_ChipsPerProcessBounds(PJRT_TpuTopology_ChipsPerProcessBounds_Args* args);
@@ -276,9 +281,9 @@ typedef PJRT_Error* PJRT_TpuTopology_ChipsPerProcessBounds(PJRT_TpuTopology_Chip
 struct PJRT_TpuTopology_ChipBounds_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  size_t chip_bounds_max_dims;  // in: capacity of the array
-  int32_t* chip_bounds;  // in: array of the caller; out: extents in it
-  size_t chip_bounds_num_dims;  // out
+  size_t chip_bounds_max_dims;               // in: capacity of the array
+  int32_t* chip_bounds;                      // in: array of the caller; out: extents in it
+  size_t chip_bounds_num_dims;               // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ChipBounds_Args, chip_bounds_num_dims);
 typedef PJRT_Error* PJRT_TpuTopology_ChipBounds(PJRT_TpuTopology_ChipBounds_Args* args);
@@ -287,9 +292,9 @@ typedef PJRT_Error* PJRT_TpuTopology_ChipBounds(PJRT_TpuTopology_ChipBounds_Args
 struct PJRT_TpuTopology_ProcessBounds_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  size_t process_bounds_max_dims;  // in: capacity of the array
-  int32_t* process_bounds;  // in: array of the caller; out: extents in it
-  size_t process_bounds_num_dims;  // out
+  size_t process_bounds_max_dims;            // in: capacity of the array
+  int32_t* process_bounds;                   // in: array of the caller; out: extents in it
+  size_t process_bounds_num_dims;            // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ProcessBounds_Args, process_bounds_num_dims);
 typedef PJRT_Error* PJRT_TpuTopology_ProcessBounds(PJRT_TpuTopology_ProcessBounds_Args* args);
@@ -298,8 +303,8 @@ typedef PJRT_Error* PJRT_TpuTopology_ProcessBounds(PJRT_TpuTopology_ProcessBound
 struct PJRT_TpuTopology_GetRoutingStrategy_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
-  char* routing_strategy;  // in: array of the caller; out: the name in it
-  size_t routing_strategy_len;  // in: capacity of the array; out: length of the name
+  char* routing_strategy;                    // in: array of the caller; out: the name in it
+  size_t routing_strategy_len;               // in: capacity of the array; out: length of the name
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_GetRoutingStrategy_Args, routing_strategy_len);
 typedef PJRT_Error* PJRT_TpuTopology_GetRoutingStrategy(PJRT_TpuTopology_GetRoutingStrategy_Args* args);
@@ -316,10 +321,10 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_SliceConfig, twist);
 // The shape of a named slice.
 struct PJRT_TpuTopology_GetSliceConfig_Args {
   size_t struct_size;
-  const char* platform_type_name;  // in: borrowed for the call
-  size_t platform_type_name_len;  // in
-  const char* slice_name;  // in: borrowed for the call
-  size_t slice_name_len;  // in
+  const char* platform_type_name;              // in: borrowed for the call
+  size_t platform_type_name_len;               // in
+  const char* slice_name;                      // in: borrowed for the call
+  size_t slice_name_len;                       // in
   PJRT_TpuTopology_SliceConfig* slice_config;  // in: struct of the caller; out: filled in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_GetSliceConfig_Args, slice_config);
@@ -328,11 +333,11 @@ typedef PJRT_Error* PJRT_TpuTopology_GetSliceConfig(PJRT_TpuTopology_GetSliceCon
 // All shapes of a platform.
 struct PJRT_TpuTopology_GetSliceConfigs_Args {
   size_t struct_size;
-  const char* platform_type_name;  // in: borrowed for the call
-  size_t platform_type_name_len;  // in
+  const char* platform_type_name;               // in: borrowed for the call
+  size_t platform_type_name_len;                // in
   PJRT_TpuTopology_SliceConfig* slice_configs;  // in: array of the caller; out: filled in
-  size_t max_slice_configs;  // in: capacity of the array
-  size_t num_slice_configs;  // out
+  size_t max_slice_configs;                     // in: capacity of the array
+  size_t num_slice_configs;                     // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_GetSliceConfigs_Args, num_slice_configs);
 typedef PJRT_Error* PJRT_TpuTopology_GetSliceConfigs(PJRT_TpuTopology_GetSliceConfigs_Args* args);
@@ -341,9 +346,9 @@ typedef PJRT_Error* PJRT_TpuTopology_GetSliceConfigs(PJRT_TpuTopology_GetSliceCo
 struct PJRT_TpuTopology_GetDefaultPlatformConfig_Args {
   size_t struct_size;
   const char* platform_type_name;  // in: borrowed for the call
-  size_t platform_type_name_len;  // in
-  int64_t num_chips_per_tray;  // out
-  int64_t num_trays;  // out
+  size_t platform_type_name_len;   // in
+  int64_t num_chips_per_tray;      // out
+  int64_t num_trays;               // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_GetDefaultPlatformConfig_Args, num_trays);
 typedef PJRT_Error* PJRT_TpuTopology_GetDefaultPlatformConfig(PJRT_TpuTopology_GetDefaultPlatformConfig_Args* args);

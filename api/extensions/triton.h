@@ -13,18 +13,18 @@ extern "C" {
 // Compiles one kernel for one architecture.
 struct PJRT_Triton_Compile_Args {
   size_t struct_size;
-  const char* module;  // in: the kernel in Triton's dialect; borrowed for the call
-  size_t module_size;  // in
-  const char* arch_name;  // in: borrowed for the call
-  size_t arch_name_size;  // in
-  int num_warps;  // in
-  int num_ctas;  // in
-  int num_stages;  // in
-  const char* out_asm;  // out: owned by the caller
-  size_t out_asm_size;  // out
+  const char* module;      // in: the kernel in Triton's dialect; borrowed for the call
+  size_t module_size;      // in
+  const char* arch_name;   // in: borrowed for the call
+  size_t arch_name_size;   // in
+  int num_warps;           // in
+  int num_ctas;            // in
+  int num_stages;          // in
+  const char* out_asm;     // out: owned by the caller
+  size_t out_asm_size;     // out
   int64_t out_smem_bytes;  // out: shared memory it needs
-  const char* out_path;  // out: owned by the caller
-  size_t out_path_size;  // out
+  const char* out_path;    // out: owned by the caller
+  size_t out_path_size;    // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Triton_Compile_Args, out_path_size);
 typedef PJRT_Error* PJRT_Triton_Compile(PJRT_Triton_Compile_Args* args);

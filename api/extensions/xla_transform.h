@@ -15,8 +15,8 @@ typedef struct PJRT_XlaTransform_string {
   size_t size;
 } PJRT_XlaTransform_string;
 
-// Head of the arguments of a callback. Strings that the callback sets belong to it: the plugin copies them and then calls
-// `cleanup_fn(data)`, if there is one.
+// Head of the arguments of a callback. Strings that the callback sets belong to it: the plugin copies them and then
+// calls `cleanup_fn(data)`, if there is one.
 typedef struct PJRT_XlaTransform_version_and_error {
   int64_t api_version;                 // in: PJRT_API_XLA_TRANSFORM_EXTENSION_VERSION
   void* data;                          // out
@@ -52,9 +52,9 @@ typedef enum {
 // Registers a transformation.
 struct PJRT_Register_Xla_Transform_Args {
   size_t struct_size;
-  const char* name;  // in: copied
-  size_t name_size;  // in
-  PJRT_XlaTransform_PipelineStage stage;  // in
+  const char* name;                        // in: copied
+  size_t name_size;                        // in
+  PJRT_XlaTransform_PipelineStage stage;   // in
   PJRT_XlaTransform_Callbacks* callbacks;  // in: taken by the plugin
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Register_Xla_Transform_Args, callbacks);
@@ -63,11 +63,11 @@ typedef PJRT_Error* (*PJRT_Register_Xla_Transform_Fn)(PJRT_Register_Xla_Transfor
 // Takes a transformation back.
 struct PJRT_Clear_Xla_Transform_Args {
   size_t struct_size;
-  PJRT_XlaTransform_PipelineStage stage;  // in
-  const char* name;  // in: borrowed for the call
-  size_t name_size;  // in
+  PJRT_XlaTransform_PipelineStage stage;   // in
+  const char* name;                        // in: borrowed for the call
+  size_t name_size;                        // in
   PJRT_XlaTransform_Callbacks* callbacks;  // in
-  bool cleared;  // out: false when there was none
+  bool cleared;                            // out: false when there was none
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Clear_Xla_Transform_Args, cleared);
 typedef PJRT_Error* (*PJRT_Clear_Xla_Transform_Fn)(PJRT_Clear_Xla_Transform_Args* args);

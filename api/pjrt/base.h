@@ -28,11 +28,10 @@ extern "C" {
 
 // Names the type, defines `sname_STRUCT_SIZE`, and refuses to compile when `last_field` is not the last one. Used
 // with a semicolon after it.
-#define PJRT_DEFINE_STRUCT_TRAITS(sname, last_field)                                                \
-  typedef struct sname sname;                                                                       \
-  enum { sname##_STRUCT_SIZE = PJRT_STRUCT_SIZE(struct sname, last_field) };                        \
-  PJRT_STATIC_ASSERT(sizeof(struct sname) - PJRT_STRUCT_SIZE(struct sname, last_field) <            \
-                         PJRT_ALIGNOF(struct sname),                                                \
+#define PJRT_DEFINE_STRUCT_TRAITS(sname, last_field)                                                                 \
+  typedef struct sname sname;                                                                                        \
+  enum { sname##_STRUCT_SIZE = PJRT_STRUCT_SIZE(struct sname, last_field) };                                         \
+  PJRT_STATIC_ASSERT(sizeof(struct sname) - PJRT_STRUCT_SIZE(struct sname, last_field) < PJRT_ALIGNOF(struct sname), \
                      #sname ": " #last_field " is not the last field")
 
 // A table entry has the name of its function type. In C++ the type is written qualified, because a member may not
@@ -85,8 +84,8 @@ typedef enum {
   PJRT_Extension_Type_MultiSlice = 22,
   PJRT_Extension_Type_HostMemoryAllocator = 23,
   PJRT_Extension_Type_XlaTransform = 24,
-  // Ours, not in the published header: numbers from here on are never published. It also makes the enumeration wide enough
-  // that any number found in a chain is a valid value of it.
+  // Ours, not in the published header: numbers from here on are never published. It also makes the enumeration wide
+  // enough that any number found in a chain is a valid value of it.
   PJRT_Extension_Type_PrivateRange = 0x40000000
 } PJRT_Extension_Type;
 
@@ -94,8 +93,8 @@ typedef enum {
 // and never changes after GetPjrtApi returned. `extension_start` of an argument struct begins a chain that the caller
 // adds to one call; it is read during that call only.
 struct PJRT_Extension_Base {
-  size_t struct_size;        // of the whole extension struct, not of this head
-  PJRT_Extension_Type type;  // which struct this is the head of
+  size_t struct_size;                // of the whole extension struct, not of this head
+  PJRT_Extension_Type type;          // which struct this is the head of
   struct PJRT_Extension_Base* next;  // NULL ends the chain
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Extension_Base, next);
@@ -122,12 +121,12 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Api_Version, minor_version);
 
 // ---- Objects. A host sees pointers only; who frees which is said at the function that hands it out.
 
-typedef struct PJRT_Error PJRT_Error;      // first word: table of functions, see error.h
+typedef struct PJRT_Error PJRT_Error;  // first word: table of functions, see error.h
 typedef struct PJRT_Event PJRT_Event;
 typedef struct PJRT_Client PJRT_Client;
 typedef struct PJRT_Device PJRT_Device;
 typedef struct PJRT_DeviceDescription PJRT_DeviceDescription;
-typedef struct PJRT_Memory PJRT_Memory;    // first word: table of functions, see memory.h
+typedef struct PJRT_Memory PJRT_Memory;  // first word: table of functions, see memory.h
 typedef struct PJRT_TopologyDescription PJRT_TopologyDescription;
 typedef struct PJRT_Executable PJRT_Executable;
 typedef struct PJRT_LoadedExecutable PJRT_LoadedExecutable;

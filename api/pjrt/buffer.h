@@ -23,7 +23,7 @@ typedef PJRT_Error* PJRT_Buffer_Destroy(PJRT_Buffer_Destroy_Args* args);
 struct PJRT_Buffer_ElementType_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
+  PJRT_Buffer* buffer;    // in
   PJRT_Buffer_Type type;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_ElementType_Args, type);
@@ -35,7 +35,7 @@ struct PJRT_Buffer_Dimensions_Args {
   PJRT_Extension_Base* extension_start;
   PJRT_Buffer* buffer;  // in
   const int64_t* dims;  // out: lives as long as the buffer object
-  size_t num_dims;  // out
+  size_t num_dims;      // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_Dimensions_Args, num_dims);
 typedef PJRT_Error* PJRT_Buffer_Dimensions(PJRT_Buffer_Dimensions_Args* args);
@@ -45,9 +45,9 @@ typedef PJRT_Error* PJRT_Buffer_Dimensions(PJRT_Buffer_Dimensions_Args* args);
 struct PJRT_Buffer_UnpaddedDimensions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
+  PJRT_Buffer* buffer;           // in
   const int64_t* unpadded_dims;  // out: lives as long as the buffer object
-  size_t num_dims;  // out
+  size_t num_dims;               // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_UnpaddedDimensions_Args, num_dims);
 typedef PJRT_Error* PJRT_Buffer_UnpaddedDimensions(PJRT_Buffer_UnpaddedDimensions_Args* args);
@@ -56,9 +56,9 @@ typedef PJRT_Error* PJRT_Buffer_UnpaddedDimensions(PJRT_Buffer_UnpaddedDimension
 struct PJRT_Buffer_DynamicDimensionIndices_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
+  PJRT_Buffer* buffer;                // in
   const size_t* dynamic_dim_indices;  // out: lives as long as the buffer object
-  size_t num_dynamic_dims;  // out: 0 when all are static
+  size_t num_dynamic_dims;            // out: 0 when all are static
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_DynamicDimensionIndices_Args, num_dynamic_dims);
 typedef PJRT_Error* PJRT_Buffer_DynamicDimensionIndices(PJRT_Buffer_DynamicDimensionIndices_Args* args);
@@ -67,7 +67,7 @@ typedef PJRT_Error* PJRT_Buffer_DynamicDimensionIndices(PJRT_Buffer_DynamicDimen
 struct PJRT_Buffer_GetMemoryLayout_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
+  PJRT_Buffer* buffer;              // in
   PJRT_Buffer_MemoryLayout layout;  // out: the arrays inside live as long as the buffer object
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_GetMemoryLayout_Args, layout);
@@ -78,9 +78,9 @@ typedef PJRT_Error* PJRT_Buffer_GetMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args
 struct PJRT_Buffer_ToHostBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* src;  // in
+  PJRT_Buffer* src;                       // in
   PJRT_Buffer_MemoryLayout* host_layout;  // in: borrowed for the call; NULL for the layout of the buffer
-  void* dst;  // in: memory of the caller, who leaves it alone until the event is ready
+  void* dst;                              // in: memory of the caller, who leaves it alone until the event is ready
   size_t dst_size;  // in: bytes at `dst`, too few is an error; out: bytes needed, when `dst` is NULL
   // out: ready when the copy is complete; owned by the caller; not set by a question for the size
   PJRT_Event* event;
@@ -92,7 +92,7 @@ typedef PJRT_Error* PJRT_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args* args
 struct PJRT_Buffer_OnDeviceSizeInBytes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
+  PJRT_Buffer* buffer;             // in
   size_t on_device_size_in_bytes;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_OnDeviceSizeInBytes_Args, on_device_size_in_bytes);
@@ -113,7 +113,7 @@ struct PJRT_Buffer_IsDeleted_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Buffer* buffer;  // in
-  bool is_deleted;  // out
+  bool is_deleted;      // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_IsDeleted_Args, is_deleted);
 typedef PJRT_Error* PJRT_Buffer_IsDeleted(PJRT_Buffer_IsDeleted_Args* args);
@@ -122,11 +122,11 @@ typedef PJRT_Error* PJRT_Buffer_IsDeleted(PJRT_Buffer_IsDeleted_Args* args);
 struct PJRT_Buffer_CopyRawToHost_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
-  void* dst;  // in: the caller leaves it alone until the event is ready
-  int64_t offset;  // in: in bytes
+  PJRT_Buffer* buffer;    // in
+  void* dst;              // in: the caller leaves it alone until the event is ready
+  int64_t offset;         // in: in bytes
   int64_t transfer_size;  // in: in bytes
-  PJRT_Event* event;  // out: owned by the caller
+  PJRT_Event* event;      // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_CopyRawToHost_Args, event);
 typedef PJRT_Error* PJRT_Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args* args);
@@ -134,11 +134,11 @@ typedef PJRT_Error* PJRT_Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args* ar
 // What the caller says when the destination of a PJRT_Buffer_CopyRawToHostFuture is known.
 struct PJRT_Buffer_CopyRawToHostFuture_Callback_Args {
   size_t struct_size;
-  void* callback_data;  // in: as PJRT_Buffer_CopyRawToHostFuture returned it; gone after the call
+  void* callback_data;         // in: as PJRT_Buffer_CopyRawToHostFuture returned it; gone after the call
   PJRT_Error_Code error_code;  // in: OK, or why there will be no destination
-  const char* error_message;  // in: copied; read when the code is not OK
-  size_t error_message_size;  // in
-  void* dst;  // in: read when the code is OK
+  const char* error_message;   // in: copied; read when the code is not OK
+  size_t error_message_size;   // in
+  void* dst;                   // in: read when the code is OK
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_CopyRawToHostFuture_Callback_Args, dst);
 
@@ -146,11 +146,11 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_CopyRawToHostFuture_Callback_Args, dst);
 struct PJRT_Buffer_CopyRawToHostFuture_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
-  int64_t offset;  // in: in bytes
+  PJRT_Buffer* buffer;    // in
+  int64_t offset;         // in: in bytes
   int64_t transfer_size;  // in: in bytes
-  PJRT_Event* event;  // out: ready when the copy is complete; owned by the caller
-  void* callback_data;  // out: to be handed to the callback
+  PJRT_Event* event;      // out: ready when the copy is complete; owned by the caller
+  void* callback_data;    // out: to be handed to the callback
   // out: the caller calls it exactly once
   void (*future_ready_callback)(PJRT_Buffer_CopyRawToHostFuture_Callback_Args* args);
 };
@@ -161,7 +161,7 @@ typedef PJRT_Error* PJRT_Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFut
 struct PJRT_Buffer_CopyToDevice_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
+  PJRT_Buffer* buffer;      // in
   PJRT_Device* dst_device;  // in: the buffer's own is an error
   PJRT_Buffer* dst_buffer;  // out: owned by the caller
 };
@@ -172,7 +172,7 @@ typedef PJRT_Error* PJRT_Buffer_CopyToDevice(PJRT_Buffer_CopyToDevice_Args* args
 struct PJRT_Buffer_CopyToMemory_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
+  PJRT_Buffer* buffer;      // in
   PJRT_Memory* dst_memory;  // in: the buffer's own is an error
   PJRT_Buffer* dst_buffer;  // out: owned by the caller
 };
@@ -183,12 +183,12 @@ typedef PJRT_Error* PJRT_Buffer_CopyToMemory(PJRT_Buffer_CopyToMemory_Args* args
 struct PJRT_Buffer_Bitcast_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
-  PJRT_Buffer_Type element_type;  // in
-  const int64_t* dims;  // in: borrowed for the call
-  size_t num_dims;  // in
+  PJRT_Buffer* buffer;                      // in
+  PJRT_Buffer_Type element_type;            // in
+  const int64_t* dims;                      // in: borrowed for the call
+  size_t num_dims;                          // in
   PJRT_Buffer_MemoryLayout* device_layout;  // in: NULL for the default (not the one of `buffer`)
-  PJRT_Buffer* out_buffer;  // out: owned by the caller
+  PJRT_Buffer* out_buffer;                  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_Bitcast_Args, out_buffer);
 typedef PJRT_Error* PJRT_Buffer_Bitcast(PJRT_Buffer_Bitcast_Args* args);
@@ -198,7 +198,7 @@ struct PJRT_Buffer_IsOnCpu_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Buffer* buffer;  // in
-  bool is_on_cpu;  // out
+  bool is_on_cpu;       // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_IsOnCpu_Args, is_on_cpu);
 typedef PJRT_Error* PJRT_Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args* args);
@@ -229,7 +229,7 @@ struct PJRT_Buffer_ReadyEvent_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Buffer* buffer;  // in
-  PJRT_Event* event;  // out: owned by the caller
+  PJRT_Event* event;    // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_ReadyEvent_Args, event);
 typedef PJRT_Error* PJRT_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args* args);
@@ -238,7 +238,7 @@ typedef PJRT_Error* PJRT_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args* args);
 struct PJRT_Buffer_UnsafePointer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
+  PJRT_Buffer* buffer;       // in
   uintptr_t buffer_pointer;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_UnsafePointer_Args, buffer_pointer);
@@ -267,7 +267,7 @@ typedef PJRT_Error* PJRT_Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_Decre
 struct PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer* buffer;  // in
+  PJRT_Buffer* buffer;      // in
   void* device_memory_ptr;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args, device_memory_ptr);
@@ -276,10 +276,10 @@ typedef PJRT_Error* PJRT_Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_Opaque
 // What the caller says when the dependency of a PJRT_Buffer_DonateWithControlDependency is over.
 struct PJRT_Buffer_DonateWithControlDependency_Callback_Args {
   size_t struct_size;
-  void* callback_data;  // in: as PJRT_Buffer_DonateWithControlDependency returned it; gone after the call
+  void* callback_data;         // in: as PJRT_Buffer_DonateWithControlDependency returned it; gone after the call
   PJRT_Error_Code error_code;  // in: OK, or the error the new buffer shall have
-  const char* error_message;  // in: copied; read when the code is not OK
-  size_t error_message_size;  // in
+  const char* error_message;   // in: copied; read when the code is not OK
+  size_t error_message_size;   // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_DonateWithControlDependency_Callback_Args, error_message_size);
 

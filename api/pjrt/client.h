@@ -22,13 +22,13 @@ typedef void (*PJRT_KeyValueGetCallback_ValueDeleter)(char* value);
 struct PJRT_KeyValueGetCallback_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  const char* key;  // in: borrowed for the call
-  size_t key_size;  // in
-  int timeout_in_ms;  // in: after which the answer is DEADLINE_EXCEEDED
-  PJRT_CallbackError* callback_error;  // in: makes errors
-  void* user_arg;  // in: `kv_get_user_arg` of PJRT_Client_Create
-  char* value;  // out: the plugin copies it, then calls the deleter
-  size_t value_size;  // out
+  const char* key;                                               // in: borrowed for the call
+  size_t key_size;                                               // in
+  int timeout_in_ms;                                             // in: after which the answer is DEADLINE_EXCEEDED
+  PJRT_CallbackError* callback_error;                            // in: makes errors
+  void* user_arg;                                                // in: `kv_get_user_arg` of PJRT_Client_Create
+  char* value;                                                   // out: the plugin copies it, then calls the deleter
+  size_t value_size;                                             // out
   PJRT_KeyValueGetCallback_ValueDeleter value_deleter_callback;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_KeyValueGetCallback_Args, value_deleter_callback);
@@ -42,12 +42,12 @@ typedef void (*PJRT_KeyValueTryGetCallback_ValueDeleter)(char* value);
 struct PJRT_KeyValueTryGetCallback_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  const char* key;  // in: borrowed for the call
-  size_t key_size;  // in
-  PJRT_CallbackError* callback_error;  // in: makes errors
-  void* user_arg;  // in: `kv_try_get_user_arg` of PJRT_Client_Create
-  char* value;  // out: the plugin copies it, then calls the deleter
-  size_t value_size;  // out
+  const char* key;                                                  // in: borrowed for the call
+  size_t key_size;                                                  // in
+  PJRT_CallbackError* callback_error;                               // in: makes errors
+  void* user_arg;                                                   // in: `kv_try_get_user_arg` of PJRT_Client_Create
+  char* value;                                                      // out: the plugin copies it, then calls the deleter
+  size_t value_size;                                                // out
   PJRT_KeyValueTryGetCallback_ValueDeleter value_deleter_callback;  // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_KeyValueTryGetCallback_Args, value_deleter_callback);
@@ -58,12 +58,12 @@ typedef PJRT_Error* (*PJRT_KeyValueTryGetCallback)(PJRT_KeyValueTryGetCallback_A
 struct PJRT_KeyValuePutCallback_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  const char* key;  // in: borrowed for the call
-  size_t key_size;  // in
-  const char* value;  // in: borrowed for the call
-  size_t value_size;  // in
+  const char* key;                     // in: borrowed for the call
+  size_t key_size;                     // in
+  const char* value;                   // in: borrowed for the call
+  size_t value_size;                   // in
   PJRT_CallbackError* callback_error;  // in: makes errors
-  void* user_arg;  // in: `kv_put_user_arg` of PJRT_Client_Create
+  void* user_arg;                      // in: `kv_put_user_arg` of PJRT_Client_Create
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_KeyValuePutCallback_Args, user_arg);
 
@@ -76,15 +76,15 @@ typedef PJRT_Error* (*PJRT_KeyValuePutCallback)(PJRT_KeyValuePutCallback_Args* a
 struct PJRT_Client_Create_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  const PJRT_NamedValue* create_options;  // in: borrowed for the call; names are the platform's own
-  size_t num_options;  // in
-  PJRT_KeyValueGetCallback kv_get_callback;  // in
-  void* kv_get_user_arg;  // in: stays the caller's
-  PJRT_KeyValuePutCallback kv_put_callback;  // in
-  void* kv_put_user_arg;  // in: stays the caller's
-  PJRT_Client* client;  // out: owned by the caller
+  const PJRT_NamedValue* create_options;            // in: borrowed for the call; names are the platform's own
+  size_t num_options;                               // in
+  PJRT_KeyValueGetCallback kv_get_callback;         // in
+  void* kv_get_user_arg;                            // in: stays the caller's
+  PJRT_KeyValuePutCallback kv_put_callback;         // in
+  void* kv_put_user_arg;                            // in: stays the caller's
+  PJRT_Client* client;                              // out: owned by the caller
   PJRT_KeyValueTryGetCallback kv_try_get_callback;  // in: since 0.61
-  void* kv_try_get_user_arg;  // in: since 0.61; stays the caller's
+  void* kv_try_get_user_arg;                        // in: since 0.61; stays the caller's
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_Create_Args, kv_try_get_user_arg);
 typedef PJRT_Error* PJRT_Client_Create(PJRT_Client_Create_Args* args);
@@ -103,7 +103,7 @@ typedef PJRT_Error* PJRT_Client_Destroy(PJRT_Client_Destroy_Args* args);
 struct PJRT_Client_PlatformName_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
+  PJRT_Client* client;        // in
   const char* platform_name;  // out: lives as long as the client
   size_t platform_name_size;  // out
 };
@@ -115,7 +115,7 @@ struct PJRT_Client_ProcessIndex_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Client* client;  // in
-  int process_index;  // out
+  int process_index;    // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_ProcessIndex_Args, process_index);
 typedef PJRT_Error* PJRT_Client_ProcessIndex(PJRT_Client_ProcessIndex_Args* args);
@@ -124,7 +124,7 @@ typedef PJRT_Error* PJRT_Client_ProcessIndex(PJRT_Client_ProcessIndex_Args* args
 struct PJRT_Client_PlatformVersion_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
+  PJRT_Client* client;           // in
   const char* platform_version;  // out: lives as long as the client
   size_t platform_version_size;  // out
 };
@@ -135,7 +135,7 @@ typedef PJRT_Error* PJRT_Client_PlatformVersion(PJRT_Client_PlatformVersion_Args
 struct PJRT_Client_TopologyDescription_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
+  PJRT_Client* client;                 // in
   PJRT_TopologyDescription* topology;  // out: belongs to the client; the caller does not destroy it
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_TopologyDescription_Args, topology);
@@ -145,9 +145,9 @@ typedef PJRT_Error* PJRT_Client_TopologyDescription(PJRT_Client_TopologyDescript
 struct PJRT_Client_Devices_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
+  PJRT_Client* client;          // in
   PJRT_Device* const* devices;  // out: list and devices live as long as the client
-  size_t num_devices;  // out
+  size_t num_devices;           // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_Devices_Args, num_devices);
 typedef PJRT_Error* PJRT_Client_Devices(PJRT_Client_Devices_Args* args);
@@ -156,9 +156,9 @@ typedef PJRT_Error* PJRT_Client_Devices(PJRT_Client_Devices_Args* args);
 struct PJRT_Client_AddressableDevices_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
+  PJRT_Client* client;                      // in
   PJRT_Device* const* addressable_devices;  // out: list and devices live as long as the client
-  size_t num_addressable_devices;  // out
+  size_t num_addressable_devices;           // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_AddressableDevices_Args, num_addressable_devices);
 typedef PJRT_Error* PJRT_Client_AddressableDevices(PJRT_Client_AddressableDevices_Args* args);
@@ -168,7 +168,7 @@ struct PJRT_Client_LookupDevice_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Client* client;  // in
-  int id;  // in: as of PJRT_DeviceDescription_Id
+  int id;               // in: as of PJRT_DeviceDescription_Id
   PJRT_Device* device;  // out: lives as long as the client
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_LookupDevice_Args, device);
@@ -178,8 +178,8 @@ typedef PJRT_Error* PJRT_Client_LookupDevice(PJRT_Client_LookupDevice_Args* args
 struct PJRT_Client_LookupAddressableDevice_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  int local_hardware_id;  // in: as of PJRT_Device_LocalHardwareId
+  PJRT_Client* client;              // in
+  int local_hardware_id;            // in: as of PJRT_Device_LocalHardwareId
   PJRT_Device* addressable_device;  // out: lives as long as the client
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_LookupAddressableDevice_Args, addressable_device);
@@ -189,9 +189,9 @@ typedef PJRT_Error* PJRT_Client_LookupAddressableDevice(PJRT_Client_LookupAddres
 struct PJRT_Client_UpdateGlobalProcessInfo_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
+  PJRT_Client* client;              // in
   PJRT_ProcessInfo* process_infos;  // in: borrowed for the call
-  size_t num_process_infos;  // in
+  size_t num_process_infos;         // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_UpdateGlobalProcessInfo_Args, num_process_infos);
 typedef PJRT_Error* PJRT_Client_UpdateGlobalProcessInfo(PJRT_Client_UpdateGlobalProcessInfo_Args* args);
@@ -200,9 +200,9 @@ typedef PJRT_Error* PJRT_Client_UpdateGlobalProcessInfo(PJRT_Client_UpdateGlobal
 struct PJRT_Client_AddressableMemories_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
+  PJRT_Client* client;                       // in
   PJRT_Memory* const* addressable_memories;  // out: list and memories live as long as the client
-  size_t num_addressable_memories;  // out
+  size_t num_addressable_memories;           // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_AddressableMemories_Args, num_addressable_memories);
 typedef PJRT_Error* PJRT_Client_AddressableMemories(PJRT_Client_AddressableMemories_Args* args);
@@ -213,10 +213,10 @@ typedef PJRT_Error* PJRT_Client_AddressableMemories(PJRT_Client_AddressableMemor
 struct PJRT_Client_Compile_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  const PJRT_Program* program;  // in: borrowed for the call, with all it points to
-  const char* compile_options;  // in: serialized CompileOptionsProto, borrowed for the call
-  size_t compile_options_size;  // in
+  PJRT_Client* client;                // in
+  const PJRT_Program* program;        // in: borrowed for the call, with all it points to
+  const char* compile_options;        // in: serialized CompileOptionsProto, borrowed for the call
+  size_t compile_options_size;        // in
   PJRT_LoadedExecutable* executable;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_Compile_Args, executable);
@@ -226,10 +226,10 @@ typedef PJRT_Error* PJRT_Client_Compile(PJRT_Client_Compile_Args* args);
 struct PJRT_Client_Load_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  PJRT_Executable* executable;  // in: stays the caller's
-  const char* compile_options;  // in: serialized CompileOptionsProto, borrowed for the call
-  size_t compile_options_size;  // in
+  PJRT_Client* client;                       // in
+  PJRT_Executable* executable;               // in: stays the caller's
+  const char* compile_options;               // in: serialized CompileOptionsProto, borrowed for the call
+  size_t compile_options_size;               // in
   PJRT_LoadedExecutable* loaded_executable;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_Load_Args, loaded_executable);
@@ -239,11 +239,11 @@ typedef PJRT_Error* PJRT_Client_Load(PJRT_Client_Load_Args* args);
 struct PJRT_Client_DefaultDeviceAssignment_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  int num_replicas;  // in
-  int num_partitions;  // in
+  PJRT_Client* client;             // in
+  int num_replicas;                // in
+  int num_partitions;              // in
   size_t default_assignment_size;  // in: elements of the array, at least num_replicas * num_partitions
-  int* default_assignment;  // in: array of the caller; out: device ids, one row of partitions for each replica
+  int* default_assignment;         // in: array of the caller; out: device ids, one row of partitions for each replica
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_DefaultDeviceAssignment_Args, default_assignment);
 typedef PJRT_Error* PJRT_Client_DefaultDeviceAssignment(PJRT_Client_DefaultDeviceAssignment_Args* args);
@@ -254,20 +254,20 @@ typedef PJRT_Error* PJRT_Client_DefaultDeviceAssignment(PJRT_Client_DefaultDevic
 struct PJRT_Client_BufferFromHostBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  const void* data;  // in: what happens to it is said by the semantics
+  PJRT_Client* client;    // in
+  const void* data;       // in: what happens to it is said by the semantics
   PJRT_Buffer_Type type;  // in: of the data and of the buffer; types below a byte come one element to a byte
-  const int64_t* dims;  // in: borrowed for the call
-  size_t num_dims;  // in
+  const int64_t* dims;    // in: borrowed for the call
+  size_t num_dims;        // in
   // in: borrowed for the call; may be negative; `data` is the address of element zero
   const int64_t* byte_strides;
-  size_t num_byte_strides;  // in: num_dims, or 0 for dense with the last dimension fastest
+  size_t num_byte_strides;                         // in: num_dims, or 0 for dense with the last dimension fastest
   PJRT_HostBufferSemantics host_buffer_semantics;  // in
-  PJRT_Device* device;  // in: where to, when `memory` is NULL
-  PJRT_Memory* memory;  // in: where to; may be NULL
-  PJRT_Buffer_MemoryLayout* device_layout;  // in: NULL for the default, dense with the last dimension fastest
-  PJRT_Event* done_with_host_buffer;  // out: ready when `data` is the caller's again; owned by the caller
-  PJRT_Buffer* buffer;  // out: owned by the caller
+  PJRT_Device* device;                             // in: where to, when `memory` is NULL
+  PJRT_Memory* memory;                             // in: where to; may be NULL
+  PJRT_Buffer_MemoryLayout* device_layout;         // in: NULL for the default, dense with the last dimension fastest
+  PJRT_Event* done_with_host_buffer;               // out: ready when `data` is the caller's again; owned by the caller
+  PJRT_Buffer* buffer;                             // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_BufferFromHostBuffer_Args, buffer);
 typedef PJRT_Error* PJRT_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* args);
@@ -276,14 +276,14 @@ typedef PJRT_Error* PJRT_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostB
 struct PJRT_Client_CreateUninitializedBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  const int64_t* shape_dims;  // in: borrowed for the call
-  size_t shape_num_dims;  // in
-  PJRT_Buffer_Type shape_element_type;  // in
+  PJRT_Client* client;                     // in
+  const int64_t* shape_dims;               // in: borrowed for the call
+  size_t shape_num_dims;                   // in
+  PJRT_Buffer_Type shape_element_type;     // in
   PJRT_Buffer_MemoryLayout* shape_layout;  // in: NULL for the default
-  PJRT_Device* device;  // in: where, when `memory` is NULL
-  PJRT_Memory* memory;  // in: where; may be NULL
-  PJRT_Buffer* buffer;  // out: owned by the caller
+  PJRT_Device* device;                     // in: where, when `memory` is NULL
+  PJRT_Memory* memory;                     // in: where; may be NULL
+  PJRT_Buffer* buffer;                     // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_CreateUninitializedBuffer_Args, buffer);
 typedef PJRT_Error* PJRT_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args* args);
@@ -292,18 +292,18 @@ typedef PJRT_Error* PJRT_Client_CreateUninitializedBuffer(PJRT_Client_CreateUnin
 struct PJRT_Client_CreateErrorBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  PJRT_Error_Code error_code;  // in
-  const char* error_message;  // in: copied
-  size_t error_message_size;  // in
-  const int64_t* shape_dims;  // in: borrowed for the call
-  size_t shape_num_dims;  // in
-  PJRT_Buffer_Type shape_element_type;  // in
+  PJRT_Client* client;                     // in
+  PJRT_Error_Code error_code;              // in
+  const char* error_message;               // in: copied
+  size_t error_message_size;               // in
+  const int64_t* shape_dims;               // in: borrowed for the call
+  size_t shape_num_dims;                   // in
+  PJRT_Buffer_Type shape_element_type;     // in
   PJRT_Buffer_MemoryLayout* shape_layout;  // in: NULL for the default
-  PJRT_Memory* memory;  // in: where it would be
-  PJRT_Buffer* buffer;  // out: owned by the caller
-  const PJRT_NamedValue* payload;  // in: copied; since 0.103
-  size_t num_payload;  // in: since 0.103
+  PJRT_Memory* memory;                     // in: where it would be
+  PJRT_Buffer* buffer;                     // out: owned by the caller
+  const PJRT_NamedValue* payload;          // in: copied; since 0.103
+  size_t num_payload;                      // in: since 0.103
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_CreateErrorBuffer_Args, num_payload);
 typedef PJRT_Error* PJRT_Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args* args);
@@ -312,13 +312,13 @@ typedef PJRT_Error* PJRT_Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_
 struct PJRT_Client_CreateAliasBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  PJRT_Memory* memory;  // in
-  const int64_t* shape_dims;  // in: borrowed for the call
-  size_t shape_num_dims;  // in
-  PJRT_Buffer_Type shape_element_type;  // in
+  PJRT_Client* client;                     // in
+  PJRT_Memory* memory;                     // in
+  const int64_t* shape_dims;               // in: borrowed for the call
+  size_t shape_num_dims;                   // in
+  PJRT_Buffer_Type shape_element_type;     // in
   PJRT_Buffer_MemoryLayout* shape_layout;  // in: NULL for the default
-  PJRT_Buffer* alias_buffer;  // out: owned by the caller; ready once it has been fulfilled
+  PJRT_Buffer* alias_buffer;               // out: owned by the caller; ready once it has been fulfilled
   PJRT_FulfillAliasBufferCallback* fulfill_alias_buffer_cb;  // out: consumed by PJRT_Client_FulfillAliasBuffer
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_CreateAliasBuffer_Args, fulfill_alias_buffer_cb);
@@ -328,11 +328,11 @@ typedef PJRT_Error* PJRT_Client_CreateAliasBuffer(PJRT_Client_CreateAliasBuffer_
 struct PJRT_Client_FulfillAliasBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  PJRT_Buffer* buffer;  // in: read when the code is OK
-  PJRT_Error_Code status_code;  // in
-  const char* error_message;  // in: copied
-  size_t error_message_size;  // in
+  PJRT_Client* client;                                       // in
+  PJRT_Buffer* buffer;                                       // in: read when the code is OK
+  PJRT_Error_Code status_code;                               // in
+  const char* error_message;                                 // in: copied
+  size_t error_message_size;                                 // in
   PJRT_FulfillAliasBufferCallback* fulfill_alias_buffer_cb;  // in: gone after the call
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_FulfillAliasBuffer_Args, fulfill_alias_buffer_cb);
@@ -343,19 +343,19 @@ typedef PJRT_Error* PJRT_Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffe
 struct PJRT_Client_CreateViewOfDeviceBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  void* device_buffer_ptr;  // in: stays the caller's until the callback
-  const int64_t* dims;  // in: borrowed for the call
-  size_t num_dims;  // in
-  PJRT_Buffer_Type element_type;  // in
+  PJRT_Client* client;               // in
+  void* device_buffer_ptr;           // in: stays the caller's until the callback
+  const int64_t* dims;               // in: borrowed for the call
+  size_t num_dims;                   // in
+  PJRT_Buffer_Type element_type;     // in
   PJRT_Buffer_MemoryLayout* layout;  // in: NULL for the default
-  PJRT_Device* device;  // in: read when `memory` is NULL
+  PJRT_Device* device;               // in: read when `memory` is NULL
   // in: may be NULL; called once when the plugin is done with the memory
   void (*on_delete_callback)(void* device_buffer_ptr, void* user_arg);
   void* on_delete_callback_arg;  // in: handed to the callback as `user_arg`
-  intptr_t stream;  // in: stream of the platform on which the contents become ready; 0 when they are
-  PJRT_Buffer* buffer;  // out: owned by the caller
-  PJRT_Memory* memory;  // in: where the memory is; since 0.66
+  intptr_t stream;               // in: stream of the platform on which the contents become ready; 0 when they are
+  PJRT_Buffer* buffer;           // out: owned by the caller
+  PJRT_Memory* memory;           // in: where the memory is; since 0.66
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_CreateViewOfDeviceBuffer_Args, memory);
 typedef PJRT_Error* PJRT_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args* args);
@@ -365,8 +365,8 @@ struct PJRT_Client_DmaMap_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Client* client;  // in
-  void* data;  // in: stays the caller's, who unmaps before freeing it
-  size_t size;  // in: in bytes
+  void* data;           // in: stays the caller's, who unmaps before freeing it
+  size_t size;          // in: in bytes
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_DmaMap_Args, size);
 typedef PJRT_Error* PJRT_Client_DmaMap(PJRT_Client_DmaMap_Args* args);
@@ -376,7 +376,7 @@ struct PJRT_Client_DmaUnmap_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Client* client;  // in
-  void* data;  // in: the address that was mapped
+  void* data;           // in: the address that was mapped
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_DmaUnmap_Args, data);
 typedef PJRT_Error* PJRT_Client_DmaUnmap(PJRT_Client_DmaUnmap_Args* args);

@@ -15,7 +15,7 @@ struct PJRT_DeviceDescription_Id_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_DeviceDescription* device_description;  // in
-  int id;  // out
+  int id;                                      // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_Id_Args, id);
 typedef PJRT_Error* PJRT_DeviceDescription_Id(PJRT_DeviceDescription_Id_Args* args);
@@ -25,7 +25,7 @@ struct PJRT_DeviceDescription_ProcessIndex_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_DeviceDescription* device_description;  // in
-  int process_index;  // out
+  int process_index;                           // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_ProcessIndex_Args, process_index);
 typedef PJRT_Error* PJRT_DeviceDescription_ProcessIndex(PJRT_DeviceDescription_ProcessIndex_Args* args);
@@ -35,8 +35,8 @@ struct PJRT_DeviceDescription_Attributes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_DeviceDescription* device_description;  // in
-  size_t num_attributes;  // out
-  const PJRT_NamedValue* attributes;  // out: live as long as the description
+  size_t num_attributes;                       // out
+  const PJRT_NamedValue* attributes;           // out: live as long as the description
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_Attributes_Args, attributes);
 typedef PJRT_Error* PJRT_DeviceDescription_Attributes(PJRT_DeviceDescription_Attributes_Args* args);
@@ -46,8 +46,8 @@ struct PJRT_DeviceDescription_Kind_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_DeviceDescription* device_description;  // in
-  const char* device_kind;  // out: lives as long as the description
-  size_t device_kind_size;  // out
+  const char* device_kind;                     // out: lives as long as the description
+  size_t device_kind_size;                     // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_Kind_Args, device_kind_size);
 typedef PJRT_Error* PJRT_DeviceDescription_Kind(PJRT_DeviceDescription_Kind_Args* args);
@@ -57,8 +57,8 @@ struct PJRT_DeviceDescription_DebugString_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_DeviceDescription* device_description;  // in
-  const char* debug_string;  // out: lives as long as the description
-  size_t debug_string_size;  // out
+  const char* debug_string;                    // out: lives as long as the description
+  size_t debug_string_size;                    // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_DebugString_Args, debug_string_size);
 typedef PJRT_Error* PJRT_DeviceDescription_DebugString(PJRT_DeviceDescription_DebugString_Args* args);
@@ -68,8 +68,8 @@ struct PJRT_DeviceDescription_ToString_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_DeviceDescription* device_description;  // in
-  const char* to_string;  // out: lives as long as the description
-  size_t to_string_size;  // out
+  const char* to_string;                       // out: lives as long as the description
+  size_t to_string_size;                       // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_ToString_Args, to_string_size);
 typedef PJRT_Error* PJRT_DeviceDescription_ToString(PJRT_DeviceDescription_ToString_Args* args);
@@ -78,7 +78,7 @@ typedef PJRT_Error* PJRT_DeviceDescription_ToString(PJRT_DeviceDescription_ToStr
 struct PJRT_Device_GetDescription_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Device* device;  // in
+  PJRT_Device* device;                         // in
   PJRT_DeviceDescription* device_description;  // out: lives as long as the device
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_GetDescription_Args, device_description);
@@ -98,7 +98,7 @@ typedef PJRT_Error* PJRT_Device_IsAddressable(PJRT_Device_IsAddressable_Args* ar
 struct PJRT_Device_LocalHardwareId_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Device* device;  // in
+  PJRT_Device* device;    // in
   int local_hardware_id;  // out: -1 when there is none; numbers may have gaps
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_LocalHardwareId_Args, local_hardware_id);
@@ -108,9 +108,9 @@ typedef PJRT_Error* PJRT_Device_LocalHardwareId(PJRT_Device_LocalHardwareId_Args
 struct PJRT_Device_AddressableMemories_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Device* device;  // in
+  PJRT_Device* device;           // in
   PJRT_Memory* const* memories;  // out: list and memories live as long as the device
-  size_t num_memories;  // out
+  size_t num_memories;           // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_AddressableMemories_Args, num_memories);
 typedef PJRT_Error* PJRT_Device_AddressableMemories(PJRT_Device_AddressableMemories_Args* args);
@@ -130,30 +130,30 @@ typedef PJRT_Error* PJRT_Device_DefaultMemory(PJRT_Device_DefaultMemory_Args* ar
 struct PJRT_Device_MemoryStats_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Device* device;  // in
-  int64_t bytes_in_use;  // out: allocated now
-  int64_t peak_bytes_in_use;  // out: highest so far
-  bool peak_bytes_in_use_is_set;  // out
-  int64_t num_allocs;  // out: a count
-  bool num_allocs_is_set;  // out
-  int64_t largest_alloc_size;  // out: largest single allocation so far
-  bool largest_alloc_size_is_set;  // out
-  int64_t bytes_limit;  // out: what can be allocated in all
-  bool bytes_limit_is_set;  // out
-  int64_t bytes_reserved;  // out
-  bool bytes_reserved_is_set;  // out
-  int64_t peak_bytes_reserved;  // out
-  bool peak_bytes_reserved_is_set;  // out
-  int64_t bytes_reservable_limit;  // out
-  bool bytes_reservable_limit_is_set;  // out
-  int64_t largest_free_block_bytes;  // out
+  PJRT_Device* device;                   // in
+  int64_t bytes_in_use;                  // out: allocated now
+  int64_t peak_bytes_in_use;             // out: highest so far
+  bool peak_bytes_in_use_is_set;         // out
+  int64_t num_allocs;                    // out: a count
+  bool num_allocs_is_set;                // out
+  int64_t largest_alloc_size;            // out: largest single allocation so far
+  bool largest_alloc_size_is_set;        // out
+  int64_t bytes_limit;                   // out: what can be allocated in all
+  bool bytes_limit_is_set;               // out
+  int64_t bytes_reserved;                // out
+  bool bytes_reserved_is_set;            // out
+  int64_t peak_bytes_reserved;           // out
+  bool peak_bytes_reserved_is_set;       // out
+  int64_t bytes_reservable_limit;        // out
+  bool bytes_reservable_limit_is_set;    // out
+  int64_t largest_free_block_bytes;      // out
   bool largest_free_block_bytes_is_set;  // out
-  int64_t pool_bytes;  // out: what the allocator holds, in use or not
-  bool pool_bytes_is_set;  // out
-  int64_t peak_pool_bytes;  // out
-  bool peak_pool_bytes_is_set;  // out
-  int64_t peak_allocated_bytes;  // out: since 0.113
-  bool peak_allocated_bytes_is_set;  // out: since 0.113
+  int64_t pool_bytes;                    // out: what the allocator holds, in use or not
+  bool pool_bytes_is_set;                // out
+  int64_t peak_pool_bytes;               // out
+  bool peak_pool_bytes_is_set;           // out
+  int64_t peak_allocated_bytes;          // out: since 0.113
+  bool peak_allocated_bytes_is_set;      // out: since 0.113
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_MemoryStats_Args, peak_allocated_bytes_is_set);
 typedef PJRT_Error* PJRT_Device_MemoryStats(PJRT_Device_MemoryStats_Args* args);
@@ -172,14 +172,14 @@ typedef PJRT_Error* PJRT_Device_ClearMemoryStats(PJRT_Device_ClearMemoryStats_Ar
 struct PJRT_Device_PoisonExecution_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Device* device;  // in
-  int32_t launch_id;  // in: as in PJRT_ExecuteOptions
-  PJRT_Error_Code error_code;  // in
-  const char* error_message;  // in: copied
-  size_t error_message_size;  // in
-  bool poisoned;  // out: false when there was no such execution
+  PJRT_Device* device;             // in
+  int32_t launch_id;               // in: as in PJRT_ExecuteOptions
+  PJRT_Error_Code error_code;      // in
+  const char* error_message;       // in: copied
+  size_t error_message_size;       // in
+  bool poisoned;                   // out: false when there was no such execution
   const PJRT_NamedValue* payload;  // in: copied; since 0.100
-  size_t num_payload;  // in: since 0.100
+  size_t num_payload;              // in: since 0.100
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_PoisonExecution_Args, num_payload);
 typedef PJRT_Error* PJRT_Device_PoisonExecution(PJRT_Device_PoisonExecution_Args* args);
@@ -189,10 +189,10 @@ typedef PJRT_Error* PJRT_Device_PoisonExecution(PJRT_Device_PoisonExecution_Args
 struct PJRT_Device_GetAttributes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Device* device;  // in
-  const PJRT_NamedValue* attributes;  // out: live until the deleter is called
-  size_t num_attributes;  // out
-  PJRT_Device_Attributes* device_attributes;  // out: keeps `attributes` alive
+  PJRT_Device* device;                                                    // in
+  const PJRT_NamedValue* attributes;                                      // out: live until the deleter is called
+  size_t num_attributes;                                                  // out
+  PJRT_Device_Attributes* device_attributes;                              // out: keeps `attributes` alive
   void (*attributes_deleter)(PJRT_Device_Attributes* device_attributes);  // out: the caller calls it once
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_GetAttributes_Args, attributes_deleter);
@@ -202,9 +202,9 @@ typedef PJRT_Error* PJRT_Device_GetAttributes(PJRT_Device_GetAttributes_Args* ar
 struct PJRT_Device_CreateAsyncTrackingEvent_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Device* device;  // in
-  const char* description;  // in: copied
-  size_t description_size;  // in
+  PJRT_Device* device;             // in
+  const char* description;         // in: copied
+  size_t description_size;         // in
   PJRT_AsyncTrackingEvent* event;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_CreateAsyncTrackingEvent_Args, event);

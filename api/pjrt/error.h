@@ -69,8 +69,8 @@ struct PJRT_Error_Message_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const PJRT_Error* error;  // in
-  const char* message;  // out: owned by the error, lives as long as it
-  size_t message_size;  // out: in bytes, without a terminator
+  const char* message;      // out: owned by the error, lives as long as it
+  size_t message_size;      // out: in bytes, without a terminator
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Error_Message_Args, message_size);
 typedef void PJRT_Error_Message(PJRT_Error_Message_Args* args);
@@ -80,7 +80,7 @@ struct PJRT_Error_GetCode_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const PJRT_Error* error;  // in
-  PJRT_Error_Code code;  // out
+  PJRT_Error_Code code;     // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Error_GetCode_Args, code);
 typedef PJRT_Error* PJRT_Error_GetCode(PJRT_Error_GetCode_Args* args);
@@ -89,9 +89,9 @@ typedef PJRT_Error* PJRT_Error_GetCode(PJRT_Error_GetCode_Args* args);
 struct PJRT_Error_ForEachPayload_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  const PJRT_Error* error;  // in
+  const PJRT_Error* error;            // in
   PJRT_Error_PayloadVisitor visitor;  // in
-  void* user_arg;  // in: handed to the visitor unchanged
+  void* user_arg;                     // in: handed to the visitor unchanged
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Error_ForEachPayload_Args, user_arg);
 typedef PJRT_Error* PJRT_Error_ForEachPayload(PJRT_Error_ForEachPayload_Args* args);
@@ -145,7 +145,7 @@ struct PJRT_Plugin_Attributes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const PJRT_NamedValue* attributes;  // out: lives until the process ends
-  size_t num_attributes;  // out
+  size_t num_attributes;              // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Plugin_Attributes_Args, num_attributes);
 typedef PJRT_Error* PJRT_Plugin_Attributes(PJRT_Plugin_Attributes_Args* args);

@@ -25,7 +25,7 @@ struct PJRT_Event_IsReady_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Event* event;  // in
-  bool is_ready;  // out: true when the work has ended, well or badly
+  bool is_ready;      // out: true when the work has ended, well or badly
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Event_IsReady_Args, is_ready);
 typedef PJRT_Error* PJRT_Event_IsReady(PJRT_Event_IsReady_Args* args);
@@ -57,9 +57,9 @@ typedef void (*PJRT_Event_OnReadyCallback)(PJRT_Error* error, void* user_arg);
 struct PJRT_Event_OnReady_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Event* event;  // in: may be destroyed before the callback has run
+  PJRT_Event* event;                    // in: may be destroyed before the callback has run
   PJRT_Event_OnReadyCallback callback;  // in
-  void* user_arg;  // in: handed to the callback unchanged; stays the caller's
+  void* user_arg;                       // in: handed to the callback unchanged; stays the caller's
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Event_OnReady_Args, user_arg);
 typedef PJRT_Error* PJRT_Event_OnReady(PJRT_Event_OnReady_Args* args);
@@ -77,10 +77,10 @@ typedef PJRT_Error* PJRT_Event_Create(PJRT_Event_Create_Args* args);
 struct PJRT_Event_Set_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Event* event;  // in: from PJRT_Event_Create
+  PJRT_Event* event;           // in: from PJRT_Event_Create
   PJRT_Error_Code error_code;  // in: PJRT_Error_Code_OK for success
-  const char* error_message;  // in: copied; not read when the code is OK
-  size_t error_message_size;  // in
+  const char* error_message;   // in: copied; not read when the code is OK
+  size_t error_message_size;   // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Event_Set_Args, error_message_size);
 typedef PJRT_Error* PJRT_Event_Set(PJRT_Event_Set_Args* args);

@@ -34,7 +34,7 @@ struct PJRT_Executable_NumReplicas_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Executable* executable;  // in
-  size_t num_replicas;  // out
+  size_t num_replicas;          // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_NumReplicas_Args, num_replicas);
 typedef PJRT_Error* PJRT_Executable_NumReplicas(PJRT_Executable_NumReplicas_Args* args);
@@ -44,7 +44,7 @@ struct PJRT_Executable_NumPartitions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Executable* executable;  // in
-  size_t num_partitions;  // out
+  size_t num_partitions;        // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_NumPartitions_Args, num_partitions);
 typedef PJRT_Error* PJRT_Executable_NumPartitions(PJRT_Executable_NumPartitions_Args* args);
@@ -54,7 +54,7 @@ struct PJRT_Executable_NumOutputs_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Executable* executable;  // in
-  size_t num_outputs;  // out
+  size_t num_outputs;           // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_NumOutputs_Args, num_outputs);
 typedef PJRT_Error* PJRT_Executable_NumOutputs(PJRT_Executable_NumOutputs_Args* args);
@@ -64,7 +64,7 @@ struct PJRT_Executable_SizeOfGeneratedCodeInBytes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Executable* executable;  // in
-  int64_t size_in_bytes;  // out
+  int64_t size_in_bytes;        // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args, size_in_bytes);
 typedef PJRT_Error* PJRT_Executable_SizeOfGeneratedCodeInBytes(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args* args);
@@ -73,7 +73,7 @@ typedef PJRT_Error* PJRT_Executable_SizeOfGeneratedCodeInBytes(PJRT_Executable_S
 struct PJRT_Executable_Fingerprint_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Executable* executable;  // in
+  PJRT_Executable* executable;         // in
   const char* executable_fingerprint;  // out: lives as long as the executable
   size_t executable_fingerprint_size;  // out
 };
@@ -84,8 +84,8 @@ typedef PJRT_Error* PJRT_Executable_Fingerprint(PJRT_Executable_Fingerprint_Args
 struct PJRT_Executable_GetCostAnalysis_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Executable* executable;  // in
-  size_t num_properties;  // out
+  PJRT_Executable* executable;        // in
+  size_t num_properties;              // out
   const PJRT_NamedValue* properties;  // out: live as long as the executable
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_GetCostAnalysis_Args, properties);
@@ -95,22 +95,22 @@ typedef PJRT_Error* PJRT_Executable_GetCostAnalysis(PJRT_Executable_GetCostAnaly
 struct PJRT_Executable_GetCompiledMemoryStats_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Executable* executable;  // in
-  int64_t generated_code_size_in_bytes;  // out: in device memory, like the next four
-  int64_t argument_size_in_bytes;  // out
-  int64_t output_size_in_bytes;  // out
-  int64_t alias_size_in_bytes;  // out: the part of the outputs that uses memory of arguments
-  int64_t temp_size_in_bytes;  // out
+  PJRT_Executable* executable;                // in
+  int64_t generated_code_size_in_bytes;       // out: in device memory, like the next four
+  int64_t argument_size_in_bytes;             // out
+  int64_t output_size_in_bytes;               // out
+  int64_t alias_size_in_bytes;                // out: the part of the outputs that uses memory of arguments
+  int64_t temp_size_in_bytes;                 // out
   int64_t host_generated_code_size_in_bytes;  // out: in host memory, like the next four; since 0.43
-  int64_t host_argument_size_in_bytes;  // out
-  int64_t host_output_size_in_bytes;  // out
-  int64_t host_alias_size_in_bytes;  // out
-  int64_t host_temp_size_in_bytes;  // out
-  int64_t peak_memory_in_bytes;  // out: since 0.72
-  int64_t total_size_in_bytes;  // out: since 0.90
-  int64_t total_allocation_bytes;  // out: since 0.104, like the next two
-  int64_t indefinite_allocations;  // out
-  int64_t peak_unpadded_heap_bytes;  // out
+  int64_t host_argument_size_in_bytes;        // out
+  int64_t host_output_size_in_bytes;          // out
+  int64_t host_alias_size_in_bytes;           // out
+  int64_t host_temp_size_in_bytes;            // out
+  int64_t peak_memory_in_bytes;               // out: since 0.72
+  int64_t total_size_in_bytes;                // out: since 0.90
+  int64_t total_allocation_bytes;             // out: since 0.104, like the next two
+  int64_t indefinite_allocations;             // out
+  int64_t peak_unpadded_heap_bytes;           // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_GetCompiledMemoryStats_Args, peak_unpadded_heap_bytes);
 typedef PJRT_Error* PJRT_Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMemoryStats_Args* args);
@@ -119,9 +119,9 @@ typedef PJRT_Error* PJRT_Executable_GetCompiledMemoryStats(PJRT_Executable_GetCo
 struct PJRT_Executable_OutputElementTypes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Executable* executable;  // in
+  PJRT_Executable* executable;     // in
   PJRT_Buffer_Type* output_types;  // out: lives as long as the executable
-  size_t num_output_types;  // out
+  size_t num_output_types;         // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_OutputElementTypes_Args, num_output_types);
 typedef PJRT_Error* PJRT_Executable_OutputElementTypes(PJRT_Executable_OutputElementTypes_Args* args);
@@ -131,9 +131,9 @@ struct PJRT_Executable_OutputDimensions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Executable* executable;  // in
-  size_t num_outputs;  // out
-  const int64_t* dims;  // out: lives as long as the executable
-  const size_t* dim_sizes;  // out: the rank of each output; lives as long as the executable
+  size_t num_outputs;           // out
+  const int64_t* dims;          // out: lives as long as the executable
+  const size_t* dim_sizes;      // out: the rank of each output; lives as long as the executable
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_OutputDimensions_Args, dim_sizes);
 typedef PJRT_Error* PJRT_Executable_OutputDimensions(PJRT_Executable_OutputDimensions_Args* args);
@@ -142,8 +142,8 @@ typedef PJRT_Error* PJRT_Executable_OutputDimensions(PJRT_Executable_OutputDimen
 struct PJRT_Executable_ParameterMemoryKinds_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Executable* executable;  // in
-  size_t num_parameters;  // out
+  PJRT_Executable* executable;      // in
+  size_t num_parameters;            // out
   const char* const* memory_kinds;  // out: lists and strings live as long as the executable
   const size_t* memory_kind_sizes;  // out
 };
@@ -154,8 +154,8 @@ typedef PJRT_Error* PJRT_Executable_ParameterMemoryKinds(PJRT_Executable_Paramet
 struct PJRT_Executable_OutputMemoryKinds_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Executable* executable;  // in
-  size_t num_outputs;  // out
+  PJRT_Executable* executable;      // in
+  size_t num_outputs;               // out
   const char* const* memory_kinds;  // out: lists and strings live as long as the executable
   const size_t* memory_kind_sizes;  // out
 };
@@ -178,10 +178,10 @@ typedef PJRT_Error* PJRT_Executable_OptimizedProgram(PJRT_Executable_OptimizedPr
 struct PJRT_Executable_Serialize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  const PJRT_Executable* executable;  // in
-  const char* serialized_bytes;  // out: live until the deleter is called
-  size_t serialized_bytes_size;  // out
-  PJRT_SerializedExecutable* serialized_executable;  // out: keeps the bytes alive
+  const PJRT_Executable* executable;                                       // in
+  const char* serialized_bytes;                                            // out: live until the deleter is called
+  size_t serialized_bytes_size;                                            // out
+  PJRT_SerializedExecutable* serialized_executable;                        // out: keeps the bytes alive
   void (*serialized_executable_deleter)(PJRT_SerializedExecutable* exec);  // out: the caller calls it once
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_Serialize_Args, serialized_executable_deleter);
@@ -191,7 +191,7 @@ typedef PJRT_Error* PJRT_Executable_Serialize(PJRT_Executable_Serialize_Args* ar
 struct PJRT_Executable_GetCompileOptions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Executable* executable;  // in
+  PJRT_Executable* executable;   // in
   const char* serialized_bytes;  // out: CompileOptionsProto; live until the deleter is called
   size_t serialized_bytes_size;  // out
   PJRT_SerializedCompileOptions* serialized_compile_options;  // out: keeps the bytes alive
@@ -214,14 +214,14 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadOptions, multi_slice_config);
 struct PJRT_Executable_DeserializeAndLoad_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Client* client;  // in
-  const char* serialized_executable;  // in: borrowed for the call
-  size_t serialized_executable_size;  // in
+  PJRT_Client* client;                       // in
+  const char* serialized_executable;         // in: borrowed for the call
+  size_t serialized_executable_size;         // in
   PJRT_LoadedExecutable* loaded_executable;  // out: owned by the caller
   // in: CompileOptionsProto to use instead of the one in the bytes, or NULL; since 0.71
   const char* overridden_serialized_compile_options;
   size_t overridden_serialized_compile_options_size;  // in: since 0.71
-  PJRT_LoadOptions* load_options;  // in: may be NULL; since 0.111
+  PJRT_LoadOptions* load_options;                     // in: may be NULL; since 0.111
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_DeserializeAndLoad_Args, load_options);
 typedef PJRT_Error* PJRT_Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args* args);
@@ -242,7 +242,7 @@ struct PJRT_LoadedExecutable_GetExecutable_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_LoadedExecutable* loaded_executable;  // in
-  PJRT_Executable* executable;  // out: a new object, owned by the caller; it may outlive the loaded one
+  PJRT_Executable* executable;               // out: a new object, owned by the caller; it may outlive the loaded one
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_GetExecutable_Args, executable);
 typedef PJRT_Error* PJRT_LoadedExecutable_GetExecutable(PJRT_LoadedExecutable_GetExecutable_Args* args);
@@ -252,8 +252,8 @@ struct PJRT_LoadedExecutable_GetDeviceAssignment_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_LoadedExecutable* executable;  // in
-  const char* serialized_bytes;  // out: DeviceAssignmentProto; live until the deleter is called
-  size_t serialized_bytes_size;  // out
+  const char* serialized_bytes;       // out: DeviceAssignmentProto; live until the deleter is called
+  size_t serialized_bytes_size;       // out
   PJRT_DeviceAssignmentSerialized* serialized_device_assignment;  // out: keeps the bytes alive
   // out: the caller calls it once
   void (*serialized_device_assignment_deleter)(PJRT_DeviceAssignmentSerialized* da);
@@ -265,9 +265,9 @@ typedef PJRT_Error* PJRT_LoadedExecutable_GetDeviceAssignment(PJRT_LoadedExecuta
 struct PJRT_LoadedExecutable_AddressableDevices_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_LoadedExecutable* executable;  // in
+  PJRT_LoadedExecutable* executable;        // in
   PJRT_Device* const* addressable_devices;  // out: lives as long as the loaded executable
-  size_t num_addressable_devices;  // out
+  size_t num_addressable_devices;           // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_AddressableDevices_Args, num_addressable_devices);
 typedef PJRT_Error* PJRT_LoadedExecutable_AddressableDevices(PJRT_LoadedExecutable_AddressableDevices_Args* args);
@@ -282,12 +282,13 @@ typedef struct PJRT_LogicalDeviceIds PJRT_LogicalDeviceIds;
 struct PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_LoadedExecutable* executable;  // in
+  PJRT_LoadedExecutable* executable;                      // in
   PJRT_LogicalDeviceIds* addressable_device_logical_ids;  // out: lives as long as the loaded executable
-  size_t num_addressable_device_logical_ids;  // out
+  size_t num_addressable_device_logical_ids;              // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args, num_addressable_device_logical_ids);
-typedef PJRT_Error* PJRT_LoadedExecutable_AddressableDeviceLogicalIds(PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args* args);
+typedef PJRT_Error* PJRT_LoadedExecutable_AddressableDeviceLogicalIds(
+    PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args* args);
 
 // Gives its resources back; after that it answers only PJRT_LoadedExecutable_IsDeleted and
 // PJRT_LoadedExecutable_Destroy.
@@ -304,7 +305,7 @@ struct PJRT_LoadedExecutable_IsDeleted_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_LoadedExecutable* executable;  // in
-  bool is_deleted;  // out
+  bool is_deleted;                    // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_IsDeleted_Args, is_deleted);
 typedef PJRT_Error* PJRT_LoadedExecutable_IsDeleted(PJRT_LoadedExecutable_IsDeleted_Args* args);
@@ -315,11 +316,11 @@ struct PJRT_LoadedExecutable_Execute_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_LoadedExecutable* executable;  // in
-  PJRT_ExecuteOptions* options;  // in: borrowed for the call
+  PJRT_ExecuteOptions* options;       // in: borrowed for the call
   // in: one list of `num_args` buffers for each device; borrowed; donated ones become deleted
   PJRT_Buffer* const* const* argument_lists;
   size_t num_devices;  // in
-  size_t num_args;  // in
+  size_t num_args;     // in
   // in: one list of the caller for each device; out: buffers in them, owned by the caller
   PJRT_Buffer** const* output_lists;
   // in: NULL or a list of the caller for `num_devices` events; out: events in it, owned by the caller
@@ -333,7 +334,7 @@ typedef PJRT_Error* PJRT_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_
 struct PJRT_LoadedExecutable_Fingerprint_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_LoadedExecutable* executable;  // in
+  PJRT_LoadedExecutable* executable;   // in
   const char* executable_fingerprint;  // out: lives as long as the loaded executable
   size_t executable_fingerprint_size;  // out
 };

@@ -97,7 +97,7 @@ struct PJRT_ExecuteOptions {
   const char* call_location;
   size_t num_tasks;  // of the two lists below; since 0.78
   int* task_ids;
-  int64_t* incarnation_ids;  // of the task with the same index
+  int64_t* incarnation_ids;                    // of the task with the same index
   PJRT_MultiSlice_Config* multi_slice_config;  // may be NULL; since 0.97
   // data of send and receive callbacks is dense with the last dimension fastest; since 0.108
   bool use_major_to_minor_data_layout_for_callbacks;
@@ -133,7 +133,7 @@ struct PJRT_CopyToDeviceStream_TotalBytes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_CopyToDeviceStream* stream;  // in
-  int64_t total_bytes;  // out
+  int64_t total_bytes;              // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_CopyToDeviceStream_TotalBytes_Args, total_bytes);
 typedef PJRT_Error* PJRT_CopyToDeviceStream_TotalBytes(PJRT_CopyToDeviceStream_TotalBytes_Args* args);
@@ -143,7 +143,7 @@ struct PJRT_CopyToDeviceStream_GranuleSize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_CopyToDeviceStream* stream;  // in
-  int64_t granule_size_in_bytes;  // out
+  int64_t granule_size_in_bytes;    // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_CopyToDeviceStream_GranuleSize_Args, granule_size_in_bytes);
 typedef PJRT_Error* PJRT_CopyToDeviceStream_GranuleSize(PJRT_CopyToDeviceStream_GranuleSize_Args* args);
@@ -153,7 +153,7 @@ struct PJRT_CopyToDeviceStream_CurrentBytes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_CopyToDeviceStream* stream;  // in
-  int64_t current_bytes;  // out
+  int64_t current_bytes;            // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_CopyToDeviceStream_CurrentBytes_Args, current_bytes);
 typedef PJRT_Error* PJRT_CopyToDeviceStream_CurrentBytes(PJRT_CopyToDeviceStream_CurrentBytes_Args* args);

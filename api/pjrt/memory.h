@@ -33,7 +33,7 @@ struct PJRT_Memory_Id_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Memory* memory;  // in
-  int id;  // out
+  int id;               // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory_Id_Args, id);
 typedef PJRT_Error* PJRT_Memory_Id(PJRT_Memory_Id_Args* args);
@@ -43,8 +43,8 @@ struct PJRT_Memory_Kind_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Memory* memory;  // in
-  const char* kind;  // out: lives as long as the memory
-  size_t kind_size;  // out
+  const char* kind;     // out: lives as long as the memory
+  size_t kind_size;     // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory_Kind_Args, kind_size);
 typedef PJRT_Error* PJRT_Memory_Kind(PJRT_Memory_Kind_Args* args);
@@ -54,7 +54,7 @@ struct PJRT_Memory_Kind_Id_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Memory* memory;  // in
-  int kind_id;  // out
+  int kind_id;          // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory_Kind_Id_Args, kind_id);
 typedef PJRT_Error* PJRT_Memory_Kind_Id(PJRT_Memory_Kind_Id_Args* args);
@@ -63,7 +63,7 @@ typedef PJRT_Error* PJRT_Memory_Kind_Id(PJRT_Memory_Kind_Id_Args* args);
 struct PJRT_Memory_DebugString_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Memory* memory;  // in
+  PJRT_Memory* memory;       // in
   const char* debug_string;  // out: lives as long as the memory
   size_t debug_string_size;  // out
 };
@@ -74,7 +74,7 @@ typedef PJRT_Error* PJRT_Memory_DebugString(PJRT_Memory_DebugString_Args* args);
 struct PJRT_Memory_ToString_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Memory* memory;  // in
+  PJRT_Memory* memory;    // in
   const char* to_string;  // out: lives as long as the memory
   size_t to_string_size;  // out
 };
@@ -85,9 +85,9 @@ typedef PJRT_Error* PJRT_Memory_ToString(PJRT_Memory_ToString_Args* args);
 struct PJRT_Memory_AddressableByDevices_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Memory* memory;  // in
+  PJRT_Memory* memory;          // in
   PJRT_Device* const* devices;  // out: list and devices live as long as the memory
-  size_t num_devices;  // out
+  size_t num_devices;           // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory_AddressableByDevices_Args, num_devices);
 typedef PJRT_Error* PJRT_Memory_AddressableByDevices(PJRT_Memory_AddressableByDevices_Args* args);

@@ -13,11 +13,11 @@ extern "C" {
 struct PJRT_TopologyDescription_Create_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  const char* topology_name;  // in: borrowed for the call; may be empty for the default
-  size_t topology_name_size;  // in
+  const char* topology_name;              // in: borrowed for the call; may be empty for the default
+  size_t topology_name_size;              // in
   const PJRT_NamedValue* create_options;  // in: borrowed for the call
-  size_t num_options;  // in
-  PJRT_TopologyDescription* topology;  // out: owned by the caller
+  size_t num_options;                     // in
+  PJRT_TopologyDescription* topology;     // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_Create_Args, topology);
 typedef PJRT_Error* PJRT_TopologyDescription_Create(PJRT_TopologyDescription_Create_Args* args);
@@ -36,8 +36,8 @@ struct PJRT_TopologyDescription_PlatformVersion_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_TopologyDescription* topology;  // in
-  const char* platform_version;  // out: lives as long as the topology
-  size_t platform_version_size;  // out
+  const char* platform_version;        // out: lives as long as the topology
+  size_t platform_version_size;        // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_PlatformVersion_Args, platform_version_size);
 typedef PJRT_Error* PJRT_TopologyDescription_PlatformVersion(PJRT_TopologyDescription_PlatformVersion_Args* args);
@@ -47,8 +47,8 @@ struct PJRT_TopologyDescription_PlatformName_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const PJRT_TopologyDescription* topology;  // in
-  const char* platform_name;  // out: lives as long as the topology
-  size_t platform_name_size;  // out
+  const char* platform_name;                 // out: lives as long as the topology
+  size_t platform_name_size;                 // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_PlatformName_Args, platform_name_size);
 typedef PJRT_Error* PJRT_TopologyDescription_PlatformName(PJRT_TopologyDescription_PlatformName_Args* args);
@@ -57,20 +57,21 @@ typedef PJRT_Error* PJRT_TopologyDescription_PlatformName(PJRT_TopologyDescripti
 struct PJRT_TopologyDescription_GetDeviceDescriptions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  const PJRT_TopologyDescription* topology;  // in
+  const PJRT_TopologyDescription* topology;     // in
   PJRT_DeviceDescription* const* descriptions;  // out: list and descriptions live as long as the topology
-  size_t num_descriptions;  // out
+  size_t num_descriptions;                      // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_GetDeviceDescriptions_Args, num_descriptions);
-typedef PJRT_Error* PJRT_TopologyDescription_GetDeviceDescriptions(PJRT_TopologyDescription_GetDeviceDescriptions_Args* args);
+typedef PJRT_Error* PJRT_TopologyDescription_GetDeviceDescriptions(
+    PJRT_TopologyDescription_GetDeviceDescriptions_Args* args);
 
 // Bytes that can stand in a cache key, and from which the topology can be made again.
 struct PJRT_TopologyDescription_Serialize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_TopologyDescription* topology;  // in
-  const char* serialized_bytes;  // out: live until the deleter is called
-  size_t serialized_bytes_size;  // out
+  PJRT_TopologyDescription* topology;            // in
+  const char* serialized_bytes;                  // out: live until the deleter is called
+  size_t serialized_bytes_size;                  // out
   PJRT_SerializedTopology* serialized_topology;  // out: keeps the bytes alive
   // out: the caller calls it once
   void (*serialized_topology_deleter)(PJRT_SerializedTopology* serialized_topology);
@@ -82,8 +83,8 @@ typedef PJRT_Error* PJRT_TopologyDescription_Serialize(PJRT_TopologyDescription_
 struct PJRT_TopologyDescription_Deserialize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  const char* serialized_topology;  // in: borrowed for the call
-  size_t serialized_topology_size;  // in
+  const char* serialized_topology;     // in: borrowed for the call
+  size_t serialized_topology_size;     // in
   PJRT_TopologyDescription* topology;  // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_Deserialize_Args, topology);
@@ -94,8 +95,8 @@ struct PJRT_TopologyDescription_Attributes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_TopologyDescription* topology;  // in
-  const PJRT_NamedValue* attributes;  // out: live as long as the topology
-  size_t num_attributes;  // out
+  const PJRT_NamedValue* attributes;   // out: live as long as the topology
+  size_t num_attributes;               // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_Attributes_Args, num_attributes);
 typedef PJRT_Error* PJRT_TopologyDescription_Attributes(PJRT_TopologyDescription_Attributes_Args* args);
@@ -105,7 +106,7 @@ struct PJRT_TopologyDescription_Fingerprint_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const PJRT_TopologyDescription* topology;  // in
-  uint64_t fingerprint;  // out
+  uint64_t fingerprint;                      // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_Fingerprint_Args, fingerprint);
 typedef PJRT_Error* PJRT_TopologyDescription_Fingerprint(PJRT_TopologyDescription_Fingerprint_Args* args);
@@ -115,40 +116,42 @@ struct PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const PJRT_TopologyDescription* topology;  // in
-  int memory_space_kind_id;  // in: as of PJRT_Memory_Kind_Id
-  const int64_t* dims;  // in: borrowed for the call
-  size_t num_dims;  // in
-  PJRT_Buffer_Type element_type;  // in
-  const PJRT_Buffer_MemoryLayout* layout;  // in: the layout wished for, or NULL
-  const char* serialized_shape;  // out: ShapeProto; lives until the deleter is called
-  size_t serialized_shape_size;  // out
+  int memory_space_kind_id;                  // in: as of PJRT_Memory_Kind_Id
+  const int64_t* dims;                       // in: borrowed for the call
+  size_t num_dims;                           // in
+  PJRT_Buffer_Type element_type;             // in
+  const PJRT_Buffer_MemoryLayout* layout;    // in: the layout wished for, or NULL
+  const char* serialized_shape;              // out: ShapeProto; lives until the deleter is called
+  size_t serialized_shape_size;              // out
   // out: the caller calls it once with `serialized_shape`
   void (*serialized_shape_deleter)(const char* serialized_shape);
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args, serialized_shape_deleter);
-typedef PJRT_Error* PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace(PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args* args);
+typedef PJRT_Error* PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace(
+    PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args* args);
 
 // The kinds of memory its devices have. Since 0.110.
 struct PJRT_TopologyDescription_GetMemorySpaceKindIds_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const PJRT_TopologyDescription* topology;  // in
-  const int* memory_space_kind_ids;  // out: lives as long as the topology
-  size_t num_memory_space_kind_ids;  // out
+  const int* memory_space_kind_ids;          // out: lives as long as the topology
+  size_t num_memory_space_kind_ids;          // out
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_GetMemorySpaceKindIds_Args, num_memory_space_kind_ids);
-typedef PJRT_Error* PJRT_TopologyDescription_GetMemorySpaceKindIds(PJRT_TopologyDescription_GetMemorySpaceKindIds_Args* args);
+typedef PJRT_Error* PJRT_TopologyDescription_GetMemorySpaceKindIds(
+    PJRT_TopologyDescription_GetMemorySpaceKindIds_Args* args);
 
 // Compiles for a topology, without a client.
 struct PJRT_Compile_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const PJRT_TopologyDescription* topology;  // in
-  const PJRT_Program* program;  // in: borrowed for the call, with all it points to
-  const char* compile_options;  // in: serialized CompileOptionsProto, borrowed for the call
-  size_t compile_options_size;  // in
-  PJRT_Client* client;  // in: may be NULL; a client the compiler may measure on
-  PJRT_Executable* executable;  // out: owned by the caller; PJRT_Client_Load makes it runnable
+  const PJRT_Program* program;               // in: borrowed for the call, with all it points to
+  const char* compile_options;               // in: serialized CompileOptionsProto, borrowed for the call
+  size_t compile_options_size;               // in
+  PJRT_Client* client;                       // in: may be NULL; a client the compiler may measure on
+  PJRT_Executable* executable;               // out: owned by the caller; PJRT_Client_Load makes it runnable
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Compile_Args, executable);
 typedef PJRT_Error* PJRT_Compile(PJRT_Compile_Args* args);

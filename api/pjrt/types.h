@@ -40,10 +40,10 @@ typedef enum {
   PJRT_Buffer_Type_F8E3M4 = 27,
   PJRT_Buffer_Type_F8E8M0FNU = 28,
   PJRT_Buffer_Type_F4E2M1FN = 29,
-  PJRT_Buffer_Type_S1 = 30,       // since 0.94
-  PJRT_Buffer_Type_U1 = 31,       // since 0.94
-  PJRT_Buffer_Type_F6E2M3FN = 32, // since 0.114
-  PJRT_Buffer_Type_F6E3M2FN = 33  // since 0.114
+  PJRT_Buffer_Type_S1 = 30,        // since 0.94
+  PJRT_Buffer_Type_U1 = 31,        // since 0.94
+  PJRT_Buffer_Type_F6E2M3FN = 32,  // since 0.114
+  PJRT_Buffer_Type_F6E3M2FN = 33   // since 0.114
 } PJRT_Buffer_Type;
 
 // What a plugin may do with host memory handed to PJRT_Client_BufferFromHostBuffer.
@@ -55,7 +55,8 @@ typedef enum {
   // The buffer may use the memory in place and must not write to it. `done_with_host_buffer` is ready once the buffer's
   // memory has been released.
   PJRT_HostBufferSemantics_kImmutableZeroCopy = 2,
-  // As above, and the plugin may write to it, for example when the buffer is donated. A plugin that cannot work in place
+  // As above, and the plugin may write to it, for example when the buffer is donated. A plugin that cannot work in
+  // place
   // treats it like kImmutableUntilTransferCompletes.
   PJRT_HostBufferSemantics_kMutableZeroCopy = 3
 } PJRT_HostBufferSemantics;
@@ -70,10 +71,10 @@ struct PJRT_Buffer_MemoryLayout_Tiled {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const int64_t* minor_to_major;  // logical dimensions, the fastest varying first; a permutation of 0..rank-1
-  size_t minor_to_major_size;  // the rank
-  const int64_t* tile_dims;  // the dimensions of all tiles, one tile after the other
-  const size_t* tile_dim_sizes;  // how many of `tile_dims` each tile takes; `num_tiles` elements
-  size_t num_tiles;  // 0 for a plain dense layout
+  size_t minor_to_major_size;     // the rank
+  const int64_t* tile_dims;       // the dimensions of all tiles, one tile after the other
+  const size_t* tile_dim_sizes;   // how many of `tile_dims` each tile takes; `num_tiles` elements
+  size_t num_tiles;               // 0 for a plain dense layout
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_MemoryLayout_Tiled, num_tiles);
 
@@ -82,7 +83,7 @@ struct PJRT_Buffer_MemoryLayout_Strides {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const int64_t* byte_strides;  // for each dimension from the address of element zero; may be negative
-  size_t num_byte_strides;  // the rank
+  size_t num_byte_strides;      // the rank
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_MemoryLayout_Strides, num_byte_strides);
 
@@ -134,7 +135,7 @@ struct PJRT_ProcessInfo {
   int task_id;
   uint64_t incarnation_id;  // differs after each restart of the process
   PJRT_ProcessState state;
-  int error_code;  // one of PJRT_Error_Code when the state is kError
+  int error_code;             // one of PJRT_Error_Code when the state is kError
   const char* error_message;  // borrowed for the call
   size_t error_message_size;
 };

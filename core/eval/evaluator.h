@@ -17,7 +17,8 @@ namespace backplane {
 struct EvaluatorHooks {
   int64_t replica_id = 0, partition_id = 0;
   // Custom calls (FFI and others): operands in, results out.
-  std::function<absl::StatusOr<Literal>(const Instruction& call, absl::Span<const Literal* const> operands)> custom_call;
+  std::function<absl::StatusOr<Literal>(const Instruction& call, absl::Span<const Literal* const> operands)>
+      custom_call;
   // All collectives, send/recv across devices. For a start (all-reduce-start, ...) the result of the whole operation;
   // for recv-done the data.
   std::function<absl::StatusOr<Literal>(const Instruction& op, absl::Span<const Literal* const> operands)> collective;
@@ -27,15 +28,16 @@ struct EvaluatorHooks {
 };
 
 // Evaluates the entry computation. Argument shapes must equal the parameters' (layouts ignored).
-absl::StatusOr<Literal> Evaluate(const Module& module, absl::Span<const Literal> arguments, const EvaluatorHooks& hooks = {});
+absl::StatusOr<Literal> Evaluate(const Module& module, absl::Span<const Literal> arguments,
+                                 const EvaluatorHooks& hooks = {});
 absl::StatusOr<Literal> EvaluateComputation(const Computation& computation, absl::Span<const Literal* const> arguments,
                                             const EvaluatorHooks& hooks = {});
 // One instruction whose operands' values are known; for constant folding and for a plugin's fallback.
 absl::StatusOr<Literal> EvaluateInstruction(const Instruction& instruction, absl::Span<const Literal* const> operands,
                                             const EvaluatorHooks& hooks = {});
 
-// The same for a module that runs often: what is worked out about the program is kept. The module must outlive it and not
-// change. Thread-safe.
+// The same for a module that runs often: what is worked out about the program is kept. The module must outlive it and
+// not change. Thread-safe.
 class PlanCache;
 class Evaluator {
  public:

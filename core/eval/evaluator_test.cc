@@ -68,12 +68,15 @@ ENTRY e { x = f32[2] parameter(0)  ROOT call = f32[2] custom-call(x), custom_cal
   EXPECT_EQ(r.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(r.status().message(), HasSubstr("call: custom call target triple is not registered"));
   EvaluatorHooks hooks;
-  hooks.custom_call = [](const Instruction& call, absl::Span<const Literal* const> operands) -> absl::StatusOr<Literal> {
+  hooks.custom_call = [](const Instruction& call,
+                         absl::Span<const Literal* const> operands) -> absl::StatusOr<Literal> {
     EXPECT_EQ(call.custom_call_target(), "triple");
     return Vector({3 * operands[0]->data<float>()[0], 3 * operands[0]->data<float>()[1]});
   };
   EXPECT_EQ(Evaluate(*m, {Vector({1, 2})}, hooks)->ToString(), "{3, 6}");
-  hooks.custom_call = [](const Instruction&, absl::Span<const Literal* const>) -> absl::StatusOr<Literal> { return Vector({1}); };
+  hooks.custom_call = [](const Instruction&, absl::Span<const Literal* const>) -> absl::StatusOr<Literal> {
+    return Vector({1});
+  };
   EXPECT_EQ(Evaluate(*m, {Vector({1, 2})}, hooks).status().code(), absl::StatusCode::kInternal);
 }
 
@@ -135,7 +138,8 @@ ENTRY e { x = s32[] constant(1)  ROOT loop = s32[] while(x), condition=always, b
 }
 
 TEST(Evaluator, TooMuchMemoryIsAnError) {
-  auto m = Parse("HloModule m\nENTRY e { z = f32[] constant(0)  ROOT big = f32[1099511627776,1024] broadcast(z), dimensions={} }");
+  auto m = Parse(
+      "HloModule m\nENTRY e { z = f32[] constant(0)  ROOT big = f32[1099511627776,1024] broadcast(z), dimensions={} }");
   EXPECT_EQ(Evaluate(*m, {}).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
@@ -149,7 +153,8 @@ ENTRY e { x = f32[100] parameter(0)  z = f32[] constant(0)  ROOT r = f32[] reduc
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int k = 0; k < 50; ++k) {
-        sums[static_cast<size_t>(t)] = evaluator.Run({Vector(std::vector<float>(100, static_cast<float>(t)))})->GetAsDouble(0);
+        sums[static_cast<size_t>(t)] =
+            evaluator.Run({Vector(std::vector<float>(100, static_cast<float>(t)))})->GetAsDouble(0);
       }
     });
   }
@@ -207,7 +212,8 @@ TEST(Evaluator, BuilderBroadcasts) {
     return EvaluateComputation(*b.computation(), {})->ToString();
   };
   const Value matrix = ints({2, 3}, {1, 2, 3, 4, 5, 6});
-  EXPECT_EQ(value(Opcode::kAdd, matrix, ints({}, {7}), {}), Literal::FromValues<int32_t>({2, 3}, {8, 9, 10, 11, 12, 13}).ToString());
+  EXPECT_EQ(value(Opcode::kAdd, matrix, ints({}, {7}), {}),
+            Literal::FromValues<int32_t>({2, 3}, {8, 9, 10, 11, 12, 13}).ToString());
   EXPECT_EQ(value(Opcode::kAdd, matrix, ints({3}, {7, 8, 9}), {1}),
             Literal::FromValues<int32_t>({2, 3}, {8, 10, 12, 11, 13, 15}).ToString());
   EXPECT_EQ(value(Opcode::kSubtract, ints({3}, {7, 8, 9}), matrix, {1}),

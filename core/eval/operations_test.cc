@@ -53,9 +53,12 @@ void ExpectNear(const Literal& got, const Literal& want, double tolerance) {
   for (int64_t i = 0; i < want.num_elements(); ++i) {
     const std::complex<double> a = got.GetAsComplex(i), b = want.GetAsComplex(i);
     for (auto [x, y] : {std::pair(a.real(), b.real()), std::pair(a.imag(), b.imag())}) {
-      if (std::isnan(y)) EXPECT_TRUE(std::isnan(x));
-      else if (std::isinf(y)) EXPECT_EQ(x, y);
-      else EXPECT_NEAR(x, y, tolerance * std::max(1.0, std::abs(y)));
+      if (std::isnan(y))
+        EXPECT_TRUE(std::isnan(x));
+      else if (std::isinf(y))
+        EXPECT_EQ(x, y);
+      else
+        EXPECT_NEAR(x, y, tolerance * std::max(1.0, std::abs(y)));
     }
   }
 }
@@ -83,7 +86,8 @@ TEST(Operations, TestVectors) {
     absl::string_view expected = c.expected;
     double tolerance = 0;
     if (absl::StartsWith(expected, "~")) {
-      const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(expected.substr(1), absl::MaxSplits(' ', 1));
+      const std::pair<absl::string_view, absl::string_view> parts =
+          absl::StrSplit(expected.substr(1), absl::MaxSplits(' ', 1));
       ASSERT_TRUE(absl::SimpleAtod(parts.first, &tolerance));
       expected = parts.second;
     }

@@ -8,7 +8,8 @@ namespace {
 constexpr int kMaxDepth = 32;  // of calls within calls
 
 // Appends the computation's operations. False: it cannot be a program.
-bool Append(const Computation& c, absl::Span<const int> arguments, int depth, ScalarProgram& program, std::vector<int>& results) {
+bool Append(const Computation& c, absl::Span<const int> arguments, int depth, ScalarProgram& program,
+            std::vector<int>& results) {
   if (depth > kMaxDepth || c.root() == nullptr) return false;
   absl::flat_hash_map<const Instruction*, std::vector<int>> registers;
   for (const auto& owned : c.instructions()) {
@@ -32,7 +33,10 @@ bool Append(const Computation& c, absl::Span<const int> arguments, int depth, Sc
       case Opcode::kTuple:
         out = in;
         break;
-      case Opcode::kReshape: case Opcode::kBroadcast: case Opcode::kCopy: case Opcode::kOptimizationBarrier:
+      case Opcode::kReshape:
+      case Opcode::kBroadcast:
+      case Opcode::kCopy:
+      case Opcode::kOptimizationBarrier:
         out = {in[0]};
         break;
       case Opcode::kCall: {
@@ -74,15 +78,26 @@ std::unique_ptr<ScalarProgram> CompileScalarProgram(const Computation& computati
 
 std::optional<Opcode> AsBinaryOp(const Computation& computation) {
   const Instruction* root = computation.root();
-  if (root == nullptr || computation.parameters().size() != 2 || root->operand_count() != 2 || !root->shape().IsScalar()) {
+  if (root == nullptr || computation.parameters().size() != 2 || root->operand_count() != 2 ||
+      !root->shape().IsScalar()) {
     return std::nullopt;
   }
   switch (root->opcode()) {
-    case Opcode::kAdd: case Opcode::kMultiply: case Opcode::kMaximum: case Opcode::kMinimum: case Opcode::kAnd:
-    case Opcode::kOr: case Opcode::kXor: case Opcode::kSubtract: case Opcode::kDivide: case Opcode::kPower:
-    case Opcode::kRemainder: case Opcode::kAtan2:
+    case Opcode::kAdd:
+    case Opcode::kMultiply:
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kXor:
+    case Opcode::kSubtract:
+    case Opcode::kDivide:
+    case Opcode::kPower:
+    case Opcode::kRemainder:
+    case Opcode::kAtan2:
       break;
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
   const Instruction *a = computation.parameter(0), *b = computation.parameter(1);
   const bool in_order = root->operand(0) == a && root->operand(1) == b;

@@ -34,7 +34,7 @@ absl::StatusOr<Value> Builder::Op(Opcode opcode, std::vector<Value> operands, At
   spec.attrs = std::move(attrs);
   spec.called = std::move(called);
   spec.metadata = metadata_;
-  ASSIGN_OR_RETURN(Instruction* i, computation_->AddChecked(std::move(spec)));
+  ASSIGN_OR_RETURN(Instruction * i, computation_->AddChecked(std::move(spec)));
   i->set_sharding(sharding_);
   i->mutable_frontend_attributes() = frontend_;
   return i;
@@ -47,7 +47,7 @@ absl::StatusOr<Value> Builder::Parameter(int64_t number, const Shape& shape, std
   spec.attrs.Set(AttrId::kParameterNumber, number);
   spec.name = std::move(name);
   spec.metadata = metadata_;
-  ASSIGN_OR_RETURN(Instruction* i, computation_->AddChecked(std::move(spec)));
+  ASSIGN_OR_RETURN(Instruction * i, computation_->AddChecked(std::move(spec)));
   i->set_sharding(sharding_);
   i->mutable_frontend_attributes() = frontend_;
   return i;
@@ -59,12 +59,14 @@ absl::StatusOr<Value> Builder::Constant(Literal literal) {
   spec.shape = literal.shape();
   spec.literal = std::make_shared<const Literal>(std::move(literal));
   spec.metadata = metadata_;
-  ASSIGN_OR_RETURN(Instruction* i, computation_->AddChecked(std::move(spec)));
+  ASSIGN_OR_RETURN(Instruction * i, computation_->AddChecked(std::move(spec)));
   i->set_sharding(sharding_);
   return i;
 }
 
-absl::StatusOr<Value> Builder::Scalar(PrimitiveType type, double value) { return Constant(Literal::Scalar(type, value)); }
+absl::StatusOr<Value> Builder::Scalar(PrimitiveType type, double value) {
+  return Constant(Literal::Scalar(type, value));
+}
 
 absl::StatusOr<Value> Builder::Iota(const Shape& shape, int64_t dimension) {
   Attributes attrs;
@@ -156,7 +158,8 @@ absl::StatusOr<Value> Builder::Pad(Value x, Value value, PaddingConfig config) {
   return Op(Opcode::kPad, {x, value}, std::move(attrs));
 }
 
-absl::StatusOr<Value> Builder::Dot(Value lhs, Value rhs, DotDimensions dims, PrimitiveType result_type, Precisions precision) {
+absl::StatusOr<Value> Builder::Dot(Value lhs, Value rhs, DotDimensions dims, PrimitiveType result_type,
+                                   Precisions precision) {
   RETURN_IF_ERROR(CheckValue(lhs, "dot"));
   RETURN_IF_ERROR(CheckValue(rhs, "dot"));
   const Shape &l = lhs->shape(), &r = rhs->shape();
@@ -190,13 +193,15 @@ absl::StatusOr<Value> Builder::GetTupleElement(Value tuple, int64_t index) {
   return Op(Opcode::kGetTupleElement, {tuple}, std::move(attrs));
 }
 
-absl::StatusOr<Value> Builder::Conditional(Value selector, std::vector<Computation*> branches, std::vector<Value> operands) {
+absl::StatusOr<Value> Builder::Conditional(Value selector, std::vector<Computation*> branches,
+                                           std::vector<Value> operands) {
   operands.insert(operands.begin(), selector);
   return Op(Opcode::kConditional, std::move(operands), {}, std::move(branches));
 }
 
 absl::StatusOr<Computation*> Builder::Build(Value root) {
-  if (root == nullptr || root->parent() != computation_) return Bad(computation_->name(), "the root is not of this computation", "root");
+  if (root == nullptr || root->parent() != computation_)
+    return Bad(computation_->name(), "the root is not of this computation", "root");
   for (size_t i = 0; i < computation_->parameters().size(); ++i) {
     if (computation_->parameters()[i] == nullptr) {
       return Bad(computation_->name(), absl::StrCat("parameter ", i, " is missing"), "parameter_i1");

@@ -77,14 +77,17 @@ absl::StatusOr<Instruction*> Computation::AddChecked(InstructionSpec spec) {
   if (declared) context.declared = &spec.shape;
   for (const Instruction* o : spec.operands) {
     if (o == nullptr || o->parent() != this) {
-      return context.Error("operand", absl::StrCat("operand ", storage.operands.size(), " is not of computation ", name_));
+      return context.Error("operand",
+                           absl::StrCat("operand ", storage.operands.size(), " is not of computation ", name_));
     }
     storage.operands.push_back(&o->shape());
   }
   for (const Computation* c : spec.called) {
-    if (c == nullptr || c->parent() != module_) return context.Error("called", "a called computation is not of this module");
+    if (c == nullptr || c->parent() != module_)
+      return context.Error("called", "a called computation is not of this module");
     if (c == this) return context.Error("called", "a computation cannot call itself");
-    if (c->root() == nullptr) return context.Error("called", absl::StrCat("called computation ", c->name(), " has no root"));
+    if (c->root() == nullptr)
+      return context.Error("called", absl::StrCat("called computation ", c->name(), " has no root"));
     storage.called.push_back(c->program_shape());
   }
   context.operands = storage.operands;
@@ -92,7 +95,8 @@ absl::StatusOr<Instruction*> Computation::AddChecked(InstructionSpec spec) {
   ASSIGN_OR_RETURN(Shape shape, InferShape(context));
   if (spec.opcode == Opcode::kParameter) {
     const int64_t n = spec.attrs.GetInt(AttrId::kParameterNumber);
-    if (n >= kMaxParameters) return context.Error("parameter_i1", absl::StrCat("parameter number ", n, " is too large"));
+    if (n >= kMaxParameters)
+      return context.Error("parameter_i1", absl::StrCat("parameter number ", n, " is too large"));
     if (n < static_cast<int64_t>(parameters_.size()) && parameters_[n] != nullptr) {
       return context.Error("parameter_i1", absl::StrCat("parameter ", n, " exists already"));
     }
@@ -180,7 +184,8 @@ int64_t Computation::RemoveDead() {
   if (live.size() == before) return 0;
   for (const auto& i : instructions_) {
     auto& users = i->users_;
-    users.erase(std::remove_if(users.begin(), users.end(), [&](Instruction* u) { return !live.contains(u); }), users.end());
+    users.erase(std::remove_if(users.begin(), users.end(), [&](Instruction* u) { return !live.contains(u); }),
+                users.end());
   }
   instructions_.remove_if([&](const auto& i) { return !live.contains(i.get()); });
   return static_cast<int64_t>(before - instructions_.size());

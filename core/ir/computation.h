@@ -16,12 +16,12 @@ class Module;
 // Everything that makes one instruction; for Computation::Add.
 struct InstructionSpec {
   Opcode opcode{};
-  Shape shape;                          // result; used as given (AddChecked infers and compares)
+  Shape shape;  // result; used as given (AddChecked infers and compares)
   std::vector<Instruction*> operands;
   Attributes attrs;
   std::vector<Computation*> called;
   std::shared_ptr<const Literal> literal;  // constants
-  std::string name;                     // wished; made unique; empty: the opcode's text
+  std::string name;                        // wished; made unique; empty: the opcode's text
   OpMetadata metadata;
 };
 

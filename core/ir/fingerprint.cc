@@ -51,7 +51,9 @@ class Digest {
     }
     Add(v.input_spatial), Add(v.kernel_spatial), Add(v.output_spatial);
   }
-  void Add(const DotDimensions& v) { Add(v.lhs_batch), Add(v.rhs_batch), Add(v.lhs_contracting), Add(v.rhs_contracting); }
+  void Add(const DotDimensions& v) {
+    Add(v.lhs_batch), Add(v.rhs_batch), Add(v.lhs_contracting), Add(v.rhs_contracting);
+  }
   void Add(const RaggedDotDimensions& v) { Add(v.dot), Add(v.lhs_ragged), Add(v.rhs_group); }
   void Add(const GatherDimensions& v) {
     Add(v.offset_dims), Add(v.collapsed_slice_dims), Add(v.start_index_map), Add(v.operand_batching_dims);

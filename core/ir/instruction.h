@@ -35,19 +35,19 @@ class Instruction {
   Opcode opcode() const { return opcode_; }
   const OpInfo& info() const { return Info(opcode_); }
   bool Is(Opcode o) const { return opcode_ == o; }
-  int64_t id() const { return id_; }                  // unique in the module, increasing in creation order
-  const std::string& name() const { return name_; }   // unique in the module, without %
+  int64_t id() const { return id_; }                 // unique in the module, increasing in creation order
+  const std::string& name() const { return name_; }  // unique in the module, without %
   void set_name(std::string name) { name_ = std::move(name); }
 
   const Shape& shape() const { return shape_; }
-  Shape& mutable_shape() { return shape_; }           // layouts; changing dims is for passes that rebuild users
+  Shape& mutable_shape() { return shape_; }  // layouts; changing dims is for passes that rebuild users
 
   int64_t operand_count() const { return static_cast<int64_t>(operands_.size()); }
   Instruction* operand(int64_t i) const { return operands_[i]; }
   absl::Span<Instruction* const> operands() const { return operands_; }
   absl::Span<Instruction* const> users() const { return users_; }  // each user once, in creation order of the use
   bool IsRoot() const;
-  bool HasSideEffect() const;                          // its own, or of anything it calls
+  bool HasSideEffect() const;  // its own, or of anything it calls
   Computation* parent() const { return parent_; }
 
   absl::Span<Computation* const> called() const { return called_; }
@@ -82,7 +82,8 @@ class Instruction {
   void set_result_accuracy(std::optional<ResultAccuracy> a) { accuracy_ = a; }
   const std::string& backend_config() const { return backend_config_; }  // opaque text of a backend
   void set_backend_config(std::string c) { backend_config_ = std::move(c); }
-  // Notes of other tools, kept as text: origin (where in an original program the value was), statistics, ... Null: none.
+  // Notes of other tools, kept as text: origin (where in an original program the value was), statistics, ... Null:
+  // none.
   const std::shared_ptr<const StringMap>& annotations() const { return annotations_; }
   void set_annotations(std::shared_ptr<const StringMap> a) { annotations_ = std::move(a); }
   const std::vector<Instruction*>& control_predecessors() const { return control_predecessors_; }
@@ -92,7 +93,10 @@ class Instruction {
   void ReplaceAllUsesWith(Instruction* with);  // also the root, when this is the root
 
   // A context for the functions of core/ops. `storage` keeps what the spans point to; both must outlive the context.
-  struct ContextStorage { absl::InlinedVector<const Shape*, 4> operands; std::vector<ProgramShape> called; };
+  struct ContextStorage {
+    absl::InlinedVector<const Shape*, 4> operands;
+    std::vector<ProgramShape> called;
+  };
   OpContext Context(ContextStorage& storage) const;
 
   // One line of HLO text, without trailing newline.

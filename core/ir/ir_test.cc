@@ -304,8 +304,10 @@ TEST(Builder, BinaryBroadcastErrors) {
   EXPECT_THAT(label({7, 2, 5}, {7, 2, 6}, {}), HasSubstr("[broadcast_e8]"));
   EXPECT_THAT(label({2}, {0}, {}), HasSubstr("[broadcast_e8]"));
   EXPECT_EQ((*b.BinaryBroadcast(Opcode::kAdd, array({1}), array({0}), {}))->shape(), Shape(kS32, {0}));
-  EXPECT_EQ((*b.BinaryBroadcast(Opcode::kAdd, array({1, 2, 5}), array({7, 2, 5}), {}))->shape(), Shape(kS32, {7, 2, 5}));
-  EXPECT_EQ((*b.BinaryBroadcast(Opcode::kAdd, array({1, 2}), array({4, 3, 1}), {1, 2}))->shape(), Shape(kS32, {4, 3, 2}));
+  EXPECT_EQ((*b.BinaryBroadcast(Opcode::kAdd, array({1, 2, 5}), array({7, 2, 5}), {}))->shape(),
+            Shape(kS32, {7, 2, 5}));
+  EXPECT_EQ((*b.BinaryBroadcast(Opcode::kAdd, array({1, 2}), array({4, 3, 1}), {1, 2}))->shape(),
+            Shape(kS32, {4, 3, 2}));
 }
 
 TEST(Builder, ScalarBinaryComputationIsMadeOnce) {

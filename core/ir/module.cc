@@ -76,9 +76,9 @@ Computation* Module::AddComputation(std::string wished_name) {
 
 void Module::RemoveComputation(Computation* computation) {
   if (entry_ == computation) entry_ = nullptr;
-  computations_.erase(std::remove_if(computations_.begin(), computations_.end(),
-                                     [&](const auto& c) { return c.get() == computation; }),
-                      computations_.end());
+  computations_.erase(
+      std::remove_if(computations_.begin(), computations_.end(), [&](const auto& c) { return c.get() == computation; }),
+      computations_.end());
 }
 
 int64_t Module::RemoveUnreachableComputations() {

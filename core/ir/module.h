@@ -1,7 +1,8 @@
 // A program: computations, one of them the entry, and what holds for the whole program.
 //
-// Text: HloModule jit_f, input_output_alias={ {0}: (1, {}, may-alias) }, entry_computation_layout={(f32[2]{0})->f32[2]{0}},
-// num_partitions=2. parse(print(m)) == m; ids and names are deterministic. Not thread-safe while being changed.
+// Text: HloModule jit_f, input_output_alias={ {0}: (1, {}, may-alias) },
+// entry_computation_layout={(f32[2]{0})->f32[2]{0}}, num_partitions=2. parse(print(m)) == m; ids and names are
+// deterministic. Not thread-safe while being changed.
 #ifndef BACKPLANE_CORE_IR_MODULE_H_
 #define BACKPLANE_CORE_IR_MODULE_H_
 
@@ -36,11 +37,12 @@ struct ModuleConfig {
   std::vector<InputOutputAlias> input_output_aliases;
   std::vector<BufferDonor> buffer_donors;
   // Layouts the caller asked for, per parameter and for the result; shapes without layout mean the default.
-  std::vector<Shape> parameter_layouts;  // empty: all default
-  Shape result_layout;                   // invalid: default
+  std::vector<Shape> parameter_layouts;                                  // empty: all default
+  Shape result_layout;                                                   // invalid: default
   std::vector<std::string> parameter_memory_kinds, result_memory_kinds;  // "" default; empty vector: all default
   StringMap frontend_attributes;
-  // What a module's text or proto says beyond that, kept as text and without effect: is_scheduled, propagation flags, ...
+  // What a module's text or proto says beyond that, kept as text and without effect: is_scheduled, propagation flags,
+  // ...
   StringMap annotations;
   std::string stack_frames;  // the tables FileNames .. StackFrames, one line each, that metadata refers to
 };
@@ -61,7 +63,7 @@ class Module {
   void set_entry(Computation* c) { entry_ = c; }
   // In an order where callees stand before callers.
   const std::vector<std::unique_ptr<Computation>>& computations() const { return computations_; }
-  std::vector<Computation*> PostOrder() const;           // callees first, from the entry; deterministic
+  std::vector<Computation*> PostOrder() const;  // callees first, from the entry; deterministic
 
   ModuleConfig& config() { return config_; }
   const ModuleConfig& config() const { return config_; }
@@ -74,7 +76,7 @@ class Module {
   std::string Fingerprint() const;
 
   int64_t NextId() { return next_id_++; }
-  std::string UniqueName(absl::string_view wished);      // "add" -> "add.7"; keeps a free name with a suffix as it is
+  std::string UniqueName(absl::string_view wished);  // "add" -> "add.7"; keeps a free name with a suffix as it is
 
  private:
   std::string name_;

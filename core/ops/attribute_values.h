@@ -1,5 +1,5 @@
-// The closed set of values an instruction's attributes can have. Parser, printer, importer, proto, hash and equality are
-// written once for each kind of value, never once for each operation.
+// The closed set of values an instruction's attributes can have. Parser, printer, importer, proto, hash and equality
+// are written once for each kind of value, never once for each operation.
 #ifndef BACKPLANE_CORE_OPS_ATTRIBUTE_VALUES_H_
 #define BACKPLANE_CORE_OPS_ATTRIBUTE_VALUES_H_
 
@@ -59,7 +59,8 @@ struct GatherDimensions {
 };
 
 struct ScatterDimensions {
-  Ints update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims, input_batching_dims, scatter_indices_batching_dims;
+  Ints update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims, input_batching_dims,
+      scatter_indices_batching_dims;
   int64_t index_vector_dim = 0;
   bool operator==(const ScatterDimensions&) const = default;
 };
@@ -78,9 +79,10 @@ struct SliceDimension {
 };
 using SliceConfig = std::vector<SliceDimension>;
 
-// A list of devices, either listed or as an iota: reshape(transpose(iota(product(reshape_dims)) reshaped, transpose_perm)).
+// A list of devices, either listed or as an iota: reshape(transpose(iota(product(reshape_dims)) reshaped,
+// transpose_perm)).
 struct IotaDevices {
-  Ints dims;            // the printed [a,b] in front of <=
+  Ints dims;  // the printed [a,b] in front of <=
   Ints reshape_dims;
   Ints transpose_perm;  // empty: identity
   bool Valid() const;   // products agree, the permutation is one, at most 2^20 devices
@@ -107,12 +109,18 @@ enum class FftType : uint8_t { kFft, kIfft, kRfft, kIrfft };
 enum class RandomAlgorithm : uint8_t { kDefault, kThreeFry, kPhilox };
 enum class RandomDistribution : uint8_t { kInvalid, kUniform, kNormal };
 enum class TriangularTranspose : uint8_t { kNoTranspose = 1, kTranspose = 2, kAdjoint = 3 };
-enum class CustomCallApiVersion : uint8_t { kUnspecified, kOriginal, kStatusReturning, kStatusReturningUnified, kTypedFfi };
+enum class CustomCallApiVersion : uint8_t {
+  kUnspecified,
+  kOriginal,
+  kStatusReturning,
+  kStatusReturningUnified,
+  kTypedFfi
+};
 enum class FusionKind : uint8_t { kLoop, kInput, kOutput, kCustom };
 enum class CustomCallSchedule : uint8_t { kNone, kLatest, kEarliest };
 
-// One enumerated attribute value; the kind is known from the attribute's line in the table. Kept as a number so that the
-// variant has one alternative for all of them.
+// One enumerated attribute value; the kind is known from the attribute's line in the table. Kept as a number so that
+// the variant has one alternative for all of them.
 struct EnumValue {
   int32_t value = 0;
   bool operator==(const EnumValue&) const = default;
@@ -122,7 +130,8 @@ using Precisions = std::vector<Precision>;  // operand_precision={high,default}
 
 // dot algorithm. Text: algorithm=dot_bf16_bf16_f32_x3.
 struct DotAlgorithm {
-  PrimitiveType lhs_type = PrimitiveType::kInvalid, rhs_type = PrimitiveType::kInvalid, accumulation_type = PrimitiveType::kInvalid;
+  PrimitiveType lhs_type = PrimitiveType::kInvalid, rhs_type = PrimitiveType::kInvalid,
+                accumulation_type = PrimitiveType::kInvalid;
   int64_t lhs_components = 1, rhs_components = 1, primitive_operations = 1;
   bool allow_imprecise_accumulation = false;
   bool operator==(const DotAlgorithm&) const = default;
@@ -161,18 +170,26 @@ absl::StatusOr<FfiDictionary> ParseFfiDictionary(absl::string_view text);
 // How a value is split over devices. Fields as OpSharding in xla_data.proto. Text: {replicated}, {maximal device=1},
 // {devices=[2,1,2]<=[4] last_tile_dim_replicate}, {manual}, {{..},{..}} for tuples, {mesh['a'=2,'b'=2], [{'a'}, {}]}.
 struct Sharding {
-  enum class Type : uint8_t { kReplicated, kMaximal, kTuple, kOther, kManual, kUnknown, kUnreduced } type = Type::kReplicated;
+  enum class Type : uint8_t {
+    kReplicated,
+    kMaximal,
+    kTuple,
+    kOther,
+    kManual,
+    kUnknown,
+    kUnreduced
+  } type = Type::kReplicated;
   Ints tile_dims;                   // tile_assignment_dimensions, including the trailing subgroup dims
   Ints devices;                     // listed; empty when iota is set
   std::optional<IotaDevices> iota;  // dims == tile_dims
   bool replicate_on_last_tile_dim = false;
   std::vector<Type> last_tile_dims;
   std::vector<Sharding> tuple;
-  std::string mesh;                 // where the text named axes of a mesh, that text; the fields above hold what it means
-  std::string metadata;             // as text, without effect: {op_name="x"}
+  std::string mesh;      // where the text named axes of a mesh, that text; the fields above hold what it means
+  std::string metadata;  // as text, without effect: {op_name="x"}
   enum class Group : uint8_t { kNone, kAs, kLike } group = Group::kNone;  // sharded as, or like, others of the group
   int64_t group_id = 0;
-  Ints DeviceList() const;          // expanded
+  Ints DeviceList() const;  // expanded
   std::string ToString() const;
   bool operator==(const Sharding&) const = default;
 };

@@ -22,8 +22,10 @@ class ElementwiseKernel {
 
   // out[i] = op(in[0][i], in[1][i], ...). `out` may be the same array as one of equal element width in `in`.
   void Run(const void* const* in, void* out, int64_t n) const {
-    if (direct_) loop_(in, out, n, params_);
-    else RunThroughBlocks(in, out, n);
+    if (direct_)
+      loop_(in, out, n, params_);
+    else
+      RunThroughBlocks(in, out, n);
   }
 
  private:
@@ -31,9 +33,9 @@ class ElementwiseKernel {
 
   Loop loop_ = nullptr;
   bool direct_ = true;
-  bool convert_ = false;        // element type conversion instead of a loop
-  bool wrap_ = false;           // results are integers narrower than a byte
-  bool mask_ = false;           // operand 0 must lose its sign extension first
+  bool convert_ = false;  // element type conversion instead of a loop
+  bool wrap_ = false;     // results are integers narrower than a byte
+  bool mask_ = false;     // operand 0 must lose its sign extension first
   int arity_ = 1;
   PrimitiveType stored_[3] = {}, computed_[3] = {};
   PrimitiveType stored_result_{}, computed_result_{};

@@ -46,7 +46,9 @@ BACKPLANE_OP2(MinimumOp, a != a ? a : (b != b ? b : (a < b || (a == b && std::si
 
 struct ClampOp {
   template <typename T>
-  static T Of(T low, T x, T high) { return MinimumOp::Of(MaximumOp::Of(x, low), high); }
+  static T Of(T low, T x, T high) {
+    return MinimumOp::Of(MaximumOp::Of(x, low), high);
+  }
 };
 
 template <typename T>
@@ -97,8 +99,10 @@ void ReducePrecision(const void* const* in, void* out, int64_t n, const int64_t*
     if (exponent < kExponent) {
       // Normal numbers of the narrow format have exponents within +-reduced_bias of zero, the lowest one aside.
       const U highest = (bias + reduced_bias) << kMantissa, lowest = (bias - reduced_bias + 1) << kMantissa;
-      if ((magnitude & kInf) > highest) magnitude = kInf;
-      else if (magnitude < lowest) magnitude = 0;
+      if ((magnitude & kInf) > highest)
+        magnitude = kInf;
+      else if (magnitude < lowest)
+        magnitude = 0;
     }
     r[i] = sign | magnitude;
   }
@@ -107,50 +111,89 @@ void ReducePrecision(const void* const* in, void* out, int64_t n, const int64_t*
 template <typename T>
 ElementwiseKernel::Loop Find(Opcode opcode, const Attributes& attrs) {
   switch (opcode) {
-    case Opcode::kAbs: return &Loop1<AbsOp, T>;
-    case Opcode::kCbrt: return &Loop1<CbrtOp, T>;
-    case Opcode::kCeil: return &Loop1<CeilOp, T>;
-    case Opcode::kCos: return &Loop1<CosOp, T>;
-    case Opcode::kCosh: return &Loop1<CoshOp, T>;
-    case Opcode::kErf: return &Loop1<ErfOp, T>;
-    case Opcode::kExp: return &Loop1<ExpOp, T>;
-    case Opcode::kExpm1: return &Loop1<Expm1Op, T>;
-    case Opcode::kFloor: return &Loop1<FloorOp, T>;
-    case Opcode::kImag: return &Loop1<ZeroOp, T>;
-    case Opcode::kIsFinite: return &Loop1<IsFiniteOp, T, bool>;
-    case Opcode::kLog: return &Loop1<LogOp, T>;
-    case Opcode::kLog1p: return &Loop1<Log1pOp, T>;
-    case Opcode::kLogistic: return &Loop1<LogisticOp, T>;
-    case Opcode::kNegate: return &Loop1<NegateOp, T>;
-    case Opcode::kReal: case Opcode::kCopy: return &Loop1<CopyOp, T>;
-    case Opcode::kRoundNearestAfz: return &Loop1<RoundAfzOp, T>;
-    case Opcode::kRoundNearestEven: return &Loop1<RoundEvenOp, T>;
-    case Opcode::kRsqrt: return &Loop1<RsqrtOp, T>;
-    case Opcode::kSign: return &Loop1<SignOp, T>;
-    case Opcode::kSin: return &Loop1<SinOp, T>;
-    case Opcode::kSqrt: return &Loop1<SqrtOp, T>;
-    case Opcode::kTan: return &Loop1<TanOp, T>;
-    case Opcode::kTanh: return &Loop1<TanhOp, T>;
-    case Opcode::kAdd: return &Loop2<AddOp, T>;
-    case Opcode::kSubtract: return &Loop2<SubtractOp, T>;
-    case Opcode::kMultiply: return &Loop2<MultiplyOp, T>;
-    case Opcode::kDivide: return &Loop2<DivideOp, T>;
-    case Opcode::kRemainder: return &Loop2<RemainderOp, T>;
-    case Opcode::kPower: return &Loop2<PowerOp, T>;
-    case Opcode::kAtan2: return &Loop2<Atan2Op, T>;
-    case Opcode::kMaximum: return &Loop2<MaximumOp, T>;
-    case Opcode::kMinimum: return &Loop2<MinimumOp, T>;
-    case Opcode::kClamp: return &Loop3<ClampOp, T>;
-    case Opcode::kComplex: return &ComplexOf<T>;
+    case Opcode::kAbs:
+      return &Loop1<AbsOp, T>;
+    case Opcode::kCbrt:
+      return &Loop1<CbrtOp, T>;
+    case Opcode::kCeil:
+      return &Loop1<CeilOp, T>;
+    case Opcode::kCos:
+      return &Loop1<CosOp, T>;
+    case Opcode::kCosh:
+      return &Loop1<CoshOp, T>;
+    case Opcode::kErf:
+      return &Loop1<ErfOp, T>;
+    case Opcode::kExp:
+      return &Loop1<ExpOp, T>;
+    case Opcode::kExpm1:
+      return &Loop1<Expm1Op, T>;
+    case Opcode::kFloor:
+      return &Loop1<FloorOp, T>;
+    case Opcode::kImag:
+      return &Loop1<ZeroOp, T>;
+    case Opcode::kIsFinite:
+      return &Loop1<IsFiniteOp, T, bool>;
+    case Opcode::kLog:
+      return &Loop1<LogOp, T>;
+    case Opcode::kLog1p:
+      return &Loop1<Log1pOp, T>;
+    case Opcode::kLogistic:
+      return &Loop1<LogisticOp, T>;
+    case Opcode::kNegate:
+      return &Loop1<NegateOp, T>;
+    case Opcode::kReal:
+    case Opcode::kCopy:
+      return &Loop1<CopyOp, T>;
+    case Opcode::kRoundNearestAfz:
+      return &Loop1<RoundAfzOp, T>;
+    case Opcode::kRoundNearestEven:
+      return &Loop1<RoundEvenOp, T>;
+    case Opcode::kRsqrt:
+      return &Loop1<RsqrtOp, T>;
+    case Opcode::kSign:
+      return &Loop1<SignOp, T>;
+    case Opcode::kSin:
+      return &Loop1<SinOp, T>;
+    case Opcode::kSqrt:
+      return &Loop1<SqrtOp, T>;
+    case Opcode::kTan:
+      return &Loop1<TanOp, T>;
+    case Opcode::kTanh:
+      return &Loop1<TanhOp, T>;
+    case Opcode::kAdd:
+      return &Loop2<AddOp, T>;
+    case Opcode::kSubtract:
+      return &Loop2<SubtractOp, T>;
+    case Opcode::kMultiply:
+      return &Loop2<MultiplyOp, T>;
+    case Opcode::kDivide:
+      return &Loop2<DivideOp, T>;
+    case Opcode::kRemainder:
+      return &Loop2<RemainderOp, T>;
+    case Opcode::kPower:
+      return &Loop2<PowerOp, T>;
+    case Opcode::kAtan2:
+      return &Loop2<Atan2Op, T>;
+    case Opcode::kMaximum:
+      return &Loop2<MaximumOp, T>;
+    case Opcode::kMinimum:
+      return &Loop2<MinimumOp, T>;
+    case Opcode::kClamp:
+      return &Loop3<ClampOp, T>;
+    case Opcode::kComplex:
+      return &ComplexOf<T>;
     case Opcode::kReducePrecision:
-      if constexpr (sizeof(T) == 4) return &ReducePrecision<float, uint32_t, 23, 8>;
-      else return &ReducePrecision<double, uint64_t, 52, 11>;
+      if constexpr (sizeof(T) == 4)
+        return &ReducePrecision<float, uint32_t, 23, 8>;
+      else
+        return &ReducePrecision<double, uint64_t, 52, 11>;
     case Opcode::kCompare: {
       const auto direction = attrs.GetEnum<ComparisonDirection>(AttrId::kDirection);
       const bool total = attrs.GetEnum<ComparisonType>(AttrId::kComparisonType) == ComparisonType::kTotalOrder;
       return total ? CompareLoop<T, TotalOrder>(direction) : CompareLoop<T>(direction);
     }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 

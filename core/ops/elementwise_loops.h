@@ -34,12 +34,16 @@ void Loop3(const void* const* in, void* out, int64_t n, const int64_t*) {
 #define BACKPLANE_OP1(Name, expression) \
   struct Name {                         \
     template <typename T>               \
-    static auto Of(T a) { return expression; } \
+    static auto Of(T a) {               \
+      return expression;                \
+    }                                   \
   };
 #define BACKPLANE_OP2(Name, expression) \
   struct Name {                         \
     template <typename T>               \
-    static auto Of(T a, T b) { return expression; } \
+    static auto Of(T a, T b) {          \
+      return expression;                \
+    }                                   \
   };
 
 BACKPLANE_OP2(EqOp, a == b)
@@ -53,22 +57,32 @@ BACKPLANE_OP2(LtOp, a < b)
 template <typename Op, typename Adapt>
 struct Adapted {
   template <typename T>
-  static auto Of(T a, T b) { return Op::Of(Adapt::Of(a), Adapt::Of(b)); }
+  static auto Of(T a, T b) {
+    return Op::Of(Adapt::Of(a), Adapt::Of(b));
+  }
 };
 struct AsIs {
   template <typename T>
-  static T Of(T a) { return a; }
+  static T Of(T a) {
+    return a;
+  }
 };
 
 template <typename T, typename Adapt = AsIs>
 ElementwiseKernel::Loop CompareLoop(ComparisonDirection direction) {
   switch (direction) {
-    case ComparisonDirection::kEq: return &Loop2<Adapted<EqOp, Adapt>, T, bool>;
-    case ComparisonDirection::kNe: return &Loop2<Adapted<NeOp, Adapt>, T, bool>;
-    case ComparisonDirection::kGe: return &Loop2<Adapted<GeOp, Adapt>, T, bool>;
-    case ComparisonDirection::kGt: return &Loop2<Adapted<GtOp, Adapt>, T, bool>;
-    case ComparisonDirection::kLe: return &Loop2<Adapted<LeOp, Adapt>, T, bool>;
-    default: return &Loop2<Adapted<LtOp, Adapt>, T, bool>;
+    case ComparisonDirection::kEq:
+      return &Loop2<Adapted<EqOp, Adapt>, T, bool>;
+    case ComparisonDirection::kNe:
+      return &Loop2<Adapted<NeOp, Adapt>, T, bool>;
+    case ComparisonDirection::kGe:
+      return &Loop2<Adapted<GeOp, Adapt>, T, bool>;
+    case ComparisonDirection::kGt:
+      return &Loop2<Adapted<GtOp, Adapt>, T, bool>;
+    case ComparisonDirection::kLe:
+      return &Loop2<Adapted<LeOp, Adapt>, T, bool>;
+    default:
+      return &Loop2<Adapted<LtOp, Adapt>, T, bool>;
   }
 }
 

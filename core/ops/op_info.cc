@@ -13,9 +13,9 @@ namespace {
 
 const std::vector<OpInfo>& Table() {
   static const std::vector<OpInfo>* table = new std::vector<OpInfo>{
-#define OP(e, text, arity, family, traits, stablehlo, ...)                                                   \
-  OpInfo{Opcode::e, text, arity, traits, stablehlo, std::vector<AttrId> __VA_ARGS__, &Infer##family, &Evaluate##family, \
-         &Cost##family},
+#define OP(e, text, arity, family, traits, stablehlo, ...)                                                           \
+  OpInfo{Opcode::e,         text,         arity, traits, stablehlo, std::vector<AttrId> __VA_ARGS__, &Infer##family, \
+         &Evaluate##family, &Cost##family},
 #include "core/ops/op_table.def"
 #undef OP
   };
@@ -37,7 +37,8 @@ absl::Status CheckAttributes(const OpContext& op, const OpInfo& info) {
     if (std::find(info.attributes.begin(), info.attributes.end(), id) == info.attributes.end()) {
       return Fail(op, Label(op, "attributes"), "does not take attribute ", AttrName(id));
     }
-    if (!HoldsKindOf(id, value)) return Fail(op, Label(op, "attributes"), "attribute ", AttrName(id), " has a value of another kind");
+    if (!HoldsKindOf(id, value))
+      return Fail(op, Label(op, "attributes"), "attribute ", AttrName(id), " has a value of another kind");
   }
   return absl::OkStatus();
 }
@@ -45,8 +46,7 @@ absl::Status CheckAttributes(const OpContext& op, const OpInfo& info) {
 }  // namespace
 
 absl::Status OpContext::Error(absl::string_view label, absl::string_view text) const {
-  return absl::InvalidArgumentError(
-      absl::StrCat(name.empty() ? OpName(opcode) : name, ": ", text, " [", label, "]"));
+  return absl::InvalidArgumentError(absl::StrCat(name.empty() ? OpName(opcode) : name, ": ", text, " [", label, "]"));
 }
 
 const OpInfo& Info(Opcode opcode) { return Table()[static_cast<size_t>(opcode)]; }

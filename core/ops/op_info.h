@@ -29,18 +29,23 @@ constexpr int kNumOpcodes = 0
     ;
 
 enum OpTrait : uint32_t {
-  kElementwise = 1, kCommutative = 2, kDeclared = 4, kSideEffect = 8, kCollective = 16, kHasCalled = 32,
+  kElementwise = 1,
+  kCommutative = 2,
+  kDeclared = 4,
+  kSideEffect = 8,
+  kCollective = 16,
+  kHasCalled = 32,
 };
 
 // Everything an operation's functions may look at.
 struct OpContext {
   Opcode opcode;
-  absl::string_view name;                        // the instruction's name, for messages; may be empty
+  absl::string_view name;  // the instruction's name, for messages; may be empty
   absl::Span<const Shape* const> operands;
-  const Attributes* attrs = nullptr;             // never null
-  absl::Span<const ProgramShape> called;         // called computations' signatures, in order
-  const Shape* declared = nullptr;               // the given result shape; null when it is to be inferred
-  const Literal* literal = nullptr;              // constants only
+  const Attributes* attrs = nullptr;      // never null
+  absl::Span<const ProgramShape> called;  // called computations' signatures, in order
+  const Shape* declared = nullptr;        // the given result shape; null when it is to be inferred
+  const Literal* literal = nullptr;       // constants only
 
   // "dot.3: text [label]" as InvalidArgument.
   absl::Status Error(absl::string_view label, absl::string_view text) const;
@@ -83,19 +88,19 @@ using CostFn = Cost (*)(const OpContext&, const Shape& result);
 
 struct OpInfo {
   Opcode opcode;
-  const char* text;        // HLO name
-  int arity;               // -1: any
+  const char* text;  // HLO name
+  int arity;         // -1: any
   uint32_t traits;
-  const char* stablehlo;   // ';' separated
+  const char* stablehlo;           // ';' separated
   std::vector<AttrId> attributes;  // allowed, in printing order
-  InferFn infer;           // checks operands, attributes and, where given, the declared shape; returns the result shape
-  EvaluateFn evaluate;     // the definition; result has exactly the inferred dims
-  CostFn cost;             // null: bytes only
+  InferFn infer;        // checks operands, attributes and, where given, the declared shape; returns the result shape
+  EvaluateFn evaluate;  // the definition; result has exactly the inferred dims
+  CostFn cost;          // null: bytes only
 
   bool Has(OpTrait t) const { return (traits & t) != 0; }
 };
 
-const OpInfo& Info(Opcode opcode);                            // constant table, made on first use, thread-safe
+const OpInfo& Info(Opcode opcode);                             // constant table, made on first use, thread-safe
 std::optional<Opcode> OpcodeFromText(absl::string_view text);  // HLO name
 absl::string_view OpName(Opcode opcode);
 

@@ -4,13 +4,13 @@ namespace backplane {
 
 std::unique_ptr<PassPipeline> CommonPipeline() {
   auto p = std::make_unique<PassPipeline>("common");
-  p->Add<InlineCalls>();                     // one body for each program, but for loops and branches
-  p->Add<ExpandOperations>();                // fewer kinds of operation
-  p->Add<SimplifyTuples>();                  // values instead of ways through tuples
+  p->Add<InlineCalls>();       // one body for each program, but for loops and branches
+  p->Add<ExpandOperations>();  // fewer kinds of operation
+  p->Add<SimplifyTuples>();    // values instead of ways through tuples
   p->Add<RemoveDeadCode>();
   p->Add<FoldConstants>();
   p->Add<SimplifyAlgebra>();
-  p->Add<SimplifyControlFlow>();             // constants known by now decide branches
+  p->Add<SimplifyControlFlow>();  // constants known by now decide branches
   p->Add<SimplifyTuples>();
   p->Add<EliminateCommonSubexpressions>();
   p->Add<RemoveDeadCode>();

@@ -7,7 +7,8 @@ namespace backplane {
 namespace {
 
 size_t Hash(const Instruction* i) {
-  size_t h = absl::HashOf(static_cast<int>(i->opcode()), i->shape().dimensions(), static_cast<int>(i->shape().element_type()));
+  size_t h =
+      absl::HashOf(static_cast<int>(i->opcode()), i->shape().dimensions(), static_cast<int>(i->shape().element_type()));
   for (const Instruction* o : i->operands()) h = absl::HashOf(h, o->id());
   for (const Computation* c : i->called()) h = absl::HashOf(h, c->name());
   if (i->Is(Opcode::kConstant) && i->shape().IsArray()) {

@@ -1,9 +1,9 @@
 #include <numeric>
 
+#include "core/ir/builder.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
-#include "core/ir/builder.h"
 
 namespace backplane {
 namespace {
@@ -19,11 +19,23 @@ class Expander {
       like_ = i;
       Instruction* r = nullptr;
       switch (i->opcode()) {
-        case Opcode::kBatchNormInference: { ASSIGN_OR_RETURN(r, Inference(i)); break; }
-        case Opcode::kBatchNormTraining: { ASSIGN_OR_RETURN(r, Training(i)); break; }
-        case Opcode::kBatchNormGrad: { ASSIGN_OR_RETURN(r, Grad(i)); break; }
-        case Opcode::kMap: r = Map(i); break;
-        default: break;
+        case Opcode::kBatchNormInference: {
+          ASSIGN_OR_RETURN(r, Inference(i));
+          break;
+        }
+        case Opcode::kBatchNormTraining: {
+          ASSIGN_OR_RETURN(r, Training(i));
+          break;
+        }
+        case Opcode::kBatchNormGrad: {
+          ASSIGN_OR_RETURN(r, Grad(i));
+          break;
+        }
+        case Opcode::kMap:
+          r = Map(i);
+          break;
+        default:
+          break;
       }
       if (r == nullptr) continue;
       Replace(i, r);
@@ -37,8 +49,13 @@ class Expander {
   }
 
  private:
-  Instruction* Op(Opcode o, std::vector<Instruction*> x) { Shape s = x[0]->shape(); return Make(c_, like_, o, s, std::move(x)); }
-  Instruction* Spread(Instruction* x, const Shape& to, int64_t d) { return MakeBroadcast(c_, like_, x, to.WithElementType(x->shape().element_type()), {d}); }
+  Instruction* Op(Opcode o, std::vector<Instruction*> x) {
+    Shape s = x[0]->shape();
+    return Make(c_, like_, o, s, std::move(x));
+  }
+  Instruction* Spread(Instruction* x, const Shape& to, int64_t d) {
+    return MakeBroadcast(c_, like_, x, to.WithElementType(x->shape().element_type()), {d});
+  }
   Instruction* Fill(const Shape& s, double v) {
     Instruction* k = MakeConstant(c_, like_, Literal::Scalar(s.element_type(), v));
     return s.IsScalar() ? k : MakeBroadcast(c_, like_, k, s, {});
@@ -53,11 +70,13 @@ class Expander {
     Attributes attrs;
     attrs.Set(AttrId::kDimensions, std::move(dims));
     Instruction* zero = MakeConstant(c_, like_, Literal::Scalar(x->shape().element_type(), 0));
-    return Make(c_, like_, Opcode::kReduce, Shape(x->shape().element_type(), {x->shape().dimensions(keep)}), {x, zero}, std::move(attrs), {add});
+    return Make(c_, like_, Opcode::kReduce, Shape(x->shape().element_type(), {x->shape().dimensions(keep)}), {x, zero},
+                std::move(attrs), {add});
   }
 
   Instruction* Mean(Instruction* sum, const Shape& x, int64_t feature) {
-    const double n = static_cast<double>(x.num_elements()) / static_cast<double>(std::max<int64_t>(1, x.dimensions(feature)));
+    const double n =
+        static_cast<double>(x.num_elements()) / static_cast<double>(std::max<int64_t>(1, x.dimensions(feature)));
     return Op(Opcode::kDivide, {sum, Fill(sum->shape(), n)});
   }
 
@@ -68,7 +87,8 @@ class Expander {
   absl::StatusOr<Instruction*> Inference(Instruction* i) {
     const Shape& s = i->operand(0)->shape();
     const int64_t f = i->attrs().GetInt(AttrId::kFeatureIndex);
-    Instruction* scale = Op(Opcode::kMultiply, {i->operand(1), InverseDeviation(i->operand(4), i->attrs().GetDouble(AttrId::kEpsilon))});
+    Instruction* scale =
+        Op(Opcode::kMultiply, {i->operand(1), InverseDeviation(i->operand(4), i->attrs().GetDouble(AttrId::kEpsilon))});
     Instruction* centered = Op(Opcode::kSubtract, {i->operand(0), Spread(i->operand(3), s, f)});
     return Op(Opcode::kAdd, {Op(Opcode::kMultiply, {centered, Spread(scale, s, f)}), Spread(i->operand(2), s, f)});
   }
@@ -81,13 +101,16 @@ class Expander {
     Instruction* centered = Op(Opcode::kSubtract, {x, Spread(mean, x->shape(), f)});
     ASSIGN_OR_RETURN(Instruction * squares, Sum(Op(Opcode::kMultiply, {centered, centered}), f));
     Instruction* variance = Mean(squares, x->shape(), f);
-    Instruction* scale = Op(Opcode::kMultiply, {i->operand(1), InverseDeviation(variance, i->attrs().GetDouble(AttrId::kEpsilon))});
-    Instruction* y = Op(Opcode::kAdd, {Op(Opcode::kMultiply, {centered, Spread(scale, x->shape(), f)}), Spread(i->operand(2), x->shape(), f)});
+    Instruction* scale =
+        Op(Opcode::kMultiply, {i->operand(1), InverseDeviation(variance, i->attrs().GetDouble(AttrId::kEpsilon))});
+    Instruction* y = Op(Opcode::kAdd, {Op(Opcode::kMultiply, {centered, Spread(scale, x->shape(), f)}),
+                                       Spread(i->operand(2), x->shape(), f)});
     return Make(c_, i, Opcode::kTuple, i->shape(), {y, mean, variance});
   }
 
   absl::StatusOr<Instruction*> Grad(Instruction* i) {
-    Instruction *x = i->operand(0), *scale = i->operand(1), *mean = i->operand(2), *variance = i->operand(3), *dy = i->operand(4);
+    Instruction *x = i->operand(0), *scale = i->operand(1), *mean = i->operand(2), *variance = i->operand(3),
+                *dy = i->operand(4);
     const int64_t f = i->attrs().GetInt(AttrId::kFeatureIndex);
     const Shape& s = x->shape();
     Instruction* inverse = InverseDeviation(variance, i->attrs().GetDouble(AttrId::kEpsilon));

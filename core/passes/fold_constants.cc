@@ -7,15 +7,30 @@ namespace {
 
 bool Foldable(const Instruction* i, int64_t max_elements) {
   switch (i->opcode()) {
-    case Opcode::kConstant: case Opcode::kParameter: case Opcode::kIota: case Opcode::kBroadcast: case Opcode::kTuple:
-    case Opcode::kGetTupleElement: case Opcode::kWhile: case Opcode::kConditional: case Opcode::kCall: case Opcode::kCustomCall:
-    case Opcode::kRng: case Opcode::kAfterAll: case Opcode::kOptimizationBarrier: case Opcode::kPartitionId:
-    case Opcode::kReplicaId: case Opcode::kFusion: case Opcode::kConvolution: case Opcode::kDot:
+    case Opcode::kConstant:
+    case Opcode::kParameter:
+    case Opcode::kIota:
+    case Opcode::kBroadcast:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+    case Opcode::kCall:
+    case Opcode::kCustomCall:
+    case Opcode::kRng:
+    case Opcode::kAfterAll:
+    case Opcode::kOptimizationBarrier:
+    case Opcode::kPartitionId:
+    case Opcode::kReplicaId:
+    case Opcode::kFusion:
+    case Opcode::kConvolution:
+    case Opcode::kDot:
       return false;
     default:
       break;
   }
-  if (i->HasSideEffect() || i->info().Has(kCollective) || !i->shape().IsArray() || i->operand_count() == 0) return false;
+  if (i->HasSideEffect() || i->info().Has(kCollective) || !i->shape().IsArray() || i->operand_count() == 0)
+    return false;
   if (i->shape().num_elements() > max_elements || i->shape().HasDynamicDimensions()) return false;
   for (const Instruction* o : i->operands()) {
     if (!o->Is(Opcode::kConstant) || !o->shape().IsArray() || o->shape().num_elements() > max_elements) return false;

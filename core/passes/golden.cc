@@ -24,7 +24,8 @@ std::string Trim(absl::string_view s) { return std::string(absl::StripAsciiWhite
 
 }  // namespace
 
-void RunGoldenFile(const std::string& path, const std::function<std::unique_ptr<Pass>()>& make_pass, const GoldenOptions& options) {
+void RunGoldenFile(const std::string& path, const std::function<std::unique_ptr<Pass>()>& make_pass,
+                   const GoldenOptions& options) {
   const std::string file = std::string(BACKPLANE_SOURCE_DIR) + "/" + path;
   const bool update = std::getenv("BACKPLANE_UPDATE_GOLDEN") != nullptr;
   std::string rewritten;

@@ -24,7 +24,8 @@ struct GoldenOptions {
 };
 
 // Checks every case of `path` (relative to the source directory) through GoogleTest's expectations.
-void RunGoldenFile(const std::string& path, const std::function<std::unique_ptr<Pass>()>& make_pass, const GoldenOptions& options = {});
+void RunGoldenFile(const std::string& path, const std::function<std::unique_ptr<Pass>()>& make_pass,
+                   const GoldenOptions& options = {});
 
 }  // namespace backplane
 

@@ -1,5 +1,5 @@
-// A pass changes a module and says whether it did. Passes are small, named by a verb phrase, deterministic; a second run
-// of the same pass changes nothing. Each stands in its own file with golden HLO-text cases beside it.
+// A pass changes a module and says whether it did. Passes are small, named by a verb phrase, deterministic; a second
+// run of the same pass changes nothing. Each stands in its own file with golden HLO-text cases beside it.
 #ifndef BACKPLANE_CORE_PASSES_PASS_H_
 #define BACKPLANE_CORE_PASSES_PASS_H_
 
@@ -24,7 +24,8 @@ class PassPipeline : public Pass {
  public:
   explicit PassPipeline(std::string name) : name_(std::move(name)) {}
   absl::string_view name() const override { return name_; }
-  template <typename P, typename... Args> P& Add(Args&&... args) {
+  template <typename P, typename... Args>
+  P& Add(Args&&... args) {
     auto pass = std::make_unique<P>(std::forward<Args>(args)...);
     P& ref = *pass;
     passes_.push_back(std::move(pass));
@@ -33,7 +34,11 @@ class PassPipeline : public Pass {
   void set_verify(bool v) { verify_ = v; }
   void set_fixed_point(int max_rounds) { max_rounds_ = max_rounds; }  // repeat all passes until nothing changes
   absl::StatusOr<bool> Run(Module* module) override;
-  struct Record { std::string pass; bool changed; double milliseconds; };
+  struct Record {
+    std::string pass;
+    bool changed;
+    double milliseconds;
+  };
   const std::vector<Record>& log() const { return log_; }
 
  private:

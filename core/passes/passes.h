@@ -6,11 +6,11 @@
 
 namespace backplane {
 
-#define BACKPLANE_DECLARE_PASS(Class, text)                 \
-  class Class : public Pass {                               \
-   public:                                                  \
+#define BACKPLANE_DECLARE_PASS(Class, text)                  \
+  class Class : public Pass {                                \
+   public:                                                   \
     absl::string_view name() const override { return text; } \
-    absl::StatusOr<bool> Run(Module* module) override;      \
+    absl::StatusOr<bool> Run(Module* module) override;       \
   }
 
 // Puts the bodies of called computations in the place of their calls, composites included.
@@ -37,8 +37,8 @@ BACKPLANE_DECLARE_PASS(ExpandScans, "expand-scans");
 BACKPLANE_DECLARE_PASS(ExpandDots, "expand-dots");
 // Short loops over elementwise arithmetic as copies of their body. Wants constants folded, leaves more to fold.
 BACKPLANE_DECLARE_PASS(UnrollLoops, "unroll-loops");
-// Dimensions of dynamic size as full ones and a number beside them; Unimplemented, on a module that may be half changed, where an
-// operation has no such form. After InlineCalls.
+// Dimensions of dynamic size as full ones and a number beside them; Unimplemented, on a module that may be half
+// changed, where an operation has no such form. After InlineCalls.
 BACKPLANE_DECLARE_PASS(ResolveDynamicSizes, "resolve-dynamic-sizes");
 
 #undef BACKPLANE_DECLARE_PASS
@@ -46,8 +46,8 @@ BACKPLANE_DECLARE_PASS(ResolveDynamicSizes, "resolve-dynamic-sizes");
 // Identities that hold for every value of the type, signed zeros and NaN included.
 class SimplifyAlgebra : public Pass {
  public:
-  // `transposes_into_dots`: a transposed operand of a dot becomes other dimension numbers. Off for a plugin that has put
-  // the transposes there.
+  // `transposes_into_dots`: a transposed operand of a dot becomes other dimension numbers. Off for a plugin that has
+  // put the transposes there.
   explicit SimplifyAlgebra(bool transposes_into_dots = true) : transposes_into_dots_(transposes_into_dots) {}
   absl::string_view name() const override { return "simplify-algebra"; }
   absl::StatusOr<bool> Run(Module* module) override;

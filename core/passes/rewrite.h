@@ -13,7 +13,8 @@ inline void Replace(Instruction* from, Instruction* to) { from->ReplaceAllUsesWi
 
 // A new instruction at the end of the computation, with metadata of `like`. Call SortTopologically when done.
 inline Instruction* Make(Computation* c, const Instruction* like, Opcode opcode, const Shape& shape,
-                         std::vector<Instruction*> operands, Attributes attrs = {}, std::vector<Computation*> called = {}) {
+                         std::vector<Instruction*> operands, Attributes attrs = {},
+                         std::vector<Computation*> called = {}) {
   InstructionSpec spec;
   spec.opcode = opcode;
   spec.shape = shape.WithoutLayout();
@@ -39,7 +40,8 @@ inline Instruction* MakeElement(Computation* c, Instruction* tuple, int64_t inde
   return Make(c, tuple, Opcode::kGetTupleElement, tuple->shape().tuple_shapes(index), {tuple}, std::move(attrs));
 }
 
-inline Instruction* MakeBroadcast(Computation* c, const Instruction* like, Instruction* x, const Shape& shape, Ints dimensions) {
+inline Instruction* MakeBroadcast(Computation* c, const Instruction* like, Instruction* x, const Shape& shape,
+                                  Ints dimensions) {
   Attributes attrs;
   attrs.Set(AttrId::kDimensions, std::move(dimensions));
   return Make(c, like, Opcode::kBroadcast, shape, {x}, std::move(attrs));

@@ -29,7 +29,8 @@ class Simplifier {
   bool Run() {
     bool changed = false;
     for (Instruction* i : c_->Snapshot()) {
-      if ((i->users().empty() && i != c_->root()) || !i->shape().IsArray() || i->shape().HasDynamicDimensions()) continue;
+      if ((i->users().empty() && i != c_->root()) || !i->shape().IsArray() || i->shape().HasDynamicDimensions())
+        continue;
       if (Instruction* r = Visit(i); r != nullptr && r != i) {
         Replace(i, r);
         changed = true;
@@ -85,7 +86,8 @@ class Simplifier {
       case Opcode::kReshape:
         if (x->shape() == i->shape()) return x;
         if (x->Is(Opcode::kReshape)) return Make(c_, i, Opcode::kReshape, i->shape(), {x->operand(0)});
-        if (x->Is(Opcode::kBroadcast) && x->operand(0)->shape().IsScalar()) return MakeBroadcast(c_, i, x->operand(0), i->shape(), {});
+        if (x->Is(Opcode::kBroadcast) && x->operand(0)->shape().IsScalar())
+          return MakeBroadcast(c_, i, x->operand(0), i->shape(), {});
         if (x->Is(Opcode::kConstant)) return ReshapedConstant(i);
         return nullptr;
       case Opcode::kTranspose:
@@ -99,7 +101,10 @@ class Simplifier {
       case Opcode::kConcatenate:
         return Concatenate(i);
       case Opcode::kPad:
-        return std::all_of(i->padding().begin(), i->padding().end(), [](const PaddingDimension& p) { return p == PaddingDimension{}; }) ? x : nullptr;
+        return std::all_of(i->padding().begin(), i->padding().end(),
+                           [](const PaddingDimension& p) { return p == PaddingDimension{}; })
+                   ? x
+                   : nullptr;
       case Opcode::kDynamicSlice:
         return x->shape() == i->shape() ? x : nullptr;
       case Opcode::kDynamicUpdateSlice:
@@ -110,7 +115,10 @@ class Simplifier {
         return transposes_into_dots_ ? Dot(i) : nullptr;
       case Opcode::kGetDimensionSize:
         if (x->shape().HasDynamicDimensions()) return nullptr;
-        return MakeConstant(c_, i, Literal::ScalarInt(PrimitiveType::kS32, x->shape().dimensions(i->dimensions().empty() ? 0 : i->dimensions()[0])));
+        return MakeConstant(
+            c_, i,
+            Literal::ScalarInt(PrimitiveType::kS32,
+                               x->shape().dimensions(i->dimensions().empty() ? 0 : i->dimensions()[0])));
       default:
         return nullptr;
     }
@@ -120,10 +128,12 @@ class Simplifier {
   Instruction* Reciprocal(Instruction* i) {
     const PrimitiveType type = i->shape().element_type();
     const Literal* l = UniformConstant(i->operand(1));
-    if (l == nullptr || !(type == PrimitiveType::kF32 || type == PrimitiveType::kF64 || type == PrimitiveType::kBF16)) return nullptr;
+    if (l == nullptr || !(type == PrimitiveType::kF32 || type == PrimitiveType::kF64 || type == PrimitiveType::kBF16))
+      return nullptr;
     const double v = l->GetAsDouble(0);
     int exponent = 0;
-    if (!std::isfinite(v) || v == 0 || std::abs(std::frexp(v, &exponent)) != 0.5 || std::abs(exponent) > 100) return nullptr;
+    if (!std::isfinite(v) || v == 0 || std::abs(std::frexp(v, &exponent)) != 0.5 || std::abs(exponent) > 100)
+      return nullptr;
     Instruction* scalar = MakeConstant(c_, i, Literal::Scalar(type, 1 / v));
     Instruction* factor = i->shape().IsScalar() ? scalar : MakeBroadcast(c_, i, scalar, i->shape(), {});
     return Make(c_, i, Opcode::kMultiply, i->shape(), {i->operand(0), factor});
@@ -188,7 +198,8 @@ class Simplifier {
       for (size_t d = 0; d < p.size(); ++d) inverse[static_cast<size_t>(p[d])] = static_cast<int64_t>(d);
       Ints dims;
       for (int64_t d : x->dimensions()) dims.push_back(inverse[static_cast<size_t>(d)]);
-      if (std::is_sorted(dims.begin(), dims.end())) return MakeBroadcast(c_, i, x->operand(0), i->shape(), std::move(dims));
+      if (std::is_sorted(dims.begin(), dims.end()))
+        return MakeBroadcast(c_, i, x->operand(0), i->shape(), std::move(dims));
     }
     // Only dims of size one move: the bytes stay where they are.
     Ints moving;
@@ -207,20 +218,24 @@ class Simplifier {
       for (int64_t d : x->dimensions()) dims.push_back(i->dimensions()[static_cast<size_t>(d)]);
       return MakeBroadcast(c_, i, x->operand(0), i->shape(), std::move(dims));
     }
-    if (x->Is(Opcode::kConstant) && !x->shape().IsScalar() && x->shape().num_elements() > 0 && x->literal().IsAllEqual()) {
+    if (x->Is(Opcode::kConstant) && !x->shape().IsScalar() && x->shape().num_elements() > 0 &&
+        x->literal().IsAllEqual()) {
       return MakeBroadcast(c_, i, ScalarOf(x), i->shape(), {});
     }
-    if (x->shape().num_elements() == i->shape().num_elements() && std::is_sorted(i->dimensions().begin(), i->dimensions().end())) {
+    if (x->shape().num_elements() == i->shape().num_elements() &&
+        std::is_sorted(i->dimensions().begin(), i->dimensions().end())) {
       return Make(c_, i, Opcode::kReshape, i->shape(), {x});
     }
     // Dims of size one of the operand say nothing: without them a reshape may become a bare broadcast.
-    if (x->Is(Opcode::kReshape) && x->operand(0)->shape().IsScalar()) return MakeBroadcast(c_, i, x->operand(0), i->shape(), {});
+    if (x->Is(Opcode::kReshape) && x->operand(0)->shape().IsScalar())
+      return MakeBroadcast(c_, i, x->operand(0), i->shape(), {});
     return nullptr;
   }
 
   Instruction* ScalarOf(Instruction* constant) {
     const size_t width = static_cast<size_t>(ByteWidth(constant->shape().element_type()));
-    absl::StatusOr<Literal> l = Literal::FromBytes(Shape::Scalar(constant->shape().element_type()), {constant->literal().bytes(), width});
+    absl::StatusOr<Literal> l =
+        Literal::FromBytes(Shape::Scalar(constant->shape().element_type()), {constant->literal().bytes(), width});
     return MakeConstant(c_, constant, *std::move(l));
   }
 
@@ -251,7 +266,8 @@ class Simplifier {
       return nullptr;
     }
     // reduce(reshape that only adds or drops dims of size one) stays; reduce over an empty product is the init value.
-    if (x->shape().num_elements() == 0 && i->shape().num_elements() > 0) return MakeBroadcast(c_, i, i->operand(1), i->shape(), {});
+    if (x->shape().num_elements() == 0 && i->shape().num_elements() > 0)
+      return MakeBroadcast(c_, i, i->operand(1), i->shape(), {});
     return nullptr;
   }
 
@@ -267,7 +283,8 @@ class Simplifier {
       // The free dims must stay in order: they make the result's.
       Ints free;
       for (int64_t k = 0; k < static_cast<int64_t>(p.size()); ++k) {
-        if (std::find(batch.begin(), batch.end(), k) == batch.end() && std::find(contracting.begin(), contracting.end(), k) == contracting.end()) {
+        if (std::find(batch.begin(), batch.end(), k) == batch.end() &&
+            std::find(contracting.begin(), contracting.end(), k) == contracting.end()) {
           free.push_back(p[static_cast<size_t>(k)]);
         }
       }

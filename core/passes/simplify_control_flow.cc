@@ -114,7 +114,8 @@ bool DropDeadState(Instruction* loop) {
     // A dropped element's reader is dead now, unless it was the dead root's operand, which went with it.
   }
   Computation* c = loop->parent();
-  Instruction* now = Make(c, loop, Opcode::kWhile, state, {Make(c, init, Opcode::kTuple, state, values)}, {}, {loop->called(0), body});
+  Instruction* now =
+      Make(c, loop, Opcode::kWhile, state, {Make(c, init, Opcode::kTuple, state, values)}, {}, {loop->called(0), body});
   std::vector<Instruction*> users(loop->users().begin(), loop->users().end());
   for (Instruction* u : users) {
     if (u->users().empty() && !u->IsRoot()) continue;

@@ -24,7 +24,8 @@ absl::StatusOr<bool> SimplifyTuples::Run(Module* module) {
   for (Computation* c : RunningComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
-      if (i->Is(Opcode::kGetTupleElement) && i->operand(0)->Is(Opcode::kTuple) && (!i->users().empty() || i == c->root())) {
+      if (i->Is(Opcode::kGetTupleElement) && i->operand(0)->Is(Opcode::kTuple) &&
+          (!i->users().empty() || i == c->root())) {
         Replace(i, i->operand(0)->operand(i->tuple_index()));
         here = true;
       } else if (i->Is(Opcode::kTuple) && (!i->users().empty() || i == c->root())) {

@@ -29,7 +29,7 @@ struct Layout {
   int64_t memory_space = 0;
 
   static Layout RowMajor(int64_t rank);
-  bool IsRowMajor() const;  // descending order, no tiles, natural element size
+  bool IsRowMajor() const;       // descending order, no tiles, natural element size
   std::string ToString() const;  // with braces
   bool operator==(const Layout&) const = default;
 };

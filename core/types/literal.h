@@ -20,8 +20,8 @@ namespace backplane {
 
 class Literal {
  public:
-  Literal() = default;                    // invalid
-  explicit Literal(const Shape& shape);   // zeros; the shape must be valid (tuple elements too); layout is dropped
+  Literal() = default;                   // invalid
+  explicit Literal(const Shape& shape);  // zeros; the shape must be valid (tuple elements too); layout is dropped
 
   // Takes bytes in the storage form. Error if the size is not shape.byte_size().
   static absl::StatusOr<Literal> FromBytes(const Shape& shape, absl::Span<const std::byte> bytes);
@@ -34,7 +34,8 @@ class Literal {
   static Literal ScalarInt(PrimitiveType type, int64_t value);
   // Native C++ types: bool, intN_t, uintN_t, float, double, std::complex, and the classes of numeric.h.
   // Values are row-major, as many as the dims hold.
-  template <typename T> static Literal FromValues(absl::Span<const int64_t> dims, absl::Span<const T> values);
+  template <typename T>
+  static Literal FromValues(absl::Span<const int64_t> dims, absl::Span<const T> values);
 
   const Shape& shape() const { return shape_; }
   bool valid() const { return shape_.element_type() != PrimitiveType::kInvalid; }
@@ -44,28 +45,30 @@ class Literal {
   const std::byte* bytes() const { return data_.get(); }
   std::byte* mutable_bytes();
   bool unique() const { return data_ && !borrowed_ && data_.use_count() == 1; }  // mutable_bytes() would not copy
-  template <typename T> absl::Span<const T> data() const {
+  template <typename T>
+  absl::Span<const T> data() const {
     return absl::Span<const T>(reinterpret_cast<const T*>(data_.get()), static_cast<size_t>(num_elements()));
   }
-  template <typename T> absl::Span<T> mutable_data() {
+  template <typename T>
+  absl::Span<T> mutable_data() {
     return absl::Span<T>(reinterpret_cast<T*>(mutable_bytes()), static_cast<size_t>(num_elements()));
   }
 
   const std::vector<Literal>& elements() const { return elements_; }
   std::vector<Literal>& mutable_elements() { return elements_; }
 
-  int64_t dynamic_size(int64_t dim) const;        // the bound where the dimension is static or was never set
+  int64_t dynamic_size(int64_t dim) const;  // the bound where the dimension is static or was never set
   void set_dynamic_size(int64_t dim, int64_t n);
 
   // Element by linear row-major index, widened.
-  double GetAsDouble(int64_t linear) const;       // integers and floats; the real part of complex
-  int64_t GetAsInt(int64_t linear) const;         // integers, pred; floats truncate
+  double GetAsDouble(int64_t linear) const;  // integers and floats; the real part of complex
+  int64_t GetAsInt(int64_t linear) const;    // integers, pred; floats truncate
   std::complex<double> GetAsComplex(int64_t linear) const;
   void SetFromDouble(int64_t linear, double value);
   void SetFromInt(int64_t linear, int64_t value);
 
-  bool IsAllEqual() const;          // every element has the same bits as the first (false for zero elements)
-  bool IsAll(double value) const;   // every element equals value (array of numbers or pred)
+  bool IsAllEqual() const;         // every element has the same bits as the first (false for zero elements)
+  bool IsAll(double value) const;  // every element equals value (array of numbers or pred)
 
   // Same shape and bits (NaN equals itself).
   bool operator==(const Literal& other) const;

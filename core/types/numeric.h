@@ -59,46 +59,118 @@ struct SmallInt {
   SmallInt() = default;
   explicit SmallInt(int64_t v) {
     uint64_t m = static_cast<uint64_t>(v) & ((1u << kBits) - 1);
-    if constexpr (kSigned) value = static_cast<int8_t>(static_cast<int8_t>(m << (8 - kBits)) >> (8 - kBits));
-    else value = static_cast<uint8_t>(m);
+    if constexpr (kSigned)
+      value = static_cast<int8_t>(static_cast<int8_t>(m << (8 - kBits)) >> (8 - kBits));
+    else
+      value = static_cast<uint8_t>(m);
   }
   explicit operator int64_t() const { return value; }
 };
 
-template <PrimitiveType kType> struct NativeTypeOf;
-template <> struct NativeTypeOf<PrimitiveType::kPred> { using type = bool; };
-template <> struct NativeTypeOf<PrimitiveType::kS8> { using type = int8_t; };
-template <> struct NativeTypeOf<PrimitiveType::kS16> { using type = int16_t; };
-template <> struct NativeTypeOf<PrimitiveType::kS32> { using type = int32_t; };
-template <> struct NativeTypeOf<PrimitiveType::kS64> { using type = int64_t; };
-template <> struct NativeTypeOf<PrimitiveType::kU8> { using type = uint8_t; };
-template <> struct NativeTypeOf<PrimitiveType::kU16> { using type = uint16_t; };
-template <> struct NativeTypeOf<PrimitiveType::kU32> { using type = uint32_t; };
-template <> struct NativeTypeOf<PrimitiveType::kU64> { using type = uint64_t; };
-template <> struct NativeTypeOf<PrimitiveType::kF16> { using type = f16; };
-template <> struct NativeTypeOf<PrimitiveType::kBF16> { using type = bf16; };
-template <> struct NativeTypeOf<PrimitiveType::kF32> { using type = float; };
-template <> struct NativeTypeOf<PrimitiveType::kF64> { using type = double; };
-template <> struct NativeTypeOf<PrimitiveType::kC64> { using type = std::complex<float>; };
-template <> struct NativeTypeOf<PrimitiveType::kC128> { using type = std::complex<double>; };
-template <> struct NativeTypeOf<PrimitiveType::kS1> { using type = SmallInt<1, true>; };
-template <> struct NativeTypeOf<PrimitiveType::kU1> { using type = SmallInt<1, false>; };
-template <> struct NativeTypeOf<PrimitiveType::kS2> { using type = SmallInt<2, true>; };
-template <> struct NativeTypeOf<PrimitiveType::kU2> { using type = SmallInt<2, false>; };
-template <> struct NativeTypeOf<PrimitiveType::kS4> { using type = SmallInt<4, true>; };
-template <> struct NativeTypeOf<PrimitiveType::kU4> { using type = SmallInt<4, false>; };
-#define BACKPLANE_SMALL_FLOATS(X)                                                                     \
-  X(kF8E5M2) X(kF8E4M3FN) X(kF8E4M3B11FNUZ) X(kF8E5M2FNUZ) X(kF8E4M3FNUZ) X(kF8E4M3) X(kF8E3M4)       \
-  X(kF4E2M1FN) X(kF8E8M0FNU) X(kF6E2M3FN) X(kF6E3M2FN)
-#define BACKPLANE_X(t) \
-  template <> struct NativeTypeOf<PrimitiveType::t> { using type = SmallFloat<PrimitiveType::t>; };
+template <PrimitiveType kType>
+struct NativeTypeOf;
+template <>
+struct NativeTypeOf<PrimitiveType::kPred> {
+  using type = bool;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kS8> {
+  using type = int8_t;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kS16> {
+  using type = int16_t;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kS32> {
+  using type = int32_t;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kS64> {
+  using type = int64_t;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kU8> {
+  using type = uint8_t;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kU16> {
+  using type = uint16_t;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kU32> {
+  using type = uint32_t;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kU64> {
+  using type = uint64_t;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kF16> {
+  using type = f16;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kBF16> {
+  using type = bf16;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kF32> {
+  using type = float;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kF64> {
+  using type = double;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kC64> {
+  using type = std::complex<float>;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kC128> {
+  using type = std::complex<double>;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kS1> {
+  using type = SmallInt<1, true>;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kU1> {
+  using type = SmallInt<1, false>;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kS2> {
+  using type = SmallInt<2, true>;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kU2> {
+  using type = SmallInt<2, false>;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kS4> {
+  using type = SmallInt<4, true>;
+};
+template <>
+struct NativeTypeOf<PrimitiveType::kU4> {
+  using type = SmallInt<4, false>;
+};
+#define BACKPLANE_SMALL_FLOATS(X)                                                                               \
+  X(kF8E5M2)                                                                                                    \
+  X(kF8E4M3FN) X(kF8E4M3B11FNUZ) X(kF8E5M2FNUZ) X(kF8E4M3FNUZ) X(kF8E4M3) X(kF8E3M4) X(kF4E2M1FN) X(kF8E8M0FNU) \
+      X(kF6E2M3FN) X(kF6E3M2FN)
+#define BACKPLANE_X(t)                         \
+  template <>                                  \
+  struct NativeTypeOf<PrimitiveType::t> {      \
+    using type = SmallFloat<PrimitiveType::t>; \
+  };
 BACKPLANE_SMALL_FLOATS(BACKPLANE_X)
 #undef BACKPLANE_X
 
-template <PrimitiveType kType> using NativeType = typename NativeTypeOf<kType>::type;
+template <PrimitiveType kType>
+using NativeType = typename NativeTypeOf<kType>::type;
 
 // The way back: kPrimitiveTypeOf<float> is kF32.
-template <typename T> constexpr PrimitiveType kPrimitiveTypeOf = PrimitiveType::kInvalid;
+template <typename T>
+constexpr PrimitiveType kPrimitiveTypeOf = PrimitiveType::kInvalid;
 #define BACKPLANE_X(e, number, name, bits, cls) BACKPLANE_TYPE_OF_##cls(e)
 #define BACKPLANE_TYPE_OF_Pred(e) BACKPLANE_TYPE_OF(e)
 #define BACKPLANE_TYPE_OF_Signed(e) BACKPLANE_TYPE_OF(e)
@@ -107,7 +179,8 @@ template <typename T> constexpr PrimitiveType kPrimitiveTypeOf = PrimitiveType::
 #define BACKPLANE_TYPE_OF_Complex(e) BACKPLANE_TYPE_OF(e)
 #define BACKPLANE_TYPE_OF_None(e)
 #define BACKPLANE_TYPE_OF(e) \
-  template <> inline constexpr PrimitiveType kPrimitiveTypeOf<NativeType<PrimitiveType::e>> = PrimitiveType::e;
+  template <>                \
+  inline constexpr PrimitiveType kPrimitiveTypeOf<NativeType<PrimitiveType::e>> = PrimitiveType::e;
 BACKPLANE_PRIMITIVE_TYPES(BACKPLANE_X)
 #undef BACKPLANE_X
 #undef BACKPLANE_TYPE_OF
@@ -118,29 +191,35 @@ BACKPLANE_PRIMITIVE_TYPES(BACKPLANE_X)
 #undef BACKPLANE_TYPE_OF_Complex
 #undef BACKPLANE_TYPE_OF_None
 
-// The type in which arithmetic on an element type happens: float for floats below f32, int64/uint64-sized promotions are
-// not made for ordinary integers (wrap-around is theirs), SmallInt computes in int64.
+// The type in which arithmetic on an element type happens: float for floats below f32, int64/uint64-sized promotions
+// are not made for ordinary integers (wrap-around is theirs), SmallInt computes in int64.
 template <PrimitiveType kType>
-using ComputeType = std::conditional_t<
-    std::is_same_v<NativeType<kType>, f16> || std::is_same_v<NativeType<kType>, bf16>, float,
-    NativeType<kType>>;
+using ComputeType =
+    std::conditional_t<std::is_same_v<NativeType<kType>, f16> || std::is_same_v<NativeType<kType>, bf16>, float,
+                       NativeType<kType>>;
 
-template <PrimitiveType kType> struct TypeTag { static constexpr PrimitiveType value = kType; using Native = NativeType<kType>; };
+template <PrimitiveType kType>
+struct TypeTag {
+  static constexpr PrimitiveType value = kType;
+  using Native = NativeType<kType>;
+};
 
 // Calls fn(TypeTag<T>{}) for the C++ counterpart of an array type; fn must return the same type for every tag.
 // The caller has made sure that `t` is an array type.
 template <typename Fn>
 decltype(auto) DispatchArrayType(PrimitiveType t, Fn&& fn) {
   switch (t) {
-#define BACKPLANE_CASE(e) case PrimitiveType::e: return fn(TypeTag<PrimitiveType::e>{});
-    BACKPLANE_CASE(kS8) BACKPLANE_CASE(kS16) BACKPLANE_CASE(kS32) BACKPLANE_CASE(kS64)
-    BACKPLANE_CASE(kU8) BACKPLANE_CASE(kU16) BACKPLANE_CASE(kU32) BACKPLANE_CASE(kU64)
-    BACKPLANE_CASE(kF16) BACKPLANE_CASE(kBF16) BACKPLANE_CASE(kF32) BACKPLANE_CASE(kF64)
-    BACKPLANE_CASE(kC64) BACKPLANE_CASE(kC128)
-    BACKPLANE_CASE(kS1) BACKPLANE_CASE(kU1) BACKPLANE_CASE(kS2) BACKPLANE_CASE(kU2) BACKPLANE_CASE(kS4) BACKPLANE_CASE(kU4)
-    BACKPLANE_SMALL_FLOATS(BACKPLANE_CASE)
+#define BACKPLANE_CASE(e) \
+  case PrimitiveType::e:  \
+    return fn(TypeTag<PrimitiveType::e>{});
+    BACKPLANE_CASE(kS8)
+    BACKPLANE_CASE(kS16) BACKPLANE_CASE(kS32) BACKPLANE_CASE(kS64) BACKPLANE_CASE(kU8) BACKPLANE_CASE(kU16)
+        BACKPLANE_CASE(kU32) BACKPLANE_CASE(kU64) BACKPLANE_CASE(kF16) BACKPLANE_CASE(kBF16) BACKPLANE_CASE(kF32)
+            BACKPLANE_CASE(kF64) BACKPLANE_CASE(kC64) BACKPLANE_CASE(kC128) BACKPLANE_CASE(kS1) BACKPLANE_CASE(kU1)
+                BACKPLANE_CASE(kS2) BACKPLANE_CASE(kU2) BACKPLANE_CASE(kS4) BACKPLANE_CASE(kU4)
+                    BACKPLANE_SMALL_FLOATS(BACKPLANE_CASE)
 #undef BACKPLANE_CASE
-    default: return fn(TypeTag<PrimitiveType::kPred>{});
+                        default : return fn(TypeTag<PrimitiveType::kPred>{});
   }
 }
 

@@ -59,12 +59,13 @@ class Shape {
   const Layout& layout() const { return *layout_; }
   Layout& mutable_layout() { return layout_ ? *layout_ : layout_.emplace(); }
   void set_layout(Layout layout) { layout_ = std::move(layout); }
-  void clear_layout();                 // recursively
-  void set_row_major();                // recursively: every array gets the default layout
+  void clear_layout();   // recursively
+  void set_row_major();  // recursively: every array gets the default layout
   Shape WithoutLayout() const;
   Shape WithElementType(PrimitiveType t) const;
 
-  // Rejects negative or overflowing sizes (more than 2^62 bytes), layouts that are no permutation, invalid element types.
+  // Rejects negative or overflowing sizes (more than 2^62 bytes), layouts that are no permutation, invalid element
+  // types.
   absl::Status Validate() const;
 
   std::string ToString(bool with_layout = false) const;

@@ -20,7 +20,8 @@ std::string PlatformVersion() { return absl::StrCat("backplane cpu 0.1.0; ", jit
 // oneDNN generates code for the first product of a process; that costs 9 ms.
 void WarmUpLibrary() {
   constexpr int64_t kSide = 128;
-  absl::StatusOr<std::unique_ptr<MatmulPlan>> plan = PlanMatmul(MatmulProblem::Dense(ElementType::kF32, kSide, kSide, kSide));
+  absl::StatusOr<std::unique_ptr<MatmulPlan>> plan =
+      PlanMatmul(MatmulProblem::Dense(ElementType::kF32, kSide, kSide, kSide));
   if (!plan.ok()) return;  // the program that needs it will say so
   std::vector<float> a(kSide * kSide), b(a), c(a);
   std::vector<std::byte> scratch((*plan)->scratch_bytes() + 64);
@@ -53,7 +54,7 @@ class CpuBackend : public Backend {
   }
 
   absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
-                                                     const Topology&) override {
+                                                      const Topology&) override {
     return CompileForCpu(std::move(module), options, services_.custom_calls.get());
   }
 
@@ -68,6 +69,8 @@ class CpuBackend : public Backend {
 }  // namespace
 }  // namespace cpu
 
-std::unique_ptr<Backend> CreateBackend(BackendServices services) { return std::make_unique<cpu::CpuBackend>(std::move(services)); }
+std::unique_ptr<Backend> CreateBackend(BackendServices services) {
+  return std::make_unique<cpu::CpuBackend>(std::move(services));
+}
 
 }  // namespace backplane

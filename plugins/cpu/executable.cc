@@ -28,7 +28,11 @@ struct Launch {
   Runtime* runtime = nullptr;
   std::unique_ptr<LaunchMember> member;  // where the program has collectives
   std::vector<void*> arguments, outputs;
-  struct Preserve { const void* from; void* to; size_t bytes; };
+  struct Preserve {
+    const void* from;
+    void* to;
+    size_t bytes;
+  };
   std::vector<Preserve> preserve;  // arguments whose memory the program overwrites though the caller keeps them
   std::vector<DeviceArray> results;
   Event done = Event::Create();
@@ -82,8 +86,8 @@ class CpuLoadedExecutable : public LoadedExecutable {
       const CompileOptions& options = executable_->options();
       LaunchOptions together{options.num_replicas, options.num_partitions, client_->collective_time_limit(), {}};
       together.devices.assign(request.device_assignment.begin(), request.device_assignment.end());
-      launch->member = std::make_unique<LaunchMember>(launch->runtime->launches.Join(request.run_id, together), request.replica,
-                                                      request.partition);
+      launch->member = std::make_unique<LaunchMember>(launch->runtime->launches.Join(request.run_id, together),
+                                                      request.replica, request.partition);
     }
     bool ready = true;
     launch->arguments.reserve(request.arguments.size());
@@ -134,9 +138,8 @@ class CpuLoadedExecutable : public LoadedExecutable {
     }
     std::vector<Event> events;
     for (const DeviceArray& a : launch->request.arguments) events.push_back(a.ready);
-    Event::All(events).OnReady([launch](const absl::Status&) {
-      launch->runtime->Schedule([launch] { Finish(*launch); });
-    });
+    Event::All(events).OnReady(
+        [launch](const absl::Status&) { launch->runtime->Schedule([launch] { Finish(*launch); }); });
     return result;
   }
 
@@ -147,9 +150,13 @@ class CpuLoadedExecutable : public LoadedExecutable {
 
 }  // namespace
 
-CpuExecutable::CpuExecutable(std::unique_ptr<Program> program, CompileOptions options, NamedValues cost, std::string fingerprint,
-                             std::vector<std::string> log)
-    : program_(std::move(program)), options_(std::move(options)), cost_(std::move(cost)), fingerprint_(std::move(fingerprint)), log_(std::move(log)) {
+CpuExecutable::CpuExecutable(std::unique_ptr<Program> program, CompileOptions options, NamedValues cost,
+                             std::string fingerprint, std::vector<std::string> log)
+    : program_(std::move(program)),
+      options_(std::move(options)),
+      cost_(std::move(cost)),
+      fingerprint_(std::move(fingerprint)),
+      log_(std::move(log)) {
   const Module& module = program_->module();
   const ModuleConfig& config = module.config();
   for (const Instruction* p : module.entry()->parameters()) {
@@ -157,7 +164,8 @@ CpuExecutable::CpuExecutable(std::unique_ptr<Program> program, CompileOptions op
       ParameterInfo info;
       info.shape = Leaf(s);
       const size_t n = parameters_.size();
-      if (n < config.parameter_memory_kinds.size() && !config.parameter_memory_kinds[n].empty()) info.memory_kind = config.parameter_memory_kinds[n];
+      if (n < config.parameter_memory_kinds.size() && !config.parameter_memory_kinds[n].empty())
+        info.memory_kind = config.parameter_memory_kinds[n];
       parameters_.push_back(std::move(info));
     });
   }
@@ -165,16 +173,19 @@ CpuExecutable::CpuExecutable(std::unique_ptr<Program> program, CompileOptions op
     if (alias >= 0) parameters_[static_cast<size_t>(alias)].donated = true;
   }
   for (const BufferDonor& d : config.buffer_donors) {
-    if (d.parameter >= 0 && static_cast<size_t>(d.parameter) < parameters_.size()) parameters_[static_cast<size_t>(d.parameter)].donated = true;
+    if (d.parameter >= 0 && static_cast<size_t>(d.parameter) < parameters_.size())
+      parameters_[static_cast<size_t>(d.parameter)].donated = true;
   }
   for (const InputOutputAlias& a : config.input_output_aliases) {
-    if (a.parameter >= 0 && static_cast<size_t>(a.parameter) < parameters_.size()) parameters_[static_cast<size_t>(a.parameter)].donated = true;
+    if (a.parameter >= 0 && static_cast<size_t>(a.parameter) < parameters_.size())
+      parameters_[static_cast<size_t>(a.parameter)].donated = true;
   }
   ForEachLeaf(module.entry()->root()->shape(), [&](const Shape& s, const std::vector<int64_t>&) {
     OutputInfo info;
     info.shape = Leaf(s);
     const size_t n = outputs_.size();
-    if (n < config.result_memory_kinds.size() && !config.result_memory_kinds[n].empty()) info.memory_kind = config.result_memory_kinds[n];
+    if (n < config.result_memory_kinds.size() && !config.result_memory_kinds[n].empty())
+      info.memory_kind = config.result_memory_kinds[n];
     outputs_.push_back(std::move(info));
   });
 }
@@ -196,9 +207,11 @@ CompiledMemoryStats CpuExecutable::memory_stats() const {
 
 std::string CpuExecutable::compile_log() const { return absl::StrCat(absl::StrJoin(log_, "\n"), "\n"); }
 
-absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadCpuExecutable(CpuClient* client, std::shared_ptr<const Executable> executable) {
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadCpuExecutable(CpuClient* client,
+                                                                    std::shared_ptr<const Executable> executable) {
   // Every executable of this plugin is made by this plugin: the shim hands back what Compile or Deserialize returned.
-  return std::make_unique<CpuLoadedExecutable>(client, std::static_pointer_cast<const CpuExecutable>(std::move(executable)));
+  return std::make_unique<CpuLoadedExecutable>(client,
+                                               std::static_pointer_cast<const CpuExecutable>(std::move(executable)));
 }
 
 }  // namespace backplane::cpu

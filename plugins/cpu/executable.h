@@ -42,10 +42,13 @@ class CpuExecutable : public Executable {
   std::vector<OutputInfo> outputs_;
 };
 
-absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadCpuExecutable(CpuClient* client, std::shared_ptr<const Executable> executable);
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadCpuExecutable(CpuClient* client,
+                                                                    std::shared_ptr<const Executable> executable);
 
-// The bytes of Serialize: a header with format, build and host, then the module as HLO proto, options, costs and objects.
-absl::StatusOr<std::shared_ptr<Executable>> DeserializeCpuExecutable(absl::string_view bytes, CustomCallRegistry* custom_calls);
+// The bytes of Serialize: a header with format, build and host, then the module as HLO proto, options, costs and
+// objects.
+absl::StatusOr<std::shared_ptr<Executable>> DeserializeCpuExecutable(absl::string_view bytes,
+                                                                     CustomCallRegistry* custom_calls);
 
 }  // namespace backplane::cpu
 

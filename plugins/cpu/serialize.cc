@@ -58,14 +58,16 @@ absl::StatusOr<std::string> CpuExecutable::Serialize() const {
   return out;
 }
 
-absl::StatusOr<std::shared_ptr<Executable>> DeserializeCpuExecutable(absl::string_view bytes, CustomCallRegistry* custom_calls) {
+absl::StatusOr<std::shared_ptr<Executable>> DeserializeCpuExecutable(absl::string_view bytes,
+                                                                     CustomCallRegistry* custom_calls) {
   if (bytes.substr(0, kMagic.size()) != kMagic) {
     return absl::InvalidArgumentError("serialized executable: does not begin as one of this plugin and version");
   }
   Reader reader(bytes.substr(kMagic.size()));
   ASSIGN_OR_RETURN(absl::string_view host, reader.Get("host"));
   if (host != jit::HostFingerprint()) {
-    return absl::FailedPreconditionError(absl::StrCat("serialized executable: compiled for ", host, ", this is ", jit::HostFingerprint()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("serialized executable: compiled for ", host, ", this is ", jit::HostFingerprint()));
   }
   ASSIGN_OR_RETURN(absl::string_view fingerprint, reader.Get("fingerprint"));
   ASSIGN_OR_RETURN(absl::string_view proto, reader.Get("module"));
@@ -78,7 +80,8 @@ absl::StatusOr<std::shared_ptr<Executable>> DeserializeCpuExecutable(absl::strin
   for (const char* key : {"flops", "transcendentals", "bytes accessed"}) {
     ASSIGN_OR_RETURN(absl::string_view value, reader.Get(key));
     float v = 0;
-    if (value.size() != sizeof v) return absl::InvalidArgumentError(absl::StrCat("serialized executable: ", key, " has ", value.size(), " bytes"));
+    if (value.size() != sizeof v)
+      return absl::InvalidArgumentError(absl::StrCat("serialized executable: ", key, " has ", value.size(), " bytes"));
     std::memcpy(&v, value.data(), sizeof v);
     cost[key] = v;
   }
@@ -95,7 +98,8 @@ absl::StatusOr<std::shared_ptr<Executable>> DeserializeCpuExecutable(absl::strin
   program_options.objects = &objects;
   std::vector<std::string> log = {"loaded from serialized form"};
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Build(std::move(module), program_options, &log));
-  return std::make_shared<CpuExecutable>(std::move(program), std::move(options), std::move(cost), std::string(fingerprint), std::move(log));
+  return std::make_shared<CpuExecutable>(std::move(program), std::move(options), std::move(cost),
+                                         std::string(fingerprint), std::move(log));
 }
 
 }  // namespace backplane::cpu

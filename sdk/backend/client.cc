@@ -24,14 +24,16 @@ absl::Status CheckRoom(const DeviceArray& array, absl::string_view what) {
   return absl::OkStatus();
 }
 
-// Hosts leave anything in the high bits of a byte that holds fewer: our arrays hold s4 sign-extended, the rest with zeros.
+// Hosts leave anything in the high bits of a byte that holds fewer: our arrays hold s4 sign-extended, the rest with
+// zeros.
 void CompleteSubBytes(PrimitiveType type, void* data, size_t bytes) {
   if (!IsSubByte(type)) return;
   const int spare = 8 - BitWidth(type);
   uint8_t* p = static_cast<uint8_t*>(data);
   for (size_t k = 0; k < bytes; ++k) {
     const uint8_t high = static_cast<uint8_t>(p[k] << spare);
-    p[k] = IsSigned(type) ? static_cast<uint8_t>(static_cast<int8_t>(high) >> spare) : static_cast<uint8_t>(high >> spare);
+    p[k] =
+        IsSigned(type) ? static_cast<uint8_t>(static_cast<int8_t>(high) >> spare) : static_cast<uint8_t>(high >> spare);
   }
 }
 

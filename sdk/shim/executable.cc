@@ -63,7 +63,8 @@ std::optional<StringViews> PartitionedShardings(const Executable& executable, co
 // One sharding for each leaf of the entry's parameters, and one for each leaf of its result. Absent where the program
 // says nothing about any of them.
 void FillShardings(const Executable& executable, ExecutableViews& views) {
-  views.parameter_shardings = PartitionedShardings(executable, kParameterShardingsAttribute, executable.parameters().size());
+  views.parameter_shardings =
+      PartitionedShardings(executable, kParameterShardingsAttribute, executable.parameters().size());
   views.output_shardings = PartitionedShardings(executable, kResultShardingsAttribute, executable.outputs().size());
   if (views.parameter_shardings || views.output_shardings) {
     if (views.parameter_shardings) views.parameter_shardings->Seal();

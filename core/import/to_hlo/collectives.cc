@@ -134,7 +134,8 @@ absl::Status Importer::ImportAllToAll(Scope& scope, const SourceOp& op) {
     ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
     for (const Ints& group : attrs.Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand()) {
       if (static_cast<int64_t>(group.size()) != count) {
-        return absl::InvalidArgumentError(absl::StrCat("splits into ", count, ", a replica group has ", group.size(), " members"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("splits into ", count, ", a replica group has ", group.size(), " members"));
       }
     }
     attrs.Set(AttrId::kDimensions, Ints{split});

@@ -43,11 +43,20 @@ absl::StatusOr<Literal> DotGeneral(const OpContext& op, const Literal& lhs, cons
     const std::vector<std::byte> a = PackAs(lhs, left, acc), b = PackAs(rhs, right, acc);
     std::byte* c = sums.mutable_bytes();
     switch (acc) {
-      case PrimitiveType::kF32: Products<float>(batch, m, n, k, a.data(), b.data(), c); break;
-      case PrimitiveType::kF64: Products<double>(batch, m, n, k, a.data(), b.data(), c); break;
-      case PrimitiveType::kC64: Products<std::complex<float>>(batch, m, n, k, a.data(), b.data(), c); break;
-      case PrimitiveType::kC128: Products<std::complex<double>>(batch, m, n, k, a.data(), b.data(), c); break;
-      default: Products<int64_t>(batch, m, n, k, a.data(), b.data(), c);
+      case PrimitiveType::kF32:
+        Products<float>(batch, m, n, k, a.data(), b.data(), c);
+        break;
+      case PrimitiveType::kF64:
+        Products<double>(batch, m, n, k, a.data(), b.data(), c);
+        break;
+      case PrimitiveType::kC64:
+        Products<std::complex<float>>(batch, m, n, k, a.data(), b.data(), c);
+        break;
+      case PrimitiveType::kC128:
+        Products<std::complex<double>>(batch, m, n, k, a.data(), b.data(), c);
+        break;
+      default:
+        Products<int64_t>(batch, m, n, k, a.data(), b.data(), c);
     }
   }
   return sums.Convert(shape.element_type());
@@ -65,7 +74,8 @@ absl::StatusOr<Literal> Part(const Literal& x, absl::Span<const int64_t> start, 
   StridedSide source{0, strides};
   for (size_t i = 0; i < start.size(); ++i) source.offset += start[i] * strides[i];
   Literal out(Shape(x.shape().element_type(), size));
-  StridedCopy(ByteWidth(x.shape().element_type()), size, x.bytes(), source, out.mutable_bytes(), {0, RowMajorStrides(size)});
+  StridedCopy(ByteWidth(x.shape().element_type()), size, x.bytes(), source, out.mutable_bytes(),
+              {0, RowMajorStrides(size)});
   return out;
 }
 
@@ -76,7 +86,9 @@ absl::StatusOr<Literal> RaggedDot(const OpContext& op, Args args) {
   ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
   ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
   const int64_t ragged = d.lhs_ragged[0], groups = sizes.shape().dimensions(sizes.shape().rank() - 1);
-  auto find = [](const Ints& v, int64_t x) { return static_cast<int64_t>(std::find(v.begin(), v.end(), x) - v.begin()); };
+  auto find = [](const Ints& v, int64_t x) {
+    return static_cast<int64_t>(std::find(v.begin(), v.end(), x) - v.begin());
+  };
   const bool contracting = Contains(d.dot.lhs_contracting, ragged), in_batch = Contains(d.dot.lhs_batch, ragged);
   const int64_t batches = static_cast<int64_t>(d.dot.lhs_batch.size());
   int64_t free_position = batches;  // of the ragged dim in the result
@@ -100,7 +112,8 @@ absl::StatusOr<Literal> RaggedDot(const OpContext& op, Args args) {
     for (int64_t g = 0; g < groups; ++g) {
       const int64_t limit = lhs.shape().dimensions(ragged);
       const int64_t end = std::clamp<int64_t>(start + sizes.GetAsInt(cell.offset() * groups + g), start, limit);
-      DimVector ls(lhs.shape().rank(), 0), ln = lhs.shape().dimensions(), rs(rhs.shape().rank(), 0), rn = rhs.shape().dimensions();
+      DimVector ls(lhs.shape().rank(), 0), ln = lhs.shape().dimensions(), rs(rhs.shape().rank(), 0),
+                                           rn = rhs.shape().dimensions();
       DimVector at(shape.rank(), 0);
       const int64_t shift = contracting ? 1 : 0;  // the result's group dim comes first
       for (size_t i = 0; i < cells.size(); ++i) {
@@ -143,7 +156,8 @@ absl::StatusOr<Literal> RaggedDot(const OpContext& op, Args args) {
       if (contracting) part.insert(part.begin(), 1);
       StridedSide target{0, out_strides};
       for (int64_t i = 0; i < shape.rank(); ++i) target.offset += at[i] * out_strides[i];
-      StridedCopy(ByteWidth(shape.element_type()), part, product.bytes(), {0, RowMajorStrides(part)}, out.mutable_bytes(), target);
+      StridedCopy(ByteWidth(shape.element_type()), part, product.bytes(), {0, RowMajorStrides(part)},
+                  out.mutable_bytes(), target);
       start = end;
     }
   } while (cell.Next());

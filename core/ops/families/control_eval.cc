@@ -87,15 +87,20 @@ std::vector<Literal> List(Literal a, Literal b) {
 
 absl::StatusOr<Literal> EvaluateControl(const OpContext& op, Args args, EvalEnv& env) {
   switch (op.opcode) {
-    case Opcode::kAfterAll: return Literal::Token();
-    case Opcode::kCall: case Opcode::kFusion: {
+    case Opcode::kAfterAll:
+      return Literal::Token();
+    case Opcode::kCall:
+    case Opcode::kFusion: {
       std::vector<Literal> values;
       for (size_t i = 0; i < args.size(); ++i) values.push_back(env.TakeOperand(static_cast<int>(i), *args[i]));
       return env.CallMoved(0, std::move(values));
     }
-    case Opcode::kConditional: return Conditional(op, args, env);
-    case Opcode::kMap: return Map(op, args, env);
-    case Opcode::kWhile: return While(op, args, env);
+    case Opcode::kConditional:
+      return Conditional(op, args, env);
+    case Opcode::kMap:
+      return Map(op, args, env);
+    case Opcode::kWhile:
+      return While(op, args, env);
     case Opcode::kTuple: {
       std::vector<Literal> values;
       for (size_t i = 0; i < args.size(); ++i) values.push_back(env.TakeOperand(static_cast<int>(i), *args[i]));
@@ -103,31 +108,43 @@ absl::StatusOr<Literal> EvaluateControl(const OpContext& op, Args args, EvalEnv&
     }
     case Opcode::kGetTupleElement:
       return args[0]->elements()[static_cast<size_t>(op.attrs->GetInt(AttrId::kTupleIndex))];
-    default: return env.TakeOperand(0, *args[0]);  // add-dependency, domain, opt-barrier
+    default:
+      return env.TakeOperand(0, *args[0]);  // add-dependency, domain, opt-barrier
   }
 }
 
-absl::StatusOr<Literal> EvaluateCustom(const OpContext& op, Args args, EvalEnv& env) { return env.RunExternal(op, args); }
-absl::StatusOr<Literal> EvaluateCollective(const OpContext& op, Args args, EvalEnv& env) { return env.RunExternal(op, args); }
+absl::StatusOr<Literal> EvaluateCustom(const OpContext& op, Args args, EvalEnv& env) {
+  return env.RunExternal(op, args);
+}
+absl::StatusOr<Literal> EvaluateCollective(const OpContext& op, Args args, EvalEnv& env) {
+  return env.RunExternal(op, args);
+}
 
 // Everything happens at the start; the done takes the result out.
 absl::StatusOr<Literal> EvaluateAsync(const OpContext& op, Args args, EvalEnv& env) {
   switch (op.opcode) {
-    case Opcode::kAllReduceStart: return env.RunExternal(op, args);
-    case Opcode::kAllGatherStart: case Opcode::kCollectivePermuteStart: {
+    case Opcode::kAllReduceStart:
+      return env.RunExternal(op, args);
+    case Opcode::kAllGatherStart:
+    case Opcode::kCollectivePermuteStart: {
       ASSIGN_OR_RETURN(Literal result, env.RunExternal(op, args));
       return StartResult(op, List(Together(args), std::move(result)));
     }
-    case Opcode::kCopyStart: return StartResult(op, List(*args[0], *args[0]));
+    case Opcode::kCopyStart:
+      return StartResult(op, List(*args[0], *args[0]));
     case Opcode::kAsyncStart: {
       ASSIGN_OR_RETURN(Literal result, env.Call(0, args));
       std::vector<Literal> operands;
       for (const Literal* a : args) operands.push_back(*a);
       return StartResult(op, List(Literal::Tuple(std::move(operands)), std::move(result)));
     }
-    case Opcode::kAllReduceDone: case Opcode::kAsyncUpdate: return *args[0];
-    case Opcode::kCopyDone: return args[0]->elements()[0];
-    default: return args[0]->elements()[1];
+    case Opcode::kAllReduceDone:
+    case Opcode::kAsyncUpdate:
+      return *args[0];
+    case Opcode::kCopyDone:
+      return args[0]->elements()[0];
+    default:
+      return args[0]->elements()[1];
   }
 }
 
@@ -153,7 +170,8 @@ absl::StatusOr<Literal> EvaluateTransfer(const OpContext& op, Args args, EvalEnv
       }
       return StartResult(op, List(std::move(data), Literal(Shape::Scalar(PrimitiveType::kU32))));
     }
-    case Opcode::kSendDone: return Literal::Token();
+    case Opcode::kSendDone:
+      return Literal::Token();
     default: {  // recv-done
       Literal data = args[0]->elements()[0];
       if (!op.attrs->GetBool(AttrId::kIsHostTransfer)) {

@@ -12,7 +12,8 @@ absl::StatusOr<Shape> InferConvolution(const OpContext& op) {
   const int64_t batch_groups = op.attrs->GetInt(AttrId::kBatchGroupCount, 1);
   const int64_t rank = lhs.rank(), n = rank - 2;
   if (rank != rhs.rank() || n < 0) {
-    return Fail(op, "convolution_c1", "ranks must be equal and at least 2: lhs ", lhs.ToString(), ", rhs ", rhs.ToString());
+    return Fail(op, "convolution_c1", "ranks must be equal and at least 2: lhs ", lhs.ToString(), ", rhs ",
+                rhs.ToString());
   }
   if (static_cast<int64_t>(w.dimensions.size()) != n) {
     return Fail(op, "convolution_c2", "the window has ", w.dimensions.size(), " dimensions, expected ", n);
@@ -35,14 +36,18 @@ absl::StatusOr<Shape> InferConvolution(const OpContext& op) {
     Ints all = spatial;
     all.push_back(a);
     all.push_back(b);
-    if (!IsPermutation(all, rank)) return Fail(op, unique, what, " dims are no permutation of rank ", rank, ": ", DimsText(all));
+    if (!IsPermutation(all, rank))
+      return Fail(op, unique, what, " dims are no permutation of rank ", rank, ": ", DimsText(all));
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(check("input", d.input_batch, d.input_feature, d.input_spatial, "convolution_c12", "convolution_c13"));
+  RETURN_IF_ERROR(
+      check("input", d.input_batch, d.input_feature, d.input_spatial, "convolution_c12", "convolution_c13"));
   RETURN_IF_ERROR(check("kernel", d.kernel_input_feature, d.kernel_output_feature, d.kernel_spatial, "convolution_c17",
                         "convolution_c18"));
-  RETURN_IF_ERROR(check("output", d.output_batch, d.output_feature, d.output_spatial, "convolution_c19", "convolution_c20"));
-  if (feature_groups <= 0) return Fail(op, "convolution_c21", "feature group count ", feature_groups, " is not positive");
+  RETURN_IF_ERROR(
+      check("output", d.output_batch, d.output_feature, d.output_spatial, "convolution_c19", "convolution_c20"));
+  if (feature_groups <= 0)
+    return Fail(op, "convolution_c21", "feature group count ", feature_groups, " is not positive");
   if (batch_groups <= 0) return Fail(op, "convolution_c22", "batch group count ", batch_groups, " is not positive");
   if (feature_groups > 1 && batch_groups > 1) return Fail(op, "convolution_c23", "both group counts exceed 1");
   const int64_t batch = lhs.dimensions(d.input_batch), in = lhs.dimensions(d.input_feature);
@@ -51,17 +56,20 @@ absl::StatusOr<Shape> InferConvolution(const OpContext& op) {
     return Fail(op, "convolution_c10", "batch ", batch, " is not divisible by batch group count ", batch_groups);
   }
   if (in % feature_groups != 0) {
-    return Fail(op, "convolution_c11", "input features ", in, " are not divisible by feature group count ", feature_groups);
+    return Fail(op, "convolution_c11", "input features ", in, " are not divisible by feature group count ",
+                feature_groups);
   }
   if (kernel_in != in / feature_groups) {
     return Fail(op, "convolution_c14", "rhs ", rhs.ToString(), " has ", kernel_in, " input features, expected ",
                 in / feature_groups);
   }
   if (out % batch_groups != 0) {
-    return Fail(op, "convolution_c15", "output features ", out, " are not divisible by batch group count ", batch_groups);
+    return Fail(op, "convolution_c15", "output features ", out, " are not divisible by batch group count ",
+                batch_groups);
   }
   if (out % feature_groups != 0) {
-    return Fail(op, "convolution_c16", "output features ", out, " are not divisible by feature group count ", feature_groups);
+    return Fail(op, "convolution_c16", "output features ", out, " are not divisible by feature group count ",
+                feature_groups);
   }
   const Precisions& precision = op.attrs->Get<Precisions>(AttrId::kOperandPrecision);
   if (!precision.empty() && precision.size() != 2) {
@@ -74,8 +82,8 @@ absl::StatusOr<Shape> InferConvolution(const OpContext& op) {
     WindowDimension x = w.dimensions[i];
     const int64_t kernel = rhs.dimensions(d.kernel_spatial[i]);
     if (x.size != kernel) {
-      return Fail(op, "convolution_c25", "window size ", x.size, " of dim ", i, " differs from rhs ", rhs.ToString(), " dim ",
-                  d.kernel_spatial[i]);
+      return Fail(op, "convolution_c25", "window size ", x.size, " of dim ", i, " differs from rhs ", rhs.ToString(),
+                  " dim ", d.kernel_spatial[i]);
     }
     const int64_t size = WindowedSize(lhs.dimensions(d.input_spatial[i]), x);
     if (size < 0) {
@@ -85,12 +93,14 @@ absl::StatusOr<Shape> InferConvolution(const OpContext& op) {
   }
   const PrimitiveType a = lhs.element_type(), b = rhs.element_type();
   PrimitiveType type = a;
-  if (op.declared != nullptr) type = op.declared->element_type();
-  else if (a != b) return Fail(op, "convolution_declared", "operands differ in type and no result type is given");
+  if (op.declared != nullptr)
+    type = op.declared->element_type();
+  else if (a != b)
+    return Fail(op, "convolution_declared", "operands differ in type and no result type is given");
   if (IsComplex(a) != IsComplex(b) || IsComplex(a) != IsComplex(type) || (IsFloat(a) && !IsFloat(type)) ||
       !IsArrayType(type)) {
-    return Fail(op, "convolution_c27", "element types do not go together: ", lhs.ToString(), ", ", rhs.ToString(), ", result ",
-                Name(type));
+    return Fail(op, "convolution_c27", "element types do not go together: ", lhs.ToString(), ", ", rhs.ToString(),
+                ", result ", Name(type));
   }
   return Shape(type, dims);
 }

@@ -63,7 +63,8 @@ void Convolve(const Problem& p, const std::byte* input_bytes, const std::byte* k
       do {
         for (int64_t g = 0; g < (depthwise ? 1 : groups); ++g) {
           const int64_t batch_group = p.batch_groups > 1 ? g : 0, feature_group = p.feature_groups > 1 ? g : 0;
-          const T* x = input + (batch_group * p.out_batch + b) * in_image + in + at.offset(0) + feature_group * p.kernel_features;
+          const T* x = input + (batch_group * p.out_batch + b) * in_image + in + at.offset(0) +
+                       feature_group * p.kernel_features;
           T* y = output + b * out_image + out + at.offset(1) + g * per_group;
           if (depthwise) {
             for (int64_t r = 0; r < rows; ++r) {
@@ -116,16 +117,26 @@ absl::StatusOr<Literal> EvaluateConvolution(const OpContext& op, Args args, Eval
     const std::vector<std::byte> input = PackAs(lhs, in_order, acc), kernel = PackAs(rhs, kernel_order, acc);
     std::byte* out = sums.mutable_bytes();
     switch (acc) {
-      case PrimitiveType::kF32: Convolve<float>(p, input.data(), kernel.data(), out); break;
-      case PrimitiveType::kF64: Convolve<double>(p, input.data(), kernel.data(), out); break;
-      case PrimitiveType::kC64: Convolve<std::complex<float>>(p, input.data(), kernel.data(), out); break;
-      case PrimitiveType::kC128: Convolve<std::complex<double>>(p, input.data(), kernel.data(), out); break;
-      default: Convolve<int64_t>(p, input.data(), kernel.data(), out);
+      case PrimitiveType::kF32:
+        Convolve<float>(p, input.data(), kernel.data(), out);
+        break;
+      case PrimitiveType::kF64:
+        Convolve<double>(p, input.data(), kernel.data(), out);
+        break;
+      case PrimitiveType::kC64:
+        Convolve<std::complex<float>>(p, input.data(), kernel.data(), out);
+        break;
+      case PrimitiveType::kC128:
+        Convolve<std::complex<double>>(p, input.data(), kernel.data(), out);
+        break;
+      default:
+        Convolve<int64_t>(p, input.data(), kernel.data(), out);
     }
   }
   ASSIGN_OR_RETURN(sums, sums.Convert(shape.element_type()));
   ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
-  StridedCopy(ByteWidth(shape.element_type()), packed, sums.bytes(), {0, RowMajorStrides(packed)}, out.mutable_bytes(), target);
+  StridedCopy(ByteWidth(shape.element_type()), packed, sums.bytes(), {0, RowMajorStrides(packed)}, out.mutable_bytes(),
+              target);
   return out;
 }
 

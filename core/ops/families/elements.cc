@@ -10,7 +10,8 @@ namespace backplane {
 namespace {
 
 double MachineMemory() {
-  static const double bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  static const double bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   return bytes;
 }
 
@@ -45,8 +46,8 @@ struct Wide {
 };
 
 template <typename T>
-void CopyTyped(absl::Span<const int64_t> dims, const std::byte* from_bytes, const StridedSide& source, std::byte* to_bytes,
-               const StridedSide& target) {
+void CopyTyped(absl::Span<const int64_t> dims, const std::byte* from_bytes, const StridedSide& source,
+               std::byte* to_bytes, const StridedSide& target) {
   const T* from = reinterpret_cast<const T*>(from_bytes) + source.offset;
   T* to = reinterpret_cast<T*>(to_bytes) + target.offset;
   if (dims.empty()) {
@@ -83,8 +84,9 @@ absl::StatusOr<Shape> ResultShape(const OpContext& op) {
 absl::StatusOr<Literal> NewLiteral(const OpContext& op, const Shape& shape) {
   const double bytes = ShapeBytes(shape);
   if (bytes > MachineMemory()) {
-    return absl::ResourceExhaustedError(absl::StrCat(op.name.empty() ? OpName(op.opcode) : op.name, ": ", shape.ToString(),
-                                                     " needs ", bytes, " bytes, more than the machine has"));
+    return absl::ResourceExhaustedError(absl::StrCat(op.name.empty() ? OpName(op.opcode) : op.name, ": ",
+                                                     shape.ToString(), " needs ", bytes,
+                                                     " bytes, more than the machine has"));
   }
   return Literal(shape);
 }
@@ -92,23 +94,34 @@ absl::StatusOr<Literal> NewLiteral(const OpContext& op, const Shape& shape) {
 std::optional<ElementwiseKernel> BinaryKernel(Opcode opcode, PrimitiveType type) {
   static const Attributes* none = new Attributes();
   switch (opcode) {
-    case Opcode::kAdd: case Opcode::kMultiply: case Opcode::kMaximum: case Opcode::kMinimum: case Opcode::kAnd:
-    case Opcode::kOr: case Opcode::kXor: case Opcode::kSubtract: case Opcode::kDivide: case Opcode::kPower:
-    case Opcode::kRemainder: case Opcode::kAtan2:
+    case Opcode::kAdd:
+    case Opcode::kMultiply:
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kXor:
+    case Opcode::kSubtract:
+    case Opcode::kDivide:
+    case Opcode::kPower:
+    case Opcode::kRemainder:
+    case Opcode::kAtan2:
       return ElementwiseKernel::Make(opcode, *none, {type, type}, type);
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
-void StridedCopy(int width, absl::Span<const int64_t> dims, const std::byte* from, const StridedSide& source, std::byte* to,
-                 const StridedSide& target) {
+void StridedCopy(int width, absl::Span<const int64_t> dims, const std::byte* from, const StridedSide& source,
+                 std::byte* to, const StridedSide& target) {
   // Dims of size 1 go; neighbours that are one run on both sides become one.
   DimVector d;
   StridedSide s{source.offset, {}}, t{target.offset, {}};
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] == 0) return;
     if (dims[i] == 1) continue;
-    if (!d.empty() && s.strides.back() == source.strides[i] * dims[i] && t.strides.back() == target.strides[i] * dims[i]) {
+    if (!d.empty() && s.strides.back() == source.strides[i] * dims[i] &&
+        t.strides.back() == target.strides[i] * dims[i]) {
       d.back() *= dims[i];
       s.strides.back() = source.strides[i];
       t.strides.back() = target.strides[i];
@@ -119,11 +132,16 @@ void StridedCopy(int width, absl::Span<const int64_t> dims, const std::byte* fro
     t.strides.push_back(target.strides[i]);
   }
   switch (width) {
-    case 1: return CopyTyped<uint8_t>(d, from, s, to, t);
-    case 2: return CopyTyped<uint16_t>(d, from, s, to, t);
-    case 4: return CopyTyped<uint32_t>(d, from, s, to, t);
-    case 8: return CopyTyped<uint64_t>(d, from, s, to, t);
-    default: return CopyTyped<Wide>(d, from, s, to, t);
+    case 1:
+      return CopyTyped<uint8_t>(d, from, s, to, t);
+    case 2:
+      return CopyTyped<uint16_t>(d, from, s, to, t);
+    case 4:
+      return CopyTyped<uint32_t>(d, from, s, to, t);
+    case 8:
+      return CopyTyped<uint64_t>(d, from, s, to, t);
+    default:
+      return CopyTyped<Wide>(d, from, s, to, t);
   }
 }
 

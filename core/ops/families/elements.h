@@ -22,13 +22,14 @@ absl::StatusOr<Literal> NewLiteral(const OpContext& op, const Shape& shape);
 // The binary operation of a combining function on a type, null when there is none.
 std::optional<ElementwiseKernel> BinaryKernel(Opcode opcode, PrimitiveType type);
 
-// Copies dims[0] x dims[1] x ... elements of `width` bytes. Strides and offsets are in elements and may be negative or 0.
+// Copies dims[0] x dims[1] x ... elements of `width` bytes. Strides and offsets are in elements and may be negative or
+// 0.
 struct StridedSide {
   int64_t offset = 0;
   DimVector strides;
 };
-void StridedCopy(int width, absl::Span<const int64_t> dims, const std::byte* from, const StridedSide& source, std::byte* to,
-                 const StridedSide& target);
+void StridedCopy(int width, absl::Span<const int64_t> dims, const std::byte* from, const StridedSide& source,
+                 std::byte* to, const StridedSide& target);
 
 // Copies x with its dims in the given order and its elements converted, as one dense array.
 std::vector<std::byte> PackAs(const Literal& x, absl::Span<const int64_t> order, PrimitiveType to);

@@ -27,8 +27,8 @@ absl::StatusOr<Shape> InferFft(const OpContext& op) {
     int64_t want = length[i];
     if (last && type == FftType::kIrfft) want = length[i] == 0 ? 0 : length[i] / 2 + 1;
     if (dims[first + i] != want) {
-      return Fail(op, type == FftType::kIrfft && last ? "fft_c5" : "fft_c4", "length ", DimsText(length), " does not fit ",
-                  x.ToString(), " in dim ", first + i);
+      return Fail(op, type == FftType::kIrfft && last ? "fft_c5" : "fft_c4", "length ", DimsText(length),
+                  " does not fit ", x.ToString(), " in dim ", first + i);
     }
     if (last && type == FftType::kRfft) dims[first + i] = length[i] == 0 ? 0 : length[i] / 2 + 1;
     if (last && type == FftType::kIrfft) dims[first + i] = length[i];

@@ -13,43 +13,58 @@ constexpr bool kIsInteger = std::is_integral_v<T>;
 struct Sum {
   template <typename T>
   static T Of(T a, T b) {
-    if constexpr (kIsInteger<T>) return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
-    else return a + b;
+    if constexpr (kIsInteger<T>)
+      return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+    else
+      return a + b;
   }
 };
 struct Product {
   template <typename T>
   static T Of(T a, T b) {
-    if constexpr (kIsInteger<T>) return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-    else if constexpr (std::is_floating_point_v<T>) return a * b;
-    else return T(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
+    if constexpr (kIsInteger<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    else if constexpr (std::is_floating_point_v<T>)
+      return a * b;
+    else
+      return T(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
   }
 };
 struct Highest {
   template <typename T>
   static T Of(T a, T b) {
-    if constexpr (kIsInteger<T>) return a < b ? b : a;
-    else return a != a ? a : (b != b ? b : (a > b || (a == b && !std::signbit(a)) ? a : b));
+    if constexpr (kIsInteger<T>)
+      return a < b ? b : a;
+    else
+      return a != a ? a : (b != b ? b : (a > b || (a == b && !std::signbit(a)) ? a : b));
   }
 };
 struct Lowest {
   template <typename T>
   static T Of(T a, T b) {
-    if constexpr (kIsInteger<T>) return b < a ? b : a;
-    else return a != a ? a : (b != b ? b : (a < b || (a == b && std::signbit(a)) ? a : b));
+    if constexpr (kIsInteger<T>)
+      return b < a ? b : a;
+    else
+      return a != a ? a : (b != b ? b : (a < b || (a == b && std::signbit(a)) ? a : b));
   }
 };
 struct AllBits {
   template <typename T>
-  static T Of(T a, T b) { return static_cast<T>(a & b); }
+  static T Of(T a, T b) {
+    return static_cast<T>(a & b);
+  }
 };
 struct AnyBits {
   template <typename T>
-  static T Of(T a, T b) { return static_cast<T>(a | b); }
+  static T Of(T a, T b) {
+    return static_cast<T>(a | b);
+  }
 };
 struct OddBits {
   template <typename T>
-  static T Of(T a, T b) { return static_cast<T>(a ^ b); }
+  static T Of(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
 };
 
 // Eight partial results make the loop quick and long float sums accurate; the order is one that a reduction allows.
@@ -85,9 +100,12 @@ void Fold(void* acc, const void* data, int64_t n, int64_t step) {
 template <typename T>
 FoldFn OfType(Opcode opcode) {
   switch (opcode) {
-    case Opcode::kAdd: return &Fold<Sum, T>;
-    case Opcode::kMultiply: return &Fold<Product, T>;
-    default: break;
+    case Opcode::kAdd:
+      return &Fold<Sum, T>;
+    case Opcode::kMultiply:
+      return &Fold<Product, T>;
+    default:
+      break;
   }
   if constexpr (std::is_arithmetic_v<T>) {
     if (opcode == Opcode::kMaximum) return &Fold<Highest, T>;
@@ -109,19 +127,32 @@ FoldFn FindFold(Opcode opcode, PrimitiveType type) {
       if (opcode == Opcode::kAdd) opcode = Opcode::kOr;
       if (opcode == Opcode::kMultiply) opcode = Opcode::kAnd;
       return OfType<uint8_t>(opcode);
-    case PrimitiveType::kS8: return OfType<int8_t>(opcode);
-    case PrimitiveType::kS16: return OfType<int16_t>(opcode);
-    case PrimitiveType::kS32: return OfType<int32_t>(opcode);
-    case PrimitiveType::kS64: return OfType<int64_t>(opcode);
-    case PrimitiveType::kU8: return OfType<uint8_t>(opcode);
-    case PrimitiveType::kU16: return OfType<uint16_t>(opcode);
-    case PrimitiveType::kU32: return OfType<uint32_t>(opcode);
-    case PrimitiveType::kU64: return OfType<uint64_t>(opcode);
-    case PrimitiveType::kF32: return OfType<float>(opcode);
-    case PrimitiveType::kF64: return OfType<double>(opcode);
-    case PrimitiveType::kC64: return OfType<std::complex<float>>(opcode);
-    case PrimitiveType::kC128: return OfType<std::complex<double>>(opcode);
-    default: return nullptr;
+    case PrimitiveType::kS8:
+      return OfType<int8_t>(opcode);
+    case PrimitiveType::kS16:
+      return OfType<int16_t>(opcode);
+    case PrimitiveType::kS32:
+      return OfType<int32_t>(opcode);
+    case PrimitiveType::kS64:
+      return OfType<int64_t>(opcode);
+    case PrimitiveType::kU8:
+      return OfType<uint8_t>(opcode);
+    case PrimitiveType::kU16:
+      return OfType<uint16_t>(opcode);
+    case PrimitiveType::kU32:
+      return OfType<uint32_t>(opcode);
+    case PrimitiveType::kU64:
+      return OfType<uint64_t>(opcode);
+    case PrimitiveType::kF32:
+      return OfType<float>(opcode);
+    case PrimitiveType::kF64:
+      return OfType<double>(opcode);
+    case PrimitiveType::kC64:
+      return OfType<std::complex<float>>(opcode);
+    case PrimitiveType::kC128:
+      return OfType<std::complex<double>>(opcode);
+    default:
+      return nullptr;
   }
 }
 

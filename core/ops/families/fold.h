@@ -6,8 +6,8 @@
 
 namespace backplane {
 
-// *acc = op(*acc, x[0], x[step], ...) over n elements of a type that computes in itself (f32, f64, integers of a byte or
-// more, complex, pred). Null: not such an operation or type.
+// *acc = op(*acc, x[0], x[step], ...) over n elements of a type that computes in itself (f32, f64, integers of a byte
+// or more, complex, pred). Null: not such an operation or type.
 using FoldFn = void (*)(void* acc, const void* x, int64_t n, int64_t step);
 FoldFn FindFold(Opcode opcode, PrimitiveType type);
 

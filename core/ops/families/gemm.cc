@@ -18,8 +18,10 @@ T Times(T a, T b) {
 }
 template <typename T>
 T Plus(T a, T b) {
-  if constexpr (std::is_same_v<T, int64_t>) return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  else return a + b;
+  if constexpr (std::is_same_v<T, int64_t>)
+    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  else
+    return a + b;
 }
 
 template <typename T>
@@ -60,7 +62,8 @@ void Gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, 
       for (; p + 8 <= k; p += 8) {
         for (int w = 0; w < 8; ++w) part[w] = Plus(part[w], Times(row[p + w], b[p + w]));
       }
-      T sum = Plus(Plus(Plus(part[0], part[4]), Plus(part[1], part[5])), Plus(Plus(part[2], part[6]), Plus(part[3], part[7])));
+      T sum = Plus(Plus(Plus(part[0], part[4]), Plus(part[1], part[5])),
+                   Plus(Plus(part[2], part[6]), Plus(part[3], part[7])));
       for (; p < k; ++p) sum = Plus(sum, Times(row[p], b[p]));
       c[i * ldc] = Plus(c[i * ldc], sum);
     }

@@ -7,7 +7,8 @@ namespace backplane {
 namespace {
 
 // Start indices are one scalar for each dimension, or (older text) one vector of them.
-absl::Status CheckStarts(const OpContext& op, int first, int64_t rank, absl::string_view count, absl::string_view same) {
+absl::Status CheckStarts(const OpContext& op, int first, int64_t rank, absl::string_view count,
+                         absl::string_view same) {
   const int n = static_cast<int>(op.operands.size()) - first;
   if (n == 1 && op.operand(first).rank() == 1 && op.operand(first).dimensions(0) == rank &&
       IsIntegral(op.operand(first).element_type())) {
@@ -54,7 +55,8 @@ absl::StatusOr<Shape> InferDynamicUpdateSlice(const OpContext& op) {
   RETURN_IF_ERROR(CheckStarts(op, 2, x.rank(), "dynamic_update_slice_c4", "dynamic_update_slice_c5"));
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (update.dimensions(i) > x.dimensions(i)) {
-      return Fail(op, "dynamic_update_slice_c6", "update ", update.ToString(), " is larger than ", x.ToString(), " in dim ", i);
+      return Fail(op, "dynamic_update_slice_c6", "update ", update.ToString(), " is larger than ", x.ToString(),
+                  " in dim ", i);
     }
   }
   return x.WithoutLayout();
@@ -67,16 +69,19 @@ absl::StatusOr<Shape> InferGather(const OpContext& op) {
   if (!IsIntegral(indices.element_type())) {
     return Fail(op, "gather_i2", "start indices must be integers, found ", indices.ToString());
   }
-  if (x.rank() != static_cast<int64_t>(g.offset_dims.size() + g.collapsed_slice_dims.size() + g.operand_batching_dims.size())) {
-    return Fail(op, "gather_c1", "operand ", x.ToString(), " has rank ", x.rank(), ", offset, collapsed and batching dims are ",
-                g.offset_dims.size(), ", ", g.collapsed_slice_dims.size(), " and ", g.operand_batching_dims.size());
+  if (x.rank() !=
+      static_cast<int64_t>(g.offset_dims.size() + g.collapsed_slice_dims.size() + g.operand_batching_dims.size())) {
+    return Fail(op, "gather_c1", "operand ", x.ToString(), " has rank ", x.rank(),
+                ", offset, collapsed and batching dims are ", g.offset_dims.size(), ", ", g.collapsed_slice_dims.size(),
+                " and ", g.operand_batching_dims.size());
   }
   if (g.index_vector_dim < 0 || g.index_vector_dim > indices.rank()) {
     return Fail(op, "gather_c2", "index vector dim ", g.index_vector_dim, " lies outside ", indices.ToString());
   }
   const int64_t index_size = g.index_vector_dim < indices.rank() ? indices.dimensions(g.index_vector_dim) : 1;
   if (static_cast<int64_t>(g.start_index_map.size()) != index_size) {
-    return Fail(op, "gather_c3", "start index map ", DimsText(g.start_index_map), " must have ", index_size, " entries");
+    return Fail(op, "gather_c3", "start index map ", DimsText(g.start_index_map), " must have ", index_size,
+                " entries");
   }
   if (!IsStrictlyIncreasing(g.offset_dims)) {
     return Fail(op, "gather_c4", "offset dims ", DimsText(g.offset_dims), " are not sorted and unique");
@@ -93,13 +98,15 @@ absl::StatusOr<Shape> InferGather(const OpContext& op) {
     return Fail(op, "gather_c7", "collapsed slice dims ", DimsText(g.collapsed_slice_dims), " are not sorted");
   }
   if (!AllInRange(g.collapsed_slice_dims, 0, x.rank())) {
-    return Fail(op, "gather_c8", "collapsed slice dims ", DimsText(g.collapsed_slice_dims), " lie outside ", x.ToString());
+    return Fail(op, "gather_c8", "collapsed slice dims ", DimsText(g.collapsed_slice_dims), " lie outside ",
+                x.ToString());
   }
   if (!IsStrictlyIncreasing(g.operand_batching_dims)) {
     return Fail(op, "gather_c10", "operand batching dims ", DimsText(g.operand_batching_dims), " are not sorted");
   }
   if (!AllInRange(g.operand_batching_dims, 0, x.rank())) {
-    return Fail(op, "gather_c11", "operand batching dims ", DimsText(g.operand_batching_dims), " lie outside ", x.ToString());
+    return Fail(op, "gather_c11", "operand batching dims ", DimsText(g.operand_batching_dims), " lie outside ",
+                x.ToString());
   }
   if (static_cast<int64_t>(sizes.size()) != x.rank()) {
     return Fail(op, "gather_c20", "slice sizes ", DimsText(sizes), " do not fit ", x.ToString());
@@ -119,8 +126,8 @@ absl::StatusOr<Shape> InferGather(const OpContext& op) {
     return Fail(op, "gather_c13", "start indices batching dims ", DimsText(g.start_indices_batching_dims), " repeat");
   }
   if (!AllInRange(g.start_indices_batching_dims, 0, indices.rank())) {
-    return Fail(op, "gather_c14", "start indices batching dims ", DimsText(g.start_indices_batching_dims), " lie outside ",
-                indices.ToString());
+    return Fail(op, "gather_c14", "start indices batching dims ", DimsText(g.start_indices_batching_dims),
+                " lie outside ", indices.ToString());
   }
   if (Contains(g.start_indices_batching_dims, g.index_vector_dim)) {
     return Fail(op, "gather_c15", "index vector dim ", g.index_vector_dim, " is a batching dim");
@@ -174,15 +181,18 @@ absl::StatusOr<Shape> InferScatter(const OpContext& op) {
     }
     types.push_back(op.operand(i).element_type());
   }
-  if (x.rank() != static_cast<int64_t>(s.update_window_dims.size() + s.inserted_window_dims.size() + s.input_batching_dims.size())) {
-    return Fail(op, "scatter_c2", "input ", x.ToString(), " has rank ", x.rank(), ", window, inserted and batching dims are ",
-                s.update_window_dims.size(), ", ", s.inserted_window_dims.size(), " and ", s.input_batching_dims.size());
+  if (x.rank() != static_cast<int64_t>(s.update_window_dims.size() + s.inserted_window_dims.size() +
+                                       s.input_batching_dims.size())) {
+    return Fail(op, "scatter_c2", "input ", x.ToString(), " has rank ", x.rank(),
+                ", window, inserted and batching dims are ", s.update_window_dims.size(), ", ",
+                s.inserted_window_dims.size(), " and ", s.input_batching_dims.size());
   }
   if (!IsStrictlyIncreasing(s.update_window_dims)) {
     return Fail(op, "scatter_c7", "update window dims ", DimsText(s.update_window_dims), " are not sorted and unique");
   }
   if (!AllInRange(s.update_window_dims, 0, updates.rank())) {
-    return Fail(op, "scatter_c8", "update window dims ", DimsText(s.update_window_dims), " lie outside ", updates.ToString());
+    return Fail(op, "scatter_c8", "update window dims ", DimsText(s.update_window_dims), " lie outside ",
+                updates.ToString());
   }
   Ints dropped = s.inserted_window_dims;
   dropped.insert(dropped.end(), s.input_batching_dims.begin(), s.input_batching_dims.end());
@@ -191,16 +201,19 @@ absl::StatusOr<Shape> InferScatter(const OpContext& op) {
     return Fail(op, "scatter_c10", "inserted window dims ", DimsText(s.inserted_window_dims), " are not sorted");
   }
   if (!AllInRange(s.inserted_window_dims, 0, x.rank())) {
-    return Fail(op, "scatter_c11", "inserted window dims ", DimsText(s.inserted_window_dims), " lie outside ", x.ToString());
+    return Fail(op, "scatter_c11", "inserted window dims ", DimsText(s.inserted_window_dims), " lie outside ",
+                x.ToString());
   }
   if (!IsStrictlyIncreasing(s.input_batching_dims)) {
     return Fail(op, "scatter_c12", "input batching dims ", DimsText(s.input_batching_dims), " are not sorted");
   }
   if (!AllInRange(s.input_batching_dims, 0, x.rank())) {
-    return Fail(op, "scatter_c13", "input batching dims ", DimsText(s.input_batching_dims), " lie outside ", x.ToString());
+    return Fail(op, "scatter_c13", "input batching dims ", DimsText(s.input_batching_dims), " lie outside ",
+                x.ToString());
   }
   if (!IsUnique(s.scatter_indices_batching_dims)) {
-    return Fail(op, "scatter_c14", "scatter indices batching dims ", DimsText(s.scatter_indices_batching_dims), " repeat");
+    return Fail(op, "scatter_c14", "scatter indices batching dims ", DimsText(s.scatter_indices_batching_dims),
+                " repeat");
   }
   if (!AllInRange(s.scatter_indices_batching_dims, 0, indices.rank())) {
     return Fail(op, "scatter_c15", "scatter indices batching dims ", DimsText(s.scatter_indices_batching_dims),
@@ -224,8 +237,8 @@ absl::StatusOr<Shape> InferScatter(const OpContext& op) {
   const bool has_vector = s.index_vector_dim < indices.rank();
   const int64_t index_size = has_vector ? indices.dimensions(s.index_vector_dim) : 1;
   if (static_cast<int64_t>(s.scatter_dims_to_operand_dims.size()) != index_size) {
-    return Fail(op, "scatter_c19", "scatter dims to operand dims ", DimsText(s.scatter_dims_to_operand_dims), " must have ",
-                index_size, " entries");
+    return Fail(op, "scatter_c19", "scatter dims to operand dims ", DimsText(s.scatter_dims_to_operand_dims),
+                " must have ", index_size, " entries");
   }
   Ints mapped = s.scatter_dims_to_operand_dims;
   mapped.insert(mapped.end(), s.input_batching_dims.begin(), s.input_batching_dims.end());
@@ -233,8 +246,8 @@ absl::StatusOr<Shape> InferScatter(const OpContext& op) {
     return Fail(op, "scatter_c20", "scatter dims to operand dims and batching dims repeat: ", DimsText(mapped));
   }
   if (!AllInRange(s.scatter_dims_to_operand_dims, 0, x.rank())) {
-    return Fail(op, "scatter_c21", "scatter dims to operand dims ", DimsText(s.scatter_dims_to_operand_dims), " lie outside ",
-                x.ToString());
+    return Fail(op, "scatter_c21", "scatter dims to operand dims ", DimsText(s.scatter_dims_to_operand_dims),
+                " lie outside ", x.ToString());
   }
   const int64_t batch_rank = indices.rank() - (has_vector ? 1 : 0);
   if (updates.rank() != batch_rank + static_cast<int64_t>(s.update_window_dims.size())) {
@@ -246,8 +259,8 @@ absl::StatusOr<Shape> InferScatter(const OpContext& op) {
     if (Contains(s.update_window_dims, i)) {
       while (Contains(dropped, window)) ++window;
       if (updates.dimensions(i) > x.dimensions(window)) {
-        return Fail(op, "scatter_c4", "updates ", updates.ToString(), " dim ", i, " is larger than input ", x.ToString(),
-                    " dim ", window);
+        return Fail(op, "scatter_c4", "updates ", updates.ToString(), " dim ", i, " is larger than input ",
+                    x.ToString(), " dim ", window);
       }
       ++window;
     } else {
@@ -270,17 +283,23 @@ absl::StatusOr<Shape> InferScatter(const OpContext& op) {
 absl::StatusOr<Shape> InferIndexing(const OpContext& op) {
   RETURN_IF_ERROR(WantArrays(op));
   switch (op.opcode) {
-    case Opcode::kDynamicSlice: return InferDynamicSlice(op);
-    case Opcode::kDynamicUpdateSlice: return InferDynamicUpdateSlice(op);
-    case Opcode::kGather: return InferGather(op);
-    default: return InferScatter(op);
+    case Opcode::kDynamicSlice:
+      return InferDynamicSlice(op);
+    case Opcode::kDynamicUpdateSlice:
+      return InferDynamicUpdateSlice(op);
+    case Opcode::kGather:
+      return InferGather(op);
+    default:
+      return InferScatter(op);
   }
 }
 
 Cost CostIndexing(const OpContext& op, const Shape& result) {
   Cost cost;
   switch (op.opcode) {
-    case Opcode::kDynamicUpdateSlice: cost.bytes_accessed = 2 * ShapeBytes(op.operand(1)); break;
+    case Opcode::kDynamicUpdateSlice:
+      cost.bytes_accessed = 2 * ShapeBytes(op.operand(1));
+      break;
     case Opcode::kScatter: {
       const size_t n = op.operands.size() / 2;
       cost.bytes_accessed = ShapeBytes(op.operand(static_cast<int>(n)));
@@ -292,7 +311,8 @@ Cost CostIndexing(const OpContext& op, const Shape& result) {
     }
     default:  // only the elements taken are read
       cost.bytes_accessed = 2 * ShapeBytes(result);
-      for (size_t i = 1; i < op.operands.size(); ++i) cost.bytes_accessed += ShapeBytes(op.operand(static_cast<int>(i)));
+      for (size_t i = 1; i < op.operands.size(); ++i)
+        cost.bytes_accessed += ShapeBytes(op.operand(static_cast<int>(i)));
   }
   return cost;
 }

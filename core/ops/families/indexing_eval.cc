@@ -53,13 +53,14 @@ absl::StatusOr<Literal> DynamicUpdateSlice(const OpContext& op, Args args, EvalE
   const std::vector<int64_t> starts = Starts(args, 2, shape, update.shape().dimensions());
   Literal out = env.TakeOperand(0, *args[0]);
   StridedCopy(ByteWidth(shape.element_type()), update.shape().dimensions(), update.bytes(),
-              {0, RowMajorStrides(update.shape().dimensions())}, out.mutable_bytes(), {Offset(starts, strides), strides});
+              {0, RowMajorStrides(update.shape().dimensions())}, out.mutable_bytes(),
+              {Offset(starts, strides), strides});
   return out;
 }
 
 // The dims of `indices` without the index vector, and how to step through them.
 struct Batch {
-  DimVector dims, strides;         // of the index array
+  DimVector dims, strides;  // of the index array
   int64_t vector_size = 1, vector_stride = 0;
 };
 
@@ -117,7 +118,8 @@ absl::StatusOr<Literal> Gather(const OpContext& op, Args args) {
       from += std::clamp<int64_t>(start, 0, x.shape().dimensions(d) - sizes[d]) * strides[d];
     }
     for (size_t k = 0; k < g.operand_batching_dims.size(); ++k) {
-      from += at.index()[BatchPosition(g.start_indices_batching_dims[k], g.index_vector_dim)] * strides[g.operand_batching_dims[k]];
+      from += at.index()[BatchPosition(g.start_indices_batching_dims[k], g.index_vector_dim)] *
+              strides[g.operand_batching_dims[k]];
     }
     if (one_run) {
       std::memcpy(target + at.offset(1) * width, x.bytes() + from * width, static_cast<size_t>(run));
@@ -144,8 +146,10 @@ struct ScatterData {
 class KernelCombiner : public Combiner {
  public:
   KernelCombiner(const ElementwiseKernel& kernel, ScatterData data)
-      : kernel_(kernel), width_(ByteWidth((*data.results)[0].shape().element_type())),
-        out_((*data.results)[0].mutable_bytes()), in_((*data.updates)[0].bytes()) {}
+      : kernel_(kernel),
+        width_(ByteWidth((*data.results)[0].shape().element_type())),
+        out_((*data.results)[0].mutable_bytes()),
+        in_((*data.updates)[0].bytes()) {}
   absl::Status Run(int64_t at, int64_t from, int64_t step, int64_t n) override {
     if (step == 1) {
       const void* in[3] = {out_ + at * width_, in_ + from * width_, nullptr};
@@ -276,9 +280,12 @@ absl::StatusOr<Literal> Scatter(const OpContext& op, Args args, EvalEnv& env) {
   std::optional<ElementwiseKernel> kernel;
   if (simple && n == 1) kernel = BinaryKernel(*simple, results[0].shape().element_type());
   const ScalarProgram* program = kernel ? nullptr : env.CalledScalarProgram(0);
-  if (kernel) combine = std::make_unique<KernelCombiner>(*kernel, data);
-  else if (program != nullptr) combine = std::make_unique<ProgramCombiner>(*program, data);
-  else combine = std::make_unique<CallCombiner>(env, data);
+  if (kernel)
+    combine = std::make_unique<KernelCombiner>(*kernel, data);
+  else if (program != nullptr)
+    combine = std::make_unique<ProgramCombiner>(*program, data);
+  else
+    combine = std::make_unique<CallCombiner>(env, data);
 
   Odometer<2> at(batch.dims, {batch.strides, batch_from});
   DimVector start(x.rank(), 0);
@@ -288,7 +295,8 @@ absl::StatusOr<Literal> Scatter(const OpContext& op, Args args, EvalEnv& env) {
       start[s.scatter_dims_to_operand_dims[k]] = starts[static_cast<size_t>(at.offset(0) + k * batch.vector_stride)];
     }
     for (size_t k = 0; k < s.input_batching_dims.size(); ++k) {
-      start[s.input_batching_dims[k]] = at.index()[BatchPosition(s.scatter_indices_batching_dims[k], s.index_vector_dim)];
+      start[s.input_batching_dims[k]] =
+          at.index()[BatchPosition(s.scatter_indices_batching_dims[k], s.index_vector_dim)];
     }
     // A start that is off by more than a window can hit nothing, and could overflow below.
     bool reachable = true;
@@ -307,14 +315,15 @@ absl::StatusOr<Literal> Scatter(const OpContext& op, Args args, EvalEnv& env) {
                   {absl::MakeSpan(window_from).subspan(0, outer), absl::MakeSpan(window_to).subspan(0, outer)});
     do {
       bool inside = true;
-      for (int64_t d = 0; d < x.rank(); ++d) inside = inside && (d == run_dim || Contains(window_dim, d) || start[d] >= 0);
+      for (int64_t d = 0; d < x.rank(); ++d)
+        inside = inside && (d == run_dim || Contains(window_dim, d) || start[d] >= 0);
       for (size_t k = 0; k < outer; ++k) {
         const int64_t i = start[window_dim[k]] + w.index()[k];
         inside = inside && i >= 0 && i < x.dimensions(window_dim[k]);
       }
       if (inside) {
-        RETURN_IF_ERROR(combine->Run(base + w.offset(1) + first, at.offset(1) + w.offset(0) + first * run_step, run_step,
-                                     last - first));
+        RETURN_IF_ERROR(combine->Run(base + w.offset(1) + first, at.offset(1) + w.offset(0) + first * run_step,
+                                     run_step, last - first));
       }
     } while (w.Next());
   } while (at.Next());
@@ -326,10 +335,14 @@ absl::StatusOr<Literal> Scatter(const OpContext& op, Args args, EvalEnv& env) {
 
 absl::StatusOr<Literal> EvaluateIndexing(const OpContext& op, Args args, EvalEnv& env) {
   switch (op.opcode) {
-    case Opcode::kDynamicSlice: return DynamicSlice(op, args);
-    case Opcode::kDynamicUpdateSlice: return DynamicUpdateSlice(op, args, env);
-    case Opcode::kGather: return Gather(op, args);
-    default: return Scatter(op, args, env);
+    case Opcode::kDynamicSlice:
+      return DynamicSlice(op, args);
+    case Opcode::kDynamicUpdateSlice:
+      return DynamicUpdateSlice(op, args, env);
+    case Opcode::kGather:
+      return Gather(op, args);
+    default:
+      return Scatter(op, args, env);
   }
 }
 

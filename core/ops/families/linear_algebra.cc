@@ -26,7 +26,8 @@ absl::StatusOr<Shape> InferLinearAlgebra(const OpContext& op) {
   if (!same) return Fail(op, "triangular_solve_c3", "a ", a.ToString(), " does not fit b ", b.ToString());
   if (op.attrs->Has(AttrId::kTransposeA) &&
       EnumText(AttrKind::EnumTriangularTranspose,
-               static_cast<int>(op.attrs->GetEnum<TriangularTranspose>(AttrId::kTransposeA))).empty()) {
+               static_cast<int>(op.attrs->GetEnum<TriangularTranspose>(AttrId::kTransposeA)))
+          .empty()) {
     return Fail(op, "triangular_solve_i6", "transpose_a has no known value");
   }
   return b.WithoutLayout();

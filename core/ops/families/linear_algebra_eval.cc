@@ -33,8 +33,10 @@ void Factor(T* a, int64_t n, bool lower) {
   }
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      if (!good) a[i * n + j] = std::numeric_limits<double>::quiet_NaN();
-      else if (lower ? j > i : j < i) a[i * n + j] = 0;
+      if (!good)
+        a[i * n + j] = std::numeric_limits<double>::quiet_NaN();
+      else if (lower ? j > i : j < i)
+        a[i * n + j] = 0;
     }
   }
 }

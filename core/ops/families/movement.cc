@@ -47,7 +47,8 @@ absl::StatusOr<Shape> InferConcatenate(const OpContext& op) {
     bool same = x.rank() == first.rank();
     for (int64_t k = 0; same && k < x.rank(); ++k) same = k == d || x.dimensions(k) == first.dimensions(k);
     if (!same) {
-      return Fail(op, "concatenate_c2", "dims differ outside dimension ", d, ": ", first.ToString(), " and ", x.ToString());
+      return Fail(op, "concatenate_c2", "dims differ outside dimension ", d, ": ", first.ToString(), " and ",
+                  x.ToString());
     }
     total += x.dimensions(d);
     CopyDynamic(x, result);
@@ -72,7 +73,8 @@ absl::StatusOr<Shape> InferPad(const OpContext& op) {
     const PaddingDimension& p = padding[i];
     if (p.interior < 0) return Fail(op, "pad_c3", "interior padding ", p.interior, " of dim ", i, " is negative");
     const int64_t d = x.dimensions(i);
-    __int128 size = static_cast<__int128>(p.low) + p.high + d + static_cast<__int128>(std::max<int64_t>(d - 1, 0)) * p.interior;
+    __int128 size =
+        static_cast<__int128>(p.low) + p.high + d + static_cast<__int128>(std::max<int64_t>(d - 1, 0)) * p.interior;
     if (size < 0 || size > (int64_t{1} << 62)) {
       return Fail(op, "pad_c4", "dim ", i, " of ", x.ToString(), " would get a size that is negative or too large");
     }
@@ -106,11 +108,16 @@ absl::StatusOr<Shape> InferMovement(const OpContext& op) {
   if (op.opcode == Opcode::kCopy) return op.operand(0).WithoutLayout();
   RETURN_IF_ERROR(WantArrays(op));
   switch (op.opcode) {
-    case Opcode::kBroadcast: return InferBroadcast(op);
-    case Opcode::kConcatenate: return InferConcatenate(op);
-    case Opcode::kPad: return InferPad(op);
-    case Opcode::kSlice: return InferSlice(op);
-    default: break;
+    case Opcode::kBroadcast:
+      return InferBroadcast(op);
+    case Opcode::kConcatenate:
+      return InferConcatenate(op);
+    case Opcode::kPad:
+      return InferPad(op);
+    case Opcode::kSlice:
+      return InferSlice(op);
+    default:
+      break;
   }
   const Shape& x = op.operand(0);
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);

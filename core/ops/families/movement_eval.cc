@@ -20,7 +20,8 @@ absl::StatusOr<Literal> Iota(const OpContext& op) {
   for (int64_t i = 0; i < size; ++i) values[static_cast<size_t>(i)] = i;
   std::vector<std::byte> line(static_cast<size_t>(size * width));
   WriteElements(shape.element_type(), line.data(), 0, size, values.data());
-  StridedCopy(width, {outer, size, inner}, line.data(), {0, {0, 1, 0}}, out.mutable_bytes(), {0, {size * inner, inner, 1}});
+  StridedCopy(width, {outer, size, inner}, line.data(), {0, {0, 1, 0}}, out.mutable_bytes(),
+              {0, {size * inner, inner, 1}});
   return out;
 }
 
@@ -31,7 +32,8 @@ absl::StatusOr<Literal> Broadcast(const OpContext& op, const Literal& x) {
   const DimVector from = RowMajorStrides(x.shape().dimensions());
   StridedSide source{0, DimVector(shape.rank(), 0)};
   for (size_t i = 0; i < dims.size(); ++i) source.strides[dims[i]] = from[i];
-  StridedCopy(Width(x), shape.dimensions(), x.bytes(), source, out.mutable_bytes(), {0, RowMajorStrides(shape.dimensions())});
+  StridedCopy(Width(x), shape.dimensions(), x.bytes(), source, out.mutable_bytes(),
+              {0, RowMajorStrides(shape.dimensions())});
   for (size_t i = 0; i < dims.size(); ++i) {
     if (shape.is_dynamic(dims[i])) out.set_dynamic_size(dims[i], x.dynamic_size(static_cast<int64_t>(i)));
   }
@@ -89,7 +91,8 @@ absl::StatusOr<Literal> Slice(const OpContext& op, const Literal& x) {
     source.offset += slices[i].start * source.strides[i];
     source.strides[i] *= slices[i].stride;
   }
-  StridedCopy(Width(x), shape.dimensions(), x.bytes(), source, out.mutable_bytes(), {0, RowMajorStrides(shape.dimensions())});
+  StridedCopy(Width(x), shape.dimensions(), x.bytes(), source, out.mutable_bytes(),
+              {0, RowMajorStrides(shape.dimensions())});
   return out;
 }
 
@@ -112,9 +115,11 @@ absl::StatusOr<Literal> Transpose(const OpContext& op, const Literal& x) {
   const DimVector from = RowMajorStrides(x.shape().dimensions());
   StridedSide source;
   for (int64_t d : permutation) source.strides.push_back(from[d]);
-  StridedCopy(Width(x), shape.dimensions(), x.bytes(), source, out.mutable_bytes(), {0, RowMajorStrides(shape.dimensions())});
+  StridedCopy(Width(x), shape.dimensions(), x.bytes(), source, out.mutable_bytes(),
+              {0, RowMajorStrides(shape.dimensions())});
   for (size_t i = 0; i < permutation.size(); ++i) {
-    if (shape.is_dynamic(static_cast<int64_t>(i))) out.set_dynamic_size(static_cast<int64_t>(i), x.dynamic_size(permutation[i]));
+    if (shape.is_dynamic(static_cast<int64_t>(i)))
+      out.set_dynamic_size(static_cast<int64_t>(i), x.dynamic_size(permutation[i]));
   }
   return out;
 }
@@ -139,17 +144,24 @@ absl::StatusOr<Literal> EvaluateSource(const OpContext& op, Args args, EvalEnv& 
 
 absl::StatusOr<Literal> EvaluateMovement(const OpContext& op, Args args, EvalEnv& env) {
   switch (op.opcode) {
-    case Opcode::kBroadcast: return Broadcast(op, *args[0]);
-    case Opcode::kConcatenate: return Concatenate(op, args);
-    case Opcode::kCopy: return *args[0];
-    case Opcode::kPad: return Pad(op, *args[0], *args[1]);
+    case Opcode::kBroadcast:
+      return Broadcast(op, *args[0]);
+    case Opcode::kConcatenate:
+      return Concatenate(op, args);
+    case Opcode::kCopy:
+      return *args[0];
+    case Opcode::kPad:
+      return Pad(op, *args[0], *args[1]);
     case Opcode::kReshape: {
       ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
       return env.TakeOperand(0, *args[0]).Reshape(shape.dimensions());
     }
-    case Opcode::kReverse: return Reverse(op, *args[0]);
-    case Opcode::kTranspose: return Transpose(op, *args[0]);
-    default: return Slice(op, *args[0]);
+    case Opcode::kReverse:
+      return Reverse(op, *args[0]);
+    case Opcode::kTranspose:
+      return Transpose(op, *args[0]);
+    default:
+      return Slice(op, *args[0]);
   }
 }
 

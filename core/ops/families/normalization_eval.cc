@@ -61,7 +61,8 @@ absl::StatusOr<Literal> EvaluateNormalization(const OpContext& op, Args args, Ev
     variance = Read(*args[4]);
   } else {
     for (size_t i = 0; i < x.size(); ++i) mean[feature_of(i)] += x[i] / count;
-    for (size_t i = 0; i < x.size(); ++i) variance[feature_of(i)] += (x[i] - mean[feature_of(i)]) * (x[i] - mean[feature_of(i)]) / count;
+    for (size_t i = 0; i < x.size(); ++i)
+      variance[feature_of(i)] += (x[i] - mean[feature_of(i)]) * (x[i] - mean[feature_of(i)]) / count;
   }
   for (size_t i = 0; i < x.size(); ++i) {
     const size_t f = feature_of(i);

@@ -10,7 +10,8 @@ absl::StatusOr<Shape> InferRng(const OpContext& op) {
   if (op.operands.size() != 2) return Fail(op, "rng_arity", "has ", op.operands.size(), " operands, expected 2");
   for (int i = 0; i < 2; ++i) {
     if (op.operand(i).rank() != 0 || op.operand(i).element_type() != result.element_type()) {
-      return Fail(op, "rng_c1", "operand ", i, " is ", op.operand(i).ToString(), ", expected ", Name(result.element_type()), "[]");
+      return Fail(op, "rng_c1", "operand ", i, " is ", op.operand(i).ToString(), ", expected ",
+                  Name(result.element_type()), "[]");
     }
   }
   switch (op.attrs->GetEnum<RandomDistribution>(AttrId::kRandomDistribution)) {
@@ -18,7 +19,8 @@ absl::StatusOr<Shape> InferRng(const OpContext& op) {
       if (IsComplex(result.element_type())) return Fail(op, "rng_i1", "does not make complex numbers");
       return result;
     case RandomDistribution::kNormal:
-      if (!IsFloat(result.element_type())) return Fail(op, "rng_c2", "a normal distribution needs floats, found ", result.ToString());
+      if (!IsFloat(result.element_type()))
+        return Fail(op, "rng_c2", "a normal distribution needs floats, found ", result.ToString());
       return result;
     default:
       return Fail(op, "rng_i4", "the distribution is missing");
@@ -33,7 +35,8 @@ absl::StatusOr<Shape> InferRngBitGenerator(const OpContext& op) {
     return Fail(op, "rng_bit_generator_c1", "the result must be (state, data), declared ", result.ToString());
   }
   if (!SameTypeAndDims(result.tuple_shapes(0), state)) {
-    return Fail(op, "rng_bit_generator_c1", "state is ", state.ToString(), ", declared ", result.tuple_shapes(0).ToString());
+    return Fail(op, "rng_bit_generator_c1", "state is ", state.ToString(), ", declared ",
+                result.tuple_shapes(0).ToString());
   }
   if (!IsIntegral(state.element_type()) && !IsFloat(state.element_type())) {
     return Fail(op, "rng_bit_generator_i2", "state must be numbers, found ", state.ToString());

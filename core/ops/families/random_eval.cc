@@ -1,8 +1,8 @@
 // Evaluation of random number generators.
 //
-// How bits become elements, so that the values are those of XLA: Philox hands out its four words in turn (two together for
-// 64 bits). Threefry gives 64-bit elements both words of one counter; narrower elements are split in two halves along
-// the first dimension of even size (or the largest), the halves interleaved. Below 32 bits the low bits count.
+// How bits become elements, so that the values are those of XLA: Philox hands out its four words in turn (two together
+// for 64 bits). Threefry gives 64-bit elements both words of one counter; narrower elements are split in two halves
+// along the first dimension of even size (or the largest), the halves interleaved. Below 32 bits the low bits count.
 #include <bit>
 #include <cmath>
 
@@ -108,8 +108,7 @@ std::vector<uint64_t> Philox(State& state, int64_t n, bool wide) {
 absl::StatusOr<Literal> BitGenerator(const OpContext& op, const Literal& initial) {
   ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
   const Shape& data_shape = shape.tuple_shapes(1);
-  const bool threefry =
-      op.attrs->GetEnum<RandomAlgorithm>(AttrId::kRandomAlgorithm) == RandomAlgorithm::kThreeFry;
+  const bool threefry = op.attrs->GetEnum<RandomAlgorithm>(AttrId::kRandomAlgorithm) == RandomAlgorithm::kThreeFry;
   const size_t words = static_cast<size_t>(initial.byte_size()) / 8;
   uint64_t raw[3] = {0, 0, 0};
   std::memcpy(raw, initial.bytes(), words * 8);
@@ -119,8 +118,10 @@ absl::StatusOr<Literal> BitGenerator(const OpContext& op, const Literal& initial
   const bool wide = BitWidth(t) == 64;
   const int64_t n = data.num_elements();
   std::vector<uint64_t> bits;
-  if (!threefry) bits = Philox(state, n, wide);
-  else bits = wide ? ThreeFry64(state, n) : ThreeFry32(state, data_shape.dimensions());
+  if (!threefry)
+    bits = Philox(state, n, wide);
+  else
+    bits = wide ? ThreeFry64(state, n) : ThreeFry32(state, data_shape.dimensions());
   if (IsFloat(t)) {
     const size_t width = static_cast<size_t>(ByteWidth(t));
     std::byte* to = data.mutable_bytes();
@@ -180,7 +181,8 @@ absl::StatusOr<Literal> Rng(const OpContext& op, Args args, EvalEnv& env) {
   if (t == PrimitiveType::kPred) {
     for (size_t i = 0; i < values.size(); ++i) values[i] = range == 1 ? low : static_cast<int64_t>(bits[i] & 1);
   } else if (range != 0) {
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(static_cast<uint64_t>(low) + bits[i] % range);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<int64_t>(static_cast<uint64_t>(low) + bits[i] % range);
   }
   WriteElements(t, out.mutable_bytes(), 0, n, values.data());
   return out;

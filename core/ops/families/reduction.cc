@@ -9,7 +9,8 @@ namespace {
 absl::StatusOr<Shape> InferReduce(const OpContext& op) {
   RETURN_IF_ERROR(WantCalled(op, 1));
   const size_t total = op.operands.size();
-  if (total == 0 || total % 2 != 0) return Fail(op, "reduce_c3", "has ", total, " operands, expected inputs and as many inits");
+  if (total == 0 || total % 2 != 0)
+    return Fail(op, "reduce_c3", "has ", total, " operands, expected inputs and as many inits");
   const int n = static_cast<int>(total / 2);
   const Shape& x = op.operand(0);
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
@@ -24,7 +25,8 @@ absl::StatusOr<Shape> InferReduce(const OpContext& op) {
     }
     types.push_back(op.operand(i).element_type());
   }
-  if (!AllInRange(dims, 0, x.rank())) return Fail(op, "reduce_c4", "dimensions ", DimsText(dims), " lie outside ", x.ToString());
+  if (!AllInRange(dims, 0, x.rank()))
+    return Fail(op, "reduce_c4", "dimensions ", DimsText(dims), " lie outside ", x.ToString());
   if (!IsUnique(dims)) return Fail(op, "reduce_c5", "dimensions ", DimsText(dims), " repeat");
   ASSIGN_OR_RETURN(std::vector<PrimitiveType> results, WantCombiner(op, 0, types, "reduce_c6"));
   DimVector kept;
@@ -37,7 +39,8 @@ absl::StatusOr<Shape> InferReduce(const OpContext& op) {
   std::vector<Shape> shapes;
   for (int i = 0; i < n; ++i) {
     if (op.operand(n + i).element_type() != results[i]) {
-      return Fail(op, "reduce_c2", "init ", i, " is ", op.operand(n + i).ToString(), ", the body computes ", Name(results[i]));
+      return Fail(op, "reduce_c2", "init ", i, " is ", op.operand(n + i).ToString(), ", the body computes ",
+                  Name(results[i]));
     }
     Shape s(results[i], kept);
     for (size_t k = 0; k < from.size(); ++k) {
@@ -71,10 +74,12 @@ absl::StatusOr<Shape> InferScan(const OpContext& op) {
   for (int i = 0; i < m; ++i) {
     const Shape& s = op.operand(i);
     if (d < 0 || d >= s.rank()) return Fail(op, "scan_c2", "scan dimension ", d, " is not one of ", s.ToString());
-    if (length >= 0 && s.dimensions(d) != length) return Fail(op, "scan_c4", "inputs differ in the scan dimension's size");
+    if (length >= 0 && s.dimensions(d) != length)
+      return Fail(op, "scan_c4", "inputs differ in the scan dimension's size");
     length = s.dimensions(d);
     if (!SameTypeAndDims(body.parameters[i], without(s))) {
-      return Fail(op, "scan_c3", "the body's parameter ", i, " is ", body.parameters[i].ToString(), ", input is ", s.ToString());
+      return Fail(op, "scan_c3", "the body's parameter ", i, " is ", body.parameters[i].ToString(), ", input is ",
+                  s.ToString());
     }
   }
   for (int i = m; i < total; ++i) {
@@ -84,7 +89,8 @@ absl::StatusOr<Shape> InferScan(const OpContext& op) {
     }
   }
   std::vector<Shape> results = body.result.IsTuple() ? body.result.tuple_shapes() : std::vector<Shape>{body.result};
-  if (static_cast<int64_t>(results.size()) < k) return Fail(op, "scan_c5", "the body returns fewer values than carries");
+  if (static_cast<int64_t>(results.size()) < k)
+    return Fail(op, "scan_c5", "the body returns fewer values than carries");
   const size_t n = results.size() - static_cast<size_t>(k);
   for (size_t i = n; i < results.size(); ++i) {
     if (!SameTypeAndDims(results[i], op.operand(m + static_cast<int>(i - n)))) {
@@ -136,7 +142,8 @@ absl::StatusOr<Shape> InferTopK(const OpContext& op) {
   const int64_t k = op.attrs->GetInt(AttrId::kK);
   if (x.rank() < 1) return Fail(op, "topk_c1", "needs rank 1 or more, found ", x.ToString());
   if (k < 0 || k > x.dimensions(x.rank() - 1)) {
-    return Fail(op, "topk_c2", "k is ", k, ", the last dimension of ", x.ToString(), " is ", x.dimensions(x.rank() - 1));
+    return Fail(op, "topk_c2", "k is ", k, ", the last dimension of ", x.ToString(), " is ",
+                x.dimensions(x.rank() - 1));
   }
   if (IsComplex(x.element_type())) return Fail(op, "topk_i1", "does not take element type ", Name(x.element_type()));
   DimVector dims = x.dimensions();
@@ -149,10 +156,14 @@ absl::StatusOr<Shape> InferTopK(const OpContext& op) {
 absl::StatusOr<Shape> InferReduction(const OpContext& op) {
   RETURN_IF_ERROR(WantArrays(op));
   switch (op.opcode) {
-    case Opcode::kReduce: return InferReduce(op);
-    case Opcode::kScan: return InferScan(op);
-    case Opcode::kSort: return InferSort(op);
-    default: return InferTopK(op);
+    case Opcode::kReduce:
+      return InferReduce(op);
+    case Opcode::kScan:
+      return InferScan(op);
+    case Opcode::kSort:
+      return InferSort(op);
+    default:
+      return InferTopK(op);
   }
 }
 

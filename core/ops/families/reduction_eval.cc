@@ -10,8 +10,8 @@
 namespace backplane {
 namespace {
 
-// The operand's dims, split in those kept and those reduced, with strides in the operand. A reduced dynamic dimension has
-// its actual size: elements beyond do not count.
+// The operand's dims, split in those kept and those reduced, with strides in the operand. A reduced dynamic dimension
+// has its actual size: elements beyond do not count.
 struct ReducePlan {
   DimVector kept, kept_strides, reduced, reduced_strides;
   int64_t outputs = 1, inputs = 1;
@@ -131,7 +131,8 @@ Literal ScalarAt(const Literal& x, int64_t i) {
   return v;
 }
 
-absl::Status ReduceWithCalls(const ReducePlan& p, EvalEnv& env, const std::vector<Literal>& inputs, std::vector<Literal>& results) {
+absl::Status ReduceWithCalls(const ReducePlan& p, EvalEnv& env, const std::vector<Literal>& inputs,
+                             std::vector<Literal>& results) {
   Odometer<1> k(p.kept, {p.kept_strides});
   int64_t at = 0;
   do {
@@ -143,7 +144,8 @@ absl::Status ReduceWithCalls(const ReducePlan& p, EvalEnv& env, const std::vecto
       ASSIGN_OR_RETURN(Literal v, env.CallMoved(0, std::move(values)));
       for (size_t i = 0; i < results.size(); ++i) {
         const Literal& part = v.shape().IsTuple() ? v.elements()[i] : v;
-        std::memcpy(results[i].mutable_bytes() + at * part.byte_size(), part.bytes(), static_cast<size_t>(part.byte_size()));
+        std::memcpy(results[i].mutable_bytes() + at * part.byte_size(), part.bytes(),
+                    static_cast<size_t>(part.byte_size()));
       }
     } while (r.Next());
     ++at;
@@ -184,7 +186,8 @@ absl::StatusOr<Literal> Reduce(const OpContext& op, Args args, EvalEnv& env) {
     const PrimitiveType t = inputs[0].shape().element_type();
     if (simple) kernel = BinaryKernel(*simple, t);
     if (kernel) {
-      ReduceWithKernel(plan, *kernel, FindFold(*simple, t), ByteWidth(t), inputs[0].bytes(), results[0].mutable_bytes());
+      ReduceWithKernel(plan, *kernel, FindFold(*simple, t), ByteWidth(t), inputs[0].bytes(),
+                       results[0].mutable_bytes());
     } else if (const ScalarProgram* program = env.CalledScalarProgram(0)) {
       ReduceWithProgram(plan, *program, inputs, results);
     } else {
@@ -213,8 +216,10 @@ absl::StatusOr<Literal> Scan(const OpContext& op, Args args, EvalEnv& env) {
   const size_t m = args.size() - static_cast<size_t>(k), n = shapes.size() - static_cast<size_t>(k);
   const bool reverse = op.attrs->GetBool(AttrId::kIsReverse);
   int64_t length = 0;
-  if (m > 0) length = args[0]->shape().dimensions(d);
-  else if (n > 0) length = shapes[0].dimensions(d);
+  if (m > 0)
+    length = args[0]->shape().dimensions(d);
+  else if (n > 0)
+    length = shapes[0].dimensions(d);
   std::vector<Literal> carries, outputs;
   for (size_t i = m; i < args.size(); ++i) carries.push_back(*args[i]);
   for (size_t i = 0; i < n; ++i) {
@@ -248,14 +253,17 @@ absl::StatusOr<Literal> Scan(const OpContext& op, Args args, EvalEnv& env) {
     for (Literal& c : carries) values.push_back(std::move(c));
     ASSIGN_OR_RETURN(Literal r, env.CallMoved(0, std::move(values)));
     std::vector<Literal> parts;
-    if (r.shape().IsTuple()) parts = std::move(r.mutable_elements());
-    else parts.push_back(std::move(r));
+    if (r.shape().IsTuple())
+      parts = std::move(r.mutable_elements());
+    else
+      parts.push_back(std::move(r));
     for (size_t i = 0; i < n; ++i) {
       const StridedSide view = side(outputs[i].shape(), step, dims);
       StridedCopy(ByteWidth(outputs[i].shape().element_type()), dims, parts[i].bytes(), {0, RowMajorStrides(dims)},
                   outputs[i].mutable_bytes(), view);
     }
-    carries.assign(std::make_move_iterator(parts.begin() + static_cast<int64_t>(n)), std::make_move_iterator(parts.end()));
+    carries.assign(std::make_move_iterator(parts.begin() + static_cast<int64_t>(n)),
+                   std::make_move_iterator(parts.end()));
   }
   for (Literal& c : carries) outputs.push_back(std::move(c));
   return PackResults(std::move(outputs), shape.IsTuple());
@@ -398,10 +406,14 @@ absl::StatusOr<Literal> TopK(const OpContext& op, const Literal& x) {
 
 absl::StatusOr<Literal> EvaluateReduction(const OpContext& op, Args args, EvalEnv& env) {
   switch (op.opcode) {
-    case Opcode::kReduce: return Reduce(op, args, env);
-    case Opcode::kScan: return Scan(op, args, env);
-    case Opcode::kSort: return Sort(op, args, env);
-    default: return TopK(op, *args[0]);
+    case Opcode::kReduce:
+      return Reduce(op, args, env);
+    case Opcode::kScan:
+      return Scan(op, args, env);
+    case Opcode::kSort:
+      return Sort(op, args, env);
+    default:
+      return TopK(op, *args[0]);
   }
 }
 

@@ -7,14 +7,21 @@ namespace {
 bool Takes(Opcode o, PrimitiveType t) {
   const bool is_float = IsFloat(t), complex = IsComplex(t), integral = IsIntegral(t), pred = t == PrimitiveType::kPred;
   switch (o) {
-    case Opcode::kCeil: case Opcode::kFloor: case Opcode::kRoundNearestAfz: case Opcode::kRoundNearestEven:
-    case Opcode::kErf: case Opcode::kIsFinite:
+    case Opcode::kCeil:
+    case Opcode::kFloor:
+    case Opcode::kRoundNearestAfz:
+    case Opcode::kRoundNearestEven:
+    case Opcode::kErf:
+    case Opcode::kIsFinite:
       return is_float;
-    case Opcode::kClz: case Opcode::kPopcnt:
+    case Opcode::kClz:
+    case Opcode::kPopcnt:
       return integral;
     case Opcode::kNot:
       return integral || pred;
-    case Opcode::kAbs: case Opcode::kNegate: case Opcode::kSign:
+    case Opcode::kAbs:
+    case Opcode::kNegate:
+    case Opcode::kSign:
       return integral || is_float || complex;
     default:
       return is_float || complex;
@@ -31,27 +38,42 @@ absl::StatusOr<Shape> InferUnary(const OpContext& op) {
   }
   Shape result = x.WithoutLayout();
   switch (op.opcode) {
-    case Opcode::kAbs: case Opcode::kReal: case Opcode::kImag:
+    case Opcode::kAbs:
+    case Opcode::kReal:
+    case Opcode::kImag:
       result.set_element_type(ComplexPart(x.element_type()));
       break;
     case Opcode::kIsFinite:
       result.set_element_type(PrimitiveType::kPred);
       break;
-    default: break;
+    default:
+      break;
   }
   return result;
 }
 
 Cost CostUnary(const OpContext& op, const Shape& result) {
   switch (op.opcode) {
-    case Opcode::kCbrt: case Opcode::kCos: case Opcode::kCosh: case Opcode::kErf: case Opcode::kExp: case Opcode::kExpm1:
-    case Opcode::kLog: case Opcode::kLog1p: case Opcode::kLogistic: case Opcode::kRsqrt: case Opcode::kSin:
-    case Opcode::kSqrt: case Opcode::kTan: case Opcode::kTanh: {
+    case Opcode::kCbrt:
+    case Opcode::kCos:
+    case Opcode::kCosh:
+    case Opcode::kErf:
+    case Opcode::kExp:
+    case Opcode::kExpm1:
+    case Opcode::kLog:
+    case Opcode::kLog1p:
+    case Opcode::kLogistic:
+    case Opcode::kRsqrt:
+    case Opcode::kSin:
+    case Opcode::kSqrt:
+    case Opcode::kTan:
+    case Opcode::kTanh: {
       Cost cost = ElementCost(op, result, 0);
       cost.transcendentals = ElementCount(result);
       return cost;
     }
-    default: return ElementCost(op, result, 1);
+    default:
+      return ElementCost(op, result, 1);
   }
 }
 

@@ -9,19 +9,22 @@ absl::StatusOr<DimVector> WindowedDims(const OpContext& op, const Shape& x, absl
                                        absl::string_view dilation, absl::string_view overflow) {
   const Window& w = op.attrs->Get<Window>(AttrId::kWindow);
   if (static_cast<int64_t>(w.dimensions.size()) != x.rank()) {
-    return Fail(op, count, "the window has ", w.dimensions.size(), " dimensions, operand ", x.ToString(), " has rank ", x.rank());
+    return Fail(op, count, "the window has ", w.dimensions.size(), " dimensions, operand ", x.ToString(), " has rank ",
+                x.rank());
   }
   DimVector dims;
   for (int64_t i = 0; i < x.rank(); ++i) {
     const WindowDimension& d = w.dimensions[i];
     if (d.size <= 0) return Fail(op, size, "window size ", d.size, " of dim ", i, " is not positive");
     if (d.stride <= 0) return Fail(op, stride, "stride ", d.stride, " of dim ", i, " is not positive");
-    if (d.base_dilation <= 0) return Fail(op, base, "base dilation ", d.base_dilation, " of dim ", i, " is not positive");
+    if (d.base_dilation <= 0)
+      return Fail(op, base, "base dilation ", d.base_dilation, " of dim ", i, " is not positive");
     if (d.window_dilation <= 0) {
       return Fail(op, dilation, "window dilation ", d.window_dilation, " of dim ", i, " is not positive");
     }
     const int64_t out = WindowedSize(x.dimensions(i), d);
-    if (out < 0) return Fail(op, overflow, "dim ", i, " of ", x.ToString(), " would get a size that is negative or too large");
+    if (out < 0)
+      return Fail(op, overflow, "dim ", i, " of ", x.ToString(), " would get a size that is negative or too large");
     dims.push_back(out);
   }
   return dims;
@@ -72,16 +75,15 @@ absl::StatusOr<Shape> InferSelectAndScatter(const OpContext& op) {
   for (const WindowDimension& d : op.attrs->Get<Window>(AttrId::kWindow).dimensions) {
     if (d.base_dilation != 1 || d.window_dilation != 1) return Fail(op, "select_and_scatter_i4", "takes no dilation");
   }
-  ASSIGN_OR_RETURN(DimVector dims, WindowedDims(op, x, "select_and_scatter_c4", "select_and_scatter_c5",
-                                                "select_and_scatter_c7", "select_and_scatter_c5", "select_and_scatter_c5",
-                                                "select_and_scatter_c2"));
+  ASSIGN_OR_RETURN(DimVector dims,
+                   WindowedDims(op, x, "select_and_scatter_c4", "select_and_scatter_c5", "select_and_scatter_c7",
+                                "select_and_scatter_c5", "select_and_scatter_c5", "select_and_scatter_c2"));
   if (source.dimensions() != dims) {
     return Fail(op, "select_and_scatter_c2", "source ", source.ToString(), " must have dims ", DimsText(dims));
   }
   const Shape scalar = Shape::Scalar(x.element_type());
   RETURN_IF_ERROR(WantSignature(op, 0, {scalar, scalar}, Shape::Scalar(PrimitiveType::kPred), "select_and_scatter_c9"));
-  ASSIGN_OR_RETURN(std::vector<PrimitiveType> types,
-                   WantCombiner(op, 1, {x.element_type()}, "select_and_scatter_c10"));
+  ASSIGN_OR_RETURN(std::vector<PrimitiveType> types, WantCombiner(op, 1, {x.element_type()}, "select_and_scatter_c10"));
   if (init.element_type() != types[0]) {
     return Fail(op, "select_and_scatter_c3", "init is ", init.ToString(), ", the scatter computes ", Name(types[0]));
   }
@@ -98,7 +100,8 @@ absl::StatusOr<Shape> InferWindow(const OpContext& op) {
 Cost CostWindow(const OpContext& op, const Shape& result) {
   Cost cost = ElementCost(op, result, 0);
   double window = 1;
-  for (const WindowDimension& d : op.attrs->Get<Window>(AttrId::kWindow).dimensions) window *= static_cast<double>(d.size);
+  for (const WindowDimension& d : op.attrs->Get<Window>(AttrId::kWindow).dimensions)
+    window *= static_cast<double>(d.size);
   cost.flops = window * (op.opcode == Opcode::kReduceWindow ? ElementCount(result) : ElementCount(op.operand(1)));
   return cost;
 }

@@ -28,7 +28,8 @@ class ProgramRow : public RowCombiner {
       const int64_t m = std::min(kLanes, n - k);
       for (int i = 0; i < n_; ++i) {
         machine_.Bind(i, Lanes(i, out_[i] + (out + k * out_step) * width_[i], out_step, m, width_[i]));
-        machine_.Bind(n_ + i, Lanes(n_ + i, inputs_[i].bytes() + (in + k * in_step) * width_[i], in_step, m, width_[i]));
+        machine_.Bind(n_ + i,
+                      Lanes(n_ + i, inputs_[i].bytes() + (in + k * in_step) * width_[i], in_step, m, width_[i]));
       }
       machine_.Run(m);
       for (int i = 0; i < n_; ++i) {
@@ -59,7 +60,10 @@ class ProgramRow : public RowCombiner {
 class KernelRow : public RowCombiner {
  public:
   KernelRow(const ElementwiseKernel& kernel, const Literal& input, Literal& result)
-      : kernel_(kernel), width_(ByteWidth(result.shape().element_type())), in_(input.bytes()), out_(result.mutable_bytes()) {}
+      : kernel_(kernel),
+        width_(ByteWidth(result.shape().element_type())),
+        in_(input.bytes()),
+        out_(result.mutable_bytes()) {}
   absl::Status Run(int64_t out, int64_t out_step, int64_t in, int64_t in_step, int64_t n) override {
     if (out_step == 1) {
       alignas(16) std::byte gathered[kBlock * 16];
@@ -149,9 +153,12 @@ absl::StatusOr<Literal> ReduceWindow(const OpContext& op, Args args, EvalEnv& en
   std::optional<ElementwiseKernel> kernel;
   if (simple) kernel = BinaryKernel(*simple, inputs[0].shape().element_type());
   const ScalarProgram* program = kernel ? nullptr : env.CalledScalarProgram(0);
-  if (kernel) combine = std::make_unique<KernelRow>(*kernel, inputs[0], results[0]);
-  else if (program != nullptr) combine = std::make_unique<ProgramRow>(*program, inputs, results);
-  else combine = std::make_unique<CallRow>(env, inputs, results);
+  if (kernel)
+    combine = std::make_unique<KernelRow>(*kernel, inputs[0], results[0]);
+  else if (program != nullptr)
+    combine = std::make_unique<ProgramRow>(*program, inputs, results);
+  else
+    combine = std::make_unique<CallRow>(env, inputs, results);
 
   const Shape &x = inputs[0].shape(), &y = results[0].shape();
   const int64_t rank = x.rank();

@@ -176,7 +176,8 @@ class BodyEmitter {
   Val EvalBitcast(const Instruction* op, const Index& index, const Guards& guards);
   Val EvalWindow(const Instruction* op, const Index& index, const Guards& guards, int element);
   Val EvalReduce(const Instruction* op, const Index& index, const Guards& guards, int element);
-  // `parameters`: the leaves of each. `active`: the lanes that count, null for all; of others the results are arbitrary.
+  // `parameters`: the leaves of each. `active`: the lanes that count, null for all; of others the results are
+  // arbitrary.
   Vals CallBody(const Computation& computation, absl::Span<const Vals> parameters, bool rounded, llvm::Value* active);
   Vals CallWhile(const Instruction& loop, const Vals& initial, bool rounded, llvm::Value* active);
   Vals CallBranch(const Instruction& branch, absl::Span<const Vals> operands, bool rounded, llvm::Value* active);

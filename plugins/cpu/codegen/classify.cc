@@ -76,7 +76,8 @@ bool AreSingles(const Shape& s) {
 }
 
 absl::Status CanCallNested(const Computation& computation, int depth) {
-  if (depth > kMaxCallDepth) return absl::UnimplementedError(absl::StrCat(computation.name(), ": more than ", kMaxCallDepth, " calls deep"));
+  if (depth > kMaxCallDepth)
+    return absl::UnimplementedError(absl::StrCat(computation.name(), ": more than ", kMaxCallDepth, " calls deep"));
   for (const auto& owned : computation.instructions()) {
     const Instruction& op = *owned;
     if (!AreSingles(op.shape())) {
@@ -139,7 +140,8 @@ absl::Status CanEmit(const Instruction& op) {
     case Opcode::kWhile:
     case Opcode::kConditional:
       for (const Instruction* x : op.operands()) {
-        if (!AreSingles(x->shape())) return absl::UnimplementedError(absl::StrCat(op.name(), ": over more than single elements"));
+        if (!AreSingles(x->shape()))
+          return absl::UnimplementedError(absl::StrCat(op.name(), ": over more than single elements"));
       }
       for (const Computation* c : op.called()) {
         if (absl::Status s = CanCall(*c); !s.ok()) return s;

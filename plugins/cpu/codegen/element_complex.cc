@@ -219,7 +219,8 @@ Val ElementEmitter::BinaryComplex(Opcode op, PrimitiveType t, const Val& x, cons
       // Lexicographic; a number with a NaN wins, the first of two.
       auto has_nan = [&](const Val& v) { return b_.CreateFCmpUNO(v.v, v.im); };
       auto less = [&](const Val& a, const Val& c) {
-        return b_.CreateOr(b_.CreateFCmpOLT(a.v, c.v), b_.CreateAnd(b_.CreateFCmpOEQ(a.v, c.v), b_.CreateFCmpOLT(a.im, c.im)));
+        return b_.CreateOr(b_.CreateFCmpOLT(a.v, c.v),
+                           b_.CreateAnd(b_.CreateFCmpOEQ(a.v, c.v), b_.CreateFCmpOLT(a.im, c.im)));
       };
       Value* second = op == Opcode::kMaximum ? less(x, y) : less(y, x);
       return Select(has_nan(x), x, Select(b_.CreateOr(has_nan(y), second), y, x));

@@ -276,7 +276,8 @@ void AccessWalk::Visit(const Instruction* op, const Index& index, int depth, boo
     case Opcode::kWhile:
     case Opcode::kConditional:  // over single elements
       for (const Instruction* x : op->operands()) {
-        Visit(x, Index(x->shape().IsArray() ? static_cast<size_t>(x->shape().rank()) : 0, Affine::Const(0)), depth, guarded);
+        Visit(x, Index(x->shape().IsArray() ? static_cast<size_t>(x->shape().rank()) : 0, Affine::Const(0)), depth,
+              guarded);
       }
       return;
     case Opcode::kBitcastConvert: {

@@ -72,7 +72,9 @@ bool MayReorder(const Instruction& reduce, const Combiner& c) {
   for (size_t i = 0; i < c.ops.size(); ++i) {
     const Opcode op = c.ops[i];
     const bool idempotent = op == Opcode::kMaximum || op == Opcode::kMinimum || op == Opcode::kAnd || op == Opcode::kOr;
-    if (!idempotent && !ElementEmitter::HasIdentity(op, reduce.operand(static_cast<int64_t>(i))->shape().element_type())) return false;
+    if (!idempotent &&
+        !ElementEmitter::HasIdentity(op, reduce.operand(static_cast<int64_t>(i))->shape().element_type()))
+      return false;
   }
   return true;
 }
@@ -87,7 +89,8 @@ const Combiner& BodyEmitter::CombinerOf(const Instruction& reduce) {
 bool BodyEmitter::HasIdentities(const Instruction& reduce) {
   const Combiner& c = CombinerOf(reduce);
   for (size_t i = 0; i < c.ops.size(); ++i) {
-    if (!ElementEmitter::HasIdentity(c.ops[i], reduce.operand(static_cast<int64_t>(i))->shape().element_type())) return false;
+    if (!ElementEmitter::HasIdentity(c.ops[i], reduce.operand(static_cast<int64_t>(i))->shape().element_type()))
+      return false;
   }
   return !c.ops.empty();
 }
@@ -98,7 +101,8 @@ Vals BodyEmitter::InitialValues(const Instruction& reduce, bool identity) {
   const Combiner& c = CombinerOf(reduce);
   for (int64_t i = 0; i < n; ++i) {
     Val v;
-    if (identity && !c.ops.empty() && e_.Identity(c.ops[static_cast<size_t>(i)], reduce.operand(i)->shape().element_type(), &v)) {
+    if (identity && !c.ops.empty() &&
+        e_.Identity(c.ops[static_cast<size_t>(i)], reduce.operand(i)->shape().element_type(), &v)) {
       r.push_back(v);
     } else {
       v = Eval(reduce.operand(n + i), {}, {});

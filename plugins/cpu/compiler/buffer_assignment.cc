@@ -26,7 +26,7 @@ struct Value {
 
 struct Class {
   std::vector<ValueId> values;
-  std::optional<Slot> pinned;   // argument, output or constant
+  std::optional<Slot> pinned;  // argument, output or constant
   bool writable = true;
   int64_t bytes = 0;
   int64_t hull_begin = std::numeric_limits<int64_t>::max(), hull_end = -1;
@@ -37,8 +37,8 @@ struct Class {
 struct Sink {
   const Computation* computation;  // whose end it is
   ValueId source;
-  ValueId target;                  // loop state or branch result; kNoValue for outputs
-  int64_t at;                      // time of the copy, where one is needed
+  ValueId target;  // loop state or branch result; kNoValue for outputs
+  int64_t at;      // time of the copy, where one is needed
   int32_t output = -1;
 };
 
@@ -348,7 +348,8 @@ class Assigner {
       auto out = std::find(index_of_output.begin(), index_of_output.end(), alias.output_index);
       const int32_t a = ArgumentLeaf(alias.parameter, alias.parameter_index);
       if (out == index_of_output.end() || a < 0) {
-        return absl::InvalidArgumentError(absl::StrCat(module_.name(), ": input_output_alias names output or parameter ",
+        return absl::InvalidArgumentError(absl::StrCat(module_.name(),
+                                                       ": input_output_alias names output or parameter ",
                                                        alias.parameter, " that does not exist"));
       }
       const size_t k = static_cast<size_t>(out - index_of_output.begin());
@@ -448,7 +449,8 @@ class Assigner {
         const Class& o = classes_[p];
         if (o.hull_end < c.hull_begin || c.hull_end < o.hull_begin) continue;
         const Slot& slot = result_.slots[o.slot];
-        busy.emplace_back(slot.offset, slot.offset + (o.bytes + kTailPadding + kAlignment - 1) / kAlignment * kAlignment);
+        busy.emplace_back(slot.offset,
+                          slot.offset + (o.bytes + kTailPadding + kAlignment - 1) / kAlignment * kAlignment);
       }
       std::sort(busy.begin(), busy.end());
       int64_t offset = 0;
@@ -509,7 +511,8 @@ class Assigner {
     int64_t scratch = (result_.temporary_bytes + kAlignment - 1) / kAlignment * kAlignment;
     while (!copies.empty()) {
       auto free = std::find_if(copies.begin(), copies.end(), [&](const SlotCopy& c) {
-        return std::none_of(copies.begin(), copies.end(), [&](const SlotCopy& o) { return &o != &c && o.from == c.to; });
+        return std::none_of(copies.begin(), copies.end(),
+                            [&](const SlotCopy& o) { return &o != &c && o.from == c.to; });
       });
       if (free == copies.end()) {
         SlotCopy& cut = copies.front();
@@ -557,7 +560,8 @@ std::string BufferAssignment::ToString() const {
   std::string text = absl::StrCat("temporary bytes: ", temporary_bytes, "\n");
   for (size_t s = 0; s < slots.size(); ++s) {
     absl::StrAppend(&text, "slot ", s, ": ", kKinds[static_cast<int>(slots[s].kind)], " ",
-                    slots[s].kind == Slot::Kind::kTemporary ? slots[s].offset : slots[s].index, ", ", slots[s].bytes, " bytes\n");
+                    slots[s].kind == Slot::Kind::kTemporary ? slots[s].offset : slots[s].index, ", ", slots[s].bytes,
+                    " bytes\n");
   }
   return text;
 }

@@ -31,8 +31,8 @@ constexpr SlotId kNoSlot = -1;
 struct Slot {
   enum class Kind : uint8_t { kArgument, kOutput, kConstant, kTemporary };
   Kind kind = Kind::kTemporary;
-  int32_t index = 0;     // argument leaf, output leaf or constant number
-  int64_t offset = 0;    // temporary: bytes from the start of the block, a multiple of 64
+  int32_t index = 0;   // argument leaf, output leaf or constant number
+  int64_t offset = 0;  // temporary: bytes from the start of the block, a multiple of 64
   int64_t bytes = 0;
   bool operator==(const Slot&) const = default;
 };
@@ -57,7 +57,9 @@ struct BufferAssignment {
   // output leaf -> argument leaf whose memory it takes over (only pairs that the module's config names), or -1.
   std::vector<int32_t> output_alias;
 
-  SlotId slot(const Instruction* instruction, int64_t leaf = 0) const { return instruction_slots.at(instruction)[leaf]; }
+  SlotId slot(const Instruction* instruction, int64_t leaf = 0) const {
+    return instruction_slots.at(instruction)[leaf];
+  }
   std::string ToString() const;
 };
 

@@ -1,5 +1,5 @@
-// Random programs of loops, branches and elementwise steps are run twice: by plain recursion, and in the memory that the
-// assignment gives, with the copies it asks for. Any value overwritten too early shows as a difference.
+// Random programs of loops, branches and elementwise steps are run twice: by plain recursion, and in the memory that
+// the assignment gives, with the copies it asks for. Any value overwritten too early shows as a difference.
 #include "plugins/cpu/compiler/buffer_assignment.h"
 
 #include <gtest/gtest.h>
@@ -19,17 +19,23 @@ Shape ArrayShape() { return Shape(PrimitiveType::kS64, {kElements}); }
 Shape ScalarShape() { return Shape::Scalar(PrimitiveType::kS64); }
 
 bool Elementwise(const Instruction* i) {
-  return i->Is(Opcode::kAdd) || i->Is(Opcode::kMultiply) || i->Is(Opcode::kSubtract) || i->Is(Opcode::kNegate) || i->Is(Opcode::kCopy);
+  return i->Is(Opcode::kAdd) || i->Is(Opcode::kMultiply) || i->Is(Opcode::kSubtract) || i->Is(Opcode::kNegate) ||
+         i->Is(Opcode::kCopy);
 }
 
 int64_t Apply(Opcode op, int64_t a, int64_t b) {
   const uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
   switch (op) {
-    case Opcode::kAdd: return static_cast<int64_t>(x + y);
-    case Opcode::kMultiply: return static_cast<int64_t>(x * y);
-    case Opcode::kSubtract: return static_cast<int64_t>(x - y);
-    case Opcode::kNegate: return static_cast<int64_t>(0 - x);
-    default: return a;
+    case Opcode::kAdd:
+      return static_cast<int64_t>(x + y);
+    case Opcode::kMultiply:
+      return static_cast<int64_t>(x * y);
+    case Opcode::kSubtract:
+      return static_cast<int64_t>(x - y);
+    case Opcode::kNegate:
+      return static_cast<int64_t>(0 - x);
+    default:
+      return a;
   }
 }
 
@@ -43,7 +49,9 @@ Leaves RunPlainly(const Computation* c, const std::vector<Leaves>& arguments) {
     const Instruction* i = owned.get();
     Leaves out;
     switch (i->opcode()) {
-      case Opcode::kParameter: out = arguments[i->parameter_number()]; break;
+      case Opcode::kParameter:
+        out = arguments[i->parameter_number()];
+        break;
       case Opcode::kConstant: {
         out = {Array(static_cast<size_t>(i->shape().num_elements()))};
         for (size_t e = 0; e < out[0].size(); ++e) out[0][e] = i->literal().GetAsInt(static_cast<int64_t>(e));
@@ -52,8 +60,12 @@ Leaves RunPlainly(const Computation* c, const std::vector<Leaves>& arguments) {
       case Opcode::kTuple:
         for (const Instruction* o : i->operands()) out.insert(out.end(), value[o].begin(), value[o].end());
         break;
-      case Opcode::kGetTupleElement: out = {value[i->operand(0)][i->tuple_index()]}; break;
-      case Opcode::kCompare: out = {{value[i->operand(0)][0][0] < value[i->operand(1)][0][0]}}; break;
+      case Opcode::kGetTupleElement:
+        out = {value[i->operand(0)][i->tuple_index()]};
+        break;
+      case Opcode::kCompare:
+        out = {{value[i->operand(0)][0][0] < value[i->operand(1)][0][0]}};
+        break;
       case Opcode::kWhile: {
         Leaves state = value[i->operand(0)];
         while (RunPlainly(i->called(0), {state})[0][0] != 0) state = RunPlainly(i->called(1), {state});
@@ -84,14 +96,23 @@ class Machine {
   Machine(const BufferAssignment& a, std::vector<std::vector<char>>& arguments, std::vector<std::vector<char>>& outputs)
       : a_(a), block_(static_cast<size_t>(a.temporary_bytes), char(0xAA)) {
     for (const Instruction* c : a.constants) {
-      constants_.emplace_back(reinterpret_cast<const char*>(c->literal().bytes()), reinterpret_cast<const char*>(c->literal().bytes()) + c->literal().byte_size());
+      constants_.emplace_back(reinterpret_cast<const char*>(c->literal().bytes()),
+                              reinterpret_cast<const char*>(c->literal().bytes()) + c->literal().byte_size());
     }
     for (const Slot& s : a.slots) {
       switch (s.kind) {
-        case Slot::Kind::kArgument: at_.push_back(arguments[s.index].data()); break;
-        case Slot::Kind::kOutput: at_.push_back(outputs[s.index].data()); break;
-        case Slot::Kind::kConstant: at_.push_back(constants_[s.index].data()); break;
-        case Slot::Kind::kTemporary: at_.push_back(block_.data() + s.offset); break;
+        case Slot::Kind::kArgument:
+          at_.push_back(arguments[s.index].data());
+          break;
+        case Slot::Kind::kOutput:
+          at_.push_back(outputs[s.index].data());
+          break;
+        case Slot::Kind::kConstant:
+          at_.push_back(constants_[s.index].data());
+          break;
+        case Slot::Kind::kTemporary:
+          at_.push_back(block_.data() + s.offset);
+          break;
       }
     }
   }
@@ -182,7 +203,8 @@ class Generator {
     Builder cond(m_, "condition");
     Value cp = *cond.Parameter(0, state);
     Value limit = *cond.Constant(Literal::ScalarInt(PrimitiveType::kS64, Below(4)));
-    Computation* condition = *cond.Build(*cond.Compare(*cond.GetTupleElement(cp, width), limit, ComparisonDirection::kLt));
+    Computation* condition =
+        *cond.Build(*cond.Compare(*cond.GetTupleElement(cp, width), limit, ComparisonDirection::kLt));
     Builder body(m_, "body");
     Value bp = *body.Parameter(0, state);
     std::vector<Value> inside;
@@ -229,7 +251,10 @@ class Generator {
   std::mt19937 random_;
 };
 
-struct Outcome { Leaves expected, found; BufferAssignment assignment; };
+struct Outcome {
+  Leaves expected, found;
+  BufferAssignment assignment;
+};
 
 Outcome RunBoth(const Module& m, uint32_t seed) {
   Outcome o;
@@ -243,7 +268,8 @@ Outcome RunBoth(const Module& m, uint32_t seed) {
     arguments.push_back({std::move(a)});
   }
   o.expected = RunPlainly(m.entry(), arguments);
-  absl::StatusOr<BufferAssignment> a = AssignBuffers(m, [](const Instruction* i, int64_t, int64_t) { return Elementwise(i); });
+  absl::StatusOr<BufferAssignment> a =
+      AssignBuffers(m, [](const Instruction* i, int64_t, int64_t) { return Elementwise(i); });
   EXPECT_TRUE(a.ok()) << a.status();
   if (!a.ok()) return o;
   o.assignment = *a;
@@ -259,7 +285,8 @@ Outcome RunBoth(const Module& m, uint32_t seed) {
   for (size_t p = 0; p < arguments.size(); ++p) {
     const auto& alias = o.assignment.output_alias;
     if (std::find(alias.begin(), alias.end(), static_cast<int32_t>(p)) != alias.end()) continue;
-    EXPECT_EQ(std::memcmp(memory[p].data(), arguments[p][0].data(), 8 * kElements), 0) << "argument " << p << " was overwritten";
+    EXPECT_EQ(std::memcmp(memory[p].data(), arguments[p][0].data(), 8 * kElements), 0)
+        << "argument " << p << " was overwritten";
   }
   return o;
 }
@@ -279,13 +306,15 @@ std::string Describe(const Module& m, const BufferAssignment& a) {
       for (const Computation* called : i->called()) text += " calls " + called->name();
       auto entry = a.loop_entry_copies.find(i.get());
       if (entry != a.loop_entry_copies.end()) {
-        for (const SlotCopy& k : entry->second) text += " first " + std::to_string(k.from) + "->" + std::to_string(k.to);
+        for (const SlotCopy& k : entry->second)
+          text += " first " + std::to_string(k.from) + "->" + std::to_string(k.to);
       }
       text += "\n";
     }
     auto end = a.end_copies.find(c.get());
     if (end == a.end_copies.end()) continue;
-    for (const SlotCopy& k : end->second) text += "  copy " + std::to_string(k.from) + "->" + std::to_string(k.to) + "\n";
+    for (const SlotCopy& k : end->second)
+      text += "  copy " + std::to_string(k.from) + "->" + std::to_string(k.to) + "\n";
   }
   return text;
 }
@@ -310,8 +339,10 @@ TEST(BufferAssignment, RandomProgramsKeepTheirValues) {
       // One parameter for each output only.
       auto& aliases = m.config().input_output_aliases;
       for (size_t x = 1; x < aliases.size();) {
-        if (aliases[x].parameter == aliases[0].parameter) aliases.erase(aliases.begin() + static_cast<int64_t>(x));
-        else ++x;
+        if (aliases[x].parameter == aliases[0].parameter)
+          aliases.erase(aliases.begin() + static_cast<int64_t>(x));
+        else
+          ++x;
       }
     }
     Outcome o = RunBoth(m, seed);
@@ -368,7 +399,8 @@ TEST(BufferAssignment, AliasThatDoesNotExistIsNamed) {
   Builder b(&m, "main");
   m.set_entry(*b.Build(*b.Parameter(0, ArrayShape())));
   m.config().input_output_aliases.push_back({{}, 5, {}, false});
-  EXPECT_EQ(AssignBuffers(m, [](const Instruction*, int64_t, int64_t) { return false; }).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(AssignBuffers(m, [](const Instruction*, int64_t, int64_t) { return false; }).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 
 namespace backplane::cpu {
 
-absl::StatusOr<std::vector<jit::ObjectCode>> CompileKernels(const CodeRequests& requests, ThreadPool* pool, int num_threads) {
+absl::StatusOr<std::vector<jit::ObjectCode>> CompileKernels(const CodeRequests& requests, ThreadPool* pool,
+                                                            int num_threads) {
   const int count = static_cast<int>(requests.kernels.size());
   const bool scalars = !requests.scalars.empty() || !requests.comparators.empty();
   const int modules = std::max(1, jit::SuggestedModuleCount(count, std::max(1, num_threads)));
@@ -24,11 +25,15 @@ absl::StatusOr<std::vector<jit::ObjectCode>> CompileKernels(const CodeRequests& 
     load[m] += 4 + size_of(k);
     work[m].push_back(requests.kernels[static_cast<size_t>(k)]);
   }
-  return jit::CompileModules(modules, [&](int index, llvm::Module& module) -> absl::Status {
-    RETURN_IF_ERROR(codegen::EmitKernels(work[static_cast<size_t>(index)], module));
-    if (index == 0 && scalars) RETURN_IF_ERROR(codegen::EmitScalarFunctions(requests.scalars, requests.comparators, module));
-    return absl::OkStatus();
-  }, pool);
+  return jit::CompileModules(
+      modules,
+      [&](int index, llvm::Module& module) -> absl::Status {
+        RETURN_IF_ERROR(codegen::EmitKernels(work[static_cast<size_t>(index)], module));
+        if (index == 0 && scalars)
+          RETURN_IF_ERROR(codegen::EmitScalarFunctions(requests.scalars, requests.comparators, module));
+        return absl::OkStatus();
+      },
+      pool);
 }
 
 }  // namespace backplane::cpu

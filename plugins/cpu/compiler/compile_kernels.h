@@ -17,7 +17,8 @@ struct CodeRequests {
 };
 
 // Spreads the work over modules and the modules over the pool (may be null).
-absl::StatusOr<std::vector<jit::ObjectCode>> CompileKernels(const CodeRequests& requests, ThreadPool* pool, int num_threads);
+absl::StatusOr<std::vector<jit::ObjectCode>> CompileKernels(const CodeRequests& requests, ThreadPool* pool,
+                                                            int num_threads);
 
 }  // namespace backplane::cpu
 

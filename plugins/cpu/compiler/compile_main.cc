@@ -67,15 +67,24 @@ int main(int argc, char** argv) {
   for (int k = 1; k < argc; ++k) {
     const char* a = argv[k];
     long low = 0, high = 0;
-    if (std::strcmp(a, "--before") == 0) wishes.before = true;
-    else if (std::strcmp(a, "--after") == 0) wishes.after = true;
-    else if (std::strcmp(a, "--log") == 0) wishes.log = true;
-    else if (std::strcmp(a, "--no-run") == 0) wishes.run = false;
-    else if (std::sscanf(a, "--seed=%ld", &low) == 1) wishes.options.seed = static_cast<uint32_t>(low);
-    else if (std::sscanf(a, "--int=%ld,%ld", &low, &high) == 2) wishes.options.int_low = low, wishes.options.int_high = high;
-    else if (std::sscanf(a, "--float=%lf,%lf", &wishes.options.low, &wishes.options.high) == 2) continue;
-    else if (std::sscanf(a, "--tolerance=%lf", &wishes.options.tolerance) == 1) continue;
-    else differ += !backplane::cpu::Examine(a, wishes);
+    if (std::strcmp(a, "--before") == 0)
+      wishes.before = true;
+    else if (std::strcmp(a, "--after") == 0)
+      wishes.after = true;
+    else if (std::strcmp(a, "--log") == 0)
+      wishes.log = true;
+    else if (std::strcmp(a, "--no-run") == 0)
+      wishes.run = false;
+    else if (std::sscanf(a, "--seed=%ld", &low) == 1)
+      wishes.options.seed = static_cast<uint32_t>(low);
+    else if (std::sscanf(a, "--int=%ld,%ld", &low, &high) == 2)
+      wishes.options.int_low = low, wishes.options.int_high = high;
+    else if (std::sscanf(a, "--float=%lf,%lf", &wishes.options.low, &wishes.options.high) == 2)
+      continue;
+    else if (std::sscanf(a, "--tolerance=%lf", &wishes.options.tolerance) == 1)
+      continue;
+    else
+      differ += !backplane::cpu::Examine(a, wishes);
   }
   return differ > 100 ? 100 : differ;
 }

@@ -15,10 +15,11 @@ namespace {
 
 using codegen::FusionRole;
 
-constexpr int kMaxInstructions = 320;      // of one kernel: code size grows with it; constants and their broadcasts are free
+constexpr int kMaxInstructions =
+    320;  // of one kernel: code size grows with it; constants and their broadcasts are free
 constexpr int kMaxParameters = 48;
-constexpr double kCheapCycles = 1.5;       // what may be computed more than once
-constexpr double kAgainCycles = 2.5;       // what may be computed again in each kernel that needs it
+constexpr double kCheapCycles = 1.5;  // what may be computed more than once
+constexpr double kAgainCycles = 2.5;  // what may be computed again in each kernel that needs it
 constexpr size_t kMaxCopies = 6;
 constexpr size_t kMaxTries = 6;            // at merging one kernel with others
 constexpr int64_t kLargeTranspose = 4096;  // elements from which a transpose is better a kernel of its own
@@ -90,7 +91,9 @@ class ComputationFuser {
   double AgainCost(const Instruction* i, int depth) const {
     constexpr double kNever = 1e9;
     if (IsFreeSource(i)) return 0;
-    if (i->Is(Opcode::kParameter) || i->Is(Opcode::kConstant) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement)) return kNever;
+    if (i->Is(Opcode::kParameter) || i->Is(Opcode::kConstant) || i->Is(Opcode::kTuple) ||
+        i->Is(Opcode::kGetTupleElement))
+      return kNever;
     if (depth == 0 || codegen::Classify(*i).role != FusionRole::kElementwise || !i->shape().IsArray()) return kNever;
     const Instruction* large = nullptr;
     for (const Instruction* o : i->operands()) {
@@ -113,7 +116,8 @@ class ComputationFuser {
       Instruction* i = *it;
       if (i->users().size() < 2 || i == computation_->root()) continue;
       const bool free = IsFreeSource(i);
-      if (!free && (i->users().size() > kMaxCopies || i->shape().IsScalar() || AgainCost(i, 6) > kAgainCycles)) continue;
+      if (!free && (i->users().size() > kMaxCopies || i->shape().IsScalar() || AgainCost(i, 6) > kAgainCycles))
+        continue;
       std::vector<Instruction*> users(i->users().begin(), i->users().end());
       if (!free && std::any_of(users.begin(), users.end(), [](const Instruction* u) {
             const FusionRole r = codegen::Classify(*u).role;
@@ -149,7 +153,8 @@ class ComputationFuser {
         if (!(v.role == FusionRole::kReduction && i->shape().IsTuple()) && v.role != FusionRole::kWindow &&
             v.role != FusionRole::kUpdate && v.role != FusionRole::kAlone) {
           node.role = FusionRole::kNotFusible;
-        } else if (i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement) || i->Is(Opcode::kParameter) || i->Is(Opcode::kConstant)) {
+        } else if (i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement) || i->Is(Opcode::kParameter) ||
+                   i->Is(Opcode::kConstant)) {
           node.role = FusionRole::kNotFusible;
         }
       }
@@ -211,8 +216,9 @@ class ComputationFuser {
       const Group& g = groups_[t];
       if (g.alone) continue;
       if (g.has_reduction || p.role == FusionRole::kReduction) {
-        const bool rows = FeedsRowsOf(n, t) || (p.role == FusionRole::kElementwise && SameDims(p.instruction->shape(), g.space) &&
-                                                !RowSpace(g).empty() && g.has_row_consumer);
+        const bool rows =
+            FeedsRowsOf(n, t) || (p.role == FusionRole::kElementwise && SameDims(p.instruction->shape(), g.space) &&
+                                  !RowSpace(g).empty() && g.has_row_consumer);
         if (!rows || !CanJoin(n, t) || ReachesAround(group_of_[n], t) || !Plans(n, t)) continue;
       } else {
         if (p.role != FusionRole::kElementwise || !SameDims(p.instruction->shape(), g.space)) continue;
@@ -236,9 +242,12 @@ class ComputationFuser {
       return p.instruction->shape().IsArray() && codegen::IsRowReduction(*p.instruction) &&
              SameDims(p.instruction->operand(0)->shape(), space);
     }
-    if (p.role != FusionRole::kElementwise || depth == 0 || static_cast<size_t>(p.instruction->shape().rank()) >= space.size()) return false;
+    if (p.role != FusionRole::kElementwise || depth == 0 ||
+        static_cast<size_t>(p.instruction->shape().rank()) >= space.size())
+      return false;
     for (int o : p.operands) {
-      if (SameDims(nodes_[o].instruction->shape(), p.instruction->shape()) && LeadsToRowReduction(o, space, depth - 1)) return true;
+      if (SameDims(nodes_[o].instruction->shape(), p.instruction->shape()) && LeadsToRowReduction(o, space, depth - 1))
+        return true;
     }
     return false;
   }
@@ -316,7 +325,8 @@ class ComputationFuser {
     for (int u : p.users) {
       if (group_of_[u] != target) continue;
       const Node& c = nodes_[u];
-      if (c.role != FusionRole::kElementwise || !SameDims(c.instruction->shape(), p.instruction->shape())) at_reduced = false;
+      if (c.role != FusionRole::kElementwise || !SameDims(c.instruction->shape(), p.instruction->shape()))
+        at_reduced = false;
     }
     const Instruction* reduce = ReductionOf(n);
     const Shape& input = reduce->operand(0)->shape();
@@ -329,7 +339,8 @@ class ComputationFuser {
     }
     if (on_rows) {
       // The kernel's space must be the rows that the reduction read, or have reductions of the same rows.
-      const bool same_rows = SameDims(input, g.space) || RowSpace(g) == std::vector<int64_t>(input.dimensions().begin(), input.dimensions().end());
+      const bool same_rows = SameDims(input, g.space) ||
+                             RowSpace(g) == std::vector<int64_t>(input.dimensions().begin(), input.dimensions().end());
       if (same_rows) return Plans(n, target);
     }
     return false;
@@ -361,7 +372,8 @@ class ComputationFuser {
 
   // Instructions that become code.
   int WeightOf(const Group& g) const {
-    return static_cast<int>(std::count_if(g.members.begin(), g.members.end(), [&](int m) { return !IsFreeSource(nodes_[m].instruction); }));
+    return static_cast<int>(
+        std::count_if(g.members.begin(), g.members.end(), [&](int m) { return !IsFreeSource(nodes_[m].instruction); }));
   }
 
   int ParameterCount(const Group& a, const Group& b) const {
@@ -455,12 +467,15 @@ class ComputationFuser {
   bool SiblingsFit(int a, int b, const Shape& shared) const {
     const Group& x = groups_[a];
     const Group& y = groups_[b];
-    if (x.alone || y.alone || x.has_reduction || y.has_reduction || x.space != y.space || !SameDims(shared, x.space)) return false;
+    if (x.alone || y.alone || x.has_reduction || y.has_reduction || x.space != y.space || !SameDims(shared, x.space))
+      return false;
     if (WeightOf(x) + WeightOf(y) > kMaxInstructions || ParameterCount(x, y) > kMaxParameters / 2) return false;
     for (const Group* g : {&x, &y}) {
       for (int m : g->members) {
         const FusionRole r = nodes_[m].role;
-        if (r != FusionRole::kElementwise && !nodes_[m].instruction->Is(Opcode::kBroadcast) && !nodes_[m].instruction->Is(Opcode::kIota)) return false;
+        if (r != FusionRole::kElementwise && !nodes_[m].instruction->Is(Opcode::kBroadcast) &&
+            !nodes_[m].instruction->Is(Opcode::kIota))
+          return false;
       }
     }
     if (DirectlyDepends(a, b) || DirectlyDepends(b, a)) return false;  // needs the intermediate: leave
@@ -539,8 +554,8 @@ class ComputationFuser {
     return codegen::PlanKernel(**c, {}, "plan").ok();
   }
 
-  absl::StatusOr<Computation*> MakeComputation(Module* module, const std::vector<int>& members, std::vector<int>* inputs,
-                                               std::vector<int>* outputs) const {
+  absl::StatusOr<Computation*> MakeComputation(Module* module, const std::vector<int>& members,
+                                               std::vector<int>* inputs, std::vector<int>* outputs) const {
     absl::flat_hash_set<int> inside(members.begin(), members.end());
     Computation* c = module->AddComputation("fused_computation");
     c->set_is_fusion(true);
@@ -569,7 +584,8 @@ class ComputationFuser {
       // Copies made for two users that ended up in one kernel are one again.
       Instruction* twin = nullptr;
       for (int d : distinct) {
-        if (SameInstruction(*nodes_[d].instruction, *i) && made.at(d)->operands() == absl::MakeConstSpan(operands)) twin = made.at(d);
+        if (SameInstruction(*nodes_[d].instruction, *i) && made.at(d)->operands() == absl::MakeConstSpan(operands))
+          twin = made.at(d);
       }
       if (twin != nullptr) {
         made[m] = twin;
@@ -602,7 +618,8 @@ class ComputationFuser {
       std::vector<Shape> shapes;
       for (int m : *outputs) {
         if (!nodes_[m].instruction->shape().IsArray()) {
-          return absl::InternalError(absl::StrCat(nodes_[m].instruction->name(), ": a tuple is not one of several kernel outputs"));
+          return absl::InternalError(
+              absl::StrCat(nodes_[m].instruction->name(), ": a tuple is not one of several kernel outputs"));
         }
         tuple.operands.push_back(made.at(m));
         shapes.push_back(nodes_[m].instruction->shape());
@@ -655,7 +672,8 @@ class ComputationFuser {
     absl::flat_hash_set<const Instruction*> done;
     for (const auto& i : computation_->instructions()) {
       for (const Instruction* o : i->operands()) {
-        if (!done.contains(o)) return absl::InternalError(absl::StrCat(i->name(), ": fused into a cycle through ", o->name()));
+        if (!done.contains(o))
+          return absl::InternalError(absl::StrCat(i->name(), ": fused into a cycle through ", o->name()));
       }
       done.insert(i.get());
     }

@@ -24,8 +24,8 @@ class LegalizeTypes : public Pass {
   absl::StatusOr<bool> Run(Module* module) override;
 };
 
-// Arrays that a host or a custom call wants in another order than row-major: a transpose makes the order, a bitcast says
-// that the bytes are right. Afterwards every other array of the program is row-major.
+// Arrays that a host or a custom call wants in another order than row-major: a transpose makes the order, a bitcast
+// says that the bytes are right. Afterwards every other array of the program is row-major.
 class LegalizeLayouts : public Pass {
  public:
   absl::string_view name() const override { return "legalize-layouts"; }

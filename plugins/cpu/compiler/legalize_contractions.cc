@@ -33,7 +33,8 @@ Instruction* Permute(Computation* c, Instruction* x, const Ints& permutation) {
 Instruction* Canonical(Computation* c, Instruction* x, Ints& batch, Ints& contracting) {
   Ints order = batch;
   for (int64_t d = 0; d < x->shape().rank(); ++d) {
-    if (std::find(batch.begin(), batch.end(), d) == batch.end() && std::find(contracting.begin(), contracting.end(), d) == contracting.end()) {
+    if (std::find(batch.begin(), batch.end(), d) == batch.end() &&
+        std::find(contracting.begin(), contracting.end(), d) == contracting.end()) {
       order.push_back(d);
     }
   }
@@ -72,9 +73,12 @@ Instruction* LegalDot(Computation* c, Instruction* dot) {
 }
 
 Instruction* LegalConvolution(Computation* c, Instruction* conv) {
-  const PrimitiveType l = ComputedAs(conv->operand(0)->shape().element_type()), r = ComputedAs(conv->operand(1)->shape().element_type()),
+  const PrimitiveType l = ComputedAs(conv->operand(0)->shape().element_type()),
+                      r = ComputedAs(conv->operand(1)->shape().element_type()),
                       o = ComputedAs(conv->shape().element_type());
-  if (l == conv->operand(0)->shape().element_type() && r == conv->operand(1)->shape().element_type() && o == conv->shape().element_type()) return nullptr;
+  if (l == conv->operand(0)->shape().element_type() && r == conv->operand(1)->shape().element_type() &&
+      o == conv->shape().element_type())
+    return nullptr;
   Instruction* now = Make(c, conv, Opcode::kConvolution, conv->shape().WithElementType(o),
                           {Convert(c, conv->operand(0), l), Convert(c, conv->operand(1), r)}, conv->attrs());
   return Convert(c, now, conv->shape().element_type());
@@ -100,7 +104,8 @@ Instruction* Exchanged(Computation* c, Instruction* dot) {
   const int64_t rows = dot->operand(0)->shape().rank() - batch - static_cast<int64_t>(d.lhs_contracting.size());
   std::vector<int64_t> dims(dot->shape().dimensions().begin(), dot->shape().dimensions().end());
   std::rotate(dims.begin() + batch, dims.begin() + batch + rows, dims.end());
-  return Make(c, dot, Opcode::kDot, Shape(dot->shape().element_type(), dims), {dot->operand(1), dot->operand(0)}, std::move(attrs));
+  return Make(c, dot, Opcode::kDot, Shape(dot->shape().element_type(), dims), {dot->operand(1), dot->operand(0)},
+              std::move(attrs));
 }
 
 // A dot that writes its result as the transpose wants it; by rows or, with the operands exchanged, by columns.
@@ -135,7 +140,8 @@ Instruction* PermutedDot(Computation* c, Instruction* transpose) {
   body->set_root(Permute(body, inner, permutation));
   Attributes attrs;
   attrs.SetEnum(AttrId::kFusionKind, FusionKind::kCustom);
-  return Make(c, transpose, Opcode::kFusion, transpose->shape(), {dot->operand(0), dot->operand(1)}, std::move(attrs), {body});
+  return Make(c, transpose, Opcode::kFusion, transpose->shape(), {dot->operand(0), dot->operand(1)}, std::move(attrs),
+              {body});
 }
 
 }  // namespace

@@ -9,7 +9,8 @@ namespace backplane::cpu {
 namespace {
 
 bool NeedsOrder(const Shape& s) {
-  return s.IsArray() && s.has_layout() && s.rank() > 1 && !std::is_sorted(s.layout().minor_to_major.rbegin(), s.layout().minor_to_major.rend());
+  return s.IsArray() && s.has_layout() && s.rank() > 1 &&
+         !std::is_sorted(s.layout().minor_to_major.rbegin(), s.layout().minor_to_major.rend());
 }
 
 absl::Status CheckUntiled(const Instruction* i, const Shape& s) {
@@ -84,7 +85,8 @@ absl::StatusOr<bool> CustomCall(Computation* c, Instruction* call) {
     changed = true;
   }
   const Shape shape = call->shape();
-  if (shape.IsTuple() && std::any_of(shape.tuple_shapes().begin(), shape.tuple_shapes().end(), NeedsOrder)) changed |= TakeApart(c, call);
+  if (shape.IsTuple() && std::any_of(shape.tuple_shapes().begin(), shape.tuple_shapes().end(), NeedsOrder))
+    changed |= TakeApart(c, call);
   std::vector<Instruction*> users(call->users().begin(), call->users().end());
   if (shape.IsTuple()) {
     for (Instruction* u : users) {
@@ -97,8 +99,9 @@ absl::StatusOr<bool> CustomCall(Computation* c, Instruction* call) {
       Replace(u, RowMajor(c, fresh, element));
       changed = true;
     }
-  } else if (NeedsOrder(shape) &&
-             (call->IsRoot() || !std::all_of(users.begin(), users.end(), [](const Instruction* u) { return u->Is(Opcode::kBitcast); }))) {
+  } else if (NeedsOrder(shape) && (call->IsRoot() || !std::all_of(users.begin(), users.end(), [](const Instruction* u) {
+                                     return u->Is(Opcode::kBitcast);
+                                   }))) {
     RETURN_IF_ERROR(CheckUntiled(call, shape));
     Instruction* bytes = c->AddClone(call, shape, call->operands());
     Replace(call, RowMajor(c, bytes, shape));
@@ -139,7 +142,8 @@ absl::StatusOr<bool> Entry(Module* module) {
   if (config.result_layout.IsArray()) {
     ASSIGN_OR_RETURN(Instruction * now, order(root, config.result_layout));
     entry->set_root(now);
-  } else if (config.result_layout.IsTuple() && root->shape().IsTuple() && config.result_layout.tuple_size() == root->shape().tuple_size()) {
+  } else if (config.result_layout.IsTuple() && root->shape().IsTuple() &&
+             config.result_layout.tuple_size() == root->shape().tuple_size()) {
     std::vector<Instruction*> elements;
     std::vector<Shape> shapes;
     bool any = false;

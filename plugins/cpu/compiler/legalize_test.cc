@@ -7,11 +7,13 @@ namespace backplane::cpu {
 namespace {
 
 TEST(Golden, LegalizeContractions) {
-  RunGoldenFile("plugins/cpu/compiler/testdata/legalize-contractions.hlo", [] { return std::make_unique<LegalizeContractions>(); });
+  RunGoldenFile("plugins/cpu/compiler/testdata/legalize-contractions.hlo",
+                [] { return std::make_unique<LegalizeContractions>(); });
 }
 
 TEST(Golden, LegalizeLayouts) {
-  RunGoldenFile("plugins/cpu/compiler/testdata/legalize-layouts.hlo", [] { return std::make_unique<LegalizeLayouts>(); });
+  RunGoldenFile("plugins/cpu/compiler/testdata/legalize-layouts.hlo",
+                [] { return std::make_unique<LegalizeLayouts>(); });
 }
 
 }  // namespace

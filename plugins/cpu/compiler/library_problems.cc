@@ -15,7 +15,8 @@ struct Run {
 };
 
 // The dims, outermost first, as one run of equal steps; nothing when they are not.
-std::optional<Run> Collapse(absl::Span<const int64_t> dims, absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides) {
+std::optional<Run> Collapse(absl::Span<const int64_t> dims, absl::Span<const int64_t> sizes,
+                            absl::Span<const int64_t> strides) {
   Run run;
   bool first = true;
   for (auto d = dims.rbegin(); d != dims.rend(); ++d) {
@@ -82,22 +83,38 @@ DotRuns Runs(const Instruction& dot) {
 
 std::optional<ElementType> ToElementType(PrimitiveType type) {
   switch (type) {
-    case PrimitiveType::kPred: return ElementType::kPred;
-    case PrimitiveType::kS8: return ElementType::kS8;
-    case PrimitiveType::kS16: return ElementType::kS16;
-    case PrimitiveType::kS32: return ElementType::kS32;
-    case PrimitiveType::kS64: return ElementType::kS64;
-    case PrimitiveType::kU8: return ElementType::kU8;
-    case PrimitiveType::kU16: return ElementType::kU16;
-    case PrimitiveType::kU32: return ElementType::kU32;
-    case PrimitiveType::kU64: return ElementType::kU64;
-    case PrimitiveType::kF16: return ElementType::kF16;
-    case PrimitiveType::kBF16: return ElementType::kBF16;
-    case PrimitiveType::kF32: return ElementType::kF32;
-    case PrimitiveType::kF64: return ElementType::kF64;
-    case PrimitiveType::kC64: return ElementType::kC64;
-    case PrimitiveType::kC128: return ElementType::kC128;
-    default: return std::nullopt;
+    case PrimitiveType::kPred:
+      return ElementType::kPred;
+    case PrimitiveType::kS8:
+      return ElementType::kS8;
+    case PrimitiveType::kS16:
+      return ElementType::kS16;
+    case PrimitiveType::kS32:
+      return ElementType::kS32;
+    case PrimitiveType::kS64:
+      return ElementType::kS64;
+    case PrimitiveType::kU8:
+      return ElementType::kU8;
+    case PrimitiveType::kU16:
+      return ElementType::kU16;
+    case PrimitiveType::kU32:
+      return ElementType::kU32;
+    case PrimitiveType::kU64:
+      return ElementType::kU64;
+    case PrimitiveType::kF16:
+      return ElementType::kF16;
+    case PrimitiveType::kBF16:
+      return ElementType::kBF16;
+    case PrimitiveType::kF32:
+      return ElementType::kF32;
+    case PrimitiveType::kF64:
+      return ElementType::kF64;
+    case PrimitiveType::kC64:
+      return ElementType::kC64;
+    case PrimitiveType::kC128:
+      return ElementType::kC128;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -117,7 +134,9 @@ std::optional<DotCall> AsDotCall(const Instruction& instruction) {
     std::iota(call.permutation.begin(), call.permutation.end(), 0);
     return call;
   }
-  if (!instruction.Is(Opcode::kFusion) || instruction.attrs().GetEnum<FusionKind>(AttrId::kFusionKind) != FusionKind::kCustom) return std::nullopt;
+  if (!instruction.Is(Opcode::kFusion) ||
+      instruction.attrs().GetEnum<FusionKind>(AttrId::kFusionKind) != FusionKind::kCustom)
+    return std::nullopt;
   const Instruction* root = instruction.called(0)->root();
   if (!root->Is(Opcode::kTranspose) || !root->operand(0)->Is(Opcode::kDot)) return std::nullopt;
   call.dot = root->operand(0);
@@ -206,11 +225,14 @@ absl::StatusOr<ConvolutionProblem> ConvProblem(const Instruction& convolution) {
   const Shape& lhs = convolution.operand(0)->shape();
   const Shape& rhs = convolution.operand(1)->shape();
   const Shape& out = convolution.shape();
-  const auto lt = ToElementType(lhs.element_type()), rt = ToElementType(rhs.element_type()), ot = ToElementType(out.element_type());
+  const auto lt = ToElementType(lhs.element_type()), rt = ToElementType(rhs.element_type()),
+             ot = ToElementType(out.element_type());
   if (!lt || !rt || !ot) {
-    return absl::UnimplementedError(absl::StrCat(convolution.name(), ": no convolution kernel for ", Name(lhs.element_type())));
+    return absl::UnimplementedError(
+        absl::StrCat(convolution.name(), ": no convolution kernel for ", Name(lhs.element_type())));
   }
-  const DimVector ls = RowMajorStrides(lhs.dimensions()), rs = RowMajorStrides(rhs.dimensions()), os = RowMajorStrides(out.dimensions());
+  const DimVector ls = RowMajorStrides(lhs.dimensions()), rs = RowMajorStrides(rhs.dimensions()),
+                  os = RowMajorStrides(out.dimensions());
   ConvolutionProblem p;
   p.lhs_type = *lt;
   p.rhs_type = *rt;

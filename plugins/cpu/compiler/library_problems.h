@@ -15,11 +15,13 @@ std::optional<ElementType> ToElementType(PrimitiveType type);
 
 // Which operand of a dot has free or contracting dims that are no single stride in its row-major layout, so that a
 // transpose must come first. Neither: the problem below exists.
-struct DotStrideVerdict { bool lhs_ok = true, rhs_ok = true; };
+struct DotStrideVerdict {
+  bool lhs_ok = true, rhs_ok = true;
+};
 DotStrideVerdict CheckDotStrides(const Instruction& dot);
 
-// A dot that writes its result transposed is a fusion of kind custom that holds the dot and the transpose: result dim i is
-// dot dim permutation[i].
+// A dot that writes its result transposed is a fusion of kind custom that holds the dot and the transpose: result dim i
+// is dot dim permutation[i].
 struct DotCall {
   const Instruction* dot = nullptr;
   Ints permutation;

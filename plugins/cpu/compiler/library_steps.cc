@@ -341,8 +341,8 @@ bool NeedsComparator(const Instruction& instruction) {
 
 absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryStep(const Instruction& instruction,
                                                        const BufferAssignment& assignment,
-                                                       std::vector<std::string>* log,
-                                                       codegen::ComparatorFn comparator, std::string* refusal) {
+                                                       std::vector<std::string>* log, codegen::ComparatorFn comparator,
+                                                       std::string* refusal) {
   return Maker(instruction, assignment, log, refusal).Make(comparator);
 }
 

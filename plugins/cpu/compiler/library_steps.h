@@ -17,12 +17,13 @@ namespace backplane::cpu {
 // chain of plain comparisons, and code can be generated for it.
 bool NeedsComparator(const Instruction& instruction);
 
-// Null when there is no such kernel for this instruction; `refusal` then says why, or is left alone where the operation is
-// none of these. `log` (may be null) gets one line for a kernel that was found. `comparator`: null unless NeedsComparator.
+// Null when there is no such kernel for this instruction; `refusal` then says why, or is left alone where the operation
+// is none of these. `log` (may be null) gets one line for a kernel that was found. `comparator`: null unless
+// NeedsComparator.
 absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryStep(const Instruction& instruction,
                                                        const BufferAssignment& assignment,
-                                                       std::vector<std::string>* log,
-                                                       codegen::ComparatorFn comparator, std::string* refusal);
+                                                       std::vector<std::string>* log, codegen::ComparatorFn comparator,
+                                                       std::string* refusal);
 
 }  // namespace backplane::cpu
 

@@ -22,8 +22,8 @@ NamedValues CountCost(const Module& module) {
   Cost total;
   for (const Computation* c : RunningComputations(&module)) {
     for (const auto& i : c->instructions()) {
-      if (i->Is(Opcode::kParameter) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement) || i->Is(Opcode::kConstant) ||
-          i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional)) {
+      if (i->Is(Opcode::kParameter) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement) ||
+          i->Is(Opcode::kConstant) || i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional)) {
         continue;
       }
       Instruction::ContextStorage storage;
@@ -85,7 +85,8 @@ absl::Status Simplify(Module* module, std::vector<std::string>* log) {
     if (absl::Status tried = ResolveSizes(module->Clone().get()); tried.ok()) {
       RETURN_IF_ERROR(ResolveSizes(module));
     } else {
-      if (log != nullptr) log->push_back(absl::StrCat("dynamic sizes: the whole program is interpreted: ", tried.message()));
+      if (log != nullptr)
+        log->push_back(absl::StrCat("dynamic sizes: the whole program is interpreted: ", tried.message()));
       CallWhole(module);
       return absl::OkStatus();
     }
@@ -106,15 +107,15 @@ absl::Status Simplify(Module* module, std::vector<std::string>* log) {
 absl::Status Lower(Module* module, std::vector<std::string>* log) {
   if (IsWholeCall(*module)) return absl::OkStatus();
   PassPipeline p("cpu");
-  p.Add<LegalizeLayouts>();                 // row-major arrays only, but where host or custom call look
-  p.Add<LegalizeTypes>();                   // element types and sizes that a library kernel or generated code takes
-  p.Add<LegalizeContractions>();            // dots and convolutions that the library takes
-  p.Add<SimplifyAlgebra>(false);            // transposes that the two brought in, but not back into dots
+  p.Add<LegalizeLayouts>();       // row-major arrays only, but where host or custom call look
+  p.Add<LegalizeTypes>();         // element types and sizes that a library kernel or generated code takes
+  p.Add<LegalizeContractions>();  // dots and convolutions that the library takes
+  p.Add<SimplifyAlgebra>(false);  // transposes that the two brought in, but not back into dots
   p.Add<EliminateCommonSubexpressions>();
   p.Add<RemoveDeadCode>();
-  p.Add<UnshareComputations>();             // one caller for each body: its buffers are that caller's
-  p.Add<OutlineScalarControl>();            // loops in registers
-  p.Add<Fuse>();                            // kernels
+  p.Add<UnshareComputations>();   // one caller for each body: its buffers are that caller's
+  p.Add<OutlineScalarControl>();  // loops in registers
+  p.Add<Fuse>();                  // kernels
   p.Add<RemoveDeadCode>();
   RETURN_IF_ERROR(p.Run(module).status());
   LogPasses(p, log);
@@ -129,7 +130,7 @@ absl::Status RunCpuPipeline(Module* module, std::vector<std::string>* log) {
 }
 
 absl::StatusOr<std::shared_ptr<Executable>> CompileForCpu(std::unique_ptr<Module> module, const CompileOptions& options,
-                                                         CustomCallRegistry* custom_calls) {
+                                                          CustomCallRegistry* custom_calls) {
   std::vector<std::string> log;
   module->config().num_replicas = options.num_replicas;
   module->config().num_partitions = options.num_partitions;

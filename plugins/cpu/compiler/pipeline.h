@@ -16,7 +16,7 @@ namespace backplane::cpu {
 absl::Status RunCpuPipeline(Module* module, std::vector<std::string>* log);
 
 absl::StatusOr<std::shared_ptr<Executable>> CompileForCpu(std::unique_ptr<Module> module, const CompileOptions& options,
-                                                         CustomCallRegistry* custom_calls);
+                                                          CustomCallRegistry* custom_calls);
 
 }  // namespace backplane::cpu
 

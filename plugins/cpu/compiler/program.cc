@@ -30,7 +30,8 @@ std::shared_ptr<std::byte> AllocatePadded(size_t bytes) {
 
 bool HasNoElements(const Shape& shape) {
   bool none = true;
-  ForEachLeaf(shape, [&](const Shape& s, const std::vector<int64_t>&) { none = none && s.IsArray() && s.num_elements() == 0; });
+  ForEachLeaf(
+      shape, [&](const Shape& s, const std::vector<int64_t>&) { none = none && s.IsArray() && s.num_elements() == 0; });
   return none;
 }
 
@@ -49,9 +50,10 @@ class ProgramBuilder {
   }
 
   absl::StatusOr<std::unique_ptr<Program>> Build() {
-    ASSIGN_OR_RETURN(program_->assignment_, AssignBuffers(*program_->module_, [this](const Instruction* i, int64_t operand, int64_t output) {
-      return MayWorkInPlace(i, operand, output);
-    }));
+    ASSIGN_OR_RETURN(program_->assignment_,
+                     AssignBuffers(*program_->module_, [this](const Instruction* i, int64_t operand, int64_t output) {
+                       return MayWorkInPlace(i, operand, output);
+                     }));
     RETURN_IF_ERROR(MakeConstants());
     CollectKernels(program_->module_->entry());
     RETURN_IF_ERROR(Compile());
@@ -88,7 +90,8 @@ class ProgramBuilder {
       const Literal& literal = c->literal();
       std::shared_ptr<std::byte> memory = AllocatePadded(static_cast<size_t>(literal.byte_size()));
       if (memory == nullptr) {
-        return absl::ResourceExhaustedError(absl::StrCat(c->name(), ": no memory for a constant of ", literal.byte_size(), " bytes"));
+        return absl::ResourceExhaustedError(
+            absl::StrCat(c->name(), ": no memory for a constant of ", literal.byte_size(), " bytes"));
       }
       std::memcpy(memory.get(), literal.bytes(), static_cast<size_t>(literal.byte_size()));
       program_->constant_bytes_ += literal.byte_size();
@@ -173,9 +176,16 @@ class ProgramBuilder {
   absl::Status Step(const Instruction* i, ThunkSequence& steps) {
     const BufferAssignment& a = program_->assignment_;
     switch (i->opcode()) {
-      case Opcode::kParameter: case Opcode::kConstant: case Opcode::kTuple: case Opcode::kGetTupleElement:
-      case Opcode::kBitcast: case Opcode::kReshape: case Opcode::kOptimizationBarrier: case Opcode::kDomain:
-      case Opcode::kAddDependency: case Opcode::kAfterAll:
+      case Opcode::kParameter:
+      case Opcode::kConstant:
+      case Opcode::kTuple:
+      case Opcode::kGetTupleElement:
+      case Opcode::kBitcast:
+      case Opcode::kReshape:
+      case Opcode::kOptimizationBarrier:
+      case Opcode::kDomain:
+      case Opcode::kAddDependency:
+      case Opcode::kAfterAll:
         return absl::OkStatus();
       case Opcode::kFusion: {
         if (!IsKernel(i)) return DotStep(i, steps);
@@ -202,7 +212,8 @@ class ProgramBuilder {
         if (copies != a.loop_entry_copies.end()) AddCopies(copies->second, steps);
         ASSIGN_OR_RETURN(ThunkSequence condition, Sequence(i->called(0)));
         ASSIGN_OR_RETURN(ThunkSequence body, Sequence(i->called(1)));
-        steps.push_back(std::make_unique<WhileThunk>(std::move(condition), std::move(body), a.slot(i->called(0)->root()), KnownTurns(*i)));
+        steps.push_back(std::make_unique<WhileThunk>(std::move(condition), std::move(body),
+                                                     a.slot(i->called(0)->root()), KnownTurns(*i)));
         return absl::OkStatus();
       }
       case Opcode::kConditional: {
@@ -211,8 +222,8 @@ class ProgramBuilder {
           ASSIGN_OR_RETURN(ThunkSequence s, Sequence(c));
           branches.push_back(std::move(s));
         }
-        steps.push_back(std::make_unique<ConditionalThunk>(std::move(branches), a.slot(i->operand(0)),
-                                                           i->operand(0)->shape().element_type() == PrimitiveType::kPred));
+        steps.push_back(std::make_unique<ConditionalThunk>(
+            std::move(branches), a.slot(i->operand(0)), i->operand(0)->shape().element_type() == PrimitiveType::kPred));
         return absl::OkStatus();
       }
       case Opcode::kReplicaId:
@@ -221,12 +232,19 @@ class ProgramBuilder {
         return absl::OkStatus();
       case Opcode::kCustomCall:
         return CustomCallStep(i, steps);
-      case Opcode::kAllGather: case Opcode::kAllReduce: case Opcode::kAllToAll: case Opcode::kCollectiveBroadcast:
-      case Opcode::kCollectivePermute: case Opcode::kRaggedAllToAll: case Opcode::kReduceScatter:
+      case Opcode::kAllGather:
+      case Opcode::kAllReduce:
+      case Opcode::kAllToAll:
+      case Opcode::kCollectiveBroadcast:
+      case Opcode::kCollectivePermute:
+      case Opcode::kRaggedAllToAll:
+      case Opcode::kReduceScatter:
         return CollectiveStep(i, steps);
-      case Opcode::kRecv: case Opcode::kSendDone:
+      case Opcode::kRecv:
+      case Opcode::kSendDone:
         return absl::OkStatus();  // the other half does it
-      case Opcode::kSend: case Opcode::kRecvDone:
+      case Opcode::kSend:
+      case Opcode::kRecvDone:
         return TransferStep(i, steps);
       default: {
         codegen::ComparatorFn comparator = nullptr;
@@ -252,11 +270,13 @@ class ProgramBuilder {
   }
 
   template <typename Plan, typename Problem>
-  absl::StatusOr<std::shared_ptr<const std::byte>> Pack(const Plan& plan, const Problem& problem, const Instruction* rhs) {
+  absl::StatusOr<std::shared_ptr<const std::byte>> Pack(const Plan& plan, const Problem& problem,
+                                                        const Instruction* rhs) {
     std::shared_ptr<const std::byte> none;
     if (!problem.rhs_is_constant || plan.packed_rhs_bytes() == 0) return none;
     std::shared_ptr<std::byte> packed = AllocatePadded(plan.packed_rhs_bytes());
-    if (packed == nullptr) return absl::ResourceExhaustedError(absl::StrCat(rhs->name(), ": no memory for packed weights"));
+    if (packed == nullptr)
+      return absl::ResourceExhaustedError(absl::StrCat(rhs->name(), ": no memory for packed weights"));
     RETURN_IF_ERROR(plan.PrepareRhs(rhs->literal().bytes(), packed.get()));
     program_->constant_bytes_ += static_cast<int64_t>(plan.packed_rhs_bytes());
     return std::shared_ptr<const std::byte>(std::move(packed));
@@ -272,7 +292,8 @@ class ProgramBuilder {
     ASSIGN_OR_RETURN(std::unique_ptr<MatmulPlan> plan, PlanMatmul(problem, options, &refusals));
     Log(absl::StrCat(i->name(), ": ", plan->name(), ": ", problem.ToString()));
     for (const std::string& r : refusals) Log(absl::StrCat("  ", r));
-    double flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
+    double flops =
+        2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
     for (int64_t b : problem.batch) flops *= static_cast<double>(b);
     ASSIGN_OR_RETURN(std::shared_ptr<const std::byte> packed, Pack(*plan, problem, i->operand(1)));
     steps.push_back(std::make_unique<DotThunk>(std::move(plan), a.slot(i->operand(0)), a.slot(i->operand(1)), a.slot(i),
@@ -289,18 +310,20 @@ class ProgramBuilder {
     ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionPlan> plan, PlanConvolution(problem, options, &refusals));
     Log(absl::StrCat(i->name(), ": ", plan->name(), ": ", problem.ToString()));
     for (const std::string& r : refusals) Log(absl::StrCat("  ", r));
-    double flops = 2.0 * static_cast<double>(i->shape().num_elements()) * static_cast<double>(problem.kernel_in_features);
+    double flops =
+        2.0 * static_cast<double>(i->shape().num_elements()) * static_cast<double>(problem.kernel_in_features);
     for (const ConvolutionDim& d : problem.dims) flops *= static_cast<double>(d.kernel);
     ASSIGN_OR_RETURN(std::shared_ptr<const std::byte> packed, Pack(*plan, problem, i->operand(1)));
-    steps.push_back(std::make_unique<ConvolutionThunk>(std::move(plan), a.slot(i->operand(0)), a.slot(i->operand(1)), a.slot(i),
-                                                       0.5 + flops / 1e5, std::move(packed)));
+    steps.push_back(std::make_unique<ConvolutionThunk>(std::move(plan), a.slot(i->operand(0)), a.slot(i->operand(1)),
+                                                       a.slot(i), 0.5 + flops / 1e5, std::move(packed)));
     return absl::OkStatus();
   }
 
   absl::Status CollectiveStep(const Instruction* i, ThunkSequence& steps) {
     const BufferAssignment& a = program_->assignment_;
     const ModuleConfig& config = program_->module_->config();
-    ASSIGN_OR_RETURN(std::unique_ptr<HostCollective> plan, HostCollective::Make(*i, config.num_replicas, config.num_partitions));
+    ASSIGN_OR_RETURN(std::unique_ptr<HostCollective> plan,
+                     HostCollective::Make(*i, config.num_replicas, config.num_partitions));
     std::vector<SlotId> operands;
     for (const Instruction* o : i->operands()) {
       const std::vector<SlotId>& slots = a.instruction_slots.at(o);
@@ -341,13 +364,15 @@ class ProgramBuilder {
     spec.api_version = i->attrs().GetEnum<CustomCallApiVersion>(AttrId::kApiVersion, CustomCallApiVersion::kOriginal);
     spec.opaque = i->attrs().GetString(AttrId::kOpaque);
     spec.attributes = i->attrs().Get<FfiDictionary>(AttrId::kFfiAttributes);
-    if (options_.custom_calls == nullptr) return absl::NotFoundError(absl::StrCat(i->name(), ": no custom-call registry for ", spec.target));
+    if (options_.custom_calls == nullptr)
+      return absl::NotFoundError(absl::StrCat(i->name(), ": no custom-call registry for ", spec.target));
     ASSIGN_OR_RETURN(std::unique_ptr<CustomCallSite> site, options_.custom_calls->Instantiate(spec));
     std::vector<CustomCallThunk::Leaf> operands;
     for (const Instruction* o : i->operands()) {
       for (CustomCallThunk::Leaf& l : Leaves(o->shape(), a.instruction_slots.at(o))) operands.push_back(std::move(l));
     }
-    steps.push_back(std::make_unique<CustomCallThunk>(i->name(), std::move(site), std::move(operands), Leaves(i->shape(), a.instruction_slots.at(i))));
+    steps.push_back(std::make_unique<CustomCallThunk>(i->name(), std::move(site), std::move(operands),
+                                                      Leaves(i->shape(), a.instruction_slots.at(i))));
     return absl::OkStatus();
   }
 
@@ -358,7 +383,7 @@ class ProgramBuilder {
   std::vector<PlannedKernel> kernels_;
   absl::flat_hash_map<std::string, int> kernel_of_key_;
   absl::flat_hash_map<const Instruction*, int> kernel_of_instruction_;
-  absl::flat_hash_map<const Instruction*, std::string> refused_;  // why no kernel could be had
+  absl::flat_hash_map<const Instruction*, std::string> refused_;      // why no kernel could be had
   absl::flat_hash_map<const Instruction*, std::string> comparators_;  // of sorts: their symbols
 };
 
@@ -369,36 +394,48 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Build(std::unique_ptr<Module> 
   return ProgramBuilder(std::move(module), options, log).Build();
 }
 
-absl::Status Program::Run(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool, MemoryPool* memory,
-                          const ExecutionContext& context) const {
+absl::Status Program::Run(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool,
+                          MemoryPool* memory, const ExecutionContext& context) const {
   return RunSteps(arguments, outputs, pool, memory, context, nullptr);
 }
 
-absl::StatusOr<std::vector<Program::StepTime>> Program::Profile(absl::Span<void* const> arguments, absl::Span<void* const> outputs,
-                                                                ThreadPool* pool, MemoryPool* memory, const ExecutionContext& context) const {
+absl::StatusOr<std::vector<Program::StepTime>> Program::Profile(absl::Span<void* const> arguments,
+                                                                absl::Span<void* const> outputs, ThreadPool* pool,
+                                                                MemoryPool* memory,
+                                                                const ExecutionContext& context) const {
   std::vector<StepTime> times;
   RETURN_IF_ERROR(RunSteps(arguments, outputs, pool, memory, context, &times));
   return times;
 }
 
-absl::Status Program::RunSteps(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool, MemoryPool* memory,
-                               const ExecutionContext& context, std::vector<StepTime>* times) const {
+absl::Status Program::RunSteps(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool,
+                               MemoryPool* memory, const ExecutionContext& context,
+                               std::vector<StepTime>* times) const {
   const int64_t bytes = temporary_bytes();
   std::byte* block = nullptr;
   if (bytes > 0) {
     block = static_cast<std::byte*>(memory->Allocate(static_cast<size_t>(bytes)));
     if (block == nullptr) {
-      return absl::ResourceExhaustedError(absl::StrCat(module_->name(), ": no room for ", bytes, " bytes of temporary memory"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(module_->name(), ": no room for ", bytes, " bytes of temporary memory"));
     }
   }
   absl::InlinedVector<void*, 64> slots;
   slots.reserve(assignment_.slots.size());
   for (const Slot& s : assignment_.slots) {
     switch (s.kind) {
-      case Slot::Kind::kArgument: slots.push_back(arguments[s.index]); break;
-      case Slot::Kind::kOutput: slots.push_back(outputs[s.index]); break;
-      case Slot::Kind::kConstant: slots.push_back(constants_[s.index].get()); break;
-      case Slot::Kind::kTemporary: slots.push_back(block + s.offset); break;
+      case Slot::Kind::kArgument:
+        slots.push_back(arguments[s.index]);
+        break;
+      case Slot::Kind::kOutput:
+        slots.push_back(outputs[s.index]);
+        break;
+      case Slot::Kind::kConstant:
+        slots.push_back(constants_[s.index].get());
+        break;
+      case Slot::Kind::kTemporary:
+        slots.push_back(block + s.offset);
+        break;
     }
   }
   RunState state;

@@ -18,10 +18,11 @@
 namespace backplane::cpu {
 
 struct ProgramOptions {
-  ThreadPool* pool = nullptr;              // compiles on it; may be null
-  int num_threads = 1;                     // that runs will use
+  ThreadPool* pool = nullptr;  // compiles on it; may be null
+  int num_threads = 1;         // that runs will use
   CustomCallRegistry* custom_calls = nullptr;
-  const std::vector<jit::ObjectCode>* objects = nullptr;  // of an earlier build from the same module: not compiled again
+  const std::vector<jit::ObjectCode>* objects =
+      nullptr;  // of an earlier build from the same module: not compiled again
 };
 
 class Program {
@@ -42,8 +43,8 @@ class Program {
   bool meets_others() const { return meets_others_; }  // has collectives: runs need ExecutionContext::member
 
   // Addresses of the leaves of the arguments and of the result, in order (null for tokens).
-  absl::Status Run(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool, MemoryPool* memory,
-                   const ExecutionContext& context) const;
+  absl::Status Run(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool,
+                   MemoryPool* memory, const ExecutionContext& context) const;
 
   // One run in which each step of the entry is timed: its instruction and its microseconds, in order. For benchmarks.
   struct StepTime {
@@ -51,11 +52,12 @@ class Program {
     double microseconds = 0;
   };
   absl::StatusOr<std::vector<StepTime>> Profile(absl::Span<void* const> arguments, absl::Span<void* const> outputs,
-                                                ThreadPool* pool, MemoryPool* memory, const ExecutionContext& context) const;
+                                                ThreadPool* pool, MemoryPool* memory,
+                                                const ExecutionContext& context) const;
 
  private:
-  absl::Status RunSteps(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool, MemoryPool* memory,
-                        const ExecutionContext& context, std::vector<StepTime>* times) const;
+  absl::Status RunSteps(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool,
+                        MemoryPool* memory, const ExecutionContext& context, std::vector<StepTime>* times) const;
 
   Program() = default;
   friend class ProgramBuilder;

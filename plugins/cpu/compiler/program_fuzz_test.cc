@@ -60,7 +60,8 @@ class Generator {
     std::vector<bool> taken(results.size(), false);
     for (size_t p = 0; p < arguments.size(); ++p) {
       for (size_t k = 0; k < results.size(); ++k) {
-        if (taken[k] || results[k].type != arguments[p].type || results[k].dims != arguments[p].dims || Pick(2)) continue;
+        if (taken[k] || results[k].type != arguments[p].type || results[k].dims != arguments[p].dims || Pick(2))
+          continue;
         taken[k] = true;
         aliases.push_back(absl::StrCat("{", k, "}: (", p, ", {}, may-alias)"));
         break;
@@ -75,7 +76,8 @@ iadd { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = s32[] add(a, b) }
 set { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
 iset { a = s32[] parameter(0) ROOT b = s32[] parameter(1) }
 less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, b), direction=LT }
-)", called_, "ENTRY e {\n", body, "}\n");
+)",
+                        called_, "ENTRY e {\n", body, "}\n");
   }
 
  private:
@@ -110,7 +112,9 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
       if (v.type == type && !v.constant && !v.raw) fits.push_back(v);
     }
     if (fits.empty() || Pick(8) == 0) {
-      return Add(scope, body, type, {}, type == 'f' ? absl::StrCat("constant(0.", 1 + Pick(8), ")") : absl::StrCat("constant(", Pick(5) - 1, ")"));
+      return Add(
+          scope, body, type, {},
+          type == 'f' ? absl::StrCat("constant(0.", 1 + Pick(8), ")") : absl::StrCat("constant(", Pick(5) - 1, ")"));
     }
     Value v = fits[static_cast<size_t>(Pick(static_cast<int>(fits.size())))];
     if (v.dims.empty()) return v;
@@ -136,9 +140,11 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
     }
     if (type == 'p') {
       const Value a = Like(scope, body, 's', dims), b = Like(scope, body, 's', dims);
-      return Add(scope, body, 'p', dims, absl::StrCat("compare(", a.name, ", ", b.name, "), direction=", Pick(2) ? "LT" : "NE"));
+      return Add(scope, body, 'p', dims,
+                 absl::StrCat("compare(", a.name, ", ", b.name, "), direction=", Pick(2) ? "LT" : "NE"));
     }
-    if (!dims.empty() && Pick(6) == 0) return Add(scope, body, type, dims, absl::StrCat("iota(), iota_dimension=", Pick(static_cast<int>(dims.size()))));
+    if (!dims.empty() && Pick(6) == 0)
+      return Add(scope, body, type, dims, absl::StrCat("iota(), iota_dimension=", Pick(static_cast<int>(dims.size()))));
     const Value c = Scalar(scope, body, type);
     return dims.empty() ? c : Add(scope, body, type, dims, absl::StrCat("broadcast(", c.name, "), dimensions={}"));
   }
@@ -167,31 +173,43 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
     const std::string reducer = v.type == 'f' ? "add" : "iadd";
     switch (Pick(19)) {
       case 0:
-        if (v.type == 'f') Add(scope, body, 'f', v.dims, absl::StrCat(Pick(2) ? "negate(" : "tanh(", v.name, ")"));
-        else if (v.type == 's') Add(scope, body, 'f', v.dims, absl::StrCat("sine(", Add(scope, body, 'f', v.dims, absl::StrCat("convert(", v.name, ")")).name, ")"));
+        if (v.type == 'f')
+          Add(scope, body, 'f', v.dims, absl::StrCat(Pick(2) ? "negate(" : "tanh(", v.name, ")"));
+        else if (v.type == 's')
+          Add(scope, body, 'f', v.dims,
+              absl::StrCat("sine(", Add(scope, body, 'f', v.dims, absl::StrCat("convert(", v.name, ")")).name, ")"));
         return;
-      case 1: case 2: case 3: {
+      case 1:
+      case 2:
+      case 3: {
         const Value w = Like(scope, body, v.type, v.dims);
         static const char* kOps[] = {"add", "subtract", "maximum", "multiply"};
-        const Value r = Add(scope, body, v.type, v.dims, absl::StrCat(v.type == 'p' ? (Pick(2) ? "and" : "xor") : kOps[Pick(4)], "(", v.name, ", ", w.name, ")"));
+        const Value r = Add(
+            scope, body, v.type, v.dims,
+            absl::StrCat(v.type == 'p' ? (Pick(2) ? "and" : "xor") : kOps[Pick(4)], "(", v.name, ", ", w.name, ")"));
         Calm(scope, body, r);
         return;
       }
       case 4: {
         const char type = Pick(3) == 0 ? 's' : 'f';
-        const Value p = Like(scope, body, 'p', v.dims), a = Like(scope, body, type, v.dims), b = Like(scope, body, type, v.dims);
+        const Value p = Like(scope, body, 'p', v.dims), a = Like(scope, body, type, v.dims),
+                    b = Like(scope, body, type, v.dims);
         Add(scope, body, type, v.dims, absl::StrCat("select(", p.name, ", ", a.name, ", ", b.name, ")"));
         return;
       }
       case 5: {  // product
         if (v.type != 'f' || rank != 2 || v.dims[0] > 16) return;
         const Value w = Like(scope, body, 'f', {v.dims[1], v.dims[0]});
-        Mean(scope, body, Add(scope, body, 'f', {v.dims[0], v.dims[0]}, absl::StrCat("dot(", v.name, ", ", w.name, "), lhs_contracting_dims={1}, rhs_contracting_dims={0}")));
+        Mean(scope, body,
+             Add(scope, body, 'f', {v.dims[0], v.dims[0]},
+                 absl::StrCat("dot(", v.name, ", ", w.name, "), lhs_contracting_dims={1}, rhs_contracting_dims={0}")));
         return;
       }
       case 6: {  // product of one value with itself, transposed
         if (v.type != 'f' || rank != 2) return;
-        const Value d = Add(scope, body, 'f', {v.dims[1], v.dims[1]}, absl::StrCat("dot(", v.name, ", ", v.name, "), lhs_contracting_dims={0}, rhs_contracting_dims={0}"));
+        const Value d =
+            Add(scope, body, 'f', {v.dims[1], v.dims[1]},
+                absl::StrCat("dot(", v.name, ", ", v.name, "), lhs_contracting_dims={0}, rhs_contracting_dims={0}"));
         Mean(scope, body, d);
         return;
       }
@@ -202,14 +220,17 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
         out.erase(out.begin() + d);
         const bool max = v.type == 'f' && Pick(2);
         const Value z = Add(scope, body, v.type, {}, max ? "constant(-inf)" : "constant(0)");
-        Value r = Add(scope, body, v.type, out, absl::StrCat("reduce(", v.name, ", ", z.name, "), dimensions={", d, "}, to_apply=", max ? "max" : reducer));
+        Value r = Add(
+            scope, body, v.type, out,
+            absl::StrCat("reduce(", v.name, ", ", z.name, "), dimensions={", d, "}, to_apply=", max ? "max" : reducer));
         scope.erase(scope.end() - 2);  // no infinity for others
         r = Calm(scope, body, r);
         if (Pick(2)) return;
         for (int k = 0; k < rank; ++k) {
           if (k != d) map.push_back(k);
         }
-        const Value b = Add(scope, body, v.type, v.dims, absl::StrCat("broadcast(", r.name, "), dimensions={", absl::StrJoin(map, ","), "}"));
+        const Value b = Add(scope, body, v.type, v.dims,
+                            absl::StrCat("broadcast(", r.name, "), dimensions={", absl::StrJoin(map, ","), "}"));
         Calm(scope, body, Add(scope, body, v.type, v.dims, absl::StrCat("subtract(", v.name, ", ", b.name, ")")));
         return;
       }
@@ -219,7 +240,8 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
         for (int d = 0; d < rank; ++d) p[static_cast<size_t>(d)] = d;
         std::shuffle(p.begin(), p.end(), random_);
         for (int d : p) dims.push_back(v.dims[static_cast<size_t>(d)]);
-        Add(scope, body, v.type, dims, absl::StrCat("transpose(", v.name, "), dimensions={", absl::StrJoin(p, ","), "}"));
+        Add(scope, body, v.type, dims,
+            absl::StrCat("transpose(", v.name, "), dimensions={", absl::StrJoin(p, ","), "}"));
         return;
       }
       case 9: {  // reshape
@@ -247,12 +269,15 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
           low.push_back(absl::StrCat("[0:", d == 0 ? first[0] : e, "]"));
           high.push_back(absl::StrCat("[", d == 0 ? first[0] : 0, ":", e, "]"));
         }
-        const Value a = Add(scope, body, v.type, first, absl::StrCat("slice(", v.name, "), slice={", absl::StrJoin(low, ", "), "}"));
-        const Value b = Add(scope, body, v.type, second, absl::StrCat("slice(", v.name, "), slice={", absl::StrJoin(high, ", "), "}"));
+        const Value a = Add(scope, body, v.type, first,
+                            absl::StrCat("slice(", v.name, "), slice={", absl::StrJoin(low, ", "), "}"));
+        const Value b = Add(scope, body, v.type, second,
+                            absl::StrCat("slice(", v.name, "), slice={", absl::StrJoin(high, ", "), "}"));
         Add(scope, body, v.type, v.dims, absl::StrCat("concatenate(", b.name, ", ", a.name, "), dimensions={0}"));
         return;
       }
-      case 11: case 12: {  // a window taken, changed and put back
+      case 11:
+      case 12: {  // a window taken, changed and put back
         if (rank == 0) return;
         std::vector<std::string> starts;
         std::vector<int> dims;
@@ -261,7 +286,9 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
           dims.push_back(1 + Pick(e));
         }
         const std::string at = absl::StrJoin(starts, ", ");
-        const Value s = Add(scope, body, v.type, dims, absl::StrCat("dynamic-slice(", v.name, ", ", at, "), dynamic_slice_sizes={", absl::StrJoin(dims, ","), "}"));
+        const Value s = Add(scope, body, v.type, dims,
+                            absl::StrCat("dynamic-slice(", v.name, ", ", at, "), dynamic_slice_sizes={",
+                                         absl::StrJoin(dims, ","), "}"));
         const Value u = v.type == 'p' ? s : Add(scope, body, v.type, dims, absl::StrCat("negate(", s.name, ")"));
         const Value w = Pick(3) ? v : Like(scope, body, v.type, v.dims);
         Add(scope, body, v.type, v.dims, absl::StrCat("dynamic-update-slice(", w.name, ", ", u.name, ", ", at, ")"));
@@ -276,22 +303,34 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
           offsets.push_back(d);
           sizes.push_back(v.dims[static_cast<size_t>(d)]);
         }
-        const Value g = Add(scope, body, v.type, dims, absl::StrCat("gather(", v.name, ", ", i.name, "), offset_dims={", absl::StrJoin(offsets, ","),
-                            "}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={", absl::StrJoin(sizes, ","), "}"));
+        const Value g =
+            Add(scope, body, v.type, dims,
+                absl::StrCat("gather(", v.name, ", ", i.name, "), offset_dims={", absl::StrJoin(offsets, ","),
+                             "}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={",
+                             absl::StrJoin(sizes, ","), "}"));
         const Value j = Pick(2) ? i : Like(scope, body, 's', {4});
         const bool add = Pick(2);
-        const Value r = Add(scope, body, v.type, v.dims, absl::StrCat("scatter(", v.name, ", ", j.name, ", ", g.name, "), update_window_dims={", absl::StrJoin(offsets, ","),
-            "}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=", add ? reducer : v.type == 'f' ? "set" : "iset"));
+        const Value r = Add(
+            scope, body, v.type, v.dims,
+            absl::StrCat("scatter(", v.name, ", ", j.name, ", ", g.name, "), update_window_dims={",
+                         absl::StrJoin(offsets, ","),
+                         "}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=",
+                         add             ? reducer
+                         : v.type == 'f' ? "set"
+                                         : "iset"));
         if (add) Calm(scope, body, r);
         return;
       }
       case 14:
-        if (v.type == 's' && rank > 0) Add(scope, body, 's', v.dims, absl::StrCat("sort(", v.name, "), dimensions={", rank - 1, "}, to_apply=less"));
+        if (v.type == 's' && rank > 0)
+          Add(scope, body, 's', v.dims, absl::StrCat("sort(", v.name, "), dimensions={", rank - 1, "}, to_apply=less"));
         return;
-      case 15: case 16:
+      case 15:
+      case 16:
         if (depth > 0) Loop(scope, body, depth - 1);
         return;
-      case 17: case 18:
+      case 17:
+      case 18:
         if (depth > 0) Branch(scope, body, depth - 1);
         return;
     }
@@ -338,9 +377,11 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
       for (size_t k = 1; k < state.size(); ++k) after.push_back(Like(inside, turn, state[k].type, state[k].dims));
       absl::StrAppend(&turn, "  ROOT next = ", Pack(after), "\n");
     }
-    absl::StrAppend(&called_, name, "_cond {\n  state = ", type, " parameter(0)\n", condition, "}\n", name, "_body {\n  state = ", type, " parameter(0)\n", turn, "}\n");
+    absl::StrAppend(&called_, name, "_cond {\n  state = ", type, " parameter(0)\n", condition, "}\n", name,
+                    "_body {\n  state = ", type, " parameter(0)\n", turn, "}\n");
     const std::string loop = Fresh();
-    absl::StrAppend(&body, "  ", loop, " = ", type, " while(", tuple, "), condition=", name, "_cond, body=", name, "_body\n");
+    absl::StrAppend(&body, "  ", loop, " = ", type, " while(", tuple, "), condition=", name, "_cond, body=", name,
+                    "_body\n");
     for (Value& v : Unpack(state, loop, body)) scope.push_back(v);
   }
 
@@ -359,12 +400,14 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
       Fill(inside, text, Pick(6), depth);
       Scope after;
       for (const Value& r : results) after.push_back(Like(inside, text, r.type, r.dims));
-      absl::StrAppend(&called_, name, " {\n  given = ", TupleText(given), " parameter(0)\n", text, "  ROOT after = ", Pack(after), "\n}\n");
+      absl::StrAppend(&called_, name, " {\n  given = ", TupleText(given), " parameter(0)\n", text,
+                      "  ROOT after = ", Pack(after), "\n}\n");
       operands.push_back(tuple);
       names.push_back(name);
     }
     const std::string choice = Fresh();
-    absl::StrAppend(&body, "  ", choice, " = ", TupleText(results), " conditional(", absl::StrJoin(operands, ", "), "), ");
+    absl::StrAppend(&body, "  ", choice, " = ", TupleText(results), " conditional(", absl::StrJoin(operands, ", "),
+                    "), ");
     if (by_index) {
       absl::StrAppend(&body, "branch_computations={", absl::StrJoin(names, ", "), "}\n");
     } else {

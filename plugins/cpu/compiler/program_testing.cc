@@ -21,7 +21,8 @@ constexpr size_t kGuard = 192;  // bytes watched on both sides of an array
 // An array's memory with watched bytes around it.
 class Block {
  public:
-  explicit Block(size_t bytes) : size_(bytes), memory_(static_cast<unsigned char*>(std::aligned_alloc(64, Total())), &std::free) {
+  explicit Block(size_t bytes)
+      : size_(bytes), memory_(static_cast<unsigned char*>(std::aligned_alloc(64, Total())), &std::free) {
     std::memset(memory_.get(), 0xcd, Total());
   }
   void* data() const { return memory_.get() + kGuard; }
@@ -76,7 +77,8 @@ void Reorder(const Shape& shape, const void* from, void* to, bool to_row_major) 
   const std::vector<int64_t> places = Places(shape);
   for (size_t k = 0; k < places.size(); ++k) {
     const size_t a = k * width, b = static_cast<size_t>(places[k]) * width;
-    std::memcpy(static_cast<char*>(to) + (to_row_major ? a : b), static_cast<const char*>(from) + (to_row_major ? b : a), width);
+    std::memcpy(static_cast<char*>(to) + (to_row_major ? a : b),
+                static_cast<const char*>(from) + (to_row_major ? b : a), width);
   }
 }
 
@@ -91,7 +93,8 @@ Literal Random(const Shape& shape, const ProgramRunOptions& options, std::mt1993
     if (t == PrimitiveType::kPred) {
       l.SetFromInt(i, integer(random) & 1);
     } else if (t == PrimitiveType::kC64) {
-      reinterpret_cast<std::complex<float>*>(l.mutable_bytes())[i] = {static_cast<float>(real(random)), static_cast<float>(real(random))};
+      reinterpret_cast<std::complex<float>*>(l.mutable_bytes())[i] = {static_cast<float>(real(random)),
+                                                                      static_cast<float>(real(random))};
     } else if (t == PrimitiveType::kC128) {
       reinterpret_cast<std::complex<double>*>(l.mutable_bytes())[i] = {real(random), real(random)};
     } else if (IsFloat(t)) {
@@ -106,11 +109,18 @@ Literal Random(const Shape& shape, const ProgramRunOptions& options, std::mt1993
 
 double Precision(PrimitiveType t, double f32) {
   switch (t) {
-    case PrimitiveType::kF64: case PrimitiveType::kC128: return f32 * 1e-7;
-    case PrimitiveType::kF32: case PrimitiveType::kC64: return f32;
-    case PrimitiveType::kBF16: return std::max(f32, 1.0 / 60);
-    case PrimitiveType::kF16: return std::max(f32, 1.0 / 500);
-    default: return std::max(f32, 0.3);
+    case PrimitiveType::kF64:
+    case PrimitiveType::kC128:
+      return f32 * 1e-7;
+    case PrimitiveType::kF32:
+    case PrimitiveType::kC64:
+      return f32;
+    case PrimitiveType::kBF16:
+      return std::max(f32, 1.0 / 60);
+    case PrimitiveType::kF16:
+      return std::max(f32, 1.0 / 500);
+    default:
+      return std::max(f32, 0.3);
   }
 }
 
@@ -134,7 +144,8 @@ std::string Compare(const Literal& wanted, const Literal& got, double tolerance)
       same = wanted.GetAsInt(i) == got.GetAsInt(i);
     }
     if (!same) {
-      return absl::StrCat(wanted.shape().ToString(), " element ", i, ": expected ", ElementToString(wanted, i), ", found ", ElementToString(got, i));
+      return absl::StrCat(wanted.shape().ToString(), " element ", i, ": expected ", ElementToString(wanted, i),
+                          ", found ", ElementToString(got, i));
     }
   }
   return "";
@@ -182,26 +193,30 @@ struct Run {
       memory->Free(block);
     }
     ExecutionContext context;
-    if (absl::Status s = program.Run(in_addresses, out_addresses, pool, memory, context); !s.ok()) return absl::StrCat("run: ", s.ToString());
+    if (absl::Status s = program.Run(in_addresses, out_addresses, pool, memory, context); !s.ok())
+      return absl::StrCat("run: ", s.ToString());
     for (size_t k = 0; k < wanted.size(); ++k) {
       if (!result_shapes[k].IsArray()) continue;
       Literal got(wanted[k].shape());
       Reorder(result_shapes[k], out_addresses[k], got.mutable_bytes(), true);
       if (std::string d = Compare(wanted[k], got, tolerance); !d.empty()) return absl::StrCat("output ", k, " ", d);
-      if (alias[k] < 0 && !out[k].Intact(MemoryPool::kTailPadding)) return absl::StrCat("output ", k, ": the program wrote around it");
+      if (alias[k] < 0 && !out[k].Intact(MemoryPool::kTailPadding))
+        return absl::StrCat("output ", k, ": the program wrote around it");
     }
     for (size_t k = 0; k < arguments.size(); ++k) {
       if (!parameter_shapes[k].IsArray() || overwritten[k]) continue;
       if (!in[k].Intact(0)) return absl::StrCat("argument ", k, ": the program wrote around it");
       std::vector<char> before(in[k].size());
       Reorder(parameter_shapes[k], arguments[k].bytes(), before.data(), false);
-      if (std::memcmp(before.data(), in[k].data(), before.size()) != 0) return absl::StrCat("argument ", k, ": the program changed it");
+      if (std::memcmp(before.data(), in[k].data(), before.size()) != 0)
+        return absl::StrCat("argument ", k, ": the program changed it");
     }
     return "";
   }
 };
 
-absl::StatusOr<std::unique_ptr<Program>> BuildProgram(const Module& source, ThreadPool* pool, std::vector<std::string>* log) {
+absl::StatusOr<std::unique_ptr<Program>> BuildProgram(const Module& source, ThreadPool* pool,
+                                                      std::vector<std::string>* log) {
   std::unique_ptr<Module> module = source.Clone();
   RETURN_IF_ERROR(RunCpuPipeline(module.get(), log));
   ProgramOptions options;
@@ -252,7 +267,8 @@ std::string ProgramDifference(const Module& module, const ProgramRunOptions& opt
   const Run run{**program, leaves, wanted, options.tolerance};
   for (ThreadPool* p : {static_cast<ThreadPool*>(nullptr), pool}) {
     for (int turn = 0; turn < 2; ++turn) {
-      if (std::string d = run(p, &memory); !d.empty()) return explain(p == nullptr ? "one thread" : "several threads", d, **program);
+      if (std::string d = run(p, &memory); !d.empty())
+        return explain(p == nullptr ? "one thread" : "several threads", d, **program);
     }
   }
   if (!options.stored) return "";
@@ -271,7 +287,8 @@ std::vector<std::string> CompileLogOf(const std::string& hlo, std::string* error
   ThreadPool pool(Threads(1));
   std::vector<std::string> log;
   absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(hlo);
-  absl::StatusOr<std::unique_ptr<Program>> program = module.ok() ? BuildProgram(**module, &pool, &log) : module.status();
+  absl::StatusOr<std::unique_ptr<Program>> program =
+      module.ok() ? BuildProgram(**module, &pool, &log) : module.status();
   *error = program.ok() ? "" : program.status().ToString();
   return program.ok() ? log : std::vector<std::string>();
 }

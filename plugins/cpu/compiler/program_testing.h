@@ -12,12 +12,12 @@ namespace backplane::cpu {
 
 struct ProgramRunOptions {
   uint32_t seed = 1;
-  double low = -3, high = 3;           // of random floats
-  int64_t int_low = -9, int_high = 9;  // of random integers
-  bool specials = false;               // infinities, NaN and zeros of both signs among the floats
-  double tolerance = 4e-6;             // relative, for f32; other float types from their precision
-  bool stored = true;                  // also runs the program that comes back from its serialized form
-  std::vector<Literal> arguments;      // used in place of random ones where given
+  double low = -3, high = 3;                // of random floats
+  int64_t int_low = -9, int_high = 9;       // of random integers
+  bool specials = false;                    // infinities, NaN and zeros of both signs among the floats
+  double tolerance = 4e-6;                  // relative, for f32; other float types from their precision
+  bool stored = true;                       // also runs the program that comes back from its serialized form
+  std::vector<Literal> arguments;           // used in place of random ones where given
   std::vector<std::string>* log = nullptr;  // receives the compile log
 };
 

@@ -47,8 +47,10 @@ class SizePlugin : public orc::ObjectLinkingLayer::Plugin {
 
 class OrcLibrary : public CodeLibrary {
  public:
-  static absl::StatusOr<std::unique_ptr<CodeLibrary>> Create(absl::Span<const ObjectCode> objects, const Symbols& externals) {
-    llvm::Expected<std::unique_ptr<orc::SelfExecutorProcessControl>> control = orc::SelfExecutorProcessControl::Create();
+  static absl::StatusOr<std::unique_ptr<CodeLibrary>> Create(absl::Span<const ObjectCode> objects,
+                                                             const Symbols& externals) {
+    llvm::Expected<std::unique_ptr<orc::SelfExecutorProcessControl>> control =
+        orc::SelfExecutorProcessControl::Create();
     if (!control) return absl::InternalError(absl::StrCat("jit: ", Message(control.takeError())));
     auto library = std::make_unique<OrcLibrary>(std::move(*control));
     if (absl::Status s = library->Add(objects, externals); !s.ok()) return s;
@@ -109,7 +111,8 @@ class OrcLibrary : public CodeLibrary {
           orc::getObjectFileInterface(session_, buffer->getMemBufferRef());
       if (!interface) return absl::InternalError(absl::StrCat("jit: object ", i, ": ", Message(interface.takeError())));
       for (const auto& [name, flags] : interface->SymbolFlags) wanted.add(name);
-      if (llvm::Error error = layer_->add(dylib_->getDefaultResourceTracker(), std::move(buffer), std::move(*interface))) {
+      if (llvm::Error error =
+              layer_->add(dylib_->getDefaultResourceTracker(), std::move(buffer), std::move(*interface))) {
         return absl::InternalError(absl::StrCat("jit: object ", i, ": ", Message(std::move(error))));
       }
     }
@@ -144,7 +147,8 @@ _Float16 TruncToBf16(float x) {
   uint32_t bits;
   std::memcpy(&bits, &x, sizeof(bits));
   const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-  const uint16_t half = nan ? static_cast<uint16_t>((bits >> 16) | 0x40) : static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  const uint16_t half = nan ? static_cast<uint16_t>((bits >> 16) | 0x40)
+                            : static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
   _Float16 result;
   std::memcpy(&result, &half, sizeof(half));
   return result;
@@ -163,43 +167,34 @@ const CodeLibrary::Symbols& DefaultSymbols() {
   using D2 = double (*)(double, double);
   using F1 = float (*)(float);
   using F2 = float (*)(float, float);
-  static const CodeLibrary::Symbols* const symbols = new CodeLibrary::Symbols{
-      {"memcpy", Address(&std::memcpy)},
-      {"memmove", Address(&std::memmove)},
-      {"memset", Address(&std::memset)},
-      {"memcmp", Address(&std::memcmp)},
-      {"fmod", Address(D2(&::fmod))},   {"fmodf", Address(F2(&::fmodf))},
-      {"fma", Address(static_cast<double (*)(double, double, double)>(&::fma))},
-      {"fmaf", Address(static_cast<float (*)(float, float, float)>(&::fmaf))},
-      {"floor", Address(D1(&::floor))}, {"floorf", Address(F1(&::floorf))},
-      {"ceil", Address(D1(&::ceil))},   {"ceilf", Address(F1(&::ceilf))},
-      {"trunc", Address(D1(&::trunc))}, {"truncf", Address(F1(&::truncf))},
-      {"rint", Address(D1(&::rint))},   {"rintf", Address(F1(&::rintf))},
-      {"nearbyint", Address(D1(&::nearbyint))}, {"nearbyintf", Address(F1(&::nearbyintf))},
-      {"round", Address(D1(&::round))}, {"roundf", Address(F1(&::roundf))},
-      {"roundeven", Address(D1(&::roundeven))}, {"roundevenf", Address(F1(&::roundevenf))},
-      {"sqrt", Address(D1(&::sqrt))},   {"sqrtf", Address(F1(&::sqrtf))},
-      {"exp", Address(D1(&::exp))},     {"expf", Address(F1(&::expf))},
-      {"log", Address(D1(&::log))},     {"logf", Address(F1(&::logf))},
-      {"sin", Address(D1(&::sin))},     {"sinf", Address(F1(&::sinf))},
-      {"cos", Address(D1(&::cos))},     {"cosf", Address(F1(&::cosf))},
-      {"pow", Address(D2(&::pow))},     {"powf", Address(F2(&::powf))},
-      {"lgamma", Address(D1(&::lgamma))}, {"lgammaf", Address(F1(&::lgammaf))},
-      {"backplane_reduce_angle_f32", Address(&ReduceAngleF32)},
-      {"backplane_reduce_angle_f64", Address(&ReduceAngleF64)},
-      {"backplane_fmod_f32", Address(&FmodF32)},
-      {"backplane_fmod_f64", Address(&FmodF64)},
+  static const CodeLibrary::Symbols* const symbols = new CodeLibrary::Symbols {
+    {"memcpy", Address(&std::memcpy)}, {"memmove", Address(&std::memmove)}, {"memset", Address(&std::memset)},
+        {"memcmp", Address(&std::memcmp)}, {"fmod", Address(D2(&::fmod))}, {"fmodf", Address(F2(&::fmodf))},
+        {"fma", Address(static_cast<double (*)(double, double, double)>(&::fma))},
+        {"fmaf", Address(static_cast<float (*)(float, float, float)>(&::fmaf))}, {"floor", Address(D1(&::floor))},
+        {"floorf", Address(F1(&::floorf))}, {"ceil", Address(D1(&::ceil))}, {"ceilf", Address(F1(&::ceilf))},
+        {"trunc", Address(D1(&::trunc))}, {"truncf", Address(F1(&::truncf))}, {"rint", Address(D1(&::rint))},
+        {"rintf", Address(F1(&::rintf))}, {"nearbyint", Address(D1(&::nearbyint))},
+        {"nearbyintf", Address(F1(&::nearbyintf))}, {"round", Address(D1(&::round))},
+        {"roundf", Address(F1(&::roundf))}, {"roundeven", Address(D1(&::roundeven))},
+        {"roundevenf", Address(F1(&::roundevenf))}, {"sqrt", Address(D1(&::sqrt))}, {"sqrtf", Address(F1(&::sqrtf))},
+        {"exp", Address(D1(&::exp))}, {"expf", Address(F1(&::expf))}, {"log", Address(D1(&::log))},
+        {"logf", Address(F1(&::logf))}, {"sin", Address(D1(&::sin))}, {"sinf", Address(F1(&::sinf))},
+        {"cos", Address(D1(&::cos))}, {"cosf", Address(F1(&::cosf))}, {"pow", Address(D2(&::pow))},
+        {"powf", Address(F2(&::powf))}, {"lgamma", Address(D1(&::lgamma))}, {"lgammaf", Address(F1(&::lgammaf))},
+        {"backplane_reduce_angle_f32", Address(&ReduceAngleF32)},
+        {"backplane_reduce_angle_f64", Address(&ReduceAngleF64)}, {"backplane_fmod_f32", Address(&FmodF32)},
+        {"backplane_fmod_f64", Address(&FmodF64)},
 #if defined(__SSE2__)
-      {"__extendhfsf2", Address(&ExtendHalf)},
-      {"__truncsfhf2", Address(&TruncToHalf)},
-      {"__truncdfhf2", Address(&TruncDoubleToHalf)},
-      {"__truncsfbf2", Address(&TruncToBf16)},
+        {"__extendhfsf2", Address(&ExtendHalf)}, {"__truncsfhf2", Address(&TruncToHalf)},
+        {"__truncdfhf2", Address(&TruncDoubleToHalf)}, {"__truncsfbf2", Address(&TruncToBf16)},
 #endif
   };
   return *symbols;
 }
 
-absl::StatusOr<std::unique_ptr<CodeLibrary>> CodeLibrary::Link(absl::Span<const ObjectCode> objects, const Symbols& externals) {
+absl::StatusOr<std::unique_ptr<CodeLibrary>> CodeLibrary::Link(absl::Span<const ObjectCode> objects,
+                                                               const Symbols& externals) {
   return OrcLibrary::Create(objects, externals);
 }
 

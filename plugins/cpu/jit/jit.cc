@@ -45,7 +45,8 @@ void InitializeLlvm() {
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
-    const char* arguments[] = {"backplane", "-disable-lsr", "-disable-cgp", "-enable-misched=false", "-disable-post-ra"};
+    const char* arguments[] = {"backplane", "-disable-lsr", "-disable-cgp", "-enable-misched=false",
+                               "-disable-post-ra"};
     llvm::cl::ParseCommandLineOptions(std::size(arguments), arguments, "", &llvm::errs());
   });
 }
@@ -53,13 +54,15 @@ void InitializeLlvm() {
 absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const HostInfo& host) {
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(host.triple, error);
-  if (target == nullptr) return absl::InternalError(absl::StrCat("jit: no code generator for ", host.triple, ": ", error));
+  if (target == nullptr)
+    return absl::InternalError(absl::StrCat("jit: no code generator for ", host.triple, ": ", error));
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      host.triple, host.cpu, host.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
-      llvm::CodeGenOptLevel::Default, /*JIT=*/true));
-  if (machine == nullptr) return absl::InternalError(absl::StrCat("jit: cannot make a target machine for ", host.triple));
+  std::unique_ptr<llvm::TargetMachine> machine(
+      target->createTargetMachine(host.triple, host.cpu, host.features, options, llvm::Reloc::PIC_,
+                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, /*JIT=*/true));
+  if (machine == nullptr)
+    return absl::InternalError(absl::StrCat("jit: cannot make a target machine for ", host.triple));
   return machine;
 }
 
@@ -76,7 +79,8 @@ void RunEarlyCse(llvm::Module& module, llvm::TargetMachine& machine) {
   }
 }
 
-absl::StatusOr<ObjectCode> CompileOne(int index, ModuleEmitter emit, const HostInfo& host, const CompileOptions& options) {
+absl::StatusOr<ObjectCode> CompileOne(int index, ModuleEmitter emit, const HostInfo& host,
+                                      const CompileOptions& options) {
   absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> machine = MakeTargetMachine(host);
   if (!machine.ok()) return machine.status();
   ObjectCode result;
@@ -183,7 +187,8 @@ int SuggestedModuleCount(int num_kernels, int num_threads) {
 
 std::string HostFingerprint() {
   const HostInfo& host = Host();
-  return absl::StrCat("llvm", LLVM_VERSION_STRING, ";r", kCodegenRevision, ";", host.triple, ";", host.cpu, ";", host.features);
+  return absl::StrCat("llvm", LLVM_VERSION_STRING, ";r", kCodegenRevision, ";", host.triple, ";", host.cpu, ";",
+                      host.features);
 }
 
 absl::Status WarmUp() {

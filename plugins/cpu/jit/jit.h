@@ -41,7 +41,7 @@ absl::Status WarmUp();
 // on a host whose HostFingerprint() is the same.
 struct ObjectCode {
   std::string bytes;
-  double emit_ms = 0;     // time of the emitter
+  double emit_ms = 0;  // time of the emitter
   double optimize_ms = 0;
   double codegen_ms = 0;
 };
@@ -50,10 +50,10 @@ struct ObjectCode {
 std::string HostFingerprint();
 
 struct CompileOptions {
-  const HostInfo* host = nullptr;  // nullptr: Host()
-  bool verify = false;             // run LLVM's IR verifier first; tests and debug builds set it
-  std::string* ir_dump = nullptr;  // receives the IR after passes, all modules one after another; compiles serially
-  std::string* asm_dump = nullptr; // receives the assembly
+  const HostInfo* host = nullptr;   // nullptr: Host()
+  bool verify = false;              // run LLVM's IR verifier first; tests and debug builds set it
+  std::string* ir_dump = nullptr;   // receives the IR after passes, all modules one after another; compiles serially
+  std::string* asm_dump = nullptr;  // receives the assembly
 };
 
 // Fills a fresh module: triple and data layout are set, the context is the module's own and used by no other thread.

@@ -87,7 +87,13 @@ TEST(Jit, CompilesManyModulesOnManyThreads) {
 TEST(Jit, ObjectsCanBeStoredAndLinkedAgain) {
   std::string stored;
   {
-    auto objects = CompileModules(1, [](int, llvm::Module& m) { EmitAxpb(m, "stored", 3, 1, Host()); return absl::OkStatus(); }, nullptr);
+    auto objects = CompileModules(
+        1,
+        [](int, llvm::Module& m) {
+          EmitAxpb(m, "stored", 3, 1, Host());
+          return absl::OkStatus();
+        },
+        nullptr);
     ASSERT_TRUE(objects.ok());
     stored = (*objects)[0].bytes;
   }
@@ -105,7 +111,13 @@ TEST(Jit, NarrowHostsRunTheSameKernel) {
     options.host = &host;
     std::string assembly;
     options.asm_dump = &assembly;
-    auto objects = CompileModules(1, [&](int, llvm::Module& m) { EmitAxpb(m, "narrow", 2, 5, host); return absl::OkStatus(); }, nullptr, options);
+    auto objects = CompileModules(
+        1,
+        [&](int, llvm::Module& m) {
+          EmitAxpb(m, "narrow", 2, 5, host);
+          return absl::OkStatus();
+        },
+        nullptr, options);
     ASSERT_TRUE(objects.ok()) << objects.status();
     EXPECT_THAT(assembly, ::testing::Not(HasSubstr("zmm")));
     if (cap == 16) {
@@ -147,22 +159,33 @@ TEST(Jit, ExternalAndDefaultSymbols) {
 }
 
 TEST(Jit, ErrorsAreValues) {
-  auto missing = CompileModules(1, [](int, llvm::Module& m) { EmitCaller(m, "f", "nowhere_defined"); return absl::OkStatus(); }, nullptr);
+  auto missing = CompileModules(
+      1,
+      [](int, llvm::Module& m) {
+        EmitCaller(m, "f", "nowhere_defined");
+        return absl::OkStatus();
+      },
+      nullptr);
   ASSERT_TRUE(missing.ok());
   auto library = CodeLibrary::Link(*missing);
   ASSERT_FALSE(library.ok());
   EXPECT_THAT(std::string(library.status().message()), HasSubstr("nowhere_defined"));
 
-  auto refused = CompileModules(3, [](int index, llvm::Module&) {
-    return index == 1 ? absl::UnimplementedError("emit: no") : absl::OkStatus(); }, nullptr);
+  auto refused = CompileModules(
+      3, [](int index, llvm::Module&) { return index == 1 ? absl::UnimplementedError("emit: no") : absl::OkStatus(); },
+      nullptr);
   EXPECT_EQ(refused.status().message(), "emit: no");
 
   CompileOptions options;
   options.verify = true;
-  auto invalid = CompileModules(1, [](int, llvm::Module& m) {
-    auto* f = EmitCaller(m, "f", "floor");
-    f->getEntryBlock().getTerminator()->eraseFromParent();
-    return absl::OkStatus(); }, nullptr, options);
+  auto invalid = CompileModules(
+      1,
+      [](int, llvm::Module& m) {
+        auto* f = EmitCaller(m, "f", "floor");
+        f->getEntryBlock().getTerminator()->eraseFromParent();
+        return absl::OkStatus();
+      },
+      nullptr, options);
   EXPECT_EQ(invalid.status().code(), absl::StatusCode::kInternal);
 
   std::vector<ObjectCode> garbage(1);
@@ -174,13 +197,18 @@ TEST(Jit, WarmUpAndCompileTime) {
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(WarmUp().ok());
   const auto warm = std::chrono::steady_clock::now();
-  auto objects = CompileModules(1, [](int, llvm::Module& m) {
-    for (int k = 0; k < 50; ++k) EmitAxpb(m, absl::StrCat("t", k), k, 1, Host());
-    return absl::OkStatus(); }, nullptr);
+  auto objects = CompileModules(
+      1,
+      [](int, llvm::Module& m) {
+        for (int k = 0; k < 50; ++k) EmitAxpb(m, absl::StrCat("t", k), k, 1, Host());
+        return absl::OkStatus();
+      },
+      nullptr);
   ASSERT_TRUE(objects.ok());
   const auto& o = (*objects)[0];
   std::printf("warm-up %.2f ms; 50 kernels: emit %.2f, optimize %.2f, codegen %.2f ms, %zu object bytes\n",
-              std::chrono::duration<double, std::milli>(warm - start).count(), o.emit_ms, o.optimize_ms, o.codegen_ms, o.bytes.size());
+              std::chrono::duration<double, std::milli>(warm - start).count(), o.emit_ms, o.optimize_ms, o.codegen_ms,
+              o.bytes.size());
 }
 
 TEST(Jit, ModuleCountFollowsThreads) {

@@ -16,9 +16,7 @@ V EmitRoundAfz(MathEmitter& e, V x) {
   return e.b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, e.Add(x, half));
 }
 
-V EmitSign(MathEmitter& e, V x) {
-  return e.Select(e.b.CreateFCmpONE(x, e.C(0.0)), e.CopySign(e.C(1.0), x), x);
-}
+V EmitSign(MathEmitter& e, V x) { return e.Select(e.b.CreateFCmpONE(x, e.C(0.0)), e.CopySign(e.C(1.0), x), x); }
 
 V EmitMaximum(MathEmitter& e, V x, V y, bool minimum) {
   const bool x_is_number = llvm::isa<llvm::Constant>(x) && !llvm::cast<llvm::Constant>(x)->isNaN();
@@ -30,7 +28,8 @@ V EmitMaximum(MathEmitter& e, V x, V y, bool minimum) {
   return e.Select(e.IsNaN(x), x, chosen);
 }
 
-// The exact remainder by one division where the quotient fits the significand; lane by lane through the C library where not.
+// The exact remainder by one division where the quotient fits the significand; lane by lane through the C library where
+// not.
 V EmitRemainder(MathEmitter& e, V x, V y) {
   const int most = e.f64 ? 2 * e.host->F64Lanes() : 2 * e.host->F32Lanes();
   return e.CallOutOfLine("fmod", {x, y}, most, [](MathEmitter& f, const std::vector<V>& a) -> V {
@@ -61,9 +60,9 @@ V EmitRemainder(MathEmitter& e, V x, V y) {
     f.b.CreateAlignedStore(x, slots[0], llvm::Align(64));
     f.b.CreateAlignedStore(y, slots[1], llvm::Align(64));
     llvm::Type* pointer = f.b.getPtrTy();
-    llvm::FunctionCallee fmod =
-        f.module->getOrInsertFunction(f.f64 ? "backplane_fmod_f64" : "backplane_fmod_f32",
-                                      llvm::FunctionType::get(f.b.getVoidTy(), {pointer, pointer, pointer, f.b.getInt64Ty()}, false));
+    llvm::FunctionCallee fmod = f.module->getOrInsertFunction(
+        f.f64 ? "backplane_fmod_f64" : "backplane_fmod_f32",
+        llvm::FunctionType::get(f.b.getVoidTy(), {pointer, pointer, pointer, f.b.getInt64Ty()}, false));
     f.b.CreateCall(fmod, {slots[0], slots[1], slots[2], f.b.getInt64(f.lanes == 0 ? 1 : f.lanes)});
     V each = f.b.CreateAlignedLoad(f.type, slots[2], llvm::Align(64));
     f.b.CreateBr(after);
@@ -85,8 +84,10 @@ V EmitHypot(MathEmitter& e, V x, V y) {
     r = e.b.CreateFPTrunc(d.Sqrt(d.Fma(wide_x, wide_x, d.Mul(wide_y, wide_y))), e.type);
   } else {
     V larger = e.Select(e.Gt(a, c), a, c);
-    V scale = e.Select(e.Gt(larger, e.C(0x1p500)), e.C(0x1p-600), e.Select(e.Lt(larger, e.C(0x1p-450)), e.C(0x1p600), e.C(1.0)));
-    V back = e.Select(e.Gt(larger, e.C(0x1p500)), e.C(0x1p600), e.Select(e.Lt(larger, e.C(0x1p-450)), e.C(0x1p-600), e.C(1.0)));
+    V scale = e.Select(e.Gt(larger, e.C(0x1p500)), e.C(0x1p-600),
+                       e.Select(e.Lt(larger, e.C(0x1p-450)), e.C(0x1p600), e.C(1.0)));
+    V back = e.Select(e.Gt(larger, e.C(0x1p500)), e.C(0x1p600),
+                      e.Select(e.Lt(larger, e.C(0x1p-450)), e.C(0x1p-600), e.C(1.0)));
     V sx = e.Mul(x, scale), sy = e.Mul(y, scale);
     r = e.Mul(e.Sqrt(e.Fma(sx, sx, e.Mul(sy, sy))), back);
   }
@@ -101,9 +102,16 @@ VectorMath::VectorMath(llvm::Module* module, const HostInfo* host) : module_(mod
 
 bool VectorMath::IsOutOfLine(MathFn fn) {
   switch (fn) {
-    case MathFn::kSin: case MathFn::kCos: case MathFn::kTan: case MathFn::kPow: case MathFn::kCbrt: case MathFn::kAtan2: case MathFn::kRemainder:
+    case MathFn::kSin:
+    case MathFn::kCos:
+    case MathFn::kTan:
+    case MathFn::kPow:
+    case MathFn::kCbrt:
+    case MathFn::kAtan2:
+    case MathFn::kRemainder:
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -116,7 +124,8 @@ V VectorMath::Emit(llvm::IRBuilderBase& b, MathFn fn, V x, V y) {
       llvm::Type* bits = b.getInt16Ty();
       if (vector != nullptr) bits = llvm::FixedVectorType::get(bits, vector->getNumElements());
       V raw = b.CreateBitCast(x, bits);
-      raw = fn == MathFn::kAbs ? b.CreateAnd(raw, llvm::ConstantInt::get(bits, 0x7fff)) : b.CreateXor(raw, llvm::ConstantInt::get(bits, 0x8000));
+      raw = fn == MathFn::kAbs ? b.CreateAnd(raw, llvm::ConstantInt::get(bits, 0x7fff))
+                               : b.CreateXor(raw, llvm::ConstantInt::get(bits, 0x8000));
       return b.CreateBitCast(raw, x->getType());
     }
     V wide_x = ConvertFloat(b, x, b.getFloatTy());
@@ -125,38 +134,70 @@ V VectorMath::Emit(llvm::IRBuilderBase& b, MathFn fn, V x, V y) {
   }
   MathEmitter e(b, module_, host_, x->getType());
   switch (fn) {
-    case MathFn::kExp: return EmitExp(e, x);
-    case MathFn::kExpm1: return EmitExpm1(e, x);
-    case MathFn::kExp2: return EmitExp2(e, x);
-    case MathFn::kLog: return EmitLog(e, x);
-    case MathFn::kLog1p: return EmitLog1p(e, x);
-    case MathFn::kLog2: return EmitLog2(e, x);
-    case MathFn::kTanh: return EmitTanh(e, x);
-    case MathFn::kSin: return EmitSin(e, x);
-    case MathFn::kCos: return EmitCos(e, x);
-    case MathFn::kTan: return EmitTan(e, x);
-    case MathFn::kSinh: return EmitSinh(e, x);
-    case MathFn::kCosh: return EmitCosh(e, x);
-    case MathFn::kErf: return EmitErf(e, x);
-    case MathFn::kLogistic: return EmitLogistic(e, x);
-    case MathFn::kSqrt: return e.Sqrt(x);
-    case MathFn::kRsqrt: return e.Div(e.C(1.0), e.Sqrt(x));
-    case MathFn::kCbrt: return EmitCbrt(e, x);
-    case MathFn::kFloor: return b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x);
-    case MathFn::kCeil: return b.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, x);
-    case MathFn::kRoundEven: return b.CreateUnaryIntrinsic(llvm::Intrinsic::rint, x);
-    case MathFn::kRoundAfz: return EmitRoundAfz(e, x);
-    case MathFn::kTrunc: return b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, x);
-    case MathFn::kAbs: return e.Abs(x);
-    case MathFn::kNegate: return e.Neg(x);
-    case MathFn::kSign: return EmitSign(e, x);
-    case MathFn::kPow: return EmitPow(e, x, y);
-    case MathFn::kAtan2: return EmitAtan2(e, x, y);
-    case MathFn::kRemainder: return EmitRemainder(e, x, y);
-    case MathFn::kMaximum: return EmitMaximum(e, x, y, false);
-    case MathFn::kMinimum: return EmitMaximum(e, x, y, true);
-    case MathFn::kCopySign: return e.CopySign(x, y);
-    case MathFn::kHypot: return EmitHypot(e, x, y);
+    case MathFn::kExp:
+      return EmitExp(e, x);
+    case MathFn::kExpm1:
+      return EmitExpm1(e, x);
+    case MathFn::kExp2:
+      return EmitExp2(e, x);
+    case MathFn::kLog:
+      return EmitLog(e, x);
+    case MathFn::kLog1p:
+      return EmitLog1p(e, x);
+    case MathFn::kLog2:
+      return EmitLog2(e, x);
+    case MathFn::kTanh:
+      return EmitTanh(e, x);
+    case MathFn::kSin:
+      return EmitSin(e, x);
+    case MathFn::kCos:
+      return EmitCos(e, x);
+    case MathFn::kTan:
+      return EmitTan(e, x);
+    case MathFn::kSinh:
+      return EmitSinh(e, x);
+    case MathFn::kCosh:
+      return EmitCosh(e, x);
+    case MathFn::kErf:
+      return EmitErf(e, x);
+    case MathFn::kLogistic:
+      return EmitLogistic(e, x);
+    case MathFn::kSqrt:
+      return e.Sqrt(x);
+    case MathFn::kRsqrt:
+      return e.Div(e.C(1.0), e.Sqrt(x));
+    case MathFn::kCbrt:
+      return EmitCbrt(e, x);
+    case MathFn::kFloor:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x);
+    case MathFn::kCeil:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, x);
+    case MathFn::kRoundEven:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::rint, x);
+    case MathFn::kRoundAfz:
+      return EmitRoundAfz(e, x);
+    case MathFn::kTrunc:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, x);
+    case MathFn::kAbs:
+      return e.Abs(x);
+    case MathFn::kNegate:
+      return e.Neg(x);
+    case MathFn::kSign:
+      return EmitSign(e, x);
+    case MathFn::kPow:
+      return EmitPow(e, x, y);
+    case MathFn::kAtan2:
+      return EmitAtan2(e, x, y);
+    case MathFn::kRemainder:
+      return EmitRemainder(e, x, y);
+    case MathFn::kMaximum:
+      return EmitMaximum(e, x, y, false);
+    case MathFn::kMinimum:
+      return EmitMaximum(e, x, y, true);
+    case MathFn::kCopySign:
+      return e.CopySign(x, y);
+    case MathFn::kHypot:
+      return EmitHypot(e, x, y);
   }
   return nullptr;
 }
@@ -182,7 +223,8 @@ V VectorMath::ConvertFloat(llvm::IRBuilderBase& b, V x, llvm::Type* to) {
     V narrow = b.CreateFPTrunc(x, f32);
     V back = b.CreateFPExt(narrow, x->getType());
     V inexact = b.CreateFCmpONE(back, x);  // not for NaN
-    V grew = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, back), b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x));
+    V grew = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, back),
+                             b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x));
     V bits = b.CreateBitCast(narrow, i32);
     bits = b.CreateSub(bits, b.CreateZExt(grew, i32));
     bits = b.CreateOr(bits, b.CreateZExt(inexact, i32));
@@ -210,7 +252,9 @@ V VectorMath::FloatToInt(llvm::IRBuilderBase& b, V x, llvm::Type* to, bool is_si
   // Narrow results go through 32 bits, which the hardware converts to.
   llvm::Type* via = bits < 32 ? b.getInt32Ty() : to;
   const bool via_signed = is_signed || bits < 32;
-  auto shaped = [&](llvm::Type* element) -> llvm::Type* { return e.lanes == 0 ? element : llvm::FixedVectorType::get(element, e.lanes); };
+  auto shaped = [&](llvm::Type* element) -> llvm::Type* {
+    return e.lanes == 0 ? element : llvm::FixedVectorType::get(element, e.lanes);
+  };
   const double low = is_signed ? -std::ldexp(1.0, bits - 1) : 0.0;
   const double beyond = std::ldexp(1.0, is_signed ? bits - 1 : bits);  // first value that does not fit
   // The largest float below that; where whole numbers are exact it is beyond - 1, and a fraction above it truncates.
@@ -218,7 +262,8 @@ V VectorMath::FloatToInt(llvm::IRBuilderBase& b, V x, llvm::Type* to, bool is_si
   if (bits <= (e.f64 ? 53 : 24)) {
     top_float = e.C(beyond - 1);
   } else {
-    top_float = e.C(e.f64 ? std::nextafter(beyond, 0.0) : static_cast<double>(std::nextafterf(static_cast<float>(beyond), 0.0f)));
+    top_float = e.C(e.f64 ? std::nextafter(beyond, 0.0)
+                          : static_cast<double>(std::nextafterf(static_cast<float>(beyond), 0.0f)));
   }
   V in_range = e.Select(e.b.CreateFCmpOGT(e.C(low), x), e.C(low), x);
   in_range = e.Select(e.Lt(top_float, in_range), top_float, in_range);

@@ -27,14 +27,38 @@ namespace backplane::cpu::jit {
 
 enum class MathFn {
   // one operand
-  kExp, kExpm1, kExp2, kLog, kLog1p, kLog2, kTanh, kSin, kCos, kTan, kSinh, kCosh, kErf, kLogistic,
-  kSqrt, kRsqrt, kCbrt, kFloor, kCeil, kRoundEven, kRoundAfz, kTrunc, kAbs, kNegate, kSign,
+  kExp,
+  kExpm1,
+  kExp2,
+  kLog,
+  kLog1p,
+  kLog2,
+  kTanh,
+  kSin,
+  kCos,
+  kTan,
+  kSinh,
+  kCosh,
+  kErf,
+  kLogistic,
+  kSqrt,
+  kRsqrt,
+  kCbrt,
+  kFloor,
+  kCeil,
+  kRoundEven,
+  kRoundAfz,
+  kTrunc,
+  kAbs,
+  kNegate,
+  kSign,
   // two operands
   kPow,        // x to the power y
   kAtan2,      // the angle of the point (y, x): Emit(kAtan2, y, x)
   kRemainder,  // sign of x, as C's fmod
-  kMaximum, kMinimum,  // NaN if either is NaN; a constant is best given as x
-  kCopySign,   // magnitude of x, sign of y
+  kMaximum,
+  kMinimum,   // NaN if either is NaN; a constant is best given as x
+  kCopySign,  // magnitude of x, sign of y
   kHypot,
 };
 

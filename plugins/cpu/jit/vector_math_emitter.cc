@@ -47,8 +47,9 @@ V MathEmitter::Scalef(V x, V n) {
   const int width = f64 ? 8 : 16;
   return ByPieces({x, n}, width, [&](const std::vector<V>& p) -> V {
     V mask = f64 ? V(b.getInt8(0xff)) : V(b.getInt16(0xffff));
-    return b.CreateIntrinsic(f64 ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
-                             {p[0], p[1], llvm::PoisonValue::get(p[0]->getType()), mask, b.getInt32(4)});
+    return b.CreateIntrinsic(
+        f64 ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+        {p[0], p[1], llvm::PoisonValue::get(p[0]->getType()), mask, b.getInt32(4)});
   });
 }
 
@@ -56,8 +57,9 @@ V MathEmitter::GetExp(V x) {
   const int width = f64 ? 8 : 16;
   return ByPieces({x}, width, [&](const std::vector<V>& p) -> V {
     V mask = f64 ? V(b.getInt8(0xff)) : V(b.getInt16(0xffff));
-    return b.CreateIntrinsic(f64 ? llvm::Intrinsic::x86_avx512_mask_getexp_pd_512 : llvm::Intrinsic::x86_avx512_mask_getexp_ps_512, {},
-                             {p[0], llvm::PoisonValue::get(p[0]->getType()), mask, b.getInt32(4)});
+    return b.CreateIntrinsic(
+        f64 ? llvm::Intrinsic::x86_avx512_mask_getexp_pd_512 : llvm::Intrinsic::x86_avx512_mask_getexp_ps_512, {},
+        {p[0], llvm::PoisonValue::get(p[0]->getType()), mask, b.getInt32(4)});
   });
 }
 
@@ -66,9 +68,10 @@ V MathEmitter::GetMant(V x) {
   constexpr int kThreeQuartersToOneAndAHalf = 3, kNanIfNegative = 2 << 2;
   return ByPieces({x}, width, [&](const std::vector<V>& p) -> V {
     V mask = f64 ? V(b.getInt8(0xff)) : V(b.getInt16(0xffff));
-    return b.CreateIntrinsic(f64 ? llvm::Intrinsic::x86_avx512_mask_getmant_pd_512 : llvm::Intrinsic::x86_avx512_mask_getmant_ps_512, {},
-                             {p[0], b.getInt32(kThreeQuartersToOneAndAHalf | kNanIfNegative), llvm::PoisonValue::get(p[0]->getType()), mask,
-                              b.getInt32(4)});
+    return b.CreateIntrinsic(
+        f64 ? llvm::Intrinsic::x86_avx512_mask_getmant_pd_512 : llvm::Intrinsic::x86_avx512_mask_getmant_ps_512, {},
+        {p[0], b.getInt32(kThreeQuartersToOneAndAHalf | kNanIfNegative), llvm::PoisonValue::get(p[0]->getType()), mask,
+         b.getInt32(4)});
   });
 }
 
@@ -77,7 +80,8 @@ V MathEmitter::ScaleByRounded(V x, const Rounded& n) {
   // In two steps, so that neither factor leaves the normal range. The bits above the number are shifted out, but the
   // halving needs its sign: take it relative to the magic number.
   V whole = b.CreateSub(n.bits, Bits(Magic()));
-  V half = f64 ? V(b.CreateSub(b.CreateLShr(b.CreateAdd(whole, I(1 << 20)), I(1)), I(1 << 19))) : b.CreateAShr(whole, I(1));
+  V half =
+      f64 ? V(b.CreateSub(b.CreateLShr(b.CreateAdd(whole, I(1 << 20)), I(1)), I(1 << 19))) : b.CreateAShr(whole, I(1));
   V rest = b.CreateSub(whole, half);
   return Mul(Mul(x, PowerOfTwo(half)), PowerOfTwo(rest));
 }
@@ -92,7 +96,8 @@ V MathEmitter::CallOutOfLine(const std::string& name, const std::vector<V>& xs, 
   llvm::Function* function = module->getFunction(full);
   if (function == nullptr) {
     std::vector<llvm::Type*> parameters(xs.size(), piece_type);
-    function = llvm::Function::Create(llvm::FunctionType::get(piece_type, parameters, false), llvm::Function::InternalLinkage, full, module);
+    function = llvm::Function::Create(llvm::FunctionType::get(piece_type, parameters, false),
+                                      llvm::Function::InternalLinkage, full, module);
     SetKernelAttributes(*function, *host);
     llvm::IRBuilder<> inner(module->getContext());
     inner.SetInsertPoint(llvm::BasicBlock::Create(module->getContext(), "entry", function));

@@ -25,8 +25,9 @@ Reduced Reduce(MathEmitter& e, V x) {
 // (e^r - 1 - r) / r^2 on |r| < 0.3476; relative to e^r the error is 2^-28 and 2^-57.9.
 V ExpTail(MathEmitter& e, V r) {
   if (e.f64) {
-    return e.Poly(r, {0x1.000000000000ap-1, 0x1.55555555554f5p-3, 0x1.55555555506a4p-5, 0x1.1111111128cf2p-7, 0x1.6c16c1849a43dp-10,
-                      0x1.a01a01251a59cp-13, 0x1.a01998c8d9222p-16, 0x1.71df2fbc786fep-19, 0x1.28aeacd48eff0p-22, 0x1.ad71153e358dbp-26});
+    return e.Poly(r, {0x1.000000000000ap-1, 0x1.55555555554f5p-3, 0x1.55555555506a4p-5, 0x1.1111111128cf2p-7,
+                      0x1.6c16c1849a43dp-10, 0x1.a01a01251a59cp-13, 0x1.a01998c8d9222p-16, 0x1.71df2fbc786fep-19,
+                      0x1.28aeacd48eff0p-22, 0x1.ad71153e358dbp-26});
   }
   return e.Poly(r, {0x1.fffffcp-2, 0x1.55549p-3, 0x1.5558fcp-5, 0x1.123b9ap-7, 0x1.6a218ep-10});
 }
@@ -34,9 +35,9 @@ V ExpTail(MathEmitter& e, V r) {
 // The same, relative to e^r - 1: 2^-26 and 2^-61.7.
 V Expm1Tail(MathEmitter& e, V r) {
   if (e.f64) {
-    return e.Poly(r, {0x1.0000000000000p-1, 0x1.5555555555559p-3, 0x1.555555555553ep-5, 0x1.111111110f63dp-7, 0x1.6c16c16c1f387p-10,
-                      0x1.a01a01b01a769p-13, 0x1.a01a017b256eap-16, 0x1.71ddf7ba40c06p-19, 0x1.27e536d8ec23cp-22, 0x1.af5fe9496984ep-26,
-                      0x1.1ee8826e45831p-29});
+    return e.Poly(r, {0x1.0000000000000p-1, 0x1.5555555555559p-3, 0x1.555555555553ep-5, 0x1.111111110f63dp-7,
+                      0x1.6c16c16c1f387p-10, 0x1.a01a01b01a769p-13, 0x1.a01a017b256eap-16, 0x1.71ddf7ba40c06p-19,
+                      0x1.27e536d8ec23cp-22, 0x1.af5fe9496984ep-26, 0x1.1ee8826e45831p-29});
   }
   return e.Poly(r, {0x1.fffffep-2, 0x1.5554aep-3, 0x1.555678p-5, 0x1.122916p-7, 0x1.6beb94p-10});
 }
@@ -127,18 +128,23 @@ V EmitErf(MathEmitter& e, V x) {
   V small, exponent;
   // Small: erf(x) / x - 1 in x^2, to 2^-31 and 2^-62. Large: -log(erfc(x)) in x, to 2^-34 and 2^-62 in erf itself.
   if (e.f64) {
-    small = e.Poly(z, {0x1.06eba8214db69p-3, -0x1.812746b0379e6p-2, 0x1.ce2f21a042af3p-4, -0x1.b82ce31283bb9p-6, 0x1.565bcd0d8d4f6p-8,
-                       -0x1.c02db3d27be38p-11, 0x1.f9a320e05d5dfp-14, -0x1.f4d1d06c6fc8bp-17, 0x1.b9de2fe589a15p-20, -0x1.5f16aec99c994p-23,
-                       0x1.f75cafe4c3039p-27, -0x1.378af927630b8p-30, 0x1.0314a548b8e41p-34});
+    small = e.Poly(z, {0x1.06eba8214db69p-3, -0x1.812746b0379e6p-2, 0x1.ce2f21a042af3p-4, -0x1.b82ce31283bb9p-6,
+                       0x1.565bcd0d8d4f6p-8, -0x1.c02db3d27be38p-11, 0x1.f9a320e05d5dfp-14, -0x1.f4d1d06c6fc8bp-17,
+                       0x1.b9de2fe589a15p-20, -0x1.5f16aec99c994p-23, 0x1.f75cafe4c3039p-27, -0x1.378af927630b8p-30,
+                       0x1.0314a548b8e41p-34});
     V c = e.ClampAbove(a, 5.95);
-    exponent = e.Poly(c, {0x1.a4343cde14019p-26, 0x1.20dd715dab410p+0, 0x1.45f321c5e510cp-1, 0x1.a4f380dc50153p-4, -0x1.3968de786d76cp-6,
-                          -0x1.a534a63f9fe97p-13, 0x1.b6a3224a48f8cp-10, -0x1.20c86042fd0f1p-11, -0x1.8434139b620cbp-16, 0x1.d37061b214af4p-14,
-                          -0x1.10f10e96dce47p-14, 0x1.995c29fe149a7p-16, -0x1.c9bc1bed12f27p-18, 0x1.8cec0817755fap-20, -0x1.0c471e82a92f0p-22,
-                          0x1.16b712b6f35b9p-25, -0x1.aef399926dd98p-29, 0x1.d384146a74868p-33, -0x1.3d96f567b1c0fp-37, 0x1.9686d0881c70ap-43});
+    exponent =
+        e.Poly(c, {0x1.a4343cde14019p-26,  0x1.20dd715dab410p+0,   0x1.45f321c5e510cp-1,   0x1.a4f380dc50153p-4,
+                   -0x1.3968de786d76cp-6,  -0x1.a534a63f9fe97p-13, 0x1.b6a3224a48f8cp-10,  -0x1.20c86042fd0f1p-11,
+                   -0x1.8434139b620cbp-16, 0x1.d37061b214af4p-14,  -0x1.10f10e96dce47p-14, 0x1.995c29fe149a7p-16,
+                   -0x1.c9bc1bed12f27p-18, 0x1.8cec0817755fap-20,  -0x1.0c471e82a92f0p-22, 0x1.16b712b6f35b9p-25,
+                   -0x1.aef399926dd98p-29, 0x1.d384146a74868p-33,  -0x1.3d96f567b1c0fp-37, 0x1.9686d0881c70ap-43});
   } else {
-    small = e.Poly(z, {0x1.06eba8p-3, -0x1.812742p-2, 0x1.ce2e0ap-4, -0x1.b80e9p-6, 0x1.54c7f6p-8, -0x1.aa3f3p-11, 0x1.5cd4bp-14});
+    small = e.Poly(
+        z, {0x1.06eba8p-3, -0x1.812742p-2, 0x1.ce2e0ap-4, -0x1.b80e9p-6, 0x1.54c7f6p-8, -0x1.aa3f3p-11, 0x1.5cd4bp-14});
     V c = e.ClampAbove(a, 3.95);
-    exponent = e.Poly(c, {-0x1.70d63p-13, 0x1.212846p+0, 0x1.44447p-1, 0x1.bb9272p-4, -0x1.9bb52p-6, 0x1.1196f4p-8, -0x1.c85c6ep-12, 0x1.630a18p-16});
+    exponent = e.Poly(c, {-0x1.70d63p-13, 0x1.212846p+0, 0x1.44447p-1, 0x1.bb9272p-4, -0x1.9bb52p-6, 0x1.1196f4p-8,
+                          -0x1.c85c6ep-12, 0x1.630a18p-16});
   }
   V near = e.Fma(a, small, a);
   Scaled s = ExpParts(e, e.Neg(exponent));

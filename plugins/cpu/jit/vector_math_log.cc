@@ -6,14 +6,14 @@ namespace {
 
 // (log(1 + f) - f) / f^2 for f in [-0.25, 0.5], f32, error 2^-30 of the logarithm.
 V LogTail32(MathEmitter& e, V f) {
-  return e.Poly(f, {-0x1.fffffep-2, 0x1.55555cp-2, -0x1.0000c4p-2, 0x1.9997a2p-3, -0x1.5509d6p-3, 0x1.244a2ap-3, -0x1.051fbp-3, 0x1.e18afp-4,
-                    -0x1.75e478p-4, 0x1.31c49ep-5});
+  return e.Poly(f, {-0x1.fffffep-2, 0x1.55555cp-2, -0x1.0000c4p-2, 0x1.9997a2p-3, -0x1.5509d6p-3, 0x1.244a2ap-3,
+                    -0x1.051fbp-3, 0x1.e18afp-4, -0x1.75e478p-4, 0x1.31c49ep-5});
 }
 
 // (log((1 + s) / (1 - s)) - 2 s) / s^3 in z = s^2 for s^2 < 0.0401, f64, error 2^-62 of the logarithm.
 V LogTail64(MathEmitter& e, V z) {
-  return e.Poly(z, {0x1.555555555554fp-1, 0x1.999999999c1d2p-2, 0x1.24924921df62ep-2, 0x1.c71c7493de33ep-3, 0x1.745c49ef089f9p-3,
-                    0x1.3b35ddf851d2cp-3, 0x1.0dc9b8994dcf9p-3, 0x1.1b8de8fcf66fdp-3});
+  return e.Poly(z, {0x1.555555555554fp-1, 0x1.999999999c1d2p-2, 0x1.24924921df62ep-2, 0x1.c71c7493de33ep-3,
+                    0x1.745c49ef089f9p-3, 0x1.3b35ddf851d2cp-3, 0x1.0dc9b8994dcf9p-3, 0x1.1b8de8fcf66fdp-3});
 }
 
 // exponent * ln 2 + log(1 + f)
@@ -56,7 +56,8 @@ FractionAndExponent SplitPositive(MathEmitter& e, V x) {
   const int64_t mask = (int64_t{1} << e.mantissa_bits()) - 1;
   V fraction = e.Float(e.b.CreateAdd(e.b.CreateAnd(offset, e.I(mask)), base));
   // The field counted from one half: normal numbers have more than half an exponent's step in their bits.
-  V field = e.b.CreateLShr(e.b.CreateSub(e.Bits(scaled), e.I(int64_t{1} << (e.mantissa_bits() - 1))), e.I(e.mantissa_bits()));
+  V field =
+      e.b.CreateLShr(e.b.CreateSub(e.Bits(scaled), e.I(int64_t{1} << (e.mantissa_bits() - 1))), e.I(e.mantissa_bits()));
   // To floating point by way of the magic number's low bits.
   const double magic = e.f64 ? 6755399441055744.0 : 12582912.0;
   V exponent = e.Sub(e.Float(e.b.CreateAdd(field, e.Bits(e.Magic()))), e.C(magic + e.exponent_bias() - 1));
@@ -142,8 +143,8 @@ V PowMagnitude32(MathEmitter& e, V x, V y) {
   V t = d.Div(f, d.Add(f, d.C(2.0)));
   V z = d.Mul(t, t);
   // As LogTail64 with six terms: error 2^-49.
-  V tail = d.Poly(z, {0x1.5555555549b69p-1, 0x1.999999c55be25p-2, 0x1.24922dbd04dcep-2, 0x1.c72c308fe82aap-3, 0x1.72167d68c78abp-3,
-                      0x1.63fcdc3cd9d53p-3});
+  V tail = d.Poly(z, {0x1.5555555549b69p-1, 0x1.999999c55be25p-2, 0x1.24922dbd04dcep-2, 0x1.c72c308fe82aap-3,
+                      0x1.72167d68c78abp-3, 0x1.63fcdc3cd9d53p-3});
   V log = d.Fma(d.Mul(t, z), tail, d.Add(t, t));
   V log2 = d.Fma(log, d.C(0x1.71547652b82fep+0), s.exponent);
   V power = d.Mul(dy, log2);
@@ -151,8 +152,8 @@ V PowMagnitude32(MathEmitter& e, V x, V y) {
   MathEmitter::Rounded n = d.RoundSmall(power);
   V fraction = d.Sub(power, n.value);
   // (2^f - 1) / f for |f| < 0.5, error 2^-34.
-  V p = d.Poly(fraction, {0x1.62e42fef7cf97p-1, 0x1.ebfbe07e2bb74p-3, 0x1.c6b08deeb2143p-5, 0x1.3b29ed84422f6p-7, 0x1.5d872b9b17c5ap-10,
-                          0x1.446166aa3763bp-13, 0x1.00eb6cf09ba8ep-16});
+  V p = d.Poly(fraction, {0x1.62e42fef7cf97p-1, 0x1.ebfbe07e2bb74p-3, 0x1.c6b08deeb2143p-5, 0x1.3b29ed84422f6p-7,
+                          0x1.5d872b9b17c5ap-10, 0x1.446166aa3763bp-13, 0x1.00eb6cf09ba8ep-16});
   p = d.Fma(p, fraction, d.C(1.0));
   return e.b.CreateFPTrunc(d.Mul(p, d.PowerOfTwo(n.bits)), e.type);
 }
@@ -176,8 +177,9 @@ V PowMagnitude64(MathEmitter& e, V x, V y) {
   DoubleValue third = TwoProduct(e, cube.hi, e.C(0x1.5555555555555p-1));
   third.lo = e.Add(third.lo, e.Fma(cube.hi, e.C(0x1.5555555555555p-55), e.Mul(cube.lo, e.C(0x1.5555555555555p-1))));
   // (log((1 + s) / (1 - s)) - 2 s - 2/3 s^3) / s^5 in z: error 2^-76 of the logarithm.
-  V tail = e.Poly(z.hi, {0x1.999999999999ap-2, 0x1.24924924922d6p-2, 0x1.c71c71c753f23p-3, 0x1.745d17289d901p-3, 0x1.3b13ba55108f3p-3,
-                         0x1.110f4cc2a4c0cp-3, 0x1.e250473ea79c8p-4, 0x1.a6f41cab722ddp-4, 0x1.dbee7cca98428p-4});
+  V tail = e.Poly(z.hi, {0x1.999999999999ap-2, 0x1.24924924922d6p-2, 0x1.c71c71c753f23p-3, 0x1.745d17289d901p-3,
+                         0x1.3b13ba55108f3p-3, 0x1.110f4cc2a4c0cp-3, 0x1.e250473ea79c8p-4, 0x1.a6f41cab722ddp-4,
+                         0x1.dbee7cca98428p-4});
   tail = e.Mul(tail, e.Mul(cube.hi, z.hi));
   // Sum: n ln2 + 2 s + 2/3 s^3 + tail, largest first.
   V n_hi = e.Mul(split.exponent, e.C(0x1.62e42feep-1));  // exact
@@ -207,9 +209,9 @@ V PowMagnitude64(MathEmitter& e, V x, V y) {
   DoubleValue reduced = TwoSum(e, r, r_lo);
   V t = reduced.hi;
   // As the tail of exp, error 2^-64.
-  V q = e.Poly(t, {0x1.0000000000000p-1, 0x1.555555555555cp-3, 0x1.55555555554ffp-5, 0x1.111111110eb6fp-7, 0x1.6c16c16c317eap-10,
-                   0x1.a01a01b3dc48bp-13, 0x1.a01a0131d9bcdp-16, 0x1.71ddef3184d15p-19, 0x1.27e5bc5f93d19p-22, 0x1.af6d8fb8767c1p-26,
-                   0x1.1e331327b2ea7p-29});
+  V q = e.Poly(t, {0x1.0000000000000p-1, 0x1.555555555555cp-3, 0x1.55555555554ffp-5, 0x1.111111110eb6fp-7,
+                   0x1.6c16c16c317eap-10, 0x1.a01a01b3dc48bp-13, 0x1.a01a0131d9bcdp-16, 0x1.71ddef3184d15p-19,
+                   0x1.27e5bc5f93d19p-22, 0x1.af6d8fb8767c1p-26, 0x1.1e331327b2ea7p-29});
   V small = e.Fma(e.Mul(t, t), q, e.Mul(reduced.lo, e.Add(t, e.C(1.0))));
   V value = e.Add(e.C(1.0), e.Add(t, small));
   return e.ScaleByRounded(value, n);

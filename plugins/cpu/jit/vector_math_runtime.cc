@@ -17,11 +17,14 @@ const double* TwoOverPiTable() {
   static const double* const table = [] {
     // 2 over pi as a binary fraction.
     static const uint64_t kDigits[20] = {
-        0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e,
-        0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7,
-        0x4f463f669e5fea2d, 0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab, 0xf0cfbc209af4361d};
+        0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
+        0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
+        0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+        0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab, 0xf0cfbc209af4361d};
     // Digit j, counted from 1, has the weight 2^-j.
-    auto digit = [](int j) { return j < 1 || j > 1280 ? uint64_t{0} : (kDigits[(j - 1) / 64] >> (63 - (j - 1) % 64)) & 1; };
+    auto digit = [](int j) {
+      return j < 1 || j > 1280 ? uint64_t{0} : (kDigits[(j - 1) / 64] >> (63 - (j - 1) % 64)) & 1;
+    };
     double* t = new double[4 * kRows];
     for (int row = 0; row < kRows; ++row) {
       // The number is a whole m in [2^52, 2^53) times 2^scale.

@@ -94,7 +94,8 @@ T FromBits(typename Bits<T>::Type bits) {
 }
 
 // void f(const T* x, const T* y, T* out, i64 n), n a multiple of lanes (1: scalar code).
-void EmitKernel(llvm::Module& module, const std::string& name, MathFn fn, bool binary, bool f64, int lanes, const HostInfo& host) {
+void EmitKernel(llvm::Module& module, const std::string& name, MathFn fn, bool binary, bool f64, int lanes,
+                const HostInfo& host) {
   llvm::LLVMContext& context = module.getContext();
   llvm::IRBuilder<> b(context);
   llvm::Type* element = f64 ? b.getDoubleTy() : b.getFloatTy();
@@ -134,7 +135,8 @@ class Library {
     auto objects = CompileModules(
         1,
         [&](int, llvm::Module& module) {
-          for (const Function& f : kFunctions) EmitKernel(module, absl::StrCat("k_", f.name), f.fn, f.binary, f64, lanes, host);
+          for (const Function& f : kFunctions)
+            EmitKernel(module, absl::StrCat("k_", f.name), f.fn, f.binary, f64, lanes, host);
           return absl::OkStatus();
         },
         nullptr, options);
@@ -152,10 +154,47 @@ class Library {
 template <typename T>
 std::vector<T> Specials() {
   using L = std::numeric_limits<T>;
-  std::vector<T> v = {0, L::infinity(), L::quiet_NaN(), L::denorm_min(), L::min(), L::max(), L::min() / 2, T(1), T(0.5), T(2), T(3), T(1.5), T(2.5),
-                      T(4), T(0.1), T(10), T(1) + L::epsilon(), T(1) - L::epsilon() / 2, T(0.49999997), T(8388609), T(4503599627370497.0), T(1e30),
-                      T(3.14159265358979), T(1.5707963267948966), T(100), T(1e-10), T(1e-30), T(88.7228), T(88.73), T(709.78), T(709.79), T(104),
-                      T(745.2), T(5), T(7), T(1.0 / 3), T(0.25), T(0.75), T(17), T(20), T(9.01)};
+  std::vector<T> v = {0,
+                      L::infinity(),
+                      L::quiet_NaN(),
+                      L::denorm_min(),
+                      L::min(),
+                      L::max(),
+                      L::min() / 2,
+                      T(1),
+                      T(0.5),
+                      T(2),
+                      T(3),
+                      T(1.5),
+                      T(2.5),
+                      T(4),
+                      T(0.1),
+                      T(10),
+                      T(1) + L::epsilon(),
+                      T(1) - L::epsilon() / 2,
+                      T(0.49999997),
+                      T(8388609),
+                      T(4503599627370497.0),
+                      T(1e30),
+                      T(3.14159265358979),
+                      T(1.5707963267948966),
+                      T(100),
+                      T(1e-10),
+                      T(1e-30),
+                      T(88.7228),
+                      T(88.73),
+                      T(709.78),
+                      T(709.79),
+                      T(104),
+                      T(745.2),
+                      T(5),
+                      T(7),
+                      T(1.0 / 3),
+                      T(0.25),
+                      T(0.75),
+                      T(17),
+                      T(20),
+                      T(9.01)};
   const size_t count = v.size();
   for (size_t i = 0; i < count; ++i) v.push_back(-v[i]);
   return v;
@@ -174,8 +213,10 @@ double UlpError(T got, Real want) {
   if (std::isnan(got)) return -1;
   const Real limit = static_cast<Real>(L::max()) * (1 + static_cast<Real>(L::epsilon()) / 4);
   if (std::isinf(got) || std::isinf(want) || fabsl(want) >= limit) {
-    if (std::isinf(got) && fabsl(want) >= static_cast<Real>(L::max()) * (1 - 4 * static_cast<Real>(L::epsilon()))) return std::signbit(got) == std::signbit(want) ? 0 : -1;
-    if (!std::isinf(want) && std::isfinite(got) && fabsl(want) < limit * (1 + 4 * static_cast<Real>(L::epsilon()))) return 1;
+    if (std::isinf(got) && fabsl(want) >= static_cast<Real>(L::max()) * (1 - 4 * static_cast<Real>(L::epsilon())))
+      return std::signbit(got) == std::signbit(want) ? 0 : -1;
+    if (!std::isinf(want) && std::isfinite(got) && fabsl(want) < limit * (1 + 4 * static_cast<Real>(L::epsilon())))
+      return 1;
     return -1;
   }
   if (want == 0) return got == 0 ? 0 : std::fabs(got) / L::denorm_min();
@@ -194,9 +235,12 @@ Worst Measure(const Function& f, Kernel kernel, const std::vector<T>& x, const s
     const Real want = f.reference(x[i], y[i]);
     double ulp = UlpError(out[i], want);
     // Exact zeros keep their sign where C says so.
-    const bool zero_sign = want == 0 && out[i] == 0 && std::signbit(want) != std::signbit(out[i]) && f.fn != MathFn::kMaximum && f.fn != MathFn::kMinimum;
+    const bool zero_sign = want == 0 && out[i] == 0 && std::signbit(want) != std::signbit(out[i]) &&
+                           f.fn != MathFn::kMaximum && f.fn != MathFn::kMinimum;
     if (ulp < 0 || zero_sign) ulp = 1e30;
-    if (ulp > worst.ulp) worst = {ulp, static_cast<double>(x[i]), static_cast<double>(y[i]), static_cast<double>(out[i]), static_cast<double>(want)};
+    if (ulp > worst.ulp)
+      worst = {ulp, static_cast<double>(x[i]), static_cast<double>(y[i]), static_cast<double>(out[i]),
+               static_cast<double>(want)};
   }
   return worst;
 }
@@ -219,11 +263,26 @@ void Sweep(const HostInfo& host, int lanes, int64_t count, const char* label, bo
     for (int64_t i = 0; i < count; ++i) {
       const int kind = f.binary ? i % 4 : i % 5;
       switch (kind) {
-        case 0: x.push_back(FromBits<T>(static_cast<typename Bits<T>::Type>(rng()))); y.push_back(FromBits<T>(static_cast<typename Bits<T>::Type>(rng()))); break;
-        case 1: x.push_back(static_cast<T>(narrow(rng))); y.push_back(static_cast<T>(middle(rng))); break;
-        case 2: x.push_back(static_cast<T>(std::exp(middle(rng)))); y.push_back(static_cast<T>(middle(rng))); break;
-        case 3: x.push_back(static_cast<T>(middle(rng))); y.push_back(static_cast<T>(static_cast<int>(middle(rng)))); break;
-        default: x.push_back(static_cast<T>(wide(rng))); y.push_back(0); break;
+        case 0:
+          x.push_back(FromBits<T>(static_cast<typename Bits<T>::Type>(rng())));
+          y.push_back(FromBits<T>(static_cast<typename Bits<T>::Type>(rng())));
+          break;
+        case 1:
+          x.push_back(static_cast<T>(narrow(rng)));
+          y.push_back(static_cast<T>(middle(rng)));
+          break;
+        case 2:
+          x.push_back(static_cast<T>(std::exp(middle(rng))));
+          y.push_back(static_cast<T>(middle(rng)));
+          break;
+        case 3:
+          x.push_back(static_cast<T>(middle(rng)));
+          y.push_back(static_cast<T>(static_cast<int>(middle(rng))));
+          break;
+        default:
+          x.push_back(static_cast<T>(wide(rng)));
+          y.push_back(0);
+          break;
       }
     }
     while (x.size() % lanes != 0) {
@@ -235,8 +294,9 @@ void Sweep(const HostInfo& host, int lanes, int64_t count, const char* label, bo
     // Without a fused multiply-add everything loses a little.
     const double slack = host.has_fma ? 1.0 : 1.6;
     if (print) std::printf("%-10s %s: %.3f ulp at (%.9g, %.9g)\n", f.name, label, worst.ulp, worst.x, worst.y);
-    EXPECT_LE(worst.ulp, allowed * slack) << f.name << " " << label << " lanes " << lanes << " at (" << absl::StrFormat("%.17g, %.17g", worst.x, worst.y)
-                                          << "): got " << absl::StrFormat("%.17g, want %.17g", worst.got, worst.want);
+    EXPECT_LE(worst.ulp, allowed * slack)
+        << f.name << " " << label << " lanes " << lanes << " at (" << absl::StrFormat("%.17g, %.17g", worst.x, worst.y)
+        << "): got " << absl::StrFormat("%.17g, want %.17g", worst.got, worst.want);
   }
 }
 
@@ -275,14 +335,17 @@ TEST(VectorMath, TrigonometryNearMultiplesOfHalfPi) {
     }
   }
   // The double closest to a multiple of pi/2 in relative terms, and friends.
-  for (double v : {6381956970095103.0 * 0x1p797, 0x1.6ac5b262ca1ffp+849, 1e22, 1e300, 1.7976931348623157e308}) x.push_back(v);
+  for (double v : {6381956970095103.0 * 0x1p797, 0x1.6ac5b262ca1ffp+849, 1e22, 1e300, 1.7976931348623157e308})
+    x.push_back(v);
   while (x.size() % 16) x.push_back(0.5);
   while (xf.size() % 32) xf.push_back(0.5f);
   for (const Function& f : kFunctions) {
     if (f.fn != MathFn::kSin && f.fn != MathFn::kCos && f.fn != MathFn::kTan) continue;
     const Worst w64 = Measure(f, f64[f], x, x), w32 = Measure(f, f32[f], xf, xf);
-    EXPECT_LE(w64.ulp, f.max_ulp_f64) << f.name << " f64 at " << absl::StrFormat("%.17g got %.17g want %.17g", w64.x, w64.got, w64.want);
-    EXPECT_LE(w32.ulp, f.max_ulp_f32) << f.name << " f32 at " << absl::StrFormat("%.17g got %.17g want %.17g", w32.x, w32.got, w32.want);
+    EXPECT_LE(w64.ulp, f.max_ulp_f64) << f.name << " f64 at "
+                                      << absl::StrFormat("%.17g got %.17g want %.17g", w64.x, w64.got, w64.want);
+    EXPECT_LE(w32.ulp, f.max_ulp_f32) << f.name << " f32 at "
+                                      << absl::StrFormat("%.17g got %.17g want %.17g", w32.x, w32.got, w32.want);
   }
 }
 
@@ -290,7 +353,8 @@ TEST(VectorMath, TrigonometryNearMultiplesOfHalfPi) {
 
 template <typename From, typename To>
 std::vector<To> RunConversion(const HostInfo& host, int lanes, const std::vector<From>& in,
-                              const std::function<llvm::Value*(llvm::IRBuilder<>&, VectorMath&, llvm::Value*)>& convert, llvm::Type* (*from)(llvm::LLVMContext&)) {
+                              const std::function<llvm::Value*(llvm::IRBuilder<>&, VectorMath&, llvm::Value*)>& convert,
+                              llvm::Type* (*from)(llvm::LLVMContext&)) {
   CompileOptions options;
   options.host = &host;
   options.verify = true;
@@ -298,14 +362,16 @@ std::vector<To> RunConversion(const HostInfo& host, int lanes, const std::vector
       1,
       [&](int, llvm::Module& module) {
         llvm::IRBuilder<> b(module.getContext());
-        auto* function = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy()}, false),
-                                                llvm::Function::ExternalLinkage, "convert", module);
+        auto* function =
+            llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy()}, false),
+                                   llvm::Function::ExternalLinkage, "convert", module);
         SetKernelAttributes(*function, host);
         b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", function));
         llvm::Type* element = from(module.getContext());
         llvm::Type* type = lanes == 1 ? element : llvm::FixedVectorType::get(element, lanes);
         VectorMath math(&module, &host);
-        b.CreateAlignedStore(convert(b, math, b.CreateAlignedLoad(type, function->getArg(0), llvm::Align(1))), function->getArg(1), llvm::Align(1));
+        b.CreateAlignedStore(convert(b, math, b.CreateAlignedLoad(type, function->getArg(0), llvm::Align(1))),
+                             function->getArg(1), llvm::Align(1));
         b.CreateRetVoid();
         return absl::OkStatus();
       },
@@ -328,7 +394,12 @@ uint16_t ToBf16(double x) {
   uint32_t bits;
   std::memcpy(&bits, &f, 4);
   const uint16_t low = bits >> 16;
-  auto value = [](uint16_t b) { const uint32_t w = uint32_t{b} << 16; float v; std::memcpy(&v, &w, 4); return static_cast<double>(v); };
+  auto value = [](uint16_t b) {
+    const uint32_t w = uint32_t{b} << 16;
+    float v;
+    std::memcpy(&v, &w, 4);
+    return static_cast<double>(v);
+  };
   if (std::isinf(x)) return low;
   const double below = std::fabs(value(low)), above = (low & 0x7fff) == 0x7f7f ? 0x1p128 : std::fabs(value(low + 1));
   const double to_below = std::fabs(x) - below, to_above = above - std::fabs(x);
@@ -347,7 +418,8 @@ TEST(VectorMath, FloatConversions) {
     // Ties and near ties for the narrow formats.
     const double base = static_cast<double>(FromBits<float>(static_cast<uint32_t>(rng()) & 0xffff8000u));
     f64.push_back(base * (1 + (static_cast<int>(rng() % 3) - 1) * 0x1p-40));
-    f64.push_back(static_cast<double>(static_cast<_Float16>(static_cast<float>(rng() % 4096) / 7)) * (1 + 0x1p-11) * (1 + (static_cast<int>(rng() % 3) - 1) * 0x1p-45));
+    f64.push_back(static_cast<double>(static_cast<_Float16>(static_cast<float>(rng() % 4096) / 7)) * (1 + 0x1p-11) *
+                  (1 + (static_cast<int>(rng() % 3) - 1) * 0x1p-45));
   }
   while (f32.size() % 16) f32.push_back(1);
   while (f64.size() % 16) f64.push_back(1);
@@ -355,7 +427,9 @@ TEST(VectorMath, FloatConversions) {
     const HostInfo host = DetectHost(cap);
     for (int lanes : {1, 16}) {
       auto to = [](llvm::Type* (*type)(llvm::LLVMContext&)) {
-        return [type](llvm::IRBuilder<>& b, VectorMath& m, llvm::Value* x) { return m.ConvertFloat(b, x, type(b.getContext())); };
+        return [type](llvm::IRBuilder<>& b, VectorMath& m, llvm::Value* x) {
+          return m.ConvertFloat(b, x, type(b.getContext()));
+        };
       };
       auto bf = RunConversion<float, uint16_t>(host, lanes, f32, to(&llvm::Type::getBFloatTy), &llvm::Type::getFloatTy);
       for (size_t i = 0; i < f32.size(); ++i) {
@@ -365,7 +439,8 @@ TEST(VectorMath, FloatConversions) {
           ASSERT_EQ(bf[i], ToBf16(f32[i])) << f32[i] << " cap " << cap;
         }
       }
-      auto bd = RunConversion<double, uint16_t>(host, lanes, f64, to(&llvm::Type::getBFloatTy), &llvm::Type::getDoubleTy);
+      auto bd =
+          RunConversion<double, uint16_t>(host, lanes, f64, to(&llvm::Type::getBFloatTy), &llvm::Type::getDoubleTy);
       auto hd = RunConversion<double, _Float16>(host, lanes, f64, to(&llvm::Type::getHalfTy), &llvm::Type::getDoubleTy);
       for (size_t i = 0; i < f64.size(); ++i) {
         if (std::isnan(f64[i])) {
@@ -376,11 +451,13 @@ TEST(VectorMath, FloatConversions) {
         if (std::fabs(f64[i]) >= 0x1p-126 || f64[i] == 0) {
           ASSERT_EQ(bd[i], ToBf16(f64[i])) << absl::StrFormat("%a", f64[i]) << " cap " << cap;
         }
-        ASSERT_EQ(static_cast<double>(hd[i]), static_cast<double>(static_cast<_Float16>(f64[i]))) << absl::StrFormat("%a", f64[i]) << " cap " << cap;
+        ASSERT_EQ(static_cast<double>(hd[i]), static_cast<double>(static_cast<_Float16>(f64[i])))
+            << absl::StrFormat("%a", f64[i]) << " cap " << cap;
       }
       auto h = RunConversion<float, _Float16>(host, lanes, f32, to(&llvm::Type::getHalfTy), &llvm::Type::getFloatTy);
       auto back = RunConversion<_Float16, float>(host, lanes, h, to(&llvm::Type::getFloatTy), &llvm::Type::getHalfTy);
-      auto bf_back = RunConversion<uint16_t, double>(host, lanes, bf, to(&llvm::Type::getDoubleTy), &llvm::Type::getBFloatTy);
+      auto bf_back =
+          RunConversion<uint16_t, double>(host, lanes, bf, to(&llvm::Type::getDoubleTy), &llvm::Type::getBFloatTy);
       for (size_t i = 0; i < f32.size(); ++i) {
         const _Float16 want = static_cast<_Float16>(f32[i]);
         if (std::isnan(f32[i])) continue;
@@ -408,15 +485,21 @@ TEST(VectorMath, NarrowFloats) {
         const double wide = f.reference(FromBits<float>(uint32_t{in[i]} << 16), 0);
         const double got = FromBits<float>(uint32_t{bf[i]} << 16);
         // Half a unit of the narrow type, and a little of f32's own error. Subnormals may be flushed.
-        if (std::isnan(wide)) EXPECT_TRUE(std::isnan(got));
-        else if (std::isinf(wide)) EXPECT_EQ(got, wide);
-        else EXPECT_NEAR(got, wide, std::fabs(wide) * 0x1.02p-8 + 0x1p-126) << f.name << " bf16 " << in[i];
+        if (std::isnan(wide))
+          EXPECT_TRUE(std::isnan(got));
+        else if (std::isinf(wide))
+          EXPECT_EQ(got, wide);
+        else
+          EXPECT_NEAR(got, wide, std::fabs(wide) * 0x1.02p-8 + 0x1p-126) << f.name << " bf16 " << in[i];
         _Float16 x;
         std::memcpy(&x, &in[i], 2);
         const double wide_half = f.reference(static_cast<float>(x), 0), got_half = static_cast<double>(half[i]);
-        if (std::isnan(wide_half)) EXPECT_TRUE(std::isnan(got_half));
-        else if (std::isinf(wide_half)) EXPECT_EQ(got_half, wide_half);
-        else EXPECT_NEAR(got_half, wide_half, std::fabs(wide_half) * 0x1.02p-11 + 0x1p-25) << f.name << " f16 " << in[i];
+        if (std::isnan(wide_half))
+          EXPECT_TRUE(std::isnan(got_half));
+        else if (std::isinf(wide_half))
+          EXPECT_EQ(got_half, wide_half);
+        else
+          EXPECT_NEAR(got_half, wide_half, std::fabs(wide_half) * 0x1.02p-11 + 0x1p-25) << f.name << " f16 " << in[i];
       }
     }
   }
@@ -433,11 +516,16 @@ void CheckToInt(const HostInfo& host, int lanes, const std::vector<F>& in) {
   for (size_t i = 0; i < in.size(); ++i) {
     const Real x = truncl(in[i]);
     N want;
-    if (std::isnan(in[i])) want = 0;
-    else if (x >= static_cast<Real>(std::numeric_limits<N>::max())) want = std::numeric_limits<N>::max();
-    else if (x <= static_cast<Real>(std::numeric_limits<N>::min())) want = std::numeric_limits<N>::min();
-    else want = static_cast<N>(x);
-    ASSERT_EQ(got[i], want) << static_cast<double>(in[i]) << " to " << sizeof(N) * 8 << (std::numeric_limits<N>::is_signed ? " signed" : " unsigned");
+    if (std::isnan(in[i]))
+      want = 0;
+    else if (x >= static_cast<Real>(std::numeric_limits<N>::max()))
+      want = std::numeric_limits<N>::max();
+    else if (x <= static_cast<Real>(std::numeric_limits<N>::min()))
+      want = std::numeric_limits<N>::min();
+    else
+      want = static_cast<N>(x);
+    ASSERT_EQ(got[i], want) << static_cast<double>(in[i]) << " to " << sizeof(N) * 8
+                            << (std::numeric_limits<N>::is_signed ? " signed" : " unsigned");
   }
 }
 
@@ -493,7 +581,8 @@ TEST(VectorMath, Speed) {
       for (int rep = 0; rep < 200; ++rep) {
         const auto start = std::chrono::steady_clock::now();
         kernel(x.data(), y.data(), out.data(), 2048);
-        best = std::min(best, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / 2048);
+        best = std::min(
+            best, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / 2048);
       }
       // And what one use of it costs to compile, in a module of its own.
       const HostInfo& host = Host();

@@ -26,7 +26,8 @@ ReducedAngle ReduceOrdinary64(MathEmitter& e, V x) {
 // Any |x| of at least 2^16, by a function of ours that takes the lanes through memory: it is needed rarely, and as
 // generated code it would cost every program that has a sine several milliseconds.
 ReducedAngle ReduceHuge(MathEmitter& e, V x) {
-  llvm::IRBuilder<> entry(&e.b.GetInsertBlock()->getParent()->getEntryBlock(), e.b.GetInsertBlock()->getParent()->getEntryBlock().begin());
+  llvm::IRBuilder<> entry(&e.b.GetInsertBlock()->getParent()->getEntryBlock(),
+                          e.b.GetInsertBlock()->getParent()->getEntryBlock().begin());
   auto slot = [&](llvm::Type* type) {
     llvm::AllocaInst* memory = entry.CreateAlloca(type);
     memory->setAlignment(llvm::Align(64));
@@ -114,10 +115,10 @@ SineCosine OfReduced(MathEmitter& e, const ReducedAngle& r) {
     return {sine, cosine};
   }
   // The same, to 2^-68 and 2^-75.
-  V s = e.Poly(z, {-0x1.5555555555555p-3, 0x1.111111111110bp-7, -0x1.a01a01a018a7cp-13, 0x1.71de3a5330d4ap-19, -0x1.ae64528cd5511p-26,
-                   0x1.61208b48ede09p-33, -0x1.aaa188169a8bfp-41});
-  V c = e.Poly(z, {0x1.5555555555555p-5, -0x1.6c16c16c16c10p-10, 0x1.a01a01a018d90p-16, -0x1.27e4fb75f7620p-22, 0x1.1eed8c9cbd089p-29,
-                   -0x1.9393304fb55d7p-37, 0x1.aac20dec8f350p-45});
+  V s = e.Poly(z, {-0x1.5555555555555p-3, 0x1.111111111110bp-7, -0x1.a01a01a018a7cp-13, 0x1.71de3a5330d4ap-19,
+                   -0x1.ae64528cd5511p-26, 0x1.61208b48ede09p-33, -0x1.aaa188169a8bfp-41});
+  V c = e.Poly(z, {0x1.5555555555555p-5, -0x1.6c16c16c16c10p-10, 0x1.a01a01a018d90p-16, -0x1.27e4fb75f7620p-22,
+                   0x1.1eed8c9cbd089p-29, -0x1.9393304fb55d7p-37, 0x1.aac20dec8f350p-45});
   // d sin = cos, d cos = -sin: the low part's share.
   V half_z = e.Mul(z, e.C(0.5));
   V sine = e.Fma(e.Mul(z, r.hi), s, e.Mul(r.lo, e.Sub(e.C(1.0), half_z)));
@@ -207,14 +208,16 @@ V EmitAtan2(MathEmitter& e, V y, V x) {
     V t_lo = f.Select(f.Ge(num, f.C(f.f64 ? 0x1p-900 : 0x1p-80)), f.Div(rest, d2), f.C(0.0));
     V z = f.Mul(t, t);
     // (atan t - t) / t^3 in t^2 for |t| < 0.4143: error 2^-30 and 2^-59.
-    V tail = f.f64 ? f.Poly(z, {-0x1.555555555553dp-2, 0x1.99999999958bap-3, -0x1.24924922afdefp-3, 0x1.c71c70e71fb92p-4, -0x1.745cf8fbeae34p-4,
-                                0x1.3b111b4db8a35p-4, -0x1.10ebd0e08af78p-4, 0x1.df10a9237c987p-5, -0x1.9cd8b82f79e17p-5, 0x1.37e4558d6cbc8p-5,
-                                -0x1.25895961473f1p-6})
-                   : f.Poly(z, {-0x1.55554ap-2, 0x1.9991acp-3, -0x1.23b68ep-3, 0x1.b1ff6ap-4, -0x1.f24760p-5});
+    V tail = f.f64
+                 ? f.Poly(z, {-0x1.555555555553dp-2, 0x1.99999999958bap-3, -0x1.24924922afdefp-3, 0x1.c71c70e71fb92p-4,
+                              -0x1.745cf8fbeae34p-4, 0x1.3b111b4db8a35p-4, -0x1.10ebd0e08af78p-4, 0x1.df10a9237c987p-5,
+                              -0x1.9cd8b82f79e17p-5, 0x1.37e4558d6cbc8p-5, -0x1.25895961473f1p-6})
+                 : f.Poly(z, {-0x1.55554ap-2, 0x1.9991acp-3, -0x1.23b68ep-3, 0x1.b1ff6ap-4, -0x1.f24760p-5});
     V low = f.Fma(f.Mul(z, t), tail, t_lo);
     // Angle in the first octant as base + t + low, then mirrored about 45 degrees and about the vertical. Constants in
     // two parts.
-    const double quarter_hi = f.f64 ? 0x1.921fb54442d18p-1 : 0x1.921fb6p-1, quarter_lo = f.f64 ? 0x1.1a62633145c07p-55 : -0x1.777a5cp-26;
+    const double quarter_hi = f.f64 ? 0x1.921fb54442d18p-1 : 0x1.921fb6p-1,
+                 quarter_lo = f.f64 ? 0x1.1a62633145c07p-55 : -0x1.777a5cp-26;
     V west = f.b.CreateICmpSLT(f.Bits(x), f.I(0));
     // angle = t_sign * (t + low) + base, base = 0, 1, 2, 3 or 4 quarters.
     V quarters = f.Select(upper, f.C(1.0), f.C(0.0));

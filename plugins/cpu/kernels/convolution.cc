@@ -21,7 +21,8 @@ class ReferenceConvolution : public ConvolutionPlan {
   absl::string_view name() const override { return "reference"; }
   size_t scratch_bytes() const override { return 0; }
 
-  absl::Status Execute(const void* lhs, const void* rhs, void* out, void*, ThreadPool* pool, const Epilogue* epilogue) const override {
+  absl::Status Execute(const void* lhs, const void* rhs, void* out, void*, ThreadPool* pool,
+                       const Epilogue* epilogue) const override {
     const bool complex = IsComplex(p_.lhs_type) || IsComplex(p_.rhs_type) || IsComplex(p_.out_type);
     const bool real = IsFloat(p_.lhs_type) || IsFloat(p_.rhs_type) || IsFloat(p_.out_type);
     auto image = [&](int64_t index, int) {
@@ -91,12 +92,14 @@ class BatchGrouped : public ConvolutionPlan {
   BatchGrouped(const ConvolutionProblem& p, std::unique_ptr<ConvolutionPlan> group) : p_(p), group_(std::move(group)) {}
   absl::string_view name() const override { return group_->name(); }
   size_t scratch_bytes() const override { return group_->scratch_bytes(); }
-  absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool, const Epilogue* epilogue) const override {
+  absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool,
+                       const Epilogue* epilogue) const override {
     const int64_t features = p_.out_features / p_.batch_groups;
     for (int64_t g = 0; g < p_.batch_groups; ++g) {
-      absl::Status s = group_->Execute(At(lhs, g * OutputBatch(p_) * p_.lhs_batch_stride, p_.lhs_type),
-                                       At(rhs, g * features * p_.rhs_out_stride, p_.rhs_type),
-                                       At(out, g * features * p_.out_feature_stride, p_.out_type), scratch, pool, nullptr);
+      absl::Status s =
+          group_->Execute(At(lhs, g * OutputBatch(p_) * p_.lhs_batch_stride, p_.lhs_type),
+                          At(rhs, g * features * p_.rhs_out_stride, p_.rhs_type),
+                          At(out, g * features * p_.out_feature_stride, p_.out_type), scratch, pool, nullptr);
       if (!s.ok()) return s;
     }
     if (epilogue != nullptr) epilogue->run(epilogue->context, 0, 0, OutputBatch(p_));
@@ -113,11 +116,14 @@ absl::Status Invalid(const ConvolutionProblem& p, absl::string_view what) {
 }
 
 absl::Status Validate(const ConvolutionProblem& p) {
-  if (p.batch < 0 || p.in_features < 0 || p.kernel_in_features < 0 || p.out_features < 0) return Invalid(p, "a size is negative");
+  if (p.batch < 0 || p.in_features < 0 || p.kernel_in_features < 0 || p.out_features < 0)
+    return Invalid(p, "a size is negative");
   if (p.feature_groups < 1 || p.batch_groups < 1) return Invalid(p, "a group count is below 1");
   if (p.feature_groups > 1 && p.batch_groups > 1) return Invalid(p, "feature groups and batch groups together");
-  if (p.kernel_in_features * p.feature_groups != p.in_features) return Invalid(p, "kernel input features times groups differ from input features");
-  if (p.out_features % p.feature_groups != 0 || p.out_features % p.batch_groups != 0) return Invalid(p, "output features are no multiple of the groups");
+  if (p.kernel_in_features * p.feature_groups != p.in_features)
+    return Invalid(p, "kernel input features times groups differ from input features");
+  if (p.out_features % p.feature_groups != 0 || p.out_features % p.batch_groups != 0)
+    return Invalid(p, "output features are no multiple of the groups");
   if (p.batch % p.batch_groups != 0) return Invalid(p, "batch is no multiple of the batch groups");
   if (p.dims.size() > 8) return Invalid(p, "more than 8 spatial dims");
   for (const ConvolutionDim& d : p.dims) {
@@ -139,10 +145,12 @@ struct Candidate {
 
 std::vector<Candidate> Ranked(const ConvolutionProblem& p) {
   const Candidate depthwise{"depthwise", &MakeDepthwiseConvolution}, forward{"onednn_forward", &MakeOneDnnForward},
-      data{"onednn_backward_data", &MakeOneDnnBackwardData}, weights{"onednn_backward_weights", &MakeOneDnnBackwardWeights},
-      im2col{"im2col", &MakeIm2Col}, reference{"reference", &MakeReferenceConvolution};
+      data{"onednn_backward_data", &MakeOneDnnBackwardData},
+      weights{"onednn_backward_weights", &MakeOneDnnBackwardWeights}, im2col{"im2col", &MakeIm2Col},
+      reference{"reference", &MakeReferenceConvolution};
   // A window larger than the output is the gradient of a kernel: the roles of window and output are exchanged there.
-  if (p.batch_groups > 1 || KernelPositions(p) > OutputPositions(p)) return {weights, depthwise, forward, data, im2col, reference};
+  if (p.batch_groups > 1 || KernelPositions(p) > OutputPositions(p))
+    return {weights, depthwise, forward, data, im2col, reference};
   // oneDNN has its own depthwise kernel for bf16, and it is the faster one; ours covers what that refuses.
   if (p.lhs_type == ElementType::kBF16) return {forward, depthwise, data, weights, im2col, reference};
   return {depthwise, forward, data, weights, im2col, reference};
@@ -174,8 +182,8 @@ std::string ConvolutionProblem::ToString() const {
   return s;
 }
 
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> PlanConvolution(const ConvolutionProblem& problem, const ConvolutionOptions& options,
-                                                                 RefusalLog* log) {
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> PlanConvolution(const ConvolutionProblem& problem,
+                                                                 const ConvolutionOptions& options, RefusalLog* log) {
   if (absl::Status s = Validate(problem); !s.ok()) return s;
   for (const Candidate& candidate : Ranked(problem)) {
     if (!options.only.empty() && options.only != candidate.name) continue;
@@ -193,7 +201,8 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> PlanConvolution(const Convoluti
       if (plan.ok()) return std::unique_ptr<ConvolutionPlan>(std::make_unique<BatchGrouped>(problem, *std::move(plan)));
     }
   }
-  return absl::UnimplementedError(absl::StrCat("convolution ", problem.ToString(), ": no kernel named ", options.only, " takes it"));
+  return absl::UnimplementedError(
+      absl::StrCat("convolution ", problem.ToString(), ": no kernel named ", options.only, " takes it"));
 }
 
 }  // namespace backplane::cpu

@@ -22,9 +22,9 @@ namespace backplane::cpu {
 struct ConvolutionDim {
   int64_t input = 1, kernel = 1, output = 1;  // extents; output follows from the rest and is checked
   int64_t stride = 1;
-  int64_t pad_low = 0, pad_high = 0;          // may be negative: elements cut off
+  int64_t pad_low = 0, pad_high = 0;  // may be negative: elements cut off
   int64_t lhs_dilation = 1, rhs_dilation = 1;
-  bool reversed = false;                      // window reversal
+  bool reversed = false;                                   // window reversal
   int64_t lhs_stride = 0, rhs_stride = 0, out_stride = 0;  // in memory, in elements
 };
 
@@ -33,12 +33,12 @@ struct ConvolutionProblem {
   ElementType rhs_type = ElementType::kF32;
   ElementType out_type = ElementType::kF32;
 
-  int64_t batch = 1;            // of lhs
-  int64_t in_features = 1;      // of lhs
+  int64_t batch = 1;               // of lhs
+  int64_t in_features = 1;         // of lhs
   int64_t kernel_in_features = 1;  // of rhs: in_features / feature_groups
   int64_t out_features = 1;
   int64_t feature_groups = 1;
-  int64_t batch_groups = 1;     // output batch is batch / batch_groups
+  int64_t batch_groups = 1;  // output batch is batch / batch_groups
 
   // Memory strides in elements.
   int64_t lhs_batch_stride = 0, lhs_feature_stride = 0;

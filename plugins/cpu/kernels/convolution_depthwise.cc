@@ -17,7 +17,9 @@ constexpr int64_t kMostKernelRows = 64;
 class Depthwise : public ConvolutionPlan {
  public:
   Depthwise(const ConvolutionProblem& p, DepthwiseType type, int num_threads)
-      : p_(p), type_(type), kernels_(PickSimd(base::depthwise_kernels, avx2::depthwise_kernels, avx512::depthwise_kernels)) {
+      : p_(p),
+        type_(type),
+        kernels_(PickSimd(base::depthwise_kernels, avx2::depthwise_kernels, avx512::depthwise_kernels)) {
     // One dimension is a single row.
     if (p_.dims.size() == 1) p_.dims.insert(p_.dims.begin(), ConvolutionDim());
     acc_bytes_ = type == DepthwiseType::kF64 ? 8 : 4;
@@ -27,7 +29,8 @@ class Depthwise : public ConvolutionPlan {
   absl::string_view name() const override { return "depthwise"; }
   size_t scratch_bytes() const override { return KernelPositions(p_) * p_.out_features * acc_bytes_; }
 
-  absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool, const Epilogue* epilogue) const override {
+  absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool,
+                       const Epilogue* epilogue) const override {
     const ConvolutionDim &y = p_.dims[0], &x = p_.dims[1];
     char* kernel = static_cast<char*>(scratch);
     for (int64_t ky = 0; ky < y.kernel; ++ky) {
@@ -81,21 +84,34 @@ class Depthwise : public ConvolutionPlan {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeDepthwiseConvolution(const ConvolutionProblem& p, int num_threads) {
-  if (p.batch_groups != 1 || p.kernel_in_features != 1 || p.feature_groups != p.in_features || p.out_features != p.in_features || p.in_features < 2) {
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeDepthwiseConvolution(const ConvolutionProblem& p,
+                                                                          int num_threads) {
+  if (p.batch_groups != 1 || p.kernel_in_features != 1 || p.feature_groups != p.in_features ||
+      p.out_features != p.in_features || p.in_features < 2) {
     return absl::UnimplementedError("not depthwise");
   }
   DepthwiseType type;
   switch (p.lhs_type) {
-    case ElementType::kF32: type = DepthwiseType::kF32; break;
-    case ElementType::kF64: type = DepthwiseType::kF64; break;
-    case ElementType::kF16: type = DepthwiseType::kF16; break;
-    case ElementType::kBF16: type = DepthwiseType::kBF16; break;
-    default: return absl::UnimplementedError(absl::StrCat("element type ", ElementTypeName(p.lhs_type), " is not supported"));
+    case ElementType::kF32:
+      type = DepthwiseType::kF32;
+      break;
+    case ElementType::kF64:
+      type = DepthwiseType::kF64;
+      break;
+    case ElementType::kF16:
+      type = DepthwiseType::kF16;
+      break;
+    case ElementType::kBF16:
+      type = DepthwiseType::kBF16;
+      break;
+    default:
+      return absl::UnimplementedError(absl::StrCat("element type ", ElementTypeName(p.lhs_type), " is not supported"));
   }
   if (p.rhs_type != p.lhs_type || p.out_type != p.lhs_type) return absl::UnimplementedError("element types differ");
-  if (p.dims.empty() || p.dims.size() > 2) return absl::UnimplementedError(absl::StrCat(p.dims.size(), " spatial dims"));
-  if (p.lhs_feature_stride != 1 || p.out_feature_stride != 1) return absl::UnimplementedError("channels are not contiguous");
+  if (p.dims.empty() || p.dims.size() > 2)
+    return absl::UnimplementedError(absl::StrCat(p.dims.size(), " spatial dims"));
+  if (p.lhs_feature_stride != 1 || p.out_feature_stride != 1)
+    return absl::UnimplementedError("channels are not contiguous");
   for (const ConvolutionDim& d : p.dims) {
     if (d.lhs_dilation != 1) return absl::UnimplementedError("the input is dilated");
   }

@@ -15,22 +15,29 @@ constexpr int64_t kPatchBytes = 256 * 1024;  // rows of patches that stay in L2
 constexpr int64_t kFewestFeatures = 4;       // below, in a grouped convolution, the products are too thin
 
 // Copies `count` elements of `bytes` each.
-void CopyStrided(const char* source, int64_t source_stride, char* target, int64_t target_stride, int64_t count, int64_t bytes) {
+void CopyStrided(const char* source, int64_t source_stride, char* target, int64_t target_stride, int64_t count,
+                 int64_t bytes) {
   if (source_stride == 1 && target_stride == 1) {
     std::memcpy(target, source, count * bytes);
     return;
   }
   auto copy = [&](auto zero) {
     using T = decltype(zero);
-    for (int64_t i = 0; i < count; ++i) std::memcpy(target + i * target_stride * sizeof(T), source + i * source_stride * sizeof(T), sizeof(T));
+    for (int64_t i = 0; i < count; ++i)
+      std::memcpy(target + i * target_stride * sizeof(T), source + i * source_stride * sizeof(T), sizeof(T));
   };
   switch (bytes) {
-    case 1: return copy(uint8_t{});
-    case 2: return copy(uint16_t{});
-    case 4: return copy(uint32_t{});
-    case 8: return copy(uint64_t{});
+    case 1:
+      return copy(uint8_t{});
+    case 2:
+      return copy(uint16_t{});
+    case 4:
+      return copy(uint32_t{});
+    case 8:
+      return copy(uint64_t{});
     default:
-      for (int64_t i = 0; i < count; ++i) std::memcpy(target + i * target_stride * bytes, source + i * source_stride * bytes, bytes);
+      for (int64_t i = 0; i < count; ++i)
+        std::memcpy(target + i * target_stride * bytes, source + i * source_stride * bytes, bytes);
   }
 }
 
@@ -51,7 +58,8 @@ class Im2Col : public ConvolutionPlan {
     rows_ = std::max<int64_t>(1, std::min(rows_, CeilDiv(rows, 2 * threads_)));
     chunks_ = CeilDiv(rows, rows_);
     for (int tail = 0; tail < 2; ++tail) {
-      MatmulProblem m = MatmulProblem::Dense(p_.lhs_type, tail ? rows - (chunks_ - 1) * rows_ : rows_, group_features_, depth_);
+      MatmulProblem m =
+          MatmulProblem::Dense(p_.lhs_type, tail ? rows - (chunks_ - 1) * rows_ : rows_, group_features_, depth_);
       m.rhs_type = p_.rhs_type;
       m.out_type = p_.out_type;
       absl::StatusOr<std::unique_ptr<MatmulPlan>> plan = PlanMatmul(m);
@@ -69,7 +77,8 @@ class Im2Col : public ConvolutionPlan {
   absl::string_view name() const override { return "im2col"; }
   size_t scratch_bytes() const override { return kernel_bytes_ + threads_ * slot_bytes_; }
 
-  absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool, const Epilogue* epilogue) const override {
+  absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool,
+                       const Epilogue* epilogue) const override {
     char* kernel = static_cast<char*>(scratch);
     char* slots = kernel + kernel_bytes_;
     auto parallel = [&](int64_t count, auto fn) {
@@ -81,7 +90,9 @@ class Im2Col : public ConvolutionPlan {
     };
     // The kernel as [group][tap, feature][output feature].
     parallel(taps_, [&](int64_t tap, int) { PackTap(static_cast<const char*>(rhs), kernel, tap); });
-    parallel(chunks_, [&](int64_t c, int slot) { Chunk(c, static_cast<const char*>(lhs), kernel, static_cast<char*>(out), slots + slot * slot_bytes_); });
+    parallel(chunks_, [&](int64_t c, int slot) {
+      Chunk(c, static_cast<const char*>(lhs), kernel, static_cast<char*>(out), slots + slot * slot_bytes_);
+    });
     if (epilogue != nullptr) epilogue->run(epilogue->context, 0, 0, OutputBatch(p_));
     return absl::OkStatus();
   }
@@ -96,8 +107,8 @@ class Im2Col : public ConvolutionPlan {
     for (int64_t g = 0; g < p_.feature_groups; ++g) {
       for (int64_t f = 0; f < p_.kernel_in_features; ++f) {
         char* target = kernel + ((g * depth_ + tap * p_.kernel_in_features + f) * group_features_) * rhs_bytes_;
-        CopyStrided(rhs + (offset + f * p_.rhs_in_stride + g * group_features_ * p_.rhs_out_stride) * rhs_bytes_, p_.rhs_out_stride, target, 1,
-                    group_features_, rhs_bytes_);
+        CopyStrided(rhs + (offset + f * p_.rhs_in_stride + g * group_features_ * p_.rhs_out_stride) * rhs_bytes_,
+                    p_.rhs_out_stride, target, 1, group_features_, rhs_bytes_);
       }
     }
   }
@@ -119,15 +130,17 @@ class Im2Col : public ConvolutionPlan {
         FillRow(group_lhs + row / positions_ * p_.lhs_batch_stride * lhs_bytes_, at, 0, target);
       }
       MatmulPlan& plan = c == chunks_ - 1 ? *last_ : *whole_;
-      (void)plan.Execute(patches, kernel + g * depth_ * group_features_ * rhs_bytes_, result, result + result_bytes_, nullptr);
+      (void)plan.Execute(patches, kernel + g * depth_ * group_features_ * rhs_bytes_, result, result + result_bytes_,
+                         nullptr);
       for (int64_t row = begin; row < end; ++row) {
-        int64_t target = row / positions_ * p_.out_batch_stride + g * group_features_ * p_.out_feature_stride, rest = row % positions_;
+        int64_t target = row / positions_ * p_.out_batch_stride + g * group_features_ * p_.out_feature_stride,
+                rest = row % positions_;
         for (int d = rank - 1; d >= 0; --d) {
           target += rest % p_.dims[d].output * p_.dims[d].out_stride;
           rest /= p_.dims[d].output;
         }
-        CopyStrided(result + (row - begin) * group_features_ * out_bytes_, 1, out + target * out_bytes_, p_.out_feature_stride, group_features_,
-                    out_bytes_);
+        CopyStrided(result + (row - begin) * group_features_ * out_bytes_, 1, out + target * out_bytes_,
+                    p_.out_feature_stride, group_features_, out_bytes_);
       }
     }
   }
@@ -164,11 +177,13 @@ class Im2Col : public ConvolutionPlan {
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeIm2Col(const ConvolutionProblem& p, int num_threads) {
   if (p.batch_groups > 1) return absl::UnimplementedError("batch groups are done one by one");
   if (MultipliesOf(p) == 0) return absl::UnimplementedError("empty operand");
-  if (p.feature_groups > 1 && (p.kernel_in_features < kFewestFeatures || p.out_features / p.feature_groups < kFewestFeatures)) {
+  if (p.feature_groups > 1 &&
+      (p.kernel_in_features < kFewestFeatures || p.out_features / p.feature_groups < kFewestFeatures)) {
     return absl::UnimplementedError("groups of few features");
   }
   constexpr int64_t kMostPatchBytes = 64 << 20;
-  if (8 * KernelPositions(p) * p.kernel_in_features * static_cast<int64_t>(ElementBytes(p.lhs_type)) > kMostPatchBytes) {
+  if (8 * KernelPositions(p) * p.kernel_in_features * static_cast<int64_t>(ElementBytes(p.lhs_type)) >
+      kMostPatchBytes) {
     return absl::UnimplementedError("the window is too large to be copied");
   }
   auto plan = std::make_unique<Im2Col>(p, num_threads);

@@ -11,14 +11,19 @@
 
 namespace backplane::cpu {
 
-using ConvolutionFactory = absl::StatusOr<std::unique_ptr<ConvolutionPlan>> (*)(const ConvolutionProblem& problem, int num_threads);
+using ConvolutionFactory = absl::StatusOr<std::unique_ptr<ConvolutionPlan>> (*)(const ConvolutionProblem& problem,
+                                                                                int num_threads);
 
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeDepthwiseConvolution(const ConvolutionProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeDepthwiseConvolution(const ConvolutionProblem& problem,
+                                                                          int num_threads);
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnForward(const ConvolutionProblem& problem, int num_threads);
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnBackwardData(const ConvolutionProblem& problem, int num_threads);
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnBackwardWeights(const ConvolutionProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnBackwardData(const ConvolutionProblem& problem,
+                                                                        int num_threads);
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnBackwardWeights(const ConvolutionProblem& problem,
+                                                                           int num_threads);
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeIm2Col(const ConvolutionProblem& problem, int num_threads);
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeReferenceConvolution(const ConvolutionProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeReferenceConvolution(const ConvolutionProblem& problem,
+                                                                          int num_threads);
 
 inline int64_t OutputBatch(const ConvolutionProblem& p) { return p.batch / p.batch_groups; }
 

@@ -74,12 +74,16 @@ absl::Status ForEach(ThreadPool* pool, int64_t count, Fn fn) {
   return error;
 }
 
-int64_t Product(const std::vector<int64_t>& v) { return std::accumulate(v.begin(), v.end(), int64_t{1}, std::multiplies<int64_t>()); }
+int64_t Product(const std::vector<int64_t>& v) {
+  return std::accumulate(v.begin(), v.end(), int64_t{1}, std::multiplies<int64_t>());
+}
 
 class OneDnnConvolution : public ConvolutionPlan {
  public:
   OneDnnConvolution(Problem problem, const ConvolutionProblem& original, int num_threads)
-      : p_(std::move(problem)), out_batch_(OutputBatch(original)), threads_(std::max(1, num_threads)),
+      : p_(std::move(problem)),
+        out_batch_(OutputBatch(original)),
+        threads_(std::max(1, num_threads)),
         constant_(original.rhs_is_constant && p_.form != Form::kBackwardWeights),
         split_(threads_ > 1 && MultipliesOf(original) >= kMultipliesWorthSplitting) {}
 
@@ -89,7 +93,8 @@ class OneDnnConvolution : public ConvolutionPlan {
     plain_src_ = p_.src;
     plain_dst_ = p_.dst;
     absl::Status direct = absl::UnimplementedError("channels are not contiguous");
-    const bool contiguous = (p_.src.channel_stride == 1 || p_.in_channels == 1) && (p_.dst.channel_stride == 1 || p_.out_channels == 1);
+    const bool contiguous =
+        (p_.src.channel_stride == 1 || p_.in_channels == 1) && (p_.dst.channel_stride == 1 || p_.out_channels == 1);
     if (contiguous) direct = Build();
     if (direct.ok()) return direct;
     // Through copies with the channels innermost.
@@ -103,16 +108,21 @@ class OneDnnConvolution : public ConvolutionPlan {
 
   absl::string_view name() const override {
     switch (p_.form) {
-      case Form::kForward: return "onednn_forward";
-      case Form::kBackwardData: return "onednn_backward_data";
-      case Form::kBackwardWeights: return "onednn_backward_weights";
+      case Form::kForward:
+        return "onednn_forward";
+      case Form::kBackwardData:
+        return "onednn_backward_data";
+      case Form::kBackwardWeights:
+        return "onednn_backward_weights";
     }
     return "onednn";
   }
 
-  // [flipped kernel][packed kernel][dense src][dense dst][sums of the weights form, one a piece][per thread: scratchpad]
+  // [flipped kernel][packed kernel][dense src][dense dst][sums of the weights form, one a piece][per thread:
+  // scratchpad]
   size_t scratch_bytes() const override {
-    return flip_bytes_ + (constant_ ? 0 : packed_total_) + src_copy_bytes_ + dst_copy_bytes_ + sums_bytes_ + threads_ * slot_bytes_;
+    return flip_bytes_ + (constant_ ? 0 : packed_total_) + src_copy_bytes_ + dst_copy_bytes_ + sums_bytes_ +
+           threads_ * slot_bytes_;
   }
   size_t packed_rhs_bytes() const override { return constant_ ? packed_total_ : 0; }
 
@@ -121,10 +131,12 @@ class OneDnnConvolution : public ConvolutionPlan {
     OneDnnRunner::Session session(runner_.get());
     std::vector<char> own(flip_bytes_ + runner_->scratch_bytes() + 64);
     char* aligned = own.data() + (64 - reinterpret_cast<uintptr_t>(own.data()) % 64) % 64;
-    return PackWeights(session, static_cast<const char*>(rhs), aligned, static_cast<char*>(packed), aligned + flip_bytes_, 0, nullptr);
+    return PackWeights(session, static_cast<const char*>(rhs), aligned, static_cast<char*>(packed),
+                       aligned + flip_bytes_, 0, nullptr);
   }
 
-  absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool, const Epilogue* epilogue) const override {
+  absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool,
+                       const Epilogue* epilogue) const override {
     OneDnnRunner::Session session(runner_.get());
     if (!split_) pool = nullptr;
     char* flipped = static_cast<char*>(scratch);
@@ -138,8 +150,8 @@ class OneDnnConvolution : public ConvolutionPlan {
     const bool dst_is_out = p_.form == Form::kForward;
     const bool weights_are_out = p_.form == Form::kBackwardWeights;
     char* src = src_is_out ? static_cast<char*>(out) : static_cast<char*>(const_cast<void*>(lhs));
-    char* dst = dst_is_out ? static_cast<char*>(out)
-                           : static_cast<char*>(const_cast<void*>(weights_are_out ? rhs : lhs));
+    char* dst =
+        dst_is_out ? static_cast<char*>(out) : static_cast<char*>(const_cast<void*>(weights_are_out ? rhs : lhs));
     src += plain_src_.offset * Bytes(p_.src.type);
     dst += plain_dst_.offset * Bytes(p_.dst.type);
     char* const plain_src = src;
@@ -150,7 +162,9 @@ class OneDnnConvolution : public ConvolutionPlan {
       absl::Status s = ForEach(pool, p_.batch, [&](int64_t b, int slot) -> absl::Status {
         char* space = slots + slot * slot_bytes_;
         if (!src_is_out) {
-          if (absl::Status e = CopyImage(session, slot, copy_src_op_, plain_src, plain_src_, src, p_.src, b, space); !e.ok()) return e;
+          if (absl::Status e = CopyImage(session, slot, copy_src_op_, plain_src, plain_src_, src, p_.src, b, space);
+              !e.ok())
+            return e;
         }
         if (!dst_is_out) return CopyImage(session, slot, copy_dst_op_, plain_dst, plain_dst_, dst, p_.dst, b, space);
         return absl::OkStatus();
@@ -161,7 +175,9 @@ class OneDnnConvolution : public ConvolutionPlan {
     if (!weights_are_out) {
       if (constant_) {
         kernels = static_cast<const char*>(rhs);
-      } else if (absl::Status s = PackWeights(session, static_cast<const char*>(rhs), flipped, packed, slots, slot_bytes_, pool); !s.ok()) {
+      } else if (absl::Status s =
+                     PackWeights(session, static_cast<const char*>(rhs), flipped, packed, slots, slot_bytes_, pool);
+                 !s.ok()) {
         return s;
       }
     }
@@ -177,8 +193,10 @@ class OneDnnConvolution : public ConvolutionPlan {
             c += piece.row * p_.dst.strides[0] * Bytes(p_.dst.type);
           }
           return session.Run(slot, piece.op, {a, kernels, c}, space);
-        case Form::kBackwardData: return session.Run(slot, piece.op, {c, kernels, a}, space);
-        case Form::kBackwardWeights: return session.Run(slot, piece.op, {a, c, sums + i * sum_bytes_}, space);
+        case Form::kBackwardData:
+          return session.Run(slot, piece.op, {c, kernels, a}, space);
+        case Form::kBackwardWeights:
+          return session.Run(slot, piece.op, {a, c, sums + i * sum_bytes_}, space);
       }
       return absl::OkStatus();
     });
@@ -199,7 +217,8 @@ class OneDnnConvolution : public ConvolutionPlan {
         if (!s.ok()) return s;
       }
       s = ForEach(pool, static_cast<int64_t>(pack_ops_.size()), [&](int64_t i, int slot) {
-        return session.Run(slot, pack_ops_[i].op, {sums, static_cast<char*>(out) + pack_ops_[i].offset * Bytes(p_.weights_type)},
+        return session.Run(slot, pack_ops_[i].op,
+                           {sums, static_cast<char*>(out) + pack_ops_[i].offset * Bytes(p_.weights_type)},
                            slots + slot * slot_bytes_);
       });
       if (!s.ok()) return s;
@@ -232,7 +251,8 @@ class OneDnnConvolution : public ConvolutionPlan {
   }
 
   // Descriptor of `batches` images of an activation with the given extents.
-  absl::StatusOr<OneDnnDesc> Describe(const Activation& a, int64_t batches, int64_t channels, const std::vector<int64_t>& extents) const {
+  absl::StatusOr<OneDnnDesc> Describe(const Activation& a, int64_t batches, int64_t channels,
+                                      const std::vector<int64_t>& extents) const {
     absl::StatusOr<dnnl_data_type_t> type = OneDnnType(a.type);
     if (!type.ok()) return type.status();
     std::vector<int64_t> dims = {batches, channels}, strides = {a.batch_stride, a.channel_stride};
@@ -254,8 +274,10 @@ class OneDnnConvolution : public ConvolutionPlan {
 
   std::vector<int64_t> WeightDims() const {
     std::vector<int64_t> dims;
-    if (p_.groups > 1) dims = {p_.groups, p_.out_channels / p_.groups, p_.in_channels / p_.groups};
-    else dims = {p_.out_channels, p_.in_channels};
+    if (p_.groups > 1)
+      dims = {p_.groups, p_.out_channels / p_.groups, p_.in_channels / p_.groups};
+    else
+      dims = {p_.out_channels, p_.in_channels};
     for (const Spatial& d : p_.dims) dims.push_back(d.kernel);
     if (p_.dims.empty()) dims.push_back(1);
     return dims;
@@ -266,7 +288,8 @@ class OneDnnConvolution : public ConvolutionPlan {
     if (p_.groups > 1) {
       // Groups count through that HLO dimension of which the kernel has all, not one group's.
       const bool through_in = p_.form == Form::kBackwardData;
-      strides.insert(strides.begin(), through_in ? p_.in_channels / p_.groups * w_in_ : p_.out_channels / p_.groups * w_out_);
+      strides.insert(strides.begin(),
+                     through_in ? p_.in_channels / p_.groups * w_in_ : p_.out_channels / p_.groups * w_out_);
     }
     for (int64_t s : w_strides_) strides.push_back(s);
     if (p_.dims.empty()) strides.push_back(1);
@@ -337,7 +360,8 @@ class OneDnnConvolution : public ConvolutionPlan {
       // Each piece reads the whole kernel, so few rows make few pieces.
       constexpr int64_t kRowsWorthAPiece = 4;
       const int64_t out = p_.dims[0].out, even = CeilDiv(threads_, batches);
-      std::tie(rows, row_step) = steps(out, std::max(even, std::min(CeilDiv(wanted, batches), out / kRowsWorthAPiece)), 1);
+      std::tie(rows, row_step) =
+          steps(out, std::max(even, std::min(CeilDiv(wanted, batches), out / kRowsWorthAPiece)), 1);
     }
     for (int64_t b = 0; b < batches; ++b) {
       for (int64_t r = 0; r < rows; ++r) {
@@ -385,7 +409,8 @@ class OneDnnConvolution : public ConvolutionPlan {
       // Only the input rows that these output rows see, with what is left of the padding.
       Spatial& d = dims[0];
       const int64_t reach = (d.kernel - 1) * d.dilation + 1;
-      const int64_t first = piece.row * d.stride - d.pad_low, last = (piece.row + piece.rows - 1) * d.stride - d.pad_low + reach;
+      const int64_t first = piece.row * d.stride - d.pad_low,
+                    last = (piece.row + piece.rows - 1) * d.stride - d.pad_low + reach;
       const int64_t begin = std::clamp<int64_t>(first, 0, d.in), end = std::clamp<int64_t>(last, 0, d.in);
       if (end <= begin) return absl::UnimplementedError("a row of windows lies in padding altogether");
       piece.in_row = begin;
@@ -410,15 +435,17 @@ class OneDnnConvolution : public ConvolutionPlan {
     }
     if (!weights_type.ok()) return weights_type.status();
     const bool choose = packed.get() == nullptr;
-    absl::StatusOr<OneDnnDesc> weights = choose ? OneDnnDesc::Any(WeightDims(), *weights_type) : absl::StatusOr<OneDnnDesc>(packed);
+    absl::StatusOr<OneDnnDesc> weights =
+        choose ? OneDnnDesc::Any(WeightDims(), *weights_type) : absl::StatusOr<OneDnnDesc>(packed);
     if (!weights.ok()) return weights.status();
     OneDnnAttr attr;
     dnnl_primitive_desc_t raw = nullptr;
-    absl::Status s = OneDnnStatus(
-        dnnl_convolution_forward_primitive_desc_create(&raw, OneDnnEngine(), forward ? dnnl_forward_inference : dnnl_forward_training,
-                                                       dnnl_convolution_direct, src->get(), weights->get(), nullptr, dst->get(), a.strides.data(),
-                                                       a.dilations.data(), a.pad_low.data(), a.pad_high.data(), attr.get()),
-        "convolution primitive");
+    absl::Status s =
+        OneDnnStatus(dnnl_convolution_forward_primitive_desc_create(
+                         &raw, OneDnnEngine(), forward ? dnnl_forward_inference : dnnl_forward_training,
+                         dnnl_convolution_direct, src->get(), weights->get(), nullptr, dst->get(), a.strides.data(),
+                         a.dilations.data(), a.pad_low.data(), a.pad_high.data(), attr.get()),
+                     "convolution primitive");
     if (!s.ok()) return s;
     OneDnnPrimitiveDesc fwd(raw);
     absl::StatusOr<std::shared_ptr<const OneDnnOp>> op;
@@ -427,10 +454,11 @@ class OneDnnConvolution : public ConvolutionPlan {
       packed = fwd.Query(dnnl_query_weights_md);
       op = OneDnnOp::Make(fwd, {{DNNL_ARG_SRC, *src}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, *dst}});
     } else {
-      s = OneDnnStatus(dnnl_convolution_backward_data_primitive_desc_create(&raw, OneDnnEngine(), dnnl_convolution_direct, src->get(), weights->get(),
-                                                                            dst->get(), a.strides.data(), a.dilations.data(), a.pad_low.data(),
-                                                                            a.pad_high.data(), fwd.get(), attr.get()),
-                       "backward data primitive");
+      s = OneDnnStatus(
+          dnnl_convolution_backward_data_primitive_desc_create(
+              &raw, OneDnnEngine(), dnnl_convolution_direct, src->get(), weights->get(), dst->get(), a.strides.data(),
+              a.dilations.data(), a.pad_low.data(), a.pad_high.data(), fwd.get(), attr.get()),
+          "backward data primitive");
       if (!s.ok()) return s;
       OneDnnPrimitiveDesc bwd(raw);
       if (absl::Status r = Reject(bwd); !r.ok()) return r;
@@ -499,7 +527,8 @@ class OneDnnConvolution : public ConvolutionPlan {
     const bool choose = chosen.get() == nullptr;
     absl::StatusOr<dnnl_data_type_t> hint_type = OneDnnType(p_.src.type);
     if (!hint_type.ok()) return hint_type.status();
-    absl::StatusOr<OneDnnDesc> src = Describe(p_.src, piece.batches, p_.in_channels, a.in), dst = Describe(p_.dst, piece.batches, p_.out_channels, a.out);
+    absl::StatusOr<OneDnnDesc> src = Describe(p_.src, piece.batches, p_.in_channels, a.in),
+                               dst = Describe(p_.dst, piece.batches, p_.out_channels, a.out);
     absl::StatusOr<OneDnnDesc> weights = choose ? OneDnnDesc::Any(dims, dnnl_f32) : absl::StatusOr<OneDnnDesc>(chosen);
     absl::StatusOr<OneDnnDesc> hint_any = OneDnnDesc::Any(dims, *hint_type);
     for (const auto* d : {&src, &dst, &weights, &hint_any}) {
@@ -508,16 +537,17 @@ class OneDnnConvolution : public ConvolutionPlan {
     OneDnnAttr attr;
     dnnl_primitive_desc_t raw = nullptr;
     absl::Status s = OneDnnStatus(
-        dnnl_convolution_forward_primitive_desc_create(&raw, OneDnnEngine(), dnnl_forward_training, dnnl_convolution_direct, src->get(),
-                                                       hint_any->get(), nullptr, dst->get(), a.strides.data(), a.dilations.data(), a.pad_low.data(),
-                                                       a.pad_high.data(), attr.get()),
+        dnnl_convolution_forward_primitive_desc_create(
+            &raw, OneDnnEngine(), dnnl_forward_training, dnnl_convolution_direct, src->get(), hint_any->get(), nullptr,
+            dst->get(), a.strides.data(), a.dilations.data(), a.pad_low.data(), a.pad_high.data(), attr.get()),
         "convolution primitive");
     if (!s.ok()) return s;
     OneDnnPrimitiveDesc hint(raw);
-    s = OneDnnStatus(dnnl_convolution_backward_weights_primitive_desc_create(&raw, OneDnnEngine(), dnnl_convolution_direct, src->get(), weights->get(),
-                                                                             nullptr, dst->get(), a.strides.data(), a.dilations.data(),
-                                                                             a.pad_low.data(), a.pad_high.data(), hint.get(), attr.get()),
-                     "backward weights primitive");
+    s = OneDnnStatus(
+        dnnl_convolution_backward_weights_primitive_desc_create(
+            &raw, OneDnnEngine(), dnnl_convolution_direct, src->get(), weights->get(), nullptr, dst->get(),
+            a.strides.data(), a.dilations.data(), a.pad_low.data(), a.pad_high.data(), hint.get(), attr.get()),
+        "backward weights primitive");
     if (!s.ok()) return s;
     OneDnnPrimitiveDesc desc(raw);
     if (absl::Status r = Reject(desc); !r.ok()) return r;
@@ -537,12 +567,13 @@ class OneDnnConvolution : public ConvolutionPlan {
       out.push_back(d.out);
     }
     const bool src_is_out = p_.form == Form::kBackwardData, dst_is_out = p_.form == Form::kForward;
-    auto make = [&](const Activation& plain, const Activation& dense, int64_t channels, const std::vector<int64_t>& extents, bool back,
-                    int& index) -> absl::Status {
+    auto make = [&](const Activation& plain, const Activation& dense, int64_t channels,
+                    const std::vector<int64_t>& extents, bool back, int& index) -> absl::Status {
       absl::StatusOr<OneDnnDesc> a = Describe(plain, 1, channels, extents), b = Describe(dense, 1, channels, extents);
       if (!a.ok()) return a.status();
       if (!b.ok()) return b.status();
-      absl::StatusOr<std::shared_ptr<const OneDnnOp>> op = back ? OneDnnOp::MakeReorder(*b, *a) : OneDnnOp::MakeReorder(*a, *b);
+      absl::StatusOr<std::shared_ptr<const OneDnnOp>> op =
+          back ? OneDnnOp::MakeReorder(*b, *a) : OneDnnOp::MakeReorder(*a, *b);
       if (!op.ok()) return op.status();
       index = static_cast<int>(ops_.size());
       ops_.push_back(*std::move(op));
@@ -557,9 +588,12 @@ class OneDnnConvolution : public ConvolutionPlan {
     return absl::OkStatus();
   }
 
-  absl::Status CopyImage(const OneDnnRunner::Session& session, int slot, int op, const char* from, const Activation& from_layout, char* to,
-                         const Activation& to_layout, int64_t b, void* space) const {
-    return session.Run(slot, op, {from + b * from_layout.batch_stride * Bytes(from_layout.type), to + b * to_layout.batch_stride * Bytes(to_layout.type)},
+  absl::Status CopyImage(const OneDnnRunner::Session& session, int slot, int op, const char* from,
+                         const Activation& from_layout, char* to, const Activation& to_layout, int64_t b,
+                         void* space) const {
+    return session.Run(slot, op,
+                       {from + b * from_layout.batch_stride * Bytes(from_layout.type),
+                        to + b * to_layout.batch_stride * Bytes(to_layout.type)},
                        space);
   }
 
@@ -572,8 +606,8 @@ class OneDnnConvolution : public ConvolutionPlan {
       spatial *= p_.dims[d].kernel;
     }
     if (p_.form == Form::kBackwardData) {
-      s[0] = spatial;                                    // "output channels" are the HLO kernel's inputs
-      s[1] = spatial * (p_.out_channels / p_.groups);    // and the other way round
+      s[0] = spatial;                                  // "output channels" are the HLO kernel's inputs
+      s[1] = spatial * (p_.out_channels / p_.groups);  // and the other way round
     } else {
       s[0] = spatial * (p_.in_channels / p_.groups);
       s[1] = spatial;
@@ -586,13 +620,15 @@ class OneDnnConvolution : public ConvolutionPlan {
     const int rank = static_cast<int>(p_.dims.size());
     // Both counts as the HLO kernel has them: of the larger kind all, of the other one group's.
     const bool data = p_.form == Form::kBackwardData;
-    const int64_t outs = data ? p_.out_channels / p_.groups : p_.out_channels, ins = data ? p_.in_channels : p_.in_channels / p_.groups;
+    const int64_t outs = data ? p_.out_channels / p_.groups : p_.out_channels,
+                  ins = data ? p_.in_channels : p_.in_channels / p_.groups;
     int64_t taps = 1;
     for (const Spatial& d : p_.dims) taps *= d.kernel;
     (void)ForEach(pool, outs, [&](int64_t o, int) {
       for (int64_t i = 0; i < ins; ++i) {
         for (int64_t t = 0; t < taps; ++t) {
-          int64_t rest = t, from = o * p_.weights_out_stride + i * p_.weights_in_stride, to = o * flip_strides_[0] + i * flip_strides_[1];
+          int64_t rest = t, from = o * p_.weights_out_stride + i * p_.weights_in_stride,
+                  to = o * flip_strides_[0] + i * flip_strides_[1];
           for (int d = rank - 1; d >= 0; --d) {
             const int64_t k = rest % p_.dims[d].kernel;
             rest /= p_.dims[d].kernel;
@@ -606,15 +642,16 @@ class OneDnnConvolution : public ConvolutionPlan {
     });
   }
 
-  absl::Status PackWeights(const OneDnnRunner::Session& session, const char* rhs, char* flipped, char* packed, char* slots, int64_t slot_bytes,
-                           ThreadPool* pool) const {
+  absl::Status PackWeights(const OneDnnRunner::Session& session, const char* rhs, char* flipped, char* packed,
+                           char* slots, int64_t slot_bytes, ThreadPool* pool) const {
     const char* source = rhs;
     if (flip_bytes_ > 0) {
       Flip(rhs, flipped, pool);
       source = flipped;
     }
     return ForEach(pool, static_cast<int64_t>(pack_ops_.size()), [&](int64_t i, int slot) {
-      return session.Run(slot, pack_ops_[i].op, {source + pack_ops_[i].offset * Bytes(p_.weights_type), packed}, slots + slot * slot_bytes);
+      return session.Run(slot, pack_ops_[i].op, {source + pack_ops_[i].offset * Bytes(p_.weights_type), packed},
+                         slots + slot * slot_bytes);
     });
   }
 
@@ -642,20 +679,24 @@ class OneDnnConvolution : public ConvolutionPlan {
 };
 
 absl::Status CheckTypes(const ConvolutionProblem& p) {
-  const bool f32 = p.lhs_type == ElementType::kF32 && p.rhs_type == ElementType::kF32 && p.out_type == ElementType::kF32;
+  const bool f32 =
+      p.lhs_type == ElementType::kF32 && p.rhs_type == ElementType::kF32 && p.out_type == ElementType::kF32;
   const bool bf16 = p.lhs_type == ElementType::kBF16 && p.rhs_type == ElementType::kBF16 &&
                     (p.out_type == ElementType::kBF16 || p.out_type == ElementType::kF32);
   if (!f32 && !bf16) {
-    return absl::UnimplementedError(absl::StrCat("element types ", ElementTypeName(p.lhs_type), ", ", ElementTypeName(p.rhs_type), " to ",
-                                                 ElementTypeName(p.out_type), " are not supported"));
+    return absl::UnimplementedError(absl::StrCat("element types ", ElementTypeName(p.lhs_type), ", ",
+                                                 ElementTypeName(p.rhs_type), " to ", ElementTypeName(p.out_type),
+                                                 " are not supported"));
   }
-  if (bf16 && HostSimdLevel() < SimdLevel::kAvx512Bf16) return absl::UnimplementedError("this host has no bf16 instructions");
+  if (bf16 && HostSimdLevel() < SimdLevel::kAvx512Bf16)
+    return absl::UnimplementedError("this host has no bf16 instructions");
   if (p.dims.size() > 3) return absl::UnimplementedError(absl::StrCat(p.dims.size(), " spatial dims"));
   if (MultipliesOf(p) == 0) return absl::UnimplementedError("empty operand");
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Finish(Problem problem, const ConvolutionProblem& original, int num_threads) {
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Finish(Problem problem, const ConvolutionProblem& original,
+                                                        int num_threads) {
   auto plan = std::make_unique<OneDnnConvolution>(std::move(problem), original, num_threads);
   if (absl::Status s = plan->Init(); !s.ok()) return s;
   return std::unique_ptr<ConvolutionPlan>(std::move(plan));
@@ -722,7 +763,8 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnBackwardData(const Co
   for (const ConvolutionDim& d : p.dims) {
     if (d.stride != 1) return absl::UnimplementedError("the window moves by more than one");
     dilated |= d.lhs_dilation > 1;
-    Spatial s{d.output, d.kernel, d.input, d.lhs_dilation, d.rhs_dilation, (d.kernel - 1) * d.rhs_dilation - d.pad_low, 0};
+    Spatial s{d.output, d.kernel, d.input, d.lhs_dilation, d.rhs_dilation, (d.kernel - 1) * d.rhs_dilation - d.pad_low,
+              0};
     if (s.pad_low < 0) return absl::UnimplementedError("low padding is wider than the window");
     // Exactly as much high padding as reaches the last input; up to stride - 1 more makes no difference.
     s.pad_high = (s.out - 1) * s.stride + (s.kernel - 1) * s.dilation + 1 - s.in - s.pad_low;
@@ -738,7 +780,8 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnBackwardData(const Co
   return Finish(std::move(q), p, num_threads);
 }
 
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnBackwardWeights(const ConvolutionProblem& p, int num_threads) {
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnBackwardWeights(const ConvolutionProblem& p,
+                                                                           int num_threads) {
   if (absl::Status s = CheckTypes(p); !s.ok()) return s;
   if (p.feature_groups > 1) return absl::UnimplementedError("feature groups");
   Problem q;

@@ -62,7 +62,8 @@ BP_INLINE void Channels(const DepthwiseRow& r, int64_t c) {
       const S* row = static_cast<const S*>(r.lhs_rows[ky]) + c;
       for (int64_t kx = 0; kx < columns; ++kx) {
         const int64_t i = x * r.stride + kx * r.dilation - r.pad_low;
-        if (i >= 0 && i < r.in_columns) sum += LoadAs<T, S>(row + i * r.lhs_column_stride) * Load(kernel + (ky * columns + kx) * r.channels);
+        if (i >= 0 && i < r.in_columns)
+          sum += LoadAs<T, S>(row + i * r.lhs_column_stride) * Load(kernel + (ky * columns + kx) * r.channels);
       }
     }
     StoreAs(out + x * r.out_column_stride, sum);
@@ -103,7 +104,8 @@ void RestOfChannels(const DepthwiseRow& r, int64_t begin) {
         for (int64_t kx = 0; kx < r.kernel_columns; ++kx) {
           const int64_t i = x * r.stride + kx * r.dilation - r.pad_low;
           if (i < 0 || i >= r.in_columns) continue;
-          sum += ToFloat(static_cast<const S*>(r.lhs_rows[ky])[i * r.lhs_column_stride + c]) * kernel[(ky * r.kernel_columns + kx) * r.channels + c];
+          sum += ToFloat(static_cast<const S*>(r.lhs_rows[ky])[i * r.lhs_column_stride + c]) *
+                 kernel[(ky * r.kernel_columns + kx) * r.channels + c];
         }
       }
       Put(static_cast<S*>(r.out) + x * r.out_column_stride + c, sum);
@@ -125,10 +127,14 @@ void Row(const DepthwiseRow& r) {
 
 void AnyRow(DepthwiseType type, const DepthwiseRow& r) {
   switch (type) {
-    case DepthwiseType::kF32: return Row<float, float>(r);
-    case DepthwiseType::kF64: return Row<double, double>(r);
-    case DepthwiseType::kF16: return Row<float, F16>(r);
-    case DepthwiseType::kBF16: return Row<float, Bf16>(r);
+    case DepthwiseType::kF32:
+      return Row<float, float>(r);
+    case DepthwiseType::kF64:
+      return Row<double, double>(r);
+    case DepthwiseType::kF16:
+      return Row<float, F16>(r);
+    case DepthwiseType::kBF16:
+      return Row<float, Bf16>(r);
   }
 }
 
@@ -139,10 +145,14 @@ void WidenFrom(const void* from, int64_t stride, void* to, int64_t count) {
 
 void Widen(DepthwiseType type, const void* from, int64_t stride, void* to, int64_t count) {
   switch (type) {
-    case DepthwiseType::kF32: return WidenFrom<float, float>(from, stride, to, count);
-    case DepthwiseType::kF64: return WidenFrom<double, double>(from, stride, to, count);
-    case DepthwiseType::kF16: return WidenFrom<float, F16>(from, stride, to, count);
-    case DepthwiseType::kBF16: return WidenFrom<float, Bf16>(from, stride, to, count);
+    case DepthwiseType::kF32:
+      return WidenFrom<float, float>(from, stride, to, count);
+    case DepthwiseType::kF64:
+      return WidenFrom<double, double>(from, stride, to, count);
+    case DepthwiseType::kF16:
+      return WidenFrom<float, F16>(from, stride, to, count);
+    case DepthwiseType::kBF16:
+      return WidenFrom<float, Bf16>(from, stride, to, count);
   }
 }
 

@@ -12,7 +12,7 @@ enum class DepthwiseType { kF32 = 0, kF64 = 1, kF16 = 2, kBF16 = 3 };
 // null in padding. Distances in elements.
 struct DepthwiseRow {
   const void* const* lhs_rows;
-  const void* kernel;         // as floats of the accumulator type, [kernel_rows][kernel_columns][channels]
+  const void* kernel;  // as floats of the accumulator type, [kernel_rows][kernel_columns][channels]
   void* out;
   int64_t kernel_rows, kernel_columns, channels;
   int64_t in_columns, out_columns;
@@ -26,9 +26,15 @@ struct DepthwiseKernels {
   void (*widen)(DepthwiseType type, const void* from, int64_t stride, void* to, int64_t count);
 };
 
-namespace base { extern const DepthwiseKernels depthwise_kernels; }
-namespace avx2 { extern const DepthwiseKernels depthwise_kernels; }
-namespace avx512 { extern const DepthwiseKernels depthwise_kernels; }
+namespace base {
+extern const DepthwiseKernels depthwise_kernels;
+}
+namespace avx2 {
+extern const DepthwiseKernels depthwise_kernels;
+}
+namespace avx512 {
+extern const DepthwiseKernels depthwise_kernels;
+}
 
 }  // namespace backplane::cpu
 

@@ -14,7 +14,8 @@ constexpr int kTileRows = 4;
 #endif
 
 template <typename T, int kRows, int kVectors>
-BP_INLINE void Tile(int64_t k, const T* a, int64_t am, int64_t ak, const T* b, int64_t bk, T* c, int64_t cm, bool accumulate) {
+BP_INLINE void Tile(int64_t k, const T* a, int64_t am, int64_t ak, const T* b, int64_t bk, T* c, int64_t cm,
+                    bool accumulate) {
   constexpr int kLanes = VectorOf<T>::kLanes;
   Vec<T> sum[kRows][kVectors];
 #pragma GCC unroll 8
@@ -43,23 +44,31 @@ BP_INLINE void Tile(int64_t k, const T* a, int64_t am, int64_t ak, const T* b, i
 }
 
 template <typename T, int kVectors>
-void RunTile(int64_t rows, int64_t k, const void* a, int64_t am, int64_t ak, const void* b, int64_t bk, void* c, int64_t cm,
-             bool accumulate) {
+void RunTile(int64_t rows, int64_t k, const void* a, int64_t am, int64_t ak, const void* b, int64_t bk, void* c,
+             int64_t cm, bool accumulate) {
   const T* ta = static_cast<const T*>(a);
   const T* tb = static_cast<const T*>(b);
   T* tc = static_cast<T*>(c);
   switch (rows) {
-    case 1: return Tile<T, 1, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
-    case 2: return Tile<T, 2, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
-    case 3: return Tile<T, 3, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
-    case 4: return Tile<T, 4, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
+    case 1:
+      return Tile<T, 1, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
+    case 2:
+      return Tile<T, 2, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
+    case 3:
+      return Tile<T, 3, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
+    case 4:
+      return Tile<T, 4, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
 #if BP_VECTOR_BYTES >= 32
-    case 5: return Tile<T, 5, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
-    case 6: return Tile<T, 6, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
+    case 5:
+      return Tile<T, 5, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
+    case 6:
+      return Tile<T, 6, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
 #endif
 #if BP_VECTOR_BYTES >= 64
-    case 7: return Tile<T, 7, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
-    case 8: return Tile<T, 8, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
+    case 7:
+      return Tile<T, 7, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
+    case 8:
+      return Tile<T, 8, kVectors>(k, ta, am, ak, tb, bk, tc, cm, accumulate);
 #endif
   }
 }
@@ -116,8 +125,9 @@ void ConvertBlock(const S* src, int64_t si, int64_t sj, D* dst, int64_t di, int6
 template <typename D>
 void ConvertTo(ElementType from, const void* src, int64_t si, int64_t sj, D* dst, int64_t di, int64_t dj, int64_t rows,
                int64_t cols) {
-#define BP_CASE(kind, S) \
-  case ElementType::kind: return ConvertBlock<D, S>(static_cast<const S*>(src), si, sj, dst, di, dj, rows, cols);
+#define BP_CASE(kind, S)  \
+  case ElementType::kind: \
+    return ConvertBlock<D, S>(static_cast<const S*>(src), si, sj, dst, di, dj, rows, cols);
   switch (from) {
     BP_CASE(kPred, Pred)
     BP_CASE(kS8, int8_t)
@@ -133,40 +143,46 @@ void ConvertTo(ElementType from, const void* src, int64_t si, int64_t sj, D* dst
     BP_CASE(kF32, float)
     BP_CASE(kF64, double)
     case ElementType::kC64:  // the caller passes parts
-    case ElementType::kC128: return;
+    case ElementType::kC128:
+      return;
   }
 #undef BP_CASE
 }
 
-void Convert(ElementType from, const void* src, int64_t si, int64_t sj, ElementType to, void* dst, int64_t di, int64_t dj,
-             int64_t rows, int64_t cols) {
+void Convert(ElementType from, const void* src, int64_t si, int64_t sj, ElementType to, void* dst, int64_t di,
+             int64_t dj, int64_t rows, int64_t cols) {
   switch (to) {
-    case ElementType::kF32: return ConvertTo(from, src, si, sj, static_cast<float*>(dst), di, dj, rows, cols);
-    case ElementType::kF64: return ConvertTo(from, src, si, sj, static_cast<double*>(dst), di, dj, rows, cols);
-    case ElementType::kS32: return ConvertTo(from, src, si, sj, static_cast<int32_t*>(dst), di, dj, rows, cols);
-    default: return ConvertTo(from, src, si, sj, static_cast<int64_t*>(dst), di, dj, rows, cols);
+    case ElementType::kF32:
+      return ConvertTo(from, src, si, sj, static_cast<float*>(dst), di, dj, rows, cols);
+    case ElementType::kF64:
+      return ConvertTo(from, src, si, sj, static_cast<double*>(dst), di, dj, rows, cols);
+    case ElementType::kS32:
+      return ConvertTo(from, src, si, sj, static_cast<int32_t*>(dst), di, dj, rows, cols);
+    default:
+      return ConvertTo(from, src, si, sj, static_cast<int64_t*>(dst), di, dj, rows, cols);
   }
 }
 
 template <typename S>
-void ConvertOutFrom(const S* src, int64_t si, ElementType to, void* dst, int64_t di, int64_t dj, int64_t rows, int64_t cols) {
-#define BP_CASE(kind, D, expression)                                    \
-  case ElementType::kind: {                                             \
-    D* out = static_cast<D*>(dst);                                      \
-    for (int64_t i = 0; i < rows; ++i) {                                \
-      if (dj == 1) {                                                    \
-        for (int64_t j = 0; j < cols; ++j) {                            \
-          const S x = src[i * si + j];                                  \
-          out[i * di + j] = expression;                                 \
-        }                                                               \
-      } else {                                                          \
-        for (int64_t j = 0; j < cols; ++j) {                            \
-          const S x = src[i * si + j];                                  \
-          out[i * di + j * dj] = expression;                            \
-        }                                                               \
-      }                                                                 \
-    }                                                                   \
-    return;                                                             \
+void ConvertOutFrom(const S* src, int64_t si, ElementType to, void* dst, int64_t di, int64_t dj, int64_t rows,
+                    int64_t cols) {
+#define BP_CASE(kind, D, expression)         \
+  case ElementType::kind: {                  \
+    D* out = static_cast<D*>(dst);           \
+    for (int64_t i = 0; i < rows; ++i) {     \
+      if (dj == 1) {                         \
+        for (int64_t j = 0; j < cols; ++j) { \
+          const S x = src[i * si + j];       \
+          out[i * di + j] = expression;      \
+        }                                    \
+      } else {                               \
+        for (int64_t j = 0; j < cols; ++j) { \
+          const S x = src[i * si + j];       \
+          out[i * di + j * dj] = expression; \
+        }                                    \
+      }                                      \
+    }                                        \
+    return;                                  \
   }
   switch (to) {
     BP_CASE(kPred, uint8_t, x != 0)
@@ -183,25 +199,30 @@ void ConvertOutFrom(const S* src, int64_t si, ElementType to, void* dst, int64_t
     BP_CASE(kF32, float, static_cast<float>(x))
     BP_CASE(kF64, double, static_cast<double>(x))
     case ElementType::kC64:
-    case ElementType::kC128: return;
+    case ElementType::kC128:
+      return;
   }
 #undef BP_CASE
 }
 
-void ConvertOut(ElementType from, const void* src, int64_t si, ElementType to, void* dst, int64_t di, int64_t dj, int64_t rows,
-                int64_t cols) {
+void ConvertOut(ElementType from, const void* src, int64_t si, ElementType to, void* dst, int64_t di, int64_t dj,
+                int64_t rows, int64_t cols) {
   switch (from) {
-    case ElementType::kF32: return ConvertOutFrom(static_cast<const float*>(src), si, to, dst, di, dj, rows, cols);
-    case ElementType::kF64: return ConvertOutFrom(static_cast<const double*>(src), si, to, dst, di, dj, rows, cols);
-    case ElementType::kS32: return ConvertOutFrom(static_cast<const int32_t*>(src), si, to, dst, di, dj, rows, cols);
-    default: return ConvertOutFrom(static_cast<const int64_t*>(src), si, to, dst, di, dj, rows, cols);
+    case ElementType::kF32:
+      return ConvertOutFrom(static_cast<const float*>(src), si, to, dst, di, dj, rows, cols);
+    case ElementType::kF64:
+      return ConvertOutFrom(static_cast<const double*>(src), si, to, dst, di, dj, rows, cols);
+    case ElementType::kS32:
+      return ConvertOutFrom(static_cast<const int32_t*>(src), si, to, dst, di, dj, rows, cols);
+    default:
+      return ConvertOutFrom(static_cast<const int64_t*>(src), si, to, dst, di, dj, rows, cols);
   }
 }
 
 }  // namespace
 
 // Integers wrap, so the tiles of signed types run in unsigned arithmetic.
-const GemmKernels gemm_kernels = {MakeTile<float>(), MakeTile<double>(), MakeTile<uint32_t>(), MakeTile<uint64_t>(),
-                                  &Convert, &ConvertOut};
+const GemmKernels gemm_kernels = {MakeTile<float>(),    MakeTile<double>(), MakeTile<uint32_t>(),
+                                  MakeTile<uint64_t>(), &Convert,           &ConvertOut};
 
 }  // namespace backplane::cpu::BP_SIMD

@@ -14,9 +14,9 @@ using GemmTileFn = void (*)(int64_t rows, int64_t k, const void* a, int64_t am, 
                             void* c, int64_t cm, bool accumulate);
 
 struct GemmTile {
-  int rows;        // tallest tile
-  int narrow;      // columns of the narrow tile: one register
-  int wide;        // columns of the wide tile: two registers
+  int rows;    // tallest tile
+  int narrow;  // columns of the narrow tile: one register
+  int wide;    // columns of the wide tile: two registers
   GemmTileFn run_narrow;
   GemmTileFn run_wide;
 };
@@ -32,9 +32,15 @@ struct GemmKernels {
                       int64_t rows, int64_t cols);
 };
 
-namespace base { extern const GemmKernels gemm_kernels; }
-namespace avx2 { extern const GemmKernels gemm_kernels; }
-namespace avx512 { extern const GemmKernels gemm_kernels; }
+namespace base {
+extern const GemmKernels gemm_kernels;
+}
+namespace avx2 {
+extern const GemmKernels gemm_kernels;
+}
+namespace avx512 {
+extern const GemmKernels gemm_kernels;
+}
 
 }  // namespace backplane::cpu
 

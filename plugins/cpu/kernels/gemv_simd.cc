@@ -8,16 +8,23 @@ namespace {
 template <typename O>
 BP_INLINE void Put(O* out, float x);
 template <>
-BP_INLINE void Put<float>(float* out, float x) { *out = x; }
+BP_INLINE void Put<float>(float* out, float x) {
+  *out = x;
+}
 template <>
-BP_INLINE void Put<F16>(F16* out, float x) { *out = static_cast<F16>(x); }
+BP_INLINE void Put<F16>(F16* out, float x) {
+  *out = static_cast<F16>(x);
+}
 template <>
-BP_INLINE void Put<Bf16>(Bf16* out, float x) { *out = ToBf16(x); }
+BP_INLINE void Put<Bf16>(Bf16* out, float x) {
+  *out = ToBf16(x);
+}
 BP_INLINE void Put(double* out, double x) { *out = x; }
 
 // One row of the matrix at a time: more rows at once lose, because their streams share cache sets.
 template <typename T, typename S, typename O, int kVectors>
-void Dots(int64_t begin, int64_t end, int64_t k, const S* w, int64_t ws, const S* x, int64_t xs, O* out, int64_t out_r, int64_t out_i) {
+void Dots(int64_t begin, int64_t end, int64_t k, const S* w, int64_t ws, const S* x, int64_t xs, O* out, int64_t out_r,
+          int64_t out_i) {
   constexpr int kLanes = VectorOf<T>::kLanes;
   constexpr int kSums = kVectors == 1 ? 8 : kVectors == 2 ? 4 : 2;
   for (int64_t i = begin; i < end; ++i) {
@@ -51,8 +58,8 @@ void Dots(int64_t begin, int64_t end, int64_t k, const S* w, int64_t ws, const S
 
 #if defined(BP_SIMD_AVX512BF16)
 template <typename O, int kVectors>
-void DotsBf16(int64_t begin, int64_t end, int64_t k, const Bf16* w, int64_t ws, const Bf16* x, int64_t xs, O* out, int64_t out_r,
-              int64_t out_i) {
+void DotsBf16(int64_t begin, int64_t end, int64_t k, const Bf16* w, int64_t ws, const Bf16* x, int64_t xs, O* out,
+              int64_t out_r, int64_t out_i) {
   constexpr int kLanes = 32;
   constexpr int kSums = kVectors == 1 ? 8 : kVectors == 2 ? 4 : 2;
   auto load = [](const Bf16* p) __attribute__((always_inline)) { return (__m512bh)_mm512_loadu_si512(p); };
@@ -71,7 +78,8 @@ void DotsBf16(int64_t begin, int64_t end, int64_t k, const Bf16* w, int64_t ws, 
       for (int u = 0; u < kSums; ++u) {
         const __m512bh a = load(row + p + u * kLanes);
 #pragma GCC unroll 4
-        for (int r = 0; r < kVectors; ++r) sum[r][u] = _mm512_dpbf16_ps(sum[r][u], a, load(x + r * xs + p + u * kLanes));
+        for (int r = 0; r < kVectors; ++r)
+          sum[r][u] = _mm512_dpbf16_ps(sum[r][u], a, load(x + r * xs + p + u * kLanes));
       }
     }
     for (; p + kLanes <= k; p += kLanes) {
@@ -98,40 +106,50 @@ void DotsBf16(int64_t begin, int64_t end, int64_t k, const Bf16* w, int64_t ws, 
 #endif
 
 template <typename T, typename S, typename O>
-void DotsBy(int vectors, int64_t begin, int64_t end, int64_t k, const void* w, int64_t ws, const void* x, int64_t xs, void* out,
-            int64_t out_r, int64_t out_i) {
+void DotsBy(int vectors, int64_t begin, int64_t end, int64_t k, const void* w, int64_t ws, const void* x, int64_t xs,
+            void* out, int64_t out_r, int64_t out_i) {
   const S* tw = static_cast<const S*>(w);
   const S* tx = static_cast<const S*>(x);
   O* to = static_cast<O*>(out);
   switch (vectors) {
-    case 1: return Dots<T, S, O, 1>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
-    case 2: return Dots<T, S, O, 2>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
-    case 3: return Dots<T, S, O, 3>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
-    default: return Dots<T, S, O, 4>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
+    case 1:
+      return Dots<T, S, O, 1>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
+    case 2:
+      return Dots<T, S, O, 2>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
+    case 3:
+      return Dots<T, S, O, 3>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
+    default:
+      return Dots<T, S, O, 4>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
   }
 }
 
 #if defined(BP_SIMD_AVX512BF16)
 template <typename O>
-void DotsBf16By(int vectors, int64_t begin, int64_t end, int64_t k, const void* w, int64_t ws, const void* x, int64_t xs, void* out,
-                int64_t out_r, int64_t out_i) {
+void DotsBf16By(int vectors, int64_t begin, int64_t end, int64_t k, const void* w, int64_t ws, const void* x,
+                int64_t xs, void* out, int64_t out_r, int64_t out_i) {
   const Bf16* tw = static_cast<const Bf16*>(w);
   const Bf16* tx = static_cast<const Bf16*>(x);
   O* to = static_cast<O*>(out);
   switch (vectors) {
-    case 1: return DotsBf16<O, 1>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
-    case 2: return DotsBf16<O, 2>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
-    case 3: return DotsBf16<O, 3>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
-    default: return DotsBf16<O, 4>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
+    case 1:
+      return DotsBf16<O, 1>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
+    case 2:
+      return DotsBf16<O, 2>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
+    case 3:
+      return DotsBf16<O, 3>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
+    default:
+      return DotsBf16<O, 4>(begin, end, k, tw, ws, tx, xs, to, out_r, out_i);
   }
 }
 #endif
 
-void AllDots(GemvType type, int vectors, int64_t begin, int64_t end, int64_t k, const void* w, int64_t ws, const void* x, int64_t xs,
-             void* out, int64_t out_r, int64_t out_i, bool wide_out) {
+void AllDots(GemvType type, int vectors, int64_t begin, int64_t end, int64_t k, const void* w, int64_t ws,
+             const void* x, int64_t xs, void* out, int64_t out_r, int64_t out_i, bool wide_out) {
   switch (type) {
-    case GemvType::kF32: return DotsBy<float, float, float>(vectors, begin, end, k, w, ws, x, xs, out, out_r, out_i);
-    case GemvType::kF64: return DotsBy<double, double, double>(vectors, begin, end, k, w, ws, x, xs, out, out_r, out_i);
+    case GemvType::kF32:
+      return DotsBy<float, float, float>(vectors, begin, end, k, w, ws, x, xs, out, out_r, out_i);
+    case GemvType::kF64:
+      return DotsBy<double, double, double>(vectors, begin, end, k, w, ws, x, xs, out, out_r, out_i);
     case GemvType::kF16:
       if (wide_out) return DotsBy<float, F16, float>(vectors, begin, end, k, w, ws, x, xs, out, out_r, out_i);
       return DotsBy<float, F16, F16>(vectors, begin, end, k, w, ws, x, xs, out, out_r, out_i);
@@ -176,13 +194,15 @@ BP_INLINE void ColumnRows(int64_t n, const S* w, int64_t ws, const S* x, int64_t
 }
 
 template <typename T, typename S, int kVectors>
-void Columns(int64_t begin, int64_t end, int64_t n, const S* w, int64_t ws, const S* x, int64_t xs, T* acc, int64_t accs) {
+void Columns(int64_t begin, int64_t end, int64_t n, const S* w, int64_t ws, const S* x, int64_t xs, T* acc,
+             int64_t accs) {
   // Wide outputs in strips whose sums fit half of L1.
   constexpr int64_t kStrip = 16384 / (static_cast<int64_t>(sizeof(T)) * kVectors);
   for (int64_t j = 0; j < n; j += kStrip) {
     const int64_t width = Min(kStrip, n - j);
     int64_t p = begin;
-    for (; p + 8 <= end; p += 8) ColumnRows<T, S, kVectors, 8>(width, w + p * ws + j, ws, x + p, xs, acc + j, accs, p == begin);
+    for (; p + 8 <= end; p += 8)
+      ColumnRows<T, S, kVectors, 8>(width, w + p * ws + j, ws, x + p, xs, acc + j, accs, p == begin);
     for (; p < end; ++p) ColumnRows<T, S, kVectors, 1>(width, w + p * ws + j, ws, x + p, xs, acc + j, accs, p == begin);
     if (begin == end) {
       for (int r = 0; r < kVectors; ++r) memset(acc + r * accs + j, 0, width * sizeof(T));
@@ -191,31 +211,40 @@ void Columns(int64_t begin, int64_t end, int64_t n, const S* w, int64_t ws, cons
 }
 
 template <typename T, typename S>
-void ColumnsBy(int vectors, int64_t begin, int64_t end, int64_t n, const void* w, int64_t ws, const void* x, int64_t xs, void* acc,
-               int64_t accs) {
+void ColumnsBy(int vectors, int64_t begin, int64_t end, int64_t n, const void* w, int64_t ws, const void* x, int64_t xs,
+               void* acc, int64_t accs) {
   const S* tw = static_cast<const S*>(w);
   const S* tx = static_cast<const S*>(x);
   T* ta = static_cast<T*>(acc);
   switch (vectors) {
-    case 1: return Columns<T, S, 1>(begin, end, n, tw, ws, tx, xs, ta, accs);
-    case 2: return Columns<T, S, 2>(begin, end, n, tw, ws, tx, xs, ta, accs);
-    case 3: return Columns<T, S, 3>(begin, end, n, tw, ws, tx, xs, ta, accs);
-    default: return Columns<T, S, 4>(begin, end, n, tw, ws, tx, xs, ta, accs);
+    case 1:
+      return Columns<T, S, 1>(begin, end, n, tw, ws, tx, xs, ta, accs);
+    case 2:
+      return Columns<T, S, 2>(begin, end, n, tw, ws, tx, xs, ta, accs);
+    case 3:
+      return Columns<T, S, 3>(begin, end, n, tw, ws, tx, xs, ta, accs);
+    default:
+      return Columns<T, S, 4>(begin, end, n, tw, ws, tx, xs, ta, accs);
   }
 }
 
-void AllColumns(GemvType type, int vectors, int64_t begin, int64_t end, int64_t n, const void* w, int64_t ws, const void* x,
-                int64_t xs, void* acc, int64_t accs) {
+void AllColumns(GemvType type, int vectors, int64_t begin, int64_t end, int64_t n, const void* w, int64_t ws,
+                const void* x, int64_t xs, void* acc, int64_t accs) {
   switch (type) {
-    case GemvType::kF32: return ColumnsBy<float, float>(vectors, begin, end, n, w, ws, x, xs, acc, accs);
-    case GemvType::kF64: return ColumnsBy<double, double>(vectors, begin, end, n, w, ws, x, xs, acc, accs);
-    case GemvType::kF16: return ColumnsBy<float, F16>(vectors, begin, end, n, w, ws, x, xs, acc, accs);
-    case GemvType::kBF16: return ColumnsBy<float, Bf16>(vectors, begin, end, n, w, ws, x, xs, acc, accs);
+    case GemvType::kF32:
+      return ColumnsBy<float, float>(vectors, begin, end, n, w, ws, x, xs, acc, accs);
+    case GemvType::kF64:
+      return ColumnsBy<double, double>(vectors, begin, end, n, w, ws, x, xs, acc, accs);
+    case GemvType::kF16:
+      return ColumnsBy<float, F16>(vectors, begin, end, n, w, ws, x, xs, acc, accs);
+    case GemvType::kBF16:
+      return ColumnsBy<float, Bf16>(vectors, begin, end, n, w, ws, x, xs, acc, accs);
   }
 }
 
 template <typename T, typename O>
-void ReduceTo(int64_t parts, int64_t part_stride, const void* acc, int64_t begin, int64_t end, void* out, int64_t out_stride) {
+void ReduceTo(int64_t parts, int64_t part_stride, const void* acc, int64_t begin, int64_t end, void* out,
+              int64_t out_stride) {
   const T* a = static_cast<const T*>(acc);
   O* o = static_cast<O*>(out);
   for (int64_t j = begin; j < end; ++j) {
@@ -228,7 +257,8 @@ void ReduceTo(int64_t parts, int64_t part_stride, const void* acc, int64_t begin
 void Reduce(GemvType type, int64_t parts, int64_t part_stride, const void* acc, int64_t begin, int64_t end, void* out,
             int64_t out_stride, bool wide_out) {
   if (type == GemvType::kF64) return ReduceTo<double, double>(parts, part_stride, acc, begin, end, out, out_stride);
-  if (type == GemvType::kF32 || wide_out) return ReduceTo<float, float>(parts, part_stride, acc, begin, end, out, out_stride);
+  if (type == GemvType::kF32 || wide_out)
+    return ReduceTo<float, float>(parts, part_stride, acc, begin, end, out, out_stride);
   if (type == GemvType::kF16) return ReduceTo<float, F16>(parts, part_stride, acc, begin, end, out, out_stride);
   return ReduceTo<float, Bf16>(parts, part_stride, acc, begin, end, out, out_stride);
 }

@@ -23,7 +23,8 @@ class ReferenceMatmul : public MatmulPlan {
   absl::string_view name() const override { return "reference"; }
   size_t scratch_bytes() const override { return 0; }
 
-  absl::Status Execute(const void* lhs, const void* rhs, void* out, void*, ThreadPool* pool, const Epilogue* epilogue) const override {
+  absl::Status Execute(const void* lhs, const void* rhs, void* out, void*, ThreadPool* pool,
+                       const Epilogue* epilogue) const override {
     const bool complex = IsComplex(p_.lhs_type) || IsComplex(p_.rhs_type) || IsComplex(p_.out_type);
     const bool real = IsFloat(p_.lhs_type) || IsFloat(p_.rhs_type) || IsFloat(p_.out_type);
     const int64_t batches = BatchCount(p_);
@@ -74,7 +75,8 @@ class MergedMatmul : public MatmulPlan {
   size_t scratch_bytes() const override { return inner_->scratch_bytes(); }
   size_t packed_rhs_bytes() const override { return inner_->packed_rhs_bytes(); }
   absl::Status PrepareRhs(const void* rhs, void* packed) const override { return inner_->PrepareRhs(rhs, packed); }
-  absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool, const Epilogue* epilogue) const override {
+  absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool,
+                       const Epilogue* epilogue) const override {
     if (epilogue == nullptr) return inner_->Execute(lhs, rhs, out, scratch, pool, nullptr);
     struct Context {
       const MergedMatmul* plan;
@@ -100,7 +102,8 @@ class MergedMatmul : public MatmulPlan {
 };
 
 absl::Status Validate(const MatmulProblem& p) {
-  if (p.m < 0 || p.n < 0 || p.k < 0) return absl::InvalidArgumentError(absl::StrCat("matmul ", p.ToString(), ": a size is negative"));
+  if (p.m < 0 || p.n < 0 || p.k < 0)
+    return absl::InvalidArgumentError(absl::StrCat("matmul ", p.ToString(), ": a size is negative"));
   if (p.lhs_batch_strides.size() != p.batch.size() || p.rhs_batch_strides.size() != p.batch.size() ||
       p.out_batch_strides.size() != p.batch.size()) {
     return absl::InvalidArgumentError(absl::StrCat("matmul ", p.ToString(), ": ", p.batch.size(), " batch dims but ",
@@ -124,7 +127,8 @@ void SimplifyBatch(MatmulProblem& p) {
     if (p.batch[d] == 1) continue;
     const int64_t n = p.batch[d];
     if (!q.batch.empty() && q.lhs_batch_strides.back() == n * p.lhs_batch_strides[d] &&
-        q.rhs_batch_strides.back() == n * p.rhs_batch_strides[d] && q.out_batch_strides.back() == n * p.out_batch_strides[d]) {
+        q.rhs_batch_strides.back() == n * p.rhs_batch_strides[d] &&
+        q.out_batch_strides.back() == n * p.out_batch_strides[d]) {
       q.batch.back() *= n;
       q.lhs_batch_strides.back() = p.lhs_batch_strides[d];
       q.rhs_batch_strides.back() = p.rhs_batch_strides[d];
@@ -142,7 +146,8 @@ void SimplifyBatch(MatmulProblem& p) {
 // The innermost batch dim shares one right operand and continues the rows: it is rows.
 bool MergeBatchIntoRows(MatmulProblem& p) {
   if (p.batch.empty() || p.rhs_batch_strides.back() != 0) return false;
-  if (p.lhs_batch_strides.back() != p.m * p.lhs_m_stride || p.out_batch_strides.back() != p.m * p.out_m_stride) return false;
+  if (p.lhs_batch_strides.back() != p.m * p.lhs_m_stride || p.out_batch_strides.back() != p.m * p.out_m_stride)
+    return false;
   p.m *= p.batch.back();
   p.batch.pop_back();
   p.lhs_batch_strides.pop_back();
@@ -158,10 +163,12 @@ struct Candidate {
 
 // Fastest first, as measured for each kind of shape.
 std::vector<Candidate> Ranked(const MatmulProblem& p) {
-  const Candidate small_complex{"small_complex", &MakeSmallComplexMatmul}, gemv{"gemv", &MakeGemvMatmul}, small{"small", &MakeSmallMatmul}, packed{"onednn_packed", &MakeOneDnnMatmul},
-      plain{"onednn_plain", &MakeOneDnnPlainMatmul}, sgemm{"onednn_sgemm", &MakeOneDnnSgemm}, blocked{"blocked", &MakeBlockedMatmul}, reference{"reference", &MakeReferenceMatmul};
-  // Packed weights win when packing happens once. oneDNN's primitive on weights where they lie is as fast as packing that
-  // is counted, and much faster for few rows.
+  const Candidate small_complex{"small_complex", &MakeSmallComplexMatmul}, gemv{"gemv", &MakeGemvMatmul},
+      small{"small", &MakeSmallMatmul}, packed{"onednn_packed", &MakeOneDnnMatmul},
+      plain{"onednn_plain", &MakeOneDnnPlainMatmul}, sgemm{"onednn_sgemm", &MakeOneDnnSgemm},
+      blocked{"blocked", &MakeBlockedMatmul}, reference{"reference", &MakeReferenceMatmul};
+  // Packed weights win when packing happens once. oneDNN's primitive on weights where they lie is as fast as packing
+  // that is counted, and much faster for few rows.
   std::vector<Candidate> ranked = {gemv, small, plain, sgemm, packed, blocked, reference};
   if (p.rhs_is_constant) ranked = {gemv, small, packed, plain, sgemm, blocked, reference};
   if (IsComplex(p.lhs_type)) ranked.insert(ranked.begin(), small_complex);
@@ -176,7 +183,8 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeReferenceMatmul(const MatmulProb
 
 absl::Status MatmulPlan::PrepareRhs(const void*, void*) const { return absl::OkStatus(); }
 
-MatmulProblem MatmulProblem::Dense(ElementType type, int64_t m, int64_t n, int64_t k, bool transpose_lhs, bool transpose_rhs) {
+MatmulProblem MatmulProblem::Dense(ElementType type, int64_t m, int64_t n, int64_t k, bool transpose_lhs,
+                                   bool transpose_rhs) {
   MatmulProblem p;
   p.lhs_type = p.rhs_type = p.out_type = type;
   p.m = m;
@@ -193,11 +201,12 @@ MatmulProblem MatmulProblem::Dense(ElementType type, int64_t m, int64_t n, int64
 
 std::string MatmulProblem::ToString() const {
   std::string prefix = batch.empty() ? "" : absl::StrCat(absl::StrJoin(batch, ","), ",");
-  return absl::StrCat(ElementTypeName(lhs_type), "[", prefix, m, ",", k, "] x ", ElementTypeName(rhs_type), "[", prefix, k, ",", n, "] -> ",
-                      ElementTypeName(out_type));
+  return absl::StrCat(ElementTypeName(lhs_type), "[", prefix, m, ",", k, "] x ", ElementTypeName(rhs_type), "[", prefix,
+                      k, ",", n, "] -> ", ElementTypeName(out_type));
 }
 
-absl::StatusOr<std::unique_ptr<MatmulPlan>> PlanMatmul(const MatmulProblem& problem, const MatmulOptions& options, RefusalLog* log) {
+absl::StatusOr<std::unique_ptr<MatmulPlan>> PlanMatmul(const MatmulProblem& problem, const MatmulOptions& options,
+                                                       RefusalLog* log) {
   if (absl::Status s = Validate(problem); !s.ok()) return s;
   MatmulProblem p = problem;
   SimplifyBatch(p);
@@ -208,12 +217,14 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> PlanMatmul(const MatmulProblem& prob
     absl::StatusOr<std::unique_ptr<MatmulPlan>> plan = candidate.make(p, options.num_threads);
     if (plan.ok()) {
       if (!merged) return plan;
-      return std::unique_ptr<MatmulPlan>(std::make_unique<MergedMatmul>(*std::move(plan), rows, rows == 0 ? 1 : p.m / rows));
+      return std::unique_ptr<MatmulPlan>(
+          std::make_unique<MergedMatmul>(*std::move(plan), rows, rows == 0 ? 1 : p.m / rows));
     }
     if (plan.status().code() != absl::StatusCode::kUnimplemented) return plan.status();
     if (log != nullptr) log->push_back(absl::StrCat(candidate.name, ": ", plan.status().message()));
   }
-  return absl::UnimplementedError(absl::StrCat("matmul ", problem.ToString(), ": no kernel named ", options.only, " takes it"));
+  return absl::UnimplementedError(
+      absl::StrCat("matmul ", problem.ToString(), ": no kernel named ", options.only, " takes it"));
 }
 
 }  // namespace backplane::cpu

@@ -43,8 +43,8 @@ struct MatmulProblem {
 };
 
 struct MatmulOptions {
-  int num_threads = 1;        // of the pool that Execute will get; sizes the scratch space
-  absl::string_view only;     // name of a kernel to use, or empty; for tests and measurements
+  int num_threads = 1;     // of the pool that Execute will get; sizes the scratch space
+  absl::string_view only;  // name of a kernel to use, or empty; for tests and measurements
 };
 
 class MatmulPlan {

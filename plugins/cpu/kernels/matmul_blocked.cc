@@ -13,8 +13,8 @@
 namespace backplane::cpu {
 namespace {
 
-constexpr int64_t kBlockK = 256;      // one panel's block stays in L1 or close to it
-constexpr int64_t kBlockRows = 96;    // rows packed at a time: 96 x 256 f64 is a fifth of a megabyte
+constexpr int64_t kBlockK = 256;                   // one panel's block stays in L1 or close to it
+constexpr int64_t kBlockRows = 96;                 // rows packed at a time: 96 x 256 f64 is a fifth of a megabyte
 constexpr int64_t kSmallOperandBytes = 64 * 1024;  // up to here operands are read where they are
 constexpr int64_t kMaxAccumulatorColumns = 1024;
 constexpr int64_t kTailTileBytes = 8 * 128;  // a whole tile: 8 rows of two 64-byte registers
@@ -42,10 +42,18 @@ class BlockedMatmul : public MatmulPlan {
     acc_bytes_ = static_cast<int64_t>(ElementBytes(acc_));
     complex_ = IsComplex(p_.lhs_type);
     switch (acc_) {
-      case ElementType::kF32: tile_ = &kernels_->f32; break;
-      case ElementType::kF64: tile_ = &kernels_->f64; break;
-      case ElementType::kS32: tile_ = &kernels_->s32; break;
-      default: tile_ = &kernels_->s64; break;
+      case ElementType::kF32:
+        tile_ = &kernels_->f32;
+        break;
+      case ElementType::kF64:
+        tile_ = &kernels_->f64;
+        break;
+      case ElementType::kS32:
+        tile_ = &kernels_->s32;
+        break;
+      default:
+        tile_ = &kernels_->s64;
+        break;
     }
     // A complex product is a real one of twice the depth and width: [re im] times [[re im] [-im re]].
     k_ = complex_ ? 2 * p_.k : p_.k;
@@ -72,7 +80,8 @@ class BlockedMatmul : public MatmulPlan {
       chunk_columns_ = padded_n_;
       const int64_t row_chunks = CeilDiv(p_.m, chunk_rows_);
       if (row_chunks < 2 * threads_) {
-        chunk_columns_ = std::max<int64_t>(tile_->wide, RoundUp(CeilDiv(padded_n_, CeilDiv(wanted, row_chunks)), tile_->wide));
+        chunk_columns_ =
+            std::max<int64_t>(tile_->wide, RoundUp(CeilDiv(padded_n_, CeilDiv(wanted, row_chunks)), tile_->wide));
       }
     } else {
       chunk_rows_ = kBlockRows;
@@ -83,7 +92,9 @@ class BlockedMatmul : public MatmulPlan {
     packed_b_bytes_ = direct_b_ ? 0 : RoundUp(k_ * padded_n_ * acc_bytes_, 64);
     shared_bytes_ = whole_batches_ || p_.rhs_is_constant ? 0 : packed_b_bytes_;
     own_b_bytes_ = whole_batches_ && !p_.rhs_is_constant ? packed_b_bytes_ : 0;
-    own_a_bytes_ = direct_a_ ? 0 : RoundUp(std::min(RoundUp(p_.m, tile_->rows), kBlockRows) * std::min(k_, kBlockK) * acc_bytes_, 64);
+    own_a_bytes_ =
+        direct_a_ ? 0
+                  : RoundUp(std::min(RoundUp(p_.m, tile_->rows), kBlockRows) * std::min(k_, kBlockK) * acc_bytes_, 64);
     own_c_bytes_ = RoundUp(std::min(p_.m, kBlockRows) * accumulator_columns_ * acc_bytes_, 64);
     slot_bytes_ = own_b_bytes_ + own_a_bytes_ + own_c_bytes_ + kTailTileBytes;
   }
@@ -191,8 +202,8 @@ class BlockedMatmul : public MatmulPlan {
           PackComplex<double>(source, panel, j, width, valid);
         }
       } else {
-        kernels_->convert(p_.rhs_type, At(source, j * p_.rhs_n_stride, p_.rhs_type), p_.rhs_k_stride, p_.rhs_n_stride, acc_,
-                          panel, width, 1, k_, valid);
+        kernels_->convert(p_.rhs_type, At(source, j * p_.rhs_n_stride, p_.rhs_type), p_.rhs_k_stride, p_.rhs_n_stride,
+                          acc_, panel, width, 1, k_, valid);
       }
     }
   }
@@ -213,8 +224,8 @@ class BlockedMatmul : public MatmulPlan {
   }
 
   // Rows [row, row_end) (at most kBlockRows) by columns [column, column_end) of the output.
-  void Block(const char* a, const char* b_source, const char* panels, char* c, int64_t row, int64_t row_end, int64_t column,
-             int64_t column_end, char* mine) const {
+  void Block(const char* a, const char* b_source, const char* panels, char* c, int64_t row, int64_t row_end,
+             int64_t column, int64_t column_end, char* mine) const {
     char* packed_a = mine;
     char* accumulators = mine + own_a_bytes_;
     char* tail_tile = accumulators + own_c_bytes_;
@@ -228,7 +239,8 @@ class BlockedMatmul : public MatmulPlan {
           if (complex_) {
             std::memset(c + (2 * (i * p_.out_m_stride + j / 2 * p_.out_n_stride) + j % 2) * acc_bytes_, 0, acc_bytes_);
           } else {
-            kernels_->convert_out(acc_, tail_tile, 0, p_.out_type, At(c, i * p_.out_m_stride + j * p_.out_n_stride, p_.out_type), 0, 1, 1, 1);
+            kernels_->convert_out(acc_, tail_tile, 0, p_.out_type,
+                                  At(c, i * p_.out_m_stride + j * p_.out_n_stride, p_.out_type), 0, 1, 1, 1);
           }
         }
       return;
@@ -270,8 +282,8 @@ class BlockedMatmul : public MatmulPlan {
               ak = p_.lhs_k_stride;
             }
             if (!direct_c_) {
-              run(height, depth, ta, am, ak, b, bk, accumulators + ((i - row) * accumulator_columns_ + j - j0) * acc_bytes_,
-                  accumulator_columns_, q > 0);
+              run(height, depth, ta, am, ak, b, bk,
+                  accumulators + ((i - row) * accumulator_columns_ + j - j0) * acc_bytes_, accumulator_columns_, q > 0);
               continue;
             }
             const int64_t cm = c_scale * p_.out_m_stride;
@@ -282,10 +294,12 @@ class BlockedMatmul : public MatmulPlan {
             }
             const int64_t valid = n_ - j;
             if (q > 0) {
-              for (int64_t r = 0; r < height; ++r) std::memcpy(tail_tile + r * width * acc_bytes_, tc + r * cm * acc_bytes_, valid * acc_bytes_);
+              for (int64_t r = 0; r < height; ++r)
+                std::memcpy(tail_tile + r * width * acc_bytes_, tc + r * cm * acc_bytes_, valid * acc_bytes_);
             }
             run(height, depth, ta, am, ak, b, bk, tail_tile, width, q > 0);
-            for (int64_t r = 0; r < height; ++r) std::memcpy(tc + r * cm * acc_bytes_, tail_tile + r * width * acc_bytes_, valid * acc_bytes_);
+            for (int64_t r = 0; r < height; ++r)
+              std::memcpy(tc + r * cm * acc_bytes_, tail_tile + r * width * acc_bytes_, valid * acc_bytes_);
           }
         }
       }
@@ -304,8 +318,9 @@ class BlockedMatmul : public MatmulPlan {
       }
       // Blocks begin at even q, so a block holds whole numbers.
       for (int part = 0; part < 2; ++part) {
-        kernels_->convert(acc_, a + (2 * (i * p_.lhs_m_stride + q / 2 * p_.lhs_k_stride) + part) * acc_bytes_, 2 * p_.lhs_m_stride,
-                          2 * p_.lhs_k_stride, acc_, block + part * height * acc_bytes_, 1, 2 * height, height, depth / 2);
+        kernels_->convert(acc_, a + (2 * (i * p_.lhs_m_stride + q / 2 * p_.lhs_k_stride) + part) * acc_bytes_,
+                          2 * p_.lhs_m_stride, 2 * p_.lhs_k_stride, acc_, block + part * height * acc_bytes_, 1,
+                          2 * height, height, depth / 2);
       }
     }
   }
@@ -313,8 +328,8 @@ class BlockedMatmul : public MatmulPlan {
   void WriteOut(const char* accumulators, char* c, int64_t row, int64_t rows, int64_t j0, int64_t j1) const {
     if (!complex_) {
       kernels_->convert_out(acc_, accumulators, accumulator_columns_, p_.out_type,
-                            At(c, row * p_.out_m_stride + j0 * p_.out_n_stride, p_.out_type), p_.out_m_stride, p_.out_n_stride,
-                            rows, j1 - j0);
+                            At(c, row * p_.out_m_stride + j0 * p_.out_n_stride, p_.out_type), p_.out_m_stride,
+                            p_.out_n_stride, rows, j1 - j0);
       return;
     }
     for (int64_t r = 0; r < rows; ++r) {
@@ -345,7 +360,8 @@ absl::Status Accepts(const MatmulProblem& p) {
     return absl::UnimplementedError("complex operands of different types");
   }
   const bool float_in = IsFloat(p.lhs_type) || IsFloat(p.rhs_type);
-  if (!any_complex && float_in && !IsFloat(p.out_type)) return absl::UnimplementedError("float operands with an integer result");
+  if (!any_complex && float_in && !IsFloat(p.out_type))
+    return absl::UnimplementedError("float operands with an integer result");
   return absl::OkStatus();
 }
 

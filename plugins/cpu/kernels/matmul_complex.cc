@@ -18,7 +18,8 @@ class SmallComplexMatmul : public MatmulPlan {
   absl::string_view name() const override { return "small_complex"; }
   size_t scratch_bytes() const override { return 0; }
 
-  absl::Status Execute(const void* lhs, const void* rhs, void* out, void*, ThreadPool*, const Epilogue* epilogue) const override {
+  absl::Status Execute(const void* lhs, const void* rhs, void* out, void*, ThreadPool*,
+                       const Epilogue* epilogue) const override {
     const auto* a = static_cast<const std::complex<T>*>(lhs);
     const auto* b = static_cast<const std::complex<T>*>(rhs);
     auto* c = static_cast<std::complex<T>*>(out);
@@ -54,9 +55,11 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeSmallComplexMatmul(const MatmulP
   }
   const int64_t work = p.m * p.n * p.k;
   if (work > kMostMultiplications || BatchCount(p) * work > 16 * kMostMultiplications) {
-    return absl::UnimplementedError(absl::StrCat(work, " multiplications in one product, above ", kMostMultiplications));
+    return absl::UnimplementedError(
+        absl::StrCat(work, " multiplications in one product, above ", kMostMultiplications));
   }
-  if (p.lhs_type == ElementType::kC64) return std::unique_ptr<MatmulPlan>(std::make_unique<SmallComplexMatmul<float>>(p));
+  if (p.lhs_type == ElementType::kC64)
+    return std::unique_ptr<MatmulPlan>(std::make_unique<SmallComplexMatmul<float>>(p));
   return std::unique_ptr<MatmulPlan>(std::make_unique<SmallComplexMatmul<double>>(p));
 }
 

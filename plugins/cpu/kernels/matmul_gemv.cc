@@ -74,7 +74,8 @@ class GemvMatmul : public MatmulPlan {
     auto batch_scratch = [&](int64_t b) { return static_cast<char*>(scratch) + b * batch_bytes_; };
     auto offsets = [&](int64_t b) {
       const BatchOffsets o = OffsetsOfBatch(p_, b);
-      return BatchOffsets{matrix_is_rhs_ ? o.rhs : o.lhs, matrix_is_rhs_ ? o.lhs : o.rhs, o.out};  // matrix, vectors, out
+      return BatchOffsets{matrix_is_rhs_ ? o.rhs : o.lhs, matrix_is_rhs_ ? o.lhs : o.rhs,
+                          o.out};  // matrix, vectors, out
     };
     if (copy_vectors_) {
       for (int64_t b = 0; b < batches_; ++b) CopyVectors(At(vectors, offsets(b).rhs, p_.lhs_type), batch_scratch(b));
@@ -88,19 +89,23 @@ class GemvMatmul : public MatmulPlan {
       char* y = At(out, o.out, p_.out_type);
       if (dots_) {
         const int64_t end = rows_ * (c + 1) / chunks_;
-        const int64_t step = vectors_ <= kVectorsAtOnce ? rows_ : std::max<int64_t>(1, kBytesToReuse / std::max<int64_t>(1, p_.k * element_bytes_));
+        const int64_t step = vectors_ <= kVectorsAtOnce
+                                 ? rows_
+                                 : std::max<int64_t>(1, kBytesToReuse / std::max<int64_t>(1, p_.k * element_bytes_));
         for (int64_t begin = rows_ * c / chunks_; begin < end; begin += step) {
           for (int64_t r = 0; r < vectors_; r += kVectorsAtOnce) {
-            kernels_->dots(type_, static_cast<int>(std::min(kVectorsAtOnce, vectors_ - r)), begin, std::min(end, begin + step), p_.k, w,
-                           matrix_row_, x + r * xs * element_bytes_, xs, At(y, r * out_r_, p_.out_type), out_r_, out_i_, wide_out_);
+            kernels_->dots(type_, static_cast<int>(std::min(kVectorsAtOnce, vectors_ - r)), begin,
+                           std::min(end, begin + step), p_.k, w, matrix_row_, x + r * xs * element_bytes_, xs,
+                           At(y, r * out_r_, p_.out_type), out_r_, out_i_, wide_out_);
           }
         }
         return;
       }
       char* sums = batch_scratch(b) + vector_bytes_ + c * sum_bytes_;
       for (int64_t r = 0; r < vectors_; r += kVectorsAtOnce) {
-        kernels_->columns(type_, static_cast<int>(std::min(kVectorsAtOnce, vectors_ - r)), p_.k * c / chunks_, p_.k * (c + 1) / chunks_, rows_,
-                          w, matrix_k_, x + r * xs * element_bytes_, xs, sums + r * sum_stride_ * (type_ == GemvType::kF64 ? 8 : 4), sum_stride_);
+        kernels_->columns(type_, static_cast<int>(std::min(kVectorsAtOnce, vectors_ - r)), p_.k * c / chunks_,
+                          p_.k * (c + 1) / chunks_, rows_, w, matrix_k_, x + r * xs * element_bytes_, xs,
+                          sums + r * sum_stride_ * (type_ == GemvType::kF64 ? 8 : 4), sum_stride_);
       }
       if (chunks_ == 1) Reduce(b, y, scratch, 0, rows_);
     };
@@ -131,7 +136,8 @@ class GemvMatmul : public MatmulPlan {
   void CopyVectors(const char* source, char* target) const {
     for (int64_t r = 0; r < vectors_; ++r) {
       for (int64_t q = 0; q < p_.k; ++q) {
-        std::memcpy(target + (r * p_.k + q) * element_bytes_, source + (r * vector_r_ + q * vector_k_) * element_bytes_, element_bytes_);
+        std::memcpy(target + (r * p_.k + q) * element_bytes_, source + (r * vector_r_ + q * vector_k_) * element_bytes_,
+                    element_bytes_);
       }
     }
   }
@@ -151,11 +157,20 @@ class GemvMatmul : public MatmulPlan {
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeGemvMatmul(const MatmulProblem& p, int num_threads) {
   GemvType type;
   switch (p.lhs_type) {
-    case ElementType::kF32: type = GemvType::kF32; break;
-    case ElementType::kF64: type = GemvType::kF64; break;
-    case ElementType::kF16: type = GemvType::kF16; break;
-    case ElementType::kBF16: type = GemvType::kBF16; break;
-    default: return absl::UnimplementedError(absl::StrCat("element type ", ElementTypeName(p.lhs_type), " is not supported"));
+    case ElementType::kF32:
+      type = GemvType::kF32;
+      break;
+    case ElementType::kF64:
+      type = GemvType::kF64;
+      break;
+    case ElementType::kF16:
+      type = GemvType::kF16;
+      break;
+    case ElementType::kBF16:
+      type = GemvType::kBF16;
+      break;
+    default:
+      return absl::UnimplementedError(absl::StrCat("element type ", ElementTypeName(p.lhs_type), " is not supported"));
   }
   if (p.rhs_type != p.lhs_type) return absl::UnimplementedError("operand types differ");
   const bool narrow = type == GemvType::kF16 || type == GemvType::kBF16;
@@ -170,7 +185,9 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeGemvMatmul(const MatmulProblem& 
   const int64_t depth = matrix_is_rhs ? p.rhs_k_stride : p.lhs_k_stride;
   if (row != 1 && depth != 1) return absl::UnimplementedError("the matrix is contiguous in no dimension");
   const bool packed_bf16 = type == GemvType::kBF16 && p.rhs_is_constant;
-  const int64_t most = depth != 1 ? kMaxVectorsColumns : type == GemvType::kBF16 && !packed_bf16 ? kMaxVectorsDotsBf16 : kMaxVectorsDots;
+  const int64_t most = depth != 1                                ? kMaxVectorsColumns
+                       : type == GemvType::kBF16 && !packed_bf16 ? kMaxVectorsDotsBf16
+                                                                 : kMaxVectorsDots;
   if (vectors > most) return absl::UnimplementedError(absl::StrCat(vectors, " vectors, more than ", most));
   return std::unique_ptr<MatmulPlan>(std::make_unique<GemvMatmul>(p, type, matrix_is_rhs, num_threads));
 }

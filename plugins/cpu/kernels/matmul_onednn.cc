@@ -18,8 +18,8 @@ namespace {
 
 // How an output of m x n is cut, and the size of each piece.
 struct Grid {
-  int64_t rows, columns;            // pieces
-  int64_t row_step, column_step;    // size of all but the last
+  int64_t rows, columns;          // pieces
+  int64_t row_step, column_step;  // size of all but the last
 
   Grid(int64_t m, int64_t n, bool split, int threads, int64_t column_quantum) {
     constexpr int64_t kRowsWorthAPiece = 64, kColumnsWorthAPiece = 64;
@@ -36,11 +36,14 @@ struct Grid {
 };
 
 bool UnitStrideMatrix(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
-  return (col_stride == 1 && (row_stride >= cols || rows == 1)) || (row_stride == 1 && (col_stride >= rows || cols == 1));
+  return (col_stride == 1 && (row_stride >= cols || rows == 1)) ||
+         (row_stride == 1 && (col_stride >= rows || cols == 1));
 }
 
 // A stride that was never meant (extent 1) is replaced, because libraries check it.
-int64_t Leading(int64_t stride, int64_t extent, int64_t other_extent) { return extent == 1 ? std::max<int64_t>(stride, other_extent) : stride; }
+int64_t Leading(int64_t stride, int64_t extent, int64_t other_extent) {
+  return extent == 1 ? std::max<int64_t>(stride, other_extent) : stride;
+}
 
 template <typename Fn>
 absl::Status ForEach(ThreadPool* pool, bool parallel, int64_t count, Fn fn) {
@@ -66,7 +69,10 @@ absl::Status ForEach(ThreadPool* pool, bool parallel, int64_t count, Fn fn) {
 class OneDnnMatmul : public MatmulPlan {
  public:
   OneDnnMatmul(const MatmulProblem& p, int num_threads, bool plain)
-      : p_(p), plain_(plain), threads_(std::max(1, num_threads)), batches_(BatchCount(p)),
+      : p_(p),
+        plain_(plain),
+        threads_(std::max(1, num_threads)),
+        batches_(BatchCount(p)),
         parallel_(threads_ > 1 && p.m * p.n * p.k * batches_ >= kMultipliesWorthSplitting),
         whole_batches_(parallel_ && batches_ >= 2 * threads_),
         grid_(p.m, p.n, parallel_ && !whole_batches_, threads_, 64) {}
@@ -80,7 +86,8 @@ class OneDnnMatmul : public MatmulPlan {
       const int64_t n = column_tail ? p_.n - (grid_.columns - 1) * grid_.column_step : grid_.column_step;
       absl::StatusOr<dnnl_data_type_t> type = OneDnnType(p_.rhs_type);
       if (!type.ok()) return type.status();
-      absl::StatusOr<OneDnnDesc> source = OneDnnDesc::Strided({p_.k, n}, *type, {Leading(p_.rhs_k_stride, p_.k, n), Leading(p_.rhs_n_stride, n, p_.k)});
+      absl::StatusOr<OneDnnDesc> source =
+          OneDnnDesc::Strided({p_.k, n}, *type, {Leading(p_.rhs_k_stride, p_.k, n), Leading(p_.rhs_n_stride, n, p_.k)});
       if (!source.ok()) return source.status();
       OneDnnDesc packed = *source;
       for (int row_tail = 0; row_tail < 2; ++row_tail) {
@@ -104,7 +111,9 @@ class OneDnnMatmul : public MatmulPlan {
 
   absl::string_view name() const override { return plain_ ? "onednn_plain" : "onednn_packed"; }
   size_t scratch_bytes() const override { return shared_bytes_ + slot_bytes_ * threads_; }
-  size_t packed_rhs_bytes() const override { return p_.rhs_is_constant && !plain_ ? piece_bytes_ * grid_.columns * batches_ : 0; }
+  size_t packed_rhs_bytes() const override {
+    return p_.rhs_is_constant && !plain_ ? piece_bytes_ * grid_.columns * batches_ : 0;
+  }
 
   absl::Status PrepareRhs(const void* rhs, void* packed) const override {
     if (packed_rhs_bytes() == 0) return absl::OkStatus();
@@ -155,10 +164,12 @@ class OneDnnMatmul : public MatmulPlan {
         });
         if (!s.ok()) return s;
       }
-      const int64_t piece_step = plain_ ? grid_.column_step * p_.rhs_n_stride * static_cast<int64_t>(ElementBytes(p_.rhs_type)) : piece_bytes_;
+      const int64_t piece_step =
+          plain_ ? grid_.column_step * p_.rhs_n_stride * static_cast<int64_t>(ElementBytes(p_.rhs_type)) : piece_bytes_;
       absl::Status s = ForEach(pool, parallel_, grid_.rows * grid_.columns, [&](int64_t i, int slot) -> absl::Status {
         const int64_t r = i / grid_.columns, c = i % grid_.columns;
-        absl::Status status = Multiply(session, slot, lhs, pieces + c * piece_step, out, b, r, c, slots + slot * slot_bytes_);
+        absl::Status status =
+            Multiply(session, slot, lhs, pieces + c * piece_step, out, b, r, c, slots + slot * slot_bytes_);
         if (!status.ok()) return status;
         if (epilogue != nullptr && grid_.columns == 1) {
           epilogue->run(epilogue->context, b, r * grid_.row_step, std::min(p_.m, (r + 1) * grid_.row_step));
@@ -175,11 +186,13 @@ class OneDnnMatmul : public MatmulPlan {
   // Makes the product of m rows and n columns. With `choose`, `weights` receives the layout that oneDNN prefers for the
   // right operand; otherwise it is the layout.
   absl::StatusOr<std::shared_ptr<const OneDnnOp>> MakePiece(int64_t m, int64_t n, bool choose, OneDnnDesc& weights) {
-    absl::StatusOr<dnnl_data_type_t> lhs_type = OneDnnType(p_.lhs_type), rhs_type = OneDnnType(p_.rhs_type), out_type = OneDnnType(p_.out_type);
+    absl::StatusOr<dnnl_data_type_t> lhs_type = OneDnnType(p_.lhs_type), rhs_type = OneDnnType(p_.rhs_type),
+                                     out_type = OneDnnType(p_.out_type);
     for (const auto* t : {&lhs_type, &rhs_type, &out_type}) {
       if (!t->ok()) return t->status();
     }
-    absl::StatusOr<OneDnnDesc> a = OneDnnDesc::Strided({m, p_.k}, *lhs_type, {Leading(p_.lhs_m_stride, m, p_.k), Leading(p_.lhs_k_stride, p_.k, m)});
+    absl::StatusOr<OneDnnDesc> a = OneDnnDesc::Strided(
+        {m, p_.k}, *lhs_type, {Leading(p_.lhs_m_stride, m, p_.k), Leading(p_.lhs_k_stride, p_.k, m)});
     absl::StatusOr<OneDnnDesc> b = choose ? OneDnnDesc::Any({p_.k, n}, *rhs_type) : absl::StatusOr<OneDnnDesc>(weights);
     absl::StatusOr<OneDnnDesc> c = OneDnnDesc::Strided({m, n}, *out_type, {Leading(p_.out_m_stride, m, n), 1});
     for (const auto* d : {&a, &b, &c}) {
@@ -188,7 +201,8 @@ class OneDnnMatmul : public MatmulPlan {
     OneDnnAttr attr;
     dnnl_primitive_desc_t raw = nullptr;
     absl::Status s = OneDnnStatus(
-        dnnl_matmul_primitive_desc_create(&raw, OneDnnEngine(), a->get(), b->get(), nullptr, c->get(), attr.get()), "matmul primitive");
+        dnnl_matmul_primitive_desc_create(&raw, OneDnnEngine(), a->get(), b->get(), nullptr, c->get(), attr.get()),
+        "matmul primitive");
     if (!s.ok()) return s;
     OneDnnPrimitiveDesc desc(raw);
     if (absl::StrContains(desc.Implementation(), "ref")) {
@@ -199,15 +213,18 @@ class OneDnnMatmul : public MatmulPlan {
   }
 
   // Ops: for whole columns [whole rows, last rows, reorder unless plain], then the same for the last columns.
-  int OpIndex(int64_t r, int64_t c) const { return (c == grid_.columns - 1 ? (plain_ ? 2 : 3) : 0) + (r == grid_.rows - 1 ? 1 : 0); }
+  int OpIndex(int64_t r, int64_t c) const {
+    return (c == grid_.columns - 1 ? (plain_ ? 2 : 3) : 0) + (r == grid_.rows - 1 ? 1 : 0);
+  }
 
-  absl::Status Pack(const OneDnnRunner::Session& session, int slot, const void* rhs, int64_t b, int64_t c, char* target, void* scratch) const {
+  absl::Status Pack(const OneDnnRunner::Session& session, int slot, const void* rhs, int64_t b, int64_t c, char* target,
+                    void* scratch) const {
     const char* source = At(rhs, OffsetsOfBatch(p_, b).rhs + c * grid_.column_step * p_.rhs_n_stride, p_.rhs_type);
     return session.Run(slot, c == grid_.columns - 1 ? 5 : 2, {source, target}, scratch);
   }
 
-  absl::Status Multiply(const OneDnnRunner::Session& session, int slot, const void* lhs, const char* piece, void* out, int64_t b,
-                        int64_t r, int64_t c, void* scratch) const {
+  absl::Status Multiply(const OneDnnRunner::Session& session, int slot, const void* lhs, const char* piece, void* out,
+                        int64_t b, int64_t r, int64_t c, void* scratch) const {
     const BatchOffsets o = OffsetsOfBatch(p_, b);
     return session.Run(slot, OpIndex(r, c),
                        {At(lhs, o.lhs + r * grid_.row_step * p_.lhs_m_stride, p_.lhs_type), piece,
@@ -228,7 +245,9 @@ class OneDnnMatmul : public MatmulPlan {
 class OneDnnSgemm : public MatmulPlan {
  public:
   OneDnnSgemm(const MatmulProblem& p, int num_threads)
-      : p_(p), threads_(std::max(1, num_threads)), batches_(BatchCount(p)),
+      : p_(p),
+        threads_(std::max(1, num_threads)),
+        batches_(BatchCount(p)),
         parallel_(threads_ > 1 && p.m * p.n * p.k * batches_ >= kMultipliesWorthSplitting),
         whole_batches_(parallel_ && batches_ >= 2 * threads_),
         grid_(p.m, p.n, parallel_ && !whole_batches_, threads_, 16) {}
@@ -236,7 +255,8 @@ class OneDnnSgemm : public MatmulPlan {
   absl::string_view name() const override { return "onednn_sgemm"; }
   size_t scratch_bytes() const override { return 0; }
 
-  absl::Status Execute(const void* lhs, const void* rhs, void* out, void*, ThreadPool* pool, const Epilogue* epilogue) const override {
+  absl::Status Execute(const void* lhs, const void* rhs, void* out, void*, ThreadPool* pool,
+                       const Epilogue* epilogue) const override {
     const char trans_a = p_.lhs_k_stride == 1 || p_.k == 1 ? 'N' : 'T';
     const char trans_b = p_.rhs_n_stride == 1 || p_.n == 1 ? 'N' : 'T';
     const int64_t lda = trans_a == 'N' ? Leading(p_.lhs_m_stride, p_.m, p_.k) : Leading(p_.lhs_k_stride, p_.k, p_.m);
@@ -274,8 +294,10 @@ class OneDnnSgemm : public MatmulPlan {
 
 absl::Status CheckShapes(const MatmulProblem& p) {
   if (p.m == 0 || p.n == 0 || p.k == 0 || BatchCount(p) == 0) return absl::UnimplementedError("empty operand");
-  if (!UnitStrideMatrix(p.m, p.k, p.lhs_m_stride, p.lhs_k_stride)) return absl::UnimplementedError("lhs is contiguous in no dimension");
-  if (!UnitStrideMatrix(p.k, p.n, p.rhs_k_stride, p.rhs_n_stride)) return absl::UnimplementedError("rhs is contiguous in no dimension");
+  if (!UnitStrideMatrix(p.m, p.k, p.lhs_m_stride, p.lhs_k_stride))
+    return absl::UnimplementedError("lhs is contiguous in no dimension");
+  if (!UnitStrideMatrix(p.k, p.n, p.rhs_k_stride, p.rhs_n_stride))
+    return absl::UnimplementedError("rhs is contiguous in no dimension");
   if (p.n > 1 && p.out_n_stride != 1) return absl::UnimplementedError("result is not contiguous in its last dimension");
   if (p.m > 1 && p.out_m_stride < p.n) return absl::UnimplementedError("result rows overlap");
   return absl::OkStatus();
@@ -286,16 +308,19 @@ absl::Status CheckShapes(const MatmulProblem& p) {
 namespace {
 
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MakePrimitive(const MatmulProblem& p, int num_threads, bool plain) {
-  const bool f32 = p.lhs_type == ElementType::kF32 && p.rhs_type == ElementType::kF32 && p.out_type == ElementType::kF32;
+  const bool f32 =
+      p.lhs_type == ElementType::kF32 && p.rhs_type == ElementType::kF32 && p.out_type == ElementType::kF32;
   const bool bf16 = p.lhs_type == ElementType::kBF16 && p.rhs_type == ElementType::kBF16 &&
                     (p.out_type == ElementType::kBF16 || p.out_type == ElementType::kF32);
-  const bool int8 = (p.lhs_type == ElementType::kS8 || p.lhs_type == ElementType::kU8) && p.rhs_type == ElementType::kS8 &&
-                    p.out_type == ElementType::kS32;
+  const bool int8 = (p.lhs_type == ElementType::kS8 || p.lhs_type == ElementType::kU8) &&
+                    p.rhs_type == ElementType::kS8 && p.out_type == ElementType::kS32;
   if (!f32 && !bf16 && !int8) {
-    return absl::UnimplementedError(absl::StrCat("element types ", ElementTypeName(p.lhs_type), ", ", ElementTypeName(p.rhs_type),
-                                                 " to ", ElementTypeName(p.out_type), " are not supported"));
+    return absl::UnimplementedError(absl::StrCat("element types ", ElementTypeName(p.lhs_type), ", ",
+                                                 ElementTypeName(p.rhs_type), " to ", ElementTypeName(p.out_type),
+                                                 " are not supported"));
   }
-  if (bf16 && HostSimdLevel() < SimdLevel::kAvx512Bf16) return absl::UnimplementedError("this host has no bf16 instructions");
+  if (bf16 && HostSimdLevel() < SimdLevel::kAvx512Bf16)
+    return absl::UnimplementedError("this host has no bf16 instructions");
   // Without VNNI oneDNN goes through a multiply-add that saturates at 16 bits.
   if (int8 && (HostSimdLevel() < SimdLevel::kAvx512 || !__builtin_cpu_supports("avx512vnni"))) {
     return absl::UnimplementedError("this host has no exact int8 products");

@@ -35,7 +35,9 @@ ThreadPool& Threads() {
 
 // Exactly as large as asked for, so that a sanitizer sees whoever reads or writes past the end.
 struct Buffer {
-  explicit Buffer(size_t bytes) : data(::operator new(bytes, std::align_val_t(64))), bytes(bytes) { std::memset(data, 0xcd, bytes); }
+  explicit Buffer(size_t bytes) : data(::operator new(bytes, std::align_val_t(64))), bytes(bytes) {
+    std::memset(data, 0xcd, bytes);
+  }
   ~Buffer() { ::operator delete(data, std::align_val_t(64)); }
   Buffer(const Buffer&) = delete;
   void* data;
@@ -121,8 +123,8 @@ bool Check(const MatmulProblem& p, const char* only, int threads = 3) {
     for (int64_t i = 0; i < sizes.out; ++i) {
       const Complex a = LoadScalar<Complex>(got.data, i, p.out_type), b = LoadScalar<Complex>(want.data, i, p.out_type);
       if (a != b && !(std::isnan(a.real()) && std::isnan(b.real()))) {
-        ADD_FAILURE() << only << " as " << (*plan)->name() << " " << p.ToString() << " threads " << threads << ": element " << i << " is "
-                      << a << ", expected " << b;
+        ADD_FAILURE() << only << " as " << (*plan)->name() << " " << p.ToString() << " threads " << threads
+                      << ": element " << i << " is " << a << ", expected " << b;
         break;
       }
     }
@@ -130,13 +132,24 @@ bool Check(const MatmulProblem& p, const char* only, int threads = 3) {
   return true;
 }
 
-const char* const kKernels[] = {"small_complex", "gemv", "small", "onednn_packed", "onednn_plain", "onednn_sgemm", "blocked"};
+const char* const kKernels[] = {"small_complex", "gemv",         "small",  "onednn_packed",
+                                "onednn_plain",  "onednn_sgemm", "blocked"};
 
 TEST(Matmul, AllKernelsAllTransposesF32) {
   int accepted = 0;
   for (const char* only : kKernels) {
-    for (auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {8, 8, 8}, {17, 33, 5}, {64, 64, 64}, {1, 300, 130}, {257, 3, 99},
-                           {100, 130, 300}, {300, 70, 513}, {4, 512, 64}, {2, 2000, 50}, {130, 129, 0}, {0, 3, 4}}) {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1},
+                           {8, 8, 8},
+                           {17, 33, 5},
+                           {64, 64, 64},
+                           {1, 300, 130},
+                           {257, 3, 99},
+                           {100, 130, 300},
+                           {300, 70, 513},
+                           {4, 512, 64},
+                           {2, 2000, 50},
+                           {130, 129, 0},
+                           {0, 3, 4}}) {
       for (int t = 0; t < 4; ++t) {
         accepted += Check(MatmulProblem::Dense(ElementType::kF32, m, n, k, t & 1, t & 2), only);
         accepted += Check(MatmulProblem::Dense(ElementType::kF32, m, n, k, t & 1, t & 2), only, 1);
@@ -200,7 +213,8 @@ TEST(Matmul, EveryTypePair) {
 
 TEST(Matmul, BatchesAndOddStrides) {
   for (const char* only : kKernels) {
-    for (ElementType type : {ElementType::kF32, ElementType::kBF16, ElementType::kF64, ElementType::kS16, ElementType::kC64}) {
+    for (ElementType type :
+         {ElementType::kF32, ElementType::kBF16, ElementType::kF64, ElementType::kS16, ElementType::kC64}) {
       for (int64_t batch : {2, 9}) {
         MatmulProblem p = MatmulProblem::Dense(type, 40, 50, 60);
         p.batch = {batch, 2};
@@ -254,9 +268,10 @@ TEST(Matmul, NarrowerHosts) {
   for (SimdLevel level : {SimdLevel::kBase, SimdLevel::kAvx2, SimdLevel::kAvx512}) {
     CapSimdLevelForTest(level);
     for (const char* only : {"gemv", "small", "blocked"}) {
-      for (ElementType type : {ElementType::kF32, ElementType::kBF16, ElementType::kF16, ElementType::kF64, ElementType::kS8,
-                               ElementType::kS64, ElementType::kC64}) {
-        for (auto [m, n, k] : {std::array<int64_t, 3>{5, 7, 9}, {60, 90, 70}, {3, 200, 64}, {150, 2, 40}, {61, 35, 300}}) {
+      for (ElementType type : {ElementType::kF32, ElementType::kBF16, ElementType::kF16, ElementType::kF64,
+                               ElementType::kS8, ElementType::kS64, ElementType::kC64}) {
+        for (auto [m, n, k] :
+             {std::array<int64_t, 3>{5, 7, 9}, {60, 90, 70}, {3, 200, 64}, {150, 2, 40}, {61, 35, 300}}) {
           Check(MatmulProblem::Dense(type, m, n, k), only);
           Check(MatmulProblem::Dense(type, m, n, k, true, true), only);
         }
@@ -340,18 +355,47 @@ TEST(Matmul, Speed) {
     bool transpose_rhs, constant;
   };
   const ElementType f = ElementType::kF32, h = ElementType::kBF16, d = ElementType::kF64;
-  for (const Shape& s : std::vector<Shape>{
-           {f, 8, 8, 8}, {f, 16, 16, 16}, {f, 32, 32, 32}, {f, 64, 64, 64}, {f, 64, 64, 64, true}, {f, 256, 256, 256}, {f, 256, 256, 256, false, true},
-           {f, 1024, 1024, 1024}, {f, 1024, 1024, 1024, false, true}, {f, 1024, 1024, 1024, true}, {f, 128, 3072, 768}, {f, 128, 3072, 768, false, true},
-           {f, 8, 2048, 2048}, {f, 8, 2048, 2048, true}, {f, 8, 2048, 2048, false, true}, {f, 3136, 64, 576}, {f, 4, 2048, 2048}, {f, 1, 4096, 4096}, {f, 1, 4096, 4096, true},
-           {h, 64, 64, 64}, {h, 256, 256, 256}, {h, 256, 256, 256, false, true}, {h, 1024, 1024, 1024}, {h, 1024, 1024, 1024, false, true}, {h, 128, 3072, 768},
-           {h, 8, 2048, 2048}, {h, 8, 2048, 2048, true}, {h, 8, 2048, 2048, false, true}, {h, 1, 4096, 4096, true}, {h, 1, 4096, 4096},
-           {d, 256, 256, 256}, {d, 1024, 1024, 1024}, {ElementType::kF16, 512, 512, 512}, {ElementType::kS32, 512, 512, 512}, {ElementType::kC64, 512, 512, 512}}) {
+  for (const Shape& s : std::vector<Shape>{{f, 8, 8, 8},
+                                           {f, 16, 16, 16},
+                                           {f, 32, 32, 32},
+                                           {f, 64, 64, 64},
+                                           {f, 64, 64, 64, true},
+                                           {f, 256, 256, 256},
+                                           {f, 256, 256, 256, false, true},
+                                           {f, 1024, 1024, 1024},
+                                           {f, 1024, 1024, 1024, false, true},
+                                           {f, 1024, 1024, 1024, true},
+                                           {f, 128, 3072, 768},
+                                           {f, 128, 3072, 768, false, true},
+                                           {f, 8, 2048, 2048},
+                                           {f, 8, 2048, 2048, true},
+                                           {f, 8, 2048, 2048, false, true},
+                                           {f, 3136, 64, 576},
+                                           {f, 4, 2048, 2048},
+                                           {f, 1, 4096, 4096},
+                                           {f, 1, 4096, 4096, true},
+                                           {h, 64, 64, 64},
+                                           {h, 256, 256, 256},
+                                           {h, 256, 256, 256, false, true},
+                                           {h, 1024, 1024, 1024},
+                                           {h, 1024, 1024, 1024, false, true},
+                                           {h, 128, 3072, 768},
+                                           {h, 8, 2048, 2048},
+                                           {h, 8, 2048, 2048, true},
+                                           {h, 8, 2048, 2048, false, true},
+                                           {h, 1, 4096, 4096, true},
+                                           {h, 1, 4096, 4096},
+                                           {d, 256, 256, 256},
+                                           {d, 1024, 1024, 1024},
+                                           {ElementType::kF16, 512, 512, 512},
+                                           {ElementType::kS32, 512, 512, 512},
+                                           {ElementType::kC64, 512, 512, 512}}) {
     MatmulProblem p = MatmulProblem::Dense(s.type, s.m, s.n, s.k, false, s.transpose_rhs);
     p.rhs_is_constant = s.constant;
     std::printf("%-40s%s%s", p.ToString().c_str(), s.transpose_rhs ? " rhs^T" : "", s.constant ? " const" : "");
     const Sizes sizes = ElementsOf(p);
-    Buffer lhs(sizes.lhs * ElementBytes(s.type)), rhs(sizes.rhs * ElementBytes(s.type)), out(sizes.out * ElementBytes(s.type));
+    Buffer lhs(sizes.lhs * ElementBytes(s.type)), rhs(sizes.rhs * ElementBytes(s.type)),
+        out(sizes.out * ElementBytes(s.type));
     std::mt19937 rng(1);
     FillWhole(lhs, s.type, rng);
     FillWhole(rhs, s.type, rng);

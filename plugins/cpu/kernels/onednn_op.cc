@@ -18,23 +18,35 @@ dnnl_engine_t OneDnnEngine() {
 
 absl::StatusOr<dnnl_data_type_t> OneDnnType(ElementType type) {
   switch (type) {
-    case ElementType::kF32: return dnnl_f32;
-    case ElementType::kBF16: return dnnl_bf16;
-    case ElementType::kF16: return dnnl_f16;
-    case ElementType::kS8: return dnnl_s8;
-    case ElementType::kU8: return dnnl_u8;
-    case ElementType::kS32: return dnnl_s32;
-    default: return absl::UnimplementedError(absl::StrCat("element type ", ElementTypeName(type), " is not supported"));
+    case ElementType::kF32:
+      return dnnl_f32;
+    case ElementType::kBF16:
+      return dnnl_bf16;
+    case ElementType::kF16:
+      return dnnl_f16;
+    case ElementType::kS8:
+      return dnnl_s8;
+    case ElementType::kU8:
+      return dnnl_u8;
+    case ElementType::kS32:
+      return dnnl_s32;
+    default:
+      return absl::UnimplementedError(absl::StrCat("element type ", ElementTypeName(type), " is not supported"));
   }
 }
 
 absl::Status OneDnnStatus(dnnl_status_t status, const char* what) {
   switch (status) {
-    case dnnl_success: return absl::OkStatus();
-    case dnnl_unimplemented: return absl::UnimplementedError(absl::StrCat("onednn has no ", what));
-    case dnnl_invalid_arguments: return absl::UnimplementedError(absl::StrCat("onednn refuses the arguments of ", what));
-    case dnnl_out_of_memory: return absl::ResourceExhaustedError(absl::StrCat("onednn is out of memory: ", what));
-    default: return absl::InternalError(absl::StrCat("onednn: ", what, " failed with status ", static_cast<int>(status)));
+    case dnnl_success:
+      return absl::OkStatus();
+    case dnnl_unimplemented:
+      return absl::UnimplementedError(absl::StrCat("onednn has no ", what));
+    case dnnl_invalid_arguments:
+      return absl::UnimplementedError(absl::StrCat("onednn refuses the arguments of ", what));
+    case dnnl_out_of_memory:
+      return absl::ResourceExhaustedError(absl::StrCat("onednn is out of memory: ", what));
+    default:
+      return absl::InternalError(absl::StrCat("onednn: ", what, " failed with status ", static_cast<int>(status)));
   }
 }
 
@@ -55,8 +67,9 @@ OneDnnDesc::~OneDnnDesc() {
 absl::StatusOr<OneDnnDesc> OneDnnDesc::Strided(const std::vector<int64_t>& dims, dnnl_data_type_t type,
                                                const std::vector<int64_t>& strides) {
   dnnl_memory_desc_t desc = nullptr;
-  absl::Status s = OneDnnStatus(dnnl_memory_desc_create_with_strides(&desc, static_cast<int>(dims.size()), dims.data(), type, strides.data()),
-                                "strided memory");
+  absl::Status s = OneDnnStatus(
+      dnnl_memory_desc_create_with_strides(&desc, static_cast<int>(dims.size()), dims.data(), type, strides.data()),
+      "strided memory");
   if (!s.ok()) return s;
   return OneDnnDesc(desc);
 }
@@ -64,7 +77,8 @@ absl::StatusOr<OneDnnDesc> OneDnnDesc::Strided(const std::vector<int64_t>& dims,
 absl::StatusOr<OneDnnDesc> OneDnnDesc::Any(const std::vector<int64_t>& dims, dnnl_data_type_t type) {
   dnnl_memory_desc_t desc = nullptr;
   absl::Status s = OneDnnStatus(
-      dnnl_memory_desc_create_with_tag(&desc, static_cast<int>(dims.size()), dims.data(), type, dnnl_format_tag_any), "memory");
+      dnnl_memory_desc_create_with_tag(&desc, static_cast<int>(dims.size()), dims.data(), type, dnnl_format_tag_any),
+      "memory");
   if (!s.ok()) return s;
   return OneDnnDesc(desc);
 }
@@ -103,7 +117,8 @@ absl::StatusOr<std::shared_ptr<const OneDnnOp>> OneDnnOp::MakeReorder(const OneD
   OneDnnAttr attr;
   dnnl_primitive_desc_t raw = nullptr;
   absl::Status s = OneDnnStatus(
-      dnnl_reorder_primitive_desc_create(&raw, from.get(), OneDnnEngine(), to.get(), OneDnnEngine(), attr.get()), "reorder");
+      dnnl_reorder_primitive_desc_create(&raw, from.get(), OneDnnEngine(), to.get(), OneDnnEngine(), attr.get()),
+      "reorder");
   if (!s.ok()) return s;
   OneDnnPrimitiveDesc desc(raw);
   return Make(desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
@@ -177,7 +192,8 @@ OneDnnRunner::Session::~Session() {
   runner_->kept_.push_back(std::move(state_));
 }
 
-absl::Status OneDnnRunner::Session::Run(int slot, int op, std::initializer_list<const void*> pointers, void* scratch) const {
+absl::Status OneDnnRunner::Session::Run(int slot, int op, std::initializer_list<const void*> pointers,
+                                        void* scratch) const {
   State::Slot& s = state_->slots[slot];
   State::Call& call = s.calls[op];
   const OneDnnOp& definition = *runner_->ops_[op];
@@ -187,8 +203,8 @@ absl::Status OneDnnRunner::Session::Run(int slot, int op, std::initializer_list<
   for (const void* p : pointers) dnnl_memory_set_data_handle(call.memories[i++], const_cast<void*>(p));
   if (definition.scratch_bytes_ > 0) dnnl_memory_set_data_handle(call.memories[i], scratch);
   OneDnnSingleThread single;
-  const dnnl_status_t status = dnnl_primitive_execute(definition.primitive_, s.stream, static_cast<int>(call.arguments.size()),
-                                                      call.arguments.data());
+  const dnnl_status_t status = dnnl_primitive_execute(definition.primitive_, s.stream,
+                                                      static_cast<int>(call.arguments.size()), call.arguments.data());
   return status == dnnl_success ? absl::OkStatus() : OneDnnStatus(status, "execution");
 }
 

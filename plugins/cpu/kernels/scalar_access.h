@@ -48,28 +48,45 @@ template <typename T>
 T LoadScalar(const void* base, int64_t index, ElementType type) {
   using internal::ReadRaw;
   switch (type) {
-    case ElementType::kPred: return static_cast<T>(ReadRaw<uint8_t>(base, index) != 0 ? 1 : 0);
-    case ElementType::kS8: return static_cast<T>(ReadRaw<int8_t>(base, index));
-    case ElementType::kS16: return static_cast<T>(ReadRaw<int16_t>(base, index));
-    case ElementType::kS32: return static_cast<T>(ReadRaw<int32_t>(base, index));
-    case ElementType::kS64: return static_cast<T>(ReadRaw<int64_t>(base, index));
-    case ElementType::kU8: return static_cast<T>(ReadRaw<uint8_t>(base, index));
-    case ElementType::kU16: return static_cast<T>(ReadRaw<uint16_t>(base, index));
-    case ElementType::kU32: return static_cast<T>(ReadRaw<uint32_t>(base, index));
-    case ElementType::kU64: return static_cast<T>(ReadRaw<uint64_t>(base, index));
-    case ElementType::kF16: return static_cast<T>(static_cast<float>(ReadRaw<_Float16>(base, index)));
-    case ElementType::kBF16: return static_cast<T>(Bf16ToFloat(ReadRaw<uint16_t>(base, index)));
-    case ElementType::kF32: return static_cast<T>(ReadRaw<float>(base, index));
-    case ElementType::kF64: return static_cast<T>(ReadRaw<double>(base, index));
+    case ElementType::kPred:
+      return static_cast<T>(ReadRaw<uint8_t>(base, index) != 0 ? 1 : 0);
+    case ElementType::kS8:
+      return static_cast<T>(ReadRaw<int8_t>(base, index));
+    case ElementType::kS16:
+      return static_cast<T>(ReadRaw<int16_t>(base, index));
+    case ElementType::kS32:
+      return static_cast<T>(ReadRaw<int32_t>(base, index));
+    case ElementType::kS64:
+      return static_cast<T>(ReadRaw<int64_t>(base, index));
+    case ElementType::kU8:
+      return static_cast<T>(ReadRaw<uint8_t>(base, index));
+    case ElementType::kU16:
+      return static_cast<T>(ReadRaw<uint16_t>(base, index));
+    case ElementType::kU32:
+      return static_cast<T>(ReadRaw<uint32_t>(base, index));
+    case ElementType::kU64:
+      return static_cast<T>(ReadRaw<uint64_t>(base, index));
+    case ElementType::kF16:
+      return static_cast<T>(static_cast<float>(ReadRaw<_Float16>(base, index)));
+    case ElementType::kBF16:
+      return static_cast<T>(Bf16ToFloat(ReadRaw<uint16_t>(base, index)));
+    case ElementType::kF32:
+      return static_cast<T>(ReadRaw<float>(base, index));
+    case ElementType::kF64:
+      return static_cast<T>(ReadRaw<double>(base, index));
     case ElementType::kC64: {
       const std::complex<float> z = ReadRaw<std::complex<float>>(base, index);
-      if constexpr (internal::IsStdComplex<T>::value) return T(z.real(), z.imag());
-      else return static_cast<T>(z.real());
+      if constexpr (internal::IsStdComplex<T>::value)
+        return T(z.real(), z.imag());
+      else
+        return static_cast<T>(z.real());
     }
     case ElementType::kC128: {
       const std::complex<double> z = ReadRaw<std::complex<double>>(base, index);
-      if constexpr (internal::IsStdComplex<T>::value) return T(z.real(), z.imag());
-      else return static_cast<T>(z.real());
+      if constexpr (internal::IsStdComplex<T>::value)
+        return T(z.real(), z.imag());
+      else
+        return static_cast<T>(z.real());
     }
   }
   return T{};
@@ -84,21 +101,36 @@ void StoreScalar(void* base, int64_t index, ElementType type, T value) {
     StoreScalar(base, index, type, value.real());
   } else {
     switch (type) {
-      case ElementType::kPred: return WriteRaw<uint8_t>(base, index, value != T{});
-      case ElementType::kS8: return WriteRaw(base, index, static_cast<int8_t>(value));
-      case ElementType::kS16: return WriteRaw(base, index, static_cast<int16_t>(value));
-      case ElementType::kS32: return WriteRaw(base, index, static_cast<int32_t>(value));
-      case ElementType::kS64: return WriteRaw(base, index, static_cast<int64_t>(value));
-      case ElementType::kU8: return WriteRaw(base, index, static_cast<uint8_t>(value));
-      case ElementType::kU16: return WriteRaw(base, index, static_cast<uint16_t>(value));
-      case ElementType::kU32: return WriteRaw(base, index, static_cast<uint32_t>(value));
-      case ElementType::kU64: return WriteRaw(base, index, static_cast<uint64_t>(value));
-      case ElementType::kF16: return WriteRaw(base, index, static_cast<_Float16>(value));
-      case ElementType::kBF16: return WriteRaw(base, index, FloatToBf16(static_cast<float>(value)));
-      case ElementType::kF32: return WriteRaw(base, index, static_cast<float>(value));
-      case ElementType::kF64: return WriteRaw(base, index, static_cast<double>(value));
-      case ElementType::kC64: return WriteRaw(base, index, std::complex<float>(static_cast<float>(value), 0));
-      case ElementType::kC128: return WriteRaw(base, index, std::complex<double>(static_cast<double>(value), 0));
+      case ElementType::kPred:
+        return WriteRaw<uint8_t>(base, index, value != T{});
+      case ElementType::kS8:
+        return WriteRaw(base, index, static_cast<int8_t>(value));
+      case ElementType::kS16:
+        return WriteRaw(base, index, static_cast<int16_t>(value));
+      case ElementType::kS32:
+        return WriteRaw(base, index, static_cast<int32_t>(value));
+      case ElementType::kS64:
+        return WriteRaw(base, index, static_cast<int64_t>(value));
+      case ElementType::kU8:
+        return WriteRaw(base, index, static_cast<uint8_t>(value));
+      case ElementType::kU16:
+        return WriteRaw(base, index, static_cast<uint16_t>(value));
+      case ElementType::kU32:
+        return WriteRaw(base, index, static_cast<uint32_t>(value));
+      case ElementType::kU64:
+        return WriteRaw(base, index, static_cast<uint64_t>(value));
+      case ElementType::kF16:
+        return WriteRaw(base, index, static_cast<_Float16>(value));
+      case ElementType::kBF16:
+        return WriteRaw(base, index, FloatToBf16(static_cast<float>(value)));
+      case ElementType::kF32:
+        return WriteRaw(base, index, static_cast<float>(value));
+      case ElementType::kF64:
+        return WriteRaw(base, index, static_cast<double>(value));
+      case ElementType::kC64:
+        return WriteRaw(base, index, std::complex<float>(static_cast<float>(value), 0));
+      case ElementType::kC128:
+        return WriteRaw(base, index, std::complex<double>(static_cast<double>(value), 0));
     }
   }
 }

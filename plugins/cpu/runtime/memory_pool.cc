@@ -1,7 +1,7 @@
 #include "plugins/cpu/runtime/memory_pool.h"
 
-#include <sys/mman.h>
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -31,12 +31,12 @@ constexpr int kClassesToSearch = 4;
 
 // Stands right before each block.
 struct alignas(64) Header {
-  Header* next;         // while free
-  void* mapping;        // nullptr: part of a slab
+  Header* next;   // while free
+  void* mapping;  // nullptr: part of a slab
   size_t mapping_bytes;
   size_t requested;
   uint32_t size_class;
-  uint32_t live;        // guards against a block given back twice
+  uint32_t live;  // guards against a block given back twice
 };
 static_assert(sizeof(Header) == 64);
 
@@ -87,7 +87,8 @@ void RaiseTo(std::atomic<int64_t>& peak, int64_t value) {
 // `bytes` of fresh memory; with huge pages and their alignment when large enough.
 void* Map(size_t bytes) {
   const size_t extra = bytes >= kHugePage ? kHugePage : 0;
-  char* start = static_cast<char*>(mmap(nullptr, bytes + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  char* start =
+      static_cast<char*>(mmap(nullptr, bytes + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   if (start == MAP_FAILED) return nullptr;
   if (extra == 0) return start;
   char* aligned = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(start) + kHugePage - 1) & ~(kHugePage - 1));

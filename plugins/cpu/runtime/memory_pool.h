@@ -26,16 +26,16 @@ class MemoryPool {
   };
 
   struct Statistics {
-    int64_t bytes_in_use = 0;             // as requested, without padding
+    int64_t bytes_in_use = 0;  // as requested, without padding
     int64_t peak_bytes_in_use = 0;
-    int64_t bytes_reserved = 0;           // held from the system, in use or kept
+    int64_t bytes_reserved = 0;  // held from the system, in use or kept
     int64_t peak_bytes_reserved = 0;
-    int64_t bytes_kept = 0;               // held and free
+    int64_t bytes_kept = 0;  // held and free
     int64_t largest_free_block_bytes = 0;
-    int64_t largest_alloc_bytes = 0;      // largest request ever made
-    int64_t num_allocations = 0;          // calls that succeeded, ever
-    int64_t num_live = 0;                 // blocks in use
-    int64_t bytes_limit = 0;              // 0: none
+    int64_t largest_alloc_bytes = 0;  // largest request ever made
+    int64_t num_allocations = 0;      // calls that succeeded, ever
+    int64_t num_live = 0;             // blocks in use
+    int64_t bytes_limit = 0;          // 0: none
   };
 
   MemoryPool();

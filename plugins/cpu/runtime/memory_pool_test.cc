@@ -19,7 +19,8 @@ TEST(MemoryPool, AlignedPaddedAndDistinct) {
   MemoryPool pool;
   std::set<void*> seen;
   std::vector<void*> blocks;
-  for (size_t bytes : {0, 1, 4, 63, 64, 65, 80, 81, 100, 128, 129, 4096, 65536, 65537, 1 << 20, (2 << 20) - 1, 2 << 20, 5000001}) {
+  for (size_t bytes :
+       {0, 1, 4, 63, 64, 65, 80, 81, 100, 128, 129, 4096, 65536, 65537, 1 << 20, (2 << 20) - 1, 2 << 20, 5000001}) {
     void* p = pool.Allocate(bytes);
     ASSERT_NE(p, nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % MemoryPool::kAlignment, 0u);
@@ -168,7 +169,8 @@ TEST(MemoryPool, SmallAllocationSpeed) {
   for (int rep = 0; rep < 5; ++rep) {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < kRounds; ++i) pool.Free(pool.Allocate(4));
-    const double ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / kRounds;
+    const double ns =
+        std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / kRounds;
     best = std::min(best, ns);
   }
   std::printf("allocate and free of 4 bytes: %.1f ns\n", best);

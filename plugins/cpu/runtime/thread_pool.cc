@@ -230,7 +230,8 @@ struct ThreadPool::Impl {
   int ClaimJob() {
     uint64_t mask = free_jobs.load(std::memory_order_relaxed);
     while (mask != 0) {
-      if (free_jobs.compare_exchange_weak(mask, mask & (mask - 1), std::memory_order_acquire)) return std::countr_zero(mask);
+      if (free_jobs.compare_exchange_weak(mask, mask & (mask - 1), std::memory_order_acquire))
+        return std::countr_zero(mask);
     }
     return -1;
   }
@@ -305,7 +306,7 @@ struct ThreadPool::Impl {
   std::condition_variable queue_changed;
   std::condition_variable all_done;
   std::deque<absl::AnyInvocable<void()>> queue;
-  std::atomic<int64_t> queued{0};       // queue.size(), readable without the lock
+  std::atomic<int64_t> queued{0};  // queue.size(), readable without the lock
   std::list<std::thread> scheduled_threads;
   int64_t idle_scheduled = 0;
   int64_t unfinished = 0;

@@ -22,7 +22,7 @@ int AvailableCpus();
 class ThreadPool {
  public:
   struct Options {
-    int num_threads = 0;      // 0: AvailableCpus()
+    int num_threads = 0;         // 0: AvailableCpus()
     int spin_microseconds = 50;  // how long an idle worker, and a joining caller, spins before it sleeps
     // Called once on each thread of the pool before its first work (for example to set a library's thread count).
     void (*on_thread_start)() = nullptr;

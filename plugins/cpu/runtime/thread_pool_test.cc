@@ -16,7 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double Micros(Clock::time_point a, Clock::time_point b) { return std::chrono::duration<double, std::micro>(b - a).count(); }
+double Micros(Clock::time_point a, Clock::time_point b) {
+  return std::chrono::duration<double, std::micro>(b - a).count();
+}
 
 ThreadPool::Options WithThreads(int n) {
   ThreadPool::Options options;
@@ -76,7 +78,8 @@ TEST(ThreadPool, NestedAndConcurrentCalls) {
     callers.emplace_back([&] {
       for (int round = 0; round < 50; ++round) {
         pool.ParallelFor(5, [&](int64_t, int) {
-          pool.ParallelFor(7, [&](int64_t, int) { pool.ParallelFor(3, [&](int64_t c, int) { sum.fetch_add(c + 1); }); });
+          pool.ParallelFor(7,
+                           [&](int64_t, int) { pool.ParallelFor(3, [&](int64_t c, int) { sum.fetch_add(c + 1); }); });
         });
       }
     });

@@ -43,7 +43,9 @@ absl::Status CopyThunk::Run(const RunState& state) const {
 bool CopyThunk::Bind(const RunState& state, std::vector<BoundCall>* calls) const {
   if (copy_.bytes >= kParallelCopyBytes) return false;
   BoundCall call;
-  call.fn = [](void* const* buffers, int64_t, int64_t bytes, void*) { std::memcpy(buffers[1], buffers[0], static_cast<size_t>(bytes)); };
+  call.fn = [](void* const* buffers, int64_t, int64_t bytes, void*) {
+    std::memcpy(buffers[1], buffers[0], static_cast<size_t>(bytes));
+  };
   call.buffers = {state.slots[copy_.from], state.slots[copy_.to]};
   call.units = copy_.bytes;
   calls->push_back(std::move(call));
@@ -64,10 +66,13 @@ class BoundSequence {
     std::vector<BoundCall> calls;
     for (const auto& thunk : sequence) {
       const size_t before = calls.size();
-      if (!thunk->Bind(state, &calls)) parts_.push_back({thunk.get(), 0, 0});
+      if (!thunk->Bind(state, &calls))
+        parts_.push_back({thunk.get(), 0, 0});
       else if (calls.size() > before) {
-        if (!parts_.empty() && parts_.back().thunk == nullptr) parts_.back().end = calls.size();
-        else parts_.push_back({nullptr, before, calls.size()});
+        if (!parts_.empty() && parts_.back().thunk == nullptr)
+          parts_.back().end = calls.size();
+        else
+          parts_.push_back({nullptr, before, calls.size()});
       }
     }
     calls_ = std::move(calls);
@@ -136,7 +141,8 @@ absl::Status ConditionalThunk::Run(const RunState& state) const {
     branch = *static_cast<const uint8_t*>(state.slots[selector_]) != 0 ? 0 : 1;
   } else {
     const int32_t index = *static_cast<const int32_t*>(state.slots[selector_]);
-    branch = index < 0 || static_cast<size_t>(index) >= branches_.size() ? branches_.size() - 1 : static_cast<size_t>(index);
+    branch =
+        index < 0 || static_cast<size_t>(index) >= branches_.size() ? branches_.size() - 1 : static_cast<size_t>(index);
   }
   return RunSequence(branches_[branch], state);
 }

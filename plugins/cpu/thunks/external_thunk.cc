@@ -62,7 +62,8 @@ absl::Status EvaluatorThunk::Run(const RunState& state) const {
   operands.reserve(operand_slots_.size());
   for (size_t k = 0; k < operand_slots_.size(); ++k) {
     size_t next = 0;
-    operands.push_back(BorrowTree(instruction_->operand(static_cast<int64_t>(k))->shape(), operand_slots_[k], state.slots, next));
+    operands.push_back(
+        BorrowTree(instruction_->operand(static_cast<int64_t>(k))->shape(), operand_slots_[k], state.slots, next));
   }
   std::vector<const Literal*> pointers;
   for (const Literal& l : operands) pointers.push_back(&l);
@@ -79,8 +80,9 @@ absl::Status EvaluatorThunk::Run(const RunState& state) const {
 }
 
 absl::Status DeviceNumberThunk::Run(const RunState& state) const {
-  const uint32_t number = state.context == nullptr ? 0
-                          : static_cast<uint32_t>(partition_ ? state.context->partition : state.context->replica);
+  const uint32_t number = state.context == nullptr
+                              ? 0
+                              : static_cast<uint32_t>(partition_ ? state.context->partition : state.context->replica);
   std::memcpy(state.slots[out_], &number, sizeof number);
   return absl::OkStatus();
 }

@@ -16,7 +16,8 @@ class CustomCallThunk : public Thunk {
     PrimitiveType type = PrimitiveType::kToken;
     std::vector<int64_t> dims;
   };
-  CustomCallThunk(std::string name, std::unique_ptr<CustomCallSite> site, std::vector<Leaf> operands, std::vector<Leaf> results)
+  CustomCallThunk(std::string name, std::unique_ptr<CustomCallSite> site, std::vector<Leaf> operands,
+                  std::vector<Leaf> results)
       : name_(std::move(name)), site_(std::move(site)), operands_(std::move(operands)), results_(std::move(results)) {}
   absl::Status Run(const RunState& state) const override;
   double estimated_us() const override { return 100; }
@@ -32,7 +33,8 @@ class CustomCallThunk : public Thunk {
 class EvaluatorThunk : public Thunk {
  public:
   // `operand_slots`, `result_slots`: one list of leaf slots per operand, one for the result.
-  EvaluatorThunk(const Instruction* instruction, std::vector<std::vector<SlotId>> operand_slots, std::vector<SlotId> result_slots)
+  EvaluatorThunk(const Instruction* instruction, std::vector<std::vector<SlotId>> operand_slots,
+                 std::vector<SlotId> result_slots)
       : instruction_(instruction), operand_slots_(std::move(operand_slots)), result_slots_(std::move(result_slots)) {}
   absl::Status Run(const RunState& state) const override;
   double estimated_us() const override { return 100; }

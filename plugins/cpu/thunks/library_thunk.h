@@ -14,7 +14,12 @@ class LibraryThunk : public Thunk {
  public:
   LibraryThunk(std::unique_ptr<Plan> plan, SlotId lhs, SlotId rhs, SlotId out, double estimated_us,
                std::shared_ptr<const std::byte> packed)
-      : plan_(std::move(plan)), lhs_(lhs), rhs_(rhs), out_(out), estimated_us_(estimated_us), packed_(std::move(packed)) {}
+      : plan_(std::move(plan)),
+        lhs_(lhs),
+        rhs_(rhs),
+        out_(out),
+        estimated_us_(estimated_us),
+        packed_(std::move(packed)) {}
 
   absl::Status Run(const RunState& state) const override {
     const void* rhs = packed_ ? static_cast<const void*>(packed_.get()) : state.slots[rhs_];

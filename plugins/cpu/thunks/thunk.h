@@ -1,7 +1,7 @@
 // A step of a compiled program. Steps run one after another on one thread; a step may use the whole thread pool.
 //
-// Addresses are resolved once per execution into RunState::slots; a step holds slot numbers. Run may be called from many
-// executions at once: a step has no state that changes, but for custom-call sites, which allow that.
+// Addresses are resolved once per execution into RunState::slots; a step holds slot numbers. Run may be called from
+// many executions at once: a step has no state that changes, but for custom-call sites, which allow that.
 #ifndef BACKPLANE_PLUGINS_CPU_THUNKS_THUNK_H_
 #define BACKPLANE_PLUGINS_CPU_THUNKS_THUNK_H_
 
@@ -33,8 +33,8 @@ struct ExecutionContext {
 };
 
 struct RunState {
-  void* const* slots = nullptr;         // address of each slot of the assignment
-  std::byte* workspace = nullptr;       // Program::workspace_bytes, 64-byte aligned; for the step that runs
+  void* const* slots = nullptr;    // address of each slot of the assignment
+  std::byte* workspace = nullptr;  // Program::workspace_bytes, 64-byte aligned; for the step that runs
   ThreadPool* pool = nullptr;
   const ExecutionContext* context = nullptr;
 };

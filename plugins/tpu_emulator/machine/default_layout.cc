@@ -51,9 +51,12 @@ int64_t TileRows(PrimitiveType type, int64_t size) {
   const int64_t pack = PackedElements(type);
   switch (pack) {
     case 1:
-    case 2: return std::clamp<int64_t>(NextPowerOfTwo(size), pack, 8);
-    case 4: return size % 32 == 0 ? 32 : std::clamp<int64_t>(NextPowerOfTwo(size), 4, 8);
-    default: return size % (8 * pack) == 0 ? 8 * pack : pack;  // 4 bits: 64 or 8; 2 bits: 128 or 16
+    case 2:
+      return std::clamp<int64_t>(NextPowerOfTwo(size), pack, 8);
+    case 4:
+      return size % 32 == 0 ? 32 : std::clamp<int64_t>(NextPowerOfTwo(size), 4, 8);
+    default:
+      return size % (8 * pack) == 0 ? 8 * pack : pack;  // 4 bits: 64 or 8; 2 bits: 128 or 16
   }
 }
 

@@ -58,8 +58,8 @@ XLA_FFI_Attrs AttributeTable::Encode(const FfiDictionary& dictionary) {
 
 namespace {
 
-// Handlers written for XLA's CPU client run with denormals taken as zeros there, and some of JAX's answers rest on it: a
-// matrix with a row of denormals counts as singular. They find the same here; nothing else does.
+// Handlers written for XLA's CPU client run with denormals taken as zeros there, and some of JAX's answers rest on it:
+// a matrix with a row of denormals counts as singular. They find the same here; nothing else does.
 class DenormalsAreZeros {
  public:
 #if defined(__SSE2__)

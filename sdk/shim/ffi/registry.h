@@ -34,8 +34,8 @@ class Registry : public CustomCallRegistry {
   // The platform of this plugin, whose handlers Has and Instantiate find.
   void SetPlatform(absl::string_view platform);
 
-  // AlreadyExists if another handler has the name; the same one again is welcome, also with more of its stages or fewer:
-  // the most that is known of it holds.
+  // AlreadyExists if another handler has the name; the same one again is welcome, also with more of its stages or
+  // fewer: the most that is known of it holds.
   absl::Status Register(absl::string_view target, absl::string_view platform, const Handler& handler);
   absl::Status RegisterForThisPlatform(absl::string_view target, const Handler& handler);
 
