@@ -15,6 +15,7 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # asserts stay on: they are cheap, and wrong code must not go on
 set(CMAKE_C_FLAGS_RELEASE "-O2")
 
+add_compile_options(-fPIC)  # executables too: they share the libraries' precompiled header
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Inline and template statics would otherwise become process-wide unique symbols, shared between plugins.
@@ -29,6 +30,8 @@ endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
+  # Without these ccache refuses a source that uses a precompiled header.
+  set(CCACHE_PROGRAM ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()

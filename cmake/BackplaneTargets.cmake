@@ -1,7 +1,25 @@
-# bp_library(NAME SRCS a.cc b.cc [DEPS x y])    a static library of one room, include root = the repository
+# One precompiled header for the libraries and one for the tests. Every target shares it, so every target must be
+# compiled with the same code-generation flags (BackplaneFlags.cmake makes executables -fPIC for it); a target with
+# others of its own says NO_PRECOMPILE.
+option(BACKPLANE_PRECOMPILE "Parse the commonest headers once" ON)
+if(BACKPLANE_PRECOMPILE)
+  foreach(KIND "" _test)
+    add_library(bp_precompiled${KIND} OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
+    target_include_directories(bp_precompiled${KIND} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_precompile_headers(bp_precompiled${KIND} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled${KIND}.h)
+  endforeach()
+  target_link_libraries(bp_precompiled PRIVATE absl::statusor absl::flat_hash_map absl::flat_hash_set absl::function_ref)
+  target_link_libraries(bp_precompiled_test PRIVATE absl::statusor absl::flat_hash_map absl::flat_hash_set absl::function_ref
+                                                    GTest::gtest GTest::gmock)
+endif()
+
+# bp_library(NAME SRCS a.cc b.cc [DEPS x y] [NO_PRECOMPILE])    a static library of one room, include root = the repository
 function(bp_library NAME)
-  cmake_parse_arguments(A "" "" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(A "NO_PRECOMPILE" "" "SRCS;DEPS" ${ARGN})
   add_library(${NAME} STATIC ${A_SRCS})
+  if(BACKPLANE_PRECOMPILE AND NOT A_NO_PRECOMPILE)
+    target_precompile_headers(${NAME} REUSE_FROM bp_precompiled)
+  endif()
   target_include_directories(${NAME} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(${NAME} PUBLIC ${A_DEPS})
 endfunction()
@@ -10,8 +28,12 @@ endfunction()
 function(bp_test NAME)
   cmake_parse_arguments(A "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${NAME} ${A_SRCS})
+  if(BACKPLANE_PRECOMPILE)
+    target_precompile_headers(${NAME} REUSE_FROM bp_precompiled_test)
+  endif()
   target_include_directories(${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${NAME} PRIVATE BACKPLANE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_compile_options(${NAME} PRIVATE $<$<CONFIG:Release>:-O1>)  # a test is compiled more often than it is run
   target_link_libraries(${NAME} PRIVATE ${A_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   add_test(NAME ${NAME} COMMAND ${NAME})
   set_tests_properties(${NAME} PROPERTIES TIMEOUT 300)

@@ -1,0 +1,1 @@
+// The source that precompiled headers are built beside (BackplaneTargets.cmake).
