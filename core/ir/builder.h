@@ -1,8 +1,9 @@
 // Builds a computation operation by operation, with inference and every check at the call.
 //
 // A Value is a handle to an instruction. Errors are values at the call: absl::StatusOr<Value>. One builder makes one
-// computation of the module. The generic Op() takes any operation of the table; the named functions below cover the
-// common ones with the names and arguments of XlaBuilder (the full list, with broadcasting overloads, is widened there).
+// computation of the module. The generic Op() takes any operation of the table; the members below cover the
+// commonest for code that rewrites programs. The named function of every operation, with the names, arguments and
+// broadcasting overloads of XlaBuilder, is in core/ir/ops/ops.h.
 //
 //   Builder b(&module, "main");
 //   ASSIGN_OR_RETURN(Value x, b.Parameter(0, Shape(PrimitiveType::kF32, {2, 3}), "x"));
@@ -44,24 +45,35 @@ class Builder {
   absl::StatusOr<Value> Unary(Opcode opcode, Value x) { return Op(opcode, {x}); }
   absl::StatusOr<Value> Binary(Opcode opcode, Value lhs, Value rhs) { return Op(opcode, {lhs, rhs}); }
   // As XlaBuilder: degenerate dims and scalars broadcast; `broadcast_dimensions` maps the lower-rank operand's dims.
-  absl::StatusOr<Value> BinaryBroadcast(Opcode opcode, Value lhs, Value rhs, absl::Span<const int64_t> broadcast_dimensions);
+  absl::StatusOr<Value> BinaryBroadcast(Opcode opcode, Value lhs, Value rhs,
+                                        absl::Span<const int64_t> broadcast_dimensions);
   absl::StatusOr<Value> Compare(Value lhs, Value rhs, ComparisonDirection direction,
                                 std::optional<ComparisonType> type = std::nullopt);
-  absl::StatusOr<Value> Select(Value pred, Value on_true, Value on_false) { return Op(Opcode::kSelect, {pred, on_true, on_false}); }
+  absl::StatusOr<Value> Select(Value pred, Value on_true, Value on_false) {
+    return Op(Opcode::kSelect, {pred, on_true, on_false});
+  }
   absl::StatusOr<Value> Convert(Value x, PrimitiveType to);
-  absl::StatusOr<Value> BroadcastInDim(Value x, absl::Span<const int64_t> result_dims, absl::Span<const int64_t> broadcast_dimensions);
+  absl::StatusOr<Value> BroadcastInDim(Value x, absl::Span<const int64_t> result_dims,
+                                       absl::Span<const int64_t> broadcast_dimensions);
   absl::StatusOr<Value> Reshape(Value x, absl::Span<const int64_t> dims);
   absl::StatusOr<Value> Transpose(Value x, absl::Span<const int64_t> permutation);
   absl::StatusOr<Value> Slice(Value x, SliceConfig slices);
   absl::StatusOr<Value> Concatenate(std::vector<Value> xs, int64_t dimension);
   absl::StatusOr<Value> Pad(Value x, Value value, PaddingConfig config);
-  absl::StatusOr<Value> Dot(Value lhs, Value rhs, DotDimensions dims, PrimitiveType result_type, Precisions precision = {});
-  absl::StatusOr<Value> Reduce(std::vector<Value> inputs, std::vector<Value> inits, Computation* body, absl::Span<const int64_t> dims);
+  absl::StatusOr<Value> Dot(Value lhs, Value rhs, DotDimensions dims, PrimitiveType result_type,
+                            Precisions precision = {});
+  absl::StatusOr<Value> Reduce(std::vector<Value> inputs, std::vector<Value> inits, Computation* body,
+                               absl::Span<const int64_t> dims);
   absl::StatusOr<Value> Tuple(std::vector<Value> elements) { return Op(Opcode::kTuple, std::move(elements)); }
   absl::StatusOr<Value> GetTupleElement(Value tuple, int64_t index);
-  absl::StatusOr<Value> Call(Computation* c, std::vector<Value> args) { return Op(Opcode::kCall, std::move(args), {}, {c}); }
-  absl::StatusOr<Value> While(Computation* condition, Computation* body, Value init) { return Op(Opcode::kWhile, {init}, {}, {condition, body}); }
-  // Operand 0 selects: pred with two branches (true first), or s32 with any number. One operand for each branch follows.
+  absl::StatusOr<Value> Call(Computation* c, std::vector<Value> args) {
+    return Op(Opcode::kCall, std::move(args), {}, {c});
+  }
+  absl::StatusOr<Value> While(Computation* condition, Computation* body, Value init) {
+    return Op(Opcode::kWhile, {init}, {}, {condition, body});
+  }
+  // Operand 0 selects: pred with two branches (true first), or s32 with any number. One operand for each branch
+  // follows.
   absl::StatusOr<Value> Conditional(Value selector, std::vector<Computation*> branches, std::vector<Value> operands);
 
   // Ends the computation with this root. The builder must not be used afterwards.

@@ -65,4 +65,21 @@ PrimitiveType ComplexOf(PrimitiveType t) {
   return PrimitiveType::kInvalid;
 }
 
+PrimitiveType UnsignedOfWidth(int bits) {
+  switch (bits) {
+    case 2:
+      return PrimitiveType::kU2;
+    case 4:
+      return PrimitiveType::kU4;
+    case 8:
+      return PrimitiveType::kU8;
+    case 16:
+      return PrimitiveType::kU16;
+    case 32:
+      return PrimitiveType::kU32;
+    default:
+      return bits == 64 ? PrimitiveType::kU64 : PrimitiveType::kInvalid;
+  }
+}
+
 }  // namespace backplane

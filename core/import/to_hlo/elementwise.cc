@@ -43,23 +43,6 @@ absl::Status Importer::ImportCompare(Scope& scope, const SourceOp& op) {
 
 namespace {
 
-PrimitiveType UnsignedOfWidth(int bits) {
-  switch (bits) {
-    case 2:
-      return PrimitiveType::kU2;
-    case 4:
-      return PrimitiveType::kU4;
-    case 8:
-      return PrimitiveType::kU8;
-    case 16:
-      return PrimitiveType::kU16;
-    case 32:
-      return PrimitiveType::kU32;
-    default:
-      return bits == 64 ? PrimitiveType::kU64 : PrimitiveType::kInvalid;
-  }
-}
-
 // An i1 of StableHLO is one bit, a pred of HLO a byte: to and from wider types the bits are put together and taken
 // apart, element 0 of the last dimension being the least significant.
 absl::StatusOr<Value> BitcastBits(Module* module, Builder& b, Value x, const Shape& to) {

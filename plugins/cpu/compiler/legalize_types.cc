@@ -9,27 +9,6 @@ namespace {
 // The type in which factorizations are computed: those of LAPACK.
 PrimitiveType FactorType(PrimitiveType t) { return IsFloat(t) && BitWidth(t) < 32 ? PrimitiveType::kF32 : t; }
 
-PrimitiveType UnsignedOf(int bits) {
-  switch (bits) {
-    case 1:
-      return PrimitiveType::kU1;
-    case 2:
-      return PrimitiveType::kU2;
-    case 4:
-      return PrimitiveType::kU4;
-    case 8:
-      return PrimitiveType::kU8;
-    case 16:
-      return PrimitiveType::kU16;
-    case 32:
-      return PrimitiveType::kU32;
-    case 64:
-      return PrimitiveType::kU64;
-    default:
-      return PrimitiveType::kInvalid;
-  }
-}
-
 absl::StatusOr<Value> Bits(Builder& b, Value x, PrimitiveType to, absl::Span<const int64_t> dims) {
   if (x->shape().element_type() == to) return x;
   return b.Op(Opcode::kBitcastConvert, {x}, {}, {}, Shape(to, dims));
@@ -62,13 +41,13 @@ absl::StatusOr<Value> TopK(Builder& b, const Instruction& i, std::vector<Value> 
 absl::StatusOr<Value> RandomBits(Builder& b, const Instruction& i, std::vector<Value> x) {
   const Shape& shape = i.shape().tuple_shapes(1);
   const PrimitiveType t = shape.element_type();
-  if (!IsSubByte(t) || UnsignedOf(BitWidth(t)) == PrimitiveType::kInvalid) return nullptr;
+  if (!IsSubByte(t) || UnsignedOfWidth(BitWidth(t)) == PrimitiveType::kInvalid) return nullptr;
   const Shape bytes = shape.WithElementType(PrimitiveType::kU8);
   ASSIGN_OR_RETURN(Value both,
                    b.Op(Opcode::kRngBitGenerator, x, i.attrs(), {}, Shape::Tuple({i.shape().tuple_shapes(0), bytes})));
   ASSIGN_OR_RETURN(Value state, b.GetTupleElement(both, 0));
   ASSIGN_OR_RETURN(Value values, b.GetTupleElement(both, 1));
-  ASSIGN_OR_RETURN(values, b.Convert(values, UnsignedOf(BitWidth(t))));
+  ASSIGN_OR_RETURN(values, b.Convert(values, UnsignedOfWidth(BitWidth(t))));
   ASSIGN_OR_RETURN(values, Bits(b, values, t, shape.dimensions()));
   return b.Tuple({state, values});
 }
@@ -140,7 +119,7 @@ absl::StatusOr<Value> BitcastConvert(Builder& b, const Instruction& i, std::vect
   if (a == c) return nullptr;
   if (IsComplex(from.element_type())) return ComplexBits(b, i, x[0]);
   if (a >= 8 && c >= 8) return nullptr;
-  const PrimitiveType narrow = UnsignedOf(std::min(a, c)), wide = UnsignedOf(std::max(a, c));
+  const PrimitiveType narrow = UnsignedOfWidth(std::min(a, c)), wide = UnsignedOfWidth(std::max(a, c));
   if (narrow == PrimitiveType::kInvalid || wide == PrimitiveType::kInvalid) return nullptr;
   const Shape& parts = a < c ? from : to;  // has one dimension more
   const int64_t last = parts.rank() - 1;
