@@ -3,6 +3,7 @@
 #define BACKPLANE_SDK_LAYERS_FRAME_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/container/inlined_vector.h"
@@ -10,9 +11,16 @@
 namespace backplane::layers {
 
 struct ArgsCopy {
-  char* host;  // the struct that was copied
-  std::unique_ptr<char[]> copy, before;
-  size_t size;
+  char* host = nullptr;           // the struct that was copied
+  std::unique_ptr<char[]> bytes;  // the copy, and after it the copy as it was when its layer had done with it
+  size_t size = 0;                // of one
+  struct Field {
+    uint32_t offset, size;
+    bool written = false;  // by the target; valid in After
+  };
+  // Fields that a layer filled with a pattern of its own, to see whether the target writes them. What is written goes
+  // to the host as a whole; what is not leaves the host's field as it was.
+  absl::InlinedVector<Field, 6> fields;
 };
 
 struct Frame {

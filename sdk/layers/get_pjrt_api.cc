@@ -46,7 +46,10 @@ absl::StatusOr<std::unique_ptr<Stack>> Open() {
 
 // A forked child has no business in its parent's files.
 void FlushHere() {
-  if (g_stack != nullptr && getpid() == g_process) g_stack->Flush();
+  if (getpid() == g_process) g_stack->Flush();
+}
+void EndHere() {
+  if (getpid() == g_process) g_stack->End();
 }
 
 void OnSignal(int) {
@@ -96,7 +99,7 @@ const PJRT_Api* OpenOnce() {
   g_process = getpid();
   g_stack = stack->release();
   table = g_stack->api();
-  atexit(FlushHere);
+  atexit(EndHere);
   if (const char* set = getenv("BACKPLANE_LAYERS_FLUSH_SIGNAL"); set != nullptr && absl::string_view(set) == "1") {
     FlushOnSignal();
   }

@@ -107,10 +107,12 @@ class Layer {
   virtual bool Wants(Fn fn) const { return true; }
   virtual void Before(Call& call) {}
   virtual void After(Call& call) {}
-  // Writes out what is to be kept. At the end of the process (before static destructors of the library, while other
-  // threads may still call), on SIGUSR2 when BACKPLANE_LAYERS_FLUSH_SIGNAL=1, and by Stack::Flush. May come more than
-  // once.
+  // Writes out what is to be kept: on SIGUSR2 when BACKPLANE_LAYERS_FLUSH_SIGNAL=1, and by Stack::Flush. May come more
+  // than once, while calls are under way.
   virtual void Flush() {}
+  // The last flush: at the end of the process (before static destructors of the library, while other threads may still
+  // call), or of the stack. Calls that come later are seen as ever.
+  virtual void End() { Flush(); }
 };
 
 // Errors that a layer makes. They are valid PJRT_Errors in every way: the host reads and destroys them by the functions
@@ -165,6 +167,7 @@ class Stack {
   const std::string& name() const { return name_; }
 
   void Flush();
+  void End();
 
   // Used by the generated trampolines.
   struct Impl;

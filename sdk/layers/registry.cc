@@ -3,7 +3,9 @@
 #include "absl/strings/str_join.h"
 #include "sdk/layers/fault/fault.h"
 #include "sdk/layers/layer.h"
+#include "sdk/layers/record/record.h"
 #include "sdk/layers/trace/trace.h"
+#include "sdk/layers/validate/validate.h"
 
 namespace backplane::layers {
 namespace {
@@ -14,7 +16,9 @@ struct Entry {
 };
 constexpr Entry kLayers[] = {
     {"fault", &MakeFaultLayer},
+    {"record", &MakeRecordLayer},
     {"trace", &MakeTraceLayer},
+    {"validate", &MakeValidateLayer},
 };
 
 }  // namespace

@@ -67,11 +67,21 @@ void* CallTarget(Stack::Impl& s, Fn fn, void* args) {
   return done ? result : Invoke(fn, s.real[Index(fn)], args);
 }
 
-// What the target wrote into a copy goes to the struct it was made of, byte by byte; the rest of it stays the caller's.
+// What the target wrote into a copy goes to the struct it was made of; the rest of that stays the caller's. A field
+// that is looked at as a whole goes as a whole: some of its new bytes may be equal to the old.
 void CopyBack(Frame& frame) {
   for (auto it = frame.copies.rbegin(); it != frame.copies.rend(); ++it) {
+    char* copy = it->bytes.get();
+    char* before = copy + it->size;
+    for (ArgsCopy::Field& f : it->fields) {
+      f.written = memcmp(copy + f.offset, before + f.offset, f.size) != 0;
+      // Layers inside read the copy after this: they too shall not find the pattern.
+      memcpy(f.written ? it->host + f.offset : copy + f.offset, f.written ? copy + f.offset : it->host + f.offset,
+             f.size);
+      memcpy(before + f.offset, copy + f.offset, f.size);
+    }
     for (size_t i = 0; i < it->size; ++i) {
-      if (it->copy[i] != it->before[i]) it->host[i] = it->copy[i];
+      if (copy[i] != before[i]) it->host[i] = copy[i];
     }
   }
 }
@@ -104,22 +114,26 @@ void* Dispatch(int stack, Fn fn, void* args) {
     if (!(mask & (1u << ran))) continue;
     seen[ran].args = call.args;
     call.memo[0] = call.memo[1] = 0;
+    const size_t copies = frame.copies.size();
     s.layers[ran]->Before(call);
+    for (size_t i = copies; i < frame.copies.size(); ++i) {
+      ArgsCopy& c = frame.copies[i];
+      memcpy(c.bytes.get() + c.size, c.bytes.get(), c.size);
+    }
     seen[ran].memo[0] = call.memo[0];
     seen[ran].memo[1] = call.memo[1];
   }
   call.reached_target = !call.answered;
   call.start_ns = MonotonicNanos();
   if (!call.answered) {
-    for (ArgsCopy& c : frame.copies) memcpy(c.before.get(), c.copy.get(), c.size);
     void* result = CallTarget(s, fn, call.args);
     if (InfoOf(fn).returns == Returns::kOther) {
       call.other = result;
     } else {
       call.result = static_cast<PJRT_Error*>(result);
     }
-    CopyBack(frame);
   }
+  CopyBack(frame);
   call.end_ns = MonotonicNanos();
   for (const Frame::AtEnd& end : frame.at_end) end.run(end.arg, call.reached_target && call.result == nullptr);
   for (size_t i = ran; i-- > 0;) {
@@ -135,13 +149,14 @@ void* Dispatch(int stack, Fn fn, void* args) {
 void* CopyArgs(Call& call) {
   const size_t known = call.info().args_size;
   if (call.args_size < sizeof(size_t) || call.args_size > std::max(kMaxArgs, 2 * known)) return nullptr;
-  // Whole, also when the caller says less than he has: layers and target read only what he says.
+  // As long as the caller says. Layers and target read only what he says.
   const size_t size = call.args_size;
-  const size_t room = std::max(size, known) + sizeof(void*);
-  ArgsCopy c{static_cast<char*>(call.args), std::make_unique<char[]>(room), std::make_unique<char[]>(room), size};
-  memcpy(c.copy.get(), call.args, size);
-  call.args = c.copy.get();
-  static_cast<Frame*>(call.frame)->copies.push_back(std::move(c));
+  ArgsCopy& c = static_cast<Frame*>(call.frame)->copies.emplace_back();
+  c.host = static_cast<char*>(call.args);
+  c.bytes.reset(new char[2 * size]);
+  c.size = size;
+  memcpy(c.bytes.get(), call.args, size);
+  call.args = c.bytes.get();
   return call.args;
 }
 
@@ -232,13 +247,17 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
 
 Stack::~Stack() {
   if (impl_->index < 0) return;
-  Flush();
+  End();
   std::lock_guard<std::mutex> lock(g_stacks_mutex);
   g_stacks[impl_->index] = nullptr;
   for (auto& block : impl_->memory) OldTables().push_back(std::move(block));
 }
 
 const PJRT_Api* Stack::api() const { return impl_->table; }
+
+void Stack::End() {
+  for (const auto& layer : impl_->layers) layer->End();
+}
 
 void Stack::Flush() {
   for (const auto& layer : impl_->layers) layer->Flush();

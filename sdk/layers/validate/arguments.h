@@ -1,0 +1,48 @@
+// What each field of each argument struct is for: the facts of api's comments as data.
+#ifndef BACKPLANE_SDK_LAYERS_VALIDATE_ARGUMENTS_H_
+#define BACKPLANE_SDK_LAYERS_VALIDATE_ARGUMENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "sdk/layers/functions.h"
+
+namespace backplane::layers {
+
+// The types of objects that have handles.
+enum class Object : uint8_t {
+  None,
+#define BP_OBJECT(name) name,
+#include "sdk/layers/validate/objects.def"
+#undef BP_OBJECT
+  kCount
+};
+const char* ObjectName(Object object);  // "Buffer"
+
+enum class Direction : uint8_t { IN, SETS, MAY_SET, USES, DESTROYS, GIVES, LENDS };
+
+struct Argument {
+  Fn fn;
+  const char* member;
+  uint32_t offset, size;  // bytes
+  Direction direction;
+  Object object;
+  bool pointer;   // an address: of data or of a function
+  bool integral;  // a count, a size, an id
+
+  bool Out() const {
+    return direction == Direction::SETS || direction == Direction::GIVES || direction == Direction::LENDS;
+  }
+};
+// The fields after struct_size and extension_start, in their order. Empty for the few functions that have no list.
+absl::Span<const Argument> ArgumentsOf(Fn fn);
+
+// The sizes that args of a slot can rightly have: `smallest` is that of the oldest header known; `at_minor` is what a
+// plugin of that minor knows. 0 for functions of extensions, whose histories are not kept.
+size_t SmallestSize(Fn fn);
+size_t SizeAtMinor(Fn fn, int minor);
+
+}  // namespace backplane::layers
+
+#endif  // BACKPLANE_SDK_LAYERS_VALIDATE_ARGUMENTS_H_

@@ -1,0 +1,108 @@
+// The layer itself; validate.cc has the checks before and after each call, lifetime.cc those at the end of lives.
+#ifndef BACKPLANE_SDK_LAYERS_VALIDATE_LAYER_IMPL_H_
+#define BACKPLANE_SDK_LAYERS_VALIDATE_LAYER_IMPL_H_
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "sdk/layers/validate/handles.h"
+#include "sdk/layers/validate/report.h"
+#include "sdk/layers/validate/stacks.h"
+#include "sdk/layers/validate/validate.h"
+
+namespace backplane::layers {
+
+// The state, which callbacks of the plugin may need after the layer is gone.
+struct ValidateState {
+  ValidateState(FILE* out, std::string json) : report(out, std::move(json)) {}
+  Stacks stacks;
+  Handles handles;
+  Report report;
+
+  // Callbacks that the host waits for.
+  struct Pending {
+    const void* event;
+    const void* client;
+    uint32_t stack;
+    Fn fn;
+    int64_t since_ns;
+    bool told = false;
+  };
+  std::mutex pending_mutex;
+  std::map<uint64_t, Pending> pending;
+  uint64_t next_pending = 1;
+
+  uint64_t AddPending(const Pending& p) {
+    std::lock_guard<std::mutex> lock(pending_mutex);
+    pending.emplace(next_pending, p);
+    return next_pending++;
+  }
+  void RemovePending(uint64_t id) {
+    std::lock_guard<std::mutex> lock(pending_mutex);
+    pending.erase(id);
+  }
+};
+
+struct ValidateOptions {
+  FILE* out = nullptr;
+  bool close = false, always = false;
+  std::string json;
+  bool refuse = false, leaks = true;
+  int64_t patience_ns = 0;
+};
+
+class ValidateLayer : public Layer {
+ public:
+  explicit ValidateLayer(const ValidateOptions& options)
+      : options_(options), state_(std::make_shared<ValidateState>(options.out, options.json)) {}
+  ~ValidateLayer() override {
+    if (options_.close) fclose(options_.out);
+  }
+
+  const char* name() const override { return "validate"; }
+  bool Wants(Fn fn) const override;
+  void Before(Call& call) override;
+  void After(Call& call) override;
+  void Flush() override { state_->report.Finish(state_->stacks, options_.always); }
+  void End() override;
+  const Report& report() const { return state_->report; }
+
+ private:
+  // A handle that is passed in. False when the call should be refused.
+  bool CheckUse(Call& call, const Argument& a, const void* handle, const void** client);
+  bool CheckDestroy(Call& call, const Argument& a, const void* handle, const void** client);
+  bool CheckExecute(Call& call, const void** client);
+  void CheckContents(Call& call, const Argument& a, const void* handle, const Handle& h);
+  bool TellDead(Call& call, Object type, const void* handle, const char* member, const Handle& h);
+  void CheckSizes(const Call& call);
+  void Poison(Call& call);
+  void CheckWritten(const Call& call, size_t copy);
+  void TakeResults(Call& call, const void* client);
+  void TakeExecuteResults(Call& call, const void* client);
+  void TakeLists(Call& call, const void* client);
+  void TakeError(Call& call);
+  void FollowCallback(Call& call, const void* client);
+  void ClientGoes(Call& call, const void* client);
+  void ClientGone(Call& call, const void* client);
+
+  void Add(const Call& call, const char* kind, std::string key, std::string message,
+           std::vector<std::pair<std::string, uint32_t>> others = {});
+  uint32_t StackHere() { return state_->stacks.Capture(kSkip); }
+
+  // Frames of ours between the host and what takes the stack: a member function here and Dispatch; the trampoline
+  // jumps there and leaves none.
+  static constexpr int kSkip = 2;
+  const ValidateOptions options_;
+  const std::shared_ptr<ValidateState> state_;
+};
+
+std::string HandleText(Object type, const void* handle);
+const void* ReadHandle(const void* args, const Argument& a);
+
+}  // namespace backplane::layers
+
+#endif  // BACKPLANE_SDK_LAYERS_VALIDATE_LAYER_IMPL_H_

@@ -1,0 +1,119 @@
+// What is found when something ends: a client, the process; and callbacks that do not come.
+#include "absl/strings/str_cat.h"
+#include "sdk/layers/error.h"
+#include "sdk/layers/validate/layer_impl.h"
+
+namespace backplane::layers {
+
+void ValidateLayer::FollowCallback(Call& call, const void* client) {
+  const auto* a = call.As<PJRT_Event_OnReady_Args>();
+  if (!Has(a, &PJRT_Event_OnReady_Args::user_arg)) return;
+  const uint32_t stack = state_->stacks.Capture(kSkip, 10);
+  const uint64_t id = state_->AddPending({a->event, client, stack, call.fn, MonotonicNanos()});
+  struct Forget {  // also when the call fails and the hook is dropped
+    std::shared_ptr<ValidateState> state;
+    uint64_t id;
+    ~Forget() { state->RemovePending(id); }
+  };
+  auto forget = std::make_shared<Forget>(Forget{state_, id});
+  HookOnReady(call, [forget, layers = call.stack, stack](PJRT_Error* error) {
+    forget->state->RemovePending(forget->id);
+    if (error == nullptr) return error;
+    // The callback owns it, like a caller.
+    if (layers->minor_version() >= 107) error = WrapError(*layers, error);
+    forget->state->handles.Give(Object::Error, error, Fn::PJRT_Event_OnReady, stack, nullptr);
+    return error;
+  });
+}
+
+void ValidateLayer::ClientGoes(Call& call, const void* client) {
+  struct Group {
+    uint64_t count = 0;
+    std::pair<std::string, uint32_t> born;
+    std::vector<const void*> handles;
+  };
+  std::map<Object, Group> groups;
+  if (const std::optional<Handle> h = state_->handles.Find(Object::Client, client); !h.has_value() || !h->alive) return;
+  state_->handles.ForEachOwned([&](Object type, const void* handle, const Handle& h) {
+    if (h.client != client || type == Object::Client || h.told) return;
+    Group& g = groups[type];
+    if (g.count++ == 0) g.born = {absl::StrCat("the first was created by ", InfoOf(h.born_fn).name), h.born};
+    g.handles.push_back(handle);
+  });
+  for (const auto& [type, g] : groups) {
+    for (const void* handle : g.handles) state_->handles.MarkTold(type, handle);
+    Add(call, "client-destroyed-early", ObjectName(type),
+        absl::StrCat(HandleText(Object::Client, client), " is destroyed while ", g.count, " of its objects of type ",
+                     ObjectName(type), " live"),
+        {g.born});
+  }
+}
+
+void ValidateLayer::ClientGone(Call& call, const void* client) {
+  state_->handles.EndClient(client, call.fn, state_->stacks.Capture(kSkip, 8));
+  std::vector<ValidateState::Pending> late;
+  {
+    std::lock_guard<std::mutex> lock(state_->pending_mutex);
+    for (auto& [id, p] : state_->pending) {
+      if (p.client != client || client == nullptr || p.told) continue;
+      p.told = true;
+      late.push_back(p);
+    }
+  }
+  for (const ValidateState::Pending& p : late) {
+    Add(call, "callback-never-called", absl::StrCat(p.stack),
+        absl::StrCat("the client is destroyed, which waits for its work, but a callback registered on ",
+                     HandleText(Object::Event, p.event), " has not come"),
+        {{absl::StrCat("registered by ", InfoOf(p.fn).name), p.stack}});
+  }
+}
+
+void ValidateLayer::End() {
+  struct Group {
+    uint64_t count = 0;
+    const void* first = nullptr;
+    Fn fn = Fn::kCount;
+  };
+  std::map<std::pair<Object, uint32_t>, Group> groups;
+  if (options_.leaks) {
+    state_->handles.ForEachOwned([&](Object type, const void* handle, const Handle& h) {
+      if (h.told) return;
+      Group& g = groups[{type, h.born}];
+      if (g.count++ == 0) {
+        g.first = handle;
+        g.fn = h.born_fn;
+      }
+    });
+  }
+  for (const auto& [key, g] : groups) {
+    Finding f;
+    f.kind = "leak";
+    f.key = ObjectName(key.first);
+    f.message = absl::StrCat(g.count, g.count == 1 ? " object" : " objects", " of type ", ObjectName(key.first),
+                             " from ", InfoOf(g.fn).name, " never destroyed");
+    f.others.push_back({absl::StrCat("created by ", InfoOf(g.fn).name), key.second});
+    state_->report.Add(std::move(f), state_->stacks);
+  }
+  const int64_t now = MonotonicNanos();
+  std::vector<ValidateState::Pending> late;
+  {
+    std::lock_guard<std::mutex> lock(state_->pending_mutex);
+    for (auto& [id, p] : state_->pending) {
+      if (p.told || now - p.since_ns < options_.patience_ns) continue;
+      p.told = true;
+      late.push_back(p);
+    }
+  }
+  for (const ValidateState::Pending& p : late) {
+    Finding f;
+    f.kind = "callback-never-called";
+    f.key = absl::StrCat(p.stack);
+    f.message = absl::StrCat("a callback registered on ", HandleText(Object::Event, p.event), " ",
+                             (now - p.since_ns) / 1000000, " ms before the end has not come");
+    f.others.push_back({absl::StrCat("registered by ", InfoOf(p.fn).name), p.stack});
+    state_->report.Add(std::move(f), state_->stacks);
+  }
+  Flush();
+}
+
+}  // namespace backplane::layers

@@ -1,0 +1,72 @@
+#include "sdk/layers/validate/stacks.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace backplane::layers {
+namespace {
+
+constexpr size_t kMostStacks = size_t{1} << 16;
+
+std::string FrameText(void* address) {
+  // The address is where the call returns to; the call itself is before it.
+  Dl_info info;
+  void* call = static_cast<char*>(address) - 1;
+  if (dladdr(call, &info) == 0 || info.dli_fname == nullptr) return absl::StrFormat("%p", address);
+  absl::string_view library = info.dli_fname;
+  if (const size_t slash = library.rfind('/'); slash != absl::string_view::npos) library.remove_prefix(slash + 1);
+  const size_t offset = static_cast<size_t>(static_cast<char*>(address) - static_cast<char*>(info.dli_fbase));
+  std::string name;
+  if (info.dli_sname != nullptr) {
+    int status = 0;
+    char* plain = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
+    name = status == 0 ? plain : info.dli_sname;
+    free(plain);
+    constexpr size_t kLongest = 160;  // templates go on for ever
+    if (name.size() > kLongest) name = absl::StrCat(name.substr(0, kLongest), "..");
+    absl::StrAppend(&name, " ");
+  }
+  return absl::StrFormat("%s(%s+0x%x)", name, library, offset);
+}
+
+}  // namespace
+
+__attribute__((noinline)) uint32_t Stacks::Capture(int skip, int depth) {
+  void* frames[64];
+  const int own = skip + 1;
+  const int most = std::min<int>(own + depth, std::size(frames));
+  const int taken = backtrace(frames, most);
+  if (taken <= own) return 0;
+  uint64_t hash = 0xcbf29ce484222325;
+  for (int i = own; i < taken; ++i)
+    hash = (hash ^ reinterpret_cast<uint64_t>(frames[i])) * 0x100000001b3 ^ (hash >> 29);
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto it = by_hash_.find(hash);
+  if (it != by_hash_.end()) return it->second;
+  if (stacks_.size() >= kMostStacks) return 0;
+  const auto number = static_cast<uint32_t>(stacks_.size());
+  stacks_.emplace_back(frames + own, frames + taken);
+  by_hash_.emplace(hash, number);
+  return number;
+}
+
+std::string Stacks::Text(uint32_t stack) const {
+  std::vector<void*> frames;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (stack < stacks_.size()) frames = stacks_[stack];
+  }
+  std::string out;
+  for (size_t i = 0; i < frames.size(); ++i) absl::StrAppend(&out, "      #", i, " ", FrameText(frames[i]), "\n");
+  if (out.empty()) out = "      (no stack was taken)\n";
+  return out;
+}
+
+}  // namespace backplane::layers

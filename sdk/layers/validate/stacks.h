@@ -1,0 +1,32 @@
+// Call stacks as small numbers: taken quickly, kept once each, turned to text when somebody reads them.
+#ifndef BACKPLANE_SDK_LAYERS_VALIDATE_STACKS_H_
+#define BACKPLANE_SDK_LAYERS_VALIDATE_STACKS_H_
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace backplane::layers {
+
+class Stacks {
+ public:
+  static constexpr int kDepth = 14;
+
+  // The stack above the caller, at most `depth` frames of it, without the `skip` innermost. 0: none could be taken, or
+  // too many are kept already. From any thread.
+  uint32_t Capture(int skip, int depth = kDepth);
+  // One line a frame, indented: the function where its name is known, the library and the offset in it.
+  std::string Text(uint32_t stack) const;
+
+ private:
+  mutable std::mutex mutex_;
+  absl::flat_hash_map<uint64_t, uint32_t> by_hash_;
+  std::vector<std::vector<void*>> stacks_{{}};
+};
+
+}  // namespace backplane::layers
+
+#endif  // BACKPLANE_SDK_LAYERS_VALIDATE_STACKS_H_

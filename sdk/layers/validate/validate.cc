@@ -1,0 +1,457 @@
+#include "sdk/layers/validate/validate.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "sdk/host/status.h"
+#include "sdk/layers/error.h"
+#include "sdk/layers/extensions.h"
+#include "sdk/layers/frame.h"
+#include "sdk/layers/raw.h"
+#include "sdk/layers/validate/layer_impl.h"
+
+namespace backplane::layers {
+namespace {
+
+// Bytes that no plugin writes by chance: no bool, no address, no count.
+constexpr unsigned char kPattern[8] = {0xe5, 0x9b, 0xd3, 0xa7, 0xf1, 0xc6, 0xb9, 0xd6};
+
+// All their objects come through functions that are followed here, so one that did not is not theirs.
+bool AllAreKnown(Object type) {
+  switch (type) {
+    case Object::Client:
+    case Object::Buffer:
+    case Object::Event:
+    case Object::Executable:
+    case Object::LoadedExecutable:
+    case Object::ExecuteContext:
+    case Object::AsyncHostToDeviceTransferManager:
+    case Object::AsyncTrackingEvent:
+    case Object::FulfillAliasBufferCallback:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Whether the call needs what is in the buffer.
+bool NeedsContents(Fn fn) {
+  switch (fn) {
+    case Fn::PJRT_Buffer_ToHostBuffer:
+    case Fn::PJRT_Buffer_CopyRawToHost:
+    case Fn::PJRT_Buffer_CopyRawToHostFuture:
+    case Fn::PJRT_Buffer_CopyToDevice:
+    case Fn::PJRT_Buffer_CopyToMemory:
+    case Fn::PJRT_Buffer_Bitcast:
+    case Fn::PJRT_Buffer_DonateWithControlDependency:
+    case Fn::PJRT_Buffer_IncreaseExternalReferenceCount:
+    case Fn::PJRT_Buffer_OpaqueDeviceMemoryDataPointer:
+    case Fn::PJRT_Buffer_UnsafePointer:
+    case Fn::PJRT_LoadedExecutable_Execute:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool TargetSaysDeleted(Stack& stack, PJRT_Buffer* buffer) {
+  if (!stack.TargetHas(&PJRT_Api::PJRT_Buffer_IsDeleted)) return false;
+  PJRT_Buffer_IsDeleted_Args args{};
+  args.struct_size = PJRT_Buffer_IsDeleted_Args_STRUCT_SIZE;
+  args.buffer = buffer;
+  PJRT_Error* error = stack.target().PJRT_Buffer_IsDeleted(&args);
+  DestroyError(stack, error);
+  return error == nullptr && args.is_deleted;
+}
+
+// "created by PJRT_Client_Compile".
+std::pair<std::string, uint32_t> Born(const Handle& h) {
+  return {absl::StrCat("created by ", InfoOf(h.born_fn).name), h.born};
+}
+
+}  // namespace
+
+std::string HandleText(Object type, const void* handle) { return absl::StrFormat("%s %p", ObjectName(type), handle); }
+
+const void* ReadHandle(const void* args, const Argument& a) {
+  const void* handle;
+  memcpy(&handle, static_cast<const char*>(args) + a.offset, sizeof(handle));
+  return handle;
+}
+
+void ValidateLayer::Add(const Call& call, const char* kind, std::string key, std::string message,
+                        std::vector<std::pair<std::string, uint32_t>> others) {
+  Finding f;
+  f.kind = kind;
+  f.fn = call.fn;
+  f.key = std::move(key);
+  f.message = std::move(message);
+  f.stack = StackHere();
+  f.others = std::move(others);
+  state_->report.Add(std::move(f), state_->stacks);
+}
+
+// The profiler's table has objects and errors of its own.
+bool ValidateLayer::Wants(Fn fn) const { return InfoOf(fn).returns != Returns::kOther; }
+
+void ValidateLayer::CheckSizes(const Call& call) {
+  const FunctionInfo& info = call.info();
+  const size_t size = call.args_size, newest = info.args_size, smallest = SmallestSize(call.fn);
+  auto tell = [&](const std::string& expected) {
+    Add(call, "wrong-struct-size", absl::StrCat(size),
+        absl::StrCat(info.name, ": struct_size is ", size, ", expected ", expected));
+  };
+  if (smallest == 0) {
+    // An extension, whose older sizes are not known.
+    if (size < sizeof(size_t) || size > 2 * newest + 256) tell(absl::StrCat(newest));
+    return;
+  }
+  if (size < smallest) return tell(smallest == newest ? absl::StrCat(newest) : absl::StrCat("at least ", smallest));
+  if (size > newest) {
+    // Newer hosts have longer structs, but not by so much.
+    if (size > 2 * newest + 256) tell(absl::StrCat(newest, ", or somewhat more from a newer host"));
+    return;
+  }
+  // Between: where a field ends, or that with the padding of a struct.
+  for (const Argument& a : ArgumentsOf(call.fn)) {
+    const size_t end = a.offset + a.size;
+    if (size == end || size == (end + 7) / 8 * 8) return;
+  }
+  if (size != newest && !ArgumentsOf(call.fn).empty()) tell(absl::StrCat("the end of a field, such as ", newest));
+}
+
+bool ValidateLayer::TellDead(Call& call, Object type, const void* handle, const char* member, const Handle& h) {
+  std::vector<std::pair<std::string, uint32_t>> others = {
+      {absl::StrCat("destroyed by ", InfoOf(h.died_fn).name), h.died}};
+  if (h.born != 0) others.push_back(Born(h));
+  Add(call, "use-after-destroy", absl::StrCat(ObjectName(type), member),
+      absl::StrCat(call.name(), ": `", member, "` is ", HandleText(type, handle), ", which has been destroyed"),
+      std::move(others));
+  return !options_.refuse;
+}
+
+void ValidateLayer::CheckContents(Call& call, const Argument& a, const void* handle, const Handle& h) {
+  if (!TargetSaysDeleted(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) return;
+  std::vector<std::pair<std::string, uint32_t>> others;
+  if (!h.deleted && h.used != 0) others.emplace_back("last an argument of PJRT_LoadedExecutable_Execute", h.used);
+  others.push_back(Born(h));
+  Add(call, h.deleted ? "use-after-delete" : "use-after-donate", a.member,
+      absl::StrCat(call.name(), ": `", a.member, "` is ", HandleText(Object::Buffer, handle), ", which ",
+                   h.deleted ? "has been deleted" : "has been donated", " and has no contents"),
+      std::move(others));
+}
+
+bool ValidateLayer::CheckUse(Call& call, const Argument& a, const void* handle, const void** client) {
+  if (handle == nullptr) return true;
+  const std::optional<Handle> h = state_->handles.Find(a.object, handle);
+  if (!h.has_value()) {
+    if (!AllAreKnown(a.object)) return true;
+    Add(call, "unknown-handle", a.member,
+        absl::StrCat(call.name(), ": `", a.member, "` is ", HandleText(a.object, handle),
+                     ", which this plugin did not hand out"));
+    return !options_.refuse;
+  }
+  if (!h->alive) return TellDead(call, a.object, handle, a.member, *h);
+  if (*client == nullptr) *client = h->client;
+  if (a.object == Object::Buffer && NeedsContents(call.fn)) CheckContents(call, a, handle, *h);
+  if (a.object == Object::LoadedExecutable && h->deleted && call.fn != Fn::PJRT_LoadedExecutable_IsDeleted &&
+      call.fn != Fn::PJRT_LoadedExecutable_Delete) {
+    Add(call, "use-after-delete", a.member,
+        absl::StrCat(call.name(), ": `", a.member, "` is ", HandleText(a.object, handle), ", which has been deleted"),
+        {Born(*h)});
+  }
+  return true;
+}
+
+bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* handle, const void** client) {
+  if (handle == nullptr) return true;
+  // What a client leaves behind is counted while it is still known who belongs to it.
+  if (a.object == Object::Client) ClientGoes(call, handle);
+  Handle was;
+  const uint32_t stack = state_->stacks.Capture(kSkip, 8);
+  switch (state_->handles.BeginDestroy(a.object, handle, call.fn, stack, &was)) {
+    case Handles::Destroyed::kFine:
+      *client = a.object == Object::Client ? handle : was.client;
+      return true;
+    case Handles::Destroyed::kUnknown:
+      if (!AllAreKnown(a.object)) return true;
+      Add(call, "unknown-handle", a.member,
+          absl::StrCat(call.name(), ": `", a.member, "` is ", HandleText(a.object, handle),
+                       ", which this plugin did not hand out"));
+      return !options_.refuse;
+    case Handles::Destroyed::kTwice: {
+      std::vector<std::pair<std::string, uint32_t>> others = {
+          {absl::StrCat("destroyed by ", InfoOf(was.died_fn).name), was.died}};
+      if (was.born != 0) others.push_back(Born(was));
+      Add(call, "double-destroy", ObjectName(a.object),
+          absl::StrCat(call.name(), ": ", HandleText(a.object, handle), " has been destroyed already"),
+          std::move(others));
+      return !options_.refuse;
+    }
+    case Handles::Destroyed::kNotOwned:
+      Add(call, "destroy-of-borrowed", ObjectName(a.object),
+          absl::StrCat(call.name(), ": ", HandleText(a.object, handle), " belongs to another object, which ",
+                       InfoOf(was.born_fn).name, " showed it of"));
+      return !options_.refuse;
+  }
+  return true;
+}
+
+bool ValidateLayer::CheckExecute(Call& call, const void** client) {
+  const auto* a = call.As<PJRT_LoadedExecutable_Execute_Args>();
+  if (!Has(a, &PJRT_LoadedExecutable_Execute_Args::num_args) || a->argument_lists == nullptr) return true;
+  static constexpr Argument kElement = {Fn::PJRT_LoadedExecutable_Execute,
+                                        "argument_lists",
+                                        0,
+                                        sizeof(void*),
+                                        Direction::USES,
+                                        Object::Buffer,
+                                        true,
+                                        false};
+  bool go_on = true;
+  for (size_t d = 0; d < a->num_devices; ++d) {
+    if (a->argument_lists[d] == nullptr) continue;
+    for (size_t i = 0; i < a->num_args; ++i) go_on &= CheckUse(call, kElement, a->argument_lists[d][i], client);
+  }
+  return go_on;
+}
+
+// Fills the fields that the target has to write with a pattern, in a copy: the host's own struct keeps what it had.
+void ValidateLayer::Poison(Call& call) {
+  const size_t known = std::min(call.args_size, SizeAtMinor(call.fn, call.stack->minor_version()));
+  bool any = false;
+  for (const Argument& a : ArgumentsOf(call.fn)) any |= a.Out() && a.offset + a.size <= known;
+  if (!any) return;
+  auto* copy = static_cast<char*>(CopyArgs(call));
+  if (copy == nullptr) return;
+  auto& copies = static_cast<Frame*>(call.frame)->copies;
+  for (const Argument& a : ArgumentsOf(call.fn)) {
+    if (!a.Out() || a.offset + a.size > known) continue;
+    for (uint32_t i = 0; i < a.size; ++i) copy[a.offset + i] = static_cast<char>(kPattern[i % sizeof(kPattern)]);
+    copies.back().fields.push_back({a.offset, a.size});
+  }
+  call.memo[1] = copies.size();
+}
+
+void ValidateLayer::CheckWritten(const Call& call, size_t copy) {
+  const ArgsCopy& c = static_cast<const Frame*>(call.frame)->copies[copy];
+  const auto* bytes = static_cast<const char*>(call.args);
+  if (call.fn == Fn::PJRT_Buffer_ToHostBuffer && call.As<PJRT_Buffer_ToHostBuffer_Args>()->dst == nullptr) return;
+  // A list of nothing needs no address.
+  bool nothing = false;
+  for (const Argument& a : ArgumentsOf(call.fn)) {
+    if (a.direction != Direction::SETS || !a.integral || a.offset + a.size > c.size) continue;
+    uint64_t value = 0;
+    memcpy(&value, bytes + a.offset, std::min<size_t>(a.size, sizeof(value)));
+    nothing |= value == 0;
+  }
+  size_t i = 0;
+  for (const Argument& a : ArgumentsOf(call.fn)) {
+    if (i >= c.fields.size() || c.fields[i].offset != a.offset) continue;
+    const bool written = c.fields[i++].written;
+    if (written || (nothing && a.pointer)) continue;
+    Add(call, "unset-out-field", a.member,
+        absl::StrCat(call.name(), ": succeeded, but the plugin did not write `", a.member, "`"));
+  }
+}
+
+void ValidateLayer::Before(Call& call) {
+  CheckSizes(call);
+  const void* client = nullptr;
+  bool go_on = true;
+  // Fields that the host's struct does not have, or that are not written as a handle would be, are not looked at.
+  for (const Argument& a : ArgumentsOf(call.fn)) {
+    if (a.offset + a.size > call.args_size || a.size != sizeof(void*)) continue;
+    if (a.direction == Direction::USES) go_on &= CheckUse(call, a, ReadHandle(call.args, a), &client);
+    if (a.direction == Direction::DESTROYS) go_on &= CheckDestroy(call, a, ReadHandle(call.args, a), &client);
+  }
+  if (call.fn == Fn::PJRT_LoadedExecutable_Execute) go_on &= CheckExecute(call, &client);
+  call.memo[0] = reinterpret_cast<uint64_t>(client);
+  if (!go_on) {
+    PJRT_Error* error = nullptr;
+    if (call.info().returns == Returns::kError) {
+      error = MakeError(*call.stack, PJRT_Error_Code_INVALID_ARGUMENT,
+                        absl::StrCat(call.name(), ": refused by the validate layer: a handle is not alive"));
+    }
+    call.memo[1] = ~uint64_t{0};
+    return call.Answer(error);
+  }
+  Poison(call);
+  if (call.fn == Fn::PJRT_Event_OnReady) FollowCallback(call, client);
+}
+
+void ValidateLayer::After(Call& call) {
+  const auto* client = reinterpret_cast<const void*>(call.memo[0]);
+  const bool refused = call.memo[1] == ~uint64_t{0};
+  const bool ok = call.result == nullptr && !refused;
+  if (ok && call.memo[1] != 0 && call.reached_target) CheckWritten(call, call.memo[1] - 1);
+  if (ok) TakeResults(call, client);
+  if (!ok && !refused) {
+    for (const Argument& a : ArgumentsOf(call.fn)) {
+      if (a.direction != Direction::DESTROYS || a.offset + a.size > call.args_size) continue;
+      const void* handle = ReadHandle(call.args, a);
+      if (std::optional<Handle> h = state_->handles.Find(a.object, handle); h.has_value() && !h->alive) {
+        Handle was = *h;
+        was.alive = true;
+        state_->handles.UndoDestroy(a.object, handle, was);
+      }
+    }
+  }
+  if (ok && call.fn == Fn::PJRT_Client_Destroy) ClientGone(call, client);
+  if (call.result != nullptr) TakeError(call);
+}
+
+void ValidateLayer::TakeError(Call& call) {
+  // Since 0.107 a host may read and free an error without the table: then one of ours stands for it.
+  if (call.stack->minor_version() >= 107) call.result = WrapError(*call.stack, call.result);
+  state_->handles.Give(Object::Error, call.result, call.fn, state_->stacks.Capture(kSkip, 10), nullptr);
+}
+
+void ValidateLayer::TakeResults(Call& call, const void* client) {
+  uint32_t stack = 0;
+  auto here = [&] {
+    if (stack == 0) stack = state_->stacks.Capture(kSkip);
+    return stack;
+  };
+  for (const Argument& a : ArgumentsOf(call.fn)) {
+    if (a.direction != Direction::GIVES && a.direction != Direction::LENDS) continue;
+    if (a.offset + a.size > call.args_size) continue;
+    const void* handle = ReadHandle(call.args, a);
+    if (handle == nullptr) continue;
+    if (call.fn == Fn::PJRT_Buffer_ToHostBuffer && call.As<PJRT_Buffer_ToHostBuffer_Args>()->dst == nullptr) continue;
+    const void* owner = a.object == Object::Client ? handle : client;
+    if (a.direction == Direction::LENDS) {
+      state_->handles.Lend(a.object, handle, call.fn, owner);
+      continue;
+    }
+    const size_t outputs =
+        a.object == Object::LoadedExecutable
+            ? raw::NumOutputs(*call.stack, static_cast<PJRT_LoadedExecutable*>(const_cast<void*>(handle)))
+            : 0;
+    state_->handles.Give(a.object, handle, call.fn, here(), owner, outputs);
+  }
+  switch (call.fn) {
+    case Fn::PJRT_Buffer_Delete:
+      if (Has(call.As<PJRT_Buffer_Delete_Args>(), &PJRT_Buffer_Delete_Args::buffer)) {
+        state_->handles.MarkDeleted(Object::Buffer, call.As<PJRT_Buffer_Delete_Args>()->buffer);
+      }
+      break;
+    case Fn::PJRT_LoadedExecutable_Delete:
+      if (Has(call.As<PJRT_LoadedExecutable_Delete_Args>(), &PJRT_LoadedExecutable_Delete_Args::executable)) {
+        state_->handles.MarkDeleted(Object::LoadedExecutable, call.As<PJRT_LoadedExecutable_Delete_Args>()->executable);
+      }
+      break;
+    case Fn::PJRT_LoadedExecutable_Execute:
+      TakeExecuteResults(call, client);
+      break;
+    default:
+      TakeLists(call, client);
+  }
+}
+
+void ValidateLayer::TakeExecuteResults(Call& call, const void* client) {
+  const auto* a = call.As<PJRT_LoadedExecutable_Execute_Args>();
+  if (!Has(a, &PJRT_LoadedExecutable_Execute_Args::device_complete_events)) return;
+  const uint32_t stack = state_->stacks.Capture(kSkip);
+  const std::optional<Handle> program = state_->handles.Find(Object::LoadedExecutable, a->executable);
+  for (size_t d = 0; d < a->num_devices; ++d) {
+    if (a->argument_lists != nullptr && a->argument_lists[d] != nullptr) {
+      for (size_t i = 0; i < a->num_args; ++i) state_->handles.MarkUsed(Object::Buffer, a->argument_lists[d][i], stack);
+    }
+    if (program.has_value() && a->output_lists != nullptr && a->output_lists[d] != nullptr) {
+      for (size_t i = 0; i < program->outputs; ++i) {
+        state_->handles.Give(Object::Buffer, a->output_lists[d][i], call.fn, stack, client);
+      }
+    }
+    if (a->device_complete_events != nullptr && a->device_complete_events[d] != nullptr) {
+      state_->handles.Give(Object::Event, a->device_complete_events[d], call.fn, stack, client);
+    }
+  }
+}
+
+// Objects that come in lists.
+void ValidateLayer::TakeLists(Call& call, const void* client) {
+  auto lend = [&](Object type, const auto* list, size_t count, const void* owner) {
+    for (size_t i = 0; list != nullptr && i < count; ++i) state_->handles.Lend(type, list[i], call.fn, owner);
+  };
+  auto give = [&](Object type, const auto* list, size_t count) {
+    const uint32_t stack = state_->stacks.Capture(kSkip);
+    for (size_t i = 0; list != nullptr && i < count; ++i) {
+      if (list[i] != nullptr) state_->handles.Give(type, list[i], call.fn, stack, client);
+    }
+  };
+  switch (call.fn) {
+#define BP_LENT_LIST(fn_name, list, count, object)                         \
+  case Fn::fn_name: {                                                      \
+    const auto* a = call.As<fn_name##_Args>();                             \
+    if (Has(a, &fn_name##_Args::list) && Has(a, &fn_name##_Args::count)) { \
+      lend(Object::object, a->list, a->count, client);                     \
+    }                                                                      \
+    break;                                                                 \
+  }
+    BP_LENT_LIST(PJRT_Client_Devices, devices, num_devices, Device)
+    BP_LENT_LIST(PJRT_Client_AddressableDevices, addressable_devices, num_addressable_devices, Device)
+    BP_LENT_LIST(PJRT_Client_AddressableMemories, addressable_memories, num_addressable_memories, Memory)
+    BP_LENT_LIST(PJRT_Device_AddressableMemories, memories, num_memories, Memory)
+    BP_LENT_LIST(PJRT_Memory_AddressableByDevices, devices, num_devices, Device)
+    BP_LENT_LIST(PJRT_LoadedExecutable_AddressableDevices, addressable_devices, num_addressable_devices, Device)
+#undef BP_LENT_LIST
+    case Fn::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers: {
+      const auto* a = call.As<PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args>();
+      if (Has(a, &PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args::send_events)) {
+        give(Object::Event, a->send_events, a->num_buffers);
+      }
+      break;
+    }
+    case Fn::PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers: {
+      const auto* a = call.As<PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args>();
+      if (Has(a, &PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args::buffers)) {
+        give(Object::Buffer, a->buffers, a->num_shapes);
+      }
+      break;
+    }
+    case Fn::PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers: {
+      const auto* a = call.As<PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args>();
+      if (Has(a, &PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args::buffers)) {
+        give(Object::Buffer, a->buffers, a->num_shapes);
+      }
+      break;
+    }
+    case Fn::PJRT_Collectives_CreateCommunicators: {
+      const auto* a = call.As<PJRT_Collectives_CreateCommunicators_Args>();
+      if (Has(a, &PJRT_Collectives_CreateCommunicators_Args::num_communicators)) {
+        give(Object::Collectives_Communicator, a->communicators, a->num_communicators);
+      }
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Layer>> MakeValidateLayer(const Options& options) {
+  BP_RETURN_IF_ERROR(options.CheckNames({"file", "json", "refuse", "leaks", "patience_ms"}));
+  ValidateOptions o;
+  BP_ASSIGN_OR_RETURN(o.refuse, options.GetBool("refuse", false));
+  BP_ASSIGN_OR_RETURN(o.leaks, options.GetBool("leaks", true));
+  BP_ASSIGN_OR_RETURN(int64_t patience_ms, options.GetInt("patience_ms", 10000));
+  if (patience_ms < 0 || patience_ms > 86400000) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("validate: patience_ms is ", patience_ms, ", expected 0 to 86400000"));
+  }
+  o.patience_ns = patience_ms * 1000000;
+  o.json = options.GetPath("json", "");
+  const std::string file = options.GetPath("file", "stderr");
+  if (file == "stderr") {
+    o.out = stderr;
+  } else if (file != "none") {
+    o.out = fopen(file.c_str(), "we");
+    if (o.out == nullptr)
+      return absl::InvalidArgumentError(absl::StrCat("validate: file ", file, ": cannot be written"));
+    o.close = o.always = true;
+  }
+  return std::unique_ptr<Layer>(new ValidateLayer(o));
+}
+
+const Report& ReportOf(const Layer& validate) { return static_cast<const ValidateLayer&>(validate).report(); }
+
+}  // namespace backplane::layers
