@@ -130,21 +130,24 @@ absl::Status Importer::ImportManualComputation(Scope& scope, const SourceOp& op)
   }
   ASSIGN_OR_RETURN(std::vector<std::string> in, per_value("in_shardings", block.arguments.size()));
   ASSIGN_OR_RETURN(std::vector<std::string> out, per_value("out_shardings", op.results.size()));
-  // The sharding along the manual axes alone: along the others the region works on whole values.
-  auto convert = [&](absl::string_view text, const Shape& shape) -> absl::StatusOr<Sharding> {
-    if (text.empty()) return Sharding();
+  // The sharding along the manual axes alone; along the others, where there are such, dimensions may be open.
+  auto convert = [&](absl::string_view text, const Shape& shape) -> absl::StatusOr<ShardySharding> {
+    if (text.empty()) {
+      ShardySharding all;
+      all.region.type = Sharding::Type::kManual;
+      return all;
+    }
     ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(text, meshes_, RankOf(shape), &axes));
-    return std::move(s.sharding);
+    if (s.region.type == Sharding::Type::kManual) s.open.clear();
+    return s;
   };
-  Sharding manual;
-  manual.type = Sharding::Type::kManual;
   for (size_t i = 0; i < block.arguments.size(); ++i) {
     ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[i]));
     ASSIGN_OR_RETURN(Shape local, ConvertType(block.arguments[i].type));
     if (!one_partition && local.IsArray()) {
-      ASSIGN_OR_RETURN(Sharding s, convert(in[i], x->shape()));
-      ASSIGN_OR_RETURN(x, CompilerCall(scope.builder, "Sharding", x, x->shape(), std::move(s)));
-      ASSIGN_OR_RETURN(x, CompilerCall(scope.builder, "SPMDFullToShardShape", x, local, manual));
+      ASSIGN_OR_RETURN(ShardySharding s, convert(in[i], x->shape()));
+      ASSIGN_OR_RETURN(x, CompilerCall(scope.builder, "Sharding", x, x->shape(), std::move(s.sharding), s.open));
+      ASSIGN_OR_RETURN(x, CompilerCall(scope.builder, "SPMDFullToShardShape", x, local, std::move(s.region)));
     } else if (x->shape() != local) {
       return absl::InvalidArgumentError(absl::StrCat("operand ", i, " is ", x->shape().ToString(),
                                                      ", the region takes ", local.ToString(),
@@ -160,8 +163,9 @@ absl::Status Importer::ImportManualComputation(Scope& scope, const SourceOp& op)
   for (size_t i = 0; i < results.size(); ++i) {
     ASSIGN_OR_RETURN(Shape whole, ConvertType(op.results[i].type));
     if (one_partition || !whole.IsArray()) continue;
-    ASSIGN_OR_RETURN(Sharding s, convert(out[i], whole));
-    ASSIGN_OR_RETURN(results[i], CompilerCall(scope.builder, "SPMDShardToFullShape", results[i], whole, std::move(s)));
+    ASSIGN_OR_RETURN(ShardySharding s, convert(out[i], whole));
+    ASSIGN_OR_RETURN(results[i], CompilerCall(scope.builder, "SPMDShardToFullShape", results[i], whole,
+                                              std::move(s.sharding), s.open));
   }
   return BindResults(scope, op, results);
 }

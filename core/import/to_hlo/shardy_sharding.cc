@@ -185,6 +185,28 @@ Sharding Tiled(const Mesh& mesh, std::vector<std::vector<AxisPart>> dims, const 
   return s;
 }
 
+// Of a value of `rank` dimensions in a region that is manual along `axes`.
+Sharding InRegion(const Mesh& mesh, const std::set<std::string>& axes, int64_t rank) {
+  std::vector<std::vector<AxisPart>> dims(static_cast<size_t>(rank) + 1);
+  int64_t count = 1, manual = 1;
+  for (size_t a = 0; a < mesh.names.size(); ++a) {
+    count *= mesh.sizes[a];
+    if (axes.count(mesh.names[a]) == 0) continue;
+    manual *= mesh.sizes[a];
+    dims.back().push_back({a, mesh.sizes[a], 1});
+  }
+  Sharding s;
+  if (manual < count) s = Tiled(mesh, dims, {});
+  if (s.type != Sharding::Type::kOther) {  // nothing left to others, or nothing manual
+    s = Sharding();
+    if (manual == count) s.type = Sharding::Type::kManual;
+    return s;
+  }
+  s.replicate_on_last_tile_dim = false;
+  s.last_tile_dims = {Sharding::Type::kManual, Sharding::Type::kReplicated};
+  return s;
+}
+
 }  // namespace
 
 absl::StatusOr<ShardySharding> ConvertShardySharding(absl::string_view text, const MeshTexts& meshes, int64_t rank,
@@ -255,6 +277,7 @@ absl::StatusOr<ShardySharding> ConvertShardySharding(absl::string_view text, con
   }
   out.says_nothing = !dims.empty() && !any_axis && out.open.size() == dims.size() && parts_axes.empty();
   out.sharding = Tiled(mesh, dims, parts_axes);
+  if (only_axes != nullptr) out.region = InRegion(mesh, *only_axes, rank);
   return out;
 }
 

@@ -24,6 +24,9 @@ struct ShardySharding {
   Sharding sharding;
   Ints open;                  // dimensions that may be split further ({..., ?})
   bool says_nothing = false;  // all dimensions open, no axis named
+  // With `only_axes`: of a value inside the region, manual along those axes and replicated along the others
+  // (last_tile_dims={manual, replicated}); {manual} where there are no others.
+  Sharding region;
 };
 
 // Of an array of `rank` dimensions (less is allowed for values without any). With `only_axes` all other axes count as

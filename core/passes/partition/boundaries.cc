@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "core/eval/scalar_compiler.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/rewrite.h"
@@ -15,21 +13,6 @@ namespace {
 
 absl::Status Named(const Instruction* i, const absl::Status& s) {
   return absl::Status(s.code(), absl::StrCat(i->name(), ": ", s.message()));
-}
-
-// "unspecified_dims=[0,2]" of a sharding annotation: dimensions that it leaves open.
-Ints OpenDimensions(const Instruction* annotation, int64_t rank) {
-  Ints dims;
-  absl::string_view text = annotation->attrs().GetString(AttrId::kOpaque);
-  const size_t at = text.find("unspecified_dims=[");
-  if (at == absl::string_view::npos) return dims;
-  text.remove_prefix(at + 18);
-  text = text.substr(0, text.find(']'));
-  for (absl::string_view piece : absl::StrSplit(text, ',')) {
-    int64_t d = -1;
-    if (absl::SimpleAtoi(piece, &d) && d >= 0 && d < rank) dims.push_back(d);
-  }
-  return dims;
 }
 
 Tiling TilesOf(const Tiling& parts) {
@@ -53,11 +36,6 @@ void Leaves(Computation* c, Instruction* x, std::vector<Instruction*>& out) {
 }
 
 }  // namespace
-
-bool IsAnnotation(const Instruction* i) {
-  return i->Is(Opcode::kCustomCall) && i->operand_count() == 1 &&
-         (i->custom_call_target() == "Sharding" || i->custom_call_target() == "ShardingGroup");
-}
 
 absl::Status Partitioner::ShardParameter(Instruction* parameter, const Sharding& sharding) {
   const Shape shape = parameter->shape();
@@ -136,17 +114,13 @@ absl::Status Partitioner::Annotation(Instruction* i) {
   }
   absl::StatusOr<Tiling> tiling = Tiling::Of(*i->sharding(), x->shape(), partitions_);
   if (!tiling.ok()) return Named(i, tiling.status());
+  *tiling = tiling->EvenPart(x->shape());
   // Open dimensions stay as they lie, as far as that goes with the others.
   if (const Shards* known = FindShards(x)) {
-    for (int64_t d : OpenDimensions(i, x->shape().rank())) {
-      if (tiling->IsTiled(d) || !known->tiling.IsTiled(d)) continue;
-      Ints from(static_cast<size_t>(tiling->rank()));
-      std::iota(from.begin(), from.end(), 0);
-      from[static_cast<size_t>(d)] = tiling->rank() + d;
-      Tiling wider = tiling->Join(known->tiling).Select(from);
-      if (wider.IsGrid()) *tiling = std::move(wider);
-    }
+    for (int64_t d : OpenDimensions(i)) tiling->SplitLike(d, known->tiling, d);
   }
+  const Tiling* proposed = depth_ == 0 ? context_.Proposed(i) : nullptr;
+  if (proposed != nullptr && proposed->Extends(*tiling)) *tiling = *proposed;
   if (tiling->IsWhole() || !tiling->Divides(x->shape())) return absl::OkStatus();
   ASSIGN_OR_RETURN(Instruction * shards, SliceTo(x, *tiling));
   shards_[i] = {shards, *std::move(tiling)};
@@ -163,6 +137,13 @@ absl::Status Partitioner::Alike(Instruction* i) {
     const bool better =
         known != nullptr && (at == context_.groups.end() || known->tiling.TileCount() > at->second.TileCount());
     if (better) context_.groups.insert_or_assign(group, known->tiling);
+  }
+  const Tiling* proposed = depth_ == 0 ? context_.Proposed(i) : nullptr;
+  if (proposed != nullptr) {
+    const Tiling alike = *proposed;
+    ASSIGN_OR_RETURN(Instruction * shards, SliceTo(x, alike));
+    shards_[i] = {shards, alike};
+    return absl::OkStatus();
   }
   auto at = context_.groups.find(group);
   if (at == context_.groups.end() || !x->shape().IsArray() || at->second.rank() != x->shape().rank() ||

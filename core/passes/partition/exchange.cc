@@ -110,11 +110,23 @@ Instruction* Partitioner::Offset(const Tiling& tiling, int64_t dim, int64_t step
   return made = Op(nullptr, Opcode::kReshape, Shape::Scalar(kIndex), {one});
 }
 
-void Partitioner::Adopt(Instruction* whole, Shards shards) {
-  if (shards.tiling.IsWhole()) return whole->ReplaceAllUsesWith(shards.value);
+Instruction* Partitioner::Adopt(Instruction* whole, Shards shards) {
+  if (shards.tiling.IsWhole()) {
+    whole->ReplaceAllUsesWith(shards.value);
+    return shards.value;
+  }
   Instruction* gathered = Gather(shards, whole);
   whole->ReplaceAllUsesWith(gathered);
   shards_[gathered] = std::move(shards);
+  return gathered;
+}
+
+absl::Status Partitioner::Follow(Instruction* whole, const Tiling& proposed) {
+  const Shards* known = FindShards(whole);
+  if (known != nullptr && (known->tiling == proposed || !proposed.Extends(known->tiling))) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Instruction * shards, SliceTo(whole, proposed));
+  shards_[whole] = {shards, proposed};
+  return absl::OkStatus();
 }
 
 void Partitioner::Redirect(Instruction* x, Instruction* by, const std::vector<Instruction*>& users) {

@@ -19,16 +19,7 @@ bool Contains(absl::Span<const int64_t> list, int64_t x) {
 }
 
 // `t` with dimension `at` split as dimension `d` of `other`; unchanged when that makes no grid.
-bool Split(Tiling& t, int64_t at, const Tiling& other, int64_t d) {
-  if (!other.IsTiled(d) || t.IsTiled(at)) return false;
-  Ints from(static_cast<size_t>(t.rank()));
-  std::iota(from.begin(), from.end(), 0);
-  from[static_cast<size_t>(at)] = t.rank() + d;
-  Tiling wider = t.Join(other).Select(from);
-  if (!wider.IsGrid()) return false;
-  t = std::move(wider);
-  return true;
-}
+bool Split(Tiling& t, int64_t at, const Tiling& other, int64_t d) { return t.SplitLike(at, other, d); }
 
 // Reducing parts first and then the results of the parts gives what reducing all at once gives.
 bool MayReduceInParts(Opcode op, const Instruction* init) {

@@ -54,7 +54,10 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
     const Shape& shape = loop->shape().tuple_shapes(static_cast<int64_t>(k));
     const Shards* known = shape.IsArray() ? FindShards(initial[k]) : nullptr;
     auto wanted = context_.wanted.find({loop->name(), static_cast<int64_t>(k)});
-    if (known == nullptr && shape.IsArray() && depth_ == 0 && wanted != context_.wanted.end()) {
+    const Tiling* proposed = depth_ == 0 ? context_.Proposed(loop, static_cast<int64_t>(k)) : nullptr;
+    if (known == nullptr && shape.IsArray() && proposed != nullptr) {
+      tilings.push_back(*proposed);
+    } else if (known == nullptr && shape.IsArray() && depth_ == 0 && wanted != context_.wanted.end()) {
       tilings.push_back(wanted->second);
     } else {
       tilings.push_back(known != nullptr ? known->tiling

@@ -1,5 +1,8 @@
 #include "core/passes/partition/partition_module.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -49,7 +52,23 @@ absl::Status ShardParameters(Computation* entry, Partitioner& partitioner, std::
 // What the program says about a value that it returns.
 const Sharding* Asked(const Instruction* value) { return IsAnnotation(value) ? value->sharding().get() : nullptr; }
 
-absl::Status ShardResults(Computation* entry, const std::vector<bool>& propagate, Partitioner& partitioner,
+bool Allows(const std::vector<bool>& list, size_t k) { return list.size() == 1 ? list[0] : k < list.size() && list[k]; }
+
+// How the values that the entry returns are to lie, one by one.
+std::vector<std::optional<Tiling>> ProposedResults(const Computation* entry, const PartitionContext& context) {
+  const Instruction* root = entry->root();
+  std::vector<std::optional<Tiling>> out;
+  const size_t n = root->Is(Opcode::kTuple) ? static_cast<size_t>(root->operand_count()) : 1;
+  for (size_t k = 0; k < n; ++k) {
+    const Instruction* value = root->Is(Opcode::kTuple) ? root->operand(static_cast<int64_t>(k)) : root;
+    const Tiling* proposed = value->shape().IsArray() ? context.Proposed(value) : nullptr;
+    out.push_back(proposed != nullptr ? std::optional<Tiling>(*proposed) : std::nullopt);
+  }
+  return out;
+}
+
+absl::Status ShardResults(Computation* entry, const std::vector<bool>& propagate,
+                          const std::vector<std::optional<Tiling>>& proposed, Partitioner& partitioner,
                           std::vector<Sharding>* shardings) {
   Instruction* root = entry->root();
   const bool tuple = root->Is(Opcode::kTuple);
@@ -60,12 +79,15 @@ absl::Status ShardResults(Computation* entry, const std::vector<bool>& propagate
     Instruction* value = values[k];
     const Sharding* asked = Asked(value);
     if (asked == nullptr && root->sharding() != nullptr) asked = LeafSharding(root->sharding().get(), k);
-    const bool may_stay = propagate.empty() || propagate[propagate.size() == 1 ? 0 : std::min(k, propagate.size() - 1)];
+    const bool may_stay = propagate.empty() || Allows(propagate, std::min(k, propagate.size() - 1));
     const Partitioner::Shards* shards = partitioner.FindShards(value);
     const Partitioner::Shards* partial = partitioner.FindPartial(value);
     if (partial != nullptr && asked != nullptr && Tiling::HasParts(*asked)) {
       shardings->push_back(*asked);
       values[k] = partial->value;
+    } else if (asked == nullptr && may_stay && k < proposed.size() && proposed[k]) {
+      shardings->push_back(proposed[k]->ToSharding());
+      ASSIGN_OR_RETURN(values[k], partitioner.SliceTo(value, *proposed[k]));
     } else if (shards != nullptr && (may_stay || asked != nullptr)) {
       const Tiling tiling = shards->tiling;
       // As it was written where that is what became of it.
@@ -176,15 +198,29 @@ bool LooksAhead(const Module& module) {
 }
 
 // Everything from parameters to results. Leaves annotations and dead code behind.
-absl::Status Partition(Module* module, PartitionContext& context, const std::vector<bool>& propagate,
+absl::Status Partition(Module* module, PartitionContext& context, const PartitionOptions& options,
                        std::vector<Sharding>* parameters, std::vector<Sharding>* results) {
   Computation* entry = module->entry();
   context.module = module;
   context.MarkManual(entry, false);
+  std::vector<std::optional<Tiling>> proposed;
+  if (context.partitions > 1) {
+    PropagationInput input{context.partitions, &context.manual, {}};
+    for (size_t k = 0; k < entry->parameters().size(); ++k)
+      input.open_parameters.push_back(Allows(options.propagate_to_parameters, k));
+    ASSIGN_OR_RETURN(context.proposed, PropagateTilings(*module, input));
+    proposed = ProposedResults(entry, context);
+    for (Instruction* p : entry->parameters()) {
+      const Tiling* tiling = p->shape().IsArray() ? context.Proposed(p) : nullptr;
+      if (tiling != nullptr && p->sharding() == nullptr &&
+          input.open_parameters[static_cast<size_t>(p->parameter_number())])
+        p->set_sharding(std::make_shared<const Sharding>(tiling->ToSharding()));
+    }
+  }
   Partitioner partitioner(entry, &context);
   RETURN_IF_ERROR(ShardParameters(entry, partitioner, parameters));
   RETURN_IF_ERROR(partitioner.Rewrite().status());
-  RETURN_IF_ERROR(ShardResults(entry, propagate, partitioner, results));
+  RETURN_IF_ERROR(ShardResults(entry, options.propagate_to_results, proposed, partitioner, results));
   entry->RemoveDead();
   return partitioner.RemoveReplaced();
 }
@@ -209,13 +245,13 @@ absl::StatusOr<bool> PartitionModule::Run(Module* module) {
     std::unique_ptr<Module> copy = module->Clone();
     PartitionContext first = context;
     first.learning = true;
-    RETURN_IF_ERROR(Partition(copy.get(), first, options_.propagate_to_results, &parameters, &results));
+    RETURN_IF_ERROR(Partition(copy.get(), first, options_, &parameters, &results));
     context.groups = std::move(first.groups);
     context.wanted = std::move(first.wanted);
     parameters.clear();
     results.clear();
   }
-  RETURN_IF_ERROR(Partition(module, context, options_.propagate_to_results, &parameters, &results));
+  RETURN_IF_ERROR(Partition(module, context, options_, &parameters, &results));
   module->RemoveUnreachableComputations();
   // Annotations go from everywhere, reduction bodies too.
   for (Computation* c : module->PostOrder()) {

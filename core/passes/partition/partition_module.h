@@ -12,6 +12,9 @@
 // convolutions split by batch. local_rules.cc is the list of these, one rule each: the place to grow. Manual regions
 // stay exactly as written. Loops and branches work on whole arrays outside manual regions.
 //
+// How everything is to lie that the program does not place is worked out beforehand (propagation.h), forwards and
+// backwards from what it does place; results that it leaves open are handed back as they lie then.
+//
 // Operations that must happen once (custom calls with a maximal sharding) run on their device only, and their results
 // are sent to the others; random numbers without a key are drawn on the first partition.
 //
@@ -34,6 +37,8 @@ struct PartitionOptions {
   // For each result leaf whether it may be given back as it lies, where the program does not say how. Empty: all may.
   std::vector<bool> propagate_to_results;
   std::vector<std::string>* log = nullptr;  // a line for each exchange that was put in
+  // For each parameter whether it may come split, where the program does not say how. Empty: none may.
+  std::vector<bool> propagate_to_parameters;
 };
 
 class PartitionModule : public Pass {

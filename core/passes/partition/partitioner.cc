@@ -1,6 +1,7 @@
 #include "core/passes/partition/partitioner.h"
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
 
@@ -47,6 +48,12 @@ absl::StatusOr<bool> Partitioner::Rewrite() {
           RETURN_IF_ERROR(LeaveManual(i));
         } else if (partitions_ < 2 || manual) {
           continue;
+        } else if (target == "InspectSharding" || target == "CustomSPMDPartitioning") {
+          // They carry the address of a function of the host that is to be asked during compilation.
+          return absl::UnimplementedError(
+              absl::StrCat(i->name(), ": custom call '", target,
+                           "' asks the host how it is split, which this partitioner does not do; on one device it can"
+                           " be left out, and shardings can be given by annotations"));
         } else if (absl::StrContains(target, "_partitioned_python_")) {
           // Runs everywhere, on what each partition has.
           for (int64_t k = 0; k < i->operand_count(); ++k) {
@@ -85,9 +92,11 @@ absl::StatusOr<bool> Partitioner::Rewrite() {
         break;
     }
     if (partitions_ < 2 || manual) continue;
+    const Tiling* proposed = depth_ == 0 && i->shape().IsArray() ? context_.Proposed(i) : nullptr;
     ASSIGN_OR_RETURN(std::optional<Shards> local, ComputeLocally(i));
-    if (!local) continue;
-    Adopt(i, *std::move(local));
+    if (!local && proposed == nullptr) continue;
+    Instruction* whole = local ? Adopt(i, *std::move(local)) : i;
+    if (proposed != nullptr) RETURN_IF_ERROR(Follow(whole, *proposed));
     changed = true;
   }
   return changed;

@@ -19,6 +19,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "core/ir/module.h"
+#include "core/passes/partition/annotations.h"
+#include "core/passes/partition/propagation.h"
 #include "core/passes/partition/tiling.h"
 
 namespace backplane {
@@ -40,12 +42,16 @@ struct PartitionContext {
   // How results of loops are wanted by what comes after them, by the loop's name and the element of its state.
   std::map<std::pair<std::string, int64_t>, Tiling> wanted;
 
+  // How values of the program are to lie, where its own word or that of their neighbours says so.
+  ProposedTilings proposed;
+  const Tiling* Proposed(const Instruction* i, int64_t element = 0) const {
+    auto at = proposed.find({i->id(), element});
+    return at == proposed.end() ? nullptr : &at->second;
+  }
+
   // Adds the manual instructions of a computation and of those it runs; `parameters`: its parameters are inside.
   void MarkManual(const Computation* c, bool parameters);
 };
-
-// Custom calls that say where a value lies and otherwise are the value.
-bool IsAnnotation(const Instruction* i);
 
 class Partitioner {
  public:
@@ -119,8 +125,10 @@ class Partitioner {
   Instruction* PartitionNumber(PrimitiveType type);
   // Of this partition: the number of an array's tile along a dimension, times `step`, as s32[].
   Instruction* Offset(const Tiling& tiling, int64_t dim, int64_t step);
-  // The whole value `whole` is computed as `shards` from here on.
-  void Adopt(Instruction* whole, Shards shards);
+  // The whole value `whole` is computed as `shards` from here on; returns what stands for it.
+  Instruction* Adopt(Instruction* whole, Shards shards);
+  // Has a value lie as proposed too, where that takes no exchange.
+  absl::Status Follow(Instruction* whole, const Tiling& proposed);
   // All users of `x` that there are now, the root too, see `by` instead. For values that stay in the program.
   void Redirect(Instruction* x, Instruction* by, const std::vector<Instruction*>& users);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 
@@ -90,6 +91,36 @@ absl::StatusOr<Tiling> Tiling::PartsOf(const Sharding& sharding, const Shape& sh
   return all->Select(from);
 }
 
+Tiling Tiling::WithFamilies(const Ints& of_partition) const {
+  Tiling t = *this;
+  t.families_ = of_partition;
+  return t;
+}
+
+int64_t Tiling::FamilyCount() const {
+  return families_.empty() ? 1 : static_cast<int64_t>(std::set<int64_t>(families_.begin(), families_.end()).size());
+}
+
+bool Tiling::SplitLike(int64_t dim, const Tiling& other, int64_t k) {
+  if (!other.IsTiled(k) || IsTiled(dim)) return false;
+  Tiling wider = *this;
+  wider.tiles_[static_cast<size_t>(dim)] = other.tiles(k);
+  for (size_t p = 0; p < at_.size(); ++p) {
+    wider.at_[p][static_cast<size_t>(dim)] = other.at_[p][static_cast<size_t>(k)];
+  }
+  if (!wider.IsGrid()) return false;
+  *this = std::move(wider);
+  return true;
+}
+
+bool Tiling::Extends(const Tiling& other) const {
+  if (other.rank() != rank() || other.families_ != families_) return false;
+  for (int64_t d = 0; d < rank(); ++d) {
+    if (other.IsTiled(d) && !(Select({d}) == other.Select({d}))) return false;
+  }
+  return true;
+}
+
 int64_t Tiling::TileCount() const {
   int64_t n = 1;
   for (int64_t t : tiles_) n *= t;
@@ -101,9 +132,9 @@ bool Tiling::IsWhole() const {
 }
 
 bool Tiling::IsGrid() const {
-  std::map<Ints, int64_t> holders;
-  for (const Ints& at : at_) ++holders[at];
-  int64_t product = 1;
+  std::map<std::pair<int64_t, Ints>, int64_t> holders;
+  for (size_t p = 0; p < at_.size(); ++p) ++holders[{FamilyOf(p), at_[p]}];
+  int64_t product = FamilyCount();
   for (int64_t n : tiles_) {
     product *= n;
     if (product > partitions()) return false;
@@ -120,6 +151,14 @@ bool Tiling::Divides(const Shape& shape) const {
   return true;
 }
 
+Tiling Tiling::EvenPart(const Shape& shape) const {
+  Tiling t = *this;
+  for (int64_t d = 0; d < rank(); ++d) {
+    if (shape.dimensions(d) % tiles(d) != 0) t = t.Without(d);
+  }
+  return t;
+}
+
 Shape Tiling::ShardOf(const Shape& whole) const {
   DimVector dims = whole.dimensions();
   for (int64_t d = 0; d < rank(); ++d) dims[static_cast<size_t>(d)] /= tiles_[static_cast<size_t>(d)];
@@ -133,7 +172,7 @@ Shape Tiling::WholeOf(const Shape& shard) const {
 }
 
 Tiling Tiling::Select(absl::Span<const int64_t> from) const {
-  Tiling t = Whole(static_cast<int64_t>(from.size()), partitions());
+  Tiling t = Whole(static_cast<int64_t>(from.size()), partitions()).WithFamilies(families_);
   for (size_t d = 0; d < from.size(); ++d) {
     if (from[d] < 0) continue;
     t.tiles_[d] = tiles_[static_cast<size_t>(from[d])];
@@ -159,14 +198,14 @@ Tiling Tiling::Join(const Tiling& other) const {
 std::vector<Ints> Tiling::GroupsAlong(absl::Span<const int64_t> dims) const {
   // Partitions that agree elsewhere form a family; those of a family that hold the same tiles are copies, and the k-th
   // copies of all tiles are a group.
-  std::map<Ints, std::map<Ints, Ints>> families;
+  std::map<std::pair<int64_t, Ints>, std::map<Ints, Ints>> families;
   for (size_t p = 0; p < at_.size(); ++p) {
     Ints rest = at_[p], along;
     for (int64_t d : dims) {
       along.push_back(at_[p][static_cast<size_t>(d)]);
       rest[static_cast<size_t>(d)] = 0;
     }
-    families[rest][along].push_back(static_cast<int64_t>(p));
+    families[{FamilyOf(p), std::move(rest)}][along].push_back(static_cast<int64_t>(p));
   }
   std::vector<Ints> groups;
   for (const auto& [rest, tiles] : families) {

@@ -39,8 +39,21 @@ class Tiling {
   bool IsGrid() const;
   // Whether all dimensions split evenly.
   bool Divides(const Shape& shape) const;
+  // Not split along the dimensions that do not split evenly.
+  Tiling EvenPart(const Shape& shape) const;
   Shape ShardOf(const Shape& whole) const;
   Shape WholeOf(const Shape& shard) const;
+
+  // In a region that is manual over some of the partitions' coordinates: partitions of different families hold
+  // different arrays, and a tiling is of each family's array. No list: one family.
+  Tiling WithFamilies(const Ints& of_partition) const;
+  const Ints& families() const { return families_; }
+
+  // Splits a dimension that is not, as dimension `k` of `other` is; false, and nothing done, when that makes no grid.
+  bool SplitLike(int64_t dim, const Tiling& other, int64_t k);
+  // Whether dimensions that `other` splits are split as there: what more this one splits, each partition can cut by
+  // itself.
+  bool Extends(const Tiling& other) const;
 
   // The tiling of an array whose dimension i is this one's dimension `from[i]`, or not split where that is -1.
   Tiling Select(absl::Span<const int64_t> from) const;
@@ -57,8 +70,12 @@ class Tiling {
   bool operator==(const Tiling&) const = default;
 
  private:
+  int64_t FamilyOf(size_t partition) const { return families_.empty() ? 0 : families_[partition]; }
+  int64_t FamilyCount() const;
+
   Ints tiles_;
   std::vector<Ints> at_;
+  Ints families_;
 };
 
 }  // namespace backplane

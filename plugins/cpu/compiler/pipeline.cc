@@ -53,7 +53,8 @@ void LogPasses(const PassPipeline& pipeline, std::vector<std::string>* log) {
 // The one program that each device runs.
 absl::Status ForDevices(Module* module, const CompileOptions& options, std::vector<std::string>* log) {
   PassPipeline p("devices");
-  p.Add<PartitionModule>(PartitionOptions{options.allow_spmd_sharding_propagation_to_output, log});
+  p.Add<PartitionModule>(PartitionOptions{options.allow_spmd_sharding_propagation_to_output, log,
+                                          options.allow_spmd_sharding_propagation_to_parameters});
   p.Add<ExpandAsync>();
   p.Add<SimplifyCollectives>();
   RETURN_IF_ERROR(p.Run(module).status());

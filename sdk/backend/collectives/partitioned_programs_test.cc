@@ -29,7 +29,7 @@ class Generator {
     const int64_t parameters = 1 + Pick(3);
     for (int64_t i = 0; i < parameters; ++i) {
       Value p = Check(b.Parameter(i, Shape(kType, Dims())));
-      p->set_sharding(std::make_shared<const Sharding>(RandomSharding(p->shape())));
+      if (Pick(4) != 0) p->set_sharding(std::make_shared<const Sharding>(RandomSharding(p->shape())));
       values_.push_back(p);
     }
     for (int i = 0; i < 12; ++i) Step();
@@ -94,7 +94,7 @@ class Generator {
     const Shape shape = x->shape();
     const int64_t rank = shape.rank();
     Attributes attrs;
-    switch (Pick(18)) {
+    switch (Pick(20)) {
       case 0:
         return Add(b_->Binary(Opcode::kAdd, x, Like(x)));
       case 1:
@@ -276,6 +276,40 @@ class Generator {
         Value loop = Check(b_->While(*c, *f, Check(b_->Tuple({zero, x, Like(x)}))));
         return Add(b_->GetTupleElement(loop, 1));
       }
+      case 17: {  // two values that are to lie alike
+        const std::string group = std::to_string(values_.size());
+        for (Value v : {x, Like(x)}) {
+          attrs = {};
+          attrs.Set(AttrId::kCustomCallTarget, std::string("ShardingGroup"));
+          attrs.Set(AttrId::kOpaque, group);
+          values_.push_back(Check(b_->Op(Opcode::kCustomCall, {v}, std::move(attrs), {}, shape)));
+        }
+        return;
+      }
+      case 18: {  // through a region that is manual over half of the mesh's coordinates
+        std::string open = "unspecified_dims=[";
+        for (int64_t d = 0; d < rank; ++d) open += (d > 0 ? "," : "") + std::to_string(d);
+        open += "]";
+        Sharding part;
+        part.type = Sharding::Type::kOther;
+        part.tile_dims.assign(static_cast<size_t>(rank), 1);
+        part.tile_dims.insert(part.tile_dims.end(), {2, 2});
+        part.devices = Pick(2) == 0 ? Ints{0, 1, 2, 3} : Ints{0, 2, 1, 3};
+        part.last_tile_dims = {Sharding::Type::kManual, Sharding::Type::kReplicated};
+        auto call = [&](const char* target, Value v, const Sharding& sharding, bool is_open) {
+          Attributes a;
+          a.Set(AttrId::kCustomCallTarget, std::string(target));
+          if (is_open) a.Set(AttrId::kOpaque, open);
+          Value y = Check(b_->Op(Opcode::kCustomCall, {v}, std::move(a), {}, shape));
+          y->set_sharding(std::make_shared<const Sharding>(sharding));
+          return y;
+        };
+        Value in = call("SPMDFullToShardShape", call("Sharding", x, Sharding(), true), part, false);
+        in = Check(b_->Unary(Opcode::kNegate, in));
+        if (Pick(2) == 0) in = call("Sharding", in, RandomSharding(shape), false);
+        values_.push_back(call("SPMDShardToFullShape", in, Sharding(), true));
+        return;
+      }
       default:
         return Add(rank == 0 ? b_->Unary(Opcode::kNegate, x)
                              : b_->Binary(Opcode::kMultiply, x, Check(b_->Iota(shape, Pick(rank)))));
@@ -337,7 +371,9 @@ TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
     for (const Literal& l : want->elements()) out.push_back(l.shape());
 
     std::unique_ptr<Module> split = program->Clone();
-    auto changed = PartitionModule().Run(split.get());
+    PartitionOptions options;
+    if (seed % 2 == 0) options.propagate_to_parameters = {true};
+    auto changed = PartitionModule(options).Run(split.get());
     ASSERT_TRUE(changed.ok()) << changed.status() << program->ToString();
     ASSERT_TRUE(VerifyModule(*split).ok()) << VerifyModule(*split) << split->ToString();
     const std::vector<Tiling> parameters = Tilings(*split, kParameterShardingsAttribute, in);
@@ -352,9 +388,9 @@ TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
       }
     }
     (plans.empty() ? local : exchanged)++;
-    LaunchOptions options;
-    options.partitions = kPartitions;
-    auto launch = std::make_shared<Launch>(options);
+    LaunchOptions launch_options;
+    launch_options.partitions = kPartitions;
+    auto launch = std::make_shared<Launch>(launch_options);
     std::vector<absl::StatusOr<Literal>> got(kPartitions, absl::UnknownError("did not run"));
     std::vector<std::thread> threads;
     for (int64_t p = 0; p < kPartitions; ++p) {

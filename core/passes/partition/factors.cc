@@ -1,0 +1,228 @@
+#include "core/passes/partition/factors.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace backplane {
+namespace {
+
+bool Contains(absl::Span<const int64_t> list, int64_t x) {
+  return std::find(list.begin(), list.end(), x) != list.end();
+}
+
+Ints Counting(int64_t n) {
+  Ints list(static_cast<size_t>(n));
+  std::iota(list.begin(), list.end(), 0);
+  return list;
+}
+
+// Result and operands of the same dimensions, dimension by dimension;
+// `through`: those that are walked so.
+template <typename Through>
+Factors Alongside(const Instruction& i, int64_t operands, Through through) {
+  Factors f;
+  f.passes_on = true;
+  const int64_t rank = i.operand(0)->shape().rank();
+  Ints dims(static_cast<size_t>(rank), -1);
+  for (int64_t d = 0; d < rank; ++d) {
+    if (through(d)) dims[static_cast<size_t>(d)] = d;
+  }
+  f.result = dims;
+  f.operands.assign(static_cast<size_t>(i.operand_count()), Ints());
+  for (int64_t k = 0; k < operands; ++k) f.operands[static_cast<size_t>(k)] = dims;
+  return f;
+}
+
+std::optional<Factors> Elementwise(const Instruction& i) {
+  Factors f;
+  f.passes_on = true;
+  f.result = Counting(i.shape().rank());
+  for (const Instruction* o : i.operands()) {
+    const bool same = o->shape().IsArray() && o->shape().dimensions() == i.shape().dimensions();
+    if (!same && !o->shape().IsScalar()) return std::nullopt;
+    f.operands.push_back(same ? f.result : Ints());
+  }
+  return f;
+}
+
+// Runs of dimensions with equal products: the outermost of each side, whose
+// tiles are contiguous parts of the run.
+std::optional<Factors> Reshape(const Instruction& i) {
+  const Shape &in = i.operand(0)->shape(), &out = i.shape();
+  if (in.num_elements() == 0) return std::nullopt;
+  Factors f;
+  f.passes_on = true;
+  Ints from(static_cast<size_t>(in.rank()), -1);
+  f.result.assign(static_cast<size_t>(out.rank()), -1);
+  int64_t a = 0, b = 0, run = 0;
+  while (a < in.rank() || b < out.rank()) {
+    int64_t outer_a = a, outer_b = b, product_a = 1, product_b = 1;
+    do {
+      if (a < in.rank() && (product_a <= product_b || b == out.rank()))
+        product_a *= in.dimensions(a++);
+      else
+        product_b *= out.dimensions(b++);
+    } while (product_a != product_b);
+    while (outer_a < a && in.dimensions(outer_a) == 1) ++outer_a;
+    while (outer_b < b && out.dimensions(outer_b) == 1) ++outer_b;
+    if (outer_a == a || outer_b == b) continue;
+    from[static_cast<size_t>(outer_a)] = f.result[static_cast<size_t>(outer_b)] = run++;
+  }
+  f.operands.push_back(std::move(from));
+  return f;
+}
+
+std::optional<Factors> Reduce(const Instruction& i) {
+  const int64_t inputs = i.operand_count() / 2;
+  Factors f;
+  const int64_t rank = i.operand(0)->shape().rank();
+  for (int64_t d = 0; d < rank; ++d) {
+    if (!Contains(i.dimensions(), d)) f.result.push_back(d);
+  }
+  f.operands.assign(static_cast<size_t>(2 * inputs), Ints());
+  for (int64_t k = 0; k < inputs; ++k) f.operands[static_cast<size_t>(k)] = Counting(rank);
+  return f;
+}
+
+std::optional<Factors> Dot(const Instruction& i) {
+  const DotDimensions& d = i.dot_dims();
+  const int64_t nb = static_cast<int64_t>(d.lhs_batch.size()), nc = static_cast<int64_t>(d.lhs_contracting.size());
+  Factors f;
+  int64_t next = nb + nc;
+  auto number = [&](const Shape& shape, const Ints& batch, const Ints& contracting) {
+    Ints at(static_cast<size_t>(shape.rank()), -1);
+    for (int64_t k = 0; k < nb; ++k) at[static_cast<size_t>(batch[static_cast<size_t>(k)])] = k;
+    for (int64_t k = 0; k < nc; ++k) at[static_cast<size_t>(contracting[static_cast<size_t>(k)])] = nb + k;
+    for (int64_t& n : at) {
+      if (n < 0) n = next++;
+    }
+    return at;
+  };
+  f.operands.push_back(number(i.operand(0)->shape(), d.lhs_batch, d.lhs_contracting));
+  f.operands.push_back(number(i.operand(1)->shape(), d.rhs_batch, d.rhs_contracting));
+  f.result = Counting(nb);
+  for (int64_t k = nb + nc; k < next; ++k) f.result.push_back(k);
+  return f;
+}
+
+std::optional<Factors> Convolution(const Instruction& i) {
+  if (i.attrs().GetInt(AttrId::kBatchGroupCount, 1) > 1) return std::nullopt;
+  const ConvolutionDimensions& d = i.conv_dims();
+  Factors f;
+  f.operands.assign(2, Ints());
+  f.operands[0].assign(static_cast<size_t>(i.operand(0)->shape().rank()), -1);
+  f.operands[1].assign(static_cast<size_t>(i.operand(1)->shape().rank()), -1);
+  f.result.assign(static_cast<size_t>(i.shape().rank()), -1);
+  f.operands[0][static_cast<size_t>(d.input_batch)] = f.result[static_cast<size_t>(d.output_batch)] = 0;
+  if (i.attrs().GetInt(AttrId::kFeatureGroupCount, 1) > 1) return f;
+  f.operands[1][static_cast<size_t>(d.kernel_output_feature)] = f.result[static_cast<size_t>(d.output_feature)] = 1;
+  return f;
+}
+
+std::optional<Factors> Gather(const Instruction& i) {
+  const GatherDimensions& g = i.gather_dims();
+  const Shape &operand = i.operand(0)->shape(), &indices = i.operand(1)->shape();
+  const Ints& sizes = i.attrs().GetInts(AttrId::kSliceSizes);
+  Factors f;
+  f.result = Counting(i.shape().rank());
+  Ints of_operand(static_cast<size_t>(operand.rank()), -1), of_indices(static_cast<size_t>(indices.rank()), -1);
+  size_t window = 0;
+  for (int64_t d = 0; d < operand.rank(); ++d) {
+    if (Contains(g.collapsed_slice_dims, d) || Contains(g.operand_batching_dims, d)) continue;
+    const int64_t at = g.offset_dims[window++];
+    if (sizes[static_cast<size_t>(d)] == operand.dimensions(d)) of_operand[static_cast<size_t>(d)] = at;
+  }
+  Ints batch;
+  for (int64_t d = 0; d < i.shape().rank(); ++d) {
+    if (!Contains(g.offset_dims, d)) batch.push_back(d);
+  }
+  size_t next = 0;
+  for (int64_t d = 0; d < indices.rank(); ++d) {
+    if (d != g.index_vector_dim) of_indices[static_cast<size_t>(d)] = batch[next++];
+  }
+  for (size_t k = 0; k < g.operand_batching_dims.size(); ++k) {
+    of_operand[static_cast<size_t>(g.operand_batching_dims[k])] =
+        of_indices[static_cast<size_t>(g.start_indices_batching_dims[k])];
+  }
+  f.operands = {std::move(of_operand), std::move(of_indices)};
+  return f;
+}
+
+// Windows that are whole along some dimensions of the operand.
+std::optional<Factors> Scatter(const Instruction& i) {
+  const ScatterDimensions& g = i.scatter_dims();
+  if (i.operand_count() != 3) return std::nullopt;
+  const Shape &operand = i.operand(0)->shape(), &updates = i.operand(2)->shape();
+  Factors f;
+  Ints of_operand(static_cast<size_t>(operand.rank()), -1), of_updates(static_cast<size_t>(updates.rank()), -1);
+  size_t window = 0;
+  for (int64_t d = 0; d < operand.rank(); ++d) {
+    if (Contains(g.inserted_window_dims, d) || Contains(g.input_batching_dims, d)) continue;
+    const int64_t u = g.update_window_dims[window++];
+    if (Contains(g.scatter_dims_to_operand_dims, d) || updates.dimensions(u) != operand.dimensions(d)) continue;
+    of_operand[static_cast<size_t>(d)] = of_updates[static_cast<size_t>(u)] = d;
+  }
+  f.result = of_operand;
+  f.operands = {std::move(of_operand), Ints(), std::move(of_updates)};
+  return f;
+}
+
+}  // namespace
+
+std::optional<Factors> FactorsOf(const Instruction& i) {
+  if (i.operand_count() == 0 || !i.operand(0)->shape().IsArray()) return std::nullopt;
+  const Shape &in = i.operand(0)->shape(), &out = i.shape();
+  const bool array = out.IsArray();
+  switch (i.opcode()) {
+    case Opcode::kBroadcast: {
+      Factors f;
+      f.operands = {i.dimensions()};
+      f.result = Counting(out.rank());
+      return f;
+    }
+    case Opcode::kTranspose: {
+      Factors f;
+      f.passes_on = true;
+      f.operands = {Counting(in.rank())};
+      f.result = i.dimensions();
+      return f;
+    }
+    case Opcode::kReshape:
+      return Reshape(i);
+    case Opcode::kReduce:
+      return Reduce(i);
+    case Opcode::kDot:
+      return Dot(i);
+    case Opcode::kConvolution:
+      return Convolution(i);
+    case Opcode::kGather:
+      return Gather(i);
+    case Opcode::kScatter:
+      return Scatter(i);
+    case Opcode::kReverse:
+      return Alongside(i, 1, [](int64_t) { return true; });
+    case Opcode::kSlice:
+    case Opcode::kDynamicSlice:
+      return Alongside(i, 1, [&](int64_t d) { return out.dimensions(d) == in.dimensions(d); });
+    case Opcode::kPad:
+      return Alongside(i, 1, [&](int64_t d) { return i.padding()[static_cast<size_t>(d)] == PaddingDimension{}; });
+    case Opcode::kDynamicUpdateSlice: {
+      Factors f = Alongside(i, 2, [](int64_t) { return true; });
+      for (int64_t d = 0; d < in.rank(); ++d) {
+        if (i.operand(1)->shape().dimensions(d) != in.dimensions(d)) f.operands[1][static_cast<size_t>(d)] = -1;
+      }
+      return f;
+    }
+    case Opcode::kConcatenate:
+      return Alongside(i, i.operand_count(), [&](int64_t d) { return !Contains(i.dimensions(), d); });
+    case Opcode::kSort:
+      return Alongside(i, i.operand_count(), [&](int64_t d) { return !Contains(i.dimensions(), d); });
+    case Opcode::kReduceWindow:
+      return Alongside(i, i.operand_count() / 2,
+                       [&](int64_t d) { return i.window().dimensions[static_cast<size_t>(d)] == WindowDimension{}; });
+    default:
+      return array && i.info().Has(kElementwise) ? Elementwise(i) : std::nullopt;
+  }
+}
+
+}  // namespace backplane
