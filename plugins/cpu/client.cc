@@ -1,7 +1,13 @@
 #include "plugins/cpu/client.h"
 
+#include <unistd.h>
+
+#include <unistd.h>
+#include <algorithm>
+
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "plugins/cpu/executable.h"
@@ -10,6 +16,16 @@ namespace backplane::cpu {
 namespace {
 
 constexpr int64_t kExitMilliseconds = 3000;
+
+// What the machine has, or the control group of this process may use of it. 0: not known.
+int64_t HostMemoryBytes() {
+  const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+  int64_t bytes = pages > 0 && page > 0 ? pages * page : 0;
+  int64_t allowed = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> allowed && allowed > 0)  // a word instead of a number: no limit
+    bytes = bytes == 0 ? allowed : std::min(bytes, allowed);
+  return bytes;
+}
 
 class PoolStorage : public Storage {
  public:
@@ -26,16 +42,39 @@ class PoolStorage : public Storage {
 
 }  // namespace
 
+// At exit a program may still run, and the libraries warm up, in threads that use what libraries keep in static
+// objects. Those are made at first use and destroyed in the reverse order: an exit handler that was registered before
+// them runs too late. So there is one for what was made before it, another after the libraries' first use (see
+// WaitAtExit), and in the main thread, whose exit is the usual one, a thread-local object, which goes before any
+// handler.
 Runtime& Runtime::Get() {
   static Runtime* const runtime = [] {
     auto* made = new Runtime(ThreadPool::Options());
-    std::atexit([] { Get().WaitUntilIdle(kExitMilliseconds); });
+    WaitAtExit();
     return made;
   }();
   return *runtime;
 }
 
+void Runtime::WaitAtExit() {
+  std::atexit([] { Get().EndProcess(); });
+}
+
+void Runtime::EndProcess() {
+  static const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kExitMilliseconds);
+  std::unique_lock<std::mutex> lock(mutex_);
+  idle_.wait_until(lock, deadline, [this] { return running_ == 0; });
+}
+
 void Runtime::Schedule(absl::AnyInvocable<void()> work) {
+  struct MainThreadEnd {
+    const bool is_main = getpid() == gettid();
+    ~MainThreadEnd() {
+      if (is_main) Get().EndProcess();
+    }
+  };
+  static thread_local const MainThreadEnd end;
+  (void)end.is_main;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     ++running_;
@@ -81,7 +120,12 @@ absl::StatusOr<MemoryStats> CpuClient::GetMemoryStats(int32_t) const {
   m.peak_bytes_reserved = s.peak_bytes_reserved;
   m.largest_free_block_bytes = s.largest_free_block_bytes;
   m.pool_bytes = s.bytes_reserved;
-  if (s.bytes_limit > 0) m.bytes_limit = s.bytes_limit;
+  static const int64_t host_bytes = HostMemoryBytes();
+  if (s.bytes_limit > 0) {
+    m.bytes_limit = s.bytes_limit;
+  } else if (host_bytes > 0) {
+    m.bytes_limit = host_bytes;
+  }
   return m;
 }
 
