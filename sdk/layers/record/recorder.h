@@ -1,0 +1,183 @@
+// The recorder behind record.h: one method for the beginning and one for the end of each call it writes down.
+#ifndef BACKPLANE_SDK_LAYERS_RECORD_RECORDER_H_
+#define BACKPLANE_SDK_LAYERS_RECORD_RECORDER_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "sdk/host/loader.h"
+#include "sdk/layers/extensions.h"
+#include "sdk/layers/layer.h"
+#include "sdk/layers/record/array_bytes.h"
+#include "sdk/layers/record/session_file.h"
+
+// The functions that become an operation each. Events have ways of their own.
+#define BP_RECORDED_FUNCTIONS(F)                           \
+  F(PJRT_Client_Create)                                    \
+  F(PJRT_Client_Destroy)                                   \
+  F(PJRT_Client_Compile)                                   \
+  F(PJRT_Compile)                                          \
+  F(PJRT_Client_Load)                                      \
+  F(PJRT_Executable_Serialize)                             \
+  F(PJRT_Executable_DeserializeAndLoad)                    \
+  F(PJRT_Executable_Destroy)                               \
+  F(PJRT_LoadedExecutable_GetExecutable)                   \
+  F(PJRT_LoadedExecutable_Delete)                          \
+  F(PJRT_LoadedExecutable_Destroy)                         \
+  F(PJRT_LoadedExecutable_Execute)                         \
+  F(PJRT_Client_BufferFromHostBuffer)                      \
+  F(PJRT_Client_CreateUninitializedBuffer)                 \
+  F(PJRT_Client_CreateErrorBuffer)                         \
+  F(PJRT_Client_CreateAliasBuffer)                         \
+  F(PJRT_Client_FulfillAliasBuffer)                        \
+  F(PJRT_Client_CreateViewOfDeviceBuffer)                  \
+  F(PJRT_Client_CreateBuffersForAsyncHostToDevice)         \
+  F(PJRT_AsyncHostToDeviceTransferManager_TransferData)    \
+  F(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral) \
+  F(PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer)  \
+  F(PJRT_AsyncHostToDeviceTransferManager_SetBufferError)  \
+  F(PJRT_AsyncHostToDeviceTransferManager_AddMetadata)     \
+  F(PJRT_AsyncHostToDeviceTransferManager_Destroy)         \
+  F(PJRT_Buffer_CopyToDevice)                              \
+  F(PJRT_Buffer_CopyToMemory)                              \
+  F(PJRT_Buffer_Bitcast)                                   \
+  F(PJRT_Buffer_DonateWithControlDependency)               \
+  F(PJRT_Buffer_Delete)                                    \
+  F(PJRT_Buffer_Destroy)                                   \
+  F(PJRT_Buffer_ReadyEvent)                                \
+  F(PJRT_Buffer_ToHostBuffer)                              \
+  F(PJRT_Buffer_CopyRawToHost)                             \
+  F(PJRT_Buffer_CopyRawToHostFuture)                       \
+  F(PJRT_Buffer_OpaqueDeviceMemoryDataPointer)             \
+  F(PJRT_Event_Destroy)
+
+namespace backplane::record {
+
+class Recorder final : public layers::Layer {
+ public:
+  enum class Data { kAll, kInputs, kNone };
+  Recorder(std::string path, Data data, SessionWriter::Settings settings);
+
+  // Makes the file; before Attach.
+  absl::Status Open();
+
+  const char* name() const override { return "record"; }
+  void Attach(layers::Stack& stack) override;
+  bool Wants(layers::Fn fn) const override;
+  void Before(layers::Call& call) override;
+  void After(layers::Call& call) override;
+  void Flush() override;
+
+ private:
+  // What the host will see when an event is ready.
+  struct Read {
+    const void* memory = nullptr;
+    PJRT_Buffer_Type type = PJRT_Buffer_Type_U8;
+    std::vector<int64_t> dims;
+    HostExtent extent;
+  };
+  struct EventState {
+    uint64_t id = 0;
+    std::optional<Read> read;
+    std::mutex mutex;  // held while the host's memory is read, so that nobody learns of the event meanwhile
+    bool observed = false, destroyed = false, destroy_written = false;
+    int callbacks = 0;
+  };
+  using EventPtr = std::shared_ptr<EventState>;
+  struct Executable {
+    uint64_t id = 0;
+    size_t num_outputs = 0;
+    bool loaded = true;  // false: of PJRT_Compile
+  };
+  struct Pending {  // of one call, from Before to After
+    Operation op;
+    EventPtr event;
+    std::optional<Read> read;
+    bool write = true;
+  };
+
+  // One pair for each function of the list above; Begin returns false when there is nothing to write down. End runs
+  // when the call succeeded.
+#define BP_DECLARE(fn)                        \
+  bool Begin(fn##_Args& args, Pending& call); \
+  void End(fn##_Args& args, Pending& call);
+  BP_RECORDED_FUNCTIONS(BP_DECLARE)
+#undef BP_DECLARE
+
+  void BeforeEvent(layers::Call& call);
+  void AfterEvent(layers::Call& call);
+  // The host is about to learn that the event is ready, with this error.
+  void Observe(const EventPtr& event, const PJRT_Error* error, WaitKind kind);
+  void Obstacle(layers::Call& call, const std::string& what);
+
+  void Write(Operation& op, int64_t start_ns, int64_t end_ns);
+  uint64_t NewId() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
+  template <typename Map, typename Key>
+  auto Find(const Map& map, Key key) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = map.find(key);
+    return found == map.end() ? typename Map::mapped_type{} : found->second;
+  }
+  template <typename Map, typename Key>
+  auto Take(Map& map, Key key) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = map.find(key);
+    typename Map::mapped_type value{};
+    if (found == map.end()) return value;
+    value = std::move(found->second);
+    map.erase(found);
+    return value;
+  }
+  template <typename Map, typename Key, typename Value>
+  void Put(Map& map, Key key, Value value) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    map[key] = std::move(value);
+  }
+  // A new object under a new id.
+  uint64_t MakeBuffer(PJRT_Buffer* buffer);
+  uint64_t MakeEvent(PJRT_Event* event, std::optional<Read> read = std::nullopt);
+
+  void LearnClient(PJRT_Client* client, Operation& op);
+  void LearnExecutable(PJRT_LoadedExecutable* loaded, Operation& op);
+  std::optional<std::pair<PJRT_Buffer_Type, std::vector<int64_t>>> ShapeOf(PJRT_Buffer* buffer);
+  std::optional<host::BufferLayout> LayoutOf(PJRT_Buffer* buffer);
+  bool OnCpu(PJRT_Buffer* buffer);
+  bool Ready(PJRT_Buffer* buffer);
+  // Adds what the host wrote as a blob of the operation.
+  void AddInput(const void* data, PJRT_Buffer_Type type, absl::Span<const int64_t> dims, const HostExtent& extent,
+                Operation& op);
+  void AddPlace(PJRT_Device* device, PJRT_Memory* memory, Operation& op);
+  BlobRef AddRead(const Read& read);
+
+  const std::string path_;
+  const Data data_;
+  const SessionWriter::Settings settings_;
+  const int process_;
+  const int64_t start_ns_;
+  std::unique_ptr<SessionWriter> writer_;
+  layers::Stack* stack_ = nullptr;
+  const host::Plugin* plugin_ = nullptr;  // the target, for questions of our own
+  std::atomic<uint64_t> next_id_{1};
+  std::atomic<uint64_t> finished_at_{0};
+
+  std::mutex mutex_;  // over what follows
+  absl::flat_hash_map<PJRT_Client*, uint64_t> clients_;
+  absl::flat_hash_map<const PJRT_Executable*, Executable> executables_;
+  absl::flat_hash_map<PJRT_LoadedExecutable*, Executable> loaded_;
+  absl::flat_hash_map<PJRT_Buffer*, uint64_t> buffers_;
+  absl::flat_hash_map<PJRT_Event*, EventPtr> events_;
+  absl::flat_hash_map<PJRT_AsyncHostToDeviceTransferManager*, uint64_t> transfers_;
+  absl::flat_hash_map<PJRT_FulfillAliasBufferCallback*, uint64_t> aliases_;
+  absl::flat_hash_map<PJRT_Device*, int64_t> devices_;
+  absl::flat_hash_map<PJRT_Memory*, int64_t> memories_;
+};
+
+}  // namespace backplane::record
+
+#endif  // BACKPLANE_SDK_LAYERS_RECORD_RECORDER_H_

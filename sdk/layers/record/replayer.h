@@ -1,0 +1,138 @@
+// Does the operations of a recorded session on a plugin, one by one, without the host that asked for them.
+//
+// What the session says of devices and memories is by place: its first addressable device is the plugin's first, a
+// memory is that of the same kind at the same device. Compile options that name devices are changed accordingly.
+// Nothing is judged here: Step tells what happened, and the caller compares.
+//
+// Not thread-safe. Operations go in the order of the session, in one thread, asynchronous where they were.
+#ifndef BACKPLANE_SDK_LAYERS_RECORD_REPLAYER_H_
+#define BACKPLANE_SDK_LAYERS_RECORD_REPLAYER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "sdk/host/client.h"
+#include "sdk/layers/record/array_bytes.h"
+#include "sdk/layers/record/session_file.h"
+
+namespace backplane::record {
+
+struct ReplayOptions {
+  std::vector<host::NamedValue> create_options;  // go before those of the session
+  bool session_options = true;                   // whether clients get the create options of the session at all
+  bool wait_for_results = false;                 // after each execution and copy, so that durations mean the work
+};
+
+struct Outcome {
+  // How the call ended on this plugin; of a wait, how the event did.
+  absl::Status status;
+  // It was not done: why. Then `status` is OK.
+  std::string skipped;
+  // What the host would have read now.
+  std::optional<host::HostArray> read;
+  int64_t duration_ns = 0;  // of the plugin's part
+};
+
+class Replayer {
+ public:
+  Replayer(const SessionReader& session, const host::Plugin& plugin, ReplayOptions options);
+  ~Replayer();
+  Replayer(const Replayer&) = delete;
+
+  Outcome Step(const Operation& op);
+
+  // A live buffer of the session by its id, or null.
+  const host::Buffer* FindBuffer(uint64_t id) const;
+  const host::Plugin& plugin() const { return plugin_; }
+
+ private:
+  struct Client {
+    std::shared_ptr<host::Client> client;
+    std::vector<host::Device> devices;                       // addressable
+    std::vector<DeviceFact> facts;                           // addressable ones of the session, in their order
+    absl::flat_hash_map<int64_t, int64_t> ids;               // device ids: the session's, ours
+    absl::flat_hash_map<int64_t, std::string> memory_kinds;  // of the session, by id
+  };
+  struct HostMemory {  // aligned as hosts align theirs
+    explicit HostMemory(size_t size);
+    ~HostMemory();
+    HostMemory(const HostMemory&) = delete;
+    std::byte* data;
+    size_t size;
+  };
+  using Memory = std::shared_ptr<HostMemory>;
+  struct PendingRead {
+    Memory memory;
+    PJRT_Buffer_Type type = PJRT_Buffer_Type_U8;
+    std::vector<int64_t> dims;
+    HostExtent extent;
+  };
+  struct Event {
+    std::shared_ptr<host::Event> event;
+    std::shared_ptr<PendingRead> read;
+  };
+  struct Ahead {
+    host::Program program;
+    std::string options;
+  };
+  using Buffer = std::shared_ptr<host::Buffer>;
+  using Loaded = std::shared_ptr<host::LoadedExecutable>;
+  using Transfer = std::shared_ptr<host::AsyncTransfer>;
+  using Promise = std::function<absl::Status(absl::StatusOr<const host::Buffer*>)>;
+  using Object = std::variant<std::monostate, Client, Loaded, Ahead, Buffer, Event, Transfer, Promise>;
+
+  absl::Status Do(const Operation& op, Outcome& out);
+  absl::Status DoClient(const Operation& op, Outcome& out);
+  absl::Status DoCompile(const Operation& op, Outcome& out);
+  absl::Status DoLoad(const Operation& op, Outcome& out);
+  absl::Status DoSerialize(const Operation& op, Outcome& out);
+  absl::Status DoDeserialize(const Operation& op, Outcome& out);
+  absl::Status DoFromHost(const Operation& op, Outcome& out);
+  absl::Status DoMake(const Operation& op, Outcome& out);  // buffers without data
+  absl::Status DoFulfill(const Operation& op, Outcome& out);
+  absl::Status DoTransfer(const Operation& op, Outcome& out);
+  absl::Status DoExecute(const Operation& op, Outcome& out);
+  absl::Status DoCopy(const Operation& op, Outcome& out);
+  absl::Status DoRead(const Operation& op, Outcome& out);
+  absl::Status DoWait(const Operation& op, Outcome& out);
+  absl::Status DoPointer(const Operation& op, Outcome& out);
+
+  // The object the operation uses at this place, as T. FAILED_PRECONDITION with the payload of a skip when it is not
+  // there.
+  template <typename T>
+  absl::StatusOr<T*> Use(const Operation& op, size_t place);
+  void Make(const Operation& op, size_t place, Object object);
+  absl::StatusOr<Client*> ClientOf(const Operation& op);
+  absl::StatusOr<host::Place> PlaceOf(const Operation& op, const Client& client) const;
+  absl::StatusOr<host::Device> DeviceOf(int64_t id, const Client& client) const;
+  absl::StatusOr<host::Memory> MemoryOf(int64_t id, const Client& client) const;
+  Client* AnyClient();
+  absl::StatusOr<std::string> Blob(const Operation& op, size_t i, uint64_t limit = uint64_t{1} << 32) const;
+  absl::StatusOr<std::string> OptionsFor(const Client& client, const std::string& bytes) const;
+  Buffer Wrap(const std::shared_ptr<host::Client>& client, PJRT_Buffer* raw) const;
+  Event WrapEvent(const std::shared_ptr<host::Client>& client, PJRT_Event* raw) const;
+  // Keeps `memory` until the event has fired.
+  static void KeepUntil(const Event& event, Memory memory);
+
+  const SessionReader& session_;
+  const host::Plugin& plugin_;
+  const ReplayOptions options_;
+  absl::flat_hash_map<uint64_t, Object> objects_;
+  std::map<Digest, std::string> serialized_;  // bytes of the session, this plugin's bytes for the same executable
+  uint64_t last_client_ = 0;
+};
+
+// A CompileOptionsProto in which the ids of devices are changed as `ids` says. INVALID_ARGUMENT when an id is not
+// there.
+absl::StatusOr<std::string> WithDevices(absl::string_view options, const absl::flat_hash_map<int64_t, int64_t>& ids);
+
+}  // namespace backplane::record
+
+#endif  // BACKPLANE_SDK_LAYERS_RECORD_REPLAYER_H_
