@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/eval/instruction_evaluator.h"
 #include "core/eval/plan.h"
 #include "core/ops/families/checks.h"
 #include "core/types/status_macros.h"
@@ -44,7 +45,8 @@ class Machine {
 // The surroundings of one step: its place in the values of the running computation.
 class StepEnv : public EvalEnv {
  public:
-  StepEnv(Machine& machine, const PlanStep& step, std::vector<Literal>* values) : machine_(machine), step_(step), values_(values) {}
+  StepEnv(Machine& machine, const PlanStep& step, std::vector<Literal>* values)
+      : machine_(machine), step_(step), values_(values) {}
 
   absl::StatusOr<Literal> Call(int i, absl::Span<const Literal* const> args) override {
     std::vector<Literal> copies;
@@ -56,7 +58,9 @@ class StepEnv : public EvalEnv {
     return machine_.Run(*step_.called[static_cast<size_t>(i)].computation, std::move(args));
   }
   std::optional<Opcode> CalledBinaryOp(int i) override { return step_.called[static_cast<size_t>(i)].binary; }
-  const ScalarProgram* CalledScalarProgram(int i) override { return step_.called[static_cast<size_t>(i)].program.get(); }
+  const ScalarProgram* CalledScalarProgram(int i) override {
+    return step_.called[static_cast<size_t>(i)].program.get();
+  }
   Literal TakeOperand(int i, const Literal& operand) override {
     const size_t k = static_cast<size_t>(i);
     if (values_ == nullptr || !step_.last_use[k]) return operand;
@@ -78,16 +82,22 @@ absl::StatusOr<Literal> StepEnv::RunExternal(const OpContext& op, absl::Span<con
   const Instruction& i = *step_.instruction;
   const EvaluatorHooks& hooks = machine_.hooks();
   const Shape* want = &i.shape();
-  const std::function<absl::StatusOr<Literal>(const Instruction&, absl::Span<const Literal* const>)>* hook = &hooks.collective;
+  const std::function<absl::StatusOr<Literal>(const Instruction&, absl::Span<const Literal* const>)>* hook =
+      &hooks.collective;
   absl::string_view kind = "collectives";
   switch (op.opcode) {
-    case Opcode::kReplicaId: return Literal::ScalarInt(PrimitiveType::kU32, hooks.replica_id);
-    case Opcode::kPartitionId: return Literal::ScalarInt(PrimitiveType::kU32, hooks.partition_id);
-    case Opcode::kRng: return NextRandomState(int64_t{1} << 40);  // far more than one operation can use up
-    case Opcode::kRngGetAndUpdateState: return NextRandomState(std::max<int64_t>(i.attrs().GetInt(AttrId::kDelta, 1), 1));
+    case Opcode::kReplicaId:
+      return Literal::ScalarInt(PrimitiveType::kU32, hooks.replica_id);
+    case Opcode::kPartitionId:
+      return Literal::ScalarInt(PrimitiveType::kU32, hooks.partition_id);
+    case Opcode::kRng:
+      return NextRandomState(int64_t{1} << 40);  // far more than one operation can use up
+    case Opcode::kRngGetAndUpdateState:
+      return NextRandomState(std::max<int64_t>(i.attrs().GetInt(AttrId::kDelta, 1), 1));
     case Opcode::kCustomCall:
       if (!hooks.custom_call) {
-        return absl::UnimplementedError(absl::StrCat("custom call target ", i.custom_call_target(), " is not registered"));
+        return absl::UnimplementedError(
+            absl::StrCat("custom call target ", i.custom_call_target(), " is not registered"));
       }
       hook = &hooks.custom_call;
       break;
@@ -96,7 +106,8 @@ absl::StatusOr<Literal> StepEnv::RunExternal(const OpContext& op, absl::Span<con
       kind = "transfers";
       want = &i.shape().tuple_shapes(0);
       break;
-    case Opcode::kRecv: case Opcode::kSend:
+    case Opcode::kRecv:
+    case Opcode::kSend:
       if (i.attrs().GetBool(AttrId::kIsHostTransfer)) {
         hook = &hooks.transfer;
         kind = "transfers";
@@ -111,15 +122,18 @@ absl::StatusOr<Literal> StepEnv::RunExternal(const OpContext& op, absl::Span<con
       kind = "transfers";
       want = nullptr;
       break;
-    case Opcode::kAllGatherStart: case Opcode::kCollectivePermuteStart:
+    case Opcode::kAllGatherStart:
+    case Opcode::kCollectivePermuteStart:
       want = &i.shape().tuple_shapes(1);
       break;
-    default: break;
+    default:
+      break;
   }
   if (!*hook) return absl::UnimplementedError(absl::StrCat(OpName(op.opcode), " needs a runtime with ", kind));
   ASSIGN_OR_RETURN(Literal result, (*hook)(i, operands));
   if (want != nullptr && !SameTypeAndDims(result.shape(), *want)) {
-    return absl::InternalError(absl::StrCat("the runtime returned ", result.shape().ToString(), ", expected ", want->ToString()));
+    return absl::InternalError(
+        absl::StrCat("the runtime returned ", result.shape().ToString(), ", expected ", want->ToString()));
   }
   return result;
 }
@@ -151,23 +165,25 @@ absl::StatusOr<Literal> Machine::Run(const Computation& computation, std::vector
 }
 
 absl::Status CheckArguments(const Computation& computation, absl::Span<const Literal* const> arguments) {
-  if (computation.root() == nullptr) return absl::InvalidArgumentError(absl::StrCat(computation.name(), ": has no root"));
+  if (computation.root() == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat(computation.name(), ": has no root"));
   const auto& parameters = computation.parameters();
   if (arguments.size() != parameters.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(computation.name(), ": called with ", arguments.size(), " arguments, expected ", parameters.size()));
+    return absl::InvalidArgumentError(absl::StrCat(computation.name(), ": called with ", arguments.size(),
+                                                   " arguments, expected ", parameters.size()));
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!SameTypeAndDims(arguments[i]->shape(), parameters[i]->shape())) {
-      return absl::InvalidArgumentError(absl::StrCat(computation.name(), ": argument ", i, " is ", arguments[i]->shape().ToString(),
-                                                     ", expected ", parameters[i]->shape().ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(computation.name(), ": argument ", i, " is ",
+                                                     arguments[i]->shape().ToString(), ", expected ",
+                                                     parameters[i]->shape().ToString()));
     }
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Literal> RunChecked(PlanCache& plans, const Computation& computation, absl::Span<const Literal* const> arguments,
-                                   const EvaluatorHooks& hooks) {
+absl::StatusOr<Literal> RunChecked(PlanCache& plans, const Computation& computation,
+                                   absl::Span<const Literal* const> arguments, const EvaluatorHooks& hooks) {
   RETURN_IF_ERROR(CheckArguments(computation, arguments));
   std::vector<Literal> copies;
   for (const Literal* a : arguments) copies.push_back(*a);
@@ -189,16 +205,18 @@ absl::StatusOr<Literal> EvaluateComputation(const Computation& computation, absl
   return RunChecked(plans, computation, arguments, hooks);
 }
 
-absl::StatusOr<Literal> Evaluate(const Module& module, absl::Span<const Literal> arguments, const EvaluatorHooks& hooks) {
-  if (module.entry() == nullptr) return absl::InvalidArgumentError(absl::StrCat(module.name(), ": has no entry computation"));
+absl::StatusOr<Literal> Evaluate(const Module& module, absl::Span<const Literal> arguments,
+                                 const EvaluatorHooks& hooks) {
+  if (module.entry() == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat(module.name(), ": has no entry computation"));
   return EvaluateComputation(*module.entry(), Pointers(arguments), hooks);
 }
 
 absl::StatusOr<Literal> EvaluateInstruction(const Instruction& instruction, absl::Span<const Literal* const> operands,
                                             const EvaluatorHooks& hooks) {
   if (static_cast<int64_t>(operands.size()) != instruction.operand_count()) {
-    return absl::InvalidArgumentError(absl::StrCat(instruction.name(), ": has ", operands.size(), " operand values, expected ",
-                                                   instruction.operand_count()));
+    return absl::InvalidArgumentError(absl::StrCat(instruction.name(), ": has ", operands.size(),
+                                                   " operand values, expected ", instruction.operand_count()));
   }
   PlanStep step;
   step.instruction = &instruction;
@@ -216,8 +234,35 @@ Evaluator::Evaluator(const Module& module) : module_(module), plans_(std::make_u
 Evaluator::~Evaluator() = default;
 
 absl::StatusOr<Literal> Evaluator::Run(absl::Span<const Literal> arguments, const EvaluatorHooks& hooks) const {
-  if (module_.entry() == nullptr) return absl::InvalidArgumentError(absl::StrCat(module_.name(), ": has no entry computation"));
+  if (module_.entry() == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat(module_.name(), ": has no entry computation"));
   return RunChecked(*plans_, *module_.entry(), Pointers(arguments), hooks);
+}
+
+InstructionEvaluator::InstructionEvaluator(const Instruction& instruction)
+    : step_(std::make_unique<PlanStep>()), plans_(std::make_unique<PlanCache>()) {
+  step_->instruction = &instruction;
+  step_->context = instruction.Context(step_->storage);
+  step_->called = MakeCalledPlans(instruction);
+  for (int k = 0; k < static_cast<int>(instruction.operand_count()); ++k) step_->operands.push_back(k);
+  step_->last_use.assign(step_->operands.size(), true);
+}
+
+InstructionEvaluator::~InstructionEvaluator() = default;
+
+absl::StatusOr<Literal> InstructionEvaluator::Run(std::vector<Literal> operands, const EvaluatorHooks& hooks) const {
+  const Instruction& instruction = *step_->instruction;
+  if (operands.size() != step_->operands.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(instruction.name(), ": has ", operands.size(),
+                                                   " operand values, expected ", step_->operands.size()));
+  }
+  std::vector<const Literal*> pointers;
+  for (const Literal& operand : operands) pointers.push_back(&operand);
+  Machine machine(*plans_, hooks);
+  StepEnv env(machine, *step_, &operands);
+  absl::StatusOr<Literal> result = EvaluateOp(step_->context, pointers, env);
+  if (!result.ok()) return Named(result.status(), instruction.name());
+  return result;
 }
 
 }  // namespace backplane

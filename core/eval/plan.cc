@@ -35,6 +35,27 @@ CalledPlan MakeCalledPlan(const Computation& computation) {
   return plan;
 }
 
+std::vector<CalledPlan> MakeCalledPlans(const Instruction& instruction) {
+  std::vector<CalledPlan> plans;
+  for (const Computation* c : instruction.called()) {
+    // Only these run a function for single elements; the others run it as a whole.
+    switch (instruction.opcode()) {
+      case Opcode::kReduce:
+      case Opcode::kReduceWindow:
+      case Opcode::kSelectAndScatter:
+      case Opcode::kScatter:
+      case Opcode::kSort:
+      case Opcode::kMap:
+        plans.push_back(MakeCalledPlan(*c));
+        break;
+      default:
+        plans.emplace_back();
+        plans.back().computation = c;
+    }
+  }
+  return plans;
+}
+
 std::unique_ptr<Plan> MakePlan(const Computation& computation) {
   auto plan = std::make_unique<Plan>();
   const auto live = LiveInstructions(computation);
@@ -54,18 +75,7 @@ std::unique_ptr<Plan> MakePlan(const Computation& computation) {
     step.slot = slots.at(i.get());
     for (const Instruction* o : i->operands()) step.operands.push_back(slots.at(o));
     step.last_use.assign(step.operands.size(), false);
-    for (const Computation* c : i->called()) {
-      // Only these run a function for single elements; the others run it as a whole.
-      switch (i->opcode()) {
-        case Opcode::kReduce: case Opcode::kReduceWindow: case Opcode::kSelectAndScatter: case Opcode::kScatter:
-        case Opcode::kSort: case Opcode::kMap:
-          step.called.push_back(MakeCalledPlan(*c));
-          break;
-        default:
-          step.called.emplace_back();
-          step.called.back().computation = c;
-      }
-    }
+    step.called = MakeCalledPlans(*i);
     plan->steps.push_back(std::move(step));
   }
   // The context points into its own step, whose place is now final.

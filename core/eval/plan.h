@@ -23,22 +23,23 @@ struct PlanStep {
   Instruction::ContextStorage storage;
   OpContext context;
   int slot = 0;
-  std::vector<int> operands;           // slots
-  std::vector<bool> last_use;          // of each operand: its value may be taken
-  std::vector<int> dead;               // slots to free after the step
-  bool takes_element = false;          // get-tuple-element: nobody else needs that element
+  std::vector<int> operands;   // slots
+  std::vector<bool> last_use;  // of each operand: its value may be taken
+  std::vector<int> dead;       // slots to free after the step
+  bool takes_element = false;  // get-tuple-element: nobody else needs that element
   std::vector<CalledPlan> called;
 };
 
 struct Plan {
-  std::vector<PlanStep> steps;         // parameters have none
-  std::vector<int> parameters;         // slots; -1: unused
+  std::vector<PlanStep> steps;  // parameters have none
+  std::vector<int> parameters;  // slots; -1: unused
   int root = 0;
   int slots = 0;
 };
 
 std::unique_ptr<Plan> MakePlan(const Computation& computation);
 CalledPlan MakeCalledPlan(const Computation& computation);
+std::vector<CalledPlan> MakeCalledPlans(const Instruction& instruction);  // one for each it calls
 
 // Plans by computation, made when first needed. Thread-safe.
 class PlanCache {

@@ -2,12 +2,10 @@
 #include <cstring>
 #include <functional>
 #include <string>
-#include <thread>
 
 #include "core/import/import.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "plugins/reference/workers.h"
 #include "sdk/backend/backend.h"
 
 namespace backplane {
@@ -394,21 +392,6 @@ TEST_F(ReferenceTest, MemoryIsCountedByDevice) {
   EXPECT_EQ(client_->GetMemoryStats(1)->peak_bytes_in_use, 12);
   ASSERT_TRUE(client_->ClearMemoryStats(1).ok());
   EXPECT_EQ(client_->GetMemoryStats(1)->peak_bytes_in_use, 0);
-}
-
-TEST(WorkersTest, TasksThatWaitForOneAnotherAllRun) {
-  reference::Workers workers;
-  constexpr int kChain = 20;
-  std::vector<Event> links;
-  for (int i = 0; i <= kChain; ++i) links.push_back(Event::Create());
-  for (int i = 0; i < kChain; ++i) {
-    workers.Schedule([&, i] {
-      ASSERT_TRUE(links[i + 1].Await().ok());
-      links[i].Set();
-    });
-  }
-  links[kChain].Set();
-  EXPECT_TRUE(links[0].Await().ok());
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The custom calls of one program: every call site is made when the program is compiled, so that a missing handler is
 // an error there and not at the first run.
-#ifndef BACKPLANE_PLUGINS_REFERENCE_CUSTOM_CALLS_H_
-#define BACKPLANE_PLUGINS_REFERENCE_CUSTOM_CALLS_H_
+#ifndef BACKPLANE_SDK_BACKEND_MIXED_CUSTOM_CALLS_H_
+#define BACKPLANE_SDK_BACKEND_MIXED_CUSTOM_CALLS_H_
 
 #include <memory>
 
@@ -9,7 +9,7 @@
 #include "core/ir/module.h"
 #include "sdk/backend/backend.h"
 
-namespace backplane::reference {
+namespace backplane::mixed {
 
 class CustomCalls {
  public:
@@ -24,6 +24,6 @@ class CustomCalls {
   absl::flat_hash_map<const Instruction*, std::unique_ptr<CustomCallSite>> sites_;  // identities have none
 };
 
-}  // namespace backplane::reference
+}  // namespace backplane::mixed
 
-#endif  // BACKPLANE_PLUGINS_REFERENCE_CUSTOM_CALLS_H_
+#endif  // BACKPLANE_SDK_BACKEND_MIXED_CUSTOM_CALLS_H_

@@ -1,9 +1,9 @@
-#include "plugins/reference/collectives.h"
+#include "sdk/backend/mixed/collectives.h"
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 
-namespace backplane::reference {
+namespace backplane::mixed {
 namespace {
 
 // Addresses of the leaves, in order.
@@ -87,4 +87,4 @@ absl::StatusOr<Literal> Collectives::RunHostTransfer(const Instruction& op, absl
   return data;
 }
 
-}  // namespace backplane::reference
+}  // namespace backplane::mixed

@@ -2,8 +2,8 @@
 //
 // Programs of several devices wait for one another, and a host's callback may run another program, so no fixed number
 // of threads would do. Thread-safe. Destruction waits for nothing; tasks given before are still run.
-#ifndef BACKPLANE_PLUGINS_REFERENCE_WORKERS_H_
-#define BACKPLANE_PLUGINS_REFERENCE_WORKERS_H_
+#ifndef BACKPLANE_SDK_BACKEND_MIXED_WORKERS_H_
+#define BACKPLANE_SDK_BACKEND_MIXED_WORKERS_H_
 
 #include <condition_variable>
 #include <deque>
@@ -11,7 +11,7 @@
 #include <memory>
 #include <mutex>
 
-namespace backplane::reference {
+namespace backplane::mixed {
 
 class Workers {
  public:
@@ -29,6 +29,6 @@ class Workers {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace backplane::reference
+}  // namespace backplane::mixed
 
-#endif  // BACKPLANE_PLUGINS_REFERENCE_WORKERS_H_
+#endif  // BACKPLANE_SDK_BACKEND_MIXED_WORKERS_H_

@@ -1,4 +1,4 @@
-#include "plugins/reference/custom_calls.h"
+#include "sdk/backend/mixed/custom_calls.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "core/types/status_macros.h"
 #include "sdk/backend/strided_copy.h"
 
-namespace backplane::reference {
+namespace backplane::mixed {
 namespace {
 
 // Targets that tell a compiler something about a value; the value is the operand.
@@ -136,4 +136,4 @@ absl::StatusOr<Literal> CustomCalls::Run(const Instruction& call, absl::Span<con
   return result;
 }
 
-}  // namespace backplane::reference
+}  // namespace backplane::mixed

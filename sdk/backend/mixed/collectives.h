@@ -1,7 +1,7 @@
 // The collectives and transfers of one program: planned when it is compiled, so that groups that do not fit are an
 // error there.
-#ifndef BACKPLANE_PLUGINS_REFERENCE_COLLECTIVES_H_
-#define BACKPLANE_PLUGINS_REFERENCE_COLLECTIVES_H_
+#ifndef BACKPLANE_SDK_BACKEND_MIXED_COLLECTIVES_H_
+#define BACKPLANE_SDK_BACKEND_MIXED_COLLECTIVES_H_
 
 #include <memory>
 
@@ -10,7 +10,7 @@
 #include "sdk/backend/collectives/host_collective.h"
 #include "sdk/backend/collectives/transfer.h"
 
-namespace backplane::reference {
+namespace backplane::mixed {
 
 class Collectives {
  public:
@@ -30,6 +30,6 @@ class Collectives {
   absl::flat_hash_map<const Instruction*, std::unique_ptr<Transfer>> transfers_;  // sends and recv-dones
 };
 
-}  // namespace backplane::reference
+}  // namespace backplane::mixed
 
-#endif  // BACKPLANE_PLUGINS_REFERENCE_COLLECTIVES_H_
+#endif  // BACKPLANE_SDK_BACKEND_MIXED_COLLECTIVES_H_

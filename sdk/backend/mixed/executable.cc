@@ -1,5 +1,6 @@
-#include "plugins/reference/executable.h"
+#include "sdk/backend/mixed/executable.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -9,10 +10,11 @@
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
 
-namespace backplane::reference {
+namespace backplane::mixed {
 namespace {
 
-constexpr absl::string_view kMagic = "backplane.reference.1\n";
+// The first line of a serialized executable; the backend's version follows on one of its own.
+constexpr absl::string_view kMagic = "backplane.mixed.1\n";
 
 std::string KindOf(const std::vector<std::string>& kinds, size_t i) {
   return i < kinds.size() && !kinds[i].empty() ? kinds[i] : "device";
@@ -50,7 +52,7 @@ int64_t LeafNumber(const Shape& shape, const Ints& index) {
 
 }  // namespace
 
-absl::Status ReferenceExecutable::Describe() {
+absl::Status MixedExecutable::Describe() {
   const ModuleConfig& config = module_->config();
   const Computation* entry = module_->entry();
   std::vector<int64_t> first_leaf;
@@ -90,22 +92,43 @@ absl::Status ReferenceExecutable::Describe() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<ReferenceExecutable>> ReferenceExecutable::Create(std::unique_ptr<Module> module,
-                                                                                 CompileOptions options,
-                                                                                 CustomCallRegistry& registry,
-                                                                                 std::string log) {
-  std::shared_ptr<ReferenceExecutable> out(new ReferenceExecutable);
+// A kernel may write an output in its place when the output is exactly that result, as the kernel makes it.
+void MixedExecutable::FindWriters() {
+  const Instruction* root = module_->entry()->root();
+  writer_of_output_.assign(outputs_.size(), nullptr);
+  std::vector<const Instruction*> roots;
+  if (root->Is(Opcode::kTuple) && !program_->KernelOf(root)) {
+    roots.assign(root->operands().begin(), root->operands().end());
+  } else {
+    roots.push_back(root);
+  }
+  if (roots.size() != outputs_.size()) return;  // tuples in tuples
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const bool once = std::count(roots.begin(), roots.end(), roots[i]) == 1;
+    const bool plain = roots[i]->shape().IsArray() && outputs_[i].shape.layout().IsRowMajor();
+    if (once && plain && program_->KernelOf(roots[i]) != nullptr) writer_of_output_[i] = roots[i];
+  }
+}
+
+absl::StatusOr<std::shared_ptr<MixedExecutable>> MixedExecutable::Create(
+    std::unique_ptr<Module> module, CompileOptions options, const std::string& version, const Claims& claims,
+    CustomCallRegistry& registry, std::string log) {
+  std::shared_ptr<MixedExecutable> out(new MixedExecutable);
   out->module_ = std::move(module);
   out->options_ = std::move(options);
+  out->version_ = version;
   out->fingerprint_ = out->module_->Fingerprint();
-  out->log_ = absl::StrCat(log, "every operation: evaluated by its definition\n");
+  ASSIGN_OR_RETURN(Assignment assignment, Assign(*out->module_, claims));
+  out->log_ = absl::StrCat(log, assignment.log);
+  out->program_ = std::make_unique<Program>(*out->module_, std::move(assignment));
   ASSIGN_OR_RETURN(out->collectives_, Collectives::Create(*out->module_));
   ASSIGN_OR_RETURN(out->custom_calls_, CustomCalls::Create(*out->module_, registry));
   RETURN_IF_ERROR(out->Describe());
+  out->FindWriters();
   return out;
 }
 
-NamedValues ReferenceExecutable::cost() const {
+NamedValues MixedExecutable::cost() const {
   Cost total;
   for (const Computation* computation : module_->PostOrder()) {
     for (const auto& instruction : computation->instructions()) {
@@ -121,7 +144,7 @@ NamedValues ReferenceExecutable::cost() const {
           {"bytes accessed", static_cast<float>(total.bytes_accessed)}};
 }
 
-CompiledMemoryStats ReferenceExecutable::memory_stats() const {
+CompiledMemoryStats MixedExecutable::memory_stats() const {
   auto bytes = [](const Shape& shape) { return shape.IsArray() ? shape.byte_size() : 0; };
   CompiledMemoryStats stats;
   for (const ParameterInfo& p : parameters_) stats.argument += bytes(p.shape);
@@ -129,7 +152,7 @@ CompiledMemoryStats ReferenceExecutable::memory_stats() const {
     stats.output += bytes(outputs_[i].shape);
     if (alias_of_output_[i] >= 0) stats.alias += bytes(outputs_[i].shape);
   }
-  // The evaluator keeps the value of every instruction of a computation until the computation ends.
+  // At most: values are let go after their last use.
   for (const auto& instruction : module_->entry()->instructions()) {
     if (instruction->Is(Opcode::kParameter)) continue;
     ForEachLeaf(instruction->shape(),
@@ -139,18 +162,18 @@ CompiledMemoryStats ReferenceExecutable::memory_stats() const {
   return stats;
 }
 
-absl::StatusOr<std::string> ReferenceExecutable::Serialize() const {
+absl::StatusOr<std::string> MixedExecutable::Serialize() const {
   ASSIGN_OR_RETURN(std::string module, SerializeHloModule(*module_));
   const std::string options = SerializeCompileOptions(options_);
-  std::string out(kMagic);
+  std::string out = absl::StrCat(kMagic, version_, "\n");
   const uint64_t size = options.size();
   out.append(reinterpret_cast<const char*>(&size), sizeof(size));
   return out + options + module;
 }
 
-absl::StatusOr<std::shared_ptr<Executable>> CompileReference(std::unique_ptr<Module> module,
-                                                             const CompileOptions& options,
-                                                             CustomCallRegistry& registry) {
+absl::StatusOr<std::shared_ptr<Executable>> CompileMixed(std::unique_ptr<Module> module, const CompileOptions& options,
+                                                         const std::string& version, const Claims& claims,
+                                                         CustomCallRegistry& registry) {
   module->config().num_replicas = options.num_replicas;
   module->config().num_partitions = options.num_partitions;
   std::vector<std::string> log;
@@ -161,20 +184,22 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileReference(std::unique_ptr<Mod
   devices.Add<SimplifyCollectives>();
   RETURN_IF_ERROR(devices.Run(module.get()).status());
   RETURN_IF_ERROR(CommonPipeline()->Run(module.get()).status());
+  RETURN_IF_ERROR(FormRegions(module.get(), claims.regions()).status());
   std::string text = absl::StrJoin(log, "\n");
   if (!text.empty()) text += "\n";
-  ASSIGN_OR_RETURN(std::shared_ptr<ReferenceExecutable> executable,
-                   ReferenceExecutable::Create(std::move(module), options, registry, std::move(text)));
+  ASSIGN_OR_RETURN(std::shared_ptr<MixedExecutable> executable,
+                   MixedExecutable::Create(std::move(module), options, version, claims, registry, std::move(text)));
   return std::shared_ptr<Executable>(std::move(executable));
 }
 
-absl::StatusOr<std::shared_ptr<Executable>> DeserializeReference(absl::string_view bytes,
-                                                                 CustomCallRegistry& registry) {
+absl::StatusOr<std::shared_ptr<Executable>> DeserializeMixed(absl::string_view bytes, const std::string& version,
+                                                             const Claims& claims, CustomCallRegistry& registry) {
   uint64_t size = 0;
-  if (bytes.substr(0, kMagic.size()) != kMagic || bytes.size() < kMagic.size() + sizeof(size)) {
-    return absl::FailedPreconditionError("serialized executable: was not made by this version of the reference plugin");
+  const std::string head = absl::StrCat(kMagic, version, "\n");
+  if (bytes.substr(0, head.size()) != head || bytes.size() < head.size() + sizeof(size)) {
+    return absl::FailedPreconditionError(absl::StrCat("serialized executable: was not made by ", version));
   }
-  bytes.remove_prefix(kMagic.size());
+  bytes.remove_prefix(head.size());
   std::memcpy(&size, bytes.data(), sizeof(size));
   bytes.remove_prefix(sizeof(size));
   if (size > bytes.size()) return absl::InvalidArgumentError("serialized executable: cut short");
@@ -182,10 +207,10 @@ absl::StatusOr<std::shared_ptr<Executable>> DeserializeReference(absl::string_vi
   ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ParseHloModuleProto(bytes.substr(size)));
   module->config().num_replicas = options.num_replicas;
   module->config().num_partitions = options.num_partitions;
-  ASSIGN_OR_RETURN(
-      std::shared_ptr<ReferenceExecutable> executable,
-      ReferenceExecutable::Create(std::move(module), std::move(options), registry, "loaded from serialized form\n"));
+  ASSIGN_OR_RETURN(std::shared_ptr<MixedExecutable> executable,
+                   MixedExecutable::Create(std::move(module), std::move(options), version, claims, registry,
+                                           "loaded from serialized form\n"));
   return std::shared_ptr<Executable>(std::move(executable));
 }
 
-}  // namespace backplane::reference
+}  // namespace backplane::mixed

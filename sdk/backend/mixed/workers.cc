@@ -1,10 +1,10 @@
-#include "plugins/reference/workers.h"
+#include "sdk/backend/mixed/workers.h"
 
 #include <chrono>
 #include <thread>
 #include <utility>
 
-namespace backplane::reference {
+namespace backplane::mixed {
 
 void Workers::Schedule(std::function<void()> task) {
   bool need_thread;
@@ -37,4 +37,4 @@ void Workers::Run(std::shared_ptr<State> state) {
   }
 }
 
-}  // namespace backplane::reference
+}  // namespace backplane::mixed

@@ -1,0 +1,188 @@
+#include "sdk/backend/mixed/client.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "sdk/backend/mixed/executable.h"
+#include "sdk/backend/strided_copy.h"
+
+namespace backplane::mixed {
+namespace {
+
+size_t Bytes(const Shape& shape) { return shape.IsArray() ? static_cast<size_t>(shape.byte_size()) : 0; }
+
+bool IsRowMajor(const Shape& shape) { return !shape.has_layout() || shape.layout().IsRowMajor(); }
+
+// A piece of host memory that stands in for a device's while an array is brought into its order.
+class Staging : public Storage {
+ public:
+  explicit Staging(size_t bytes) : data_(new std::byte[bytes]), size_(bytes) {}
+  void* data() const override { return data_.get(); }
+  size_t size() const override { return size_; }
+
+ private:
+  const std::unique_ptr<std::byte[]> data_;
+  const size_t size_;
+};
+
+absl::Status Permute(const Shape& from_shape, const void* from, const Shape& to_shape, void* to) {
+  ASSIGN_OR_RETURN(DimVector from_strides, DenseByteStrides(from_shape));
+  ASSIGN_OR_RETURN(DimVector to_strides, DenseByteStrides(to_shape));
+  StridedCopy(from_shape.dimensions(), static_cast<size_t>(ByteWidth(from_shape.element_type())), from, from_strides,
+              to, to_strides);
+  return absl::OkStatus();
+}
+
+absl::Status CheckRoom(const DeviceArray& array, absl::string_view what) {
+  if (array.storage == nullptr) return absl::InvalidArgumentError(absl::StrCat(what, ": the array has no storage"));
+  if (array.storage->size() < Bytes(array.shape)) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": ", array.shape.ToString(true), " takes ",
+                                                   Bytes(array.shape), " bytes, the storage has ",
+                                                   array.storage->size()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class Runtime::DeviceStorage : public Storage {
+ public:
+  DeviceStorage(std::shared_ptr<Runtime> runtime, int32_t device, void* address, size_t size)
+      : runtime_(std::move(runtime)), device_(device), address_(address), size_(size) {
+    runtime_->counters_[static_cast<size_t>(device_)]->Add(static_cast<int64_t>(size_));
+  }
+  ~DeviceStorage() override {
+    runtime_->memory_->Free(device_, address_, std::max<size_t>(size_, 1));
+    runtime_->counters_[static_cast<size_t>(device_)]->Remove(static_cast<int64_t>(size_));
+  }
+  void* data() const override { return address_; }
+  size_t size() const override { return size_; }
+
+ private:
+  const std::shared_ptr<Runtime> runtime_;
+  const int32_t device_;
+  void* const address_;
+  const size_t size_;
+};
+
+Runtime::Runtime(Topology topology, std::shared_ptr<DeviceMemory> memory, std::chrono::milliseconds time_limit)
+    : collective_time_limit(time_limit), topology_(std::move(topology)), memory_(std::move(memory)) {
+  for (size_t d = 0; d < topology_.devices.size(); ++d) counters_.push_back(std::make_shared<HostMemoryCounter>());
+}
+
+bool Runtime::IsHost(int32_t memory) const {
+  return memory_ == nullptr || topology_.memories[static_cast<size_t>(memory)].kind != "device";
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> Runtime::Allocate(int32_t memory, size_t bytes) {
+  const int32_t device = DeviceOf(memory);
+  if (memory_ == nullptr) return AllocateHostStorage(bytes, counters_[static_cast<size_t>(device)]);
+  if (IsHost(memory)) return AllocateHostStorage(bytes, nullptr);
+  if (bytes > SIZE_MAX / 2) {
+    return absl::ResourceExhaustedError(absl::StrCat("allocate: ", bytes, " bytes are more than there can be"));
+  }
+  ASSIGN_OR_RETURN(void* address, memory_->Allocate(device, std::max<size_t>(bytes, 1)));
+  return std::make_shared<DeviceStorage>(shared_from_this(), device, address, bytes);
+}
+
+MemoryStats Runtime::Stats(int32_t device) const {
+  MemoryStats stats = counters_[static_cast<size_t>(device)]->Stats();
+  if (memory_ != nullptr) stats.bytes_limit = memory_->Capacity(device);
+  return stats;
+}
+
+absl::StatusOr<Literal> Runtime::Read(const DeviceArray& array) const {
+  if (array.shape.IsToken()) return Literal::Token();
+  RETURN_IF_ERROR(CheckRoom(array, "read"));
+  const Shape row_major = array.shape.WithoutLayout();
+  if (IsHost(array.memory)) {
+    if (IsRowMajor(array.shape)) return Literal::Borrow(row_major, array.storage->data());
+    Literal out(row_major);
+    RETURN_IF_ERROR(Permute(array.shape, array.storage->data(), row_major, out.mutable_bytes()));
+    return out;
+  }
+  Literal out(row_major);
+  const size_t bytes = Bytes(row_major);
+  if (bytes == 0) return out;
+  const int32_t device = DeviceOf(array.memory);
+  if (IsRowMajor(array.shape)) {
+    RETURN_IF_ERROR(memory_->CopyOut(device, array.storage->data(), out.mutable_bytes(), bytes));
+    return out;
+  }
+  Staging staging(bytes);
+  RETURN_IF_ERROR(memory_->CopyOut(device, array.storage->data(), staging.data(), bytes));
+  RETURN_IF_ERROR(Permute(array.shape, staging.data(), row_major, out.mutable_bytes()));
+  return out;
+}
+
+absl::Status Runtime::Write(const Literal& value, const DeviceArray& array) const {
+  const size_t bytes = Bytes(array.shape);
+  if (bytes == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckRoom(array, "write"));
+  const Shape row_major = value.shape().WithoutLayout();
+  if (IsHost(array.memory)) return Permute(row_major, value.bytes(), array.shape, array.storage->data());
+  const int32_t device = DeviceOf(array.memory);
+  if (IsRowMajor(array.shape)) return memory_->CopyIn(device, value.bytes(), array.storage->data(), bytes);
+  Staging staging(bytes);
+  RETURN_IF_ERROR(Permute(row_major, value.bytes(), array.shape, staging.data()));
+  return memory_->CopyIn(device, staging.data(), array.storage->data(), bytes);
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> MixedClient::Allocate(int32_t memory, size_t bytes) {
+  return runtime_->Allocate(memory, bytes);
+}
+
+size_t MixedClient::ZeroCopyAlignment(int32_t memory) const {
+  return runtime_->IsHost(memory) ? kHostStorageAlignment : 0;
+}
+
+absl::Status MixedClient::CopyFromHost(const HostArray& src, const DeviceArray& dst) {
+  if (runtime_->IsHost(dst.memory)) return Client::CopyFromHost(src, dst);
+  RETURN_IF_ERROR(CheckRoom(dst, "copy from host"));
+  DeviceArray staged{dst.shape, dst.memory, std::make_shared<Staging>(Bytes(dst.shape)), Event()};
+  RETURN_IF_ERROR(Client::CopyFromHost(src, staged));
+  if (staged.storage->size() == 0) return absl::OkStatus();
+  return runtime_->memory()->CopyIn(runtime_->DeviceOf(dst.memory), staged.storage->data(), dst.storage->data(),
+                                    staged.storage->size());
+}
+
+absl::Status MixedClient::CopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst) {
+  if (runtime_->IsHost(src.memory)) return Client::CopyToHost(src, host_shape_with_layout, dst);
+  RETURN_IF_ERROR(CheckRoom(src, "copy to host"));
+  DeviceArray staged{src.shape, src.memory, std::make_shared<Staging>(Bytes(src.shape)), Event()};
+  if (staged.storage->size() > 0) {
+    RETURN_IF_ERROR(runtime_->memory()->CopyOut(runtime_->DeviceOf(src.memory), src.storage->data(),
+                                                staged.storage->data(), staged.storage->size()));
+  }
+  return Client::CopyToHost(staged, host_shape_with_layout, dst);
+}
+
+absl::Status MixedClient::CopyDevice(const DeviceArray& src, const DeviceArray& dst) {
+  if (!(src.shape == dst.shape)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("copy device: source ", src.shape.ToString(), ", destination ", dst.shape.ToString()));
+  }
+  RETURN_IF_ERROR(CheckRoom(src, "copy device"));
+  RETURN_IF_ERROR(CheckRoom(dst, "copy device"));
+  const int32_t device = runtime_->DeviceOf(dst.memory);
+  if (!runtime_->IsHost(src.memory) && !runtime_->IsHost(dst.memory) && runtime_->DeviceOf(src.memory) == device &&
+      src.shape.Identical(dst.shape)) {
+    const size_t bytes = Bytes(src.shape);
+    return bytes == 0 ? absl::OkStatus()
+                      : runtime_->memory()->CopyWithin(device, src.storage->data(), dst.storage->data(), bytes);
+  }
+  ASSIGN_OR_RETURN(Literal value, runtime_->Read(src));
+  return runtime_->Write(value, dst);
+}
+
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> MixedClient::Load(std::shared_ptr<const Executable> executable) {
+  return LoadMixed(std::move(executable), runtime_);
+}
+
+absl::Status MixedClient::ClearMemoryStats(int32_t device) {
+  runtime_->ClearStats(device);
+  return absl::OkStatus();
+}
+
+}  // namespace backplane::mixed

@@ -1,0 +1,68 @@
+// The client of a mixed backend: devices that are numbers, over the author's memory or the host's.
+#ifndef BACKPLANE_SDK_BACKEND_MIXED_CLIENT_H_
+#define BACKPLANE_SDK_BACKEND_MIXED_CLIENT_H_
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "sdk/backend/backend.h"
+#include "sdk/backend/collectives/rendezvous.h"
+#include "sdk/backend/host_storage.h"
+#include "sdk/backend/mixed/device_memory.h"
+#include "sdk/backend/mixed/workers.h"
+
+namespace backplane::mixed {
+
+// What running programs share; outlives the client as long as one runs.
+class Runtime : public std::enable_shared_from_this<Runtime> {
+ public:
+  // `memory` null: the devices' memory is the host's.
+  Runtime(Topology topology, std::shared_ptr<DeviceMemory> memory, std::chrono::milliseconds collective_time_limit);
+
+  const Topology& topology() const { return topology_; }
+  DeviceMemory* memory() const { return memory_.get(); }  // null: the host's
+  int32_t DeviceOf(int32_t memory) const { return topology_.memories[static_cast<size_t>(memory)].devices.front(); }
+  bool IsHost(int32_t memory) const;
+  absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes);
+  MemoryStats Stats(int32_t device) const;
+  void ClearStats(int32_t device) { counters_[static_cast<size_t>(device)]->Clear(); }
+
+  // An array of any memory and layout as dense row-major data of the host, and back.
+  absl::StatusOr<Literal> Read(const DeviceArray& array) const;
+  absl::Status Write(const Literal& value, const DeviceArray& array) const;
+
+  Workers workers;
+  LaunchRegistry launches;
+  const std::chrono::milliseconds collective_time_limit;  // how long devices wait for one another
+
+ private:
+  class DeviceStorage;
+  const Topology topology_;
+  const std::shared_ptr<DeviceMemory> memory_;
+  std::vector<std::shared_ptr<HostMemoryCounter>> counters_;  // by device
+};
+
+class MixedClient : public Client {
+ public:
+  explicit MixedClient(std::shared_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
+
+  const Topology& topology() const override { return runtime_->topology(); }
+  absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override;
+  bool IsHostMemory(int32_t memory) const override { return runtime_->IsHost(memory); }
+  size_t ZeroCopyAlignment(int32_t memory) const override;
+  absl::Status CopyFromHost(const HostArray& src, const DeviceArray& dst) override;
+  absl::Status CopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst) override;
+  absl::Status CopyDevice(const DeviceArray& src, const DeviceArray& dst) override;
+  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable) override;
+  absl::StatusOr<MemoryStats> GetMemoryStats(int32_t device) const override { return runtime_->Stats(device); }
+  absl::Status ClearMemoryStats(int32_t device) override;
+  void Schedule(std::function<void()> task) override { runtime_->workers.Schedule(std::move(task)); }
+
+ private:
+  const std::shared_ptr<Runtime> runtime_;
+};
+
+}  // namespace backplane::mixed
+
+#endif  // BACKPLANE_SDK_BACKEND_MIXED_CLIENT_H_

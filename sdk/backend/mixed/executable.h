@@ -1,0 +1,72 @@
+// Programs of a mixed backend: a module, kept, with the kernels that its instructions have.
+#ifndef BACKPLANE_SDK_BACKEND_MIXED_EXECUTABLE_H_
+#define BACKPLANE_SDK_BACKEND_MIXED_EXECUTABLE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sdk/backend/backend.h"
+#include "sdk/backend/mixed/claims.h"
+#include "sdk/backend/mixed/client.h"
+#include "sdk/backend/mixed/collectives.h"
+#include "sdk/backend/mixed/custom_calls.h"
+#include "sdk/backend/mixed/interpreter.h"
+
+namespace backplane::mixed {
+
+class MixedExecutable : public Executable {
+ public:
+  // Of a module that has been through its passes. `version` goes into the serialized form; `log`: what the passes had
+  // to say.
+  static absl::StatusOr<std::shared_ptr<MixedExecutable>> Create(std::unique_ptr<Module> module, CompileOptions options,
+                                                                 const std::string& version, const Claims& claims,
+                                                                 CustomCallRegistry& registry, std::string log);
+
+  const std::string& name() const override { return module_->name(); }
+  const CompileOptions& options() const override { return options_; }
+  absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
+  absl::Span<const OutputInfo> outputs() const override { return outputs_; }
+  const Module& optimized_module() const override { return *module_; }
+  std::string fingerprint() const override { return fingerprint_; }
+  NamedValues cost() const override;
+  CompiledMemoryStats memory_stats() const override;
+  std::string compile_log() const override { return log_; }
+  absl::StatusOr<std::string> Serialize() const override;
+
+  const Program& program() const { return *program_; }
+  const CustomCalls& custom_calls() const { return custom_calls_; }
+  const Collectives& collectives() const { return collectives_; }
+  // The argument whose memory an output takes when it is donated; -1: none.
+  const std::vector<int64_t>& alias_of_output() const { return alias_of_output_; }
+  // The instruction whose kernel writes an output where the caller finds it; null: the output is copied there.
+  const std::vector<const Instruction*>& writer_of_output() const { return writer_of_output_; }
+
+ private:
+  MixedExecutable() = default;
+  absl::Status Describe();
+  void FindWriters();
+  std::unique_ptr<Module> module_;
+  std::unique_ptr<Program> program_;
+  CompileOptions options_;
+  std::string version_, fingerprint_;
+  std::vector<ParameterInfo> parameters_;
+  std::vector<OutputInfo> outputs_;
+  std::vector<int64_t> alias_of_output_;
+  std::vector<const Instruction*> writer_of_output_;
+  CustomCalls custom_calls_;
+  Collectives collectives_;
+  std::string log_;
+};
+
+absl::StatusOr<std::shared_ptr<Executable>> CompileMixed(std::unique_ptr<Module> module, const CompileOptions& options,
+                                                         const std::string& version, const Claims& claims,
+                                                         CustomCallRegistry& registry);
+absl::StatusOr<std::shared_ptr<Executable>> DeserializeMixed(absl::string_view bytes, const std::string& version,
+                                                             const Claims& claims, CustomCallRegistry& registry);
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadMixed(std::shared_ptr<const Executable> executable,
+                                                            std::shared_ptr<Runtime> runtime);
+
+}  // namespace backplane::mixed
+
+#endif  // BACKPLANE_SDK_BACKEND_MIXED_EXECUTABLE_H_

@@ -1,0 +1,241 @@
+// Running a program: arguments as values, the interpreter on a thread of its own, results where the caller finds them.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "sdk/backend/mixed/executable.h"
+
+namespace backplane::mixed {
+namespace {
+
+bool IsRowMajor(const Shape& shape) { return !shape.has_layout() || shape.layout().IsRowMajor(); }
+
+// The memory of the device a program runs on.
+class DevicePlacement : public Placement {
+ public:
+  DevicePlacement(Runtime& runtime, int32_t device) : Placement(device, runtime.memory()), runtime_(runtime) {}
+  absl::StatusOr<std::shared_ptr<Storage>> Allocate(size_t bytes) override {
+    return runtime_.Allocate(runtime_.topology().devices[static_cast<size_t>(device())].memories.front(), bytes);
+  }
+
+ private:
+  Runtime& runtime_;
+};
+
+// Reads in place where memory and order allow it.
+absl::StatusOr<Value> ToValue(const Runtime& runtime, const DeviceArray& array) {
+  if (!array.shape.IsToken() && array.storage == nullptr)
+    return absl::InternalError(absl::StrCat("argument ", array.shape.ToString(), ": no memory"));
+  if (array.shape.IsArray() && !runtime.IsHost(array.memory) && IsRowMajor(array.shape)) {
+    return Value::OfStorage(array.shape, array.storage);
+  }
+  ASSIGN_OR_RETURN(Literal literal, runtime.Read(array));
+  return Value::OfLiteral(std::move(literal));
+}
+
+// Leaves packed as the parameter's shape wants them.
+absl::StatusOr<Value> PackArgument(const Runtime& runtime, const Shape& shape,
+                                   const std::vector<DeviceArray>& arguments, size_t* at) {
+  if (!shape.IsTuple()) return ToValue(runtime, arguments[(*at)++]);
+  std::vector<Value> elements;
+  for (int64_t i = 0; i < shape.tuple_size(); ++i) {
+    ASSIGN_OR_RETURN(Value element, PackArgument(runtime, shape.tuple_shapes(i), arguments, at));
+    elements.push_back(std::move(element));
+  }
+  return Value::Tuple(std::move(elements));
+}
+
+void Flatten(Value value, std::vector<Value>* out) {
+  if (!value.is_tuple()) return out->push_back(std::move(value));
+  for (Value& element : value.elements()) Flatten(std::move(element), out);
+}
+
+// One launch on one device. Destroyed before its events are set.
+struct Work {
+  std::shared_ptr<const MixedExecutable> executable;
+  std::shared_ptr<Runtime> runtime;
+  std::unique_ptr<LaunchMember> member;
+  ExecuteRequest request;
+  std::vector<DeviceArray> outputs;
+  std::vector<bool> reuses;  // by output: it lies in an argument's memory
+
+  absl::Status Run();
+  absl::StatusOr<std::vector<Value>> Evaluate(Placement& placement);
+  absl::Status Deliver(std::vector<Value>& leaves, Placement& placement);
+};
+
+absl::StatusOr<std::vector<Value>> Work::Evaluate(Placement& placement) {
+  const Module& module = executable->optimized_module();
+  std::vector<Value> arguments;
+  size_t at = 0;
+  for (const Instruction* p : module.entry()->parameters()) {
+    ASSIGN_OR_RETURN(Value argument, PackArgument(*runtime, p->shape(), request.arguments, &at));
+    arguments.push_back(std::move(argument));
+  }
+  EvaluatorHooks hooks;
+  hooks.replica_id = request.replica;
+  hooks.partition_id = request.partition;
+  hooks.custom_call = [&](const Instruction& call, absl::Span<const Literal* const> operands) {
+    return executable->custom_calls().Run(call, operands, request.context.get(), request.run_id, request.device);
+  };
+  hooks.collective = [&](const Instruction& op, absl::Span<const Literal* const> operands) {
+    return executable->collectives().Run(op, operands, *member);
+  };
+  hooks.transfer = [&](const Instruction& op, absl::Span<const Literal* const> operands) {
+    return Collectives::RunHostTransfer(op, operands, request.context.get());
+  };
+  Destinations destinations;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Instruction* writer = executable->writer_of_output()[i];
+    const bool in_device_memory = placement.on_host() || !runtime->IsHost(outputs[i].memory);
+    if (writer != nullptr && !reuses[i] && in_device_memory) destinations[writer] = outputs[i].storage;
+  }
+  ASSIGN_OR_RETURN(Value result,
+                   RunProgram(executable->program(), std::move(arguments), destinations, hooks, placement));
+  std::vector<Value> leaves;
+  Flatten(std::move(result), &leaves);
+  return leaves;
+}
+
+absl::Status Work::Deliver(std::vector<Value>& leaves, Placement& placement) {
+  if (leaves.size() != outputs.size()) {
+    return absl::InternalError(
+        absl::StrCat(executable->name(), ": ", leaves.size(), " results, expected ", outputs.size()));
+  }
+  if (std::find(reuses.begin(), reuses.end(), true) != reuses.end()) {
+    // A result may still be an argument read in place; it must not be overwritten by another result.
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      const bool written = leaves[i].storage() != nullptr && leaves[i].storage() == outputs[i].storage;
+      if (leaves[i].shape().IsArray() && !written) RETURN_IF_ERROR(leaves[i].Detach(placement));
+    }
+  }
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    Value& leaf = leaves[i];
+    const DeviceArray& output = outputs[i];
+    if (!output.shape.IsArray() || (leaf.storage() != nullptr && leaf.storage() == output.storage)) continue;
+    if (leaf.storage() != nullptr && !placement.on_host() && !runtime->IsHost(output.memory) &&
+        IsRowMajor(output.shape)) {
+      const size_t bytes = static_cast<size_t>(output.shape.byte_size());
+      if (bytes == 0) continue;
+      RETURN_IF_ERROR(
+          placement.memory()->CopyWithin(placement.device(), leaf.storage()->data(), output.storage->data(), bytes));
+      continue;
+    }
+    ASSIGN_OR_RETURN(Literal value, leaf.OnHost(placement));
+    RETURN_IF_ERROR(runtime->Write(value, output));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Work::Run() {
+  DevicePlacement placement(*runtime, request.device);
+  absl::StatusOr<std::vector<Value>> leaves = Evaluate(placement);
+  member->End(leaves.status());
+  RETURN_IF_ERROR(leaves.status());
+  return Deliver(*leaves, placement);
+}
+
+class MixedLoaded : public LoadedExecutable {
+ public:
+  MixedLoaded(std::shared_ptr<const MixedExecutable> executable, std::vector<std::vector<int32_t>> memories,
+              std::shared_ptr<Runtime> runtime)
+      : executable_(std::move(executable)), memories_(std::move(memories)), runtime_(std::move(runtime)) {}
+
+  absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
+    const CompileOptions& options = executable_->options();
+    const bool whole = static_cast<int64_t>(request.device_assignment.size()) ==
+                       int64_t{options.num_replicas} * options.num_partitions;
+    if (!whole) {
+      return absl::InternalError(
+          absl::StrCat(executable_->name(), ": device assignment of ", request.device_assignment.size()));
+    }
+    auto work = std::make_shared<Work>();
+    work->executable = executable_;
+    work->runtime = runtime_;
+    LaunchOptions launch{options.num_replicas, options.num_partitions, runtime_->collective_time_limit, {}};
+    launch.devices.assign(request.device_assignment.begin(), request.device_assignment.end());
+    work->member = std::make_unique<LaunchMember>(runtime_->launches.Join(request.run_id, launch), request.replica,
+                                                  request.partition);
+    absl::Status made = MakeOutputs(request, *work);
+    if (!made.ok()) {
+      work->member->End(made);
+      return made;
+    }
+    ExecuteResult result;
+    result.done = Event::Create();
+    result.outputs = work->outputs;
+    for (DeviceArray& output : result.outputs) output.ready = result.done;
+    absl::InlinedVector<Event, 8> inputs;
+    for (const DeviceArray& argument : request.arguments) {
+      if (!argument.ready.IsReady() || !argument.ready.status().ok()) inputs.push_back(argument.ready);
+    }
+    work->request = std::move(request);
+    Event::All(inputs).OnReady(
+        [work = std::move(work), runtime = runtime_, done = result.done](const absl::Status& status) mutable {
+          if (!status.ok()) {
+            work->member->End(status);
+            work.reset();
+            done.Set(status);
+            return;
+          }
+          runtime->workers.Schedule([work = std::move(work), done]() mutable {
+            absl::Status end = work->Run();
+            work->member->End(end);
+            work.reset();
+            done.Set(std::move(end));
+          });
+        });
+    return result;
+  }
+
+ private:
+  absl::Status MakeOutputs(const ExecuteRequest& request, Work& work) const {
+    absl::Span<const OutputInfo> infos = executable_->outputs();
+    for (size_t i = 0; i < infos.size(); ++i) {
+      DeviceArray output;
+      output.shape = infos[i].shape;
+      output.memory = memories_[static_cast<size_t>(request.device)][i];
+      const int64_t alias = executable_->alias_of_output()[i];
+      const size_t a = static_cast<size_t>(alias);
+      const bool reuses = alias >= 0 && request.donated[a] && request.arguments[a].shape.Identical(output.shape) &&
+                          request.arguments[a].memory == output.memory;
+      if (reuses) {
+        output.storage = request.arguments[a].storage;
+      } else {
+        const int64_t bytes = output.shape.IsArray() ? output.shape.byte_size() : 0;
+        ASSIGN_OR_RETURN(output.storage, runtime_->Allocate(output.memory, static_cast<size_t>(bytes)));
+      }
+      work.reuses.push_back(reuses);
+      work.outputs.push_back(std::move(output));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<const MixedExecutable> executable_;
+  const std::vector<std::vector<int32_t>> memories_;  // by device, output
+  const std::shared_ptr<Runtime> runtime_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadMixed(std::shared_ptr<const Executable> executable,
+                                                            std::shared_ptr<Runtime> runtime) {
+  auto ours = std::static_pointer_cast<const MixedExecutable>(executable);
+  const Topology& topology = runtime->topology();
+  std::vector<std::vector<int32_t>> memories;
+  for (const DeviceInfo& device : topology.devices) {
+    std::vector<int32_t> row;
+    for (const OutputInfo& output : ours->outputs()) {
+      int32_t chosen = device.memories.front();
+      for (int32_t m : device.memories) {
+        if (topology.memories[static_cast<size_t>(m)].kind == output.memory_kind) chosen = m;
+      }
+      row.push_back(chosen);
+    }
+    memories.push_back(std::move(row));
+  }
+  return std::make_unique<MixedLoaded>(std::move(ours), std::move(memories), std::move(runtime));
+}
+
+}  // namespace backplane::mixed

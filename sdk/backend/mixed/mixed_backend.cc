@@ -1,0 +1,79 @@
+#include "sdk/backend/mixed/mixed_backend.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "sdk/backend/host_topology.h"
+#include "sdk/backend/mixed/client.h"
+#include "sdk/backend/mixed/executable.h"
+
+namespace backplane::mixed {
+namespace {
+
+class MixedBackend : public Backend {
+ public:
+  MixedBackend(Options options, BackendServices services)
+      : options_(std::move(options)), services_(std::move(services)) {}
+
+  std::string platform_name() const override { return options_.platform_name; }
+  NamedValues plugin_attributes() const override { return options_.plugin_attributes; }
+
+  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options) override {
+    ASSIGN_OR_RETURN(Topology topology, DescribeTopology("", options));
+    ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
+    return std::make_unique<MixedClient>(std::make_shared<Runtime>(std::move(topology), options_.memory, time_limit));
+  }
+
+  absl::StatusOr<Topology> DescribeTopology(const std::string&, const NamedValues& options) override {
+    int count = options_.device_count;
+    for (const auto& [name, value] : options) {
+      if (name == options_.device_count_option) {
+        const int64_t* n = std::get_if<int64_t>(&value);
+        if (n == nullptr || *n < 1 || *n > 1024) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("create option ", name, ": must be an integer from 1 to 1024"));
+        }
+        count = static_cast<int>(*n);
+      } else if (name != kCollectiveTimeoutOption) {
+        return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": unknown; known: ",
+                                                       options_.device_count_option, ", ", kCollectiveTimeoutOption));
+      }
+    }
+    return MakeTopology(options_, count);
+  }
+
+  absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
+                                                      const Topology&) override {
+    return CompileMixed(std::move(module), options, options_.version, options_.claims, *services_.custom_calls);
+  }
+
+  absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology&) override {
+    return DeserializeMixed(bytes, options_.version, options_.claims, *services_.custom_calls);
+  }
+
+ private:
+  const Options options_;
+  const BackendServices services_;
+};
+
+}  // namespace
+
+Topology MakeTopology(const Options& options, int devices) {
+  Topology topology = HostTopology(options.version, devices);
+  if (options.platform_name == "cpu" && options.device_kind.empty()) return topology;  // its own words fit
+  topology.platform_name = options.platform_name;
+  const std::string kind = options.device_kind.empty() ? options.platform_name : options.device_kind;
+  for (DeviceInfo& device : topology.devices) {
+    device.kind = kind;
+    device.debug_string = absl::StrCat(options.platform_name, ":", device.id);
+    device.to_string = absl::StrCat(kind, "(id=", device.id, ")");
+  }
+  return topology;
+}
+
+std::unique_ptr<Backend> MakeBackend(Options options, BackendServices services) {
+  return std::make_unique<MixedBackend>(std::move(options), std::move(services));
+}
+
+}  // namespace backplane::mixed
