@@ -29,12 +29,14 @@ if(BACKPLANE_SANITIZE)
 endif()
 
 find_program(CCACHE_PROGRAM ccache)
-if(CCACHE_PROGRAM)
+if(CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL)
   # Without these ccache refuses a source that uses a precompiled header.
   set(CCACHE_PROGRAM ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 # One link at a time: linking LLVM statically takes memory and both cores anyway.
-set_property(GLOBAL PROPERTY JOB_POOLS link=1)
-set(CMAKE_JOB_POOL_LINK link)
+if(PROJECT_IS_TOP_LEVEL)
+  set_property(GLOBAL PROPERTY JOB_POOLS link=1)
+  set(CMAKE_JOB_POOL_LINK link)
+endif()

@@ -2,15 +2,21 @@
 # compiled with the same code-generation flags (BackplaneFlags.cmake makes executables -fPIC for it); a target with
 # others of its own says NO_PRECOMPILE.
 option(BACKPLANE_PRECOMPILE "Parse the commonest headers once" ON)
+set(BP_PRECOMPILED "")
+if(BACKPLANE_TESTS)
+  set(BP_PRECOMPILED _test)
+endif()
 if(BACKPLANE_PRECOMPILE)
-  foreach(KIND "" _test)
+  foreach(KIND "" ${BP_PRECOMPILED})
     add_library(bp_precompiled${KIND} OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
     target_include_directories(bp_precompiled${KIND} PRIVATE ${PROJECT_SOURCE_DIR})
     target_precompile_headers(bp_precompiled${KIND} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled${KIND}.h)
   endforeach()
   target_link_libraries(bp_precompiled PRIVATE absl::statusor absl::flat_hash_map absl::flat_hash_set absl::function_ref)
-  target_link_libraries(bp_precompiled_test PRIVATE absl::statusor absl::flat_hash_map absl::flat_hash_set absl::function_ref
-                                                    GTest::gtest GTest::gmock)
+  if(BACKPLANE_TESTS)
+    target_link_libraries(bp_precompiled_test PRIVATE
+      absl::statusor absl::flat_hash_map absl::flat_hash_set absl::function_ref GTest::gtest GTest::gmock)
+  endif()
 endif()
 
 # bp_library(NAME SRCS a.cc b.cc [DEPS x y] [NO_PRECOMPILE])    a static library of one room, include root = the repository
@@ -20,12 +26,16 @@ function(bp_library NAME)
   if(BACKPLANE_PRECOMPILE AND NOT A_NO_PRECOMPILE)
     target_precompile_headers(${NAME} REUSE_FROM bp_precompiled)
   endif()
-  target_include_directories(${NAME} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_include_directories(${NAME} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/backplane>)
   target_link_libraries(${NAME} PUBLIC ${A_DEPS})
 endfunction()
 
 # bp_test(NAME SRCS a_test.cc [DEPS x y])       one GoogleTest binary, registered with CTest under NAME
 function(bp_test NAME)
+  if(NOT BACKPLANE_TESTS)
+    return()
+  endif()
   cmake_parse_arguments(A "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${NAME} ${A_SRCS})
   if(BACKPLANE_PRECOMPILE)
@@ -39,20 +49,11 @@ function(bp_test NAME)
   set_tests_properties(${NAME} PROPERTIES TIMEOUT 300)
 endfunction()
 
-# bp_add_plugin(NAME SRCS ... [DEPS ...])       a PJRT plugin: shared library pjrt_backplane_NAME.so that exports
-# GetPjrtApi and nothing else, whatever the archives it links made visible.
+# bp_add_plugin(NAME SRCS ... [DEPS ...])       backplane_add_plugin (BackplanePlugin.cmake) of this tree:
+# pjrt_backplane_NAME.so in the build folder's plugins/. DEPS name the shim.
+include(BackplanePlugin)
 function(bp_add_plugin NAME)
-  cmake_parse_arguments(A "" "" "SRCS;DEPS" ${ARGN})
-  add_library(pjrt_backplane_${NAME} MODULE ${A_SRCS})
-  set_target_properties(pjrt_backplane_${NAME} PROPERTIES
-    PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/plugins
-    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/plugin_exports.map)
+  backplane_add_plugin(pjrt_backplane_${NAME} ${ARGN} NO_SHIM)
+  set_target_properties(pjrt_backplane_${NAME} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
   target_include_directories(pjrt_backplane_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(pjrt_backplane_${NAME} PRIVATE ${A_DEPS})
-  target_link_options(pjrt_backplane_${NAME} PRIVATE
-    -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/plugin_exports.map
-    -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,-z,now -Wl,--gc-sections)
-  if(NOT BACKPLANE_SANITIZE)
-    target_link_options(pjrt_backplane_${NAME} PRIVATE -Wl,--no-undefined)
-  endif()
 endfunction()
