@@ -29,7 +29,7 @@ RULES = {
     "plugins": ["sdk/backend", "core"],  # and the plugin's own folder, added below
     "conformance": ["conformance", "sdk/host", "api"],
     "samples": ["api", "sdk/host"],
-    "samples/backend": ["sdk/backend", "core"],
+    "samples/backend": ["samples/backend", "sdk/backend", "core"],
     "tests": ["tests", "api", "core", "sdk", "plugins", "conformance"],
 }
 # A test may use what the core offers for reading programs, whatever room it stands in; and the tests of sdk rooms may
