@@ -1,0 +1,120 @@
+#include "plugins/tpu_emulator/array/contraction.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/eval/evaluator.h"
+#include "core/text/hlo_parser.h"
+#include "plugins/tpu_emulator/array/array_product.h"
+
+namespace backplane::tpu {
+namespace {
+
+std::unique_ptr<Module> Parse(const std::string& signature, const std::string& line) {
+  auto module = ParseHloModule("HloModule m\nENTRY e {\n" + signature + "\n  ROOT r = " + line + "\n}\n");
+  EXPECT_TRUE(module.ok()) << module.status();
+  return module.ok() ? *std::move(module) : nullptr;
+}
+
+// Small integers: every sum is exact, so that each way of adding gives the same bits as the evaluator's.
+Literal Integers(const Shape& shape, uint32_t seed) {
+  std::mt19937 random(seed);
+  Literal out(shape);
+  for (int64_t i = 0; i < out.num_elements(); ++i) out.SetFromInt(i, static_cast<int64_t>(random() % 5) - 2);
+  return out;
+}
+
+class Exact : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(Exact, EqualsTheEvaluator) {
+  const auto [signature, line] = GetParam();
+  auto module = Parse(signature, line);
+  ASSERT_NE(module, nullptr);
+  const Instruction& op = *module->entry()->root();
+  ASSERT_TRUE(TakenByArray(op).ok()) << TakenByArray(op);
+  std::vector<Literal> arguments = {Integers(op.operand(0)->shape(), 1), Integers(op.operand(1)->shape(), 2)};
+  auto expected = Evaluate(*module, arguments);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (int threads : {1, 2}) {
+    auto found = RunOnArray(op, arguments[0], arguments[1], 128, threads);
+    ASSERT_TRUE(found.ok()) << found.status();
+    ASSERT_EQ(found->shape(), expected->shape());
+    for (int64_t i = 0; i < expected->num_elements(); ++i) {
+      ASSERT_EQ(found->GetAsDouble(i), expected->GetAsDouble(i)) << "element " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Array, Exact,
+    testing::Values(
+        std::pair{"  a = f32[5,300] parameter(0)\n  b = f32[300,7] parameter(1)",
+                  "f32[5,7] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
+        std::pair{"  a = bf16[3,4,6,5] parameter(0)\n  b = bf16[5,3,7,6] parameter(1)",
+                  "f32[3,4,7] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={3,2}, "
+                  "rhs_contracting_dims={0,3}"},
+        std::pair{"  a = f32[0,4] parameter(0)\n  b = f32[4,3] parameter(1)",
+                  "f32[0,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
+        std::pair{"  a = f32[2,0] parameter(0)\n  b = f32[0,3] parameter(1)",
+                  "f32[2,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
+        std::pair{"  a = f16[9] parameter(0)\n  b = f16[9] parameter(1)",
+                  "f16[] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0}"},
+        std::pair{"  a = f8e4m3fn[4,9] parameter(0)\n  b = bf16[9,2] parameter(1)",
+                  "bf16[4,2] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+                  "operand_precision={highest,highest}"},
+        std::pair{"  a = f32[2,9,8,3] parameter(0)\n  b = f32[3,2,3,5] parameter(1)",
+                  "f32[2,5,9,5] convolution(a, b), window={size=3x2 stride=2x1 pad=1_1x2_0 rhs_reversal=1x0}, "
+                  "dim_labels=b01f_01io->b01f"},
+        std::pair{"  a = f32[6,2,5] parameter(0)\n  b = f32[4,3,2] parameter(1)",
+                  "f32[4,2,9] convolution(a, b), window={size=2 pad=0_1 lhs_dilate=2 rhs_dilate=1}, "
+                  "dim_labels=fb0_oi0->fb0, feature_group_count=2"},
+        std::pair{"  a = f32[4,7,6] parameter(0)\n  b = f32[3,6,8] parameter(1)",
+                  "f32[2,3,8] convolution(a, b), window={size=3 rhs_dilate=2}, dim_labels=b0f_0io->b0f, "
+                  "batch_group_count=2"},
+        std::pair{"  a = bf16[2,3] parameter(0)\n  b = bf16[3,4] parameter(1)",
+                  "bf16[2,4] convolution(a, b), dim_labels=bf_io->bf"}));
+
+TEST(Array, PassesByPrecisionAndAlgorithm) {
+  const std::string f32 = "  a = f32[4,8] parameter(0)\n  b = f32[8,4] parameter(1)";
+  const std::string bf16 = "  a = bf16[4,8] parameter(0)\n  b = bf16[8,4] parameter(1)";
+  const std::string dot = "f32[4,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+  auto passes = [](const std::string& signature, const std::string& line) {
+    auto module = Parse(signature, line);
+    return module == nullptr ? -1 : PassesOf(*module->entry()->root());
+  };
+  EXPECT_EQ(passes(f32, dot), 1);
+  EXPECT_EQ(passes(f32, dot + ", operand_precision={high,default}"), 3);
+  EXPECT_EQ(passes(f32, dot + ", operand_precision={high,highest}"), 6);
+  EXPECT_EQ(passes(f32, dot + ", algorithm=dot_bf16_bf16_f32_x3"), 3);
+  EXPECT_EQ(passes(f32, dot + ", algorithm=dot_f32_f32_f32"), 6);
+  EXPECT_EQ(passes(bf16, dot), 0);
+}
+
+// An f32 operand in one pass loses what bf16 cannot hold.
+TEST(Array, RoundsOperands) {
+  auto module = Parse("  a = f32[1,1] parameter(0)\n  b = f32[1,1] parameter(1)",
+                      "f32[1,1] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}");
+  ASSERT_NE(module, nullptr);
+  const Instruction& op = *module->entry()->root();
+  Literal a(op.operand(0)->shape()), b(a);
+  a.SetFromDouble(0, 1.0 + std::ldexp(1.0, -10));
+  b.SetFromDouble(0, 3.0);
+  EXPECT_EQ(RunOnArray(op, a, b, 128, 1)->GetAsDouble(0), 3.0);
+}
+
+TEST(Array, RefusesWhatTheUnitHasNot) {
+  for (const char* type : {"f64", "s32", "c64"}) {
+    const std::string t = type;
+    auto module = Parse("  a = " + t + "[4,8] parameter(0)\n  b = " + t + "[8,4] parameter(1)",
+                        t + "[4,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}");
+    ASSERT_NE(module, nullptr);
+    EXPECT_EQ(TakenByArray(*module->entry()->root()).code(), absl::StatusCode::kUnimplemented) << type;
+  }
+}
+
+}  // namespace
+}  // namespace backplane::tpu
