@@ -1,0 +1,506 @@
+#include "sdk/cli/fuzz/bounds.h"
+
+#include <cmath>
+#include <limits>
+
+#include "core/eval/evaluator.h"
+#include "core/types/status_macros.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+// A loop that runs longer than this was not made by the generator.
+constexpr int kMostTurns = 10000;
+
+struct Format {
+  int mantissa, least_exponent;
+  double max;
+};
+
+Format FormatOf(PrimitiveType type) {
+  switch (ComplexPart(type)) {
+    case PrimitiveType::kF64:
+      return {52, -1022, std::numeric_limits<double>::max()};
+    case PrimitiveType::kF32:
+      return {23, -126, static_cast<double>(std::numeric_limits<float>::max())};
+    case PrimitiveType::kBF16:
+      return {7, -126, 0x1.fep127};
+    case PrimitiveType::kF16:
+      return {10, -14, 65504};
+    case PrimitiveType::kF8E5M2:
+      return {2, -14, 57344};
+    case PrimitiveType::kF8E4M3:
+      return {3, -6, 240};
+    case PrimitiveType::kF8E4M3FN:
+      return {3, -6, 448};
+    case PrimitiveType::kF8E4M3B11FNUZ:
+      return {3, -10, 30};
+    case PrimitiveType::kF8E5M2FNUZ:
+      return {2, -15, 57344};
+    case PrimitiveType::kF8E4M3FNUZ:
+      return {3, -7, 240};
+    case PrimitiveType::kF8E3M4:
+      return {4, -2, 15.5};
+    case PrimitiveType::kF8E8M0FNU:
+      return {0, -127, 0x1p127};
+    case PrimitiveType::kF6E2M3FN:
+      return {3, 0, 7.5};
+    case PrimitiveType::kF6E3M2FN:
+      return {2, -2, 28};
+    case PrimitiveType::kF4E2M1FN:
+      return {1, 0, 6};
+    default:
+      return {-1, 0, 0};
+  }
+}
+
+Judged PassOn(const Judged& from) { return from; }
+
+// A tuple's literal taken apart, every element undecided or exact.
+Judged Spread(const Literal& value, bool exact) {
+  if (!value.shape().IsTuple()) return exact ? Judged::Exact(value) : Judged::Undecided(value);
+  Judged j;
+  j.is_tuple = true;
+  for (const Literal& e : value.elements()) j.elements.push_back(Spread(e, exact));
+  return j;
+}
+
+absl::StatusOr<Literal> Evaluate(const Instruction& i, absl::Span<const Judged* const> ops) {
+  std::vector<Literal> values;
+  for (const Judged* j : ops) values.push_back(j->ToLiteral());
+  std::vector<const Literal*> pointers;
+  for (const Literal& v : values) pointers.push_back(&v);
+  return EvaluateInstruction(i, pointers);
+}
+
+bool AllExact(absl::Span<const Judged* const> ops) {
+  for (const Judged* j : ops) {
+    if (!j->exact()) return false;
+  }
+  return true;
+}
+
+// Operations that put elements elsewhere: bounds move with them. Operands from `first_index` on say where.
+absl::StatusOr<Judged> JudgeMovement(const Instruction& i, absl::Span<const Judged* const> ops, size_t first_index,
+                                     size_t index_count) {
+  ASSIGN_OR_RETURN(const Literal value, Evaluate(i, ops));
+  bool places_known = true, exact = true;
+  for (size_t k = 0; k < ops.size(); ++k) {
+    const bool index = k >= first_index && k < first_index + index_count;
+    if (index && !ops[k]->exact()) places_known = false;
+    if (!index && !ops[k]->exact()) exact = false;
+  }
+  if (!places_known) return Judged::Undecided(value);
+  Judged j = Judged::Exact(value);
+  if (exact) return j;
+  for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
+    std::vector<Literal> moved;
+    for (size_t k = 0; k < ops.size(); ++k) {
+      const bool index = k >= first_index && k < first_index + index_count;
+      moved.push_back(index ? ops[k]->value : BoundsOf(ops[k]->*bound, ops[k]->value.shape()));
+    }
+    ASSIGN_OR_RETURN(j.*bound, Shadow(i, moved));
+    Drop(j.*bound);
+  }
+  return j;
+}
+
+absl::StatusOr<Judged> JudgeWhile(const Instruction& i, const Judged& init) {
+  Judged state = init;
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    ASSIGN_OR_RETURN(const Judged go, JudgeComputation(*i.called(0), absl::MakeConstSpan(&state, 1)));
+    if (!go.exact()) return Spread(state.ToLiteral(), false);
+    if (go.value.GetAsInt(0) == 0) return state;
+    ASSIGN_OR_RETURN(state, JudgeComputation(*i.called(1), absl::MakeConstSpan(&state, 1)));
+  }
+  return absl::InvalidArgumentError("a loop does not end");
+}
+
+absl::StatusOr<Judged> JudgeConditional(const Instruction& i, absl::Span<const Judged* const> ops) {
+  const Judged& selector = *ops[0];
+  const int64_t branches = static_cast<int64_t>(i.called().size());
+  int64_t taken;
+  if (selector.value.shape().element_type() == PrimitiveType::kPred) {
+    taken = selector.value.GetAsInt(0) != 0 ? 0 : 1;
+  } else {
+    taken = selector.value.GetAsInt(0);
+    if (taken < 0 || taken >= branches) taken = branches - 1;
+  }
+  ASSIGN_OR_RETURN(Judged result, JudgeComputation(*i.called(taken), absl::MakeConstSpan(ops[taken + 1], 1)));
+  return selector.exact() ? result : Spread(result.ToLiteral(), false);
+}
+
+// A body over scalars made one over arrays, so that its bounds are computed for all elements at once.
+absl::StatusOr<Judged> JudgeMap(const Instruction& i, absl::Span<const Judged* const> ops) {
+  const Computation& body = *i.called(0);
+  const absl::Span<const int64_t> dims = ops[0]->value.shape().dimensions();
+  Module module("map");
+  Builder b(&module, "main");
+  absl::flat_hash_map<const Instruction*, Value> made;
+  for (const auto& from : body.instructions()) {
+    const Shape shape(from->shape().element_type(), dims);
+    Value v = nullptr;
+    if (from->Is(Opcode::kParameter)) {
+      ASSIGN_OR_RETURN(v, b.Parameter(from->parameter_number(), shape));
+    } else if (from->Is(Opcode::kConstant)) {
+      ASSIGN_OR_RETURN(const Value c, b.Constant(from->literal()));
+      ASSIGN_OR_RETURN(v, b.BroadcastInDim(c, dims, {}));
+    } else if (from->info().Has(kElementwise)) {
+      std::vector<Value> operands;
+      for (const Instruction* o : from->operands()) operands.push_back(made.at(o));
+      ASSIGN_OR_RETURN(
+          v, b.Op(from->opcode(), operands, from->attrs(), {}, from->info().Has(kDeclared) ? shape : Shape()));
+    } else {
+      return absl::UnimplementedError("map: the body is more than elementwise");
+    }
+    made[from.get()] = v;
+  }
+  ASSIGN_OR_RETURN(Computation * over_arrays, b.Build(made.at(body.root())));
+  std::vector<Judged> arguments;
+  for (const Judged* j : ops) arguments.push_back(*j);
+  return JudgeComputation(*over_arrays, arguments);
+}
+
+// Slice by slice along the dimension, as the definition says.
+absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* const> ops) {
+  ASSIGN_OR_RETURN(const Literal value, Evaluate(i, ops));
+  if (AllExact(ops)) {
+    bool whole = true;
+    for (const Judged* j : ops) whole = whole && !IsFloat(ComplexPart(j->value.shape().element_type()));
+    if (whole) return Spread(value, true);
+  }
+  const Computation& body = *i.called(0);
+  const int64_t carries = i.attrs().GetInt(AttrId::kNumCarries), inputs = i.operand_count() - carries;
+  const int64_t d = i.dimensions()[0], n = ops[0]->value.shape().dimensions(d);
+  std::vector<Judged> carry;
+  for (int64_t k = inputs; k < i.operand_count(); ++k) carry.push_back(*ops[static_cast<size_t>(k)]);
+  const int64_t outputs = i.shape().tuple_size() - carries;
+  Judged all = Spread(value, true);
+  for (int64_t k = 0; k < outputs; ++k) {
+    Judged& out = all.elements[static_cast<size_t>(k)];
+    out.seen = out.used = Zeros(out.value.shape());
+  }
+  for (int64_t turn = 0; turn < n; ++turn) {
+    const int64_t at = i.attrs().GetBool(AttrId::kIsReverse) ? n - 1 - turn : turn;
+    std::vector<Judged> arguments;
+    for (int64_t k = 0; k < inputs; ++k) {
+      const Shape& shape = ops[static_cast<size_t>(k)]->value.shape();
+      Module module("slice");
+      Builder b(&module, "main");
+      ASSIGN_OR_RETURN(const Value p, b.Parameter(0, shape));
+      SliceConfig slices;
+      Ints rest;
+      for (int64_t e = 0; e < shape.rank(); ++e) {
+        slices.push_back(e == d ? SliceDimension{at, at + 1, 1} : SliceDimension{0, shape.dimensions(e), 1});
+        if (e != d) rest.push_back(shape.dimensions(e));
+      }
+      ASSIGN_OR_RETURN(const Value s, b.Slice(p, slices));
+      ASSIGN_OR_RETURN(const Value r, b.Reshape(s, rest));
+      ASSIGN_OR_RETURN(Computation * take, b.Build(r));
+      ASSIGN_OR_RETURN(Judged slice, JudgeComputation(*take, absl::MakeConstSpan(ops[static_cast<size_t>(k)], 1)));
+      arguments.push_back(std::move(slice));
+    }
+    for (const Judged& c : carry) arguments.push_back(c);
+    ASSIGN_OR_RETURN(const Judged step, JudgeComputation(body, arguments));
+    for (int64_t k = 0; k < outputs; ++k) {
+      Judged& out = all.elements[static_cast<size_t>(k)];
+      const Judged& part = step.elements[static_cast<size_t>(k)];
+      const int64_t count = part.value.num_elements();
+      int64_t inner = 1;
+      const Shape& shape = out.value.shape();
+      for (int64_t e = d + 1; e < shape.rank(); ++e) inner *= shape.dimensions(e);
+      for (int64_t m = 0; m < count; ++m) {
+        const int64_t to = (m / inner * n + at) * inner + m % inner;
+        out.seen.mutable_data<double>()[static_cast<size_t>(to)] = BoundAt(part.seen, m);
+        out.used.mutable_data<double>()[static_cast<size_t>(to)] = BoundAt(part.used, m);
+      }
+    }
+    carry.assign(step.elements.begin() + outputs, step.elements.end());
+  }
+  for (int64_t k = 0; k < carries; ++k) all.elements[static_cast<size_t>(outputs + k)] = carry[static_cast<size_t>(k)];
+  // An implementation may also add in another order (a tree): twice the bound, and never 0 where something was rounded.
+  for (Judged& j : all.elements) {
+    for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
+      if (!(j.used.valid())) continue;
+      Literal wide = j.used;
+      for (double& e : wide.mutable_data<double>()) e *= 4;
+      j.*bound = std::move(wide);
+      Drop(j.*bound);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+double UnitInLastPlace(PrimitiveType type, double v) {
+  const Format f = FormatOf(type);
+  if (f.mantissa < 0) return 0;
+  v = std::abs(v);
+  if (!(v < kInf)) return 0;
+  const int exponent = v == 0 ? f.least_exponent : std::max(std::ilogb(v), f.least_exponent);
+  return std::ldexp(1.0, exponent - f.mantissa);
+}
+
+double UnitOf(PrimitiveType type) {
+  const Format f = FormatOf(type);
+  return f.mantissa < 0 ? 0 : std::ldexp(1.0, -f.mantissa);
+}
+
+double MaxFinite(PrimitiveType type) { return FormatOf(type).max; }
+
+bool Judged::exact() const {
+  for (const Judged& e : elements) {
+    if (!e.exact()) return false;
+  }
+  return !seen.valid() && !used.valid();
+}
+
+Literal Judged::ToLiteral() const {
+  if (!is_tuple) return value;
+  std::vector<Literal> parts;
+  for (const Judged& e : elements) parts.push_back(e.ToLiteral());
+  return Literal::Tuple(std::move(parts));
+}
+
+Judged Judged::Exact(Literal value) {
+  Judged j;
+  if (value.shape().IsTuple()) return Spread(value, true);
+  j.value = std::move(value);
+  return j;
+}
+
+Judged Judged::Undecided(Literal value) {
+  if (value.shape().IsTuple()) return Spread(value, false);
+  Judged j;
+  if (value.shape().IsArray() && value.num_elements() > 0) {
+    j.seen = Zeros(value.shape());
+    for (double& e : j.seen.mutable_data<double>()) e = kInf;
+    j.used = j.seen;
+  }
+  j.value = std::move(value);
+  return j;
+}
+
+absl::StatusOr<Literal> Shadow(const Instruction& like, absl::Span<const Literal> operands, PrimitiveType result,
+                               std::optional<Opcode> combiner) {
+  Module module("shadow");
+  Builder b(&module, "main");
+  std::vector<Value> values;
+  std::vector<const Literal*> pointers;
+  for (const Literal& o : operands) {
+    ASSIGN_OR_RETURN(const Value v, b.Parameter(static_cast<int64_t>(values.size()), o.shape()));
+    values.push_back(v);
+    pointers.push_back(&o);
+  }
+  std::vector<Computation*> called;
+  if (combiner.has_value()) {
+    ASSIGN_OR_RETURN(Computation * c, ScalarBinaryComputation(&module, *combiner, result));
+    called.push_back(c);
+  }
+  Shape declared;
+  if (like.info().Has(kDeclared)) declared = Shape(result, like.shape().dimensions());
+  ASSIGN_OR_RETURN(const Value v, b.Op(like.opcode(), values, like.attrs(), called, declared));
+  return EvaluateInstruction(*v, pointers);
+}
+
+Literal Zeros(const Shape& like) { return Literal(Shape(PrimitiveType::kF64, like.dimensions())); }
+
+Literal BoundsOf(const Literal& bound, const Shape& like) { return bound.valid() ? bound : Zeros(like); }
+
+Literal Magnitudes(const Literal& value) {
+  Literal out = Zeros(value.shape());
+  absl::Span<double> to = out.mutable_data<double>();
+  const bool complex = IsComplex(value.shape().element_type());
+  for (size_t i = 0; i < to.size(); ++i) {
+    const int64_t k = static_cast<int64_t>(i);
+    to[i] = complex ? std::abs(value.GetAsComplex(k)) : std::abs(value.GetAsDouble(k));
+  }
+  return out;
+}
+
+double Greatest(const Literal& bound) {
+  double most = 0;
+  if (!bound.valid()) return most;
+  for (const double e : bound.data<double>()) most = e > most || std::isnan(e) ? (std::isnan(e) ? kInf : e) : most;
+  return most;
+}
+
+void Drop(Literal& bound) {
+  if (!bound.valid()) return;
+  bool any = false;
+  for (double& e : bound.mutable_data<double>()) {
+    if (std::isnan(e)) e = kInf;
+    any = any || e != 0;
+  }
+  if (!any) bound = Literal();
+}
+
+bool HasNan(const Literal& value) {
+  if (!value.shape().IsArray() || !IsFloat(ComplexPart(value.shape().element_type()))) return false;
+  for (int64_t i = 0; i < value.num_elements(); ++i) {
+    const std::complex<double> v =
+        IsComplex(value.shape().element_type()) ? value.GetAsComplex(i) : value.GetAsDouble(i);
+    if (std::isnan(v.real()) || std::isnan(v.imag())) return true;
+  }
+  return false;
+}
+
+int Granule(const Literal& value) {
+  int least = 4096;
+  auto add = [&](double v) {
+    if (v == 0 || !std::isfinite(v)) return;
+    int exponent;
+    const double m = std::frexp(v, &exponent);
+    const int64_t bits = static_cast<int64_t>(std::ldexp(m, 53));
+    least = std::min(least, exponent - 53 + __builtin_ctzll(static_cast<uint64_t>(bits)));
+  };
+  const bool complex = IsComplex(value.shape().element_type());
+  for (int64_t i = 0; i < value.num_elements(); ++i) {
+    if (complex) {
+      const std::complex<double> c = value.GetAsComplex(i);
+      add(c.real());
+      add(c.imag());
+    } else {
+      add(value.GetAsDouble(i));
+    }
+  }
+  return least;
+}
+
+std::optional<Opcode> BinaryOf(const Computation& body, int64_t component, int64_t components) {
+  const Instruction* root = body.root();
+  if (components > 1) {
+    if (!root->Is(Opcode::kTuple) || root->operand_count() != components) return std::nullopt;
+    root = root->operand(component);
+  }
+  if (root->operand_count() != 2 || !root->info().Has(kElementwise)) return std::nullopt;
+  const Instruction *a = body.parameter(component), *c = body.parameter(components + component);
+  const bool ours =
+      (root->operand(0) == a && root->operand(1) == c) || (root->operand(0) == c && root->operand(1) == a);
+  return ours ? std::optional<Opcode>(root->opcode()) : std::nullopt;
+}
+
+absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const Judged* const> ops) {
+  if (i.Is(Opcode::kMap)) return JudgeMap(i, ops);
+  if (i.info().Has(kElementwise) && !i.Is(Opcode::kCopy)) {
+    if (i.Is(Opcode::kSelect) && ops[1]->is_tuple) {
+      const Judged& chosen = ops[0]->value.GetAsInt(0) != 0 ? *ops[1] : *ops[2];
+      return ops[0]->exact() ? chosen : Spread(chosen.ToLiteral(), false);
+    }
+    return JudgeElementwise(i, ops);
+  }
+  switch (i.opcode()) {
+    case Opcode::kCopy:
+    case Opcode::kOptimizationBarrier:
+    case Opcode::kDomain:
+    case Opcode::kAddDependency:
+    case Opcode::kAsyncUpdate:
+      return PassOn(*ops[0]);
+    case Opcode::kTuple: {
+      Judged j;
+      j.is_tuple = true;
+      for (const Judged* o : ops) j.elements.push_back(*o);
+      return j;
+    }
+    case Opcode::kGetTupleElement:
+      return ops[0]->elements[static_cast<size_t>(i.tuple_index())];
+    case Opcode::kBroadcast:
+    case Opcode::kConcatenate:
+    case Opcode::kPad:
+    case Opcode::kReshape:
+    case Opcode::kReverse:
+    case Opcode::kTranspose:
+    case Opcode::kSlice:
+      return JudgeMovement(i, ops, ops.size(), 0);
+    case Opcode::kDynamicSlice:
+      return JudgeMovement(i, ops, 1, ops.size() - 1);
+    case Opcode::kDynamicUpdateSlice:
+      return JudgeMovement(i, ops, 2, ops.size() - 2);
+    case Opcode::kGather:
+      return JudgeMovement(i, ops, 1, 1);
+    case Opcode::kCall:
+    case Opcode::kFusion: {
+      std::vector<Judged> arguments;
+      for (const Judged* o : ops) arguments.push_back(*o);
+      return JudgeComputation(*i.called(0), arguments);
+    }
+    case Opcode::kAsyncStart: {
+      std::vector<Judged> arguments;
+      for (const Judged* o : ops) arguments.push_back(*o);
+      ASSIGN_OR_RETURN(Judged result, JudgeComputation(*i.called(0), arguments));
+      ASSIGN_OR_RETURN(const Literal value, Evaluate(i, ops));
+      Judged j = Spread(value, true);
+      j.elements[1] = std::move(result);
+      return j;
+    }
+    case Opcode::kBitcastConvert:
+      // The sign and the payload of a NaN are nobody's promise.
+      if (HasNan(ops[0]->value)) {
+        ASSIGN_OR_RETURN(const Literal bits, Evaluate(i, ops));
+        return Judged::Undecided(bits);
+      }
+      break;
+    case Opcode::kAsyncDone:
+      return ops[0]->elements[1];
+    case Opcode::kCopyStart: {
+      ASSIGN_OR_RETURN(const Literal value, Evaluate(i, ops));
+      Judged j = Spread(value, true);
+      j.elements[0] = j.elements[1] = *ops[0];
+      return j;
+    }
+    case Opcode::kCopyDone:
+      return ops[0]->elements[0];
+    case Opcode::kWhile:
+      return JudgeWhile(i, *ops[0]);
+    case Opcode::kConditional:
+      return JudgeConditional(i, ops);
+    case Opcode::kScan:
+      return JudgeScan(i, ops);
+    case Opcode::kReduce:
+    case Opcode::kReduceWindow:
+    case Opcode::kSort:
+    case Opcode::kTopK:
+      return JudgeReduction(i, ops);
+    case Opcode::kScatter:
+    case Opcode::kSelectAndScatter:
+      return JudgeScatter(i, ops);
+    case Opcode::kDot:
+    case Opcode::kRaggedDot:
+    case Opcode::kScaledDot:
+    case Opcode::kConvolution:
+      return JudgeContraction(i, ops);
+    case Opcode::kFft:
+    case Opcode::kCholesky:
+    case Opcode::kTriangularSolve:
+    case Opcode::kBatchNormGrad:
+    case Opcode::kBatchNormInference:
+    case Opcode::kBatchNormTraining:
+      return JudgeNumerics(i, ops);
+    default:
+      break;
+  }
+  // Constants, iota, bits of generators, sizes, reinterpretation, tokens: exact from exact operands.
+  ASSIGN_OR_RETURN(const Literal value, Evaluate(i, ops));
+  return Spread(value, AllExact(ops));
+}
+
+absl::StatusOr<Judged> JudgeComputation(const Computation& computation, absl::Span<const Judged> arguments,
+                                        absl::flat_hash_map<const Instruction*, Judged>* all) {
+  absl::flat_hash_map<const Instruction*, Judged> own;
+  if (all == nullptr) all = &own;
+  for (const auto& i : computation.instructions()) {
+    if (i->Is(Opcode::kParameter)) {
+      (*all)[i.get()] = arguments[static_cast<size_t>(i->parameter_number())];
+      continue;
+    }
+    std::vector<const Judged*> ops;
+    for (const Instruction* o : i->operands()) ops.push_back(&all->at(o));
+    ASSIGN_OR_RETURN(Judged j, JudgeInstruction(*i, ops));
+    (*all)[i.get()] = std::move(j);
+  }
+  return all->at(computation.root());
+}
+
+}  // namespace backplane::cli::fuzz

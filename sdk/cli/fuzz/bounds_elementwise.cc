@@ -1,0 +1,374 @@
+#include <cmath>
+#include <complex>
+#include <limits>
+
+#include "core/eval/evaluator.h"
+#include "core/types/status_macros.h"
+#include "sdk/cli/fuzz/bounds.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// Operations whose result IEEE 754 (or the definition) says to the last bit.
+bool IsRounded(Opcode o, bool complex) {
+  switch (o) {
+    case Opcode::kAdd:
+    case Opcode::kSubtract:
+    case Opcode::kNegate:
+    case Opcode::kConvert:
+    case Opcode::kReal:
+    case Opcode::kImag:
+    case Opcode::kComplex:
+    case Opcode::kSelect:
+    case Opcode::kCopy:
+      return true;
+    case Opcode::kMultiply:
+    case Opcode::kDivide:
+    case Opcode::kSqrt:
+    case Opcode::kFloor:
+    case Opcode::kCeil:
+    case Opcode::kRoundNearestAfz:
+    case Opcode::kRoundNearestEven:
+    case Opcode::kSign:
+    case Opcode::kAbs:
+    case Opcode::kReducePrecision:
+    case Opcode::kRemainder:
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kClamp:
+      return !complex;
+    default:
+      return false;
+  }
+}
+
+// |f(x) - f(y)| <= greatest |x_i - y_i|: no evaluation needed.
+bool IsLipschitz(Opcode o, bool complex) {
+  switch (o) {
+    case Opcode::kNegate:
+    case Opcode::kReal:
+    case Opcode::kImag:
+    case Opcode::kAbs:
+      return true;
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kClamp:
+      return !complex;
+    default:
+      return false;
+  }
+}
+
+// What an f64 operation lost by rounding, computed exactly where there is a way.
+double LostF64(Opcode o, double a, double b, double r) {
+  if (!std::isfinite(r) || !std::isfinite(a) || !std::isfinite(b)) return 0;
+  const double unit = UnitInLastPlace(PrimitiveType::kF64, r) / 2;
+  switch (o) {
+    case Opcode::kAdd:
+    case Opcode::kSubtract: {
+      if (o == Opcode::kSubtract) b = -b;
+      const double bb = r - a;
+      return std::abs((a - (r - bb)) + (b - bb));
+    }
+    case Opcode::kMultiply:
+      return std::fma(a, b, -r) == 0 ? 0 : unit;
+    case Opcode::kDivide:
+      return std::fma(r, b, -a) == 0 ? 0 : unit;
+    case Opcode::kSqrt:
+      return std::fma(r, r, -a) == 0 ? 0 : unit;
+    default:
+      return 0;
+  }
+}
+
+std::complex<double> Get(const Literal& l, int64_t i) {
+  return IsComplex(l.shape().element_type()) ? l.GetAsComplex(i) : std::complex<double>(l.GetAsDouble(i), 0);
+}
+
+// |f - base| where both are finite or the same infinity or NaN; else infinite.
+double Change(std::complex<double> f, std::complex<double> base) {
+  auto part = [](double a, double b) {
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b) ? 0.0 : kInf;
+    return a == b ? 0.0 : std::abs(a - b);
+  };
+  return part(f.real(), base.real()) + part(f.imag(), base.imag());
+}
+
+absl::StatusOr<Literal> Evaluate(const Instruction& i, absl::Span<const Judged* const> ops) {
+  std::vector<const Literal*> pointers;
+  for (const Judged* j : ops) pointers.push_back(&j->value);
+  return EvaluateInstruction(i, pointers);
+}
+
+int64_t IndexIn(const Literal& operand, int64_t i) { return operand.shape().rank() == 0 ? 0 : i; }
+
+// Results that are whole numbers or predicates.
+Judged JudgeWhole(const Instruction& i, absl::Span<const Judged* const> ops, Literal value) {
+  Judged j = Judged::Exact(value);
+  bool exact = true;
+  for (const Judged* o : ops) exact = exact && o->exact();
+  const bool by_sign_of_nan =
+      i.Is(Opcode::kCompare) &&
+      i.attrs().GetEnum<ComparisonType>(AttrId::kComparisonType) == ComparisonType::kTotalOrder &&
+      (HasNan(ops[0]->value) || HasNan(ops[1]->value));
+  if (exact && !by_sign_of_nan) return j;
+  j.used = Zeros(value.shape());
+  absl::Span<double> bound = j.used.mutable_data<double>();
+  for (size_t k = 0; k < bound.size(); ++k) {
+    const int64_t n = static_cast<int64_t>(k);
+    auto e = [&](size_t o) { return BoundAt(ops[o]->used, IndexIn(ops[o]->value, n)); };
+    auto v = [&](size_t o) { return Get(ops[o]->value, IndexIn(ops[o]->value, n)); };
+    double most = 0;
+    for (size_t o = 0; o < ops.size(); ++o) most = std::max(most, e(o));
+    if (by_sign_of_nan && (std::isnan(v(0).real()) || std::isnan(v(1).real()))) most = kInf;
+    if (most == 0) continue;
+    bool open = true;
+    if (i.Is(Opcode::kCompare)) {
+      // With bounds, NaN against anything is decided as long as the bound is finite.
+      const std::complex<double> a = v(0), b = v(1);
+      open = most == kInf || std::abs(a - b) <= e(0) + e(1);
+    } else if (i.Is(Opcode::kIsFinite)) {
+      open = most == kInf || (std::isfinite(v(0).real()) &&
+                              std::abs(v(0).real()) + most >= MaxFinite(ops[0]->value.shape().element_type()));
+    } else if (i.Is(Opcode::kConvert) && most < kInf) {
+      const PrimitiveType from = ops[0]->value.shape().element_type();
+      const double x = v(0).real();
+      if (IsFloat(ComplexPart(from))) {
+        open = i.shape().element_type() == PrimitiveType::kPred ? std::abs(v(0)) <= most
+                                                                : std::trunc(x - most) != std::trunc(x + most);
+      }
+    }
+    if (open) bound[k] = kInf;
+  }
+  Drop(j.used);
+  j.seen = j.used;
+  return j;
+}
+
+Judged JudgeSelect(absl::Span<const Judged* const> ops, Literal value) {
+  Judged j = Judged::Exact(value);
+  bool exact = true;
+  for (const Judged* o : ops) exact = exact && o->exact();
+  if (exact) return j;
+  for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
+    Literal e = Zeros(value.shape());
+    absl::Span<double> to = e.mutable_data<double>();
+    for (size_t k = 0; k < to.size(); ++k) {
+      const int64_t n = static_cast<int64_t>(k), at = IndexIn(ops[0]->value, n);
+      const double t = BoundAt(ops[1]->*bound, n), f = BoundAt(ops[2]->*bound, n);
+      if (BoundAt(ops[0]->used, at) == 0) {
+        to[k] = ops[0]->value.GetAsInt(at) != 0 ? t : f;
+      } else {
+        to[k] = Get(ops[1]->value, n) == Get(ops[2]->value, n) ? std::max(t, f) : kInf;
+      }
+    }
+    Drop(e);
+    j.*bound = std::move(e);
+  }
+  return j;
+}
+
+// Whether an interval of half-width e around v leaves the result open although both its ends are harmless.
+bool HidesPole(Opcode o, absl::Span<const std::complex<double>> v, absl::Span<const double> e, double result,
+               bool complex) {
+  switch (o) {
+    case Opcode::kDivide:
+      return e[1] > 0 && std::abs(v[1]) <= 2 * e[1];
+    case Opcode::kAtan2:
+      return std::abs(v[0]) + std::abs(v[1]) <= 2 * (e[0] + e[1]);
+    case Opcode::kRemainder:
+      return e[1] > 0 && std::abs(v[1]) <= 2 * e[1];
+    case Opcode::kTan:
+    case Opcode::kTanh:
+      return (complex || o == Opcode::kTan) && e[0] * (1 + result * result) > 0.25;
+    case Opcode::kLogistic:
+      return complex && e[0] * (1 + result * result) > 0.25;
+    case Opcode::kPower:
+      return e[0] > 0.25 * std::abs(v[0]) || e[1] > 0.25 * (1 + std::abs(v[1]));
+    case Opcode::kSqrt:
+    case Opcode::kRsqrt:
+    case Opcode::kCbrt:
+    case Opcode::kLog:
+    case Opcode::kSign:
+      return complex && std::abs(v[0]) <= 2 * e[0];
+    case Opcode::kLog1p:
+      return complex && std::abs(v[0] + 1.0) <= 2 * e[0];
+    default:
+      return false;
+  }
+}
+
+double UlpsOf(Opcode o, PrimitiveType type) {
+  if (IsComplex(type)) return o == Opcode::kMultiply || o == Opcode::kDivide || o == Opcode::kAbs ? 4 : 24;
+  if (BitWidth(type) <= 16) return 1.01;
+  return o == Opcode::kPower ? 2 * kFunctionUlps : kFunctionUlps;
+}
+
+}  // namespace
+
+absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const Judged* const> ops) {
+  ASSIGN_OR_RETURN(Literal value, Evaluate(i, ops));
+  const PrimitiveType type = value.shape().element_type();
+  const Opcode op = i.opcode();
+  if (op == Opcode::kSelect) return JudgeSelect(ops, std::move(value));
+  if (!IsFloat(ComplexPart(type))) return JudgeWhole(i, ops, std::move(value));
+
+  bool complex = IsComplex(type), exact = true, whole_operand = false;
+  for (const Judged* o : ops) {
+    complex = complex || IsComplex(o->value.shape().element_type());
+    exact = exact && o->exact();
+    whole_operand = whole_operand || !IsFloat(ComplexPart(o->value.shape().element_type()));
+  }
+  Judged j = Judged::Exact(value);
+  const bool rounded = IsRounded(op, complex);
+  if (exact && rounded && (IsLipschitz(op, complex) || op == Opcode::kComplex)) return j;
+
+  const size_t n = static_cast<size_t>(value.num_elements());
+  const PrimitiveType wide = complex ? PrimitiveType::kC128 : PrimitiveType::kF64;
+  const PrimitiveType wide_result = IsComplex(type) ? PrimitiveType::kC128 : PrimitiveType::kF64;
+  // The operation over wide operands. Converting is the identity there; `complex` takes real parts only.
+  auto run = [&](const std::vector<Literal>& operands) -> absl::StatusOr<Literal> {
+    if (op == Opcode::kConvert) return operands[0].Convert(wide_result);
+    if (op == Opcode::kComplex) {
+      Literal out(Shape(PrimitiveType::kC128, value.shape().dimensions()));
+      for (size_t k = 0; k < n; ++k) {
+        const int64_t m = static_cast<int64_t>(k);
+        out.mutable_data<std::complex<double>>()[k] = {operands[0].GetAsComplex(m).real(),
+                                                       operands[1].GetAsComplex(m).real()};
+      }
+      return out;
+    }
+    return Shadow(i, operands, wide_result);
+  };
+  std::vector<Literal> center;
+  for (const Judged* o : ops) {
+    ASSIGN_OR_RETURN(Literal c, o->value.Convert(wide));
+    center.push_back(std::move(c));
+  }
+  ASSIGN_OR_RETURN(const Literal base, run(center));
+
+  std::vector<double> moved(n, 0.0);
+  if (!exact) {
+    for (size_t o = 0; o < ops.size(); ++o) {
+      if (!ops[o]->used.valid()) continue;
+      if (IsLipschitz(op, complex)) {
+        for (size_t k = 0; k < n; ++k) {
+          const int64_t at = IndexIn(ops[o]->value, static_cast<int64_t>(k));
+          moved[k] = std::max(moved[k], BoundAt(ops[o]->used, at));
+        }
+        continue;
+      }
+      const std::vector<std::complex<double>> ways = complex ? std::vector<std::complex<double>>{1, -1, {0, 1}, {0, -1}}
+                                                             : std::vector<std::complex<double>>{1, -1};
+      std::vector<double> most(n, 0.0);
+      for (const std::complex<double> way : ways) {
+        std::vector<Literal> shifted = center;
+        Literal& x = shifted[o];
+        for (int64_t k = 0; k < x.num_elements(); ++k) {
+          const double e = BoundAt(ops[o]->used, k);
+          if (e == 0 || e == kInf) continue;
+          if (complex) {
+            x.mutable_data<std::complex<double>>()[static_cast<size_t>(k)] += e * way;
+          } else {
+            x.mutable_data<double>()[static_cast<size_t>(k)] += e * way.real();
+          }
+        }
+        ASSIGN_OR_RETURN(const Literal there, run(shifted));
+        for (size_t k = 0; k < n; ++k) {
+          const int64_t m = static_cast<int64_t>(k);
+          most[k] = std::max(most[k], Change(Get(there, m), Get(base, m)));
+        }
+      }
+      for (size_t k = 0; k < n; ++k) {
+        const int64_t at = IndexIn(ops[o]->value, static_cast<int64_t>(k));
+        moved[k] += BoundAt(ops[o]->used, at) == kInf ? kInf : 2 * most[k];
+      }
+    }
+    for (size_t k = 0; k < n; ++k) {
+      if (moved[k] == kInf) continue;
+      std::vector<std::complex<double>> v;
+      std::vector<double> e;
+      for (size_t o = 0; o < ops.size(); ++o) {
+        const int64_t at = IndexIn(ops[o]->value, static_cast<int64_t>(k));
+        v.push_back(Get(ops[o]->value, at));
+        e.push_back(BoundAt(ops[o]->used, at));
+      }
+      bool any = false;
+      for (const double x : e) any = any || x > 0;
+      if (!any) continue;
+      if (op == Opcode::kMultiply) moved[k] += e[0] * e[1];
+      if (HidesPole(op, v, e, std::abs(Get(value, static_cast<int64_t>(k))), complex)) moved[k] = kInf;
+    }
+  }
+
+  j.seen = Zeros(value.shape());
+  j.used = Zeros(value.shape());
+  absl::Span<double> seen = j.seen.mutable_data<double>(), used = j.used.mutable_data<double>();
+  const double max = MaxFinite(type), ulps = rounded ? 1 : UlpsOf(op, type);
+  for (size_t k = 0; k < n; ++k) {
+    const int64_t m = static_cast<int64_t>(k);
+    const std::complex<double> v = Get(value, m), b = Get(base, m);
+    const double size = std::max(std::abs(v.real()), std::abs(v.imag()));
+    const bool finite = std::isfinite(v.real()) && std::isfinite(v.imag());
+    const double unit = finite ? UnitInLastPlace(type, size) : 0;
+    double lost = 0;  // what rounding the result took away
+    if (rounded) {
+      if (ComplexPart(type) == PrimitiveType::kF64) {
+        if (op == Opcode::kConvert) {
+          lost = whole_operand && std::abs(v.real()) > 0x1p53 ? unit : 0;
+        } else if (complex) {
+          lost = LostF64(op, Get(center[0], m).real(), ops.size() > 1 ? Get(center[1], m).real() : 0, v.real()) +
+                 LostF64(op, Get(center[0], m).imag(), ops.size() > 1 ? Get(center[1], m).imag() : 0, v.imag());
+        } else {
+          auto at = [&](size_t o) { return center[o].GetAsDouble(IndexIn(center[o], m)); };
+          lost = LostF64(op, at(0), ops.size() > 1 ? at(1) : 0, v.real());
+        }
+      } else {
+        lost = Change(v, b);
+      }
+      seen[k] = moved[k] > 0 ? moved[k] + unit : 0;
+      used[k] = moved[k] + lost + (moved[k] > 0 ? unit : 0);
+    } else {
+      seen[k] = used[k] = moved[k] + ulps * unit;
+      // A function of exact operands at a place where its value is exact: sin(0), exp(0), 2 to the power 3.
+      if (complex) {
+        // Formulas differ in what they make of infinities and NaN, and may overflow on the way.
+        bool wild = !finite || size > std::sqrt(max) || (size > 0 && size < 1 / std::sqrt(max));
+        for (const Literal& c : center) {
+          const std::complex<double> x = Get(c, IndexIn(c, m));
+          const double big = std::max(std::abs(x.real()), std::abs(x.imag()));
+          wild = wild || !std::isfinite(big) || big > std::sqrt(max) / 4 || std::isnan(x.real() + x.imag());
+        }
+        if (wild) seen[k] = used[k] = kInf;
+        // Error relative to the modulus; where one part cancels the whole is small against the operands.
+        seen[k] += ulps * UnitOf(type) * std::abs(v);
+        if (op == Opcode::kSin || op == Opcode::kCos || op == Opcode::kLog || op == Opcode::kLog1p ||
+            op == Opcode::kExpm1 || op == Opcode::kTan || op == Opcode::kTanh || op == Opcode::kLogistic ||
+            op == Opcode::kCosh || op == Opcode::kPower || op == Opcode::kExp || op == Opcode::kAtan2) {
+          double largest = std::abs(v);
+          for (const Literal& c : center) largest = std::max(largest, std::abs(Get(c, IndexIn(c, m))));
+          seen[k] += ulps * UnitOf(type) * (op == Opcode::kPower ? largest * std::abs(v) * 4 : largest);
+        }
+        used[k] = seen[k];
+      } else if (!finite && std::isfinite(b.real())) {
+        seen[k] = used[k] = kInf;  // overflow that the function's own error may decide
+      } else if (finite && size + ulps * unit > max) {
+        seen[k] = used[k] = kInf;
+      }
+    }
+    if (!rounded && !complex && finite && std::isfinite(b.real()) && b.real() != 0 &&
+        std::abs(b.real()) < std::ldexp(1.0, -1020) && ComplexPart(type) == PrimitiveType::kF64) {
+      seen[k] = used[k] = std::max(seen[k], 1e-300);
+    }
+    // Both sides of the largest number are possible.
+    if (moved[k] > 0 && std::abs(b) < kInf && finite && size + moved[k] + unit > max) seen[k] = used[k] = kInf;
+    if (moved[k] > 0 && !finite && std::isfinite(std::abs(b))) seen[k] = used[k] = kInf;
+  }
+  Drop(j.seen);
+  Drop(j.used);
+  return j;
+}
+
+}  // namespace backplane::cli::fuzz

@@ -1,0 +1,230 @@
+// Bounds of transforms, factorizations and normalizations.
+#include <cmath>
+#include <limits>
+
+#include "core/eval/evaluator.h"
+#include "core/types/status_macros.h"
+#include "sdk/cli/fuzz/bounds.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+void SetAll(Judged& j, double bound) {
+  if (j.value.num_elements() == 0 || bound == 0) return;
+  j.used = Zeros(j.value.shape());
+  for (double& e : j.used.mutable_data<double>()) e = std::isnan(bound) ? kInf : bound;
+  j.seen = j.used;
+}
+
+std::complex<double> Get(const Literal& l, int64_t i) {
+  return IsComplex(l.shape().element_type()) ? l.GetAsComplex(i) : std::complex<double>(l.GetAsDouble(i), 0);
+}
+
+// All elements of each transformed block share one bound.
+absl::StatusOr<Judged> JudgeFft(const Instruction& i, const Judged& x, Judged result) {
+  const int64_t dims = static_cast<int64_t>(i.attrs().GetInts(AttrId::kFftLength).size());
+  auto block = [&](const Shape& s) {
+    int64_t n = 1;
+    for (int64_t d = s.rank() - dims; d < s.rank(); ++d) n *= s.dimensions(d);
+    return n;
+  };
+  const PrimitiveType type = result.value.shape().element_type();
+  const FftType kind = i.attrs().GetEnum<FftType>(AttrId::kFftType);
+  double length = 1;
+  for (const int64_t n : i.attrs().GetInts(AttrId::kFftLength)) length *= static_cast<double>(n);
+  const bool back = kind == FftType::kIfft || kind == FftType::kIrfft;
+  const double scale = (kind == FftType::kIrfft ? 2 : 1) / (back ? length : 1);
+  const int64_t in = block(x.value.shape()), out = block(result.value.shape());
+  if (in == 0 || out == 0) return result;
+  result.used = Zeros(result.value.shape());
+  for (int64_t b = 0; b < result.value.num_elements() / out; ++b) {
+    double error = 0, sum = 0;
+    for (int64_t k = b * in; k < (b + 1) * in; ++k) {
+      error += BoundAt(x.used, k);
+      sum += std::abs(Get(x.value, k));
+    }
+    // Twiddle factors, log2(n) steps; the long odd lengths go through convolutions of padded lengths.
+    const double unit = 8 * (std::log2(length + 1) + 2) * UnitOf(type);
+    const double bound = std::isfinite(sum) && sum < MaxFinite(type) / 4 ? (error + unit * sum) * scale : kInf;
+    for (int64_t k = b * out; k < (b + 1) * out; ++k)
+      result.used.mutable_data<double>()[static_cast<size_t>(k)] = bound;
+  }
+  Drop(result.used);
+  result.seen = result.used;
+  return result;
+}
+
+// Norms of a matrix and of its inverse, the triangular n by n one at `at` in `l`; infinite when it is singular.
+struct Norms {
+  double norm = 0, inverse = 0;
+};
+Norms TriangularNorms(const Literal& l, int64_t at, int64_t n, bool lower, bool unit) {
+  std::vector<std::complex<double>> t(static_cast<size_t>(n * n)), inverse(static_cast<size_t>(n * n));
+  auto at2 = [&](auto& v, int64_t r, int64_t c) -> std::complex<double>& { return v[static_cast<size_t>(r * n + c)]; };
+  Norms norms;
+  for (int64_t r = 0; r < n; ++r) {
+    for (int64_t c = 0; c < n; ++c) {
+      // Transposed into a lower one: the norms are the same.
+      const int64_t from = lower ? r * n + c : c * n + r;
+      at2(t, r, c) = c > r ? 0.0 : (unit && r == c) ? 1.0 : Get(l, at + from);
+      norms.norm += std::norm(at2(t, r, c));
+    }
+  }
+  for (int64_t c = 0; c < n; ++c) {
+    for (int64_t r = c; r < n; ++r) {
+      std::complex<double> sum = r == c ? 1.0 : 0.0;
+      for (int64_t k = c; k < r; ++k) sum -= at2(t, r, k) * at2(inverse, k, c);
+      at2(inverse, r, c) = sum / at2(t, r, r);
+      norms.inverse += std::norm(at2(inverse, r, c));
+    }
+  }
+  norms.norm = std::sqrt(norms.norm);
+  norms.inverse = std::sqrt(norms.inverse);
+  if (!std::isfinite(norms.norm) || !std::isfinite(norms.inverse)) norms = {kInf, kInf};
+  return norms;
+}
+
+absl::StatusOr<Judged> JudgeCholesky(const Instruction& i, const Judged& a, Judged result) {
+  const Shape& shape = result.value.shape();
+  const int64_t n = shape.dimensions(shape.rank() - 1);
+  const PrimitiveType type = shape.element_type();
+  const bool lower = i.attrs().GetBool(AttrId::kLower);
+  if (shape.num_elements() == 0) return result;
+  result.used = Zeros(shape);
+  for (int64_t b = 0; b < shape.num_elements() / (n * n); ++b) {
+    const Norms norms = TriangularNorms(result.value, b * n * n, n, lower, false);
+    double size = 0, error = 0;
+    for (int64_t k = b * n * n; k < (b + 1) * n * n; ++k) {
+      size += std::norm(Get(a.value, k));
+      error = std::max(error, BoundAt(a.used, k));
+    }
+    size = std::sqrt(size);
+    const double disturbed = static_cast<double>(n) * error + 8 * static_cast<double>(n + 1) * UnitOf(type) * size;
+    double bound = norms.norm * norms.inverse * norms.inverse * disturbed;
+    // Near a matrix that has no factor, whether there is one is open.
+    if (!(bound < norms.norm / 8)) bound = kInf;
+    for (int64_t r = 0; r < n; ++r) {
+      for (int64_t c = 0; c < n; ++c) {
+        // The other triangle is an implementation's own.
+        const bool ours = lower ? c <= r : c >= r;
+        result.used.mutable_data<double>()[static_cast<size_t>(b * n * n + r * n + c)] = ours ? bound : kInf;
+      }
+    }
+  }
+  result.seen = result.used;
+  return result;
+}
+
+absl::StatusOr<Judged> JudgeTriangularSolve(const Instruction& i, const Judged& a, const Judged& rhs, Judged result) {
+  const Shape& shape = a.value.shape();
+  const int64_t n = shape.dimensions(shape.rank() - 1);
+  const PrimitiveType type = shape.element_type();
+  if (result.value.num_elements() == 0) return result;
+  const int64_t batches = shape.num_elements() / (n * n), block = result.value.num_elements() / batches;
+  result.used = Zeros(result.value.shape());
+  for (int64_t b = 0; b < batches; ++b) {
+    const Norms norms = TriangularNorms(a.value, b * n * n, n, i.attrs().GetBool(AttrId::kLower),
+                                        i.attrs().GetBool(AttrId::kUnitDiagonal));
+    double error_a = 0, error_b = 0, x = 0;
+    for (int64_t k = b * n * n; k < (b + 1) * n * n; ++k) error_a = std::max(error_a, BoundAt(a.used, k));
+    for (int64_t k = b * block; k < (b + 1) * block; ++k) {
+      error_b = std::max(error_b, BoundAt(rhs.used, k));
+      x += std::norm(Get(result.value, k));
+    }
+    x = std::sqrt(x);
+    const double dn = static_cast<double>(n), condition = norms.norm * norms.inverse;
+    double bound = norms.inverse * (dn * error_a * x + std::sqrt(static_cast<double>(block)) * error_b) +
+                   8 * (dn + 1) * UnitOf(type) * condition * x;
+    // The bound on the disturbance of the inverse holds for small ones only.
+    if (!(norms.inverse * dn * error_a < 0.25) || !(condition * dn * UnitOf(type) < 0.25)) bound = kInf;
+    for (int64_t k = b * block; k < (b + 1) * block; ++k)
+      result.used.mutable_data<double>()[static_cast<size_t>(k)] = bound;
+  }
+  Drop(result.used);
+  result.seen = result.used;
+  return result;
+}
+
+double GreatestSize(const Judged& j) { return Greatest(Magnitudes(j.value)); }
+
+// One bound for each result, from the greatest operands and the least deviation of any feature.
+Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops, Judged result) {
+  const int64_t feature = i.attrs().GetInt(AttrId::kFeatureIndex);
+  const Shape& shape = ops[0]->value.shape();
+  const double count = shape.num_elements() == 0
+                           ? 0
+                           : static_cast<double>(shape.num_elements()) / static_cast<double>(shape.dimensions(feature));
+  const PrimitiveType type = shape.element_type();
+  const double epsilon = i.attrs().GetDouble(AttrId::kEpsilon), unit = 4 * (count + 4) * UnitOf(type);
+  const double x = GreatestSize(*ops[0]), scale = GreatestSize(*ops[1]);
+  const double ex = Greatest(ops[0]->used), es = Greatest(ops[1]->used);
+  const bool training = i.Is(Opcode::kBatchNormTraining), grad = i.Is(Opcode::kBatchNormGrad);
+  const Judged* variance = training ? &result.elements[2] : grad ? ops[3] : ops[4];
+  double least = kInf;
+  for (int64_t k = 0; k < variance->value.num_elements(); ++k) {
+    least = std::min(least, variance->value.GetAsDouble(k) + epsilon);
+  }
+  if (!(least > 1e-3) || !std::isfinite(x) || !std::isfinite(scale)) {
+    return Judged::Undecided(result.ToLiteral());
+  }
+  if (least == kInf) return result;
+  const double s = std::sqrt(least);
+  const double mean_error = training ? ex + unit * x : grad ? Greatest(ops[2]->used) : Greatest(ops[3]->used);
+  const double variance_error = training ? 8 * x * (ex + unit * x)
+                                : grad   ? Greatest(ops[3]->used)
+                                         : Greatest(ops[4]->used);
+  const double mean = training ? x : grad ? GreatestSize(*ops[2]) : GreatestSize(*ops[3]);
+  const double centered = x + mean, root_error = (variance_error + unit * (least + 1)) / (2 * s * least);
+  if (!(variance_error < least / 4)) return Judged::Undecided(result.ToLiteral());
+  if (!grad) {
+    const double offset = GreatestSize(*ops[2]);
+    const double bound = scale * ((ex + mean_error) / s + centered * root_error) + es * centered / s +
+                         Greatest(ops[2]->used) + unit * (scale * centered / s + offset);
+    if (!training) {
+      SetAll(result, 2 * bound);
+      return result;
+    }
+    SetAll(result.elements[0], 2 * bound);
+    SetAll(result.elements[1], 2 * mean_error);
+    SetAll(result.elements[2], 2 * variance_error);
+    return result;
+  }
+  const double g = GreatestSize(*ops[4]), eg = Greatest(ops[4]->used);
+  const double total = count * g * centered;  // of the sum of gradient times centered operand
+  const double total_error = count * (eg * centered + g * (ex + mean_error)) + unit * total;
+  const double scale_error = total_error / s + total * root_error + unit * total / s;
+  const double offset_error = count * eg + unit * count * g;
+  const double inner = count * g + count * g + centered * total / least;
+  const double inner_error =
+      2 * (count * eg + unit * count * g) + (ex + mean_error) * total / least +
+      centered * (total_error / least + total * (variance_error + unit * least) / (least * least)) + unit * inner;
+  const double operand_error =
+      (scale / s * inner_error + es / s * inner + scale * root_error * inner + unit * scale / s * inner) / count;
+  SetAll(result.elements[0], 2 * operand_error);
+  SetAll(result.elements[1], 2 * scale_error);
+  SetAll(result.elements[2], 2 * offset_error);
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<Judged> JudgeNumerics(const Instruction& i, absl::Span<const Judged* const> ops) {
+  std::vector<const Literal*> pointers;
+  for (const Judged* j : ops) pointers.push_back(&j->value);
+  ASSIGN_OR_RETURN(Literal value, EvaluateInstruction(i, pointers));
+  Judged result = Judged::Exact(std::move(value));
+  switch (i.opcode()) {
+    case Opcode::kFft:
+      return JudgeFft(i, *ops[0], std::move(result));
+    case Opcode::kCholesky:
+      return JudgeCholesky(i, *ops[0], std::move(result));
+    case Opcode::kTriangularSolve:
+      return JudgeTriangularSolve(i, *ops[0], *ops[1], std::move(result));
+    default:
+      return JudgeBatchNorm(i, ops, std::move(result));
+  }
+}
+
+}  // namespace backplane::cli::fuzz

@@ -1,0 +1,358 @@
+// Bounds of operations that combine many elements: reductions, windows, sorting, scatters, products, convolutions.
+#include <cmath>
+#include <limits>
+
+#include "core/eval/evaluator.h"
+#include "core/types/status_macros.h"
+#include "sdk/cli/fuzz/bounds.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr PrimitiveType kF64 = PrimitiveType::kF64;
+
+absl::StatusOr<Judged> Evaluate(const Instruction& i, absl::Span<const Judged* const> ops) {
+  std::vector<const Literal*> pointers;
+  for (const Judged* j : ops) pointers.push_back(&j->value);
+  ASSIGN_OR_RETURN(Literal value, EvaluateInstruction(i, pointers));
+  return Judged::Exact(std::move(value));
+}
+
+void MakeUndecided(Judged& j) { j = Judged::Undecided(j.ToLiteral()); }
+
+bool IsWhole(const Literal& l) { return !IsFloat(ComplexPart(l.shape().element_type())); }
+
+bool HasWild(const Literal& magnitudes) {
+  for (const double e : magnitudes.data<double>()) {
+    if (!std::isfinite(e)) return true;
+  }
+  return false;
+}
+
+// Sets the bounds of a float result: error + per-unit part, with care for overflow in some order of adding.
+// `sum` holds for each element the sum of magnitudes of its terms.
+void SetSum(Judged& j, const Literal& error, const Literal& sum, double unit) {
+  const PrimitiveType type = j.value.shape().element_type();
+  const double max = MaxFinite(type);
+  j.seen = Zeros(j.value.shape());
+  absl::Span<double> to = j.seen.mutable_data<double>();
+  for (size_t k = 0; k < to.size(); ++k) {
+    const int64_t m = static_cast<int64_t>(k);
+    const double s = sum.data<double>()[k], e = BoundAt(error, m);
+    if (e == kInf || std::isnan(e)) {
+      to[k] = kInf;
+    } else if (!std::isfinite(s)) {
+      // Infinities or NaN among the terms: no order changes what comes out of real ones.
+      to[k] = IsComplex(type) ? kInf : 0;
+    } else if (s + e > max / 2) {
+      to[k] = kInf;
+    } else {
+      const double v = IsComplex(type) ? std::abs(j.value.GetAsComplex(m)) : std::abs(j.value.GetAsDouble(m));
+      to[k] = e + unit * s;
+      if (to[k] > 0) to[k] += UnitInLastPlace(type, v);
+      // Whether a sum of zeros is -0 depends on whether the init value is added.
+      if (v == 0) to[k] = std::max(to[k], UnitInLastPlace(type, 0));
+    }
+  }
+  Drop(j.seen);
+  j.used = j.seen;
+}
+
+double TermsOfWindow(const Window& w) {
+  double n = 1;
+  for (const WindowDimension& d : w.dimensions) n *= static_cast<double>(d.size);
+  return n;
+}
+
+double TermsOfReduce(const Instruction& i) {
+  double n = 1;
+  for (const int64_t d : i.dimensions()) n *= static_cast<double>(i.operand(0)->shape().dimensions(d));
+  return n;
+}
+
+// One array of a reduction or a reduction over windows.
+absl::Status JudgeCombined(const Instruction& i, Opcode op, const Judged& x, const Judged& init, double n, Judged& j) {
+  if (IsWhole(j.value)) {
+    if (x.exact() && init.exact()) return absl::OkStatus();
+    if (x.used.valid() && init.exact()) {
+      ASSIGN_OR_RETURN(const Literal open, Shadow(i, {x.used, Zeros(init.value.shape())}, kF64, Opcode::kAdd));
+      j.used = open;
+      Drop(j.used);
+      j.seen = j.used;
+    } else {
+      MakeUndecided(j);
+    }
+    return absl::OkStatus();
+  }
+  const PrimitiveType type = j.value.shape().element_type();
+  const Literal bound = BoundsOf(x.used, x.value.shape()), init_bound = BoundsOf(init.used, init.value.shape());
+  if (op == Opcode::kMaximum || op == Opcode::kMinimum) {
+    if (x.exact() && init.exact()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(j.used, Shadow(i, {bound, init_bound}, kF64, Opcode::kMaximum));
+    Drop(j.used);
+    j.seen = j.used;
+    return absl::OkStatus();
+  }
+  const Literal sizes = Magnitudes(x.value), init_size = Magnitudes(init.value);
+  if (op == Opcode::kAdd) {
+    ASSIGN_OR_RETURN(const Literal error, Shadow(i, {bound, init_bound}, kF64, Opcode::kAdd));
+    ASSIGN_OR_RETURN(const Literal sum, Shadow(i, {sizes, init_size}, kF64, Opcode::kAdd));
+    SetSum(j, error, sum, SumUnit({&x.value, &init.value}, type, n + 1, Greatest(sum)));
+    return absl::OkStatus();
+  }
+  if (op == Opcode::kMultiply) {
+    Literal relative = Zeros(x.value.shape()), logs = Zeros(x.value.shape());
+    for (size_t k = 0; k < static_cast<size_t>(x.value.num_elements()); ++k) {
+      const double s = sizes.data<double>()[k], e = bound.data<double>()[k];
+      relative.mutable_data<double>()[k] = e == 0 ? 0 : e >= s / 4 ? kInf : e / (s - e);
+      logs.mutable_data<double>()[k] = s == 0 ? 0 : std::abs(std::log2(s));
+    }
+    const Literal zero = Zeros(init.value.shape());
+    ASSIGN_OR_RETURN(const Literal error, Shadow(i, {relative, zero}, kF64, Opcode::kAdd));
+    ASSIGN_OR_RETURN(const Literal reach, Shadow(i, {logs, zero}, kF64, Opcode::kAdd));
+    const double range = std::log2(MaxFinite(type)) - 2;
+    j.seen = Zeros(j.value.shape());
+    absl::Span<double> to = j.seen.mutable_data<double>();
+    for (size_t k = 0; k < to.size(); ++k) {
+      const int64_t m = static_cast<int64_t>(k);
+      const double v = IsComplex(type) ? std::abs(j.value.GetAsComplex(m)) : std::abs(j.value.GetAsDouble(m));
+      const double e = error.data<double>()[k] + 4 * (n + 1) * UnitOf(type);
+      // Products that may leave the range on the way in some order, and back.
+      to[k] = !(e < 0.5) || !(reach.data<double>()[k] < range) || !std::isfinite(v)
+                  ? kInf
+                  : 1.5 * v * e + UnitInLastPlace(type, v);
+    }
+    Drop(j.seen);
+    j.used = j.seen;
+    return absl::OkStatus();
+  }
+  MakeUndecided(j);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Judged> JudgeSort(const Instruction& i, absl::Span<const Judged* const> ops, Judged result) {
+  const Computation& comparator = *i.called(0);
+  bool keys_exact = true;
+  for (size_t k = 0; k < ops.size(); ++k) {
+    const bool key = !comparator.parameter(static_cast<int64_t>(2 * k))->users().empty() ||
+                     !comparator.parameter(static_cast<int64_t>(2 * k + 1))->users().empty();
+    if (key && !ops[k]->exact()) keys_exact = false;
+    if (key && HasNan(ops[k]->value)) return Judged::Undecided(result.ToLiteral());
+  }
+  if (ops.size() == 1) {
+    const double most = Greatest(ops[0]->used);
+    if (most == 0) return result;
+    if (IsWhole(result.value)) return Judged::Undecided(result.value);
+    result.used = Zeros(result.value.shape());
+    for (double& e : result.used.mutable_data<double>()) e = most;
+    result.seen = result.used;
+    return result;
+  }
+  for (size_t k = 0; k < ops.size(); ++k) {
+    Judged& j = result.elements[k];
+    const double most = keys_exact ? Greatest(ops[k]->used) : kInf;
+    if (most == 0 || j.value.num_elements() == 0) continue;
+    j.used = Zeros(j.value.shape());
+    for (double& e : j.used.mutable_data<double>()) e = most;
+    j.seen = j.used;
+  }
+  return result;
+}
+
+}  // namespace
+
+double SumUnit(const std::vector<const Literal*>& terms, PrimitiveType type, double n, double greatest_sum) {
+  int least = 4096;
+  for (const Literal* t : terms) least = std::min(least, Granule(*t));
+  // Every partial sum is a multiple of 2^least below greatest_sum: exact when that fits the mantissa.
+  if (std::isfinite(greatest_sum) && greatest_sum * UnitOf(type) < std::ldexp(1.0, std::min(least, 1000))) return 0;
+  return (n + 2) * UnitOf(type);
+}
+
+absl::StatusOr<Judged> JudgeReduction(const Instruction& i, absl::Span<const Judged* const> ops) {
+  ASSIGN_OR_RETURN(Judged result, Evaluate(i, ops));
+  if (i.Is(Opcode::kSort)) return JudgeSort(i, ops, std::move(result));
+  if (i.Is(Opcode::kTopK)) {
+    if (HasNan(ops[0]->value)) return Judged::Undecided(result.ToLiteral());
+    const double most = Greatest(ops[0]->used);
+    if (most == 0) return result;
+    Judged& values = result.elements[0];
+    if (!IsWhole(values.value) && values.value.num_elements() > 0) {
+      values.used = Zeros(values.value.shape());
+      for (double& e : values.used.mutable_data<double>()) e = most;
+      values.seen = values.used;
+    } else {
+      MakeUndecided(values);
+    }
+    MakeUndecided(result.elements[1]);
+    return result;
+  }
+  const size_t arrays = ops.size() / 2;
+  const double n = i.Is(Opcode::kReduce) ? TermsOfReduce(i) : TermsOfWindow(i.window());
+  std::vector<std::optional<Opcode>> combiners;
+  bool apart = true;
+  for (size_t k = 0; k < arrays; ++k) {
+    combiners.push_back(BinaryOf(*i.called(0), static_cast<int64_t>(k), static_cast<int64_t>(arrays)));
+    apart = apart && combiners.back().has_value();
+  }
+  if (apart) {
+    for (size_t k = 0; k < arrays; ++k) {
+      Judged& j = arrays == 1 ? result : result.elements[k];
+      RETURN_IF_ERROR(JudgeCombined(i, *combiners[k], *ops[k], *ops[arrays + k], n, j));
+    }
+    return result;
+  }
+  // Components that depend on one another (arg-max): a choice, decided when everything is exact.
+  for (const Judged* o : ops) {
+    if (!o->exact() || HasNan(o->value)) return Judged::Undecided(result.ToLiteral());
+  }
+  return result;
+}
+
+absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judged* const> ops) {
+  ASSIGN_OR_RETURN(Judged result, Evaluate(i, ops));
+  bool exact = true;
+  for (const Judged* o : ops) exact = exact && o->exact();
+  if (i.Is(Opcode::kSelectAndScatter)) {
+    if (!ops[0]->exact()) return Judged::Undecided(result.value);
+    if (IsWhole(result.value)) return exact ? result : Judged::Undecided(result.value);
+    // What the windows pick depends on the operand alone; the source's bounds and magnitudes go the same way.
+    auto spread = [&](const Literal& source, const Literal& init) -> absl::StatusOr<Literal> {
+      Module module("spread");
+      Builder b(&module, "main");
+      ASSIGN_OR_RETURN(const Literal wide, ops[0]->value.Convert(kF64));
+      ASSIGN_OR_RETURN(const Value x, b.Parameter(0, wide.shape()));
+      ASSIGN_OR_RETURN(const Value s, b.Parameter(1, source.shape()));
+      ASSIGN_OR_RETURN(const Value z, b.Parameter(2, init.shape()));
+      Builder select(&module, "select");
+      const Instruction* root = i.called(0)->root();
+      ASSIGN_OR_RETURN(const Value l, select.Parameter(0, Shape::Scalar(kF64)));
+      ASSIGN_OR_RETURN(const Value r, select.Parameter(1, Shape::Scalar(kF64)));
+      const bool swapped = root->operand(0) != i.called(0)->parameter(0);
+      ASSIGN_OR_RETURN(const Value c, select.Compare(swapped ? r : l, swapped ? l : r, root->direction()));
+      ASSIGN_OR_RETURN(Computation * keep, select.Build(c));
+      ASSIGN_OR_RETURN(Computation * add, ScalarBinaryComputation(&module, Opcode::kAdd, kF64));
+      ASSIGN_OR_RETURN(const Value v, b.Op(Opcode::kSelectAndScatter, {x, s, z}, i.attrs(), {keep, add}));
+      return EvaluateInstruction(*v, {&wide, &source, &init});
+    };
+    ASSIGN_OR_RETURN(const Literal error, spread(BoundsOf(ops[1]->used, ops[1]->value.shape()),
+                                                 BoundsOf(ops[2]->used, ops[2]->value.shape())));
+    ASSIGN_OR_RETURN(const Literal sum, spread(Magnitudes(ops[1]->value), Magnitudes(ops[2]->value)));
+    SetSum(result, error, sum,
+           SumUnit({&ops[1]->value, &ops[2]->value}, result.value.shape().element_type(), TermsOfWindow(i.window()) + 1,
+                   Greatest(sum)));
+    return result;
+  }
+  const size_t arrays = ops.size() / 2;
+  const Judged& places = *ops[arrays];
+  if (!places.exact()) return Judged::Undecided(result.ToLiteral());
+  for (size_t k = 0; k < arrays; ++k) {
+    Judged& j = arrays == 1 ? result : result.elements[k];
+    const Judged &x = *ops[k], &update = *ops[arrays + 1 + k];
+    const std::optional<Opcode> op = BinaryOf(*i.called(0), static_cast<int64_t>(k), static_cast<int64_t>(arrays));
+    const Instruction* root = i.called(0)->root();
+    const bool sets = !op.has_value() && arrays == 1 && root == i.called(0)->parameter(1);
+    if (x.exact() && update.exact() && (IsWhole(j.value) || sets || op == Opcode::kMaximum || op == Opcode::kMinimum)) {
+      continue;
+    }
+    auto moved = [&](const Literal& a, const Literal& b) {
+      return Shadow(i, {a, places.value, b}, kF64, Opcode::kAdd);
+    };
+    const Literal xb = BoundsOf(x.used, x.value.shape()), ub = BoundsOf(update.used, update.value.shape());
+    if (IsWhole(j.value) || sets || op == Opcode::kMaximum || op == Opcode::kMinimum) {
+      ASSIGN_OR_RETURN(j.used, moved(xb, ub));
+      Drop(j.used);
+      j.seen = j.used;
+      continue;
+    }
+    if (op != Opcode::kAdd || arrays != 1) {
+      MakeUndecided(j);
+      continue;
+    }
+    ASSIGN_OR_RETURN(const Literal error, moved(xb, ub));
+    const Literal sizes = Magnitudes(x.value), update_sizes = Magnitudes(update.value);
+    ASSIGN_OR_RETURN(const Literal sum, moved(sizes, update_sizes));
+    Literal ones = Zeros(update.value.shape());
+    for (double& e : ones.mutable_data<double>()) e = 1;
+    ASSIGN_OR_RETURN(const Literal count, moved(Zeros(x.value.shape()), ones));
+    SetSum(j, error, sum,
+           SumUnit({&x.value, &update.value}, j.value.shape().element_type(), Greatest(count) + 1, Greatest(sum)));
+  }
+  return result;
+}
+
+absl::StatusOr<Judged> JudgeContraction(const Instruction& i, absl::Span<const Judged* const> ops) {
+  ASSIGN_OR_RETURN(Judged result, Evaluate(i, ops));
+  const PrimitiveType type = result.value.shape().element_type();
+  bool exact = true;
+  for (const Judged* o : ops) exact = exact && o->exact();
+  if (IsWhole(result.value)) return exact ? result : Judged::Undecided(result.value);
+  for (size_t k = 2; k < ops.size(); ++k) {
+    if (!ops[k]->exact()) return Judged::Undecided(result.value);  // group sizes, scales
+  }
+  auto run = [&](const Literal& a, const Literal& b) -> absl::StatusOr<Literal> {
+    std::vector<Literal> operands = {a, b};
+    if (i.Is(Opcode::kScaledDot)) {
+      operands = {a, Magnitudes(ops[1]->value), b, Magnitudes(ops[3]->value)};
+    } else if (ops.size() > 2) {
+      operands.push_back(ops[2]->value);
+    }
+    return Shadow(i, operands);
+  };
+  const size_t second = i.Is(Opcode::kScaledDot) ? 2 : 1;
+  const Judged &l = *ops[0], &r = *ops[second];
+  if (i.Is(Opcode::kScaledDot) && !exact) return Judged::Undecided(result.value);
+  const Literal la = Magnitudes(l.value), ra = Magnitudes(r.value);
+  ASSIGN_OR_RETURN(const Literal sum, run(la, ra));
+  Literal error = Zeros(sum.shape());
+  auto add = [&](const Literal& more) {
+    for (size_t k = 0; k < static_cast<size_t>(more.num_elements()); ++k) {
+      error.mutable_data<double>()[k] += more.data<double>()[k];
+    }
+  };
+  if (l.used.valid()) {
+    ASSIGN_OR_RETURN(const Literal e, run(l.used, ra));
+    add(e);
+  }
+  if (r.used.valid()) {
+    ASSIGN_OR_RETURN(const Literal e, run(la, r.used));
+    add(e);
+  }
+  if (l.used.valid() && r.used.valid()) {
+    ASSIGN_OR_RETURN(const Literal e, run(l.used, r.used));
+    add(e);
+  }
+  // Terms of one element.
+  double n = 1;
+  if (i.Is(Opcode::kConvolution)) {
+    n = static_cast<double>(r.value.shape().dimensions(i.conv_dims().kernel_input_feature)) * TermsOfWindow(i.window());
+  } else {
+    const Ints& dims = i.Is(Opcode::kRaggedDot)
+                           ? i.attrs().Get<RaggedDotDimensions>(AttrId::kRaggedDotDims).dot.lhs_contracting
+                           : i.dot_dims().lhs_contracting;
+    for (const int64_t d : dims) n *= static_cast<double>(l.value.shape().dimensions(d));
+  }
+  // Products of small whole numbers: a partial sum is a multiple of both granules' product.
+  const int granule = Granule(l.value) + Granule(r.value);
+  const double greatest = Greatest(sum);
+  double unit = 4 * (n + 2) * UnitOf(type);
+  const bool small_type = BitWidth(ComplexPart(type)) < 32;
+  if (!i.Is(Opcode::kScaledDot) && std::isfinite(greatest) &&
+      greatest * UnitOf(type) < std::ldexp(1.0, std::min(granule, 1000))) {
+    unit = 0;
+  } else if (small_type) {
+    // Added in f32 and rounded once, or rounded at each step: both are seen.
+    unit = (std::min(n, 64.0) + 2) * UnitOf(type);
+  }
+  if (ComplexPart(l.value.shape().element_type()) == PrimitiveType::kF64 && type == PrimitiveType::kF32)
+    unit = 4 * (n + 2) * UnitOf(type);
+  SetSum(result, error, sum, unit);
+  // Blocked and transformed algorithms multiply zeros with infinities that the definition never brings together.
+  if (i.Is(Opcode::kConvolution) || i.Is(Opcode::kRaggedDot) || i.Is(Opcode::kScaledDot)) {
+    if (HasWild(la) || HasWild(ra)) MakeUndecided(result);
+  }
+  return result;
+}
+
+}  // namespace backplane::cli::fuzz

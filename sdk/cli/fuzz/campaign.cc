@@ -1,0 +1,203 @@
+#include "sdk/cli/fuzz/campaign.h"
+
+#include <cctype>
+#include <chrono>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "sdk/cli/fuzz/shrink.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Messages that differ in numbers and names only count as one.
+std::string WithoutNumbers(absl::string_view message) {
+  std::string out;
+  for (const char c : message.substr(0, 160)) {
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
+      if (out.empty() || out.back() != '#') out.push_back('#');
+    } else {
+      out.push_back(c == '\n' ? ' ' : c);
+    }
+  }
+  return out;
+}
+
+// What an outcome shows; empty: it is as meant.
+struct Verdict {
+  std::string what;
+  std::vector<std::string> signs;
+};
+
+Verdict Judge(const Judged& meant, const Outcome& outcome, Power* power = nullptr) {
+  Verdict v;
+  switch (outcome.kind) {
+    case Outcome::Kind::kCrashed:
+    case Outcome::Kind::kTimedOut:
+      v.what = absl::StrCat(outcome.kind == Outcome::Kind::kCrashed ? "crash: " : "timeout: ", outcome.message);
+      v.signs = {"crash"};
+      return v;
+    case Outcome::Kind::kRefused:
+      v.what = absl::StrCat("refused: ", outcome.message);
+      v.signs = {"refused"};
+      return v;
+    case Outcome::Kind::kNoForm:
+      return v;
+    case Outcome::Kind::kResults:
+      break;
+  }
+  const std::optional<Mismatch> m = CompareResults(meant, outcome.results, power);
+  if (!m.has_value()) return v;
+  v.what = m->ToString();
+  if (m->nan) v.signs.push_back("nan");
+  if (m->infinite) v.signs.push_back("inf");
+  if (m->zero_sign) v.signs.push_back("zero-sign");
+  if (m->subnormal) v.signs.push_back("subnormal");
+  if (v.signs.empty()) v.signs.push_back("values");
+  return v;
+}
+
+// The same sort of failure, so that shrinking does not wander from one difference to another.
+bool SameSort(const Verdict& a, const Verdict& b) {
+  if (a.signs.empty() || b.signs.empty()) return false;
+  if (a.signs[0] == "refused" || b.signs[0] == "refused") {
+    return a.signs == b.signs && WithoutNumbers(a.what).substr(0, 40) == WithoutNumbers(b.what).substr(0, 40);
+  }
+  if (a.signs[0] == "crash" || b.signs[0] == "crash") return a.signs == b.signs;
+  return a.signs == b.signs;
+}
+
+struct Running {
+  FuzzProgram program;
+  Judged meant;
+  Form form = Form::kHlo;
+  bool active = false;
+};
+
+}  // namespace
+
+absl::StatusOr<Judged> Meaning(const FuzzProgram& program) {
+  std::vector<Judged> arguments;
+  for (const Literal& a : program.arguments) arguments.push_back(Judged::Exact(a));
+  return JudgeComputation(*program.module->entry(), arguments);
+}
+
+CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& options,
+                           const std::function<void(const Finding&)>& found,
+                           const std::function<void(int64_t)>& progress) {
+  CampaignResult result;
+  const double start = Now();
+  std::vector<Running> running(lanes.size());
+  int64_t next = 0, unknown = 0;
+  auto finished = [&] {
+    return next >= options.count || unknown >= options.most_findings ||
+           (options.minutes > 0 && Now() - start > options.minutes * 60);
+  };
+
+  auto begin = [&](size_t lane) {
+    Running& r = running[lane];
+    r.active = false;
+    while (!finished()) {
+      const uint64_t seed = static_cast<uint64_t>(options.seed + next++);
+      absl::StatusOr<FuzzProgram> program = GenerateProgram(seed, options.generator);
+      absl::StatusOr<Judged> meant = program.ok() ? Meaning(*program) : program.status();
+      if (!meant.ok()) {
+        // A program the generator made and the evaluator cannot run would be a defect of this tool.
+        ++result.generator_failures;
+        continue;
+      }
+      r.program = *std::move(program);
+      r.meant = *std::move(meant);
+      r.form = options.forms[seed % options.forms.size()];
+      r.active = true;
+      ++result.programs;
+      result.operations += CountOperations(*r.program.module);
+      AddCoverage(*r.program.module, result.coverage);
+      for (const std::unique_ptr<Runner>& runner : lanes[lane])
+        runner->Send(*r.program.module, r.program.arguments, r.form);
+      return;
+    }
+  };
+
+  auto end = [&](size_t lane) {
+    Running& r = running[lane];
+    std::vector<Outcome> outcomes;
+    for (const std::unique_ptr<Runner>& runner : lanes[lane]) outcomes.push_back(runner->Receive());
+    // What one form cannot say is sent in the other, where that is asked for.
+    for (size_t k = 0; k < outcomes.size(); ++k) {
+      if (outcomes[k].kind != Outcome::Kind::kNoForm) continue;
+      bool sent = false;
+      for (const Form form : options.forms) {
+        if (form == r.form) continue;
+        r.form = form;
+        sent = true;
+      }
+      if (!sent) {
+        ++result.not_written;
+        return;
+      }
+      for (size_t o = 0; o < outcomes.size(); ++o) {
+        outcomes[o] = lanes[lane][o]->Run(*r.program.module, r.program.arguments, r.form);
+      }
+      break;
+    }
+    bool agrees = true;
+    for (size_t k = 0; k < outcomes.size(); ++k) {
+      Runner& runner = *lanes[lane][k];
+      const Verdict verdict = Judge(r.meant, outcomes[k], k == 0 ? &result.power : nullptr);
+      if (verdict.what.empty()) continue;
+      agrees = false;
+      if (outcomes[k].kind == Outcome::Kind::kRefused) {
+        const std::string key = absl::StrCat(runner.name(), ": ", WithoutNumbers(outcomes[k].message));
+        result.refusal_seeds.emplace(key, r.program.seed);
+        if (++result.refusals[key] > 1) continue;  // one reproducer of each is enough
+      }
+      Finding finding;
+      finding.seed = r.program.seed;
+      finding.runner = runner.name();
+      finding.form = r.form;
+      finding.what = verdict.what;
+      finding.signs = verdict.signs;
+      ShrinkResult shrunk = Shrink(
+          r.program,
+          [&](const FuzzProgram& candidate) {
+            const absl::StatusOr<Judged> meant = Meaning(candidate);
+            if (!meant.ok()) return false;
+            const Verdict v = Judge(*meant, runner.Run(*candidate.module, candidate.arguments, r.form));
+            if (v.what.empty() || !SameSort(v, verdict)) return false;
+            finding.what = v.what;
+            return true;
+          },
+          options.shrink_tries);
+      finding.program = std::move(shrunk.program);
+      if (const KnownDifference* known =
+              FindKnown(options.known, runner.name(), *finding.program.module, finding.signs)) {
+        finding.known = known->id;
+      } else {
+        ++unknown;
+      }
+      if (found) found(finding);
+      result.findings.push_back(std::move(finding));
+    }
+    if (agrees) ++result.agreeing;
+    if (progress) progress(result.programs);
+  };
+
+  for (size_t lane = 0; lane < lanes.size(); ++lane) begin(lane);
+  for (bool any = true; any;) {
+    any = false;
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+      if (!running[lane].active) continue;
+      any = true;
+      end(lane);
+      begin(lane);
+    }
+  }
+  result.seconds = Now() - start;
+  return result;
+}
+
+}  // namespace backplane::cli::fuzz

@@ -1,0 +1,60 @@
+// Many programs on two runners: what agrees, what does not, and the smallest program that shows it.
+#ifndef BACKPLANE_SDK_CLI_FUZZ_CAMPAIGN_H_
+#define BACKPLANE_SDK_CLI_FUZZ_CAMPAIGN_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sdk/cli/fuzz/compare.h"
+#include "sdk/cli/fuzz/generator.h"
+#include "sdk/cli/fuzz/known.h"
+#include "sdk/cli/fuzz/runner.h"
+
+namespace backplane::cli::fuzz {
+
+struct CampaignOptions {
+  int64_t seed = 1, count = 1000;
+  double minutes = 0;  // 0: no limit
+  GeneratorOptions generator;
+  std::vector<Form> forms = {Form::kStablehlo, Form::kHlo};  // taken in turn, by seed
+  int shrink_tries = 300;
+  int64_t most_findings = 50;  // ends after so many that are not known
+  std::vector<KnownDifference> known;
+};
+
+// One program that a runner did not compute as it means.
+struct Finding {
+  uint64_t seed = 0;
+  std::string runner;
+  Form form = Form::kHlo;
+  std::string what;                // the mismatch, the crash, or the refusal, of the shrunk program
+  std::vector<std::string> signs;  // in the words of known.h
+  FuzzProgram program;             // shrunk
+  std::string known;               // id of the known difference
+};
+
+struct CampaignResult {
+  int64_t programs = 0, operations = 0, agreeing = 0, generator_failures = 0, not_written = 0;
+  Power power;                                    // of the first runner's comparisons
+  std::map<std::string, int64_t> refusals;        // "runner: message" without numbers
+  std::map<std::string, uint64_t> refusal_seeds;  // an example of each
+  std::vector<Finding> findings;
+  Coverage coverage;
+  double seconds = 0;
+};
+
+// Two runners for each lane; several lanes keep several programs going at once. `found` hears of each finding.
+using Lane = std::vector<std::unique_ptr<Runner>>;
+CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& options,
+                           const std::function<void(const Finding&)>& found = nullptr,
+                           const std::function<void(int64_t)>& progress = nullptr);
+
+// The program's meaning; an error when the evaluator cannot run it.
+absl::StatusOr<Judged> Meaning(const FuzzProgram& program);
+
+}  // namespace backplane::cli::fuzz
+
+#endif  // BACKPLANE_SDK_CLI_FUZZ_CAMPAIGN_H_

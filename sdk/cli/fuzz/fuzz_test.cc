@@ -1,0 +1,181 @@
+// The tool on itself: every row of the table is generated, programs are the same for a seed, no false alarm on the
+// evaluator, and planted defects are found and shrunk.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/text/hlo_parser.h"
+#include "core/text/hlo_printer.h"
+#include "sdk/cli/fuzz/campaign.h"
+#include "sdk/cli/fuzz/shrink.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+TEST(Generator, MakesEveryOperation) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 700; ++seed) {
+    const absl::StatusOr<FuzzProgram> program = GenerateProgram(seed);
+    ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
+    AddCoverage(*program->module, coverage);
+  }
+  for (int o = 0; o < kNumOpcodes; ++o) {
+    const Opcode opcode = static_cast<Opcode>(o);
+    if (!NotGenerated(opcode).empty()) continue;
+    EXPECT_GT(coverage.count(opcode), 0u) << OpName(opcode);
+  }
+  // A reason is owed by what has neither trait, and only by that.
+  EXPECT_EQ(NotGenerated(Opcode::kAllReduce), "a collective");
+  EXPECT_EQ(NotGenerated(Opcode::kRng), "a side effect");
+  EXPECT_EQ(NotGenerated(Opcode::kDot), "");
+}
+
+TEST(Generator, SameProgramForASeed) {
+  for (uint64_t seed : {3, 17, 40}) {
+    const absl::StatusOr<FuzzProgram> a = GenerateProgram(seed), b = GenerateProgram(seed),
+                                      c = GenerateProgram(seed + 1);
+    ASSERT_TRUE(a.ok() && b.ok() && c.ok());
+    EXPECT_EQ(PrintModule(*a->module), PrintModule(*b->module));
+    EXPECT_EQ(a->arguments, b->arguments);
+    EXPECT_NE(PrintModule(*a->module), PrintModule(*c->module));
+  }
+}
+
+TEST(Generator, OnlyAndWithout) {
+  GeneratorOptions only;
+  only.only = Opcode::kPad;
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const absl::StatusOr<FuzzProgram> program = GenerateProgram(seed, only);
+    ASSERT_TRUE(program.ok());
+    AddCoverage(*program->module, coverage);
+  }
+  int64_t pads = 0;
+  for (const auto& [type, count] : coverage[Opcode::kPad]) pads += count;
+  EXPECT_GT(pads, 40);
+}
+
+std::vector<Lane> EvaluatorLane(Mutation mutation = nullptr) {
+  std::vector<Lane> lanes(1);
+  lanes[0].push_back(MakeEvaluatorRunner("a"));
+  lanes[0].push_back(MakeEvaluatorRunner("b", std::move(mutation)));
+  return lanes;
+}
+
+// The evaluator against bounds around its own values: nothing may differ, and little may be left undecided.
+TEST(Campaign, EvaluatorAgreesWithItself) {
+  std::vector<Lane> lanes = EvaluatorLane();
+  CampaignOptions options;
+  options.count = 150;
+  const CampaignResult result = RunCampaign(lanes, options);
+  EXPECT_EQ(result.programs, 150);
+  EXPECT_EQ(result.agreeing, 150);
+  EXPECT_EQ(result.generator_failures, 0);
+  for (const Finding& f : result.findings) ADD_FAILURE() << f.seed << " " << f.what << PrintModule(*f.program.module);
+  const double all = static_cast<double>(result.power.bitwise + result.power.bounded + result.power.undecided);
+  EXPECT_LT(static_cast<double>(result.power.undecided), 0.15 * all);
+  EXPECT_GT(static_cast<double>(result.power.bitwise), 0.3 * all);
+}
+
+class Defect : public testing::TestWithParam<std::string> {};
+
+TEST_P(Defect, IsFoundAndShrunk) {
+  absl::StatusOr<Mutation> mutation = FindMutation(GetParam());
+  ASSERT_TRUE(mutation.ok());
+  std::vector<Lane> lanes = EvaluatorLane(*mutation);
+  CampaignOptions options;
+  options.count = 400;
+  options.most_findings = 1;
+  const CampaignResult result = RunCampaign(lanes, options);
+  ASSERT_EQ(result.findings.size(), 1u);
+  const Finding& f = result.findings[0];
+  EXPECT_EQ(f.runner, "b");
+  EXPECT_LE(CountOperations(*f.program.module), 3) << PrintModule(*f.program.module);
+  // What was found is whole: it can be printed, read, and still shows the difference.
+  const absl::StatusOr<std::unique_ptr<Module>> again = ParseHloModule(PrintModule(*f.program.module));
+  ASSERT_TRUE(again.ok()) << again.status();
+  const absl::StatusOr<Judged> meant = Meaning(f.program);
+  ASSERT_TRUE(meant.ok());
+  EXPECT_FALSE(CompareResults(*meant, lanes[0][0]->Run(**again, f.program.arguments, Form::kHlo).results).has_value());
+  EXPECT_TRUE(CompareResults(*meant, lanes[0][1]->Run(**again, f.program.arguments, Form::kHlo).results).has_value());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Defect, testing::ValuesIn(MutationNames()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+Judged JudgeText(const char* text, const std::vector<Literal>& arguments) {
+  absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(text);
+  EXPECT_TRUE(module.ok()) << module.status();
+  std::vector<Judged> judged;
+  for (const Literal& a : arguments) judged.push_back(Judged::Exact(a));
+  absl::StatusOr<Judged> result = JudgeComputation(*(*module)->entry(), judged);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return *result;
+}
+
+TEST(Bounds, SumsOfWholeNumbersAreExact) {
+  const char* text = R"(HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY e { x = f32[4] parameter(0) z = f32[] constant(0) ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=add })";
+  const float whole[] = {1, 2, -3, 4}, other[] = {0.1f, 0.2f, 0.7f, 1e-3f};
+  EXPECT_FALSE(JudgeText(text, {Literal::FromValues<float>({4}, whole)}).seen.valid());
+  const Judged rounded = JudgeText(text, {Literal::FromValues<float>({4}, other)});
+  EXPECT_GT(BoundAt(rounded.seen, 0), 1e-7);
+  EXPECT_LT(BoundAt(rounded.seen, 0), 2e-6);
+}
+
+TEST(Bounds, FollowTheDataFlow) {
+  // The product may stay unrounded inside, the sum of it may then differ; the product itself may not.
+  const char* text = R"(HloModule m
+ENTRY e { x = f32[1] parameter(0) y = f32[1] parameter(1) m = f32[1] multiply(x, y) s = f32[1] subtract(m, y)
+  f = f32[1] floor(s) ROOT t = (f32[1], f32[1], f32[1]) tuple(m, s, f) })";
+  const float a[] = {1.1f}, b[] = {0.3f};
+  const Judged j = JudgeText(text, {Literal::FromValues<float>({1}, a), Literal::FromValues<float>({1}, b)});
+  EXPECT_FALSE(j.elements[0].seen.valid());
+  EXPECT_GT(BoundAt(j.elements[1].seen, 0), 0);
+  EXPECT_LT(BoundAt(j.elements[1].seen, 0), 1e-6);
+  EXPECT_LT(BoundAt(j.elements[2].seen, 0), 1e-6);  // far from a whole number: decided
+}
+
+TEST(Bounds, JumpsAreNotDecided) {
+  // exp(x) is inexact at 1; floor of exp(0) could be 0 or 1.
+  const char* text = R"(HloModule m
+ENTRY e { x = f32[2] parameter(0) y = f32[2] exponential(x) f = f32[2] floor(y) i = s32[2] convert(y)
+  ROOT t = (f32[2], s32[2]) tuple(f, i) })";
+  const float x[] = {0, 1};
+  const Judged j = JudgeText(text, {Literal::FromValues<float>({2}, x)});
+  EXPECT_GE(BoundAt(j.elements[0].seen, 0), 1);
+  EXPECT_LT(BoundAt(j.elements[0].seen, 1), 1e-5);
+  EXPECT_TRUE(std::isinf(BoundAt(j.elements[1].seen, 0)));
+  EXPECT_EQ(BoundAt(j.elements[1].seen, 1), 0);
+}
+
+TEST(Compare, BitsNanAndZeros) {
+  const float want[] = {0.0f, std::nanf(""), 1.0f}, same[] = {0.0f, -std::nanf("1"), 1.0f};
+  const float zero[] = {-0.0f, std::nanf(""), 1.0f}, off[] = {0.0f, std::nanf(""), 1.0000001f};
+  const Judged meant = Judged::Exact(Literal::FromValues<float>({3}, want));
+  EXPECT_FALSE(CompareResults(meant, {Literal::FromValues<float>({3}, same)}).has_value());
+  ASSERT_TRUE(CompareResults(meant, {Literal::FromValues<float>({3}, zero)}).has_value());
+  EXPECT_TRUE(CompareResults(meant, {Literal::FromValues<float>({3}, zero)})->zero_sign);
+  ASSERT_TRUE(CompareResults(meant, {Literal::FromValues<float>({3}, off)}).has_value());
+  EXPECT_EQ(CompareResults(meant, {Literal::FromValues<float>({3}, off)})->element, 2);
+  EXPECT_TRUE(CompareResults(meant, {}).has_value());
+}
+
+TEST(Known, ReadsAndMatches) {
+  const auto known = ParseKnownDifferences("# comment\nmax-nan | xla | maximum | f32 f64 | nan | fast max\n");
+  ASSERT_TRUE(known.ok()) << known.status();
+  const auto module = ParseHloModule(
+      "HloModule m\nENTRY e { x = f32[2] parameter(0) y = f32[2] parameter(1) ROOT r = f32[2] maximum(x, y) }");
+  ASSERT_TRUE(module.ok());
+  EXPECT_NE(FindKnown(*known, "/lib/xla.so", **module, {"nan"}), nullptr);
+  EXPECT_EQ(FindKnown(*known, "/lib/xla.so", **module, {"values"}), nullptr);
+  EXPECT_EQ(FindKnown(*known, "/lib/cpu.so", **module, {"nan"}), nullptr);
+  EXPECT_FALSE(ParseKnownDifferences("a | b | no-such-op | * | * | x").ok());
+  EXPECT_FALSE(ParseKnownDifferences("a | b").ok());
+}
+
+}  // namespace
+}  // namespace backplane::cli::fuzz

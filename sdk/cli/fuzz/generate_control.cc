@@ -1,0 +1,245 @@
+// Recipes: calls, loops, branches, and what is only wrapped round values.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/cli/fuzz/generator.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+using P = PrimitiveType;
+
+Shape ShapeOf(const Judged& j) { return j.ToLiteral().shape(); }
+
+Judged TupleOf(const std::vector<Judged>& elements) {
+  Judged j;
+  j.is_tuple = true;
+  j.elements = elements;
+  return j;
+}
+
+}  // namespace
+
+std::vector<Generator::Recipe> Generator::ControlRecipes() {
+  return {
+      {4, {Opcode::kCall}, &Generator::Call, false, true, true},
+      {3, {Opcode::kFusion}, &Generator::Fusion, false, false, true},
+      {2, {Opcode::kAsyncStart, Opcode::kAsyncUpdate, Opcode::kAsyncDone}, &Generator::Async, false, false, true},
+      {1, {Opcode::kCopyStart, Opcode::kCopyDone}, &Generator::CopyAsync, false, false},
+      {7, {Opcode::kWhile}, &Generator::While, false, true, true},
+      {7, {Opcode::kConditional}, &Generator::Conditional, false, true, true},
+      {2, {Opcode::kOptimizationBarrier, Opcode::kTuple, Opcode::kGetTupleElement}, &Generator::Barrier},
+      {1, {Opcode::kAfterAll, Opcode::kAddDependency}, &Generator::Dependency, false, false},
+      {1, {Opcode::kDomain}, &Generator::Domain, false, false},
+      {1, {Opcode::kPartitionId, Opcode::kReplicaId}, &Generator::DeviceId},
+  };
+}
+
+std::unique_ptr<Scope> Generator::Nested(Scope& s, const std::string& name, const std::vector<Judged>& parameters,
+                                         int steps, bool plain, bool tuple) {
+  auto inner = std::make_unique<Scope>(s.b.module(), name, s.depth + 1);
+  inner->plain = plain;
+  if (tuple) {
+    const Judged all = TupleOf(parameters);
+    hlo::Result p = inner->b.Parameter(0, ShapeOf(all));
+    if (!p.ok()) return nullptr;
+    inner->judged[*p] = all;
+    for (size_t k = 0; k < parameters.size(); ++k) {
+      const Value v = Add(*inner, inner->b.GetTupleElement(*p, static_cast<int64_t>(k)));
+      if (v == nullptr) return nullptr;
+      inner->values.push_back(v);
+    }
+  } else {
+    for (size_t k = 0; k < parameters.size(); ++k) {
+      hlo::Result p = inner->b.Parameter(static_cast<int64_t>(k), ShapeOf(parameters[k]));
+      if (!p.ok()) return nullptr;
+      inner->judged[*p] = parameters[k];
+      inner->values.push_back(*p);
+    }
+  }
+  for (int k = 0; k < steps; ++k) Step(*inner);
+  return inner;
+}
+
+Value Generator::Matching(Scope& s, const Shape& shape) {
+  for (size_t k = s.values.size(); k > 0; --k) {
+    if (s.values[k - 1]->shape() == shape && !random_.Chance(20)) return s.values[k - 1];
+  }
+  return Like(s, shape.element_type(), shape.dimensions());
+}
+
+std::vector<Value> Generator::Chosen(Scope& s, int most) {
+  std::vector<Value> chosen;
+  const int64_t count = random_.Between(1, most);
+  for (int64_t k = 0; k < count; ++k) {
+    if (const Value v = Any(s, Kind::kAny); v != nullptr) chosen.push_back(v);
+  }
+  return chosen;
+}
+
+Value Generator::Call(Scope& s) {
+  const std::vector<Value> operands = Chosen(s, 3);
+  std::vector<Judged> judged;
+  for (const Value v : operands) judged.push_back(JudgedOf(s, v));
+  if (operands.empty()) return nullptr;
+  std::unique_ptr<Scope> inner = Nested(s, "callee", judged, static_cast<int>(random_.Between(2, 6)), false, false);
+  if (inner == nullptr) return nullptr;
+  Value root = inner->values.back();
+  if (random_.Chance(30)) {
+    root = Add(*inner, inner->b.Tuple({root, random_.Of(inner->values)}));
+    if (root == nullptr) return nullptr;
+  }
+  absl::StatusOr<Computation*> callee = inner->b.Build(root);
+  if (!callee.ok()) return nullptr;
+  (*callee)->RemoveDead();
+  if (random_.Chance(25)) return Add(s, hlo::CompositeCall(s.b, *callee, operands, "fuzz.callee"));
+  return Add(s, s.b.Call(*callee, operands));
+}
+
+Value Generator::Fusion(Scope& s) {
+  const std::vector<Value> operands = Chosen(s, 3);
+  std::vector<Judged> judged;
+  for (const Value v : operands) judged.push_back(JudgedOf(s, v));
+  if (operands.empty()) return nullptr;
+  std::unique_ptr<Scope> inner = Nested(s, "fused", judged, static_cast<int>(random_.Between(2, 6)), true, false);
+  if (inner == nullptr || inner->values.back()->Is(Opcode::kParameter)) return nullptr;
+  absl::StatusOr<Computation*> fused = inner->b.Build(inner->values.back());
+  if (!fused.ok()) return nullptr;
+  (*fused)->RemoveDead();
+  return Add(s, hlo::CreateFusion(s.b, FusionKind::kLoop, *fused, operands));
+}
+
+Value Generator::Async(Scope& s) {
+  const std::vector<Value> operands = Chosen(s, 2);
+  std::vector<Judged> judged;
+  std::vector<Shape> shapes;
+  for (const Value v : operands) {
+    judged.push_back(JudgedOf(s, v));
+    shapes.push_back(v->shape().WithoutLayout());
+  }
+  if (operands.empty()) return nullptr;
+  std::unique_ptr<Scope> inner = Nested(s, "async", judged, static_cast<int>(random_.Between(1, 3)), true, false);
+  if (inner == nullptr || inner->values.back()->Is(Opcode::kParameter)) return nullptr;
+  const Shape result = inner->values.back()->shape().WithoutLayout();
+  absl::StatusOr<Computation*> body = inner->b.Build(inner->values.back());
+  if (!body.ok()) return nullptr;
+  (*body)->RemoveDead();
+  const Shape state = Shape::Tuple({Shape::Tuple(shapes), result, Shape(P::kU32, {})});
+  Value v = Add(s, s.b.Op(Opcode::kAsyncStart, operands, {}, {*body}, state));
+  if (v != nullptr && random_.Chance(70)) v = Add(s, s.b.Op(Opcode::kAsyncUpdate, {v}, {}, {}, state));
+  return v == nullptr ? nullptr : Add(s, s.b.Op(Opcode::kAsyncDone, {v}, {}, {}, result));
+}
+
+Value Generator::CopyAsync(Scope& s) {
+  const Value x = Any(s, Kind::kAny);
+  if (x == nullptr) return nullptr;
+  const Shape shape = x->shape().WithoutLayout();
+  const Value start = Add(s, s.b.Op(Opcode::kCopyStart, {x}, {}, {}, Shape::Tuple({shape, shape, Shape(P::kU32, {})})));
+  return start == nullptr ? nullptr : Add(s, s.b.Op(Opcode::kCopyDone, {start}, {}, {}, shape));
+}
+
+// A counter and some state; as many turns as a constant or an argument says.
+Value Generator::While(Scope& s) {
+  std::vector<Value> state = Chosen(s, 3);
+  const Value zero = Add(s, s.b.Constant(Literal::ScalarInt(P::kS32, 0)));
+  if (state.empty() || zero == nullptr) return nullptr;
+  state.insert(state.begin(), zero);
+  // The limit is state as well when it is known at run time only.
+  const bool runtime = random_.Chance(40);
+  const int64_t turns = random_.Between(0, 5);
+  if (runtime) {
+    const Value limit = Index(s, 0, 5);
+    if (limit == nullptr) return nullptr;
+    state.insert(state.begin() + 1, limit);
+  }
+  std::vector<Judged> judged;
+  for (const Value v : state) judged.push_back(JudgedOf(s, v));
+  std::unique_ptr<Scope> condition = Nested(s, "condition", judged, 0, false, true);
+  if (condition == nullptr) return nullptr;
+  const Value limit =
+      runtime ? condition->values[1] : Add(*condition, condition->b.Constant(Literal::ScalarInt(P::kS32, turns)));
+  const Value go = Add(*condition, condition->b.Compare(condition->values[0], limit, ComparisonDirection::kLt));
+  std::unique_ptr<Scope> body = Nested(s, "body", judged, 0, false, true);
+  if (go == nullptr || body == nullptr) return nullptr;
+  const std::vector<Value> before = body->values;
+  const Value one = Add(*body, body->b.Constant(Literal::ScalarInt(P::kS32, 1)));
+  const Value next = Add(*body, body->b.Binary(Opcode::kAdd, before[0], one));
+  if (next == nullptr) return nullptr;
+  const int steps = static_cast<int>(random_.Between(2, 6));
+  for (int k = 0; k < steps; ++k) Step(*body);
+  std::vector<Value> after = {next};
+  if (runtime) after.push_back(before[1]);
+  for (size_t k = after.size(); k < before.size(); ++k) {
+    const Value v = Matching(*body, before[k]->shape().WithoutLayout());
+    if (v == nullptr) return nullptr;
+    after.push_back(v);
+  }
+  const Value root = Add(*body, body->b.Tuple(after));
+  if (root == nullptr) return nullptr;
+  absl::StatusOr<Computation*> c = condition->b.Build(go), t = body->b.Build(root);
+  const Value init = Add(s, s.b.Tuple(state));
+  if (!c.ok() || !t.ok() || init == nullptr) return nullptr;
+  (*t)->RemoveDead();
+  return Add(s, s.b.While(*c, *t, init));
+}
+
+Value Generator::Conditional(Scope& s) {
+  const bool by_index = random_.Chance(50);
+  const Value selector =
+      by_index ? (random_.Chance(60) ? Index(s, -1, 3) : Like(s, P::kS32, {})) : Like(s, P::kPred, {});
+  const std::vector<Value> wanted = Chosen(s, 2);  // whose shapes the branches return
+  if (selector == nullptr || wanted.empty()) return nullptr;
+  const int64_t branches = by_index ? random_.Between(1, 3) : 2;
+  std::vector<Computation*> computations;
+  std::vector<Value> operands;
+  for (int64_t k = 0; k < branches; ++k) {
+    const std::vector<Value> given = Chosen(s, 3);
+    std::vector<Judged> judged;
+    for (const Value v : given) judged.push_back(JudgedOf(s, v));
+    if (given.empty()) return nullptr;
+    std::unique_ptr<Scope> inner =
+        Nested(s, absl::StrCat("branch_", k), judged, static_cast<int>(random_.Between(1, 5)), false, true);
+    if (inner == nullptr) return nullptr;
+    std::vector<Value> results;
+    for (const Value w : wanted) {
+      const Value v = Matching(*inner, w->shape().WithoutLayout());
+      if (v == nullptr) return nullptr;
+      results.push_back(v);
+    }
+    const Value root = Add(*inner, inner->b.Tuple(results)), operand = Add(s, s.b.Tuple(given));
+    if (root == nullptr || operand == nullptr) return nullptr;
+    absl::StatusOr<Computation*> c = inner->b.Build(root);
+    if (!c.ok()) return nullptr;
+    (*c)->RemoveDead();
+    computations.push_back(*c);
+    operands.push_back(operand);
+  }
+  return Add(s, s.b.Conditional(selector, computations, operands));
+}
+
+Value Generator::Barrier(Scope& s) {
+  const std::vector<Value> values = Chosen(s, 3);
+  if (values.empty()) return nullptr;
+  if (values.size() == 1) return Add(s, hlo::OptimizationBarrier(s.b, values[0]));
+  const Value tuple = Add(s, s.b.Tuple(values));
+  return tuple == nullptr ? nullptr : Add(s, hlo::OptimizationBarrier(s.b, tuple));
+}
+
+Value Generator::Dependency(Scope& s) {
+  const Value x = Any(s, Kind::kAny);
+  const Value token = Add(s, hlo::AfterAll(s.b, {}));
+  if (x == nullptr || token == nullptr) return nullptr;
+  return Add(s, hlo::AddDependency(s.b, x, token));
+}
+
+Value Generator::Domain(Scope& s) {
+  const Value x = Any(s, Kind::kAny);
+  return x == nullptr ? nullptr : Add(s, hlo::CreateDomain(s.b, x, Sharding{}, Sharding{}));
+}
+
+Value Generator::DeviceId(Scope& s) {
+  const Opcode op = OneOf({Opcode::kPartitionId, Opcode::kReplicaId});
+  return Add(s, s.b.Op(op, {}, {}, {}, Shape(P::kU32, {})));
+}
+
+}  // namespace backplane::cli::fuzz

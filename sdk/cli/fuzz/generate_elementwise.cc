@@ -1,0 +1,281 @@
+// Recipes: elementwise operations, alone and in chains.
+#include "sdk/cli/fuzz/generator.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+const std::vector<Opcode>& Unaries() {
+  static const auto* const ops = new std::vector<Opcode>{Opcode::kAbs,
+                                                         Opcode::kCbrt,
+                                                         Opcode::kCeil,
+                                                         Opcode::kClz,
+                                                         Opcode::kCos,
+                                                         Opcode::kCosh,
+                                                         Opcode::kErf,
+                                                         Opcode::kExp,
+                                                         Opcode::kExpm1,
+                                                         Opcode::kFloor,
+                                                         Opcode::kImag,
+                                                         Opcode::kIsFinite,
+                                                         Opcode::kLog,
+                                                         Opcode::kLog1p,
+                                                         Opcode::kLogistic,
+                                                         Opcode::kNegate,
+                                                         Opcode::kNot,
+                                                         Opcode::kPopcnt,
+                                                         Opcode::kReal,
+                                                         Opcode::kRoundNearestAfz,
+                                                         Opcode::kRoundNearestEven,
+                                                         Opcode::kRsqrt,
+                                                         Opcode::kSign,
+                                                         Opcode::kSin,
+                                                         Opcode::kSqrt,
+                                                         Opcode::kTan,
+                                                         Opcode::kTanh};
+  return *ops;
+}
+
+const std::vector<Opcode>& Binaries() {
+  static const auto* const ops = new std::vector<Opcode>{Opcode::kAdd,
+                                                         Opcode::kAnd,
+                                                         Opcode::kAtan2,
+                                                         Opcode::kComplex,
+                                                         Opcode::kDivide,
+                                                         Opcode::kMaximum,
+                                                         Opcode::kMinimum,
+                                                         Opcode::kMultiply,
+                                                         Opcode::kOr,
+                                                         Opcode::kPower,
+                                                         Opcode::kRemainder,
+                                                         Opcode::kShiftLeft,
+                                                         Opcode::kShiftRightArithmetic,
+                                                         Opcode::kShiftRightLogical,
+                                                         Opcode::kSubtract,
+                                                         Opcode::kXor};
+  return *ops;
+}
+
+}  // namespace
+
+std::vector<Generator::Recipe> Generator::ElementwiseRecipes() {
+  return {
+      {40, Unaries(), &Generator::Unary, true},
+      {50, Binaries(), &Generator::Binary, true},
+      {8, {Opcode::kCompare}, &Generator::Compare, true},
+      {8, {Opcode::kSelect}, &Generator::Select, true},
+      {5, {Opcode::kClamp}, &Generator::Clamp, true},
+      {12, {Opcode::kConvert}, &Generator::Convert, true},
+      {5, {Opcode::kBitcastConvert}, &Generator::BitcastConvert},
+      {4, {Opcode::kReducePrecision}, &Generator::ReducePrecision, true},
+      {4, {Opcode::kMap}, &Generator::Map},
+      {14, {Opcode::kAdd, Opcode::kMultiply, Opcode::kTanh}, &Generator::Chain, true},
+      {4, {Opcode::kReal, Opcode::kImag, Opcode::kComplex}, &Generator::ComplexParts, true},
+  };
+}
+
+Value Generator::Unary(Scope& s) {
+  const Opcode op = OneOf(Unaries());
+  Kind kind = Kind::kFloat;
+  switch (op) {
+    case Opcode::kNot:
+    case Opcode::kPopcnt:
+    case Opcode::kClz:
+      kind = Kind::kBits;
+      break;
+    case Opcode::kAbs:
+    case Opcode::kNegate:
+    case Opcode::kSign:
+      kind = Kind::kNumber;
+      break;
+    default:
+      if (random_.Chance(15)) kind = Kind::kComplex;
+      break;
+  }
+  const Value x = Any(s, kind);
+  return x == nullptr ? nullptr : Add(s, s.b.Unary(op, x));
+}
+
+Value Generator::Binary(Scope& s) {
+  const Opcode op = OneOf(Binaries());
+  Kind kind = Kind::kNumber;
+  switch (op) {
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kXor:
+      kind = Kind::kBits;
+      break;
+    case Opcode::kShiftLeft:
+    case Opcode::kShiftRightArithmetic:
+    case Opcode::kShiftRightLogical:
+      kind = Kind::kInteger;
+      break;
+    case Opcode::kAtan2:
+    case Opcode::kComplex:
+      kind = Kind::kFloat;
+      break;
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+      kind = random_.Chance(10) ? Kind::kPred : Kind::kReal;
+      break;
+    case Opcode::kAdd:
+    case Opcode::kMultiply:
+      kind = random_.Chance(5) ? Kind::kPred : Kind::kNumber;
+      break;
+    default:
+      break;
+  }
+  const Value x = Any(s, kind);
+  if (x == nullptr) return nullptr;
+  const PrimitiveType type = x->shape().element_type();
+  if (op == Opcode::kPower && IsIntegral(type) && random_.Chance(60)) {
+    // Small exponents, that the results are no more than noise only sometimes.
+    const Value y = Fresh(s, x->shape().WithoutLayout(), Fill::kWhole);
+    return y == nullptr ? nullptr : Add(s, s.b.Binary(op, x, y));
+  }
+  const Value y = Like(s, type, x->shape().dimensions());
+  if (y == nullptr) return nullptr;
+  return random_.Chance(50) ? Add(s, s.b.Binary(op, x, y)) : Add(s, s.b.Binary(op, y, x));
+}
+
+Value Generator::Compare(Scope& s) {
+  const Value x = Any(s, Kind::kAny);
+  if (x == nullptr) return nullptr;
+  const PrimitiveType type = x->shape().element_type();
+  const Value y = Like(s, type, x->shape().dimensions());
+  if (y == nullptr) return nullptr;
+  const auto direction = static_cast<ComparisonDirection>(random_.Below(6));
+  std::optional<ComparisonType> how;
+  if (IsFloat(type) && random_.Chance(20)) how = ComparisonType::kTotalOrder;
+  return Add(s, s.b.Compare(x, y, direction, how));
+}
+
+Value Generator::Select(Scope& s) {
+  const Value x = Any(s, Kind::kAny);
+  if (x == nullptr) return nullptr;
+  const Shape shape = x->shape();
+  const Value y = Like(s, shape.element_type(), shape.dimensions());
+  const bool scalar = random_.Chance(15);
+  const Value p = scalar ? Like(s, PrimitiveType::kPred, {}) : Like(s, PrimitiveType::kPred, shape.dimensions());
+  return p == nullptr || y == nullptr ? nullptr : Add(s, s.b.Select(p, x, y));
+}
+
+Value Generator::Clamp(Scope& s) {
+  const Value x = Any(s, Kind::kReal);
+  if (x == nullptr) return nullptr;
+  const Shape shape = x->shape();
+  auto bound = [&] {
+    return random_.Chance(50) ? Fresh(s, Shape(shape.element_type(), {}))
+                              : Like(s, shape.element_type(), shape.dimensions());
+  };
+  const Value low = bound(), high = bound();
+  return low == nullptr || high == nullptr ? nullptr : Add(s, hlo::Clamp(s.b, low, x, high));
+}
+
+Value Generator::Convert(Scope& s) {
+  const Value x = Any(s, Kind::kAny);
+  if (x == nullptr) return nullptr;
+  return Add(s, s.b.Convert(x, AnyType(random_.Chance(50) ? Kind::kAny : Kind::kNumber)));
+}
+
+Value Generator::BitcastConvert(Scope& s) {
+  const Value x = Any(s, Kind::kReal);
+  return x == nullptr ? nullptr : Add(s, hlo::BitcastConvertType(s.b, x, AnyType(Kind::kReal)));
+}
+
+Value Generator::ReducePrecision(Scope& s) {
+  const Value x = Any(s, Kind::kFloat);
+  if (x == nullptr) return nullptr;
+  return Add(s, hlo::ReducePrecision(s.b, x, static_cast<int>(random_.Between(2, 11)),
+                                     static_cast<int>(random_.Between(1, 30))));
+}
+
+Value Generator::Map(Scope& s) {
+  const Value x = Any(s, Kind::kReal);
+  if (x == nullptr) return nullptr;
+  const PrimitiveType type = x->shape().element_type();
+  const std::vector<int64_t> dims(x->shape().dimensions().begin(), x->shape().dimensions().end());
+  std::vector<Value> operands = {x};
+  if (random_.Chance(60)) operands.push_back(Like(s, type, dims));
+  if (operands.back() == nullptr) return nullptr;
+  Builder b(s.b.module(), "map_body");
+  std::vector<Value> inside;
+  for (size_t k = 0; k < operands.size(); ++k) {
+    hlo::Result p = b.Parameter(static_cast<int64_t>(k), Shape(type, {}));
+    if (!p.ok()) return nullptr;
+    inside.push_back(*p);
+  }
+  hlo::Result c = b.Constant(MakeValues(random_, Shape(type, {}), Fill::kWhole));
+  if (!c.ok()) return nullptr;
+  inside.push_back(*c);
+  const int64_t steps = random_.Between(1, 5);
+  for (int64_t k = 0; k < steps; ++k) {
+    hlo::Result v =
+        random_.Chance(70)
+            ? b.Binary(OneOf({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum, Opcode::kMinimum, Opcode::kSubtract}),
+                       random_.Of(inside), random_.Of(inside))
+            : b.Unary(OneOf({Opcode::kNegate, Opcode::kAbs, Opcode::kTanh, Opcode::kExp}), random_.Of(inside));
+    if (v.ok()) inside.push_back(*v);
+  }
+  absl::StatusOr<Computation*> body = b.Build(inside.back());
+  if (!body.ok()) return nullptr;
+  std::vector<int64_t> all;
+  for (size_t d = 0; d < dims.size(); ++d) all.push_back(static_cast<int64_t>(d));
+  return Add(s, hlo::Map(s.b, operands, *body, all));
+}
+
+// What a fuser joins: many elementwise operations over one shape, with shared operands, broadcasts and conversions.
+Value Generator::Chain(Scope& s) {
+  Value x = Any(s, random_.Chance(75) ? Kind::kFloat : Kind::kReal);
+  if (x == nullptr) return nullptr;
+  const std::vector<int64_t> dims(x->shape().dimensions().begin(), x->shape().dimensions().end());
+  std::vector<Value> own = {x};
+  const int64_t length = random_.Between(3, 9);
+  for (int64_t k = 0; k < length; ++k) {
+    const PrimitiveType type = x->shape().element_type();
+    Value next = nullptr;
+    switch (random_.Below(8)) {
+      case 0:
+      case 1:
+        next = Add(s, s.b.Unary(OneOf({Opcode::kTanh, Opcode::kNegate, Opcode::kAbs, Opcode::kLogistic, Opcode::kSin,
+                                       Opcode::kSqrt, Opcode::kExp, Opcode::kFloor}),
+                                x));
+        break;
+      case 2: {
+        const Value scalar = Fresh(s, Shape(type, {}));
+        if (scalar == nullptr) break;
+        const Value wide = Add(s, s.b.BroadcastInDim(scalar, dims, {}));
+        if (wide != nullptr)
+          next = Add(s, s.b.Binary(OneOf({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum}), x, wide));
+        break;
+      }
+      case 3:
+        next = Add(s, s.b.Convert(x, AnyType(Kind::kReal)));
+        break;
+      default: {
+        Value y = random_.Of(own);
+        if (y->shape().element_type() != type) y = Like(s, type, dims);
+        if (y == nullptr) break;
+        next = Add(s, s.b.Binary(OneOf({Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kMaximum,
+                                        Opcode::kMinimum, Opcode::kDivide}),
+                                 x, y));
+        break;
+      }
+    }
+    if (next == nullptr || !Useful(JudgedOf(s, next))) continue;
+    x = next;
+    own.push_back(x);
+  }
+  return own.size() > 1 ? x : nullptr;
+}
+
+Value Generator::ComplexParts(Scope& s) {
+  const Value x = Any(s, random_.Chance(70) ? Kind::kComplex : Kind::kFloat);
+  if (x == nullptr) return nullptr;
+  const Value re = Add(s, s.b.Unary(Opcode::kReal, x)), im = Add(s, s.b.Unary(Opcode::kImag, x));
+  if (re == nullptr || im == nullptr) return nullptr;
+  s.values.push_back(re);
+  s.values.push_back(im);
+  return Add(s, s.b.Binary(Opcode::kComplex, im, re));
+}
+
+}  // namespace backplane::cli::fuzz

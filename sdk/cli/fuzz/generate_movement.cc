@@ -1,0 +1,378 @@
+// Recipes: operations that put elements elsewhere.
+#include <algorithm>
+#include <numeric>
+
+#include "sdk/cli/fuzz/generator.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+std::vector<int64_t> DimsOf(Value v) { return {v->shape().dimensions().begin(), v->shape().dimensions().end()}; }
+
+bool Has(const std::vector<int64_t>& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); }
+
+int64_t Product(const std::vector<int64_t>& dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace
+
+std::vector<Generator::Recipe> Generator::MovementRecipes() {
+  return {
+      {8, {Opcode::kBroadcast}, &Generator::Broadcast, true},
+      {8, {Opcode::kReshape}, &Generator::Reshape, true},
+      {8, {Opcode::kTranspose}, &Generator::Transpose, true},
+      {5, {Opcode::kReverse}, &Generator::Reverse, true},
+      {7, {Opcode::kConcatenate}, &Generator::Concatenate, true},
+      {7, {Opcode::kSlice}, &Generator::Slice, true},
+      {8, {Opcode::kPad}, &Generator::Pad, true},
+      {2, {Opcode::kCopy}, &Generator::Copy, true},
+      {2, {Opcode::kBitcast}, &Generator::Bitcast, false, false},
+      {4, {Opcode::kIota}, &Generator::Iota, true},
+      {7, {Opcode::kDynamicSlice}, &Generator::DynamicSlice, true},
+      {7, {Opcode::kDynamicUpdateSlice}, &Generator::DynamicUpdateSlice, true},
+      {10, {Opcode::kGather}, &Generator::Gather},
+      {7, {Opcode::kScatter}, &Generator::Scatter},
+      {4, {Opcode::kScatter}, &Generator::ScatterSet},
+      {1, {Opcode::kGetDimensionSize}, &Generator::DimensionSize},
+      {2, {Opcode::kSetDimensionSize}, &Generator::SetDimensionSize, false, false},
+      {2, {Opcode::kDynamicReshape}, &Generator::DynamicReshape, false, false},
+  };
+}
+
+Value Generator::Broadcast(Scope& s) {
+  const Value x = Any(s, Kind::kAny, 0, 4);
+  if (x == nullptr) return nullptr;
+  const std::vector<int64_t> from = DimsOf(x);
+  std::vector<int64_t> dims = from, places;
+  const int64_t more = random_.Between(from.empty() ? 1 : 0, 5 - static_cast<int64_t>(from.size()));
+  for (int64_t k = 0; k < more; ++k) {
+    dims.insert(dims.begin() + random_.Below(static_cast<int64_t>(dims.size()) + 1), -random_.Between(1, 6));
+  }
+  for (size_t d = 0, at = 0; d < dims.size(); ++d) {
+    if (dims[d] < 0) {
+      dims[d] = -dims[d];
+      continue;
+    }
+    places.push_back(static_cast<int64_t>(d));
+    if (from[at] == 1 && random_.Chance(50)) dims[d] = random_.Between(1, 7);
+    ++at;
+  }
+  if (Product(dims) > 20000) return nullptr;
+  // Unit dimensions that grow: StableHLO's broadcast_in_dim; the builder writes what HLO needs for it.
+  return Add(s, hlo::BroadcastInDim(s.b, x, dims, places));
+}
+
+Value Generator::Reshape(Scope& s) {
+  const Value x = Any(s, Kind::kAny);
+  if (x == nullptr) return nullptr;
+  std::vector<int64_t> dims = DimsOf(x);
+  const int64_t steps = random_.Between(1, 4);
+  for (int64_t k = 0; k < steps; ++k) {
+    const int64_t n = static_cast<int64_t>(dims.size());
+    switch (random_.Below(4)) {
+      case 0:  // two neighbours become one
+        if (n >= 2) {
+          const int64_t d = random_.Below(n - 1);
+          dims[static_cast<size_t>(d)] *= dims[static_cast<size_t>(d + 1)];
+          dims.erase(dims.begin() + d + 1);
+        }
+        break;
+      case 1:  // one becomes two
+        if (n >= 1 && n < 5) {
+          const size_t d = static_cast<size_t>(random_.Below(n));
+          for (const int64_t f : {2, 3, 5, 7}) {
+            if (dims[d] > f && dims[d] % f == 0) {
+              dims[d] /= f;
+              dims.insert(dims.begin() + static_cast<int64_t>(d) + random_.Below(2), f);
+              break;
+            }
+          }
+        }
+        break;
+      case 2:
+        if (n < 5) dims.insert(dims.begin() + random_.Below(n + 1), 1);
+        break;
+      default:
+        if (n > 0) {
+          const int64_t d = random_.Below(n);
+          if (dims[static_cast<size_t>(d)] == 1) dims.erase(dims.begin() + d);
+        }
+        break;
+    }
+  }
+  return Add(s, s.b.Reshape(x, dims));
+}
+
+Value Generator::Transpose(Scope& s) {
+  const Value x = Any(s, Kind::kAny, 1);
+  return x == nullptr ? nullptr : Add(s, s.b.Transpose(x, random_.Permutation(x->shape().rank())));
+}
+
+Value Generator::Reverse(Scope& s) {
+  const Value x = Any(s, Kind::kAny, 1);
+  return x == nullptr ? nullptr : Add(s, hlo::Rev(s.b, x, Subset(x->shape().rank(), 60)));
+}
+
+Value Generator::Concatenate(Scope& s) {
+  const Value x = Any(s, Kind::kAny, 1);
+  if (x == nullptr) return nullptr;
+  const PrimitiveType type = x->shape().element_type();
+  const int64_t d = random_.Below(x->shape().rank()), count = random_.Between(1, 4);
+  std::vector<Value> parts = {x};
+  for (int64_t k = 1; k < count; ++k) {
+    std::vector<int64_t> dims = DimsOf(x);
+    if (random_.Chance(60)) dims[static_cast<size_t>(d)] = random_.Between(0, 5);
+    const Value y = Like(s, type, dims);
+    if (y == nullptr) return nullptr;
+    parts.insert(parts.begin() + random_.Below(static_cast<int64_t>(parts.size()) + 1), y);
+  }
+  return Add(s, s.b.Concatenate(parts, d));
+}
+
+Value Generator::Slice(Scope& s) {
+  const Value x = Any(s, Kind::kAny, 1);
+  if (x == nullptr) return nullptr;
+  SliceConfig slices;
+  for (const int64_t size : x->shape().dimensions()) {
+    SliceDimension d{0, size, 1};
+    if (random_.Chance(60)) {
+      d.start = random_.Between(0, size / 2);
+      d.limit = random_.Between(random_.Chance(5) ? d.start : std::min(size, d.start + 1), size);
+      if (random_.Chance(40)) d.stride = random_.Between(1, 4);
+    }
+    slices.push_back(d);
+  }
+  return Add(s, s.b.Slice(x, slices));
+}
+
+Value Generator::Pad(Scope& s) {
+  const Value x = Any(s, Kind::kAny, 1);
+  if (x == nullptr) return nullptr;
+  const Value with = Fresh(s, Shape(x->shape().element_type(), {}));
+  if (with == nullptr) return nullptr;
+  PaddingConfig config;
+  for (const int64_t size : x->shape().dimensions()) {
+    PaddingDimension d;
+    if (random_.Chance(70)) {
+      d.low = random_.Between(-2, 3);
+      d.high = random_.Between(-2, 3);
+      if (random_.Chance(35)) d.interior = random_.Between(1, 2);
+    }
+    if (size + (size > 0 ? (size - 1) * d.interior : 0) + d.low + d.high < 0) d.low = d.high = 1;
+    config.push_back(d);
+  }
+  return Add(s, s.b.Pad(x, with, config));
+}
+
+Value Generator::Copy(Scope& s) {
+  const Value x = Any(s, Kind::kAny);
+  return x == nullptr ? nullptr : Add(s, hlo::Copy(s.b, x));
+}
+
+Value Generator::Bitcast(Scope& s) {
+  const Value x = Any(s, Kind::kAny);
+  if (x == nullptr) return nullptr;
+  const std::vector<int64_t> flat = {x->shape().num_elements()};
+  return Add(s, hlo::CreateBitcast(s.b, Shape(x->shape().element_type(), flat), x));
+}
+
+Value Generator::Iota(Scope& s) {
+  const Shape shape(AnyType(Kind::kNumber), AnyDims(1));
+  // Counting past what the type holds is left alone but for integers, which wrap.
+  const int64_t d = random_.Below(shape.rank());
+  if (!IsIntegral(shape.element_type()) && BitWidth(shape.element_type()) < 32 && shape.dimensions(d) > 8)
+    return nullptr;
+  return Add(s, hlo::Iota(s.b, shape, d));
+}
+
+Value Generator::DynamicSlice(Scope& s) {
+  const Value x = Any(s, Kind::kAny, 1);
+  if (x == nullptr) return nullptr;
+  const PrimitiveType type = random_.Of(std::vector<PrimitiveType>{
+      PrimitiveType::kS32, PrimitiveType::kS32, PrimitiveType::kS64, PrimitiveType::kU32, PrimitiveType::kS8});
+  std::vector<Value> starts;
+  std::vector<int64_t> sizes;
+  for (const int64_t size : x->shape().dimensions()) {
+    // Also before the start and past the end: starts are clamped.
+    starts.push_back(Index(s, IsUnsigned(type) ? 0 : -2, std::min<int64_t>(size + 2, 100), type));
+    if (starts.back() == nullptr) return nullptr;
+    sizes.push_back(random_.Between(std::min<int64_t>(size, 1), size));
+  }
+  return Add(s, hlo::DynamicSlice(s.b, x, starts, sizes));
+}
+
+Value Generator::DynamicUpdateSlice(Scope& s) {
+  const Value x = Any(s, Kind::kAny, 1);
+  if (x == nullptr) return nullptr;
+  std::vector<Value> starts;
+  std::vector<int64_t> sizes;
+  for (const int64_t size : x->shape().dimensions()) {
+    starts.push_back(Index(s, -2, size + 2));
+    if (starts.back() == nullptr) return nullptr;
+    sizes.push_back(random_.Between(std::min<int64_t>(size, 1), size));
+  }
+  const Value update = Like(s, x->shape().element_type(), sizes);
+  return update == nullptr ? nullptr : Add(s, hlo::DynamicUpdateSlice(s.b, x, update, starts));
+}
+
+Value Generator::Gather(Scope& s) {
+  const Value x = Any(s, Kind::kAny, 1);
+  if (x == nullptr) return nullptr;
+  const std::vector<int64_t> dims = DimsOf(x);
+  const int64_t rank = x->shape().rank();
+  GatherDimensions g;
+  std::vector<int64_t> batch;  // of the indices, without the index vector
+  const int64_t batch_rank = random_.Between(0, 2);
+  for (int64_t k = 0; k < batch_rank; ++k) batch.push_back(random_.Between(1, 5));
+  if (random_.Chance(20) && batch_rank > 0) {
+    const int64_t d = random_.Below(rank), of = random_.Below(batch_rank);
+    g.operand_batching_dims = {d};
+    g.start_indices_batching_dims = {of};
+    batch[static_cast<size_t>(of)] = dims[static_cast<size_t>(d)];
+  }
+  for (int64_t d = 0; d < rank; ++d) {
+    if (Has(g.operand_batching_dims, d)) continue;
+    if (random_.Chance(60)) g.start_index_map.push_back(d);
+    if (dims[static_cast<size_t>(d)] > 0 && random_.Chance(40)) g.collapsed_slice_dims.push_back(d);
+  }
+  if (random_.Chance(40)) std::reverse(g.start_index_map.begin(), g.start_index_map.end());
+  std::vector<int64_t> sizes, indices = batch;
+  int64_t offsets = 0;
+  for (int64_t d = 0; d < rank; ++d) {
+    const int64_t size = dims[static_cast<size_t>(d)];
+    if (Has(g.collapsed_slice_dims, d) || Has(g.operand_batching_dims, d)) {
+      sizes.push_back(std::min<int64_t>(size, 1));
+      continue;
+    }
+    sizes.push_back(random_.Chance(40) ? size : random_.Between(std::min<int64_t>(size, 1), size));
+    ++offsets;
+  }
+  const int64_t k = static_cast<int64_t>(g.start_index_map.size());
+  if (k == 1 && random_.Chance(40)) {
+    g.index_vector_dim = batch_rank;  // left out
+  } else {
+    g.index_vector_dim = random_.Chance(70) ? batch_rank : random_.Between(0, batch_rank);
+    indices.insert(indices.begin() + g.index_vector_dim, k);
+    for (int64_t& d : g.start_indices_batching_dims) d += d >= g.index_vector_dim;
+  }
+  const int64_t total = offsets + batch_rank;
+  std::vector<int64_t> places = random_.Permutation(total);
+  places.resize(static_cast<size_t>(offsets));
+  std::sort(places.begin(), places.end());
+  g.offset_dims = places;
+  const PrimitiveType type = random_.Chance(75) ? PrimitiveType::kS32 : PrimitiveType::kS64;
+  const Value at =
+      random_.Chance(85) ? Fresh(s, Shape(type, indices), Fill::kPositive) : Like(s, PrimitiveType::kS32, indices);
+  return at == nullptr ? nullptr : Add(s, hlo::Gather(s.b, x, at, g, sizes));
+}
+
+// Windows anywhere, over one another, outside: by operations that do not depend on the order.
+Value Generator::Scatter(Scope& s) {
+  const Value x = Any(s, Kind::kReal, 1);
+  if (x == nullptr) return nullptr;
+  const PrimitiveType type = x->shape().element_type();
+  std::optional<Opcode> op = AnyCombiner(type);
+  if (!op.has_value() || (IsFloat(type) && op == Opcode::kMultiply)) op = Opcode::kAdd;
+  const std::vector<int64_t> dims = DimsOf(x);
+  const int64_t rank = x->shape().rank();
+  ScatterDimensions d;
+  std::vector<int64_t> batch;
+  const int64_t batch_rank = random_.Between(0, 2);
+  for (int64_t k = 0; k < batch_rank; ++k) batch.push_back(random_.Between(1, 6));
+  for (int64_t k = 0; k < rank; ++k) {
+    if (random_.Chance(60)) d.scatter_dims_to_operand_dims.push_back(k);
+    if (dims[static_cast<size_t>(k)] > 0 && random_.Chance(45)) d.inserted_window_dims.push_back(k);
+  }
+  std::vector<int64_t> indices = batch, window;
+  for (int64_t k = 0; k < rank; ++k) {
+    const int64_t size = dims[static_cast<size_t>(k)];
+    if (!Has(d.inserted_window_dims, k)) {
+      window.push_back(random_.Chance(50) ? size : random_.Between(std::min<int64_t>(size, 1), size));
+    }
+  }
+  d.index_vector_dim = batch_rank;
+  indices.push_back(static_cast<int64_t>(d.scatter_dims_to_operand_dims.size()));
+  const int64_t total = batch_rank + static_cast<int64_t>(window.size());
+  std::vector<int64_t> places = random_.Permutation(total);
+  places.resize(window.size());
+  std::sort(places.begin(), places.end());
+  d.update_window_dims = places;
+  std::vector<int64_t> updates;
+  for (int64_t k = 0, w = 0, c = 0; k < total; ++k) {
+    updates.push_back(Has(places, k) ? window[static_cast<size_t>(w++)] : batch[static_cast<size_t>(c++)]);
+  }
+  const Value at = Fresh(s, Shape(PrimitiveType::kS32, indices), random_.Chance(60) ? Fill::kPositive : Fill::kWhole);
+  const Value update = Like(s, type, updates);
+  Computation* body = Combiner(s, *op, type);
+  if (at == nullptr || update == nullptr || body == nullptr) return nullptr;
+  return Add(s, hlo::Scatter(s.b, {x}, at, {update}, body, d));
+}
+
+// Rows replaced, no row twice.
+Value Generator::ScatterSet(Scope& s) {
+  const Value x = Any(s, Kind::kAny, 1);
+  if (x == nullptr) return nullptr;
+  const PrimitiveType type = x->shape().element_type();
+  const std::vector<int64_t> dims = DimsOf(x);
+  const int64_t rank = x->shape().rank(), at = random_.Below(rank), size = dims[static_cast<size_t>(at)];
+  if (size == 0) return nullptr;
+  const int64_t count = random_.Between(1, std::min<int64_t>(size, 40));
+  Literal rows(Shape(PrimitiveType::kS32, {count, 1}));
+  const std::vector<int64_t> order = random_.Permutation(size);
+  for (int64_t k = 0; k < count; ++k) rows.SetFromInt(k, order[static_cast<size_t>(k)]);
+  ScatterDimensions d;
+  d.inserted_window_dims = {at};
+  d.scatter_dims_to_operand_dims = {at};
+  d.index_vector_dim = 1;
+  std::vector<int64_t> updates = {count};
+  for (int64_t k = 0; k < rank; ++k) {
+    if (k == at) continue;
+    d.update_window_dims.push_back(static_cast<int64_t>(updates.size()));
+    updates.push_back(dims[static_cast<size_t>(k)]);
+  }
+  Builder b(s.b.module(), "replace");
+  hlo::Result old = b.Parameter(0, Shape(type, {})), now = b.Parameter(1, Shape(type, {}));
+  if (!old.ok() || !now.ok()) return nullptr;
+  absl::StatusOr<Computation*> body = b.Build(*now);
+  const Value places = Add(s, s.b.Constant(std::move(rows))), update = Like(s, type, updates);
+  if (!body.ok() || places == nullptr || update == nullptr) return nullptr;
+  return Add(s, hlo::Scatter(s.b, {x}, places, {update}, *body, d, false, random_.Chance(50)));
+}
+
+Value Generator::DimensionSize(Scope& s) {
+  const Value x = Any(s, Kind::kAny, 1);
+  return x == nullptr ? nullptr : Add(s, hlo::GetDimensionSize(s.b, x, random_.Below(x->shape().rank())));
+}
+
+// What lies past the size must not count: reduced away, and the size asked for.
+Value Generator::SetDimensionSize(Scope& s) {
+  const PrimitiveType type = AnyType(Kind::kInteger);
+  const std::vector<int64_t> dims = AnyDims(1, 3);
+  const int64_t d = random_.Below(static_cast<int64_t>(dims.size()));
+  const Value x = Fresh(s, Shape(type, dims));
+  const Value n = Index(s, 0, dims[static_cast<size_t>(d)]), zero = Identity(s, Opcode::kAdd, type);
+  Computation* add = Combiner(s, Opcode::kAdd, type);
+  if (x == nullptr || n == nullptr || zero == nullptr || add == nullptr) return nullptr;
+  const Value bounded = Add(s, hlo::SetDimensionSize(s.b, x, n, d));
+  if (bounded == nullptr) return nullptr;
+  if (random_.Chance(40)) return Add(s, hlo::GetDimensionSize(s.b, bounded, d));
+  std::vector<int64_t> reduced = {d};
+  for (int64_t k = 0; k < static_cast<int64_t>(dims.size()); ++k) {
+    if (k != d && random_.Chance(30)) reduced.push_back(k);
+  }
+  std::sort(reduced.begin(), reduced.end());
+  return Add(s, s.b.Reduce({bounded}, {zero}, add, reduced));
+}
+
+Value Generator::DynamicReshape(Scope& s) {
+  const PrimitiveType type = AnyType(Kind::kInteger);
+  const int64_t rows = random_.Between(1, 6), columns = random_.Between(1, 5);
+  const Value x = Fresh(s, Shape(type, {rows * columns}));
+  const Value a = Add(s, s.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, rows)));
+  const Value c = Add(s, s.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, columns)));
+  if (x == nullptr || a == nullptr || c == nullptr) return nullptr;
+  return Add(s, hlo::DynamicReshape(s.b, x, {a, c}, {rows, columns}, {false, false}));
+}
+
+}  // namespace backplane::cli::fuzz

@@ -1,0 +1,246 @@
+// Recipes: products, convolutions, normalization, linear algebra, transforms, random bits.
+#include <algorithm>
+
+#include "sdk/cli/fuzz/generator.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+using P = PrimitiveType;
+
+std::vector<int64_t> DimsOf(Value v) { return {v->shape().dimensions().begin(), v->shape().dimensions().end()}; }
+
+}  // namespace
+
+std::vector<Generator::Recipe> Generator::NumericRecipes() {
+  return {
+      {16, {Opcode::kDot}, &Generator::Dot},
+      {2, {Opcode::kRaggedDot}, &Generator::RaggedDot, false, false},
+      {1, {Opcode::kScaledDot}, &Generator::ScaledDot, false, false},
+      {10, {Opcode::kConvolution}, &Generator::Convolution},
+      {5, {Opcode::kBatchNormTraining, Opcode::kBatchNormInference, Opcode::kBatchNormGrad}, &Generator::BatchNorm},
+      {3, {Opcode::kCholesky}, &Generator::Cholesky},
+      {4, {Opcode::kTriangularSolve}, &Generator::TriangularSolve},
+      {5, {Opcode::kFft}, &Generator::Fft},
+      {3, {Opcode::kRngBitGenerator}, &Generator::RandomBits},
+  };
+}
+
+// Batch dimensions, contracted dimensions and free ones in any order on both sides.
+Value Generator::Dot(Scope& s) {
+  const Value l = Any(s, Kind::kNumber, 1, 4);
+  if (l == nullptr) return nullptr;
+  const P type = l->shape().element_type();
+  const std::vector<int64_t> dims = DimsOf(l);
+  const int64_t rank = l->shape().rank();
+  DotDimensions d;
+  std::vector<std::pair<int64_t, char>> right;  // size, and what it is
+  for (const int64_t k : random_.Permutation(rank)) {
+    const int64_t at = random_.Below(10);
+    if (at < 3 && d.lhs_contracting.size() < 2) {
+      d.lhs_contracting.push_back(k);
+      right.emplace_back(k, 'c');
+    } else if (at < 5 && rank > 1 && d.lhs_batch.size() < 2) {
+      d.lhs_batch.push_back(k);
+      right.emplace_back(k, 'b');
+    }
+  }
+  if (d.lhs_contracting.empty() && random_.Chance(85)) {
+    for (int64_t k = rank - 1; k >= 0 && d.lhs_contracting.empty(); --k) {
+      if (std::find(d.lhs_batch.begin(), d.lhs_batch.end(), k) != d.lhs_batch.end()) continue;
+      d.lhs_contracting.push_back(k);
+      right.emplace_back(k, 'c');
+    }
+  }
+  const int64_t free = random_.Between(0, 2);
+  for (int64_t k = 0; k < free; ++k) {
+    right.emplace_back(large_ && random_.Chance(40) ? random_.Between(8, 48) : random_.Between(1, 8), 'f');
+  }
+  const std::vector<int64_t> order = random_.Permutation(static_cast<int64_t>(right.size()));
+  std::vector<int64_t> place(right.size()), other;
+  for (size_t k = 0; k < order.size(); ++k) {
+    const auto& [size, what] = right[static_cast<size_t>(order[k])];
+    place[static_cast<size_t>(order[k])] = static_cast<int64_t>(k);
+    other.push_back(what == 'f' ? size : dims[static_cast<size_t>(size)]);
+  }
+  for (size_t k = 0; k < right.size(); ++k) {
+    if (right[k].second == 'c') d.rhs_contracting.push_back(place[k]);
+    if (right[k].second == 'b') d.rhs_batch.push_back(place[k]);
+  }
+  const Value r = Like(s, type, other);
+  if (r == nullptr) return nullptr;
+  hlo::ElementType wanted;
+  if (random_.Chance(40)) {
+    if (type == P::kBF16 || type == P::kF16 || (IsFloat(type) && BitWidth(type) == 8)) wanted = P::kF32;
+    if (type == P::kS8 || type == P::kU8 || type == P::kS4) wanted = P::kS32;
+  }
+  return Add(s, hlo::DotGeneral(s.b, l, r, d, {}, wanted));
+}
+
+Value Generator::RaggedDot(Scope& s) {
+  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kBF16, P::kS32});
+  const int64_t groups = random_.Between(1, 4), k = random_.Between(1, 6), n = random_.Between(1, 6);
+  Literal sizes(Shape(P::kS32, {groups}));
+  int64_t m = 0;
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t size = random_.Between(0, 4);
+    sizes.SetFromInt(g, size);
+    m += size;
+  }
+  m += random_.Below(2);  // rows of no group
+  const Value l = Fresh(s, Shape(type, {m, k})), r = Fresh(s, Shape(type, {groups, k, n}));
+  const Value counts = Add(s, s.b.Constant(std::move(sizes)));
+  if (l == nullptr || r == nullptr || counts == nullptr) return nullptr;
+  RaggedDotDimensions d;
+  d.dot.lhs_contracting = {1};
+  d.dot.rhs_contracting = {1};
+  d.lhs_ragged = {0};
+  d.rhs_group = {0};
+  return Add(s, hlo::RaggedDot(s.b, l, r, counts, d));
+}
+
+Value Generator::ScaledDot(Scope& s) {
+  const P type = random_.Of(std::vector<P>{P::kF8E4M3FN, P::kF8E5M2, P::kBF16});
+  const int64_t m = random_.Between(1, 5), blocks = random_.Between(1, 3), k = blocks * 4, n = random_.Between(1, 5);
+  const P scale = P::kF8E8M0FNU;
+  const Value l = Fresh(s, Shape(type, {m, k})), r = Fresh(s, Shape(type, {n, k}));
+  const Value ls = Fresh(s, Shape(scale, {m, blocks}), Fill::kPositive),
+              rs = Fresh(s, Shape(scale, {n, blocks}), Fill::kPositive);
+  if (l == nullptr || r == nullptr || ls == nullptr || rs == nullptr) return nullptr;
+  DotDimensions d;
+  d.lhs_contracting = {1};
+  d.rhs_contracting = {1};
+  return Add(s,
+             hlo::ScaledDot(s.b, l, ls, r, rs, d, {}, random_.Chance(50) ? hlo::ElementType(P::kF32) : std::nullopt));
+}
+
+// Any order of dimensions, groups, strides, padding of either sign, both dilations, reversed windows.
+Value Generator::Convolution(Scope& s) {
+  const P type =
+      random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF32, P::kF64, P::kBF16, P::kF16, P::kS32, P::kS8, P::kC64});
+  const int64_t spatial = random_.Between(0, 3);
+  const int64_t groups = random_.Chance(35) ? random_.Between(2, 3) : 1;
+  const int64_t batch_groups = groups == 1 && random_.Chance(15) ? 2 : 1;
+  const int64_t in = random_.Between(1, 4), out = random_.Between(1, 4) * groups * batch_groups;
+  const int64_t batch = random_.Between(1, 3) * batch_groups;
+  const int64_t rank = spatial + 2;
+  std::vector<int64_t> x(static_cast<size_t>(rank)), w(x);
+  ConvolutionDimensions d = hlo::DefaultConvolutionDimensions(spatial);
+  auto shuffle = [&](int64_t& first, int64_t& second, Ints& rest) {
+    if (random_.Chance(30)) return;
+    const std::vector<int64_t> p = random_.Permutation(rank);
+    first = p[0];
+    second = p[1];
+    rest.assign(p.begin() + 2, p.end());
+  };
+  shuffle(d.input_batch, d.input_feature, d.input_spatial);
+  shuffle(d.kernel_output_feature, d.kernel_input_feature, d.kernel_spatial);
+  shuffle(d.output_batch, d.output_feature, d.output_spatial);
+  x[static_cast<size_t>(d.input_batch)] = batch;
+  x[static_cast<size_t>(d.input_feature)] = in * groups;
+  w[static_cast<size_t>(d.kernel_input_feature)] = in;
+  w[static_cast<size_t>(d.kernel_output_feature)] = out;
+  std::vector<int64_t> strides, left, right;
+  std::vector<bool> reversed;
+  hlo::PaddingPairs padding;
+  for (size_t k = 0; k < static_cast<size_t>(spatial); ++k) {
+    x[static_cast<size_t>(d.input_spatial[k])] = random_.Between(1, large_ ? 16 : 8);
+    w[static_cast<size_t>(d.kernel_spatial[k])] = random_.Between(1, 3);
+    strides.push_back(random_.Between(1, 2));
+    left.push_back(random_.Chance(20) ? 2 : 1);
+    right.push_back(random_.Chance(20) ? 2 : 1);
+    padding.emplace_back(random_.Between(random_.Chance(10) ? -1 : 0, 2), random_.Between(0, 2));
+    reversed.push_back(random_.Chance(15));
+  }
+  const Value l = Like(s, type, x), r = Like(s, type, w);
+  if (l == nullptr || r == nullptr) return nullptr;
+  hlo::ElementType wanted;
+  if (type == P::kS8) wanted = P::kS32;
+  if ((type == P::kBF16 || type == P::kF16) && random_.Chance(30)) wanted = P::kF32;
+  return Add(s, hlo::ConvGeneralDilated(s.b, l, r, strides, padding, left, right, d, groups, batch_groups, {}, wanted,
+                                        reversed));
+}
+
+Value Generator::BatchNorm(Scope& s) {
+  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF64});
+  const Value x = Like(s, type, AnyDims(1, 4));
+  if (x == nullptr) return nullptr;
+  const int64_t f = random_.Below(x->shape().rank());
+  const Shape feature(type, {x->shape().dimensions(f)});
+  const float epsilon = random_.Chance(50) ? 0.001f : 0.1f;
+  auto plain = [&] { return Fresh(s, feature, Fill::kPlain); };
+  auto positive = [&] { return Fresh(s, feature, Fill::kPositive); };
+  switch (random_.Below(3)) {
+    case 0: {
+      const Value scale = plain(), offset = plain();
+      if (scale == nullptr || offset == nullptr) return nullptr;
+      return Add(s, hlo::BatchNormTraining(s.b, x, scale, offset, epsilon, f));
+    }
+    case 1: {
+      const Value scale = plain(), offset = plain(), mean = plain(), variance = positive();
+      if (scale == nullptr || offset == nullptr || mean == nullptr || variance == nullptr) return nullptr;
+      return Add(s, hlo::BatchNormInference(s.b, x, scale, offset, mean, variance, epsilon, f));
+    }
+    default: {
+      const Value scale = plain(), mean = plain(), variance = positive();
+      const Value gradient = Like(s, type, DimsOf(x));
+      if (scale == nullptr || mean == nullptr || variance == nullptr || gradient == nullptr) return nullptr;
+      return Add(s, hlo::BatchNormGrad(s.b, x, scale, mean, variance, gradient, epsilon, f));
+    }
+  }
+}
+
+Value Generator::Cholesky(Scope& s) {
+  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128});
+  std::vector<int64_t> dims = AnyDims(0, 2);
+  const int64_t n = random_.Between(0, 4) == 0 ? random_.Between(1, large_ ? 40 : 12) : random_.Between(1, 6);
+  dims.push_back(n);
+  dims.push_back(n);
+  const Value a = Fresh(s, Shape(type, dims), Fill::kDefinite);
+  return a == nullptr ? nullptr : Add(s, hlo::Cholesky(s.b, a, random_.Chance(60)));
+}
+
+Value Generator::TriangularSolve(Scope& s) {
+  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128});
+  std::vector<int64_t> dims = AnyDims(0, 2);
+  const int64_t n = random_.Between(1, 7), m = random_.Between(1, 5);
+  const bool left = random_.Chance(60);
+  std::vector<int64_t> rhs = dims;
+  dims.push_back(n);
+  dims.push_back(n);
+  rhs.push_back(left ? n : m);
+  rhs.push_back(left ? m : n);
+  const Value a = Fresh(s, Shape(type, dims), Fill::kTriangular), b = Like(s, type, rhs);
+  if (a == nullptr || b == nullptr) return nullptr;
+  return Add(s, hlo::TriangularSolve(s.b, a, b, left, random_.Chance(50), random_.Chance(25),
+                                     static_cast<TriangularTranspose>(random_.Between(1, 3))));
+}
+
+Value Generator::Fft(Scope& s) {
+  const auto kind = static_cast<FftType>(random_.Below(4));
+  const bool real_in = kind == FftType::kRfft, wide = random_.Chance(35);
+  const P type = real_in ? (wide ? P::kF64 : P::kF32) : (wide ? P::kC128 : P::kC64);
+  std::vector<int64_t> dims = AnyDims(1, 4);
+  const int64_t rank = static_cast<int64_t>(dims.size()), count = random_.Between(1, std::min<int64_t>(rank, 3));
+  for (int64_t& d : dims) d = std::max<int64_t>(d, 1);
+  std::vector<int64_t> lengths(dims.end() - count, dims.end());
+  if (kind == FftType::kIrfft) {
+    // The input holds half of the last dimension, one more for the middle.
+    const int64_t n = random_.Between(1, 12);
+    lengths.back() = n;
+    dims.back() = n / 2 + 1;
+  }
+  const Value x = Like(s, type, dims);
+  return x == nullptr ? nullptr : Add(s, hlo::Fft(s.b, x, kind, lengths));
+}
+
+Value Generator::RandomBits(Scope& s) {
+  const bool threefry = random_.Chance(50);
+  const P type = random_.Of(std::vector<P>{P::kU32, P::kU32, P::kU64, P::kU8, P::kU16, P::kS32, P::kS64});
+  const Value state = Fresh(s, Shape(P::kU64, {threefry ? 2 : random_.Between(2, 3)}), Fill::kWide);
+  if (state == nullptr) return nullptr;
+  return Add(s, hlo::RngBitGenerator(s.b, threefry ? RandomAlgorithm::kThreeFry : RandomAlgorithm::kPhilox, state,
+                                     Shape(type, AnyDims(0, 3))));
+}
+
+}  // namespace backplane::cli::fuzz

@@ -1,0 +1,82 @@
+#include "sdk/cli/fuzz/known.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+bool Lists(const std::vector<std::string>& list, absl::string_view word) {
+  return std::find(list.begin(), list.end(), "*") != list.end() ||
+         std::find(list.begin(), list.end(), word) != list.end();
+}
+
+bool Contains(const Module& module, const KnownDifference& k) {
+  for (const Computation* c : module.PostOrder()) {
+    for (const auto& i : c->instructions()) {
+      if (k.operation != "*" && OpName(i->opcode()) != k.operation) continue;
+      bool fits = false;
+      auto look = [&](const Shape& s) {
+        ForEachLeaf(s, [&](const Shape& leaf, const std::vector<int64_t>&) {
+          fits = fits || Lists(k.types, Name(leaf.element_type()));
+        });
+      };
+      look(i->shape());
+      for (const Instruction* o : i->operands()) look(o->shape());
+      if (fits) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<KnownDifference>> ParseKnownDifferences(absl::string_view text) {
+  std::vector<KnownDifference> all;
+  std::set<std::string> ids;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() || line[0] == '#') continue;
+    std::vector<std::string> fields;
+    for (absl::string_view f : absl::StrSplit(line, '|')) fields.emplace_back(absl::StripAsciiWhitespace(f));
+    if (fields.size() != 6) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("known differences, line ", number, ": ", fields.size(), " fields, expected 6"));
+    }
+    if (fields[2] != "*" && !OpcodeFromText(fields[2]).has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("known differences, line ", number, ": no operation '", fields[2], "'"));
+    }
+    KnownDifference k;
+    k.id = fields[0];
+    k.plugin = fields[1];
+    k.operation = fields[2];
+    k.types = absl::StrSplit(fields[3], ' ', absl::SkipEmpty());
+    k.when = absl::StrSplit(fields[4], ' ', absl::SkipEmpty());
+    k.why = fields[5];
+    if (!ids.insert(k.id).second) {
+      return absl::InvalidArgumentError(absl::StrCat("known differences, line ", number, ": '", k.id, "' again"));
+    }
+    all.push_back(std::move(k));
+  }
+  return all;
+}
+
+const KnownDifference* FindKnown(const std::vector<KnownDifference>& known, absl::string_view plugin,
+                                 const Module& smallest, const std::vector<std::string>& signs) {
+  for (const KnownDifference& k : known) {
+    if (!absl::StrContains(plugin, k.plugin) || !Contains(smallest, k)) continue;
+    for (const std::string& sign : signs) {
+      if (Lists(k.when, sign)) return &k;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace backplane::cli::fuzz

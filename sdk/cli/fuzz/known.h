@@ -1,0 +1,38 @@
+// Differences of a plugin that are explained in writing (docs/fuzzing.md), as a list the tool can read.
+//
+// A line is `id | plugin | operation | types | when | why`, lines that begin with # are comments:
+//
+//   id         short name, unique; the heading in docs/fuzzing.md
+//   plugin     part of the plugin's path
+//   operation  HLO name; `*` any
+//   types      element types of its result or operands, with spaces between; `*` any
+//   when       what the first differing element or the failure looks like: nan, inf, zero-sign, subnormal, crash,
+//              refused, values; several with spaces between mean any of them; `*` any
+//   why        one line
+//
+// A difference is known when, after shrinking, the smallest program that shows it contains the operation on the type.
+#ifndef BACKPLANE_SDK_CLI_FUZZ_KNOWN_H_
+#define BACKPLANE_SDK_CLI_FUZZ_KNOWN_H_
+
+#include <string>
+#include <vector>
+
+#include "core/ir/module.h"
+
+namespace backplane::cli::fuzz {
+
+struct KnownDifference {
+  std::string id, plugin, operation, why;
+  std::vector<std::string> types, when;
+};
+
+// InvalidArgument names the line.
+absl::StatusOr<std::vector<KnownDifference>> ParseKnownDifferences(absl::string_view text);
+
+// The first that fits, or null. `signs`: what the difference looks like, in the words of `when`.
+const KnownDifference* FindKnown(const std::vector<KnownDifference>& known, absl::string_view plugin,
+                                 const Module& smallest, const std::vector<std::string>& signs);
+
+}  // namespace backplane::cli::fuzz
+
+#endif  // BACKPLANE_SDK_CLI_FUZZ_KNOWN_H_

@@ -1,0 +1,58 @@
+#include "sdk/cli/fuzz/shrink.h"
+
+namespace backplane::cli::fuzz {
+
+FuzzProgram Copy(const FuzzProgram& program) {
+  FuzzProgram copy;
+  copy.seed = program.seed;
+  copy.module = program.module->Clone();
+  copy.arguments = program.arguments;
+  return copy;
+}
+
+int64_t CountOperations(const Module& module) {
+  int64_t count = 0;
+  for (const Computation* c : module.PostOrder()) {
+    for (const auto& i : c->instructions()) {
+      switch (i->opcode()) {
+        case Opcode::kParameter:
+        case Opcode::kConstant:
+        case Opcode::kTuple:
+        case Opcode::kGetTupleElement:
+          break;
+        default:
+          ++count;
+      }
+    }
+  }
+  return count;
+}
+
+ShrinkResult Shrink(const FuzzProgram& program, const StillFails& fails, int most_tries) {
+  ShrinkResult result;
+  result.program = Copy(program);
+  bool better = true;
+  while (better && result.tried < most_tries) {
+    better = false;
+    for (auto step : {&FewerResults, &EarlierResult, &InPlace, &WithoutOperation, &ValuesAsArguments,
+                      &SmallerDimensions, &SimplerArguments}) {
+      bool helped = true;
+      while (helped && result.tried < most_tries) {
+        helped = false;
+        for (FuzzProgram& candidate : step(result.program)) {
+          if (result.tried >= most_tries) break;
+          if (!Tidy(candidate)) continue;
+          ++result.tried;
+          if (!fails(candidate)) continue;
+          result.program = std::move(candidate);
+          ++result.taken;
+          helped = better = true;
+          break;
+        }
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace backplane::cli::fuzz

@@ -1,0 +1,285 @@
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
+#include "sdk/cli/fuzz/shrink.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+// The n-th instruction of the copy's entry is the copy of the n-th of the original's: Clone keeps the order.
+Instruction* At(const FuzzProgram& p, size_t n) { return p.module->entry()->Snapshot()[n]; }
+
+bool IsPlainArray(const Shape& s) { return s.IsArray() && !s.HasDynamicDimensions(); }
+
+// A candidate whose entry returns the n-th instruction.
+FuzzProgram Returning(const FuzzProgram& p, size_t n) {
+  FuzzProgram c = Copy(p);
+  c.module->entry()->set_root(At(c, n));
+  return c;
+}
+
+std::optional<absl::flat_hash_map<const Instruction*, Judged>> JudgeAll(const FuzzProgram& p) {
+  std::vector<Judged> arguments;
+  for (const Literal& a : p.arguments) arguments.push_back(Judged::Exact(a));
+  absl::flat_hash_map<const Instruction*, Judged> all;
+  if (!JudgeComputation(*p.module->entry(), arguments, &all).ok()) return std::nullopt;
+  return all;
+}
+
+Literal Cut(const Literal& from, const Shape& to) {
+  Literal out(to);
+  const int64_t width = ByteWidth(to.element_type());
+  const DimVector strides = RowMajorStrides(from.shape().dimensions());
+  std::vector<int64_t> index(static_cast<size_t>(to.rank()), 0);
+  std::byte* at = out.mutable_bytes();
+  for (int64_t n = 0; n < to.num_elements(); ++n) {
+    int64_t source = 0;
+    for (size_t d = 0; d < index.size(); ++d) source += index[d] * strides[d];
+    std::memcpy(at + n * width, from.bytes() + source * width, static_cast<size_t>(width));
+    for (size_t d = index.size(); d > 0; --d) {
+      if (++index[d - 1] < to.dimensions(static_cast<int64_t>(d - 1))) break;
+      index[d - 1] = 0;
+    }
+  }
+  return out;
+}
+
+Shape Resized(const Shape& shape, int64_t from, int64_t to) {
+  if (shape.IsTuple()) {
+    std::vector<Shape> parts;
+    for (const Shape& s : shape.tuple_shapes()) parts.push_back(Resized(s, from, to));
+    return Shape::Tuple(std::move(parts));
+  }
+  Shape out = shape.WithoutLayout();
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    if (shape.dimensions(d) == from) out.set_dimension(d, to);
+  }
+  return out;
+}
+
+// Every dimension of that size becomes smaller, in all computations; what then does not hold together is refused by the
+// operations' own checks.
+std::optional<FuzzProgram> Resize(const FuzzProgram& p, int64_t from, int64_t to) {
+  FuzzProgram out;
+  out.seed = p.seed;
+  out.module = std::make_unique<Module>(p.module->name());
+  absl::flat_hash_map<const Computation*, Computation*> made;
+  for (const Computation* c : p.module->PostOrder()) {
+    Builder b(out.module.get(), c->name());
+    absl::flat_hash_map<const Instruction*, Value> values;
+    for (const auto& i : c->instructions()) {
+      const Shape shape = Resized(i->shape(), from, to);
+      absl::StatusOr<Value> v = absl::InternalError("");
+      if (i->Is(Opcode::kParameter)) {
+        v = b.Parameter(i->parameter_number(), shape);
+      } else if (i->Is(Opcode::kConstant)) {
+        v = b.Constant(shape.IsArray() ? Cut(i->literal(), shape) : i->literal());
+      } else {
+        std::vector<Value> operands;
+        for (const Instruction* o : i->operands()) operands.push_back(values.at(o));
+        std::vector<Computation*> called;
+        for (const Computation* callee : i->called()) called.push_back(made.at(callee));
+        Attributes attrs = i->attrs();
+        for (const AttrId id : {AttrId::kDynamicSliceSizes, AttrId::kSliceSizes, AttrId::kFftLength}) {
+          if (!attrs.Has(id)) continue;
+          Ints sizes = attrs.GetInts(id);
+          std::replace(sizes.begin(), sizes.end(), from, to);
+          attrs.Set(id, std::move(sizes));
+        }
+        if (i->Is(Opcode::kSlice)) {
+          SliceConfig slices = i->slices();
+          for (SliceDimension& d : slices) {
+            if (d.limit == from) d.limit = to;
+          }
+          attrs.Set(AttrId::kSlices, std::move(slices));
+        }
+        v = b.Op(i->opcode(), operands, attrs, called, i->info().Has(kDeclared) ? shape : Shape());
+      }
+      if (!v.ok()) return std::nullopt;
+      values[i.get()] = *v;
+    }
+    absl::StatusOr<Computation*> done = b.Build(values.at(c->root()));
+    if (!done.ok()) return std::nullopt;
+    made[c] = *done;
+  }
+  out.module->set_entry(made.at(p.module->entry()));
+  for (const Literal& a : p.arguments) out.arguments.push_back(Cut(a, Resized(a.shape(), from, to)));
+  return out;
+}
+
+}  // namespace
+
+bool Tidy(FuzzProgram& p) {
+  Computation* entry = p.module->entry();
+  entry->SortTopologically();
+  for (Computation* c : p.module->PostOrder()) c->RemoveDead();
+  p.module->RemoveUnreachableComputations();
+  for (int64_t k = static_cast<int64_t>(entry->parameters().size()) - 1; k >= 0; --k) {
+    if (!entry->parameter(k)->users().empty() || entry->root() == entry->parameter(k)) continue;
+    if (!entry->RemoveParameter(k).ok()) return false;
+    p.arguments.erase(p.arguments.begin() + k);
+  }
+  return VerifyModule(*p.module).ok();
+}
+
+Candidates FewerResults(const FuzzProgram& p) {
+  Candidates all;
+  Instruction* root = p.module->entry()->root();
+  if (!root->Is(Opcode::kTuple) || root->operand_count() < 1) return all;
+  const std::vector<Instruction*> order = p.module->entry()->Snapshot();
+  auto place = [&](const Instruction* i) {
+    return static_cast<size_t>(std::find(order.begin(), order.end(), i) - order.begin());
+  };
+  for (int64_t k = 0; k < root->operand_count(); ++k) {
+    if (IsPlainArray(root->operand(k)->shape())) all.push_back(Returning(p, place(root->operand(k))));
+  }
+  // No single one: all but one.
+  for (int64_t k = 0; k < root->operand_count() && root->operand_count() > 1; ++k) {
+    FuzzProgram c = Copy(p);
+    Instruction* tuple = c.module->entry()->root();
+    std::vector<Instruction*> rest;
+    std::vector<Shape> shapes;
+    for (int64_t e = 0; e < tuple->operand_count(); ++e) {
+      if (e == k) continue;
+      rest.push_back(tuple->operand(e));
+      shapes.push_back(tuple->operand(e)->shape());
+    }
+    c.module->entry()->set_root(Make(c.module->entry(), nullptr, Opcode::kTuple, Shape::Tuple(shapes), rest));
+    all.push_back(std::move(c));
+  }
+  return all;
+}
+
+Candidates EarlierResult(const FuzzProgram& p) {
+  Candidates all;
+  const std::vector<Instruction*> order = p.module->entry()->Snapshot();
+  for (size_t n = 0; n < order.size(); ++n) {
+    if (order[n] == p.module->entry()->root() || order[n]->Is(Opcode::kParameter) || order[n]->Is(Opcode::kConstant)) {
+      continue;
+    }
+    if (IsPlainArray(order[n]->shape())) all.push_back(Returning(p, n));
+  }
+  return all;
+}
+
+Candidates ValuesAsArguments(const FuzzProgram& p) {
+  Candidates all;
+  const auto judged = JudgeAll(p);
+  if (!judged.has_value()) return all;
+  const std::vector<Instruction*> order = p.module->entry()->Snapshot();
+  for (size_t n = order.size(); n > 0; --n) {
+    const Instruction* i = order[n - 1];
+    if (i->Is(Opcode::kParameter) || i == p.module->entry()->root() || !IsPlainArray(i->shape())) continue;
+    // Constants are simple already, and some defects need them.
+    if (i->Is(Opcode::kConstant) || i->Is(Opcode::kIota)) continue;
+    FuzzProgram c = Copy(p);
+    Instruction* from = At(c, n - 1);
+    InstructionSpec spec;
+    spec.opcode = Opcode::kParameter;
+    spec.shape = from->shape().WithoutLayout();
+    spec.attrs.Set(AttrId::kParameterNumber, static_cast<int64_t>(c.arguments.size()));
+    from->ReplaceAllUsesWith(c.module->entry()->Add(std::move(spec)));
+    c.arguments.push_back(judged->at(i).value);
+    all.push_back(std::move(c));
+  }
+  return all;
+}
+
+Candidates WithoutOperation(const FuzzProgram& p) {
+  Candidates all;
+  const size_t computations = p.module->PostOrder().size();
+  for (size_t k = computations; k > 0; --k) {
+    const std::vector<Instruction*> order = p.module->PostOrder()[k - 1]->Snapshot();
+    for (size_t n = order.size(); n > 0; --n) {
+      for (int64_t o = 0; o < order[n - 1]->operand_count(); ++o) {
+        if (!(order[n - 1]->operand(o)->shape() == order[n - 1]->shape())) continue;
+        FuzzProgram c = Copy(p);
+        const std::vector<Computation*> copies = c.module->PostOrder();
+        if (copies.size() != computations) continue;
+        Instruction* i = copies[k - 1]->Snapshot()[n - 1];
+        i->ReplaceAllUsesWith(i->operand(o));
+        all.push_back(std::move(c));
+      }
+    }
+  }
+  return all;
+}
+
+Candidates InPlace(const FuzzProgram& p) {
+  Candidates all;
+  const std::vector<Instruction*> order = p.module->entry()->Snapshot();
+  for (size_t n = 0; n < order.size(); ++n) {
+    const Opcode op = order[n]->opcode();
+    const bool call = op == Opcode::kCall || op == Opcode::kFusion;
+    if (!call && op != Opcode::kWhile && op != Opcode::kConditional) continue;
+    const size_t ways = op == Opcode::kConditional ? order[n]->called().size() : 1;
+    for (size_t way = 0; way < ways; ++way) {
+      FuzzProgram c = Copy(p);
+      Instruction* i = At(c, n);
+      std::vector<Instruction*> arguments(i->operands().begin(), i->operands().end());
+      const Computation* callee = i->called(op == Opcode::kWhile ? 1 : static_cast<int64_t>(way));
+      if (op == Opcode::kConditional) arguments = {i->operand(static_cast<int64_t>(way) + 1)};
+      i->ReplaceAllUsesWith(Inline(c.module->entry(), callee, arguments));
+      all.push_back(std::move(c));
+    }
+  }
+  // Elements of tuples that are made here.
+  bool any = false;
+  FuzzProgram c = Copy(p);
+  for (Instruction* i : c.module->entry()->Snapshot()) {
+    if (!i->Is(Opcode::kGetTupleElement) || !i->operand(0)->Is(Opcode::kTuple)) continue;
+    i->ReplaceAllUsesWith(i->operand(0)->operand(i->tuple_index()));
+    any = true;
+  }
+  if (any) all.push_back(std::move(c));
+  return all;
+}
+
+Candidates SmallerDimensions(const FuzzProgram& p) {
+  Candidates all;
+  std::set<int64_t> sizes;
+  for (const auto& i : p.module->entry()->instructions()) {
+    if (!i->shape().IsArray()) continue;
+    for (const int64_t d : i->shape().dimensions()) sizes.insert(d);
+  }
+  for (auto it = sizes.rbegin(); it != sizes.rend(); ++it) {
+    std::set<int64_t> targets = {1, 2, *it / 2, *it - 1};
+    for (const int64_t to : targets) {
+      if (to < 1 || to >= *it) continue;
+      if (std::optional<FuzzProgram> c = Resize(p, *it, to); c.has_value()) all.push_back(*std::move(c));
+    }
+  }
+  return all;
+}
+
+Candidates SimplerArguments(const FuzzProgram& p) {
+  Candidates all;
+  for (size_t k = 0; k < p.arguments.size(); ++k) {
+    const Literal& a = p.arguments[k];
+    if (a.num_elements() == 0) continue;
+    const int64_t width = ByteWidth(a.shape().element_type());
+    std::vector<Literal> ways;
+    // All zeros; all like one of the first elements.
+    ways.emplace_back(a.shape());
+    for (int64_t e = 0; e < std::min<int64_t>(a.num_elements(), 4); ++e) {
+      Literal same(a.shape());
+      std::byte* to = same.mutable_bytes();
+      for (int64_t n = 0; n < a.num_elements(); ++n) {
+        std::memcpy(to + n * width, a.bytes() + e * width, static_cast<size_t>(width));
+      }
+      ways.push_back(std::move(same));
+    }
+    for (Literal& way : ways) {
+      if (a.IsAllEqual() || way == a) break;
+      FuzzProgram c = Copy(p);
+      c.arguments[k] = std::move(way);
+      all.push_back(std::move(c));
+    }
+  }
+  return all;
+}
+
+}  // namespace backplane::cli::fuzz
