@@ -434,7 +434,11 @@ TEST(Relayout, LargeArraysBothWays) {
                {"bf16[1030,2600]{1,0}", "bf16[1030,2600]{1,0:T(8,128)(2,1)}"},
                {"bf16[1024,2560]{1,0}", "bf16[1024,2560]{1,0:T(8,128)(2,1)}"},
                {"s8[2100,2601]{1,0}", "s8[2100,2601]{1,0:T(32,128)(4,1)}"},
-               {"c64[1000,700]{1,0}", "c64[1000,700]{0,1}"}};
+               {"s8[2100,2601]{1,0}", "s8[2100,2601]{1,0:T(8,128)(4,1)}"},
+               {"c64[1000,700]{1,0}", "c64[1000,700]{0,1}"},
+               {"f32[1111,1301]{1,0}", "f32[1111,1301]{0,1}"},
+               {"bf16[2100,2601]{1,0}", "bf16[2100,2601]{0,1}"},
+               {"s8[2100,2601]{1,0}", "s8[2100,2601]{0,1}"}};
   for (const auto& c : cases) {
     SCOPED_TRACE(c.tiled);
     const Shape plain = ShapeOf(c.plain), tiled = ShapeOf(c.tiled);
@@ -463,7 +467,8 @@ TEST(Relayout, LargeArraysBothWays) {
 TEST(Relayout, PackedElements) {
   std::mt19937 rng(9);
   for (const char* packed : {"s4[5,7]{1,0:E(4)}", "s4[5,7]{0,1:T(2,4)E(4)}", "s4[40,130]{1,0:T(8,128)(2,1)E(4)}",
-                             "u4[9]{0:E(4)}", "s2[13]{0:E(2)}", "u2[3,6]{0,1:E(2)}"}) {
+                             "s4[40,130]{1,0:T(8,128)E(4)}", "s4[17,3,300]{2,1,0:T(8,128)E(4)}",
+                             "u2[24,300]{1,0:T(8,128)E(2)}", "u4[9]{0:E(4)}", "s2[13]{0:E(2)}", "u2[3,6]{0,1:E(2)}"}) {
     SCOPED_TRACE(packed);
     const Shape to = ShapeOf(packed), from = to.WithoutLayout();
     absl::StatusOr<Relayout> pack = Relayout::Plan(from, to, PaddingFill::kZero), unpack = Relayout::Plan(to, from);
@@ -486,6 +491,34 @@ TEST(Relayout, PackedElements) {
     }
     unpack->Run(target.data(), again.data());
     EXPECT_EQ(again, source);
+  }
+}
+
+// Runs that are packed past the caches.
+TEST(Relayout, LargePackedArrays) {
+  std::mt19937 rng(10);
+  const Shape plain = ShapeOf("s4[3000,3008]{1,0}"), tiled = ShapeOf("s4[3000,3008]{1,0:T(8,128)E(4)}"),
+              packed = ShapeOf("s4[3072,3072]{1,0:E(4)}"), packed_tiles = ShapeOf("s4[3072,3072]{1,0:T(8,128)E(4)}");
+  for (const auto& [from, to] : {std::pair{plain, tiled}, std::pair{packed, packed_tiles}}) {
+    SCOPED_TRACE(to.ToString(true));
+    absl::StatusOr<Relayout> there = Relayout::Plan(from, to), back = Relayout::Plan(to, from);
+    ASSERT_TRUE(there.ok() && back.ok());
+    std::vector<int8_t> source(static_cast<size_t>(there->source_bytes())), again(source.size());
+    const bool is_packed = from.layout().element_size_in_bits == 4;
+    for (int8_t& v : source) v = static_cast<int8_t>(is_packed ? rng() : rng() % 16 - 8);
+    std::vector<uint8_t> target(static_cast<size_t>(there->target_bytes()), 0xAB);
+    there->Run(source.data(), target.data());
+    const PhysicalLayout a = *PhysicalLayout::Of(from), b = *PhysicalLayout::Of(to);
+    auto at = [](const auto& bytes, int64_t i) { return (bytes[static_cast<size_t>(i / 2)] >> (i % 2 * 4)) & 15; };
+    for (int n = 0; n < 20000; ++n) {
+      const DimVector i = {static_cast<int64_t>(rng() % static_cast<uint64_t>(from.dimensions(0))),
+                           static_cast<int64_t>(rng() % static_cast<uint64_t>(from.dimensions(1)))};
+      const int64_t k = a.LinearIndex(i);
+      ASSERT_EQ(is_packed ? at(source, k) : source[static_cast<size_t>(k)] & 15, at(target, b.LinearIndex(i)))
+          << i[0] << "," << i[1];
+    }
+    back->Run(target.data(), again.data());
+    EXPECT_EQ(source, again);
   }
 }
 

@@ -3,190 +3,68 @@
 #include <algorithm>
 #include <cstring>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "core/types/relayout_kernels.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
 namespace {
 
-struct Wide {  // c128
-  uint64_t part[2];
-};
+using relayout::Wide;
 
-// target[i * kRows + k] = source[k * pitch + i]
-template <typename T, int kRows>
-void Interleave(const T* __restrict source, int64_t pitch, int64_t n, T* __restrict target) {
-  static_assert(kRows == 2 || kRows == 4);
-  const T *a = source, *b = source + pitch;
-  if constexpr (kRows == 2) {
-    for (int64_t i = 0; i < n; ++i) {
-      target[2 * i] = a[i];
-      target[2 * i + 1] = b[i];
-    }
-  } else {
-    const T *c = b + pitch, *d = c + pitch;
-    for (int64_t i = 0; i < n; ++i) {
-      target[4 * i] = a[i];
-      target[4 * i + 1] = b[i];
-      target[4 * i + 2] = c[i];
-      target[4 * i + 3] = d[i];
-    }
-  }
-}
-
-// target[k * pitch + i] = source[i * kRows + k]
-template <typename T, int kRows>
-void Deinterleave(const T* __restrict source, int64_t n, T* __restrict target, int64_t pitch) {
-  static_assert(kRows == 2 || kRows == 4);
-  T* __restrict a = target, * __restrict b = target + pitch;
-  if constexpr (kRows == 2) {
-    for (int64_t i = 0; i < n; ++i) {
-      a[i] = source[2 * i];
-      b[i] = source[2 * i + 1];
-    }
-  } else {
-    T* __restrict c = target + 2 * pitch, * __restrict d = target + 3 * pitch;
-    for (int64_t i = 0; i < n; ++i) {
-      a[i] = source[4 * i];
-      b[i] = source[4 * i + 1];
-      c[i] = source[4 * i + 2];
-      d[i] = source[4 * i + 3];
-    }
-  }
-}
-
-// Targets larger than this are written past the caches, as memcpy writes large blocks: they would be gone again anyway.
-constexpr int64_t kStreamBytes = int64_t{4} << 20;
-constexpr int64_t kBufferBytes = 4096;
-
-// A contiguous run, past the caches where asked and possible.
-void CopyRun(const void* source, void* target, size_t bytes, bool stream) {
-#ifdef __SSE2__
-  if (stream && bytes % 16 == 0 && bytes >= 64 && reinterpret_cast<uintptr_t>(target) % 16 == 0) {
-    const __m128i* from = static_cast<const __m128i*>(source);
-    __m128i* to = static_cast<__m128i*>(target);
-    for (size_t i = 0; i < bytes / 16; ++i) _mm_stream_si128(to + i, _mm_loadu_si128(from + i));
-    return;
-  }
-#endif
-  std::memcpy(target, source, bytes);
-}
-
-// The commonest weave, pairs of rows of 16-bit elements, goes past the caches straight from registers. False: not done.
-bool StreamPairs(const uint16_t* a, const uint16_t* b, int64_t n, uint16_t* target) {
-#ifdef __SSE2__
-  if (n % 8 != 0 || reinterpret_cast<uintptr_t>(target) % 16 != 0) return false;
-  __m128i* to = reinterpret_cast<__m128i*>(target);
-  for (int64_t i = 0; i < n; i += 8, to += 2) {
-    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(a + i));
-    const __m128i y = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b + i));
-    _mm_stream_si128(to, _mm_unpacklo_epi16(x, y));
-    _mm_stream_si128(to + 1, _mm_unpackhi_epi16(x, y));
-  }
-  return true;
-#else
-  return false;
-#endif
-}
-
-bool StreamPairsApart(const uint16_t* source, int64_t n, uint16_t* a, uint16_t* b) {
-#ifdef __SSE2__
-  if (n % 8 != 0 || (reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b)) % 16 != 0) return false;
-  const __m128i* from = reinterpret_cast<const __m128i*>(source);
-  for (int64_t i = 0; i < n; i += 8, from += 2) {
-    const __m128i x = _mm_loadu_si128(from), y = _mm_loadu_si128(from + 1);
-    // Sign-extended halves pack without loss.
-    const __m128i low =
-        _mm_packs_epi32(_mm_srai_epi32(_mm_slli_epi32(x, 16), 16), _mm_srai_epi32(_mm_slli_epi32(y, 16), 16));
-    const __m128i high = _mm_packs_epi32(_mm_srai_epi32(x, 16), _mm_srai_epi32(y, 16));
-    _mm_stream_si128(reinterpret_cast<__m128i*>(a + i), low);
-    _mm_stream_si128(reinterpret_cast<__m128i*>(b + i), high);
-  }
-  return true;
-#else
-  return false;
-#endif
-}
-
-void EndStream() {
-#ifdef __SSE2__
-  _mm_sfence();
-#endif
-}
-
-// target[j + i * to] = source[i + j * from] for i < n, j < m: by blocks that are turned inside a buffer, so that both
-// sides are read and written a cache line at a time.
-template <typename T>
-void Transpose(const T* __restrict source, int64_t from, T* __restrict target, int64_t to, int64_t n, int64_t m) {
-  constexpr int64_t kBlock = sizeof(T) <= 2 ? 32 : sizeof(T) <= 8 ? 16 : 8;
-  alignas(64) T block[kBlock * kBlock];
-  for (int64_t i0 = 0; i0 < n; i0 += kBlock) {
-    for (int64_t j0 = 0; j0 < m; j0 += kBlock) {
-      const T* a = source + i0 + j0 * from;
-      T* b = target + j0 + i0 * to;
-      if (i0 + kBlock <= n && j0 + kBlock <= m) {
-        for (int64_t j = 0; j < kBlock; ++j) {
-          for (int64_t i = 0; i < kBlock; ++i) block[i * kBlock + j] = a[i + j * from];
-        }
-        for (int64_t i = 0; i < kBlock; ++i) std::memcpy(b + i * to, block + i * kBlock, sizeof(T) * kBlock);
-        continue;
-      }
-      const int64_t i1 = std::min(n - i0, kBlock), j1 = std::min(m - j0, kBlock);
-      for (int64_t i = 0; i < i1; ++i) {
-        for (int64_t j = 0; j < j1; ++j) b[j + i * to] = a[i + j * from];
-      }
-    }
-  }
-}
-
-// `bits` of 1, 2 or 4: elements of one byte out of packed ones, and back.
-void Unpack(const std::byte* __restrict source, int64_t n, int bits, bool sign, std::byte* __restrict target) {
-  const int per_byte = 8 / bits;
-  // Sign: v ^ top - top, which does nothing for top = 0.
-  const uint8_t mask = static_cast<uint8_t>((1 << bits) - 1), top = sign ? static_cast<uint8_t>(1 << (bits - 1)) : 0;
-  auto element = [&](uint8_t byte, int64_t k) {
-    return static_cast<std::byte>((((byte >> (bits * k)) & mask) ^ top) - top);
-  };
-  const int64_t whole = n / per_byte;
-  if (bits == 4) {
-    for (int64_t b = 0; b < whole; ++b) {
-      const uint8_t v = static_cast<uint8_t>(source[b]);
-      target[2 * b] = static_cast<std::byte>(((v & 15) ^ top) - top);
-      target[2 * b + 1] = static_cast<std::byte>(((v >> 4) ^ top) - top);
-    }
-  } else {
-    for (int64_t i = 0; i < whole * per_byte; ++i)
-      target[i] = element(static_cast<uint8_t>(source[i / per_byte]), i % per_byte);
-  }
-  for (int64_t i = whole * per_byte; i < n; ++i) target[i] = element(static_cast<uint8_t>(source[whole]), i % per_byte);
-}
-
-void Pack(const std::byte* __restrict source, int64_t n, int bits, std::byte* __restrict target) {
-  const int per_byte = 8 / bits;
-  const uint8_t mask = static_cast<uint8_t>((1 << bits) - 1);
-  const int64_t whole = n / per_byte;
-  for (int64_t b = 0; bits == 4 && b < whole; ++b) {
-    target[b] = (source[2 * b] & std::byte{15}) | (source[2 * b + 1] << 4);
-  }
-  for (int64_t b = 0; bits != 4 && b < whole; ++b) {
-    uint8_t v = 0;
-    for (int k = 0; k < per_byte; ++k)
-      v |= static_cast<uint8_t>((static_cast<uint8_t>(source[b * per_byte + k]) & mask) << (bits * k));
-    target[b] = static_cast<std::byte>(v);
-  }
-  if (whole * per_byte == n) return;
-  uint8_t v = 0;
-  for (int64_t i = whole * per_byte; i < n; ++i) {
-    v |= static_cast<uint8_t>((static_cast<uint8_t>(source[i]) & mask) << (bits * (i % per_byte)));
-  }
-  target[whole] = static_cast<std::byte>(v);
-}
+// Arrays larger than this come from memory, and would be gone from the caches again before they are used.
+constexpr int64_t kFarBytes = int64_t{4} << 20;
 
 bool IsPacked(int64_t bits) { return bits == 1 || bits == 2 || bits == 4; }
+
+// What a piece of innermost work reads: `rows` rows `pitch` bytes apart, of so many bytes each.
+struct Reach {
+  int64_t rows = 1, pitch = 0, bytes = 0;
+};
+
+// Calls work(source, target) for every place of the loops, outermost first, whose strides are bytes. Pieces that lie
+// apart are not foreseen by the processor: of a large array, `far`, it is told of the one some places ahead.
+template <typename Loops, typename Work>
+void Walk(const Loops& loops, const std::byte* source, std::byte* target, bool far, const Reach& reach,
+          const Work& work) {
+  constexpr int64_t kAhead = 4, kForeseen = 1024;
+  int64_t n = 1, from_step = 0, to_step = 0;  // the innermost loop is walked here, the rest by an odometer
+  size_t outer = loops.size();
+  if (outer > 0) {
+    --outer;
+    n = loops[outer].size;
+    from_step = loops[outer].from;
+    to_step = loops[outer].to;
+  }
+  const bool apart = reach.rows > 1 || from_step != reach.bytes;
+  const int64_t bytes = far && apart && reach.bytes <= kForeseen ? reach.bytes : 0;
+  absl::InlinedVector<int64_t, 8> at(outer, 0);
+  for (;;) {
+    const std::byte* a = source;
+    std::byte* b = target;
+    for (int64_t i = 0; i < n; ++i, a += from_step, b += to_step) {
+      if (bytes > 0 && i + kAhead < n) {
+        for (int64_t k = 0; k < reach.rows; ++k) {
+          const std::byte* ahead = a + kAhead * from_step + k * reach.pitch;
+          for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(ahead + line);
+        }
+      }
+      work(a, b);
+    }
+    size_t d = outer;
+    while (d > 0) {
+      const auto& l = loops[d - 1];
+      source += l.from;
+      target += l.to;
+      if (++at[d - 1] < l.size) break;
+      source -= l.size * l.from;
+      target -= l.size * l.to;
+      at[--d] = 0;
+    }
+    if (d == 0) return;
+  }
+}
 
 }  // namespace
 
@@ -212,6 +90,7 @@ absl::StatusOr<Relayout> Relayout::Plan(PrimitiveType type, const PhysicalLayout
   }
   Relayout r(type, from, to, fill);
   r.MakeBoxes();
+  r.packed_runs_ = r.MakePackedRuns();
   return r;
 }
 
@@ -267,6 +146,17 @@ void Relayout::MakeBoxes() {
     }
     per_dim.push_back(std::move(ranges));
   }
+  // The side of more digits is the one in tiles. Its memory is walked in order: the pieces of the other side, of rows
+  // or parts of rows, are longer.
+  size_t from_digits = 0, to_digits = 0;
+  for (size_t d = 0; d < from_.dims().size(); ++d) {
+    from_digits += from_.digits(static_cast<int64_t>(d)).size();
+    to_digits += to_.digits(static_cast<int64_t>(d)).size();
+  }
+  const bool by_source = from_digits > to_digits;
+  // A target that is written from one end to the other goes past the caches, as memcpy writes large blocks; in any
+  // other order lines that are begun and left would be written several times.
+  in_order_ = !by_source && !to_.has_padding();
   // All combinations of ranges.
   std::vector<Box> boxes(1);
   for (const auto& ranges : per_dim) {
@@ -285,8 +175,9 @@ void Relayout::MakeBoxes() {
   for (Box& box : boxes) {
     std::vector<Loop>& loops = box.loops;
     loops.erase(std::remove_if(loops.begin(), loops.end(), [](const Loop& l) { return l.size == 1; }), loops.end());
-    // Writes go through memory in order; loops that continue one another on both sides are one.
-    std::stable_sort(loops.begin(), loops.end(), [](const Loop& x, const Loop& y) { return x.to > y.to; });
+    std::stable_sort(loops.begin(), loops.end(),
+                     [by_source](const Loop& x, const Loop& y) { return by_source ? x.from > y.from : x.to > y.to; });
+    // Loops that continue one another on both sides are one.
     std::vector<Loop> merged;
     for (const Loop& l : loops) {
       if (!merged.empty() && merged.back().from == l.size * l.from && merged.back().to == l.size * l.to) {
@@ -297,17 +188,81 @@ void Relayout::MakeBoxes() {
     }
     loops = std::move(merged);
   }
+  // Outer loops that all boxes have are walked once, with all boxes inside: where the edges of an array are boxes of
+  // their own, they are copied while their neighbours are near.
+  auto common = [&](size_t k) {
+    for (const Box& box : boxes) {
+      if (k >= box.loops.size()) return false;
+      const Loop &l = box.loops[k], &first = boxes[0].loops[k];
+      if (l.size != first.size || l.from != first.from || l.to != first.to || l.from == 1 || l.to == 1) return false;
+    }
+    return boxes.size() > 1;
+  };
+  size_t count = 0;
+  while (common(count)) ++count;
+  if (count > 0) {
+    shared_.assign(boxes[0].loops.begin(), boxes[0].loops.begin() + static_cast<int64_t>(count));
+    for (Box& box : boxes) box.loops.erase(box.loops.begin(), box.loops.begin() + static_cast<int64_t>(count));
+  }
   boxes_ = std::move(boxes);
 }
 
+// Elements packed in bytes are copied as bytes, or packed and unpacked run by run, where every run begins and ends with
+// a byte. Otherwise all elements are unpacked first.
+bool Relayout::MakePackedRuns() {
+  const int64_t from_bits = from_.element_bits(), to_bits = to_.element_bits();
+  if (!boxed_ || (from_bits >= 8 && to_bits >= 8)) return false;
+  if (from_bits < 8 && to_bits < 8 && from_bits != to_bits) return false;
+  std::vector<Box> boxes = boxes_;
+  std::vector<Loop> shared = shared_;
+  auto in_bytes = [](int64_t& elements, int64_t bits) {
+    if (elements * bits % 8 != 0) return false;
+    elements = elements * bits / 8;
+    return true;
+  };
+  for (Loop& l : shared) {
+    if (!in_bytes(l.from, from_bits) || !in_bytes(l.to, to_bits)) return false;
+  }
+  for (Box& box : boxes) {
+    auto run = std::find_if(box.loops.begin(), box.loops.end(), [](const Loop& l) { return l.from == 1 && l.to == 1; });
+    if (run == box.loops.end()) return false;
+    const int64_t size = run->size;
+    box.loops.erase(run);
+    if (size * from_bits % 8 != 0 || size * to_bits % 8 != 0) return false;
+    if (!in_bytes(box.from, from_bits) || !in_bytes(box.to, to_bits)) return false;
+    for (Loop& l : box.loops) {
+      if (!in_bytes(l.from, from_bits) || !in_bytes(l.to, to_bits)) return false;
+    }
+    box.loops.push_back({size, 1, 1});
+  }
+  boxes_ = std::move(boxes);
+  shared_ = std::move(shared);
+  return true;
+}
+
+void Relayout::CopyPackedRuns(const std::byte* source, std::byte* target) const {
+  const int from_bits = static_cast<int>(from_.element_bits()), to_bits = static_cast<int>(to_.element_bits());
+  const bool far = to_.byte_size() > kFarBytes, stream = far && in_order_, sign = IsSigned(type_);
+  Walk(shared_, source, target, false, {}, [&](const std::byte* in, std::byte* out) {
+    for (const Box& box : boxes_) {
+      const absl::Span<const Loop> loops = absl::MakeSpan(box.loops).subspan(0, box.loops.size() - 1);
+      const int64_t run = box.loops.back().size;
+      Walk(loops, in + box.from, out + box.to, far, {1, 0, run * from_bits / 8}, [&](const std::byte* a, std::byte* b) {
+        if (from_bits == to_bits) return relayout::CopyRun(a, b, static_cast<size_t>(run * to_bits / 8), stream);
+        if (from_bits < 8) return relayout::Unpack(a, run, from_bits, sign, b, stream);
+        relayout::Pack(a, run, to_bits, b, stream);
+      });
+    }
+  });
+  if (stream) relayout::EndStream();
+}
+
 template <typename T>
-void Relayout::CopyBox(const Box& box, bool stream, const T* source, T* target) {
-  source += box.from;
-  target += box.to;
-  std::vector<Loop> outer = box.loops;
+void Relayout::CopyBox(const Box& box, bool far, bool stream, const T* source, T* target) {
+  absl::InlinedVector<Loop, 8> outer(box.loops.begin(), box.loops.end());
   // The innermost work: one loop that is contiguous on both sides, or two, each contiguous on one side.
   Loop run{1, 1, 1}, in{1, 1, 1}, out{1, 1, 1};
-  enum { kRun, kInterleave, kDeinterleave, kTranspose, kSingle } how = kSingle;
+  enum { kRun, kWeave, kUnweave, kTranspose, kSingle } how = kSingle;
   auto unit_both = std::find_if(outer.begin(), outer.end(), [](const Loop& l) { return l.from == 1 && l.to == 1; });
   if (unit_both != outer.end()) {
     run = *unit_both;
@@ -321,101 +276,63 @@ void Relayout::CopyBox(const Box& box, bool stream, const T* source, T* target) 
       out = *unit_out;
       outer.erase(std::max(unit_in, unit_out));
       outer.erase(std::min(unit_in, unit_out));
-      const bool few_out = out.size == 2 || out.size == 4, few_in = in.size == 2 || in.size == 4;
-      how = few_out && in.to == out.size ? kInterleave : few_in && out.from == in.size ? kDeinterleave : kTranspose;
+      const auto few = [](int64_t n) { return n == 2 || n == 4 || n == 8; };
+      how = few(out.size) && in.to == out.size ? kWeave : few(in.size) && out.from == in.size ? kUnweave : kTranspose;
     }
   }
-  // Rows that are woven together, or apart, pass through a buffer in the nearest cache when the target is streamed to.
-  alignas(64) T buffer[kBufferBytes / sizeof(T)];
-  constexpr int64_t kBuffered = kBufferBytes / static_cast<int64_t>(sizeof(T));
-  const bool woven = stream && (how == kInterleave || how == kDeinterleave) && in.size * out.size <= kBuffered;
-  auto work = [&](const T* a, T* b) {
-    switch (how) {
-      case kRun:
-        return CopyRun(a, b, static_cast<size_t>(run.size) * sizeof(T), stream);
-      case kInterleave: {
-        if constexpr (sizeof(T) == 2) {
-          if (woven && out.size == 2 && StreamPairs(a, a + out.from, in.size, b)) return;
-        }
-        T* to = woven ? buffer : b;
-        if (out.size == 2) {
-          Interleave<T, 2>(a, out.from, in.size, to);
-        } else {
-          Interleave<T, 4>(a, out.from, in.size, to);
-        }
-        if (woven) CopyRun(buffer, b, static_cast<size_t>(in.size * out.size) * sizeof(T), true);
-        return;
-      }
-      case kDeinterleave: {
-        if constexpr (sizeof(T) == 2) {
-          if (woven && in.size == 2 && StreamPairsApart(a, out.size, b, b + in.to)) return;
-        }
-        T* to = woven ? buffer : b;
-        const int64_t pitch = woven ? out.size : in.to;
-        if (in.size == 2) {
-          Deinterleave<T, 2>(a, out.size, to, pitch);
-        } else {
-          Deinterleave<T, 4>(a, out.size, to, pitch);
-        }
-        for (int64_t k = 0; woven && k < in.size; ++k) {
-          CopyRun(buffer + k * out.size, b + k * in.to, static_cast<size_t>(out.size) * sizeof(T), true);
-        }
-        return;
-      }
-      case kTranspose:
-        return Transpose(a, out.from, b, in.to, in.size, out.size);
-      case kSingle:
-        *b = *a;
-        return;
-    }
+  constexpr int64_t kWidth = static_cast<int64_t>(sizeof(T));
+  for (Loop& l : outer) {
+    l.from *= kWidth;
+    l.to *= kWidth;
+  }
+  const std::byte* from = reinterpret_cast<const std::byte*>(source + box.from);
+  std::byte* to = reinterpret_cast<std::byte*>(target + box.to);
+  const auto walk = [&](const Reach& reach, const auto& work) {
+    Walk(outer, from, to, far, reach,
+         [&](const std::byte* a, std::byte* b) { work(reinterpret_cast<const T*>(a), reinterpret_cast<T*>(b)); });
   };
-  // The innermost of the other loops is walked here, the rest by an odometer.
-  Loop last{1, 0, 0};
-  if (!outer.empty()) {
-    last = outer.back();
-    outer.pop_back();
-  }
-  // Pieces that lie apart are not foreseen by the processor: it is told of the one some places ahead.
-  const int64_t rows = how == kInterleave ? out.size : 1, pitch = how == kInterleave ? out.from : 0;
-  const int64_t piece = how == kRun            ? run.size
-                        : how == kInterleave   ? in.size
-                        : how == kDeinterleave ? in.size * out.size
-                                               : 0;
-  const int64_t lines = piece * static_cast<int64_t>(sizeof(T)) <= 1024 ? piece * static_cast<int64_t>(sizeof(T)) : 0;
-  constexpr int64_t kAhead = 4;
-  std::vector<int64_t> at(outer.size(), 0);
-  for (;;) {
-    const T* a = source;
-    T* b = target;
-    for (int64_t i = 0; i < last.size; ++i, a += last.from, b += last.to) {
-      if (stream && i + kAhead < last.size) {
-        for (int64_t k = 0; k < rows; ++k) {
-          const char* ahead = reinterpret_cast<const char*>(a + kAhead * last.from + k * pitch);
-          for (int64_t at_byte = 0; at_byte < lines; at_byte += 64) __builtin_prefetch(ahead + at_byte);
-        }
-      }
-      work(a, b);
+  const auto with_count = [](int64_t n, const auto& fn) {
+    if (n == 2) return fn(std::integral_constant<int, 2>());
+    if (n == 4) return fn(std::integral_constant<int, 4>());
+    fn(std::integral_constant<int, 8>());
+  };
+  switch (how) {
+    case kRun: {
+      const size_t bytes = static_cast<size_t>(run.size * kWidth);
+      return walk({1, 0, run.size * kWidth}, [&](const T* a, T* b) { relayout::CopyRun(a, b, bytes, stream); });
     }
-    size_t d = outer.size();
-    while (d > 0) {
-      const Loop& l = outer[d - 1];
-      source += l.from;
-      target += l.to;
-      if (++at[d - 1] < l.size) break;
-      source -= l.size * l.from;
-      target -= l.size * l.to;
-      at[--d] = 0;
-    }
-    if (d == 0) return;
+    case kWeave:
+      return with_count(out.size, [&](auto n) {
+        walk({out.size, out.from * kWidth, in.size * kWidth},
+             [&](const T* a, T* b) { relayout::Weave<T, decltype(n)::value>(a, out.from, in.size, b, stream); });
+      });
+    case kUnweave:
+      return with_count(in.size, [&](auto n) {
+        walk({1, 0, in.size * out.size * kWidth},
+             [&](const T* a, T* b) { relayout::Unweave<T, decltype(n)::value>(a, out.size, b, in.to, stream); });
+      });
+    case kTranspose:
+      return walk({}, [&](const T* a, T* b) { relayout::Transpose(a, out.from, b, in.to, in.size, out.size, stream); });
+    case kSingle:
+      return walk({}, [](const T* a, T* b) { *b = *a; });
   }
 }
 
 template <typename T>
 void Relayout::Copy(const T* source, T* target) const {
   if (boxed_) {
-    const bool stream = to_.num_elements() * static_cast<int64_t>(sizeof(T)) > kStreamBytes;
-    for (const Box& box : boxes_) CopyBox(box, stream, source, target);
-    if (stream) EndStream();
+    const bool far = to_.num_elements() * static_cast<int64_t>(sizeof(T)) > kFarBytes, stream = far && in_order_;
+    std::vector<Loop> shared = shared_;
+    for (Loop& l : shared) {
+      l.from *= static_cast<int64_t>(sizeof(T));
+      l.to *= static_cast<int64_t>(sizeof(T));
+    }
+    Walk(shared, reinterpret_cast<const std::byte*>(source), reinterpret_cast<std::byte*>(target), false, {},
+         [&](const std::byte* a, std::byte* b) {
+           for (const Box& box : boxes_)
+             CopyBox(box, far, stream, reinterpret_cast<const T*>(a), reinterpret_cast<T*>(b));
+         });
+    if (stream) relayout::EndStream();
     return;
   }
   DimVector at(from_.dims().size(), 0);
@@ -447,18 +364,21 @@ void Relayout::Run(const void* source, void* target) const {
   const std::byte* in = static_cast<const std::byte*>(source);
   std::byte* out = static_cast<std::byte*>(target);
   if (fill_ == PaddingFill::kZero && to_.has_padding()) std::memset(out, 0, static_cast<size_t>(to_.byte_size()));
+  if (packed_runs_) return CopyPackedRuns(in, out);
   std::vector<std::byte> unpacked, packed;
   if (IsPacked(from_.element_bits())) {
     unpacked.resize(static_cast<size_t>(from_.num_elements()));
-    Unpack(in, from_.num_elements(), static_cast<int>(from_.element_bits()), IsSigned(type_), unpacked.data());
+    relayout::Unpack(in, from_.num_elements(), static_cast<int>(from_.element_bits()), IsSigned(type_), unpacked.data(),
+                     false);
     in = unpacked.data();
   }
   if (!IsPacked(to_.element_bits())) return CopyUnits(ByteWidth(type_), in, out);
   // Padding inside a byte that is written keeps what the target held.
   packed.resize(static_cast<size_t>(to_.num_elements()));
-  if (to_.has_padding()) Unpack(out, to_.num_elements(), static_cast<int>(to_.element_bits()), false, packed.data());
+  if (to_.has_padding())
+    relayout::Unpack(out, to_.num_elements(), static_cast<int>(to_.element_bits()), false, packed.data(), false);
   CopyUnits(1, in, packed.data());
-  Pack(packed.data(), to_.num_elements(), static_cast<int>(to_.element_bits()), out);
+  relayout::Pack(packed.data(), to_.num_elements(), static_cast<int>(to_.element_bits()), out, false);
 }
 
 }  // namespace backplane

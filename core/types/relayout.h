@@ -1,8 +1,8 @@
 // Brings an array from one layout into another: any two layouts of the same sizes and element type.
 //
 // Planned once, run often. Separable layouts (all but some with `*`) are copied by boxes of strided loops: runs that
-// are contiguous on both sides by memcpy, rows that are interleaved (T(8,128)(2,1)) and transposed blocks by kernels
-// the compiler vectorizes; others element by element. Elements may be packed on either side (4 bits in 4 or in 8):
+// are contiguous on both sides, rows that are interleaved (T(8,128)(2,1)) and transposed blocks by kernels of vectors;
+// others element by element. Elements may be packed on either side (4 bits in 4 or in 8):
 // packed elements lie from the low bits of a byte up, and are sign-extended when unpacked for signed types.
 //
 // A plan is immutable; any number of threads may run it at once on different targets. Source and target must not
@@ -42,16 +42,23 @@ class Relayout {
   Relayout(PrimitiveType type, PhysicalLayout from, PhysicalLayout to, PaddingFill fill)
       : type_(type), from_(std::move(from)), to_(std::move(to)), fill_(fill) {}
   void MakeBoxes();
+  bool MakePackedRuns();
   template <typename T>
   void Copy(const T* source, T* target) const;
   template <typename T>
-  static void CopyBox(const Box& box, bool stream, const T* source, T* target);
+  static void CopyBox(const Box& box, bool far, bool stream, const T* source, T* target);
   void CopyUnits(int64_t bytes, const std::byte* source, std::byte* target) const;
+  void CopyPackedRuns(const std::byte* source, std::byte* target) const;
 
   PrimitiveType type_;
   PhysicalLayout from_, to_;
   PaddingFill fill_;
   bool boxed_ = false;
+  bool in_order_ = false;  // the target is written from one end to the other
+  // Runs of whole bytes on both sides, at least one of them packed: the boxes' numbers are bytes then, but that the
+  // innermost loop is the run, in elements.
+  bool packed_runs_ = false;
+  std::vector<Loop> shared_;  // around all boxes
   std::vector<Box> boxes_;
 };
 

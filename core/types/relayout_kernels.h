@@ -1,0 +1,294 @@
+// The inner loops of relayouts: runs, rows woven together and apart, transposed blocks, packed elements. Private to
+// relayout.cc.
+//
+// `stream`: the target is large, and written past the caches where its address allows; the caller ends the whole with
+// EndStream. Vectors of 16 bytes, which every x86-64 has; other machines take the plain loops.
+#ifndef BACKPLANE_CORE_TYPES_RELAYOUT_KERNELS_H_
+#define BACKPLANE_CORE_TYPES_RELAYOUT_KERNELS_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+namespace backplane::relayout {
+
+struct Wide {  // c128
+  uint64_t part[2];
+};
+
+constexpr int64_t kVectorBytes = 16;
+
+inline bool IsAligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % kVectorBytes == 0; }
+
+inline void EndStream() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
+}
+
+#ifdef __SSE2__
+
+using Vector = __m128i;
+inline Vector Load(const void* p) { return _mm_loadu_si128(static_cast<const Vector*>(p)); }
+template <bool kStream>
+void Store(void* p, Vector v) {
+  if constexpr (kStream) {
+    _mm_stream_si128(static_cast<Vector*>(p), v);
+  } else {
+    _mm_storeu_si128(static_cast<Vector*>(p), v);
+  }
+}
+template <typename T>
+Vector Low(Vector a, Vector b) {
+  if constexpr (sizeof(T) == 1) return _mm_unpacklo_epi8(a, b);
+  if constexpr (sizeof(T) == 2) return _mm_unpacklo_epi16(a, b);
+  if constexpr (sizeof(T) == 4) return _mm_unpacklo_epi32(a, b);
+  return _mm_unpacklo_epi64(a, b);
+}
+template <typename T>
+Vector High(Vector a, Vector b) {
+  if constexpr (sizeof(T) == 1) return _mm_unpackhi_epi8(a, b);
+  if constexpr (sizeof(T) == 2) return _mm_unpackhi_epi16(a, b);
+  if constexpr (sizeof(T) == 4) return _mm_unpackhi_epi32(a, b);
+  return _mm_unpackhi_epi64(a, b);
+}
+
+// The perfect shuffle of all elements of kCount vectors: the highest bit of an element's place becomes the lowest. As
+// many times as a row's number has bits it weaves rows together, for the bits of a column's apart, and with as many
+// vectors as a vector has elements it transposes.
+template <typename T, int kCount>
+void Shuffle(Vector (&v)[kCount], int times) {
+  for (int s = 0; s < times; ++s) {
+    Vector next[kCount];
+    for (int k = 0; k < kCount / 2; ++k) {
+      next[2 * k] = Low<T>(v[k], v[k + kCount / 2]);
+      next[2 * k + 1] = High<T>(v[k], v[k + kCount / 2]);
+    }
+    for (int k = 0; k < kCount; ++k) v[k] = next[k];
+  }
+}
+
+template <typename T>
+constexpr int kLanes = static_cast<int>(kVectorBytes / sizeof(T));
+constexpr int Log2(int n) { return std::countr_zero(static_cast<unsigned>(n)); }
+
+#endif
+
+// A contiguous run.
+inline void CopyRun(const void* source, void* target, size_t bytes, bool stream) {
+#ifdef __SSE2__
+  if (stream && bytes >= 128) {
+    const std::byte* from = static_cast<const std::byte*>(source);
+    std::byte* to = static_cast<std::byte*>(target);
+    const size_t head = (kVectorBytes - reinterpret_cast<uintptr_t>(to) % kVectorBytes) % kVectorBytes;
+    if (head > 0) std::memcpy(to, from, head);
+    size_t at = head;
+    for (; at + 64 <= bytes; at += 64) {
+      const Vector v[4] = {Load(from + at), Load(from + at + 16), Load(from + at + 32), Load(from + at + 48)};
+      for (int k = 0; k < 4; ++k) Store<true>(to + at + 16 * k, v[k]);
+    }
+    if (at < bytes) std::memcpy(to + at, from + at, bytes - at);
+    return;
+  }
+#endif
+  std::memcpy(target, source, bytes);
+}
+
+#ifdef __SSE2__
+// The vectors' part of a weave, as far as vectors go; the last of them may do some elements again.
+template <typename T, int kRows, bool kStream>
+int64_t WeaveVectors(const T* source, int64_t pitch, int64_t n, T* target) {
+  auto at = [&]<bool kPast>(int64_t i) {
+    Vector v[kRows];
+    for (int k = 0; k < kRows; ++k) v[k] = Load(source + k * pitch + i);
+    Shuffle<T>(v, Log2(kRows));
+    for (int k = 0; k < kRows; ++k) Store<kPast>(target + i * kRows + k * kLanes<T>, v[k]);
+  };
+  int64_t i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) at.template operator()<kStream>(i);
+  if (i == n || n < kLanes<T>) return i;
+  at.template operator()<false>(n - kLanes<T>);
+  return n;
+}
+
+template <typename T, int kRows, bool kStream>
+int64_t UnweaveVectors(const T* source, int64_t n, T* target, int64_t pitch) {
+  auto at = [&]<bool kPast>(int64_t i) {
+    Vector v[kRows];
+    for (int k = 0; k < kRows; ++k) v[k] = Load(source + i * kRows + k * kLanes<T>);
+    Shuffle<T>(v, Log2(kLanes<T>));
+    for (int k = 0; k < kRows; ++k) Store<kPast>(target + k * pitch + i, v[k]);
+  };
+  int64_t i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) at.template operator()<kStream>(i);
+  if (i == n || n < kLanes<T>) return i;
+  at.template operator()<false>(n - kLanes<T>);
+  return n;
+}
+#endif
+
+// target[i * kRows + k] = source[k * pitch + i]
+template <typename T, int kRows>
+void Weave(const T* source, int64_t pitch, int64_t n, T* target, bool stream) {
+  int64_t i = 0;
+#ifdef __SSE2__
+  if constexpr (sizeof(T) <= 8) {
+    i = stream && IsAligned(target) ? WeaveVectors<T, kRows, true>(source, pitch, n, target)
+                                    : WeaveVectors<T, kRows, false>(source, pitch, n, target);
+  }
+#endif
+  for (; i < n; ++i) {
+    for (int k = 0; k < kRows; ++k) target[i * kRows + k] = source[k * pitch + i];
+  }
+}
+
+// target[k * pitch + i] = source[i * kRows + k]
+template <typename T, int kRows>
+void Unweave(const T* source, int64_t n, T* target, int64_t pitch, bool stream) {
+  int64_t i = 0;
+#ifdef __SSE2__
+  if constexpr (sizeof(T) <= 8) {
+    i = stream && IsAligned(target) && IsAligned(target + pitch)
+            ? UnweaveVectors<T, kRows, true>(source, n, target, pitch)
+            : UnweaveVectors<T, kRows, false>(source, n, target, pitch);
+  }
+#endif
+  for (; i < n; ++i) {
+    for (int k = 0; k < kRows; ++k) target[k * pitch + i] = source[i * kRows + k];
+  }
+}
+
+// target[j + i * to] = source[i + j * from] for i < n, j < m: by blocks that are turned inside a buffer, so that both
+// sides are read and written several cache lines at a time. Lines of the next block, which lie in many pages and are
+// not foreseen by the processor, are fetched meanwhile.
+template <typename T>
+void Transpose(const T* source, int64_t from, T* target, int64_t to, int64_t n, int64_t m, bool stream) {
+  constexpr int64_t kBlock = sizeof(T) <= 2 ? 128 : sizeof(T) == 4 ? 64 : sizeof(T) == 8 ? 32 : 16;
+  constexpr int64_t kRowBytes = kBlock * static_cast<int64_t>(sizeof(T));
+  alignas(64) T block[kBlock * kBlock];
+  for (int64_t j0 = 0; j0 < m; j0 += kBlock) {
+    const int64_t j1 = std::min(m - j0, kBlock);
+    for (int64_t i0 = 0; i0 < n; i0 += kBlock) {
+      const int64_t i1 = std::min(n - i0, kBlock);
+      const T* a = source + i0 + j0 * from;
+      const bool more = i0 + 2 * kBlock <= n;
+      auto fetch = [&](int64_t j) {
+        const char* ahead = reinterpret_cast<const char*>(a + kBlock + j * from);
+        for (int64_t at = 0; at < kRowBytes; at += 64) __builtin_prefetch(ahead + at, 0, 2);
+      };
+      int64_t i_done = 0, j_done = 0;
+#ifdef __SSE2__
+      if constexpr (sizeof(T) <= 8) {
+        constexpr int kN = kLanes<T>;
+        i_done = i1 / kN * kN;
+        j_done = j1 / kN * kN;
+        for (int64_t j = 0; j < j_done; j += kN) {
+          for (int k = 0; more && k < kN; ++k) fetch(j + k);
+          for (int64_t i = 0; i < i_done; i += kN) {
+            Vector v[kN];
+            for (int k = 0; k < kN; ++k) v[k] = Load(a + i + (j + k) * from);
+            Shuffle<T>(v, Log2(kN));
+            for (int k = 0; k < kN; ++k) Store<false>(block + (i + k) * kBlock + j, v[k]);
+          }
+        }
+      }
+#endif
+      for (int64_t j = 0; j < j1; ++j) {
+        const int64_t first = j < j_done ? i_done : 0;
+        if (first == 0 && more) fetch(j);
+        for (int64_t i = first; i < i1; ++i) block[i * kBlock + j] = a[i + j * from];
+      }
+      T* b = target + j0 + i0 * to;
+      for (int64_t i = 0; i < i1; ++i)
+        CopyRun(block + i * kBlock, b + i * to, sizeof(T) * static_cast<size_t>(j1), stream);
+    }
+  }
+}
+
+// `bits` of 1, 2 or 4: elements of one byte out of packed ones, and back.
+inline void Unpack(const std::byte* source, int64_t n, int bits, bool sign, std::byte* target, bool stream) {
+  const int per_byte = 8 / bits;
+  // Sign: v ^ top - top, which does nothing for top = 0.
+  const uint8_t mask = static_cast<uint8_t>((1 << bits) - 1), top = sign ? static_cast<uint8_t>(1 << (bits - 1)) : 0;
+  int64_t i = 0;
+#ifdef __SSE2__
+  if (bits == 4) {
+    const Vector low_half = _mm_set1_epi8(15), tops = _mm_set1_epi8(static_cast<char>(top));
+    auto extended = [&](Vector v) { return _mm_sub_epi8(_mm_xor_si128(v, tops), tops); };
+    auto one = [&]<bool kPast>(int64_t k) {
+      const Vector v = Load(source + k / 2);
+      const Vector low = _mm_and_si128(v, low_half), high = _mm_and_si128(_mm_srli_epi16(v, 4), low_half);
+      Store<kPast>(target + k, extended(_mm_unpacklo_epi8(low, high)));
+      Store<kPast>(target + k + 16, extended(_mm_unpackhi_epi8(low, high)));
+    };
+    auto all = [&](auto kind) {
+      for (; i + 32 <= n; i += 32) one.template operator()<decltype(kind)::value>(i);
+      if (i == n / 2 * 2 || n < 32) return;
+      i = n / 2 * 2;
+      one.template operator()<false>(i - 32);
+    };
+    if (stream && IsAligned(target)) {
+      all(std::true_type());
+    } else {
+      all(std::false_type());
+    }
+  }
+#endif
+  for (; i < n; ++i) {
+    const int v = (static_cast<int>(source[i / per_byte]) >> (bits * (i % per_byte))) & mask;
+    target[i] = static_cast<std::byte>((v ^ top) - top);
+  }
+}
+
+// What is left of the last byte becomes zero.
+inline void Pack(const std::byte* source, int64_t n, int bits, std::byte* target, bool stream) {
+  const int per_byte = 8 / bits;
+  const uint8_t mask = static_cast<uint8_t>((1 << bits) - 1);
+  const int64_t whole = n / per_byte;
+  int64_t b = 0;
+#ifdef __SSE2__
+  if (bits == 4) {
+    const Vector low_half = _mm_set1_epi16(0x000f), high_half = _mm_set1_epi16(0x00f0);
+    auto joined = [&](Vector v) {  // of each two bytes one
+      return _mm_or_si128(_mm_and_si128(v, low_half), _mm_and_si128(_mm_srli_epi16(v, 4), high_half));
+    };
+    auto one = [&]<bool kPast>(int64_t k) {
+      Store<kPast>(target + k, _mm_packus_epi16(joined(Load(source + 2 * k)), joined(Load(source + 2 * k + 16))));
+    };
+    auto all = [&](auto kind) {
+      for (; b + 16 <= whole; b += 16) one.template operator()<decltype(kind)::value>(b);
+      if (b == whole || whole < 16) return;
+      b = whole;
+      one.template operator()<false>(b - 16);
+    };
+    if (stream && IsAligned(target)) {
+      all(std::true_type());
+    } else {
+      all(std::false_type());
+    }
+  }
+#endif
+  for (; b < whole; ++b) {
+    uint8_t v = 0;
+    for (int k = 0; k < per_byte; ++k)
+      v |= static_cast<uint8_t>((static_cast<uint8_t>(source[b * per_byte + k]) & mask) << (bits * k));
+    target[b] = static_cast<std::byte>(v);
+  }
+  if (whole * per_byte == n) return;
+  uint8_t v = 0;
+  for (int64_t i = whole * per_byte; i < n; ++i) {
+    v |= static_cast<uint8_t>((static_cast<uint8_t>(source[i]) & mask) << (bits * (i % per_byte)));
+  }
+  target[whole] = static_cast<std::byte>(v);
+}
+
+}  // namespace backplane::relayout
+
+#endif  // BACKPLANE_CORE_TYPES_RELAYOUT_KERNELS_H_
