@@ -58,7 +58,9 @@ Command CompileCommand();
 Command ConformCommand();
 Command ConvertCommand();
 Command DiffCommand();
+Command FuzzCommand();
 Command InspectCommand();
+Command NewPluginCommand();
 Command OptCommand();
 Command PluginsCommand();
 Command RunCommand();
@@ -71,6 +73,10 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv);
 
 // A completion script for "bash", "zsh" or "fish".
 absl::Status PrintCompletion(const std::vector<Command>& commands, const std::string& shell, Terminal& terminal);
+
+// Manual pages of all commands that are not hidden, as files of `folder`.
+absl::Status WriteManual(const std::vector<Command>& commands, absl::string_view summary, absl::string_view footer,
+                         const std::string& folder);
 
 // The exit code of an error.
 int ExitCodeOf(const absl::Status& status);

@@ -56,7 +56,7 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kFooter);
   app.set_version_flag("--version", "backplane 0.1.0");
-  std::string color = "auto", shell;
+  std::string color = "auto", shell, manual_folder;
   bool json = false;
   int exit_code = kOk;
   absl::Status outcome;
@@ -103,6 +103,15 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
   completion->callback([&] {
     begin();
     outcome = PrintCompletion(commands, shell, terminal);
+    if (!outcome.ok()) exit_code = Fail(outcome, json, terminal);
+  });
+  // For packagers; `man backplane` is for everybody else.
+  CLI::App* manual = app.add_subcommand("manual", "writes the manual pages into a folder");
+  manual->group("");
+  manual->add_option("folder", manual_folder, "the folder")->required();
+  manual->callback([&] {
+    begin();
+    outcome = WriteManual(commands, app.get_description(), kFooter, manual_folder);
     if (!outcome.ok()) exit_code = Fail(outcome, json, terminal);
   });
 

@@ -30,7 +30,9 @@ std::vector<Command> AllCommands() {
   commands.push_back(OptCommand());
   commands.push_back(DiffCommand());
   commands.push_back(BenchCommand());
+  commands.push_back(FuzzCommand());
   commands.push_back(ConformCommand());
+  commands.push_back(NewPluginCommand());
   return commands;
 }
 
