@@ -24,6 +24,7 @@ struct ArgsCopy {
 };
 
 struct Frame {
+  const void* caller = nullptr;  // where the host's call returns to
   absl::InlinedVector<ArgsCopy, 2> copies;
   // Called when the target has answered, with whether it accepted.
   struct AtEnd {

@@ -105,6 +105,7 @@ void* Dispatch(int stack, Fn fn, void* args) {
   };
   Seen seen[kMaxLayers];
   Frame frame;
+  frame.caller = __builtin_return_address(0);
   Call call{fn, args, *static_cast<const size_t*>(args)};
   call.stack = &owner;
   call.frame = &frame;

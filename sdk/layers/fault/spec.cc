@@ -77,9 +77,9 @@ absl::Status Functions(absl::string_view what, FaultRule* rule) {
 }
 
 absl::Status Which(absl::string_view which, FaultRule* rule) {
-  auto wrong = [&] {
+  auto wrong = [written = which] {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", which, "' does not say which calls, expected 2, 3-5, 4+, */10 or *"));
+        absl::StrCat("'", written, "' does not say which calls, expected 2, 3-5, 4+, */10 or *"));
   };
   if (which == "*") return absl::OkStatus();
   if (absl::ConsumePrefix(&which, "*/")) {

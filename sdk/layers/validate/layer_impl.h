@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "sdk/layers/frame.h"
 #include "sdk/layers/validate/handles.h"
 #include "sdk/layers/validate/report.h"
 #include "sdk/layers/validate/stacks.h"
@@ -91,11 +92,10 @@ class ValidateLayer : public Layer {
 
   void Add(const Call& call, const char* kind, std::string key, std::string message,
            std::vector<std::pair<std::string, uint32_t>> others = {});
-  uint32_t StackHere() { return state_->stacks.Capture(kSkip); }
+  uint32_t StackOf(const Call& call, int depth = Stacks::kDepth) {
+    return state_->stacks.Capture(static_cast<const Frame*>(call.frame)->caller, depth);
+  }
 
-  // Frames of ours between the host and what takes the stack: a member function here and Dispatch; the trampoline
-  // jumps there and leaves none.
-  static constexpr int kSkip = 2;
   const ValidateOptions options_;
   const std::shared_ptr<ValidateState> state_;
 };

@@ -8,14 +8,16 @@ namespace backplane::layers {
 void ValidateLayer::FollowCallback(Call& call, const void* client) {
   const auto* a = call.As<PJRT_Event_OnReady_Args>();
   if (!Has(a, &PJRT_Event_OnReady_Args::user_arg)) return;
-  const uint32_t stack = state_->stacks.Capture(kSkip, 10);
+  const uint32_t stack = StackOf(call, 10);
   const uint64_t id = state_->AddPending({a->event, client, stack, call.fn, MonotonicNanos()});
   struct Forget {  // also when the call fails and the hook is dropped
-    std::shared_ptr<ValidateState> state;
-    uint64_t id;
+    Forget(std::shared_ptr<ValidateState> s, uint64_t i) : state(std::move(s)), id(i) {}
+    Forget(const Forget&) = delete;
     ~Forget() { state->RemovePending(id); }
+    const std::shared_ptr<ValidateState> state;
+    const uint64_t id;
   };
-  auto forget = std::make_shared<Forget>(Forget{state_, id});
+  auto forget = std::make_shared<Forget>(state_, id);
   HookOnReady(call, [forget, layers = call.stack, stack](PJRT_Error* error) {
     forget->state->RemovePending(forget->id);
     if (error == nullptr) return error;
@@ -50,7 +52,7 @@ void ValidateLayer::ClientGoes(Call& call, const void* client) {
 }
 
 void ValidateLayer::ClientGone(Call& call, const void* client) {
-  state_->handles.EndClient(client, call.fn, state_->stacks.Capture(kSkip, 8));
+  state_->handles.EndClient(client, call.fn, StackOf(call, 8));
   std::vector<ValidateState::Pending> late;
   {
     std::lock_guard<std::mutex> lock(state_->pending_mutex);

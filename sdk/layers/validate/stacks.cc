@@ -38,12 +38,14 @@ std::string FrameText(void* address) {
 
 }  // namespace
 
-__attribute__((noinline)) uint32_t Stacks::Capture(int skip, int depth) {
+uint32_t Stacks::Capture(const void* from, int depth) {
+  constexpr int kOwn = 8;  // frames between the host's call and here, at most
   void* frames[64];
-  const int own = skip + 1;
-  const int most = std::min<int>(own + depth, std::size(frames));
-  const int taken = backtrace(frames, most);
-  if (taken <= own) return 0;
+  const int taken = backtrace(frames, std::min<int>(kOwn + depth, std::size(frames)));
+  int own = static_cast<int>(std::find(frames, frames + taken, from) - frames);
+  if (own == taken) own = 0;
+  const int end = std::min(taken, own + depth);
+  if (taken <= 0) return 0;
   uint64_t hash = 0xcbf29ce484222325;
   for (int i = own; i < taken; ++i)
     hash = (hash ^ reinterpret_cast<uint64_t>(frames[i])) * 0x100000001b3 ^ (hash >> 29);
@@ -52,7 +54,7 @@ __attribute__((noinline)) uint32_t Stacks::Capture(int skip, int depth) {
   if (it != by_hash_.end()) return it->second;
   if (stacks_.size() >= kMostStacks) return 0;
   const auto number = static_cast<uint32_t>(stacks_.size());
-  stacks_.emplace_back(frames + own, frames + taken);
+  stacks_.emplace_back(frames + own, frames + end);
   by_hash_.emplace(hash, number);
   return number;
 }

@@ -15,9 +15,9 @@ class Stacks {
  public:
   static constexpr int kDepth = 14;
 
-  // The stack above the caller, at most `depth` frames of it, without the `skip` innermost. 0: none could be taken, or
-  // too many are kept already. From any thread.
-  uint32_t Capture(int skip, int depth = kDepth);
+  // The stack of this thread from the frame that returns to `from` outwards, at most `depth` frames of it; from here
+  // when there is none such. 0: none could be taken, or too many are kept already. From any thread.
+  uint32_t Capture(const void* from, int depth = kDepth);
   // One line a frame, indented: the function where its name is known, the library and the offset in it.
   std::string Text(uint32_t stack) const;
 

@@ -1,0 +1,500 @@
+// Each kind of finding, provoked; and none where nothing is wrong.
+#include "sdk/layers/validate/validate.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "sdk/host/json.h"
+#include "sdk/layers/calls_test.h"
+#include "sdk/layers/validate/handles.h"
+
+namespace backplane::layers {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ValidateTest : public LayersTest {
+ protected:
+  void Open(Settings settings = {}, const PJRT_Api* target = GetPjrtApi()) {
+    path_ = absl::StrCat(::testing::TempDir(), "validate_test.", getpid(), ".txt");
+    settings.emplace_back("file", path_);
+    LayersTest::Open("validate", std::move(settings), target);
+  }
+  void TearDown() override {
+    stack_.reset();
+    unlink(path_.c_str());
+  }
+  uint64_t Count(const std::string& kind) { return ReportOf(*layer_).CountOf(kind); }
+  size_t Findings() { return ReportOf(*layer_).size(); }
+  std::string Text() {
+    std::stringstream text;
+    text << std::ifstream(path_).rdbuf();
+    return text.str();
+  }
+  absl::Status Dims(PJRT_Buffer* buffer) {
+    BP_ARGS(a, PJRT_Buffer_Dimensions);
+    a.buffer = buffer;
+    return CALL(PJRT_Buffer_Dimensions, a);
+  }
+  std::string path_;
+};
+
+TEST_F(ValidateTest, NothingWrongNothingFound) {
+  Open();
+  RunAll();
+  layer_->End();
+  EXPECT_EQ(Findings(), 0) << Text();
+  EXPECT_EQ(Text(), "validate: 0 findings, met 0 times\n");
+}
+
+TEST_F(ValidateTest, UseAfterDestroy) {
+  Open({{"refuse", "1"}});
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer* buffer = NewBuffer(client);
+  EXPECT_OK(Destroy(buffer));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Dims(buffer).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Findings(), 1) << "the same place is told once";
+  EXPECT_EQ(Count("use-after-destroy"), 3);
+  EXPECT_THAT(Text(), HasSubstr("use-after-destroy: PJRT_Buffer_Dimensions: `buffer` is Buffer 0x"));
+  EXPECT_THAT(Text(), HasSubstr("destroyed by PJRT_Buffer_Destroy"));
+  EXPECT_THAT(Text(), HasSubstr("created by PJRT_Client_BufferFromHostBuffer"));
+  EXPECT_THAT(Text(), HasSubstr("#0 ")) << "with stacks";
+  Destroy(client);
+}
+
+TEST_F(ValidateTest, UseAfterDestroyReachesThePluginUnlessRefused) {
+  PJRT_Api& target = TargetCopy();
+  static int reached = 0;
+  target.PJRT_Buffer_Dimensions = [](PJRT_Buffer_Dimensions_Args* args) -> PJRT_Error* {
+    ++reached;
+    args->dims = nullptr;
+    args->num_dims = 0;
+    return nullptr;
+  };
+  Open({}, &target);
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer* buffer = NewBuffer(client);
+  EXPECT_OK(Destroy(buffer));
+  EXPECT_OK(Dims(buffer));
+  EXPECT_EQ(reached, 1) << "the layer changes nothing";
+  EXPECT_EQ(Count("use-after-destroy"), 1);
+  Destroy(client);
+}
+
+TEST_F(ValidateTest, DoubleDestroyOfEachTypeOfObject) {
+  Open({{"refuse", "1"}});
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer* buffer = NewBuffer(client);
+  PJRT_LoadedExecutable* loaded = Compile(client, testing::kAdd);
+  BP_ARGS(e, PJRT_LoadedExecutable_GetExecutable);
+  e.loaded_executable = loaded;
+  EXPECT_OK(CALL(PJRT_LoadedExecutable_GetExecutable, e));
+  BP_ARGS(r, PJRT_Buffer_ReadyEvent);
+  r.buffer = buffer;
+  EXPECT_OK(CALL(PJRT_Buffer_ReadyEvent, r));
+  BP_ARGS(x, PJRT_ExecuteContext_Create);
+  EXPECT_OK(CALL(PJRT_ExecuteContext_Create, x));
+  BP_ARGS(m, PJRT_Client_LookupDevice);
+  m.client = client;
+  m.id = 99;
+  PJRT_Error* error = api().PJRT_Client_LookupDevice(&m);
+  ASSERT_NE(error, nullptr);
+
+  int expected = 0;
+#define TWICE(fn, member, object)                                             \
+  {                                                                           \
+    BP_ARGS(d, fn);                                                           \
+    d.member = object;                                                        \
+    EXPECT_OK(CALL(fn, d));                                                   \
+    EXPECT_EQ(CALL(fn, d).code(), absl::StatusCode::kInvalidArgument) << #fn; \
+    EXPECT_EQ(Count("double-destroy"), ++expected) << #fn;                    \
+    EXPECT_THAT(Text(), HasSubstr("double-destroy: " #fn ": "));              \
+  }
+  TWICE(PJRT_Event_Destroy, event, r.event)
+  TWICE(PJRT_Executable_Destroy, executable, e.executable)
+  TWICE(PJRT_LoadedExecutable_Destroy, executable, loaded)
+  TWICE(PJRT_ExecuteContext_Destroy, context, x.context)
+  TWICE(PJRT_Buffer_Destroy, buffer, buffer)
+  TWICE(PJRT_Client_Destroy, client, client)
+#undef TWICE
+  BP_ARGS(d, PJRT_Error_Destroy);
+  d.error = error;
+  api().PJRT_Error_Destroy(&d);
+  api().PJRT_Error_Destroy(&d);
+  EXPECT_EQ(Count("double-destroy"), ++expected) << "errors too";
+  layer_->End();
+  EXPECT_EQ(Count("leak"), 0) << Text();
+}
+
+TEST_F(ValidateTest, AnErrorFreedByItsOwnTableIsSeen) {
+  Open();
+  PJRT_Client* client = NewClient();
+  BP_ARGS(m, PJRT_Client_LookupDevice);
+  m.client = client;
+  m.id = 99;
+  PJRT_Error* error = api().PJRT_Client_LookupDevice(&m);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(error->vtable->get_code(error), PJRT_Error_Code_INVALID_ARGUMENT);
+  const char* text = nullptr;
+  size_t size = 0;
+  error->vtable->message(error, &text, &size);
+  EXPECT_GT(size, 0) << "the words of the plugin";
+  error->vtable->destroy(error);
+  PJRT_Error* leaked = api().PJRT_Client_LookupDevice(&m);
+  Destroy(client);
+  layer_->End();
+  EXPECT_EQ(Count("leak"), 1) << Text();
+  EXPECT_THAT(Text(), HasSubstr("leak: 1 object of type Error from PJRT_Client_LookupDevice never destroyed"));
+  EXPECT_FALSE(Take(leaked).ok());
+}
+
+TEST_F(ValidateTest, UnknownHandleAndHandleOfAnotherType) {
+  Open({{"refuse", "1"}});
+  PJRT_Client* client = NewClient();
+  int64_t nothing[8] = {};
+  EXPECT_FALSE(Dims(reinterpret_cast<PJRT_Buffer*>(nothing)).ok());
+  EXPECT_EQ(Count("unknown-handle"), 1);
+  EXPECT_FALSE(Dims(reinterpret_cast<PJRT_Buffer*>(client)).ok());
+  EXPECT_EQ(Count("unknown-handle"), 2);
+  Destroy(client);
+}
+
+TEST_F(ValidateTest, DestroyOfWhatIsBorrowed) {
+  Open({{"refuse", "1"}});
+  PJRT_Client* client = NewClient();
+  BP_ARGS(t, PJRT_Client_TopologyDescription);
+  t.client = client;
+  EXPECT_OK(CALL(PJRT_Client_TopologyDescription, t));
+  BP_ARGS(d, PJRT_TopologyDescription_Destroy);
+  d.topology = t.topology;
+  EXPECT_FALSE(CALL(PJRT_TopologyDescription_Destroy, d).ok());
+  EXPECT_EQ(Count("destroy-of-borrowed"), 1);
+  Destroy(client);
+}
+
+TEST_F(ValidateTest, UseAfterDelete) {
+  Open();
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer* buffer = NewBuffer(client);
+  BP_ARGS(d, PJRT_Buffer_Delete);
+  d.buffer = buffer;
+  EXPECT_OK(CALL(PJRT_Buffer_Delete, d));
+  EXPECT_OK(Dims(buffer));
+  EXPECT_EQ(Findings(), 0) << "what it is may still be asked";
+  std::vector<float> values;
+  EXPECT_FALSE(Read(buffer, &values).ok());
+  EXPECT_EQ(Count("use-after-delete"), 1);
+  EXPECT_OK(Destroy(buffer));
+
+  PJRT_LoadedExecutable* add = Compile(client, testing::kAdd);
+  BP_ARGS(l, PJRT_LoadedExecutable_Delete);
+  l.executable = add;
+  EXPECT_OK(CALL(PJRT_LoadedExecutable_Delete, l));
+  BP_ARGS(a, PJRT_LoadedExecutable_AddressableDevices);
+  a.executable = add;
+  CALL(PJRT_LoadedExecutable_AddressableDevices, a).IgnoreError();
+  EXPECT_EQ(Count("use-after-delete"), 2);
+  Destroy(add);
+  Destroy(client);
+}
+
+TEST_F(ValidateTest, UseAfterDonate) {
+  Open();
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer *x = NewBuffer(client), *y = NewBuffer(client), *z = nullptr, *none = nullptr;
+  PJRT_LoadedExecutable* donate = Compile(client, testing::kDonate);
+  EXPECT_OK(Execute(donate, {x, y}, &z));
+  EXPECT_EQ(Findings(), 0) << Text();
+  EXPECT_FALSE(Execute(donate, {x, y}, &none).ok());
+  EXPECT_EQ(Count("use-after-donate"), 1);
+  EXPECT_THAT(Text(), HasSubstr("last an argument of PJRT_LoadedExecutable_Execute"));
+  for (PJRT_Buffer* b : {x, y, z}) EXPECT_OK(Destroy(b));
+  Destroy(donate);
+  Destroy(client);
+  layer_->End();
+  EXPECT_EQ(Findings(), 1) << Text();
+}
+
+TEST_F(ValidateTest, ADestroyedArgumentOfAnExecution) {
+  Open({{"refuse", "1"}});
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer *x = NewBuffer(client), *y = NewBuffer(client), *z = nullptr;
+  PJRT_LoadedExecutable* add = Compile(client, testing::kAdd);
+  EXPECT_OK(Destroy(y));
+  EXPECT_FALSE(Execute(add, {x, y}, &z).ok());
+  EXPECT_EQ(Count("use-after-destroy"), 1);
+  EXPECT_THAT(Text(), HasSubstr("`argument_lists`"));
+  EXPECT_OK(Destroy(x));
+  Destroy(add);
+  Destroy(client);
+}
+
+TEST_F(ValidateTest, ClientDestroyedWithLiveBuffersAndTheirLateDestroy) {
+  PJRT_Api& target = TargetCopy();
+  // The real one would free what the buffers stand on; here only the order of calls matters.
+  target.PJRT_Client_Destroy = [](PJRT_Client_Destroy_Args*) -> PJRT_Error* { return nullptr; };
+  Open({}, &target);
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer *a = NewBuffer(client), *b = NewBuffer(client);
+  PJRT_Device* device = FirstDevice(client);
+  Destroy(client);
+  EXPECT_EQ(Count("client-destroyed-early"), 1);
+  EXPECT_THAT(Text(), HasSubstr("is destroyed while 2 of its objects of type Buffer live"));
+  BP_ARGS(d, PJRT_Device_IsAddressable);
+  d.device = device;
+  EXPECT_OK(CALL(PJRT_Device_IsAddressable, d));
+  EXPECT_EQ(Count("use-after-destroy"), 1) << "devices go with their client";
+  EXPECT_OK(Destroy(a));
+  EXPECT_OK(Destroy(b));
+  layer_->End();
+  EXPECT_EQ(Count("leak"), 0) << Text();
+  BP_ARGS(c, PJRT_Client_Destroy);
+  c.client = client;
+  EXPECT_EQ(GetPjrtApi()->PJRT_Client_Destroy(&c), nullptr);
+}
+
+TEST_F(ValidateTest, LeaksAtTheEnd) {
+  Open();
+  PJRT_Client* client = NewClient();
+  std::vector<PJRT_Buffer*> buffers;
+  for (int i = 0; i < 3; ++i) buffers.push_back(NewBuffer(client));
+  BP_ARGS(r, PJRT_Buffer_ReadyEvent);
+  r.buffer = buffers[0];
+  EXPECT_OK(CALL(PJRT_Buffer_ReadyEvent, r));
+  layer_->Flush();
+  EXPECT_EQ(Findings(), 0) << "a flush is not the end";
+  layer_->End();
+  EXPECT_EQ(Count("leak"), 3) << "client, buffers, event\n" << Text();
+  EXPECT_THAT(Text(),
+              HasSubstr("leak: 3 objects of type Buffer from PJRT_Client_BufferFromHostBuffer never destroyed"));
+  EXPECT_THAT(Text(), HasSubstr("1 object of type Event from PJRT_Buffer_ReadyEvent"));
+  EXPECT_THAT(Text(), HasSubstr("1 object of type Client from PJRT_Client_Create"));
+  EXPECT_OK(Await(r.event));
+  for (PJRT_Buffer* b : buffers) EXPECT_OK(Destroy(b));
+  Destroy(client);
+}
+
+TEST_F(ValidateTest, LeaksCanBeLeftOut) {
+  Open({{"leaks", "0"}});
+  PJRT_Client* client = NewClient();
+  layer_->End();
+  EXPECT_EQ(Findings(), 0);
+  Destroy(client);
+}
+
+TEST_F(ValidateTest, FieldsThatThePluginDidNotWrite) {
+  PJRT_Api& target = TargetCopy();
+  target.PJRT_Buffer_IsOnCpu = [](PJRT_Buffer_IsOnCpu_Args*) -> PJRT_Error* { return nullptr; };
+  target.PJRT_Buffer_Dimensions = [](PJRT_Buffer_Dimensions_Args* args) -> PJRT_Error* {
+    args->num_dims = 0;  // and no address, which a list of nothing does not need
+    return nullptr;
+  };
+  target.PJRT_Client_ProcessIndex = [](PJRT_Client_ProcessIndex_Args* args) -> PJRT_Error* {
+    args->process_index = static_cast<int>(0xa7d39be5);  // three bytes of it are those of the pattern, reordered or not
+    return nullptr;
+  };
+  Open({}, &target);
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer* buffer = NewBuffer(client);
+  BP_ARGS(a, PJRT_Buffer_IsOnCpu);
+  a.buffer = buffer;
+  a.is_on_cpu = true;
+  EXPECT_OK(CALL(PJRT_Buffer_IsOnCpu, a));
+  EXPECT_TRUE(a.is_on_cpu) << "the host's own value stays";
+  EXPECT_EQ(Count("unset-out-field"), 1);
+  EXPECT_THAT(Text(), HasSubstr("PJRT_Buffer_IsOnCpu: succeeded, but the plugin did not write `is_on_cpu`"));
+  EXPECT_OK(Dims(buffer));
+  EXPECT_EQ(Count("unset-out-field"), 1) << Text();
+  EXPECT_OK(Destroy(buffer));
+  Destroy(client);
+}
+
+TEST_F(ValidateTest, AFieldWithBytesOfThePatternComesBackWhole) {
+  PJRT_Api& target = TargetCopy();
+  target.PJRT_Buffer_OnDeviceSizeInBytes = [](PJRT_Buffer_OnDeviceSizeInBytes_Args* args) -> PJRT_Error* {
+    args->on_device_size_in_bytes = 0x1000000000009be5;  // the low bytes are the pattern's
+    return nullptr;
+  };
+  Open({}, &target);
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer* buffer = NewBuffer(client);
+  BP_ARGS(a, PJRT_Buffer_OnDeviceSizeInBytes);
+  a.buffer = buffer;
+  EXPECT_OK(CALL(PJRT_Buffer_OnDeviceSizeInBytes, a));
+  EXPECT_EQ(a.on_device_size_in_bytes, 0x1000000000009be5);
+  EXPECT_EQ(Findings(), 0) << Text();
+  EXPECT_OK(Destroy(buffer));
+  Destroy(client);
+}
+
+TEST_F(ValidateTest, AnOlderPluginNeedNotWriteYoungerFields) {
+  PJRT_Api& target = TargetCopy();
+  target.pjrt_api_version.minor_version = 71;
+  target.PJRT_Executable_GetCompiledMemoryStats = [](PJRT_Executable_GetCompiledMemoryStats_Args* a) -> PJRT_Error* {
+    a->generated_code_size_in_bytes = a->argument_size_in_bytes = a->output_size_in_bytes = a->alias_size_in_bytes = 1;
+    a->temp_size_in_bytes = a->host_generated_code_size_in_bytes = a->host_argument_size_in_bytes = 1;
+    a->host_output_size_in_bytes = a->host_alias_size_in_bytes = a->host_temp_size_in_bytes = 1;
+    return nullptr;  // 0.71 has no more
+  };
+  Open({}, &target);
+  PJRT_Client* client = NewClient();
+  PJRT_LoadedExecutable* add = Compile(client, testing::kAdd);
+  BP_ARGS(e, PJRT_LoadedExecutable_GetExecutable);
+  e.loaded_executable = add;
+  EXPECT_OK(CALL(PJRT_LoadedExecutable_GetExecutable, e));
+  BP_ARGS(s, PJRT_Executable_GetCompiledMemoryStats);
+  s.executable = e.executable;
+  s.peak_memory_in_bytes = 5;
+  EXPECT_OK(CALL(PJRT_Executable_GetCompiledMemoryStats, s));
+  EXPECT_EQ(s.host_temp_size_in_bytes, 1);
+  EXPECT_EQ(s.peak_memory_in_bytes, 5);
+  EXPECT_EQ(Findings(), 0) << Text();
+  BP_ARGS(d, PJRT_Executable_Destroy);
+  d.executable = e.executable;
+  EXPECT_OK(CALL(PJRT_Executable_Destroy, d));
+  Destroy(add);
+  Destroy(client);
+}
+
+TEST_F(ValidateTest, WrongStructSizes) {
+  Open();
+  BP_ARGS(a, PJRT_Plugin_Attributes);
+  for (const size_t wrong : {size_t{8}, size_t{20}, size_t{100000}}) {
+    a.struct_size = wrong;
+    Take(api().PJRT_Plugin_Attributes(&a)).IgnoreError();
+  }
+  EXPECT_EQ(Count("wrong-struct-size"), 3) << Text();
+  EXPECT_THAT(Text(), HasSubstr("PJRT_Plugin_Attributes: struct_size is 8, expected"));
+  for (const size_t fine :
+       {size_t{PJRT_Plugin_Attributes_Args_STRUCT_SIZE}, sizeof(PJRT_Plugin_Attributes_Args) + 16}) {
+    // As a newer host has it; the struct itself must be as long as it says.
+    struct {
+      PJRT_Plugin_Attributes_Args args;
+      char more[64];
+    } longer{};
+    longer.args.struct_size = fine;
+    EXPECT_OK(Take(api().PJRT_Plugin_Attributes(&longer.args)));
+  }
+  EXPECT_EQ(Findings(), 3) << Text();
+}
+
+TEST_F(ValidateTest, CallbackNeverCalled) {
+  PJRT_Api& target = TargetCopy();
+  target.PJRT_Event_OnReady = [](PJRT_Event_OnReady_Args*) -> PJRT_Error* { return nullptr; };  // and forgets
+  Open({{"patience_ms", "0"}}, &target);
+  auto forgotten = [&](bool end_client) {
+    PJRT_Client* client = NewClient();
+    PJRT_Buffer* buffer = NewBuffer(client);
+    BP_ARGS(r, PJRT_Buffer_ReadyEvent);
+    r.buffer = buffer;
+    EXPECT_OK(CALL(PJRT_Buffer_ReadyEvent, r));
+    BP_ARGS(o, PJRT_Event_OnReady);
+    o.event = r.event;
+    o.callback = [](PJRT_Error*, void*) { ADD_FAILURE(); };
+    EXPECT_OK(CALL(PJRT_Event_OnReady, o));
+    BP_ARGS(d, PJRT_Event_Destroy);
+    d.event = r.event;
+    EXPECT_OK(CALL(PJRT_Event_Destroy, d));
+    EXPECT_OK(Destroy(buffer));
+    if (!end_client) layer_->End();
+    Destroy(client);
+  };
+  forgotten(true);
+  EXPECT_EQ(Count("callback-never-called"), 1) << Text();
+  EXPECT_THAT(Text(), HasSubstr("registered by PJRT_Event_OnReady"));
+  forgotten(false);
+  EXPECT_EQ(Count("callback-never-called"), 2) << Text();
+}
+
+TEST_F(ValidateTest, ADestroyThatFailedLeavesTheObjectAlive) {
+  PJRT_Api& target = TargetCopy();
+  target.PJRT_Buffer_Destroy = [](PJRT_Buffer_Destroy_Args*) -> PJRT_Error* {
+    BP_ARGS(a, PJRT_Client_LookupDevice);  // an error from somewhere
+    return GetPjrtApi()->PJRT_Client_LookupDevice(&a);
+  };
+  Open({}, &target);
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer* buffer = NewBuffer(client);
+  EXPECT_FALSE(Destroy(buffer).ok());
+  EXPECT_OK(Dims(buffer));
+  EXPECT_EQ(Findings(), 0) << Text();
+  testing::Destroy(buffer);
+  Destroy(client);
+  EXPECT_EQ(Count("client-destroyed-early"), 1);
+}
+
+TEST_F(ValidateTest, FindingsAsJson) {
+  const std::string json = absl::StrCat(::testing::TempDir(), "validate_test.", getpid(), ".json");
+  Open({{"json", json}, {"refuse", "1"}});
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer* buffer = NewBuffer(client);
+  EXPECT_OK(Destroy(buffer));
+  EXPECT_FALSE(Dims(buffer).ok());
+  Destroy(client);
+  layer_->End();
+  std::stringstream text;
+  text << std::ifstream(json).rdbuf();
+  unlink(json.c_str());
+  ASSERT_OK_AND_ASSIGN(host::Json parsed, host::Json::Parse(text.str()));
+  const host::Json* findings = parsed.Find("findings");
+  ASSERT_NE(findings, nullptr);
+  ASSERT_EQ(findings->array()->size(), 1);
+  const host::Json& one = findings->array()->at(0);
+  EXPECT_EQ(*one.Find("kind")->string(), "use-after-destroy");
+  EXPECT_EQ(*one.Find("function")->string(), "PJRT_Buffer_Dimensions");
+  EXPECT_FALSE(one.Find("stack")->array()->empty());
+  EXPECT_EQ(one.Find("before")->array()->size(), 2);
+}
+
+TEST(HandlesTest, AnAddressIsANewObjectWhenItIsGivenOutAgain) {
+  Handles handles;
+  int place;
+  handles.Give(Object::Buffer, &place, Fn::PJRT_Buffer_Bitcast, 1, nullptr);
+  Handle was;
+  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &place, Fn::PJRT_Buffer_Destroy, 2, &was), Handles::Destroyed::kFine);
+  // Another thread is given the address before this one's destroy has returned.
+  handles.Give(Object::Buffer, &place, Fn::PJRT_Buffer_Bitcast, 3, nullptr);
+  EXPECT_TRUE(handles.Find(Object::Buffer, &place)->alive);
+  EXPECT_FALSE(handles.Find(Object::Event, &place).has_value()) << "types have addresses of their own";
+  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &place, Fn::PJRT_Buffer_Destroy, 4, &was), Handles::Destroyed::kFine);
+  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &place, Fn::PJRT_Buffer_Destroy, 5, &was), Handles::Destroyed::kTwice);
+  EXPECT_EQ(was.died, 4);
+}
+
+TEST(HandlesTest, GivenTwiceIsDestroyedTwice) {
+  Handles handles;
+  int place;
+  handles.Give(Object::Executable, &place, Fn::PJRT_LoadedExecutable_GetExecutable, 1, nullptr);
+  handles.Give(Object::Executable, &place, Fn::PJRT_LoadedExecutable_GetExecutable, 1, nullptr);
+  Handle was;
+  using enum Handles::Destroyed;
+  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &place, Fn::PJRT_Executable_Destroy, 2, &was), kFine);
+  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &place, Fn::PJRT_Executable_Destroy, 2, &was), kFine);
+  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &place, Fn::PJRT_Executable_Destroy, 2, &was), kTwice);
+}
+
+TEST(ArgumentsTest, EverySlotIsDescribed) {
+  for (size_t f = 0; f <= Index(Fn::PJRT_TopologyDescription_GetMemorySpaceKindIds); ++f) {
+    const Fn fn = static_cast<Fn>(f);
+    const FunctionInfo& info = InfoOf(fn);
+    size_t end = info.has_extension_start ? 16 : 8;
+    for (const Argument& a : ArgumentsOf(fn)) {
+      EXPECT_GE(a.offset, end) << info.name << " " << a.member << ": a field is missing before it";
+      EXPECT_LT(a.offset - end, 8) << info.name << " " << a.member << ": a field is missing before it";
+      end = a.offset + a.size;
+    }
+    EXPECT_EQ(end, info.args_size) << info.name;
+    EXPECT_LE(SmallestSize(fn), info.args_size) << info.name;
+    EXPECT_EQ(SizeAtMinor(fn, PJRT_API_MINOR), info.args_size) << info.name;
+    const absl::string_view name = info.name;
+    if (name.size() > 8 && name.substr(name.size() - 8) == "_Destroy") {
+      ASSERT_EQ(ArgumentsOf(fn).size(), 1) << name;
+      EXPECT_EQ(ArgumentsOf(fn)[0].direction, Direction::DESTROYS) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace backplane::layers
