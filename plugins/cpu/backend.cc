@@ -1,4 +1,6 @@
 // The CPU plugin: StableHLO compiled with LLVM, matrix products and convolutions by oneDNN.
+#include <unistd.h>
+
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +31,15 @@ void WarmUpLibrary() {
   (void)(*plan)->Execute(a.data(), b.data(), c.data(), aligned, nullptr);
 }
 
+// oneDNN makes the statics that hold its code while the first product is computed. The end of the process therefore
+// destroys them before it comes to the handler that waits for running work (Runtime::Get), which is older. What belongs
+// to the main thread goes before any static.
+struct WaitsAtEndOfMainThread {
+  ~WaitsAtEndOfMainThread() {
+    if (gettid() == getpid()) Runtime::Get().WaitUntilIdle(3000);
+  }
+};
+
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(BackendServices services) : services_(std::move(services)) {}
@@ -40,11 +51,19 @@ class CpuBackend : public Backend {
     ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
     // First uses of LLVM and oneDNN cost milliseconds each; the host's first program should not wait for them.
     static const bool warming = [] {
-      Runtime::Get().Schedule([] { (void)jit::WarmUp(); });
-      Runtime::Get().Schedule([] { WarmUpLibrary(); });
+      Runtime::Get().Schedule([] {
+        (void)jit::WarmUp();
+        Runtime::WaitAtExit();
+      });
+      Runtime::Get().Schedule([] {
+        WarmUpLibrary();
+        Runtime::WaitAtExit();
+      });
       return true;
     }();
     (void)warming;
+    static thread_local const WaitsAtEndOfMainThread waits;
+    (void)waits;
     return std::make_unique<CpuClient>(HostTopology(PlatformVersion(), devices), time_limit);
   }
 
