@@ -53,14 +53,17 @@ absl::StatusOr<Profile> ParseProfile(absl::string_view text, absl::string_view n
       profile.compile_options.push_back(rest);
     } else if (words[0] == "claims" && !rest.empty()) {
       profile.claims.push_back(rest);
-    } else if (words[0] == "never" || words[0] == "not-yet") {
+    } else if (words[0] == "never" || words[0] == "not-yet" || words[0] == "varies") {
       const std::vector<std::string> parts = absl::StrSplit(rest, absl::MaxSplits(absl::ByAnyChar(" \t"), 1));
       if (parts.size() != 2 || absl::StripAsciiWhitespace(parts[1]).empty())
         return At(name, number, "expected a check and the reason");
-      profile.lines.push_back(
-          {words[0] == "never", parts[0], std::string(absl::StripAsciiWhitespace(parts[1])), number});
+      profile.lines.push_back({words[0] == "never"     ? Profile::Line::kNever
+                               : words[0] == "not-yet" ? Profile::Line::kNotYet
+                                                       : Profile::Line::kVaries,
+                               parts[0], std::string(absl::StripAsciiWhitespace(parts[1])), number});
     } else {
-      return At(name, number, absl::StrCat("expected option, strict, claims, never or not-yet, found '", line, "'"));
+      return At(name, number,
+                absl::StrCat("expected option, strict, claims, never, not-yet or varies, found '", line, "'"));
     }
   }
   return profile;
@@ -84,6 +87,7 @@ bool Meets(absl::string_view pattern, absl::string_view id) {
 
 absl::Status ApplyProfile(const Profile& profile, absl::Span<const std::string> all_ids,
                           std::vector<CheckOutcome>* outcomes) {
+  constexpr const char* kNames[] = {"never: ", "not yet: ", "varies: "};
   for (const Profile::Line& line : profile.lines) {
     if (std::none_of(all_ids.begin(), all_ids.end(), [&](const std::string& id) { return Meets(line.pattern, id); })) {
       return At(profile.name, line.number, absl::StrCat("no check meets '", line.pattern, "'"));
@@ -96,8 +100,8 @@ absl::Status ApplyProfile(const Profile& profile, absl::Span<const std::string> 
     for (CheckOutcome& outcome : *outcomes) {
       if (!Meets(line.pattern, outcome.id)) continue;
       if (outcome.result != Result::kPass) {
-        outcome.expected = absl::StrCat(line.never ? "never: " : "not yet: ", line.reason);
-      } else if (!group || out_of_date) {
+        outcome.expected = absl::StrCat(kNames[line.kind], line.reason);
+      } else if (line.kind != Profile::Line::kVaries && (!group || out_of_date)) {
         outcome.unexpected_pass = true;
       }
     }

@@ -7,8 +7,9 @@
 //   claims LEVEL             the level is promised: the run fails when it is not met
 //   never ID REASON          this check will not pass on this plugin, and why
 //   not-yet ID REASON        this check does not pass yet, and why
-// An ID may end with '*'. A check in one of the two lists that passes is a failure: the line is out of date. A line
-// that meets no check is an error, so that no list outlives what it speaks of.
+//   varies ID REASON         this check passes on some machines or in some runs and not in others, and why
+// An ID may end with '*'. A check that passes though it is listed as never or not-yet is a failure: the line is out of
+// date. A line that meets no check is an error, so that no list outlives what it speaks of.
 //
 // A level is a list of IDs, one a line, with '*' at the end where a whole suite or group is meant; '#' begins a
 // comment. A level is met when each of its checks passes.
@@ -27,7 +28,7 @@ namespace backplane::conformance {
 
 struct Profile {
   struct Line {
-    bool never = false;
+    enum Kind { kNever, kNotYet, kVaries } kind = kNever;
     std::string pattern, reason;
     int number = 0;
   };

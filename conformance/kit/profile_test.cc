@@ -30,7 +30,7 @@ TEST(Profile, ReadsItsLines) {
   EXPECT_THAT(p->claims, ElementsAre("jax-min"));
   EXPECT_TRUE(p->strict);
   ASSERT_EQ(p->lines.size(), 2u);
-  EXPECT_TRUE(p->lines[0].never);
+  EXPECT_EQ(p->lines[0].kind, Profile::Line::kNever);
   EXPECT_EQ(p->lines[1].pattern, "b.one");
   EXPECT_EQ(p->lines[1].reason, "issue 7");
 }
@@ -64,6 +64,19 @@ TEST(Profile, AGroupIsOutOfDateOnlyAsAWhole) {
   ASSERT_TRUE(ApplyProfile(*p, kIds, &all).ok());
   EXPECT_TRUE(all[0].unexpected_pass && all[1].unexpected_pass);
   EXPECT_EQ(all[2].expected, "");
+}
+
+TEST(Profile, WhatVariesIsNeverOutOfDate) {
+  const auto p = ParseProfile("varies a.* not on every machine\n", "p.txt");
+  ASSERT_TRUE(p.ok());
+  auto outcomes = Outcomes(Result::kPass, Result::kFail, Result::kFail);
+  ASSERT_TRUE(ApplyProfile(*p, kIds, &outcomes).ok());
+  EXPECT_FALSE(outcomes[0].unexpected_pass);
+  EXPECT_EQ(outcomes[1].expected, "varies: not on every machine");
+  EXPECT_EQ(outcomes[2].expected, "");  // another check
+  auto all = Outcomes(Result::kPass, Result::kPass, Result::kPass);
+  ASSERT_TRUE(ApplyProfile(*p, kIds, &all).ok());
+  EXPECT_FALSE(all[0].unexpected_pass || all[1].unexpected_pass);
 }
 
 TEST(Profile, ALineThatMeetsNothingIsAnError) {

@@ -116,12 +116,19 @@ PJRT_Buffer* Put(Kit& k, PJRT_Buffer_Type type, const Dims& dims, const void* da
 }
 
 std::string Get(Kit& k, PJRT_Buffer* buffer) {
+  // Without a layout the bytes come in the buffer's own, which a program may have chosen.
+  const size_t rank = DimsOf(k, buffer).size();
+  Dims order(rank);
+  for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int64_t>(rank - 1 - i);
+  PJRT_Buffer_MemoryLayout layout = LayoutOf(order);
   KIT_ARGS(k, a, PJRT_Buffer_ToHostBuffer);
   a.src = buffer;
+  if (rank > 1) a.host_layout = &layout;
   KIT_OK(k, PJRT_Buffer_ToHostBuffer, a);
   std::string bytes(a.dst_size, '\xA7');
   KIT_ARGS(k, b, PJRT_Buffer_ToHostBuffer);
   b.src = buffer;
+  b.host_layout = a.host_layout;
   b.dst = bytes.data();
   b.dst_size = bytes.size();
   // A null destination asks for the size, also when the size is zero.

@@ -1,0 +1,23 @@
+// The texts of a device are in one place, where each overwrites the one before.
+#include "conformance/broken/forward.h"
+
+using backplane::broken::real;
+
+static const char* Place(const char* text, size_t size) {
+  static char place[512];
+  std::memcpy(place, text, std::min(size, sizeof(place)));
+  return place;
+}
+
+BROKEN_PLUGIN {
+  table->PJRT_DeviceDescription_Kind = [](PJRT_DeviceDescription_Kind_Args* args) {
+    PJRT_Error* error = real->PJRT_DeviceDescription_Kind(args);
+    args->device_kind = Place(args->device_kind, args->device_kind_size);
+    return error;
+  };
+  table->PJRT_DeviceDescription_ToString = [](PJRT_DeviceDescription_ToString_Args* args) {
+    PJRT_Error* error = real->PJRT_DeviceDescription_ToString(args);
+    args->to_string = Place(args->to_string, args->to_string_size);
+    return error;
+  };
+}
