@@ -56,9 +56,9 @@ def run_json(*args, **kw):
     return json.loads(run(*args, "--json", **kw))
 
 
-def error_of(*args, code):
+def error_of(*args, code, **kw):
     """The message of an error, told as JSON."""
-    return run_json(*args, code=code)["error"]["message"]
+    return run_json(*args, code=code, **kw)["error"]["message"]
 
 
 def test_help_and_completion(tmp):

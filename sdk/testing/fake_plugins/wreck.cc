@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -33,8 +34,7 @@ void Wreck() {
   if (way == "thread") std::thread([] { raise(SIGSEGV); }).join();
   if (way == "late") std::atexit([] { raise(SIGSEGV); });
   while (way == "hang") pause();
-  for (volatile int turns = 0; way == "spin"; turns = turns + 1) {
-  }
+  while (way == "spin") std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
 }  // namespace
