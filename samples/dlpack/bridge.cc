@@ -94,6 +94,17 @@ BRIDGE void* bridge_export(Held* held, int versioned, int copy) {
   return out->tensor.release();
 }
 
+// Of a tensor that nobody has taken.
+BRIDGE void bridge_tensor_free(void* tensor, int versioned) {
+  if (versioned != 0) {
+    auto* managed = static_cast<dlpack::ManagedTensorVersioned*>(tensor);
+    managed->deleter(managed);
+  } else {
+    auto* managed = static_cast<dlpack::ManagedTensor*>(tensor);
+    managed->deleter(managed);
+  }
+}
+
 BRIDGE int bridge_copied(Held* held) { return held->copied ? 1 : 0; }
 BRIDGE const char* bridge_reason(Held* held) { return held->reason.c_str(); }
 BRIDGE uintptr_t bridge_address(Held* held) { return held->buffer->UnsafePointer().value_or(0); }

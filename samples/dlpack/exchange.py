@@ -1,6 +1,5 @@
-"""exchange.py BRIDGE.so PLUGIN.so: arrays to and fro between a plugin's buffers and numpy, JAX and PyTorch, in one process.
-
-PyTorch is taken where it is installed. Nothing is copied where memory allows: addresses are compared.
+"""exchange.py BRIDGE.so PLUGIN.so [--torch]: arrays to and fro between a plugin's buffers and numpy, JAX and, if wanted, PyTorch,
+in one process. Nothing is copied where memory allows: addresses are compared.
 """
 import contextlib
 import ctypes
@@ -20,6 +19,7 @@ for name, result, arguments in (
         ("bridge_square", ctypes.c_void_p, [ctypes.c_void_p] * 2),
         ("bridge_import", ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]),
         ("bridge_export", ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]),
+        ("bridge_tensor_free", None, [ctypes.c_void_p, ctypes.c_int]),
         ("bridge_copied", ctypes.c_int, [ctypes.c_void_p]),
         ("bridge_reason", ctypes.c_char_p, [ctypes.c_void_p]),
         ("bridge_address", ctypes.c_size_t, [ctypes.c_void_p]),
@@ -28,8 +28,9 @@ for name, result, arguments in (
     function.restype, function.argtypes = result, arguments
 
 python = ctypes.pythonapi
+DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 python.PyCapsule_New.restype = ctypes.py_object
-python.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+python.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, DESTRUCTOR]
 python.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 python.PyCapsule_GetPointer.restype = ctypes.c_void_p
 python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -37,6 +38,19 @@ python.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 NAMES = {0: b"dltensor", 1: b"dltensor_versioned"}
 USED = {0: b"used_dltensor", 1: b"used_dltensor_versioned"}
+
+
+# A destructor sees an object that is on its way out, which must not be held again: it gets the bare pointer.
+_bare = ctypes.PyDLL(None)
+_bare.PyCapsule_IsValid.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+_bare.PyCapsule_GetPointer.restype, _bare.PyCapsule_GetPointer.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
+
+
+@DESTRUCTOR
+def free_untaken(capsule):
+    for versioned, name in NAMES.items():
+        if _bare.PyCapsule_IsValid(capsule, name):
+            lib.bridge_tensor_free(_bare.PyCapsule_GetPointer(capsule, name), versioned)
 
 
 def check(pointer):
@@ -60,8 +74,7 @@ class Buffer:
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         versioned = int(max_version is not None and max_version[0] >= 1)
         tensor = check(lib.bridge_export(self.held, versioned, -1 if copy is None else int(copy)))
-        # A capsule nobody takes would keep the tensor: this sample's consumers all take theirs.
-        return python.PyCapsule_New(tensor, NAMES[versioned], None)
+        return python.PyCapsule_New(tensor, NAMES[versioned], free_untaken)
 
     @property
     def copied(self):
@@ -119,6 +132,13 @@ def numpy_both_ways(client):
     del buffer
     gc.collect()
     np.testing.assert_array_equal(back, a)  # the view outlives the buffer object
+    # A capsule that nobody takes lets go of the array, in either form.
+    references = sys.getrefcount(a)
+    for version in ((1, 3), None):
+        capsule = client.from_dlpack(a).__dlpack__(max_version=version)
+        assert sys.getrefcount(a) > references
+        del capsule
+        assert sys.getrefcount(a) == references, version
     for odd, why in ((aligned((3,), np.float32, -1), "aligned"), (a[:, ::2], "densely"), (a[::-1], "densely")):
         buffer = client.from_dlpack(odd)
         assert buffer.copied and why in buffer.reason, buffer.reason
@@ -155,13 +175,12 @@ def jax_both_ways(client):
 
 
 def torch_both_ways(client):
-    # Debian's PyTorch was built with an older numpy than the one here and complains; by DLPack the two need not know each other.
+    # Debian's PyTorch lies outside of a virtual environment, and was built with an older numpy than the one here, of which it
+    # complains; by DLPack the two need not know each other.
+    sys.path.append("/usr/lib/python3/dist-packages")
     with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            import torch
-        except ImportError:
-            return "not installed"
+        import torch
         t = torch.arange(32, dtype=torch.float32).reshape(4, 8)
     buffer = client.from_dlpack(t)
     assert buffer.copied == (t.data_ptr() % 64 != 0), buffer.reason
@@ -199,16 +218,16 @@ def threads(client):
 
 
 def main():
-    # Debian's PyTorch lies outside of a virtual environment; it does not need the numpy it was built with for this.
-    sys.path.append("/usr/lib/python3/dist-packages")
     import jax
     jax.config.update("jax_enable_x64", True)
     client = Client(sys.argv[2])
     numpy_both_ways(client)
     jax_both_ways(client)
-    torch = torch_both_ways(client)
+    met = f"numpy {np.__version__}, JAX {jax.__version__}"
+    if sys.argv[3:] == ["--torch"]:
+        met += f", PyTorch {torch_both_ways(client)}"
     threads(client)
-    print(f"numpy {np.__version__}, JAX {jax.__version__}, PyTorch {torch}: both ways")
+    print(f"{met}: both ways")
 
 
 if __name__ == "__main__":
