@@ -17,7 +17,7 @@ import os
 
 from . import callbacks, pjrt, sinks
 
-__all__ = ["register", "equip", "initialize"]
+__all__ = ["register", "register_handler", "equip", "initialize"]
 
 logger = logging.getLogger("backplane_jax")
 
@@ -58,11 +58,45 @@ def _initialize_lapack():
     lapack._lapack.initialize()
 
 
-def initialize():
-    """What JAX's plugin discovery calls: registers the plugin that BACKPLANE_PLUGIN names, if it is set, and equips those
-    of our plugins that JAX finds by itself."""
+def register_handler(name, handler, plugin=None, platform="Host"):
+    """Registers a handler of XLA's typed FFI under `name`, an address or a capsule. `plugin` is what `register` returned;
+    without it the handler goes to each of our plugins that JAX has loaded, which it does at its first computation or
+    when `jax.devices()` is asked for."""
+    address = handler if isinstance(handler, int) else pjrt.capsule_pointer(handler)
+    tables = [pjrt.Table(plugin)] if plugin is not None else [pjrt.Table.at(a) for a in sorted(_equipped)]
+    if not tables:
+        raise RuntimeError("no plugin of ours is loaded: call jax.devices() or register() first")
+    for table in tables:
+        table.register_handler(name, address, platform.encode())
+
+
+def _named_by_the_user():
+    """Platforms that PJRT_NAMES_AND_LIBRARY_PATHS defines: those names are taken."""
+    return {entry.split(":", 1)[0] for entry in os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",") if entry}
+
+
+def _register_installed():
+    """The plugins that came in the same wheel: the CPU plugin as `backplane`, which JAX prefers to its own CPU client, the
+    reference plugin as `backplane_reference`, which is never a default."""
+    try:
+        import backplane
+    except ImportError:  # the package alone, from a source tree
+        return
     from jax._src import xla_bridge
+    taken = _named_by_the_user()
+    for which, path in backplane.plugins().items():
+        name, priority = ("backplane", 400) if which == "cpu" else (f"backplane_{which}", -100)
+        if name not in taken:
+            xla_bridge.register_plugin(name, priority=priority, library_path=path)
+
+
+def initialize():
+    """What JAX's plugin discovery calls: registers the plugin that BACKPLANE_PLUGIN names, or, where it is not set, those
+    installed with this package, and equips each of our plugins that JAX finds."""
     path = os.environ.get("BACKPLANE_PLUGIN")
     if path:
         register(path, os.environ.get("BACKPLANE_PLATFORM", "backplane"))
+    else:
+        _register_installed()
+    from jax._src import xla_bridge
     xla_bridge.register_plugin_callbacks(equip)

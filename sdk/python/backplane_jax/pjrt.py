@@ -68,6 +68,13 @@ class Table:
         self.address = capsule_pointer(c_api)
         self._keep = []  # what the plugin may look at after a call has returned
 
+    @classmethod
+    def at(cls, address):
+        """The table at an address, which stays: plugins are not unloaded."""
+        table = cls.__new__(cls)
+        table.address, table._keep = address, []
+        return table
+
     def _word(self, address):
         return ctypes.c_void_p.from_address(address).value
 

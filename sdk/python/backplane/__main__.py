@@ -1,0 +1,17 @@
+"""The command `backplane`: becomes the program of that name, which finds this package's plugins as `cpu` and `reference`."""
+import os
+import sys
+
+import backplane
+
+
+def main():
+    program = backplane.command_path()
+    # What the user named goes first.
+    folders = [f for f in os.environ.get("BACKPLANE_PLUGIN_PATH", "").split(":") if f]
+    os.environ["BACKPLANE_PLUGIN_PATH"] = ":".join(folders + [backplane.manifests()])
+    os.execv(program, ["backplane", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""wheel_test.py --build DIR [--peer XLA.so]: the wheel is built, installed into a fresh environment, and used there.
+
+The environment sees the packages of the Python that runs this test (JAX, numpy ...) but nothing of the source tree or the
+build folder; no network is used.
+"""
+import argparse
+import base64
+import csv
+import hashlib
+import io
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# What a plain Linux has, as the manylinux policies list it; everything else has to be in the wheel.
+SYSTEM = re.compile(r"^(libc|libm|libdl|libpthread|librt|ld-linux-x86-64|libgcc_s|libstdc\+\+|libz)\.so\.\d+$")
+
+USE = r"""
+import os, pathlib, sys
+import jax, jax.numpy as jnp, numpy as np
+import backplane
+
+site = pathlib.Path(backplane.__file__).resolve().parent.parent
+ours, reference, own = (jax.devices(p)[0].client for p in ("backplane", "backplane_reference", "cpu"))
+assert jax.devices()[0].client is ours, "the CPU plugin is not the default"
+assert "backplane cpu" in ours.platform_version and "backplane reference" in reference.platform_version
+assert "backplane" not in own.platform_version, own.platform_version
+
+x = np.arange(16, dtype=np.float32).reshape(4, 4)
+spd = x @ x.T + np.eye(4, dtype=np.float32)
+for platform in ("backplane", "backplane_reference", "cpu"):
+    with jax.default_device(jax.devices(platform)[0]):
+        got = jax.jit(lambda a: (a @ a.T, jnp.sin(a).sum(), jnp.sort(a, 1)))(x)
+        np.testing.assert_allclose(got[0], x @ x.T, rtol=1e-6)
+        np.testing.assert_allclose(got[1], np.sin(x).sum(), rtol=1e-5)
+        np.testing.assert_allclose(jnp.linalg.cholesky(spd), np.linalg.cholesky(spd), rtol=1e-3)  # LAPACK, out of jaxlib
+        back = jax.jit(lambda a: jax.pure_callback(lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct((4, 4), jnp.float32), a))(x)
+        np.testing.assert_allclose(back, 2 * x)
+
+# A handler of somebody's own, by the helper: jaxlib's, under a second name.
+from jaxlib import lapack
+backplane.register_handler("my_potrf", next(capsule for name, capsule, _ in lapack.registrations()["cpu"] if name == "lapack_spotrf_ffi"))
+call = jax.ffi.ffi_call("my_potrf", (jax.ShapeDtypeStruct((4, 4), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)),
+                        input_layouts=[(1, 0)], output_layouts=[(1, 0), ()])
+factor, info = jax.jit(lambda a: call(a, uplo=np.uint8(ord("L"))))(spd)
+assert int(info) == 0
+np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(spd), rtol=1e-3)
+
+mapped = {line.split(None, 5)[-1].strip() for line in open("/proc/self/maps") if ".so" in line}
+mine = sorted(m for m in mapped if any(w in m for w in ("libdnnl", "libabsl", "libprotobuf", "pjrt_backplane")))
+assert mine and all(m.startswith(str(site)) for m in mine), [m for m in mine if not m.startswith(str(site))]
+assert any("libdnnl" in m for m in mine)
+print("JAX", jax.__version__, len(mine), "libraries of the wheel in use")
+"""
+
+PROGRAM = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.add %x, %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+
+
+def check_contents(path):
+    """The wheel's own consistency: names, digests, sizes, tags; nothing that does not belong in it."""
+    assert re.fullmatch(r"backplane_pjrt-[\d.]+-py3-none-manylinux_2_\d+_x86_64\.whl", path.name), path.name
+    assert path.stat().st_size < 100 << 20, f"{path.stat().st_size} bytes"
+    with zipfile.ZipFile(path) as wheel:
+        names = {n for n in wheel.namelist() if not n.endswith("/")}
+        info = next(n for n in names if n.endswith(".dist-info/RECORD")).rsplit("/", 1)[0]
+        recorded = {row[0]: row[1:] for row in csv.reader(io.StringIO(wheel.read(f"{info}/RECORD").decode()))}
+        assert set(recorded) == names, set(recorded) ^ names
+        for name, (digest, size) in recorded.items():
+            if name == f"{info}/RECORD":
+                continue
+            data = wheel.read(name)
+            assert int(size) == len(data), name
+            assert digest == "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode(), name
+        assert "Root-Is-Purelib: false" in wheel.read(f"{info}/WHEEL").decode()
+        for wanted in ("backplane/plugins/pjrt_backplane_cpu.so", "backplane/plugins/pjrt_backplane_reference.so", "backplane/bin/backplane",
+                       "backplane/__init__.py", "backplane_jax/__init__.py", "jax_plugins/backplane.py",
+                       "backplane/share/backplane/conformance/levels/jax-min.txt"):
+            assert wanted in names, wanted
+        assert "jax_plugins/__init__.py" not in names, "jax_plugins is everybody's namespace"
+        odd = [n for n in names if n.endswith("_test.py") or "__pycache__" in n or ".cpython-" in n]
+        assert not odd, odd
+        return len(names), sum(i.file_size for i in wheel.infolist())
+
+
+def check_libraries(site):
+    """Every file finds what it needs in the wheel or in a plain Linux, and has no path of this machine in it."""
+    inside = {p.name for p in (site / "backplane_pjrt.libs").iterdir()}
+    count = 0
+    for path in [*site.glob("backplane/plugins/*.so"), site / "backplane/bin/backplane", *(site / "backplane_pjrt.libs").iterdir()]:
+        table = subprocess.run(["readelf", "-d", path], check=True, capture_output=True, text=True).stdout
+        missing = [n for n in re.findall(r"\(NEEDED\).*\[(.*)\]", table) if n not in inside and not SYSTEM.match(n)]
+        assert not missing, f"{path.name} needs {missing}"
+        for place in re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", table):
+            assert all(p.startswith("$ORIGIN") for p in place.split(":")), f"{path.name} looks in {place}"
+        count += 1
+    return count
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--build", type=pathlib.Path, required=True)
+    p.add_argument("--peer", type=pathlib.Path, default=pathlib.Path("none"), help="a plugin we did not build")
+    opt = p.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        made = subprocess.run([sys.executable, "-B", ROOT / "tools/wheel/build.py", "--build", opt.build, "--out", folder, "--level", "1"],
+                              check=True, capture_output=True, text=True)
+        wheel = pathlib.Path(made.stdout.strip())
+        files, size = check_contents(wheel)
+        shown = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], check=True, capture_output=True, text=True).stdout
+        tag = re.search(r"manylinux_\d+_\d+_x86_64", wheel.name).group(0)
+        assert re.search(rf'consistent\s+with the following platform tag: "{tag}"', shown), shown
+
+        env = folder / "env"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", env], check=True)
+        site = next((env / "lib").glob("python*/site-packages"))
+        (site / "peers.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        subprocess.run([sys.executable, "-m", "pip", "--python", env / "bin/python", "install", "-q", "--no-deps", "--no-index",
+                        "--disable-pip-version-check", wheel], check=True)
+        libraries = check_libraries(site)
+
+        # Elsewhere than in the tree, with nothing set that leads back to it.
+        plain = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PJRT_", "BACKPLANE_", "PYTHON", "LD_", "VIRTUAL_ENV"))}
+        plain["PYTHONDONTWRITEBYTECODE"] = "1"
+
+        def run(*words, code=0, **more):
+            done = subprocess.run([str(w) for w in words], cwd=folder, env=plain | more, capture_output=True, text=True, timeout=240)
+            assert done.returncode == code, f"{words[:2]}: status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+            return done.stdout
+
+        told = run(env / "bin/python", "-c", USE)
+        # A name that the user gave to a plugin of theirs is left alone, and others stand beside ours.
+        if (peer := opt.peer.resolve()).exists():
+            run(env / "bin/python", "-c", "import jax; assert 'backplane' not in jax.devices('backplane')[0].client.platform_version; "
+                "assert 'backplane' in jax.devices('backplane_reference')[0].client.platform_version; "
+                "assert float((jax.numpy.ones(3) + 1).sum()) == 6", PJRT_NAMES_AND_LIBRARY_PATHS=f"backplane:{peer}")
+
+        command = env / "bin/backplane"
+        listed = run(command, "plugins")
+        assert re.search(r"^cpu .*manifest", listed, re.M) and re.search(r"^reference .*manifest", listed, re.M), listed
+        (folder / "add.mlir").write_text(PROGRAM)
+        for name in ("cpu", "reference"):
+            assert run(command, "run", name, folder / "add.mlir", "-i", "{1,2,3,4}").strip() == "result 0: f32[4] {2, 4, 6, 8}"
+        assert run(env / "bin/python", "-m", "backplane", "--version").startswith("backplane ")
+        judged = run(command, "conform", "cpu", "--suite", "abi,lifecycle", "--quiet")
+        assert "conformant: " in judged and "NOT" not in judged, judged
+        print(f"{wheel.name}: {wheel.stat().st_size >> 20} MiB, {files} files of {size >> 20} MiB, {libraries} ELF files; {told.strip()}")
+
+
+if __name__ == "__main__":
+    main()

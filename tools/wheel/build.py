@@ -1,0 +1,128 @@
+"""build.py --build DIR [--out DIR] [--level N]: a wheel of what DIR holds, for Linux, any Python 3.10 or newer.
+
+The wheel has the plugins, the command with the kit's cases and levels, and the Python packages of sdk/python. auditwheel
+copies every shared library that a plain Linux lacks (oneDNN, OpenMP, abseil ...) into it, under names of their own, makes
+each file look for them beside itself, and names the wheel after the oldest Linux it runs on. Prints the wheel's path.
+"""
+import argparse
+import base64
+import csv
+import hashlib
+import io
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+NAME = "backplane_pjrt"
+PLUGINS = ("cpu", "reference")
+DATE = (1980, 1, 1, 0, 0, 0)  # the same tree gives the same bytes
+
+
+def version():
+    """The project's version, as its CMakeLists.txt says it."""
+    return re.search(r"project\(Backplane VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+
+
+def metadata(number):
+    return f"""Metadata-Version: 2.1
+Name: {NAME.replace('_', '-')}
+Version: {number}
+Summary: PJRT plugins for JAX and other hosts, and the command that runs, compares and judges any plugin
+Requires-Python: >=3.10
+Provides-Extra: jax
+Requires-Dist: jax ; extra == 'jax'
+Requires-Dist: scipy ; extra == 'jax'
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: Python :: 3 :: Only
+Description-Content-Type: text/markdown
+
+{(ROOT / 'sdk/python/README.md').read_text()}"""
+
+
+ENTRY_POINTS = """[console_scripts]
+backplane = backplane.__main__:main
+
+[jax_plugins]
+backplane = jax_plugins.backplane
+"""
+
+
+def strip(source, target):
+    """A copy without the symbols that only a debugger reads."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["strip", "--strip-unneeded", "-o", str(target), str(source)], check=True)
+    target.chmod(0o755)
+
+
+def stage(build, folder):
+    """Lays the files out as they are to be in site-packages."""
+    package = folder / "backplane"
+    for source in ("backplane", "backplane_jax", "jax_plugins"):
+        shutil.copytree(ROOT / "sdk/python" / source, folder / source, ignore=shutil.ignore_patterns("*_test.py", "__pycache__"))
+    for name in PLUGINS:
+        strip(build / f"plugins/pjrt_backplane_{name}.so", package / f"plugins/pjrt_backplane_{name}.so")
+        (package / "plugins.d").mkdir(exist_ok=True)
+        (package / f"plugins.d/{name}.json").write_text(f'{{"library_path": "../plugins/pjrt_backplane_{name}.so"}}\n')
+    strip(build / "bin/backplane", package / "bin/backplane")
+    for part in ("cases", "levels", "profiles"):
+        shutil.copytree(ROOT / "conformance" / part, package / "share/backplane/conformance" / part)
+
+
+def write(folder, path, number, level):
+    """The files of `folder` as a wheel, with the metadata a wheel has."""
+    info = f"{NAME}-{number}.dist-info"
+    files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
+    texts = {f"{info}/METADATA": metadata(number), f"{info}/entry_points.txt": ENTRY_POINTS, f"{info}/top_level.txt": "backplane\nbackplane_jax\njax_plugins\n",
+             f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: backplane\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"}
+    record = io.StringIO()
+    rows = csv.writer(record, lineterminator="\n")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as wheel:
+        for name in [*files, *texts]:
+            data = files[name].read_bytes() if name in files else texts[name].encode()
+            item = zipfile.ZipInfo(name, DATE)
+            item.compress_type = zipfile.ZIP_DEFLATED
+            executable = name in files and os.access(files[name], os.X_OK)
+            item.external_attr = (0o100755 if executable else 0o100644) << 16
+            wheel.writestr(item, data, compresslevel=level)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            rows.writerow([name, f"sha256={digest}", len(data)])
+        rows.writerow([f"{info}/RECORD", "", ""])
+        wheel.writestr(zipfile.ZipInfo(f"{info}/RECORD", DATE), record.getvalue())
+
+
+def repair(wheel, out, level):
+    """auditwheel's wheel, in `out`. Our own build folder is where it finds oneDNN; the rest is the system's."""
+    before = set(out.glob("*.whl"))
+    environment = os.environ | {"SOURCE_DATE_EPOCH": "315532800", "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "auditwheel", "repair", str(wheel), "--wheel-dir", str(out), "--zip-compression-level", str(level)]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if run.returncode != 0:
+        raise SystemExit(f"auditwheel repair: status {run.returncode}\n{run.stdout}\n{run.stderr}")
+    made = sorted(set(out.glob("*.whl")) - before) or sorted(out.glob(f"{NAME}-*manylinux*.whl"), key=os.path.getmtime)
+    return made[-1]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--build", type=pathlib.Path, required=True, help="a build folder, with plugins/ and bin/")
+    p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("dist"))
+    p.add_argument("--level", type=int, default=6, help="of compression: 0 to 9")
+    opt = p.parse_args()
+    number = version()
+    opt.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        stage(opt.build.resolve(), folder / "tree")
+        plain = folder / f"{NAME}-{number}-py3-none-linux_x86_64.whl"
+        write(folder / "tree", plain, number, 0)
+        print(repair(plain, opt.out.resolve(), opt.level))
+
+
+if __name__ == "__main__":
+    main()
