@@ -41,6 +41,7 @@ constexpr Field kFields[] = {
     {"hbm_efficiency", &Machine::hbm_efficiency, 0.01, 1},
     {"smem_bytes", &Machine::smem_bytes, kKiB, 1.0 * kGiB},
     {"cmem_bytes", &Machine::cmem_bytes, 0, 64.0 * kGiB},
+    {"cmem_gb_per_s", &Machine::cmem_gb_per_s, 0, 1e6},
     {"ici_links", &Machine::ici_links, 0, 64},
     {"ici_gb_per_s", &Machine::ici_gb_per_s, 0.01, 1e5},
     {"torus_rank", &Machine::torus_rank, 1, 6},
@@ -54,6 +55,7 @@ constexpr Field kFields[] = {
     {"weight_load_rows", &Machine::weight_load_rows, 0, 1e4},
     {"row_cycles", &Machine::row_cycles, 1, 100},
     {"window_cycles", &Machine::window_cycles, 0, 1e6},
+    {"accumulate_cycles", &Machine::accumulate_cycles, 0, 1000},
     {"exposed_share", &Machine::exposed_share, 0, 1},
 };
 
@@ -76,6 +78,7 @@ Machine V4() {
   m.hbm_efficiency = 0.8;
   m.smem_bytes = kMiB;
   m.cmem_bytes = 64 * kMiB;
+  m.cmem_gb_per_s = 1970;
   m.ici_links = 6;
   m.ici_gb_per_s = 45;
   m.torus_rank = 3;
@@ -88,7 +91,8 @@ Machine V4() {
   m.dispatch_microseconds = 100;
   m.weight_load_rows = 36;
   m.row_cycles = 1.03;
-  m.window_cycles = 0;
+  m.window_cycles = 700;
+  m.accumulate_cycles = 1;
   m.exposed_share = 0.35;
   m.type_speed = {{kBF16, 1}, {kF32, 1}, {kS8, 1}, {kS4, 1}, {kF8E5M2, 1}, {kF8E4M3FN, 1}, {kF8E4M3B11FNUZ, 1}};
   m.native_inputs = {{kF32, kF32}, {kF32, kBF16}, {kF32, kS8}, {kBF16, kF32}, {kBF16, kBF16}, {kBF16, kS8}};
@@ -106,6 +110,7 @@ Machine V5e() {
   m.hbm_gb_per_s = 819;
   m.hbm_efficiency = 0.9;
   m.cmem_bytes = 0;
+  m.cmem_gb_per_s = 0;
   m.ici_links = 4;
   m.torus_rank = 2;
   m.matmul_kernel_cycles = 3874;
@@ -299,6 +304,9 @@ absl::Status CheckMachine(const Machine& machine) {
   if (machine.scoped_vmem_bytes > machine.vmem_bytes) {
     return absl::InvalidArgumentError(absl::StrCat("machine: scoped_vmem_bytes ", machine.scoped_vmem_bytes,
                                                    " is more than vmem_bytes ", machine.vmem_bytes));
+  }
+  if (machine.cmem_bytes > 0 && machine.cmem_gb_per_s == 0) {
+    return absl::InvalidArgumentError("machine: there is CMEM (cmem_bytes) but cmem_gb_per_s is 0");
   }
   for (const auto& [type, speed] : machine.type_speed) {
     if (!(speed >= 0.001 && speed <= 64)) {

@@ -1,0 +1,360 @@
+#include "plugins/tpu_emulator/machine/clock.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "plugins/tpu_emulator/machine/default_layout.h"
+
+namespace backplane::tpu {
+namespace {
+
+int64_t CeilDiv(int64_t n, int64_t d) { return (n + d - 1) / d; }
+int64_t RoundUp(int64_t n, int64_t multiple) { return CeilDiv(n, multiple) * multiple; }
+
+// A product as the array sees it: `rows` stream through, `cols` x `inner` are held. Bytes are those of one element.
+struct Product {
+  int64_t batch, rows, cols, inner;
+  double streamed_bytes, held_bytes;                      // of the whole padded operand
+  double result_bytes;                                    // what results cost on their way to HBM, all of them
+  double streamed_element, held_element, result_element;  // bytes in a window's buffer
+  Space streamed_space, held_space, result_space;
+};
+
+// Counts of windows along a dimension that are tried: all small ones, then in steps of about an eighth. The list is the
+// same for every size (a count past the tiles only makes windows of one tile), which keeps the time monotone in sizes:
+// for a given count no term of the cost shrinks when a size grows.
+std::vector<int64_t> Counts(int64_t tiles) {
+  std::vector<int64_t> counts;
+  for (int64_t count = 1; count <= tiles; count = std::max(count + 1, count + count / 8)) counts.push_back(count);
+  if (counts.back() != tiles) counts.push_back(tiles);
+  return counts;
+}
+
+struct Choice {
+  double cycles = std::numeric_limits<double>::infinity();  // without the kernel's fixed cost
+  double mxu = 0, hbm = 0;
+  Windows windows;
+};
+
+struct Costs {
+  const Machine& machine;
+  double passes_over_speed;
+  double extra_dma;     // cycles of copies besides the product's own
+  double extra_vector;  // cycles on the vector unit, all cores together
+};
+
+// Cycles of the arrays for a window: each load of weights takes the rows that follow it, or the time of a load.
+double ArrayCycles(const Costs& costs, int64_t rows, int64_t cols, int64_t inner) {
+  const Machine& m = costs.machine;
+  const double loads = static_cast<double>(CeilDiv(cols, m.array_side) * CeilDiv(inner, m.array_side));
+  const double stream = std::max(m.weight_load_rows, m.row_cycles * static_cast<double>(RoundUp(rows, m.tile_rows)));
+  return costs.passes_over_speed * loads * stream / m.EffectiveArrays();
+}
+
+// Cycles to copy these bytes to or from VMEM.
+double CopyCycles(const Machine& m, Space space, double bytes) {
+  switch (space) {
+    case Space::kVmem:
+      return 0;
+    case Space::kCmem:
+      if (m.cmem_gb_per_s > 0) return bytes / (m.cmem_gb_per_s * 1e9) * m.CyclesPerSecond();
+      break;
+    case Space::kHbm:
+      break;
+  }
+  return bytes / m.HbmBytesPerSecond() * m.CyclesPerSecond();
+}
+
+// Everything of one grid that does not depend on which loop is the outer one.
+struct Grid {
+  int64_t batch_count, row_count, col_count, inner_count;
+  int64_t batch, rows, cols, inner;  // of a window
+};
+
+void ConsiderGrid(const Costs& costs, const Product& p, const Grid& g, double vregs, double mxu_floor, Choice& best) {
+  const Machine& m = costs.machine;
+  const double window_batch = static_cast<double>(g.batch), rows = static_cast<double>(g.rows);
+  const double cols = static_cast<double>(g.cols), inner = static_cast<double>(g.inner);
+  const bool cut = g.inner_count > 1;
+  // Two buffers for what is copied; sums of 32 bits besides where the inner dimension is cut.
+  double buffers = 0;
+  if (p.streamed_space != Space::kVmem) buffers += 2 * p.streamed_element * rows * inner;
+  if (p.held_space != Space::kVmem) buffers += 2 * p.held_element * cols * inner;
+  if (p.result_space != Space::kVmem) buffers += 2 * p.result_element * rows * cols;
+  if (cut) buffers += 4 * rows * cols;
+  buffers *= window_batch;
+  if (buffers > static_cast<double>(m.scoped_vmem_bytes)) return;
+
+  const double steps = static_cast<double>(g.batch_count) * static_cast<double>(g.row_count) *
+                       static_cast<double>(g.col_count) * static_cast<double>(g.inner_count);
+  const double mxu = std::max(mxu_floor, steps * window_batch * ArrayCycles(costs, g.rows, g.cols, g.inner));
+  const double accumulate =
+      vregs * static_cast<double>(g.inner_count - 1) * m.accumulate_cycles / static_cast<double>(m.cores_per_device);
+  const double vector = costs.extra_vector;
+  const double compute = (accumulate + std::max(mxu, vector) + m.exposed_share * std::min(mxu, vector)) / steps;
+  const double result_dma = CopyCycles(m, p.result_space, p.result_bytes);
+  // Either the columns or the rows are the outer loop: what belongs to the outer one stays while the inner one runs, if
+  // the inner dimension is not cut.
+  for (const bool columns_outer : {true, false}) {
+    const double streamed_again = columns_outer || cut ? static_cast<double>(g.col_count) : 1;
+    const double held_again = !columns_outer || cut ? static_cast<double>(g.row_count) : 1;
+    const double read = CopyCycles(m, p.streamed_space, p.streamed_bytes * streamed_again) +
+                        CopyCycles(m, p.held_space, p.held_bytes * held_again) + costs.extra_dma;
+    const double dma = read + result_dma;
+    // The last window's results leave alone; with a cut inner dimension they are those of several steps.
+    const double last_out = result_dma / steps * static_cast<double>(g.inner_count);
+    const double cycles =
+        read / steps + compute + last_out + (steps - 1) * std::max(compute, dma / steps + m.window_cycles);
+    if (cycles >= best.cycles) continue;
+    best.cycles = cycles;
+    best.mxu = mxu;
+    best.hbm = dma;
+    best.windows = {std::min(g.rows, p.rows), std::min(g.cols, p.cols), std::min(g.inner, p.inner),
+                    static_cast<int64_t>(steps), static_cast<int64_t>(buffers)};
+  }
+}
+
+void ConsiderGrids(const Costs& costs, const Product& p, Choice& best) {
+  const Machine& m = costs.machine;
+  const int64_t row_tiles = CeilDiv(p.rows, m.tile_rows), col_tiles = CeilDiv(p.cols, m.tile_lanes);
+  const int64_t inner_tiles = CeilDiv(p.inner, m.tile_lanes);
+  const double vregs = static_cast<double>(p.batch) * static_cast<double>(row_tiles) * static_cast<double>(col_tiles);
+  const double mxu_floor = static_cast<double>(p.batch) * ArrayCycles(costs, p.rows, p.cols, p.inner);
+  const std::vector<int64_t> row_counts = Counts(row_tiles), col_counts = Counts(col_tiles);
+  for (const int64_t batch_count : Counts(p.batch)) {
+    for (const int64_t inner_count : Counts(inner_tiles)) {
+      for (const int64_t col_count : col_counts) {
+        for (const int64_t row_count : row_counts) {
+          const Grid grid{batch_count,
+                          row_count,
+                          col_count,
+                          inner_count,
+                          CeilDiv(p.batch, batch_count),
+                          CeilDiv(row_tiles, row_count) * m.tile_rows,
+                          CeilDiv(col_tiles, col_count) * m.tile_lanes,
+                          CeilDiv(inner_tiles, inner_count) * m.tile_lanes};
+          ConsiderGrid(costs, p, grid, vregs, mxu_floor, best);
+        }
+      }
+      // A window may hold several products of the batch only when it holds them whole: otherwise cutting the batch
+      // first is as good.
+    }
+  }
+}
+
+// A width in memory pads the minor dimension to lanes and the other to the rows of a tile.
+double PaddedBytes(const Machine& m, PrimitiveType type, int64_t batch, int64_t second, int64_t minor) {
+  const int64_t pack = PackedElements(type);
+  return static_cast<double>(batch) * static_cast<double>(RoundUp(second, std::max(m.tile_rows, pack))) *
+         static_cast<double>(RoundUp(minor, m.tile_lanes)) * BitWidth(type) / 8;
+}
+
+// The default layout puts that dimension minor which pads least.
+double MatrixBytes(const Machine& m, PrimitiveType type, int64_t batch, int64_t rows, int64_t cols) {
+  return std::min(PaddedBytes(m, type, batch, rows, cols), PaddedBytes(m, type, batch, cols, rows));
+}
+
+double ElementBytes(PrimitiveType type) { return BitWidth(type) / 8.0; }
+
+double OpCost(const Machine& m, VectorOp op) {
+  switch (op) {
+    case VectorOp::kSimple:
+    case VectorOp::kMove:
+      return 1;
+    case VectorOp::kConvert:
+      return 2;
+    case VectorOp::kDivide:
+      return 4;
+    case VectorOp::kTranscendental:
+    case VectorOp::kRelayout:
+      return 8;
+    case VectorOp::kCrossLane:
+      return 2.0 * std::bit_width(static_cast<uint64_t>(m.tile_lanes)) - 2;  // a rotation and an operation each
+  }
+  return 1;
+}
+
+double VectorCycles(const Machine& m, const std::vector<VectorWork>& work) {
+  double operations = 0;
+  for (const VectorWork& w : work) operations += static_cast<double>(w.vregs) * OpCost(m, w.op);
+  return operations / (m.vpu_issue * static_cast<double>(m.cores_per_device));
+}
+
+struct MatmulBytes {
+  double lhs, rhs, result;
+};
+
+MatmulBytes BytesOf(const Machine& m, const MatmulWork& w) {
+  return {w.lhs_bytes ? static_cast<double>(*w.lhs_bytes) : MatrixBytes(m, w.lhs, w.batch, w.m, w.k),
+          w.rhs_bytes ? static_cast<double>(*w.rhs_bytes) : MatrixBytes(m, w.rhs, w.batch, w.k, w.n),
+          MatrixBytes(m, w.result, w.batch, w.m, w.n)};
+}
+
+// Both operands once, from their type to one that the array takes.
+double ConvertCycles(const Machine& m, const MatmulWork& w, const MatmulBytes& bytes) {
+  const double elements = bytes.lhs / ElementBytes(w.lhs) + bytes.rhs / ElementBytes(w.rhs);
+  return elements / static_cast<double>(m.tile_rows * m.tile_lanes) * OpCost(m, VectorOp::kConvert) /
+         (m.vpu_issue * static_cast<double>(m.cores_per_device));
+}
+
+double Speed(const Machine& m, const MatmulWork& w) { return std::min(m.TypeSpeed(w.lhs), m.TypeSpeed(w.rhs)); }
+
+Choice ChooseWindows(const Machine& m, const MatmulWork& w, const MatmulBytes& bytes, double extra_dma,
+                     double extra_vector) {
+  const Costs costs{m, w.passes / Speed(m, w), extra_dma, extra_vector};
+  const double element = ElementBytes(w.result);
+  // Sums leave as 32 bits; a narrower result adds its own bytes.
+  const double result_bytes = element < 4 ? bytes.result * (4 + element) / element : bytes.result;
+  Product p{.batch = w.batch,
+            .rows = w.m,
+            .cols = w.n,
+            .inner = w.k,
+            .streamed_bytes = bytes.lhs,
+            .held_bytes = bytes.rhs,
+            .result_bytes = result_bytes,
+            .streamed_element = ElementBytes(w.lhs),
+            .held_element = ElementBytes(w.rhs),
+            .result_element = element,
+            .streamed_space = w.lhs_space,
+            .held_space = w.rhs_space,
+            .result_space = w.result_space};
+  Choice best;
+  ConsiderGrids(costs, p, best);
+  std::swap(p.rows, p.cols);
+  std::swap(p.streamed_bytes, p.held_bytes);
+  std::swap(p.streamed_element, p.held_element);
+  std::swap(p.streamed_space, p.held_space);
+  ConsiderGrids(costs, p, best);
+  return best;
+}
+
+double CollectiveCycles(const Machine& m, const CollectiveWork& c) {
+  if (c.group <= 1) return 0;
+  const double group = static_cast<double>(c.group), bytes = static_cast<double>(c.bytes);
+  const double axes = static_cast<double>(std::clamp<int64_t>(c.axes, 1, m.torus_rank));
+  const double both_ways = 2 * axes * m.ici_gb_per_s * 1e9;  // a ring runs in both directions
+  const double half_ring = static_cast<double>(c.group / 2), hop = m.hop_microseconds * 1e-6;
+  const double gather = bytes * (group - 1) / group / both_ways + half_ring / axes * hop;
+  double seconds = 0;
+  switch (c.kind) {
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kReduceScatter:
+      seconds = gather;
+      break;
+    case CollectiveKind::kAllReduce:  // a reduce-scatter, then an all-gather
+      seconds = 2 * gather;
+      break;
+    case CollectiveKind::kAllToAll: {
+      // A device sends a part to each other one, at a mean distance of a quarter of the ring; each hop takes a link.
+      const double hops = static_cast<double>((c.group / 2) * ((c.group + 1) / 2));
+      seconds = bytes / group * hops / both_ways + half_ring / axes * hop;
+      break;
+    }
+    case CollectiveKind::kPermute:
+      seconds = bytes / (m.ici_gb_per_s * 1e9) + hop;
+      break;
+  }
+  return seconds * m.CyclesPerSecond();
+}
+
+}  // namespace
+
+absl::string_view UnitName(Unit unit) {
+  switch (unit) {
+    case Unit::kFixed:
+      return "fixed";
+    case Unit::kMxu:
+      return "mxu";
+    case Unit::kVpu:
+      return "vpu";
+    case Unit::kHbm:
+      return "hbm";
+    case Unit::kIci:
+      return "ici";
+  }
+  return "fixed";
+}
+
+MatmulWork ConvolutionAsMatmul(const Machine& machine, const ConvolutionWork& work) {
+  MatmulWork matmul;
+  matmul.batch = work.groups;
+  matmul.m = work.batch * work.output_points;
+  matmul.n = CeilDiv(work.output_features, work.groups);
+  matmul.k = work.window_points * CeilDiv(work.input_features, work.groups);
+  matmul.lhs = work.input;
+  matmul.rhs = work.filter;
+  matmul.result = work.result;
+  matmul.passes = work.passes;
+  matmul.lhs_bytes =
+      static_cast<int64_t>(MatrixBytes(machine, work.input, 1, work.batch * work.input_points, work.input_features));
+  return matmul;
+}
+
+bool FitsPrefetch(const Machine& machine, int64_t padded_bytes) {
+  return padded_bytes <= machine.vmem_bytes - machine.scoped_vmem_bytes;
+}
+
+KernelTime TimeKernel(const Machine& m, const KernelWork& work) {
+  KernelTime time;
+  const double bytes_per_cycle = m.HbmBytesPerSecond() / m.CyclesPerSecond();
+  const double extra_bytes = static_cast<double>(work.hbm_read_bytes) + static_cast<double>(work.hbm_written_bytes);
+  const double extra_dma = extra_bytes / bytes_per_cycle;
+  double vpu = VectorCycles(m, work.vector);
+  double fixed = m.vector_kernel_cycles;
+  time.hbm_bytes = extra_bytes;
+
+  const bool on_array = work.matmul && work.matmul->m > 1 && work.matmul->n > 1;
+  if (work.matmul) {
+    const MatmulWork& w = *work.matmul;
+    const MatmulBytes bytes = BytesOf(m, w);
+    time.hbm_bytes += (w.lhs_space == Space::kHbm ? bytes.lhs : 0) + (w.rhs_space == Space::kHbm ? bytes.rhs : 0) +
+                      (w.result_space == Space::kHbm ? bytes.result : 0);
+    const double macs =
+        static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.n) * static_cast<double>(w.k);
+    time.flops = 2 * macs * w.passes;
+    if (on_array) {
+      fixed = m.matmul_kernel_cycles;
+      if (!m.IsNative(w.lhs, w.rhs)) vpu += ConvertCycles(m, w, bytes);
+      const Choice choice = ChooseWindows(m, w, bytes, extra_dma, vpu);
+      time.mxu_cycles = choice.mxu;
+      time.vpu_cycles = vpu;
+      time.hbm_cycles = choice.hbm;
+      time.windows = choice.windows;
+      time.cycles = fixed + choice.cycles;
+    } else {
+      // Multiply and add each element of the matrix, after widening it where it is narrow.
+      const double registers = std::max(bytes.lhs / ElementBytes(w.lhs), bytes.rhs / ElementBytes(w.rhs)) /
+                               static_cast<double>(m.tile_rows * m.tile_lanes);
+      const double widen = ElementBytes(w.lhs) < 4 || ElementBytes(w.rhs) < 4 ? OpCost(m, VectorOp::kConvert) : 0;
+      vpu += registers * (2 + widen) / (m.vpu_issue * static_cast<double>(m.cores_per_device));
+    }
+  }
+  if (!on_array) {
+    const double hbm = time.hbm_bytes / bytes_per_cycle;
+    time.vpu_cycles = vpu;
+    time.hbm_cycles = hbm;
+    time.cycles = fixed + std::max(vpu, hbm) + m.exposed_share * std::min(vpu, hbm);
+  }
+  if (work.collective) {
+    time.ici_cycles = CollectiveCycles(m, *work.collective);
+    time.cycles += time.ici_cycles;
+  }
+
+  const std::pair<double, Unit> units[] = {{fixed, Unit::kFixed},
+                                           {time.mxu_cycles, Unit::kMxu},
+                                           {time.vpu_cycles, Unit::kVpu},
+                                           {time.hbm_cycles, Unit::kHbm},
+                                           {time.ici_cycles, Unit::kIci}};
+  time.bound = std::max_element(std::begin(units), std::end(units), [](const auto& a, const auto& b) {
+                 return a.first < b.first;
+               })->second;
+  time.seconds = time.cycles / m.CyclesPerSecond();
+  const double peak = m.PeakBf16Flops() * (work.matmul ? Speed(m, *work.matmul) : 1);
+  time.roofline_seconds = std::max(on_array ? time.flops / peak : 0, time.hbm_bytes / (m.hbm_gb_per_s * 1e9));
+  time.utilisation = time.roofline_seconds / time.seconds;
+  return time;
+}
+
+}  // namespace backplane::tpu
