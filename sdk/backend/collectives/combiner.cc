@@ -14,35 +14,60 @@ namespace {
 
 constexpr int64_t kLanes = 1024;
 
-template <typename T>
-void Add(void* acc, const void* x, int64_t n) {
-  T* a = static_cast<T*>(acc);
-  const T* b = static_cast<const T*>(x);
-  for (int64_t i = 0; i < n; ++i) a[i] = a[i] + b[i];
+template <bool kAdd, typename T>
+T Combine(T a, T b) {
+  return kAdd ? a + b : a * b;
 }
 
-template <typename T>
-void Multiply(void* acc, const void* x, int64_t n) {
-  T* a = static_cast<T*>(acc);
-  const T* b = static_cast<const T*>(x);
-  for (int64_t i = 0; i < n; ++i) a[i] = a[i] * b[i];
+// Reads every array once and keeps what it adds up in registers: the compiler's vector types, because loops over
+// pointers that might overlap stay scalar.
+template <typename T, bool kAdd>
+void FoldArrays(void* out, absl::Span<const void* const> arrays, int64_t n) {
+  using Vector [[gnu::vector_size(16)]] = T;
+  constexpr int64_t kLanesOf = 16 / sizeof(T), kStep = 4 * kLanesOf;
+  auto load = [](const void* array, int64_t i) {
+    Vector v;
+    std::memcpy(&v, static_cast<const T*>(array) + i, sizeof v);
+    return v;
+  };
+  T* to = static_cast<T*>(out);
+  int64_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    Vector a = load(arrays[0], i), b = load(arrays[0], i + kLanesOf), c = load(arrays[0], i + 2 * kLanesOf),
+           d = load(arrays[0], i + 3 * kLanesOf);
+    for (const void* x : arrays.subspan(1)) {
+      a = Combine<kAdd>(a, load(x, i));
+      b = Combine<kAdd>(b, load(x, i + kLanesOf));
+      c = Combine<kAdd>(c, load(x, i + 2 * kLanesOf));
+      d = Combine<kAdd>(d, load(x, i + 3 * kLanesOf));
+    }
+    std::memcpy(to + i, &a, sizeof a);
+    std::memcpy(to + i + kLanesOf, &b, sizeof b);
+    std::memcpy(to + i + 2 * kLanesOf, &c, sizeof c);
+    std::memcpy(to + i + 3 * kLanesOf, &d, sizeof d);
+  }
+  for (; i < n; ++i) {
+    T sum = static_cast<const T*>(arrays[0])[i];
+    for (const void* x : arrays.subspan(1)) sum = Combine<kAdd>(sum, static_cast<const T*>(x)[i]);
+    to[i] = sum;
+  }
 }
 
 // Integers wrap, so signed ones are added as unsigned. Nothing narrower than 32 bits: C++ would widen it.
-void (*SimpleLoop(Opcode op, PrimitiveType type))(void*, const void*, int64_t) {
+void (*SimpleLoop(Opcode op, PrimitiveType type))(void*, absl::Span<const void* const>, int64_t) {
   if (op != Opcode::kAdd && op != Opcode::kMultiply) return nullptr;
   const bool add = op == Opcode::kAdd;
   switch (type) {
     case PrimitiveType::kF32:
-      return add ? &Add<float> : &Multiply<float>;
+      return add ? &FoldArrays<float, true> : &FoldArrays<float, false>;
     case PrimitiveType::kF64:
-      return add ? &Add<double> : &Multiply<double>;
+      return add ? &FoldArrays<double, true> : &FoldArrays<double, false>;
     case PrimitiveType::kS32:
     case PrimitiveType::kU32:
-      return add ? &Add<uint32_t> : &Multiply<uint32_t>;
+      return add ? &FoldArrays<uint32_t, true> : &FoldArrays<uint32_t, false>;
     case PrimitiveType::kS64:
     case PrimitiveType::kU64:
-      return add ? &Add<uint64_t> : &Multiply<uint64_t>;
+      return add ? &FoldArrays<uint64_t, true> : &FoldArrays<uint64_t, false>;
     default:
       return nullptr;
   }
@@ -83,7 +108,8 @@ absl::StatusOr<Combiner> Combiner::Make(const Computation& computation, Primitiv
 
 absl::Status Combiner::Run(void* acc, const void* x, int64_t n) const {
   if (loop_ != nullptr) {
-    loop_(acc, x, n);
+    const void* const arrays[] = {acc, x};
+    loop_(acc, absl::MakeConstSpan(arrays), n);
     return absl::OkStatus();
   }
   const int64_t width = ByteWidth(type_);
@@ -107,6 +133,17 @@ absl::Status Combiner::Run(void* acc, const void* x, int64_t n) const {
     ASSIGN_OR_RETURN(Literal z, EvaluateComputation(*computation_, values));
     std::memcpy(a + i * width, z.bytes(), static_cast<size_t>(width));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Combiner::Fold(void* out, absl::Span<const void* const> arrays, int64_t n) const {
+  if (loop_ != nullptr) {
+    loop_(out, arrays, n);
+    return absl::OkStatus();
+  }
+  const int64_t width = ByteWidth(type_);
+  if (n > 0 && out != arrays[0]) std::memcpy(out, arrays[0], static_cast<size_t>(n * width));
+  for (const void* x : arrays.subspan(1)) RETURN_IF_ERROR(Run(out, x, n));
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "core/ir/computation.h"
 
 namespace backplane {
@@ -24,10 +25,13 @@ class Combiner {
 
   // acc[i] = computation(acc[i], x[i])
   absl::Status Run(void* acc, const void* x, int64_t n) const;
+  // out[i] = computation(... computation(arrays[0][i], arrays[1][i]) ..., arrays.back()[i]); `out` overlaps no array
+  // but may be the first of them.
+  absl::Status Fold(void* out, absl::Span<const void* const> arrays, int64_t n) const;
 
  private:
   Combiner() = default;
-  using Loop = void (*)(void* acc, const void* x, int64_t n);
+  using Loop = void (*)(void* out, absl::Span<const void* const> arrays, int64_t n);
   Loop loop_ = nullptr;
   std::unique_ptr<ScalarProgram> program_;
   const Computation* computation_ = nullptr;

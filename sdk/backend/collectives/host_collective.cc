@@ -6,6 +6,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 
@@ -240,11 +241,10 @@ absl::Status HostCollective::Reduce(absl::Span<const Brought> members, size_t le
   parallel(blocks, [&](int64_t b) {
     alignas(64) std::byte sum[kBlockBytes];
     const int64_t first = b * block, n = std::min(block, l.elements - first), at = first * l.width, bytes = n * l.width;
-    Copy(sum, At(members[0].operands[leaf], at), bytes);
-    for (size_t m = 1; m < members.size(); ++m) {
-      absl::Status s = combiners_[leaf].Run(sum, At(members[m].operands[leaf], at), n);
-      if (!s.ok()) return error.Add(std::move(s));
-    }
+    absl::InlinedVector<const void*, 16> from;
+    for (const Brought& m : members) from.push_back(At(m.operands[leaf], at));
+    absl::Status s = combiners_[leaf].Fold(sum, from, n);
+    if (!s.ok()) return error.Add(std::move(s));
     for (const Brought& m : members) Copy(At(m.results[leaf], at), sum, bytes);
   });
   return error.Take();
@@ -264,6 +264,12 @@ absl::Status HostCollective::Scatter(absl::Span<const Brought> members, size_t l
     const int64_t p = chunk % parts, strip = chunk / parts % strips, me = chunk / parts / strips;
     const int64_t first = strip * rows, count = std::min(rows, split.outer - first);
     const int64_t offset = p * part, bytes = std::min(part, split.block - offset);
+    if (count == 1) {  // in place: nothing to gather
+      absl::InlinedVector<const void*, 16> from;
+      for (const Brought& m : members) from.push_back(At(m.operands[leaf], first * row + me * split.block + offset));
+      void* to = At(members[me].results[leaf], first * split.block + offset);
+      return error.Add(combiners_[leaf].Fold(to, from, bytes / small.width));
+    }
     alignas(64) std::byte sum[kBlockBytes];
     alignas(64) std::byte next[kBlockBytes];
     auto fetch = [&](std::byte* to, size_t m) {

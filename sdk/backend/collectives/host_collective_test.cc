@@ -6,6 +6,7 @@
 #include <functional>
 #include <thread>
 
+#include "core/ir/builder.h"
 #include "core/text/hlo_parser.h"
 
 namespace backplane {
@@ -112,6 +113,41 @@ class HostCollectiveTest : public testing::Test {
 };
 
 // ---- the vectors of the specification
+
+// Sizes around the loops' steps; sums in the order of the arrays, whatever the type.
+TEST(Combiner, FoldsAsOneAfterAnother) {
+  for (PrimitiveType type : {PrimitiveType::kF32, PrimitiveType::kF64, PrimitiveType::kS32, PrimitiveType::kU64,
+                             PrimitiveType::kBF16, PrimitiveType::kS8}) {
+    for (Opcode op : {Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum}) {
+      Module module("m");
+      auto body = ScalarBinaryComputation(&module, op, type);
+      ASSERT_TRUE(body.ok()) << body.status();
+      auto combiner = Combiner::Make(**body, type);
+      ASSERT_TRUE(combiner.ok()) << combiner.status();
+      for (int64_t n : {0, 1, 7, 8, 15, 16, 17, 33, 100}) {
+        const Shape shape(type, {n});
+        std::vector<Literal> arrays(3, Literal(shape));
+        std::vector<const void*> from;
+        for (size_t k = 0; k < arrays.size(); ++k) {
+          for (int64_t i = 0; i < n; ++i) arrays[k].SetFromInt(i, (i * 7 + static_cast<int64_t>(k) * 3) % 5 + 1);
+          from.push_back(arrays[k].bytes());
+        }
+        Literal want = arrays[0], got(shape);
+        for (int64_t i = 0; i < n; ++i) {
+          for (size_t k = 1; k < arrays.size(); ++k) {
+            const int64_t a = want.GetAsInt(i), b = arrays[k].GetAsInt(i);
+            want.SetFromInt(i, op == Opcode::kAdd ? a + b : op == Opcode::kMultiply ? a * b : std::max(a, b));
+          }
+        }
+        ASSERT_TRUE(combiner->Fold(got.mutable_bytes(), from, n).ok());
+        EXPECT_EQ(got, want) << OpName(op) << " " << shape.ToString();
+        // Into the first array.
+        ASSERT_TRUE(combiner->Fold(arrays[0].mutable_bytes(), from, n).ok());
+        EXPECT_EQ(arrays[0], want) << OpName(op) << " " << shape.ToString();
+      }
+    }
+  }
+}
 
 TEST_F(HostCollectiveTest, AllGather) {
   EXPECT_THAT(Floats(Op({"f32[2]"}, "f32[4] all-gather(x0), replica_groups={}, dimensions={0}"), 2, 1,
