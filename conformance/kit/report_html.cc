@@ -61,9 +61,11 @@ const suite = document.getElementById('suite'), find = document.getElementById('
 suite.append(new Option('all suites', ''));
 for (const s of new Set(now.checks.map(c => c.id.split('.')[0]))) suite.append(new Option(s, s));
 suite.onchange = find.oninput = draw;
+// What is wrong comes first; within a kind the order of the suites stays.
+const order = now.checks.slice().sort((a, b) => kinds.indexOf(kindOf(a)) - kinds.indexOf(kindOf(b)));
 function draw() {
   const rows = document.getElementById('rows'), words = find.value.toLowerCase(); rows.textContent = '';
-  for (const c of now.checks) {
+  for (const c of order) {
     const k = kindOf(c), change = changeOf(c);
     if (shown.size && !shown.has(k) && !(change && shown.has('changed'))) continue;
     if (suite.value && c.id.split('.')[0] !== suite.value) continue;

@@ -87,19 +87,23 @@ void ReadyWhenContentsAre(Kit& k) {
             "a buffer that was read half a second ago is not said to be ready");
 }
 
+// So many steps that they take at least so long on this plugin, wherever it runs.
+int32_t StepsTaking(Kit& k, double seconds, PJRT_LoadedExecutable* count, double* whole) {
+  for (int32_t n = 1000;; n *= 4) {
+    const double begin = Seconds();
+    Get(k, Execute(k, count, {Put<int32_t>(k, {}, {n})})[0]);
+    *whole = Seconds() - begin;
+    if (*whole > seconds || n > 100000000) return n;
+  }
+}
+
 // And it may not run ahead: once it is ready the contents are there for whoever looks at the memory.
 void NotReadyTooEarly(Kit& k) {
   PJRT_LoadedExecutable* count = Compile(k, kCount);
   const auto run = [&](int32_t n) { return Execute(k, count, {Put<int32_t>(k, {}, {n})})[0]; };
   // Work that takes so long on this plugin that waiting for it can be told from a copy of four bytes.
-  int32_t n = 1000;
   double whole = 0;
-  for (;; n *= 4) {
-    const double begin = Seconds();
-    Get(k, run(n));
-    whole = Seconds() - begin;
-    if (whole > 0.15 || n > 100000000) break;
-  }
+  const int32_t n = StepsTaking(k, 0.15, count, &whole);
   for (int i = 0; i < 3; ++i) {
     PJRT_Buffer* out = run(n);
     Await(k, ReadyEvent(k, out), "the result");
@@ -178,11 +182,16 @@ void ManyCallbacks(Kit& k) {
 }
 
 void CallbackAfterDestroy(Kit& k) {
-  PJRT_Event* event = Later(k, 200000);
+  PJRT_LoadedExecutable* count = Compile(k, kCount);
+  double whole = 0;
+  const int32_t n = StepsTaking(k, 0.05, count, &whole);
+  PJRT_Buffer* out = Execute(k, count, {Put<int32_t>(k, {}, {n})})[0];
+  PJRT_Event* event = ReadyEvent(k, out);
   Called* called = NewCalled(k);
   OnReady(k, event, Note, called);
   Destroy(k, event);
-  k.Require(WaitFor(10, [&] { return called->times > 0; }),
+  Await(k, ReadyEvent(k, out), "the result");  // however long it takes here
+  k.Require(WaitFor(5, [&] { return called->times > 0; }),
             "the callback of an event that was destroyed before it was ready was not called");
 }
 
