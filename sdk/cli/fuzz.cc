@@ -142,7 +142,10 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
         if (f.known.empty()) terminal.Print(PrintModule(*f.program.module));
         if (command.ok()) terminal.Print(absl::StrCat("  ", *command, "\n"));
       },
-      [&](int64_t done) { terminal.Progress("fuzz", static_cast<size_t>(done), static_cast<size_t>(o.count)); });
+      [&](int64_t done) {
+        terminal.Progress("fuzz", static_cast<size_t>(done), static_cast<size_t>(o.count));
+        if (done % 1000 == 0 && !terminal.json()) terminal.Note(absl::StrCat(done, " programs"));
+      });
   BP_RETURN_IF_ERROR(saved);
 
   int64_t known = 0;

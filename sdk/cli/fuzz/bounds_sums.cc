@@ -31,8 +31,8 @@ bool HasWild(const Literal& magnitudes) {
 }
 
 // Sets the bounds of a float result: error + per-unit part, with care for overflow in some order of adding.
-// `sum` holds for each element the sum of magnitudes of its terms.
-void SetSum(Judged& j, const Literal& error, const Literal& sum, double unit) {
+// `sum` holds for each element the sum of magnitudes of its terms; `reach` bounds the sums of finite terms.
+void SetSum(Judged& j, const Literal& error, const Literal& sum, double unit, double reach) {
   const PrimitiveType type = j.value.shape().element_type();
   const double max = MaxFinite(type);
   j.seen = Zeros(j.value.shape());
@@ -43,8 +43,8 @@ void SetSum(Judged& j, const Literal& error, const Literal& sum, double unit) {
     if (e == kInf || std::isnan(e)) {
       to[k] = kInf;
     } else if (!std::isfinite(s)) {
-      // Infinities or NaN among the terms: no order changes what comes out of real ones.
-      to[k] = IsComplex(type) ? kInf : 0;
+      // Infinities or NaN among the terms: no order changes what comes out of real ones, unless finite ones overflow.
+      to[k] = IsComplex(type) || !(reach <= max / 2) ? kInf : 0;
     } else if (s + e > max / 2) {
       to[k] = kInf;
     } else {
@@ -57,6 +57,14 @@ void SetSum(Judged& j, const Literal& error, const Literal& sum, double unit) {
   }
   Drop(j.seen);
   j.used = j.seen;
+}
+
+double GreatestFinite(const Literal& magnitudes) {
+  double most = 0;
+  for (const double e : magnitudes.data<double>()) {
+    if (std::isfinite(e)) most = std::max(most, e);
+  }
+  return most;
 }
 
 double TermsOfWindow(const Window& w) {
@@ -98,7 +106,8 @@ absl::Status JudgeCombined(const Instruction& i, Opcode op, const Judged& x, con
   if (op == Opcode::kAdd) {
     ASSIGN_OR_RETURN(const Literal error, Shadow(i, {bound, init_bound}, kF64, Opcode::kAdd));
     ASSIGN_OR_RETURN(const Literal sum, Shadow(i, {sizes, init_size}, kF64, Opcode::kAdd));
-    SetSum(j, error, sum, SumUnit({&x.value, &init.value}, type, n + 1, Greatest(sum)));
+    SetSum(j, error, sum, SumUnit({&x.value, &init.value}, type, n + 1, Greatest(sum)),
+           (n + 1) * (GreatestFinite(sizes) + GreatestFinite(init_size)));
     return absl::OkStatus();
   }
   if (op == Opcode::kMultiply) {
@@ -241,7 +250,9 @@ absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judge
     ASSIGN_OR_RETURN(const Literal sum, spread(Magnitudes(ops[1]->value), Magnitudes(ops[2]->value)));
     SetSum(result, error, sum,
            SumUnit({&ops[1]->value, &ops[2]->value}, result.value.shape().element_type(), TermsOfWindow(i.window()) + 1,
-                   Greatest(sum)));
+                   Greatest(sum)),
+           (TermsOfWindow(i.window()) + 1) *
+               (GreatestFinite(Magnitudes(ops[1]->value)) + GreatestFinite(Magnitudes(ops[2]->value))));
     return result;
   }
   const size_t arrays = ops.size() / 2;
@@ -277,7 +288,8 @@ absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judge
     for (double& e : ones.mutable_data<double>()) e = 1;
     ASSIGN_OR_RETURN(const Literal count, moved(Zeros(x.value.shape()), ones));
     SetSum(j, error, sum,
-           SumUnit({&x.value, &update.value}, j.value.shape().element_type(), Greatest(count) + 1, Greatest(sum)));
+           SumUnit({&x.value, &update.value}, j.value.shape().element_type(), Greatest(count) + 1, Greatest(sum)),
+           (Greatest(count) + 1) * (GreatestFinite(sizes) + GreatestFinite(update_sizes)));
   }
   return result;
 }
@@ -347,7 +359,7 @@ absl::StatusOr<Judged> JudgeContraction(const Instruction& i, absl::Span<const J
   }
   if (ComplexPart(l.value.shape().element_type()) == PrimitiveType::kF64 && type == PrimitiveType::kF32)
     unit = 4 * (n + 2) * UnitOf(type);
-  SetSum(result, error, sum, unit);
+  SetSum(result, error, sum, unit, n * GreatestFinite(la) * GreatestFinite(ra));
   // Blocked and transformed algorithms multiply zeros with infinities that the definition never brings together.
   if (i.Is(Opcode::kConvolution) || i.Is(Opcode::kRaggedDot) || i.Is(Opcode::kScaledDot)) {
     if (HasWild(la) || HasWild(ra)) MakeUndecided(result);

@@ -91,6 +91,20 @@ class Reader {
   bool ok_ = true;
 };
 
+// Elements narrower than a byte as the core keeps them, extended to the byte. What a plugin leaves in the bits above an
+// element's own is not part of its value.
+void ExtendNarrow(Literal& l) {
+  const PrimitiveType type = l.shape().element_type();
+  if (!IsIntegral(type) || !IsSubByte(type)) return;
+  const int above = 8 - BitWidth(type);
+  std::byte* at = l.mutable_bytes();
+  for (int64_t i = 0; i < l.num_elements(); ++i) {
+    const auto bits = static_cast<uint8_t>(std::to_integer<uint8_t>(at[i]) << above);
+    at[i] = static_cast<std::byte>(IsSigned(type) ? static_cast<uint8_t>(static_cast<int8_t>(bits) >> above)
+                                                  : static_cast<uint8_t>(bits >> above));
+  }
+}
+
 bool WriteAll(int fd, absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -240,7 +254,10 @@ class PluginRunner : public Runner {
       return outcome;
     }
     const int64_t count = answer.Number();
-    for (int64_t i = 0; i < count && answer.ok(); ++i) outcome.results.push_back(answer.Array());
+    for (int64_t i = 0; i < count && answer.ok(); ++i) {
+      outcome.results.push_back(answer.Array());
+      ExtendNarrow(outcome.results.back());
+    }
     return outcome;
   }
 
