@@ -1,0 +1,258 @@
+// backplane trace: runs a host, or a program, with layers before its plugin, and says where the trace is.
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "sdk/cli/command.h"
+#include "sdk/cli/session.h"
+#include "sdk/host/json.h"
+#include "sdk/host/status.h"
+
+namespace backplane::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using host::Json;
+
+struct TraceOptions {
+  PluginOptions plugin_options;
+  std::string plugin, layers = "trace", output = "backplane_trace", fault;
+  bool open = false;
+  std::vector<std::string> command;
+};
+
+// A folder that goes when the object does.
+class Folder {
+ public:
+  static absl::StatusOr<Folder> Make() {
+    std::error_code error;
+    std::string path = (fs::temp_directory_path(error) / "backplane-trace.XXXXXX").string();
+    if (error || mkdtemp(path.data()) == nullptr) {
+      return absl::UnavailableError(absl::StrCat("trace: no temporary folder can be made: ", strerror(errno)));
+    }
+    return Folder(path);
+  }
+  Folder(Folder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  ~Folder() {
+    std::error_code error;
+    if (!path_.empty()) fs::remove_all(path_, error);
+  }
+  fs::path operator/(const std::string& name) const { return fs::path(path_) / name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit Folder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+absl::StatusOr<fs::path> LayersLibrary() {
+  if (const char* set = secure_getenv("BACKPLANE_LAYERS_LIBRARY"); set != nullptr && *set != '\0') return fs::path(set);
+  std::error_code error;
+  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* place : {"../layers", "../lib/backplane", "../lib64/backplane", "."}) {
+    const fs::path path = here / place / "pjrt_backplane_layers.so";
+    if (fs::is_regular_file(path, error)) return fs::canonical(path, error);
+  }
+  return absl::NotFoundError(
+      "trace: pjrt_backplane_layers.so is not beside this program; BACKPLANE_LAYERS_LIBRARY can name it");
+}
+
+// A copy of the library that stands before one plugin: copies have tables of their own, and read the manifest beside.
+absl::StatusOr<std::string> LibraryFor(const fs::path& library, const std::string& plugin, const Folder& folder,
+                                       size_t number) {
+  const fs::path copy = folder / absl::StrCat("layers_", number, ".so");
+  std::error_code error;
+  fs::copy_file(library, copy, error);
+  if (error) return absl::UnavailableError(absl::StrCat("trace: ", library.string(), ": ", error.message()));
+  std::ofstream manifest(folder / absl::StrCat("layers_", number, ".json"));
+  manifest << Json::MakeObject().Set("plugin", fs::absolute(plugin, error).string()).Text() << "\n";
+  if (!manifest.flush()) return absl::UnavailableError(absl::StrCat("trace: ", folder.path(), ": cannot be written"));
+  return copy.string();
+}
+
+bool IsCommand(const std::string& word) {
+  if (absl::StrContains(word, '/')) return access(word.c_str(), X_OK) == 0 && fs::is_regular_file(word);
+  const char* path = getenv("PATH");
+  for (absl::string_view folder : absl::StrSplit(path == nullptr ? "" : path, ':', absl::SkipEmpty())) {
+    if (access(absl::StrCat(folder, "/", word).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+// Runs it with these variables set beside our own; the status as waitpid gives it.
+absl::StatusOr<int> Run(const std::vector<std::string>& command,
+                        const std::vector<std::pair<std::string, std::string>>& set) {
+  std::vector<std::string> variables;
+  for (char** v = environ; *v != nullptr; ++v) {
+    const absl::string_view name = absl::string_view(*v).substr(0, absl::string_view(*v).find('='));
+    if (std::none_of(set.begin(), set.end(), [&](const auto& s) { return s.first == name; }))
+      variables.emplace_back(*v);
+  }
+  for (const auto& [name, value] : set) variables.push_back(absl::StrCat(name, "=", value));
+  std::vector<char*> argv, envp;
+  for (const std::string& s : command) argv.push_back(const_cast<char*>(s.c_str()));
+  for (const std::string& s : variables) envp.push_back(const_cast<char*>(s.c_str()));
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+  pid_t child;
+  if (const int failed = posix_spawnp(&child, argv[0], nullptr, nullptr, argv.data(), envp.data()); failed != 0) {
+    return absl::NotFoundError(absl::StrCat("trace: ", command[0], " cannot be run: ", strerror(failed)));
+  }
+  // The keyboard's signals are the child's to act on; we write down what it leaves.
+  struct sigaction ignore = {}, interrupt, quit;
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGINT, &ignore, &interrupt);
+  sigaction(SIGQUIT, &ignore, &quit);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  sigaction(SIGINT, &interrupt, nullptr);
+  sigaction(SIGQUIT, &quit, nullptr);
+  return status;
+}
+
+absl::Status Move(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (!error) return absl::OkStatus();
+  error.clear();  // another file system
+  fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+  return error ? absl::UnavailableError(absl::StrCat("trace: ", to.string(), ": ", error.message())) : absl::OkStatus();
+}
+
+absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
+  if (o.command.empty())
+    return absl::InvalidArgumentError("trace: nothing to run: name a program, or a command after --");
+  BP_ASSIGN_OR_RETURN(const fs::path library, LayersLibrary());
+  BP_ASSIGN_OR_RETURN(const Folder folder, Folder::Make());
+  const std::string layers =
+      o.fault.empty() || absl::StrContains(o.layers, "fault") ? o.layers : absl::StrCat(o.layers, ",fault");
+  std::vector<std::pair<std::string, std::string>> set = {
+      {"BACKPLANE_LAYERS", layers},
+      {"BACKPLANE_TRACE_FILE", (folder / "trace.%p.json").string()},
+      {"BACKPLANE_TRACE_HTML", (folder / "trace.%p.html").string()}};
+  if (!o.fault.empty()) set.emplace_back("BACKPLANE_FAULT", o.fault);
+
+  std::vector<std::string> command = o.command;
+  if (!IsCommand(command[0])) {
+    std::error_code error;
+    if (!fs::is_regular_file(command[0], error)) {
+      return absl::NotFoundError(absl::StrCat("trace: ", command[0], " is neither a command nor a program"));
+    }
+    if (o.plugin.empty()) return absl::InvalidArgumentError("trace: a program needs --plugin");
+    BP_ASSIGN_OR_RETURN(const host::FoundPlugin found, Locate(o.plugin, o.plugin_options));
+    BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, found.library, folder, 0));
+    std::vector<std::string> run = {fs::read_symlink("/proc/self/exe", error).string(), "run"};
+    for (const std::string& option : o.plugin_options.options) run.insert(run.end(), {"--option", option});
+    run.insert(run.end(), {"--plugin", copy});
+    run.insert(run.end(), command.begin(), command.end());
+    command = run;
+  } else {
+    // The plugins that the host would find by the variable, each behind a copy of its own.
+    std::vector<std::string> entries;
+    if (!o.plugin.empty()) {
+      BP_ASSIGN_OR_RETURN(const host::FoundPlugin found, Locate(o.plugin, o.plugin_options));
+      BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, found.library, folder, 0));
+      std::string name = found.name;
+      if (found.source == "path") name = "traced";
+      entries.push_back(absl::StrCat(name, ":", copy));
+      if (getenv("JAX_PLATFORMS") == nullptr) set.emplace_back("JAX_PLATFORMS", name);
+    } else if (const char* named = getenv("PJRT_NAMES_AND_LIBRARY_PATHS"); named != nullptr) {
+      for (absl::string_view entry : absl::StrSplit(named, ',', absl::SkipEmpty())) {
+        const std::pair<std::string, std::string> parts = absl::StrSplit(entry, absl::MaxSplits(':', 1));
+        if (absl::EndsWith(parts.second, ".json")) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("trace: ", entry, " is a manifest; name its plugin by --plugin"));
+        }
+        BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, parts.second, folder, entries.size()));
+        entries.push_back(absl::StrCat(parts.first, ":", copy));
+      }
+    }
+    if (entries.empty()) {
+      return absl::InvalidArgumentError("trace: no plugin: name one by --plugin, or in PJRT_NAMES_AND_LIBRARY_PATHS");
+    }
+    std::string all;
+    for (const std::string& entry : entries) absl::StrAppend(&all, all.empty() ? "" : ",", entry);
+    set.emplace_back("PJRT_NAMES_AND_LIBRARY_PATHS", all);
+  }
+
+  BP_ASSIGN_OR_RETURN(const int status, Run(command, set));
+  *exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+
+  // One pair of files for each process that opened a plugin.
+  std::vector<std::string> processes;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder.path(), error)) {
+    std::string name = entry.path().filename().string();
+    if (absl::StartsWith(name, "trace.") && absl::EndsWith(name, ".json")) {
+      processes.push_back(name.substr(6, name.size() - 11));
+    }
+  }
+  std::sort(processes.begin(), processes.end());
+  const bool traces = absl::StrContains(absl::StrCat(",", layers, ","), ",trace,");
+  Json written = Json::MakeArray();
+  for (const std::string& process : processes) {
+    const std::string base = processes.size() == 1 ? o.output : absl::StrCat(o.output, ".", process);
+    BP_RETURN_IF_ERROR(Move(folder / absl::StrCat("trace.", process, ".json"), base + ".json"));
+    BP_RETURN_IF_ERROR(Move(folder / absl::StrCat("trace.", process, ".html"), base + ".html"));
+    written.Push(Json::MakeObject().Set("process", process).Set("json", base + ".json").Set("html", base + ".html"));
+    if (!terminal.json()) {
+      terminal.Note(absl::StrCat("trace: ", base, ".html (open in a browser), ", base, ".json (for ui.perfetto.dev)"));
+    }
+    if (o.open) {
+      BP_ASSIGN_OR_RETURN(const int opened, Run({"xdg-open", fs::absolute(base + ".html", error).string()}, {}));
+      if (opened != 0) terminal.Note("trace: xdg-open could not open the page");
+    }
+  }
+  if (terminal.json()) {
+    terminal.PrintJson(Json::MakeObject().Set("exit_code", *exit_code).Set("traces", std::move(written)));
+  }
+  if (!traces || !processes.empty()) return absl::OkStatus();
+  return FromPlugin(absl::NotFoundError(
+      WIFSIGNALED(status)
+          ? absl::StrCat("trace: nothing was written: ", command[0], " was ended by signal ", WTERMSIG(status))
+          : absl::StrCat("trace: nothing was written: ", command[0], " opened no plugin, or ended by _exit")));
+}
+
+}  // namespace
+
+Command TraceCommand() {
+  auto o = std::make_shared<TraceOptions>();
+  Command command{"trace", "runs a host or a program and shows every call to its plugin"};
+  command.options.push_back(
+      {"--plugin,-p", &o->plugin, "the plugin; default: those of PJRT_NAMES_AND_LIBRARY_PATHS", "PLUGIN"});
+  command.options.push_back({"--output,-o", &o->output, "the files: this with .json and .html", "BASE"});
+  command.options.push_back(
+      {"--layers", &o->layers, "layers, outermost first: trace, validate, fault, record", "NAMES"});
+  command.options.push_back({"--fault", &o->fault, "rules of the fault layer, which is added", "SPEC"});
+  command.options.push_back({"--open", &o->open, "opens the page in a browser"});
+  o->plugin_options.AddTo(&command, false);
+  Option rest{"command", &o->command, "a program's file, or -- and a command with its arguments",
+              "PROGRAM | -- COMMAND"};
+  rest.file = true;
+  command.options.push_back(rest);
+  command.details =
+      "  backplane trace add.mlir --plugin cpu\n"
+      "  backplane trace --plugin cpu -- python train.py\n"
+      "  backplane trace --layers trace,validate -o run1 -- python train.py\n"
+      "A file that is no executable is a program, compiled and run as by `backplane run`. A command gets the layers "
+      "by\n"
+      "PJRT_NAMES_AND_LIBRARY_PATHS, as JAX reads it. The exit code is that of what was run.";
+  command.state = o;
+  command.run = [o](Terminal& terminal, int* exit_code) { return Trace(*o, terminal, exit_code); };
+  return command;
+}
+
+}  // namespace backplane::cli
