@@ -1,6 +1,4 @@
 // The CPU plugin: StableHLO compiled with LLVM, matrix products and convolutions by oneDNN.
-#include <unistd.h>
-
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -31,15 +29,6 @@ void WarmUpLibrary() {
   (void)(*plan)->Execute(a.data(), b.data(), c.data(), aligned, nullptr);
 }
 
-// oneDNN makes the statics that hold its code while the first product is computed. The end of the process therefore
-// destroys them before it comes to the handler that waits for running work (Runtime::Get), which is older. What belongs
-// to the main thread goes before any static.
-struct WaitsAtEndOfMainThread {
-  ~WaitsAtEndOfMainThread() {
-    if (gettid() == getpid()) Runtime::Get().WaitUntilIdle(3000);
-  }
-};
-
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(BackendServices services) : services_(std::move(services)) {}
@@ -62,8 +51,6 @@ class CpuBackend : public Backend {
       return true;
     }();
     (void)warming;
-    static thread_local const WaitsAtEndOfMainThread waits;
-    (void)waits;
     return std::make_unique<CpuClient>(HostTopology(PlatformVersion(), devices), time_limit);
   }
 

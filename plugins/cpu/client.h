@@ -27,8 +27,12 @@ struct Runtime {
   void Schedule(absl::AnyInvocable<void()> work);
   // Returns when no closure is running or waiting to run, or after so many milliseconds.
   void WaitUntilIdle(int64_t milliseconds);
+  // Has the exit of the process wait for closures before it destroys any static object that has been made until now.
+  static void WaitAtExit();
 
  private:
+  void EndProcess();  // waits, in all calls together for a bounded time
+
   std::mutex mutex_;
   std::condition_variable idle_;
   int64_t running_ = 0;
