@@ -11,6 +11,11 @@ namespace backplane {
 using FoldFn = void (*)(void* acc, const void* x, int64_t n, int64_t step);
 FoldFn FindFold(Opcode opcode, PrimitiveType type);
 
+// A window of at most so many elements is folded in its element type, rounded at each step as its body says. A longer
+// one of narrow floats is folded in f32 and rounded once: rounded step by step, a long sum would depend on its order
+// more than on its terms, and no parallel one could agree with it.
+constexpr int64_t kStepwiseWindow = 16;
+
 }  // namespace backplane
 
 #endif  // BACKPLANE_CORE_OPS_FAMILIES_FOLD_H_

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "core/ops/families/elements.h"
+#include "core/ops/families/fold.h"
 
 namespace backplane {
 namespace {
@@ -133,15 +134,15 @@ absl::StatusOr<Literal> ReduceWindow(const OpContext& op, Args args, EvalEnv& en
   const bool tuple = shape.IsTuple();
   const Window& window = op.attrs->Get<Window>(AttrId::kWindow);
   const std::optional<Opcode> simple = n == 1 ? env.CalledBinaryOp(0) : std::nullopt;
+  int64_t positions = 1;
+  for (const WindowDimension& d : window.dimensions) positions *= d.size;
   std::vector<Literal> inputs, results;
   std::vector<PrimitiveType> types;
   for (size_t i = 0; i < n; ++i) {
     const Shape& s = tuple ? shape.tuple_shapes(static_cast<int64_t>(i)) : shape;
     types.push_back(s.element_type());
     PrimitiveType t = s.element_type();
-    // Narrow floats are summed in f32 and rounded once: rounded step by step, a long sum would depend on its order more
-    // than on its terms, and no parallel one could agree with it.
-    if (simple && IsFloat(t) && t != PrimitiveType::kF64) t = PrimitiveType::kF32;
+    if (simple && positions > kStepwiseWindow && IsFloat(t) && t != PrimitiveType::kF64) t = PrimitiveType::kF32;
     ASSIGN_OR_RETURN(Literal x, args[i]->Convert(t));
     ASSIGN_OR_RETURN(Literal init, args[n + i]->Convert(t));
     inputs.push_back(std::move(x));

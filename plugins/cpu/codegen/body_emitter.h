@@ -107,7 +107,10 @@ class BodyEmitter {
   // All results of a called computation of scalars; loops and branches inside run for each lane by itself.
   Vals Call(const Computation& computation, absl::Span<const Val> arguments, bool rounded = true);
   // Accumulators and inputs through a reduction's computation.
-  Vals Combine(const Instruction& reduce, absl::Span<const Val> accumulators, absl::Span<const Val> inputs);
+  // `rounded` false: results of one operation of narrow floats stay in f32 precision. Other bodies are computed as
+  // written.
+  Vals Combine(const Instruction& reduce, absl::Span<const Val> accumulators, absl::Span<const Val> inputs,
+               bool rounded = false);
   // All lanes of the accumulators in one. `ordered`: by index, see Combiner.
   Vals CombineLanes(const Instruction& reduce, Vals accumulators);
   Vals InitialValues(const Instruction& reduce, bool identity);  // or the identities, where HasIdentities

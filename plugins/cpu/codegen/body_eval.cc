@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "core/ops/families/fold.h"
 #include "plugins/cpu/codegen/body_emitter.h"
 
 namespace backplane::cpu::codegen {
@@ -218,7 +219,7 @@ Val BodyEmitter::EvalWindow(const Instruction* op, const Index& index, const Gua
       }
       inputs.push_back(Eval(op->operand(i), in, inner));
     }
-    Vals next = Combine(*op, accumulators, inputs);
+    Vals next = Combine(*op, accumulators, inputs, positions <= kStepwiseWindow);
     for (int64_t i = 0; i < n; ++i) accumulators[i] = mask ? e_.Select(mask, next[i], accumulators[i]) : next[i];
   };
   if (positions <= 16) {

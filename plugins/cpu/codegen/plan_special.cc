@@ -9,12 +9,26 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/ops/families/fold.h"
 #include "core/types/status_macros.h"
 #include "plugins/cpu/codegen/classify.h"
 #include "plugins/cpu/codegen/element_emitter.h"
 #include "plugins/cpu/codegen/planner.h"
 
 namespace backplane::cpu::codegen {
+namespace {
+
+// A cumulative operation whose every result is a window folded in order and rounded at each step: a scan would combine
+// in another order, and of narrow floats the last digits are the large ones.
+bool IsRoundedStepwise(const Instruction& window, int64_t d) {
+  const Shape& s = window.shape();
+  if (!IsNarrowFloat(s.element_type()) || s.dimensions(d) > kStepwiseWindow) return false;
+  const std::optional<Opcode> op = AnalyzeCombiner(*window.called(0)).op;
+  return op != Opcode::kMaximum && op != Opcode::kMinimum;
+}
+
+}  // namespace
+
 absl::StatusOr<bool> Planner::PlanSpecial(const Target& t, const std::vector<Target>& outputs) {
   const Instruction* op = t.instruction;
   if (op->Is(Opcode::kGetTupleElement) && (op->operand(0)->Is(Opcode::kScatter))) {
@@ -70,7 +84,7 @@ absl::StatusOr<bool> Planner::PlanSpecial(const Target& t, const std::vector<Tar
       int64_t d;
       bool reverse;
       if (t.element == 0 && !op->shape().IsTuple() && IsCumulative(*op, &d, &reverse) &&
-          op->operand(0)->shape().dimensions(d) > 4) {
+          op->operand(0)->shape().dimensions(d) > 4 && !IsRoundedStepwise(*op, d)) {
         return PlanScan(t, d);
       }
       return false;

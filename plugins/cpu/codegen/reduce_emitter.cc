@@ -113,10 +113,11 @@ Vals BodyEmitter::InitialValues(const Instruction& reduce, bool identity) {
   return r;
 }
 
-Vals BodyEmitter::Combine(const Instruction& reduce, absl::Span<const Val> accumulators, absl::Span<const Val> inputs) {
+Vals BodyEmitter::Combine(const Instruction& reduce, absl::Span<const Val> accumulators, absl::Span<const Val> inputs,
+                          bool rounded) {
   const Combiner& c = CombinerOf(reduce);
   if (c.op) {
-    Val v = e_.Binary(*c.op, reduce.operand(0)->shape().element_type(), accumulators[0], inputs[0], false);
+    Val v = e_.Binary(*c.op, reduce.operand(0)->shape().element_type(), accumulators[0], inputs[0], rounded);
     v.stored = nullptr;
     return {v};
   }
@@ -124,7 +125,7 @@ Vals BodyEmitter::Combine(const Instruction& reduce, absl::Span<const Val> accum
   all.insert(all.end(), inputs.begin(), inputs.end());
   int lanes = 0;
   for (const Val& v : all) lanes = std::max(lanes, ElementEmitter::LanesOf(v));
-  Vals r = Call(*reduce.called(0), all, false);
+  Vals r = Call(*reduce.called(0), all, rounded || c.ops.empty());
   for (Val& v : r) {
     v = e_.Splat(v, lanes);
     v.stored = nullptr;
