@@ -37,13 +37,20 @@ int Planner::WidthOf(const AccessWalk::ArraySet& visited, const Phase& phase) {
   return width;
 }
 
-double Planner::CyclesOf(const AccessWalk::ArraySet& visited) {
+double Planner::CyclesOf(const AccessWalk::ArraySet& visited, int64_t elements) {
+  // Of a large array only what the loops reach counts: a row that is read or written in place, a slice. A reduction or
+  // window reaches more than one element for each of its own.
+  const bool reaches_more = std::any_of(visited.begin(), visited.end(), [&](const Instruction* x) {
+    return !materialized_.contains(x) && (x->Is(Opcode::kReduce) || x->Is(Opcode::kReduceWindow) ||
+                                          x->Is(Opcode::kBitcastConvert) || !x->called().empty());
+  });
   std::vector<double> costs;
   double cycles = 0;
   for (const Instruction* x : visited) {
     if (materialized_.contains(x)) continue;
     double n = x->Is(Opcode::kReduce) ? static_cast<double>(x->operand(0)->shape().num_elements())
                                       : static_cast<double>(FirstShape(*x).num_elements());
+    if (!reaches_more) n = std::min(n, static_cast<double>(elements));
     costs.push_back(CostPerElement(*x) * n);
   }
   std::sort(costs.begin(), costs.end());  // the set has no order, a sum of doubles does
@@ -74,8 +81,8 @@ absl::Status Planner::FinishLoop(Phase phase, const GroupWalk& w, size_t unit_va
   phase.kind = PhaseKind::kLoop;
   phase.rows = rows;
   int width = WidthOf(w.visited, phase);
-  phase.cycles = CyclesOf(w.visited);
   int64_t elements = Product(phase.extents);
+  phase.cycles = CyclesOf(w.visited, elements);
   // Joined loops; the units of a row kernel stay apart from its rows.
   std::vector<VarId> first(w.loops.vars.begin(), w.loops.vars.begin() + unit_vars);
   std::vector<VarId> second(w.loops.vars.begin() + unit_vars, w.loops.vars.end());
@@ -293,9 +300,9 @@ absl::Status Planner::FinishReduction(Phase phase, GroupWalk& w, const std::vect
                   (phase.joint.size() == 1 && phase.joint[0].size() == reduces.size() && uses.size() == reduces.size());
   Index index = uses[0]->index;
   int width = WidthOf(w.visited, phase);
-  double cycles = CyclesOf(w.visited);
-  ReductionChoice choice = ChooseReduction(w, materialized_, reduces, together ? &index : nullptr, width, host_);
   int64_t elements = Product(phase.extents);
+  double cycles = CyclesOf(w.visited, elements);
+  ReductionChoice choice = ChooseReduction(w, materialized_, reduces, together ? &index : nullptr, width, host_);
   auto set_groups = [&](Phase& p) {
     p.groups.clear();
     for (const auto& g : choice.groups) {

@@ -83,7 +83,8 @@ class Planner {
   // Computes reductions ahead, into temporaries.
   absl::Status Materialize(const std::vector<const Instruction*>& cut);
   int WidthOf(const AccessWalk::ArraySet& visited, const Phase& phase);
-  double CyclesOf(const AccessWalk::ArraySet& visited);
+  // Of computing `elements` places of a kernel's loops from what they visit.
+  double CyclesOf(const AccessWalk::ArraySet& visited, int64_t elements);
   bool AnyShared(const Phase& phase) const;
   void FinishFlat(Phase& phase, int width);
 
