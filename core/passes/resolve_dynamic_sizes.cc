@@ -27,25 +27,27 @@ Shape Full(const Shape& shape) { return Shape(shape.element_type(), shape.dimens
 
 using Sizes = std::vector<Instruction*>;  // s32[] for each dimension, null: the whole
 
-// The value that changes nothing under a reduction, for the operations of which it is known.
-std::optional<Literal> IdentityOf(const Computation& body, PrimitiveType t) {
+// A value of type t that changes nothing under a reduction from `init`, for the operations of which one is known; else
+// null.
+absl::StatusOr<Value> Neutral(Builder& b, const Computation& body, Value init, PrimitiveType t) {
   const Instruction* root = body.root();
-  if (body.parameters().size() != 2 || root->operand_count() != 2) return std::nullopt;
-  const Instruction *a = root->operand(0), *b = root->operand(1);
-  if (!(a == body.parameter(0) && b == body.parameter(1)) && !(a == body.parameter(1) && b == body.parameter(0)))
-    return std::nullopt;
+  if (body.parameters().size() != 2 || root->operand_count() != 2) return nullptr;
+  const Instruction *a = root->operand(0), *c = root->operand(1);
+  if (!(a == body.parameter(0) && c == body.parameter(1)) && !(a == body.parameter(1) && c == body.parameter(0)))
+    return nullptr;
   switch (root->opcode()) {
     case Opcode::kAdd:
-    case Opcode::kOr:
     case Opcode::kXor:
-      return Literal(Shape::Scalar(t));
+      return b.Constant(Literal(Shape::Scalar(t)));
     case Opcode::kMultiply:
-      return Literal::Scalar(t, 1);
+      return b.Constant(Literal::Scalar(t, 1));
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
     case Opcode::kAnd:
-      if (t == PrimitiveType::kPred || IsIntegral(t)) return Literal::ScalarInt(t, t == PrimitiveType::kPred ? 1 : -1);
-      return std::nullopt;
+    case Opcode::kOr:
+      return init->shape().element_type() == t ? init : nullptr;  // it may enter any number of times
     default:
-      return std::nullopt;
+      return nullptr;
   }
 }
 
@@ -101,23 +103,25 @@ class Resolver {
     return now;
   }
 
-  // x with `fill` past the sizes.
-  absl::StatusOr<Instruction*> Masked(Instruction* x, const Sizes& sizes, absl::Span<const int64_t> dims,
-                                      const Literal& fill) {
+  // x with what is neutral under the reduction past the sizes; null: nothing is known to be.
+  absl::StatusOr<Instruction*> Masked(Instruction* x, Instruction* init, const Computation& body, const Sizes& sizes,
+                                      absl::Span<const int64_t> dims) {
     for (int64_t d : dims) {
       if (sizes[static_cast<size_t>(d)] == nullptr) continue;
       Builder b(c_->parent(), "masked");
       ASSIGN_OR_RETURN(Value p, b.Parameter(0, x->shape()));
       ASSIGN_OR_RETURN(Value n, b.Parameter(1, Shape::Scalar(PrimitiveType::kS32)));
+      ASSIGN_OR_RETURN(Value start, b.Parameter(2, init->shape()));
       ASSIGN_OR_RETURN(Value at, b.Iota(Shape(PrimitiveType::kS32, x->shape().dimensions()), d));
       ASSIGN_OR_RETURN(n, b.BroadcastInDim(n, x->shape().dimensions(), {}));
       ASSIGN_OR_RETURN(Value used, b.Compare(at, n, ComparisonDirection::kLt));
-      ASSIGN_OR_RETURN(Value nothing, b.Constant(fill));
+      ASSIGN_OR_RETURN(Value nothing, Neutral(b, body, start, x->shape().element_type()));
+      if (nothing == nullptr) return nullptr;
       ASSIGN_OR_RETURN(nothing, b.BroadcastInDim(nothing, x->shape().dimensions(), {}));
       ASSIGN_OR_RETURN(Value r, b.Select(used, p, nothing));
-      ASSIGN_OR_RETURN(const Computation* body, b.Build(r));
-      Instruction* const arguments[] = {x, sizes[static_cast<size_t>(d)]};
-      x = Inline(c_, body, arguments);
+      ASSIGN_OR_RETURN(const Computation* masked, b.Build(r));
+      Instruction* const arguments[] = {x, sizes[static_cast<size_t>(d)], init};
+      x = Inline(c_, masked, arguments);
     }
     return x;
   }
@@ -178,9 +182,8 @@ class Resolver {
             masked.push_back(static_cast<int64_t>(d));
         }
         if (!masked.empty()) {
-          const std::optional<Literal> identity = IdentityOf(*i->called(0), x[0]->shape().element_type());
-          if (!identity) return No(i, "by this computation over a dynamic size");
-          ASSIGN_OR_RETURN(x[0], Masked(x[0], from, masked, *identity));
+          ASSIGN_OR_RETURN(x[0], Masked(x[0], x[1], *i->called(0), from, masked));
+          if (x[0] == nullptr) return No(i, "by this computation over a dynamic size");
         }
         r = Rebuilt(i, x);
         break;

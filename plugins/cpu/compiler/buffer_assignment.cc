@@ -161,8 +161,6 @@ class Assigner {
       case Opcode::kConditional:
         RETURN_IF_ERROR(VisitConditional(i, at, leaves));
         break;
-      case Opcode::kCall:
-        return absl::InternalError(absl::StrCat(i->name(), ": call was not inlined before buffer assignment"));
       default:
         UseOperands(i, at);
         leaves = NewLeaves(i, i->shape(), at);
