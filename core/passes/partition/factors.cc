@@ -148,11 +148,11 @@ std::optional<Factors> Gather(const Instruction& i) {
   return f;
 }
 
-// Windows that are whole along some dimensions of the operand.
+// Windows that are whole along some dimensions of the operand, and batches of them.
 std::optional<Factors> Scatter(const Instruction& i) {
   const ScatterDimensions& g = i.scatter_dims();
   if (i.operand_count() != 3) return std::nullopt;
-  const Shape &operand = i.operand(0)->shape(), &updates = i.operand(2)->shape();
+  const Shape &operand = i.operand(0)->shape(), &indices = i.operand(1)->shape(), &updates = i.operand(2)->shape();
   Factors f;
   Ints of_operand(static_cast<size_t>(operand.rank()), -1), of_updates(static_cast<size_t>(updates.rank()), -1);
   size_t window = 0;
@@ -162,8 +162,18 @@ std::optional<Factors> Scatter(const Instruction& i) {
     if (Contains(g.scatter_dims_to_operand_dims, d) || updates.dimensions(u) != operand.dimensions(d)) continue;
     of_operand[static_cast<size_t>(d)] = of_updates[static_cast<size_t>(u)] = d;
   }
+  // Batching dimensions stand in all three: in the updates where the indices' dimensions do.
+  Ints of_indices(static_cast<size_t>(indices.rank()), -1);
+  for (size_t k = 0; k < g.input_batching_dims.size(); ++k) {
+    const int64_t d = g.input_batching_dims[k], at = g.scatter_indices_batching_dims[k];
+    of_operand[static_cast<size_t>(d)] = of_indices[static_cast<size_t>(at)] = d;
+    int64_t scatter = at > g.index_vector_dim ? at - 1 : at;
+    for (int64_t u = 0; u < updates.rank(); ++u) {
+      if (!Contains(g.update_window_dims, u) && scatter-- == 0) of_updates[static_cast<size_t>(u)] = d;
+    }
+  }
   f.result = of_operand;
-  f.operands = {std::move(of_operand), Ints(), std::move(of_updates)};
+  f.operands = {std::move(of_operand), std::move(of_indices), std::move(of_updates)};
   return f;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "core/eval/scalar_compiler.h"
 #include "core/ir/builder.h"
+#include "core/passes/partition/factors.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -300,30 +301,12 @@ absl::StatusOr<std::optional<Partitioner::Shards>> Partitioner::AlongOthers(Inst
   return Shards{x, std::move(tiling)};
 }
 
-// A gather whose indices are split looks up its own on each partition; dimensions of the operand that it takes whole
-// may be split as well.
+// A gather whose indices are split looks up its own on each partition; dimensions of the operand that it takes whole,
+// or one by one beside those of the indices, may be split as well.
 Partitioner::MaybeShards Partitioner::Rows(Instruction* i) {
-  const GatherDimensions& g = i->gather_dims();
-  if (!g.operand_batching_dims.empty()) return std::optional<Shards>();
+  const Factors f = *FactorsOf(*i);
+  const Ints &of_operand = f.operands[0], &of_indices = f.operands[1];
   Instruction *operand = i->operand(0), *indices = i->operand(1);
-  Ints sizes = i->attrs().GetInts(AttrId::kSliceSizes);
-  // The result's dimension that each dimension of the operand and of the indices becomes; -1: none.
-  Ints of_operand, of_indices;
-  size_t window = 0;
-  for (int64_t d = 0; d < operand->shape().rank(); ++d) {
-    const bool kept = !Contains(g.collapsed_slice_dims, d);
-    const bool whole = kept && sizes[static_cast<size_t>(d)] == operand->shape().dimensions(d);
-    of_operand.push_back(whole ? g.offset_dims[window] : -1);
-    if (kept) ++window;
-  }
-  Ints batch;
-  for (int64_t d = 0; d < i->shape().rank(); ++d) {
-    if (!Contains(g.offset_dims, d)) batch.push_back(d);
-  }
-  size_t next = 0;
-  for (int64_t d = 0; d < indices->shape().rank(); ++d) {
-    of_indices.push_back(d == g.index_vector_dim ? -1 : batch[next++]);
-  }
   Tiling tiling = Tiling::Whole(i->shape().rank(), partitions_);
   auto add = [&](const Instruction* x, const Ints& becomes) {
     const Shards* s = FindShards(x);
@@ -337,46 +320,36 @@ Partitioner::MaybeShards Partitioner::Rows(Instruction* i) {
   const Tiling operand_tiling = tiling.Select(of_operand);
   ASSIGN_OR_RETURN(Instruction * x, SliceTo(operand, operand_tiling));
   ASSIGN_OR_RETURN(Instruction * at, SliceTo(indices, tiling.Select(of_indices)));
+  Ints sizes = i->attrs().GetInts(AttrId::kSliceSizes);
   for (size_t d = 0; d < sizes.size(); ++d) {
-    if (operand_tiling.IsTiled(static_cast<int64_t>(d))) sizes[d] = x->shape().dimensions(static_cast<int64_t>(d));
+    const int64_t dim = static_cast<int64_t>(d);
+    if (operand_tiling.IsTiled(dim) && !Contains(i->gather_dims().operand_batching_dims, dim))
+      sizes[d] = x->shape().dimensions(dim);
   }
   Instruction* made = c_->AddClone(i, tiling.ShardOf(i->shape()), {x, at});
   made->mutable_attrs().Set(AttrId::kSliceSizes, std::move(sizes));
   return Shards{made, std::move(tiling)};
 }
 
-// A scatter of windows that are whole along some dimensions: split along those.
+// A scatter of windows that are whole along some dimensions, or of a batch of them: split along those.
 Partitioner::MaybeShards Partitioner::Windows(Instruction* i) {
-  const ScatterDimensions& g = i->scatter_dims();
-  if (i->operand_count() != 3 || !g.input_batching_dims.empty()) return std::optional<Shards>();
-  Instruction *operand = i->operand(0), *updates = i->operand(2);
-  // The updates' dimension for each of the operand's, and the other way round; -1: none that may be split.
-  Ints of_operand, of_updates(static_cast<size_t>(updates->shape().rank()), -1);
-  size_t window = 0;
-  for (int64_t d = 0; d < operand->shape().rank(); ++d) {
-    of_operand.push_back(-1);
-    if (Contains(g.inserted_window_dims, d)) continue;
-    const int64_t u = g.update_window_dims[window++];
-    if (Contains(g.scatter_dims_to_operand_dims, d) || updates->shape().dimensions(u) != operand->shape().dimensions(d))
-      continue;
-    of_operand[static_cast<size_t>(d)] = u;
-    of_updates[static_cast<size_t>(u)] = d;
-  }
-  Tiling tiling = Tiling::Whole(operand->shape().rank(), partitions_);
-  if (const Shards* s = FindShards(updates)) {
-    for (size_t u = 0; u < of_updates.size(); ++u) {
-      if (of_updates[u] >= 0) Split(tiling, of_updates[u], s->tiling, static_cast<int64_t>(u));
-    }
-  }
-  if (const Shards* s = FindShards(operand)) {
-    for (size_t d = 0; d < of_operand.size(); ++d) {
-      if (of_operand[d] >= 0) Split(tiling, static_cast<int64_t>(d), s->tiling, static_cast<int64_t>(d));
+  const std::optional<Factors> f = FactorsOf(*i);
+  if (!f) return std::optional<Shards>();
+  Tiling tiling = Tiling::Whole(i->shape().rank(), partitions_);
+  for (int64_t k : {2, 1, 0}) {  // as the updates lie: they are what is made last
+    const Shards* s = FindShards(i->operand(k));
+    const Ints& becomes = f->operands[static_cast<size_t>(k)];
+    for (size_t d = 0; s != nullptr && d < becomes.size(); ++d) {
+      if (becomes[d] >= 0) Split(tiling, becomes[d], s->tiling, static_cast<int64_t>(d));
     }
   }
   if (tiling.IsWhole()) return std::optional<Shards>();
-  ASSIGN_OR_RETURN(Instruction * x, SliceTo(operand, tiling));
-  ASSIGN_OR_RETURN(Instruction * u, SliceTo(updates, tiling.Select(of_updates)));
-  return Shards{c_->AddClone(i, tiling.ShardOf(i->shape()), {x, i->operand(1), u}), std::move(tiling)};
+  std::vector<Instruction*> operands;
+  for (size_t k = 0; k < 3; ++k) {
+    ASSIGN_OR_RETURN(Instruction * x, SliceTo(i->operand(static_cast<int64_t>(k)), tiling.Select(f->operands[k])));
+    operands.push_back(x);
+  }
+  return Shards{c_->AddClone(i, tiling.ShardOf(i->shape()), operands), std::move(tiling)};
 }
 
 // A call whose handler works on each matrix of leading batch dimensions by itself (frontend attribute num_batch_dims).

@@ -216,6 +216,18 @@ class Generator {
       case 14: {  // rows of the first dimension, or one element of it
         if (rank == 0) return;
         GatherDimensions g;
+        if (rank > 1 && Pick(3) == 0) {  // of each row of the first dimension one row of the second
+          g.operand_batching_dims = g.start_indices_batching_dims = {0};
+          g.collapsed_slice_dims = g.start_index_map = {1};
+          g.index_vector_dim = 1;
+          Ints one(shape.dimensions().begin(), shape.dimensions().end());
+          one[0] = one[1] = 1;
+          for (int64_t d = 2; d < rank; ++d) g.offset_dims.push_back(d - 1);
+          attrs.Set(AttrId::kGatherDims, g);
+          attrs.Set(AttrId::kSliceSizes, one);
+          return Add(b_->Op(Opcode::kGather, {x, Check(b_->Iota(Shape(kType, {shape.dimensions(0), 1}), 0))},
+                            std::move(attrs)));
+        }
         g.collapsed_slice_dims = g.start_index_map = {0};
         Ints sizes(shape.dimensions().begin(), shape.dimensions().end());
         sizes[0] = 1;
@@ -240,6 +252,21 @@ class Generator {
       case 16: {  // one row of the last dimension's number 1, or out of bounds
         if (rank < 2) return;
         ScatterDimensions g;
+        if (rank > 1 && Pick(3) == 0) {  // into each row of the first dimension, at one place of the second
+          g.input_batching_dims = g.scatter_indices_batching_dims = {0};
+          g.inserted_window_dims = g.scatter_dims_to_operand_dims = {1};
+          g.index_vector_dim = 1;
+          DimVector taken = shape.dimensions();
+          taken.erase(taken.begin() + 1);
+          for (int64_t d = 1; d + 1 < rank; ++d) g.update_window_dims.push_back(d);
+          SliceConfig first;
+          for (int64_t d = 0; d < rank; ++d) first.push_back({0, d == 1 ? 1 : shape.dimensions(d), 1});
+          Value update = Check(b_->Reshape(Check(b_->Slice(Like(x), first)), taken));
+          Value at = Check(b_->Iota(Shape(kType, {shape.dimensions(0), 1}), 0));
+          attrs.Set(AttrId::kScatterDims, g);
+          auto sum = ScalarBinaryComputation(b_->module(), Opcode::kAdd, kType);
+          return Add(b_->Op(Opcode::kScatter, {x, at, update}, std::move(attrs), {*sum}));
+        }
         g.inserted_window_dims = g.scatter_dims_to_operand_dims = {rank - 1};
         DimVector dims = shape.dimensions();
         dims.pop_back();
