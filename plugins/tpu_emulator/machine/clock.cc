@@ -138,8 +138,6 @@ void ConsiderGrids(const Costs& costs, const Product& p, Choice& best) {
           ConsiderGrid(costs, p, grid, vregs, mxu_floor, best);
         }
       }
-      // A window may hold several products of the batch only when it holds them whole: otherwise cutting the batch
-      // first is as good.
     }
   }
 }
@@ -292,8 +290,24 @@ MatmulWork ConvolutionAsMatmul(const Machine& machine, const ConvolutionWork& wo
   return matmul;
 }
 
-bool FitsPrefetch(const Machine& machine, int64_t padded_bytes) {
-  return padded_bytes <= machine.vmem_bytes - machine.scoped_vmem_bytes;
+Space PrefetchSpace(const Machine& machine, int64_t padded_bytes) {
+  if (machine.cmem_bytes > 0) return padded_bytes < machine.cmem_bytes ? Space::kCmem : Space::kHbm;
+  const int64_t kept = std::min(machine.scoped_vmem_bytes, machine.vmem_bytes / 2);
+  return padded_bytes < machine.vmem_bytes - kept ? Space::kVmem : Space::kHbm;
+}
+
+void PrefetchLargerOperand(const Machine& machine, MatmulWork& work) {
+  const MatmulBytes bytes = BytesOf(machine, work);
+  const bool lhs_larger = bytes.lhs >= bytes.rhs;
+  for (const bool lhs : {lhs_larger, !lhs_larger}) {
+    Space& space = lhs ? work.lhs_space : work.rhs_space;
+    // A size past 2^53 fits nowhere, so rounding does not matter.
+    const double size = lhs ? bytes.lhs : bytes.rhs;
+    const Space to = size < 1e15 ? PrefetchSpace(machine, static_cast<int64_t>(size)) : Space::kHbm;
+    if (space != Space::kHbm || to == Space::kHbm) continue;
+    space = to;
+    return;
+  }
 }
 
 KernelTime TimeKernel(const Machine& m, const KernelWork& work) {

@@ -117,9 +117,14 @@ struct KernelTime {
 // Sizes must be positive (a product with an empty dimension is no kernel); the group of a collective at least 1.
 KernelTime TimeKernel(const Machine& machine, const KernelWork& work);
 
-// Whether a compiler copies an operand of this many bytes to VMEM before the kernel starts, overlapping what runs
-// before: when it fits beside the scoped VMEM that kernels keep for themselves.
-bool FitsPrefetch(const Machine& machine, int64_t padded_bytes);
+// Where a compiler copies an operand of this many padded bytes ahead of the kernel that needs it, while earlier ones
+// run: CMEM on a machine that has it, else the VMEM that kernels leave (the scoped limit is kept for them, at most half
+// of all); HBM when it does not fit.
+Space PrefetchSpace(const Machine& machine, int64_t padded_bytes);
+
+// What the compiler of these machines does for a product alone in a program: of the operands in HBM the larger one that
+// fits is prefetched, the other is streamed.
+void PrefetchLargerOperand(const Machine& machine, MatmulWork& work);
 
 }  // namespace backplane::tpu
 

@@ -78,7 +78,7 @@ Machine V4() {
   m.hbm_efficiency = 0.8;
   m.smem_bytes = kMiB;
   m.cmem_bytes = 64 * kMiB;
-  m.cmem_gb_per_s = 1970;
+  m.cmem_gb_per_s = 3938;
   m.ici_links = 6;
   m.ici_gb_per_s = 45;
   m.torus_rank = 3;
@@ -86,13 +86,13 @@ Machine V4() {
   m.pcie_gb_per_s = 15;
   m.tile_rows = 8;
   m.tile_lanes = 128;
-  m.matmul_kernel_cycles = 1441;
+  m.matmul_kernel_cycles = 1427;
   m.vector_kernel_cycles = 620;
   m.dispatch_microseconds = 100;
-  m.weight_load_rows = 36;
-  m.row_cycles = 1.03;
-  m.window_cycles = 700;
-  m.accumulate_cycles = 1;
+  m.weight_load_rows = 32;
+  m.row_cycles = 1.124;
+  m.window_cycles = 1032;
+  m.accumulate_cycles = 0.111;
   m.exposed_share = 0.35;
   m.type_speed = {{kBF16, 1}, {kF32, 1}, {kS8, 1}, {kS4, 1}, {kF8E5M2, 1}, {kF8E4M3FN, 1}, {kF8E4M3B11FNUZ, 1}};
   m.native_inputs = {{kF32, kF32}, {kF32, kBF16}, {kF32, kS8}, {kBF16, kF32}, {kBF16, kBF16}, {kBF16, kS8}};
@@ -113,8 +113,12 @@ Machine V5e() {
   m.cmem_gb_per_s = 0;
   m.ici_links = 4;
   m.torus_rank = 2;
-  m.matmul_kernel_cycles = 3874;
+  m.matmul_kernel_cycles = 3831;
   m.vector_kernel_cycles = 1830;
+  m.accumulate_cycles = 0.909;
+  m.row_cycles = 1.055;
+  m.weight_load_rows = 35;
+  m.window_cycles = 2340;
   m.type_speed = {{kBF16, 1}, {kF32, 1},    {kS8, 2},       {kU8, 2},           {kS4, 2},
                   {kU4, 2},   {kF8E5M2, 1}, {kF8E4M3FN, 1}, {kF8E4M3B11FNUZ, 1}};
   m.native_inputs = {{kBF16, kBF16}, {kF32, kF32},       {kS8, kS8},
@@ -134,8 +138,12 @@ Machine V5p() {
   m.ici_links = 6;
   m.ici_gb_per_s = 90;
   m.torus_rank = 3;
-  m.matmul_kernel_cycles = 4470;
+  m.matmul_kernel_cycles = 4461;
   m.vector_kernel_cycles = 2125;
+  m.accumulate_cycles = 0.664;
+  m.row_cycles = 1.084;
+  m.weight_load_rows = 35;
+  m.window_cycles = 2013;
   return m;
 }
 
@@ -152,8 +160,12 @@ Machine V6e() {
   m.hbm_efficiency = 1;
   m.ici_gb_per_s = 90;
   m.pcie_gb_per_s = 32;
-  m.matmul_kernel_cycles = 4334;
+  m.matmul_kernel_cycles = 4295;
   m.vector_kernel_cycles = 2120;
+  m.accumulate_cycles = 3.3;
+  m.row_cycles = 1.046;
+  m.weight_load_rows = 143;
+  m.window_cycles = 2584;
   return m;
 }
 
@@ -168,8 +180,12 @@ Machine Tpu7x() {
   m.ici_links = 6;
   m.ici_gb_per_s = 100;
   m.torus_rank = 3;
-  m.matmul_kernel_cycles = 5600;
+  m.matmul_kernel_cycles = 5560;
   m.vector_kernel_cycles = 2300;
+  m.accumulate_cycles = 5.388;
+  m.row_cycles = 1.104;
+  m.weight_load_rows = 102;
+  m.window_cycles = 2524;
   m.type_speed = {{kBF16, 1}, {kF32, 1}, {kS8, 1}, {kS4, 1}, {kF8E5M2, 2}, {kF8E4M3FN, 2}};
   m.native_inputs = {{kBF16, kBF16}, {kF32, kF32}, {kF8E5M2, kF8E5M2}, {kF8E4M3FN, kF8E4M3FN}};
   return m;

@@ -72,7 +72,7 @@ struct Machine {
   double row_cycles = 0;         // cycles a row of the streamed operand takes, at least 1 [fit]
   double window_cycles = 0;      // start of the copies of one window [fit]
   double accumulate_cycles = 0;  // adding one register of sums when the inner dimension is cut [fit]
-  double exposed_share = 0;      // part of the second longest unit's time that does not hide behind the longest [fit]
+  double exposed_share = 0;      // part of the vector unit's time that does not hide behind a longer unit [inferred]
 
   // Speed of the array by the operands' type, bf16 being 1: its multiply-adds a cycle over bf16's. A type that is not
   // named is converted to bf16 first and runs at 1. [compiler; where published peaks are higher than what the
