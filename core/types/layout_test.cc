@@ -325,6 +325,18 @@ TEST(Layout, RandomLayoutsAgreeWithPadReshapeTranspose) {
   }
 }
 
+// TPUs tile scalars too: f32[]{:T(128)} takes 512 bytes.
+TEST(Layout, TiledScalar) {
+  auto p =
+      PhysicalLayout::Of(absl::Span<const int64_t>{}, Layout{{}, {Tile{{256}}, Tile{{128}}, Tile{{2, 1}}}, 0, 0}, 16);
+  ASSERT_TRUE(p.ok()) << p.status();
+  EXPECT_EQ(p->byte_size(), 512);
+  EXPECT_EQ(p->LinearIndex({}), 0);
+  EXPECT_EQ(p->LogicalIndex(0), DimVector{});
+  EXPECT_EQ(p->LogicalIndex(1), std::nullopt);
+  EXPECT_FALSE(PhysicalLayout::Of(absl::Span<const int64_t>{}, Layout{{}, {Tile{{8, 128}}}, 0, 0}, 32).ok());
+}
+
 TEST(Layout, ErrorsAreNamed) {
   auto error = [](absl::Span<const int64_t> dims, const Layout& l) {
     return std::string(PhysicalLayout::Of(dims, l, 32).status().message());

@@ -9,6 +9,8 @@
 namespace backplane {
 namespace {
 
+constexpr int64_t kNoDimension = -1;
+
 absl::Status Bad(absl::string_view message) { return absl::InvalidArgumentError(absl::StrCat("layout: ", message)); }
 
 std::string Text(absl::Span<const int64_t> values) { return absl::StrCat("[", absl::StrJoin(values, ","), "]"); }
@@ -52,6 +54,10 @@ absl::StatusOr<PhysicalLayout> PhysicalLayout::Of(absl::Span<const int64_t> dims
   for (int64_t d : p.order_) {
     p.bounds_.push_back(dims[d]);
     p.pieces_.push_back({d, 1, dims[d], true});
+  }
+  if (dims.empty() && !layout.tiles.empty()) {  // a tiled scalar is laid out as an array of one element
+    p.bounds_.push_back(1);
+    p.pieces_.push_back({kNoDimension, 1, 1, true});
   }
   for (const Tile& tile : layout.tiles) RETURN_IF_ERROR(p.Apply(tile));
   RETURN_IF_ERROR(p.Finish());
@@ -143,7 +149,7 @@ absl::Status PhysicalLayout::Finish() {
   int64_t stride = 1;
   for (size_t i = bounds_.size(); i-- > 0;) {
     const Piece& p = pieces_[i];
-    digits_[p.dim].push_back({p.divisor, p.size, stride});
+    if (p.dim != kNoDimension) digits_[p.dim].push_back({p.divisor, p.size, stride});
     stride *= std::max<int64_t>(bounds_[i], 1);
   }
   for (auto& d : digits_) {
@@ -158,6 +164,7 @@ absl::Status PhysicalLayout::Finish() {
 int64_t PhysicalLayout::LinearIndex(absl::Span<const int64_t> index) const {
   DimVector at;
   for (int64_t d : order_) at.push_back(index[d]);
+  if (order_.empty() && !levels_.empty()) at.push_back(0);
   for (const Level& level : levels_) {
     const size_t k = level.tile.size(), n = level.before.size();
     DimVector tiles(at.begin(), at.end() - k), places;
