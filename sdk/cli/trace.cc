@@ -233,7 +233,7 @@ Command TraceCommand() {
   Command command{"trace", "runs a host or a program and shows every call to its plugin"};
   command.options.push_back(
       {"--plugin,-p", &o->plugin, "the plugin; default: those of PJRT_NAMES_AND_LIBRARY_PATHS", "PLUGIN"});
-  command.options.push_back({"--output,-o", &o->output, "the files: this with .json and .html", "BASE"});
+  command.options.push_back({"--output", &o->output, "the files: this with .json and .html", "BASE"});
   command.options.push_back(
       {"--layers", &o->layers, "layers, outermost first: trace, validate, fault, record", "NAMES"});
   command.options.push_back({"--fault", &o->fault, "rules of the fault layer, which is added", "SPEC"});
@@ -246,7 +246,7 @@ Command TraceCommand() {
   command.details =
       "  backplane trace add.mlir --plugin cpu\n"
       "  backplane trace --plugin cpu -- python train.py\n"
-      "  backplane trace --layers trace,validate -o run1 -- python train.py\n"
+      "  backplane trace --layers trace,validate --output run1 -- python train.py\n"
       "A file that is no executable is a program, compiled and run as by `backplane run`. A command gets the layers "
       "by\n"
       "PJRT_NAMES_AND_LIBRARY_PATHS, as JAX reads it. The exit code is that of what was run.";
