@@ -89,7 +89,8 @@ install(FILES
 foreach(ROOM api core sdk/host sdk/backend)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${ROOM}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/backplane/${ROOM}
     COMPONENT Development
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "*_test.h" EXCLUDE PATTERN "testdata" EXCLUDE PATTERN "abi" EXCLUDE)
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "*_test.h" EXCLUDE PATTERN "testdata" EXCLUDE PATTERN "abi" EXCLUDE
+    PATTERN "proto_values.h" EXCLUDE)  # speaks of generated classes that only its own folder sees
 endforeach()
 # The one source that every plugin compiles itself, and what it includes.
 install(FILES ${PROJECT_SOURCE_DIR}/sdk/shim/entries.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/backplane/sdk/shim
@@ -144,12 +145,17 @@ if(BACKPLANE_PLUGINS)
         COMPONENT Plugins)
     endif()
   endforeach()
-  if(TARGET bp_onednn AND TARGET pjrt_backplane_cpu)
-    get_target_property(ONEDNN bp_onednn IMPORTED_LOCATION)
-    get_target_property(ONEDNN_NAME bp_onednn IMPORTED_SONAME)
-    file(REAL_PATH ${ONEDNN} ONEDNN)
+  if(BP_DNNL_LIBRARY AND TARGET pjrt_backplane_cpu)  # plugins/cpu/kernels found it
+    file(REAL_PATH ${BP_DNNL_LIBRARY} ONEDNN)
+    get_filename_component(ONEDNN_NAME ${BP_DNNL_LIBRARY} NAME)
     install(PROGRAMS ${ONEDNN} RENAME ${ONEDNN_NAME} DESTINATION ${BACKPLANE_PLUGIN_SUBDIR} COMPONENT Plugins)
   endif()
+endif()
+
+# ---- what lies between a host and a plugin (sdk/layers)
+
+if(TARGET pjrt_backplane_layers)
+  install(TARGETS pjrt_backplane_layers LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/backplane/layers COMPONENT Plugins)
 endif()
 
 # ---- the command

@@ -68,8 +68,9 @@ class Claims {
 // Which kernel runs which instruction of a program, and what there is to say about it.
 struct Assignment {
   absl::flat_hash_map<const Instruction*, Kernel> kernels;
-  std::vector<const Instruction*> evaluated;  // what the evaluator runs, computation by computation, callees first
-  std::string log;                            // a line for each instruction a claim was asked about, then the shares
+  // What the evaluator runs; of loops, branches, calls and fusions without a kernel inside only themselves.
+  std::vector<const Instruction*> evaluated;
+  std::string log;  // a line for each instruction a claim was asked about, then the shares
 };
 
 // Offers every instruction of what runs by itself (the entry, and the bodies of unclaimed loops, branches, calls and

@@ -3,14 +3,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/types/relayout.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/mixed/executable.h"
 #include "sdk/backend/strided_copy.h"
 
 namespace backplane::mixed {
 namespace {
-
-size_t Bytes(const Shape& shape) { return shape.IsArray() ? static_cast<size_t>(shape.byte_size()) : 0; }
 
 bool IsRowMajor(const Shape& shape) { return !shape.has_layout() || shape.layout().IsRowMajor(); }
 
@@ -26,7 +25,28 @@ class Staging : public Storage {
   const size_t size_;
 };
 
+bool IsTiled(const Shape& shape) {
+  return shape.has_layout() && (!shape.layout().tiles.empty() || shape.layout().element_size_in_bits != 0);
+}
+
+// A literal's data as storage that is only read.
+class LiteralStorage : public Storage {
+ public:
+  explicit LiteralStorage(const Literal& literal) : literal_(literal) {}
+  void* data() const override { return const_cast<void*>(static_cast<const void*>(literal_.bytes())); }
+  size_t size() const override { return static_cast<size_t>(literal_.shape().byte_size()); }
+  bool writable() const override { return false; }
+
+ private:
+  const Literal& literal_;
+};
+
 absl::Status Permute(const Shape& from_shape, const void* from, const Shape& to_shape, void* to) {
+  if (IsTiled(from_shape) || IsTiled(to_shape)) {
+    ASSIGN_OR_RETURN(Relayout relayout, Relayout::Plan(from_shape, to_shape));
+    relayout.Run(from, to);
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(DimVector from_strides, DenseByteStrides(from_shape));
   ASSIGN_OR_RETURN(DimVector to_strides, DenseByteStrides(to_shape));
   StridedCopy(from_shape.dimensions(), static_cast<size_t>(ByteWidth(from_shape.element_type())), from, from_strides,
@@ -36,15 +56,22 @@ absl::Status Permute(const Shape& from_shape, const void* from, const Shape& to_
 
 absl::Status CheckRoom(const DeviceArray& array, absl::string_view what) {
   if (array.storage == nullptr) return absl::InvalidArgumentError(absl::StrCat(what, ": the array has no storage"));
-  if (array.storage->size() < Bytes(array.shape)) {
+  if (array.storage->size() < StorageBytes(array.shape)) {
     return absl::InvalidArgumentError(absl::StrCat(what, ": ", array.shape.ToString(true), " takes ",
-                                                   Bytes(array.shape), " bytes, the storage has ",
+                                                   StorageBytes(array.shape), " bytes, the storage has ",
                                                    array.storage->size()));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+size_t StorageBytes(const Shape& shape) {
+  if (!shape.IsArray()) return 0;
+  if (!IsTiled(shape)) return static_cast<size_t>(shape.byte_size());
+  const absl::StatusOr<PhysicalLayout> physical = PhysicalLayout::Of(shape);
+  return physical.ok() ? static_cast<size_t>(physical->byte_size()) : 0;
+}
 
 class Runtime::DeviceStorage : public Storage {
  public:
@@ -103,7 +130,7 @@ absl::StatusOr<Literal> Runtime::Read(const DeviceArray& array) const {
     return out;
   }
   Literal out(row_major);
-  const size_t bytes = Bytes(row_major);
+  const size_t bytes = StorageBytes(array.shape);
   if (bytes == 0) return out;
   const int32_t device = DeviceOf(array.memory);
   if (IsRowMajor(array.shape)) {
@@ -117,7 +144,7 @@ absl::StatusOr<Literal> Runtime::Read(const DeviceArray& array) const {
 }
 
 absl::Status Runtime::Write(const Literal& value, const DeviceArray& array) const {
-  const size_t bytes = Bytes(array.shape);
+  const size_t bytes = StorageBytes(array.shape);
   if (bytes == 0) return absl::OkStatus();
   RETURN_IF_ERROR(CheckRoom(array, "write"));
   const Shape row_major = value.shape().WithoutLayout();
@@ -125,6 +152,9 @@ absl::Status Runtime::Write(const Literal& value, const DeviceArray& array) cons
   const int32_t device = DeviceOf(array.memory);
   if (IsRowMajor(array.shape)) return memory_->CopyIn(device, value.bytes(), array.storage->data(), bytes);
   Staging staging(bytes);
+  if (IsTiled(array.shape)) {  // what lies in the padding is the memory's affair
+    RETURN_IF_ERROR(memory_->CopyOut(device, array.storage->data(), staging.data(), bytes));
+  }
   RETURN_IF_ERROR(Permute(row_major, value.bytes(), array.shape, staging.data()));
   return memory_->CopyIn(device, staging.data(), array.storage->data(), bytes);
 }
@@ -133,14 +163,27 @@ absl::StatusOr<std::shared_ptr<Storage>> MixedClient::Allocate(int32_t memory, s
   return runtime_->Allocate(memory, bytes);
 }
 
+absl::StatusOr<size_t> MixedClient::StorageSize(const Shape& shape, int32_t memory) const {
+  if (!shape.IsArray() || !IsTiled(shape)) return Client::StorageSize(shape, memory);
+  ASSIGN_OR_RETURN(PhysicalLayout physical, PhysicalLayout::Of(shape));
+  return static_cast<size_t>(physical.byte_size());
+}
+
 size_t MixedClient::ZeroCopyAlignment(int32_t memory) const {
   return runtime_->IsHost(memory) ? kHostStorageAlignment : 0;
 }
 
 absl::Status MixedClient::CopyFromHost(const HostArray& src, const DeviceArray& dst) {
-  if (runtime_->IsHost(dst.memory)) return Client::CopyFromHost(src, dst);
   RETURN_IF_ERROR(CheckRoom(dst, "copy from host"));
-  DeviceArray staged{dst.shape, dst.memory, std::make_shared<Staging>(Bytes(dst.shape)), Event()};
+  if (IsTiled(dst.shape)) {
+    Shape plain = dst.shape.WithoutLayout();
+    plain.set_row_major();
+    DeviceArray staged{plain, dst.memory, std::make_shared<Staging>(StorageBytes(plain)), Event()};
+    RETURN_IF_ERROR(Client::CopyFromHost(src, staged));
+    return runtime_->Write(Literal::Borrow(plain, staged.storage->data()), dst);
+  }
+  if (runtime_->IsHost(dst.memory)) return Client::CopyFromHost(src, dst);
+  DeviceArray staged{dst.shape, dst.memory, std::make_shared<Staging>(StorageBytes(dst.shape)), Event()};
   RETURN_IF_ERROR(Client::CopyFromHost(src, staged));
   if (staged.storage->size() == 0) return absl::OkStatus();
   return runtime_->memory()->CopyIn(runtime_->DeviceOf(dst.memory), staged.storage->data(), dst.storage->data(),
@@ -148,9 +191,16 @@ absl::Status MixedClient::CopyFromHost(const HostArray& src, const DeviceArray& 
 }
 
 absl::Status MixedClient::CopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst) {
-  if (runtime_->IsHost(src.memory)) return Client::CopyToHost(src, host_shape_with_layout, dst);
   RETURN_IF_ERROR(CheckRoom(src, "copy to host"));
-  DeviceArray staged{src.shape, src.memory, std::make_shared<Staging>(Bytes(src.shape)), Event()};
+  if (IsTiled(src.shape)) {
+    ASSIGN_OR_RETURN(Literal value, runtime_->Read(src));
+    Shape plain = src.shape.WithoutLayout();
+    plain.set_row_major();
+    return Client::CopyToHost({plain, src.memory, std::make_shared<LiteralStorage>(value), Event()},
+                              host_shape_with_layout, dst);
+  }
+  if (runtime_->IsHost(src.memory)) return Client::CopyToHost(src, host_shape_with_layout, dst);
+  DeviceArray staged{src.shape, src.memory, std::make_shared<Staging>(StorageBytes(src.shape)), Event()};
   if (staged.storage->size() > 0) {
     RETURN_IF_ERROR(runtime_->memory()->CopyOut(runtime_->DeviceOf(src.memory), src.storage->data(),
                                                 staged.storage->data(), staged.storage->size()));
@@ -168,7 +218,7 @@ absl::Status MixedClient::CopyDevice(const DeviceArray& src, const DeviceArray& 
   const int32_t device = runtime_->DeviceOf(dst.memory);
   if (!runtime_->IsHost(src.memory) && !runtime_->IsHost(dst.memory) && runtime_->DeviceOf(src.memory) == device &&
       src.shape.Identical(dst.shape)) {
-    const size_t bytes = Bytes(src.shape);
+    const size_t bytes = StorageBytes(src.shape);
     return bytes == 0 ? absl::OkStatus()
                       : runtime_->memory()->CopyWithin(device, src.storage->data(), dst.storage->data(), bytes);
   }

@@ -14,6 +14,9 @@
 
 namespace backplane::mixed {
 
+// Bytes that an array takes in its layout, padding of tiles included; 0 for what is no array. The layout fits the shape.
+size_t StorageBytes(const Shape& shape);
+
 // What running programs share; outlives the client as long as one runs.
 class Runtime : public std::enable_shared_from_this<Runtime> {
  public:
@@ -49,6 +52,7 @@ class MixedClient : public Client {
 
   const Topology& topology() const override { return runtime_->topology(); }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override;
+  absl::StatusOr<size_t> StorageSize(const Shape& shape, int32_t memory) const override;  // tiled layouts too
   bool IsHostMemory(int32_t memory) const override { return runtime_->IsHost(memory); }
   size_t ZeroCopyAlignment(int32_t memory) const override;
   absl::Status CopyFromHost(const HostArray& src, const DeviceArray& dst) override;
@@ -59,7 +63,7 @@ class MixedClient : public Client {
   absl::Status ClearMemoryStats(int32_t device) override;
   void Schedule(std::function<void()> task) override { runtime_->workers.Schedule(std::move(task)); }
 
- private:
+ protected:
   const std::shared_ptr<Runtime> runtime_;
 };
 

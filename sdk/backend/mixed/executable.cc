@@ -145,7 +145,7 @@ NamedValues MixedExecutable::cost() const {
 }
 
 CompiledMemoryStats MixedExecutable::memory_stats() const {
-  auto bytes = [](const Shape& shape) { return shape.IsArray() ? shape.byte_size() : 0; };
+  auto bytes = [](const Shape& shape) { return static_cast<int64_t>(StorageBytes(shape)); };
   CompiledMemoryStats stats;
   for (const ParameterInfo& p : parameters_) stats.argument += bytes(p.shape);
   for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -173,7 +173,8 @@ absl::StatusOr<std::string> MixedExecutable::Serialize() const {
 
 absl::StatusOr<std::shared_ptr<Executable>> CompileMixed(std::unique_ptr<Module> module, const CompileOptions& options,
                                                          const std::string& version, const Claims& claims,
-                                                         CustomCallRegistry& registry) {
+                                                         CustomCallRegistry& registry,
+                                                         const std::function<absl::Status(Module*)>& finish) {
   module->config().num_replicas = options.num_replicas;
   module->config().num_partitions = options.num_partitions;
   std::vector<std::string> log;
@@ -185,6 +186,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileMixed(std::unique_ptr<Module>
   RETURN_IF_ERROR(devices.Run(module.get()).status());
   RETURN_IF_ERROR(CommonPipeline()->Run(module.get()).status());
   RETURN_IF_ERROR(FormRegions(module.get(), claims.regions()).status());
+  if (finish) RETURN_IF_ERROR(finish(module.get()));
   std::string text = absl::StrJoin(log, "\n");
   if (!text.empty()) text += "\n";
   ASSIGN_OR_RETURN(std::shared_ptr<MixedExecutable> executable,

@@ -2,6 +2,7 @@
 #ifndef BACKPLANE_SDK_BACKEND_MIXED_EXECUTABLE_H_
 #define BACKPLANE_SDK_BACKEND_MIXED_EXECUTABLE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -59,9 +60,12 @@ class MixedExecutable : public Executable {
   std::string log_;
 };
 
+// `finish`, if given, sees the module when all passes are through, before kernels are chosen; what it may change is the
+// layouts of the entry's parameters and results (ModuleConfig).
 absl::StatusOr<std::shared_ptr<Executable>> CompileMixed(std::unique_ptr<Module> module, const CompileOptions& options,
                                                          const std::string& version, const Claims& claims,
-                                                         CustomCallRegistry& registry);
+                                                         CustomCallRegistry& registry,
+                                                         const std::function<absl::Status(Module*)>& finish = nullptr);
 absl::StatusOr<std::shared_ptr<Executable>> DeserializeMixed(absl::string_view bytes, const std::string& version,
                                                              const Claims& claims, CustomCallRegistry& registry);
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadMixed(std::shared_ptr<const Executable> executable,

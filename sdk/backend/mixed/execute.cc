@@ -203,8 +203,7 @@ class MixedLoaded : public LoadedExecutable {
       if (reuses) {
         output.storage = request.arguments[a].storage;
       } else {
-        const int64_t bytes = output.shape.IsArray() ? output.shape.byte_size() : 0;
-        ASSIGN_OR_RETURN(output.storage, runtime_->Allocate(output.memory, static_cast<size_t>(bytes)));
+        ASSIGN_OR_RETURN(output.storage, runtime_->Allocate(output.memory, StorageBytes(output.shape)));
       }
       work.reuses.push_back(reuses);
       work.outputs.push_back(std::move(output));

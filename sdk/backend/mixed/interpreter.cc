@@ -37,7 +37,7 @@ class Interpreter {
   absl::StatusOr<Value> While(Frame& frame);
   absl::StatusOr<Value> Conditional(Frame& frame);
   absl::StatusOr<Value> RunKernel(const Kernel& kernel, Frame& frame);
-  absl::StatusOr<Value> Evaluate(Frame& frame);
+  absl::StatusOr<Value> Evaluate(const InstructionEvaluator& evaluator, Frame& frame);
   absl::Status AddOperand(Value& value, KernelArrays& arrays);
   absl::StatusOr<Value> MakeResult(const Shape& shape, const Instruction* i, KernelArrays& arrays);
   // A scalar that decides where the program goes on.
@@ -73,6 +73,7 @@ absl::StatusOr<Value> Interpreter::Run(const Computation& computation, std::vect
 absl::StatusOr<Value> Interpreter::Step(Frame& frame) {
   const Instruction* i = frame.step->instruction;
   if (const Kernel* kernel = program_.KernelOf(i)) return RunKernel(*kernel, frame);
+  if (const InstructionEvaluator* evaluator = program_.EvaluatorOf(i)) return Evaluate(*evaluator, frame);
   const size_t operands = frame.step->operands.size();
   switch (i->opcode()) {
     case Opcode::kTuple: {
@@ -99,7 +100,7 @@ absl::StatusOr<Value> Interpreter::Step(Frame& frame) {
     case Opcode::kDomain:
       return frame.Take(0);
     default:
-      return Evaluate(frame);
+      return absl::InternalError("nobody runs it");
   }
 }
 
@@ -173,7 +174,7 @@ absl::StatusOr<Value> Interpreter::RunKernel(const Kernel& kernel, Frame& frame)
   return result;
 }
 
-absl::StatusOr<Value> Interpreter::Evaluate(Frame& frame) {
+absl::StatusOr<Value> Interpreter::Evaluate(const InstructionEvaluator& evaluator, Frame& frame) {
   std::vector<Literal> operands;
   for (size_t k = 0; k < frame.step->operands.size(); ++k) {
     if (frame.step->last_use[k]) {
@@ -184,7 +185,7 @@ absl::StatusOr<Value> Interpreter::Evaluate(Frame& frame) {
       operands.push_back(std::move(operand));
     }
   }
-  ASSIGN_OR_RETURN(Literal result, program_.EvaluatorOf(frame.step->instruction).Run(std::move(operands), hooks_));
+  ASSIGN_OR_RETURN(Literal result, evaluator.Run(std::move(operands), hooks_));
   return Value::OfLiteral(std::move(result));
 }
 
@@ -201,6 +202,11 @@ Program::Program(const Module& module, Assignment assignment)
 const Kernel* Program::KernelOf(const Instruction* i) const {
   auto at = kernels_.find(i);
   return at == kernels_.end() ? nullptr : &at->second;
+}
+
+const InstructionEvaluator* Program::EvaluatorOf(const Instruction* i) const {
+  auto at = evaluators_.find(i);
+  return at == evaluators_.end() ? nullptr : at->second.get();
 }
 
 absl::StatusOr<Value> RunProgram(const Program& program, std::vector<Value> arguments, const Destinations& destinations,

@@ -1,9 +1,9 @@
 // Runs a program of which some instructions have kernels and the rest is the evaluator's.
 //
 // Values stay where they were made: an array goes from the device's memory to the host's, or back, when somebody on the
-// other side reads it, once. Loops, branches, calls and fusions are walked through here, so that kernels run inside
-// them; every other instruction without a kernel is evaluated by its definition (core/eval), in place where its operand
-// is needed no more. Thread-safe: one Program runs on many devices at once.
+// other side reads it, once. Loops, branches, calls and fusions that have kernels inside are walked through here; every
+// other instruction without a kernel is evaluated by its definition (core/eval), in place where its operand is needed
+// no more. Thread-safe: one Program runs on many devices at once.
 #ifndef BACKPLANE_SDK_BACKEND_MIXED_INTERPRETER_H_
 #define BACKPLANE_SDK_BACKEND_MIXED_INTERPRETER_H_
 
@@ -25,7 +25,7 @@ class Program {
 
   const Module& module() const { return module_; }
   const Kernel* KernelOf(const Instruction* i) const;
-  const InstructionEvaluator& EvaluatorOf(const Instruction* i) const { return *evaluators_.at(i); }
+  const InstructionEvaluator* EvaluatorOf(const Instruction* i) const;
   const Plan& PlanOf(const Computation& c) const { return plans_.Get(c); }
 
  private:

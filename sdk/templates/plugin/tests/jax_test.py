@@ -27,6 +27,9 @@ def main():
     np.testing.assert_allclose(value, np.mean((t - y) ** 2), rtol=1e-5)
     np.testing.assert_allclose(gradient, x.T @ (2 * (t - y) * (1 - t**2)) / y.size, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(jax.lax.fori_loop(0, 10, lambda i, v: v + x, x), 11 * x, rtol=1e-6)
+    given = jax.device_put(x)
+    np.testing.assert_array_equal(jax.jit(lambda v: v + 1, donate_argnums=0)(given), x + 1)
+    assert given.is_deleted(), "the argument was not donated"
     print("jax", jax.__version__, "on", jax.devices())
 
 
