@@ -206,10 +206,15 @@ void TraceLayer::AddSpans(Call& call, const Event& e) {
     case Fn::PJRT_Client_BufferFromHostBuffer: {
       const auto* a = call.As<PJRT_Client_BufferFromHostBuffer_Args>();
       if (!Has(a, &PJRT_Client_BufferFromHostBuffer_Args::buffer)) return;
-      // Without a copy the host gets its memory back at the end of the buffer's life, which is no span of work.
+      // Where the plugin may use the host's memory in place, that is the host's again at the end of the buffer's life,
+      // which is no span of work: the buffer's readiness is its end.
       const bool copies = a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall ||
                           a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
-      if (copies) WhenReady(stack, a->done_with_host_buffer, Span(call, e, EventKind::kCopyToDevice));
+      if (copies) {
+        WhenReady(stack, a->done_with_host_buffer, Span(call, e, EventKind::kCopyToDevice));
+      } else {
+        WhenBufferReady(stack, a->buffer, Span(call, e, EventKind::kCopyToDevice));
+      }
       return;
     }
     case Fn::PJRT_Buffer_ToHostBuffer: {

@@ -2,6 +2,7 @@
 #ifndef BACKPLANE_SDK_LAYERS_VALIDATE_LAYER_IMPL_H_
 #define BACKPLANE_SDK_LAYERS_VALIDATE_LAYER_IMPL_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -54,6 +55,7 @@ struct ValidateOptions {
   std::string json;
   bool refuse = false, leaks = true;
   int64_t patience_ns = 0;
+  int depth = Stacks::kDepth;
 };
 
 class ValidateLayer : public Layer {
@@ -92,10 +94,15 @@ class ValidateLayer : public Layer {
 
   void Add(const Call& call, const char* kind, std::string key, std::string message,
            std::vector<std::pair<std::string, uint32_t>> others = {});
-  uint32_t StackOf(const Call& call, int depth = Stacks::kDepth) {
-    return state_->stacks.Capture(static_cast<const Frame*>(call.frame)->caller, depth);
+  // Of a call that gives out an object, or that is wrong.
+  uint32_t StackOf(const Call& call) { return Capture(call, options_.depth); }
+  // Of one that only might be wanted later: unwinding is most of what this layer costs.
+  uint32_t ShortStackOf(const Call& call) { return Capture(call, std::min(options_.depth, kShortDepth)); }
+  uint32_t Capture(const Call& call, int depth) {
+    return depth == 0 ? 0 : state_->stacks.Capture(static_cast<const Frame*>(call.frame)->caller, depth);
   }
 
+  static constexpr int kShortDepth = 6;
   const ValidateOptions options_;
   const std::shared_ptr<ValidateState> state_;
 };

@@ -39,9 +39,9 @@ std::string FrameText(void* address) {
 }  // namespace
 
 uint32_t Stacks::Capture(const void* from, int depth) {
-  constexpr int kOwn = 8;  // frames between the host's call and here, at most
-  void* frames[64];
-  const int taken = backtrace(frames, std::min<int>(kOwn + depth, std::size(frames)));
+  constexpr int kOwn = 6;  // frames between the host's call and here, at most
+  void* frames[kOwn + kLargestDepth];
+  const int taken = backtrace(frames, kOwn + std::min(depth, kLargestDepth));
   int own = static_cast<int>(std::find(frames, frames + taken, from) - frames);
   if (own == taken) own = 0;
   const int end = std::min(taken, own + depth);

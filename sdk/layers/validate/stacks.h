@@ -14,6 +14,7 @@ namespace backplane::layers {
 class Stacks {
  public:
   static constexpr int kDepth = 14;
+  static constexpr int kLargestDepth = 48;
 
   // The stack of this thread from the frame that returns to `from` outwards, at most `depth` frames of it; from here
   // when there is none such. 0: none could be taken, or too many are kept already. From any thread.

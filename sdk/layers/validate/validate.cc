@@ -122,7 +122,7 @@ void ValidateLayer::CheckSizes(const Call& call) {
 bool ValidateLayer::TellDead(Call& call, Object type, const void* handle, const char* member, const Handle& h) {
   std::vector<std::pair<std::string, uint32_t>> others = {
       {absl::StrCat("destroyed by ", InfoOf(h.died_fn).name), h.died}};
-  if (h.born != 0) others.push_back(Born(h));
+  if (h.born_fn != Fn::kCount) others.push_back(Born(h));
   Add(call, "use-after-destroy", absl::StrCat(ObjectName(type), member),
       absl::StrCat(call.name(), ": `", member, "` is ", HandleText(type, handle), ", which has been destroyed"),
       std::move(others));
@@ -167,7 +167,7 @@ bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* hand
   // What a client leaves behind is counted while it is still known who belongs to it.
   if (a.object == Object::Client) ClientGoes(call, handle);
   Handle was;
-  const uint32_t stack = StackOf(call, 8);
+  const uint32_t stack = ShortStackOf(call);
   switch (state_->handles.BeginDestroy(a.object, handle, call.fn, stack, &was)) {
     case Handles::Destroyed::kFine:
       *client = a.object == Object::Client ? handle : was.client;
@@ -181,7 +181,7 @@ bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* hand
     case Handles::Destroyed::kTwice: {
       std::vector<std::pair<std::string, uint32_t>> others = {
           {absl::StrCat("destroyed by ", InfoOf(was.died_fn).name), was.died}};
-      if (was.born != 0) others.push_back(Born(was));
+      if (was.born_fn != Fn::kCount) others.push_back(Born(was));
       Add(call, "double-destroy", ObjectName(a.object),
           absl::StrCat(call.name(), ": ", HandleText(a.object, handle), " has been destroyed already"),
           std::move(others));
@@ -303,7 +303,7 @@ void ValidateLayer::After(Call& call) {
 void ValidateLayer::TakeError(Call& call) {
   // Since 0.107 a host may read and free an error without the table: then one of ours stands for it.
   if (call.stack->minor_version() >= 107) call.result = WrapError(*call.stack, call.result);
-  state_->handles.Give(Object::Error, call.result, call.fn, StackOf(call, 10), nullptr);
+  state_->handles.Give(Object::Error, call.result, call.fn, ShortStackOf(call), nullptr);
 }
 
 void ValidateLayer::TakeResults(Call& call, const void* client) {
@@ -429,7 +429,7 @@ void ValidateLayer::TakeLists(Call& call, const void* client) {
 }
 
 absl::StatusOr<std::unique_ptr<Layer>> MakeValidateLayer(const Options& options) {
-  BP_RETURN_IF_ERROR(options.CheckNames({"file", "json", "refuse", "leaks", "patience_ms"}));
+  BP_RETURN_IF_ERROR(options.CheckNames({"file", "json", "refuse", "leaks", "patience_ms", "depth"}));
   ValidateOptions o;
   BP_ASSIGN_OR_RETURN(o.refuse, options.GetBool("refuse", false));
   BP_ASSIGN_OR_RETURN(o.leaks, options.GetBool("leaks", true));
@@ -439,6 +439,12 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeValidateLayer(const Options& options)
         absl::StrCat("validate: patience_ms is ", patience_ms, ", expected 0 to 86400000"));
   }
   o.patience_ns = patience_ms * 1000000;
+  BP_ASSIGN_OR_RETURN(int64_t depth, options.GetInt("depth", Stacks::kDepth));
+  if (depth < 0 || depth > Stacks::kLargestDepth) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("validate: depth is ", depth, ", expected 0 to ", Stacks::kLargestDepth));
+  }
+  o.depth = static_cast<int>(depth);
   o.json = options.GetPath("json", "");
   const std::string file = options.GetPath("file", "stderr");
   if (file == "stderr") {

@@ -14,6 +14,7 @@
 //   leaks        0: say nothing about objects that live at the end; default 1
 //   patience_ms  a callback that has not come when the process ends is a finding when it was registered so long ago;
 //                default 10000
+//   depth        frames of a stack, at most 48; default 14. Fewer cost less, 0 takes none
 #ifndef BACKPLANE_SDK_LAYERS_VALIDATE_VALIDATE_H_
 #define BACKPLANE_SDK_LAYERS_VALIDATE_VALIDATE_H_
 

@@ -276,6 +276,17 @@ TEST_F(ValidateTest, LeaksAtTheEnd) {
   Destroy(client);
 }
 
+TEST_F(ValidateTest, StacksCanBeLeftOut) {
+  Open({{"depth", "0"}, {"refuse", "1"}});
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer* buffer = NewBuffer(client);
+  EXPECT_OK(Destroy(buffer));
+  EXPECT_FALSE(Dims(buffer).ok());
+  EXPECT_THAT(Text(), HasSubstr("(no stack was taken)"));
+  Destroy(client);
+  EXPECT_FALSE(MakeLayerByName("validate", Options("validate", {{"depth", "49"}})).ok());
+}
+
 TEST_F(ValidateTest, LeaksCanBeLeftOut) {
   Open({{"leaks", "0"}});
   PJRT_Client* client = NewClient();
