@@ -63,7 +63,9 @@ Command InspectCommand();
 Command NewPluginCommand();
 Command OptCommand();
 Command PluginsCommand();
+Command ReplayCommand();
 Command RunCommand();
+Command TraceCommand();
 
 // All of them, in the order of the help.
 std::vector<Command> AllCommands();

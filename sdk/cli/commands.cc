@@ -29,6 +29,8 @@ std::vector<Command> AllCommands() {
   commands.push_back(ConvertCommand());
   commands.push_back(OptCommand());
   commands.push_back(DiffCommand());
+  commands.push_back(ReplayCommand());
+  commands.push_back(TraceCommand());
   commands.push_back(BenchCommand());
   commands.push_back(FuzzCommand());
   commands.push_back(ConformCommand());

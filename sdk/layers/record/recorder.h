@@ -171,6 +171,7 @@ class Recorder final : public layers::Layer {
   absl::flat_hash_map<const PJRT_Executable*, Executable> executables_;
   absl::flat_hash_map<PJRT_LoadedExecutable*, Executable> loaded_;
   absl::flat_hash_map<PJRT_Buffer*, uint64_t> buffers_;
+  absl::flat_hash_map<PJRT_Buffer*, Read> exposed_;  // buffers whose address the host has, where it can read there
   absl::flat_hash_map<PJRT_Event*, EventPtr> events_;
   absl::flat_hash_map<PJRT_AsyncHostToDeviceTransferManager*, uint64_t> transfers_;
   absl::flat_hash_map<PJRT_FulfillAliasBufferCallback*, uint64_t> aliases_;

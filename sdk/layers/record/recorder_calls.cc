@@ -425,6 +425,7 @@ void Recorder::End(PJRT_Buffer_Bitcast_Args& args, Pending& call) { call.op.make
 bool Recorder::Begin(PJRT_Buffer_Delete_Args& args, Pending& call) {
   call.op.kind = Kind::kDelete;
   call.op.uses = {Find(buffers_, args.buffer)};
+  Take(exposed_, args.buffer);
   return true;
 }
 BP_NOTHING_AT_END(PJRT_Buffer_Delete)
@@ -432,6 +433,7 @@ BP_NOTHING_AT_END(PJRT_Buffer_Delete)
 bool Recorder::Begin(PJRT_Buffer_Destroy_Args& args, Pending& call) {
   call.op.kind = Kind::kDestroy;
   call.op.uses = {Take(buffers_, args.buffer)};
+  Take(exposed_, args.buffer);
   return args.buffer != nullptr;
 }
 BP_NOTHING_AT_END(PJRT_Buffer_Destroy)
@@ -441,7 +443,15 @@ bool Recorder::Begin(PJRT_Buffer_ReadyEvent_Args& args, Pending& call) {
   call.op.uses = {Find(buffers_, args.buffer)};
   return true;
 }
-void Recorder::End(PJRT_Buffer_ReadyEvent_Args& args, Pending& call) { call.op.makes = {MakeEvent(args.event)}; }
+void Recorder::End(PJRT_Buffer_ReadyEvent_Args& args, Pending& call) {
+  // A host that has the address reads there once it knows that the contents are.
+  std::optional<Read> read;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto found = exposed_.find(args.buffer); found != exposed_.end()) read = found->second;
+  }
+  call.op.makes = {MakeEvent(args.event, std::move(read))};
+}
 
 // The host says itself, by the function it was given, when the new buffer may be used.
 bool Recorder::Begin(PJRT_Buffer_DonateWithControlDependency_Args& args, Pending& call) {
@@ -569,8 +579,8 @@ bool Recorder::Begin(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args, Pendi
   return true;
 }
 void Recorder::End(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args, Pending& call) {
-  // What it can see there now counts as read.
-  if (args.device_memory_ptr == nullptr || !OnCpu(args.buffer) || !Ready(args.buffer)) return;
+  // What it can see there counts as read: now, or when it learns that the contents are there.
+  if (args.device_memory_ptr == nullptr || !OnCpu(args.buffer)) return;
   const std::optional<host::BufferLayout> layout = LayoutOf(args.buffer);
   const auto shape = ShapeOf(args.buffer);
   if (!shape.has_value() || !layout.has_value()) return;
@@ -581,10 +591,14 @@ void Recorder::End(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args, Pending
   read.type = shape->first;
   read.dims = shape->second;
   read.extent = *std::move(extent);
-  call.op.type = read.type;
-  call.op.dims = read.dims;
-  call.op.blobs.push_back(AddRead(read));
-  call.op.data_left_out = data_ != Data::kAll;
+  if (Ready(args.buffer)) {
+    call.op.type = read.type;
+    call.op.dims = read.dims;
+    call.op.blobs.push_back(AddRead(read));
+    call.op.data_left_out = data_ != Data::kAll;
+  } else {
+    Put(exposed_, args.buffer, std::move(read));
+  }
 }
 
 }  // namespace backplane::record

@@ -96,7 +96,7 @@ absl::Status Replayer::Do(const Operation& op, Outcome& out) {
       BP_ASSIGN_OR_RETURN(Buffer* const buffer, Use<Buffer>(op, 0));
       Stopwatch watch(out);
       BP_ASSIGN_OR_RETURN(host::Event event, (*buffer)->ReadyEvent());
-      Make(op, 0, Event{std::make_shared<host::Event>(std::move(event)), nullptr});
+      Make(op, 0, Event{std::make_shared<host::Event>(std::move(event)), nullptr, *buffer});
       return absl::OkStatus();
     }
     case Kind::kRead:
@@ -155,7 +155,7 @@ Replayer::Buffer Replayer::Wrap(const std::shared_ptr<host::Client>& client, PJR
   return std::make_shared<host::Buffer>(plugin_, client->keep(), raw);
 }
 Replayer::Event Replayer::WrapEvent(const std::shared_ptr<host::Client>& client, PJRT_Event* raw) const {
-  return {std::make_shared<host::Event>(plugin_, client->keep(), raw), nullptr};
+  return {std::make_shared<host::Event>(plugin_, client->keep(), raw), nullptr, nullptr};
 }
 
 void Replayer::KeepUntil(const Event& event, Memory memory) {
@@ -345,7 +345,7 @@ absl::Status Replayer::DoExecute(const Operation& op, Outcome& out) {
     for (host::Buffer& buffer : row) Make(op, place++, std::make_shared<host::Buffer>(std::move(buffer)));
   }
   for (host::Event& event : result.done)
-    Make(op, place++, Event{std::make_shared<host::Event>(std::move(event)), nullptr});
+    Make(op, place++, Event{std::make_shared<host::Event>(std::move(event)), nullptr, nullptr});
   return absl::OkStatus();
 }
 

@@ -50,6 +50,8 @@ class Replayer {
 
   // A live buffer of the session by its id, or null.
   const host::Buffer* FindBuffer(uint64_t id) const;
+  // A kFromHost operation that makes that buffer with the contents it has now, which are added to `writer`.
+  absl::StatusOr<Operation> AsFromHost(uint64_t id, SessionWriter* writer);
   const host::Plugin& plugin() const { return plugin_; }
 
  private:
@@ -77,6 +79,8 @@ class Replayer {
   struct Event {
     std::shared_ptr<host::Event> event;
     std::shared_ptr<PendingRead> read;
+    std::shared_ptr<host::Buffer> buffer;  // whose contents it is about
+    bool in_place = false;                 // ready when the plugin has no more use for memory of the host
   };
   struct Ahead {
     host::Program program;

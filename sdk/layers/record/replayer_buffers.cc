@@ -83,6 +83,7 @@ absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
     std::memset(memory->data, 0xa5, memory->size);
   } else {
     KeepUntil(done, std::move(memory));
+    done.in_place = semantics != PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
   }
   if (options_.wait_for_results) {
     Stopwatch watch(out);
@@ -179,7 +180,7 @@ absl::Status Replayer::DoTransfer(const Operation& op, Outcome& out) {
                                                  : (*transfer)->Send(index, array->data, number(1), number(2) == 1));
       auto shared = std::make_shared<host::Event>(std::move(event));
       shared->OnReady([array](absl::Status) {}).IgnoreError();
-      Make(op, 0, Event{std::move(shared), nullptr});
+      Make(op, 0, Event{std::move(shared), nullptr, nullptr});
       return absl::OkStatus();
     }
     case Kind::kTransferRetrieve: {
@@ -314,9 +315,20 @@ absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
 
 absl::Status Replayer::DoWait(const Operation& op, Outcome& out) {
   BP_ASSIGN_OR_RETURN(Event* const event, Use<Event>(op, 0));
+  if (event->in_place) {
+    // One plugin copies what another uses in place until the buffer goes; to wait for that here could take for ever.
+    BP_ASSIGN_OR_RETURN(const bool ready, event->event->IsReady());
+    return ready ? event->event->Outcome() : absl::OkStatus();
+  }
   {
     Stopwatch watch(out);
     BP_RETURN_IF_ERROR(event->event->Await());
+  }
+  if (event->read == nullptr && event->buffer != nullptr && !op.blobs.empty()) {
+    // The host had the address of the memory and could read there from now on.
+    Stopwatch watch(out);
+    BP_ASSIGN_OR_RETURN(out.read, event->buffer->ToHost());
+    return absl::OkStatus();
   }
   if (event->read == nullptr) return absl::OkStatus();
   const std::shared_ptr<PendingRead> read = std::move(event->read);
@@ -337,6 +349,38 @@ absl::Status Replayer::DoPointer(const Operation& op, Outcome& out) {
   Stopwatch watch(out);
   BP_ASSIGN_OR_RETURN(out.read, (*buffer)->ToHost());
   return absl::OkStatus();
+}
+
+absl::StatusOr<Operation> Replayer::AsFromHost(uint64_t id, SessionWriter* writer) {
+  const host::Buffer* buffer = FindBuffer(id);
+  Client* const client = AnyClient();
+  if (buffer == nullptr || client == nullptr)
+    return absl::FailedPreconditionError(absl::StrCat("replay: no live buffer ", id));
+  Operation op;
+  op.kind = Kind::kFromHost;
+  op.uses = {last_client_};
+  op.makes = {id, 0};
+  op.numbers = {PJRT_HostBufferSemantics_kImmutableOnlyDuringCall};
+  BP_ASSIGN_OR_RETURN(const host::HostArray array, buffer->ToHost());
+  op.type = array.type;
+  op.dims = array.dims;
+  MemorySource source(absl::MakeConstSpan(array.data));
+  op.blobs = {writer->AddBlob(source)};
+  BP_ASSIGN_OR_RETURN(const host::Device device, buffer->GetDevice());
+  BP_ASSIGN_OR_RETURN(const host::Memory memory, buffer->GetMemory());
+  BP_ASSIGN_OR_RETURN(const std::string kind, memory.Kind());
+  for (size_t i = 0; i < client->devices.size() && i < client->facts.size(); ++i) {
+    if (!(client->devices[i] == device)) continue;
+    op.device = client->facts[i].id;
+    BP_ASSIGN_OR_RETURN(const host::Memory own, device.DefaultMemory());
+    if (own == memory) return op;
+    for (int64_t m : client->facts[i].memories) {
+      const auto named = client->memory_kinds.find(m);
+      if (named != client->memory_kinds.end() && named->second == kind) op.memory = m;
+    }
+    return op;
+  }
+  return absl::FailedPreconditionError(absl::StrCat("replay: buffer ", id, " is at a device the session has not"));
 }
 
 // ---- Compile options. CompileOptionsProto: 3 executable_build_options, with 1 device_ordinal (plain, -1 for none) and

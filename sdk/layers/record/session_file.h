@@ -170,7 +170,7 @@ class SessionReader {
   explicit SessionReader(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   absl::Status Scan();
   absl::Status ScanFrame(uint64_t at, absl::string_view kind, uint32_t crc, uint64_t size);
-  absl::StatusOr<std::string> ReadAt(uint64_t offset, uint64_t size) const;
+  absl::Status ReadAt(uint64_t offset, uint64_t size, char* to) const;
   absl::Status CheckedPayload(uint64_t at, absl::string_view kind, uint32_t crc, uint64_t size, std::string* out) const;
 
   const std::string path_;

@@ -47,10 +47,9 @@ absl::StatusOr<std::unique_ptr<SessionReader>> SessionReader::Open(const std::st
 
 SessionReader::~SessionReader() { close(fd_); }
 
-absl::StatusOr<std::string> SessionReader::ReadAt(uint64_t offset, uint64_t size) const {
-  std::string bytes(static_cast<size_t>(size), '\0');
-  for (size_t have = 0; have < bytes.size();) {
-    const ssize_t got = pread(fd_, bytes.data() + have, bytes.size() - have, static_cast<off_t>(offset + have));
+absl::Status SessionReader::ReadAt(uint64_t offset, uint64_t size, char* to) const {
+  for (size_t have = 0; have < size;) {
+    const ssize_t got = pread(fd_, to + have, size - have, static_cast<off_t>(offset + have));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       return absl::DataLossError(absl::StrCat("session: byte ", offset + have, ": ",
@@ -58,29 +57,31 @@ absl::StatusOr<std::string> SessionReader::ReadAt(uint64_t offset, uint64_t size
     }
     have += static_cast<size_t>(got);
   }
-  return bytes;
+  return absl::OkStatus();
 }
 
 absl::Status SessionReader::Scan() {
   if (file_bytes_ < kMagicSize)
     return absl::InvalidArgumentError(absl::StrCat("not a recorded session: ", file_bytes_, " bytes"));
-  BP_ASSIGN_OR_RETURN(const std::string magic, ReadAt(0, kMagicSize));
-  if (magic.compare(0, 8,
-                    std::string("\x89"
-                                "BPREC\r\n",
-                                8)) != 0)
+  char magic[kMagicSize] = {};
+  BP_RETURN_IF_ERROR(ReadAt(0, kMagicSize, magic));
+  static constexpr char kMagic[] =
+      "\x89"
+      "BPREC\r\n";
+  if (std::memcmp(magic, kMagic, 8) != 0)
     return absl::InvalidArgumentError("not a recorded session: it begins with other bytes");
-  if (const auto version = Number<uint32_t>(magic.data() + 8); version != 1) {
+  if (const auto version = Number<uint32_t>(magic + 8); version != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("session: version ", version, " of the format, this build reads version 1"));
   }
   uint64_t at = kMagicSize;
   while (at < file_bytes_) {
     if (file_bytes_ - at < kFrameHead) break;
-    BP_ASSIGN_OR_RETURN(const std::string head, ReadAt(at, kFrameHead));
-    const absl::string_view kind = absl::string_view(head).substr(0, 4);
-    const auto crc = Number<uint32_t>(head.data() + 4);
-    const auto size = Number<uint64_t>(head.data() + 8);
+    char head[kFrameHead] = {};
+    BP_RETURN_IF_ERROR(ReadAt(at, kFrameHead, head));
+    const absl::string_view kind(head, 4);
+    const auto crc = Number<uint32_t>(head + 4);
+    const auto size = Number<uint64_t>(head + 8);
     if (kind != "INFO" && kind != "OPER" && kind != "BLOB" && kind != "LAST")
       return absl::DataLossError(absl::StrCat("session: byte ", at, ": no frame begins here"));
     if (size > kMaxPayload) {
@@ -99,7 +100,8 @@ absl::Status SessionReader::Scan() {
 
 absl::Status SessionReader::CheckedPayload(uint64_t at, absl::string_view kind, uint32_t crc, uint64_t size,
                                            std::string* out) const {
-  BP_ASSIGN_OR_RETURN(*out, ReadAt(at + kFrameHead, size));
+  out->resize(static_cast<size_t>(size));
+  BP_RETURN_IF_ERROR(ReadAt(at + kFrameHead, size, out->data()));
   if (Crc(kind, size, *out) != crc)
     return absl::DataLossError(absl::StrCat("session: byte ", at, ": the frame is damaged (checksum)"));
   return absl::OkStatus();
@@ -112,12 +114,12 @@ absl::Status SessionReader::ScanFrame(uint64_t at, absl::string_view kind, uint3
     // The bytes themselves are compared when they are read.
     if (size < kPieceHead)
       return absl::DataLossError(absl::StrCat("session: byte ", at, ": a piece of a blob of ", size, " bytes"));
-    BP_ASSIGN_OR_RETURN(const std::string head, ReadAt(at + kFrameHead, kPieceHead));
+    char head[kPieceHead] = {};
+    BP_RETURN_IF_ERROR(ReadAt(at + kFrameHead, kPieceHead, head));
     Digest digest;
-    std::memcpy(digest.data(), head.data(), digest.size());
-    const auto total = Number<uint64_t>(head.data() + 32);
-    const Piece piece{at, size, Number<uint64_t>(head.data() + 40), Number<uint32_t>(head.data() + 48),
-                      Number<uint32_t>(head.data() + 52)};
+    std::memcpy(digest.data(), head, digest.size());
+    const auto total = Number<uint64_t>(head + 32);
+    const Piece piece{at, size, Number<uint64_t>(head + 40), Number<uint32_t>(head + 48), Number<uint32_t>(head + 52)};
     Blob& blob = blobs_[digest];
     if (blob.pieces.empty()) blob.size = total;
     const uint64_t stored = size - kPieceHead;
@@ -155,7 +157,8 @@ absl::StatusOr<Operation> SessionReader::At(size_t i) const {
   if (i >= operations_.size()) {
     return absl::OutOfRangeError(absl::StrCat("session: operation at ", i, " of ", operations_.size()));
   }
-  BP_ASSIGN_OR_RETURN(const std::string payload, ReadAt(operations_[i].offset, operations_[i].size));
+  std::string payload(static_cast<size_t>(operations_[i].size), '\0');
+  BP_RETURN_IF_ERROR(ReadAt(operations_[i].offset, operations_[i].size, payload.data()));
   return DecodeOperation(payload);
 }
 
@@ -178,9 +181,9 @@ absl::Status SessionReader::ReadBlob(const BlobRef& blob,
   std::string unpacked;
   for (const Piece& piece : found->second.pieces) {
     std::string payload;
-    BP_ASSIGN_OR_RETURN(const std::string head, ReadAt(piece.frame, kFrameHead));
-    BP_RETURN_IF_ERROR(
-        CheckedPayload(piece.frame, "BLOB", Number<uint32_t>(head.data() + 4), piece.payload_size, &payload));
+    char head[kFrameHead] = {};
+    BP_RETURN_IF_ERROR(ReadAt(piece.frame, kFrameHead, head));
+    BP_RETURN_IF_ERROR(CheckedPayload(piece.frame, "BLOB", Number<uint32_t>(head + 4), piece.payload_size, &payload));
     absl::string_view bytes = absl::string_view(payload).substr(kPieceHead);
     if (piece.codec == 1) {
       unpacked.resize(piece.bytes);
