@@ -123,10 +123,20 @@ void ConsiderGrids(const Costs& costs, const Product& p, Choice& best) {
   const double vregs = static_cast<double>(p.batch) * static_cast<double>(row_tiles) * static_cast<double>(col_tiles);
   const double mxu_floor = static_cast<double>(p.batch) * ArrayCycles(costs, p.rows, p.cols, p.inner);
   const std::vector<int64_t> row_counts = Counts(row_tiles), col_counts = Counts(col_tiles);
+  // No grid is cheaper than the start of its copies, nor than its products and sums: once that passes the best grid
+  // found, finer grids need not be looked at. Nothing is lost by it.
+  const auto too_many = [&](double steps) { return (steps - 1) * m.window_cycles >= best.cycles; };
   for (const int64_t batch_count : Counts(p.batch)) {
+    if (too_many(static_cast<double>(batch_count))) break;
     for (const int64_t inner_count : Counts(inner_tiles)) {
+      const double outer = static_cast<double>(batch_count) * static_cast<double>(inner_count);
+      const double sums =
+          vregs * static_cast<double>(inner_count - 1) * m.accumulate_cycles / static_cast<double>(m.cores_per_device);
+      if (too_many(outer) || mxu_floor + sums >= best.cycles) break;
       for (const int64_t col_count : col_counts) {
+        if (too_many(outer * static_cast<double>(col_count))) break;
         for (const int64_t row_count : row_counts) {
+          if (too_many(outer * static_cast<double>(col_count) * static_cast<double>(row_count))) break;
           const Grid grid{batch_count,
                           row_count,
                           col_count,

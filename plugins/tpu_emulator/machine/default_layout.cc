@@ -6,8 +6,6 @@
 namespace backplane::tpu {
 namespace {
 
-constexpr int64_t kLanes = 128;
-
 int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 int64_t NextPowerOfTwo(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
 
@@ -16,7 +14,7 @@ struct MinorPair {
 };
 
 // Of all pairs of dimensions the one that pads least; of equals the first, counted from the row-major end.
-MinorPair ChooseMinorPair(PrimitiveType type, absl::Span<const int64_t> dims) {
+MinorPair ChooseMinorPair(PrimitiveType type, absl::Span<const int64_t> dims, TileShape tile) {
   const int64_t rank = static_cast<int64_t>(dims.size());
   const bool two_bits = PackedElements(type) == 16;
   MinorPair best{rank - 1, rank - 2};
@@ -26,8 +24,8 @@ MinorPair ChooseMinorPair(PrimitiveType type, absl::Span<const int64_t> dims) {
   for (int64_t i = rank - 1; i >= 0; --i) {
     for (int64_t j = rank - 1; j >= 0; --j) {
       if (i == j) continue;
-      const int64_t rows = two_bits ? 8 : TileRows(type, dims[j]);
-      const int64_t padded_minor = RoundUp(dims[i], kLanes), padded_second = RoundUp(dims[j], rows);
+      const int64_t rows = two_bits ? tile.rows : TileRows(type, dims[j], tile);
+      const int64_t padded_minor = RoundUp(dims[i], tile.lanes), padded_second = RoundUp(dims[j], rows);
       double cost = static_cast<double>(padded_minor) * static_cast<double>(padded_second);
       for (int64_t d = 0; d < rank; ++d) {
         if (d != i && d != j) cost *= static_cast<double>(dims[d]);
@@ -47,40 +45,42 @@ MinorPair ChooseMinorPair(PrimitiveType type, absl::Span<const int64_t> dims) {
 
 int64_t PackedElements(PrimitiveType type) { return std::max<int64_t>(1, 32 / BitWidth(type)); }
 
-int64_t TileRows(PrimitiveType type, int64_t size) {
+int64_t TileRows(PrimitiveType type, int64_t size, TileShape tile) {
   const int64_t pack = PackedElements(type);
   switch (pack) {
     case 1:
     case 2:
-      return std::clamp<int64_t>(NextPowerOfTwo(size), pack, 8);
+      return std::clamp<int64_t>(NextPowerOfTwo(size), pack, std::max(pack, tile.rows));
     case 4:
-      return size % 32 == 0 ? 32 : std::clamp<int64_t>(NextPowerOfTwo(size), 4, 8);
+      return size % (tile.rows * pack) == 0
+                 ? tile.rows * pack
+                 : std::clamp<int64_t>(NextPowerOfTwo(size), pack, std::max(pack, tile.rows));
     default:
-      return size % (8 * pack) == 0 ? 8 * pack : pack;  // 4 bits: 64 or 8; 2 bits: 128 or 16
+      return size % (tile.rows * pack) == 0 ? tile.rows * pack : pack;  // 8 rows: 4 bits 64 or 8, 2 bits 128 or 16
   }
 }
 
-Layout DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims) {
+Layout DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims, TileShape tile) {
   const int64_t rank = static_cast<int64_t>(dims.size()), pack = PackedElements(type);
   Layout layout = Layout::RowMajor(rank);
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return layout;
 
   if (IsSubByte(type)) layout.element_size_in_bits = BitWidth(type);
   if (rank == 0) {
-    layout.tiles.push_back({{kLanes * pack}});
+    layout.tiles.push_back({{tile.lanes * pack}});
     return layout;
   }
   if (rank == 1) {
-    const int64_t tile = std::max(kLanes * pack, std::min<int64_t>(1024, NextPowerOfTwo(dims[0])));
-    layout.tiles.push_back({{tile}});
-    if (pack > 1) layout.tiles.push_back({{kLanes}});
+    const int64_t register_size = tile.rows * tile.lanes;
+    layout.tiles.push_back({{std::max(tile.lanes * pack, std::min(register_size, NextPowerOfTwo(dims[0])))}});
+    if (pack > 1) layout.tiles.push_back({{tile.lanes}});
   } else {
-    const MinorPair pair = ChooseMinorPair(type, dims);
+    const MinorPair pair = ChooseMinorPair(type, dims, tile);
     layout.minor_to_major = {pair.minor, pair.second};
     for (int64_t d = rank - 1; d >= 0; --d) {
       if (d != pair.minor && d != pair.second) layout.minor_to_major.push_back(d);
     }
-    layout.tiles.push_back({{TileRows(type, dims[pair.second]), kLanes}});
+    layout.tiles.push_back({{TileRows(type, dims[pair.second], tile), tile.lanes}});
   }
   if (pack > 1) layout.tiles.push_back({{pack, 1}});
   return layout;

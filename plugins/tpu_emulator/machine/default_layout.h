@@ -19,11 +19,17 @@ namespace backplane::tpu {
 // Elements of this type in a 32-bit word: at least 1.
 int64_t PackedElements(PrimitiveType type);
 
+// The tile of a vector register: every known machine's is 8 rows (sublanes) of 128 lanes; a machine of one's own may
+// have another (Machine::tile_rows, tile_lanes), and the rule is then the same with its numbers. Powers of two.
+struct TileShape {
+  int64_t rows = 8, lanes = 128;
+};
+
 // Rows of the tile over the second-minor dimension, when that dimension has `size` elements.
-int64_t TileRows(PrimitiveType type, int64_t size);
+int64_t TileRows(PrimitiveType type, int64_t size, TileShape tile = {});
 
 // `type` is an array type, each dimension at least 0. An array without elements gets the row-major layout, untiled.
-Layout DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims);
+Layout DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims, TileShape tile = {});
 
 }  // namespace backplane::tpu
 

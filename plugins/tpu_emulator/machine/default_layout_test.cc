@@ -58,6 +58,23 @@ TEST(DefaultLayout, HugeDimensionsDoNotOverflow) {
   EXPECT_EQ(Text(PrimitiveType::kF32, {huge, huge, huge, 3, 5}).substr(0, 11), "{2,1,4,3,0:");
 }
 
+// A machine of one's own: the same rule with its own tile.
+TEST(DefaultLayout, AnotherTileIsFollowed) {
+  const TileShape tile{16, 256};
+  const auto text = [&](PrimitiveType type, std::vector<int64_t> dims) {
+    return DefaultLayout(type, dims, tile).ToString();
+  };
+  EXPECT_EQ(text(PrimitiveType::kF32, {300, 500}), "{1,0:T(16,256)}");
+  EXPECT_EQ(text(PrimitiveType::kF32, {3, 500}), "{1,0:T(4,256)}");
+  EXPECT_EQ(text(PrimitiveType::kBF16, {300, 500}), "{1,0:T(16,256)(2,1)}");
+  EXPECT_EQ(text(PrimitiveType::kS8, {64, 256}), "{1,0:T(64,256)(4,1)}");
+  EXPECT_EQ(text(PrimitiveType::kF32, {}), "{:T(256)}");
+  EXPECT_EQ(text(PrimitiveType::kF32, {100000}), "{0:T(4096)}");
+  // 256 lanes pad 300 to 512 and 257 rows to 272; the other way round 257 to 512 and 300 to 304: 300 stays minor.
+  EXPECT_EQ(text(PrimitiveType::kF32, {257, 300}), "{1,0:T(16,256)}");
+  EXPECT_EQ(text(PrimitiveType::kF32, {256, 300}), "{0,1:T(16,256)}");
+}
+
 TEST(DefaultLayout, ArraysWithoutElementsAreNotTiled) {
   EXPECT_EQ(Text(PrimitiveType::kS4, {5, 0, 3}), "{2,1,0}");
   EXPECT_EQ(Text(PrimitiveType::kF32, {0}), "{0}");
