@@ -29,6 +29,7 @@ constexpr Argument kArguments[] = {
    std::is_pointer_v<decltype(fn##_Args::member)>, \
    std::is_integral_v<decltype(fn##_Args::member)> && !std::is_same_v<decltype(fn##_Args::member), bool>},
 #include "sdk/layers/validate/arguments.def"
+#include "sdk/layers/validate/extension_arguments.def"
 #undef BP_ARG
 };
 
