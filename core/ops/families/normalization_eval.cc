@@ -1,5 +1,6 @@
 // Evaluation of batch normalization, in f64.
 #include <cmath>
+#include <limits>
 
 #include "core/ops/families/elements.h"
 #include "core/types/literal_convert.h"
@@ -60,9 +61,12 @@ absl::StatusOr<Literal> EvaluateNormalization(const OpContext& op, Args args, Ev
     mean = Read(*args[3]);
     variance = Read(*args[4]);
   } else {
+    // Of no elements: 0 / 0, as the operations it stands for say.
+    if (count == 0) mean.assign(features, std::numeric_limits<double>::quiet_NaN());
     for (size_t i = 0; i < x.size(); ++i) mean[feature_of(i)] += x[i] / count;
     for (size_t i = 0; i < x.size(); ++i)
       variance[feature_of(i)] += (x[i] - mean[feature_of(i)]) * (x[i] - mean[feature_of(i)]) / count;
+    if (count == 0) variance = mean;
   }
   for (size_t i = 0; i < x.size(); ++i) {
     const size_t f = feature_of(i);

@@ -50,8 +50,19 @@ Val ElementEmitter::ComplexExp(const Val& x) {
   return {b_.CreateSelect(real, e, b_.CreateFMul(e, M(Fn::kCos, x.im))), b_.CreateSelect(real, x.im, im)};
 }
 
+// The modulus may lie outside the range of normal numbers where its logarithm is harmless: scaled by a power of two.
 Val ElementEmitter::ComplexLog(const Val& x) {
-  return {M(Fn::kLog, M(Fn::kHypot, x.v, x.im)), M(Fn::kAtan2, x.im, x.v)};
+  const bool wide = x.v->getType()->getScalarType()->isDoubleTy();
+  const double least = wide ? 0x1p-950 : 0x1p-80, most = wide ? 0x1p1020 : 0x1p125, ln2 = 0.69314718055994530942;
+  Value* larger = M(Fn::kMaximum, M(Fn::kAbs, x.v), M(Fn::kAbs, x.im));
+  Value *small = b_.CreateFCmpOLT(larger, Num(larger, least)), *large = b_.CreateFCmpOGT(larger, Num(larger, most));
+  auto choose = [&](double if_small, double if_large, double otherwise) {
+    return b_.CreateSelect(small, Num(larger, if_small),
+                           b_.CreateSelect(large, Num(larger, if_large), Num(larger, otherwise)));
+  };
+  Value *factor = choose(0x1p100, 0x1p-2, 1), *shift = choose(100 * ln2, -2 * ln2, 0);
+  Value* size = M(Fn::kHypot, b_.CreateFMul(x.v, factor), b_.CreateFMul(x.im, factor));
+  return {b_.CreateFSub(M(Fn::kLog, size), shift), M(Fn::kAtan2, x.im, x.v)};
 }
 
 Val ElementEmitter::ComplexSqrt(const Val& x) {
