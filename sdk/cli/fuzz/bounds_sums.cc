@@ -306,14 +306,13 @@ absl::StatusOr<Judged> JudgeContraction(const Instruction& i, absl::Span<const J
   auto run = [&](const Literal& a, const Literal& b) -> absl::StatusOr<Literal> {
     std::vector<Literal> operands = {a, b};
     if (i.Is(Opcode::kScaledDot)) {
-      operands = {a, Magnitudes(ops[1]->value), b, Magnitudes(ops[3]->value)};
+      operands = {a, b, Magnitudes(ops[2]->value), Magnitudes(ops[3]->value)};
     } else if (ops.size() > 2) {
       operands.push_back(ops[2]->value);
     }
     return Shadow(i, operands);
   };
-  const size_t second = i.Is(Opcode::kScaledDot) ? 2 : 1;
-  const Judged &l = *ops[0], &r = *ops[second];
+  const Judged &l = *ops[0], &r = *ops[1];
   if (i.Is(Opcode::kScaledDot) && !exact) return Judged::Undecided(result.value);
   const Literal la = Magnitudes(l.value), ra = Magnitudes(r.value);
   ASSIGN_OR_RETURN(const Literal sum, run(la, ra));

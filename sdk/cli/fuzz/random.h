@@ -10,15 +10,11 @@ namespace backplane::cli::fuzz {
 
 class Random {
  public:
-  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 0x2545f4914f6cdd1du) {}
+  // The seed is mixed first: states that lie one step apart would give the same numbers, one place later.
+  explicit Random(uint64_t seed) : state_(Mix(Mix(seed + 0x2545f4914f6cdd1du) ^ 0xd1b54a32d192ed03u)) {}
 
   // SplitMix64.
-  uint64_t Bits() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
+  uint64_t Bits() { return Mix(state_ += 0x9e3779b97f4a7c15u); }
   // 0 <= result < n; n >= 1.
   int64_t Below(int64_t n) { return static_cast<int64_t>(Bits() % static_cast<uint64_t>(n)); }
   // low <= result <= high.
@@ -37,6 +33,11 @@ class Random {
   }
 
  private:
+  static uint64_t Mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
   uint64_t state_;
 };
 
