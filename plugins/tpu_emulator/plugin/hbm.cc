@@ -1,0 +1,83 @@
+#include "plugins/tpu_emulator/plugin/hbm.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace backplane::tpu {
+namespace {
+
+constexpr size_t kAlignment = 512;  // what the smallest array takes
+
+std::string Gibibytes(int64_t bytes) { return absl::StrFormat("%.2fG", static_cast<double>(bytes) / (1 << 30)); }
+
+void Fill(Poison poison, uint64_t seed, void* to, size_t bytes) {
+  switch (poison) {
+    case Poison::kNone:
+      return;
+    case Poison::kZero:
+      std::memset(to, 0, bytes);
+      return;
+    case Poison::kNan:
+      std::memset(to, 0xff, bytes);
+      return;
+    case Poison::kRandom: {
+      std::mt19937_64 random(seed);
+      auto* out = static_cast<std::byte*>(to);
+      for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+        const uint64_t word = random();
+        std::memcpy(out + at, &word, std::min(sizeof(word), bytes - at));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Hbm::Hbm(int64_t devices, int64_t capacity, Poison poison)
+    : capacity_(capacity), poison_(poison), in_use_(static_cast<size_t>(devices)) {}
+
+absl::StatusOr<void*> Hbm::Allocate(int32_t device, size_t bytes) {
+  std::atomic<int64_t>& in_use = in_use_[static_cast<size_t>(device)];
+  const int64_t size = static_cast<int64_t>(bytes), before = in_use.fetch_add(size);
+  if (before > capacity_ - size) {
+    in_use.fetch_sub(size);
+    return absl::ResourceExhaustedError(absl::StrCat("Error allocating device buffer: Attempting to allocate ",
+                                                     Gibibytes(size), ". That was not possible. There are ",
+                                                     Gibibytes(std::max<int64_t>(capacity_ - before, 0)), " free."));
+  }
+  void* address = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  if (address == nullptr) {
+    in_use.fetch_sub(size);
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the host has no ", Gibibytes(size), " for memory of the emulated device ", device));
+  }
+  Fill(poison_, seed_.fetch_add(1), address, bytes);
+  return address;
+}
+
+void Hbm::Free(int32_t device, void* address, size_t bytes) {
+  std::free(address);
+  in_use_[static_cast<size_t>(device)].fetch_sub(static_cast<int64_t>(bytes));
+}
+
+absl::Status Hbm::CopyIn(int32_t, const void* host, void* address, size_t bytes) {
+  std::memcpy(address, host, bytes);
+  return absl::OkStatus();
+}
+
+absl::Status Hbm::CopyOut(int32_t, const void* address, void* host, size_t bytes) {
+  std::memcpy(host, address, bytes);
+  return absl::OkStatus();
+}
+
+absl::Status Hbm::CopyWithin(int32_t, const void* from, void* to, size_t bytes) {
+  std::memmove(to, from, bytes);
+  return absl::OkStatus();
+}
+
+}  // namespace backplane::tpu

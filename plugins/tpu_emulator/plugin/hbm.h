@@ -1,0 +1,34 @@
+// The memory of the emulated devices: the host's, counted against what the machine has.
+#ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_HBM_H_
+#define BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_HBM_H_
+
+#include <atomic>
+#include <vector>
+
+#include "plugins/tpu_emulator/plugin/options.h"
+#include "sdk/backend/mixed/device_memory.h"
+
+namespace backplane::tpu {
+
+class Hbm : public mixed::DeviceMemory {
+ public:
+  // `capacity`: bytes of each device.
+  Hbm(int64_t devices, int64_t capacity, Poison poison);
+
+  absl::StatusOr<void*> Allocate(int32_t device, size_t bytes) override;
+  void Free(int32_t device, void* address, size_t bytes) override;
+  absl::Status CopyIn(int32_t device, const void* host, void* address, size_t bytes) override;
+  absl::Status CopyOut(int32_t device, const void* address, void* host, size_t bytes) override;
+  absl::Status CopyWithin(int32_t device, const void* from, void* to, size_t bytes) override;
+  std::optional<int64_t> Capacity(int32_t device) const override { return capacity_; }
+
+ private:
+  const int64_t capacity_;
+  const Poison poison_;
+  std::vector<std::atomic<int64_t>> in_use_;
+  std::atomic<uint64_t> seed_{0};  // of the next random filling
+};
+
+}  // namespace backplane::tpu
+
+#endif  // BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_HBM_H_

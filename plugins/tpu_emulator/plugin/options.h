@@ -1,0 +1,54 @@
+// What a host may choose about the emulated machine, and the topology that follows.
+#ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_OPTIONS_H_
+#define BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_OPTIONS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "plugins/tpu_emulator/machine/machine.h"
+#include "sdk/backend/backend.h"
+
+namespace backplane::tpu {
+
+inline constexpr char kPlatformName[] = "tiledtpu";
+inline constexpr char kVersion[] = "backplane tpu emulator 0.1.0";
+
+// What memory holds that nothing was written to, the padding of tiles among it. Results never depend on it.
+enum class Poison : uint8_t { kNone, kZero, kNan, kRandom };
+
+// Create options, each with an environment variable that serves where the option is not given:
+//
+//   chip      TILEDTPU_CHIP      v4, v5e (the default), v5p, v6e, tpu7x, or the path of a machine as JSON (machine.h)
+//   topology  TILEDTPU_TOPOLOGY  devices along each axis of the torus, "2x2" or "2x2x1"; one device when not given.
+//                                At most 3 axes and 1024 devices
+//   poison    TILEDTPU_POISON    none (the default: whatever the host's allocator leaves), zero, nan (all bits set:
+//                                NaN in every floating type, -1 in integers), random
+//   collective_timeout_seconds   how long devices wait for one another (sdk/backend/host_topology.h)
+//
+// A topology's name, for compiling without devices, is "chip" or "chip:topology", as in "v5e:2x2".
+struct EmulatorOptions {
+  Machine machine;
+  std::vector<int64_t> torus;  // devices along x, y, z; three entries
+  Poison poison = Poison::kNone;
+  std::chrono::milliseconds collective_timeout{};
+
+  int64_t device_count() const { return torus[0] * torus[1] * torus[2]; }
+};
+
+// InvalidArgument, naming the option or the variable: unknown names, values that cannot be read. NotFound: no such
+// file.
+absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, const NamedValues& options);
+
+// Devices in x-fastest order. Each has JAX's attributes "coords" (x, y, z) and "core_on_chip" (0), the memories of
+// HostTopology, and a kind that JAX's libraries know for the known chips ("TPU v5 lite"). The attribute "machine" of
+// the topology is the machine as JSON.
+Topology MakeTopology(const EmulatorOptions& options);
+
+// The machine of a topology made above.
+absl::StatusOr<Machine> MachineOf(const Topology& topology);
+
+}  // namespace backplane::tpu
+
+#endif  // BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_OPTIONS_H_
