@@ -1,10 +1,12 @@
 // Defaults of Client: what a backend over host memory need not write.
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/types/relayout.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/backend.h"
 #include "sdk/backend/strided_copy.h"
@@ -12,11 +14,23 @@
 namespace backplane {
 namespace {
 
+// Tiles have no strides: the relayout kernel knows where their elements lie.
+bool IsTiled(const Shape& shape) { return shape.IsArray() && shape.has_layout() && !shape.layout().tiles.empty(); }
+
+absl::StatusOr<size_t> BytesOf(const Shape& shape) {
+  if (!IsTiled(shape)) {
+    RETURN_IF_ERROR(DenseByteStrides(shape).status());
+    return static_cast<size_t>(shape.byte_size());
+  }
+  ASSIGN_OR_RETURN(PhysicalLayout layout, PhysicalLayout::Of(shape));
+  return static_cast<size_t>(layout.byte_size());
+}
+
 absl::Status CheckRoom(const DeviceArray& array, absl::string_view what) {
   if (array.storage == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(what, ": the array has no storage"));
   }
-  const size_t bytes = static_cast<size_t>(array.shape.byte_size());
+  ASSIGN_OR_RETURN(size_t bytes, BytesOf(array.shape));
   if (array.storage->size() < bytes) {
     return absl::InvalidArgumentError(absl::StrCat(what, ": ", array.shape.ToString(true), " takes ", bytes,
                                                    " bytes, the storage has ", array.storage->size()));
@@ -41,8 +55,7 @@ void CompleteSubBytes(PrimitiveType type, void* data, size_t bytes) {
 
 absl::StatusOr<size_t> Client::StorageSize(const Shape& shape, int32_t memory) const {
   if (shape.IsToken()) return size_t{0};
-  RETURN_IF_ERROR(DenseByteStrides(shape).status());
-  return static_cast<size_t>(shape.byte_size());
+  return BytesOf(shape);
 }
 
 absl::StatusOr<Layout> Client::DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims) const {
@@ -55,6 +68,22 @@ absl::Status Client::CopyFromHost(const HostArray& src, const DeviceArray& dst) 
                                                    ", destination ", dst.shape.ToString()));
   }
   RETURN_IF_ERROR(CheckRoom(dst, "copy from host"));
+  if (IsTiled(dst.shape)) {
+    Shape dense(src.type, src.dims);
+    dense.set_row_major();
+    ASSIGN_OR_RETURN(Relayout relayout, Relayout::Plan(dense, dst.shape, PaddingFill::kZero));
+    const size_t width = static_cast<size_t>(ByteWidth(src.type));
+    if (IsDenseRowMajor(src.dims, width, src.byte_strides) && !IsSubByte(src.type)) {
+      relayout.Run(src.data, dst.storage->data());
+      return absl::OkStatus();
+    }
+    std::vector<std::byte> gathered(static_cast<size_t>(dense.byte_size()));
+    ASSIGN_OR_RETURN(DimVector dense_strides, DenseByteStrides(dense));
+    StridedCopy(src.dims, width, src.data, src.byte_strides, gathered.data(), dense_strides);
+    CompleteSubBytes(src.type, gathered.data(), gathered.size());
+    relayout.Run(gathered.data(), dst.storage->data());
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(DimVector strides, DenseByteStrides(dst.shape));
   StridedCopy(src.dims, static_cast<size_t>(ByteWidth(src.type)), src.data, src.byte_strides, dst.storage->data(),
               strides);
@@ -68,6 +97,11 @@ absl::Status Client::CopyToHost(const DeviceArray& src, const Shape& host_shape_
                                                    host_shape_with_layout.ToString()));
   }
   RETURN_IF_ERROR(CheckRoom(src, "copy to host"));
+  if (IsTiled(src.shape) || IsTiled(host_shape_with_layout)) {
+    ASSIGN_OR_RETURN(Relayout relayout, Relayout::Plan(src.shape, host_shape_with_layout, PaddingFill::kZero));
+    relayout.Run(src.storage->data(), dst);
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(DimVector from, DenseByteStrides(src.shape));
   ASSIGN_OR_RETURN(DimVector to, DenseByteStrides(host_shape_with_layout));
   StridedCopy(src.shape.dimensions(), static_cast<size_t>(ByteWidth(src.shape.element_type())), src.storage->data(),

@@ -1,6 +1,7 @@
 #include "sdk/backend/strided_copy.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -144,6 +145,56 @@ TEST(HostClientTest, RoundTripThroughAColumnMajorBuffer) {
   ASSERT_TRUE(client.CopyToHost(copy, row_major, back.data()).ok());
   EXPECT_EQ(back, values);
   EXPECT_EQ(client.counter_->Stats().bytes_in_use, 48);
+}
+
+TEST(HostClientTest, RoundTripThroughTiles) {
+  HostClient client;
+  const std::vector<int64_t> dims = {3, 5};
+  Shape tiled(PrimitiveType::kS32, dims), plain = tiled;
+  Layout layout = Layout::RowMajor(2);
+  layout.tiles.push_back(Tile{{2, 4}});
+  tiled.set_layout(layout);
+  plain.set_row_major();
+  ASSERT_EQ(*client.StorageSize(tiled, 0), 128u);  // 2 x 2 tiles of 8
+  std::vector<int32_t> values(15), back(15);
+  std::iota(values.begin(), values.end(), 1);
+  std::vector<int32_t> by_columns(15);
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 5; ++j) by_columns[j * 3 + i] = values[i * 5 + j];
+  }
+  for (const auto& [data, strides] : {std::pair{values.data(), std::vector<int64_t>{20, 4}},
+                                      std::pair{by_columns.data(), std::vector<int64_t>{4, 12}}}) {
+    DeviceArray array{tiled, 0, *client.Allocate(0, 128), Event()};
+    std::memset(array.storage->data(), 0xAB, 128);
+    ASSERT_TRUE(client.CopyFromHost({data, PrimitiveType::kS32, dims, strides}, array).ok());
+    const auto* raw = static_cast<const int32_t*>(array.storage->data());
+    EXPECT_THAT(std::vector<int32_t>(raw, raw + 32), ElementsAre(1, 2, 3, 4, 6, 7, 8, 9, 5, 0, 0, 0, 10, 0, 0, 0, 11,
+                                                                 12, 13, 14, 0, 0, 0, 0, 15, 0, 0, 0, 0, 0, 0, 0));
+    ASSERT_TRUE(client.CopyToHost(array, plain, back.data()).ok());
+    EXPECT_EQ(back, values);
+    DeviceArray copy{plain, 0, *client.Allocate(0, 60), Event()};
+    ASSERT_TRUE(client.CopyDevice(array, copy).ok());
+    EXPECT_EQ(std::memcmp(copy.storage->data(), values.data(), 60), 0);
+  }
+  DeviceArray little{tiled, 0, *client.Allocate(0, 60), Event()};  // enough for the elements, not for the tiles
+  EXPECT_EQ(client.CopyToHost(little, plain, back.data()).code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Of four bits to a byte, whose spare bits the host left anyhow.
+TEST(HostClientTest, NarrowElementsInTiles) {
+  HostClient client;
+  const std::vector<int64_t> dims = {2, 3}, strides = {3, 1};
+  Shape tiled(PrimitiveType::kS4, dims), plain = tiled;
+  Layout layout = Layout::RowMajor(2);
+  layout.tiles.push_back(Tile{{2, 2}});
+  tiled.set_layout(layout);
+  plain.set_row_major();
+  const std::vector<uint8_t> host = {0x08, 0xff, 0x12, 0x0d, 0x01, 0xf7};
+  DeviceArray array{tiled, 0, *client.Allocate(0, *client.StorageSize(tiled, 0)), Event()};
+  ASSERT_TRUE(client.CopyFromHost({host.data(), PrimitiveType::kS4, dims, strides}, array).ok());
+  std::vector<int8_t> back(6);
+  ASSERT_TRUE(client.CopyToHost(array, plain, back.data()).ok());
+  EXPECT_THAT(back, ElementsAre(-8, -1, 2, -3, 1, 7));
 }
 
 TEST(HostClientTest, SpareBitsOfNarrowElementsArePutInOrder) {

@@ -143,6 +143,20 @@ TEST_F(BufferTest, DeviceLayoutsTiledAndStrided) {
   EXPECT_EQ(g.layout.tiled.minor_to_major[0], 0);
   Destroy(a.buffer);
 
+  const int64_t tile[] = {2, 2};
+  const size_t tile_size[] = {2};
+  layout.tiled = {PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE, nullptr, row_major, 2, tile, tile_size, 1};
+  ASSERT_TRUE(BP_CALL(PJRT_Client_BufferFromHostBuffer, a).ok());
+  EXPECT_TRUE(AwaitAndDestroy(a.done_with_host_buffer).ok());
+  BP_ARGS(size, PJRT_Buffer_OnDeviceSizeInBytes);
+  size.buffer = a.buffer;
+  ASSERT_TRUE(BP_CALL(PJRT_Buffer_OnDeviceSizeInBytes, size).ok());
+  EXPECT_EQ(size.on_device_size_in_bytes, 32u);
+  const float* tiles = static_cast<const float*>(Address(a.buffer));
+  EXPECT_THAT(std::vector<float>(tiles, tiles + 8), ElementsAre(1, 2, 4, 5, 3, 0, 6, 0));
+  EXPECT_THAT(Values(a.buffer), ElementsAre(1, 2, 3, 4, 5, 6));  // hosts have no tiles
+  Destroy(a.buffer);
+
   layout.struct_size = 0;  // as jaxlib's
   layout.type = PJRT_Buffer_MemoryLayout_Type_Strides;
   layout.strides = {PJRT_Buffer_MemoryLayout_Strides_STRUCT_SIZE, nullptr, strides, 2};
