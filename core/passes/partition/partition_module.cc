@@ -49,27 +49,33 @@ absl::Status ShardParameters(Computation* entry, Partitioner& partitioner, std::
   return absl::OkStatus();
 }
 
-// What the program says about a value that it returns.
-const Sharding* Asked(const Instruction* value) { return IsAnnotation(value) ? value->sharding().get() : nullptr; }
-
 bool Allows(const std::vector<bool>& list, size_t k) { return list.size() == 1 ? list[0] : k < list.size() && list[k]; }
 
-// How the values that the entry returns are to lie, one by one.
-std::vector<std::optional<Tiling>> ProposedResults(const Computation* entry, const PartitionContext& context) {
+// A value that the entry returns: what the program says of it, and otherwise how it is to lie.
+struct Wish {
+  std::optional<Sharding> asked;
+  std::optional<Tiling> proposed;
+};
+
+// Asked of the program as it was written: what stands for a value later may be one that was annotated for another end.
+std::vector<Wish> WishesOf(const Computation* entry, const PartitionContext& context) {
   const Instruction* root = entry->root();
-  std::vector<std::optional<Tiling>> out;
-  const size_t n = root->Is(Opcode::kTuple) ? static_cast<size_t>(root->operand_count()) : 1;
-  for (size_t k = 0; k < n; ++k) {
-    const Instruction* value = root->Is(Opcode::kTuple) ? root->operand(static_cast<int64_t>(k)) : root;
+  const bool tuple = root->Is(Opcode::kTuple);
+  std::vector<Wish> wishes(tuple ? static_cast<size_t>(root->operand_count()) : 1);
+  for (size_t k = 0; k < wishes.size(); ++k) {
+    const Instruction* value = tuple ? root->operand(static_cast<int64_t>(k)) : root;
+    const Sharding* asked = IsAnnotation(value) ? value->sharding().get() : nullptr;
+    const bool of_result = tuple || !(root->Is(Opcode::kCustomCall) || root->Is(Opcode::kParameter));
+    if (asked == nullptr && of_result) asked = LeafSharding(root->sharding().get(), k);
+    if (asked != nullptr) wishes[k].asked = *asked;
     const Tiling* proposed = value->shape().IsArray() ? context.Proposed(value) : nullptr;
-    out.push_back(proposed != nullptr ? std::optional<Tiling>(*proposed) : std::nullopt);
+    if (proposed != nullptr) wishes[k].proposed = *proposed;
   }
-  return out;
+  return wishes;
 }
 
-absl::Status ShardResults(Computation* entry, const std::vector<bool>& propagate,
-                          const std::vector<std::optional<Tiling>>& proposed, Partitioner& partitioner,
-                          std::vector<Sharding>* shardings) {
+absl::Status ShardResults(Computation* entry, const std::vector<bool>& propagate, const std::vector<Wish>& wishes,
+                          Partitioner& partitioner, std::vector<Sharding>* shardings) {
   Instruction* root = entry->root();
   const bool tuple = root->Is(Opcode::kTuple);
   std::vector<Instruction*> values = tuple ? std::vector<Instruction*>(root->operands().begin(), root->operands().end())
@@ -77,17 +83,17 @@ absl::Status ShardResults(Computation* entry, const std::vector<bool>& propagate
   std::vector<Shape> shapes;
   for (size_t k = 0; k < values.size(); ++k) {
     Instruction* value = values[k];
-    const Sharding* asked = Asked(value);
-    if (asked == nullptr && root->sharding() != nullptr) asked = LeafSharding(root->sharding().get(), k);
+    const Sharding* asked = wishes[k].asked ? &*wishes[k].asked : nullptr;
+    const std::optional<Tiling>& proposed = wishes[k].proposed;
     const bool may_stay = propagate.empty() || Allows(propagate, std::min(k, propagate.size() - 1));
     const Partitioner::Shards* shards = partitioner.FindShards(value);
     const Partitioner::Shards* partial = partitioner.FindPartial(value);
     if (partial != nullptr && asked != nullptr && Tiling::HasParts(*asked)) {
       shardings->push_back(*asked);
       values[k] = partial->value;
-    } else if (asked == nullptr && may_stay && k < proposed.size() && proposed[k]) {
-      shardings->push_back(proposed[k]->ToSharding());
-      ASSIGN_OR_RETURN(values[k], partitioner.SliceTo(value, *proposed[k]));
+    } else if (asked == nullptr && may_stay && proposed) {
+      shardings->push_back(proposed->ToSharding());
+      ASSIGN_OR_RETURN(values[k], partitioner.SliceTo(value, *proposed));
     } else if (shards != nullptr && (may_stay || asked != nullptr)) {
       const Tiling tiling = shards->tiling;
       // As it was written where that is what became of it.
@@ -203,13 +209,11 @@ absl::Status Partition(Module* module, PartitionContext& context, const Partitio
   Computation* entry = module->entry();
   context.module = module;
   context.MarkManual(entry, false);
-  std::vector<std::optional<Tiling>> proposed;
   if (context.partitions > 1) {
     PropagationInput input{context.partitions, &context.manual, {}};
     for (size_t k = 0; k < entry->parameters().size(); ++k)
       input.open_parameters.push_back(Allows(options.propagate_to_parameters, k));
     ASSIGN_OR_RETURN(context.proposed, PropagateTilings(*module, input));
-    proposed = ProposedResults(entry, context);
     for (Instruction* p : entry->parameters()) {
       const Tiling* tiling = p->shape().IsArray() ? context.Proposed(p) : nullptr;
       if (tiling != nullptr && p->sharding() == nullptr &&
@@ -217,10 +221,11 @@ absl::Status Partition(Module* module, PartitionContext& context, const Partitio
         p->set_sharding(std::make_shared<const Sharding>(tiling->ToSharding()));
     }
   }
+  const std::vector<Wish> wishes = WishesOf(entry, context);
   Partitioner partitioner(entry, &context);
   RETURN_IF_ERROR(ShardParameters(entry, partitioner, parameters));
   RETURN_IF_ERROR(partitioner.Rewrite().status());
-  RETURN_IF_ERROR(ShardResults(entry, options.propagate_to_results, proposed, partitioner, results));
+  RETURN_IF_ERROR(ShardResults(entry, options.propagate_to_results, wishes, partitioner, results));
   entry->RemoveDead();
   return partitioner.RemoveReplaced();
 }

@@ -206,7 +206,7 @@ class Propagation {
         Rule rule;
         rule.passes_on = f->passes_on;
         for (size_t k = 0; k < f->operands.size(); ++k) {
-          const int n = nodes_of_.at(i->operand(static_cast<int64_t>(k)))[0];
+          const int n = ArrayOf(i->operand(static_cast<int64_t>(k)));
           if (n != kNone && !f->operands[k].empty()) rule.arrays.emplace_back(n, std::move(f->operands[k]));
         }
         for (int n : nodes_of_.at(i)) {
@@ -217,6 +217,9 @@ class Propagation {
     }
     return absl::OkStatus();
   }
+
+  // Of an array; calls may give tuples of nothing.
+  int ArrayOf(const Instruction* i) const { return i->shape().IsArray() ? nodes_of_.at(i)[0] : kNone; }
 
   void AddLeaves(const Instruction* i, const Ints& families) {
     std::vector<int> leaves;
@@ -230,7 +233,7 @@ class Propagation {
 
   void TakeOperands(const Instruction* tuple) {
     std::vector<int> leaves;
-    for (const Instruction* o : tuple->operands()) leaves.push_back(o->shape().IsArray() ? nodes_of_.at(o)[0] : kNone);
+    for (const Instruction* o : tuple->operands()) leaves.push_back(ArrayOf(o));
     nodes_of_[tuple] = std::move(leaves);
   }
 
@@ -247,13 +250,13 @@ class Propagation {
   }
 
   absl::Status CustomCall(const Instruction* i) {
-    const int result = nodes_of_.at(i)[0];
+    const int result = ArrayOf(i);
     if (i->operand_count() != 1 || result == kNone) return absl::OkStatus();
     if (!IsAnnotation(i) && !IsBoundary(i)) return absl::OkStatus();
     // A value that leaves a manual region is split as it was by hand.
     if (i->custom_call_target() == "SPMDShardToFullShape" && i->sharding() != nullptr)
       RETURN_IF_ERROR(Fix(i, result, i->sharding().get(), OpenDimensions(i)));
-    const int operand = nodes_of_.at(i->operand(0))[0];
+    const int operand = ArrayOf(i->operand(0));
     if (operand == kNone) return absl::OkStatus();
     const Shape &in = i->operand(0)->shape(), &out = i->shape();
     if (!in.IsArray() || in.rank() != out.rank()) return absl::OkStatus();

@@ -171,6 +171,26 @@ ENTRY e {
   EXPECT_EQ(p("out"), "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
 }
 
+// The result of such a region lies as the region has it along the axes that are not manual.
+TEST(Propagation, HandsBackWhatARegionSplits) {
+  auto module = ParseHloModule(R"(
+HloModule m, num_partitions=4
+
+ENTRY e {
+  x = f32[4,8] parameter(0)
+  all = f32[4,8] custom-call(x), custom_call_target="Sharding", sharding={replicated}, backend_config="unspecified_dims=[0,1]"
+  in = f32[4,8] custom-call(all), custom_call_target="SPMDFullToShardShape", sharding={devices=[1,1,2,2]<=[2,2]T(1,0) last_tile_dims={manual, replicated}}
+  n = f32[4,8] negate(in)
+  s = f32[4,8] custom-call(n), custom_call_target="Sharding", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  ROOT out = f32[4,8] custom-call(s), custom_call_target="SPMDShardToFullShape", sharding={replicated}, backend_config="unspecified_dims=[0,1]"
+})");
+  ASSERT_TRUE(module.ok()) << module.status();
+  ASSERT_TRUE(PartitionModule().Run(module->get()).ok());
+  EXPECT_EQ((*module)->config().frontend_attributes.at(kResultShardingsAttribute),
+            "{{devices=[2,1,2]<=[4] last_tile_dim_replicate}}");
+  EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "f32[2,8]");
+}
+
 TEST(Propagation, ProposesWhatSplitsEvenly) {
   Proposed p(R"(
 HloModule m, num_partitions=4
@@ -183,6 +203,22 @@ ENTRY e {
 })");
   EXPECT_EQ(p("r"), "whole");  // two rows of four tiles
   EXPECT_EQ(p("s"), "whole");
+}
+
+TEST(Propagation, PassesCallsThatGiveNothing) {
+  Proposed p(R"(
+HloModule m, num_partitions=2
+
+ENTRY e {
+  x = f32[8] parameter(0), sharding={devices=[2]<=[2]}
+  t = token[] after-all()
+  said = () custom-call(x), custom_call_target="print", custom_call_has_side_effect=true
+  more = () custom-call(said), custom_call_target="print", custom_call_has_side_effect=true
+  then = token[] custom-call(t), custom_call_target="print", custom_call_has_side_effect=true
+  none = () tuple()
+  ROOT n = f32[8] negate(x)
+})");
+  EXPECT_EQ(p("n"), "{devices=[2]<=[2]}");
 }
 
 TEST(Propagation, NamesTheValueOfAShardingThatDoesNotFit) {
