@@ -50,7 +50,7 @@ function draw(){const w=c.clientWidth,h=TOP+rows.length*H+6,q=devicePixelRatio||
   for(const e of r.events){if(e[S]+e[L]<from)continue;if(e[S]>to)break;const a=x(e[S]),b=x(e[S]+e[L]);
    if(b-a<1&&Math.floor(a)==last)continue;last=b-a<1?Math.floor(a):-1;const n=label(e),on=!needle||n.toLowerCase().includes(needle);
    g.fillStyle=!on?"#8884":e[E]?"#d33":`hsl(${hue(n)} 55% 62%)`;g.fillRect(a,y+2,Math.max(1,b-a),H-3);
-   if(b-a>40&&on){g.fillStyle="#111";g.fillText(n,Math.max(a,LEFT)+3,y+H/2+1,Math.min(b,w)-Math.max(a,LEFT)-6)}}
+   const l=Math.max(a,LEFT)+3;if(b-a>30&&on&&g.measureText(n).width<Math.min(b,w)-l){g.fillStyle="#111";g.fillText(n,l,y+H/2+1)}}
   g.restore()})}
 function at(ev){const y=Math.floor((ev.offsetY-TOP)/H),r=rows[y];if(!r||ev.offsetX<LEFT)return null;
  const w=c.clientWidth-LEFT,t=from+(ev.offsetX-LEFT)/w*(to-from),near=(to-from)/w*2;let best=null;
