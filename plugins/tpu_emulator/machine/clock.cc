@@ -40,17 +40,19 @@ struct Choice {
 
 struct Costs {
   const Machine& machine;
-  double passes_over_speed;
+  double passes;
+  double parts;  // of a held operand: what is loaded for all passes
+  double speed;
   double extra_dma;     // cycles of copies besides the product's own
   double extra_vector;  // cycles on the vector unit, all cores together
 };
 
-// Cycles of the arrays for a window: each load of weights takes the rows that follow it, or the time of a load.
+// Cycles of the arrays for a window: the rows stream past each load of weights once a pass, or loading takes longer.
 double ArrayCycles(const Costs& costs, int64_t rows, int64_t cols, int64_t inner) {
   const Machine& m = costs.machine;
   const double loads = static_cast<double>(CeilDiv(cols, m.array_side) * CeilDiv(inner, m.array_side));
-  const double stream = std::max(m.weight_load_rows, m.row_cycles * static_cast<double>(RoundUp(rows, m.tile_rows)));
-  return costs.passes_over_speed * loads * stream / m.EffectiveArrays();
+  const double stream = costs.passes * m.row_cycles * static_cast<double>(RoundUp(rows, m.tile_rows));
+  return loads * std::max(costs.parts * m.weight_load_rows, stream) / (costs.speed * m.EffectiveArrays());
 }
 
 // Cycles to copy these bytes to or from VMEM.
@@ -211,7 +213,9 @@ double Speed(const Machine& m, const MatmulWork& w) { return std::min(m.TypeSpee
 
 Choice ChooseWindows(const Machine& m, const MatmulWork& w, const MatmulBytes& bytes, double extra_dma,
                      double extra_vector) {
-  const Costs costs{m, w.passes / Speed(m, w), extra_dma, extra_vector};
+  // An f32 operand is two or three bf16 ones; six passes multiply three by three, less the smallest products.
+  const double parts = w.passes >= 6 ? 3 : w.passes >= 2 ? 2 : 1;
+  const Costs costs{m, static_cast<double>(w.passes), parts, Speed(m, w), extra_dma, extra_vector};
   const double element = ElementBytes(w.result);
   // Sums leave as 32 bits; a narrower result adds its own bytes.
   const double result_bytes = element < 4 ? bytes.result * (4 + element) / element : bytes.result;
@@ -339,7 +343,7 @@ KernelTime TimeKernel(const Machine& m, const KernelWork& work) {
         static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.n) * static_cast<double>(w.k);
     time.flops = 2 * macs * w.passes;
     if (on_array) {
-      fixed = m.matmul_kernel_cycles;
+      fixed = m.matmul_kernel_cycles + (IsIntegral(w.lhs) && IsIntegral(w.rhs) ? m.integer_kernel_cycles : 0);
       if (!m.IsNative(w.lhs, w.rhs)) vpu += ConvertCycles(m, w, bytes);
       const Choice choice = ChooseWindows(m, w, bytes, extra_dma, vpu);
       time.mxu_cycles = choice.mxu;

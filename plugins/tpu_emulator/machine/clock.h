@@ -12,7 +12,8 @@
 //     fit the scoped VMEM limit the clock takes the one that its own formula finds cheapest, as a compiler does.
 //   - The array holds array_side^2 weights; a load of weights is followed by the rows that stream through it, and takes
 //   no
-//     less than weight_load_rows cycles. Either operand may be the one held.
+//     less than weight_load_rows cycles. Either operand may be the one held. An f32 operand at higher precision is two
+//     or three bf16 parts: so many loads, and three or six streams past them.
 //   - Sums are 32 bits wide. A result of a narrower type passes memory as wide sums and as narrow results.
 //   - An operand that lies in VMEM already costs no copy and no buffer; one in CMEM is copied at CMEM's bandwidth.
 //   - Sums of parts of the inner dimension are added in VMEM, accumulate_cycles a register.

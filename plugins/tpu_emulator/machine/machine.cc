@@ -50,6 +50,7 @@ constexpr Field kFields[] = {
     {"tile_rows", &Machine::tile_rows, 1, 64},
     {"tile_lanes", &Machine::tile_lanes, 8, 1024},
     {"matmul_kernel_cycles", &Machine::matmul_kernel_cycles, 0, 1e7},
+    {"integer_kernel_cycles", &Machine::integer_kernel_cycles, 0, 1e7},
     {"vector_kernel_cycles", &Machine::vector_kernel_cycles, 0, 1e7},
     {"dispatch_microseconds", &Machine::dispatch_microseconds, 0, 1e7},
     {"weight_load_rows", &Machine::weight_load_rows, 0, 1e4},
@@ -161,6 +162,7 @@ Machine V6e() {
   m.ici_gb_per_s = 90;
   m.pcie_gb_per_s = 32;
   m.matmul_kernel_cycles = 4295;
+  m.integer_kernel_cycles = 1050;
   m.vector_kernel_cycles = 2120;
   m.accumulate_cycles = 3.3;
   m.row_cycles = 1.046;
@@ -181,6 +183,7 @@ Machine Tpu7x() {
   m.ici_gb_per_s = 100;
   m.torus_rank = 3;
   m.matmul_kernel_cycles = 5560;
+  m.integer_kernel_cycles = 0;
   m.vector_kernel_cycles = 2300;
   m.accumulate_cycles = 5.388;
   m.row_cycles = 1.104;

@@ -64,6 +64,7 @@ struct Machine {
 
   // What a kernel costs before it does anything, in cycles.
   double matmul_kernel_cycles = 0;   // one with a matrix product in it [fit]
+  double integer_kernel_cycles = 0;  // more that a product of integers costs [fit]
   double vector_kernel_cycles = 0;   // any other [fit]
   double dispatch_microseconds = 0;  // host to device and back, a program; 100, from published wall clocks [inferred]
 

@@ -121,7 +121,7 @@ TEST(Machine, WithoutABaseEveryFieldMustBeThere) {
         << machine.status();
     ++fields;
   }
-  EXPECT_EQ(fields, 31);
+  EXPECT_EQ(fields, 32);
 }
 
 }  // namespace
