@@ -156,7 +156,8 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
     BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, found.library, folder, 0));
     std::vector<std::string> run = {fs::read_symlink("/proc/self/exe", error).string(), "run"};
     for (const std::string& option : o.plugin_options.options) run.insert(run.end(), {"--option", option});
-    run.insert(run.end(), {"--plugin", copy});
+    // In its own process, which ends as processes do: the layers write their files then.
+    run.insert(run.end(), {"--in-process", copy});
     run.insert(run.end(), command.begin(), command.end());
     command = run;
   } else {
