@@ -9,6 +9,7 @@
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
 #include "plugins/cpu/client.h"
+#include "plugins/cpu/compiler/accuracy.h"
 #include "plugins/cpu/compiler/fuse.h"
 #include "plugins/cpu/compiler/legalize.h"
 #include "plugins/cpu/compiler/program.h"
@@ -135,6 +136,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForCpu(std::unique_ptr<Module
   std::vector<std::string> log;
   module->config().num_replicas = options.num_replicas;
   module->config().num_partitions = options.num_partitions;
+  RETURN_IF_ERROR(CheckAccuracy(*module, jit::Host().has_fma));
   const std::string fingerprint = absl::StrCat(module->Fingerprint(), "-", jit::HostFingerprint());
   RETURN_IF_ERROR(ForDevices(module.get(), options, &log));
   RETURN_IF_ERROR(Simplify(module.get(), &log));
