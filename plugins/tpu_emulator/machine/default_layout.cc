@@ -60,9 +60,11 @@ int64_t TileRows(PrimitiveType type, int64_t size, TileShape tile) {
   }
 }
 
-Layout DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims, TileShape tile) {
+Layout TiledLayout(PrimitiveType type, absl::Span<const int64_t> dims, absl::Span<const int64_t> minor_to_major,
+                   TileShape tile) {
   const int64_t rank = static_cast<int64_t>(dims.size()), pack = PackedElements(type);
-  Layout layout = Layout::RowMajor(rank);
+  Layout layout;
+  layout.minor_to_major.assign(minor_to_major.begin(), minor_to_major.end());
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return layout;
 
   if (IsSubByte(type)) layout.element_size_in_bits = BitWidth(type);
@@ -75,15 +77,23 @@ Layout DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims, TileSha
     layout.tiles.push_back({{std::max(tile.lanes * pack, std::min(register_size, NextPowerOfTwo(dims[0])))}});
     if (pack > 1) layout.tiles.push_back({{tile.lanes}});
   } else {
-    const MinorPair pair = ChooseMinorPair(type, dims, tile);
-    layout.minor_to_major = {pair.minor, pair.second};
-    for (int64_t d = rank - 1; d >= 0; --d) {
-      if (d != pair.minor && d != pair.second) layout.minor_to_major.push_back(d);
-    }
-    layout.tiles.push_back({{TileRows(type, dims[pair.second], tile), tile.lanes}});
+    layout.tiles.push_back({{TileRows(type, dims[minor_to_major[1]], tile), tile.lanes}});
   }
   if (pack > 1) layout.tiles.push_back({{pack, 1}});
   return layout;
+}
+
+Layout DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims, TileShape tile) {
+  const int64_t rank = static_cast<int64_t>(dims.size());
+  DimVector order = Layout::RowMajor(rank).minor_to_major;
+  if (rank >= 2 && std::find(dims.begin(), dims.end(), 0) == dims.end()) {
+    const MinorPair pair = ChooseMinorPair(type, dims, tile);
+    order = {pair.minor, pair.second};
+    for (int64_t d = rank - 1; d >= 0; --d) {
+      if (d != pair.minor && d != pair.second) order.push_back(d);
+    }
+  }
+  return TiledLayout(type, dims, order, tile);
 }
 
 }  // namespace backplane::tpu

@@ -31,6 +31,11 @@ int64_t TileRows(PrimitiveType type, int64_t size, TileShape tile = {});
 // `type` is an array type, each dimension at least 0. An array without elements gets the row-major layout, untiled.
 Layout DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims, TileShape tile = {});
 
+// The same with an order that somebody chose: a TPU has no untiled arrays, so a request for an order is one for tiles
+// in that order. `minor_to_major` is a permutation of the dimensions.
+Layout TiledLayout(PrimitiveType type, absl::Span<const int64_t> dims, absl::Span<const int64_t> minor_to_major,
+                   TileShape tile = {});
+
 }  // namespace backplane::tpu
 
 #endif  // BACKPLANE_PLUGINS_TPU_EMULATOR_MACHINE_DEFAULT_LAYOUT_H_

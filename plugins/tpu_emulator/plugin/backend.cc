@@ -17,43 +17,54 @@ namespace backplane {
 namespace tpu {
 namespace {
 
+TileShape TileOf(const Machine& machine) { return {machine.tile_rows, machine.tile_lanes}; }
+
 class EmulatorClient : public mixed::MixedClient {
  public:
-  using MixedClient::MixedClient;
+  EmulatorClient(std::shared_ptr<mixed::Runtime> runtime, TileShape tile)
+      : MixedClient(std::move(runtime)), tile_(tile) {}
   absl::StatusOr<Layout> DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims) const override {
-    return tpu::DefaultLayout(type, dims);
+    return tpu::DefaultLayout(type, dims, tile_);
   }
+
+ private:
+  const TileShape tile_;
 };
 
-// Every array leaf without a layout gets the machine's.
-Shape WithDefaultLayouts(const Shape& shape, const Shape* asked) {
+// Every array leaf without a layout gets the machine's; one with an order only, tiles in that order.
+Shape WithMachineLayouts(const Shape& shape, const Shape* asked, TileShape tile) {
   if (shape.IsTuple()) {
     std::vector<Shape> elements;
     for (int64_t i = 0; i < shape.tuple_size(); ++i) {
       const bool has = asked != nullptr && asked->IsTuple() && asked->tuple_size() == shape.tuple_size();
-      elements.push_back(WithDefaultLayouts(shape.tuple_shapes(i), has ? &asked->tuple_shapes(i) : nullptr));
+      elements.push_back(WithMachineLayouts(shape.tuple_shapes(i), has ? &asked->tuple_shapes(i) : nullptr, tile));
     }
     return Shape::Tuple(std::move(elements));
   }
   if (!shape.IsArray()) return shape;
   Shape out = shape.WithoutLayout();
   const bool given = asked != nullptr && asked->IsArray() && asked->has_layout();
-  out.set_layout(given ? asked->layout() : DefaultLayout(shape.element_type(), shape.dimensions()));
+  if (given && !asked->layout().tiles.empty()) {
+    out.set_layout(asked->layout());
+  } else if (given) {
+    out.set_layout(TiledLayout(shape.element_type(), shape.dimensions(), asked->layout().minor_to_major, tile));
+  } else {
+    out.set_layout(DefaultLayout(shape.element_type(), shape.dimensions(), tile));
+  }
   return out;
 }
 
 // Of the module as each device runs it: shards have their own layouts.
-absl::Status SetEntryLayouts(Module* module) {
+absl::Status SetEntryLayouts(Module* module, TileShape tile) {
   ModuleConfig& config = module->config();
   const Computation* entry = module->entry();
   std::vector<Shape> parameters;
   for (size_t i = 0; i < entry->parameters().size(); ++i) {
-    parameters.push_back(
-        WithDefaultLayouts(entry->parameter(static_cast<int64_t>(i))->shape(),
-                           i < config.parameter_layouts.size() ? &config.parameter_layouts[i] : nullptr));
+    const Shape* asked = i < config.parameter_layouts.size() ? &config.parameter_layouts[i] : nullptr;
+    parameters.push_back(WithMachineLayouts(entry->parameter(static_cast<int64_t>(i))->shape(), asked, tile));
   }
   config.parameter_layouts = std::move(parameters);
-  config.result_layout = WithDefaultLayouts(entry->root()->shape(), &config.result_layout);
+  config.result_layout = WithMachineLayouts(entry->root()->shape(), &config.result_layout, tile);
   return absl::OkStatus();
 }
 
@@ -96,7 +107,8 @@ class EmulatorBackend : public Backend {
     ASSIGN_OR_RETURN(EmulatorOptions chosen, ReadOptions("", options));
     auto memory = std::make_shared<Hbm>(chosen.device_count(), chosen.machine.hbm_bytes, chosen.poison);
     return std::make_unique<EmulatorClient>(
-        std::make_shared<mixed::Runtime>(MakeTopology(chosen), std::move(memory), chosen.collective_timeout));
+        std::make_shared<mixed::Runtime>(MakeTopology(chosen), std::move(memory), chosen.collective_timeout),
+        TileOf(chosen.machine));
   }
 
   absl::StatusOr<Topology> DescribeTopology(const std::string& name, const NamedValues& options) override {
@@ -108,7 +120,8 @@ class EmulatorBackend : public Backend {
                                                       const Topology& topology) override {
     ASSIGN_OR_RETURN(Machine machine, MachineOf(topology));
     return mixed::CompileMixed(std::move(module), options, VersionFor(machine), ClaimsOf(machine),
-                               *services_.custom_calls, &SetEntryLayouts);
+                               *services_.custom_calls,
+                               [tile = TileOf(machine)](Module* m) { return SetEntryLayouts(m, tile); });
   }
 
   absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology& topology) override {
