@@ -22,6 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What a plain Linux has, as the manylinux policies list it; everything else has to be in the wheel.
 SYSTEM = re.compile(r"^(libc|libm|libdl|libpthread|librt|ld-linux-x86-64|libgcc_s|libstdc\+\+|libz)\.so\.\d+$")
 
+OWNERS = {"libdnnl": "oneDNN", "libabsl": "abseil", "libprotobuf": "protobuf", "libzstd": "zstd", "libgomp": "libgomp"}
+
 USE = r"""
 import os, pathlib, sys
 import jax, jax.numpy as jnp, numpy as np
@@ -89,6 +91,11 @@ def check_contents(path):
                        "backplane/share/backplane/conformance/levels/jax-min.txt"):
             assert wanted in names, wanted
         assert "jax_plugins/__init__.py" not in names, "jax_plugins is everybody's namespace"
+        # Whoever's work is carried along, its terms are too.
+        for library in {n.split("/", 1)[1] for n in names if n.startswith("backplane_pjrt.libs/")}:
+            owner = next((owner for start, owner in OWNERS.items() if library.startswith(start)), None)
+            assert owner, f"{library}: whose is it?"
+            assert len(wheel.read(f"{info}/licenses/{owner}.txt")) > 500, owner
         odd = [n for n in names if n.endswith("_test.py") or "__pycache__" in n or ".cpython-" in n]
         assert not odd, odd
         return len(names), sum(i.file_size for i in wheel.infolist())
@@ -154,6 +161,9 @@ def main():
         for name in ("cpu", "reference"):
             assert run(command, "run", name, folder / "add.mlir", "-i", "{1,2,3,4}").strip() == "result 0: f32[4] {2, 4, 6, 8}"
         assert run(env / "bin/python", "-m", "backplane", "--version").startswith("backplane ")
+        # The kit's cases and levels are the wheel's own: a level that nobody else has is found.
+        (site / "backplane/share/backplane/conformance/levels/only-here.txt").write_text("# A level\nabi.version\n")
+        assert "only-here" in run(command, "conform", "reference", "--level", "only-here", "--quiet")
         judged = run(command, "conform", "cpu", "--suite", "abi,lifecycle", "--quiet")
         assert "conformant: " in judged and "NOT" not in judged, judged
         print(f"{wheel.name}: {wheel.stat().st_size >> 20} MiB, {files} files of {size >> 20} MiB, {libraries} ELF files; {told.strip()}")

@@ -24,6 +24,18 @@ PLUGINS = ("cpu", "reference")
 DATE = (1980, 1, 1, 0, 0, 0)  # the same tree gives the same bytes
 
 
+# Whose work the wheel carries, and where its terms lie: with oneDNN's own package, and as Debian's packages bring them.
+NOTICES = {
+    "oneDNN": [pathlib.Path(sys.prefix) / "share/doc/onednn" / name for name in ("LICENSE", "THIRD-PARTY-PROGRAMS")],
+    "LLVM": ["/usr/share/doc/llvm-19-dev/copyright"],
+    "abseil": ["/usr/share/doc/libabsl-dev/copyright"],
+    "protobuf": ["/usr/share/doc/libprotobuf-dev/copyright"],
+    "zstd": ["/usr/share/doc/libzstd-dev/copyright"],
+    "libgomp": ["/usr/share/doc/libgomp1/copyright"],
+    "CLI11": ["/usr/share/doc/libcli11-dev/copyright"],
+}
+
+
 def version():
     """The project's version, as its CMakeLists.txt says it."""
     return re.search(r"project\(Backplane VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
@@ -80,6 +92,8 @@ def write(folder, path, number, level):
     files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
     texts = {f"{info}/METADATA": metadata(number), f"{info}/entry_points.txt": ENTRY_POINTS, f"{info}/top_level.txt": "backplane\nbackplane_jax\njax_plugins\n",
              f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: backplane\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"}
+    for name, places in NOTICES.items():
+        texts[f"{info}/licenses/{name}.txt"] = "\n\n".join(pathlib.Path(place).read_text(errors="replace") for place in places)
     record = io.StringIO()
     rows = csv.writer(record, lineterminator="\n")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as wheel:
