@@ -141,6 +141,54 @@ void AllReduce(Kit& k) {
   }
 }
 
+// Each device is launched by a call of its own, in turns of either order; the n-th launches belong together.
+void DeviceByDevice(Kit& k) {
+  host::CompileOptions options = PlainOptions(k);
+  options.num_replicas = 2;
+  Launch launch;
+  launch.executable = Compile(k, kAllReduce, options);
+  PJRT_Buffer* out[2] = {nullptr, nullptr};
+  for (size_t round = 0; round < 6; ++round) {
+    const float r = static_cast<float>(round);
+    const float x[2][2] = {{1, r}, {10, 20}};
+    for (size_t turn = 0; turn < 2; ++turn) {
+      const size_t d = (round + turn) % 2;
+      launch.device = k.device(d);
+      launch.arguments = {{Put<float>(k, {2}, {x[d][0], x[d][1]}, k.device(d))}};
+      const Err e = TryExecute(k, &launch);
+      k.Require(e.ok(), "device ", d, " launched alone: ", ErrText(e));
+      k.Require(launch.outputs.size() == 1 && launch.outputs[0].size() == 1, "a launch of one device gives ",
+                launch.outputs.size(), " rows of outputs");
+      out[d] = launch.outputs[0][0];
+      k.Require(DeviceOf(k, out[d]) == k.device(d), "a launch on device ", d, " gives a result on another one");
+    }
+    for (size_t d = 0; d < 2; ++d)
+      k.Require(GetAs<float>(k, out[d]) == std::vector<float>({11, 20 + r}),
+                "a sum over two replicas that were launched one by one is wrong on device ", d);
+  }
+}
+
+// Two launches of one device before the first of the other: they must not take each other for their partner.
+void DeviceAhead(Kit& k) {
+  host::CompileOptions options = PlainOptions(k);
+  options.num_replicas = 2;
+  Launch launch;
+  launch.executable = Compile(k, kAllReduce, options);
+  std::vector<PJRT_Buffer*> out;
+  for (size_t i : {0, 1, 2, 3}) {
+    const size_t d = i / 2;
+    const float value = i % 2 == 0 ? 1.0f : 100.0f;
+    launch.device = k.device(d);
+    launch.arguments = {{Put<float>(k, {2}, {value, static_cast<float>(d)}, k.device(d))}};
+    const Err e = TryExecute(k, &launch);
+    k.Require(e.ok(), "launch ", i, ": ", ErrText(e));
+    out.push_back(launch.outputs[0][0]);
+  }
+  for (size_t i = 0; i < out.size(); ++i)
+    k.Require(GetAs<float>(k, out[i]) == std::vector<float>({i % 2 == 0 ? 2.0f : 200.0f, 1}), "launch ", i % 2,
+              " of device ", i / 2, " met another launch than its own");
+}
+
 void ReplicaArgumentCount(Kit& k) {
   host::CompileOptions options = PlainOptions(k);
   options.num_replicas = 2;
@@ -217,6 +265,9 @@ constexpr Check kChecks[] = {
     {"devices2.replicas", "devices:2", "two replicas run each on its device", Replicas},
     {"devices2.all_reduce", "devices:2", "a sum over two replicas", AllReduce},
     {"devices2.argument_count", "devices:2", "arguments for too few devices give an error", ReplicaArgumentCount},
+    {"one_by_one.all_reduce", "devices:2", "the devices of a program launched each by itself find one another",
+     DeviceByDevice, 60},
+    {"one_by_one.ahead", "devices:2", "a device that is a launch ahead waits for its partner", DeviceAhead, 60},
     {"devices2.portable", "devices:2", "a portable program runs on the device of the execution", Portable},
     {"devices2.logical_ids", "devices:2 PJRT_LoadedExecutable_AddressableDeviceLogicalIds",
      "two replicas know their devices", LogicalIds2},
