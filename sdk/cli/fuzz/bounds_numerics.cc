@@ -12,7 +12,8 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 void SetAll(Judged& j, double bound) {
-  if (j.value.num_elements() == 0 || bound == 0) return;
+  if (j.value.num_elements() == 0) return;
+  bound += UnitInLastPlace(j.value.shape().element_type(), 0);  // a zero of either sign
   j.used = Zeros(j.value.shape());
   for (double& e : j.used.mutable_data<double>()) e = std::isnan(bound) ? kInf : bound;
   j.seen = j.used;
@@ -47,7 +48,9 @@ absl::StatusOr<Judged> JudgeFft(const Instruction& i, const Judged& x, Judged re
     }
     // Twiddle factors, log2(n) steps; the long odd lengths go through convolutions of padded lengths.
     const double unit = 8 * (std::log2(length + 1) + 2) * UnitOf(type);
-    const double bound = std::isfinite(sum) && sum < MaxFinite(type) / 4 ? (error + unit * sum) * scale : kInf;
+    const double bound = std::isfinite(sum) && sum < MaxFinite(type) / 4
+                             ? (error + unit * sum) * scale + UnitInLastPlace(type, 0)
+                             : kInf;
     for (int64_t k = b * out; k < (b + 1) * out; ++k)
       result.used.mutable_data<double>()[static_cast<size_t>(k)] = bound;
   }
@@ -139,6 +142,9 @@ absl::StatusOr<Judged> JudgeTriangularSolve(const Instruction& i, const Judged& 
                    8 * (dn + 1) * UnitOf(type) * condition * x;
     // The bound on the disturbance of the inverse holds for small ones only.
     if (!(norms.inverse * dn * error_a < 0.25) || !(condition * dn * UnitOf(type) < 0.25)) bound = kInf;
+    // Products on the way that leave the range; the sign of a zero hangs on the order of subtractions.
+    if (!(x * norms.norm * dn < MaxFinite(type) / 4)) bound = kInf;
+    bound += UnitInLastPlace(type, 0);
     for (int64_t k = b * block; k < (b + 1) * block; ++k)
       result.used.mutable_data<double>()[static_cast<size_t>(k)] = bound;
   }

@@ -2,6 +2,8 @@
 
 #include <cctype>
 #include <chrono>
+#include <cmath>
+#include <complex>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -68,6 +70,31 @@ bool SameSort(const Verdict& a, const Verdict& b) {
   }
   if (a.signs[0] == "crash" || b.signs[0] == "crash") return a.signs == b.signs;
   return a.signs == b.signs;
+}
+
+// Whether an argument or a constant of the program holds a number below the normal ones.
+bool ReadsSubnormals(const FuzzProgram& program) {
+  auto holds = [](const Literal& l) {
+    const PrimitiveType type = l.shape().element_type();
+    if (!l.shape().IsArray() || !IsFloat(ComplexPart(type))) return false;
+    const double least = UnitInLastPlace(type, 0) / UnitOf(type);
+    for (int64_t i = 0; i < l.num_elements(); ++i) {
+      const std::complex<double> v = IsComplex(type) ? l.GetAsComplex(i) : l.GetAsDouble(i);
+      for (const double part : {std::abs(v.real()), std::abs(v.imag())}) {
+        if (part > 0 && part < least) return true;
+      }
+    }
+    return false;
+  };
+  for (const Literal& a : program.arguments) {
+    if (holds(a)) return true;
+  }
+  for (const Computation* c : program.module->PostOrder()) {
+    for (const auto& i : c->instructions()) {
+      if (i->Is(Opcode::kConstant) && holds(i->literal())) return true;
+    }
+  }
+  return false;
 }
 
 struct Running {
@@ -173,6 +200,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
           },
           options.shrink_tries);
       finding.program = std::move(shrunk.program);
+      if (ReadsSubnormals(finding.program)) finding.signs.push_back("subnormal-input");
       if (const KnownDifference* known =
               FindKnown(options.known, runner.name(), *finding.program.module, finding.signs)) {
         finding.known = known->id;

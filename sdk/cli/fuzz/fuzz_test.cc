@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
 #include "core/text/hlo_parser.h"
 #include "core/text/hlo_printer.h"
 #include "sdk/cli/fuzz/campaign.h"
@@ -85,6 +89,7 @@ TEST_P(Defect, IsFoundAndShrunk) {
   CampaignOptions options;
   options.count = 400;
   options.most_findings = 1;
+  if (GetParam() == "round-away") options.generator.only = Opcode::kRoundNearestEven;  // ties are rare
   const CampaignResult result = RunCampaign(lanes, options);
   ASSERT_EQ(result.findings.size(), 1u);
   const Finding& f = result.findings[0];
@@ -175,6 +180,20 @@ TEST(Known, ReadsAndMatches) {
   EXPECT_EQ(FindKnown(*known, "/lib/cpu.so", **module, {"nan"}), nullptr);
   EXPECT_FALSE(ParseKnownDifferences("a | b | no-such-op | * | * | x").ok());
   EXPECT_FALSE(ParseKnownDifferences("a | b").ok());
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(std::string(BACKPLANE_SOURCE_DIR) + path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// The list of the repository can be read, and the page explains each of its entries.
+TEST(Known, EveryEntryIsExplained) {
+  const auto known = ParseKnownDifferences(ReadText("/sdk/cli/fuzz/known_differences.txt"));
+  ASSERT_TRUE(known.ok()) << known.status();
+  EXPECT_GE(known->size(), 5u);
+  const std::string page = ReadText("/docs/fuzzing.md");
+  for (const KnownDifference& k : *known) EXPECT_THAT(page, testing::HasSubstr("### " + k.id)) << k.id;
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 //   operation  HLO name; `*` any
 //   types      element types of its result or operands, with spaces between; `*` any
 //   when       what the first differing element or the failure looks like: nan, inf, zero-sign, subnormal, crash,
-//              refused, values; several with spaces between mean any of them; `*` any
+//              refused, values; or what the program reads: subnormal-input; several with spaces between mean any of
+//              them; `*` any
 //   why        one line
 //
 // A difference is known when, after shrinking, the smallest program that shows it contains the operation on the type.

@@ -39,7 +39,8 @@ double Special(Random& random, PrimitiveType part) {
 double Real(Random& random, Fill fill, PrimitiveType part) {
   switch (fill) {
     case Fill::kWhole:
-      return static_cast<double>(random.Between(-4, 4));
+      // Now and then halfway between two: ties of rounding.
+      return static_cast<double>(random.Between(-4, 4)) + (random.Chance(15) ? 0.5 : 0.0);
     case Fill::kPositive:
       return std::exp2(random.Unit() * 4 - 2);
     case Fill::kSpecial:
