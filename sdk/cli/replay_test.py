@@ -20,7 +20,7 @@ import functools, os, sys
 import jax, jax.numpy as jnp, numpy as np
 import models
 text = np.arange(4000) % 37 * 5 % 23
-init = jax.jit(lambda seed: models.adam_init(models.gpt_init(seed, 23, 16, width=32, layers=2)))
+init = jax.jit(lambda seed: models.adam_init(models.gpt_init(seed, 23, 16, width=32, layers=1)))
 step = jax.jit(functools.partial(models.adam_step, heads=2), donate_argnums=0)
 state = init(3)
 for i in range(int(sys.argv[1])):
@@ -77,22 +77,19 @@ def test_training_run_on_other_plugins(tmp):
 
     same = run_json("replay", session, "-p", CPU)
     assert same["agree"] and same["session"]["complete"] and not same["errors"] and same["missing_reads"] == 0, same
-    assert all(r["identical"] for r in same["reads"]) and len(same["reads"]) > 40, len(same["reads"])
+    assert all(r["identical"] for r in same["reads"]) and len(same["reads"]) > 30, len(same["reads"])
     step = [r for r in same["reads"] if r["shape"] == "f32[]" and "adam_step" in r["what"]]
     assert len(step) >= 4, same["reads"]
 
-    plugins = [REFERENCE] + ([XLA] if XLA else [])
-    for plugin in plugins:
-        other = run_json("replay", session, "-p", plugin, "--relative", 2e-3, "--timing")
+    if XLA:
+        other = run_json("replay", session, "-p", XLA, "--relative", 2e-3, "--timing")
         assert other["agree"] and other["missing_reads"] == 0 and not other["errors"], other
-        # They do differ in the last bits, so it was compared.
+        assert len(other["reads"]) == len(same["reads"]), len(other["reads"])
+        # They do differ in the last bits, so it was compared; the losses by little.
         assert any(not r["identical"] for r in other["reads"])
+        losses = [r for r in other["reads"] if r["shape"] == "f32[]" and "adam_step" in r["what"]]
+        assert len(losses) >= 4 and all(r["identical"] or r["difference"]["max_absolute"] < 1e-4 for r in losses), losses
         assert next(p for p in other["programs"] if "adam_step" in p["name"])["count"] == 4, other["programs"]
-        text = run("replay", session, "-p", plugin, code=1)
-        assert "differs" in text and "ulp" in text, text
-    # One plugin judged by another.
-    pair = run_json("replay", session, "-p", CPU, "-p", REFERENCE, "--relative", 2e-3)
-    assert pair["agree"] and len(pair["reads"]) == len(same["reads"]), pair
 
 
 def test_looking_into_a_session(tmp):
@@ -118,7 +115,7 @@ def test_looking_into_a_session(tmp):
 
 def test_a_host_that_is_killed(tmp):
     session = tmp / "killed.bprec"
-    losses = record(session, TRAIN, 6, 2, code=-9).split()
+    losses = record(session, TRAIN, 3, 2, code=-9).split()
     report = run_json("replay", session, "-p", CPU)
     assert report["agree"] and not report["session"]["complete"], report["session"]
     assert len([r for r in report["reads"] if r["shape"] == "f32[]"]) >= len(losses) == 3, report["reads"]
@@ -148,11 +145,13 @@ def test_shrink_finds_the_program(tmp):
     run("replay", small, "-p", broken, code=1, env=env)
     run("replay", small, "-p", broken, "--expect-difference", env=env)
     run("replay", small, "-p", REFERENCE)
-    run("replay", small, "-p", CPU, "--relative", 1e-5)
-    # The two-output program is the first of what is left, on arrays in place of the 13 executions before it.
+    # One plugin judged by another, and by a tolerance.
+    text = run("replay", session, "-p", CPU, "-p", REFERENCE, "--relative", 1e-5)
+    assert "agrees with" in text, text
+    # What is left is the two-output program on two arrays, in place of the 13 executions before it and the 13 behind.
     runs = [r["about"] for r in run_json("replay", small, "--list")["list"] if r["kind"] == "execute"]
-    assert runs[0].startswith("jit__lambda, 2 arguments, 2 outputs") and len(runs) <= 14, runs
-    assert kinds.count("from_host") == 3 and "destroy" not in kinds, kinds
+    assert len(runs) == 1 and runs[0].startswith("jit__lambda, 2 arguments, 2 outputs"), runs
+    assert kinds == ["client", "compile", "from_host", "from_host", "execute", "read", "wait"], kinds
 
     # Without one, by what was recorded: only what the read does not need goes.
     result = run_json("replay", session, "-p", broken, "--shrink", "-O", recorded, env=env)

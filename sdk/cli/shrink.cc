@@ -192,7 +192,11 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
   const SessionReader* current = &session;
   std::unique_ptr<SessionReader> cut_session;
   const std::string cut_path = absl::StrCat(path, ".cut.", getpid());
-  const absl::Cleanup remove = [&] { unlink(cut_path.c_str()); };
+  const std::string alone_path = cut_path + ".alone";
+  const absl::Cleanup remove = [&] {
+    unlink(cut_path.c_str());
+    unlink(alone_path.c_str());
+  };
   if (plugins.size() > 1 && wanted.how == Verdict::kRead) {
     std::vector<size_t> places;
     for (size_t i : keep)
@@ -230,6 +234,31 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
       }
       const Selection needed = record::NeededFor(links, target);
       if (shrinker.Shows(*current, needed, wanted)) keep = needed;
+
+      // The operation behind the cut is the one that differs first. If what it makes shows that by itself, the way from
+      // there to what the host read is not needed.
+      size_t first = 0;
+      while (links[first].number != result.cut) ++first;
+      Selection alone = record::NeededFor(links, first);
+      const absl::Status written = shrinker.WithExpected(*current, [&](record::Replayer* values) {
+        return record::WriteSelection(*current, alone, values, 0, "a trial", alone_path, true);
+      });
+      absl::StatusOr<std::unique_ptr<SessionReader>> trial = SessionReader::Open(alone_path);
+      if (written.ok() && trial.ok()) {
+        Selection all;
+        for (size_t i = 0; i < (*trial)->size(); ++i) all.insert(i);
+        const absl::StatusOr<Verdict> verdict = shrinker.Try(**trial, all);
+        if (verdict.ok() && verdict->how == Verdict::kRead) {
+          wanted = *verdict;
+          cut_session = *std::move(trial);
+          current = cut_session.get();
+          BP_ASSIGN_OR_RETURN(links, record::LinksOf(*current));
+          target = 0;
+          while (links[target].number != wanted.target) ++target;
+          keep = record::NeededFor(links, target);
+          if (!shrinker.Shows(*current, keep, wanted)) keep = all;
+        }
+      }
     }
   }
 

@@ -22,7 +22,8 @@ struct ShrinkResult {
 // written; with one it is what was recorded. Each attempt runs in a child process.
 //
 // First what the differing operation does not need is left out. With a second plugin, operations are then replaced by
-// the contents of the buffers they made there, as many from the beginning as leave the difference in place. At last
+// the contents of the buffers they made there, as many from the beginning as leave the difference in place, and if the
+// first operation behind shows the difference in what it makes, that is read in place of what the host read. At last
 // parts are left out by trial. FAILED_PRECONDITION when the session shows no difference.
 absl::StatusOr<ShrinkResult> Shrink(const record::SessionReader& session, const std::vector<std::string>& plugins,
                                     const PluginOptions& plugin_options, const CompareOptions& options,

@@ -233,9 +233,10 @@ absl::StatusOr<host::Place> Replayer::PlaceOf(const Operation& op, const Client&
 }
 
 absl::StatusOr<std::string> Replayer::OptionsFor(const Client& client, const std::string& bytes) const {
-  for (const auto& [theirs, ours] : client.ids)
-    if (theirs != ours) return WithDevices(bytes, client.ids);
-  return bytes;
+  bool same = client.ids.size() == client.facts.size();
+  for (const auto& [theirs, ours] : client.ids) same = same && theirs == ours;
+  if (same) return bytes;
+  return WithDevices(bytes, client.ids);
 }
 
 absl::Status Replayer::DoCompile(const Operation& op, Outcome& out) {

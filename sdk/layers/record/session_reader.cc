@@ -26,7 +26,7 @@ T Number(const char* at) {
 
 uint32_t Crc(absl::string_view kind, uint64_t size, absl::string_view payload) {
   auto add = [](uint32_t crc, const void* data, size_t n) {
-    return static_cast<uint32_t>(crc32_z(crc, static_cast<const unsigned char*>(data), n));
+    return n == 0 ? crc : static_cast<uint32_t>(crc32_z(crc, static_cast<const unsigned char*>(data), n));
   };
   return add(add(add(0, kind.data(), kind.size()), &size, sizeof(size)), payload.data(), payload.size());
 }

@@ -21,6 +21,7 @@ void AppendNumber(std::string* out, T value) {
 }
 
 uint32_t Crc(uint32_t crc, absl::string_view bytes) {
+  if (bytes.empty()) return crc;  // zlib takes a null pointer for the wish to begin anew
   return static_cast<uint32_t>(
       crc32_z(crc, reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<z_size_t>(bytes.size())));
 }

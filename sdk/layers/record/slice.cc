@@ -82,7 +82,7 @@ Selection Without(const std::vector<Link>& links, const Selection& keep, const S
 }
 
 absl::Status WriteSelection(const SessionReader& session, const Selection& keep, Replayer* values, size_t cut,
-                            const std::string& made_from, const std::string& path) {
+                            const std::string& made_from, const std::string& path, bool read_last) {
   SessionInfo info = session.info();
   info.made_from = made_from;
   SessionWriter::Settings settings;
@@ -156,6 +156,35 @@ absl::Status WriteSelection(const SessionReader& session, const Selection& keep,
     }
     BP_RETURN_IF_ERROR(CopyBlobs(session, op, writer.get(), &copied));
     writer->Add(op);
+  }
+  if (read_last && values != nullptr && !keep.empty()) {
+    BP_ASSIGN_OR_RETURN(const Operation last, session.At(*keep.rbegin()));
+    uint64_t event = 0;
+    for (size_t i = 0; i < session.size(); ++i) {
+      BP_ASSIGN_OR_RETURN(const Operation op, session.At(i));
+      for (uint64_t id : op.makes) event = std::max(event, id);
+    }
+    for (uint64_t id : last.makes) {
+      const host::Buffer* buffer = values->FindBuffer(id);
+      if (buffer == nullptr) continue;
+      BP_ASSIGN_OR_RETURN(const host::HostArray array, buffer->ToHost());
+      Operation read, wait;
+      read.kind = Kind::kRead;
+      read.uses = {id};
+      read.makes = {++event};
+      read.layout.emplace();  // dense, the last dimension fastest
+      for (size_t d = array.dims.size(); d-- > 0;) read.layout->minor_to_major.push_back(static_cast<int64_t>(d));
+      read.numbers = {static_cast<int64_t>(array.data.size())};
+      wait.kind = Kind::kWait;
+      wait.uses = {event};
+      wait.numbers = {kAwaited};
+      wait.type = array.type;
+      wait.dims = array.dims;
+      MemorySource source(absl::MakeConstSpan(array.data));
+      wait.blobs = {writer->AddBlob(source)};
+      writer->Add(read);
+      writer->Add(wait);
+    }
   }
   writer->Finish();
   return writer->status();

@@ -33,8 +33,10 @@ Selection Without(const std::vector<Link>& links, const Selection& keep, const S
 //   buffers
 //          that later ones use. FAILED_PRECONDITION when a later one uses anything else of them than clients,
 //          executables and buffers.
+//   `read_last`: behind the last operation, buffers that it made are read, as if the host had done so; their waits have
+//          the highest numbers. Needs `values`.
 absl::Status WriteSelection(const SessionReader& session, const Selection& keep, Replayer* values, size_t cut,
-                            const std::string& made_from, const std::string& path);
+                            const std::string& made_from, const std::string& path, bool read_last = false);
 
 }  // namespace backplane::record
 
