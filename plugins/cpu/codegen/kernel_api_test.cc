@@ -175,6 +175,27 @@ TEST(Plan, UnitsAndChunks) {
   EXPECT_THAT(PlanKernel(*m->entry(), {}, "neg")->phases, IsEmpty());
 }
 
+// A loop that reads and writes one row of a large table in place is judged by the row.
+TEST(Plan, OnlyWhatIsReachedIsCounted) {
+  auto m = Parse(R"(HloModule m
+    ENTRY e {
+      t = f32[4096,256] parameter(0)
+      k = s32[] parameter(1)
+      z = s32[] constant(0)
+      row = f32[1,256] dynamic-slice(t, k, z), dynamic_slice_sizes={1,256}
+      n = f32[1,256] negate(row)
+      ROOT r = f32[4096,256] dynamic-update-slice(t, n, k, z)
+    })");
+  KernelOptions options;
+  options.shared = {{0, 0, true}};
+  auto plan = PlanKernel(*m->entry(), options, "row");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  double us = 0;
+  for (const KernelPhase& p : plan->phases) us += p.estimated_us;
+  EXPECT_GT(us, 0.005);
+  EXPECT_LT(us, 1);  // the table alone would be 60
+}
+
 TEST(Emit, ManyKernelsAndFunctionsInOneModule) {
   auto m = Parse(R"(HloModule m
     less { a = f32[] parameter(0) b = f32[] parameter(1) i = s32[] parameter(2) j = s32[] parameter(3) ROOT r = pred[] compare(a, b), direction=LT }
