@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -219,11 +220,12 @@ class Run {
       Say(kGood, absl::StrCat(library_, ": it cannot say what it is: ", told));
     }
     const bool progress = terminal_ && !o_.quiet;
+    auto drawn = std::chrono::steady_clock::now() - std::chrono::seconds(1);
     RunnerReport run = RunJobs(runner, jobs, [&](const CheckOutcome& outcome, size_t done, size_t count) {
-      if (!progress) return;
-      absl::FPrintF(out_, "\r\x1b[K%d of %d  %s", done, count, outcome.id);
-      if (done == count) absl::FPrintF(out_, "\r\x1b[K");
-      std::fflush(out_);
+      const auto now = std::chrono::steady_clock::now();
+      if (!progress || (done < count && now - drawn < std::chrono::milliseconds(100))) return;
+      drawn = now;
+      Bar(outcome.id, done, count);
     });
     report_.seconds = run.seconds + facts.seconds;
     report_.outcomes = std::move(run.outcomes);
@@ -238,6 +240,17 @@ class Run {
           absl::StrCat("printed to standard output in ", run.printed.size(), " checks, first in ", run.printed[0]);
     }
     return absl::OkStatus();
+  }
+
+  // How far it is, on one line that the next one takes the place of; nothing is left of it at the end.
+  void Bar(const std::string& id, size_t done, size_t count) {
+    constexpr size_t kWidth = 24;
+    const size_t filled = kWidth * done / count;
+    absl::FPrintF(out_, "\r\x1b[K");
+    if (done < count)
+      absl::FPrintF(out_, "[%s%s] %d/%d %s", std::string(filled, '#'), std::string(kWidth - filled, ' '), done, count,
+                    id.substr(0, 48));
+    std::fflush(out_);
   }
 
   absl::Status Evaluate() {

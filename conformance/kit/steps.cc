@@ -7,6 +7,15 @@
 
 namespace backplane::conformance {
 
+// The arguments of a call that needs nothing but one object, after it.
+#define ASK(fn, owner, object) \
+  ([&] {                       \
+    KIT_ARGS(k, a, fn);        \
+    a.owner = object;          \
+    KIT_OK(k, fn, a);          \
+    return a;                  \
+  }())
+
 PJRT_Buffer_MemoryLayout LayoutOf(const Dims& minor_to_major) {
   PJRT_Buffer_MemoryLayout layout{};
   layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
@@ -19,36 +28,12 @@ PJRT_Buffer_MemoryLayout LayoutOf(const Dims& minor_to_major) {
 
 // ---- Objects away
 
-void Destroy(Kit& k, PJRT_Buffer* object) {
-  KIT_ARGS(k, a, PJRT_Buffer_Destroy);
-  a.buffer = object;
-  KIT_OK(k, PJRT_Buffer_Destroy, a);
-}
-void Destroy(Kit& k, PJRT_Event* object) {
-  KIT_ARGS(k, a, PJRT_Event_Destroy);
-  a.event = object;
-  KIT_OK(k, PJRT_Event_Destroy, a);
-}
-void Destroy(Kit& k, PJRT_LoadedExecutable* object) {
-  KIT_ARGS(k, a, PJRT_LoadedExecutable_Destroy);
-  a.executable = object;
-  KIT_OK(k, PJRT_LoadedExecutable_Destroy, a);
-}
-void Destroy(Kit& k, PJRT_Executable* object) {
-  KIT_ARGS(k, a, PJRT_Executable_Destroy);
-  a.executable = object;
-  KIT_OK(k, PJRT_Executable_Destroy, a);
-}
-void Destroy(Kit& k, PJRT_Client* object) {
-  KIT_ARGS(k, a, PJRT_Client_Destroy);
-  a.client = object;
-  KIT_OK(k, PJRT_Client_Destroy, a);
-}
-void Destroy(Kit& k, PJRT_TopologyDescription* object) {
-  KIT_ARGS(k, a, PJRT_TopologyDescription_Destroy);
-  a.topology = object;
-  KIT_OK(k, PJRT_TopologyDescription_Destroy, a);
-}
+void Destroy(Kit& k, PJRT_Buffer* object) { ASK(PJRT_Buffer_Destroy, buffer, object); }
+void Destroy(Kit& k, PJRT_Event* object) { ASK(PJRT_Event_Destroy, event, object); }
+void Destroy(Kit& k, PJRT_LoadedExecutable* object) { ASK(PJRT_LoadedExecutable_Destroy, executable, object); }
+void Destroy(Kit& k, PJRT_Executable* object) { ASK(PJRT_Executable_Destroy, executable, object); }
+void Destroy(Kit& k, PJRT_Client* object) { ASK(PJRT_Client_Destroy, client, object); }
+void Destroy(Kit& k, PJRT_TopologyDescription* object) { ASK(PJRT_TopologyDescription_Destroy, topology, object); }
 
 // ---- Events
 
@@ -66,17 +51,10 @@ void Await(Kit& k, PJRT_Event* event, absl::string_view what) {
   k.Require(outcome.ok(), what, ": ", ErrText(outcome));
 }
 
-bool IsReady(Kit& k, PJRT_Event* event) {
-  KIT_ARGS(k, a, PJRT_Event_IsReady);
-  a.event = event;
-  KIT_OK(k, PJRT_Event_IsReady, a);
-  return a.is_ready;
-}
+bool IsReady(Kit& k, PJRT_Event* event) { return ASK(PJRT_Event_IsReady, event, event).is_ready; }
 
 PJRT_Event* ReadyEvent(Kit& k, PJRT_Buffer* buffer) {
-  KIT_ARGS(k, a, PJRT_Buffer_ReadyEvent);
-  a.buffer = buffer;
-  KIT_OK(k, PJRT_Buffer_ReadyEvent, a);
+  const auto a = ASK(PJRT_Buffer_ReadyEvent, buffer, buffer);
   k.Require(a.event != nullptr, "PJRT_Buffer_ReadyEvent: succeeded without an event");
   return a.event;
 }
@@ -139,56 +117,25 @@ std::string Get(Kit& k, PJRT_Buffer* buffer) {
   return bytes;
 }
 
-PJRT_Buffer_Type TypeOf(Kit& k, PJRT_Buffer* buffer) {
-  KIT_ARGS(k, a, PJRT_Buffer_ElementType);
-  a.buffer = buffer;
-  KIT_OK(k, PJRT_Buffer_ElementType, a);
-  return a.type;
-}
+PJRT_Buffer_Type TypeOf(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_ElementType, buffer, buffer).type; }
 
 Dims DimsOf(Kit& k, PJRT_Buffer* buffer) {
-  KIT_ARGS(k, a, PJRT_Buffer_Dimensions);
-  a.buffer = buffer;
-  KIT_OK(k, PJRT_Buffer_Dimensions, a);
+  const auto a = ASK(PJRT_Buffer_Dimensions, buffer, buffer);
   k.Require(a.num_dims < 64, "PJRT_Buffer_Dimensions: a rank of ", a.num_dims);
   return Dims(a.dims, a.dims + a.num_dims);
 }
 
 std::string ShapeOf(Kit& k, PJRT_Buffer* buffer) { return host::ShapeText(TypeOf(k, buffer), DimsOf(k, buffer)); }
 
-bool IsDeleted(Kit& k, PJRT_Buffer* buffer) {
-  KIT_ARGS(k, a, PJRT_Buffer_IsDeleted);
-  a.buffer = buffer;
-  KIT_OK(k, PJRT_Buffer_IsDeleted, a);
-  return a.is_deleted;
-}
+bool IsDeleted(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_IsDeleted, buffer, buffer).is_deleted; }
 
-void Delete(Kit& k, PJRT_Buffer* buffer) {
-  KIT_ARGS(k, a, PJRT_Buffer_Delete);
-  a.buffer = buffer;
-  KIT_OK(k, PJRT_Buffer_Delete, a);
-}
+void Delete(Kit& k, PJRT_Buffer* buffer) { ASK(PJRT_Buffer_Delete, buffer, buffer); }
 
-PJRT_Device* DeviceOf(Kit& k, PJRT_Buffer* buffer) {
-  KIT_ARGS(k, a, PJRT_Buffer_Device);
-  a.buffer = buffer;
-  KIT_OK(k, PJRT_Buffer_Device, a);
-  return a.device;
-}
+PJRT_Device* DeviceOf(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_Device, buffer, buffer).device; }
 
-PJRT_Memory* MemoryOf(Kit& k, PJRT_Buffer* buffer) {
-  KIT_ARGS(k, a, PJRT_Buffer_Memory);
-  a.buffer = buffer;
-  KIT_OK(k, PJRT_Buffer_Memory, a);
-  return a.memory;
-}
+PJRT_Memory* MemoryOf(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_Memory, buffer, buffer).memory; }
 
-bool IsOnCpu(Kit& k, PJRT_Buffer* buffer) {
-  KIT_ARGS(k, a, PJRT_Buffer_IsOnCpu);
-  a.buffer = buffer;
-  KIT_OK(k, PJRT_Buffer_IsOnCpu, a);
-  return a.is_on_cpu;
-}
+bool IsOnCpu(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_IsOnCpu, buffer, buffer).is_on_cpu; }
 
 // ---- Programs
 
@@ -229,18 +176,14 @@ host::CompileOptions PlainOptions(Kit& k) {
 PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program) { return Compile(k, program, PlainOptions(k)); }
 
 PJRT_Executable* ExecutableOf(Kit& k, PJRT_LoadedExecutable* loaded) {
-  KIT_ARGS(k, a, PJRT_LoadedExecutable_GetExecutable);
-  a.loaded_executable = loaded;
-  KIT_OK(k, PJRT_LoadedExecutable_GetExecutable, a);
+  const auto a = ASK(PJRT_LoadedExecutable_GetExecutable, loaded_executable, loaded);
   k.Require(a.executable != nullptr, "PJRT_LoadedExecutable_GetExecutable: succeeded without an executable");
   return a.executable;
 }
 
 size_t NumOutputs(Kit& k, PJRT_LoadedExecutable* loaded) {
   PJRT_Executable* executable = ExecutableOf(k, loaded);
-  KIT_ARGS(k, a, PJRT_Executable_NumOutputs);
-  a.executable = executable;
-  KIT_OK(k, PJRT_Executable_NumOutputs, a);
+  const auto a = ASK(PJRT_Executable_NumOutputs, executable, executable);
   k.Require(a.num_outputs < 100000, "PJRT_Executable_NumOutputs: ", a.num_outputs);
   Destroy(k, executable);
   return a.num_outputs;
@@ -248,9 +191,7 @@ size_t NumOutputs(Kit& k, PJRT_LoadedExecutable* loaded) {
 
 std::string FingerprintOf(Kit& k, PJRT_LoadedExecutable* loaded) {
   PJRT_Executable* executable = ExecutableOf(k, loaded);
-  KIT_ARGS(k, a, PJRT_Executable_Fingerprint);
-  a.executable = executable;
-  KIT_OK(k, PJRT_Executable_Fingerprint, a);
+  const auto a = ASK(PJRT_Executable_Fingerprint, executable, executable);
   std::string print(a.executable_fingerprint, a.executable_fingerprint_size);
   Destroy(k, executable);
   return print;
@@ -326,48 +267,35 @@ std::vector<float> RunF32(Kit& k, PJRT_LoadedExecutable* executable, const std::
 // ---- Devices
 
 PJRT_DeviceDescription* DescriptionOf(Kit& k, PJRT_Device* device) {
-  KIT_ARGS(k, a, PJRT_Device_GetDescription);
-  a.device = device;
-  KIT_OK(k, PJRT_Device_GetDescription, a);
+  const auto a = ASK(PJRT_Device_GetDescription, device, device);
   k.Require(a.device_description != nullptr, "PJRT_Device_GetDescription: succeeded without a description");
   return a.device_description;
 }
 
 int IdOf(Kit& k, PJRT_Device* device) {
-  KIT_ARGS(k, a, PJRT_DeviceDescription_Id);
-  a.device_description = DescriptionOf(k, device);
-  KIT_OK(k, PJRT_DeviceDescription_Id, a);
-  return a.id;
+  return ASK(PJRT_DeviceDescription_Id, device_description, DescriptionOf(k, device)).id;
 }
 
 PJRT_Memory* DefaultMemory(Kit& k, PJRT_Device* device) {
-  KIT_ARGS(k, a, PJRT_Device_DefaultMemory);
-  a.device = device;
-  KIT_OK(k, PJRT_Device_DefaultMemory, a);
+  const auto a = ASK(PJRT_Device_DefaultMemory, device, device);
   k.Require(a.memory != nullptr, "PJRT_Device_DefaultMemory: succeeded without a memory");
   return a.memory;
 }
 
 std::vector<PJRT_Memory*> MemoriesOf(Kit& k, PJRT_Device* device) {
-  KIT_ARGS(k, a, PJRT_Device_AddressableMemories);
-  a.device = device;
-  KIT_OK(k, PJRT_Device_AddressableMemories, a);
+  const auto a = ASK(PJRT_Device_AddressableMemories, device, device);
   return {a.memories, a.memories + a.num_memories};
 }
 
 std::string KindOf(Kit& k, PJRT_Memory* memory) {
-  KIT_ARGS(k, a, PJRT_Memory_Kind);
-  a.memory = memory;
-  KIT_OK(k, PJRT_Memory_Kind, a);
+  const auto a = ASK(PJRT_Memory_Kind, memory, memory);
   return {a.kind, a.kind_size};
 }
 
 // ---- Serialized things
 
 std::string Serialize(Kit& k, PJRT_Executable* executable) {
-  KIT_ARGS(k, a, PJRT_Executable_Serialize);
-  a.executable = executable;
-  KIT_OK(k, PJRT_Executable_Serialize, a);
+  const auto a = ASK(PJRT_Executable_Serialize, executable, executable);
   k.Require(a.serialized_bytes != nullptr && a.serialized_bytes_size > 0,
             "PJRT_Executable_Serialize: succeeded without bytes");
   k.Require(a.serialized_executable_deleter != nullptr, "PJRT_Executable_Serialize: no deleter");
@@ -380,5 +308,7 @@ int64_t HeapBytes() {
   const struct mallinfo2 info = mallinfo2();
   return static_cast<int64_t>(info.uordblks) + static_cast<int64_t>(info.hblkhd);
 }
+
+#undef ASK
 
 }  // namespace backplane::conformance
