@@ -20,7 +20,7 @@ namespace backplane::layers {
 
 // The state, which callbacks of the plugin may need after the layer is gone.
 struct ValidateState {
-  ValidateState(FILE* out, std::string json) : report(out, std::move(json)) {}
+  ValidateState(FILE* out, std::string json, int64_t percent) : stacks(percent), report(out, std::move(json)) {}
   Stacks stacks;
   Handles handles;
   Report report;
@@ -56,12 +56,13 @@ struct ValidateOptions {
   bool refuse = false, leaks = true;
   int64_t patience_ns = 0;
   int depth = Stacks::kDepth;
+  int64_t budget = 3;  // percent
 };
 
 class ValidateLayer : public Layer {
  public:
   explicit ValidateLayer(const ValidateOptions& options)
-      : options_(options), state_(std::make_shared<ValidateState>(options.out, options.json)) {}
+      : options_(options), state_(std::make_shared<ValidateState>(options.out, options.json, options.budget)) {}
   ~ValidateLayer() override {
     if (options_.close) fclose(options_.out);
   }
@@ -94,15 +95,17 @@ class ValidateLayer : public Layer {
 
   void Add(const Call& call, const char* kind, std::string key, std::string message,
            std::vector<std::pair<std::string, uint32_t>> others = {});
-  // Of a call that gives out an object, or that is wrong.
-  uint32_t StackOf(const Call& call) { return Capture(call, options_.depth); }
-  // Of one that only might be wanted later: unwinding is most of what this layer costs.
-  uint32_t ShortStackOf(const Call& call) { return Capture(call, std::min(options_.depth, kShortDepth)); }
-  uint32_t Capture(const Call& call, int depth) {
-    return depth == 0 ? 0 : state_->stacks.Capture(static_cast<const Frame*>(call.frame)->caller, depth);
+  // Of a call that is wrong.
+  uint32_t StackOf(const Call& call) {
+    return options_.depth == 0 ? 0
+                               : state_->stacks.Capture(static_cast<const Frame*>(call.frame)->caller, options_.depth);
+  }
+  // Of one that a later finding may tell of: unwinding for these is most of what this layer costs.
+  uint32_t Remember(const Call& call) {
+    return options_.depth == 0 ? 0
+                               : state_->stacks.Remember(static_cast<const Frame*>(call.frame)->caller, options_.depth);
   }
 
-  static constexpr int kShortDepth = 6;
   const ValidateOptions options_;
   const std::shared_ptr<ValidateState> state_;
 };

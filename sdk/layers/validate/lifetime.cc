@@ -8,7 +8,7 @@ namespace backplane::layers {
 void ValidateLayer::FollowCallback(Call& call, const void* client) {
   const auto* a = call.As<PJRT_Event_OnReady_Args>();
   if (!Has(a, &PJRT_Event_OnReady_Args::user_arg)) return;
-  const uint32_t stack = ShortStackOf(call);
+  const uint32_t stack = Remember(call);
   const uint64_t id = state_->AddPending({a->event, client, stack, call.fn, MonotonicNanos()});
   struct Forget {  // also when the call fails and the hook is dropped
     Forget(std::shared_ptr<ValidateState> s, uint64_t i) : state(std::move(s)), id(i) {}
@@ -52,7 +52,7 @@ void ValidateLayer::ClientGoes(Call& call, const void* client) {
 }
 
 void ValidateLayer::ClientGone(Call& call, const void* client) {
-  state_->handles.EndClient(client, call.fn, ShortStackOf(call));
+  state_->handles.EndClient(client, call.fn, Remember(call));
   std::vector<ValidateState::Pending> late;
   {
     std::lock_guard<std::mutex> lock(state_->pending_mutex);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "sdk/layers/layer.h"
 
 namespace backplane::layers {
 namespace {
@@ -38,23 +39,39 @@ std::string FrameText(void* address) {
 
 }  // namespace
 
+Stacks::Stacks(int64_t percent) : percent_(percent), start_ns_(MonotonicNanos()) {}
+
 uint32_t Stacks::Capture(const void* from, int depth) {
   constexpr int kOwn = 6;  // frames between the host's call and here, at most
   void* frames[kOwn + kLargestDepth];
   const int taken = backtrace(frames, kOwn + std::min(depth, kLargestDepth));
   int own = static_cast<int>(std::find(frames, frames + taken, from) - frames);
   if (own == taken) own = 0;
-  const int end = std::min(taken, own + depth);
-  if (taken <= 0) return 0;
+  return Intern(frames + own, std::min(taken - own, depth));
+}
+
+uint32_t Stacks::Remember(const void* from, int depth) {
+  constexpr int64_t kFree = 100000000;
+  const int64_t now = MonotonicNanos();
+  if (spent_ns_.load(std::memory_order_relaxed) > kFree + (now - start_ns_) / 100 * percent_) {
+    void* only = const_cast<void*>(from);
+    return Intern(&only, 1);
+  }
+  const uint32_t stack = Capture(from, depth);
+  spent_ns_.fetch_add(MonotonicNanos() - now, std::memory_order_relaxed);
+  return stack;
+}
+
+uint32_t Stacks::Intern(void* const* frames, int count) {
+  if (count <= 0) return 0;
   uint64_t hash = 0xcbf29ce484222325;
-  for (int i = own; i < taken; ++i)
-    hash = (hash ^ reinterpret_cast<uint64_t>(frames[i])) * 0x100000001b3 ^ (hash >> 29);
+  for (int i = 0; i < count; ++i) hash = (hash ^ reinterpret_cast<uint64_t>(frames[i])) * 0x100000001b3 ^ (hash >> 29);
   std::lock_guard<std::mutex> lock(mutex_);
   auto it = by_hash_.find(hash);
   if (it != by_hash_.end()) return it->second;
   if (stacks_.size() >= kMostStacks) return 0;
   const auto number = static_cast<uint32_t>(stacks_.size());
-  stacks_.emplace_back(frames + own, frames + end);
+  stacks_.emplace_back(frames, frames + count);
   by_hash_.emplace(hash, number);
   return number;
 }

@@ -2,6 +2,7 @@
 #ifndef BACKPLANE_SDK_LAYERS_VALIDATE_STACKS_H_
 #define BACKPLANE_SDK_LAYERS_VALIDATE_STACKS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -16,13 +17,22 @@ class Stacks {
   static constexpr int kDepth = 14;
   static constexpr int kLargestDepth = 48;
 
+  // `percent` of the time that passes, and a tenth of a second once, may go into unwinding for Remember.
+  explicit Stacks(int64_t percent = 100);
+
   // The stack of this thread from the frame that returns to `from` outwards, at most `depth` frames of it; from here
   // when there is none such. 0: none could be taken, or too many are kept already. From any thread.
   uint32_t Capture(const void* from, int depth = kDepth);
+  // The same for what only might be wanted later. When the time for that is spent, the one frame that `from` is in.
+  uint32_t Remember(const void* from, int depth);
   // One line a frame, indented: the function where its name is known, the library and the offset in it.
   std::string Text(uint32_t stack) const;
 
  private:
+  uint32_t Intern(void* const* frames, int count);
+
+  const int64_t percent_, start_ns_;
+  std::atomic<int64_t> spent_ns_{0};
   mutable std::mutex mutex_;
   absl::flat_hash_map<uint64_t, uint32_t> by_hash_;
   std::vector<std::vector<void*>> stacks_{{}};

@@ -167,7 +167,7 @@ bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* hand
   // What a client leaves behind is counted while it is still known who belongs to it.
   if (a.object == Object::Client) ClientGoes(call, handle);
   Handle was;
-  const uint32_t stack = ShortStackOf(call);
+  const uint32_t stack = Remember(call);
   switch (state_->handles.BeginDestroy(a.object, handle, call.fn, stack, &was)) {
     case Handles::Destroyed::kFine:
       *client = a.object == Object::Client ? handle : was.client;
@@ -303,13 +303,13 @@ void ValidateLayer::After(Call& call) {
 void ValidateLayer::TakeError(Call& call) {
   // Since 0.107 a host may read and free an error without the table: then one of ours stands for it.
   if (call.stack->minor_version() >= 107) call.result = WrapError(*call.stack, call.result);
-  state_->handles.Give(Object::Error, call.result, call.fn, ShortStackOf(call), nullptr);
+  state_->handles.Give(Object::Error, call.result, call.fn, Remember(call), nullptr);
 }
 
 void ValidateLayer::TakeResults(Call& call, const void* client) {
   uint32_t stack = 0;
   auto here = [&] {
-    if (stack == 0) stack = StackOf(call);
+    if (stack == 0) stack = Remember(call);
     return stack;
   };
   for (const Argument& a : ArgumentsOf(call.fn)) {
@@ -351,7 +351,7 @@ void ValidateLayer::TakeResults(Call& call, const void* client) {
 void ValidateLayer::TakeExecuteResults(Call& call, const void* client) {
   const auto* a = call.As<PJRT_LoadedExecutable_Execute_Args>();
   if (!Has(a, &PJRT_LoadedExecutable_Execute_Args::device_complete_events)) return;
-  const uint32_t stack = StackOf(call);
+  const uint32_t stack = Remember(call);
   const std::optional<Handle> program = state_->handles.Find(Object::LoadedExecutable, a->executable);
   for (size_t d = 0; d < a->num_devices; ++d) {
     if (a->argument_lists != nullptr && a->argument_lists[d] != nullptr) {
@@ -374,7 +374,7 @@ void ValidateLayer::TakeLists(Call& call, const void* client) {
     for (size_t i = 0; list != nullptr && i < count; ++i) state_->handles.Lend(type, list[i], call.fn, owner);
   };
   auto give = [&](Object type, const auto* list, size_t count) {
-    const uint32_t stack = StackOf(call);
+    const uint32_t stack = Remember(call);
     for (size_t i = 0; list != nullptr && i < count; ++i) {
       if (list[i] != nullptr) state_->handles.Give(type, list[i], call.fn, stack, client);
     }
@@ -429,7 +429,7 @@ void ValidateLayer::TakeLists(Call& call, const void* client) {
 }
 
 absl::StatusOr<std::unique_ptr<Layer>> MakeValidateLayer(const Options& options) {
-  BP_RETURN_IF_ERROR(options.CheckNames({"file", "json", "refuse", "leaks", "patience_ms", "depth"}));
+  BP_RETURN_IF_ERROR(options.CheckNames({"file", "json", "refuse", "leaks", "patience_ms", "depth", "budget"}));
   ValidateOptions o;
   BP_ASSIGN_OR_RETURN(o.refuse, options.GetBool("refuse", false));
   BP_ASSIGN_OR_RETURN(o.leaks, options.GetBool("leaks", true));
@@ -445,6 +445,10 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeValidateLayer(const Options& options)
         absl::StrCat("validate: depth is ", depth, ", expected 0 to ", Stacks::kLargestDepth));
   }
   o.depth = static_cast<int>(depth);
+  BP_ASSIGN_OR_RETURN(o.budget, options.GetInt("budget", o.budget));
+  if (o.budget < 0 || o.budget > 100) {
+    return absl::InvalidArgumentError(absl::StrCat("validate: budget is ", o.budget, ", expected 0 to 100"));
+  }
   o.json = options.GetPath("json", "");
   const std::string file = options.GetPath("file", "stderr");
   if (file == "stderr") {

@@ -14,7 +14,10 @@
 //   leaks        0: say nothing about objects that live at the end; default 1
 //   patience_ms  a callback that has not come when the process ends is a finding when it was registered so long ago;
 //                default 10000
-//   depth        frames of a stack, at most 48; default 14. Fewer cost less, 0 takes none
+//   depth        frames of a stack, at most 48; default 14. 0 takes none
+//   budget       percent of the time that may go into the stacks of calls that are not wrong but may have to be told of
+//                later; default 3, after a tenth of a second that is free. When it is spent, such a stack is one
+//                frame until there is time again
 #ifndef BACKPLANE_SDK_LAYERS_VALIDATE_VALIDATE_H_
 #define BACKPLANE_SDK_LAYERS_VALIDATE_VALIDATE_H_
 

@@ -486,6 +486,19 @@ TEST(HandlesTest, GivenTwiceIsDestroyedTwice) {
   EXPECT_EQ(handles.BeginDestroy(Object::Executable, &place, Fn::PJRT_Executable_Destroy, 2, &was), kTwice);
 }
 
+TEST(StacksTest, TimeForRememberingIsBounded) {
+  Stacks stacks(0);
+  const void* here = __builtin_return_address(0);
+  const std::string full = stacks.Text(stacks.Remember(here, 14));
+  EXPECT_THAT(full, HasSubstr("#1 "));
+  const int64_t end = MonotonicNanos() + 5000000000;  // some tens of thousands of stacks take a tenth of a second
+  std::string last = full;
+  while (last == full && MonotonicNanos() < end) last = stacks.Text(stacks.Remember(here, 14));
+  EXPECT_THAT(last, HasSubstr("#0 "));
+  EXPECT_THAT(last, ::testing::Not(HasSubstr("#1 "))) << "one frame";
+  EXPECT_EQ(stacks.Text(stacks.Capture(here, 14)), full) << "for a finding there is always time";
+}
+
 TEST(ArgumentsTest, EverySlotIsDescribed) {
   for (size_t f = 0; f <= Index(Fn::PJRT_TopologyDescription_GetMemorySpaceKindIds); ++f) {
     const Fn fn = static_cast<Fn>(f);
