@@ -19,7 +19,7 @@ namespace {
 
 // The rows of a table beside the tests; lines that start with # are comments.
 std::vector<std::vector<std::string>> Table(const std::string& name) {
-  std::ifstream file(std::string(BACKPLANE_SOURCE_DIR) + "/plugins/tpu_emulator/machine/testdata/" + name);
+  std::ifstream file(absl::StrCat(BACKPLANE_SOURCE_DIR, "/plugins/tpu_emulator/machine/testdata/", name));
   EXPECT_TRUE(file.is_open()) << name;
   std::vector<std::vector<std::string>> rows;
   for (std::string line; std::getline(file, line);) {

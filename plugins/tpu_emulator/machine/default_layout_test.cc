@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 
@@ -16,7 +17,7 @@ std::string Text(PrimitiveType type, std::vector<int64_t> dims) { return Default
 
 // Every recorded answer of a real compiler: the same text.
 TEST(DefaultLayout, EqualsTheRecordedAnswers) {
-  std::ifstream table(std::string(BACKPLANE_SOURCE_DIR) + "/plugins/tpu_emulator/machine/testdata/default_layouts.tsv");
+  std::ifstream table(absl::StrCat(BACKPLANE_SOURCE_DIR, "/plugins/tpu_emulator/machine/testdata/default_layouts.tsv"));
   ASSERT_TRUE(table.is_open());
   int rows = 0;
   for (std::string line; std::getline(table, line);) {
