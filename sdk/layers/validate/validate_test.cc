@@ -322,6 +322,25 @@ TEST_F(ValidateTest, FieldsThatThePluginDidNotWrite) {
   Destroy(client);
 }
 
+TEST_F(ValidateTest, AFieldThatIsLaterNotWrittenIsFoundInTime) {
+  PJRT_Api& target = TargetCopy();
+  static int calls;
+  calls = 0;
+  target.PJRT_Client_ProcessIndex = [](PJRT_Client_ProcessIndex_Args* args) -> PJRT_Error* {
+    if (++calls <= 1000) args->process_index = 0;
+    return nullptr;
+  };
+  Open({}, &target);
+  PJRT_Client* client = NewClient();
+  BP_ARGS(a, PJRT_Client_ProcessIndex);
+  a.client = client;
+  for (int i = 0; i < 1000; ++i) EXPECT_OK(CALL(PJRT_Client_ProcessIndex, a));
+  EXPECT_EQ(Findings(), 0) << Text();
+  for (int i = 0; i < 16; ++i) EXPECT_OK(CALL(PJRT_Client_ProcessIndex, a));
+  EXPECT_EQ(Count("unset-out-field"), 1) << Text();
+  Destroy(client);
+}
+
 TEST_F(ValidateTest, AFieldWithBytesOfThePatternComesBackWhole) {
   PJRT_Api& target = TargetCopy();
   target.PJRT_Buffer_OnDeviceSizeInBytes = [](PJRT_Buffer_OnDeviceSizeInBytes_Args* args) -> PJRT_Error* {
