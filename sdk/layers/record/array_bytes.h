@@ -20,6 +20,7 @@ std::optional<host::BufferLayout> CopyLayout(const PJRT_Buffer_MemoryLayout* lay
 class CLayout {
  public:
   explicit CLayout(const std::optional<host::BufferLayout>& layout);
+  explicit CLayout(std::optional<host::BufferLayout>&&) = delete;  // it would be gone
   CLayout(const CLayout&) = delete;
   PJRT_Buffer_MemoryLayout* get() { return given_ ? &c_ : nullptr; }
 

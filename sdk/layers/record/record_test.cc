@@ -175,6 +175,57 @@ TEST_F(RecordTest, ErrorsAreRecordedAndComeAgain) {
   EXPECT_EQ(ReplayedOtherwise(), kNothing);
 }
 
+TEST_F(RecordTest, LayoutsOfDeviceAndHost) {
+  Record([](Client& client) {
+    ASSERT_OK_AND_ASSIGN(const auto devices, client.AddressableDevices());
+    const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+    const std::vector<int64_t> dims = {2, 3};
+    const std::optional<host::BufferLayout> columns =
+        host::BufferLayout{PJRT_Buffer_MemoryLayout_Type_Tiled, {0, 1}, {}, {}};
+    CLayout layout(columns);
+    BP_PJRT_ARGS(client.plugin(), a, PJRT_Client_BufferFromHostBuffer);
+    a.client = client.raw();
+    a.data = values.data();
+    a.type = PJRT_Buffer_Type_F32;
+    a.dims = dims.data();
+    a.num_dims = dims.size();
+    a.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+    a.device = devices[1].raw();
+    a.device_layout = layout.get();
+    ASSERT_OK(BP_PJRT_CALL(client.plugin(), PJRT_Client_BufferFromHostBuffer, a));
+    const Buffer buffer(client.plugin(), client.keep(), a.buffer);
+    const Event done(client.plugin(), client.keep(), a.done_with_host_buffer);
+    // As it lies in the buffer, by columns, by rows; and into too little memory.
+    for (int form = 0; form < 4; ++form) {
+      std::vector<float> got(6);
+      const std::optional<host::BufferLayout> rows =
+          host::BufferLayout{PJRT_Buffer_MemoryLayout_Type_Tiled, {1, 0}, {}, {}};
+      CLayout wanted(form == 1 ? columns : rows);
+      BP_PJRT_ARGS(client.plugin(), r, PJRT_Buffer_ToHostBuffer);
+      r.src = buffer.raw();
+      r.host_layout = form == 0 ? nullptr : wanted.get();
+      r.dst = got.data();
+      r.dst_size = form == 3 ? 20 : 24;
+      const absl::Status status = BP_PJRT_CALL(client.plugin(), PJRT_Buffer_ToHostBuffer, r);
+      ASSERT_EQ(status.ok(), form != 3) << status;
+      if (form == 3) break;
+      const Event event(client.plugin(), client.keep(), r.event);
+      ASSERT_OK(event.Await());
+      EXPECT_EQ(got[1], form == 2 ? 2 : 4);
+    }
+  });
+  size_t reads = 0;
+  EXPECT_EQ(ReplayedOtherwise(&reads), kNothing);
+  EXPECT_EQ(reads, 3u);
+  // Whatever the layout was, the session has the array by rows.
+  const Digest rows = Sha256::Of(absl::MakeConstSpan(HostArray::Of<float>({6}, {1, 2, 3, 4, 5, 6}).data));
+  for (const Operation& op : Operations()) {
+    if (!op.blobs.empty()) {
+      EXPECT_EQ(op.blobs[0].digest, rows) << op.number;
+    }
+  }
+}
+
 TEST_F(RecordTest, SeveralDevicesCopiesAndCollectives) {
   Record([](Client& client) {
     host::CompileOptions options;

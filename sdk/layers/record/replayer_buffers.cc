@@ -56,7 +56,8 @@ absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
   }
 
   const bool view = op.kind == Kind::kView;  // memory shared with the host: here a buffer of its own
-  CLayout layout(view ? std::nullopt : op.layout);
+  const std::optional<host::BufferLayout> given = view ? std::nullopt : op.layout;
+  CLayout layout(given);
   BP_PJRT_ARGS(plugin_, a, PJRT_Client_BufferFromHostBuffer);
   a.client = client->client->raw();
   a.data = memory->data + extent.below;
@@ -299,6 +300,9 @@ absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
     if (read->memory->data == nullptr) return TooLittleMemory(size);
     a.dst = read->memory->data;
     a.dst_size = size;
+    // A destination that was too small for the plugin of the session: the same mistake again, with memory behind it.
+    if (op.code != 0 && !op.numbers.empty() && op.numbers[0] >= 0)
+      a.dst_size = std::min(size, static_cast<size_t>(op.numbers[0]));
     Stopwatch watch(out);
     BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin_, PJRT_Buffer_ToHostBuffer, a));
     event = WrapEvent(client->client, a.event);
