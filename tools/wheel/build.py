@@ -125,7 +125,7 @@ def repair(wheel, out, level):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", type=pathlib.Path, required=True, help="a build folder, with plugins/ and bin/")
-    p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("dist"))
+    p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out"))
     p.add_argument("--level", type=int, default=6, help="of compression: 0 to 9")
     opt = p.parse_args()
     number = version()
