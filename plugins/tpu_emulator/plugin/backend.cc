@@ -9,6 +9,7 @@
 #include "plugins/tpu_emulator/array/contraction.h"
 #include "plugins/tpu_emulator/machine/default_layout.h"
 #include "plugins/tpu_emulator/plugin/hbm.h"
+#include "plugins/tpu_emulator/plugin/memory_plan.h"
 #include "plugins/tpu_emulator/plugin/options.h"
 #include "sdk/backend/mixed/client.h"
 #include "sdk/backend/mixed/executable.h"
@@ -68,6 +69,13 @@ absl::Status SetEntryLayouts(Module* module, TileShape tile) {
   return absl::OkStatus();
 }
 
+// Layouts of the entry, and whether what it needs is there.
+absl::Status FitToMachine(Module* module, const Machine& machine) {
+  RETURN_IF_ERROR(SetEntryLayouts(module, TileOf(machine)));
+  const MemoryPlan plan = PlanMemory(*module, TileOf(machine));
+  return CheckHbm(machine, module->name(), plan.peak_bytes, plan.allocations);
+}
+
 Literal Operand(const Instruction& op, int64_t i, const mixed::KernelArrays& arrays) {
   return Literal::Borrow(op.operand(i)->shape().WithoutLayout(), arrays.operands[static_cast<size_t>(i)]);
 }
@@ -120,8 +128,7 @@ class EmulatorBackend : public Backend {
                                                       const Topology& topology) override {
     ASSIGN_OR_RETURN(Machine machine, MachineOf(topology));
     return mixed::CompileMixed(std::move(module), options, VersionFor(machine), ClaimsOf(machine),
-                               *services_.custom_calls,
-                               [tile = TileOf(machine)](Module* m) { return SetEntryLayouts(m, tile); });
+                               *services_.custom_calls, [&machine](Module* m) { return FitToMachine(m, machine); });
   }
 
   absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology& topology) override {

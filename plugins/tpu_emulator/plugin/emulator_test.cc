@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "core/import/import.h"
+#include "core/text/hlo_parser.h"
 #include "core/types/physical_layout.h"
 #include "core/types/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "plugins/tpu_emulator/machine/default_layout.h"
+#include "plugins/tpu_emulator/plugin/memory_plan.h"
 #include "plugins/tpu_emulator/plugin/options.h"
 #include "sdk/backend/backend.h"
 
@@ -191,6 +193,54 @@ TEST(Emulator, MemoryIsTheMachines) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("Attempting to allocate 9.00G"));
   first->reset();
   EXPECT_TRUE(emulator.client().Allocate(0, half).ok());
+}
+
+// 32 GiB padded, 1 GiB of values: too large for v5e, not for v5p. The message names the array and the line it is from.
+TEST(Emulator, RefusesWhatDoesNotFit) {
+  const std::string text =
+      "HloModule big, entry_computation_layout={(f32[8388608,8,4]{2,1,0:T(8,128)})->f32[8388608]{0}}\n"
+      "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n"
+      "ENTRY e {\n"
+      "  x = f32[8388608,8,4] parameter(0), metadata={op_name=\"state\" source_file=\"train.py\" source_line=41}\n"
+      "  z = f32[] constant(0)\n"
+      "  ROOT s = f32[8388608] reduce(x, z), dimensions={1,2}, to_apply=add\n}\n";
+  auto compile = [&](const char* chip) {
+    std::unique_ptr<Backend> backend = CreateBackend({std::make_shared<NoHandlers>()});
+    auto topology = backend->DescribeTopology(chip, {});
+    EXPECT_TRUE(topology.ok()) << topology.status();
+    auto module = ParseHloModule(text);
+    EXPECT_TRUE(module.ok()) << module.status();
+    return backend->Compile(*std::move(module), CompileOptions(), *topology).status();
+  };
+  const absl::Status refused = compile("v5e");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  const std::string message(refused.message());
+  EXPECT_THAT(message, HasSubstr("CompileTimeHbmOom: Ran out of memory on HBM"));
+  EXPECT_THAT(message, HasSubstr("exceeds available HBM (15.75G)"));
+  EXPECT_THAT(message, HasSubstr("source_file=\"train.py\" source_line=41"));
+  EXPECT_THAT(message, HasSubstr("Extra memory due to padding: 31.00G (32.0x expansion)"));
+  EXPECT_TRUE(compile("v5p").ok()) << compile("v5p");
+}
+
+// Values live from where they are made to their last use; what a compiler fuses takes nothing.
+TEST(MemoryPlan, CountsWhatLivesAtOnce) {
+  auto module = ParseHloModule(
+      "HloModule m\nENTRY e {\n"
+      "  x = f32[1024,1024] parameter(0)\n"
+      "  a = f32[1024,1024] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      "  b = f32[1024,1024] tanh(a)\n"
+      "  c = f32[1024,1024] dot(b, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      "  d = f32[1024,1024] dot(c, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      "  ROOT r = f32[1024,1024] dot(d, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n");
+  ASSERT_TRUE(module.ok()) << module.status();
+  Shape shape(PrimitiveType::kF32, {1024, 1024});
+  shape.set_layout(DefaultLayout(PrimitiveType::kF32, {1024, 1024}));
+  (*module)->config().parameter_layouts = {shape};
+  (*module)->config().result_layout = shape;
+  const MemoryPlan plan = PlanMemory(**module, {});
+  const int64_t array = 4 << 20;
+  EXPECT_EQ(plan.peak_bytes, 4 * array);  // argument, result, and two of a, c, d at a time
+  EXPECT_EQ(plan.allocations.size(), 4u);
 }
 
 TEST(Options, Topologies) {
