@@ -2,7 +2,8 @@
 
 While one process is timed the others are stopped; slices go round and round, forwards and backwards, so that a machine
 that is busy with other things is so for all of them. Told are ratios to the bare plugin, of the smallest step and of the
-medians of the slices: the median of the ratios within each round, which the noise of the hour touches least.
+medians of the slices: the median of the ratios within each round; and of the processor time of a step, over all slices,
+which tells most where others use the machine at the same time.
 
     python bench/layers.py --library build/release/layers/pjrt_backplane_layers.so --plugin PLUGIN
 """
@@ -34,6 +35,17 @@ def worker(opt, layers, job, scratch):
         os.environ.update(before)
 
 
+def processor_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def one_slice(worker, seconds):
+    before = processor_seconds(worker.process.pid)
+    answer = worker.ask("time", seconds=seconds)
+    return answer | {"processor": processor_seconds(worker.process.pid) - before}
+
+
 def measure(opt, job, scratch):
     roads = [None, *opt.layers]
     workers = {}
@@ -46,15 +58,17 @@ def measure(opt, job, scratch):
         slices = {road: [] for road in roads}
         for i in range(opt.rounds):
             for road in roads if i % 2 == 0 else roads[::-1]:
-                slices[road].append(workers[road].ask("time", seconds=opt.slice))
+                slices[road].append(one_slice(workers[road], opt.slice))
     finally:
         for w in workers.values():
             w.close()
     bare = slices[None]
+    processor = {road: sum(s["processor"] for s in of) / sum(s["steps"] for s in of) for road, of in slices.items()}
     smallest = min(s["min"] for s in bare)
     return {"job": job, "bare_seconds": smallest,
             "ratios": {name: {"min": min(s["min"] for s in slices[name]) / smallest,
-                              "median": statistics.median(a["median"] / b["median"] for a, b in zip(slices[name], bare))}
+                              "median": statistics.median(a["median"] / b["median"] for a, b in zip(slices[name], bare)),
+                              "processor": processor[name] / processor[None]}
                        for name in opt.layers}}
 
 
@@ -76,7 +90,7 @@ def main():
             rows.append(row)
             print(f"{job}: bare {main_job.show(row['bare_seconds'])} a step", flush=True)
             for name, r in row["ratios"].items():
-                print(f"    {name or 'no layer':16} x{r['min']:.3f} (smallest), x{r['median']:.3f} (medians)", flush=True)
+                print(f"    {name or 'no layer':16} x{r['min']:.3f} (smallest), x{r['median']:.3f} (medians), x{r['processor']:.3f} (processor time)", flush=True)
     if opt.json:
         pathlib.Path(opt.json).write_text(json.dumps(rows, indent=2) + "\n")
 
