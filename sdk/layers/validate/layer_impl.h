@@ -56,7 +56,7 @@ struct ValidateOptions {
   bool refuse = false, leaks = true;
   int64_t patience_ns = 0;
   int depth = Stacks::kDepth;
-  int64_t budget = 3;  // percent
+  int64_t budget = 1;  // percent
 };
 
 class ValidateLayer : public Layer {
