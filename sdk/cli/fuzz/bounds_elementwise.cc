@@ -351,6 +351,11 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
           for (const Literal& c : center) largest = std::max(largest, std::abs(Get(c, IndexIn(c, m))));
           seen[k] += ulps * UnitOf(type) * (op == Opcode::kPower ? largest * std::abs(v) * 4 : largest);
         }
+        // The root is taken through the logarithm: its rounding error is one of the result's relative error.
+        if (op == Opcode::kCbrt) {
+          const double size_of = std::abs(Get(center[0], m));
+          if (size_of > 0) seen[k] += ulps * UnitOf(type) * std::abs(v) * std::abs(std::log(size_of));
+        }
         used[k] = seen[k];
       } else if (!finite && std::isfinite(b.real())) {
         seen[k] = used[k] = kInf;  // overflow that the function's own error may decide

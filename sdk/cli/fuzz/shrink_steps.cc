@@ -190,8 +190,20 @@ Candidates ValuesAsArguments(const FuzzProgram& p) {
 
 Candidates WithoutOperation(const FuzzProgram& p) {
   Candidates all;
+  // Not in the bodies of reductions, sorts and scatters: those must stay associative, or orders.
+  std::set<const Computation*> combining;
+  for (const Computation* c : p.module->PostOrder()) {
+    for (const auto& i : c->instructions()) {
+      const Opcode op = i->opcode();
+      if (op == Opcode::kReduce || op == Opcode::kReduceWindow || op == Opcode::kSort || op == Opcode::kScatter ||
+          op == Opcode::kSelectAndScatter || op == Opcode::kScan) {
+        combining.insert(i->called().begin(), i->called().end());
+      }
+    }
+  }
   const size_t computations = p.module->PostOrder().size();
   for (size_t k = computations; k > 0; --k) {
+    if (combining.count(p.module->PostOrder()[k - 1]) > 0) continue;
     const std::vector<Instruction*> order = p.module->PostOrder()[k - 1]->Snapshot();
     for (size_t n = order.size(); n > 0; --n) {
       for (int64_t o = 0; o < order[n - 1]->operand_count(); ++o) {
