@@ -2,7 +2,7 @@
 // replay` does it again on any plugin, without the host.
 //
 // Options (BACKPLANE_RECORD_<NAME>, or in the manifest):
-//   file         default backplane-%p.bprec; %p is the process
+//   file         default backplane-%p.bprec; %p is the process. While somebody writes it: name.2.bprec, and so on
 //   data         all (default): what the host wrote and read; inputs: what it wrote, and digests of what it read;
 //                none: digests only, for looking at, not for replaying
 //   compression  level of zstd for programs and data, 0 to 19; default 1; 0: none

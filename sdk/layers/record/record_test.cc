@@ -387,6 +387,19 @@ TEST_F(RecordTest, DigestsOnly) {
   EXPECT_EQ(ReplayedOtherwise(), kNothing);
 }
 
+TEST_F(RecordTest, ASecondCopyWritesBeside) {
+  const auto make = [&] { return layers::MakeLayerByName("record", layers::Options("record", {{"file", path_}})); };
+  const std::string beside = path_.substr(0, path_.size() - 6) + ".2.bprec";
+  {
+    ASSERT_OK_AND_ASSIGN(const auto first, make());
+    ASSERT_OK_AND_ASSIGN(const auto second, make());
+    EXPECT_EQ(access(beside.c_str(), F_OK), 0);
+  }
+  EXPECT_EQ(unlink(beside.c_str()), 0);
+  ASSERT_OK(make().status());
+  EXPECT_NE(access(beside.c_str(), F_OK), 0);
+}
+
 TEST_F(RecordTest, SettingsThatMakeNoSense) {
   const auto make = [&](const char* name, const char* value) {
     return layers::MakeLayerByName("record", layers::Options("record", {{"file", path_}, {name, value}})).status();

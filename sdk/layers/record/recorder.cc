@@ -92,8 +92,20 @@ Recorder::Recorder(std::string path, Data data, SessionWriter::Settings settings
       start_ns_(layers::MonotonicNanos()) {}
 
 absl::Status Recorder::Open() {
-  BP_ASSIGN_OR_RETURN(writer_, SessionWriter::Create(path_, settings_));
-  return absl::OkStatus();
+  // A second copy of the library in this process, or a process that the host started with its own environment, writes
+  // a file beside.
+  constexpr int kMostFiles = 1000;
+  const std::string name = path_;
+  const size_t slash = name.rfind('/'), dot = name.rfind('.');
+  const size_t end = dot == std::string::npos || (slash != std::string::npos && dot < slash) ? name.size() : dot;
+  for (int n = 1;; ++n) {
+    if (n > 1) path_ = absl::StrCat(name.substr(0, end), ".", n, name.substr(end));
+    absl::StatusOr<std::unique_ptr<SessionWriter>> writer = SessionWriter::Create(path_, settings_);
+    if (absl::IsAlreadyExists(writer.status()) && n < kMostFiles) continue;
+    BP_RETURN_IF_ERROR(writer.status());
+    writer_ = *std::move(writer);
+    return absl::OkStatus();
+  }
 }
 
 void Recorder::Attach(layers::Stack& stack) {

@@ -155,7 +155,7 @@ class Recorder final : public layers::Layer {
   void AddPlace(PJRT_Device* device, PJRT_Memory* memory, Operation& op);
   BlobRef AddRead(const Read& read);
 
-  const std::string path_;
+  std::string path_;
   const Data data_;
   const SessionWriter::Settings settings_;
   const int process_;

@@ -88,7 +88,8 @@ class SessionWriter {
     int compression = 1;      // level of zstd; 0: none
     uint64_t size_limit = 0;  // bytes of the file after which nothing more is written; 0: none
   };
-  // Makes the file, or makes it empty. FAILED_PRECONDITION when it cannot be written or another process is at it.
+  // Makes the file, or makes it empty. FAILED_PRECONDITION when it cannot be written; ALREADY_EXISTS when
+  // somebody is writing it, another process or this one.
   static absl::StatusOr<std::unique_ptr<SessionWriter>> Create(const std::string& path, const Settings& settings);
   ~SessionWriter();
 

@@ -353,7 +353,7 @@ TEST(SessionFileTest, TheLimitIsSaidInTheFile) {
     auto writer = *SessionWriter::Create(path, settings);
     writer->Describe({});
     // The same file twice at once is refused.
-    EXPECT_EQ(SessionWriter::Create(path, settings).status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(SessionWriter::Create(path, settings).status().code(), absl::StatusCode::kAlreadyExists);
     for (int i = 0; i < 100; ++i) {
       Operation op = Full();
       op.number = 0;

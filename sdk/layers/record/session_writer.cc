@@ -87,10 +87,10 @@ absl::StatusOr<std::unique_ptr<SessionWriter>> SessionWriter::Create(const std::
   // Two processes must not write one file: a host that starts others hands its environment on.
   if (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, 0) != 0) {
     const bool taken = errno == EWOULDBLOCK;
-    const std::string why =
-        taken ? "another process is writing it; %p in the name stands for the process" : std::strerror(errno);
+    const std::string text =
+        absl::StrCat("session: ", path, ": ", taken ? "somebody is writing it" : std::strerror(errno));
     close(fd);
-    return absl::FailedPreconditionError(absl::StrCat("session: ", path, ": ", why));
+    return taken ? absl::AlreadyExistsError(text) : absl::FailedPreconditionError(text);
   }
   std::unique_ptr<SessionWriter> writer(new SessionWriter(path, fd, settings));
   std::string magic(
