@@ -84,7 +84,7 @@ Z<P> Atan2(Z<P> y, Z<P> x) {
   return Z<P>(ArcTangent(Z<double>(y), Z<double>(x)));
 }
 
-// Lexicographic on (real, imaginary).
+// Lexicographic on (real, imaginary): where the real parts decide, a NaN behind them is not looked at.
 template <typename P>
 bool Less(Z<P> a, Z<P> b) {
   return a.real() < b.real() || (a.real() == b.real() && a.imag() < b.imag());
@@ -124,10 +124,10 @@ BACKPLANE_OP2(MaximumOp, HasNan(a) ? a : (HasNan(b) ? b : (Less(a, b) ? b : a)))
 BACKPLANE_OP2(MinimumOp, HasNan(a) ? a : (HasNan(b) ? b : (Less(b, a) ? b : a)))
 BACKPLANE_OP2(EqualOp, a == b)
 BACKPLANE_OP2(NotEqualOp, a != b)
-BACKPLANE_OP2(GreaterEqualOp, !HasNan(a) && !HasNan(b) && !Less(a, b))
-BACKPLANE_OP2(GreaterOp, !HasNan(a) && !HasNan(b) && Less(b, a))
-BACKPLANE_OP2(LessEqualOp, !HasNan(a) && !HasNan(b) && !Less(b, a))
-BACKPLANE_OP2(LessOp, !HasNan(a) && !HasNan(b) && Less(a, b))
+BACKPLANE_OP2(GreaterEqualOp, Less(b, a) || a == b)
+BACKPLANE_OP2(GreaterOp, Less(b, a))
+BACKPLANE_OP2(LessEqualOp, Less(a, b) || a == b)
+BACKPLANE_OP2(LessOp, Less(a, b))
 
 struct ClampOp {
   template <typename T>
