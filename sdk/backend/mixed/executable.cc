@@ -178,7 +178,8 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileMixed(std::unique_ptr<Module>
   module->config().num_replicas = options.num_replicas;
   module->config().num_partitions = options.num_partitions;
   std::vector<std::string> log;
-  PartitionOptions partition{options.allow_spmd_sharding_propagation_to_output, &log};
+  PartitionOptions partition{options.allow_spmd_sharding_propagation_to_output, &log,
+                             options.allow_spmd_sharding_propagation_to_parameters};
   PassPipeline devices("devices");
   devices.Add<PartitionModule>(std::move(partition));
   devices.Add<ExpandAsync>();
