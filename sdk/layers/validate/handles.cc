@@ -84,11 +84,14 @@ void Handles::MarkDeleted(Object type, const void* handle) {
   if (it != shard.handles.end()) it->second.deleted = true;
 }
 
-void Handles::MarkUsed(Object type, const void* handle, uint32_t stack) {
+std::optional<Handle> Handles::Use(Object type, const void* handle, uint32_t stack) {
   Shard& shard = ShardOf(handle);
   std::lock_guard<std::mutex> lock(shard.mutex);
   auto it = shard.handles.find({static_cast<uint8_t>(type), handle});
-  if (it != shard.handles.end()) it->second.used = stack;
+  if (it == shard.handles.end()) return std::nullopt;
+  std::optional<Handle> was = it->second;
+  it->second.used = stack;
+  return was;
 }
 
 void Handles::MarkTold(Object type, const void* handle) {

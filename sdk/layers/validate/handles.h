@@ -44,7 +44,8 @@ class Handles {
   void UndoDestroy(Object type, const void* handle, const Handle& was);
 
   void MarkDeleted(Object type, const void* handle);
-  void MarkUsed(Object type, const void* handle, uint32_t stack);
+  // What Find gives, and that it is now an argument of an execution.
+  std::optional<Handle> Use(Object type, const void* handle, uint32_t stack);
   void MarkTold(Object type, const void* handle);
   // What the client lent goes with it.
   void EndClient(const void* client, Fn fn, uint32_t stack);
@@ -55,7 +56,9 @@ class Handles {
  private:
   using Key = std::pair<uint8_t, const void*>;
   static constexpr size_t kShards = 64;
-  static constexpr size_t kMostDead = 4096;  // in one shard; the oldest are forgotten
+  // In one shard; the oldest are forgotten. 16,384 in all: a host that uses a destroyed object does so soon, and
+  // more would push the host's own data out of the caches.
+  static constexpr size_t kMostDead = 256;
   struct Shard {
     mutable std::mutex mutex;
     absl::flat_hash_map<Key, Handle> handles;

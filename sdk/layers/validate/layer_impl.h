@@ -78,6 +78,8 @@ class ValidateLayer : public Layer {
  private:
   // A handle that is passed in. False when the call should be refused.
   bool CheckUse(Call& call, const Argument& a, const void* handle, const void** client);
+  bool CheckFound(Call& call, const Argument& a, const void* handle, const std::optional<Handle>& h,
+                  const void** client);
   bool CheckDestroy(Call& call, const Argument& a, const void* handle, const void** client);
   bool CheckExecute(Call& call, const void** client);
   void CheckContents(Call& call, const Argument& a, const void* handle, const Handle& h);

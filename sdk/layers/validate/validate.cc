@@ -141,8 +141,11 @@ void ValidateLayer::CheckContents(Call& call, const Argument& a, const void* han
 }
 
 bool ValidateLayer::CheckUse(Call& call, const Argument& a, const void* handle, const void** client) {
-  if (handle == nullptr) return true;
-  const std::optional<Handle> h = state_->handles.Find(a.object, handle);
+  return handle == nullptr || CheckFound(call, a, handle, state_->handles.Find(a.object, handle), client);
+}
+
+bool ValidateLayer::CheckFound(Call& call, const Argument& a, const void* handle, const std::optional<Handle>& h,
+                               const void** client) {
   if (!h.has_value()) {
     if (!AllAreKnown(a.object)) return true;
     Add(call, "unknown-handle", a.member,
@@ -208,9 +211,14 @@ bool ValidateLayer::CheckExecute(Call& call, const void** client) {
                                         true,
                                         false};
   bool go_on = true;
+  const uint32_t stack = Remember(call);
   for (size_t d = 0; d < a->num_devices; ++d) {
     if (a->argument_lists[d] == nullptr) continue;
-    for (size_t i = 0; i < a->num_args; ++i) go_on &= CheckUse(call, kElement, a->argument_lists[d][i], client);
+    for (size_t i = 0; i < a->num_args; ++i) {
+      const void* handle = a->argument_lists[d][i];
+      if (handle == nullptr) continue;
+      go_on &= CheckFound(call, kElement, handle, state_->handles.Use(Object::Buffer, handle, stack), client);
+    }
   }
   return go_on;
 }
@@ -356,9 +364,6 @@ void ValidateLayer::TakeExecuteResults(Call& call, const void* client) {
   const uint32_t stack = Remember(call);
   const std::optional<Handle> program = state_->handles.Find(Object::LoadedExecutable, a->executable);
   for (size_t d = 0; d < a->num_devices; ++d) {
-    if (a->argument_lists != nullptr && a->argument_lists[d] != nullptr) {
-      for (size_t i = 0; i < a->num_args; ++i) state_->handles.MarkUsed(Object::Buffer, a->argument_lists[d][i], stack);
-    }
     if (program.has_value() && a->output_lists != nullptr && a->output_lists[d] != nullptr) {
       for (size_t i = 0; i < program->outputs; ++i) {
         state_->handles.Give(Object::Buffer, a->output_lists[d][i], call.fn, stack, client);
