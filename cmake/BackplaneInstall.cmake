@@ -145,7 +145,7 @@ if(BACKPLANE_PLUGINS)
         COMPONENT Plugins)
     endif()
   endforeach()
-  if(BP_DNNL_LIBRARY AND TARGET pjrt_backplane_cpu)  # plugins/cpu/kernels found it
+  if(BP_DNNL_LIBRARY AND TARGET pjrt_backplane_cpu)  # sdk/engine/kernels found it
     file(REAL_PATH ${BP_DNNL_LIBRARY} ONEDNN)
     get_filename_component(ONEDNN_NAME ${BP_DNNL_LIBRARY} NAME)
     install(PROGRAMS ${ONEDNN} RENAME ${ONEDNN_NAME} DESTINATION ${BACKPLANE_PLUGIN_SUBDIR} COMPONENT Plugins)

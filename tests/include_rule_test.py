@@ -21,12 +21,13 @@ RULES = {
     "core/ir": IR,
     "core": CORE,
     "sdk/backend": ["sdk/backend", "core"],
+    "sdk/engine": ["sdk/engine", "sdk/backend", "core"],
     "sdk/shim": ["sdk/shim", "sdk/backend", "core", "api"],
     "sdk/host": ["sdk/host", "api"],
     "sdk/layers": ["sdk/layers", "sdk/host", "api"],
     "sdk/testing": ["sdk/testing", "sdk/host", "sdk/backend", "sdk/shim", "core", "api"],
     "sdk/cli": ["sdk/cli", "sdk/host", "sdk/layers", "conformance/kit", "api", "core"],  # core: to read programs
-    "plugins": ["sdk/backend", "core"],  # and the plugin's own folder, added below
+    "plugins": ["sdk/backend", "sdk/engine", "core"],  # and the plugin's own folder, added below
     "conformance": ["conformance", "sdk/host", "api"],
     "samples": ["api", "sdk/host"],
     "samples/backend": ["samples/backend", "sdk/backend", "core"],
@@ -94,7 +95,7 @@ def self_check():
                ("conformance/kit/x.cc", '#include "core/ir/module.h"'), ("samples/c_host/x.c", '#include "sdk/shim/shim.h"'),
                ("api/x.h", '#include "core/types/shape.h"'), ("core/eval/x.cc", '#include <core/types/shape.h>')]
     accepted = [("core/passes/x.cc", '#include "core/text/parser.h"'), ("sdk/shim/x.cc", '#include "api/pjrt_c_api.h"'),
-                ("plugins/cpu/x.cc", '#include "plugins/cpu/codegen/y.h"'), ("core/ir/x_test.cc", '#include "core/text/parser.h"'),
+                ("plugins/cpu/x.cc", '#include "plugins/cpu/y/y.h"'), ("core/ir/x_test.cc", '#include "core/text/parser.h"'),
                 ("core/eval/x.cc", '#include <vector>')]
     return ([f"self check: '{line}' in {path} should be refused" for path, line in refused if not violations(path, line)] +
             [f"self check: '{line}' in {path} should be accepted" for path, line in accepted if violations(path, line)])

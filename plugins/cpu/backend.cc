@@ -3,15 +3,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
-#include "plugins/cpu/client.h"
-#include "plugins/cpu/compiler/pipeline.h"
-#include "plugins/cpu/executable.h"
-#include "plugins/cpu/jit/jit.h"
-#include "plugins/cpu/kernels/matmul.h"
 #include "sdk/backend/host_topology.h"
+#include "sdk/engine/backend/client.h"
+#include "sdk/engine/backend/executable.h"
+#include "sdk/engine/backend/pipeline.h"
+#include "sdk/engine/jit/jit.h"
+#include "sdk/engine/kernels/matmul.h"
 
 namespace backplane {
 namespace cpu {
+
+using namespace engine;  // this plugin is the engine and a name
 namespace {
 
 // Part of JAX's compile-cache key: what is compiled for one host and build must not be loaded on another.
@@ -51,7 +53,7 @@ class CpuBackend : public Backend {
       return true;
     }();
     (void)warming;
-    return std::make_unique<CpuClient>(HostTopology(PlatformVersion(), devices), time_limit);
+    return std::make_unique<EngineClient>(HostTopology(PlatformVersion(), devices), time_limit);
   }
 
   absl::StatusOr<Topology> DescribeTopology(const std::string&, const NamedValues& options) override {
@@ -61,11 +63,11 @@ class CpuBackend : public Backend {
 
   absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
                                                       const Topology&) override {
-    return CompileForCpu(std::move(module), options, services_.custom_calls.get());
+    return CompileOnEngine(std::move(module), options, services_.custom_calls.get());
   }
 
   absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology&) override {
-    return DeserializeCpuExecutable(bytes, services_.custom_calls.get());
+    return DeserializeEngineExecutable(bytes, services_.custom_calls.get());
   }
 
  private:

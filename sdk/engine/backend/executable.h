@@ -1,0 +1,55 @@
+// A program compiled for the host's processor, and the same loaded on a client.
+#ifndef BACKPLANE_SDK_ENGINE_BACKEND_EXECUTABLE_H_
+#define BACKPLANE_SDK_ENGINE_BACKEND_EXECUTABLE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sdk/backend/backend.h"
+#include "sdk/engine/backend/client.h"
+#include "sdk/engine/compiler/program.h"
+
+namespace backplane::engine {
+
+class EngineExecutable : public Executable {
+ public:
+  // `cost_source` is the module before fusion, from which costs were counted.
+  EngineExecutable(std::unique_ptr<Program> program, CompileOptions options, NamedValues cost, std::string fingerprint,
+                   std::vector<std::string> log);
+
+  const std::string& name() const override { return program_->module().name(); }
+  const CompileOptions& options() const override { return options_; }
+  absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
+  absl::Span<const OutputInfo> outputs() const override { return outputs_; }
+  const Module& optimized_module() const override { return program_->module(); }
+  std::string fingerprint() const override { return fingerprint_; }
+  int64_t code_size() const override { return program_->code_bytes(); }
+  NamedValues cost() const override { return cost_; }
+  CompiledMemoryStats memory_stats() const override;
+  std::string compile_log() const override;
+  absl::StatusOr<std::string> Serialize() const override;
+
+  const Program& program() const { return *program_; }
+
+ private:
+  std::unique_ptr<Program> program_;
+  CompileOptions options_;
+  NamedValues cost_;
+  std::string fingerprint_;
+  std::vector<std::string> log_;
+  std::vector<ParameterInfo> parameters_;
+  std::vector<OutputInfo> outputs_;
+};
+
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadEngineExecutable(EngineClient* client,
+                                                                       std::shared_ptr<const Executable> executable);
+
+// The bytes of Serialize: a header with format, build and host, then the module as HLO proto, options, costs and
+// objects.
+absl::StatusOr<std::shared_ptr<Executable>> DeserializeEngineExecutable(absl::string_view bytes,
+                                                                        CustomCallRegistry* custom_calls);
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_BACKEND_EXECUTABLE_H_

@@ -1,0 +1,158 @@
+#include "sdk/engine/backend/pipeline.h"
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/passes/partition/partition_module.h"
+#include "core/passes/passes.h"
+#include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
+#include "sdk/engine/backend/client.h"
+#include "sdk/engine/backend/executable.h"
+#include "sdk/engine/compiler/accuracy.h"
+#include "sdk/engine/compiler/fuse.h"
+#include "sdk/engine/compiler/legalize.h"
+#include "sdk/engine/compiler/program.h"
+
+namespace backplane::engine {
+namespace {
+
+// Work of one run by the definitions of core/ops; loop bodies count once.
+NamedValues CountCost(const Module& module) {
+  Cost total;
+  for (const Computation* c : RunningComputations(&module)) {
+    for (const auto& i : c->instructions()) {
+      if (i->Is(Opcode::kParameter) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement) ||
+          i->Is(Opcode::kConstant) || i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional)) {
+        continue;
+      }
+      Instruction::ContextStorage storage;
+      const Cost cost = CostOf(i->Context(storage), i->shape());
+      total.flops += cost.flops;
+      total.transcendentals += cost.transcendentals;
+      total.bytes_accessed += cost.bytes_accessed;
+    }
+  }
+  NamedValues v;
+  v["flops"] = static_cast<float>(total.flops);
+  v["transcendentals"] = static_cast<float>(total.transcendentals);
+  v["bytes accessed"] = static_cast<float>(total.bytes_accessed);
+  return v;
+}
+
+void LogPasses(const PassPipeline& pipeline, std::vector<std::string>* log) {
+  if (log == nullptr) return;
+  double total = 0;
+  for (const PassPipeline::Record& r : pipeline.log()) total += r.milliseconds;
+  log->push_back(absl::StrFormat("passes of %s: %.2f ms", pipeline.name(), total));
+  for (const PassPipeline::Record& r : pipeline.log()) {
+    if (r.milliseconds >= 1) log->push_back(absl::StrFormat("  %s: %.2f ms", r.pass, r.milliseconds));
+  }
+}
+
+// The one program that each device runs.
+absl::Status ForDevices(Module* module, const CompileOptions& options, std::vector<std::string>* log) {
+  PassPipeline p("devices");
+  p.Add<PartitionModule>(PartitionOptions{options.allow_spmd_sharding_propagation_to_output, log,
+                                          options.allow_spmd_sharding_propagation_to_parameters});
+  p.Add<ExpandAsync>();
+  p.Add<SimplifyCollectives>();
+  RETURN_IF_ERROR(p.Run(module).status());
+  LogPasses(p, log);
+  return absl::OkStatus();
+}
+
+absl::Status ResolveSizes(Module* module) {
+  PassPipeline p("dynamic sizes");
+  p.Add<InlineCalls>();
+  p.Add<ResolveDynamicSizes>();
+  return p.Run(module).status();
+}
+
+// The whole program as one call, which no kernel takes: the evaluator runs it.
+void CallWhole(Module* module) {
+  Computation* program = module->entry();
+  Computation* entry = module->AddComputation("evaluated");
+  std::vector<Instruction*> parameters;
+  for (const Instruction* p : program->parameters()) parameters.push_back(entry->AddClone(p, p->shape(), {}));
+  entry->set_root(Make(entry, nullptr, Opcode::kCall, program->root()->shape(), std::move(parameters), {}, {program}));
+  module->set_entry(entry);
+}
+
+bool IsWholeCall(const Module& module) { return module.entry()->root()->Is(Opcode::kCall); }
+
+absl::Status Simplify(Module* module, std::vector<std::string>* log) {
+  if (HasDynamicSizes(*module)) {
+    if (absl::Status tried = ResolveSizes(module->Clone().get()); tried.ok()) {
+      RETURN_IF_ERROR(ResolveSizes(module));
+    } else {
+      if (log != nullptr)
+        log->push_back(absl::StrCat("dynamic sizes: the whole program is interpreted: ", tried.message()));
+      CallWhole(module);
+      return absl::OkStatus();
+    }
+  }
+  PassPipeline p("rare operations");
+  p.Add<ExpandAsync>();
+  p.Add<ExpandScans>();
+  p.Add<ExpandDots>();
+  RETURN_IF_ERROR(p.Run(module).status());
+  std::unique_ptr<PassPipeline> common = CommonPipeline();
+  RETURN_IF_ERROR(common->Run(module).status());
+  ASSIGN_OR_RETURN(bool unrolled, UnrollLoops().Run(module));
+  if (unrolled) RETURN_IF_ERROR(common->Run(module).status());
+  LogPasses(*common, log);
+  return absl::OkStatus();
+}
+
+absl::Status Lower(Module* module, std::vector<std::string>* log) {
+  if (IsWholeCall(*module)) return absl::OkStatus();
+  PassPipeline p("cpu");
+  p.Add<LegalizeLayouts>();       // row-major arrays only, but where host or custom call look
+  p.Add<LegalizeTypes>();         // element types and sizes that a library kernel or generated code takes
+  p.Add<LegalizeContractions>();  // dots and convolutions that the library takes
+  p.Add<SimplifyAlgebra>(false);  // transposes that the two brought in, but not back into dots
+  p.Add<EliminateCommonSubexpressions>();
+  p.Add<RemoveDeadCode>();
+  p.Add<UnshareComputations>();   // one caller for each body: its buffers are that caller's
+  p.Add<OutlineScalarControl>();  // loops in registers
+  p.Add<Fuse>();                  // kernels
+  p.Add<RemoveDeadCode>();
+  RETURN_IF_ERROR(p.Run(module).status());
+  LogPasses(p, log);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunEnginePipeline(Module* module, std::vector<std::string>* log) {
+  RETURN_IF_ERROR(Simplify(module, log));
+  return Lower(module, log);
+}
+
+absl::StatusOr<std::shared_ptr<Executable>> CompileOnEngine(std::unique_ptr<Module> module,
+                                                            const CompileOptions& options,
+                                                            CustomCallRegistry* custom_calls) {
+  std::vector<std::string> log;
+  module->config().num_replicas = options.num_replicas;
+  module->config().num_partitions = options.num_partitions;
+  RETURN_IF_ERROR(CheckAccuracy(*module, jit::Host().has_fma));
+  const std::string fingerprint = absl::StrCat(module->Fingerprint(), "-", jit::HostFingerprint());
+  RETURN_IF_ERROR(ForDevices(module.get(), options, &log));
+  RETURN_IF_ERROR(Simplify(module.get(), &log));
+  NamedValues cost = CountCost(*module);
+  RETURN_IF_ERROR(Lower(module.get(), &log));
+  Runtime& runtime = Runtime::Get();
+  ProgramOptions program_options;
+  program_options.pool = &runtime.pool;
+  program_options.num_threads = runtime.pool.num_threads();
+  program_options.custom_calls = custom_calls;
+  const auto start = std::chrono::steady_clock::now();
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Build(std::move(module), program_options, &log));
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  log.push_back(absl::StrFormat("buffers, code and steps: %.2f ms", took.count()));
+  return std::make_shared<EngineExecutable>(std::move(program), options, std::move(cost), fingerprint, std::move(log));
+}
+
+}  // namespace backplane::engine

@@ -1,0 +1,280 @@
+#include "sdk/engine/codegen/classify.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/engine/codegen/combiner.h"
+#include "sdk/engine/codegen/element_emitter.h"
+#include "sdk/engine/codegen/index_map.h"
+#include "sdk/engine/codegen/kernel.h"
+
+namespace backplane::engine::codegen {
+namespace {
+
+constexpr int kMaxCallDepth = 16;
+
+bool IsDense(const Shape& s) {
+  return s.IsArray() && !s.HasDynamicDimensions() && (!s.has_layout() || s.layout().IsRowMajor());
+}
+
+// Array or tuple of arrays, all of static size and row-major.
+absl::Status CheckShape(const Instruction& op, const Shape& s) {
+  if (s.IsTuple()) {
+    for (const Shape& e : s.tuple_shapes()) {
+      if (!IsDense(e))
+        return absl::UnimplementedError(
+            absl::StrCat(op.name(), ": ", e.ToString(true), " is no dense array of static size"));
+    }
+    return absl::OkStatus();
+  }
+  if (!IsDense(s)) {
+    return absl::UnimplementedError(
+        absl::StrCat(op.name(), ": ", s.ToString(true), " is no dense array of static size"));
+  }
+  return absl::OkStatus();
+}
+
+double UnaryCost(Opcode op) {
+  switch (op) {
+    case Opcode::kExp:
+    case Opcode::kExpm1:
+      return 1.2;
+    case Opcode::kLog:
+    case Opcode::kLog1p:
+    case Opcode::kTanh:
+    case Opcode::kLogistic:
+    case Opcode::kErf:
+      return 2;
+    case Opcode::kSin:
+    case Opcode::kCos:
+    case Opcode::kTan:
+      return 2.5;
+    case Opcode::kCbrt:
+    case Opcode::kCosh:
+      return 4;
+    case Opcode::kSqrt:
+    case Opcode::kRsqrt:
+      return 1;
+    default:
+      return 0.1;
+  }
+}
+
+}  // namespace
+
+namespace {
+
+bool IsSingle(const Shape& s) { return s.IsArray() && s.num_elements() == 1; }
+
+// One element, or a tuple of such.
+bool AreSingles(const Shape& s) {
+  if (!s.IsTuple()) return IsSingle(s);
+  for (const Shape& e : s.tuple_shapes()) {
+    if (!IsSingle(e)) return false;
+  }
+  return true;
+}
+
+absl::Status CanCallNested(const Computation& computation, int depth) {
+  if (depth > kMaxCallDepth)
+    return absl::UnimplementedError(absl::StrCat(computation.name(), ": more than ", kMaxCallDepth, " calls deep"));
+  for (const auto& owned : computation.instructions()) {
+    const Instruction& op = *owned;
+    if (!AreSingles(op.shape())) {
+      return absl::UnimplementedError(
+          absl::StrCat(op.name(), ": ", op.shape().ToString(), " inside a scalar computation"));
+    }
+    switch (op.opcode()) {
+      case Opcode::kParameter:
+      case Opcode::kTuple:
+        continue;
+      case Opcode::kConstant:
+      case Opcode::kGetTupleElement:
+      case Opcode::kIota:
+      case Opcode::kReshape:
+      case Opcode::kBroadcast:
+        break;
+      case Opcode::kMap:
+      case Opcode::kCall:
+      case Opcode::kWhile:
+      case Opcode::kConditional:
+        for (const Computation* c : op.called()) {
+          if (absl::Status s = CanCallNested(*c, depth + 1); !s.ok()) return s;
+        }
+        continue;
+      default:
+        if (!op.info().Has(kElementwise) && !op.Is(Opcode::kBitcastConvert)) {
+          return absl::UnimplementedError(
+              absl::StrCat(op.name(), ": ", OpName(op.opcode()), " inside a scalar computation"));
+        }
+        if (absl::Status s = ElementEmitter::CanEmit(op); !s.ok()) return s;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CanCall(const Computation& computation) { return CanCallNested(computation, 0); }
+
+absl::Status CanEmit(const Instruction& op) {
+  if (absl::Status s = CheckShape(op, op.shape()); !s.ok()) return s;
+  for (const Instruction* x : op.operands()) {
+    if (absl::Status s = CheckShape(op, x->shape()); !s.ok()) return s;
+  }
+  switch (op.opcode()) {
+    case Opcode::kParameter:
+    case Opcode::kConstant:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kIota:
+      return absl::OkStatus();
+    case Opcode::kReduce:
+    case Opcode::kReduceWindow:
+    case Opcode::kScatter:
+    case Opcode::kMap:
+      return CanCall(*op.called(0));
+    case Opcode::kSelectAndScatter:
+      if (absl::Status s = CanCall(*op.called(0)); !s.ok()) return s;
+      return CanCall(*op.called(1));
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+      for (const Instruction* x : op.operands()) {
+        if (!AreSingles(x->shape()))
+          return absl::UnimplementedError(absl::StrCat(op.name(), ": over more than single elements"));
+      }
+      for (const Computation* c : op.called()) {
+        if (absl::Status s = CanCall(*c); !s.ok()) return s;
+      }
+      return absl::OkStatus();
+    case Opcode::kBitcast:
+      if (op.shape().element_type() != op.operand(0)->shape().element_type()) {
+        return absl::UnimplementedError(absl::StrCat(op.name(), ": bitcast between element types"));
+      }
+      return absl::OkStatus();
+    default:
+      break;
+  }
+  if (MovesElements(op)) return absl::OkStatus();
+  if (op.info().Has(kElementwise) || op.Is(Opcode::kBitcastConvert)) return ElementEmitter::CanEmit(op);
+  return absl::UnimplementedError(absl::StrCat(op.name(), ": ", OpName(op.opcode()), " has no kernel"));
+}
+
+Verdict Classify(const Instruction& op) {
+  if (absl::Status s = CanEmit(op); !s.ok()) return {FusionRole::kNotFusible, std::string(s.message())};
+  switch (op.opcode()) {
+    case Opcode::kReduce: {
+      Combiner c = AnalyzeCombiner(*op.called(0));
+      return {FusionRole::kReduction,
+              MayReorder(op, c) ? "" : "the order of combination matters: no vectors along the reduced dimensions"};
+    }
+    case Opcode::kDynamicUpdateSlice:
+    case Opcode::kScatter:
+      return {FusionRole::kUpdate, ""};
+    case Opcode::kReduceWindow:
+    case Opcode::kSelectAndScatter:
+      return {FusionRole::kWindow, ""};
+    case Opcode::kConcatenate:
+      if (op.operand_count() > 8) return {FusionRole::kAlone, "many parts: each is copied by itself"};
+      return {FusionRole::kIndexing, ""};
+    case Opcode::kIota:
+      return {FusionRole::kIndexing, ""};
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+      return {FusionRole::kNotFusible, ""};  // a kernel of its own, made by OutlineScalarControl
+    default:
+      return {MovesElements(op) ? FusionRole::kIndexing : FusionRole::kElementwise, ""};
+  }
+}
+
+bool IsRowReduction(const Instruction& op) {
+  if (!op.Is(Opcode::kReduce)) return false;
+  int64_t rank = op.operand(0)->shape().rank();
+  std::vector<int64_t> dims = SortedDims(op);
+  if (dims.empty() || static_cast<int64_t>(dims.size()) == rank) return false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] != rank - static_cast<int64_t>(dims.size() - i)) return false;
+  }
+  return true;
+}
+
+double CostPerElement(const Instruction& op) {
+  PrimitiveType t = FirstShape(op).element_type();
+  if (!IsArrayType(t)) return 0;
+  double width = std::max(ByteWidth(t), 2) / 4.0;
+  switch (op.opcode()) {
+    case Opcode::kParameter:
+      return 0.2 * width;
+    case Opcode::kConstant:
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+    case Opcode::kBroadcast:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kCopy:
+      return 0;
+    case Opcode::kIota:
+      return 0.1 * width;
+    case Opcode::kDivide:
+    case Opcode::kRemainder:
+      return (IsFloat(t) ? 0.7 : 2.5) * width;
+    case Opcode::kPower:
+      return 5 * width;
+    case Opcode::kAtan2:
+      return 4 * width;
+    case Opcode::kPad:
+    case Opcode::kConcatenate:
+    case Opcode::kDynamicUpdateSlice:
+      return 0.5 * width;
+    case Opcode::kTranspose:
+      return 0.5 * width;
+    case Opcode::kGather:
+      return 1.5 * width;
+    case Opcode::kReduce:
+    case Opcode::kMap:
+      return 0.15 * width * std::max<int64_t>(1, op.called(0)->instruction_count() - 2);
+    case Opcode::kReduceWindow: {
+      double n = 1;
+      for (const WindowDimension& w : op.window().dimensions) n *= static_cast<double>(w.size);
+      return n * 0.5 * width;
+    }
+    case Opcode::kSelectAndScatter: {
+      double n = 1;
+      for (const WindowDimension& w : op.window().dimensions) n *= static_cast<double>(w.size);
+      return n * 3 * width;
+    }
+    case Opcode::kScatter:
+      return 4;
+    case Opcode::kMultiply:
+      return (t == PrimitiveType::kS64 || t == PrimitiveType::kU64 ? 0.3 : 0.1) * width;
+    default:
+      return (IsComplex(t) ? 2.5 : 1.0) * UnaryCost(op.opcode()) * width;
+  }
+}
+
+bool IsCumulative(const Instruction& op, int64_t* dimension, bool* reverse) {
+  if (!op.Is(Opcode::kReduceWindow)) return false;
+  const Shape& in = op.operand(0)->shape();
+  int64_t found = -1;
+  for (int64_t d = 0; d < in.rank(); ++d) {
+    const WindowDimension& w = op.window().dimensions[d];
+    if (w.stride != 1 || w.window_dilation != 1 || w.base_dilation != 1) return false;
+    if (w.size == 1) {
+      if (w.padding_low != 0 || w.padding_high != 0) return false;
+      continue;
+    }
+    if (found >= 0 || w.window_reversal || w.size != in.dimensions(d)) return false;
+    if (w.padding_low == w.size - 1 && w.padding_high == 0) {
+      *reverse = false;
+    } else if (w.padding_high == w.size - 1 && w.padding_low == 0) {
+      *reverse = true;
+    } else {
+      return false;
+    }
+    found = d;
+  }
+  *dimension = found;
+  return found >= 0;
+}
+
+}  // namespace backplane::engine::codegen

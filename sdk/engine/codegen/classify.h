@@ -1,0 +1,18 @@
+// Facts about single operations and called computations that planning and emission share.
+#ifndef BACKPLANE_SDK_ENGINE_CODEGEN_CLASSIFY_H_
+#define BACKPLANE_SDK_ENGINE_CODEGEN_CLASSIFY_H_
+
+#include "absl/status/status.h"
+#include "core/ir/computation.h"
+
+namespace backplane::engine::codegen {
+
+// OK when BodyEmitter::Call can emit it: scalars only, no control flow.
+absl::Status CanCall(const Computation& computation);
+
+// A reduce-window that is a cumulative reduction along one dimension: the dimension and its direction.
+bool IsCumulative(const Instruction& reduce_window, int64_t* dimension, bool* reverse);
+
+}  // namespace backplane::engine::codegen
+
+#endif  // BACKPLANE_SDK_ENGINE_CODEGEN_CLASSIFY_H_

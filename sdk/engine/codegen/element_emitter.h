@@ -1,0 +1,118 @@
+// One element, or one vector of elements, through one HLO operation: types, constants, conversions, arithmetic.
+//
+// In registers an element has its compute type: f16, bf16 and the 8-bit floats are f32 that hold an exactly
+// representable value (every arithmetic result is rounded), pred is i1, integers narrower than a byte are i8 kept in
+// range, complex numbers are two values. A scalar meets a vector as its splat.
+#ifndef BACKPLANE_SDK_ENGINE_CODEGEN_ELEMENT_EMITTER_H_
+#define BACKPLANE_SDK_ENGINE_CODEGEN_ELEMENT_EMITTER_H_
+
+#include <map>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "core/ir/computation.h"
+#include "sdk/engine/jit/llvm_includes.h"
+#include "sdk/engine/jit/vector_math.h"
+
+namespace backplane::engine::codegen {
+
+struct Val {
+  llvm::Value* v = nullptr;       // the value, or the real part
+  llvm::Value* im = nullptr;      // imaginary part
+  llvm::Value* stored = nullptr;  // the value in its storage type, when it is at hand
+  explicit operator bool() const { return v != nullptr; }
+};
+using Vals = absl::InlinedVector<Val, 3>;
+
+class ElementEmitter {
+ public:
+  ElementEmitter(llvm::Module* module, const jit::HostInfo* host);
+
+  llvm::IRBuilder<>& b() { return b_; }
+  llvm::LLVMContext& context() { return context_; }
+  llvm::Module* module() { return module_; }
+  jit::VectorMath& math() { return math_; }
+  // The first operation that could not be emitted; the code is then useless.
+  const absl::Status& status() const { return status_; }
+  void Fail(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+  // Element types without lanes. Complex storage is an array of two parts.
+  llvm::Type* StorageType(PrimitiveType t);
+  llvm::Type* ComputeType(PrimitiveType t);  // of the real part
+
+  Val FromStorage(PrimitiveType t, llvm::Value* raw);  // raw: StorageType or a vector of it; not complex
+  llvm::Value* ToStorage(PrimitiveType t, const Val& v);
+
+  // Results of arithmetic that happened in the compute type: rounded, wrapped to the type's values.
+  Val Round(PrimitiveType t, llvm::Value* computed);
+
+  Val Constant(const Literal& literal, int64_t linear);
+  // Zero, one, or the identity of a reduction of the named operation; false when it has none.
+  bool Identity(Opcode op, PrimitiveType t, Val* v);
+  static bool HasIdentity(Opcode op, PrimitiveType t);
+
+  static int LanesOf(llvm::Value* v);  // 0: scalar
+  static int LanesOf(const Val& v) { return LanesOf(v.v); }
+  llvm::Value* Splat(llvm::Value* v, int lanes);  // as it is when lanes is 0 or it is a vector already
+  Val Splat(const Val& v, int lanes);
+
+  // Any operation with trait kElementwise, and map-like ones (real, complex, compare ...). Operands need not have the
+  // same lanes. `rounded` false leaves the result of f16 and bf16 arithmetic in f32 precision.
+  Val Emit(const Instruction& op, absl::Span<const Val> operands, bool rounded = true);
+  Val Binary(Opcode op, PrimitiveType t, Val x, Val y, bool rounded = true);
+  Val Convert(const Val& v, PrimitiveType from, PrimitiveType to);
+  Val BitcastConvert(const Val& v, PrimitiveType from, PrimitiveType to);
+  Val Select(llvm::Value* condition, const Val& x, const Val& y);
+  // An index (integer scalar or vector) as an element of type t.
+  Val FromInteger(llvm::Value* index, PrimitiveType t);
+
+  static absl::Status CanEmit(const Instruction& op);
+
+ private:
+  using Fn = jit::MathFn;
+  Val UnaryFloat(const Instruction& op, PrimitiveType t, const Val& x, bool rounded);
+  Val UnaryInt(const Instruction& op, PrimitiveType t, const Val& x);
+  Val BinaryFloat(Opcode op, PrimitiveType t, const Val& x, const Val& y, bool rounded);
+  Val BinaryInt(Opcode op, PrimitiveType t, const Val& x, const Val& y);
+  Val UnaryComplex(const Instruction& op, PrimitiveType t, const Val& x);
+  Val BinaryComplex(Opcode op, PrimitiveType t, const Val& x, const Val& y);
+  Val Compare(const Instruction& op, const Val& x, const Val& y);
+  Val ReducePrecision(PrimitiveType t, const Val& x, int exponent_bits, int mantissa_bits);
+  llvm::Value* DivideInt(PrimitiveType t, llvm::Value* x, llvm::Value* y, bool remainder);
+  llvm::Value* PowerInt(PrimitiveType t, llvm::Value* x, llvm::Value* y);
+  llvm::Value* WrapInt(PrimitiveType t, llvm::Value* v);
+  llvm::Value* MaxMin(bool max, llvm::Value* x, llvm::Value* y);
+  llvm::Value* EncodeSmall(PrimitiveType t, llvm::Value* f32);
+  llvm::Value* DecodeSmall(PrimitiveType t, llvm::Value* bits);
+  // Complex building blocks.
+  Val ComplexMul(const Val& x, const Val& y);
+  Val ComplexDiv(const Val& x, const Val& y);
+  Val ComplexExp(const Val& x);
+  Val ComplexLog(const Val& x);
+  Val ComplexSqrt(const Val& x);
+  Val ComplexSinh(const Val& x, bool cosh);
+  Val ComplexTanh(const Val& x);
+  Val Rotate(const Val& x, bool back);  // x * i, or x * -i
+  llvm::Value* M(Fn fn, llvm::Value* x, llvm::Value* y = nullptr) { return math_.Emit(b_, fn, x, y); }
+  llvm::Value* Num(llvm::Value* like, double c) { return llvm::ConstantFP::get(like->getType(), c); }
+
+  llvm::Module* module_;
+  const jit::HostInfo* host_;
+  llvm::LLVMContext& context_;
+  llvm::IRBuilder<> b_;
+  jit::VectorMath math_;
+  absl::Status status_;
+  std::map<PrimitiveType, llvm::GlobalVariable*> decode_tables_;
+};
+
+// The element types that kernels know, by class.
+bool IsSmallFloat(PrimitiveType t);   // narrower than 16 bits
+bool IsNarrowFloat(PrimitiveType t);  // computed in f32: f16, bf16 and the small ones
+
+}  // namespace backplane::engine::codegen
+
+#endif  // BACKPLANE_SDK_ENGINE_CODEGEN_ELEMENT_EMITTER_H_

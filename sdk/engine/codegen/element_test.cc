@@ -1,0 +1,259 @@
+// Every elementwise operation on every element type, against the evaluator.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "sdk/engine/codegen/kernel_testing.h"
+
+namespace backplane::engine::codegen {
+namespace {
+
+const std::vector<std::string> kFloats = {"f32", "f64", "f16", "bf16"};
+const std::vector<std::string> kSmallFloats = {"f8e5m2",        "f8e4m3fn",   "f8e4m3",     "f8e3m4",
+                                               "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "f4e2m1fn",
+                                               "f8e8m0fnu",     "f6e2m3fn",   "f6e3m2fn"};
+const std::vector<std::string> kInts = {"s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "s4", "u4", "s2", "u2"};
+const std::vector<std::string> kComplex = {"c64", "c128"};
+
+std::string Unary(const std::string& op, const std::string& t, const std::string& r, int n,
+                  const std::string& attrs = "") {
+  return absl::StrCat("HloModule m\nENTRY e {\n  x = ", t, "[", n, "] parameter(0)\n  ROOT r = ", r, "[", n, "] ", op,
+                      "(x)", attrs, "\n}\n");
+}
+std::string Binary(const std::string& op, const std::string& t, const std::string& r, int n,
+                   const std::string& attrs = "") {
+  return absl::StrCat("HloModule m\nENTRY e {\n  x = ", t, "[", n, "] parameter(0)\n  y = ", t, "[", n,
+                      "] parameter(1)\n  ROOT r = ", r, "[", n, "] ", op, "(x, y)", attrs, "\n}\n");
+}
+
+RunOptions Specials() {
+  RunOptions o;
+  o.specials = true;
+  return o;
+}
+
+TEST(Element, UnaryFloat) {
+  for (const std::string& t : kFloats) {
+    for (const char* op : {"abs",
+                           "cbrt",
+                           "ceil",
+                           "cosine",
+                           "cosh",
+                           "erf",
+                           "exponential",
+                           "exponential-minus-one",
+                           "floor",
+                           "log",
+                           "log-plus-one",
+                           "logistic",
+                           "negate",
+                           "round-nearest-afz",
+                           "round-nearest-even",
+                           "rsqrt",
+                           "sign",
+                           "sine",
+                           "sqrt",
+                           "tan",
+                           "tanh",
+                           "copy"}) {
+      EXPECT_EQ(Difference(Unary(op, t, t, 250), Specials()), "") << op << " " << t;
+    }
+    EXPECT_EQ(Difference(Unary("is-finite", t, "pred", 250), Specials()), "") << t;
+  }
+}
+
+TEST(Element, UnaryInteger) {
+  for (const std::string& t : kInts) {
+    RunOptions o;
+    if (t.back() == '4' && t.size() == 2) o.int_low = -8, o.int_high = 7;
+    if (t.back() == '2' && t.size() == 2) o.int_low = -2, o.int_high = 1;
+    if (t[0] == 'u') o.int_low = 0;
+    for (const char* op : {"abs", "negate", "not", "sign", "popcnt", "count-leading-zeros"}) {
+      EXPECT_EQ(Difference(Unary(op, t, t, 150), o), "") << op << " " << t;
+    }
+  }
+  EXPECT_EQ(Difference(Unary("not", "pred", "pred", 150)), "");
+}
+
+TEST(Element, UnaryComplex) {
+  for (const std::string& t : kComplex) {
+    std::string part = t == "c64" ? "f32" : "f64";
+    RunOptions o;
+    o.tolerance = 2e-5;
+    for (const char* op : {"cosine", "cosh", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic",
+                           "negate", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"}) {
+      EXPECT_EQ(Difference(Unary(op, t, t, 100), o), "") << op << " " << t;
+    }
+    for (const char* op : {"abs", "real", "imag"})
+      EXPECT_EQ(Difference(Unary(op, t, part, 100), o), "") << op << " " << t;
+    for (const char* op : {"add", "subtract", "multiply", "divide", "power"}) {
+      EXPECT_EQ(Difference(Binary(op, t, t, 100), o), "") << op << " " << t;
+    }
+    EXPECT_EQ(Difference(Binary("complex", part, t, 100), o), "");
+    EXPECT_EQ(Difference(Binary("compare", t, "pred", 100, ", direction=EQ")), "");
+    EXPECT_EQ(Difference(Binary("compare", t, "pred", 100, ", direction=NE")), "");
+  }
+}
+
+TEST(Element, BinaryFloat) {
+  for (const std::string& t : kFloats) {
+    for (const char* op :
+         {"add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "power", "atan2"}) {
+      EXPECT_EQ(Difference(Binary(op, t, t, 250), Specials()), "") << op << " " << t;
+    }
+    for (const char* d : {"EQ", "NE", "GE", "GT", "LE", "LT"}) {
+      EXPECT_EQ(Difference(Binary("compare", t, "pred", 250, absl::StrCat(", direction=", d)), Specials()), "")
+          << d << " " << t;
+      EXPECT_EQ(Difference(Binary("compare", t, "pred", 250, absl::StrCat(", direction=", d, ", type=TOTALORDER")),
+                           Specials()),
+                "")
+          << d << " total order " << t;
+    }
+  }
+}
+
+TEST(Element, BinaryInteger) {
+  for (const std::string& t : kInts) {
+    RunOptions o;
+    if (t.back() == '4' && t.size() == 2) o.int_low = -8, o.int_high = 7;
+    if (t.back() == '2' && t.size() == 2) o.int_low = -2, o.int_high = 1;
+    if (t[0] == 'u') o.int_low = 0;
+    if (t == "u4") o.int_high = 15;
+    if (t == "u2") o.int_high = 3;
+    for (const char* op : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "power", "and",
+                           "or", "xor", "shift-left", "shift-right-arithmetic", "shift-right-logical"}) {
+      EXPECT_EQ(Difference(Binary(op, t, t, 300), o), "") << op << " " << t;
+    }
+    for (const char* d : {"EQ", "NE", "GE", "GT", "LE", "LT"}) {
+      EXPECT_EQ(Difference(Binary("compare", t, "pred", 100, absl::StrCat(", direction=", d)), o), "") << d << " " << t;
+    }
+  }
+  for (const char* t : {"s32", "u32", "s8", "s64", "u64", "u16"}) {
+    RunOptions o;
+    std::string name = t;
+    o.int_high = name == "s8"         ? 127
+                 : name == "u16"      ? 65535
+                 : name.back() == '4' ? INT64_MAX
+                 : name == "u32"      ? 0xffffffffLL
+                                      : INT32_MAX;
+    o.int_low = name[0] == 'u' ? 0 : -o.int_high - 1;
+    for (const char* op : {"divide", "remainder", "multiply", "power"}) {
+      EXPECT_EQ(Difference(Binary(op, t, t, 300), o), "") << op << " of large " << t;
+    }
+  }
+  for (const char* op : {"add", "multiply", "maximum", "minimum", "and", "or", "xor"}) {
+    EXPECT_EQ(Difference(Binary(op, "pred", "pred", 100)), "") << op;
+  }
+  EXPECT_EQ(Difference(Binary("compare", "pred", "pred", 100, ", direction=LT")), "");
+}
+
+TEST(Element, SmallFloats) {
+  for (const std::string& t : kSmallFloats) {
+    for (const char* op : {"add", "multiply", "maximum"}) {
+      EXPECT_EQ(Difference(Binary(op, t, t, 300), Specials()), "") << op << " " << t;
+    }
+    EXPECT_EQ(Difference(Unary("convert", "f32", t, 300), Specials()), "") << t;
+    EXPECT_EQ(Difference(Unary("convert", t, "f32", 300), Specials()), "") << t;
+    RunOptions tiny;
+    tiny.low = -0.05;
+    tiny.high = 0.05;
+    tiny.tolerance = 1e-9;
+    EXPECT_EQ(Difference(Unary("convert", "f32", t, 300), tiny), "") << t;
+  }
+}
+
+TEST(Element, Conversions) {
+  std::vector<std::string> types = kFloats;
+  types.insert(types.end(), kInts.begin(), kInts.end());
+  types.insert(types.end(), kComplex.begin(), kComplex.end());
+  types.push_back("pred");
+  types.push_back("f8e4m3fn");
+  for (const std::string& from : types) {
+    for (const std::string& to : types) {
+      RunOptions o;
+      if (from == "u4" || from == "u2") o.int_low = 0;
+      if (from == "s4" || from == "u4") o.int_low = std::max<int64_t>(o.int_low, -8), o.int_high = 7;
+      if (from == "s2" || from == "u2") o.int_low = std::max<int64_t>(o.int_low, -2), o.int_high = 1;
+      o.specials = kFloats[0] == from || kFloats[1] == from;
+      EXPECT_EQ(Difference(Unary("convert", from, to, 100), o), "") << from << " to " << to;
+    }
+  }
+  RunOptions wide;
+  wide.low = -5e10;
+  wide.high = 5e10;
+  for (const char* to : {"s8", "u8", "s32", "u32", "s64", "u64", "s4"}) {
+    for (const char* from : {"f32", "f64", "f16", "bf16"}) {
+      EXPECT_EQ(Difference(Unary("convert", from, to, 100), wide), "") << from << " to " << to << ", large";
+    }
+  }
+}
+
+TEST(Element, BitcastsAndPrecision) {
+  EXPECT_EQ(Difference(Unary("bitcast-convert", "f32", "s32", 100)), "");
+  EXPECT_EQ(Difference(Unary("bitcast-convert", "bf16", "u16", 100)), "");
+  EXPECT_EQ(Difference(Unary("bitcast-convert", "u16", "f16", 100)), "");
+  EXPECT_EQ(
+      Difference("HloModule m\nENTRY e {\n  x = f32[50] parameter(0)\n  ROOT r = u8[50,4] bitcast-convert(x)\n}\n"),
+      "");
+  EXPECT_EQ(
+      Difference("HloModule m\nENTRY e {\n  x = u32[50,2] parameter(0)\n  ROOT r = u64[50] bitcast-convert(x)\n}\n"),
+      "");
+  EXPECT_EQ(
+      Difference("HloModule m\nENTRY e {\n  x = u8[50,2] parameter(0)\n  ROOT r = bf16[50] bitcast-convert(x)\n}\n"),
+      "");
+  for (const char* t : {"f32", "f64", "bf16", "f16"}) {
+    for (auto [e, m] : {std::pair{5, 10}, {8, 7}, {4, 3}, {8, 23}, {5, 2}}) {
+      EXPECT_EQ(
+          Difference(Unary("reduce-precision", t, t, 200, absl::StrCat(", exponent_bits=", e, ", mantissa_bits=", m)),
+                     Specials()),
+          "")
+          << t << " " << e << " " << m;
+    }
+  }
+}
+
+TEST(Element, SelectAndClamp) {
+  for (const char* t : {"f32", "bf16", "s32", "u8", "c64", "pred", "f64"}) {
+    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  p = pred[77] parameter(0)\n  x = ", t,
+                                      "[77] parameter(1)\n  y = ", t, "[77] parameter(2)\n  ROOT r = ", t,
+                                      "[77] select(p, x, y)\n}\n")),
+              "")
+        << t;
+    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  p = pred[] parameter(0)\n  x = ", t,
+                                      "[77] parameter(1)\n  y = ", t, "[77] parameter(2)\n  ROOT r = ", t,
+                                      "[77] select(p, x, y)\n}\n")),
+              "")
+        << t << ", scalar predicate";
+  }
+  for (const char* t : {"f32", "bf16", "s32", "u8"}) {
+    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  lo = ", t, "[] constant(1)\n  x = ", t,
+                                      "[77] parameter(0)\n  hi = ", t, "[] constant(2)\n  ROOT r = ", t,
+                                      "[77] clamp(lo, x, hi)\n}\n"),
+                         Specials()),
+              "")
+        << t;
+    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  lo = ", t, "[77] parameter(0)\n  x = ", t,
+                                      "[77] parameter(1)\n  hi = ", t, "[77] parameter(2)\n  ROOT r = ", t,
+                                      "[77] clamp(lo, x, hi)\n}\n"),
+                         Specials()),
+              "")
+        << t;
+  }
+}
+
+TEST(Element, NarrowVectors) {
+  for (int bytes : {16, 32}) {
+    RunOptions o = Specials();
+    o.max_vector_bytes = bytes;
+    for (const char* op : {"exponential", "tanh", "floor", "negate", "sign"}) {
+      EXPECT_EQ(Difference(Unary(op, "f32", "f32", 45), o), "") << op << " " << bytes;
+      EXPECT_EQ(Difference(Unary(op, "bf16", "bf16", 45), o), "") << op << " " << bytes;
+    }
+    EXPECT_EQ(Difference(Unary("convert", "f32", "s8", 45), o), "") << bytes;
+    EXPECT_EQ(Difference(Binary("divide", "s32", "s32", 45), o), "") << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace backplane::engine::codegen

@@ -1,0 +1,314 @@
+#include "sdk/engine/codegen/kernel.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/ir/module.h"
+#include "core/types/status_macros.h"
+#include "sdk/engine/codegen/classify.h"
+#include "sdk/engine/codegen/phase_emitter.h"
+#include "sdk/engine/codegen/plan.h"
+#include "sdk/engine/jit/jit.h"
+
+namespace backplane::engine::codegen {
+namespace {
+
+const jit::HostInfo& HostOf(const KernelOptions& options) { return options.host ? *options.host : jit::Host(); }
+
+std::string PhaseSymbol(absl::string_view symbol, size_t phase) {
+  return phase == 0 ? std::string(symbol) : absl::StrCat(symbol, ".", phase);
+}
+
+absl::Status CheckShared(const Computation& computation, const KernelOptions& options) {
+  if (options.shared.empty()) return absl::OkStatus();
+  std::vector<InPlacePair> allowed = InPlaceCandidates(computation);
+  for (const InPlacePair& p : options.shared) {
+    bool found = false;
+    for (const InPlacePair& a : allowed) found = found || (a.input == p.input && a.output == p.output);
+    if (!found) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(computation.name(), ": input ", p.input, " cannot share the memory of output ", p.output));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool Reaches(const Instruction* from, const Instruction* what) {
+  absl::flat_hash_set<const Instruction*> seen;
+  std::vector<const Instruction*> stack = {from};
+  while (!stack.empty()) {
+    const Instruction* x = stack.back();
+    stack.pop_back();
+    if (x == what) return true;
+    if (!seen.insert(x).second) continue;
+    for (const Instruction* o : x->operands()) stack.push_back(o);
+  }
+  return false;
+}
+
+// Every access of the parameters by the phases of a plan that was made without sharing.
+struct PhaseAccesses {
+  VarTable vars;
+  PhaseLoops loops;
+  std::vector<Access> accesses;
+  std::vector<Affine> stores;  // by target
+};
+
+}  // namespace
+
+std::vector<InPlacePair> InPlaceCandidates(const Computation& computation) {
+  std::vector<InPlacePair> result;
+  absl::StatusOr<FusionPlan> plan = BuildFusionPlan(computation, {});
+  if (!plan.ok()) return result;
+  std::vector<PhaseAccesses> walks(plan->phases.size());
+  for (size_t k = 0; k < walks.size(); ++k) {
+    const Phase& phase = plan->phases[k];
+    PhaseAccesses& w = walks[k];
+    AccessWalk::ArraySet arrays;
+    for (const Materialized& m : phase.reads) arrays.insert(m.instruction);
+    w.loops = MakeLoops(w.vars, phase);
+    AccessWalk walk(w.vars, arrays);
+    if (phase.special == nullptr) {
+      for (const Target& t : phase.targets) {
+        Index index = TargetIndex(w.vars, phase, w.loops, t);
+        bool scalar = t.instruction->shape().IsArray() && t.instruction->shape().rank() == 0;
+        walk.Visit(t.instruction, scalar ? Index{} : index);
+        w.stores.push_back(StoreAddress(w.vars, t, index));
+      }
+    }
+    walk.Finish();
+    w.accesses = walk.accesses();
+  }
+  std::set<int> used_inputs, used_outputs;
+  std::vector<Target> outputs = OutputsOf(computation);
+  auto add = [&](int input, int output, bool update) {
+    result.push_back({input, output, update});
+    used_inputs.insert(input);
+    used_outputs.insert(output);
+  };
+  auto same_bytes = [](const Instruction* p, const Shape& s) {
+    return p->shape().num_elements() == s.num_elements() &&
+           ByteWidth(p->shape().element_type()) == ByteWidth(s.element_type());
+  };
+  auto reached_by_special = [&](const Instruction* p) {
+    for (const Phase& phase : plan->phases) {
+      if (phase.special == nullptr) continue;
+      for (const Instruction* o : phase.special->operands()) {
+        if (Reaches(o, p)) return true;
+      }
+    }
+    return false;
+  };
+  // Updates first.
+  for (int j = 0; j < plan->outputs; ++j) {
+    const Instruction* op = outputs[j].instruction;
+    int buffer = plan->inputs + j;
+    if (op->Is(Opcode::kDynamicUpdateSlice) && op->operand(0)->Is(Opcode::kParameter)) {
+      const Instruction* p = op->operand(0);
+      int input = static_cast<int>(p->parameter_number());
+      if (used_inputs.contains(input) || !same_bytes(p, op->shape())) continue;
+      bool ok = true;
+      for (size_t k = 0; k < walks.size() && ok; ++k) {
+        const Phase& phase = plan->phases[k];
+        bool copy =
+            phase.targets.size() == 1 && phase.targets[0].buffer == buffer && phase.targets[0].window == nullptr;
+        if (phase.special != nullptr) {
+          for (const Instruction* o : phase.special->operands()) ok = ok && !Reaches(o, p);
+          continue;
+        }
+        if (copy) continue;
+        bool update = phase.targets.size() == 1 && phase.targets[0].window == op;
+        for (const Access& a : walks[k].accesses) {
+          if (a.array != p) continue;
+          ok = ok && update && a.reduce_depth == 0 && a.address == walks[k].stores[0];
+        }
+      }
+      if (ok) add(input, j, true);
+    }
+    if (op->Is(Opcode::kScatter)) {
+      const Instruction* p = op->operand(outputs[j].element);
+      if (!p->Is(Opcode::kParameter)) continue;
+      int input = static_cast<int>(p->parameter_number());
+      if (used_inputs.contains(input)) continue;
+      bool ok = true;
+      for (int64_t i = 0; i < op->operand_count(); ++i) {
+        if (i != outputs[j].element) ok = ok && !Reaches(op->operand(i), p);
+      }
+      for (int other = 0; other < plan->outputs; ++other) {
+        if (outputs[other].instruction != op) ok = ok && !Reaches(outputs[other].instruction, p);
+      }
+      if (ok) add(input, j, true);
+    }
+  }
+  for (int j = 0; j < plan->outputs; ++j) {
+    if (used_outputs.contains(j)) continue;
+    int buffer = plan->inputs + j;
+    // The one phase that writes the output.
+    int writer = -1, writers = 0, target = -1;
+    for (size_t k = 0; k < walks.size(); ++k) {
+      for (size_t t = 0; t < plan->phases[k].targets.size(); ++t) {
+        if (plan->phases[k].targets[t].buffer != buffer) continue;
+        writer = static_cast<int>(k);
+        target = static_cast<int>(t);
+        ++writers;
+      }
+    }
+    if (writers != 1) continue;
+    const Phase& phase = plan->phases[writer];
+    if (phase.kind != PhaseKind::kLoop || phase.targets[target].row || phase.targets[target].window != nullptr)
+      continue;
+    const Affine& store = walks[writer].stores[target];
+    std::set<VarId> unit_vars;
+    for (int g = 0; g < phase.unit_groups; ++g) {
+      for (VarId v : walks[writer].loops.groups[g]) unit_vars.insert(v);
+    }
+    const Shape& shape = outputs[j].instruction->shape().IsTuple()
+                             ? outputs[j].instruction->shape().tuple_shapes(outputs[j].element)
+                             : outputs[j].instruction->shape();
+    for (int input = 0; input < plan->inputs; ++input) {
+      const Instruction* p = computation.parameter(input);
+      if (used_inputs.contains(input) || !same_bytes(p, shape) || reached_by_special(p)) continue;
+      bool any = false, ok = true;
+      for (size_t k = 0; k < walks.size() && ok; ++k) {
+        for (const Access& a : walks[k].accesses) {
+          if (a.array != p) continue;
+          any = true;
+          if (static_cast<int>(k) != writer) {
+            ok = ok && static_cast<int>(k) < writer;  // read before it is overwritten
+            continue;
+          }
+          if (a.reduce_depth == 0) {
+            ok = ok && a.address == store;
+            continue;
+          }
+          // A sweep of a row kernel: over elements of the same row, before the row is written.
+          Affine fixed, moving, own;
+          for (const Term& t : a.address.terms)
+            (unit_vars.contains(t.var) ? fixed : moving).Add(Affine::Var(t.var), t.coef);
+          for (const Term& t : store.terms) {
+            if (unit_vars.contains(t.var)) own.Add(Affine::Var(t.var), t.coef);
+          }
+          moving.constant = a.address.constant;
+          bool sweep = phase.rows && fixed == own;
+          for (const Term& t : moving.terms) {
+            const auto& vars = walks[k].loops.vars;
+            sweep = sweep && walks[k].vars.def(t.var).kind == VarKind::kLoop &&
+                    std::find(vars.begin(), vars.end(), t.var) == vars.end();
+          }
+          auto [lo, hi] = walks[k].vars.Range(moving);
+          ok = ok && sweep && lo >= 0 && hi < phase.kept_length;
+        }
+      }
+      if (any && ok) {
+        add(input, j, false);
+        break;
+      }
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<KernelPlan> PlanKernel(const Computation& computation, const KernelOptions& options,
+                                      absl::string_view symbol) {
+  RETURN_IF_ERROR(CheckShared(computation, options));
+  ASSIGN_OR_RETURN(FusionPlan fusion, BuildFusionPlan(computation, options));
+  KernelPlan plan;
+  plan.temp_bytes = fusion.temp_bytes;
+  std::vector<std::string> notes;
+  for (size_t k = 0; k < fusion.phases.size(); ++k) {
+    const Phase& phase = fusion.phases[k];
+    KernelPhase p;
+    p.symbol = PhaseSymbol(symbol, k);
+    p.work_units = phase.work_units;
+    constexpr double kCyclesPerMicrosecond = 3500;
+    p.estimated_us = phase.cycles / kCyclesPerMicrosecond;
+    double unit_us = p.work_units > 0 ? p.estimated_us / static_cast<double>(p.work_units) : 0;
+    p.min_units_per_chunk = unit_us > 0
+                                ? std::max<int64_t>(1, static_cast<int64_t>(std::ceil(std::min(2.0 / unit_us, 1e15))))
+                                : std::max<int64_t>(1, p.work_units);
+    plan.scratch_bytes = std::max(plan.scratch_bytes, phase.scratch_bytes);
+    notes.push_back(phase.note);
+    plan.phases.push_back(std::move(p));
+  }
+  plan.note = absl::StrJoin(notes, "; ");
+  return plan;
+}
+
+std::string KernelKey(const Computation& computation, const KernelOptions& options) {
+  Module copy("key");
+  copy.set_entry(copy.CloneComputation(&computation));
+  std::string key = copy.Fingerprint();
+  for (const InPlacePair& p : options.shared) absl::StrAppend(&key, "/", p.input, "=", p.output);
+  absl::StrAppend(&key, "/", HostOf(options).vector_bytes);
+  return key;
+}
+
+absl::Status EmitKernels(absl::Span<const KernelRequest> requests, llvm::Module& module) {
+  if (requests.empty()) return absl::OkStatus();
+  const jit::HostInfo& host = HostOf(requests[0].options);
+  ElementEmitter elements(&module, &host);
+  for (const KernelRequest& r : requests) {
+    RETURN_IF_ERROR(CheckShared(*r.computation, r.options));
+    ASSIGN_OR_RETURN(FusionPlan plan, BuildFusionPlan(*r.computation, r.options));
+    for (size_t k = 0; k < plan.phases.size(); ++k) {
+      PhaseEmitter emitter(elements, plan, plan.phases[k], host);
+      RETURN_IF_ERROR(emitter.Emit(PhaseSymbol(r.symbol, k)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EmitScalarFunctions(absl::Span<const ScalarRequest> functions, absl::Span<const ScalarRequest> comparators,
+                                 llvm::Module& module) {
+  if (functions.empty() && comparators.empty()) return absl::OkStatus();
+  const jit::HostInfo& host = jit::Host();
+  ElementEmitter elements(&module, &host);
+  llvm::IRBuilder<>& b = elements.b();
+  llvm::Type* pointer = llvm::PointerType::get(module.getContext(), 0);
+  auto start = [&](const std::string& symbol, llvm::Type* result) {
+    auto* type = llvm::FunctionType::get(result, {pointer, pointer}, false);
+    auto* f = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, &module);
+    jit::SetKernelAttributes(*f, host);
+    b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "", f));
+    return f;
+  };
+  auto element = [&](llvm::Value* list, int i) {
+    return b.CreateAlignedLoad(pointer, b.CreateConstGEP1_64(pointer, list, i), llvm::Align(8));
+  };
+  for (bool comparator : {false, true}) {
+    for (const ScalarRequest& r : comparator ? comparators : functions) {
+      RETURN_IF_ERROR(CanCall(*r.computation));
+      VarTable vars;
+      BodyEmitter body(elements, vars, host);
+      llvm::Function* f = start(r.symbol, comparator ? b.getInt1Ty() : b.getVoidTy());
+      if (comparator) f->addRetAttr(llvm::Attribute::ZExt);
+      Vals arguments;
+      int n = static_cast<int>(r.computation->parameters().size());
+      if (comparator && (n % 2 != 0 || r.computation->root()->shape().element_type() != PrimitiveType::kPred)) {
+        return absl::InvalidArgumentError(absl::StrCat(r.computation->name(), ": no comparator"));
+      }
+      for (int i = 0; i < n; ++i) {
+        llvm::Value* p = comparator ? element(f->getArg(i % 2), i / 2) : element(f->getArg(0), i);
+        arguments.push_back(body.Load({p, r.computation->parameter(i)->shape().element_type()}, Affine::Const(0), {}));
+      }
+      Vals results = body.Call(*r.computation, arguments);
+      if (comparator) {
+        b.CreateRet(results[0].v);
+      } else {
+        const Shape& s = r.computation->root()->shape();
+        for (size_t i = 0; i < results.size(); ++i) {
+          PrimitiveType t = (s.IsTuple() ? s.tuple_shapes(static_cast<int64_t>(i)) : s).element_type();
+          body.Store({element(f->getArg(1), static_cast<int>(i)), t}, Affine::Const(0), results[i], {});
+        }
+        b.CreateRetVoid();
+      }
+      RETURN_IF_ERROR(elements.status());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace backplane::engine::codegen

@@ -1,0 +1,146 @@
+// From a fused HLO computation to a kernel: what can be fused, how the kernel is run, and its code as LLVM IR.
+//
+// A kernel is made from a Computation whose parameters are arrays (dense, row-major) and whose root is one array or a
+// tuple of arrays. Everything between is evaluated element by element where it is needed, so nothing inside a fusion
+// has a buffer of its own, but for rows that a kernel keeps in its scratch memory.
+//
+// Running one:
+//   - buffers[] holds the inputs (parameters in order), then the outputs (tuple elements in order), then the plan's
+//     temporaries. Each is described by BufferTraits.
+//   - The phases run one after another; each is spread over threads by cutting [0, work_units) into ranges, and is
+//     finished before the next begins. A phase of zero units is not called. Ranges must not be empty.
+//   - `scratch` is memory of scratch_bytes, 64-byte aligned, for the sole use of that call; contents are not kept.
+// Results do not depend on how the units were cut or on the number of threads.
+//
+// The planning functions are pure and thread-safe and need no LLVM; EmitKernels fills one module on one thread.
+#ifndef BACKPLANE_SDK_ENGINE_CODEGEN_KERNEL_H_
+#define BACKPLANE_SDK_ENGINE_CODEGEN_KERNEL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/ir/computation.h"
+#include "sdk/engine/jit/host.h"
+
+namespace llvm {
+class Module;
+}  // namespace llvm
+
+namespace backplane::engine::codegen {
+
+// ---- What the fusion pass asks ------------------------------------------------------------------------------------
+
+// What an instruction can be inside a kernel.
+enum class FusionRole {
+  kElementwise,  // one element from the same element of each operand; also constants, parameters, tuples at the root
+  kIndexing,    // one element from another element of an operand: broadcast, reshape, transpose, slice, pad, gather ...
+  kReduction,   // reduce: producers fuse in; consumers too, at the reduced shape, or broadcast back to the same rows
+  kUpdate,      // dynamic-update-slice, scatter: the root of a kernel; producers of update and indices fuse in
+  kWindow,      // reduce-window, select-and-scatter: the root of a kernel; producers fuse in when cheap
+  kAlone,       // a kernel of its own, nothing fuses with it
+  kNotFusible,  // no kernel can contain it
+};
+
+struct Verdict {
+  FusionRole role = FusionRole::kNotFusible;
+  std::string reason;  // why not, or why only so; for the compile log; empty when there is nothing to say
+};
+
+Verdict Classify(const Instruction& instruction);
+
+// OK when a kernel can contain the instruction; else Unimplemented with the instruction, its type and the reason.
+absl::Status CanEmit(const Instruction& instruction);
+
+// A reduce over the most minor dimensions of its operand, with at least one kept: its result broadcast back to the
+// operand's shape can stay in the same kernel (softmax, layer norm), one unit of work being one row.
+bool IsRowReduction(const Instruction& instruction);
+
+// Rough cost of one element of the result, in cycles of one thread with vector code: 0 for a reshape, 0.3 for a load or
+// an add, 3 for exp. For a fusion pass that weighs computing something twice.
+double CostPerElement(const Instruction& instruction);
+
+// Output `output` may have the same memory as parameter `input`.
+struct InPlacePair {
+  int input = 0;
+  int output = 0;
+  // True: an update; sharing makes the kernel touch the updated elements only, otherwise all is copied first.
+  bool is_update = false;
+  bool operator==(const InPlacePair&) const = default;
+};
+
+// The pairs that are allowed, at most one input for each output and one output for each input (the first that fits,
+// updates before others). The caller adds liveness: the input must not be needed afterwards. A subset may be chosen.
+std::vector<InPlacePair> InPlaceCandidates(const Computation& computation);
+
+// ---- Planning -----------------------------------------------------------------------------------------------------
+
+struct BufferTraits {
+  // The buffer may be read and written up to 64 bytes past its end (rounded up to 64), and starts 64-byte aligned.
+  bool padded = false;
+};
+
+struct KernelOptions {
+  std::vector<BufferTraits> buffers;    // inputs, then outputs; shorter than that: the rest is not padded
+  std::vector<InPlacePair> shared;      // the pairs in use; each must be one of InPlaceCandidates
+  const jit::HostInfo* host = nullptr;  // nullptr: jit::Host()
+};
+
+using KernelFn = void (*)(void* const* buffers, int64_t begin, int64_t end, void* scratch);
+
+struct KernelPhase {
+  std::string symbol;  // of a KernelFn
+  int64_t work_units = 0;
+  int64_t min_units_per_chunk = 1;  // about 2 us of work: do not cut finer
+  double estimated_us = 0;          // all units, one thread
+};
+
+struct KernelPlan {
+  std::vector<KernelPhase> phases;
+  std::vector<int64_t> temp_bytes;  // temporaries that all phases share; 64-byte aligned and padded
+  int64_t scratch_bytes = 0;        // for each call that runs at the same time
+  std::string note;                 // for the compile log: "rows: 4096 x 1024, 3 sweeps, 1 kept row"
+};
+
+// `symbol` is the prefix of the phases' symbols. Unimplemented when the computation holds what no kernel can do, the
+// message naming the instruction. The computation needs not be marked as a fusion: any computation of array parameters
+// qualifies, for example the condition of a while loop with scalar parameters.
+absl::StatusOr<KernelPlan> PlanKernel(const Computation& computation, const KernelOptions& options,
+                                      absl::string_view symbol);
+
+// Equal keys mean equal code: emit once, run with different buffers. Independent of names, ids and metadata.
+std::string KernelKey(const Computation& computation, const KernelOptions& options);
+
+// ---- Emission -----------------------------------------------------------------------------------------------------
+
+struct KernelRequest {
+  const Computation* computation = nullptr;
+  KernelOptions options;
+  std::string symbol;  // as given to PlanKernel
+};
+
+// Adds all phases of all requests to the module. One call for each module.
+absl::Status EmitKernels(absl::Span<const KernelRequest> requests, llvm::Module& module);
+
+// A function of scalars, for sort comparators and the like: parameters and result(s) of `computation` are scalars.
+//   void symbol(const void* const* arguments, void* const* results)
+// with one pointer for each parameter and for each result.
+using ScalarFn = void (*)(const void* const* arguments, void* const* results);
+struct ScalarRequest {
+  const Computation* computation = nullptr;
+  std::string symbol;
+};
+// A comparator of a sort with n operands, 2n scalar parameters (2k: left, 2k+1: right), one pred result.
+//   bool symbol(const void* const* lhs, const void* const* rhs)      n pointers each
+using ComparatorFn = bool (*)(const void* const* lhs, const void* const* rhs);
+
+absl::Status EmitScalarFunctions(absl::Span<const ScalarRequest> functions, absl::Span<const ScalarRequest> comparators,
+                                 llvm::Module& module);
+
+}  // namespace backplane::engine::codegen
+
+#endif  // BACKPLANE_SDK_ENGINE_CODEGEN_KERNEL_H_

@@ -1,0 +1,245 @@
+#include "sdk/engine/codegen/kernel_testing.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "core/eval/evaluator.h"
+#include "core/text/hlo_parser.h"
+#include "core/types/status_macros.h"
+#include "sdk/engine/jit/llvm_includes.h"
+
+namespace backplane::engine::codegen {
+namespace {
+
+struct Block {
+  explicit Block(int64_t bytes) : data(std::aligned_alloc(64, (bytes + 127) / 64 * 64), &std::free), size(bytes) {
+    std::memset(data.get(), 0xcd, (bytes + 127) / 64 * 64);
+  }
+  // Whether anything was written past the end.
+  bool Overrun() const {
+    auto* p = static_cast<const unsigned char*>(data.get());
+    for (int64_t i = size; i < (size + 127) / 64 * 64; ++i) {
+      if (p[i] != 0xcd) return true;
+    }
+    return false;
+  }
+  std::unique_ptr<void, decltype(&std::free)> data;
+  int64_t size;
+};
+
+double Precision(PrimitiveType t, double f32) {
+  switch (t) {
+    case PrimitiveType::kF64:
+    case PrimitiveType::kC128:
+      return f32 * 1e-7;
+    case PrimitiveType::kF32:
+    case PrimitiveType::kC64:
+      return f32;
+    case PrimitiveType::kBF16:
+      return std::max(f32, 1.0 / 100);
+    case PrimitiveType::kF16:
+      return std::max(f32, 1.0 / 700);
+    default:
+      return std::max(f32, 0.3);
+  }
+}
+
+bool Close(double a, double b, double tolerance) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (a == b) return true;
+  if (std::isinf(a) || std::isinf(b)) return false;
+  return std::fabs(a - b) <= tolerance * std::max({std::fabs(a), std::fabs(b), 1.0});
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TestKernel>> TestKernel::Make(const std::string& hlo, const RunOptions& options) {
+  auto kernel = std::make_unique<TestKernel>();
+  kernel->options_ = options;
+  ASSIGN_OR_RETURN(kernel->module_, ParseHloModule(hlo));
+  const Computation& c = *kernel->module_->entry();
+  kernel->host_ = options.max_vector_bytes == 64 ? jit::Host() : jit::DetectHost(options.max_vector_bytes);
+  kernel->kernel_options_.host = &kernel->host_;
+  if (options.share) kernel->kernel_options_.shared = InPlaceCandidates(c);
+  auto before = std::chrono::steady_clock::now();
+  ASSIGN_OR_RETURN(kernel->plan_, PlanKernel(c, kernel->kernel_options_, "k"));
+  jit::CompileOptions compile;
+  compile.host = &kernel->host_;
+  compile.verify = true;
+  if (std::getenv("KERNEL_TEST_DUMP") != nullptr) {
+    compile.asm_dump = &kernel->assembly_;
+    compile.ir_dump = &kernel->ir_;
+  }
+  auto start = std::chrono::steady_clock::now();
+  kernel->plan_ms_ = std::chrono::duration<double, std::milli>(start - before).count();
+  TestKernel* k = kernel.get();
+  ASSIGN_OR_RETURN(std::vector<jit::ObjectCode> objects,
+                   jit::CompileModules(
+                       1,
+                       [&](int, llvm::Module& module) {
+                         KernelRequest request{k->module_->entry(), k->kernel_options_, "k"};
+                         return EmitKernels({&request, 1}, module);
+                       },
+                       nullptr, compile));
+  kernel->emit_ms_ = objects[0].emit_ms;
+  ASSIGN_OR_RETURN(kernel->library_, jit::CodeLibrary::Link(objects));
+  kernel->compile_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  for (const KernelPhase& p : kernel->plan_.phases) {
+    ASSIGN_OR_RETURN(KernelFn f, kernel->library_->LookupFunction<KernelFn>(p.symbol));
+    kernel->functions_.push_back(f);
+  }
+  return kernel;
+}
+
+std::vector<Shape> TestKernel::OutputShapes() const {
+  const Shape& s = module_->entry()->root()->shape();
+  if (!s.IsTuple()) return {s};
+  return {s.tuple_shapes().begin(), s.tuple_shapes().end()};
+}
+
+absl::StatusOr<std::vector<Literal>> TestKernel::Run(const std::vector<Literal>& inputs) {
+  std::vector<Block> blocks;
+  std::vector<void*> buffers;
+  for (const Literal& l : inputs) {
+    blocks.emplace_back(l.byte_size());
+    std::memcpy(blocks.back().data.get(), l.bytes(), l.byte_size());
+    buffers.push_back(blocks.back().data.get());
+  }
+  std::vector<Shape> shapes = OutputShapes();
+  for (size_t j = 0; j < shapes.size(); ++j) {
+    void* memory = nullptr;
+    for (const InPlacePair& p : kernel_options_.shared) {
+      if (p.output == static_cast<int>(j)) memory = buffers[p.input];
+    }
+    if (memory == nullptr) {
+      blocks.emplace_back(shapes[j].byte_size());
+      memory = blocks.back().data.get();
+    }
+    buffers.push_back(memory);
+  }
+  for (int64_t bytes : plan_.temp_bytes) {
+    blocks.emplace_back(bytes);
+    buffers.push_back(blocks.back().data.get());
+  }
+  Block scratch(plan_.scratch_bytes);
+  for (size_t k = 0; k < plan_.phases.size(); ++k) {
+    int64_t units = plan_.phases[k].work_units;
+    int64_t step = std::max<int64_t>(1, (units + options_.chunks - 1) / options_.chunks);
+    // Ranges in an odd order: none may depend on another.
+    std::vector<int64_t> begins;
+    for (int64_t b = 0; b < units; b += step) begins.push_back(b);
+    for (size_t i = begins.size(); i-- > 0;) {
+      functions_[k](buffers.data(), begins[i], std::min(units, begins[i] + step), scratch.data.get());
+    }
+  }
+  for (const Block& b : blocks) {
+    if (b.Overrun()) return absl::InternalError("the kernel wrote past the end of a buffer");
+  }
+  if (scratch.Overrun()) return absl::InternalError("the kernel wrote past the end of its scratch");
+  std::vector<Literal> results;
+  for (size_t j = 0; j < shapes.size(); ++j) {
+    Shape s = shapes[j];
+    s.clear_layout();
+    ASSIGN_OR_RETURN(Literal l, Literal::FromBytes(s, {static_cast<std::byte*>(buffers[inputs.size() + j]),
+                                                       static_cast<size_t>(s.byte_size())}));
+    results.push_back(std::move(l));
+  }
+  return results;
+}
+
+void TestKernel::RunRaw(void* const* buffers) {
+  Block scratch(plan_.scratch_bytes);
+  for (size_t k = 0; k < plan_.phases.size(); ++k) {
+    if (plan_.phases[k].work_units > 0) functions_[k](buffers, 0, plan_.phases[k].work_units, scratch.data.get());
+  }
+}
+
+std::vector<Literal> TestKernel::RandomInputs() const {
+  std::mt19937 random(options_.seed);
+  std::uniform_real_distribution<double> real(options_.low, options_.high);
+  std::uniform_int_distribution<int64_t> integer(options_.int_low, options_.int_high);
+  std::vector<Literal> inputs;
+  for (const Instruction* p : module_->entry()->parameters()) {
+    Shape s = p->shape();
+    s.clear_layout();
+    Literal l(s);
+    PrimitiveType t = s.element_type();
+    for (int64_t i = 0; i < s.num_elements(); ++i) {
+      if (t == PrimitiveType::kPred) {
+        l.SetFromInt(i, integer(random) & 1);
+      } else if (IsComplex(t)) {
+        auto* bytes = l.mutable_bytes();
+        double re = real(random), im = real(random);
+        if (t == PrimitiveType::kC64) {
+          reinterpret_cast<float*>(bytes)[2 * i] = static_cast<float>(re);
+          reinterpret_cast<float*>(bytes)[2 * i + 1] = static_cast<float>(im);
+        } else {
+          reinterpret_cast<double*>(bytes)[2 * i] = re;
+          reinterpret_cast<double*>(bytes)[2 * i + 1] = im;
+        }
+      } else if (IsFloat(t)) {
+        double v = real(random);
+        if (options_.specials && random() % 8 == 0) {
+          constexpr double kInf = std::numeric_limits<double>::infinity();
+          const double list[] = {kInf, -kInf, std::nan(""), 0.0, -0.0, 1e-40, 1e30, 1};
+          v = list[random() % 8];
+        }
+        l.SetFromDouble(i, v);
+      } else {
+        int64_t v = integer(random);
+        if (IsUnsigned(t) && v < 0) v = -v;
+        l.SetFromInt(i, v);
+      }
+    }
+    inputs.push_back(std::move(l));
+  }
+  return inputs;
+}
+
+std::string Difference(const std::string& hlo, const RunOptions& options) {
+  auto kernel = TestKernel::Make(hlo, options);
+  if (!kernel.ok()) return absl::StrCat("no kernel: ", kernel.status().ToString());
+  std::vector<Literal> inputs = (*kernel)->RandomInputs();
+  auto expected = Evaluate((*kernel)->module(), inputs);
+  if (!expected.ok()) return absl::StrCat("evaluator: ", expected.status().ToString());
+  auto got = (*kernel)->Run(inputs);
+  if (!got.ok()) return got.status().ToString();
+  std::vector<Literal> wanted;
+  if (expected->shape().IsTuple()) {
+    wanted = expected->elements();
+  } else {
+    wanted = {*expected};
+  }
+  for (size_t j = 0; j < wanted.size(); ++j) {
+    PrimitiveType t = wanted[j].shape().element_type();
+    for (int64_t i = 0; i < wanted[j].num_elements(); ++i) {
+      bool same;
+      if (IsComplex(t)) {
+        auto a = wanted[j].GetAsComplex(i), b = (*got)[j].GetAsComplex(i);
+        double tolerance = Precision(t, options.tolerance);
+        same = Close(a.real(), b.real(), tolerance) && Close(a.imag(), b.imag(), tolerance);
+      } else if (IsFloat(t)) {
+        same = Close(wanted[j].GetAsDouble(i), (*got)[j].GetAsDouble(i), Precision(t, options.tolerance));
+      } else {
+        same = wanted[j].GetAsInt(i) == (*got)[j].GetAsInt(i);
+      }
+      if (!same) {
+        std::string at;
+        for (size_t k = 0; k < inputs.size(); ++k) {
+          if (inputs[k].num_elements() == wanted[j].num_elements())
+            absl::StrAppend(&at, " input ", k, " = ", ElementToString(inputs[k], i));
+        }
+        return absl::StrCat("output ", j, " ", wanted[j].shape().ToString(), " element ", i, ": expected ",
+                            ElementToString(wanted[j], i), ", found ", ElementToString((*got)[j], i), at, " [",
+                            (*kernel)->plan().note, "]");
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace backplane::engine::codegen

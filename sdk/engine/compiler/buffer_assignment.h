@@ -1,0 +1,74 @@
+// Decides where each array of a program lives: in an argument, an output, a constant, or at an offset of one block of
+// temporary memory.
+//
+// The program is a module whose computations are in the order they will run. One timeline numbers every instruction,
+// loop bodies nested inside their loop. A value's interval runs from its definition to its last use. Values whose
+// intervals do not meet may share a class, and a class gets one place. Three wishes make classes, in this order:
+//   - results written straight into the output buffer, loop state updated in place, donated arguments given back;
+//   - an instruction that may work in place (InPlaceOracle) takes over an operand that dies there;
+//   - everything else is packed by interval, best fit.
+// Where a wish cannot be granted there is a copy: at the start of a loop, at the end of a body or branch, or at the end
+// of the program. All arrays are dense and row-major, so reshape and bitcast are aliases.
+#ifndef BACKPLANE_SDK_ENGINE_COMPILER_BUFFER_ASSIGNMENT_H_
+#define BACKPLANE_SDK_ENGINE_COMPILER_BUFFER_ASSIGNMENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/ir/module.h"
+
+namespace backplane::engine {
+
+// Index into BufferAssignment::slots. kNoSlot: a token, no memory.
+using SlotId = int32_t;
+constexpr SlotId kNoSlot = -1;
+
+struct Slot {
+  enum class Kind : uint8_t { kArgument, kOutput, kConstant, kTemporary };
+  Kind kind = Kind::kTemporary;
+  int32_t index = 0;   // argument leaf, output leaf or constant number
+  int64_t offset = 0;  // temporary: bytes from the start of the block, a multiple of 64
+  int64_t bytes = 0;
+  bool operator==(const Slot&) const = default;
+};
+
+struct SlotCopy {
+  SlotId from = kNoSlot, to = kNoSlot;
+  int64_t bytes = 0;
+};
+
+struct BufferAssignment {
+  std::vector<Slot> slots;
+  int64_t temporary_bytes = 0;
+  // Slots of the leaves of an instruction's result, in order; for an array just one.
+  absl::flat_hash_map<const Instruction*, std::vector<SlotId>> instruction_slots;
+  // Before a loop: initial values into the state.
+  absl::flat_hash_map<const Instruction*, std::vector<SlotCopy>> loop_entry_copies;
+  // After the last instruction of a body, a branch or the entry. In order; hazards are already resolved.
+  absl::flat_hash_map<const Computation*, std::vector<SlotCopy>> end_copies;
+  // Slots of the entry's outputs, and of constants by number.
+  std::vector<SlotId> output_slots;
+  std::vector<const Instruction*> constants;
+  // output leaf -> argument leaf whose memory it takes over (only pairs that the module's config names), or -1.
+  std::vector<int32_t> output_alias;
+
+  SlotId slot(const Instruction* instruction, int64_t leaf = 0) const {
+    return instruction_slots.at(instruction)[leaf];
+  }
+  std::string ToString() const;
+};
+
+// May output leaf `output` of `instruction` take the memory of operand leaf `operand_value`? Asked only for operands of
+// at least the output's size that die at the instruction. The operand is named by its position in operands().
+using InPlaceOracle = std::function<bool(const Instruction* instruction, int64_t operand, int64_t output)>;
+
+absl::StatusOr<BufferAssignment> AssignBuffers(const Module& module, const InPlaceOracle& in_place);
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_COMPILER_BUFFER_ASSIGNMENT_H_

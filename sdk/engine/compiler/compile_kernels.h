@@ -1,0 +1,25 @@
+// Kernels to machine code: the one place of the compiler that touches LLVM.
+#ifndef BACKPLANE_SDK_ENGINE_COMPILER_COMPILE_KERNELS_H_
+#define BACKPLANE_SDK_ENGINE_COMPILER_COMPILE_KERNELS_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "sdk/engine/codegen/kernel.h"
+#include "sdk/engine/jit/jit.h"
+
+namespace backplane::engine {
+
+// What generated code a program needs.
+struct CodeRequests {
+  std::vector<codegen::KernelRequest> kernels;
+  std::vector<codegen::ScalarRequest> scalars, comparators;
+};
+
+// Spreads the work over modules and the modules over the pool (may be null).
+absl::StatusOr<std::vector<jit::ObjectCode>> CompileKernels(const CodeRequests& requests, ThreadPool* pool,
+                                                            int num_threads);
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_COMPILER_COMPILE_KERNELS_H_

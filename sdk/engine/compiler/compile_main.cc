@@ -1,0 +1,90 @@
+// cpu_compile FILE...: what the CPU plugin makes of a program (StableHLO as bytecode or text, or HLO text).
+//   --before      the module as it was read
+//   --after       the module after the pipeline
+//   --log         the compile log
+//   --seed=N      of the random arguments; --int=LOW,HIGH and --float=LOW,HIGH bound them
+//   --tolerance=X relative, for f32
+//   --no-run      compiles only
+// Each program runs on random arguments and is compared with the evaluator. The exit status is the number that differ.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "core/import/import.h"
+#include "sdk/engine/backend/pipeline.h"
+#include "sdk/engine/compiler/program.h"
+#include "sdk/engine/compiler/program_testing.h"
+
+namespace backplane::engine {
+namespace {
+
+struct Wishes {
+  bool before = false, after = false, log = false, run = true;
+  ProgramRunOptions options;
+};
+
+bool Examine(const char* path, const Wishes& wishes) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    std::printf("%s: cannot be read\n", path);
+    return false;
+  }
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  absl::StatusOr<std::unique_ptr<Module>> module = ImportProgram("mlir", bytes);
+  if (!module.ok()) {
+    std::printf("%s: %s\n", path, module.status().ToString().c_str());
+    return false;
+  }
+  if (wishes.before) std::printf("%s\n", (*module)->ToString().c_str());
+  std::vector<std::string> log;
+  std::unique_ptr<Module> lowered = (*module)->Clone();
+  absl::Status s = RunEnginePipeline(lowered.get(), &log);
+  if (s.ok() && wishes.after) std::printf("%s\n", lowered->ToString().c_str());
+  if (s.ok()) s = Program::Build(std::move(lowered), {}, &log).status();
+  if (wishes.log) {
+    for (const std::string& line : log) std::printf("%s\n", line.c_str());
+  }
+  if (!s.ok()) {
+    std::printf("%s: %s\n", path, s.ToString().c_str());
+    return false;
+  }
+  if (!wishes.run) return true;
+  std::string difference = ProgramDifference(**module, wishes.options);
+  if (!wishes.log) difference = difference.substr(0, difference.find('\n'));
+  std::printf("%s: %s\n", path, difference.empty() ? "like the evaluator" : difference.c_str());
+  return difference.empty();
+}
+
+}  // namespace
+}  // namespace backplane::engine
+
+int main(int argc, char** argv) {
+  backplane::engine::Wishes wishes;
+  int differ = 0;
+  for (int k = 1; k < argc; ++k) {
+    const char* a = argv[k];
+    long low = 0, high = 0;
+    if (std::strcmp(a, "--before") == 0)
+      wishes.before = true;
+    else if (std::strcmp(a, "--after") == 0)
+      wishes.after = true;
+    else if (std::strcmp(a, "--log") == 0)
+      wishes.log = true;
+    else if (std::strcmp(a, "--no-run") == 0)
+      wishes.run = false;
+    else if (std::sscanf(a, "--seed=%ld", &low) == 1)
+      wishes.options.seed = static_cast<uint32_t>(low);
+    else if (std::sscanf(a, "--int=%ld,%ld", &low, &high) == 2)
+      wishes.options.int_low = low, wishes.options.int_high = high;
+    else if (std::sscanf(a, "--float=%lf,%lf", &wishes.options.low, &wishes.options.high) == 2)
+      continue;
+    else if (std::sscanf(a, "--tolerance=%lf", &wishes.options.tolerance) == 1)
+      continue;
+    else
+      differ += !backplane::engine::Examine(a, wishes);
+  }
+  return differ > 100 ? 100 : differ;
+}

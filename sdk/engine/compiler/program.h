@@ -1,0 +1,78 @@
+// A compiled program: machine code, the places of its arrays, and the steps that run it.
+//
+// Made from a module that has been through the plugin's pipeline (pipeline.h). Immutable afterwards; Run may be called
+// from many threads at once, each run has its own temporary memory.
+#ifndef BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_H_
+#define BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/ir/module.h"
+#include "sdk/engine/compiler/buffer_assignment.h"
+#include "sdk/engine/jit/jit.h"
+#include "sdk/engine/runtime/memory_pool.h"
+#include "sdk/engine/thunks/thunk.h"
+
+namespace backplane::engine {
+
+struct ProgramOptions {
+  ThreadPool* pool = nullptr;  // compiles on it; may be null
+  int num_threads = 1;         // that runs will use
+  CustomCallRegistry* custom_calls = nullptr;
+  const std::vector<jit::ObjectCode>* objects =
+      nullptr;  // of an earlier build from the same module: not compiled again
+};
+
+class Program {
+ public:
+  // `log` receives one line for each step that is not generated code, and each refusal of a faster kernel.
+  static absl::StatusOr<std::unique_ptr<Program>> Build(std::unique_ptr<Module> module, const ProgramOptions& options,
+                                                        std::vector<std::string>* log);
+  ~Program();
+
+  const Module& module() const { return *module_; }
+  const BufferAssignment& assignment() const { return assignment_; }
+  const std::vector<jit::ObjectCode>& objects() const { return objects_; }
+  int64_t code_bytes() const { return library_ ? library_->code_bytes() : 0; }
+  int64_t temporary_bytes() const { return (assignment_.temporary_bytes + 63) / 64 * 64 + workspace_bytes_; }
+  int64_t constant_bytes() const { return constant_bytes_; }
+  double estimated_us() const { return estimated_us_; }
+  bool may_block() const { return may_block_; }
+  bool meets_others() const { return meets_others_; }  // has collectives: runs need ExecutionContext::member
+
+  // Addresses of the leaves of the arguments and of the result, in order (null for tokens).
+  absl::Status Run(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool,
+                   MemoryPool* memory, const ExecutionContext& context) const;
+
+  // One run in which each step of the entry is timed: its instruction and its microseconds, in order. For benchmarks.
+  struct StepTime {
+    std::string name;
+    double microseconds = 0;
+  };
+  absl::StatusOr<std::vector<StepTime>> Profile(absl::Span<void* const> arguments, absl::Span<void* const> outputs,
+                                                ThreadPool* pool, MemoryPool* memory,
+                                                const ExecutionContext& context) const;
+
+ private:
+  absl::Status RunSteps(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool,
+                        MemoryPool* memory, const ExecutionContext& context, std::vector<StepTime>* times) const;
+
+  Program() = default;
+  friend class ProgramBuilder;
+  std::unique_ptr<Module> module_;
+  BufferAssignment assignment_;
+  std::vector<jit::ObjectCode> objects_;
+  std::unique_ptr<jit::CodeLibrary> library_;
+  std::vector<std::shared_ptr<std::byte>> constants_;
+  ThunkSequence steps_;
+  std::vector<std::string> step_names_;  // of the entry's steps
+  int64_t workspace_bytes_ = 0, constant_bytes_ = 0;
+  double estimated_us_ = 0;
+  bool may_block_ = false, meets_others_ = false;
+};
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_H_

@@ -1,0 +1,172 @@
+// Loops, branches and what they share through the whole plugin and through the evaluator.
+#include "sdk/engine/compiler/program_testing.h"
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace backplane::engine {
+namespace {
+
+struct Case {
+  const char* name;
+  const char* hlo;
+  double tolerance = 2e-5;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+constexpr Case kCases[] = {
+    {"count", R"(
+cond { s = (s32[]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(10) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[]) parameter(0) i = s32[] get-tuple-element(s), index=0 one = s32[] constant(1) j = s32[] add(i, one) ROOT r = (s32[]) tuple(j) }
+ENTRY e { z = s32[] parameter(0) s = (s32[]) tuple(z) w = (s32[]) while(s), condition=cond, body=body ROOT r = s32[] get-tuple-element(w), index=0 })"},
+    {"no_turn", R"(
+cond { s = (s32[], f32[4]) parameter(0) ROOT r = pred[] constant(false) }
+body { s = (s32[], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[4] get-tuple-element(s), index=1 y = f32[4] negate(x) ROOT r = (s32[], f32[4]) tuple(i, y) }
+ENTRY e { z = s32[] parameter(0) x = f32[4] parameter(1) s = (s32[], f32[4]) tuple(z, x) ROOT w = (s32[], f32[4]) while(s), condition=cond, body=body })"},
+    {"no_turn_dynamic", R"(
+cond { s = (s32[], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(-100) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[4] get-tuple-element(s), index=1 y = f32[4] negate(x) ROOT r = (s32[], f32[4]) tuple(i, y) }
+ENTRY e { z = s32[] parameter(0) x = f32[4] parameter(1) s = (s32[], f32[4]) tuple(z, x) ROOT w = (s32[], f32[4]) while(s), condition=cond, body=body })"},
+    {"fibonacci_exchange", R"(
+cond { s = (s32[], f32[3], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(5) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[3], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 a = f32[3] get-tuple-element(s), index=1 b = f32[3] get-tuple-element(s), index=2
+  one = s32[] constant(1) j = s32[] add(i, one) c = f32[3] add(a, b) ROOT r = (s32[], f32[3], f32[3]) tuple(j, b, c) }
+ENTRY e { z = s32[] constant(0) a = f32[3] parameter(0) b = f32[3] parameter(1) s = (s32[], f32[3], f32[3]) tuple(z, a, b) ROOT w = (s32[], f32[3], f32[3]) while(s), condition=cond, body=body })"},
+    {"rotation_of_three", R"(
+cond { s = (s32[], f32[3], f32[3], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(4) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[3], f32[3], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 a = f32[3] get-tuple-element(s), index=1 b = f32[3] get-tuple-element(s), index=2 c = f32[3] get-tuple-element(s), index=3
+  one = s32[] constant(1) j = s32[] add(i, one) ROOT r = (s32[], f32[3], f32[3], f32[3]) tuple(j, c, a, b) }
+ENTRY e { z = s32[] constant(0) a = f32[3] parameter(0) b = f32[3] parameter(1) c = f32[3] negate(a) s = (s32[], f32[3], f32[3], f32[3]) tuple(z, a, b, c) w = (s32[], f32[3], f32[3], f32[3]) while(s), condition=cond, body=body
+  x = f32[3] get-tuple-element(w), index=1 y = f32[3] get-tuple-element(w), index=3 ROOT r = (f32[3], f32[3], f32[3]) tuple(x, a, y) })"},
+    {"same_initial_value_twice", R"(
+cond { s = (s32[], f32[3], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[3], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 a = f32[3] get-tuple-element(s), index=1 b = f32[3] get-tuple-element(s), index=2
+  one = s32[] constant(1) j = s32[] add(i, one) c = f32[3] negate(a) d = f32[3] multiply(b, a) ROOT r = (s32[], f32[3], f32[3]) tuple(j, c, d) }
+ENTRY e { z = s32[] constant(0) p = f32[3] parameter(0) a = f32[3] tanh(p) s = (s32[], f32[3], f32[3]) tuple(z, a, a) w = (s32[], f32[3], f32[3]) while(s), condition=cond, body=body
+  x = f32[3] get-tuple-element(w), index=1 y = f32[3] get-tuple-element(w), index=2 ROOT r = (f32[3], f32[3], f32[3]) tuple(x, y, a) })"},
+    {"same_result_twice", R"(
+cond { s = (s32[], f32[3], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[3], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 a = f32[3] get-tuple-element(s), index=1 b = f32[3] get-tuple-element(s), index=2
+  one = s32[] constant(1) j = s32[] add(i, one) c = f32[3] subtract(a, b) ROOT r = (s32[], f32[3], f32[3]) tuple(j, c, c) }
+ENTRY e { z = s32[] constant(0) a = f32[3] parameter(0) b = f32[3] parameter(1) s = (s32[], f32[3], f32[3]) tuple(z, a, b) ROOT w = (s32[], f32[3], f32[3]) while(s), condition=cond, body=body })"},
+    {"constant_state", R"(
+cond { s = (s32[], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 one = s32[] constant(1) j = s32[] add(i, one) c = f32[3] constant({1, 2, 3}) ROOT r = (s32[], f32[3]) tuple(j, c) }
+ENTRY e { z = s32[] constant(0) c = f32[3] constant({7, 8, 9}) s = (s32[], f32[3]) tuple(z, c) ROOT w = (s32[], f32[3]) while(s), condition=cond, body=body })"},
+    {"scan_stacks", R"(
+cond { s = (s32[], f32[6], f32[12,6], f32[12,6]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(12) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[6], f32[12,6], f32[12,6]) parameter(0) i = s32[] get-tuple-element(s), index=0 c = f32[6] get-tuple-element(s), index=1 xs = f32[12,6] get-tuple-element(s), index=2 ys = f32[12,6] get-tuple-element(s), index=3
+  z = s32[] constant(0) one = s32[] constant(1) x = f32[1,6] dynamic-slice(xs, i, z), dynamic_slice_sizes={1,6} xr = f32[6] reshape(x) d = f32[6] add(c, xr) t = f32[6] tanh(d) tr = f32[1,6] reshape(t) zs = f32[12,6] dynamic-update-slice(ys, tr, i, z) j = s32[] add(i, one)
+  ROOT r = (s32[], f32[6], f32[12,6], f32[12,6]) tuple(j, t, xs, zs) }
+ENTRY e { z = s32[] constant(0) c = f32[6] parameter(0) xs = f32[12,6] parameter(1) zero = f32[] constant(0) ys = f32[12,6] broadcast(zero), dimensions={} s = (s32[], f32[6], f32[12,6], f32[12,6]) tuple(z, c, xs, ys) w = (s32[], f32[6], f32[12,6], f32[12,6]) while(s), condition=cond, body=body
+  a = f32[6] get-tuple-element(w), index=1 b = f32[12,6] get-tuple-element(w), index=3 ROOT r = (f32[6], f32[12,6]) tuple(a, b) })"},
+    {"update_reads_itself", R"(
+cond { s = (s32[], f32[12]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(10) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[12]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[12] get-tuple-element(s), index=1 one = s32[] constant(1) two = s32[] constant(2) j = s32[] add(i, one) k = s32[] add(i, two)
+  a = f32[1] dynamic-slice(x, i), dynamic_slice_sizes={1} b = f32[1] dynamic-slice(x, j), dynamic_slice_sizes={1} c = f32[1] add(a, b) y = f32[12] dynamic-update-slice(x, c, k) ROOT r = (s32[], f32[12]) tuple(j, y) }
+ENTRY e { z = s32[] constant(0) x = f32[12] parameter(0) s = (s32[], f32[12]) tuple(z, x) w = (s32[], f32[12]) while(s), condition=cond, body=body ROOT r = f32[12] get-tuple-element(w), index=1 })"},
+    {"update_and_old_value", R"(
+cond { s = (s32[], f32[12], f32[12]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(10) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[12], f32[12]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[12] get-tuple-element(s), index=1 y = f32[12] get-tuple-element(s), index=2 one = s32[] constant(1) j = s32[] add(i, one)
+  u = f32[1] constant({0.5}) z = f32[12] dynamic-update-slice(x, u, i) v = f32[12] add(x, y) q = f32[12] tanh(v) ROOT r = (s32[], f32[12], f32[12]) tuple(j, z, q) }
+ENTRY e { z = s32[] constant(0) x = f32[12] parameter(0) y = f32[12] parameter(1) s = (s32[], f32[12], f32[12]) tuple(z, x, y) w = (s32[], f32[12], f32[12]) while(s), condition=cond, body=body ROOT r = (s32[], f32[12], f32[12]) copy(w) })"},
+    {"nested_loops", R"(
+icond { s = (s32[], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
+ibody { s = (s32[], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[5] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one) y = f32[5] sine(x) ROOT r = (s32[], f32[5]) tuple(j, y) }
+cond { s = (s32[], f32[5], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(4) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[5], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[5] get-tuple-element(s), index=1 a = f32[5] get-tuple-element(s), index=2 z = s32[] constant(0) t = (s32[], f32[5]) tuple(z, x)
+  w = (s32[], f32[5]) while(t), condition=icond, body=ibody y = f32[5] get-tuple-element(w), index=1 b = f32[5] add(y, a) c = f32[5] subtract(b, x) one = s32[] constant(1) j = s32[] add(i, one) ROOT r = (s32[], f32[5], f32[5]) tuple(j, y, c) }
+ENTRY e { z = s32[] constant(0) x = f32[5] parameter(0) s = (s32[], f32[5], f32[5]) tuple(z, x, x) w = (s32[], f32[5], f32[5]) while(s), condition=cond, body=body
+  a = f32[5] get-tuple-element(w), index=1 b = f32[5] get-tuple-element(w), index=2 ROOT r = (f32[5], f32[5], f32[5]) tuple(b, a, x) })"},
+    {"two_loops_share_bodies", R"(
+cond { s = (s32[], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[5] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one) y = f32[5] sine(x) ROOT r = (s32[], f32[5]) tuple(j, y) }
+ENTRY e { z = s32[] constant(0) x = f32[5] parameter(0) s = (s32[], f32[5]) tuple(z, x) w = (s32[], f32[5]) while(s), condition=cond, body=body a = f32[5] get-tuple-element(w), index=1
+  y = f32[5] negate(x) t = (s32[], f32[5]) tuple(z, y) v = (s32[], f32[5]) while(t), condition=cond, body=body b = f32[5] get-tuple-element(v), index=1 ROOT r = (f32[5], f32[5]) tuple(a, b) })"},
+    {"conditional", R"(
+t { p = (f32[5], f32[]) parameter(0) x = f32[5] get-tuple-element(p), index=0 y = f32[] get-tuple-element(p), index=1 b = f32[5] broadcast(y), dimensions={} r1 = f32[5] add(x, b) ROOT r = (f32[5], f32[5]) tuple(r1, x) }
+f { x = f32[5] parameter(0) n = f32[5] negate(x) ROOT r = (f32[5], f32[5]) tuple(x, n) }
+ENTRY e { c = pred[] parameter(0) x = f32[5] parameter(1) y = f32[] parameter(2) p = (f32[5], f32[]) tuple(x, y) ROOT r = (f32[5], f32[5]) conditional(c, p, x), true_computation=t, false_computation=f })"},
+    {"switch", R"(
+b0 { x = f32[5] parameter(0) ROOT r = f32[5] sine(x) }
+b1 { ROOT x = f32[5] parameter(0) }
+b2 { x = f32[5] parameter(0) ROOT r = f32[5] constant({1, 2, 3, 4, 5}) }
+ENTRY e { i = s32[] parameter(0) x = f32[5] parameter(1) y = f32[5] negate(x) a = f32[5] conditional(i, x, y, x), branch_computations={b0, b1, b2} ROOT r = (f32[5], f32[5]) tuple(a, y) })"},
+    {"conditional_in_loop", R"(
+t { x = f32[5] parameter(0) ROOT r = f32[5] sine(x) }
+f { x = f32[5] parameter(0) ROOT r = f32[5] negate(x) }
+cond { s = (s32[], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(6) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[5] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one) q = s32[] and(i, one) z = s32[] constant(0) p = pred[] compare(q, z), direction=EQ
+  y = f32[5] conditional(p, x, x), true_computation=t, false_computation=f w = f32[5] add(y, x) ROOT r = (s32[], f32[5]) tuple(j, w) }
+ENTRY e { z = s32[] constant(0) x = f32[5] parameter(0) s = (s32[], f32[5]) tuple(z, x) w = (s32[], f32[5]) while(s), condition=cond, body=body ROOT r = f32[5] get-tuple-element(w), index=1 })"},
+    {"loop_in_conditional", R"(
+cond { s = (s32[], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(6) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[5] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one) y = f32[5] cosine(x) ROOT r = (s32[], f32[5]) tuple(j, y) }
+t { x = f32[5] parameter(0) z = s32[] constant(0) s = (s32[], f32[5]) tuple(z, x) w = (s32[], f32[5]) while(s), condition=cond, body=body ROOT r = f32[5] get-tuple-element(w), index=1 }
+f { x = f32[5] parameter(0) ROOT r = f32[5] negate(x) }
+ENTRY e { c = pred[] parameter(0) x = f32[5] parameter(1) y = f32[5] abs(x) a = f32[5] conditional(c, y, x), true_computation=t, false_computation=f ROOT r = (f32[5], f32[5]) tuple(a, y) })"},
+    {"dot_in_loop", R"(
+cond { s = (s32[], f32[8,8], f32[8,8]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[8,8], f32[8,8]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[8,8] get-tuple-element(s), index=1 a = f32[8,8] get-tuple-element(s), index=2 one = s32[] constant(1) j = s32[] add(i, one)
+  y = f32[8,8] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0} z = f32[8,8] tanh(y) ROOT r = (s32[], f32[8,8], f32[8,8]) tuple(j, z, a) }
+ENTRY e { z = s32[] constant(0) x = f32[8,8] parameter(0) a = f32[8,8] parameter(1) s = (s32[], f32[8,8], f32[8,8]) tuple(z, x, a) w = (s32[], f32[8,8], f32[8,8]) while(s), condition=cond, body=body ROOT r = f32[8,8] get-tuple-element(w), index=1 })"},
+    {"plain_dot_is_the_next_state", R"(
+cond { s = (s32[], f32[8,8]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[8,8]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[8,8] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one) y = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} ROOT r = (s32[], f32[8,8]) tuple(j, y) }
+ENTRY e { z = s32[] constant(0) p = f32[8,8] parameter(0) h = f32[] constant(0.25) hb = f32[8,8] broadcast(h), dimensions={} x = f32[8,8] multiply(p, hb) s = (s32[], f32[8,8]) tuple(z, x) w = (s32[], f32[8,8]) while(s), condition=cond, body=body ROOT r = f32[8,8] get-tuple-element(w), index=1 })"},
+    {"transpose_is_the_next_state", R"(
+cond { s = (s32[], f32[8,8]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[8,8]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[8,8] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one) y = f32[8,8] transpose(x), dimensions={1,0} ROOT r = (s32[], f32[8,8]) tuple(j, y) }
+ENTRY e { z = s32[] constant(0) x = f32[8,8] parameter(0) s = (s32[], f32[8,8]) tuple(z, x) w = (s32[], f32[8,8]) while(s), condition=cond, body=body ROOT r = f32[8,8] get-tuple-element(w), index=1 })"},
+    {"condition_reads_arrays", R"(
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+cond { s = (f32[40]) parameter(0) x = f32[40] get-tuple-element(s), index=0 y = f32[40] multiply(x, x) z = f32[] constant(0) t = f32[] reduce(y, z), dimensions={0}, to_apply=add n = f32[] constant(0.5) ROOT r = pred[] compare(t, n), direction=GT }
+body { s = (f32[40]) parameter(0) x = f32[40] get-tuple-element(s), index=0 h = f32[] constant(0.5) b = f32[40] broadcast(h), dimensions={} y = f32[40] multiply(x, b) ROOT r = (f32[40]) tuple(y) }
+ENTRY e { x = f32[40] parameter(0) s = (f32[40]) tuple(x) w = (f32[40]) while(s), condition=cond, body=body ROOT r = f32[40] get-tuple-element(w), index=0 })"},
+    {"condition_is_state", R"(
+cond { s = (pred[], s32[]) parameter(0) ROOT p = pred[] get-tuple-element(s), index=0 }
+body { s = (pred[], s32[]) parameter(0) i = s32[] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one) n = s32[] constant(9) p = pred[] compare(j, n), direction=LT ROOT r = (pred[], s32[]) tuple(p, j) }
+ENTRY e { t = pred[] constant(true) z = s32[] parameter(0) s = (pred[], s32[]) tuple(t, z) ROOT w = (pred[], s32[]) while(s), condition=cond, body=body })"},
+    {"array_state_without_tuple", R"(
+cond { i = s32[] parameter(0) n = s32[] constant(40) ROOT r = pred[] compare(i, n), direction=LT }
+body { i = s32[] parameter(0) one = s32[] constant(7) ROOT j = s32[] add(i, one) }
+ENTRY e { z = s32[] parameter(0) ROOT w = s32[] while(z), condition=cond, body=body })"},
+    {"call_of_call", R"(
+inner { x = f32[5] parameter(0) ROOT r = f32[5] sine(x) }
+outer { x = f32[5] parameter(0) y = f32[5] call(x), to_apply=inner ROOT r = (f32[5], f32[5]) tuple(y, x) }
+ENTRY e { x = f32[5] parameter(0) a = (f32[5], f32[5]) call(x), to_apply=outer y = f32[5] get-tuple-element(a), index=0 ROOT b = (f32[5], f32[5]) call(y), to_apply=outer })"},
+    {"donated_state", R"(
+HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }
+cond { s = (s32[], f32[20], f32[20]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(5) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[20], f32[20]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[20] get-tuple-element(s), index=1 y = f32[20] get-tuple-element(s), index=2 one = s32[] constant(1) j = s32[] add(i, one) c = f32[20] tanh(y) d = f32[20] subtract(x, y) ROOT r = (s32[], f32[20], f32[20]) tuple(j, c, d) }
+ENTRY e { x = f32[20] parameter(0) y = f32[20] parameter(1) z = s32[] constant(0) s = (s32[], f32[20], f32[20]) tuple(z, x, y) w = (s32[], f32[20], f32[20]) while(s), condition=cond, body=body a = f32[20] get-tuple-element(w), index=1 b = f32[20] get-tuple-element(w), index=2 ROOT r = (f32[20], f32[20]) tuple(a, b) })"},
+    {"barrier", R"(
+ENTRY e { a = f32[5] parameter(0) b = f32[5] negate(a) t = (f32[5], f32[5]) tuple(a, b) o = (f32[5], f32[5]) opt-barrier(t) x = f32[5] get-tuple-element(o), index=0 y = f32[5] get-tuple-element(o), index=1 ROOT r = f32[5] multiply(x, y) })"},
+    {"sort_in_loop", R"(
+lt { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, b), direction=LT }
+cond { s = (s32[], s32[30]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], s32[30]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = s32[30] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one) y = s32[30] sort(x), dimensions={0}, to_apply=lt k = s32[30] iota(), iota_dimension=0 q = s32[30] xor(y, k) ROOT r = (s32[], s32[30]) tuple(j, q) }
+ENTRY e { z = s32[] constant(0) x = s32[30] parameter(0) s = (s32[], s32[30]) tuple(z, x) w = (s32[], s32[30]) while(s), condition=cond, body=body ROOT r = s32[30] get-tuple-element(w), index=1 })"},
+    {"empty_arrays", R"(
+cond { s = (s32[], f32[0,3], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[0,3], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[0,3] get-tuple-element(s), index=1 y = f32[4] get-tuple-element(s), index=2 one = s32[] constant(1) j = s32[] add(i, one) a = f32[0,3] negate(x) b = f32[4] negate(y) ROOT r = (s32[], f32[0,3], f32[4]) tuple(j, a, b) }
+ENTRY e { z = s32[] constant(0) x = f32[0,3] parameter(0) y = f32[4] parameter(1) s = (s32[], f32[0,3], f32[4]) tuple(z, x, y) ROOT w = (s32[], f32[0,3], f32[4]) while(s), condition=cond, body=body })"},
+};
+
+class ControlFlow : public ::testing::TestWithParam<Case> {};
+
+TEST_P(ControlFlow, LikeTheEvaluator) {
+  std::string hlo = GetParam().hlo;
+  if (hlo.find("HloModule") == std::string::npos) hlo = absl::StrCat("HloModule m\n", hlo);
+  for (uint32_t seed : {1u, 2u, 3u}) {
+    ProgramRunOptions options;
+    options.tolerance = GetParam().tolerance;
+    options.seed = seed;
+    EXPECT_EQ(ProgramDifference(hlo, options), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ControlFlow, ::testing::ValuesIn(kCases), [](const auto& i) { return i.param.name; });
+
+}  // namespace
+}  // namespace backplane::engine

@@ -1,0 +1,201 @@
+// Linking of objects into this process with JITLink. ORC's session and linking layer are used directly: LLJIT would
+// add a platform, a compile layer and three libraries' worth of set-up that plain objects do not need.
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "llvm/ExecutionEngine/JITLink/JITLink.h"
+#include "llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h"
+#include "llvm/ExecutionEngine/Orc/Core.h"
+#include "llvm/ExecutionEngine/Orc/ExecutorProcessControl.h"
+#include "llvm/ExecutionEngine/Orc/ObjectFileInterface.h"
+#include "llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "sdk/engine/jit/jit.h"
+#include "sdk/engine/jit/vector_math_emitter.h"
+
+namespace backplane::engine::jit {
+namespace {
+
+namespace orc = llvm::orc;
+
+std::string Message(llvm::Error error) { return llvm::toString(std::move(error)); }
+
+// Adds up what the linker puts into memory.
+class SizePlugin : public orc::ObjectLinkingLayer::Plugin {
+ public:
+  explicit SizePlugin(std::atomic<int64_t>* bytes) : bytes_(bytes) {}
+  void modifyPassConfig(orc::MaterializationResponsibility&, llvm::jitlink::LinkGraph&,
+                        llvm::jitlink::PassConfiguration& config) override {
+    config.PostFixupPasses.push_back([this](llvm::jitlink::LinkGraph& graph) {
+      for (const llvm::jitlink::Block* block : graph.blocks()) bytes_->fetch_add(block->getSize());
+      return llvm::Error::success();
+    });
+  }
+  llvm::Error notifyFailed(orc::MaterializationResponsibility&) override { return llvm::Error::success(); }
+  llvm::Error notifyRemovingResources(orc::JITDylib&, orc::ResourceKey) override { return llvm::Error::success(); }
+  void notifyTransferringResources(orc::JITDylib&, orc::ResourceKey, orc::ResourceKey) override {}
+
+ private:
+  std::atomic<int64_t>* bytes_;
+};
+
+class OrcLibrary : public CodeLibrary {
+ public:
+  static absl::StatusOr<std::unique_ptr<CodeLibrary>> Create(absl::Span<const ObjectCode> objects,
+                                                             const Symbols& externals) {
+    llvm::Expected<std::unique_ptr<orc::SelfExecutorProcessControl>> control =
+        orc::SelfExecutorProcessControl::Create();
+    if (!control) return absl::InternalError(absl::StrCat("jit: ", Message(control.takeError())));
+    auto library = std::make_unique<OrcLibrary>(std::move(*control));
+    if (absl::Status s = library->Add(objects, externals); !s.ok()) return s;
+    return std::unique_ptr<CodeLibrary>(std::move(library));
+  }
+
+  explicit OrcLibrary(std::unique_ptr<orc::ExecutorProcessControl> control) : session_(std::move(control)) {
+    session_.setErrorReporter([this](llvm::Error error) {
+      absl::StrAppend(&reported_, reported_.empty() ? "" : "; ", Message(std::move(error)));
+    });
+    layer_ = std::make_unique<orc::ObjectLinkingLayer>(session_, session_.getExecutorProcessControl().getMemMgr());
+    layer_->addPlugin(std::make_unique<SizePlugin>(&code_bytes_));
+    dylib_ = &session_.createBareJITDylib("backplane");
+  }
+
+  ~OrcLibrary() override {
+    if (llvm::Error error = session_.endSession()) llvm::consumeError(std::move(error));
+  }
+
+  absl::StatusOr<void*> Lookup(absl::string_view name) const override {
+    llvm::Expected<orc::ExecutorSymbolDef> symbol =
+        session_.lookup({dylib_}, session_.intern(llvm::StringRef(name.data(), name.size())));
+    if (!symbol) {
+      std::string message = Message(symbol.takeError());
+      if (!reported_.empty()) absl::StrAppend(&message, "; ", reported_);
+      return absl::InternalError(absl::StrCat("jit: ", std::string(name), ": ", message));
+    }
+    return symbol->getAddress().toPtr<void*>();
+  }
+
+  int64_t code_bytes() const override { return code_bytes_.load(); }
+
+ private:
+  absl::Status Define(const Symbols& symbols) {
+    orc::SymbolMap map;
+    for (const auto& [name, address] : symbols) {
+      auto [it, added] = defined_.insert({name, true});
+      if (!added) continue;
+      map[session_.intern(name)] = {orc::ExecutorAddr::fromPtr(address), llvm::JITSymbolFlags::Exported};
+    }
+    if (map.empty()) return absl::OkStatus();
+    if (llvm::Error error = dylib_->define(orc::absoluteSymbols(std::move(map)))) {
+      return absl::InternalError(absl::StrCat("jit: ", Message(std::move(error))));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(absl::Span<const ObjectCode> objects, const Symbols& externals) {
+    // The caller's symbols first: they may replace a default.
+    if (absl::Status s = Define(externals); !s.ok()) return s;
+    if (absl::Status s = Define(DefaultSymbols()); !s.ok()) return s;
+    orc::SymbolLookupSet wanted;
+    for (size_t i = 0; i < objects.size(); ++i) {
+      // The bytes outlive this function's work only here, so the linker gets its own copy.
+      std::unique_ptr<llvm::MemoryBuffer> buffer =
+          llvm::MemoryBuffer::getMemBufferCopy(objects[i].bytes, absl::StrCat("backplane.", i));
+      llvm::Expected<orc::MaterializationUnit::Interface> interface =
+          orc::getObjectFileInterface(session_, buffer->getMemBufferRef());
+      if (!interface) return absl::InternalError(absl::StrCat("jit: object ", i, ": ", Message(interface.takeError())));
+      for (const auto& [name, flags] : interface->SymbolFlags) wanted.add(name);
+      if (llvm::Error error =
+              layer_->add(dylib_->getDefaultResourceTracker(), std::move(buffer), std::move(*interface))) {
+        return absl::InternalError(absl::StrCat("jit: object ", i, ": ", Message(std::move(error))));
+      }
+    }
+    // Link now, so that a missing symbol is an error of compilation and not of the first call.
+    if (wanted.empty()) return absl::OkStatus();
+    llvm::Expected<orc::SymbolMap> linked =
+        session_.lookup({{dylib_, orc::JITDylibLookupFlags::MatchAllSymbols}}, std::move(wanted));
+    if (!linked) {
+      std::string message = Message(linked.takeError());
+      if (!reported_.empty()) absl::StrAppend(&message, "; ", reported_);
+      return absl::InternalError(absl::StrCat("jit: linking failed: ", message));
+    }
+    return absl::OkStatus();
+  }
+
+  mutable orc::ExecutionSession session_;
+  std::unique_ptr<orc::ObjectLinkingLayer> layer_;
+  orc::JITDylib* dylib_ = nullptr;
+  llvm::StringMap<bool> defined_;
+  std::string reported_;
+  std::atomic<int64_t> code_bytes_{0};
+};
+
+// Half precision conversions that the compiler emits calls to on hosts without F16C. The values travel in SSE
+// registers, as the psABI says for _Float16 and __bf16, so these are written with those types.
+#if defined(__SSE2__)
+float ExtendHalf(_Float16 x) { return static_cast<float>(x); }
+_Float16 TruncToHalf(float x) { return static_cast<_Float16>(x); }
+_Float16 TruncDoubleToHalf(double x) { return static_cast<_Float16>(x); }
+// bf16 travels in the same place; the type only carries its bits.
+_Float16 TruncToBf16(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  const uint16_t half = nan ? static_cast<uint16_t>((bits >> 16) | 0x40)
+                            : static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  _Float16 result;
+  std::memcpy(&result, &half, sizeof(half));
+  return result;
+}
+#endif
+
+template <typename R, typename... A>
+const void* Address(R (*function)(A...)) {
+  return reinterpret_cast<const void*>(function);
+}
+
+}  // namespace
+
+const CodeLibrary::Symbols& DefaultSymbols() {
+  using D1 = double (*)(double);
+  using D2 = double (*)(double, double);
+  using F1 = float (*)(float);
+  using F2 = float (*)(float, float);
+  static const CodeLibrary::Symbols* const symbols = new CodeLibrary::Symbols {
+    {"memcpy", Address(&std::memcpy)}, {"memmove", Address(&std::memmove)}, {"memset", Address(&std::memset)},
+        {"memcmp", Address(&std::memcmp)}, {"fmod", Address(D2(&::fmod))}, {"fmodf", Address(F2(&::fmodf))},
+        {"fma", Address(static_cast<double (*)(double, double, double)>(&::fma))},
+        {"fmaf", Address(static_cast<float (*)(float, float, float)>(&::fmaf))}, {"floor", Address(D1(&::floor))},
+        {"floorf", Address(F1(&::floorf))}, {"ceil", Address(D1(&::ceil))}, {"ceilf", Address(F1(&::ceilf))},
+        {"trunc", Address(D1(&::trunc))}, {"truncf", Address(F1(&::truncf))}, {"rint", Address(D1(&::rint))},
+        {"rintf", Address(F1(&::rintf))}, {"nearbyint", Address(D1(&::nearbyint))},
+        {"nearbyintf", Address(F1(&::nearbyintf))}, {"round", Address(D1(&::round))},
+        {"roundf", Address(F1(&::roundf))}, {"roundeven", Address(D1(&::roundeven))},
+        {"roundevenf", Address(F1(&::roundevenf))}, {"sqrt", Address(D1(&::sqrt))}, {"sqrtf", Address(F1(&::sqrtf))},
+        {"exp", Address(D1(&::exp))}, {"expf", Address(F1(&::expf))}, {"log", Address(D1(&::log))},
+        {"logf", Address(F1(&::logf))}, {"sin", Address(D1(&::sin))}, {"sinf", Address(F1(&::sinf))},
+        {"cos", Address(D1(&::cos))}, {"cosf", Address(F1(&::cosf))}, {"pow", Address(D2(&::pow))},
+        {"powf", Address(F2(&::powf))}, {"lgamma", Address(D1(&::lgamma))}, {"lgammaf", Address(F1(&::lgammaf))},
+        {"backplane_reduce_angle_f32", Address(&ReduceAngleF32)},
+        {"backplane_reduce_angle_f64", Address(&ReduceAngleF64)}, {"backplane_fmod_f32", Address(&FmodF32)},
+        {"backplane_fmod_f64", Address(&FmodF64)},
+#if defined(__SSE2__)
+        {"__extendhfsf2", Address(&ExtendHalf)}, {"__truncsfhf2", Address(&TruncToHalf)},
+        {"__truncdfhf2", Address(&TruncDoubleToHalf)}, {"__truncsfbf2", Address(&TruncToBf16)},
+#endif
+  };
+  return *symbols;
+}
+
+absl::StatusOr<std::unique_ptr<CodeLibrary>> CodeLibrary::Link(absl::Span<const ObjectCode> objects,
+                                                               const Symbols& externals) {
+  return OrcLibrary::Create(objects, externals);
+}
+
+}  // namespace backplane::engine::jit

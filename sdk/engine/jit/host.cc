@@ -1,0 +1,70 @@
+#include "sdk/engine/jit/host.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/TargetParser/Host.h"
+
+namespace backplane::engine::jit {
+namespace {
+
+bool StartsWithAny(llvm::StringRef name, std::initializer_list<const char*> prefixes) {
+  for (const char* p : prefixes) {
+    if (name.starts_with(p)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+HostInfo DetectHost(int max_vector_bytes) {
+  HostInfo host;
+  host.cpu = llvm::sys::getHostCPUName().str();
+  host.triple = llvm::sys::getProcessTriple();
+  const llvm::StringMap<bool> detected = llvm::sys::getHostCPUFeatures();
+
+  auto hidden = [&](llvm::StringRef name) {
+    if (max_vector_bytes < 64 && StartsWithAny(name, {"avx512", "avx10", "amx", "evex512"})) return true;
+    return max_vector_bytes < 32 &&
+           StartsWithAny(name, {"avx", "fma", "f16c", "vaes", "vpclmulqdq", "xop", "sha512", "sm3", "sm4"});
+  };
+  // A string map iterates in hash order; the fingerprint wants a fixed one.
+  std::vector<std::string> list;
+  for (const auto& entry : detected) {
+    const bool on = entry.getValue() && !hidden(entry.getKey());
+    list.push_back((on ? "+" : "-") + entry.getKey().str());
+  }
+  std::sort(list.begin(), list.end());
+  for (const std::string& f : list) {
+    if (!host.features.empty()) host.features += ',';
+    host.features += f;
+  }
+  auto has = [&](llvm::StringRef name) { return detected.lookup(name) && !hidden(name); };
+
+  host.has_fma = has("fma");
+  host.has_f16c = has("f16c");
+  host.has_avx2 = has("avx2") && host.has_fma;
+  host.has_avx512 = host.has_avx2 && has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
+  host.has_avx512_bf16 = host.has_avx512 && has("avx512bf16");
+  host.has_avx512_fp16 = host.has_avx512 && has("avx512fp16");
+  host.has_avx512_vnni = host.has_avx512 && has("avx512vnni");
+  host.vector_bytes = host.has_avx512 ? 64 : host.has_avx2 ? 32 : 16;
+  return host;
+}
+
+const HostInfo& Host() {
+  static const HostInfo* const host = [] {
+    int cap = 64;
+    if (const char* text = std::getenv("BACKPLANE_CPU_MAX_VECTOR_BYTES")) {
+      const int value = std::atoi(text);
+      if (value == 16 || value == 32) cap = value;
+    }
+    return new HostInfo(DetectHost(cap));
+  }();
+  return *host;
+}
+
+}  // namespace backplane::engine::jit

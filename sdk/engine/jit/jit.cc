@@ -1,0 +1,232 @@
+#include "sdk/engine/jit/jit.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "llvm/Analysis/AssumptionCache.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/IR/Dominators.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/PassInstrumentation.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Triple.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "sdk/engine/jit/llvm_includes.h"
+#include "sdk/engine/runtime/thread_pool.h"
+
+namespace backplane::engine::jit {
+namespace {
+
+// Raise it when generated code changes in a way that a stored object must not survive.
+constexpr int kCodegenRevision = 2;
+
+using Clock = std::chrono::steady_clock;
+
+double MillisSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Targets and LLVM's global options, once in a process. LLVM is linked statically and hidden, so nobody else sees them.
+void InitializeLlvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    const char* arguments[] = {"backplane", "-disable-lsr", "-disable-cgp", "-enable-misched=false",
+                               "-disable-post-ra"};
+    llvm::cl::ParseCommandLineOptions(std::size(arguments), arguments, "", &llvm::errs());
+  });
+}
+
+absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const HostInfo& host) {
+  std::string error;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(host.triple, error);
+  if (target == nullptr)
+    return absl::InternalError(absl::StrCat("jit: no code generator for ", host.triple, ": ", error));
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  std::unique_ptr<llvm::TargetMachine> machine(
+      target->createTargetMachine(host.triple, host.cpu, host.features, options, llvm::Reloc::PIC_,
+                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, /*JIT=*/true));
+  if (machine == nullptr)
+    return absl::InternalError(absl::StrCat("jit: cannot make a target machine for ", host.triple));
+  return machine;
+}
+
+void RunEarlyCse(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::FunctionAnalysisManager analyses;
+  analyses.registerPass([] { return llvm::PassInstrumentationAnalysis(); });
+  analyses.registerPass([] { return llvm::AssumptionAnalysis(); });
+  analyses.registerPass([] { return llvm::DominatorTreeAnalysis(); });
+  analyses.registerPass([] { return llvm::TargetLibraryAnalysis(); });
+  analyses.registerPass([&] { return machine.getTargetIRAnalysis(); });
+  llvm::EarlyCSEPass pass(/*UseMemorySSA=*/false);
+  for (llvm::Function& function : module) {
+    if (!function.isDeclaration()) pass.run(function, analyses);
+  }
+}
+
+absl::StatusOr<ObjectCode> CompileOne(int index, ModuleEmitter emit, const HostInfo& host,
+                                      const CompileOptions& options) {
+  absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> machine = MakeTargetMachine(host);
+  if (!machine.ok()) return machine.status();
+  ObjectCode result;
+  auto start = Clock::now();
+  llvm::LLVMContext context;
+  llvm::Module module(absl::StrCat("backplane.", index), context);
+  module.setTargetTriple(host.triple);
+  module.setDataLayout((*machine)->createDataLayout());
+  if (absl::Status s = emit(index, module); !s.ok()) return s;
+  result.emit_ms = MillisSince(start);
+
+  if (options.verify) {
+    std::string message;
+    llvm::raw_string_ostream stream(message);
+    if (llvm::verifyModule(module, &stream)) {
+      return absl::InternalError(absl::StrCat("jit: invalid IR: ", stream.str()));
+    }
+  }
+  start = Clock::now();
+  RunEarlyCse(module, **machine);
+  result.optimize_ms = MillisSince(start);
+  if (options.ir_dump != nullptr) {
+    llvm::raw_string_ostream stream(*options.ir_dump);
+    module.print(stream, nullptr);
+  }
+  if (options.asm_dump != nullptr) {
+    // A second run of the code generator: the module holds the same functions after the first one.
+    llvm::SmallString<0> text;
+    llvm::raw_svector_ostream stream(text);
+    llvm::legacy::PassManager passes;
+    if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
+      return absl::InternalError("jit: the target cannot print assembly");
+    }
+    passes.run(module);
+    options.asm_dump->append(text.begin(), text.end());
+  }
+  start = Clock::now();
+  llvm::SmallVector<char, 0> object;
+  {
+    llvm::raw_svector_ostream stream(object);
+    llvm::legacy::PassManager passes;
+    llvm::MCContext* mc_context = nullptr;
+    if ((*machine)->addPassesToEmitMC(passes, mc_context, stream)) {
+      return absl::InternalError("jit: the target cannot emit machine code");
+    }
+    passes.run(module);
+  }
+  result.codegen_ms = MillisSince(start);
+  result.bytes.assign(object.begin(), object.end());
+  return result;
+}
+
+}  // namespace
+
+void SetKernelAttributes(llvm::Function& function, const HostInfo& host) {
+  const std::string width = std::to_string(host.vector_bytes * 8);
+  function.addFnAttr("target-cpu", host.cpu);
+  function.addFnAttr("target-features", host.features);
+  function.addFnAttr("prefer-vector-width", width);
+  function.addFnAttr("min-legal-vector-width", width);
+  function.addFnAttr("stackrealign");  // or 64-byte spill slots straddle cache lines, up to 1.7 times slower
+  function.addFnAttr(llvm::Attribute::NoUnwind);
+  // Subnormals are kept: the results of HLO programs are compared with IEEE arithmetic.
+  function.addFnAttr("no-trapping-math", "true");
+}
+
+absl::StatusOr<std::vector<ObjectCode>> CompileModules(int num_modules, ModuleEmitter emit, ThreadPool* pool,
+                                                       const CompileOptions& options) {
+  InitializeLlvm();
+  const HostInfo& host = options.host != nullptr ? *options.host : Host();
+  std::vector<ObjectCode> objects(std::max(num_modules, 0));
+  std::mutex mutex;
+  absl::Status first_error;
+  int first_error_index = num_modules;
+  std::atomic<bool> failed{false};
+  auto compile = [&](int64_t index, int) {
+    if (failed.load(std::memory_order_relaxed)) return;
+    absl::StatusOr<ObjectCode> object = CompileOne(static_cast<int>(index), emit, host, options);
+    if (object.ok()) {
+      objects[index] = *std::move(object);
+      return;
+    }
+    std::lock_guard<std::mutex> lock(mutex);
+    failed.store(true, std::memory_order_relaxed);
+    if (index < first_error_index) {
+      first_error = object.status();
+      first_error_index = static_cast<int>(index);
+    }
+  };
+  const bool serial = pool == nullptr || options.ir_dump != nullptr || options.asm_dump != nullptr;
+  if (serial) {
+    for (int i = 0; i < num_modules; ++i) compile(i, 0);
+  } else {
+    pool->ParallelFor(num_modules, compile);
+  }
+  if (!first_error.ok()) return first_error;
+  return objects;
+}
+
+int SuggestedModuleCount(int num_kernels, int num_threads) {
+  constexpr int kKernelsWorthAModule = 4;
+  return std::clamp(num_kernels / kKernelsWorthAModule, num_kernels > 0 ? 1 : 0, std::max(1, num_threads));
+}
+
+std::string HostFingerprint() {
+  const HostInfo& host = Host();
+  return absl::StrCat("llvm", LLVM_VERSION_STRING, ";r", kCodegenRevision, ";", host.triple, ";", host.cpu, ";",
+                      host.features);
+}
+
+absl::Status WarmUp() {
+  // A loop with a vector body, a branch, a call and constants: touches the parts of LLVM that every kernel needs.
+  auto emit = [](int, llvm::Module& module) -> absl::Status {
+    llvm::LLVMContext& context = module.getContext();
+    llvm::IRBuilder<> b(context);
+    auto* vector = llvm::FixedVectorType::get(b.getFloatTy(), 2 * Host().F32Lanes());
+    auto* type = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy(), b.getInt64Ty()}, false);
+    auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, "backplane_warm_up", module);
+    SetKernelAttributes(*function);
+    auto* entry = llvm::BasicBlock::Create(context, "entry", function);
+    auto* loop = llvm::BasicBlock::Create(context, "loop", function);
+    auto* exit = llvm::BasicBlock::Create(context, "exit", function);
+    b.SetInsertPoint(entry);
+    b.CreateBr(loop);
+    b.SetInsertPoint(loop);
+    llvm::PHINode* i = b.CreatePHI(b.getInt64Ty(), 2);
+    i->addIncoming(b.getInt64(0), entry);
+    llvm::Value* source = b.CreateGEP(b.getFloatTy(), function->getArg(0), i);
+    llvm::Value* x = b.CreateAlignedLoad(vector, source, llvm::Align(4));
+    llvm::Value* half = llvm::ConstantFP::get(vector, 0.5);
+    x = b.CreateFAdd(b.CreateFMul(x, x), half);
+    x = b.CreateSelect(b.CreateFCmpOGT(x, half), x, half);
+    x = b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
+    b.CreateAlignedStore(x, b.CreateGEP(b.getFloatTy(), function->getArg(1), i), llvm::Align(4));
+    llvm::Value* next = b.CreateAdd(i, b.getInt64(vector->getNumElements()));
+    i->addIncoming(next, loop);
+    b.CreateCondBr(b.CreateICmpULT(next, function->getArg(2)), loop, exit);
+    b.SetInsertPoint(exit);
+    b.CreateRetVoid();
+    return absl::OkStatus();
+  };
+  absl::StatusOr<std::vector<ObjectCode>> objects = CompileModules(1, emit, nullptr);
+  if (!objects.ok()) return objects.status();
+  absl::StatusOr<std::unique_ptr<CodeLibrary>> library = CodeLibrary::Link(*objects);
+  if (!library.ok()) return library.status();
+  return (*library)->Lookup("backplane_warm_up").status();
+}
+
+}  // namespace backplane::engine::jit

@@ -1,0 +1,223 @@
+#include "sdk/engine/jit/jit.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/engine/jit/llvm_includes.h"
+#include "sdk/engine/runtime/thread_pool.h"
+
+namespace backplane::engine::jit {
+namespace {
+
+using ::testing::HasSubstr;
+using Kernel = void (*)(const float*, float*);
+
+// out[0..lanes) = in[0..lanes) * scale + offset, on one wide vector.
+void EmitAxpb(llvm::Module& module, const std::string& name, double scale, double offset, const HostInfo& host) {
+  llvm::IRBuilder<> b(module.getContext());
+  auto* type = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy()}, false);
+  auto* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module);
+  SetKernelAttributes(*f, host);
+  b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", f));
+  auto* vector = llvm::FixedVectorType::get(b.getFloatTy(), 32);
+  llvm::Value* x = b.CreateAlignedLoad(vector, f->getArg(0), llvm::Align(4));
+  x = b.CreateFAdd(b.CreateFMul(x, llvm::ConstantFP::get(vector, scale)), llvm::ConstantFP::get(vector, offset));
+  b.CreateAlignedStore(x, f->getArg(1), llvm::Align(4));
+  b.CreateRetVoid();
+}
+
+void CheckAxpb(Kernel kernel, float scale, float offset) {
+  float in[32], out[32];
+  for (int i = 0; i < 32; ++i) in[i] = i - 7.5f;
+  kernel(in, out);
+  for (int i = 0; i < 32; ++i) EXPECT_EQ(out[i], in[i] * scale + offset);
+}
+
+TEST(Host, IsPlausible) {
+  const HostInfo& host = Host();
+  EXPECT_FALSE(host.cpu.empty());
+  EXPECT_THAT(host.triple, HasSubstr("linux"));
+  EXPECT_TRUE(host.vector_bytes == 16 || host.vector_bytes == 32 || host.vector_bytes == 64);
+  EXPECT_THAT(HostFingerprint(), HasSubstr(host.cpu));
+  std::printf("host: %s, %d byte vectors, bf16 %d, fp16 %d, vnni %d\n", host.cpu.c_str(), host.vector_bytes,
+              host.has_avx512_bf16, host.has_avx512_fp16, host.has_avx512_vnni);
+}
+
+TEST(Host, CapHidesWideVectors) {
+  const HostInfo narrow = DetectHost(32);
+  EXPECT_LE(narrow.vector_bytes, 32);
+  EXPECT_FALSE(narrow.has_avx512 || narrow.has_avx512_bf16);
+  const HostInfo sse = DetectHost(16);
+  EXPECT_EQ(sse.vector_bytes, 16);
+  EXPECT_FALSE(sse.has_fma || sse.has_f16c || sse.has_avx2);
+}
+
+TEST(Jit, CompilesManyModulesOnManyThreads) {
+  ThreadPool::Options pool_options;
+  pool_options.num_threads = 3;
+  ThreadPool pool(pool_options);
+  constexpr int kModules = 6, kPerModule = 5;
+  CompileOptions options;
+  options.verify = true;
+  auto objects = CompileModules(
+      kModules,
+      [](int index, llvm::Module& module) {
+        for (int k = 0; k < kPerModule; ++k) EmitAxpb(module, absl::StrCat("k", index, "_", k), index, k, Host());
+        return absl::OkStatus();
+      },
+      &pool, options);
+  ASSERT_TRUE(objects.ok()) << objects.status();
+  auto library = CodeLibrary::Link(*objects);
+  ASSERT_TRUE(library.ok()) << library.status();
+  for (int m = 0; m < kModules; ++m) {
+    for (int k = 0; k < kPerModule; ++k) {
+      auto kernel = (*library)->LookupFunction<Kernel>(absl::StrCat("k", m, "_", k));
+      ASSERT_TRUE(kernel.ok()) << kernel.status();
+      CheckAxpb(*kernel, m, k);
+    }
+  }
+  EXPECT_GT((*library)->code_bytes(), kModules * kPerModule * 20);
+}
+
+TEST(Jit, ObjectsCanBeStoredAndLinkedAgain) {
+  std::string stored;
+  {
+    auto objects = CompileModules(
+        1,
+        [](int, llvm::Module& m) {
+          EmitAxpb(m, "stored", 3, 1, Host());
+          return absl::OkStatus();
+        },
+        nullptr);
+    ASSERT_TRUE(objects.ok());
+    stored = (*objects)[0].bytes;
+  }
+  std::vector<ObjectCode> objects(1);
+  objects[0].bytes = stored;
+  auto library = CodeLibrary::Link(objects);
+  ASSERT_TRUE(library.ok()) << library.status();
+  CheckAxpb(*(*library)->LookupFunction<Kernel>("stored"), 3, 1);
+}
+
+TEST(Jit, NarrowHostsRunTheSameKernel) {
+  for (int cap : {16, 32}) {
+    const HostInfo host = DetectHost(cap);
+    CompileOptions options;
+    options.host = &host;
+    std::string assembly;
+    options.asm_dump = &assembly;
+    auto objects = CompileModules(
+        1,
+        [&](int, llvm::Module& m) {
+          EmitAxpb(m, "narrow", 2, 5, host);
+          return absl::OkStatus();
+        },
+        nullptr, options);
+    ASSERT_TRUE(objects.ok()) << objects.status();
+    EXPECT_THAT(assembly, ::testing::Not(HasSubstr("zmm")));
+    if (cap == 16) {
+      EXPECT_THAT(assembly, ::testing::Not(HasSubstr("ymm")));
+    }
+  }
+}
+
+double Twice(double x) { return 2 * x; }
+
+llvm::Function* EmitCaller(llvm::Module& module, const char* name, const char* callee) {
+  llvm::IRBuilder<> b(module.getContext());
+  auto* type = llvm::FunctionType::get(b.getDoubleTy(), {b.getDoubleTy()}, false);
+  auto* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module);
+  SetKernelAttributes(*f);
+  b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", f));
+  b.CreateRet(b.CreateCall(module.getOrInsertFunction(callee, type), {f->getArg(0)}));
+  return f;
+}
+
+TEST(Jit, ExternalAndDefaultSymbols) {
+  auto objects = CompileModules(
+      2,
+      [](int index, llvm::Module& m) {
+        if (index == 0) EmitCaller(m, "call_ours", "twice");
+        if (index == 1) EmitCaller(m, "call_across", "call_ours");
+        if (index == 1) EmitCaller(m, "call_libm", "floor");
+        return absl::OkStatus();
+      },
+      nullptr);
+  ASSERT_TRUE(objects.ok());
+  auto library = CodeLibrary::Link(*objects, {{"twice", reinterpret_cast<const void*>(&Twice)}});
+  ASSERT_TRUE(library.ok()) << library.status();
+  using Fn = double (*)(double);
+  EXPECT_EQ((*(*library)->LookupFunction<Fn>("call_ours"))(21.5), 43);
+  EXPECT_EQ((*(*library)->LookupFunction<Fn>("call_across"))(4), 8);
+  EXPECT_EQ((*(*library)->LookupFunction<Fn>("call_libm"))(4.75), 4);
+  EXPECT_FALSE((*library)->Lookup("no_such_function").ok());
+}
+
+TEST(Jit, ErrorsAreValues) {
+  auto missing = CompileModules(
+      1,
+      [](int, llvm::Module& m) {
+        EmitCaller(m, "f", "nowhere_defined");
+        return absl::OkStatus();
+      },
+      nullptr);
+  ASSERT_TRUE(missing.ok());
+  auto library = CodeLibrary::Link(*missing);
+  ASSERT_FALSE(library.ok());
+  EXPECT_THAT(std::string(library.status().message()), HasSubstr("nowhere_defined"));
+
+  auto refused = CompileModules(
+      3, [](int index, llvm::Module&) { return index == 1 ? absl::UnimplementedError("emit: no") : absl::OkStatus(); },
+      nullptr);
+  EXPECT_EQ(refused.status().message(), "emit: no");
+
+  CompileOptions options;
+  options.verify = true;
+  auto invalid = CompileModules(
+      1,
+      [](int, llvm::Module& m) {
+        auto* f = EmitCaller(m, "f", "floor");
+        f->getEntryBlock().getTerminator()->eraseFromParent();
+        return absl::OkStatus();
+      },
+      nullptr, options);
+  EXPECT_EQ(invalid.status().code(), absl::StatusCode::kInternal);
+
+  std::vector<ObjectCode> garbage(1);
+  garbage[0].bytes = "not an object";
+  EXPECT_FALSE(CodeLibrary::Link(garbage).ok());
+}
+
+TEST(Jit, WarmUpAndCompileTime) {
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(WarmUp().ok());
+  const auto warm = std::chrono::steady_clock::now();
+  auto objects = CompileModules(
+      1,
+      [](int, llvm::Module& m) {
+        for (int k = 0; k < 50; ++k) EmitAxpb(m, absl::StrCat("t", k), k, 1, Host());
+        return absl::OkStatus();
+      },
+      nullptr);
+  ASSERT_TRUE(objects.ok());
+  const auto& o = (*objects)[0];
+  std::printf("warm-up %.2f ms; 50 kernels: emit %.2f, optimize %.2f, codegen %.2f ms, %zu object bytes\n",
+              std::chrono::duration<double, std::milli>(warm - start).count(), o.emit_ms, o.optimize_ms, o.codegen_ms,
+              o.bytes.size());
+}
+
+TEST(Jit, ModuleCountFollowsThreads) {
+  EXPECT_EQ(SuggestedModuleCount(0, 2), 0);
+  EXPECT_EQ(SuggestedModuleCount(1, 2), 1);
+  EXPECT_EQ(SuggestedModuleCount(7, 2), 1);
+  EXPECT_EQ(SuggestedModuleCount(8, 2), 2);
+  EXPECT_EQ(SuggestedModuleCount(200, 2), 2);
+}
+
+}  // namespace
+}  // namespace backplane::engine::jit

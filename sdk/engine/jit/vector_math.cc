@@ -1,0 +1,279 @@
+#include "sdk/engine/jit/vector_math.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sdk/engine/jit/vector_math_emitter.h"
+
+namespace backplane::engine::jit {
+namespace {
+
+V EmitRoundAfz(MathEmitter& e, V x) {
+  // The largest number below a half: a half itself would carry 0.49999997 over.
+  V half = e.CopySign(e.C(e.f64 ? 0x1.fffffffffffffp-2 : 0x1.fffffep-2), x);
+  return e.b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, e.Add(x, half));
+}
+
+V EmitSign(MathEmitter& e, V x) { return e.Select(e.b.CreateFCmpONE(x, e.C(0.0)), e.CopySign(e.C(1.0), x), x); }
+
+V EmitMaximum(MathEmitter& e, V x, V y, bool minimum) {
+  const bool x_is_number = llvm::isa<llvm::Constant>(x) && !llvm::cast<llvm::Constant>(x)->isNaN();
+  const bool y_is_number = llvm::isa<llvm::Constant>(y) && !llvm::cast<llvm::Constant>(y)->isNaN();
+  if (y_is_number && !x_is_number) std::swap(x, y);
+  // One instruction; gives y where either is NaN.
+  V chosen = e.Select(minimum ? e.Lt(x, y) : e.Gt(x, y), x, y);
+  if (x_is_number || y_is_number) return chosen;
+  return e.Select(e.IsNaN(x), x, chosen);
+}
+
+// The exact remainder by one division where the quotient fits the significand; lane by lane through the C library where
+// not.
+V EmitRemainder(MathEmitter& e, V x, V y) {
+  const int most = e.f64 ? 2 * e.host->F64Lanes() : 2 * e.host->F32Lanes();
+  return e.CallOutOfLine("fmod", {x, y}, most, [](MathEmitter& f, const std::vector<V>& a) -> V {
+    V x = a[0], y = a[1];
+    llvm::Function* function = f.b.GetInsertBlock()->getParent();
+    llvm::LLVMContext& context = f.module->getContext();
+    V ax = f.Abs(x), ay = f.Abs(y);
+    V quotient = f.b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, f.Div(ax, ay));
+    // Rounding the quotient can only have made it one too large; the fused product is exact then, too.
+    V r = f.FmaNeg(quotient, ay, ax);
+    r = f.Select(f.Lt(r, f.C(0.0)), f.Add(r, ay), r);
+    r = f.CopySign(r, x);
+    V easy = f.b.CreateAnd(f.Lt(quotient, f.C(f.f64 ? 0x1p52 : 0x1p23)), f.Ge(ay, f.C(f.f64 ? 0x1p-960 : 0x1p-100)));
+    if (!f.host->has_fma) easy = f.Lt(ax, f.C(0.0));  // never
+    V plain_case = f.b.CreateOr(easy, f.Lt(ax, ay));  // |x| < |y|: x itself
+    r = f.Select(f.Lt(ax, ay), x, r);
+    llvm::BasicBlock* before = f.b.GetInsertBlock();
+    auto* slow = llvm::BasicBlock::Create(context, "each", function);
+    auto* after = llvm::BasicBlock::Create(context, "done", function);
+    f.b.CreateCondBr(f.Any(f.b.CreateNot(plain_case)), slow, after);
+    f.b.SetInsertPoint(slow);
+    llvm::IRBuilder<> entry(&function->getEntryBlock(), function->getEntryBlock().begin());
+    llvm::AllocaInst* slots[3];
+    for (llvm::AllocaInst*& slot : slots) {
+      slot = entry.CreateAlloca(f.type);
+      slot->setAlignment(llvm::Align(64));
+    }
+    f.b.CreateAlignedStore(x, slots[0], llvm::Align(64));
+    f.b.CreateAlignedStore(y, slots[1], llvm::Align(64));
+    llvm::Type* pointer = f.b.getPtrTy();
+    llvm::FunctionCallee fmod = f.module->getOrInsertFunction(
+        f.f64 ? "backplane_fmod_f64" : "backplane_fmod_f32",
+        llvm::FunctionType::get(f.b.getVoidTy(), {pointer, pointer, pointer, f.b.getInt64Ty()}, false));
+    f.b.CreateCall(fmod, {slots[0], slots[1], slots[2], f.b.getInt64(f.lanes == 0 ? 1 : f.lanes)});
+    V each = f.b.CreateAlignedLoad(f.type, slots[2], llvm::Align(64));
+    f.b.CreateBr(after);
+    f.b.SetInsertPoint(after);
+    llvm::PHINode* phi = f.b.CreatePHI(f.type, 2);
+    phi->addIncoming(r, before);
+    phi->addIncoming(each, slow);
+    return phi;
+  });
+}
+
+V EmitHypot(MathEmitter& e, V x, V y) {
+  V a = e.Abs(x), c = e.Abs(y);
+  V infinite = e.b.CreateOr(e.Eq(a, e.Inf()), e.Eq(c, e.Inf()));
+  V r;
+  if (!e.f64) {
+    MathEmitter d = e.As(e.b.getDoubleTy());
+    V wide_x = e.b.CreateFPExt(x, d.type), wide_y = e.b.CreateFPExt(y, d.type);
+    r = e.b.CreateFPTrunc(d.Sqrt(d.Fma(wide_x, wide_x, d.Mul(wide_y, wide_y))), e.type);
+  } else {
+    V larger = e.Select(e.Gt(a, c), a, c);
+    V scale = e.Select(e.Gt(larger, e.C(0x1p500)), e.C(0x1p-600),
+                       e.Select(e.Lt(larger, e.C(0x1p-450)), e.C(0x1p600), e.C(1.0)));
+    V back = e.Select(e.Gt(larger, e.C(0x1p500)), e.C(0x1p600),
+                      e.Select(e.Lt(larger, e.C(0x1p-450)), e.C(0x1p-600), e.C(1.0)));
+    V sx = e.Mul(x, scale), sy = e.Mul(y, scale);
+    r = e.Mul(e.Sqrt(e.Fma(sx, sx, e.Mul(sy, sy))), back);
+  }
+  return e.Select(infinite, e.Inf(), r);
+}
+
+bool IsBrainOrHalf(llvm::Type* element) { return element->isHalfTy() || element->isBFloatTy(); }
+
+}  // namespace
+
+VectorMath::VectorMath(llvm::Module* module, const HostInfo* host) : module_(module), host_(host) {}
+
+bool VectorMath::IsOutOfLine(MathFn fn) {
+  switch (fn) {
+    case MathFn::kSin:
+    case MathFn::kCos:
+    case MathFn::kTan:
+    case MathFn::kPow:
+    case MathFn::kCbrt:
+    case MathFn::kAtan2:
+    case MathFn::kRemainder:
+      return true;
+    default:
+      return false;
+  }
+}
+
+V VectorMath::Emit(llvm::IRBuilderBase& b, MathFn fn, V x, V y) {
+  llvm::Type* element = x->getType()->getScalarType();
+  if (IsBrainOrHalf(element)) {
+    // Signs are bits; everything else goes through f32.
+    if (fn == MathFn::kNegate || fn == MathFn::kAbs) {
+      auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+      llvm::Type* bits = b.getInt16Ty();
+      if (vector != nullptr) bits = llvm::FixedVectorType::get(bits, vector->getNumElements());
+      V raw = b.CreateBitCast(x, bits);
+      raw = fn == MathFn::kAbs ? b.CreateAnd(raw, llvm::ConstantInt::get(bits, 0x7fff))
+                               : b.CreateXor(raw, llvm::ConstantInt::get(bits, 0x8000));
+      return b.CreateBitCast(raw, x->getType());
+    }
+    V wide_x = ConvertFloat(b, x, b.getFloatTy());
+    V wide_y = y == nullptr ? nullptr : ConvertFloat(b, y, b.getFloatTy());
+    return ConvertFloat(b, Emit(b, fn, wide_x, wide_y), element);
+  }
+  MathEmitter e(b, module_, host_, x->getType());
+  switch (fn) {
+    case MathFn::kExp:
+      return EmitExp(e, x);
+    case MathFn::kExpm1:
+      return EmitExpm1(e, x);
+    case MathFn::kExp2:
+      return EmitExp2(e, x);
+    case MathFn::kLog:
+      return EmitLog(e, x);
+    case MathFn::kLog1p:
+      return EmitLog1p(e, x);
+    case MathFn::kLog2:
+      return EmitLog2(e, x);
+    case MathFn::kTanh:
+      return EmitTanh(e, x);
+    case MathFn::kSin:
+      return EmitSin(e, x);
+    case MathFn::kCos:
+      return EmitCos(e, x);
+    case MathFn::kTan:
+      return EmitTan(e, x);
+    case MathFn::kSinh:
+      return EmitSinh(e, x);
+    case MathFn::kCosh:
+      return EmitCosh(e, x);
+    case MathFn::kErf:
+      return EmitErf(e, x);
+    case MathFn::kLogistic:
+      return EmitLogistic(e, x);
+    case MathFn::kSqrt:
+      return e.Sqrt(x);
+    case MathFn::kRsqrt:
+      return e.Div(e.C(1.0), e.Sqrt(x));
+    case MathFn::kCbrt:
+      return EmitCbrt(e, x);
+    case MathFn::kFloor:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x);
+    case MathFn::kCeil:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, x);
+    case MathFn::kRoundEven:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::rint, x);
+    case MathFn::kRoundAfz:
+      return EmitRoundAfz(e, x);
+    case MathFn::kTrunc:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, x);
+    case MathFn::kAbs:
+      return e.Abs(x);
+    case MathFn::kNegate:
+      return e.Neg(x);
+    case MathFn::kSign:
+      return EmitSign(e, x);
+    case MathFn::kPow:
+      return EmitPow(e, x, y);
+    case MathFn::kAtan2:
+      return EmitAtan2(e, x, y);
+    case MathFn::kRemainder:
+      return EmitRemainder(e, x, y);
+    case MathFn::kMaximum:
+      return EmitMaximum(e, x, y, false);
+    case MathFn::kMinimum:
+      return EmitMaximum(e, x, y, true);
+    case MathFn::kCopySign:
+      return e.CopySign(x, y);
+    case MathFn::kHypot:
+      return EmitHypot(e, x, y);
+  }
+  return nullptr;
+}
+
+V VectorMath::ConvertFloat(llvm::IRBuilderBase& b, V x, llvm::Type* to) {
+  llvm::Type* from = x->getType()->getScalarType();
+  if (from == to) return x;
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  auto shaped = [&](llvm::Type* element) -> llvm::Type* {
+    return vector == nullptr ? element : llvm::FixedVectorType::get(element, vector->getNumElements());
+  };
+  llvm::Type* f32 = shaped(b.getFloatTy());
+  llvm::Type* i32 = shaped(b.getInt32Ty());
+  llvm::Type* i16 = shaped(b.getInt16Ty());
+  if (from->isBFloatTy()) {
+    V bits = b.CreateShl(b.CreateZExt(b.CreateBitCast(x, i16), i32), llvm::ConstantInt::get(i32, 16));
+    return ConvertFloat(b, b.CreateBitCast(bits, f32), to);
+  }
+  if (from->isHalfTy()) return ConvertFloat(b, b.CreateFPExt(x, f32), to);
+  if (from->isDoubleTy() && !to->isFloatTy()) {
+    // Two roundings could differ from one. Rounding to odd first (towards zero, and the last bit set if anything was
+    // lost) keeps what the second one needs to know.
+    V narrow = b.CreateFPTrunc(x, f32);
+    V back = b.CreateFPExt(narrow, x->getType());
+    V inexact = b.CreateFCmpONE(back, x);  // not for NaN
+    V grew = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, back),
+                             b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x));
+    V bits = b.CreateBitCast(narrow, i32);
+    bits = b.CreateSub(bits, b.CreateZExt(grew, i32));
+    bits = b.CreateOr(bits, b.CreateZExt(inexact, i32));
+    return ConvertFloat(b, b.CreateBitCast(bits, f32), to);
+  }
+  if (to->isBFloatTy()) {
+    if (host_->has_avx512_bf16) return b.CreateFPTrunc(x, shaped(to));
+    V bits = b.CreateBitCast(x, i32);
+    auto constant = [&](uint32_t c) { return llvm::ConstantInt::get(i32, c); };
+    V odd = b.CreateAnd(b.CreateLShr(bits, constant(16)), constant(1));
+    V rounded = b.CreateAdd(bits, b.CreateAdd(odd, constant(0x7fff)));
+    V quiet = b.CreateOr(bits, constant(0x400000));
+    V chosen = b.CreateSelect(b.CreateFCmpUNO(x, x), quiet, rounded);
+    V top = b.CreateTrunc(b.CreateLShr(chosen, constant(16)), i16);
+    return b.CreateBitCast(top, shaped(to));
+  }
+  const bool widens = from->getPrimitiveSizeInBits() < to->getPrimitiveSizeInBits();
+  return widens ? b.CreateFPExt(x, shaped(to)) : b.CreateFPTrunc(x, shaped(to));
+}
+
+V VectorMath::FloatToInt(llvm::IRBuilderBase& b, V x, llvm::Type* to, bool is_signed) {
+  if (IsBrainOrHalf(x->getType()->getScalarType())) x = ConvertFloat(b, x, b.getFloatTy());
+  MathEmitter e(b, module_, host_, x->getType());
+  const int bits = static_cast<int>(to->getIntegerBitWidth());
+  // Narrow results go through 32 bits, which the hardware converts to.
+  llvm::Type* via = bits < 32 ? b.getInt32Ty() : to;
+  const bool via_signed = is_signed || bits < 32;
+  auto shaped = [&](llvm::Type* element) -> llvm::Type* {
+    return e.lanes == 0 ? element : llvm::FixedVectorType::get(element, e.lanes);
+  };
+  const double low = is_signed ? -std::ldexp(1.0, bits - 1) : 0.0;
+  const double beyond = std::ldexp(1.0, is_signed ? bits - 1 : bits);  // first value that does not fit
+  // The largest float below that; where whole numbers are exact it is beyond - 1, and a fraction above it truncates.
+  V top_float;
+  if (bits <= (e.f64 ? 53 : 24)) {
+    top_float = e.C(beyond - 1);
+  } else {
+    top_float = e.C(e.f64 ? std::nextafter(beyond, 0.0)
+                          : static_cast<double>(std::nextafterf(static_cast<float>(beyond), 0.0f)));
+  }
+  V in_range = e.Select(e.b.CreateFCmpOGT(e.C(low), x), e.C(low), x);
+  in_range = e.Select(e.Lt(top_float, in_range), top_float, in_range);
+  in_range = e.Select(e.IsNaN(x), e.C(0.0), in_range);
+  V result = via_signed ? b.CreateFPToSI(in_range, shaped(via)) : b.CreateFPToUI(in_range, shaped(via));
+  if (bits > (e.f64 ? 53 : 24)) {
+    const llvm::APInt most = is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits);
+    result = e.Select(e.Ge(x, e.C(beyond)), llvm::ConstantInt::get(shaped(via), most), result);
+  }
+  return via == to ? result : b.CreateTrunc(result, shaped(to));
+}
+
+}  // namespace backplane::engine::jit

@@ -1,0 +1,90 @@
+// Elementary functions as LLVM IR, for scalars and vectors of any length of f16, bf16, f32 and f64.
+//
+// Short functions are emitted inline (a call spills every live vector around it: 16 to 24 % slower); long ones, and
+// those with branches, become internal functions of the module, one for each element type and length, and are called.
+// Emit never adds basic blocks to the caller's function. f16 and bf16 are computed in f32 and rounded once.
+//
+// Special values follow IEEE 754 and C's Annex F: infinities, NaN, signed zeros, gradual underflow, with two
+// exceptions: of two zeros of different sign kMaximum and kMinimum return the second operand, and conversion to bf16
+// flushes subnormals where the host has an instruction for it (AVX512-BF16).
+// Errors, in units of the last place, are measured by vector_math_test and stand in its output: below 2.5 for f32
+// and f64.
+//
+// No fast-math flag must be set on the builder that is passed in.
+#ifndef BACKPLANE_SDK_ENGINE_JIT_VECTOR_MATH_H_
+#define BACKPLANE_SDK_ENGINE_JIT_VECTOR_MATH_H_
+
+#include "sdk/engine/jit/host.h"
+
+namespace llvm {
+class IRBuilderBase;
+class Module;
+class Type;
+class Value;
+}  // namespace llvm
+
+namespace backplane::engine::jit {
+
+enum class MathFn {
+  // one operand
+  kExp,
+  kExpm1,
+  kExp2,
+  kLog,
+  kLog1p,
+  kLog2,
+  kTanh,
+  kSin,
+  kCos,
+  kTan,
+  kSinh,
+  kCosh,
+  kErf,
+  kLogistic,
+  kSqrt,
+  kRsqrt,
+  kCbrt,
+  kFloor,
+  kCeil,
+  kRoundEven,
+  kRoundAfz,
+  kTrunc,
+  kAbs,
+  kNegate,
+  kSign,
+  // two operands
+  kPow,        // x to the power y
+  kAtan2,      // the angle of the point (y, x): Emit(kAtan2, y, x)
+  kRemainder,  // sign of x, as C's fmod
+  kMaximum,
+  kMinimum,   // NaN if either is NaN; a constant is best given as x
+  kCopySign,  // magnitude of x, sign of y
+  kHypot,
+};
+
+class VectorMath {
+ public:
+  // Both must outlive this object. One object serves one module, on one thread at a time.
+  VectorMath(llvm::Module* module, const HostInfo* host);
+
+  // fn(x) or fn(x, y); operands have one type, float or a fixed vector of floats; the result has it too.
+  llvm::Value* Emit(llvm::IRBuilderBase& b, MathFn fn, llvm::Value* x, llvm::Value* y = nullptr);
+
+  // Conversions between float types of equal lane count, with round to nearest even and NaN kept NaN. bf16 and f16
+  // values are LLVM's `bfloat` and `half`.
+  llvm::Value* ConvertFloat(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Type* element_type);
+
+  // HLO conversions: float to integer truncates, saturates and takes NaN to zero.
+  llvm::Value* FloatToInt(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Type* int_element_type, bool is_signed);
+
+  // Whether Emit calls an internal function (true) or expands in place.
+  static bool IsOutOfLine(MathFn fn);
+
+ private:
+  llvm::Module* module_;
+  const HostInfo* host_;
+};
+
+}  // namespace backplane::engine::jit
+
+#endif  // BACKPLANE_SDK_ENGINE_JIT_VECTOR_MATH_H_

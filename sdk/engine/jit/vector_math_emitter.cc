@@ -1,0 +1,142 @@
+#include "sdk/engine/jit/vector_math_emitter.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace backplane::engine::jit {
+
+V MathEmitter::Piece(V x, int begin, int count) {
+  const int have = static_cast<int>(llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements());
+  std::vector<int> mask(count, -1);  // -1: anything
+  for (int i = 0; i < count && begin + i < have; ++i) mask[i] = begin + i;
+  return b.CreateShuffleVector(x, mask);
+}
+
+V MathEmitter::Join(const std::vector<V>& pieces) {
+  std::vector<V> level = pieces;
+  while (level.size() > 1) {
+    std::vector<V> next;
+    for (size_t i = 0; i + 1 < level.size(); i += 2) {
+      const int n = static_cast<int>(llvm::cast<llvm::FixedVectorType>(level[i]->getType())->getNumElements());
+      const int m = static_cast<int>(llvm::cast<llvm::FixedVectorType>(level[i + 1]->getType())->getNumElements());
+      V second = n == m ? level[i + 1] : Piece(level[i + 1], 0, n);
+      std::vector<int> mask(n + m);
+      std::iota(mask.begin(), mask.end(), 0);
+      next.push_back(b.CreateShuffleVector(level[i], second, mask));
+    }
+    if (level.size() % 2 == 1) next.push_back(level.back());
+    level = std::move(next);
+  }
+  return level[0];
+}
+
+V MathEmitter::ByPieces(const std::vector<V>& xs, int count, const std::function<V(const std::vector<V>&)>& fn) {
+  if (lanes == count) return fn(xs);
+  std::vector<V> pieces;
+  for (int begin = 0; begin < lanes; begin += count) {
+    std::vector<V> arguments;
+    for (V x : xs) arguments.push_back(Piece(x, begin, count));
+    V result = fn(arguments);
+    if (lanes - begin < count) result = Piece(result, 0, lanes - begin);
+    pieces.push_back(result);
+  }
+  return Join(pieces);
+}
+
+V MathEmitter::Scalef(V x, V n) {
+  const int width = f64 ? 8 : 16;
+  return ByPieces({x, n}, width, [&](const std::vector<V>& p) -> V {
+    V mask = f64 ? V(b.getInt8(0xff)) : V(b.getInt16(0xffff));
+    return b.CreateIntrinsic(
+        f64 ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+        {p[0], p[1], llvm::PoisonValue::get(p[0]->getType()), mask, b.getInt32(4)});
+  });
+}
+
+V MathEmitter::GetExp(V x) {
+  const int width = f64 ? 8 : 16;
+  return ByPieces({x}, width, [&](const std::vector<V>& p) -> V {
+    V mask = f64 ? V(b.getInt8(0xff)) : V(b.getInt16(0xffff));
+    return b.CreateIntrinsic(
+        f64 ? llvm::Intrinsic::x86_avx512_mask_getexp_pd_512 : llvm::Intrinsic::x86_avx512_mask_getexp_ps_512, {},
+        {p[0], llvm::PoisonValue::get(p[0]->getType()), mask, b.getInt32(4)});
+  });
+}
+
+V MathEmitter::GetMant(V x) {
+  const int width = f64 ? 8 : 16;
+  constexpr int kThreeQuartersToOneAndAHalf = 3, kNanIfNegative = 2 << 2;
+  return ByPieces({x}, width, [&](const std::vector<V>& p) -> V {
+    V mask = f64 ? V(b.getInt8(0xff)) : V(b.getInt16(0xffff));
+    return b.CreateIntrinsic(
+        f64 ? llvm::Intrinsic::x86_avx512_mask_getmant_pd_512 : llvm::Intrinsic::x86_avx512_mask_getmant_ps_512, {},
+        {p[0], b.getInt32(kThreeQuartersToOneAndAHalf | kNanIfNegative), llvm::PoisonValue::get(p[0]->getType()), mask,
+         b.getInt32(4)});
+  });
+}
+
+V MathEmitter::ScaleByRounded(V x, const Rounded& n) {
+  if (HasAvx512()) return Scalef(x, n.value);
+  // In two steps, so that neither factor leaves the normal range. The bits above the number are shifted out, but the
+  // halving needs its sign: take it relative to the magic number.
+  V whole = b.CreateSub(n.bits, Bits(Magic()));
+  V half =
+      f64 ? V(b.CreateSub(b.CreateLShr(b.CreateAdd(whole, I(1 << 20)), I(1)), I(1 << 19))) : b.CreateAShr(whole, I(1));
+  V rest = b.CreateSub(whole, half);
+  return Mul(Mul(x, PowerOfTwo(half)), PowerOfTwo(rest));
+}
+
+V MathEmitter::CallOutOfLine(const std::string& name, const std::vector<V>& xs, int max_lanes,
+                             const std::function<V(MathEmitter&, const std::vector<V>&)>& body) {
+  const int count = lanes == 0 ? 0 : std::min(lanes, max_lanes);
+  llvm::Type* element = type->getScalarType();
+  llvm::Type* piece_type = count == 0 ? element : llvm::FixedVectorType::get(element, count);
+  std::string full = "backplane.math." + name + (f64 ? ".f64" : ".f32");
+  if (count > 0) full += ".v" + std::to_string(count);
+  llvm::Function* function = module->getFunction(full);
+  if (function == nullptr) {
+    std::vector<llvm::Type*> parameters(xs.size(), piece_type);
+    function = llvm::Function::Create(llvm::FunctionType::get(piece_type, parameters, false),
+                                      llvm::Function::InternalLinkage, full, module);
+    SetKernelAttributes(*function, *host);
+    llvm::IRBuilder<> inner(module->getContext());
+    inner.SetInsertPoint(llvm::BasicBlock::Create(module->getContext(), "entry", function));
+    MathEmitter e(inner, module, host, piece_type);
+    std::vector<V> arguments;
+    for (llvm::Argument& a : function->args()) arguments.push_back(&a);
+    inner.CreateRet(body(e, arguments));
+  }
+  auto call = [&](const std::vector<V>& p) -> V { return b.CreateCall(function, p); };
+  if (count == 0) return call(xs);
+  return ByPieces(xs, count, call);
+}
+
+DoubleValue FastTwoSum(MathEmitter& e, V larger, V smaller) {
+  V hi = e.Add(larger, smaller);
+  return {hi, e.Sub(smaller, e.Sub(hi, larger))};
+}
+
+DoubleValue TwoSum(MathEmitter& e, V x, V y) {
+  V hi = e.Add(x, y);
+  V part = e.Sub(hi, x);
+  return {hi, e.Add(e.Sub(x, e.Sub(hi, part)), e.Sub(y, part))};
+}
+
+DoubleValue TwoProduct(MathEmitter& e, V x, V y) {
+  V hi = e.Mul(x, y);
+  if (e.host->has_fma) return {hi, e.Fma(x, y, e.Neg(hi))};
+  // Without a fused multiply-add: halves of the factors multiply exactly (Dekker).
+  V splitter = e.C(e.f64 ? 134217729.0 : 4097.0);
+  auto split = [&](V v) {
+    V t = e.Mul(v, splitter);
+    V high = e.Sub(t, e.Sub(t, v));
+    return DoubleValue{high, e.Sub(v, high)};
+  };
+  DoubleValue a = split(x), c = split(y);
+  V lo = e.Sub(e.Mul(a.hi, c.hi), hi);
+  lo = e.Add(lo, e.Mul(a.hi, c.lo));
+  lo = e.Add(lo, e.Mul(a.lo, c.hi));
+  return {hi, e.Add(lo, e.Mul(a.lo, c.lo))};
+}
+
+}  // namespace backplane::engine::jit

@@ -1,0 +1,183 @@
+// The tools that the vector_math_*.cc files write IR with. Private to them.
+#ifndef BACKPLANE_SDK_ENGINE_JIT_VECTOR_MATH_EMITTER_H_
+#define BACKPLANE_SDK_ENGINE_JIT_VECTOR_MATH_EMITTER_H_
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "sdk/engine/jit/host.h"
+#include "sdk/engine/jit/jit.h"
+#include "sdk/engine/jit/llvm_includes.h"
+
+namespace backplane::engine::jit {
+
+using V = llvm::Value*;
+
+// Emits arithmetic on values of one type: float or double, scalar or vector.
+class MathEmitter {
+ public:
+  MathEmitter(llvm::IRBuilderBase& b, llvm::Module* module, const HostInfo* host, llvm::Type* type)
+      : b(b), module(module), host(host), type(type), f64(type->getScalarType()->isDoubleTy()) {
+    llvm::Type* element = f64 ? b.getInt64Ty() : b.getInt32Ty();
+    auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+    lanes = vector == nullptr ? 0 : static_cast<int>(vector->getNumElements());
+    int_type = vector == nullptr ? element : llvm::FixedVectorType::get(element, lanes);
+  }
+
+  // --- constants -------------------------------------------------------------------------------------------------
+  V C(double x) { return llvm::ConstantFP::get(type, x); }
+  V I(int64_t x) { return llvm::ConstantInt::get(int_type, static_cast<uint64_t>(x), true); }
+  V Inf() { return llvm::ConstantFP::getInfinity(type); }
+  V NaN() { return llvm::ConstantFP::getQNaN(type); }
+  int mantissa_bits() const { return f64 ? 52 : 23; }
+  int exponent_bias() const { return f64 ? 1023 : 127; }
+
+  // --- float arithmetic ------------------------------------------------------------------------------------------
+  V Add(V x, V y) { return b.CreateFAdd(x, y); }
+  V Sub(V x, V y) { return b.CreateFSub(x, y); }
+  V Mul(V x, V y) { return b.CreateFMul(x, y); }
+  V Div(V x, V y) { return b.CreateFDiv(x, y); }
+  V Neg(V x) { return b.CreateFNeg(x); }
+  V Abs(V x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
+  V Sqrt(V x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x); }
+  V CopySign(V magnitude, V sign) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign); }
+  // x * y + z, in one rounding where the host has it.
+  V Fma(V x, V y, V z) {
+    if (!host->has_fma) return b.CreateFAdd(b.CreateFMul(x, y), z);
+    return b.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {x, y, z});
+  }
+  // z - x * y
+  V FmaNeg(V x, V y, V z) { return Fma(Neg(x), y, z); }
+
+  // Horner; coefficients from the constant term up.
+  V Poly(V x, std::initializer_list<double> coefficients) {
+    const double* c = coefficients.begin();
+    int i = static_cast<int>(coefficients.size()) - 1;
+    V sum = C(c[i]);
+    for (--i; i >= 0; --i) sum = Fma(sum, x, C(c[i]));
+    return sum;
+  }
+
+  // --- comparisons; all false on NaN unless said -----------------------------------------------------------------
+  V Lt(V x, V y) { return b.CreateFCmpOLT(x, y); }
+  V Le(V x, V y) { return b.CreateFCmpOLE(x, y); }
+  V Gt(V x, V y) { return b.CreateFCmpOGT(x, y); }
+  V Ge(V x, V y) { return b.CreateFCmpOGE(x, y); }
+  V Eq(V x, V y) { return b.CreateFCmpOEQ(x, y); }
+  V IsNaN(V x) { return b.CreateFCmpUNO(x, x); }
+  V Select(V c, V x, V y) { return b.CreateSelect(c, x, y); }
+  // The smaller or larger of a constant and x; NaN stays NaN. One instruction.
+  V ClampAbove(V x, double limit) { return Select(b.CreateFCmpOLT(C(limit), x), C(limit), x); }
+  V ClampBelow(V x, double limit) { return Select(b.CreateFCmpOGT(C(limit), x), C(limit), x); }
+
+  // --- bits ------------------------------------------------------------------------------------------------------
+  V Bits(V x) { return b.CreateBitCast(x, int_type); }
+  V Float(V bits) { return b.CreateBitCast(bits, type); }
+  // Adding this rounds to a whole number that then stands in the low bits, for |x| < 2^22 or 2^51.
+  V Magic() { return C(f64 ? 6755399441055744.0 : 12582912.0); }
+  struct Rounded {
+    V value;  // as a float
+    V bits;   // its low bits are the number's, in two's complement; the upper ones are not
+  };
+  Rounded RoundSmall(V x) {
+    V t = Add(x, Magic());
+    return {Sub(t, Magic()), Bits(t)};
+  }
+  Rounded RoundSmallProduct(V x, double factor) {
+    V t = Fma(x, C(factor), Magic());
+    return {Sub(t, Magic()), Bits(t)};
+  }
+  // 2^n for n in the normal range, from Rounded::bits.
+  V PowerOfTwo(V rounded_bits, int add = 0) {
+    return Float(b.CreateShl(b.CreateAdd(rounded_bits, I(exponent_bias() + add)), I(mantissa_bits())));
+  }
+
+  // Whether AVX-512's float manipulation can be used on this type.
+  bool HasAvx512() const { return host->has_avx512 && lanes > 0; }
+  // x * 2^n with one rounding, n whole and of any size.
+  V Scalef(V x, V n);
+  // Exponent as a float; -inf for 0, inf for inf. Fraction in [0.75, 1.5); NaN for negative numbers.
+  V GetExp(V x);
+  V GetMant(V x);
+
+  // x * 2^n for the result of RoundSmall, with underflow and overflow as they should be.
+  V ScaleByRounded(V x, const Rounded& n);
+
+  // --- pieces ----------------------------------------------------------------------------------------------------
+  V Piece(V x, int begin, int count);
+  V Join(const std::vector<V>& pieces);
+  // Applies `fn` to pieces of `count` lanes (the last may be padded to it), or at once if that is what there is.
+  V ByPieces(const std::vector<V>& xs, int count, const std::function<V(const std::vector<V>&)>& fn);
+
+  // Calls the internal function `name` for this type, with at most `max_lanes` lanes at a time, making its body first
+  // if the module does not have it yet.
+  V CallOutOfLine(const std::string& name, const std::vector<V>& xs, int max_lanes,
+                  const std::function<V(MathEmitter&, const std::vector<V>&)>& body);
+
+  // True if any lane is.
+  V Any(V condition) { return lanes == 0 ? condition : b.CreateOrReduce(condition); }
+
+  // The same emitter for another element type with the same lanes.
+  MathEmitter As(llvm::Type* element) {
+    return MathEmitter(b, module, host, lanes == 0 ? element : llvm::FixedVectorType::get(element, lanes));
+  }
+
+  llvm::IRBuilderBase& b;
+  llvm::Module* module;
+  const HostInfo* host;
+  llvm::Type* type;
+  llvm::Type* int_type;
+  bool f64;
+  int lanes;  // 0: scalar
+};
+
+// vector_math_exp.cc
+V EmitExp(MathEmitter& e, V x);
+V EmitExp2(MathEmitter& e, V x);
+V EmitExpm1(MathEmitter& e, V x);
+V EmitTanh(MathEmitter& e, V x);
+V EmitSinh(MathEmitter& e, V x);
+V EmitCosh(MathEmitter& e, V x);
+V EmitLogistic(MathEmitter& e, V x);
+V EmitErf(MathEmitter& e, V x);
+// vector_math_log.cc
+V EmitLog(MathEmitter& e, V x);
+V EmitLog2(MathEmitter& e, V x);
+V EmitLog1p(MathEmitter& e, V x);
+V EmitPow(MathEmitter& e, V x, V y);
+V EmitCbrt(MathEmitter& e, V x);
+// vector_math_trig.cc
+V EmitSin(MathEmitter& e, V x);
+V EmitCos(MathEmitter& e, V x);
+V EmitTan(MathEmitter& e, V x);
+V EmitAtan2(MathEmitter& e, V y, V x);
+
+// fraction in [0.75, 1.5) and exponent, of positive finite x (zero and negative: finite garbage). `exponent` as float.
+struct FractionAndExponent {
+  V fraction, exponent;
+};
+FractionAndExponent SplitPositive(MathEmitter& e, V x);
+
+// Double-double arithmetic.
+struct DoubleValue {
+  V hi, lo;
+};
+DoubleValue FastTwoSum(MathEmitter& e, V larger, V smaller);
+DoubleValue TwoSum(MathEmitter& e, V x, V y);
+DoubleValue TwoProduct(MathEmitter& e, V x, V y);
+
+// vector_math_runtime.cc: what generated code calls in rare cases, n lanes through memory. Exported to it under the
+// names backplane_reduce_angle_f32, ..., by DefaultSymbols().
+//
+// x = quadrant * pi/2 + hi + lo with |hi| at most pi/4 or a little more; for |x| of at least 2^16 only, smaller lanes
+// get anything. The quadrant is right in its low bits. NaN for infinity.
+void ReduceAngleF64(const double* x, double* hi, double* lo, int64_t* quadrant, int64_t n);
+void ReduceAngleF32(const float* x, float* hi, float* lo, int32_t* quadrant, int64_t n);
+void FmodF64(const double* x, const double* y, double* out, int64_t n);
+void FmodF32(const float* x, const float* y, float* out, int64_t n);
+
+}  // namespace backplane::engine::jit
+
+#endif  // BACKPLANE_SDK_ENGINE_JIT_VECTOR_MATH_EMITTER_H_

@@ -1,0 +1,81 @@
+// Convolution as HLO defines it, through a ranked list of kernels.
+//
+// The problem names dimensions by their role and gives each operand's strides, so any dimension numbers and any
+// layout are a choice of strides. Sums are in f32 for f16, bf16 and f32, otherwise in the element type.
+#ifndef BACKPLANE_SDK_ENGINE_KERNELS_CONVOLUTION_H_
+#define BACKPLANE_SDK_ENGINE_KERNELS_CONVOLUTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "sdk/engine/kernels/element_type.h"
+#include "sdk/engine/kernels/plan.h"
+
+namespace backplane::engine {
+
+struct ConvolutionDim {
+  int64_t input = 1, kernel = 1, output = 1;  // extents; output follows from the rest and is checked
+  int64_t stride = 1;
+  int64_t pad_low = 0, pad_high = 0;  // may be negative: elements cut off
+  int64_t lhs_dilation = 1, rhs_dilation = 1;
+  bool reversed = false;                                   // window reversal
+  int64_t lhs_stride = 0, rhs_stride = 0, out_stride = 0;  // in memory, in elements
+};
+
+struct ConvolutionProblem {
+  ElementType lhs_type = ElementType::kF32;
+  ElementType rhs_type = ElementType::kF32;
+  ElementType out_type = ElementType::kF32;
+
+  int64_t batch = 1;               // of lhs
+  int64_t in_features = 1;         // of lhs
+  int64_t kernel_in_features = 1;  // of rhs: in_features / feature_groups
+  int64_t out_features = 1;
+  int64_t feature_groups = 1;
+  int64_t batch_groups = 1;  // output batch is batch / batch_groups
+
+  // Memory strides in elements.
+  int64_t lhs_batch_stride = 0, lhs_feature_stride = 0;
+  int64_t rhs_in_stride = 0, rhs_out_stride = 0;
+  int64_t out_batch_stride = 0, out_feature_stride = 0;
+
+  absl::InlinedVector<ConvolutionDim, 3> dims;  // spatial, outermost first; may be empty
+
+  bool rhs_is_constant = false;
+
+  std::string ToString() const;
+};
+
+struct ConvolutionOptions {
+  int num_threads = 1;
+  absl::string_view only;  // name of a kernel to use, or empty
+};
+
+class ConvolutionPlan {
+ public:
+  virtual ~ConvolutionPlan() = default;
+  // "onednn_forward", "onednn_backward_weights", "depthwise", "im2col", "reference", ...
+  virtual absl::string_view name() const = 0;
+  virtual size_t scratch_bytes() const = 0;
+  // As for matrix multiplication: a constant kernel may be packed once.
+  virtual size_t packed_rhs_bytes() const { return 0; }
+  virtual absl::Status PrepareRhs(const void* rhs, void* packed) const;
+  // Epilogue rows are indices of the output's batch, whole images: batch argument 0, begin and end batch indices.
+  virtual absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool,
+                               const Epilogue* epilogue = nullptr) const = 0;
+};
+
+// Sizes are checked against one another (InvalidArgument). The reference accepts every valid problem.
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> PlanConvolution(const ConvolutionProblem& problem,
+                                                                 const ConvolutionOptions& options = {},
+                                                                 RefusalLog* log = nullptr);
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_KERNELS_CONVOLUTION_H_

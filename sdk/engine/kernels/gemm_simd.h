@@ -1,0 +1,47 @@
+// The inner parts of our own matrix multiplication, for machines of three widths. Private to matmul_blocked.cc.
+#ifndef BACKPLANE_SDK_ENGINE_KERNELS_GEMM_SIMD_H_
+#define BACKPLANE_SDK_ENGINE_KERNELS_GEMM_SIMD_H_
+
+#include <stdint.h>
+
+#include "sdk/engine/kernels/element_type.h"
+
+namespace backplane::engine {
+
+// Computes c[i, j] (+)= sum over k of a[i * am + k * ak] * b[k * bk + j] for `rows` rows (1 to the tile's height) and
+// one tile width of columns; c has row stride cm. All in the accumulator type.
+using GemmTileFn = void (*)(int64_t rows, int64_t k, const void* a, int64_t am, int64_t ak, const void* b, int64_t bk,
+                            void* c, int64_t cm, bool accumulate);
+
+struct GemmTile {
+  int rows;    // tallest tile
+  int narrow;  // columns of the narrow tile: one register
+  int wide;    // columns of the wide tile: two registers
+  GemmTileFn run_narrow;
+  GemmTileFn run_wide;
+};
+
+struct GemmKernels {
+  GemmTile f32, f64, s32, s64;
+  // dst[i * di + j * dj], i < rows, j < cols, from src[i * si + j * sj] of `type`, converted to the accumulator type
+  // f32, f64, s32 or s64. One of dj and di is 1 in all uses.
+  void (*convert)(ElementType from, const void* src, int64_t si, int64_t sj, ElementType to, void* dst, int64_t di,
+                  int64_t dj, int64_t rows, int64_t cols);
+  // The way back: src is in the accumulator type with column stride 1, dst of any type but complex.
+  void (*convert_out)(ElementType from, const void* src, int64_t si, ElementType to, void* dst, int64_t di, int64_t dj,
+                      int64_t rows, int64_t cols);
+};
+
+namespace base {
+extern const GemmKernels gemm_kernels;
+}
+namespace avx2 {
+extern const GemmKernels gemm_kernels;
+}
+namespace avx512 {
+extern const GemmKernels gemm_kernels;
+}
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_KERNELS_GEMM_SIMD_H_

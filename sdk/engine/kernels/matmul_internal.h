@@ -1,0 +1,62 @@
+// What the matrix multiplication kernels share. Private to sdk/engine/kernels.
+#ifndef BACKPLANE_SDK_ENGINE_KERNELS_MATMUL_INTERNAL_H_
+#define BACKPLANE_SDK_ENGINE_KERNELS_MATMUL_INTERNAL_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "sdk/engine/kernels/matmul.h"
+
+namespace backplane::engine {
+
+// One entry of the ranked list. Makes a plan, or says why not (the message goes to the log).
+using MatmulFactory = absl::StatusOr<std::unique_ptr<MatmulPlan>> (*)(const MatmulProblem& problem, int num_threads);
+
+absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeGemvMatmul(const MatmulProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeSmallComplexMatmul(const MatmulProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeSmallMatmul(const MatmulProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeOneDnnMatmul(const MatmulProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeOneDnnPlainMatmul(const MatmulProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeOneDnnSgemm(const MatmulProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeBlockedMatmul(const MatmulProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeReferenceMatmul(const MatmulProblem& problem, int num_threads);
+
+inline int64_t BatchCount(const MatmulProblem& p) {
+  int64_t count = 1;
+  for (int64_t b : p.batch) count *= b;
+  return count;
+}
+
+struct BatchOffsets {
+  int64_t lhs = 0, rhs = 0, out = 0;  // elements
+};
+
+inline BatchOffsets OffsetsOfBatch(const MatmulProblem& p, int64_t index) {
+  BatchOffsets o;
+  for (int d = static_cast<int>(p.batch.size()) - 1; d >= 0; --d) {
+    const int64_t i = index % p.batch[d];
+    index /= p.batch[d];
+    o.lhs += i * p.lhs_batch_strides[d];
+    o.rhs += i * p.rhs_batch_strides[d];
+    o.out += i * p.out_batch_strides[d];
+  }
+  return o;
+}
+
+inline const char* At(const void* base, int64_t elements, ElementType type) {
+  return static_cast<const char*>(base) + elements * static_cast<int64_t>(ElementBytes(type));
+}
+inline char* At(void* base, int64_t elements, ElementType type) {
+  return static_cast<char*>(base) + elements * static_cast<int64_t>(ElementBytes(type));
+}
+
+inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
+
+// Below this many multiplications splitting costs more than it gains.
+constexpr int64_t kMultipliesWorthSplitting = 128 * 1024;
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_KERNELS_MATMUL_INTERNAL_H_

@@ -1,0 +1,158 @@
+// oneDNN primitives as this plugin uses them: made at compile time, one thread each (our pool does the splitting),
+// scratch space given by the caller, memory objects made once and only pointed elsewhere for each call.
+// Private to sdk/engine/kernels.
+#ifndef BACKPLANE_SDK_ENGINE_KERNELS_ONEDNN_OP_H_
+#define BACKPLANE_SDK_ENGINE_KERNELS_ONEDNN_OP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "oneapi/dnnl/dnnl.h"
+#include "sdk/engine/kernels/element_type.h"
+
+namespace backplane::engine {
+
+dnnl_engine_t OneDnnEngine();
+
+// UNIMPLEMENTED when oneDNN does not know the type.
+absl::StatusOr<dnnl_data_type_t> OneDnnType(ElementType type);
+
+absl::Status OneDnnStatus(dnnl_status_t status, const char* what);
+
+// While one exists, oneDNN uses only the calling thread; the thread's OpenMP setting is restored after. Needed around
+// making a primitive and around running it, on each thread.
+class OneDnnSingleThread {
+ public:
+  OneDnnSingleThread();
+  ~OneDnnSingleThread();
+  OneDnnSingleThread(const OneDnnSingleThread&) = delete;
+  OneDnnSingleThread& operator=(const OneDnnSingleThread&) = delete;
+
+ private:
+  int before_;
+};
+
+// A memory descriptor, owned.
+class OneDnnDesc {
+ public:
+  OneDnnDesc() = default;
+  explicit OneDnnDesc(dnnl_memory_desc_t desc) : desc_(desc) {}
+  OneDnnDesc(const OneDnnDesc& other);
+  OneDnnDesc(OneDnnDesc&& other) noexcept : desc_(std::exchange(other.desc_, nullptr)) {}
+  OneDnnDesc& operator=(OneDnnDesc other) noexcept {
+    std::swap(desc_, other.desc_);
+    return *this;
+  }
+  ~OneDnnDesc();
+
+  static absl::StatusOr<OneDnnDesc> Strided(const std::vector<int64_t>& dims, dnnl_data_type_t type,
+                                            const std::vector<int64_t>& strides);
+  // The primitive chooses the layout.
+  static absl::StatusOr<OneDnnDesc> Any(const std::vector<int64_t>& dims, dnnl_data_type_t type);
+
+  dnnl_memory_desc_t get() const { return desc_; }
+  size_t bytes() const { return dnnl_memory_desc_get_size(desc_); }
+  bool operator==(const OneDnnDesc& other) const { return dnnl_memory_desc_equal(desc_, other.desc_) != 0; }
+
+ private:
+  dnnl_memory_desc_t desc_ = nullptr;
+};
+
+// A primitive descriptor while it is being made.
+class OneDnnPrimitiveDesc {
+ public:
+  explicit OneDnnPrimitiveDesc(dnnl_primitive_desc_t desc) : desc_(desc) {}
+  OneDnnPrimitiveDesc(OneDnnPrimitiveDesc&& other) noexcept : desc_(std::exchange(other.desc_, nullptr)) {}
+  OneDnnPrimitiveDesc(const OneDnnPrimitiveDesc&) = delete;
+  ~OneDnnPrimitiveDesc() {
+    if (desc_ != nullptr) dnnl_primitive_desc_destroy(desc_);
+  }
+  dnnl_primitive_desc_t get() const { return desc_; }
+  // The layout chosen for an argument: dnnl_query_src_md, dnnl_query_weights_md, ...
+  OneDnnDesc Query(dnnl_query_t what, int index = 0) const;
+  // "brg:avx512_core_bf16", "ref:any", ...
+  std::string Implementation() const;
+
+ private:
+  dnnl_primitive_desc_t desc_;
+};
+
+// Attributes with user scratchpad, destroyed at the end of the scope.
+class OneDnnAttr {
+ public:
+  OneDnnAttr();
+  ~OneDnnAttr();
+  OneDnnAttr(const OneDnnAttr&) = delete;
+  dnnl_primitive_attr_t get() const { return attr_; }
+
+ private:
+  dnnl_primitive_attr_t attr_ = nullptr;
+};
+
+// A primitive and the layouts of its arguments, scratchpad excepted.
+class OneDnnOp {
+ public:
+  static absl::StatusOr<std::shared_ptr<const OneDnnOp>> Make(const OneDnnPrimitiveDesc& desc,
+                                                              std::vector<std::pair<int, OneDnnDesc>> arguments);
+  static absl::StatusOr<std::shared_ptr<const OneDnnOp>> MakeReorder(const OneDnnDesc& from, const OneDnnDesc& to);
+  ~OneDnnOp();
+
+  size_t scratch_bytes() const { return scratch_bytes_; }
+  const std::string& implementation() const { return implementation_; }
+  int num_arguments() const { return static_cast<int>(arguments_.size()); }
+
+ private:
+  friend class OneDnnRunner;
+  OneDnnOp() = default;
+  dnnl_primitive_t primitive_ = nullptr;
+  std::vector<std::pair<int, OneDnnDesc>> arguments_;
+  OneDnnDesc scratchpad_;
+  size_t scratch_bytes_ = 0;
+  std::string implementation_;
+};
+
+// Everything needed to run a set of ops from several threads and in several executions at the same time.
+class OneDnnRunner {
+ public:
+  OneDnnRunner(std::vector<std::shared_ptr<const OneDnnOp>> ops, int num_slots);
+  ~OneDnnRunner();
+  OneDnnRunner(const OneDnnRunner&) = delete;
+
+  // Memory objects of one execution. Taken from a kept list, so only the first execution (and the first of each
+  // further concurrent one) allocates.
+  class Session {
+   public:
+    explicit Session(const OneDnnRunner* runner);
+    ~Session();
+    Session(const Session&) = delete;
+    // Runs ops[op] with `pointers` in the order of its arguments. `scratch` has at least scratch_bytes() of it.
+    absl::Status Run(int slot, int op, std::initializer_list<const void*> pointers, void* scratch) const;
+
+   private:
+    const OneDnnRunner* runner_;
+    struct State;
+    friend class OneDnnRunner;
+    std::unique_ptr<State> state_;
+  };
+
+  // Largest scratch of any op, rounded up to 64.
+  size_t scratch_bytes() const { return scratch_bytes_; }
+
+ private:
+  std::vector<std::shared_ptr<const OneDnnOp>> ops_;
+  const int num_slots_;
+  size_t scratch_bytes_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Session::State>> kept_;
+};
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_KERNELS_ONEDNN_OP_H_

@@ -1,0 +1,28 @@
+// Collectives between the devices of a launch: they read and write one another's arrays in place.
+#ifndef BACKPLANE_SDK_ENGINE_THUNKS_COLLECTIVE_THUNK_H_
+#define BACKPLANE_SDK_ENGINE_THUNKS_COLLECTIVE_THUNK_H_
+
+#include "sdk/backend/collectives/host_collective.h"
+#include "sdk/engine/thunks/thunk.h"
+
+namespace backplane::engine {
+
+// Blocks a scheduled closure, which has a thread of its own, never a thread of the pool. The device that comes last
+// does the work, on the pool where it is worth that.
+class CollectiveThunk : public Thunk {
+ public:
+  // Slots of the leaves of all operands, and of the result.
+  CollectiveThunk(std::unique_ptr<HostCollective> plan, std::vector<SlotId> operands, std::vector<SlotId> results)
+      : plan_(std::move(plan)), operands_(std::move(operands)), results_(std::move(results)) {}
+  absl::Status Run(const RunState& state) const override;
+  double estimated_us() const override { return 20 + static_cast<double>(plan_->group_bytes()) * 1e-4; }
+  bool may_block() const override { return true; }
+
+ private:
+  std::unique_ptr<HostCollective> plan_;
+  std::vector<SlotId> operands_, results_;
+};
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_THUNKS_COLLECTIVE_THUNK_H_

@@ -1,0 +1,59 @@
+// Copies, loops and branches.
+#ifndef BACKPLANE_SDK_ENGINE_THUNKS_CONTROL_THUNK_H_
+#define BACKPLANE_SDK_ENGINE_THUNKS_CONTROL_THUNK_H_
+
+#include <optional>
+
+#include "sdk/engine/thunks/thunk.h"
+
+namespace backplane::engine {
+
+class CopyThunk : public Thunk {
+ public:
+  explicit CopyThunk(SlotCopy copy) : copy_(copy) {}
+  absl::Status Run(const RunState& state) const override;
+  bool Bind(const RunState& state, std::vector<BoundCall>* calls) const override;
+  double estimated_us() const override { return 0.02 + static_cast<double>(copy_.bytes) * 5e-5; }
+
+ private:
+  SlotCopy copy_;
+};
+
+// The condition's steps leave one pred in `predicate`. `turns`, where it is known beforehand, takes their place.
+class WhileThunk : public Thunk {
+ public:
+  WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, std::optional<int64_t> turns);
+  absl::Status Run(const RunState& state) const override;
+  int64_t workspace_bytes(int num_threads) const override;
+  double estimated_us() const override;
+  bool may_block() const override { return may_block_; }
+
+ private:
+  ThunkSequence condition_, body_;
+  SlotId predicate_;
+  std::optional<int64_t> turns_;
+  bool may_block_ = false;
+};
+
+class ConditionalThunk : public Thunk {
+ public:
+  // `selector` holds a pred (branch 0 is true) or an s32; a number out of range takes the last branch.
+  ConditionalThunk(std::vector<ThunkSequence> branches, SlotId selector, bool selector_is_pred);
+  absl::Status Run(const RunState& state) const override;
+  int64_t workspace_bytes(int num_threads) const override;
+  double estimated_us() const override;
+  bool may_block() const override { return may_block_; }
+
+ private:
+  std::vector<ThunkSequence> branches_;
+  SlotId selector_;
+  bool selector_is_pred_, may_block_ = false;
+};
+
+int64_t SequenceWorkspace(const ThunkSequence& sequence, int num_threads);
+double SequenceMicroseconds(const ThunkSequence& sequence);
+bool SequenceMayBlock(const ThunkSequence& sequence);
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_THUNKS_CONTROL_THUNK_H_

@@ -1,0 +1,61 @@
+// Steps that leave generated code: custom calls, and instructions that the evaluator runs.
+#ifndef BACKPLANE_SDK_ENGINE_THUNKS_EXTERNAL_THUNK_H_
+#define BACKPLANE_SDK_ENGINE_THUNKS_EXTERNAL_THUNK_H_
+
+#include "core/eval/evaluator.h"
+#include "sdk/backend/custom_call.h"
+#include "sdk/engine/thunks/thunk.h"
+
+namespace backplane::engine {
+
+// Operands and results as leaves: a tuple operand counts with each of its leaves. Tokens have no slot.
+class CustomCallThunk : public Thunk {
+ public:
+  struct Leaf {
+    SlotId slot = kNoSlot;
+    PrimitiveType type = PrimitiveType::kToken;
+    std::vector<int64_t> dims;
+  };
+  CustomCallThunk(std::string name, std::unique_ptr<CustomCallSite> site, std::vector<Leaf> operands,
+                  std::vector<Leaf> results)
+      : name_(std::move(name)), site_(std::move(site)), operands_(std::move(operands)), results_(std::move(results)) {}
+  absl::Status Run(const RunState& state) const override;
+  double estimated_us() const override { return 100; }
+  bool may_block() const override { return true; }
+
+ private:
+  std::string name_;
+  std::unique_ptr<CustomCallSite> site_;
+  std::vector<Leaf> operands_, results_;
+};
+
+// Runs one instruction by its definition. The compile log names each.
+class EvaluatorThunk : public Thunk {
+ public:
+  // `operand_slots`, `result_slots`: one list of leaf slots per operand, one for the result.
+  EvaluatorThunk(const Instruction* instruction, std::vector<std::vector<SlotId>> operand_slots,
+                 std::vector<SlotId> result_slots)
+      : instruction_(instruction), operand_slots_(std::move(operand_slots)), result_slots_(std::move(result_slots)) {}
+  absl::Status Run(const RunState& state) const override;
+  double estimated_us() const override { return 100; }
+
+ private:
+  const Instruction* instruction_;
+  std::vector<std::vector<SlotId>> operand_slots_;
+  std::vector<SlotId> result_slots_;
+};
+
+// The number of this device's replica or partition, as u32.
+class DeviceNumberThunk : public Thunk {
+ public:
+  DeviceNumberThunk(bool partition, SlotId out) : partition_(partition), out_(out) {}
+  absl::Status Run(const RunState& state) const override;
+
+ private:
+  bool partition_;
+  SlotId out_;
+};
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_THUNKS_EXTERNAL_THUNK_H_

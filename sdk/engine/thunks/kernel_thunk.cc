@@ -1,0 +1,74 @@
+#include "sdk/engine/thunks/kernel_thunk.h"
+
+#include <algorithm>
+
+#include "absl/container/inlined_vector.h"
+
+namespace backplane::engine {
+namespace {
+
+int64_t Align(int64_t bytes) { return (bytes + 127) / 64 * 64; }  // with at least 64 bytes of tail
+
+}  // namespace
+
+KernelThunk::KernelThunk(codegen::KernelPlan plan, std::vector<codegen::KernelFn> functions, std::vector<SlotId> slots)
+    : plan_(std::move(plan)), functions_(std::move(functions)), slots_(std::move(slots)) {
+  for (int64_t bytes : plan_.temp_bytes) temp_total_ += Align(bytes);
+  scratch_stride_ = plan_.scratch_bytes == 0 ? 0 : Align(plan_.scratch_bytes);
+}
+
+absl::Status KernelThunk::Run(const RunState& state) const {
+  absl::InlinedVector<void*, 24> buffers;
+  for (SlotId s : slots_) buffers.push_back(state.slots[s]);
+  std::byte* next = state.workspace;
+  for (int64_t bytes : plan_.temp_bytes) {
+    buffers.push_back(next);
+    next += Align(bytes);
+  }
+  void* const* all = buffers.data();
+  std::byte* scratch = next;
+  for (size_t p = 0; p < functions_.size(); ++p) {
+    const codegen::KernelPhase& phase = plan_.phases[p];
+    if (phase.work_units <= 0) continue;
+    const codegen::KernelFn fn = functions_[p];
+    if (phase.work_units < 2 * phase.min_units_per_chunk || state.pool == nullptr) {
+      fn(all, 0, phase.work_units, scratch);
+      continue;
+    }
+    state.pool->ParallelRange(phase.work_units, phase.min_units_per_chunk, [&](int64_t begin, int64_t end, int slot) {
+      fn(all, begin, end, scratch + slot * scratch_stride_);
+    });
+  }
+  return absl::OkStatus();
+}
+
+bool KernelThunk::Bind(const RunState& state, std::vector<BoundCall>* calls) const {
+  for (const codegen::KernelPhase& phase : plan_.phases) {
+    if (phase.work_units >= 2 * phase.min_units_per_chunk && state.pool != nullptr) return false;
+  }
+  BoundCall call;
+  for (SlotId s : slots_) call.buffers.push_back(state.slots[s]);
+  std::byte* next = state.workspace;
+  for (int64_t bytes : plan_.temp_bytes) {
+    call.buffers.push_back(next);
+    next += Align(bytes);
+  }
+  call.scratch = next;
+  for (size_t p = 0; p < functions_.size(); ++p) {
+    if (plan_.phases[p].work_units <= 0) continue;
+    call.fn = functions_[p];
+    call.units = plan_.phases[p].work_units;
+    calls->push_back(call);
+  }
+  return true;
+}
+
+int64_t KernelThunk::workspace_bytes(int num_threads) const { return temp_total_ + scratch_stride_ * num_threads; }
+
+double KernelThunk::estimated_us() const {
+  double us = 0.03;
+  for (const codegen::KernelPhase& p : plan_.phases) us += p.estimated_us;
+  return us;
+}
+
+}  // namespace backplane::engine

@@ -1,0 +1,28 @@
+// Runs a generated kernel: its phases in order, each over its units of work.
+#ifndef BACKPLANE_SDK_ENGINE_THUNKS_KERNEL_THUNK_H_
+#define BACKPLANE_SDK_ENGINE_THUNKS_KERNEL_THUNK_H_
+
+#include "sdk/engine/codegen/kernel.h"
+#include "sdk/engine/thunks/thunk.h"
+
+namespace backplane::engine {
+
+class KernelThunk : public Thunk {
+ public:
+  // `slots`: inputs, then outputs. `functions`: one for each phase of the plan.
+  KernelThunk(codegen::KernelPlan plan, std::vector<codegen::KernelFn> functions, std::vector<SlotId> slots);
+  absl::Status Run(const RunState& state) const override;
+  bool Bind(const RunState& state, std::vector<BoundCall>* calls) const override;
+  int64_t workspace_bytes(int num_threads) const override;
+  double estimated_us() const override;
+
+ private:
+  codegen::KernelPlan plan_;
+  std::vector<codegen::KernelFn> functions_;
+  std::vector<SlotId> slots_;
+  int64_t temp_total_ = 0, scratch_stride_ = 0;
+};
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_THUNKS_KERNEL_THUNK_H_
