@@ -18,6 +18,7 @@ PluginState* MakePlugin() {
   plugin->backend = CreateBackend(plugin->services);
   registry->SetPlatform(plugin->backend->platform_name());
   NamedValues attributes = plugin->backend->plugin_attributes();
+  attributes["platform_name"] = plugin->backend->platform_name();  // ours: for a host that has no client yet
   attributes["xla_version"] = kXlaVersion;
   attributes["stablehlo_current_version"] = Version(kNewestStablehloVersion);
   attributes["stablehlo_minimum_version"] = Version(kOldestStablehloVersion);

@@ -68,7 +68,7 @@ def equip(c_api):
     return backplane_jax.equip(c_api)
 
 
-def register_handler(name, handler, plugin=None, platform="Host"):
+def register_handler(name, handler, plugin=None, platform=None):
     """Registers a handler of XLA's typed FFI, so that programs can call it by `name` (jax.ffi.ffi_call).
 
     `handler` is the address of the C function, or the capsule that jax.ffi.pycapsule makes. `plugin` is what

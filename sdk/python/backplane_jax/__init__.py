@@ -15,7 +15,7 @@ one: name the plugin "cpu", or keep JAX's own with JAX_PLATFORMS=backplane,cpu.
 import logging
 import os
 
-from . import callbacks, pjrt, sinks
+from . import callbacks, pjrt, sinks, tiled_tpu
 
 __all__ = ["register", "register_handler", "equip", "initialize"]
 
@@ -42,6 +42,8 @@ def equip(c_api):
     if table.address in _equipped or table.extension(pjrt.EXTENSION_BACKPLANE) is None:
         return
     _equipped.add(table.address)
+    if table.attribute("platform_name") == tiled_tpu.PLATFORM:
+        tiled_tpu.adopt()
     for what, step in (("custom call targets", lambda: sinks.attach(table)), ("LAPACK", _initialize_lapack),
                        ("jaxlib's stateless handlers", lambda: callbacks.forward(table)),
                        ("callbacks into Python", lambda: callbacks.install(table)),
@@ -58,16 +60,16 @@ def _initialize_lapack():
     lapack._lapack.initialize()
 
 
-def register_handler(name, handler, plugin=None, platform="Host"):
+def register_handler(name, handler, plugin=None, platform=None):
     """Registers a handler of XLA's typed FFI under `name`, an address or a capsule. `plugin` is what `register` returned;
     without it the handler goes to each of our plugins that JAX has loaded, which it does at its first computation or
-    when `jax.devices()` is asked for."""
+    when `jax.devices()` is asked for. `platform`: the plugin's own, unless another is named, whose programs alone find it."""
     address = handler if isinstance(handler, int) else pjrt.capsule_pointer(handler)
     tables = [pjrt.Table(plugin)] if plugin is not None else [pjrt.Table.at(a) for a in sorted(_equipped)]
     if not tables:
         raise RuntimeError("no plugin of ours is loaded: call jax.devices() or register() first")
     for table in tables:
-        table.register_handler(name, address, platform.encode())
+        table.register_handler(name, address, platform and platform.encode())
 
 
 def _named_by_the_user():

@@ -46,6 +46,16 @@ class _BundleArgs(ctypes.Structure):  # Backplane_RegisterHandlerBundle_Args
                 ("initialize", ctypes.c_void_p), ("execute", ctypes.c_void_p)]
 
 
+class _AttributesArgs(ctypes.Structure):  # PJRT_Plugin_Attributes_Args
+    _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("attributes", ctypes.c_void_p),
+                ("num_attributes", ctypes.c_size_t)]
+
+
+class _NamedValue(ctypes.Structure):  # PJRT_NamedValue, its value read as a string
+    _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("name", ctypes.c_void_p),
+                ("name_size", ctypes.c_size_t), ("type", ctypes.c_int32), ("value", ctypes.c_void_p), ("value_size", ctypes.c_size_t)]
+
+
 class _TypeInfo(ctypes.Structure):  # PJRT_FFI_Type_Info
     _fields_ = [("deleter", ctypes.c_void_p), ("serialize", ctypes.c_void_p), ("deserialize", ctypes.c_void_p)]
 
@@ -62,7 +72,7 @@ def _bytes(name):
 class Table:
     """A plugin's function table, from the `pjrt_c_api` capsule that JAX's register_plugin returns."""
 
-    _ERROR_DESTROY, _ERROR_MESSAGE = 40, 48  # byte offsets of the first two slots
+    _ERROR_DESTROY, _ERROR_MESSAGE, _ATTRIBUTES = 40, 48, 72  # byte offsets of slots
 
     def __init__(self, c_api):
         self.address = capsule_pointer(c_api)
@@ -89,7 +99,7 @@ class Table:
         return None
 
     def call(self, extension, offset, args):
-        """Calls the function at `offset` of an extension; raises PluginError when it returns an error."""
+        """Calls the function at `offset` of an extension, or of the table itself; raises PluginError when it returns an error."""
         error = _CALL(self._word(extension + offset))(ctypes.addressof(args))
         if not error:
             return
@@ -100,15 +110,30 @@ class Table:
         _CALL(self._word(self.address + self._ERROR_DESTROY))(ctypes.addressof(d))
         raise PluginError(text)
 
+    def attribute(self, name):
+        """The plugin's attribute of that name where it is a string; None otherwise."""
+        args = _AttributesArgs(ctypes.sizeof(_AttributesArgs), None, None, 0)
+        self.call(self.address, self._ATTRIBUTES, args)
+        at = args.attributes
+        for _ in range(args.num_attributes):
+            value = _NamedValue.from_address(at)
+            if value.type == 0 and ctypes.string_at(value.name, value.name_size) == _bytes(name):
+                return ctypes.string_at(value.value, value.value_size).decode()
+            at += value.struct_size
+        return None
+
     def _need(self, kind, what):
         at = self.extension(kind)
         if at is None:
             raise PluginError(f"the plugin has no extension of type {kind}, needed for {what}")
         return at
 
-    def register_handler(self, name, pointer, platform=b"Host", traits=0):
-        """Registers one execute handler of the typed FFI under (name, platform)."""
+    def register_handler(self, name, pointer, platform=None, traits=0):
+        """Registers one execute handler of the typed FFI under (name, platform); the plugin's own platform if not given."""
         name = _bytes(name)
+        if platform is None:
+            self.register_bundle(name, {"execute": pointer})
+            return
         args = _HandlerArgs(_HandlerArgs.SIZE, name, len(name), pointer, platform, len(platform), int(traits))
         self.call(self._need(EXTENSION_FFI, name.decode()), 40, args)
 

@@ -25,18 +25,13 @@ class _FfiTypeInfo(ctypes.Structure):  # XLA_FFI_TypeInfo
     _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
 
-def _give_target(table, name, fn, api_version, traits):
+def _give_target(table, name, fn, api_version):
+    """Under the plugin's own platform: whatever its name, it makes its custom calls in the host's memory."""
     if api_version != 1:
         return  # the untyped calls of old have no place in the plugin's registry
     try:
-        if isinstance(fn, dict):
-            stages = {k: pjrt.capsule_pointer(v) for k, v in fn.items() if v is not None}
-            if set(stages) == {"execute"}:
-                table.register_handler(name, stages["execute"], traits=traits)
-            else:
-                table.register_bundle(name, stages)
-        else:
-            table.register_handler(name, pjrt.capsule_pointer(fn), traits=traits)
+        stages = fn if isinstance(fn, dict) else {"execute": fn}
+        table.register_bundle(name, {k: pjrt.capsule_pointer(v) for k, v in stages.items() if v is not None})
     except pjrt.PluginError as e:
         logger.warning("custom call target %s is not available to the plugin: %s", name, e)
 
@@ -59,9 +54,9 @@ def _on_target(name, fn, platform, api_version, traits):
     from jaxlib import xla_client
     (_call_sink or xla_client._xla.register_custom_call_target)(name, fn, platform, api_version, traits)
     with _lock:
-        _targets.append((name, fn, api_version, traits))
+        _targets.append((name, fn, api_version))
         for table in _tables:
-            _give_target(table, name, fn, api_version, traits)
+            _give_target(table, name, fn, api_version)
 
 
 def _on_type(name, value):
@@ -96,6 +91,6 @@ def attach(table):
             else:  # jaxlib's own targets went there already; they can be asked for again
                 xla_client._custom_callback_handler["Host"] = _on_target
                 for name, fn, api_version in lapack.registrations()["cpu"]:
-                    _targets.append((name, fn, api_version, 0))
+                    _targets.append((name, fn, api_version))
                     for t in _tables:
-                        _give_target(t, name, fn, api_version, 0)
+                        _give_target(t, name, fn, api_version)

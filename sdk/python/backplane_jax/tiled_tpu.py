@@ -1,0 +1,134 @@
+"""What JAX keeps by platform name, for the emulator of a tiled TPU.
+
+JAX decides by the platform's name whether it donates, how it calls back into Python, which linear algebra it lowers, what
+it caches. A name of its own gets the rules that serve every platform and nothing else. `adopt` gives `tiledtpu` the rest:
+
+- donation, and the persistent compilation cache;
+- callbacks into Python as a TPU makes them: each operand is sent to the host, each result received;
+- JAX's CPU rule for each operation that has no rule for every platform (eigenvalues, printing, sparse products ...), and
+  for the factorizations whose common rule calls a compiler of the maker's: these run in LAPACK, on the host;
+- moves to and from the host's memory inside a program;
+- JAX's own CPU client beside it, which callbacks and hosts' libraries ask for, as it is on a TPU's host.
+
+All is looked up by the name: other platforms in the same process keep what they had. JAX offers no public way to most of
+this; each step stands alone, so that one that a later JAX takes away costs one warning and what it would have brought.
+"""
+import functools
+import logging
+
+PLATFORM = "tiledtpu"
+
+logger = logging.getLogger("backplane_jax")
+
+# Their rules for every platform are calls of targets that only the maker's compiler knows, or thousands of operations.
+FACTORIZATIONS = frozenset({"geqrf", "householder_product", "lu", "ormqr", "svd", "tridiagonal_solve"})
+# As on a TPU: the operation carries where its result is to lie.
+LIKE_A_TPU = frozenset({"device_put"})
+
+_adopted = False
+
+
+def adopt():
+    """Makes JAX treat the emulator's platform as one that it knows; idempotent, cheap, and without effect on other platforms."""
+    global _adopted
+    if _adopted:
+        return
+    _adopted = True
+    for what, step in (("donation", _donate), ("lowering rules", _add_rules), ("callbacks into Python", _add_callbacks),
+                       ("the compilation cache", _add_cache), ("JAX's CPU client", _keep_cpu)):
+        try:
+            step()
+        except Exception as e:
+            logger.warning("%s: not available on %s: %s", what, PLATFORM, e)
+
+
+def _donate():
+    from jax._src.interpreters import mlir
+    if PLATFORM not in mlir._platforms_with_donation:
+        mlir._platforms_with_donation.append(PLATFORM)
+
+
+class Rules(dict):
+    """The emulator's lowering rules by primitive: those registered for it, and what it takes over from `cpu` and `tpu`.
+
+    Looked up at each use, since modules of JAX register theirs when they are imported.
+    """
+
+    def __init__(self, own, common, cpu, tpu):
+        super().__init__(own)
+        self._common, self._cpu, self._tpu = common, cpu, tpu
+
+    def _taken_over(self, primitive):
+        if primitive.name in LIKE_A_TPU and primitive in self._tpu:
+            return self._tpu[primitive]
+        if primitive in self._cpu and (primitive not in self._common or primitive.name in FACTORIZATIONS):
+            return self._cpu[primitive]
+        return None
+
+    def __contains__(self, primitive):
+        return super().__contains__(primitive) or self._taken_over(primitive) is not None
+
+    def __missing__(self, primitive):
+        rule = self._taken_over(primitive)
+        if rule is None:
+            raise KeyError(primitive)
+        return rule
+
+
+def _add_rules():
+    from jax._src.interpreters import mlir
+    by_platform = mlir._platform_specific_lowerings
+    by_platform[PLATFORM] = Rules(by_platform[PLATFORM], mlir._lowerings, by_platform["cpu"], by_platform["tpu"])
+
+
+class _AsTpu:
+    """A module's context that gives its platform as `tpu`; all else is the context's own."""
+    platforms = ("tpu",)
+
+    def __init__(self, context):
+        self._context = context
+
+    def __getattr__(self, name):
+        return getattr(self._context, name)
+
+
+def _add_callbacks():
+    from jax._src import callback
+    plain = callback.emit_python_callback
+
+    @functools.wraps(plain)
+    def emit_python_callback(ctx, *args, **kwargs):
+        if tuple(ctx.module_context.platforms) == (PLATFORM,):
+            ctx = ctx.replace(module_context=_AsTpu(ctx.module_context))
+        return plain(ctx, *args, **kwargs)
+
+    callback.emit_python_callback = emit_python_callback
+
+
+class _CachedAsTpu:
+    """A client as the check of the cache is to see it: of a platform on JAX's list."""
+    platform = "tpu"
+
+    def __init__(self, client):
+        self.supports_executable_serialization = getattr(client, "supports_executable_serialization", True)
+
+
+def _add_cache():
+    """Entries stay apart from other platforms': the key has the platform's name and version, which names the machine."""
+    from jax._src import compilation_cache
+    plain = compilation_cache.is_cache_used
+
+    @functools.wraps(plain)
+    def is_cache_used(backend):
+        return plain(_CachedAsTpu(backend) if backend.platform == PLATFORM else backend)
+
+    compilation_cache.is_cache_used = is_cache_used
+
+
+def _keep_cpu():
+    """Where the user names the platforms and ours is among them, JAX's CPU client comes last, so that nothing runs there
+    but what asks for it."""
+    import jax
+    named = (jax.config.jax_platforms or "").split(",")
+    if PLATFORM in named and "cpu" not in named:
+        jax.config.update("jax_platforms", ",".join([*named, "cpu"]))
