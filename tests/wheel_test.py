@@ -88,8 +88,14 @@ def check_contents(path):
         assert "Root-Is-Purelib: false" in wheel.read(f"{info}/WHEEL").decode()
         for wanted in ("backplane/plugins/pjrt_backplane_cpu.so", "backplane/plugins/pjrt_backplane_reference.so", "backplane/bin/backplane",
                        "backplane/__init__.py", "backplane_jax/__init__.py", "jax_plugins/backplane.py",
-                       "backplane/share/backplane/conformance/levels/jax-min.txt"):
+                       "backplane/share/backplane/conformance/levels/jax-min.txt", "backplane/layers/pjrt_backplane_layers.so",
+                       "backplane/share/backplane/templates/plugin/.github/workflows/ci.yml"):
             assert wanted in names, wanted
+        told = wheel.read(f"{info}/METADATA").decode()
+        assert "\nLicense-Expression: Apache-2.0\n" in told, told[:500]
+        for name in re.findall(r"^License-File: (.*)$", told, re.M):
+            assert len(wheel.read(f"{info}/licenses/{name}")) > 500, name
+        assert "Apache License" in wheel.read(f"{info}/licenses/LICENSE").decode()
         assert "jax_plugins/__init__.py" not in names, "jax_plugins is everybody's namespace"
         # Whoever's work is carried along, its terms are too.
         for library in {n.split("/", 1)[1] for n in names if n.startswith("backplane_pjrt.libs/")}:
@@ -105,7 +111,7 @@ def check_libraries(site):
     """Every file finds what it needs in the wheel or in a plain Linux, and has no path of this machine in it."""
     inside = {p.name for p in (site / "backplane_pjrt.libs").iterdir()}
     count = 0
-    for path in [*site.glob("backplane/plugins/*.so"), site / "backplane/bin/backplane", *(site / "backplane_pjrt.libs").iterdir()]:
+    for path in [*site.glob("backplane/plugins/*.so"), *site.glob("backplane/layers/*.so"), site / "backplane/bin/backplane", *(site / "backplane_pjrt.libs").iterdir()]:
         table = subprocess.run(["readelf", "-d", path], check=True, capture_output=True, text=True).stdout
         missing = [n for n in re.findall(r"\(NEEDED\).*\[(.*)\]", table) if n not in inside and not SYSTEM.match(n)]
         assert not missing, f"{path.name} needs {missing}"
@@ -166,6 +172,11 @@ def main():
         assert "only-here" in run(command, "conform", "reference", "--level", "only-here", "--quiet")
         judged = run(command, "conform", "cpu", "--suite", "abi,lifecycle", "--quiet")
         assert "conformant: " in judged and "NOT" not in judged, judged
+        # What the command brings along: a project from the templates, and the layers.
+        made = run(command, "new-plugin", "my_chip")
+        assert "my_chip/src/backend.cc" in made and "find_package(Backplane" in (folder / "my_chip/CMakeLists.txt").read_text(), made
+        run(command, "trace", folder / "add.mlir", "--plugin", "cpu", "--output", folder / "traced")
+        assert "PJRT_Client_Compile" in (folder / "traced.json").read_text()
         print(f"{wheel.name}: {wheel.stat().st_size >> 20} MiB, {files} files of {size >> 20} MiB, {libraries} ELF files; {told.strip()}")
 
 

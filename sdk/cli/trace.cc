@@ -61,7 +61,7 @@ absl::StatusOr<fs::path> LayersLibrary() {
   if (const char* set = secure_getenv("BACKPLANE_LAYERS_LIBRARY"); set != nullptr && *set != '\0') return fs::path(set);
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* place : {"../layers", "../lib/backplane", "../lib64/backplane", "."}) {
+  for (const char* place : {"../layers", "../" BACKPLANE_LIBDIR "/backplane/layers", "."}) {
     const fs::path path = here / place / "pjrt_backplane_layers.so";
     if (fs::is_regular_file(path, error)) return fs::canonical(path, error);
   }

@@ -48,7 +48,8 @@ class Install:
                      "share/backplane/plugins.d/cpu.json", "share/backplane/templates/plugin/.github/workflows/ci.yml",
                      "share/backplane/conformance/levels/jax-min.txt", "share/man/man1/backplane.1", "share/man/man1/backplane-new-plugin.1",
                      "share/bash-completion/completions/backplane", "share/zsh/site-functions/_backplane",
-                     "share/fish/vendor_completions.d/backplane.fish", "share/doc/Backplane/docs/embedding.md"):
+                     "share/fish/vendor_completions.d/backplane.fish", "share/doc/Backplane/docs/embedding.md", "share/doc/Backplane/LICENSE",
+                     "share/doc/Backplane/NOTICE", "lib/backplane/layers/pjrt_backplane_layers.so"):
             assert (self.prefix / name).is_file(), f"{name} is missing"
         files = [p for p in self.prefix.rglob("*") if p.is_file()]
         strays = [str(p) for p in files if re.search(r"_test\.(h|cc)$|/testdata/|gtest|\.o$|__pycache__", str(p))]
@@ -88,6 +89,9 @@ class Install:
         for name in ("cpu", "reference"):
             log = run(command, "compile", name, program, "--log", env=env)
             assert "add" in log, log
+        # The layers are found from the command's own place.
+        run(command, "trace", program, "--plugin", "cpu", "--output", self.folder / "traced", env=env)
+        assert "PJRT_LoadedExecutable_Execute" in (self.folder / "traced.json").read_text()
         # Its data is its own: a level that only the prefix has.
         (self.prefix / "share/backplane/conformance/levels/only-here.txt").write_text("# A level of this test\nabi.version\n")
         run(command, "conform", "reference", "--level", "only-here", env=env)

@@ -1,6 +1,7 @@
 """build.py --build DIR [--out DIR] [--level N]: a wheel of what DIR holds, for Linux, any Python 3.10 or newer.
 
-The wheel has the plugins, the command with the kit's cases and levels, and the Python packages of sdk/python. auditwheel
+The wheel has the plugins, the layers, the command with the kit's cases and levels and the templates of `backplane
+new-plugin`, and the Python packages of sdk/python. auditwheel
 copies every shared library that a plain Linux lacks (oneDNN, OpenMP, abseil ...) into it, under names of their own, makes
 each file look for them beside itself, and names the wheel after the oldest Linux it runs on. Prints the wheel's path.
 """
@@ -36,17 +37,24 @@ NOTICES = {
 }
 
 
+def license_files():
+    """Our own terms, and those of what the wheel carries; each lies in the wheel's folder of licenses."""
+    return ["LICENSE", "NOTICE", *(f"{name}.txt" for name in NOTICES)]
+
+
 def version():
     """The project's version, as its CMakeLists.txt says it."""
     return re.search(r"project\(Backplane VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
 
 
 def metadata(number):
-    return f"""Metadata-Version: 2.1
+    files = "".join(f"License-File: {name}\n" for name in license_files())
+    return f"""Metadata-Version: 2.4
 Name: {NAME.replace('_', '-')}
 Version: {number}
 Summary: PJRT plugins for JAX and other hosts, and the command that runs, compares and judges any plugin
-Requires-Python: >=3.10
+License-Expression: Apache-2.0
+{files}Requires-Python: >=3.10
 Provides-Extra: jax
 Requires-Dist: jax ; extra == 'jax'
 Requires-Dist: scipy ; extra == 'jax'
@@ -82,8 +90,11 @@ def stage(build, folder):
         (package / "plugins.d").mkdir(exist_ok=True)
         (package / f"plugins.d/{name}.json").write_text(f'{{"library_path": "../plugins/pjrt_backplane_{name}.so"}}\n')
     strip(build / "bin/backplane", package / "bin/backplane")
+    # Beside the command, where `backplane trace` and `backplane new-plugin` look.
+    strip(build / "layers/pjrt_backplane_layers.so", package / "layers/pjrt_backplane_layers.so")
     for part in ("cases", "levels", "profiles"):
         shutil.copytree(ROOT / "conformance" / part, package / "share/backplane/conformance" / part)
+    shutil.copytree(ROOT / "sdk/templates", package / "share/backplane/templates", ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def write(folder, path, number, level):
@@ -92,6 +103,8 @@ def write(folder, path, number, level):
     files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
     texts = {f"{info}/METADATA": metadata(number), f"{info}/entry_points.txt": ENTRY_POINTS, f"{info}/top_level.txt": "backplane\nbackplane_jax\njax_plugins\n",
              f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: backplane\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"}
+    for name in ("LICENSE", "NOTICE"):
+        texts[f"{info}/licenses/{name}"] = (ROOT / name).read_text()
     for name, places in NOTICES.items():
         texts[f"{info}/licenses/{name}.txt"] = "\n\n".join(pathlib.Path(place).read_text(errors="replace") for place in places)
     record = io.StringIO()
