@@ -1,17 +1,7 @@
-// How often a loop runs, where the program says it: a counter from a known start by a known step up to a known limit.
+// Moved to core/analysis; this name stays until nobody includes it.
 #ifndef BACKPLANE_SDK_ENGINE_COMPILER_LOOP_TURNS_H_
 #define BACKPLANE_SDK_ENGINE_COMPILER_LOOP_TURNS_H_
 
-#include <cstdint>
-#include <optional>
-
-#include "core/ir/computation.h"
-
-namespace backplane::engine {
-
-// `loop` is a while, whose arithmetic may have been put into fusions.
-std::optional<int64_t> KnownTurns(const Instruction& loop);
-
-}  // namespace backplane::engine
+#include "core/analysis/loop_turns.h"
 
 #endif  // BACKPLANE_SDK_ENGINE_COMPILER_LOOP_TURNS_H_

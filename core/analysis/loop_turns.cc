@@ -1,6 +1,6 @@
-#include "sdk/engine/compiler/loop_turns.h"
+#include "core/analysis/loop_turns.h"
 
-namespace backplane::engine {
+namespace backplane {
 namespace {
 
 constexpr int kMaxSteps = 32;  // into and out of fusions, for one value
@@ -79,4 +79,4 @@ std::optional<int64_t> KnownTurns(const Instruction& loop) {
   return std::nullopt;
 }
 
-}  // namespace backplane::engine
+}  // namespace backplane
