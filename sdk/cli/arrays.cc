@@ -4,9 +4,11 @@
 #include <optional>
 #include <random>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "core/text/hlo_parser.h"
 #include "sdk/cli/npy.h"
@@ -35,8 +37,9 @@ absl::StatusOr<HostArray> Fill(const host::ArrayShape& shape, absl::string_view 
   if (parts.size() == 2) {
     const size_t dots = parts[1].find("..");
     if (parts[0] != "random" || dots == absl::string_view::npos || !absl::SimpleAtod(parts[1].substr(0, dots), &low) ||
-        !absl::SimpleAtod(parts[1].substr(dots + 2), &high) || low > high) {
-      return absl::InvalidArgumentError(absl::StrCat("input '", how, "': expected random=LOW..HIGH"));
+        !absl::SimpleAtod(parts[1].substr(dots + 2), &high) || !std::isfinite(high - low) || low > high) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input '", how, "': expected random=LOW..HIGH, two finite numbers in this order"));
     }
   }
   const int64_t count = literal.num_elements();
@@ -169,7 +172,14 @@ absl::StatusOr<std::vector<HostArray>> MakeInputs(const std::vector<host::ArrayS
       arrays.push_back(std::move(array));
     } else {
       BP_RETURN_IF_ERROR(check());
-      absl::StatusOr<Literal> literal = ParseLiteral(CoreShape(shapes[at]), spec);
+      // Brackets, as Python writes them, are braces.
+      const std::string text = absl::StrReplaceAll(spec, {{"[", "{"}, {"]", "}"}});
+      absl::StatusOr<Literal> literal = ParseLiteral(CoreShape(shapes[at]), text);
+      if (!literal.ok() && (text.empty() || absl::ascii_isalpha(static_cast<unsigned char>(text[0])))) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "input '", whole, "': no .npy or .npz file, none of random, zeros, ones and iota, and no literal of ",
+            host::ShapeText(shapes[at].type, shapes[at].dims)));
+      }
       BP_RETURN_IF_ERROR(host::WithContext(literal.status(), absl::StrCat("input '", whole, "'")));
       BP_ASSIGN_OR_RETURN(HostArray array, FromLiteral(*literal));
       arrays.push_back(std::move(array));

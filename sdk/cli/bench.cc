@@ -131,11 +131,11 @@ Command BenchCommand() {
   command.options.push_back({"plugins", &o->plugins, "the plugins", "PLUGIN", true, {}, true});
   command.options.push_back(
       {"--input,-i", &o->inputs, "an input; see `backplane run --help`", "SPEC", false, {}, true});
-  command.options.push_back({"--seed", &o->seed, "of random inputs", "N"});
+  command.options.push_back(AtLeast(0, {"--seed", &o->seed, "of random inputs", "N"}));
   command.options.push_back(
-      {"--runs", &o->runs, "how many runs to time; else as many as fit the seconds, 3 at least", "N"});
-  command.options.push_back({"--seconds", &o->seconds, "how long to time", "SECONDS"});
-  command.options.push_back({"--warmup", &o->warmup, "runs before that are not timed", "N"});
+      AtLeast(1, {"--runs", &o->runs, "how many runs to time; else as many as fit the seconds, 3 at least", "N"}));
+  command.options.push_back(Bounded(0, 1e6, {"--seconds", &o->seconds, "how long to time", "SECONDS"}));
+  command.options.push_back(AtLeast(0, {"--warmup", &o->warmup, "runs before that are not timed", "N"}));
   o->plugin.AddTo(&command);
   command.details = "A run lasts from the call to the last result being there; inputs lie on the device before.";
   command.state = o;

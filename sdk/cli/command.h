@@ -5,8 +5,10 @@
 #define BACKPLANE_SDK_CLI_COMMAND_H_
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -36,7 +38,16 @@ struct Option {
   bool required = false;
   std::vector<std::string> choices;  // if given, the only values
   bool file = false;                 // completed as a file name
+  // Of a number: what it may be.
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
 };
+
+// `option`, a number, with its bounds.
+Option Bounded(double least, double most, Option option);
+inline Option AtLeast(double least, Option option) {
+  return Bounded(least, std::numeric_limits<double>::infinity(), std::move(option));
+}
 
 struct Command {
   std::string name;
@@ -82,6 +93,8 @@ absl::Status WriteManual(const std::vector<Command>& commands, absl::string_view
 
 // The exit code of an error.
 int ExitCodeOf(const absl::Status& status);
+// An error of the command line, with the exit code kUsage.
+absl::Status UsageError(absl::string_view message);
 // Marks an error as the plugin's, so that its exit code is kPluginFailed whatever its code.
 absl::Status FromPlugin(absl::Status status);
 

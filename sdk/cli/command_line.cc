@@ -1,7 +1,17 @@
 // The command line over CLI11; the only file that includes it.
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "sdk/cli/command.h"
 
 namespace backplane::cli {
@@ -14,6 +24,15 @@ constexpr char kFooter[] =
     "Exit codes: 0 done; 1 the answer is no (results differ, the plugin cannot be used); 2 the command line makes\n"
     "no sense; 3 a file or program is missing or wrong; 4 the plugin refused, lacks something, failed or crashed.\n"
     "With --json, results and errors are one JSON value on standard output.";
+
+// "" when the text is a number within the option's bounds, or no number, which the parser has words for.
+std::string OutOfBounds(const Option& option, const std::string& text) {
+  double value = 0;
+  if (!absl::SimpleAtod(text, &value)) return "";
+  if (value >= option.least && value <= option.most) return "";
+  if (std::isinf(option.most)) return absl::StrFormat("'%s': expected a number of at least %g", text, option.least);
+  return absl::StrFormat("'%s': expected a number from %g to %g", text, option.least, option.most);
+}
 
 void AddOption(const Option& option, CLI::App* app) {
   CLI::Option* added = std::visit(
@@ -28,6 +47,9 @@ void AddOption(const Option& option, CLI::App* app) {
   if (option.required) added->required();
   if (!option.choices.empty()) added->check(CLI::IsMember(option.choices));
   if (!option.value.empty()) added->type_name(option.value);
+  if (!std::isinf(option.least) || !std::isinf(option.most)) {
+    added->check([option](const std::string& text) { return OutOfBounds(option, text); });
+  }
   // Each use takes one value, so that what follows stays an argument by position.
   if (std::holds_alternative<std::vector<std::string>*>(option.target) && option.name[0] == '-') {
     added->expected(1)->take_all();
@@ -39,6 +61,14 @@ host::Json ErrorJson(const absl::Status& status) {
   host::Json error = host::Json::MakeObject();
   error.Set("code", absl::StatusCodeToString(status.code())).Set("message", absl::string_view(status.message()));
   return host::Json::MakeObject().Set("error", std::move(error));
+}
+
+// What was printed has arrived, as far as the system tells: a full disk is no success.
+absl::Status Flushed() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return absl::OkStatus();
+  const int error = errno;
+  std::clearerr(stdout);
+  return absl::InvalidArgumentError(absl::StrCat("standard output: cannot be written: ", strerror(error)));
 }
 
 // Prints an error; returns the exit code.
@@ -85,6 +115,7 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
       const auto work = [&] {
         outcome = run(terminal, &exit_code);
         if (!outcome.ok()) exit_code = Fail(outcome, json, terminal);
+        if (absl::Status flushed = Flushed(); outcome.ok() && !flushed.ok()) exit_code = Fail(flushed, false, terminal);
         return exit_code;
       };
       if (limits == nullptr) {
@@ -119,8 +150,22 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // Help and version come this way as well, with status 0.
-    const int status = app.exit(error);
-    return status == 0 ? kOk : kUsage;
+    if (error.get_exit_code() == 0) return app.exit(error), static_cast<int>(kOk);
+    const std::vector<CLI::App*> chosen = app.get_subcommands();
+    const std::string command = chosen.empty() ? "" : chosen[0]->get_name();
+    // The parser stopped somewhere, perhaps before it came to these.
+    for (int i = 1; i < argc && absl::string_view(argv[i]) != "--" && command != "conform"; ++i)
+      json |= absl::string_view(argv[i]) == "--json";
+    begin();
+    std::string words = absl::StrJoin(absl::StrSplit(error.what(), '\n', absl::SkipWhitespace()), "; ");
+    for (int i = 1; i < argc && command.empty() && words.find("ubcommand") != std::string::npos; ++i) {
+      const bool value = absl::string_view(argv[i - 1]) == "--color";
+      if (argv[i][0] != '-' && !value) words = absl::StrCat("no subcommand '", argv[i], "'");
+    }
+    if (!words.empty()) words[0] = absl::ascii_tolower(static_cast<unsigned char>(words[0]));
+    return Fail(UsageError(absl::StrCat(command, command.empty() ? "" : ": ", words, "; `backplane ", command,
+                                        command.empty() ? "" : " ", "--help` tells more")),
+                json, terminal);
   }
   return exit_code;
 }

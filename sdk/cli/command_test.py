@@ -80,6 +80,72 @@ def test_help_and_completion(tmp):
     assert "complete -c backplane" in run("completion", "fish")
 
 
+def test_wrong_command_lines(tmp):
+    """Exit code 2, one line that names the subcommand and where more is told, as JSON where that was asked for."""
+    mm = tmp / "mm.mlir"
+    for words, told in (
+            (["nonsense"], "no subcommand 'nonsense'"), ([], "subcommand"), (["run"], "run: plugin is required"), (["run", PLUGIN, mm, "--nothing"], "--nothing"),
+            (["run", PLUGIN, mm, "--limit", "-1"], "--limit: '-1': expected a number of at least 0"), (["run", PLUGIN, mm, "--seed", "x"], "--seed"),
+            (["run", PLUGIN, mm, "--timeout", "nan"], "--timeout"), (["run", PLUGIN, mm, "--timeout", "-1"], "--timeout"),
+            (["run", PLUGIN, mm, "-o", "devices"], "expected name=value"), (["run", PLUGIN, mm, "--save", "x.txt"], ".npy or .npz"),
+            (["bench", mm, PLUGIN, "--runs", "0"], "--runs"), (["compile", PLUGIN, mm, "--replicas", "99999999999"], "--replicas"),
+            (["opt"], "no program given"), (["trace"], "nothing to run"), (["fuzz"], "two plugins"), (["replay", mm, "--until", "-3"], "--until"),
+            (["convert", mm, "--to", "proto"], "bytes have no place in JSON"), (["diff", mm, PLUGIN], "two plugins")):
+        message = error_of(*words, code=2)
+        assert told in message, (words, message)
+        if words[:1] == ["convert"]:  # without --json it may
+            continue
+        done = subprocess.run([BACKPLANE, *map(str, words)], capture_output=True, text=True, timeout=60)
+        assert done.stdout == "" and done.stderr.startswith("backplane: ") and done.stderr.count("\n") == 1, (words, done)
+
+
+def test_inputs_that_are_none(tmp):
+    """What is wrong with a file or an input is said in words that name it, with exit code 3."""
+    mm = tmp / "mm.mlir"
+    np.save(tmp / "objects.npy", np.array([{}], dtype=object))
+    (tmp / "noise.bin").write_bytes(bytes(range(256)) * 10)
+    for words, told in (
+            (["run", PLUGIN, mm, "-i", "zzz"], "no .npy or .npz file, none of random"), (["run", PLUGIN, mm, "-i", "random=nan..1"], "two finite numbers"),
+            (["run", PLUGIN, mm, "-i", "random=-inf..inf"], "two finite numbers"), (["run", PLUGIN, mm, "-i", "{1,2}"], "literal of f32[2,3]"),
+            (["run", PLUGIN, mm, "-i", tmp / "objects.npy"], "has no element type here"), (["run", PLUGIN, mm, "-i", tmp / "none.npy"], "No such file"),
+            (["run", mm, PLUGIN], "a shared library or executable, expected a program"), (["inspect", tmp / "noise.bin"], "no program: neither StableHLO"),
+            (["inspect", tmp], "Is a directory"), (["run", PLUGIN, mm, "--python", tmp / "none"], "no such Python environment"),
+            (["run", "cpu", tmp / "none.mlir"], "No such file")):
+        message = error_of(*words, code=3)
+        assert told in message, (words, message)
+    # Python's brackets are as good as braces.
+    rows = "[[1, 2, 3], [4, 5, 6]]"
+    assert run("run", PLUGIN, mm, "-i", rows, "-i", "ones") == run("run", PLUGIN, mm, "-i", rows.replace("[", "{").replace("]", "}"), "-i", "ones")
+    # A name that is no plugin, but a file: how to say that.
+    done = subprocess.run([BACKPLANE, "run", "mm.mlir", "mm.mlir"], cwd=tmp, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3 and "say ./mm.mlir" in done.stderr, done
+    # A library is one by its contents, whatever it is called.
+    os.symlink(PLUGIN, tmp / "library")
+    assert run_json("inspect", tmp / "library")["usable"]
+    # Names are bytes.
+    odd = os.fsencode(tmp) + b"/\xff\xfe.mlir"
+    message = json.loads(subprocess.run([BACKPLANE, "inspect", "--json", odd], capture_output=True, timeout=60).stdout)["error"]["message"]
+    assert message.endswith("\ufffd\ufffd.mlir: No such file or directory"), message
+    pathlib.Path(os.fsdecode(odd)).write_text(MATMUL)
+    assert subprocess.run([BACKPLANE, "run", PLUGIN, odd], capture_output=True, timeout=60).returncode == 0
+
+
+def test_output_that_does_not_arrive(tmp):
+    """A full disk is an error; a reader that has enough is none of ours; closed files do no harm."""
+    for words in (["inspect", tmp / "mm.mlir"], ["run", PLUGIN, tmp / "mm.mlir"], ["convert", tmp / "mm.mlir", "--to", "hlo"], ["run", "--json", PLUGIN, tmp / "mm.mlir"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([BACKPLANE, *map(str, words)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        assert done.returncode == 3 and "No space left" in done.stderr, (words, done)
+    (tmp / "large.mlir").write_text("func.func @main() -> tensor<1000000xf32> {\n  %0 = stablehlo.iota dim = 0 : tensor<1000000xf32>\n  return %0 : tensor<1000000xf32>\n}\n")
+    command = subprocess.Popen([BACKPLANE, "run", PLUGIN, tmp / "large.mlir", "--limit", "1000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert command.stdout.read(10) == b"result 0: "
+    command.stdout.close()
+    assert command.wait(60) == -signal.SIGPIPE and command.stderr.read() == b""
+    command.stderr.close()
+    done = subprocess.run(f'"{BACKPLANE}" run "{PLUGIN}" "{tmp}/mm.mlir" --save "{tmp}/closed.npy" <&- >&- 2>&-', shell=True, timeout=60)
+    assert done.returncode == 0 and np.load(tmp / "closed.npy").shape == (2, 2)
+
+
 def test_colour(tmp):
     program = tmp / "mm.mlir"
     assert "\033[" not in run("inspect", program)
@@ -238,6 +304,14 @@ def test_stopped_from_outside(tmp):
         assert "crashed" not in output, output
 
 
+def test_trace(tmp):
+    told = run_json("trace", tmp / "mm.mlir", "--plugin", PLUGIN, "--output", tmp / "traced")
+    assert told["exit_code"] == 0 and len(told["traces"]) == 1, told
+    assert "LoadedExecutable_Execute" in (tmp / "traced.json").read_text()
+    assert "<!doctype html>" in (tmp / "traced.html").read_text().lower()
+    assert "neither a command nor a program" in error_of("trace", tmp / "none", "--plugin", PLUGIN, code=3)
+
+
 def test_in_process(tmp):
     """For debuggers: no child, so the crash is the command's own."""
     assert run("run", PLUGIN, tmp / "mm.mlir", "--in-process", "--seed", "5") == run("run", PLUGIN, tmp / "mm.mlir", "--seed", "5")
@@ -263,6 +337,11 @@ def test_conform(tmp):
     run("conform", PLUGIN, "--jobs", "-1", code=2)
     run("conform", "nobody", code=3)
     run("conform", f"{FAKES}/no_symbol.so", code=3)
+    # Where no client can be made there is nothing to judge: one sentence, and soon.
+    for fake, limits, words in (("crash_client", [], "no client: the process died of SIGABRT in PJRT_Client_Create"),
+                                ("init_fails", [], "no client: "), ("hang_client", ["--slow", "0.02"], "no client: hung: no result within 1 s, in PJRT_Client_Create")):
+        done = subprocess.run([BACKPLANE, "conform", f"{FAKES}/{fake}.so", *limits], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 3 and words in done.stderr and done.stderr.count("\n") == 1 and done.stdout == "", (fake, done)
     out = run("conform", f"{FAKES}/wreck.so", "--only", "execute.output_order", code=1, env=wreck("PJRT_LoadedExecutable_Execute", "segv"))
     assert "SIGSEGV in PJRT_LoadedExecutable_Execute" in out, out
     assert "--baseline" in run("conform", "--help") and "Exit status" in run("conform", "--help")
@@ -315,7 +394,7 @@ def test_opt(tmp):
 def test_diff_and_bench(tmp):
     told = run_json("diff", tmp / "mm.mlir", PLUGIN, PLUGIN)
     assert told["agree"] and told["results"][0]["difference"]["max_ulp"] == 0
-    run("diff", tmp / "mm.mlir", PLUGIN, code=3)
+    run("diff", tmp / "mm.mlir", PLUGIN, code=2)
     told = run_json("bench", tmp / "mm.mlir", PLUGIN, "--runs", "5", "--warmup", "1")
     assert told["plugins"][0]["runs"] == 5 and told["plugins"][0]["min_seconds"] > 0
     assert "median" in run("bench", tmp / "mm.mlir", PLUGIN, "--runs", "3")

@@ -5,6 +5,7 @@ namespace backplane::cli {
 namespace {
 
 constexpr char kPluginErrorUrl[] = "backplane.dev/plugin";
+constexpr char kUsageErrorUrl[] = "backplane.dev/usage";
 
 }  // namespace
 
@@ -13,9 +14,22 @@ absl::Status FromPlugin(absl::Status status) {
   return status;
 }
 
+absl::Status UsageError(absl::string_view message) {
+  absl::Status status = absl::InvalidArgumentError(message);
+  status.SetPayload(kUsageErrorUrl, absl::Cord());
+  return status;
+}
+
+Option Bounded(double least, double most, Option option) {
+  option.least = least;
+  option.most = most;
+  return option;
+}
+
 int ExitCodeOf(const absl::Status& status) {
   if (status.ok()) return kOk;
   if (status.GetPayload(kPluginErrorUrl).has_value()) return kPluginFailed;
+  if (status.GetPayload(kUsageErrorUrl).has_value()) return kUsage;
   return kBadInput;
 }
 

@@ -14,6 +14,8 @@
 namespace backplane::cli {
 namespace {
 
+constexpr double kMostDevices = 1 << 20;
+
 struct CompileCommandOptions {
   PluginOptions plugin;
   std::string which, program, save;
@@ -132,8 +134,8 @@ Command CompileCommand() {
   command.options.push_back({"--optimized", &o->optimized, "print the program as the plugin optimized it"});
   command.options.push_back({"--log", &o->log, "print the compile log (plugins of this project)"});
   command.options.push_back({"--save", &o->save, "write the serialized executable", "FILE", false, {}, true});
-  command.options.push_back({"--replicas", &o->replicas, "number of replicas", "N"});
-  command.options.push_back({"--partitions", &o->partitions, "number of partitions", "N"});
+  command.options.push_back(Bounded(1, kMostDevices, {"--replicas", &o->replicas, "number of replicas", "N"}));
+  command.options.push_back(Bounded(1, kMostDevices, {"--partitions", &o->partitions, "number of partitions", "N"}));
   o->plugin.AddTo(&command);
   command.state = o;
   command.run = [o](Terminal& terminal, int*) { return Compile(*o, terminal); };

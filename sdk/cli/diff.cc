@@ -70,7 +70,7 @@ void PrintCulprit(const std::string& plugin, const absl::StatusOr<Culprit>& culp
 }
 
 absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
-  if (o.plugins.size() < 2) return absl::InvalidArgumentError("diff: expected two plugins at least");
+  if (o.plugins.size() < 2) return UsageError("diff: expected two plugins at least");
   BP_ASSIGN_OR_RETURN(const ProgramFile file, ReadModule(o.program));
   BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(file));
   BP_ASSIGN_OR_RETURN(const std::vector<host::ArrayShape> shapes, ParameterShapes(*file.module));
@@ -156,9 +156,11 @@ Command DiffCommand() {
       {"plugins", &o->plugins, "two plugins or more; the first is compared with", "PLUGIN", true, {}, true});
   command.options.push_back(
       {"--input,-i", &o->inputs, "an input; see `backplane run --help`", "SPEC", false, {}, true});
-  command.options.push_back({"--seed", &o->seed, "of random inputs", "N"});
-  command.options.push_back({"--ulp", &o->tolerance.ulp, "steps of the element type within which elements agree", "N"});
-  command.options.push_back({"--abs", &o->tolerance.absolute, "distance within which elements agree as well", "X"});
+  command.options.push_back(AtLeast(0, {"--seed", &o->seed, "of random inputs", "N"}));
+  command.options.push_back(
+      AtLeast(0, {"--ulp", &o->tolerance.ulp, "steps of the element type within which elements agree", "N"}));
+  command.options.push_back(
+      AtLeast(0, {"--abs", &o->tolerance.absolute, "distance within which elements agree as well", "X"}));
   command.options.push_back({"--bisect,-b", &o->bisect, "find the first instruction that differs"});
   o->plugin.AddTo(&command);
   command.details = "Exit code 1 when any result differs.\n  backplane diff model.mlir reference cpu --ulp 4 --bisect";

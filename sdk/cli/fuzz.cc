@@ -96,8 +96,6 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
     BP_ASSIGN_OR_RETURN(const Opcode opcode, Operation(name));
     campaign.generator.without.insert(opcode);
   }
-  if (o.count < 1) return absl::InvalidArgumentError("fuzz: --count must be 1 at least");
-  if (o.jobs < 1 || o.jobs > 64) return absl::InvalidArgumentError("fuzz: --jobs must be 1 to 64");
   if (o.form == "stablehlo") campaign.forms = {fuzz::Form::kStablehlo};
   if (o.form == "hlo") campaign.forms = {fuzz::Form::kHlo};
   campaign.generator.portable = o.form == "stablehlo";
@@ -106,10 +104,10 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
   campaign.minutes = o.minutes;
   campaign.shrink_tries = static_cast<int>(o.tries);
   if (o.plugins.empty()) {
-    if (!o.coverage && !o.print) return absl::InvalidArgumentError("fuzz: expected two plugins, --coverage or --print");
+    if (!o.coverage && !o.print) return UsageError("fuzz: expected two plugins, --coverage or --print");
     return PrintPrograms(o, campaign.generator, terminal);
   }
-  if (o.plugins.size() != 2) return absl::InvalidArgumentError("fuzz: expected two plugins");
+  if (o.plugins.size() != 2) return UsageError("fuzz: expected two plugins");
   if (!o.known.empty()) {
     BP_ASSIGN_OR_RETURN(const std::string text, ReadFile(o.known));
     BP_ASSIGN_OR_RETURN(campaign.known, fuzz::ParseKnownDifferences(text));
@@ -196,17 +194,20 @@ Command FuzzCommand() {
   auto o = std::make_shared<FuzzOptions>();
   Command command{"fuzz", "random programs on two plugins, held against what they mean"};
   command.options.push_back({"--plugin,-p", &o->plugins, "a plugin; two of them", "PLUGIN", false, {}, true});
-  command.options.push_back({"--count,-n", &o->count, "how many programs", "N"});
+  command.options.push_back(AtLeast(1, {"--count,-n", &o->count, "how many programs", "N"}));
   command.options.push_back({"--seed,-s", &o->seed, "seed of the first; the next ones count on", "N"});
-  command.options.push_back({"--minutes", &o->minutes, "end after so many minutes", "M"});
+  command.options.push_back(AtLeast(0, {"--minutes", &o->minutes, "end after so many minutes", "M"}));
   command.options.push_back({"--only", &o->only, "programs with this operation", "OP"});
   command.options.push_back({"--without", &o->without, "programs without this operation, may come many times", "OP"});
   command.options.push_back({"--form", &o->form, "how programs are sent", "FORM", false, {"both", "stablehlo", "hlo"}});
-  command.options.push_back({"--jobs,-j", &o->jobs, "programs at once, each with processes of its own", "N"});
+  command.options.push_back(
+      Bounded(1, 64, {"--jobs,-j", &o->jobs, "programs at once, each with processes of its own", "N"}));
   command.options.push_back({"--save", &o->save, "folder for reproducers", "DIR", false, {}, true});
   command.options.push_back({"--known", &o->known, "list of known differences", "FILE", false, {}, true});
-  command.options.push_back({"--shrink", &o->tries, "how many smaller programs to try for each finding", "N"});
-  command.options.push_back({"--program-timeout", &o->seconds, "seconds a program may take", "SECONDS"});
+  command.options.push_back(
+      Bounded(0, 1e6, {"--shrink", &o->tries, "how many smaller programs to try for each finding", "N"}));
+  command.options.push_back(
+      Bounded(0.01, 1e6, {"--program-timeout", &o->seconds, "seconds a program may take", "SECONDS"}));
   command.options.push_back({"--coverage", &o->coverage, "print how often each operation was made with each type"});
   command.options.push_back({"--print", &o->print, "without plugins: print the programs"});
   command.options.push_back(

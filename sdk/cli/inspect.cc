@@ -3,15 +3,27 @@
 
 #include <sys/stat.h>
 
+#include <cstring>
+#include <fstream>
+
 #include "absl/strings/match.h"
 
 namespace backplane::cli {
 namespace {
 
-// A name, a library or a manifest is a plugin; any other file, and standard input, is a program.
+// A name, a library (by its name or its first bytes) or a manifest is a plugin; any other file, and standard input, is
+// a program.
 bool IsPlugin(const std::string& what) {
   if (absl::EndsWith(what, ".so") || absl::EndsWith(what, ".json")) return true;
   struct stat info;
+  if (stat(what.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+    char magic[4] = {};
+    std::ifstream(what, std::ios::binary).read(magic, sizeof(magic));
+    return std::memcmp(magic,
+                       "\x7f"
+                       "ELF",
+                       sizeof(magic)) == 0;
+  }
   return what != "-" && stat(what.c_str(), &info) != 0 && !absl::StrContains(what, '/') &&
          !absl::StrContains(what, '.');
 }
@@ -37,7 +49,15 @@ Command InspectCommand() {
       "Of a program: its form, signature, sizes, the operations in it and their cost.";
   command.state = options;
   command.run = [options](Terminal& terminal, int* exit_code) {
-    return IsPlugin(options->what) ? InspectPlugin(*options, terminal, exit_code) : InspectProgram(*options, terminal);
+    if (IsPlugin(options->what)) {
+      // A file here whose name does not show that it is a library.
+      struct stat info;
+      const bool bare = !absl::StrContains(options->what, '/') && !absl::EndsWith(options->what, ".so") &&
+                        !absl::EndsWith(options->what, ".json");
+      if (bare && stat(options->what.c_str(), &info) == 0) options->what.insert(0, "./");
+      return InspectPlugin(*options, terminal, exit_code);
+    }
+    return InspectProgram(*options, terminal);
   };
   return command;
 }

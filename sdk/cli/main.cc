@@ -1,10 +1,16 @@
 // backplane: the command.
+#include <fcntl.h>
+
 #include "absl/strings/string_view.h"
 #include "conformance/kit/judge.h"
 #include "sdk/cli/command.h"
 #include "sdk/host/probe_report.h"
 
 int main(int argc, char** argv) {
+  // Whoever starts us with a standard file closed would have the next file we open in its place, and our output in it.
+  for (int fd = 0; fd < 3; ++fd) {
+    if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", O_RDWR) != fd) return backplane::cli::kUsage;
+  }
   // The children that ask or judge a plugin are this program itself (sdk/host/probe.h, conformance/kit/judge.h).
   if (argc > 1 && absl::string_view(argv[1]) == backplane::conformance::kChildWord)
     return backplane::conformance::ChildMain({argv + 2, argv + argc});

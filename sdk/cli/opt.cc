@@ -91,7 +91,7 @@ absl::Status Opt(const OptOptions& o, Terminal& terminal) {
     for (const host::Json& name : *list.array()) terminal.Print(absl::StrCat(*name.string(), "\n"));
     return absl::OkStatus();
   }
-  if (o.program.empty()) return absl::InvalidArgumentError("opt: no program given");
+  if (o.program.empty()) return UsageError("opt: no program given");
   BP_ASSIGN_OR_RETURN(const ProgramFile file, ReadModule(o.program));
   const std::string before = PrintModule(*file.module);
   const int64_t count = Count(*file.module);

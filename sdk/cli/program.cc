@@ -1,5 +1,6 @@
 #include "sdk/cli/program.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,13 @@ absl::string_view SkipComments(absl::string_view text) {
     if (!absl::StartsWith(text, "//")) return text;
     text.remove_prefix(std::min(text.find('\n'), text.size()));
   }
+}
+
+// No control characters but those that lines and pages are made of, in the part that one sees first.
+bool LooksLikeText(absl::string_view bytes) {
+  return absl::c_none_of(bytes.substr(0, 1000), [](char c) {
+    return (c >= 0 && c < ' ' && !absl::ascii_isspace(static_cast<unsigned char>(c))) || c == '\x7f';
+  });
 }
 
 Form DetectForm(absl::string_view bytes) {
@@ -55,6 +63,11 @@ absl::StatusOr<ProgramFile> ReadProgram(const std::string& path) {
   file.path = path;
   BP_ASSIGN_OR_RETURN(file.bytes, ReadFile(path));
   if (file.bytes.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": empty"));
+  if (absl::StartsWith(file.bytes,
+                       "\x7f"
+                       "ELF")) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": a shared library or executable, expected a program"));
+  }
   file.form = DetectForm(file.bytes);
   const bool hlo = file.form == Form::kHloText || file.form == Form::kHloProto;
   absl::StatusOr<std::unique_ptr<Module>> module = ImportProgram(hlo ? "hlo" : "mlir", file.bytes);
@@ -62,6 +75,10 @@ absl::StatusOr<ProgramFile> ReadProgram(const std::string& path) {
     file.module = *std::move(module);
   } else {
     file.unread = host::WithContext(module.status(), path);
+    if (file.form == Form::kStablehloText && !LooksLikeText(file.bytes)) {
+      file.unread = absl::InvalidArgumentError(
+          absl::StrCat(path, ": no program: neither StableHLO text or portable bytecode, nor HLO text or proto"));
+    }
   }
   return file;
 }

@@ -353,10 +353,9 @@ absl::Status Replay(const ReplayCommandOptions& o, Terminal& terminal, int* exit
   if (o.list) return List(o, *session, compare.keep, terminal);
   if (!o.extract.empty()) return Extract(o, *session, compare.keep, terminal);
   if (o.plugins.empty() || o.plugins.size() > 2)
-    return absl::InvalidArgumentError("replay: expected --plugin once, or twice to compare with a second one");
+    return UsageError("replay: expected --plugin once, or twice to compare with a second one");
   if (o.shrink) {
-    if (o.output.empty())
-      return absl::InvalidArgumentError("replay: --shrink needs --output, where the smaller session goes");
+    if (o.output.empty()) return UsageError("replay: --shrink needs --output, where the smaller session goes");
     BP_ASSIGN_OR_RETURN(const ShrinkResult r, Shrink(*session, o.plugins, o.plugin, compare, o.output, terminal));
     if (terminal.json()) {
       terminal.PrintJson(host::Json::MakeObject()
@@ -419,15 +418,15 @@ Command ReplayCommand() {
                              false,
                              {},
                              true});
-  command.options.push_back({"--until", &o->until, "the last operation, by its number", "N"});
+  command.options.push_back(AtLeast(0, {"--until", &o->until, "the last operation, by its number", "N"}));
   command.options.push_back({"--only", &o->only, "operations by number: 1-5,8", "LIST"});
   command.options.push_back({"--timing,-t", &o->timing, "tell times; waits for the results of each execution"});
   command.options.push_back(
-      {"--ulp", &o->compare.tolerance.ulp, "steps of the element type within which elements agree", "N"});
+      AtLeast(0, {"--ulp", &o->compare.tolerance.ulp, "steps of the element type within which elements agree", "N"}));
   command.options.push_back(
-      {"--abs", &o->compare.tolerance.absolute, "distance within which elements agree as well", "X"});
-  command.options.push_back(
-      {"--relative", &o->compare.relative, "the same as a part of the largest magnitude of the array", "X"});
+      AtLeast(0, {"--abs", &o->compare.tolerance.absolute, "distance within which elements agree as well", "X"}));
+  command.options.push_back(AtLeast(
+      0, {"--relative", &o->compare.relative, "the same as a part of the largest magnitude of the array", "X"}));
   command.options.push_back(
       {"--expect-difference", &o->expect_difference, "exit code 0 when results differ, 1 when they agree"});
   command.options.push_back(

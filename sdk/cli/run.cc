@@ -58,7 +58,6 @@ absl::Status Save(const std::string& path, const std::vector<host::HostArray>& r
     BP_ASSIGN_OR_RETURN(const std::string archive, FormatZip(files));
     return WriteFile(path, archive);
   }
-  if (!absl::EndsWith(path, ".npy")) return absl::InvalidArgumentError(absl::StrCat(path, ": expected .npy or .npz"));
   if (files.size() == 1) return WriteFile(path, files[0].second);
   for (size_t i = 0; i < files.size(); ++i) {
     BP_RETURN_IF_ERROR(WriteFile(absl::StrCat(path.substr(0, path.size() - 4), ".", i, ".npy"), files[i].second));
@@ -67,6 +66,8 @@ absl::Status Save(const std::string& path, const std::vector<host::HostArray>& r
 }
 
 absl::Status Run(const RunOptions& o, Terminal& terminal) {
+  if (!o.save.empty() && !absl::EndsWith(o.save, ".npz") && !absl::EndsWith(o.save, ".npy"))
+    return UsageError(absl::StrCat("run: --save ", o.save, ": expected a name that ends in .npy or .npz"));
   BP_ASSIGN_OR_RETURN(const ProgramFile file, ReadProgram(o.program));
   BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(file));
   std::vector<host::HostArray> inputs;
@@ -114,8 +115,8 @@ Command RunCommand() {
        true});
   command.options.push_back(
       {"--input,-i", &o->inputs, "an input, may come many times; see below", "SPEC", false, {}, true});
-  command.options.push_back({"--seed", &o->seed, "of random inputs", "N"});
-  command.options.push_back({"--limit", &o->limit, "elements of an array to print", "N"});
+  command.options.push_back(AtLeast(0, {"--seed", &o->seed, "of random inputs", "N"}));
+  command.options.push_back(AtLeast(0, {"--limit", &o->limit, "elements of an array to print", "N"}));
   command.options.push_back({"--stats,-s", &o->stats, "print statistics instead of elements"});
   command.options.push_back({"--show-inputs", &o->show_inputs, "print the inputs as well"});
   command.options.push_back(
@@ -130,8 +131,8 @@ Command RunCommand() {
   o->plugin.AddTo(&command);
   command.details =
       "SPEC: FILE.npy; FILE.npz or FILE.npz:name,name; random, random=LOW..HIGH, zeros, ones, iota; a literal such as "
-      "1.5 or\n"
-      "'{1, 2}'; or N:SPEC for input N instead of the next. Inputs that nothing is said about are random.\n"
+      "1.5,\n"
+      "'{1, 2}' or '[1, 2]'; or N:SPEC for input N instead of the next. Inputs that nothing is said about are random.\n"
       "  backplane run cpu model.mlir -i x.npy -i random=0..1 --save out.npz";
   command.state = o;
   command.run = [o](Terminal& terminal, int*) { return Run(*o, terminal); };

@@ -1,5 +1,9 @@
 #include "sdk/cli/session.h"
 
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
 #include "sdk/host/status.h"
 
 namespace backplane::cli {
@@ -7,10 +11,12 @@ namespace backplane::cli {
 void PluginOptions::AddTo(Command* command, bool opens) {
   command->options.push_back({"--option,-o", &options, "an option of the client, may come many times", "NAME=VALUE"});
   command->options.push_back({"--python", &python, "look for plugins in this Python environment as well", "PREFIX"});
-  command->options.push_back({"--timeout", &limits.start, "seconds the plugin may take to come up", "SECONDS"});
-  if (!opens) return;
   command->options.push_back(
-      {"--call-timeout", &limits.call, "seconds any later call into the plugin may take; 0: no limit", "SECONDS"});
+      Bounded(0.01, 1e6, {"--timeout", &limits.start, "seconds the plugin may take to come up", "SECONDS"}));
+  if (!opens) return;
+  command->options.push_back(Bounded(
+      0, 1e6,
+      {"--call-timeout", &limits.call, "seconds any later call into the plugin may take; 0: no limit", "SECONDS"}));
   command->options.push_back(
       {"--in-process", &limits.in_process, "open the plugin in this process and not in a child; for debuggers"});
   command->limits = &limits;
@@ -23,10 +29,20 @@ host::DiscoveryOptions PluginOptions::discovery() const {
 }
 
 absl::StatusOr<host::FoundPlugin> Locate(const std::string& what, const PluginOptions& options) {
-  BP_ASSIGN_OR_RETURN(host::FoundPlugin found, host::FindPlugin(what, options.discovery()));
+  std::error_code error;
+  if (!options.python.empty() && !std::filesystem::is_directory(options.python, error)) {
+    return absl::NotFoundError(absl::StrCat(options.python, ": no such Python environment"));
+  }
+  absl::StatusOr<host::FoundPlugin> found = host::FindPlugin(what, options.discovery());
+  if (!found.ok()) {
+    if (!std::filesystem::is_regular_file(what, error)) return found.status();
+    return absl::NotFoundError(
+        absl::StrCat(absl::string_view(found.status().message()), "; for the file of that name say ./", what));
+  }
   for (const std::string& text : options.options) {
-    BP_ASSIGN_OR_RETURN(host::NamedValue value, host::ParseNamedValue(text));
-    found.create_options.push_back(std::move(value));
+    absl::StatusOr<host::NamedValue> value = host::ParseNamedValue(text);
+    if (!value.ok()) return UsageError(absl::string_view(value.status().message()));
+    found->create_options.push_back(*std::move(value));
   }
   return found;
 }
@@ -47,7 +63,7 @@ absl::StatusOr<Session> OpenSession(const std::string& what, const PluginOptions
   absl::StatusOr<const host::Plugin*> plugin = host::Plugin::Load(found.library);
   BP_RETURN_IF_ERROR(FromPlugin(plugin.status()));
   absl::StatusOr<host::Client> client = host::Client::Create(**plugin, found.create_options);
-  BP_RETURN_IF_ERROR(FromPlugin(client.status()));
+  BP_RETURN_IF_ERROR(FromPlugin(host::WithContext(client.status(), absl::StrCat(found.library, ": no client"))));
   return Session{std::move(found), *plugin, *std::move(client)};
 }
 

@@ -91,9 +91,10 @@ bool IsCommand(const std::string& word) {
   return false;
 }
 
-// Runs it with these variables set beside our own; the status as waitpid gives it.
+// Runs it with these variables set beside our own; the status as waitpid gives it. `aside`: what it prints goes to
+// standard error, because standard output is ours.
 absl::StatusOr<int> Run(const std::vector<std::string>& command,
-                        const std::vector<std::pair<std::string, std::string>>& set) {
+                        const std::vector<std::pair<std::string, std::string>>& set, bool aside = false) {
   std::vector<std::string> variables;
   for (char** v = environ; *v != nullptr; ++v) {
     const absl::string_view name = absl::string_view(*v).substr(0, absl::string_view(*v).find('='));
@@ -107,7 +108,12 @@ absl::StatusOr<int> Run(const std::vector<std::string>& command,
   argv.push_back(nullptr);
   envp.push_back(nullptr);
   pid_t child;
-  if (const int failed = posix_spawnp(&child, argv[0], nullptr, nullptr, argv.data(), envp.data()); failed != 0) {
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  if (aside) posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+  const int failed = posix_spawnp(&child, argv[0], &files, nullptr, argv.data(), envp.data());
+  posix_spawn_file_actions_destroy(&files);
+  if (failed != 0) {
     return absl::NotFoundError(absl::StrCat("trace: ", command[0], " cannot be run: ", strerror(failed)));
   }
   // The keyboard's signals are the child's to act on; we write down what it leaves.
@@ -133,8 +139,7 @@ absl::Status Move(const fs::path& from, const fs::path& to) {
 }
 
 absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
-  if (o.command.empty())
-    return absl::InvalidArgumentError("trace: nothing to run: name a program, or a command after --");
+  if (o.command.empty()) return UsageError("trace: nothing to run: name a program, or a command after --");
   BP_ASSIGN_OR_RETURN(const fs::path library, LayersLibrary());
   BP_ASSIGN_OR_RETURN(const Folder folder, Folder::Make());
   const std::string layers =
@@ -151,7 +156,7 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
     if (!fs::is_regular_file(command[0], error)) {
       return absl::NotFoundError(absl::StrCat("trace: ", command[0], " is neither a command nor a program"));
     }
-    if (o.plugin.empty()) return absl::InvalidArgumentError("trace: a program needs --plugin");
+    if (o.plugin.empty()) return UsageError("trace: a program needs --plugin");
     BP_ASSIGN_OR_RETURN(const host::FoundPlugin found, Locate(o.plugin, o.plugin_options));
     BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, found.library, folder, 0));
     std::vector<std::string> run = {fs::read_symlink("/proc/self/exe", error).string(), "run"};
@@ -182,14 +187,14 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
       }
     }
     if (entries.empty()) {
-      return absl::InvalidArgumentError("trace: no plugin: name one by --plugin, or in PJRT_NAMES_AND_LIBRARY_PATHS");
+      return UsageError("trace: no plugin: name one by --plugin, or in PJRT_NAMES_AND_LIBRARY_PATHS");
     }
     std::string all;
     for (const std::string& entry : entries) absl::StrAppend(&all, all.empty() ? "" : ",", entry);
     set.emplace_back("PJRT_NAMES_AND_LIBRARY_PATHS", all);
   }
 
-  BP_ASSIGN_OR_RETURN(const int status, Run(command, set));
+  BP_ASSIGN_OR_RETURN(const int status, Run(command, set, terminal.json()));
   *exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 
   // One pair of files for each process that opened a plugin.
