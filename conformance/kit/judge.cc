@@ -20,6 +20,7 @@
 #include "conformance/suites/suites.h"
 #include "sdk/host/discovery.h"
 #include "sdk/host/json.h"
+#include "sdk/host/probe.h"
 #include "sdk/host/status.h"
 
 namespace backplane::conformance {
@@ -215,8 +216,18 @@ class Run {
     if (facts.outcomes[0].result == Result::kPass) {
       if (auto parsed = host::Json::Parse(told); parsed.ok()) report_.facts = *std::move(parsed);
     } else {
+      // Without a client next to nothing can be judged, and a plugin that hangs would do so again in every check. Who
+      // names checks has a reason to see them all the same.
+      const bool chosen = !o_.only.empty() || !o_.suites.empty();
+      const bool no_client =
+          absl::StrContains(told, "PJRT_Client_Create") || absl::StrContains(told, "PJRT_Plugin_Initialize");
       if (absl::StartsWith(told, "cannot be opened") || absl::StartsWith(told, "does not export"))
         return NotOpened(absl::StrCat(library_, ": ", told));
+      if (no_client && !chosen) {
+        return NotOpened(absl::StrCat(library_, ": no client: ", told.substr(0, told.find('\n')),
+                                      absl::StartsWith(told, "hung") ? host::HangHint(library_) : "",
+                                      "; --suite abi,lifecycle runs what can be judged without one"));
+      }
       Say(kGood, absl::StrCat(library_, ": it cannot say what it is: ", told));
     }
     const bool progress = terminal_ && !o_.quiet;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "conformance/kit/device_image.h"
 #include "conformance/kit/steps.h"
 #include "conformance/suites/suites.h"
 
@@ -309,24 +310,53 @@ void DonateWithDependency(Kit& k) {
   }
 }
 
+// Elements [begin, end) of s32[6] {1, 2, 3, 4, 5, 6} and the bytes they lie in, which the buffer's layout tells.
+struct RawPart {
+  size_t begin, end;
+  DeviceImage image;
+  int64_t first, size;
+  std::string bytes;  // where they are copied to
+
+  RawPart(Kit& k, PJRT_Buffer* b, size_t from, size_t to) : begin(from), end(to), image(ImageOf(k, b)) {
+    first = image.First(begin, end);
+    size = image.Past(begin, end, 4) - first;
+    bytes.assign(static_cast<size_t>(size), '\x7f');
+  }
+  void Judge(Kit& k) const {
+    for (size_t i = begin; i < end; ++i) {
+      int32_t value;
+      std::memcpy(&value, bytes.data() + image.offsets[i] - first, sizeof(value));
+      k.Require(value == static_cast<int32_t>(i + 1), "bytes ", image.offsets[i], " to ", image.offsets[i] + 4,
+                " of s32[6] are ", value, ", expected ", i + 1);
+    }
+  }
+};
+
 void RawToHost(Kit& k) {
   PJRT_Buffer* b = Put<int32_t>(k, {6}, {1, 2, 3, 4, 5, 6});
-  int32_t part[2] = {};
+  RawPart part(k, b, 2, 4);
   KIT_ARGS(k, a, PJRT_Buffer_CopyRawToHost);
   a.buffer = b;
-  a.dst = part;
-  a.offset = 8;
-  a.transfer_size = 8;
+  a.dst = part.bytes.data();
+  a.offset = part.first;
+  a.transfer_size = part.size;
   KIT_OK(k, PJRT_Buffer_CopyRawToHost, a);
   Await(k, a.event, "the copy");
-  k.Require(part[0] == 3 && part[1] == 4, "bytes 8 to 16 of s32[6] are ", part[0], ", ", part[1], ", expected 3, 4");
+  part.Judge(k);
 }
 
 void RawOutOfRange(Kit& k) {
   PJRT_Buffer* b = Put<int32_t>(k, {6}, {1, 2, 3, 4, 5, 6});
   char room[64];
+  int64_t bytes = ImageOf(k, b).bytes;
+  if (k.Has(&PJRT_Api::PJRT_Buffer_OnDeviceSizeInBytes)) {
+    KIT_ARGS(k, s, PJRT_Buffer_OnDeviceSizeInBytes);
+    s.buffer = b;
+    if (KIT_TRY(k, PJRT_Buffer_OnDeviceSizeInBytes, s).ok())
+      bytes = std::max(bytes, static_cast<int64_t>(s.on_device_size_in_bytes));
+  }
   for (const auto& [offset, size] :
-       std::vector<std::pair<int64_t, int64_t>>{{20, 8}, {-4, 8}, {0, int64_t{1} << 40}, {INT64_MAX - 2, 8}}) {
+       std::vector<std::pair<int64_t, int64_t>>{{bytes - 4, 8}, {-4, 8}, {0, int64_t{1} << 40}, {INT64_MAX - 2, 8}}) {
     KIT_ARGS(k, a, PJRT_Buffer_CopyRawToHost);
     a.buffer = b;
     a.dst = room;
@@ -335,27 +365,27 @@ void RawOutOfRange(Kit& k) {
     Err e = KIT_TRY(k, PJRT_Buffer_CopyRawToHost, a);
     if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(ErrText(e));
     if (e.ok()) e = Outcome(k, a.event);
-    k.Require(!e.ok(), size, " bytes at offset ", offset, " of a buffer of 24 were copied");
+    k.Require(!e.ok(), size, " bytes at offset ", offset, " of a buffer of ", bytes, " were copied");
   }
 }
 
 void RawFuture(Kit& k) {
   PJRT_Buffer* b = Put<int32_t>(k, {6}, {1, 2, 3, 4, 5, 6});
+  RawPart part(k, b, 1, 3);
   KIT_ARGS(k, a, PJRT_Buffer_CopyRawToHostFuture);
   a.buffer = b;
-  a.offset = 4;
-  a.transfer_size = 8;
+  a.offset = part.first;
+  a.transfer_size = part.size;
   KIT_OK(k, PJRT_Buffer_CopyRawToHostFuture, a);
   k.Require(a.future_ready_callback != nullptr && a.event != nullptr, "no callback or no event");
   k.Require(!IsReady(k, a.event), "the copy is complete before its destination is known");
-  int32_t part[2] = {};
   PJRT_Buffer_CopyRawToHostFuture_Callback_Args c{};
   c.struct_size = PJRT_Buffer_CopyRawToHostFuture_Callback_Args_STRUCT_SIZE;
   c.callback_data = a.callback_data;
-  c.dst = part;
+  c.dst = part.bytes.data();
   a.future_ready_callback(&c);
   Await(k, a.event, "the copy");
-  k.Require(part[0] == 2 && part[1] == 3, "bytes 4 to 12 of s32[6] are ", part[0], ", ", part[1], ", expected 2, 3");
+  part.Judge(k);
 }
 
 void DmaMap(Kit& k) {

@@ -1,6 +1,7 @@
 // Transfers to the device piece by piece.
 #include <algorithm>
 
+#include "conformance/kit/device_image.h"
 #include "conformance/kit/steps.h"
 #include "conformance/suites/suites.h"
 
@@ -56,14 +57,32 @@ void DestroyManager(Kit& k, Manager* manager) {
 const std::vector<float> kFloats = {1, 2, 3, 4};
 const std::vector<int32_t> kInts = {1, 2, 3, 4, 5, 6};
 
+// What is transferred are the bytes as the buffer keeps them, in its layout and with its padding.
+std::string FloatBytes(Kit& k, PJRT_Buffer* floats) { return ImageOf(k, floats).Bytes(kFloats.data(), 4); }
+std::string IntBytes(Kit& k, PJRT_Buffer* ints) { return ImageOf(k, ints).Bytes(kInts.data(), 4); }
+int64_t Size(const std::string& bytes) { return static_cast<int64_t>(bytes.size()); }
+// Where a transfer in two pieces is cut: behind two thirds, between two elements.
+int64_t Cut(const std::string& bytes) { return Size(bytes) * 2 / 3 / 8 * 8; }
+
+// What the manager says a buffer takes, which is no less than what its layout says.
+int64_t RoomOf(Kit& k, Manager* manager, int index, int64_t at_least) {
+  if (!k.Has(&PJRT_Api::PJRT_AsyncHostToDeviceTransferManager_BufferSize)) return at_least;
+  KIT_ARGS(k, s, PJRT_AsyncHostToDeviceTransferManager_BufferSize);
+  s.transfer_manager = manager;
+  s.buffer_index = index;
+  const Err error = KIT_TRY(k, PJRT_AsyncHostToDeviceTransferManager_BufferSize, s);
+  return error.ok() ? std::max(at_least, static_cast<int64_t>(s.buffer_size)) : at_least;
+}
+
 void Whole(Kit& k) {
   Manager* m = TwoBuffers(k);
   PJRT_Buffer *floats = Retrieve(k, m, 0), *ints = Retrieve(k, m, 1);
   k.Require(ShapeOf(k, floats) == "f32[4]" && ShapeOf(k, ints) == "s32[2,3]", "the shapes f32[4], s32[2,3] are ",
             ShapeOf(k, floats), ", ", ShapeOf(k, ints));
-  Err e = Transfer(k, m, 1, kInts.data(), 0, 24, true);
+  const std::string int_bytes = IntBytes(k, ints), float_bytes = FloatBytes(k, floats);
+  Err e = Transfer(k, m, 1, int_bytes.data(), 0, Size(int_bytes), true);
   k.Require(e.ok(), ErrText(e));
-  e = Transfer(k, m, 0, kFloats.data(), 0, 16, true);
+  e = Transfer(k, m, 0, float_bytes.data(), 0, Size(float_bytes), true);
   k.Require(e.ok(), ErrText(e));
   k.Require(GetAs<float>(k, floats) == kFloats && GetAs<int32_t>(k, ints) == kInts,
             "the contents are not those transferred");
@@ -73,10 +92,11 @@ void Whole(Kit& k) {
 void Pieces(Kit& k) {
   Manager* m = TwoBuffers(k);
   PJRT_Buffer* ints = Retrieve(k, m, 1);
-  const char* bytes = reinterpret_cast<const char*>(kInts.data());
-  Err e = Transfer(k, m, 1, bytes + 16, 16, 8, false);  // the end first
+  const std::string bytes = IntBytes(k, ints);
+  const int64_t cut = Cut(bytes);
+  Err e = Transfer(k, m, 1, bytes.data() + cut, cut, Size(bytes) - cut, false);  // the end first
   k.Require(e.ok(), ErrText(e));
-  e = Transfer(k, m, 1, bytes, 0, 16, true);
+  e = Transfer(k, m, 1, bytes.data(), 0, cut, true);
   k.Require(e.ok(), ErrText(e));
   k.Require(GetAs<int32_t>(k, ints) == kInts, "pieces were not put where their offsets say");
   DestroyManager(k, m);
@@ -86,12 +106,13 @@ void NotReadyBeforeLast(Kit& k) {
   Manager* m = TwoBuffers(k);
   PJRT_Buffer* ints = Retrieve(k, m, 1);
   PJRT_Event* ready = ReadyEvent(k, ints);
-  const char* bytes = reinterpret_cast<const char*>(kInts.data());
+  const std::string bytes = IntBytes(k, ints);
+  const int64_t cut = Cut(bytes);
   k.Require(!IsReady(k, ready), "a buffer is ready before anything was transferred");
-  Err e = Transfer(k, m, 1, bytes, 0, 12, false);
+  Err e = Transfer(k, m, 1, bytes.data(), 0, cut, false);
   k.Require(e.ok(), ErrText(e));
   k.Require(!IsReady(k, ready), "a buffer is ready before its last piece");
-  e = Transfer(k, m, 1, bytes + 12, 12, 12, true);
+  e = Transfer(k, m, 1, bytes.data() + cut, cut, Size(bytes) - cut, true);
   k.Require(e.ok(), ErrText(e));
   Await(k, ready, "the buffer");
   k.Require(GetAs<int32_t>(k, ints) == kInts, "wrong contents");
@@ -141,9 +162,10 @@ void Dropped(Kit& k) {
 
 void OutOfRange(Kit& k) {
   Manager* m = TwoBuffers(k);
-  Retrieve(k, m, 0);
+  const int64_t room = RoomOf(k, m, 0, ImageOf(k, Retrieve(k, m, 0)).bytes);
   const std::vector<char> bytes(64, 1);
-  k.Require(!Transfer(k, m, 0, bytes.data(), 8, 16, false).ok(), "16 bytes at offset 8 of a buffer of 16 are taken");
+  k.Require(!Transfer(k, m, 0, bytes.data(), room - 8, 16, false).ok(), "16 bytes at offset ", room - 8,
+            " of a buffer of ", room, " are taken");
   k.Require(!Transfer(k, m, 0, bytes.data(), -4, 4, false).ok(), "a negative offset is taken");
   k.Require(!Transfer(k, m, 7, bytes.data(), 0, 4, false).ok(), "buffer 7 of 2 is taken");
 }
@@ -187,7 +209,8 @@ void UsedBeforeFilled(Kit& k) {
   PJRT_Buffer* floats = Retrieve(k, m, 0);
   PJRT_LoadedExecutable* add = Compile(k, kAdd);
   PJRT_Buffer* out = Execute(k, add, {floats, floats})[0];
-  const Err e = Transfer(k, m, 0, kFloats.data(), 0, 16, true);
+  const std::string bytes = FloatBytes(k, floats);
+  const Err e = Transfer(k, m, 0, bytes.data(), 0, Size(bytes), true);
   k.Require(e.ok(), ErrText(e));
   k.Require(GetAs<float>(k, out) == std::vector<float>({2, 4, 6, 8}),
             "an execution on a buffer that was filled later gives wrong results");
