@@ -147,13 +147,13 @@ std::vector<Candidate> Ranked(const ConvolutionProblem& p) {
   const Candidate depthwise{"depthwise", &MakeDepthwiseConvolution}, forward{"onednn_forward", &MakeOneDnnForward},
       data{"onednn_backward_data", &MakeOneDnnBackwardData},
       weights{"onednn_backward_weights", &MakeOneDnnBackwardWeights}, im2col{"im2col", &MakeIm2Col},
-      reference{"reference", &MakeReferenceConvolution};
+      thin{"thin", &MakeThinConvolution}, reference{"reference", &MakeReferenceConvolution};
   // A window larger than the output is the gradient of a kernel: the roles of window and output are exchanged there.
   if (p.batch_groups > 1 || KernelPositions(p) > OutputPositions(p))
-    return {weights, depthwise, forward, data, im2col, reference};
+    return {weights, depthwise, forward, data, im2col, thin, reference};
   // oneDNN has its own depthwise kernel for bf16, and it is the faster one; ours covers what that refuses.
-  if (p.lhs_type == ElementType::kBF16) return {forward, depthwise, data, weights, im2col, reference};
-  return {depthwise, forward, data, weights, im2col, reference};
+  if (p.lhs_type == ElementType::kBF16) return {forward, depthwise, data, weights, im2col, thin, reference};
+  return {depthwise, forward, data, weights, im2col, thin, reference};
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnBackwardData(const Co
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnBackwardWeights(const ConvolutionProblem& problem,
                                                                            int num_threads);
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeIm2Col(const ConvolutionProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeThinConvolution(const ConvolutionProblem& problem,
+                                                                     int num_threads);
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeReferenceConvolution(const ConvolutionProblem& problem,
                                                                           int num_threads);
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <new>
 #include <random>
@@ -147,7 +148,7 @@ void Check(const Case& c, int threads = 3, bool constant = false) {
   FillWhole(rhs, c.type, rng);
   ASSERT_TRUE((*reference)->Execute(lhs.data, rhs.data, want.data, nullptr, nullptr).ok());
   for (const char* only :
-       {"depthwise", "onednn_forward", "onednn_backward_data", "onednn_backward_weights", "im2col", ""}) {
+       {"depthwise", "onednn_forward", "onednn_backward_data", "onednn_backward_weights", "im2col", "thin", ""}) {
     options.only = only;
     auto plan = PlanConvolution(built.problem, options);
     if (!plan.ok()) {
@@ -284,6 +285,7 @@ TEST(Convolution, Groups) {
     }
   }
   EXPECT_GE(Accepted()["depthwise"], 2);
+  EXPECT_GE(Accepted()["thin"], 12);
 }
 
 TEST(Convolution, Types) {
@@ -321,6 +323,96 @@ TEST(Convolution, NarrowerHosts) {
         Check(c);
         c.dims = {Dim(9, 2, 2, -1, 1), Dim(18, 5, stride, -2, -3, 1, 1, true)};
         Check(c);
+      }
+    }
+  }
+  CapSimdLevelForTest(SimdLevel::kAvx512Bf16);
+}
+
+// Few features in a group: of any layout, window and type the result is the f32 sum (f64 for f64) over the window's
+// positions, product by product, to the bit, on every kind of host.
+TEST(Convolution, ThinGroupsRoundAsWritten) {
+  for (SimdLevel level : {SimdLevel::kBase, SimdLevel::kAvx2, SimdLevel::kAvx512}) {
+    CapSimdLevelForTest(level);
+    for (const auto& [lhs_labels, rhs_labels, out_labels] : kLayouts) {
+      for (const auto& dims : std::vector<std::vector<ConvolutionDim>>{
+               {Dim(6, 3, 1, 1, 1), Dim(70, 3, 1, 1, 1)},
+               {Dim(40, 2, 3, 2, 1), Dim(23, 5, 2, 3, 1, 1, 2)},
+               {Dim(9, 4, 1, 3, 3, 2), Dim(7, 3, 2, 4, -1, 3, 2, true)},
+               {Dim(9, 3, 1, -2, 2, 1, 1, true), Dim(17, 3, 4, -3, 9, 6)},
+               {Dim(5, 3, 2, 7, 6), Dim(5, 2, 1, 9, 9)},
+           }) {
+        for (const auto& [features, out_features, groups] :
+             std::vector<std::array<int64_t, 3>>{{3, 12, 3}, {6, 9, 3}, {9, 6, 3}, {10, 10, 10}}) {
+          Case c;
+          c.lhs = lhs_labels;
+          c.rhs = rhs_labels;
+          c.out = out_labels;
+          c.features = features;
+          c.out_features = out_features;
+          c.feature_groups = groups;
+          c.dims = dims;
+          const Built built = Build(c);
+          const ConvolutionProblem& p = built.problem;
+          std::mt19937 rng(7);
+          std::normal_distribution<float> normal;
+          std::vector<float> lhs(built.lhs), rhs(built.rhs), got(built.out, 7.0f);
+          for (float& x : lhs) x = normal(rng);
+          for (float& x : rhs) x = normal(rng);
+          ConvolutionOptions options;
+          options.num_threads = 3;
+          options.only = "thin";
+          auto plan = PlanConvolution(p, options);
+          ASSERT_TRUE(plan.ok()) << plan.status();
+          Buffer scratch((*plan)->scratch_bytes());
+          auto input = [](const ConvolutionDim& d, int64_t output, int64_t w) -> int64_t {
+            const int64_t at = output * d.stride + w * d.rhs_dilation - d.pad_low;
+            return at >= 0 && at % d.lhs_dilation == 0 && at / d.lhs_dilation < d.input ? at / d.lhs_dilation : -1;
+          };
+          auto check = [&] {
+            ASSERT_TRUE((*plan)->Execute(lhs.data(), rhs.data(), got.data(), scratch.data, &Threads()).ok());
+            const ConvolutionDim &y = p.dims[0], &x = p.dims[1];
+            for (int64_t b = 0; b < p.batch; ++b) {
+              for (int64_t o = 0; o < p.out_features; ++o) {
+                const int64_t g = o / (out_features / groups);
+                for (int64_t oy = 0; oy < y.output; ++oy) {
+                  for (int64_t ox = 0; ox < x.output; ++ox) {
+                    float sum = 0;
+                    for (int64_t wy = 0; wy < y.kernel; ++wy) {
+                      for (int64_t wx = 0; wx < x.kernel; ++wx) {
+                        const int64_t iy = input(y, oy, wy), ix = input(x, ox, wx);
+                        if (iy < 0 || ix < 0) continue;
+                        const int64_t ky = y.reversed ? y.kernel - 1 - wy : wy,
+                                      kx = x.reversed ? x.kernel - 1 - wx : wx;
+                        for (int64_t f = 0; f < p.kernel_in_features; ++f) {
+                          const volatile float product =
+                              lhs[b * p.lhs_batch_stride + (g * p.kernel_in_features + f) * p.lhs_feature_stride +
+                                  iy * y.lhs_stride + ix * x.lhs_stride] *
+                              rhs[o * p.rhs_out_stride + f * p.rhs_in_stride + ky * y.rhs_stride + kx * x.rhs_stride];
+                          sum += product;
+                        }
+                      }
+                    }
+                    const float value =
+                        got[b * p.out_batch_stride + o * p.out_feature_stride + oy * y.out_stride + ox * x.out_stride];
+                    if (std::isfinite(sum)) {
+                      ASSERT_EQ(value, sum) << p.ToString() << " " << b << " " << o << " " << oy << " " << ox;
+                    } else {
+                      ASSERT_FALSE(std::isfinite(value))
+                          << p.ToString() << " " << b << " " << o << " " << oy << " " << ox;
+                    }
+                  }
+                }
+              }
+            }
+          };
+          check();
+          // An infinite weight meets no padding: there is none in the definition's sums.
+          rhs[rhs.size() / 2] = std::numeric_limits<float>::infinity();
+          for (float& v : rhs) v = std::isfinite(v) ? std::round(v) : v;
+          for (float& v : lhs) v = std::round(v * 4) + 0.5f;
+          check();
+        }
       }
     }
   }
@@ -382,8 +474,8 @@ TEST(Convolution, Speed) {
     const ConvolutionProblem& p = built.problem;
     double work = 2.0 * (p.batch / p.batch_groups) * p.out_features * p.kernel_in_features;
     for (const ConvolutionDim& d : p.dims) work *= static_cast<double>(d.kernel) * d.output;
-    for (const char* only :
-         {"depthwise", "onednn_forward", "onednn_backward_data", "onednn_backward_weights", "im2col"}) {
+    for (const char* only : {"depthwise", "onednn_forward", "onednn_backward_data", "onednn_backward_weights", "im2col",
+                             "thin", "reference"}) {
       ConvolutionOptions options;
       options.num_threads = 2;
       options.only = only;
@@ -416,6 +508,11 @@ TEST(Convolution, Speed) {
     c.features = c.out_features = c.feature_groups = 96;
     c.dims = {Dim(112, 3, 1, 1, 1), Dim(112, 3, 1, 1, 1)};
     measure("depthwise 3x3 112x112x96", c);
+    c.features = c.feature_groups = 48;
+    measure("one to two 3x3 112x112x48", c);
+    c.lhs = c.out = "bf01";
+    c.rhs = "oi01";
+    measure("one to two 3x3 48x112x112", c);
     c = Case();
     c.type = c.out_type = type;
     c.batch = 8;
