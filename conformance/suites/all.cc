@@ -4,10 +4,10 @@ namespace backplane::conformance {
 
 std::vector<const Check*> AllChecks() {
   std::vector<const Check*> all;
-  for (const auto& suite :
-       {AbiSuite(), LifecycleSuite(), DevicesSuite(), MemoriesSuite(), BuffersSuite(), BufferCopiesSuite(),
-        EventsSuite(), CompileSuite(), ExecutableSuite(), ExecuteSuite(), ConcurrencySuite(), TransfersSuite(),
-        SerializationSuite(), TopologySuite(), ExtensionsSuite(), ErrorsSuite(), LimitsSuite(), LeaksSuite()}) {
+  for (const auto& suite : {AbiSuite(), LifecycleSuite(), DevicesSuite(), MemoriesSuite(), BuffersSuite(),
+                            BufferCopiesSuite(), EventsSuite(), CompileSuite(), ExecutableSuite(), ExecuteSuite(),
+                            ConcurrencySuite(), TransfersSuite(), SerializationSuite(), TopologySuite(),
+                            ExtensionsSuite(), ErrorsSuite(), LimitsSuite(), RobustSuite(), LeaksSuite()}) {
     for (const Check& check : suite) all.push_back(&check);
   }
   return all;
