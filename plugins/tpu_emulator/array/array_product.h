@@ -13,10 +13,18 @@
 // The order of additions inside a real unit is not public: these are a TPU's rounding points, not its bits.
 // Parts below the leading one of an infinity or NaN are zero; with three or six passes an infinity that meets such a
 // zero gives NaN.
+//
+// Operands are read where they lie, through Offsets: row-major, transposed, in tiles, as windows. Nothing but their
+// elements is read for its value, the padding of tiles never.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_ARRAY_ARRAY_PRODUCT_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_ARRAY_ARRAY_PRODUCT_H_
 
+#include <cstddef>
 #include <cstdint>
+
+#include "core/types/primitive_type.h"
+#include "plugins/tpu_emulator/array/offsets.h"
+#include "sdk/engine/runtime/thread_pool.h"
 
 namespace backplane::tpu {
 
@@ -28,9 +36,30 @@ struct ArrayProductShape {
   int passes = 1;
 };
 
-// out[b,m,n] = sum over k of lhs[b,m,k] * rhs[b,k,n]; all dense, row-major. `out` overlaps no operand. With k = 0 the
-// sums are zero. `threads` at least 1; the result does not depend on it.
-void ArrayProduct(const ArrayProductShape& shape, const float* lhs, const float* rhs, float* out, int threads);
+// One side of a product: element (b, i, k) lies at the sum of three places. For an operand `outer` is a row of the left
+// one or a column of the right one; for the result `outer` and `inner` are rows and columns.
+struct ArrayOperand {
+  const void* data = nullptr;
+  PrimitiveType type = PrimitiveType::kF32;  // kF32, kBF16 or kF16; 64 bytes past the last element can be read
+  const Offsets *batch = nullptr, *outer = nullptr, *k = nullptr;
+};
+struct ArrayResult {
+  void* data = nullptr;
+  PrimitiveType type = PrimitiveType::kF32;  // a floating type of whole bytes; the sum is rounded to it once
+  const Offsets *batch = nullptr, *rows = nullptr, *columns = nullptr;
+};
+
+// Bytes of working memory, 64-byte aligned, for so many threads.
+int64_t ArrayProductWorkspace(const ArrayProductShape& shape, int threads);
+
+// out[b,m,n] = sum over k of lhs[b,m,k] * rhs[b,k,n]. `out` overlaps no operand. With k = 0 the sums are zero. `pool`
+// may be null: then one thread does it. The bits do not depend on the pool.
+void ArrayProduct(const ArrayProductShape& shape, const ArrayOperand& lhs, const ArrayOperand& rhs,
+                  const ArrayResult& out, void* workspace, engine::ThreadPool* pool);
+
+// Dense row-major f32.
+void ArrayProduct(const ArrayProductShape& shape, const float* lhs, const float* rhs, float* out,
+                  engine::ThreadPool* pool);
 
 // The bf16 nearest to x, ties to even; infinities stay, NaN stays NaN.
 float RoundToBf16(float x);

@@ -50,6 +50,7 @@ uint32_t Bits(float x) {
 }
 
 TEST(ArrayProduct, SumsInTheStatedOrder) {
+  engine::ThreadPool pool({.num_threads = 3});
   std::mt19937 random(7);
   std::normal_distribution<float> values;
   for (ArrayProductShape s : std::vector<ArrayProductShape>{{1, 1, 1, 1, 128, 1},
@@ -57,12 +58,15 @@ TEST(ArrayProduct, SumsInTheStatedOrder) {
                                                             {2, 13, 33, 300, 128, 3},
                                                             {3, 6, 16, 128, 128, 6},
                                                             {1, 25, 5, 700, 256, 6},
-                                                            {2, 8, 31, 257, 256, 0}}) {
+                                                            {2, 8, 31, 257, 256, 0},
+                                                            {1, 70, 3, 40, 128, 3},
+                                                            {1, 3, 400, 150, 128, 1},
+                                                            {1, 500, 40, 130, 128, 1}}) {
     std::vector<float> lhs(s.batch * s.m * s.k), rhs(s.batch * s.k * s.n), out(s.batch * s.m * s.n, -1), two(out);
     for (float& x : lhs) x = values(random);
     for (float& x : rhs) x = values(random);
-    ArrayProduct(s, lhs.data(), rhs.data(), out.data(), 1);
-    ArrayProduct(s, lhs.data(), rhs.data(), two.data(), 3);
+    ArrayProduct(s, lhs.data(), rhs.data(), out.data(), nullptr);
+    ArrayProduct(s, lhs.data(), rhs.data(), two.data(), &pool);
     for (int64_t b = 0; b < s.batch; ++b) {
       for (int64_t m = 0; m < s.m; ++m) {
         for (int64_t n = 0; n < s.n; ++n) {
@@ -76,15 +80,73 @@ TEST(ArrayProduct, SumsInTheStatedOrder) {
 }
 
 TEST(ArrayProduct, ThreadsDoNotChangeBits) {
-  ArrayProductShape s{2, 150, 96, 700, 128, 3};
+  engine::ThreadPool pool({.num_threads = 5});
+  ArrayProductShape s{2, 350, 400, 300, 128, 3};
   std::mt19937 random(3);
   std::normal_distribution<float> values;
   std::vector<float> lhs(s.batch * s.m * s.k), rhs(s.batch * s.k * s.n), one(s.batch * s.m * s.n), many(one);
   for (float& x : lhs) x = values(random);
   for (float& x : rhs) x = values(random);
-  ArrayProduct(s, lhs.data(), rhs.data(), one.data(), 1);
-  ArrayProduct(s, lhs.data(), rhs.data(), many.data(), 5);
+  ArrayProduct(s, lhs.data(), rhs.data(), one.data(), nullptr);
+  ArrayProduct(s, lhs.data(), rhs.data(), many.data(), &pool);
   EXPECT_EQ(one, many);
+}
+
+// Both operands transposed, the result too, all with gaps; in bf16 also in the pairs of a tile (2,1).
+TEST(ArrayProduct, ReadsAndWritesWhereThingsLie) {
+  const int64_t m = 37, n = 45, k = 261;
+  std::mt19937 random(5);
+  std::normal_distribution<float> values;
+  std::vector<float> lhs(m * k), rhs(k * n), dense(m * n);
+  for (float& x : lhs) x = RoundToBf16(values(random));
+  for (float& x : rhs) x = RoundToBf16(values(random));
+  const ArrayProductShape s{1, m, n, k, 128, 0};
+  ArrayProduct(s, lhs.data(), rhs.data(), dense.data(), nullptr);
+  for (bool bf16 : {false, true}) {
+    for (bool pairs : {false, true}) {
+      Offsets none, rows, left_k, columns, right_k, out_rows, out_columns;
+      if (pairs) {  // the left operand's rows, the right one's terms: two of them side by side
+        const PhysicalLayout::Digit two[] = {{2, (m + 1) / 2, 2 * (k + 3)}, {1, 2, 1}};
+        rows.Add(m, two);
+        left_k.Add(k, 2);
+        const PhysicalLayout::Digit terms[] = {{2, (k + 1) / 2, 2 * (n + 1)}, {1, 2, 1}};
+        right_k.Add(k, terms);
+        columns.Add(n, 2);
+      } else {
+        rows.Add(m, 1);
+        left_k.Add(k, m + 5);
+        right_k.Add(k, 1);
+        columns.Add(n, k + 7);
+      }
+      out_rows.Add(m, 1);
+      out_columns.Add(n, m + 2);
+      auto place = [&](const std::vector<float>& from, const Offsets& outer, const Offsets& inner, bool by_inner) {
+        std::vector<uint32_t> to((m + 8) * (k + 8) * 2 + (n + 8) * (k + 8) * 2, 0x7fc00001u);
+        for (int64_t i = 0; i < outer.size(); ++i) {
+          for (int64_t j = 0; j < inner.size(); ++j) {
+            const float x = by_inner ? from[j * outer.size() + i] : from[i * inner.size() + j];
+            const int64_t at = outer.At(i) + inner.At(j);
+            if (bf16) {
+              reinterpret_cast<uint16_t*>(to.data())[at] = static_cast<uint16_t>(Bits(x) >> 16);
+            } else {
+              to[at] = Bits(x);
+            }
+          }
+        }
+        return to;
+      };
+      const std::vector<uint32_t> a = place(lhs, rows, left_k, false), b = place(rhs, columns, right_k, true);
+      std::vector<float> out((m + 2) * n, -7.0f), workspace(ArrayProductWorkspace(s, 1) / 4 + 1);
+      const PrimitiveType type = bf16 ? PrimitiveType::kBF16 : PrimitiveType::kF32;
+      ArrayProduct(s, {a.data(), type, &none, &rows, &left_k}, {b.data(), type, &none, &columns, &right_k},
+                   {out.data(), PrimitiveType::kF32, &none, &out_rows, &out_columns}, workspace.data(), nullptr);
+      for (int64_t c = 0; c < n; ++c) {
+        for (int64_t r = 0; r < m; ++r)
+          ASSERT_EQ(Bits(out[c * (m + 2) + r]), Bits(dense[r * n + c])) << bf16 << pairs << " " << r << "," << c;
+        ASSERT_EQ(out[c * (m + 2) + m], -7.0f);
+      }
+    }
+  }
 }
 
 // More passes, more of f32's precision: relative to the sum of the absolute products.
@@ -97,7 +159,7 @@ TEST(ArrayProduct, PassesBuyPrecision) {
     std::vector<float> lhs(s.m * s.k), rhs(s.k * s.n), out(s.m * s.n);
     for (float& x : lhs) x = values(random);
     for (float& x : rhs) x = values(random);
-    ArrayProduct(s, lhs.data(), rhs.data(), out.data(), 1);
+    ArrayProduct(s, lhs.data(), rhs.data(), out.data(), nullptr);
     for (int64_t m = 0; m < s.m; ++m) {
       for (int64_t n = 0; n < s.n; ++n) {
         double exact = 0, size = 0;
@@ -122,7 +184,7 @@ TEST(ArrayProduct, SpecialValues) {
   for (int passes : {0, 1, 3, 6}) {
     ArrayProductShape s{1, 3, 1, 2, 128, passes};
     std::vector<float> lhs = {inf, 1, nan, 1, -inf, inf}, rhs = {2, 3}, out(3);
-    ArrayProduct(s, lhs.data(), rhs.data(), out.data(), 1);
+    ArrayProduct(s, lhs.data(), rhs.data(), out.data(), nullptr);
     if (passes <= 1) {
       EXPECT_EQ(out[0], inf) << passes;
       EXPECT_TRUE(std::isnan(out[1])) << passes;
@@ -131,7 +193,7 @@ TEST(ArrayProduct, SpecialValues) {
   }
   ArrayProductShape none{1, 2, 2, 0, 128, 1};
   std::vector<float> out = {5, 5, 5, 5};
-  ArrayProduct(none, nullptr, nullptr, out.data(), 2);
+  ArrayProduct(none, nullptr, nullptr, out.data(), nullptr);
   EXPECT_EQ(out, std::vector<float>(4, 0.0f));
 }
 

@@ -2,164 +2,94 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "core/ops/families/elements.h"
+#include "core/types/literal_convert.h"
+#include "core/types/physical_layout.h"
 #include "core/types/status_macros.h"
-#include "plugins/tpu_emulator/array/array_product.h"
 
 namespace backplane::tpu {
 namespace {
 
+using Digits = absl::InlinedVector<PhysicalLayout::Digit, 2>;
+
+constexpr int64_t kAlignment = 64, kTail = 64;
+constexpr int64_t kCopyGrain = 1 << 15;  // elements a thread copies at a time
+
 bool Narrow(PrimitiveType t) { return IsFloat(t) && BitWidth(t) <= 16; }
 bool Taken(PrimitiveType t) { return t == PrimitiveType::kF32 || Narrow(t); }
+// What the packing reads as it lies.
+bool ReadAsIs(PrimitiveType t) {
+  return t == PrimitiveType::kF32 || t == PrimitiveType::kBF16 || t == PrimitiveType::kF16;
+}
 bool Holds(const Ints& list, int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
+int64_t Padded(int64_t bytes) { return bytes == 0 ? 0 : (bytes + kTail + kAlignment - 1) / kAlignment * kAlignment; }
 
-const float* Floats(const std::vector<std::byte>& bytes) { return reinterpret_cast<const float*>(bytes.data()); }
-
-absl::StatusOr<Literal> Dot(const Instruction& op, const Literal& lhs, const Literal& rhs, ArrayProductShape product,
-                            int threads) {
-  const DotDimensions& d = op.dot_dims();
-  product.batch = product.m = product.n = product.k = 1;
-  Ints left = d.lhs_batch, right = d.rhs_batch;
-  for (int64_t i : d.lhs_batch) product.batch *= lhs.shape().dimensions(i);
-  for (int64_t i = 0; i < lhs.shape().rank(); ++i) {
-    if (Holds(d.lhs_batch, i) || Holds(d.lhs_contracting, i)) continue;
-    left.push_back(i);
-    product.m *= lhs.shape().dimensions(i);
+Digits OneStride(int64_t stride) { return {PhysicalLayout::Digit{1, 1, stride}}; }
+Digits DigitsOf(const PhysicalLayout& layout, int64_t dim) {
+  const std::vector<PhysicalLayout::Digit>& d = layout.digits(dim);
+  return Digits(d.begin(), d.end());
+}
+// Of a dimension that is one stride all along.
+bool IsLinear(const PhysicalLayout& layout, int64_t dim) {
+  Offsets probe;
+  const int64_t n = layout.dims()[static_cast<size_t>(dim)];
+  probe.Add(n, layout.digits(dim));
+  std::vector<int64_t> places(static_cast<size_t>(n));
+  probe.Fill(0, n, places.data());
+  for (int64_t i = 2; i < n; ++i) {
+    if (places[static_cast<size_t>(i)] != i * places[1]) return false;
   }
-  for (int64_t i : d.lhs_contracting) {
-    left.push_back(i);
-    product.k *= lhs.shape().dimensions(i);
-  }
-  right.insert(right.end(), d.rhs_contracting.begin(), d.rhs_contracting.end());
-  for (int64_t i = 0; i < rhs.shape().rank(); ++i) {
-    if (Holds(d.rhs_batch, i) || Holds(d.rhs_contracting, i)) continue;
-    right.push_back(i);
-    product.n *= rhs.shape().dimensions(i);
-  }
-  Literal sums(op.shape().WithElementType(PrimitiveType::kF32).WithoutLayout());
-  if (sums.num_elements() > 0) {
-    const std::vector<std::byte> a = PackAs(lhs, left, PrimitiveType::kF32),
-                                 b = PackAs(rhs, right, PrimitiveType::kF32);
-    ArrayProduct(product, Floats(a), Floats(b), reinterpret_cast<float*>(sums.mutable_bytes()), threads);
-  }
-  return sums.Convert(op.shape().element_type());
+  return true;
+}
+int64_t StrideOf(const PhysicalLayout& layout, int64_t dim) {
+  const int64_t n = layout.dims()[static_cast<size_t>(dim)];
+  if (n < 2) return 0;
+  Offsets probe;
+  probe.Add(n, layout.digits(dim));
+  return probe.At(1);
 }
 
-// The windows of one image, one row for each output position: what the kernel matrix is multiplied with.
-class Windows {
- public:
-  Windows(const Window& window, DimVector in, DimVector out)
-      : window_(window), in_(std::move(in)), out_(std::move(out)) {
-    for (const WindowDimension& d : window_.dimensions) positions_ *= d.size;
-    for (int64_t n : out_) rows_ *= n;
-  }
-  int64_t positions() const { return positions_; }
-  int64_t rows() const { return rows_; }
-
-  // image: [spatial][pitch] floats, of which `features` are taken. to: [rows][positions][features].
-  void Fill(const float* image, int64_t pitch, int64_t features, float* to) const {
-    const size_t rank = out_.size();
-    DimVector at(rank, 0);
-    for (int64_t row = 0; row < rows_; ++row) {
-      DimVector w(rank, 0);
-      for (int64_t position = 0; position < positions_; ++position, to += features) {
-        const int64_t from = Source(at, w);
-        if (from < 0) {
-          std::fill(to, to + features, 0.0f);
-        } else {
-          std::copy(image + from * pitch, image + from * pitch + features, to);
-        }
-        for (size_t d = rank; d-- > 0 && ++w[d] == window_.dimensions[d].size;) w[d] = 0;
-      }
-      for (size_t d = rank; d-- > 0 && ++at[d] == out_[d];) at[d] = 0;
-    }
-  }
-
- private:
-  // The input position that window position `w` of output `at` falls on; -1: padding or a hole.
-  int64_t Source(const DimVector& at, const DimVector& w) const {
-    int64_t linear = 0;
-    for (size_t d = 0; d < out_.size(); ++d) {
-      const WindowDimension& dim = window_.dimensions[d];
-      const int64_t tap = dim.window_reversal ? dim.size - 1 - w[d] : w[d];
-      const int64_t dilated = at[d] * dim.stride + tap * dim.window_dilation - dim.padding_low;
-      if (dilated < 0 || dilated % dim.base_dilation != 0 || dilated / dim.base_dilation >= in_[d]) return -1;
-      linear = linear * in_[d] + dilated / dim.base_dilation;
-    }
-    return linear;
-  }
-
-  const Window& window_;
-  const DimVector in_, out_;
-  int64_t positions_ = 1, rows_ = 1;
+// A dimension of the result's rows or columns, in the operand and in the result.
+struct FreeDim {
+  int64_t size;
+  Digits in, out;
 };
+// Rows and columns may come in any order, as no sum runs over them: neighbours in the operand stand together.
+void AddFree(std::vector<FreeDim> dims, Offsets* in, Offsets* out) {
+  auto step = [](const FreeDim& d) { return d.size == 1 || d.in.empty() ? INT64_MAX : d.in.back().stride; };
+  std::stable_sort(dims.begin(), dims.end(), [&](const FreeDim& a, const FreeDim& b) { return step(a) > step(b); });
+  for (const FreeDim& d : dims) {
+    in->Add(d.size, d.in);
+    out->Add(d.size, d.out);
+  }
+}
 
-absl::StatusOr<Literal> Convolution(const Instruction& op, const Literal& lhs, const Literal& rhs,
-                                    ArrayProductShape product, int threads) {
-  const ConvolutionDimensions& d = op.conv_dims();
-  const Shape& shape = op.shape();
-  const int64_t feature_groups = op.attrs().GetInt(AttrId::kFeatureGroupCount, 1),
-                batch_groups = op.attrs().GetInt(AttrId::kBatchGroupCount, 1), groups = feature_groups * batch_groups;
-  const int64_t out_batch = shape.dimensions(d.output_batch), out_features = shape.dimensions(d.output_feature);
-  const int64_t in_features = lhs.shape().dimensions(d.input_feature),
-                kernel_features = rhs.shape().dimensions(d.kernel_input_feature), per_group = out_features / groups;
-  Ints in_order{d.input_batch}, kernel_order = d.kernel_spatial;
-  DimVector in, out, packed{out_batch};
-  int64_t in_image = in_features;
-  for (size_t i = 0; i < d.input_spatial.size(); ++i) {
-    in_order.push_back(d.input_spatial[i]);
-    in.push_back(lhs.shape().dimensions(d.input_spatial[i]));
-    out.push_back(shape.dimensions(d.output_spatial[i]));
-    packed.push_back(out.back());
-    in_image *= in.back();
+absl::StatusOr<PhysicalLayout> Physical(const Shape& shape, const Layout* layout) {
+  Shape s = shape.WithoutLayout();
+  if (layout != nullptr) {
+    s.set_layout(*layout);
+  } else {
+    s.set_row_major();
   }
-  in_order.push_back(d.input_feature);
-  kernel_order.push_back(d.kernel_input_feature);
-  kernel_order.push_back(d.kernel_output_feature);
-  packed.push_back(out_features);
-  Literal sums(Shape(PrimitiveType::kF32, packed));
-  float* target = reinterpret_cast<float*>(sums.mutable_bytes());
-  if (sums.num_elements() > 0) {
-    const std::vector<std::byte> input = PackAs(lhs, in_order, PrimitiveType::kF32),
-                                 kernel = PackAs(rhs, kernel_order, PrimitiveType::kF32);
-    const Windows windows(op.window(), in, out);
-    product.batch = 1;
-    product.m = windows.rows();
-    product.n = per_group;
-    product.k = windows.positions() * kernel_features;
-    std::vector<float> rows(static_cast<size_t>(product.m * product.k)),
-        result(static_cast<size_t>(product.m * per_group)), weights(static_cast<size_t>(product.k * per_group));
-    for (int64_t g = 0; g < groups; ++g) {
-      for (int64_t k = 0; k < product.k; ++k) {
-        const float* row = Floats(kernel) + k * out_features + g * per_group;
-        std::copy(row, row + per_group, weights.data() + k * per_group);
-      }
-      const int64_t batch_group = batch_groups > 1 ? g : 0, feature_group = feature_groups > 1 ? g : 0;
-      for (int64_t b = 0; b < out_batch; ++b) {
-        windows.Fill(Floats(input) + (batch_group * out_batch + b) * in_image + feature_group * kernel_features,
-                     in_features, kernel_features, rows.data());
-        ArrayProduct(product, rows.data(), weights.data(), result.data(), threads);
-        for (int64_t r = 0; r < product.m; ++r) {
-          std::copy(result.data() + r * per_group, result.data() + (r + 1) * per_group,
-                    target + (b * product.m + r) * out_features + g * per_group);
-        }
-      }
-    }
-  }
-  ASSIGN_OR_RETURN(sums, sums.Convert(shape.element_type()));
-  Literal result(shape.WithoutLayout());
-  const DimVector strides = RowMajorStrides(shape.dimensions());
-  StridedSide to{0, {strides[d.output_batch]}};
-  for (int64_t i : d.output_spatial) to.strides.push_back(strides[i]);
-  to.strides.push_back(strides[d.output_feature]);
-  StridedCopy(ByteWidth(shape.element_type()), packed, sums.bytes(), {0, RowMajorStrides(packed)},
-              result.mutable_bytes(), to);
-  return result;
+  return PhysicalLayout::Of(s);
+}
+
+int64_t GroupsOf(const Instruction& op) {
+  if (!op.Is(Opcode::kConvolution)) return 1;
+  return op.attrs().GetInt(AttrId::kFeatureGroupCount, 1) * op.attrs().GetInt(AttrId::kBatchGroupCount, 1);
 }
 
 }  // namespace
+
+int64_t Contraction::Side::converted_bytes() const {
+  return converted == PrimitiveType::kInvalid ? 0 : Padded(elements * ByteWidth(type));
+}
+
+int64_t Contraction::spread_bytes() const {
+  return spread_ == nullptr ? 0 : Padded(spread_->elements * ByteWidth(lhs_.type));
+}
 
 absl::Status TakenByArray(const Instruction& op) {
   for (const Instruction* operand : op.operands()) {
@@ -193,12 +123,277 @@ int PassesOf(const Instruction& op) {
   return most == Precision::kHighest ? 6 : most == Precision::kHigh ? 3 : 1;
 }
 
+bool CanLieIn(const Instruction& op, int which, const Layout& layout) {
+  const Shape& shape = which == 2 ? op.shape() : op.operand(which)->shape();
+  const PrimitiveType type = shape.element_type();
+  const absl::StatusOr<PhysicalLayout> physical = Physical(shape, &layout);
+  if (!physical.ok() || !physical->separable() || physical->element_bits() != 8 * ByteWidth(type)) return false;
+  if (which != 2 && !ReadAsIs(type)) return false;
+  return which == 0 || GroupsOf(op) == 1;  // a group's features are no stride in tiles
+}
+
+void Contraction::PlanDot(const Instruction& op, const PhysicalLayout& lhs, const PhysicalLayout& rhs,
+                          const PhysicalLayout& out) {
+  const DotDimensions& d = op.dot_dims();
+  int64_t at = 0;  // in the result: batch, then the left operand's free dimensions, then the right one's
+  for (size_t i = 0; i < d.lhs_batch.size(); ++i, ++at) {
+    const int64_t size = lhs.dims()[static_cast<size_t>(d.lhs_batch[i])];
+    lhs_.batch.Add(size, lhs.digits(d.lhs_batch[i]));
+    rhs_.batch.Add(size, rhs.digits(d.rhs_batch[i]));
+    out_batch_.Add(size, out.digits(at));
+  }
+  auto free = [&](const PhysicalLayout& side, const Ints& batch, const Ints& contracting) {
+    std::vector<FreeDim> dims;
+    for (int64_t i = 0; i < static_cast<int64_t>(side.dims().size()); ++i) {
+      if (Holds(batch, i) || Holds(contracting, i)) continue;
+      dims.push_back({side.dims()[static_cast<size_t>(i)], DigitsOf(side, i), DigitsOf(out, at++)});
+    }
+    return dims;
+  };
+  AddFree(free(lhs, d.lhs_batch, d.lhs_contracting), &lhs_.outer, &out_rows_);
+  AddFree(free(rhs, d.rhs_batch, d.rhs_contracting), &rhs_.outer, &out_columns_);
+  for (size_t i = 0; i < d.lhs_contracting.size(); ++i) {
+    const int64_t size = lhs.dims()[static_cast<size_t>(d.lhs_contracting[i])];
+    lhs_.k.Add(size, lhs.digits(d.lhs_contracting[i]));
+    rhs_.k.Add(size, rhs.digits(d.rhs_contracting[i]));
+  }
+}
+
+void Contraction::PlanConvolution(const Instruction& op, const PhysicalLayout& lhs, const PhysicalLayout& rhs,
+                                  const PhysicalLayout& out, const Layout* lhs_layout) {
+  const ConvolutionDimensions& d = op.conv_dims();
+  const std::vector<WindowDimension>& window = op.window().dimensions;
+  const int64_t feature_groups = op.attrs().GetInt(AttrId::kFeatureGroupCount, 1);
+  const int64_t groups = GroupsOf(op);
+  const size_t spatial = d.input_spatial.size();
+  auto size_of = [](const PhysicalLayout& l, int64_t dim) { return l.dims()[static_cast<size_t>(dim)]; };
+
+  // Windows step through the operand where it lies if no place outside of it is meant and steps are strides.
+  bool as_it_lies = groups == 1 || (IsLinear(lhs, d.input_batch) && IsLinear(lhs, d.input_feature));
+  for (size_t i = 0; i < spatial; ++i) {
+    const WindowDimension& w = window[i];
+    if (w.padding_low != 0 || w.padding_high > 0 || w.base_dilation != 1) as_it_lies = false;
+    const bool plain = w.size == 1 && w.stride == 1;
+    if (!plain && !IsLinear(lhs, d.input_spatial[i])) as_it_lies = false;
+  }
+  std::vector<Digits> in(lhs.dims().size());
+  for (size_t i = 0; i < in.size(); ++i) in[i] = DigitsOf(lhs, static_cast<int64_t>(i));
+  std::vector<int64_t> stride(in.size());
+  for (size_t i = 0; i < in.size(); ++i) stride[i] = StrideOf(lhs, static_cast<int64_t>(i));
+  if (!as_it_lies) {
+    spread_ = std::make_unique<Spread>();
+    std::vector<int64_t> order(in.size()), extent(in.size()), low(in.size(), 0), step(in.size(), 1);
+    std::iota(order.begin(), order.end(), 0);
+    if (lhs_layout != nullptr) order.assign(lhs_layout->minor_to_major.rbegin(), lhs_layout->minor_to_major.rend());
+    for (size_t i = 0; i < in.size(); ++i) extent[i] = lhs.dims()[i];
+    for (size_t i = 0; i < spatial; ++i) {
+      const size_t dim = static_cast<size_t>(d.input_spatial[i]);
+      const WindowDimension& w = window[i];
+      low[dim] = w.padding_low;
+      step[dim] = w.base_dilation;
+      extent[dim] = std::max<int64_t>(
+          0, (extent[dim] == 0 ? 0 : (extent[dim] - 1) * w.base_dilation + 1) + w.padding_low + w.padding_high);
+      spread_->has_holes = spread_->has_holes || low[dim] > 0 || step[dim] != 1 || extent[dim] > lhs.dims()[dim];
+    }
+    spread_->elements = 1;
+    for (size_t i = order.size(); i-- > 0;) {
+      stride[static_cast<size_t>(order[i])] = spread_->elements;
+      spread_->elements *= extent[static_cast<size_t>(order[i])];
+    }
+    for (size_t i = 0; i < order.size(); ++i) {
+      const size_t dim = static_cast<size_t>(order[i]);
+      const int64_t n = lhs.dims()[dim];
+      std::vector<int64_t> from(static_cast<size_t>(n)), to(static_cast<size_t>(n), -1);
+      Offsets places;
+      places.Add(n, in[dim]);
+      places.Fill(0, n, from.data());
+      for (int64_t k = 0; k < n; ++k) {
+        const int64_t at = k * step[dim] + low[dim];
+        if (at >= 0 && at < extent[dim]) to[static_cast<size_t>(k)] = at * stride[dim];
+      }
+      in[dim] = OneStride(stride[dim]);
+      if (i + 1 < order.size()) {
+        spread_->outer *= n;
+        spread_->from.push_back(std::move(from));
+        spread_->to.push_back(std::move(to));
+        continue;
+      }
+      for (size_t k = 0; k < from.size(); ++k) {
+        if (to[k] < 0) continue;
+        std::vector<Spread::Run>& runs = spread_->runs;
+        if (!runs.empty() && k > 0 && to[k - 1] >= 0) {
+          Spread::Run& last = runs.back();
+          const int64_t a = from[k] - from[k - 1], b = to[k] - to[k - 1];
+          if (last.count == 1) {
+            last.from_step = a;
+            last.to_step = b;
+          }
+          if (last.from_step == a && last.to_step == b) {
+            ++last.count;
+            continue;
+          }
+        }
+        runs.push_back({from[k], 1, to[k], 1, 1});
+      }
+    }
+  }
+
+  const int64_t per_group = size_of(out, d.output_feature) / groups;
+  const int64_t out_batch = size_of(out, d.output_batch);
+  const int64_t kernel_features = size_of(rhs, d.kernel_input_feature);
+  if (groups > 1) {
+    const bool by_feature = feature_groups > 1;
+    lhs_.batch.Add(groups, by_feature ? kernel_features * stride[static_cast<size_t>(d.input_feature)]
+                                      : out_batch * stride[static_cast<size_t>(d.input_batch)]);
+    rhs_.batch.Add(groups, per_group * StrideOf(rhs, d.kernel_output_feature));
+    out_batch_.Add(groups, per_group * StrideOf(out, d.output_feature));
+  }
+  std::vector<FreeDim> rows;
+  rows.push_back({out_batch, in[static_cast<size_t>(d.input_batch)], DigitsOf(out, d.output_batch)});
+  for (size_t i = 0; i < spatial; ++i) {
+    const size_t dim = static_cast<size_t>(d.input_spatial[i]);
+    const WindowDimension& w = window[i];
+    const bool plain = spread_ == nullptr && w.size == 1 && w.stride == 1;
+    rows.push_back({size_of(out, d.output_spatial[i]), plain ? in[dim] : OneStride(w.stride * stride[dim]),
+                    DigitsOf(out, d.output_spatial[i])});
+    const int64_t tap = w.window_dilation * stride[dim];
+    if (w.window_reversal) lhs_.base += (w.size - 1) * tap;
+    lhs_.k.Add(w.size, w.window_reversal ? -tap : tap);
+    rhs_.k.Add(w.size, rhs.digits(d.kernel_spatial[i]));
+  }
+  AddFree(std::move(rows), &lhs_.outer, &out_rows_);
+  lhs_.k.Add(kernel_features, in[static_cast<size_t>(d.input_feature)]);
+  rhs_.k.Add(kernel_features, rhs.digits(d.kernel_input_feature));
+  rhs_.outer.Add(per_group, rhs.digits(d.kernel_output_feature));
+  out_columns_.Add(per_group, out.digits(d.output_feature));
+}
+
+absl::StatusOr<std::unique_ptr<const Contraction>> Contraction::Plan(const Instruction& op, const Layout* lhs,
+                                                                     const Layout* rhs, const Layout* out,
+                                                                     int64_t side) {
+  RETURN_IF_ERROR(TakenByArray(op));
+  const Shape &left = op.operand(0)->shape(), &right = op.operand(1)->shape();
+  ASSIGN_OR_RETURN(PhysicalLayout lhs_layout, Physical(left, lhs));
+  ASSIGN_OR_RETURN(PhysicalLayout rhs_layout, Physical(right, rhs));
+  ASSIGN_OR_RETURN(PhysicalLayout out_layout, Physical(op.shape(), out));
+  std::unique_ptr<Contraction> c(new Contraction);
+  auto describe = [](const Shape& shape, Side* side) {
+    side->elements = shape.num_elements();
+    if (ReadAsIs(shape.element_type())) {
+      side->type = shape.element_type();
+    } else {
+      side->converted = shape.element_type();
+    }
+  };
+  describe(left, &c->lhs_);
+  describe(right, &c->rhs_);
+  c->out_type_ = op.shape().element_type();
+  if (op.Is(Opcode::kDot)) {
+    c->PlanDot(op, lhs_layout, rhs_layout, out_layout);
+  } else {
+    c->PlanConvolution(op, lhs_layout, rhs_layout, out_layout, lhs);
+  }
+  c->shape_.batch = c->out_batch_.size();
+  c->shape_.m = c->out_rows_.size();
+  c->shape_.n = c->out_columns_.size();
+  c->shape_.k = c->lhs_.k.size();
+  c->shape_.side = side;
+  c->shape_.passes = backplane::tpu::PassesOf(op);
+  return std::unique_ptr<const Contraction>(std::move(c));
+}
+
+double Contraction::multiply_adds() const {
+  return static_cast<double>(shape_.batch) * static_cast<double>(shape_.m) * static_cast<double>(shape_.n) *
+         static_cast<double>(shape_.k) * std::max(1, shape_.passes);
+}
+
+int64_t Contraction::workspace_bytes(int threads) const {
+  return lhs_.converted_bytes() + rhs_.converted_bytes() + spread_bytes() + ArrayProductWorkspace(shape_, threads);
+}
+
+std::string Contraction::ToString() const {
+  return absl::StrCat("array: ", shape_.batch, " x [", shape_.m, ",", shape_.k, "] x [", shape_.k, ",", shape_.n, "], ",
+                      std::max(1, shape_.passes), shape_.passes > 1 ? " passes" : " pass",
+                      spread_ == nullptr ? "" : ", windows from a copy");
+}
+
+void Contraction::RunSpread(const void* from, void* to, engine::ThreadPool* pool) const {
+  const Spread& s = *spread_;
+  const int64_t width = ByteWidth(lhs_.type);
+  const auto* in = static_cast<const std::byte*>(from);
+  auto* out = static_cast<std::byte*>(to);
+  auto parallel = [&](int64_t total, int64_t grain, absl::FunctionRef<void(int64_t, int64_t)> body) {
+    if (pool == nullptr || total < 2 * grain) return body(0, total);
+    pool->ParallelRange(total, grain, [&](int64_t begin, int64_t end, int) { body(begin, end); });
+  };
+  if (s.has_holes) {
+    parallel(s.elements * width, kCopyGrain * 8,
+             [&](int64_t begin, int64_t end) { std::memset(out + begin, 0, static_cast<size_t>(end - begin)); });
+  }
+  int64_t inner = 0;
+  for (const Spread::Run& run : s.runs) inner += run.count;
+  if (inner == 0) return;
+  parallel(s.outer, std::max<int64_t>(1, kCopyGrain / inner), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      int64_t a = 0, b = 0, rest = n;
+      bool copied = true;
+      for (size_t d = s.from.size(); d-- > 0 && copied;) {
+        const size_t size = s.from[d].size(), i = static_cast<size_t>(rest) % size;
+        rest /= static_cast<int64_t>(size);
+        copied = s.to[d][i] >= 0;
+        a += s.from[d][i];
+        b += s.to[d][i];
+      }
+      if (!copied) continue;
+      for (const Spread::Run& run : s.runs) {
+        const std::byte* source = in + (a + run.from) * width;
+        std::byte* target = out + (b + run.to) * width;
+        if (run.from_step == 1 && run.to_step == 1) {
+          std::memcpy(target, source, static_cast<size_t>(run.count * width));
+        } else if (width == 4) {
+          for (int64_t i = 0; i < run.count; ++i)
+            std::memcpy(target + i * run.to_step * 4, source + i * run.from_step * 4, 4);
+        } else {
+          for (int64_t i = 0; i < run.count; ++i)
+            std::memcpy(target + i * run.to_step * 2, source + i * run.from_step * 2, 2);
+        }
+      }
+    }
+  });
+}
+
+void Contraction::Run(const void* lhs, const void* rhs, void* out, void* workspace, engine::ThreadPool* pool) const {
+  auto* free = static_cast<std::byte*>(workspace);
+  auto convert = [&](const Side& side, const void* data) -> const void* {
+    if (side.converted == PrimitiveType::kInvalid) return data;
+    ConvertElements(side.converted, static_cast<const std::byte*>(data), side.type, free, side.elements);
+    const void* converted = free;
+    free += side.converted_bytes();
+    return converted;
+  };
+  lhs = convert(lhs_, lhs);
+  rhs = convert(rhs_, rhs);
+  if (spread_ != nullptr) {
+    RunSpread(lhs, free, pool);
+    lhs = free;
+    free += spread_bytes();
+  }
+  lhs = static_cast<const std::byte*>(lhs) + lhs_.base * ByteWidth(lhs_.type);
+  ArrayProduct(shape_, {lhs, lhs_.type, &lhs_.batch, &lhs_.outer, &lhs_.k},
+               {rhs, rhs_.type, &rhs_.batch, &rhs_.outer, &rhs_.k},
+               {out, out_type_, &out_batch_, &out_rows_, &out_columns_}, free, pool);
+}
+
 absl::StatusOr<Literal> RunOnArray(const Instruction& op, const Literal& lhs, const Literal& rhs, int64_t side,
-                                   int threads) {
-  ArrayProductShape product;
-  product.side = side;
-  product.passes = PassesOf(op);
-  return op.Is(Opcode::kDot) ? Dot(op, lhs, rhs, product, threads) : Convolution(op, lhs, rhs, product, threads);
+                                   engine::ThreadPool* pool) {
+  ASSIGN_OR_RETURN(std::unique_ptr<const Contraction> contraction,
+                   Contraction::Plan(op, nullptr, nullptr, nullptr, side));
+  Literal out(op.shape().WithoutLayout());
+  const size_t bytes = static_cast<size_t>(contraction->workspace_bytes(pool == nullptr ? 1 : pool->num_threads()));
+  std::vector<std::byte> workspace(bytes + kAlignment);
+  void* aligned = workspace.data() + (kAlignment - reinterpret_cast<uintptr_t>(workspace.data()) % kAlignment);
+  contraction->Run(lhs.bytes(), rhs.bytes(), out.mutable_bytes(), aligned, pool);
+  return out;
 }
 
 }  // namespace backplane::tpu

@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "core/eval/evaluator.h"
 #include "core/text/hlo_parser.h"
+#include "core/types/relayout.h"
 #include "plugins/tpu_emulator/array/array_product.h"
+#include "plugins/tpu_emulator/machine/default_layout.h"
 
 namespace backplane::tpu {
 namespace {
@@ -28,6 +31,18 @@ Literal Integers(const Shape& shape, uint32_t seed) {
   return out;
 }
 
+// An array in its place in tiles, every other byte of which is set: NaN in floating types.
+std::vector<std::byte> InTiles(const Literal& value, const Layout& layout) {
+  Shape tiled = value.shape().WithoutLayout(), plain = tiled;
+  tiled.set_layout(layout);
+  plain.set_row_major();
+  auto relayout = Relayout::Plan(plain, tiled);
+  EXPECT_TRUE(relayout.ok()) << relayout.status();
+  std::vector<std::byte> out(static_cast<size_t>(relayout->target_bytes()) + 64, std::byte{0xff});
+  relayout->Run(value.bytes(), out.data());
+  return out;
+}
+
 class Exact : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(Exact, EqualsTheEvaluator) {
@@ -39,12 +54,47 @@ TEST_P(Exact, EqualsTheEvaluator) {
   std::vector<Literal> arguments = {Integers(op.operand(0)->shape(), 1), Integers(op.operand(1)->shape(), 2)};
   auto expected = Evaluate(*module, arguments);
   ASSERT_TRUE(expected.ok()) << expected.status();
-  for (int threads : {1, 2}) {
+  engine::ThreadPool pool({.num_threads = 2});
+  for (engine::ThreadPool* threads : {static_cast<engine::ThreadPool*>(nullptr), &pool}) {
     auto found = RunOnArray(op, arguments[0], arguments[1], 128, threads);
     ASSERT_TRUE(found.ok()) << found.status();
     ASSERT_EQ(found->shape(), expected->shape());
     for (int64_t i = 0; i < expected->num_elements(); ++i) {
       ASSERT_EQ(found->GetAsDouble(i), expected->GetAsDouble(i)) << "element " << i;
+    }
+  }
+}
+
+// The same where operands and results lie in a machine's tiles; nothing but elements is read or written.
+TEST_P(Exact, InTilesToo) {
+  const auto [signature, line] = GetParam();
+  auto module = Parse(signature, line);
+  ASSERT_NE(module, nullptr);
+  const Instruction& op = *module->entry()->root();
+  const Literal lhs = Integers(op.operand(0)->shape(), 1), rhs = Integers(op.operand(1)->shape(), 2);
+  auto expected = RunOnArray(op, lhs, rhs, 128, nullptr);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  auto layout_of = [](const Shape& s) { return DefaultLayout(s.element_type(), s.dimensions()); };
+  for (int which = 1; which < 8; ++which) {
+    const Layout layouts[] = {layout_of(lhs.shape()), layout_of(rhs.shape()), layout_of(op.shape())};
+    bool tiled[3];
+    for (int i = 0; i < 3; ++i) tiled[i] = (which >> i & 1) != 0 && CanLieIn(op, i, layouts[i]);
+    auto plan = Contraction::Plan(op, tiled[0] ? &layouts[0] : nullptr, tiled[1] ? &layouts[1] : nullptr,
+                                  tiled[2] ? &layouts[2] : nullptr, 128);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const std::vector<std::byte> a = InTiles(lhs, layouts[0]), b = InTiles(rhs, layouts[1]);
+    Literal dense(op.shape().WithoutLayout());
+    std::vector<std::byte> out = InTiles(dense, layouts[2]);
+    std::fill(out.begin(), out.end(), std::byte{0xff});
+    std::vector<std::byte> workspace(static_cast<size_t>((*plan)->workspace_bytes(1)) + 64);
+    void* aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64);
+    (*plan)->Run(tiled[0] ? a.data() : lhs.bytes(), tiled[1] ? b.data() : rhs.bytes(),
+                 tiled[2] ? out.data() : dense.mutable_bytes(), aligned, nullptr);
+    if (tiled[2]) {
+      std::vector<std::byte> wanted = InTiles(*expected, layouts[2]);
+      EXPECT_EQ(out, wanted) << which;
+    } else {
+      EXPECT_EQ(std::memcmp(dense.bytes(), expected->bytes(), static_cast<size_t>(dense.byte_size())), 0) << which;
     }
   }
 }
@@ -75,6 +125,17 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"  a = f32[4,7,6] parameter(0)\n  b = f32[3,6,8] parameter(1)",
                   "f32[2,3,8] convolution(a, b), window={size=3 rhs_dilate=2}, dim_labels=b0f_0io->b0f, "
                   "batch_group_count=2"},
+        std::pair{"  a = bf16[130,200] parameter(0)\n  b = bf16[200,150] parameter(1)",
+                  "bf16[130,150] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
+        std::pair{"  a = bf16[200,130] parameter(0)\n  b = f16[150,200] parameter(1)",
+                  "f32[130,150] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={1}"},
+        std::pair{"  a = f32[3,2] parameter(0)\n  b = f32[3,700] parameter(1)",
+                  "f16[2,700] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0}"},
+        std::pair{"  a = f32[2,9,8,16] parameter(0)\n  b = f32[1,1,16,20] parameter(1)",
+                  "f32[2,9,8,20] convolution(a, b), window={size=1x1}, dim_labels=b01f_01io->b01f"},
+        std::pair{"  a = bf16[7,9,8,24] parameter(0)\n  b = bf16[7,5,4,40] parameter(1)",
+                  "f32[24,4,6,40] convolution(a, b), window={size=5x4 pad=-1_0x0_1 lhs_dilate=1x1}, "
+                  "dim_labels=f01b_i01o->b01f"},
         std::pair{"  a = bf16[2,3] parameter(0)\n  b = bf16[3,4] parameter(1)",
                   "bf16[2,4] convolution(a, b), dim_labels=bf_io->bf"}));
 
@@ -103,7 +164,7 @@ TEST(Array, RoundsOperands) {
   Literal a(op.operand(0)->shape()), b(a);
   a.SetFromDouble(0, 1.0 + std::ldexp(1.0, -10));
   b.SetFromDouble(0, 3.0);
-  EXPECT_EQ(RunOnArray(op, a, b, 128, 1)->GetAsDouble(0), 3.0);
+  EXPECT_EQ(RunOnArray(op, a, b, 128, nullptr)->GetAsDouble(0), 3.0);
 }
 
 TEST(Array, RefusesWhatTheUnitHasNot) {

@@ -251,9 +251,14 @@ TEST(Options, Topologies) {
   EXPECT_EQ(topology.devices[5].kind, "TPU v5");
   EXPECT_EQ(std::get<std::vector<int64_t>>(topology.devices[5].attributes.at("coords")),
             (std::vector<int64_t>{1, 0, 1}));
-  auto machine = MachineOf(topology);
-  ASSERT_TRUE(machine.ok()) << machine.status();
-  EXPECT_EQ(machine->name, "v5p");
+  auto known = OptionsOf(topology);
+  ASSERT_TRUE(known.ok()) << known.status();
+  EXPECT_EQ(known->machine.name, "v5p");
+  EXPECT_EQ(known->torus, (std::vector<int64_t>{2, 2, 2}));
+  // Another machine of the same name is another version.
+  EmulatorOptions other = *options;
+  other.machine.clock_ghz *= 2;
+  EXPECT_NE(MakeTopology(other).platform_version, topology.platform_version);
 }
 
 TEST(Options, ErrorsNameTheirSource) {

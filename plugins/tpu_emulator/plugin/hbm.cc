@@ -12,6 +12,7 @@ namespace backplane::tpu {
 namespace {
 
 constexpr size_t kAlignment = 512;  // what the smallest array takes
+constexpr size_t kTail = 64;        // behind a block: vector code may read and write so far
 
 std::string Gibibytes(int64_t bytes) { return absl::StrFormat("%.2fG", static_cast<double>(bytes) / (1 << 30)); }
 
@@ -50,7 +51,7 @@ absl::StatusOr<void*> Hbm::Allocate(int32_t device, size_t bytes) {
                                                      Gibibytes(size), ". That was not possible. There are ",
                                                      Gibibytes(std::max<int64_t>(capacity_ - before, 0)), " free."));
   }
-  void* address = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  void* address = std::aligned_alloc(kAlignment, (bytes + kTail + kAlignment - 1) / kAlignment * kAlignment);
   if (address == nullptr) {
     in_use.fetch_sub(size);
     return absl::ResourceExhaustedError(

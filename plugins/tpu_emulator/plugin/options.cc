@@ -98,9 +98,10 @@ std::string DeviceKind(const Machine& machine) {
 
 absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, const NamedValues& options) {
   for (const auto& [name, value] : options) {
-    if (name != "chip" && name != "topology" && name != "poison" && name != kCollectiveTimeoutOption) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("create option ", name, ": unknown; known: chip, topology, poison, ", kCollectiveTimeoutOption));
+    if (name != "chip" && name != "topology" && name != "poison" && name != "report" &&
+        name != kCollectiveTimeoutOption) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "create option ", name, ": unknown; known: chip, topology, poison, report, ", kCollectiveTimeoutOption));
     }
   }
   ASSIGN_OR_RETURN(Setting chip, Find(options, "chip", "TILEDTPU_CHIP", "v5e"));
@@ -115,16 +116,18 @@ absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, con
   ASSIGN_OR_RETURN(out.torus, ReadTorus(topology));
   ASSIGN_OR_RETURN(Setting poison, Find(options, "poison", "TILEDTPU_POISON", "none"));
   ASSIGN_OR_RETURN(out.poison, ReadPoison(poison));
+  ASSIGN_OR_RETURN(Setting report, Find(options, "report", "TILEDTPU_REPORT", ""));
+  out.report = std::move(report.value);
   ASSIGN_OR_RETURN(out.collective_timeout, CollectiveTimeLimit(options));
   return out;
 }
 
 Topology MakeTopology(const EmulatorOptions& options) {
-  Topology topology =
-      HostTopology(absl::StrCat(kVersion, "; ", options.machine.name), static_cast<int>(options.device_count()));
+  Topology topology = HostTopology(VersionOf(options), static_cast<int>(options.device_count()));
   topology.platform_name = kPlatformName;
   topology.attributes["machine"] = WriteMachine(options.machine);
   topology.attributes["torus"] = options.torus;
+  if (!options.report.empty()) topology.attributes["report"] = options.report;
   const std::string kind = DeviceKind(options.machine);
   for (DeviceInfo& device : topology.devices) {
     const int64_t x = device.id % options.torus[0], y = device.id / options.torus[0] % options.torus[1],
@@ -134,16 +137,40 @@ Topology MakeTopology(const EmulatorOptions& options) {
     device.to_string = absl::StrCat("TiledTpuDevice(id=", device.id, ", coords=(", x, ",", y, ",", z, "))");
     device.attributes["coords"] = std::vector<int64_t>{x, y, z};
     device.attributes["core_on_chip"] = int64_t{0};
+    device.attributes["slice_index"] = int64_t{0};
+    device.attributes["slice_index"] = int64_t{0};  // all in one slice
     device.attributes["num_cores"] = options.machine.cores_per_device;
   }
   return topology;
 }
 
-absl::StatusOr<Machine> MachineOf(const Topology& topology) {
-  const auto at = topology.attributes.find("machine");
-  const std::string* text = at == topology.attributes.end() ? nullptr : std::get_if<std::string>(&at->second);
-  if (text == nullptr) return absl::InvalidArgumentError("topology: not one of the TPU emulator: it names no machine");
-  return ReadMachine(*text);
+absl::StatusOr<EmulatorOptions> OptionsOf(const Topology& topology) {
+  auto text = [&](const char* name) -> const std::string* {
+    const auto at = topology.attributes.find(name);
+    return at == topology.attributes.end() ? nullptr : std::get_if<std::string>(&at->second);
+  };
+  const std::string* machine = text("machine");
+  if (machine == nullptr) {
+    return absl::InvalidArgumentError("topology: not one of the TPU emulator: it names no machine");
+  }
+  EmulatorOptions options;
+  ASSIGN_OR_RETURN(options.machine, ReadMachine(*machine));
+  options.torus = {static_cast<int64_t>(topology.devices.size()), 1, 1};
+  if (const auto at = topology.attributes.find("torus"); at != topology.attributes.end()) {
+    if (const auto* torus = std::get_if<std::vector<int64_t>>(&at->second); torus != nullptr && torus->size() == 3)
+      options.torus = *torus;
+  }
+  if (const std::string* report = text("report"); report != nullptr) options.report = *report;
+  return options;
+}
+
+std::string VersionOf(const EmulatorOptions& options) {
+  // FNV-1a: not against malice, but two machines of one name must not be taken for one another.
+  uint64_t digest = 0xcbf29ce484222325u;
+  for (const char c : WriteMachine(options.machine)) {
+    digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  return absl::StrCat(kVersion, "; ", options.machine.name, " ", absl::Hex(digest, absl::kZeroPad16));
 }
 
 }  // namespace backplane::tpu

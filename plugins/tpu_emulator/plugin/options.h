@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,7 @@ enum class Poison : uint8_t { kNone, kZero, kNan, kRandom };
 //                                At most 3 axes and 1024 devices
 //   poison    TILEDTPU_POISON    none (the default: whatever the host's allocator leaves), zero, nan (all bits set:
 //                                NaN in every floating type, -1 in integers), random
+//   report    TILEDTPU_REPORT    a folder into which a report of each compiled program is written; none when not given
 //   collective_timeout_seconds   how long devices wait for one another (sdk/backend/host_topology.h)
 //
 // A topology's name, for compiling without devices, is "chip" or "chip:topology", as in "v5e:2x2".
@@ -32,6 +34,7 @@ struct EmulatorOptions {
   Machine machine;
   std::vector<int64_t> torus;  // devices along x, y, z; three entries
   Poison poison = Poison::kNone;
+  std::string report;  // a folder; empty: no reports
   std::chrono::milliseconds collective_timeout{};
 
   int64_t device_count() const { return torus[0] * torus[1] * torus[2]; }
@@ -43,11 +46,16 @@ absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, con
 
 // Devices in x-fastest order. Each has JAX's attributes "coords" (x, y, z) and "core_on_chip" (0), the memories of
 // HostTopology, and a kind that JAX's libraries know for the known chips ("TPU v5 lite"). The attribute "machine" of
-// the topology is the machine as JSON.
+// the topology is the machine as JSON, "torus" and "report" are the options. The version names the machine and what
+// else changes a program, by VersionOf.
 Topology MakeTopology(const EmulatorOptions& options);
 
-// The machine of a topology made above.
-absl::StatusOr<Machine> MachineOf(const Topology& topology);
+// What a topology made above was made of, as far as a compiler needs it: machine, torus, report.
+absl::StatusOr<EmulatorOptions> OptionsOf(const Topology& topology);
+
+// The plugin, the machine's name and a digest of all that changes what a program computes or is told about itself: what
+// was compiled under another version must not be run.
+std::string VersionOf(const EmulatorOptions& options);
 
 }  // namespace backplane::tpu
 

@@ -1,19 +1,14 @@
 #include "sdk/engine/backend/executable.h"
 
-#include <atomic>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/types/status_macros.h"
+#include "sdk/engine/backend/launch.h"
 
 namespace backplane::engine {
 namespace {
-
-// A program shorter than this runs in the caller's thread: handing it to another costs as much.
-constexpr double kInlineMicroseconds = 60;
-// Up to here it still does, with the others woken: what the caller could do meanwhile is worth less than the way there.
-constexpr double kStayMicroseconds = 150;
 
 Shape Leaf(const Shape& s) {
   Shape leaf = s;
@@ -21,54 +16,53 @@ Shape Leaf(const Shape& s) {
   return leaf;
 }
 
-// What one run keeps alive until it has finished.
-struct Launch {
-  ExecuteRequest request;
-  std::shared_ptr<const EngineExecutable> executable;
-  Runtime* runtime = nullptr;
-  std::unique_ptr<LaunchMember> member;  // where the program has collectives
-  std::vector<void*> arguments, outputs;
+class EngineLaunch : public ProgramLaunch {
+ public:
+  using ProgramLaunch::ProgramLaunch;
+
+  // The arguments stay in the request.
+  absl::Status Prepare(EngineClient& client, const EngineExecutable& executable, std::vector<DeviceArray>* results) {
+    const BufferAssignment& assignment = program().assignment();
+    const absl::Span<const OutputInfo> outputs = executable.outputs();
+    arguments_.reserve(request().arguments.size());
+    for (const DeviceArray& a : request().arguments) arguments_.push_back(a.storage ? a.storage->data() : nullptr);
+    results->reserve(outputs.size());
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      DeviceArray out;
+      out.shape = outputs[k].shape;
+      out.memory = client.topology().devices[static_cast<size_t>(request().device)].memories[0];
+      const int32_t alias = assignment.output_alias[k];
+      const size_t bytes = out.shape.IsArray() ? static_cast<size_t>(out.shape.byte_size()) : 0;
+      if (alias >= 0 && request().donated[static_cast<size_t>(alias)]) {
+        out.storage = request().arguments[static_cast<size_t>(alias)].storage;
+      } else {
+        ASSIGN_OR_RETURN(out.storage, client.Allocate(out.memory, bytes));
+        if (alias >= 0) {
+          // The caller keeps the argument: the program works on a copy, which becomes the output.
+          preserve_.push_back({arguments_[static_cast<size_t>(alias)], out.storage->data(), bytes});
+          arguments_[static_cast<size_t>(alias)] = out.storage->data();
+        }
+      }
+      outputs_.push_back(out.storage->data());
+      results->push_back(std::move(out));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Run() override {
+    for (const Preserve& p : preserve_) std::memcpy(p.to, p.from, p.bytes);
+    return RunProgram(arguments_, outputs_);
+  }
+
   struct Preserve {
     const void* from;
     void* to;
     size_t bytes;
   };
-  std::vector<Preserve> preserve;  // arguments whose memory the program overwrites though the caller keeps them
-  std::vector<DeviceArray> results;
-  Event done = Event::Create();
+  std::vector<void*> arguments_, outputs_;
+  std::vector<Preserve> preserve_;  // arguments whose memory the program overwrites though the caller keeps them
 };
-
-absl::Status RunProgram(const Launch& launch) {
-  for (const DeviceArray& a : launch.request.arguments) {
-    if (absl::Status s = a.ready.status(); !s.ok()) return s;
-  }
-  for (const Launch::Preserve& p : launch.preserve) std::memcpy(p.to, p.from, p.bytes);
-  ExecutionContext context;
-  context.user = launch.request.context;
-  context.run_id = launch.request.run_id;
-  context.device = launch.request.device;
-  context.replica = launch.request.replica;
-  context.partition = launch.request.partition;
-  context.device_assignment.assign(launch.request.device_assignment.begin(), launch.request.device_assignment.end());
-  context.member = launch.member.get();
-  const Program& program = launch.executable->program();
-  if (program.estimated_us() < kInlineMicroseconds) {
-    return program.Run(launch.arguments, launch.outputs, &launch.runtime->pool, &launch.runtime->memory, context);
-  }
-  ThreadPool::ActiveScope awake(&launch.runtime->pool);
-  return program.Run(launch.arguments, launch.outputs, &launch.runtime->pool, &launch.runtime->memory, context);
-}
-
-void Finish(Launch& launch) {
-  absl::Status s = RunProgram(launch);
-  if (launch.member != nullptr) launch.member->End(s);
-  // Arguments go first: whoever waits for the results may count on donated and borrowed memory being released.
-  launch.request.arguments.clear();
-  launch.request.context.reset();
-  Event done = launch.done;
-  launch.results.clear();
-  done.Set(std::move(s));
-}
 
 class EngineLoadedExecutable : public LoadedExecutable {
  public:
@@ -76,71 +70,11 @@ class EngineLoadedExecutable : public LoadedExecutable {
       : client_(client), executable_(std::move(executable)) {}
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
-    const Program& program = executable_->program();
-    const BufferAssignment& assignment = program.assignment();
-    const absl::Span<const OutputInfo> outputs = executable_->outputs();
-    auto launch = std::make_shared<Launch>();
-    launch->runtime = &Runtime::Get();
-    launch->executable = executable_;
-    if (program.meets_others()) {
-      const CompileOptions& options = executable_->options();
-      LaunchOptions together{options.num_replicas, options.num_partitions, client_->collective_time_limit(), {}};
-      together.devices.assign(request.device_assignment.begin(), request.device_assignment.end());
-      launch->member = std::make_unique<LaunchMember>(launch->runtime->launches.Join(request.run_id, together),
-                                                      request.replica, request.partition);
-    }
-    bool ready = true;
-    launch->arguments.reserve(request.arguments.size());
-    for (const DeviceArray& a : request.arguments) {
-      launch->arguments.push_back(a.storage ? a.storage->data() : nullptr);
-      ready = ready && a.ready.IsReady();
-    }
-    const bool inline_run = ready && !program.may_block() && program.estimated_us() < kStayMicroseconds;
-    if (inline_run) launch->done = Event();
-    ExecuteResult result;
-    result.outputs.reserve(outputs.size());
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      DeviceArray out;
-      out.shape = outputs[k].shape;
-      out.memory = client_->topology().devices[static_cast<size_t>(request.device)].memories[0];
-      out.ready = launch->done;
-      const int32_t alias = assignment.output_alias[k];
-      const size_t bytes = out.shape.IsArray() ? static_cast<size_t>(out.shape.byte_size()) : 0;
-      if (alias >= 0 && request.donated[static_cast<size_t>(alias)]) {
-        out.storage = request.arguments[static_cast<size_t>(alias)].storage;
-      } else {
-        ASSIGN_OR_RETURN(out.storage, client_->Allocate(out.memory, bytes));
-        if (alias >= 0) {
-          // The caller keeps the argument: the program works on a copy, which becomes the output.
-          launch->preserve.push_back({launch->arguments[static_cast<size_t>(alias)], out.storage->data(), bytes});
-          launch->arguments[static_cast<size_t>(alias)] = out.storage->data();
-        }
-      }
-      launch->outputs.push_back(out.storage->data());
-      result.outputs.push_back(std::move(out));
-    }
-    launch->request = std::move(request);
-    if (inline_run) {
-      absl::Status s = RunProgram(*launch);
-      if (!s.ok()) {
-        const Event failed = Event::Ready(std::move(s));
-        for (DeviceArray& out : result.outputs) out.ready = failed;
-        result.done = failed;
-      }
-      return result;
-    }
-    result.done = launch->done;
-    launch->results = result.outputs;  // their storage must outlive the run even if the caller drops it
-    if (ready) {
-      launch->runtime->pool.WakeUp();
-      launch->runtime->Schedule([launch] { Finish(*launch); });
-      return result;
-    }
-    std::vector<Event> events;
-    for (const DeviceArray& a : launch->request.arguments) events.push_back(a.ready);
-    Event::All(events).OnReady(
-        [launch](const absl::Status&) { launch->runtime->Schedule([launch] { Finish(*launch); }); });
-    return result;
+    auto launch = std::make_shared<EngineLaunch>(std::move(request), executable_, executable_->program(),
+                                                 client_->collective_time_limit());
+    std::vector<DeviceArray> outputs;
+    RETURN_IF_ERROR(launch->Prepare(*client_, *executable_, &outputs));
+    return ProgramLaunch::Start(std::move(launch), std::move(outputs), 0);
   }
 
  private:

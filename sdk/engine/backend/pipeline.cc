@@ -16,9 +16,8 @@
 #include "sdk/engine/compiler/program.h"
 
 namespace backplane::engine {
-namespace {
+namespace {}  // namespace
 
-// Work of one run by the definitions of core/ops; loop bodies count once.
 NamedValues CountCost(const Module& module) {
   Cost total;
   for (const Computation* c : RunningComputations(&module)) {
@@ -41,6 +40,8 @@ NamedValues CountCost(const Module& module) {
   return v;
 }
 
+namespace {
+
 void LogPasses(const PassPipeline& pipeline, std::vector<std::string>* log) {
   if (log == nullptr) return;
   double total = 0;
@@ -51,8 +52,9 @@ void LogPasses(const PassPipeline& pipeline, std::vector<std::string>* log) {
   }
 }
 
-// The one program that each device runs.
-absl::Status ForDevices(Module* module, const CompileOptions& options, std::vector<std::string>* log) {
+}  // namespace
+
+absl::Status PartitionForDevices(Module* module, const CompileOptions& options, std::vector<std::string>* log) {
   PassPipeline p("devices");
   p.Add<PartitionModule>(PartitionOptions{options.allow_spmd_sharding_propagation_to_output, log,
                                           options.allow_spmd_sharding_propagation_to_parameters});
@@ -62,6 +64,8 @@ absl::Status ForDevices(Module* module, const CompileOptions& options, std::vect
   LogPasses(p, log);
   return absl::OkStatus();
 }
+
+namespace {
 
 absl::Status ResolveSizes(Module* module) {
   PassPipeline p("dynamic sizes");
@@ -80,9 +84,11 @@ void CallWhole(Module* module) {
   module->set_entry(entry);
 }
 
-bool IsWholeCall(const Module& module) { return module.entry()->root()->Is(Opcode::kCall); }
+}  // namespace
 
-absl::Status Simplify(Module* module, std::vector<std::string>* log) {
+bool IsInterpretedWhole(const Module& module) { return module.entry()->root()->Is(Opcode::kCall); }
+
+absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log) {
   if (HasDynamicSizes(*module)) {
     if (absl::Status tried = ResolveSizes(module->Clone().get()); tried.ok()) {
       RETURN_IF_ERROR(ResolveSizes(module));
@@ -106,29 +112,36 @@ absl::Status Simplify(Module* module, std::vector<std::string>* log) {
   return absl::OkStatus();
 }
 
-absl::Status Lower(Module* module, std::vector<std::string>* log) {
-  if (IsWholeCall(*module)) return absl::OkStatus();
+absl::Status LowerForEngine(Module* module, const OwnSteps* own_steps, std::vector<std::string>* log) {
+  if (IsInterpretedWhole(*module)) return absl::OkStatus();
   PassPipeline p("cpu");
-  p.Add<LegalizeLayouts>();       // row-major arrays only, but where host or custom call look
-  p.Add<LegalizeTypes>();         // element types and sizes that a library kernel or generated code takes
-  p.Add<LegalizeContractions>();  // dots and convolutions that the library takes
-  p.Add<SimplifyAlgebra>(false);  // transposes that the two brought in, but not back into dots
+  p.Add<LegalizeLayouts>();                // row-major arrays only, but where host or custom call look
+  p.Add<LegalizeTypes>();                  // element types and sizes that a library kernel or generated code takes
+  p.Add<LegalizeContractions>(own_steps);  // dots and convolutions that the library takes
+  p.Add<SimplifyAlgebra>(false);           // transposes that the two brought in, but not back into dots
   p.Add<EliminateCommonSubexpressions>();
   p.Add<RemoveDeadCode>();
   p.Add<UnshareComputations>();   // one caller for each body: its buffers are that caller's
   p.Add<OutlineScalarControl>();  // loops in registers
-  p.Add<Fuse>();                  // kernels
+  p.Add<Fuse>(own_steps);         // kernels
   p.Add<RemoveDeadCode>();
   RETURN_IF_ERROR(p.Run(module).status());
   LogPasses(p, log);
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::Status RunEnginePipeline(Module* module, std::vector<std::string>* log) {
-  RETURN_IF_ERROR(Simplify(module, log));
-  return Lower(module, log);
+  RETURN_IF_ERROR(SimplifyForEngine(module, log));
+  return LowerForEngine(module, nullptr, log);
+}
+
+ProgramOptions OptionsForRuntime(CustomCallRegistry* custom_calls) {
+  Runtime& runtime = Runtime::Get();
+  ProgramOptions options;
+  options.pool = &runtime.pool;
+  options.num_threads = runtime.pool.num_threads();
+  options.custom_calls = custom_calls;
+  return options;
 }
 
 absl::StatusOr<std::shared_ptr<Executable>> CompileOnEngine(std::unique_ptr<Module> module,
@@ -139,15 +152,11 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileOnEngine(std::unique_ptr<Modu
   module->config().num_partitions = options.num_partitions;
   RETURN_IF_ERROR(CheckAccuracy(*module, jit::Host().has_fma));
   const std::string fingerprint = absl::StrCat(module->Fingerprint(), "-", jit::HostFingerprint());
-  RETURN_IF_ERROR(ForDevices(module.get(), options, &log));
-  RETURN_IF_ERROR(Simplify(module.get(), &log));
+  RETURN_IF_ERROR(PartitionForDevices(module.get(), options, &log));
+  RETURN_IF_ERROR(SimplifyForEngine(module.get(), &log));
   NamedValues cost = CountCost(*module);
-  RETURN_IF_ERROR(Lower(module.get(), &log));
-  Runtime& runtime = Runtime::Get();
-  ProgramOptions program_options;
-  program_options.pool = &runtime.pool;
-  program_options.num_threads = runtime.pool.num_threads();
-  program_options.custom_calls = custom_calls;
+  RETURN_IF_ERROR(LowerForEngine(module.get(), nullptr, &log));
+  const ProgramOptions program_options = OptionsForRuntime(custom_calls);
   const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Build(std::move(module), program_options, &log));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;

@@ -5,6 +5,7 @@
 #include "core/import/proto/hlo_proto.h"
 #include "core/types/status_macros.h"
 #include "sdk/engine/backend/executable.h"
+#include "sdk/engine/backend/pipeline.h"
 
 namespace backplane::engine {
 namespace {
@@ -90,11 +91,7 @@ absl::StatusOr<std::shared_ptr<Executable>> DeserializeEngineExecutable(absl::st
     ASSIGN_OR_RETURN(absl::string_view object, reader.Get("object code"));
     objects.push_back({std::string(object)});
   }
-  Runtime& runtime = Runtime::Get();
-  ProgramOptions program_options;
-  program_options.pool = &runtime.pool;
-  program_options.num_threads = runtime.pool.num_threads();
-  program_options.custom_calls = custom_calls;
+  ProgramOptions program_options = OptionsForRuntime(custom_calls);
   program_options.objects = &objects;
   std::vector<std::string> log = {"loaded from serialized form"};
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Build(std::move(module), program_options, &log));

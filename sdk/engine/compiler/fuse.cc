@@ -64,7 +64,7 @@ bool SameInstruction(const Instruction& a, const Instruction& b) {
 
 class ComputationFuser {
  public:
-  explicit ComputationFuser(Computation* computation) : computation_(computation) {}
+  ComputationFuser(Computation* computation, const OwnSteps* own) : computation_(computation), own_(own) {}
 
   absl::StatusOr<bool> Run() {
     DuplicateCheap();
@@ -86,6 +86,11 @@ class ComputationFuser {
     double cost = 0;
   };
 
+  codegen::Verdict VerdictOf(const Instruction& i) const {
+    if (TakenBy(own_, i)) return {FusionRole::kNotFusible, ""};
+    return codegen::Classify(i);
+  }
+
   // Cycles per element to compute an instruction again from what stays in memory, or a large number when it reads more
   // than one array to do so: then a copy of it would cost traffic instead of saving some.
   double AgainCost(const Instruction* i, int depth) const {
@@ -94,7 +99,7 @@ class ComputationFuser {
     if (i->Is(Opcode::kParameter) || i->Is(Opcode::kConstant) || i->Is(Opcode::kTuple) ||
         i->Is(Opcode::kGetTupleElement))
       return kNever;
-    if (depth == 0 || codegen::Classify(*i).role != FusionRole::kElementwise || !i->shape().IsArray()) return kNever;
+    if (depth == 0 || VerdictOf(*i).role != FusionRole::kElementwise || !i->shape().IsArray()) return kNever;
     const Instruction* large = nullptr;
     for (const Instruction* o : i->operands()) {
       if (IsFreeSource(o) || o->shape().IsScalar() || o == large) continue;
@@ -119,14 +124,14 @@ class ComputationFuser {
       if (!free && (i->users().size() > kMaxCopies || i->shape().IsScalar() || AgainCost(i, 6) > kAgainCycles))
         continue;
       std::vector<Instruction*> users(i->users().begin(), i->users().end());
-      if (!free && std::any_of(users.begin(), users.end(), [](const Instruction* u) {
-            const FusionRole r = codegen::Classify(*u).role;
+      if (!free && std::any_of(users.begin(), users.end(), [this](const Instruction* u) {
+            const FusionRole r = VerdictOf(*u).role;
             return !u->shape().IsArray() || (r != FusionRole::kElementwise && r != FusionRole::kReduction);
           })) {
         continue;
       }
       for (size_t u = 1; u < users.size(); ++u) {
-        if (codegen::Classify(*users[u]).role == FusionRole::kNotFusible) continue;
+        if (VerdictOf(*users[u]).role == FusionRole::kNotFusible) continue;
         InstructionSpec spec;
         spec.opcode = i->opcode();
         spec.shape = i->shape();
@@ -146,7 +151,7 @@ class ComputationFuser {
     absl::flat_hash_map<const Instruction*, int> number;
     for (const auto& owned : computation_->instructions()) {
       Instruction* i = owned.get();
-      codegen::Verdict v = codegen::Classify(*i);
+      codegen::Verdict v = VerdictOf(*i);
       Node node{i, v.role, {}, {}};
       if (i->Is(Opcode::kParameter) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement) ||
           (i->Is(Opcode::kConstant) && !i->shape().IsScalar()) || !i->shape().IsArray()) {
@@ -693,6 +698,7 @@ class ComputationFuser {
   }
 
   Computation* computation_;
+  const OwnSteps* own_;
   std::vector<Node> nodes_;
   std::vector<int> group_of_;
   std::vector<Group> groups_;
@@ -716,7 +722,7 @@ absl::StatusOr<bool> Fuse::Run(Module* module) {
   CollectRunning(module->entry(), seen, running);
   bool changed = false;
   for (Computation* c : running) {
-    ASSIGN_OR_RETURN(bool one, ComputationFuser(c).Run());
+    ASSIGN_OR_RETURN(bool one, ComputationFuser(c, own_).Run());
     changed |= one;
   }
   return changed;

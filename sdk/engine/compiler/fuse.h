@@ -14,13 +14,19 @@
 #define BACKPLANE_SDK_ENGINE_COMPILER_FUSE_H_
 
 #include "core/passes/pass.h"
+#include "sdk/engine/compiler/own_steps.h"
 
 namespace backplane::engine {
 
 class Fuse : public Pass {
  public:
+  // `own`: of the plugin, may be null; what it takes joins no kernel.
+  explicit Fuse(const OwnSteps* own = nullptr) : own_(own) {}
   absl::string_view name() const override { return "fuse"; }
   absl::StatusOr<bool> Run(Module* module) override;
+
+ private:
+  const OwnSteps* own_;
 };
 
 // Loops and branches whose values are all single elements become one kernel each, run in registers. Before Fuse.

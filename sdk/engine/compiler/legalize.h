@@ -3,6 +3,7 @@
 #define BACKPLANE_SDK_ENGINE_COMPILER_LEGALIZE_H_
 
 #include "core/passes/pass.h"
+#include "sdk/engine/compiler/own_steps.h"
 
 namespace backplane::engine {
 
@@ -11,8 +12,13 @@ namespace backplane::engine {
 // write it so. Convolutions: element types likewise.
 class LegalizeContractions : public Pass {
  public:
+  // `own`: of the plugin, may be null; what it takes stays as it is.
+  explicit LegalizeContractions(const OwnSteps* own = nullptr) : own_(own) {}
   absl::string_view name() const override { return "legalize-contractions"; }
   absl::StatusOr<bool> Run(Module* module) override;
+
+ private:
+  const OwnSteps* own_;
 };
 
 // Operations on element types for which there is no kernel, in terms of those for which there is one: factorizations,

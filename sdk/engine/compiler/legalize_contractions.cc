@@ -109,9 +109,9 @@ Instruction* Exchanged(Computation* c, Instruction* dot) {
 }
 
 // A dot that writes its result as the transpose wants it; by rows or, with the operands exchanged, by columns.
-Instruction* PermutedDot(Computation* c, Instruction* transpose) {
+Instruction* PermutedDot(Computation* c, Instruction* transpose, const OwnSteps* own) {
   Instruction* dot = transpose->operand(0);
-  if (!dot->Is(Opcode::kDot) || dot->users().size() != 1 || dot->IsRoot()) return nullptr;
+  if (!dot->Is(Opcode::kDot) || TakenBy(own, *dot) || dot->users().size() != 1 || dot->IsRoot()) return nullptr;
   const DotStrideVerdict strides = CheckDotStrides(*dot);
   if (!strides.lhs_ok || !strides.rhs_ok) return nullptr;
   Ints permutation = transpose->dimensions();
@@ -151,7 +151,7 @@ absl::StatusOr<bool> LegalizeContractions::Run(Module* module) {
   for (Computation* c : RunningComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
-      if (i->users().empty() && i != c->root()) continue;
+      if ((i->users().empty() && i != c->root()) || TakenBy(own_, *i)) continue;
       Instruction* r = i->Is(Opcode::kDot)           ? LegalDot(c, i)
                        : i->Is(Opcode::kConvolution) ? LegalConvolution(c, i)
                                                      : nullptr;
@@ -162,7 +162,7 @@ absl::StatusOr<bool> LegalizeContractions::Run(Module* module) {
     if (here) c->RemoveDead();
     for (Instruction* i : c->Snapshot()) {
       if (!i->Is(Opcode::kTranspose) || (i->users().empty() && i != c->root())) continue;
-      if (Instruction* r = PermutedDot(c, i); r != nullptr) {
+      if (Instruction* r = PermutedDot(c, i, own_); r != nullptr) {
         Replace(i, r);
         here = true;
       }

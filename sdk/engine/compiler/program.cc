@@ -35,6 +35,28 @@ bool HasNoElements(const Shape& shape) {
   return none;
 }
 
+// What is no work of its own, and what OwnSteps are not asked about.
+bool MakesNoStep(const Instruction& i) {
+  switch (i.opcode()) {
+    case Opcode::kParameter:
+    case Opcode::kConstant:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kBitcast:
+    case Opcode::kReshape:
+    case Opcode::kFusion:
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+    case Opcode::kOptimizationBarrier:
+    case Opcode::kDomain:
+    case Opcode::kAddDependency:
+    case Opcode::kAfterAll:
+      return true;
+    default:
+      return false;
+  }
+}
+
 struct PlannedKernel {
   codegen::KernelPlan plan;
   codegen::KernelRequest request;
@@ -175,6 +197,11 @@ class ProgramBuilder {
 
   absl::Status Step(const Instruction* i, ThunkSequence& steps) {
     const BufferAssignment& a = program_->assignment_;
+    if (!MakesNoStep(*i) && TakenBy(options_.own_steps, *i)) {
+      ASSIGN_OR_RETURN(std::unique_ptr<Thunk> step, options_.own_steps->MakeStep(*i, a, log_));
+      steps.push_back(std::move(step));
+      return absl::OkStatus();
+    }
     switch (i->opcode()) {
       case Opcode::kParameter:
       case Opcode::kConstant:

@@ -11,6 +11,7 @@
 
 #include "core/ir/module.h"
 #include "sdk/engine/compiler/buffer_assignment.h"
+#include "sdk/engine/compiler/own_steps.h"
 #include "sdk/engine/jit/jit.h"
 #include "sdk/engine/runtime/memory_pool.h"
 #include "sdk/engine/thunks/thunk.h"
@@ -22,7 +23,8 @@ struct ProgramOptions {
   int num_threads = 1;         // that runs will use
   CustomCallRegistry* custom_calls = nullptr;
   const std::vector<jit::ObjectCode>* objects =
-      nullptr;  // of an earlier build from the same module: not compiled again
+      nullptr;                          // of an earlier build from the same module: not compiled again
+  const OwnSteps* own_steps = nullptr;  // of the plugin; may be null, else it outlives the call
 };
 
 class Program {

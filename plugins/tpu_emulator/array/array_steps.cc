@@ -1,0 +1,119 @@
+#include "plugins/tpu_emulator/array/array_steps.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "plugins/tpu_emulator/array/contraction.h"
+
+namespace backplane::tpu {
+namespace {
+
+class ArrayThunk : public engine::Thunk {
+ public:
+  ArrayThunk(std::unique_ptr<const Contraction> contraction, engine::SlotId lhs, engine::SlotId rhs, engine::SlotId out)
+      : contraction_(std::move(contraction)), lhs_(lhs), rhs_(rhs), out_(out) {}
+
+  absl::Status Run(const engine::RunState& state) const override {
+    contraction_->Run(state.slots[lhs_], state.slots[rhs_], state.slots[out_], state.workspace, state.pool);
+    return absl::OkStatus();
+  }
+  int64_t workspace_bytes(int num_threads) const override { return contraction_->workspace_bytes(num_threads) + 64; }
+  double estimated_us() const override { return 1 + contraction_->multiply_adds() / 3e4; }
+
+ private:
+  const std::unique_ptr<const Contraction> contraction_;
+  const engine::SlotId lhs_, rhs_, out_;
+};
+
+int64_t LeavesOf(const Shape& shape) {
+  int64_t n = 0;
+  ForEachLeaf(shape, [&n](const Shape&, const std::vector<int64_t>&) { ++n; });
+  return n;
+}
+
+}  // namespace
+
+bool ArraySteps::Takes(const Instruction& instruction) const {
+  return (instruction.Is(Opcode::kDot) || instruction.Is(Opcode::kConvolution)) && TakenByArray(instruction).ok();
+}
+
+void ArraySteps::LayOut(const Module& module, const std::vector<Shape>& parameters, const std::vector<Shape>& results) {
+  reads_.assign(parameters.size(), false);
+  writes_.assign(results.size(), false);
+  const Computation* entry = module.entry();
+  const ModuleConfig& config = module.config();
+  auto shared = [&](bool result, int64_t number) {
+    // Which of the leaves exactly does not matter: arrays that take one another's place are left alone.
+    return std::any_of(config.input_output_aliases.begin(), config.input_output_aliases.end(),
+                       [&](const InputOutputAlias& a) {
+                         if (!result) return a.parameter == number;
+                         return a.output_index.empty() || a.output_index[0] == number;
+                       });
+  };
+  int64_t leaf = 0;
+  for (size_t n = 0; n < entry->parameters().size(); ++n) {
+    const Instruction* p = entry->parameter(static_cast<int64_t>(n));
+    const int64_t at = leaf;
+    leaf += LeavesOf(p->shape());
+    if (!p->shape().IsArray() || p->users().empty() || p->IsRoot() || shared(false, static_cast<int64_t>(n))) continue;
+    const Shape& shape = parameters[static_cast<size_t>(at)];
+    if (!shape.has_layout()) continue;
+    const bool only_here = std::all_of(p->users().begin(), p->users().end(), [&](const Instruction* user) {
+      if (!Takes(*user)) return false;
+      for (int k = 0; k < 2; ++k) {
+        if (user->operand(k) == p && !CanLieIn(*user, k, shape.layout())) return false;
+      }
+      return true;
+    });
+    if (!only_here) continue;
+    reads_[static_cast<size_t>(at)] = true;
+    layout_of_[p] = shape.layout();
+  }
+  const Instruction* root = entry->root();
+  std::vector<const Instruction*> roots{root};
+  if (root->Is(Opcode::kTuple)) roots.assign(root->operands().begin(), root->operands().end());
+  leaf = 0;
+  for (size_t k = 0; k < roots.size(); ++k) {
+    const Instruction* r = roots[k];
+    const int64_t at = leaf;
+    leaf += LeavesOf(r->shape());
+    const bool unseen = r == root || (r->users().size() == 1 && std::count(roots.begin(), roots.end(), r) == 1);
+    if (!r->shape().IsArray() || !unseen || !Takes(*r) || shared(true, static_cast<int64_t>(k))) continue;
+    const Shape& shape = results[static_cast<size_t>(at)];
+    if (shape.has_layout() && CanLieIn(*r, 2, shape.layout())) result_of_[r] = {at, shape.layout()};
+  }
+}
+
+absl::StatusOr<std::unique_ptr<engine::Thunk>> ArraySteps::MakeStep(const Instruction& instruction,
+                                                                    const engine::BufferAssignment& assignment,
+                                                                    std::vector<std::string>* log) const {
+  const Layout* layouts[3] = {};
+  for (int k = 0; k < 2; ++k) {
+    auto at = layout_of_.find(instruction.operand(k));
+    if (at != layout_of_.end()) layouts[k] = &at->second;
+  }
+  const engine::SlotId out = assignment.slot(&instruction);
+  if (auto at = result_of_.find(&instruction); at != result_of_.end()) {
+    const size_t leaf = static_cast<size_t>(at->second.leaf);
+    if (assignment.output_slots[leaf] == out && assignment.output_alias[leaf] < 0) {
+      layouts[2] = &at->second.layout;
+      writes_[leaf] = true;
+    }
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<const Contraction> contraction,
+                   Contraction::Plan(instruction, layouts[0], layouts[1], layouts[2], side_));
+  if (log != nullptr) {
+    std::string line = absl::StrCat(instruction.name(), ": ", contraction->ToString());
+    static constexpr const char* kNames[] = {"left operand", "right operand", "result"};
+    for (int k = 0; k < 3; ++k) {
+      if (layouts[k] != nullptr) absl::StrAppend(&line, ", ", kNames[k], " in ", layouts[k]->ToString());
+    }
+    log->push_back(std::move(line));
+  }
+  return std::make_unique<ArrayThunk>(std::move(contraction), assignment.slot(instruction.operand(0)),
+                                      assignment.slot(instruction.operand(1)), out);
+}
+
+}  // namespace backplane::tpu

@@ -1,0 +1,146 @@
+#include "plugins/tpu_emulator/plugin/executable.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/types/status_macros.h"
+#include "plugins/tpu_emulator/array/array_steps.h"
+#include "sdk/backend/mixed/client.h"
+#include "sdk/engine/backend/pipeline.h"
+
+namespace backplane::tpu {
+namespace {
+
+// Generated code may read and write a little behind what it works on.
+int64_t Room(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+
+std::vector<Shape> LeavesWithLayouts(const std::vector<Shape>& shapes) {
+  std::vector<Shape> leaves;
+  for (const Shape& shape : shapes)
+    ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) { leaves.push_back(leaf); });
+  return leaves;
+}
+
+std::string KindOf(const std::vector<std::string>& kinds, size_t i) {
+  return i < kinds.size() && !kinds[i].empty() ? kinds[i] : "device";
+}
+
+// The number of a parameter's leaf among all; -1: there is none.
+int64_t LeafNumber(const Computation* entry, int64_t parameter, const Ints& index) {
+  if (parameter < 0 || parameter >= static_cast<int64_t>(entry->parameters().size())) return -1;
+  int64_t number = 0, found = -1;
+  for (int64_t p = 0; p <= parameter; ++p) {
+    ForEachLeaf(entry->parameter(p)->shape(), [&](const Shape&, const std::vector<int64_t>& i) {
+      if (p == parameter && i == index) found = number;
+      ++number;
+    });
+  }
+  return found;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
+    std::unique_ptr<Module> lowered, std::unique_ptr<const Module> kernels, EmulatorProgramFacts facts,
+    int64_t array_side, CustomCallRegistry* custom_calls, const std::vector<engine::jit::ObjectCode>* objects,
+    std::vector<std::string> log) {
+  std::shared_ptr<EmulatorExecutable> out(new EmulatorExecutable);
+  out->kernels_ = std::move(kernels);
+  out->facts_ = std::move(facts);
+  const ModuleConfig& config = out->kernels_->config();
+  const Computation* entry = out->kernels_->entry();
+  const std::vector<Shape> arguments = LeavesWithLayouts(config.parameter_layouts),
+                           results = LeavesWithLayouts({config.result_layout});
+  for (size_t p = 0; p < config.parameter_layouts.size(); ++p) {
+    ForEachLeaf(config.parameter_layouts[p], [&](const Shape& leaf, const std::vector<int64_t>&) {
+      out->parameters_.push_back({leaf, KindOf(config.parameter_memory_kinds, p), false});
+    });
+  }
+  for (size_t k = 0; k < results.size(); ++k)
+    out->outputs_.push_back({results[k], KindOf(config.result_memory_kinds, k)});
+  auto donate = [&](int64_t parameter, const Ints& index) {
+    const int64_t leaf = LeafNumber(entry, parameter, index);
+    if (leaf < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(out->kernels_->name(), ": donates a leaf of parameter ", parameter, " that is not there"));
+    }
+    out->parameters_[static_cast<size_t>(leaf)].donated = true;
+    return absl::OkStatus();
+  };
+  for (const InputOutputAlias& a : config.input_output_aliases) RETURN_IF_ERROR(donate(a.parameter, a.parameter_index));
+  for (const BufferDonor& d : config.buffer_donors) RETURN_IF_ERROR(donate(d.parameter, d.parameter_index));
+
+  ArraySteps steps(array_side);
+  if (!engine::IsInterpretedWhole(*lowered)) steps.LayOut(*lowered, arguments, results);
+  engine::ProgramOptions options = engine::OptionsForRuntime(custom_calls);
+  options.own_steps = &steps;
+  options.objects = objects;
+  ASSIGN_OR_RETURN(out->program_, engine::Program::Build(std::move(lowered), options, &log));
+  for (int32_t alias : out->program_->assignment().output_alias) {
+    if (alias >= 0) out->parameters_[static_cast<size_t>(alias)].donated = true;
+  }
+  RETURN_IF_ERROR(out->PlanLeaves(steps.reads_as_laid_out(), steps.writes_as_laid_out()));
+  out->log_ = std::move(log);
+  return std::shared_ptr<Executable>(std::move(out));
+}
+
+absl::Status EmulatorExecutable::PlanLeaves(const std::vector<bool>& reads, const std::vector<bool>& writes) {
+  auto plan = [&](const Shape& shape, bool as_laid_out, TiledCopy::Direction direction) -> absl::StatusOr<Leaf> {
+    Leaf leaf;
+    if (!shape.IsArray() || shape.num_elements() == 0) return leaf;
+    leaf.bytes = shape.num_elements() * ByteWidth(shape.element_type());
+    leaf.way = as_laid_out || LiesInRows(shape) ? Leaf::Way::kThere : Leaf::Way::kCopied;
+    // The plan of a copy is made for leaves that lie in rows too: they may have to be moved all the same.
+    if (!as_laid_out) {
+      ASSIGN_OR_RETURN(leaf.copy, TiledCopy::Plan(shape, direction));
+    }
+    return leaf;
+  };
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    const bool as_laid_out = p < reads.size() && reads[p];
+    ASSIGN_OR_RETURN(Leaf leaf, plan(parameters_[p].shape, as_laid_out, TiledCopy::Direction::kToRows));
+    argument_leaves_.push_back(std::move(leaf));
+  }
+  for (size_t k = 0; k < outputs_.size(); ++k) {
+    const bool as_laid_out = k < writes.size() && writes[k];
+    ASSIGN_OR_RETURN(Leaf leaf, plan(outputs_[k].shape, as_laid_out, TiledCopy::Direction::kToTiles));
+    // Code writes a little behind a result: only the machine's own memory has room for that.
+    if (outputs_[k].memory_kind != "device" && leaf.way == Leaf::Way::kThere && !as_laid_out)
+      leaf.way = Leaf::Way::kCopied;
+    const int32_t alias = program_->assignment().output_alias[k];
+    if (alias >= 0 && leaf.way != Leaf::Way::kNone) {
+      Leaf& argument = argument_leaves_[static_cast<size_t>(alias)];
+      leaf.alias = alias;
+      // Both where they lie, or both in working memory.
+      if (argument.way != leaf.way || !parameters_[static_cast<size_t>(alias)].shape.Identical(outputs_[k].shape))
+        argument.way = leaf.way = Leaf::Way::kCopied;
+    }
+    result_leaves_.push_back(std::move(leaf));
+  }
+  auto reserve = [&](Leaf& leaf) {
+    if (leaf.way != Leaf::Way::kCopied) return;
+    copied_bytes_ += leaf.bytes;
+    if (leaf.alias >= 0) {
+      leaf.offset = argument_leaves_[static_cast<size_t>(leaf.alias)].offset;
+      return;
+    }
+    leaf.offset = working_bytes_;
+    working_bytes_ += Room(leaf.bytes);
+  };
+  for (Leaf& leaf : argument_leaves_) reserve(leaf);
+  for (Leaf& leaf : result_leaves_) reserve(leaf);
+  return absl::OkStatus();
+}
+
+CompiledMemoryStats EmulatorExecutable::memory_stats() const {
+  CompiledMemoryStats m = facts_.memory;
+  m.generated_code = program_->code_bytes();
+  m.total = m.argument + m.output - m.alias + m.temp + m.generated_code;
+  return m;
+}
+
+std::string EmulatorExecutable::compile_log() const { return absl::StrCat(absl::StrJoin(log_, "\n"), "\n"); }
+
+}  // namespace backplane::tpu

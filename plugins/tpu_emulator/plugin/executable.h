@@ -1,0 +1,103 @@
+// A program compiled for the emulated machine, and the same loaded on a client.
+//
+// It runs on the engine (sdk/engine): arguments are read out of their tiles into rows, the program runs, results are
+// written back into tiles; contractions are the matrix unit's (array/array_steps.h), which reads and writes tiles
+// itself where nothing else of the program wants the rows.
+#ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_EXECUTABLE_H_
+#define BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_EXECUTABLE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/tpu_emulator/plugin/client.h"
+#include "plugins/tpu_emulator/plugin/options.h"
+#include "plugins/tpu_emulator/plugin/tiled_copy.h"
+#include "sdk/backend/backend.h"
+#include "sdk/engine/compiler/program.h"
+
+namespace backplane::tpu {
+
+// What is known of a program beside the code that runs it.
+struct EmulatorProgramFacts {
+  CompileOptions options;
+  std::string fingerprint;
+  std::string version;  // of the plugin, the machine and what was chosen about it: VersionOf
+  NamedValues cost;
+  CompiledMemoryStats memory;  // but for generated_code and total
+};
+
+class EmulatorExecutable : public Executable {
+ public:
+  // `lowered` has been through the engine's passes with an ArraySteps of this machine. `kernels`: the program as the
+  // machine runs it, whose ModuleConfig has the layouts of arguments and results; it is what a host is shown.
+  // `objects`: machine code of an earlier build of the same module, or null.
+  static absl::StatusOr<std::shared_ptr<Executable>> Build(std::unique_ptr<Module> lowered,
+                                                           std::unique_ptr<const Module> kernels,
+                                                           EmulatorProgramFacts facts, int64_t array_side,
+                                                           CustomCallRegistry* custom_calls,
+                                                           const std::vector<engine::jit::ObjectCode>* objects,
+                                                           std::vector<std::string> log);
+
+  const std::string& name() const override { return kernels_->name(); }
+  const CompileOptions& options() const override { return facts_.options; }
+  absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
+  absl::Span<const OutputInfo> outputs() const override { return outputs_; }
+  const Module& optimized_module() const override { return *kernels_; }
+  std::string fingerprint() const override { return facts_.fingerprint; }
+  int64_t code_size() const override { return program_->code_bytes(); }
+  NamedValues cost() const override { return facts_.cost; }
+  CompiledMemoryStats memory_stats() const override;
+  std::string compile_log() const override;
+  absl::StatusOr<std::string> Serialize() const override;
+
+  const engine::Program& program() const { return *program_; }
+
+  // How a leaf of the arguments or results meets the program.
+  struct Leaf {
+    enum class Way : uint8_t {
+      kNone,    // a token, or no elements
+      kThere,   // the program works where the array lies
+      kCopied,  // in rows in working memory, at `offset`
+    };
+    Way way = Way::kNone;
+    int64_t offset = 0;
+    int32_t alias = -1;  // of a result: the argument whose memory the program makes it in
+    int64_t bytes = 0;   // in rows
+    TiledCopy copy;      // for kCopied
+  };
+  const std::vector<Leaf>& argument_leaves() const { return argument_leaves_; }
+  const std::vector<Leaf>& result_leaves() const { return result_leaves_; }
+  int64_t working_bytes() const { return working_bytes_; }
+  int64_t copied_bytes() const { return copied_bytes_; }
+
+ private:
+  EmulatorExecutable() = default;
+  absl::Status PlanLeaves(const std::vector<bool>& reads, const std::vector<bool>& writes);
+
+  std::unique_ptr<engine::Program> program_;
+  std::unique_ptr<const Module> kernels_;
+  EmulatorProgramFacts facts_;
+  std::vector<std::string> log_;
+  std::vector<ParameterInfo> parameters_;
+  std::vector<OutputInfo> outputs_;
+  std::vector<Leaf> argument_leaves_, result_leaves_;
+  int64_t working_bytes_ = 0, copied_bytes_ = 0;
+};
+
+absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Module> module,
+                                                              const CompileOptions& options,
+                                                              const EmulatorOptions& chosen,
+                                                              CustomCallRegistry* custom_calls);
+
+// FailedPrecondition where the bytes were made for another machine, other choices, another host or another version.
+absl::StatusOr<std::shared_ptr<Executable>> DeserializeForMachine(absl::string_view bytes,
+                                                                  const EmulatorOptions& chosen,
+                                                                  CustomCallRegistry* custom_calls);
+
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadEmulatorExecutable(EmulatorClient* client,
+                                                                         std::shared_ptr<const Executable> executable);
+
+}  // namespace backplane::tpu
+
+#endif  // BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_EXECUTABLE_H_

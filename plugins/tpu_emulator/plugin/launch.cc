@@ -1,0 +1,162 @@
+// Running a program: out of tiles, through the engine, into tiles.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "plugins/tpu_emulator/plugin/executable.h"
+#include "sdk/backend/mixed/client.h"
+#include "sdk/engine/backend/launch.h"
+
+namespace backplane::tpu {
+namespace {
+
+using Leaf = EmulatorExecutable::Leaf;
+
+constexpr double kBytesPerMicrosecond = 4000;  // into and out of tiles, on one thread
+
+class EmulatorLaunch : public engine::ProgramLaunch {
+ public:
+  EmulatorLaunch(ExecuteRequest request, std::shared_ptr<const EmulatorExecutable> executable,
+                 std::chrono::milliseconds time_limit)
+      : ProgramLaunch(std::move(request), executable, executable->program(), time_limit), executable_(*executable) {}
+
+  // `memories`: of the outputs.
+  absl::Status Prepare(EmulatorClient& client, absl::Span<const int32_t> memories, std::vector<DeviceArray>* results) {
+    const absl::Span<const OutputInfo> outputs = executable_.outputs();
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      DeviceArray out;
+      out.shape = outputs[k].shape;
+      out.memory = memories[k];
+      const int32_t alias = executable_.result_leaves()[k].alias;
+      const DeviceArray* argument = alias < 0 ? nullptr : &request().arguments[static_cast<size_t>(alias)];
+      const bool reuses = argument != nullptr && request().donated[static_cast<size_t>(alias)] &&
+                          argument->shape.Identical(out.shape) && argument->memory == out.memory;
+      if (reuses) {
+        out.storage = argument->storage;
+      } else {
+        ASSIGN_OR_RETURN(out.storage, client.Allocate(out.memory, mixed::StorageBytes(out.shape)));
+      }
+      targets_.push_back(out.storage->data());
+      results->push_back(std::move(out));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Copy {
+    const TiledCopy* plan;
+    const void* from;
+    void* to;
+  };
+
+  absl::Status Run() override {
+    const std::vector<Leaf>&arguments = executable_.argument_leaves(), &results = executable_.result_leaves();
+    std::byte* working = nullptr;
+    if (executable_.working_bytes() > 0) {
+      working = static_cast<std::byte*>(runtime().memory.Allocate(static_cast<size_t>(executable_.working_bytes())));
+      if (working == nullptr) {
+        return absl::ResourceExhaustedError(absl::StrCat(executable_.name(), ": the host has no room for ",
+                                                         executable_.working_bytes(), " bytes of working memory"));
+      }
+    }
+    std::vector<void*> sources, targets;
+    std::vector<Copy> before, after;
+    for (size_t p = 0; p < arguments.size(); ++p) {
+      const DeviceArray& array = request().arguments[p];
+      void* there = array.storage == nullptr ? nullptr : array.storage->data();
+      if (arguments[p].way == Leaf::Way::kCopied) {
+        sources.push_back(working + arguments[p].offset);
+        before.push_back({&arguments[p].copy, there, sources.back()});
+      } else {
+        sources.push_back(there);
+      }
+    }
+    for (size_t k = 0; k < results.size(); ++k) {
+      const Leaf& leaf = results[k];
+      if (leaf.way == Leaf::Way::kCopied) {
+        targets.push_back(working + leaf.offset);
+        after.push_back({&leaf.copy, targets.back(), targets_[k]});
+        continue;
+      }
+      targets.push_back(targets_[k]);
+      if (leaf.alias < 0) continue;
+      // The caller keeps the argument: the program works on a copy, which becomes the output.
+      void*& source = sources[static_cast<size_t>(leaf.alias)];
+      if (source != targets_[k]) std::memcpy(targets_[k], source, static_cast<size_t>(leaf.bytes));
+      source = targets_[k];
+    }
+    RunCopies(before);
+    absl::Status status = RunProgram(sources, targets);
+    if (status.ok()) RunCopies(after);
+    if (working != nullptr) runtime().memory.Free(working);
+    return status;
+  }
+
+  void RunCopies(const std::vector<Copy>& copies) const {
+    std::vector<std::pair<size_t, size_t>> pieces;  // of which copy, which
+    int64_t bytes = 0;
+    for (size_t c = 0; c < copies.size(); ++c) {
+      bytes += copies[c].plan->bytes();
+      for (size_t p = 0; p < copies[c].plan->pieces(); ++p) pieces.emplace_back(c, p);
+    }
+    auto run = [&](size_t n) {
+      const auto [c, p] = pieces[n];
+      copies[c].plan->RunPiece(p, copies[c].from, copies[c].to);
+    };
+    if (static_cast<double>(bytes) < 20 * kBytesPerMicrosecond || pieces.size() < 2) {
+      for (size_t n = 0; n < pieces.size(); ++n) run(n);
+      return;
+    }
+    runtime().pool.ParallelFor(static_cast<int64_t>(pieces.size()),
+                               [&](int64_t n, int) { run(static_cast<size_t>(n)); });
+  }
+
+  const EmulatorExecutable& executable_;
+  std::vector<void*> targets_;  // where the outputs lie
+};
+
+class EmulatorLoadedExecutable : public LoadedExecutable {
+ public:
+  EmulatorLoadedExecutable(EmulatorClient* client, std::shared_ptr<const EmulatorExecutable> executable)
+      : client_(client), executable_(std::move(executable)) {
+    const Topology& topology = client_->topology();
+    for (const DeviceInfo& device : topology.devices) {
+      std::vector<int32_t> row;
+      for (const OutputInfo& output : executable_->outputs()) {
+        int32_t chosen = device.memories.front();
+        for (int32_t m : device.memories) {
+          if (topology.memories[static_cast<size_t>(m)].kind == output.memory_kind) chosen = m;
+        }
+        row.push_back(chosen);
+      }
+      memories_.push_back(std::move(row));
+    }
+  }
+
+  absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
+    const size_t device = static_cast<size_t>(request.device);
+    auto launch = std::make_shared<EmulatorLaunch>(std::move(request), executable_, client_->collective_time_limit());
+    std::vector<DeviceArray> outputs;
+    RETURN_IF_ERROR(launch->Prepare(*client_, memories_[device], &outputs));
+    return engine::ProgramLaunch::Start(std::move(launch), std::move(outputs),
+                                        static_cast<double>(executable_->copied_bytes()) / kBytesPerMicrosecond);
+  }
+
+ private:
+  EmulatorClient* const client_;
+  const std::shared_ptr<const EmulatorExecutable> executable_;
+  std::vector<std::vector<int32_t>> memories_;  // by device, output
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadEmulatorExecutable(EmulatorClient* client,
+                                                                         std::shared_ptr<const Executable> executable) {
+  // Every executable of this plugin is made by this plugin: the shim hands back what Compile or Deserialize returned.
+  return std::make_unique<EmulatorLoadedExecutable>(
+      client, std::static_pointer_cast<const EmulatorExecutable>(std::move(executable)));
+}
+
+}  // namespace backplane::tpu

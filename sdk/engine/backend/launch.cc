@@ -1,0 +1,88 @@
+#include "sdk/engine/backend/launch.h"
+
+#include <utility>
+
+namespace backplane::engine {
+namespace {
+
+// A program shorter than this runs in the caller's thread: handing it to another costs as much.
+constexpr double kInlineMicroseconds = 60;
+// Up to here it still does, with the others woken: what the caller could do meanwhile is worth less than the way there.
+constexpr double kStayMicroseconds = 150;
+
+}  // namespace
+
+ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Executable> executable,
+                             const Program& program, std::chrono::milliseconds time_limit)
+    : request_(std::move(request)), executable_(std::move(executable)), program_(program), runtime_(Runtime::Get()) {
+  if (!program.meets_others()) return;
+  const CompileOptions& options = executable_->options();
+  LaunchOptions together{options.num_replicas, options.num_partitions, time_limit, {}};
+  together.devices.assign(request_.device_assignment.begin(), request_.device_assignment.end());
+  member_ = std::make_unique<LaunchMember>(runtime_.launches.Join(request_.run_id, together), request_.replica,
+                                           request_.partition);
+}
+
+absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::Span<void* const> outputs) const {
+  ExecutionContext context;
+  context.user = request_.context;
+  context.run_id = request_.run_id;
+  context.device = request_.device;
+  context.replica = request_.replica;
+  context.partition = request_.partition;
+  context.device_assignment.assign(request_.device_assignment.begin(), request_.device_assignment.end());
+  context.member = member_.get();
+  if (program_.estimated_us() < kInlineMicroseconds)
+    return program_.Run(arguments, outputs, &runtime_.pool, &runtime_.memory, context);
+  ThreadPool::ActiveScope awake(&runtime_.pool);
+  return program_.Run(arguments, outputs, &runtime_.pool, &runtime_.memory, context);
+}
+
+absl::Status ProgramLaunch::RunOnce() {
+  for (const DeviceArray& a : request_.arguments) {
+    if (absl::Status s = a.ready.status(); !s.ok()) return s;
+  }
+  return Run();
+}
+
+void ProgramLaunch::Finish() {
+  absl::Status s = RunOnce();
+  if (member_ != nullptr) member_->End(s);
+  // Arguments go first: whoever waits for the results may count on donated and borrowed memory being released.
+  request_.arguments.clear();
+  request_.context.reset();
+  Event done = done_;
+  results_.clear();
+  done.Set(std::move(s));
+}
+
+ExecuteResult ProgramLaunch::Start(std::shared_ptr<ProgramLaunch> launch, std::vector<DeviceArray> outputs,
+                                   double more_microseconds) {
+  bool ready = true;
+  for (const DeviceArray& a : launch->request_.arguments) ready = ready && a.ready.IsReady();
+  ExecuteResult result;
+  result.outputs = std::move(outputs);
+  if (ready && !launch->program_.may_block() &&
+      launch->program_.estimated_us() + more_microseconds < kStayMicroseconds) {
+    const absl::Status s = launch->RunOnce();
+    result.done = s.ok() ? Event() : Event::Ready(s);
+    for (DeviceArray& out : result.outputs) out.ready = result.done;
+    return result;
+  }
+  launch->done_ = Event::Create();
+  result.done = launch->done_;
+  for (DeviceArray& out : result.outputs) out.ready = result.done;
+  launch->results_ = result.outputs;
+  if (ready) {
+    launch->runtime_.pool.WakeUp();
+    launch->runtime_.Schedule([launch] { launch->Finish(); });
+    return result;
+  }
+  std::vector<Event> events;
+  for (const DeviceArray& a : launch->request_.arguments) events.push_back(a.ready);
+  Event::All(events).OnReady(
+      [launch](const absl::Status&) { launch->runtime_.Schedule([launch] { launch->Finish(); }); });
+  return result;
+}
+
+}  // namespace backplane::engine
