@@ -25,9 +25,10 @@ RULES = {
     "sdk/shim": ["sdk/shim", "sdk/backend", "core", "api"],
     "sdk/host": ["sdk/host", "api"],
     "sdk/layers": ["sdk/layers", "sdk/host", "api"],
+    "sdk/report": ["sdk/report", "core"],
     "sdk/testing": ["sdk/testing", "sdk/host", "sdk/backend", "sdk/shim", "core", "api"],
-    "sdk/cli": ["sdk/cli", "sdk/host", "sdk/layers", "conformance/kit", "api", "core"],  # core: to read programs
-    "plugins": ["sdk/backend", "sdk/engine", "core"],  # and the plugin's own folder, added below
+    "sdk/cli": ["sdk/cli", "sdk/host", "sdk/layers", "sdk/report", "conformance/kit", "api", "core"],  # core: to read programs
+    "plugins": ["sdk/backend", "sdk/engine", "sdk/report", "core"],  # and the plugin's own folder, added below
     "conformance": ["conformance", "sdk/host", "api"],
     "samples": ["api", "sdk/host"],
     "samples/backend": ["samples/backend", "sdk/backend", "core"],

@@ -1,0 +1,254 @@
+// The other direction of report_json.h: every member is checked before it is believed.
+#include <array>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
+#include "plugins/tpu_emulator/report/report_json.h"
+
+namespace backplane::tpu {
+namespace {
+
+using llvm::json::Object;
+using llvm::json::Value;
+
+// One object of the document. What is read after the first mistake is skipped: `status` has that one.
+class Reader {
+ public:
+  Reader(const Object& object, std::string path, absl::Status& status)
+      : object_(object), path_(std::move(path)), status_(status) {}
+
+  void Text(const char* name, std::string& out) {
+    const Value* value = Find(name);
+    if (value == nullptr) return;
+    if (const std::optional<llvm::StringRef> text = value->getAsString()) {
+      out = text->str();
+    } else {
+      Refuse(name, "must be a string");
+    }
+  }
+  void Whole(const char* name, int64_t& out) {
+    const Value* value = Find(name);
+    if (value == nullptr) return;
+    if (const std::optional<int64_t> whole = value->getAsInteger()) {
+      out = *whole;
+    } else {
+      Refuse(name, "must be a whole number");
+    }
+  }
+  void Real(const char* name, double& out) {
+    const Value* value = Find(name);
+    if (value == nullptr) return;
+    if (const std::optional<double> real = value->getAsNumber()) {
+      out = *real;
+    } else if (!value->getAsNull()) {
+      Refuse(name, "must be a number");
+    }
+  }
+  void Truth(const char* name, bool& out) {
+    const Value* value = Find(name);
+    if (value == nullptr) return;
+    if (const std::optional<bool> truth = value->getAsBoolean()) {
+      out = *truth;
+    } else {
+      Refuse(name, "must be true or false");
+    }
+  }
+  // A whole number of at least `least` and below `end`.
+  void Index(const char* name, int64_t& out, int64_t least, int64_t end) {
+    Whole(name, out);
+    if (Find(name) != nullptr && (out < least || out >= end)) Refuse(name, absl::StrCat("points nowhere: ", out));
+  }
+  void Wholes(const char* name, std::vector<int64_t>& out, int64_t least, int64_t end) {
+    ForEach(name, [&](const Value& value, const std::string& path) {
+      const std::optional<int64_t> whole = value.getAsInteger();
+      if (!whole || *whole < least || *whole >= end) {
+        RefuseAt(path, whole ? absl::StrCat("points nowhere: ", *whole) : "must be a whole number");
+        return;
+      }
+      out.push_back(*whole);
+    });
+  }
+  void Texts(const char* name, std::vector<std::string>& out) {
+    ForEach(name, [&](const Value& value, const std::string& path) {
+      const std::optional<llvm::StringRef> text = value.getAsString();
+      if (!text) return RefuseAt(path, "must be a string");
+      out.push_back(text->str());
+    });
+  }
+  // One of the names that `name_of` gives to the values 0 to last.
+  template <typename E, typename NameOf>
+  void Choice(const char* name, E& out, E last, NameOf name_of) {
+    std::string text;
+    Text(name, text);
+    if (Find(name) == nullptr) return;
+    for (int i = 0; i <= static_cast<int>(last); ++i) {
+      if (text == name_of(static_cast<E>(i))) {
+        out = static_cast<E>(i);
+        return;
+      }
+    }
+    Refuse(name, absl::StrCat("unknown: '", text, "'"));
+  }
+  template <typename F>
+  void Inner(const char* name, F read) {
+    const Value* value = Find(name);
+    if (value == nullptr) return;
+    if (const Object* inner = value->getAsObject()) {
+      read(Reader(*inner, Path(name), status_));
+    } else {
+      Refuse(name, "must be an object");
+    }
+  }
+  template <typename F>
+  void Objects(const char* name, F read) {
+    ForEach(name, [&](const Value& value, const std::string& path) {
+      const Object* object = value.getAsObject();
+      if (object == nullptr) return RefuseAt(path, "must be an object");
+      read(Reader(*object, path, status_));
+    });
+  }
+  int64_t Count(const char* name) const {
+    const llvm::json::Array* array = object_.getArray(name);
+    return array == nullptr ? 0 : static_cast<int64_t>(array->size());
+  }
+  void Refuse(const char* name, absl::string_view why) { RefuseAt(Path(name), why); }
+
+ private:
+  const Value* Find(const char* name) const { return status_.ok() ? object_.get(name) : nullptr; }
+  std::string Path(const char* name) const { return path_.empty() ? name : absl::StrCat(path_, ".", name); }
+  void RefuseAt(absl::string_view path, absl::string_view why) {
+    if (status_.ok()) status_ = absl::InvalidArgumentError(absl::StrCat("report: ", path, ": ", why));
+  }
+  template <typename F>
+  void ForEach(const char* name, F read) {
+    const Value* value = Find(name);
+    if (value == nullptr) return;
+    const llvm::json::Array* array = value->getAsArray();
+    if (array == nullptr) return Refuse(name, "must be an array");
+    for (size_t i = 0; i < array->size() && status_.ok(); ++i) {
+      read((*array)[i], absl::StrCat(Path(name), "[", i, "]"));
+    }
+  }
+
+  const Object& object_;
+  const std::string path_;
+  absl::Status& status_;
+};
+
+void ReadOrigin(Reader& r, Origin& origin) {
+  r.Text("op_name", origin.op_name);
+  r.Text("source_file", origin.source_file);
+  r.Whole("source_line", origin.source_line);
+}
+
+ScheduledKernel ReadKernel(Reader r, int64_t loops, int64_t buffers) {
+  ScheduledKernel k;
+  r.Text("name", k.name);
+  r.Text("category", k.category);
+  r.Text("contents", k.contents);
+  ReadOrigin(r, k.origin);
+  r.Whole("executions", k.executions);
+  r.Index("loop", k.loop, -1, loops);
+  r.Real("start_seconds", k.start_seconds);
+  KernelTime& t = k.time;
+  r.Real("seconds", t.seconds);
+  r.Real("cycles", t.cycles);
+  r.Real("mxu_cycles", t.mxu_cycles);
+  r.Real("vpu_cycles", t.vpu_cycles);
+  r.Real("hbm_cycles", t.hbm_cycles);
+  r.Real("ici_cycles", t.ici_cycles);
+  r.Choice("bound", t.bound, Unit::kIci, UnitName);
+  r.Real("utilisation", t.utilisation);
+  r.Real("roofline_seconds", t.roofline_seconds);
+  r.Real("matrix_flops", t.flops);
+  r.Real("least_hbm_bytes", t.hbm_bytes);
+  r.Inner("windows", [&](Reader w) {
+    t.windows.emplace();
+    w.Whole("rows", t.windows->rows);
+    w.Whole("columns", t.windows->columns);
+    w.Whole("inner", t.windows->inner);
+    w.Whole("steps", t.windows->steps);
+    w.Whole("vmem_bytes", t.windows->vmem_bytes);
+  });
+  r.Wholes("reads", k.reads, 0, buffers);
+  r.Wholes("writes", k.writes, 0, buffers);
+  r.Whole("scoped_vmem_bytes", k.scoped_vmem_bytes);
+  r.Real("flops", k.flops);
+  r.Real("transcendentals", k.transcendentals);
+  r.Real("hbm_bytes", k.hbm_bytes);
+  return k;
+}
+
+ScheduledBuffer ReadBuffer(Reader r) {
+  ScheduledBuffer b;
+  r.Text("name", b.name);
+  r.Text("shape", b.shape);
+  r.Choice("kind", b.kind, ScheduledBuffer::Kind::kConstant, KindName);
+  r.Choice("space", b.space, Space::kCmem, SpaceName);
+  ReadOrigin(r, b.origin);
+  r.Whole("padded_bytes", b.padded_bytes);
+  r.Whole("unpadded_bytes", b.unpadded_bytes);
+  r.Whole("first_kernel", b.first_kernel);
+  r.Whole("last_kernel", b.last_kernel);
+  r.Text("remedy", b.remedy);
+  return b;
+}
+
+ScheduledLoop ReadLoop(Reader r, int64_t number, int64_t kernels) {
+  ScheduledLoop l;
+  r.Text("name", l.name);
+  r.Index("parent", l.parent, -1, number);  // outer before inner, so that no loop is around itself
+  r.Whole("trip_count", l.trip_count);
+  r.Truth("known", l.known);
+  r.Index("first_kernel", l.first_kernel, 0, kernels + 1);
+  r.Index("end_kernel", l.end_kernel, l.first_kernel, kernels + 1);
+  return l;
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> ReadReportJson(absl::string_view text) {
+  llvm::Expected<Value> parsed = llvm::json::parse(llvm::StringRef(text.data(), text.size()));
+  if (!parsed) {
+    return absl::InvalidArgumentError(absl::StrCat("report: not JSON: ", llvm::toString(parsed.takeError())));
+  }
+  const Object* object = parsed->getAsObject();
+  const std::optional<llvm::StringRef> format =
+      object == nullptr ? std::optional<llvm::StringRef>() : object->getString("format");
+  if (!format || *format != kReportFormat) {
+    return absl::InvalidArgumentError(absl::StrCat("report: its \"format\" is not \"", kReportFormat, "\""));
+  }
+  if (object->getInteger("version") != kReportVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("report: its \"version\" is not ", kReportVersion));
+  }
+  absl::Status status;
+  Reader r(*object, "", status);
+  Schedule s;
+  r.Text("module", s.module_name);
+  r.Text("machine_name", s.machine_name);
+  r.Inner("totals", [&](Reader t) {
+    t.Real("seconds", s.seconds);
+    t.Real("cycles", s.cycles);
+    t.Real("flops", s.flops);
+    t.Real("transcendentals", s.transcendentals);
+    t.Real("hbm_bytes", s.hbm_bytes);
+  });
+  r.Inner("hbm", [&](Reader h) {
+    h.Whole("capacity", s.hbm_capacity);
+    h.Whole("peak", s.hbm_peak);
+    h.Wholes("in_use", s.hbm_in_use, 0, INT64_MAX);
+  });
+  const int64_t kernels = r.Count("kernels"), buffers = r.Count("buffers"), loops = r.Count("loops");
+  r.Objects("kernels", [&](Reader k) { s.kernels.push_back(ReadKernel(k, loops, buffers)); });
+  r.Objects("buffers", [&](Reader b) { s.buffers.push_back(ReadBuffer(b)); });
+  r.Objects("loops", [&](Reader l) { s.loops.push_back(ReadLoop(l, static_cast<int64_t>(s.loops.size()), kernels)); });
+  r.Texts("notes", s.notes);
+  RETURN_IF_ERROR(status);
+  return s;
+}
+
+}  // namespace backplane::tpu

@@ -1,0 +1,239 @@
+#include "plugins/tpu_emulator/report/trace_json.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+#include "plugins/tpu_emulator/report/report_json.h"
+#include "plugins/tpu_emulator/report/timeline.h"
+
+namespace backplane::tpu {
+namespace {
+
+// Lanes in the order of the page. Threads of the trace are numbered by lane, 100 apart, so that a lane's further rows
+// stand below it.
+enum Lane { kLoops, kKernels, kMxuLane, kVpuLane, kHbmLane, kIciLane, kLanes };
+constexpr const char* kLaneNames[kLanes] = {"loops", "kernels", "MXU", "VPU", "HBM", "ICI"};
+constexpr int64_t kLaneStep = 100;
+
+// No run takes longer than some months; what a broken schedule says beyond that must not overflow.
+int64_t Nanoseconds(double seconds) {
+  if (!(seconds > 0)) return 0;
+  return std::llround(std::min(seconds, 9e6) * 1e9);
+}
+
+// "12.345": microseconds.
+std::string Micros(int64_t nanoseconds) { return absl::StrFormat("%d.%03d", nanoseconds / 1000, nanoseconds % 1000); }
+
+std::array<double, 4> Busy(const KernelTime& time) {
+  return {time.mxu_cycles, time.vpu_cycles, time.hbm_cycles, time.ici_cycles};
+}
+
+class TraceWriter {
+ public:
+  TraceWriter(const Schedule& schedule, int64_t most_events, llvm::json::OStream& out)
+      : schedule_(schedule), out_(out) {
+    items_ = BuildTimeline(schedule);
+    room_ = most_events - Events(items_);
+  }
+
+  void Write() {
+    Name("process_name", 0, absl::StrCat(schedule_.module_name, " on ", schedule_.machine_name));
+    Items(items_, 0, 0);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      for (size_t row = 0; row < ends_[lane].size(); ++row) {
+        const int64_t thread = lane * kLaneStep + static_cast<int64_t>(row);
+        Name("thread_name", thread,
+             row == 0 ? std::string(kLaneNames[lane]) : absl::StrCat(kLaneNames[lane], " ", row + 1));
+        out_.object([&] {
+          out_.attribute("name", "thread_sort_index");
+          out_.attribute("ph", "M");
+          out_.attribute("pid", 1);
+          out_.attribute("tid", thread);
+          out_.attributeObject("args", [&] { out_.attribute("sort_index", thread); });
+        });
+      }
+    }
+    if (last_use_ != 0) Counter(end_, 0);
+  }
+
+ private:
+  // Written events of a kernel, and of items with each loop's first turn only.
+  int64_t Events(int64_t kernel) const {
+    const std::array<double, 4> busy = Busy(schedule_.kernels[static_cast<size_t>(kernel)].time);
+    return 2 + std::count_if(busy.begin(), busy.end(), [](double cycles) { return cycles > 0; });
+  }
+  int64_t Events(const std::vector<TimelineItem>& items) const {
+    int64_t sum = 0;
+    for (const TimelineItem& item : items) sum += item.kernel >= 0 ? Events(item.kernel) : 2 + Events(item.body);
+    return sum;
+  }
+  // With every turn of every loop; anything above `most` is as good as `most` + 1.
+  int64_t AllEvents(const std::vector<TimelineItem>& items, int64_t most) const {
+    int64_t sum = 0;
+    for (const TimelineItem& item : items) {
+      if (item.kernel >= 0) {
+        sum += Events(item.kernel);
+      } else {
+        const int64_t turn = 1 + AllEvents(item.body, most);
+        if (turn > most / item.turns) return most + 1;
+        sum += 1 + turn * item.turns;
+      }
+      if (sum > most) return most + 1;
+    }
+    return sum;
+  }
+
+  void Name(const char* what, int64_t thread, const std::string& name) {
+    out_.object([&] {
+      out_.attribute("name", what);
+      out_.attribute("ph", "M");
+      out_.attribute("pid", 1);
+      out_.attribute("tid", thread);
+      out_.attributeObject("args", [&] { out_.attribute("name", llvm::json::fixUTF8(name)); });
+    });
+  }
+
+  void Time(const char* name, int64_t nanoseconds) {
+    out_.attributeBegin(name);
+    out_.rawValue(Micros(nanoseconds));
+    out_.attributeEnd();
+  }
+
+  // On the first row of the lane that is free by `begin`; a nanosecond that two sums of the same times differ by does
+  // not count.
+  template <typename Arguments>
+  void Slice(int lane, size_t first_row, const std::string& name, absl::string_view category, int64_t begin,
+             int64_t end, Arguments arguments) {
+    std::vector<int64_t>& ends = ends_[lane];
+    size_t row = first_row;
+    while (row < ends.size() && row + 1 < kLaneStep && ends[row] > begin + 1) ++row;
+    if (row >= ends.size()) ends.resize(row + 1, 0);
+    begin = std::max(begin, ends[row]);
+    end = std::max(begin, end);
+    ends[row] = end;
+    end_ = std::max(end_, end);
+    out_.object([&] {
+      out_.attribute("name", llvm::json::fixUTF8(name));
+      if (!category.empty())
+        out_.attribute("cat", llvm::json::fixUTF8(llvm::StringRef(category.data(), category.size())));
+      out_.attribute("ph", "X");
+      Time("ts", begin);
+      Time("dur", end - begin);
+      out_.attribute("pid", 1);
+      out_.attribute("tid", lane * kLaneStep + static_cast<int64_t>(row));
+      out_.attributeObject("args", arguments);
+    });
+  }
+
+  void Counter(int64_t at, int64_t bytes) {
+    out_.object([&] {
+      out_.attribute("name", "HBM in use");
+      out_.attribute("ph", "C");
+      Time("ts", at);
+      out_.attribute("pid", 1);
+      out_.attributeObject("args", [&] { out_.attribute("bytes", bytes); });
+    });
+    last_use_ = bytes;
+  }
+
+  void Text(const char* name, const std::string& value) {
+    if (!value.empty()) out_.attribute(name, llvm::json::fixUTF8(value));
+  }
+
+  void Kernel(int64_t number, double begin_seconds) {
+    const ScheduledKernel& k = schedule_.kernels[static_cast<size_t>(number)];
+    const int64_t begin = Nanoseconds(begin_seconds), end = Nanoseconds(begin_seconds + k.time.seconds);
+    if (static_cast<size_t>(number) < schedule_.hbm_in_use.size()) {
+      const int64_t use = schedule_.hbm_in_use[static_cast<size_t>(number)];
+      if (use != last_use_) Counter(begin, use);
+    }
+    Slice(kKernels, 0, k.name, k.category, begin, end, [&] {
+      Text("contents", k.contents);
+      Text("op_name", k.origin.op_name);
+      if (!k.origin.source_file.empty()) {
+        out_.attribute("source", llvm::json::fixUTF8(absl::StrCat(k.origin.source_file, ":", k.origin.source_line)));
+      }
+      const absl::string_view bound = UnitName(k.time.bound);
+      out_.attribute("bound", llvm::StringRef(bound.data(), bound.size()));
+      if (std::isfinite(k.flops)) out_.attribute("flops", k.flops);
+      if (std::isfinite(k.hbm_bytes)) out_.attribute("hbm_bytes", k.hbm_bytes);
+      out_.attribute("scoped_vmem_bytes", k.scoped_vmem_bytes);
+      out_.attribute("executions", k.executions);
+    });
+    const std::array<double, 4> busy = Busy(k.time);
+    for (int unit = 0; unit < 4; ++unit) {
+      const double cycles = busy[static_cast<size_t>(unit)];
+      if (!(cycles > 0) || !(k.time.cycles > 0)) continue;
+      const double share = std::min(1.0, cycles / k.time.cycles);
+      Slice(kMxuLane + unit, 0, k.name, k.category, begin, Nanoseconds(begin_seconds + share * k.time.seconds),
+            [&] { out_.attribute("share_of_kernel", share); });
+    }
+  }
+
+  void Items(const std::vector<TimelineItem>& items, double origin, size_t depth) {
+    for (const TimelineItem& item : items) {
+      const double start = origin + item.start_seconds;
+      if (item.kernel >= 0) {
+        Kernel(item.kernel, start);
+        continue;
+      }
+      const ScheduledLoop& loop = schedule_.loops[static_cast<size_t>(item.loop)];
+      // Two rows for each depth: the loop, and its turns.
+      const size_t row = std::min<size_t>(2 * depth, kLaneStep - 2);
+      Slice(kLoops, row, absl::StrCat(loop.name, loop.known ? "" : " (count not known)"), "loop", Nanoseconds(start),
+            Nanoseconds(start + item.TotalSeconds()), [&] { out_.attribute("turns", item.turns); });
+      const int64_t all = AllEvents({item}, kCountLimit), once = Events(std::vector<TimelineItem>{item});
+      const bool unroll = whole_ || all - once <= room_;
+      if (unroll) {
+        if (!whole_) room_ -= all - once;
+        const bool outer = std::exchange(whole_, true);
+        for (int64_t turn = 0; turn < item.turns; ++turn) {
+          const double at = start + static_cast<double>(turn) * item.seconds;
+          Slice(kLoops, row + 1, absl::StrCat("turn ", turn + 1), "loop", Nanoseconds(at),
+                Nanoseconds(start + static_cast<double>(turn + 1) * item.seconds), [] {});
+          Items(item.body, at, depth + 1);
+        }
+        whole_ = outer;
+      } else {
+        Items(item.body, start, depth + 1);
+        Slice(kLoops, row + 1, absl::StrCat(item.turns - 1, " more turns"), "loop", Nanoseconds(start + item.seconds),
+              Nanoseconds(start + item.TotalSeconds()), [] {});
+      }
+    }
+  }
+
+  static constexpr int64_t kCountLimit = int64_t{1} << 40;
+
+  const Schedule& schedule_;
+  llvm::json::OStream& out_;
+  std::vector<TimelineItem> items_;
+  int64_t room_ = 0;    // events that may be written beside each thing once
+  bool whole_ = false;  // within a loop that is written turn by turn
+  std::array<std::vector<int64_t>, kLanes> ends_;
+  int64_t end_ = 0, last_use_ = 0;
+};
+
+}  // namespace
+
+std::string WriteTraceJson(const Schedule& schedule, int64_t most_events) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvm::json::OStream out(stream);
+  out.object([&] {
+    out.attribute("displayTimeUnit", "ns");
+    out.attributeObject("otherData", [&] {
+      out.attribute("program", llvm::json::fixUTF8(schedule.module_name));
+      out.attribute("machine", llvm::json::fixUTF8(schedule.machine_name));
+    });
+    out.attributeArray("traceEvents", [&] { TraceWriter(schedule, most_events, out).Write(); });
+  });
+  return text;
+}
+
+}  // namespace backplane::tpu

@@ -1,0 +1,42 @@
+// ---- padding of each array, and what lies in HBM at one moment
+
+const padding = (() => {
+  const words = el('input', { type: 'search', placeholder: 'find arrays', 'aria-label': 'find arrays' }), facts = el('span', { class: 'soft small' });
+  const all = el('button', { 'aria-pressed': 'false', title: 'arrays without padding as well', onclick: () => { all.setAttribute('aria-pressed', String(all.getAttribute('aria-pressed') !== 'true')); table.update(); } }, 'all arrays');
+  const rows = () => {
+    const text = words.value.trim().toLowerCase().split(/\s+/).filter(Boolean), every = all.getAttribute('aria-pressed') === 'true', d = now();
+    facts.textContent = `${bytesText(d.waste)} of ${bytesText(d.padded)} in HBM (${percent(d.waste, d.padded)}), all arrays counted once`;
+    return d.buffers.filter(b => (every || b.waste > 0) && text.every(t => b.text.includes(t)));
+  };
+  const columns = () => {
+    const most = Math.max(1, ...now().buffers.slice(0, 100000).map(b => b.waste));
+    return [{ name: 'padding', of: b => b.waste, show: b => bytesText(b.waste), share: b => b.waste / most, tint: () => 'var(--warn)' }, { name: 'blow-up', of: b => b.blowup, show: b => times(b.blowup), title: 'bytes taken over bytes of data' },
+      { name: 'takes', of: b => b.padded_bytes, show: b => bytesText(b.padded_bytes) }, { name: 'data', of: b => b.unpadded_bytes, show: b => bytesText(b.unpadded_bytes) }, { name: 'array', of: b => b.name, left: true, cls: 'cut', full: b => b.name },
+      { name: 'layout', of: b => b.shape, show: b => el('span', { class: 'mono' }, b.shape), left: true, cls: 'wrap' }, { name: 'is', of: b => b.kind, show: b => b.kind + (b.space === 'hbm' ? '' : ' in ' + b.space.toUpperCase()), left: true },
+      { name: 'source', of: b => sourceOf(b), show: origin, left: true }, { name: 'remedy', of: b => b.remedy, left: true, cls: 'wrap' }];
+  };
+  const table = grid({ label: 'padding', columns, rows, most: 12, empty: 'no array is padded', chosen: b => b.at === state.buffer, choose: b => selectBuffer(b.at) });
+  words.oninput = () => table.update();
+  on('doc', () => table.update()); on('select', () => table.mark());
+  return { table, card: el('section', { class: 'card', id: 'padding' }, el('div', { class: 'head' }, el('h2', {}, 'Padding'), facts, el('span', { class: 'grow' }), el('div', { class: 'controls' }, words, all)), table.box) };
+})();
+
+const memory = (() => {
+  const title = el('span', { class: 'soft small' });
+  // The kernel whose moment is shown: the selected one, else the one with most in use.
+  const moment = () => state.kernel >= 0 ? state.kernel : now().fullest;
+  const rows = () => {
+    const d = now(), at = moment(), k = d.kernels[at], live = d.buffers.filter(b => b.space === 'hbm' && b.first_kernel <= at && b.last_kernel >= at);
+    const use = d.hbm.in_use[at];
+    title.textContent = k ? `${use !== undefined ? bytesText(use) + ' in use ' : ''}while ${k.name} runs${state.kernel >= 0 ? '' : ', the fullest moment'}` : 'arguments and results';
+    return k ? live : d.buffers.filter(b => b.space === 'hbm');
+  };
+  const columns = () => {
+    const most = Math.max(1, ...rows().map(b => b.padded_bytes)), d = now();
+    return [{ name: 'takes', of: b => b.padded_bytes, show: b => bytesText(b.padded_bytes), share: b => b.padded_bytes / most, tint: () => 'var(--use)' }, { name: 'array', of: b => b.name, left: true, cls: 'cut', full: b => b.name }, { name: 'is', of: b => b.kind, left: true },
+      { name: 'layout', of: b => b.shape, show: b => el('span', { class: 'mono' }, b.shape), left: true, cls: 'wrap' }, { name: 'from', of: b => b.first_kernel, show: b => d.kernels[b.first_kernel]?.name || '', left: true, cls: 'cut' }, { name: 'until', of: b => b.last_kernel, show: b => d.kernels[b.last_kernel]?.name || 'the end', left: true, cls: 'cut' }];
+  };
+  const table = grid({ label: 'arrays in HBM', columns, rows, most: 8, empty: 'nothing lies in HBM', chosen: b => b.at === state.buffer, choose: b => selectBuffer(b.at) });
+  on('doc', () => table.update()); on('select', () => { if (state.buffer < 0) table.update(true); else table.mark(); });
+  return { card: el('section', { class: 'card', id: 'memory' }, el('div', { class: 'head' }, el('h2', {}, 'In HBM'), title, el('span', { class: 'grow' }), el('button', { onclick: () => { const at = now().fullest; if (now().kernels.length) { selectKernel(at); timeline.keepInSight(at); } } }, 'the fullest moment')), table.box) };
+})();
