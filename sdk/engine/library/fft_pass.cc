@@ -191,57 +191,72 @@ BP_INLINE void NarrowOf(const FftPass<T>& pass, const T* xr, const T* xi, T* yr,
   }
 }
 
-template <int R, typename T>
+// kFew: without code of their own for the common widths. This file's time to compile is mostly the registers that the
+// oldest machines lack, so they get the fewer forms.
+template <int R, bool kFew, typename T>
 BP_INLINE void AnyWidth(const FftPass<T>& pass, const T* xr, const T* xi, T* yr, T* yi, int64_t begin, int64_t end) {
   if (pass.s >= kFftWidth<T>) return Wide<R>(pass, xr, xi, yr, yi, begin, end);
-  switch (pass.s) {
-    case 1:
-      return NarrowOf<R, 1>(pass, xr, xi, yr, yi, begin, end);
+  if (pass.s == 1) return NarrowOf<R, 1>(pass, xr, xi, yr, yi, begin, end);
+  if constexpr (!kFew) {
+    if (pass.s == 4) return NarrowOf<R, 4>(pass, xr, xi, yr, yi, begin, end);
+    if constexpr (sizeof(T) == 4) {
+      if (pass.s == 8) return NarrowOf<R, 8>(pass, xr, xi, yr, yi, begin, end);
+    }
+  }
+  NarrowOf<R, 0>(pass, xr, xi, yr, yi, begin, end);
+}
+
+template <bool kFew, typename T>
+BP_INLINE void AnyRadix(const FftPass<T>& pass, const T* xr, const T* xi, T* yr, T* yi, int64_t begin, int64_t end) {
+  switch (pass.radix) {
+    case 2:
+      return AnyWidth<2, kFew>(pass, xr, xi, yr, yi, begin, end);
+    case 3:
+      return AnyWidth<3, kFew>(pass, xr, xi, yr, yi, begin, end);
     case 4:
-      return NarrowOf<R, 4>(pass, xr, xi, yr, yi, begin, end);
+      return AnyWidth<4, kFew>(pass, xr, xi, yr, yi, begin, end);
+    case 5:
+      return AnyWidth<5, kFew>(pass, xr, xi, yr, yi, begin, end);
     case 8:
-      if constexpr (sizeof(T) == 4) return NarrowOf<R, 8>(pass, xr, xi, yr, yi, begin, end);
-      [[fallthrough]];
+      return AnyWidth<8, kFew>(pass, xr, xi, yr, yi, begin, end);
     default:
-      return NarrowOf<R, 0>(pass, xr, xi, yr, yi, begin, end);
+      return AnyWidth<0, kFew>(pass, xr, xi, yr, yi, begin, end);
   }
 }
 
-#define BP_PASS_BODY                                          \
-  {                                                           \
-    switch (pass.radix) {                                     \
-      case 2:                                                 \
-        return AnyWidth<2>(pass, xr, xi, yr, yi, begin, end); \
-      case 3:                                                 \
-        return AnyWidth<3>(pass, xr, xi, yr, yi, begin, end); \
-      case 4:                                                 \
-        return AnyWidth<4>(pass, xr, xi, yr, yi, begin, end); \
-      case 5:                                                 \
-        return AnyWidth<5>(pass, xr, xi, yr, yi, begin, end); \
-      case 8:                                                 \
-        return AnyWidth<8>(pass, xr, xi, yr, yi, begin, end); \
-      default:                                                \
-        return AnyWidth<0>(pass, xr, xi, yr, yi, begin, end); \
-    }                                                         \
+// BP_TARGETS by hand, for the base form differs.
+#define BP_PASS(NAME, TARGET, FEW, T)                                                                            \
+  TARGET void NAME(const FftPass<T>& pass, const T* xr, const T* xi, T* yr, T* yi, int64_t begin, int64_t end) { \
+    AnyRadix<FEW>(pass, xr, xi, yr, yi, begin, end);                                                             \
   }
-BP_TARGETS(void, PassOfFloats,
-           (const FftPass<float>& pass, const float* xr, const float* xi, float* yr, float* yi, int64_t begin,
-            int64_t end),
-           (pass, xr, xi, yr, yi, begin, end), BP_PASS_BODY)
-BP_TARGETS(void, PassOfDoubles,
-           (const FftPass<double>& pass, const double* xr, const double* xi, double* yr, double* yi, int64_t begin,
-            int64_t end),
-           (pass, xr, xi, yr, yi, begin, end), BP_PASS_BODY)
+BP_PASS(PassBase, , true, float)
+BP_PASS(PassBase, , true, double)
+BP_PASS(PassAvx2, BP_AVX2_TARGET, false, float)
+BP_PASS(PassAvx2, BP_AVX2_TARGET, false, double)
+BP_PASS(PassAvx512, BP_AVX512_TARGET, false, float)
+BP_PASS(PassAvx512, BP_AVX512_TARGET, false, double)
+
+template <typename T>
+void Dispatch(const FftPass<T>& pass, const T* xr, const T* xi, T* yr, T* yi, int64_t begin, int64_t end) {
+  switch (HostSimdLevel()) {
+    case SimdLevel::kBase:
+      return PassBase(pass, xr, xi, yr, yi, begin, end);
+    case SimdLevel::kAvx2:
+      return PassAvx2(pass, xr, xi, yr, yi, begin, end);
+    default:
+      return PassAvx512(pass, xr, xi, yr, yi, begin, end);
+  }
+}
 
 }  // namespace
 
 void RunFftPass(const FftPass<float>& pass, const float* xr, const float* xi, float* yr, float* yi, int64_t begin,
                 int64_t end) {
-  PassOfFloats(pass, xr, xi, yr, yi, begin, end);
+  Dispatch(pass, xr, xi, yr, yi, begin, end);
 }
 void RunFftPass(const FftPass<double>& pass, const double* xr, const double* xi, double* yr, double* yi, int64_t begin,
                 int64_t end) {
-  PassOfDoubles(pass, xr, xi, yr, yi, begin, end);
+  Dispatch(pass, xr, xi, yr, yi, begin, end);
 }
 
 }  // namespace backplane::engine
