@@ -96,6 +96,7 @@ absl::Status Importer::ImportSend(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value send,
                    scope.builder.Op(Opcode::kSend, {data, token}, std::move(attrs), {}, std::move(context)));
   RETURN_IF_ERROR(ApplyOpAttributes(op, send));
+  RETURN_IF_ERROR(ShardCustomCall(op, send));
   ASSIGN_OR_RETURN(Attributes done_attrs, TransferAttributes(op, false));
   ASSIGN_OR_RETURN(Value done, scope.builder.Op(Opcode::kSendDone, {send}, std::move(done_attrs), {}, Shape::Token()));
   return Bind(scope, op, done);
@@ -115,6 +116,7 @@ absl::Status Importer::ImportRecv(Scope& scope, const SourceOp& op) {
   Shape context = Shape::Tuple({data, Shape::Scalar(PrimitiveType::kU32), Shape::Token()});
   ASSIGN_OR_RETURN(Value recv, scope.builder.Op(Opcode::kRecv, {token}, std::move(attrs), {}, std::move(context)));
   RETURN_IF_ERROR(ApplyOpAttributes(op, recv));
+  RETURN_IF_ERROR(ShardCustomCall(op, recv));
   ASSIGN_OR_RETURN(Attributes done_attrs, TransferAttributes(op, false));
   ASSIGN_OR_RETURN(Value done, scope.builder.Op(Opcode::kRecvDone, {recv}, std::move(done_attrs), {},
                                                 Shape::Tuple({data, Shape::Token()})));

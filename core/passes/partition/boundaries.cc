@@ -213,13 +213,18 @@ absl::Status Partitioner::LeaveManual(Instruction* i) {
   return absl::OkStatus();
 }
 
-// A call that must happen on one device: the others have no part in it and are told its results.
+// A call or a transfer that must happen on one device: the others have no part in it and are told its results. Of a
+// transfer `i` is the second half; both go.
 absl::Status Partitioner::RunOnce(Instruction* i, int64_t device) {
   if (device < 0 || device >= partitions_) {
     return absl::InvalidArgumentError(absl::StrCat(i->name(), ": is to run on device ", device, " of ", partitions_));
   }
   Module* module = context_.module;
-  std::vector<Instruction*> operands(i->operands().begin(), i->operands().end());
+  Instruction* const start = i->Is(Opcode::kSendDone) || i->Is(Opcode::kRecvDone) ? i->operand(0) : i;
+  if (start != i && start->users().size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(start->name(), ": has more users than ", i->name()));
+  }
+  std::vector<Instruction*> operands(start->operands().begin(), start->operands().end());
   std::vector<Shape> shapes;
   for (const Instruction* o : operands) shapes.push_back(o->shape().WithoutLayout());
   Instruction* packed = Op(i, Opcode::kTuple, Shape::Tuple(shapes), operands);
@@ -235,8 +240,9 @@ absl::Status Partitioner::RunOnce(Instruction* i, int64_t device) {
   };
   std::vector<Instruction*> here, elsewhere;
   Computation* run = branch("here", here);
-  Instruction* call = run->AddClone(i, i->shape(), here);
+  Instruction* call = run->AddClone(start, start->shape(), here);
   call->set_sharding(nullptr);
+  if (start != i) call = run->AddClone(i, i->shape(), {call});
   run->set_root(call);
   Computation* skip = branch("elsewhere", elsewhere);
   std::vector<Instruction*> nothing;
@@ -269,8 +275,9 @@ absl::Status Partitioner::RunOnce(Instruction* i, int64_t device) {
   }
   next = 0;
   i->ReplaceAllUsesWith(Rebuild(c_, i, i->shape().WithoutLayout(), results, next));
-  return c_->root() == i || !i->users().empty() ? absl::InternalError(absl::StrCat(i->name(), ": is still used"))
-                                                : c_->Remove(i);
+  if (c_->root() == i || !i->users().empty()) return absl::InternalError(absl::StrCat(i->name(), ": is still used"));
+  RETURN_IF_ERROR(c_->Remove(i));
+  return start == i ? absl::OkStatus() : c_->Remove(start);
 }
 
 // Random numbers without a key: every partition goes on with those of the first.

@@ -30,6 +30,21 @@ absl::Status Partitioner::RemoveReplaced() {
   return absl::OkStatus();
 }
 
+namespace {
+
+// The device that a transfer to or from the host is bound to, of its first half or its second.
+std::optional<int64_t> HostTransferDevice(const Instruction* i) {
+  const Instruction* start = i->Is(Opcode::kSendDone) || i->Is(Opcode::kRecvDone) ? i->operand(0) : i;
+  if (!start->Is(Opcode::kSend) && !start->Is(Opcode::kRecv)) return std::nullopt;
+  if (!start->attrs().Has(AttrId::kIsHostTransfer) || !start->attrs().GetBool(AttrId::kIsHostTransfer) ||
+      start->sharding() == nullptr)
+    return std::nullopt;
+  if (start->sharding()->type != Sharding::Type::kMaximal) return std::nullopt;
+  return start->sharding()->devices[0];
+}
+
+}  // namespace
+
 absl::StatusOr<bool> Partitioner::Rewrite() {
   bool changed = false;
   for (Instruction* i : c_->Snapshot()) {
@@ -68,6 +83,16 @@ absl::StatusOr<bool> Partitioner::Rewrite() {
         changed = true;
         continue;
       }
+      case Opcode::kSend:
+      case Opcode::kRecv:
+        if (HostTransferDevice(i)) continue;  // goes with its second half
+        break;
+      case Opcode::kSendDone:
+      case Opcode::kRecvDone:
+        if (partitions_ < 2 || manual || !HostTransferDevice(i)) break;
+        RETURN_IF_ERROR(RunOnce(i, *HostTransferDevice(i)));
+        changed = true;
+        continue;
       case Opcode::kGetTupleElement:
         if (!i->operand(0)->Is(Opcode::kTuple)) continue;
         i->ReplaceAllUsesWith(i->operand(0)->operand(i->tuple_index()));
