@@ -9,6 +9,12 @@ namespace {
 int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 int64_t NextPowerOfTwo(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
 
+// Bits of an element in memory. What does not fill a word evenly, as 6 bits, takes a byte.
+int64_t StoredBits(PrimitiveType type) {
+  const int64_t bits = BitWidth(type);
+  return bits < 8 && 32 % bits != 0 ? 8 : bits;
+}
+
 struct MinorPair {
   int64_t minor, second;
 };
@@ -43,7 +49,7 @@ MinorPair ChooseMinorPair(PrimitiveType type, absl::Span<const int64_t> dims, Ti
 
 }  // namespace
 
-int64_t PackedElements(PrimitiveType type) { return std::max<int64_t>(1, 32 / BitWidth(type)); }
+int64_t PackedElements(PrimitiveType type) { return std::max<int64_t>(1, 32 / StoredBits(type)); }
 
 int64_t TileRows(PrimitiveType type, int64_t size, TileShape tile) {
   const int64_t pack = PackedElements(type);
@@ -67,7 +73,7 @@ Layout TiledLayout(PrimitiveType type, absl::Span<const int64_t> dims, absl::Spa
   layout.minor_to_major.assign(minor_to_major.begin(), minor_to_major.end());
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return layout;
 
-  if (IsSubByte(type)) layout.element_size_in_bits = BitWidth(type);
+  if (StoredBits(type) < 8) layout.element_size_in_bits = StoredBits(type);
   if (rank == 0) {
     layout.tiles.push_back({{tile.lanes * pack}});
     return layout;

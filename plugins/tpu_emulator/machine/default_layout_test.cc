@@ -54,6 +54,13 @@ TEST(DefaultLayout, MinorDimensionsAreThoseThatPadLeast) {
   EXPECT_EQ(Text(PrimitiveType::kF32, {2, 2, 2, 2, 2}), "{4,3,2,1,0:T(2,128)}");
 }
 
+TEST(DefaultLayout, SixBitsTakeAByte) {
+  for (PrimitiveType type : {PrimitiveType::kF6E2M3FN, PrimitiveType::kF6E3M2FN}) {
+    EXPECT_EQ(Text(type, {}), Text(PrimitiveType::kS8, {}));
+    EXPECT_EQ(Text(type, {300, 500}), "{1,0:T(8,128)(4,1)}");
+  }
+}
+
 TEST(DefaultLayout, HugeDimensionsDoNotOverflow) {
   const int64_t huge = int64_t{1} << 40;
   EXPECT_EQ(Text(PrimitiveType::kF32, {huge, huge, huge, 3, 5}).substr(0, 11), "{2,1,4,3,0:");
