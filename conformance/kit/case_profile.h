@@ -16,8 +16,9 @@ struct Outcome {
     kFail,         // wrong values, an error where there should be none, or none where there should be one
     kUnsupported,  // the plugin says UNIMPLEMENTED, or has not as many devices as the case asks for
   } kind = kPass;
-  std::string message;                   // why it is not a pass
-  std::vector<std::string> compile_log;  // of our plugins, line by line; empty for others
+  std::string message;                      // why it is not a pass
+  std::vector<std::string> compile_log;     // of our plugins, line by line; empty for others
+  std::vector<std::vector<Array>> outputs;  // what came out, right or wrong, by device; empty where nothing ran
 };
 const char* OutcomeName(Outcome::Kind kind);  // "pass", "fail", "unsupported"
 

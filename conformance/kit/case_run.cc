@@ -205,16 +205,18 @@ Outcome CaseRunner::Run(const Case& c, bool labels) const {
     return refused(program.status());
   }
   if (c.fails && c.fails->stage == Failure::kCompile) return end(Outcome::kFail, "was accepted by the compiler");
-  const absl::StatusOr<std::vector<std::vector<Array>>> outputs = Execute(*program, c);
+  absl::StatusOr<std::vector<std::vector<Array>>> outputs = Execute(*program, c);
   if (!outputs.ok()) return refused(outputs.status());
+  outcome.outputs = *std::move(outputs);
   if (c.fails) return end(Outcome::kFail, "ran");
-  for (size_t d = 0; d < outputs->size(); ++d) {
+  for (size_t d = 0; d < outcome.outputs.size(); ++d) {
     const std::string where = c.devices() > 1 ? absl::StrCat("device ", d, ": ") : "";
-    if ((*outputs)[d].size() != c.outputs[d].size()) {
-      return end(Outcome::kFail, absl::StrCat(where, (*outputs)[d].size(), " results, expected ", c.outputs[d].size()));
+    const std::vector<Array>& got = outcome.outputs[d];
+    if (got.size() != c.outputs[d].size()) {
+      return end(Outcome::kFail, absl::StrCat(where, got.size(), " results, expected ", c.outputs[d].size()));
     }
     for (size_t i = 0; i < c.outputs[d].size(); ++i) {
-      const absl::Status s = conformance::Compare(c.outputs[d][i], (*outputs)[d][i]);
+      const absl::Status s = conformance::Compare(c.outputs[d][i], got[i]);
       if (!s.ok()) return end(Outcome::kFail, absl::StrCat(where, "result ", i, ": ", s.message()));
     }
   }

@@ -5,6 +5,9 @@
 //
 //   --only TEXT    cases whose name holds the text; several may be given
 //   --option N=V   an option for the client, such as cpu_device_count=8
+//   --same N=V,W.. a client for each of these values of an option: a case must have the same outcome on each, and
+//   results
+//                  that agree in every bit
 //   --profile FILE cases that are known not to pass, with a reason: `NAME  REASON` on each line, a name may end in `*`.
 //   Each
 //                  such line must be needed: a case of it that passes is a failure, and so is a line that meets no case
@@ -26,6 +29,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "conformance/kit/case_profile.h"
 #include "conformance/kit/case_run.h"
 
@@ -102,19 +106,55 @@ int Table(const std::string& plugin, const std::string& folder, const std::vecto
   return 0;
 }
 
+// Where two outcomes of a case differ, in any bit of any result; empty when they do not.
+std::string Difference(const Outcome& a, const Outcome& b) {
+  if (a.kind != b.kind) return absl::StrCat("is ", OutcomeName(a.kind), " and ", OutcomeName(b.kind), ": ", b.message);
+  if (a.outputs.size() != b.outputs.size()) return "runs in one and not in the other";
+  for (size_t d = 0; d < a.outputs.size(); ++d) {
+    if (a.outputs[d].size() != b.outputs[d].size()) return "the numbers of results differ";
+    for (size_t i = 0; i < a.outputs[d].size(); ++i) {
+      const Array &x = a.outputs[d][i], &y = b.outputs[d][i];
+      const std::string where = absl::StrCat("device ", d, ", result ", i);
+      if (x.type != y.type || x.dims != y.dims) return absl::StrCat(where, ": another type or shape");
+      if (x.data == y.data) continue;
+      const size_t at = static_cast<size_t>(
+          std::mismatch(x.data.begin(), x.data.end(), y.data.begin(), y.data.end()).first - x.data.begin());
+      return absl::StrCat(where, ": byte ", at, " of ", x.data.size(), " differs");
+    }
+  }
+  return "";
+}
+
+// `NAME=V,W`: each value as the options of a client of its own. One client where nothing is said.
+absl::StatusOr<std::vector<std::vector<host::NamedValue>>> Variants(const std::string& same,
+                                                                    const std::vector<host::NamedValue>& options) {
+  if (same.empty()) return std::vector<std::vector<host::NamedValue>>{options};
+  const std::pair<std::string, std::string> parts = absl::StrSplit(same, absl::MaxSplits('=', 1));
+  std::vector<std::vector<host::NamedValue>> out;
+  for (const std::string& value : std::vector<std::string>(absl::StrSplit(parts.second, ','))) {
+    absl::StatusOr<host::NamedValue> option = host::ParseNamedValue(absl::StrCat(parts.first, "=", value));
+    if (!option.ok()) return option.status();
+    out.push_back(options);
+    out.back().push_back(*std::move(option));
+  }
+  return out;
+}
+
 int Main(int argc, char** argv) {
   std::vector<std::string> positional, only;
   std::vector<host::NamedValue> options;
-  std::string profile_path;
+  std::string profile_path, same;
   bool ours = false, table = false, verbose = false;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
-    const bool takes_value = arg == "--only" || arg == "--option" || arg == "--profile";
+    const bool takes_value = arg == "--only" || arg == "--option" || arg == "--profile" || arg == "--same";
     if (takes_value && i + 1 == argc) return Fail(absl::StrCat(arg, " needs a value"));
     if (arg == "--only") {
       only.push_back(argv[++i]);
     } else if (arg == "--profile") {
       profile_path = argv[++i];
+    } else if (arg == "--same") {
+      same = argv[++i];
     } else if (arg == "--option") {
       absl::StatusOr<host::NamedValue> option = host::ParseNamedValue(argv[++i]);
       if (!option.ok()) return Fail(option.status().message());
@@ -141,9 +181,17 @@ int Main(int argc, char** argv) {
     if (!read.ok()) return Fail(read.status().message());
     profile = *std::move(read);
   }
-  const absl::StatusOr<std::unique_ptr<CaseRunner>> runner = CaseRunner::Create(positional[0], options);
-  if (!runner.ok()) return Fail(runner.status().message());
+  const absl::StatusOr<std::vector<std::vector<host::NamedValue>>> variants = Variants(same, options);
+  if (!variants.ok()) return Fail(variants.status().message());
+  std::vector<std::unique_ptr<CaseRunner>> runners;
+  for (const std::vector<host::NamedValue>& variant : *variants) {
+    absl::StatusOr<std::unique_ptr<CaseRunner>> runner = CaseRunner::Create(positional[0], variant);
+    if (!runner.ok()) return Fail(runner.status().message());
+    runners.push_back(*std::move(runner));
+  }
 
+  int differ = 0;
+  int64_t compared = 0;
   CaseTally tally(&profile, /*all=*/ours);
   for (const Case& c : *cases) {
     const auto wanted = [&](const std::string& text) { return absl::StrContains(c.name, text); };
@@ -152,15 +200,25 @@ int Main(int argc, char** argv) {
       std::printf("%s ... ", c.name.c_str());
       std::fflush(stdout);
     }
-    const Outcome o = (*runner)->Run(c, ours);
+    const Outcome o = runners[0]->Run(c, ours);
+    for (size_t r = 1; r < runners.size(); ++r) {
+      const std::string difference = Difference(o, runners[r]->Run(c, ours));
+      for (const std::vector<Array>& arrays : o.outputs) compared += static_cast<int64_t>(arrays.size());
+      if (difference.empty()) continue;
+      ++differ;
+      std::printf("%s: clients 1 and %zu of --same %s: %s\n", c.name.c_str(), r + 1, same.c_str(), difference.c_str());
+    }
     if (verbose) std::printf("%s\n", OutcomeName(o.kind));
     const std::string line = tally.Add(c, o);
     if (!line.empty()) std::printf("%s\n", line.c_str());
   }
   // Lines of the profile can only be judged when all cases have run.
   for (const std::string& line : tally.Finish(/*complete=*/only.empty())) std::printf("%s\n", line.c_str());
+  if (runners.size() > 1) {
+    std::printf("%lld results compared bit by bit, %d cases differ\n", static_cast<long long>(compared), differ);
+  }
   std::printf("%s\n", tally.Summary().c_str());
-  return tally.failed() > 0 ? 1 : 0;
+  return tally.failed() > 0 || differ > 0 ? 1 : 0;
 }
 
 }  // namespace
