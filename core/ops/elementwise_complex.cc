@@ -75,6 +75,13 @@ Z<P> Power(Z<P> a, Z<P> b) {
   return Z<P>(std::pow(Z<double>(a), Z<double>(b)));
 }
 
+// The exponential that does not overflow.
+Z<double> Logistic(Z<double> z) {
+  if (!(z.real() < 0)) return 1.0 / (1.0 + std::exp(-z));
+  const Z<double> e = std::exp(z);
+  return e / (1.0 + e);
+}
+
 Z<double> ArcTangent(Z<double> y, Z<double> x) {
   const Z<double> i(0, 1);
   return Multiply(-i, std::log((x + Multiply(i, y)) / std::sqrt(Multiply(x, x) + Multiply(y, y))));
@@ -105,7 +112,7 @@ BACKPLANE_OP1(ExpOp, BACKPLANE_PRECISE(std::exp(z)))
 BACKPLANE_OP1(Expm1Op, BACKPLANE_PRECISE(Expm1(z)))
 BACKPLANE_OP1(LogOp, BACKPLANE_PRECISE(std::log(z)))
 BACKPLANE_OP1(Log1pOp, BACKPLANE_PRECISE(Log1p(z)))
-BACKPLANE_OP1(LogisticOp, BACKPLANE_PRECISE(1.0 / (1.0 + std::exp(-z))))
+BACKPLANE_OP1(LogisticOp, BACKPLANE_PRECISE(Logistic(z)))
 BACKPLANE_OP1(NegateOp, -a)
 BACKPLANE_OP1(RsqrtOp, BACKPLANE_PRECISE(1.0 / std::sqrt(z)))
 BACKPLANE_OP1(SignOp, Sign(a))

@@ -191,8 +191,12 @@ Val ElementEmitter::UnaryComplex(const Instruction& op, PrimitiveType t, const V
     case Opcode::kTanh:
       return ComplexTanh(x);
     case Opcode::kLogistic: {
-      Val e = ComplexExp({b_.CreateFNeg(x.v), b_.CreateFNeg(x.im)});
-      return ComplexDiv(one, {b_.CreateFAdd(e.v, one.v), e.im});
+      // The exponential that does not overflow: of the side where the real part is negative.
+      Value* left = b_.CreateFCmpOLT(x.v, Num(x.v, 0));
+      Val e = ComplexExp({b_.CreateSelect(left, x.v, b_.CreateFNeg(x.v)),  //
+                          b_.CreateSelect(left, x.im, b_.CreateFNeg(x.im))});
+      Val top = {b_.CreateSelect(left, e.v, one.v), b_.CreateSelect(left, e.im, one.im)};
+      return ComplexDiv(top, {b_.CreateFAdd(e.v, one.v), e.im});
     }
     default:
       Fail(absl::UnimplementedError(
