@@ -314,6 +314,22 @@ TEST(Export, SmallestOfTopK) {
   EXPECT_THAT(*ExportStablehloText(*m), Not(HasSubstr("composite")));
 }
 
+// StableHLO's sign takes no unsigned integers.
+TEST(Export, SignOfUnsigned) {
+  for (const char* type : {"u2", "u8", "u32", "u64"}) {
+    std::unique_ptr<Module> m =
+        Hlo(absl::StrReplaceAll("%p = $T[16] parameter(0)\n ROOT %r = $T[16] sign(%p)", {{"$T", type}}));
+    ASSERT_NE(m, nullptr);
+    Counts counts;
+    ExpectSameMeaning(*m, &counts);
+    EXPECT_EQ(counts.evaluated, 1);
+    EXPECT_THAT(*ExportStablehloText(*m), Not(HasSubstr("stablehlo.sign")));
+  }
+  std::unique_ptr<Module> m = Hlo("%p = s8[16] parameter(0)\n ROOT %r = s8[16] sign(%p)");
+  ASSERT_NE(m, nullptr);
+  EXPECT_THAT(*ExportStablehloText(*m), HasSubstr("stablehlo.sign"));
+}
+
 constexpr char kAdd[] =
     "%add (a: f32[], b: f32[]) -> f32[] {\n %a = f32[] parameter(0)\n %b = f32[] parameter(1)\n"
     " ROOT %s = f32[] add(%a, %b)\n}\n";

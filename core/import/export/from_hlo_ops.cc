@@ -110,6 +110,17 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
     }
     case Opcode::kBitcast:
       return ExportBitcast(frame, i);
+    case Opcode::kSign: {
+      const Shape& shape = i.shape();
+      if (!shape.IsArray() || !IsUnsigned(shape.element_type())) break;
+      // StableHLO's sign takes no unsigned integers. Theirs is whether they are not zero.
+      Shape flags = shape;
+      flags.set_element_type(PrimitiveType::kPred);
+      ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
+      ASSIGN_OR_RETURN(const SourceType* type, TypeOf(flags));
+      ASSIGN_OR_RETURN(const SourceValue* some, EmitOne(frame, "stablehlo.convert", operands, {}, type));
+      return EmitFor(frame, i, "stablehlo.convert", {some}, {});
+    }
     case Opcode::kDot:
       return ExportDot(frame, i);
     case Opcode::kConvolution:
