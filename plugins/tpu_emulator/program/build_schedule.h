@@ -1,0 +1,34 @@
+// Walks a program that is cut into kernels and laid out, in the order in which the machine runs it, and says what each
+// kernel does, when, and what lies in memory meanwhile.
+//
+//   - Loops are walked once; their kernels count as often as the loop turns, where the program says how often.
+//   - Of a conditional's branches the longest one is counted; the notes name it.
+//   - Values that live shortly and fit the VMEM that kernels leave stay there (machine/clock.h, PrefetchSpace). They
+//     take neither bandwidth nor room of HBM. Their layouts get the memory space: S(1), on a machine with CMEM S(3).
+//   - An operand of a product is copied ahead when that is quicker: while earlier kernels run, the bandwidth that they
+//     leave is used first, and what remains is waited for. In any case its bytes count.
+#ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_BUILD_SCHEDULE_H_
+#define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_BUILD_SCHEDULE_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/module.h"
+#include "plugins/tpu_emulator/machine/machine.h"
+#include "plugins/tpu_emulator/program/memory_plan.h"
+#include "plugins/tpu_emulator/program/schedule.h"
+
+namespace backplane::tpu {
+
+struct TimedProgram {
+  Schedule schedule;
+  MemoryPlan plan;
+};
+
+// Sets the memory spaces of `kernels`' layouts. `torus`: PrepareOptions::torus. ResourceExhausted: a kernel's windows
+// do not fit the scoped VMEM limit.
+absl::StatusOr<TimedProgram> BuildSchedule(Module* kernels, const Machine& machine, absl::Span<const int64_t> torus);
+
+}  // namespace backplane::tpu
+
+#endif  // BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_BUILD_SCHEDULE_H_

@@ -1,0 +1,65 @@
+#include "plugins/tpu_emulator/program/prepare.h"
+
+#include <utility>
+
+#include "core/passes/passes.h"
+#include "core/types/status_macros.h"
+#include "plugins/tpu_emulator/machine/capacity.h"
+#include "plugins/tpu_emulator/program/build_schedule.h"
+#include "plugins/tpu_emulator/program/cut_into_kernels.h"
+#include "plugins/tpu_emulator/program/layouts.h"
+#include "plugins/tpu_emulator/program/rounding.h"
+
+namespace backplane::tpu {
+namespace {
+
+void DropLayouts(Module* module) {
+  module->config().parameter_layouts.clear();
+  module->config().result_layout = Shape();
+}
+
+}  // namespace
+
+absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, const Machine& machine,
+                                               const PrepareOptions& options) {
+  const TileShape tile{machine.tile_rows, machine.tile_lanes};
+  PreparedProgram out;
+  const bool dynamic = HasDynamicSizes(*module);
+  out.kernels = module->Clone();
+  Module* kernels = out.kernels.get();
+  if (dynamic) {
+    out.executable = std::move(module);
+    for (Instruction* p : kernels->entry()->parameters()) {
+      p->mutable_shape() = kernels->config().parameter_layouts[static_cast<size_t>(p->parameter_number())];
+    }
+  } else {
+    RETURN_IF_ERROR(UnshareComputations().Run(kernels).status());
+    const bool widen = options.round == Round::kFusion;
+    RETURN_IF_ERROR(CutIntoKernels(widen).Run(kernels).status());
+    bool rounded = false;
+    if (widen) {
+      ASSIGN_OR_RETURN(rounded, RoundOncePerFusion().Run(kernels));
+    }
+    if (rounded) {
+      out.executable = kernels->Clone();
+      RETURN_IF_ERROR(InlineFusions(out.executable.get()).status());
+    } else {
+      out.executable = std::move(module);  // every operation rounds as it always does
+    }
+    RETURN_IF_ERROR(AssignLayouts(kernels, tile));
+  }
+  DropLayouts(out.executable.get());
+
+  ASSIGN_OR_RETURN(TimedProgram timed, BuildSchedule(kernels, machine, options.torus));
+  out.schedule = std::move(timed.schedule);
+  out.plan = std::move(timed.plan);
+  if (dynamic) {
+    out.schedule.notes.push_back(
+        "Sizes are known only when the program runs: it is not cut into kernels, and times are those of its largest "
+        "sizes, one operation after another.");
+  }
+  RETURN_IF_ERROR(CheckHbm(machine, kernels->name(), out.plan.peak_bytes, out.plan.allocations));
+  return out;
+}
+
+}  // namespace backplane::tpu

@@ -1,0 +1,192 @@
+#include "plugins/tpu_emulator/program/rounding.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
+#include "plugins/tpu_emulator/program/cut_into_kernels.h"
+
+namespace backplane::tpu {
+namespace {
+
+bool IsNarrow(const Instruction* i) { return i->shape().IsArray() && IsNarrowFloat(i->shape().element_type()); }
+
+// Moves elements and computes nothing.
+bool OnlyMoves(const Instruction& i) {
+  switch (i.opcode()) {
+    case Opcode::kBroadcast:
+    case Opcode::kConcatenate:
+    case Opcode::kCopy:
+    case Opcode::kPad:
+    case Opcode::kReshape:
+    case Opcode::kReverse:
+    case Opcode::kTranspose:
+    case Opcode::kSlice:
+    case Opcode::kDynamicSlice:
+    case Opcode::kDynamicUpdateSlice:
+    case Opcode::kSelect:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Computed in f32 where it meets narrow floats. The rest wants, or gives, the narrow type's bits.
+bool Computes(const Instruction& i) {
+  if (i.Is(Opcode::kReduce) || i.Is(Opcode::kReduceWindow)) return i.shape().IsArray();
+  if (i.Is(Opcode::kSelectAndScatter)) return true;
+  return (i.info().Has(OpTrait::kElementwise) && !i.Is(Opcode::kConvert)) || OnlyMoves(i) || i.Is(Opcode::kIota);
+}
+
+Shape Widened(const Shape& s) { return s.WithElementType(PrimitiveType::kF32); }
+
+// A computation's contents anew, into an empty one, with narrow floats in f32.
+class Widener {
+ public:
+  explicit Widener(Computation* into) : into_(into) {}
+
+  absl::Status Copy(const Computation& from, absl::flat_hash_map<const Computation*, Computation*>& combiners) {
+    for (const auto& owned : from.instructions()) RETURN_IF_ERROR(Copy(*owned, combiners));
+    into_->set_root(Narrow(from.root()));
+    return absl::OkStatus();
+  }
+
+  // A combiner's parameters and result are widened too.
+  absl::Status CopyCombiner(const Computation& from) {
+    for (const auto& owned : from.instructions()) {
+      const Instruction& i = *owned;
+      std::vector<Instruction*> operands;
+      for (const Instruction* o : i.operands()) operands.push_back(IsNarrow(o) ? wide_.at(o) : narrow_.at(o));
+      if (!IsNarrow(&i)) {
+        narrow_[&i] = into_->AddClone(&i, i.shape(), operands);
+      } else if (i.Is(Opcode::kConstant)) {
+        ASSIGN_OR_RETURN(wide_[&i], WideConstant(i));
+      } else {
+        wide_[&i] = into_->AddClone(&i, Widened(i.shape()), operands);
+      }
+    }
+    into_->set_root(IsNarrow(from.root()) ? wide_.at(from.root()) : narrow_.at(from.root()));
+    return absl::OkStatus();
+  }
+
+  // Whether CopyCombiner can: arithmetic on arrays only, and none that names a type.
+  static bool TakesCombiner(const Computation& c) {
+    return std::all_of(c.instructions().begin(), c.instructions().end(), [](const auto& i) {
+      if (i->Is(Opcode::kConvert)) return false;
+      return i->Is(Opcode::kParameter) || i->Is(Opcode::kConstant) || i->info().Has(OpTrait::kElementwise) ||
+             OnlyMoves(*i);
+    });
+  }
+
+ private:
+  absl::StatusOr<Instruction*> WideConstant(const Instruction& i) {
+    ASSIGN_OR_RETURN(Literal value, i.literal().Convert(PrimitiveType::kF32));
+    return MakeConstant(into_, &i, std::move(value));
+  }
+
+  Instruction* Convert(Instruction* x, const Instruction* like, PrimitiveType type) {
+    InstructionSpec spec;
+    spec.opcode = Opcode::kConvert;
+    spec.shape = x->shape().WithElementType(type);
+    spec.operands = {x};
+    spec.metadata = like->metadata();
+    return into_->Add(std::move(spec));
+  }
+
+  // The value in its own type.
+  Instruction* Narrow(const Instruction* i) {
+    if (auto at = narrow_.find(i); at != narrow_.end()) return at->second;
+    return narrow_[i] = Convert(wide_.at(i), i, i->shape().element_type());
+  }
+
+  Instruction* Wide(const Instruction* i) {
+    if (auto at = wide_.find(i); at != wide_.end()) return at->second;
+    return wide_[i] = Convert(narrow_.at(i), i, PrimitiveType::kF32);
+  }
+
+  absl::Status Copy(const Instruction& i, absl::flat_hash_map<const Computation*, Computation*>& combiners) {
+    const bool reads_narrow = std::any_of(i.operands().begin(), i.operands().end(), IsNarrow);
+    if (i.Is(Opcode::kConstant) && IsNarrow(&i)) {
+      // Scalars are widened where they are written; an array stays as small as it is.
+      if (!i.shape().IsScalar()) {
+        narrow_[&i] = into_->AddClone(&i, i.shape(), {});
+        return absl::OkStatus();
+      }
+      ASSIGN_OR_RETURN(wide_[&i], WideConstant(i));
+      return absl::OkStatus();
+    }
+    if (i.Is(Opcode::kConvert) && reads_narrow) {
+      // Widening is what has happened already; anything else starts from the value that nothing has rounded.
+      Instruction* x = Wide(i.operand(0));
+      narrow_[&i] = i.shape().element_type() == PrimitiveType::kF32 ? x : into_->AddClone(&i, i.shape(), {x});
+      return absl::OkStatus();
+    }
+    const bool computes = Computes(i) && (reads_narrow || IsNarrow(&i)) && KnowsCombiners(i);
+    // What is only moved stays narrow as long as nothing has computed with it.
+    bool wide = computes;
+    if (computes && OnlyMoves(i)) {
+      wide = std::any_of(i.operands().begin(), i.operands().end(), [&](const Instruction* o) {
+        return IsNarrow(o) && !narrow_.contains(o) && !o->Is(Opcode::kConstant);
+      });
+    }
+    std::vector<Instruction*> operands;
+    for (const Instruction* o : i.operands()) operands.push_back(wide && IsNarrow(o) ? Wide(o) : Narrow(o));
+    const bool result_wide = wide && IsNarrow(&i);
+    Instruction* made = into_->AddClone(&i, result_wide ? Widened(i.shape()) : i.shape(), operands);
+    for (int64_t k = 0; wide && k < static_cast<int64_t>(i.called().size()); ++k) {
+      ASSIGN_OR_RETURN(Computation * combiner, WideCombiner(i.called(k), combiners));
+      made->set_called(k, combiner);
+    }
+    (result_wide ? wide_ : narrow_)[&i] = made;
+    return absl::OkStatus();
+  }
+
+  static bool KnowsCombiners(const Instruction& i) {
+    return std::all_of(i.called().begin(), i.called().end(), [](const Computation* c) { return TakesCombiner(*c); });
+  }
+
+  absl::StatusOr<Computation*> WideCombiner(Computation* of,
+                                            absl::flat_hash_map<const Computation*, Computation*>& combiners) {
+    if (auto at = combiners.find(of); at != combiners.end()) return at->second;
+    Computation* made = into_->parent()->AddComputation(absl::StrCat(of->name(), "_f32"));
+    RETURN_IF_ERROR(Widener(made).CopyCombiner(*of));
+    combiners[of] = made;
+    return made;
+  }
+
+  Computation* const into_;
+  absl::flat_hash_map<const Instruction*, Instruction*> narrow_, wide_;  // in its own type (any), and in f32
+};
+
+// Whether something is computed with narrow floats, or rounded on the way.
+bool NeedsWidening(const Computation& c) {
+  return std::any_of(c.instructions().begin(), c.instructions().end(), [](const auto& i) {
+    if (i->Is(Opcode::kConvert)) return IsNarrow(i.get()) || IsNarrow(i->operand(0));
+    if (!Computes(*i) || OnlyMoves(*i)) return false;
+    return IsNarrow(i.get()) || std::any_of(i->operands().begin(), i->operands().end(), IsNarrow);
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<bool> RoundOncePerFusion::Run(Module* module) {
+  absl::flat_hash_map<const Computation*, Computation*> combiners;
+  bool changed = false;
+  for (Computation* c : RunningComputations(module)) {
+    for (const auto& i : c->instructions()) {
+      if (!i->Is(Opcode::kFusion) || !NeedsWidening(*i->called(0))) continue;
+      Computation* old = i->called(0);
+      Computation* made = module->AddComputation(old->name());
+      made->set_is_fusion(true);
+      RETURN_IF_ERROR(Widener(made).Copy(*old, combiners));
+      i->set_called(0, made);
+      changed = true;
+    }
+  }
+  if (changed) module->RemoveUnreachableComputations();
+  return changed;
+}
+
+}  // namespace backplane::tpu

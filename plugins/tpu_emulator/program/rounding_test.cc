@@ -1,0 +1,162 @@
+#include "plugins/tpu_emulator/program/rounding.h"
+
+#include <cmath>
+
+#include "core/eval/evaluator.h"
+#include "core/types/numeric.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "plugins/tpu_emulator/array/array_product.h"
+#include "plugins/tpu_emulator/program/program_testing.h"
+
+namespace backplane::tpu {
+namespace {
+
+std::vector<float> RunIt(const Module& module, const std::vector<Literal>& arguments) {
+  absl::StatusOr<Literal> value = Evaluate(module, arguments);
+  EXPECT_TRUE(value.ok()) << value.status();
+  std::vector<float> out;
+  for (int64_t i = 0; value.ok() && i < value->num_elements(); ++i) {
+    out.push_back(static_cast<float>(value->GetAsDouble(i)));
+  }
+  return out;
+}
+
+float At(const Literal& l, int64_t i) { return static_cast<float>(l.GetAsDouble(i)); }
+
+constexpr char kChain[] = R"(HloModule m
+ENTRY e {
+  a = bf16[64] parameter(0)
+  b = bf16[64] parameter(1)
+  p = bf16[64] multiply(a, b)
+  q = bf16[64] add(p, a)
+  ROOT r = bf16[64] subtract(q, b)
+})";
+
+TEST(Rounding, AChainRoundsOnceAtItsEnd) {
+  PreparedProgram p = Prepared(kChain);
+  const std::vector<Literal> x = RandomArguments(*p.executable, 3);
+  const std::vector<float> got = RunIt(*p.executable, x);
+  bool differs = false;
+  for (int64_t i = 0; i < 64; ++i) {
+    const float a = At(x[0], i), b = At(x[1], i);
+    const float product = a * b, sum = product + a, difference = sum - b;
+    EXPECT_EQ(got[static_cast<size_t>(i)], RoundToBf16(difference)) << i;
+    differs |= RoundToBf16(difference) != RoundToBf16(RoundToBf16(RoundToBf16(product) + a) - b);
+  }
+  EXPECT_TRUE(differs) << "the data does not tell one rounding from three";
+}
+
+TEST(Rounding, ByOperationWhenAskedFor) {
+  PrepareOptions options;
+  options.round = Round::kOp;
+  PreparedProgram p = Prepared(kChain, "v5e", options);
+  const std::vector<Literal> x = RandomArguments(*p.executable, 3);
+  const std::vector<float> got = RunIt(*p.executable, x);
+  for (int64_t i = 0; i < 64; ++i) {
+    const float a = At(x[0], i), b = At(x[1], i);
+    EXPECT_EQ(got[static_cast<size_t>(i)], RoundToBf16(RoundToBf16(RoundToBf16(a * b) + a) - b)) << i;
+  }
+}
+
+TEST(Rounding, AProductRoundsBeforeItsEpilogue) {
+  PreparedProgram p = Prepared(R"(HloModule m
+ENTRY e {
+  a = bf16[8,32] parameter(0)
+  w = bf16[32,8] parameter(1)
+  b = bf16[8] parameter(2)
+  d = bf16[8,8] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  c = bf16[8,8] broadcast(b), dimensions={1}
+  s = bf16[8,8] add(d, c)
+  ROOT r = bf16[8,8] multiply(s, s)
+})");
+  ASSERT_EQ(p.schedule.kernels.size(), 1u);
+  const std::vector<Literal> x = RandomArguments(*p.executable, 5);
+  const std::vector<float> got = RunIt(*p.executable, x);
+  absl::StatusOr<Literal> product = Evaluate(*Prepared(R"(HloModule m
+ENTRY e {
+  a = bf16[8,32] parameter(0)
+  w = bf16[32,8] parameter(1)
+  ROOT d = bf16[8,8] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+})")
+                                                  .executable,
+                                             {x[0], x[1]});
+  ASSERT_TRUE(product.ok());
+  for (int64_t i = 0; i < 64; ++i) {
+    const float s = At(*product, i) + At(x[2], i % 8);
+    EXPECT_EQ(got[static_cast<size_t>(i)], RoundToBf16(s * s)) << i;
+  }
+}
+
+TEST(Rounding, AnOperandOfAProductIsRounded) {
+  // What is cheap joins the product's kernel, and the array takes bf16.
+  PreparedProgram p = Prepared(R"(HloModule m
+ENTRY e {
+  a = bf16[16,16] parameter(0)
+  b = bf16[16,16] parameter(1)
+  w = bf16[16,16] parameter(2)
+  s = bf16[16,16] add(a, b)
+  t = bf16[16,16] multiply(s, b)
+  ROOT d = bf16[16,16] dot(t, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+})");
+  ASSERT_EQ(p.schedule.kernels.size(), 1u);
+  std::vector<Literal> x = RandomArguments(*p.executable, 5);
+  for (int64_t i = 0; i < 256; ++i) x[2].SetFromDouble(i, i % 17 == 0 ? 1 : 0);  // the identity
+  const std::vector<float> got = RunIt(*p.executable, x);
+  for (int64_t i = 0; i < 256; ++i) {
+    const float s = At(x[0], i) + At(x[1], i);
+    EXPECT_EQ(got[static_cast<size_t>(i)], RoundToBf16(s * At(x[1], i))) << i;
+  }
+}
+
+TEST(Rounding, SumsAreAccumulatedInF32) {
+  PreparedProgram p = Prepared(R"(HloModule m
+add { x = bf16[] parameter(0) y = bf16[] parameter(1) ROOT s = bf16[] add(x, y) }
+ENTRY e {
+  a = bf16[1000] parameter(0)
+  z = bf16[] constant(0)
+  ROOT s = bf16[] reduce(a, z), dimensions={0}, to_apply=add
+})");
+  Literal ones(Shape(PrimitiveType::kBF16, {1000}));
+  for (int64_t i = 0; i < 1000; ++i) ones.SetFromDouble(i, 1);
+  EXPECT_EQ(RunIt(*p.executable, {ones})[0], 1000);  // in bf16 it stops at 256
+}
+
+TEST(Rounding, ConvertsOfTheProgramRound) {
+  PreparedProgram p = Prepared(R"(HloModule m
+ENTRY e {
+  a = f32[64] parameter(0)
+  b = bf16[64] convert(a)
+  c = f32[64] convert(b)
+  ROOT r = f32[64] add(c, c)
+})");
+  ASSERT_EQ(p.schedule.kernels.size(), 1u);
+  const std::vector<Literal> x = RandomArguments(*p.executable, 9);
+  const std::vector<float> got = RunIt(*p.executable, x);
+  for (int64_t i = 0; i < 64; ++i) EXPECT_EQ(got[static_cast<size_t>(i)], 2 * RoundToBf16(At(x[0], i)));
+}
+
+TEST(Rounding, F32AndF64StayAsTheyAre) {
+  for (const char* type : {"f32", "f64"}) {
+    const std::string hlo = std::string("HloModule m\nENTRY e { a = ") + type + "[33] parameter(0) b = " + type +
+                            "[33] exponential(a) c = " + type + "[33] multiply(b, a) ROOT d = " + type +
+                            "[33] divide(c, b) }";
+    PreparedProgram p = Prepared(hlo);
+    std::unique_ptr<Module> original = ProgramFromText(hlo);
+    const std::vector<Literal> x = RandomArguments(*original, 2);
+    EXPECT_TRUE(*Evaluate(*p.executable, x) == *Evaluate(*original, x));
+    EXPECT_THAT(p.executable->ToString(), ::testing::Not(::testing::HasSubstr("convert")));
+  }
+}
+
+TEST(Rounding, TheExecutableHasNeitherFusionsNorLayouts) {
+  PreparedProgram p = Prepared(kChain);
+  EXPECT_THAT(p.executable->ToString(), ::testing::Not(::testing::HasSubstr("fusion")));
+  EXPECT_THAT(p.executable->ToString(), ::testing::Not(::testing::HasSubstr("T(")));
+  EXPECT_TRUE(p.executable->config().parameter_layouts.empty());
+  EXPECT_THAT(p.kernels->ToString(), ::testing::HasSubstr("kind=kLoop"));
+  EXPECT_EQ(p.kernels->config().parameter_layouts.size(), 2u);
+}
+
+}  // namespace
+}  // namespace backplane::tpu
