@@ -1,16 +1,14 @@
 // The table itself: sizes, slots, the chain of extensions, and the size rule of structs in both directions.
 #include <dlfcn.h>
-#include <elf.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <thread>
 
 #include "absl/strings/str_join.h"
 #include "conformance/kit/steps.h"
 #include "conformance/suites/suites.h"
+#include "sdk/host/elf_file.h"
 #include "sdk/host/loader.h"
 
 namespace backplane::conformance {
@@ -368,44 +366,14 @@ void ErrorFunctionTable(Kit& k) {
   table->destroy(error);
 }
 
-// The dynamic symbols a library defines, from its ELF header; the file is read, not trusted.
 void ExportsOneSymbol(Kit& k) {
-  std::ifstream file(k.setup().plugin, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const auto read = [&](auto* out, size_t at) {
-    if (at > bytes.size() || bytes.size() - at < sizeof(*out)) k.Fail("the file's ELF tables point past its end");
-    std::memcpy(out, bytes.data() + at, sizeof(*out));
-  };
-  Elf64_Ehdr head;
-  read(&head, 0);
-  if (std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64)
-    k.Skip("no 64-bit ELF file");
-  std::vector<std::string> names;
-  bool found = false;
-  for (size_t i = 0; i < head.e_shnum; ++i) {
-    Elf64_Shdr section;
-    read(&section, head.e_shoff + i * head.e_shentsize);
-    if (section.sh_type != SHT_DYNSYM || section.sh_entsize < sizeof(Elf64_Sym)) continue;
-    found = true;
-    Elf64_Shdr strings;
-    read(&strings, head.e_shoff + section.sh_link * head.e_shentsize);
-    for (size_t s = 1; s < section.sh_size / section.sh_entsize; ++s) {
-      Elf64_Sym symbol;
-      read(&symbol, section.sh_offset + s * section.sh_entsize);
-      const int bind = ELF64_ST_BIND(symbol.st_info), kind = ELF64_ST_TYPE(symbol.st_info);
-      if (symbol.st_shndx == SHN_UNDEF || (bind != STB_GLOBAL && bind != STB_WEAK && bind != STB_GNU_UNIQUE)) continue;
-      if (symbol.st_shndx == SHN_ABS && kind != STT_FUNC) continue;  // names of versions
-      const size_t at = strings.sh_offset + symbol.st_name;
-      k.Require(at < bytes.size(), "the file's ELF tables point past its end");
-      names.emplace_back(bytes.c_str() + at);
-    }
-  }
-  if (!found) k.Skip("the file has no section table");
+  const absl::StatusOr<host::ElfFile> elf = host::ReadElf(k.setup().plugin);
+  if (!elf.ok()) k.Skip(elf.status().message());
   std::string others;
   size_t count = 0;
-  for (const std::string& name : names) {
-    if (name == "GetPjrtApi") continue;
-    if (++count <= 5) absl::StrAppend(&others, others.empty() ? "" : ", ", name);
+  for (const host::ElfSymbol& symbol : elf->exported) {
+    if (symbol.name == "GetPjrtApi") continue;
+    if (++count <= 5) absl::StrAppend(&others, others.empty() ? "" : ", ", symbol.name);
   }
   k.Require(count == 0, "exports ", count,
             " symbols besides GetPjrtApi, which other libraries of the process may meet: ", others,
