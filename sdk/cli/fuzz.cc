@@ -19,11 +19,11 @@ namespace {
 
 struct FuzzOptions {
   PluginOptions plugin;
-  std::vector<std::string> plugins, without;
+  std::vector<std::string> plugins, without, without_types;
   std::string only, form = "both", save = ".", known, defect;
   int64_t count = 1000, seed = 1, jobs = 1, tries = 300;
   double minutes = 0, seconds = 60;
-  bool coverage = false, print = false;
+  bool coverage = false, print = false, bf16_products = false;
 };
 
 absl::StatusOr<Opcode> Operation(const std::string& name) {
@@ -96,6 +96,12 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
     BP_ASSIGN_OR_RETURN(const Opcode opcode, Operation(name));
     campaign.generator.without.insert(opcode);
   }
+  for (const std::string& name : o.without_types) {
+    const std::optional<PrimitiveType> type = PrimitiveTypeFromName(name);
+    if (!type.has_value()) return UsageError(absl::StrCat("fuzz: no element type '", name, "'"));
+    campaign.generator.without_types.insert(*type);
+  }
+  campaign.generator.bf16_products = o.bf16_products;
   if (o.form == "stablehlo") campaign.forms = {fuzz::Form::kStablehlo};
   if (o.form == "hlo") campaign.forms = {fuzz::Form::kHlo};
   campaign.generator.portable = o.form == "stablehlo";
@@ -199,6 +205,10 @@ Command FuzzCommand() {
   command.options.push_back(AtLeast(0, {"--minutes", &o->minutes, "end after so many minutes", "M"}));
   command.options.push_back({"--only", &o->only, "programs with this operation", "OP"});
   command.options.push_back({"--without", &o->without, "programs without this operation, may come many times", "OP"});
+  command.options.push_back(
+      {"--without-type", &o->without_types, "programs without this element type, may come many times", "TYPE"});
+  command.options.push_back({"--bf16-products", &o->bf16_products,
+                             "operands of products rounded to bf16, for plugins whose matrix unit does that"});
   command.options.push_back({"--form", &o->form, "how programs are sent", "FORM", false, {"both", "stablehlo", "hlo"}});
   command.options.push_back(
       Bounded(1, 64, {"--jobs,-j", &o->jobs, "programs at once, each with processes of its own", "N"}));

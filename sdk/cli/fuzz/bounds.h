@@ -96,6 +96,12 @@ int Granule(const Literal& value);
 
 std::optional<Opcode> BinaryOf(const Computation& body, int64_t component, int64_t components);
 
+// A tuple's literal taken apart, every element undecided or exact.
+Judged Spread(const Literal& value, bool exact);
+// The instruction's value by its definition.
+absl::StatusOr<Literal> ValueOf(const Instruction& i, absl::Span<const Judged* const> ops);
+
+absl::StatusOr<Judged> JudgeControl(const Instruction& i, absl::Span<const Judged* const> ops);
 absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const Judged* const> ops);
 absl::StatusOr<Judged> JudgeReduction(const Instruction& i, absl::Span<const Judged* const> ops);
 absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judged* const> ops);

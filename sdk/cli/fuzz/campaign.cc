@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "sdk/cli/fuzz/flush.h"
 #include "sdk/cli/fuzz/shrink.h"
 
 namespace backplane::cli::fuzz {
@@ -188,21 +189,27 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       finding.form = r.form;
       finding.what = verdict.what;
       finding.signs = verdict.signs;
+      Outcome shown = outcomes[k];  // of the smallest program
       ShrinkResult shrunk = Shrink(
           r.program,
           [&](const FuzzProgram& candidate) {
             const absl::StatusOr<Judged> meant = Meaning(candidate);
             if (!meant.ok()) return false;
-            const Verdict v = Judge(*meant, runner.Run(*candidate.module, candidate.arguments, r.form));
+            const Outcome outcome = runner.Run(*candidate.module, candidate.arguments, r.form);
+            const Verdict v = Judge(*meant, outcome);
             if (v.what.empty() || !SameSort(v, verdict)) return false;
             finding.what = v.what;
+            shown = outcome;
             return true;
           },
           options.shrink_tries);
       finding.program = std::move(shrunk.program);
       if (ReadsSubnormals(finding.program)) finding.signs.push_back("subnormal-input");
+      if (shown.kind == Outcome::Kind::kResults && IsFlushing(finding.program, shown.results)) {
+        finding.signs.push_back("flushed");
+      }
       if (const KnownDifference* known =
-              FindKnown(options.known, runner.name(), *finding.program.module, finding.signs)) {
+              FindKnown(options.known, runner.name(), *finding.program.module, finding.signs, finding.what)) {
         finding.known = known->id;
       } else {
         ++unknown;

@@ -18,6 +18,8 @@ bool SamePart(double a, double b) {
   return a == b && std::signbit(a) == std::signbit(b);
 }
 
+}  // namespace
+
 bool Within(const Literal& meant, const Literal& found, int64_t i, double bound) {
   if (std::isinf(bound)) return true;
   const PrimitiveType type = meant.shape().element_type();
@@ -37,8 +39,6 @@ bool Within(const Literal& meant, const Literal& found, int64_t i, double bound)
   }
   return distance <= bound;
 }
-
-}  // namespace
 
 std::vector<const Judged*> Leaves(const Judged& result) {
   std::vector<const Judged*> leaves;

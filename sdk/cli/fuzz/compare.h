@@ -26,6 +26,8 @@ struct Power {
   int64_t bitwise = 0, bounded = 0, undecided = 0;  // elements
 };
 
+// Whether element i of what was found is within a bound of what is meant.
+bool Within(const Literal& meant, const Literal& found, int64_t i, double bound);
 // The arrays of a result, in the order of results.
 std::vector<const Judged*> Leaves(const Judged& result);
 std::optional<Mismatch> CompareResults(const Judged& meant, const std::vector<Literal>& found, Power* power = nullptr);

@@ -175,9 +175,15 @@ TEST(Known, ReadsAndMatches) {
   const auto module = ParseHloModule(
       "HloModule m\nENTRY e { x = f32[2] parameter(0) y = f32[2] parameter(1) ROOT r = f32[2] maximum(x, y) }");
   ASSERT_TRUE(module.ok());
-  EXPECT_NE(FindKnown(*known, "/lib/xla.so", **module, {"nan"}), nullptr);
-  EXPECT_EQ(FindKnown(*known, "/lib/xla.so", **module, {"values"}), nullptr);
-  EXPECT_EQ(FindKnown(*known, "/lib/cpu.so", **module, {"nan"}), nullptr);
+  EXPECT_NE(FindKnown(*known, "/lib/xla.so", **module, {"nan"}, ""), nullptr);
+  EXPECT_EQ(FindKnown(*known, "/lib/xla.so", **module, {"values"}, ""), nullptr);
+  EXPECT_EQ(FindKnown(*known, "/lib/cpu.so", **module, {"nan"}, ""), nullptr);
+  const auto quoted = ParseKnownDifferences("no-max | xla | maximum | f32 | refused \"not for f32\" | max\n");
+  ASSERT_TRUE(quoted.ok()) << quoted.status();
+  EXPECT_NE(FindKnown(*quoted, "xla.so", **module, {"refused"}, "refused: maximum: not for f32"), nullptr);
+  EXPECT_EQ(FindKnown(*quoted, "xla.so", **module, {"refused"}, "refused: out of memory"), nullptr);
+  EXPECT_EQ(FindKnown(*quoted, "xla.so", **module, {"values"}, "not for f32"), nullptr);
+  EXPECT_FALSE(ParseKnownDifferences("no-max | xla | maximum | f32 | refused \"not | max\n").ok());
   EXPECT_FALSE(ParseKnownDifferences("a | b | no-such-op | * | * | x").ok());
   EXPECT_FALSE(ParseKnownDifferences("a | b").ok());
 }

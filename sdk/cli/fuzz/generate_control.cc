@@ -27,6 +27,7 @@ std::vector<Generator::Recipe> Generator::ControlRecipes() {
       {2, {Opcode::kAsyncStart, Opcode::kAsyncUpdate, Opcode::kAsyncDone}, &Generator::Async, false, false, true},
       {1, {Opcode::kCopyStart, Opcode::kCopyDone}, &Generator::CopyAsync, false, false},
       {7, {Opcode::kWhile}, &Generator::While, false, true, true},
+      {4, {Opcode::kWhile, Opcode::kDynamicSlice, Opcode::kDynamicUpdateSlice}, &Generator::LoopOverRows},
       {7, {Opcode::kConditional}, &Generator::Conditional, false, true, true},
       {2, {Opcode::kOptimizationBarrier, Opcode::kTuple, Opcode::kGetTupleElement}, &Generator::Barrier},
       {1, {Opcode::kAfterAll, Opcode::kAddDependency}, &Generator::Dependency, false, false},
@@ -181,6 +182,60 @@ Value Generator::While(Scope& s) {
   if (!c.ok() || !t.ok() || init == nullptr) return nullptr;
   (*t)->RemoveDead();
   return Add(s, s.b.While(*c, *t, init));
+}
+
+// What a scan of JAX becomes: each turn reads one row, adds it to the carry, writes the carry as a row of the result.
+Value Generator::LoopOverRows(Scope& s) {
+  const Value x = Any(s, Kind::kReal, 1, 4);
+  if (x == nullptr || x->shape().num_elements() == 0) return nullptr;
+  const P type = x->shape().element_type();
+  const int64_t rows = x->shape().dimensions(0);
+  if (rows > 40) return nullptr;
+  const std::vector<int64_t> dims(x->shape().dimensions().begin(), x->shape().dimensions().end());
+  const std::vector<int64_t> rest(dims.begin() + 1, dims.end());
+  const Value start = Like(s, type, rest), out = Constant(s, Shape(type, dims));
+  const Value zero = Add(s, s.b.Constant(Literal::ScalarInt(P::kS32, 0)));
+  if (start == nullptr || out == nullptr || zero == nullptr) return nullptr;
+  const std::vector<Value> state = {zero, x, start, out};
+  std::vector<Judged> judged;
+  for (const Value v : state) judged.push_back(JudgedOf(s, v));
+  const bool backwards = random_.Chance(40);
+  std::unique_ptr<Scope> condition = Nested(s, "rows_left", judged, 0, false, true);
+  std::unique_ptr<Scope> body = Nested(s, "row", judged, 0, true, true);
+  if (condition == nullptr || body == nullptr) return nullptr;
+  const Value limit = Add(*condition, condition->b.Constant(Literal::ScalarInt(P::kS32, rows)));
+  const Value go = Add(*condition, condition->b.Compare(condition->values[0], limit, ComparisonDirection::kLt));
+  const Value i = body->values[0], one = Add(*body, body->b.Constant(Literal::ScalarInt(P::kS32, 1)));
+  const Value next = Add(*body, body->b.Binary(Opcode::kAdd, i, one));
+  Value at = i;
+  if (backwards) {
+    const Value last = Add(*body, body->b.Constant(Literal::ScalarInt(P::kS32, rows - 1)));
+    at = Add(*body, body->b.Binary(Opcode::kSubtract, last, i));
+  }
+  if (go == nullptr || next == nullptr || at == nullptr) return nullptr;
+  std::vector<Value> starts(dims.size(), Add(*body, body->b.Constant(Literal::ScalarInt(P::kS32, 0))));
+  starts[0] = at;
+  std::vector<int64_t> sizes = dims;
+  sizes[0] = 1;
+  const Value slice = Add(*body, hlo::DynamicSlice(body->b, body->values[1], starts, sizes));
+  if (slice == nullptr) return nullptr;
+  const Value row = Add(*body, body->b.Reshape(slice, rest));
+  if (row == nullptr) return nullptr;
+  Value carry = Add(*body, body->b.Binary(OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kSubtract}),
+                                          body->values[2], row));
+  if (carry != nullptr && random_.Chance(40)) {
+    carry = Add(*body, body->b.Unary(OneOf({Opcode::kNegate, Opcode::kAbs, Opcode::kTanh}), carry));
+  }
+  if (carry == nullptr) return nullptr;
+  const Value as_row = Add(*body, body->b.Reshape(carry, sizes));
+  if (as_row == nullptr) return nullptr;
+  const Value written = Add(*body, hlo::DynamicUpdateSlice(body->b, body->values[3], as_row, starts));
+  if (written == nullptr) return nullptr;
+  const Value root = Add(*body, body->b.Tuple({next, body->values[1], carry, written})),
+              init = Add(s, s.b.Tuple(state));
+  if (root == nullptr || init == nullptr) return nullptr;
+  absl::StatusOr<Computation*> c = condition->b.Build(go), t = body->b.Build(root);
+  return c.ok() && t.ok() ? Add(s, s.b.While(*c, *t, init)) : nullptr;
 }
 
 Value Generator::Conditional(Scope& s) {

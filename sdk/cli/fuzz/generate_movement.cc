@@ -34,8 +34,9 @@ std::vector<Generator::Recipe> Generator::MovementRecipes() {
       {10, {Opcode::kGather}, &Generator::Gather},
       {7, {Opcode::kScatter}, &Generator::Scatter},
       {4, {Opcode::kScatter}, &Generator::ScatterSet},
+      {3, {Opcode::kScatter}, &Generator::ScatterSeveral},
       {1, {Opcode::kGetDimensionSize}, &Generator::DimensionSize},
-      {2, {Opcode::kSetDimensionSize}, &Generator::SetDimensionSize, false, false},
+      {3, {Opcode::kSetDimensionSize}, &Generator::SetDimensionSize, false, false},
       {2, {Opcode::kDynamicReshape}, &Generator::DynamicReshape, false, false},
   };
 }
@@ -167,7 +168,12 @@ Value Generator::Pad(Scope& s) {
 
 Value Generator::Copy(Scope& s) {
   const Value x = Any(s, Kind::kAny);
-  return x == nullptr ? nullptr : Add(s, hlo::Copy(s.b, x));
+  const Value copy = x == nullptr ? nullptr : Add(s, hlo::Copy(s.b, x));
+  // What a copy is for: the same array in another order of memory.
+  if (copy != nullptr && copy->shape().rank() > 1 && !s.plain && !options_.portable && random_.Chance(40)) {
+    copy->mutable_shape().set_layout(AnyLayout(copy->shape().rank()));
+  }
+  return copy;
 }
 
 Value Generator::Bitcast(Scope& s) {
@@ -280,14 +286,21 @@ Value Generator::Scatter(Scope& s) {
   std::vector<int64_t> batch;
   const int64_t batch_rank = random_.Between(0, 2);
   for (int64_t k = 0; k < batch_rank; ++k) batch.push_back(random_.Between(1, 6));
+  if (random_.Chance(20) && batch_rank > 0) {
+    const int64_t k = random_.Below(rank), of = random_.Below(batch_rank);
+    d.input_batching_dims = {k};
+    d.scatter_indices_batching_dims = {of};
+    batch[static_cast<size_t>(of)] = dims[static_cast<size_t>(k)];
+  }
   for (int64_t k = 0; k < rank; ++k) {
+    if (Has(d.input_batching_dims, k)) continue;
     if (random_.Chance(60)) d.scatter_dims_to_operand_dims.push_back(k);
     if (dims[static_cast<size_t>(k)] > 0 && random_.Chance(45)) d.inserted_window_dims.push_back(k);
   }
   std::vector<int64_t> indices = batch, window;
   for (int64_t k = 0; k < rank; ++k) {
     const int64_t size = dims[static_cast<size_t>(k)];
-    if (!Has(d.inserted_window_dims, k)) {
+    if (!Has(d.inserted_window_dims, k) && !Has(d.input_batching_dims, k)) {
       window.push_back(random_.Chance(50) ? size : random_.Between(std::min<int64_t>(size, 1), size));
     }
   }
@@ -307,6 +320,44 @@ Value Generator::Scatter(Scope& s) {
   Computation* body = Combiner(s, *op, type);
   if (at == nullptr || update == nullptr || body == nullptr) return nullptr;
   return Add(s, hlo::Scatter(s.b, {x}, at, {update}, body, d));
+}
+
+// Rows of two arrays at once, each by an operation of its own.
+Value Generator::ScatterSeveral(Scope& s) {
+  const Value x = Any(s, Kind::kInteger, 1);
+  if (x == nullptr) return nullptr;
+  const PrimitiveType a = x->shape().element_type(), c = AnyType(Kind::kInteger);
+  const std::vector<int64_t> dims = DimsOf(x);
+  const Value y = Like(s, c, dims);
+  if (y == nullptr) return nullptr;
+  const Opcode ops[] = {OneOf({Opcode::kAdd, Opcode::kMaximum}), OneOf({Opcode::kAdd, Opcode::kMinimum, Opcode::kXor})};
+  Builder b(s.b.module(), "several");
+  std::vector<Value> in, out;
+  for (int64_t k = 0; k < 4; ++k) {
+    hlo::Result p = b.Parameter(k, Shape(k % 2 == 0 ? a : c, {}));
+    if (!p.ok()) return nullptr;
+    in.push_back(*p);
+  }
+  for (size_t k = 0; k < 2; ++k) {
+    hlo::Result v = b.Binary(ops[k], in[k], in[k + 2]);
+    if (!v.ok()) return nullptr;
+    out.push_back(*v);
+  }
+  hlo::Result root = b.Tuple(out);
+  if (!root.ok()) return nullptr;
+  absl::StatusOr<Computation*> body = b.Build(*root);
+  const int64_t count = random_.Between(1, 8);
+  ScatterDimensions d;
+  d.inserted_window_dims = {0};
+  d.scatter_dims_to_operand_dims = {0};
+  d.index_vector_dim = 1;
+  std::vector<int64_t> updates = dims;
+  updates[0] = count;
+  for (size_t k = 1; k < dims.size(); ++k) d.update_window_dims.push_back(static_cast<int64_t>(k));
+  const Value at = Fresh(s, Shape(PrimitiveType::kS32, {count, 1}), Fill::kWhole);
+  const Value u = Like(s, a, updates), v = Like(s, c, updates);
+  if (!body.ok() || at == nullptr || u == nullptr || v == nullptr) return nullptr;
+  return Add(s, hlo::Scatter(s.b, {x, y}, at, {u, v}, *body, d));
 }
 
 // Rows replaced, no row twice.
@@ -345,17 +396,43 @@ Value Generator::DimensionSize(Scope& s) {
   return x == nullptr ? nullptr : Add(s, hlo::GetDimensionSize(s.b, x, random_.Below(x->shape().rank())));
 }
 
-// What lies past the size must not count: reduced away, and the size asked for.
+// What lies past the size must not count: reduced away, and the size asked for. On the way there it goes through
+// operations on bounded shapes. Whole numbers, for bounds do not follow sizes.
 Value Generator::SetDimensionSize(Scope& s) {
-  const PrimitiveType type = AnyType(Kind::kInteger);
+  const PrimitiveType type = random_.Chance(70)   ? AnyType(Kind::kInteger)
+                             : random_.Chance(50) ? PrimitiveType::kF32
+                                                  : PrimitiveType::kF64;
   const std::vector<int64_t> dims = AnyDims(1, 3);
   const int64_t d = random_.Below(static_cast<int64_t>(dims.size()));
-  const Value x = Fresh(s, Shape(type, dims));
-  const Value n = Index(s, 0, dims[static_cast<size_t>(d)]), zero = Identity(s, Opcode::kAdd, type);
-  Computation* add = Combiner(s, Opcode::kAdd, type);
+  const Value x = Fresh(s, Shape(type, dims), IsFloat(type) ? std::optional<Fill>(Fill::kWhole) : std::nullopt);
+  const Opcode op = OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
+  const Value n = Index(s, 0, dims[static_cast<size_t>(d)]), zero = Identity(s, op, type);
+  Computation* add = Combiner(s, op, type);
   if (x == nullptr || n == nullptr || zero == nullptr || add == nullptr) return nullptr;
-  const Value bounded = Add(s, hlo::SetDimensionSize(s.b, x, n, d));
+  Value bounded = Add(s, hlo::SetDimensionSize(s.b, x, n, d));
   if (bounded == nullptr) return nullptr;
+  const int64_t steps = random_.Between(0, 3);
+  for (int64_t k = 0; k < steps; ++k) {
+    Value next = nullptr;
+    switch (random_.Below(4)) {
+      case 0:
+        next = Add(s, s.b.Unary(Opcode::kNegate, bounded));
+        break;
+      case 1:
+        next = Add(s, s.b.Binary(OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum}), bounded, bounded));
+        break;
+      case 2: {
+        const Value flags = Add(s, s.b.Compare(bounded, bounded, ComparisonDirection::kGe));
+        const Value other = Add(s, s.b.Unary(Opcode::kAbs, bounded));
+        if (flags != nullptr && other != nullptr) next = Add(s, s.b.Select(flags, other, bounded));
+        break;
+      }
+      default:
+        next = Add(s, hlo::Copy(s.b, bounded));
+        break;
+    }
+    if (next != nullptr) bounded = next;
+  }
   if (random_.Chance(40)) return Add(s, hlo::GetDimensionSize(s.b, bounded, d));
   std::vector<int64_t> reduced = {d};
   for (int64_t k = 0; k < static_cast<int64_t>(dims.size()); ++k) {

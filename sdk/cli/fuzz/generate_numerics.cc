@@ -28,7 +28,15 @@ std::vector<Generator::Recipe> Generator::NumericRecipes() {
 
 // Batch dimensions, contracted dimensions and free ones in any order on both sides.
 Value Generator::Dot(Scope& s) {
-  const Value l = Any(s, Kind::kNumber, 1, 4);
+  // Narrow floats hold few sums: whole numbers, few of them, that something can be told about the result.
+  const bool narrow = random_.Chance(10);
+  const Value l = narrow ? Fresh(s,
+                                 Shape(random_.Of(std::vector<P>{P::kF8E5M2, P::kF8E4M3FN, P::kF8E4M3, P::kF8E3M4,
+                                                                 P::kF8E4M3B11FNUZ, P::kF8E5M2FNUZ, P::kF8E4M3FNUZ,
+                                                                 P::kF6E2M3FN, P::kF6E3M2FN, P::kF4E2M1FN, P::kBF16}),
+                                       {random_.Between(1, 5), random_.Between(1, 4)}),
+                                 Fill::kWhole)
+                         : Any(s, Kind::kNumber, 1, 4);
   if (l == nullptr) return nullptr;
   const P type = l->shape().element_type();
   const std::vector<int64_t> dims = DimsOf(l);
@@ -67,14 +75,14 @@ Value Generator::Dot(Scope& s) {
     if (right[k].second == 'c') d.rhs_contracting.push_back(place[k]);
     if (right[k].second == 'b') d.rhs_batch.push_back(place[k]);
   }
-  const Value r = Like(s, type, other);
-  if (r == nullptr) return nullptr;
+  const Value r = ForProduct(s, Like(s, type, other)), left = ForProduct(s, l);
+  if (r == nullptr || left == nullptr) return nullptr;
   hlo::ElementType wanted;
   if (random_.Chance(40)) {
-    if (type == P::kBF16 || type == P::kF16 || (IsFloat(type) && BitWidth(type) == 8)) wanted = P::kF32;
+    if (IsFloat(type) && BitWidth(type) <= 16) wanted = P::kF32;
     if (type == P::kS8 || type == P::kU8 || type == P::kS4) wanted = P::kS32;
   }
-  return Add(s, hlo::DotGeneral(s.b, l, r, d, {}, wanted));
+  return Add(s, hlo::DotGeneral(s.b, left, r, d, {}, wanted));
 }
 
 Value Generator::RaggedDot(Scope& s) {
@@ -88,14 +96,30 @@ Value Generator::RaggedDot(Scope& s) {
     m += size;
   }
   m += random_.Below(2);  // rows of no group
-  const Value l = Fresh(s, Shape(type, {m, k})), r = Fresh(s, Shape(type, {groups, k, n}));
+  const int64_t which = random_.Below(3);
+  // Groups of rows, each with a matrix of its own; of what is contracted, each a product; of batches.
+  const Shape lhs(type, which == 0   ? std::vector<int64_t>{m, k}
+                        : which == 1 ? std::vector<int64_t>{k, m}
+                                     : std::vector<int64_t>{m, k, n});
+  const Shape rhs(type, which == 0   ? std::vector<int64_t>{groups, k, n}
+                        : which == 1 ? std::vector<int64_t>{m, n}
+                                     : std::vector<int64_t>{m, n, 2});
+  const Value l = ForProduct(s, Fresh(s, lhs)), r = ForProduct(s, Fresh(s, rhs));
   const Value counts = Add(s, s.b.Constant(std::move(sizes)));
   if (l == nullptr || r == nullptr || counts == nullptr) return nullptr;
   RaggedDotDimensions d;
   d.dot.lhs_contracting = {1};
   d.dot.rhs_contracting = {1};
   d.lhs_ragged = {0};
-  d.rhs_group = {0};
+  if (which == 0) {
+    d.rhs_group = {0};
+  } else if (which == 1) {
+    d.dot.rhs_contracting = {0};
+    d.lhs_ragged = {1};
+  } else {
+    d.dot.lhs_batch = d.dot.rhs_batch = {0};
+    d.dot.lhs_contracting = {2};
+  }
   return Add(s, hlo::RaggedDot(s.b, l, r, counts, d));
 }
 
@@ -116,8 +140,10 @@ Value Generator::ScaledDot(Scope& s) {
 
 // Any order of dimensions, groups, strides, padding of either sign, both dilations, reversed windows.
 Value Generator::Convolution(Scope& s) {
-  const P type =
-      random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF32, P::kF64, P::kBF16, P::kF16, P::kS32, P::kS8, P::kC64});
+  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF32,  P::kF32,  P::kF32,  P::kF32,    P::kF64,
+                                           P::kF64, P::kF64, P::kBF16, P::kBF16, P::kF16,  P::kF16,    P::kS32,
+                                           P::kS32, P::kS8,  P::kS8,   P::kU8,   P::kS16,  P::kU32,    P::kS64,
+                                           P::kU64, P::kS4,  P::kC64,  P::kC64,  P::kC128, P::kF8E5M2, P::kF8E4M3FN});
   const int64_t spatial = random_.Between(0, 3);
   const int64_t groups = random_.Chance(35) ? random_.Between(2, 3) : 1;
   const int64_t batch_groups = groups == 1 && random_.Chance(15) ? 2 : 1;
@@ -152,17 +178,17 @@ Value Generator::Convolution(Scope& s) {
     padding.emplace_back(random_.Between(random_.Chance(10) ? -1 : 0, 2), random_.Between(0, 2));
     reversed.push_back(random_.Chance(15));
   }
-  const Value l = Like(s, type, x), r = Like(s, type, w);
+  const Value l = ForProduct(s, Like(s, type, x)), r = ForProduct(s, Like(s, type, w));
   if (l == nullptr || r == nullptr) return nullptr;
   hlo::ElementType wanted;
-  if (type == P::kS8) wanted = P::kS32;
-  if ((type == P::kBF16 || type == P::kF16) && random_.Chance(30)) wanted = P::kF32;
+  if (IsIntegral(type) && BitWidth(type) <= 8 && random_.Chance(70)) wanted = P::kS32;
+  if (IsFloat(type) && BitWidth(type) <= 16 && random_.Chance(BitWidth(type) == 8 ? 70 : 30)) wanted = P::kF32;
   return Add(s, hlo::ConvGeneralDilated(s.b, l, r, strides, padding, left, right, d, groups, batch_groups, {}, wanted,
                                         reversed));
 }
 
 Value Generator::BatchNorm(Scope& s) {
-  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF64});
+  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF32, P::kF64, P::kF64, P::kBF16, P::kF16});
   const Value x = Like(s, type, AnyDims(1, 4));
   if (x == nullptr) return nullptr;
   const int64_t f = random_.Below(x->shape().rank());
@@ -191,7 +217,7 @@ Value Generator::BatchNorm(Scope& s) {
 }
 
 Value Generator::Cholesky(Scope& s) {
-  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128});
+  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128, P::kBF16});
   std::vector<int64_t> dims = AnyDims(0, 2);
   const int64_t n = random_.Between(0, 4) == 0 ? random_.Between(1, large_ ? 40 : 12) : random_.Between(1, 6);
   dims.push_back(n);
@@ -201,7 +227,7 @@ Value Generator::Cholesky(Scope& s) {
 }
 
 Value Generator::TriangularSolve(Scope& s) {
-  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128});
+  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128, P::kBF16});
   std::vector<int64_t> dims = AnyDims(0, 2);
   const int64_t n = random_.Between(1, 7), m = random_.Between(1, 5);
   const bool left = random_.Chance(60);

@@ -10,7 +10,7 @@ std::vector<int64_t> DimsOf(Value v) { return {v->shape().dimensions().begin(), 
 
 // (x0, x1) -> x0 before x1, for operand 0 of `count` operands; total order for floats, for which "<" leaves ties.
 absl::StatusOr<Computation*> Comparator(Module* module, const std::vector<PrimitiveType>& types, bool descending,
-                                        bool total) {
+                                        bool total, bool two_keys) {
   Builder b(module, "compare");
   std::vector<Value> p;
   for (size_t k = 0; k < types.size() * 2; ++k) {
@@ -22,6 +22,15 @@ absl::StatusOr<Computation*> Comparator(Module* module, const std::vector<Primit
   if (total && IsFloat(types[0])) how = ComparisonType::kTotalOrder;
   hlo::Result root = b.Compare(p[0], p[1], descending ? ComparisonDirection::kGt : ComparisonDirection::kLt, how);
   if (!root.ok()) return root.status();
+  if (two_keys) {
+    hlo::Result same = b.Compare(p[0], p[1], ComparisonDirection::kEq, how);
+    hlo::Result second = b.Compare(p[2], p[3], ComparisonDirection::kLt);
+    if (!same.ok() || !second.ok()) return absl::InvalidArgumentError("keys that have no order");
+    hlo::Result tie = b.Binary(Opcode::kAnd, *same, *second);
+    if (!tie.ok()) return tie.status();
+    root = b.Binary(Opcode::kOr, *root, *tie);
+    if (!root.ok()) return root.status();
+  }
   return b.Build(*root);
 }
 
@@ -193,7 +202,8 @@ Value Generator::Sort(Scope& s) {
   // Stable wherever equal keys could be told apart.
   const bool total = IsFloat(types[0]) && random_.Chance(50);
   const bool stable = more > 0 || (IsFloat(types[0]) && !total) || random_.Chance(50);
-  absl::StatusOr<Computation*> comparator = Comparator(s.b.module(), types, random_.Chance(40), total);
+  absl::StatusOr<Computation*> comparator = Comparator(s.b.module(), types, random_.Chance(40), total,
+                                                       more > 0 && IsIntegral(types[1]) && random_.Chance(30));
   if (!comparator.ok()) return nullptr;
   return Add(s, hlo::Sort(s.b, operands, *comparator, random_.Below(x->shape().rank()), stable));
 }

@@ -148,8 +148,27 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
     RETURN_IF_ERROR(main->RemoveParameter(p));
     program_.arguments.erase(program_.arguments.begin() + p);
   }
+  // Arguments are the host's, row-major; results may be asked for in any order of dimensions.
+  if (random_.Chance(15)) program_.module->config().result_layout = AnyOrder(main->root()->shape());
   RETURN_IF_ERROR(VerifyModule(*program_.module));
   return std::move(program_);
+}
+
+Layout Generator::AnyLayout(int64_t rank) {
+  const std::vector<int64_t> order = random_.Permutation(rank);
+  Layout layout;
+  layout.minor_to_major.assign(order.begin(), order.end());
+  return layout;
+}
+
+Shape Generator::AnyOrder(Shape shape) {
+  shape.set_row_major();
+  if (shape.IsTuple()) {
+    for (Shape& element : shape.mutable_tuple_shapes()) element = AnyOrder(std::move(element));
+  } else if (shape.IsArray()) {
+    shape.set_layout(AnyLayout(shape.rank()));
+  }
+  return shape;
 }
 
 void Generator::Step(Scope& s) {
@@ -306,11 +325,17 @@ PrimitiveType Generator::AnyType(Kind kind) {
                                                       P::kF8E4M3B11FNUZ,
                                                       P::kF8E5M2FNUZ,
                                                       P::kF8E4M3FNUZ,
-                                                      P::kF4E2M1FN};
-  while (true) {
+                                                      P::kF4E2M1FN,
+                                                      P::kF8E8M0FNU,
+                                                      P::kF6E2M3FN,
+                                                      P::kF6E3M2FN};
+  for (int attempt = 0; true; ++attempt) {
     const P t = random_.Of(*types);
     // The narrow types are rarer still: few operations of few programs use them.
     if ((BitWidth(t) < 8 || (IsFloat(t) && BitWidth(t) <= 8)) && random_.Chance(60) && kind == Kind::kAny) continue;
+    // Nothing but powers of two, neither zero nor sign: more than one in a hundred tells no more.
+    if (t == P::kF8E8M0FNU && random_.Chance(60)) continue;
+    if (options_.without_types.count(t) > 0 && attempt < 1000) continue;
     if (Fits(kind, t)) return t;
   }
 }
@@ -348,6 +373,7 @@ Value Generator::Constant(Scope& s, const Shape& shape, std::optional<Fill> fill
 }
 
 Value Generator::Fresh(Scope& s, const Shape& shape, std::optional<Fill> fill) {
+  if (options_.without_types.count(shape.element_type()) > 0) return nullptr;
   const bool must = fill == Fill::kDefinite || fill == Fill::kTriangular;
   if (s.depth == 0 && (must || (program_.arguments.size() < kMostParameters && random_.Chance(80)))) {
     Literal values = MakeValues(random_, shape, fill.value_or(AnyFill()));
@@ -449,6 +475,15 @@ Opcode Generator::OneOf(const std::vector<Opcode>& from) {
     if (options_.without.count(o) == 0) return o;
   }
   return from[0];
+}
+
+Value Generator::ForProduct(Scope& s, Value v) {
+  if (v == nullptr || !options_.bf16_products) return v;
+  const P type = v->shape().element_type(), part = ComplexPart(type);
+  if (!IsFloat(part) || BitWidth(part) <= 16) return v;
+  if (IsComplex(type)) return nullptr;
+  const Value narrow = Add(s, s.b.Convert(v, P::kBF16));
+  return narrow == nullptr ? nullptr : Add(s, s.b.Convert(narrow, type));
 }
 
 Computation* Generator::Combiner(Scope& s, Opcode op, PrimitiveType type) {

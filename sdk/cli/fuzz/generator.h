@@ -27,8 +27,11 @@ namespace backplane::cli::fuzz {
 struct GeneratorOptions {
   std::optional<Opcode> only;  // most programs contain it
   std::set<Opcode> without;    // never made
+  std::set<PrimitiveType> without_types;
   int least_steps = 4, most_steps = 22;
   bool portable = false;  // leave out what StableHLO has no form for
+  // Operands of products are rounded to bf16 first: a plugin whose matrix unit reads bf16 then has nothing to round.
+  bool bf16_products = false;
 };
 
 struct FuzzProgram {
@@ -114,9 +117,14 @@ class Generator {
   Value Like(Scope& s, PrimitiveType type, absl::Span<const int64_t> dims);
   Value Identity(Scope& s, Opcode op, PrimitiveType type);
   Opcode OneOf(const std::vector<Opcode>& from);
+  Value ForProduct(Scope& s, Value v);  // rounded to bf16 where the options ask for it
   Computation* Combiner(Scope& s, Opcode op, PrimitiveType type);
   std::optional<Opcode> AnyCombiner(PrimitiveType type);
   std::vector<int64_t> Subset(int64_t n, int percent);  // sorted
+
+  // Orders of dimensions in memory.
+  Layout AnyLayout(int64_t rank);
+  Shape AnyOrder(Shape shape);
 
   // ---- Nested computations
   // Takes parameters with these judgements, runs `steps` recipes.
@@ -157,6 +165,7 @@ class Generator {
   Value DimensionSize(Scope& s);
   Value SetDimensionSize(Scope& s);
   Value DynamicReshape(Scope& s);
+  Value ScatterSeveral(Scope& s);
 
   Value Reduce(Scope& s);
   Value ReduceSeveral(Scope& s);
@@ -183,6 +192,7 @@ class Generator {
   Value Async(Scope& s);
   Value CopyAsync(Scope& s);
   Value While(Scope& s);
+  Value LoopOverRows(Scope& s);
   Value Conditional(Scope& s);
   Value Barrier(Scope& s);
   Value Dependency(Scope& s);

@@ -58,7 +58,16 @@ absl::StatusOr<std::vector<KnownDifference>> ParseKnownDifferences(absl::string_
     k.plugin = fields[1];
     k.operation = fields[2];
     k.types = absl::StrSplit(fields[3], ' ', absl::SkipEmpty());
-    k.when = absl::StrSplit(fields[4], ' ', absl::SkipEmpty());
+    std::string when = fields[4];
+    if (const size_t quote = when.find('"'); quote != std::string::npos) {
+      const size_t end = when.rfind('"');
+      if (end == quote) {
+        return absl::InvalidArgumentError(absl::StrCat("known differences, line ", number, ": a quote is left open"));
+      }
+      k.message = when.substr(quote + 1, end - quote - 1);
+      when.erase(quote, end - quote + 1);
+    }
+    k.when = absl::StrSplit(when, ' ', absl::SkipEmpty());
     k.why = fields[5];
     if (!ids.insert(k.id).second) {
       return absl::InvalidArgumentError(absl::StrCat("known differences, line ", number, ": '", k.id, "' again"));
@@ -69,9 +78,10 @@ absl::StatusOr<std::vector<KnownDifference>> ParseKnownDifferences(absl::string_
 }
 
 const KnownDifference* FindKnown(const std::vector<KnownDifference>& known, absl::string_view plugin,
-                                 const Module& smallest, const std::vector<std::string>& signs) {
+                                 const Module& smallest, const std::vector<std::string>& signs,
+                                 absl::string_view what) {
   for (const KnownDifference& k : known) {
-    if (!absl::StrContains(plugin, k.plugin) || !Contains(smallest, k)) continue;
+    if (!absl::StrContains(plugin, k.plugin) || !absl::StrContains(what, k.message) || !Contains(smallest, k)) continue;
     for (const std::string& sign : signs) {
       if (Lists(k.when, sign)) return &k;
     }

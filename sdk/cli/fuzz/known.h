@@ -7,8 +7,10 @@
 //   operation  HLO name; `*` any
 //   types      element types of its result or operands, with spaces between; `*` any
 //   when       what the first differing element or the failure looks like: nan, inf, zero-sign, subnormal, crash,
-//              refused, values; or what the program reads: subnormal-input; several with spaces between mean any of
-//              them; `*` any
+//              refused, values; what the program reads: subnormal-input; or flushed: what was found is what comes out
+//              when subnormal operands are read and subnormal results are written as zero (flush.h). Several with
+//              spaces between mean any of them; `*` any. A part in double quotes must stand in the description of
+//              the failure as well
 //   why        one line
 //
 // A difference is known when, after shrinking, the smallest program that shows it contains the operation on the type.
@@ -23,16 +25,16 @@
 namespace backplane::cli::fuzz {
 
 struct KnownDifference {
-  std::string id, plugin, operation, why;
+  std::string id, plugin, operation, message, why;
   std::vector<std::string> types, when;
 };
 
 // InvalidArgument names the line.
 absl::StatusOr<std::vector<KnownDifference>> ParseKnownDifferences(absl::string_view text);
 
-// The first that fits, or null. `signs`: what the difference looks like, in the words of `when`.
+// The first that fits, or null. `signs`: what the difference looks like, in the words of `when`; `what`: in words.
 const KnownDifference* FindKnown(const std::vector<KnownDifference>& known, absl::string_view plugin,
-                                 const Module& smallest, const std::vector<std::string>& signs);
+                                 const Module& smallest, const std::vector<std::string>& signs, absl::string_view what);
 
 }  // namespace backplane::cli::fuzz
 

@@ -1,6 +1,7 @@
 // Known wrong rewrites of single operations: what the tool must find.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/passes/rewrite.h"
 #include "sdk/cli/fuzz/runner.h"
 
 namespace backplane::cli::fuzz {
@@ -57,10 +58,108 @@ void LateSlice(Module& module) {
   }
 }
 
+// Calls `change` for each instruction of that kind; the instructions that it makes are put in order afterwards.
+void ForEach(Module& module, Opcode opcode, const std::function<void(Computation*, Instruction*)>& change) {
+  for (const auto& c : module.computations()) {
+    for (Instruction* i : c->Snapshot()) {
+      if (i->Is(opcode)) change(c.get(), i);
+    }
+    c->SortTopologically();
+  }
+}
+
+void SwapOperands(Module& module) {
+  ForEach(module, Opcode::kSubtract, [](Computation*, Instruction* i) {
+    Instruction *a = i->operand(0), *b = i->operand(1);
+    i->ReplaceOperand(0, b);
+    i->ReplaceOperand(1, a);
+  });
+}
+
+void LogicalShift(Module& module) { Replace(module, Opcode::kShiftRightArithmetic, Opcode::kShiftRightLogical); }
+
+// The greater of two numbers as a processor's plain comparison has it, in the arrays of the entry.
+void LostNan(Module& module) {
+  ForEach(module, Opcode::kMaximum, [](Computation* c, Instruction* i) {
+    if (!IsFloat(i->shape().element_type())) return;
+    Attributes attrs;
+    attrs.SetEnum(AttrId::kDirection, ComparisonDirection::kGt);
+    attrs.SetEnum(AttrId::kComparisonType, ComparisonType::kFloat);
+    Shape flags = i->shape();
+    flags.set_element_type(PrimitiveType::kPred);
+    Instruction* greater = Make(c, i, Opcode::kCompare, flags, {i->operand(0), i->operand(1)}, std::move(attrs));
+    Instruction* pick = Make(c, i, Opcode::kSelect, i->shape(), {greater, i->operand(0), i->operand(1)});
+    i->ReplaceAllUsesWith(pick);
+  });
+}
+
+// The last of the elements that are added up along the first dimension is left out.
+void ShortSum(Module& module) {
+  ForEach(module, Opcode::kReduce, [](Computation* c, Instruction* i) {
+    if (i->operand_count() != 2 || i->dimensions().empty()) return;
+    Instruction *x = i->operand(0), *init = i->operand(1);
+    const int64_t d = i->dimensions()[0];
+    if (x->shape().HasDynamicDimensions() || x->shape().dimensions(d) < 1) return;
+    PaddingConfig cut(static_cast<size_t>(x->shape().rank())), back = cut;
+    cut[static_cast<size_t>(d)].high = -1;
+    back[static_cast<size_t>(d)].high = 1;
+    Shape shorter = x->shape();
+    shorter.set_dimension(d, x->shape().dimensions(d) - 1);
+    Attributes first, second;
+    first.Set(AttrId::kPadding, cut);
+    second.Set(AttrId::kPadding, back);
+    Instruction* less = Make(c, i, Opcode::kPad, shorter, {x, init}, std::move(first));
+    i->ReplaceOperand(0, Make(c, i, Opcode::kPad, x->shape(), {less, init}, std::move(second)));
+  });
+}
+
+// A matrix unit that reads bf16 where the program says f32.
+void NarrowProducts(Module& module) {
+  ForEach(module, Opcode::kDot, [](Computation* c, Instruction* i) {
+    for (int64_t o = 0; o < 2; ++o) {
+      const Shape wide = i->operand(o)->shape();
+      if (wide.element_type() != PrimitiveType::kF32) return;
+      Shape narrow = wide;
+      narrow.set_element_type(PrimitiveType::kBF16);
+      Instruction* rounded = Make(c, i, Opcode::kConvert, narrow, {i->operand(o)});
+      i->ReplaceOperand(o, Make(c, i, Opcode::kConvert, wide, {rounded}));
+    }
+  });
+}
+
+// A function that is wrong from the fifth digit on.
+void LooseExponential(Module& module) {
+  ForEach(module, Opcode::kExp, [](Computation* c, Instruction* i) {
+    const PrimitiveType type = i->shape().element_type();
+    if (type != PrimitiveType::kF32 && type != PrimitiveType::kF64) return;
+    Instruction* factor = MakeConstant(c, i, Literal::Scalar(type, 1.00002));
+    Instruction* wide = MakeBroadcast(c, i, factor, i->shape(), {});
+    Instruction* product = Make(c, i, Opcode::kMultiply, i->shape(), {i, wide});
+    i->ReplaceAllUsesWith(product);
+    product->ReplaceOperand(0, i);
+  });
+}
+
+// The array as it was before the update.
+void LostUpdate(Module& module) {
+  ForEach(module, Opcode::kDynamicUpdateSlice,
+          [](Computation*, Instruction* i) { i->ReplaceAllUsesWith(i->operand(0)); });
+}
+
 const std::vector<std::pair<std::string, Mutation>>& All() {
   static const auto* const all = new std::vector<std::pair<std::string, Mutation>>{
-      {"swap-min-max", SwapMinMax}, {"pad-off-by-one", PadOffByOne}, {"round-away", RoundAway},
-      {"drop-negate", DropNegate},  {"late-slice", LateSlice},
+      {"swap-min-max", SwapMinMax},
+      {"pad-off-by-one", PadOffByOne},
+      {"round-away", RoundAway},
+      {"drop-negate", DropNegate},
+      {"late-slice", LateSlice},
+      {"swap-operands", SwapOperands},
+      {"logical-shift", LogicalShift},
+      {"lost-nan", LostNan},
+      {"short-sum", ShortSum},
+      {"narrow-products", NarrowProducts},
+      {"loose-exponential", LooseExponential},
+      {"lost-update", LostUpdate},
   };
   return *all;
 }

@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Runner>> MakePluginRunner(const std::string& plug
 // The evaluator, on a program that `mutation` may have changed. The form is ignored.
 std::unique_ptr<Runner> MakeEvaluatorRunner(std::string name, Mutation mutation = nullptr);
 
-// The defects of the tests, by name: "swap-min-max", "pad-off-by-one", "round-away", "drop-negate", "late-slice".
+// The defects of the tests, by name: docs/fuzzing.md lists them.
 absl::StatusOr<Mutation> FindMutation(const std::string& name);
 std::vector<std::string> MutationNames();
 

@@ -34,7 +34,7 @@ ShrinkResult Shrink(const FuzzProgram& program, const StillFails& fails, int mos
   bool better = true;
   while (better && result.tried < most_tries) {
     better = false;
-    for (auto step : {&FewerResults, &EarlierResult, &InPlace, &WithoutOperation, &ValuesAsArguments,
+    for (auto step : {&SingleOperation, &FewerResults, &EarlierResult, &InPlace, &WithoutOperation, &ValuesAsArguments,
                       &SmallerDimensions, &SimplerArguments}) {
       bool helped = true;
       while (helped && result.tried < most_tries) {

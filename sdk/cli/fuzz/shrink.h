@@ -1,9 +1,9 @@
 // A program that fails made as small as it can be and still fail.
 //
-// Steps, tried over and over until none helps: return one value only, the earliest that still fails; hand values over
-// as arguments instead of computing them; leave out an operation whose operand has its shape; put calls, branches and
-// single turns of loops in place; make dimensions smaller; make arguments simple numbers. Each candidate is a whole,
-// verified program with its arguments, and is judged anew.
+// Steps, tried over and over until none helps: one operation by itself, its operands arguments; return one value only,
+// the earliest that still fails; hand values over as arguments instead of computing them; leave out an operation whose
+// operand has its shape; put calls, branches and single turns of loops in place; make dimensions smaller; make
+// arguments simple numbers. Each candidate is a whole, verified program with its arguments, and is judged anew.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_SHRINK_H_
 #define BACKPLANE_SDK_CLI_FUZZ_SHRINK_H_
 
@@ -32,6 +32,7 @@ int64_t CountOperations(const Module& module);
 using Candidates = std::vector<FuzzProgram>;
 // Removes what is not needed, unused arguments too; false when the program does not verify.
 bool Tidy(FuzzProgram& program);
+Candidates SingleOperation(const FuzzProgram& program);
 Candidates FewerResults(const FuzzProgram& program);
 Candidates EarlierResult(const FuzzProgram& program);
 Candidates ValuesAsArguments(const FuzzProgram& program);

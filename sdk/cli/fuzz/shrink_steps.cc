@@ -122,7 +122,48 @@ bool Tidy(FuzzProgram& p) {
     if (!entry->RemoveParameter(k).ok()) return false;
     p.arguments.erase(p.arguments.begin() + k);
   }
+  Shape& layout = p.module->config().result_layout;
+  if (!(layout == entry->root()->shape())) layout = Shape();
   return VerifyModule(*p.module).ok();
+}
+
+// Most differences are one operation's: found without taking the rest away piece by piece.
+Candidates SingleOperation(const FuzzProgram& p) {
+  Candidates all;
+  const std::vector<Instruction*> order = p.module->entry()->Snapshot();
+  auto computes = [](const Instruction* i) {
+    return !i->Is(Opcode::kParameter) && !i->Is(Opcode::kConstant) && !i->Is(Opcode::kTuple) &&
+           !i->Is(Opcode::kGetTupleElement);
+  };
+  if (std::count_if(order.begin(), order.end(), computes) <= 1) return all;  // it is one already
+  const auto judged = JudgeAll(p);
+  if (!judged.has_value()) return all;
+  for (size_t n = 0; n < order.size(); ++n) {
+    if (!computes(order[n])) continue;
+    FuzzProgram c = Returning(p, n);
+    std::vector<Instruction*> copies = c.module->entry()->Snapshot();
+    absl::flat_hash_map<const Instruction*, const Instruction*> original;
+    for (size_t k = 0; k < copies.size(); ++k) original[copies[k]] = order[k];
+    auto as_argument = [&](Instruction* user) {
+      for (int64_t o = 0; o < user->operand_count(); ++o) {
+        Instruction* from = user->operand(o);
+        if (from->Is(Opcode::kParameter) || from->Is(Opcode::kConstant) || !IsPlainArray(from->shape())) continue;
+        InstructionSpec spec;
+        spec.opcode = Opcode::kParameter;
+        spec.shape = from->shape().WithoutLayout();
+        spec.attrs.Set(AttrId::kParameterNumber, static_cast<int64_t>(c.arguments.size()));
+        user->ReplaceOperand(o, c.module->entry()->Add(std::move(spec)));
+        c.arguments.push_back(judged->at(original.at(from)).value);
+      }
+    };
+    Instruction* single = copies[n];
+    as_argument(single);
+    for (Instruction* o : std::vector<Instruction*>(single->operands().begin(), single->operands().end())) {
+      if (o->Is(Opcode::kTuple)) as_argument(o);
+    }
+    all.push_back(std::move(c));
+  }
+  return all;
 }
 
 Candidates FewerResults(const FuzzProgram& p) {

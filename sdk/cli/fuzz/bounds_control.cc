@@ -1,0 +1,164 @@
+// Bounds of loops, branches, maps and scans: followed through the computations that they run.
+#include "core/types/status_macros.h"
+#include "sdk/cli/fuzz/bounds.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+// A loop that runs longer than this was not made by the generator.
+constexpr int kMostTurns = 10000;
+
+bool AllExact(absl::Span<const Judged* const> ops) {
+  for (const Judged* j : ops) {
+    if (!j->exact()) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<Judged> JudgeWhile(const Instruction& i, const Judged& init) {
+  Judged state = init;
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    ASSIGN_OR_RETURN(const Judged go, JudgeComputation(*i.called(0), absl::MakeConstSpan(&state, 1)));
+    if (!go.exact()) return Spread(state.ToLiteral(), false);
+    if (go.value.GetAsInt(0) == 0) return state;
+    ASSIGN_OR_RETURN(state, JudgeComputation(*i.called(1), absl::MakeConstSpan(&state, 1)));
+  }
+  return absl::InvalidArgumentError("a loop does not end");
+}
+
+absl::StatusOr<Judged> JudgeConditional(const Instruction& i, absl::Span<const Judged* const> ops) {
+  const Judged& selector = *ops[0];
+  const int64_t branches = static_cast<int64_t>(i.called().size());
+  int64_t taken;
+  if (selector.value.shape().element_type() == PrimitiveType::kPred) {
+    taken = selector.value.GetAsInt(0) != 0 ? 0 : 1;
+  } else {
+    taken = selector.value.GetAsInt(0);
+    if (taken < 0 || taken >= branches) taken = branches - 1;
+  }
+  ASSIGN_OR_RETURN(Judged result, JudgeComputation(*i.called(taken), absl::MakeConstSpan(ops[taken + 1], 1)));
+  return selector.exact() ? result : Spread(result.ToLiteral(), false);
+}
+
+// A body over scalars made one over arrays, so that its bounds are computed for all elements at once.
+absl::StatusOr<Judged> JudgeMap(const Instruction& i, absl::Span<const Judged* const> ops) {
+  const Computation& body = *i.called(0);
+  const absl::Span<const int64_t> dims = ops[0]->value.shape().dimensions();
+  Module module("map");
+  Builder b(&module, "main");
+  absl::flat_hash_map<const Instruction*, Value> made;
+  for (const auto& from : body.instructions()) {
+    const Shape shape(from->shape().element_type(), dims);
+    Value v = nullptr;
+    if (from->Is(Opcode::kParameter)) {
+      ASSIGN_OR_RETURN(v, b.Parameter(from->parameter_number(), shape));
+    } else if (from->Is(Opcode::kConstant)) {
+      ASSIGN_OR_RETURN(const Value c, b.Constant(from->literal()));
+      ASSIGN_OR_RETURN(v, b.BroadcastInDim(c, dims, {}));
+    } else if (from->info().Has(kElementwise)) {
+      std::vector<Value> operands;
+      for (const Instruction* o : from->operands()) operands.push_back(made.at(o));
+      ASSIGN_OR_RETURN(
+          v, b.Op(from->opcode(), operands, from->attrs(), {}, from->info().Has(kDeclared) ? shape : Shape()));
+    } else {
+      return absl::UnimplementedError("map: the body is more than elementwise");
+    }
+    made[from.get()] = v;
+  }
+  ASSIGN_OR_RETURN(Computation * over_arrays, b.Build(made.at(body.root())));
+  std::vector<Judged> arguments;
+  for (const Judged* j : ops) arguments.push_back(*j);
+  return JudgeComputation(*over_arrays, arguments);
+}
+
+// Slice by slice along the dimension, as the definition says.
+absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* const> ops) {
+  ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
+  if (AllExact(ops)) {
+    bool whole = true;
+    for (const Judged* j : ops) whole = whole && !IsFloat(ComplexPart(j->value.shape().element_type()));
+    if (whole) return Spread(value, true);
+  }
+  const Computation& body = *i.called(0);
+  const int64_t carries = i.attrs().GetInt(AttrId::kNumCarries), inputs = i.operand_count() - carries;
+  const int64_t d = i.dimensions()[0], n = ops[0]->value.shape().dimensions(d);
+  std::vector<Judged> carry;
+  for (int64_t k = inputs; k < i.operand_count(); ++k) carry.push_back(*ops[static_cast<size_t>(k)]);
+  const int64_t outputs = i.shape().tuple_size() - carries;
+  Judged all = Spread(value, true);
+  for (int64_t k = 0; k < outputs; ++k) {
+    Judged& out = all.elements[static_cast<size_t>(k)];
+    out.seen = out.used = Zeros(out.value.shape());
+  }
+  for (int64_t turn = 0; turn < n; ++turn) {
+    const int64_t at = i.attrs().GetBool(AttrId::kIsReverse) ? n - 1 - turn : turn;
+    std::vector<Judged> arguments;
+    for (int64_t k = 0; k < inputs; ++k) {
+      const Shape& shape = ops[static_cast<size_t>(k)]->value.shape();
+      Module module("slice");
+      Builder b(&module, "main");
+      ASSIGN_OR_RETURN(const Value p, b.Parameter(0, shape));
+      SliceConfig slices;
+      Ints rest;
+      for (int64_t e = 0; e < shape.rank(); ++e) {
+        slices.push_back(e == d ? SliceDimension{at, at + 1, 1} : SliceDimension{0, shape.dimensions(e), 1});
+        if (e != d) rest.push_back(shape.dimensions(e));
+      }
+      ASSIGN_OR_RETURN(const Value s, b.Slice(p, slices));
+      ASSIGN_OR_RETURN(const Value r, b.Reshape(s, rest));
+      ASSIGN_OR_RETURN(Computation * take, b.Build(r));
+      ASSIGN_OR_RETURN(Judged slice, JudgeComputation(*take, absl::MakeConstSpan(ops[static_cast<size_t>(k)], 1)));
+      arguments.push_back(std::move(slice));
+    }
+    for (const Judged& c : carry) arguments.push_back(c);
+    ASSIGN_OR_RETURN(const Judged step, JudgeComputation(body, arguments));
+    for (int64_t k = 0; k < outputs; ++k) {
+      Judged& out = all.elements[static_cast<size_t>(k)];
+      const Judged& part = step.elements[static_cast<size_t>(k)];
+      const int64_t count = part.value.num_elements();
+      int64_t inner = 1;
+      const Shape& shape = out.value.shape();
+      for (int64_t e = d + 1; e < shape.rank(); ++e) inner *= shape.dimensions(e);
+      for (int64_t m = 0; m < count; ++m) {
+        const int64_t to = (m / inner * n + at) * inner + m % inner;
+        out.seen.mutable_data<double>()[static_cast<size_t>(to)] = BoundAt(part.seen, m);
+        out.used.mutable_data<double>()[static_cast<size_t>(to)] = BoundAt(part.used, m);
+      }
+    }
+    carry.assign(step.elements.begin() + outputs, step.elements.end());
+  }
+  for (int64_t k = 0; k < carries; ++k) all.elements[static_cast<size_t>(outputs + k)] = carry[static_cast<size_t>(k)];
+  // An implementation may also add in another order (a tree): twice the bound, and never 0 where something was rounded.
+  for (Judged& j : all.elements) {
+    for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
+      if (!(j.used.valid())) continue;
+      Literal wide = j.used;
+      for (double& e : wide.mutable_data<double>()) e *= 4;
+      j.*bound = std::move(wide);
+      Drop(j.*bound);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+absl::StatusOr<Judged> JudgeControl(const Instruction& i, absl::Span<const Judged* const> ops) {
+  switch (i.opcode()) {
+    case Opcode::kMap:
+      return JudgeMap(i, ops);
+    case Opcode::kScan:
+      return JudgeScan(i, ops);
+    case Opcode::kWhile:
+      return JudgeWhile(i, *ops[0]);
+    case Opcode::kConditional:
+      return JudgeConditional(i, ops);
+    default: {  // calls and fusions
+      std::vector<Judged> arguments;
+      for (const Judged* o : ops) arguments.push_back(*o);
+      return JudgeComputation(*i.called(0), arguments);
+    }
+  }
+}
+
+}  // namespace backplane::cli::fuzz
