@@ -216,7 +216,16 @@ Val ElementEmitter::BinaryComplex(Opcode op, PrimitiveType t, const Val& x, cons
     case Opcode::kDivide:
       return ComplexDiv(x, y);
     case Opcode::kPower: {
-      Val r = ComplexExp(ComplexMul(y, ComplexLog(x)));
+      // The exponent multiplies the logarithm's error, so c64 is computed in f64.
+      const bool narrow = x.v->getType()->getScalarType()->isFloatTy();
+      auto in = [&](const Val& z, llvm::Type* element) {
+        auto part = [&](Value* v) {
+          const int lanes = LanesOf(v);
+          return b_.CreateFPCast(v, lanes ? llvm::FixedVectorType::get(element, lanes) : element);
+        };
+        return narrow ? Val{part(z.v), part(z.im)} : z;
+      };
+      Val r = in(ComplexExp(ComplexMul(in(y, b_.getDoubleTy()), ComplexLog(in(x, b_.getDoubleTy())))), b_.getFloatTy());
       Value* zero = Num(x.v, 0);
       Value* base_zero = b_.CreateAnd(b_.CreateFCmpOEQ(x.v, zero), b_.CreateFCmpOEQ(x.im, zero));
       Value* exponent_zero = b_.CreateAnd(b_.CreateFCmpOEQ(y.v, zero), b_.CreateFCmpOEQ(y.im, zero));
