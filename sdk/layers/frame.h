@@ -25,6 +25,7 @@ struct ArgsCopy {
 
 struct Frame {
   const void* caller = nullptr;  // where the host's call returns to
+  const void* cfa = nullptr;     // the address of the first argument on the stack, had the call any there
   absl::InlinedVector<ArgsCopy, 2> copies;
   // Called when the target has answered, with whether it accepted.
   struct AtEnd {

@@ -35,6 +35,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "api/pjrt_c_api.h"
+#include "sdk/layers/clock.h"
 #include "sdk/layers/functions.h"
 
 namespace backplane::layers {
@@ -43,6 +44,8 @@ class Stack;
 
 // One call on its way to the target and back.
 struct Call {
+  // Member by member: a call is made for each of the host's, and setting all of it at once is slower.
+  Call(Fn f, void* a, size_t size, Stack* s, void* own) : fn(f), args(a), args_size(size), stack(s), frame(own) {}
   Fn fn;
   // The argument struct of that function. A layer changes it through CopyArgs only; layers inside and the target get
   // the copy, and After of each layer sees again what its Before got.
@@ -53,12 +56,13 @@ struct Call {
   // return nothing leave it null; those that return an error of another kind (the profiler's) have it in `other`.
   PJRT_Error* result = nullptr;
   void* other = nullptr;
-  // Monotonic nanoseconds (MonotonicNanos), taken just before and just after the target. Valid in After.
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
+  // Just before and just after the target (TickScale makes nanoseconds of them). Valid in After, for layers that want
+  // times.
+  Ticks start = 0;
+  Ticks end = 0;
   // False when a layer answered in place of the target.
   bool reached_target = false;
-  Stack* stack = nullptr;
+  Stack* stack;
   // Two words that the layer may set in Before and finds in After; each layer has its own.
   uint64_t memo[2] = {0, 0};
 
@@ -79,7 +83,7 @@ struct Call {
   }
   bool answered = false;
   // The dispatcher's.
-  void* frame = nullptr;
+  void* frame;
 };
 
 // Whether the caller's struct reaches to the end of this member: `Has(args, &PJRT_Foo_Args::bar)`.
@@ -94,8 +98,6 @@ Member Field(const Args* args, Member Args::*member) {
   return Has(args, member) ? args->*member : Member{};
 }
 
-int64_t MonotonicNanos();
-
 class Layer {
  public:
   virtual ~Layer() = default;
@@ -105,6 +107,8 @@ class Layer {
   virtual void Attach(Stack& stack) {}
   // Functions that no layer wants are not interposed at all and cost nothing. Asked once for each function.
   virtual bool Wants(Fn fn) const { return true; }
+  // Whether After reads Call::start and Call::end, which cost more than a small function itself. Asked once.
+  virtual bool WantsTimes() const { return true; }
   virtual void Before(Call& call) {}
   virtual void After(Call& call) {}
   // Writes out what is to be kept: on SIGUSR2 when BACKPLANE_LAYERS_FLUSH_SIGNAL=1, and by Stack::Flush. May come more

@@ -63,7 +63,7 @@ TEST_F(StackTest, EveryFunctionIsInterposedAndHandedOn) {
   probe->after = [&](Call& call) {
     ended.insert(call.name());
     EXPECT_TRUE(call.reached_target);
-    EXPECT_LE(call.start_ns, call.end_ns);
+    EXPECT_LE(call.start, call.end);
     EXPECT_EQ(call.args_size, *static_cast<size_t*>(call.args));
   };
   Open(List(std::move(probe)));

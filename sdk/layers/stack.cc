@@ -1,5 +1,3 @@
-#include <time.h>
-
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -25,9 +23,16 @@ constexpr size_t kMaxArgs = 4096;  // the largest args known have under 400
 struct Stack::Impl {
   int index = -1;
   std::vector<std::unique_ptr<Layer>> layers;
-  AnyFunction real[kNumFunctions] = {};
-  uint16_t mask[kNumFunctions] = {};  // bit i: layer i wants it
-  bool wanted[kNumFunctions] = {};
+  // What a call needs to know of its function, together: between two steps of a host all of this leaves the caches.
+  struct alignas(32) Function {
+    AnyFunction real = nullptr;
+    Invocation invoke = nullptr;
+    uint16_t mask = 0;   // bit i: layer i wants it
+    uint16_t timed = 0;  // and reads the time
+    bool other = false;  // returns something else than a PJRT_Error*
+    bool of_errors = false;
+  };
+  Function functions[kNumFunctions];
   PJRT_Api* table = nullptr;
   std::vector<std::unique_ptr<char[]>> memory;  // the table and the clones of extensions
 };
@@ -44,8 +49,8 @@ std::vector<std::unique_ptr<char[]>>& OldTables() {
   return *old;
 }
 
-// What is behind the last layer: the target, but for errors that layers made.
-void* CallTarget(Stack::Impl& s, Fn fn, void* args) {
+// What is behind the last layer for functions of errors, some of which layers made.
+void* CallAboutError(Stack::Impl& s, Fn fn, void* args) {
   bool done = false;
   PJRT_Error* result = nullptr;
   switch (fn) {
@@ -64,7 +69,8 @@ void* CallTarget(Stack::Impl& s, Fn fn, void* args) {
     default:
       break;
   }
-  return done ? result : Invoke(fn, s.real[Index(fn)], args);
+  const Stack::Impl::Function& f = s.functions[Index(fn)];
+  return done ? result : f.invoke(f.real, args);
 }
 
 // What the target wrote into a copy goes to the struct it was made of; the rest of that stays the caller's. A field
@@ -88,17 +94,12 @@ void CopyBack(Frame& frame) {
 
 }  // namespace
 
-int64_t MonotonicNanos() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
-}
-
 void* Dispatch(int stack, Fn fn, void* args) {
   Stack& owner = *g_stacks[stack];
   Stack::Impl& s = *owner.impl();
+  const Stack::Impl::Function& f = s.functions[Index(fn)];
   // A host that passes no args at all gets what the target makes of it.
-  if (args == nullptr) return Invoke(fn, s.real[Index(fn)], args);
+  if (args == nullptr) return f.invoke(f.real, args);
   struct Seen {
     void* args;
     uint64_t memo[2];
@@ -106,17 +107,18 @@ void* Dispatch(int stack, Fn fn, void* args) {
   Seen seen[kMaxLayers];
   Frame frame;
   frame.caller = __builtin_return_address(0);
-  Call call{fn, args, *static_cast<const size_t*>(args)};
-  call.stack = &owner;
-  call.frame = &frame;
-  const uint16_t mask = s.mask[Index(fn)];
+  frame.cfa = __builtin_dwarf_cfa();
+  Call call(fn, args, *static_cast<const size_t*>(args), &owner, &frame);
+  const uint16_t mask = f.mask;
+  const std::unique_ptr<Layer>* const layers = s.layers.data();
+  const size_t num_layers = s.layers.size();
   size_t ran = 0;  // layers whose Before ran, wanted or not
-  for (; ran < s.layers.size() && !call.answered; ++ran) {
+  for (; ran < num_layers && !call.answered; ++ran) {
     if (!(mask & (1u << ran))) continue;
     seen[ran].args = call.args;
     call.memo[0] = call.memo[1] = 0;
     const size_t copies = frame.copies.size();
-    s.layers[ran]->Before(call);
+    layers[ran]->Before(call);
     for (size_t i = copies; i < frame.copies.size(); ++i) {
       ArgsCopy& c = frame.copies[i];
       memcpy(c.bytes.get() + c.size, c.bytes.get(), c.size);
@@ -125,26 +127,26 @@ void* Dispatch(int stack, Fn fn, void* args) {
     seen[ran].memo[1] = call.memo[1];
   }
   call.reached_target = !call.answered;
-  call.start_ns = MonotonicNanos();
+  if (f.timed != 0) call.start = NowTicks();
   if (!call.answered) {
-    void* result = CallTarget(s, fn, call.args);
-    if (InfoOf(fn).returns == Returns::kOther) {
+    void* result = f.of_errors ? CallAboutError(s, fn, call.args) : f.invoke(f.real, call.args);
+    if (f.other) {
       call.other = result;
     } else {
       call.result = static_cast<PJRT_Error*>(result);
     }
   }
-  CopyBack(frame);
-  call.end_ns = MonotonicNanos();
+  if (!frame.copies.empty()) CopyBack(frame);
+  if (f.timed != 0) call.end = NowTicks();
   for (const Frame::AtEnd& end : frame.at_end) end.run(end.arg, call.reached_target && call.result == nullptr);
   for (size_t i = ran; i-- > 0;) {
     if (!(mask & (1u << i))) continue;
     call.args = seen[i].args;
     call.memo[0] = seen[i].memo[0];
     call.memo[1] = seen[i].memo[1];
-    s.layers[i]->After(call);
+    layers[i]->After(call);
   }
-  return InfoOf(fn).returns == Returns::kOther ? call.other : call.result;
+  return f.other ? call.other : call.result;
 }
 
 void* CopyArgs(Call& call) {
@@ -176,6 +178,7 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
   }
   if (layers.size() > kMaxLayers) return absl::InvalidArgumentError(absl::StrCat(layers.size(), " layers, at most 16"));
 
+  StartClock();
   std::unique_ptr<Stack> stack(new Stack);
   Impl& s = *stack->impl_;
   stack->target_ = target;
@@ -191,18 +194,27 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
     g_stacks[s.index] = stack.get();
   }
   for (const auto& layer : s.layers) layer->Attach(*stack);
-  for (size_t f = 0; f < kNumFunctions; ++f) {
-    for (size_t i = 0; i < s.layers.size(); ++i) {
-      if (s.layers[i]->Wants(static_cast<Fn>(f))) s.mask[f] |= 1u << i;
+  // What InterposeTable wants to know and finds out.
+  AnyFunction real[kNumFunctions] = {};
+  bool wanted[kNumFunctions] = {};
+  for (size_t i = 0; i < kNumFunctions; ++i) {
+    Impl::Function& f = s.functions[i];
+    f.invoke = InvocationOf(static_cast<Fn>(i));
+    f.other = InfoOf(static_cast<Fn>(i)).returns == Returns::kOther;
+    for (size_t l = 0; l < s.layers.size(); ++l) {
+      if (!s.layers[l]->Wants(static_cast<Fn>(i))) continue;
+      f.mask |= 1u << l;
+      if (s.layers[l]->WantsTimes()) f.timed |= 1u << l;
     }
-    s.wanted[f] = s.mask[f] != 0;
+    wanted[i] = f.mask != 0;
   }
   // The host reads and frees the errors that layers made.
   for (Fn fn :
        {Fn::PJRT_Error_Destroy, Fn::PJRT_Error_Message, Fn::PJRT_Error_GetCode, Fn::PJRT_Error_ForEachPayload}) {
-    s.wanted[Index(fn)] |= !s.layers.empty();
+    s.functions[Index(fn)].of_errors = true;
+    wanted[Index(fn)] |= !s.layers.empty();
   }
-  const Interposed to{s.real, s.wanted};
+  const Interposed to{real, wanted};
   // A host that reads past the end of an older table finds nothing there, not our memory.
   s.memory.push_back(std::make_unique<char[]>(std::max(target->struct_size, sizeof(PJRT_Api))));
   s.table = reinterpret_cast<PJRT_Api*>(s.memory.back().get());
@@ -243,6 +255,7 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
     }
   }
   *end = nullptr;
+  for (size_t i = 0; i < kNumFunctions; ++i) s.functions[i].real = real[i];
   return stack;
 }
 

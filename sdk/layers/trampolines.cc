@@ -39,7 +39,6 @@ struct Invoker<R (*)(Args*)> {
   }
 };
 
-using Invocation = void* (*)(AnyFunction, void*);
 constexpr Invocation kInvocations[] = {
 #define BP_SLOT(name, since) &Invoker<decltype(PJRT_Api::name)>::Call,
 #include "sdk/host/slots.def"
@@ -130,7 +129,7 @@ void PutProfiler(int stack, PLUGIN_Profiler_Api* table, const Interposed& to, st
 
 }  // namespace
 
-void* Invoke(Fn fn, AnyFunction function, void* args) { return kInvocations[Index(fn)](function, args); }
+Invocation InvocationOf(Fn fn) { return kInvocations[Index(fn)]; }
 
 void InterposeTable(int stack, PJRT_Api* table, const Interposed& to) {
   PutTable(stack, table, to, std::make_integer_sequence<int, kStacks>());

@@ -13,8 +13,9 @@ using AnyFunction = void (*)();
 // Implemented by stack.cc: takes the call through the layers of a stack. The result as the function returns it.
 void* Dispatch(int stack, Fn fn, void* args);
 
-// Calls `function`, which has the type of `fn`.
-void* Invoke(Fn fn, AnyFunction function, void* args);
+// Calls a function that has the type of `fn`; what it returns as a word.
+using Invocation = void* (*)(AnyFunction function, void* args);
+Invocation InvocationOf(Fn fn);
 
 // Puts trampolines into what the host will see. `real` gets the functions that were there; where `wanted` is false, the
 // function stays. The table has `struct_size` bytes that count, an extension that of its head.

@@ -126,8 +126,7 @@ void FaultLayer::Before(Call& call) {
     if (failing != nullptr) {
       HookOnReady(call, [this, rule = failing, stack = call.stack](PJRT_Error* error) {
         DestroyError(*stack, error);
-        Call about{Fn::PJRT_Event_OnReady, nullptr, 0};
-        about.stack = stack;
+        Call about(Fn::PJRT_Event_OnReady, nullptr, 0, stack, nullptr);
         return Error(about, *rule);
       });
     }

@@ -175,7 +175,7 @@ void Recorder::After(Call& call) {
       pending->op.code = layers::ErrorCode(*stack_, call.result);               \
       pending->op.message = layers::ErrorMessage(*stack_, call.result);         \
     }                                                                           \
-    if (pending->write) Write(pending->op, call.start_ns, call.end_ns);         \
+    if (pending->write) Write(pending->op, call.start, call.end);         \
     return;                                                                     \
   }
     BP_RECORDED_FUNCTIONS(BP_END)
@@ -195,17 +195,18 @@ void Recorder::After(Call& call) {
     op.code = layers::ErrorCode(*stack_, call.result);
     op.message = layers::ErrorMessage(*stack_, call.result);
   }
-  Write(op, call.start_ns, call.end_ns);
+  Write(op, call.start, call.end);
 }
 
-void Recorder::Write(Operation& op, int64_t start_ns, int64_t end_ns) {
+void Recorder::Write(Operation& op, layers::Ticks start, layers::Ticks end) {
   // The child of a fork has the parent's memory, but it is not the host that is recorded.
   if (getpid() != process_) return;
   constexpr size_t kLongest = size_t{1} << 16;
   if (op.message.size() > kLongest) op.message.resize(kLongest);
   op.thread = ThisThread();
-  op.start_ns = start_ns - start_ns_;
-  op.duration_ns = end_ns - start_ns;
+  const layers::TickScale scale;
+  op.start_ns = scale.Nanos(start) - start_ns_;
+  op.duration_ns = scale.Nanos(end) - scale.Nanos(start);
   writer_->Add(op);
 }
 
@@ -282,7 +283,7 @@ void Recorder::AfterEvent(Call& call) {
 }
 
 void Recorder::Observe(const EventPtr& event, const PJRT_Error* error, WaitKind kind) {
-  const int64_t start = layers::MonotonicNanos();
+  const layers::Ticks start = layers::NowTicks();
   Operation op, destroy;
   op.kind = Kind::kWait;
   op.uses = {event->id};
@@ -301,7 +302,7 @@ void Recorder::Observe(const EventPtr& event, const PJRT_Error* error, WaitKind 
     op.blobs.push_back(AddRead(*event->read));
     op.data_left_out = data_ != Data::kAll;
   }
-  Write(op, start, layers::MonotonicNanos());
+  Write(op, start, layers::NowTicks());
   if (event->destroyed && !event->destroy_written) {
     destroy.kind = Kind::kEventDestroy;
     destroy.uses = {event->id};

@@ -116,7 +116,7 @@ class Recorder final : public layers::Layer {
   void Observe(const EventPtr& event, const PJRT_Error* error, WaitKind kind);
   void Obstacle(layers::Call& call, const std::string& what);
 
-  void Write(Operation& op, int64_t start_ns, int64_t end_ns);
+  void Write(Operation& op, layers::Ticks start, layers::Ticks end);
   uint64_t NewId() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
   template <typename Map, typename Key>
   auto Find(const Map& map, Key key) {

@@ -479,9 +479,9 @@ void Recorder::End(PJRT_Buffer_DonateWithControlDependency_Args& args, Pending& 
     if (host->error_code != PJRT_Error_Code_OK) op.text = Text(host->error_message, host->error_message_size);
     Callback inner = *host;
     inner.callback_data = owned->data;
-    const int64_t start = layers::MonotonicNanos();
+    const layers::Ticks start = layers::NowTicks();
     owned->function(&inner);
-    owned->recorder->Write(op, start, layers::MonotonicNanos());
+    owned->recorder->Write(op, start, layers::NowTicks());
   };
 }
 

@@ -9,9 +9,13 @@
 namespace backplane::layers {
 namespace {
 
-// Threads of little use get little memory.
+// Events. Threads of little use get little memory.
 constexpr size_t kFirstChunk = 64;
 constexpr size_t kLargestChunk = 8192;
+
+constexpr size_t kShortWords = 3, kLongWords = 6;
+constexpr int kKindAt = 16, kErrorAt = 24;
+constexpr uint64_t kLong = 1 << 20;
 
 uint64_t NextSerial() {
   static std::atomic<uint64_t> next{1};
@@ -20,11 +24,14 @@ uint64_t NextSerial() {
 
 }  // namespace
 
+// Events as words. The first has the function, the kind, the error and the low half of the duration, the second the
+// start, the third the object; kLong says that three more follow with the rest. What a thread writes for each call is
+// memory that nobody reads soon: the less of it, the more of the host's own stays in the caches.
 struct EventLog::Chunk {
-  explicit Chunk(size_t n) : size(n), events(new Event[n]) {}
+  explicit Chunk(size_t n) : size(n), words(new uint64_t[n]) {}
   const size_t size;
-  std::unique_ptr<Event[]> events;
-  std::atomic<size_t> used{0};  // written by the thread, read by whoever writes the file
+  std::unique_ptr<uint64_t[]> words;  // not set to anything: pages that nobody wrote to are not there
+  std::atomic<size_t> used{0};        // written by the thread, read by whoever writes the file
   std::atomic<Chunk*> next{nullptr};
 };
 
@@ -75,18 +82,31 @@ EventLog::Buffer* EventLog::NewBuffer() {
   return buffers_.back().get();
 }
 
+size_t EventLog::TakeRoom(size_t events) {
+  size_t taken = room_taken_.load(std::memory_order_relaxed);
+  while (taken < limit_) {
+    const size_t more = std::min(events, limit_ - taken);
+    if (room_taken_.compare_exchange_weak(taken, taken + more, std::memory_order_relaxed)) return more;
+  }
+  return 0;
+}
+
 void EventLog::Add(const Event& event) {
+  const uint64_t duration = event.end > event.start ? static_cast<uint64_t>(event.end - event.start) : 0;
+  const bool is_long = (event.bytes | event.name | event.count | duration >> 32) != 0 || event.device != -1;
+  const size_t need = is_long ? kLongWords : kShortWords;
   Buffer& b = *OwnBuffer();
   Chunk* c = b.last;
   size_t used = c == nullptr ? 0 : c->used.load(std::memory_order_relaxed);
-  if (c == nullptr || used == c->size) {
-    const size_t size = c == nullptr ? kFirstChunk : std::min(c->size * 4, kLargestChunk);
-    if (room_taken_.fetch_add(size, std::memory_order_relaxed) + size > limit_) {
-      room_taken_.fetch_sub(size, std::memory_order_relaxed);
+  if (c == nullptr || used + need > c->size) {
+    const size_t want = c == nullptr ? kFirstChunk : std::min(c->size / kShortWords * 4, kLargestChunk);
+    const size_t room = TakeRoom(want);
+    if (room * kShortWords < need) {
+      room_taken_.fetch_sub(room, std::memory_order_relaxed);
       dropped_.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    auto* next = new Chunk(size);
+    auto* next = new Chunk(room * kShortWords);
     if (c == nullptr) {
       std::lock_guard<std::mutex> lock(mutex_);  // the reader may be looking at `first`
       b.first = next;
@@ -96,8 +116,38 @@ void EventLog::Add(const Event& event) {
     b.last = c = next;
     used = 0;
   }
-  c->events[used] = event;
-  c->used.store(used + 1, std::memory_order_release);
+  uint64_t* w = c->words.get() + used;
+  w[0] = Index(event.fn) | uint64_t{static_cast<uint8_t>(event.kind)} << kKindAt | (is_long ? kLong : 0) |
+         uint64_t{event.error} << kErrorAt | duration << 32;
+  w[1] = static_cast<uint64_t>(event.start);
+  w[2] = event.object;
+  if (is_long) {
+    w[3] = event.bytes;
+    w[4] = uint64_t{event.name} << 32 | event.count;
+    w[5] = duration >> 32 << 16 | static_cast<uint16_t>(event.device);
+  }
+  c->used.store(used + need, std::memory_order_release);
+}
+
+Event EventLog::Unpack(const uint64_t* w, size_t* words) {
+  Event e;
+  e.fn = static_cast<Fn>(w[0] & 0xffff);
+  e.kind = static_cast<EventKind>(w[0] >> kKindAt & 0xf);
+  e.error = static_cast<uint8_t>(w[0] >> kErrorAt);
+  uint64_t duration = w[0] >> 32;
+  e.start = static_cast<Ticks>(w[1]);
+  e.object = w[2];
+  *words = kShortWords;
+  if ((w[0] & kLong) != 0) {
+    e.bytes = w[3];
+    e.name = static_cast<uint32_t>(w[4] >> 32);
+    e.count = static_cast<uint32_t>(w[4]);
+    e.device = static_cast<int16_t>(w[5]);
+    duration |= w[5] >> 16 << 32;
+    *words = kLongWords;
+  }
+  e.end = e.start + static_cast<Ticks>(duration);
+  return e;
 }
 
 uint32_t EventLog::Intern(absl::string_view text) {
@@ -128,7 +178,7 @@ void EventLog::ForEachThread(const std::function<void(const Thread&)>& begin,
     begin(thread);
     for (const Chunk* c = first; c != nullptr; c = c->next.load(std::memory_order_acquire)) {
       const size_t used = c->used.load(std::memory_order_acquire);
-      for (size_t i = 0; i < used; ++i) event(c->events[i]);
+      for (size_t i = 0, words = 0; i < used; i += words) event(Unpack(c->words.get() + i, &words));
     }
   }
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "sdk/layers/clock.h"
 #include "sdk/layers/functions.h"
 
 namespace backplane::layers {
@@ -26,8 +27,8 @@ enum class EventKind : uint8_t {
 };
 
 struct Event {
-  int64_t start_ns = 0;  // MonotonicNanos
-  int64_t end_ns = 0;
+  Ticks start = 0;
+  Ticks end = 0;
   uint64_t bytes = 0;   // moved, or of a program; 0 when the call moves none
   uint64_t object = 0;  // the address of what the call is about, to tell objects apart; 0 for none
   uint32_t name = 0;    // EventLog::Name: the program; 0 for none
@@ -37,11 +38,11 @@ struct Event {
   EventKind kind = EventKind::kCall;
   uint8_t error = 0;  // PJRT_Error_Code
 };
-static_assert(sizeof(Event) == 48);
 
 class EventLog {
  public:
-  // At most `limit` events are kept; later ones are counted and dropped.
+  // At most `limit` events are kept, of 24 bytes, or 48 where there is more to say than what was called when on which
+  // object; later ones are counted and dropped.
   explicit EventLog(size_t limit);
   ~EventLog();
 
@@ -64,6 +65,8 @@ class EventLog {
  private:
   struct Chunk;
   struct Buffer;
+  static Event Unpack(const uint64_t* words, size_t* count);
+  size_t TakeRoom(size_t events);
   Buffer* OwnBuffer();
   Buffer* NewBuffer();
 

@@ -173,7 +173,7 @@ void TraceLayer::Fill(const Call& call, Event* e) {
 std::function<void(const PJRT_Error*)> TraceLayer::Span(Call& call, Event e, EventKind kind) {
   e.kind = kind;
   return [log = log_, stack = call.stack, e](const PJRT_Error* error) mutable {
-    e.end_ns = MonotonicNanos();
+    e.end = NowTicks();
     e.error = static_cast<uint8_t>(ErrorCode(*stack, error));
     log->Add(e);
   };
@@ -271,8 +271,8 @@ void TraceLayer::AddSpans(Call& call, const Event& e) {
 
 void TraceLayer::After(Call& call) {
   Event e;
-  e.start_ns = call.start_ns;
-  e.end_ns = call.end_ns;
+  e.start = call.start;
+  e.end = call.end;
   e.fn = call.fn;
   if (call.result != nullptr) e.error = static_cast<uint8_t>(ErrorCode(*call.stack, call.result));
   Fill(call, &e);

@@ -4,7 +4,7 @@
 // Options (manifest, or BACKPLANE_TRACE_<NAME>):
 //   file    the JSON; default backplane_trace.%p.json; "none" for none
 //   html    the page; default: the JSON's name with .html; "none" for none
-//   limit   most events kept, 48 bytes each; default 4000000. What comes later is counted
+//   limit   most events kept, 24 to 48 bytes each; default 4000000. What comes later is counted
 //   spans   0: no asynchronous spans, so that the layer makes no calls of its own to the target; default 1
 //
 // Both files are written when the process ends and at each flush, whole each time; a reader never meets half a file.

@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 #include <thread>
+#include <tuple>
 
 #include "sdk/host/json.h"
 #include "sdk/layers/calls_test.h"
@@ -153,6 +154,59 @@ TEST(EventLogTest, NothingIsLostWhileItIsRead) {
                     });
   EXPECT_EQ(count, kThreads * kEach);
   EXPECT_EQ(log.dropped(), 0);
+}
+
+TEST(EventLogTest, EveryFieldComesBack) {
+  EventLog log(1000);
+  std::vector<Event> events;
+  // Each with one thing more than the short form has room for, and those without.
+  for (int what = 0; what < 8; ++what) {
+    Event e;
+    e.start = 1234567890123;
+    e.end = e.start + (what == 6 ? int64_t{5} << 32 : 77);
+    e.fn = static_cast<Fn>(kNumFunctions - 1);
+    e.kind = EventKind::kCopyOnDevice;
+    e.error = 16;
+    e.object = 0xfedcba9876543210;
+    if (what == 1) e.bytes = ~uint64_t{0};
+    if (what == 2) e.name = ~uint32_t{0};
+    if (what == 3) e.count = ~uint32_t{0};
+    if (what == 4) e.device = 0;
+    if (what == 5) e.device = -2;
+    if (what == 7) e.end = e.start - 5;  // as clocks of two processors may tell it
+    events.push_back(e);
+    log.Add(e);
+  }
+  events[7].end = events[7].start;
+  size_t i = 0;
+  log.ForEachThread([](const EventLog::Thread&) {},
+                    [&](const Event& e) {
+                      ASSERT_LT(i, events.size());
+                      const Event& want = events[i++];
+                      EXPECT_EQ(
+                          std::tie(e.start, e.end, e.bytes, e.object, e.name, e.count, e.device, e.fn, e.kind, e.error),
+                          std::tie(want.start, want.end, want.bytes, want.object, want.name, want.count, want.device,
+                                   want.fn, want.kind, want.error))
+                          << i;
+                    });
+  EXPECT_EQ(i, events.size());
+}
+
+TEST(ClockTest, TicksAreNanosecondsOfTheSystem) {
+  StartClock();
+  const int64_t before = MonotonicNanos();
+  const Ticks tick = NowTicks();
+  const int64_t after = MonotonicNanos();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const int64_t late_before = MonotonicNanos();
+  const Ticks late = NowTicks();
+  const int64_t late_after = MonotonicNanos();
+  const TickScale scale;
+  constexpr int64_t kInexact = 20000;  // the scale is measured on a machine that may be busy
+  EXPECT_GE(scale.Nanos(tick), before - kInexact);
+  EXPECT_LE(scale.Nanos(tick), after + kInexact);
+  EXPECT_GE(scale.Nanos(late), late_before - kInexact);
+  EXPECT_LE(scale.Nanos(late), late_after + kInexact);
 }
 
 TEST(EventLogTest, TheLimitHoldsAndIsTold) {

@@ -65,6 +65,7 @@ std::string TraceJson(const EventLog& log, const TraceHead& head) {
   absl::StrAppendFormat(&out, R"({"ph":"M","pid":%d,"tid":0,"name":"process_name","args":{"name":%s}})", pid,
                         Quoted(head.title));
   const std::vector<std::string> texts = log.Texts();
+  const TickScale scale;
   int64_t tid = 0;
   uint64_t span = 0;
   log.ForEachThread(
@@ -82,8 +83,8 @@ std::string TraceJson(const EventLog& log, const TraceHead& head) {
         if (e.name != 0 && e.name < texts.size()) absl::StrAppend(&args, ",\"program\":", Quoted(texts[e.name]));
         if (e.device >= 0) absl::StrAppend(&args, ",\"device\":", e.device);
         if (e.error != 0) absl::StrAppend(&args, ",\"error\":\"", ErrorName(e.error), "\"");
-        const double start = static_cast<double>(e.start_ns - head.start_ns) / 1e3;
-        const double end = static_cast<double>(e.end_ns - head.start_ns) / 1e3;
+        const double start = static_cast<double>(scale.Nanos(e.start) - head.start_ns) / 1e3;
+        const double end = static_cast<double>(scale.Nanos(e.end) - head.start_ns) / 1e3;
         if (e.kind == EventKind::kCall) {
           absl::StrAppendFormat(
               &out,
@@ -110,6 +111,7 @@ std::string TraceJson(const EventLog& log, const TraceHead& head) {
 // The data as lists of numbers, which are short, and tables of the names they point to.
 std::string TraceHtml(const EventLog& log, const TraceHead& head) {
   const std::vector<std::string> texts = log.Texts();
+  const TickScale scale;
   std::string threads = "[", events = "[";
   int64_t thread_count = 0;
   log.ForEachThread(
@@ -120,8 +122,9 @@ std::string TraceHtml(const EventLog& log, const TraceHead& head) {
       },
       [&](const Event& e) {
         absl::StrAppendFormat(&events, "%s[%d,%d,%d,%d,%d,%d,%d,%d,%d,%d]", events.size() == 1 ? "" : ",",
-                              thread_count - 1, static_cast<int>(e.kind), Index(e.fn), e.start_ns - head.start_ns,
-                              e.end_ns - e.start_ns, e.bytes, e.name, e.count, e.device, e.error);
+                              thread_count - 1, static_cast<int>(e.kind), Index(e.fn),
+                              scale.Nanos(e.start) - head.start_ns, scale.Nanos(e.end) - scale.Nanos(e.start), e.bytes,
+                              e.name, e.count, e.device, e.error);
       });
   std::string functions = "[", names = "[", errors = "[";
   for (size_t i = 0; i < kNumFunctions; ++i) {

@@ -1,19 +1,70 @@
 #include "sdk/layers/validate/handles.h"
 
+#include <algorithm>
+
 namespace backplane::layers {
 
-void Handles::Bury(Shard& shard, const Key& key) {
-  shard.dead.push_back(key);
-  if (shard.dead.size() <= kMostDead) return;
-  auto it = shard.handles.find(shard.dead.front());
-  if (it != shard.handles.end() && !it->second.alive) shard.handles.erase(it);
-  shard.dead.pop_front();
+Handles::Slot* Handles::Look(const Shard& shard, uint64_t hash, Object type, const void* handle) {
+  Slot* slots = shard.slots.load(std::memory_order_relaxed);
+  if (slots == nullptr) return nullptr;
+  const uint32_t mask = shard.mask.load(std::memory_order_relaxed);
+  for (uint32_t i = FirstOf(hash, mask); slots[i].address != nullptr; i = (i + 1) & mask) {
+    if (slots[i].address == handle && slots[i].type == type) return &slots[i];
+  }
+  return nullptr;
+}
+
+// To memory of the right size, without those that died long ago.
+void Handles::Move(Shard& shard) {
+  const std::unique_ptr<Slot[]> old = std::move(shard.memory);
+  const size_t old_size = old == nullptr ? 0 : shard.mask.load(std::memory_order_relaxed) + size_t{1};
+  auto keep = [&](const Slot& s) {
+    return s.address != nullptr && (s.handle.alive || shard.deaths - s.died_at <= kMostDead);
+  };
+  const auto kept = static_cast<size_t>(std::count_if(old.get(), old.get() + old_size, keep));
+  size_t size = 64;
+  while (size < 3 * (kept + 1)) size *= 2;
+  const auto mask = static_cast<uint32_t>(size - 1);
+  shard.memory.reset(new Slot[size]);
+  for (size_t i = 0; i < old_size; ++i) {
+    if (!keep(old[i])) continue;
+    uint32_t at = FirstOf(HashOf(old[i].type, old[i].address), mask);
+    while (shard.memory[at].address != nullptr) at = (at + 1) & mask;
+    shard.memory[at] = old[i];
+  }
+  shard.filled = static_cast<uint32_t>(kept);
+  shard.slots.store(shard.memory.get(), std::memory_order_relaxed);
+  shard.mask.store(mask, std::memory_order_relaxed);
+}
+
+Handles::Slot& Handles::Enter(Shard& shard, uint64_t hash, Object type, const void* handle) {
+  if (Slot* found = Look(shard, hash, type, handle)) return *found;
+  if (shard.memory == nullptr || 2 * (shard.filled + size_t{1}) > shard.mask.load(std::memory_order_relaxed)) {
+    Move(shard);
+  }
+  const uint32_t mask = shard.mask.load(std::memory_order_relaxed);
+  uint32_t at = FirstOf(hash, mask);
+  while (shard.memory[at].address != nullptr) at = (at + 1) & mask;
+  ++shard.filled;
+  Slot& slot = shard.memory[at];
+  slot.address = handle;
+  slot.type = type;
+  return slot;
+}
+
+void Handles::Die(Shard& shard, Slot& slot, Fn fn, uint32_t stack) {
+  slot.handle.alive = false;
+  slot.handle.died = stack;
+  slot.handle.died_fn = fn;
+  slot.died_at = ++shard.deaths;
 }
 
 void Handles::Give(Object type, const void* handle, Fn fn, uint32_t stack, const void* client, size_t outputs) {
-  Shard& shard = ShardOf(handle);
+  if (handle == nullptr) return;
+  const uint64_t hash = HashOf(type, handle);
+  Shard& shard = ShardOf(hash);
   std::lock_guard<std::mutex> lock(shard.mutex);
-  Handle& h = shard.handles[{static_cast<uint8_t>(type), handle}];
+  Handle& h = Enter(shard, hash, type, handle).handle;
   if (h.born_fn != Fn::kCount && h.alive && h.owned) {
     ++h.owners;
     return;
@@ -27,9 +78,11 @@ void Handles::Give(Object type, const void* handle, Fn fn, uint32_t stack, const
 }
 
 void Handles::Lend(Object type, const void* handle, Fn fn, const void* client) {
-  Shard& shard = ShardOf(handle);
+  if (handle == nullptr) return;
+  const uint64_t hash = HashOf(type, handle);
+  Shard& shard = ShardOf(hash);
   std::lock_guard<std::mutex> lock(shard.mutex);
-  Handle& h = shard.handles[{static_cast<uint8_t>(type), handle}];
+  Handle& h = Enter(shard, hash, type, handle).handle;
   if (h.born_fn != Fn::kCount && h.alive) return;
   h = Handle{};
   h.born_fn = fn;
@@ -37,20 +90,49 @@ void Handles::Lend(Object type, const void* handle, Fn fn, const void* client) {
 }
 
 std::optional<Handle> Handles::Find(Object type, const void* handle) const {
-  const Shard& shard = ShardOf(handle);
+  const uint64_t hash = HashOf(type, handle);
+  const Shard& shard = ShardOf(hash);
   std::lock_guard<std::mutex> lock(shard.mutex);
-  auto it = shard.handles.find({static_cast<uint8_t>(type), handle});
-  if (it == shard.handles.end()) return std::nullopt;
-  return it->second;
+  const Slot* slot = Look(shard, hash, type, handle);
+  if (slot == nullptr) return std::nullopt;
+  return slot->handle;
+}
+
+Handles::State Handles::StateOf(Object type, const void* handle) const {
+  const uint64_t hash = HashOf(type, handle);
+  const Shard& shard = ShardOf(hash);
+  std::lock_guard<std::mutex> lock(shard.mutex);
+  const Slot* slot = Look(shard, hash, type, handle);
+  if (slot == nullptr) return {};
+  return {slot->handle.alive && !slot->handle.deleted, slot->handle.used, slot->handle.client};
+}
+
+Handles::State Handles::Use(Object type, const void* handle, uint32_t stack) {
+  const uint64_t hash = HashOf(type, handle);
+  Shard& shard = ShardOf(hash);
+  std::lock_guard<std::mutex> lock(shard.mutex);
+  Slot* slot = Look(shard, hash, type, handle);
+  if (slot == nullptr) return {};
+  const State state{slot->handle.alive && !slot->handle.deleted, slot->handle.used, slot->handle.client};
+  slot->handle.used = stack;
+  return state;
+}
+
+void Handles::Prefetch(Object type, const void* handle) const {
+  const uint64_t hash = HashOf(type, handle);
+  const Shard& shard = ShardOf(hash);
+  const Slot* slots = shard.slots.load(std::memory_order_relaxed);
+  // The two may be of different memories for a moment; then the wrong thing is brought near, which does no harm.
+  __builtin_prefetch(slots + FirstOf(hash, shard.mask.load(std::memory_order_relaxed)), 1);
 }
 
 Handles::Destroyed Handles::BeginDestroy(Object type, const void* handle, Fn fn, uint32_t stack, Handle* was) {
-  Shard& shard = ShardOf(handle);
+  const uint64_t hash = HashOf(type, handle);
+  Shard& shard = ShardOf(hash);
   std::lock_guard<std::mutex> lock(shard.mutex);
-  const Key key{static_cast<uint8_t>(type), handle};
-  auto it = shard.handles.find(key);
-  if (it == shard.handles.end()) return Destroyed::kUnknown;
-  Handle& h = it->second;
+  Slot* slot = Look(shard, hash, type, handle);
+  if (slot == nullptr) return Destroyed::kUnknown;
+  Handle& h = slot->handle;
   *was = h;
   if (!h.alive) return Destroyed::kTwice;
   if (!h.owned) return Destroyed::kNotOwned;
@@ -58,59 +140,46 @@ Handles::Destroyed Handles::BeginDestroy(Object type, const void* handle, Fn fn,
     --h.owners;
     return Destroyed::kFine;
   }
-  h.alive = false;
-  h.died = stack;
-  h.died_fn = fn;
-  Bury(shard, key);
+  Die(shard, *slot, fn, stack);
   return Destroyed::kFine;
 }
 
 void Handles::UndoDestroy(Object type, const void* handle, const Handle& was) {
-  Shard& shard = ShardOf(handle);
+  const uint64_t hash = HashOf(type, handle);
+  Shard& shard = ShardOf(hash);
   std::lock_guard<std::mutex> lock(shard.mutex);
-  auto it = shard.handles.find({static_cast<uint8_t>(type), handle});
-  if (it == shard.handles.end()) return;
-  if (it->second.alive) {
-    if (it->second.born == was.born) ++it->second.owners;
+  Slot* slot = Look(shard, hash, type, handle);
+  if (slot == nullptr) return;
+  if (slot->handle.alive) {
+    if (slot->handle.born == was.born) ++slot->handle.owners;
     return;
   }
-  it->second = was;
+  slot->handle = was;
 }
 
 void Handles::MarkDeleted(Object type, const void* handle) {
-  Shard& shard = ShardOf(handle);
+  const uint64_t hash = HashOf(type, handle);
+  Shard& shard = ShardOf(hash);
   std::lock_guard<std::mutex> lock(shard.mutex);
-  auto it = shard.handles.find({static_cast<uint8_t>(type), handle});
-  if (it != shard.handles.end()) it->second.deleted = true;
-}
-
-std::optional<Handle> Handles::Use(Object type, const void* handle, uint32_t stack) {
-  Shard& shard = ShardOf(handle);
-  std::lock_guard<std::mutex> lock(shard.mutex);
-  auto it = shard.handles.find({static_cast<uint8_t>(type), handle});
-  if (it == shard.handles.end()) return std::nullopt;
-  std::optional<Handle> was = it->second;
-  it->second.used = stack;
-  return was;
+  if (Slot* slot = Look(shard, hash, type, handle)) slot->handle.deleted = true;
 }
 
 void Handles::MarkTold(Object type, const void* handle) {
-  Shard& shard = ShardOf(handle);
+  const uint64_t hash = HashOf(type, handle);
+  Shard& shard = ShardOf(hash);
   std::lock_guard<std::mutex> lock(shard.mutex);
-  auto it = shard.handles.find({static_cast<uint8_t>(type), handle});
-  if (it != shard.handles.end()) it->second.told = true;
+  if (Slot* slot = Look(shard, hash, type, handle)) slot->handle.told = true;
 }
 
 void Handles::EndClient(const void* client, Fn fn, uint32_t stack) {
   if (client == nullptr) return;
   for (Shard& shard : shards_) {
     std::lock_guard<std::mutex> lock(shard.mutex);
-    for (auto& [key, h] : shard.handles) {
-      if (h.client != client || h.owned || !h.alive) continue;
-      h.alive = false;
-      h.died = stack;
-      h.died_fn = fn;
-      shard.dead.push_back(key);
+    for (size_t i = 0; shard.memory != nullptr && i <= shard.mask.load(std::memory_order_relaxed); ++i) {
+      Slot& s = shard.memory[i];
+      if (s.address != nullptr && s.handle.client == client && !s.handle.owned && s.handle.alive) {
+        Die(shard, s, fn, stack);
+      }
     }
   }
 }
@@ -118,8 +187,9 @@ void Handles::EndClient(const void* client, Fn fn, uint32_t stack) {
 void Handles::ForEachOwned(const std::function<void(Object, const void*, const Handle&)>& visit) const {
   for (const Shard& shard : shards_) {
     std::lock_guard<std::mutex> lock(shard.mutex);
-    for (const auto& [key, h] : shard.handles) {
-      if (h.alive && h.owned) visit(static_cast<Object>(key.first), key.second, h);
+    for (size_t i = 0; shard.memory != nullptr && i <= shard.mask.load(std::memory_order_relaxed); ++i) {
+      const Slot& s = shard.memory[i];
+      if (s.address != nullptr && s.handle.alive && s.handle.owned) visit(s.type, s.address, s.handle);
     }
   }
 }

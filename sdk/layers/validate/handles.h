@@ -2,14 +2,13 @@
 #ifndef BACKPLANE_SDK_LAYERS_VALIDATE_HANDLES_H_
 #define BACKPLANE_SDK_LAYERS_VALIDATE_HANDLES_H_
 
+#include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "sdk/layers/validate/arguments.h"
 
 namespace backplane::layers {
@@ -35,6 +34,15 @@ class Handles {
   void Lend(Object type, const void* handle, Fn fn, const void* client);
 
   std::optional<Handle> Find(Object type, const void* handle) const;
+  // What most calls want to know of it.
+  struct State {
+    bool fine = false;  // alive, and not deleted
+    uint32_t used = 0;
+    const void* client = nullptr;
+  };
+  State StateOf(Object type, const void* handle) const;
+  // Starts to bring what is known of it near, for many that will be asked of together.
+  void Prefetch(Object type, const void* handle) const;
 
   enum class Destroyed { kFine, kUnknown, kTwice, kNotOwned };
   // The host is about to destroy it. Before the plugin is called, because afterwards the address may be another
@@ -44,8 +52,8 @@ class Handles {
   void UndoDestroy(Object type, const void* handle, const Handle& was);
 
   void MarkDeleted(Object type, const void* handle);
-  // What Find gives, and that it is now an argument of an execution.
-  std::optional<Handle> Use(Object type, const void* handle, uint32_t stack);
+  // What StateOf gives; and it is now an argument of an execution.
+  State Use(Object type, const void* handle, uint32_t stack);
   void MarkTold(Object type, const void* handle);
   // What the client lent goes with it.
   void EndClient(const void* client, Fn fn, uint32_t stack);
@@ -54,21 +62,40 @@ class Handles {
   void ForEachOwned(const std::function<void(Object, const void*, const Handle&)>& visit) const;
 
  private:
-  using Key = std::pair<uint8_t, const void*>;
-  static constexpr size_t kShards = 64;
-  // In one shard; the oldest are forgotten. 16,384 in all: a host that uses a destroyed object does so soon, and
-  // more would push the host's own data out of the caches.
-  static constexpr size_t kMostDead = 256;
-  struct Shard {
-    mutable std::mutex mutex;
-    absl::flat_hash_map<Key, Handle> handles;
-    std::deque<Key> dead;
+  // Between two steps of a host nothing of this is in the caches, and a step asks of hundreds of handles: each costs
+  // one line of its shard, of which there are few, and one of its own.
+  struct alignas(64) Slot {
+    const void* address = nullptr;  // null: nothing here
+    Handle handle;
+    uint32_t died_at = 0;  // Shard::deaths
+    Object type = Object::None;
   };
-  Shard& ShardOf(const void* handle) { return shards_[(reinterpret_cast<uintptr_t>(handle) >> 5) % kShards]; }
-  const Shard& ShardOf(const void* handle) const {
-    return shards_[(reinterpret_cast<uintptr_t>(handle) >> 5) % kShards];
+  static_assert(sizeof(Slot) == 64);
+  static constexpr size_t kShards = 16;
+  // In one shard. Older ones are forgotten when their room is needed: a host that uses a destroyed object does so soon.
+  static constexpr uint32_t kMostDead = 1024;
+  // Open addressing, at most half full. Nothing is ever taken out, but left behind when the shard moves to other
+  // memory.
+  struct alignas(64) Shard {
+    mutable std::mutex mutex;
+    std::atomic<Slot*> slots{nullptr};  // atomic for Prefetch only, as is mask
+    std::atomic<uint32_t> mask{0};      // their number less one
+    uint32_t filled = 0;
+    uint32_t deaths = 0;
+    std::unique_ptr<Slot[]> memory;
+  };
+
+  static uint64_t HashOf(Object type, const void* handle) {
+    return (reinterpret_cast<uint64_t>(handle) ^ static_cast<uint64_t>(type) << 56) * 0x9e3779b97f4a7c15;
   }
-  static void Bury(Shard& shard, const Key& key);
+  Shard& ShardOf(uint64_t hash) { return shards_[hash >> 60]; }
+  const Shard& ShardOf(uint64_t hash) const { return shards_[hash >> 60]; }
+  static uint32_t FirstOf(uint64_t hash, uint32_t mask) { return static_cast<uint32_t>(hash >> 28) & mask; }
+  // Under the shard's lock. Null when it is not there.
+  static Slot* Look(const Shard& shard, uint64_t hash, Object type, const void* handle);
+  static Slot& Enter(Shard& shard, uint64_t hash, Object type, const void* handle);
+  static void Move(Shard& shard);
+  static void Die(Shard& shard, Slot& slot, Fn fn, uint32_t stack);
   Shard shards_[kShards];
 };
 

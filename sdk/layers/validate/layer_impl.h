@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "absl/container/inlined_vector.h"
 #include "sdk/layers/frame.h"
 #include "sdk/layers/validate/handles.h"
 #include "sdk/layers/validate/report.h"
@@ -61,14 +62,14 @@ struct ValidateOptions {
 
 class ValidateLayer : public Layer {
  public:
-  explicit ValidateLayer(const ValidateOptions& options)
-      : options_(options), state_(std::make_shared<ValidateState>(options.out, options.json, options.budget)) {}
+  explicit ValidateLayer(const ValidateOptions& options);
   ~ValidateLayer() override {
     if (options_.close) fclose(options_.out);
   }
 
   const char* name() const override { return "validate"; }
   bool Wants(Fn fn) const override;
+  bool WantsTimes() const override { return false; }
   void Before(Call& call) override;
   void After(Call& call) override;
   void Flush() override { state_->report.Finish(state_->stacks, options_.always); }
@@ -78,11 +79,12 @@ class ValidateLayer : public Layer {
  private:
   // A handle that is passed in. False when the call should be refused.
   bool CheckUse(Call& call, const Argument& a, const void* handle, const void** client);
+  bool CheckState(Call& call, const Argument& a, const void* handle, const Handles::State& state, const void** client);
   bool CheckFound(Call& call, const Argument& a, const void* handle, const std::optional<Handle>& h,
                   const void** client);
   bool CheckDestroy(Call& call, const Argument& a, const void* handle, const void** client);
   bool CheckExecute(Call& call, const void** client);
-  void CheckContents(Call& call, const Argument& a, const void* handle, const Handle& h);
+  void TellNoContents(Call& call, const Argument& a, const void* handle, const Handle& h);
   bool TellDead(Call& call, Object type, const void* handle, const char* member, const Handle& h);
   void CheckSizes(const Call& call);
   void Poison(Call& call);
@@ -105,20 +107,39 @@ class ValidateLayer : public Layer {
   // Of one that a later finding may tell of: unwinding for these is most of what this layer costs.
   uint32_t Remember(const Call& call) {
     return options_.depth == 0 ? 0
-                               : state_->stacks.Remember(static_cast<const Frame*>(call.frame)->caller, options_.depth);
+                               : state_->stacks.Remember(static_cast<const Frame*>(call.frame)->caller,
+                                                         static_cast<const Frame*>(call.frame)->cfa, options_.depth);
   }
+
+  // What is done at each call of a function, as one line of the cache: the handles among its arguments, those that go
+  // in before those that come out.
+  struct Field {
+    uint16_t offset;
+    Object object;
+    Direction direction;
+    uint8_t index;  // in ArgumentsOf
+  };
+  struct alignas(64) Plan {
+    absl::InlinedVector<Field, 7> fields;
+    std::atomic<uint32_t> calls{0};
+    std::atomic<uint16_t> fine_size{0};  // that the args had and that was found right
+    uint8_t ins = 0;                     // of `fields`
+  };
+  static_assert(sizeof(Plan) == 64);
+  Plan& PlanOf(Fn fn) { return plans_[Index(fn)]; }
 
   // A plugin that does not write a field seldom writes it sometimes: the first calls of each function are looked at,
   // and later one in so many.
   static constexpr uint32_t kFirstCalls = 256, kOneIn = 16;
-  std::atomic<uint32_t> calls_[kNumFunctions] = {};
 
+  const std::unique_ptr<Plan[]> plans_{new Plan[kNumFunctions]};
   const ValidateOptions options_;
   const std::shared_ptr<ValidateState> state_;
 };
 
 std::string HandleText(Object type, const void* handle);
-const void* ReadHandle(const void* args, const Argument& a);
+// The word at this offset.
+const void* ReadHandle(const void* args, size_t offset);
 
 }  // namespace backplane::layers
 

@@ -2,14 +2,15 @@
 
 #include <cxxabi.h>
 #include <dlfcn.h>
-#include <execinfo.h>
+#include <unwind.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "sdk/layers/layer.h"
+#include "sdk/layers/clock.h"
 
 namespace backplane::layers {
 namespace {
@@ -39,33 +40,143 @@ std::string FrameText(void* address) {
 
 }  // namespace
 
-Stacks::Stacks(int64_t percent) : percent_(percent), start_ns_(MonotonicNanos()) {}
+// What unwinding finds: return addresses, and where on the stack each lies (null: not known).
+struct Stacks::Frames {
+  static constexpr int kOwn = 8;  // frames between the host's call and the unwinder, at most
+  void* address[kOwn + kLargestDepth];
+  void** place[kOwn + kLargestDepth];
+  int count = 0, most = 0;
 
-uint32_t Stacks::Capture(const void* from, int depth) {
-  constexpr int kOwn = 6;  // frames between the host's call and here, at most
-  void* frames[kOwn + kLargestDepth];
-  const int taken = backtrace(frames, kOwn + std::min(depth, kLargestDepth));
-  int own = static_cast<int>(std::find(frames, frames + taken, from) - frames);
-  if (own == taken) own = 0;
-  return Intern(frames + own, std::min(taken - own, depth));
+  // From the frame that returns to `from`, at most `depth` frames; all of them when there is none such.
+  static Frames Take(const void* from, int depth) {
+    Frames f;
+    f.most = kOwn + std::min(depth, kLargestDepth);
+    _Unwind_Backtrace(Add, &f);
+    int own = static_cast<int>(std::find(f.address, f.address + f.count, from) - f.address);
+    if (own == f.count) own = 0;
+    f.count = std::min({f.count - own, depth, kLargestDepth});
+    std::copy_n(f.address + own, f.count, f.address);
+    std::copy_n(f.place + own, f.count, f.place);
+    return f;
+  }
+
+ private:
+  static _Unwind_Reason_Code Add(_Unwind_Context* context, void* arg) {
+    auto& f = *static_cast<Frames*>(arg);
+    if (f.count == f.most) return _URC_END_OF_STACK;
+    auto* address = reinterpret_cast<void*>(_Unwind_GetIP(context));
+    if (address == nullptr) return _URC_END_OF_STACK;
+    void** place = nullptr;
+#if defined(__x86_64__)
+    // A call pushes the address it returns to just below the caller's frame. Not so for a frame that a signal made.
+    place = reinterpret_cast<void**>(_Unwind_GetCFA(context)) - 1;
+    if (*place != address) place = nullptr;
+#endif
+    f.address[f.count] = address;
+    f.place[f.count++] = place;
+    return _URC_NO_REASON;
+  }
+};
+
+namespace {
+
+constexpr uint64_t kHashStart = 0xcbf29ce484222325;
+uint64_t AddToHash(uint64_t hash, const void* frame) {
+  return (hash ^ reinterpret_cast<uint64_t>(frame)) * 0x100000001b3 ^ (hash >> 29);
+}
+uint64_t HashOf(void* const* frames, int count) {
+  uint64_t hash = kHashStart;
+  for (int i = 0; i < count; ++i) hash = AddToHash(hash, frames[i]);
+  return hash;
 }
 
-uint32_t Stacks::Remember(const void* from, int depth) {
+uint32_t NextSerial() {
+  static std::atomic<uint32_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+// One stack that a thread has met, and how it knows it again: a call from the same place at the same height of the
+// stack, above which the return addresses that the unwinder found then still lie where they lay. Two lines of the
+// cache, one of them for stacks of the default depth.
+struct alignas(64) Stacks::Met {
+  const void* from = nullptr;
+  const void* cfa = nullptr;
+  uint64_t hash = 0;
+  uint32_t serial = 0, stack = 0;
+  uint8_t depth = 0, count = 0;
+  uint16_t words[kLargestDepth - 1];  // from cfa to the place of each further return address
+};
+
+struct Stacks::ThreadsMet {
+  static constexpr size_t kSets = 64, kWays = 2;
+  std::unique_ptr<Met[]> all{new Met[kSets * kWays]};
+  uint32_t turn = 0;
+
+  Met* SetOf(const void* from, const void* cfa) {
+    const uint64_t mixed =
+        (reinterpret_cast<uint64_t>(from) ^ reinterpret_cast<uint64_t>(cfa) << 20) * 0x9e3779b97f4a7c15;
+    return all.get() + (mixed >> 32) % kSets * kWays;
+  }
+};
+
+Stacks::ThreadsMet& Stacks::MetByThread() {
+  thread_local ThreadsMet met;
+  return met;
+}
+
+Stacks::Stacks(int64_t percent) : serial_(NextSerial()), percent_(percent), start_ns_(MonotonicNanos()) {}
+
+uint32_t Stacks::Capture(const void* from, int depth) {
+  const Frames f = Frames::Take(from, depth);
+  return Intern(HashOf(f.address, f.count), f.address, f.count);
+}
+
+uint32_t Stacks::Remember(const void* from, const void* cfa, int depth) {
+  ThreadsMet& met = MetByThread();
+  Met* set = met.SetOf(from, cfa);
+  for (size_t i = 0; cfa != nullptr && i < ThreadsMet::kWays; ++i) {
+    const Met& m = set[i];
+    if (m.from != from || m.cfa != cfa || m.serial != serial_ || m.depth != depth) continue;
+    uint64_t hash = AddToHash(kHashStart, from);
+    const auto* base = static_cast<void* const*>(cfa);
+    for (int k = 1; k < m.count; ++k) hash = AddToHash(hash, base[m.words[k - 1]]);
+    if (hash == m.hash) return m.stack;
+  }
   constexpr int64_t kFree = 100000000;
   const int64_t now = MonotonicNanos();
   if (spent_ns_.load(std::memory_order_relaxed) > kFree + (now - start_ns_) / 100 * percent_) {
     void* only = const_cast<void*>(from);
-    return Intern(&only, 1);
+    return Intern(HashOf(&only, 1), &only, 1);
   }
-  const uint32_t stack = Capture(from, depth);
+  const Frames f = Frames::Take(from, depth);
+  const uint64_t hash = HashOf(f.address, f.count);
+  const uint32_t stack = Intern(hash, f.address, f.count);
+  unwound_.fetch_add(1, std::memory_order_relaxed);
   spent_ns_.fetch_add(MonotonicNanos() - now, std::memory_order_relaxed);
+
+  auto* const* base = static_cast<void* const*>(cfa);
+  if (base == nullptr || f.count == 0 || f.place[0] != base - 1) return stack;
+  Met m;
+  for (int k = 1; k < f.count; ++k) {
+    // The stack grows downwards: what was called earlier lies above.
+    if (f.place[k] == nullptr || f.place[k] < base || f.place[k] - base > UINT16_MAX) return stack;
+    m.words[k - 1] = static_cast<uint16_t>(f.place[k] - base);
+  }
+  m.from = from;
+  m.cfa = cfa;
+  m.hash = hash;
+  m.serial = serial_;
+  m.stack = stack;
+  m.depth = static_cast<uint8_t>(depth);
+  m.count = static_cast<uint8_t>(f.count);
+  set[met.turn++ % ThreadsMet::kWays] = m;
   return stack;
 }
 
-uint32_t Stacks::Intern(void* const* frames, int count) {
+uint32_t Stacks::Intern(uint64_t hash, void* const* frames, int count) {
   if (count <= 0) return 0;
-  uint64_t hash = 0xcbf29ce484222325;
-  for (int i = 0; i < count; ++i) hash = (hash ^ reinterpret_cast<uint64_t>(frames[i])) * 0x100000001b3 ^ (hash >> 29);
   std::lock_guard<std::mutex> lock(mutex_);
   auto it = by_hash_.find(hash);
   if (it != by_hash_.end()) return it->second;

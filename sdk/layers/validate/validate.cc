@@ -72,9 +72,9 @@ std::pair<std::string, uint32_t> Born(const Handle& h) {
 
 std::string HandleText(Object type, const void* handle) { return absl::StrFormat("%s %p", ObjectName(type), handle); }
 
-const void* ReadHandle(const void* args, const Argument& a) {
+const void* ReadHandle(const void* args, size_t offset) {
   const void* handle;
-  memcpy(&handle, static_cast<const char*>(args) + a.offset, sizeof(handle));
+  memcpy(&handle, static_cast<const char*>(args) + offset, sizeof(handle));
   return handle;
 }
 
@@ -90,10 +90,36 @@ void ValidateLayer::Add(const Call& call, const char* kind, std::string key, std
   state_->report.Add(std::move(f), state_->stacks);
 }
 
+ValidateLayer::ValidateLayer(const ValidateOptions& options)
+    : options_(options), state_(std::make_shared<ValidateState>(options.out, options.json, options.budget)) {
+  for (size_t f = 0; f < kNumFunctions; ++f) {
+    const absl::Span<const Argument> arguments = ArgumentsOf(static_cast<Fn>(f));
+    Plan& plan = plans_[f];
+    auto add = [&](Direction one, Direction other) {
+      for (size_t i = 0; i < arguments.size(); ++i) {
+        const Argument& a = arguments[i];
+        // A handle that is not written as one is not looked at.
+        if ((a.direction != one && a.direction != other) || a.size != sizeof(void*)) continue;
+        plan.fields.push_back({static_cast<uint16_t>(a.offset), a.object, a.direction, static_cast<uint8_t>(i)});
+      }
+    };
+    add(Direction::USES, Direction::DESTROYS);
+    plan.ins = static_cast<uint8_t>(plan.fields.size());
+    add(Direction::GIVES, Direction::LENDS);
+  }
+}
+
 // The profiler's table has objects and errors of its own.
 bool ValidateLayer::Wants(Fn fn) const { return InfoOf(fn).returns != Returns::kOther; }
 
 void ValidateLayer::CheckSizes(const Call& call) {
+  std::atomic<uint16_t>& fine_size = PlanOf(call.fn).fine_size;
+  if (call.args_size == fine_size.load(std::memory_order_relaxed) && call.args_size != 0) return;
+  auto fine = [&] {
+    if (call.args_size <= UINT16_MAX) {
+      fine_size.store(static_cast<uint16_t>(call.args_size), std::memory_order_relaxed);
+    }
+  };
   const FunctionInfo& info = call.info();
   const size_t size = call.args_size, newest = info.args_size, smallest = SmallestSize(call.fn);
   auto tell = [&](const std::string& expected) {
@@ -102,21 +128,22 @@ void ValidateLayer::CheckSizes(const Call& call) {
   };
   if (smallest == 0) {
     // An extension, whose older sizes are not known.
-    if (size < sizeof(size_t) || size > 2 * newest + 256) tell(absl::StrCat(newest));
-    return;
+    if (size < sizeof(size_t) || size > 2 * newest + 256) return tell(absl::StrCat(newest));
+    return fine();
   }
   if (size < smallest) return tell(smallest == newest ? absl::StrCat(newest) : absl::StrCat("at least ", smallest));
   if (size > newest) {
     // Newer hosts have longer structs, but not by so much.
-    if (size > 2 * newest + 256) tell(absl::StrCat(newest, ", or somewhat more from a newer host"));
-    return;
+    if (size > 2 * newest + 256) return tell(absl::StrCat(newest, ", or somewhat more from a newer host"));
+    return fine();
   }
   // Between: where a field ends, or that with the padding of a struct.
   for (const Argument& a : ArgumentsOf(call.fn)) {
     const size_t end = a.offset + a.size;
-    if (size == end || size == (end + 7) / 8 * 8) return;
+    if (size == end || size == (end + 7) / 8 * 8) return fine();
   }
-  if (size != newest && !ArgumentsOf(call.fn).empty()) tell(absl::StrCat("the end of a field, such as ", newest));
+  if (size == newest || ArgumentsOf(call.fn).empty()) return fine();
+  tell(absl::StrCat("the end of a field, such as ", newest));
 }
 
 bool ValidateLayer::TellDead(Call& call, Object type, const void* handle, const char* member, const Handle& h) {
@@ -129,8 +156,7 @@ bool ValidateLayer::TellDead(Call& call, Object type, const void* handle, const 
   return !options_.refuse;
 }
 
-void ValidateLayer::CheckContents(Call& call, const Argument& a, const void* handle, const Handle& h) {
-  if (!TargetSaysDeleted(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) return;
+void ValidateLayer::TellNoContents(Call& call, const Argument& a, const void* handle, const Handle& h) {
   std::vector<std::pair<std::string, uint32_t>> others;
   if (!h.deleted && h.used != 0) others.emplace_back("last an argument of PJRT_LoadedExecutable_Execute", h.used);
   others.push_back(Born(h));
@@ -141,7 +167,23 @@ void ValidateLayer::CheckContents(Call& call, const Argument& a, const void* han
 }
 
 bool ValidateLayer::CheckUse(Call& call, const Argument& a, const void* handle, const void** client) {
-  return handle == nullptr || CheckFound(call, a, handle, state_->handles.Find(a.object, handle), client);
+  return handle == nullptr || CheckState(call, a, handle, state_->handles.StateOf(a.object, handle), client);
+}
+
+// Nearly always all is well; the rest is looked at again.
+bool ValidateLayer::CheckState(Call& call, const Argument& a, const void* handle, const Handles::State& state,
+                               const void** client) {
+  if (!state.fine) return CheckFound(call, a, handle, state_->handles.Find(a.object, handle), client);
+  if (*client == nullptr) *client = state.client;
+  if (a.object != Object::Buffer || !NeedsContents(call.fn) ||
+      !TargetSaysDeleted(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) {
+    return true;
+  }
+  std::optional<Handle> h = state_->handles.Find(a.object, handle);
+  if (!h.has_value()) return true;
+  h->used = state.used;  // an execution that is being checked is not what took the buffer
+  TellNoContents(call, a, handle, *h);
+  return true;
 }
 
 bool ValidateLayer::CheckFound(Call& call, const Argument& a, const void* handle, const std::optional<Handle>& h,
@@ -155,7 +197,10 @@ bool ValidateLayer::CheckFound(Call& call, const Argument& a, const void* handle
   }
   if (!h->alive) return TellDead(call, a.object, handle, a.member, *h);
   if (*client == nullptr) *client = h->client;
-  if (a.object == Object::Buffer && NeedsContents(call.fn)) CheckContents(call, a, handle, *h);
+  if (a.object == Object::Buffer && NeedsContents(call.fn) &&
+      TargetSaysDeleted(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) {
+    TellNoContents(call, a, handle, *h);
+  }
   if (a.object == Object::LoadedExecutable && h->deleted && call.fn != Fn::PJRT_LoadedExecutable_IsDeleted &&
       call.fn != Fn::PJRT_LoadedExecutable_Delete) {
     Add(call, "use-after-delete", a.member,
@@ -214,10 +259,11 @@ bool ValidateLayer::CheckExecute(Call& call, const void** client) {
   const uint32_t stack = Remember(call);
   for (size_t d = 0; d < a->num_devices; ++d) {
     if (a->argument_lists[d] == nullptr) continue;
+    for (size_t i = 0; i < a->num_args; ++i) state_->handles.Prefetch(Object::Buffer, a->argument_lists[d][i]);
     for (size_t i = 0; i < a->num_args; ++i) {
       const void* handle = a->argument_lists[d][i];
       if (handle == nullptr) continue;
-      go_on &= CheckFound(call, kElement, handle, state_->handles.Use(Object::Buffer, handle, stack), client);
+      go_on &= CheckState(call, kElement, handle, state_->handles.Use(Object::Buffer, handle, stack), client);
     }
   }
   return go_on;
@@ -225,7 +271,7 @@ bool ValidateLayer::CheckExecute(Call& call, const void** client) {
 
 // Fills the fields that the target has to write with a pattern, in a copy: the host's own struct keeps what it had.
 void ValidateLayer::Poison(Call& call) {
-  const uint32_t before = calls_[Index(call.fn)].fetch_add(1, std::memory_order_relaxed);
+  const uint32_t before = PlanOf(call.fn).calls.fetch_add(1, std::memory_order_relaxed);
   if (before >= kFirstCalls && before % kOneIn != 0) return;
   const size_t known = std::min(call.args_size, SizeAtMinor(call.fn, call.stack->minor_version()));
   bool any = false;
@@ -268,11 +314,14 @@ void ValidateLayer::Before(Call& call) {
   CheckSizes(call);
   const void* client = nullptr;
   bool go_on = true;
-  // Fields that the host's struct does not have, or that are not written as a handle would be, are not looked at.
-  for (const Argument& a : ArgumentsOf(call.fn)) {
-    if (a.offset + a.size > call.args_size || a.size != sizeof(void*)) continue;
-    if (a.direction == Direction::USES) go_on &= CheckUse(call, a, ReadHandle(call.args, a), &client);
-    if (a.direction == Direction::DESTROYS) go_on &= CheckDestroy(call, a, ReadHandle(call.args, a), &client);
+  const Plan& plan = PlanOf(call.fn);
+  for (size_t i = 0; i < plan.ins; ++i) {
+    const Field& f = plan.fields[i];
+    if (f.offset + sizeof(void*) > call.args_size) continue;  // the host's struct does not have it
+    const Argument& a = ArgumentsOf(call.fn)[f.index];
+    const void* handle = ReadHandle(call.args, f.offset);
+    go_on &=
+        f.direction == Direction::USES ? CheckUse(call, a, handle, &client) : CheckDestroy(call, a, handle, &client);
   }
   if (call.fn == Fn::PJRT_LoadedExecutable_Execute) go_on &= CheckExecute(call, &client);
   call.memo[0] = reinterpret_cast<uint64_t>(client);
@@ -296,13 +345,15 @@ void ValidateLayer::After(Call& call) {
   if (ok && call.memo[1] != 0 && call.reached_target) CheckWritten(call, call.memo[1] - 1);
   if (ok) TakeResults(call, client);
   if (!ok && !refused) {
-    for (const Argument& a : ArgumentsOf(call.fn)) {
-      if (a.direction != Direction::DESTROYS || a.offset + a.size > call.args_size) continue;
-      const void* handle = ReadHandle(call.args, a);
-      if (std::optional<Handle> h = state_->handles.Find(a.object, handle); h.has_value() && !h->alive) {
+    const Plan& plan = PlanOf(call.fn);
+    for (size_t i = 0; i < plan.ins; ++i) {
+      const Field& f = plan.fields[i];
+      if (f.direction != Direction::DESTROYS || f.offset + sizeof(void*) > call.args_size) continue;
+      const void* handle = ReadHandle(call.args, f.offset);
+      if (std::optional<Handle> h = state_->handles.Find(f.object, handle); h.has_value() && !h->alive) {
         Handle was = *h;
         was.alive = true;
-        state_->handles.UndoDestroy(a.object, handle, was);
+        state_->handles.UndoDestroy(f.object, handle, was);
       }
     }
   }
@@ -322,10 +373,11 @@ void ValidateLayer::TakeResults(Call& call, const void* client) {
     if (stack == 0) stack = Remember(call);
     return stack;
   };
-  for (const Argument& a : ArgumentsOf(call.fn)) {
-    if (a.direction != Direction::GIVES && a.direction != Direction::LENDS) continue;
-    if (a.offset + a.size > call.args_size) continue;
-    const void* handle = ReadHandle(call.args, a);
+  const Plan& plan = PlanOf(call.fn);
+  for (size_t i = plan.ins; i < plan.fields.size(); ++i) {
+    const Field& a = plan.fields[i];
+    if (a.offset + sizeof(void*) > call.args_size) continue;
+    const void* handle = ReadHandle(call.args, a.offset);
     if (handle == nullptr) continue;
     if (call.fn == Fn::PJRT_Buffer_ToHostBuffer && call.As<PJRT_Buffer_ToHostBuffer_Args>()->dst == nullptr) continue;
     const void* owner = a.object == Object::Client ? handle : client;

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
+#include <thread>
 
 #include "sdk/host/json.h"
 #include "sdk/layers/calls_test.h"
@@ -505,14 +507,104 @@ TEST(HandlesTest, GivenTwiceIsDestroyedTwice) {
   EXPECT_EQ(handles.BeginDestroy(Object::Executable, &place, Fn::PJRT_Executable_Destroy, 2, &was), kTwice);
 }
 
+TEST(HandlesTest, TheLongDeadAreForgottenAndNothingElse) {
+  Handles handles;
+  // More than are remembered, while some live: each is where it was when the memory moves, and the last dead are known.
+  constexpr size_t kLiving = 5000, kDead = 60000, kSurely = 8192;
+  std::vector<char> places(kLiving + kDead);
+  for (size_t i = 0; i < kLiving; ++i) {
+    handles.Give(Object::Buffer, &places[i], Fn::PJRT_Buffer_Bitcast, static_cast<uint32_t>(i + 1), &places, i);
+  }
+  Handle was;
+  for (size_t i = kLiving; i < places.size(); ++i) {
+    handles.Give(Object::Buffer, &places[i], Fn::PJRT_Buffer_Bitcast, 1, &places);
+    ASSERT_EQ(handles.BeginDestroy(Object::Buffer, &places[i], Fn::PJRT_Buffer_Destroy, 7, &was),
+              Handles::Destroyed::kFine);
+  }
+  for (size_t i = 0; i < kLiving; ++i) {
+    const std::optional<Handle> h = handles.Find(Object::Buffer, &places[i]);
+    ASSERT_TRUE(h.has_value() && h->alive && h->born == i + 1 && h->outputs == i) << i;
+  }
+  size_t known = 0;
+  for (size_t i = kLiving; i < places.size(); ++i) {
+    const std::optional<Handle> h = handles.Find(Object::Buffer, &places[i]);
+    const bool dead = h.has_value() && !h->alive && h->died == 7;
+    ASSERT_TRUE(dead || i < places.size() - kSurely) << i;
+    known += h.has_value();
+  }
+  EXPECT_LT(known, kDead) << "memory is bounded";
+  size_t owned = 0;
+  handles.ForEachOwned([&](Object, const void*, const Handle&) { ++owned; });
+  EXPECT_EQ(owned, kLiving);
+  EXPECT_TRUE(handles.Use(Object::Buffer, &places[0], 9).fine);
+  EXPECT_EQ(handles.StateOf(Object::Buffer, &places[0]).used, 9);
+  handles.MarkDeleted(Object::Buffer, &places[0]);
+  EXPECT_FALSE(handles.StateOf(Object::Buffer, &places[0]).fine);
+  EXPECT_FALSE(handles.StateOf(Object::Event, &places[1]).fine);
+}
+
+// Two ways to one place, whose frames are of one size: the stacks differ in their second frame only.
+__attribute__((noinline)) uint32_t RememberHere(Stacks& stacks) {
+  const uint32_t stack = stacks.Remember(__builtin_return_address(0), __builtin_dwarf_cfa(), 14);
+  asm volatile("" ::: "memory");  // no call in tail position
+  return stack;
+}
+__attribute__((noinline)) uint32_t Middle(Stacks& stacks) {
+  const uint32_t stack = RememberHere(stacks);
+  asm volatile("" ::: "memory");
+  return stack;
+}
+__attribute__((noinline)) uint32_t OneWay(Stacks& stacks) {
+  const uint32_t stack = Middle(stacks);
+  asm volatile("nop" ::: "memory");
+  return stack;
+}
+__attribute__((noinline)) uint32_t OtherWay(Stacks& stacks) {
+  const uint32_t stack = Middle(stacks);
+  asm volatile("nop; nop" ::: "memory");
+  return stack;
+}
+
+// From one place in this function, whatever the compiler does to loops.
+__attribute__((noinline)) std::set<uint32_t> Often(Stacks& stacks, uint32_t (*way)(Stacks&)) {
+  std::set<uint32_t> met;
+  for (int i = 0; i < 100; ++i) met.insert(way(stacks));
+  return met;
+}
+
+TEST(StacksTest, AStackIsKnownAgainWithoutUnwinding) {
+  Stacks stacks(100);
+  const std::set<uint32_t> first = Often(stacks, OneWay), other = Often(stacks, OtherWay);
+  ASSERT_EQ(first.size(), 1) << "the same stack each time";
+  ASSERT_EQ(other.size(), 1);
+  EXPECT_NE(first, other) << "the frame below the first is another";
+  EXPECT_THAT(stacks.Text(*first.begin()), HasSubstr("#3 "));
+  EXPECT_NE(stacks.Text(*first.begin()), stacks.Text(*other.begin()));
+#if defined(__x86_64__)
+  EXPECT_EQ(stacks.unwound(), 2);
+#endif
+  Stacks others(100);
+  EXPECT_NE(others.Text(OneWay(others)), others.Text(0)) << "what one has met is nothing to another";
+}
+
+TEST(StacksTest, EachThreadsStackIsItsOwn) {
+  Stacks stacks(100);
+  std::vector<std::thread> threads;
+  std::vector<std::set<uint32_t>> met(4);
+  for (std::set<uint32_t>& m : met) threads.emplace_back([&stacks, &m] { m = Often(stacks, OneWay); });
+  for (std::thread& t : threads) t.join();
+  for (const std::set<uint32_t>& m : met) EXPECT_EQ(m, met[0]) << "the same frames";
+  EXPECT_EQ(met[0].size(), 1);
+}
+
 TEST(StacksTest, TimeForRememberingIsBounded) {
   Stacks stacks(0);
   const void* here = __builtin_return_address(0);
-  const std::string full = stacks.Text(stacks.Remember(here, 14));
+  const std::string full = stacks.Text(stacks.Remember(here, nullptr, 14));
   EXPECT_THAT(full, HasSubstr("#1 "));
   const int64_t end = MonotonicNanos() + 5000000000;  // some tens of thousands of stacks take a tenth of a second
   std::string last = full;
-  while (last == full && MonotonicNanos() < end) last = stacks.Text(stacks.Remember(here, 14));
+  while (last == full && MonotonicNanos() < end) last = stacks.Text(stacks.Remember(here, nullptr, 14));
   EXPECT_THAT(last, HasSubstr("#0 "));
   EXPECT_THAT(last, ::testing::Not(HasSubstr("#1 "))) << "one frame";
   EXPECT_EQ(stacks.Text(stacks.Capture(here, 14)), full) << "for a finding there is always time";
