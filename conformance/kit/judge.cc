@@ -104,7 +104,9 @@ class Run {
 
   absl::Status FindPlugin() {
     if (o_.plugin.empty()) return WrongUsage("which plugin? --help tells the options");
-    const auto found = host::FindPlugin(o_.plugin);
+    host::DiscoveryOptions where;
+    where.manifest_folders = host::ManifestsOfThisProgram();
+    const auto found = host::FindPlugin(o_.plugin, where);
     if (!found.ok()) return NotOpened(found.status().message());
     library_ = found->library;
     if (absl::StrContains(library_, '/') && access(library_.c_str(), R_OK) != 0)

@@ -24,6 +24,7 @@ void PluginOptions::AddTo(Command* command, bool opens) {
 
 host::DiscoveryOptions PluginOptions::discovery() const {
   host::DiscoveryOptions d;
+  d.manifest_folders = host::ManifestsOfThisProgram();
   if (!python.empty()) d.python_prefixes.push_back(python);
   return d;
 }

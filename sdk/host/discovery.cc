@@ -92,8 +92,11 @@ std::vector<std::string> ManifestPlaces() {
   return places;
 }
 
-void FromManifests(Discovery* found) {
-  for (const std::string& place : ManifestPlaces()) {
+void FromManifests(const std::vector<std::string>& more, Discovery* found) {
+  std::vector<std::string> places = ManifestPlaces();
+  places.insert(places.end(), more.begin(), more.end());
+  std::set<fs::path> seen;
+  for (const std::string& place : places) {
     std::error_code error;
     std::set<fs::path> files;  // sorted by name
     if (fs::is_regular_file(place, error)) {
@@ -104,6 +107,7 @@ void FromManifests(Discovery* found) {
       }
     }
     for (const fs::path& file : files) {
+      if (const fs::path whole = fs::weakly_canonical(file, error); !error && !seen.insert(whole).second) continue;
       absl::StatusOr<FoundPlugin> plugin = ReadManifest(file.string());
       if (plugin.ok()) {
         found->plugins.push_back(*std::move(plugin));
@@ -156,10 +160,18 @@ absl::StatusOr<FoundPlugin> ReadManifest(const std::string& path) {
   return plugin;
 }
 
+std::vector<std::string> ManifestsOfThisProgram() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  const fs::path folder = self.parent_path().parent_path() / "share/backplane/plugins.d";
+  return fs::is_directory(folder, error) ? std::vector<std::string>{folder.string()} : std::vector<std::string>{};
+}
+
 Discovery Discover(const DiscoveryOptions& options) {
   Discovery found;
   FromEnvironment(&found);
-  FromManifests(&found);
+  FromManifests(options.manifest_folders, &found);
   std::vector<std::string> prefixes = options.python_prefixes;
   if (const std::string active = Variable("VIRTUAL_ENV"); prefixes.empty() && !active.empty())
     prefixes.push_back(active);

@@ -5,7 +5,7 @@
 //   2. manifests: `*.json` in the folders (or files) of BACKPLANE_PLUGIN_PATH, separated by ':', then in
 //   backplane/plugins.d
 //      under XDG_CONFIG_HOME, XDG_CONFIG_DIRS, XDG_DATA_HOME and XDG_DATA_DIRS, with the defaults of the XDG
-//      specification
+//      specification, then in DiscoveryOptions::manifest_folders
 //   3. Python environments: wheels that hold a plugin, found by their entry points in the group `jax_plugins`, by the
 //   namespace
 //      package jax_plugins, or by the name libtpu; nothing of Python runs
@@ -44,7 +44,13 @@ struct Discovery {
 struct DiscoveryOptions {
   // Prefixes of Python environments (the folder with bin/ and lib/). Empty: VIRTUAL_ENV when it is set.
   std::vector<std::string> python_prefixes;
+  // More folders of manifests, looked into after the others; what was found in them already is not told twice.
+  std::vector<std::string> manifest_folders;
 };
+
+// The folder of manifests that was installed beside the running program, share/backplane/plugins.d of its prefix; empty
+// when there is none.
+std::vector<std::string> ManifestsOfThisProgram();
 
 Discovery Discover(const DiscoveryOptions& options = {});
 

@@ -268,6 +268,18 @@ TEST_F(DiscoveryTest, ReadsManifests) {
   EXPECT_THAT(found.problems[1].message(), AllOf(HasSubstr("worse.json"), HasSubstr("line 1 column 2")));
 }
 
+TEST_F(DiscoveryTest, MoreFoldersComeLastAndNothingTwice) {
+  Write("named/a.json", R"({"library_path": "a.so"})");
+  Write("own/b.json", R"({"library_path": "b.so"})");
+  setenv("BACKPLANE_PLUGIN_PATH", (root_ / "named").c_str(), 1);
+  DiscoveryOptions options;
+  options.manifest_folders = {(root_ / "own").string(), (root_ / "own/../named").string(), (root_ / "none").string()};
+  std::vector<std::string> names;
+  for (const FoundPlugin& plugin : Discover(options).plugins) names.push_back(plugin.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(ManifestsOfThisProgram().empty()) << "a test has nothing installed beside it";
+}
+
 TEST_F(DiscoveryTest, FindsWheels) {
   const std::string site = "env/lib/python3.11/site-packages/";
   auto copy = [&](const std::string& to) {
