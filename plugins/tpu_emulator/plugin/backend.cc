@@ -8,6 +8,7 @@
 #include "plugins/tpu_emulator/plugin/executable.h"
 #include "plugins/tpu_emulator/plugin/hbm.h"
 #include "plugins/tpu_emulator/plugin/options.h"
+#include "plugins/tpu_emulator/report/folder.h"
 
 namespace backplane {
 namespace tpu {
@@ -21,6 +22,7 @@ class EmulatorBackend : public Backend {
 
   absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options) override {
     ASSIGN_OR_RETURN(EmulatorOptions chosen, ReadOptions("", options));
+    if (!chosen.report.empty()) RETURN_IF_ERROR(CheckReportFolder(chosen.report));
     auto memory = std::make_shared<Hbm>(chosen.device_count(), chosen.machine.hbm_bytes, chosen.poison);
     const TileShape tile{chosen.machine.tile_rows, chosen.machine.tile_lanes};
     return std::make_unique<EmulatorClient>(MakeTopology(chosen), std::move(memory), tile, chosen.collective_timeout);

@@ -1,16 +1,21 @@
 // From an imported module to an executable for the machine, and back from its stored form.
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "core/import/proto/hlo_proto.h"
 #include "core/types/status_macros.h"
 #include "plugins/tpu_emulator/array/array_steps.h"
 #include "plugins/tpu_emulator/machine/default_layout.h"
 #include "plugins/tpu_emulator/plugin/executable.h"
-#include "plugins/tpu_emulator/plugin/memory_plan.h"
+#include "plugins/tpu_emulator/plugin/resolve_bitcasts.h"
+#include "plugins/tpu_emulator/program/prepare.h"
+#include "plugins/tpu_emulator/program/schedule_cost.h"
+#include "plugins/tpu_emulator/report/folder.h"
 #include "sdk/backend/mixed/client.h"
 #include "sdk/engine/backend/pipeline.h"
 #include "sdk/engine/compiler/accuracy.h"
@@ -168,21 +173,28 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
   facts.fingerprint = absl::StrCat(module->Fingerprint(), "-", HostVersion(facts.version));
   RETURN_IF_ERROR(engine::PartitionForDevices(module.get(), options, &log));
   RETURN_IF_ERROR(engine::SimplifyForEngine(module.get(), &log));
+  RETURN_IF_ERROR(ResolveBitcasts().Run(module.get()).status());
   SetEntryLayouts(module.get(), TileOf(chosen.machine));
-  const MemoryPlan plan = PlanMemory(*module, TileOf(chosen.machine));
-  RETURN_IF_ERROR(CheckHbm(chosen.machine, module->name(), plan.peak_bytes, plan.allocations));
-  facts.cost = engine::CountCost(*module);
-  std::unique_ptr<Module> kernels = module->Clone();
-  facts.memory = MemoryOf(*kernels, plan.peak_bytes);
-  module->config().parameter_layouts.clear();
-  module->config().result_layout = Shape();
-  watch.Tell("for the machine", &log);
+  watch.Tell("partitioned, simplified", &log);
+  PrepareOptions prepare;
+  prepare.round = chosen.round;
+  prepare.torus = chosen.torus;
+  ASSIGN_OR_RETURN(PreparedProgram program, PrepareProgram(std::move(module), chosen.machine, prepare));
+  facts.cost = ScheduleCost(program.schedule);
+  facts.memory = MemoryOf(*program.kernels, program.plan.peak_bytes);
+  watch.Tell("kernels, layouts, rounding, time", &log);
+  if (!chosen.report.empty()) {
+    const ReportFacts about{chosen.device_count(), absl::StrJoin(chosen.torus, "x")};
+    const absl::StatusOr<ReportFiles> report = WriteReport(chosen.report, program.schedule, chosen.machine, about);
+    log.push_back(report.ok() ? absl::StrCat("report: ", report->json)
+                              : absl::StrCat("report: ", report.status().message()));
+    watch.Tell("report", &log);
+  }
   const ArraySteps steps(chosen.machine.array_side);
-  RETURN_IF_ERROR(engine::LowerForEngine(module.get(), &steps, &log));
-  ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable,
-                   EmulatorExecutable::Build(std::move(module), std::move(kernels), std::move(facts),
-                                             chosen.machine.array_side, custom_calls, nullptr, std::move(log)));
-  return executable;
+  RETURN_IF_ERROR(engine::LowerForEngine(program.executable.get(), &steps, &log));
+  watch.Tell("passes of the engine", &log);
+  return EmulatorExecutable::Build(std::move(program.executable), std::move(program.kernels), std::move(facts),
+                                   chosen.machine.array_side, custom_calls, nullptr, std::move(log));
 }
 
 // Header and version, then length-prefixed: options, fingerprint, cost, memory, both modules, machine code.

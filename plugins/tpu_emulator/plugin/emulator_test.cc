@@ -10,8 +10,6 @@
 #include "core/types/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "plugins/tpu_emulator/machine/default_layout.h"
-#include "plugins/tpu_emulator/plugin/memory_plan.h"
 #include "plugins/tpu_emulator/plugin/options.h"
 #include "sdk/backend/backend.h"
 
@@ -220,27 +218,6 @@ TEST(Emulator, RefusesWhatDoesNotFit) {
   EXPECT_THAT(message, HasSubstr("source_file=\"train.py\" source_line=41"));
   EXPECT_THAT(message, HasSubstr("Extra memory due to padding: 31.00G (32.0x expansion)"));
   EXPECT_TRUE(compile("v5p").ok()) << compile("v5p");
-}
-
-// Values live from where they are made to their last use; what a compiler fuses takes nothing.
-TEST(MemoryPlan, CountsWhatLivesAtOnce) {
-  auto module = ParseHloModule(
-      "HloModule m\nENTRY e {\n"
-      "  x = f32[1024,1024] parameter(0)\n"
-      "  a = f32[1024,1024] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-      "  b = f32[1024,1024] tanh(a)\n"
-      "  c = f32[1024,1024] dot(b, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-      "  d = f32[1024,1024] dot(c, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-      "  ROOT r = f32[1024,1024] dot(d, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n");
-  ASSERT_TRUE(module.ok()) << module.status();
-  Shape shape(PrimitiveType::kF32, {1024, 1024});
-  shape.set_layout(DefaultLayout(PrimitiveType::kF32, {1024, 1024}));
-  (*module)->config().parameter_layouts = {shape};
-  (*module)->config().result_layout = shape;
-  const MemoryPlan plan = PlanMemory(**module, {});
-  const int64_t array = 4 << 20;
-  EXPECT_EQ(plan.peak_bytes, 4 * array);  // argument, result, and two of a, c, d at a time
-  EXPECT_EQ(plan.allocations.size(), 4u);
 }
 
 TEST(Options, Topologies) {

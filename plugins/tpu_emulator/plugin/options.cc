@@ -84,6 +84,12 @@ absl::StatusOr<Poison> ReadPoison(const Setting& poison) {
       absl::StrCat(poison.source, ": '", poison.value, "': must be none, zero, nan or random"));
 }
 
+absl::StatusOr<Round> ReadRound(const Setting& round) {
+  if (round.value == "fusion") return Round::kFusion;
+  if (round.value == "op") return Round::kOp;
+  return absl::InvalidArgumentError(absl::StrCat(round.source, ": '", round.value, "': must be fusion or op"));
+}
+
 // What JAX's libraries know a chip by.
 std::string DeviceKind(const Machine& machine) {
   static constexpr std::pair<const char*, const char*> kKinds[] = {
@@ -98,10 +104,11 @@ std::string DeviceKind(const Machine& machine) {
 
 absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, const NamedValues& options) {
   for (const auto& [name, value] : options) {
-    if (name != "chip" && name != "topology" && name != "poison" && name != "report" &&
+    if (name != "chip" && name != "topology" && name != "poison" && name != "round" && name != "report" &&
         name != kCollectiveTimeoutOption) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "create option ", name, ": unknown; known: chip, topology, poison, report, ", kCollectiveTimeoutOption));
+      return absl::InvalidArgumentError(absl::StrCat("create option ", name,
+                                                     ": unknown; known: chip, topology, poison, round, report, ",
+                                                     kCollectiveTimeoutOption));
     }
   }
   ASSIGN_OR_RETURN(Setting chip, Find(options, "chip", "TILEDTPU_CHIP", "v5e"));
@@ -116,6 +123,8 @@ absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, con
   ASSIGN_OR_RETURN(out.torus, ReadTorus(topology));
   ASSIGN_OR_RETURN(Setting poison, Find(options, "poison", "TILEDTPU_POISON", "none"));
   ASSIGN_OR_RETURN(out.poison, ReadPoison(poison));
+  ASSIGN_OR_RETURN(Setting round, Find(options, "round", "TILEDTPU_ROUND", "fusion"));
+  ASSIGN_OR_RETURN(out.round, ReadRound(round));
   ASSIGN_OR_RETURN(Setting report, Find(options, "report", "TILEDTPU_REPORT", ""));
   out.report = std::move(report.value);
   ASSIGN_OR_RETURN(out.collective_timeout, CollectiveTimeLimit(options));
@@ -127,6 +136,7 @@ Topology MakeTopology(const EmulatorOptions& options) {
   topology.platform_name = kPlatformName;
   topology.attributes["machine"] = WriteMachine(options.machine);
   topology.attributes["torus"] = options.torus;
+  topology.attributes["round"] = std::string(options.round == Round::kOp ? "op" : "fusion");
   if (!options.report.empty()) topology.attributes["report"] = options.report;
   const std::string kind = DeviceKind(options.machine);
   for (DeviceInfo& device : topology.devices) {
@@ -160,6 +170,9 @@ absl::StatusOr<EmulatorOptions> OptionsOf(const Topology& topology) {
     if (const auto* torus = std::get_if<std::vector<int64_t>>(&at->second); torus != nullptr && torus->size() == 3)
       options.torus = *torus;
   }
+  if (const std::string* round = text("round"); round != nullptr) {
+    ASSIGN_OR_RETURN(options.round, ReadRound({*round, "topology"}));
+  }
   if (const std::string* report = text("report"); report != nullptr) options.report = *report;
   return options;
 }
@@ -167,7 +180,7 @@ absl::StatusOr<EmulatorOptions> OptionsOf(const Topology& topology) {
 std::string VersionOf(const EmulatorOptions& options) {
   // FNV-1a: not against malice, but two machines of one name must not be taken for one another.
   uint64_t digest = 0xcbf29ce484222325u;
-  for (const char c : WriteMachine(options.machine)) {
+  for (const char c : absl::StrCat(WriteMachine(options.machine), options.round == Round::kOp ? "op" : "fusion")) {
     digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   }
   return absl::StrCat(kVersion, "; ", options.machine.name, " ", absl::Hex(digest, absl::kZeroPad16));

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "plugins/tpu_emulator/machine/machine.h"
+#include "plugins/tpu_emulator/program/prepare.h"
 #include "sdk/backend/backend.h"
 
 namespace backplane::tpu {
@@ -26,6 +27,7 @@ enum class Poison : uint8_t { kNone, kZero, kNan, kRandom };
 //                                At most 3 axes and 1024 devices
 //   poison    TILEDTPU_POISON    none (the default: whatever the host's allocator leaves), zero, nan (all bits set:
 //                                NaN in every floating type, -1 in integers), random
+//   round     TILEDTPU_ROUND     where narrow floats are rounded: fusion (the default: once for each), op (every one)
 //   report    TILEDTPU_REPORT    a folder into which a report of each compiled program is written; none when not given
 //   collective_timeout_seconds   how long devices wait for one another (sdk/backend/host_topology.h)
 //
@@ -34,6 +36,7 @@ struct EmulatorOptions {
   Machine machine;
   std::vector<int64_t> torus;  // devices along x, y, z; three entries
   Poison poison = Poison::kNone;
+  Round round = Round::kFusion;
   std::string report;  // a folder; empty: no reports
   std::chrono::milliseconds collective_timeout{};
 
@@ -46,11 +49,11 @@ absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, con
 
 // Devices in x-fastest order. Each has JAX's attributes "coords" (x, y, z) and "core_on_chip" (0), the memories of
 // HostTopology, and a kind that JAX's libraries know for the known chips ("TPU v5 lite"). The attribute "machine" of
-// the topology is the machine as JSON, "torus" and "report" are the options. The version names the machine and what
-// else changes a program, by VersionOf.
+// the topology is the machine as JSON, "torus", "round" and "report" are the options. The version names the machine and
+// what else changes a program, by VersionOf.
 Topology MakeTopology(const EmulatorOptions& options);
 
-// What a topology made above was made of, as far as a compiler needs it: machine, torus, report.
+// What a topology made above was made of, as far as a compiler needs it: machine, torus, round, report.
 absl::StatusOr<EmulatorOptions> OptionsOf(const Topology& topology);
 
 // The plugin, the machine's name and a digest of all that changes what a program computes or is told about itself: what

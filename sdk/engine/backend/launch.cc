@@ -62,7 +62,7 @@ ExecuteResult ProgramLaunch::Start(std::shared_ptr<ProgramLaunch> launch, std::v
   for (const DeviceArray& a : launch->request_.arguments) ready = ready && a.ready.IsReady();
   ExecuteResult result;
   result.outputs = std::move(outputs);
-  if (ready && !launch->program_.may_block() &&
+  if (ready && !launch->program_.may_block() && !launch->program_.open_ended() &&
       launch->program_.estimated_us() + more_microseconds < kStayMicroseconds) {
     const absl::Status s = launch->RunOnce();
     result.done = s.ok() ? Event() : Event::Ready(s);

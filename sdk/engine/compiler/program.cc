@@ -7,12 +7,12 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/analysis/loop_turns.h"
 #include "core/types/status_macros.h"
 #include "sdk/engine/codegen/kernel.h"
 #include "sdk/engine/compiler/compile_kernels.h"
 #include "sdk/engine/compiler/library_problems.h"
 #include "sdk/engine/compiler/library_steps.h"
-#include "sdk/engine/compiler/loop_turns.h"
 #include "sdk/engine/thunks/collective_thunk.h"
 #include "sdk/engine/thunks/control_thunk.h"
 #include "sdk/engine/thunks/external_thunk.h"
@@ -218,6 +218,8 @@ class ProgramBuilder {
         if (!IsKernel(i)) return DotStep(i, steps);
         auto at = kernel_of_instruction_.find(i);
         if (at == kernel_of_instruction_.end()) break;
+        for (const auto& inner : i->called(0)->instructions())
+          program_->open_ended_ |= inner->Is(Opcode::kWhile) && !KnownTurns(*inner);
         const PlannedKernel& k = kernels_[at->second];
         std::vector<codegen::KernelFn> functions;
         for (const codegen::KernelPhase& phase : k.plan.phases) {

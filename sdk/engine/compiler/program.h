@@ -42,6 +42,7 @@ class Program {
   int64_t constant_bytes() const { return constant_bytes_; }
   double estimated_us() const { return estimated_us_; }
   bool may_block() const { return may_block_; }
+  bool open_ended() const { return open_ended_; }      // has a loop in one kernel, of nobody knows how many turns
   bool meets_others() const { return meets_others_; }  // has collectives: runs need ExecutionContext::member
 
   // Addresses of the leaves of the arguments and of the result, in order (null for tokens).
@@ -72,7 +73,7 @@ class Program {
   std::vector<std::string> step_names_;  // of the entry's steps
   int64_t workspace_bytes_ = 0, constant_bytes_ = 0;
   double estimated_us_ = 0;
-  bool may_block_ = false, meets_others_ = false;
+  bool may_block_ = false, meets_others_ = false, open_ended_ = false;
 };
 
 }  // namespace backplane::engine

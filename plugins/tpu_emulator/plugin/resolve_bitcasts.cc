@@ -1,0 +1,62 @@
+#include "plugins/tpu_emulator/plugin/resolve_bitcasts.h"
+
+#include <algorithm>
+
+#include "core/passes/rewrite.h"
+
+namespace backplane::tpu {
+namespace {
+
+bool InRows(const Shape& s) {
+  return !s.has_layout() || std::is_sorted(s.layout().minor_to_major.rbegin(), s.layout().minor_to_major.rend());
+}
+
+// Dimensions as they lie, major to minor.
+Ints Order(const Shape& s) {
+  Ints order;
+  for (int64_t d = 0; d < s.rank(); ++d) order.push_back(d);
+  if (s.has_layout()) order.assign(s.layout().minor_to_major.rbegin(), s.layout().minor_to_major.rend());
+  return order;
+}
+
+Instruction* Permute(Computation* c, Instruction* x, const Ints& permutation) {
+  if (std::is_sorted(permutation.begin(), permutation.end())) return x;
+  std::vector<int64_t> dims;
+  for (int64_t p : permutation) dims.push_back(x->shape().dimensions(p));
+  Attributes attrs;
+  attrs.Set(AttrId::kDimensions, permutation);
+  return Make(c, x, Opcode::kTranspose, Shape(x->shape().element_type(), dims), {x}, std::move(attrs));
+}
+
+}  // namespace
+
+absl::StatusOr<bool> ResolveBitcasts::Run(Module* module) {
+  bool changed = false;
+  for (Computation* c : RunningComputations(module)) {
+    bool here = false;
+    for (Instruction* i : c->Snapshot()) {
+      if (!i->Is(Opcode::kBitcast) || !i->shape().IsArray() || !i->operand(0)->shape().IsArray()) continue;
+      const Shape from = i->operand(0)->shape(), to = i->shape();
+      if (from.element_type() != to.element_type() || from.num_elements() != to.num_elements()) continue;
+      if (InRows(from) && InRows(to)) continue;
+      const Ints order = Order(to);
+      Ints inverse(order.size());
+      std::vector<int64_t> physical;
+      for (size_t d = 0; d < order.size(); ++d) {
+        inverse[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+        physical.push_back(to.dimensions(order[d]));
+      }
+      Instruction* bytes = Permute(c, i->operand(0), Order(from));
+      Instruction* shaped = Make(c, bytes, Opcode::kReshape, Shape(to.element_type(), physical), {bytes});
+      Replace(i, Permute(c, shaped, inverse));
+      here = true;
+    }
+    if (!here) continue;
+    c->RemoveDead();
+    c->SortTopologically();
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace backplane::tpu
