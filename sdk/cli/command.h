@@ -76,6 +76,7 @@ Command OptCommand();
 Command PluginsCommand();
 Command ReplayCommand();
 Command RunCommand();
+Command TpuReportCommand();
 Command TraceCommand();
 
 // All of them, in the order of the help.

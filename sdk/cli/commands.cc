@@ -45,6 +45,7 @@ std::vector<Command> AllCommands() {
   commands.push_back(DiffCommand());
   commands.push_back(ReplayCommand());
   commands.push_back(TraceCommand());
+  commands.push_back(TpuReportCommand());
   commands.push_back(BenchCommand());
   commands.push_back(FuzzCommand());
   commands.push_back(ConformCommand());

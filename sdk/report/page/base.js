@@ -23,9 +23,11 @@ const rateText = v => scaled(v, SI) + 'FLOP/s';
 const bandText = v => scaled(v, SI) + 'B/s';
 const bytesText = v => v < 1024 && v > -1024 ? v + ' B' : scaled(v, [[2 ** 50, 'PiB'], [2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']]);
 const countText = v => Math.abs(v) < 1e5 ? String(v) : v.toLocaleString('en');
-const percent = (part, whole = 1) => !(whole > 0) ? '0 %' : (p => p !== 0 && p < 0.1 ? '< 0.1 %' : (p >= 99.95 || p >= 10 ? p.toFixed(p >= 99.95 ? 0 : 1) : p.toFixed(1)) + ' %')(100 * part / whole);
+const percent = (part, whole = 1) => !(whole > 0) || !part ? '0 %' : (p => p !== 0 && p < 0.1 ? '< 0.1 %' : (p >= 99.95 || p >= 10 ? p.toFixed(p >= 99.95 ? 0 : 1) : p.toFixed(1)) + ' %')(100 * part / whole);
 const times = v => !isFinite(v) ? '∞' : digits(v) + '×';
 const sourceOf = x => x.source_file ? x.source_file.split('/').slice(-2).join('/') + (x.source_line ? ':' + x.source_line : '') : '';
+// A shape with its layout, broken where one ends and the other begins.
+const shapeText = text => el('span', { class: 'mono shape' }, text.split(/(?=\{)/).map(t => el('span', {}, t)));
 const fullSource = x => x.source_file ? x.source_file + (x.source_line ? ':' + x.source_line : '') : '';
 
 const UNITS = ['mxu', 'vpu', 'hbm', 'ici'];

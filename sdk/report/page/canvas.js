@@ -36,3 +36,29 @@ function step(span, count) {
   const raw = span / Math.max(1, count), power = Math.pow(10, Math.floor(Math.log10(raw)));
   return [1, 2, 5, 10].map(m => m * power).find(s => s >= raw * 0.999) || 10 * power;
 }
+
+// Time by colour in each of `n` columns of pixels over [from, to]: what is too narrow to be drawn by itself is summed
+// up, so that no kernel hides its neighbours. `wide` is called for kernels of 1.5 pixels or more, if it is given;
+// `also` for everything, with its columns.
+function mixture(d, from, to, n, wide, also, loop) {
+  const perPx = (to - from) / n, columns = new Map();
+  const spread = (begin, end, f) => { for (let c = Math.max(0, Math.floor((begin - from) / perPx)), last = Math.min(n - 1, Math.floor((end - from) / perPx)); c <= last; ++c) { const l = from + c * perPx; f(c, Math.max(0, Math.min(end, l + perPx) - Math.max(begin, l))); } };
+  const add = (name, begin, end, part) => { let list = columns.get(name); if (!list) columns.set(name, list = new Float64Array(n)); spread(begin, end, (c, t) => { list[c] += t * part; }); };
+  walk(d.tree, 0, from, to, perPx * 2.5, {
+    kernel: (k, begin) => { const drawn = wide && k.seconds >= perPx * 1.5; also?.(k, null, f => spread(begin, begin + k.seconds, f), drawn); if (drawn) wide(k, begin); else add(mixColor(k), begin, begin + k.seconds, 1); },
+    narrow: (item, begin, end) => { also?.(null, item, f => spread(begin, end, f), false); for (const [name, part] of mixOf(item)) add(name, begin, end, part); },
+    loop,
+  });
+  return { columns, perPx };
+}
+
+// Stacked from below, the colour with most time first.
+function drawMixture(g, { columns, perPx }, x, top, height) {
+  const order = [...columns].map(([name, list]) => [name, list, list.reduce((s, v) => s + v, 0)]).sort((p, q) => q[2] - p[2]);
+  if (!order.length) return;
+  const filled = new Float64Array(order[0][1].length);
+  for (const [name, list] of order) {
+    g.fillStyle = color(name);
+    for (let c = 0; c < list.length; ++c) if (list[c] > 0) { const h = Math.min(height - filled[c], height * list[c] / perPx); g.fillRect(x + c, top + height - filled[c] - h, 1, h); filled[c] += h; }
+  }
+}

@@ -45,17 +45,14 @@ const compare = (() => {
   const ROW = 26, b = board(2 * (ROW + 22) + 22, 'both runs on one scale of time', { keys: false });
   b.draw = (g, w) => {
     const end = Math.max(A().end, B().end) || 1e-9, perPx = end / w;
+    const unit = step(end, Math.max(2, w / 120)), y = 2 * (ROW + 22) + 8;
+    for (let t = 0; t <= end; t += unit) { g.fillStyle = color('line'); g.fillRect(Math.round(t / perPx), 18, 1, y - 24); g.fillStyle = color('soft'); if (t / perPx < w - 50) g.fillText(timeText(t), t / perPx + 2, y); }
     [A(), B()].forEach((d, i) => {
       const top = i * (ROW + 22);
       g.fillStyle = color('soft'); g.fillText(fit(g, `${d.title}: ${timeText(d.totals.seconds)}`, w - 10), 0, top + 9);
-      g.fillStyle = color('band'); g.fillRect(0, top + 18, w, ROW);
-      const n = Math.ceil(w), best = new Float64Array(n), owner = new Array(n);
-      const fill = (k, begin, e) => { for (let c = Math.max(0, Math.floor(begin / perPx)), last = Math.min(n - 1, Math.floor(e / perPx)); c <= last; ++c) { const t = Math.min(e, (c + 1) * perPx) - Math.max(begin, c * perPx); if (t >= best[c]) { best[c] = t; owner[c] = k; } } };
-      walk(d.tree, 0, 0, end, perPx * 2.5, { kernel: (k, begin) => fill(k, begin, begin + k.seconds), narrow: (item, begin, e) => item.most && fill(item.most, begin, e) });
-      for (let c = 0; c < n; ++c) if (owner[c]) { g.fillStyle = paint(owner[c]); g.fillRect(c, top + 18, 1, ROW); }
+      g.globalAlpha = 0.7; g.fillStyle = color('band'); g.fillRect(0, top + 18, w, ROW); g.globalAlpha = 1;
+      drawMixture(g, mixture(d, 0, end, Math.ceil(w)), 0, top + 18, ROW);
     });
-    const unit = step(end, Math.max(2, w / 120)), y = 2 * (ROW + 22) + 8;
-    for (let t = 0; t <= end; t += unit) { g.fillStyle = color('line'); g.fillRect(Math.round(t / perPx), 18, 1, y - 24); g.fillStyle = color('soft'); if (t / perPx < w - 50) g.fillText(timeText(t), t / perPx + 2, y); }
   };
   const hit = e => { const i = e.offsetY < ROW + 20 ? 0 : 1, d = i ? B() : A(), end = Math.max(A().end, B().end) || 1e-9, found = kernelAt(d, e.offsetX / b.width * end, end / b.width * 1.5); return found && { d, kernel: found.kernel, doc: i ? right : left }; };
   b.canvas.onpointermove = e => { const v = hit(e); if (v) showTip(e.clientX, e.clientY, kernelTip(v.kernel, v.d)); else hideTip(); };
@@ -75,5 +72,5 @@ const compare = (() => {
   function update() { pairs = match(A(), B()); fillTotals(); table.update(); b.redraw(); }
   const card = el('section', { class: 'card', id: 'compare' }, el('div', { class: 'head' }, el('h2', {}, 'Compare'), pickA, swap, pickB, el('span', { class: 'grow' }), el('div', { class: 'controls' }, words)),
     el('div', { class: 'inner' }, verdict, b.canvas), el('div', { class: 'scroll' }, totals), el('div', { style: 'height: 10px' }), table.box);
-  return { card, update, pairs: () => pairs };
+  return { card, update, pairs: () => pairs, redraw: b.redraw };
 })();

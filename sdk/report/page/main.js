@@ -37,7 +37,8 @@ function applyTheme() {
   document.documentElement.dataset.theme = theme === 'system' ? (wanted.matches ? 'dark' : 'light') : theme;
   $('theme').textContent = { system: '◐', light: '○', dark: '●' }[theme];
   $('theme').setAttribute('aria-label', 'colours: ' + theme);
-  colorCache = new Map(); emit('theme');
+  colorCache = new Map();
+  mixVersion++; if (documents.length) emit('theme');
 }
 $('theme').onclick = () => { theme = { system: 'light', light: 'dark', dark: 'system' }[theme]; applyTheme(); };
 wanted.addEventListener('change', applyTheme);

@@ -12,7 +12,7 @@ const padding = (() => {
     const most = Math.max(1, ...now().buffers.slice(0, 100000).map(b => b.waste));
     return [{ name: 'padding', of: b => b.waste, show: b => bytesText(b.waste), share: b => b.waste / most, tint: () => 'var(--warn)' }, { name: 'blow-up', of: b => b.blowup, show: b => times(b.blowup), title: 'bytes taken over bytes of data' },
       { name: 'takes', of: b => b.padded_bytes, show: b => bytesText(b.padded_bytes) }, { name: 'data', of: b => b.unpadded_bytes, show: b => bytesText(b.unpadded_bytes) }, { name: 'array', of: b => b.name, left: true, cls: 'cut', full: b => b.name },
-      { name: 'layout', of: b => b.shape, show: b => el('span', { class: 'mono' }, b.shape), left: true, cls: 'wrap' }, { name: 'is', of: b => b.kind, show: b => b.kind + (b.space === 'hbm' ? '' : ' in ' + b.space.toUpperCase()), left: true },
+      { name: 'layout', of: b => b.shape, show: b => shapeText(b.shape), left: true, cls: 'wrap' }, { name: 'is', of: b => b.kind, show: b => b.kind + (b.space === 'hbm' ? '' : ' in ' + b.space.toUpperCase()), left: true },
       { name: 'source', of: b => sourceOf(b), show: origin, left: true }, { name: 'remedy', of: b => b.remedy, left: true, cls: 'wrap' }];
   };
   const table = grid({ label: 'padding', columns, rows, most: 12, empty: 'no array is padded', chosen: b => b.at === state.buffer, choose: b => selectBuffer(b.at) });
@@ -31,10 +31,16 @@ const memory = (() => {
     title.textContent = k ? `${use !== undefined ? bytesText(use) + ' in use ' : ''}while ${k.name} runs${state.kernel >= 0 ? '' : ', the fullest moment'}` : 'arguments and results';
     return k ? live : d.buffers.filter(b => b.space === 'hbm');
   };
+  const lives = b => {
+    const d = now(), end = d.kernels.length - 1;
+    if (b.first_kernel <= 0 && b.last_kernel >= end) return 'all the time';
+    const from = d.kernels[b.first_kernel]?.name || 'the start', until = d.kernels[b.last_kernel]?.name;
+    return b.last_kernel >= end || !until ? `from ${from} on` : b.first_kernel === b.last_kernel ? `during ${from}` : `from ${from} to ${until}`;
+  };
   const columns = () => {
-    const most = Math.max(1, ...rows().map(b => b.padded_bytes)), d = now();
+    const most = Math.max(1, ...rows().map(b => b.padded_bytes));
     return [{ name: 'takes', of: b => b.padded_bytes, show: b => bytesText(b.padded_bytes), share: b => b.padded_bytes / most, tint: () => 'var(--use)' }, { name: 'array', of: b => b.name, left: true, cls: 'cut', full: b => b.name }, { name: 'is', of: b => b.kind, left: true },
-      { name: 'layout', of: b => b.shape, show: b => el('span', { class: 'mono' }, b.shape), left: true, cls: 'wrap' }, { name: 'from', of: b => b.first_kernel, show: b => d.kernels[b.first_kernel]?.name || '', left: true, cls: 'cut' }, { name: 'until', of: b => b.last_kernel, show: b => d.kernels[b.last_kernel]?.name || 'the end', left: true, cls: 'cut' }];
+      { name: 'layout', of: b => b.shape, show: b => shapeText(b.shape), left: true, cls: 'wrap' }, { name: 'lives', of: b => b.last_kernel - b.first_kernel, show: lives, left: true, cls: 'wrap' }];
   };
   const table = grid({ label: 'arrays in HBM', columns, rows, most: 8, empty: 'nothing lies in HBM', chosen: b => b.at === state.buffer, choose: b => selectBuffer(b.at) });
   on('doc', () => table.update()); on('select', () => { if (state.buffer < 0) table.update(true); else table.mark(); });

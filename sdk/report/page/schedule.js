@@ -26,19 +26,26 @@ function buildTree(d) {
   return items(-1, 0, d.kernels.length, 0, 0);
 }
 
-// For loops too narrow to draw: how busy each unit is, what takes most time, the most memory in use.
+// For loops too narrow to draw: how busy each unit is over a turn, and the most memory in use.
 function average(item, d) {
-  const busy = [0, 0, 0, 0], kinds = new Map();
+  const busy = [0, 0, 0, 0];
   item.use = 0;
   for (const b of item.body) {
-    const t = b.seconds * b.turns;
-    UNITS.forEach((u, i) => { busy[i] += t * (b.loop ? b.busy[i] : b.kernel.busy[i]); });
-    const k = b.loop ? b.most : b.kernel;
-    if (k) kinds.set(k.category, { kernel: k, t: (kinds.get(k.category)?.t || 0) + t });
+    UNITS.forEach((u, i) => { busy[i] += b.seconds * b.turns * (b.loop ? b.busy[i] : b.kernel.busy[i]); });
     item.use = Math.max(item.use, b.loop ? b.use : d.hbm.in_use[b.kernel.at] || 0);
   }
   item.busy = busy.map(t => item.seconds > 0 ? t / item.seconds : 0);
-  item.most = [...kinds.values()].reduce((best, x) => !best || x.t > best.t ? x : best, null)?.kernel;
+}
+
+// What a turn of a loop is made of: parts of its time by colour. Worked out again when colours or the filter change.
+let mixVersion = 0;
+const mixColor = k => tables.matches && !tables.matches(k) ? 'line' : state.color === 'bound' ? k.bound : k.color;
+function mixOf(item) {
+  if (item.mixVersion === mixVersion) return item.mix;
+  const mix = new Map(), add = (name, t) => mix.set(name, (mix.get(name) || 0) + t / (item.seconds || 1));
+  for (const b of item.body) if (b.loop) for (const [name, part] of mixOf(b)) add(name, part * b.seconds * b.turns); else add(mixColor(b.kernel), b.seconds);
+  item.mix = mix; item.mixVersion = mixVersion;
+  return mix;
 }
 
 // The first item that ends after `t`; items lie one after another.

@@ -44,7 +44,7 @@ const tables = (() => {
   function filterChanged() {
     const text = words.value.trim().toLowerCase().split(/\s+/).filter(Boolean), k = kind.value, u = bound.value;
     out.matches = text.length || k || u ? x => (!k || x.category === k) && (!u || x.bound === u) && text.every(t => x.text.includes(t)) : null;
-    table.update(); timeline.redraw(); roofline.redraw();
+    mixVersion++; table.update(); timeline.redraw(); compare?.redraw(); roofline.redraw();
   }
   const rows = () => {
     const d = now(), kept = d.kernels.filter(k => !out.matches || out.matches(k));

@@ -20,8 +20,9 @@ const timeline = (() => {
   const least = () => Math.max((d().end || 1e-9) * 1e-9, 2e-10);
   function show(f, t) {
     const end = d().end || 1e-9;
-    let span = Math.min(Math.max(t - f, least()), end * 1.02);
-    f = Math.max(-0.01 * end, Math.min(f, end * 1.01 - span));
+    let span = Math.min(Math.max(t - f, least()), end);
+    if (span === end) f = 0;
+    f = Math.max(-0.01 * span, Math.min(f, end + 0.01 * span - span));
     from = f; to = f + span; b.redraw();
   }
   const zoom = (factor, at = (from + to) / 2) => show(at - (at - from) * factor, at - (at - from) * factor + (to - from) * factor);
@@ -53,56 +54,32 @@ const timeline = (() => {
     drawUseScale(g, w, y);
   };
 
-  // What is a pixel wide or more is drawn as it is; the rest is summed up by columns of pixels.
+  // What is wider than a pixel is drawn as it is; the rest is summed up by columns of pixels.
   function drawLanes(g, w, y, us) {
-    const n = Math.ceil(w - LEFT), perPx = (to - from) / (w - LEFT);
-    const busy = us.map(() => new Float64Array(n)), use = new Float64Array(n).fill(-1), best = new Float64Array(n), owner = new Array(n);
+    const n = Math.ceil(w - LEFT), perPx = (to - from) / n;
+    const busy = us.map(() => new Float64Array(n)), use = new Float64Array(n).fill(-1);
     const unitAt = us.map(u => UNITS.indexOf(u)), inUse = d().hbm.in_use;
-    const column = t => Math.floor((t - from) / perPx);
-    const spread = (begin, end, f) => { for (let c = Math.max(0, column(begin)), last = Math.min(n - 1, column(end)); c <= last; ++c) { const l = from + c * perPx; f(c, Math.max(0, Math.min(end, l + perPx) - Math.max(begin, l))); } };
-    const wide = [];
-    const shown = state.kernel, filter = tables.matches;
-    walk(d().tree, 0, from, to, perPx * 2.5, {
-      kernel: (k, begin, turn) => {
-        const end = begin + k.seconds, width = k.seconds / perPx, u = inUse[k.at] || 0;
-        spread(begin, end, c => { use[c] = Math.max(use[c], u); });
-        if (width >= 1.5) { wide.push([k, begin]); return; }
-        spread(begin, end, (c, t) => {
-          if (t > best[c] || !owner[c]) { best[c] = t; owner[c] = k; }
-          for (let i = 0; i < us.length; ++i) busy[i][c] += t * k.busy[unitAt[i]];
-        });
-      },
-      loop: (item, begin) => {
-        if (item.depth >= loopRows()) return;
-        const a = Math.max(x(begin), LEFT - 2), e = Math.min(x(begin + item.seconds * item.turns), w + 2), top = y.loops + item.depth * LOOP;
-        if (e - a < 1) return;
-        g.fillStyle = color('band'); g.fillRect(a, top, e - a, LOOP - 2);
-        g.strokeStyle = color('faint'); g.strokeRect(a + 0.5, top + 0.5, Math.max(0, e - a - 1), LOOP - 3);
-        g.fillStyle = color('soft');
-        const text = fit(g, `${item.loop.name} × ${item.loop.known ? countText(item.turns) : 'unknown'}`, e - a - 8);
-        // Where turns begin, once they are wide enough to be told apart.
-        if (item.seconds / perPx > 6) { g.fillStyle = color('faint'); for (let t = Math.max(1, Math.ceil((from - begin) / item.seconds)); t < item.turns && begin + t * item.seconds < to; ++t) g.fillRect(Math.round(x(begin + t * item.seconds)), top + LOOP - 7, 1, 5); }
-        g.fillStyle = color('soft'); if (text) g.fillText(text, a + 5, top + LOOP / 2 - 1);
-      },
-      narrow: (item, begin, end) => {
-        spread(begin, end, (c, t) => {
-          use[c] = Math.max(use[c], item.use);
-          if (item.most && (t > best[c] || !owner[c])) { best[c] = t; owner[c] = item.most; }
-          for (let i = 0; i < us.length; ++i) busy[i][c] += t * item.busy[unitAt[i]];
-        });
-      },
+    const wide = [], shown = state.kernel, filter = tables.matches;
+    const mixed = mixture(d(), from, to, n, (k, begin) => wide.push([k, begin]), (k, item, spread, drawn) => {
+      const u = k ? inUse[k.at] || 0 : item.use, parts = (k || item).busy;
+      spread((c, t) => { use[c] = Math.max(use[c], u); if (!drawn) for (let i = 0; i < us.length; ++i) busy[i][c] += t * parts[unitAt[i]]; });
+    }, (item, begin) => {
+      if (item.depth >= loopRows()) return;
+      const a = Math.max(x(begin), LEFT - 2), e = Math.min(x(begin + item.seconds * item.turns), w + 2), top = y.loops + item.depth * LOOP;
+      if (e - a < 1) return;
+      g.fillStyle = color('band'); g.fillRect(a, top, e - a, LOOP - 2);
+      g.strokeStyle = color('faint'); g.strokeRect(a + 0.5, top + 0.5, Math.max(0, e - a - 1), LOOP - 3);
+      const text = fit(g, `${item.loop.name} × ${item.loop.known ? countText(item.turns) : 'unknown'}`, e - a - 8), room = text ? a + 9 + g.measureText(text).width : 0;
+      // Where turns begin, once they are wide enough to be told apart.
+      if (item.seconds / perPx > 6) { g.fillStyle = color('faint'); for (let t = Math.max(1, Math.ceil((from - begin) / item.seconds)); t < item.turns && begin + t * item.seconds < to; ++t) { const px = Math.round(x(begin + t * item.seconds)); if (px > room) g.fillRect(px, top + LOOP - 7, 1, 5); } }
+      g.fillStyle = color('soft'); if (text) g.fillText(text, a + 5, top + LOOP / 2 - 1);
     });
-    for (let c = 0; c < n; ++c) {
-      if (!owner[c]) continue;
-      g.globalAlpha = filter && !filter(owner[c]) ? 0.18 : Math.max(0.35, Math.min(1, best[c] / perPx));
-      g.fillStyle = paint(owner[c]); g.fillRect(LEFT + c, y.kernels, 1, KERNEL);
-    }
+    drawMixture(g, mixed, LEFT, y.kernels, KERNEL);
     us.forEach((u, i) => {
       g.fillStyle = color(u); g.globalAlpha = 0.9;
       for (let c = 0; c < n; ++c) if (busy[i][c] > 0) { const h = Math.max(1, (UNIT - 3) * Math.min(1, busy[i][c] / perPx)); g.fillRect(LEFT + c, y.units + i * UNIT + UNIT - 2 - h, 1, h); }
     });
     g.globalAlpha = 1;
-    let last = -1;
     for (const [k, begin] of wide) {
       const a = x(begin), e = x(begin + k.seconds), gap = e - a > 4 ? 1 : 0, dim = filter && !filter(k);
       g.globalAlpha = dim ? 0.18 : 1;
@@ -115,7 +92,6 @@ const timeline = (() => {
       us.forEach((u, i) => { const share = k.busy[unitAt[i]]; if (share <= 0) return; g.fillStyle = color(u); g.fillRect(a, y.units + i * UNIT + 1, Math.max(0.6, (e - a - gap) * share), UNIT - 3); });
       g.globalAlpha = 1;
       if (k.at === shown || hover && hover.kernel === k) { g.strokeStyle = color('ink'); g.lineWidth = k.at === shown ? 2 : 1; g.strokeRect(a + 1, y.kernels + 1, Math.max(1, e - a - gap - 2), KERNEL - 2); g.lineWidth = 1; }
-      last = e;
     }
     // A selected kernel that is too narrow to see gets a mark above.
     if (shown >= 0) { const k = d().kernels[shown], px = x(firstStart(k) + k.seconds / 2); if (px > LEFT && px < w) { g.fillStyle = color('ink'); g.beginPath(); g.moveTo(px - 5, y.kernels - 5); g.lineTo(px + 5, y.kernels - 5); g.lineTo(px, y.kernels + 1); g.fill(); } }
@@ -143,15 +119,13 @@ const timeline = (() => {
     g.fillStyle = color('soft'); g.fillText('HBM in use', 8, y.use + 8);
     g.textAlign = 'right';
     g.fillText('0', LEFT - 6, y.use + USE - 4);
-    const mark = step(limit, 2); if (mark < limit * 0.8) g.fillText(bytesText(Math.round(mark)), LEFT - 6, y.use + USE - mark / limit * (USE - 4));
+    const mark = Math.pow(2, Math.floor(Math.log2(limit * 0.8))); g.fillText(bytesText(Math.round(mark)), LEFT - 6, y.use + USE - mark / limit * (USE - 4));
     g.textAlign = 'left';
   }
 
   function drawOverview(g, w, y) {
-    const n = Math.ceil(w - LEFT), end = d().end || 1e-9, perPx = end / (w - LEFT), best = new Float64Array(n), owner = new Array(n);
-    const fill = (k, begin, e) => { for (let c = Math.max(0, Math.floor(begin / perPx)), last = Math.min(n - 1, Math.floor(e / perPx)); c <= last; ++c) { const t = Math.min(e, (c + 1) * perPx) - Math.max(begin, c * perPx); if (t >= best[c]) { best[c] = t; owner[c] = k; } } };
-    walk(d().tree, 0, 0, end, perPx * 2.5, { kernel: (k, begin) => fill(k, begin, begin + k.seconds), narrow: (item, begin, e) => item.most && fill(item.most, begin, e) });
-    for (let c = 0; c < n; ++c) if (owner[c]) { g.fillStyle = paint(owner[c]); g.fillRect(LEFT + c, 4, 1, OVER - 8); }
+    const end = d().end || 1e-9;
+    drawMixture(g, mixture(d(), 0, end, Math.ceil(w - LEFT)), LEFT, 4, OVER - 8);
     const a = LEFT + Math.max(0, from) / end * (w - LEFT), e = LEFT + Math.min(to, end) / end * (w - LEFT);
     g.fillStyle = color('card'); g.globalAlpha = 0.66; g.fillRect(LEFT, 2, a - LEFT, OVER - 4); g.fillRect(e, 2, w - e, OVER - 4); g.globalAlpha = 1;
     g.strokeStyle = color('ink'); g.strokeRect(a + 0.5, 1.5, Math.max(3, e - a - 1), OVER - 3);
@@ -227,7 +201,7 @@ const timeline = (() => {
     for (const k of d().kernels) { const key = state.color === 'bound' ? k.bound : k.category; kinds.set(key, (kinds.get(key) || 0) + k.total); }
     legend.replaceChildren(...[...kinds].sort((p, q) => q[1] - p[1]).slice(0, 9).map(([key, t]) => el('span', {}, el('i', { style: `background: var(--${state.color === 'bound' ? key : kindColor(key)})` }), `${state.color === 'bound' ? 'waits for ' + (UNIT_NAMES[key] || key) : key} ${percent(t, d().totals.seconds)}`)));
   }
-  const by = el('button', { title: 'colour kernels by their kind or by the unit they wait for', onclick: () => { state.color = state.color === 'kind' ? 'bound' : 'kind'; emit('theme'); } });
+  const by = el('button', { title: 'colour kernels by their kind or by the unit they wait for', onclick: () => { state.color = state.color === 'kind' ? 'bound' : 'kind'; mixVersion++; emit('theme'); } });
   const full = el('button', { title: 'scale the memory to its peak or to the limit', onclick: () => { scale = scale === 'peak' ? 'limit' : 'peak'; label(); b.redraw(); } });
   function label() { by.textContent = 'colour: ' + (state.color === 'kind' ? 'kind' : 'waits for'); full.textContent = 'HBM scale: ' + scale; full.hidden = !(d().hbm.capacity > 3 * d().hbm.peak); }
   const card = el('section', { class: 'card', id: 'timeline' },
