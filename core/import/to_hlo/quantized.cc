@@ -286,6 +286,13 @@ absl::Status Importer::ImportQuantized(Scope& scope, const SourceOp& op) {
     RETURN_IF_ERROR(Bind(scope, plain, x));
   } else {
     RETURN_IF_ERROR(Dispatch(scope, plain));
+    // The floats stand for integers times a scale. Where products are rounded coarsely by default, that would be more
+    // than the quantization itself gives away.
+    for (const SourceValue& result : plain.results) {
+      ASSIGN_OR_RETURN(Value y, Get(scope, &result));
+      if (!y->Is(Opcode::kDot) && !y->Is(Opcode::kConvolution)) continue;
+      y->mutable_attrs().Set(AttrId::kOperandPrecision, Precisions(2, Precision::kHighest));
+    }
   }
   for (size_t i = 0; i < op.results.size(); ++i) {
     ASSIGN_OR_RETURN(Value y, Get(scope, &plain.results[i]));

@@ -117,6 +117,17 @@ TEST(Quantized, DotIntoWiderStorage) {
   EXPECT_THAT(Numbers(q), ElementsAre(12100));
 }
 
+// Where a machine multiplies floats coarsely by default, integers must not suffer.
+TEST(Quantized, ContractionsAskForTheHighestPrecision) {
+  const absl::StatusOr<std::unique_ptr<Module>> m = ImportProgram("mlir", R"(
+func.func public @main(%a: tensor<1x2x!quant.uniform<i8:f32, 0.5>>, %b: tensor<2x1x!quant.uniform<i8:f32, 0.5>>) -> tensor<1x1x!quant.uniform<i32:f32, 0.25>> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<1x2x!quant.uniform<i8:f32, 0.5>>, tensor<2x1x!quant.uniform<i8:f32, 0.5>>) -> tensor<1x1x!quant.uniform<i32:f32, 0.25>>
+  return %0 : tensor<1x1x!quant.uniform<i32:f32, 0.25>>
+})");
+  ASSERT_TRUE(m.ok()) << m.status();
+  EXPECT_THAT((*m)->ToString(), testing::HasSubstr("operand_precision={highest,highest}"));
+}
+
 TEST(Quantized, MovementMovesIntegers) {
   Literal q = Interpret("%a: tensor<2xQ>", "tensor<4xQ>",
                         "%0 = stablehlo.concatenate %a, %a, dim = 0 : (tensor<2xQ>, tensor<2xQ>) -> tensor<4xQ>\n"
