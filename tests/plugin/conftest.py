@@ -19,7 +19,7 @@ def pytest_addoption(parser):
 
 
 def pytest_generate_tests(metafunc):
-    if "plugin" in metafunc.fixturenames:
+    if "plugin" in metafunc.fixturenames and not hasattr(metafunc.module, "pytest_generate_tests"):
         plugins = [p.split("=", 1) for p in metafunc.config.getoption("--plugin")]
         metafunc.parametrize("plugin", [path for _, path in plugins], ids=[name for name, _ in plugins], scope="session")
 

@@ -1,6 +1,5 @@
 """Unmodified JAX on each plugin: the cases of tests/plugin/cases."""
 import numpy as np
-import pytest
 
 import cases
 import cases.basic
@@ -8,9 +7,16 @@ import cases.control
 import cases.linear_algebra
 import cases.runtime
 import cases.several_devices
+import cases.tiled_tpu
 
 
-@pytest.mark.parametrize("name", list(cases.CASES))
+def pytest_generate_tests(metafunc):
+    """Each case on each plugin it is of."""
+    plugins = [p.split("=", 1) for p in metafunc.config.getoption("--plugin")]
+    pairs = [(path, name, which) for which, path in plugins for name, case in cases.CASES.items() if case.only in path]
+    metafunc.parametrize("plugin,name", [p[:2] for p in pairs], ids=[f"{which}-{name}" for _, name, which in pairs], scope="session")
+
+
 def test_jax(plugin, name, workers):
     case = cases.CASES[name]
     path = workers.run(case, plugin)

@@ -7,6 +7,10 @@
     package_cpu   backplane_jax.register under the name cpu, in the place of JAX's own
     discovered    the plain road under the name cpu, the package only where JAX's discovery finds it
     overtaken     the same, where somebody else has taken JAX's place for custom calls before
+
+The emulator of a tiled TPU keeps its platform's name on each of them, and always has the package, without which JAX
+neither donates nor calls back on a name that it does not know. Products are taken with `highest` precision there, so that
+the cases' tolerances hold; what its default rounds is looked at in cases of its own.
 """
 import json
 import os
@@ -18,9 +22,30 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+TORUS = {"env4": "2x2", "env8": "2x4"}
+
+
+def make_emulator_known(road, plugin):
+    os.environ["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"
+    os.environ["JAX_PLATFORMS"] = "tiledtpu"
+    sys.path.insert(0, str(HERE.parent.parent / "sdk" / "python"))
+    if road.startswith("package"):
+        import backplane_jax
+        backplane_jax.register(plugin, "tiledtpu")
+        return
+    os.environ["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"tiledtpu:{plugin}"
+    if road in TORUS:
+        os.environ["TILEDTPU_TOPOLOGY"] = TORUS[road]
+    if road == "overtaken":
+        from jaxlib import xla_client
+        xla_client.register_custom_call_handler("cpu", xla_client._xla.register_custom_call_target)
+
+
 def make_known(road, plugin):
     """Sets the environment before JAX is imported; registers the plugin where the road is the package's."""
-    if road == "env":
+    if "tpu_emulator" in pathlib.Path(plugin).name:
+        make_emulator_known(road, plugin)
+    elif road == "env":
         os.environ.update(PJRT_NAMES_AND_LIBRARY_PATHS=f"plugin:{plugin}", JAX_PLATFORMS="plugin")
     elif road in ("env4", "env8"):
         config = tempfile.NamedTemporaryFile("w", suffix=".json", delete=False)
@@ -55,6 +80,7 @@ def main():
     import cases.linear_algebra
     import cases.runtime
     import cases.several_devices
+    import cases.tiled_tpu
     import jax
 
     def answer(**what):

@@ -19,14 +19,15 @@ class Case:
     peer: bool    # returns a dict of arrays to be compared with XLA's plugin
     rtol: float
     atol: float
+    only: str     # of one plugin alone, named by a part of its file's name; "" is of all
 
 
-def case(function=None, *, road="env", peer=False, rtol=1e-5, atol=1e-5):
+def case(function=None, *, road="env", peer=False, rtol=1e-5, atol=1e-5, only=""):
     """Registers a case under its function's name."""
     def register(f):
         if f.__name__ in CASES:
             raise ValueError(f"two cases are called {f.__name__}")
-        CASES[f.__name__] = Case(f.__name__, f, road, peer, rtol, atol)
+        CASES[f.__name__] = Case(f.__name__, f, road, peer, rtol, atol, only)
         return f
     return register(function) if function else register
 

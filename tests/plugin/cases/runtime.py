@@ -99,11 +99,12 @@ def sharded_arrays():
 def memory_analysis():
     compiled = jax.jit(lambda a, b: jnp.tanh(a @ b) @ b).lower(rand(64, 64), rand(64, 64)).compile()
     stats = compiled.memory_analysis()
-    assert stats.argument_size_in_bytes == 2 * 64 * 64 * 4, stats
-    assert stats.output_size_in_bytes == 64 * 64 * 4, stats
+    size = 64 * (128 if jax.default_backend() == "tiledtpu" else 64) * 4  # rows of a tile have 128 elements
+    assert stats.argument_size_in_bytes == 2 * size, stats
+    assert stats.output_size_in_bytes == size, stats
     assert stats.temp_size_in_bytes >= 0, stats
     donated = jax.jit(lambda a: a + 1, donate_argnums=0).lower(rand(64, 64)).compile().memory_analysis()
-    assert donated.alias_size_in_bytes == 64 * 64 * 4, donated
+    assert donated.alias_size_in_bytes == size, donated
 
 
 @case
@@ -275,6 +276,13 @@ def callbacks_by_discovery():
 @case(road="discovered")
 def buffer_callback_has_no_stream():
     from jax.experimental import buffer_callback
+    if jax.default_backend() == "tiledtpu":  # JAX has none on a TPU either
+        try:
+            buffer_callback.buffer_callback(lambda ctx, out, x: None, jax.ShapeDtypeStruct((3,), np.float32))(rand(3))
+        except ValueError as e:
+            assert "not supported on tiledtpu" in str(e), str(e)
+            return
+        raise AssertionError("a buffer callback was accepted")
     seen = []
 
     def double(ctx, out, x):
