@@ -136,7 +136,7 @@ backplane_pkg_config(backplane-core "Programs of machine learning: HLO, StableHL
 # ---- plugins, with what they bring along, and the manifests by which they are found
 
 if(BACKPLANE_PLUGINS)
-  foreach(NAME cpu reference)
+  foreach(NAME cpu reference tpu_emulator)
     if(TARGET pjrt_backplane_${NAME})
       install(TARGETS pjrt_backplane_${NAME} LIBRARY DESTINATION ${BACKPLANE_PLUGIN_SUBDIR} COMPONENT Plugins)
       file(RELATIVE_PATH LIBRARY /${BACKPLANE_SHARE}/plugins.d /${BACKPLANE_PLUGIN_SUBDIR}/pjrt_backplane_${NAME}.so)

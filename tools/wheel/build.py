@@ -21,7 +21,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NAME = "backplane_pjrt"
-PLUGINS = ("cpu", "reference")
+PLUGINS = ("cpu", "reference", "tpu_emulator")
 DATE = (1980, 1, 1, 0, 0, 0)  # the same tree gives the same bytes
 
 

@@ -1,7 +1,8 @@
 """Backplane: PJRT plugins for JAX and other hosts, and the command `backplane`.
 
 Installed, JAX finds the plugins by itself: `jax.devices("backplane")` is the CPU plugin, `jax.devices("backplane_reference")`
-the reference plugin, both beside JAX's own. Linear algebra and callbacks into Python work without a line of code.
+the reference plugin, both beside JAX's own. With JAX_PLATFORMS=tiledtpu programs run on the emulator of a tiled TPU. Linear
+algebra and callbacks into Python work without a line of code.
 
     import backplane
     backplane.plugin_path("cpu")                 # the shared library, for hosts other than JAX

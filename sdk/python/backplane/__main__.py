@@ -1,4 +1,4 @@
-"""The command `backplane`: becomes the program of that name, which finds this package's plugins as `cpu` and `reference`."""
+"""The command `backplane`: becomes the program of that name, which finds this package's plugins as `cpu`, `reference` and `tpu_emulator`."""
 import os
 import sys
 

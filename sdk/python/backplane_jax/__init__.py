@@ -72,6 +72,9 @@ def register_handler(name, handler, plugin=None, platform=None):
         table.register_handler(name, address, platform and platform.encode())
 
 
+_INSTALLED_AS = {"cpu": ("backplane", 400), "tpu_emulator": (tiled_tpu.PLATFORM, -100)}  # name and priority; others by their own
+
+
 def _named_by_the_user():
     """Platforms that PJRT_NAMES_AND_LIBRARY_PATHS defines: those names are taken."""
     return {entry.split(":", 1)[0] for entry in os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",") if entry}
@@ -79,16 +82,19 @@ def _named_by_the_user():
 
 def _register_installed():
     """The plugins that came in the same wheel: the CPU plugin as `backplane`, which JAX prefers to its own CPU client, the
-    reference plugin as `backplane_reference`, which is never a default."""
+    reference plugin as `backplane_reference`, which is never a default, and the emulator of a TPU as `tiledtpu`, where the
+    user names that platform: nobody else waits for it."""
     try:
         import backplane
     except ImportError:  # the package alone, from a source tree
         return
+    import jax
     from jax._src import xla_bridge
     taken = _named_by_the_user()
+    wanted = (jax.config.jax_platforms or "").split(",")
     for which, path in backplane.plugins().items():
-        name, priority = ("backplane", 400) if which == "cpu" else (f"backplane_{which}", -100)
-        if name not in taken:
+        name, priority = _INSTALLED_AS.get(which, (f"backplane_{which}", -100))
+        if name not in taken and (which != "tpu_emulator" or name in wanted):
             xla_bridge.register_plugin(name, priority=priority, library_path=path)
 
 

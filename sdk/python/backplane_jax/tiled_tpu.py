@@ -8,7 +8,8 @@ it caches. A name of its own gets the rules that serve every platform and nothin
 - JAX's CPU rule for each operation that has no rule for every platform (eigenvalues, printing, sparse products ...), and
   for the factorizations whose common rule calls a compiler of the maker's: these run in LAPACK, on the host;
 - moves to and from the host's memory inside a program;
-- JAX's own CPU client beside it, which callbacks and hosts' libraries ask for, as it is on a TPU's host.
+- JAX's own CPU client beside it, which callbacks and hosts' libraries ask for, as it is on a TPU's host;
+- kernels written in Pallas, which JAX's TPU interpreter runs: their code is for another compiler.
 
 All is looked up by the name: other platforms in the same process keep what they had. JAX offers no public way to most of
 this; each step stands alone, so that one that a later JAX takes away costs one warning and what it would have brought.
@@ -35,7 +36,8 @@ def adopt():
         return
     _adopted = True
     for what, step in (("donation", _donate), ("lowering rules", _add_rules), ("callbacks into Python", _add_callbacks),
-                       ("the compilation cache", _add_cache), ("JAX's CPU client", _keep_cpu)):
+                       ("the compilation cache", _add_cache), ("JAX's CPU client", _keep_cpu),
+                       ("kernels in Pallas", _interpret_kernels)):
         try:
             step()
         except Exception as e:
@@ -102,7 +104,8 @@ def _add_callbacks():
             ctx = ctx.replace(module_context=_AsTpu(ctx.module_context))
         return plain(ctx, *args, **kwargs)
 
-    callback.emit_python_callback = emit_python_callback
+    from jax.interpreters import mlir as public  # some rules take the function from here
+    callback.emit_python_callback = public.emit_python_callback = emit_python_callback
 
 
 class _CachedAsTpu:
@@ -125,10 +128,24 @@ def _add_cache():
     compilation_cache.is_cache_used = is_cache_used
 
 
+def _named():
+    """The platforms that the user names; the first is the default."""
+    import jax
+    return (jax.config.jax_platforms or "").split(",")
+
+
 def _keep_cpu():
     """Where the user names the platforms and ours is among them, JAX's CPU client comes last, so that nothing runs there
     but what asks for it."""
     import jax
-    named = (jax.config.jax_platforms or "").split(",")
-    if PLATFORM in named and "cpu" not in named:
-        jax.config.update("jax_platforms", ",".join([*named, "cpu"]))
+    if PLATFORM in _named() and "cpu" not in _named():
+        jax.config.update("jax_platforms", ",".join([*_named(), "cpu"]))
+
+
+def _interpret_kernels():
+    """Where programs run on ours unless they say otherwise. JAX's CPU client, the other one, only interprets kernels, too."""
+    from jax._src import config
+    mode = config.pallas_tpu_interpret_mode_context_manager
+    if _named()[0] == PLATFORM and mode.value is None:
+        from jax._src.pallas.mosaic.interpret.params import InterpretParams
+        mode.set_global(InterpretParams())
