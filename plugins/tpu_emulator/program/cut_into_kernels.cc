@@ -12,11 +12,12 @@
 namespace backplane::tpu {
 namespace {
 
-constexpr size_t kMaxMembers = 1000;  // of one kernel
-constexpr int64_t kMaxReads = 256;    // operands of a kernel's members from outside it, each as often as it is read
-constexpr double kCheap = 6;          // operations an element that may be computed more than once
-constexpr size_t kMaxCopies = 6;      // kernels that one value is computed in
-constexpr int kMaxSearch = 400;       // kernels that a search for a cycle looks at
+constexpr size_t kMaxMembers = 1000;   // of one kernel
+constexpr int64_t kMaxReads = 256;     // operands of a kernel's members from outside it, each as often as it is read
+constexpr double kCheap = 6;           // operations an element that may be computed more than once
+constexpr double kCheapPrologue = 10;  // of all operations that make a contraction's operands
+constexpr size_t kMaxCopies = 6;       // kernels that one value is computed in
+constexpr int kMaxSearch = 400;        // kernels that a search for a cycle looks at
 
 enum class Role : uint8_t {
   kNone,         // in no kernel of ours
@@ -127,7 +128,8 @@ class Cutter {
     std::vector<int> members;
     bool contracts = false, reduces = false, updates = false;
     int64_t reads = 0;
-    Shape space;  // of the elements it goes over
+    double prologue = 0;  // operations that make its contraction's operands
+    Shape space;          // of the elements it goes over
   };
 
   void Number() {
@@ -252,7 +254,10 @@ class Cutter {
       }
     }
     const bool heavy = node.role == Role::kContraction || node.role == Role::kReduce;
-    if (makes_operand) return !other && !spread && !heavy && !node.epilogue && ChainIn(n, t) <= kCheap;
+    if (makes_operand) {
+      return !other && !spread && !heavy && !node.epilogue && ChainIn(n, t) <= kCheap &&
+             g.prologue + node.cost <= kCheapPrologue;
+    }
     if (node.role == Role::kTranspose) return false;
     if (spread || moved > 1.01 * static_cast<double>(node.i->shape().num_elements())) {
       return !heavy && ChainIn(n, t) <= kCheap;
@@ -276,6 +281,7 @@ class Cutter {
       --g.reads;
     }
     if (node.prologue || node.spread) node.chain = chain;
+    if (node.prologue) g.prologue += node.cost;
     g.reads += node.i->operand_count();
     g.contracts |= node.role == Role::kContraction;
     if (node.role == Role::kReduce) {

@@ -96,6 +96,13 @@ class Assigner {
     }
   }
 
+  bool IsWanted(const Instruction* i, int64_t k) const {
+    if (i->shape().IsArray()) return wanted_.contains(i);
+    return std::any_of(i->users().begin(), i->users().end(), [&](const Instruction* user) {
+      return user->Is(Opcode::kGetTupleElement) && user->tuple_index() == k && wanted_.contains(user);
+    });
+  }
+
   // What the root wants of leaf k of i, or the default.
   Shape Wished(const Instruction* i, int64_t k, const Shape& leaf) const {
     if (auto at = wanted_.find(i); at != wanted_.end() && i->shape().IsArray()) return at->second;
@@ -108,19 +115,33 @@ class Assigner {
     return WithDefault(leaf);
   }
 
-  // In the order of the largest operand of the same sizes; else as the root wishes.
+  // The order of an operand of the same sizes, or the one that the root wishes, whichever makes others copy least; of
+  // equal ones the wish, then the first operand's.
   Shape LeafOf(const Instruction* i, int64_t k, const Shape& leaf, const std::vector<bool>& any_order) const {
     if (!leaf.IsArray()) return leaf;
-    const Instruction* leader = nullptr;
+    Shape wish = Wished(i, k, leaf);
+    if (leaf.rank() < 2 || leaf.num_elements() <= 1) return wish;
+    struct Candidate {
+      const DimVector* order;
+      int64_t bits;  // an element of all arrays that lie in it
+    };
+    std::vector<Candidate> candidates = {{&wish.layout().minor_to_major, 0}};
+    if (IsWanted(i, k)) candidates[0].bits = BitWidth(leaf.element_type());
     for (int64_t n = 0; n < i->operand_count(); ++n) {
       const Instruction* o = i->operand(n);
       if (any_order[static_cast<size_t>(n)] && (i->Is(Opcode::kFusion) || n > 0)) continue;
       if (!SameDims(o->shape(), leaf) || !o->shape().has_layout()) continue;
-      if (leader == nullptr || BitWidth(o->shape().element_type()) > BitWidth(leader->shape().element_type()))
-        leader = o;
+      const DimVector& order = o->shape().layout().minor_to_major;
+      auto at =
+          std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& c) { return *c.order == order; });
+      if (at == candidates.end()) at = candidates.insert(at, {&order, 0});
+      at->bits += BitWidth(o->shape().element_type());
     }
-    if (leader != nullptr && leaf.rank() >= 2) return InOrder(leaf, leader->shape().layout().minor_to_major);
-    return Wished(i, k, leaf);
+    const Candidate* best = &candidates[0];
+    for (const Candidate& c : candidates) {
+      if (c.bits > best->bits) best = &c;
+    }
+    return best == &candidates[0] ? wish : InOrder(leaf, *best->order);
   }
 
   Shape OutputsOf(const Instruction* i, const std::vector<bool>& any_order) const {

@@ -9,6 +9,7 @@
 #include "plugins/tpu_emulator/program/cut_into_kernels.h"
 #include "plugins/tpu_emulator/program/layouts.h"
 #include "plugins/tpu_emulator/program/rounding.h"
+#include "plugins/tpu_emulator/program/swap_products.h"
 
 namespace backplane::tpu {
 namespace {
@@ -34,6 +35,7 @@ absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, c
     }
   } else {
     RETURN_IF_ERROR(UnshareComputations().Run(kernels).status());
+    RETURN_IF_ERROR(SwapTransposedProducts().Run(kernels).status());
     const bool widen = options.round == Round::kFusion;
     RETURN_IF_ERROR(CutIntoKernels(widen).Run(kernels).status());
     bool rounded = false;
@@ -54,7 +56,7 @@ absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, c
   out.schedule = std::move(timed.schedule);
   out.plan = std::move(timed.plan);
   if (dynamic) {
-    out.schedule.notes.push_back(
+    out.schedule.notes.emplace_back(
         "Sizes are known only when the program runs: it is not cut into kernels, and times are those of its largest "
         "sizes, one operation after another.");
   }

@@ -35,17 +35,21 @@ std::unique_ptr<Module> ProgramFromText(absl::string_view hlo) {
   absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(hlo);
   EXPECT_TRUE(module.ok()) << module.status() << "\n" << hlo;
   if (!module.ok()) return nullptr;
-  ModuleConfig& config = (*module)->config();
+  SetDefaultEntryLayouts(module->get());
+  return *std::move(module);
+}
+
+void SetDefaultEntryLayouts(Module* module) {
+  ModuleConfig& config = module->config();
   std::vector<Shape> parameters;
-  for (size_t p = 0; p < (*module)->entry()->parameters().size(); ++p) {
+  for (size_t p = 0; p < module->entry()->parameters().size(); ++p) {
     const bool given = p < config.parameter_layouts.size();
     parameters.push_back(
-        Laid((*module)->entry()->parameters()[p]->shape(), given ? &config.parameter_layouts[p] : nullptr));
+        Laid(module->entry()->parameters()[p]->shape(), given ? &config.parameter_layouts[p] : nullptr));
   }
   const bool given = config.result_layout.IsArray() || config.result_layout.IsTuple();
-  config.result_layout = Laid((*module)->entry()->root()->shape(), given ? &config.result_layout : nullptr);
+  config.result_layout = Laid(module->entry()->root()->shape(), given ? &config.result_layout : nullptr);
   config.parameter_layouts = std::move(parameters);
-  return *std::move(module);
 }
 
 PreparedProgram Prepared(absl::string_view hlo, absl::string_view chip, const PrepareOptions& options) {

@@ -17,6 +17,9 @@ namespace backplane::tpu {
 // layouts in entry_computation_layout, those stay.
 std::unique_ptr<Module> ProgramFromText(absl::string_view hlo);
 
+// Gives the entry the machine's layouts, where it has none.
+void SetDefaultEntryLayouts(Module* module);
+
 // Both results verified; a failed expectation and an empty program otherwise.
 PreparedProgram Prepared(absl::string_view hlo, absl::string_view chip = "v5e", const PrepareOptions& options = {});
 

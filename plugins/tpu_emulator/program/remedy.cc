@@ -37,7 +37,8 @@ std::string PaddingRemedy(const Shape& shape, TileShape tile) {
     remedy = absl::StrCat("In the order of dimensions ", in_default_order.layout().ToString(), " it takes ",
                           BytesText(bytes), instead, ": the layout was asked for, or comes from a transpose.");
   }
-  for (int64_t d = 0; d + 1 < shape.rank(); ++d) {
+  // A matrix is not asked to become a vector.
+  for (int64_t d = 0; shape.rank() > 2 && d + 1 < shape.rank(); ++d) {
     if (shape.dimensions(d) == 1 && shape.dimensions(d + 1) == 1) continue;
     std::vector<int64_t> merged(shape.dimensions().begin(), shape.dimensions().end());
     merged[static_cast<size_t>(d)] *= merged[static_cast<size_t>(d) + 1];

@@ -1,0 +1,224 @@
+#include "plugins/tpu_emulator/program/build_schedule.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "plugins/tpu_emulator/program/program_testing.h"
+#include "plugins/tpu_emulator/program/schedule_cost.h"
+
+namespace backplane::tpu {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const Machine& V5e() { return *FindMachine("v5e"); }
+
+constexpr char kProduct[] = R"(HloModule m
+ENTRY e {
+  a = bf16[4096,4096] parameter(0), metadata={op_name="x" source_file="f.py" source_line=3}
+  w = bf16[4096,4096] parameter(1)
+  ROOT d = bf16[4096,4096] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/dot" source_file="f.py" source_line=4}
+})";
+
+TEST(BuildSchedule, TimesAProduct) {
+  const Schedule s = Prepared(kProduct).schedule;
+  ASSERT_EQ(s.kernels.size(), 1u);
+  const ScheduledKernel& k = s.kernels[0];
+  EXPECT_EQ(k.category, "matmul");
+  EXPECT_EQ(k.origin.source_line, 4);
+  EXPECT_EQ(k.flops, 2.0 * 4096 * 4096 * 4096);
+  EXPECT_EQ(k.time.bound, Unit::kMxu);
+  // A published wall clock: 827.3 microseconds with some 100 of dispatch.
+  EXPECT_NEAR(s.seconds + V5e().dispatch_microseconds * 1e-6, 827.3e-6, 0.15 * 827.3e-6);
+  EXPECT_EQ(k.hbm_bytes, 3.0 * 4096 * 4096 * 2);
+  EXPECT_GE(s.seconds, k.time.roofline_seconds);
+  EXPECT_EQ(s.hbm_peak, 3 * 4096 * 4096 * 2);
+  EXPECT_THAT(s.hbm_in_use, ElementsAre(s.hbm_peak));
+  EXPECT_EQ(s.buffers.size(), 3u);
+  EXPECT_LE(k.scoped_vmem_bytes, V5e().scoped_vmem_bytes);
+}
+
+std::string LoopText(absl::string_view limit) {
+  return absl::StrReplaceAll(R"(HloModule m
+cond { s = (s32[], f32[1024,1024], s32[]) parameter(0) i = s32[] get-tuple-element(s), index=0
+       l = s32[] get-tuple-element(s), index=2 n = s32[] $limit ROOT c = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[1024,1024], s32[]) parameter(0) i = s32[] get-tuple-element(s), index=0
+       x = f32[1024,1024] get-tuple-element(s), index=1 o = s32[] constant(1) j = s32[] add(i, o)
+       l = s32[] get-tuple-element(s), index=2
+       y = f32[1024,1024] sine(x) ROOT t = (s32[], f32[1024,1024], s32[]) tuple(j, y, l) }
+ENTRY e { x = f32[1024,1024] parameter(0) l = s32[] parameter(1) o = s32[] constant(0)
+          b = f32[1024,1024] cosine(x)
+          t = (s32[], f32[1024,1024], s32[]) tuple(o, b, l)
+          w = (s32[], f32[1024,1024], s32[]) while(t), condition=cond, body=body
+          g = f32[1024,1024] get-tuple-element(w), index=1
+          ROOT r = f32[1024,1024] exponential(g) })",
+                             {{"$limit", limit}});
+}
+
+TEST(BuildSchedule, LoopsCountByTheirTurns) {
+  const Schedule s = Prepared(LoopText("constant(7)")).schedule;
+  ASSERT_EQ(s.loops.size(), 1u);
+  EXPECT_TRUE(s.loops[0].known);
+  EXPECT_EQ(s.loops[0].trip_count, 7);
+  ASSERT_EQ(s.kernels.size(), 3u);
+  const ScheduledKernel &before = s.kernels[0], &inside = s.kernels[1], &after = s.kernels[2];
+  EXPECT_EQ(inside.executions, 7);
+  EXPECT_EQ(inside.loop, 0);
+  EXPECT_EQ(after.executions, 1);
+  EXPECT_DOUBLE_EQ(inside.start_seconds, before.time.seconds);
+  EXPECT_DOUBLE_EQ(after.start_seconds, before.time.seconds + 7 * inside.time.seconds);
+  EXPECT_DOUBLE_EQ(s.seconds, after.start_seconds + after.time.seconds);
+  EXPECT_EQ(s.transcendentals, 9.0 * 1024 * 1024);
+  EXPECT_THAT(s.notes, IsEmpty());
+  const NamedValues cost = ScheduleCost(s);
+  EXPECT_FLOAT_EQ(std::get<float>(cost.at("transcendentals")), 9.0f * 1024 * 1024);
+  EXPECT_FLOAT_EQ(std::get<float>(cost.at("optimal_seconds")), static_cast<float>(s.seconds));
+  EXPECT_FLOAT_EQ(std::get<float>(cost.at("kernels")), 9.0f);
+}
+
+TEST(BuildSchedule, ALoopOfUnknownLengthIsNoted) {
+  const Schedule s = Prepared(LoopText("add(l, l)")).schedule;
+  ASSERT_EQ(s.loops.size(), 1u);
+  EXPECT_FALSE(s.loops[0].known);
+  ASSERT_EQ(s.notes.size(), 1u);
+  EXPECT_THAT(s.notes[0], HasSubstr("is decided while it runs"));
+}
+
+TEST(BuildSchedule, OfBranchesTheLongestCounts) {
+  const Schedule s = Prepared(R"(HloModule m
+little { x = f32[2048,2048] parameter(0) ROOT y = f32[2048,2048] negate(x) }
+much { x = f32[2048,2048] parameter(0) ROOT y = f32[2048,2048] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest} }
+ENTRY e { p = pred[] parameter(0) x = f32[2048,2048] parameter(1)
+          ROOT c = f32[2048,2048] conditional(p, x, x), true_computation=little, false_computation=much })")
+                         .schedule;
+  ASSERT_EQ(s.kernels.size(), 1u);
+  EXPECT_EQ(s.kernels[0].category, "matmul");
+  ASSERT_EQ(s.notes.size(), 1u);
+  EXPECT_THAT(s.notes[0], HasSubstr("the longest branch is counted, number 1"));
+}
+
+// x -> tanh (4 MiB, stays in VMEM) -> sum and product.
+TEST(BuildSchedule, ShortLivedValuesStayInVmem) {
+  constexpr char kText[] = R"(HloModule m
+add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }
+ENTRY e {
+  a = f32[$n,1024] parameter(0)
+  z = f32[] constant(0)
+  t = f32[$n,1024] tanh(a)
+  m = f32[$n] reduce(t, z), dimensions={1}, to_apply=add
+  b = f32[$n,1024] broadcast(m), dimensions={0}
+  ROOT r = f32[$n,1024] divide(t, b)
+})";
+  PreparedProgram little = Prepared(absl::StrReplaceAll(kText, {{"$n", "1024"}}));
+  EXPECT_THAT(little.kernels->ToString(), HasSubstr("S(1)"));
+  EXPECT_EQ(little.plan.temporary_bytes, 0);
+  double bytes = little.schedule.hbm_bytes;
+  EXPECT_EQ(bytes, 2.0 * 4 * 1024 * 1024);  // the argument once, the result once
+  PreparedProgram large = Prepared(absl::StrReplaceAll(kText, {{"$n", "131072"}}));
+  EXPECT_EQ(large.plan.temporary_bytes, 512 << 20);
+  EXPECT_EQ(large.schedule.hbm_bytes, 4.0 * (512 << 20));
+  // On v4 it is CMEM.
+  EXPECT_THAT(Prepared(absl::StrReplaceAll(kText, {{"$n", "1024"}}), "v4").kernels->ToString(), HasSubstr("S(3)"));
+}
+
+TEST(BuildSchedule, AnUpdateInALoopIsInPlace) {
+  const PreparedProgram p = Prepared(R"(HloModule m
+cond { s = (s32[], f32[65536,1024]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(64)
+       ROOT c = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[65536,1024]) parameter(0) i = s32[] get-tuple-element(s), index=0
+       x = f32[65536,1024] get-tuple-element(s), index=1 o = s32[] constant(1) j = s32[] add(i, o)
+       z = s32[] constant(0) f = f32[] convert(i) u = f32[8,1024] broadcast(f), dimensions={}
+       y = f32[65536,1024] dynamic-update-slice(x, u, i, z)
+       ROOT t = (s32[], f32[65536,1024]) tuple(j, y) }
+ENTRY e { c = f32[] parameter(0) o = s32[] constant(0) b = f32[65536,1024] broadcast(c), dimensions={}
+          t = (s32[], f32[65536,1024]) tuple(o, b)
+          w = (s32[], f32[65536,1024]) while(t), condition=cond, body=body
+          ROOT g = f32[65536,1024] get-tuple-element(w), index=1 })");
+  const int64_t whole = int64_t{65536} * 1024 * 4;
+  EXPECT_LT(p.plan.peak_bytes, whole + (1 << 20)) << "the array is there once";
+  for (const ScheduledKernel& k : p.schedule.kernels) {
+    if (k.loop == 0) {
+      EXPECT_LE(k.hbm_bytes, 2 * 8 * 1024 * 4) << k.name << " moves the update only";
+    }
+  }
+}
+
+constexpr char kBig[] = R"(HloModule big, entry_computation_layout={(f32[8388608,8,4]{2,1,0:T(8,128)})->f32[8388608]{0}}
+add { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }
+ENTRY e {
+  x = f32[8388608,8,4] parameter(0), metadata={op_name="state" source_file="train.py" source_line=41}
+  z = f32[] constant(0)
+  ROOT s = f32[8388608] reduce(x, z), dimensions={1,2}, to_apply=add
+})";
+
+TEST(BuildSchedule, WhatDoesNotFitIsRefusedWithItsNameAndLine) {
+  const absl::Status refused = PrepareProgram(ProgramFromText(kBig), V5e()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  const std::string message(refused.message());
+  EXPECT_THAT(message, HasSubstr("exceeds available HBM (15.75G)"));
+  EXPECT_THAT(message, HasSubstr("source_file=\"train.py\" source_line=41"));
+  const PreparedProgram fits = Prepared(kBig, "v5p");
+  ASSERT_FALSE(fits.schedule.buffers.empty());
+  EXPECT_THAT(fits.schedule.buffers[0].remedy, HasSubstr("it takes 1.00G instead of 32.00G"));
+}
+
+TEST(BuildSchedule, ADonatedArgumentCountsOnce) {
+  constexpr char kText[] = R"(HloModule m$alias
+ENTRY e { x = f32[4096,4096] parameter(0) y = f32[4096,4096] add(x, x) ROOT t = (f32[4096,4096]) tuple(y) })";
+  const int64_t array = 64 << 20;
+  EXPECT_EQ(Prepared(absl::StrReplaceAll(kText, {{"$alias", ""}})).plan.peak_bytes, 2 * array);
+  const MemoryPlan plan =
+      Prepared(absl::StrReplaceAll(kText, {{"$alias", ", input_output_alias={ {0}: (0, {}, may-alias) }"}})).plan;
+  EXPECT_EQ(plan.peak_bytes, array);
+  EXPECT_EQ(plan.alias_bytes, array);
+  EXPECT_EQ(plan.result_bytes, array);
+}
+
+TEST(BuildSchedule, AKernelOfTooManyWindowsIsRefused) {
+  // 2,500 operands of a tile or more each: two windows of one tile take more than the 16 MiB that a kernel may have.
+  std::string text = "HloModule m\nENTRY e {\n", list;
+  for (int k = 0; k < 2500; ++k) {
+    absl::StrAppend(&text, "p", k, " = f32[64,128] parameter(", k, ")\n");
+    absl::StrAppend(&list, k > 0 ? ", " : "", "p", k);
+  }
+  absl::StrAppend(&text, "ROOT c = f32[160000,128] concatenate(", list, "), dimensions={0}\n}");
+  const absl::Status refused = PrepareProgram(ProgramFromText(text), V5e()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("CompileTimeScopedVmemOom"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("limit 16.00M"));
+}
+
+TEST(BuildSchedule, CollectivesUseTheLinksOfTheirAxes) {
+  constexpr char kText[] = R"(HloModule m, num_partitions=16
+add { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }
+ENTRY e { x = f32[8192,1024] parameter(0)
+  ROOT a = f32[8192,1024] all-reduce(x), channel_id=1, replica_groups={{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}}, use_global_device_ids=true, to_apply=add })";
+  PrepareOptions torus;
+  torus.torus = {4, 4};
+  const ScheduledKernel ring = Prepared(kText).schedule.kernels.at(0);
+  const ScheduledKernel both = Prepared(kText, "v5e", torus).schedule.kernels.at(0);
+  EXPECT_EQ(ring.category, "collective");
+  EXPECT_EQ(ring.time.bound, Unit::kIci);
+  EXPECT_LT(both.time.seconds, 0.7 * ring.time.seconds);
+}
+
+TEST(BuildSchedule, NoKernelIsFasterThanTheRoofline) {
+  for (const char* chip : {"v4", "v5e", "v5p", "v6e", "tpu7x"}) {
+    for (const std::string& text : {std::string(kProduct), LoopText("constant(3)")}) {
+      const Schedule s = Prepared(text, chip).schedule;
+      double bytes = 0;
+      for (const ScheduledKernel& k : s.kernels) {
+        EXPECT_GE(k.time.seconds, k.time.roofline_seconds) << chip << " " << k.name;
+        bytes += k.hbm_bytes * static_cast<double>(k.executions);
+      }
+      EXPECT_GE(s.seconds, bytes / (FindMachine(chip)->hbm_gb_per_s * 1e9)) << chip;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace backplane::tpu
