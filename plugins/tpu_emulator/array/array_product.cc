@@ -167,10 +167,11 @@ class Unit {
           kernels.pack_panel(left, &rows[static_cast<size_t>(r)], std::min(kTileRows, row_count - r), kTileRows,
                              a + r * chunk);
       }
-      for (int64_t c = 0; c < column_count; c += kTileColumns) {
-        kernels.pack_panel(right, &columns[static_cast<size_t>(c)], std::min(kTileColumns, column_count - c),
-                           kTileColumns, b + c * chunk);
+      if (in_rows && row_count <= kFewRows &&
+          kernels.few_rows(right, columns.data(), column_count, a, row_count, k0 == 0, total, pitch)) {
+        continue;
       }
+      kernels.pack_panels(right, columns.data(), column_count, b);
       for (int64_t c = 0; c < column_count; c += kTileColumns) {
         for (int64_t r = 0; r < row_count; r += kTileRows) {
           kernels.tile[std::min(kTileRows, row_count - r)](a + r * chunk, chunk, in_rows ? 1 : kTileRows, b + c * chunk,

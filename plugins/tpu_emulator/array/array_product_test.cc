@@ -61,6 +61,7 @@ TEST(ArrayProduct, SumsInTheStatedOrder) {
                                                             {2, 8, 31, 257, 256, 0},
                                                             {1, 70, 3, 40, 128, 3},
                                                             {1, 3, 400, 150, 128, 1},
+                                                            {1, 2, 105, 300, 128, 6},
                                                             {1, 500, 40, 130, 128, 1}}) {
     std::vector<float> lhs(s.batch * s.m * s.k), rhs(s.batch * s.k * s.n), out(s.batch * s.m * s.n, -1), two(out);
     for (float& x : lhs) x = values(random);

@@ -12,6 +12,8 @@ namespace backplane::tpu {
 
 // A tile of the result that stays in registers: rows of the left operand by columns of the right one.
 constexpr int64_t kTileRows = 6, kTileColumns = 16;
+// Rows that are few: what is packed for them is hardly used again.
+constexpr int64_t kFewRows = 3;
 // Packed memory is read and written up to so many floats past its end.
 constexpr int64_t kPackSlack = 16;
 
@@ -38,6 +40,12 @@ struct ArrayKernels {
   void (*pack_rows)(const PackSource& source, const int64_t* rows, int64_t count, float* to);
   // to[i * width + lane] = element at lanes[lane] + k[i]; lanes from `count` up to `width` (6 or 16) are zero.
   void (*pack_panel)(const PackSource& source, const int64_t* lanes, int64_t count, int64_t width, float* to);
+  // All the lanes of a block as panels of 16: to + p * 16 * k_count is panel p.
+  void (*pack_panels)(const PackSource& source, const int64_t* lanes, int64_t count, float* to);
+  // As pack_panels and `tile` for few rows, without the way through packed memory: `a` is packed in rows. False, and
+  // nothing done, where the columns are not side by side.
+  bool (*few_rows)(const PackSource& source, const int64_t* lanes, int64_t count, const float* a, int64_t rows,
+                   bool first, float* total, int64_t pitch);
   // total[r * pitch + c] (set where `first`, else added to) for `rows` rows of `a` and the 16 columns of a panel:
   // fused multiply-adds in increasing k from zero. Row r of `a` has its terms at a + r * row_step + i * k_step;
   // (row_step, k_step) is (anything, 1) or (1, 6).
@@ -48,6 +56,7 @@ struct ArrayKernels {
 };
 
 const ArrayKernels& PlainKernels();
+const ArrayKernels* VectorKernels();  // null where this host has no such vectors
 // The fastest that this host runs.
 const ArrayKernels& HostKernels();
 
