@@ -309,6 +309,16 @@ def test_trace(tmp):
     assert told["exit_code"] == 0 and len(told["traces"]) == 1, told
     assert "LoadedExecutable_Execute" in (tmp / "traced.json").read_text()
     assert "<!doctype html>" in (tmp / "traced.html").read_text().lower()
+    # Options of a manifest go to the client, whoever the host is.
+    (tmp / "two.json").write_text(json.dumps({"library_path": PLUGIN, "create_options": {"cpu_device_count": 2}}))
+    run("trace", tmp / "mm.mlir", "--plugin", tmp / "two.json", "--output", tmp / "optioned")
+    (tmp / "odd.json").write_text(json.dumps({"library_path": PLUGIN, "create_options": {"no_such": "option"}}))
+    done = subprocess.run([BACKPLANE, "trace", tmp / "mm.mlir", "--plugin", tmp / "odd.json", "--output", tmp / "odd"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 4 and "create option no_such: unknown" in done.stderr, done
+    show = ["--", sys.executable, "-c", "import json, os; n, p = os.environ['PJRT_NAMES_AND_LIBRARY_PATHS'].split(':'); print(n, json.load(open(p)))"]
+    for words, env in ((["--plugin", tmp / "two.json"], {}), ([], {"PJRT_NAMES_AND_LIBRARY_PATHS": f"two:{tmp}/two.json"})):
+        told = run("trace", "--layers", "validate", *words, *show, env=env)
+        assert told.startswith("two {") and "'create_options': {'cpu_device_count': 2}" in told and "layers_0.so" in told, told
     assert "neither a command nor a program" in error_of("trace", tmp / "none", "--plugin", PLUGIN, code=3)
 
 

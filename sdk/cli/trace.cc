@@ -82,6 +82,35 @@ absl::StatusOr<std::string> LibraryFor(const fs::path& library, const std::strin
   return copy.string();
 }
 
+// A create option as `backplane run --option` reads it, and as a manifest has it.
+std::string OptionText(const host::NamedValue& option) {
+  const bool text = std::holds_alternative<std::string>(option.value);
+  return absl::StrCat(option.name, "=", text ? "\"" : "", option.ValueText(), text ? "\"" : "");
+}
+
+Json OptionJson(const host::NamedValue& option) {
+  if (const auto* text = std::get_if<std::string>(&option.value)) return *text;
+  if (const auto* whole = std::get_if<int64_t>(&option.value)) return *whole;
+  if (const auto* flag = std::get_if<bool>(&option.value)) return *flag;
+  if (const auto* real = std::get_if<float>(&option.value)) return static_cast<double>(*real);
+  Json list = Json::MakeArray();
+  for (int64_t element : std::get<std::vector<int64_t>>(option.value)) list.Push(element);
+  return list;
+}
+
+// What a host is to open in place of `found`: the library `copy`, or a manifest that gives the client its options.
+absl::StatusOr<std::string> ForHost(const host::FoundPlugin& found, const std::string& copy, const Folder& folder,
+                                    size_t number) {
+  if (found.create_options.empty()) return copy;
+  Json options = Json::MakeObject();
+  for (const host::NamedValue& option : found.create_options) options.Set(option.name, OptionJson(option));
+  const std::string path = (folder / absl::StrCat("host_", number, ".json")).string();
+  std::ofstream manifest(path);
+  manifest << Json::MakeObject().Set("library_path", copy).Set("create_options", std::move(options)).Text() << "\n";
+  if (!manifest.flush()) return absl::UnavailableError(absl::StrCat("trace: ", folder.path(), ": cannot be written"));
+  return path;
+}
+
 bool IsCommand(const std::string& word) {
   if (absl::StrContains(word, '/')) return access(word.c_str(), X_OK) == 0 && fs::is_regular_file(word);
   const char* path = getenv("PATH");
@@ -160,7 +189,7 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
     BP_ASSIGN_OR_RETURN(const host::FoundPlugin found, Locate(o.plugin, o.plugin_options));
     BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, found.library, folder, 0));
     std::vector<std::string> run = {fs::read_symlink("/proc/self/exe", error).string(), "run"};
-    for (const std::string& option : o.plugin_options.options) run.insert(run.end(), {"--option", option});
+    for (const host::NamedValue& option : found.create_options) run.insert(run.end(), {"--option", OptionText(option)});
     // In its own process, which ends as processes do: the layers write their files then.
     run.insert(run.end(), {"--in-process", copy});
     run.insert(run.end(), command.begin(), command.end());
@@ -173,17 +202,20 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
       BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, found.library, folder, 0));
       std::string name = found.name;
       if (found.source == "path") name = "traced";
-      entries.push_back(absl::StrCat(name, ":", copy));
+      BP_ASSIGN_OR_RETURN(const std::string opened, ForHost(found, copy, folder, 0));
+      entries.push_back(absl::StrCat(name, ":", opened));
       if (getenv("JAX_PLATFORMS") == nullptr) set.emplace_back("JAX_PLATFORMS", name);
     } else if (const char* named = getenv("PJRT_NAMES_AND_LIBRARY_PATHS"); named != nullptr) {
       for (absl::string_view entry : absl::StrSplit(named, ',', absl::SkipEmpty())) {
         const std::pair<std::string, std::string> parts = absl::StrSplit(entry, absl::MaxSplits(':', 1));
+        host::FoundPlugin found;
+        found.library = parts.second;
         if (absl::EndsWith(parts.second, ".json")) {
-          return absl::InvalidArgumentError(
-              absl::StrCat("trace: ", entry, " is a manifest; name its plugin by --plugin"));
+          BP_ASSIGN_OR_RETURN(found, host::ReadManifest(parts.second));
         }
-        BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, parts.second, folder, entries.size()));
-        entries.push_back(absl::StrCat(parts.first, ":", copy));
+        BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, found.library, folder, entries.size()));
+        BP_ASSIGN_OR_RETURN(const std::string opened, ForHost(found, copy, folder, entries.size()));
+        entries.push_back(absl::StrCat(parts.first, ":", opened));
       }
     }
     if (entries.empty()) {
