@@ -124,12 +124,15 @@ class Widener {
       return absl::OkStatus();
     }
     const bool computes = Computes(i) && (reads_narrow || IsNarrow(&i)) && KnowsCombiners(i);
-    // What is only moved stays narrow as long as nothing has computed with it.
+    // What is only moved stays narrow as long as nothing has computed with it; so does an array that is updated: only
+    // the update is new.
     bool wide = computes;
     if (computes && OnlyMoves(i)) {
-      wide = std::any_of(i.operands().begin(), i.operands().end(), [&](const Instruction* o) {
+      const auto is_wide = [&](const Instruction* o) {
         return IsNarrow(o) && !narrow_.contains(o) && !o->Is(Opcode::kConstant);
-      });
+      };
+      wide = i.Is(Opcode::kDynamicUpdateSlice) ? is_wide(i.operand(0))
+                                               : std::any_of(i.operands().begin(), i.operands().end(), is_wide);
     }
     std::vector<Instruction*> operands;
     for (const Instruction* o : i.operands()) operands.push_back(wide && IsNarrow(o) ? Wide(o) : Narrow(o));

@@ -136,6 +136,21 @@ ENTRY e {
   for (int64_t i = 0; i < 64; ++i) EXPECT_EQ(got[static_cast<size_t>(i)], 2 * RoundToBf16(At(x[0], i)));
 }
 
+TEST(Rounding, AnUpdatedArrayIsNotWidened) {
+  PreparedProgram p = Prepared(R"(HloModule m
+ENTRY e {
+  a = bf16[1024,128] parameter(0)
+  u = bf16[1,128] parameter(1)
+  i = s32[] parameter(2)
+  z = s32[] constant(0)
+  v = bf16[1,128] multiply(u, u)
+  w = bf16[1,128] add(v, u)
+  ROOT r = bf16[1024,128] dynamic-update-slice(a, w, i, z)
+})");
+  EXPECT_THAT(p.executable->ToString(), ::testing::Not(::testing::HasSubstr("f32[1024,128]")));
+  EXPECT_THAT(p.executable->ToString(), ::testing::HasSubstr("f32[1,128]"));
+}
+
 TEST(Rounding, F32AndF64StayAsTheyAre) {
   for (const char* type : {"f32", "f64"}) {
     const std::string hlo = std::string("HloModule m\nENTRY e { a = ") + type + "[33] parameter(0) b = " + type +
