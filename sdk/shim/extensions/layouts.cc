@@ -1,5 +1,6 @@
 #include "api/extensions/layouts.h"
 
+#include "core/ir/builder.h"
 #include "sdk/shim/executable_views.h"
 #include "sdk/shim/extensions/extensions.h"
 #include "sdk/shim/objects.h"
@@ -36,11 +37,21 @@ absl::Status DefaultOfClient(PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args& a) 
   return absl::OkStatus();
 }
 
-// Without a client there is no memory to ask: the layout every backend of ours takes is row-major.
+// Without a client there is no memory to ask. What there is to ask is the compiler: the layout is the one that a
+// program for this topology gives an argument that nobody said anything about.
 absl::Status DefaultOfTopology(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args& a) {
   BP_REQUIRE(a.topology_description);
   ASSIGN_OR_RETURN(Shape shape, ReadShape(a.type, a.dims, a.num_dims));
-  a.layout = new PJRT_Layouts_MemoryLayout{Layout::RowMajor(shape.rank())};
+  auto module = std::make_unique<Module>("default_layout");
+  Builder builder(module.get(), "main");
+  ASSIGN_OR_RETURN(Value argument, builder.Parameter(0, shape.WithoutLayout()));
+  ASSIGN_OR_RETURN(Computation * entry, builder.Build(argument));
+  module->set_entry(entry);
+  ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable,
+                   Plugin().backend->Compile(std::move(module), CompileOptions(), a.topology_description->topology));
+  const absl::Span<const ParameterInfo> parameters = executable->parameters();
+  const bool told = parameters.size() == 1 && parameters[0].shape.IsArray() && parameters[0].shape.has_layout();
+  a.layout = new PJRT_Layouts_MemoryLayout{told ? parameters[0].shape.layout() : Layout::RowMajor(shape.rank())};
   return absl::OkStatus();
 }
 
