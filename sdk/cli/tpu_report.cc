@@ -134,8 +134,34 @@ absl::StatusOr<Report> ReportOf(const ProgramFile& file, const std::string& chip
   return report;
 }
 
+// What an earlier compile left (TILEDTPU_REPORT), in place of a program.
+bool IsDocument(const ProgramFile& file) {
+  return absl::StartsWith(file.bytes, "{\"format\":\"backplane.tpu_report\"");
+}
+
+absl::StatusOr<Report> ReportFrom(const ProgramFile& file) {
+  Report report;
+  report.json = file.bytes;
+  BP_ASSIGN_OR_RETURN(report.document, Json::Parse(report.json));
+  if (Number(&report.document, "version") != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(file.path, ": a report of another version, expected 1"));
+  }
+  report.title = absl::StrCat(Base(file.path), " on ", Text(report.document, "machine_name"));
+  if (absl::EndsWith(file.path, ".json")) {  // its trace, where it lies beside it
+    const std::string trace = absl::StrCat(file.path.substr(0, file.path.size() - 5), ".trace.json");
+    std::error_code error;
+    if (fs::is_regular_file(trace, error)) {
+      BP_ASSIGN_OR_RETURN(report.trace, ReadFile(trace));
+    }
+  }
+  return report;
+}
+
 // One trace of all: each report a process of its own.
 absl::StatusOr<std::string> MergedTrace(const std::vector<Report>& reports) {
+  for (const Report& r : reports) {
+    if (r.trace.empty()) return absl::NotFoundError(absl::StrCat("tpu-report: ", r.title, ": has no trace beside it"));
+  }
   if (reports.size() == 1) return reports[0].trace;
   Json events = Json::MakeArray();
   for (size_t i = 0; i < reports.size(); ++i) {
@@ -252,6 +278,12 @@ absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal) {
   std::vector<Report> reports;
   for (const std::string& chip : chips) {
     for (const ProgramFile& file : files) {
+      if (IsDocument(file)) {
+        if (&chip == &chips[0]) {
+          BP_ASSIGN_OR_RETURN(reports.emplace_back(), ReportFrom(file));
+        }
+        continue;
+      }
       terminal.Progress("tpu-report", reports.size(), chips.size() * files.size());
       BP_ASSIGN_OR_RETURN(reports.emplace_back(), ReportOf(file, chip, o));
     }
@@ -293,8 +325,13 @@ absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal) {
 Command TpuReportCommand() {
   auto o = std::make_shared<TpuReportOptions>();
   Command command{"tpu-report", "shows on a page what a program would do on a TPU, and how long it would take"};
-  command.options.push_back(
-      {"program", &o->program, "the program, in any form ('-': standard input)", "PROGRAM", true, {}, true});
+  command.options.push_back({"program",
+                             &o->program,
+                             "the program, in any form ('-': standard input), or a report's .json",
+                             "PROGRAM",
+                             true,
+                             {},
+                             true});
   command.options.push_back({"--chip,-c", &o->chips,
                              "v4, v5e, v5p, v6e, tpu7x, or a machine as JSON; may come many times, to compare",
                              "CHIP"});
@@ -321,7 +358,9 @@ Command TpuReportCommand() {
       "  backplane tpu-report step.mlir\n"
       "  backplane tpu-report step.mlir --chip v5e --chip v6e --trace step.trace.json\n"
       "  backplane tpu-report step.mlir --against step_padded.mlir --chip v5p --topology 2x2\n"
-      "With TILEDTPU_REPORT=FOLDER in its environment a running JAX leaves a page of each program it compiles.";
+      "  backplane tpu-report before.mlir --against reports/p71_0003_jit_step.json\n"
+      "With TILEDTPU_REPORT=FOLDER in its environment a running JAX leaves a page and a .json of each program it "
+      "compiles.";
   command.state = o;
   command.run = [o](Terminal& terminal, int*) { return TpuReport(*o, terminal); };
   return command;

@@ -117,7 +117,7 @@ ONE = """
   same('one array is padded', padding.table.rows().length, 1); check('its remedy', rows('padding')[0].textContent.includes('Pad dimension 1 from 3 to 4.') && rows('padding')[0].textContent.includes('2.67×'));
   rows('padding')[0].click(); same('the array is selected', state.buffer, 0); check('and shown', $('details').textContent.includes('Pad dimension 1') && $('details').textContent.includes('read by (40)'));
   key('Escape'); check('closed', $('details').hidden && state.buffer === -1);
-  selectKernel(7); check('what lies in HBM then', rows('memory').map(r => r.children[1].textContent).sort().join() === 'b.6,b.7,x'); check('for how long', rows('memory').some(r => r.textContent.includes('all the time')) && rows('memory').some(r => r.textContent.includes('from fusion.7 to fusion.8')));
+  selectKernel(7); check('what lies in HBM then', rows('memory').map(r => r.children[1].textContent).sort().join() === 'b.6,b.7,x'); check('for how long', rows('memory').some(r => r.textContent.includes('all the time')) && rows('memory').some(r => r.textContent.includes('kernels 7 to 8')));
   // Light and dark.
   const ground = () => getComputedStyle(document.body).backgroundColor, seen = new Set(); for (let i = 0; i < 3; ++i) { $('theme').click(); seen.add(ground()); } same('two grounds', seen.size, 2);
   key('?'); check('the list of keys', $('keys').open);

@@ -181,6 +181,18 @@ def test_live_jax(tmp):
         assert documents(page)[0][1] == d
         check_trace(step.with_suffix(".trace.json"), 1, sum(k.get("executions", 1) for k in d["kernels"]))
     assert not list(folder.glob("*.part"))
+    # What was left can be compared with a program, and with another report.
+    page = tmp / "both.html"
+    out, _ = report(steps[0], "--against", CONV_NET, "--chip", "v5e", "--chip", "v6e", "--out", page, "--trace", tmp / "both.trace.json")
+    assert [t for t, _ in documents(page)] == [f"{steps[0].name} on v5p", "conv_net.mlir on v5e", "conv_net.mlir on v6e"]
+    check_trace(tmp / "both.trace.json", 3, sum(k.get("executions", 1) for _, d in documents(page) for k in d["kernels"]))
+    copy = tmp / "copy.json"
+    copy.write_text(steps[0].read_text())
+    _, err = report(copy, "--trace", tmp / "t.json", "--out", page, code=3)
+    assert "copy.json on v5p: has no trace beside it" in err, err
+    copy.write_text(steps[0].read_text().replace('"version":1', '"version":7'))
+    _, err = report(copy, "--out", page, code=3)
+    assert "a report of another version, expected 1" in err, err
     # A folder that cannot be written is told when the client is made, not at a compile.
     (tmp / "file").write_text("")
     done = subprocess.run([sys.executable, "-B", "-c", "import jax; jax.devices()"], env={**env, "TILEDTPU_REPORT": str(tmp / "file/x")}, capture_output=True, text=True, timeout=120)

@@ -19,7 +19,7 @@ const details = (() => {
       el('p', { style: 'margin: 2px 0 8px' }, el('span', { class: 'tag' }, k.category), ' ', el('span', { class: 'soft' }, k.contents)),
       el('button', { onclick: () => timeline.reveal(k.at) }, 'show in the timeline'),
       el('dl', {}, line('time in all', `${timeText(k.total)}, ${percent(k.total, d.totals.seconds)}`), line('one execution', `${timeText(k.seconds)}, ${countText(Math.round(k.cycles))} cycles`),
-        line('executions', countText(k.executions) + (loops.length ? ' in ' + loops.map(l => `${l.name} × ${l.known ? countText(l.trip_count) : '?'}`).join(', ') : '')), line('waits for', `${UNIT_NAMES[k.bound] || k.bound}: ${UNIT_WORDS[k.bound] || ''}`), where(k)),
+        line('executions', countText(k.executions) + (loops.length ? ' in ' + loops.map(l => `${l.name} × ${l.known ? countText(l.trip_count) : '?'}`).join(', ') : '')), line('place', `kernel ${k.at} of ${d.kernels.length}`), line('waits for', `${UNIT_NAMES[k.bound] || k.bound}: ${UNIT_WORDS[k.bound] || ''}`), where(k)),
       el('h3', {}, 'busy within the kernel'), el('div', { class: 'bars' }, UNITS.flatMap((u, i) => bar(UNIT_NAMES[u], k.busy[i], u, percent(k.busy[i]))), bar('neither', fixed, 'fixed', percent(fixed))),
       el('h3', {}, 'against the roofline'),
       el('dl', {}, line('roofline allows', k.roofline_seconds > 0 ? `${timeText(k.roofline_seconds)}, ${percent(k.utilisation)} of the time` : ''), line('arithmetic', k.work > 0 ? flopText(k.work) : 'none'), line('rate', k.work > 0 && k.seconds > 0 ? rateText(k.work / k.seconds) + (m.matrix_flops_per_second ? `, ${percent(k.work / k.seconds, m.matrix_flops_per_second)} of the matrix unit` : '') : ''), line('transcendentals', k.transcendentals > 0 ? countText(k.transcendentals) : ''),

@@ -34,13 +34,12 @@ const memory = (() => {
   const lives = b => {
     const d = now(), end = d.kernels.length - 1;
     if (b.first_kernel <= 0 && b.last_kernel >= end) return 'all the time';
-    const from = d.kernels[b.first_kernel]?.name || 'the start', until = d.kernels[b.last_kernel]?.name;
-    return b.last_kernel >= end || !until ? `from ${from} on` : b.first_kernel === b.last_kernel ? `during ${from}` : `from ${from} to ${until}`;
+    return b.first_kernel === b.last_kernel ? `kernel ${b.first_kernel}` : `kernels ${b.first_kernel} to ${Math.min(b.last_kernel, end)}`;
   };
   const columns = () => {
     const most = Math.max(1, ...rows().map(b => b.padded_bytes));
     return [{ name: 'takes', of: b => b.padded_bytes, show: b => bytesText(b.padded_bytes), share: b => b.padded_bytes / most, tint: () => 'var(--use)' }, { name: 'array', of: b => b.name, left: true, cls: 'cut', full: b => b.name }, { name: 'is', of: b => b.kind, left: true },
-      { name: 'layout', of: b => b.shape, show: b => shapeText(b.shape), left: true, cls: 'wrap' }, { name: 'lives', of: b => b.last_kernel - b.first_kernel, show: lives, left: true, cls: 'wrap' }];
+      { name: 'layout', of: b => b.shape, show: b => shapeText(b.shape), left: true, cls: 'wrap' }, { name: 'lives', of: b => b.last_kernel - b.first_kernel, show: lives, left: true }];
   };
   const table = grid({ label: 'arrays in HBM', columns, rows, most: 8, empty: 'nothing lies in HBM', chosen: b => b.at === state.buffer, choose: b => selectBuffer(b.at) });
   on('doc', () => table.update()); on('select', () => { if (state.buffer < 0) table.update(true); else table.mark(); });
