@@ -229,8 +229,13 @@ Val ElementEmitter::BinaryComplex(Opcode op, PrimitiveType t, const Val& x, cons
       Value* zero = Num(x.v, 0);
       Value* base_zero = b_.CreateAnd(b_.CreateFCmpOEQ(x.v, zero), b_.CreateFCmpOEQ(x.im, zero));
       Value* exponent_zero = b_.CreateAnd(b_.CreateFCmpOEQ(y.v, zero), b_.CreateFCmpOEQ(y.im, zero));
-      Value* of_zero = b_.CreateSelect(exponent_zero, Num(x.v, 1), zero);
-      return {b_.CreateSelect(base_zero, of_zero, r.v), b_.CreateSelect(base_zero, zero, r.im)};
+      // A power of zero: one, zero, or what has no direction.
+      Value *vanishes = b_.CreateFCmpOGT(y.v, zero), *grows = b_.CreateFCmpOLT(y.v, zero);
+      Value *one = Num(x.v, 1), *nan = ConstantFP::getNaN(x.v->getType());
+      Value* pole = b_.CreateSelect(grows, ConstantFP::getInfinity(x.v->getType()), nan);
+      Value* of_zero = b_.CreateSelect(exponent_zero, one, b_.CreateSelect(vanishes, zero, pole));
+      Value* of_zero_im = b_.CreateSelect(b_.CreateOr(exponent_zero, vanishes), zero, nan);
+      return {b_.CreateSelect(base_zero, of_zero, r.v), b_.CreateSelect(base_zero, of_zero_im, r.im)};
     }
     case Opcode::kAtan2: {  // -i log((y + i x) / sqrt(y^2 + x^2)), the first operand being x
       Val sum{b_.CreateFSub(y.v, x.im), b_.CreateFAdd(y.im, x.v)};

@@ -96,6 +96,13 @@ TEST(Element, UnaryComplex) {
       large.tolerance = 1.3e-7;
       EXPECT_EQ(Difference(Binary("power", t, t, 3000), large), "");
     }
+    const std::string powers_of_zero = absl::StrCat("HloModule m\nENTRY e {\n z = ", t, "[] constant((0, 0))\n b = ", t,
+                                                    "[300] broadcast(z), dimensions={}\n x = ", t,
+                                                    "[300] parameter(0)\n ROOT r = ", t, "[300] power(b, x)\n}\n");
+    EXPECT_EQ(Difference(powers_of_zero), "") << t;
+    RunOptions special;
+    special.specials = true;
+    EXPECT_EQ(Difference(powers_of_zero, special), "") << t;
     EXPECT_EQ(Difference(Binary("complex", part, t, 100), o), "");
     EXPECT_EQ(Difference(Binary("compare", t, "pred", 100, ", direction=EQ")), "");
     EXPECT_EQ(Difference(Binary("compare", t, "pred", 100, ", direction=NE")), "");
