@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
-#include "sdk/cli/fuzz/flush.h"
+#include "sdk/cli/fuzz/explain.h"
 #include "sdk/cli/fuzz/shrink.h"
 
 namespace backplane::cli::fuzz {
@@ -190,6 +190,12 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       finding.what = verdict.what;
       finding.signs = verdict.signs;
       Outcome shown = outcomes[k];  // of the smallest program
+      // A refusal whose message is known needs no smaller program to be told from others.
+      const KnownDifference* refusal =
+          outcomes[k].kind == Outcome::Kind::kRefused
+              ? FindKnown(options.known, runner.name(), *r.program.module, finding.signs, finding.what)
+              : nullptr;
+      const bool told = refusal != nullptr && !refusal->message.empty();
       ShrinkResult shrunk = Shrink(
           r.program,
           [&](const FuzzProgram& candidate) {
@@ -202,11 +208,14 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
             shown = outcome;
             return true;
           },
-          options.shrink_tries);
+          told ? 0 : options.shrink_tries);
       finding.program = std::move(shrunk.program);
       if (ReadsSubnormals(finding.program)) finding.signs.push_back("subnormal-input");
       if (shown.kind == Outcome::Kind::kResults && IsFlushing(finding.program, shown.results)) {
         finding.signs.push_back("flushed");
+      }
+      if (shown.kind == Outcome::Kind::kResults && DropsWholeWindows(finding.program, shown.results)) {
+        finding.signs.push_back("whole-window");
       }
       if (const KnownDifference* known =
               FindKnown(options.known, runner.name(), *finding.program.module, finding.signs, finding.what)) {

@@ -10,6 +10,7 @@
 #include "core/text/hlo_parser.h"
 #include "core/text/hlo_printer.h"
 #include "sdk/cli/fuzz/campaign.h"
+#include "sdk/cli/fuzz/explain.h"
 #include "sdk/cli/fuzz/shrink.h"
 
 namespace backplane::cli::fuzz {
@@ -169,6 +170,43 @@ TEST(Compare, BitsNanAndZeros) {
   EXPECT_TRUE(CompareResults(meant, {}).has_value());
 }
 
+FuzzProgram ProgramOf(const char* text, std::vector<Literal> arguments) {
+  absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(text);
+  EXPECT_TRUE(module.ok()) << module.status();
+  FuzzProgram program;
+  program.module = *std::move(module);
+  program.arguments = std::move(arguments);
+  return program;
+}
+
+TEST(Explain, Flushing) {
+  const float x[] = {1e-40f, 3.0f}, two[] = {2.0f, 2.0f};
+  const FuzzProgram program = ProgramOf(
+      "HloModule m\nENTRY e { x = f32[2] parameter(0) y = f32[2] parameter(1) ROOT r = f32[2] multiply(x, y) }",
+      {Literal::FromValues<float>({2}, x), Literal::FromValues<float>({2}, two)});
+  const float right[] = {2e-40f, 6.0f}, flushed[] = {0.0f, 6.0f}, other[] = {0.0f, 5.0f};
+  EXPECT_FALSE(IsFlushing(program, {Literal::FromValues<float>({2}, right)}));
+  EXPECT_TRUE(IsFlushing(program, {Literal::FromValues<float>({2}, flushed)}));
+  EXPECT_FALSE(IsFlushing(program, {Literal::FromValues<float>({2}, other)}));
+}
+
+TEST(Explain, WholeWindows) {
+  const int32_t x[] = {1, 2, 3}, at[] = {2}, updates[] = {10, 20};
+  const FuzzProgram program = ProgramOf(R"(HloModule m
+add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT s = s32[] add(a, b) }
+ENTRY e { x = s32[3] parameter(0) i = s32[1] parameter(1) u = s32[2] parameter(2)
+  ROOT r = s32[3] scatter(x, i, u), update_window_dims={0}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=add })",
+                                        {Literal::FromValues<int32_t>({3}, x), Literal::FromValues<int32_t>({1}, at),
+                                         Literal::FromValues<int32_t>({2}, updates)});
+  const int32_t right[] = {1, 2, 13}, dropped[] = {1, 2, 3}, other[] = {1, 12, 23};
+  const absl::StatusOr<Judged> meant = Meaning(program);
+  ASSERT_TRUE(meant.ok());
+  EXPECT_FALSE(CompareResults(*meant, {Literal::FromValues<int32_t>({3}, right)}).has_value());
+  EXPECT_FALSE(DropsWholeWindows(program, {Literal::FromValues<int32_t>({3}, right)}));
+  EXPECT_TRUE(DropsWholeWindows(program, {Literal::FromValues<int32_t>({3}, dropped)}));
+  EXPECT_FALSE(DropsWholeWindows(program, {Literal::FromValues<int32_t>({3}, other)}));
+}
+
 TEST(Known, ReadsAndMatches) {
   const auto known = ParseKnownDifferences("# comment\nmax-nan | xla | maximum | f32 f64 | nan | fast max\n");
   ASSERT_TRUE(known.ok()) << known.status();
@@ -183,6 +221,12 @@ TEST(Known, ReadsAndMatches) {
   EXPECT_NE(FindKnown(*quoted, "xla.so", **module, {"refused"}, "refused: maximum: not for f32"), nullptr);
   EXPECT_EQ(FindKnown(*quoted, "xla.so", **module, {"refused"}, "refused: out of memory"), nullptr);
   EXPECT_EQ(FindKnown(*quoted, "xla.so", **module, {"values"}, "not for f32"), nullptr);
+  const auto same = ParseKnownDifferences("same | xla | maximum(x,x) | f32 | nan | of one value\n");
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ(FindKnown(*same, "xla.so", **module, {"nan"}, ""), nullptr);
+  const auto twice = ParseHloModule("HloModule m\nENTRY e { x = f32[2] parameter(0) ROOT r = f32[2] maximum(x, x) }");
+  ASSERT_TRUE(twice.ok());
+  EXPECT_NE(FindKnown(*same, "xla.so", **twice, {"nan"}, ""), nullptr);
   EXPECT_FALSE(ParseKnownDifferences("no-max | xla | maximum | f32 | refused \"not | max\n").ok());
   EXPECT_FALSE(ParseKnownDifferences("a | b | no-such-op | * | * | x").ok());
   EXPECT_FALSE(ParseKnownDifferences("a | b").ok());

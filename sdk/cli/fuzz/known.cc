@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace backplane::cli::fuzz {
 namespace {
@@ -19,6 +20,10 @@ bool Contains(const Module& module, const KnownDifference& k) {
   for (const Computation* c : module.PostOrder()) {
     for (const auto& i : c->instructions()) {
       if (k.operation != "*" && OpName(i->opcode()) != k.operation) continue;
+      if (k.same_operands) {
+        const std::set<const Instruction*> different(i->operands().begin(), i->operands().end());
+        if (static_cast<int64_t>(different.size()) == i->operand_count()) continue;
+      }
       bool fits = false;
       auto look = [&](const Shape& s) {
         ForEachLeaf(s, [&](const Shape& leaf, const std::vector<int64_t>&) {
@@ -49,14 +54,16 @@ absl::StatusOr<std::vector<KnownDifference>> ParseKnownDifferences(absl::string_
       return absl::InvalidArgumentError(
           absl::StrCat("known differences, line ", number, ": ", fields.size(), " fields, expected 6"));
     }
-    if (fields[2] != "*" && !OpcodeFromText(fields[2]).has_value()) {
+    KnownDifference k;
+    absl::string_view operation = fields[2];
+    k.same_operands = absl::ConsumeSuffix(&operation, "(x,x)");
+    k.operation = std::string(operation);
+    if (operation != "*" && !OpcodeFromText(operation).has_value()) {
       return absl::InvalidArgumentError(
           absl::StrCat("known differences, line ", number, ": no operation '", fields[2], "'"));
     }
-    KnownDifference k;
     k.id = fields[0];
     k.plugin = fields[1];
-    k.operation = fields[2];
     k.types = absl::StrSplit(fields[3], ' ', absl::SkipEmpty());
     std::string when = fields[4];
     if (const size_t quote = when.find('"'); quote != std::string::npos) {

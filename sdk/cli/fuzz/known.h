@@ -4,13 +4,13 @@
 //
 //   id         short name, unique; the heading in docs/fuzzing.md
 //   plugin     part of the plugin's path
-//   operation  HLO name; `*` any
+//   operation  HLO name, with (x,x) behind it: only where two of its operands are one value; `*` any
 //   types      element types of its result or operands, with spaces between; `*` any
 //   when       what the first differing element or the failure looks like: nan, inf, zero-sign, subnormal, crash,
 //              refused, values; what the program reads: subnormal-input; or flushed: what was found is what comes out
-//              when subnormal operands are read and subnormal results are written as zero (flush.h). Several with
-//              spaces between mean any of them; `*` any. A part in double quotes must stand in the description of
-//              the failure as well
+//              when subnormal operands are read and subnormal results are written as zero; whole-window: or when
+//              windows of a scatter that lie partly outside are left out (both: explain.h). Several with spaces between
+//              mean any of them; `*` any. A part in double quotes must stand in the description of the failure as well
 //   why        one line
 //
 // A difference is known when, after shrinking, the smallest program that shows it contains the operation on the type.
@@ -26,6 +26,7 @@ namespace backplane::cli::fuzz {
 
 struct KnownDifference {
   std::string id, plugin, operation, message, why;
+  bool same_operands = false;
   std::vector<std::string> types, when;
 };
 

@@ -1,5 +1,6 @@
-#include "sdk/cli/fuzz/flush.h"
+#include "sdk/cli/fuzz/explain.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 
@@ -64,7 +65,63 @@ absl::StatusOr<Judged> MeaningWith(const FuzzProgram& program, bool operands, bo
   return all.at(entry.root());
 }
 
+// The indices of a scatter with every vector whose window lies partly outside moved outside altogether.
+Judged WithoutPartialWindows(const Instruction& scatter, const Judged& operand, const Judged& indices,
+                             const Judged& updates) {
+  const ScatterDimensions& d = scatter.attrs().Get<ScatterDimensions>(AttrId::kScatterDims);
+  const Shape &shape = operand.value.shape(), &places = indices.value.shape();
+  std::vector<int64_t> window;  // sizes along the operand's dimensions
+  size_t next = 0;
+  for (int64_t k = 0; k < shape.rank(); ++k) {
+    auto has = [&](const Ints& list) { return std::find(list.begin(), list.end(), k) != list.end(); };
+    const bool single = has(d.inserted_window_dims) || has(d.input_batching_dims);
+    window.push_back(single ? 1 : updates.value.shape().dimensions(d.update_window_dims[next++]));
+  }
+  const bool own_dimension = d.index_vector_dim < places.rank();
+  const int64_t components = own_dimension ? places.dimensions(d.index_vector_dim) : 1;
+  int64_t inner = 1;  // places between two components of a vector
+  for (int64_t k = d.index_vector_dim + 1; k < places.rank(); ++k) inner *= places.dimensions(k);
+  Judged moved = indices;
+  for (int64_t i = 0; components > 0 && i < indices.value.num_elements(); ++i) {
+    if (i / inner % components != 0) continue;  // not the first component of a vector
+    bool outside = false;
+    for (int64_t c = 0; c < components; ++c) {
+      const int64_t at = indices.value.GetAsInt(i + c * inner);
+      const size_t dim = static_cast<size_t>(d.scatter_dims_to_operand_dims[static_cast<size_t>(c)]);
+      outside = outside || at < 0 || at + window[dim] > shape.dimensions(static_cast<int64_t>(dim));
+    }
+    if (outside) moved.value.SetFromInt(i, -1000000);
+  }
+  return moved;
+}
+
 }  // namespace
+
+bool DropsWholeWindows(const FuzzProgram& program, const std::vector<Literal>& found) {
+  absl::flat_hash_map<const Instruction*, Judged> all;
+  const Computation& entry = *program.module->entry();
+  for (const auto& i : entry.instructions()) {
+    if (i->Is(Opcode::kParameter)) {
+      all[i.get()] = Judged::Exact(program.arguments[static_cast<size_t>(i->parameter_number())]);
+      continue;
+    }
+    std::vector<Judged> read;
+    for (const Instruction* o : i->operands()) read.push_back(all.at(o));
+    if (i->Is(Opcode::kScatter)) {
+      const size_t arrays = read.size() / 2;
+      const PrimitiveType type = read[arrays].value.shape().element_type();
+      // Moved far outside, which the type of the indices must be able to say.
+      if (!IsSigned(type) || BitWidth(type) < 32) return false;
+      read[arrays] = WithoutPartialWindows(*i, read[0], read[arrays], read[arrays + 1]);
+    }
+    std::vector<const Judged*> pointers;
+    for (const Judged& j : read) pointers.push_back(&j);
+    absl::StatusOr<Judged> j = JudgeInstruction(*i, pointers);
+    if (!j.ok()) return false;
+    all[i.get()] = *std::move(j);
+  }
+  return !CompareResults(all.at(entry.root()), found).has_value();
+}
 
 bool IsFlushing(const FuzzProgram& program, const std::vector<Literal>& found) {
   std::vector<Judged> ways;
