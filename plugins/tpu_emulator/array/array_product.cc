@@ -16,8 +16,8 @@ namespace {
 // level cache, and packing a chunk costs little beside its products.
 constexpr int64_t kBlockFloats = 240 * 128;  // of the packed left operand
 constexpr int64_t kBlockColumns = 192;
-// Work for a thread that is worth waking it, in multiply-adds.
-constexpr int64_t kWorthwhile = 300'000;
+// Work for a thread that is worth waking it, in multiply-adds; what is read for few rows costs as much as for several.
+constexpr int64_t kWorthwhile = 150'000, kRowsOfReading = 8;
 
 constexpr int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
@@ -68,7 +68,7 @@ Blocks BlocksOf(int64_t m, int64_t n, const ArrayProductShape& s, int threads) {
     return s.batch * b.row_blocks * b.column_blocks;
   };
   // Enough units for everybody, while each is worth it.
-  while (threads > 1 && count() < 2 * threads && b.rows * b.columns * s.k > 2 * kWorthwhile) {
+  while (threads > 1 && count() < 2 * threads && std::max(b.rows, kRowsOfReading) * b.columns * s.k > 2 * kWorthwhile) {
     if (b.rows >= b.columns && b.rows > 2 * kTileRows) {
       b.rows = RoundUp((b.rows + 1) / 2, kTileRows);
     } else if (b.columns > kTileColumns) {
@@ -291,7 +291,7 @@ void ArrayProduct(const ArrayProductShape& s, const ArrayOperand& lhs, const Arr
   const Unit unit(s, blocks, m, n, exchange ? rhs : lhs, exchange ? lhs : rhs, exchange ? transposed : out, exchange);
   const int64_t units = s.batch * blocks.row_blocks * blocks.column_blocks, stride = StrideFloats(s);
   float* scratch = static_cast<float*>(workspace);
-  const int64_t work_of_unit = std::min(blocks.rows, m) * std::min(blocks.columns, n) * s.k;
+  const int64_t work_of_unit = std::max(std::min(blocks.rows, m), kRowsOfReading) * std::min(blocks.columns, n) * s.k;
   if (threads == 1 || units * work_of_unit < 2 * kWorthwhile) {
     for (int64_t u = 0; u < units; ++u) unit.Run(u, scratch);
     return;

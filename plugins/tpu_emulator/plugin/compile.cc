@@ -188,6 +188,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
     const absl::StatusOr<ReportFiles> report = WriteReport(chosen.report, program.schedule, chosen.machine, about);
     log.push_back(report.ok() ? absl::StrCat("report: ", report->json)
                               : absl::StrCat("report: ", report.status().message()));
+    if (report.ok()) facts.runs = std::make_shared<ReportedRuns>(*report);
     watch.Tell("report", &log);
   }
   const ArraySteps steps(chosen.machine.array_side);

@@ -13,6 +13,7 @@
 #include "plugins/tpu_emulator/plugin/client.h"
 #include "plugins/tpu_emulator/plugin/options.h"
 #include "plugins/tpu_emulator/plugin/tiled_copy.h"
+#include "plugins/tpu_emulator/report/folder.h"
 #include "sdk/backend/backend.h"
 #include "sdk/engine/compiler/program.h"
 
@@ -24,7 +25,8 @@ struct EmulatorProgramFacts {
   std::string fingerprint;
   std::string version;  // of the plugin, the machine and what was chosen about it: VersionOf
   NamedValues cost;
-  CompiledMemoryStats memory;  // but for generated_code and total
+  CompiledMemoryStats memory;          // but for generated_code and total
+  std::shared_ptr<ReportedRuns> runs;  // null without a report
 };
 
 class EmulatorExecutable : public Executable {
@@ -52,6 +54,7 @@ class EmulatorExecutable : public Executable {
   absl::StatusOr<std::string> Serialize() const override;
 
   const engine::Program& program() const { return *program_; }
+  ReportedRuns* runs() const { return facts_.runs.get(); }
 
   // How a leaf of the arguments or results meets the program.
   struct Leaf {

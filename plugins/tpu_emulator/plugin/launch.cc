@@ -140,6 +140,7 @@ class EmulatorLoadedExecutable : public LoadedExecutable {
     auto launch = std::make_shared<EmulatorLaunch>(std::move(request), executable_, client_->collective_time_limit());
     std::vector<DeviceArray> outputs;
     RETURN_IF_ERROR(launch->Prepare(*client_, memories_[device], &outputs));
+    if (ReportedRuns* runs = executable_->runs()) runs->Add();
     return engine::ProgramLaunch::Start(std::move(launch), std::move(outputs),
                                         static_cast<double>(executable_->copied_bytes()) / kBytesPerMicrosecond);
   }

@@ -11,22 +11,15 @@ namespace {
 constexpr int64_t kPieceBytes = 1 << 18;
 constexpr int64_t kMostPieces = 32;
 
-// So many indices of dimension 0 make a piece that is contiguous in tiles as well as in rows; 0: it cannot be cut.
+// So many indices of the most major dimension make a piece that is contiguous in tiles; 0: it cannot be cut.
 int64_t UnitOfMajor(const Shape& shape, const PhysicalLayout& physical) {
   const Layout& layout = shape.layout();
-  const int64_t rank = shape.rank();
-  if (rank == 0 || layout.minor_to_major.back() != 0 || !physical.separable()) return 0;
+  if (shape.rank() == 0 || layout.tiles.empty() || !physical.separable()) return 0;
   if (physical.element_bits() != 8 * ByteWidth(shape.element_type())) return 0;
-  int64_t unit = 1;
-  for (const Tile& tile : layout.tiles) {
-    if (static_cast<int64_t>(tile.dims.size()) > rank) {
-      // A further tile divides what the one before it left.
-      if (&tile == &layout.tiles.front()) return 0;
-      continue;
-    }
-    if (static_cast<int64_t>(tile.dims.size()) == rank && &tile == &layout.tiles.front()) unit = tile.dims.front();
-  }
-  return unit;
+  const Tile& first = layout.tiles.front();  // the others divide what it has cut
+  const int64_t covered = static_cast<int64_t>(first.dims.size());
+  if (covered > shape.rank()) return 0;
+  return covered == shape.rank() ? first.dims.front() : 1;
 }
 
 }  // namespace
@@ -47,42 +40,52 @@ bool LiesInRows(const Shape& shape) {
 
 absl::StatusOr<TiledCopy> TiledCopy::Plan(const Shape& tiled, Direction direction) {
   TiledCopy copy;
-  auto relayout = [&](const Shape& in_tiles) -> absl::StatusOr<std::shared_ptr<const Relayout>> {
-    Shape rows = in_tiles.WithoutLayout();
-    rows.set_row_major();
-    ASSIGN_OR_RETURN(Relayout r,
-                     direction == Direction::kToRows ? Relayout::Plan(in_tiles, rows) : Relayout::Plan(rows, in_tiles));
+  const PrimitiveType type = tiled.element_type();
+  auto relayout = [&](const PhysicalLayout& tiles,
+                      const PhysicalLayout& rows) -> absl::StatusOr<std::shared_ptr<const Relayout>> {
+    ASSIGN_OR_RETURN(Relayout r, direction == Direction::kToRows ? Relayout::Plan(type, tiles, rows)
+                                                                 : Relayout::Plan(type, rows, tiles));
     return std::make_shared<const Relayout>(std::move(r));
   };
   ASSIGN_OR_RETURN(PhysicalLayout physical, PhysicalLayout::Of(tiled));
-  copy.bytes_ = tiled.num_elements() * ByteWidth(tiled.element_type());
+  copy.bytes_ = tiled.num_elements() * ByteWidth(type);
   const int64_t unit = UnitOfMajor(tiled, physical);
   const int64_t wanted = std::min(kMostPieces, copy.bytes_ / kPieceBytes);
-  if (unit > 0 && wanted > 1 && tiled.dimensions(0) >= 2 * unit) {
-    const int64_t n = tiled.dimensions(0), units = (n + unit - 1) / unit;
+  const int64_t major = unit == 0 ? 0 : tiled.layout().minor_to_major.back();
+  if (unit > 0 && wanted > 1 && tiled.dimensions(major) >= 2 * unit) {
+    // The other side of a piece is a part of every row, or some of the rows: the strides are the whole array's.
+    const std::vector<int64_t> whole(tiled.dimensions().begin(), tiled.dimensions().end());
+    std::vector<int64_t> row_order(whole.size());
+    for (size_t i = 0; i < row_order.size(); ++i) row_order[i] = static_cast<int64_t>(row_order.size() - 1 - i);
+    const int64_t stride = RowMajorStrides(tiled.dimensions())[static_cast<size_t>(major)];
+    const int64_t n = whole[static_cast<size_t>(major)], units = (n + unit - 1) / unit;
     const int64_t step = (units + wanted - 1) / wanted * unit;
-    std::shared_ptr<const Relayout> whole;
-    int64_t in_rows = 0, in_tiles = 0;
+    std::shared_ptr<const Relayout> full;
+    int64_t in_tiles = 0;
     for (int64_t at = 0; at < n; at += step) {
-      Shape part(tiled.element_type(), tiled.dimensions());
-      std::vector<int64_t> dims(tiled.dimensions().begin(), tiled.dimensions().end());
-      dims[0] = std::min(step, n - at);
-      part = Shape(tiled.element_type(), dims);
+      std::vector<int64_t> dims = whole;
+      dims[static_cast<size_t>(major)] = std::min(step, n - at);
+      Shape part(type, dims);
       part.set_layout(tiled.layout());
-      std::shared_ptr<const Relayout> r = whole;
-      if (r == nullptr || dims[0] != step) {
-        ASSIGN_OR_RETURN(r, relayout(part));
-        if (dims[0] == step) whole = r;
+      ASSIGN_OR_RETURN(PhysicalLayout tiles, PhysicalLayout::Of(part));
+      std::shared_ptr<const Relayout> r = full;
+      if (r == nullptr || n - at < step) {
+        ASSIGN_OR_RETURN(PhysicalLayout rows, PhysicalLayout::Padded(dims, row_order, whole, 8 * ByteWidth(type)));
+        ASSIGN_OR_RETURN(r, relayout(tiles, rows));
+        if (n - at >= step) full = r;
       }
+      const int64_t in_rows = at * stride * ByteWidth(type);
       const bool to_rows = direction == Direction::kToRows;
-      copy.pieces_.push_back({r, to_rows ? in_tiles : in_rows, to_rows ? in_rows : in_tiles});
-      in_rows += to_rows ? r->target_bytes() : r->source_bytes();
-      in_tiles += to_rows ? r->source_bytes() : r->target_bytes();
+      copy.pieces_.push_back({std::move(r), to_rows ? in_tiles : in_rows, to_rows ? in_rows : in_tiles});
+      in_tiles += tiles.byte_size();
     }
-    if (in_tiles == physical.byte_size() && in_rows == copy.bytes_) return copy;
-    copy.pieces_.clear();  // some layout that is not cut as thought
+    if (in_tiles == physical.byte_size()) return copy;
+    copy.pieces_.clear();  // a layout that is not cut as thought
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const Relayout> all, relayout(tiled));
+  Shape rows_shape = tiled.WithoutLayout();
+  rows_shape.set_row_major();
+  ASSIGN_OR_RETURN(PhysicalLayout rows, PhysicalLayout::Of(rows_shape));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Relayout> all, relayout(physical, rows));
   copy.pieces_.push_back({std::move(all), 0, 0});
   return copy;
 }
