@@ -113,6 +113,10 @@ def test_inputs_that_are_none(tmp):
             (["run", "cpu", tmp / "none.mlir"], "No such file")):
         message = error_of(*words, code=3)
         assert told in message, (words, message)
+    (tmp / "gone.json").write_text(json.dumps({"library_path": "gone/plugin.so"}))
+    for words in (["run", "/no/such.so", mm], ["inspect", "/no/such.so"], ["bench", mm, "/no/such.so"], ["trace", mm, "-p", "/no/such.so"]):
+        assert error_of(*words, code=3) == "/no/such.so: no such file", words
+    assert error_of("inspect", tmp / "gone.json", code=3) == f"{tmp}/gone/plugin.so: no such file, which is named by {tmp}/gone.json"
     # Python's brackets are as good as braces.
     rows = "[[1, 2, 3], [4, 5, 6]]"
     assert run("run", PLUGIN, mm, "-i", rows, "-i", "ones") == run("run", PLUGIN, mm, "-i", rows.replace("[", "{").replace("]", "}"), "-i", "ones")

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/host/status.h"
 
@@ -39,6 +40,12 @@ absl::StatusOr<host::FoundPlugin> Locate(const std::string& what, const PluginOp
     if (!std::filesystem::is_regular_file(what, error)) return found.status();
     return absl::NotFoundError(
         absl::StrCat(absl::string_view(found.status().message()), "; for the file of that name say ./", what));
+  }
+  // A name without a folder is the dynamic linker's to find.
+  if (absl::StrContains(found->library, '/') && !std::filesystem::exists(found->library, error)) {
+    const bool named = found->source != "path";
+    return absl::NotFoundError(absl::StrCat(found->library, ": no such file", named ? ", which is named by " : "",
+                                            named ? found->origin : ""));
   }
   for (const std::string& text : options.options) {
     absl::StatusOr<host::NamedValue> value = host::ParseNamedValue(text);
