@@ -83,6 +83,11 @@ class Install:
         found = {p["name"]: p["library"] for p in json.loads(run(command, "plugins", "--json", env=env))["plugins"]}
         for name in ("cpu", "reference", "tpu_emulator"):
             assert os.path.samefile(found[name], self.prefix / f"lib/backplane/plugins/pjrt_backplane_{name}.so"), found
+        # Found once where the data folders name the prefix too, and without them from the command's own place.
+        bare = env | {"XDG_DATA_DIRS": str(self.folder)}
+        for variables in (env, bare):
+            names = [p["name"] for p in json.loads(run(command, "plugins", "--json", env=variables))["plugins"]]
+            assert sorted(names) == sorted(set(names)) and {"cpu", "reference"} <= set(names), names
         program = self.folder / "twice.mlir"
         program.write_text("func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = stablehlo.add %x, %x : tensor<2xf32>\n"
                            "  return %0 : tensor<2xf32>\n}\n")
