@@ -178,6 +178,16 @@ TEST(Emulator, PoisonIsNeverRead) {
     const DeviceArray& padded = (*outputs)[2];  // f32[9] in 128 places
     const auto* words = static_cast<const uint32_t*>(padded.storage->data());
     for (size_t i = 9; i < padded.storage->size() / 4; ++i) ASSERT_EQ(words[i], 0xffffffffu) << i;
+    // Nor where the matrix unit wrote into the tiles itself: f32[9,5] in tiles of 8 by 128.
+    const DeviceArray& product = (*outputs)[0];
+    auto physical = PhysicalLayout::Of(product.shape);
+    ASSERT_TRUE(physical.ok() && physical->has_padding());
+    words = static_cast<const uint32_t*>(product.storage->data());
+    for (int64_t i = 0; i < physical->num_elements(); ++i) {
+      if (!physical->LogicalIndex(i)) {
+        ASSERT_EQ(words[i], 0xffffffffu) << i;
+      }
+    }
   }
 }
 
@@ -218,6 +228,43 @@ TEST(Emulator, RefusesWhatDoesNotFit) {
   EXPECT_THAT(message, HasSubstr("source_file=\"train.py\" source_line=41"));
   EXPECT_THAT(message, HasSubstr("Extra memory due to padding: 31.00G (32.0x expansion)"));
   EXPECT_TRUE(compile("v5p").ok()) << compile("v5p");
+}
+
+// A program stored for one machine runs there after it is read again, and on no other machine, of the same name or not.
+TEST(Emulator, StoredProgramsAreOfOneMachine) {
+  const std::string text =
+      "HloModule m, entry_computation_layout={(f32[20,30],f32[30,10])->f32[20,10]}\n"
+      "ENTRY e {\n  x = f32[20,30] parameter(0)\n  y = f32[30,10] parameter(1)\n"
+      "  d = f32[20,10] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      "  ROOT r = f32[20,10] tanh(d)\n}\n";
+  std::unique_ptr<Backend> backend = CreateBackend({std::make_shared<NoHandlers>()});
+  auto topology = backend->DescribeTopology("v5e", {});
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  auto module = ParseHloModule(text);
+  ASSERT_TRUE(module.ok()) << module.status();
+  auto executable = backend->Compile(*std::move(module), CompileOptions(), *topology);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  auto bytes = (*executable)->Serialize();
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  auto again = backend->Deserialize(*bytes, *topology);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)->cost(), (*executable)->cost());
+  EXPECT_EQ((*again)->memory_stats().peak, (*executable)->memory_stats().peak);
+  EXPECT_EQ((*again)->parameters()[1].shape.ToString(true), (*executable)->parameters()[1].shape.ToString(true));
+  EXPECT_EQ((*again)->outputs()[0].shape.ToString(true), (*executable)->outputs()[0].shape.ToString(true));
+  EXPECT_EQ((*again)->optimized_module().ToString(), (*executable)->optimized_module().ToString());
+
+  auto options = ReadOptions("v5e", {});
+  ASSERT_TRUE(options.ok()) << options.status();
+  options->machine.hbm_gb_per_s *= 2;
+  EXPECT_EQ(backend->Deserialize(*bytes, MakeTopology(*options)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  options = ReadOptions("v5e", {{"round", std::string("op")}});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(backend->Deserialize(*bytes, MakeTopology(*options)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  for (size_t cut : {size_t{3}, size_t{40}, bytes->size() / 2, bytes->size() - 1})
+    EXPECT_FALSE(backend->Deserialize(bytes->substr(0, cut), *topology).ok()) << cut;
 }
 
 TEST(Options, Topologies) {
