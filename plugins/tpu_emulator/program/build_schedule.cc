@@ -87,7 +87,7 @@ class Timer {
         work.hbm_read_bytes += port.bytes;
       }
     }
-    Space result = Space::kHbm;
+    Space result = Space::kVmem;  // a product of which only a reduction is kept is written nowhere
     for (size_t r = 0; r < kernel.results.size(); ++r) {
       const Space space = SpaceOf(kernel.results[r]);
       if (kernel.work.results[r].product == 2) {

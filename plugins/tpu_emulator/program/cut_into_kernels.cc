@@ -235,7 +235,7 @@ class Cutter {
     if (node.role == Role::kUpdate || node.role == Role::kWindow || g.members.size() >= kMaxMembers ||
         g.reads + node.i->operand_count() > kMaxReads)
       return false;
-    bool spread = false, makes_operand = false, other = false, elementwise = true;
+    bool spread = false, makes_operand = false, other = false, elementwise = true, element_for_element = true;
     double moved = 0;  // elements that slices and the like read of it
     for (const Use& use : node.uses) {
       const Node& user = nodes_[use.node];
@@ -247,6 +247,9 @@ class Cutter {
       spread |= use.spread || user.spread;
       elementwise &= !use.spread && (user.role == Role::kElementwise || user.i->Is(Opcode::kReshape)) &&
                      user.i->shape().num_elements() == node.i->shape().num_elements();
+      element_for_element &= !use.spread && (user.role == Role::kElementwise || user.role == Role::kReduce) &&
+                             (user.role == Role::kReduce ? SameDims(user.i->operand(0)->shape(), node.i->shape())
+                                                         : SameDims(user.i->shape(), node.i->shape()));
       // The array that is updated stays in memory: the kernel works in it.
       if (user.role == Role::kUpdate && user.i->operand(0) == node.i) return false;
       if (user.role == Role::kMovement) {
@@ -263,8 +266,10 @@ class Cutter {
       return !heavy && ChainIn(n, t) <= kCheap;
     }
     if (!heavy) return true;
-    // Its consumers must go over its results, element by element.
-    if (!elementwise || g.updates || g.contracts) return false;
+    // Its consumers must go over its results, element by element. A reduction of a product's results is one, too.
+    if (g.updates || g.contracts) return false;
+    if (node.role == Role::kContraction && g.reduces) return element_for_element && SameDims(node.i->shape(), g.space);
+    if (!elementwise) return false;
     if (node.role == Role::kReduce && g.reduces) return SameDims(node.i->operand(0)->shape(), g.space);
     return !g.reduces && node.i->shape().num_elements() == g.space.num_elements();
   }
@@ -310,7 +315,7 @@ class Cutter {
   // Makes n part of each of its readers' kernels, where that moves fewer bytes than storing it.
   bool ComputeAgain(int n, const std::vector<int>& targets) {
     Node& node = nodes_[n];
-    if (node.escapes || targets.size() > kMaxCopies || node.i->shape().IsScalar()) return false;
+    if (node.escapes || node.epilogue || targets.size() > kMaxCopies || node.i->shape().IsScalar()) return false;
     if (node.role != Role::kElementwise && node.role != Role::kMovement) return false;
     double again = node.cost + node.chain, reads = 0;  // arrays of n's size
     if (again > kCheap) return false;

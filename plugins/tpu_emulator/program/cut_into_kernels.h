@@ -5,8 +5,8 @@
 // what no fusion takes: parameters, constants, tuples, transposes and reshapes that a layout has to decide about, sort,
 // gather, scatter, control flow, collectives, calls. The kinds of fusion are those of HLO:
 //
-//   kOutput   a dot or convolution, what prepares its operands cheaply, and the elementwise operations on its result.
-//             A contraction is always in one
+//   kOutput   a dot or convolution, what prepares its operands cheaply, the elementwise operations on its result and a
+//             reduction of that. A contraction is always in one
 //   kInput    a reduction, with what makes its operand and the arithmetic on its result
 //   kLoop     anything else: elementwise operations, broadcasts, slices, pads, concatenations
 //

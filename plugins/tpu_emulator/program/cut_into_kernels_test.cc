@@ -86,6 +86,24 @@ TEST(CutIntoKernels, SoftmaxIsThreeKernels) {
             "reduce; kInput: exponential, reduce, subtract; kLoop: divide");
 }
 
+TEST(CutIntoKernels, AProductTakesTheReductionOfItsResult) {
+  // Scores, scaled, and their maxima: one kernel with two results, as the maker's compiler has it.
+  EXPECT_EQ(KernelsOf(R"(ENTRY e {
+    q = f32[512,64] parameter(0)
+    k = f32[512,64] parameter(1)
+    i = f32[] constant(-inf)
+    h = f32[] constant(0.125)
+    d = f32[512,512] dot(q, k), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+    hb = f32[512,512] broadcast(h), dimensions={}
+    s = f32[512,512] multiply(d, hb)
+    m = f32[512] reduce(s, i), dimensions={1}, to_apply=max
+    mb = f32[512,512] broadcast(m), dimensions={0}
+    x = f32[512,512] subtract(s, mb)
+    ROOT e = f32[512,512] exponential(x)
+  })"),
+            "kOutput: dot, multiply, reduce; kLoop: exponential, subtract");
+}
+
 TEST(CutIntoKernels, CheapArithmeticIsComputedAgainDearIsStored) {
   constexpr char kText[] = R"(ENTRY e {
     a = f32[1024,1024] parameter(0)

@@ -362,6 +362,7 @@ void DescribeFusion(const Instruction& fusion, const Machine& machine, KernelDes
     }
     if (!contraction->operand(side)->Is(Opcode::kParameter)) (side == 0 ? work.lhs_bytes : work.rhs_bytes) = bytes;
   }
+  work.result = contraction->shape().element_type();
   for (size_t k = 0; k < d.results.size(); ++k) {
     if (output(k)->shape().num_elements() != contraction->shape().num_elements()) continue;
     d.results[k].product = 2;

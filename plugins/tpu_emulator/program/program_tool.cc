@@ -6,7 +6,8 @@
 //   --kernels     a line for each kernel: name, category, executions, microseconds, the unit it waits for, bytes
 //   --buffers     a line for each buffer with padding: bytes, bytes without, remedy
 // A line of totals for each file: kernels by category, cycles of kernels with a product, seconds, bytes, the room at
-// the peak, milliseconds to prepare it. The exit status is the number of files that could not be prepared.
+// the peak, milliseconds to prepare it. Both modules are verified. The exit status is the number of
+// files that could not be prepared.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -69,6 +70,12 @@ bool Examine(const char* path, const Wishes& wishes) {
   if (!p.ok()) {
     std::printf("%s: %s\n", path, p.status().ToString().c_str());
     return false;
+  }
+  for (const Module* m : {p->kernels.get(), p->executable.get()}) {
+    if (const absl::Status verified = VerifyModule(*m); !verified.ok()) {
+      std::printf("%s: does not verify: %s\n", path, verified.ToString().c_str());
+      return false;
+    }
   }
   if (wishes.text) std::printf("%s\n", p->kernels->ToString().c_str());
   if (wishes.executable) std::printf("%s\n", p->executable->ToString().c_str());
