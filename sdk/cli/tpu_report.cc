@@ -211,6 +211,7 @@ Json Facts(const Report& report) {
   bool known = true;
   for (const Json& loop : List(d, "loops")) known = known && loop.Find("known") == nullptr;
   facts.Set("lower_bound", !known);
+  if (d.Find("runs") != nullptr) facts.Set("runs", static_cast<int64_t>(Number(&d, "runs")));
   const Json* hbm = d.Find("hbm");
   facts.Set("hbm_peak", static_cast<int64_t>(Number(hbm, "peak")));
   facts.Set("hbm_capacity", static_cast<int64_t>(Number(hbm, "capacity")));
@@ -247,6 +248,14 @@ Json Facts(const Report& report) {
 std::string Seconds(double seconds) {
   if (seconds >= 1) return absl::StrFormat("%.3g s", seconds);
   return seconds >= 1e-3 ? absl::StrFormat("%.3g ms", seconds * 1e3) : absl::StrFormat("%.3g us", seconds * 1e6);
+}
+
+// Of a report that a live run left: how often the program ran.
+std::string RunsText(const Report& report) {
+  const double runs = Number(&report.document, "runs");
+  if (runs <= 0) return "";
+  return absl::StrFormat("  ran     %.0f times, %s in all\n", runs,
+                         Seconds(runs * Number(report.document.Find("totals"), "seconds")));
 }
 
 // Reports side by side, each against the first.
@@ -312,7 +321,7 @@ absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal) {
     const bool devices = Number(&r.document, "devices") > 1;
     terminal.Print(absl::StrCat(terminal.Styled(Style::kBold, r.title),
                                 devices ? absl::StrCat(", one of ", Number(&r.document, "devices"), " devices") : "",
-                                text.substr(line), "\n"));
+                                text.substr(line), RunsText(r), "\n"));
   }
   if (reports.size() > 1) terminal.Print(absl::StrCat(Comparison(reports, terminal), "\n"));
   terminal.Note(absl::StrCat("tpu-report: ", o.out, " (open in a browser)",

@@ -7,7 +7,10 @@
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_REPORT_FOLDER_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_REPORT_FOLDER_H_
 
+#include <atomic>
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,6 +29,24 @@ struct ReportFiles {
 // For a compile, which an error must not fail: it belongs in the compile log.
 absl::StatusOr<ReportFiles> WriteReport(const std::string& folder, const Schedule& schedule, const Machine& machine,
                                         const ReportFacts& facts);
+
+// How often a reported program was run, for whoever runs it. When the object goes, the count is put into the .json and
+// the .html as the member "runs", unless it is 0 or the user has taken the files away. A process that ends without
+// letting go of its programs leaves the files as they were.
+class ReportedRuns {
+ public:
+  explicit ReportedRuns(ReportFiles files) : files_(std::move(files)) {}
+  ~ReportedRuns();
+  ReportedRuns(const ReportedRuns&) = delete;
+  ReportedRuns& operator=(const ReportedRuns&) = delete;
+
+  // Thread-safe.
+  void Add() { runs_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  const ReportFiles files_;
+  std::atomic<int64_t> runs_{0};
+};
 
 }  // namespace backplane::tpu
 

@@ -478,6 +478,37 @@ TEST_F(Folder, HoldsThreeFilesOfAProgram) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 3);
 }
 
+TEST_F(Folder, CountsRuns) {
+  const Schedule s = NestedLoops(3);
+  absl::StatusOr<ReportFiles> files = WriteReport(path_.string(), s, V5e(), {});
+  ASSERT_TRUE(files.ok()) << files.status();
+  const std::string before = Read(files->json);
+  { ReportedRuns none(*files); }
+  EXPECT_EQ(Read(files->json), before);
+  {
+    ReportedRuns runs(*files);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 250; ++i) runs.Add();
+      });
+    }
+    for (std::thread& t : threads) t.join();
+  }
+  const std::string after = Read(files->json);
+  EXPECT_EQ(Parsed(after).getAsObject()->getInteger("runs"), 1000);
+  absl::StatusOr<Schedule> back = ReadReportJson(after);
+  ASSERT_TRUE(back.ok()) << back.status();
+  ExpectSame(*back, s);
+  EXPECT_THAT(Read(files->html), HasSubstr("\"runs\":1000}"));
+  {
+    ReportedRuns runs(*files);
+    runs.Add();
+    fs::remove(files->json);
+  }
+  EXPECT_FALSE(fs::exists(files->json));
+}
+
 TEST_F(Folder, ThatCannotBeWrittenIsRefused) {
   std::ofstream(path_ / "file") << "x";
   for (const fs::path& folder : {path_ / "file", path_ / "file/below"}) {

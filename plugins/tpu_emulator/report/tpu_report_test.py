@@ -177,6 +177,7 @@ def test_live_jax(tmp):
         d = json.loads(step.read_text())
         check_document(d)
         assert d["machine_name"] == "v5p" and any(k["category"] == "matmul" for k in d["kernels"])
+        assert d["runs"] == 3, d.get("runs")
         page = step.with_suffix(".html")
         assert documents(page)[0][1] == d
         check_trace(step.with_suffix(".trace.json"), 1, sum(k.get("executions", 1) for k in d["kernels"]))
@@ -185,6 +186,7 @@ def test_live_jax(tmp):
     page = tmp / "both.html"
     out, _ = report(steps[0], "--against", CONV_NET, "--chip", "v5e", "--chip", "v6e", "--out", page, "--trace", tmp / "both.trace.json")
     assert [t for t, _ in documents(page)] == [f"{steps[0].name} on v5p", "conv_net.mlir on v5e", "conv_net.mlir on v6e"]
+    assert "ran     3 times" in out, out
     check_trace(tmp / "both.trace.json", 3, sum(k.get("executions", 1) for _, d in documents(page) for k in d["kernels"]))
     copy = tmp / "copy.json"
     copy.write_text(steps[0].read_text())

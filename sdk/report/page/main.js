@@ -10,7 +10,7 @@ function fillTiles() {
   const [most, seconds] = d.bounds[0] || ['fixed', 0], rate = s > 0 ? t.flops / s : 0, band = s > 0 ? t.hbm_bytes / s : 0;
   const executions = d.kernels.reduce((n, k) => n + k.executions, 0);
   tiles.replaceChildren(
-    tile(d.known ? 'time of a run' : 'time of a run, at least', timeText(s), '', `${countText(d.kernels.length)} kernels` + (executions !== d.kernels.length ? `, ${countText(executions)} executions` : '') + (m.dispatch_seconds ? `; dispatch adds about ${timeText(m.dispatch_seconds)}` : '')),
+    tile(d.known ? 'time of a run' : 'time of a run, at least', timeText(s), d.runs > 0 ? `${countText(d.runs)} runs ${timeText(d.runs * s)}` : '', `${countText(d.kernels.length)} kernels` + (executions !== d.kernels.length ? `, ${countText(executions)} executions` : '') + (m.dispatch_seconds ? `; dispatch adds about ${timeText(m.dispatch_seconds)}` : '')),
     tile('most of it waits for', d.boundSum > 0 ? UNIT_NAMES[most] : '–', d.boundSum > 0 ? percent(seconds, d.boundSum) : '', d.bounds.slice(1).filter(([, v]) => v > 0).map(([u, v]) => `${UNIT_NAMES[u]} ${percent(v, d.boundSum)}`).join(', ') || 'no kernel', meter(...d.bounds.map(([u, v]) => [v / (d.boundSum || 1), u]))),
     tile('arithmetic', rateText(rate), '', `${flopText(t.flops)}; ${percent(rate, m.matrix_flops_per_second)} of the bf16 peak`, meter([rate / (m.matrix_flops_per_second || Infinity), 'mxu'])),
     tile('HBM traffic', bandText(band), '', `${bytesText(Math.round(t.hbm_bytes))}; ${percent(band, m.hbm_bytes_per_second)} of the peak`, meter([band / (m.hbm_bytes_per_second || Infinity), 'hbm'])),
