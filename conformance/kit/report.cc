@@ -50,17 +50,22 @@ std::string Why(const CheckOutcome& o) {
 std::string FirstLine(const std::string& text) {
   std::string line = text.substr(0, text.find('\n'));
   if (line.size() > 220) {
-    line.resize(217);
+    size_t end = 217;
+    while (end > 0 && (line[end] & 0xC0) == 0x80) --end;  // not within a character
+    line.resize(end);
     line += "...";
   }
   return line;
 }
 
+// A plugin's words may be any bytes; a page of XML may not. JSON puts a mark where bytes are no characters.
 std::string XmlText(absl::string_view text) {
+  const absl::StatusOr<host::Json> valid = host::Json::Parse(host::Json(std::string(text)).Text());
   std::string clean;
-  for (char c : text) {
+  for (char c : valid.ok() && valid->string() != nullptr ? *valid->string() : std::string()) {
     if (static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\t') clean.push_back(c);
   }
+  clean = absl::StrReplaceAll(clean, {{"\xEF\xBF\xBE", ""}, {"\xEF\xBF\xBF", ""}});  // characters that XML has not
   return absl::StrReplaceAll(clean, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 

@@ -117,6 +117,20 @@ TEST(Report, JunitIsEscapedAndCounted) {
   EXPECT_THAT(xml, HasSubstr("<skipped message=\"unsupported: no such function\"/>"));
 }
 
+TEST(Report, JunitHasCharactersOnlyWhateverThePluginSaid) {
+  Report report = Example();
+  for (CheckOutcome& outcome : report.outcomes) {
+    if (outcome.result != Result::kFail) continue;
+    outcome.detail =
+        absl::StrCat("a\xff", "b\x1b[31m \xEF\xBF\xBF ", std::string(201, 'x'), "\xC3\xA9\xC3\xA9\xC3\xA9 end");
+  }
+  const std::string xml = JunitText(report);
+  EXPECT_THAT(xml, HasSubstr("a\xEF\xBF\xBD"
+                             "b[31m  x"));
+  EXPECT_THAT(xml, HasSubstr("x\xC3\xA9..."));  // cut between two characters
+  EXPECT_THAT(xml, HasSubstr("\xC3\xA9\xC3\xA9\xC3\xA9 end</failure>"));
+}
+
 TEST(Report, HtmlStandsAloneAndCannotBeBrokenByData) {
   Report report = Example();
   report.outcomes[0].detail = "</script><b>";
