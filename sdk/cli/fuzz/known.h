@@ -4,7 +4,8 @@
 //
 //   id         short name, unique; the heading in docs/fuzzing.md
 //   plugin     part of the plugin's path
-//   operation  HLO name, with (x,x) behind it: only where two of its operands are one value; `*` any
+//   operation  HLO name, with (x,x) behind it: only where two of its operands (of a scatter, two of
+//              the arrays that it changes) are one value; `*` any
 //   types      element types of its result or operands, with spaces between; `*` any
 //   when       what the first differing element or the failure looks like: nan, inf, zero-sign, subnormal, crash,
 //              refused, values; what the program reads: subnormal-input; or flushed: what was found is what comes out
