@@ -18,6 +18,7 @@ using codegen::FusionRole;
 constexpr int kMaxInstructions =
     320;  // of one kernel: code size grows with it; constants and their broadcasts are free
 constexpr int kMaxParameters = 48;
+constexpr double kMaxIndices = 6;     // at which a kernel's code computes one instruction
 constexpr double kCheapCycles = 1.5;  // what may be computed more than once
 constexpr double kAgainCycles = 2.5;  // what may be computed again in each kernel that needs it
 constexpr size_t kMaxCopies = 6;
@@ -312,6 +313,7 @@ class ComputationFuser {
       }
       times = std::max(times, t);
     }
+    if (distinct > 0 && !g.has_reduction && !IsCodeSmall(n, target)) return false;
     times = std::max(times, 1.0) * std::max(1, distinct);
     if (times > 1 && !FeedsRowsOf(n, target)) {
       double cost = 0;
@@ -319,6 +321,34 @@ class ComputationFuser {
       if (cost > kCheapCycles) return false;
     }
     return true;
+  }
+
+  // At how many indices the code of a kernel computes instruction n, given that for its users: users that only move
+  // elements ask for other ones than the rest.
+  double IndicesOf(int n, int group, const absl::flat_hash_map<int, double>& known) const {
+    double same = 0, moved = 0;
+    for (int u : nodes_[n].users) {
+      if (group_of_[u] != group) continue;
+      const double times = known.at(u);
+      if (nodes_[u].role == FusionRole::kIndexing) {
+        moved += times;
+      } else {
+        same = std::max(same, times);
+      }
+    }
+    return std::max(1.0, same + moved);
+  }
+
+  // Whether the code stays small when n's group joins: each level of slices and pads of one value, as a scan by halves
+  // has them, doubles what lies below.
+  bool IsCodeSmall(int n, int target) const {
+    const std::vector<int>& members = groups_[target].members;
+    absl::flat_hash_map<int, double> indices;
+    double total = 0;
+    for (auto m = members.rbegin(); m != members.rend(); ++m) total += indices[*m] = IndicesOf(*m, target, indices);
+    const double here = IndicesOf(n, target, indices);
+    total += here * static_cast<double>(groups_[group_of_[n]].members.size());
+    return here <= kMaxIndices && total <= 2 * kMaxInstructions;
   }
 
   bool ReductionCanJoin(int n, int target) const {
