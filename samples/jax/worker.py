@@ -3,7 +3,9 @@
 The plugin is the one that PJRT_NAMES_AND_LIBRARY_PATHS names; this program is ordinary JAX.
   {"do": "compile"}                      seconds to compile the job's program, cold
   {"do": "check", "path": F}             runs it from the start, saves its results as F (.npz)
-  {"do": "time", "seconds": S}           repeats its step for about S seconds: min and median seconds of a step
+  {"do": "time", "seconds": S}           repeats its step for about S seconds: min and median seconds of a step, their
+                                         number, and seconds of processor time of all threads for each; with "skip": N
+                                         after N steps that are not looked at
 """
 import functools
 import json
@@ -164,15 +166,18 @@ def compiled(job, program, *args, keep=None):
     return seconds
 
 
-def timed(job, seconds):
-    clock, steps, end = time.perf_counter, [], time.perf_counter() + seconds
+def timed(job, seconds, skip=0):
+    for _ in range(skip):
+        job.step()
+    clock, steps, processor, end = time.perf_counter, [], time.process_time(), time.perf_counter() + seconds
     while True:
         start = clock()
         job.step()
         now = clock()
         steps.append(now - start)
         if now >= end and len(steps) >= 3:
-            return {"min": min(steps), "median": statistics.median(steps), "steps": len(steps)}
+            return {"min": min(steps), "median": statistics.median(steps), "steps": len(steps),
+                    "processor": (time.process_time() - processor) / len(steps)}
 
 
 def main():
@@ -200,7 +205,7 @@ def main():
                 job.step()
                 answer(ok=True)
             elif command["do"] == "time":
-                answer(**timed(job, command["seconds"]))
+                answer(**timed(job, command["seconds"], command.get("skip", 0)))
             else:
                 answer(error=f"unknown command {command['do']!r}")
         except Exception as e:  # the whole trace is in stderr's file

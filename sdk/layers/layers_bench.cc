@@ -476,7 +476,10 @@ constexpr int kUnlooked = 8;  // of a block
 
 void Measure(const Setting& s, const host::Plugin& plugin) {
   std::vector<std::string> names = {"bare", "bare again", "dispatch"};
-  names.insert(names.end(), s.layers.begin(), s.layers.end());
+  for (const std::string& layers : s.layers) {
+    if (std::find(names.begin(), names.end(), layers) != names.end()) Die(absl::StrCat(layers, " is there already"));
+    names.push_back(layers);
+  }
   int64_t calls = 0;
   {
     auto counter = std::make_unique<Counter>();

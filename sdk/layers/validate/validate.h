@@ -15,9 +15,9 @@
 //   patience_ms  a callback that has not come when the process ends is a finding when it was registered so long ago;
 //                default 10000
 //   depth        frames of a stack, at most 48; default 14. 0 takes none
-//   budget       percent of the time that may go into the stacks of calls that are not wrong but may have to be told of
-//                later; default 1, after a tenth of a second that is free. When it is spent, such a stack is one
-//                frame until there is time again
+//   budget       percent of the time that may go into unwinding the stacks of calls that are not wrong but may have to
+//                be told of later; default 1, after a tenth of a second that is free. Stacks that the thread has met
+//                before cost none of it. When it is spent, a new stack is one frame until there is time again
 #ifndef BACKPLANE_SDK_LAYERS_VALIDATE_VALIDATE_H_
 #define BACKPLANE_SDK_LAYERS_VALIDATE_VALIDATE_H_
 
