@@ -571,5 +571,39 @@ TEST(Log, NamesWhatIsInterpreted) {
   EXPECT_TRUE(absl::StrContains(interpreted[0], "f32[3] inside a scalar computation")) << interpreted[0];
 }
 
+// A scan by halves as JAX writes it: each level slices, and pads, what the level below has made. Were all of it one
+// kernel, its code would double twice with each level, and compiling this one would take hours.
+std::string ScanByHalves(const std::string& x, int n, std::string& lines) {
+  if (n < 2) return x;
+  const int half = n / 2, evens = (n + 1) / 2;
+  const std::string tag = absl::StrCat("n", n);
+  auto line = [&](const std::string& name, int size, const std::string& operation) {
+    absl::StrAppend(&lines, "  ", name, tag, " = f32[", size, "] ", operation, "\n");
+    return name + tag;
+  };
+  const std::string a = line("a", half, absl::StrCat("slice(", x, "), slice={[0:", 2 * half, ":2]}"));
+  const std::string b = line("b", half, absl::StrCat("slice(", x, "), slice={[1:", n, ":2]}"));
+  const std::string odd = ScanByHalves(line("c", half, absl::StrCat("multiply(", a, ", ", b, ")")), half, lines);
+  const std::string head = line("h", evens - 1, absl::StrCat("slice(", odd, "), slice={[0:", evens - 1, "]}"));
+  const std::string rest = line("s", evens - 1, absl::StrCat("slice(", x, "), slice={[2:", n, ":2]}"));
+  const std::string first = line("f", 1, absl::StrCat("slice(", x, "), slice={[0:1]}"));
+  const std::string product = line("p", evens - 1, absl::StrCat("multiply(", head, ", ", rest, ")"));
+  const std::string even = line("e", evens, absl::StrCat("concatenate(", first, ", ", product, "), dimensions={0}"));
+  const std::string left = line("l", n, absl::StrCat("pad(", even, ", zero), padding=0_", n - 2 * evens + 1, "_1"));
+  const std::string right = line("r", n, absl::StrCat("pad(", odd, ", zero), padding=1_", n - 2 * half, "_1"));
+  return line("t", n, absl::StrCat("add(", left, ", ", right, ")"));
+}
+
+TEST(ProgramCode, ScanByHalvesStaysSmall) {
+  for (int n : {30, 129}) {
+    std::string lines;
+    const std::string result = ScanByHalves("x", n, lines);
+    EXPECT_EQ(ProgramDifference(absl::StrCat("HloModule m\nENTRY e {\n  x = f32[", n,
+                                             "] parameter(0)\n  zero = f32[] constant(0)\n", lines,
+                                             "  ROOT root = f32[", n, "] copy(", result, ")\n}\n")),
+              "");
+  }
+}
+
 }  // namespace
 }  // namespace backplane::engine
