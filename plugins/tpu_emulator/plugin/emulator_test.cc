@@ -203,6 +203,25 @@ TEST(Emulator, MemoryIsTheMachines) {
   EXPECT_TRUE(emulator.client().Allocate(0, half).ok());
 }
 
+// Many devices have more memory together than the host: it is refused before the host runs out.
+TEST(Emulator, MemoryIsTheHostsToo) {
+  Emulator emulator({{"topology", std::string("8x8x8")}});
+  const size_t block = size_t{4} << 30;
+  std::vector<std::shared_ptr<Storage>> held;  // never written to: takes nothing of the host
+  absl::Status refused;
+  for (int32_t device = 0; device < 512 && refused.ok(); ++device) {
+    const int32_t memory = emulator.client().topology().devices[static_cast<size_t>(device)].memories[0];
+    auto storage = emulator.client().Allocate(memory, block);
+    if (storage.ok()) held.push_back(*std::move(storage));
+    refused = storage.status();
+  }
+  if (held.size() == 512) GTEST_SKIP() << "this host has 2 TiB";
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("the host has no 4.00G"));
+  held.clear();
+  EXPECT_TRUE(emulator.client().Allocate(0, 1 << 20).ok());
+}
+
 // 32 GiB padded, 1 GiB of values: too large for v5e, not for v5p. The message names the array and the line it is from.
 TEST(Emulator, RefusesWhatDoesNotFit) {
   const std::string text =

@@ -1,9 +1,15 @@
 #include "plugins/tpu_emulator/plugin/hbm.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -37,6 +43,32 @@ void Fill(Poison poison, uint64_t seed, void* to, size_t bytes) {
   }
 }
 
+// Memory of all emulated devices of this process, and what the host has in all: more than that is never lent out, lest
+// the host end the process when it is written to.
+std::atomic<int64_t> lent{0};
+
+int64_t HostBytes() {
+  const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+  int64_t bytes = pages > 0 && page > 0 ? pages * page : INT64_MAX;
+  int64_t allowed = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> allowed && allowed > 0) bytes = std::min(bytes, allowed);
+  return bytes;
+}
+
+// What the host could give now; INT64_MAX where it does not say.
+int64_t AvailableBytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  for (int64_t kilobytes = 0; file >> name >> kilobytes;) {
+    if (name == "MemAvailable:") return kilobytes << 10;
+    std::getline(file, unit);
+  }
+  return INT64_MAX;
+}
+
+// Asked of large blocks only: reading what the host says takes longer than small ones.
+constexpr int64_t kLargeBlock = int64_t{64} << 20;
+
 }  // namespace
 
 Hbm::Hbm(int64_t devices, int64_t capacity, Poison poison)
@@ -51,9 +83,13 @@ absl::StatusOr<void*> Hbm::Allocate(int32_t device, size_t bytes) {
                                                      Gibibytes(size), ". That was not possible. There are ",
                                                      Gibibytes(std::max<int64_t>(capacity_ - before, 0)), " free."));
   }
-  void* address = std::aligned_alloc(kAlignment, (bytes + kTail + kAlignment - 1) / kAlignment * kAlignment);
+  static const int64_t host_bytes = HostBytes();
+  const bool lends = lent.fetch_add(size) <= host_bytes - size && (size < kLargeBlock || size <= AvailableBytes());
+  void* address =
+      !lends ? nullptr : std::aligned_alloc(kAlignment, (bytes + kTail + kAlignment - 1) / kAlignment * kAlignment);
   if (address == nullptr) {
     in_use.fetch_sub(size);
+    lent.fetch_sub(size);
     return absl::ResourceExhaustedError(
         absl::StrCat("the host has no ", Gibibytes(size), " for memory of the emulated device ", device));
   }
@@ -64,6 +100,7 @@ absl::StatusOr<void*> Hbm::Allocate(int32_t device, size_t bytes) {
 void Hbm::Free(int32_t device, void* address, size_t bytes) {
   std::free(address);
   in_use_[static_cast<size_t>(device)].fetch_sub(static_cast<int64_t>(bytes));
+  lent.fetch_sub(static_cast<int64_t>(bytes));
 }
 
 absl::Status Hbm::CopyIn(int32_t, const void* host, void* address, size_t bytes) {

@@ -15,6 +15,7 @@ namespace {
 using Leaf = EmulatorExecutable::Leaf;
 
 constexpr double kBytesPerMicrosecond = 4000;  // into and out of tiles, on one thread
+constexpr int64_t kAwakeBytes = 1 << 17;       // to be copied: the threads wait for one another awake
 
 class EmulatorLaunch : public engine::ProgramLaunch {
  public:
@@ -87,11 +88,23 @@ class EmulatorLaunch : public engine::ProgramLaunch {
       if (source != targets_[k]) std::memcpy(targets_[k], source, static_cast<size_t>(leaf.bytes));
       source = targets_[k];
     }
-    RunCopies(before);
-    absl::Status status = RunProgram(sources, targets);
-    if (status.ok()) RunCopies(after);
+    absl::Status status;
+    if (executable_.copied_bytes() < kAwakeBytes) {
+      status = RunAll(before, sources, targets, after);
+    } else {
+      const engine::ThreadPool::ActiveScope awake(&runtime().pool);
+      status = RunAll(before, sources, targets, after);
+    }
     if (working != nullptr) runtime().memory.Free(working);
     return status;
+  }
+
+  absl::Status RunAll(const std::vector<Copy>& before, absl::Span<void* const> sources, absl::Span<void* const> targets,
+                      const std::vector<Copy>& after) const {
+    RunCopies(before);
+    RETURN_IF_ERROR(RunProgram(sources, targets));
+    RunCopies(after);
+    return absl::OkStatus();
   }
 
   void RunCopies(const std::vector<Copy>& copies) const {
