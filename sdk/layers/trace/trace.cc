@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <shared_mutex>
+#include <thread>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -34,6 +37,7 @@ class TraceLayer : public Layer {
   void Attach(Stack& stack) override { title_ = stack.name(); }
   void After(Call& call) override;
   void Flush() override;
+  void End() override;
 
  private:
   struct Program {
@@ -53,6 +57,7 @@ class TraceLayer : public Layer {
   std::string title_;
   // Callbacks of events may still come when the layer is gone.
   const std::shared_ptr<EventLog> log_;
+  const std::shared_ptr<std::atomic<int64_t>> open_spans_ = std::make_shared<std::atomic<int64_t>>(0);
   std::shared_mutex programs_mutex_;
   absl::flat_hash_map<const void*, std::shared_ptr<const Program>> programs_;
   std::mutex flush_mutex_;
@@ -172,10 +177,12 @@ void TraceLayer::Fill(const Call& call, Event* e) {
 
 std::function<void(const PJRT_Error*)> TraceLayer::Span(Call& call, Event e, EventKind kind) {
   e.kind = kind;
-  return [log = log_, stack = call.stack, e](const PJRT_Error* error) mutable {
+  open_spans_->fetch_add(1, std::memory_order_relaxed);
+  return [log = log_, open = open_spans_, stack = call.stack, e](const PJRT_Error* error) mutable {
     e.end = NowTicks();
     e.error = static_cast<uint8_t>(ErrorCode(*stack, error));
     log->Add(e);
+    open->fetch_sub(1, std::memory_order_release);
   };
 }
 
@@ -286,6 +293,16 @@ void TraceLayer::Flush() {
   // There is nobody to tell: the host is ending. A missing file says it.
   if (!json_.empty()) WriteWhole(json_, TraceJson(*log_, head)).IgnoreError();
   if (!html_.empty()) WriteWhole(html_, TraceHtml(*log_, head)).IgnoreError();
+}
+
+// A host that was waiting for an event goes on, and may end, before the layer's own callback of that event has run. It
+// is waited for, but not for long: what never ends is no span.
+void TraceLayer::End() {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  while (open_spans_->load(std::memory_order_acquire) > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  Flush();
 }
 
 }  // namespace

@@ -119,7 +119,8 @@ def test_a_program(backplane, plugin, tmp):
     execution = next(s for s in spans if s["cat"] == "execution")
     assert execution["name"] == "twice" and execution["args"]["device"] == 0
     launch = next(e for e in events if e["ph"] == "X" and e["name"] == "LoadedExecutable_Execute")
-    assert execution["ts"] == launch["ts"] and execution["tid"] == launch["tid"], "a span begins with its call"
+    # Its thread is the one that saw its end: the caller where the result was there at once, else one of the plugin's.
+    assert execution["ts"] == launch["ts"], "a span begins with its call"
 
 
 def test_a_host_of_several_threads(backplane, plugin, tmp):
