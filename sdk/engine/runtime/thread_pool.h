@@ -22,8 +22,10 @@ int AvailableCpus();
 class ThreadPool {
  public:
   struct Options {
-    int num_threads = 0;         // 0: AvailableCpus()
-    int spin_microseconds = 50;  // how long an idle worker, and a joining caller, spins before it sleeps
+    int num_threads = 0;  // 0: AvailableCpus()
+    // How long an idle worker, and a joining caller, spins before it sleeps. Longer than what a host does between two
+    // short steps: a token's next step would else begin with waking everybody.
+    int spin_microseconds = 300;
     // Called once on each thread of the pool before its first work (for example to set a library's thread count).
     void (*on_thread_start)() = nullptr;
   };
