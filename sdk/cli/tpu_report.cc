@@ -14,6 +14,7 @@
 #include "sdk/cli/execution.h"
 #include "sdk/cli/npy.h"
 #include "sdk/cli/program.h"
+#include "sdk/cli/temporary_folder.h"
 #include "sdk/host/json.h"
 #include "sdk/host/status.h"
 #include "sdk/report/page.h"
@@ -31,29 +32,6 @@ struct TpuReportOptions {
   std::string plugin, program, topology, out = "tpu_report.html", trace;
   std::vector<std::string> chips, against;
   int64_t replicas = 0, partitions = 0;
-};
-
-// A folder that goes when the object does.
-class Folder {
- public:
-  static absl::StatusOr<Folder> Make() {
-    std::error_code error;
-    std::string path = (fs::temp_directory_path(error) / "backplane-tpu-report.XXXXXX").string();
-    if (error || mkdtemp(path.data()) == nullptr) {
-      return absl::UnavailableError(absl::StrCat("tpu-report: no temporary folder can be made: ", strerror(errno)));
-    }
-    return Folder(path);
-  }
-  Folder(Folder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  ~Folder() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit Folder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
 };
 
 // What the plugin wrote of one program on one chip.
@@ -96,7 +74,7 @@ const Json::Array& List(const Json& json, absl::string_view name) {
 
 absl::StatusOr<Report> ReportOf(const ProgramFile& file, const std::string& chip, const TpuReportOptions& o) {
   BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(file));
-  BP_ASSIGN_OR_RETURN(const Folder folder, Folder::Make());
+  BP_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make("tpu-report"));
   PluginOptions options = o.plugin_options;
   // Quoted, so that what looks like a number stays text.
   if (!chip.empty()) options.options.push_back(absl::StrCat("chip=\"", chip, "\""));

@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "sdk/cli/command.h"
 #include "sdk/cli/session.h"
+#include "sdk/cli/temporary_folder.h"
 #include "sdk/host/json.h"
 #include "sdk/host/status.h"
 
@@ -33,30 +34,6 @@ struct TraceOptions {
   std::vector<std::string> command;
 };
 
-// A folder that goes when the object does.
-class Folder {
- public:
-  static absl::StatusOr<Folder> Make() {
-    std::error_code error;
-    std::string path = (fs::temp_directory_path(error) / "backplane-trace.XXXXXX").string();
-    if (error || mkdtemp(path.data()) == nullptr) {
-      return absl::UnavailableError(absl::StrCat("trace: no temporary folder can be made: ", strerror(errno)));
-    }
-    return Folder(path);
-  }
-  Folder(Folder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  ~Folder() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  fs::path operator/(const std::string& name) const { return fs::path(path_) / name; }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit Folder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
 absl::StatusOr<fs::path> LayersLibrary() {
   if (const char* set = secure_getenv("BACKPLANE_LAYERS_LIBRARY"); set != nullptr && *set != '\0') return fs::path(set);
   std::error_code error;
@@ -70,8 +47,8 @@ absl::StatusOr<fs::path> LayersLibrary() {
 }
 
 // A copy of the library that stands before one plugin: copies have tables of their own, and read the manifest beside.
-absl::StatusOr<std::string> LibraryFor(const fs::path& library, const std::string& plugin, const Folder& folder,
-                                       size_t number) {
+absl::StatusOr<std::string> LibraryFor(const fs::path& library, const std::string& plugin,
+                                       const TemporaryFolder& folder, size_t number) {
   const fs::path copy = folder / absl::StrCat("layers_", number, ".so");
   std::error_code error;
   fs::copy_file(library, copy, error);
@@ -99,8 +76,8 @@ Json OptionJson(const host::NamedValue& option) {
 }
 
 // What a host is to open in place of `found`: the library `copy`, or a manifest that gives the client its options.
-absl::StatusOr<std::string> ForHost(const host::FoundPlugin& found, const std::string& copy, const Folder& folder,
-                                    size_t number) {
+absl::StatusOr<std::string> ForHost(const host::FoundPlugin& found, const std::string& copy,
+                                    const TemporaryFolder& folder, size_t number) {
   if (found.create_options.empty()) return copy;
   Json options = Json::MakeObject();
   for (const host::NamedValue& option : found.create_options) options.Set(option.name, OptionJson(option));
@@ -170,7 +147,7 @@ absl::Status Move(const fs::path& from, const fs::path& to) {
 absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
   if (o.command.empty()) return UsageError("trace: nothing to run: name a program, or a command after --");
   BP_ASSIGN_OR_RETURN(const fs::path library, LayersLibrary());
-  BP_ASSIGN_OR_RETURN(const Folder folder, Folder::Make());
+  BP_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make("trace"));
   const std::string layers =
       o.fault.empty() || absl::StrContains(o.layers, "fault") ? o.layers : absl::StrCat(o.layers, ",fault");
   std::vector<std::pair<std::string, std::string>> set = {
