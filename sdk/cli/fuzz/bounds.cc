@@ -217,6 +217,8 @@ bool HasNan(const Literal& value) {
   return false;
 }
 
+bool HasNoUnderflow(PrimitiveType type, int granule) { return granule >= std::ilogb(UnitInLastPlace(type, 0)); }
+
 int Granule(const Literal& value) {
   int least = 4096;
   auto add = [&](double v) {

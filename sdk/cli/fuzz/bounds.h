@@ -22,11 +22,13 @@
 //       a pole or the end of the domain inside the interval leaves the result undecided.
 //   compare, select, convert to integer   not decided where the intervals leave the answer open.
 //   sums (reduce, window, dot, convolution, scatter)   any order: bounds of the terms + n * unit * sum of magnitudes;
-//       0 where every partial sum in every order can be represented.
+//       0 where every partial sum in every order can be represented. Products that reach below the least subnormal
+//       number are rounded one by one or, in a fused multiply-add, with the sum: n of those numbers more.
 //   max, min, sort of one array   the greatest bound of the elements, for order statistics move by no more.
 //   sorting by key, arg-max, top-k places   decided when the keys are exact.
 //   cholesky, triangular solve   backward stable: unit * n * condition, the condition computed from the value.
-//   fft   log2(n) * unit * sum of magnitudes of the line. Batch normalization: by its formula.
+//   fft   log2(n) * unit * sum of magnitudes of the line. Batch normalization: by its formula; not decided where a
+//       term of it may leave the range although the result does not.
 //   loops, branches, calls   followed with their bounds; a branch that is not decided leaves its results undecided.
 //
 // A NaN must be a NaN, whatever its bits; what depends on its sign or payload (bitcast-convert, a total order, sorting)
@@ -93,6 +95,9 @@ void Drop(Literal& bound);              // makes a bound of zeros invalid
 double SumUnit(const std::vector<const Literal*>& terms, PrimitiveType type, double n, double greatest_sum);
 // The exponent of the lowest bit set in any finite element; 4096 when there is none.
 int Granule(const Literal& value);
+// Whether the type's least subnormal number reaches down to 2^granule: a product with lower bits is rounded although
+// the mantissa has bits to spare.
+bool HasNoUnderflow(PrimitiveType type, int granule);
 
 std::optional<Opcode> BinaryOf(const Computation& body, int64_t component, int64_t components);
 

@@ -61,10 +61,23 @@ bool IsLipschitz(Opcode o, bool complex) {
   }
 }
 
-// What an f64 operation lost by rounding, computed exactly where there is a way.
+// Whether x * y is p exactly.
+bool IsProduct(double p, double x, double y) {
+  if (p == 0 || x == 0 || y == 0) return p == 0 && (x == 0 || y == 0);
+  // Scaling by powers of two loses nothing: exponents near 0 for both factors.
+  const int down = std::ilogb(x), up = std::ilogb(y);
+  x = std::ldexp(x, -down);
+  y = std::ldexp(y, -up);
+  const double scaled = std::ldexp(p, -down - up);
+  return std::isfinite(scaled) && std::fma(x, y, -scaled) == 0;
+}
+
+// What an f64 operation lost by rounding, computed exactly where there is a way. The remainders of products and
+// quotients are some 53 bits below the numbers themselves: IsProduct scales them, lest small ones be rounded to 0.
 double LostF64(Opcode o, double a, double b, double r) {
   if (!std::isfinite(r) || !std::isfinite(a) || !std::isfinite(b)) return 0;
-  const double unit = UnitInLastPlace(PrimitiveType::kF64, r) / 2;
+  const double least = UnitInLastPlace(PrimitiveType::kF64, 0);  // of which there is no half
+  const double unit = std::max(UnitInLastPlace(PrimitiveType::kF64, r) / 2, least);
   switch (o) {
     case Opcode::kAdd:
     case Opcode::kSubtract: {
@@ -73,11 +86,11 @@ double LostF64(Opcode o, double a, double b, double r) {
       return std::abs((a - (r - bb)) + (b - bb));
     }
     case Opcode::kMultiply:
-      return std::fma(a, b, -r) == 0 ? 0 : unit;
+      return IsProduct(r, a, b) ? 0 : unit;
     case Opcode::kDivide:
-      return std::fma(r, b, -a) == 0 ? 0 : unit;
+      return IsProduct(a, r, b) ? 0 : unit;
     case Opcode::kSqrt:
-      return std::fma(r, r, -a) == 0 ? 0 : unit;
+      return IsProduct(a, r, r) ? 0 : unit;
     default:
       return 0;
   }

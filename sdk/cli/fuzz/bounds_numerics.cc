@@ -46,10 +46,11 @@ absl::StatusOr<Judged> JudgeFft(const Instruction& i, const Judged& x, Judged re
       error += BoundAt(x.used, k);
       sum += std::abs(Get(x.value, k));
     }
-    // Twiddle factors, log2(n) steps; the long odd lengths go through convolutions of padded lengths.
-    const double unit = 8 * (std::log2(length + 1) + 2) * UnitOf(type);
+    // Twiddle factors, log2(n) steps; the long odd lengths go through convolutions of padded lengths. Products
+    // may underflow.
+    const double tiny = UnitInLastPlace(type, 0), unit = 8 * (std::log2(length + 1) + 2) * UnitOf(type);
     const double bound = std::isfinite(sum) && sum < MaxFinite(type) / 4
-                             ? (error + unit * sum) * scale + UnitInLastPlace(type, 0)
+                             ? (error + unit * sum + 4 * length * tiny) * scale + tiny
                              : kInf;
     for (int64_t k = b * out; k < (b + 1) * out; ++k)
       result.used.mutable_data<double>()[static_cast<size_t>(k)] = bound;
@@ -104,7 +105,9 @@ absl::StatusOr<Judged> JudgeCholesky(const Instruction& i, const Judged& a, Judg
       error = std::max(error, BoundAt(a.used, k));
     }
     size = std::sqrt(size);
-    const double disturbed = static_cast<double>(n) * error + 8 * static_cast<double>(n + 1) * UnitOf(type) * size;
+    // The last term: products that underflow.
+    const double disturbed = static_cast<double>(n) * error + 8 * static_cast<double>(n + 1) * UnitOf(type) * size +
+                             static_cast<double>(n) * UnitInLastPlace(type, 0);
     double bound = norms.norm * norms.inverse * norms.inverse * disturbed;
     // Near a matrix that has no factor, whether there is one is open.
     if (!(bound < norms.norm / 8)) bound = kInf;
@@ -142,9 +145,9 @@ absl::StatusOr<Judged> JudgeTriangularSolve(const Instruction& i, const Judged& 
                    8 * (dn + 1) * UnitOf(type) * condition * x;
     // The bound on the disturbance of the inverse holds for small ones only.
     if (!(norms.inverse * dn * error_a < 0.25) || !(condition * dn * UnitOf(type) < 0.25)) bound = kInf;
-    // Products on the way that leave the range; the sign of a zero hangs on the order of subtractions.
+    // Products on the way that leave the range at either end; the sign of a zero hangs on the order of subtractions.
     if (!(x * norms.norm * dn < MaxFinite(type) / 4)) bound = kInf;
-    bound += UnitInLastPlace(type, 0);
+    bound += (norms.inverse * dn + 1) * UnitInLastPlace(type, 0);
     for (int64_t k = b * block; k < (b + 1) * block; ++k)
       result.used.mutable_data<double>()[static_cast<size_t>(k)] = bound;
   }
@@ -176,9 +179,11 @@ Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops,
     return Judged::Undecided(result.ToLiteral());
   }
   if (least == kInf) return result;
-  const double s = std::sqrt(least);
+  const double s = std::sqrt(least), tiny = UnitInLastPlace(type, 0);  // tiny: what a product loses that underflows
+  // Terms that leave the range where the result does not: the formula has more than one right way to be computed.
+  auto overflows = [&](double reach) { return !(reach < MaxFinite(type) / 4); };
   const double mean_error = training ? ex + unit * x : grad ? Greatest(ops[2]->used) : Greatest(ops[3]->used);
-  const double variance_error = training ? 8 * x * (ex + unit * x)
+  const double variance_error = training ? 8 * x * (ex + unit * x) + tiny
                                 : grad   ? Greatest(ops[3]->used)
                                          : Greatest(ops[4]->used);
   const double mean = training ? x : grad ? GreatestSize(*ops[2]) : GreatestSize(*ops[3]);
@@ -187,7 +192,11 @@ Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops,
   if (!grad) {
     const double offset = GreatestSize(*ops[2]);
     const double bound = scale * ((ex + mean_error) / s + centered * root_error) + es * centered / s +
-                         Greatest(ops[2]->used) + unit * (scale * centered / s + offset);
+                         Greatest(ops[2]->used) + unit * (scale * centered / s + offset) + (scale + 1 / s + 2) * tiny;
+    if (overflows(scale * centered * std::max(1.0, 1 / s) + offset) ||
+        (training && overflows(count * centered * std::max(1.0, centered)))) {
+      return Judged::Undecided(result.ToLiteral());
+    }
     if (!training) {
       SetAll(result, 2 * bound);
       return result;
@@ -199,15 +208,20 @@ Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops,
   }
   const double g = GreatestSize(*ops[4]), eg = Greatest(ops[4]->used);
   const double total = count * g * centered;  // of the sum of gradient times centered operand
-  const double total_error = count * (eg * centered + g * (ex + mean_error)) + unit * total;
-  const double scale_error = total_error / s + total * root_error + unit * total / s;
+  const double total_error = count * (eg * centered + g * (ex + mean_error) + tiny) + unit * total;
+  const double scale_error = total_error / s + total * root_error + unit * total / s + tiny;
   const double offset_error = count * eg + unit * count * g;
   const double inner = count * g + count * g + centered * total / least;
   const double inner_error =
       2 * (count * eg + unit * count * g) + (ex + mean_error) * total / least +
-      centered * (total_error / least + total * (variance_error + unit * least) / (least * least)) + unit * inner;
+      centered * (total_error / least + total * (variance_error + unit * least) / (least * least)) + unit * inner +
+      (count + 2) * tiny * (1 + 1 / least);
   const double operand_error =
-      (scale / s * inner_error + es / s * inner + scale * root_error * inner + unit * scale / s * inner) / count;
+      (scale / s * inner_error + es / s * inner + scale * root_error * inner + unit * scale / s * inner) / count +
+      (scale + 1 / s + 2) * tiny;
+  if (overflows(total * std::max(1.0, 1 / s)) || overflows(inner * std::max(1.0, scale / s))) {
+    return Judged::Undecided(result.ToLiteral());
+  }
   SetAll(result.elements[0], 2 * operand_error);
   SetAll(result.elements[1], 2 * scale_error);
   SetAll(result.elements[2], 2 * offset_error);

@@ -346,10 +346,16 @@ absl::StatusOr<Judged> JudgeContraction(const Instruction& i, absl::Span<const J
   }
   // Products of small whole numbers: a partial sum is a multiple of both granules' product.
   const int granule = Granule(l.value) + Granule(r.value);
+  const bool underflows = !HasNoUnderflow(type, granule);
+  if (underflows) {
+    for (size_t k = 0; k < static_cast<size_t>(error.num_elements()); ++k) {
+      if (sum.data<double>()[k] != 0) error.mutable_data<double>()[k] += n * UnitInLastPlace(type, 0);
+    }
+  }
   const double greatest = Greatest(sum);
   double unit = 4 * (n + 2) * UnitOf(type);
   const bool small_type = BitWidth(ComplexPart(type)) < 32;
-  if (!i.Is(Opcode::kScaledDot) && std::isfinite(greatest) &&
+  if (!i.Is(Opcode::kScaledDot) && !underflows && std::isfinite(greatest) &&
       greatest * UnitOf(type) < std::ldexp(1.0, std::min(granule, 1000))) {
     unit = 0;
   } else if (small_type) {

@@ -158,6 +158,49 @@ ENTRY e { x = f32[2] parameter(0) y = f32[2] exponential(x) f = f32[2] floor(y) 
   EXPECT_EQ(BoundAt(j.elements[1].seen, 1), 0);
 }
 
+// Whole numbers times the least subnormal number are exact; halves of them are rounded, product by product or, in a
+// fused multiply-add, with the sum: 1.5 + 2.5 units are 2 + 2, or 2 + 2.5 rounded, or 4.
+TEST(Bounds, ProductsThatUnderflow) {
+  const char* text = R"(HloModule m
+ENTRY e { x = f64[2] parameter(0) y = f64[2] parameter(1) ROOT d = f64[] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0} })";
+  const double least = 5e-324;
+  const double small[] = {least, least}, whole[] = {3, -2}, halves[] = {1.5, 2.5}, normal[] = {0x1p-1000, 0x1p-1000};
+  auto bound = [&](const double* x, const double* y) {
+    return BoundAt(JudgeText(text, {Literal::FromValues<double>({2}, absl::MakeConstSpan(x, 2)),
+                                    Literal::FromValues<double>({2}, absl::MakeConstSpan(y, 2))})
+                       .seen,
+                   0);
+  };
+  EXPECT_EQ(bound(small, whole), 0);
+  EXPECT_GE(bound(small, halves), 2 * least);
+  EXPECT_LE(bound(small, halves), 4 * least);
+  EXPECT_EQ(bound(normal, halves), 0);
+}
+
+// What a product lost is known to be something where the remainder itself would underflow.
+TEST(Bounds, RemaindersThatUnderflow) {
+  const char* text = R"(HloModule m
+ENTRY e { x = f64[2] parameter(0) y = f64[2] parameter(1) m = f64[2] multiply(x, y) z = f64[2] constant({5e-324, 5e-324})
+  ROOT s = f64[2] add(m, z) })";
+  const double x[] = {5e-324, 5e-324}, y[] = {0.5, 3};
+  const Judged j = JudgeText(text, {Literal::FromValues<double>({2}, x), Literal::FromValues<double>({2}, y)});
+  EXPECT_GE(BoundAt(j.seen, 0), 5e-324);  // 0 + 1 unit, or 0.5 + 1 rounded to 2
+  EXPECT_EQ(BoundAt(j.seen, 1), 0);
+}
+
+// The sum over the products of gradient and operand leaves the range; what is divided by the variance again does not.
+TEST(Bounds, BatchNormGradThatOverflowsOnTheWay) {
+  const char* text = R"(HloModule m
+ENTRY e { x = f32[2,1] parameter(0) s = f32[1] constant({1}) m = f32[1] constant({0.5}) v = f32[1] constant({0.75})
+  g = f32[2,1] parameter(1) ROOT r = (f32[2,1], f32[1], f32[1]) batch-norm-grad(x, s, m, v, g), epsilon=0.001, feature_index=1 })";
+  const float x[] = {-1.5f, 1.5f}, great[] = {-3.4e38f, 1.0f}, plain[] = {-3.4f, 1.0f};
+  const Literal operand = Literal::FromValues<float>({2, 1}, x);
+  const Judged open = JudgeText(text, {operand, Literal::FromValues<float>({2, 1}, great)});
+  EXPECT_TRUE(std::isinf(BoundAt(open.elements[0].seen, 0)));
+  const Judged decided = JudgeText(text, {operand, Literal::FromValues<float>({2, 1}, plain)});
+  EXPECT_LT(BoundAt(decided.elements[0].seen, 0), 1e-3);
+}
+
 TEST(Compare, BitsNanAndZeros) {
   const float want[] = {0.0f, std::nanf(""), 1.0f}, same[] = {0.0f, -std::nanf("1"), 1.0f};
   const float zero[] = {-0.0f, std::nanf(""), 1.0f}, off[] = {0.0f, std::nanf(""), 1.0000001f};
