@@ -9,6 +9,7 @@
 #include "core/eval/evaluator.h"
 #include "core/import/import.h"
 #include "core/import/proto/hlo_proto.h"
+#include "core/text/hlo_parser.h"
 #include "core/text/hlo_printer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -129,6 +130,56 @@ TEST(Import, LocationsBecomeMetadata) {
   EXPECT_EQ(data.op_name, "jit(f)/sin");
   EXPECT_EQ(data.source_file, "model.py");
   EXPECT_EQ(data.source_line, 12);
+}
+
+TEST(Import, ArgumentsAreNamedAsTheProgramCallsThem) {
+  std::unique_ptr<Module> m = Import(
+      Main("%a: tensor<2xf32> loc(\"params['w']\"), %b: tensor<2xf32> {tf.aliasing_output = 0 : i32} loc(#x), "
+           "%c: tensor<2xf32> loc(\"state[0].mu\"(\"model.py\":3:4)), %d: tensor<2xf32> loc(\"model.py\":9:1), "
+           "%e: tensor<2xf32> loc(unknown), %f: tensor<2xf32> loc(\"9\"), %g: tensor<2xf32> loc(\"params['w']\")",
+           "tensor<2xf32>", "return %b : tensor<2xf32>") +
+      "#x = loc(\"x\")\n");
+  ASSERT_NE(m, nullptr);
+  struct {
+    const char *op_name, *file, *name;
+  } expected[] = {
+      {"params['w']", "", "params__w__"},
+      {"x", "", "x"},
+      {"state[0].mu", "model.py", "state_0_.mu"},
+      {"", "model.py", "Arg_3"},
+      {"", "", "Arg_4"},
+      {"9", "", "_9"},
+      {"params['w']", "", "params__w__.1"},
+  };
+  ASSERT_EQ(m->entry()->parameters().size(), std::size(expected));
+  for (size_t i = 0; i < std::size(expected); ++i) {
+    const Instruction* parameter = m->entry()->parameter(static_cast<int64_t>(i));
+    EXPECT_EQ(parameter->metadata().op_name, expected[i].op_name) << i;
+    EXPECT_EQ(parameter->metadata().source_file, expected[i].file) << i;
+    EXPECT_EQ(parameter->name(), expected[i].name) << i;
+  }
+  // What JAX lowered, as text and as it is sent to a plugin.
+  for (const char* form : {"donate.pretty.mlir", "donate.generic.mlir", "donate.1.17.0.bc"}) {
+    SCOPED_TRACE(form);
+    m = Import(ReadFile(DataDir() / form));
+    ASSERT_NE(m, nullptr);
+    EXPECT_EQ(m->entry()->parameter(0)->metadata().op_name, "a");
+    EXPECT_EQ(m->entry()->parameter(1)->metadata().op_name, "b");
+    EXPECT_THAT(m->ToString(), HasSubstr("%b = f32[4,8] parameter(1), metadata={op_name=\"b\"}"));
+  }
+}
+
+TEST(Import, AnyNameOfAnArgumentSurvivesText) {
+  for (const char* name : {"f32", "add", "ROOT", "ENTRY", "true", "x.7", "-x", "parameter", "s4", "inf", "\xc3\xa4"}) {
+    std::unique_ptr<Module> m = Import(Main(absl::StrCat("%a: tensor<2xf32> loc(\"", name, "\")"), "tensor<2xf32>",
+                                            "%0 = stablehlo.add %a, %a : tensor<2xf32>\nreturn %0 : tensor<2xf32>"));
+    ASSERT_NE(m, nullptr);
+    const std::string text = m->ToString();
+    absl::StatusOr<std::unique_ptr<Module>> again = ParseHloModule(text);
+    ASSERT_TRUE(again.ok()) << again.status() << "\n" << text;
+    EXPECT_EQ((*again)->ToString(), text);
+    EXPECT_EQ((*again)->entry()->parameter(0)->metadata().op_name, name);
+  }
 }
 
 TEST(Import, DonationLayoutsAndMemoryKinds) {

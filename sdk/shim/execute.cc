@@ -20,8 +20,19 @@ struct Place {
   MemoryObject* const* output_memories;  // one for each output
 };
 
-absl::Status WrongArgument(size_t index, const PJRT_Buffer* buffer, const Shape& expected) {
-  return absl::InvalidArgumentError(absl::StrCat("execute: argument ", index, " is ", buffer->shape.ToString(true),
+// For messages: "execute: argument 2 (params['w'])", the name where the program gives one.
+std::string Argument(const PJRT_LoadedExecutable& e, size_t index) {
+  std::string text = absl::StrCat("execute: argument ", index);
+  const Computation* entry = e.executable->optimized_module().entry();
+  if (entry == nullptr || index >= entry->parameters().size()) return text;
+  const std::string& called = entry->parameter(static_cast<int64_t>(index))->metadata().op_name;
+  if (!called.empty()) absl::StrAppend(&text, " (", called, ")");
+  return text;
+}
+
+absl::Status WrongArgument(const PJRT_LoadedExecutable& e, size_t index, const PJRT_Buffer* buffer,
+                           const Shape& expected) {
+  return absl::InvalidArgumentError(absl::StrCat(Argument(e, index), " is ", buffer->shape.ToString(true),
                                                  ", the program takes ", expected.ToString(true)));
 }
 
@@ -51,22 +62,22 @@ absl::Status CheckArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* 
   }
   for (size_t i = 0; i < count; ++i) {
     const PJRT_Buffer* b = arguments[i];
-    if (b == nullptr) return absl::InvalidArgumentError(absl::StrCat("execute: argument ", i, " is null"));
+    if (b == nullptr) return absl::InvalidArgumentError(absl::StrCat(Argument(e, i), " is null"));
     const Shape& expected = parameters[i].shape;
     if (expected.IsToken()) [[unlikely]] {
       // Hosts keep tokens between programs as arrays without elements.
-      if (!b->shape.IsToken() && b->shape.num_elements() != 0) return WrongArgument(i, b, expected);
+      if (!b->shape.IsToken() && b->shape.num_elements() != 0) return WrongArgument(e, i, b, expected);
     } else if (b->shape.element_type() != expected.element_type() || b->shape.dimensions() != expected.dimensions() ||
                !SameLayout(b->shape, expected)) [[unlikely]] {
-      return WrongArgument(i, b, expected);
+      return WrongArgument(e, i, b, expected);
     }
     if (b->client.get() != e.client.get()) [[unlikely]] {
-      return absl::InvalidArgumentError(absl::StrCat("execute: argument ", i, " belongs to another client"));
+      return absl::InvalidArgumentError(absl::StrCat(Argument(e, i), " belongs to another client"));
     }
     if (b->device != place.device) [[unlikely]] {
       const auto& devices = b->memory->devices;
       if (std::find(devices.begin(), devices.end(), place.device) == devices.end()) {
-        return absl::InvalidArgumentError(absl::StrCat("execute: argument ", i, " is on ", b->device->info().to_string,
+        return absl::InvalidArgumentError(absl::StrCat(Argument(e, i), " is on ", b->device->info().to_string,
                                                        ", the program runs on ", place.device->info().to_string));
       }
     }
@@ -92,20 +103,21 @@ absl::StatusOr<std::vector<bool>> Donations(const PJRT_LoadedExecutable& e, cons
   absl::flat_hash_set<const PJRT_Buffer*> given;
   for (size_t i = 0; i < count; ++i) {
     if (donated[i] && !given.insert(arguments[i]).second) {
-      return absl::InvalidArgumentError(absl::StrCat("execute: argument ", i, " is donated twice in one call"));
+      return absl::InvalidArgumentError(absl::StrCat(Argument(e, i), " is donated twice in one call"));
     }
   }
   for (size_t i = 0; i < count; ++i) {
     if (!donated[i] && given.count(arguments[i]) != 0) {
-      return absl::InvalidArgumentError(absl::StrCat("execute: argument ", i, " is also donated in the same call"));
+      return absl::InvalidArgumentError(absl::StrCat(Argument(e, i), " is also donated in the same call"));
     }
   }
   return donated;
 }
 
 // The arrays of a row of arguments, and a mark of use for each.
-absl::Status ReadArguments(absl::Span<const ParameterInfo> parameters, PJRT_Buffer* const* arguments, size_t count,
+absl::Status ReadArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments, size_t count,
                            ExecuteRequest& request, std::vector<UseMark>& uses) {
+  absl::Span<const ParameterInfo> parameters = e.executable->parameters();
   request.arguments.reserve(count);
   uses.reserve(count);
   for (size_t i = 0; i < count; ++i) {
@@ -113,7 +125,7 @@ absl::Status ReadArguments(absl::Span<const ParameterInfo> parameters, PJRT_Buff
     std::lock_guard<std::mutex> lock(b->mu);
     if (b->deleted) [[unlikely]] {
       return absl::InvalidArgumentError(
-          absl::StrCat("execute: argument ", i, ", buffer ", b->shape.ToString(), ", has been deleted or donated"));
+          absl::StrCat(Argument(e, i), ", buffer ", b->shape.ToString(), ", has been deleted or donated"));
     }
     request.arguments.push_back(DeviceArray{b->shape, b->memory->info->id, b->storage, b->ready});
     uses.push_back(b->use);
@@ -318,7 +330,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
                                                              : absl::MakeConstSpan(*e.device_assignment);
     request.run_id = run_id;
     ASSIGN_OR_RETURN(request.context, WithCallbacks(context, options, d));
-    RETURN_IF_ERROR(ReadArguments(e.executable->parameters(), a.argument_lists[d], a.num_args, request, uses[d]));
+    RETURN_IF_ERROR(ReadArguments(e, a.argument_lists[d], a.num_args, request, uses[d]));
   }
   for (size_t d = 0; d < devices; ++d) GiveAway(a.argument_lists[d], a.num_args, donations[d], requests[d], uses[d]);
 

@@ -98,6 +98,19 @@ TEST_F(ExecuteTest, WrongArgumentsAreNamedAndNothingRuns) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(c.text));
   }
+  // Where the program names its arguments, so do messages.
+  std::string named = kAdd;
+  const std::string second = "%y: tensor<4xf32>";
+  const size_t at = named.find(second);
+  ASSERT_NE(at, std::string::npos);
+  named.insert(at + second.size(), " loc(\"params['b']\")");
+  PJRT_LoadedExecutable* add_named = MustCompile(client_, named);
+  Rows none;
+  EXPECT_THAT(std::string(Execute(add_named, {{x_, three}}, 1, &none).message()),
+              HasSubstr("argument 1 (params['b']) is f32[3]{0}, the program takes f32[4]{0}"));
+  EXPECT_THAT(std::string(Execute(add_named, {{deleted, y_}}, 1, &none).message()),
+              HasSubstr("argument 0, buffer f32[4], has been deleted"));
+  Destroy(add_named);
   PJRT_ExecuteOptions options{};
   options.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE;
   options.num_send_ops = 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -96,6 +97,9 @@ const absl::flat_hash_map<absl::string_view, Importer::Handler>& Importer::Handl
 
 namespace {
 
+// A longer name of an argument stays in the metadata alone.
+constexpr size_t kMaxArgumentName = 200;
+
 // StableHLO names of operations that are nothing but their operands: "add" -> kAdd.
 const absl::flat_hash_map<absl::string_view, Opcode>& PlainOpcodes() {
   static const auto* table = [] {
@@ -176,6 +180,31 @@ absl::Status Importer::ImportModuleAttributes() {
   return absl::OkStatus();
 }
 
+OpMetadata Importer::MetadataAt(stablehlo::LocationId location) const {
+  OpMetadata metadata;
+  if (location == 0) return metadata;
+  stablehlo::SourceLocation at = source_.Location(location);
+  metadata.op_name = std::move(at.name);
+  metadata.source_file = std::move(at.file);
+  metadata.source_line = static_cast<int32_t>(std::clamp<int64_t>(at.line, 0, INT32_MAX));
+  return metadata;
+}
+
+namespace {
+
+// What a framework calls an argument, as an instruction's name: "params['w']" is params__w__.
+std::string ArgumentName(absl::string_view called, size_t number) {
+  if (called.empty() || called.size() > kMaxArgumentName) return absl::StrCat("Arg_", number);
+  std::string name(called);
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '-') c = '_';
+  }
+  const char first = name[0];
+  return absl::ascii_isalpha(static_cast<unsigned char>(first)) || first == '_' ? name : absl::StrCat("_", name);
+}
+
+}  // namespace
+
 absl::Status Importer::ImportEntry(const SourceOp& function) {
   if (function.regions[0].blocks.empty()) return absl::InvalidArgumentError("the entry function has no body");
   ASSIGN_OR_RETURN(absl::string_view name, GetText(function, "sym_name"));
@@ -184,8 +213,10 @@ absl::Status Importer::ImportEntry(const SourceOp& function) {
   Scope scope(module_.get(), std::string(name));
   for (size_t i = 0; i < body.arguments.size(); ++i) {
     ASSIGN_OR_RETURN(Shape shape, ConvertType(body.arguments[i].type));
-    scope.builder.set_metadata({});
-    ASSIGN_OR_RETURN(Value v, scope.builder.Parameter(static_cast<int64_t>(i), shape, absl::StrCat("Arg_", i)));
+    OpMetadata metadata = MetadataAt(body.arguments[i].location);
+    std::string called = ArgumentName(metadata.op_name, i);
+    scope.builder.set_metadata(std::move(metadata));
+    ASSIGN_OR_RETURN(Value v, scope.builder.Parameter(static_cast<int64_t>(i), shape, std::move(called)));
     scope.values[&body.arguments[i]] = {v, -1};
   }
   RETURN_IF_ERROR(ImportArgumentAttributes(function, scope));
@@ -365,6 +396,7 @@ absl::StatusOr<Computation*> Importer::ImportFunction(absl::string_view name) {
   Scope scope(module_.get(), std::string(name));
   for (size_t i = 0; i < body.arguments.size(); ++i) {
     ASSIGN_OR_RETURN(Shape shape, ConvertType(body.arguments[i].type));
+    scope.builder.set_metadata(MetadataAt(body.arguments[i].location));
     ASSIGN_OR_RETURN(Value v, scope.builder.Parameter(static_cast<int64_t>(i), shape));
     scope.values[&body.arguments[i]] = {v, -1};
   }
@@ -391,13 +423,7 @@ absl::StatusOr<std::vector<Value>> Importer::ImportBlock(Scope& scope, const Sou
 }
 
 absl::Status Importer::ImportOp(Scope& scope, const SourceOp& op) {
-  scope.metadata = {};
-  if (op.location != 0) {
-    stablehlo::SourceLocation at = source_.Location(op.location);
-    scope.metadata.op_name = std::move(at.name);
-    scope.metadata.source_file = std::move(at.file);
-    scope.metadata.source_line = static_cast<int32_t>(std::clamp<int64_t>(at.line, 0, INT32_MAX));
-  }
+  scope.metadata = MetadataAt(op.location);
   scope.builder.set_metadata(scope.metadata);
   return TouchesQuantized(op) ? ImportQuantized(scope, op) : Dispatch(scope, op);
 }

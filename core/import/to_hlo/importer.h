@@ -79,6 +79,7 @@ class Importer {
   absl::StatusOr<std::vector<Value>> ImportBlock(Scope& scope, const SourceBlock& block);
   absl::Status ImportOp(Scope& scope, const SourceOp& op);
   absl::Status Dispatch(Scope& scope, const SourceOp& op);  // ImportOp without the op's location
+  OpMetadata MetadataAt(stablehlo::LocationId location) const;  // empty where nothing is known
   absl::Status Annotate(const SourceOp& op, const absl::Status& status) const;
   absl::Status Unknown(const SourceOp& op) const;
   absl::StatusOr<Value> Get(Scope& scope, const SourceValue* value);
