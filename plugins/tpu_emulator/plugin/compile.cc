@@ -178,6 +178,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
   watch.Tell("partitioned, simplified", &log);
   PrepareOptions prepare;
   prepare.round = chosen.round;
+  prepare.f64 = chosen.f64;
   prepare.torus = chosen.torus;
   ASSIGN_OR_RETURN(PreparedProgram program, PrepareProgram(std::move(module), chosen.machine, prepare));
   facts.cost = ScheduleCost(program.schedule);

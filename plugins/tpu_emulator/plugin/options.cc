@@ -90,6 +90,12 @@ absl::StatusOr<Round> ReadRound(const Setting& round) {
   return absl::InvalidArgumentError(absl::StrCat(round.source, ": '", round.value, "': must be fusion or op"));
 }
 
+absl::StatusOr<F64> ReadF64(const Setting& f64) {
+  if (f64.value == "ieee") return F64::kIeee;
+  if (f64.value == "pairs") return F64::kPairs;
+  return absl::InvalidArgumentError(absl::StrCat(f64.source, ": '", f64.value, "': must be ieee or pairs"));
+}
+
 // What JAX's libraries know a chip by.
 std::string DeviceKind(const Machine& machine) {
   static constexpr std::pair<const char*, const char*> kKinds[] = {
@@ -104,10 +110,10 @@ std::string DeviceKind(const Machine& machine) {
 
 absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, const NamedValues& options) {
   for (const auto& [name, value] : options) {
-    if (name != "chip" && name != "topology" && name != "poison" && name != "round" && name != "report" &&
-        name != kCollectiveTimeoutOption) {
+    if (name != "chip" && name != "topology" && name != "poison" && name != "round" && name != "f64" &&
+        name != "report" && name != kCollectiveTimeoutOption) {
       return absl::InvalidArgumentError(absl::StrCat("create option ", name,
-                                                     ": unknown; known: chip, topology, poison, round, report, ",
+                                                     ": unknown; known: chip, topology, poison, round, f64, report, ",
                                                      kCollectiveTimeoutOption));
     }
   }
@@ -125,6 +131,8 @@ absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, con
   ASSIGN_OR_RETURN(out.poison, ReadPoison(poison));
   ASSIGN_OR_RETURN(Setting round, Find(options, "round", "TILEDTPU_ROUND", "fusion"));
   ASSIGN_OR_RETURN(out.round, ReadRound(round));
+  ASSIGN_OR_RETURN(Setting f64, Find(options, "f64", "TILEDTPU_F64", "ieee"));
+  ASSIGN_OR_RETURN(out.f64, ReadF64(f64));
   ASSIGN_OR_RETURN(Setting report, Find(options, "report", "TILEDTPU_REPORT", ""));
   out.report = std::move(report.value);
   ASSIGN_OR_RETURN(out.collective_timeout, CollectiveTimeLimit(options));
@@ -137,6 +145,7 @@ Topology MakeTopology(const EmulatorOptions& options) {
   topology.attributes["machine"] = WriteMachine(options.machine);
   topology.attributes["torus"] = options.torus;
   topology.attributes["round"] = std::string(options.round == Round::kOp ? "op" : "fusion");
+  topology.attributes["f64"] = std::string(options.f64 == F64::kPairs ? "pairs" : "ieee");
   if (!options.report.empty()) topology.attributes["report"] = options.report;
   const std::string kind = DeviceKind(options.machine);
   for (DeviceInfo& device : topology.devices) {
@@ -173,6 +182,9 @@ absl::StatusOr<EmulatorOptions> OptionsOf(const Topology& topology) {
   if (const std::string* round = text("round"); round != nullptr) {
     ASSIGN_OR_RETURN(options.round, ReadRound({*round, "topology"}));
   }
+  if (const std::string* f64 = text("f64"); f64 != nullptr) {
+    ASSIGN_OR_RETURN(options.f64, ReadF64({*f64, "topology"}));
+  }
   if (const std::string* report = text("report"); report != nullptr) options.report = *report;
   return options;
 }
@@ -180,7 +192,8 @@ absl::StatusOr<EmulatorOptions> OptionsOf(const Topology& topology) {
 std::string VersionOf(const EmulatorOptions& options) {
   // FNV-1a: not against malice, but two machines of one name must not be taken for one another.
   uint64_t digest = 0xcbf29ce484222325u;
-  for (const char c : absl::StrCat(WriteMachine(options.machine), options.round == Round::kOp ? "op" : "fusion")) {
+  for (const char c : absl::StrCat(WriteMachine(options.machine), options.round == Round::kOp ? "op" : "fusion",
+                                   options.f64 == F64::kPairs ? "pairs" : "")) {
     digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   }
   return absl::StrCat(kVersion, "; ", options.machine.name, " ", absl::Hex(digest, absl::kZeroPad16));

@@ -28,8 +28,10 @@ enum class Poison : uint8_t { kNone, kZero, kNan, kRandom };
 //   poison    TILEDTPU_POISON    none (the default: whatever the host's allocator leaves), zero, nan (all bits set:
 //                                NaN in every floating type, -1 in integers), random
 //   round     TILEDTPU_ROUND     where narrow floats are rounded: fusion (the default: once for each), op (every one)
-//   report    TILEDTPU_REPORT    a folder into which a report of each compiled program is written; none when not given
-//   collective_timeout_seconds   how long devices wait for one another (sdk/backend/host_topology.h)
+//   f64       TILEDTPU_F64       how f64 is computed: ieee (the default), pairs (of f32, as TPUs do:
+//   program/f64_pairs.h) report    TILEDTPU_REPORT    a folder into which a report of each compiled program is written;
+//   none when not given collective_timeout_seconds   how long devices wait for one another
+//   (sdk/backend/host_topology.h)
 //
 // A topology's name, for compiling without devices, is "chip" or "chip:topology", as in "v5e:2x2".
 struct EmulatorOptions {
@@ -37,6 +39,7 @@ struct EmulatorOptions {
   std::vector<int64_t> torus;  // devices along x, y, z; three entries
   Poison poison = Poison::kNone;
   Round round = Round::kFusion;
+  F64 f64 = F64::kIeee;
   std::string report;  // a folder; empty: no reports
   std::chrono::milliseconds collective_timeout{};
 
@@ -49,11 +52,11 @@ absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, con
 
 // Devices in x-fastest order. Each has JAX's attributes "coords" (x, y, z) and "core_on_chip" (0), the memories of
 // HostTopology, and a kind that JAX's libraries know for the known chips ("TPU v5 lite"). The attribute "machine" of
-// the topology is the machine as JSON, "torus", "round" and "report" are the options. The version names the machine and
-// what else changes a program, by VersionOf.
+// the topology is the machine as JSON, "torus", "round", "f64" and "report" are the options. The version names the
+// machine and what else changes a program, by VersionOf.
 Topology MakeTopology(const EmulatorOptions& options);
 
-// What a topology made above was made of, as far as a compiler needs it: machine, torus, round, report.
+// What a topology made above was made of, as far as a compiler needs it: machine, torus, round, f64, report.
 absl::StatusOr<EmulatorOptions> OptionsOf(const Topology& topology);
 
 // The plugin, the machine's name and a digest of all that changes what a program computes or is told about itself: what

@@ -7,6 +7,7 @@
 #include "plugins/tpu_emulator/machine/capacity.h"
 #include "plugins/tpu_emulator/program/build_schedule.h"
 #include "plugins/tpu_emulator/program/cut_into_kernels.h"
+#include "plugins/tpu_emulator/program/f64_pairs.h"
 #include "plugins/tpu_emulator/program/layouts.h"
 #include "plugins/tpu_emulator/program/rounding.h"
 #include "plugins/tpu_emulator/program/swap_products.h"
@@ -48,6 +49,7 @@ absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, c
     } else {
       out.executable = std::move(module);  // every operation rounds as it always does
     }
+    if (options.f64 == F64::kPairs) RETURN_IF_ERROR(ComputeF64InPairs().Run(out.executable.get()).status());
     RETURN_IF_ERROR(AssignLayouts(kernels, tile));
   }
   DropLayouts(out.executable.get());
@@ -59,6 +61,9 @@ absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, c
     out.schedule.notes.emplace_back(
         "Sizes are known only when the program runs: it is not cut into kernels, and times are those of its largest "
         "sizes, one operation after another.");
+    if (options.f64 == F64::kPairs) {
+      out.schedule.notes.emplace_back("f64 is IEEE double precision in this program: its sizes are not known ahead.");
+    }
   }
   RETURN_IF_ERROR(CheckHbm(machine, kernels->name(), out.plan.peak_bytes, out.plan.allocations));
   return out;

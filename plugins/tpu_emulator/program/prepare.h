@@ -24,8 +24,13 @@ namespace backplane::tpu {
 // operations' definitions say. TILEDTPU_ROUND=fusion|op.
 enum class Round : uint8_t { kFusion, kOp };
 
+// How f64 is computed: as IEEE double precision, or in pairs of f32 as TPUs do (f64_pairs.h has the rule).
+// TILEDTPU_F64=ieee|pairs.
+enum class F64 : uint8_t { kIeee, kPairs };
+
 struct PrepareOptions {
   Round round = Round::kFusion;
+  F64 f64 = F64::kIeee;
   // Devices along each axis of the torus; collectives over whole axes use their links. Empty: not known, one axis.
   std::vector<int64_t> torus;
 };
@@ -39,7 +44,8 @@ struct PreparedProgram {
 
 // `module` as each device runs it, after partitioning and the common passes; ModuleConfig's parameter_layouts and
 // result_layout hold a layout for every array. Both results keep its aliases, donors and memory kinds; `executable` has
-// no layouts. A program with dynamic sizes is neither cut nor timed (the schedule's notes say so).
+// no layouts. A program with dynamic sizes is neither cut nor timed, and its f64 is
+// IEEE (the schedule's notes say so).
 //
 // ResourceExhausted, in the words of the machine's compiler: it does not fit HBM, or a kernel does not fit VMEM.
 absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, const Machine& machine,

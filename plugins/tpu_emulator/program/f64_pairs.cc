@@ -1,0 +1,326 @@
+#include "plugins/tpu_emulator/program/f64_pairs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
+
+namespace backplane::tpu {
+namespace {
+
+bool IsWide(const Shape& s) { return s.IsArray() && ComplexPart(s.element_type()) == PrimitiveType::kF64; }
+
+bool HoldsWide(const Shape& s) {
+  if (!s.IsTuple()) return IsWide(s);
+  return std::any_of(s.tuple_shapes().begin(), s.tuple_shapes().end(), HoldsWide);
+}
+
+// What of a pair, or of pairs, is one: nothing is computed, or the result is an operand up to its sign.
+bool KeepsPairs(const Instruction& i) {
+  switch (i.opcode()) {
+    case Opcode::kAbs:
+      return !IsComplex(i.operand(0)->shape().element_type());
+    case Opcode::kSign:
+      return !IsComplex(i.shape().element_type());
+    case Opcode::kNegate:
+    case Opcode::kReal:
+    case Opcode::kImag:
+    case Opcode::kComplex:
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kClamp:
+    case Opcode::kSelect:
+    case Opcode::kBitcast:
+    case Opcode::kIota:
+    case Opcode::kBroadcast:
+    case Opcode::kConcatenate:
+    case Opcode::kCopy:
+    case Opcode::kPad:
+    case Opcode::kReshape:
+    case Opcode::kReverse:
+    case Opcode::kTranspose:
+    case Opcode::kSlice:
+    case Opcode::kDynamicSlice:
+    case Opcode::kDynamicUpdateSlice:
+    case Opcode::kGather:
+    case Opcode::kSort:
+    case Opcode::kTopK:
+    // By their combiners, which are changed.
+    case Opcode::kReduce:
+    case Opcode::kReduceWindow:
+    case Opcode::kScatter:
+    case Opcode::kSelectAndScatter:
+    // By their bodies, likewise.
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+    case Opcode::kCall:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kOptimizationBarrier:
+    case Opcode::kAddDependency:
+    case Opcode::kDomain:
+    case Opcode::kAllGather:
+    case Opcode::kAllToAll:
+    case Opcode::kCollectivePermute:
+    case Opcode::kCollectiveBroadcast:
+    case Opcode::kRaggedAllToAll:
+      return true;
+    case Opcode::kParameter:
+      return !i.parent()->IsEntry();
+    case Opcode::kConvert: {
+      const PrimitiveType from = ComplexPart(i.operand(0)->shape().element_type());
+      return from == PrimitiveType::kF64 || BitWidth(from) <= 32;
+    }
+    default:
+      return false;
+  }
+}
+
+bool HasCombiner(const Instruction& i) {
+  return i.Is(Opcode::kReduce) || i.Is(Opcode::kReduceWindow) || i.Is(Opcode::kScatter) ||
+         i.Is(Opcode::kSelectAndScatter);
+}
+
+// The product of every pair of elements, then its sums: the order of the additions is the reduction's.
+class Rounder {
+ public:
+  explicit Rounder(Computation* c) : c_(c) {}
+
+  absl::Status RoundAll(absl::flat_hash_map<const Computation*, Computation*>& combiners, bool& changed) {
+    for (Instruction* i : c_->Snapshot()) {
+      if (HasCombiner(*i) && HoldsWide(i->shape())) {
+        // The last computation combines; a select-and-scatter's first one compares.
+        const int64_t last = static_cast<int64_t>(i->called().size()) - 1;
+        ASSIGN_OR_RETURN(Computation * combiner, Rounded(i->called(last), combiners));
+        changed |= combiner != i->called(last);
+        i->set_called(last, combiner);
+      }
+      if (i->Is(Opcode::kDot) && IsWide(i->shape())) {
+        ASSIGN_OR_RETURN(Computation * sum, Sum(i->shape().element_type(), combiners));
+        Substitute(i, ProductsAndSums(*i, sum));
+        changed = true;
+        continue;
+      }
+      if (!HoldsWide(i->shape()) || KeepsPairs(*i)) continue;
+      if (i->Is(Opcode::kConstant)) {
+        changed |= RoundConstant(i);
+        continue;
+      }
+      RoundResult(i);
+      changed = true;
+    }
+    if (changed) {
+      c_->SortTopologically();
+      c_->RemoveDead();
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // All uses of `from`, the computation's result among them, become uses of `to`, but for those that `to` itself has.
+  void Substitute(Instruction* from, Instruction* to, absl::Span<Instruction* const> except = {}) {
+    const std::vector<Instruction*> users(from->users().begin(), from->users().end());
+    for (Instruction* user : users) {
+      if (std::find(except.begin(), except.end(), user) != except.end()) continue;
+      for (int64_t k = 0; k < user->operand_count(); ++k) {
+        if (user->operand(k) == from) user->ReplaceOperand(k, to);
+      }
+    }
+    if (c_->root() == from) c_->set_root(to);
+  }
+
+  Instruction* Convert(Instruction* x, PrimitiveType type) {
+    return Make(c_, x, Opcode::kConvert, x->shape().WithElementType(type), {x});
+  }
+
+  // RoundToPair, and the instructions that read x on the way.
+  Instruction* RoundReal(Instruction* x, std::vector<Instruction*>& readers) {
+    Instruction* lead = Convert(x, PrimitiveType::kF32);
+    Instruction* high = Convert(lead, PrimitiveType::kF64);
+    Instruction* beyond = Make(c_, x, Opcode::kSubtract, x->shape(), {high, x});
+    readers.push_back(lead);
+    readers.push_back(beyond);
+    Instruction* low = Convert(Convert(beyond, PrimitiveType::kF32), PrimitiveType::kF64);
+    Instruction* sum = Make(c_, x, Opcode::kSubtract, x->shape(), {high, low});
+    Instruction* finite = Make(c_, x, Opcode::kIsFinite, x->shape().WithElementType(PrimitiveType::kPred), {high});
+    return Make(c_, x, Opcode::kSelect, x->shape(), {finite, sum, high});
+  }
+
+  Instruction* RoundArray(Instruction* x, std::vector<Instruction*>& readers) {
+    if (!IsComplex(x->shape().element_type())) return RoundReal(x, readers);
+    const Shape part = x->shape().WithElementType(PrimitiveType::kF64);
+    Instruction* real = Make(c_, x, Opcode::kReal, part, {x});
+    Instruction* imaginary = Make(c_, x, Opcode::kImag, part, {x});
+    readers.push_back(real);
+    readers.push_back(imaginary);
+    std::vector<Instruction*> unused;
+    return Make(c_, x, Opcode::kComplex, x->shape(), {RoundReal(real, unused), RoundReal(imaginary, unused)});
+  }
+
+  // The tuple with every array of it rounded.
+  Instruction* RoundTuple(Instruction* tuple, std::vector<Instruction*>& readers) {
+    std::vector<Instruction*> elements;
+    std::vector<Instruction*> unused;
+    for (int64_t k = 0; k < tuple->shape().tuple_size(); ++k) {
+      Instruction* element = MakeElement(c_, tuple, k);
+      readers.push_back(element);
+      if (element->shape().IsTuple() && HoldsWide(element->shape())) {
+        element = RoundTuple(element, unused);
+      } else if (IsWide(element->shape())) {
+        element = RoundArray(element, unused);
+      }
+      elements.push_back(element);
+    }
+    return Make(c_, tuple, Opcode::kTuple, tuple->shape(), std::move(elements));
+  }
+
+  void RoundResult(Instruction* i) {
+    std::vector<Instruction*> readers;
+    if (!i->shape().IsTuple()) {
+      Instruction* rounded = RoundArray(i, readers);
+      Substitute(i, rounded, readers);
+      return;
+    }
+    Instruction* rounded = RoundTuple(i, readers);
+    const std::vector<Instruction*> users(i->users().begin(), i->users().end());
+    for (Instruction* user : users) {  // an element of the tuple made anew is that element
+      if (!user->Is(Opcode::kGetTupleElement) || std::find(readers.begin(), readers.end(), user) != readers.end()) {
+        continue;
+      }
+      Substitute(user, rounded->operand(user->attrs().GetInt(AttrId::kTupleIndex, 0)));
+    }
+    Substitute(i, rounded, readers);
+  }
+
+  bool RoundConstant(Instruction* i) {
+    if (!i->shape().IsArray()) return false;
+    Literal value = i->literal();
+    bool changed = false;
+    const auto round = [&](double& x) {
+      const double pair = RoundToPair(x);
+      changed |= pair != x && !std::isnan(x);
+      x = pair;
+    };
+    if (IsComplex(i->shape().element_type())) {
+      for (std::complex<double>& z : value.mutable_data<std::complex<double>>()) {
+        double parts[2] = {z.real(), z.imag()};
+        round(parts[0]);
+        round(parts[1]);
+        z = {parts[0], parts[1]};
+      }
+    } else {
+      for (double& x : value.mutable_data<double>()) round(x);
+    }
+    if (changed) Substitute(i, MakeConstant(c_, i, std::move(value)));
+    return changed;
+  }
+
+  // Dimensions in the order batch, free, contracting, in `type`; then widened to the shape of all products.
+  Instruction* Spread(Instruction* x, PrimitiveType type, const Ints& batch, const Ints& contracting,
+                      const Shape& products, int64_t first_free) {
+    if (x->shape().element_type() != type) x = Convert(x, type);
+    Ints order(batch.begin(), batch.end()), places;
+    for (int64_t d = 0; d < x->shape().rank(); ++d) {
+      const auto holds = [&](const Ints& list) { return std::find(list.begin(), list.end(), d) != list.end(); };
+      if (!holds(batch) && !holds(contracting)) order.push_back(d);
+    }
+    const int64_t free = static_cast<int64_t>(order.size() - batch.size());
+    order.insert(order.end(), contracting.begin(), contracting.end());
+    std::vector<int64_t> dims;
+    for (int64_t d : order) dims.push_back(x->shape().dimensions(d));
+    if (!std::is_sorted(order.begin(), order.end())) {
+      Attributes attrs;
+      attrs.Set(AttrId::kDimensions, order);
+      x = Make(c_, x, Opcode::kTranspose, Shape(type, dims), {x}, std::move(attrs));
+    }
+    const int64_t batches = static_cast<int64_t>(batch.size()), sums = static_cast<int64_t>(contracting.size());
+    for (int64_t d = 0; d < batches; ++d) places.push_back(d);
+    for (int64_t d = 0; d < free; ++d) places.push_back(first_free + d);
+    for (int64_t d = 0; d < sums; ++d) places.push_back(products.rank() - sums + d);
+    return MakeBroadcast(c_, x, x, products, places);
+  }
+
+  Instruction* ProductsAndSums(const Instruction& dot, Computation* sum) {
+    const DotDimensions& d = dot.dot_dims();
+    const PrimitiveType type = dot.shape().element_type();
+    std::vector<int64_t> dims(dot.shape().dimensions().begin(), dot.shape().dimensions().end());
+    Ints reduced;
+    for (int64_t c : d.lhs_contracting) {
+      reduced.push_back(static_cast<int64_t>(dims.size()));
+      dims.push_back(dot.operand(0)->shape().dimensions(c));
+    }
+    const Shape products(type, dims);
+    const int64_t batches = static_cast<int64_t>(d.lhs_batch.size());
+    const int64_t lhs_free = dot.operand(0)->shape().rank() - batches - static_cast<int64_t>(d.lhs_contracting.size());
+    Instruction* lhs =
+        Spread(const_cast<Instruction*>(dot.operand(0)), type, d.lhs_batch, d.lhs_contracting, products, batches);
+    Instruction* rhs = Spread(const_cast<Instruction*>(dot.operand(1)), type, d.rhs_batch, d.rhs_contracting, products,
+                              batches + lhs_free);
+    std::vector<Instruction*> unused;
+    Instruction* product = RoundArray(Make(c_, &dot, Opcode::kMultiply, products, {lhs, rhs}), unused);
+    Instruction* zero = MakeConstant(c_, &dot, Literal(Shape(type, {})));
+    Attributes attrs;
+    attrs.Set(AttrId::kDimensions, reduced);
+    return Make(c_, &dot, Opcode::kReduce, dot.shape(), {product, zero}, std::move(attrs), {sum});
+  }
+
+  // The computation itself where it rounds nothing, else a copy that does: others may combine with it as it is.
+  absl::StatusOr<Computation*> Rounded(Computation* of, absl::flat_hash_map<const Computation*, Computation*>& known) {
+    if (auto at = known.find(of); at != known.end()) return at->second;
+    const bool computes = std::any_of(of->instructions().begin(), of->instructions().end(), [](const auto& i) {
+      return HoldsWide(i->shape()) && (!KeepsPairs(*i) || HasCombiner(*i));
+    });
+    if (!computes) return known[of] = of;
+    Computation* copy = c_->parent()->CloneComputation(of);
+    copy->set_name(absl::StrCat(of->name(), "_pairs"));
+    known[of] = copy;
+    bool changed = false;
+    RETURN_IF_ERROR(Rounder(copy).RoundAll(known, changed));
+    return copy;
+  }
+
+  // x + y, rounded.
+  absl::StatusOr<Computation*> Sum(PrimitiveType type, absl::flat_hash_map<const Computation*, Computation*>& known) {
+    Computation*& sum = sums_[type];
+    if (sum != nullptr) return sum;
+    Computation* plain = c_->parent()->AddComputation("sum_of_pairs");
+    std::vector<Instruction*> parameters;
+    for (int64_t k = 0; k < 2; ++k) {
+      Attributes attrs;
+      attrs.Set(AttrId::kParameterNumber, k);
+      parameters.push_back(Make(plain, nullptr, Opcode::kParameter, Shape(type, {}), {}, std::move(attrs)));
+    }
+    plain->set_root(Make(plain, nullptr, Opcode::kAdd, Shape(type, {}), parameters));
+    ASSIGN_OR_RETURN(sum, Rounded(plain, known));
+    return sum;
+  }
+
+  Computation* const c_;
+  absl::flat_hash_map<PrimitiveType, Computation*> sums_;
+};
+
+}  // namespace
+
+double RoundToPair(double x) {
+  const double high = static_cast<double>(static_cast<float>(x));
+  if (!std::isfinite(high)) return high;
+  return high - static_cast<double>(static_cast<float>(high - x));
+}
+
+absl::StatusOr<bool> ComputeF64InPairs::Run(Module* module) {
+  absl::flat_hash_map<const Computation*, Computation*> combiners;
+  bool changed = false;
+  for (Computation* c : RunningComputations(module)) {
+    bool here = false;
+    RETURN_IF_ERROR(Rounder(c).RoundAll(combiners, here));
+    changed |= here;
+  }
+  if (changed) module->RemoveUnreachableComputations();
+  return changed;
+}
+
+}  // namespace backplane::tpu
