@@ -7,39 +7,48 @@
 #include "sdk/layers/layer.h"
 
 namespace backplane::layers {
-namespace {
 
-// What stands between the plugin and the host's callback. It goes when both the call that registered it and the
+// A hook stands between the plugin and the host's callback. It goes when both the call that registered it and the
 // callback are over, whichever comes first.
-struct Hook {
-  std::function<PJRT_Error*(PJRT_Error*)> hook;
-  PJRT_Event_OnReadyCallback callback;
-  void* user_arg;
-  std::atomic<bool> used{false};
-  std::atomic<int> owners{2};
-
-  void Release() {
-    if (owners.fetch_sub(1) == 1) delete this;
+struct HookCalls {
+  static void Begin(ReadyHook* hook, PJRT_Event_OnReady_Args* args) {
+    hook->callback_ = args->callback;
+    hook->user_arg_ = args->user_arg;
+    args->callback = Run;
+    args->user_arg = hook;
+  }
+  static void Run(PJRT_Error* error, void* user_arg) {
+    auto* hook = static_cast<ReadyHook*>(user_arg);
+    if (!hook->used_.exchange(true)) error = hook->Ready(error);
+    hook->callback_(error, hook->user_arg_);
+    Release(hook);
+  }
+  static void End(void* arg, bool accepted) {
+    auto* hook = static_cast<ReadyHook*>(arg);
+    if (accepted) return Release(hook);
+    // The plugin keeps no callback it refused; should it call it all the same, the host's is called, as without us.
+    static auto* mutex = new std::mutex;
+    static auto* refused = new std::vector<ReadyHook*>;
+    if (!hook->used_.exchange(true)) hook->Dropped();
+    std::lock_guard<std::mutex> lock(*mutex);
+    refused->push_back(hook);
+  }
+  static void Release(ReadyHook* hook) {
+    if (hook->owners_.fetch_sub(1) == 1) delete hook;
   }
 };
 
-void RunHook(PJRT_Error* error, void* user_arg) {
-  auto* hook = static_cast<Hook*>(user_arg);
-  if (!hook->used.exchange(true)) error = hook->hook(error);
-  hook->callback(error, hook->user_arg);
-  hook->Release();
-}
+namespace {
 
-void EndHook(void* arg, bool accepted) {
-  auto* hook = static_cast<Hook*>(arg);
-  if (accepted) return hook->Release();
-  // The plugin keeps no callback it refused; should it call it all the same, the host's is called, as without us.
-  static auto* mutex = new std::mutex;
-  static auto* refused = new std::vector<Hook*>;
-  if (!hook->used.exchange(true)) hook->hook = nullptr;
-  std::lock_guard<std::mutex> lock(*mutex);
-  refused->push_back(hook);
-}
+class FunctionHook : public ReadyHook {
+ public:
+  explicit FunctionHook(std::function<PJRT_Error*(PJRT_Error*)> hook) : hook_(std::move(hook)) {}
+  PJRT_Error* Ready(PJRT_Error* error) override { return hook_(error); }
+  void Dropped() override { hook_ = nullptr; }
+
+ private:
+  std::function<PJRT_Error*(PJRT_Error*)> hook_;
+};
 
 struct Wait {
   Stack* stack;
@@ -55,14 +64,16 @@ void RunWait(PJRT_Error* error, void* user_arg) {
 }  // namespace
 
 bool HookOnReady(Call& call, std::function<PJRT_Error*(PJRT_Error*)> hook) {
+  return HookOnReady(call, std::make_unique<FunctionHook>(std::move(hook)));
+}
+
+bool HookOnReady(Call& call, std::unique_ptr<ReadyHook> hook) {
   const auto* host = call.As<PJRT_Event_OnReady_Args>();
   if (!Has(host, &PJRT_Event_OnReady_Args::user_arg) || host->callback == nullptr) return false;
   auto* args = static_cast<PJRT_Event_OnReady_Args*>(CopyArgs(call));
   if (args == nullptr) return false;
-  auto* h = new Hook{std::move(hook), args->callback, args->user_arg};
-  static_cast<Frame*>(call.frame)->at_end.push_back({EndHook, h});
-  args->callback = RunHook;
-  args->user_arg = h;
+  HookCalls::Begin(hook.get(), args);
+  static_cast<Frame*>(call.frame)->at_end.push_back({HookCalls::End, hook.release()});
   return true;
 }
 

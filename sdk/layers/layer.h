@@ -25,6 +25,7 @@
 #ifndef BACKPLANE_SDK_LAYERS_LAYER_H_
 #define BACKPLANE_SDK_LAYERS_LAYER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -137,6 +138,25 @@ void* CopyArgs(Call& call);
 // what it returns: the error it was given, or another in its place, when the hook has to destroy the first. `hook` runs
 // once, in the plugin's thread; it is destroyed unused when the call fails. False when there is nothing to hook.
 bool HookOnReady(Call& call, std::function<PJRT_Error*(PJRT_Error*)> hook);
+
+// The same without a function: what the callback needs is in the object itself, so that it costs one allocation. Made
+// anew for each call.
+class ReadyHook {
+ public:
+  virtual ~ReadyHook() = default;
+  // In the plugin's thread, once; what it returns goes to the host's callback.
+  virtual PJRT_Error* Ready(PJRT_Error* error) = 0;
+  // In place of Ready: the call has failed.
+  virtual void Dropped() = 0;
+
+ private:
+  friend struct HookCalls;
+  PJRT_Event_OnReadyCallback callback_ = nullptr;
+  void* user_arg_ = nullptr;
+  std::atomic<bool> used_{false};
+  std::atomic<int> owners_{2};
+};
+bool HookOnReady(Call& call, std::unique_ptr<ReadyHook> hook);
 
 // Asks the target, beside the layers, to call `done` once when the event is ready; the error is null or lent for the
 // call. The event stays the host's. False, and `done` is destroyed, when the target refuses.

@@ -77,7 +77,7 @@ void* CallAboutError(Stack::Impl& s, Fn fn, void* args) {
 // that is looked at as a whole goes as a whole: some of its new bytes may be equal to the old.
 void CopyBack(Frame& frame) {
   for (auto it = frame.copies.rbegin(); it != frame.copies.rend(); ++it) {
-    char* copy = it->bytes.get();
+    char* copy = it->bytes;
     char* before = copy + it->size;
     for (ArgsCopy::Field& f : it->fields) {
       f.written = memcmp(copy + f.offset, before + f.offset, f.size) != 0;
@@ -121,7 +121,7 @@ void* Dispatch(int stack, Fn fn, void* args) {
     layers[ran]->Before(call);
     for (size_t i = copies; i < frame.copies.size(); ++i) {
       ArgsCopy& c = frame.copies[i];
-      memcpy(c.bytes.get() + c.size, c.bytes.get(), c.size);
+      memcpy(c.bytes + c.size, c.bytes, c.size);
     }
     seen[ran].memo[0] = call.memo[0];
     seen[ran].memo[1] = call.memo[1];
@@ -154,12 +154,20 @@ void* CopyArgs(Call& call) {
   if (call.args_size < sizeof(size_t) || call.args_size > std::max(kMaxArgs, 2 * known)) return nullptr;
   // As long as the caller says. Layers and target read only what he says.
   const size_t size = call.args_size;
-  ArgsCopy& c = static_cast<Frame*>(call.frame)->copies.emplace_back();
+  auto& frame = *static_cast<Frame*>(call.frame);
+  ArgsCopy& c = frame.copies.emplace_back();
   c.host = static_cast<char*>(call.args);
-  c.bytes.reset(new char[2 * size]);
   c.size = size;
-  memcpy(c.bytes.get(), call.args, size);
-  call.args = c.bytes.get();
+  const size_t need = (2 * size + 15) / 16 * 16;
+  if (need <= Frame::kRoom - frame.room_used) {
+    c.bytes = frame.room + frame.room_used;
+    frame.room_used += need;
+  } else {
+    c.heap.reset(new char[2 * size]);
+    c.bytes = c.heap.get();
+  }
+  memcpy(c.bytes, call.args, size);
+  call.args = c.bytes;
   return call.args;
 }
 

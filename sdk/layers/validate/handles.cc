@@ -59,11 +59,11 @@ void Handles::Die(Shard& shard, Slot& slot, Fn fn, uint32_t stack) {
   slot.died_at = ++shard.deaths;
 }
 
-void Handles::Give(Object type, const void* handle, Fn fn, uint32_t stack, const void* client, size_t outputs) {
+void Handles::Give(Object type, const void* handle, Fn fn, uint32_t stack, const void* client, Program* program) {
   if (handle == nullptr) return;
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
-  std::lock_guard<std::mutex> lock(shard.mutex);
+  std::lock_guard<SpinLock> lock(shard.mutex);
   Handle& h = Enter(shard, hash, type, handle).handle;
   if (h.born_fn != Fn::kCount && h.alive && h.owned) {
     ++h.owners;
@@ -74,14 +74,14 @@ void Handles::Give(Object type, const void* handle, Fn fn, uint32_t stack, const
   h.born = stack;
   h.born_fn = fn;
   h.client = client;
-  h.outputs = outputs;
+  h.program = program;
 }
 
 void Handles::Lend(Object type, const void* handle, Fn fn, const void* client) {
   if (handle == nullptr) return;
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
-  std::lock_guard<std::mutex> lock(shard.mutex);
+  std::lock_guard<SpinLock> lock(shard.mutex);
   Handle& h = Enter(shard, hash, type, handle).handle;
   if (h.born_fn != Fn::kCount && h.alive) return;
   h = Handle{};
@@ -92,7 +92,7 @@ void Handles::Lend(Object type, const void* handle, Fn fn, const void* client) {
 std::optional<Handle> Handles::Find(Object type, const void* handle) const {
   const uint64_t hash = HashOf(type, handle);
   const Shard& shard = ShardOf(hash);
-  std::lock_guard<std::mutex> lock(shard.mutex);
+  std::lock_guard<SpinLock> lock(shard.mutex);
   const Slot* slot = Look(shard, hash, type, handle);
   if (slot == nullptr) return std::nullopt;
   return slot->handle;
@@ -101,21 +101,34 @@ std::optional<Handle> Handles::Find(Object type, const void* handle) const {
 Handles::State Handles::StateOf(Object type, const void* handle) const {
   const uint64_t hash = HashOf(type, handle);
   const Shard& shard = ShardOf(hash);
-  std::lock_guard<std::mutex> lock(shard.mutex);
+  std::lock_guard<SpinLock> lock(shard.mutex);
   const Slot* slot = Look(shard, hash, type, handle);
-  if (slot == nullptr) return {};
-  return {slot->handle.alive && !slot->handle.deleted, slot->handle.used, slot->handle.client};
+  return slot == nullptr ? State{} : StateIn(*slot);
 }
 
-Handles::State Handles::Use(Object type, const void* handle, uint32_t stack) {
+Handles::State Handles::StateIn(const Slot& slot) {
+  const Handle& h = slot.handle;
+  return {h.alive && !h.deleted, h.doubtful, h.used, h.client, h.program};
+}
+
+Handles::State Handles::Use(Object type, const void* handle, uint32_t stack, bool may_take) {
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
-  std::lock_guard<std::mutex> lock(shard.mutex);
+  std::lock_guard<SpinLock> lock(shard.mutex);
   Slot* slot = Look(shard, hash, type, handle);
   if (slot == nullptr) return {};
-  const State state{slot->handle.alive && !slot->handle.deleted, slot->handle.used, slot->handle.client};
-  slot->handle.used = stack;
+  const State state = StateIn(*slot);
+  // A line that is only read stays as it is in the caches.
+  if (state.used != stack) slot->handle.used = stack;
+  if (may_take && !state.doubtful) slot->handle.doubtful = true;
   return state;
+}
+
+void Handles::SetDoubtful(Object type, const void* handle, bool doubtful) {
+  const uint64_t hash = HashOf(type, handle);
+  Shard& shard = ShardOf(hash);
+  std::lock_guard<SpinLock> lock(shard.mutex);
+  if (Slot* slot = Look(shard, hash, type, handle)) slot->handle.doubtful = doubtful;
 }
 
 void Handles::Prefetch(Object type, const void* handle) const {
@@ -129,7 +142,7 @@ void Handles::Prefetch(Object type, const void* handle) const {
 Handles::Destroyed Handles::BeginDestroy(Object type, const void* handle, Fn fn, uint32_t stack, Handle* was) {
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
-  std::lock_guard<std::mutex> lock(shard.mutex);
+  std::lock_guard<SpinLock> lock(shard.mutex);
   Slot* slot = Look(shard, hash, type, handle);
   if (slot == nullptr) return Destroyed::kUnknown;
   Handle& h = slot->handle;
@@ -147,7 +160,7 @@ Handles::Destroyed Handles::BeginDestroy(Object type, const void* handle, Fn fn,
 void Handles::UndoDestroy(Object type, const void* handle, const Handle& was) {
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
-  std::lock_guard<std::mutex> lock(shard.mutex);
+  std::lock_guard<SpinLock> lock(shard.mutex);
   Slot* slot = Look(shard, hash, type, handle);
   if (slot == nullptr) return;
   if (slot->handle.alive) {
@@ -160,21 +173,21 @@ void Handles::UndoDestroy(Object type, const void* handle, const Handle& was) {
 void Handles::MarkDeleted(Object type, const void* handle) {
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
-  std::lock_guard<std::mutex> lock(shard.mutex);
+  std::lock_guard<SpinLock> lock(shard.mutex);
   if (Slot* slot = Look(shard, hash, type, handle)) slot->handle.deleted = true;
 }
 
 void Handles::MarkTold(Object type, const void* handle) {
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
-  std::lock_guard<std::mutex> lock(shard.mutex);
+  std::lock_guard<SpinLock> lock(shard.mutex);
   if (Slot* slot = Look(shard, hash, type, handle)) slot->handle.told = true;
 }
 
 void Handles::EndClient(const void* client, Fn fn, uint32_t stack) {
   if (client == nullptr) return;
   for (Shard& shard : shards_) {
-    std::lock_guard<std::mutex> lock(shard.mutex);
+    std::lock_guard<SpinLock> lock(shard.mutex);
     for (size_t i = 0; shard.memory != nullptr && i <= shard.mask.load(std::memory_order_relaxed); ++i) {
       Slot& s = shard.memory[i];
       if (s.address != nullptr && s.handle.client == client && !s.handle.owned && s.handle.alive) {
@@ -186,7 +199,7 @@ void Handles::EndClient(const void* client, Fn fn, uint32_t stack) {
 
 void Handles::ForEachOwned(const std::function<void(Object, const void*, const Handle&)>& visit) const {
   for (const Shard& shard : shards_) {
-    std::lock_guard<std::mutex> lock(shard.mutex);
+    std::lock_guard<SpinLock> lock(shard.mutex);
     for (size_t i = 0; shard.memory != nullptr && i <= shard.mask.load(std::memory_order_relaxed); ++i) {
       const Slot& s = shard.memory[i];
       if (s.address != nullptr && s.handle.alive && s.handle.owned) visit(s.type, s.address, s.handle);

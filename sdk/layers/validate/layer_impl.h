@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "sdk/layers/frame.h"
+#include "sdk/layers/spin_lock.h"
 #include "sdk/layers/validate/handles.h"
+#include "sdk/layers/validate/programs.h"
 #include "sdk/layers/validate/report.h"
 #include "sdk/layers/validate/stacks.h"
 #include "sdk/layers/validate/validate.h"
@@ -24,29 +27,46 @@ struct ValidateState {
   ValidateState(FILE* out, std::string json, int64_t percent) : stacks(percent), report(out, std::move(json)) {}
   Stacks stacks;
   Handles handles;
+  Programs programs;
   Report report;
 
-  // Callbacks that the host waits for.
+  // Callbacks that the host waits for: a ring of those that have not come, in which each enters and leaves itself.
   struct Pending {
-    const void* event;
-    const void* client;
-    uint32_t stack;
-    Fn fn;
-    int64_t since_ns;
+    const void* event = nullptr;
+    const void* client = nullptr;
+    uint32_t stack = 0;
+    Fn fn = Fn::kCount;
     bool told = false;
+    Ticks since = 0;
+    Pending* before = this;
+    Pending* after = this;
   };
-  std::mutex pending_mutex;
-  std::map<uint64_t, Pending> pending;
-  uint64_t next_pending = 1;
+  SpinLock pending_lock;
+  Pending pending;  // the ring's beginning, itself none
 
-  uint64_t AddPending(const Pending& p) {
-    std::lock_guard<std::mutex> lock(pending_mutex);
-    pending.emplace(next_pending, p);
-    return next_pending++;
+  void AddPending(Pending* p) {
+    std::lock_guard<SpinLock> lock(pending_lock);
+    p->before = pending.before;
+    p->after = &pending;
+    p->before->after = p->after->before = p;
   }
-  void RemovePending(uint64_t id) {
-    std::lock_guard<std::mutex> lock(pending_mutex);
-    pending.erase(id);
+  void RemovePending(Pending* p) {
+    std::lock_guard<SpinLock> lock(pending_lock);
+    p->before->after = p->after;
+    p->after->before = p->before;
+    p->before = p->after = p;
+  }
+  // Those that `late` is true of and that have not been told of, in the order they were entered; they are told now.
+  template <typename Late>
+  std::vector<Pending> TakeLate(Late late) {
+    std::vector<Pending> found;
+    std::lock_guard<SpinLock> lock(pending_lock);
+    for (Pending* p = pending.after; p != &pending; p = p->after) {
+      if (p->told || !late(*p)) continue;
+      p->told = true;
+      found.push_back(*p);
+    }
+    return found;
   }
 };
 
@@ -77,13 +97,25 @@ class ValidateLayer : public Layer {
   const Report& report() const { return state_->report; }
 
  private:
+  // A handle among the arguments of a call.
+  struct Field {
+    uint16_t offset;
+    Object object;
+    Direction direction;
+    uint8_t index;  // in ArgumentsOf
+  };
   // A handle that is passed in. False when the call should be refused.
-  bool CheckUse(Call& call, const Argument& a, const void* handle, const void** client);
+  bool CheckUse(Call& call, const Field& f, const void* handle, const void** client);
   bool CheckState(Call& call, const Argument& a, const void* handle, const Handles::State& state, const void** client);
   bool CheckFound(Call& call, const Argument& a, const void* handle, const std::optional<Handle>& h,
                   const void** client);
   bool CheckDestroy(Call& call, const Argument& a, const void* handle, const void** client);
+  // Tells of a buffer that the target says is empty; false then.
+  bool CheckContents(Call& call, const Argument& a, const void* handle, const Handles::State& state);
   bool CheckExecute(Call& call, const void** client);
+  void LearnTaking(Call& call);
+  void DoubtArguments(Call& call);
+  void DoubtBuffers(Call& call);
   void TellNoContents(Call& call, const Argument& a, const void* handle, const Handle& h);
   bool TellDead(Call& call, Object type, const void* handle, const char* member, const Handle& h);
   void CheckSizes(const Call& call);
@@ -113,17 +145,15 @@ class ValidateLayer : public Layer {
 
   // What is done at each call of a function, as one line of the cache: the handles among its arguments, those that go
   // in before those that come out.
-  struct Field {
-    uint16_t offset;
-    Object object;
-    Direction direction;
-    uint8_t index;  // in ArgumentsOf
-  };
   struct alignas(64) Plan {
     absl::InlinedVector<Field, 7> fields;
     std::atomic<uint32_t> calls{0};
     std::atomic<uint16_t> fine_size{0};  // that the args had and that was found right
-    uint8_t ins = 0;                     // of `fields`
+    uint8_t ins : 4 = 0;                 // of `fields`
+    bool needs_contents : 1 = false;     // of the buffers that go in
+    bool may_take : 1 = false;           // those contents
+    bool sets_fields : 1 = false;        // that the plugin has to write
+    bool only_fields : 1 = false;        // nothing comes out but `fields`
   };
   static_assert(sizeof(Plan) == 64);
   Plan& PlanOf(Fn fn) { return plans_[Index(fn)]; }
@@ -140,6 +170,8 @@ class ValidateLayer : public Layer {
 std::string HandleText(Object type, const void* handle);
 // The word at this offset.
 const void* ReadHandle(const void* args, size_t offset);
+// Asked of the target itself.
+bool TargetSaysDeleted(Stack& stack, PJRT_Buffer* buffer);
 
 }  // namespace backplane::layers
 

@@ -1,4 +1,6 @@
 // What is found when something ends: a client, the process; and callbacks that do not come.
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "sdk/layers/error.h"
 #include "sdk/layers/validate/layer_impl.h"
@@ -8,24 +10,30 @@ namespace backplane::layers {
 void ValidateLayer::FollowCallback(Call& call, const void* client) {
   const auto* a = call.As<PJRT_Event_OnReady_Args>();
   if (!Has(a, &PJRT_Event_OnReady_Args::user_arg)) return;
-  const uint32_t stack = Remember(call);
-  const uint64_t id = state_->AddPending({a->event, client, stack, call.fn, MonotonicNanos()});
-  struct Forget {  // also when the call fails and the hook is dropped
-    Forget(std::shared_ptr<ValidateState> s, uint64_t i) : state(std::move(s)), id(i) {}
-    Forget(const Forget&) = delete;
-    ~Forget() { state->RemovePending(id); }
+  struct Hook : ReadyHook {
+    Hook(std::shared_ptr<ValidateState> s, Stack* l) : state(std::move(s)), layers(l) {}
+    PJRT_Error* Ready(PJRT_Error* error) override {
+      state->RemovePending(&pending);
+      if (error == nullptr) return error;
+      // The callback owns it, like a caller.
+      if (layers->minor_version() >= 107) error = WrapError(*layers, error);
+      state->handles.Give(Object::Error, error, Fn::PJRT_Event_OnReady, pending.stack, nullptr);
+      return error;
+    }
+    void Dropped() override { state->RemovePending(&pending); }
     const std::shared_ptr<ValidateState> state;
-    const uint64_t id;
+    Stack* const layers;
+    ValidateState::Pending pending;
   };
-  auto forget = std::make_shared<Forget>(state_, id);
-  HookOnReady(call, [forget, layers = call.stack, stack](PJRT_Error* error) {
-    forget->state->RemovePending(forget->id);
-    if (error == nullptr) return error;
-    // The callback owns it, like a caller.
-    if (layers->minor_version() >= 107) error = WrapError(*layers, error);
-    forget->state->handles.Give(Object::Error, error, Fn::PJRT_Event_OnReady, stack, nullptr);
-    return error;
-  });
+  auto hook = std::make_unique<Hook>(state_, call.stack);
+  ValidateState::Pending& p = hook->pending;
+  p.event = a->event;
+  p.client = client;
+  p.stack = Remember(call);
+  p.fn = call.fn;
+  p.since = NowTicks();
+  // Entered when it is sure that it will be run or dropped.
+  if (Hook* h = hook.get(); HookOnReady(call, std::move(hook))) state_->AddPending(&h->pending);
 }
 
 void ValidateLayer::ClientGoes(Call& call, const void* client) {
@@ -53,16 +61,8 @@ void ValidateLayer::ClientGoes(Call& call, const void* client) {
 
 void ValidateLayer::ClientGone(Call& call, const void* client) {
   state_->handles.EndClient(client, call.fn, Remember(call));
-  std::vector<ValidateState::Pending> late;
-  {
-    std::lock_guard<std::mutex> lock(state_->pending_mutex);
-    for (auto& [id, p] : state_->pending) {
-      if (p.client != client || client == nullptr || p.told) continue;
-      p.told = true;
-      late.push_back(p);
-    }
-  }
-  for (const ValidateState::Pending& p : late) {
+  const auto of_client = [&](const ValidateState::Pending& p) { return client != nullptr && p.client == client; };
+  for (const ValidateState::Pending& p : state_->TakeLate(of_client)) {
     Add(call, "callback-never-called", absl::StrCat(p.stack),
         absl::StrCat("the client is destroyed, which waits for its work, but a callback registered on ",
                      HandleText(Object::Event, p.event), " has not come"),
@@ -97,21 +97,16 @@ void ValidateLayer::End() {
     state_->report.Add(std::move(f), state_->stacks);
   }
   const int64_t now = MonotonicNanos();
-  std::vector<ValidateState::Pending> late;
-  {
-    std::lock_guard<std::mutex> lock(state_->pending_mutex);
-    for (auto& [id, p] : state_->pending) {
-      if (p.told || now - p.since_ns < options_.patience_ns) continue;
-      p.told = true;
-      late.push_back(p);
-    }
-  }
-  for (const ValidateState::Pending& p : late) {
+  const TickScale scale;
+  const auto missed = [&](const ValidateState::Pending& p) {
+    return now - scale.Nanos(p.since) >= options_.patience_ns;
+  };
+  for (const ValidateState::Pending& p : state_->TakeLate(missed)) {
     Finding f;
     f.kind = "callback-never-called";
     f.key = absl::StrCat(p.stack);
     f.message = absl::StrCat("a callback registered on ", HandleText(Object::Event, p.event), " ",
-                             (now - p.since_ns) / 1000000, " ms before the end has not come");
+                             (now - scale.Nanos(p.since)) / 1000000, " ms before the end has not come");
     f.others.push_back({absl::StrCat("registered by ", InfoOf(p.fn).name), p.stack});
     state_->report.Add(std::move(f), state_->stacks);
   }

@@ -101,23 +101,28 @@ uint32_t NextSerial() {
 // stack, above which the return addresses that the unwinder found then still lie where they lay. Two lines of the
 // cache, one of them for stacks of the default depth.
 struct alignas(64) Stacks::Met {
-  const void* from = nullptr;
-  const void* cfa = nullptr;
   uint64_t hash = 0;
   uint32_t serial = 0, stack = 0;
   uint8_t depth = 0, count = 0;
   uint16_t words[kLargestDepth - 1];  // from cfa to the place of each further return address
 };
 
+// A host calls from some dozens of places again and again, and a stack that another pushes out costs microseconds each
+// time: so many ways that this is rare.
 struct Stacks::ThreadsMet {
-  static constexpr size_t kSets = 64, kWays = 2;
-  std::unique_ptr<Met[]> all{new Met[kSets * kWays]};
+  static constexpr size_t kSets = 128, kWays = 4;
+  struct alignas(64) Tags {
+    const void* from[kWays] = {};
+    const void* cfa[kWays] = {};
+  };
+  const std::unique_ptr<Tags[]> tags{new Tags[kSets]};
+  const std::unique_ptr<Met[]> all{new Met[kSets * kWays]};
   uint32_t turn = 0;
 
-  Met* SetOf(const void* from, const void* cfa) {
+  static size_t SetOf(const void* from, const void* cfa) {
     const uint64_t mixed =
         (reinterpret_cast<uint64_t>(from) ^ reinterpret_cast<uint64_t>(cfa) << 20) * 0x9e3779b97f4a7c15;
-    return all.get() + (mixed >> 32) % kSets * kWays;
+    return (mixed >> 32) % kSets;
   }
 };
 
@@ -135,10 +140,12 @@ uint32_t Stacks::Capture(const void* from, int depth) {
 
 uint32_t Stacks::Remember(const void* from, const void* cfa, int depth) {
   ThreadsMet& met = MetByThread();
-  Met* set = met.SetOf(from, cfa);
+  const size_t set = ThreadsMet::SetOf(from, cfa);
+  ThreadsMet::Tags& tags = met.tags[set];
   for (size_t i = 0; cfa != nullptr && i < ThreadsMet::kWays; ++i) {
-    const Met& m = set[i];
-    if (m.from != from || m.cfa != cfa || m.serial != serial_ || m.depth != depth) continue;
+    if (tags.from[i] != from || tags.cfa[i] != cfa) continue;
+    const Met& m = met.all[set * ThreadsMet::kWays + i];
+    if (m.serial != serial_ || m.depth != depth) continue;
     uint64_t hash = AddToHash(kHashStart, from);
     const auto* base = static_cast<void* const*>(cfa);
     for (int k = 1; k < m.count; ++k) hash = AddToHash(hash, base[m.words[k - 1]]);
@@ -164,14 +171,15 @@ uint32_t Stacks::Remember(const void* from, const void* cfa, int depth) {
     if (f.place[k] == nullptr || f.place[k] < base || f.place[k] - base > UINT16_MAX) return stack;
     m.words[k - 1] = static_cast<uint16_t>(f.place[k] - base);
   }
-  m.from = from;
-  m.cfa = cfa;
   m.hash = hash;
   m.serial = serial_;
   m.stack = stack;
   m.depth = static_cast<uint8_t>(depth);
   m.count = static_cast<uint8_t>(f.count);
-  set[met.turn++ % ThreadsMet::kWays] = m;
+  const size_t way = met.turn++ % ThreadsMet::kWays;
+  tags.from[way] = from;
+  tags.cfa[way] = cfa;
+  met.all[set * ThreadsMet::kWays + way] = m;
   return stack;
 }
 

@@ -53,6 +53,44 @@ bool NeedsContents(Fn fn) {
   }
 }
 
+// "created by PJRT_Client_Compile".
+std::pair<std::string, uint32_t> Born(const Handle& h) {
+  return {absl::StrCat("created by ", InfoOf(h.born_fn).name), h.born};
+}
+
+// Objects of the plugin that come in lists: function, list, count, their type.
+#define BP_LENT_LISTS(one)                                                                             \
+  one(PJRT_Client_Devices, devices, num_devices, Device)                                               \
+      one(PJRT_Client_AddressableDevices, addressable_devices, num_addressable_devices, Device)        \
+          one(PJRT_Client_AddressableMemories, addressable_memories, num_addressable_memories, Memory) \
+              one(PJRT_Device_AddressableMemories, memories, num_memories, Memory)                     \
+                  one(PJRT_Memory_AddressableByDevices, devices, num_devices, Device) one(             \
+                      PJRT_LoadedExecutable_AddressableDevices, addressable_devices, num_addressable_devices, Device)
+
+// Whether the call gives, lends or changes more than the handles among its fields. TakeResults knows how.
+bool HasMoreResults(Fn fn) {
+  switch (fn) {
+#define BP_LENT_LIST(fn_name, list, count, object) case Fn::fn_name:
+    BP_LENT_LISTS(BP_LENT_LIST)
+#undef BP_LENT_LIST
+    case Fn::PJRT_Buffer_Delete:
+    case Fn::PJRT_LoadedExecutable_Delete:
+    case Fn::PJRT_LoadedExecutable_Execute:
+      return true;
+    default:
+      return InfoOf(fn).extension != nullptr;
+  }
+}
+
+// Whether the call may take the contents of a buffer that it is handed. What extensions do is theirs to say.
+bool MayTake(Fn fn) {
+  if (fn == Fn::PJRT_Buffer_DonateWithControlDependency) return true;
+  const char* extension = InfoOf(fn).extension;
+  return extension != nullptr && absl::string_view(extension) != "PJRT_Layouts_Extension";
+}
+
+}  // namespace
+
 bool TargetSaysDeleted(Stack& stack, PJRT_Buffer* buffer) {
   if (!stack.TargetHas(&PJRT_Api::PJRT_Buffer_IsDeleted)) return false;
   PJRT_Buffer_IsDeleted_Args args{};
@@ -62,13 +100,6 @@ bool TargetSaysDeleted(Stack& stack, PJRT_Buffer* buffer) {
   DestroyError(stack, error);
   return error == nullptr && args.is_deleted;
 }
-
-// "created by PJRT_Client_Compile".
-std::pair<std::string, uint32_t> Born(const Handle& h) {
-  return {absl::StrCat("created by ", InfoOf(h.born_fn).name), h.born};
-}
-
-}  // namespace
 
 std::string HandleText(Object type, const void* handle) { return absl::StrFormat("%s %p", ObjectName(type), handle); }
 
@@ -106,6 +137,14 @@ ValidateLayer::ValidateLayer(const ValidateOptions& options)
     add(Direction::USES, Direction::DESTROYS);
     plan.ins = static_cast<uint8_t>(plan.fields.size());
     add(Direction::GIVES, Direction::LENDS);
+    const Fn fn = static_cast<Fn>(f);
+    for (const Argument& a : arguments) plan.sets_fields |= a.Out();
+    for (size_t i = 0; i < plan.ins; ++i) {
+      if (plan.fields[i].object != Object::Buffer || plan.fields[i].direction != Direction::USES) continue;
+      plan.needs_contents |= NeedsContents(fn);
+      plan.may_take |= MayTake(fn);
+    }
+    plan.only_fields = !HasMoreResults(fn);
   }
 }
 
@@ -166,8 +205,15 @@ void ValidateLayer::TellNoContents(Call& call, const Argument& a, const void* ha
       std::move(others));
 }
 
-bool ValidateLayer::CheckUse(Call& call, const Argument& a, const void* handle, const void** client) {
-  return handle == nullptr || CheckState(call, a, handle, state_->handles.StateOf(a.object, handle), client);
+bool ValidateLayer::CheckUse(Call& call, const Field& f, const void* handle, const void** client) {
+  if (handle == nullptr) return true;
+  const Handles::State state = state_->handles.StateOf(f.object, handle);
+  const bool contents = f.object == Object::Buffer && PlanOf(call.fn).needs_contents;
+  if (state.fine && !contents) [[likely]] {
+    if (*client == nullptr) *client = state.client;
+    return true;
+  }
+  return CheckState(call, ArgumentsOf(call.fn)[f.index], handle, state, client);
 }
 
 // Nearly always all is well; the rest is looked at again.
@@ -175,15 +221,17 @@ bool ValidateLayer::CheckState(Call& call, const Argument& a, const void* handle
                                const void** client) {
   if (!state.fine) return CheckFound(call, a, handle, state_->handles.Find(a.object, handle), client);
   if (*client == nullptr) *client = state.client;
-  if (a.object != Object::Buffer || !NeedsContents(call.fn) ||
-      !TargetSaysDeleted(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) {
-    return true;
-  }
+  if (a.object == Object::Buffer && PlanOf(call.fn).needs_contents) CheckContents(call, a, handle, state);
+  return true;
+}
+
+bool ValidateLayer::CheckContents(Call& call, const Argument& a, const void* handle, const Handles::State& state) {
+  if (!TargetSaysDeleted(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) return true;
   std::optional<Handle> h = state_->handles.Find(a.object, handle);
-  if (!h.has_value()) return true;
+  if (!h.has_value()) return false;
   h->used = state.used;  // an execution that is being checked is not what took the buffer
   TellNoContents(call, a, handle, *h);
-  return true;
+  return false;
 }
 
 bool ValidateLayer::CheckFound(Call& call, const Argument& a, const void* handle, const std::optional<Handle>& h,
@@ -197,7 +245,7 @@ bool ValidateLayer::CheckFound(Call& call, const Argument& a, const void* handle
   }
   if (!h->alive) return TellDead(call, a.object, handle, a.member, *h);
   if (*client == nullptr) *client = h->client;
-  if (a.object == Object::Buffer && NeedsContents(call.fn) &&
+  if (a.object == Object::Buffer && PlanOf(call.fn).needs_contents &&
       TargetSaysDeleted(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) {
     TellNoContents(call, a, handle, *h);
   }
@@ -244,35 +292,8 @@ bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* hand
   return true;
 }
 
-bool ValidateLayer::CheckExecute(Call& call, const void** client) {
-  const auto* a = call.As<PJRT_LoadedExecutable_Execute_Args>();
-  if (!Has(a, &PJRT_LoadedExecutable_Execute_Args::num_args) || a->argument_lists == nullptr) return true;
-  static constexpr Argument kElement = {Fn::PJRT_LoadedExecutable_Execute,
-                                        "argument_lists",
-                                        0,
-                                        sizeof(void*),
-                                        Direction::USES,
-                                        Object::Buffer,
-                                        true,
-                                        false};
-  bool go_on = true;
-  const uint32_t stack = Remember(call);
-  for (size_t d = 0; d < a->num_devices; ++d) {
-    if (a->argument_lists[d] == nullptr) continue;
-    for (size_t i = 0; i < a->num_args; ++i) state_->handles.Prefetch(Object::Buffer, a->argument_lists[d][i]);
-    for (size_t i = 0; i < a->num_args; ++i) {
-      const void* handle = a->argument_lists[d][i];
-      if (handle == nullptr) continue;
-      go_on &= CheckState(call, kElement, handle, state_->handles.Use(Object::Buffer, handle, stack), client);
-    }
-  }
-  return go_on;
-}
-
 // Fills the fields that the target has to write with a pattern, in a copy: the host's own struct keeps what it had.
 void ValidateLayer::Poison(Call& call) {
-  const uint32_t before = PlanOf(call.fn).calls.fetch_add(1, std::memory_order_relaxed);
-  if (before >= kFirstCalls && before % kOneIn != 0) return;
   const size_t known = std::min(call.args_size, SizeAtMinor(call.fn, call.stack->minor_version()));
   bool any = false;
   for (const Argument& a : ArgumentsOf(call.fn)) any |= a.Out() && a.offset + a.size <= known;
@@ -314,14 +335,13 @@ void ValidateLayer::Before(Call& call) {
   CheckSizes(call);
   const void* client = nullptr;
   bool go_on = true;
-  const Plan& plan = PlanOf(call.fn);
+  Plan& plan = PlanOf(call.fn);
   for (size_t i = 0; i < plan.ins; ++i) {
     const Field& f = plan.fields[i];
     if (f.offset + sizeof(void*) > call.args_size) continue;  // the host's struct does not have it
-    const Argument& a = ArgumentsOf(call.fn)[f.index];
     const void* handle = ReadHandle(call.args, f.offset);
-    go_on &=
-        f.direction == Direction::USES ? CheckUse(call, a, handle, &client) : CheckDestroy(call, a, handle, &client);
+    go_on &= f.direction == Direction::USES ? CheckUse(call, f, handle, &client)
+                                            : CheckDestroy(call, ArgumentsOf(call.fn)[f.index], handle, &client);
   }
   if (call.fn == Fn::PJRT_LoadedExecutable_Execute) go_on &= CheckExecute(call, &client);
   call.memo[0] = reinterpret_cast<uint64_t>(client);
@@ -334,7 +354,12 @@ void ValidateLayer::Before(Call& call) {
     call.memo[1] = ~uint64_t{0};
     return call.Answer(error);
   }
-  Poison(call);
+  if (plan.sets_fields) {
+    // Two threads may count one: it is about so many that matters.
+    const uint32_t calls = plan.calls.load(std::memory_order_relaxed);
+    plan.calls.store(calls + 1, std::memory_order_relaxed);
+    if (calls < kFirstCalls || calls % kOneIn == 0) Poison(call);
+  }
   if (call.fn == Fn::PJRT_Event_OnReady) FollowCallback(call, client);
 }
 
@@ -344,7 +369,9 @@ void ValidateLayer::After(Call& call) {
   const bool ok = call.result == nullptr && !refused;
   if (ok && call.memo[1] != 0 && call.reached_target) CheckWritten(call, call.memo[1] - 1);
   if (ok) TakeResults(call, client);
+  if (PlanOf(call.fn).may_take && !refused) DoubtBuffers(call);
   if (!ok && !refused) {
+    if (call.fn == Fn::PJRT_LoadedExecutable_Execute) DoubtArguments(call);
     const Plan& plan = PlanOf(call.fn);
     for (size_t i = 0; i < plan.ins; ++i) {
       const Field& f = plan.fields[i];
@@ -359,6 +386,16 @@ void ValidateLayer::After(Call& call) {
   }
   if (ok && call.fn == Fn::PJRT_Client_Destroy) ClientGone(call, client);
   if (call.result != nullptr) TakeError(call);
+}
+
+// The call may have taken what was in the buffers it was handed.
+void ValidateLayer::DoubtBuffers(Call& call) {
+  const Plan& plan = PlanOf(call.fn);
+  for (size_t i = 0; i < plan.ins; ++i) {
+    const Field& f = plan.fields[i];
+    if (f.object != Object::Buffer || f.offset + sizeof(void*) > call.args_size) continue;
+    state_->handles.SetDoubtful(Object::Buffer, ReadHandle(call.args, f.offset), true);
+  }
 }
 
 void ValidateLayer::TakeError(Call& call) {
@@ -385,12 +422,14 @@ void ValidateLayer::TakeResults(Call& call, const void* client) {
       state_->handles.Lend(a.object, handle, call.fn, owner);
       continue;
     }
-    const size_t outputs =
-        a.object == Object::LoadedExecutable
-            ? raw::NumOutputs(*call.stack, static_cast<PJRT_LoadedExecutable*>(const_cast<void*>(handle)))
-            : 0;
-    state_->handles.Give(a.object, handle, call.fn, here(), owner, outputs);
+    Program* program = nullptr;
+    if (a.object == Object::LoadedExecutable) {
+      auto* executable = static_cast<PJRT_LoadedExecutable*>(const_cast<void*>(handle));
+      program = state_->programs.Add(raw::NumOutputs(*call.stack, executable));
+    }
+    state_->handles.Give(a.object, handle, call.fn, here(), owner, program);
   }
+  if (plan.only_fields) return;
   switch (call.fn) {
     case Fn::PJRT_Buffer_Delete:
       if (Has(call.As<PJRT_Buffer_Delete_Args>(), &PJRT_Buffer_Delete_Args::buffer)) {
@@ -407,23 +446,6 @@ void ValidateLayer::TakeResults(Call& call, const void* client) {
       break;
     default:
       TakeLists(call, client);
-  }
-}
-
-void ValidateLayer::TakeExecuteResults(Call& call, const void* client) {
-  const auto* a = call.As<PJRT_LoadedExecutable_Execute_Args>();
-  if (!Has(a, &PJRT_LoadedExecutable_Execute_Args::device_complete_events)) return;
-  const uint32_t stack = Remember(call);
-  const std::optional<Handle> program = state_->handles.Find(Object::LoadedExecutable, a->executable);
-  for (size_t d = 0; d < a->num_devices; ++d) {
-    if (program.has_value() && a->output_lists != nullptr && a->output_lists[d] != nullptr) {
-      for (size_t i = 0; i < program->outputs; ++i) {
-        state_->handles.Give(Object::Buffer, a->output_lists[d][i], call.fn, stack, client);
-      }
-    }
-    if (a->device_complete_events != nullptr && a->device_complete_events[d] != nullptr) {
-      state_->handles.Give(Object::Event, a->device_complete_events[d], call.fn, stack, client);
-    }
   }
 }
 
@@ -447,12 +469,7 @@ void ValidateLayer::TakeLists(Call& call, const void* client) {
     }                                                                      \
     break;                                                                 \
   }
-    BP_LENT_LIST(PJRT_Client_Devices, devices, num_devices, Device)
-    BP_LENT_LIST(PJRT_Client_AddressableDevices, addressable_devices, num_addressable_devices, Device)
-    BP_LENT_LIST(PJRT_Client_AddressableMemories, addressable_memories, num_addressable_memories, Memory)
-    BP_LENT_LIST(PJRT_Device_AddressableMemories, memories, num_memories, Memory)
-    BP_LENT_LIST(PJRT_Memory_AddressableByDevices, devices, num_devices, Device)
-    BP_LENT_LIST(PJRT_LoadedExecutable_AddressableDevices, addressable_devices, num_addressable_devices, Device)
+    BP_LENT_LISTS(BP_LENT_LIST)
 #undef BP_LENT_LIST
     case Fn::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers: {
       const auto* a = call.As<PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args>();

@@ -513,7 +513,7 @@ TEST(HandlesTest, TheLongDeadAreForgottenAndNothingElse) {
   constexpr size_t kLiving = 5000, kDead = 60000, kSurely = 8192;
   std::vector<char> places(kLiving + kDead);
   for (size_t i = 0; i < kLiving; ++i) {
-    handles.Give(Object::Buffer, &places[i], Fn::PJRT_Buffer_Bitcast, static_cast<uint32_t>(i + 1), &places, i);
+    handles.Give(Object::Buffer, &places[i], Fn::PJRT_Buffer_Bitcast, static_cast<uint32_t>(i + 1), &places[i]);
   }
   Handle was;
   for (size_t i = kLiving; i < places.size(); ++i) {
@@ -523,7 +523,7 @@ TEST(HandlesTest, TheLongDeadAreForgottenAndNothingElse) {
   }
   for (size_t i = 0; i < kLiving; ++i) {
     const std::optional<Handle> h = handles.Find(Object::Buffer, &places[i]);
-    ASSERT_TRUE(h.has_value() && h->alive && h->born == i + 1 && h->outputs == i) << i;
+    ASSERT_TRUE(h.has_value() && h->alive && h->born == i + 1 && h->client == &places[i]) << i;
   }
   size_t known = 0;
   for (size_t i = kLiving; i < places.size(); ++i) {
@@ -536,7 +536,7 @@ TEST(HandlesTest, TheLongDeadAreForgottenAndNothingElse) {
   size_t owned = 0;
   handles.ForEachOwned([&](Object, const void*, const Handle&) { ++owned; });
   EXPECT_EQ(owned, kLiving);
-  EXPECT_TRUE(handles.Use(Object::Buffer, &places[0], 9).fine);
+  EXPECT_TRUE(handles.Use(Object::Buffer, &places[0], 9, false).fine);
   EXPECT_EQ(handles.StateOf(Object::Buffer, &places[0]).used, 9);
   handles.MarkDeleted(Object::Buffer, &places[0]);
   EXPECT_FALSE(handles.StateOf(Object::Buffer, &places[0]).fine);
