@@ -2,20 +2,24 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
 #include "plugins/tpu_emulator/machine/default_layout.h"
 #include "plugins/tpu_emulator/program/layouts.h"
 #include "plugins/tpu_emulator/program/program_walk.h"
+#include "plugins/tpu_emulator/program/refusal.h"
 #include "plugins/tpu_emulator/program/remedy.h"
+#include "plugins/tpu_emulator/program/write_prefetches.h"
 
 namespace backplane::tpu {
 namespace {
 
 using Kind = ScheduledBuffer::Kind;
 
-constexpr int64_t kLongestStay = 64;  // kernels that a value may keep its place in VMEM for
+constexpr int64_t kLongestStay = 64;  // kernels that a value, or a copy made ahead, may keep its place in VMEM for
 
 // What the texts of layouts call a memory: S(1), S(3).
 int64_t MemorySpace(Space space) { return space == Space::kVmem ? 1 : space == Space::kCmem ? 3 : 0; }
@@ -52,8 +56,11 @@ class Residency {
     }
   }
 
-  // Room for an operand that is copied ahead of kernel k.
+  // Room for an operand that is copied ahead of a later kernel, while kernel k runs.
   int64_t Left(size_t k) const { return room_ - taken_[k]; }
+  void Take(size_t from, size_t until, int64_t bytes) {
+    for (size_t k = from; k <= until; ++k) taken_[k] += bytes;
+  }
 
  private:
   bool Fits(const WalkedBuffer& b) const {
@@ -67,12 +74,25 @@ class Residency {
   int64_t room_ = 0;
 };
 
+// A product's operand that is copied ahead.
+struct CopyAhead {
+  size_t kernel = 0, first = 0;  // the one that reads it, and the first beside which it runs
+  int side = 0;
+  Space space = Space::kVmem;
+  int64_t bytes = 0;
+  double seconds = 0, wait = 0;
+};
+
+// Times kernels in their order. HBM that a kernel leaves idle serves copies for later ones.
 class Timer {
  public:
-  Timer(const Machine& machine, const WalkedProgram& program) : machine_(machine), program_(program) {}
+  Timer(const Machine& machine, const WalkedProgram& program)
+      : machine_(machine), program_(program), idle_(program.kernels.size(), 0), ahead_(program.kernels.size(), 0) {
+    for (size_t k = 0; k < program.kernels.size(); ++k) number_[program.kernels[k].instruction] = k;
+  }
 
-  // Time of kernel k, which may wait for operands copied ahead.
-  KernelTime Of(size_t k, const Residency& residency) {
+  // Time of kernel k, which may wait for an operand copied ahead.
+  KernelTime Of(size_t k, Residency& residency) {
     const WalkedKernel& kernel = program_.kernels[k];
     KernelWork work = kernel.work.work;
     int64_t product[2] = {0, 0};  // bytes in HBM of what the product's operands are made of
@@ -96,7 +116,7 @@ class Timer {
         work.hbm_written_bytes += kernel.work.results[r].bytes;
       }
     }
-    if (!work.matmul) return Finish(TimeKernel(machine_, work));
+    if (!work.matmul) return Finish(k, TimeKernel(machine_, work));
 
     MatmulWork& m = *work.matmul;
     m.result_space = result;
@@ -109,28 +129,32 @@ class Timer {
         bytes = product[side];
       }
     }
-    KernelTime best = TimeKernel(machine_, work);
+    const KernelTime in_place = TimeKernel(machine_, work);
     // The larger operand that fits, copied ahead.
     const int larger = product[0] >= product[1] ? 0 : 1;
     for (int side : {larger, 1 - larger}) {
       if (product[side] == 0 || product[side] > residency.Left(k)) continue;
-      if (PrefetchSpace(machine_, product[side]) == Space::kHbm) continue;
-      KernelWork ahead = work;
-      (side == 0 ? ahead.matmul->lhs_space : ahead.matmul->rhs_space) = PrefetchSpace(machine_, product[side]);
-      KernelTime time = TimeKernel(machine_, ahead);
-      const double copy = static_cast<double>(product[side]) / machine_.HbmBytesPerSecond();
-      const double wait = std::max(0.0, copy - idle_);
-      if (time.seconds + wait >= best.seconds) break;
-      idle_ -= std::min(idle_, copy);
-      AddCopy(time, static_cast<double>(product[side]), copy, wait);
-      best = time;
-      break;
+      const Space space = PrefetchSpace(machine_, product[side]);
+      if (space == Space::kHbm) continue;
+      KernelWork with_copy = work;
+      (side == 0 ? with_copy.matmul->lhs_space : with_copy.matmul->rhs_space) = space;
+      KernelTime time = TimeKernel(machine_, with_copy);
+      CopyAhead copy{k, k, side, space, product[side]};
+      copy.seconds = static_cast<double>(product[side]) / machine_.HbmBytesPerSecond();
+      PlaceCopy(residency, copy);
+      if (time.seconds + copy.wait >= in_place.seconds) break;
+      UseIdle(residency, copy);
+      AddCopy(time, copy);
+      return Finish(k, time);
     }
-    return Finish(best);
+    return Finish(k, in_place);
   }
 
-  // Between kernels that do not follow each other: nothing is known of the bandwidth left.
-  void Restart() { idle_ = 0; }
+  // Kernels that follow are another loop's: nothing is known of the HBM that others leave.
+  void Restart(size_t k) { first_ = k; }
+
+  const std::vector<CopyAhead>& copies() const { return copies_; }
+  double AheadCycles(size_t k) const { return ahead_[k] * machine_.CyclesPerSecond(); }
 
  private:
   Space SpaceOf(int buffer) const {
@@ -140,26 +164,76 @@ class Timer {
     return std::any_of(leaves.begin(), leaves.end(), [&](int b) { return SpaceOf(b) == Space::kHbm; });
   }
 
-  void AddCopy(KernelTime& time, double bytes, double copy, double wait) const {
-    time.hbm_bytes += bytes;
-    time.hbm_cycles += copy * machine_.CyclesPerSecond();
-    time.seconds += wait;
-    time.cycles += wait * machine_.CyclesPerSecond();
-    if (wait > 0.5 * time.seconds) time.bound = Unit::kHbm;
+  // As late as HBM's idle time before the kernel allows, back to where the copy has no room yet, or to where it could
+  // not begin: another computation, a kernel before the one that makes the operand.
+  void PlaceCopy(const Residency& residency, CopyAhead& copy) const {
+    size_t least = std::max(first_, copy.kernel - std::min<size_t>(copy.kernel, kLongestStay));
+    const WalkedKernel& kernel = program_.kernels[copy.kernel];
+    for (size_t o = 0; o < kernel.operands.size(); ++o) {
+      if (kernel.work.operands[o].product != copy.side) continue;
+      least = std::max(least, MadeBefore(*kernel.instruction->operand(static_cast<int64_t>(o))));
+    }
+    copy.wait = copy.seconds;
+    while (copy.wait > 0 && copy.first > least && residency.Left(copy.first - 1) >= copy.bytes &&
+           program_.kernels[copy.first - 1].instruction->parent() == kernel.instruction->parent()) {
+      --copy.first;
+      copy.wait = std::max(0.0, copy.wait - idle_[copy.first]);
+    }
+  }
+
+  // The first kernel that all of those precede that make this value.
+  size_t MadeBefore(const Instruction& value) const {
+    size_t before = 0;
+    std::vector<const Instruction*> pending = {&value};
+    absl::flat_hash_set<const Instruction*> seen;
+    while (!pending.empty()) {
+      const Instruction* i = pending.back();
+      pending.pop_back();
+      if (!seen.insert(i).second) continue;
+      if (const auto at = number_.find(i); at != number_.end()) {
+        before = std::max(before, at->second + 1);
+      } else {
+        pending.insert(pending.end(), i->operands().begin(), i->operands().end());
+      }
+    }
+    return before;
+  }
+
+  void UseIdle(Residency& residency, const CopyAhead& copy) {
+    double rest = copy.seconds - copy.wait;
+    for (size_t j = copy.kernel; j-- > copy.first;) {
+      const double here = std::min(rest, idle_[j]);
+      idle_[j] -= here;
+      ahead_[j] += here;
+      rest -= here;
+    }
+    residency.Take(copy.first, copy.kernel, copy.bytes);
+    copies_.push_back(copy);
+  }
+
+  void AddCopy(KernelTime& time, const CopyAhead& copy) const {
+    time.hbm_bytes += static_cast<double>(copy.bytes);
+    time.hbm_cycles += copy.wait * machine_.CyclesPerSecond();
+    time.seconds += copy.wait;
+    time.cycles += copy.wait * machine_.CyclesPerSecond();
+    if (copy.wait > 0.5 * time.seconds) time.bound = Unit::kHbm;
     time.roofline_seconds = std::max(time.roofline_seconds, time.hbm_bytes / (machine_.hbm_gb_per_s * 1e9));
     // Bytes that came while earlier kernels ran are no reason for this one to take long.
     time.roofline_seconds = std::min(time.roofline_seconds, time.seconds);
     time.utilisation = time.roofline_seconds / time.seconds;
   }
 
-  KernelTime Finish(KernelTime time) {
-    idle_ += std::max(0.0, time.seconds - time.hbm_cycles / machine_.CyclesPerSecond());
+  KernelTime Finish(size_t k, KernelTime time) {
+    idle_[k] = std::max(0.0, time.seconds - time.hbm_cycles / machine_.CyclesPerSecond());
     return time;
   }
 
   const Machine& machine_;
   const WalkedProgram& program_;
-  double idle_ = 0;  // seconds of HBM that kernels so far have left over
+  absl::flat_hash_map<const Instruction*, size_t> number_;
+  std::vector<double> idle_, ahead_;  // seconds of HBM by kernel: left over, and used for later kernels
+  std::vector<CopyAhead> copies_;
+  size_t first_ = 0;  // of the kernels that follow one another
 };
 
 // What a kernel without a product takes of VMEM: two windows of everything that it reads or writes in HBM, as large as
@@ -177,103 +251,6 @@ int64_t ScopedBytes(const Machine& machine, const WalkedProgram& program, const 
   }
   for (size_t r = 0; r < kernel.results.size(); ++r) add(kernel.results[r], kernel.work.results[r].bytes);
   return std::max(least, std::min(most, machine.scoped_vmem_bytes / 2));
-}
-
-Allocation AllocationOf(const ScheduledBuffer& b, absl::string_view kind) {
-  Allocation a;
-  a.name = absl::StrCat("%", b.name);
-  a.operator_name = b.origin.op_name;
-  a.source_file = b.origin.source_file;
-  a.source_line = b.origin.source_line;
-  a.shape = b.shape;
-  a.kind = std::string(kind);
-  a.padded_bytes = b.padded_bytes;
-  a.unpadded_bytes = b.unpadded_bytes;
-  return a;
-}
-
-// Fills hbm_in_use, and finds the fullest moment.
-MemoryPlan PlanMemory(const WalkedProgram& program, Schedule& schedule) {
-  MemoryPlan plan;
-  int64_t always = 0;
-  const size_t kernels = program.kernels.size();
-  std::vector<int64_t> change(kernels + 2, 0);
-  const auto in_hbm = [](const WalkedBuffer& b) { return b.used && b.info.space == Space::kHbm; };
-  for (const WalkedBuffer& b : program.buffers) {
-    if (!in_hbm(b)) continue;
-    const int64_t bytes = b.info.padded_bytes;
-    switch (b.info.kind) {
-      case Kind::kArgument:
-        plan.argument_bytes += bytes;
-        always += bytes;
-        plan.allocations.push_back(AllocationOf(b.info, "Arguments"));
-        break;
-      case Kind::kResult:
-        plan.result_bytes += bytes;
-        if (b.takes_argument) {
-          plan.alias_bytes += bytes;
-        } else {
-          always += bytes;
-          plan.allocations.push_back(AllocationOf(b.info, "Output"));
-        }
-        break;
-      case Kind::kConstant:
-        always += bytes;
-        plan.allocations.push_back(AllocationOf(b.info, "Constant"));
-        break;
-      case Kind::kTemporary:
-        change[static_cast<size_t>(b.info.first_kernel)] += bytes;
-        change[static_cast<size_t>(b.info.last_kernel) + 1] -= bytes;
-        break;
-    }
-  }
-  int64_t now = 0, most = 0;
-  size_t fullest = 0;
-  for (size_t k = 0; k < kernels; ++k) {
-    now += change[k];
-    // A result over an operand that dies here needs no room of its own yet.
-    const WalkedKernel& kernel = program.kernels[k];
-    int64_t shared = 0;
-    std::vector<int> given;
-    for (int r : kernel.results) {
-      if (r < 0 || !in_hbm(program.buffers[r]) || program.buffers[r].info.kind != Kind::kTemporary) continue;
-      const ScheduledBuffer& result = program.buffers[r].info;
-      if (result.first_kernel != static_cast<int64_t>(k)) continue;
-      for (size_t o = 0; o < kernel.operands.size(); ++o) {
-        if (!kernel.work.operands[o].may_share || kernel.operands[o].size() != 1) continue;
-        const int b = kernel.operands[o][0];
-        if (b < 0 || b == r || !in_hbm(program.buffers[b]) || program.buffers[b].info.kind != Kind::kTemporary)
-          continue;
-        const ScheduledBuffer& operand = program.buffers[b].info;
-        if (operand.last_kernel != static_cast<int64_t>(k) || operand.padded_bytes != result.padded_bytes) continue;
-        if (std::find(given.begin(), given.end(), b) != given.end()) continue;
-        given.push_back(b);
-        shared += result.padded_bytes;
-        break;
-      }
-    }
-    schedule.hbm_in_use.push_back(always + now - shared);
-    if (now - shared > most) {
-      most = now - shared;
-      fullest = k;
-    }
-  }
-  plan.peak_bytes = always + most;
-  plan.temporary_bytes = plan.peak_bytes - plan.argument_bytes - (plan.result_bytes - plan.alias_bytes);
-  for (const WalkedBuffer& b : program.buffers) {
-    if (!in_hbm(b) || b.info.kind != Kind::kTemporary || most == 0) continue;
-    if (b.info.first_kernel <= static_cast<int64_t>(fullest) && b.info.last_kernel >= static_cast<int64_t>(fullest)) {
-      plan.allocations.push_back(AllocationOf(b.info, "HLO temp"));
-    }
-  }
-  std::stable_sort(plan.allocations.begin(), plan.allocations.end(), [](const Allocation& a, const Allocation& b) {
-    return (a.kind == "Arguments" ? 0
-            : a.kind == "Output"  ? 1
-                                  : 2) < (b.kind == "Arguments" ? 0
-                                         : b.kind == "Output"  ? 1
-                                                               : 2);
-  });
-  return plan;
 }
 
 // Starts of kernels, one after another; a loop takes as long as all of its turns.
@@ -375,7 +352,7 @@ absl::StatusOr<TimedProgram> BuildSchedule(Module* kernels, const Machine& machi
   int64_t loop = -1;
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     const WalkedKernel& from = program.kernels[k];
-    if (from.loop != loop) timer.Restart();
+    if (from.loop != loop) timer.Restart(k);
     loop = from.loop;
     ScheduledKernel kernel;
     kernel.name = from.instruction->name();
@@ -398,16 +375,32 @@ absl::StatusOr<TimedProgram> BuildSchedule(Module* kernels, const Machine& machi
       for (int b : leaves) add(kernel.reads, b);
     }
     for (int b : from.results) add(kernel.writes, b);
-    if (kernel.scoped_vmem_bytes > machine.scoped_vmem_bytes) {
-      std::vector<Allocation> windows;
-      for (const std::vector<int64_t>* list : {&kernel.reads, &kernel.writes}) {
-        for (int64_t b : *list) windows.push_back(AllocationOf(s.buffers[static_cast<size_t>(b)], "scoped"));
-      }
-      RETURN_IF_ERROR(
-          CheckScopedVmem(machine, absl::StrCat("%", from.instruction->ToString()), kernel.scoped_vmem_bytes, windows));
-    }
     s.kernels.push_back(std::move(kernel));
   }
+  std::vector<PrefetchedOperand> prefetched;
+  for (const CopyAhead& copy : timer.copies()) {
+    const WalkedKernel& kernel = program.kernels[copy.kernel];
+    double rest = copy.wait;
+    for (size_t o = 0; o < kernel.operands.size(); ++o) {
+      if (kernel.work.operands[o].product != copy.side || kernel.operands[o].size() != 1) continue;
+      const int b = kernel.operands[o][0];
+      if (b < 0 || program.buffers[static_cast<size_t>(b)].info.space != Space::kHbm) continue;
+      ScheduledPrefetch p;
+      p.buffer = number[static_cast<size_t>(b)];
+      p.kernel = static_cast<int64_t>(copy.kernel);
+      p.first_kernel = static_cast<int64_t>(copy.first);
+      p.space = copy.space;
+      p.bytes = kernel.work.operands[o].bytes;
+      p.seconds = copy.seconds * static_cast<double>(p.bytes) / static_cast<double>(copy.bytes);
+      p.wait_seconds = std::min(rest, p.seconds);
+      rest -= p.wait_seconds;
+      s.prefetches.push_back(p);
+      prefetched.push_back(
+          {kernel.instruction, static_cast<int64_t>(o), program.kernels[copy.first].instruction, copy.space});
+    }
+  }
+  for (size_t k = 0; k < s.kernels.size(); ++k) s.kernels[k].prefetch_cycles = timer.AheadCycles(k);
+  WritePrefetches(kernels, prefetched);
   SetStarts(s);
   for (const ScheduledKernel& k : s.kernels) {
     const double times = static_cast<double>(k.executions);
@@ -416,6 +409,7 @@ absl::StatusOr<TimedProgram> BuildSchedule(Module* kernels, const Machine& machi
     s.hbm_bytes += times * k.hbm_bytes;
   }
   s.cycles = s.seconds * machine.CyclesPerSecond();
+  out.refused = CheckFit(machine, program, out.plan, s);
   return out;
 }
 

@@ -166,6 +166,112 @@ TEST(BuildSchedule, WhatDoesNotFitIsRefusedWithItsNameAndLine) {
   EXPECT_THAT(fits.schedule.buffers[0].remedy, HasSubstr("it takes 1.00G instead of 32.00G"));
 }
 
+// Two products in a row: the second one's weights come while the first one computes.
+constexpr char kTwoProducts[] = R"(HloModule two
+ENTRY e {
+  x = bf16[2048,4096] parameter(0)
+  w = bf16[4096,4096] parameter(1)
+  v = bf16[4096,4096] parameter(2)
+  y = bf16[2048,4096] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT z = bf16[2048,4096] dot(y, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+})";
+
+TEST(BuildSchedule, OperandsThatAreCopiedAheadAreInTheText) {
+  for (const auto& [chip, space] : {std::pair<const char*, const char*>{"v5e", "S(1)"}, {"v4", "S(3)"}}) {
+    const PreparedProgram p = Prepared(kTwoProducts, chip);
+    const Schedule& s = p.schedule;
+    ASSERT_EQ(s.kernels.size(), 2u);
+    ASSERT_FALSE(s.prefetches.empty()) << chip;
+    const ScheduledPrefetch& second = s.prefetches.back();
+    EXPECT_EQ(s.buffers[static_cast<size_t>(second.buffer)].name, "v") << chip;
+    EXPECT_EQ(second.kernel, 1);
+    EXPECT_EQ(second.first_kernel, 0);
+    EXPECT_EQ(second.wait_seconds, 0);
+    EXPECT_EQ(second.bytes, 4096 * 4096 * 2);
+    EXPECT_NEAR(second.seconds, 4096 * 4096 * 2 / FindMachine(chip)->HbmBytesPerSecond(), 1e-9);
+    // The copy's time is HBM's beside the first kernel, and no kernel's HBM is busy for longer than the kernel.
+    double ahead = 0;
+    for (const ScheduledKernel& k : s.kernels) {
+      EXPECT_LE(k.time.hbm_cycles + k.prefetch_cycles, k.time.cycles * (1 + 1e-9));
+      ahead += k.prefetch_cycles;
+    }
+    double copied = 0;
+    for (const ScheduledPrefetch& c : s.prefetches) copied += c.seconds - c.wait_seconds;
+    EXPECT_NEAR(ahead, copied * FindMachine(chip)->CyclesPerSecond(), 1);
+
+    const std::string text = p.kernels->entry()->ToString();
+    const size_t start = text.find("copy-start(%v)"),
+                 first = text.find(" dot(") != std::string::npos ? text.find(" dot(") : text.find("fusion(");
+    ASSERT_NE(start, std::string::npos) << text;
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("u32[]{:S(2)}) copy-start(%v)")));
+    EXPECT_THAT(text, HasSubstr(absl::StrCat(space, "} copy-done(")));
+    EXPECT_LT(start, first);                                  // before the first product
+    EXPECT_GT(text.rfind("copy-done("), first);               // after it
+    EXPECT_LT(text.rfind("copy-done("), text.rfind("ROOT"));  // and before the second
+  }
+}
+
+// An operand that an earlier kernel makes cannot be copied before that one has ended; in a loop the copy stays in a
+// turn.
+TEST(BuildSchedule, CopiesBeginWhenTheirOperandIsThere) {
+  const PreparedProgram p = Prepared(R"(HloModule m
+cond { s = (s32[], bf16[4096,4096], bf16[8,4096]) parameter(0) i = s32[] get-tuple-element(s), index=0
+       n = s32[] constant(10) ROOT c = pred[] compare(i, n), direction=LT }
+body { s = (s32[], bf16[4096,4096], bf16[8,4096]) parameter(0) i = s32[] get-tuple-element(s), index=0
+       x = bf16[8,4096] get-tuple-element(s), index=2 o = s32[] constant(1) j = s32[] add(i, o)
+       t = bf16[8,4096] tanh(x)
+       e = bf16[8,4096] exponential(t)
+       w = bf16[4096,4096] get-tuple-element(s), index=1
+       y = bf16[8,4096] dot(e, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+       ROOT r = (s32[], bf16[4096,4096], bf16[8,4096]) tuple(j, w, y) }
+ENTRY e { w = bf16[4096,4096] parameter(0) x = bf16[8,4096] parameter(1) o = s32[] constant(0)
+          t = (s32[], bf16[4096,4096], bf16[8,4096]) tuple(o, w, x)
+          ROOT l = (s32[], bf16[4096,4096], bf16[8,4096]) while(t), condition=cond, body=body })");
+  for (const ScheduledPrefetch& c : p.schedule.prefetches) {
+    const ScheduledKernel &first = p.schedule.kernels[static_cast<size_t>(c.first_kernel)],
+                          &reads = p.schedule.kernels[static_cast<size_t>(c.kernel)];
+    EXPECT_EQ(first.loop, reads.loop);
+  }
+}
+
+TEST(BuildSchedule, ARefusedProgramLeavesItsSchedule) {
+  Schedule s;
+  PrepareOptions options;
+  options.refused = &s;
+  const absl::Status status = PrepareProgram(ProgramFromText(kBig), V5e(), options).status();
+  ASSERT_FALSE(status.ok());
+  ASSERT_TRUE(s.refusal.has_value());
+  EXPECT_EQ(s.refusal->message, status.message());
+  EXPECT_EQ(s.refusal->space, Space::kHbm);
+  EXPECT_EQ(s.refusal->required_bytes, s.hbm_peak);
+  EXPECT_EQ(s.refusal->limit_bytes, V5e().hbm_bytes);
+  ASSERT_FALSE(s.refusal->buffers.empty());
+  EXPECT_EQ(s.buffers[static_cast<size_t>(s.refusal->buffers[0])].origin.source_line, 41);
+  int64_t bytes = 0;
+  for (int64_t b : s.refusal->buffers) bytes += s.buffers[static_cast<size_t>(b)].padded_bytes;
+  EXPECT_EQ(bytes, s.refusal->required_bytes);
+  EXPECT_EQ(s.hbm_in_use[static_cast<size_t>(s.refusal->kernel)], s.refusal->required_bytes);
+  EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("without it the program fits")));
+  EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("Of the known chips these have the room: v5p")));
+  EXPECT_FALSE(Prepared(kBig, "v5p").schedule.refusal.has_value());
+}
+
+TEST(BuildSchedule, RemediesOfARefusal) {
+  // Four gigabytes of state in and out, and as much between.
+  constexpr char kText[] = R"(HloModule m
+ENTRY e { x = f32[32768,32768] parameter(0) y = f32[32768,32768] parameter(1)
+  p = f32[32768,32768] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  q = f32[32768,32768] dot(p, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  r = f32[32768,32768] add(q, x) ROOT t = (f32[32768,32768], f32[32768,32768]) tuple(p, r) })";
+  Schedule s;
+  PrepareOptions options;
+  options.refused = &s;
+  ASSERT_FALSE(PrepareProgram(ProgramFromText(kText), V5e(), options).ok());
+  EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("donate_argnums")));
+  EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("need 2 of them or more")));
+  EXPECT_THAT(s.refusal->remedies, Not(::testing::Contains(HasSubstr("Padding takes"))));
+}
+
 TEST(BuildSchedule, ADonatedArgumentCountsOnce) {
   constexpr char kText[] = R"(HloModule m$alias
 ENTRY e { x = f32[4096,4096] parameter(0) y = f32[4096,4096] add(x, x) ROOT t = (f32[4096,4096]) tuple(y) })";
@@ -186,8 +292,16 @@ TEST(BuildSchedule, AKernelOfTooManyWindowsIsRefused) {
     absl::StrAppend(&list, k > 0 ? ", " : "", "p", k);
   }
   absl::StrAppend(&text, "ROOT c = f32[160000,128] concatenate(", list, "), dimensions={0}\n}");
-  const absl::Status refused = PrepareProgram(ProgramFromText(text), V5e()).status();
+  Schedule s;
+  PrepareOptions options;
+  options.refused = &s;
+  const absl::Status refused = PrepareProgram(ProgramFromText(text), V5e(), options).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(s.refusal.has_value());
+  EXPECT_EQ(s.refusal->space, Space::kVmem);
+  EXPECT_EQ(s.refusal->kernel, 0);
+  EXPECT_EQ(s.refusal->buffers.size(), 2501u);
+  EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("optimization_barrier")));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("CompileTimeScopedVmemOom"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("limit 16.00M"));
 }

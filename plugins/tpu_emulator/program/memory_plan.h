@@ -10,7 +10,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "plugins/tpu_emulator/machine/capacity.h"
+#include "plugins/tpu_emulator/program/program_walk.h"
+#include "plugins/tpu_emulator/program/schedule.h"
 
 namespace backplane::tpu {
 
@@ -20,7 +23,14 @@ struct MemoryPlan {
   int64_t alias_bytes = 0;                       // of results that take an argument's place
   int64_t temporary_bytes = 0;                   // of the rest at the peak, constants among it
   std::vector<Allocation> allocations;           // what is there at the peak; arguments and results first
+  int64_t fullest_kernel = -1;                   // the first one while which the peak is reached; -1: no kernels
 };
+
+// An entry of the list above, or of a refusal's.
+Allocation AllocationOf(const ScheduledBuffer& buffer, absl::string_view kind);
+
+// Of a program whose buffers have their spaces. Fills the schedule's hbm_in_use.
+MemoryPlan PlanMemory(const WalkedProgram& program, Schedule& schedule);
 
 }  // namespace backplane::tpu
 

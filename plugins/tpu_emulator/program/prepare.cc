@@ -4,7 +4,6 @@
 
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
-#include "plugins/tpu_emulator/machine/capacity.h"
 #include "plugins/tpu_emulator/program/build_schedule.h"
 #include "plugins/tpu_emulator/program/cut_into_kernels.h"
 #include "plugins/tpu_emulator/program/f64_pairs.h"
@@ -65,7 +64,10 @@ absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, c
       out.schedule.notes.emplace_back("f64 is IEEE double precision in this program: its sizes are not known ahead.");
     }
   }
-  RETURN_IF_ERROR(CheckHbm(machine, kernels->name(), out.plan.peak_bytes, out.plan.allocations));
+  if (!timed.refused.ok()) {
+    if (options.refused != nullptr) *options.refused = std::move(out.schedule);
+    return timed.refused;
+  }
   return out;
 }
 

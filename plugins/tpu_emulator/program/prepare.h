@@ -33,6 +33,8 @@ struct PrepareOptions {
   F64 f64 = F64::kIeee;
   // Devices along each axis of the torus; collectives over whole axes use their links. Empty: not known, one axis.
   std::vector<int64_t> torus;
+  // Where given: takes the schedule, with its refusal, of a program that is refused because it does not fit.
+  Schedule* refused = nullptr;
 };
 
 struct PreparedProgram {

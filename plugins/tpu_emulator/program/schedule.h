@@ -7,6 +7,7 @@
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_SCHEDULE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,27 @@ struct ScheduledLoop {
   int64_t first_kernel = 0, end_kernel = 0;
 };
 
+// An operand of a kernel that is copied out of HBM ahead of it, while earlier kernels leave HBM idle.
+struct ScheduledPrefetch {
+  int64_t buffer = 0;        // by number
+  int64_t kernel = 0;        // that reads the copy
+  int64_t first_kernel = 0;  // the first one beside which the copy runs; `kernel` itself where nothing came before
+  Space space = Space::kVmem;
+  int64_t bytes = 0;
+  double seconds = 0;       // of HBM, in all
+  double wait_seconds = 0;  // part of them that the kernel waits; in its time
+};
+
+// Why a program is not run: it does not fit. Its schedule tells what it would do if it did.
+struct ScheduledRefusal {
+  std::string message;        // in the words of the machine's compiler
+  Space space = Space::kHbm;  // that is too small: HBM, or VMEM for one kernel's windows
+  int64_t kernel = -1;        // the fullest moment, or the kernel that asks for too much VMEM; -1: there are no kernels
+  int64_t required_bytes = 0, limit_bytes = 0;
+  std::vector<int64_t> buffers;       // what takes the room at that moment, by number, the largest first
+  std::vector<std::string> remedies;  // a sentence each, the likeliest first; those of single buffers stand with them
+};
+
 struct ScheduledKernel {
   std::string name;  // of its instruction: "fusion.3", "all-reduce.1"
   std::string
@@ -60,7 +82,9 @@ struct ScheduledKernel {
   int64_t scoped_vmem_bytes = 0;       // windows and scratch
   double flops = 0;                    // of one execution: 2 for a multiply-add, 1 for an elementwise operation
   double transcendentals = 0;
-  double hbm_bytes = 0;  // padded, moved in one execution
+  double hbm_bytes = 0;  // padded, moved in one execution; what is copied ahead counts with the kernel that reads it
+  // Of HBM, while this kernel runs, for operands of later ones. With time.hbm_cycles no more than the kernel takes.
+  double prefetch_cycles = 0;
 };
 
 struct Schedule {
@@ -69,11 +93,13 @@ struct Schedule {
   std::vector<ScheduledKernel> kernels;
   std::vector<ScheduledBuffer> buffers;
   std::vector<ScheduledLoop> loops;
-  std::vector<int64_t> hbm_in_use;  // while each kernel runs
+  std::vector<ScheduledPrefetch> prefetches;  // by kernel
+  std::vector<int64_t> hbm_in_use;            // while each kernel runs
   int64_t hbm_capacity = 0, hbm_peak = 0;
   // Of one run; loops counted by their turns.
   double seconds = 0, cycles = 0, flops = 0, transcendentals = 0, hbm_bytes = 0;
-  std::vector<std::string> notes;  // what the figures leave out, a sentence each
+  std::optional<ScheduledRefusal> refusal;  // not there: the program fits
+  std::vector<std::string> notes;           // what the figures leave out, a sentence each
 };
 
 }  // namespace backplane::tpu
