@@ -70,6 +70,7 @@ std::string Terminal::Styled(Style style, absl::string_view text) const {
 }
 
 void Terminal::Progress(absl::string_view what, size_t done, size_t total) {
+  fflush(out_);  // what is known so far does not wait in a buffer while long work goes on
   if (json_ || isatty(fileno(err_)) != 1 || total == 0) return;
   const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   if (done >= total) {

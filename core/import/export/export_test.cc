@@ -314,20 +314,23 @@ TEST(Export, SmallestOfTopK) {
   EXPECT_THAT(*ExportStablehloText(*m), Not(HasSubstr("composite")));
 }
 
-// StableHLO's sign takes no unsigned integers.
-TEST(Export, SignOfUnsigned) {
-  for (const char* type : {"u2", "u8", "u32", "u64"}) {
+// StableHLO's sign and abs take no unsigned integers.
+TEST(Export, SignAndAbsOfUnsigned) {
+  for (const char* op : {"sign", "abs"}) {
+    for (const char* type : {"u2", "u8", "u32", "u64"}) {
+      std::unique_ptr<Module> m = Hlo(absl::StrReplaceAll("%p = $T[16] parameter(0)\n ROOT %r = $T[16] $O(%p)",
+                                                          {{"$T", type}, {"$O", op}}));
+      ASSERT_NE(m, nullptr);
+      Counts counts;
+      ExpectSameMeaning(*m, &counts);
+      EXPECT_EQ(counts.evaluated, 1);
+      EXPECT_THAT(*ExportStablehloText(*m), Not(HasSubstr(absl::StrCat("stablehlo.", op))));
+    }
     std::unique_ptr<Module> m =
-        Hlo(absl::StrReplaceAll("%p = $T[16] parameter(0)\n ROOT %r = $T[16] sign(%p)", {{"$T", type}}));
+        Hlo(absl::StrReplaceAll("%p = s8[16] parameter(0)\n ROOT %r = s8[16] $O(%p)", {{"$O", op}}));
     ASSERT_NE(m, nullptr);
-    Counts counts;
-    ExpectSameMeaning(*m, &counts);
-    EXPECT_EQ(counts.evaluated, 1);
-    EXPECT_THAT(*ExportStablehloText(*m), Not(HasSubstr("stablehlo.sign")));
+    EXPECT_THAT(*ExportStablehloText(*m), HasSubstr(absl::StrCat("stablehlo.", op)));
   }
-  std::unique_ptr<Module> m = Hlo("%p = s8[16] parameter(0)\n ROOT %r = s8[16] sign(%p)");
-  ASSERT_NE(m, nullptr);
-  EXPECT_THAT(*ExportStablehloText(*m), HasSubstr("stablehlo.sign"));
 }
 
 constexpr char kAdd[] =

@@ -110,6 +110,10 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
     }
     case Opcode::kBitcast:
       return ExportBitcast(frame, i);
+    case Opcode::kAbs:
+      // StableHLO's abs takes no unsigned integers, of which it would change nothing.
+      if (!i.shape().IsArray() || !IsUnsigned(i.shape().element_type())) break;
+      return Get(frame, i.operand(0));
     case Opcode::kSign: {
       const Shape& shape = i.shape();
       if (!shape.IsArray() || !IsUnsigned(shape.element_type())) break;

@@ -120,6 +120,10 @@ double UnitOf(PrimitiveType type) {
 
 double MaxFinite(PrimitiveType type) { return FormatOf(type).max; }
 
+bool HasNanValues(PrimitiveType type) {
+  return type != PrimitiveType::kF4E2M1FN && type != PrimitiveType::kF6E2M3FN && type != PrimitiveType::kF6E3M2FN;
+}
+
 bool Judged::exact() const {
   for (const Judged& e : elements) {
     if (!e.exact()) return false;

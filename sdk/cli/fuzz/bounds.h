@@ -32,7 +32,7 @@
 //   loops, branches, calls   followed with their bounds; a branch that is not decided leaves its results undecided.
 //
 // A NaN must be a NaN, whatever its bits; what depends on its sign or payload (bitcast-convert, a total order, sorting)
-// is not decided. Where a bound is not 0 the sign of a zero is free.
+// is not decided, nor what a type without NaN has in its place. Where a bound is not 0 the sign of a zero is free.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_BOUNDS_H_
 #define BACKPLANE_SDK_CLI_FUZZ_BOUNDS_H_
 
@@ -71,6 +71,7 @@ double UnitInLastPlace(PrimitiveType type, double v);
 // 2^-m for m stored bits of mantissa; 0 for types that are no floats.
 double UnitOf(PrimitiveType type);
 double MaxFinite(PrimitiveType type);
+bool HasNanValues(PrimitiveType type);  // of a float type: whether any of its bits mean NaN
 
 // One instruction whose operands are judged. Parameters are not instructions to judge.
 absl::StatusOr<Judged> JudgeInstruction(const Instruction& instruction, absl::Span<const Judged* const> operands);

@@ -380,6 +380,7 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
         std::abs(b.real()) < std::ldexp(1.0, -1020) && ComplexPart(type) == PrimitiveType::kF64) {
       seen[k] = used[k] = std::max(seen[k], 1e-300);
     }
+    if (std::isnan(b.real()) && !HasNanValues(type)) seen[k] = used[k] = kInf;
     // Both sides of the largest number are possible.
     if (moved[k] > 0 && std::abs(b) < kInf && finite && size + moved[k] + unit > max) seen[k] = used[k] = kInf;
     if (moved[k] > 0 && !finite && std::isfinite(std::abs(b))) seen[k] = used[k] = kInf;

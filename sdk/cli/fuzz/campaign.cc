@@ -190,12 +190,15 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       finding.what = verdict.what;
       finding.signs = verdict.signs;
       Outcome shown = outcomes[k];  // of the smallest program
-      // A refusal whose message is known needs no smaller program to be told from others.
-      const KnownDifference* refusal =
-          outcomes[k].kind == Outcome::Kind::kRefused
-              ? FindKnown(options.known, runner.name(), *r.program.module, finding.signs, finding.what)
-              : nullptr;
-      const bool told = refusal != nullptr && !refusal->message.empty();
+      // A failure whose description is known needs no smaller program to be told from others.
+      const KnownDifference* described =
+          FindKnown(options.known, runner.name(), *r.program.module, finding.signs, finding.what);
+      // Nor does a difference that can be computed.
+      const KnownDifference* computed = outcomes[k].kind == Outcome::Kind::kResults && !options.known.empty()
+                                            ? FindKnown(options.known, runner.name(), *r.program.module,
+                                                        ExplainedBy(r.program, outcomes[k].results), finding.what)
+                                            : nullptr;
+      const bool told = (described != nullptr && !described->message.empty()) || computed != nullptr;
       ShrinkResult shrunk = Shrink(
           r.program,
           [&](const FuzzProgram& candidate) {
@@ -211,14 +214,14 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
           told ? 0 : options.shrink_tries);
       finding.program = std::move(shrunk.program);
       if (ReadsSubnormals(finding.program)) finding.signs.push_back("subnormal-input");
-      if (shown.kind == Outcome::Kind::kResults && IsFlushing(finding.program, shown.results)) {
-        finding.signs.push_back("flushed");
+      if (computed == nullptr && shown.kind == Outcome::Kind::kResults) {
+        for (std::string& sign : ExplainedBy(finding.program, shown.results)) finding.signs.push_back(std::move(sign));
       }
-      if (shown.kind == Outcome::Kind::kResults && DropsWholeWindows(finding.program, shown.results)) {
-        finding.signs.push_back("whole-window");
-      }
-      if (const KnownDifference* known =
-              FindKnown(options.known, runner.name(), *finding.program.module, finding.signs, finding.what)) {
+      const KnownDifference* known =
+          computed != nullptr
+              ? computed
+              : FindKnown(options.known, runner.name(), *finding.program.module, finding.signs, finding.what);
+      if (known != nullptr) {
         finding.known = known->id;
       } else {
         ++unknown;

@@ -4,6 +4,7 @@
 #ifndef BACKPLANE_SDK_CLI_FUZZ_EXPLAIN_H_
 #define BACKPLANE_SDK_CLI_FUZZ_EXPLAIN_H_
 
+#include <string>
 #include <vector>
 
 #include "sdk/cli/fuzz/generator.h"
@@ -12,13 +13,21 @@ namespace backplane::cli::fuzz {
 
 // Processors have a mode that reads subnormal operands as zero and writes subnormal results as zero. Whether each
 // element of what was found is what the program means, or means when each instruction of the entry reads subnormal
-// elements as zero, writes them as zero, or both; and at least one is not as meant without. Made for shrunk programs:
-// what happens inside called computations is not followed.
+// elements (of all operands, or of one) as zero, writes them as zero, or both; and at least one is not as meant
+// without. What happens inside called computations is not followed.
 bool IsFlushing(const FuzzProgram& program, const std::vector<Literal>& found);
 
 // Whether what was found is what the program means when every window of its scatters that lies partly outside the
 // operand is left out as a whole.
 bool DropsWholeWindows(const FuzzProgram& program, const std::vector<Literal>& found);
+
+// Whether there are elements that are not as `meant`, and each of them is as the other meaning has it, and decided
+// there.
+bool Explains(const Judged& meant, const Judged& other, const std::vector<Literal>& found);
+
+// The words of known.h for all ways of this kind that explain what was found, rewrites of single instructions among
+// them (explain_rewrites.cc). For any program, shrunk or not.
+std::vector<std::string> ExplainedBy(const FuzzProgram& program, const std::vector<Literal>& found);
 
 }  // namespace backplane::cli::fuzz
 

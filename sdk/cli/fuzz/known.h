@@ -10,11 +10,14 @@
 //   when       what the first differing element or the failure looks like: nan, inf, zero-sign, subnormal, crash,
 //              refused, values; what the program reads: subnormal-input; or flushed: what was found is what comes out
 //              when subnormal operands are read and subnormal results are written as zero; whole-window: or when
-//              windows of a scatter that lie partly outside are left out (both: explain.h). Several with spaces between
-//              mean any of them; `*` any. A part in double quotes must stand in the description of the failure as well
+//              windows of a scatter that lie partly outside are left out (both: explain.h); or the name of a rewrite
+//              (explain_rewrites.cc): when that is done to the program. Several with spaces between mean any of them;
+//              `*` any. A part in double quotes must stand in the description of the failure as well
 //   why        one line
 //
 // A difference is known when, after shrinking, the smallest program that shows it contains the operation on the type.
+// What is computed (flushed, whole-window, rewrites) is known without shrinking, for then every number is accounted
+// for, and so is what a quoted part describes.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_KNOWN_H_
 #define BACKPLANE_SDK_CLI_FUZZ_KNOWN_H_
 

@@ -1,0 +1,178 @@
+// Rewrites of compilers that change what some programs mean, done to a copy of the program: what was found is then held
+// against the meaning of the copy.
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "core/passes/rewrite.h"
+#include "sdk/cli/fuzz/campaign.h"
+#include "sdk/cli/fuzz/compare.h"
+#include "sdk/cli/fuzz/explain.h"
+#include "sdk/cli/fuzz/shrink.h"
+
+namespace backplane::cli::fuzz {
+namespace {
+
+// Each changes one instruction, if it is of its kind, and says whether it did.
+using Rewrite = bool (*)(Computation*, Instruction*);
+
+// a / b^c as a * b^-c. A whole number to a negative power is 0.
+bool DivideByPower(Computation* c, Instruction* i) {
+  if (!i->Is(Opcode::kDivide) || !i->operand(1)->Is(Opcode::kPower)) return false;
+  Instruction *base = i->operand(1)->operand(0), *exponent = i->operand(1)->operand(1);
+  Instruction* negated = Make(c, i, Opcode::kNegate, exponent->shape(), {exponent});
+  Instruction* power = Make(c, i, Opcode::kPower, i->shape(), {base, negated});
+  Replace(i, Make(c, i, Opcode::kMultiply, i->shape(), {i->operand(0), power}));
+  return true;
+}
+
+// A whole power with no more than the low six bits of its exponent.
+bool SixBitsOfExponent(Computation* c, Instruction* i) {
+  const PrimitiveType type = i->shape().element_type();
+  if (!i->Is(Opcode::kPower) || !IsIntegral(type) || BitWidth(type) < 8) return false;
+  auto fill = [&](double v) {
+    return MakeBroadcast(c, i, MakeConstant(c, i, Literal::Scalar(type, v)), i->shape(), {});
+  };
+  Instruction* exponent = i->operand(1);
+  Instruction* low = Make(c, i, Opcode::kAnd, i->shape(), {exponent, fill(63)});
+  if (IsSigned(type)) {
+    Attributes attrs;
+    attrs.SetEnum(AttrId::kDirection, ComparisonDirection::kLt);
+    attrs.SetEnum(AttrId::kComparisonType, ComparisonType::kSigned);
+    const Shape flags = i->shape().WithElementType(PrimitiveType::kPred);
+    Instruction* negative = Make(c, i, Opcode::kCompare, flags, {exponent, fill(0)}, std::move(attrs));
+    low = Make(c, i, Opcode::kSelect, i->shape(), {negative, exponent, low});
+  }
+  i->ReplaceOperand(1, low);
+  return true;
+}
+
+// A scatter whose index vectors have no component, so that every update goes to one place: updates of the operand's
+// shape are combined with it element by element, of others the first is applied.
+bool ScatterWithoutComponents(Computation* c, Instruction* i) {
+  if (!i->Is(Opcode::kScatter) || i->operand_count() != 3) return false;
+  const ScatterDimensions& d = i->attrs().Get<ScatterDimensions>(AttrId::kScatterDims);
+  if (!d.scatter_dims_to_operand_dims.empty() || !d.input_batching_dims.empty()) return false;
+  Instruction *x = i->operand(0), *updates = i->operand(2);
+  if (x->shape().dimensions() == updates->shape().dimensions()) {
+    Attributes attrs;
+    Ints all;
+    for (int64_t k = 0; k < x->shape().rank(); ++k) all.push_back(k);
+    attrs.Set(AttrId::kDimensions, std::move(all));
+    Replace(i, Make(c, i, Opcode::kMap, i->shape(), {x, updates}, std::move(attrs), {i->called(0)}));
+    return true;
+  }
+  auto first = [&](Instruction* from, const std::function<bool(int64_t)>& cut) {
+    Shape shape = from->shape().WithoutLayout();
+    SliceConfig slices;
+    for (int64_t k = 0; k < shape.rank(); ++k) {
+      if (cut(k)) shape.set_dimension(k, std::min<int64_t>(1, shape.dimensions(k)));
+      slices.push_back({0, shape.dimensions(k), 1});
+    }
+    Attributes attrs;
+    attrs.Set(AttrId::kSlices, std::move(slices));
+    return Make(c, i, Opcode::kSlice, shape, {from}, std::move(attrs));
+  };
+  i->ReplaceOperand(1, first(i->operand(1), [&](int64_t k) { return k != d.index_vector_dim; }));
+  i->ReplaceOperand(2, first(updates, [&](int64_t k) {
+                      return std::find(d.update_window_dims.begin(), d.update_window_dims.end(), k) ==
+                             d.update_window_dims.end();
+                    }));
+  return true;
+}
+
+// x / x as 1, for whole numbers.
+bool DivideByItself(Computation* c, Instruction* i) {
+  const PrimitiveType type = i->shape().element_type();
+  if (!i->Is(Opcode::kDivide) || i->operand(0) != i->operand(1) || !IsIntegral(type)) return false;
+  Replace(i, MakeBroadcast(c, i, MakeConstant(c, i, Literal::Scalar(type, 1)), i->shape(), {}));
+  return true;
+}
+
+// The bits of a narrow whole number counted in its extension to a byte.
+bool PopcntOfByte(Computation* c, Instruction* i) {
+  const PrimitiveType type = i->shape().element_type();
+  if (!i->Is(Opcode::kPopcnt) || !IsSubByte(type) || !IsSigned(type)) return false;
+  const Shape byte = i->shape().WithElementType(PrimitiveType::kS8);
+  Instruction* wide = Make(c, i, Opcode::kConvert, byte, {i->operand(0)});
+  Replace(i, Make(c, i, Opcode::kConvert, i->shape(), {Make(c, i, Opcode::kPopcnt, byte, {wide})}));
+  return true;
+}
+
+// A slice of a slice as one whose starts are added up, and clamped once.
+bool SliceOfSlice(Computation* c, Instruction* i) {
+  if (!i->Is(Opcode::kDynamicSlice) || !i->operand(0)->Is(Opcode::kDynamicSlice)) return false;
+  const Instruction* outer = i->operand(0);
+  std::vector<Instruction*> operands = {outer->operands()[0]};
+  const Shape index = Shape::Scalar(PrimitiveType::kS64);
+  for (int64_t d = 0; d < i->shape().rank(); ++d) {
+    Instruction* a = Make(c, i, Opcode::kConvert, index, {outer->operands()[static_cast<size_t>(d + 1)]});
+    Instruction* b = Make(c, i, Opcode::kConvert, index, {i->operand(d + 1)});
+    operands.push_back(Make(c, i, Opcode::kAdd, index, {a, b}));
+  }
+  Replace(i, Make(c, i, Opcode::kDynamicSlice, i->shape(), std::move(operands), i->attrs()));
+  return true;
+}
+
+// The sum over a product with a broadcast loses the sum over what is contracted: it is divided by its length.
+bool LostContraction(Computation* c, Instruction* i) {
+  if (!i->Is(Opcode::kReduce) || i->operand_count() != 2 || !i->operand(0)->Is(Opcode::kDot)) return false;
+  if (BinaryOf(*i->called(0), 0, 1) != Opcode::kAdd || !IsFloat(i->shape().element_type())) return false;
+  Instruction* dot = i->operand(0);
+  auto repeats = [](const Instruction* x, const Ints& contracted) {
+    if (!x->Is(Opcode::kBroadcast)) return false;
+    for (const int64_t d : contracted) {
+      if (std::find(x->dimensions().begin(), x->dimensions().end(), d) != x->dimensions().end()) return false;
+    }
+    return true;
+  };
+  const DotDimensions& dims = dot->dot_dims();
+  if (!repeats(dot->operand(0), dims.lhs_contracting) && !repeats(dot->operand(1), dims.rhs_contracting)) return false;
+  int64_t length = 1;
+  for (const int64_t d : dims.lhs_contracting) length *= dot->operand(0)->shape().dimensions(d);
+  if (length < 2) return false;
+  Instruction* by = MakeConstant(c, i, Literal::Scalar(dot->shape().element_type(), static_cast<double>(length)));
+  i->ReplaceOperand(0, Make(c, i, Opcode::kDivide, dot->shape(), {dot, MakeBroadcast(c, i, by, dot->shape(), {})}));
+  return true;
+}
+
+struct Named {
+  const char* sign;
+  Rewrite rewrite;
+};
+constexpr Named kRewrites[] = {
+    {"one-update", ScatterWithoutComponents},
+    {"divide-by-power", DivideByPower},
+    {"six-bit-exponent", SixBitsOfExponent},
+    {"divide-by-itself", DivideByItself},
+    {"byte-popcnt", PopcntOfByte},
+    {"added-starts", SliceOfSlice},
+    {"lost-contraction", LostContraction},
+};
+
+bool FitsAfter(Rewrite rewrite, const FuzzProgram& program, const std::vector<Literal>& found) {
+  FuzzProgram other = Copy(program);
+  bool any = false;
+  for (Computation* c : other.module->PostOrder()) {
+    for (Instruction* i : c->Snapshot()) any = rewrite(c, i) || any;
+    c->SortTopologically();
+  }
+  if (!any) return false;
+  const absl::StatusOr<Judged> before = Meaning(program), after = Meaning(other);
+  if (!before.ok() || !after.ok()) return false;
+  return Explains(*before, *after, found);
+}
+
+}  // namespace
+
+std::vector<std::string> ExplainedBy(const FuzzProgram& program, const std::vector<Literal>& found) {
+  std::vector<std::string> signs;
+  if (IsFlushing(program, found)) signs.push_back("flushed");
+  if (DropsWholeWindows(program, found)) signs.push_back("whole-window");
+  for (const Named& n : kRewrites) {
+    if (FitsAfter(n.rewrite, program, found)) signs.push_back(n.sign);
+  }
+  return signs;
+}
+
+}  // namespace backplane::cli::fuzz
