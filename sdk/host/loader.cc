@@ -17,6 +17,10 @@ namespace backplane::host {
 namespace {
 
 constexpr size_t kMaxExtensions = 256;
+// Before this minor an element of the chain did not begin with its size: it would be read wrongly.
+constexpr int kFirstChain = 45;
+// Its table alone has another order, which the next minor put right: any call would be one of another function.
+constexpr int kDisorderedMinor = 56;
 
 constexpr Slot kSlots[] = {
 #define BP_SLOT(name, since) {#name, since, offsetof(PJRT_Api, name)},
@@ -129,6 +133,10 @@ absl::StatusOr<const Plugin*> Plugin::FromApi(const PJRT_Api* api, absl::string_
     return refuse("speaks PJRT C API ", major, ".", minor, ", older than 0.", kOldestMinor,
                   ", the oldest that this host can use");
   }
+  if (minor == kDisorderedMinor) {
+    return refuse("speaks PJRT C API 0.", minor, ", whose table has an order that no other has; expected 0.", minor + 1,
+                  " or newer, or an older one");
+  }
   Registry& registry = TheRegistry();
   std::lock_guard<std::mutex> lock(registry.mutex);
   Plugin*& plugin = registry.plugins[api];
@@ -150,6 +158,7 @@ Plugin::Plugin(const PJRT_Api* api, std::string name)
       name_(std::move(name)),
       major_(api->pjrt_api_version.major_version),
       minor_(api->pjrt_api_version.minor_version) {
+  if (minor_ < kFirstChain) return;
   for (const PJRT_Extension_Base* e = api->extension_start; e != nullptr && extensions_.size() < kMaxExtensions;
        e = e->next) {
     for (const ExtensionInfo& seen : extensions_) {
