@@ -50,18 +50,16 @@ class FunctionHook : public ReadyHook {
   std::function<PJRT_Error*(PJRT_Error*)> hook_;
 };
 
-struct Wait {
-  Stack* stack;
-  std::function<void(const PJRT_Error*)> done;
-};
-
-void RunWait(PJRT_Error* error, void* user_arg) {
-  std::unique_ptr<Wait> wait(static_cast<Wait*>(user_arg));
-  wait->done(error);
-  DestroyError(*wait->stack, error);
-}
-
 }  // namespace
+
+struct WaitCalls {
+  static void Begin(ReadyWait* wait, Stack* stack) { wait->stack_ = stack; }
+  static void Run(PJRT_Error* error, void* user_arg) {
+    const std::unique_ptr<ReadyWait> wait(static_cast<ReadyWait*>(user_arg));
+    wait->Done(error);
+    DestroyError(*wait->stack_, error);
+  }
+};
 
 bool HookOnReady(Call& call, std::function<PJRT_Error*(PJRT_Error*)> hook) {
   return HookOnReady(call, std::make_unique<FunctionHook>(std::move(hook)));
@@ -77,22 +75,23 @@ bool HookOnReady(Call& call, std::unique_ptr<ReadyHook> hook) {
   return true;
 }
 
-bool WhenReady(Stack& stack, PJRT_Event* event, std::function<void(const PJRT_Error*)> done) {
+bool WhenReady(Stack& stack, PJRT_Event* event, std::unique_ptr<ReadyWait> wait) {
   if (event == nullptr || !stack.TargetHas(&PJRT_Api::PJRT_Event_OnReady)) return false;
-  auto* wait = new Wait{&stack, std::move(done)};
+  WaitCalls::Begin(wait.get(), &stack);
   PJRT_Event_OnReady_Args args{};
   args.struct_size = PJRT_Event_OnReady_Args_STRUCT_SIZE;
   args.event = event;
-  args.callback = RunWait;
-  args.user_arg = wait;
-  PJRT_Error* error = stack.target().PJRT_Event_OnReady(&args);
-  if (error == nullptr) return true;
-  DestroyError(stack, error);
-  delete wait;
-  return false;
+  args.callback = WaitCalls::Run;
+  args.user_arg = wait.get();
+  if (PJRT_Error* error = stack.target().PJRT_Event_OnReady(&args); error != nullptr) {
+    DestroyError(stack, error);
+    return false;
+  }
+  (void)wait.release();  // gone already, where the event was ready
+  return true;
 }
 
-bool WhenBufferReady(Stack& stack, PJRT_Buffer* buffer, std::function<void(const PJRT_Error*)> done) {
+bool WhenBufferReady(Stack& stack, PJRT_Buffer* buffer, std::unique_ptr<ReadyWait> wait) {
   if (buffer == nullptr || !stack.TargetHas(&PJRT_Api::PJRT_Buffer_ReadyEvent) ||
       !stack.TargetHas(&PJRT_Api::PJRT_Event_Destroy)) {
     return false;
@@ -104,7 +103,7 @@ bool WhenBufferReady(Stack& stack, PJRT_Buffer* buffer, std::function<void(const
     DestroyError(stack, error);
     return false;
   }
-  const bool registered = WhenReady(stack, ready.event, std::move(done));
+  const bool registered = WhenReady(stack, ready.event, std::move(wait));
   PJRT_Event_Destroy_Args destroy{};
   destroy.struct_size = PJRT_Event_Destroy_Args_STRUCT_SIZE;
   destroy.event = ready.event;

@@ -158,11 +158,22 @@ class ReadyHook {
 };
 bool HookOnReady(Call& call, std::unique_ptr<ReadyHook> hook);
 
-// Asks the target, beside the layers, to call `done` once when the event is ready; the error is null or lent for the
-// call. The event stays the host's. False, and `done` is destroyed, when the target refuses.
-bool WhenReady(Stack& stack, PJRT_Event* event, std::function<void(const PJRT_Error*)> done);
+// What is done once when something is ready. Made anew for each.
+class ReadyWait {
+ public:
+  virtual ~ReadyWait() = default;
+  // In the plugin's thread. The error is null or lent for the call.
+  virtual void Done(const PJRT_Error* error) = 0;
+
+ private:
+  friend struct WaitCalls;
+  Stack* stack_ = nullptr;
+};
+// Asks the target, beside the layers, to call `wait` when the event is ready. The event stays the host's. False, and
+// `wait` is destroyed, when the target refuses.
+bool WhenReady(Stack& stack, PJRT_Event* event, std::unique_ptr<ReadyWait> wait);
 // The same for the contents of a buffer, by an event of our own.
-bool WhenBufferReady(Stack& stack, PJRT_Buffer* buffer, std::function<void(const PJRT_Error*)> done);
+bool WhenBufferReady(Stack& stack, PJRT_Buffer* buffer, std::unique_ptr<ReadyWait> wait);
 
 // The layers over one target.
 class Stack {

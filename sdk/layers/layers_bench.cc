@@ -2,7 +2,7 @@
 // with 62 arguments and ten outputs, two small copies, and some eighty calls that only ask or destroy), on a plugin
 // itself and behind layers, in one process and one thread.
 //
-//   layers_bench PLUGIN.so [--layers NAMES]... [--setups N] [--rounds N] [--block STEPS] [--idle]
+//   layers_bench PLUGIN.so [--layers NAMES]... [--setups N] [--rounds N] [--block STEPS] [--idle [--cold]]
 //   layers_bench PLUGIN.so --layers NAMES --count STEPS     only the steps, for a tool that counts instructions
 //
 // Roads are the plugin ("bare", twice: the second says how far equal things differ here), a layer that does nothing
@@ -12,7 +12,8 @@
 // is set up anew a few times, in another order. Told, of the wall-clock time of a step and of the processor time of all
 // threads: the median over rounds of the ratio to `bare` in the same round, and the range that half of the rounds lie
 // in; and what that makes for each call. Processor time tells more where others use the machine at the same time.
-// --idle: the program does nothing.
+// --idle: the program does nothing. --cold: and between steps, which then are timed by the wall alone, as much memory
+// is gone through as a token's work goes through.
 #include <time.h>
 
 #include <algorithm>
@@ -468,8 +469,15 @@ struct Setting {
   std::string plugin;
   std::vector<std::string> layers;
   int setups = 3, rounds = 30, block = 40, count = 0;
-  bool idle = false;
+  bool idle = false, cold = false;
 };
+
+// Leaves the caches as a token's work does: full of other things than the host's and the layers'.
+void FillCaches() {
+  constexpr size_t kBytes = size_t{12} << 20, kLine = 64;
+  static std::vector<char>* const other = new std::vector<char>(kBytes);
+  for (size_t i = 0; i < kBytes; i += kLine) ++(*other)[i];
+}
 
 constexpr int kWarm = 600;    // steps: past what layers do only for the first calls of a function
 constexpr int kUnlooked = 8;  // of a block
@@ -508,8 +516,11 @@ void Measure(const Setting& s, const host::Plugin& plugin) {
         std::vector<double> steps;
         for (int i = 0; i < kUnlooked; ++i) roads[name]->Step();
         const double before = ProcessorSeconds();
-        for (int i = 0; i < s.block; ++i) steps.push_back(roads[name]->Step());
-        processor[name].seconds.push_back((ProcessorSeconds() - before) / s.block);
+        for (int i = 0; i < s.block; ++i) {
+          if (s.cold) FillCaches();
+          steps.push_back(roads[name]->Step());
+        }
+        if (!s.cold) processor[name].seconds.push_back((ProcessorSeconds() - before) / s.block);
         wall[name].seconds.push_back(Quantile(std::move(steps), 0.5));
       }
       std::reverse(order.begin(), order.end());
@@ -525,6 +536,7 @@ void Measure(const Setting& s, const host::Plugin& plugin) {
     for (auto [what, all] : {std::pair("wall", &wall), std::pair("processor", &processor)}) {
       const Series& bare = (*all)["bare"];
       const Series& own = (*all)[name];
+      if (own.seconds.empty()) continue;
       std::vector<double> ratios;
       for (size_t i = 0; i < own.seconds.size(); ++i) ratios.push_back(own.seconds[i] / bare.seconds[i]);
       const double ratio = Quantile(ratios, 0.5);
@@ -562,6 +574,8 @@ Setting Parse(int argc, char** argv) {
       s.count = number();
     } else if (word == "--idle") {
       s.idle = true;
+    } else if (word == "--cold") {
+      s.cold = true;
     } else if (s.plugin.empty() && word[0] != '-') {
       s.plugin = word;
     } else {

@@ -1,4 +1,6 @@
 // The stack itself: what the host sees, order, answers, errors, copies of args, callbacks, threads.
+#include <sys/mman.h>
+
 #include <atomic>
 #include <fstream>
 #include <set>
@@ -262,6 +264,25 @@ TEST_F(StackTest, WhatTheTargetWritesIntoACopyComesBack) {
   Destroy(client);
 }
 
+TEST_F(StackTest, AChainOfAnOlderFormIsHandedOnUnread) {
+  PJRT_Api& target = TargetCopy();
+  target.pjrt_api_version.minor_version = 44;
+  void* nothing = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // whoever reads it dies
+  target.extension_start = static_cast<PJRT_Extension_Base*>(nothing);
+  Open(List(std::make_unique<Probe>()), &target);
+  EXPECT_EQ(api().extension_start, nothing);
+  stack_.reset();
+  munmap(nothing, 4096);
+}
+
+TEST_F(StackTest, ATableInAnotherOrderIsRefused) {
+  PJRT_Api& target = TargetCopy();
+  target.pjrt_api_version.minor_version = 56;
+  const absl::Status status = Stack::Create(&target, "fake", {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("0.56"));
+}
+
 TEST_F(StackTest, AnImplausibleSizeIsNotCopied) {
   auto probe = std::make_unique<Probe>();
   int refused = 0;
@@ -274,6 +295,15 @@ TEST_F(StackTest, AnImplausibleSizeIsNotCopied) {
   Take(api().PJRT_Plugin_Attributes(&a)).IgnoreError();
   EXPECT_EQ(refused, 1);
 }
+
+class CountingWait : public ReadyWait {
+ public:
+  explicit CountingWait(std::atomic<int>* fine) : fine_(*fine) {}
+  void Done(const PJRT_Error* error) override { fine_ += error == nullptr; }
+
+ private:
+  std::atomic<int>& fine_;
+};
 
 TEST_F(StackTest, HooksAndOwnWaitsSeeEvents) {
   auto probe = std::make_unique<Probe>();
@@ -289,8 +319,8 @@ TEST_F(StackTest, HooksAndOwnWaitsSeeEvents) {
   probe->after = [&](Call& call) {
     if (call.fn != Fn::PJRT_Client_BufferFromHostBuffer) return;
     auto* a = call.As<PJRT_Client_BufferFromHostBuffer_Args>();
-    EXPECT_TRUE(WhenReady(*call.stack, a->done_with_host_buffer, [&](const PJRT_Error* e) { waits += e == nullptr; }));
-    EXPECT_TRUE(WhenBufferReady(*call.stack, a->buffer, [&](const PJRT_Error* e) { buffers += e == nullptr; }));
+    EXPECT_TRUE(WhenReady(*call.stack, a->done_with_host_buffer, std::make_unique<CountingWait>(&waits)));
+    EXPECT_TRUE(WhenBufferReady(*call.stack, a->buffer, std::make_unique<CountingWait>(&buffers)));
   };
   Open(List(std::move(probe)));
   PJRT_Client* client = NewClient();

@@ -184,6 +184,12 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
     return refuse("speaks PJRT C API ", target->pjrt_api_version.major_version, ".",
                   target->pjrt_api_version.minor_version, ", expected major version ", PJRT_API_MAJOR);
   }
+  // As sdk/host: a table in an order of its own, and chains whose elements do not say their size.
+  constexpr int kDisorderedMinor = 56, kFirstChain = 45;
+  const int minor = target->pjrt_api_version.minor_version;
+  if (minor == kDisorderedMinor) {
+    return refuse("speaks PJRT C API 0.", minor, ", whose table has an order that no other has");
+  }
   if (layers.size() > kMaxLayers) return absl::InvalidArgumentError(absl::StrCat(layers.size(), " layers, at most 16"));
 
   StartClock();
@@ -229,12 +235,13 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
   memcpy(static_cast<void*>(s.table), target, target->struct_size);
   InterposeTable(s.index, s.table, to);
 
-  // The chain, element by element, in its order and with its sizes.
-  PJRT_Extension_Base** end = &s.table->extension_start;
+  // The chain, element by element, in its order and with its sizes. One that cannot be read stays the target's.
+  PJRT_Extension_Base* unread = nullptr;
+  PJRT_Extension_Base** end = minor < kFirstChain ? &unread : &s.table->extension_start;
   bool done[64] = {};
   std::vector<const PJRT_Extension_Base*> met;
-  for (const PJRT_Extension_Base* e = target->extension_start; e != nullptr && met.size() < kMaxExtensions;
-       e = e->next) {
+  for (const PJRT_Extension_Base* e = minor < kFirstChain ? nullptr : target->extension_start;
+       e != nullptr && met.size() < kMaxExtensions; e = e->next) {
     if (std::find(met.begin(), met.end(), e) != met.end()) break;
     met.push_back(e);
     const size_t size = std::clamp(e->struct_size, sizeof(PJRT_Extension_Base), kMaxExtensionSize);

@@ -1,6 +1,7 @@
 #include "sdk/layers/trace/events.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,16 +23,27 @@ uint64_t NextSerial() {
   return next.fetch_add(1);
 }
 
+// Brings the whole pages of new memory, all at once, before they are written to: page by page it costs three times that
+// and takes from the host's caches at each. Where the system cannot, they come when they are written to.
+void BringPages(void* memory, size_t bytes) {
+#if defined(MADV_POPULATE_WRITE)
+  constexpr uintptr_t kPage = 4096;
+  const auto begin = (reinterpret_cast<uintptr_t>(memory) + kPage - 1) & ~(kPage - 1);
+  const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) & ~(kPage - 1);
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
+#endif
+}
+
 }  // namespace
 
 // Events as words. The first has the function, the kind, the error and the low half of the duration, the second the
 // start, the third the object; kLong says that three more follow with the rest. What a thread writes for each call is
 // memory that nobody reads soon: the less of it, the more of the host's own stays in the caches.
 struct EventLog::Chunk {
-  explicit Chunk(size_t n) : size(n), words(new uint64_t[n]) {}
+  explicit Chunk(size_t n) : size(n), words(new uint64_t[n]) { BringPages(words.get(), n * sizeof(uint64_t)); }
   const size_t size;
-  std::unique_ptr<uint64_t[]> words;  // not set to anything: pages that nobody wrote to are not there
-  std::atomic<size_t> used{0};        // written by the thread, read by whoever writes the file
+  std::unique_ptr<uint64_t[]> words;
+  std::atomic<size_t> used{0};  // written by the thread, read by whoever writes the file
   std::atomic<Chunk*> next{nullptr};
 };
 

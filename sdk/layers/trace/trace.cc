@@ -31,7 +31,9 @@ uint64_t BytesOf(PJRT_Buffer_Type type, const int64_t* dims, size_t num_dims) {
 class TraceLayer : public Layer {
  public:
   TraceLayer(std::string json, std::string html, size_t limit, bool spans)
-      : json_(std::move(json)), html_(std::move(html)), spans_(spans), log_(std::make_shared<EventLog>(limit)) {}
+      : json_(std::move(json)), html_(std::move(html)), spans_(spans), log_(std::make_shared<SpanLog>(limit)) {
+    for (size_t f = 0; f < kNumFunctions; ++f) object_word_[f] = InfoOf(static_cast<Fn>(f)).has_extension_start ? 2 : 1;
+  }
 
   const char* name() const override { return "trace"; }
   void Attach(Stack& stack) override { title_ = stack.name(); }
@@ -49,15 +51,21 @@ class TraceLayer : public Layer {
   void Learn(const Call& call, PJRT_LoadedExecutable* executable, Event* e);
   std::shared_ptr<const Program> ProgramOf(const void* executable);
   void AddSpans(Call& call, const Event& e);
-  std::function<void(const PJRT_Error*)> Span(Call& call, Event e, EventKind kind);
+  std::unique_ptr<ReadyWait> Span(Call& call, const Event& e, EventKind kind);
 
   const std::string json_, html_;
   const bool spans_;
   const int64_t start_ns_ = MonotonicNanos();
   std::string title_;
   // Callbacks of events may still come when the layer is gone.
-  const std::shared_ptr<EventLog> log_;
-  const std::shared_ptr<std::atomic<int64_t>> open_spans_ = std::make_shared<std::atomic<int64_t>>(0);
+  struct SpanLog {
+    explicit SpanLog(size_t limit) : events(limit) {}
+    EventLog events;
+    std::atomic<int64_t> open{0};  // spans
+  };
+  const std::shared_ptr<SpanLog> log_;
+  // Which word of a function's args is about what it is called: nearly always the first after the head.
+  uint8_t object_word_[kNumFunctions];
   std::shared_mutex programs_mutex_;
   absl::flat_hash_map<const void*, std::shared_ptr<const Program>> programs_;
   std::mutex flush_mutex_;
@@ -67,7 +75,7 @@ class TraceLayer : public Layer {
 void TraceLayer::Learn(const Call& call, PJRT_LoadedExecutable* executable, Event* e) {
   if (executable == nullptr) return;
   auto program = std::make_shared<Program>();
-  program->name = e->name = log_->Intern(raw::ProgramName(*call.stack, executable));
+  program->name = e->name = log_->events.Intern(raw::ProgramName(*call.stack, executable));
   program->num_outputs = raw::NumOutputs(*call.stack, executable);
   for (PJRT_Device* device : raw::AddressableDevices(*call.stack, executable)) {
     program->devices.push_back(static_cast<int16_t>(raw::DeviceId(*call.stack, device)));
@@ -168,22 +176,30 @@ void TraceLayer::Fill(const Call& call, Event* e) {
       break;
     }
     default: {
-      // Nearly all args name their object in the third word.
-      const size_t at = call.info().has_extension_start ? 2 : 1;
+      const size_t at = object_word_[Index(call.fn)];
       if (call.args_size >= (at + 1) * sizeof(uint64_t)) e->object = static_cast<const uint64_t*>(call.args)[at];
     }
   }
 }
 
-std::function<void(const PJRT_Error*)> TraceLayer::Span(Call& call, Event e, EventKind kind) {
-  e.kind = kind;
-  open_spans_->fetch_add(1, std::memory_order_relaxed);
-  return [log = log_, open = open_spans_, stack = call.stack, e](const PJRT_Error* error) mutable {
-    e.end = NowTicks();
-    e.error = static_cast<uint8_t>(ErrorCode(*stack, error));
-    log->Add(e);
-    open->fetch_sub(1, std::memory_order_release);
+std::unique_ptr<ReadyWait> TraceLayer::Span(Call& call, const Event& e, EventKind kind) {
+  struct Wait : ReadyWait {
+    Wait(std::shared_ptr<SpanLog> l, Stack* s, const Event& begun) : log(std::move(l)), stack(s), event(begun) {
+      log->open.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Wait() override { log->open.fetch_sub(1, std::memory_order_release); }
+    void Done(const PJRT_Error* error) override {
+      event.end = NowTicks();
+      event.error = static_cast<uint8_t>(ErrorCode(*stack, error));
+      log->events.Add(event);
+    }
+    const std::shared_ptr<SpanLog> log;
+    Stack* const stack;
+    Event event;
   };
+  auto wait = std::make_unique<Wait>(log_, call.stack, e);
+  wait->event.kind = kind;
+  return wait;
 }
 
 void TraceLayer::AddSpans(Call& call, const Event& e) {
@@ -283,7 +299,7 @@ void TraceLayer::After(Call& call) {
   e.fn = call.fn;
   if (call.result != nullptr) e.error = static_cast<uint8_t>(ErrorCode(*call.stack, call.result));
   Fill(call, &e);
-  log_->Add(e);
+  log_->events.Add(e);
   if (spans_ && call.result == nullptr && call.reached_target) AddSpans(call, e);
 }
 
@@ -291,15 +307,15 @@ void TraceLayer::Flush() {
   std::lock_guard<std::mutex> lock(flush_mutex_);
   const TraceHead head{title_, start_ns_, getpid()};
   // There is nobody to tell: the host is ending. A missing file says it.
-  if (!json_.empty()) WriteWhole(json_, TraceJson(*log_, head)).IgnoreError();
-  if (!html_.empty()) WriteWhole(html_, TraceHtml(*log_, head)).IgnoreError();
+  if (!json_.empty()) WriteWhole(json_, TraceJson(log_->events, head)).IgnoreError();
+  if (!html_.empty()) WriteWhole(html_, TraceHtml(log_->events, head)).IgnoreError();
 }
 
 // A host that was waiting for an event goes on, and may end, before the layer's own callback of that event has run. It
 // is waited for, but not for long: what never ends is no span.
 void TraceLayer::End() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
-  while (open_spans_->load(std::memory_order_acquire) > 0 && std::chrono::steady_clock::now() < deadline) {
+  while (log_->open.load(std::memory_order_acquire) > 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   Flush();
