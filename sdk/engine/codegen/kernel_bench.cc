@@ -1,5 +1,6 @@
-// Times generated kernels on one thread, data warm: `cpu_codegen_bench [name part]`. Prints milliseconds, nanoseconds
-// an element of the largest array, and how long it took to compile.
+// Times generated kernels on one thread, data warm: `engine_codegen_bench [name part]`. Prints milliseconds,
+// nanoseconds an element of the largest array, and how long it took to compile. `engine_codegen_bench transposes [name
+// part]`: plain transposes beside memcpy of the same bytes, in turns.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -7,9 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "sdk/engine/codegen/kernel_testing.h"
 
@@ -19,6 +23,15 @@ using namespace backplane::engine::codegen;
 namespace {
 
 const char* kAdd = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n";
+
+void* HugePages(int64_t bytes) {
+  constexpr int64_t kHuge = 1 << 21;
+  bytes = (bytes + kHuge) / kHuge * kHuge;
+  void* p = std::aligned_alloc(kHuge, bytes);
+  madvise(p, bytes, MADV_HUGEPAGE);
+  std::memset(p, 0, bytes);
+  return p;
+}
 
 void Bench(const char* filter, const std::string& name, const std::string& body,
            const std::string& computations = kAdd) {
@@ -31,11 +44,8 @@ void Bench(const char* filter, const std::string& name, const std::string& body,
   std::vector<void*> buffers;
   int64_t largest = 1;
   auto allocate = [&](int64_t bytes) {
-    void* p = std::aligned_alloc(1 << 21, (bytes + (1 << 21)) >> 21 << 21);
-    madvise(p, (bytes + (1 << 21)) >> 21 << 21, MADV_HUGEPAGE);
-    std::memset(p, 0, bytes);
-    buffers.push_back(p);
-    return p;
+    buffers.push_back(HugePages(bytes));
+    return buffers.back();
   };
   for (const Literal& l : (*kernel)->RandomInputs()) {
     std::memcpy(allocate(l.byte_size() + 64), l.bytes(), l.byte_size());
@@ -65,10 +75,69 @@ void Bench(const char* filter, const std::string& name, const std::string& body,
   for (void* p : buffers) std::free(p);
 }
 
+// Processor time of this thread: other programs on the machine take turns with us.
+double Now() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
+}
+
+void Transposes(const char* filter) {
+  struct Case {
+    std::vector<int64_t> dims;
+    std::vector<int> permutation;
+  };
+  const Case cases[] = {
+      {{1024, 1024}, {1, 0}},        {{2048, 2048}, {1, 0}},        {{4096, 4096}, {1, 0}},
+      {{8192, 8192}, {1, 0}},        {{1023, 1025}, {1, 0}},        {{2047, 2049}, {1, 0}},
+      {{3000, 1000}, {1, 0}},        {{1000, 3000}, {1, 0}},        {{4097, 4095}, {1, 0}},
+      {{8191, 8193}, {1, 0}},        {{65536, 64}, {1, 0}},         {{64, 65536}, {1, 0}},
+      {{16, 1024, 1024}, {0, 2, 1}}, {{256, 256, 256}, {2, 1, 0}},  {{100, 200, 300}, {2, 1, 0}},
+      {{128, 1024, 128}, {2, 0, 1}}, {{127, 1023, 129}, {1, 2, 0}}, {{512, 64, 512}, {2, 1, 0}},
+  };
+  for (const Case& c : cases) {
+    for (const char* type : {"f32", "bf16", "s8", "f64"}) {
+      std::vector<int64_t> turned;
+      for (int d : c.permutation) turned.push_back(c.dims[d]);
+      const std::string name =
+          absl::StrCat(type, "[", absl::StrJoin(c.dims, ","), "] {", absl::StrJoin(c.permutation, ","), "}");
+      if (filter != nullptr && name.find(filter) == std::string::npos) continue;
+      auto kernel =
+          TestKernel::Make(absl::StrCat("HloModule m\nENTRY e {\n  x = ", type, "[", absl::StrJoin(c.dims, ","),
+                                        "] parameter(0)\n  ROOT r = ", type, "[", absl::StrJoin(turned, ","),
+                                        "] transpose(x), dimensions={", absl::StrJoin(c.permutation, ","), "}\n}\n"));
+      if (!kernel.ok()) {
+        std::printf("%s %s\n", name.c_str(), kernel.status().ToString().c_str());
+        continue;
+      }
+      const int64_t bytes = (*kernel)->OutputShapes()[0].byte_size();
+      void* buffers[] = {HugePages(bytes + 64), HugePages(bytes + 64)};
+      double copy = 1e9, took = 1e9;
+      const double start = Now();
+      for (int i = 0; i < 100 && (i < 4 || Now() - start < 400); ++i) {
+        double t = Now();
+        std::memcpy(buffers[1], buffers[0], bytes);
+        copy = std::min(copy, Now() - t);
+        t = Now();
+        (*kernel)->RunRaw(buffers);
+        took = std::min(took, Now() - t);
+      }
+      std::printf("%-28s %8.3f ms %6.2f GB/s, memcpy %6.2f GB/s, ratio %.2f  [%s]\n", name.c_str(), took,
+                  static_cast<double>(bytes) / took * 1e-6, static_cast<double>(bytes) / copy * 1e-6, copy / took,
+                  (*kernel)->plan().note.c_str());
+      for (void* p : buffers) std::free(p);
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const char* filter = argc > 1 ? argv[1] : nullptr;
+  if (filter != nullptr && std::string(filter) == "transposes") {
+    Transposes(argc > 2 ? argv[2] : nullptr);
+    return 0;
+  }
   Bench(filter, "add_4M",
         "  x = f32[4194304] parameter(0)\n  y = f32[4194304] parameter(1)\n  ROOT r = f32[4194304] add(x, y)\n");
   Bench(filter, "add_16K",
@@ -138,6 +207,8 @@ int main(int argc, char** argv) {
 )");
   Bench(filter, "transpose_2048",
         "  x = f32[2048,2048] parameter(0)\n  ROOT r = f32[2048,2048] transpose(x), dimensions={1,0}\n");
+  Bench(filter, "transpose_s8_1024",
+        "  x = s8[1024,1024] parameter(0)\n  ROOT r = s8[1024,1024] transpose(x), dimensions={1,0}\n");
   Bench(filter, "transpose_bf16_2048",
         "  x = bf16[2048,2048] parameter(0)\n  ROOT r = bf16[2048,2048] transpose(x), dimensions={1,0}\n");
   Bench(filter, "transpose_add_2048", R"(

@@ -152,9 +152,10 @@ absl::StatusOr<std::vector<Literal>> TestKernel::Run(const std::vector<Literal>&
 }
 
 void TestKernel::RunRaw(void* const* buffers) {
-  Block scratch(plan_.scratch_bytes);
+  if (scratch_.size() < static_cast<size_t>(plan_.scratch_bytes) + 64) scratch_.resize(plan_.scratch_bytes + 64);
+  void* scratch = scratch_.data() + (64 - reinterpret_cast<uintptr_t>(scratch_.data()) % 64);
   for (size_t k = 0; k < plan_.phases.size(); ++k) {
-    if (plan_.phases[k].work_units > 0) functions_[k](buffers, 0, plan_.phases[k].work_units, scratch.data.get());
+    if (plan_.phases[k].work_units > 0) functions_[k](buffers, 0, plan_.phases[k].work_units, scratch);
   }
 }
 

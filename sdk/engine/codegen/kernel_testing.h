@@ -2,6 +2,7 @@
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_KERNEL_TESTING_H_
 #define BACKPLANE_SDK_ENGINE_CODEGEN_KERNEL_TESTING_H_
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -52,6 +53,7 @@ class TestKernel {
   std::string assembly_, ir_;
   double compile_ms_ = 0, emit_ms_ = 0, plan_ms_ = 0;
   jit::HostInfo host_;
+  std::vector<std::byte> scratch_;  // of RunRaw
 };
 
 // Random inputs through the kernel and through the evaluator; a text that says what differs, or "".

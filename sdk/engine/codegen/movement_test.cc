@@ -1,5 +1,9 @@
 // Operations that move elements, alone and inside fusions, against the evaluator.
+#include <algorithm>
+#include <cstring>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -25,6 +29,61 @@ TEST(Movement, Transposes) {
     std::string hlo = Entry(absl::StrCat("  x = f32[20,24,36] parameter(0)\n  ROOT r = f32[", q[0], ",", q[1], ",",
                                          q[2], "] transpose(x), dimensions={", p, "}\n"));
     EXPECT_EQ(Difference(hlo), "") << p;
+  }
+}
+
+// Results too large for the caches, written past them line by line: of rows that begin with a line and of others.
+TEST(Movement, LargeTransposes) {
+  for (auto [t, r, c] : {std::tuple{"f32", 1040, 1024},
+                         {"f32", 1030, 1035},
+                         {"bf16", 1500, 1450},
+                         {"s8", 2100, 2050},
+                         {"f64", 730, 751},
+                         {"c64", 64, 8300}}) {
+    for (int bytes : {16, 64}) {
+      RunOptions o;
+      o.max_vector_bytes = bytes;
+      std::string hlo = Entry(absl::StrCat("  x = ", t, "[", r, ",", c, "] parameter(0)\n  ROOT r = ", t, "[", c, ",",
+                                           r, "] transpose(x), dimensions={1,0}\n"));
+      EXPECT_EQ(Difference(hlo, o), "") << t << " " << r << "x" << c << ", vectors of " << bytes;
+    }
+  }
+  EXPECT_EQ(Difference(Entry("  x = f32[70,200,101] parameter(0)\n  ROOT r = f32[101,200,70] transpose(x), "
+                             "dimensions={2,1,0}\n")),
+            "");
+  EXPECT_EQ(Difference(Entry("  x = f32[9,500,301] parameter(0)\n  v = f32[9,500,301] reverse(x), dimensions={1}\n  "
+                             "ROOT r = f32[9,301,500] transpose(v), dimensions={0,2,1}\n")),
+            "");
+}
+
+// Wherever the memory begins: whole lines are written only where they are the result's.
+TEST(Movement, TransposesToAnyAddress) {
+  constexpr int kRows = 1031, kColumns = 1100, kPast = 128;
+  auto kernel =
+      TestKernel::Make(Entry("  x = f32[1031,1100] parameter(0)\n  ROOT r = f32[1100,1031] transpose(x), "
+                             "dimensions={1,0}\n"));
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  std::vector<float> source(kRows * kColumns);
+  for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i);
+  const size_t bytes = source.size() * sizeof(float);
+  std::vector<std::byte> memory(bytes + 2 * kPast + 64);
+  std::byte* line = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
+  for (int offset : {0, 1, 4, 36, 63}) {
+    std::fill(memory.begin(), memory.end(), std::byte{0x5a});
+    std::byte* target = line + offset;
+    void* buffers[] = {source.data(), target};
+    (*kernel)->RunRaw(buffers);
+    size_t wrong = 0;
+    for (int c = 0; c < kColumns; ++c) {
+      for (int r = 0; r < kRows; ++r) {
+        float v;
+        std::memcpy(&v, target + sizeof(float) * (static_cast<size_t>(c) * kRows + r), sizeof(v));
+        wrong += v != source[static_cast<size_t>(r) * kColumns + c];
+      }
+    }
+    EXPECT_EQ(wrong, 0) << offset;
+    for (std::byte* p = line; p < target; ++p) EXPECT_EQ(*p, std::byte{0x5a}) << offset;
+    for (std::byte* p = target + bytes; p < target + bytes + 64; ++p) EXPECT_EQ(*p, std::byte{0x5a}) << offset;
   }
 }
 

@@ -66,7 +66,7 @@ absl::Status PhaseEmitter::Emit(const std::string& symbol) {
       Columns();
       break;
     case PhaseKind::kTranspose:
-      Transpose();
+      phase_.staged ? TransposeStaged() : Transpose();
       break;
     case PhaseKind::kScatter:
       Scatter();

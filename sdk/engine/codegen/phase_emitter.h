@@ -22,6 +22,7 @@ class PhaseEmitter {
   void Partials();  // kPartials
   void Columns();   // kColumns, kPartialColumns
   void Transpose();
+  void TransposeStaged();
   void Scatter();
   void SelectAndScatter();
   void Scan();
@@ -40,7 +41,9 @@ class PhaseEmitter {
   int64_t ExtentOf(int group) const;
   // The element of the result that the phase's reductions are wanted at.
   Index ReduceIndex();
+  // A square matrix of registers, turned; and one of few long rows, each column of which comes in a short vector.
   std::vector<llvm::Value*> TransposeSquare(std::vector<llvm::Value*> rows);
+  std::vector<llvm::Value*> TransposeLong(std::vector<llvm::Value*> rows);
 
   ElementEmitter& e_;
   const FusionPlan& plan_;
