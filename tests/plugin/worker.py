@@ -4,6 +4,7 @@
     env           PJRT_NAMES_AND_LIBRARY_PATHS=plugin:PATH, the plain road
     env4, env8    the same by a configuration file that asks for so many devices
     package       backplane_jax.register, beside JAX's own CPU client
+    package8      the same with eight devices
     package_cpu   backplane_jax.register under the name cpu, in the place of JAX's own
     discovered    the plain road under the name cpu, the package only where JAX's discovery finds it
     overtaken     the same, where somebody else has taken JAX's place for custom calls before
@@ -22,20 +23,20 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-TORUS = {"env4": "2x2", "env8": "2x4"}
+TORUS = {"env4": "2x2", "env8": "2x4", "package8": "2x4"}
 
 
 def make_emulator_known(road, plugin):
     os.environ["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"
     os.environ["JAX_PLATFORMS"] = "tiledtpu"
     sys.path.insert(0, str(HERE.parent.parent / "sdk" / "python"))
+    if road in TORUS:
+        os.environ["TILEDTPU_TOPOLOGY"] = TORUS[road]
     if road.startswith("package"):
         import backplane_jax
         backplane_jax.register(plugin, "tiledtpu")
         return
     os.environ["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"tiledtpu:{plugin}"
-    if road in TORUS:
-        os.environ["TILEDTPU_TOPOLOGY"] = TORUS[road]
     if road == "overtaken":
         from jaxlib import xla_client
         xla_client.register_custom_call_handler("cpu", xla_client._xla.register_custom_call_target)
@@ -58,12 +59,12 @@ def make_known(road, plugin):
         if road == "overtaken":
             from jaxlib import xla_client
             xla_client.register_custom_call_handler("cpu", xla_client._xla.register_custom_call_target)
-    elif road in ("package", "package_cpu"):
-        name = "backplane" if road == "package" else "cpu"
-        os.environ["JAX_PLATFORMS"] = "backplane,cpu" if road == "package" else "cpu"
+    elif road in ("package", "package8", "package_cpu"):
+        name = "cpu" if road == "package_cpu" else "backplane"
+        os.environ["JAX_PLATFORMS"] = "cpu" if road == "package_cpu" else "backplane,cpu"
         sys.path.insert(0, str(HERE.parent.parent / "sdk" / "python"))
         import backplane_jax
-        backplane_jax.register(plugin, name)
+        backplane_jax.register(plugin, name, options={"cpu_device_count": 8} if road == "package8" else None)
     else:
         raise ValueError(f"unknown road {road!r}")
 

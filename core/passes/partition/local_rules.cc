@@ -24,6 +24,7 @@ bool Split(Tiling& t, int64_t at, const Tiling& other, int64_t d) { return t.Spl
 
 // Reducing parts first and then the results of the parts gives what reducing all at once gives.
 bool MayReduceInParts(Opcode op, const Instruction* init) {
+  while (IsAnnotation(init)) init = init->operand(0);
   const Literal* value = UniformConstant(init);
   switch (op) {
     case Opcode::kMaximum:
@@ -343,13 +344,53 @@ Partitioner::MaybeShards Partitioner::Windows(Instruction* i) {
       if (becomes[d] >= 0) Split(tiling, becomes[d], s->tiling, static_cast<int64_t>(d));
     }
   }
-  if (tiling.IsWhole()) return std::optional<Shards>();
+  if (tiling.IsWhole()) return UpdatesInParts(i);
   std::vector<Instruction*> operands;
   for (size_t k = 0; k < 3; ++k) {
     ASSIGN_OR_RETURN(Instruction * x, SliceTo(i->operand(static_cast<int64_t>(k)), tiling.Select(f->operands[k])));
     operands.push_back(x);
   }
   return Shards{c_->AddClone(i, tiling.ShardOf(i->shape()), operands), std::move(tiling)};
+}
+
+// A scatter that combines, whose updates are split: each partition enters its own, and the results are combined. Where
+// the array is much larger than the updates it is cheaper to hand those round.
+Partitioner::MaybeShards Partitioner::UpdatesInParts(Instruction* i) {
+  Instruction *operand = i->operand(0), *indices = i->operand(1), *updates = i->operand(2);
+  const std::optional<Opcode> op = AsBinaryOp(*i->called(0));
+  if (!op || operand->shape().num_elements() > 2 * updates->shape().num_elements()) return std::optional<Shards>();
+  const bool as_it_is = MayReduceInParts(*op, operand);
+  if (!as_it_is && *op != Opcode::kAdd) return std::optional<Shards>();
+  // Dimensions of the updates that number them, each beside one of the indices.
+  const ScatterDimensions& g = i->scatter_dims();
+  Ints of_indices(static_cast<size_t>(indices->shape().rank()), -1);
+  Tiling parts = Tiling::Whole(updates->shape().rank(), partitions_);
+  const Shards *u = FindShards(updates), *n = FindShards(indices);
+  int64_t at = 0;
+  for (int64_t d = 0; d < updates->shape().rank(); ++d) {
+    if (Contains(g.update_window_dims, d)) continue;
+    if (at == g.index_vector_dim) ++at;
+    of_indices[static_cast<size_t>(at)] = d;
+    if (u != nullptr) Split(parts, d, u->tiling, d);
+    if (n != nullptr) Split(parts, d, n->tiling, at);
+    ++at;
+  }
+  if (parts.IsWhole()) return std::optional<Shards>();
+  Instruction* into = operand;
+  if (!as_it_is) {
+    Instruction* zero = MakeConstant(c_, i, Literal(Shape::Scalar(operand->shape().element_type())));
+    into = operand->shape().IsScalar() ? zero : MakeBroadcast(c_, i, zero, operand->shape().WithoutLayout(), {});
+  }
+  ASSIGN_OR_RETURN(Instruction * index_shard, SliceTo(indices, parts.Select(of_indices)));
+  ASSIGN_OR_RETURN(Instruction * update_shard, SliceTo(updates, parts));
+  Instruction* x = c_->AddClone(i, i->shape(), {into, index_shard, update_shard});
+  Ints numbering;
+  for (int64_t d = 0; d < parts.rank(); ++d) {
+    if (parts.IsTiled(d)) numbering.push_back(d);
+  }
+  x = AllReduce(i, x, i->called(0), parts.GroupsAlong(numbering));
+  if (!as_it_is) x = Op(i, Opcode::kAdd, i->shape().WithoutLayout(), {operand, x});
+  return Shards{x, Tiling::Whole(i->shape().rank(), partitions_)};
 }
 
 // A call whose handler works on each matrix of leading batch dimensions by itself (frontend attribute num_batch_dims).

@@ -61,14 +61,17 @@ absl::StatusOr<bool> Partitioner::Rewrite() {
           RETURN_IF_ERROR(EnterManual(i));
         } else if (target == "SPMDShardToFullShape" && i->operand_count() == 1) {
           RETURN_IF_ERROR(LeaveManual(i));
+        } else if (const auto host = FindCustomPartitioning(target); host != nullptr && host->inspect) {
+          RETURN_IF_ERROR(Inspect(i, *host));
         } else if (partitions_ < 2 || manual) {
           continue;
+        } else if (host != nullptr) {
+          RETURN_IF_ERROR(SplitAsHostSays(i, *host));
         } else if (target == "InspectSharding" || target == "CustomSPMDPartitioning") {
           // They carry the address of a function of the host that is to be asked during compilation.
           return absl::UnimplementedError(
               absl::StrCat(i->name(), ": custom call '", target,
-                           "' asks the host how it is split, which this partitioner does not do; on one device it can"
-                           " be left out, and shardings can be given by annotations"));
+                           "' asks the host how it is split, and the host has registered nobody to ask"));
         } else if (absl::StrContains(target, "_partitioned_python_")) {
           // Runs everywhere, on what each partition has.
           for (int64_t k = 0; k < i->operand_count(); ++k) {

@@ -9,6 +9,7 @@
 //   local_rules.cc  operations on shards, one rule for each kind
 //   boundaries.cc   parameters, annotations, manual regions, calls that happen once
 //   loops.cc        loops whose state lies as shards
+//   custom_partitioning.cc  calls that ask the host how they are split
 #ifndef BACKPLANE_CORE_PASSES_PARTITION_PARTITIONER_H_
 #define BACKPLANE_CORE_PASSES_PARTITION_PARTITIONER_H_
 
@@ -20,6 +21,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/ir/module.h"
 #include "core/passes/partition/annotations.h"
+#include "core/passes/partition/custom_partitioning.h"
 #include "core/passes/partition/propagation.h"
 #include "core/passes/partition/tiling.h"
 
@@ -92,6 +94,7 @@ class Partitioner {
   MaybeShards AlongOthers(Instruction* i);
   MaybeShards Rows(Instruction* i);
   MaybeShards Windows(Instruction* i);
+  MaybeShards UpdatesInParts(Instruction* i);
   absl::StatusOr<bool> BatchedCall(Instruction* i);
 
   // slicing.cc: the operation itself on slices of its operands; null where that is no gain.
@@ -107,6 +110,11 @@ class Partitioner {
   absl::Status RunOnce(Instruction* i, int64_t device);
   absl::Status DrawOnce(Instruction* i);
   absl::StatusOr<Tiling> BoundaryTiling(const Instruction* i, Tiling tiling, const Shape& whole, const Shape& shard);
+
+  // custom_partitioning.cc
+  Tiling TilingOf(const Instruction* whole) const;  // as it lies, else as it is to lie
+  absl::Status Inspect(Instruction* i, const CustomPartitioning& host);
+  absl::Status SplitAsHostSays(Instruction* i, const CustomPartitioning& host);
 
   // loops.cc
   absl::Status RewriteLoop(Instruction* loop);

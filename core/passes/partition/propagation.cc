@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/passes/partition/annotations.h"
+#include "core/passes/partition/custom_partitioning.h"
 #include "core/passes/partition/factors.h"
 #include "core/types/status_macros.h"
 
@@ -249,7 +250,30 @@ class Propagation {
     return {};
   }
 
+  // A call that the host splits, by the rule that it came with.
+  void Ruled(const Instruction* i) {
+    auto text = i->frontend_attributes().find("xla.sdy.sharding_rule");
+    if (text == i->frontend_attributes().end()) return;
+    std::optional<ShardingRule> says = ParseShardingRule(text->second);
+    const std::vector<int>& results = nodes_of_.at(i);
+    if (!says || says->operands.size() != i->operands().size() || says->results.size() != results.size()) return;
+    Rule rule;
+    rule.passes_on = true;
+    auto add = [&](int n, Ints& dims) {
+      if (n == kNone || nodes_[Find(n)].shape.rank() != static_cast<int64_t>(dims.size())) return;
+      rule.arrays.emplace_back(n, std::move(dims));
+    };
+    for (size_t k = 0; k < says->operands.size(); ++k)
+      add(ArrayOf(i->operand(static_cast<int64_t>(k))), says->operands[k]);
+    for (size_t k = 0; k < results.size(); ++k) add(results[k], says->results[k]);
+    rules_.push_back(std::move(rule));
+  }
+
   absl::Status CustomCall(const Instruction* i) {
+    if (FindCustomPartitioning(i->custom_call_target()) != nullptr) {
+      Ruled(i);
+      return absl::OkStatus();
+    }
     const int result = ArrayOf(i);
     if (i->operand_count() != 1 || result == kNone) return absl::OkStatus();
     if (!IsAnnotation(i) && !IsBoundary(i)) return absl::OkStatus();

@@ -15,7 +15,7 @@ one: name the plugin "cpu", or keep JAX's own with JAX_PLATFORMS=backplane,cpu.
 import logging
 import os
 
-from . import callbacks, pjrt, sinks, tiled_tpu
+from . import callbacks, partitioning, pjrt, sinks, tiled_tpu
 
 __all__ = ["register", "register_handler", "equip", "initialize"]
 
@@ -30,6 +30,7 @@ def register(library_path, name="backplane", options=None):
     c_api = xla_bridge.register_plugin(name, priority=0 if name == "cpu" else 400, library_path=os.path.abspath(library_path),
                                        options=options or {})
     equip(c_api)
+    partitioning.follow_jax()
     return c_api
 
 
@@ -108,3 +109,4 @@ def initialize():
         _register_installed()
     from jax._src import xla_bridge
     xla_bridge.register_plugin_callbacks(equip)
+    partitioning.follow_jax()

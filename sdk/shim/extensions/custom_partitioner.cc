@@ -1,25 +1,99 @@
-// Hosts tell here how custom calls of theirs are split over devices.
+// Hosts tell here how custom calls of theirs are split over devices; what they register is what the partitioner asks
+// (core/passes/partition/custom_partitioning.h).
 #include "api/extensions/custom_partitioner.h"
 
-#include <map>
-#include <mutex>
-#include <set>
-#include <string>
+#include <dlfcn.h>
 
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/import/import.h"
+#include "core/import/proto/sharding_proto.h"
+#include "core/passes/partition/custom_partitioning.h"
 #include "sdk/shim/extensions/extensions.h"
 #include "sdk/shim/objects.h"
 
 namespace backplane::shim {
 namespace {
 
-struct Partitioners {
-  std::mutex mu;
-  std::map<std::string, JAX_CustomCallPartitioner_Callbacks*> callbacks;
-  std::set<std::string> batch_partitionable;
+using Callbacks = JAX_CustomCallPartitioner_Callbacks;
+using Bytes = JAX_CustomCallPartitioner_string;
+
+// The strings stay the caller's.
+Bytes Lend(absl::string_view s) { return {s.data(), s.size()}; }
+absl::string_view View(const Bytes& b) {
+  return b.data == nullptr ? absl::string_view() : absl::string_view(b.data, b.size);
+}
+
+struct LentValue {
+  std::string shape, sharding;
+  explicit LentValue(const CustomPartitioning::Value& v)
+      : shape(SerializeShape(v.shape)), sharding(SerializeSharding(v.sharding)) {}
+  JAX_CustomCallPartitioner_aval view() const { return {Lend(shape), true, Lend(sharding)}; }
 };
-Partitioners& All() {
-  static auto* all = new Partitioners;
-  return *all;
+
+// What a callback said is copied by then; lets go of the host's strings.
+class Answer {
+ public:
+  explicit Answer(JAX_CustomCallPartitioner_version_and_error* header) : header_(*header) {}
+  ~Answer() {
+    if (header_.cleanup_fn != nullptr) header_.cleanup_fn(header_.data);
+  }
+  absl::Status status() const {
+    if (!header_.has_error) return absl::OkStatus();
+    const bool known = header_.code > PJRT_Error_Code_OK && header_.code <= PJRT_Error_Code_UNAUTHENTICATED;
+    return absl::Status(known ? static_cast<absl::StatusCode>(header_.code) : absl::StatusCode::kUnknown,
+                        View(header_.error_msg));
+  }
+
+ private:
+  JAX_CustomCallPartitioner_version_and_error& header_;
+};
+
+absl::Status Wrong(absl::string_view what, const absl::Status& s) {
+  return absl::Status(s.code(), absl::StrCat("the host's ", what, ": ", s.message()));
+}
+
+absl::StatusOr<CustomPartitioning::Split> Ask(Callbacks* callbacks,
+                                              absl::Span<const CustomPartitioning::Value> operands,
+                                              const CustomPartitioning::Value& result, absl::string_view config) {
+  std::vector<LentValue> lent;
+  lent.reserve(operands.size());
+  std::vector<JAX_CustomCallPartitioner_aval> values;
+  for (const CustomPartitioning::Value& v : operands) values.push_back(lent.emplace_back(v).view());
+  const LentValue lent_result(result);
+  JAX_CustomCallPartitioner_Partition_Args args{};
+  args.num_args = values.size();
+  args.op_args = values.data();
+  args.op_result = lent_result.view();
+  args.backend_config = Lend(config);
+  callbacks->partition(callbacks, &args);
+  const Answer answer(&args.header);
+  RETURN_IF_ERROR(answer.status());
+  if (args.args_sharding == nullptr && args.num_args > 0) {
+    return absl::InvalidArgumentError("the host gives no shardings of operands");
+  }
+  CustomPartitioning::Split split;
+  absl::StatusOr<std::unique_ptr<Module>> program = ImportProgram("mlir", View(args.mlir_module));
+  if (!program.ok()) {
+    const bool jaxlibs = absl::StartsWith(View(args.mlir_module), "ML\xefR");
+    return Wrong(jaxlibs ? "program (which the Python package backplane_jax hands over as text)" : "program",
+                 program.status());
+  }
+  split.program = *std::move(program);
+  for (size_t k = 0; k < args.num_args; ++k) {
+    absl::StatusOr<Sharding> sharding = ParseSerializedSharding(View(args.args_sharding[k]));
+    if (!sharding.ok()) return Wrong(absl::StrCat("sharding of operand ", k), sharding.status());
+    split.operands.push_back(*std::move(sharding));
+  }
+  absl::StatusOr<Sharding> sharding = ParseSerializedSharding(View(args.result_sharding));
+  if (!sharding.ok()) return Wrong("sharding of the result", sharding.status());
+  split.result = *std::move(sharding);
+  return split;
 }
 
 absl::Status RegisterPartitioner(PJRT_Register_Custom_Partitioner_Args& a) {
@@ -28,38 +102,69 @@ absl::Status RegisterPartitioner(PJRT_Register_Custom_Partitioner_Args& a) {
   if (a.callbacks->version != 0) {
     return absl::UnimplementedError("custom partitioner: callbacks of a version other than 0");
   }
-  // The callbacks are ours from here on; a later registration of the name takes the place of the earlier one.
-  JAX_CustomCallPartitioner_Callbacks* old = a.callbacks;
-  {
-    std::lock_guard<std::mutex> lock(All().mu);
-    std::swap(old, All().callbacks[std::string(a.name, a.name_size)]);
-  }
-  if (old != nullptr && old != a.callbacks && old->dtor != nullptr) old->dtor(old);
+  BP_REQUIRE(a.callbacks->partition);
+  // The callbacks are ours from here on, until another takes the name and no compilation asks them any more.
+  std::shared_ptr<Callbacks> callbacks(a.callbacks, [](Callbacks* c) {
+    if (c->dtor != nullptr) c->dtor(c);
+  });
+  auto functions = std::make_shared<CustomPartitioning>();
+  functions->partition = [callbacks](absl::Span<const CustomPartitioning::Value> operands,
+                                     const CustomPartitioning::Value& result, absl::string_view config) {
+    return Ask(callbacks.get(), operands, result, config);
+  };
+  RegisterCustomPartitioning(absl::string_view(a.name, a.name_size), std::move(functions));
   return absl::OkStatus();
 }
 
+// A program says by itself which of its calls work on each element of leading dimensions alone (frontend attribute
+// num_batch_dims), and is split by that: there is nothing to keep.
 absl::Status RegisterBatchPartitionable(PJRT_Register_Batch_Partitionable_Args& a) {
   BP_REQUIRE(a.name);
-  std::lock_guard<std::mutex> lock(All().mu);
-  All().batch_partitionable.emplace(a.name, a.name_size);
   return absl::OkStatus();
+}
+
+// What JAX writes into the config of a custom call "InspectSharding": whom to tell how its operand lies. The layout is
+// jaxlib's, C, of any version that has the call.
+struct InspectArgs {
+  const char* sharding;  // serialized OpSharding
+  size_t sharding_size;
+  const char* error;  // out: null, or a message
+  void* error_scratch;
+  void (*free_error)(InspectArgs* args);
+};
+struct InspectCallback {
+  void (*call)(void* data, InspectArgs* args);
+  void* data;
+};
+
+absl::Status TellSharding(const Sharding& sharding, absl::string_view config) {
+  InspectCallback callback;
+  if (config.size() != sizeof(callback)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its config has ", config.size(), " bytes, expected ", sizeof(callback)));
+  }
+  std::memcpy(&callback, config.data(), sizeof(callback));
+  // Programs are kept in files, too, and then hold an address of another process: ours must be a function's.
+  Dl_info found;
+  if (callback.call == nullptr || dladdr(reinterpret_cast<void*>(callback.call), &found) == 0) {
+    return absl::InvalidArgumentError("its config is no callback of this process");
+  }
+  const std::string bytes = SerializeSharding(sharding);
+  InspectArgs args{bytes.data(), bytes.size(), nullptr, nullptr, nullptr};
+  callback.call(callback.data, &args);
+  if (args.error == nullptr) return absl::OkStatus();
+  absl::Status status = absl::InternalError(args.error);
+  if (args.free_error != nullptr) args.free_error(&args);
+  return status;
 }
 
 }  // namespace
 
-JAX_CustomCallPartitioner_Callbacks* FindCustomPartitioner(const std::string& name) {
-  std::lock_guard<std::mutex> lock(All().mu);
-  auto it = All().callbacks.find(name);
-  return it == All().callbacks.end() ? nullptr : it->second;
-}
-
-bool IsBatchPartitionable(const std::string& name) {
-  std::lock_guard<std::mutex> lock(All().mu);
-  return All().batch_partitionable.count(name) != 0;
-}
-
 PJRT_Extension_Base* CustomPartitionerExtension() {
   static PJRT_Custom_Partitioner_Extension extension = [] {
+    auto inspect = std::make_shared<CustomPartitioning>();
+    inspect->inspect = TellSharding;
+    RegisterCustomPartitioning("InspectSharding", std::move(inspect));
     PJRT_Custom_Partitioner_Extension e{};
     e.base = {PJRT_Custom_Partitioner_Extension_STRUCT_SIZE, PJRT_Extension_Type_Custom_Partitioner, nullptr};
     e.register_custom_partitioner = BP_ENTRY(PJRT_Register_Custom_Partitioner, &RegisterPartitioner);

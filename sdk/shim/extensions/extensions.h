@@ -7,8 +7,6 @@
 
 #include "api/pjrt_c_api.h"
 
-struct JAX_CustomCallPartitioner_Callbacks;
-
 namespace backplane::shim {
 
 PJRT_Extension_Base* LayoutsExtension();
@@ -18,10 +16,6 @@ PJRT_Extension_Base* ShardingsExtension();
 PJRT_Extension_Base* AbiVersionExtension();
 PJRT_Extension_Base* CustomPartitionerExtension();
 PJRT_Extension_Base* BackplaneExtension();
-
-// What hosts registered through CustomPartitionerExtension; null when nothing has the name.
-JAX_CustomCallPartitioner_Callbacks* FindCustomPartitioner(const std::string& name);
-bool IsBatchPartitionable(const std::string& name);
 
 }  // namespace backplane::shim
 

@@ -1,11 +1,14 @@
 // Handlers of custom calls: registration, attributes, states, futures, user data, Python callables.
 #include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
 
 #include "api/backplane_c_api.h"
 #include "api/extensions/custom_partitioner.h"
 #include "api/extensions/ffi.h"
+#include "core/import/proto/sharding_proto.h"
+#include "core/passes/partition/custom_partitioning.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/shim/extensions/extensions.h"
@@ -369,29 +372,137 @@ TEST_F(FfiTest, HostsErrorsLookLikeInlinedStatuses) {
   EXPECT_EQ(TakeFfiError(error), absl::UnimplementedError("x"));
 }
 
-TEST_F(FfiTest, CustomPartitionersAreKept) {
+// ---- A host's partitioner: halves of x and all of y go in, halves come out
+
+struct Partitioner {
+  JAX_CustomCallPartitioner_Callbacks callbacks{};
+  int destroyed = 0, cleaned = 0;
+  std::string seen, fails;
+  std::string program =
+      "func.func @main(%x: tensor<4xf32>, %y: tensor<8xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }";
+  std::string half, whole = SerializeSharding(Sharding());
+  JAX_CustomCallPartitioner_string shardings[2];
+
+  Partitioner() {
+    half = SerializeSharding(*ParseSharding("{devices=[2]<=[2]}"));
+    callbacks.private_data = this;
+    callbacks.dtor = [](JAX_CustomCallPartitioner_Callbacks* c) { ++Of(c).destroyed; };
+    callbacks.partition = [](JAX_CustomCallPartitioner_Callbacks* c, JAX_CustomCallPartitioner_Partition_Args* a) {
+      Of(c).Partition(*a);
+    };
+  }
+  static Partitioner& Of(JAX_CustomCallPartitioner_Callbacks* c) { return *static_cast<Partitioner*>(c->private_data); }
+  static JAX_CustomCallPartitioner_string Lend(const std::string& s) { return {s.data(), s.size()}; }
+  void Partition(JAX_CustomCallPartitioner_Partition_Args& a) {
+    a.header.data = this;
+    a.header.cleanup_fn = [](void* data) { ++static_cast<Partitioner*>(data)->cleaned; };
+    if (!fails.empty()) {
+      a.header.has_error = true;
+      a.header.code = PJRT_Error_Code_NOT_FOUND;
+      a.header.error_msg = Lend(fails);
+      return;
+    }
+    seen = std::string(a.backend_config.data, a.backend_config.size);
+    for (size_t k = 0; k < a.num_args; ++k) {
+      absl::StrAppend(&seen, " ", a.op_args[k].has_sharding ? Text(a.op_args[k].sharding) : "none");
+    }
+    absl::StrAppend(&seen, " -> ", Text(a.op_result.sharding));
+    a.mlir_module = Lend(program);
+    shardings[0] = Lend(half);
+    shardings[1] = Lend(whole);
+    a.args_sharding = shardings;
+    a.result_sharding = Lend(half);
+  }
+  static std::string Text(const JAX_CustomCallPartitioner_string& s) {
+    return ParseSerializedSharding(absl::string_view(s.data, s.size))->ToString();
+  }
+};
+
+TEST_F(FfiTest, CustomPartitionersAreAskedAndFreed) {
   auto* ext = Extension<PJRT_Custom_Partitioner_Extension>(PJRT_Extension_Type_Custom_Partitioner);
   ASSERT_NE(ext, nullptr);
-  static int destroyed = 0;
-  JAX_CustomCallPartitioner_Callbacks first{}, second{};
-  first.dtor = second.dtor = [](JAX_CustomCallPartitioner_Callbacks*) { ++destroyed; };
+  Partitioner first, second;
   BP_ARGS(a, PJRT_Register_Custom_Partitioner);
   a.name = "MyPartitioner";
   a.name_size = 13;
-  a.callbacks = &first;
+  a.callbacks = &first.callbacks;
   ASSERT_TRUE(testing::Take(ext->register_custom_partitioner(&a)).ok());
-  EXPECT_EQ(FindCustomPartitioner("MyPartitioner"), &first);
-  a.callbacks = &second;
+  std::shared_ptr<const CustomPartitioning> asked = FindCustomPartitioning("MyPartitioner");
+  ASSERT_NE(asked, nullptr);
+  const Shape f8(PrimitiveType::kF32, {8});
+  const std::vector<CustomPartitioning::Value> operands = {{f8, *ParseSharding("{devices=[2]<=[2]}")},
+                                                           {f8, Sharding()}};
+  absl::StatusOr<CustomPartitioning::Split> split =
+      asked->partition(operands, operands[0], absl::string_view("a\0b", 3));
+  ASSERT_TRUE(split.ok()) << split.status();
+  EXPECT_EQ(first.seen,
+            absl::StrCat(absl::string_view("a\0b", 3), " {devices=[2]<=[2]} {replicated} -> {devices=[2]<=[2]}"));
+  EXPECT_EQ(split->program->entry()->root()->shape().ToString(), "f32[4]");
+  ASSERT_EQ(split->operands.size(), 2u);
+  EXPECT_EQ(split->operands[0].ToString(), "{devices=[2]<=[2]}");
+  EXPECT_EQ(split->operands[1].ToString(), "{replicated}");
+  EXPECT_EQ(split->result.ToString(), "{devices=[2]<=[2]}");
+  EXPECT_EQ(first.cleaned, 1);
+
+  first.fails = "no mesh";
+  EXPECT_EQ(asked->partition(operands, operands[0], "").status(), absl::NotFoundError("no mesh"));
+  EXPECT_EQ(first.cleaned, 2);
+  first.fails.clear();
+  first.program = "ML\xefRwhatever";
+  EXPECT_THAT(std::string(asked->partition(operands, operands[0], "").status().message()),
+              HasSubstr("the host's program"));
+  first.half = "\xff\xff";
+  first.program = second.program;
+  EXPECT_THAT(std::string(asked->partition(operands, operands[0], "").status().message()),
+              HasSubstr("the host's sharding of operand 0"));
+
+  // A second one takes its place; the first goes when nobody asks it any more.
+  a.callbacks = &second.callbacks;
   ASSERT_TRUE(testing::Take(ext->register_custom_partitioner(&a)).ok());
-  EXPECT_EQ(destroyed, 1);
-  EXPECT_EQ(FindCustomPartitioner("MyPartitioner"), &second);
-  EXPECT_EQ(FindCustomPartitioner("Nobody"), nullptr);
+  EXPECT_EQ(first.destroyed, 0);
+  asked.reset();
+  EXPECT_EQ(first.destroyed, 1);
+  EXPECT_EQ(FindCustomPartitioning("Nobody"), nullptr);
+  RegisterCustomPartitioning("MyPartitioner", nullptr);
+  EXPECT_EQ(second.destroyed, 1);
   BP_ARGS(b, PJRT_Register_Batch_Partitionable);
   b.name = "lapack_spotrf_ffi";
   b.name_size = 17;
-  ASSERT_TRUE(testing::Take(ext->register_batch_partitionable(&b)).ok());
-  EXPECT_TRUE(IsBatchPartitionable("lapack_spotrf_ffi"));
-  EXPECT_FALSE(IsBatchPartitionable("lapack"));
+  EXPECT_TRUE(testing::Take(ext->register_batch_partitionable(&b)).ok());
+}
+
+TEST_F(FfiTest, WhoInspectsAShardingIsTold) {
+  std::shared_ptr<const CustomPartitioning> inspect = FindCustomPartitioning("InspectSharding");
+  ASSERT_NE(inspect, nullptr);
+  ASSERT_TRUE(inspect->inspect);
+  struct Args {
+    const char* sharding;
+    size_t size;
+    const char* error;
+    void* scratch;
+    void (*free_error)(Args*);
+  };
+  static std::string seen;
+  static int freed = 0;
+  struct {
+    void (*call)(void*, Args*);
+    const char* error;
+  } callback = {[](void* error, Args* a) {
+                  seen = ParseSerializedSharding(absl::string_view(a->sharding, a->size))->ToString();
+                  a->error = static_cast<const char*>(error);
+                  a->free_error = [](Args*) { ++freed; };
+                },
+                nullptr};
+  auto config = [&] { return absl::string_view(reinterpret_cast<const char*>(&callback), sizeof(callback)); };
+  const Sharding split = *ParseSharding("{devices=[2,1]<=[2]}");
+  EXPECT_TRUE(inspect->inspect(split, config()).ok());
+  EXPECT_EQ(seen, "{devices=[2,1]<=[2]}");
+  EXPECT_EQ(freed, 0);
+  callback.error = "not today";
+  EXPECT_EQ(inspect->inspect(split, config()), absl::InternalError("not today"));
+  EXPECT_EQ(freed, 1);
+  EXPECT_EQ(inspect->inspect(split, "short").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(inspect->inspect(split, std::string(16, '\x11')).code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

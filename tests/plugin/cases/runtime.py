@@ -128,6 +128,16 @@ def as_text():
 
 
 @case
+def arguments_keep_their_names():
+    """As the caller wrote them: in the program's text and so in whatever tells of it."""
+    f = jax.jit(lambda params, x: jnp.tanh(x @ params["w"] + params["b"][0]))
+    text = f.lower({"w": rand(4, 4), "b": [rand(4)]}, rand(2, 4)).compile().as_text()
+    for shape, name, called in (("f32[4]", "params__b___0_", "params['b'][0]"), ("f32[4,4]", "params__w__", "params['w']"), ("f32[2,4]", "x", "x")):
+        line = next(l for l in text.splitlines() if f"%{name} = {shape}" in l and "parameter(" in l)
+        assert f'op_name="{called}"' in line.replace("\\'", "'"), line
+
+
+@case
 def serialize_and_deserialize():
     from jax.experimental import serialize_executable
     a, b = rand(9, 7), rand(7, 5)

@@ -419,6 +419,100 @@ def values_that_lie_alike():
 
 
 @eight
+def sums_by_segment_stay_in_parts():
+    """Each device adds up its own numbers; where the caller takes sums in parts, nothing is exchanged."""
+    mesh = jax.make_mesh((N,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
+    x, at = rand(32), np.random.RandomState(1).randint(0, 4, 32)
+    want = np.zeros(4, np.float32)
+    np.add.at(want, at, x)
+    with jax.set_mesh(mesh):
+        a, b = jax.device_put(x, P("x")), jax.device_put(at, P("x"))
+        f = jax.jit(lambda a, b, out: jax.ops.segment_sum(a, b, num_segments=4, out_sharding=out), static_argnums=2)
+        close(f(a, b, P()), want)
+        parts = f(a, b, P(unreduced={"x"}))
+        for k, s in enumerate(parts.addressable_shards):
+            own = np.zeros(4, np.float32)
+            np.add.at(own, at[4 * k:4 * k + 4], x[4 * k:4 * k + 4])
+            close(s.data, own)
+        assert "all-" not in f.lower(a, b, P(unreduced={"x"})).compile().as_text()
+        close(jax.sharding.reshard(parts, P()), want)
+        # Into an array that holds something, and by the largest.
+        init = jnp.asarray(rand(4, seed=3))
+        close(jax.jit(lambda i, a, b: i.at[b].add(a, out_sharding=P()))(init, a, b), np.asarray(init) + want)
+        top = np.asarray(init).copy()
+        np.maximum.at(top, at, x)
+        same(jax.jit(lambda i, a, b: i.at[b].max(a, out_sharding=P()))(init, a, b), top)
+
+
+@eight
+def who_asks_how_a_value_lies_is_told():
+    m, seen = mesh2(), []
+    def f(v):
+        y = v * 2
+        jax.debug.inspect_array_sharding(y, callback=seen.append)
+        jax.debug.inspect_array_sharding(y.sum(1), callback=seen.append)
+        return jnp.sin(y)
+    x = rand(8, 12)
+    close(jax.jit(f)(put(x, m, "y", "x")), np.sin(x * 2))
+    assert [s.spec for s in seen] == [P("y", "x"), P("y")], seen
+    def fails(_):
+        raise ValueError("not today")
+    try:
+        jax.jit(lambda v: jax.debug.inspect_array_sharding(v, callback=fails) or v)(put(x, m, "y"))
+    except jax.errors.JaxRuntimeError as e:
+        assert "not today" in str(e), str(e)
+    else:
+        raise AssertionError("the callback's error was lost")
+
+
+@case(road="package8")
+def functions_with_a_partitioning_of_their_own():
+    """jax.experimental.custom_partitioning: rows stay where they are, columns are brought together, sums are exchanged."""
+    from jax.experimental.custom_partitioning import custom_partitioning
+    asked = []
+
+    @custom_partitioning
+    def softmax(x):
+        e = jnp.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True), e.sum()
+
+    def partition(mesh, args, results):
+        asked.append(args[0].sharding.spec)
+        rows = args[0].sharding.spec[0] if args[0].sharding.spec else None
+        def lower(x):
+            y, total = softmax.fun(x)
+            return y, lax.psum(total, rows) if rows else total
+        at = NamedSharding(mesh, P(rows, None))
+        return mesh, lower, (at, NamedSharding(mesh, P())), (at,)
+
+    softmax.def_partition(partition, sharding_rule="i j -> i j, ", need_replication_factors=("j",))
+    x = rand(16, 12)
+    e = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    want = e / e.sum(-1, keepdims=True)
+    for mesh, spec in ((mesh1(), ("x",)), (mesh2(), ("x",)), (mesh2(), ("y", "x"))):
+        f = jax.jit(lambda v: softmax(v * 1.0))
+        v = put(x, mesh, *spec)
+        got, total = f(v)
+        close(got, want)
+        close(total, e.sum(), rtol=1e-4)
+        assert got.sharding.is_equivalent_to(NamedSharding(mesh, P(spec[0], None)), 2), got.sharding
+        assert ("all-gather" in f.lower(v).compile().as_text()) == (len(spec) == 2)
+    assert asked[0] == P("x", None) or asked[0] == P("x"), asked
+    # In a loop, and refused by the user's own words.
+    close(jax.jit(lambda v: lax.fori_loop(0, 3, lambda _, u: softmax(u)[0], v))(put(x, mesh1(), "x")),
+          functools.reduce(lambda u, _: np.exp(u - u.max(-1, keepdims=True)) / np.exp(u - u.max(-1, keepdims=True)).sum(-1, keepdims=True), range(3), x), rtol=1e-4)
+    def refuses(*_):
+        raise ValueError("never again")
+    softmax.def_partition(refuses, sharding_rule="i j -> i j, ")
+    try:
+        jax.jit(lambda v: softmax(v + 1))(put(x, mesh1(), "x"))
+    except jax.errors.JaxRuntimeError as e:
+        assert "never again" in str(e), str(e)
+    else:
+        raise AssertionError("the partitioner's error was lost")
+
+
+@eight
 def whoever_does_not_come_is_named():
     """A collective that only one device reaches is an error that says who stayed away, and the devices go on working."""
     def body(v):

@@ -1,0 +1,22 @@
+// Shardings and shapes as the bytes of OpenXLA's OpSharding and ShapeProto, the form in which hosts exchange them.
+#ifndef BACKPLANE_CORE_IMPORT_PROTO_SHARDING_PROTO_H_
+#define BACKPLANE_CORE_IMPORT_PROTO_SHARDING_PROTO_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/ops/attribute_values.h"
+#include "core/types/shape.h"
+
+namespace backplane {
+
+std::string SerializeSharding(const Sharding& sharding);
+// Any bytes are safe; InvalidArgument for what is no sharding.
+absl::StatusOr<Sharding> ParseSerializedSharding(absl::string_view bytes);
+
+// An array without a layout is given the row-major one.
+std::string SerializeShape(const Shape& shape);
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_IMPORT_PROTO_SHARDING_PROTO_H_

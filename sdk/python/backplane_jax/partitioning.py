@@ -1,0 +1,45 @@
+"""jax.experimental.custom_partitioning: hands our plugins each partition's program in a form that they read.
+
+JAX registers its callbacks with every plugin that has the extension, and answers with MLIR bytecode of the StableHLO
+dialect itself, whose encoding is jaxlib's own and may change from version to version. The same program as text may not.
+"""
+import logging
+
+from . import pjrt
+
+logger = logging.getLogger("backplane_jax")
+
+EXTENSION_CUSTOM_PARTITIONER = 2
+
+
+def follow_jax():
+    """Has JAX register for each of our plugins, after its own callbacks, ours. Not to be called while it does so."""
+    from jax._src import custom_partitioning, xla_bridge  # the import registers JAX's
+    xla_bridge.register_plugin_callbacks(lambda c_api: _install(custom_partitioning, c_api))
+
+
+def _install(custom_partitioning, c_api):
+    table = pjrt.Table(c_api)
+    if table.extension(pjrt.EXTENSION_BACKPLANE) is None or table.extension(EXTENSION_CUSTOM_PARTITIONER) is None:
+        return
+    try:
+        from jax._src.interpreters import mlir
+        from jax._src.lib import xla_client
+        from jax._src.lib.mlir import ir
+
+        def partition(*args):
+            bytecode, operands, result = custom_partitioning._custom_partitioning_partition(*args)
+            with mlir.make_ir_context():
+                text = str(ir.Module.parse(bytecode))
+            return text.encode(), operands, result
+
+        xla_client.register_custom_call_partitioner(
+            custom_partitioning._CUSTOM_PARTITIONING_CALL_NAME,
+            custom_partitioning._custom_partitioning_propagate_user_sharding,
+            partition,
+            custom_partitioning._custom_partitioning_infer_sharding_from_operands,
+            can_side_effecting_have_replicated_sharding=True,
+            c_api=c_api,
+        )
+    except Exception as e:
+        logger.warning("custom partitioning: not available: %s", e)
