@@ -28,6 +28,12 @@ absl::StatusOr<std::vector<host::Buffer>> ToDevice(const Session& session, const
 absl::StatusOr<std::vector<host::HostArray>> RunOnce(const Session& session, const host::LoadedExecutable& executable,
                                                      const std::vector<host::HostArray>& inputs) {
   BP_ASSIGN_OR_RETURN(const std::vector<host::Buffer> buffers, ToDevice(session, inputs));
+  return RunOnBuffers(session, executable, buffers);
+}
+
+absl::StatusOr<std::vector<host::HostArray>> RunOnBuffers(const Session& session,
+                                                          const host::LoadedExecutable& executable,
+                                                          const std::vector<host::Buffer>& buffers) {
   std::vector<const host::Buffer*> arguments;
   for (const host::Buffer& buffer : buffers) arguments.push_back(&buffer);
   absl::StatusOr<std::vector<host::Buffer>> results = executable.Execute(arguments);

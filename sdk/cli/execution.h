@@ -15,6 +15,10 @@ absl::StatusOr<std::vector<host::Buffer>> ToDevice(const Session& session, const
 // Runs with these inputs and copies the results to the host.
 absl::StatusOr<std::vector<host::HostArray>> RunOnce(const Session& session, const host::LoadedExecutable& executable,
                                                      const std::vector<host::HostArray>& inputs);
+// The same with buffers that are on the device.
+absl::StatusOr<std::vector<host::HostArray>> RunOnBuffers(const Session& session,
+                                                          const host::LoadedExecutable& executable,
+                                                          const std::vector<host::Buffer>& buffers);
 absl::StatusOr<std::vector<host::HostArray>> CompileAndRun(const Session& session, const host::Program& program,
                                                            const std::vector<host::HostArray>& inputs);
 

@@ -144,6 +144,12 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
                                                     f.known.empty() ? "differs" : absl::StrCat("known: ", f.known)),
                                     " seed ", f.seed, ", ", f.runner, ", ", fuzz::Text(f.form), ": ", f.what, "\n"));
         if (f.known.empty()) terminal.Print(PrintModule(*f.program.module));
+        for (size_t i = 0; i < f.program.host_orders.size(); ++i) {
+          const fuzz::HostOrder& order = f.program.host_orders[i];
+          if (order.minor_to_major.empty()) continue;
+          terminal.Print(absl::StrCat("  argument ", i, " with byte strides: order {",
+                                      absl::StrJoin(order.minor_to_major, ","), "}, gap ", order.gap, "\n"));
+        }
         if (command.ok()) terminal.Print(absl::StrCat("  ", *command, "\n"));
       },
       [&](int64_t done) {

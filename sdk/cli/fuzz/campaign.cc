@@ -144,8 +144,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       ++result.programs;
       result.operations += CountOperations(*r.program.module);
       AddCoverage(*r.program.module, result.coverage);
-      for (const std::unique_ptr<Runner>& runner : lanes[lane])
-        runner->Send(*r.program.module, r.program.arguments, r.form);
+      for (const std::unique_ptr<Runner>& runner : lanes[lane]) runner->Send(r.program, r.form);
       return;
     }
   };
@@ -168,7 +167,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
         return;
       }
       for (size_t o = 0; o < outcomes.size(); ++o) {
-        outcomes[o] = lanes[lane][o]->Run(*r.program.module, r.program.arguments, r.form);
+        outcomes[o] = lanes[lane][o]->Run(r.program, r.form);
       }
       break;
     }
@@ -204,7 +203,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
           [&](const FuzzProgram& candidate) {
             const absl::StatusOr<Judged> meant = Meaning(candidate);
             if (!meant.ok()) return false;
-            const Outcome outcome = runner.Run(*candidate.module, candidate.arguments, r.form);
+            const Outcome outcome = runner.Run(candidate, r.form);
             const Verdict v = Judge(*meant, outcome);
             if (v.what.empty() || !SameSort(v, verdict)) return false;
             finding.what = v.what;

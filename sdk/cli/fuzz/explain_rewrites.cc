@@ -48,7 +48,7 @@ bool SixBitsOfExponent(Computation* c, Instruction* i) {
 }
 
 // A scatter whose index vectors have no component, so that every update goes to one place: updates of the operand's
-// shape are combined with it element by element, of others the first is applied.
+// shape are combined with it element by element, of others the last is applied.
 bool ScatterWithoutComponents(Computation* c, Instruction* i) {
   if (!i->Is(Opcode::kScatter) || i->operand_count() != 3) return false;
   const ScatterDimensions& d = i->attrs().Get<ScatterDimensions>(AttrId::kScatterDims);
@@ -62,22 +62,30 @@ bool ScatterWithoutComponents(Computation* c, Instruction* i) {
     Replace(i, Make(c, i, Opcode::kMap, i->shape(), {x, updates}, std::move(attrs), {i->called(0)}));
     return true;
   }
-  auto first = [&](Instruction* from, const std::function<bool(int64_t)>& cut) {
+  auto last = [&](Instruction* from, const std::function<bool(int64_t)>& cut) {
     Shape shape = from->shape().WithoutLayout();
     SliceConfig slices;
     for (int64_t k = 0; k < shape.rank(); ++k) {
-      if (cut(k)) shape.set_dimension(k, std::min<int64_t>(1, shape.dimensions(k)));
-      slices.push_back({0, shape.dimensions(k), 1});
+      const int64_t size = shape.dimensions(k);
+      if (cut(k)) shape.set_dimension(k, std::min<int64_t>(1, size));
+      slices.push_back({size - shape.dimensions(k), size, 1});
     }
     Attributes attrs;
     attrs.Set(AttrId::kSlices, std::move(slices));
     return Make(c, i, Opcode::kSlice, shape, {from}, std::move(attrs));
   };
-  i->ReplaceOperand(1, first(i->operand(1), [&](int64_t k) { return k != d.index_vector_dim; }));
-  i->ReplaceOperand(2, first(updates, [&](int64_t k) {
+  i->ReplaceOperand(1, last(i->operand(1), [&](int64_t k) { return k != d.index_vector_dim; }));
+  i->ReplaceOperand(2, last(updates, [&](int64_t k) {
                       return std::find(d.update_window_dims.begin(), d.update_window_dims.end(), k) ==
                              d.update_window_dims.end();
                     }));
+  return true;
+}
+
+// true + true as the sum of two bits that wraps, false.
+bool AddOfBits(Computation* c, Instruction* i) {
+  if (!i->Is(Opcode::kAdd) || i->shape().element_type() != PrimitiveType::kPred) return false;
+  Replace(i, Make(c, i, Opcode::kXor, i->shape(), {i->operand(0), i->operand(1)}));
   return true;
 }
 
@@ -141,6 +149,7 @@ struct Named {
   Rewrite rewrite;
 };
 constexpr Named kRewrites[] = {
+    {"add-as-xor", AddOfBits},
     {"one-update", ScatterWithoutComponents},
     {"divide-by-power", DivideByPower},
     {"six-bit-exponent", SixBitsOfExponent},

@@ -148,9 +148,17 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
     RETURN_IF_ERROR(main->RemoveParameter(p));
     program_.arguments.erase(program_.arguments.begin() + p);
   }
-  // Arguments are the host's, row-major; results may be asked for in any order of dimensions.
+  // Results may be asked for in any order of dimensions, and the host may have its arguments in any.
   if (random_.Chance(15)) program_.module->config().result_layout = AnyOrder(main->root()->shape());
   RETURN_IF_ERROR(VerifyModule(*program_.module));
+  for (const Literal& argument : program_.arguments) {
+    HostOrder order;
+    if (argument.shape().rank() > 0 && random_.Chance(20)) {
+      order.minor_to_major = random_.Permutation(argument.shape().rank());
+      order.gap = random_.Chance(30) ? random_.Between(1, 3) : 0;
+    }
+    program_.host_orders.push_back(std::move(order));
+  }
   return std::move(program_);
 }
 

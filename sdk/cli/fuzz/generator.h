@@ -20,6 +20,7 @@
 
 #include "core/ir/ops/ops.h"
 #include "sdk/cli/fuzz/bounds.h"
+#include "sdk/cli/fuzz/host_order.h"
 #include "sdk/cli/fuzz/random.h"
 
 namespace backplane::cli::fuzz {
@@ -38,6 +39,7 @@ struct FuzzProgram {
   uint64_t seed = 0;
   std::unique_ptr<Module> module;
   std::vector<Literal> arguments;
+  std::vector<HostOrder> host_orders;  // how they are handed over; none for those behind the last
 };
 
 // Deterministic in seed and options.

@@ -39,6 +39,11 @@ class Writer {
     for (const int64_t d : l.shape().dimensions()) Number(d);
     Bytes(absl::string_view(reinterpret_cast<const char*>(l.bytes()), static_cast<size_t>(l.byte_size())));
   }
+  void Order(const HostOrder& order) {
+    Number(static_cast<int64_t>(order.minor_to_major.size()));
+    for (const int64_t d : order.minor_to_major) Number(d);
+    Number(order.gap);
+  }
   const std::string& bytes() const { return bytes_; }
 
  private:
@@ -79,6 +84,14 @@ class Reader {
       return Literal();
     }
     return *std::move(l);
+  }
+
+  HostOrder Order() {
+    HostOrder order;
+    const int64_t rank = Number();
+    for (int64_t d = 0; d < rank && ok_; ++d) order.minor_to_major.push_back(Number());
+    order.gap = Number();
+    return order;
   }
 
  private:
@@ -153,18 +166,38 @@ Read ReadMessage(int fd, std::string* message, double deadline = -1) {
 
 // ---- The plugin's process.
 
+absl::StatusOr<host::Buffer> HandOver(const Session& session, const host::HostArray& array, const HostOrder& order) {
+  int64_t elements = 1;
+  for (const int64_t d : array.dims) elements *= d;
+  const int64_t size = static_cast<int64_t>(array.data.size());
+  // Elements narrower than a byte have no strides in bytes.
+  if (order.minor_to_major.size() != array.dims.size() || elements == 0 || size % elements != 0) {
+    return session.client.ToDevice(array);
+  }
+  const StridedMemory memory = LayOut(array.data, array.dims, size / elements, order);
+  return session.client.ToDevice(host::HostView{memory.bytes.data(), array.type, array.dims, memory.byte_strides});
+}
+
 absl::StatusOr<std::vector<Literal>> Serve(const Session& session, Reader& request) {
   host::Program program;
   program.format = request.Bytes();
   program.code = request.Bytes();
   const int64_t count = request.Number();
   std::vector<host::HostArray> inputs;
+  std::vector<HostOrder> orders;
   for (int64_t i = 0; i < count && request.ok(); ++i) {
     ASSIGN_OR_RETURN(host::HostArray array, FromLiteral(request.Array()));
     inputs.push_back(std::move(array));
+    orders.push_back(request.Order());
   }
   if (!request.ok()) return absl::InternalError("the request is cut off");
-  ASSIGN_OR_RETURN(const std::vector<host::HostArray> results, CompileAndRun(session, program, inputs));
+  ASSIGN_OR_RETURN(const host::LoadedExecutable executable, CompileOn(session, program));
+  std::vector<host::Buffer> buffers;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ASSIGN_OR_RETURN(host::Buffer buffer, HandOver(session, inputs[i], orders[i]));
+    buffers.push_back(std::move(buffer));
+  }
+  ASSIGN_OR_RETURN(const std::vector<host::HostArray> results, RunOnBuffers(session, executable, buffers));
   std::vector<Literal> literals;
   for (const host::HostArray& array : results) {
     ASSIGN_OR_RETURN(Literal l, ToLiteral(array));
@@ -194,6 +227,17 @@ absl::StatusOr<std::vector<Literal>> Serve(const Session& session, Reader& reque
   _exit(0);  // without the destructors of a plugin that may be in any state
 }
 
+// The end of what a process wrote, and before it the check that failed, if it named one: a stack trace may stand
+// between.
+std::string LastWords(absl::string_view said) {
+  constexpr size_t kMost = 600;
+  said = absl::StripAsciiWhitespace(said);
+  const absl::string_view tail = said.substr(said.size() - std::min(said.size(), kMost));
+  const size_t check = said.rfind("Check failed");
+  if (check == absl::string_view::npos || check >= said.size() - tail.size()) return std::string(tail);
+  return absl::StrCat(said.substr(check, std::min(said.find('\n', check) - check, kMost)), "\n", tail);
+}
+
 class PluginRunner : public Runner {
  public:
   PluginRunner(std::string plugin, PluginRunnerOptions options)
@@ -202,13 +246,13 @@ class PluginRunner : public Runner {
 
   const std::string& name() const override { return plugin_; }
 
-  void Send(const Module& module, const std::vector<Literal>& arguments, Form form) override {
+  void Send(const FuzzProgram& program, Form form) override {
     pending_ = Outcome();
     sent_ = false;
     std::unique_ptr<Module> changed;
-    const Module* to_send = &module;
+    const Module* to_send = program.module.get();
     if (options_.mutation) {
-      changed = module.Clone();
+      changed = program.module->Clone();
       options_.mutation(*changed);
       to_send = changed.get();
     }
@@ -222,8 +266,15 @@ class PluginRunner : public Runner {
     Writer request;
     request.Bytes(form == Form::kStablehlo ? "mlir" : "hlo");
     request.Bytes(*code);
-    request.Number(static_cast<int64_t>(arguments.size()));
-    for (const Literal& a : arguments) request.Array(a);
+    request.Number(static_cast<int64_t>(program.arguments.size()));
+    for (size_t i = 0; i < program.arguments.size(); ++i) {
+      request.Array(program.arguments[i]);
+      // Of another rank when a step of the shrinking has changed the array: dense then.
+      const bool has =
+          i < program.host_orders.size() &&
+          static_cast<int64_t>(program.host_orders[i].minor_to_major.size()) == program.arguments[i].shape().rank();
+      request.Order(has ? program.host_orders[i] : HostOrder());
+    }
     if (served_ >= options_.programs) Stop();
     if (pid_ <= 0 && !Start()) {
       pending_.kind = Outcome::Kind::kCrashed;
@@ -307,10 +358,11 @@ class PluginRunner : public Runner {
                           ? absl::StrCat("signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")")
                           : absl::StrCat("exit ", WEXITSTATUS(status));
     if (log_ >= 0) {
-      const off_t size = lseek(log_, 0, SEEK_END), from = std::max<off_t>(0, size - 600);
-      std::string tail(static_cast<size_t>(size - from), '\0');
-      if (pread(log_, tail.data(), tail.size(), from) > 0)
-        absl::StrAppend(&how, ": ", absl::StripAsciiWhitespace(tail));
+      const off_t size = lseek(log_, 0, SEEK_END), from = std::max<off_t>(0, size - 65536);
+      std::string said(static_cast<size_t>(size - from), '\0');
+      if (pread(log_, said.data(), said.size(), from) > 0) {
+        absl::StrAppend(&how, ": ", LastWords(said));
+      }
       close(log_);
       log_ = -1;
     }
@@ -331,11 +383,11 @@ class EvaluatorRunner : public Runner {
  public:
   EvaluatorRunner(std::string name, Mutation mutation) : name_(std::move(name)), mutation_(std::move(mutation)) {}
   const std::string& name() const override { return name_; }
-  void Send(const Module& module, const std::vector<Literal>& arguments, Form) override {
+  void Send(const FuzzProgram& program, Form) override {
     outcome_ = Outcome();
-    const std::unique_ptr<Module> changed = module.Clone();
+    const std::unique_ptr<Module> changed = program.module->Clone();
     if (mutation_) mutation_(*changed);
-    absl::StatusOr<Literal> result = Evaluate(*changed, arguments);
+    absl::StatusOr<Literal> result = Evaluate(*changed, program.arguments);
     if (!result.ok()) {
       outcome_.kind = Outcome::Kind::kRefused;
       outcome_.message = std::string(result.status().message());

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/module.h"
+#include "sdk/cli/fuzz/generator.h"
 #include "sdk/cli/session.h"
 
 namespace backplane::cli::fuzz {
@@ -36,10 +36,10 @@ class Runner {
   virtual ~Runner() = default;
   virtual const std::string& name() const = 0;
   // Starts a program and gives its outcome later; one at a time.
-  virtual void Send(const Module& module, const std::vector<Literal>& arguments, Form form) = 0;
+  virtual void Send(const FuzzProgram& program, Form form) = 0;
   virtual Outcome Receive() = 0;
-  Outcome Run(const Module& module, const std::vector<Literal>& arguments, Form form) {
-    Send(module, arguments, form);
+  Outcome Run(const FuzzProgram& program, Form form) {
+    Send(program, form);
     return Receive();
   }
 };

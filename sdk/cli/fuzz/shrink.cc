@@ -7,6 +7,7 @@ FuzzProgram Copy(const FuzzProgram& program) {
   copy.seed = program.seed;
   copy.module = program.module->Clone();
   copy.arguments = program.arguments;
+  copy.host_orders = program.host_orders;
   return copy;
 }
 

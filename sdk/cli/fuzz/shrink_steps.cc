@@ -107,6 +107,7 @@ std::optional<FuzzProgram> Resize(const FuzzProgram& p, int64_t from, int64_t to
   }
   out.module->set_entry(made.at(p.module->entry()));
   for (const Literal& a : p.arguments) out.arguments.push_back(Cut(a, Resized(a.shape(), from, to)));
+  out.host_orders = p.host_orders;
   return out;
 }
 
@@ -121,6 +122,7 @@ bool Tidy(FuzzProgram& p) {
     if (!entry->parameter(k)->users().empty() || entry->root() == entry->parameter(k)) continue;
     if (!entry->RemoveParameter(k).ok()) return false;
     p.arguments.erase(p.arguments.begin() + k);
+    if (k < static_cast<int64_t>(p.host_orders.size())) p.host_orders.erase(p.host_orders.begin() + k);
   }
   Shape& layout = p.module->config().result_layout;
   if (!(layout == entry->root()->shape())) layout = Shape();
