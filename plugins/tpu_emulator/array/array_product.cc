@@ -16,6 +16,7 @@ namespace {
 // level cache, and packing a chunk costs little beside its products.
 constexpr int64_t kBlockFloats = 240 * 128;  // of the packed left operand
 constexpr int64_t kBlockColumns = 192;
+constexpr int64_t kFewRowsColumns = 64;  // that are summed at once for few rows
 // Work for a thread that is worth waking it, in multiply-adds; what is read for few rows costs as much as for several.
 constexpr int64_t kWorthwhile = 150'000, kRowsOfReading = 8;
 
@@ -71,8 +72,8 @@ Blocks BlocksOf(int64_t m, int64_t n, const ArrayProductShape& s, int threads) {
   while (threads > 1 && count() < 2 * threads && std::max(b.rows, kRowsOfReading) * b.columns * s.k > 2 * kWorthwhile) {
     if (b.rows >= b.columns && b.rows > 2 * kTileRows) {
       b.rows = RoundUp((b.rows + 1) / 2, kTileRows);
-    } else if (b.columns > kTileColumns) {
-      b.columns = RoundUp((b.columns + 1) / 2, kTileColumns);
+    } else if (const int64_t least = m <= kFewRows ? kFewRowsColumns : kTileColumns; b.columns > least) {
+      b.columns = RoundUp((b.columns + 1) / 2, least);
     } else {
       break;
     }

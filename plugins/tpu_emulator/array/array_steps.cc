@@ -59,7 +59,8 @@ void ArraySteps::LayOut(const Module& module, const std::vector<Shape>& paramete
     leaf += LeavesOf(p->shape());
     if (!p->shape().IsArray() || p->users().empty() || p->IsRoot() || shared(false, static_cast<int64_t>(n))) continue;
     const Shape& shape = parameters[static_cast<size_t>(at)];
-    if (!shape.has_layout()) continue;
+    if (!shape.has_layout() || shape.dimensions() != p->shape().dimensions())
+      continue;  // or the program has its memory
     const bool only_here = std::all_of(p->users().begin(), p->users().end(), [&](const Instruction* user) {
       if (!Takes(*user)) return false;
       for (int k = 0; k < 2; ++k) {
@@ -82,6 +83,7 @@ void ArraySteps::LayOut(const Module& module, const std::vector<Shape>& paramete
     const bool unseen = r == root || (r->users().size() == 1 && std::count(roots.begin(), roots.end(), r) == 1);
     if (!r->shape().IsArray() || !unseen || !Takes(*r) || shared(true, static_cast<int64_t>(k))) continue;
     const Shape& shape = results[static_cast<size_t>(at)];
+    if (shape.dimensions() != r->shape().dimensions()) continue;
     if (shape.has_layout() && CanLieIn(*r, 2, shape.layout())) result_of_[r] = {at, shape.layout()};
   }
 }

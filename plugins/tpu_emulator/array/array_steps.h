@@ -19,8 +19,9 @@ class ArraySteps : public engine::OwnSteps {
   // `side` of the unit, 128 or 256.
   explicit ArraySteps(int64_t side) : side_(side) {}
 
-  // Says how the leaves of the entry's parameters and result lie in memory, tokens included. `module` has been through
-  // all passes; Program::Build must be given this very object. Without this call everything is row-major.
+  // Says how the leaves of the entry's parameters and result lie in memory, tokens included; one whose sizes in the
+  // program are others is left alone, as the program has its memory then. `module` has been through all passes;
+  // Program::Build must be given this very object. Without this call everything is row-major.
   void LayOut(const Module& module, const std::vector<Shape>& parameters, const std::vector<Shape>& results);
 
   // By leaf: the program wants the argument in its layout; the result is written in its layout. The latter is known

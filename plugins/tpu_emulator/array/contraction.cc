@@ -293,6 +293,10 @@ absl::StatusOr<std::unique_ptr<const Contraction>> Contraction::Plan(const Instr
   } else {
     c->PlanConvolution(op, lhs_layout, rhs_layout, out_layout, lhs);
   }
+  for (Offsets* o : {&c->lhs_.batch, &c->lhs_.outer, &c->lhs_.k, &c->rhs_.batch, &c->rhs_.outer, &c->rhs_.k,
+                     &c->out_batch_, &c->out_rows_, &c->out_columns_}) {
+    o->Note();
+  }
   c->shape_.batch = c->out_batch_.size();
   c->shape_.m = c->out_rows_.size();
   c->shape_.n = c->out_columns_.size();

@@ -1,6 +1,7 @@
 #include "plugins/tpu_emulator/array/offsets.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace backplane::tpu {
 
@@ -34,7 +35,19 @@ void Offsets::Add(int64_t size, absl::Span<const PhysicalLayout::Digit> digits) 
   dims_.push_back(std::move(dim));
 }
 
+void Offsets::Note() {
+  constexpr int64_t kMost = 1 << 15;
+  if (!noted_.empty() || size_ == 0 || size_ > kMost) return;
+  std::vector<int64_t> places(static_cast<size_t>(size_));
+  Fill(0, size_, places.data());
+  noted_ = std::move(places);
+}
+
 void Offsets::Fill(int64_t begin, int64_t count, int64_t* places) const {
+  if (!noted_.empty()) {
+    std::copy_n(noted_.begin() + begin, count, places);
+    return;
+  }
   if (dims_.empty()) {
     std::fill(places, places + count, 0);
     return;

@@ -6,6 +6,7 @@
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_ARRAY_OFFSETS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
@@ -19,10 +20,15 @@ class Offsets {
   void Add(int64_t size, int64_t stride);
   void Add(int64_t size, absl::Span<const PhysicalLayout::Digit> digits);  // as PhysicalLayout::digits has them
 
+  // After the last Add: the places of all indices are noted, if these are not too many, and only looked up from then
+  // on.
+  void Note();
+
   int64_t size() const { return size_; }  // of all dimensions together; 1 without any
   // Places of the indices [begin, begin + count).
   void Fill(int64_t begin, int64_t count, int64_t* places) const;
   int64_t At(int64_t index) const {
+    if (!noted_.empty()) return noted_[static_cast<size_t>(index)];
     int64_t place;
     Fill(index, 1, &place);
     return place;
@@ -36,6 +42,7 @@ class Offsets {
   };
   absl::InlinedVector<Dim, 4> dims_;
   int64_t size_ = 1;
+  std::vector<int64_t> noted_;
 };
 
 }  // namespace backplane::tpu

@@ -250,13 +250,20 @@ bool VectorFewRows(const PackSource& s, const int64_t* lanes, int64_t count, con
     if (!SideBySide<kStep>(lanes + c, 8)) return false;
   }
   for (int64_t c = 0; c < whole;) {
-    const int64_t wide = c + 64 <= whole && SideBySide<kStep>(lanes + c, 64) ? 64 : 8;
+    int64_t wide = 64;
+    while (wide > 8 && (c + wide > whole || !SideBySide<kStep>(lanes + c, wide))) wide /= 2;
     for (int64_t r = 0; r < rows; ++r) {
+      const auto* from = data + lanes[c];
+      const float* row = a + r * s.k_count;
       float* to = total + r * pitch + c;
       if (wide == 64) {
-        FewColumns<L, kStep, kPart, 8>(s, data + lanes[c], a + r * s.k_count, first, to);
+        FewColumns<L, kStep, kPart, 8>(s, from, row, first, to);
+      } else if (wide == 32) {
+        FewColumns<L, kStep, kPart, 4>(s, from, row, first, to);
+      } else if (wide == 16) {
+        FewColumns<L, kStep, kPart, 2>(s, from, row, first, to);
       } else {
-        FewColumns<L, kStep, kPart, 1>(s, data + lanes[c], a + r * s.k_count, first, to);
+        FewColumns<L, kStep, kPart, 1>(s, from, row, first, to);
       }
     }
     c += wide;

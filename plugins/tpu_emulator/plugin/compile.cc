@@ -13,6 +13,7 @@
 #include "plugins/tpu_emulator/machine/default_layout.h"
 #include "plugins/tpu_emulator/plugin/executable.h"
 #include "plugins/tpu_emulator/plugin/resolve_bitcasts.h"
+#include "plugins/tpu_emulator/program/live_in_tiles.h"
 #include "plugins/tpu_emulator/program/prepare.h"
 #include "plugins/tpu_emulator/program/schedule_cost.h"
 #include "plugins/tpu_emulator/report/folder.h"
@@ -191,6 +192,10 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
                               : absl::StrCat("report: ", report.status().message()));
     if (report.ok()) facts.runs = std::make_shared<ReportedRuns>(*report);
     watch.Tell("report", &log);
+  }
+  if (!engine::IsInterpretedWhole(*program.executable)) {
+    const ModuleConfig& laid_out = program.kernels->config();
+    LiveInTiles(program.executable.get(), laid_out.parameter_layouts, laid_out.result_layout, &log);
   }
   const ArraySteps steps(chosen.machine.array_side);
   RETURN_IF_ERROR(engine::LowerForEngine(program.executable.get(), &steps, &log));

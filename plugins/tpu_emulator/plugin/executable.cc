@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "core/types/status_macros.h"
 #include "plugins/tpu_emulator/array/array_steps.h"
+#include "plugins/tpu_emulator/program/live_in_tiles.h"
 #include "sdk/backend/mixed/client.h"
 #include "sdk/engine/backend/pipeline.h"
 
@@ -72,6 +73,17 @@ absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
   for (const InputOutputAlias& a : config.input_output_aliases) RETURN_IF_ERROR(donate(a.parameter, a.parameter_index));
   for (const BufferDonor& d : config.buffer_donors) RETURN_IF_ERROR(donate(d.parameter, d.parameter_index));
 
+  // Those whose memory the program has as a value.
+  auto in_tiles = [](const std::vector<Shape>& in_program, const std::vector<Shape>& arrays) {
+    std::vector<bool> tiles(arrays.size(), false);
+    for (size_t k = 0; k < arrays.size() && k < in_program.size(); ++k)
+      tiles[k] = LivesInTiles(in_program[k], arrays[k]);
+    return tiles;
+  };
+  std::vector<Shape> parameter_shapes;
+  for (const Instruction* p : lowered->entry()->parameters()) parameter_shapes.push_back(p->shape());
+  const std::vector<bool> arguments_in_tiles = in_tiles(LeavesWithLayouts(parameter_shapes), arguments),
+                          results_in_tiles = in_tiles(LeavesWithLayouts({lowered->entry()->root()->shape()}), results);
   ArraySteps steps(array_side);
   if (!engine::IsInterpretedWhole(*lowered)) steps.LayOut(*lowered, arguments, results);
   engine::ProgramOptions options = engine::OptionsForRuntime(custom_calls);
@@ -81,7 +93,12 @@ absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
   for (int32_t alias : out->program_->assignment().output_alias) {
     if (alias >= 0) out->parameters_[static_cast<size_t>(alias)].donated = true;
   }
-  RETURN_IF_ERROR(out->PlanLeaves(steps.reads_as_laid_out(), steps.writes_as_laid_out()));
+  auto either = [](std::vector<bool> a, const std::vector<bool>& b) {
+    for (size_t k = 0; k < a.size() && k < b.size(); ++k) a[k] = a[k] || b[k];
+    return a;
+  };
+  RETURN_IF_ERROR(out->PlanLeaves(either(arguments_in_tiles, steps.reads_as_laid_out()),
+                                  either(results_in_tiles, steps.writes_as_laid_out())));
   out->log_ = std::move(log);
   return std::shared_ptr<Executable>(std::move(out));
 }
@@ -90,7 +107,8 @@ absl::Status EmulatorExecutable::PlanLeaves(const std::vector<bool>& reads, cons
   auto plan = [&](const Shape& shape, bool as_laid_out, TiledCopy::Direction direction) -> absl::StatusOr<Leaf> {
     Leaf leaf;
     if (!shape.IsArray() || shape.num_elements() == 0) return leaf;
-    leaf.bytes = shape.num_elements() * ByteWidth(shape.element_type());
+    leaf.bytes = as_laid_out ? static_cast<int64_t>(mixed::StorageBytes(shape))
+                             : shape.num_elements() * ByteWidth(shape.element_type());
     leaf.way = as_laid_out || LiesInRows(shape) ? Leaf::Way::kThere : Leaf::Way::kCopied;
     // The plan of a copy is made for leaves that lie in rows too: they may have to be moved all the same.
     if (!as_laid_out) {

@@ -1,8 +1,8 @@
 // A program compiled for the emulated machine, and the same loaded on a client.
 //
-// It runs on the engine (sdk/engine): arguments are read out of their tiles into rows, the program runs, results are
-// written back into tiles; contractions are the matrix unit's (array/array_steps.h), which reads and writes tiles
-// itself where nothing else of the program wants the rows.
+// It runs on the engine (sdk/engine). Contractions are the matrix unit's (array/array_steps.h), which reads and writes
+// tiles itself; where the program leaves arguments and results in their tiles (program/live_in_tiles.h) it is handed
+// their memory; the others are read out of their tiles into rows before it, and written back into tiles after it.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_EXECUTABLE_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_EXECUTABLE_H_
 
@@ -66,7 +66,7 @@ class EmulatorExecutable : public Executable {
     Way way = Way::kNone;
     int64_t offset = 0;
     int32_t alias = -1;  // of a result: the argument whose memory the program makes it in
-    int64_t bytes = 0;   // in rows
+    int64_t bytes = 0;   // as the program has it
     TiledCopy copy;      // for kCopied
   };
   const std::vector<Leaf>& argument_leaves() const { return argument_leaves_; }

@@ -1,0 +1,268 @@
+#include "plugins/tpu_emulator/program/live_in_tiles.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/eval/evaluator.h"
+#include "core/types/relayout.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "plugins/tpu_emulator/program/program_testing.h"
+#include "plugins/tpu_emulator/program/tile_view.h"
+
+namespace backplane::tpu {
+namespace {
+
+// What stays in tiles, and that the program computes the same bits as before, whatever the padding holds.
+struct Found {
+  std::vector<int64_t> parameters, results;
+  std::string text;
+};
+
+// The memory of an array; its padding is `fill`.
+Literal InMemory(const Literal& array, const Shape& laid_out, uint8_t fill) {
+  Literal memory(TileView::Of(laid_out)->PhysicalShape(laid_out.element_type()));
+  std::memset(memory.mutable_bytes(), fill, static_cast<size_t>(memory.byte_size()));
+  const absl::StatusOr<Relayout> plan = Relayout::Plan(laid_out.WithoutLayout(), laid_out);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  plan->Run(array.bytes(), memory.mutable_bytes());
+  return memory;
+}
+
+Literal FromMemory(const Literal& memory, const Shape& laid_out) {
+  Literal array(laid_out.WithoutLayout());
+  const absl::StatusOr<Relayout> plan = Relayout::Plan(laid_out, laid_out.WithoutLayout());
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  plan->Run(memory.bytes(), array.mutable_bytes());
+  return array;
+}
+
+Found Check(absl::string_view hlo) {
+  Found found;
+  std::unique_ptr<Module> module = ProgramFromText(hlo);
+  if (module == nullptr) return found;
+  const std::vector<Shape> parameters = module->config().parameter_layouts;
+  const Shape result = module->config().result_layout;
+  std::unique_ptr<Module> tiled = module->Clone();
+  LiveInTiles(tiled.get(), parameters, result, nullptr);
+  EXPECT_TRUE(VerifyModule(*tiled).ok()) << VerifyModule(*tiled) << "\n" << tiled->ToString();
+  found.text = tiled->ToString();
+  const std::vector<Literal> arguments = RandomArguments(*module, 7);
+  std::vector<Shape> results{result}, results_in_program{tiled->entry()->root()->shape()};
+  if (result.IsTuple()) {
+    results = result.tuple_shapes();
+    results_in_program = tiled->entry()->root()->shape().tuple_shapes();
+  }
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    if (LivesInTiles(tiled->entry()->parameters()[p]->shape(), parameters[p]))
+      found.parameters.push_back(static_cast<int64_t>(p));
+  }
+  for (size_t k = 0; k < results.size(); ++k) {
+    if (LivesInTiles(results_in_program[k], results[k])) found.results.push_back(static_cast<int64_t>(k));
+  }
+  const absl::StatusOr<Literal> expected = Evaluate(*module, arguments);
+  EXPECT_TRUE(expected.ok()) << expected.status();
+  for (const uint8_t fill : {0x00, 0xff, 0x5a}) {
+    std::vector<Literal> given = arguments;
+    for (int64_t p : found.parameters)
+      given[static_cast<size_t>(p)] = InMemory(given[static_cast<size_t>(p)], parameters[static_cast<size_t>(p)], fill);
+    absl::StatusOr<Literal> got = Evaluate(*tiled, given);
+    EXPECT_TRUE(got.ok()) << got.status() << "\n" << found.text;
+    if (!got.ok() || !expected.ok()) return found;
+    for (size_t k = 0; k < results.size(); ++k) {
+      Literal value = result.IsTuple() ? got->elements()[k] : *got;
+      if (std::count(found.results.begin(), found.results.end(), static_cast<int64_t>(k)) > 0)
+        value = FromMemory(value, results[k]);
+      const Literal& want = result.IsTuple() ? expected->elements()[k] : *expected;
+      EXPECT_TRUE(value == want) << "result " << k << ", padding " << static_cast<int>(fill) << "\n" << found.text;
+    }
+  }
+  return found;
+}
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(LiveInTiles, ARowOfACacheIsWrittenIntoItsTilesAndReadByDots) {
+  const Found found = Check(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+ENTRY e {
+  cache = f32[256,8,32] parameter(0)
+  row = f32[1,8,32] parameter(1)
+  at = s32[] parameter(2)
+  q = f32[8,32] parameter(3)
+  zero = s32[] constant(0)
+  new = f32[256,8,32] dynamic-update-slice(cache, row, at, zero, zero)
+  score = f32[8,256] dot(q, new), lhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_batch_dims={1}, rhs_contracting_dims={2}
+  mixed = f32[8,32] dot(score, new), lhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_batch_dims={1}, rhs_contracting_dims={0}
+  ROOT out = (f32[256,8,32], f32[8,32]) tuple(new, mixed)
+})");
+  EXPECT_THAT(found.parameters, ElementsAre(0));
+  EXPECT_THAT(found.results, ElementsAre(0));
+  EXPECT_THAT(found.text, HasSubstr("f32[8,4,2,8,128] dynamic-update-slice"));
+  EXPECT_THAT(found.text, Not(HasSubstr("f32[256,8,32] ")));  // nowhere in rows
+}
+
+TEST(LiveInTiles, StartsAreClampedAsTheArrayHasThem) {
+  // 250 rows in 256 places: a start behind the end must not find the padding. RandomArguments gives -4 to 4.
+  for (const char* start : {"-3", "0", "17", "249", "250", "255", "1000"}) {
+    const Found found = Check(absl::StrCat(R"(HloModule m
+ENTRY e {
+  table = f32[250,160] parameter(0)
+  at = s32[] constant()",
+                                           start, R"()
+  zero = s32[] constant(0)
+  ROOT row = f32[1,160] dynamic-slice(table, at, zero), dynamic_slice_sizes={1,160}
+})"));
+    EXPECT_THAT(found.parameters, ElementsAre(0)) << start;
+  }
+  for (const char* start : {"-3", "0", "17", "129", "130", "1000"}) {
+    const Found found = Check(absl::StrCat(R"(HloModule m, input_output_alias={ {}: (0, {}, may-alias) }
+ENTRY e {
+  table = bf16[130,6,16] parameter(0)
+  row = bf16[1,3,16] parameter(1)
+  at = s32[] constant()",
+                                           start, R"()
+  two = s32[] constant(2)
+  zero = s32[] constant(0)
+  ROOT new = bf16[130,6,16] dynamic-update-slice(table, row, at, two, zero)
+})"));
+    EXPECT_THAT(found.parameters, ElementsAre(0)) << start;
+    EXPECT_THAT(found.results, ElementsAre(0)) << start;
+  }
+}
+
+TEST(LiveInTiles, AChainRunsOverTheMemoryPaddingAndAll) {
+  const Found found = Check(R"(HloModule m
+ENTRY e {
+  a = f32[5,130] parameter(0)
+  b = f32[5,130] parameter(1)
+  half = f32[] constant(0.5)
+  halves = f32[5,130] broadcast(half), dimensions={}
+  c = f32[5,130] multiply(a, halves)
+  less = pred[5,130] compare(c, b), direction=LT
+  d = f32[5,130] divide(c, b)
+  ROOT out = f32[5,130] select(less, d, a)
+})");
+  EXPECT_THAT(found.parameters, ElementsAre(0, 1));
+  EXPECT_THAT(found.results, ElementsAre(0));
+  EXPECT_THAT(found.text, Not(HasSubstr("[5,130] ")));
+}
+
+TEST(LiveInTiles, WithoutPaddingOtherValuesAreReadIntoTheChain) {
+  const Found found = Check(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+ENTRY e {
+  weights = f32[16,256] parameter(0)
+  x = f32[4,16] parameter(1)
+  y = f32[4,256] parameter(2)
+  bias = f32[256] parameter(3)
+  gradient = f32[16,256] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  more = f32[16,256] broadcast(bias), dimensions={1}
+  sum = f32[16,256] add(gradient, more)
+  new = f32[16,256] subtract(weights, sum)
+  forward = f32[4,256] dot(x, weights), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT out = (f32[16,256], f32[4,256]) tuple(new, forward)
+})");
+  EXPECT_THAT(found.parameters, ElementsAre(0));
+  EXPECT_THAT(found.results, ElementsAre(0));
+  EXPECT_THAT(found.text, HasSubstr("f32[2,2,8,128] subtract"));
+}
+
+TEST(LiveInTiles, WhatOthersWantInRowsIsMadeThere) {
+  const Found found = Check(R"(HloModule m
+sum {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT s = f32[] add(x, y)
+}
+ENTRY e {
+  a = f32[24,256] parameter(0)
+  zero = f32[] constant(0)
+  b = f32[24,256] exponential(a)
+  rows = f32[24] reduce(b, zero), dimensions={1}, to_apply=sum
+  spread = f32[24,256] broadcast(rows), dimensions={0}
+  ROOT out = f32[24,256] divide(b, spread)
+})");
+  EXPECT_THAT(found.results, ElementsAre());
+  EXPECT_THAT(found.parameters, ElementsAre());
+}
+
+TEST(LiveInTiles, AnArgumentAndTheResultInItsPlaceGoTheSameWay) {
+  // The result could stay in tiles, but the argument that it takes the place of is no part of it.
+  const Found found = Check(R"(HloModule m, input_output_alias={ {0}: (1, {}, may-alias) }
+ENTRY e {
+  a = f32[16,256] parameter(0)
+  b = f32[16,256] parameter(1)
+  c = f32[16,256] add(a, a)
+  d = f32[256,16] transpose(b), dimensions={1,0}
+  ROOT out = (f32[16,256], f32[256,16]) tuple(c, d)
+})");
+  EXPECT_THAT(found.results, ElementsAre());
+  EXPECT_THAT(found.parameters, ElementsAre());
+}
+
+TEST(LiveInTiles, ReadersOfEveryKindFindTheArray) {
+  // `a` stays in tiles for the sum; the transpose and the gather go by rows, the slice and the dot by tiles.
+  const Found found = Check(R"(HloModule m
+ENTRY e {
+  a = f32[40,256] parameter(0)
+  b = f32[40,256] parameter(1)
+  at = s32[] parameter(2)
+  x = f32[3,40] parameter(3)
+  zero = s32[] constant(0)
+  sum = f32[40,256] add(a, b)
+  turned = f32[256,40] transpose(a), dimensions={1,0}
+  row = f32[1,256] dynamic-slice(a, at, zero), dynamic_slice_sizes={1,256}
+  product = f32[3,256] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  both = f32[40,40] dot(a, sum), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  ROOT out = (f32[40,256], f32[256,40], f32[1,256], f32[3,256], f32[40,40], f32[40,256]) tuple(sum, turned, row, product, both, a)
+})");
+  EXPECT_THAT(found.parameters, ElementsAre(0, 1));
+  EXPECT_THAT(found.results, ElementsAre(0));
+}
+
+// Views and what is made of them, over types, ranks and sizes.
+TEST(TileView, MemoryAndArrayAreOneAnother) {
+  int views = 0;
+  for (const PrimitiveType type :
+       {PrimitiveType::kF32, PrimitiveType::kBF16, PrimitiveType::kS8, PrimitiveType::kF64}) {
+    for (const std::vector<int64_t>& dims : std::vector<std::vector<int64_t>>{
+             {300}, {3, 1000}, {256, 384}, {5, 130}, {130, 5}, {2, 3, 8, 128}, {256, 8, 32}, {7, 1, 5, 3}, {1, 1}}) {
+      auto module = std::make_unique<Module>("m");
+      Computation* entry = module->AddComputation("e");
+      InstructionSpec spec;
+      spec.opcode = Opcode::kParameter;
+      spec.shape = Shape(type, dims);
+      spec.attrs.Set(AttrId::kParameterNumber, int64_t{0});
+      Instruction* p = entry->Add(std::move(spec));
+      entry->set_root(p);
+      module->set_entry(entry);
+      SetDefaultEntryLayouts(module.get());
+      const Shape laid_out = module->config().parameter_layouts[0];
+      const std::optional<TileView> view = TileView::Of(laid_out);
+      if (!view.has_value()) continue;
+      ++views;
+      const Literal array = RandomArguments(*module, 3)[0];
+      p->mutable_shape() = view->PhysicalShape(type);
+      entry->set_root(Untiled(entry, *view, p));
+      ASSERT_TRUE(VerifyModule(*module).ok()) << module->ToString();
+      absl::StatusOr<Literal> out = Evaluate(*module, {InMemory(array, laid_out, 0xff)});
+      ASSERT_TRUE(out.ok()) << out.status();
+      EXPECT_TRUE(*out == array) << laid_out.ToString(true);
+      if (view->HasPadding()) continue;
+      entry->set_root(Tiled(entry, *view, entry->root()));
+      out = Evaluate(*module, {InMemory(array, laid_out, 0xff)});
+      ASSERT_TRUE(out.ok()) << out.status();
+      EXPECT_TRUE(*out == InMemory(array, laid_out, 0)) << laid_out.ToString(true);
+    }
+  }
+  EXPECT_GE(views, 25);
+}
+
+}  // namespace
+}  // namespace backplane::tpu
