@@ -38,6 +38,7 @@ struct TpuReportOptions {
 struct Report {
   std::string title, json, trace;
   Json document;
+  absl::Status refused;  // not OK: the program does not fit, the document says what it would do
 };
 
 // The emulator beside this program, as built or as installed; else one that hosts would find by its name.
@@ -89,7 +90,8 @@ absl::StatusOr<Report> ReportOf(const ProgramFile& file, const std::string& chip
   compile.num_replicas = static_cast<int>(std::max<int64_t>(1, replicas));
   compile.num_partitions = static_cast<int>(std::max<int64_t>(1, partitions));
   compile.use_spmd_partitioning = compile.num_partitions > 1;
-  BP_RETURN_IF_ERROR(CompileOn(session, program, compile).status());
+  const absl::Status compiled = CompileOn(session, program, compile).status();
+  if (!compiled.ok() && compiled.code() != absl::StatusCode::kResourceExhausted) return compiled;
 
   std::vector<std::string> documents;
   std::error_code error;
@@ -97,11 +99,13 @@ absl::StatusOr<Report> ReportOf(const ProgramFile& file, const std::string& chip
     const std::string path = entry.path().string();
     if (absl::EndsWith(path, ".json") && !absl::EndsWith(path, ".trace.json")) documents.push_back(path);
   }
+  if (!compiled.ok() && documents.empty()) return compiled;
   if (documents.size() != 1) {
     return FromPlugin(absl::InternalError(absl::StrCat("tpu-report: ", session.found.name, ": wrote ", documents.size(),
                                                        " reports of one program, expected 1")));
   }
   Report report;
+  report.refused = compiled;
   BP_ASSIGN_OR_RETURN(report.json, ReadFile(documents[0]));
   BP_ASSIGN_OR_RETURN(report.trace,
                       ReadFile(absl::StrCat(documents[0].substr(0, documents[0].size() - 5), ".trace.json")));
@@ -220,6 +224,13 @@ Json Facts(const Report& report) {
   }
   facts.Set("worst_padding", worst == nullptr ? Json() : *worst);
   facts.Set("notes", Json(List(d, "notes")));
+  if (const Json* refusal = d.Find("refusal"); refusal != nullptr) {
+    facts.Set("refusal", Json::MakeObject()
+                             .Set("message", Text(*refusal, "message"))
+                             .Set("required_bytes", static_cast<int64_t>(Number(refusal, "required_bytes")))
+                             .Set("limit_bytes", static_cast<int64_t>(Number(refusal, "limit_bytes")))
+                             .Set("remedies", Json(List(*refusal, "remedies"))));
+  }
   return facts;
 }
 
@@ -255,7 +266,15 @@ std::string Comparison(const std::vector<Report>& reports, const Terminal& termi
   return Table(rows, {1, 2, 4, 5});
 }
 
-absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal) {
+// The page is there, but a program that does not fit is a failure: scripts ask for the exit status.
+absl::Status FirstRefusal(const std::vector<Report>& reports) {
+  for (const Report& r : reports) {
+    if (!r.refused.ok()) return r.refused;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal, int* exit_code) {
   std::vector<ProgramFile> files;
   BP_ASSIGN_OR_RETURN(files.emplace_back(), ReadProgram(o.program));
   for (const std::string& path : o.against) {
@@ -290,6 +309,7 @@ absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal) {
     Json json = Json::MakeObject().Set("page", o.out);
     if (!o.trace.empty()) json.Set("trace", o.trace);
     terminal.PrintJson(json.Set("reports", std::move(list)));
+    if (!FirstRefusal(reports).ok()) *exit_code = kPluginFailed;  // the one document says it
     return absl::OkStatus();
   }
   for (const Report& r : reports) {
@@ -304,7 +324,7 @@ absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal) {
   if (reports.size() > 1) terminal.Print(absl::StrCat(Comparison(reports, terminal), "\n"));
   terminal.Note(absl::StrCat("tpu-report: ", o.out, " (open in a browser)",
                              o.trace.empty() ? "" : absl::StrCat(", ", o.trace, " (for ui.perfetto.dev)")));
-  return absl::OkStatus();
+  return FirstRefusal(reports);
 }
 
 }  // namespace
@@ -349,7 +369,7 @@ Command TpuReportCommand() {
       "With TILEDTPU_REPORT=FOLDER in its environment a running JAX leaves a page and a .json of each program it "
       "compiles.";
   command.state = o;
-  command.run = [o](Terminal& terminal, int*) { return TpuReport(*o, terminal); };
+  command.run = [o](Terminal& terminal, int* exit_code) { return TpuReport(*o, terminal, exit_code); };
   return command;
 }
 

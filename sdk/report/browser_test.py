@@ -147,6 +147,17 @@ EMPTY = """
   same('no point', roofline.points().length, 0); check('says so', document.body.textContent.includes('no kernel matches')); key('ArrowRight'); key('Enter'); key('+'); same('nothing selected', state.kernel, -1);
 """
 
+REFUSED = """
+  const r = $('refusal'); check('the refusal is there', r && !r.hidden); check('its words', r.textContent.includes('E1000: out of memory') && r.textContent.includes('20.0 GiB of HBM needed, 16.0 GiB there'));
+  check('what may help', r.textContent.includes('Donate <x>.')); same('the largest first', rows('refusal').map(t => t.children[2].textContent).join(), 'x,b.3');
+  check('padding and its remedy', rows('refusal')[0].textContent.includes('62.5 %') && rows('refusal')[0].textContent.includes('Pad dimension 1'));
+  check('a section of its own', [...document.querySelectorAll('#sections a')].some(a => a.textContent === 'Refused')); check('not the time of a run', document.querySelector('.tile').textContent.includes('if it fitted'));
+  rows('refusal')[0].click(); same('an array is selected', state.buffer, 0); key('Escape');
+  selectKernel(4); check('what was copied ahead: ' + $('details').textContent, $('details').textContent.includes('2.00 KiB to VMEM') && $('details').textContent.includes('beside the 2 kernels before'));
+  selectKernel(3); check('and what HBM does for later kernels', $('details').textContent.includes('10.0 % of the time for later kernels')); near('HBM is as busy', documents[0].kernels[3].busy[2], 0.1);
+  showDocument(1); check('the other one fits', $('refusal').hidden);
+"""
+
 NOTHING = "check('says so', document.body.textContent.includes('no program in this report'));"
 
 
@@ -178,9 +189,15 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         one, second = document(), document(speed=2.0, drop=20)
+        refused = document()
+        refused["refusal"] = {"message": "E1000: out of memory.\n\nLargest program allocations in hbm:", "space": "hbm", "kernel": 3, "required_bytes": 20 << 30,
+                              "limit_bytes": 16 << 30, "buffers": [0, 4], "remedies": ["Donate <x>."]}
+        refused["prefetches"] = [{"kernel": 4, "first_kernel": 2, "space": "vmem", "bytes": 2048, "seconds": 1e-7}]
+        refused["kernels"][3]["prefetch_cycles"] = refused["kernels"][3]["cycles"] * 0.1
         for name, documents, script in [
                 ("one", [("first on v5e", one)], ONE), ("two", [("first", one), ('second "one"', second), ("broken", "{"), ("third", document(kernels=5, turns=1))], TWO),
-                ("big", [("", document(kernels=12000))], BIG), ("empty", [("", document(kernels=0, turns=1))], EMPTY), ("nothing", [], NOTHING)]:
+                ("big", [("", document(kernels=12000))], BIG), ("empty", [("", document(kernels=0, turns=1))], EMPTY), ("nothing", [], NOTHING),
+                ("refused", [("large", refused), ("small", one)], REFUSED)]:
             failures = show(name, documents, script, folder)
             print(f"{name}: {'good' if not failures else len(failures)}")
             for failure in failures:

@@ -2,7 +2,7 @@
 file(READ ${FOLDER}/page.html PAGE)
 file(READ ${FOLDER}/page.css STYLE)
 set(SCRIPT "")
-foreach(PART base schedule canvas timeline roofline table details memory compare main)
+foreach(PART base schedule canvas timeline roofline table details memory refusal compare main)
   file(READ ${FOLDER}/${PART}.js TEXT)
   string(APPEND SCRIPT "${TEXT}")
 endforeach()

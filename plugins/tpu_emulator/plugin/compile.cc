@@ -181,12 +181,20 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
   prepare.round = chosen.round;
   prepare.f64 = chosen.f64;
   prepare.torus = chosen.torus;
-  ASSIGN_OR_RETURN(PreparedProgram program, PrepareProgram(std::move(module), chosen.machine, prepare));
+  Schedule refused;
+  if (!chosen.report.empty()) prepare.refused = &refused;
+  absl::StatusOr<PreparedProgram> prepared = PrepareProgram(std::move(module), chosen.machine, prepare);
+  const ReportFacts about{chosen.device_count(), absl::StrJoin(chosen.torus, "x")};
+  if (!prepared.ok()) {
+    // What does not fit has its page, too; the refusal is the error to tell, whether that could be written or not.
+    if (refused.refusal) WriteReport(chosen.report, refused, chosen.machine, about).status().IgnoreError();
+    return prepared.status();
+  }
+  PreparedProgram program = *std::move(prepared);
   facts.cost = ScheduleCost(program.schedule);
   facts.memory = MemoryOf(*program.kernels, program.plan.peak_bytes);
   watch.Tell("kernels, layouts, rounding, time", &log);
   if (!chosen.report.empty()) {
-    const ReportFacts about{chosen.device_count(), absl::StrJoin(chosen.torus, "x")};
     const absl::StatusOr<ReportFiles> report = WriteReport(chosen.report, program.schedule, chosen.machine, about);
     log.push_back(report.ok() ? absl::StrCat("report: ", report->json)
                               : absl::StrCat("report: ", report.status().message()));

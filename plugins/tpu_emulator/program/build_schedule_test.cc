@@ -268,7 +268,7 @@ ENTRY e { x = f32[32768,32768] parameter(0) y = f32[32768,32768] parameter(1)
   options.refused = &s;
   ASSERT_FALSE(PrepareProgram(ProgramFromText(kText), V5e(), options).ok());
   EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("donate_argnums")));
-  EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("need 2 of them or more")));
+  EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("takes at least 2 devices")));
   EXPECT_THAT(s.refusal->remedies, Not(::testing::Contains(HasSubstr("Padding takes"))));
 }
 

@@ -82,8 +82,8 @@ std::vector<std::string> HbmRemedies(const Machine& machine, const WalkedProgram
   }
   const int64_t devices =
       (refusal.required_bytes + refusal.limit_bytes - 1) / std::max<int64_t>(1, refusal.limit_bytes);
-  remedies.push_back(absl::StrCat("Arrays that are cut evenly among devices need ", devices,
-                                  " of them or more for what one needs here."));
+  remedies.push_back(
+      absl::StrCat("What is needed here takes at least ", devices, " devices, with arrays cut evenly among them."));
   const std::string chips =
       OtherChips(machine, [&](const Machine& m) { return m.hbm_bytes >= refusal.required_bytes; });
   if (!chips.empty()) remedies.push_back(absl::StrCat("Of the known chips these have the room: ", chips, "."));

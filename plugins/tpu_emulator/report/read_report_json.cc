@@ -180,7 +180,32 @@ ScheduledKernel ReadKernel(Reader r, int64_t loops, int64_t buffers) {
   r.Real("flops", k.flops);
   r.Real("transcendentals", k.transcendentals);
   r.Real("hbm_bytes", k.hbm_bytes);
+  r.Real("prefetch_cycles", k.prefetch_cycles);
   return k;
+}
+
+ScheduledPrefetch ReadPrefetch(Reader r, int64_t kernels, int64_t buffers) {
+  ScheduledPrefetch p;
+  r.Index("buffer", p.buffer, 0, buffers);
+  r.Index("kernel", p.kernel, 0, kernels);
+  r.Index("first_kernel", p.first_kernel, 0, kernels);
+  r.Choice("space", p.space, Space::kCmem, SpaceName);
+  r.Whole("bytes", p.bytes);
+  r.Real("seconds", p.seconds);
+  r.Real("wait_seconds", p.wait_seconds);
+  return p;
+}
+
+ScheduledRefusal ReadRefusal(Reader r, int64_t kernels, int64_t buffers) {
+  ScheduledRefusal f;
+  r.Text("message", f.message);
+  r.Choice("space", f.space, Space::kCmem, SpaceName);
+  r.Index("kernel", f.kernel, -1, kernels);
+  r.Whole("required_bytes", f.required_bytes);
+  r.Whole("limit_bytes", f.limit_bytes);
+  r.Wholes("buffers", f.buffers, 0, buffers);
+  r.Texts("remedies", f.remedies);
+  return f;
 }
 
 ScheduledBuffer ReadBuffer(Reader r) {
@@ -246,6 +271,8 @@ absl::StatusOr<Schedule> ReadReportJson(absl::string_view text) {
   r.Objects("kernels", [&](Reader k) { s.kernels.push_back(ReadKernel(k, loops, buffers)); });
   r.Objects("buffers", [&](Reader b) { s.buffers.push_back(ReadBuffer(b)); });
   r.Objects("loops", [&](Reader l) { s.loops.push_back(ReadLoop(l, static_cast<int64_t>(s.loops.size()), kernels)); });
+  r.Objects("prefetches", [&](Reader p) { s.prefetches.push_back(ReadPrefetch(p, kernels, buffers)); });
+  r.Inner("refusal", [&](Reader f) { s.refusal = ReadRefusal(f, kernels, buffers); });
   r.Texts("notes", s.notes);
   RETURN_IF_ERROR(status);
   return s;

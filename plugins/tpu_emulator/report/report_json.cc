@@ -119,6 +119,31 @@ void WriteKernel(const ScheduledKernel& k, OStream& out, Writer& w) {
     w.Real("flops", k.flops);
     w.Real("transcendentals", k.transcendentals);
     w.Real("hbm_bytes", k.hbm_bytes);
+    w.Real("prefetch_cycles", k.prefetch_cycles);
+  });
+}
+
+void WritePrefetch(const ScheduledPrefetch& p, OStream& out, Writer& w) {
+  out.object([&] {
+    w.Whole("buffer", p.buffer);
+    w.Whole("kernel", p.kernel);
+    w.Whole("first_kernel", p.first_kernel);
+    w.Text("space", SpaceName(p.space));
+    w.Whole("bytes", p.bytes);
+    w.Real("seconds", p.seconds);
+    w.Real("wait_seconds", p.wait_seconds);
+  });
+}
+
+void WriteRefusal(const ScheduledRefusal& r, OStream& out, Writer& w) {
+  out.attributeObject("refusal", [&] {
+    w.Text("message", r.message);
+    w.Text("space", SpaceName(r.space));
+    w.Whole("kernel", r.kernel, -1);
+    w.Whole("required_bytes", r.required_bytes);
+    w.Whole("limit_bytes", r.limit_bytes);
+    w.List("buffers", r.buffers);
+    w.Texts("remedies", r.remedies);
   });
 }
 
@@ -208,7 +233,7 @@ UnitSeconds BusySeconds(const Schedule& schedule) {
   for (const ScheduledKernel& k : schedule.kernels) {
     sum.mxu += OfCycles(k.time.mxu_cycles, k);
     sum.vpu += OfCycles(k.time.vpu_cycles, k);
-    sum.hbm += OfCycles(k.time.hbm_cycles, k);
+    sum.hbm += OfCycles(k.time.hbm_cycles + k.prefetch_cycles, k);
     sum.ici += OfCycles(k.time.ici_cycles, k);
   }
   return sum;
@@ -276,6 +301,10 @@ std::string WriteReportJson(const Schedule& schedule, const Machine& machine, co
     out.attributeArray("loops", [&] {
       for (const ScheduledLoop& l : schedule.loops) WriteLoop(l, out, w);
     });
+    out.attributeArray("prefetches", [&] {
+      for (const ScheduledPrefetch& p : schedule.prefetches) WritePrefetch(p, out, w);
+    });
+    if (schedule.refusal) WriteRefusal(*schedule.refusal, out, w);
     w.Texts("notes", schedule.notes);
     w.Text("summary", SummaryText(schedule, machine, facts));
   });

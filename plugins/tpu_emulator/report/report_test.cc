@@ -104,6 +104,8 @@ Schedule NestedLoops(int64_t turns) {
   s.buffers[1].padded_bytes = s.buffers[1].unpadded_bytes = 512;
   s.kernels[0].reads = {0};
   s.kernels[0].writes = {1};
+  s.kernels[1].prefetch_cycles = 250;
+  s.prefetches = {{0, 2, 1, Space::kVmem, 2048, 3e-7, 1e-7}};
   return s;
 }
 
@@ -140,6 +142,27 @@ void ExpectSame(const Schedule& x, const Schedule& y) {
     SAME(transcendentals);
     SAME(hbm_bytes);
     SAME(notes);
+    ASSERT_EQ(a.refusal.has_value(), b.refusal.has_value());
+    if (a.refusal) {
+      SAME(refusal->message);
+      SAME(refusal->space);
+      SAME(refusal->kernel);
+      SAME(refusal->required_bytes);
+      SAME(refusal->limit_bytes);
+      SAME(refusal->buffers);
+      SAME(refusal->remedies);
+    }
+  }
+  ASSERT_EQ(x.prefetches.size(), y.prefetches.size());
+  for (size_t i = 0; i < x.prefetches.size(); ++i) {
+    const ScheduledPrefetch &a = x.prefetches[i], &b = y.prefetches[i];
+    SAME(buffer);
+    SAME(kernel);
+    SAME(first_kernel);
+    SAME(space);
+    SAME(bytes);
+    SAME(seconds);
+    SAME(wait_seconds);
   }
   ASSERT_EQ(x.kernels.size(), y.kernels.size());
   for (size_t i = 0; i < x.kernels.size(); ++i) {
@@ -157,6 +180,7 @@ void ExpectSame(const Schedule& x, const Schedule& y) {
     SAME(flops);
     SAME(transcendentals);
     SAME(hbm_bytes);
+    SAME(prefetch_cycles);
     SAME(time.cycles);
     SAME(time.seconds);
     SAME(time.mxu_cycles);
@@ -217,10 +241,46 @@ TEST(ReportJson, ReadsBackWhatWasWritten) {
   s.buffers[1].space = Space::kCmem;
   s.buffers[1].first_kernel = 2;
   s.buffers[1].last_kernel = 5;
+  s.refusal.emplace();
+  s.refusal->message = "E1000: it is too large.\n\nLargest program allocations in hbm:";
+  s.refusal->kernel = 3;
+  s.refusal->required_bytes = int64_t{20} << 30;
+  s.refusal->limit_bytes = s.hbm_capacity;
+  s.refusal->buffers = {1, 0};
+  s.refusal->remedies = {"Donate.", "Pad less."};
   absl::StatusOr<Schedule> back = ReadReportJson(Written(s));
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectSame(*back, s);
   EXPECT_EQ(Written(*back), Written(s));
+}
+
+TEST(ReportJson, RefusalsAndCopiesPointSomewhere) {
+  Schedule s = NestedLoops(2);
+  s.refusal.emplace();
+  s.refusal->buffers = {2};
+  EXPECT_THAT(std::string(ReadReportJson(Written(s)).status().message()), HasSubstr("refusal.buffers[0]"));
+  s.refusal.reset();
+  s.prefetches[0].kernel = 6;
+  EXPECT_THAT(std::string(ReadReportJson(Written(s)).status().message()), HasSubstr("prefetches[0].kernel"));
+}
+
+TEST(Summary, OfARefusalSaysWhatIsNeeded) {
+  Schedule s = NestedLoops(2);
+  EXPECT_THAT(SummaryText(s, V5e(), {}), ::testing::Not(HasSubstr("refused")));
+  s.refusal.emplace();
+  s.refusal->required_bytes = int64_t{32} << 30;
+  s.refusal->limit_bytes = V5e().hbm_bytes;
+  EXPECT_THAT(SummaryText(s, V5e(), {}), HasSubstr("refused 32.00G of HBM needed, 15.75G there"));
+}
+
+TEST(Trace, CopiesForLaterKernelsAreHbms) {
+  const Schedule s = NestedLoops(1);
+  EXPECT_THAT(WriteTraceJson(s), HasSubstr("copies for later kernels"));
+  EXPECT_GT(BusySeconds(s).hbm, [&] {
+    Schedule without = s;
+    for (ScheduledKernel& k : without.kernels) k.prefetch_cycles = 0;
+    return BusySeconds(without).hbm;
+  }());
 }
 
 TEST(ReportJson, AnEmptyScheduleToo) {

@@ -57,6 +57,11 @@ std::string SummaryText(const Schedule& schedule, const Machine& machine, const 
   std::string out = absl::StrCat(schedule.module_name, " on ", schedule.machine_name);
   if (facts.devices > 1) absl::StrAppend(&out, ", one of ", facts.devices, " devices");
   absl::StrAppend(&out, "\n");
+  if (const std::optional<ScheduledRefusal>& refusal = schedule.refusal) {
+    absl::StrAppend(&out, "  refused ", BytesText(refusal->required_bytes), " of ",
+                    refusal->space == Space::kHbm ? "HBM" : "scoped VMEM", " needed, ", BytesText(refusal->limit_bytes),
+                    " there; what follows is what it would do if it fitted\n");
+  }
   const double seconds = schedule.seconds;
   bool known = true;
   for (const ScheduledLoop& loop : schedule.loops) known = known && loop.known;

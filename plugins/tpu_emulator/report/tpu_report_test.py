@@ -148,9 +148,25 @@ def test_refusals(tmp):
     }""")
     _, err = report(large, "--chip", "v5e", "--out", page, code=4)
     assert "Ran out of memory" in err and "15.75G" in err, err
-    assert not page.exists()
+    # The page is there all the same, with what it needs, where, and what may help.
+    (title, d), = documents(page)
+    refusal = d["refusal"]
+    assert title == "large.mlir on v5e" and refusal["message"].startswith("E1000") and refusal["message"] in err, (refusal, err)
+    assert refusal["required_bytes"] == d["hbm"]["peak"] == 3 * 2**33 and refusal["limit_bytes"] == d["hbm"]["capacity"]
+    assert sum(d["buffers"][b]["padded_bytes"] for b in refusal["buffers"]) == refusal["required_bytes"]
+    assert any("donate_argnums" in r for r in refusal["remedies"]) and any("v5p" in r for r in refusal["remedies"]), refusal
+    out, err = run("--json", "tpu-report", large, "--chip", "v5p", "--chip", "v5e", "--out", page, "--plugin", PLUGIN, code=4)
+    fits, refused = json.loads(out)["reports"]
+    assert "refusal" not in fits and refused["refusal"]["required_bytes"] == 3 * 2**33, out
+    assert [t for t, _ in documents(page)] == ["large.mlir on v5p", "large.mlir on v5e"]
     report(large, "--chip", "v5p", "--out", page)
     check_document(documents(page)[0][1])
+    # A running host that asked for reports finds one too, and the error is the compiler's.
+    folder = tmp / "refused"
+    _, err = run("compile", PLUGIN, large, "-o", f'report="{folder}"', code=4)
+    assert "Ran out of memory" in err, err
+    found, = [p for p in folder.glob("*.json") if not p.name.endswith(".trace.json")]
+    assert "refusal" in json.loads(found.read_text()) and found.with_suffix(".html").exists()
     # A plugin that is none of these machines says so.
     out, _ = run("tpu-report", "--help")
     assert "--against" in out and "TILEDTPU_REPORT" in out

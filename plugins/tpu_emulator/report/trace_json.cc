@@ -65,8 +65,10 @@ class TraceWriter {
  private:
   // Written events of a kernel, and of items with each loop's first turn only.
   int64_t Events(int64_t kernel) const {
-    const std::array<double, 4> busy = Busy(schedule_.kernels[static_cast<size_t>(kernel)].time);
-    return 2 + std::count_if(busy.begin(), busy.end(), [](double cycles) { return cycles > 0; });
+    const ScheduledKernel& k = schedule_.kernels[static_cast<size_t>(kernel)];
+    const std::array<double, 4> busy = Busy(k.time);
+    return 2 + (k.prefetch_cycles > 0 ? 1 : 0) +
+           std::count_if(busy.begin(), busy.end(), [](double cycles) { return cycles > 0; });
   }
   int64_t Events(const std::vector<TimelineItem>& items) const {
     int64_t sum = 0;
@@ -172,6 +174,14 @@ class TraceWriter {
       if (!(cycles > 0) || !(k.time.cycles > 0)) continue;
       const double share = std::min(1.0, cycles / k.time.cycles);
       Slice(kMxuLane + unit, 0, k.name, k.category, begin, Nanoseconds(begin_seconds + share * k.time.seconds),
+            [&] { out_.attribute("share_of_kernel", share); });
+    }
+    // After its own copies: when in a kernel HBM serves which is not reckoned.
+    if (k.prefetch_cycles > 0 && k.time.cycles > 0) {
+      const double own = std::min(1.0, k.time.hbm_cycles / k.time.cycles);
+      const double share = std::min(1 - own, k.prefetch_cycles / k.time.cycles);
+      Slice(kHbmLane, 0, "copies for later kernels", "prefetch", Nanoseconds(begin_seconds + own * k.time.seconds),
+            Nanoseconds(begin_seconds + (own + share) * k.time.seconds),
             [&] { out_.attribute("share_of_kernel", share); });
     }
   }

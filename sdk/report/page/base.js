@@ -59,18 +59,19 @@ for (const script of document.querySelectorAll('script.document')) {
 function prepare(d, title) {
   d.module ||= 'program'; d.machine ||= {}; d.machine_name ||= d.machine.name || 'machine';
   d.title = title || `${d.module} on ${d.machine_name}`;
-  d.totals ||= {}; d.hbm ||= {}; d.kernels ||= []; d.buffers ||= []; d.loops ||= []; d.notes ||= [];
+  d.totals ||= {}; d.hbm ||= {}; d.kernels ||= []; d.buffers ||= []; d.loops ||= []; d.notes ||= []; d.prefetches ||= [];
   for (const name of ['seconds', 'cycles', 'flops', 'transcendentals', 'hbm_bytes']) d.totals[name] ||= 0;
   d.totals.seconds_by_bound ||= {}; d.totals.busy_seconds ||= {};
   d.hbm.capacity ||= 0; d.hbm.peak ||= 0; d.hbm.in_use ||= [];
   d.kernels.forEach((k, i) => {
     k.at = i; k.name ||= 'kernel ' + i; k.category ||= 'other'; k.bound ||= 'fixed'; k.executions ??= 1; k.loop ??= -1;
-    for (const name of ['start_seconds', 'seconds', 'cycles', 'mxu_cycles', 'vpu_cycles', 'hbm_cycles', 'ici_cycles', 'utilisation', 'roofline_seconds', 'matrix_flops', 'flops', 'transcendentals', 'hbm_bytes', 'scoped_vmem_bytes']) k[name] ||= 0;
+    for (const name of ['start_seconds', 'seconds', 'cycles', 'mxu_cycles', 'vpu_cycles', 'hbm_cycles', 'prefetch_cycles', 'ici_cycles', 'utilisation', 'roofline_seconds', 'matrix_flops', 'flops', 'transcendentals', 'hbm_bytes', 'scoped_vmem_bytes']) k[name] ||= 0;
     k.contents ||= ''; k.op_name ||= ''; k.reads ||= []; k.writes ||= [];
     k.total = k.seconds * k.executions;
     k.work = Math.max(k.flops, k.matrix_flops);  // as the unit that does it counts: each pass of a product
     k.color = kindColor(k.category);
-    k.busy = UNITS.map(u => k.cycles > 0 ? Math.min(1, k[u + '_cycles'] / k.cycles) : 0);
+    k.busy = UNITS.map(u => k.cycles > 0 ? Math.min(1, (k[u + '_cycles'] + (u === 'hbm' ? k.prefetch_cycles : 0)) / k.cycles) : 0);
+    k.ahead = [];
     k.text = [k.name, k.category, k.contents, k.op_name, fullSource(k)].join('\n').toLowerCase();
   });
   d.loops.forEach((l, i) => { l.at = i; l.parent ??= -1; l.trip_count ??= 1; l.known ??= true; l.first_kernel ||= 0; l.end_kernel ||= 0; l.name ||= 'loop ' + i; });
@@ -84,6 +85,8 @@ function prepare(d, title) {
     for (const b of k.reads) d.buffers[b]?.readers.push(k.at);
     for (const b of k.writes) d.buffers[b]?.writers.push(k.at);
   }
+  for (const p of d.prefetches) { p.buffer ||= 0; p.kernel ||= 0; p.first_kernel ||= 0; p.bytes ||= 0; p.seconds ||= 0; p.wait_seconds ||= 0; d.kernels[p.kernel]?.ahead.push(p); }
+  if (d.refusal) { const r = d.refusal; r.message ||= 'refused'; r.space ||= 'hbm'; r.kernel ??= -1; r.required_bytes ||= 0; r.limit_bytes ||= 0; r.buffers ||= []; r.remedies ||= []; }
   const inHbm = d.buffers.filter(b => b.space === 'hbm');
   d.padded = inHbm.reduce((sum, b) => sum + b.padded_bytes, 0);
   d.waste = inHbm.reduce((sum, b) => sum + b.waste, 0);

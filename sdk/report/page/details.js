@@ -10,6 +10,10 @@ const details = (() => {
   const list = (title, items) => items.length ? [el('h3', {}, `${title} (${items.length})`), el('ul', {}, items.slice(0, 40)), items.length > 40 ? el('p', { class: 'soft small' }, `and ${items.length - 40} more`) : ''] : [];
   const where = x => [...line('operation', x.op_name && el('span', { class: 'mono' }, x.op_name)), ...line('source', x.source_file && el('span', { class: 'mono' }, fullSource(x)))];
 
+  // Operands that were copied before the kernel began, and what HBM does beside it for later ones.
+  const copies = k => k.ahead.length || k.prefetch_cycles > 0 ? [el('h3', {}, 'copied ahead'), el('ul', {}, k.ahead.map(p => { const b = now().buffers[p.buffer], n = p.kernel - p.first_kernel; return b ? el('li', {}, el('button', { class: 'link', onclick: () => selectBuffer(p.buffer) }, b.name), ' ', el('span', { class: 'soft small' }, `${bytesText(p.bytes)} to ${p.space.toUpperCase()} in ${timeText(p.seconds)}${n > 0 ? `, beside the ${n === 1 ? 'kernel' : n + ' kernels'} before` : ''}${p.wait_seconds > 0 ? `; waits ${timeText(p.wait_seconds)}` : ''}`)) : ''; })),
+    k.prefetch_cycles > 0 ? el('p', { class: 'soft small' }, `HBM is busy ${percent(k.prefetch_cycles, k.cycles)} of the time for later kernels.`) : ''] : [];
+
   function kernel(k) {
     const d = now(), m = d.machine;
     const loops = []; for (let l = k.loop; l >= 0 && d.loops[l] && loops.length < 100; l = d.loops[l].parent) loops.unshift(d.loops[l]);
@@ -25,7 +29,7 @@ const details = (() => {
       el('dl', {}, line('roofline allows', k.roofline_seconds > 0 ? `${timeText(k.roofline_seconds)}, ${percent(k.utilisation)} of the time` : ''), line('arithmetic', k.work > 0 ? flopText(k.work) : 'none'), line('rate', k.work > 0 && k.seconds > 0 ? rateText(k.work / k.seconds) + (m.matrix_flops_per_second ? `, ${percent(k.work / k.seconds, m.matrix_flops_per_second)} of the matrix unit` : '') : ''), line('transcendentals', k.transcendentals > 0 ? countText(k.transcendentals) : ''),
         line('HBM traffic', k.hbm_bytes > 0 ? `${bytesText(Math.round(k.hbm_bytes))}, ${bandText(k.hbm_bytes / (k.seconds || 1))}` : 'none'), line('least traffic', k.least_hbm_bytes > 0 && k.least_hbm_bytes !== k.hbm_bytes ? bytesText(Math.round(k.least_hbm_bytes)) : ''), line('operations a byte', k.work > 0 && k.hbm_bytes > 0 ? digits(k.work / k.hbm_bytes) : '')),
       w || k.scoped_vmem_bytes > 0 ? [el('h3', {}, 'on chip'), el('dl', {}, line('scoped VMEM', k.scoped_vmem_bytes > 0 ? bytesText(k.scoped_vmem_bytes) + (m.scoped_vmem_bytes ? ` of ${bytesText(m.scoped_vmem_bytes)}` : '') : ''), line('windows', w ? `${countText(w.steps || 0)} of ${w.rows || 0} × ${w.columns || 0}, inner ${w.inner || 0}` : ''), line('their buffers', w?.vmem_bytes ? bytesText(w.vmem_bytes) : ''))] : [],
-      list('reads', k.reads.map(bufferLink)), list('writes', k.writes.map(bufferLink))];
+      copies(k), list('reads', k.reads.map(bufferLink)), list('writes', k.writes.map(bufferLink))];
   }
   function buffer(b) {
     const d = now(), last = Math.max(0, d.kernels.length - 1);

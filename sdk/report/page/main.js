@@ -10,7 +10,7 @@ function fillTiles() {
   const [most, seconds] = d.bounds[0] || ['fixed', 0], rate = s > 0 ? t.flops / s : 0, band = s > 0 ? t.hbm_bytes / s : 0;
   const executions = d.kernels.reduce((n, k) => n + k.executions, 0);
   tiles.replaceChildren(
-    tile(d.known ? 'time of a run' : 'time of a run, at least', timeText(s), d.runs > 0 ? `${countText(d.runs)} runs ${timeText(d.runs * s)}` : '', `${countText(d.kernels.length)} kernels` + (executions !== d.kernels.length ? `, ${countText(executions)} executions` : '') + (m.dispatch_seconds ? `; dispatch adds about ${timeText(m.dispatch_seconds)}` : '')),
+    tile(d.refusal ? 'time of a run, if it fitted' : d.known ? 'time of a run' : 'time of a run, at least', timeText(s), d.runs > 0 ? `${countText(d.runs)} runs ${timeText(d.runs * s)}` : '', `${countText(d.kernels.length)} kernels` + (executions !== d.kernels.length ? `, ${countText(executions)} executions` : '') + (m.dispatch_seconds ? `; dispatch adds about ${timeText(m.dispatch_seconds)}` : '')),
     tile('most of it waits for', d.boundSum > 0 ? UNIT_NAMES[most] : '–', d.boundSum > 0 ? percent(seconds, d.boundSum) : '', d.bounds.slice(1).filter(([, v]) => v > 0).map(([u, v]) => `${UNIT_NAMES[u]} ${percent(v, d.boundSum)}`).join(', ') || 'no kernel', meter(...d.bounds.map(([u, v]) => [v / (d.boundSum || 1), u]))),
     tile('arithmetic', rateText(rate), '', `${flopText(t.flops)}; ${percent(rate, m.matrix_flops_per_second)} of the bf16 peak`, meter([rate / (m.matrix_flops_per_second || Infinity), 'mxu'])),
     tile('HBM traffic', bandText(band), '', `${bytesText(Math.round(t.hbm_bytes))}; ${percent(band, m.hbm_bytes_per_second)} of the peak`, meter([band / (m.hbm_bytes_per_second || Infinity), 'hbm'])),
@@ -62,10 +62,10 @@ function start() {
   applyTheme();
   for (const p of problems) $('main').append(el('section', { class: 'card' }, el('div', { class: 'none' }, 'Cannot be shown: ' + p)));
   if (!documents.length) { document.title = 'Report'; $('title').textContent = 'Report'; if (!problems.length) $('main').append(el('section', { class: 'card' }, el('div', { class: 'none' }, 'There is no program in this report.'))); return; }
-  $('main').append(tiles, timeline.card, el('div', { class: 'two' }, roofline.card, memory.card), tables.card, padding.card);
+  $('main').append(refusal.card, tiles, timeline.card, el('div', { class: 'two' }, roofline.card, memory.card), tables.card, padding.card);
   if (compare) { $('main').insertBefore(compare.card, timeline.card); compare.update(); }
   $('main').append(notes);
-  $('sections').append(...[compare && ['compare', 'Compare'], ['timeline', 'Timeline'], ['roofline', 'Roofline'], ['memory', 'In HBM'], ['kernels', 'Kernels'], ['padding', 'Padding'], ['notes', 'Notes']].filter(Boolean).map(([id, name]) => el('a', { href: '#' + id }, name)));
+  $('sections').append(...[compare && ['compare', 'Compare'], documents.some(d => d.refusal) && ['refusal', 'Refused'], ['timeline', 'Timeline'], ['roofline', 'Roofline'], ['memory', 'In HBM'], ['kernels', 'Kernels'], ['padding', 'Padding'], ['notes', 'Notes']].filter(Boolean).map(([id, name]) => el('a', { href: '#' + id }, name)));
   on('doc', () => { const d = now(); document.title = d.title; $('title').textContent = d.title; $('title').title = d.title; fillTabs(); fillTiles(); fillNotes(); });
   emit('doc'); emit('select');
 }
