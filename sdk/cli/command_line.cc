@@ -1,10 +1,13 @@
 // The command line over CLI11; the only file that includes it.
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -76,6 +79,18 @@ int Fail(const absl::Status& error, bool json, Terminal& terminal) {
   if (json) terminal.PrintJson(ErrorJson(error));
   terminal.Error(absl::string_view(error.message()));
   return ExitCodeOf(error);
+}
+
+// The words that no option or argument takes, as they stand on the command line: the parser tells them backwards.
+std::string NotExpected(std::vector<std::string> left, int argc, char** argv) {
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    const auto it = std::find(left.begin(), left.end(), argv[i]);
+    if (it == left.end()) continue;
+    words.push_back(*it);
+    left.erase(it);
+  }
+  return absl::StrCat(absl::StrJoin(words, " "), words.size() == 1 ? " is" : " are", " not expected");
 }
 
 }  // namespace
@@ -158,6 +173,8 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
       json |= absl::string_view(argv[i]) == "--json";
     begin();
     std::string words = absl::StrJoin(absl::StrSplit(error.what(), '\n', absl::SkipWhitespace()), "; ");
+    if (!chosen.empty() && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError))
+      words = NotExpected(chosen[0]->remaining(), argc, argv);
     for (int i = 1; i < argc && command.empty() && words.find("ubcommand") != std::string::npos; ++i) {
       const bool value = absl::string_view(argv[i - 1]) == "--color";
       if (argv[i][0] != '-' && !value) words = absl::StrCat("no subcommand '", argv[i], "'");

@@ -84,7 +84,8 @@ def test_wrong_command_lines(tmp):
     """Exit code 2, one line that names the subcommand and where more is told, as JSON where that was asked for."""
     mm = tmp / "mm.mlir"
     for words, told in (
-            (["nonsense"], "no subcommand 'nonsense'"), ([], "subcommand"), (["run"], "run: plugin is required"), (["run", PLUGIN, mm, "--nothing"], "--nothing"),
+            (["nonsense"], "no subcommand 'nonsense'"), ([], "subcommand"), (["run"], "run: plugin is required"), (["run", PLUGIN, mm, "--nothing"], "--nothing is not expected"),
+            (["run", PLUGIN, mm, "--limt", "3"], "--limt 3 are not expected"), (["new-plugin", "cpu"], "hosts know already"),
             (["run", PLUGIN, mm, "--limit", "-1"], "--limit: '-1': expected a number of at least 0"), (["run", PLUGIN, mm, "--seed", "x"], "--seed"),
             (["run", PLUGIN, mm, "--timeout", "nan"], "--timeout"), (["run", PLUGIN, mm, "--timeout", "-1"], "--timeout"),
             (["run", PLUGIN, mm, "-o", "devices"], "expected name=value"), (["run", PLUGIN, mm, "--save", "x.txt"], ".npy or .npz"),
@@ -216,7 +217,7 @@ def test_run(tmp):
     run("run", PLUGIN, tmp / "mm.mlir", "-i", tmp / "x.npy", "-i", f"{tmp}/in.npz:w", "--save", tmp / "out.npz", "--picture", tmp / "out.png")
     np.testing.assert_allclose(np.load(tmp / "out.npz")["result_0"], want, rtol=1e-6)
     assert (tmp / "out.png").read_bytes()[1:4] == b"PNG"
-    run("run", PLUGIN, tmp / "mm.mlir", "-i", f"1:{tmp}/in.npz:w", "-i", f"0:{tmp}/x.npy", "--save", tmp / "out.npy")
+    run("run", PLUGIN, tmp / "mm.mlir", "-i", f"1:{tmp}/in.npz:w", "-i", f"0:{tmp}/x.npy", "--output", tmp / "out.npy")
     np.testing.assert_allclose(np.load(tmp / "out.npy"), want, rtol=1e-6)
     results = run_json("run", PLUGIN, tmp / "two.hlo", "-i", "{1,2,3,4}")["results"]
     assert results[0]["text"] == "f32[4] {1, 4, 9, 16}" and results[1]["text"] == "f32[] 30", results

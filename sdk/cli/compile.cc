@@ -133,7 +133,8 @@ Command CompileCommand() {
       {"program", &o->program, "the program, in any form ('-': standard input)", "PROGRAM", true, {}, true});
   command.options.push_back({"--optimized", &o->optimized, "print the program as the plugin optimized it"});
   command.options.push_back({"--log", &o->log, "print the compile log (plugins of this project)"});
-  command.options.push_back({"--save", &o->save, "write the serialized executable", "FILE", false, {}, true});
+  command.options.push_back(
+      {"--save,--output,-O", &o->save, "write the serialized executable", "FILE", false, {}, true});
   command.options.push_back(Bounded(1, kMostDevices, {"--replicas", &o->replicas, "number of replicas", "N"}));
   command.options.push_back(Bounded(1, kMostDevices, {"--partitions", &o->partitions, "number of partitions", "N"}));
   o->plugin.AddTo(&command);

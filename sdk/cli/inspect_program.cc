@@ -124,8 +124,9 @@ absl::Status InspectProgram(const InspectOptions& options, Terminal& terminal) {
     rows.push_back(
         {bold("devices"), absl::StrCat(config.num_replicas, " replicas, ", config.num_partitions, " partitions")});
   }
-  rows.push_back(
-      {bold("size"), absl::StrCat(instructions, " instructions in ", module.computations().size(), " computations")});
+  rows.push_back({bold("size"), absl::StrCat(instructions, instructions == 1 ? " instruction in " : " instructions in ",
+                                             module.computations().size(),
+                                             module.computations().size() == 1 ? " computation" : " computations")});
   rows.push_back({bold("cost"), absl::StrFormat("%.4g flops, %.4g transcendentals, %s accessed (loops counted once)",
                                                 all.flops, all.transcendentals, Bytes(all.bytes_accessed))});
   terminal.Print(Table(rows));

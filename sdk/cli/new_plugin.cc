@@ -1,8 +1,6 @@
 // backplane new-plugin: an out-of-tree project that builds, is opened by JAX and is conformant as it stands.
 #include "sdk/cli/new_plugin.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "core/types/status_macros.h"
+#include "sdk/cli/beside.h"
 #include "sdk/cli/command.h"
 
 namespace backplane::cli {
@@ -112,18 +111,6 @@ absl::Status CheckPluginName(const std::string& name) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> TemplateFolder() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (error) return Failed("/proc/self/exe", error);
-  const fs::path folder = self.parent_path().parent_path() / "share/backplane/templates";
-  if (!fs::is_directory(folder, error)) {
-    return absl::NotFoundError(
-        absl::StrCat(folder.string(), ": there are no templates; is Backplane installed whole?"));
-  }
-  return folder.string();
-}
-
 absl::StatusOr<std::vector<std::string>> MakeProject(const std::string& templates, const std::string& folder,
                                                      const std::string& name) {
   RETURN_IF_ERROR(CheckPluginName(name));
@@ -173,13 +160,12 @@ Command NewPluginCommand() {
       "against the installed Backplane, tests, a wheel that JAX discovers, and a CI file.\n"
       "  backplane new-plugin my_chip && cd my_chip && cmake -B build && cmake --build build && ctest --test-dir build";
   command.state = o;
-  command.run = [o](Terminal& terminal, int* exit_code) -> absl::Status {
+  command.run = [o](Terminal& terminal, int*) -> absl::Status {
     const std::string folder = o->folder.empty() ? o->name : o->folder;
     if (absl::Status status = CheckPluginName(o->name); !status.ok()) {
-      *exit_code = kUsage;
-      return status;
+      return UsageError(absl::string_view(status.message()));
     }
-    ASSIGN_OR_RETURN(std::string templates, TemplateFolder());
+    ASSIGN_OR_RETURN(std::string templates, DataBesideCommand("templates"));
     ASSIGN_OR_RETURN(std::vector<std::string> files, MakeProject(absl::StrCat(templates, "/plugin"), folder, o->name));
     if (terminal.json()) {
       host::Json list = host::Json::MakeArray();

@@ -12,9 +12,6 @@ namespace backplane::cli {
 // OK, or what is wrong with it: a name is a Python module, a C++ word and what hosts call the platform, all at once.
 absl::Status CheckPluginName(const std::string& name);
 
-// Where the templates lie: beside the running program, bin/../share/backplane/templates.
-absl::StatusOr<std::string> TemplateFolder();
-
 // Copies every file under `templates` into `folder`, which must be empty or not there. In contents and in names of
 // files and folders @name@, @Name@ (words joined, each with a capital), @NAME@ and @version@ (Backplane's) are
 // replaced. Returns the files, relative to `folder`, sorted. What it began it takes away again when it fails.

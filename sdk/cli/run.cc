@@ -119,8 +119,13 @@ Command RunCommand() {
   command.options.push_back(AtLeast(0, {"--limit", &o->limit, "elements of an array to print", "N"}));
   command.options.push_back({"--stats,-s", &o->stats, "print statistics instead of elements"});
   command.options.push_back({"--show-inputs", &o->show_inputs, "print the inputs as well"});
-  command.options.push_back(
-      {"--save", &o->save, "write the results: .npz, or .npy (several as NAME.0.npy ...)", "FILE", false, {}, true});
+  command.options.push_back({"--save,--output,-O",
+                             &o->save,
+                             "write the results: .npz, or .npy (several as NAME.0.npy ...)",
+                             "FILE",
+                             false,
+                             {},
+                             true});
   command.options.push_back({"--picture",
                              &o->picture,
                              "write the first result, of two dims or a picture's three, as PNG",

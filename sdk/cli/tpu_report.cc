@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "sdk/cli/beside.h"
 #include "sdk/cli/command.h"
 #include "sdk/cli/execution.h"
 #include "sdk/cli/npy.h"
@@ -44,13 +45,8 @@ struct Report {
 // The emulator beside this program, as built or as installed; else one that hosts would find by its name.
 std::string PluginToOpen(const TpuReportOptions& o) {
   if (!o.plugin.empty()) return o.plugin;
-  std::error_code error;
-  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* place : {"../plugins", "../" BACKPLANE_LIBDIR "/backplane/plugins", "."}) {
-    const fs::path path = here / place / absl::StrCat("pjrt_backplane_", kPluginName, ".so");
-    if (fs::is_regular_file(path, error)) return fs::canonical(path, error).string();
-  }
-  return kPluginName;
+  const std::string beside = LibraryBesideCommand("plugins", absl::StrCat("pjrt_backplane_", kPluginName, ".so"));
+  return beside.empty() ? kPluginName : beside;
 }
 
 std::string Base(const std::string& path) { return path == "-" ? "program" : fs::path(path).filename().string(); }
@@ -351,7 +347,7 @@ Command TpuReportCommand() {
                              false,
                              {},
                              true});
-  command.options.push_back({"--out", &o->out, "the page", "FILE", false, {}, true});
+  command.options.push_back({"--out,--output,-O", &o->out, "the page", "FILE", false, {}, true});
   command.options.push_back({"--trace", &o->trace, "write a trace for Perfetto as well", "FILE", false, {}, true});
   command.options.push_back(AtLeast(1, {"--replicas", &o->replicas, "replicas; default: as the program says", "N"}));
   command.options.push_back(

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "sdk/cli/beside.h"
 #include "sdk/cli/command.h"
 #include "sdk/cli/session.h"
 #include "sdk/cli/temporary_folder.h"
@@ -36,11 +37,8 @@ struct TraceOptions {
 
 absl::StatusOr<fs::path> LayersLibrary() {
   if (const char* set = secure_getenv("BACKPLANE_LAYERS_LIBRARY"); set != nullptr && *set != '\0') return fs::path(set);
-  std::error_code error;
-  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* place : {"../layers", "../" BACKPLANE_LIBDIR "/backplane/layers", "."}) {
-    const fs::path path = here / place / "pjrt_backplane_layers.so";
-    if (fs::is_regular_file(path, error)) return fs::canonical(path, error);
+  if (const std::string found = LibraryBesideCommand("layers", "pjrt_backplane_layers.so"); !found.empty()) {
+    return fs::path(found);
   }
   return absl::NotFoundError(
       "trace: pjrt_backplane_layers.so is not beside this program; BACKPLANE_LAYERS_LIBRARY can name it");
@@ -144,6 +142,23 @@ absl::Status Move(const fs::path& from, const fs::path& to) {
   return error ? absl::UnavailableError(absl::StrCat("trace: ", to.string(), ": ", error.message())) : absl::OkStatus();
 }
 
+// The layer `record` writes here, where nobody has said another place: %p is the process.
+constexpr char kSessionPattern[] = ".%p.bprec";
+
+// Sessions that are there under the name of the trace.
+std::vector<std::string> Sessions(const std::string& output) {
+  std::vector<std::string> found;
+  std::error_code error;
+  const fs::path folder = fs::path(output).parent_path();
+  const std::string base = absl::StrCat(fs::path(output).filename().string(), ".");
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder.empty() ? "." : folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (absl::StartsWith(name, base) && absl::EndsWith(name, ".bprec")) found.push_back((folder / name).string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
   if (o.command.empty()) return UsageError("trace: nothing to run: name a program, or a command after --");
   BP_ASSIGN_OR_RETURN(const fs::path library, LayersLibrary());
@@ -155,6 +170,9 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
       {"BACKPLANE_TRACE_FILE", (folder / "trace.%p.json").string()},
       {"BACKPLANE_TRACE_HTML", (folder / "trace.%p.html").string()}};
   if (!o.fault.empty()) set.emplace_back("BACKPLANE_FAULT", o.fault);
+  const bool names_sessions = getenv("BACKPLANE_RECORD_FILE") == nullptr;
+  if (names_sessions) set.emplace_back("BACKPLANE_RECORD_FILE", absl::StrCat(o.output, kSessionPattern));
+  const std::vector<std::string> old_sessions = Sessions(o.output);
 
   std::vector<std::string> command = o.command;
   if (!IsCommand(command[0])) {
@@ -165,7 +183,8 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
     if (o.plugin.empty()) return UsageError("trace: a program needs --plugin");
     BP_ASSIGN_OR_RETURN(const host::FoundPlugin found, Locate(o.plugin, o.plugin_options));
     BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, found.library, folder, 0));
-    std::vector<std::string> run = {fs::read_symlink("/proc/self/exe", error).string(), "run"};
+    BP_ASSIGN_OR_RETURN(const std::string self, ThisCommand());
+    std::vector<std::string> run = {self, "run"};
     for (const host::NamedValue& option : found.create_options) run.insert(run.end(), {"--option", OptionText(option)});
     // In its own process, which ends as processes do: the layers write their files then.
     run.insert(run.end(), {"--in-process", copy});
@@ -206,6 +225,12 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
   BP_ASSIGN_OR_RETURN(const int status, Run(command, set, terminal.json()));
   *exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 
+  Json sessions = Json::MakeArray();
+  for (const std::string& session : Sessions(o.output)) {
+    if (!names_sessions || std::binary_search(old_sessions.begin(), old_sessions.end(), session)) continue;
+    sessions.Push(session);
+    if (!terminal.json()) terminal.Note(absl::StrCat("trace: ", session, " (for backplane replay)"));
+  }
   // One pair of files for each process that opened a plugin.
   std::vector<std::string> processes;
   std::error_code error;
@@ -232,7 +257,10 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
     }
   }
   if (terminal.json()) {
-    terminal.PrintJson(Json::MakeObject().Set("exit_code", *exit_code).Set("traces", std::move(written)));
+    terminal.PrintJson(Json::MakeObject()
+                           .Set("exit_code", *exit_code)
+                           .Set("traces", std::move(written))
+                           .Set("sessions", std::move(sessions)));
   }
   if (!traces || !processes.empty()) return absl::OkStatus();
   return FromPlugin(absl::NotFoundError(
@@ -248,7 +276,7 @@ Command TraceCommand() {
   Command command{"trace", "runs a host or a program and shows every call to its plugin"};
   command.options.push_back(
       {"--plugin,-p", &o->plugin, "the plugin; default: those of PJRT_NAMES_AND_LIBRARY_PATHS", "PLUGIN"});
-  command.options.push_back({"--output", &o->output, "the files: this with .json and .html", "BASE"});
+  command.options.push_back({"--output,-O", &o->output, "the files: this with .json and .html", "BASE"});
   command.options.push_back(
       {"--layers", &o->layers, "layers, outermost first: trace, validate, fault, record", "NAMES"});
   command.options.push_back({"--fault", &o->fault, "rules of the fault layer, which is added", "SPEC"});

@@ -100,6 +100,19 @@ def check_page(page, events):
     assert any(functions[r[2]] == longest["name"] and abs(r[4] / 1e3 - longest["dur"]) < 0.5 for r in rows), longest
 
 
+def test_a_session(backplane, plugin, tmp):
+    """What `record` wrote is named, lies beside the trace, and can be replayed."""
+    (tmp / "twice.mlir").write_text(PROGRAM)
+    for _ in range(2):  # the first run's session is not the second's
+        done = subprocess.run([backplane, "trace", "--plugin", plugin, "-O", tmp / "r", "--layers", "record", tmp / "twice.mlir"],
+                              capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stdout + done.stderr
+        session, = re.findall(r"^trace: (.*\.bprec) \(for backplane replay\)$", done.stderr, re.M)
+        assert pathlib.Path(session).parent == tmp and pathlib.Path(session).name.startswith("r."), session
+    told = subprocess.run([backplane, "replay", session, "-p", plugin], capture_output=True, text=True, timeout=100)
+    assert told.returncode == 0 and "1 identical" in told.stdout + told.stderr, told.stdout + told.stderr
+
+
 def test_a_program(backplane, plugin, tmp):
     (tmp / "twice.mlir").write_text(PROGRAM)
     events, page = trace(backplane, plugin, tmp, tmp / "twice.mlir")
@@ -142,7 +155,7 @@ def main():
     backplane, plugin = sys.argv[1:3]
     for name in [n for n in os.environ if n.startswith(("BACKPLANE_", "PJRT_", "JAX_"))]:
         del os.environ[name]
-    for test in (test_a_program, test_a_host_of_several_threads):
+    for test in (test_a_program, test_a_host_of_several_threads, test_a_session):
         with tempfile.TemporaryDirectory() as tmp:
             test(backplane, plugin, pathlib.Path(tmp))
         print("ok", test.__name__)
