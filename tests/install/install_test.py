@@ -147,19 +147,60 @@ class Install:
         assert not (self.folder / "my-chip").exists()
         left = [str(p) for p in project.rglob("*") if p.is_file() and re.search(r"@(name|Name|NAME|version)@", f"{p}{p.read_text()}")]
         assert not left, left
-        build = project / "build"
-        self.cmake(project, build, f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DPython3_EXECUTABLE={sys.executable}")
-        told = run(self.opt.cmake.with_name("ctest"), "--test-dir", build, "--output-on-failure")
+        # As its CI file builds it, word for word.
+        self.without_plugins(project)
+        told = self.in_ci(project, self.ci_steps(project)["build and test"])
         assert re.search(r"conform \.+ +Passed", told) and re.search(r"jax \.+ +Passed", told), told
         symbols = run("nm", "-D", "--defined-only", project / "python/jax_plugins/my_chip/my_chip.so").split("\n")
         assert [s.split()[-1] for s in symbols if s] == ["GetPjrtApi"], symbols
 
+    def ci_steps(self, project):
+        """The commands of the project's CI file, by the names of their steps."""
+        text = (project / ".github/workflows/ci.yml").read_text()
+        steps = {}
+        for name, block, line in re.findall(r"^ +- name: (.+)\n +run: (?:\|\n((?: {10}.*\n)+)|(.+)\n)", text, re.M):
+            steps[name] = re.sub(r"^ {10}", "", block, flags=re.M) if block else line
+        assert text.count(" run:") == len(steps) == 4, f"a step that is not looked at: {list(steps)}"
+        return steps
+
+    def in_ci(self, project, commands):
+        """Commands of the CI file, as they are written, in the project's folder. JAX comes from here and not from an index."""
+        python = self.folder / "ci_bin"
+        python.mkdir(exist_ok=True)
+        (python / "python3").unlink(missing_ok=True)
+        (python / "python3").symlink_to(sys.executable)
+        packages = [p for p in sys.path if p.endswith("-packages")]
+        return run("bash", "-e", "-c", commands, cwd=project,
+                   env={"PATH": f"{python}:{pathlib.Path(self.opt.cmake).parent}:{os.environ['PATH']}", "PYTHONPATH": ":".join(packages), "PIP_NO_INDEX": "1",
+                        "PIP_DISABLE_PIP_VERSION_CHECK": "1", "CC": self.opt.compiler, "CXX": self.opt.cxx})
+
+    def without_plugins(self, project):
+        """What the CI file makes of Backplane's sources: configured and installed as it says. What would be built is what this build has."""
+        steps = self.ci_steps(project)
+        packages = re.sub(r"\\\n", " ", steps["tools"]).split("--no-install-recommends")[1].split()
+        if shutil.which("apt-cache") and "Candidate: (none)" not in run("apt-cache", "policy", "cmake"):
+            known = run("apt-cache", "policy", *packages)
+            missing = [p for p in packages if not re.search(rf"^{re.escape(p)}:\n.*\n +Candidate: [^(]", known, re.M)]
+            assert not missing, f"no packages of Debian: {missing}"
+        configure, build, install = steps["Backplane, without its plugins and tests"].strip().split("\n")
+        assert build == "cmake --build backplane/build", build
+        folder = self.folder / "without_plugins"
+        assert configure.count("-S backplane ") == configure.count("-B backplane/build ") == install.count("--install backplane/build ") == 1
+        self.in_ci(project, configure.replace("-S backplane ", f"-S {ROOT} ").replace("-B backplane/build ", f"-B {folder} "))
+        targets = run("ninja", "-C", folder, "-t", "targets", "all")
+        outputs = re.findall(r"^(\S+): (?:C|CXX)_\S*(?:LINKER|LIBRARY)", targets, re.M)
+        assert any(o.endswith("bin/backplane") for o in outputs) and not [o for o in outputs if "plugins/" in o], outputs
+        for output in outputs:
+            (folder / output).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(self.opt.build / output, folder / output)
+        shutil.copytree(self.opt.build / "install/pages", folder / "install/pages")
+        self.in_ci(project, install.replace("backplane/build", str(folder)))
+
     def wheel(self):
         """The project's wheel, found by JAX's own discovery where nothing else tells of the plugin."""
         project, site = self.folder / "my_chip", self.folder / "site"
-        run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", self.folder / "dist", project,
-            env={"CMAKE_PREFIX_PATH": str(self.prefix), "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
-        wheel, = (self.folder / "dist").glob("my_chip-0.1.0-py3-none-linux_*.whl")
+        self.in_ci(project, self.ci_steps(project)["wheel"])
+        wheel, = (project / "dist").glob("my_chip-0.1.0-py3-none-linux_*.whl")
         run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", site, wheel)
         program = "import jax; d = jax.devices('my_chip'); print(d[0].platform, jax.jit(lambda x: x + x)(jax.device_put(3.0, d[0])))"
         told = run(sys.executable, "-c", program, cwd=self.folder, env={"PYTHONPATH": str(site), "JAX_PLATFORMS": ""})
