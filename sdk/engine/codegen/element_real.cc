@@ -1,7 +1,9 @@
 // Arithmetic on floats, integers and pred.
+#include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "core/types/numeric.h"
 #include "sdk/engine/codegen/element_emitter.h"
 
 namespace backplane::engine::codegen {
@@ -129,6 +131,11 @@ Val ElementEmitter::UnaryFloat(const Instruction& op, PrimitiveType t, const Val
   }
   Value* y = M(fn, x);
   if (t == PrimitiveType::kF8E8M0FNU) exact = false;
+  // Some small types have no -0, which is what a negation makes of 0.
+  if (op.opcode() == Opcode::kNegate && IsSmallFloat(t) &&
+      !std::signbit(SmallBitsToFloat(t, FloatToSmallBits(t, -0.0f)))) {
+    exact = false;
+  }
   return exact || !rounded ? Val{y} : Round(t, y);
 }
 

@@ -63,6 +63,18 @@ TEST(Element, UnaryFloat) {
   }
 }
 
+// What is read by another operation of the same kernel has been a value of its type: no -0 where there is none.
+TEST(Element, NegatedZeroIsConverted) {
+  for (const std::string& t : kSmallFloats) {
+    const std::string chain = absl::StrCat("HloModule m\nENTRY e {\n  x = ", t, "[250] parameter(0)\n  s = ", t,
+                                           "[250] subtract(x, x)\n  n = ", t, "[250] negate(s)\n  m = ", t,
+                                           "[250] negate(x)\n  a = f64[250] convert(n)\n  b = f64[250] convert(m)\n",
+                                           "  ROOT r = (f64[250], f64[250]) tuple(a, b)\n}\n");
+    EXPECT_EQ(Difference(chain), "") << t;
+    EXPECT_EQ(Difference(chain, Specials()), "") << t;
+  }
+}
+
 TEST(Element, UnaryInteger) {
   for (const std::string& t : kInts) {
     RunOptions o;
