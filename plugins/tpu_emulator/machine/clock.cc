@@ -19,6 +19,7 @@ struct Product {
   double streamed_bytes, held_bytes;                      // of the whole padded operand
   double result_bytes;                                    // what results cost on their way to HBM, all of them
   double streamed_element, held_element, result_element;  // bytes in a window's buffer
+  double load_rows;                                       // fewest cycles of an array between two loads of weights
   Space streamed_space, held_space, result_space;
 };
 
@@ -41,18 +42,17 @@ struct Choice {
 struct Costs {
   const Machine& machine;
   double passes;
-  double parts;  // of a held operand: what is loaded for all passes
   double speed;
   double extra_dma;     // cycles of copies besides the product's own
   double extra_vector;  // cycles on the vector unit, all cores together
 };
 
 // Cycles of the arrays for a window: the rows stream past each load of weights once a pass, or loading takes longer.
-double ArrayCycles(const Costs& costs, int64_t rows, int64_t cols, int64_t inner) {
+double ArrayCycles(const Costs& costs, double load_rows, int64_t rows, int64_t cols, int64_t inner) {
   const Machine& m = costs.machine;
   const double loads = static_cast<double>(CeilDiv(cols, m.array_side) * CeilDiv(inner, m.array_side));
   const double stream = costs.passes * m.row_cycles * static_cast<double>(RoundUp(rows, m.tile_rows));
-  return loads * std::max(costs.parts * m.weight_load_rows, stream) / (costs.speed * m.EffectiveArrays());
+  return loads * std::max(load_rows, stream) / (costs.speed * m.EffectiveArrays());
 }
 
 // Cycles to copy these bytes to or from VMEM.
@@ -61,12 +61,16 @@ double CopyCycles(const Machine& m, Space space, double bytes) {
     case Space::kVmem:
       return 0;
     case Space::kCmem:
-      if (m.cmem_gb_per_s > 0) return bytes / (m.cmem_gb_per_s * 1e9) * m.CyclesPerSecond();
-      break;
+      return m.cmem_gb_per_s > 0 ? bytes / (m.cmem_gb_per_s * 1e9) * m.CyclesPerSecond() : 0;
     case Space::kHbm:
       break;
   }
   return bytes / m.HbmBytesPerSecond() * m.CyclesPerSecond();
+}
+
+// Whether windows of what lies there are copied to VMEM and take room.
+bool IsCopied(const Machine& m, Space space) {
+  return space == Space::kHbm || (space == Space::kCmem && m.cmem_gb_per_s > 0);
 }
 
 // Everything of one grid that does not depend on which loop is the outer one.
@@ -82,8 +86,8 @@ void ConsiderGrid(const Costs& costs, const Product& p, const Grid& g, double vr
   const bool cut = g.inner_count > 1;
   // Two buffers for what is copied; sums of 32 bits besides where the inner dimension is cut.
   double buffers = 0;
-  if (p.streamed_space != Space::kVmem) buffers += 2 * p.streamed_element * rows * inner;
-  if (p.held_space != Space::kVmem) buffers += 2 * p.held_element * cols * inner;
+  if (IsCopied(m, p.streamed_space)) buffers += 2 * p.streamed_element * rows * inner;
+  if (IsCopied(m, p.held_space)) buffers += 2 * p.held_element * cols * inner;
   if (p.result_space != Space::kVmem) buffers += 2 * p.result_element * rows * cols;
   if (cut) buffers += 4 * rows * cols;
   buffers *= window_batch;
@@ -91,12 +95,14 @@ void ConsiderGrid(const Costs& costs, const Product& p, const Grid& g, double vr
 
   const double steps = static_cast<double>(g.batch_count) * static_cast<double>(g.row_count) *
                        static_cast<double>(g.col_count) * static_cast<double>(g.inner_count);
-  const double mxu = std::max(mxu_floor, steps * window_batch * ArrayCycles(costs, g.rows, g.cols, g.inner));
+  const double mxu =
+      std::max(mxu_floor, steps * window_batch * ArrayCycles(costs, p.load_rows, g.rows, g.cols, g.inner));
   const double accumulate =
       vregs * static_cast<double>(g.inner_count - 1) * m.accumulate_cycles / static_cast<double>(m.cores_per_device);
   const double vector = costs.extra_vector;
   const double compute = (accumulate + std::max(mxu, vector) + m.exposed_share * std::min(mxu, vector)) / steps;
-  const double result_dma = CopyCycles(m, p.result_space, p.result_bytes);
+  // On its way to CMEM a result is no quicker than to HBM.
+  const double result_dma = p.result_space == Space::kVmem ? 0 : CopyCycles(m, Space::kHbm, p.result_bytes);
   // Either the columns or the rows are the outer loop: what belongs to the outer one stays while the inner one runs, if
   // the inner dimension is not cut.
   for (const bool columns_outer : {true, false}) {
@@ -112,7 +118,7 @@ void ConsiderGrid(const Costs& costs, const Product& p, const Grid& g, double vr
     if (cycles >= best.cycles) continue;
     best.cycles = cycles;
     best.mxu = mxu;
-    best.hbm = dma;
+    best.hbm = p.result_space == Space::kCmem ? read : dma;
     best.windows = {std::min(g.rows, p.rows), std::min(g.cols, p.cols), std::min(g.inner, p.inner),
                     static_cast<int64_t>(steps), static_cast<int64_t>(buffers)};
   }
@@ -123,7 +129,7 @@ void ConsiderGrids(const Costs& costs, const Product& p, Choice& best) {
   const int64_t row_tiles = CeilDiv(p.rows, m.tile_rows), col_tiles = CeilDiv(p.cols, m.tile_lanes);
   const int64_t inner_tiles = CeilDiv(p.inner, m.tile_lanes);
   const double vregs = static_cast<double>(p.batch) * static_cast<double>(row_tiles) * static_cast<double>(col_tiles);
-  const double mxu_floor = static_cast<double>(p.batch) * ArrayCycles(costs, p.rows, p.cols, p.inner);
+  const double mxu_floor = static_cast<double>(p.batch) * ArrayCycles(costs, p.load_rows, p.rows, p.cols, p.inner);
   const std::vector<int64_t> row_counts = Counts(row_tiles), col_counts = Counts(col_tiles);
   // No grid is cheaper than the start of its copies, nor than its products and sums: once that passes the best grid
   // found, finer grids need not be looked at. Nothing is lost by it.
@@ -205,20 +211,42 @@ MatmulBytes BytesOf(const Machine& m, const MatmulWork& w) {
 // Both operands once, from their type to one that the array takes.
 double ConvertCycles(const Machine& m, const MatmulWork& w, const MatmulBytes& bytes) {
   const double elements = bytes.lhs / ElementBytes(w.lhs) + bytes.rhs / ElementBytes(w.rhs);
-  return elements / static_cast<double>(m.tile_rows * m.tile_lanes) * OpCost(m, VectorOp::kConvert) /
+  return elements / static_cast<double>(m.tile_rows * m.tile_lanes) * m.convert_ops /
          (m.vpu_issue * static_cast<double>(m.cores_per_device));
+}
+
+// Whether the matrix [outer, inner], or [inner, outer], lies with its inner dimension along the lanes. What is not said
+// is the default layout's, which puts that dimension minor which pads least, of equals the last one.
+bool InnerMinor(const Machine& m, const std::optional<bool>& said, PrimitiveType type, int64_t outer, int64_t inner,
+                bool inner_last) {
+  if (said) return *said;
+  const double last = PaddedBytes(m, type, 1, inner_last ? outer : inner, inner_last ? inner : outer);
+  const double first = PaddedBytes(m, type, 1, inner_last ? inner : outer, inner_last ? outer : inner);
+  return (last <= first) == inner_last;
 }
 
 double Speed(const Machine& m, const MatmulWork& w) { return std::min(m.TypeSpeed(w.lhs), m.TypeSpeed(w.rhs)); }
 
+// The part of an array that weights of this size fill: a load takes that part of the time.
+double FilledPart(const Machine& m, int64_t cols, int64_t inner) {
+  const auto part = [&](int64_t n) {
+    return static_cast<double>(std::min(RoundUp(n, m.tile_rows), m.array_side)) / static_cast<double>(m.array_side);
+  };
+  return part(cols) * part(inner);
+}
+
 Choice ChooseWindows(const Machine& m, const MatmulWork& w, const MatmulBytes& bytes, double extra_dma,
                      double extra_vector) {
-  // An f32 operand is two or three bf16 ones; six passes multiply three by three, less the smallest products.
-  const double parts = w.passes >= 6 ? 3 : w.passes >= 2 ? 2 : 1;
-  const Costs costs{m, static_cast<double>(w.passes), parts, Speed(m, w), extra_dma, extra_vector};
+  const Costs costs{m, static_cast<double>(w.passes), Speed(m, w), extra_dma, extra_vector};
+  // The right operand is loaded as it lies or turned; the left one, when it is held, takes about the mean of both.
+  const bool turned = InnerMinor(m, w.rhs_inner_minor, w.rhs, w.n, w.k, false);
+  const double split = w.passes * m.split_load_rows, mean = (m.weight_load_rows + m.turned_load_rows) / 2;
+  const double right_load = w.passes > 1 ? split : turned ? m.turned_load_rows : m.weight_load_rows;
+  const double left_load = w.passes > 1 ? split : mean;
   const double element = ElementBytes(w.result);
-  // Sums leave as 32 bits; a narrower result adds its own bytes.
-  const double result_bytes = element < 4 ? bytes.result * (4 + element) / element : bytes.result;
+  // Sums leave as 32 bits; a narrower result adds its own bytes, and so does any result that goes to CMEM.
+  const bool both = element < 4 || w.result_space == Space::kCmem;
+  const double result_bytes = both ? bytes.result * (4 + element) / element : bytes.result;
   Product p{.batch = w.batch,
             .rows = w.m,
             .cols = w.n,
@@ -229,6 +257,7 @@ Choice ChooseWindows(const Machine& m, const MatmulWork& w, const MatmulBytes& b
             .streamed_element = ElementBytes(w.lhs),
             .held_element = ElementBytes(w.rhs),
             .result_element = element,
+            .load_rows = right_load * FilledPart(m, w.n, w.k),
             .streamed_space = w.lhs_space,
             .held_space = w.rhs_space,
             .result_space = w.result_space};
@@ -238,6 +267,7 @@ Choice ChooseWindows(const Machine& m, const MatmulWork& w, const MatmulBytes& b
   std::swap(p.streamed_bytes, p.held_bytes);
   std::swap(p.streamed_element, p.held_element);
   std::swap(p.streamed_space, p.held_space);
+  p.load_rows = left_load * FilledPart(m, w.m, w.k);
   ConsiderGrids(costs, p, best);
   return best;
 }

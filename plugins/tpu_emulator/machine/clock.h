@@ -12,10 +12,13 @@
 //     fit the scoped VMEM limit the clock takes the one that its own formula finds cheapest, as a compiler does.
 //   - The array holds array_side^2 weights; a load of weights is followed by the rows that stream through it, and takes
 //   no
-//     less than weight_load_rows cycles. Either operand may be the one held. An f32 operand at higher precision is two
-//     or three bf16 parts: so many loads, and three or six streams past them.
+//     less than weight_load_rows cycles, turned_load_rows where the weights lie with the inner dimension along the
+//     lanes. Either operand may be the one held. An f32 operand at higher precision is two or three bf16 parts: three
+//     or six streams past loads that take split_load_rows for each pass.
 //   - Sums are 32 bits wide. A result of a narrower type passes memory as wide sums and as narrow results.
-//   - An operand that lies in VMEM already costs no copy and no buffer; one in CMEM is copied at CMEM's bandwidth.
+//   - An operand that lies in VMEM already costs no copy and no buffer; one in CMEM neither where the machine's
+//     cmem_gb_per_s is 0, else it is copied at that bandwidth. A result for CMEM leaves no quicker than one for HBM, as
+//     wide sums and as itself.
 //   - Sums of parts of the inner dimension are added in VMEM, accumulate_cycles a register.
 //   - Operands of types that the array does not take are converted on the vector unit.
 // A product with a vector (one row or one column) runs on the vector unit.
@@ -45,6 +48,9 @@ struct MatmulWork {
   // Padded bytes of an operand where they are not those of its matrix: a convolution's input is read about once,
   // however often its elements take part.
   std::optional<int64_t> lhs_bytes, rhs_bytes;
+  // Whether the right operand lies with the inner dimension along the lanes; where not said, as the default layout has
+  // it. An array takes such weights turned.
+  std::optional<bool> rhs_inner_minor;
 };
 
 // What a convolution costs as a product: a row for each output point, a column for each output feature, and the window

@@ -44,10 +44,13 @@ class Compiler:
             devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices
             self.shardings[name] = jax.sharding.SingleDeviceSharding(devices[0])
 
-    def text(self, machine, function, arguments):
+    def compiled(self, machine, function, arguments):
         sharding = self.shardings[machine]
         jit = self.jax.jit(function, in_shardings=sharding, out_shardings=sharding, keep_unused=True)
-        return jit.lower(*arguments).compile().as_text()
+        return jit.lower(*arguments).compile()
+
+    def text(self, machine, function, arguments):
+        return self.compiled(machine, function, arguments).as_text()
 
     def array(self, name, dims):
         return self.jax.ShapeDtypeStruct(tuple(dims), getattr(self.jnp, TYPES[name]))
@@ -62,16 +65,20 @@ def draw_shape(rng):
 
 
 def check_layouts(compiler, tool, rng, count):
-    """Draws arrays, some dozens a program, the machines in turn. Returns what differs."""
+    """Draws arrays, some dozens a program, the machines in turn. Returns what differs: a layout, or a program's bytes."""
     wrong, drawn = [], 0
     while drawn < count:
         machine = list(TOPOLOGIES)[drawn // 50 % 5]
         arrays = [(rng.choice(sorted(TYPES)), draw_shape(rng)) for _ in range(min(50, count - drawn))]
-        text = compiler.text(machine, lambda *xs: 0, [compiler.array(*a) for a in arrays])
-        entry = re.search(r"entry_computation_layout=\{\((.*)\)->", text.splitlines()[0]).group(1)
+        program = compiler.compiled(machine, lambda *xs: 0, [compiler.array(*a) for a in arrays])
+        entry = re.search(r"entry_computation_layout=\{\((.*)\)->", program.as_text().splitlines()[0]).group(1)
         found = re.findall(r"(\w+)\[([\d,]*)\](\{[^}]*\})?", re.sub(r"/\*.*?\*/", "", entry))
         assert len(found) == len(arrays), (len(found), len(arrays))
-        ours = ask(tool, [f"layout {t} {'x'.join(map(str, d)) or '-'}" for t, d in arrays])
+        shapes = [f"{t} {'x'.join(map(str, d)) or '-'}" for t, d in arrays]
+        ours = ask(tool, ["layout " + s for s in shapes])
+        bytes_theirs, bytes_ours = program.memory_analysis().argument_size_in_bytes, sum(map(int, ask(tool, ["bytes " + s for s in shapes])))
+        if bytes_theirs != bytes_ours:
+            wrong.append(f"{machine} {shapes}: the compiler says {bytes_theirs} bytes, we say {bytes_ours}")
         for (name, dims), (_, their_dims, theirs), our in zip(arrays, found, ours):
             assert their_dims == ",".join(map(str, dims)), (their_dims, dims)
             if theirs != our:

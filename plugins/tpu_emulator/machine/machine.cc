@@ -54,9 +54,12 @@ constexpr Field kFields[] = {
     {"vector_kernel_cycles", &Machine::vector_kernel_cycles, 0, 1e7},
     {"dispatch_microseconds", &Machine::dispatch_microseconds, 0, 1e7},
     {"weight_load_rows", &Machine::weight_load_rows, 0, 1e4},
+    {"turned_load_rows", &Machine::turned_load_rows, 0, 1e4},
+    {"split_load_rows", &Machine::split_load_rows, 0, 1e4},
     {"row_cycles", &Machine::row_cycles, 1, 100},
     {"window_cycles", &Machine::window_cycles, 0, 1e6},
     {"accumulate_cycles", &Machine::accumulate_cycles, 0, 1000},
+    {"convert_ops", &Machine::convert_ops, 0, 1000},
     {"exposed_share", &Machine::exposed_share, 0, 1},
 };
 
@@ -79,7 +82,7 @@ Machine V4() {
   m.hbm_efficiency = 0.8;
   m.smem_bytes = kMiB;
   m.cmem_bytes = 64 * kMiB;
-  m.cmem_gb_per_s = 3938;
+  m.cmem_gb_per_s = 0;
   m.ici_links = 6;
   m.ici_gb_per_s = 45;
   m.torus_rank = 3;
@@ -90,7 +93,10 @@ Machine V4() {
   m.matmul_kernel_cycles = 1427;
   m.vector_kernel_cycles = 620;
   m.dispatch_microseconds = 100;
-  m.weight_load_rows = 32;
+  m.weight_load_rows = 68;
+  m.turned_load_rows = 136;
+  m.split_load_rows = 130;
+  m.convert_ops = 4.7;
   m.row_cycles = 1.124;
   m.window_cycles = 1032;
   m.accumulate_cycles = 0.111;
@@ -111,14 +117,14 @@ Machine V5e() {
   m.hbm_gb_per_s = 819;
   m.hbm_efficiency = 0.9;
   m.cmem_bytes = 0;
-  m.cmem_gb_per_s = 0;
   m.ici_links = 4;
   m.torus_rank = 2;
   m.matmul_kernel_cycles = 3831;
   m.vector_kernel_cycles = 1830;
   m.accumulate_cycles = 0.909;
+  m.convert_ops = 2;
   m.row_cycles = 1.055;
-  m.weight_load_rows = 35;
+  m.weight_load_rows = m.turned_load_rows = m.split_load_rows = 35;
   m.window_cycles = 2340;
   m.type_speed = {{kBF16, 1}, {kF32, 1},    {kS8, 2},       {kU8, 2},           {kS4, 2},
                   {kU4, 2},   {kF8E5M2, 1}, {kF8E4M3FN, 1}, {kF8E4M3B11FNUZ, 1}};
@@ -143,7 +149,7 @@ Machine V5p() {
   m.vector_kernel_cycles = 2125;
   m.accumulate_cycles = 0.664;
   m.row_cycles = 1.084;
-  m.weight_load_rows = 35;
+  m.weight_load_rows = m.turned_load_rows = m.split_load_rows = 35;
   m.window_cycles = 2013;
   return m;
 }
@@ -166,7 +172,7 @@ Machine V6e() {
   m.vector_kernel_cycles = 2120;
   m.accumulate_cycles = 3.3;
   m.row_cycles = 1.046;
-  m.weight_load_rows = 143;
+  m.weight_load_rows = m.turned_load_rows = m.split_load_rows = 143;
   m.window_cycles = 2584;
   return m;
 }
@@ -187,7 +193,7 @@ Machine Tpu7x() {
   m.vector_kernel_cycles = 2300;
   m.accumulate_cycles = 5.388;
   m.row_cycles = 1.104;
-  m.weight_load_rows = 102;
+  m.weight_load_rows = m.turned_load_rows = m.split_load_rows = 102;
   m.window_cycles = 2524;
   m.type_speed = {{kBF16, 1}, {kF32, 1}, {kS8, 1}, {kS4, 1}, {kF8E5M2, 2}, {kF8E4M3FN, 2}};
   m.native_inputs = {{kBF16, kBF16}, {kF32, kF32}, {kF8E5M2, kF8E5M2}, {kF8E4M3FN, kF8E4M3FN}};
@@ -323,9 +329,6 @@ absl::Status CheckMachine(const Machine& machine) {
   if (machine.scoped_vmem_bytes > machine.vmem_bytes) {
     return absl::InvalidArgumentError(absl::StrCat("machine: scoped_vmem_bytes ", machine.scoped_vmem_bytes,
                                                    " is more than vmem_bytes ", machine.vmem_bytes));
-  }
-  if (machine.cmem_bytes > 0 && machine.cmem_gb_per_s == 0) {
-    return absl::InvalidArgumentError("machine: there is CMEM (cmem_bytes) but cmem_gb_per_s is 0");
   }
   for (const auto& [type, speed] : machine.type_speed) {
     if (!(speed >= 0.001 && speed <= 64)) {

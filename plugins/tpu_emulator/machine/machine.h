@@ -49,7 +49,7 @@ struct Machine {
   double hbm_efficiency = 0;      // part of the peak that large transfers reach, 0 to 1 [compiler]
   int64_t smem_bytes = 0;         // of one core: scalars [doc]
   int64_t cmem_bytes = 0;         // only v4 has one: half of the chip's 128 MiB [doc]
-  double cmem_gb_per_s = 0;       // from there to VMEM [fit]; 0 where there is none
+  double cmem_gb_per_s = 0;       // from there to VMEM; 0: read where it is, as quick as VMEM [fit]
 
   // Between chips.
   int64_t ici_links = 0;        // links of a chip: two for each dimension of the torus [doc]
@@ -70,9 +70,12 @@ struct Machine {
 
   // Constants of the clock's model of a matrix product; clock.h says how they are used.
   double weight_load_rows = 0;   // fewest cycles between two loads of an array's weights [fit]
+  double turned_load_rows = 0;   // of weights whose inner dimension lies along the lanes [fit]
+  double split_load_rows = 0;    // of weights that are parts of f32, for each pass [fit]
   double row_cycles = 0;         // cycles a row of the streamed operand takes, at least 1 [fit]
   double window_cycles = 0;      // start of the copies of one window [fit]
   double accumulate_cycles = 0;  // adding one register of sums when the inner dimension is cut [fit]
+  double convert_ops = 0;        // to turn a register of another type into one that the array takes [fit for v4]
   double exposed_share = 0;      // part of the vector unit's time that does not hide behind a longer unit [inferred]
 
   // Speed of the array by the operands' type, bf16 being 1: its multiply-adds a cycle over bf16's. A type that is not

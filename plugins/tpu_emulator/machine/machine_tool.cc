@@ -1,5 +1,6 @@
 // Answers for tests in other languages, a line for each line of stdin:
 //   layout TYPE DIMS                   the default layout of an argument; DIMS as 3x5x7, - for a scalar
+//   bytes TYPE DIMS                    what an argument takes in memory in that layout
 //   matmul MACHINE BATCH M N K LHS RHS RESULT PASSES LHS_SPACE RHS_SPACE RESULT_SPACE    cycles of the kernel
 // Spaces are hbm, vmem or cmem. A line that is not understood ends the tool with status 1.
 #include <cstdint>
@@ -11,6 +12,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "core/types/physical_layout.h"
+#include "core/types/shape.h"
 #include "plugins/tpu_emulator/machine/clock.h"
 #include "plugins/tpu_emulator/machine/default_layout.h"
 #include "plugins/tpu_emulator/machine/machine.h"
@@ -25,7 +28,8 @@ std::optional<Space> ReadSpace(const std::string& name) {
   return std::nullopt;
 }
 
-std::optional<std::string> AnswerLayout(const std::vector<std::string>& words) {
+// The default layout's text, or the bytes that an array takes in it.
+std::optional<std::string> AnswerLayout(const std::vector<std::string>& words, bool bytes) {
   if (words.size() != 3) return std::nullopt;
   const std::optional<PrimitiveType> type = PrimitiveTypeFromName(words[1]);
   if (!type || !IsArrayType(*type)) return std::nullopt;
@@ -35,7 +39,12 @@ std::optional<std::string> AnswerLayout(const std::vector<std::string>& words) {
       if (!absl::SimpleAtoi(size, &dims.emplace_back()) || dims.back() < 0) return std::nullopt;
     }
   }
-  return DefaultLayout(*type, dims).ToString();
+  Shape shape(*type, dims);
+  shape.set_layout(DefaultLayout(*type, dims));
+  if (!bytes) return shape.layout().ToString();
+  const absl::StatusOr<PhysicalLayout> physical = PhysicalLayout::Of(shape);
+  if (!physical.ok()) return std::nullopt;
+  return std::to_string(physical->byte_size());
 }
 
 std::optional<std::string> AnswerMatmul(const std::vector<std::string>& words) {
@@ -75,7 +84,7 @@ int main() {
     const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
     if (words.empty()) continue;
     std::optional<std::string> answer;
-    if (words[0] == "layout") answer = backplane::tpu::AnswerLayout(words);
+    if (words[0] == "layout" || words[0] == "bytes") answer = backplane::tpu::AnswerLayout(words, words[0] == "bytes");
     if (words[0] == "matmul") answer = backplane::tpu::AnswerMatmul(words);
     if (!answer) {
       std::cerr << "not understood: " << line << "\n";
