@@ -365,6 +365,17 @@ TEST(Import, CompilerCallsVanish) {
               HasSubstr("shape assertion failed: b must be even"));
 }
 
+TEST(Import, OrderAskedForChangesNoValue) {
+  const std::string hlo =
+      Hlo(Main("%a: tensor<2xf32>, %b: tensor<2xf32>", "tensor<2xf32>",
+               "%0 = stablehlo.add %a, %b : tensor<2xf32>\n"
+               "stablehlo.custom_call @control_dep(%0, %a) {has_side_effect = true, api_version = 4 : "
+               "i32, mhlo.backend_config = {}} : (tensor<2xf32>, tensor<2xf32>) -> ()\n"
+               "return %0 : tensor<2xf32>"));
+  EXPECT_THAT(hlo, HasSubstr("add("));
+  EXPECT_THAT(hlo, Not(HasSubstr("custom-call")));
+}
+
 TEST(Import, ApproxTopKIsExact) {
   Literal r = Eval(R"(
   func.func private @gt(%a: tensor<f32>, %b: tensor<f32>, %i: tensor<i32>, %j: tensor<i32>) -> tensor<i1> {

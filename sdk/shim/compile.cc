@@ -4,6 +4,7 @@
 #include "core/import/import.h"
 #include "sdk/shim/dump.h"
 #include "sdk/shim/entries.h"
+#include "sdk/shim/extensions/extensions.h"
 #include "sdk/shim/objects.h"
 #include "sdk/shim/wire.h"
 
@@ -100,6 +101,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Prog
   ASSIGN_OR_RETURN(std::unique_ptr<Module> module,
                    ImportProgram(absl::string_view(in.format, in.format_size),
                                  absl::string_view(in.code == nullptr ? "" : in.code, in.code_size)));
+  RETURN_IF_ERROR(TransformProgram(&module));
   RETURN_IF_ERROR(ApplyOptions(parsed, module.get()));
   ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable,
                    Plugin().backend->Compile(std::move(module), parsed, topology));

@@ -1,9 +1,13 @@
 // Programs: compile, load, run, donate, delete, serialize.
+#include <cstddef>
 #include <cstring>
 #include <string>
 
 #include "api/backplane_c_api.h"
 #include "api/extensions/shardings.h"
+#include "api/extensions/xla_transform.h"
+#include "core/import/proto/hlo_proto.h"
+#include "core/text/hlo_parser.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/testing/api_calls.h"
@@ -70,6 +74,103 @@ TEST_F(ExecuteTest, ReturnsBeforeTheProgramHasRun) {
   EXPECT_TRUE(AwaitAndDestroy(events[0]).ok());
   EXPECT_THAT(Values(next[0][0]), ElementsAre(21, 42, 63, 84));
   Destroy(next[0][0]);
+}
+
+// A host's transformation: reads the module, makes sums into differences.
+struct Transform {
+  PJRT_XlaTransform_Callbacks callbacks{};
+  int seen = 0, cleaned = 0, destroyed = 0;
+  std::string fails, out;
+  bool drops_parameter = false;
+  Transform() {
+    callbacks.version = PJRT_API_XLA_TRANSFORM_EXTENSION_VERSION;
+    callbacks.dtor = [](PJRT_XlaTransform_Callbacks* c) { ++Of(c).destroyed; };
+    callbacks.transform_hlo_module = [](PJRT_XlaTransform_Callbacks* c, PJRT_XlaTransform_Args* a) { Of(c).Run(*a); };
+  }
+  // The callbacks are the first field.
+  static Transform& Of(PJRT_XlaTransform_Callbacks* c) { return *reinterpret_cast<Transform*>(c); }
+  void Run(PJRT_XlaTransform_Args& a) {
+    ++seen;
+    a.header.data = this;
+    a.header.cleanup_fn = [](void* data) { ++static_cast<Transform*>(data)->cleaned; };
+    if (!fails.empty()) {
+      a.header.has_error = true;
+      a.header.code = PJRT_Error_Code_NOT_FOUND;
+      a.header.error_msg = {fails.data(), fails.size()};
+      return;
+    }
+    auto module = ParseHloModuleProto(absl::string_view(a.hlo_module.data, a.hlo_module.size));
+    ASSERT_TRUE(module.ok()) << module.status();
+    std::string text = (*module)->ToString();
+    const size_t sum = text.find(" add(");
+    if (sum == std::string::npos) return;
+    text.replace(sum, 5, " subtract(");
+    if (drops_parameter) text = "HloModule m\nENTRY e {\n ROOT x = f32[4] parameter(0)\n}\n";
+    auto changed = ParseHloModule(text);
+    ASSERT_TRUE(changed.ok()) << changed.status();
+    out = *SerializeHloModule(**changed);
+    a.transformed_hlo_module = {out.data(), out.size()};
+    a.changed = true;
+  }
+};
+
+TEST_F(ExecuteTest, TransformationsOfTheHostChangePrograms) {
+  const PJRT_Extension_Base* base = Api().extension_start;
+  while (base != nullptr && base->type != PJRT_Extension_Type_XlaTransform) base = base->next;
+  auto* ext = reinterpret_cast<const PJRT_Xla_Transform_Extension*>(base);
+  ASSERT_NE(ext, nullptr);
+  static_assert(offsetof(Transform, callbacks) == 0);
+  Transform first, second;
+  auto add = [&](Transform& t, const char* name, PJRT_XlaTransform_PipelineStage stage) {
+    BP_ARGS(r, PJRT_Register_Xla_Transform);
+    r.name = name;
+    r.name_size = std::strlen(name);
+    r.stage = stage;
+    r.callbacks = &t.callbacks;
+    return Take(ext->register_xla_transform(&r));
+  };
+  auto clear = [&](const char* name, PJRT_XlaTransform_PipelineStage stage) {
+    BP_ARGS(c, PJRT_Clear_Xla_Transform);
+    c.name = name;
+    c.name_size = std::strlen(name);
+    c.stage = stage;
+    EXPECT_TRUE(Take(ext->clear_xla_transform(&c)).ok());
+    return c.cleared;
+  };
+  constexpr auto kPre = PJRT_XlaTransform_PipelineStage_kPreScheduler;
+  constexpr auto kPost = PJRT_XlaTransform_PipelineStage_kPostScheduler;
+  // The later stage's sees what the earlier one's has made: no sum any more.
+  ASSERT_TRUE(add(second, "second", kPost).ok());
+  ASSERT_TRUE(add(first, "first", kPre).ok());
+  PJRT_LoadedExecutable* program = MustCompile(client_, kAdd);
+  Rows out;
+  ASSERT_TRUE(Execute(program, {{x_, y_}}, 1, &out).ok());
+  EXPECT_THAT(Values(out[0][0]), ElementsAre(-9, -18, -27, -36));
+  EXPECT_EQ(first.seen + second.seen, 2);
+  EXPECT_TRUE(second.out.empty());
+  Destroy(out[0][0]);
+  Destroy(program);
+
+  first.fails = "not today";
+  PJRT_LoadedExecutable* none = nullptr;
+  EXPECT_EQ(Compile(client_, kAdd, &none), absl::NotFoundError("transformation first: not today"));
+  first.fails.clear();
+  first.drops_parameter = true;
+  EXPECT_THAT(std::string(Compile(client_, kAdd, &none).message()), HasSubstr("other parameters or results"));
+
+  EXPECT_FALSE(clear("first", kPost));
+  EXPECT_TRUE(clear("first", kPre));
+  EXPECT_FALSE(clear("first", kPre));
+  EXPECT_EQ(first.destroyed, 1);
+  EXPECT_EQ(first.cleaned, first.seen);
+  EXPECT_TRUE(clear("second", kPost));
+  program = MustCompile(client_, kAdd);
+  Rows plain;
+  ASSERT_TRUE(Execute(program, {{x_, y_}}, 1, &plain).ok());
+  EXPECT_THAT(Values(plain[0][0]), ElementsAre(11, 22, 33, 44));
+  Destroy(plain[0][0]);
+  Destroy(program);
+  EXPECT_FALSE(add(first, "first", static_cast<PJRT_XlaTransform_PipelineStage>(7)).ok());
 }
 
 TEST_F(ExecuteTest, WrongArgumentsAreNamedAndNothingRuns) {

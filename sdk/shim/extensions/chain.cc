@@ -11,9 +11,9 @@ namespace backplane::shim {
 PJRT_Extension_Base* ExtensionChain() {
   static PJRT_Extension_Base* const first = [] {
     PJRT_Extension_Base* const all[] = {
-        LayoutsExtension(),   FfiExtension(),        MemoryDescriptionsExtension(),
-        ShardingsExtension(), AbiVersionExtension(), CustomPartitionerExtension(),
-        BackplaneExtension(),
+        LayoutsExtension(),      FfiExtension(),        MemoryDescriptionsExtension(),
+        ShardingsExtension(),    AbiVersionExtension(), CustomPartitionerExtension(),
+        XlaTransformExtension(), BackplaneExtension(),
     };
     PJRT_Extension_Base* next = nullptr;
     for (size_t i = sizeof(all) / sizeof(all[0]); i-- > 0;) {

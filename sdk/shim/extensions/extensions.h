@@ -2,10 +2,11 @@
 #ifndef BACKPLANE_SDK_SHIM_EXTENSIONS_EXTENSIONS_H_
 #define BACKPLANE_SDK_SHIM_EXTENSIONS_EXTENSIONS_H_
 
-#include <string>
-#include <vector>
+#include <memory>
 
+#include "absl/status/status.h"
 #include "api/pjrt_c_api.h"
+#include "core/ir/module.h"
 
 namespace backplane::shim {
 
@@ -15,7 +16,11 @@ PJRT_Extension_Base* MemoryDescriptionsExtension();
 PJRT_Extension_Base* ShardingsExtension();
 PJRT_Extension_Base* AbiVersionExtension();
 PJRT_Extension_Base* CustomPartitionerExtension();
+PJRT_Extension_Base* XlaTransformExtension();
 PJRT_Extension_Base* BackplaneExtension();
+
+// What hosts registered through XlaTransformExtension changes the program, which keeps its parameters and results.
+absl::Status TransformProgram(std::unique_ptr<Module>* module);
 
 }  // namespace backplane::shim
 
