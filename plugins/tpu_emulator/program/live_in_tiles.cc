@@ -279,8 +279,10 @@ class Tiler {
     if (InsideView(i) != view) return Tiled(entry_, *view, Rows(i));
     std::vector<Instruction*> operands;
     if (i->Is(Opcode::kDynamicUpdateSlice)) {
-      const std::vector<int64_t> part = PartOf(i->operand(1)->shape());
-      operands = {Twin(i->operand(0), view), TiledPart(entry_, *view, part, Rows(i->operand(1)))};
+      // Of the update in rows: an argument that stays in tiles has its memory's shape by now.
+      Instruction* update = Rows(i->operand(1));
+      const std::vector<int64_t> part = PartOf(update->shape());
+      operands = {Twin(i->operand(0), view), TiledPart(entry_, *view, part, update)};
       for (Instruction* s : PartStarts(entry_, *view, part, i->operands().subspan(2))) operands.push_back(s);
     } else {
       for (Instruction* o : i->operands()) operands.push_back(o->shape().IsScalar() ? o : Twin(o, view));

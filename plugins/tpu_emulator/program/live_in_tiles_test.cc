@@ -108,6 +108,21 @@ ENTRY e {
   EXPECT_THAT(found.text, Not(HasSubstr("f32[256,8,32] ")));  // nowhere in rows
 }
 
+TEST(LiveInTiles, AnUpdateThatStaysInTilesItselfIsReadOutOfThem) {
+  const Found found = Check(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+ENTRY e {
+  cache = f32[3,16,256] parameter(0)
+  layer = f32[1,16,256] parameter(1)
+  at = s32[] parameter(2)
+  zero = s32[] constant(0)
+  new = f32[3,16,256] dynamic-update-slice(cache, layer, at, zero, zero)
+  twice = f32[1,16,256] add(layer, layer)
+  ROOT out = (f32[3,16,256], f32[1,16,256]) tuple(new, twice)
+})");
+  EXPECT_THAT(found.parameters, ElementsAre(0, 1));
+  EXPECT_THAT(found.results, ElementsAre(0, 1));
+}
+
 TEST(LiveInTiles, StartsAreClampedAsTheArrayHasThem) {
   // 250 rows in 256 places: a start behind the end must not find the padding. RandomArguments gives -4 to 4.
   for (const char* start : {"-3", "0", "17", "249", "250", "255", "1000"}) {
@@ -135,6 +150,19 @@ ENTRY e {
     EXPECT_THAT(found.parameters, ElementsAre(0)) << start;
     EXPECT_THAT(found.results, ElementsAre(0)) << start;
   }
+}
+
+TEST(LiveInTiles, AnArgumentInTilesIsWrittenIntoAnother) {
+  const Found found = Check(R"(HloModule m
+ENTRY e {
+  x = u64[2] parameter(0)
+  u = u64[1] parameter(1)
+  at = s32[] constant(3)
+  new = u64[2] dynamic-update-slice(x, u, at)
+  rest = u64[1] remainder(u, u)
+  ROOT out = (u64[1], u64[2]) tuple(rest, new)
+})");
+  EXPECT_THAT(found.parameters, ElementsAre(0, 1));
 }
 
 TEST(LiveInTiles, AChainRunsOverTheMemoryPaddingAndAll) {
