@@ -7,23 +7,24 @@
 namespace backplane::engine {
 namespace {
 
-template <typename T>
+// Registers of B bytes, the machine's own: accumulators in wider ones would not fit.
+template <int B, typename T>
 struct Register {
-  typedef T type __attribute__((vector_size(64)));
-  typedef T unaligned __attribute__((vector_size(64), aligned(alignof(T)), may_alias));
+  typedef T type __attribute__((vector_size(B)));
+  typedef T unaligned __attribute__((vector_size(B), aligned(alignof(T)), may_alias));
 };
-template <typename T>
-using V = typename Register<T>::type;
-template <typename T>
-constexpr int64_t kWidth = 64 / static_cast<int64_t>(sizeof(T));
+template <int B, typename T>
+using V = typename Register<B, T>::type;
+template <int B, typename T>
+constexpr int64_t kWidth = B / static_cast<int64_t>(sizeof(T));
 
-template <typename T>
-BP_INLINE V<T> Load(const T* p) {
-  return *reinterpret_cast<const typename Register<T>::unaligned*>(p);
+template <int B, typename T>
+BP_INLINE V<B, T> Load(const T* p) {
+  return *reinterpret_cast<const typename Register<B, T>::unaligned*>(p);
 }
-template <typename T>
-BP_INLINE void Store(T* p, V<T> v) {
-  *reinterpret_cast<typename Register<T>::unaligned*>(p) = v;
+template <int B, typename T>
+BP_INLINE void Store(T* p, V<B, T> v) {
+  *reinterpret_cast<typename Register<B, T>::unaligned*>(p) = v;
 }
 BP_INLINE int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -31,24 +32,25 @@ constexpr int64_t kDepth = 128;  // of a packed panel of b
 
 // ---- Real numbers: six rows by two registers ----
 
-template <int kRows, typename T>
+template <int kRows, int B, typename T>
 BP_INLINE void RealTile(int64_t k, const T* a, int64_t a_stride, const T* panel, T* c, int64_t c_stride) {
-  constexpr int64_t w = kWidth<T>;
-  V<T> acc[kRows][2];
-  for (int i = 0; i < kRows; ++i) acc[i][0] = Load(c + i * c_stride), acc[i][1] = Load(c + i * c_stride + w);
+  constexpr int64_t w = kWidth<B, T>;
+  V<B, T> acc[kRows][2];
+  for (int i = 0; i < kRows; ++i) acc[i][0] = Load<B>(c + i * c_stride), acc[i][1] = Load<B>(c + i * c_stride + w);
   for (int64_t q = 0; q < k; ++q) {
-    const V<T> b0 = Load(panel + 2 * w * q), b1 = Load(panel + 2 * w * q + w);
+    const V<B, T> b0 = Load<B>(panel + 2 * w * q), b1 = Load<B>(panel + 2 * w * q + w);
     for (int i = 0; i < kRows; ++i) {
-      const V<T> f = V<T>{} + a[i * a_stride + q];
+      const V<B, T> f = V<B, T>{} + a[i * a_stride + q];
       acc[i][0] -= f * b0, acc[i][1] -= f * b1;
     }
   }
-  for (int i = 0; i < kRows; ++i) Store(c + i * c_stride, acc[i][0]), Store(c + i * c_stride + w, acc[i][1]);
+  for (int i = 0; i < kRows; ++i)
+    Store<B, T>(c + i * c_stride, acc[i][0]), Store<B, T>(c + i * c_stride + w, acc[i][1]);
 }
 
-template <typename T>
+template <int B, typename T>
 BP_INLINE void RealProduct(int64_t m, int64_t n, int64_t k, ConstBlock<T> a, ConstBlock<T> b, Block<T> c) {
-  constexpr int64_t kColumns = 2 * kWidth<T>, kRows = 6;
+  constexpr int64_t kColumns = 2 * kWidth<B, T>, kRows = 6;
   alignas(64) T panel[kDepth * kColumns];
   for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
     const int64_t depth = Least(kDepth, k - k0);
@@ -58,7 +60,7 @@ BP_INLINE void RealProduct(int64_t m, int64_t n, int64_t k, ConstBlock<T> a, Con
         const T* from = b.data + (k0 + q) * b.stride + j0;
         T* to = panel + q * kColumns;
         if (columns == kColumns) {
-          Store(to, Load(from)), Store(to + kWidth<T>, Load(from + kWidth<T>));
+          Store<B, T>(to, Load<B>(from)), Store<B, T>(to + kWidth<B, T>, Load<B>(from + kWidth<B, T>));
         } else {
           for (int64_t j = 0; j < kColumns; ++j) to[j] = j < columns ? from[j] : T(0);
         }
@@ -68,7 +70,7 @@ BP_INLINE void RealProduct(int64_t m, int64_t n, int64_t k, ConstBlock<T> a, Con
         const T* left = a.data + i0 * a.stride + k0;
         T* tile = c.data + i0 * c.stride + j0;
         if (rows == kRows && columns == kColumns) {
-          RealTile<kRows>(depth, left, a.stride, panel, tile, c.stride);
+          RealTile<kRows, B>(depth, left, a.stride, panel, tile, c.stride);
           continue;
         }
         alignas(64) T edge[kRows * kColumns];
@@ -76,10 +78,10 @@ BP_INLINE void RealProduct(int64_t m, int64_t n, int64_t k, ConstBlock<T> a, Con
           for (int64_t j = 0; j < kColumns; ++j) edge[i * kColumns + j] = j < columns ? tile[i * c.stride + j] : T(0);
         }
         if (rows == kRows) {
-          RealTile<kRows>(depth, left, a.stride, panel, edge, kColumns);
+          RealTile<kRows, B>(depth, left, a.stride, panel, edge, kColumns);
         } else {
           for (int64_t i = 0; i < rows; ++i)
-            RealTile<1>(depth, left + i * a.stride, a.stride, panel, edge + i * kColumns, kColumns);
+            RealTile<1, B>(depth, left + i * a.stride, a.stride, panel, edge + i * kColumns, kColumns);
         }
         for (int64_t i = 0; i < rows; ++i) {
           for (int64_t j = 0; j < columns; ++j) tile[i * c.stride + j] = edge[i * kColumns + j];
@@ -89,46 +91,47 @@ BP_INLINE void RealProduct(int64_t m, int64_t n, int64_t k, ConstBlock<T> a, Con
   }
 }
 
-template <int kRegisters, typename T>
+template <int kRegisters, int B, typename T>
 BP_INLINE void RealSolve(int64_t rows, ConstBlock<T> l, bool unit, T* x, int64_t stride) {
-  constexpr int64_t w = kWidth<T>;
+  constexpr int64_t w = kWidth<B, T>;
   for (int64_t i = 0; i < rows; ++i) {
-    V<T> acc[kRegisters];
-    for (int v = 0; v < kRegisters; ++v) acc[v] = Load(x + i * stride + v * w);
+    V<B, T> acc[kRegisters];
+    for (int v = 0; v < kRegisters; ++v) acc[v] = Load<B>(x + i * stride + v * w);
     for (int64_t k = 0; k < i; ++k) {
-      const V<T> f = V<T>{} + l.data[i * l.stride + k];
-      for (int v = 0; v < kRegisters; ++v) acc[v] -= f * Load(x + k * stride + v * w);
+      const V<B, T> f = V<B, T>{} + l.data[i * l.stride + k];
+      for (int v = 0; v < kRegisters; ++v) acc[v] -= f * Load<B>(x + k * stride + v * w);
     }
-    const V<T> d = V<T>{} + l.data[i * l.stride + i];
-    for (int v = 0; v < kRegisters; ++v) Store(x + i * stride + v * w, unit ? acc[v] : acc[v] / d);
+    const V<B, T> d = V<B, T>{} + l.data[i * l.stride + i];
+    for (int v = 0; v < kRegisters; ++v) Store<B, T>(x + i * stride + v * w, unit ? acc[v] : acc[v] / d);
   }
 }
 
-template <typename T>
+template <int B, typename T>
 BP_INLINE void RealSolveRows(int64_t rows, int64_t columns, ConstBlock<T> l, bool unit, Block<T> x) {
-  constexpr int64_t w = kWidth<T>;
+  constexpr int64_t w = kWidth<B, T>;
   int64_t j = 0;
-  for (; j + 4 * w <= columns; j += 4 * w) RealSolve<4>(rows, l, unit, x.data + j, x.stride);
-  for (; j + w <= columns; j += w) RealSolve<1>(rows, l, unit, x.data + j, x.stride);
+  for (; j + 4 * w <= columns; j += 4 * w) RealSolve<4, B>(rows, l, unit, x.data + j, x.stride);
+  for (; j + w <= columns; j += w) RealSolve<1, B>(rows, l, unit, x.data + j, x.stride);
   if (j == columns) return;
   alignas(64) T edge[kSolveRows * w];
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t c = 0; c < w; ++c) edge[i * w + c] = j + c < columns ? x.data[i * x.stride + j + c] : T(0);
   }
-  RealSolve<1>(rows, l, unit, edge, w);
+  RealSolve<1, B>(rows, l, unit, edge, w);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t c = 0; j + c < columns; ++c) x.data[i * x.stride + j + c] = edge[i * w + c];
   }
 }
 
-template <typename T>
+template <int B, typename T>
 BP_INLINE void RealSolveVector(int64_t n, ConstBlock<T> l, bool unit, T* x) {
-  constexpr int64_t w = kWidth<T>;
+  constexpr int64_t w = kWidth<B, T>;
   for (int64_t i = 0; i < n; ++i) {
     const T* row = l.data + i * l.stride;
-    V<T> a = {}, b = {};
+    V<B, T> a = {}, b = {};
     int64_t k = 0;
-    for (; k + 2 * w <= i; k += 2 * w) a += Load(row + k) * Load(x + k), b += Load(row + k + w) * Load(x + k + w);
+    for (; k + 2 * w <= i; k += 2 * w)
+      a += Load<B>(row + k) * Load<B>(x + k), b += Load<B>(row + k + w) * Load<B>(x + k + w);
     a += b;
     T sum = x[i];
     for (int64_t lane = 0; lane < w; ++lane) sum -= a[lane];
@@ -139,59 +142,59 @@ BP_INLINE void RealSolveVector(int64_t n, ConstBlock<T> l, bool unit, T* x) {
 
 // ---- Complex numbers: four rows by one register of real and one of imaginary parts ----
 
-template <int kRows, typename T>
+template <int kRows, int B, typename T>
 BP_INLINE void ComplexTile(int64_t k, const ComplexNumber<T>* a, int64_t a_stride, const T* panel, T* c) {
-  constexpr int64_t w = kWidth<T>;
-  V<T> re[kRows], im[kRows];
-  for (int i = 0; i < kRows; ++i) re[i] = Load(c + 2 * w * i), im[i] = Load(c + 2 * w * i + w);
+  constexpr int64_t w = kWidth<B, T>;
+  V<B, T> re[kRows], im[kRows];
+  for (int i = 0; i < kRows; ++i) re[i] = Load<B>(c + 2 * w * i), im[i] = Load<B>(c + 2 * w * i + w);
   for (int64_t q = 0; q < k; ++q) {
-    const V<T> br = Load(panel + 2 * w * q), bi = Load(panel + 2 * w * q + w);
+    const V<B, T> br = Load<B>(panel + 2 * w * q), bi = Load<B>(panel + 2 * w * q + w);
     for (int i = 0; i < kRows; ++i) {
-      const V<T> ar = V<T>{} + a[i * a_stride + q].r, ai = V<T>{} + a[i * a_stride + q].i;
+      const V<B, T> ar = V<B, T>{} + a[i * a_stride + q].r, ai = V<B, T>{} + a[i * a_stride + q].i;
       re[i] -= ar * br;
       im[i] -= ar * bi;
       re[i] += ai * bi;
       im[i] -= ai * br;
     }
   }
-  for (int i = 0; i < kRows; ++i) Store(c + 2 * w * i, re[i]), Store(c + 2 * w * i + w, im[i]);
+  for (int i = 0; i < kRows; ++i) Store<B, T>(c + 2 * w * i, re[i]), Store<B, T>(c + 2 * w * i + w, im[i]);
 }
 
 // `columns` complex numbers to a register of real parts and one of imaginary parts, zeros after them; and back.
-template <typename T>
+template <int B, typename T>
 BP_INLINE void Part(const ComplexNumber<T>* from, int64_t columns, T* to) {
-  for (int64_t j = 0; j < kWidth<T>; ++j) {
+  for (int64_t j = 0; j < kWidth<B, T>; ++j) {
     to[j] = j < columns ? from[j].r : T(0);
-    to[j + kWidth<T>] = j < columns ? from[j].i : T(0);
+    to[j + kWidth<B, T>] = j < columns ? from[j].i : T(0);
   }
 }
-template <typename T>
+template <int B, typename T>
 BP_INLINE void Join(const T* from, int64_t columns, ComplexNumber<T>* to) {
-  for (int64_t j = 0; j < columns; ++j) to[j] = {from[j], from[j + kWidth<T>]};
+  for (int64_t j = 0; j < columns; ++j) to[j] = {from[j], from[j + kWidth<B, T>]};
 }
 
-template <typename T>
+template <int B, typename T>
 BP_INLINE void ComplexProduct(int64_t m, int64_t n, int64_t k, ConstBlock<ComplexNumber<T>> a,
                               ConstBlock<ComplexNumber<T>> b, Block<ComplexNumber<T>> c) {
-  constexpr int64_t w = kWidth<T>, kRows = 4;
+  constexpr int64_t w = kWidth<B, T>, kRows = 4;
   alignas(64) T panel[kDepth * 2 * w];
   for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
     const int64_t depth = Least(kDepth, k - k0);
     for (int64_t j0 = 0; j0 < n; j0 += w) {
       const int64_t columns = Least(w, n - j0);
-      for (int64_t q = 0; q < depth; ++q) Part(b.data + (k0 + q) * b.stride + j0, columns, panel + 2 * w * q);
+      for (int64_t q = 0; q < depth; ++q) Part<B>(b.data + (k0 + q) * b.stride + j0, columns, panel + 2 * w * q);
       for (int64_t i0 = 0; i0 < m; i0 += kRows) {
         const int64_t rows = Least(kRows, m - i0);
         alignas(64) T tile[kRows * 2 * w];
-        for (int64_t i = 0; i < rows; ++i) Part(c.data + (i0 + i) * c.stride + j0, columns, tile + 2 * w * i);
+        for (int64_t i = 0; i < rows; ++i) Part<B>(c.data + (i0 + i) * c.stride + j0, columns, tile + 2 * w * i);
         const ComplexNumber<T>* left = a.data + i0 * a.stride + k0;
         if (rows == kRows) {
-          ComplexTile<kRows>(depth, left, a.stride, panel, tile);
+          ComplexTile<kRows, B>(depth, left, a.stride, panel, tile);
         } else {
           for (int64_t i = 0; i < rows; ++i)
-            ComplexTile<1>(depth, left + i * a.stride, a.stride, panel, tile + 2 * w * i);
+            ComplexTile<1, B>(depth, left + i * a.stride, a.stride, panel, tile + 2 * w * i);
         }
-        for (int64_t i = 0; i < rows; ++i) Join(tile + 2 * w * i, columns, c.data + (i0 + i) * c.stride + j0);
+        for (int64_t i = 0; i < rows; ++i) Join<B>(tile + 2 * w * i, columns, c.data + (i0 + i) * c.stride + j0);
       }
     }
   }
@@ -209,20 +212,20 @@ BP_INLINE ComplexNumber<T> Inverse(ComplexNumber<T> z) {
   return {q / d, -1 / d};
 }
 
-template <typename T>
+template <int B, typename T>
 BP_INLINE void ComplexSolveRows(int64_t rows, int64_t columns, ConstBlock<ComplexNumber<T>> l, bool unit,
                                 Block<ComplexNumber<T>> x) {
-  constexpr int64_t w = kWidth<T>;
+  constexpr int64_t w = kWidth<B, T>;
   alignas(64) T part[kSolveRows * 2 * w];
   for (int64_t j = 0; j < columns; j += w) {
     const int64_t count = Least(w, columns - j);
-    for (int64_t i = 0; i < rows; ++i) Part(x.data + i * x.stride + j, count, part + 2 * w * i);
+    for (int64_t i = 0; i < rows; ++i) Part<B>(x.data + i * x.stride + j, count, part + 2 * w * i);
     for (int64_t i = 0; i < rows; ++i) {
       const ComplexNumber<T>* row = l.data + i * l.stride;
-      V<T> re = Load(part + 2 * w * i), im = Load(part + 2 * w * i + w);
+      V<B, T> re = Load<B>(part + 2 * w * i), im = Load<B>(part + 2 * w * i + w);
       for (int64_t k = 0; k < i; ++k) {
-        const V<T> fr = V<T>{} + row[k].r, fi = V<T>{} + row[k].i, xr = Load(part + 2 * w * k),
-                   xi = Load(part + 2 * w * k + w);
+        const V<B, T> fr = V<B, T>{} + row[k].r, fi = V<B, T>{} + row[k].i, xr = Load<B>(part + 2 * w * k),
+                      xi = Load<B>(part + 2 * w * k + w);
         re -= fr * xr;
         im -= fr * xi;
         re += fi * xi;
@@ -230,17 +233,17 @@ BP_INLINE void ComplexSolveRows(int64_t rows, int64_t columns, ConstBlock<Comple
       }
       if (!unit) {
         const ComplexNumber<T> d = Inverse(row[i]);
-        const V<T> t = re * d.r - im * d.i;
+        const V<B, T> t = re * d.r - im * d.i;
         im = re * d.i + im * d.r;
         re = t;
       }
-      Store(part + 2 * w * i, re), Store(part + 2 * w * i + w, im);
+      Store<B, T>(part + 2 * w * i, re), Store<B, T>(part + 2 * w * i + w, im);
     }
-    for (int64_t i = 0; i < rows; ++i) Join(part + 2 * w * i, count, x.data + i * x.stride + j);
+    for (int64_t i = 0; i < rows; ++i) Join<B>(part + 2 * w * i, count, x.data + i * x.stride + j);
   }
 }
 
-template <typename T>
+template <int B, typename T>
 BP_INLINE void ComplexSolveVector(int64_t n, ConstBlock<ComplexNumber<T>> l, bool unit, ComplexNumber<T>* x) {
   constexpr int kLanes = 4;
   for (int64_t i = 0; i < n; ++i) {
@@ -258,11 +261,11 @@ BP_INLINE void ComplexSolveVector(int64_t n, ConstBlock<ComplexNumber<T>> l, boo
 
 #define BP_DEFINE(Name, T, Kind)                                                                                   \
   BP_TARGETS(void, Name##Product, (int64_t m, int64_t n, int64_t k, ConstBlock<T> a, ConstBlock<T> b, Block<T> c), \
-             (m, n, k, a, b, c), { Kind##Product(m, n, k, a, b, c); })                                             \
+             (m, n, k, a, b, c), { Kind##Product<kTargetBytes>(m, n, k, a, b, c); })                               \
   BP_TARGETS(void, Name##Rows, (int64_t rows, int64_t columns, ConstBlock<T> l, bool unit, Block<T> x),            \
-             (rows, columns, l, unit, x), { Kind##SolveRows(rows, columns, l, unit, x); })                         \
+             (rows, columns, l, unit, x), { Kind##SolveRows<kTargetBytes>(rows, columns, l, unit, x); })           \
   BP_TARGETS(void, Name##Vector, (int64_t n, ConstBlock<T> l, bool unit, T* x), (n, l, unit, x),                   \
-             { Kind##SolveVector(n, l, unit, x); })
+             { Kind##SolveVector<kTargetBytes>(n, l, unit, x); })
 BP_DEFINE(F32, float, Real)
 BP_DEFINE(F64, double, Real)
 BP_DEFINE(Complex64, C64, Complex)

@@ -3,7 +3,8 @@
 //   BP_TARGETS(void, Scale, (float* x, int64_t n), (x, n), { for (...) ... })
 //
 // defines `void Scale(float* x, int64_t n)`. What the body calls must be always_inline to be compiled for the wider set
-// too, and may not be a lambda or anything of the standard library that a linker could merge with another copy.
+// too, and may not be a lambda or anything of the standard library that a linker could merge with another copy. In it
+// kTargetBytes is the size of the set's registers: 16, 32 or 64.
 #ifndef BACKPLANE_SDK_ENGINE_LIBRARY_TARGETS_H_
 #define BACKPLANE_SDK_ENGINE_LIBRARY_TARGETS_H_
 
@@ -14,22 +15,23 @@
   __attribute__((target( \
       "avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512cd,prefer-vector-width=512")))
 
-#define BP_TARGETS(Result, Name, Parameters, Arguments, ...)                              \
-  static inline __attribute__((always_inline))                                            \
-  Result Name##Body Parameters __VA_ARGS__ static Result Name##Base Parameters {          \
-    return Name##Body Arguments;                                                          \
-  }                                                                                       \
-  BP_AVX2_TARGET static Result Name##Avx2 Parameters { return Name##Body Arguments; }     \
-  BP_AVX512_TARGET static Result Name##Avx512 Parameters { return Name##Body Arguments; } \
-  Result Name Parameters {                                                                \
-    switch (HostSimdLevel()) {                                                            \
-      case SimdLevel::kBase:                                                              \
-        return Name##Base Arguments;                                                      \
-      case SimdLevel::kAvx2:                                                              \
-        return Name##Avx2 Arguments;                                                      \
-      default:                                                                            \
-        return Name##Avx512 Arguments;                                                    \
-    }                                                                                     \
+#define BP_TARGETS(Result, Name, Parameters, Arguments, ...)                                  \
+  template <int kTargetBytes>                                                                 \
+  static inline __attribute__((always_inline))                                                \
+  Result Name##Body Parameters __VA_ARGS__ static Result Name##Base Parameters {              \
+    return Name##Body<16> Arguments;                                                          \
+  }                                                                                           \
+  BP_AVX2_TARGET static Result Name##Avx2 Parameters { return Name##Body<32> Arguments; }     \
+  BP_AVX512_TARGET static Result Name##Avx512 Parameters { return Name##Body<64> Arguments; } \
+  Result Name Parameters {                                                                    \
+    switch (HostSimdLevel()) {                                                                \
+      case SimdLevel::kBase:                                                                  \
+        return Name##Base Arguments;                                                          \
+      case SimdLevel::kAvx2:                                                                  \
+        return Name##Avx2 Arguments;                                                          \
+      default:                                                                                \
+        return Name##Avx512 Arguments;                                                        \
+    }                                                                                         \
   }
 
 #endif  // BACKPLANE_SDK_ENGINE_LIBRARY_TARGETS_H_
