@@ -2,7 +2,8 @@
 // kernel does, when, and what lies in memory meanwhile.
 //
 //   - Loops are walked once; their kernels count as often as the loop turns, where the program says how often.
-//   - Of a conditional's branches the longest one is counted; the notes name it.
+//   - Of a conditional's branches the longest one is counted; the notes name it. Memory has room for the one that needs
+//     most: what this is beyond the longest one's is a buffer of its own, named after the branch.
 //   - Values that live shortly and fit the VMEM that kernels leave stay there (machine/clock.h, PrefetchSpace). They
 //     take neither bandwidth nor room of HBM. Their layouts get the memory space: S(1), on a machine with CMEM S(3).
 //   - An operand of a product is copied ahead when that is quicker: while earlier kernels run, the bandwidth that they

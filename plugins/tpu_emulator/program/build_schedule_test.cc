@@ -101,6 +101,32 @@ ENTRY e { p = pred[] parameter(0) x = f32[2048,2048] parameter(1)
   EXPECT_THAT(s.notes[0], HasSubstr("the longest branch is counted, number 1"));
 }
 
+// As the maker's compiler has it: of a branch that soon is done with 256 MiB and one that is long busy with 64, 256
+// count.
+TEST(BuildSchedule, OfBranchesTheLargestNeedsRoom) {
+  const auto peak = [](absl::string_view first, absl::string_view second) {
+    const PreparedProgram p = Prepared(absl::StrCat(R"(HloModule m
+wide { x = f32[4096,4096] parameter(0)
+       t = f32[4096,8] slice(x), slice={[0:4096], [0:8]}
+       u = f32[8,4096] slice(x), slice={[0:8], [0:4096]}
+       v = f32[8,16384] concatenate(u, u, u, u), dimensions={1}
+       w = f32[4096,16384] dot(t, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+       ROOT y = f32[4096,4096] slice(w), slice={[0:4096], [12288:16384]} }
+long { x = f32[4096,4096] parameter(0)
+       a = f32[4096,4096] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest}
+       b = f32[4096,4096] dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest}
+       ROOT c = f32[4096,4096] dot(b, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest} }
+ENTRY e { p = pred[] parameter(0) x = f32[4096,4096] parameter(1)
+          c = f32[4096,4096] conditional(p, x, x), true_computation=)",
+                                                    first, ", false_computation=", second, R"(
+          ROOT n = f32[4096,4096] negate(c) })"));
+    return p.schedule.hbm_peak;
+  };
+  const int64_t alone = peak("long", "long"), beside = peak("wide", "long");
+  EXPECT_GE(beside - alone, int64_t{100} << 20);
+  EXPECT_EQ(beside, peak("long", "wide"));
+}
+
 // x -> tanh (4 MiB, stays in VMEM) -> sum and product.
 TEST(BuildSchedule, ShortLivedValuesStayInVmem) {
   constexpr char kText[] = R"(HloModule m
@@ -171,8 +197,8 @@ constexpr char kTwoProducts[] = R"(HloModule two
 ENTRY e {
   x = bf16[2048,4096] parameter(0)
   w = bf16[4096,4096] parameter(1)
-  v = bf16[4096,4096] parameter(2)
   y = bf16[2048,4096] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v = bf16[4096,4096] parameter(2)
   ROOT z = bf16[2048,4096] dot(y, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 })";
 
@@ -256,6 +282,21 @@ TEST(BuildSchedule, ARefusedProgramLeavesItsSchedule) {
   EXPECT_FALSE(Prepared(kBig, "v5p").schedule.refusal.has_value());
 }
 
+// Whatever TILEDTPU_F64 says: the machine computes with pairs, and an exponential is hundreds of f32 operations.
+TEST(BuildSchedule, F64TakesThePairsTime) {
+  const auto kernel = [](absl::string_view type, absl::string_view op) {
+    return Prepared(
+               absl::StrReplaceAll("HloModule m\nENTRY e { a = $t[1024,1024] parameter(0) ROOT r = $t[1024,1024] $o }",
+                                   {{"$t", type}, {"$o", op}}))
+        .schedule.kernels.at(0);
+  };
+  EXPECT_NEAR(kernel("f64", "add(a, a)").time.vpu_cycles / kernel("f32", "add(a, a)").time.vpu_cycles, 25, 0.1);
+  EXPECT_NEAR(kernel("f64", "exponential(a)").time.vpu_cycles / kernel("f32", "exponential(a)").time.vpu_cycles,
+              340.0 / 8, 0.1);
+  EXPECT_EQ(kernel("f64", "exponential(a)").time.bound, Unit::kVpu);
+  EXPECT_EQ(kernel("f64", "add(a, a)").time.bound, Unit::kHbm);
+}
+
 TEST(BuildSchedule, RemediesOfARefusal) {
   // Four gigabytes of state in and out, and as much between.
   constexpr char kText[] = R"(HloModule m
@@ -303,6 +344,7 @@ TEST(BuildSchedule, AKernelOfTooManyWindowsIsRefused) {
   EXPECT_EQ(s.refusal->buffers.size(), 2501u);
   EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("optimization_barrier")));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("CompileTimeScopedVmemOom"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("allocating on stack for %c = f32[160000,128]"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("limit 16.00M"));
 }
 

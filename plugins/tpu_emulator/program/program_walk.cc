@@ -268,6 +268,45 @@ class Walker {
     }
   }
 
+  // The most bytes that values made since then take at once, and where the largest of these comes from.
+  struct Room {
+    int64_t bytes = 0;
+    Origin origin;
+  };
+  Room RoomSince(size_t buffers, int64_t kernel) const {
+    const int64_t last = now() - kernel;
+    auto at = [&](int64_t k) { return static_cast<size_t>(std::clamp<int64_t>(k - kernel, 0, last)); };
+    std::vector<int64_t> change(static_cast<size_t>(last) + 2, 0);
+    auto counts = [&](size_t b) {
+      const WalkedBuffer& buffer = out_.buffers[b];
+      return buffer.used && merged_into_[b] == static_cast<int>(b) && buffer.info.kind != Kind::kArgument;
+    };
+    for (size_t b = buffers; b < out_.buffers.size(); ++b) {
+      if (!counts(b)) continue;
+      const ScheduledBuffer& info = out_.buffers[b].info;
+      change[at(info.first_kernel)] += info.padded_bytes;
+      change[at(info.last_kernel) + 1] -= info.padded_bytes;
+    }
+    Room room;
+    size_t fullest = 0;
+    int64_t in_use = 0;
+    for (size_t k = 0; k < change.size(); ++k) {
+      in_use += change[k];
+      if (in_use <= room.bytes) continue;
+      room.bytes = in_use;
+      fullest = k;
+    }
+    int64_t largest = 0;
+    for (size_t b = buffers; b < out_.buffers.size(); ++b) {
+      const ScheduledBuffer& info = out_.buffers[b].info;
+      if (!counts(b) || at(info.first_kernel) > fullest || at(info.last_kernel) < fullest) continue;
+      if (info.padded_bytes <= largest) continue;
+      largest = info.padded_bytes;
+      room.origin = info.origin;
+    }
+    return room;
+  }
+
   Value Branch(const Instruction& i, int64_t loop) {
     size_t longest = 0;
     double most = -1;
@@ -280,8 +319,37 @@ class Walker {
     if (most > 0 && i.called().size() > 1) {
       Note(absl::StrCat("Of ", i.name(), " the longest branch is counted, number ", longest, "."));
     }
-    const Value argument = out_.values.at(i.operand(static_cast<int64_t>(longest) + 1));
-    Value value = Walk(*i.called(static_cast<int64_t>(longest)), {argument}, loop);
+    const size_t buffers = out_.buffers.size();
+    const int64_t first = now();
+    auto walk = [&](size_t k) {
+      const int64_t n = static_cast<int64_t>(k);
+      return Walk(*i.called(n), {out_.values.at(i.operand(n + 1))}, loop);
+    };
+    // Only one branch runs, and memory has room for whichever needs most: the others are walked for that alone.
+    Room most_room;
+    size_t roomiest = longest;
+    for (size_t k = 0; k < i.called().size(); ++k) {
+      if (k == longest) continue;
+      WalkedProgram before = out_;
+      std::vector<int> merged = merged_into_;
+      walk(k);
+      Room room = RoomSince(buffers, first);
+      out_ = std::move(before);
+      merged_into_ = std::move(merged);
+      if (room.bytes <= most_room.bytes) continue;
+      most_room = std::move(room);
+      roomiest = k;
+    }
+    Value value = walk(longest);
+    if (const int64_t more = most_room.bytes - RoomSince(buffers, first).bytes; more > 0) {
+      const int b = NewBuffer(i, Shape(PrimitiveType::kU8, {more}), Kind::kTemporary);
+      ScheduledBuffer& info = out_.buffers[b].info;
+      info.name = absl::StrCat(i.name(), ".branch_", roomiest);
+      info.origin = most_room.origin;
+      info.first_kernel = first;
+      info.last_kernel = std::max(first, now() - 1);
+      out_.buffers[b].stays_in_hbm = true;
+    }
     // The other branches write these too.
     for (int b : value) {
       if (b >= 0) out_.buffers[Find(b)].stays_in_hbm = true;
