@@ -120,6 +120,11 @@ double UnitOf(PrimitiveType type) {
 
 double MaxFinite(PrimitiveType type) { return FormatOf(type).max; }
 
+bool HasNegativeZero(PrimitiveType type) {
+  return type != PrimitiveType::kF8E5M2FNUZ && type != PrimitiveType::kF8E4M3FNUZ &&
+         type != PrimitiveType::kF8E4M3B11FNUZ && type != PrimitiveType::kF8E8M0FNU;
+}
+
 bool HasNanValues(PrimitiveType type) {
   return type != PrimitiveType::kF4E2M1FN && type != PrimitiveType::kF6E2M3FN && type != PrimitiveType::kF6E3M2FN;
 }

@@ -71,7 +71,8 @@ double UnitInLastPlace(PrimitiveType type, double v);
 // 2^-m for m stored bits of mantissa; 0 for types that are no floats.
 double UnitOf(PrimitiveType type);
 double MaxFinite(PrimitiveType type);
-bool HasNanValues(PrimitiveType type);  // of a float type: whether any of its bits mean NaN
+bool HasNanValues(PrimitiveType type);     // of a float type: whether any of its bits mean NaN
+bool HasNegativeZero(PrimitiveType type);  // likewise -0
 
 // One instruction whose operands are judged. Parameters are not instructions to judge.
 absl::StatusOr<Judged> JudgeInstruction(const Instruction& instruction, absl::Span<const Judged* const> operands);

@@ -236,7 +236,7 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
   }
   Judged j = Judged::Exact(value);
   const bool rounded = IsRounded(op, complex);
-  if (exact && rounded && (IsLipschitz(op, complex) || op == Opcode::kComplex)) return j;
+  if (exact && rounded && HasNegativeZero(type) && (IsLipschitz(op, complex) || op == Opcode::kComplex)) return j;
 
   const size_t n = static_cast<size_t>(value.num_elements());
   const PrimitiveType wide = complex ? PrimitiveType::kC128 : PrimitiveType::kF64;
@@ -379,6 +379,10 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
     if (!rounded && !complex && finite && std::isfinite(b.real()) && b.real() != 0 &&
         std::abs(b.real()) < std::ldexp(1.0, -1020) && ComplexPart(type) == PrimitiveType::kF64) {
       seen[k] = used[k] = std::max(seen[k], 1e-300);
+    }
+    // What stays unrounded keeps the sign that a zero of this type has not.
+    if (v.real() == 0 && std::signbit(b.real()) && !HasNegativeZero(type)) {
+      used[k] = std::max(used[k], std::numeric_limits<double>::denorm_min());
     }
     if (std::isnan(b.real()) && !HasNanValues(type)) seen[k] = used[k] = kInf;
     // Both sides of the largest number are possible.

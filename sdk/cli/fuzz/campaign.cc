@@ -188,6 +188,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       finding.form = r.form;
       finding.what = verdict.what;
       finding.signs = verdict.signs;
+      if (ReordersEmptyResult(r.program)) finding.signs.push_back("empty-result");
       Outcome shown = outcomes[k];  // of the smallest program
       // A failure whose description is known needs no smaller program to be told from others.
       const KnownDifference* described =

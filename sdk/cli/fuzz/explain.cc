@@ -109,6 +109,16 @@ Judged WithoutPartialWindows(const Instruction& scatter, const Judged& operand, 
 
 }  // namespace
 
+bool ReordersEmptyResult(const FuzzProgram& program) {
+  bool any = false;
+  ForEachLeaf(program.module->config().result_layout, [&](const Shape& leaf, const std::vector<int64_t>&) {
+    if (!leaf.IsArray() || leaf.num_elements() != 0 || !leaf.has_layout()) return;
+    const auto& order = leaf.layout().minor_to_major;
+    for (size_t k = 0; k + 1 < order.size(); ++k) any = any || order[k] < order[k + 1];
+  });
+  return any;
+}
+
 bool Explains(const Judged& meant, const Judged& other, const std::vector<Literal>& found) {
   const std::vector<const Judged*> is = Leaves(meant), would_be = Leaves(other);
   if (is.size() != found.size() || would_be.size() != found.size()) return false;

@@ -21,6 +21,9 @@ bool IsFlushing(const FuzzProgram& program, const std::vector<Literal>& found);
 // operand is left out as a whole.
 bool DropsWholeWindows(const FuzzProgram& program, const std::vector<Literal>& found);
 
+// Whether the program asks for a result without elements in another order of dimensions than the last one fastest.
+bool ReordersEmptyResult(const FuzzProgram& program);
+
 // Whether there are elements that are not as `meant`, and each of them is as the other meaning has it, and decided
 // there.
 bool Explains(const Judged& meant, const Judged& other, const std::vector<Literal>& found);

@@ -82,6 +82,26 @@ bool ScatterWithoutComponents(Computation* c, Instruction* i) {
   return true;
 }
 
+// (x * c) * d as x * (c * d) with one rounding less, for float constants.
+bool JoinConstants(Computation* c, Instruction* i) {
+  if (!i->Is(Opcode::kMultiply) || !IsFloat(i->shape().element_type())) return false;
+  auto constant = [](const Instruction* x) {
+    return x->Is(Opcode::kConstant) || (x->Is(Opcode::kBroadcast) && x->operand(0)->Is(Opcode::kConstant));
+  };
+  for (int64_t k = 0; k < 2; ++k) {
+    Instruction *inner = i->operand(k), *d = i->operand(1 - k);
+    if (!constant(d) || !inner->Is(Opcode::kMultiply)) continue;
+    for (int64_t m = 0; m < 2; ++m) {
+      if (!constant(inner->operand(m))) continue;
+      Instruction* joined = Make(c, i, Opcode::kMultiply, i->shape(), {inner->operand(m), d});
+      i->ReplaceOperand(k, inner->operand(1 - m));
+      i->ReplaceOperand(1 - k, joined);
+      return true;
+    }
+  }
+  return false;
+}
+
 // true + true as the sum of two bits that wraps, false.
 bool AddOfBits(Computation* c, Instruction* i) {
   if (!i->Is(Opcode::kAdd) || i->shape().element_type() != PrimitiveType::kPred) return false;
@@ -89,11 +109,23 @@ bool AddOfBits(Computation* c, Instruction* i) {
   return true;
 }
 
-// x / x as 1, for whole numbers.
+// x / x as 1, for whole numbers, however the two are found to be equal: 0 / 0 is 1 then.
 bool DivideByItself(Computation* c, Instruction* i) {
   const PrimitiveType type = i->shape().element_type();
-  if (!i->Is(Opcode::kDivide) || i->operand(0) != i->operand(1) || !IsIntegral(type)) return false;
-  Replace(i, MakeBroadcast(c, i, MakeConstant(c, i, Literal::Scalar(type, 1)), i->shape(), {}));
+  if (!i->Is(Opcode::kDivide) || !IsIntegral(type)) return false;
+  auto fill = [&](double v) {
+    return MakeBroadcast(c, i, MakeConstant(c, i, Literal::Scalar(type, v)), i->shape(), {});
+  };
+  const Shape flags = i->shape().WithElementType(PrimitiveType::kPred);
+  auto is_zero = [&](Instruction* x) {
+    Attributes attrs;
+    attrs.SetEnum(AttrId::kDirection, ComparisonDirection::kEq);
+    attrs.SetEnum(AttrId::kComparisonType, IsSigned(type) ? ComparisonType::kSigned : ComparisonType::kUnsigned);
+    return Make(c, i, Opcode::kCompare, flags, {x, fill(0)}, std::move(attrs));
+  };
+  Instruction* both = Make(c, i, Opcode::kAnd, flags, {is_zero(i->operand(0)), is_zero(i->operand(1))});
+  Instruction* quotient = Make(c, i, Opcode::kDivide, i->shape(), {i->operand(0), i->operand(1)});
+  Replace(i, Make(c, i, Opcode::kSelect, i->shape(), {both, fill(1), quotient}));
   return true;
 }
 
@@ -149,6 +181,7 @@ struct Named {
   Rewrite rewrite;
 };
 constexpr Named kRewrites[] = {
+    {"joined-constants", JoinConstants},
     {"add-as-xor", AddOfBits},
     {"one-update", ScatterWithoutComponents},
     {"divide-by-power", DivideByPower},

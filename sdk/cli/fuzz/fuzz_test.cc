@@ -247,6 +247,21 @@ ENTRY e { x = f32[2] parameter(0) n = f4e2m1fn[2] convert(x) w = f8e4m3fn[2] con
   EXPECT_FALSE(j.elements[1].seen.valid());
 }
 
+// There is no -0 in these types; an operation that reads the unrounded value may see one, and no other number.
+TEST(Bounds, ZeroWithoutSign) {
+  const char* text = R"(HloModule m
+ENTRY e { x = f8e5m2fnuz[2] parameter(0) n = f8e5m2fnuz[2] negate(x) w = f64[2] convert(n)
+  ROOT t = (f8e5m2fnuz[2], f64[2]) tuple(n, w) })";
+  const absl::StatusOr<Literal> x =
+      Literal::FromValues<float>({2}, std::vector<float>{0, 1}).Convert(PrimitiveType::kF8E5M2FNUZ);
+  ASSERT_TRUE(x.ok());
+  const Judged j = JudgeText(text, {*x});
+  EXPECT_FALSE(j.elements[0].seen.valid());
+  EXPECT_GT(BoundAt(j.elements[1].seen, 0), 0);
+  EXPECT_LT(BoundAt(j.elements[1].seen, 0), 1e-300);
+  EXPECT_EQ(BoundAt(j.elements[1].seen, 1), 0);
+}
+
 TEST(Compare, BitsNanAndZeros) {
   const float want[] = {0.0f, std::nanf(""), 1.0f}, same[] = {0.0f, -std::nanf("1"), 1.0f};
   const float zero[] = {-0.0f, std::nanf(""), 1.0f}, off[] = {0.0f, std::nanf(""), 1.0000001f};
@@ -381,6 +396,18 @@ TEST(Explain, Rewrites) {
     EXPECT_THAT(signs(c.rewritten), testing::ElementsAre(c.sign));
     EXPECT_THAT(signs(c.other), testing::IsEmpty()) << c.sign;
   }
+}
+
+TEST(Explain, JoinedConstants) {
+  const float x[] = {81}, right[] = {315.707336f}, joined[] = {315.707306f}, other[] = {315.7075f};
+  const FuzzProgram program = ProgramOf(R"(HloModule m
+ENTRY e { x = f32[1] parameter(0) c = f32[1] constant({-3}) d = f32[1] constant({-1.29920709}) a = f32[1] multiply(x, c)
+  ROOT b = f32[1] multiply(d, a) })",
+                                        {Literal::FromValues<float>({1}, x)});
+  EXPECT_THAT(ExplainedBy(program, {Literal::FromValues<float>({1}, right)}), testing::IsEmpty());
+  EXPECT_THAT(ExplainedBy(program, {Literal::FromValues<float>({1}, joined)}),
+              testing::ElementsAre("joined-constants"));
+  EXPECT_THAT(ExplainedBy(program, {Literal::FromValues<float>({1}, other)}), testing::IsEmpty());
 }
 
 TEST(Known, ReadsAndMatches) {
