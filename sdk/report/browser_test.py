@@ -155,6 +155,7 @@ REFUSED = """
   rows('refusal')[0].click(); same('an array is selected', state.buffer, 0); key('Escape');
   selectKernel(4); check('what was copied ahead: ' + $('details').textContent, $('details').textContent.includes('2.00 KiB to VMEM') && $('details').textContent.includes('beside the 2 kernels before'));
   selectKernel(3); check('and what HBM does for later kernels', $('details').textContent.includes('10.0 % of the time for later kernels')); near('HBM is as busy', documents[0].kernels[3].busy[2], 0.1);
+  check('a long message is cut', (() => { const d = now(); d.refusal.message = 'E1001: ' + 'p, '.repeat(2000) + 'the end'; emit('doc'); const p = r.querySelector('p.mono').textContent; return p.length < 500 && p.endsWith('the end') && r.querySelector('pre').textContent.length > 6000; })());
   showDocument(1); check('the other one fits', $('refusal').hidden);
 """
 

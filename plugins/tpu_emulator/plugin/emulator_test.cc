@@ -1,4 +1,5 @@
 // The emulator through the Backend interface: where arrays lie, what padding holds, what is refused.
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "plugins/tpu_emulator/plugin/options.h"
+#include "plugins/tpu_emulator/program/f64_pairs.h"
 #include "sdk/backend/backend.h"
 
 namespace backplane::tpu {
@@ -278,12 +280,76 @@ TEST(Emulator, StoredProgramsAreOfOneMachine) {
   options->machine.hbm_gb_per_s *= 2;
   EXPECT_EQ(backend->Deserialize(*bytes, MakeTopology(*options)).status().code(),
             absl::StatusCode::kFailedPrecondition);
+  options = ReadOptions("v5e", {{"f64", std::string("pairs")}});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(backend->Deserialize(*bytes, MakeTopology(*options)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
   options = ReadOptions("v5e", {{"round", std::string("op")}});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(backend->Deserialize(*bytes, MakeTopology(*options)).status().code(),
             absl::StatusCode::kFailedPrecondition);
   for (size_t cut : {size_t{3}, size_t{40}, bytes->size() / 2, bytes->size() - 1})
     EXPECT_FALSE(backend->Deserialize(bytes->substr(0, cut), *topology).ok()) << cut;
+}
+
+// By generated code what the definition says, sums in order and rounded at each step; bytes and layouts as ever.
+TEST(Emulator, F64InPairs) {
+  std::vector<double> x(40 * 300), y(300 * 8);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = std::sin(static_cast<double>(i) + 0.1) * std::exp2(static_cast<double>(i % 17) - 8);
+  for (size_t i = 0; i < y.size(); ++i) y[i] = std::cos(static_cast<double>(i) * 1.7);
+  const std::string body =
+      R"(func.func @main(%x: tensor<40x300xf64>, %y: tensor<300x8xf64>) -> (tensor<40x300xf64>, tensor<40xf64>, tensor<40x8xf64>) {
+    %s = stablehlo.multiply %x, %x : tensor<40x300xf64>
+    %a = stablehlo.add %s, %x : tensor<40x300xf64>
+    %q = stablehlo.divide %x, %a : tensor<40x300xf64>
+    %z = stablehlo.constant dense<0.0> : tensor<f64>
+    %r = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : (tensor<40x300xf64>, tensor<f64>) -> tensor<40xf64>
+    %d = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<40x300xf64>, tensor<300x8xf64>) -> tensor<40x8xf64>
+    return %q, %r, %d : tensor<40x300xf64>, tensor<40xf64>, tensor<40x8xf64>
+  })";
+  for (const char* mode : {"pairs", "ieee"}) {
+    const bool pairs = std::string(mode) == "pairs";
+    const auto round = [&](double v) { return pairs ? RoundToPair(v) : v; };
+    Emulator e({{"f64", std::string(mode)}});
+    auto a = e.Put(PrimitiveType::kF64, {40, 300}, x.data()), b = e.Put(PrimitiveType::kF64, {300, 8}, y.data());
+    ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+    auto out = e.Run(body, {*a, *b});
+    ASSERT_TRUE(out.ok()) << out.status();
+    std::vector<std::vector<double>> got;
+    for (const DeviceArray& array : *out) {
+      auto bytes = e.Get(array);
+      ASSERT_TRUE(bytes.ok()) << bytes.status();
+      got.emplace_back(bytes->size() / 8);
+      std::memcpy(got.back().data(), bytes->data(), bytes->size());
+    }
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double v = round(x[i]);
+      EXPECT_EQ(got[0][i], round(v / round(round(v * v) + v))) << mode << " " << i;
+    }
+    if (!pairs) continue;  // the order of its sums is the engine's
+    for (size_t i = 0; i < 40; ++i) {
+      double sum = 0;
+      for (size_t k = 0; k < 300; ++k) sum = round(sum + round(x[i * 300 + k]));
+      EXPECT_EQ(got[1][i], sum) << i;
+      for (size_t j = 0; j < 8; ++j) {
+        double dot = 0;
+        for (size_t k = 0; k < 300; ++k) dot = round(dot + round(round(x[i * 300 + k]) * round(y[k * 8 + j])));
+        EXPECT_EQ(got[2][i * 8 + j], dot) << i << " " << j;
+      }
+    }
+  }
+}
+
+TEST(Options, F64IsOneOfTwoWords) {
+  auto options = ReadOptions("v5e", {{"f64", std::string("pairs")}});
+  ASSERT_TRUE(options.ok()) << options.status();
+  auto known = OptionsOf(MakeTopology(*options));
+  ASSERT_TRUE(known.ok()) << known.status();
+  EXPECT_EQ(known->f64, F64::kPairs);
+  const absl::Status refused = ReadOptions("v5e", {{"f64", std::string("double")}}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("must be ieee or pairs"));
 }
 
 TEST(Options, Topologies) {

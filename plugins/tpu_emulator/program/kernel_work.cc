@@ -18,6 +18,30 @@
 namespace backplane::tpu {
 namespace {
 
+// f32 operations that one of f64 takes as a pair of f32, counted in what the machine's compiler makes of each; 0 where
+// the type is another one.
+double PairOperations(const Instruction& i) {
+  const Shape& shape = i.Is(Opcode::kCompare) ? i.operand(0)->shape() : i.shape();
+  if (!shape.IsArray() || ComplexPart(shape.element_type()) != PrimitiveType::kF64) return 0;
+  const bool complex = IsComplex(shape.element_type());
+  switch (i.opcode()) {
+    case Opcode::kAdd:
+    case Opcode::kSubtract:
+      return complex ? 50 : 25;
+    case Opcode::kMultiply:
+      return complex ? 132 : 35;
+    case Opcode::kDivide:
+      return complex ? 300 : 44;
+    case Opcode::kSqrt:
+    case Opcode::kRsqrt:
+      return 54;
+    case Opcode::kCompare:
+      return 5;
+    default:
+      return VectorCost(i.opcode()) >= 8 ? 340 : 0;  // as the exponential
+  }
+}
+
 // Registers of vector operations by class.
 class VectorCount {
  public:
@@ -98,6 +122,10 @@ class VectorCount {
       default:
         break;
     }
+    if (const double pair = PairOperations(i); pair > 0) {
+      const Shape& shape = i.Is(Opcode::kCompare) ? i.operand(0)->shape() : i.shape();
+      return Add(VectorOp::kSimple, pair * static_cast<double>(Registers(shape)) / 2);  // which counts two words each
+    }
     if (i.info().Has(OpTrait::kElementwise)) {
       const double cost = VectorCost(i.opcode());
       VectorOp op = cost >= 8   ? VectorOp::kTranscendental
@@ -132,7 +160,8 @@ class VectorCount {
   static double Arithmetic(const Computation& c) {
     double count = 0;
     for (const auto& i : c.instructions()) {
-      if (i->info().Has(OpTrait::kElementwise)) count += VectorCost(i->opcode());
+      const double pair = PairOperations(*i);  // a register holds half as many of them
+      if (i->info().Has(OpTrait::kElementwise)) count += pair > 0 ? pair / 2 : VectorCost(i->opcode());
     }
     return std::max(1.0, count);
   }
@@ -226,6 +255,10 @@ MatmulWork WorkOfDot(const Instruction& i, const ProductType& type) {
   w.rhs = type.rhs;
   w.passes = type.passes;
   w.batch *= type.products;
+  if (rhs.has_layout() && rhs.rank() > 0) {
+    const int64_t minor = rhs.layout().minor_to_major[0];
+    w.rhs_inner_minor = std::find(d.rhs_contracting.begin(), d.rhs_contracting.end(), minor) != d.rhs_contracting.end();
+  }
   return w;
 }
 
@@ -534,6 +567,8 @@ bool IsKernel(const Instruction& i) {
     case Opcode::kWhile:
     case Opcode::kConditional:
     case Opcode::kCall:
+    case Opcode::kCopyStart:  // the schedule's own (write_prefetches.h): beside other kernels
+    case Opcode::kCopyDone:
       return false;
     default:
       break;

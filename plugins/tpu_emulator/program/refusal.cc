@@ -122,8 +122,8 @@ absl::Status CheckFit(const Machine& machine, const WalkedProgram& program, cons
     }
     SortBySize(s, refusal.buffers);
     refusal.remedies = VmemRemedies(machine, kernel);
-    const absl::Status status = CheckScopedVmem(machine, absl::StrCat("%", program.kernels[k].instruction->ToString()),
-                                                kernel.scoped_vmem_bytes, windows);
+    const absl::Status status =
+        CheckScopedVmem(machine, program.kernels[k].instruction->ToString(), kernel.scoped_vmem_bytes, windows);
     refusal.message = std::string(status.message());
     s.refusal = std::move(refusal);
     return status;

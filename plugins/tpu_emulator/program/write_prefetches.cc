@@ -1,5 +1,7 @@
 #include "plugins/tpu_emulator/program/write_prefetches.h"
 
+#include <vector>
+
 #include "absl/container/flat_hash_map.h"
 #include "core/passes/rewrite.h"
 
@@ -13,27 +15,15 @@ int64_t MemorySpace(Space space) { return space == Space::kVmem ? 1 : space == S
 }  // namespace
 
 void WritePrefetches(Module* kernels, absl::Span<const PrefetchedOperand> prefetches) {
-  // Every instruction's place, and the one after it.
-  struct Place {
-    Instruction* self = nullptr;
-    Instruction* next = nullptr;
-    int64_t number = 0;
-  };
-  absl::flat_hash_map<const Instruction*, Place> places;
-  for (Computation* c : RunningComputations(kernels)) {
-    Instruction* last = nullptr;
-    for (const auto& i : c->instructions()) {
-      if (last != nullptr) places[last].next = i.get();
-      last = i.get();
-      places[last] = {last, nullptr, static_cast<int64_t>(places.size())};
-    }
+  if (prefetches.empty()) return;
+  const std::vector<Computation*> computations = RunningComputations(kernels);
+  absl::flat_hash_map<const Instruction*, Instruction*> instructions;
+  for (Computation* c : computations) {
+    for (const auto& i : c->instructions()) instructions[i.get()] = i.get();
   }
   for (const PrefetchedOperand& p : prefetches) {
-    Instruction *kernel = places.at(p.kernel).self, *begin = places.at(p.start).self;
+    Instruction *kernel = instructions.at(p.kernel), *begin = instructions.at(p.start);
     Instruction* operand = kernel->operand(p.operand);
-    // What names the operand (an element of a loop's state) may stand later than the copy begins.
-    const Place& named = places.at(operand);
-    if (named.number >= places.at(begin).number) begin = named.next;
     Shape copied = operand->shape();
     copied.mutable_layout().memory_space = MemorySpace(p.space);
     Shape semaphore(PrimitiveType::kU32, {});
@@ -55,6 +45,8 @@ void WritePrefetches(Module* kernels, absl::Span<const PrefetchedOperand> prefet
     kernel->ReplaceOperand(p.operand, kernel->parent()->AddBefore(kernel, std::move(done)));
     if (kernel->Is(Opcode::kFusion)) kernel->called(0)->parameter(p.operand)->mutable_shape() = copied;
   }
+  // What names an operand, a parameter or an element of a loop's state, may have stood later than the copy begins.
+  for (Computation* c : computations) c->SortTopologically();
 }
 
 }  // namespace backplane::tpu

@@ -19,7 +19,8 @@ const refusal = (() => {
     const k = d.kernels[r.kernel], vmem = r.space !== 'hbm', room = vmem ? 'scoped VMEM' : 'HBM', list = rows();
     const taken = list.reduce((t, b) => t + b.padded_bytes, 0), waste = list.reduce((t, b) => t + b.waste, 0), need = Math.max(r.required_bytes, 1);
     where.textContent = `${bytesText(r.required_bytes)} of ${room} needed, ${bytesText(r.limit_bytes)} there` + (vmem ? k ? `, for one kernel: ${k.name}` : '' : k ? `; the fullest moment: while ${k.name} runs` : '');
-    words.textContent = r.message.split('\n')[0];
+    const first = r.message.split('\n')[0];  // it may name a kernel with thousands of operands
+    words.textContent = first.length > 480 ? `${first.slice(0, 260)} … ${first.slice(-200)}` : first;
     const part = v => `width: ${(100 * v / need).toFixed(2)}%`;
     measure.replaceChildren(...(vmem ? [] : [el('div', { class: 'meter', style: 'height: 14px; position: relative', role: 'img', 'aria-label': `${bytesText(r.required_bytes)} needed, ${bytesText(r.limit_bytes)} there` }, el('i', { style: `${part(Math.max(0, taken - waste))}; background: var(--use)` }), el('i', { style: `${part(waste)}; background: var(--warn)` }), el('i', { style: `position: absolute; left: ${(100 * r.limit_bytes / need).toFixed(2)}%; top: 0; bottom: 0; width: 2px; background: var(--bad)` })),
       el('div', { class: 'legend' }, el('span', {}, el('i', { style: 'background: var(--use)' }), `data ${bytesText(Math.max(0, taken - waste))}`), el('span', {}, el('i', { style: 'background: var(--warn)' }), `padding ${bytesText(waste)}, ${percent(waste, taken)}`), el('span', {}, el('i', { style: 'background: var(--bad)' }), `limit ${bytesText(r.limit_bytes)}`))]));
