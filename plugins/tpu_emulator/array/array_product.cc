@@ -158,8 +158,7 @@ class Unit {
       rhs_.k->Fill(k0, chunk, right_k);
       const PackSource left{
           lhs_.data, lhs_.type, part.lhs, left_k, chunk, left_runs, FindRuns(left_k, chunk, left_runs)};
-      const PackSource right{
-          rhs_.data, rhs_.type, part.rhs, right_k, chunk, right_runs, FindRuns(right_k, chunk, right_runs)};
+      PackSource right{rhs_.data, rhs_.type, part.rhs, right_k, chunk, right_runs, 0};
       const bool in_rows = PackInRows(left, rows.data(), row_count);
       if (in_rows) {
         kernels.pack_rows(left, rows.data(), row_count, a);
@@ -172,6 +171,7 @@ class Unit {
           kernels.few_rows(right, columns.data(), column_count, a, row_count, k0 == 0, total, pitch)) {
         continue;
       }
+      right.run_count = FindRuns(right_k, chunk, right_runs);
       kernels.pack_panels(right, columns.data(), column_count, b);
       for (int64_t c = 0; c < column_count; c += kTileColumns) {
         for (int64_t r = 0; r < row_count; r += kTileRows) {

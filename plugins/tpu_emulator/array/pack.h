@@ -43,7 +43,7 @@ struct ArrayKernels {
   // All the lanes of a block as panels of 16: to + p * 16 * k_count is panel p.
   void (*pack_panels)(const PackSource& source, const int64_t* lanes, int64_t count, float* to);
   // As pack_panels and `tile` for few rows, without the way through packed memory: `a` is packed in rows. False, and
-  // nothing done, where the columns are not side by side.
+  // nothing done, where the columns are not side by side. Does not look at the source's runs.
   bool (*few_rows)(const PackSource& source, const int64_t* lanes, int64_t count, const float* a, int64_t rows,
                    bool first, float* total, int64_t pitch);
   // total[r * pitch + c] (set where `first`, else added to) for `rows` rows of `a` and the 16 columns of a panel:
