@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/passes/partition/partition_module.h"
@@ -135,6 +136,21 @@ absl::Status RunEnginePipeline(Module* module, std::vector<std::string>* log) {
   return LowerForEngine(module, nullptr, log);
 }
 
+namespace {
+
+// XLA's options come as they are in the host's scripts, and those with a meaning here are read where they have it. Any
+// other name is a slip of the pen.
+absl::Status CheckOptionNames(const StringMap& overrides) {
+  for (const auto& [name, value] : overrides) {
+    if (absl::StartsWith(name, "xla_")) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("compile option '", name, "' is not known; only XLA's, whose names begin with xla_, are taken"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 ProgramOptions OptionsForRuntime(CustomCallRegistry* custom_calls) {
   Runtime& runtime = Runtime::Get();
   ProgramOptions options;
@@ -148,6 +164,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileOnEngine(std::unique_ptr<Modu
                                                             const CompileOptions& options,
                                                             CustomCallRegistry* custom_calls) {
   std::vector<std::string> log;
+  RETURN_IF_ERROR(CheckOptionNames(options.env_option_overrides));
   module->config().num_replicas = options.num_replicas;
   module->config().num_partitions = options.num_partitions;
   RETURN_IF_ERROR(CheckAccuracy(*module, jit::Host().has_fma));

@@ -137,6 +137,18 @@ def arguments_keep_their_names():
         assert f'op_name="{called}"' in line.replace("\\'", "'"), line
 
 
+@case(only="cpu")
+def options_that_nobody_knows_are_refused():
+    f = jax.jit(lambda a: a + 1).lower(rand(3))
+    f.compile(compiler_options={"xla_cpu_enable_fast_math": True})
+    try:
+        f.compile(compiler_options={"fast_maths": True})
+    except jax.errors.JaxRuntimeError as e:
+        assert "INVALID_ARGUMENT" in str(e) and "'fast_maths'" in str(e), str(e)
+    else:
+        raise AssertionError("a misspelt option was taken")
+
+
 @case
 def serialize_and_deserialize():
     from jax.experimental import serialize_executable
