@@ -5,9 +5,10 @@
     backplane_jax.register("...", name="cpu", options={"cpu_device_count": 4})      # takes the place of JAX's own CPU client
 
 The plain road, PJRT_NAMES_AND_LIBRARY_PATHS=name:path, needs none of this and serves every program without linear
-algebra from LAPACK and without callbacks into Python. This package adds those two: it hands jaxlib's LAPACK handlers to
-the plugin's FFI extension, and a trampoline through which the plugin calls Python. Where the package can be imported,
-JAX's discovery finds it (jax_plugins.backplane) and plugins of the plain road get both as well.
+algebra from LAPACK, without callbacks into Python and without functions that say how they are split (custom_partitioning).
+This package adds those: it hands jaxlib's LAPACK handlers to the plugin's FFI extension, a trampoline through which the plugin
+calls Python, and the programs of partitions in a form that it reads. Where the package can be imported,
+JAX's discovery finds it (jax_plugins.backplane) and plugins of the plain road get all of it as well.
 
 Call `register` before the first JAX computation. JAX's callbacks ask for a device of platform "cpu" besides the default
 one: name the plugin "cpu", or keep JAX's own with JAX_PLATFORMS=backplane,cpu.
