@@ -226,6 +226,8 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       } else {
         ++unknown;
       }
+      // A program that was computed wrongly may have overwritten memory that a later one would die of.
+      if (outcomes[k].kind == Outcome::Kind::kResults) runner.Renew();
       if (found) found(finding);
       result.findings.push_back(std::move(finding));
     }

@@ -112,6 +112,36 @@ TEST(Campaign, EvaluatorAgreesWithItself) {
   EXPECT_GT(static_cast<double>(result.power.bitwise), 0.3 * all);
 }
 
+// Passes on to the evaluator and counts its processes.
+class Renewed : public Runner {
+ public:
+  Renewed(std::unique_ptr<Runner> runner, int* count) : runner_(std::move(runner)), count_(count) {}
+  const std::string& name() const override { return runner_->name(); }
+  void Send(const FuzzProgram& program, Form form) override { runner_->Send(program, form); }
+  Outcome Receive() override { return runner_->Receive(); }
+  void Renew() override { ++*count_; }
+
+ private:
+  std::unique_ptr<Runner> runner_;
+  int* count_;
+};
+
+TEST(Campaign, AFindingEndsTheProcess) {
+  const absl::StatusOr<Mutation> mutation = FindMutation("swap-min-max");
+  ASSERT_TRUE(mutation.ok());
+  int right = 0, wrong = 0;
+  std::vector<Lane> lanes(1);
+  lanes[0].push_back(std::make_unique<Renewed>(MakeEvaluatorRunner("a"), &right));
+  lanes[0].push_back(std::make_unique<Renewed>(MakeEvaluatorRunner("b", *mutation), &wrong));
+  CampaignOptions options;
+  options.count = 60;
+  options.shrink_tries = 0;
+  const CampaignResult result = RunCampaign(lanes, options);
+  EXPECT_GT(result.findings.size(), 0u);
+  EXPECT_EQ(right, 0);
+  EXPECT_EQ(wrong, static_cast<int>(result.findings.size()));
+}
+
 class Defect : public testing::TestWithParam<std::string> {};
 
 TEST_P(Defect, IsFoundAndShrunk) {

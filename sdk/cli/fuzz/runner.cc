@@ -286,6 +286,8 @@ class PluginRunner : public Runner {
     if (!WriteMessage(fd_, request.bytes())) pending_.kind = Outcome::Kind::kCrashed;
   }
 
+  void Renew() override { Stop(); }
+
   Outcome Receive() override {
     if (!sent_) return std::move(pending_);
     sent_ = false;

@@ -38,6 +38,8 @@ class Runner {
   // Starts a program and gives its outcome later; one at a time.
   virtual void Send(const FuzzProgram& program, Form form) = 0;
   virtual Outcome Receive() = 0;
+  // The next program gets a new process, if programs have one: what this one has done to its memory ends with it.
+  virtual void Renew() {}
   Outcome Run(const FuzzProgram& program, Form form) {
     Send(program, form);
     return Receive();
