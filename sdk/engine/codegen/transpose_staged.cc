@@ -2,6 +2,9 @@
 // line of the other side for each element, and lines a power of two apart keep evicting one another. So a tile is
 // turned into scratch memory, whose rows lie apart as suits the cache, and goes from there to the result in runs of
 // whole cache lines; of a large result past the caches, which spares reading what is overwritten.
+#include <algorithm>
+#include <numeric>
+
 #include "absl/strings/match.h"
 #include "sdk/engine/codegen/phase_emitter.h"
 #include "sdk/engine/codegen/planner.h"
@@ -14,6 +17,7 @@ namespace {
 
 constexpr int64_t kLine = 64;          // bytes of a cache line
 constexpr int64_t kAhead = 32 * 1024;  // bytes of the source fetched before they are wanted: a part of the second cache
+constexpr int64_t kWay = 64 * 1024;    // bytes in one way of that
 
 }  // namespace
 
@@ -76,7 +80,11 @@ void PhaseEmitter::TransposeStaged() {
     b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {p->getType()},
                        {p, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});  // to be read; second-level cache; data
   };
-  const int64_t ahead = std::min(RoundUp(CeilDiv(kAhead, tile_rows * width), block_columns), tile_columns);
+  // Lines whose distance is a multiple of a large power of two share a few sets of the second-level cache: no more are
+  // fetched than half of what those hold, in eight ways.
+  const int64_t together = 8 * (kWay / std::gcd(source_step, kWay)) / 2;
+  int64_t ahead = std::min({RoundUp(CeilDiv(kAhead, tile_rows * width), block_columns), tile_columns, together});
+  if (ahead < block_columns) ahead = 0;
   Units([&](Value* unit) {
     // Neighbours along the source's lines come one after another: their lines are read on.
     Value* tile_row = times(Take(unit, CeilDiv(rows, tile_rows)), tile_rows);
@@ -111,7 +119,7 @@ void PhaseEmitter::TransposeStaged() {
       Value* lines = at(from, times(k, source_step));
       Value* fetched = at(from, times(least(b_.CreateAdd(k, b_.getInt64(ahead)), last_block), source_step));
       body_.Loop(b_.getInt64(0), b_.getInt64(tile_rows), row_turn, none, [&](Value* r, std::vector<Value*>&) {
-        for (int64_t i = 0; i < block_columns; ++i)
+        for (int64_t i = 0; ahead > 0 && i < block_columns; ++i)
           fetch(at(fetched, b_.CreateAdd(times(r, width), b_.getInt64(i * source_step))));
         for (int64_t part = 0; part < row_turn; part += block_rows) {
           Value* row = b_.CreateAdd(r, b_.getInt64(part));
