@@ -1,6 +1,7 @@
 #include "sdk/testing/fake_backend.h"
 
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -114,10 +115,15 @@ class FakeLoaded : public LoadedExecutable {
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
     FakeControl& control = FakeControl::Get();
     RETURN_IF_ERROR(control.TakeFailure(/*at_launch=*/true));
-    control.last_donated = request.donated;
-    control.last_arguments.clear();
+    std::vector<const void*> addresses;
     for (const DeviceArray& a : request.arguments) {
-      control.last_arguments.push_back(a.storage == nullptr ? nullptr : a.storage->data());
+      addresses.push_back(a.storage == nullptr ? nullptr : a.storage->data());
+    }
+    {
+      static std::mutex mu;  // programs are launched from any thread
+      std::lock_guard<std::mutex> lock(mu);
+      control.last_donated = request.donated;
+      control.last_arguments = std::move(addresses);
     }
     ExecuteResult result;
     result.done = Event::Create();
