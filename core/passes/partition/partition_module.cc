@@ -203,11 +203,25 @@ bool LooksAhead(const Module& module) {
   return false;
 }
 
+// A root that is a loop's or a call's tuple becomes a tuple of its elements, so that each result lies as it should.
+void SpellOutResults(Computation* entry) {
+  Instruction* root = entry->root();
+  if (!root->shape().IsTuple() || root->Is(Opcode::kTuple)) return;
+  std::vector<Instruction*> elements;
+  for (int64_t k = 0; k < root->shape().tuple_size(); ++k) elements.push_back(MakeElement(entry, root, k));
+  Instruction* tuple = Make(entry, root, Opcode::kTuple, root->shape(), std::move(elements));
+  // What is written on a custom call or a parameter is how that lies, not what is asked of the result.
+  const bool of_result = !root->Is(Opcode::kCustomCall) && !root->Is(Opcode::kParameter);
+  tuple->set_sharding(of_result ? root->sharding() : nullptr);
+  entry->set_root(tuple);
+}
+
 // Everything from parameters to results. Leaves annotations and dead code behind.
 absl::Status Partition(Module* module, PartitionContext& context, const PartitionOptions& options,
                        std::vector<Sharding>* parameters, std::vector<Sharding>* results) {
   Computation* entry = module->entry();
   context.module = module;
+  SpellOutResults(entry);
   context.MarkManual(entry, false);
   if (context.partitions > 1) {
     PropagationInput input{context.partitions, &context.manual, {}};

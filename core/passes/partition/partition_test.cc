@@ -228,6 +228,25 @@ TEST(CustomPartitioning, TheHostsProgramTakesThePlaceOfTheCall) {
   RegisterCustomPartitioning("TestSplit", nullptr);
 }
 
+TEST(CustomPartitioning, TheCallMayBeTheResult) {
+  std::string seen;
+  RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, kRowsAndTheirSum));
+  std::string text = AskingProgram("rows");
+  const size_t sine = text.find("  c = "), root = text.find("tuple(c, b)");
+  text.replace(root, 11, "tuple(a, b)");
+  text.erase(sine, text.find('\n', sine) - sine);
+  auto module = ParseHloModule(text);
+  ASSERT_TRUE(module.ok()) << module.status();
+  absl::Status ran = PartitionModule().Run(module->get()).status();
+  ASSERT_TRUE(ran.ok()) << ran;
+  EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "(f32[2,4], f32[4])");
+  EXPECT_TRUE(VerifyModule(**module).ok());
+  const std::string results = (*module)->config().frontend_attributes.at(kResultShardingsAttribute);
+  EXPECT_THAT(results, HasSubstr("{devices=[4,1]<=[4]}"));
+  EXPECT_THAT(results, HasSubstr("{replicated}"));
+  RegisterCustomPartitioning("TestSplit", nullptr);
+}
+
 TEST(CustomPartitioning, WhatTheHostSaysIsChecked) {
   std::string seen;
   auto run = [&](std::string program, const char* config = "rows") {
