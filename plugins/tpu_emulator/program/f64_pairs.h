@@ -9,8 +9,7 @@
 // hold becomes an infinity, zeros keep their sign, f32's subnormal numbers are kept. Then:
 //   - an argument, a constant, whatever a custom call, a host or a random generator gives is rounded once;
 //   - an operation is computed in f64 on pairs, and its result rounded. For + - * / and sqrt that is the nearest pair
-//   of
-//     the IEEE result; negate, abs, sign, maximum, minimum, clamp, select, comparisons, whatever moves elements, and
+//     of the IEEE result; negate, abs, sign, maximum, minimum, clamp, select, comparisons, whatever moves elements, and
 //     conversions from integers of at most 32 bits and from narrower floats are exact;
 //   - a conversion to f32 gives h; to integers and narrower floats, what the sum h + l gives;
 //   - a reduction (reduce, reduce-window, scatter, select-and-scatter) rounds after each step of its combiner;
