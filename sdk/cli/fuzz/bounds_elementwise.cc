@@ -369,6 +369,13 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
           const double size_of = std::abs(Get(center[0], m));
           if (size_of > 0) seen[k] += ulps * UnitOf(type) * std::abs(v) * std::abs(std::log(size_of));
         }
+        // x^y = exp(y log x): what the logarithm and the product round is an error of the exponent, so a relative one
+        // of the result, however large the exponent's parts are (an angle of many turns among them).
+        if (op == Opcode::kPower) {
+          const std::complex<double> x = Get(center[0], IndexIn(center[0], m)),
+                                     y = Get(center[1], IndexIn(center[1], m));
+          if (std::abs(x) > 0) seen[k] += 3 * UnitOf(type) * std::abs(v) * std::abs(y) * std::abs(std::log(x));
+        }
         used[k] = seen[k];
       } else if (!finite && std::isfinite(b.real())) {
         seen[k] = used[k] = kInf;  // overflow that the function's own error may decide

@@ -252,6 +252,18 @@ ENTRY e { x = f64[2] parameter(0) y = f64[2] parameter(1) m = f64[2] multiply(x,
   EXPECT_EQ(BoundAt(j.seen, 1), 0);
 }
 
+// The angle of x^y is y log x, here 744 radians in a type that tells them to 1e-13: an error of the result's direction.
+TEST(Bounds, PowersByManyTurns) {
+  const char* text = R"(HloModule m
+ENTRY e { x = c128[2] parameter(0) y = c128[2] parameter(1) ROOT p = c128[2] power(x, y) })";
+  const std::complex<double> x[] = {{5e-324, 0}, {1.5, 0.5}}, y[] = {{0, 1}, {0, 1}};
+  const Judged j = JudgeText(
+      text, {Literal::FromValues<std::complex<double>>({2}, x), Literal::FromValues<std::complex<double>>({2}, y)});
+  EXPECT_GT(BoundAt(j.seen, 0), 3e-13);
+  EXPECT_LT(BoundAt(j.seen, 0), 2e-12);
+  EXPECT_LT(BoundAt(j.seen, 1), 5e-14);
+}
+
 // The sum over the products of gradient and operand leaves the range; what is divided by the variance again does not.
 TEST(Bounds, BatchNormGradThatOverflowsOnTheWay) {
   const char* text = R"(HloModule m
