@@ -188,7 +188,8 @@ class Install:
         assert configure.count("-S backplane ") == configure.count("-B backplane/build ") == install.count("--install backplane/build ") == 1
         self.in_ci(project, configure.replace("-S backplane ", f"-S {ROOT} ").replace("-B backplane/build ", f"-B {folder} "))
         targets = run("ninja", "-C", folder, "-t", "targets", "all")
-        outputs = re.findall(r"^(\S+): (?:C|CXX)_\S*(?:LINKER|LIBRARY)", targets, re.M)
+        of_all = set(run("ninja", "-C", folder, "-t", "commands", "all").split())  # not the benches, which are built by name
+        outputs = [o for o in re.findall(r"^(\S+): (?:C|CXX)_\S*(?:LINKER|LIBRARY)", targets, re.M) if o in of_all]
         assert any(o.endswith("bin/backplane") for o in outputs) and not [o for o in outputs if "plugins/" in o], outputs
         for output in outputs:
             (folder / output).parent.mkdir(parents=True, exist_ok=True)
