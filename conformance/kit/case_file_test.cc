@@ -1,5 +1,6 @@
 #include "conformance/kit/case_file.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -222,7 +223,7 @@ TEST(CaseFile, ErrorsNameFileAndLine) {
   };
   for (const auto& [text, message] : rows) EXPECT_THAT(Message(text), StartsWith(message)) << text;
   std::string many = "case a\n";
-  for (char v : {'a', 'b', 'c', 'd'}) many += std::string("each ") + v + " 1 2 3 4 5 6 7 8 9 10\n";
+  for (char v : {'a', 'b', 'c', 'd'}) many += absl::StrCat("each ", std::string(1, v), " 1 2 3 4 5 6 7 8 9 10\n");
   EXPECT_THAT(Message(many), HasSubstr("more than 4096 cases in one"));
   EXPECT_EQ(ReadCaseFile("no/such/file.case").status().code(), absl::StatusCode::kNotFound);
 }
