@@ -173,12 +173,14 @@ Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops,
   const Judged* variance = training ? &result.elements[2] : grad ? ops[3] : ops[4];
   double least = kInf;
   for (int64_t k = 0; k < variance->value.num_elements(); ++k) {
-    least = std::min(least, variance->value.GetAsDouble(k) + epsilon);
+    const double v = variance->value.GetAsDouble(k);
+    if (!std::isfinite(v)) return Judged::Undecided(result.ToLiteral());  // beyond the range, or on the way there
+    least = std::min(least, v + epsilon);
   }
   if (!(least > 1e-3) || !std::isfinite(x) || !std::isfinite(scale)) {
     return Judged::Undecided(result.ToLiteral());
   }
-  if (least == kInf) return result;
+  if (least == kInf) return result;                                    // no features
   const double s = std::sqrt(least), tiny = UnitInLastPlace(type, 0);  // tiny: what a product loses that underflows
   // Terms that leave the range where the result does not: the formula has more than one right way to be computed.
   auto overflows = [&](double reach) { return !(reach < MaxFinite(type) / 4); };

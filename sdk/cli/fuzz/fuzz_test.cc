@@ -277,6 +277,19 @@ ENTRY e { x = f32[2,1] parameter(0) s = f32[1] constant({1}) m = f32[1] constant
   EXPECT_LT(BoundAt(decided.elements[0].seen, 0), 1e-3);
 }
 
+// A variance beyond the range says nothing of the results: the mean and the normalized values may come back into it.
+TEST(Bounds, BatchNormTrainingOfInfiniteVariance) {
+  const char* text = R"(HloModule m
+ENTRY e { x = f32[3,1] parameter(0) s = f32[1] constant({0.5}) o = f32[1] constant({-1.8})
+  ROOT r = (f32[3,1], f32[1], f32[1]) batch-norm-training(x, s, o), epsilon=0.001, feature_index=1 })";
+  const auto bound = [&](float greatest) {
+    const float x[] = {0.8f, 0.5f, greatest};
+    return BoundAt(JudgeText(text, {Literal::FromValues<float>({3, 1}, x)}).elements[0].seen, 0);
+  };
+  EXPECT_TRUE(std::isinf(bound(1e25f)));
+  EXPECT_LT(bound(2), 1e-3);
+}
+
 // Which number stands for NaN in a type without one is an implementation's own.
 TEST(Bounds, NanWithoutNan) {
   const char* text = R"(HloModule m
