@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/passes/rewrite.h"
+#include "plugins/tpu_emulator/program/permuted.h"
 
 namespace backplane::tpu {
 namespace {
@@ -17,15 +18,6 @@ Ints Order(const Shape& s) {
   for (int64_t d = 0; d < s.rank(); ++d) order.push_back(d);
   if (s.has_layout()) order.assign(s.layout().minor_to_major.rbegin(), s.layout().minor_to_major.rend());
   return order;
-}
-
-Instruction* Permute(Computation* c, Instruction* x, const Ints& permutation) {
-  if (std::is_sorted(permutation.begin(), permutation.end())) return x;
-  std::vector<int64_t> dims;
-  for (int64_t p : permutation) dims.push_back(x->shape().dimensions(p));
-  Attributes attrs;
-  attrs.Set(AttrId::kDimensions, permutation);
-  return Make(c, x, Opcode::kTranspose, Shape(x->shape().element_type(), dims), {x}, std::move(attrs));
 }
 
 }  // namespace
@@ -46,9 +38,9 @@ absl::StatusOr<bool> ResolveBitcasts::Run(Module* module) {
         inverse[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
         physical.push_back(to.dimensions(order[d]));
       }
-      Instruction* bytes = Permute(c, i->operand(0), Order(from));
+      Instruction* bytes = Permuted(c, i->operand(0), Order(from));
       Instruction* shaped = Make(c, bytes, Opcode::kReshape, Shape(to.element_type(), physical), {bytes});
-      Replace(i, Permute(c, shaped, inverse));
+      Replace(i, Permuted(c, shaped, inverse));
       here = true;
     }
     if (!here) continue;

@@ -6,6 +6,7 @@
 #include "core/passes/rewrite.h"
 #include "core/types/literal.h"
 #include "core/types/physical_layout.h"
+#include "plugins/tpu_emulator/program/permuted.h"
 
 namespace backplane::tpu {
 namespace {
@@ -13,15 +14,6 @@ namespace {
 Instruction* Reshaped(Computation* c, Instruction* x, std::vector<int64_t> dims) {
   const Shape shape(x->shape().element_type(), dims);
   return x->shape().dimensions() == shape.dimensions() ? x : Make(c, x, Opcode::kReshape, shape, {x});
-}
-
-Instruction* Permuted(Computation* c, Instruction* x, const Ints& permutation) {
-  if (std::is_sorted(permutation.begin(), permutation.end())) return x;
-  std::vector<int64_t> dims;
-  for (int64_t p : permutation) dims.push_back(x->shape().dimensions(p));
-  Attributes attrs;
-  attrs.Set(AttrId::kDimensions, permutation);
-  return Make(c, x, Opcode::kTranspose, Shape(x->shape().element_type(), dims), {x}, std::move(attrs));
 }
 
 Instruction* Cut(Computation* c, Instruction* x, absl::Span<const int64_t> dims) {
