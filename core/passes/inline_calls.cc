@@ -1,22 +1,31 @@
+#include "absl/container/flat_hash_set.h"
+#include "core/passes/calls.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 
 namespace backplane {
+namespace {
 
-absl::StatusOr<bool> InlineCalls::Run(Module* module) {
+absl::StatusOr<bool> InlineWhere(Module* module, bool all) {
+  // In a reducer or comparator a call is no more than a way to write it: there nothing asks to stay.
+  absl::flat_hash_set<const Computation*> running;
+  for (const Computation* c : RunningComputations(module)) running.insert(c);
   bool changed = false;
   // Callees come first, so what is inlined holds no calls any more.
   for (Computation* c : module->PostOrder()) {
+    auto goes = [&](const Instruction* i) {
+      return i->Is(Opcode::kCall) && (all || !StaysCall(*i) || !running.contains(c));
+    };
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
-      if (!i->Is(Opcode::kCall)) continue;
+      if (!goes(i)) continue;
       Replace(i, Inline(c, i->called(0), i->operands()));
       here = true;
     }
     if (!here) continue;
     // A call whose callee has a side effect is kept by RemoveDead: take it out by name.
     for (Instruction* i : c->Snapshot()) {
-      if (!i->Is(Opcode::kCall) || !i->users().empty() || i == c->root()) continue;
+      if (!goes(i) || !i->users().empty() || i == c->root()) continue;
       if (absl::Status s = c->Remove(i); !s.ok()) return s;
     }
     c->SortTopologically();
@@ -25,5 +34,17 @@ absl::StatusOr<bool> InlineCalls::Run(Module* module) {
   if (changed) module->RemoveUnreachableComputations();
   return changed;
 }
+
+}  // namespace
+
+bool StaysCall(const Instruction& i) {
+  if (!i.Is(Opcode::kCall)) return false;
+  auto says = i.frontend_attributes().find("inlineable");
+  return says != i.frontend_attributes().end() && says->second == "false";
+}
+
+absl::StatusOr<bool> InlineCalls::Run(Module* module) { return InlineWhere(module, false); }
+
+absl::StatusOr<bool> InlineAllCalls(Module* module) { return InlineWhere(module, true); }
 
 }  // namespace backplane

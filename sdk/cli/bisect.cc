@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ir/builder.h"
-#include "core/passes/passes.h"
+#include "core/passes/calls.h"
 #include "sdk/cli/arrays.h"
 #include "sdk/cli/execution.h"
 #include "sdk/cli/program.h"
@@ -140,8 +140,7 @@ absl::StatusOr<Culprit> FindFirstDifference(const Module& original, const Sessio
                                             Terminal& terminal, int64_t max_bytes) {
   // Bodies of calls are looked into; loops and branches stay one instruction each.
   std::unique_ptr<Module> module = original.Clone();
-  InlineCalls inline_calls;
-  BP_RETURN_IF_ERROR(inline_calls.Run(module.get()).status());
+  BP_RETURN_IF_ERROR(InlineAllCalls(module.get()).status());
   const std::vector<Instruction*> all = module->entry()->Snapshot();
   const std::vector<size_t> places = Visible(*module->entry());
   Culprit culprit;

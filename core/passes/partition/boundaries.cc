@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "core/eval/scalar_compiler.h"
+#include "core/ir/builder.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -15,10 +15,9 @@ absl::Status Named(const Instruction* i, const absl::Status& s) {
   return absl::Status(s.code(), absl::StrCat(i->name(), ": ", s.message()));
 }
 
-Tiling TilesOf(const Tiling& parts) {
-  Ints dims(static_cast<size_t>(parts.rank() - 1));
-  std::iota(dims.begin(), dims.end(), 0);
-  return parts.Select(dims);
+absl::Status UnevenSums(const Instruction* i) {
+  return absl::UnimplementedError(
+      absl::StrCat(i->name(), ": partial sums of shards that do not divide ", i->shape().ToString()));
 }
 
 // A value for each leaf, put together to the shape.
@@ -37,65 +36,34 @@ void Leaves(Computation* c, Instruction* x, std::vector<Instruction*>& out) {
 
 }  // namespace
 
-absl::Status Partitioner::ShardParameter(Instruction* parameter, const Sharding& sharding) {
+absl::StatusOr<bool> Partitioner::ShardParameter(Instruction* parameter, const Sharding& sharding) {
   const Shape shape = parameter->shape();
   const bool sums = Tiling::HasParts(sharding);
   absl::StatusOr<Tiling> of =
       sums ? Tiling::PartsOf(sharding, shape, partitions_) : Tiling::Of(sharding, shape, partitions_);
   if (!of.ok()) return Named(parameter, of.status());
-  const Tiling tiles = sums ? TilesOf(*of) : *of;
-  if (of->IsWhole()) return absl::OkStatus();
-  if (!tiles.Divides(shape)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(parameter->name(), ": ", shape.ToString(), " does not split evenly by ", tiles.ToString()));
-  }
+  if (of->IsWhole()) return false;
+  const Tiling tiles = sums ? TilesOfParts(*of) : *of;
   const std::vector<Instruction*> users(parameter->users().begin(), parameter->users().end());
   Shape shard = tiles.ShardOf(shape);
   if (shape.has_layout()) shard.set_layout(shape.layout());
   parameter->mutable_shape() = std::move(shard);
-  if (sums) {
+  if (sums && tiles.Divides(shape)) {
     ASSIGN_OR_RETURN(Instruction * whole, SumParts({parameter, *of}, parameter));
     Redirect(parameter, whole, users);
     partial_[whole] = {parameter, *std::move(of)};
-    return absl::OkStatus();
+    return true;
   }
-  Instruction* whole = Gather({parameter, tiles}, parameter);
+  Shards shards{parameter, tiles};
+  if (sums) {
+    ASSIGN_OR_RETURN(Computation * sum, ScalarBinaryComputation(context_.module, Opcode::kAdd, shape.element_type()));
+    shards.value = AllReduce(parameter, parameter, sum, of->GroupsAlong({of->rank() - 1}));
+  }
+  shards = WithoutFilling(std::move(shards), shape, parameter);
+  Instruction* whole = Gather(shards, parameter);
   Redirect(parameter, whole, users);
-  shards_[whole] = {parameter, tiles};
-  return absl::OkStatus();
-}
-
-// Partial sums: those that are known, those that an all-reduce of ours is about to add up, or the value on the first of
-// each group and zeros on the others.
-absl::StatusOr<Instruction*> Partitioner::PartialTo(Instruction* whole, const Tiling& parts) {
-  const Shards* known = FindPartial(whole);
-  if (known != nullptr && known->tiling == parts) return known->value;
-  if (known == nullptr && IsAnnotation(whole)) return PartialTo(whole->operand(0), parts);
-  const int64_t part = parts.rank() - 1;
-  ASSIGN_OR_RETURN(Instruction * shard, SliceTo(whole, TilesOf(parts)));
-  if (shard->Is(Opcode::kAllReduce) && shard->operand_count() == 1 &&
-      AsBinaryOp(*shard->called(0)) == std::optional<Opcode>(Opcode::kAdd) && context_.replicas == 1) {
-    std::vector<Ints> has = shard->attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand();
-    std::vector<Ints> wants = parts.GroupsAlong({part});
-    for (std::vector<Ints>* groups : {&has, &wants}) {
-      for (Ints& g : *groups) std::sort(g.begin(), g.end());
-      std::sort(groups->begin(), groups->end());
-    }
-    if (has == wants) return shard->operand(0);
-  }
-  const Shape shape = shard->shape().WithoutLayout();
-  const Shape bits = shape.WithElementType(PrimitiveType::kPred);
-  Attributes equal;
-  equal.SetEnum(AttrId::kDirection, ComparisonDirection::kEq);
-  Instruction* zero = MakeConstant(c_, whole, Literal::ScalarInt(PrimitiveType::kS32, 0));
-  Instruction* first = Op(whole, Opcode::kCompare, Shape::Scalar(PrimitiveType::kPred), {Offset(parts, part, 1), zero},
-                          std::move(equal));
-  Instruction* none = MakeConstant(c_, whole, Literal(Shape::Scalar(shape.element_type())));
-  if (!shape.IsScalar()) {
-    first = MakeBroadcast(c_, whole, first, bits, {});
-    none = MakeBroadcast(c_, whole, none, shape, {});
-  }
-  return Op(whole, Opcode::kSelect, shape, {first, shard, none});
+  if (whole != shards.value) shards_[whole] = std::move(shards);
+  return true;
 }
 
 absl::Status Partitioner::Annotation(Instruction* i) {
@@ -108,6 +76,7 @@ absl::Status Partitioner::Annotation(Instruction* i) {
   if (Tiling::HasParts(*i->sharding())) {
     absl::StatusOr<Tiling> parts = Tiling::PartsOf(*i->sharding(), x->shape(), partitions_);
     if (!parts.ok()) return Named(i, parts.status());
+    if (!TilesOfParts(*parts).Divides(x->shape())) return absl::OkStatus();
     ASSIGN_OR_RETURN(Instruction * partial, PartialTo(x, *parts));
     partial_[i] = {partial, *std::move(parts)};
     return absl::OkStatus();
@@ -163,7 +132,7 @@ absl::StatusOr<Tiling> Partitioner::BoundaryTiling(const Instruction* i, Tiling 
     const int64_t large = whole.dimensions(d), small = shard.dimensions(d);
     if (large == small) {
       tiling = tiling.Without(d);
-    } else if (small * tiling.tiles(d) != large) {
+    } else if ((large + tiling.tiles(d) - 1) / tiling.tiles(d) != small) {
       return absl::UnimplementedError(absl::StrCat(i->name(), ": dimension ", d, " of ", whole.ToString(), " is ",
                                                    small, " in the manual region, ", tiling.ToString(),
                                                    " splits it into ", tiling.tiles(d)));
@@ -186,7 +155,11 @@ absl::Status Partitioner::EnterManual(Instruction* i) {
       sums ? Tiling::PartsOf(*sharding, x->shape(), partitions_) : Tiling::Of(*sharding, x->shape(), partitions_);
   if (!of.ok()) return Named(i, of.status());
   ASSIGN_OR_RETURN(Tiling tiling, BoundaryTiling(i, *std::move(of), x->shape(), i->shape()));
-  ASSIGN_OR_RETURN(Instruction * shard, sums ? PartialTo(x, tiling) : SliceTo(x, tiling));
+  const bool even = (sums ? TilesOfParts(tiling) : tiling).Divides(x->shape());
+  if (sums && !even) return UnevenSums(i);
+  ASSIGN_OR_RETURN(Instruction * shard, sums   ? PartialTo(x, tiling)
+                                        : even ? SliceTo(x, tiling)
+                                               : WithFilling(x, tiling));
   i->ReplaceAllUsesWith(shard);
   return absl::OkStatus();
 }
@@ -204,9 +177,10 @@ absl::Status Partitioner::LeaveManual(Instruction* i) {
   if (!of.ok()) return Named(i, of.status());
   ASSIGN_OR_RETURN(Tiling tiling, BoundaryTiling(i, *std::move(of), i->shape(), x->shape()));
   if (!sums) {
-    Adopt(i, {x, std::move(tiling)});
+    Adopt(i, WithoutFilling({x, std::move(tiling)}, i->shape(), i));
     return absl::OkStatus();
   }
+  if (!TilesOfParts(tiling).Divides(i->shape())) return UnevenSums(i);
   ASSIGN_OR_RETURN(Instruction * whole, SumParts({x, tiling}, i));
   i->ReplaceAllUsesWith(whole);
   partial_[whole] = {x, std::move(tiling)};

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "core/passes/calls.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -184,7 +185,7 @@ absl::Status Partitioner::SplitAsHostSays(Instruction* i, const CustomPartitioni
     return Named(i, absl::InvalidArgumentError(
                         absl::StrCat("the host's program is not one of ", operands.size(), " arguments")));
   }
-  RETURN_IF_ERROR(InlineCalls().Run(said->program.get()).status());
+  RETURN_IF_ERROR(InlineAllCalls(said->program.get()).status());
   auto tiling_of = [&](const Sharding& sharding, const Shape& whole) -> absl::StatusOr<Tiling> {
     absl::StatusOr<Tiling> tiling = Tiling::Of(sharding, whole, partitions_);
     if (!tiling.ok()) return Named(i, tiling.status());

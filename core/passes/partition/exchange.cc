@@ -13,11 +13,6 @@ const Partitioner::Shards* Partitioner::FindShards(const Instruction* whole) con
   return at == shards_.end() ? nullptr : &at->second;
 }
 
-const Partitioner::Shards* Partitioner::FindPartial(const Instruction* whole) const {
-  auto at = partial_.find(whole);
-  return at == partial_.end() ? nullptr : &at->second;
-}
-
 Instruction* Partitioner::Op(const Instruction* like, Opcode opcode, const Shape& shape,
                              std::vector<Instruction*> operands, Attributes attrs, std::vector<Computation*> called) {
   return Make(c_, like, opcode, shape, std::move(operands), std::move(attrs), std::move(called));
@@ -74,17 +69,6 @@ Instruction* Partitioner::Gather(const Shards& shards, const Instruction* like) 
     left = left.Without(d);
   }
   return x;
-}
-
-// The whole value of partial sums.
-absl::StatusOr<Instruction*> Partitioner::SumParts(const Shards& partial, const Instruction* like) {
-  const int64_t part = partial.tiling.rank() - 1;
-  ASSIGN_OR_RETURN(Computation * sum,
-                   ScalarBinaryComputation(context_.module, Opcode::kAdd, partial.value->shape().element_type()));
-  Instruction* x = AllReduce(like, partial.value, sum, partial.tiling.GroupsAlong({part}));
-  Ints dims;
-  for (int64_t d = 0; d < part; ++d) dims.push_back(d);
-  return Gather({x, partial.tiling.Select(dims)}, like);
 }
 
 Instruction* Partitioner::PartitionNumber(PrimitiveType type) {

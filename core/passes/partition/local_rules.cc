@@ -189,23 +189,12 @@ absl::StatusOr<std::optional<Partitioner::Shards>> Partitioner::Reduce(Instructi
 }
 
 absl::StatusOr<std::optional<Partitioner::Shards>> Partitioner::Dot(Instruction* i) {
-  // Dimensions of the whole product: batch, contracting, free of the left, free of the right operand.
-  const DotDimensions& d = i->dot_dims();
+  const Factors f = *FactorsOf(*i);
+  const Ints &left = f.operands[0], &right = f.operands[1];
   Instruction *lhs = i->operand(0), *rhs = i->operand(1);
-  const int64_t nb = static_cast<int64_t>(d.lhs_batch.size()), nc = static_cast<int64_t>(d.lhs_contracting.size());
-  int64_t next = nb + nc;
-  auto number = [&](const Shape& shape, const Ints& batch, const Ints& contracting) {
-    Ints at(static_cast<size_t>(shape.rank()), -1);
-    for (int64_t k = 0; k < nb; ++k) at[static_cast<size_t>(batch[static_cast<size_t>(k)])] = k;
-    for (int64_t k = 0; k < nc; ++k) at[static_cast<size_t>(contracting[static_cast<size_t>(k)])] = nb + k;
-    for (int64_t& n : at) {
-      if (n < 0) n = next++;
-    }
-    return at;
-  };
-  const Ints left = number(lhs->shape(), d.lhs_batch, d.lhs_contracting);
-  const Ints right = number(rhs->shape(), d.rhs_batch, d.rhs_contracting);
-  Tiling product = Tiling::Whole(next, partitions_);
+  const int64_t contracted = static_cast<int64_t>(i->dot_dims().lhs_contracting.size());
+  // Every dimension of the whole product: the result's, and those that are added up.
+  Tiling product = Tiling::Whole(static_cast<int64_t>(f.result.size()) + contracted, partitions_);
   // The larger operand is asked first: what does not fit with its split is gathered.
   auto add = [&](const Instruction* x, const Ints& at) {
     const Shards* s = FindShards(x);
@@ -218,13 +207,11 @@ absl::StatusOr<std::optional<Partitioner::Shards>> Partitioner::Dot(Instruction*
   if (product.IsWhole()) return std::optional<Shards>();
   ASSIGN_OR_RETURN(Instruction * a, SliceTo(lhs, product.Select(left)));
   ASSIGN_OR_RETURN(Instruction * b, SliceTo(rhs, product.Select(right)));
-  Ints out, contracting;
-  for (int64_t k = 0; k < nb; ++k) out.push_back(k);
-  for (int64_t k = nb + nc; k < next; ++k) out.push_back(k);
-  for (int64_t k = nb; k < nb + nc; ++k) {
-    if (product.IsTiled(k)) contracting.push_back(k);
+  Ints contracting;
+  for (int64_t k = 0; k < product.rank(); ++k) {
+    if (product.IsTiled(k) && !Contains(f.result, k)) contracting.push_back(k);
   }
-  Tiling tiling = product.Select(out);
+  Tiling tiling = product.Select(f.result);
   Instruction* x = c_->AddClone(i, tiling.ShardOf(i->shape()), {a, b});
   if (!contracting.empty()) {
     const PrimitiveType type = i->shape().element_type();

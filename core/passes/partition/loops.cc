@@ -4,6 +4,9 @@
 // on. What is good is found by trying, on copies of the body: elements begin as their initial values lie; one that the
 // body then gathers is kept whole; one that the body leaves split, though it began whole, is split from the start. How
 // what comes after a loop wants its results is known only on a second run (PartitionContext::wanted).
+//
+// Elements that are still to be added up over some partitions stay so where the body hands on such a sum again and has
+// no other use for it; they are added up behind the loop.
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -49,6 +52,7 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
   const size_t n = static_cast<size_t>(loop->shape().tuple_size());
   std::vector<Instruction*> initial = Elements(c_, loop->operand(0));
   std::vector<Tiling> tilings;
+  std::vector<std::optional<Tiling>> parts(n);  // in their place
   std::vector<bool> settled(n, false);
   for (size_t k = 0; k < n; ++k) {
     const Shape& shape = loop->shape().tuple_shapes(static_cast<int64_t>(k));
@@ -64,6 +68,7 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
                                          : Tiling::Whole(shape.IsArray() ? shape.rank() : 0, partitions_));
     }
     settled[k] = !shape.IsArray();
+    if (const Shards* partial = shape.IsArray() ? FindPartial(initial[k]) : nullptr) parts[k] = partial->tiling;
   }
   const int attempts = Attempts(depth_);
   if (attempts == 1) return RewriteCalled(loop);
@@ -75,12 +80,13 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
     std::vector<Shape> shapes;
     for (size_t k = 0; k < n; ++k) {
       const Shape& whole = loop->shape().tuple_shapes(static_cast<int64_t>(k));
-      shapes.push_back(tilings[k].IsWhole() ? whole.WithoutLayout() : tilings[k].ShardOf(whole));
+      const Tiling tiling = parts[k] ? TilesOfParts(*parts[k]) : tilings[k];
+      shapes.push_back(tiling.IsWhole() ? whole.WithoutLayout() : tiling.ShardOf(whole));
     }
     state = Shape::Tuple(shapes);
     condition = context_.module->CloneComputation(loop->called(0));
     body = context_.module->CloneComputation(loop->called(1));
-    std::vector<bool> needs_whole(n, false);
+    std::vector<bool> needs_whole(n, false), leaves_sum(n, false);
     std::vector<std::optional<Tiling>> leaves_as(n);
     for (Computation* c : {condition, body}) {
       context_.MarkManual(c, false);
@@ -91,6 +97,11 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
       std::vector<Instruction*> element(n, nullptr), whole(n, nullptr);
       for (size_t k = 0; k < n; ++k) {
         element[k] = MakeElement(c, parameter, static_cast<int64_t>(k));
+        if (parts[k]) {
+          ASSIGN_OR_RETURN(whole[k], inner.SumParts({element[k], *parts[k]}, nullptr));
+          inner.partial_[whole[k]] = {element[k], *parts[k]};
+          continue;
+        }
         whole[k] = tilings[k].IsWhole() ? element[k] : inner.Gather({element[k], tilings[k]}, nullptr);
         if (whole[k] != element[k]) inner.shards_[whole[k]] = {element[k], tilings[k]};
       }
@@ -109,6 +120,11 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
       if (c == body) {
         std::vector<Instruction*> results = Elements(c, c->root());
         for (size_t k = 0; k < n; ++k) {
+          if (parts[k]) {
+            leaves_sum[k] = inner.IsInParts(results[k], *parts[k], 0);
+            ASSIGN_OR_RETURN(results[k], inner.PartialTo(results[k], *parts[k]));
+            continue;
+          }
           if (const Shards* s = inner.FindShards(results[k])) leaves_as[k] = s->tiling;
           ASSIGN_OR_RETURN(results[k], inner.SliceTo(results[k], tilings[k]));
         }
@@ -126,7 +142,11 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
     for (size_t k = 0; k < n && attempt < attempts; ++k) {
       const Shape& shape = loop->shape().tuple_shapes(static_cast<int64_t>(k));
       if (settled[k]) continue;
-      if (!tilings[k].IsWhole() && needs_whole[k]) {
+      if (parts[k]) {
+        if (leaves_sum[k] && !needs_whole[k]) continue;
+        parts[k].reset();
+        again = true;
+      } else if (!tilings[k].IsWhole() && needs_whole[k]) {
         tilings[k] = Tiling::Whole(shape.rank(), partitions_);
         settled[k] = again = true;
       } else if (tilings[k].IsWhole() && leaves_as[k] && leaves_as[k]->Divides(shape)) {
@@ -138,7 +158,9 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
   }
 
   for (size_t k = 0; k < n; ++k) {
-    if (initial[k]->shape().IsArray()) {
+    if (parts[k]) {
+      ASSIGN_OR_RETURN(initial[k], PartialTo(initial[k], *parts[k]));
+    } else if (initial[k]->shape().IsArray()) {
       ASSIGN_OR_RETURN(initial[k], SliceTo(initial[k], tilings[k]));
     }
   }
@@ -150,6 +172,12 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
   std::vector<Instruction*> results;
   for (size_t k = 0; k < n; ++k) {
     Instruction* element = MakeElement(c_, made, static_cast<int64_t>(k));
+    if (parts[k]) {
+      ASSIGN_OR_RETURN(Instruction * sum, SumParts({element, *parts[k]}, loop));
+      partial_[sum] = {element, *parts[k]};
+      results.push_back(sum);
+      continue;
+    }
     results.push_back(tilings[k].IsWhole() ? element : Gather({element, tilings[k]}, loop));
     if (results[k] != element) {
       shards_[results[k]] = {element, tilings[k]};

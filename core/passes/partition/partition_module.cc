@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/passes/calls.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -41,8 +42,10 @@ absl::Status ShardParameters(Computation* entry, Partitioner& partitioner, std::
       return absl::UnimplementedError(
           absl::StrCat(p->name(), ": a tuple parameter with split elements is not partitioned"));
     }
-    if (split) RETURN_IF_ERROR(partitioner.ShardParameter(p, leaves[0]));
-    if (split && p->shape() == whole && !Tiling::HasParts(leaves[0])) leaves[0] = Sharding();  // one tile after all
+    if (split) {
+      ASSIGN_OR_RETURN(const bool parts, partitioner.ShardParameter(p, leaves[0]));
+      if (!parts) leaves[0] = Sharding();  // one tile after all
+    }
     shardings->insert(shardings->end(), leaves.begin(), leaves.end());
     p->set_sharding(nullptr);
   }
@@ -54,6 +57,7 @@ bool Allows(const std::vector<bool>& list, size_t k) { return list.size() == 1 ?
 // A value that the entry returns: what the program says of it, and otherwise how it is to lie.
 struct Wish {
   std::optional<Sharding> asked;
+  bool open = false;  // for some dimensions it says nothing
   std::optional<Tiling> proposed;
 };
 
@@ -68,14 +72,15 @@ std::vector<Wish> WishesOf(const Computation* entry, const PartitionContext& con
     const bool of_result = tuple || !(root->Is(Opcode::kCustomCall) || root->Is(Opcode::kParameter));
     if (asked == nullptr && of_result) asked = LeafSharding(root->sharding().get(), k);
     if (asked != nullptr) wishes[k].asked = *asked;
+    wishes[k].open = IsAnnotation(value) && !OpenDimensions(value).empty();
     const Tiling* proposed = value->shape().IsArray() ? context.Proposed(value) : nullptr;
     if (proposed != nullptr) wishes[k].proposed = *proposed;
   }
   return wishes;
 }
 
-absl::Status ShardResults(Computation* entry, const std::vector<bool>& propagate, const std::vector<Wish>& wishes,
-                          Partitioner& partitioner, std::vector<Sharding>* shardings) {
+absl::Status ShardResults(Computation* entry, int64_t partitions, const std::vector<bool>& propagate,
+                          const std::vector<Wish>& wishes, Partitioner& partitioner, std::vector<Sharding>* shardings) {
   Instruction* root = entry->root();
   const bool tuple = root->Is(Opcode::kTuple);
   std::vector<Instruction*> values = tuple ? std::vector<Instruction*>(root->operands().begin(), root->operands().end())
@@ -86,20 +91,28 @@ absl::Status ShardResults(Computation* entry, const std::vector<bool>& propagate
     const Sharding* asked = wishes[k].asked ? &*wishes[k].asked : nullptr;
     const std::optional<Tiling>& proposed = wishes[k].proposed;
     const bool may_stay = propagate.empty() || Allows(propagate, std::min(k, propagate.size() - 1));
+    std::optional<Tiling> written;
+    if (asked != nullptr && value->shape().IsArray() && !Tiling::HasParts(*asked)) {
+      absl::StatusOr<Tiling> of = Tiling::Of(*asked, value->shape(), partitions);
+      if (of.ok()) written = *std::move(of);
+    }
+    // Dimensions that the annotation leaves open are not held to be uneven.
+    const bool uneven = written && !wishes[k].open && !written->Divides(value->shape());
     const Partitioner::Shards* shards = partitioner.FindShards(value);
     const Partitioner::Shards* partial = partitioner.FindPartial(value);
     if (partial != nullptr && asked != nullptr && Tiling::HasParts(*asked)) {
       shardings->push_back(*asked);
       values[k] = partial->value;
+    } else if (uneven) {
+      shardings->push_back(*asked);
+      ASSIGN_OR_RETURN(values[k], partitioner.WithFilling(value, *written));
     } else if (asked == nullptr && may_stay && proposed) {
       shardings->push_back(proposed->ToSharding());
       ASSIGN_OR_RETURN(values[k], partitioner.SliceTo(value, *proposed));
     } else if (shards != nullptr && (may_stay || asked != nullptr)) {
       const Tiling tiling = shards->tiling;
       // As it was written where that is what became of it.
-      absl::StatusOr<Tiling> written = asked != nullptr ? Tiling::Of(*asked, value->shape(), tiling.partitions())
-                                                        : absl::StatusOr<Tiling>(absl::NotFoundError(""));
-      shardings->push_back(written.ok() && *written == tiling ? *asked : tiling.ToSharding());
+      shardings->push_back(written && *written == tiling ? *asked : tiling.ToSharding());
       ASSIGN_OR_RETURN(values[k], partitioner.SliceTo(value, tiling));
     } else {
       ForEachLeaf(value->shape(), [&](const Shape&, const std::vector<int64_t>&) { shardings->emplace_back(); });
@@ -239,7 +252,7 @@ absl::Status Partition(Module* module, PartitionContext& context, const Partitio
   Partitioner partitioner(entry, &context);
   RETURN_IF_ERROR(ShardParameters(entry, partitioner, parameters));
   RETURN_IF_ERROR(partitioner.Rewrite().status());
-  RETURN_IF_ERROR(ShardResults(entry, options.propagate_to_results, wishes, partitioner, results));
+  RETURN_IF_ERROR(ShardResults(entry, context.partitions, options.propagate_to_results, wishes, partitioner, results));
   entry->RemoveDead();
   return partitioner.RemoveReplaced();
 }
@@ -251,7 +264,7 @@ absl::StatusOr<bool> PartitionModule::Run(Module* module) {
   if (config.frontend_attributes.count(kResultShardingsAttribute) != 0) return false;  // has been done
   const int64_t partitions = config.num_partitions;
   if (partitions < 2 && !HasAnnotations(*module)) return false;
-  RETURN_IF_ERROR(InlineCalls().Run(module).status());
+  RETURN_IF_ERROR(InlineAllCalls(module).status());
   RETURN_IF_ERROR(UnshareComputations().Run(module).status());
   RETURN_IF_ERROR(SimplifyTuples().Run(module).status());
   PartitionContext context;

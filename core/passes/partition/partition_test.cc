@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "core/passes/golden.h"
 #include "core/passes/partition/custom_partitioning.h"
 #include "core/passes/partition/partition_module.h"
@@ -25,8 +26,6 @@ absl::Status Partition(const std::string& entry, std::vector<std::string>* log =
 }
 
 TEST(PartitionModule, RefusesWhatDoesNotFit) {
-  EXPECT_THAT(std::string(Partition("ROOT x = f32[6] parameter(0), sharding={devices=[4]<=[4]}").message()),
-              HasSubstr("x: f32[6] does not split evenly"));
   EXPECT_THAT(std::string(Partition("ROOT x = f32[8] parameter(0), sharding={devices=[8]<=[8]}").message()),
               HasSubstr("x: sharding {devices=[8]<=[8]} of f32[8] on 4 partitions: names 8 devices"));
   EXPECT_THAT(
@@ -38,9 +37,107 @@ TEST(PartitionModule, RefusesWhatDoesNotFit) {
       HasSubstr("y: dimension 0 of f32[8] is 4 in the manual region"));
 }
 
-// One place in each row, looked up and added to: the rows stay where they are.
-TEST(PartitionModule, KeepsBatchesOfLookupsWhereTheyLie) {
-  auto module = ParseHloModule(R"(
+std::unique_ptr<Module> Partitioned(const std::string& text) {
+  auto module = ParseHloModule(text);
+  EXPECT_TRUE(module.ok()) << module.status();
+  if (!module.ok()) return nullptr;
+  const absl::Status s = PartitionModule().Run(module->get()).status();
+  EXPECT_TRUE(s.ok()) << s;
+  return s.ok() ? *std::move(module) : nullptr;
+}
+
+// Shards of equal size; a dimension of one element that is split is on one partition only.
+TEST(PartitionModule, RoundsShardsUpThatDoNotDivide) {
+  auto module = Partitioned(R"(
+HloModule m, num_partitions=4
+ENTRY e {
+  x = f32[10,8] parameter(0), sharding={devices=[4,1]<=[4]}
+  one = f32[1] parameter(1), sharding={devices=[4]<=[4]}
+  y = f32[10,8] negate(x)
+  z = f32[10,8] custom-call(y), custom_call_target="Sharding", sharding={devices=[1,4]<=[4]}
+  w = f32[1] custom-call(one), custom_call_target="Sharding", sharding={devices=[4]<=[4]}
+  ROOT r = (f32[10,8], f32[10,8], f32[1]) tuple(y, z, w), sharding={{devices=[4,1]<=[4]}, {devices=[1,4]<=[4]}, {devices=[4]<=[4]}}
+})");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->parameter(0)->shape().ToString(), "f32[3,8]");
+  EXPECT_EQ(module->entry()->parameter(1)->shape().ToString(), "f32[1]");
+  EXPECT_EQ(module->entry()->root()->shape().ToString(), "(f32[3,8], f32[10,2], f32[1])");
+  const auto& says = module->config().frontend_attributes;
+  EXPECT_EQ(says.at(kParameterShardingsAttribute), "{{devices=[4,1]<=[4]}, {devices=[4]<=[4]}}");
+  EXPECT_EQ(says.at(kResultShardingsAttribute), "{{devices=[4,1]<=[4]}, {devices=[1,4]<=[4]}, {devices=[4]<=[4]}}");
+}
+
+int64_t CountIn(const Computation* c, Opcode opcode) {
+  int64_t n = 0;
+  for (const auto& i : c->instructions()) n += i->Is(opcode);
+  return n;
+}
+
+// Gradients of a batch in parts: each turn adds up its own, the partitions meet when the loop is over.
+constexpr char kSumsInALoop[] = R"(
+HloModule m, num_partitions=2
+cond {
+  s = (s32[], f32[4,4], f32[2,2,4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2)
+  ROOT l = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[4,4], f32[2,2,4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  g = f32[4,4] get-tuple-element(s), index=1
+  xs = f32[2,2,4] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  slice = f32[1,2,4] dynamic-slice(xs, i, zero, zero), dynamic_slice_sizes={1,2,4}
+  x = f32[2,4] reshape(slice)
+  d = f32[4,4] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  p = f32[4,4] custom-call(d), custom_call_target="Sharding", sharding={devices=[1,1,2]<=[2] last_tile_dims={unreduced}}
+  sum = f32[4,4] add(g, p)
+  keep = f32[4,4] custom-call(sum), custom_call_target="Sharding", sharding={devices=[1,1,2]<=[2] last_tile_dims={unreduced}}
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT t = (s32[], f32[4,4], f32[2,2,4]) tuple(next, WHAT, xs)
+}
+ENTRY e {
+  xs = f32[2,2,4] parameter(0), sharding={devices=[1,2,1]<=[2]}
+  zero = s32[] constant(0)
+  nothing = f32[] constant(0)
+  none = f32[4,4] broadcast(nothing), dimensions={}
+  g = f32[4,4] custom-call(none), custom_call_target="Sharding", sharding={devices=[1,1,2]<=[2] last_tile_dims={unreduced}}
+  init = (s32[], f32[4,4], f32[2,2,4]) tuple(zero, g, xs)
+  w = (s32[], f32[4,4], f32[2,2,4]) while(init), condition=cond, body=body
+  r = f32[4,4] get-tuple-element(w), index=1
+  ROOT n = f32[4,4] negate(r)
+})";
+
+TEST(PartitionModule, AddsUpBehindALoop) {
+  for (const char* handed_on : {"keep", "sum"}) {
+    auto module = Partitioned(absl::StrReplaceAll(kSumsInALoop, {{"WHAT", handed_on}}));
+    ASSERT_NE(module, nullptr);
+    EXPECT_EQ(CountIn(module->entry(), Opcode::kAllReduce), 1) << module->ToString();
+    for (const Computation* c : module->PostOrder()) {
+      if (!c->IsEntry()) EXPECT_EQ(CountIn(c, Opcode::kAllReduce), 0) << module->ToString();
+    }
+  }
+}
+
+// What a body hands on that is no sum any more has to be whole.
+TEST(PartitionModule, AddsUpInALoopThatNeedsTheSum) {
+  auto module = Partitioned(
+      absl::StrReplaceAll(kSumsInALoop, {
+    {"WHAT", "root"}, {
+      "  one = s32", "  root = f32[4,4] cosine(keep)
+                     one = s32 "}}));
+                     ASSERT_NE(module, nullptr);
+      EXPECT_EQ(CountIn(module->entry(), Opcode::kAllReduce), 0) << module->ToString();
+      int64_t inside = 0;
+      for (const Computation* c : module->PostOrder()) inside += c->IsEntry() ? 0 : CountIn(c, Opcode::kAllReduce);
+      EXPECT_EQ(inside, 1) << module->ToString();
+    }
+
+    // One place in each row, looked up and added to: the rows stay where they are.
+    TEST(PartitionModule, KeepsBatchesOfLookupsWhereTheyLie) {
+      auto module = ParseHloModule(R"(
 HloModule m, num_partitions=4
 
 sum {
@@ -56,18 +153,18 @@ ENTRY e {
   twice = f32[8] add(found, found)
   ROOT r = f32[8,5] scatter(x, at, twice), update_window_dims={}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, input_batching_dims={0}, scatter_indices_batching_dims={0}, index_vector_dim=1, to_apply=sum
 })");
-  ASSERT_TRUE(module.ok()) << module.status();
-  std::vector<std::string> log;
-  PartitionOptions options;
-  options.log = &log;
-  ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
-  EXPECT_THAT(log, testing::IsEmpty());
-  EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "f32[2,5]");
-}
+      ASSERT_TRUE(module.ok()) << module.status();
+      std::vector<std::string> log;
+      PartitionOptions options;
+      options.log = &log;
+      ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
+      EXPECT_THAT(log, testing::IsEmpty());
+      EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "f32[2,5]");
+    }
 
-// Sums of split numbers into few places: each partition its own, then the sums of those.
-TEST(PartitionModule, CombinesSplitUpdatesInParts) {
-  const std::string text = R"(
+    // Sums of split numbers into few places: each partition its own, then the sums of those.
+    TEST(PartitionModule, CombinesSplitUpdatesInParts) {
+      const std::string text = R"(
 HloModule m, num_partitions=4
 
 sum {
@@ -82,88 +179,88 @@ ENTRY e {
   u = f32[8] parameter(2), sharding={devices=[4]<=[4]}
   ROOT r = f32[5] scatter(x, at, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum
 })";
-  auto module = ParseHloModule(text);
-  ASSERT_TRUE(module.ok()) << module.status();
-  std::vector<std::string> log;
-  PartitionOptions options;
-  options.log = &log;
-  ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
-  EXPECT_THAT(log, testing::ElementsAre(HasSubstr("all-reduce of f32[5]")));
-  // What was there before is added once, not on each partition.
-  const Instruction* root = (*module)->entry()->root();
-  ASSERT_EQ(root->opcode(), Opcode::kAdd);
-  EXPECT_EQ(root->operand(0)->opcode(), Opcode::kParameter);
-  const Instruction* own = root->operand(1)->operand(0);
-  ASSERT_EQ(own->opcode(), Opcode::kScatter);
-  EXPECT_EQ(own->operand(1)->shape().ToString(), "s32[2,1]");
-  EXPECT_EQ(own->operand(0)->opcode(), Opcode::kBroadcast);
-  // Zeros, annotated or not, are added as often as one likes: the sum may stay in its parts.
-  std::string zeros = text;
-  const std::string parameter = "x = f32[5] parameter(0)";
-  zeros.replace(zeros.find(parameter), parameter.size(),
-                "zero = f32[] constant(0)\n  z = f32[5] broadcast(zero), dimensions={}\n"
-                "  x = f32[5] custom-call(z), custom_call_target=\"Sharding\", sharding={replicated}");
-  zeros.replace(zeros.find("s32[8,1] parameter(1)"), 21, "s32[8,1] parameter(0)");
-  zeros.replace(zeros.find("f32[8] parameter(2)"), 19, "f32[8] parameter(1)");
-  module = ParseHloModule(zeros);
-  ASSERT_TRUE(module.ok()) << module.status();
-  ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
-  EXPECT_EQ((*module)->entry()->root()->opcode(), Opcode::kAllReduce);
-  // An array much larger than its updates: those are handed round.
-  log.clear();
-  std::string large = text;
-  for (size_t k = large.find("f32[5]"); k != std::string::npos; k = large.find("f32[5]", k))
-    large.replace(k, 6, "f32[50]");
-  module = ParseHloModule(large);
-  ASSERT_TRUE(module.ok()) << module.status();
-  ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
-  EXPECT_THAT(log, testing::Each(HasSubstr("all-gather")));
-}
+      auto module = ParseHloModule(text);
+      ASSERT_TRUE(module.ok()) << module.status();
+      std::vector<std::string> log;
+      PartitionOptions options;
+      options.log = &log;
+      ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
+      EXPECT_THAT(log, testing::ElementsAre(HasSubstr("all-reduce of f32[5]")));
+      // What was there before is added once, not on each partition.
+      const Instruction* root = (*module)->entry()->root();
+      ASSERT_EQ(root->opcode(), Opcode::kAdd);
+      EXPECT_EQ(root->operand(0)->opcode(), Opcode::kParameter);
+      const Instruction* own = root->operand(1)->operand(0);
+      ASSERT_EQ(own->opcode(), Opcode::kScatter);
+      EXPECT_EQ(own->operand(1)->shape().ToString(), "s32[2,1]");
+      EXPECT_EQ(own->operand(0)->opcode(), Opcode::kBroadcast);
+      // Zeros, annotated or not, are added as often as one likes: the sum may stay in its parts.
+      std::string zeros = text;
+      const std::string parameter = "x = f32[5] parameter(0)";
+      zeros.replace(zeros.find(parameter), parameter.size(),
+                    "zero = f32[] constant(0)\n  z = f32[5] broadcast(zero), dimensions={}\n"
+                    "  x = f32[5] custom-call(z), custom_call_target=\"Sharding\", sharding={replicated}");
+      zeros.replace(zeros.find("s32[8,1] parameter(1)"), 21, "s32[8,1] parameter(0)");
+      zeros.replace(zeros.find("f32[8] parameter(2)"), 19, "f32[8] parameter(1)");
+      module = ParseHloModule(zeros);
+      ASSERT_TRUE(module.ok()) << module.status();
+      ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
+      EXPECT_EQ((*module)->entry()->root()->opcode(), Opcode::kAllReduce);
+      // An array much larger than its updates: those are handed round.
+      log.clear();
+      std::string large = text;
+      for (size_t k = large.find("f32[5]"); k != std::string::npos; k = large.find("f32[5]", k))
+        large.replace(k, 6, "f32[50]");
+      module = ParseHloModule(large);
+      ASSERT_TRUE(module.ok()) << module.status();
+      ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
+      EXPECT_THAT(log, testing::Each(HasSubstr("all-gather")));
+    }
 
-TEST(PartitionModule, RefusesToAskNobody) {
-  for (const char* target : {"InspectSharding", "CustomSPMDPartitioning"}) {
-    std::string text = "x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n";
-    text += "ROOT y = f32[8] custom-call(x), custom_call_target=\"" + std::string(target) + "\"";
-    const absl::Status s = Partition(text);
-    EXPECT_EQ(s.code(), absl::StatusCode::kUnimplemented);
-    EXPECT_THAT(std::string(s.message()), HasSubstr(std::string("y: custom call '") + target));
-  }
-}
+    TEST(PartitionModule, RefusesToAskNobody) {
+      for (const char* target : {"InspectSharding", "CustomSPMDPartitioning"}) {
+        std::string text = "x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n";
+        text += "ROOT y = f32[8] custom-call(x), custom_call_target=\"" + std::string(target) + "\"";
+        const absl::Status s = Partition(text);
+        EXPECT_EQ(s.code(), absl::StatusCode::kUnimplemented);
+        EXPECT_THAT(std::string(s.message()), HasSubstr(std::string("y: custom call '") + target));
+      }
+    }
 
-TEST(ShardingRule, IsRead) {
-  std::optional<ShardingRule> rule = ParseShardingRule(
-      "#sdy.op_sharding_rule<([i, jk], [])->([k, z_1z_12]) {i=2, j=4, k=8} need_replication={k}, custom>");
-  ASSERT_TRUE(rule);
-  EXPECT_THAT(rule->operands, testing::ElementsAre(Ints{0, 1}, Ints{}));
-  EXPECT_THAT(rule->results, testing::ElementsAre(Ints{-1, 18}));
-  for (const char* text :
-       {"", "#sdy.op_sharding_rule<", "#sdy.op_sharding_rule<([i])", "#sdy.op_sharding_rule<([a])->([i])>",
-        "#sdy.op_sharding_rule<([i])->([i]) need_replication={", "#sdy.op_sharding_rule<([z_])->()>"}) {
-    EXPECT_FALSE(ParseShardingRule(text)) << text;
-  }
-}
+    TEST(ShardingRule, IsRead) {
+      std::optional<ShardingRule> rule = ParseShardingRule(
+          "#sdy.op_sharding_rule<([i, jk], [])->([k, z_1z_12]) {i=2, j=4, k=8} need_replication={k}, custom>");
+      ASSERT_TRUE(rule);
+      EXPECT_THAT(rule->operands, testing::ElementsAre(Ints{0, 1}, Ints{}));
+      EXPECT_THAT(rule->results, testing::ElementsAre(Ints{-1, 18}));
+      for (const char* text :
+           {"", "#sdy.op_sharding_rule<", "#sdy.op_sharding_rule<([i])", "#sdy.op_sharding_rule<([a])->([i])>",
+            "#sdy.op_sharding_rule<([i])->([i]) need_replication={", "#sdy.op_sharding_rule<([z_])->()>"}) {
+        EXPECT_FALSE(ParseShardingRule(text)) << text;
+      }
+    }
 
-// A host that splits the rows of its one operand, and adds up over them for its second result.
-std::shared_ptr<CustomPartitioning> RowsAndTheirSum(std::string* seen, std::string program) {
-  auto host = std::make_shared<CustomPartitioning>();
-  host->partition = [seen, program](absl::Span<const CustomPartitioning::Value> operands,
-                                    const CustomPartitioning::Value& result,
-                                    absl::string_view config) -> absl::StatusOr<CustomPartitioning::Split> {
-    *seen = absl::StrCat(config, ": ", operands[0].shape.ToString(), " ", operands[0].sharding.ToString(), " -> ",
-                         result.shape.ToString(), " ", result.sharding.ToString());
-    if (config == "fail") return absl::NotFoundError("no mesh");
-    CustomPartitioning::Split split;
-    auto module = ParseHloModule(program);
-    if (!module.ok()) return module.status();
-    split.program = *std::move(module);
-    split.operands = {*ParseSharding("{devices=[4,1]<=[4]}")};
-    split.result = *ParseSharding("{{devices=[4,1]<=[4]}, {replicated}}");
-    return split;
-  };
-  return host;
-}
+    // A host that splits the rows of its one operand, and adds up over them for its second result.
+    std::shared_ptr<CustomPartitioning> RowsAndTheirSum(std::string * seen, std::string program) {
+      auto host = std::make_shared<CustomPartitioning>();
+      host->partition = [seen, program](absl::Span<const CustomPartitioning::Value> operands,
+                                        const CustomPartitioning::Value& result,
+                                        absl::string_view config) -> absl::StatusOr<CustomPartitioning::Split> {
+        *seen = absl::StrCat(config, ": ", operands[0].shape.ToString(), " ", operands[0].sharding.ToString(), " -> ",
+                             result.shape.ToString(), " ", result.sharding.ToString());
+        if (config == "fail") return absl::NotFoundError("no mesh");
+        CustomPartitioning::Split split;
+        auto module = ParseHloModule(program);
+        if (!module.ok()) return module.status();
+        split.program = *std::move(module);
+        split.operands = {*ParseSharding("{devices=[4,1]<=[4]}")};
+        split.result = *ParseSharding("{{devices=[4,1]<=[4]}, {replicated}}");
+        return split;
+      };
+      return host;
+    }
 
-constexpr char kRowsAndTheirSum[] = R"(
+    constexpr char kRowsAndTheirSum[] = R"(
 HloModule host
 sum {
   p = f32[] parameter(0)
@@ -183,8 +280,9 @@ ENTRY e {
   ROOT t = (f32[2,4], f32[4]) tuple(n, all)
 })";
 
-std::string AskingProgram(const char* config) {
-  return absl::StrCat(R"(
+    std::string AskingProgram(const char* config) {
+      return absl::StrCat(
+          R"(
 HloModule m, num_partitions=4
 sum {
   p = f32[] parameter(0)
@@ -195,88 +293,90 @@ ENTRY e {
   x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
   other = f32[8,4] all-reduce(x), channel_id=1, replica_groups={}, use_global_device_ids=true, to_apply=sum
   y = (f32[8,4], f32[4]) custom-call(x), custom_call_target="TestSplit", opaque=")",
-                      config,
-                      R"(", frontend_attributes={xla.sdy.sharding_rule="#sdy.op_sharding_rule<([i, j])->([i, j], [j])>"}
+          config,
+          R"(", frontend_attributes={xla.sdy.sharding_rule="#sdy.op_sharding_rule<([i, j])->([i, j], [j])>"}
   a = f32[8,4] get-tuple-element(y), index=0
   b = f32[4] get-tuple-element(y), index=1
   c = f32[8,4] sine(a)
   ROOT r = (f32[8,4], f32[4]) tuple(c, b)
 })");
-}
+    }
 
-TEST(CustomPartitioning, TheHostsProgramTakesThePlaceOfTheCall) {
-  std::string seen;
-  RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, kRowsAndTheirSum));
-  auto module = ParseHloModule(AskingProgram("rows"));
-  ASSERT_TRUE(module.ok()) << module.status();
-  std::vector<std::string> log;
-  PartitionOptions options;
-  options.log = &log;
-  absl::Status ran = PartitionModule(options).Run(module->get()).status();
-  ASSERT_TRUE(ran.ok()) << ran;
-  // The rule brought the split of the operand to the result.
-  EXPECT_EQ(seen, "rows: f32[8,4] {devices=[4,1]<=[4]} -> (f32[8,4], f32[4]) {{devices=[4,1]<=[4]}, {replicated}}");
-  EXPECT_THAT(log, testing::IsEmpty());
-  EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "(f32[2,4], f32[4])");
-  EXPECT_TRUE(VerifyModule(**module).ok());
-  std::vector<int64_t> channels;
-  for (const auto& i : (*module)->entry()->instructions()) {
-    EXPECT_FALSE(i->Is(Opcode::kCustomCall) || i->Is(Opcode::kCall)) << i->ToString();
-    if (i->Is(Opcode::kAllReduce)) channels.push_back(i->attrs().GetInt(AttrId::kChannelId));
-  }
-  EXPECT_EQ(channels.size(), 1u);  // the other is dead
-  RegisterCustomPartitioning("TestSplit", nullptr);
-}
+    TEST(CustomPartitioning, TheHostsProgramTakesThePlaceOfTheCall) {
+      std::string seen;
+      RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, kRowsAndTheirSum));
+      auto module = ParseHloModule(AskingProgram("rows"));
+      ASSERT_TRUE(module.ok()) << module.status();
+      std::vector<std::string> log;
+      PartitionOptions options;
+      options.log = &log;
+      absl::Status ran = PartitionModule(options).Run(module->get()).status();
+      ASSERT_TRUE(ran.ok()) << ran;
+      // The rule brought the split of the operand to the result.
+      EXPECT_EQ(seen, "rows: f32[8,4] {devices=[4,1]<=[4]} -> (f32[8,4], f32[4]) {{devices=[4,1]<=[4]}, {replicated}}");
+      EXPECT_THAT(log, testing::IsEmpty());
+      EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "(f32[2,4], f32[4])");
+      EXPECT_TRUE(VerifyModule(**module).ok());
+      std::vector<int64_t> channels;
+      for (const auto& i : (*module)->entry()->instructions()) {
+        EXPECT_FALSE(i->Is(Opcode::kCustomCall) || i->Is(Opcode::kCall)) << i->ToString();
+        if (i->Is(Opcode::kAllReduce)) channels.push_back(i->attrs().GetInt(AttrId::kChannelId));
+      }
+      EXPECT_EQ(channels.size(), 1u);  // the other is dead
+      RegisterCustomPartitioning("TestSplit", nullptr);
+    }
 
-TEST(CustomPartitioning, TheCallMayBeTheResult) {
-  std::string seen;
-  RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, kRowsAndTheirSum));
-  std::string text = AskingProgram("rows");
-  const size_t sine = text.find("  c = "), root = text.find("tuple(c, b)");
-  text.replace(root, 11, "tuple(a, b)");
-  text.erase(sine, text.find('\n', sine) - sine);
-  auto module = ParseHloModule(text);
-  ASSERT_TRUE(module.ok()) << module.status();
-  absl::Status ran = PartitionModule().Run(module->get()).status();
-  ASSERT_TRUE(ran.ok()) << ran;
-  EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "(f32[2,4], f32[4])");
-  EXPECT_TRUE(VerifyModule(**module).ok());
-  const std::string results = (*module)->config().frontend_attributes.at(kResultShardingsAttribute);
-  EXPECT_THAT(results, HasSubstr("{devices=[4,1]<=[4]}"));
-  EXPECT_THAT(results, HasSubstr("{replicated}"));
-  RegisterCustomPartitioning("TestSplit", nullptr);
-}
+    TEST(CustomPartitioning, TheCallMayBeTheResult) {
+      std::string seen;
+      RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, kRowsAndTheirSum));
+      std::string text = AskingProgram("rows");
+      const size_t sine = text.find("  c = "), root = text.find("tuple(c, b)");
+      text.replace(root, 11, "tuple(a, b)");
+      text.erase(sine, text.find('\n', sine) - sine);
+      auto module = ParseHloModule(text);
+      ASSERT_TRUE(module.ok()) << module.status();
+      absl::Status ran = PartitionModule().Run(module->get()).status();
+      ASSERT_TRUE(ran.ok()) << ran;
+      EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "(f32[2,4], f32[4])");
+      EXPECT_TRUE(VerifyModule(**module).ok());
+      const std::string results = (*module)->config().frontend_attributes.at(kResultShardingsAttribute);
+      EXPECT_THAT(results, HasSubstr("{devices=[4,1]<=[4]}"));
+      EXPECT_THAT(results, HasSubstr("{replicated}"));
+      RegisterCustomPartitioning("TestSplit", nullptr);
+    }
 
-TEST(CustomPartitioning, WhatTheHostSaysIsChecked) {
-  std::string seen;
-  auto run = [&](std::string program, const char* config = "rows") {
-    RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, std::move(program)));
-    auto module = ParseHloModule(AskingProgram(config));
-    EXPECT_TRUE(module.ok()) << module.status();
-    return std::string(PartitionModule().Run(module->get()).status().message());
-  };
-  EXPECT_THAT(run(kRowsAndTheirSum, "fail"), HasSubstr("y: custom call 'TestSplit': no mesh"));
-  EXPECT_THAT(run("HloModule h\nENTRY e {\n ROOT x = f32[2,4] parameter(0)\n}\n"), HasSubstr("gives 1 results, not 2"));
-  EXPECT_THAT(run("HloModule h\nENTRY e {\n x = f32[8,4] parameter(0)\n ROOT t = (f32[8,4]) tuple(x)\n}\n"),
-              HasSubstr("argument 0 of the host's program is f32[8,4], its sharding makes that f32[2,4]"));
-  EXPECT_THAT(
-      run("HloModule h\nENTRY e {\n x = f32[2,4] parameter(0)\n ROOT t = (f32[2,4], f32[2,4]) tuple(x, x)\n}\n"),
-      HasSubstr("result 1 of the host's program is f32[2,4], its sharding makes that f32[4]"));
-  EXPECT_THAT(run("HloModule h\nENTRY e {\n ROOT x = f32[] constant(0)\n}\n"), HasSubstr("is not one of 1 arguments"));
-  RegisterCustomPartitioning("TestSplit", nullptr);
-}
+    TEST(CustomPartitioning, WhatTheHostSaysIsChecked) {
+      std::string seen;
+      auto run = [&](std::string program, const char* config = "rows") {
+        RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, std::move(program)));
+        auto module = ParseHloModule(AskingProgram(config));
+        EXPECT_TRUE(module.ok()) << module.status();
+        return std::string(PartitionModule().Run(module->get()).status().message());
+      };
+      EXPECT_THAT(run(kRowsAndTheirSum, "fail"), HasSubstr("y: custom call 'TestSplit': no mesh"));
+      EXPECT_THAT(run("HloModule h\nENTRY e {\n ROOT x = f32[2,4] parameter(0)\n}\n"),
+                  HasSubstr("gives 1 results, not 2"));
+      EXPECT_THAT(run("HloModule h\nENTRY e {\n x = f32[8,4] parameter(0)\n ROOT t = (f32[8,4]) tuple(x)\n}\n"),
+                  HasSubstr("argument 0 of the host's program is f32[8,4], its sharding makes that f32[2,4]"));
+      EXPECT_THAT(
+          run("HloModule h\nENTRY e {\n x = f32[2,4] parameter(0)\n ROOT t = (f32[2,4], f32[2,4]) tuple(x, x)\n}\n"),
+          HasSubstr("result 1 of the host's program is f32[2,4], its sharding makes that f32[4]"));
+      EXPECT_THAT(run("HloModule h\nENTRY e {\n ROOT x = f32[] constant(0)\n}\n"),
+                  HasSubstr("is not one of 1 arguments"));
+      RegisterCustomPartitioning("TestSplit", nullptr);
+    }
 
-TEST(CustomPartitioning, WhoWantsToKnowIsToldOnce) {
-  auto host = std::make_shared<CustomPartitioning>();
-  std::vector<std::string> told;
-  absl::Status answer;
-  host->inspect = [&](const Sharding& sharding, absl::string_view config) {
-    told.push_back(absl::StrCat(config, " ", sharding.ToString()));
-    return answer;
-  };
-  RegisterCustomPartitioning("TestInspect", host);
-  // The loop makes the partitioner look ahead.
-  const char* text = R"(
+    TEST(CustomPartitioning, WhoWantsToKnowIsToldOnce) {
+      auto host = std::make_shared<CustomPartitioning>();
+      std::vector<std::string> told;
+      absl::Status answer;
+      host->inspect = [&](const Sharding& sharding, absl::string_view config) {
+        told.push_back(absl::StrCat(config, " ", sharding.ToString()));
+        return answer;
+      };
+      RegisterCustomPartitioning("TestInspect", host);
+      // The loop makes the partitioner look ahead.
+      const char* text = R"(
 HloModule m, num_partitions=4
 body {
   s = (s32[], f32[8]) parameter(0)
@@ -302,43 +402,44 @@ ENTRY e {
   w = (s32[], f32[8]) while(t), condition=cond, body=body
   ROOT r = f32[8] get-tuple-element(w), index=1
 })";
-  auto module = ParseHloModule(text);
-  ASSERT_TRUE(module.ok()) << module.status();
-  absl::Status ran = PartitionModule().Run(module->get()).status();
-  ASSERT_TRUE(ran.ok()) << ran;
-  EXPECT_THAT(told, testing::ElementsAre("me {devices=[4]<=[4]}"));
-  for (const auto& i : (*module)->entry()->instructions()) EXPECT_FALSE(i->Is(Opcode::kCustomCall)) << i->ToString();
-  answer = absl::InternalError("not today");
-  module = ParseHloModule(text);
-  EXPECT_THAT(std::string(PartitionModule().Run(module->get()).status().message()),
-              HasSubstr("look: custom call 'TestInspect': not today"));
-  RegisterCustomPartitioning("TestInspect", nullptr);
-}
+      auto module = ParseHloModule(text);
+      ASSERT_TRUE(module.ok()) << module.status();
+      absl::Status ran = PartitionModule().Run(module->get()).status();
+      ASSERT_TRUE(ran.ok()) << ran;
+      EXPECT_THAT(told, testing::ElementsAre("me {devices=[4]<=[4]}"));
+      for (const auto& i : (*module)->entry()->instructions())
+        EXPECT_FALSE(i->Is(Opcode::kCustomCall)) << i->ToString();
+      answer = absl::InternalError("not today");
+      module = ParseHloModule(text);
+      EXPECT_THAT(std::string(PartitionModule().Run(module->get()).status().message()),
+                  HasSubstr("look: custom call 'TestInspect': not today"));
+      RegisterCustomPartitioning("TestInspect", nullptr);
+    }
 
-// Of an annotation the dimensions that divide are split.
-TEST(PartitionModule, SplitsWhatSplitsEvenly) {
-  auto module = ParseHloModule(R"(
+    // Of an annotation the dimensions that divide are split.
+    TEST(PartitionModule, SplitsWhatSplitsEvenly) {
+      auto module = ParseHloModule(R"(
 HloModule m, num_partitions=4
 
 ENTRY e {
   x = f32[8,5] parameter(0)
   ROOT s = f32[8,5] custom-call(x), custom_call_target="Sharding", sharding={devices=[2,2]<=[4]}
 })");
-  ASSERT_TRUE(module.ok()) << module.status();
-  ASSERT_TRUE(PartitionModule().Run(module->get()).ok());
-  EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "f32[4,5]");
-  EXPECT_EQ((*module)->config().frontend_attributes.at(kResultShardingsAttribute),
-            "{{devices=[2,1,2]<=[4] last_tile_dim_replicate}}");
-}
+      ASSERT_TRUE(module.ok()) << module.status();
+      ASSERT_TRUE(PartitionModule().Run(module->get()).ok());
+      EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "f32[4,5]");
+      EXPECT_EQ((*module)->config().frontend_attributes.at(kResultShardingsAttribute),
+                "{{devices=[2,1,2]<=[4] last_tile_dim_replicate}}");
+    }
 
-TEST(PartitionModule, LogsItsExchanges) {
-  std::vector<std::string> log;
-  ASSERT_TRUE(Partition("x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n"
-                        "ROOT y = f32[8] reverse(x), dimensions={0}, metadata={op_name=\"turn\"}",
-                        &log)
-                  .ok());
-  EXPECT_THAT(absl::StrJoin(log, "\n"), HasSubstr("all-gather of f32[2] of x to f32[8] in groups of 4"));
-}
+    TEST(PartitionModule, LogsItsExchanges) {
+      std::vector<std::string> log;
+      ASSERT_TRUE(Partition("x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n"
+                            "ROOT y = f32[8] reverse(x), dimensions={0}, metadata={op_name=\"turn\"}",
+                            &log)
+                      .ok());
+      EXPECT_THAT(absl::StrJoin(log, "\n"), HasSubstr("all-gather of f32[2] of x to f32[8] in groups of 4"));
+    }
 
 }  // namespace
 }  // namespace backplane

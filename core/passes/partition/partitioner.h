@@ -5,7 +5,9 @@
 // operation; a gather of it takes the place of the whole result, and goes again when nobody needs it.
 //
 //   slicing.cc      a whole value under a tiling: slices, and operations worked out anew on slices
-//   exchange.cc     gathers, partial sums, a partition's place
+//   exchange.cc     gathers, a partition's place
+//   partial_sums.cc values that are still to be added up
+//   uneven.cc       shards that were filled up to be of equal size
 //   local_rules.cc  operations on shards, one rule for each kind
 //   boundaries.cc   parameters, annotations, manual regions, calls that happen once
 //   loops.cc        loops whose state lies as shards
@@ -55,6 +57,9 @@ struct PartitionContext {
   void MarkManual(const Computation* c, bool parameters);
 };
 
+// The tiles of an array whose partial sums lie so: without the dimension that numbers the parts.
+Tiling TilesOfParts(const Tiling& parts);
+
 class Partitioner {
  public:
   struct Shards {
@@ -70,11 +75,13 @@ class Partitioner {
   // Takes out what Rewrite replaced though it has effects. After dead code is gone.
   absl::Status RemoveReplaced();
 
-  // A parameter that comes as shards: takes its shape, users see the whole.
-  absl::Status ShardParameter(Instruction* parameter, const Sharding& sharding);
+  // A parameter that comes as shards: takes their shape, users see the whole. False where each partition has all of it.
+  absl::StatusOr<bool> ShardParameter(Instruction* parameter, const Sharding& sharding);
   // The value under a tiling: its shards where they are known, else a slice of the whole.
   absl::StatusOr<Instruction*> SliceTo(Instruction* whole, const Tiling& tiling);
   const Shards* FindShards(const Instruction* whole) const;
+  // The same under a tiling that does not divide the value: with zeros behind its end (uneven.cc).
+  absl::StatusOr<Instruction*> WithFilling(Instruction* whole, const Tiling& tiling);
   // Partial sums of a value: the tiling has one more dimension than it, the number of the part.
   absl::StatusOr<Instruction*> PartialTo(Instruction* whole, const Tiling& parts);
   const Shards* FindPartial(const Instruction* whole) const;
@@ -102,6 +109,16 @@ class Partitioner {
   absl::StatusOr<Instruction*> SliceIota(Instruction* iota, const Tiling& tiling);
   absl::StatusOr<Instruction*> Cut(Instruction* whole, const Tiling& tiling);
 
+  // partial_sums.cc: whether a value has parts under `parts` without an exchange, and they; the sum of some.
+  bool IsInParts(Instruction* whole, const Tiling& parts, int depth) const;
+  absl::StatusOr<Instruction*> OnParts(Instruction* whole, const Tiling& parts);
+  Instruction* AddendOf(Instruction* shard, const Tiling& parts) const;
+  static Tiling TransposedParts(const Instruction* transpose, const Tiling& parts);
+  absl::StatusOr<Instruction*> SumParts(const Shards& partial, const Instruction* like);
+
+  // uneven.cc: shards that may be filled up, as shards along the dimensions that divide.
+  Shards WithoutFilling(Shards shards, const Shape& whole, const Instruction* like);
+
   // boundaries.cc
   absl::Status Annotation(Instruction* i);
   absl::Status Alike(Instruction* i);
@@ -123,7 +140,6 @@ class Partitioner {
   // exchange.cc
   Instruction* Gather(const Shards& shards, const Instruction* like);
   Instruction* GatherAlong(Instruction* x, const Tiling& tiling, int64_t dim, const Instruction* like);
-  absl::StatusOr<Instruction*> SumParts(const Shards& partial, const Instruction* like);
   Instruction* Exchange(const Instruction* like, Opcode opcode, const Shape& shape, std::vector<Instruction*> operands,
                         const std::vector<Ints>& groups, Attributes attrs = {}, std::vector<Computation*> called = {});
   Instruction* AllReduce(const Instruction* like, Instruction* partial, Computation* body,

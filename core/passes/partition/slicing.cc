@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "core/passes/partition/factors.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -140,26 +141,18 @@ absl::StatusOr<Instruction*> Partitioner::ComputeSlice(Instruction* whole, const
       return c_->AddClone(whole, shard, operands);
     }
     case Opcode::kDot: {
-      const DotDimensions& d = whole->dot_dims();
-      auto side = [&](const Shape& shape, const Ints& batch, const Ints& contracting, int64_t first_free) {
-        Ints from(static_cast<size_t>(shape.rank()), -1);
-        for (size_t k = 0; k < batch.size(); ++k) from[static_cast<size_t>(batch[k])] = static_cast<int64_t>(k);
-        int64_t next = first_free;
-        for (int64_t k = 0; k < shape.rank(); ++k) {
-          const bool bound = from[static_cast<size_t>(k)] >= 0 ||
-                             std::find(contracting.begin(), contracting.end(), k) != contracting.end();
-          if (!bound) from[static_cast<size_t>(k)] = next++;
+      // An operand's dimensions that the result has, as they are there; those that are added up stay.
+      const Factors f = *FactorsOf(*whole);
+      auto of_operand = [&](int64_t k) {
+        Ints from;
+        for (int64_t factor : f.operands[static_cast<size_t>(k)]) {
+          const auto at = std::find(f.result.begin(), f.result.end(), factor);
+          from.push_back(at == f.result.end() ? -1 : at - f.result.begin());
         }
-        return from;
+        return tiling.Select(from);
       };
-      const Shape &l = whole->operand(0)->shape(), &r = whole->operand(1)->shape();
-      const int64_t batches = static_cast<int64_t>(d.lhs_batch.size());
-      const int64_t left_free = l.rank() - batches - static_cast<int64_t>(d.lhs_contracting.size());
-      ASSIGN_OR_RETURN(Instruction * a,
-                       SliceTo(whole->operand(0), tiling.Select(side(l, d.lhs_batch, d.lhs_contracting, batches))));
-      ASSIGN_OR_RETURN(
-          Instruction * b,
-          SliceTo(whole->operand(1), tiling.Select(side(r, d.rhs_batch, d.rhs_contracting, batches + left_free))));
+      ASSIGN_OR_RETURN(Instruction * a, SliceTo(whole->operand(0), of_operand(0)));
+      ASSIGN_OR_RETURN(Instruction * b, SliceTo(whole->operand(1), of_operand(1)));
       return c_->AddClone(whole, shard, {a, b});
     }
     default:

@@ -161,7 +161,10 @@ Tiling Tiling::EvenPart(const Shape& shape) const {
 
 Shape Tiling::ShardOf(const Shape& whole) const {
   DimVector dims = whole.dimensions();
-  for (int64_t d = 0; d < rank(); ++d) dims[static_cast<size_t>(d)] /= tiles_[static_cast<size_t>(d)];
+  for (int64_t d = 0; d < rank(); ++d) {
+    int64_t& n = dims[static_cast<size_t>(d)];
+    n = (n + tiles(d) - 1) / tiles(d);
+  }
   return Shape(whole.element_type(), dims);
 }
 

@@ -41,6 +41,7 @@ class Tiling {
   bool Divides(const Shape& shape) const;
   // Not split along the dimensions that do not split evenly.
   Tiling EvenPart(const Shape& shape) const;
+  // Of equal size: those of a dimension that does not split evenly are rounded up, and the last ones filled.
   Shape ShardOf(const Shape& whole) const;
   Shape WholeOf(const Shape& shard) const;
 

@@ -5,12 +5,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/passes/calls.h"
+#include "core/passes/expand_folds.h"
+#include "core/passes/combine_collectives.h"
 #include "core/passes/partition/partition_module.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
 #include "sdk/engine/backend/client.h"
 #include "sdk/engine/backend/executable.h"
+#include "sdk/engine/codegen/classify.h"
 #include "sdk/engine/compiler/accuracy.h"
 #include "sdk/engine/compiler/fuse.h"
 #include "sdk/engine/compiler/legalize.h"
@@ -69,10 +73,8 @@ absl::Status PartitionForDevices(Module* module, const CompileOptions& options, 
 namespace {
 
 absl::Status ResolveSizes(Module* module) {
-  PassPipeline p("dynamic sizes");
-  p.Add<InlineCalls>();
-  p.Add<ResolveDynamicSizes>();
-  return p.Run(module).status();
+  RETURN_IF_ERROR(InlineAllCalls(module).status());
+  return ResolveDynamicSizes().Run(module).status();
 }
 
 // The whole program as one call, which no kernel takes: the evaluator runs it.
@@ -87,7 +89,10 @@ void CallWhole(Module* module) {
 
 }  // namespace
 
-bool IsInterpretedWhole(const Module& module) { return module.entry()->root()->Is(Opcode::kCall); }
+bool IsInterpretedWhole(const Module& module) {
+  const Instruction* root = module.entry()->root();
+  return root->Is(Opcode::kCall) && !StaysCall(*root);
+}
 
 absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log) {
   if (HasDynamicSizes(*module)) {
@@ -103,12 +108,15 @@ absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log) {
   PassPipeline p("rare operations");
   p.Add<ExpandAsync>();
   p.Add<ExpandScans>();
+  p.Add<ExpandFolds>([](const Computation& c) { return codegen::CanCall(c).ok(); });
   p.Add<ExpandDots>();
+  p.set_fixed_point(8);  // each brings to light what the others take
   RETURN_IF_ERROR(p.Run(module).status());
   std::unique_ptr<PassPipeline> common = CommonPipeline();
   RETURN_IF_ERROR(common->Run(module).status());
   ASSIGN_OR_RETURN(bool unrolled, UnrollLoops().Run(module));
   if (unrolled) RETURN_IF_ERROR(common->Run(module).status());
+  RETURN_IF_ERROR(CombineAllReduces().Run(module).status());
   LogPasses(*common, log);
   return absl::OkStatus();
 }

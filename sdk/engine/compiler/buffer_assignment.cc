@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "core/passes/calls.h"
 #include "core/types/status_macros.h"
 
 namespace backplane::engine {
@@ -161,6 +162,12 @@ class Assigner {
       case Opcode::kConditional:
         RETURN_IF_ERROR(VisitConditional(i, at, leaves));
         break;
+      case Opcode::kCall:
+        if (StaysCall(*i)) {
+          RETURN_IF_ERROR(VisitCall(i, leaves));
+          break;
+        }
+        [[fallthrough]];
       default:
         UseOperands(i, at);
         leaves = NewLeaves(i, i->shape(), at);
@@ -193,6 +200,20 @@ class Assigner {
       loop_leaves_.push_back({loop, init[k], state[k], leaves[k]});
       if (root[k] != state[k]) sinks_.push_back({body, root[k], state[k], end});
     }
+    return absl::OkStatus();
+  }
+
+  // A call is its body's steps in its place: the body reads the caller's values, and its results are the caller's.
+  absl::Status VisitCall(const Instruction* call, std::vector<ValueId>& leaves) {
+    const Computation* body = call->called(0);
+    if (!visited_.insert({body, true}).second) {
+      return absl::InternalError(absl::StrCat(call->name(), ": its computation is called elsewhere too"));
+    }
+    for (int64_t k = 0; k < call->operand_count(); ++k) {
+      parameter_values_[body->parameter(k)] = values_of_.at(call->operand(k));
+    }
+    RETURN_IF_ERROR(Walk(body));
+    leaves = values_of_.at(body->root());
     return absl::OkStatus();
   }
 

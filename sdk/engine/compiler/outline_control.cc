@@ -1,3 +1,4 @@
+#include "core/passes/calls.h"
 #include "core/passes/rewrite.h"
 #include "sdk/engine/codegen/kernel.h"
 #include "sdk/engine/compiler/fuse.h"
@@ -47,9 +48,9 @@ Instruction* Outlined(Instruction* i) {
 absl::StatusOr<bool> OutlineIn(Computation* c) {
   bool changed = false;
   for (Instruction* i : c->Snapshot()) {
-    if (!i->Is(Opcode::kWhile) && !i->Is(Opcode::kConditional)) continue;
+    if (!i->Is(Opcode::kWhile) && !i->Is(Opcode::kConditional) && !StaysCall(*i)) continue;
     if (i->shape().IsTuple() && i->shape().tuple_size() == 0) continue;
-    if (codegen::CanEmit(*i).ok() && SizeOf(i) <= kMaxInstructions) {
+    if (!i->Is(Opcode::kCall) && codegen::CanEmit(*i).ok() && SizeOf(i) <= kMaxInstructions) {
       Replace(i, Outlined(i));
       changed = true;
       continue;

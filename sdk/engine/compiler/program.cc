@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/analysis/loop_turns.h"
+#include "core/passes/calls.h"
 #include "core/types/status_macros.h"
 #include "sdk/engine/codegen/kernel.h"
 #include "sdk/engine/compiler/compile_kernels.h"
@@ -138,7 +139,7 @@ class ProgramBuilder {
   void CollectKernels(const Computation* computation) {
     for (const auto& owned : computation->instructions()) {
       const Instruction* i = owned.get();
-      if (i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional)) {
+      if (i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional) || StaysCall(*i)) {
         for (const Computation* c : i->called()) CollectKernels(c);
       }
       if (NeedsComparator(*i)) comparators_.try_emplace(i, absl::StrCat("c", comparators_.size()));
@@ -253,6 +254,12 @@ class ProgramBuilder {
         }
         steps.push_back(std::make_unique<ConditionalThunk>(
             std::move(branches), a.slot(i->operand(0)), i->operand(0)->shape().element_type() == PrimitiveType::kPred));
+        return absl::OkStatus();
+      }
+      case Opcode::kCall: {
+        if (!StaysCall(*i)) break;
+        ASSIGN_OR_RETURN(ThunkSequence body, Sequence(i->called(0)));
+        for (std::unique_ptr<Thunk>& step : body) steps.push_back(std::move(step));
         return absl::OkStatus();
       }
       case Opcode::kReplicaId:
