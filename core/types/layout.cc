@@ -12,7 +12,7 @@ Layout Layout::RowMajor(int64_t rank) {
 }
 
 bool Layout::IsRowMajor() const {
-  if (!tiles.empty() || element_size_in_bits != 0) return false;
+  if (!tiles.empty() || element_size_in_bits != 0 || tail_alignment != 1 || metadata_prefix_bytes != 0) return false;
   const int64_t rank = static_cast<int64_t>(minor_to_major.size());
   for (int64_t i = 0; i < rank; ++i) {
     if (minor_to_major[i] != rank - 1 - i) return false;
@@ -34,8 +34,15 @@ std::string Layout::ToString() const {
                                   }),
                     ")");
   }
+  if (tail_alignment != 1) absl::StrAppend(&rest, "L(", tail_alignment, ")");
+  if (index_type != PrimitiveType::kInvalid) absl::StrAppend(&rest, "#(", Name(index_type), ")");
+  if (pointer_type != PrimitiveType::kInvalid) absl::StrAppend(&rest, "*(", Name(pointer_type), ")");
   if (element_size_in_bits != 0) absl::StrAppend(&rest, "E(", element_size_in_bits, ")");
   if (memory_space != 0) absl::StrAppend(&rest, "S(", memory_space, ")");
+  for (size_t i = 0; i < splits.size(); ++i) {
+    absl::StrAppend(&rest, i == 0 ? "SC(" : "(", splits[i].dimension, ":", absl::StrJoin(splits[i].indices, ","), ")");
+  }
+  if (metadata_prefix_bytes != 0) absl::StrAppend(&rest, "M(", metadata_prefix_bytes, ")");
   if (!rest.empty()) absl::StrAppend(&out, ":", rest);
   return out + "}";
 }

@@ -293,15 +293,15 @@ Layout RandomLayout(std::mt19937& rng, int64_t rank, bool combine) {
 
 Shape RandomShape(std::mt19937& rng, PrimitiveType type) {
   DimVector dims;
-  for (int n = static_cast<int>(rng() % 5); n > 0; --n)
-    dims.push_back(static_cast<int64_t>(rng() % 12) + (rng() % 8 != 0));
+  const int rank = static_cast<int>(rng() % 7);
+  for (int n = rank; n > 0; --n) dims.push_back(static_cast<int64_t>(rng() % (rank > 4 ? 4 : 12)) + (rng() % 8 != 0));
   return Shape(type, dims);
 }
 
 TEST(Layout, RandomLayoutsAgreeWithPadReshapeTranspose) {
   std::mt19937 rng(3);
   int checked = 0;
-  for (int n = 0; n < 300; ++n) {
+  for (int n = 0; n < 500; ++n) {
     Shape s = RandomShape(rng, PrimitiveType::kF32);
     s.set_layout(RandomLayout(rng, s.rank(), false));
     SCOPED_TRACE(s.ToString(true));
@@ -356,6 +356,26 @@ TEST(Layout, ErrorsAreNamed) {
   EXPECT_FALSE(PhysicalLayout::Of(Shape::Token()).ok());
   EXPECT_FALSE(Relayout::Plan(ShapeOf("f32[2]"), ShapeOf("f32[3]")).ok());
   EXPECT_FALSE(Relayout::Plan(ShapeOf("f32[2]"), ShapeOf("s32[2]")).ok());
+}
+
+// L rounds the number of elements up behind the last tile, M is in front of all; neither moves an element.
+TEST(Layout, TailAndPrefix) {
+  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:L(4)}").byte_size(), 32);
+  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:L(6)}").byte_size(), 24);
+  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:L(1024)}").byte_size(), 4096);
+  EXPECT_EQ(LayoutOf("f32[3,5]{1,0:T(2,2)L(32)}").byte_size(), 128);
+  EXPECT_EQ(LayoutOf("s4[3,5]{1,0:L(32)E(4)}").byte_size(), 16);
+  EXPECT_EQ(LayoutOf("f32[]{:L(128)}").byte_size(), 512);
+  EXPECT_EQ(LayoutOf("f32[0,3]{1,0:L(128)}").byte_size(), 0);
+  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:M(8)}").byte_size(), 32);
+  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:M(8)}").prefix_bytes(), 8);
+  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:L(8)#(u32)*(u64)S(1)SC(0:1)M(24)}").byte_size(), 56);
+  for (const char* text : {"f32[3,5]{1,0:T(2,2)L(32)}", "f32[3,5]{0,1:L(7)M(16)}", "f32[2,3,5]{2,1,0:T(*,4)L(100)}"})
+    Indices(LayoutOf(text));
+  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:L(8)}").LogicalIndex(6), std::nullopt);
+  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:L(8)}").LogicalIndex(7), std::nullopt);
+  EXPECT_FALSE(PhysicalLayout::Of(ShapeOf("s8[9,9]{1,0:L(9223372036854775807)M(9)}")).ok());
+  EXPECT_FALSE(PhysicalLayout::Of(ShapeOf("f32[9,9]{1,0:L(9223372036854775807)}")).ok());
 }
 
 TEST(Layout, ElementSizes) {
@@ -532,6 +552,68 @@ TEST(Relayout, LargePackedArrays) {
     back->Run(target.data(), again.data());
     EXPECT_EQ(source, again);
   }
+}
+
+// Any two layouts of elements below a byte: packed on neither side, on one or on both, in elements of the type's width
+// or of a wider one. Held against the places that the indices name, bit by bit; padding is left as it was.
+TEST(Relayout, RandomPackedPairs) {
+  std::mt19937 rng(21);
+  int done = 0, packed_both = 0;
+  for (PrimitiveType type : {PrimitiveType::kS4, PrimitiveType::kU4, PrimitiveType::kS2, PrimitiveType::kU2,
+                             PrimitiveType::kU1, PrimitiveType::kF4E2M1FN}) {
+    for (int n = 0; n < 80; ++n) {
+      Shape from = RandomShape(rng, type), to = from;
+      for (Shape* s : {&from, &to}) {
+        s->set_layout(RandomLayout(rng, s->rank(), n % 4 == 0));
+        const int64_t widths[] = {BitWidth(type), BitWidth(type), 4, 0, 8};
+        s->mutable_layout().element_size_in_bits = widths[rng() % 5];
+      }
+      SCOPED_TRACE(absl::StrCat(from.ToString(true), " to ", to.ToString(true)));
+      const PhysicalLayout a = *PhysicalLayout::Of(from), b = *PhysicalLayout::Of(to);
+      if (a.byte_size() > 50000 || b.byte_size() > 50000) continue;
+      absl::StatusOr<Relayout> r = Relayout::Plan(from, to);
+      ASSERT_TRUE(r.ok()) << r.status();
+      const int bits = BitWidth(type);
+      std::vector<uint8_t> source(static_cast<size_t>(a.byte_size())), target(static_cast<size_t>(b.byte_size()), 0xA5);
+      auto put = [](std::vector<uint8_t>& bytes, int64_t place, int64_t width, int value) {
+        const int64_t bit = place * width;
+        const int mask = (1 << width) - 1;
+        uint8_t& byte = bytes[static_cast<size_t>(bit / 8)];
+        byte = static_cast<uint8_t>((byte & ~(mask << bit % 8)) | (value & mask) << bit % 8);
+      };
+      const std::vector<int64_t> i = Indices(a), j = Indices(b);
+      std::vector<uint8_t> want = target;
+      for (size_t k = 0; k < i.size(); ++k) {
+        int value = static_cast<int>(rng() % (1u << bits));
+        if (IsSigned(type)) value -= value >> (bits - 1) << bits;  // extended by its sign where there is room
+        put(source, i[k], a.element_bits(), value);
+        put(want, j[k], b.element_bits(), value);
+      }
+      r->Run(source.data(), target.data());
+      // Bits behind the last element are of no one.
+      const int64_t spare = b.byte_size() * 8 - b.num_elements() * b.element_bits();
+      if (spare > 0) {
+        for (auto* bytes : {&target, &want}) bytes->back() &= static_cast<uint8_t>(0xFF >> spare);
+      }
+      EXPECT_EQ(target, want);
+      ++done;
+      packed_both += a.element_bits() < 8 && b.element_bits() < 8;
+    }
+  }
+  EXPECT_GT(done, 300);
+  EXPECT_GT(packed_both, 100);
+}
+
+// The bytes in front go along; where only one side has them there is nothing to fill them with.
+TEST(Relayout, MetadataGoesAlong) {
+  const Shape from = ShapeOf("s16[2,3]{1,0:M(4)}"), to = ShapeOf("s16[2,3]{0,1:T(2)L(8)M(4)}");
+  absl::StatusOr<Relayout> r = Relayout::Plan(from, to, PaddingFill::kZero);
+  ASSERT_TRUE(r.ok()) << r.status();
+  const int16_t source[] = {77, 78, 1, 2, 3, 4, 5, 6};
+  std::vector<int16_t> target(static_cast<size_t>(r->target_bytes()) / 2, -1);
+  r->Run(source, target.data());
+  EXPECT_THAT(target, ElementsAre(77, 78, 1, 4, 2, 5, 3, 6, 0, 0));
+  EXPECT_EQ(Relayout::Plan(from, ShapeOf("s16[2,3]{1,0}")).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST(Relayout, PaddedForm) {

@@ -60,6 +60,8 @@ absl::StatusOr<PhysicalLayout> PhysicalLayout::Of(absl::Span<const int64_t> dims
     p.pieces_.push_back({kNoDimension, 1, 1, true});
   }
   for (const Tile& tile : layout.tiles) RETURN_IF_ERROR(p.Apply(tile));
+  p.tail_alignment_ = layout.tail_alignment;
+  p.prefix_bytes_ = layout.metadata_prefix_bytes;
   RETURN_IF_ERROR(p.Finish());
   return p;
 }
@@ -140,8 +142,15 @@ absl::Status PhysicalLayout::Finish() {
   }
   int64_t bits = 0;
   if (element_bits_ <= 0 || element_bits_ > 4096) return Bad(absl::StrCat("elements of ", element_bits_, " bits"));
-  if (!Product(bounds_, &num_elements_) || !Product(dims_, &num_logical_) ||
-      __builtin_mul_overflow(num_elements_, element_bits_, &bits) || bits > INT64_MAX - 7) {
+  if (tail_alignment_ < 1 || prefix_bytes_ < 0) {
+    return Bad(absl::StrCat("tail alignment ", tail_alignment_, ", ", prefix_bytes_, " bytes of metadata"));
+  }
+  bool fits = Product(bounds_, &num_elements_) && Product(dims_, &num_logical_);
+  if (fits && num_elements_ % tail_alignment_ != 0) {
+    fits = !__builtin_add_overflow(num_elements_, tail_alignment_ - num_elements_ % tail_alignment_, &num_elements_);
+  }
+  if (!fits || __builtin_mul_overflow(num_elements_, element_bits_, &bits) || bits > INT64_MAX - 7 ||
+      (bits + 7) / 8 > INT64_MAX - prefix_bytes_) {
     return Bad(absl::StrCat("the size of ", Text(bounds_), " overflows [layout_e9]"));
   }
   if (!separable_) return absl::OkStatus();
@@ -205,6 +214,7 @@ std::optional<DimVector> PhysicalLayout::LogicalIndex(int64_t linear) const {
     at[i] = linear % bounds_[i];
     linear /= bounds_[i];
   }
+  if (linear != 0) return std::nullopt;  // padding at the end
   for (size_t l = levels_.size(); l-- > 0;) {
     const Level& level = levels_[l];
     const size_t k = level.tile.size(), n = level.before.size();

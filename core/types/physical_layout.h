@@ -6,6 +6,9 @@
 // into the next more minor one. The dimensions after the last tile are laid out row-major: that is the linear index.
 // Where a size is no multiple of its tile, places are padding; what they hold means nothing.
 //
+// A layout may round the number of elements up at the end (L), and put metadata in front of the first (M): the latter
+// counts in bytes only.
+//
 // The older form pads dimensions at their high ends instead (padded_dimensions); its padding may have a declared value.
 //
 // Indices and sizes are in elements unless they say bits or bytes; 64-bit throughout, overflow is an error. Objects are
@@ -37,7 +40,8 @@ class PhysicalLayout {
   int64_t num_logical() const { return num_logical_; }
   bool has_padding() const { return num_elements_ != num_logical_; }
   int64_t element_bits() const { return element_bits_; }
-  int64_t byte_size() const { return (num_elements_ * element_bits_ + 7) / 8; }  // elements are packed without gaps
+  int64_t prefix_bytes() const { return prefix_bytes_; }  // before the first element
+  int64_t byte_size() const { return prefix_bytes_ + (num_elements_ * element_bits_ + 7) / 8; }  // packed without gaps
 
   // The index must lie inside the dims.
   int64_t LinearIndex(absl::Span<const int64_t> index) const;
@@ -68,6 +72,7 @@ class PhysicalLayout {
   DimVector bounds_;
   std::vector<Level> levels_;
   int64_t num_elements_ = 0, num_logical_ = 0, element_bits_ = 8;
+  int64_t tail_alignment_ = 1, prefix_bytes_ = 0;
   bool separable_ = true;
   struct Piece {
     int64_t dim, divisor, size;

@@ -81,6 +81,10 @@ absl::StatusOr<Relayout> Relayout::Plan(const Shape& from, const Shape& to, Padd
 absl::StatusOr<Relayout> Relayout::Plan(PrimitiveType type, const PhysicalLayout& from, const PhysicalLayout& to,
                                         PaddingFill fill) {
   if (from.dims() != to.dims()) return absl::InvalidArgumentError("relayout: the arrays differ in size");
+  if (from.prefix_bytes() != to.prefix_bytes()) {
+    return absl::UnimplementedError(
+        absl::StrCat("relayout: ", from.prefix_bytes(), " bytes of metadata into ", to.prefix_bytes()));
+  }
   for (const PhysicalLayout* p : {&from, &to}) {
     const int64_t bits = p->element_bits();
     const bool natural = bits == 8 * ByteWidth(type);
@@ -364,6 +368,11 @@ void Relayout::Run(const void* source, void* target) const {
   const std::byte* in = static_cast<const std::byte*>(source);
   std::byte* out = static_cast<std::byte*>(target);
   if (fill_ == PaddingFill::kZero && to_.has_padding()) std::memset(out, 0, static_cast<size_t>(to_.byte_size()));
+  if (from_.prefix_bytes() > 0) {
+    std::memcpy(out, in, static_cast<size_t>(from_.prefix_bytes()));
+    in += from_.prefix_bytes();
+    out += to_.prefix_bytes();
+  }
   if (packed_runs_) return CopyPackedRuns(in, out);
   std::vector<std::byte> unpacked, packed;
   if (IsPacked(from_.element_bits())) {

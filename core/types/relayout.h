@@ -5,6 +5,9 @@
 // others element by element. Elements may be packed on either side (4 bits in 4 or in 8):
 // packed elements lie from the low bits of a byte up, and are sign-extended when unpacked for signed types.
 //
+// Metadata in front of the elements is copied as it is; a layout that has some and one that has none do not become one
+// another: Unimplemented.
+//
 // A plan is immutable; any number of threads may run it at once on different targets. Source and target must not
 // overlap.
 #ifndef BACKPLANE_CORE_TYPES_RELAYOUT_H_

@@ -167,41 +167,97 @@ class ShapeReader {
         if (layout.minor_to_major.size() > kMaxRank) return Error("too many dimensions in a layout");
       } while (Take(','));
     }
-    if (Take(':')) {
-      while (!Peek('}')) {
-        if (pos_ >= text_.size()) return Error("layout without an end");
-        const char key = text_[pos_++];
-        switch (key) {
-          case 'T':
-            do {
-              ASSIGN_OR_RETURN(Tile tile, ReadTile());
-              layout.tiles.push_back(std::move(tile));
-              if (layout.tiles.size() > kMaxRank) return Error("too many tiles");
-            } while (Peek('('));
-            break;
-          case 'E': {
-            ASSIGN_OR_RETURN(layout.element_size_in_bits, Parenthesized("E"));
-            break;
-          }
-          case 'S': {
-            ASSIGN_OR_RETURN(layout.memory_space, Parenthesized("S"));
-            break;
-          }
-          case 'L': {  // alignment of the tail padding in elements: 1 is what a layout without it means
-            ASSIGN_OR_RETURN(int64_t alignment, Parenthesized("L"));
-            if (alignment != 1) return absl::UnimplementedError("shape: layout with tail padding alignment");
-            break;
-          }
-          default:
-            --pos_;
-            return Error(absl::StrCat("layout field '", text_.substr(pos_, 1), "' is not known"));
-        }
-      }
-    }
+    if (Take(':')) RETURN_IF_ERROR(ReadLayoutFields(&layout));
     if (!Take('}')) return Error("expected '}' after a layout");
     return layout;
   }
 
+  // After the colon. Each field stands once at most, and in this order.
+  absl::Status ReadLayoutFields(Layout* layout) {
+    if (TakeKey("D")) RETURN_IF_ERROR(ReadDenseLevels());
+    if (TakeKey("T")) {
+      do {
+        ASSIGN_OR_RETURN(Tile tile, ReadTile());
+        layout->tiles.push_back(std::move(tile));
+        if (layout->tiles.size() > kMaxRank) return Error("too many tiles");
+      } while (Peek('('));
+    }
+    if (TakeKey("L")) {
+      ASSIGN_OR_RETURN(layout->tail_alignment, Parenthesized("L"));
+    }
+    if (TakeKey("#")) {
+      ASSIGN_OR_RETURN(layout->index_type, ParenthesizedType("#"));
+    }
+    if (TakeKey("*")) {
+      ASSIGN_OR_RETURN(layout->pointer_type, ParenthesizedType("*"));
+    }
+    if (TakeKey("E")) {
+      ASSIGN_OR_RETURN(layout->element_size_in_bits, Parenthesized("E"));
+    }
+    if (!Peeks("SC") && TakeKey("S")) {
+      ASSIGN_OR_RETURN(layout->memory_space, Parenthesized("S"));
+    }
+    if (TakeKey("SC")) {
+      do {
+        ASSIGN_OR_RETURN(LayoutSplit split, ReadSplit());
+        layout->splits.push_back(std::move(split));
+        if (layout->splits.size() > kMaxRank) return Error("too many splits");
+      } while (Peek('('));
+    }
+    if (TakeKey("M")) {
+      ASSIGN_OR_RETURN(layout->metadata_prefix_bytes, Parenthesized("M"));
+    }
+    if (Peek('}') || pos_ >= text_.size()) return absl::OkStatus();
+    return Error(absl::StrCat("layout field '", text_.substr(pos_, 1), "' is not known or does not stand here"));
+  }
+
+  // What XLA wrote before it gave up sparse layouts: D for each dense dimension.
+  absl::Status ReadDenseLevels() {
+    if (!Take('(')) return Error("expected '(' after D");
+    do {
+      if (!Take('D')) return absl::UnimplementedError(absl::StrCat("shape: sparse layout at offset ", pos_));
+    } while (Take(','));
+    return Take(')') ? absl::OkStatus() : Error("expected ',' or ')' in D");
+  }
+
+  absl::StatusOr<PrimitiveType> ParenthesizedType(absl::string_view what) {
+    if (!Take('(')) return Error(absl::StrCat("expected '(' after ", what));
+    Skip();
+    const size_t start = pos_;
+    while (pos_ < text_.size() && absl::ascii_isalnum(text_[pos_])) ++pos_;
+    const absl::string_view name = text_.substr(start, pos_ - start);
+    const std::optional<PrimitiveType> type = PrimitiveTypeFromName(name);
+    if (!type || !IsIntegral(*type)) {
+      pos_ = start;
+      return Error(absl::StrCat("expected a type of integers in ", what, "(), found '", name, "'"));
+    }
+    if (!Take(')')) return Error(absl::StrCat("expected ')' after ", what, "(", name));
+    return *type;
+  }
+
+  absl::StatusOr<LayoutSplit> ReadSplit() {
+    LayoutSplit split;
+    if (!Take('(')) return Error("expected '(' of a split");
+    ASSIGN_OR_RETURN(split.dimension, Number());
+    if (!Take(':')) return Error("expected ':' after the dimension of a split");
+    if (Take(')')) return split;
+    do {
+      ASSIGN_OR_RETURN(int64_t index, Number());
+      split.indices.push_back(index);
+    } while (Take(','));
+    if (!Take(')')) return Error("expected ',' or ')' in a split");
+    return split;
+  }
+
+  bool Peeks(absl::string_view key) {
+    Skip();
+    return text_.substr(pos_, key.size()) == key;
+  }
+  bool TakeKey(absl::string_view key) {
+    if (!Peeks(key)) return false;
+    pos_ += key.size();
+    return true;
+  }
   bool Peek(char c) {
     Skip();
     return pos_ < text_.size() && text_[pos_] == c;
@@ -339,8 +395,22 @@ absl::Status Shape::Validate() const {
       }
     }
   }
-  if (layout_->element_size_in_bits < 0 || layout_->memory_space < 0) {
+  if (layout_->element_size_in_bits < 0 || layout_->memory_space < 0 || layout_->metadata_prefix_bytes < 0) {
     return absl::InvalidArgumentError(absl::StrCat("shape: layout ", layout_->ToString(), " has a negative field"));
+  }
+  if (layout_->tail_alignment < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("shape: layout ", layout_->ToString(), " is aligned to no element"));
+  }
+  for (const LayoutSplit& split : layout_->splits) {
+    bool good = split.dimension >= 0 && split.dimension < rank();
+    for (size_t i = 0; good && i < split.indices.size(); ++i) {
+      good = split.indices[i] >= (i == 0 ? 0 : split.indices[i - 1] + 1) &&
+             split.indices[i] <= dims_[static_cast<size_t>(split.dimension)];
+    }
+    if (!good) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape: a split of layout ", layout_->ToString(), " does not fit ", ToString()));
+    }
   }
   return absl::OkStatus();
 }

@@ -15,25 +15,79 @@ Shape Parsed(absl::string_view text) {
 }
 
 TEST(Shape, TextRoundTrips) {
-  for (absl::string_view text :
-       {"f32[]", "f32[2,3]", "f32[2,3]{1,0}", "bf16[128,256]{0,1:T(8,128)(2,1)}", "s4[8]{0:E(4)}", "f32[4]{0:S(5)}",
-        "f32[16,8]{1,0:T(8,*)E(32)S(1)}", "pred[<=5,3]{1,0}", "(f32[2]{0}, s32[], (token[], opaque[]))", "()",
-        "f32[0,3]{1,0}", "(f32[], f32[], f32[], f32[], f32[], /*index=5*/f32[], f32[])", "f32[]{:S(2)}", "f6e2m3fn[3]",
-        "c128[1]{0}"}) {
+  for (absl::string_view text : {"f32[]",
+                                 "f32[2,3]",
+                                 "f32[2,3]{1,0}",
+                                 "bf16[128,256]{0,1:T(8,128)(2,1)}",
+                                 "s4[8]{0:E(4)}",
+                                 "f32[4]{0:S(5)}",
+                                 "f32[16,8]{1,0:T(8,*)E(32)S(1)}",
+                                 "pred[<=5,3]{1,0}",
+                                 "(f32[2]{0}, s32[], (token[], opaque[]))",
+                                 "()",
+                                 "f32[0,3]{1,0}",
+                                 "(f32[], f32[], f32[], f32[], f32[], /*index=5*/f32[], f32[])",
+                                 "f32[]{:S(2)}",
+                                 "f6e2m3fn[3]",
+                                 "c128[1]{0}",
+                                 "f32[]{:T(128)}",
+                                 "f32[2,3]{1,0:L(1024)}",
+                                 "f32[2,3]{1,0:T(8,128)L(4)#(u32)*(u64)E(32)S(1)}",
+                                 "f32[2,3]{1,0:#(u32)}",
+                                 "f32[2,3]{1,0:*(u64)}",
+                                 "f32[2,3]{1,0:S(1)SC(0:2)}",
+                                 "f32[2,3]{1,0:SC(0:1)(1:1,2)}",
+                                 "f32[2,3]{1,0:SC(1:1,2)M(1024)}",
+                                 "f32[2,<=3]{1,0:M(8)}",
+                                 "f32[2,3]{1,0:SC(0:)}",
+                                 "f32[2,3]{1,0:T(*,2)}",
+                                 "f32[2,3]{1,0:T(*,2)L(4)#(u32)*(u64)E(32)S(1)SC(0:1)(1:1,2)M(24)}",
+                                 "f32[2,3]{1,0:T(8,128)(2,1)(4)}"}) {
     EXPECT_EQ(Parsed(text).ToString(true), text);
   }
   EXPECT_EQ(Parsed(" ( f32[ 2 , 3 ] , token[] ) ").ToString(), "(f32[2,3], token[])");
-  EXPECT_EQ(Parsed("f32[3]{0:L(1)}").ToString(true), "f32[3]{0}");
+  // What says nothing is not printed again.
+  for (absl::string_view text : {"f32[3]{0:L(1)}", "f32[3]{0:M(0)}", "f32[3]{0:S(0)}", "f32[3]{0:E(0)}", "f32[3]{0:}",
+                                 "f32[3]{0:D(D)}", "f32[3]{ 0 }", "f32[3]{0:D(D)L(1)E(0)S(0)M(0)}"}) {
+    EXPECT_EQ(Parsed(text).ToString(true), "f32[3]{0}") << text;
+  }
+  EXPECT_EQ(Parsed("f32[2,3]{1, 0 : T(8, 128) ( 2,1 ) SC ( 0 : 1 )}").ToString(true),
+            "f32[2,3]{1,0:T(8,128)(2,1)SC(0:1)}");
+}
+
+// Every field counts in a comparison, and only what moves elements keeps a layout from being row-major.
+TEST(Shape, LayoutFieldsCount) {
+  const Shape plain = Parsed("f32[2,3]{1,0}");
+  for (absl::string_view text :
+       {"f32[2,3]{1,0:L(4)}", "f32[2,3]{1,0:#(u32)}", "f32[2,3]{1,0:*(u32)}", "f32[2,3]{1,0:E(32)}",
+        "f32[2,3]{1,0:S(1)}", "f32[2,3]{1,0:SC(0:1)}", "f32[2,3]{1,0:M(8)}", "f32[2,3]{1,0:T(2)}", "f32[2,3]{0,1}"}) {
+    EXPECT_FALSE(Parsed(text).Identical(plain)) << text;
+    EXPECT_TRUE(Parsed(text) == plain) << text;
+  }
+  for (absl::string_view text : {"f32[2,3]{1,0:#(u32)}", "f32[2,3]{1,0:S(1)}", "f32[2,3]{1,0:SC(0:1)}"})
+    EXPECT_TRUE(Parsed(text).layout().IsRowMajor()) << text;
+  for (absl::string_view text : {"f32[2,3]{1,0:L(4)}", "f32[2,3]{1,0:M(8)}", "f32[2,3]{1,0:T(2)}", "f32[2,3]{0,1}"})
+    EXPECT_FALSE(Parsed(text).layout().IsRowMajor()) << text;
 }
 
 TEST(Shape, ParseErrors) {
   for (absl::string_view text :
        {"", "f32", "f33[2]", "f32[2", "f32[-1]", "f32[2]{1}", "f32[2,2]{0,0}", "f32[2]{0", "f32[2]x", "(f32[2]",
         "token[2]", "f32[2]{0:Q(1)}", "f32[99999999999999999999]", "f32[4611686018427387904,4611686018427387904]",
-        "tuple[]", "f32[2]{0:T(0)}", "token[]{0}", "f32[1,]", "(f32[],)"}) {
+        "tuple[]", "f32[2]{0:T(0)}", "token[]{0}", "f32[1,]", "(f32[],)",
+        // Layouts: fields that are damaged, stand twice or in another order, and what does not fit the array.
+        "f32[2,3]{1,0:S(1)T(8,128)}", "f32[2,3]{1,0:E(4)T(8,128)}", "f32[2,3]{1,0:T(2)S(1)T(2)}",
+        "f32[2,3]{1,0:T(8,128}", "f32[2,3]{1,0:T8,128)}", "f32[2,3]{1,0:T(8,-1)}", "f32[2,3]{1,0:T(0,1)}",
+        "f32[2,3]{1,0:T(99999999999999999999)}", "f32[2,3]{1,0:E()}", "f32[2,3]{1,0:E(-4)}", "f32[2,3]{1,0:S(-1)}",
+        "f32[2,3]{1,0:L(0)}", "f32[2,3]{1,0:L}", "f32[2,3]{1,0:L(4)L(4)}", "f32[2,3]{1,0:#(f32)}",
+        "f32[2,3]{1,0:#(u33)}", "f32[2,3]{1,0:#u32}", "f32[2,3]{1,0:*(u32)#(u32)}", "f32[2,3]{1,0:*(u32}",
+        "f32[2,3]{1,0:SC(0)}", "f32[2,3]{1,0:SC(2:1)}", "f32[2,3]{1,0:SC(0:5)}", "f32[2,3]{1,0:SC(1:2,1)}",
+        "f32[2,3]{1,0:SC(0:1}", "f32[2,3]{1,0:SC}", "f32[2,3]{1,0:M(-8)}", "f32[2,3]{1,0:M(8)S(1)}",
+        "f32[2,3]{1,0:P(f32[6])}", "f32[2,3]{1}", "f32[2,3]{2,1}", "f32[2,3]{-1,0}", "f32[2,3]{1,0,}"}) {
     EXPECT_EQ(ParseShape(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
   EXPECT_EQ(ParseShape("f32[?]").status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(ParseShape("f32[2,3]{1,0:D(D,C)}").status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(ParseShape(std::string(200000, '(')).status().message(), HasSubstr("nested too deep"));
 }
 
