@@ -1,0 +1,603 @@
+#include "core/passes/expand_folds.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "core/passes/batch_body.h"
+#include "core/passes/loop_builder.h"
+#include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
+
+namespace backplane {
+namespace {
+
+Ints Counting(int64_t count) {
+  Ints r(static_cast<size_t>(count));
+  std::iota(r.begin(), r.end(), 0);
+  return r;
+}
+
+int64_t ElementsOf(const DimVector& dims) { return Shape(PrimitiveType::kPred, dims).num_elements(); }
+
+absl::StatusOr<Value> Number(Builder& b, PrimitiveType t, int64_t value) {
+  return b.Constant(Literal::ScalarInt(t, value));
+}
+
+absl::StatusOr<Value> Numbers(Builder& b, PrimitiveType t, int64_t value, absl::Span<const int64_t> dims) {
+  ASSIGN_OR_RETURN(Value v, Number(b, t, value));
+  return b.BroadcastInDim(v, dims, {});
+}
+
+// Replaces one instruction by what it says, with the instruction's operands in `x`.
+class Fold {
+ public:
+  Fold(Builder& b, const Instruction& i, std::vector<Value> x) : b_(b), i_(i), x_(std::move(x)) {}
+
+  absl::StatusOr<Value> Make() {
+    switch (i_.opcode()) {
+      case Opcode::kReduce:
+        return Reduce();
+      case Opcode::kReduceWindow:
+        return ReduceWindow();
+      case Opcode::kSelectAndScatter:
+        return SelectAndScatter();
+      case Opcode::kScatter:
+        return Scatter();
+      case Opcode::kSort:
+        return Sort();
+      default:
+        return Map();
+    }
+  }
+
+ private:
+  const Shape& ResultShape(size_t k) const {
+    return i_.shape().IsTuple() ? i_.shape().tuple_shapes(static_cast<int64_t>(k)) : i_.shape();
+  }
+
+  PrimitiveType ParameterType(size_t k) const {
+    return i_.called(0)->parameter(static_cast<int64_t>(k))->shape().element_type();
+  }
+
+  // Results as the instruction gives them.
+  absl::StatusOr<Value> Packed(std::vector<Value> results) {
+    for (size_t k = 0; k < results.size(); ++k) {
+      ASSIGN_OR_RETURN(results[k], b_.Reshape(results[k], ResultShape(k).dimensions()));
+      ASSIGN_OR_RETURN(results[k], AsType(b_, results[k], ResultShape(k).element_type()));
+    }
+    return i_.shape().IsTuple() ? b_.Tuple(std::move(results)) : results[0];
+  }
+
+  static absl::Status CheckTurns(int64_t turns) {
+    if (turns <= std::numeric_limits<int32_t>::max()) return absl::OkStatus();
+    return absl::UnimplementedError(absl::StrCat("a fold of ", turns, " turns"));
+  }
+
+  absl::StatusOr<Value> Map() {
+    const int64_t n = i_.operand_count() == 0 ? 1 : i_.operand(0)->shape().num_elements();
+    for (Value& v : x_) {
+      ASSIGN_OR_RETURN(v, b_.Reshape(v, {n}));
+    }
+    ASSIGN_OR_RETURN(std::vector<Value> r, CallForEach(b_, i_.called(0), x_, n));
+    return Packed(std::move(r));
+  }
+
+  absl::StatusOr<Value> Reduce() {
+    const size_t n = x_.size() / 2;
+    const std::vector<Value> inputs(x_.begin(), x_.begin() + static_cast<int64_t>(n));
+    std::vector<Value> starts;
+    for (size_t k = 0; k < n; ++k) {
+      ASSIGN_OR_RETURN(Value v, b_.BroadcastInDim(x_[n + k], ResultShape(k).dimensions(), {}));
+      starts.push_back(v);
+    }
+    ASSIGN_OR_RETURN(std::vector<Value> r, ReduceInTurns(b_, i_.called(0), inputs, starts, i_.dimensions()));
+    return Packed(std::move(r));
+  }
+
+  // ---- windows
+
+  // What the windows look at: padded and with holes, as one array from which each turn takes a strided piece.
+  absl::StatusOr<Value> Around(Value x, Value fill) {
+    PaddingConfig config;
+    for (const WindowDimension& w : i_.window().dimensions)
+      config.push_back({w.padding_low, w.padding_high, w.base_dilation - 1});
+    return b_.Pad(x, fill, std::move(config));
+  }
+
+  bool HasOutside() const {
+    const auto& dims = i_.window().dimensions;
+    return std::any_of(dims.begin(), dims.end(), [](const WindowDimension& w) {
+      return w.padding_low > 0 || w.padding_high > 0 || w.base_dilation > 1;
+    });
+  }
+
+  // The element at position `turn` of every window, as [number of windows].
+  absl::StatusOr<Value> Looked(Builder& b, Value around, const std::vector<Value>& position, const DimVector& results) {
+    if (results.empty()) return b.Reshape(around, {1});
+    std::vector<Value> starts;
+    DimVector sizes;
+    SliceConfig strides;
+    for (size_t d = 0; d < results.size(); ++d) {
+      const WindowDimension& w = i_.window().dimensions[d];
+      Value at = position[d];
+      if (w.window_dilation != 1) {
+        ASSIGN_OR_RETURN(Value k, Number(b, PrimitiveType::kS32, w.window_dilation));
+        ASSIGN_OR_RETURN(at, b.Binary(Opcode::kMultiply, at, k));
+      }
+      starts.push_back(at);
+      sizes.push_back((results[d] - 1) * w.stride + 1);
+      strides.push_back({0, sizes.back(), w.stride});
+    }
+    ASSIGN_OR_RETURN(Value piece, SliceAt(b, around, starts, sizes));
+    ASSIGN_OR_RETURN(piece, b.Slice(piece, strides));
+    return b.Reshape(piece, {ElementsOf(results)});
+  }
+
+  DimVector WindowSizes() const {
+    DimVector sizes;
+    for (const WindowDimension& w : i_.window().dimensions) sizes.push_back(w.size);
+    return sizes;
+  }
+
+  absl::StatusOr<Value> ReduceWindow() {
+    const size_t n = x_.size() / 2;
+    const DimVector results = ResultShape(0).dimensions(), sizes = WindowSizes();
+    const int64_t count = ElementsOf(results), turns = ElementsOf(sizes);
+    RETURN_IF_ERROR(CheckTurns(turns));
+    std::vector<Value> constants, state;
+    for (size_t k = 0; k < n; ++k) {
+      const PrimitiveType in = ParameterType(n + k);
+      ASSIGN_OR_RETURN(Value x, AsType(b_, x_[k], in));
+      ASSIGN_OR_RETURN(Value fill, AsType(b_, x_[n + k], in));
+      ASSIGN_OR_RETURN(x, Around(x, fill));
+      constants.push_back(x);
+      ASSIGN_OR_RETURN(Value start, AsType(b_, x_[n + k], ParameterType(k)));
+      ASSIGN_OR_RETURN(start, b_.BroadcastInDim(start, {count}, {}));
+      state.push_back(start);
+    }
+    const bool masked = HasOutside();
+    if (masked) {
+      ASSIGN_OR_RETURN(Value inside, Fill(b_, PrimitiveType::kPred, 1, i_.operand(0)->shape().dimensions()));
+      ASSIGN_OR_RETURN(Value outside, Fill(b_, PrimitiveType::kPred, 0, {}));
+      ASSIGN_OR_RETURN(inside, Around(inside, outside));
+      constants.push_back(inside);
+    }
+    if (count == 0) return Packed(std::move(state));
+    ASSIGN_OR_RETURN(Value limit, Number(b_, PrimitiveType::kS32, turns));
+    auto turn = [&](LoopTurn& t) -> absl::StatusOr<Value> {
+      ASSIGN_OR_RETURN(Value one, Number(t.b, PrimitiveType::kS32, 1));
+      ASSIGN_OR_RETURN(std::vector<Value> position, PlacesOf(t.b, t.count, sizes));
+      std::vector<Value> arguments = t.state;
+      for (size_t k = 0; k < n; ++k) {
+        ASSIGN_OR_RETURN(Value v, Looked(t.b, t.constants[k], position, results));
+        arguments.push_back(v);
+      }
+      ASSIGN_OR_RETURN(std::vector<Value> next, CallForEach(t.b, i_.called(0), std::move(arguments), count));
+      if (masked) {
+        ASSIGN_OR_RETURN(Value mask, Looked(t.b, t.constants[n], position, results));
+        for (size_t k = 0; k < n; ++k) {
+          ASSIGN_OR_RETURN(next[k], t.b.Select(mask, next[k], t.state[k]));
+        }
+      }
+      t.state = std::move(next);
+      return t.b.Binary(Opcode::kAdd, t.count, one);
+    };
+    ASSIGN_OR_RETURN(state, MakeLoop(b_, "windows", limit, constants, state, turn));
+    return Packed(std::move(state));
+  }
+
+  // First the place that each window chooses, then a scatter to the places.
+  absl::StatusOr<Value> SelectAndScatter() {
+    constexpr PrimitiveType kPlace = PrimitiveType::kS64;
+    const Shape& operand = i_.operand(0)->shape();
+    const DimVector results = i_.operand(1)->shape().dimensions(), sizes = WindowSizes();
+    const int64_t count = ElementsOf(results), turns = ElementsOf(sizes), all = operand.num_elements();
+    RETURN_IF_ERROR(CheckTurns(turns));
+    ASSIGN_OR_RETURN(Value x, AsType(b_, x_[0], ParameterType(0)));
+    ASSIGN_OR_RETURN(Value fill, Fill(b_, ParameterType(0), 0, {}));
+    ASSIGN_OR_RETURN(x, Around(x, fill));
+    ASSIGN_OR_RETURN(Value places, b_.Iota(Shape(kPlace, {all}), 0));
+    ASSIGN_OR_RETURN(places, b_.Reshape(places, operand.dimensions()));
+    ASSIGN_OR_RETURN(Value nowhere, Number(b_, kPlace, -1));
+    ASSIGN_OR_RETURN(places, Around(places, nowhere));
+    ASSIGN_OR_RETURN(Value best, Fill(b_, ParameterType(0), 0, {count}));
+    ASSIGN_OR_RETURN(Value chosen, b_.BroadcastInDim(nowhere, {count}, {}));
+    ASSIGN_OR_RETURN(Value limit, Number(b_, PrimitiveType::kS32, turns));
+    auto turn = [&](LoopTurn& t) -> absl::StatusOr<Value> {
+      ASSIGN_OR_RETURN(Value one, Number(t.b, PrimitiveType::kS32, 1));
+      ASSIGN_OR_RETURN(Value zeros, Numbers(t.b, kPlace, 0, {count}));
+      ASSIGN_OR_RETURN(std::vector<Value> position, PlacesOf(t.b, t.count, sizes));
+      ASSIGN_OR_RETURN(Value value, Looked(t.b, t.constants[0], position, results));
+      ASSIGN_OR_RETURN(Value place, Looked(t.b, t.constants[1], position, results));
+      ASSIGN_OR_RETURN(Value fresh, t.b.Compare(t.state[1], zeros, ComparisonDirection::kLt));
+      ASSIGN_OR_RETURN(Value inside, t.b.Compare(place, zeros, ComparisonDirection::kGe));
+      ASSIGN_OR_RETURN(Value against, t.b.Select(fresh, value, t.state[0]));
+      ASSIGN_OR_RETURN(std::vector<Value> keep, CallForEach(t.b, i_.called(0), {against, value}, count));
+      ASSIGN_OR_RETURN(Value better, t.b.Unary(Opcode::kNot, keep[0]));
+      ASSIGN_OR_RETURN(better, t.b.Binary(Opcode::kOr, better, fresh));
+      ASSIGN_OR_RETURN(better, t.b.Binary(Opcode::kAnd, better, inside));
+      ASSIGN_OR_RETURN(t.state[0], t.b.Select(better, value, t.state[0]));
+      ASSIGN_OR_RETURN(t.state[1], t.b.Select(better, place, t.state[1]));
+      return t.b.Binary(Opcode::kAdd, t.count, one);
+    };
+    if (count > 0) {
+      ASSIGN_OR_RETURN(std::vector<Value> found, MakeLoop(b_, "selection", limit, {x, places}, {best, chosen}, turn));
+      chosen = found[1];
+    }
+    const PrimitiveType type = i_.called(1)->parameter(0)->shape().element_type();
+    ASSIGN_OR_RETURN(Value into, AsType(b_, x_[2], type));
+    ASSIGN_OR_RETURN(into, b_.BroadcastInDim(into, {all}, {}));
+    ASSIGN_OR_RETURN(Value updates, AsType(b_, x_[1], type));
+    ASSIGN_OR_RETURN(updates, b_.Reshape(updates, {count}));
+    ASSIGN_OR_RETURN(Value rows, b_.Reshape(chosen, {count, 1}));
+    ScatterDimensions s;
+    s.inserted_window_dims = s.scatter_dims_to_operand_dims = {0};
+    s.index_vector_dim = 1;
+    Attributes attrs;
+    attrs.Set(AttrId::kScatterDims, std::move(s));
+    ASSIGN_OR_RETURN(Value r, b_.Op(Opcode::kScatter, {into, rows, updates}, std::move(attrs), {i_.called(1)}));
+    return Packed({r});
+  }
+
+  // ---- scatter
+
+  // One turn for each index vector: its window's elements go to different places and are combined together.
+  absl::StatusOr<Value> Scatter() {
+    constexpr PrimitiveType kPlace = PrimitiveType::kS64;
+    const size_t n = (x_.size() - 1) / 2;
+    const ScatterDimensions& s = i_.scatter_dims();
+    const Shape &operand = i_.operand(0)->shape(), &updates = i_.operand(static_cast<int64_t>(n) + 1)->shape();
+    auto in = [](const Ints& v, int64_t d) { return std::find(v.begin(), v.end(), d) - v.begin(); };
+    auto has = [&](const Ints& v, int64_t d) { return in(v, d) < static_cast<int64_t>(v.size()); };
+    // Updates and indices with the scatter dims in front.
+    Ints order, scatter_dims;
+    DimVector batch, window;
+    for (int64_t d = 0; d < updates.rank(); ++d) {
+      if (!has(s.update_window_dims, d)) scatter_dims.push_back(d);
+    }
+    for (int64_t d : scatter_dims) {
+      order.push_back(d);
+      batch.push_back(updates.dimensions(d));
+    }
+    for (int64_t d : s.update_window_dims) {
+      order.push_back(d);
+      window.push_back(updates.dimensions(d));
+    }
+    const int64_t turns = ElementsOf(batch), count = ElementsOf(window), all = operand.num_elements();
+    RETURN_IF_ERROR(CheckTurns(turns));
+    std::vector<Value> state, constants;
+    for (size_t k = 0; k < n; ++k) {
+      ASSIGN_OR_RETURN(Value v, AsType(b_, x_[k], ParameterType(k)));
+      ASSIGN_OR_RETURN(v, b_.Reshape(v, {all}));
+      state.push_back(v);
+    }
+    if (turns == 0 || count == 0 || all == 0) return Packed(std::move(state));
+    for (size_t k = 0; k < n; ++k) {
+      ASSIGN_OR_RETURN(Value v, AsType(b_, x_[n + 1 + k], ParameterType(n + k)));
+      ASSIGN_OR_RETURN(v, b_.Transpose(v, order));
+      ASSIGN_OR_RETURN(v, b_.Reshape(v, {turns, count}));
+      constants.push_back(v);
+    }
+    Value rows = x_[n];
+    const int64_t vector = static_cast<int64_t>(s.scatter_dims_to_operand_dims.size());
+    if (s.index_vector_dim < rows->shape().rank()) {
+      Ints last;
+      for (int64_t d = 0; d < rows->shape().rank(); ++d) {
+        if (d != s.index_vector_dim) last.push_back(d);
+      }
+      last.push_back(s.index_vector_dim);
+      ASSIGN_OR_RETURN(rows, b_.Transpose(rows, last));
+    }
+    ASSIGN_OR_RETURN(rows, b_.Reshape(rows, {turns, vector}));
+    ASSIGN_OR_RETURN(rows, AsType(b_, rows, kPlace));
+    constants.push_back(rows);
+    ASSIGN_OR_RETURN(Value limit, Number(b_, PrimitiveType::kS32, turns));
+
+    auto turn = [&](LoopTurn& t) -> absl::StatusOr<Value> {
+      ASSIGN_OR_RETURN(Value zero, Number(t.b, PrimitiveType::kS32, 0));
+      ASSIGN_OR_RETURN(Value one, Number(t.b, PrimitiveType::kS32, 1));
+      ASSIGN_OR_RETURN(std::vector<Value> coordinates, PlacesOf(t.b, t.count, batch));
+      // Where the window's elements go, and whether they go anywhere: element by element.
+      ASSIGN_OR_RETURN(Value address, Numbers(t.b, kPlace, 0, {count}));
+      ASSIGN_OR_RETURN(Value inside, Fill(t.b, PrimitiveType::kPred, 1, {count}));
+      int64_t stride = all, next = 0;
+      for (int64_t d = 0; d < operand.rank(); ++d) {
+        const int64_t extent = operand.dimensions(d);
+        stride /= extent;
+        Value at = nullptr;
+        auto add = [&](Value v) -> absl::Status {
+          if (at == nullptr) {
+            at = v;
+            return absl::OkStatus();
+          }
+          ASSIGN_OR_RETURN(at, t.b.Binary(Opcode::kAdd, at, v));
+          return absl::OkStatus();
+        };
+        if (has(s.input_batching_dims, d)) {
+          const int64_t k = s.scatter_indices_batching_dims[static_cast<size_t>(in(s.input_batching_dims, d))];
+          Value v = coordinates[static_cast<size_t>(k - (k > s.index_vector_dim ? 1 : 0))];
+          ASSIGN_OR_RETURN(v, t.b.Convert(v, kPlace));
+          ASSIGN_OR_RETURN(v, t.b.BroadcastInDim(v, {count}, {}));
+          RETURN_IF_ERROR(add(v));
+        } else if (!has(s.inserted_window_dims, d)) {
+          ASSIGN_OR_RETURN(Value v, t.b.Iota(Shape(kPlace, window), next++));
+          ASSIGN_OR_RETURN(v, t.b.Reshape(v, {count}));
+          RETURN_IF_ERROR(add(v));
+        }
+        if (has(s.scatter_dims_to_operand_dims, d)) {
+          ASSIGN_OR_RETURN(Value column, Number(t.b, PrimitiveType::kS32, in(s.scatter_dims_to_operand_dims, d)));
+          ASSIGN_OR_RETURN(Value v, SliceAt(t.b, t.constants[n], {t.count, column}, {1, 1}));
+          ASSIGN_OR_RETURN(v, t.b.Reshape(v, {}));
+          ASSIGN_OR_RETURN(v, t.b.BroadcastInDim(v, {count}, {}));
+          RETURN_IF_ERROR(add(v));
+        }
+        if (at == nullptr) continue;  // an inserted dimension without an index: 0
+        ASSIGN_OR_RETURN(Value low, Numbers(t.b, kPlace, 0, {count}));
+        ASSIGN_OR_RETURN(Value high, Numbers(t.b, kPlace, extent, {count}));
+        ASSIGN_OR_RETURN(low, t.b.Compare(at, low, ComparisonDirection::kGe));
+        ASSIGN_OR_RETURN(high, t.b.Compare(at, high, ComparisonDirection::kLt));
+        ASSIGN_OR_RETURN(inside, t.b.Binary(Opcode::kAnd, inside, low));
+        ASSIGN_OR_RETURN(inside, t.b.Binary(Opcode::kAnd, inside, high));
+        ASSIGN_OR_RETURN(Value step, Numbers(t.b, kPlace, stride, {count}));
+        ASSIGN_OR_RETURN(at, t.b.Binary(Opcode::kMultiply, at, step));
+        ASSIGN_OR_RETURN(address, t.b.Binary(Opcode::kAdd, address, at));
+      }
+      ASSIGN_OR_RETURN(Value first, Numbers(t.b, kPlace, 0, {count}));
+      ASSIGN_OR_RETURN(Value nowhere, Numbers(t.b, kPlace, -1, {count}));
+      ASSIGN_OR_RETURN(Value readable, t.b.Select(inside, address, first));
+      ASSIGN_OR_RETURN(address, t.b.Select(inside, address, nowhere));
+      std::vector<Value> arguments;
+      for (size_t k = 0; k < n; ++k) {
+        ASSIGN_OR_RETURN(Value v, Read(t.b, t.state[k], readable));
+        arguments.push_back(v);
+      }
+      const std::vector<Value> before = arguments;
+      for (size_t k = 0; k < n; ++k) {
+        ASSIGN_OR_RETURN(Value v, SliceAt(t.b, t.constants[k], {t.count, zero}, {1, count}));
+        ASSIGN_OR_RETURN(v, t.b.Reshape(v, {count}));
+        arguments.push_back(v);
+      }
+      ASSIGN_OR_RETURN(std::vector<Value> made, CallForEach(t.b, i_.called(0), std::move(arguments), count));
+      for (size_t k = 0; k < n; ++k) {
+        ASSIGN_OR_RETURN(t.state[k], Write(t.b, t.state[k], made[k], before[k], inside, readable, address));
+      }
+      return t.b.Binary(Opcode::kAdd, t.count, one);
+    };
+    ASSIGN_OR_RETURN(state, MakeLoop(b_, "scatter", limit, constants, state, turn));
+    return Packed(std::move(state));
+  }
+
+  // x[places], all of them inside.
+  static absl::StatusOr<Value> Read(Builder& b, Value x, Value places) {
+    const int64_t count = places->shape().num_elements();
+    if (count == 1) {
+      ASSIGN_OR_RETURN(Value at, b.Reshape(places, {}));
+      return SliceAt(b, x, {at}, {1});
+    }
+    GatherDimensions g;
+    g.collapsed_slice_dims = g.start_index_map = {0};
+    g.index_vector_dim = 1;
+    Attributes attrs;
+    attrs.Set(AttrId::kGatherDims, std::move(g));
+    attrs.Set(AttrId::kSliceSizes, Ints{1});
+    ASSIGN_OR_RETURN(Value rows, b.Reshape(places, {count, 1}));
+    return b.Op(Opcode::kGather, {x, rows}, std::move(attrs));
+  }
+
+  static absl::StatusOr<Value> Write(Builder& b, Value x, Value values, Value before, Value inside, Value readable,
+                                     Value places) {
+    const int64_t count = places->shape().num_elements();
+    if (count == 1) {
+      ASSIGN_OR_RETURN(Value at, b.Reshape(readable, {}));
+      ASSIGN_OR_RETURN(Value v, b.Select(inside, values, before));
+      return UpdateAt(b, x, v, {at});
+    }
+    Builder second(b.module(), "second");
+    const Shape scalar = Shape::Scalar(x->shape().element_type());
+    RETURN_IF_ERROR(second.Parameter(0, scalar).status());
+    ASSIGN_OR_RETURN(Value chosen, second.Parameter(1, scalar));
+    ASSIGN_OR_RETURN(Computation * replace, second.Build(chosen));
+    ScatterDimensions s;
+    s.inserted_window_dims = s.scatter_dims_to_operand_dims = {0};
+    s.index_vector_dim = 1;
+    Attributes attrs;
+    attrs.Set(AttrId::kScatterDims, std::move(s));
+    attrs.Set(AttrId::kUniqueIndices, true);
+    ASSIGN_OR_RETURN(Value rows, b.Reshape(places, {count, 1}));
+    return b.Op(Opcode::kScatter, {x, rows, values}, std::move(attrs), {replace});
+  }
+
+  // ---- sort
+
+  // Batcher's network of merges, for rows of any length: in each turn every element meets one other at distance k.
+  // Where neither goes before the other the one that came first does, which makes the sort stable.
+  absl::StatusOr<Value> Sort() {
+    constexpr PrimitiveType kPlace = PrimitiveType::kS32;
+    const Shape& shape = i_.operand(0)->shape();
+    const int64_t rank = shape.rank(), d = i_.dimensions().empty() ? rank - 1 : i_.dimensions()[0];
+    const int64_t n = rank == 0 ? 1 : shape.dimensions(d), count = shape.num_elements();
+    if (n <= 1 || count == 0) return Packed(x_);
+    RETURN_IF_ERROR(CheckTurns(4 * n));  // distances are added to places
+    int64_t levels = 0;
+    while ((int64_t{1} << levels) < n) ++levels;
+    ASSIGN_OR_RETURN(Value from, b_.Iota(Shape(kPlace, shape.dimensions()), d));
+    ASSIGN_OR_RETURN(Value one, Number(b_, kPlace, 1));
+    std::vector<Value> state = x_;
+    state.push_back(from);
+    state.push_back(one);  // length of the runs that are in order
+    state.push_back(one);  // distance
+    const size_t operands = x_.size();
+    ASSIGN_OR_RETURN(Value limit, Number(b_, kPlace, levels * (levels + 1) / 2));
+    auto turn = [&](LoopTurn& t) -> absl::StatusOr<Value> {
+      Builder& b = t.b;
+      const Value run = t.state[operands + 1], distance = t.state[operands + 2];
+      auto spread = [&](Value scalar) { return b.BroadcastInDim(scalar, {n}, {}); };
+      ASSIGN_OR_RETURN(Value zero, Number(b, kPlace, 0));
+      ASSIGN_OR_RETURN(Value unit, Number(b, kPlace, 1));
+      ASSIGN_OR_RETURN(Value two, Number(b, kPlace, 2));
+      ASSIGN_OR_RETURN(Value first, b.Binary(Opcode::kRemainder, distance, run));
+      ASSIGN_OR_RETURN(Value pair, b.Binary(Opcode::kMultiply, run, two));
+      ASSIGN_OR_RETURN(Value at, b.Iota(Shape(kPlace, {n}), 0));
+      ASSIGN_OR_RETURN(Value k, spread(distance));
+      // Whether the element at `a` is the lower of two that meet.
+      auto is_low = [&](Value a) -> absl::StatusOr<Value> {
+        ASSIGN_OR_RETURN(Value r, spread(first));
+        ASSIGN_OR_RETURN(Value p, spread(pair));
+        ASSIGN_OR_RETURN(Value length, Numbers(b, kPlace, n, {n}));
+        ASSIGN_OR_RETURN(Value ones, spread(unit));
+        ASSIGN_OR_RETURN(Value zeros, spread(zero));
+        ASSIGN_OR_RETURN(Value partner, b.Binary(Opcode::kAdd, a, k));
+        ASSIGN_OR_RETURN(Value past, b.Binary(Opcode::kSubtract, a, r));
+        ASSIGN_OR_RETURN(Value low, b.Compare(past, zeros, ComparisonDirection::kGe));
+        ASSIGN_OR_RETURN(Value block, b.Binary(Opcode::kDivide, past, k));
+        ASSIGN_OR_RETURN(block, b.Binary(Opcode::kAnd, block, ones));
+        ASSIGN_OR_RETURN(Value even, b.Compare(block, zeros, ComparisonDirection::kEq));
+        ASSIGN_OR_RETURN(Value there, b.Compare(partner, length, ComparisonDirection::kLt));
+        ASSIGN_OR_RETURN(Value mine, b.Binary(Opcode::kDivide, a, p));
+        ASSIGN_OR_RETURN(Value others, b.Binary(Opcode::kDivide, partner, p));
+        ASSIGN_OR_RETURN(Value same, b.Compare(mine, others, ComparisonDirection::kEq));
+        for (Value also : {even, there, same}) {
+          ASSIGN_OR_RETURN(low, b.Binary(Opcode::kAnd, low, also));
+        }
+        return low;
+      };
+      ASSIGN_OR_RETURN(Value below, b.Binary(Opcode::kSubtract, at, k));
+      ASSIGN_OR_RETURN(Value above, b.Binary(Opcode::kAdd, at, k));
+      ASSIGN_OR_RETURN(Value low, is_low(at));
+      ASSIGN_OR_RETURN(Value high, is_low(below));
+      ASSIGN_OR_RETURN(Value partner, b.Select(high, below, at));
+      ASSIGN_OR_RETURN(partner, b.Select(low, above, partner));
+      auto everywhere = [&](Value v) { return b.BroadcastInDim(v, shape.dimensions(), {d}); };
+      ASSIGN_OR_RETURN(Value all_low, everywhere(low));
+      ASSIGN_OR_RETURN(Value meets, b.Binary(Opcode::kOr, low, high));
+      ASSIGN_OR_RETURN(meets, everywhere(meets));
+      std::vector<Value> met, lows, highs;  // of each operand, and of the places that the elements come from
+      for (size_t j = 0; j <= operands; ++j) {
+        ASSIGN_OR_RETURN(Value y, Along(b, t.state[j], partner, d));
+        met.push_back(y);
+        ASSIGN_OR_RETURN(Value l, b.Select(all_low, t.state[j], y));
+        lows.push_back(l);
+        ASSIGN_OR_RETURN(Value h, b.Select(all_low, y, t.state[j]));
+        highs.push_back(h);
+      }
+      auto before = [&](const std::vector<Value>& x, const std::vector<Value>& y) -> absl::StatusOr<Value> {
+        std::vector<Value> arguments;
+        for (size_t j = 0; j < operands; ++j) {
+          for (Value v : {x[j], y[j]}) {
+            ASSIGN_OR_RETURN(v, b.Reshape(v, {count}));
+            arguments.push_back(v);
+          }
+        }
+        ASSIGN_OR_RETURN(std::vector<Value> r, CallForEach(b, i_.called(0), std::move(arguments), count));
+        return b.Reshape(r[0], shape.dimensions());
+      };
+      ASSIGN_OR_RETURN(Value swap, before(highs, lows));
+      ASSIGN_OR_RETURN(Value settled, before(lows, highs));
+      ASSIGN_OR_RETURN(Value unsettled, b.Unary(Opcode::kNot, settled));
+      ASSIGN_OR_RETURN(Value later, b.Compare(highs[operands], lows[operands], ComparisonDirection::kLt));
+      ASSIGN_OR_RETURN(later, b.Binary(Opcode::kAnd, later, unsettled));
+      ASSIGN_OR_RETURN(swap, b.Binary(Opcode::kOr, swap, later));
+      ASSIGN_OR_RETURN(swap, b.Binary(Opcode::kAnd, swap, meets));
+      for (size_t j = 0; j <= operands; ++j) {
+        ASSIGN_OR_RETURN(t.state[j], b.Select(swap, met[j], t.state[j]));
+      }
+      // Half the distance, or from the next longer runs on.
+      ASSIGN_OR_RETURN(Value half, b.Binary(Opcode::kDivide, distance, two));
+      ASSIGN_OR_RETURN(Value done, b.Compare(half, zero, ComparisonDirection::kEq));
+      ASSIGN_OR_RETURN(t.state[operands + 1], b.Select(done, pair, run));
+      ASSIGN_OR_RETURN(t.state[operands + 2], b.Select(done, pair, half));
+      return b.Binary(Opcode::kAdd, t.count, unit);
+    };
+    ASSIGN_OR_RETURN(state, MakeLoop(b_, "sort", limit, {}, state, turn));
+    state.resize(operands);
+    return Packed(std::move(state));
+  }
+
+  // x with its elements along d taken from `places`.
+  static absl::StatusOr<Value> Along(Builder& b, Value x, Value places, int64_t d) {
+    GatherDimensions g;
+    Ints sizes(x->shape().dimensions().begin(), x->shape().dimensions().end());
+    sizes[static_cast<size_t>(d)] = 1;
+    for (int64_t k : Counting(x->shape().rank())) {
+      if (k != d) g.offset_dims.push_back(k);
+    }
+    g.collapsed_slice_dims = g.start_index_map = {d};
+    g.index_vector_dim = 1;
+    Attributes attrs;
+    attrs.Set(AttrId::kGatherDims, std::move(g));
+    attrs.Set(AttrId::kSliceSizes, std::move(sizes));
+    ASSIGN_OR_RETURN(Value rows, b.Reshape(places, {places->shape().num_elements(), 1}));
+    return b.Op(Opcode::kGather, {x, rows}, std::move(attrs));
+  }
+
+  Builder& b_;
+  const Instruction& i_;
+  std::vector<Value> x_;
+};
+
+bool IsFold(const Instruction& i) {
+  switch (i.opcode()) {
+    case Opcode::kReduce:
+    case Opcode::kReduceWindow:
+    case Opcode::kSelectAndScatter:
+    case Opcode::kScatter:
+    case Opcode::kSort:
+    case Opcode::kMap:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool HasDynamicSize(const Instruction& i) {
+  return i.shape().HasDynamicDimensions() ||
+         std::any_of(i.operands().begin(), i.operands().end(),
+                     [](const Instruction* o) { return o->shape().HasDynamicDimensions(); });
+}
+
+absl::StatusOr<const Computation*> LoopsOf(const Instruction& i) {
+  Builder b(i.parent()->parent(), "fold");
+  b.set_metadata(i.metadata());
+  std::vector<Value> x;
+  for (int64_t k = 0; k < i.operand_count(); ++k) {
+    ASSIGN_OR_RETURN(Value p, b.Parameter(k, i.operand(k)->shape().WithoutLayout()));
+    x.push_back(p);
+  }
+  ASSIGN_OR_RETURN(Value r, Fold(b, i, std::move(x)).Make());
+  return b.Build(r);
+}
+
+}  // namespace
+
+absl::StatusOr<bool> ExpandFolds::Run(Module* module) {
+  bool changed = false;
+  for (bool more = true; more;) {  // what a fold calls may hold folds
+    more = false;
+    for (Computation* c : RunningComputations(module)) {
+      bool here = false;
+      for (Instruction* i : c->Snapshot()) {
+        if (!IsFold(*i) || HasDynamicSize(*i) || (i->users().empty() && i != c->root())) continue;
+        if (std::all_of(i->called().begin(), i->called().end(),
+                        [this](const Computation* called) { return stays_(*called); }))
+          continue;
+        absl::StatusOr<const Computation*> loops = LoopsOf(*i);
+        if (absl::IsUnimplemented(loops.status())) continue;  // the unfinished computation is unreachable
+        if (!loops.ok())
+          return absl::Status(loops.status().code(), absl::StrCat(i->name(), ": ", loops.status().message()));
+        ReplaceByBody(i, *loops);
+        here = true;
+      }
+      if (!here) continue;
+      c->RemoveDead();
+      c->SortTopologically();
+      more = true;
+    }
+    changed |= more;
+  }
+  module->RemoveUnreachableComputations();
+  return changed;
+}
+
+}  // namespace backplane
