@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "sdk/cli/arrays.h"
+#include "sdk/cli/clock.h"
 #include "sdk/cli/command.h"
 #include "sdk/cli/execution.h"
 #include "sdk/cli/program.h"
@@ -28,8 +29,6 @@ struct Times {
   std::vector<double> runs;  // seconds, sorted
   double At(double part) const { return runs[static_cast<size_t>(part * static_cast<double>(runs.size() - 1) + 0.5)]; }
 };
-
-double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::string Duration(double seconds) {
   if (seconds < 1e-3) return absl::StrFormat("%.2f us", seconds * 1e6);

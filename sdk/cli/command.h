@@ -41,6 +41,8 @@ struct Option {
   // Of a number: what it may be.
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
+
+  bool by_position() const { return name[0] != '-'; }
 };
 
 // `option`, a number, with its bounds.

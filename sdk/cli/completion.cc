@@ -10,13 +10,11 @@ namespace {
 
 std::vector<std::string> Names(const Option& option) { return absl::StrSplit(option.name, ','); }
 
-bool ByPosition(const Option& option) { return option.name[0] != '-'; }
-
 // Words of a subcommand: its options, those of every one, and subcommands' values where they are few.
 std::string Words(const Command& command) {
   std::vector<std::string> words;
   for (const Option& option : command.options) {
-    if (ByPosition(option)) continue;
+    if (option.by_position()) continue;
     for (const std::string& name : Names(option)) words.push_back(name);
   }
   for (const char* common : {"--json", "--color", "--help"}) words.push_back(common);
@@ -47,7 +45,7 @@ std::string Bash(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     absl::StrAppend(&text, "    ", command.name, ")\n      case $prev in\n");
     for (const Option& option : command.options) {
-      if (ByPosition(option) || option.choices.empty()) continue;
+      if (option.by_position() || option.choices.empty()) continue;
       absl::StrAppend(&text, "        ", absl::StrJoin(Names(option), "|"), ") COMPREPLY=($(compgen -W '",
                       absl::StrJoin(option.choices, " "), "' -- \"$cur\")); return;;\n");
     }
@@ -73,7 +71,7 @@ std::string Zsh(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     absl::StrAppend(&text, "    ", command.name, ") _arguments -s");
     for (const Option& option : command.options) {
-      if (ByPosition(option)) continue;
+      if (option.by_position()) continue;
       const bool flag = std::holds_alternative<bool*>(option.target);
       const std::string value =
           flag ? ""
@@ -102,7 +100,7 @@ std::string Fish(const std::vector<Command>& commands) {
     absl::StrAppend(&text, "complete -c backplane -n __fish_use_subcommand -f -a ", command.name, " -d ",
                     quoted(command.summary), "\n");
     for (const Option& option : command.options) {
-      if (ByPosition(option)) continue;
+      if (option.by_position()) continue;
       std::string line = absl::StrCat("complete -c backplane -n '__fish_seen_subcommand_from ", command.name, "'");
       for (const std::string& name : Names(option)) {
         absl::StrAppend(&line, name[1] == '-' ? " -l " : " -s ", name.substr(name[1] == '-' ? 2 : 1));

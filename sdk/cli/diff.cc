@@ -21,7 +21,7 @@ struct DiffOptions {
   bool bisect = false;
 };
 
-struct Row {
+struct DiffRow {
   std::string plugin;
   size_t result;
   std::string shape;
@@ -87,7 +87,7 @@ absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
   }
   terminal.Progress("diff", o.plugins.size(), o.plugins.size());
 
-  std::vector<Row> rows;
+  std::vector<DiffRow> rows;
   host::Json culprits = host::Json::MakeArray();
   bool agree = true;
   std::vector<std::pair<std::string, absl::StatusOr<Culprit>>> found;
@@ -112,7 +112,7 @@ absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
 
   if (terminal.json()) {
     host::Json list = host::Json::MakeArray();
-    for (const Row& row : rows) {
+    for (const DiffRow& row : rows) {
       list.Push(host::Json::MakeObject()
                     .Set("plugin", row.plugin)
                     .Set("result", row.result)
@@ -131,7 +131,7 @@ absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
   auto bold = [&](absl::string_view t) { return terminal.Styled(Style::kBold, t); };
   std::vector<std::vector<std::string>> table = {{bold("plugin"), bold("result"), bold("shape"), bold("differing"),
                                                   bold("max ulp"), bold("max abs"), bold("worst element")}};
-  for (const Row& row : rows) {
+  for (const DiffRow& row : rows) {
     const Difference& d = row.difference;
     table.push_back({row.plugin, absl::StrCat(row.result), row.shape,
                      terminal.Styled(d.agrees() ? Style::kGood : Style::kBad, absl::StrCat(d.differing, "/", d.count)),

@@ -31,8 +31,6 @@ std::string Heading(const std::string& name) {
                       "\" 1 \"\" \"Backplane\" \"Backplane\"\n");
 }
 
-bool ByPosition(const Option& option) { return option.name[0] != '-'; }
-
 bool IsMany(const Option& option) { return std::holds_alternative<std::vector<std::string>*>(option.target); }
 
 std::string ValueOf(const Option& option) {
@@ -43,7 +41,7 @@ std::string ValueOf(const Option& option) {
 std::string Synopsis(const Command& command) {
   std::string text = absl::StrCat(".B backplane ", Quoted(command.name), "\n");
   for (const Option& option : command.options) {
-    if (!ByPosition(option)) continue;
+    if (!option.by_position()) continue;
     const std::string name = absl::StrCat("\\fI", Quoted(option.value.empty() ? option.name : option.value), "\\fR",
                                           IsMany(option) ? " ..." : "");
     absl::StrAppend(&text, option.required ? name : absl::StrCat("[", name, "]"), "\n");
@@ -54,14 +52,15 @@ std::string Synopsis(const Command& command) {
 std::string OptionEntry(const Option& option) {
   std::vector<std::string> names;
   for (absl::string_view name : absl::StrSplit(option.name, ',')) {
-    names.push_back(absl::StrCat(ByPosition(option) ? "\\fI" : "\\fB",
-                                 Quoted(ByPosition(option) && !option.value.empty() ? option.value : name), "\\fR"));
+    names.push_back(absl::StrCat(option.by_position() ? "\\fI" : "\\fB",
+                                 Quoted(option.by_position() && !option.value.empty() ? option.value : name), "\\fR"));
   }
   std::string text = absl::StrCat(".TP\n", absl::StrJoin(names, ", "));
-  if (!ByPosition(option) && !ValueOf(option).empty()) absl::StrAppend(&text, " \\fI", Quoted(ValueOf(option)), "\\fR");
+  if (!option.by_position() && !ValueOf(option).empty())
+    absl::StrAppend(&text, " \\fI", Quoted(ValueOf(option)), "\\fR");
   absl::StrAppend(&text, "\n", Quoted(option.help));
   if (!option.choices.empty()) absl::StrAppend(&text, " (", Quoted(absl::StrJoin(option.choices, ", ")), ")");
-  if (IsMany(option) && !ByPosition(option)) absl::StrAppend(&text, "; may be repeated");
+  if (IsMany(option) && !option.by_position()) absl::StrAppend(&text, "; may be repeated");
   return text + "\n";
 }
 
@@ -76,7 +75,7 @@ std::string Page(const Command& command) {
                   "\n.SH SYNOPSIS\n", Synopsis(command), ".SH OPTIONS\n");
   for (const bool by_position : {true, false}) {
     for (const Option& option : command.options) {
-      if (ByPosition(option) == by_position) absl::StrAppend(&text, OptionEntry(option));
+      if (option.by_position() == by_position) absl::StrAppend(&text, OptionEntry(option));
     }
   }
   absl::StrAppend(&text, kCommon);

@@ -19,18 +19,18 @@ namespace {
 
 using host::HostArray;
 
-struct Row {
+struct NpyType {
   PJRT_Buffer_Type type;
   const char* descr;  // numpy's name without byte order
 };
-constexpr Row kRows[] = {
+constexpr NpyType kNpyTypes[] = {
     {PJRT_Buffer_Type_PRED, "b1"}, {PJRT_Buffer_Type_S8, "i1"},    {PJRT_Buffer_Type_S16, "i2"},
     {PJRT_Buffer_Type_S32, "i4"},  {PJRT_Buffer_Type_S64, "i8"},   {PJRT_Buffer_Type_U8, "u1"},
     {PJRT_Buffer_Type_U16, "u2"},  {PJRT_Buffer_Type_U32, "u4"},   {PJRT_Buffer_Type_U64, "u8"},
     {PJRT_Buffer_Type_F16, "f2"},  {PJRT_Buffer_Type_F32, "f4"},   {PJRT_Buffer_Type_F64, "f8"},
     {PJRT_Buffer_Type_C64, "c8"},  {PJRT_Buffer_Type_C128, "c16"},
 };
-constexpr Row kExtended[] = {
+constexpr NpyType kExtendedNpyTypes[] = {
     {PJRT_Buffer_Type_BF16, "bfloat16"},
     {PJRT_Buffer_Type_F8E3M4, "float8_e3m4"},
     {PJRT_Buffer_Type_F8E4M3, "float8_e4m3"},
@@ -49,25 +49,25 @@ constexpr Row kExtended[] = {
     {PJRT_Buffer_Type_U2, "uint2"},
 };
 
-absl::Status Broken(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("npy: ", what)); }
+absl::Status BrokenNpy(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("npy: ", what)); }
 
 // The value of a key of the header, a Python dict literal as numpy writes it.
 absl::StatusOr<absl::string_view> Field(absl::string_view header, absl::string_view key) {
   const std::string quoted = absl::StrCat("'", key, "'");
   const size_t at = header.find(quoted);
-  if (at == absl::string_view::npos) return Broken(absl::StrCat("the header has no ", key));
+  if (at == absl::string_view::npos) return BrokenNpy(absl::StrCat("the header has no ", key));
   absl::string_view rest = absl::StripLeadingAsciiWhitespace(header.substr(at + quoted.size()));
-  if (!absl::ConsumePrefix(&rest, ":")) return Broken(absl::StrCat("the header has no value for ", key));
+  if (!absl::ConsumePrefix(&rest, ":")) return BrokenNpy(absl::StrCat("the header has no value for ", key));
   return absl::StripLeadingAsciiWhitespace(rest);
 }
 
 absl::StatusOr<std::vector<int64_t>> Dims(absl::string_view text) {
   const size_t end = text.find(')');
-  if (text.empty() || text[0] != '(' || end == absl::string_view::npos) return Broken("the shape is no tuple");
+  if (text.empty() || text[0] != '(' || end == absl::string_view::npos) return BrokenNpy("the shape is no tuple");
   std::vector<int64_t> dims;
   for (absl::string_view part : absl::StrSplit(text.substr(1, end - 1), ',', absl::SkipWhitespace())) {
     int64_t dim;
-    if (!absl::SimpleAtoi(part, &dim) || dim < 0 || dims.size() >= 64) return Broken("the shape cannot be read");
+    if (!absl::SimpleAtoi(part, &dim) || dim < 0 || dims.size() >= 64) return BrokenNpy("the shape cannot be read");
     dims.push_back(dim);
   }
   return dims;
@@ -96,19 +96,19 @@ std::vector<std::byte> FromFortran(const HostArray& array, size_t width) {
 }  // namespace
 
 absl::StatusOr<HostArray> ParseNpy(absl::string_view bytes, PJRT_Buffer_Type type) {
-  if (bytes.size() < 12 || bytes.substr(0, 6) != absl::string_view("\x93NUMPY", 6)) return Broken("not a .npy file");
+  if (bytes.size() < 12 || bytes.substr(0, 6) != absl::string_view("\x93NUMPY", 6)) return BrokenNpy("not a .npy file");
   const int version = bytes[6];
-  if (version < 1 || version > 3) return Broken(absl::StrCat("version ", version, " is not known"));
+  if (version < 1 || version > 3) return BrokenNpy(absl::StrCat("version ", version, " is not known"));
   auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(bytes[i])); };
   const size_t begin = version == 1 ? 10 : 12;
   const size_t length =
       version == 1 ? byte(8) | byte(9) << 8 : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
-  if (length > bytes.size() - begin) return Broken("the file ends in its header");
+  if (length > bytes.size() - begin) return BrokenNpy("the file ends in its header");
   const absl::string_view header = bytes.substr(begin, length), data = bytes.substr(begin + length);
   BP_ASSIGN_OR_RETURN(absl::string_view descr, Field(header, "descr"));
   BP_ASSIGN_OR_RETURN(absl::string_view order, Field(header, "fortran_order"));
   BP_ASSIGN_OR_RETURN(absl::string_view shape, Field(header, "shape"));
-  if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) return Broken("records are not arrays of one type");
+  if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) return BrokenNpy("records are not arrays of one type");
   descr = descr.substr(1, descr.find(descr[0], 1) - 1);
   const std::string full(descr);
   bool big = false;
@@ -117,25 +117,26 @@ absl::StatusOr<HostArray> ParseNpy(absl::string_view bytes, PJRT_Buffer_Type typ
     descr.remove_prefix(1);
   }
   HostArray array;
-  for (const Row& row : kRows) {
+  for (const NpyType& row : kNpyTypes) {
     if (descr == row.descr) array.type = row.type;
   }
-  for (const Row& row : kExtended) {
+  for (const NpyType& row : kExtendedNpyTypes) {
     if (descr == row.descr) array.type = row.type;
   }
   if (array.type == PJRT_Buffer_Type_INVALID && absl::StartsWith(descr, "V")) {
     int width;
     if (type == PJRT_Buffer_Type_INVALID || !absl::SimpleAtoi(descr.substr(1), &width) ||
         width != host::HostBytesPerElement(type)) {
-      return Broken(absl::StrCat("raw elements '", full, "' need a type of that size"));
+      return BrokenNpy(absl::StrCat("raw elements '", full, "' need a type of that size"));
     }
     array.type = type;
   }
-  if (array.type == PJRT_Buffer_Type_INVALID) return Broken(absl::StrCat("type '", full, "' has no element type here"));
+  if (array.type == PJRT_Buffer_Type_INVALID)
+    return BrokenNpy(absl::StrCat("type '", full, "' has no element type here"));
   BP_ASSIGN_OR_RETURN(array.dims, Dims(shape));
   BP_ASSIGN_OR_RETURN(const size_t size, host::HostByteSize(array.type, array.dims));
   if (size > data.size()) {
-    return Broken(
+    return BrokenNpy(
         absl::StrCat(host::ShapeText(array.type, array.dims), " takes ", size, " bytes, the file has ", data.size()));
   }
   const auto* first = reinterpret_cast<const std::byte*>(data.data());
@@ -152,7 +153,7 @@ absl::StatusOr<HostArray> ParseNpy(absl::string_view bytes, PJRT_Buffer_Type typ
 
 absl::StatusOr<std::string> FormatNpy(const HostArray& array) {
   std::string descr;
-  for (const Row& row : kRows) {
+  for (const NpyType& row : kNpyTypes) {
     if (row.type == array.type) descr = absl::StrCat(host::HostBytesPerElement(array.type) == 1 ? "|" : "<", row.descr);
   }
   if (descr.empty()) {

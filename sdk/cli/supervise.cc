@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "sdk/cli/clock.h"
 #include "sdk/cli/command.h"
 #include "sdk/host/call_observer.h"
 #include "sdk/host/loader.h"
@@ -77,8 +78,6 @@ void Leave(const host::Plugin&) {
 }
 
 constexpr host::CallObserver kObserver = {Enter, Leave};
-
-double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::string SecondsText(double seconds) { return absl::StrFormat("%g s", seconds); }
 

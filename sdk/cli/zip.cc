@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kMaxMember = uint64_t{1} << 34;
 
-absl::Status Broken(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("npz: ", what)); }
+absl::Status BrokenZip(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("npz: ", what)); }
 
 uint32_t Read(absl::string_view bytes, size_t at, int width) {
   uint32_t value = 0;
@@ -26,7 +26,7 @@ void Write(uint64_t value, int width, std::string* out) {
 
 absl::StatusOr<std::string> Inflate(absl::string_view packed, size_t size) {
   // Deflate packs at most about a thousand to one: a size beyond that is a lie, found before memory is taken.
-  if (size > kMaxMember || size / 1040 > packed.size() + 1) return Broken("a member says a size that cannot be");
+  if (size > kMaxMember || size / 1040 > packed.size() + 1) return BrokenZip("a member says a size that cannot be");
   std::string out(size, '\0');
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return absl::ResourceExhaustedError("npz: no memory to inflate");
@@ -44,7 +44,7 @@ absl::StatusOr<std::string> Inflate(absl::string_view packed, size_t size) {
     if (code == Z_BUF_ERROR || (in_before == stream.avail_in && out_before == stream.avail_out)) break;
   } while (code == Z_OK);
   inflateEnd(&stream);
-  if (code != Z_STREAM_END || out_left != 0) return Broken("a member cannot be inflated");
+  if (code != Z_STREAM_END || out_left != 0) return BrokenZip("a member cannot be inflated");
   return out;
 }
 
@@ -52,32 +52,32 @@ absl::StatusOr<std::string> Inflate(absl::string_view packed, size_t size) {
 
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseZip(absl::string_view bytes) {
   constexpr size_t kEnd = 22, kEntry = 46, kLocal = 30;
-  if (bytes.size() < kEnd) return Broken("not a zip archive");
+  if (bytes.size() < kEnd) return BrokenZip("not a zip archive");
   // The end record stands at the end, behind it a comment of at most 65535 bytes.
   size_t end = bytes.size() - kEnd;
   const size_t lowest = bytes.size() > kEnd + 65535 ? bytes.size() - kEnd - 65535 : 0;
   while (Read(bytes, end, 4) != 0x06054b50) {
-    if (end-- == lowest) return Broken("not a zip archive");
+    if (end-- == lowest) return BrokenZip("not a zip archive");
   }
   const size_t count = Read(bytes, end + 10, 2);
   size_t at = Read(bytes, end + 16, 4);
   std::vector<std::pair<std::string, std::string>> members;
   for (size_t i = 0; i < count; ++i) {
     if (at > bytes.size() || bytes.size() - at < kEntry || Read(bytes, at, 4) != 0x02014b50)
-      return Broken("its directory is broken");
+      return BrokenZip("its directory is broken");
     const uint32_t flags = Read(bytes, at + 8, 2), method = Read(bytes, at + 10, 2), crc = Read(bytes, at + 16, 4);
     const size_t packed = Read(bytes, at + 20, 4), size = Read(bytes, at + 24, 4), name_size = Read(bytes, at + 28, 2);
     const size_t local = Read(bytes, at + 42, 4);
     const size_t next = at + kEntry + name_size + Read(bytes, at + 30, 2) + Read(bytes, at + 32, 2);
-    if (next > bytes.size()) return Broken("its directory is broken");
+    if (next > bytes.size()) return BrokenZip("its directory is broken");
     absl::string_view name = bytes.substr(at + kEntry, name_size);
     if (packed == 0xFFFFFFFF || size == 0xFFFFFFFF || local == 0xFFFFFFFF)
       return absl::UnimplementedError("npz: zip64 archives");
     if ((flags & 1) != 0) return absl::UnimplementedError("npz: encrypted members");
     if (local > bytes.size() || bytes.size() - local < kLocal || Read(bytes, local, 4) != 0x04034b50)
-      return Broken("a member is broken");
+      return BrokenZip("a member is broken");
     const size_t data = local + kLocal + Read(bytes, local + 26, 2) + Read(bytes, local + 28, 2);
-    if (data > bytes.size() || packed > bytes.size() - data) return Broken("a member is cut short");
+    if (data > bytes.size() || packed > bytes.size() - data) return BrokenZip("a member is cut short");
     std::string content;
     if (method == 0) {
       content = std::string(bytes.substr(data, packed));
@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseZip(absl::
       return absl::UnimplementedError(absl::StrCat("npz: compression method ", method));
     }
     if (content.size() != size || crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size()) != crc) {
-      return Broken(absl::StrCat("member ", name, ": its check sum does not fit"));
+      return BrokenZip(absl::StrCat("member ", name, ": its check sum does not fit"));
     }
     absl::ConsumeSuffix(&name, ".npy");
     members.emplace_back(std::string(name), std::move(content));

@@ -280,4 +280,6 @@ void ExternalReference::reset() {
   client_.reset();
 }
 
+#undef BP_ASK
+
 }  // namespace backplane::host

@@ -18,8 +18,6 @@ struct Client::State {
 
 namespace {
 
-std::string Text(const char* data, size_t size) { return data == nullptr ? std::string() : std::string(data, size); }
-
 // The C form of a dense layout; borrows `minor_to_major`.
 PJRT_Buffer_MemoryLayout DenseLayout(absl::Span<const int64_t> minor_to_major) {
   PJRT_Buffer_MemoryLayout layout{};
@@ -60,10 +58,10 @@ const Plugin& Client::plugin() const { return *state_->plugin; }
   return out
 
 absl::StatusOr<std::string> Client::PlatformName() const {
-  BP_ASK(PJRT_Client_PlatformName, Text(a.platform_name, a.platform_name_size));
+  BP_ASK(PJRT_Client_PlatformName, internal::TextOf(a.platform_name, a.platform_name_size));
 }
 absl::StatusOr<std::string> Client::PlatformVersion() const {
-  BP_ASK(PJRT_Client_PlatformVersion, Text(a.platform_version, a.platform_version_size));
+  BP_ASK(PJRT_Client_PlatformVersion, internal::TextOf(a.platform_version, a.platform_version_size));
 }
 absl::StatusOr<int> Client::ProcessIndex() const { BP_ASK(PJRT_Client_ProcessIndex, a.process_index); }
 absl::StatusOr<Topology> Client::GetTopology() const {
@@ -338,5 +336,7 @@ absl::Status Client::DmaUnmap(void* data) const {
   a.data = data;
   return BP_PJRT_CALL(plugin(), PJRT_Client_DmaUnmap, a);
 }
+
+#undef BP_ASK
 
 }  // namespace backplane::host

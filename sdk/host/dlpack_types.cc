@@ -4,11 +4,11 @@
 namespace backplane::host::dlpack {
 namespace {
 
-struct Row {
+struct DLPackRow {
   PJRT_Buffer_Type type;
   TypeCode code;
 };
-constexpr Row kRows[] = {
+constexpr DLPackRow kDLPackRows[] = {
     {PJRT_Buffer_Type_PRED, kBool},
     {PJRT_Buffer_Type_S1, kInt},
     {PJRT_Buffer_Type_S2, kInt},
@@ -46,7 +46,7 @@ constexpr Row kRows[] = {
 }  // namespace
 
 absl::StatusOr<DataType> ToDlpack(PJRT_Buffer_Type type) {
-  for (const Row& row : kRows) {
+  for (const DLPackRow& row : kDLPackRows) {
     if (row.type == type) return DataType{row.code, static_cast<uint8_t>(BitsPerElement(type)), 1};
   }
   return absl::UnimplementedError(absl::StrCat("dlpack: has no type for ", ElementTypeName(type)));
@@ -57,7 +57,7 @@ absl::StatusOr<PJRT_Buffer_Type> FromDlpack(DataType type) {
     return absl::UnimplementedError(
         absl::StrCat("dlpack: vectors of ", type.lanes, " lanes have no element type here"));
   }
-  for (const Row& row : kRows) {
+  for (const DLPackRow& row : kDLPackRows) {
     if (row.code == type.code && BitsPerElement(row.type) == type.bits) return row.type;
   }
   return absl::UnimplementedError(

@@ -6,11 +6,9 @@
 namespace backplane::host {
 namespace {
 
-std::string Text(const char* data, size_t size) { return data == nullptr ? std::string() : std::string(data, size); }
-
 std::vector<std::string> Texts(const char* const* data, const size_t* sizes, size_t count) {
   std::vector<std::string> texts;
-  for (size_t i = 0; i < count; ++i) texts.push_back(Text(data[i], sizes[i]));
+  for (size_t i = 0; i < count; ++i) texts.push_back(internal::TextOf(data[i], sizes[i]));
   return texts;
 }
 
@@ -25,7 +23,7 @@ std::vector<std::string> Texts(const char* const* data, const size_t* sizes, siz
   return out
 
 absl::StatusOr<std::string> Executable::Name() const {
-  BP_ASK(PJRT_Executable_Name, executable, Text(a.executable_name, a.executable_name_size));
+  BP_ASK(PJRT_Executable_Name, executable, internal::TextOf(a.executable_name, a.executable_name_size));
 }
 absl::StatusOr<size_t> Executable::NumReplicas() const {
   BP_ASK(PJRT_Executable_NumReplicas, executable, a.num_replicas);
@@ -38,7 +36,8 @@ absl::StatusOr<int64_t> Executable::SizeOfGeneratedCode() const {
   BP_ASK(PJRT_Executable_SizeOfGeneratedCodeInBytes, executable, a.size_in_bytes);
 }
 absl::StatusOr<std::string> Executable::Fingerprint() const {
-  BP_ASK(PJRT_Executable_Fingerprint, executable, Text(a.executable_fingerprint, a.executable_fingerprint_size));
+  BP_ASK(PJRT_Executable_Fingerprint, executable,
+         internal::TextOf(a.executable_fingerprint, a.executable_fingerprint_size));
 }
 absl::StatusOr<std::vector<NamedValue>> Executable::CostAnalysis() const {
   BP_ASK(PJRT_Executable_GetCostAnalysis, executable, CopyNamedValues(a.properties, a.num_properties));
@@ -108,7 +107,7 @@ absl::StatusOr<Program> Executable::OptimizedProgram() const {
   program.code.resize(raw.code_size);
   raw.code = program.code.data();
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, PJRT_Executable_OptimizedProgram, a));
-  program.format = Text(raw.format, raw.format_size);
+  program.format = internal::TextOf(raw.format, raw.format_size);
   return program;
 }
 
@@ -117,7 +116,7 @@ absl::StatusOr<std::string> Executable::Serialize() const {
   BP_PJRT_ARGS(plugin, a, PJRT_Executable_Serialize);
   a.executable = handle_.get();
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, PJRT_Executable_Serialize, a));
-  std::string bytes = Text(a.serialized_bytes, a.serialized_bytes_size);
+  std::string bytes = internal::TextOf(a.serialized_bytes, a.serialized_bytes_size);
   if (a.serialized_executable_deleter != nullptr) a.serialized_executable_deleter(a.serialized_executable);
   return bytes;
 }
@@ -127,7 +126,7 @@ absl::StatusOr<std::string> Executable::SerializedCompileOptions() const {
   BP_PJRT_ARGS(plugin, a, PJRT_Executable_GetCompileOptions);
   a.executable = handle_.get();
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, PJRT_Executable_GetCompileOptions, a));
-  std::string bytes = Text(a.serialized_bytes, a.serialized_bytes_size);
+  std::string bytes = internal::TextOf(a.serialized_bytes, a.serialized_bytes_size);
   if (a.serialized_compile_options_deleter != nullptr) {
     a.serialized_compile_options_deleter(a.serialized_compile_options);
   }
@@ -165,7 +164,7 @@ absl::StatusOr<std::string> LoadedExecutable::DeviceAssignment() const {
   BP_PJRT_ARGS(plugin, a, PJRT_LoadedExecutable_GetDeviceAssignment);
   a.executable = handle_.get();
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, PJRT_LoadedExecutable_GetDeviceAssignment, a));
-  std::string bytes = Text(a.serialized_bytes, a.serialized_bytes_size);
+  std::string bytes = internal::TextOf(a.serialized_bytes, a.serialized_bytes_size);
   if (a.serialized_device_assignment_deleter != nullptr) {
     a.serialized_device_assignment_deleter(a.serialized_device_assignment);
   }
@@ -176,5 +175,7 @@ absl::Status LoadedExecutable::Delete() const { BP_ASK(PJRT_LoadedExecutable_Del
 absl::StatusOr<bool> LoadedExecutable::IsDeleted() const {
   BP_ASK(PJRT_LoadedExecutable_IsDeleted, executable, a.is_deleted);
 }
+
+#undef BP_ASK
 
 }  // namespace backplane::host

@@ -3,12 +3,18 @@
 #define BACKPLANE_SDK_HOST_HANDLE_H_
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "api/pjrt_c_api.h"
 #include "sdk/host/loader.h"
 
 namespace backplane::host::internal {
+
+// Text of a plugin, which may be null when it is empty.
+inline std::string TextOf(const char* data, size_t size) {
+  return data == nullptr ? std::string() : std::string(data, size);
+}
 
 // Each frees one object and drops the error of doing so: there is nobody to tell.
 void Destroy(const Plugin& plugin, PJRT_Client* object);

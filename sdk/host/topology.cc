@@ -8,8 +8,6 @@ namespace {
 std::shared_ptr<const void> Own(const Plugin& plugin, PJRT_TopologyDescription* raw) {
   return std::make_shared<internal::Handle<PJRT_TopologyDescription>>(plugin, nullptr, raw);
 }
-std::string Text(const char* data, size_t size) { return data == nullptr ? std::string() : std::string(data, size); }
-
 }  // namespace
 
 absl::StatusOr<Topology> Topology::Create(const Plugin& plugin, absl::string_view name,
@@ -42,10 +40,10 @@ absl::StatusOr<Topology> Topology::Deserialize(const Plugin& plugin, absl::strin
   return out
 
 absl::StatusOr<std::string> Topology::PlatformName() const {
-  BP_ASK(PJRT_TopologyDescription_PlatformName, Text(a.platform_name, a.platform_name_size));
+  BP_ASK(PJRT_TopologyDescription_PlatformName, internal::TextOf(a.platform_name, a.platform_name_size));
 }
 absl::StatusOr<std::string> Topology::PlatformVersion() const {
-  BP_ASK(PJRT_TopologyDescription_PlatformVersion, Text(a.platform_version, a.platform_version_size));
+  BP_ASK(PJRT_TopologyDescription_PlatformVersion, internal::TextOf(a.platform_version, a.platform_version_size));
 }
 absl::StatusOr<std::vector<NamedValue>> Topology::Attributes() const {
   BP_ASK(PJRT_TopologyDescription_Attributes, CopyNamedValues(a.attributes, a.num_attributes));
@@ -65,7 +63,7 @@ absl::StatusOr<std::string> Topology::Serialize() const {
   BP_PJRT_ARGS(*plugin_, a, PJRT_TopologyDescription_Serialize);
   a.topology = raw_;
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(*plugin_, PJRT_TopologyDescription_Serialize, a));
-  std::string bytes = Text(a.serialized_bytes, a.serialized_bytes_size);
+  std::string bytes = internal::TextOf(a.serialized_bytes, a.serialized_bytes_size);
   if (a.serialized_topology_deleter != nullptr) a.serialized_topology_deleter(a.serialized_topology);
   return bytes;
 }
@@ -87,5 +85,7 @@ absl::StatusOr<Executable> Topology::Compile(const Program& program, const Compi
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(*plugin_, PJRT_Compile, a));
   return Executable(*plugin_, nullptr, a.executable);
 }
+
+#undef BP_ASK
 
 }  // namespace backplane::host

@@ -11,7 +11,7 @@
 namespace backplane::shim {
 namespace {
 
-constexpr absl::string_view kMagic = "backplane.executable.1";
+constexpr absl::string_view kExecutableMagic = "backplane.executable.1";
 constexpr absl::string_view kHloWithConfig = "hlo_with_config";
 
 absl::StatusOr<CompileOptions> ReadOptions(const char* bytes, size_t size) {
@@ -76,9 +76,9 @@ absl::StatusOr<std::shared_ptr<const Executable>> DeserializeExecutable(absl::st
       default:
         break;
     }
-    if (in.field == 1 && magic != kMagic) break;
+    if (in.field == 1 && magic != kExecutableMagic) break;
   }
-  if (magic != kMagic)
+  if (magic != kExecutableMagic)
     return absl::InvalidArgumentError("deserialize: these bytes are no serialized executable of ours");
   if (!in.ok() || hash != Hash64(payload))
     return absl::DataLossError("deserialize: the bytes were damaged or cut short");
@@ -144,7 +144,7 @@ absl::Status Executable_Serialize(PJRT_Executable_Serialize_Args& a) {
   BP_REQUIRE(a.executable);
   ASSIGN_OR_RETURN(std::string payload, a.executable->executable->Serialize());
   WireWriter out;
-  out.Bytes(1, kMagic);
+  out.Bytes(1, kExecutableMagic);
   out.Bytes(2, Plugin().backend->platform_name());
   out.Bytes(3, payload);
   out.Varint(4, Hash64(payload));

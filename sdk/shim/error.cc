@@ -36,7 +36,7 @@ void TablePayloads(const PJRT_Error* error, PJRT_Error_PayloadVisitor visitor, v
   });
 }
 
-constexpr PJRT_Error_FunctionTable kTable = {
+constexpr PJRT_Error_FunctionTable kErrorTable = {
     PJRT_Error_FunctionTable_STRUCT_SIZE,
     PJRT_Error_STRUCT_SIZE,
     nullptr,
@@ -47,7 +47,7 @@ constexpr PJRT_Error_FunctionTable kTable = {
 };
 
 const ErrorObject* Ours(const PJRT_Error* error) {
-  return error->vtable == &kTable ? static_cast<const ErrorObject*>(error) : nullptr;
+  return error->vtable == &kErrorTable ? static_cast<const ErrorObject*>(error) : nullptr;
 }
 
 // Room for messages of errors for which nothing could be allocated.
@@ -76,7 +76,7 @@ PJRT_Error* MakeError(const absl::Status& status) {
   if (status.ok()) return nullptr;
   try {
     auto* error = new ErrorObject;
-    error->vtable = &kTable;
+    error->vtable = &kErrorTable;
     error->status = status;
     return error;
   } catch (...) {

@@ -22,13 +22,13 @@ void SetUserData(PJRT_Memory* memory, const void* key, void* data, void (*dtor)(
   if (old.dtor != nullptr) old.dtor(old.data);
 }
 
-constexpr PJRT_Memory_FunctionTable kTable = {
+constexpr PJRT_Memory_FunctionTable kMemoryTable = {
     PJRT_Memory_FunctionTable_STRUCT_SIZE, nullptr, PJRT_Memory_STRUCT_SIZE, &GetUserData, &SetUserData,
 };
 
 }  // namespace
 
-const PJRT_Memory_FunctionTable* MemoryTable() { return &kTable; }
+const PJRT_Memory_FunctionTable* MemoryTable() { return &kMemoryTable; }
 
 MemoryObject::~MemoryObject() {
   for (auto& [key, entry] : user_data) {

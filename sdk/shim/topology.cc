@@ -29,7 +29,7 @@ PJRT_TopologyDescription::PJRT_TopologyDescription(backplane::Topology t)
 namespace backplane::shim {
 namespace {
 
-constexpr absl::string_view kMagic = "backplane.topology.1";
+constexpr absl::string_view kTopologyMagic = "backplane.topology.1";
 
 std::string SerializeValues(const NamedValues& values) {
   WireWriter out;
@@ -116,7 +116,7 @@ bool UnpackInts(absl::string_view bytes, std::vector<int32_t>* out) {
 
 std::string SerializeTopology(const Topology& t) {
   WireWriter out;
-  out.Bytes(1, kMagic);
+  out.Bytes(1, kTopologyMagic);
   out.Bytes(2, t.platform_name);
   out.Bytes(3, t.platform_version);
   for (const DeviceInfo& d : t.devices) {
@@ -151,7 +151,7 @@ absl::StatusOr<Topology> ParseTopology(absl::string_view bytes) {
   for (size_t end = 0; ok && in.Next(); end = bytes.size() - in.left()) {
     switch (in.field) {
       case 1:
-        magic = in.bytes == kMagic;
+        magic = in.bytes == kTopologyMagic;
         break;
       case 2:
         t.platform_name = std::string(in.bytes);

@@ -5,10 +5,7 @@
 namespace backplane::stablehlo {
 namespace {
 
-// Call-site chains grow with the depth of the Python stack; the first frame is at the front, so a short walk finds it.
-constexpr int kMaxWalk = 64;
-
-enum Code {
+enum LocationCode {
   kFlatSymbol = 4,
   kCallSite = 10,
   kFileLine = 11,
@@ -41,7 +38,7 @@ class BytecodeLocationResolver : public LocationResolver {
 
   // Fills what is still empty: the outermost name, then the first file position below it.
   void Walk(uint64_t index, int depth, SourceLocation* out) const {
-    if (depth > kMaxWalk || index >= container_.attributes.size()) return;
+    if (depth > kMaxLocationWalk || index >= container_.attributes.size()) return;
     const BytecodeContainer::Entry& entry = container_.attributes[index];
     if (entry.dialect != "builtin" || !entry.binary) return;
     ByteReader in(entry.bytes, 0, "");

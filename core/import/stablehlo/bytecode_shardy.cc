@@ -9,7 +9,7 @@
 namespace backplane::stablehlo {
 namespace {
 
-enum Code {
+enum ShardyCode {
   kManualAxes,
   kMeshAxis,
   kMesh,

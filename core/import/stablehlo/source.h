@@ -258,6 +258,10 @@ struct SourceOp {
   const SourceAttr* Find(absl::string_view attribute) const;  // null when absent
 };
 
+// Call-site chains grow with the depth of the Python stack; the first frame is at the front, so a walk over so many
+// levels of a location finds it.
+constexpr int kMaxLocationWalk = 64;
+
 class LocationResolver {
  public:
   virtual ~LocationResolver() = default;

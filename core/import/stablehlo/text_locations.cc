@@ -21,8 +21,6 @@ LocationId TextParser::ParseOptionalLocation() {
 
 namespace {
 
-constexpr int kMaxWalk = 64;
-
 class TextLocationResolver : public LocationResolver {
  public:
   TextLocationResolver(absl::string_view text, std::vector<size_t> locations,
@@ -43,7 +41,7 @@ class TextLocationResolver : public LocationResolver {
  private:
   // Reads one location that starts at `t`; leaves the token behind it in `t`.
   void Walk(Lexer& lexer, Token& t, int depth, SourceLocation* out) const {
-    if (depth > kMaxWalk) return;
+    if (depth > kMaxLocationWalk) return;
     if (t.kind == TokenKind::kBareId && t.text == "loc") {  // the definition of an alias
       t = lexer.Next();
       if (!t.Is('(')) return;

@@ -3,11 +3,15 @@
 #ifndef BACKPLANE_CORE_IMPORT_TO_HLO_CHLO_FUNCTIONS_H_
 #define BACKPLANE_CORE_IMPORT_TO_HLO_CHLO_FUNCTIONS_H_
 
+#include <limits>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/import/to_hlo/formula.h"
 
 namespace backplane::to_hlo {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // chlo_inverse.cc: hyperbolic and inverse functions, real or complex.
 Term Acos(Term x);

@@ -10,7 +10,6 @@ namespace backplane::to_hlo {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLog2 = 0.693147180559945309417;
 constexpr double kHalfPi = 1.57079632679489661923;
 

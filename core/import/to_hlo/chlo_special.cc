@@ -10,12 +10,10 @@ namespace backplane::to_hlo {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPi = 3.14159265358979323846;
 
 bool IsDouble(Term x) { return x.formula->TypeOf(x) == PrimitiveType::kF64; }
-Term Like(Term t, double value) { return t.formula->Number(value, t.formula->TypeOf(t)); }
 
 // Lanczos' approximation with g = 7 and nine coefficients: gamma(z + 1) = sqrt(2 pi) t^(z + 1/2) e^-t A(z), t = z + g +
 // 1/2.

@@ -44,9 +44,10 @@ Term Formula::Declared(Opcode opcode, Term x, PrimitiveType to) {
   return {this, *y};
 }
 
+Term Like(Term t, double value) { return t.formula->Number(value, t.formula->TypeOf(t)); }
+
 namespace {
 
-Term Like(Term t, double value) { return t.formula->Number(value, t.formula->TypeOf(t)); }
 Term One(Opcode opcode, Term a) { return a.formula->Op(opcode, {a}); }
 Term Two(Opcode opcode, Term a, Term b) { return a.formula->Op(opcode, {a, b}); }
 

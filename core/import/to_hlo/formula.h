@@ -51,6 +51,9 @@ class Formula {
   std::map<std::pair<PrimitiveType, uint64_t>, Value> numbers_;
 };
 
+// A number of t's element type.
+Term Like(Term t, double value);
+
 Term operator+(Term a, Term b);
 Term operator-(Term a, Term b);
 Term operator*(Term a, Term b);

@@ -4,7 +4,7 @@
 namespace backplane {
 namespace {
 
-bool Takes(Opcode o, PrimitiveType t) {
+bool BinaryTakes(Opcode o, PrimitiveType t) {
   const bool is_float = IsFloat(t), complex = IsComplex(t), integral = IsIntegral(t), pred = t == PrimitiveType::kPred;
   switch (o) {
     case Opcode::kAnd:
@@ -103,7 +103,7 @@ absl::StatusOr<Shape> InferBinary(const OpContext& op) {
     const std::string label = op.opcode == Opcode::kCompare ? "compare_c2" : Label(op, "c1");
     return Fail(op, label, "dims differ: lhs ", a.ToString(), ", rhs ", b.ToString());
   }
-  if (!Takes(op.opcode, a.element_type())) {
+  if (!BinaryTakes(op.opcode, a.element_type())) {
     return Fail(op, Label(op, "i1"), "does not take element type ", Name(a.element_type()));
   }
   Shape result = a.WithoutLayout();

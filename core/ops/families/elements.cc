@@ -185,6 +185,12 @@ std::vector<std::byte> PackAs(const Literal& x, absl::Span<const int64_t> order,
   return out;
 }
 
+Literal ScalarAt(const Literal& x, int64_t i) {
+  Literal v(Shape::Scalar(x.shape().element_type()));
+  std::memcpy(v.mutable_bytes(), x.bytes() + i * v.byte_size(), static_cast<size_t>(v.byte_size()));
+  return v;
+}
+
 void FillElements(int width, const std::byte* element, std::byte* to, int64_t n) {
   StridedCopy(width, {n}, element, {0, {0}}, to, {0, {1}});
 }

@@ -34,6 +34,9 @@ void StridedCopy(int width, absl::Span<const int64_t> dims, const std::byte* fro
 // Copies x with its dims in the given order and its elements converted, as one dense array.
 std::vector<std::byte> PackAs(const Literal& x, absl::Span<const int64_t> order, PrimitiveType to);
 
+// Element i in memory, as an array without dimensions.
+Literal ScalarAt(const Literal& x, int64_t i);
+
 // Writes one element n times.
 void FillElements(int width, const std::byte* element, std::byte* to, int64_t n);
 

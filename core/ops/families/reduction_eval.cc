@@ -125,12 +125,6 @@ void ReduceWithProgram(const ReducePlan& p, const ScalarProgram& program, const 
   }
 }
 
-Literal ScalarAt(const Literal& x, int64_t i) {
-  Literal v(Shape::Scalar(x.shape().element_type()));
-  std::memcpy(v.mutable_bytes(), x.bytes() + i * v.byte_size(), static_cast<size_t>(v.byte_size()));
-  return v;
-}
-
 absl::Status ReduceWithCalls(const ReducePlan& p, EvalEnv& env, const std::vector<Literal>& inputs,
                              std::vector<Literal>& results) {
   Odometer<1> k(p.kept, {p.kept_strides});

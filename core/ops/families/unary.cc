@@ -4,7 +4,7 @@
 namespace backplane {
 namespace {
 
-bool Takes(Opcode o, PrimitiveType t) {
+bool UnaryTakes(Opcode o, PrimitiveType t) {
   const bool is_float = IsFloat(t), complex = IsComplex(t), integral = IsIntegral(t), pred = t == PrimitiveType::kPred;
   switch (o) {
     case Opcode::kCeil:
@@ -33,7 +33,7 @@ bool Takes(Opcode o, PrimitiveType t) {
 absl::StatusOr<Shape> InferUnary(const OpContext& op) {
   RETURN_IF_ERROR(WantArrays(op));
   const Shape& x = op.operand(0);
-  if (!Takes(op.opcode, x.element_type())) {
+  if (!UnaryTakes(op.opcode, x.element_type())) {
     return Fail(op, Label(op, "i1"), "does not take element type ", Name(x.element_type()));
   }
   Shape result = x.WithoutLayout();

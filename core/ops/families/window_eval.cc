@@ -97,12 +97,6 @@ class KernelRow : public RowCombiner {
   std::byte* out_;
 };
 
-Literal ScalarAt(const Literal& x, int64_t i) {
-  Literal v(Shape::Scalar(x.shape().element_type()));
-  std::memcpy(v.mutable_bytes(), x.bytes() + i * v.byte_size(), static_cast<size_t>(v.byte_size()));
-  return v;
-}
-
 class CallRow : public RowCombiner {
  public:
   CallRow(EvalEnv& env, const std::vector<Literal>& inputs, std::vector<Literal>& results)

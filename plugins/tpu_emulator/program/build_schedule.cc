@@ -22,8 +22,6 @@ using Kind = ScheduledBuffer::Kind;
 constexpr int64_t kLongestStay = 64;  // kernels that a value, or a copy made ahead, may keep its place in VMEM for
 
 // What the texts of layouts call a memory: S(1), S(3).
-int64_t MemorySpace(Space space) { return space == Space::kVmem ? 1 : space == Space::kCmem ? 3 : 0; }
-
 // Bytes besides HBM that values may stay in, and the room that is taken, kernel by kernel.
 class Residency {
  public:

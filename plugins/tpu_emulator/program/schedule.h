@@ -15,6 +15,9 @@
 
 namespace backplane::tpu {
 
+// The number of a memory in the text of layouts, S(n).
+inline int64_t MemorySpace(Space space) { return space == Space::kVmem ? 1 : space == Space::kCmem ? 3 : 0; }
+
 // Where an instruction comes from, as far as the host told.
 struct Origin {
   std::string op_name;      // the framework's name: "jit(step)/dot_general"; empty where there is none

@@ -4,13 +4,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/passes/rewrite.h"
+#include "plugins/tpu_emulator/program/schedule.h"
 
 namespace backplane::tpu {
 namespace {
 
 constexpr int64_t kSemaphores = 2;  // what texts of layouts call the memory of semaphores: S(2)
-
-int64_t MemorySpace(Space space) { return space == Space::kVmem ? 1 : space == Space::kCmem ? 3 : 0; }
 
 }  // namespace
 

@@ -6,7 +6,7 @@
 namespace backplane::engine {
 namespace {
 
-constexpr int64_t kMaxInstructions = 1500;  // of a loop with all that it calls: code grows with it
+constexpr int64_t kMaxLoopInstructions = 1500;  // of a loop with all that it calls: code grows with it
 
 int64_t SizeOf(const Instruction* i) {
   int64_t n = 1;
@@ -50,7 +50,7 @@ absl::StatusOr<bool> OutlineIn(Computation* c) {
   for (Instruction* i : c->Snapshot()) {
     if (!i->Is(Opcode::kWhile) && !i->Is(Opcode::kConditional) && !StaysCall(*i)) continue;
     if (i->shape().IsTuple() && i->shape().tuple_size() == 0) continue;
-    if (!i->Is(Opcode::kCall) && codegen::CanEmit(*i).ok() && SizeOf(i) <= kMaxInstructions) {
+    if (!i->Is(Opcode::kCall) && codegen::CanEmit(*i).ok() && SizeOf(i) <= kMaxLoopInstructions) {
       Replace(i, Outlined(i));
       changed = true;
       continue;

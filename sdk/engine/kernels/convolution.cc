@@ -138,14 +138,14 @@ absl::Status Validate(const ConvolutionProblem& p) {
   return absl::OkStatus();
 }
 
-struct Candidate {
+struct ConvolutionCandidate {
   const char* name;
   ConvolutionFactory make;
 };
 
-std::vector<Candidate> Ranked(const ConvolutionProblem& p) {
-  const Candidate depthwise{"depthwise", &MakeDepthwiseConvolution}, forward{"onednn_forward", &MakeOneDnnForward},
-      data{"onednn_backward_data", &MakeOneDnnBackwardData},
+std::vector<ConvolutionCandidate> Ranked(const ConvolutionProblem& p) {
+  const ConvolutionCandidate depthwise{"depthwise", &MakeDepthwiseConvolution},
+      forward{"onednn_forward", &MakeOneDnnForward}, data{"onednn_backward_data", &MakeOneDnnBackwardData},
       weights{"onednn_backward_weights", &MakeOneDnnBackwardWeights}, im2col{"im2col", &MakeIm2Col},
       thin{"thin", &MakeThinConvolution}, reference{"reference", &MakeReferenceConvolution};
   // A window larger than the output is the gradient of a kernel: the roles of window and output are exchanged there.
@@ -185,7 +185,7 @@ std::string ConvolutionProblem::ToString() const {
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> PlanConvolution(const ConvolutionProblem& problem,
                                                                  const ConvolutionOptions& options, RefusalLog* log) {
   if (absl::Status s = Validate(problem); !s.ok()) return s;
-  for (const Candidate& candidate : Ranked(problem)) {
+  for (const ConvolutionCandidate& candidate : Ranked(problem)) {
     if (!options.only.empty() && options.only != candidate.name) continue;
     absl::StatusOr<std::unique_ptr<ConvolutionPlan>> plan = candidate.make(problem, options.num_threads);
     if (plan.ok()) return plan;

@@ -156,20 +156,20 @@ bool MergeBatchIntoRows(MatmulProblem& p) {
   return true;
 }
 
-struct Candidate {
+struct MatmulCandidate {
   const char* name;
   MatmulFactory make;
 };
 
 // Fastest first, as measured for each kind of shape.
-std::vector<Candidate> Ranked(const MatmulProblem& p) {
-  const Candidate small_complex{"small_complex", &MakeSmallComplexMatmul}, gemv{"gemv", &MakeGemvMatmul},
+std::vector<MatmulCandidate> Ranked(const MatmulProblem& p) {
+  const MatmulCandidate small_complex{"small_complex", &MakeSmallComplexMatmul}, gemv{"gemv", &MakeGemvMatmul},
       small{"small", &MakeSmallMatmul}, packed{"onednn_packed", &MakeOneDnnMatmul},
       plain{"onednn_plain", &MakeOneDnnPlainMatmul}, sgemm{"onednn_sgemm", &MakeOneDnnSgemm},
       blocked{"blocked", &MakeBlockedMatmul}, reference{"reference", &MakeReferenceMatmul};
   // Packed weights win when packing happens once. oneDNN's primitive on weights where they lie is as fast as packing
   // that is counted, and much faster for few rows.
-  std::vector<Candidate> ranked = {gemv, small, plain, sgemm, packed, blocked, reference};
+  std::vector<MatmulCandidate> ranked = {gemv, small, plain, sgemm, packed, blocked, reference};
   if (p.rhs_is_constant) ranked = {gemv, small, packed, plain, sgemm, blocked, reference};
   if (IsComplex(p.lhs_type)) ranked.insert(ranked.begin(), small_complex);
   return ranked;
@@ -212,7 +212,7 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> PlanMatmul(const MatmulProblem& prob
   SimplifyBatch(p);
   const int64_t rows = p.m;
   const bool merged = MergeBatchIntoRows(p);
-  for (const Candidate& candidate : Ranked(p)) {
+  for (const MatmulCandidate& candidate : Ranked(p)) {
     if (!options.only.empty() && options.only != candidate.name) continue;
     absl::StatusOr<std::unique_ptr<MatmulPlan>> plan = candidate.make(p, options.num_threads);
     if (plan.ok()) {

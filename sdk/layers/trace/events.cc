@@ -18,7 +18,7 @@ constexpr size_t kShortWords = 3, kLongWords = 6;
 constexpr int kKindAt = 16, kErrorAt = 24;
 constexpr uint64_t kLong = 1 << 20;
 
-uint64_t NextSerial() {
+uint64_t NextLogSerial() {
   static std::atomic<uint64_t> next{1};
   return next.fetch_add(1);
 }
@@ -68,7 +68,7 @@ struct Cached {
 thread_local Cached t_cached;
 }  // namespace
 
-EventLog::EventLog(size_t limit) : serial_(NextSerial()), limit_(limit) {}
+EventLog::EventLog(size_t limit) : serial_(NextLogSerial()), limit_(limit) {}
 EventLog::~EventLog() = default;
 
 EventLog::Buffer* EventLog::OwnBuffer() {

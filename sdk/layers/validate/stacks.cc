@@ -90,7 +90,7 @@ uint64_t HashOf(void* const* frames, int count) {
   return hash;
 }
 
-uint32_t NextSerial() {
+uint32_t NextStacksSerial() {
   static std::atomic<uint32_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
 }
@@ -131,7 +131,7 @@ Stacks::ThreadsMet& Stacks::MetByThread() {
   return met;
 }
 
-Stacks::Stacks(int64_t percent) : serial_(NextSerial()), percent_(percent), start_ns_(MonotonicNanos()) {}
+Stacks::Stacks(int64_t percent) : serial_(NextStacksSerial()), percent_(percent), start_ns_(MonotonicNanos()) {}
 
 uint32_t Stacks::Capture(const void* from, int depth) {
   const Frames f = Frames::Take(from, depth);

@@ -17,7 +17,7 @@ struct PJRT_ExecutableAbiVersion {
 namespace backplane::shim {
 namespace {
 
-constexpr absl::string_view kMagic = "backplane.abi.1";
+constexpr absl::string_view kAbiMagic = "backplane.abi.1";
 
 // Changes with the layout of what the plugin serializes.
 std::string Build() { return absl::StrCat("backplane ", PJRT_API_MAJOR, ".", PJRT_API_MINOR, " executable 1"); }
@@ -30,7 +30,7 @@ Version* Current() {
 template <typename Version>
 std::string ToProto(const Version& v) {
   WireWriter out;
-  out.Bytes(1, kMagic);
+  out.Bytes(1, kAbiMagic);
   out.Bytes(2, v.platform);
   out.Bytes(3, v.build);
   return out.Take();
@@ -42,7 +42,7 @@ absl::StatusOr<Version*> FromProto(const char* bytes, size_t size) {
   bool magic = false;
   WireReader in(absl::string_view(bytes, size));
   while (in.Next()) {
-    if (in.field == 1) magic = in.bytes == kMagic;
+    if (in.field == 1) magic = in.bytes == kAbiMagic;
     if (in.field == 2) version->platform = std::string(in.bytes);
     if (in.field == 3) version->build = std::string(in.bytes);
   }
