@@ -1,0 +1,22 @@
+// Programs for tests: reductions, windows, scatters, sorts and maps whose computations build arrays, loop, branch and call
+// further ones.
+#ifndef BACKPLANE_CORE_PASSES_CALLED_ARRAYS_CASES_H_
+#define BACKPLANE_CORE_PASSES_CALLED_ARRAYS_CASES_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace backplane {
+
+struct CalledArraysCase {
+  std::string name, type, hlo;
+};
+inline void PrintTo(const CalledArraysCase& c, std::ostream* out) { *out << c.name << "\n" << c.hlo; }
+
+// Every body under every caller, the element types taking turns.
+std::vector<CalledArraysCase> CalledArraysCases();
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_PASSES_CALLED_ARRAYS_CASES_H_
