@@ -16,7 +16,11 @@ namespace backplane {
 // What has another form for each call runs in a loop over them: operations without batches, loops inside of loops,
 // whatever has a side effect. A branch computes both sides where neither holds a loop. Where the arrays would grow too
 // large the calls are made in blocks. One call alone is a call.
-absl::StatusOr<std::vector<Value>> CallForEach(Builder& b, Computation* body, std::vector<Value> arguments, int64_t n);
+//
+// `active`: pred[n], null for all: results of other calls are arbitrary. For a body that holds no loop it makes no
+// difference; a loop may have no end for arguments that nobody meant.
+absl::StatusOr<std::vector<Value>> CallForEach(Builder& b, Computation* body, std::vector<Value> arguments, int64_t n,
+                                               Value active = nullptr);
 
 // A reduction over `dims` of the inputs in row-major order, one turn of a loop for each reduced position: the body
 // combines whole arrays. `starts` has the values to begin with, one array of the kept dims for each input. Results in

@@ -174,9 +174,12 @@ class Fold {
         ASSIGN_OR_RETURN(Value v, Looked(t.b, t.constants[k], position, results));
         arguments.push_back(v);
       }
-      ASSIGN_OR_RETURN(std::vector<Value> next, CallForEach(t.b, i_.called(0), std::move(arguments), count));
+      Value mask = nullptr;
       if (masked) {
-        ASSIGN_OR_RETURN(Value mask, Looked(t.b, t.constants[n], position, results));
+        ASSIGN_OR_RETURN(mask, Looked(t.b, t.constants[n], position, results));
+      }
+      ASSIGN_OR_RETURN(std::vector<Value> next, CallForEach(t.b, i_.called(0), std::move(arguments), count, mask));
+      if (masked) {
         for (size_t k = 0; k < n; ++k) {
           ASSIGN_OR_RETURN(next[k], t.b.Select(mask, next[k], t.state[k]));
         }
@@ -214,7 +217,7 @@ class Fold {
       ASSIGN_OR_RETURN(Value fresh, t.b.Compare(t.state[1], zeros, ComparisonDirection::kLt));
       ASSIGN_OR_RETURN(Value inside, t.b.Compare(place, zeros, ComparisonDirection::kGe));
       ASSIGN_OR_RETURN(Value against, t.b.Select(fresh, value, t.state[0]));
-      ASSIGN_OR_RETURN(std::vector<Value> keep, CallForEach(t.b, i_.called(0), {against, value}, count));
+      ASSIGN_OR_RETURN(std::vector<Value> keep, CallForEach(t.b, i_.called(0), {against, value}, count, inside));
       ASSIGN_OR_RETURN(Value better, t.b.Unary(Opcode::kNot, keep[0]));
       ASSIGN_OR_RETURN(better, t.b.Binary(Opcode::kOr, better, fresh));
       ASSIGN_OR_RETURN(better, t.b.Binary(Opcode::kAnd, better, inside));
@@ -359,7 +362,7 @@ class Fold {
         ASSIGN_OR_RETURN(v, t.b.Reshape(v, {count}));
         arguments.push_back(v);
       }
-      ASSIGN_OR_RETURN(std::vector<Value> made, CallForEach(t.b, i_.called(0), std::move(arguments), count));
+      ASSIGN_OR_RETURN(std::vector<Value> made, CallForEach(t.b, i_.called(0), std::move(arguments), count, inside));
       for (size_t k = 0; k < n; ++k) {
         ASSIGN_OR_RETURN(t.state[k], Write(t.b, t.state[k], made[k], before[k], inside, readable, address));
       }
