@@ -105,12 +105,19 @@ class BodyEmitter {
   Val Load(const ArrayRef& array, const Affine& address, const Guards& guards);
 
   // All results of a called computation of scalars; loops and branches inside run for each lane by itself.
-  Vals Call(const Computation& computation, absl::Span<const Val> arguments, bool rounded = true);
+  // `active`: the lanes that count, null for all; see ActiveIn.
+  Vals Call(const Computation& computation, absl::Span<const Val> arguments, bool rounded = true,
+            llvm::Value* active = nullptr);
+  // The lanes whose guards hold, for a computation in which that matters: a loop may have no end for the arbitrary
+  // values of the others. Null elsewhere.
+  llvm::Value* ActiveIn(const Computation& computation, const Guards& guards);
+  static bool HoldsLoop(const Computation& computation);
+  llvm::Value* Both(llvm::Value* a, llvm::Value* b);  // logical and of i1s and vectors of i1; null is true
   // Accumulators and inputs through a reduction's computation.
   // `rounded` false: results of one operation of narrow floats stay in f32 precision. Other bodies are computed as
   // written.
   Vals Combine(const Instruction& reduce, absl::Span<const Val> accumulators, absl::Span<const Val> inputs,
-               bool rounded = false);
+               bool rounded = false, llvm::Value* active = nullptr);
   // All lanes of the accumulators in one. `ordered`: by index, see Combiner.
   Vals CombineLanes(const Instruction& reduce, Vals accumulators);
   Vals InitialValues(const Instruction& reduce, bool identity);  // or the identities, where HasIdentities
@@ -184,7 +191,6 @@ class BodyEmitter {
   Vals CallBody(const Computation& computation, absl::Span<const Vals> parameters, bool rounded, llvm::Value* active);
   Vals CallWhile(const Instruction& loop, const Vals& initial, bool rounded, llvm::Value* active);
   Vals CallBranch(const Instruction& branch, absl::Span<const Vals> operands, bool rounded, llvm::Value* active);
-  llvm::Value* Both(llvm::Value* a, llvm::Value* b);  // logical and of i1s and vectors of i1; null is true
   Val EvalControl(const Instruction* op, const Guards& guards, int element);
   Val EvalPartials(const Instruction* op, const Index& index, const PartialsRef& partials, int element);
   std::optional<Val> FromKept(const Instruction* op, const Index& index);

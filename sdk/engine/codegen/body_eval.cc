@@ -92,7 +92,7 @@ Val BodyEmitter::Compute(const Instruction* op, const Index& index, const Guards
   for (const Instruction* operand : op->operands()) {
     operands.push_back(Eval(operand, operand->shape().rank() == 0 ? Index{} : index, guards));
   }
-  if (op->Is(Opcode::kMap)) return Call(*op->called(0), operands)[element];
+  if (op->Is(Opcode::kMap)) return Call(*op->called(0), operands, true, ActiveIn(*op->called(0), guards))[element];
   return e_.Emit(*op, operands);
 }
 
@@ -219,7 +219,9 @@ Val BodyEmitter::EvalWindow(const Instruction* op, const Index& index, const Gua
       }
       inputs.push_back(Eval(op->operand(i), in, inner));
     }
-    Vals next = Combine(*op, accumulators, inputs, positions <= kStepwiseWindow);
+    const Computation& body = *op->called(0);
+    Value* active = Both(ActiveIn(body, guards), ActiveIn(body, s.guards));
+    Vals next = Combine(*op, accumulators, inputs, positions <= kStepwiseWindow, active);
     for (int64_t i = 0; i < n; ++i) accumulators[i] = mask ? e_.Select(mask, next[i], accumulators[i]) : next[i];
   };
   if (positions <= 16) {

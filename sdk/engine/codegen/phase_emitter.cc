@@ -329,7 +329,7 @@ void PhaseEmitter::Columns() {
               Vals inputs;
               for (int64_t i = 0; i < r->operand_count() / 2; ++i)
                 inputs.push_back(body_.Eval(r->operand(i), in, tail));
-              acc = body_.Combine(*r, acc, inputs);
+              acc = body_.Combine(*r, acc, inputs, false, body_.ActiveIn(*r->called(0), tail));
             }
             store(k, slot, acc);
           }

@@ -114,7 +114,7 @@ Vals BodyEmitter::InitialValues(const Instruction& reduce, bool identity) {
 }
 
 Vals BodyEmitter::Combine(const Instruction& reduce, absl::Span<const Val> accumulators, absl::Span<const Val> inputs,
-                          bool rounded) {
+                          bool rounded, Value* active) {
   const Combiner& c = CombinerOf(reduce);
   if (c.op) {
     Val v = e_.Binary(*c.op, reduce.operand(0)->shape().element_type(), accumulators[0], inputs[0], rounded);
@@ -125,7 +125,7 @@ Vals BodyEmitter::Combine(const Instruction& reduce, absl::Span<const Val> accum
   all.insert(all.end(), inputs.begin(), inputs.end());
   int lanes = 0;
   for (const Val& v : all) lanes = std::max(lanes, ElementEmitter::LanesOf(v));
-  Vals r = Call(*reduce.called(0), all, rounded || c.ops.empty());
+  Vals r = Call(*reduce.called(0), all, rounded || c.ops.empty(), active);
   for (Val& v : r) {
     v = e_.Splat(v, lanes);
     v.stored = nullptr;
@@ -266,7 +266,7 @@ std::vector<Vals> BodyEmitter::ReduceLoops(absl::Span<const Instruction* const> 
         sweep_ = mine;
         inputs.push_back(Eval(r.operand(i), in, inner));
       }
-      Vals next = Combine(r, acc[k], inputs);
+      Vals next = Combine(r, acc[k], inputs, false, ActiveIn(*r.called(0), inner));
       for (size_t i = 0; i < next.size(); ++i) {
         Val v = e_.Splat(next[i], ElementEmitter::LanesOf(acc[k][i]));
         if (keep) v = e_.Select(keep, v, acc[k][i]);

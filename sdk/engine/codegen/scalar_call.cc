@@ -18,10 +18,21 @@ Value* BodyEmitter::Both(Value* a, Value* b) {
   return b_.CreateAnd(e_.Splat(a, lanes), e_.Splat(b, lanes));
 }
 
-Vals BodyEmitter::Call(const Computation& computation, absl::Span<const Val> arguments, bool rounded) {
+bool BodyEmitter::HoldsLoop(const Computation& computation) {
+  return std::any_of(computation.instructions().begin(), computation.instructions().end(), [](const auto& i) {
+    return i->Is(Opcode::kWhile) || std::any_of(i->called().begin(), i->called().end(),
+                                                [](const Computation* called) { return HoldsLoop(*called); });
+  });
+}
+
+Value* BodyEmitter::ActiveIn(const Computation& computation, const Guards& guards) {
+  return guards.empty() || !HoldsLoop(computation) ? nullptr : Mask(guards);
+}
+
+Vals BodyEmitter::Call(const Computation& computation, absl::Span<const Val> arguments, bool rounded, Value* active) {
   std::vector<Vals> parameters;
   for (const Val& v : arguments) parameters.push_back({v});
-  return CallBody(computation, parameters, rounded, nullptr);
+  return CallBody(computation, parameters, rounded, active);
 }
 
 Vals BodyEmitter::CallBody(const Computation& computation, absl::Span<const Vals> parameters, bool rounded,

@@ -82,7 +82,7 @@ void PhaseEmitter::Scatter() {
             body_.Load({buffers_[phase_.targets[i].buffer], op->operand(i)->shape().element_type()}, address, inner));
       }
       for (int64_t i = 0; i < n; ++i) args.push_back(body_.Eval(op->operand(n + 1 + i), update_index, tail));
-      Vals results = body_.Call(*op->called(0), args);
+      Vals results = body_.Call(*op->called(0), args, true, body_.ActiveIn(*op->called(0), inner));
       for (int64_t i = 0; i < n; ++i) {
         body_.Store({buffers_[phase_.targets[i].buffer], op->operand(i)->shape().element_type()}, address, results[i],
                     inner);
@@ -167,7 +167,10 @@ void PhaseEmitter::SelectAndScatter() {
       }
       Val value = e_.Splat(body_.Eval(operand, safe, by_lane), count);
       Val best{now[0], complex ? now[3] : nullptr};
-      Value* keep = body_.Call(*op->called(0), {best, value})[0].v;
+      const Computation& select = *op->called(0);
+      // Where nothing is chosen yet there is nothing to compare with.
+      Value* active = BodyEmitter::HoldsLoop(select) ? body_.Both(now[2], body_.Both(body_.Mask(tail), mask)) : nullptr;
+      Value* keep = body_.Call(select, {best, value}, true, active)[0].v;
       Value* better = b_.CreateOr(b_.CreateNot(now[2]), b_.CreateNot(vec(keep)));
       if (mask) better = b_.CreateAnd(better, vec(mask));
       Value* address = vec(body_.IndexValue(Linearize(safe, dims)));
@@ -269,7 +272,8 @@ void PhaseEmitter::Scan() {
       std::vector<Value*> carried = flat(e_.Splat(start, inner > 1 ? count : 0));
       body_.Loop(b_.getInt64(0), b_.getInt64(length), 1, carried, [&](Value* iv, std::vector<Value*>& now) {
         body_.Count({&step, 1}, iv);
-        Val acc = body_.Combine(*op, {unflat(now)}, {body_.Eval(op->operand(0), index, tail)})[0];
+        Val acc = body_.Combine(*op, {unflat(now)}, {body_.Eval(op->operand(0), index, tail)}, false,
+                                body_.ActiveIn(*op->called(0), tail))[0];
         acc = e_.Splat(acc, inner > 1 ? count : 0);
         body_.Store(out, address, IsNarrowFloat(type) ? e_.Round(type, acc.v) : acc, tail);
         now = flat(acc);
