@@ -55,6 +55,38 @@ absl::Status VerifyPair(const Computation& c, const Instruction& i) {
   return absl::OkStatus();
 }
 
+bool IsTransferDone(const Instruction& i) { return i.Is(Opcode::kSendDone) || i.Is(Opcode::kRecvDone); }
+
+// The context of a send or recv is for its done alone. It may reach it through a loop, in a tuple; a done right behind
+// it is of its kind, and names no other channel and no other end.
+absl::Status VerifyTransfer(const Computation& c, const Instruction& i) {
+  if (i.Is(Opcode::kSend) || i.Is(Opcode::kRecv)) {
+    bool done = false;
+    for (const Instruction* user : i.users()) done = done || IsTransferDone(*user);
+    if (i.users().empty() ? !i.IsRoot() : done && (i.users().size() > 1 || i.IsRoot())) {
+      return Bad(c, &i, "transfer_pair",
+                 absl::StrCat(OpName(i.opcode()), " must have one user, the ",
+                              OpName(i.Is(Opcode::kSend) ? Opcode::kSendDone : Opcode::kRecvDone)));
+    }
+  }
+  if (!IsTransferDone(i)) return absl::OkStatus();
+  const Instruction& start = *i.operand(0);
+  if (!start.Is(Opcode::kSend) && !start.Is(Opcode::kRecv)) return absl::OkStatus();
+  const int64_t channel = i.attrs().GetInt(AttrId::kChannelId), other = start.attrs().GetInt(AttrId::kChannelId);
+  if (start.Is(Opcode::kSend) != i.Is(Opcode::kSendDone)) {
+    return Bad(c, &i, "transfer_pair", absl::StrCat("operand ", start.name(), " is not what it ends"));
+  }
+  if (i.attrs().Has(AttrId::kChannelId) && channel != other) {
+    return Bad(c, &i, "transfer_pair",
+               absl::StrCat("ends channel ", channel, ", ", start.name(), " is of channel ", other));
+  }
+  if (i.attrs().GetBool(AttrId::kIsHostTransfer) != start.attrs().GetBool(AttrId::kIsHostTransfer)) {
+    return Bad(c, &i, "transfer_pair",
+               absl::StrCat("it and ", start.name(), " differ in whether the host is the other end"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status VerifyInstruction(const Computation& c, const Instruction& i,
                                const absl::flat_hash_set<const Instruction*>& before,
                                const absl::flat_hash_set<const Computation*>& computations) {
@@ -89,6 +121,7 @@ absl::Status VerifyInstruction(const Computation& c, const Instruction& i,
     return absl::Status(shape.status().code(), absl::StrCat("computation ", c.name(), ": ", shape.status().message()));
   }
   RETURN_IF_ERROR(VerifyPair(c, i));
+  RETURN_IF_ERROR(VerifyTransfer(c, i));
   if (i.result_accuracy()) {
     absl::Status s = CheckResultAccuracy(i.opcode(), i.name(), *i.result_accuracy());
     if (!s.ok()) return absl::Status(s.code(), absl::StrCat("computation ", c.name(), ": ", s.message()));

@@ -48,9 +48,9 @@ struct Key {
   bool always;
 };
 constexpr Key<DotDimensions> kDotKeys[] = {{"lhs_batch_dims", &DotDimensions::lhs_batch, false},
-                                           {"lhs_contracting_dims", &DotDimensions::lhs_contracting, false},
+                                           {"lhs_contracting_dims", &DotDimensions::lhs_contracting, true},
                                            {"rhs_batch_dims", &DotDimensions::rhs_batch, false},
-                                           {"rhs_contracting_dims", &DotDimensions::rhs_contracting, false}};
+                                           {"rhs_contracting_dims", &DotDimensions::rhs_contracting, true}};
 constexpr Key<RaggedDotDimensions> kRaggedKeys[] = {{"lhs_ragged_dims", &RaggedDotDimensions::lhs_ragged, false},
                                                     {"rhs_group_dims", &RaggedDotDimensions::rhs_group, false}};
 constexpr Key<GatherDimensions> kGatherKeys[] = {

@@ -514,8 +514,8 @@ class Parser {
     return false;
   }
 
-  // What the text leaves to be understood: empty dimension numbers, f8 types of an algorithm, which kind of backend
-  // config.
+  // What the text leaves to be understood: empty dimension numbers and groups, f8 types of an algorithm, which kind of
+  // backend config.
   absl::Status Complete(const InstructionSpec& spec, Suffix* suffix) {
     Attributes& attrs = suffix->attrs;
     for (AttrId id : Info(spec.opcode).attributes) {
@@ -526,6 +526,9 @@ class Parser {
           break;
         case AttrKind::RaggedDims:
           attrs.Set(id, RaggedDotDimensions());
+          break;
+        case AttrKind::Groups:
+          attrs.Set(id, ReplicaGroups());
           break;
         default:
           break;

@@ -77,13 +77,11 @@ void AppendBackendConfig(const Instruction& i, const HloPrintOptions& options, s
 
 // The attributes of an operation in XLA's order: that of its line in the table, but for custom calls.
 std::vector<AttrId> PrintOrder(const Instruction& i) {
-  if (i.Is(Opcode::kReduceScatter)) {
-    return {AttrId::kChannelId, AttrId::kReplicaGroups, AttrId::kConstrainLayout, AttrId::kUseGlobalDeviceIds,
-            AttrId::kDimensions};
-  }
   if (!i.Is(Opcode::kCustomCall)) return i.info().attributes;
-  return {AttrId::kCustomCallTarget,     AttrId::kOperandLayouts, AttrId::kHasSideEffect,
-          AttrId::kOutputOperandAliases, AttrId::kSchedule,       AttrId::kApiVersion};
+  return {AttrId::kWindow,          AttrId::kConvolutionDims,  AttrId::kFeatureGroupCount,
+          AttrId::kBatchGroupCount, AttrId::kOperandPrecision, AttrId::kCustomCallTarget,
+          AttrId::kOperandLayouts,  AttrId::kHasSideEffect,    AttrId::kOutputOperandAliases,
+          AttrId::kSchedule,        AttrId::kApiVersion};
 }
 
 void AppendOwnAttributes(const Instruction& i, const HloPrintOptions& options, std::string* out) {

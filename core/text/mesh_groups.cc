@@ -122,17 +122,17 @@ std::string Mesh::ToString() const {
   return out;
 }
 
-std::string Mesh::AxesText(const std::vector<MeshAxis>& axes, bool open) const {
+std::string Mesh::AxesText(const std::vector<MeshAxis>& axes, bool open, absl::string_view between) const {
   std::string out = "{";
   for (size_t i = 0; i < axes.size(); ++i) {
     const MeshAxis& a = axes[i];
-    absl::StrAppend(&out, i ? "," : "", "'", names[static_cast<size_t>(a.axis)], "'");
+    absl::StrAppend(&out, i ? between : "", "'", names[static_cast<size_t>(a.axis)], "'");
     if (a.size != 0) absl::StrAppend(&out, ":(", a.pre_size, ")", a.size);
   }
   return absl::StrCat(out, open ? axes.empty() ? "?" : ", ?" : "", "}");
 }
 
-std::string MeshGroups::ToString() const { return absl::StrCat(Mesh::ToString(), " ", AxesText(axes)); }
+std::string MeshGroups::ToString() const { return absl::StrCat(Mesh::ToString(), " ", AxesText(axes, false, ",")); }
 
 std::string MeshShardingText::ToString() const {
   std::string out = absl::StrCat(

@@ -31,7 +31,8 @@ struct Mesh {
   std::optional<IotaDevices> iota;  // of the devices, where the text has it
   Ints devices;                     // listed, or what the iota says; empty: 0, 1, 2...
   std::string ToString() const;     // with the word mesh in front
-  std::string AxesText(const std::vector<MeshAxis>& axes, bool open = false) const;  // {'a','b':(1)2} or {'a', ?}
+  // {'a', 'b':(1)2} or {'a', ?}, as XLA writes the axes of a sharding; in replica groups it has no blanks between them.
+  std::string AxesText(const std::vector<MeshAxis>& axes, bool open = false, absl::string_view between = ", ") const;
 };
 struct MeshGroups : Mesh {
   std::vector<MeshAxis> axes;

@@ -95,7 +95,8 @@ absl::StatusOr<ReplicaGroups> GroupsFromProto(const proto::HloInstructionProto& 
   return g;
 }
 
-// domain={kind="sharding", entry={..}, exit={..}}, the only kind there is.
+// domain={kind="sharding", entry={..}, exit={..}}, the only kind there is. The message has the names the other way
+// round: what its operand has is the exit of the text and the message's entry.
 void DomainToProto(const std::string& text, proto::HloInstructionProto* out) {
   HloLexer lexer(text);
   if (!lexer.Take("{")) return;
@@ -105,13 +106,13 @@ void DomainToProto(const std::string& text, proto::HloInstructionProto* out) {
     absl::StatusOr<std::string> value = ParseRawOrQuoted(lexer);
     if (!value.ok()) return;
     absl::StatusOr<Sharding> sharding = ParseSharding(*value);
-    if (key == "entry" && sharding.ok()) ShardingToProto(*sharding, out->mutable_domain_entry_sharding());
-    if (key == "exit" && sharding.ok()) ShardingToProto(*sharding, out->mutable_domain_exit_sharding());
+    if (key == "entry" && sharding.ok()) ShardingToProto(*sharding, out->mutable_domain_exit_sharding());
+    if (key == "exit" && sharding.ok()) ShardingToProto(*sharding, out->mutable_domain_entry_sharding());
   } while (lexer.Take(","));
 }
 absl::StatusOr<std::string> DomainFromProto(const proto::HloInstructionProto& in) {
-  ASSIGN_OR_RETURN(Sharding entry, ShardingFromProto(in.domain_entry_sharding()));
-  ASSIGN_OR_RETURN(Sharding exit, ShardingFromProto(in.domain_exit_sharding()));
+  ASSIGN_OR_RETURN(Sharding entry, ShardingFromProto(in.domain_exit_sharding()));
+  ASSIGN_OR_RETURN(Sharding exit, ShardingFromProto(in.domain_entry_sharding()));
   return absl::StrCat("{kind=\"sharding\", entry=", entry.ToString(), ", exit=", exit.ToString(), "}");
 }
 
@@ -432,6 +433,7 @@ Maybe ReadAttribute(Opcode opcode, AttrId id, const proto::HloInstructionProto& 
       if (in.window().dimensions_size() == 0 && !forced) return Maybe(std::nullopt);
       return Maybe(AttrValue(WindowFromProto(in.window())));
     case AttrId::kConvolutionDims:
+      if (opcode == Opcode::kCustomCall && !in.has_convolution_dimensions()) return Maybe(std::nullopt);
       return Maybe(AttrValue(ConvolutionFromProto(in.convolution_dimensions())));
     case AttrId::kFeatureGroupCount:
       return unless(1, in.feature_group_count() == 0 ? 1 : in.feature_group_count());
@@ -503,7 +505,6 @@ Maybe ReadAttribute(Opcode opcode, AttrId id, const proto::HloInstructionProto& 
       return number(in.delta());
     case AttrId::kReplicaGroups: {
       ASSIGN_OR_RETURN(ReplicaGroups groups, GroupsFromProto(in));
-      if (groups.empty() && !forced) return Maybe(std::nullopt);
       return Maybe(AttrValue(std::move(groups)));
     }
     case AttrId::kChannelId:
@@ -617,6 +618,9 @@ void AttributesToProto(const Instruction& i, proto::HloInstructionProto* out) {
     out->set_comparison_type(std::string(EnumText(AttrKind::EnumComparisonType, type)));
   }
   for (const auto& [id, value] : i.attrs().entries()) WriteAttribute(i.opcode(), id, value, out);
+  // XLA wants the message of a window even where it has no dimension.
+  if (i.Is(Opcode::kConvolution) || i.Is(Opcode::kReduceWindow) || i.Is(Opcode::kSelectAndScatter))
+    out->mutable_window();
   // Whatever would not come back is named.
   absl::StatusOr<Attributes> back = AttributesFromProto(i.opcode(), *out, i.operands());
   for (const auto& [id, value] : i.attrs().entries()) {

@@ -1,5 +1,6 @@
 #include "core/import/proto/proto_values.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -20,18 +21,29 @@ absl::StatusOr<Layout> LayoutFromProto(const proto::LayoutProto& in) {
   for (int32_t type : in.dim_level_types()) {
     if (type != 0) return absl::UnimplementedError("hlo proto: sparse layout");
   }
-  if (in.tail_padding_alignment_in_elements() > 1)
-    return absl::UnimplementedError("hlo proto: layout with tail padding alignment");
-  if (in.split_configs_size() > 0) return absl::UnimplementedError("hlo proto: layout split between memories");
   Layout layout;
   layout.minor_to_major.assign(in.minor_to_major().begin(), in.minor_to_major().end());
   for (const proto::TileProto& t : in.tiles()) {
     Tile tile;
     tile.dims.assign(t.dimensions().begin(), t.dimensions().end());
+    std::replace(tile.dims.begin(), tile.dims.end(), int64_t{-1}, Tile::kCombine);  // as the tiling document has it
     layout.tiles.push_back(std::move(tile));
   }
   layout.element_size_in_bits = in.element_size_in_bits();
   layout.memory_space = in.memory_space();
+  // 0 stands in protos that do not set it.
+  if (in.tail_padding_alignment_in_elements() != 0) layout.tail_alignment = in.tail_padding_alignment_in_elements();
+  auto type = [](int32_t number) -> absl::StatusOr<PrimitiveType> {
+    const PrimitiveType t = IsValidPrimitiveType(number) ? static_cast<PrimitiveType>(number) : PrimitiveType::kInvalid;
+    if (number != 0 && !IsIntegral(t)) return Invalid(absl::StrCat("a layout's index type is ", number));
+    return t;
+  };
+  ASSIGN_OR_RETURN(layout.index_type, type(in.index_primitive_type()));
+  ASSIGN_OR_RETURN(layout.pointer_type, type(in.pointer_primitive_type()));
+  for (const proto::SplitConfigProto& s : in.split_configs()) {
+    layout.splits.push_back({s.dimension(), DimVector(s.split_indices().begin(), s.split_indices().end())});
+  }
+  layout.metadata_prefix_bytes = in.dynamic_shape_metadata_prefix_bytes();
   return layout;
 }
 
@@ -40,7 +52,15 @@ void LayoutToProto(const Layout& layout, proto::LayoutProto* out) {
   for (const Tile& t : layout.tiles) SetRepeated(t.dims, out->add_tiles()->mutable_dimensions());
   out->set_element_size_in_bits(layout.element_size_in_bits);
   out->set_memory_space(layout.memory_space);
-  out->set_tail_padding_alignment_in_elements(1);
+  out->set_tail_padding_alignment_in_elements(layout.tail_alignment);
+  out->set_index_primitive_type(static_cast<int>(layout.index_type));
+  out->set_pointer_primitive_type(static_cast<int>(layout.pointer_type));
+  for (const LayoutSplit& s : layout.splits) {
+    proto::SplitConfigProto* split = out->add_split_configs();
+    split->set_dimension(s.dimension);
+    SetRepeated(s.indices, split->mutable_split_indices());
+  }
+  out->set_dynamic_shape_metadata_prefix_bytes(layout.metadata_prefix_bytes);
 }
 
 absl::StatusOr<Shape> ReadShape(const proto::ShapeProto& in, int depth) {

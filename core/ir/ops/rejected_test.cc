@@ -365,7 +365,7 @@ std::map<std::string, std::string> LabelsOfSources() {
     found.merge(Matches(text, "\"([a-z_]+_groups)\""));
     found.merge(Matches(text, "\"([a-z_]+_precision)\""));
     found.merge(Matches(text, "\"([a-z_]+_algorithm)\""));
-    found.merge(Matches(text, "Bad\\(c, &i, \"(async_pair)\""));
+    found.merge(Matches(text, "Bad\\(c, &i, \"([a-z]+_pair)\""));
     if (auto ops = operations.find(stem); ops != operations.end()) {
       for (const std::string& rule : Matches(text, "Label\\(op, \"([a-z0-9_]+)\"\\)")) {
         if (SharedRules().contains(rule)) continue;

@@ -176,6 +176,15 @@ absl::Status CheckPairs(const OpContext& op, absl::string_view sources, absl::st
 
 namespace {
 
+const Shape* Subshape(const Shape& shape, absl::Span<const int64_t> index) {
+  const Shape* s = &shape;
+  for (int64_t i : index) {
+    if (!s->IsTuple() || i < 0 || i >= s->tuple_size()) return nullptr;
+    s = &s->tuple_shapes(i);
+  }
+  return s;
+}
+
 // StableHLO numbers the same rules differently for each collective. `sizes`: groups must be of one size.
 struct GroupLabels {
   Opcode opcode;
@@ -214,6 +223,19 @@ absl::Status CheckGroups(const OpContext& op) {
   for (const Ints& group : g.groups) {
     if (!labels->sizes.empty() && group.size() != g.groups[0].size()) {
       return Fail(op, labels->sizes, "the replica groups differ in size: ", g.groups[0].size(), " and ", group.size());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputAliases(const OpContext& op, const Shape& result, absl::string_view label) {
+  for (const OutputOperandAlias& a : op.attrs->Get<OutputOperandAliases>(AttrId::kOutputOperandAliases)) {
+    const Shape* out = Subshape(result, a.output_index);
+    const Shape* in = a.operand >= 0 && a.operand < static_cast<int64_t>(op.operands.size())
+                          ? Subshape(*op.operands[a.operand], a.operand_index)
+                          : nullptr;
+    if (out == nullptr || in == nullptr || !SameTypeAndDims(*out, *in)) {
+      return Fail(op, label, "an output is aliased with operand ", a.operand, " of another type or none");
     }
   }
   return absl::OkStatus();

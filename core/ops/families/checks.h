@@ -66,6 +66,9 @@ absl::Status CheckPairs(const OpContext& op, absl::string_view sources, absl::st
 // replica_groups and use_global_device_ids of a collective or of its start.
 absl::Status CheckGroups(const OpContext& op);
 
+// output_to_operand_aliasing: what stands at both ends of each alias has one type, or an error of that label.
+absl::Status CheckOutputAliases(const OpContext& op, const Shape& result, absl::string_view label);
+
 // The computation of a collective reduction, or of its start: two scalars of the first operand's type to one.
 absl::Status CheckReducer(const OpContext& op, absl::string_view label);
 

@@ -100,7 +100,9 @@ absl::StatusOr<Shape> InferCollective(const OpContext& op) {
     case Opcode::kRaggedAllToAll: {
       const Shape &input = op.operand(0), &output = op.operand(1);
       RETURN_IF_ERROR(WantArrays(op));
-      if (input.element_type() != output.element_type() || input.rank() != output.rank() || input.rank() < 1) {
+      bool rows = input.element_type() == output.element_type() && input.rank() == output.rank() && input.rank() >= 1;
+      for (int64_t d = 1; rows && d < input.rank(); ++d) rows = input.dimensions(d) == output.dimensions(d);
+      if (!rows) {
         return Fail(op, "ragged_all_to_all_c1", "input ", input.ToString(), " does not fit output ", output.ToString());
       }
       for (int i = 2; i < 6; ++i) {

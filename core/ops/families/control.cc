@@ -38,6 +38,7 @@ absl::StatusOr<Shape> InferCall(const OpContext& op) {
   RETURN_IF_ERROR(
       WantSignature(op, 0, parameters, op.called[0].result, op.opcode == Opcode::kCall ? "call_c3" : "fusion_c3"));
   if (op.attrs->GetBool(AttrId::kIsComposite)) RETURN_IF_ERROR(CheckComposite(op));
+  if (op.opcode == Opcode::kFusion) RETURN_IF_ERROR(CheckOutputAliases(op, op.called[0].result, "fusion_i7"));
   return op.called[0].result.WithoutLayout();
 }
 

@@ -41,9 +41,9 @@ absl::StatusOr<Shape> InferRngBitGenerator(const OpContext& op) {
   if (!IsIntegral(state.element_type()) && !IsFloat(state.element_type())) {
     return Fail(op, "rng_bit_generator_i2", "state must be numbers, found ", state.ToString());
   }
-  const int64_t words = BitWidth(state.element_type()) == 64 && state.rank() == 1   ? state.dimensions(0)
-                        : BitWidth(state.element_type()) == 32 && state.rank() == 1 ? state.dimensions(0) / 2
-                                                                                    : 0;
+  // In 64-bit words, or as many pairs of 32-bit ones.
+  const int64_t width = BitWidth(state.element_type()), size = state.rank() == 1 ? state.dimensions(0) : 0;
+  const int64_t words = width == 64 ? size : width == 32 && size % 2 == 0 ? size / 2 : 0;
   const auto algorithm = op.attrs->GetEnum<RandomAlgorithm>(AttrId::kRandomAlgorithm);
   const bool good = algorithm == RandomAlgorithm::kThreeFry ? words == 2 : words == 2 || words == 3;
   if (!good) return Fail(op, "rng_bit_generator_c2", "state ", state.ToString(), " does not fit the algorithm");
