@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/ir/builder.h"
 #include "core/passes/calls.h"
+#include "core/passes/passes.h"
 #include "sdk/cli/arrays.h"
 #include "sdk/cli/execution.h"
 #include "sdk/cli/program.h"

@@ -16,11 +16,11 @@ absl::Status Importer::ImportCompare(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(absl::string_view direction, GetText(op, "comparison_direction"));
   ASSIGN_OR_RETURN(absl::string_view type, GetText(op, "compare_type"));
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  std::optional<int> d = EnumFromText(AttrKind::EnumComparisonDirection, direction);
+  std::optional<int> d = EnumFromText(backplane::AttrKind::EnumComparisonDirection, direction);
   if (!d) return absl::InvalidArgumentError(absl::StrCat("unknown direction ", direction));
   std::optional<ComparisonType> t;
   if (type != "NOTYPE") {
-    std::optional<int> number = EnumFromText(AttrKind::EnumComparisonType, type);
+    std::optional<int> number = EnumFromText(backplane::AttrKind::EnumComparisonType, type);
     if (!number) return absl::InvalidArgumentError(absl::StrCat("unknown comparison type ", type));
     t = static_cast<ComparisonType>(*number);
     const PrimitiveType e =
