@@ -1,7 +1,11 @@
 // Passes that take rare operations apart: what they make of each, and what they refuse.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "core/eval/evaluator.h"
 #include "core/passes/golden.h"
+#include "core/passes/isolate_dynamic_sizes.h"
 #include "core/passes/passes.h"
 #include "core/text/hlo_parser.h"
 
@@ -38,6 +42,58 @@ TEST(DynamicSizes, RefusesWhatCrossesThem) {
     const absl::Status refused = pass.Run(module->get()).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented) << refused;
     EXPECT_NE(std::string(refused.message()).find(c.word), std::string::npos) << refused;
+  }
+}
+
+// Of a program that has elements cross a dynamic dimension only that part is set apart, in the entry and in a loop.
+TEST(DynamicSizes, StandApart) {
+  auto module = ParseHloModule(R"(HloModule m
+    add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT r = f32[] add(x, y) }
+    more { s = (s32[], f32[6]) parameter(0) n = s32[] get-tuple-element(s), index=0 h = s32[] constant(4) ROOT r = pred[] compare(n, h), direction=LT }
+    turn { s = (s32[], f32[6]) parameter(0) n = s32[] get-tuple-element(s), index=0 a = f32[6] get-tuple-element(s), index=1
+      e = f32[6] multiply(a, a) d = f32[<=6] set-dimension-size(e, n), dimensions={0} v = f32[<=6] reverse(d), dimensions={0}
+      z = f32[] constant(0.5) t = f32[] reduce(v, z), dimensions={0}, to_apply=add o = s32[] constant(1) m = s32[] add(n, o)
+      w = f32[6] broadcast(t), dimensions={} u = f32[6] subtract(a, w) ROOT r = (s32[], f32[6]) tuple(m, u) }
+    ENTRY e { a = f32[6] parameter(0) n = s32[] parameter(1) b = f32[6] negate(a) d = f32[<=6] set-dimension-size(b, n), dimensions={0}
+      v = f32[<=6] reverse(d), dimensions={0} z = f32[] constant(0) t = f32[] reduce(v, z), dimensions={0}, to_apply=add
+      q = f32[] sine(t) l = s32[] get-dimension-size(v), dimensions={0} k = f32[] convert(l) p = f32[] add(q, k)
+      w = f32[6] broadcast(p), dimensions={} c = f32[6] add(w, a) s = (s32[], f32[6]) tuple(n, c)
+      f = (s32[], f32[6]) while(s), condition=more, body=turn ROOT r = f32[6] get-tuple-element(f), index=1 })");
+  ASSERT_TRUE(module.ok()) << module.status();
+  const std::vector<Literal> arguments = {Literal::FromValues<float>({6}, {1, -2, 3, 0.5, 5, -1}),
+                                          Literal::ScalarInt(PrimitiveType::kS32, 2)};
+  const absl::StatusOr<Literal> wanted = Evaluate(**module, arguments);
+  ASSERT_TRUE(wanted.ok()) << wanted.status();
+  ASSERT_TRUE(IsolateDynamicSizes().Run(module->get()).value_or(false));
+  ASSERT_TRUE(VerifyModule(**module).ok()) << VerifyModule(**module) << (*module)->ToString();
+  std::vector<std::string> apart, rest;
+  for (const auto& c : (*module)->computations()) {
+    int fusions = 0;
+    for (const auto& i : c->instructions()) {
+      fusions += i->Is(Opcode::kFusion);
+      (c->is_fusion() ? apart : rest).push_back(std::string(OpName(i->opcode())));
+      EXPECT_FALSE(!c->is_fusion() && i->shape().IsArray() && i->shape().HasDynamicDimensions()) << i->ToString();
+    }
+    EXPECT_LE(fusions, 1) << c->name();
+  }
+  // The sine between the two reductions' uses lies on no way between dynamic sizes.
+  EXPECT_EQ(std::count(rest.begin(), rest.end(), "sine"), 1) << (*module)->ToString();
+  EXPECT_EQ(std::count(apart.begin(), apart.end(), "reverse"), 2) << (*module)->ToString();
+  EXPECT_EQ(std::count(rest.begin(), rest.end(), "multiply"), 1) << (*module)->ToString();
+  const absl::StatusOr<Literal> got = Evaluate(**module, arguments);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(*got, *wanted);
+  EXPECT_EQ(IsolateDynamicSizes().Run(module->get()).value_or(true), false);
+}
+
+TEST(DynamicSizes, ThatCrossTheInterfaceAreRefused) {
+  for (const char* text :
+       {"a = f32[6] parameter(0) n = s32[] parameter(1) ROOT d = f32[<=6] set-dimension-size(a, n), dimensions={0}",
+        "a = f32[<=6] parameter(0) b = f32[<=6] reverse(a), dimensions={0} ROOT n = s32[] get-dimension-size(b), "
+        "dimensions={0}"}) {
+    auto module = ParseHloModule(std::string("HloModule m ENTRY e { ") + text + " }");
+    ASSERT_TRUE(module.ok()) << module.status();
+    EXPECT_EQ(IsolateDynamicSizes().Run(module->get()).status().code(), absl::StatusCode::kUnimplemented);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "core/passes/calls.h"
 #include "core/passes/expand_folds.h"
 #include "core/passes/combine_collectives.h"
+#include "core/passes/isolate_dynamic_sizes.h"
 #include "core/passes/partition/partition_module.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -77,6 +78,11 @@ absl::Status ResolveSizes(Module* module) {
   return ResolveDynamicSizes().Run(module).status();
 }
 
+absl::Status IsolateSizes(Module* module) {
+  RETURN_IF_ERROR(InlineAllCalls(module).status());
+  return IsolateDynamicSizes().Run(module).status();
+}
+
 // The whole program as one call, which no kernel takes: the evaluator runs it.
 void CallWhole(Module* module) {
   Computation* program = module->entry();
@@ -98,6 +104,9 @@ absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log) {
   if (HasDynamicSizes(*module)) {
     if (absl::Status tried = ResolveSizes(module->Clone().get()); tried.ok()) {
       RETURN_IF_ERROR(ResolveSizes(module));
+    } else if (IsolateSizes(module->Clone().get()).ok()) {
+      if (log != nullptr) log->push_back(absl::StrCat("dynamic sizes: apart from the rest: ", tried.message()));
+      RETURN_IF_ERROR(IsolateSizes(module));
     } else {
       if (log != nullptr)
         log->push_back(absl::StrCat("dynamic sizes: the whole program is interpreted: ", tried.message()));
