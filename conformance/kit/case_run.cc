@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <variant>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -47,15 +48,24 @@ absl::StatusOr<Array> FromHostArray(const host::HostArray& array) {
   return out;
 }
 
-// The host's end of a program's sends and receives. The handlers may be called in any thread, until the program is
-// done.
+bool IsFeed(const HostTransfer& t) { return t.kind == HostTransfer::kInfeed || t.kind == HostTransfer::kOutfeed; }
+
+// The host's end of a program's sends and receives, infeed and outfeed among them. The handlers may be called in any
+// thread, until the program is done.
 class Transfers {
  public:
-  explicit Transfers(const Case& c) : transfers_(c.transfers), got_(c.transfers.size()), done_(c.transfers.size()) {
+  // `feed`: the channel of infeed and outfeed; used where the case has such.
+  Transfers(const Case& c, int64_t feed)
+      : transfers_(c.transfers), got_(c.transfers.size()), done_(c.transfers.size()) {
     std::vector<host::SendHandler> send;
     std::vector<host::RecvHandler> recv;
+    bool feeds = false;
     for (size_t i = 0; i < transfers_.size(); ++i) {
       const int64_t channel = transfers_[i].channel;
+      if (IsFeed(transfers_[i])) {
+        feeds = true;
+        continue;
+      }
       if (transfers_[i].kind == HostTransfer::kSend) {
         send.push_back({channel, [this, i](absl::Span<const std::byte> chunk, size_t, bool last) {
                           absl::MutexLock lock(&mu_);
@@ -74,6 +84,32 @@ class Transfers {
                         }});
       }
     }
+    if (feeds) {
+      // One after another, as the case lists them.
+      send.push_back({feed, [this](absl::Span<const std::byte> chunk, size_t, bool last) {
+                        absl::MutexLock lock(&mu_);
+                        const size_t i = NextFeed(HostTransfer::kOutfeed);
+                        if (i == transfers_.size()) return absl::OutOfRangeError("outfeed: more than the case lists");
+                        got_[i].append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
+                        done_[i] = last;
+                        return absl::OkStatus();
+                      }});
+      recv.push_back({feed, [this](host::DeviceStream stream) {
+                        size_t i;
+                        {
+                          absl::MutexLock lock(&mu_);
+                          i = NextFeed(HostTransfer::kInfeed);
+                          if (i == transfers_.size()) return;  // the stream ends without data: the program fails
+                          done_[i] = true;
+                        }
+                        const std::string& data = transfers_[i].value.value.data;
+                        const absl::StatusOr<host::Event> event =
+                            stream.AddChunk({reinterpret_cast<const std::byte*>(data.data()), data.size()});
+                        const absl::Status s = event.ok() ? event->Await() : event.status();
+                        absl::MutexLock lock(&mu_);
+                        done_[i] = s.ok();
+                      }});
+    }
     for (int d = 0; d < c.devices() && !transfers_.empty(); ++d) {
       options_.send.push_back(send);
       options_.recv.push_back(recv);
@@ -85,9 +121,12 @@ class Transfers {
   absl::Status Check() {
     absl::MutexLock lock(&mu_);
     for (size_t i = 0; i < transfers_.size(); ++i) {
-      const std::string channel = absl::StrCat("channel ", transfers_[i].channel);
+      const HostTransfer::Kind kind = transfers_[i].kind;
+      const std::string channel = kind == HostTransfer::kInfeed    ? "infeed"
+                                  : kind == HostTransfer::kOutfeed ? "outfeed"
+                                                                   : absl::StrCat("channel ", transfers_[i].channel);
       if (!done_[i]) return absl::DataLossError(absl::StrCat(channel, ": the transfer did not take place"));
-      if (transfers_[i].kind != HostTransfer::kSend) continue;
+      if (kind != HostTransfer::kSend && kind != HostTransfer::kOutfeed) continue;
       const Expected& want = transfers_[i].value;
       const absl::Status s = conformance::Compare(want, Array{want.value.type, want.value.dims, got_[i]});
       if (!s.ok()) return absl::DataLossError(absl::StrCat(channel, ": ", s.message()));
@@ -96,6 +135,13 @@ class Transfers {
   }
 
  private:
+  // The first of a kind that has not taken place.
+  size_t NextFeed(HostTransfer::Kind kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    size_t i = 0;
+    while (i < transfers_.size() && (transfers_[i].kind != kind || done_[i])) ++i;
+    return i;
+  }
+
   const std::vector<HostTransfer>& transfers_;
   host::ExecuteOptions options_;
   absl::Mutex mu_;
@@ -113,7 +159,13 @@ absl::StatusOr<std::unique_ptr<CaseRunner>> CaseRunner::Create(const std::string
   if (!client.ok()) return client.status();
   const absl::StatusOr<std::vector<host::Device>> devices = client->AddressableDevices();
   if (!devices.ok()) return devices.status();
-  return std::unique_ptr<CaseRunner>(new CaseRunner(*std::move(client), devices->size()));
+  auto runner = std::unique_ptr<CaseRunner>(new CaseRunner(*std::move(client), devices->size()));
+  if (const absl::StatusOr<std::vector<host::NamedValue>> attributes = (*plugin)->Attributes(); attributes.ok()) {
+    const host::NamedValue* feed = host::Find(*attributes, "feed_channel");
+    if (feed != nullptr && std::holds_alternative<int64_t>(feed->value))
+      runner->feed_channel_ = std::get<int64_t>(feed->value);
+  }
+  return runner;
 }
 
 absl::StatusOr<host::LoadedExecutable> CaseRunner::Load(const Case& c, Outcome* outcome) const {
@@ -151,7 +203,7 @@ absl::StatusOr<std::vector<std::vector<Array>>> CaseRunner::Execute(const host::
     }
     for (const host::Buffer& buffer : buffers[d]) arguments[d].push_back(&buffer);
   }
-  Transfers transfers(c);
+  Transfers transfers(c, feed_channel_.value_or(0));
   const absl::StatusOr<host::ExecuteResult> result = program.Execute(arguments, transfers.Options());
   if (!result.ok()) return result.status();
   std::vector<std::vector<Array>> outputs(devices->size());
@@ -193,9 +245,8 @@ Outcome CaseRunner::Run(const Case& c, bool labels) const {
     return end(absl::IsUnimplemented(s) ? Outcome::kUnsupported : Outcome::kFail, Words(s));
   };
   for (const HostTransfer& t : c.transfers) {
-    if (t.kind == HostTransfer::kInfeed || t.kind == HostTransfer::kOutfeed) {
-      return end(Outcome::kUnsupported, "the C ABI has neither infeed nor outfeed");
-    }
+    if (IsFeed(t) && !feed_channel_)
+      return end(Outcome::kUnsupported, "infeed and outfeed: the plugin names no feed_channel, the C ABI has neither");
   }
   const absl::StatusOr<host::LoadedExecutable> program = Load(c, &outcome);
   if (!program.ok()) {

@@ -3,6 +3,7 @@
 #define BACKPLANE_CONFORMANCE_KIT_CASE_RUN_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ class CaseRunner {
 
   const host::Client client_;
   const size_t devices_;
+  std::optional<int64_t> feed_channel_;  // of infeed and outfeed, as the plugin's attribute says; none: not offered
 };
 
 }  // namespace backplane::conformance

@@ -149,12 +149,14 @@ TEST_F(ClientTest, PluginAttributesAreOursAndTheBackends) {
   ASSERT_TRUE(BP_CALL(PJRT_Plugin_Attributes, a).ok());
   std::vector<std::string> names;
   for (size_t i = 0; i < a.num_attributes; ++i) names.emplace_back(a.attributes[i].name, a.attributes[i].name_size);
-  EXPECT_THAT(names, ElementsAre("fake_attribute", "platform_name", "stablehlo_current_version",
+  EXPECT_THAT(names, ElementsAre("fake_attribute", "feed_channel", "platform_name", "stablehlo_current_version",
                                  "stablehlo_minimum_version", "xla_version"));
-  EXPECT_EQ(a.attributes[1].type, PJRT_NamedValue_kString);
-  EXPECT_EQ(std::string(a.attributes[1].string_value, a.attributes[1].value_size), "fake");
-  EXPECT_EQ(a.attributes[2].type, PJRT_NamedValue_kInt64List);
-  EXPECT_EQ(a.attributes[2].value_size, 3u);
+  EXPECT_EQ(a.attributes[1].type, PJRT_NamedValue_kInt64);
+  EXPECT_EQ(a.attributes[1].int64_value, -1);
+  EXPECT_EQ(a.attributes[2].type, PJRT_NamedValue_kString);
+  EXPECT_EQ(std::string(a.attributes[2].string_value, a.attributes[2].value_size), "fake");
+  EXPECT_EQ(a.attributes[3].type, PJRT_NamedValue_kInt64List);
+  EXPECT_EQ(a.attributes[3].value_size, 3u);
 }
 
 uint64_t Fingerprint(const PJRT_TopologyDescription* topology) {

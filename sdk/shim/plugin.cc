@@ -1,4 +1,5 @@
 #include "core/import/import.h"
+#include "sdk/backend/collectives/transfer.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/ffi/registry.h"
 #include "sdk/shim/objects.h"
@@ -18,6 +19,7 @@ PluginState* MakePlugin() {
   plugin->backend = CreateBackend(plugin->services);
   registry->SetPlatform(plugin->backend->platform_name());
   NamedValues attributes = plugin->backend->plugin_attributes();
+  attributes["feed_channel"] = kFeedChannel;  // ours: where infeed takes from and outfeed gives to
   attributes["platform_name"] = plugin->backend->platform_name();  // ours: for a host that has no client yet
   attributes["xla_version"] = kXlaVersion;
   attributes["stablehlo_current_version"] = Version(kNewestStablehloVersion);

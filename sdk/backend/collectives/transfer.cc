@@ -20,13 +20,14 @@ absl::Status Named(absl::string_view name, const absl::Status& s) {
 absl::StatusOr<std::unique_ptr<Transfer>> Transfer::Make(const Instruction& op, int64_t replicas, int64_t partitions) {
   std::unique_ptr<Transfer> t(new Transfer);
   t->name_ = op.name();
-  t->sends_ = op.Is(Opcode::kSend);
-  if (!t->sends_ && !(op.Is(Opcode::kRecvDone) && op.operand(0)->Is(Opcode::kRecv))) {
+  const bool feed = op.Is(Opcode::kInfeed) || op.Is(Opcode::kOutfeed);
+  t->sends_ = op.Is(Opcode::kSend) || op.Is(Opcode::kOutfeed);
+  if (!t->sends_ && !feed && !(op.Is(Opcode::kRecvDone) && op.operand(0)->Is(Opcode::kRecv))) {
     return absl::UnimplementedError(absl::StrCat(op.name(), ": ", op.info().text, " without its recv"));
   }
-  const Instruction& begin = t->sends_ ? op : *op.operand(0);
-  t->channel_ = begin.attrs().GetInt(AttrId::kChannelId);
-  t->host_ = begin.attrs().GetBool(AttrId::kIsHostTransfer);
+  const Instruction& begin = t->sends_ || feed ? op : *op.operand(0);
+  t->channel_ = feed ? kFeedChannel : begin.attrs().GetInt(AttrId::kChannelId);
+  t->host_ = feed || begin.attrs().GetBool(AttrId::kIsHostTransfer);
   const Shape& data = t->sends_ ? op.operand(0)->shape() : op.shape().tuple_shapes(0);
   bool arrays = true;
   ForEachLeaf(data, [&](const Shape& s, const std::vector<int64_t>&) {
@@ -34,7 +35,7 @@ absl::StatusOr<std::unique_ptr<Transfer>> Transfer::Make(const Instruction& op, 
     t->leaves_.push_back(s.WithoutLayout());
     t->bytes_ += s.IsArray() ? s.byte_size() : 0;
   });
-  if (!arrays || (t->host_ && t->leaves_.size() != 1)) {
+  if (!arrays || (t->host_ && !feed && t->leaves_.size() != 1)) {
     return absl::UnimplementedError(absl::StrCat(op.name(), ": transfers ", data.ToString(), ", expected an array"));
   }
   if (t->host_) return t;
@@ -61,8 +62,11 @@ absl::Status Transfer::Send(LaunchMember* member, const ExecuteContext* context,
                             absl::Span<const void* const> leaves) const {
   if (host_) {
     if (context == nullptr) return absl::FailedPreconditionError(absl::StrCat(name_, ": the host takes nothing"));
-    CustomCallBuffer buffer{leaves_[0].element_type(), const_cast<void*>(leaves[0]), leaves_[0].dimensions()};
-    return Named(name_, context->SendToHost(channel_, buffer));
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      CustomCallBuffer buffer{leaves_[i].element_type(), const_cast<void*>(leaves[i]), leaves_[i].dimensions()};
+      RETURN_IF_ERROR(Named(name_, context->SendToHost(channel_, buffer)));
+    }
+    return absl::OkStatus();
   }
   if (member == nullptr) return absl::InternalError(absl::StrCat(name_, ": the program was run without its launch"));
   const int64_t to = peer_[static_cast<size_t>(member->process())];
@@ -81,8 +85,11 @@ absl::Status Transfer::Receive(LaunchMember* member, const ExecuteContext* conte
                                absl::Span<void* const> leaves) const {
   if (host_) {
     if (context == nullptr) return absl::FailedPreconditionError(absl::StrCat(name_, ": the host gives nothing"));
-    CustomCallBuffer buffer{leaves_[0].element_type(), leaves[0], leaves_[0].dimensions()};
-    return Named(name_, context->ReceiveFromHost(channel_, buffer));
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      CustomCallBuffer buffer{leaves_[i].element_type(), leaves[i], leaves_[i].dimensions()};
+      RETURN_IF_ERROR(Named(name_, context->ReceiveFromHost(channel_, buffer)));
+    }
+    return absl::OkStatus();
   }
   if (member == nullptr) return absl::InternalError(absl::StrCat(name_, ": the program was run without its launch"));
   const int64_t from = peer_[static_cast<size_t>(member->process())];

@@ -3,6 +3,9 @@
 // A send between devices leaves its bytes and goes on; a recv-done waits for them (Launch::Post, Launch::Fetch), so
 // that programs which receive before they send do not wait for one another. Which device sends to which is in
 // source_target_pairs: partitions where there are several, else replicas.
+//
+// Infeed and outfeed are transfers from and to the host on a channel of their own: the n-th array that the program
+// takes or gives there is the host's n-th. A tuple goes array by array.
 #ifndef BACKPLANE_SDK_BACKEND_COLLECTIVES_TRANSFER_H_
 #define BACKPLANE_SDK_BACKEND_COLLECTIVES_TRANSFER_H_
 
@@ -16,9 +19,14 @@
 
 namespace backplane {
 
+// The channel of infeed and outfeed, which no send or recv of a program has. Plugins name it in their attribute
+// `feed_channel`; a host registers its callbacks for it as for any other.
+inline constexpr int64_t kFeedChannel = -1;
+
 class Transfer {
  public:
-  // Of a send or of a recv-done. InvalidArgument where the pairs do not fit, Unimplemented for tuples and the host.
+  // Of a send, a recv-done, an infeed or an outfeed. InvalidArgument where the pairs do not fit, Unimplemented for
+  // tuples sent to or received from the host.
   static absl::StatusOr<std::unique_ptr<Transfer>> Make(const Instruction& op, int64_t replicas, int64_t partitions);
 
   bool to_or_from_host() const { return host_; }

@@ -24,7 +24,8 @@ absl::StatusOr<Collectives> Collectives::Create(const Module& module) {
   for (const Computation* computation : module.PostOrder()) {
     for (const auto& i : computation->instructions()) {
       const bool host = i->attrs().GetBool(AttrId::kIsHostTransfer);
-      if ((i->Is(Opcode::kSend) || i->Is(Opcode::kRecvDone)) && !host) {
+      const bool feed = i->Is(Opcode::kInfeed) || i->Is(Opcode::kOutfeed);
+      if (feed || ((i->Is(Opcode::kSend) || i->Is(Opcode::kRecvDone)) && !host)) {
         ASSIGN_OR_RETURN(out.transfers_[i.get()],
                          Transfer::Make(*i, module.config().num_replicas, module.config().num_partitions));
       }
@@ -66,18 +67,28 @@ absl::StatusOr<Literal> Collectives::Run(const Instruction& op, absl::Span<const
 }
 
 absl::StatusOr<Literal> Collectives::RunHostTransfer(const Instruction& op, absl::Span<const Literal* const> operands,
-                                                     const ExecuteContext* context) {
-  if (!op.Is(Opcode::kSend) && !op.Is(Opcode::kRecv)) {
-    return absl::UnimplementedError(absl::StrCat(op.info().text, ": the host has no way to feed or be fed"));
+                                                     const ExecuteContext* context) const {
+  if (context == nullptr) return absl::FailedPreconditionError("the host has no end of this channel");
+  const bool gives = op.Is(Opcode::kSend) || op.Is(Opcode::kOutfeed);
+  Literal data = gives ? *operands[0] : Literal(op.shape().tuple_shapes(0));
+  if (auto feed = transfers_.find(&op); feed != transfers_.end()) {
+    if (gives) {
+      std::vector<const void*> in;
+      AddBytes(data, in);
+      RETURN_IF_ERROR(feed->second->Send(nullptr, context, in));
+    } else {
+      std::vector<void*> out;
+      AddMutableBytes(data, out);
+      RETURN_IF_ERROR(feed->second->Receive(nullptr, context, out));
+    }
+    return data;
   }
-  Literal data = op.Is(Opcode::kSend) ? *operands[0] : Literal(op.shape().tuple_shapes(0));
   if (!data.shape().IsArray())
     return absl::UnimplementedError(absl::StrCat("transfers ", data.shape().ToString(), ", expected an array"));
-  if (context == nullptr) return absl::FailedPreconditionError("the host has no end of this channel");
   const int64_t channel = op.attrs().GetInt(AttrId::kChannelId);
   const Shape shape = data.shape();
   CustomCallBuffer buffer{shape.element_type(), nullptr, shape.dimensions()};
-  if (op.Is(Opcode::kSend)) {
+  if (gives) {
     buffer.data = const_cast<std::byte*>(data.bytes());
     RETURN_IF_ERROR(context->SendToHost(channel, buffer));
   } else {

@@ -21,9 +21,9 @@ class Collectives {
   absl::StatusOr<Literal> Run(const Instruction& op, absl::Span<const Literal* const> operands,
                               LaunchMember& member) const;
 
-  // Sends to the host and receives from it.
-  static absl::StatusOr<Literal> RunHostTransfer(const Instruction& op, absl::Span<const Literal* const> operands,
-                                                 const ExecuteContext* context);
+  // Sends to the host and receives from it, infeed and outfeed among them.
+  absl::StatusOr<Literal> RunHostTransfer(const Instruction& op, absl::Span<const Literal* const> operands,
+                                          const ExecuteContext* context) const;
 
  private:
   absl::flat_hash_map<const Instruction*, std::unique_ptr<HostCollective>> plans_;

@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<Value>> Work::Evaluate(Placement& placement) {
     return executable->collectives().Run(op, operands, *member);
   };
   hooks.transfer = [&](const Instruction& op, absl::Span<const Literal* const> operands) {
-    return Collectives::RunHostTransfer(op, operands, request.context.get());
+    return executable->collectives().RunHostTransfer(op, operands, request.context.get());
   };
   Destinations destinations;
   for (size_t i = 0; i < outputs.size(); ++i) {

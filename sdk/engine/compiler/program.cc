@@ -281,6 +281,8 @@ class ProgramBuilder {
         return absl::OkStatus();  // the other half does it
       case Opcode::kSend:
       case Opcode::kRecvDone:
+      case Opcode::kInfeed:
+      case Opcode::kOutfeed:
         return TransferStep(i, steps);
       default: {
         codegen::ComparatorFn comparator = nullptr;
