@@ -1,9 +1,11 @@
+#include "core/passes/order_effects.h"
 #include "core/passes/passes.h"
 
 namespace backplane {
 
 std::unique_ptr<PassPipeline> CommonPipeline() {
   auto p = std::make_unique<PassPipeline>("common");
+  p->Add<OrderEffects>();      // what is left of an order beside the data
   p->Add<InlineCalls>();       // one body for each program, but for loops and branches
   p->Add<ExpandOperations>();  // fewer kinds of operation
   p->Add<SimplifyTuples>();    // values instead of ways through tuples

@@ -1,4 +1,5 @@
 // Start and done become the operation itself, at the place of the start. For backends whose devices wait anyway.
+#include "core/passes/order_effects.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 
@@ -33,8 +34,22 @@ Instruction* Expand(Computation* c, Instruction* done) {
     case Opcode::kCopyDone:
       return start->Is(Opcode::kCopyStart) ? Make(c, start, Opcode::kCopy, done->shape(), {start->operand(0)})
                                            : nullptr;
-    case Opcode::kAsyncDone:
-      return start->Is(Opcode::kAsyncStart) ? Inline(c, start->called(0), start->operands()) : nullptr;
+    case Opcode::kAsyncDone: {
+      if (!start->Is(Opcode::kAsyncStart)) return nullptr;
+      const int64_t had = c->instruction_count();
+      Instruction* whole = Inline(c, start->called(0), start->operands());
+      // What has an effect comes before and after what the halves did.
+      std::vector<Instruction*> effects;
+      int64_t number = 0;
+      for (const auto& i : c->instructions()) {
+        if (number++ >= had && i->HasSideEffect()) effects.push_back(i.get());
+      }
+      for (Instruction* i : effects) {
+        TakeOrder(start, i);
+        TakeOrder(done, i);
+      }
+      return whole;
+    }
     default:
       return nullptr;
   }

@@ -38,8 +38,8 @@ struct StablehloVersion {
 };
 absl::StatusOr<StablehloVersion> ParseStablehloVersion(absl::string_view text);  // "1.9.0"
 
-// Portable bytecode of the target version, 0.9.0 up to the newest that is read. Operations of the CHLO dialect that
-// have no composite (ragged dot, scan) cannot be part of it.
+// Portable bytecode of the target version, 0.9.0 up to the newest that is read. Ragged dots and scans, which text has as
+// operations of CHLO, are composites there too, or for versions that have none what they come to in StableHLO.
 absl::StatusOr<std::string> ExportPortableArtifact(const Module& module, const StablehloVersion& target = {});
 
 }  // namespace backplane

@@ -19,8 +19,10 @@ namespace backplane {
 struct ExportedSource {
   stablehlo::SourceModule module;
   std::vector<std::unique_ptr<stablehlo::SourceModule>> parsed;  // attributes that were kept as text
+  std::vector<std::unique_ptr<Module>> expanded;                 // what operations come to, whose constants are shared
 };
-absl::StatusOr<std::unique_ptr<ExportedSource>> HloToSource(const Module& module);
+// `portable_version`: major * 1000 + minor of the VHLO version that the tree is to be written in; -1: in text.
+absl::StatusOr<std::unique_ptr<ExportedSource>> HloToSource(const Module& module, int portable_version);
 
 namespace from_hlo {
 
@@ -53,8 +55,12 @@ struct Frame {
 
 class Exporter {
  public:
-  Exporter(const Module& module, ExportedSource* out)
-      : hlo_(module), out_(*out), source_(out->module), arena_(out->module.arena()) {}
+  Exporter(const Module& module, int portable_version, ExportedSource* out)
+      : hlo_(module),
+        portable_version_(portable_version),
+        out_(*out),
+        source_(out->module),
+        arena_(out->module.arena()) {}
   absl::Status Run();
 
  private:
@@ -153,10 +159,16 @@ class Exporter {
   absl::StatusOr<const SourceValue*> ExpandCosh(Frame&, const SourceValue* x, PrimitiveType type);
   absl::StatusOr<Values> ExpandTopK(Frame&, const SourceValue* x, const Instruction&);
   absl::StatusOr<const SourceValue*> ExpandScaledDot(Frame&, const Values& x, const Instruction&);
+
+  // from_hlo_chlo.cc
+  absl::StatusOr<absl::string_view> Expanded(const Instruction&, absl::string_view name);
+  absl::StatusOr<Bundle> PortableForm(Frame&, const Instruction&, const Values& operands, absl::string_view name,
+                                      NamedAttrs attributes, std::vector<SourceRegion> regions);
   absl::StatusOr<Bundle> ExportRaggedDot(Frame&, const Instruction&);
   absl::StatusOr<Bundle> ExportScan(Frame&, const Instruction&);
 
   const Module& hlo_;
+  const int portable_version_;
   ExportedSource& out_;
   stablehlo::SourceModule& source_;
   stablehlo::SourceArena& arena_;

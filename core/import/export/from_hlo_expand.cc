@@ -294,42 +294,4 @@ absl::StatusOr<const SourceValue*> Exporter::ExpandScaledDot(Frame& frame, const
                  result);
 }
 
-absl::StatusOr<Bundle> Exporter::ExportRaggedDot(Frame& frame, const Instruction& i) {
-  const RaggedDotDimensions& d = i.attrs().Get<RaggedDotDimensions>(AttrId::kRaggedDotDims);
-  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
-  return EmitFor(frame, i, "chlo.ragged_dot", operands,
-                 {{"ragged_dot_dimension_numbers",
-                   stablehlo::MakeDict(arena_, {{"lhs_batching_dimensions", List(d.dot.lhs_batch)},
-                                                {"lhs_contracting_dimensions", List(d.dot.lhs_contracting)},
-                                                {"lhs_ragged_dimensions", List(d.lhs_ragged)},
-                                                {"rhs_batching_dimensions", List(d.dot.rhs_batch)},
-                                                {"rhs_contracting_dimensions", List(d.dot.rhs_contracting)},
-                                                {"rhs_group_dimensions", List(d.rhs_group)}})}});
-}
-
-absl::StatusOr<Bundle> Exporter::ExportScan(Frame& frame, const Instruction& i) {
-  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
-  ASSIGN_OR_RETURN(SourceRegion region, Region(*i.called(0)));
-  const int64_t carries = i.attrs().GetInt(AttrId::kNumCarries);
-  std::vector<const SourceType*> results;
-  RETURN_IF_ERROR(LeafTypes(i.shape(), &results));
-  auto segments = [&](int64_t all) {
-    char* bytes = arena_.NewBytes(8);
-    for (int b = 0; b < 4; ++b) {
-      bytes[b] = static_cast<char>((all - carries) >> (8 * b));
-      bytes[4 + b] = static_cast<char>(carries >> (8 * b));
-    }
-    return stablehlo::MakeDense(arena_, TensorOf({2}, stablehlo::ScalarType(ElementKind::kI32)),
-                                absl::string_view(bytes, 8), false);
-  };
-  NamedAttrs attrs = {{"dimension", Int(i.dimensions().empty() ? 0 : i.dimensions()[0])}};
-  if (i.attrs().Has(AttrId::kIsAssociative)) {
-    attrs.push_back({"is_associative", Bool(i.attrs().GetBool(AttrId::kIsAssociative))});
-  }
-  attrs.push_back({"is_reverse", Bool(i.attrs().GetBool(AttrId::kIsReverse))});
-  attrs.push_back({"operandSegmentSizes", segments(static_cast<int64_t>(operands.size()))});
-  attrs.push_back({"resultSegmentSizes", segments(static_cast<int64_t>(results.size()))});
-  return EmitFor(frame, i, "chlo.scan", operands, std::move(attrs), {region});
-}
-
 }  // namespace backplane::from_hlo

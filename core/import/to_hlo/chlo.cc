@@ -11,11 +11,11 @@
 
 namespace backplane::to_hlo {
 
-absl::Status Importer::ImportTopK(Scope& scope, const SourceOp& op, int64_t k) {
+absl::Status Importer::ImportTopK(Scope& scope, const SourceOp& op, int64_t k, bool largest) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
   Attributes attrs;
   attrs.Set(AttrId::kK, k);
-  attrs.Set(AttrId::kLargest, true);
+  attrs.Set(AttrId::kLargest, largest);
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kTopK, {x}, std::move(attrs)));
   return Bind(scope, op, y);
 }
@@ -90,7 +90,9 @@ absl::Status Importer::ImportRaggedDot(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   ASSIGN_OR_RETURN(Shape result, ResultShape(op));
   const SourceAttr* given = op.Find("ragged_dot_dimension_numbers");
-  if (operands.size() != 3 || given == nullptr || given->kind != stablehlo::AttrKind::kDict) {
+  // A composite has the lists in this order, without their names.
+  const bool listed = given != nullptr && given->kind == stablehlo::AttrKind::kArray && given->elements.size() == 6;
+  if (operands.size() != 3 || given == nullptr || (!listed && given->kind != stablehlo::AttrKind::kDict)) {
     return absl::InvalidArgumentError("expected three operands and ragged_dot_dimension_numbers");
   }
   RaggedDotDimensions dims;
@@ -100,9 +102,10 @@ absl::Status Importer::ImportRaggedDot(Scope& scope, const SourceOp& op) {
                                                   {"rhs_contracting_dimensions", &dims.dot.rhs_contracting},
                                                   {"lhs_ragged_dimensions", &dims.lhs_ragged},
                                                   {"rhs_group_dimensions", &dims.rhs_group}};
-  for (const auto& [name, list] : fields) {
-    if (given->Find(name) == nullptr) continue;  // left out: empty
-    ASSIGN_OR_RETURN(*list, stablehlo::DenseIntegers(given->Find(name)));
+  for (size_t k = 0; k < 6; ++k) {
+    const SourceAttr* list = listed ? given->elements[k] : given->Find(fields[k].first);
+    if (list == nullptr) continue;  // left out: empty
+    ASSIGN_OR_RETURN(*fields[k].second, stablehlo::DenseIntegers(list));
   }
   Attributes attrs;
   attrs.Set(AttrId::kRaggedDotDims, std::move(dims));

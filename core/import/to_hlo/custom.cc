@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/import/to_hlo/importer.h"
@@ -140,6 +141,39 @@ absl::Status Importer::ImportCustomCall(Scope& scope, const SourceOp& op) {
   return Bind(scope, op, y);
 }
 
+// The second value is not begun before the first, either of which may be one on its way. It changes no value.
+absl::Status Importer::ImportControlDependency(Scope& scope, const SourceOp& op) {
+  Instruction* ends[2];
+  for (size_t k = 0; k < 2; ++k) {
+    if (scope.futures.contains(op.operands[k])) return absl::OkStatus();  // runs at once, where it is written
+    ASSIGN_OR_RETURN(Value v, Get(scope, op.operands[k]));
+    while (v->Is(Opcode::kGetTupleElement)) v = v->operand(0);
+    ends[k] = v;
+  }
+  auto [first, second] = ends;
+  if (first == second || second->Is(Opcode::kParameter) || second->Is(Opcode::kConstant)) return absl::OkStatus();
+  if (first->parent() != second->parent()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("control_dep: ", first->name(), " and ", second->name(), " are not of one function"));
+  }
+  absl::flat_hash_set<const Instruction*> seen;
+  std::vector<const Instruction*> open = {first};
+  while (!open.empty()) {
+    const Instruction* i = open.back();
+    open.pop_back();
+    if (!seen.insert(i).second) continue;
+    if (i == second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("control_dep: ", second->name(), " cannot come after ", first->name(), ", which waits for it"));
+    }
+    open.insert(open.end(), i->operands().begin(), i->operands().end());
+    open.insert(open.end(), i->control_predecessors().begin(), i->control_predecessors().end());
+  }
+  second->AddControlPredecessor(first);
+  first->parent()->SortTopologically();
+  return absl::OkStatus();
+}
+
 // Calls that tell the compiler something instead of computing. False when `target` is none of them.
 absl::StatusOr<bool> Importer::ImportCompilerCall(Scope& scope, const SourceOp& op, absl::string_view target) {
   bool one_partition = module_->config().num_partitions == 1;
@@ -166,9 +200,10 @@ absl::StatusOr<bool> Importer::ImportCompilerCall(Scope& scope, const SourceOp& 
     RETURN_IF_ERROR(BindResults(scope, op, values));
     return true;
   }
-  // The order in which two values shall be begun, either of which may be one on its way. It changes no value, and who
-  // runs the program chooses its order.
-  if (target == "control_dep" && op.operands.size() == 2 && op.results.empty()) return true;
+  if (target == "control_dep" && op.operands.size() == 2 && op.results.empty()) {
+    RETURN_IF_ERROR(ImportControlDependency(scope, op));
+    return true;
+  }
   if (target == "shape_assertion") {
     const SourceOp* made = op.operands.empty() ? nullptr : op.operands[0]->op;
     const SourceAttr* value = made && made->name == "stablehlo.constant" ? made->Find("value") : nullptr;

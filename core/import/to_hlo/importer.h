@@ -187,6 +187,7 @@ class Importer {
 
   // custom.cc
   absl::Status ImportCustomCall(Scope&, const SourceOp&);
+  absl::Status ImportControlDependency(Scope&, const SourceOp&);
   absl::StatusOr<bool> ImportCompilerCall(Scope&, const SourceOp&, absl::string_view target);
   absl::Status ImportApproxTopK(Scope&, const SourceOp&);
   absl::Status ImportRaggedAllToAll(Scope&, const SourceOp&);
@@ -211,7 +212,7 @@ class Importer {
   absl::Status ImportRaggedDot(Scope&, const SourceOp&);
   absl::Status ImportScan(Scope&, const SourceOp&);
   absl::Status ImportMulhi(Scope&, const SourceOp&);
-  absl::Status ImportTopK(Scope&, const SourceOp&, int64_t k);
+  absl::Status ImportTopK(Scope&, const SourceOp&, int64_t k, bool largest = true);
 
   const stablehlo::SourceModule& source_;
   stablehlo::SourceArena arena_;  // ops, values and types that expansions make up

@@ -171,7 +171,16 @@ absl::Status Importer::ImportComposite(Scope& scope, const SourceOp& op) {
   const SourceAttr* given = op.Find("composite_attributes");
   if (name == "chlo.top_k" && op.operands.size() == 1 && op.results.size() == 2) {
     const SourceAttr* k = given->Find("k");
-    if (k && k->kind == stablehlo::AttrKind::kInteger) return ImportTopK(scope, op, k->integer);
+    const SourceAttr* largest = given->Find("largest");
+    if (k && k->kind == stablehlo::AttrKind::kInteger) {
+      return ImportTopK(scope, op, k->integer,
+                        largest == nullptr || largest->kind != stablehlo::AttrKind::kBool || largest->integer != 0);
+    }
+  }
+  if ((name == "chlo.ragged_dot" && op.regions.empty()) || (name == "chlo.scan" && op.regions.size() == 1)) {
+    SourceOp meant = op;
+    meant.attributes = given->entries;
+    return name == "chlo.scan" ? ImportScan(scope, meant) : ImportRaggedDot(scope, meant);
   }
   if ((name == "chlo.erf" || name == "chlo.cosh") && op.operands.size() == 1 && op.results.size() == 1) {
     ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ir/builder.h"
+#include "core/passes/order_effects.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -249,6 +250,8 @@ absl::Status Partitioner::RunOnce(Instruction* i, int64_t device) {
   }
   next = 0;
   i->ReplaceAllUsesWith(Rebuild(c_, i, i->shape().WithoutLayout(), results, next));
+  TakeOrder(start, either);
+  if (start != i) TakeOrder(i, either);
   if (c_->root() == i || !i->users().empty()) return absl::InternalError(absl::StrCat(i->name(), ": is still used"));
   RETURN_IF_ERROR(c_->Remove(i));
   return start == i ? absl::OkStatus() : c_->Remove(start);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/passes/order_effects.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
 #include "sdk/engine/compiler/legalize.h"
@@ -105,6 +106,9 @@ absl::StatusOr<bool> CustomCall(Computation* c, Instruction* call) {
     RETURN_IF_ERROR(CheckUntiled(call, shape));
     Instruction* bytes = c->AddClone(call, shape, call->operands());
     Replace(call, RowMajor(c, bytes, shape));
+    // One with an effect would stay and happen twice.
+    TakeOrder(call, bytes);
+    RETURN_IF_ERROR(c->Remove(call));
     changed = true;
   }
   return changed;

@@ -1,0 +1,96 @@
+#include "core/passes/order_effects.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "core/passes/rewrite.h"
+
+namespace backplane {
+namespace {
+
+// Effects that come before an instruction, the nearest ones: through operands, and through the order asked for.
+struct Before {
+  std::vector<Instruction*> by_data, by_order;
+};
+
+void Add(std::vector<Instruction*>* list, const std::vector<Instruction*>& more) {
+  for (Instruction* i : more) {
+    if (std::find(list->begin(), list->end(), i) == list->end()) list->push_back(i);
+  }
+}
+
+bool Settled(const Computation& c) {
+  for (const auto& i : c.instructions()) {
+    if (i->control_predecessors().empty() || i->Is(Opcode::kParameter)) continue;
+    if (!i->HasSideEffect()) return false;
+    for (const Instruction* p : i->control_predecessors()) {
+      if (!p->HasSideEffect()) return false;
+    }
+  }
+  return true;
+}
+
+absl::Status Order(Computation* c) {
+  const std::vector<Instruction*> all = c->Snapshot();  // in order
+  absl::flat_hash_map<const Instruction*, Before> before;
+  for (Instruction* i : all) {
+    Before b;
+    auto take = [&](const Instruction* from, bool order) {
+      const Before& its = before.at(from);
+      if (from->HasSideEffect()) {
+        Add(order ? &b.by_order : &b.by_data, {const_cast<Instruction*>(from)});
+        return;
+      }
+      Add(order ? &b.by_order : &b.by_data, its.by_data);
+      Add(&b.by_order, its.by_order);
+    };
+    for (const Instruction* o : i->operands()) take(o, false);
+    for (const Instruction* p : i->control_predecessors()) take(p, true);
+    before.emplace(i, std::move(b));
+  }
+  // Instructions cannot forget their predecessors: those that have some are made anew.
+  absl::flat_hash_map<const Instruction*, Instruction*> now;
+  std::vector<Instruction*> gone;
+  for (Instruction* i : all) {
+    const bool effect = i->HasSideEffect();
+    const std::vector<Instruction*>& waits_for = before.at(i).by_order;
+    if (i->Is(Opcode::kParameter) || (i->control_predecessors().empty() && (!effect || waits_for.empty()))) continue;
+    Instruction* made = c->AddClone(i, i->shape(), i->operands());
+    Replace(i, made);
+    gone.push_back(i);
+    if (!effect) continue;
+    now.emplace(i, made);
+    for (Instruction* p : waits_for) {
+      const auto at = now.find(p);
+      made->AddControlPredecessor(at == now.end() ? p : at->second);
+    }
+  }
+  for (auto i = gone.rbegin(); i != gone.rend(); ++i) {
+    if (absl::Status s = c->Remove(*i); !s.ok()) return s;
+  }
+  c->SortTopologically();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> OrderEffects::Run(Module* module) {
+  bool changed = false;
+  for (Computation* c : RunningComputations(module)) {
+    if (Settled(*c)) continue;
+    if (absl::Status s = Order(c); !s.ok()) return s;
+    changed = true;
+  }
+  return changed;
+}
+
+void TakeOrder(const Instruction* from, Instruction* to) {
+  for (Instruction* p : from->control_predecessors()) to->AddControlPredecessor(p);
+  for (const auto& i : to->parent()->instructions()) {
+    const std::vector<Instruction*>& before = i->control_predecessors();
+    if (i.get() != to && std::find(before.begin(), before.end(), from) != before.end()) i->AddControlPredecessor(to);
+  }
+}
+
+}  // namespace backplane
