@@ -581,7 +581,8 @@ absl::StatusOr<bool> ExpandFolds::Run(Module* module) {
     for (Computation* c : RunningComputations(module)) {
       bool here = false;
       for (Instruction* i : c->Snapshot()) {
-        if (!IsFold(*i) || HasDynamicSize(*i) || (i->users().empty() && i != c->root())) continue;
+        if (!IsFold(*i) || HasDynamicSize(*i) || (i->users().empty() && i != c->root() && !i->HasSideEffect()))
+          continue;
         if (std::all_of(i->called().begin(), i->called().end(),
                         [this](const Computation* called) { return stays_(*called); }))
           continue;
@@ -590,6 +591,7 @@ absl::StatusOr<bool> ExpandFolds::Run(Module* module) {
         if (!loops.ok())
           return absl::Status(loops.status().code(), absl::StrCat(i->name(), ": ", loops.status().message()));
         ReplaceByBody(i, *loops);
+        if (i->HasSideEffect()) RETURN_IF_ERROR(c->Remove(i));
         here = true;
       }
       if (!here) continue;

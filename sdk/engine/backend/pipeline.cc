@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/passes/calls.h"
-#include "core/passes/expand_folds.h"
 #include "core/passes/combine_collectives.h"
+#include "core/passes/expand_folds.h"
 #include "core/passes/isolate_dynamic_sizes.h"
 #include "core/passes/partition/partition_module.h"
 #include "core/passes/passes.h"
@@ -16,6 +16,7 @@
 #include "sdk/engine/backend/client.h"
 #include "sdk/engine/backend/executable.h"
 #include "sdk/engine/codegen/classify.h"
+#include "sdk/engine/codegen/kernel.h"
 #include "sdk/engine/compiler/accuracy.h"
 #include "sdk/engine/compiler/fuse.h"
 #include "sdk/engine/compiler/legalize.h"
@@ -100,7 +101,34 @@ bool IsInterpretedWhole(const Module& module) {
   return root->Is(Opcode::kCall) && !StaysCall(*root);
 }
 
+namespace {
+
+// A fusion that the host sent (in a program that another compiler has optimized) is only a grouping. One that is no
+// kernel here is taken apart, so that what it holds finds its kernels and library calls.
+absl::Status DissolveFusions(Module* module) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Computation* c : RunningComputations(module)) {
+      bool here = false;
+      for (Instruction* i : c->Snapshot()) {
+        if (!i->Is(Opcode::kFusion) || codegen::PlanKernel(*i->called(0), {}, "fusion").ok()) continue;
+        Replace(i, Inline(c, i->called(0), i->operands()));
+        if (i->HasSideEffect()) RETURN_IF_ERROR(c->Remove(i));
+        here = true;
+      }
+      if (!here) continue;
+      c->RemoveDead();
+      c->SortTopologically();
+      changed = true;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log) {
+  RETURN_IF_ERROR(DissolveFusions(module));
   if (HasDynamicSizes(*module)) {
     if (absl::Status tried = ResolveSizes(module->Clone().get()); tried.ok()) {
       RETURN_IF_ERROR(ResolveSizes(module));
