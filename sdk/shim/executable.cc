@@ -1,9 +1,8 @@
-#include "absl/strings/str_cat.h"
+#include "core/import/proto/sharding_proto.h"
 #include "core/passes/partition/partition_module.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/executable_views.h"
 #include "sdk/shim/objects.h"
-#include "sdk/shim/wire.h"
 
 namespace backplane::shim {
 
@@ -12,29 +11,6 @@ void StringViews::Seal() {
     pointers.push_back(s.c_str());
     sizes.push_back(s.size());
   }
-}
-
-std::string SerializeSharding(const Sharding& sharding) {
-  // OpSharding: type 1, tile dims 3, devices 4, tuple 5, replicate_on_last 6, last_tile_dims 8, iota 9 and 10.
-  WireWriter out;
-  if (sharding.type != Sharding::Type::kReplicated) out.Varint(1, static_cast<uint64_t>(sharding.type));
-  out.Packed(3, absl::MakeConstSpan(sharding.tile_dims));
-  if (sharding.iota.has_value()) {
-    for (const Sharding& element : sharding.tuple) out.Bytes(5, SerializeSharding(element));
-    if (sharding.replicate_on_last_tile_dim) out.Varint(6, 1);
-    out.Packed(8, absl::MakeConstSpan(sharding.last_tile_dims));
-    out.Packed(9, absl::MakeConstSpan(sharding.iota->reshape_dims));
-    Ints permutation = sharding.iota->transpose_perm;
-    for (size_t i = permutation.size(); i < sharding.iota->reshape_dims.size(); ++i)
-      permutation.push_back(static_cast<int64_t>(i));
-    out.Packed(10, absl::MakeConstSpan(permutation));
-    return out.Take();
-  }
-  out.Packed(4, absl::MakeConstSpan(sharding.devices));
-  for (const Sharding& element : sharding.tuple) out.Bytes(5, SerializeSharding(element));
-  if (sharding.replicate_on_last_tile_dim) out.Varint(6, 1);
-  out.Packed(8, absl::MakeConstSpan(sharding.last_tile_dims));
-  return out.Take();
 }
 
 namespace {

@@ -39,9 +39,6 @@ struct ExecutableViews {
   std::optional<StringViews> parameter_shardings, output_shardings;  // serialized OpSharding; absent: none is known
 };
 
-// Wire form of xla.OpSharding.
-std::string SerializeSharding(const Sharding& sharding);
-
 }  // namespace backplane::shim
 
 #endif  // BACKPLANE_SDK_SHIM_EXECUTABLE_VIEWS_H_

@@ -39,7 +39,7 @@ DimVector Stripped(const Shape& s) {
   return d;
 }
 
-bool SameDims(const Shape& a, const Shape& b) { return a.dimensions() == b.dimensions(); }
+bool SameDimensions(const Shape& a, const Shape& b) { return a.dimensions() == b.dimensions(); }
 
 // Only dimensions of size 1 change their places.
 bool KeepsOrder(const Instruction& transpose) {
@@ -165,7 +165,7 @@ class Cutter {
         if (std::find(operands_[n].begin(), operands_[n].end(), p) == operands_[n].end()) operands_[n].push_back(p);
         const Node& operand = nodes_[p];
         nodes_[n].epilogue |= nodes_[n].role == Role::kElementwise && o->users().size() == 1 &&
-                              SameDims(o->shape(), nodes_[n].i->shape()) &&
+                              SameDimensions(o->shape(), nodes_[n].i->shape()) &&
                               (operand.role == Role::kContraction || operand.epilogue);
       }
     }
@@ -248,8 +248,8 @@ class Cutter {
       elementwise &= !use.spread && (user.role == Role::kElementwise || user.i->Is(Opcode::kReshape)) &&
                      user.i->shape().num_elements() == node.i->shape().num_elements();
       element_for_element &= !use.spread && (user.role == Role::kElementwise || user.role == Role::kReduce) &&
-                             (user.role == Role::kReduce ? SameDims(user.i->operand(0)->shape(), node.i->shape())
-                                                         : SameDims(user.i->shape(), node.i->shape()));
+                             (user.role == Role::kReduce ? SameDimensions(user.i->operand(0)->shape(), node.i->shape())
+                                                         : SameDimensions(user.i->shape(), node.i->shape()));
       // The array that is updated stays in memory: the kernel works in it.
       if (user.role == Role::kUpdate && user.i->operand(0) == node.i) return false;
       if (user.role == Role::kMovement) {
@@ -268,9 +268,10 @@ class Cutter {
     if (!heavy) return true;
     // Its consumers must go over its results, element by element. A reduction of a product's results is one, too.
     if (g.updates || g.contracts) return false;
-    if (node.role == Role::kContraction && g.reduces) return element_for_element && SameDims(node.i->shape(), g.space);
+    if (node.role == Role::kContraction && g.reduces)
+      return element_for_element && SameDimensions(node.i->shape(), g.space);
     if (!elementwise) return false;
-    if (node.role == Role::kReduce && g.reduces) return SameDims(node.i->operand(0)->shape(), g.space);
+    if (node.role == Role::kReduce && g.reduces) return SameDimensions(node.i->operand(0)->shape(), g.space);
     return !g.reduces && node.i->shape().num_elements() == g.space.num_elements();
   }
 
@@ -303,7 +304,7 @@ class Cutter {
     const Node& node = nodes_[n];
     const Group& g = groups_[t];
     if (node.role != Role::kElementwise && node.role != Role::kContraction) return false;
-    if (g.contracts || g.updates || !SameDims(node.i->shape(), g.space)) return false;
+    if (g.contracts || g.updates || !SameDimensions(node.i->shape(), g.space)) return false;
     for (const Use& use : node.uses) {
       const Node& user = nodes_[use.node];
       if (user.group != t) continue;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/engine/codegen/lanes.h"
 
 namespace backplane::engine::codegen {
 
@@ -57,15 +58,6 @@ Val ElementEmitter::Splat(const Val& v, int lanes) {
   if (lanes == 0 || v.v->getType()->isVectorTy()) return v;
   return {Splat(v.v, lanes), Splat(v.im, lanes), Splat(v.stored, lanes)};
 }
-
-namespace {
-
-Type* WithLanes(Type* element, Value* like) {
-  int lanes = ElementEmitter::LanesOf(like);
-  return lanes ? llvm::FixedVectorType::get(element, lanes) : element;
-}
-
-}  // namespace
 
 Val ElementEmitter::FromStorage(PrimitiveType t, Value* raw) {
   if (t == PrimitiveType::kPred) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/types/numeric.h"
 #include "sdk/engine/codegen/element_emitter.h"
+#include "sdk/engine/codegen/lanes.h"
 
 namespace backplane::engine::codegen {
 
@@ -15,11 +16,6 @@ using llvm::Value;
 using llvm::Intrinsic::ID;
 
 namespace {
-
-Type* WithLanes(Type* element, Value* like) {
-  int lanes = ElementEmitter::LanesOf(like);
-  return lanes ? llvm::FixedVectorType::get(element, lanes) : element;
-}
 
 // The float constant that a value is in all lanes, or null.
 const llvm::ConstantFP* FloatConstant(Value* v) {

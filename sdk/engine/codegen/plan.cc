@@ -18,14 +18,7 @@
 namespace backplane::engine::codegen {
 namespace {
 
-constexpr int64_t kMinParallelUnits = 16;
 constexpr int64_t kWorthSplitting = 32768;  // reduced elements for one result
-
-int64_t Product(absl::Span<const int64_t> v) {
-  int64_t p = 1;
-  for (int64_t n : v) p *= n;
-  return p;
-}
 
 std::vector<int64_t> ExtentsOf(const Shape& s) {
   std::vector<int64_t> r;

@@ -15,17 +15,6 @@
 #include "sdk/engine/codegen/planner.h"
 
 namespace backplane::engine::codegen {
-namespace {
-
-constexpr int64_t kMinParallelUnits = 16;
-
-int64_t Product(absl::Span<const int64_t> v) {
-  int64_t p = 1;
-  for (int64_t n : v) p *= n;
-  return p;
-}
-
-}  // namespace
 
 int Planner::WidthOf(const AccessWalk::ArraySet& visited, const Phase& phase) {
   int width = 1;

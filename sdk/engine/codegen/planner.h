@@ -6,9 +6,19 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "sdk/engine/codegen/plan.h"
 
 namespace backplane::engine::codegen {
+
+// Units of work from which on a loop is worth running on several threads as it is.
+constexpr int64_t kMinParallelUnits = 16;
+
+inline int64_t Product(absl::Span<const int64_t> v) {
+  int64_t p = 1;
+  for (int64_t n : v) p *= n;
+  return p;
+}
 
 // What a walk over all targets of a phase met.
 struct GroupWalk {

@@ -32,7 +32,7 @@ absl::string_view View(const Bytes& b) {
 struct LentValue {
   std::string shape, sharding;
   explicit LentValue(const CustomPartitioning::Value& v)
-      : shape(SerializeShape(v.shape)), sharding(backplane::SerializeSharding(v.sharding)) {}
+      : shape(SerializeShape(v.shape)), sharding(SerializeSharding(v.sharding)) {}
   JAX_CustomCallPartitioner_aval view() const { return {Lend(shape), true, Lend(sharding)}; }
 };
 
@@ -149,7 +149,7 @@ absl::Status TellSharding(const Sharding& sharding, absl::string_view config) {
   if (callback.call == nullptr || dladdr(reinterpret_cast<void*>(callback.call), &found) == 0) {
     return absl::InvalidArgumentError("its config is no callback of this process");
   }
-  const std::string bytes = backplane::SerializeSharding(sharding);
+  const std::string bytes = SerializeSharding(sharding);
   InspectArgs args{bytes.data(), bytes.size(), nullptr, nullptr, nullptr};
   callback.call(callback.data, &args);
   if (args.error == nullptr) return absl::OkStatus();
