@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "core/analysis/process_groups.h"
 #include "core/passes/batch_body.h"
 #include "core/passes/loop_builder.h"
 #include "core/passes/rewrite.h"
@@ -47,6 +48,9 @@ class Fold {
         return Scatter();
       case Opcode::kSort:
         return Sort();
+      case Opcode::kAllReduce:
+      case Opcode::kReduceScatter:
+        return Collective();
       default:
         return Map();
     }
@@ -535,10 +539,78 @@ class Fold {
     return b.Op(Opcode::kGather, {x, rows}, std::move(attrs));
   }
 
+  // ---- collectives
+
+  // What all members of the group bring, combined in their order by each of them.
+  absl::StatusOr<Value> Collective() {
+    const ModuleConfig& config = b_.module()->config();
+    ASSIGN_OR_RETURN(ProcessGroups groups, ProcessGroupsOf(i_, config.num_replicas, config.num_partitions));
+    const int64_t n = static_cast<int64_t>(groups.front().size());
+    for (const auto& g : groups) {
+      if (static_cast<int64_t>(g.size()) != n) return absl::UnimplementedError("groups of several sizes");
+    }
+    Attributes shared;
+    for (AttrId id : {AttrId::kChannelId, AttrId::kReplicaGroups, AttrId::kUseGlobalDeviceIds}) {
+      if (const AttrValue* v = i_.attrs().Find(id)) shared.Set(id, *v);
+    }
+    std::vector<Value> results;
+    for (Value x : x_) {
+      const PrimitiveType t = x->shape().element_type();
+      DimVector dims = x->shape().dimensions();
+      dims.insert(dims.begin(), 1);
+      ASSIGN_OR_RETURN(Value all, b_.Reshape(x, dims));
+      dims[0] = n;
+      Attributes attrs = shared;
+      attrs.Set(AttrId::kDimensions, Ints{0});
+      ASSIGN_OR_RETURN(all, b_.Op(Opcode::kAllGather, {all}, std::move(attrs), {}, Shape(t, dims)));
+      SliceConfig first, rest;
+      for (int64_t d : dims) first.push_back({0, d, 1});
+      rest = first;
+      first[0].limit = 1;
+      rest[0].start = 1;
+      ASSIGN_OR_RETURN(Value start, b_.Slice(all, first));
+      ASSIGN_OR_RETURN(start, b_.Reshape(start, x->shape().dimensions()));
+      ASSIGN_OR_RETURN(Value others, b_.Slice(all, rest));
+      const int64_t reduced[] = {0};
+      ASSIGN_OR_RETURN(std::vector<Value> r, ReduceInTurns(b_, i_.called(0), {others}, {start}, reduced));
+      ASSIGN_OR_RETURN(r[0], AsType(b_, r[0], t));
+      results.push_back(r[0]);
+    }
+    if (i_.Is(Opcode::kReduceScatter)) {
+      // The number of the own part: the one that a scatter of the numbers leaves here.
+      Attributes attrs = shared;
+      attrs.Set(AttrId::kDimensions, Ints{0});
+      ASSIGN_OR_RETURN(Computation * larger,
+                       ScalarBinaryComputation(b_.module(), Opcode::kMaximum, PrimitiveType::kS32));
+      ASSIGN_OR_RETURN(Value numbers, b_.Iota(Shape(PrimitiveType::kS32, {n}), 0));
+      ASSIGN_OR_RETURN(Value own, b_.Op(Opcode::kReduceScatter, {numbers}, std::move(attrs), {larger},
+                                        Shape(PrimitiveType::kS32, {1})));
+      ASSIGN_OR_RETURN(own, b_.Reshape(own, {}));
+      const int64_t d = i_.dimensions()[0];
+      for (size_t k = 0; k < results.size(); ++k) {
+        const DimVector& sizes = ResultShape(k).dimensions();
+        ASSIGN_OR_RETURN(Value zero, Number(b_, PrimitiveType::kS32, 0));
+        ASSIGN_OR_RETURN(Value length, Number(b_, PrimitiveType::kS32, sizes[d]));
+        std::vector<Value> starts(sizes.size(), zero);
+        ASSIGN_OR_RETURN(starts[static_cast<size_t>(d)], b_.Binary(Opcode::kMultiply, own, length));
+        ASSIGN_OR_RETURN(results[k], SliceAt(b_, results[k], starts, sizes));
+      }
+    }
+    return Packed(std::move(results));
+  }
+
   Builder& b_;
   const Instruction& i_;
   std::vector<Value> x_;
 };
+
+// What every runtime of collectives combines by itself.
+bool IsArithmetic(const Computation& c) {
+  return std::all_of(c.instructions().begin(), c.instructions().end(), [](const auto& i) {
+    return i->shape().IsScalar() &&
+           (i->Is(Opcode::kParameter) || i->Is(Opcode::kConstant) || i->info().Has(kElementwise));
+  });
+}
 
 bool IsFold(const Instruction& i) {
   switch (i.opcode()) {
@@ -549,6 +621,9 @@ bool IsFold(const Instruction& i) {
     case Opcode::kSort:
     case Opcode::kMap:
       return true;
+    case Opcode::kAllReduce:
+    case Opcode::kReduceScatter:
+      return !IsArithmetic(*i.called(0));
     default:
       return false;
   }
@@ -583,8 +658,8 @@ absl::StatusOr<bool> ExpandFolds::Run(Module* module) {
       for (Instruction* i : c->Snapshot()) {
         if (!IsFold(*i) || HasDynamicSize(*i) || (i->users().empty() && i != c->root() && !i->HasSideEffect()))
           continue;
-        if (std::all_of(i->called().begin(), i->called().end(),
-                        [this](const Computation* called) { return stays_(*called); }))
+        if (!i->info().Has(kCollective) && std::all_of(i->called().begin(), i->called().end(),
+                                                       [this](const Computation* called) { return stays_(*called); }))
           continue;
         absl::StatusOr<const Computation*> loops = LoopsOf(*i);
         if (absl::IsUnimplemented(loops.status())) continue;  // the unfinished computation is unreachable

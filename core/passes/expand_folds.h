@@ -9,10 +9,12 @@
 
 namespace backplane {
 
-// reduce, reduce-window, select-and-scatter, scatter, sort and map whose computation builds arrays, or whatever else
-// `stays` does not hold for. Results are combined in the order of the definitions: a reduction in row-major order, a
-// scatter by its index vectors; a sort is stable, by a network of comparisons. All results of one turn are combined
-// together (batch_body.h), so the loops turn once for each reduced position, not once for each element.
+// all-reduce and reduce-scatter whose computation is not plain arithmetic on scalars: an all-gather, which each member
+// combines; and reduce, reduce-window, select-and-scatter, scatter, sort and map whose computation builds arrays, or
+// whatever else `stays` does not hold for. Results are combined in the order of the definitions: a reduction in
+// row-major order, a scatter by its index vectors; a sort is stable, by a network of comparisons. All results of one
+// turn are combined together (batch_body.h), so the loops turn once for each reduced position, not once for each
+// element.
 //
 // Afterwards what the computations held stands in computations that run, for further passes: scans and calls, folds
 // among them, which this pass has expanded in their turn. Before InlineCalls.
