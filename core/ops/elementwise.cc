@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/types/float_format.h"
 #include "core/types/literal_convert.h"
 
 namespace backplane {
@@ -133,6 +134,15 @@ std::optional<ElementwiseKernel> ElementwiseKernel::Make(Opcode opcode, const At
     case Opcode::kReducePrecision:
       k.params_[0] = attrs.GetInt(AttrId::kExponentBits);
       k.params_[1] = attrs.GetInt(AttrId::kMantissaBits);
+      // Bits beyond those of the stored type change nothing; the type that is computed in has more of both.
+      if (IsFloat(t)) {
+        const FloatFormat format = FloatFormatOf(t);
+        if (k.params_[0] >= format.exponent_bits) {
+          k.params_[0] = FloatFormatOf(PrimitiveType::kF64).exponent_bits;
+          if (format.least > -126) k.params_[2] = format.least + 127;
+        }
+        if (k.params_[1] >= format.mantissa_bits) k.params_[1] = FloatFormatOf(PrimitiveType::kF64).mantissa_bits;
+      }
       break;
     default:
       break;

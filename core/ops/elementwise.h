@@ -13,7 +13,8 @@ namespace backplane {
 // One operation for one combination of element types. A plain value; running it is thread-safe.
 class ElementwiseKernel {
  public:
-  // Works on elements of a native type; `params` are exponent and mantissa bits of reduce-precision.
+  // Works on elements of a native type; `params` are exponent and mantissa bits of reduce-precision and
+  // the biased exponent below which numbers of a narrower stored type are subnormal.
   using Loop = void (*)(const void* const* in, void* out, int64_t n, const int64_t* params);
 
   // nullopt: not an elementwise operation, or not on these types. Convert and bitcast-convert of equal widths count.
@@ -39,7 +40,7 @@ class ElementwiseKernel {
   int arity_ = 1;
   PrimitiveType stored_[3] = {}, computed_[3] = {};
   PrimitiveType stored_result_{}, computed_result_{};
-  int64_t params_[2] = {0, 0};
+  int64_t params_[3] = {0, 0, 0};
 };
 
 // The tables of loops; null where the type has no such operation. Types: f32, f64 / 8 to 64-bit integers / c64, c128.

@@ -84,6 +84,7 @@ void ReducePrecision(const void* const* in, void* out, int64_t n, const int64_t*
   constexpr U kInf = ((U(1) << kExponent) - 1) << kMantissa;
   const U bias = (U(1) << (kExponent - 1)) - 1;
   const U reduced_bias = (U(1) << (exponent - 1)) - 1;
+  const U least = static_cast<U>(params[2]) << kMantissa;
   for (int64_t i = 0; i < n; ++i) {
     U v = x[i];
     const U sign = v & kSign;
@@ -92,7 +93,10 @@ void ReducePrecision(const void* const* in, void* out, int64_t n, const int64_t*
       r[i] = mantissa == 0 ? sign | kInf : v;
       continue;
     }
-    if (drop > 0 && magnitude < kInf) {
+    if (drop > 0 && magnitude < least) {  // to a multiple of the last place that subnormal numbers have
+      const T scale = std::ldexp(T(1.5), static_cast<int>(params[2]) - 127 - mantissa + kMantissa);
+      magnitude = std::bit_cast<U>((std::bit_cast<T>(magnitude) + scale) - scale);
+    } else if (drop > 0 && magnitude < kInf) {
       const U last = (magnitude >> drop) & 1;
       magnitude += (U(1) << (drop - 1)) - 1 + last;
       magnitude &= ~((U(1) << drop) - 1);

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/types/float_format.h"
 #include "core/types/numeric.h"
 #include "sdk/engine/codegen/element_emitter.h"
+#include "sdk/engine/codegen/lanes.h"
 
 namespace backplane::engine::codegen {
 
@@ -13,11 +15,6 @@ using llvm::Type;
 using llvm::Value;
 
 namespace {
-
-Type* WithLanes(Type* element, Value* like) {
-  int lanes = ElementEmitter::LanesOf(like);
-  return lanes ? llvm::FixedVectorType::get(element, lanes) : element;
-}
 
 // A small float format, read off the conversions of core/types.
 struct SmallFormat {
@@ -199,6 +196,12 @@ Val ElementEmitter::BitcastConvert(const Val& v, PrimitiveType from, PrimitiveTy
 
 Val ElementEmitter::ReducePrecision(PrimitiveType t, const Val& in, int exponent_bits, int mantissa_bits) {
   bool wide = t == PrimitiveType::kF64;
+  // Bits beyond those of the type change nothing; the type that is computed in may have more of both.
+  const FloatFormat format = FloatFormatOf(t);
+  const bool all_exponents = exponent_bits >= format.exponent_bits;
+  if (all_exponents && mantissa_bits >= format.mantissa_bits) return in;
+  if (all_exponents) exponent_bits = 11;
+  if (mantissa_bits >= format.mantissa_bits) mantissa_bits = 52;
   int bits = wide ? 64 : 32, src_mantissa = wide ? 52 : 23, src_exponent = wide ? 11 : 8;
   Type* type = WithLanes(b_.getIntNTy(bits), in.v);
   auto c = [&](uint64_t k) { return ConstantInt::get(type, k); };
@@ -209,6 +212,13 @@ Val ElementEmitter::ReducePrecision(PrimitiveType t, const Val& in, int exponent
     Value* last = b_.CreateAnd(b_.CreateLShr(u, shift), c(1));
     u = b_.CreateAdd(u, b_.CreateAdd(last, c((uint64_t{1} << (shift - 1)) - 1)));
     u = b_.CreateAnd(u, c(~((uint64_t{1} << shift) - 1)));
+    if (all_exponents && format.least > -126) {  // subnormal numbers of the type: to a multiple of their last place
+      Value* size = M(Fn::kAbs, in.v);
+      Value* scale = Num(size, std::ldexp(1.5, format.least - mantissa_bits + src_mantissa));
+      Value* rounded = M(Fn::kCopySign, b_.CreateFSub(b_.CreateFAdd(size, scale), scale), in.v);
+      Value* subnormal = b_.CreateFCmpOLT(size, Num(size, std::ldexp(1.0, format.least)));
+      u = b_.CreateSelect(subnormal, b_.CreateBitCast(rounded, type), u);
+    }
   }
   uint64_t sign_mask = uint64_t{1} << (bits - 1);
   uint64_t exponent_mask = ((uint64_t{1} << src_exponent) - 1) << src_mantissa;
