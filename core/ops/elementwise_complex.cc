@@ -1,6 +1,7 @@
 #include <cmath>
 #include <complex>
 #include <limits>
+#include <type_traits>
 
 #include "core/ops/elementwise_loops.h"
 
@@ -25,12 +26,52 @@ template <typename F>
 Z<double> Precise(F f, Z<double> a) {
   return f(a);
 }
+// A type with more bits and a wider range, in which no formula here overflows or loses its last place.
+template <typename P>
+using Wider = std::conditional_t<std::is_same_v<P, float>, double, long double>;
+
+// As C's Annex G has it: by zero each part is over a zero with the sign of its real part; finite by infinite is zero,
+// infinite by finite infinite, with the signs of the directions.
+template <typename P>
+Z<P> Divide(Z<P> x, Z<P> y) {
+  using W = Wider<P>;
+  constexpr P kInf = std::numeric_limits<P>::infinity();
+  const W a = x.real(), b = x.imag(), c = y.real(), d = y.imag();
+  if (y == Z<P>(0)) {
+    const P inf = std::copysign(kInf, y.real());
+    return Z<P>(inf * x.real(), inf * x.imag());
+  }
+  const W size = c * c + d * d;
+  const Z<P> r(static_cast<P>((a * c + b * d) / size), static_cast<P>((b * c - a * d) / size));
+  if (!std::isnan(r.real()) || !std::isnan(r.imag())) return r;
+  auto unit = [](W v) { return static_cast<P>(std::copysign(std::isinf(v) ? W(1) : W(0), v)); };
+  const bool x_finite = std::isfinite(a) && std::isfinite(b), y_finite = std::isfinite(c) && std::isfinite(d);
+  if (x_finite && (std::isinf(c) || std::isinf(d))) {
+    const P e = unit(c), f = unit(d), p = x.real(), q = x.imag();
+    return Z<P>(P(0) * (p * e + q * f), P(0) * (q * e - p * f));
+  }
+  if (y_finite && (std::isinf(a) || std::isinf(b))) {
+    const P e = unit(a), f = unit(b), p = y.real(), q = y.imag();
+    return Z<P>(kInf * (e * p + f * q), kInf * (f * p - e * q));
+  }
+  return r;
+}
 #define BACKPLANE_PRECISE(f) Precise([](Z<double> z) { return f; }, a)
 
-Z<double> Cbrt(Z<double> a) { return a == Z<double>(0) ? a : std::pow(a, 1.0 / 3.0); }
+// The root with a third of the angle.
+template <typename P>
+Z<P> Cbrt(Z<P> a) {
+  using W = Wider<P>;
+  if (a == Z<P>(0)) return a;
+  const W size = std::cbrt(std::hypot(W(a.real()), W(a.imag())));
+  const W angle = std::atan2(W(a.imag()), W(a.real())) / 3;
+  const W im = angle == 0 ? angle : size * std::sin(angle);
+  return Z<P>(static_cast<P>(size * std::cos(angle)), static_cast<P>(im));
+}
 
 // e^a - 1 without cancellation near zero: the real part is expm1(x) cos(y) - 2 sin(y/2)^2.
 Z<double> Expm1(Z<double> a) {
+  if (a.real() > 40) return std::exp(a);
   const double s = std::sin(a.imag() / 2);
   const double e = std::expm1(a.real());
   return Z<double>(e * std::cos(a.imag()) - 2 * s * s, a.imag() == 0 ? a.imag() : (e + 1) * std::sin(a.imag()));
@@ -62,8 +103,9 @@ Z<P> Sign(Z<P> a) {
   if (std::isnan(a.real()) || std::isnan(a.imag())) {
     return Z<P>(std::numeric_limits<P>::quiet_NaN(), std::numeric_limits<P>::quiet_NaN());
   }
-  const P size = std::hypot(a.real(), a.imag());
-  return size == 0 ? Z<P>(0) : Z<P>(a.real() / size, a.imag() / size);
+  using W = Wider<P>;
+  const W size = std::hypot(W(a.real()), W(a.imag()));
+  return size == 0 ? Z<P>(0) : Z<P>(static_cast<P>(a.real() / size), static_cast<P>(a.imag() / size));
 }
 
 template <typename P>
@@ -72,23 +114,24 @@ Z<P> Power(Z<P> a, Z<P> b) {
     if (b == Z<P>(0)) return Z<P>(1);
     if (b.real() > 0) return Z<P>(0);
   }
-  return Z<P>(std::pow(Z<double>(a), Z<double>(b)));
+  return Z<P>(std::pow(Z<Wider<P>>(a), Z<Wider<P>>(b)));
 }
 
-// The exponential that does not overflow.
+// 1 / (1 + e^-z) with t = e^-|x| and 1 + cos y = 2 cos^2(y/2): no term overflows, and near the poles, where z is an odd
+// multiple of pi i, nothing cancels.
 Z<double> Logistic(Z<double> z) {
-  if (!(z.real() < 0)) return 1.0 / (1.0 + std::exp(-z));
-  const Z<double> e = std::exp(z);
-  return e / (1.0 + e);
+  const double x = z.real(), y = z.imag();
+  if (std::isinf(x) && !std::isfinite(y)) return Z<double>(x < 0 ? 0 : 1, 0);
+  const double t = std::exp(-std::abs(x)), u = -std::expm1(-std::abs(x)), c = std::cos(y / 2), cc = 2 * c * c;
+  const double size = u * u + 2 * t * cc;  // |1 + t e^iy|^2
+  return Z<double>((x < 0 ? t * (cc - u) : u + t * cc) / size, t * std::sin(y) / size);
 }
 
-Z<double> ArcTangent(Z<double> y, Z<double> x) {
-  const Z<double> i(0, 1);
-  return Multiply(-i, std::log((x + Multiply(i, y)) / std::sqrt(Multiply(x, x) + Multiply(y, y))));
-}
 template <typename P>
-Z<P> Atan2(Z<P> y, Z<P> x) {
-  return Z<P>(ArcTangent(Z<double>(y), Z<double>(x)));
+Z<P> Atan2(Z<P> first, Z<P> second) {
+  using W = Wider<P>;
+  const Z<W> y(first), x(second), i(0, 1);
+  return Z<P>(Multiply(-i, std::log((x + Multiply(i, y)) / std::sqrt(Multiply(x, x) + Multiply(y, y)))));
 }
 
 // Lexicographic on (real, imaginary): where the real parts decide, a NaN behind them is not looked at.
@@ -105,7 +148,7 @@ BACKPLANE_OP1(AbsOp, std::hypot(a.real(), a.imag()))
 BACKPLANE_OP1(RealOp, a.real())
 BACKPLANE_OP1(ImagOp, a.imag())
 BACKPLANE_OP1(CopyOp, a)
-BACKPLANE_OP1(CbrtOp, BACKPLANE_PRECISE(Cbrt(z)))
+BACKPLANE_OP1(CbrtOp, Cbrt(a))
 BACKPLANE_OP1(CosOp, BACKPLANE_PRECISE(std::cos(z)))
 BACKPLANE_OP1(CoshOp, BACKPLANE_PRECISE(std::cosh(z)))
 BACKPLANE_OP1(ExpOp, BACKPLANE_PRECISE(std::exp(z)))
@@ -114,7 +157,7 @@ BACKPLANE_OP1(LogOp, BACKPLANE_PRECISE(std::log(z)))
 BACKPLANE_OP1(Log1pOp, BACKPLANE_PRECISE(Log1p(z)))
 BACKPLANE_OP1(LogisticOp, BACKPLANE_PRECISE(Logistic(z)))
 BACKPLANE_OP1(NegateOp, -a)
-BACKPLANE_OP1(RsqrtOp, BACKPLANE_PRECISE(1.0 / std::sqrt(z)))
+BACKPLANE_OP1(RsqrtOp, BACKPLANE_PRECISE(Divide(Z<double>(1), std::sqrt(z))))
 BACKPLANE_OP1(SignOp, Sign(a))
 BACKPLANE_OP1(SinOp, BACKPLANE_PRECISE(std::sin(z)))
 BACKPLANE_OP1(SqrtOp, BACKPLANE_PRECISE(std::sqrt(z)))
@@ -124,7 +167,7 @@ BACKPLANE_OP1(TanhOp, BACKPLANE_PRECISE(std::tanh(z)))
 BACKPLANE_OP2(AddOp, a + b)
 BACKPLANE_OP2(SubtractOp, a - b)
 BACKPLANE_OP2(MultiplyOp, Multiply(a, b))
-BACKPLANE_OP2(DivideOp, a / b)
+BACKPLANE_OP2(DivideOp, Divide(a, b))
 BACKPLANE_OP2(PowerOp, Power(a, b))
 BACKPLANE_OP2(Atan2Op, Atan2(a, b))
 BACKPLANE_OP2(MaximumOp, HasNan(a) ? a : (HasNan(b) ? b : (Less(a, b) ? b : a)))

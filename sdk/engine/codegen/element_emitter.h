@@ -88,15 +88,6 @@ class ElementEmitter {
   llvm::Value* MaxMin(bool max, llvm::Value* x, llvm::Value* y);
   llvm::Value* EncodeSmall(PrimitiveType t, llvm::Value* f32);
   llvm::Value* DecodeSmall(PrimitiveType t, llvm::Value* bits);
-  // Complex building blocks.
-  Val ComplexMul(const Val& x, const Val& y);
-  Val ComplexDiv(const Val& x, const Val& y);
-  Val ComplexExp(const Val& x);
-  Val ComplexLog(const Val& x);
-  Val ComplexSqrt(const Val& x);
-  Val ComplexSinh(const Val& x, bool cosh);
-  Val ComplexTanh(const Val& x);
-  Val Rotate(const Val& x, bool back);  // x * i, or x * -i
   llvm::Value* M(Fn fn, llvm::Value* x, llvm::Value* y = nullptr) { return math_.Emit(b_, fn, x, y); }
   llvm::Value* Num(llvm::Value* like, double c) { return llvm::ConstantFP::get(like->getType(), c); }
 

@@ -121,6 +121,24 @@ TEST(Element, UnaryComplex) {
   }
 }
 
+// Infinities, NaN and zeros as parts, and far from one.
+TEST(Element, ComplexSpecialValues) {
+  for (const std::string& t : kComplex) {
+    for (double size : {2.0, 1e3}) {
+      RunOptions o = Specials();
+      o.tolerance = 2e-5;
+      o.low = -size;
+      o.high = size;
+      for (const char* op : {"abs", "cbrt", "cosine", "cosh", "exponential", "exponential-minus-one", "log",
+                             "log-plus-one", "logistic", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"}) {
+        const std::string r = op == std::string("abs") ? (t == "c64" ? "f32" : "f64") : t;
+        EXPECT_EQ(Difference(Unary(op, t, r, 1000), o), "") << op << " " << t << " to " << size;
+      }
+      EXPECT_EQ(Difference(Binary("divide", t, t, 1000), o), "") << t << " to " << size;
+    }
+  }
+}
+
 TEST(Element, BinaryFloat) {
   for (const std::string& t : kFloats) {
     for (const char* op :
@@ -228,7 +246,7 @@ TEST(Element, BitcastsAndPrecision) {
       Difference("HloModule m\nENTRY e {\n  x = u8[50,2] parameter(0)\n  ROOT r = bf16[50] bitcast-convert(x)\n}\n"),
       "");
   for (const char* t : {"f32", "f64", "bf16", "f16"}) {
-    for (auto [e, m] : {std::pair{5, 10}, {8, 7}, {4, 3}, {8, 23}, {5, 2}}) {
+    for (auto [e, m] : {std::pair{5, 10}, {8, 7}, {4, 3}, {8, 23}, {5, 2}, {5, 8}, {6, 4}}) {
       EXPECT_EQ(
           Difference(Unary("reduce-precision", t, t, 200, absl::StrCat(", exponent_bits=", e, ", mantissa_bits=", m)),
                      Specials()),

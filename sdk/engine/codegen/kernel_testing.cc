@@ -169,12 +169,20 @@ std::vector<Literal> TestKernel::RandomInputs() const {
     s.clear_layout();
     Literal l(s);
     PrimitiveType t = s.element_type();
+    auto draw = [&] {
+      if (options_.specials && random() % 8 == 0) {
+        constexpr double kInf = std::numeric_limits<double>::infinity();
+        const double list[] = {kInf, -kInf, std::nan(""), 0.0, -0.0, 1e-40, 1e30, 1};
+        return list[random() % 8];
+      }
+      return real(random);
+    };
     for (int64_t i = 0; i < s.num_elements(); ++i) {
       if (t == PrimitiveType::kPred) {
         l.SetFromInt(i, integer(random) & 1);
       } else if (IsComplex(t)) {
         auto* bytes = l.mutable_bytes();
-        double re = real(random), im = real(random);
+        double re = draw(), im = draw();
         if (t == PrimitiveType::kC64) {
           reinterpret_cast<float*>(bytes)[2 * i] = static_cast<float>(re);
           reinterpret_cast<float*>(bytes)[2 * i + 1] = static_cast<float>(im);
@@ -183,13 +191,7 @@ std::vector<Literal> TestKernel::RandomInputs() const {
           reinterpret_cast<double*>(bytes)[2 * i + 1] = im;
         }
       } else if (IsFloat(t)) {
-        double v = real(random);
-        if (options_.specials && random() % 8 == 0) {
-          constexpr double kInf = std::numeric_limits<double>::infinity();
-          const double list[] = {kInf, -kInf, std::nan(""), 0.0, -0.0, 1e-40, 1e30, 1};
-          v = list[random() % 8];
-        }
-        l.SetFromDouble(i, v);
+        l.SetFromDouble(i, draw());
       } else {
         int64_t v = integer(random);
         if (IsUnsigned(t) && v < 0) v = -v;

@@ -90,7 +90,8 @@ V EmitExp2(MathEmitter& e, V x) {
 V EmitExpm1(MathEmitter& e, V x) {
   V c = e.ClampAbove(x, e.f64 ? 710.0 : 89.0);
   c = e.ClampBelow(c, e.f64 ? -40.0 : -20.0);
-  return e.Select(e.Eq(x, e.C(0.0)), x, Expm1Clamped(e, c));
+  // Near zero it is its argument, which keeps the sign of zero and subnormal numbers.
+  return e.Select(e.Lt(e.Abs(x), e.C(0x1p-60)), x, Expm1Clamped(e, c));
 }
 
 V EmitTanh(MathEmitter& e, V x) {
@@ -104,6 +105,7 @@ V EmitSinh(MathEmitter& e, V x) {
   // Small: from e^a - 1, which keeps the digits. Large: half of e^a, made at half size, so that it overflows late.
   V small = Expm1Clamped(e, e.ClampAbove(a, 20.0));
   small = e.Mul(e.C(0.5), e.Add(small, e.Div(small, e.Add(small, e.C(1.0)))));
+  small = e.Select(e.Lt(a, e.C(0x1p-60)), a, small);  // half of a subnormal number may be none
   Scaled s = ExpParts(e, e.ClampAbove(a, e.f64 ? 712.0 : 91.0));
   V large = e.ScaleByRounded(e.Mul(s.p, e.C(0.5)), s.n);
   return e.CopySign(e.Select(e.Lt(a, e.C(20.0)), small, large), x);
