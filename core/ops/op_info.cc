@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/ops/families/checks.h"
+#include "core/ops/families/used_sizes.h"
 #include "core/ops/family.h"
 #include "core/types/status_macros.h"
 
@@ -83,6 +84,7 @@ absl::StatusOr<Shape> InferShape(const OpContext& op) {
 }
 
 absl::StatusOr<Literal> EvaluateOp(const OpContext& op, absl::Span<const Literal* const> operands, EvalEnv& env) {
+  if (NeedsUsedSizes(op, operands)) return EvaluateOverUsedSizes(op, operands, env);
   return Info(op.opcode).evaluate(op, operands, env);
 }
 
