@@ -1,6 +1,4 @@
 // Shape rules and cost of reduce, scan, sort and top-k.
-#include <algorithm>
-
 #include "core/ops/families/checks.h"
 
 namespace backplane {
@@ -130,7 +128,8 @@ absl::StatusOr<Shape> InferSort(const OpContext& op) {
     parameters.push_back(parameters.back());
   }
   const int64_t rank = x.rank();
-  if (dims.size() > 1 || (dims.size() == 1 && (dims[0] < 0 || dims[0] >= std::max<int64_t>(rank, 1)))) {
+  if (rank == 0) return Fail(op, "sort_c4", "a scalar has no dimension to sort along");
+  if (dims.size() > 1 || (dims.size() == 1 && (dims[0] < 0 || dims[0] >= rank))) {
     return Fail(op, "sort_c4", "dimension ", DimsText(dims), " is not one of ", x.ToString());
   }
   RETURN_IF_ERROR(WantSignature(op, 0, parameters, Shape::Scalar(PrimitiveType::kPred), "sort_c5"));

@@ -319,7 +319,12 @@ Value* BodyEmitter::VarValue(VarId v) {
       Type* wide = lanes ? static_cast<Type*>(llvm::FixedVectorType::get(b_.getInt64Ty(), lanes)) : b_.getInt64Ty();
       if (IsUnsigned(t) || t == PrimitiveType::kPred) {
         r = b_.CreateZExt(x.v, wide);
-        if (!d.raw) r = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, r, ConstantInt::get(wide, d.hi));
+        // As an index of its own a number past the range of signed ones must not turn negative: it may be a window's
+        // start, and the window reach zero.
+        const uint64_t most = d.raw ? uint64_t{1} << 62 : static_cast<uint64_t>(d.hi);
+        if (!d.raw || t == PrimitiveType::kU64) {
+          r = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, r, ConstantInt::get(wide, most));
+        }
       } else {
         r = b_.CreateSExt(x.v, wide);
         if (!d.raw) r = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, r, ConstantInt::get(wide, d.hi));
