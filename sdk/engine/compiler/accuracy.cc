@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "core/types/float_format.h"
 
 namespace backplane::engine {
 namespace {
@@ -48,18 +49,7 @@ bool StaysBelowOne(Opcode opcode) {
 }
 
 // The distance from one to the next number.
-double Epsilon(PrimitiveType t) {
-  switch (t) {
-    case PrimitiveType::kBF16:
-      return std::ldexp(1.0, -7);
-    case PrimitiveType::kF16:
-      return std::ldexp(1.0, -10);
-    case PrimitiveType::kF32:
-      return std::ldexp(1.0, -23);
-    default:
-      return std::ldexp(1.0, -52);
-  }
-}
+double Epsilon(PrimitiveType t) { return std::ldexp(1.0, -FloatFormatOf(t).mantissa_bits); }
 
 }  // namespace
 
@@ -68,15 +58,15 @@ std::optional<double> ErrorBound(Opcode opcode, PrimitiveType t, bool has_fma) {
   if (!bounds) return std::nullopt;
   const double slack = has_fma ? 1 : 1.6;
   switch (t) {
-    case PrimitiveType::kBF16:
-    case PrimitiveType::kF16:
-      return 0.51;  // computed in f32 and rounded once
     case PrimitiveType::kF32:
       return bounds->f32 * slack;
     case PrimitiveType::kF64:
       return bounds->f64 * slack;
+    case PrimitiveType::kF8E8M0FNU:
+      return 1;  // between powers of two the nearest one may be off by half
     default:
-      return std::nullopt;
+      if (!IsFloat(t)) return std::nullopt;
+      return 0.51;  // computed in f32 and rounded once
   }
 }
 

@@ -39,13 +39,16 @@ TEST(Accuracy, WhatIsNotKeptIsRefused) {
   EXPECT_FALSE(Check("exponential", "f64", 0, 1e-16, 0).ok());
   EXPECT_FALSE(Check("exponential", "f32", 1e-6, 0, 0).ok());  // results may be large
   EXPECT_FALSE(Check("sine", "f32", 1e-8, 0, 0).ok());
+  EXPECT_TRUE(Check("exponential", "f8e5m2", 0, 0, 1).ok());
+  EXPECT_FALSE(Check("exponential", "f8e5m2", 0, 0.1, 0).ok());
   EXPECT_THAT(std::string(Check("exponential", "c64", 0, 0, 10).message()), HasSubstr("no bound is known"));
 }
 
 TEST(Accuracy, EveryFunctionThatTakesOneHasABound) {
   for (int k = 0; k < kNumOpcodes; ++k) {
     const Opcode op = static_cast<Opcode>(k);
-    for (PrimitiveType t : {PrimitiveType::kBF16, PrimitiveType::kF16, PrimitiveType::kF32, PrimitiveType::kF64})
+    for (PrimitiveType t : {PrimitiveType::kBF16, PrimitiveType::kF16, PrimitiveType::kF32, PrimitiveType::kF64,
+                            PrimitiveType::kF8E4M3FN, PrimitiveType::kF4E2M1FN, PrimitiveType::kF8E8M0FNU})
       EXPECT_EQ(ErrorBound(op, t, true).has_value(), TakesResultAccuracy(op)) << OpName(op);
   }
 }
