@@ -11,8 +11,6 @@
 namespace backplane {
 namespace {
 
-absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("hlo proto: ", what)); }
-
 // Puts an instruction's name in front of an error that lacks it.
 absl::Status At(absl::string_view name, const absl::Status& s) {
   if (absl::StrContains(s.message(), name)) return absl::Status(s.code(), absl::StrCat("hlo proto: ", s.message()));
@@ -21,7 +19,7 @@ absl::Status At(absl::string_view name, const absl::Status& s) {
 
 // 0 stands for the default, 1.
 absl::Status Count(int64_t n, int64_t* out) {
-  if (n < 0 || n > INT_MAX) return Invalid(absl::StrCat("a count of ", n));
+  if (n < 0 || n > INT_MAX) return InvalidProto(absl::StrCat("a count of ", n));
   *out = n == 0 ? 1 : n;
   return absl::OkStatus();
 }
@@ -33,7 +31,7 @@ class Reader {
   absl::StatusOr<std::unique_ptr<Module>> Read() {
     for (const proto::HloComputationProto& c : in_.computations()) RETURN_IF_ERROR(ReadComputation(c));
     auto entry = computations_.find(in_.entry_computation_id());
-    if (entry == computations_.end()) return Invalid("no entry computation");
+    if (entry == computations_.end()) return InvalidProto("no entry computation");
     module_->set_entry(entry->second);
     RETURN_IF_ERROR(ReadConfig());
     RETURN_IF_ERROR(VerifyModule(*module_));
@@ -42,8 +40,8 @@ class Reader {
 
  private:
   absl::Status ReadComputation(const proto::HloComputationProto& in) {
-    if (in.instructions_size() == 0) return Invalid(absl::StrCat("computation ", in.name(), " is empty"));
-    if (computations_.contains(in.id())) return Invalid(absl::StrCat("two computations of id ", in.id()));
+    if (in.instructions_size() == 0) return InvalidProto(absl::StrCat("computation ", in.name(), " is empty"));
+    if (computations_.contains(in.id())) return InvalidProto(absl::StrCat("two computations of id ", in.id()));
     computation_ = module_->AddComputation(in.name());
     computation_->set_is_fusion(in.is_fusion_computation());
     if (in.execution_thread() != "main") computation_->set_execution_thread(in.execution_thread());
@@ -54,10 +52,10 @@ class Reader {
     }
     auto root = instructions_.find(in.root_id());
     if (root == instructions_.end())
-      return Invalid(absl::StrCat("computation ", in.name(), " has no root of id ", in.root_id()));
+      return InvalidProto(absl::StrCat("computation ", in.name(), " has no root of id ", in.root_id()));
     computation_->set_root(root->second);
     for (const Instruction* p : computation_->parameters()) {
-      if (p == nullptr) return Invalid(absl::StrCat("computation ", in.name(), " lacks a parameter"));
+      if (p == nullptr) return InvalidProto(absl::StrCat("computation ", in.name(), " lacks a parameter"));
     }
     computations_.emplace(in.id(), computation_);  // only now: nothing calls itself
     return absl::OkStatus();
@@ -167,13 +165,13 @@ class Reader {
     auto parameter = [&](int64_t n) { return n >= 0 && n < parameters; };
     for (const auto& e : in_.input_output_alias().entries()) {
       if (!parameter(e.parameter_number()))
-        return Invalid(absl::StrCat("alias of parameter ", e.parameter_number(), ", of which there is none"));
+        return InvalidProto(absl::StrCat("alias of parameter ", e.parameter_number(), ", of which there is none"));
       config.input_output_aliases.push_back(
           {ToInts(e.output_index()), e.parameter_number(), ToInts(e.parameter_index()), e.kind() == 2});
     }
     for (const auto& e : in_.buffer_donor().entries()) {
       if (!parameter(e.parameter_number()))
-        return Invalid(absl::StrCat("donor parameter ", e.parameter_number(), ", of which there is none"));
+        return InvalidProto(absl::StrCat("donor parameter ", e.parameter_number(), ", of which there is none"));
       config.buffer_donors.push_back({e.parameter_number(), ToInts(e.parameter_index())});
     }
     config.frontend_attributes = FrontendAttributesFromProto(in_.frontend_attributes());
@@ -190,7 +188,7 @@ class Reader {
                                         in_.config().result_memory_kinds().end());
       config.annotations = FrontendAttributesFromProto(in_.config().annotations());
       if (config.parameter_memory_kinds.size() > static_cast<size_t>(parameters))
-        return Invalid("more memory kinds than parameters");
+        return InvalidProto("more memory kinds than parameters");
     }
     if (!in_.has_host_program_shape() || (ours && !in_.config().has_entry_layout())) return absl::OkStatus();
     return ReadEntryLayout(in_.host_program_shape());
@@ -205,7 +203,7 @@ class Reader {
     }
     ASSIGN_OR_RETURN(Shape result, ShapeFromProto(in.result()));
     if (parameters != program.parameters || !(result == program.result)) {
-      return Invalid(absl::StrCat("the program shape does not fit the entry ", program.ToString()));
+      return InvalidProto(absl::StrCat("the program shape does not fit the entry ", program.ToString()));
     }
     module_->config().parameter_layouts = std::move(parameters);
     module_->config().result_layout = std::move(result);
@@ -230,9 +228,9 @@ absl::Status ApplyConfig(const proto::HloModuleConfigProto& in, Module* module) 
 
 template <typename Message>
 absl::Status ParseMessage(absl::string_view bytes, absl::string_view name, Message* message) {
-  if (bytes.size() > INT_MAX) return Invalid("more than 2 GiB");
+  if (bytes.size() > INT_MAX) return InvalidProto("more than 2 GiB");
   if (!message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    return Invalid(absl::StrCat("the bytes are no ", name));
+    return InvalidProto(absl::StrCat("the bytes are no ", name));
   return absl::OkStatus();
 }
 

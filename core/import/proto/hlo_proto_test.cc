@@ -89,7 +89,7 @@ TEST(HloProto, ReadsWhatXlaSerializes) {
     EXPECT_EQ(SortedLines(PrintModule(**m, plain)), SortedLines(PrintModule(*text, plain)));
     ExpectRoundTrip(**m);
   }
-  EXPECT_EQ(count, 31);
+  EXPECT_EQ(count, 32);
 }
 
 std::string Rich() {

@@ -29,8 +29,6 @@ constexpr absl::string_view kAlgorithms[] = {"unset",
                                              "dot_f64_f64_f64",
                                              "dot_bf16_bf16_f32_x9"};
 
-absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("hlo proto: ", what)); }
-
 void DotToProto(const DotDimensions& d, proto::DotDimensionsProto* out) {
   SetRepeated(d.lhs_batch, out->mutable_lhs_batch());
   SetRepeated(d.rhs_batch, out->mutable_rhs_batch());
@@ -76,7 +74,7 @@ absl::StatusOr<ReplicaGroups> GroupsFromProto(const proto::HloInstructionProto& 
     iota.dims = {p.num_replica_groups(), p.num_devices_per_group()};
     iota.reshape_dims = ToInts(p.iota_reshape_dims());
     iota.transpose_perm = Permutation(p.iota_transpose_perm());
-    if (!iota.Valid()) return Invalid("replica groups that name no list of devices");
+    if (!iota.Valid()) return InvalidProto("replica groups that name no list of devices");
     g.iota = std::move(iota);
     return g;
   }
@@ -389,12 +387,12 @@ Maybe ReadAttribute(Opcode opcode, AttrId id, const proto::HloInstructionProto& 
   auto named = [&](const std::string& s) -> Maybe {
     if (s.empty()) return Maybe(std::nullopt);
     const std::optional<int> value = EnumFromText(KindOf(id), s);
-    if (!value) return Invalid(absl::StrCat("unknown ", AttrName(id), " '", s.substr(0, 40), "'"));
+    if (!value) return InvalidProto(absl::StrCat("unknown ", AttrName(id), " '", s.substr(0, 40), "'"));
     return Maybe(AttrValue(EnumValue{*value}));
   };
   auto enumerated = [&](int n, bool always) -> Maybe {
     if (!always && !forced && n == 0) return Maybe(std::nullopt);
-    if (EnumText(KindOf(id), n).empty()) return Invalid(absl::StrCat("unknown ", AttrName(id), " ", n));
+    if (EnumText(KindOf(id), n).empty()) return InvalidProto(absl::StrCat("unknown ", AttrName(id), " ", n));
     return Maybe(AttrValue(EnumValue{n}));
   };
   const bool custom = opcode == Opcode::kCustomCall;
@@ -405,7 +403,7 @@ Maybe ReadAttribute(Opcode opcode, AttrId id, const proto::HloInstructionProto& 
     case AttrId::kIotaDimension:
     case AttrId::kDimension:
       if (in.dimensions_size() != 1)
-        return Invalid(absl::StrCat(OpName(opcode), " with ", in.dimensions_size(), " dimensions, not 1"));
+        return InvalidProto(absl::StrCat(OpName(opcode), " with ", in.dimensions_size(), " dimensions, not 1"));
       return number(in.dimensions(0));
     case AttrId::kParameterNumber:
       return number(in.parameter_number());
@@ -444,7 +442,7 @@ Maybe ReadAttribute(Opcode opcode, AttrId id, const proto::HloInstructionProto& 
       bool all_default = true;
       for (int p : in.precision_config().operand_precision()) {
         if (p < 0 || p > static_cast<int>(Precision::kPackedNibble))
-          return Invalid(absl::StrCat("unknown precision ", p));
+          return InvalidProto(absl::StrCat("unknown precision ", p));
         precisions.push_back(static_cast<Precision>(p));
         all_default = all_default && p == 0;
       }

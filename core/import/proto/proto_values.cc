@@ -10,12 +10,15 @@
 #include "core/types/status_macros.h"
 
 namespace backplane {
+
+absl::Status InvalidProto(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("hlo proto: ", what));
+}
+
 namespace {
 
 constexpr int kMaxRank = 1024;
 constexpr int kMaxTupleDepth = 64;
-
-absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("hlo proto: ", what)); }
 
 absl::StatusOr<Layout> LayoutFromProto(const proto::LayoutProto& in) {
   for (int32_t type : in.dim_level_types()) {
@@ -35,7 +38,7 @@ absl::StatusOr<Layout> LayoutFromProto(const proto::LayoutProto& in) {
   if (in.tail_padding_alignment_in_elements() != 0) layout.tail_alignment = in.tail_padding_alignment_in_elements();
   auto type = [](int32_t number) -> absl::StatusOr<PrimitiveType> {
     const PrimitiveType t = IsValidPrimitiveType(number) ? static_cast<PrimitiveType>(number) : PrimitiveType::kInvalid;
-    if (number != 0 && !IsIntegral(t)) return Invalid(absl::StrCat("a layout's index type is ", number));
+    if (number != 0 && !IsIntegral(t)) return InvalidProto(absl::StrCat("a layout's index type is ", number));
     return t;
   };
   ASSIGN_OR_RETURN(layout.index_type, type(in.index_primitive_type()));
@@ -64,9 +67,9 @@ void LayoutToProto(const Layout& layout, proto::LayoutProto* out) {
 }
 
 absl::StatusOr<Shape> ReadShape(const proto::ShapeProto& in, int depth) {
-  if (depth > kMaxTupleDepth) return Invalid("tuples nested too deep");
+  if (depth > kMaxTupleDepth) return InvalidProto("tuples nested too deep");
   if (!IsValidPrimitiveType(in.element_type()))
-    return Invalid(absl::StrCat("unknown element type ", in.element_type()));
+    return InvalidProto(absl::StrCat("unknown element type ", in.element_type()));
   const PrimitiveType type = static_cast<PrimitiveType>(in.element_type());
   if (type == PrimitiveType::kTuple) {
     std::vector<Shape> elements;
@@ -78,8 +81,8 @@ absl::StatusOr<Shape> ReadShape(const proto::ShapeProto& in, int depth) {
   }
   if (type == PrimitiveType::kToken) return Shape::Token();
   if (type == PrimitiveType::kOpaque) return Shape::Opaque();
-  if (in.dimensions_size() > kMaxRank) return Invalid("too many dimensions");
-  if (in.is_dynamic_dimension_size() > in.dimensions_size()) return Invalid("more dynamic flags than dimensions");
+  if (in.dimensions_size() > kMaxRank) return InvalidProto("too many dimensions");
+  if (in.is_dynamic_dimension_size() > in.dimensions_size()) return InvalidProto("more dynamic flags than dimensions");
   Shape shape(type, absl::MakeConstSpan(in.dimensions().data(), static_cast<size_t>(in.dimensions_size())));
   for (int i = 0; i < in.is_dynamic_dimension_size(); ++i) {
     if (!in.is_dynamic_dimension(i)) continue;
@@ -161,7 +164,7 @@ template <typename T, typename Field>
 absl::StatusOr<Literal> CopyIn(const Field& field, int64_t parts, const Shape& shape) {
   // Compared before anything is allocated; both sides are known to fit.
   if (field.size() % parts != 0 || shape.num_elements() != field.size() / parts) {
-    return Invalid(absl::StrCat("literal of ", shape.ToString(), " with ", field.size() / parts, " elements"));
+    return InvalidProto(absl::StrCat("literal of ", shape.ToString(), " with ", field.size() / parts, " elements"));
   }
   Literal literal(shape);
   T* data = reinterpret_cast<T*>(literal.mutable_bytes());
@@ -195,9 +198,9 @@ absl::StatusOr<Literal> ArrayFromProto(const proto::LiteralProto& in, const Shap
   }
   // The message is only read: the accessor for writing serves both ways.
   const std::string* bytes = BytesField(type, const_cast<proto::LiteralProto*>(&in));
-  if (bytes == nullptr) return Invalid(absl::StrCat("no literal of ", shape.ToString()));
+  if (bytes == nullptr) return InvalidProto(absl::StrCat("no literal of ", shape.ToString()));
   if (static_cast<int64_t>(bytes->size()) != shape.byte_size()) {
-    return Invalid(absl::StrCat("literal of ", shape.ToString(), " with ", bytes->size(), " bytes"));
+    return InvalidProto(absl::StrCat("literal of ", shape.ToString(), " with ", bytes->size(), " bytes"));
   }
   Literal literal(shape);
   if (bytes->empty()) return literal;
@@ -266,15 +269,15 @@ absl::StatusOr<Sharding> ReadNamedSharding(const proto::NamedShardingProto& in) 
 }
 
 absl::StatusOr<Sharding> ReadSharding(const proto::OpShardingProto& in, int depth) {
-  if (depth > kMaxTupleDepth) return Invalid("sharding tuples nested too deep");
+  if (depth > kMaxTupleDepth) return InvalidProto("sharding tuples nested too deep");
   if (in.has_named_sharding()) return ReadNamedSharding(in.named_sharding());
   auto valid = [](int t) { return t >= 0 && t <= static_cast<int>(Sharding::Type::kUnreduced); };
-  if (!valid(in.type())) return Invalid(absl::StrCat("unknown sharding type ", in.type()));
+  if (!valid(in.type())) return InvalidProto(absl::StrCat("unknown sharding type ", in.type()));
   Sharding s;
   s.type = static_cast<Sharding::Type>(in.type());
   if (in.is_shard_group()) {
     if (in.shard_group_type() != 0 && in.shard_group_type() != 1) {
-      return Invalid(absl::StrCat("unknown shard group type ", in.shard_group_type()));
+      return InvalidProto(absl::StrCat("unknown shard group type ", in.shard_group_type()));
     }
     s.group = in.shard_group_type() == 1 ? Sharding::Group::kLike : Sharding::Group::kAs;
     s.group_id = in.shard_group_id();
@@ -288,7 +291,7 @@ absl::StatusOr<Sharding> ReadSharding(const proto::OpShardingProto& in, int dept
     return s;
   }
   if (s.type == Sharding::Type::kMaximal) {
-    if (in.tile_assignment_devices_size() != 1) return Invalid("maximal sharding without its device");
+    if (in.tile_assignment_devices_size() != 1) return InvalidProto("maximal sharding without its device");
     s.devices = {in.tile_assignment_devices(0)};
     return s;
   }
@@ -296,7 +299,7 @@ absl::StatusOr<Sharding> ReadSharding(const proto::OpShardingProto& in, int dept
   s.tile_dims = ToInts(in.tile_assignment_dimensions());
   s.replicate_on_last_tile_dim = in.replicate_on_last_tile_dim();
   for (int t : in.last_tile_dims()) {
-    if (!valid(t)) return Invalid(absl::StrCat("unknown subgroup type ", t));
+    if (!valid(t)) return InvalidProto(absl::StrCat("unknown subgroup type ", t));
     s.last_tile_dims.push_back(static_cast<Sharding::Type>(t));
   }
   if (in.iota_reshape_dims_size() > 0) {
@@ -374,7 +377,7 @@ void LiteralToProto(const Literal& literal, proto::LiteralProto* out) {
 absl::StatusOr<Literal> LiteralFromProto(const proto::LiteralProto& in, const Shape& shape) {
   if (!shape.IsTuple()) return ArrayFromProto(in, shape.WithoutLayout());
   if (in.tuple_literals_size() != shape.tuple_size()) {
-    return Invalid(absl::StrCat("literal of ", shape.ToString(), " with ", in.tuple_literals_size(), " elements"));
+    return InvalidProto(absl::StrCat("literal of ", shape.ToString(), " with ", in.tuple_literals_size(), " elements"));
   }
   std::vector<Literal> elements;
   for (int i = 0; i < in.tuple_literals_size(); ++i) {
@@ -402,7 +405,8 @@ absl::StatusOr<Mesh> MeshFromProto(const proto::MeshProto& in) {
   Mesh mesh;
   for (const auto& axis : in.axes()) {
     HloLexer name(axis.name());
-    if (axis.name().empty() || name.Run("_.-").size() != axis.name().size()) return Invalid("bad name of a mesh axis");
+    if (axis.name().empty() || name.Run("_.-").size() != axis.name().size())
+      return InvalidProto("bad name of a mesh axis");
     mesh.names.push_back(axis.name());
     mesh.sizes.push_back(axis.size());
   }
@@ -410,7 +414,7 @@ absl::StatusOr<Mesh> MeshFromProto(const proto::MeshProto& in) {
   if (in.has_iota()) {
     IotaDevices iota{ToInts(in.iota().reshape_dims()), ToInts(in.iota().reshape_dims()),
                      Permutation(in.iota().transpose_perm())};
-    if (!iota.Valid()) return Invalid("mesh that names no list of devices");
+    if (!iota.Valid()) return InvalidProto("mesh that names no list of devices");
     mesh.devices = iota.Expand();
     mesh.iota = std::move(iota);
   }
@@ -432,12 +436,12 @@ absl::StatusOr<std::vector<MeshAxis>> AxesFromProto(const google::protobuf::Repe
   std::vector<MeshAxis> axes;
   for (const auto& a : in) {
     MeshAxis axis{a.mesh_axis_index()};
-    if (axis.axis < 0 || axis.axis >= static_cast<int64_t>(mesh.names.size())) return Invalid("no such mesh axis");
+    if (axis.axis < 0 || axis.axis >= static_cast<int64_t>(mesh.names.size())) return InvalidProto("no such mesh axis");
     if (a.has_part()) {
       axis.pre_size = a.part().pre_size();
       axis.size = a.part().size();
       if (axis.pre_size < 1 || axis.size < 1 || axis.pre_size > INT32_MAX || axis.size > INT32_MAX) {
-        return Invalid("bad part of a mesh axis");
+        return InvalidProto("bad part of a mesh axis");
       }
     }
     axes.push_back(axis);

@@ -8,6 +8,9 @@
 
 namespace backplane {
 
+// InvalidArgument of this message: "hlo proto: " and what is wrong.
+absl::Status InvalidProto(absl::string_view what);
+
 // Arrays without a layout are written with the row-major one, for readers that want one on each array, and marked. A
 // scalar's layout says nothing and is not kept.
 void ShapeToProto(const Shape& shape, proto::ShapeProto* out);
