@@ -104,7 +104,7 @@ std::optional<ShardingRule> ParseShardingRule(absl::string_view text) {
 
 namespace {
 
-absl::Status Named(const Instruction* i, const absl::Status& s) {
+absl::Status OfCall(const Instruction* i, const absl::Status& s) {
   return absl::Status(s.code(),
                       absl::StrCat(i->name(), ": custom call '", i->custom_call_target(), "': ", s.message()));
 }
@@ -137,7 +137,7 @@ Tiling Partitioner::TilingOf(const Instruction* whole) const {
 // The call takes out of the program what it asks of the host.
 absl::Status Partitioner::Inspect(Instruction* i, const CustomPartitioning& host) {
   if (i->operand_count() != 1 || !i->operand(0)->shape().IsArray() || i->operand(0)->shape() != i->shape()) {
-    return Named(i, absl::InvalidArgumentError("takes one array and gives it back"));
+    return OfCall(i, absl::InvalidArgumentError("takes one array and gives it back"));
   }
   Sharding sharding;
   if (context_.IsManual(i)) {
@@ -147,7 +147,7 @@ absl::Status Partitioner::Inspect(Instruction* i, const CustomPartitioning& host
   }
   if (!context_.learning) {
     absl::Status told = host.inspect(sharding, i->attrs().GetString(AttrId::kOpaque));
-    if (!told.ok()) return Named(i, told);
+    if (!told.ok()) return OfCall(i, told);
   }
   i->ReplaceAllUsesWith(i->operand(0));
   replaced_.push_back(i);
@@ -158,7 +158,7 @@ absl::Status Partitioner::SplitAsHostSays(Instruction* i, const CustomPartitioni
   const bool tuple = i->shape().IsTuple();
   std::vector<CustomPartitioning::Value> operands;
   for (const Instruction* o : i->operands()) {
-    if (!o->shape().IsArray()) return Named(i, absl::UnimplementedError("has an operand that is no array"));
+    if (!o->shape().IsArray()) return OfCall(i, absl::UnimplementedError("has an operand that is no array"));
     operands.push_back({o->shape().WithoutLayout(), TilingOf(o).ToSharding()});
   }
   std::vector<Shape> wholes;
@@ -166,7 +166,7 @@ absl::Status Partitioner::SplitAsHostSays(Instruction* i, const CustomPartitioni
   if (tuple) result.sharding.type = Sharding::Type::kTuple;
   for (int64_t k = 0; k < (tuple ? i->shape().tuple_size() : 1); ++k) {
     const Shape& whole = tuple ? i->shape().tuple_shapes(k) : i->shape();
-    if (!whole.IsArray()) return Named(i, absl::UnimplementedError("gives something that is no array"));
+    if (!whole.IsArray()) return OfCall(i, absl::UnimplementedError("gives something that is no array"));
     const Tiling* proposed = depth_ == 0 ? context_.Proposed(i, k) : nullptr;
     Sharding sharding = proposed != nullptr ? proposed->ToSharding() : Sharding();
     if (tuple) {
@@ -179,22 +179,22 @@ absl::Status Partitioner::SplitAsHostSays(Instruction* i, const CustomPartitioni
 
   absl::StatusOr<CustomPartitioning::Split> said =
       host.partition(operands, result, i->attrs().GetString(AttrId::kOpaque));
-  if (!said.ok()) return Named(i, said.status());
+  if (!said.ok()) return OfCall(i, said.status());
   if (said->program == nullptr || said->program->entry() == nullptr || said->operands.size() != operands.size() ||
       said->program->entry()->parameters().size() != operands.size()) {
-    return Named(i, absl::InvalidArgumentError(
+    return OfCall(i, absl::InvalidArgumentError(
                         absl::StrCat("the host's program is not one of ", operands.size(), " arguments")));
   }
   RETURN_IF_ERROR(InlineAllCalls(said->program.get()).status());
   auto tiling_of = [&](const Sharding& sharding, const Shape& whole) -> absl::StatusOr<Tiling> {
     absl::StatusOr<Tiling> tiling = Tiling::Of(sharding, whole, partitions_);
-    if (!tiling.ok()) return Named(i, tiling.status());
+    if (!tiling.ok()) return OfCall(i, tiling.status());
     if (tiling->Divides(whole)) return tiling;
-    return Named(i, absl::UnimplementedError(
+    return OfCall(i, absl::UnimplementedError(
                         absl::StrCat("the host splits ", whole.ToString(), " unevenly by ", tiling->ToString())));
   };
   auto mismatch = [&](absl::string_view what, size_t k, const Shape& has, const Shape& wants) {
-    return Named(i, absl::InvalidArgumentError(absl::StrCat(what, " ", k, " of the host's program is ", has.ToString(),
+    return OfCall(i, absl::InvalidArgumentError(absl::StrCat(what, " ", k, " of the host's program is ", has.ToString(),
                                                             ", its sharding makes that ", wants.ToString())));
   };
   std::vector<Instruction*> shards;
@@ -212,14 +212,14 @@ absl::Status Partitioner::SplitAsHostSays(Instruction* i, const CustomPartitioni
   std::vector<Instruction*> given;
   const size_t gives = made->shape().IsTuple() ? static_cast<size_t>(made->shape().tuple_size()) : 1;
   if (gives != wholes.size()) {
-    return Named(i, absl::InvalidArgumentError(
+    return OfCall(i, absl::InvalidArgumentError(
                         absl::StrCat("the host's program gives ", gives, " results, not ", wholes.size())));
   }
   for (size_t k = 0; k < wholes.size(); ++k) {
     const Sharding* sharding = &said->result;
     if (sharding->type == Sharding::Type::kTuple) {
       if (k >= sharding->tuple.size()) {
-        return Named(i, absl::InvalidArgumentError(absl::StrCat("the host gives no sharding for result ", k)));
+        return OfCall(i, absl::InvalidArgumentError(absl::StrCat("the host gives no sharding for result ", k)));
       }
       sharding = &sharding->tuple[k];
     }

@@ -6,10 +6,6 @@
 namespace backplane {
 namespace {
 
-bool Contains(absl::Span<const int64_t> list, int64_t x) {
-  return std::find(list.begin(), list.end(), x) != list.end();
-}
-
 Ints Counting(int64_t n) {
   Ints list(static_cast<size_t>(n));
   std::iota(list.begin(), list.end(), 0);
@@ -178,6 +174,10 @@ std::optional<Factors> Scatter(const Instruction& i) {
 }
 
 }  // namespace
+
+bool Contains(absl::Span<const int64_t> list, int64_t x) {
+  return std::find(list.begin(), list.end(), x) != list.end();
+}
 
 std::optional<Factors> FactorsOf(const Instruction& i) {
   if (i.operand_count() == 0 || !i.operand(0)->shape().IsArray()) return std::nullopt;

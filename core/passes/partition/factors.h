@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "core/ir/instruction.h"
 
 namespace backplane {
@@ -20,6 +21,8 @@ struct Factors {
   bool passes_on = false;  // the elements of the result are elements of the
                            // operands, or made of one each
 };
+
+bool Contains(absl::Span<const int64_t> list, int64_t x);
 
 // Nullopt for operations that say nothing.
 std::optional<Factors> FactorsOf(const Instruction& i);

@@ -15,10 +15,6 @@
 namespace backplane {
 namespace {
 
-bool Contains(absl::Span<const int64_t> list, int64_t x) {
-  return std::find(list.begin(), list.end(), x) != list.end();
-}
-
 // `t` with dimension `at` split as dimension `d` of `other`; unchanged when that makes no grid.
 bool Split(Tiling& t, int64_t at, const Tiling& other, int64_t d) { return t.SplitLike(at, other, d); }
 
