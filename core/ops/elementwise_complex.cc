@@ -110,9 +110,11 @@ Z<P> Sign(Z<P> a) {
 
 template <typename P>
 Z<P> Power(Z<P> a, Z<P> b) {
-  if (a == Z<P>(0)) {
+  if (a == Z<P>(0)) {  // one, zero, or what has no direction
+    constexpr P kNan = std::numeric_limits<P>::quiet_NaN();
     if (b == Z<P>(0)) return Z<P>(1);
     if (b.real() > 0) return Z<P>(0);
+    return Z<P>(b.real() < 0 ? std::numeric_limits<P>::infinity() : kNan, kNan);
   }
   return Z<P>(std::pow(Z<Wider<P>>(a), Z<Wider<P>>(b)));
 }
