@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/import/option_names.h"
 #include "core/types/status_macros.h"
 #include "plugins/tpu_emulator/plugin/client.h"
 #include "plugins/tpu_emulator/plugin/executable.h"
@@ -36,6 +37,7 @@ class EmulatorBackend : public Backend {
   absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
                                                       const Topology& topology) override {
     ASSIGN_OR_RETURN(EmulatorOptions chosen, OptionsOf(topology));
+    RETURN_IF_ERROR(CheckOptionNames(options.env_option_overrides));
     return CompileForMachine(std::move(module), options, chosen, services_.custom_calls.get());
   }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/import/option_names.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/host_topology.h"
 #include "sdk/backend/mixed/client.h"
@@ -45,6 +46,7 @@ class MixedBackend : public Backend {
 
   absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
                                                       const Topology&) override {
+    RETURN_IF_ERROR(CheckOptionNames(options.env_option_overrides));
     return CompileMixed(std::move(module), options, options_.version, options_.claims, *services_.custom_calls);
   }
 

@@ -2,9 +2,9 @@
 
 #include <chrono>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/import/option_names.h"
 #include "core/passes/calls.h"
 #include "core/passes/combine_collectives.h"
 #include "core/passes/expand_folds.h"
@@ -180,21 +180,6 @@ absl::Status RunEnginePipeline(Module* module, std::vector<std::string>* log) {
   RETURN_IF_ERROR(SimplifyForEngine(module, log));
   return LowerForEngine(module, nullptr, log);
 }
-
-namespace {
-
-// XLA's options come as they are in the host's scripts, and those with a meaning here are read where they have it. Any
-// other name is a slip of the pen.
-absl::Status CheckOptionNames(const StringMap& overrides) {
-  for (const auto& [name, value] : overrides) {
-    if (absl::StartsWith(name, "xla_")) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("compile option '", name, "' is not known; only XLA's, whose names begin with xla_, are taken"));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 ProgramOptions OptionsForRuntime(CustomCallRegistry* custom_calls) {
   Runtime& runtime = Runtime::Get();

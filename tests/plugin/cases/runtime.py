@@ -137,16 +137,21 @@ def arguments_keep_their_names():
         assert f'op_name="{called}"' in line.replace("\\'", "'"), line
 
 
-@case(only="cpu")
+@case
 def options_that_nobody_knows_are_refused():
     f = jax.jit(lambda a: a + 1).lower(rand(3))
-    f.compile(compiler_options={"xla_cpu_enable_fast_math": True})
-    try:
-        f.compile(compiler_options={"fast_maths": True})
-    except jax.errors.JaxRuntimeError as e:
-        assert "INVALID_ARGUMENT" in str(e) and "'fast_maths'" in str(e), str(e)
-    else:
-        raise AssertionError("a misspelt option was taken")
+    f.compile(compiler_options={"xla_cpu_enable_fast_math": True, "optimization_level": 1})
+    for options, words in [
+        ({"fast_maths": True}, "No such compile option: 'fast_maths'"),
+        ({"xla_cpu_enable_fast_math": "fast"}, "'fast' is not a valid bool value"),
+        ({"xla_dump_max_hlo_modules": 2.5}, "'2.5' is not a valid int32 value"),
+    ]:
+        try:
+            f.compile(compiler_options=options)
+        except jax.errors.JaxRuntimeError as e:
+            assert "INVALID_ARGUMENT" in str(e) and words in str(e), str(e)
+        else:
+            raise AssertionError(f"taken: {options}")
 
 
 @case
