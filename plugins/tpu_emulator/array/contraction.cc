@@ -193,7 +193,7 @@ void Contraction::PlanConvolution(const Instruction& op, const PhysicalLayout& l
       step[dim] = w.base_dilation;
       extent[dim] = std::max<int64_t>(
           0, (extent[dim] == 0 ? 0 : (extent[dim] - 1) * w.base_dilation + 1) + w.padding_low + w.padding_high);
-      spread_->has_holes = spread_->has_holes || low[dim] > 0 || step[dim] != 1 || extent[dim] > lhs.dims()[dim];
+      spread_->has_holes = spread_->has_holes || low[dim] > 0 || step[dim] != 1 || w.padding_high > 0;
     }
     spread_->elements = 1;
     for (size_t i = order.size(); i-- > 0;) {

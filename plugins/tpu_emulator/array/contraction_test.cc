@@ -86,7 +86,8 @@ TEST_P(Exact, InTilesToo) {
     Literal dense(op.shape().WithoutLayout());
     std::vector<std::byte> out = InTiles(dense, layouts[2]);
     std::fill(out.begin(), out.end(), std::byte{0xff});
-    std::vector<std::byte> workspace(static_cast<size_t>((*plan)->workspace_bytes(1)) + 64);
+    // What lies in the workspace before means nothing: not even that it is a number.
+    std::vector<std::byte> workspace(static_cast<size_t>((*plan)->workspace_bytes(1)) + 64, std::byte{0xff});
     void* aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64);
     (*plan)->Run(tiled[0] ? a.data() : lhs.bytes(), tiled[1] ? b.data() : rhs.bytes(),
                  tiled[2] ? out.data() : dense.mutable_bytes(), aligned, nullptr);
@@ -136,6 +137,11 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"  a = bf16[7,9,8,24] parameter(0)\n  b = bf16[7,5,4,40] parameter(1)",
                   "f32[24,4,6,40] convolution(a, b), window={size=5x4 pad=-1_0x0_1 lhs_dilate=1x1}, "
                   "dim_labels=f01b_i01o->b01f"},
+        // As large as before, and shifted: places that the input does not reach.
+        std::pair{"  a = f32[5,2,3] parameter(0)\n  b = f32[2,3,1] parameter(1)",
+                  "f32[5,2,2] convolution(a, b), window={size=1 pad=-1_1}, dim_labels=0bf_oi0->0bf"},
+        std::pair{"  a = f32[1,4,4,2] parameter(0)\n  b = f32[1,1,2,3] parameter(1)",
+                  "f32[1,4,3,3] convolution(a, b), window={size=1x1 pad=2_-2x-2_1}, dim_labels=b01f_01io->b01f"},
         std::pair{"  a = bf16[2,3] parameter(0)\n  b = bf16[3,4] parameter(1)",
                   "bf16[2,4] convolution(a, b), dim_labels=bf_io->bf"}));
 
