@@ -62,10 +62,13 @@ absl::StatusOr<Literal> DotGeneral(const OpContext& op, const Literal& lhs, cons
   return sums.Convert(shape.element_type());
 }
 
-// An algorithm of one component rounds the operands to its types first; several components stand for the whole value.
-absl::StatusOr<Literal> RoundedOperand(const Literal& x, PrimitiveType type, int64_t components) {
+// An algorithm of one component and one product rounds the operands to its types first; several of either stand for the
+// whole value: what the first product loses, the others bring.
+absl::StatusOr<Literal> RoundedOperand(const Literal& x, const DotAlgorithm& a, PrimitiveType type,
+                                       int64_t components) {
   const PrimitiveType from = x.shape().element_type();
-  if (components != 1 || !IsFloat(type) || !IsFloat(from) || BitWidth(type) >= BitWidth(from)) return x;
+  if (components != 1 || a.primitive_operations != 1) return x;
+  if (!IsFloat(type) || !IsFloat(from) || BitWidth(type) >= BitWidth(from)) return x;
   return x.Convert(type);
 }
 
@@ -201,8 +204,8 @@ absl::StatusOr<Literal> EvaluateContraction(const OpContext& op, Args args, Eval
   }
   if (!op.attrs->Has(AttrId::kDotAlgorithm)) return DotGeneral(op, *args[0], *args[1], dims, shape);
   const DotAlgorithm& algorithm = op.attrs->Get<DotAlgorithm>(AttrId::kDotAlgorithm);
-  ASSIGN_OR_RETURN(Literal lhs, RoundedOperand(*args[0], algorithm.lhs_type, algorithm.lhs_components));
-  ASSIGN_OR_RETURN(Literal rhs, RoundedOperand(*args[1], algorithm.rhs_type, algorithm.rhs_components));
+  ASSIGN_OR_RETURN(Literal lhs, RoundedOperand(*args[0], algorithm, algorithm.lhs_type, algorithm.lhs_components));
+  ASSIGN_OR_RETURN(Literal rhs, RoundedOperand(*args[1], algorithm, algorithm.rhs_type, algorithm.rhs_components));
   return DotGeneral(op, lhs, rhs, dims, shape);
 }
 

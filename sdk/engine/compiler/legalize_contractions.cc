@@ -54,9 +54,26 @@ void OrderContracting(DotDimensions& d) {
   for (size_t k = 0; k < pairs.size(); ++k) std::tie(d.rhs_contracting[k], d.lhs_contracting[k]) = pairs[k];
 }
 
+// An algorithm of one component and one product wants its operands rounded to its types; what else there is means more
+// exact products than these, and the kernels' own are.
+Instruction* Rounded(Computation* c, Instruction* x, PrimitiveType type, int64_t components) {
+  const PrimitiveType from = x->shape().element_type();
+  if (components != 1 || !IsFloat(type) || !IsFloat(from) || BitWidth(type) >= BitWidth(from)) return x;
+  return Convert(c, Convert(c, x, type), from);
+}
+
 Instruction* LegalDot(Computation* c, Instruction* dot) {
   Instruction* lhs = dot->operand(0);
   Instruction* rhs = dot->operand(1);
+  Attributes attrs = dot->attrs();
+  if (attrs.Has(AttrId::kDotAlgorithm)) {
+    const DotAlgorithm a = attrs.Get<DotAlgorithm>(AttrId::kDotAlgorithm);
+    if (a.primitive_operations == 1) {
+      lhs = Rounded(c, lhs, a.lhs_type, a.lhs_components);
+      rhs = Rounded(c, rhs, a.rhs_type, a.rhs_components);
+    }
+    attrs.Erase(AttrId::kDotAlgorithm);  // done
+  }
   DotDimensions d = dot->dot_dims();
   const DotStrideVerdict strides = CheckDotStrides(*dot);
   if (!strides.lhs_ok || !strides.rhs_ok) OrderContracting(d);
@@ -66,7 +83,6 @@ Instruction* LegalDot(Computation* c, Instruction* dot) {
   rhs = Convert(c, rhs, ComputedAs(rhs->shape().element_type()));
   const PrimitiveType result = ComputedAs(dot->shape().element_type());
   if (lhs == dot->operand(0) && rhs == dot->operand(1) && result == dot->shape().element_type()) return nullptr;
-  Attributes attrs = dot->attrs();
   attrs.Set(AttrId::kDotDims, std::move(d));
   Instruction* now = Make(c, dot, Opcode::kDot, dot->shape().WithElementType(result), {lhs, rhs}, std::move(attrs));
   return Convert(c, now, dot->shape().element_type());
