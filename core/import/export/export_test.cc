@@ -318,8 +318,8 @@ TEST(Export, SmallestOfTopK) {
 TEST(Export, SignAndAbsOfUnsigned) {
   for (const char* op : {"sign", "abs"}) {
     for (const char* type : {"u2", "u8", "u32", "u64"}) {
-      std::unique_ptr<Module> m = Hlo(absl::StrReplaceAll("%p = $T[16] parameter(0)\n ROOT %r = $T[16] $O(%p)",
-                                                          {{"$T", type}, {"$O", op}}));
+      std::unique_ptr<Module> m =
+          Hlo(absl::StrReplaceAll("%p = $T[16] parameter(0)\n ROOT %r = $T[16] $O(%p)", {{"$T", type}, {"$O", op}}));
       ASSERT_NE(m, nullptr);
       Counts counts;
       ExpectSameMeaning(*m, &counts);
@@ -449,6 +449,16 @@ TEST(Export, WhatHasNoFormIsNamed) {
        "r = rng-get-and-update-state: StableHLO has no random state"},
       {"%p = f32[2]{0:T(128)} parameter(0)\n ROOT %r = f32[2,1]{1,0} bitcast(%p)", "r = bitcast: a bitcast of a tiled"},
       {"%p = s1[2] parameter(0)\n ROOT %r = s1[2] copy(%p)", "p: StableHLO has no type for s1[2]"},
+      {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), feature_group_count=2, custom_call_target=\"t\"",
+       "StableHLO has no feature_group_count at custom calls"},
+      {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), window={size=2}, custom_call_target=\"t\"",
+       "StableHLO has no window at custom calls"},
+      {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), custom_call_target=\"t\", "
+       "operand_layout_constraints={f32[2]{0:T(128)}}",
+       "StableHLO has no tiled layouts"},
+      {"%p = f32[2] parameter(0)\n ROOT %r = f32[2] custom-call(%p), custom_call_target=\"t\", "
+       "operand_layout_constraints={f32[2]{0:L(128)}}",
+       "StableHLO has no tiled layouts"},
   };
   for (const auto& c : cases) {
     std::unique_ptr<Module> m = Hlo(c.body);

@@ -70,6 +70,10 @@ absl::StatusOr<Bundle> Exporter::ExportCustomCall(Frame& frame, const Instructio
                                               "API_VERSION_STATUS_RETURNING", "API_VERSION_STATUS_RETURNING_UNIFIED",
                                               "API_VERSION_TYPED_FFI"};
   const Attributes& a = i.attrs();
+  for (AttrId id : {AttrId::kWindow, AttrId::kConvolutionDims, AttrId::kFeatureGroupCount, AttrId::kBatchGroupCount,
+                    AttrId::kOperandPrecision}) {
+    if (a.Has(id)) return absl::UnimplementedError(absl::StrCat("StableHLO has no ", AttrName(id), " at custom calls"));
+  }
   ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
   auto api = a.GetEnum<CustomCallApiVersion>(AttrId::kApiVersion, CustomCallApiVersion::kOriginal);
   NamedAttrs attrs = {{"call_target_name", String(i.custom_call_target())},
@@ -103,7 +107,10 @@ absl::StatusOr<Bundle> Exporter::ExportCustomCall(Frame& frame, const Instructio
           const Layout layout = s.has_layout() ? s.layout() : Layout::RowMajor(s.rank());
           order.assign(layout.minor_to_major.begin(), layout.minor_to_major.end());
           *plain &= layout.IsRowMajor();
-          if (!layout.tiles.empty()) return absl::UnimplementedError("StableHLO has no tiled layouts at custom calls");
+          Layout order_only;
+          order_only.minor_to_major = layout.minor_to_major;
+          if (!(layout == order_only))
+            return absl::UnimplementedError("StableHLO has no tiled layouts at custom calls, but orders of dimensions");
         }
         const SourceAttr* flat = List(order);
         list.push_back(stablehlo::MakeDense(
