@@ -1,6 +1,7 @@
 #include "core/eval/evaluator.h"
 
 #include <chrono>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -222,6 +223,47 @@ TEST(Evaluator, BuilderBroadcasts) {
             Literal::FromValues<int32_t>({2, 3}, {11, 21, 31, 12, 22, 32}).ToString());
   EXPECT_EQ(value(Opcode::kAdd, ints({4}, {1, 2, 3, 4}), ints({1, 2}, {5, 6}), {0}),
             Literal::FromValues<int32_t>({4, 2}, {6, 7, 7, 8, 8, 9, 9, 10}).ToString());
+  // A vector to a matrix: copied for each row, or for each column.
+  const Value zeros = ints({3, 3}, std::vector<int32_t>(9, 0));
+  EXPECT_EQ(value(Opcode::kAdd, ints({3}, {7, 8, 9}), zeros, {1}),
+            Literal::FromValues<int32_t>({3, 3}, {7, 8, 9, 7, 8, 9, 7, 8, 9}).ToString());
+  EXPECT_EQ(value(Opcode::kAdd, ints({3}, {7, 8, 9}), zeros, {0}),
+            Literal::FromValues<int32_t>({3, 3}, {7, 7, 7, 8, 8, 8, 9, 9, 9}).ToString());
+  // A matrix against two dimensions of a cuboid: r[i,j,k] = a[i,j,k] - m[j,k].
+  std::vector<int32_t> cuboid(24), table(12), difference(24);
+  std::iota(cuboid.begin(), cuboid.end(), 0);
+  std::iota(table.begin(), table.end(), 100);
+  for (size_t i = 0; i < 24; ++i) difference[i] = cuboid[i] - table[i % 12];
+  EXPECT_EQ(value(Opcode::kSubtract, ints({2, 3, 4}, cuboid), ints({3, 4}, table), {1, 2}),
+            Literal::FromValues<int32_t>({2, 3, 4}, difference).ToString());
+  // Both kinds at once: r[i,j,k] = m[0,k] - a[i,j,0].
+  std::vector<int32_t> both;
+  for (int32_t n = 0; n < 12; ++n) {
+    for (int32_t m : {50, 60}) both.push_back(m - n);
+  }
+  EXPECT_EQ(
+      value(Opcode::kSubtract, ints({1, 2}, {50, 60}), ints({4, 3, 1}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}), {1, 2}),
+      Literal::FromValues<int32_t>({4, 3, 2}, both).ToString());
+}
+
+// Sizes that the rules of degenerate dimensions give; a size of 0 wins against 1.
+TEST(Evaluator, BuilderBroadcastShapes) {
+  Module m("m");
+  Builder b(&m, "main");
+  auto sum = [&](std::vector<int64_t> x, std::vector<int64_t> y) {
+    Value v = *b.Constant(Literal(Shape(PrimitiveType::kF32, x))),
+          w = *b.Constant(Literal(Shape(PrimitiveType::kF32, y)));
+    absl::StatusOr<Value> r = b.BinaryBroadcast(Opcode::kAdd, v, w, {});
+    return r.ok() ? (*r)->shape().ToString() : std::string(r.status().message());
+  };
+  EXPECT_EQ(sum({2, 1}, {2, 3}), "f32[2,3]");
+  EXPECT_EQ(sum({1, 2, 5}, {7, 2, 5}), "f32[7,2,5]");
+  EXPECT_EQ(sum({7, 2, 5}, {7, 1, 5}), "f32[7,2,5]");
+  EXPECT_EQ(sum({2, 1}, {1, 3}), "f32[2,3]");
+  EXPECT_EQ(sum({0, 3}, {1, 3}), "f32[0,3]");
+  EXPECT_THAT(sum({7, 2, 5}, {7, 2, 6}), HasSubstr("[broadcast_e8]"));
+  EXPECT_THAT(sum({0}, {2}), HasSubstr("[broadcast_e8]"));
+  EXPECT_THAT(sum({2, 3}, {3}), HasSubstr("[broadcast_e5]"));
 }
 
 }  // namespace
