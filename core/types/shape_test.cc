@@ -46,6 +46,7 @@ TEST(Shape, TextRoundTrips) {
     EXPECT_EQ(Parsed(text).ToString(true), text);
   }
   EXPECT_EQ(Parsed(" ( f32[ 2 , 3 ] , token[] ) ").ToString(), "(f32[2,3], token[])");
+  EXPECT_EQ(Shape(PrimitiveType::kF32, {2, 3, 5, 7}).ToString(), "f32[2,3,5,7]");  // sizes by increasing dimension
   // What says nothing is not printed again.
   for (absl::string_view text : {"f32[3]{0:L(1)}", "f32[3]{0:M(0)}", "f32[3]{0:S(0)}", "f32[3]{0:E(0)}", "f32[3]{0:}",
                                  "f32[3]{0:D(D)}", "f32[3]{ 0 }", "f32[3]{0:D(D)L(1)E(0)S(0)M(0)}"}) {
