@@ -115,29 +115,26 @@ TEST(PartitionModule, AddsUpBehindALoop) {
     auto module = Partitioned(absl::StrReplaceAll(kSumsInALoop, {{"WHAT", handed_on}}));
     ASSERT_NE(module, nullptr);
     EXPECT_EQ(CountIn(module->entry(), Opcode::kAllReduce), 1) << module->ToString();
-    for (const Computation* c : module->PostOrder()) {
-      if (!c->IsEntry()) EXPECT_EQ(CountIn(c, Opcode::kAllReduce), 0) << module->ToString();
-    }
+    int64_t inside = 0;
+    for (const Computation* c : module->PostOrder()) inside += c->IsEntry() ? 0 : CountIn(c, Opcode::kAllReduce);
+    EXPECT_EQ(inside, 0) << module->ToString();
   }
 }
 
 // What a body hands on that is no sum any more has to be whole.
 TEST(PartitionModule, AddsUpInALoopThatNeedsTheSum) {
-  auto module = Partitioned(
-      absl::StrReplaceAll(kSumsInALoop, {
-    {"WHAT", "root"}, {
-      "  one = s32", "  root = f32[4,4] cosine(keep)
-                     one = s32 "}}));
-                     ASSERT_NE(module, nullptr);
-      EXPECT_EQ(CountIn(module->entry(), Opcode::kAllReduce), 0) << module->ToString();
-      int64_t inside = 0;
-      for (const Computation* c : module->PostOrder()) inside += c->IsEntry() ? 0 : CountIn(c, Opcode::kAllReduce);
-      EXPECT_EQ(inside, 1) << module->ToString();
-    }
+  auto module = Partitioned(absl::StrReplaceAll(
+      kSumsInALoop, {{"WHAT", "root"}, {"  one = s32", "  root = f32[4,4] cosine(keep)\n  one = s32"}}));
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(CountIn(module->entry(), Opcode::kAllReduce), 0) << module->ToString();
+  int64_t inside = 0;
+  for (const Computation* c : module->PostOrder()) inside += c->IsEntry() ? 0 : CountIn(c, Opcode::kAllReduce);
+  EXPECT_EQ(inside, 1) << module->ToString();
+}
 
-    // One place in each row, looked up and added to: the rows stay where they are.
-    TEST(PartitionModule, KeepsBatchesOfLookupsWhereTheyLie) {
-      auto module = ParseHloModule(R"(
+// One place in each row, looked up and added to: the rows stay where they are.
+TEST(PartitionModule, KeepsBatchesOfLookupsWhereTheyLie) {
+  auto module = ParseHloModule(R"(
 HloModule m, num_partitions=4
 
 sum {
@@ -153,18 +150,18 @@ ENTRY e {
   twice = f32[8] add(found, found)
   ROOT r = f32[8,5] scatter(x, at, twice), update_window_dims={}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, input_batching_dims={0}, scatter_indices_batching_dims={0}, index_vector_dim=1, to_apply=sum
 })");
-      ASSERT_TRUE(module.ok()) << module.status();
-      std::vector<std::string> log;
-      PartitionOptions options;
-      options.log = &log;
-      ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
-      EXPECT_THAT(log, testing::IsEmpty());
-      EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "f32[2,5]");
-    }
+  ASSERT_TRUE(module.ok()) << module.status();
+  std::vector<std::string> log;
+  PartitionOptions options;
+  options.log = &log;
+  ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
+  EXPECT_THAT(log, testing::IsEmpty());
+  EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "f32[2,5]");
+}
 
-    // Sums of split numbers into few places: each partition its own, then the sums of those.
-    TEST(PartitionModule, CombinesSplitUpdatesInParts) {
-      const std::string text = R"(
+// Sums of split numbers into few places: each partition its own, then the sums of those.
+TEST(PartitionModule, CombinesSplitUpdatesInParts) {
+  const std::string text = R"(
 HloModule m, num_partitions=4
 
 sum {
@@ -179,88 +176,88 @@ ENTRY e {
   u = f32[8] parameter(2), sharding={devices=[4]<=[4]}
   ROOT r = f32[5] scatter(x, at, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum
 })";
-      auto module = ParseHloModule(text);
-      ASSERT_TRUE(module.ok()) << module.status();
-      std::vector<std::string> log;
-      PartitionOptions options;
-      options.log = &log;
-      ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
-      EXPECT_THAT(log, testing::ElementsAre(HasSubstr("all-reduce of f32[5]")));
-      // What was there before is added once, not on each partition.
-      const Instruction* root = (*module)->entry()->root();
-      ASSERT_EQ(root->opcode(), Opcode::kAdd);
-      EXPECT_EQ(root->operand(0)->opcode(), Opcode::kParameter);
-      const Instruction* own = root->operand(1)->operand(0);
-      ASSERT_EQ(own->opcode(), Opcode::kScatter);
-      EXPECT_EQ(own->operand(1)->shape().ToString(), "s32[2,1]");
-      EXPECT_EQ(own->operand(0)->opcode(), Opcode::kBroadcast);
-      // Zeros, annotated or not, are added as often as one likes: the sum may stay in its parts.
-      std::string zeros = text;
-      const std::string parameter = "x = f32[5] parameter(0)";
-      zeros.replace(zeros.find(parameter), parameter.size(),
-                    "zero = f32[] constant(0)\n  z = f32[5] broadcast(zero), dimensions={}\n"
-                    "  x = f32[5] custom-call(z), custom_call_target=\"Sharding\", sharding={replicated}");
-      zeros.replace(zeros.find("s32[8,1] parameter(1)"), 21, "s32[8,1] parameter(0)");
-      zeros.replace(zeros.find("f32[8] parameter(2)"), 19, "f32[8] parameter(1)");
-      module = ParseHloModule(zeros);
-      ASSERT_TRUE(module.ok()) << module.status();
-      ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
-      EXPECT_EQ((*module)->entry()->root()->opcode(), Opcode::kAllReduce);
-      // An array much larger than its updates: those are handed round.
-      log.clear();
-      std::string large = text;
-      for (size_t k = large.find("f32[5]"); k != std::string::npos; k = large.find("f32[5]", k))
-        large.replace(k, 6, "f32[50]");
-      module = ParseHloModule(large);
-      ASSERT_TRUE(module.ok()) << module.status();
-      ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
-      EXPECT_THAT(log, testing::Each(HasSubstr("all-gather")));
-    }
+  auto module = ParseHloModule(text);
+  ASSERT_TRUE(module.ok()) << module.status();
+  std::vector<std::string> log;
+  PartitionOptions options;
+  options.log = &log;
+  ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
+  EXPECT_THAT(log, testing::ElementsAre(HasSubstr("all-reduce of f32[5]")));
+  // What was there before is added once, not on each partition.
+  const Instruction* root = (*module)->entry()->root();
+  ASSERT_EQ(root->opcode(), Opcode::kAdd);
+  EXPECT_EQ(root->operand(0)->opcode(), Opcode::kParameter);
+  const Instruction* own = root->operand(1)->operand(0);
+  ASSERT_EQ(own->opcode(), Opcode::kScatter);
+  EXPECT_EQ(own->operand(1)->shape().ToString(), "s32[2,1]");
+  EXPECT_EQ(own->operand(0)->opcode(), Opcode::kBroadcast);
+  // Zeros, annotated or not, are added as often as one likes: the sum may stay in its parts.
+  std::string zeros = text;
+  const std::string parameter = "x = f32[5] parameter(0)";
+  zeros.replace(zeros.find(parameter), parameter.size(),
+                "zero = f32[] constant(0)\n  z = f32[5] broadcast(zero), dimensions={}\n"
+                "  x = f32[5] custom-call(z), custom_call_target=\"Sharding\", sharding={replicated}");
+  zeros.replace(zeros.find("s32[8,1] parameter(1)"), 21, "s32[8,1] parameter(0)");
+  zeros.replace(zeros.find("f32[8] parameter(2)"), 19, "f32[8] parameter(1)");
+  module = ParseHloModule(zeros);
+  ASSERT_TRUE(module.ok()) << module.status();
+  ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
+  EXPECT_EQ((*module)->entry()->root()->opcode(), Opcode::kAllReduce);
+  // An array much larger than its updates: those are handed round.
+  log.clear();
+  std::string large = text;
+  for (size_t k = large.find("f32[5]"); k != std::string::npos; k = large.find("f32[5]", k))
+    large.replace(k, 6, "f32[50]");
+  module = ParseHloModule(large);
+  ASSERT_TRUE(module.ok()) << module.status();
+  ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
+  EXPECT_THAT(log, testing::Each(HasSubstr("all-gather")));
+}
 
-    TEST(PartitionModule, RefusesToAskNobody) {
-      for (const char* target : {"InspectSharding", "CustomSPMDPartitioning"}) {
-        std::string text = "x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n";
-        text += "ROOT y = f32[8] custom-call(x), custom_call_target=\"" + std::string(target) + "\"";
-        const absl::Status s = Partition(text);
-        EXPECT_EQ(s.code(), absl::StatusCode::kUnimplemented);
-        EXPECT_THAT(std::string(s.message()), HasSubstr(std::string("y: custom call '") + target));
-      }
-    }
+TEST(PartitionModule, RefusesToAskNobody) {
+  for (const char* target : {"InspectSharding", "CustomSPMDPartitioning"}) {
+    std::string text = "x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n";
+    text += "ROOT y = f32[8] custom-call(x), custom_call_target=\"" + std::string(target) + "\"";
+    const absl::Status s = Partition(text);
+    EXPECT_EQ(s.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(std::string(s.message()), HasSubstr(std::string("y: custom call '") + target));
+  }
+}
 
-    TEST(ShardingRule, IsRead) {
-      std::optional<ShardingRule> rule = ParseShardingRule(
-          "#sdy.op_sharding_rule<([i, jk], [])->([k, z_1z_12]) {i=2, j=4, k=8} need_replication={k}, custom>");
-      ASSERT_TRUE(rule);
-      EXPECT_THAT(rule->operands, testing::ElementsAre(Ints{0, 1}, Ints{}));
-      EXPECT_THAT(rule->results, testing::ElementsAre(Ints{-1, 18}));
-      for (const char* text :
-           {"", "#sdy.op_sharding_rule<", "#sdy.op_sharding_rule<([i])", "#sdy.op_sharding_rule<([a])->([i])>",
-            "#sdy.op_sharding_rule<([i])->([i]) need_replication={", "#sdy.op_sharding_rule<([z_])->()>"}) {
-        EXPECT_FALSE(ParseShardingRule(text)) << text;
-      }
-    }
+TEST(ShardingRule, IsRead) {
+  std::optional<ShardingRule> rule = ParseShardingRule(
+      "#sdy.op_sharding_rule<([i, jk], [])->([k, z_1z_12]) {i=2, j=4, k=8} need_replication={k}, custom>");
+  ASSERT_TRUE(rule);
+  EXPECT_THAT(rule->operands, testing::ElementsAre(Ints{0, 1}, Ints{}));
+  EXPECT_THAT(rule->results, testing::ElementsAre(Ints{-1, 18}));
+  for (const char* text :
+       {"", "#sdy.op_sharding_rule<", "#sdy.op_sharding_rule<([i])", "#sdy.op_sharding_rule<([a])->([i])>",
+        "#sdy.op_sharding_rule<([i])->([i]) need_replication={", "#sdy.op_sharding_rule<([z_])->()>"}) {
+    EXPECT_FALSE(ParseShardingRule(text)) << text;
+  }
+}
 
-    // A host that splits the rows of its one operand, and adds up over them for its second result.
-    std::shared_ptr<CustomPartitioning> RowsAndTheirSum(std::string * seen, std::string program) {
-      auto host = std::make_shared<CustomPartitioning>();
-      host->partition = [seen, program](absl::Span<const CustomPartitioning::Value> operands,
-                                        const CustomPartitioning::Value& result,
-                                        absl::string_view config) -> absl::StatusOr<CustomPartitioning::Split> {
-        *seen = absl::StrCat(config, ": ", operands[0].shape.ToString(), " ", operands[0].sharding.ToString(), " -> ",
-                             result.shape.ToString(), " ", result.sharding.ToString());
-        if (config == "fail") return absl::NotFoundError("no mesh");
-        CustomPartitioning::Split split;
-        auto module = ParseHloModule(program);
-        if (!module.ok()) return module.status();
-        split.program = *std::move(module);
-        split.operands = {*ParseSharding("{devices=[4,1]<=[4]}")};
-        split.result = *ParseSharding("{{devices=[4,1]<=[4]}, {replicated}}");
-        return split;
-      };
-      return host;
-    }
+// A host that splits the rows of its one operand, and adds up over them for its second result.
+std::shared_ptr<CustomPartitioning> RowsAndTheirSum(std::string* seen, std::string program) {
+  auto host = std::make_shared<CustomPartitioning>();
+  host->partition = [seen, program](absl::Span<const CustomPartitioning::Value> operands,
+                                    const CustomPartitioning::Value& result,
+                                    absl::string_view config) -> absl::StatusOr<CustomPartitioning::Split> {
+    *seen = absl::StrCat(config, ": ", operands[0].shape.ToString(), " ", operands[0].sharding.ToString(), " -> ",
+                         result.shape.ToString(), " ", result.sharding.ToString());
+    if (config == "fail") return absl::NotFoundError("no mesh");
+    CustomPartitioning::Split split;
+    auto module = ParseHloModule(program);
+    if (!module.ok()) return module.status();
+    split.program = *std::move(module);
+    split.operands = {*ParseSharding("{devices=[4,1]<=[4]}")};
+    split.result = *ParseSharding("{{devices=[4,1]<=[4]}, {replicated}}");
+    return split;
+  };
+  return host;
+}
 
-    constexpr char kRowsAndTheirSum[] = R"(
+constexpr char kRowsAndTheirSum[] = R"(
 HloModule host
 sum {
   p = f32[] parameter(0)
@@ -280,9 +277,9 @@ ENTRY e {
   ROOT t = (f32[2,4], f32[4]) tuple(n, all)
 })";
 
-    std::string AskingProgram(const char* config) {
-      return absl::StrCat(
-          R"(
+std::string AskingProgram(const char* config) {
+  return absl::StrCat(
+      R"(
 HloModule m, num_partitions=4
 sum {
   p = f32[] parameter(0)
@@ -293,90 +290,88 @@ ENTRY e {
   x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
   other = f32[8,4] all-reduce(x), channel_id=1, replica_groups={}, use_global_device_ids=true, to_apply=sum
   y = (f32[8,4], f32[4]) custom-call(x), custom_call_target="TestSplit", opaque=")",
-          config,
-          R"(", frontend_attributes={xla.sdy.sharding_rule="#sdy.op_sharding_rule<([i, j])->([i, j], [j])>"}
+      config,
+      R"(", frontend_attributes={xla.sdy.sharding_rule="#sdy.op_sharding_rule<([i, j])->([i, j], [j])>"}
   a = f32[8,4] get-tuple-element(y), index=0
   b = f32[4] get-tuple-element(y), index=1
   c = f32[8,4] sine(a)
   ROOT r = (f32[8,4], f32[4]) tuple(c, b)
 })");
-    }
+}
 
-    TEST(CustomPartitioning, TheHostsProgramTakesThePlaceOfTheCall) {
-      std::string seen;
-      RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, kRowsAndTheirSum));
-      auto module = ParseHloModule(AskingProgram("rows"));
-      ASSERT_TRUE(module.ok()) << module.status();
-      std::vector<std::string> log;
-      PartitionOptions options;
-      options.log = &log;
-      absl::Status ran = PartitionModule(options).Run(module->get()).status();
-      ASSERT_TRUE(ran.ok()) << ran;
-      // The rule brought the split of the operand to the result.
-      EXPECT_EQ(seen, "rows: f32[8,4] {devices=[4,1]<=[4]} -> (f32[8,4], f32[4]) {{devices=[4,1]<=[4]}, {replicated}}");
-      EXPECT_THAT(log, testing::IsEmpty());
-      EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "(f32[2,4], f32[4])");
-      EXPECT_TRUE(VerifyModule(**module).ok());
-      std::vector<int64_t> channels;
-      for (const auto& i : (*module)->entry()->instructions()) {
-        EXPECT_FALSE(i->Is(Opcode::kCustomCall) || i->Is(Opcode::kCall)) << i->ToString();
-        if (i->Is(Opcode::kAllReduce)) channels.push_back(i->attrs().GetInt(AttrId::kChannelId));
-      }
-      EXPECT_EQ(channels.size(), 1u);  // the other is dead
-      RegisterCustomPartitioning("TestSplit", nullptr);
-    }
+TEST(CustomPartitioning, TheHostsProgramTakesThePlaceOfTheCall) {
+  std::string seen;
+  RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, kRowsAndTheirSum));
+  auto module = ParseHloModule(AskingProgram("rows"));
+  ASSERT_TRUE(module.ok()) << module.status();
+  std::vector<std::string> log;
+  PartitionOptions options;
+  options.log = &log;
+  absl::Status ran = PartitionModule(options).Run(module->get()).status();
+  ASSERT_TRUE(ran.ok()) << ran;
+  // The rule brought the split of the operand to the result.
+  EXPECT_EQ(seen, "rows: f32[8,4] {devices=[4,1]<=[4]} -> (f32[8,4], f32[4]) {{devices=[4,1]<=[4]}, {replicated}}");
+  EXPECT_THAT(log, testing::IsEmpty());
+  EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "(f32[2,4], f32[4])");
+  EXPECT_TRUE(VerifyModule(**module).ok());
+  std::vector<int64_t> channels;
+  for (const auto& i : (*module)->entry()->instructions()) {
+    EXPECT_FALSE(i->Is(Opcode::kCustomCall) || i->Is(Opcode::kCall)) << i->ToString();
+    if (i->Is(Opcode::kAllReduce)) channels.push_back(i->attrs().GetInt(AttrId::kChannelId));
+  }
+  EXPECT_EQ(channels.size(), 1u);  // the other is dead
+  RegisterCustomPartitioning("TestSplit", nullptr);
+}
 
-    TEST(CustomPartitioning, TheCallMayBeTheResult) {
-      std::string seen;
-      RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, kRowsAndTheirSum));
-      std::string text = AskingProgram("rows");
-      const size_t sine = text.find("  c = "), root = text.find("tuple(c, b)");
-      text.replace(root, 11, "tuple(a, b)");
-      text.erase(sine, text.find('\n', sine) - sine);
-      auto module = ParseHloModule(text);
-      ASSERT_TRUE(module.ok()) << module.status();
-      absl::Status ran = PartitionModule().Run(module->get()).status();
-      ASSERT_TRUE(ran.ok()) << ran;
-      EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "(f32[2,4], f32[4])");
-      EXPECT_TRUE(VerifyModule(**module).ok());
-      const std::string results = (*module)->config().frontend_attributes.at(kResultShardingsAttribute);
-      EXPECT_THAT(results, HasSubstr("{devices=[4,1]<=[4]}"));
-      EXPECT_THAT(results, HasSubstr("{replicated}"));
-      RegisterCustomPartitioning("TestSplit", nullptr);
-    }
+TEST(CustomPartitioning, TheCallMayBeTheResult) {
+  std::string seen;
+  RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, kRowsAndTheirSum));
+  std::string text = AskingProgram("rows");
+  const size_t sine = text.find("  c = "), root = text.find("tuple(c, b)");
+  text.replace(root, 11, "tuple(a, b)");
+  text.erase(sine, text.find('\n', sine) - sine);
+  auto module = ParseHloModule(text);
+  ASSERT_TRUE(module.ok()) << module.status();
+  absl::Status ran = PartitionModule().Run(module->get()).status();
+  ASSERT_TRUE(ran.ok()) << ran;
+  EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "(f32[2,4], f32[4])");
+  EXPECT_TRUE(VerifyModule(**module).ok());
+  const std::string results = (*module)->config().frontend_attributes.at(kResultShardingsAttribute);
+  EXPECT_THAT(results, HasSubstr("{devices=[4,1]<=[4]}"));
+  EXPECT_THAT(results, HasSubstr("{replicated}"));
+  RegisterCustomPartitioning("TestSplit", nullptr);
+}
 
-    TEST(CustomPartitioning, WhatTheHostSaysIsChecked) {
-      std::string seen;
-      auto run = [&](std::string program, const char* config = "rows") {
-        RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, std::move(program)));
-        auto module = ParseHloModule(AskingProgram(config));
-        EXPECT_TRUE(module.ok()) << module.status();
-        return std::string(PartitionModule().Run(module->get()).status().message());
-      };
-      EXPECT_THAT(run(kRowsAndTheirSum, "fail"), HasSubstr("y: custom call 'TestSplit': no mesh"));
-      EXPECT_THAT(run("HloModule h\nENTRY e {\n ROOT x = f32[2,4] parameter(0)\n}\n"),
-                  HasSubstr("gives 1 results, not 2"));
-      EXPECT_THAT(run("HloModule h\nENTRY e {\n x = f32[8,4] parameter(0)\n ROOT t = (f32[8,4]) tuple(x)\n}\n"),
-                  HasSubstr("argument 0 of the host's program is f32[8,4], its sharding makes that f32[2,4]"));
-      EXPECT_THAT(
-          run("HloModule h\nENTRY e {\n x = f32[2,4] parameter(0)\n ROOT t = (f32[2,4], f32[2,4]) tuple(x, x)\n}\n"),
-          HasSubstr("result 1 of the host's program is f32[2,4], its sharding makes that f32[4]"));
-      EXPECT_THAT(run("HloModule h\nENTRY e {\n ROOT x = f32[] constant(0)\n}\n"),
-                  HasSubstr("is not one of 1 arguments"));
-      RegisterCustomPartitioning("TestSplit", nullptr);
-    }
+TEST(CustomPartitioning, WhatTheHostSaysIsChecked) {
+  std::string seen;
+  auto run = [&](std::string program, const char* config = "rows") {
+    RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, std::move(program)));
+    auto module = ParseHloModule(AskingProgram(config));
+    EXPECT_TRUE(module.ok()) << module.status();
+    return std::string(PartitionModule().Run(module->get()).status().message());
+  };
+  EXPECT_THAT(run(kRowsAndTheirSum, "fail"), HasSubstr("y: custom call 'TestSplit': no mesh"));
+  EXPECT_THAT(run("HloModule h\nENTRY e {\n ROOT x = f32[2,4] parameter(0)\n}\n"), HasSubstr("gives 1 results, not 2"));
+  EXPECT_THAT(run("HloModule h\nENTRY e {\n x = f32[8,4] parameter(0)\n ROOT t = (f32[8,4]) tuple(x)\n}\n"),
+              HasSubstr("argument 0 of the host's program is f32[8,4], its sharding makes that f32[2,4]"));
+  EXPECT_THAT(
+      run("HloModule h\nENTRY e {\n x = f32[2,4] parameter(0)\n ROOT t = (f32[2,4], f32[2,4]) tuple(x, x)\n}\n"),
+      HasSubstr("result 1 of the host's program is f32[2,4], its sharding makes that f32[4]"));
+  EXPECT_THAT(run("HloModule h\nENTRY e {\n ROOT x = f32[] constant(0)\n}\n"), HasSubstr("is not one of 1 arguments"));
+  RegisterCustomPartitioning("TestSplit", nullptr);
+}
 
-    TEST(CustomPartitioning, WhoWantsToKnowIsToldOnce) {
-      auto host = std::make_shared<CustomPartitioning>();
-      std::vector<std::string> told;
-      absl::Status answer;
-      host->inspect = [&](const Sharding& sharding, absl::string_view config) {
-        told.push_back(absl::StrCat(config, " ", sharding.ToString()));
-        return answer;
-      };
-      RegisterCustomPartitioning("TestInspect", host);
-      // The loop makes the partitioner look ahead.
-      const char* text = R"(
+TEST(CustomPartitioning, WhoWantsToKnowIsToldOnce) {
+  auto host = std::make_shared<CustomPartitioning>();
+  std::vector<std::string> told;
+  absl::Status answer;
+  host->inspect = [&](const Sharding& sharding, absl::string_view config) {
+    told.push_back(absl::StrCat(config, " ", sharding.ToString()));
+    return answer;
+  };
+  RegisterCustomPartitioning("TestInspect", host);
+  // The loop makes the partitioner look ahead.
+  const char* text = R"(
 HloModule m, num_partitions=4
 body {
   s = (s32[], f32[8]) parameter(0)
@@ -402,44 +397,43 @@ ENTRY e {
   w = (s32[], f32[8]) while(t), condition=cond, body=body
   ROOT r = f32[8] get-tuple-element(w), index=1
 })";
-      auto module = ParseHloModule(text);
-      ASSERT_TRUE(module.ok()) << module.status();
-      absl::Status ran = PartitionModule().Run(module->get()).status();
-      ASSERT_TRUE(ran.ok()) << ran;
-      EXPECT_THAT(told, testing::ElementsAre("me {devices=[4]<=[4]}"));
-      for (const auto& i : (*module)->entry()->instructions())
-        EXPECT_FALSE(i->Is(Opcode::kCustomCall)) << i->ToString();
-      answer = absl::InternalError("not today");
-      module = ParseHloModule(text);
-      EXPECT_THAT(std::string(PartitionModule().Run(module->get()).status().message()),
-                  HasSubstr("look: custom call 'TestInspect': not today"));
-      RegisterCustomPartitioning("TestInspect", nullptr);
-    }
+  auto module = ParseHloModule(text);
+  ASSERT_TRUE(module.ok()) << module.status();
+  absl::Status ran = PartitionModule().Run(module->get()).status();
+  ASSERT_TRUE(ran.ok()) << ran;
+  EXPECT_THAT(told, testing::ElementsAre("me {devices=[4]<=[4]}"));
+  for (const auto& i : (*module)->entry()->instructions()) EXPECT_FALSE(i->Is(Opcode::kCustomCall)) << i->ToString();
+  answer = absl::InternalError("not today");
+  module = ParseHloModule(text);
+  EXPECT_THAT(std::string(PartitionModule().Run(module->get()).status().message()),
+              HasSubstr("look: custom call 'TestInspect': not today"));
+  RegisterCustomPartitioning("TestInspect", nullptr);
+}
 
-    // Of an annotation the dimensions that divide are split.
-    TEST(PartitionModule, SplitsWhatSplitsEvenly) {
-      auto module = ParseHloModule(R"(
+// Of an annotation the dimensions that divide are split.
+TEST(PartitionModule, SplitsWhatSplitsEvenly) {
+  auto module = ParseHloModule(R"(
 HloModule m, num_partitions=4
 
 ENTRY e {
   x = f32[8,5] parameter(0)
   ROOT s = f32[8,5] custom-call(x), custom_call_target="Sharding", sharding={devices=[2,2]<=[4]}
 })");
-      ASSERT_TRUE(module.ok()) << module.status();
-      ASSERT_TRUE(PartitionModule().Run(module->get()).ok());
-      EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "f32[4,5]");
-      EXPECT_EQ((*module)->config().frontend_attributes.at(kResultShardingsAttribute),
-                "{{devices=[2,1,2]<=[4] last_tile_dim_replicate}}");
-    }
+  ASSERT_TRUE(module.ok()) << module.status();
+  ASSERT_TRUE(PartitionModule().Run(module->get()).ok());
+  EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "f32[4,5]");
+  EXPECT_EQ((*module)->config().frontend_attributes.at(kResultShardingsAttribute),
+            "{{devices=[2,1,2]<=[4] last_tile_dim_replicate}}");
+}
 
-    TEST(PartitionModule, LogsItsExchanges) {
-      std::vector<std::string> log;
-      ASSERT_TRUE(Partition("x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n"
-                            "ROOT y = f32[8] reverse(x), dimensions={0}, metadata={op_name=\"turn\"}",
-                            &log)
-                      .ok());
-      EXPECT_THAT(absl::StrJoin(log, "\n"), HasSubstr("all-gather of f32[2] of x to f32[8] in groups of 4"));
-    }
+TEST(PartitionModule, LogsItsExchanges) {
+  std::vector<std::string> log;
+  ASSERT_TRUE(Partition("x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n"
+                        "ROOT y = f32[8] reverse(x), dimensions={0}, metadata={op_name=\"turn\"}",
+                        &log)
+                  .ok());
+  EXPECT_THAT(absl::StrJoin(log, "\n"), HasSubstr("all-gather of f32[2] of x to f32[8] in groups of 4"));
+}
 
 }  // namespace
 }  // namespace backplane
