@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "core/analysis/process_groups.h"
@@ -13,12 +12,6 @@
 
 namespace backplane {
 namespace {
-
-Ints Counting(int64_t count) {
-  Ints r(static_cast<size_t>(count));
-  std::iota(r.begin(), r.end(), 0);
-  return r;
-}
 
 int64_t ElementsOf(const DimVector& dims) { return Shape(PrimitiveType::kPred, dims).num_elements(); }
 
@@ -527,7 +520,7 @@ class Fold {
     GatherDimensions g;
     Ints sizes(x->shape().dimensions().begin(), x->shape().dimensions().end());
     sizes[static_cast<size_t>(d)] = 1;
-    for (int64_t k : Counting(x->shape().rank())) {
+    for (int64_t k = 0; k < x->shape().rank(); ++k) {
       if (k != d) g.offset_dims.push_back(k);
     }
     g.collapsed_slice_dims = g.start_index_map = {d};

@@ -13,14 +13,6 @@ namespace {
 
 using Members = absl::flat_hash_set<const Instruction*>;
 
-bool HasDynamic(const Shape& shape) {
-  bool dynamic = false;
-  ForEachLeaf(shape, [&](const Shape& s, const std::vector<int64_t>&) {
-    dynamic = dynamic || (s.IsArray() && s.HasDynamicDimensions());
-  });
-  return dynamic;
-}
-
 bool HandlesDynamic(const Instruction* i) {
   return HasDynamic(i->shape()) || i->Is(Opcode::kDynamicReshape) || i->Is(Opcode::kSetDimensionSize) ||
          std::any_of(i->operands().begin(), i->operands().end(),
@@ -111,6 +103,14 @@ absl::StatusOr<bool> IsolateIn(Computation* c) {
 }
 
 }  // namespace
+
+bool HasDynamic(const Shape& shape) {
+  bool dynamic = false;
+  ForEachLeaf(shape, [&](const Shape& s, const std::vector<int64_t>&) {
+    dynamic = dynamic || (s.IsArray() && s.HasDynamicDimensions());
+  });
+  return dynamic;
+}
 
 absl::StatusOr<bool> IsolateDynamicSizes::Run(Module* module) {
   const Computation* entry = module->entry();

@@ -20,6 +20,9 @@ class IsolateDynamicSizes : public Pass {
   absl::StatusOr<bool> Run(Module* module) override;
 };
 
+// Whether an array of the shape has a dimension of dynamic size.
+bool HasDynamic(const Shape& shape);
+
 }  // namespace backplane
 
 #endif  // BACKPLANE_CORE_PASSES_ISOLATE_DYNAMIC_SIZES_H_

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "core/passes/isolate_dynamic_sizes.h"
 #include "core/passes/loop_builder.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -14,14 +15,6 @@
 
 namespace backplane {
 namespace {
-
-bool HasDynamic(const Shape& shape) {
-  bool dynamic = false;
-  ForEachLeaf(shape, [&](const Shape& s, const std::vector<int64_t>&) {
-    dynamic = dynamic || (s.IsArray() && s.HasDynamicDimensions());
-  });
-  return dynamic;
-}
 
 Shape Full(const Shape& shape) { return Shape(shape.element_type(), shape.dimensions()); }
 
