@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/types/relayout_kernels.h"
 #include "core/types/status_macros.h"
+#include "core/types/transpose.h"
 
 namespace backplane {
 namespace {
@@ -315,8 +316,17 @@ void Relayout::CopyBox(const Box& box, bool far, bool stream, const T* source, T
         walk({1, 0, in.size * out.size * kWidth},
              [&](const T* a, T* b) { relayout::Unweave<T, decltype(n)::value>(a, out.size, b, in.to, stream); });
       });
-    case kTranspose:
-      return walk({}, [&](const T* a, T* b) { relayout::Transpose(a, out.from, b, in.to, in.size, out.size, stream); });
+    case kTranspose: {
+      const TransposePlan plan = PlanTranspose(kWidth, in.size, out.size, out.from * kWidth, in.to * kWidth,
+                                               stream ? kFarBytes + 1 : in.size * out.size * kWidth);
+      std::vector<std::byte> scratch(static_cast<size_t>(plan.scratch_bytes == 0 ? 0 : plan.scratch_bytes + 64));
+      std::byte* tile = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+      return walk({}, [&](const T* a, T* b) {
+        for (int64_t c = 0; c < plan.columns; c += plan.tile_columns) {
+          for (int64_t r = 0; r < plan.rows; r += plan.tile_rows) RunTransposeTile(&plan, a, b, r, c, tile);
+        }
+      });
+    }
     case kSingle:
       return walk({}, [](const T* a, T* b) { *b = *a; });
   }

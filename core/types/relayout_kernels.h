@@ -1,5 +1,4 @@
-// The inner loops of relayouts: runs, rows woven together and apart, transposed blocks, packed elements. Private to
-// relayout.cc.
+// The inner loops of relayouts: runs, rows woven together and apart, packed elements. Private to relayout.cc.
 //
 // `stream`: the target is large, and written past the caches where its address allows; the caller ends the whole with
 // EndStream. Vectors of 16 bytes, which every x86-64 has; other machines take the plain loops.
@@ -162,53 +161,6 @@ void Unweave(const T* source, int64_t n, T* target, int64_t pitch, bool stream) 
 #endif
   for (; i < n; ++i) {
     for (int k = 0; k < kRows; ++k) target[k * pitch + i] = source[i * kRows + k];
-  }
-}
-
-// target[j + i * to] = source[i + j * from] for i < n, j < m: by blocks that are turned inside a buffer, so that both
-// sides are read and written several cache lines at a time. Lines of the next block, which lie in many pages and are
-// not foreseen by the processor, are fetched meanwhile.
-template <typename T>
-void Transpose(const T* source, int64_t from, T* target, int64_t to, int64_t n, int64_t m, bool stream) {
-  constexpr int64_t kBlock = sizeof(T) <= 2 ? 128 : sizeof(T) == 4 ? 64 : sizeof(T) == 8 ? 32 : 16;
-  constexpr int64_t kRowBytes = kBlock * static_cast<int64_t>(sizeof(T));
-  alignas(64) T block[kBlock * kBlock];
-  for (int64_t j0 = 0; j0 < m; j0 += kBlock) {
-    const int64_t j1 = std::min(m - j0, kBlock);
-    for (int64_t i0 = 0; i0 < n; i0 += kBlock) {
-      const int64_t i1 = std::min(n - i0, kBlock);
-      const T* a = source + i0 + j0 * from;
-      const bool more = i0 + 2 * kBlock <= n;
-      auto fetch = [&](int64_t j) {
-        const char* ahead = reinterpret_cast<const char*>(a + kBlock + j * from);
-        for (int64_t at = 0; at < kRowBytes; at += 64) __builtin_prefetch(ahead + at, 0, 2);
-      };
-      int64_t i_done = 0, j_done = 0;
-#ifdef __SSE2__
-      if constexpr (sizeof(T) <= 8) {
-        constexpr int kN = kLanes<T>;
-        i_done = i1 / kN * kN;
-        j_done = j1 / kN * kN;
-        for (int64_t j = 0; j < j_done; j += kN) {
-          for (int k = 0; more && k < kN; ++k) fetch(j + k);
-          for (int64_t i = 0; i < i_done; i += kN) {
-            Vector v[kN];
-            for (int k = 0; k < kN; ++k) v[k] = Load(a + i + (j + k) * from);
-            Shuffle<T>(v, Log2(kN));
-            for (int k = 0; k < kN; ++k) Store<false>(block + (i + k) * kBlock + j, v[k]);
-          }
-        }
-      }
-#endif
-      for (int64_t j = 0; j < j1; ++j) {
-        const int64_t first = j < j_done ? i_done : 0;
-        if (first == 0 && more) fetch(j);
-        for (int64_t i = first; i < i1; ++i) block[i * kBlock + j] = a[i + j * from];
-      }
-      T* b = target + j0 + i0 * to;
-      for (int64_t i = 0; i < i1; ++i)
-        CopyRun(block + i * kBlock, b + i * to, sizeof(T) * static_cast<size_t>(j1), stream);
-    }
   }
 }
 

@@ -41,9 +41,8 @@ class PhaseEmitter {
   int64_t ExtentOf(int group) const;
   // The element of the result that the phase's reductions are wanted at.
   Index ReduceIndex();
-  // A square matrix of registers, turned; and one of few long rows, each column of which comes in a short vector.
+  // A square matrix of registers, turned.
   std::vector<llvm::Value*> TransposeSquare(std::vector<llvm::Value*> rows);
-  std::vector<llvm::Value*> TransposeLong(std::vector<llvm::Value*> rows);
 
   ElementEmitter& e_;
   const FusionPlan& plan_;

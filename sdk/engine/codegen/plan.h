@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/types/transpose.h"
 #include "sdk/engine/codegen/combiner.h"
 #include "sdk/engine/codegen/index_map.h"
 #include "sdk/engine/codegen/kernel.h"
@@ -65,11 +66,10 @@ struct Phase {
   int unroll = 1;                                        // kColumns: rows at a time
   int transposed_group = -1;                             // kTranspose: the group that the source walks
   int64_t tile_rows = 0, tile_columns = 0, tile_square = 0;
-  // kTranspose: nothing but the transpose. Tiles are turned into scratch memory by blocks of `block_rows` x
-  // `block_columns`, and leave it in long runs; with `stream` past the caches.
-  bool staged = false, stream = false;
-  int64_t block_rows = 0, block_columns = 0;
-  int64_t tile_pitch = 0;                      // bytes from one row of the tile to the next
+  // kTranspose: nothing but the transpose, of one matrix for each place of the other groups; a unit is a tile of
+  // `turn`.
+  bool staged = false;
+  TransposePlan turn;
   std::vector<const Instruction*> transposed;  // kTranspose: arrays read the other way
   const Instruction* special = nullptr;        // kScatter, kSelectAndScatter, kScan
   std::vector<Materialized> reads;             // temporaries of earlier phases

@@ -80,40 +80,20 @@ ReductionChoice ChooseReduction(GroupWalk& w, const AccessWalk::ArraySet& materi
 
 namespace {
 
-// A part of `extent` for tiles of about `wanted`, all nearly equal, of whole units where it is not all there is.
-int64_t TileOf(int64_t extent, int64_t wanted, int64_t unit) {
-  return std::min(RoundUp(CeilDiv(extent, CeilDiv(extent, wanted)), unit), extent);
-}
-
 // A transpose and nothing else, of elements of `width` bytes; false where a side is too short for registers.
-bool PlanStaged(Phase& phase, int64_t rows, int64_t columns, int64_t others, int width, const jit::HostInfo& host) {
-  // Short elements are turned within 128-bit lanes: 16 / width rows of any length. Longer ones by squares.
-  int64_t vector = host.vector_bytes;
-  while (vector > 16 && (rows < vector / width || (width > 2 && columns < vector / width))) vector /= 2;
-  phase.block_rows = vector / width;
-  phase.block_columns = width > 2 ? vector / width : 16 / width;
-  if (rows < phase.block_rows || columns < phase.block_columns) return false;
-  // A result that will not stay in the caches is written past them, by runs that DRAM likes; a smaller one by tiles
-  // that stay in the first-level cache.
-  constexpr int64_t kFarBytes = int64_t{4} << 20, kManyUnits = 32, kLine = 64;
-  phase.stream = rows * columns * others * width > kFarBytes && columns * width >= 256;
-  const int64_t row_bytes = phase.stream ? 512 : 256;
-  int64_t column_bytes = !phase.stream ? 256 : width == 1 ? 512 : 1024;
-  const int64_t row_unit = rows * width % kLine == 0 ? std::max(kLine / width, phase.block_rows) : phase.block_rows;
-  const int64_t column_unit =
-      phase.stream || columns * width % kLine == 0 ? std::max(kLine / width, phase.block_columns) : phase.block_columns;
-  for (;;) {
-    phase.tile_rows = TileOf(rows, row_bytes / width, row_unit);
-    phase.tile_columns = TileOf(columns, column_bytes / width, column_unit);
-    phase.work_units = CeilDiv(rows, phase.tile_rows) * CeilDiv(columns, phase.tile_columns) * others;
-    if (phase.work_units >= kManyUnits || column_bytes <= 256) break;
-    column_bytes /= 2;
-  }
-  // Rows of the tile an odd number of cache lines apart, so that a column of them fills no set of the cache. With a
-  // line more than the tile where lines of the result are cut by its edge.
-  phase.tile_pitch = RoundUp(phase.tile_columns * width + (phase.stream ? kLine : 0), kLine);
-  if (phase.tile_pitch / kLine % 2 == 0) phase.tile_pitch += kLine;
-  phase.scratch_bytes = RoundUp(phase.tile_rows * phase.tile_pitch + kLine, kLine);
+bool PlanStaged(Phase& phase, const GroupWalk& w, VarId row, VarId column, int64_t rows, int64_t columns,
+                int64_t others, int width, const jit::HostInfo& host) {
+  if (rows < 16 / width || columns < 16 / width) return false;
+  VarTable vars = w.vars;
+  const Target& target = phase.targets[0];
+  const Affine store = StoreAddress(vars, target, TargetIndex(vars, phase, w.loops, target));
+  phase.turn =
+      ::backplane::PlanTranspose(width, rows, columns, w.accesses[0].address.CoefOf(column) * width,
+                                 store.CoefOf(row) * width, rows * columns * others * width, host.vector_bytes);
+  phase.tile_rows = phase.turn.tile_rows;
+  phase.tile_columns = phase.turn.tile_columns;
+  phase.work_units = phase.turn.row_tiles() * phase.turn.column_tiles() * others;
+  phase.scratch_bytes = phase.turn.scratch_bytes;
   phase.staged = true;
   return true;
 }
@@ -141,6 +121,8 @@ bool PlanTranspose(Phase& phase, const GroupWalk& w, const std::vector<std::vect
     }
     return true;
   };
+  bool plain = phase.targets.size() == 1 && phase.targets[0].window == nullptr && w.accesses.size() == 1;
+  for (const Instruction* x : w.visited) plain = plain && (MovesElements(*x) || x == w.accesses[0].array);
   int source_group = -1;
   int width = 1;
   for (const Access& a : w.accesses) {
@@ -158,7 +140,7 @@ bool PlanTranspose(Phase& phase, const GroupWalk& w, const std::vector<std::vect
       if (w.vars.def(t.var).kind != VarKind::kLoop) found = -1;
     }
     int bytes = ByteWidth(FirstShape(*a.array).element_type());
-    if (found < 0 || bytes > 8 || a.array->Is(Opcode::kConstant)) continue;
+    if (found < 0 || bytes > (plain ? 16 : 8) || a.array->Is(Opcode::kConstant)) continue;
     source_group = found;
     width = std::max(width, bytes);
     if (std::find(phase.transposed.begin(), phase.transposed.end(), a.array) == phase.transposed.end()) {
@@ -170,21 +152,23 @@ bool PlanTranspose(Phase& phase, const GroupWalk& w, const std::vector<std::vect
     return false;
   }
   int64_t rows = extent(groups[source_group]), columns = extent(groups.back());
-  int64_t square = width == 8 ? 8 : 16;
-  while (square > std::min(rows, columns)) square /= 2;
-  if (square < 4) {
-    phase.transposed.clear();
-    return false;
-  }
-  bool plain = phase.targets.size() == 1 && phase.targets[0].window == nullptr && w.accesses.size() == 1;
-  for (const Instruction* x : w.visited) plain = plain && (MovesElements(*x) || x == phase.transposed[0]);
   phase.kind = PhaseKind::kTranspose;
   phase.transposed_group = source_group;
   int64_t others = 1;
   for (size_t g = 0; g + 1 < groups.size(); ++g) {
     if (static_cast<int>(g) != source_group) others *= extent(groups[g]);
   }
-  if (plain && PlanStaged(phase, rows, columns, others, width, host)) return true;
+  if (plain &&
+      PlanStaged(phase, w, groups[source_group].back(), groups.back().back(), rows, columns, others, width, host))
+    return true;
+  int64_t square = width == 8 ? 8 : 16;
+  while (square > std::min(rows, columns)) square /= 2;
+  if (square < 4 || width > 8) {
+    phase.kind = PhaseKind::kLoop;
+    phase.transposed_group = -1;
+    phase.transposed.clear();
+    return false;
+  }
   int64_t tile_rows = 64, tile_columns = plain ? 256 : 128;
   if (width == 8) tile_rows /= 2;
   if (phase.transposed.size() > 1) tile_rows /= 2;

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/types/transpose.h"
 #include "llvm/ExecutionEngine/JITLink/JITLink.h"
 #include "llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h"
 #include "llvm/ExecutionEngine/Orc/Core.h"
@@ -184,7 +185,7 @@ const CodeLibrary::Symbols& DefaultSymbols() {
         {"powf", Address(F2(&::powf))}, {"lgamma", Address(D1(&::lgamma))}, {"lgammaf", Address(F1(&::lgammaf))},
         {"backplane_reduce_angle_f32", Address(&ReduceAngleF32)},
         {"backplane_reduce_angle_f64", Address(&ReduceAngleF64)}, {"backplane_fmod_f32", Address(&FmodF32)},
-        {"backplane_fmod_f64", Address(&FmodF64)},
+        {"backplane_fmod_f64", Address(&FmodF64)}, {"backplane_transpose_tile", Address(&RunTransposeTile)},
 #if defined(__SSE2__)
         {"__extendhfsf2", Address(&ExtendHalf)}, {"__truncsfhf2", Address(&TruncToHalf)},
         {"__truncdfhf2", Address(&TruncDoubleToHalf)}, {"__truncsfbf2", Address(&TruncToBf16)},

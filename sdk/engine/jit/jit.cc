@@ -31,7 +31,7 @@ namespace backplane::engine::jit {
 namespace {
 
 // Raise it when generated code changes in a way that a stored object must not survive.
-constexpr int kCodegenRevision = 2;
+constexpr int kCodegenRevision = 3;
 
 using Clock = std::chrono::steady_clock;
 

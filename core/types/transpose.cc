@@ -1,0 +1,162 @@
+#include "core/types/transpose.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+
+#include "core/types/transpose_levels.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+namespace backplane {
+namespace {
+
+constexpr int64_t kLine = 64;  // bytes of a cache line
+// Arrays larger than this come from memory, and would be gone from the caches again before they are used.
+constexpr int64_t kFarResult = int64_t{4} << 20;
+constexpr int64_t kWay = 4096;         // bytes in one way of the first-level cache
+constexpr int64_t kSecondWay = 65536;  // and of the second
+constexpr int64_t kAhead = 32 * 1024;  // bytes of the source fetched before they are wanted: a part of the second cache
+constexpr int64_t kAheadRows = 64;     // the same for short elements, whose blocks read many rows
+constexpr int64_t kManyTiles = 32;     // enough for all threads
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
+
+// A part of `extent` for tiles of about `wanted`, all nearly equal, of whole units where it is not all there is.
+int64_t TileOf(int64_t extent, int64_t wanted, int64_t unit) {
+  wanted = std::max(wanted, unit);
+  return std::min(RoundUp(CeilDiv(extent, CeilDiv(extent, wanted)), unit), extent);
+}
+
+// The lines of a square's column share so few sets of the first-level cache that they do not stay there beside the
+// other side's: rows are a multiple of a large power of two apart, or nearly so.
+bool Crowded(int64_t pitch, int64_t lines) {
+  constexpr int64_t kSets = kWay / kLine, kHalfOfWays = 4;
+  std::array<int8_t, kSets> used = {};
+  int64_t most = 0;
+  for (int64_t i = 0; i < lines; ++i) {
+    const int64_t set = (((i * pitch) % kWay + kWay) % kWay) / kLine;
+    most = std::max<int64_t>(most, ++used[static_cast<size_t>(set)]);
+  }
+  return most > kHalfOfWays;
+}
+
+// An odd number of lines, so that a column of such rows fills no set.
+int64_t OddLines(int64_t bytes) {
+  const int64_t lines = CeilDiv(bytes, kLine);
+  return (lines + (lines % 2 == 0 ? 1 : 0)) * kLine;
+}
+
+}  // namespace
+
+int TransposeVectorBytes() {
+#ifdef __x86_64__
+  static const int bytes = [] {
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return 64;
+    return __builtin_cpu_supports("avx2") ? 32 : 16;
+  }();
+  return bytes;
+#else
+  return 16;
+#endif
+}
+
+TransposePlan PlanTranspose(int64_t width, int64_t rows, int64_t columns, int64_t source_pitch, int64_t target_pitch,
+                            int64_t result_bytes, int64_t vector) {
+  TransposePlan p;
+  p.width = width;
+  p.rows = rows;
+  p.columns = columns;
+  p.source_pitch = source_pitch;
+  p.target_pitch = target_pitch;
+  p.tile_rows = p.tile_columns = 1;
+  if (rows <= 0 || columns <= 0) return p;
+  p.vector = std::min<int64_t>(TransposeVectorBytes(), vector == 0 ? 64 : vector);
+  while (p.vector > 16 && columns * width < p.vector) p.vector /= 2;
+  const int64_t row_unit = rows * width >= kLine ? kLine / width : std::max<int64_t>(16 / width, 1);
+  const int64_t column_unit = columns * width >= kLine ? kLine / width : p.vector / width;
+  const int64_t others = std::max<int64_t>(result_bytes / std::max<int64_t>(rows * columns * width, 1), 1);
+  const bool far = result_bytes > kFarResult;
+  // The longer the pieces on both sides, the better for DRAM; the smaller the tile, the nearer its lines remain.
+  int64_t row_bytes, column_bytes, least_bytes = 4 * kLine;
+  const bool direct = !far && !Crowded(source_pitch, kLine / width) && !Crowded(target_pitch, kLine / width);
+  if (direct) {
+    row_bytes = 16 * kLine;  // the source's rows are read on while they are near
+    column_bytes = 2 * kLine;
+  } else {
+    row_bytes = far && width > 2 ? 8 * kLine : 4 * kLine;
+    column_bytes = far && width > 2 ? 16 * kLine : 8 * kLine;
+  }
+  // Of such rows a register's worth of columns does not stay in the first-level cache until all parts of its lines are
+  // read: lines are copied whole.
+  const bool copied = !direct && width <= (far ? 2 : 1) && Crowded(source_pitch, p.vector / width);
+  if (copied && far) column_bytes = 4 * kLine;
+  for (;;) {
+    p.tile_rows = TileOf(rows, row_bytes / width, row_unit);
+    p.tile_columns = TileOf(columns, column_bytes / width, column_unit);
+    int64_t& cut = direct ? row_bytes : column_bytes;
+    if (p.row_tiles() * p.column_tiles() * others >= kManyTiles || cut <= least_bytes) break;
+    cut /= 2;
+  }
+  if (direct) return p;
+  p.past_caches = far && columns * width >= 4 * kLine ? 1 : 0;
+  p.tile_pitch = OddLines(p.tile_columns * width + (p.past_caches != 0 ? kLine : 0));
+  p.scratch_bytes = p.tile_rows * p.tile_pitch + kLine;
+  if (copied) {
+    p.source_tile = OddLines(p.tile_rows * width);
+    p.scratch_bytes += p.source_tile * (p.vector / width);
+  }
+  p.scratch_bytes = RoundUp(p.scratch_bytes, kLine);
+  if (far) {
+    // Lines whose distance is a multiple of a large power of two share a few sets of the second-level cache: no more
+    // are fetched than half of what those hold, in eight ways.
+    const int64_t together = 8 * (kSecondWay / std::gcd(source_pitch, kSecondWay)) / 2;
+    const int64_t step = p.vector / width;
+    const int64_t wanted = width > 2 ? RoundUp(CeilDiv(kAhead, p.tile_rows * width), step) : kAheadRows;
+    p.ahead = std::min({wanted, p.tile_columns, together});
+    if (p.ahead < step) p.ahead = 0;
+  }
+  return p;
+}
+
+void RunTransposeTile(const TransposePlan* plan, const void* source, void* target, int64_t row, int64_t column,
+                      void* scratch) {
+  const char* from = static_cast<const char*>(source);
+  char *to = static_cast<char*>(target), *tile = static_cast<char*>(scratch);
+#ifdef __x86_64__
+  if (plan->vector == 64) return transpose::Tile64(*plan, from, to, row, column, tile);
+  if (plan->vector == 32) return transpose::Tile32(*plan, from, to, row, column, tile);
+#endif
+  transpose::Tile16(*plan, from, to, row, column, tile);
+}
+
+void EndTransposes() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
+}
+
+void RunTranspose(const TransposePlan& plan, const void* source, void* target) {
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  std::unique_ptr<void, Free> scratch(
+      plan.scratch_bytes == 0 ? nullptr
+                              : std::aligned_alloc(kLine, static_cast<size_t>(RoundUp(plan.scratch_bytes, kLine))));
+  // Along the source's rows: what comes next lies beside it.
+  for (int64_t c = 0; c < plan.columns; c += plan.tile_columns) {
+    for (int64_t r = 0; r < plan.rows; r += plan.tile_rows) {
+      RunTransposeTile(&plan, source, target, r, c, scratch.get());
+    }
+  }
+  if (plan.past_caches != 0) EndTransposes();
+}
+
+}  // namespace backplane

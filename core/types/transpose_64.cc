@@ -1,0 +1,11 @@
+#define BP_TRANSPOSE_BYTES 64
+#include "core/types/transpose_kernels.h"
+#include "core/types/transpose_levels.h"
+
+namespace backplane::transpose {
+
+void Tile64(const TransposePlan& plan, const char* source, char* target, int64_t row, int64_t column, char* scratch) {
+  AnyTile(plan, source, target, row, column, scratch);
+}
+
+}  // namespace backplane::transpose
