@@ -21,15 +21,15 @@ struct FuzzOptions {
   PluginOptions plugin;
   std::vector<std::string> plugins, without, without_types;
   std::string only, form = "both", save = ".", known, defect;
-  int64_t count = 1000, seed = 1, jobs = 1, tries = 300;
+  int64_t count = 1000, seed = 1, jobs = 1, tries = 300, devices = 1;
   double minutes = 0, seconds = 60;
-  bool coverage = false, print = false, bf16_products = false;
+  bool coverage = false, print = false, bf16_products = false, quantized = false, replicas_only = false;
 };
 
-absl::StatusOr<Opcode> Operation(const std::string& name) {
+absl::StatusOr<Opcode> Operation(const std::string& name, int64_t devices) {
   const std::optional<Opcode> opcode = OpcodeFromText(name);
   if (!opcode.has_value()) return absl::InvalidArgumentError(absl::StrCat("fuzz: no operation '", name, "'"));
-  if (const std::string why = fuzz::NotGenerated(*opcode); !why.empty()) {
+  if (const std::string why = fuzz::NotGenerated(*opcode, devices); !why.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("fuzz: ", name, " is not generated: ", why));
   }
   return *opcode;
@@ -41,7 +41,8 @@ absl::StatusOr<std::string> Save(const FuzzOptions& o, const fuzz::Finding& find
   BP_RETURN_IF_ERROR(WriteFile(base + ".hlo", PrintModule(*finding.program.module)));
   std::string program = base + ".hlo";
   if (finding.form == fuzz::Form::kStablehlo) {
-    if (absl::StatusOr<std::string> text = ExportStablehloText(*finding.program.module); text.ok()) {
+    if (absl::StatusOr<std::string> text = fuzz::ExportQuantized(*finding.program.module, finding.program.quantized);
+        text.ok()) {
       program = base + ".mlir";
       BP_RETURN_IF_ERROR(WriteFile(program, *text));
     }
@@ -82,7 +83,7 @@ absl::Status PrintPrograms(const FuzzOptions& o, const fuzz::GeneratorOptions& g
     operations += fuzz::CountOperations(*program.module);
     if (o.print) terminal.Print(absl::StrCat(PrintModule(*program.module), "\n"));
   }
-  if (o.coverage) terminal.Print(fuzz::CoverageText(coverage));
+  if (o.coverage) terminal.Print(fuzz::CoverageText(coverage, o.devices));
   terminal.Print(absl::StrCat(o.count, " programs of ", operations, " operations\n"));
   return absl::OkStatus();
 }
@@ -90,10 +91,10 @@ absl::Status PrintPrograms(const FuzzOptions& o, const fuzz::GeneratorOptions& g
 absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
   fuzz::CampaignOptions campaign;
   if (!o.only.empty()) {
-    BP_ASSIGN_OR_RETURN(campaign.generator.only, Operation(o.only));
+    BP_ASSIGN_OR_RETURN(campaign.generator.only, Operation(o.only, o.devices));
   }
   for (const std::string& name : o.without) {
-    BP_ASSIGN_OR_RETURN(const Opcode opcode, Operation(name));
+    BP_ASSIGN_OR_RETURN(const Opcode opcode, Operation(name, o.devices));
     campaign.generator.without.insert(opcode);
   }
   for (const std::string& name : o.without_types) {
@@ -102,6 +103,9 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
     campaign.generator.without_types.insert(*type);
   }
   campaign.generator.bf16_products = o.bf16_products;
+  campaign.generator.devices = o.devices;
+  campaign.generator.quantized = o.quantized;
+  campaign.generator.replicas_only = o.replicas_only;
   if (o.form == "stablehlo") campaign.forms = {fuzz::Form::kStablehlo};
   if (o.form == "hlo") campaign.forms = {fuzz::Form::kHlo};
   campaign.generator.portable = o.form == "stablehlo";
@@ -125,6 +129,7 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
     for (size_t k = 0; k < o.plugins.size(); ++k) {
       fuzz::PluginRunnerOptions options;
       options.plugin = o.plugin;
+      if (o.devices > 1) options.plugin.options.push_back(absl::StrCat("cpu_device_count=", o.devices));
       options.seconds = o.seconds;
       if (k == 1 && !o.defect.empty()) {
         BP_ASSIGN_OR_RETURN(options.mutation, fuzz::FindMutation(o.defect));
@@ -144,11 +149,8 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
                                                     f.known.empty() ? "differs" : absl::StrCat("known: ", f.known)),
                                     " seed ", f.seed, ", ", f.runner, ", ", fuzz::Text(f.form), ": ", f.what, "\n"));
         if (f.known.empty()) terminal.Print(PrintModule(*f.program.module));
-        for (size_t i = 0; i < f.program.host_orders.size(); ++i) {
-          const fuzz::HostOrder& order = f.program.host_orders[i];
-          if (order.minor_to_major.empty()) continue;
-          terminal.Print(absl::StrCat("  argument ", i, " with byte strides: order {",
-                                      absl::StrJoin(order.minor_to_major, ","), "}, gap ", order.gap, "\n"));
+        for (const std::string& line : fuzz::HandlingText(f.program)) {
+          terminal.Print(absl::StrCat("  ", line, "\n"));
         }
         if (command.ok()) terminal.Print(absl::StrCat("  ", *command, "\n"));
       },
@@ -183,7 +185,7 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
                            .Set("findings", std::move(findings)));
     return absl::OkStatus();
   }
-  if (o.coverage) terminal.Print(fuzz::CoverageText(result.coverage));
+  if (o.coverage) terminal.Print(fuzz::CoverageText(result.coverage, o.devices));
   for (const auto& [what, count] : result.refusals) {
     terminal.Print(
         absl::StrCat("refused ", count, " times, as seed ", result.refusal_seeds.at(what), ": ", what, "\n"));
@@ -197,6 +199,10 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
                               result.generator_failures, " the evaluator cannot run\ncompared to the bit ",
                               percent(result.power.bitwise), " of the elements, within a bound ",
                               percent(result.power.bounded), ", undecided ", percent(result.power.undecided), "\n"));
+  for (size_t k = 0; k < result.waited.size(); ++k) {
+    terminal.Print(absl::StrCat(k == 0 ? "waited " : ", ", absl::StrFormat("%.0f", result.waited[k]), " s for ",
+                                o.plugins[k], k + 1 == result.waited.size() ? "\n" : ""));
+  }
   return absl::OkStatus();
 }
 
@@ -215,6 +221,13 @@ Command FuzzCommand() {
       {"--without-type", &o->without_types, "programs without this element type, may come many times", "TYPE"});
   command.options.push_back({"--bf16-products", &o->bf16_products,
                              "operands of products rounded to bf16, for plugins whose matrix unit does that"});
+  command.options.push_back(
+      Bounded(1, 64,
+              {"--devices", &o->devices,
+               "programs of up to so many devices among the others (client option cpu_device_count)", "N"}));
+  command.options.push_back(
+      {"--replicas-only", &o->replicas_only, "of several devices, programs of one partition only"});
+  command.options.push_back({"--quantized", &o->quantized, "functions over quantized tensors among the others"});
   command.options.push_back({"--form", &o->form, "how programs are sent", "FORM", false, {"both", "stablehlo", "hlo"}});
   command.options.push_back(
       Bounded(1, 64, {"--jobs,-j", &o->jobs, "programs at once, each with processes of its own", "N"}));

@@ -152,7 +152,11 @@ absl::StatusOr<Judged> JudgeSort(const Instruction& i, absl::Span<const Judged* 
   if (ops.size() == 1) {
     const double most = Greatest(ops[0]->used);
     if (most == 0) return result;
-    if (IsWhole(result.value)) return Judged::Undecided(result.value);
+    // By another key than the elements themselves, near neighbours may be far apart.
+    const Instruction* root = comparator.root();
+    const bool plain = root->Is(Opcode::kCompare) && root->operand(0)->Is(Opcode::kParameter) &&
+                       root->operand(1)->Is(Opcode::kParameter);
+    if (!plain || IsWhole(result.value)) return Judged::Undecided(result.value);
     result.used = Zeros(result.value.shape());
     for (double& e : result.used.mutable_data<double>()) e = most;
     result.seen = result.used;
@@ -167,6 +171,65 @@ absl::StatusOr<Judged> JudgeSort(const Instruction& i, absl::Span<const Judged* 
     j.seen = j.used;
   }
   return result;
+}
+
+// Where the elements lie that share the first place of a window with another one: which of equal ones is picked hangs
+// on the order in which the window is gone through, and that is an implementation's own.
+std::vector<int64_t> SharedPlaces(const Instruction& i, const Literal& operand) {
+  const Shape& shape = operand.shape();
+  const size_t rank = static_cast<size_t>(shape.rank());
+  const Instruction* root = i.called(0)->root();
+  const bool swapped = root->operand(0) != i.called(0)->parameter(0);
+  const ComparisonDirection how = root->direction();
+  const bool greatest = (how == ComparisonDirection::kGe || how == ComparisonDirection::kGt) != swapped;
+  const DimVector strides = RowMajorStrides(shape.dimensions());
+  std::vector<int64_t> count(rank), at(rank, 0), in(rank, 0), shared;
+  const auto& dims = i.window().dimensions;
+  for (size_t d = 0; d < rank; ++d) {
+    const WindowDimension& w = dims[d];
+    count[d] = (shape.dimensions(static_cast<int64_t>(d)) + w.padding_low + w.padding_high - w.size) / w.stride + 1;
+    if (count[d] <= 0) return shared;
+  }
+  // The next index below `sizes`; false after the last.
+  auto next = [&](std::vector<int64_t>& index, auto size) {
+    for (size_t d = rank; d > 0; --d) {
+      if (++index[d - 1] < size(d - 1)) return true;
+      index[d - 1] = 0;
+    }
+    return false;
+  };
+  do {
+    std::vector<int64_t> best;
+    double value = 0;
+    do {
+      int64_t place = 0;
+      bool inside = true;
+      for (size_t d = 0; d < rank; ++d) {
+        const int64_t p = at[d] * dims[d].stride - dims[d].padding_low + in[d];
+        inside = inside && p >= 0 && p < shape.dimensions(static_cast<int64_t>(d));
+        place += p * strides[d];
+      }
+      if (!inside) continue;
+      const double v = operand.GetAsDouble(place);
+      if (best.empty() || (greatest ? v > value : v < value)) {
+        best = {place};
+        value = v;
+      } else if (v == value) {
+        best.push_back(place);
+      }
+    } while (next(in, [&](size_t d) { return dims[d].size; }));
+    if (best.size() > 1) shared.insert(shared.end(), best.begin(), best.end());
+  } while (next(at, [&](size_t d) { return count[d]; }));
+  return shared;
+}
+
+// The elements of a result at these places are not decided.
+void LeaveOpen(Judged& j, const std::vector<int64_t>& places) {
+  if (places.empty()) return;
+  for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
+    j.*bound = BoundsOf(j.*bound, j.value.shape());
+    for (const int64_t p : places) (j.*bound).mutable_data<double>()[static_cast<size_t>(p)] = kInf;
+  }
 }
 
 }  // namespace
@@ -225,7 +288,12 @@ absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judge
   for (const Judged* o : ops) exact = exact && o->exact();
   if (i.Is(Opcode::kSelectAndScatter)) {
     if (!ops[0]->exact()) return Judged::Undecided(result.value);
-    if (IsWhole(result.value)) return exact ? result : Judged::Undecided(result.value);
+    const std::vector<int64_t> shared = SharedPlaces(i, ops[0]->value);
+    if (IsWhole(result.value)) {
+      if (!exact) return Judged::Undecided(result.value);
+      LeaveOpen(result, shared);
+      return result;
+    }
     // What the windows pick depends on the operand alone; the source's bounds and magnitudes go the same way.
     auto spread = [&](const Literal& source, const Literal& init) -> absl::StatusOr<Literal> {
       Module module("spread");
@@ -253,6 +321,7 @@ absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judge
                    Greatest(sum)),
            (TermsOfWindow(i.window()) + 1) *
                (GreatestFinite(Magnitudes(ops[1]->value)) + GreatestFinite(Magnitudes(ops[2]->value))));
+    LeaveOpen(result, shared);
     return result;
   }
   const size_t arrays = ops.size() / 2;

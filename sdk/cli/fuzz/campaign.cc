@@ -41,7 +41,7 @@ Verdict Judge(const Judged& meant, const Outcome& outcome, Power* power = nullpt
     case Outcome::Kind::kCrashed:
     case Outcome::Kind::kTimedOut:
       v.what = absl::StrCat(outcome.kind == Outcome::Kind::kCrashed ? "crash: " : "timeout: ", outcome.message);
-      v.signs = {"crash"};
+      v.signs = {outcome.kind == Outcome::Kind::kCrashed ? "crash" : "timeout"};
       return v;
     case Outcome::Kind::kRefused:
       v.what = absl::StrCat("refused: ", outcome.message);
@@ -69,7 +69,6 @@ bool SameSort(const Verdict& a, const Verdict& b) {
   if (a.signs[0] == "refused" || b.signs[0] == "refused") {
     return a.signs == b.signs && WithoutNumbers(a.what).substr(0, 40) == WithoutNumbers(b.what).substr(0, 40);
   }
-  if (a.signs[0] == "crash" || b.signs[0] == "crash") return a.signs == b.signs;
   return a.signs == b.signs;
 }
 
@@ -107,11 +106,7 @@ struct Running {
 
 }  // namespace
 
-absl::StatusOr<Judged> Meaning(const FuzzProgram& program) {
-  std::vector<Judged> arguments;
-  for (const Literal& a : program.arguments) arguments.push_back(Judged::Exact(a));
-  return JudgeComputation(*program.module->entry(), arguments);
-}
+absl::StatusOr<Judged> Meaning(const FuzzProgram& program) { return JudgeEntry(*program.module, program.arguments); }
 
 CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& options,
                            const std::function<void(const Finding&)>& found,
@@ -152,7 +147,12 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
   auto end = [&](size_t lane) {
     Running& r = running[lane];
     std::vector<Outcome> outcomes;
-    for (const std::unique_ptr<Runner>& runner : lanes[lane]) outcomes.push_back(runner->Receive());
+    result.waited.resize(std::max(result.waited.size(), lanes[lane].size()));
+    for (size_t k = 0; k < lanes[lane].size(); ++k) {
+      const double before = Now();
+      outcomes.push_back(lanes[lane][k]->Receive());
+      result.waited[k] += Now() - before;
+    }
     // What one form cannot say is sent in the other, where that is asked for.
     for (size_t k = 0; k < outcomes.size(); ++k) {
       if (outcomes[k].kind != Outcome::Kind::kNoForm) continue;
@@ -189,6 +189,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       finding.what = verdict.what;
       finding.signs = verdict.signs;
       if (ReordersEmptyResult(r.program)) finding.signs.push_back("empty-result");
+      if (ChainsNarrowFloats(r.program)) finding.signs.push_back("narrow-chain");
       Outcome shown = outcomes[k];  // of the smallest program
       // A failure whose description is known needs no smaller program to be told from others.
       const KnownDifference* described =
@@ -199,9 +200,11 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
                                                         ExplainedBy(r.program, outcomes[k].results), finding.what)
                                             : nullptr;
       const bool told = (described != nullptr && !described->message.empty()) || computed != nullptr;
+      const double shrink_until = Now() + options.shrink_seconds;
       ShrinkResult shrunk = Shrink(
           r.program,
           [&](const FuzzProgram& candidate) {
+            if (Now() > shrink_until) return false;
             const absl::StatusOr<Judged> meant = Meaning(candidate);
             if (!meant.ok()) return false;
             const Outcome outcome = runner.Run(candidate, r.form);
@@ -226,8 +229,9 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       } else {
         ++unknown;
       }
-      // A program that was computed wrongly may have overwritten memory that a later one would die of.
-      if (outcomes[k].kind == Outcome::Kind::kResults) runner.Renew();
+      // A program that was computed wrongly may have overwritten memory that a later one would die of; not where every
+      // number is accounted for.
+      if (outcomes[k].kind == Outcome::Kind::kResults && !told) runner.Renew();
       if (found) found(finding);
       result.findings.push_back(std::move(finding));
     }

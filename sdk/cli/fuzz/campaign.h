@@ -21,6 +21,7 @@ struct CampaignOptions {
   GeneratorOptions generator;
   std::vector<Form> forms = {Form::kStablehlo, Form::kHlo};  // taken in turn, by seed
   int shrink_tries = 300;
+  double shrink_seconds = 60;  // for each finding; a program that hangs takes its whole time at every try
   int64_t most_findings = 50;  // ends after so many that are not known
   std::vector<KnownDifference> known;
 };
@@ -44,6 +45,7 @@ struct CampaignResult {
   std::vector<Finding> findings;
   Coverage coverage;
   double seconds = 0;
+  std::vector<double> waited;  // seconds for the answers of each runner, all lanes together
 };
 
 // Two runners for each lane; several lanes keep several programs going at once. `found` hears of each finding.
@@ -52,7 +54,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
                            const std::function<void(const Finding&)>& found = nullptr,
                            const std::function<void(int64_t)>& progress = nullptr);
 
-// The program's meaning; an error when the evaluator cannot run it.
+// The program's meaning, of several devices a tuple of their results; an error when the evaluator cannot run it.
 absl::StatusOr<Judged> Meaning(const FuzzProgram& program);
 
 }  // namespace backplane::cli::fuzz

@@ -53,28 +53,20 @@ void Flush(Judged& j) {
 enum class Reading { kNone, kAll, kFirst, kSecond };
 
 absl::StatusOr<Judged> MeaningWith(const FuzzProgram& program, Reading reading, bool results) {
-  absl::flat_hash_map<const Instruction*, Judged> all;
-  const Computation& entry = *program.module->entry();
-  for (const auto& i : entry.instructions()) {
-    if (i->Is(Opcode::kParameter)) {
-      all[i.get()] = Judged::Exact(program.arguments[static_cast<size_t>(i->parameter_number())]);
-      continue;
-    }
-    std::vector<Judged> read;
-    for (const Instruction* o : i->operands()) read.push_back(all.at(o));
-    std::vector<const Judged*> pointers;
+  JudgingChange change;
+  change.read = [reading](const Instruction&, std::vector<Judged>& read) {
     for (size_t k = 0; k < read.size(); ++k) {
       if (reading == Reading::kAll || (reading == Reading::kFirst && k == 0) ||
           (reading == Reading::kSecond && k == 1)) {
         Flush(read[k]);
       }
-      pointers.push_back(&read[k]);
     }
-    ASSIGN_OR_RETURN(Judged j, JudgeInstruction(*i, pointers));
-    if (results && !i->Is(Opcode::kConstant)) Flush(j);
-    all[i.get()] = std::move(j);
-  }
-  return all.at(entry.root());
+    return absl::OkStatus();
+  };
+  change.given = [results](const Instruction& i, Judged& j) {
+    if (results && !i.Is(Opcode::kConstant)) Flush(j);
+  };
+  return JudgeEntry(*program.module, program.arguments, nullptr, change);
 }
 
 // The indices of a scatter with every vector whose window lies partly outside moved outside altogether.
@@ -119,6 +111,26 @@ bool ReordersEmptyResult(const FuzzProgram& program) {
   return any;
 }
 
+bool ChainsNarrowFloats(const FuzzProgram& program) {
+  constexpr int kLong = 3;
+  for (const Computation* c : program.module->PostOrder()) {
+    absl::flat_hash_map<const Instruction*, int> length;
+    for (const auto& i : c->instructions()) {
+      if (!i->info().Has(kElementwise) || !i->shape().IsArray()) continue;
+      const PrimitiveType type = i->shape().element_type();
+      if (!IsFloat(type) || BitWidth(type) != 8) continue;
+      int before = 0;
+      for (const Instruction* o : i->operands()) {
+        const auto it = length.find(o);
+        if (it != length.end()) before = std::max(before, it->second);
+      }
+      if (before + 1 >= kLong) return true;
+      length[i.get()] = before + 1;
+    }
+  }
+  return false;
+}
+
 bool Explains(const Judged& meant, const Judged& other, const std::vector<Literal>& found) {
   const std::vector<const Judged*> is = Leaves(meant), would_be = Leaves(other);
   if (is.size() != found.size() || would_be.size() != found.size()) return false;
@@ -136,33 +148,22 @@ bool Explains(const Judged& meant, const Judged& other, const std::vector<Litera
 }
 
 bool DropsWholeWindows(const FuzzProgram& program, const std::vector<Literal>& found) {
-  absl::flat_hash_map<const Instruction*, Judged> all;
-  const Computation& entry = *program.module->entry();
   bool any = false;
-  for (const auto& i : entry.instructions()) {
-    if (i->Is(Opcode::kParameter)) {
-      all[i.get()] = Judged::Exact(program.arguments[static_cast<size_t>(i->parameter_number())]);
-      continue;
-    }
-    std::vector<Judged> read;
-    for (const Instruction* o : i->operands()) read.push_back(all.at(o));
-    if (i->Is(Opcode::kScatter)) {
-      any = true;
-      const size_t arrays = read.size() / 2;
-      const PrimitiveType type = read[arrays].value.shape().element_type();
-      // Moved far outside, which the type of the indices must be able to say.
-      if (!IsSigned(type) || BitWidth(type) < 32) return false;
-      read[arrays] = WithoutPartialWindows(*i, read[0], read[arrays], read[arrays + 1]);
-    }
-    std::vector<const Judged*> pointers;
-    for (const Judged& j : read) pointers.push_back(&j);
-    absl::StatusOr<Judged> j = JudgeInstruction(*i, pointers);
-    if (!j.ok()) return false;
-    all[i.get()] = *std::move(j);
-  }
-  if (!any) return false;
+  JudgingChange change;
+  change.read = [&any](const Instruction& i, std::vector<Judged>& read) -> absl::Status {
+    if (!i.Is(Opcode::kScatter)) return absl::OkStatus();
+    any = true;
+    const size_t arrays = read.size() / 2;
+    const PrimitiveType type = read[arrays].value.shape().element_type();
+    // Moved far outside, which the type of the indices must be able to say.
+    if (!IsSigned(type) || BitWidth(type) < 32) return absl::UnimplementedError("indices of a narrow type");
+    read[arrays] = WithoutPartialWindows(i, read[0], read[arrays], read[arrays + 1]);
+    return absl::OkStatus();
+  };
+  const absl::StatusOr<Judged> other = JudgeEntry(*program.module, program.arguments, nullptr, change);
+  if (!other.ok() || !any) return false;
   const absl::StatusOr<Judged> meant = Meaning(program);
-  return meant.ok() && Explains(*meant, all.at(entry.root()), found);
+  return meant.ok() && Explains(*meant, *other, found);
 }
 
 bool IsFlushing(const FuzzProgram& program, const std::vector<Literal>& found) {

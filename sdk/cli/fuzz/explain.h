@@ -24,6 +24,10 @@ bool DropsWholeWindows(const FuzzProgram& program, const std::vector<Literal>& f
 // Whether the program asks for a result without elements in another order of dimensions than the last one fastest.
 bool ReordersEmptyResult(const FuzzProgram& program);
 
+// Whether three or more elementwise operations on floats of eight bits follow one another: code that writes out each
+// operand anew wherever it is read grows with every one of them.
+bool ChainsNarrowFloats(const FuzzProgram& program);
+
 // Whether there are elements that are not as `meant`, and each of them is as the other meaning has it, and decided
 // there.
 bool Explains(const Judged& meant, const Judged& other, const std::vector<Literal>& found);

@@ -47,6 +47,22 @@ bool SixBitsOfExponent(Computation* c, Instruction* i) {
   return true;
 }
 
+// A power of unsigned numbers as one of the signed numbers that have the same bits: an exponent of the upper half is
+// negative then.
+bool SignedPower(Computation* c, Instruction* i) {
+  const PrimitiveType type = i->shape().element_type();
+  if (!i->Is(Opcode::kPower) || !IsUnsigned(type) || BitWidth(type) < 8) return false;
+  const PrimitiveType same = BitWidth(type) == 8    ? PrimitiveType::kS8
+                             : BitWidth(type) == 16 ? PrimitiveType::kS16
+                             : BitWidth(type) == 32 ? PrimitiveType::kS32
+                                                    : PrimitiveType::kS64;
+  const Shape shape = i->shape().WithElementType(same);
+  auto as_signed = [&](Instruction* x) { return Make(c, i, Opcode::kBitcastConvert, shape, {x}); };
+  Instruction* power = Make(c, i, Opcode::kPower, shape, {as_signed(i->operand(0)), as_signed(i->operand(1))});
+  Replace(i, Make(c, i, Opcode::kBitcastConvert, i->shape(), {power}));
+  return true;
+}
+
 // A scatter whose index vectors have no component, so that every update goes to one place: updates of the operand's
 // shape are combined with it element by element, of others the last is applied.
 bool ScatterWithoutComponents(Computation* c, Instruction* i) {
@@ -176,20 +192,43 @@ bool LostContraction(Computation* c, Instruction* i) {
   return true;
 }
 
+// The logarithm of a number whose imaginary part is subnormal as that of one with -0 there.
+bool LogOfSubnormal(Computation* c, Instruction* i) {
+  if (!i->Is(Opcode::kLog) && !i->Is(Opcode::kLog1p)) return false;
+  const PrimitiveType type = i->shape().element_type();
+  if (!IsComplex(type)) return false;
+  const PrimitiveType part = ComplexPart(type);
+  const Shape parts = i->shape().WithElementType(part), flags = i->shape().WithElementType(PrimitiveType::kPred);
+  auto fill = [&](double v) { return MakeBroadcast(c, i, MakeConstant(c, i, Literal::Scalar(part, v)), parts, {}); };
+  auto compare = [&](Instruction* x, double v, ComparisonDirection how) {
+    Attributes attrs;
+    attrs.SetEnum(AttrId::kDirection, how);
+    attrs.SetEnum(AttrId::kComparisonType, ComparisonType::kFloat);
+    return Make(c, i, Opcode::kCompare, flags, {x, fill(v)}, std::move(attrs));
+  };
+  Instruction* imaginary = Make(c, i, Opcode::kImag, parts, {i->operand(0)});
+  Instruction* size = Make(c, i, Opcode::kAbs, parts, {imaginary});
+  const double least = UnitInLastPlace(part, 0) / UnitOf(part);
+  Instruction* small =
+      Make(c, i, Opcode::kAnd, flags,
+           {compare(size, least, ComparisonDirection::kLt), compare(size, 0, ComparisonDirection::kGt)});
+  Instruction* flushed = Make(c, i, Opcode::kSelect, parts, {small, fill(-0.0), imaginary});
+  Instruction* real = Make(c, i, Opcode::kReal, parts, {i->operand(0)});
+  i->ReplaceOperand(0, Make(c, i, Opcode::kComplex, i->shape(), {real, flushed}));
+  return true;
+}
+
 struct Named {
   const char* sign;
   Rewrite rewrite;
 };
 constexpr Named kRewrites[] = {
-    {"joined-constants", JoinConstants},
-    {"add-as-xor", AddOfBits},
-    {"one-update", ScatterWithoutComponents},
-    {"divide-by-power", DivideByPower},
-    {"six-bit-exponent", SixBitsOfExponent},
-    {"divide-by-itself", DivideByItself},
-    {"byte-popcnt", PopcntOfByte},
-    {"added-starts", SliceOfSlice},
-    {"lost-contraction", LostContraction},
+    {"joined-constants", JoinConstants},      {"add-as-xor", AddOfBits},
+    {"one-update", ScatterWithoutComponents}, {"divide-by-power", DivideByPower},
+    {"six-bit-exponent", SixBitsOfExponent},  {"signed-power", SignedPower},
+    {"divide-by-itself", DivideByItself},     {"byte-popcnt", PopcntOfByte},
+    {"added-starts", SliceOfSlice},           {"lost-contraction", LostContraction},
+    {"log-of-subnormal", LogOfSubnormal},
 };
 
 bool FitsAfter(Rewrite rewrite, const FuzzProgram& program, const std::vector<Literal>& found) {

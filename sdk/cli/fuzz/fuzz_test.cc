@@ -1,5 +1,4 @@
-// The tool on itself: every row of the table is generated, programs are the same for a seed, no false alarm on the
-// evaluator, and planted defects are found and shrunk.
+// The tool on itself: no false alarm on the evaluator, and planted defects are found and shrunk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,80 +14,6 @@
 
 namespace backplane::cli::fuzz {
 namespace {
-
-TEST(Generator, MakesEveryOperation) {
-  Coverage coverage;
-  for (uint64_t seed = 1; seed <= 700; ++seed) {
-    const absl::StatusOr<FuzzProgram> program = GenerateProgram(seed);
-    ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
-    AddCoverage(*program->module, coverage);
-  }
-  for (int o = 0; o < kNumOpcodes; ++o) {
-    const Opcode opcode = static_cast<Opcode>(o);
-    if (!NotGenerated(opcode).empty()) continue;
-    EXPECT_GT(coverage.count(opcode), 0u) << OpName(opcode);
-  }
-  // A reason is owed by what has neither trait, and only by that.
-  EXPECT_EQ(NotGenerated(Opcode::kAllReduce), "a collective");
-  EXPECT_EQ(NotGenerated(Opcode::kRng), "a side effect");
-  EXPECT_EQ(NotGenerated(Opcode::kDot), "");
-}
-
-TEST(Generator, SameProgramForASeed) {
-  for (uint64_t seed : {3, 17, 40}) {
-    const absl::StatusOr<FuzzProgram> a = GenerateProgram(seed), b = GenerateProgram(seed),
-                                      c = GenerateProgram(seed + 1);
-    ASSERT_TRUE(a.ok() && b.ok() && c.ok());
-    EXPECT_EQ(PrintModule(*a->module), PrintModule(*b->module));
-    EXPECT_EQ(a->arguments, b->arguments);
-    EXPECT_NE(PrintModule(*a->module), PrintModule(*c->module));
-  }
-}
-
-TEST(Generator, ArgumentsInAnyOrder) {
-  int64_t dense = 0, ordered = 0, gaps = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
-    const absl::StatusOr<FuzzProgram> program = GenerateProgram(seed);
-    ASSERT_TRUE(program.ok());
-    ASSERT_EQ(program->host_orders.size(), program->arguments.size());
-    for (size_t i = 0; i < program->arguments.size(); ++i) {
-      const HostOrder& order = program->host_orders[i];
-      ++(order.minor_to_major.empty() ? dense : ordered);
-      gaps += order.gap > 0;
-      if (order.minor_to_major.empty()) continue;
-      EXPECT_EQ(static_cast<int64_t>(order.minor_to_major.size()), program->arguments[i].shape().rank());
-    }
-  }
-  EXPECT_GT(dense, 0);
-  EXPECT_GT(ordered, 0);
-  EXPECT_GT(gaps, 0);
-}
-
-TEST(HostOrder, LaysElementsOut) {
-  const std::byte dense[] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5}, std::byte{6}};
-  const StridedMemory columns = LayOut(dense, {2, 3}, 1, {{0, 1}, 0});
-  EXPECT_THAT(columns.byte_strides, testing::ElementsAre(1, 2));
-  EXPECT_THAT(columns.bytes,
-              testing::ElementsAre(std::byte{1}, std::byte{4}, std::byte{2}, std::byte{5}, std::byte{3}, std::byte{6}));
-  const StridedMemory gaps = LayOut(dense, {3}, 2, {{0}, 1});
-  EXPECT_THAT(gaps.byte_strides, testing::ElementsAre(4));
-  EXPECT_EQ(gaps.bytes[4], std::byte{3});
-  EXPECT_EQ(gaps.bytes[9], std::byte{6});
-}
-
-TEST(Generator, OnlyAndWithout) {
-  GeneratorOptions only;
-  only.only = Opcode::kPad;
-  Coverage coverage;
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    const absl::StatusOr<FuzzProgram> program = GenerateProgram(seed, only);
-    ASSERT_TRUE(program.ok());
-    AddCoverage(*program->module, coverage);
-  }
-  int64_t pads = 0;
-  for (const auto& [type, count] : coverage[Opcode::kPad]) pads += count;
-  EXPECT_GT(pads, 40);
-}
 
 std::vector<Lane> EvaluatorLane(Mutation mutation = nullptr) {
   std::vector<Lane> lanes(1);
@@ -142,6 +67,14 @@ TEST(Campaign, AFindingEndsTheProcess) {
   EXPECT_EQ(wrong, static_cast<int>(result.findings.size()));
 }
 
+// What a reduction or a sort calls may be longer.
+int64_t OperationsOfEntry(const Module& module) {
+  return std::count_if(module.entry()->instructions().begin(), module.entry()->instructions().end(), [](const auto& i) {
+    return !i->Is(Opcode::kParameter) && !i->Is(Opcode::kConstant) && !i->Is(Opcode::kTuple) &&
+           !i->Is(Opcode::kGetTupleElement);
+  });
+}
+
 class Defect : public testing::TestWithParam<std::string> {};
 
 TEST_P(Defect, IsFoundAndShrunk) {
@@ -151,12 +84,13 @@ TEST_P(Defect, IsFoundAndShrunk) {
   CampaignOptions options;
   options.count = 400;
   options.most_findings = 1;
+  options.generator.devices = 4;
   if (GetParam() == "round-away") options.generator.only = Opcode::kRoundNearestEven;  // ties are rare
   const CampaignResult result = RunCampaign(lanes, options);
   ASSERT_EQ(result.findings.size(), 1u);
   const Finding& f = result.findings[0];
   EXPECT_EQ(f.runner, "b");
-  EXPECT_LE(CountOperations(*f.program.module), 3) << PrintModule(*f.program.module);
+  EXPECT_LE(OperationsOfEntry(*f.program.module), 3) << PrintModule(*f.program.module);
   // What was found is whole: it can be printed, read, and still shows the difference.
   const absl::StatusOr<std::unique_ptr<Module>> again = ParseHloModule(PrintModule(*f.program.module));
   ASSERT_TRUE(again.ok()) << again.status();
@@ -165,8 +99,10 @@ TEST_P(Defect, IsFoundAndShrunk) {
   FuzzProgram read;
   read.module = (*again)->Clone();
   read.arguments = f.program.arguments;
+  read.host_orders = f.program.host_orders;
   EXPECT_FALSE(CompareResults(*meant, lanes[0][0]->Run(read, Form::kHlo).results).has_value());
-  EXPECT_TRUE(CompareResults(*meant, lanes[0][1]->Run(read, Form::kHlo).results).has_value());
+  const Outcome wrong = lanes[0][1]->Run(read, Form::kHlo);
+  EXPECT_TRUE(wrong.kind == Outcome::Kind::kRefused || CompareResults(*meant, wrong.results).has_value());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Defect, testing::ValuesIn(MutationNames()), [](const auto& info) {

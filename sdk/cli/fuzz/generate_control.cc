@@ -23,6 +23,7 @@ Judged TupleOf(const std::vector<Judged>& elements) {
 std::vector<Generator::Recipe> Generator::ControlRecipes() {
   return {
       {4, {Opcode::kCall}, &Generator::Call, false, true, true},
+      {6, {Opcode::kCall}, &Generator::Quantized},
       {3, {Opcode::kFusion}, &Generator::Fusion, false, false, true},
       {2, {Opcode::kAsyncStart, Opcode::kAsyncUpdate, Opcode::kAsyncDone}, &Generator::Async, false, false, true},
       {1, {Opcode::kCopyStart, Opcode::kCopyDone}, &Generator::CopyAsync, false, false},
@@ -95,6 +96,22 @@ Value Generator::Call(Scope& s) {
   (*callee)->RemoveDead();
   if (random_.Chance(25)) return Add(s, hlo::CompositeCall(s.b, *callee, operands, "fuzz.callee"));
   return Add(s, s.b.Call(*callee, operands));
+}
+
+Value Generator::Quantized(Scope& s) {
+  if (!options_.quantized) return nullptr;
+  const QuantizedFunction function = AnyQuantizedFunction(random_);
+  const std::vector<int64_t> dims = AnyDims(0, 3);
+  std::vector<Value> arguments;
+  for (size_t k = 0; k < function.arguments.size(); ++k) {
+    arguments.push_back(Like(s, P::kF32, dims));
+    if (arguments.back() == nullptr || HasNan(s, arguments.back())) return nullptr;
+  }
+  const std::string name = absl::StrCat("quantized_", program_.quantized.size());
+  absl::StatusOr<Computation*> body = WriteFormulas(s.b.module(), name, function, dims);
+  if (!body.ok() || (*body)->name() != name) return nullptr;
+  program_.quantized[name] = function;
+  return Add(s, s.b.Call(*body, arguments));
 }
 
 Value Generator::Fusion(Scope& s) {
@@ -293,6 +310,7 @@ Value Generator::Domain(Scope& s) {
 }
 
 Value Generator::DeviceId(Scope& s) {
+  if (several() && s.depth > 0) return nullptr;  // devices.h
   const Opcode op = OneOf({Opcode::kPartitionId, Opcode::kReplicaId});
   return Add(s, s.b.Op(op, {}, {}, {}, Shape(P::kU32, {})));
 }

@@ -51,8 +51,13 @@ const std::map<Opcode, const char*>& Reasons() {
 
 }  // namespace
 
-std::string NotGenerated(Opcode opcode) {
+std::string NotGenerated(Opcode opcode, int64_t devices) {
   const OpInfo& info = Info(opcode);
+  if (devices > 1) {
+    for (const Generator::Recipe& r : Generator::DeviceRecipes()) {
+      if (std::find(r.makes.begin(), r.makes.end(), opcode) != r.makes.end()) return "";
+    }
+  }
   if (info.Has(kCollective)) return "a collective";
   if (info.Has(kSideEffect)) return "a side effect";
   const auto it = Reasons().find(opcode);
@@ -74,13 +79,13 @@ void AddCoverage(const Module& module, Coverage& coverage) {
   }
 }
 
-std::string CoverageText(const Coverage& coverage) {
+std::string CoverageText(const Coverage& coverage, int64_t devices) {
   std::string text;
   for (int o = 0; o < kNumOpcodes; ++o) {
     const Opcode opcode = static_cast<Opcode>(o);
     const auto it = coverage.find(opcode);
     if (it == coverage.end()) {
-      const std::string why = NotGenerated(opcode);
+      const std::string why = NotGenerated(opcode, devices);
       absl::StrAppend(&text, OpName(opcode), ": ", why.empty() ? "never" : absl::StrCat("not generated, ", why), "\n");
       continue;
     }
@@ -101,14 +106,26 @@ absl::StatusOr<FuzzProgram> GenerateProgram(uint64_t seed, const GeneratorOption
 
 Generator::Generator(uint64_t seed, const GeneratorOptions& options) : random_(seed), options_(options) {
   program_.seed = seed;
+  program_.module = std::make_unique<Module>(absl::StrCat("fuzz_", seed));
   special_ = random_.Chance(20);
   large_ = random_.Chance(10);
+  if (options_.devices < 2 || !random_.Chance(options_.only.has_value() ? 100 : 30)) return;
+  large_ = false;
+  const int64_t count = random_.Between(2, options_.devices);
+  std::vector<int64_t> replicas;
+  for (int64_t r = 1; r <= count; ++r) {
+    if (count % r == 0) replicas.push_back(r);
+  }
+  ModuleConfig& config = program_.module->config();
+  config.num_replicas = options_.replicas_only ? count : random_.Of(replicas);
+  config.num_partitions = count / config.num_replicas;
 }
 
 const std::vector<Generator::Recipe>& Generator::Recipes() {
   static const auto* const recipes = [] {
     auto* all = new std::vector<Recipe>();
-    for (auto make : {&ElementwiseRecipes, &MovementRecipes, &ReductionRecipes, &NumericRecipes, &ControlRecipes}) {
+    for (auto make : {&ElementwiseRecipes, &MovementRecipes, &ReductionRecipes, &NumericRecipes, &ControlRecipes,
+                      &BodyRecipes, &BoundedRecipes, &DeviceRecipes}) {
       for (Recipe& r : make()) all->push_back(std::move(r));
     }
     return all;
@@ -117,8 +134,8 @@ const std::vector<Generator::Recipe>& Generator::Recipes() {
 }
 
 absl::StatusOr<FuzzProgram> Generator::Make() {
-  program_.module = std::make_unique<Module>(absl::StrCat("fuzz_", program_.seed));
   Scope s(program_.module.get(), "main", 0);
+  s.others.resize(static_cast<size_t>(DevicesOf(*program_.module).count() - 1));
   const int steps = static_cast<int>(random_.Between(options_.least_steps, options_.most_steps));
   for (int k = 0; k < steps; ++k) Step(s);
   // Values nobody uses are returned, and some that are used as well: shared operands, several outputs.
@@ -148,35 +165,17 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
     RETURN_IF_ERROR(main->RemoveParameter(p));
     program_.arguments.erase(program_.arguments.begin() + p);
   }
-  // Results may be asked for in any order of dimensions, and the host may have its arguments in any.
-  if (random_.Chance(15)) program_.module->config().result_layout = AnyOrder(main->root()->shape());
+  ChooseHandling();
   RETURN_IF_ERROR(VerifyModule(*program_.module));
-  for (const Literal& argument : program_.arguments) {
-    HostOrder order;
-    if (argument.shape().rank() > 0 && random_.Chance(20)) {
-      order.minor_to_major = random_.Permutation(argument.shape().rank());
-      order.gap = random_.Chance(30) ? random_.Between(1, 3) : 0;
-    }
-    program_.host_orders.push_back(std::move(order));
-  }
   return std::move(program_);
 }
 
-Layout Generator::AnyLayout(int64_t rank) {
-  const std::vector<int64_t> order = random_.Permutation(rank);
-  Layout layout;
-  layout.minor_to_major.assign(order.begin(), order.end());
-  return layout;
-}
-
-Shape Generator::AnyOrder(Shape shape) {
-  shape.set_row_major();
-  if (shape.IsTuple()) {
-    for (Shape& element : shape.mutable_tuple_shapes()) element = AnyOrder(std::move(element));
-  } else if (shape.IsArray()) {
-    shape.set_layout(AnyLayout(shape.rank()));
+void Generator::Bind(Scope& s, Value parameter, Literal argument) {
+  s.judged[parameter] = Judged::Exact(argument);
+  for (size_t d = 0; d < s.others.size(); ++d) {
+    s.others[d][parameter] = Judged::Exact(ArgumentOf(argument, static_cast<int64_t>(d) + 1));
   }
-  return shape;
+  program_.arguments.push_back(std::move(argument));
 }
 
 void Generator::Step(Scope& s) {
@@ -187,6 +186,7 @@ void Generator::Step(Scope& s) {
     if (s.plain && !r.plain) continue;
     if (options_.portable && !r.portable) continue;
     if (r.nests && s.depth >= 2) continue;
+    if (r.devices && s.others.empty()) continue;
     if (std::all_of(r.makes.begin(), r.makes.end(), [&](Opcode o) { return options_.without.count(o) > 0; })) continue;
     if (wanted && std::find(r.makes.begin(), r.makes.end(), *options_.only) == r.makes.end()) continue;
     possible.push_back(&r);
@@ -215,17 +215,22 @@ Value Generator::Add(Scope& s, const hlo::Result& v) {
   for (const auto& i : s.b.computation()->instructions()) {
     if (s.judged.contains(i.get()) || s.failed.count(i.get()) > 0) continue;
     if (i->Is(Opcode::kParameter)) continue;  // its maker says what it is
-    std::vector<const Judged*> ops;
+    std::vector<std::vector<const Judged*>> ops(s.others.size() + 1);
     bool known = true;
     for (const Instruction* o : i->operands()) {
-      const auto it = s.judged.find(o);
-      known = known && it != s.judged.end();
-      if (known) ops.push_back(&it->second);
+      known = known && s.judged.contains(o);
+      if (!known) break;
+      ops[0].push_back(&s.judged.at(o));
+      for (size_t d = 0; d < s.others.size(); ++d) ops[d + 1].push_back(&s.others[d].at(o));
     }
-    absl::StatusOr<Judged> j = absl::InternalError("");
-    if (known) j = JudgeInstruction(*i, ops);
+    absl::StatusOr<std::vector<Judged>> j = absl::InternalError("");
+    if (known) {
+      // What the entry calls is judged device by device, and made for the first.
+      j = JudgeOnDevices(*i, ops, s.others.empty() ? Devices() : DevicesOf(*program_.module));
+    }
     if (j.ok()) {
-      s.judged[i.get()] = *std::move(j);
+      for (size_t d = 0; d < s.others.size(); ++d) s.others[d][i.get()] = std::move((*j)[d + 1]);
+      s.judged[i.get()] = std::move((*j)[0]);
     } else {
       s.failed.insert(i.get());
     }
@@ -387,8 +392,7 @@ Value Generator::Fresh(Scope& s, const Shape& shape, std::optional<Fill> fill) {
     Literal values = MakeValues(random_, shape, fill.value_or(AnyFill()));
     hlo::Result p = hlo::Parameter(s.b, static_cast<int64_t>(program_.arguments.size()), shape);
     if (!p.ok()) return nullptr;
-    s.judged[*p] = Judged::Exact(values);
-    program_.arguments.push_back(std::move(values));
+    Bind(s, *p, std::move(values));
     return *p;
   }
   if (must && shape.num_elements() > 64) return nullptr;
@@ -400,8 +404,7 @@ Value Generator::Index(Scope& s, int64_t low, int64_t high, PrimitiveType type) 
     Literal l = Literal::ScalarInt(type, random_.Between(low, high));
     hlo::Result p = hlo::Parameter(s.b, static_cast<int64_t>(program_.arguments.size()), l.shape());
     if (!p.ok()) return nullptr;
-    s.judged[*p] = Judged::Exact(l);
-    program_.arguments.push_back(std::move(l));
+    Bind(s, *p, std::move(l));
     return *p;
   }
   return Add(s, s.b.Constant(Literal::ScalarInt(type, random_.Between(low, high))));

@@ -20,7 +20,9 @@
 
 #include "core/ir/ops/ops.h"
 #include "sdk/cli/fuzz/bounds.h"
+#include "sdk/cli/fuzz/devices.h"
 #include "sdk/cli/fuzz/host_order.h"
+#include "sdk/cli/fuzz/quantized.h"
 #include "sdk/cli/fuzz/random.h"
 
 namespace backplane::cli::fuzz {
@@ -33,25 +35,34 @@ struct GeneratorOptions {
   bool portable = false;  // leave out what StableHLO has no form for
   // Operands of products are rounded to bf16 first: a plugin whose matrix unit reads bf16 then has nothing to round.
   bool bf16_products = false;
+  // Programs of up to so many devices among the others; their module says how many replicas and partitions.
+  int64_t devices = 1;
+  bool replicas_only = false;  // and none of several partitions
+  bool quantized = false;      // functions over quantized tensors among the others
 };
 
 struct FuzzProgram {
   uint64_t seed = 0;
   std::unique_ptr<Module> module;
-  std::vector<Literal> arguments;
+  std::vector<Literal> arguments;      // of several devices, of the first: devices.h
+  QuantizedFunctions quantized;        // computations that go out in quantized types
   std::vector<HostOrder> host_orders;  // how they are handed over; none for those behind the last
 };
 
 // Deterministic in seed and options.
 absl::StatusOr<FuzzProgram> GenerateProgram(uint64_t seed, const GeneratorOptions& options = {});
 
-// Why a row of the table is not generated; empty: it is. Collectives, side effects, and what needs them.
-std::string NotGenerated(Opcode opcode);
+// Why a row of the table is not generated; empty: it is. Side effects, what needs them, and collectives for programs of
+// one device.
+std::string NotGenerated(Opcode opcode, int64_t devices = 1);
 
 // How often each operation was made with each element type of its (first array) result.
 using Coverage = std::map<Opcode, std::map<PrimitiveType, int64_t>>;
 void AddCoverage(const Module& module, Coverage& coverage);
-std::string CoverageText(const Coverage& coverage);
+std::string CoverageText(const Coverage& coverage, int64_t devices = 1);
+
+// What a host that runs the program does besides handing dense arrays over: a line each.
+std::vector<std::string> HandlingText(const FuzzProgram& program);
 
 // What values an argument or constant is filled with.
 enum class Fill {
@@ -74,6 +85,7 @@ struct Scope {
   std::vector<Value> values;  // arrays
   absl::flat_hash_map<const Instruction*, Judged> judged;
   std::set<const Instruction*> failed;  // that could not be evaluated
+  std::vector<JudgedValues> others;     // of a program of several devices: what the values of the entry are on them
 };
 
 enum class Kind { kAny, kFloat, kReal, kInteger, kComplex, kPred, kNumber, kBits };
@@ -91,6 +103,7 @@ class Generator {
     bool plain = false;    // allowed in fusions and the like
     bool portable = true;  // has a StableHLO form
     bool nests = false;    // makes computations of recipes
+    bool devices = false;  // in the entry of programs of several devices only
   };
   static const std::vector<Recipe>& Recipes();
   static std::vector<Recipe> ElementwiseRecipes();
@@ -98,6 +111,10 @@ class Generator {
   static std::vector<Recipe> ReductionRecipes();
   static std::vector<Recipe> NumericRecipes();
   static std::vector<Recipe> ControlRecipes();
+  static std::vector<Recipe> BodyRecipes();
+  static std::vector<Recipe> BoundedRecipes();
+  static std::vector<Recipe> DeviceRecipes();
+  friend std::string NotGenerated(Opcode opcode, int64_t devices);
 
   // ---- Steps
   void Step(Scope& s);
@@ -107,6 +124,9 @@ class Generator {
   bool Useful(const Judged& j) const;
   void Keep(Scope& s, Value v);  // into the scope's values; tuples taken apart
   bool HasNan(const Scope& s, Value v) const;
+  // Says what a new parameter of the entry is, and takes its argument up.
+  void Bind(Scope& s, Value parameter, Literal argument);
+  bool several() const { return DevicesOf(*program_.module).count() > 1; }
 
   // ---- Values
   PrimitiveType AnyType(Kind kind);
@@ -127,6 +147,8 @@ class Generator {
   // Orders of dimensions in memory.
   Layout AnyLayout(int64_t rank);
   Shape AnyOrder(Shape shape);
+  // Orders of arguments and results, arguments given away, tiles on the way to the device.
+  void ChooseHandling();
 
   // ---- Nested computations
   // Takes parameters with these judgements, runs `steps` recipes.
@@ -167,6 +189,7 @@ class Generator {
   Value DimensionSize(Scope& s);
   Value SetDimensionSize(Scope& s);
   Value DynamicReshape(Scope& s);
+  Value BoundedChain(Scope& s);
   Value ScatterSeveral(Scope& s);
 
   Value Reduce(Scope& s);
@@ -174,6 +197,9 @@ class Generator {
   Value ArgMax(Scope& s);
   Value ReduceWindow(Scope& s);
   Value Cumulative(Scope& s);
+  Value ReduceByArrays(Scope& s);
+  Value ReduceByControl(Scope& s);
+  Value SortOddly(Scope& s);
   Value SelectAndScatter(Scope& s);
   Value Sort(Scope& s);
   Value TopK(Scope& s);
@@ -190,6 +216,7 @@ class Generator {
   Value RandomBits(Scope& s);
 
   Value Call(Scope& s);
+  Value Quantized(Scope& s);
   Value Fusion(Scope& s);
   Value Async(Scope& s);
   Value CopyAsync(Scope& s);
@@ -201,11 +228,30 @@ class Generator {
   Value Domain(Scope& s);
   Value DeviceId(Scope& s);
 
+  struct Members {
+    ReplicaGroups groups;
+    hlo::Channel channel;
+    std::optional<bool> numbers;  // the ids are numbers of devices
+    int64_t size = 1;             // members of a group
+  };
+  // `combines`: for what reduces and gathers, whose ids mean other things; `one_size`: groups of one size only.
+  Members AnyMembers(bool combines, bool one_size);
+  Pairs AnyPairs(int64_t ids);
+  Value AllReduce(Scope& s);
+  Value AllGather(Scope& s);
+  Value ReduceScatter(Scope& s);
+  Value AllToAll(Scope& s);
+  Value CollectivePermute(Scope& s);
+  Value CollectiveBroadcast(Scope& s);
+  Value ByDevice(Scope& s);
+  Value CollectiveHalves(Scope& s);
+
   Random random_;
   GeneratorOptions options_;
   FuzzProgram program_;
   bool special_ = false;  // special values among the arguments
   bool large_ = false;    // sizes that reach vector and parallel code
+  int64_t channels_ = 0;  // given out so far
 };
 
 }  // namespace backplane::cli::fuzz

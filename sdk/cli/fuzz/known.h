@@ -8,11 +8,12 @@
 //              the arrays that it changes) are one value; `*` any
 //   types      element types of its result or operands, with spaces between; `*` any
 //   when       what the first differing element or the failure looks like: nan, inf, zero-sign, subnormal, crash,
-//              refused, values; what the program reads: subnormal-input; what it asks for: empty-result, an array without elements in another order
-//              of dimensions; or flushed: what was found is what comes out
-//              when subnormal operands are read and subnormal results are written as zero; whole-window: or when
-//              windows of a scatter that lie partly outside are left out (both: explain.h); or the name of a rewrite
-//              (explain_rewrites.cc): when that is done to the program. Several with spaces between mean any of them;
+//              timeout, refused, values; what the program reads: subnormal-input; what it asks for: empty-result, an
+//              array without elements in another order of dimensions, or narrow-chain (explain.h); or flushed: what was
+//              found is what comes out when subnormal operands are read and subnormal results are written as zero;
+//              whole-window: or when windows of a scatter that lie partly outside are left out (both: explain.h); or
+//              the name of a rewrite (explain_rewrites.cc): when that is done to the program. Several with spaces
+//              between mean any of them;
 //              `*` any. A part in double quotes must stand in the description of the failure as well
 //   why        one line
 //

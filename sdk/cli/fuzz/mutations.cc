@@ -146,6 +146,114 @@ void LostUpdate(Module& module) {
           [](Computation*, Instruction* i) { i->ReplaceAllUsesWith(i->operand(0)); });
 }
 
+// ---- Of what is handed over.
+
+// Arguments read as if their last dimension were the fastest, whatever was agreed on.
+void IgnoredOrder(Module& module) { module.config().parameter_layouts.clear(); }
+
+// The memory of an argument taken for a result of its shape although nobody gave it away.
+void GreedyAlias(Module& module) {
+  ModuleConfig& config = module.config();
+  const Shape& result = module.entry()->root()->shape();
+  auto is_free = [&](int64_t parameter, const Ints& output) {
+    for (const InputOutputAlias& a : config.input_output_aliases) {
+      if (a.parameter == parameter || a.output_index == output) return false;
+    }
+    return true;
+  };
+  if (!config.parameter_layouts.empty() || config.result_layout.element_type() != PrimitiveType::kInvalid) return;
+  for (const Instruction* p : module.entry()->parameters()) {
+    for (int64_t r = 0; r < (result.IsTuple() ? result.tuple_size() : 1); ++r) {
+      const Ints output = result.IsTuple() ? Ints{r} : Ints{};
+      if (!((result.IsTuple() ? result.tuple_shapes(r) : result) == p->shape())) continue;
+      if (is_free(p->parameter_number(), output)) {
+        config.input_output_aliases.push_back({output, p->parameter_number(), {}, false});
+      }
+    }
+  }
+}
+
+// ---- Of several devices.
+
+// Groups whose members stand in the wrong order.
+void TurnedGroups(Module& module) {
+  for (const auto& c : module.computations()) {
+    for (Instruction* i : c->Snapshot()) {
+      if (!i->attrs().Has(AttrId::kReplicaGroups)) continue;
+      ReplicaGroups groups;
+      for (Ints group : i->attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand()) {
+        groups.groups.emplace_back(group.rbegin(), group.rend());
+      }
+      i->mutable_attrs().Set(AttrId::kReplicaGroups, std::move(groups));
+    }
+  }
+}
+
+// What every device adds up is what one has.
+void LostReduction(Module& module) {
+  ForEach(module, Opcode::kAllReduce, [](Computation*, Instruction* i) {
+    if (!i->shape().IsTuple()) i->ReplaceAllUsesWith(i->operand(0));
+  });
+}
+
+void TurnedPermute(Module& module) {
+  for (const auto& c : module.computations()) {
+    for (Instruction* i : c->Snapshot()) {
+      if (!i->attrs().Has(AttrId::kSourceTargetPairs)) continue;
+      Pairs pairs;
+      for (const auto& [from, to] : i->attrs().Get<Pairs>(AttrId::kSourceTargetPairs)) pairs.emplace_back(to, from);
+      i->mutable_attrs().Set(AttrId::kSourceTargetPairs, std::move(pairs));
+    }
+  }
+}
+
+// ---- Of computations that are called for elements.
+
+// A reduction whose computation is more than one operation keeps the first of two elements.
+void ShallowBody(Module& module) {
+  ForEach(module, Opcode::kReduce, [](Computation*, Instruction* i) {
+    Computation* body = i->called(0);
+    if (i->operand_count() != 2 || body->root()->operand_count() == 2) return;
+    if (!(body->root()->shape() == body->parameter(0)->shape())) return;
+    body->set_root(body->parameter(0));
+  });
+}
+
+// Sorted by the elements themselves, whatever the comparator makes of them.
+void PlainSort(Module& module) {
+  ForEach(module, Opcode::kSort, [](Computation*, Instruction* i) {
+    Computation* order = i->called(0);
+    Instruction *l = order->parameter(0), *r = order->parameter(1);
+    const PrimitiveType type = l->shape().element_type();
+    if (!IsIntegral(type)) return;
+    Attributes attrs;
+    attrs.SetEnum(AttrId::kDirection, ComparisonDirection::kLt);
+    attrs.SetEnum(AttrId::kComparisonType, IsSigned(type) ? ComparisonType::kSigned : ComparisonType::kUnsigned);
+    order->set_root(Make(order, l, Opcode::kCompare, Shape::Scalar(PrimitiveType::kPred), {l, r}, std::move(attrs)));
+  });
+}
+
+// What lies past the size of a bounded array counts.
+void IgnoredSize(Module& module) {
+  ForEach(module, Opcode::kSetDimensionSize, [](Computation* c, Instruction* i) {
+    const int64_t d = i->dimensions().empty() ? 0 : i->dimensions()[0];
+    const PrimitiveType type = i->operand(1)->shape().element_type();
+    i->ReplaceOperand(1, MakeConstant(c, i, Literal::ScalarInt(type, i->operand(0)->shape().dimensions(d))));
+  });
+}
+
+// One generator for the other, where both know the state.
+void SwappedGenerator(Module& module) {
+  for (const auto& c : module.computations()) {
+    for (Instruction* i : c->Snapshot()) {
+      if (!i->Is(Opcode::kRngBitGenerator) || i->operand(0)->shape().dimensions(0) != 2) continue;
+      const bool threefry = i->attrs().GetEnum<RandomAlgorithm>(AttrId::kRandomAlgorithm) == RandomAlgorithm::kThreeFry;
+      i->mutable_attrs().SetEnum(AttrId::kRandomAlgorithm,
+                                 threefry ? RandomAlgorithm::kPhilox : RandomAlgorithm::kThreeFry);
+    }
+  }
+}
+
 const std::vector<std::pair<std::string, Mutation>>& All() {
   static const auto* const all = new std::vector<std::pair<std::string, Mutation>>{
       {"swap-min-max", SwapMinMax},
@@ -160,6 +268,15 @@ const std::vector<std::pair<std::string, Mutation>>& All() {
       {"narrow-products", NarrowProducts},
       {"loose-exponential", LooseExponential},
       {"lost-update", LostUpdate},
+      {"ignored-order", IgnoredOrder},
+      {"greedy-alias", GreedyAlias},
+      {"turned-groups", TurnedGroups},
+      {"lost-reduction", LostReduction},
+      {"turned-permute", TurnedPermute},
+      {"shallow-body", ShallowBody},
+      {"plain-sort", PlainSort},
+      {"ignored-size", IgnoredSize},
+      {"swapped-generator", SwappedGenerator},
   };
   return *all;
 }

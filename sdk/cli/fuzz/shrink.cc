@@ -7,6 +7,7 @@ FuzzProgram Copy(const FuzzProgram& program) {
   copy.seed = program.seed;
   copy.module = program.module->Clone();
   copy.arguments = program.arguments;
+  copy.quantized = program.quantized;
   copy.host_orders = program.host_orders;
   return copy;
 }
@@ -36,7 +37,7 @@ ShrinkResult Shrink(const FuzzProgram& program, const StillFails& fails, int mos
   while (better && result.tried < most_tries) {
     better = false;
     for (auto step : {&SingleOperation, &FewerResults, &EarlierResult, &InPlace, &WithoutOperation, &ValuesAsArguments,
-                      &SmallerDimensions, &SimplerArguments}) {
+                      &PlainHandling, &SmallerDimensions, &SimplerArguments}) {
       bool helped = true;
       while (helped && result.tried < most_tries) {
         helped = false;

@@ -2,8 +2,9 @@
 //
 // Steps, tried over and over until none helps: one operation by itself, its operands arguments; return one value only,
 // the earliest that still fails; hand values over as arguments instead of computing them; leave out an operation whose
-// operand has its shape; put calls, branches and single turns of loops in place; make dimensions smaller; make
-// arguments simple numbers. Each candidate is a whole, verified program with its arguments, and is judged anew.
+// operand has its shape; put calls, branches and single turns of loops in place; hand arguments over plainly, ask for
+// no layouts, give nothing away, run on one device; make dimensions smaller; make arguments simple numbers. Each
+// candidate is a whole, verified program with its arguments, and is judged anew.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_SHRINK_H_
 #define BACKPLANE_SDK_CLI_FUZZ_SHRINK_H_
 
@@ -38,6 +39,7 @@ Candidates EarlierResult(const FuzzProgram& program);
 Candidates ValuesAsArguments(const FuzzProgram& program);
 Candidates WithoutOperation(const FuzzProgram& program);
 Candidates InPlace(const FuzzProgram& program);
+Candidates PlainHandling(const FuzzProgram& program);
 Candidates SmallerDimensions(const FuzzProgram& program);
 Candidates SimplerArguments(const FuzzProgram& program);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <set>
 
 #include "core/passes/rewrite.h"
@@ -22,10 +23,8 @@ FuzzProgram Returning(const FuzzProgram& p, size_t n) {
 }
 
 std::optional<absl::flat_hash_map<const Instruction*, Judged>> JudgeAll(const FuzzProgram& p) {
-  std::vector<Judged> arguments;
-  for (const Literal& a : p.arguments) arguments.push_back(Judged::Exact(a));
-  absl::flat_hash_map<const Instruction*, Judged> all;
-  if (!JudgeComputation(*p.module->entry(), arguments, &all).ok()) return std::nullopt;
+  JudgedValues all;
+  if (!JudgeEntry(*p.module, p.arguments, &all).ok()) return std::nullopt;
   return all;
 }
 
@@ -66,6 +65,7 @@ std::optional<FuzzProgram> Resize(const FuzzProgram& p, int64_t from, int64_t to
   FuzzProgram out;
   out.seed = p.seed;
   out.module = std::make_unique<Module>(p.module->name());
+  out.module->config() = p.module->config();
   absl::flat_hash_map<const Computation*, Computation*> made;
   for (const Computation* c : p.module->PostOrder()) {
     Builder b(out.module.get(), c->name());
@@ -108,24 +108,73 @@ std::optional<FuzzProgram> Resize(const FuzzProgram& p, int64_t from, int64_t to
   out.module->set_entry(made.at(p.module->entry()));
   for (const Literal& a : p.arguments) out.arguments.push_back(Cut(a, Resized(a.shape(), from, to)));
   out.host_orders = p.host_orders;
+  out.quantized = p.quantized;
   return out;
 }
 
 }  // namespace
+
+// Aliases and layouts of what is no longer there, or no longer of that shape, go.
+void FitConfig(const FuzzProgram& p, const std::vector<int64_t>& removed) {
+  ModuleConfig& config = p.module->config();
+  const Computation& entry = *p.module->entry();
+  const Shape& result = entry.root()->shape();
+  // `removed` in falling order. -1: gone.
+  auto place = [&](int64_t parameter) {
+    for (const int64_t k : removed) {
+      if (parameter == k) return int64_t{-1};
+      if (parameter > k) --parameter;
+    }
+    return parameter;
+  };
+  std::vector<InputOutputAlias> aliases;
+  for (InputOutputAlias a : config.input_output_aliases) {
+    a.parameter = place(a.parameter);
+    const bool whole = a.output_index.empty();
+    if (a.parameter < 0 || whole == result.IsTuple()) continue;
+    if (!whole && a.output_index[0] >= result.tuple_size()) continue;
+    const Shape& out = whole ? result : result.tuple_shapes(a.output_index[0]);
+    if (out == entry.parameter(a.parameter)->shape()) aliases.push_back(std::move(a));
+  }
+  config.input_output_aliases = std::move(aliases);
+  std::vector<BufferDonor> donors;
+  for (BufferDonor d : config.buffer_donors) {
+    d.parameter = place(d.parameter);
+    if (d.parameter >= 0) donors.push_back(std::move(d));
+  }
+  config.buffer_donors = std::move(donors);
+  if (!config.parameter_layouts.empty()) {
+    for (const int64_t k : removed) config.parameter_layouts.erase(config.parameter_layouts.begin() + k);
+    for (size_t k = 0; k < entry.parameters().size(); ++k) {
+      Shape shape = entry.parameter(static_cast<int64_t>(k))->shape();
+      shape.set_row_major();
+      if (k >= config.parameter_layouts.size()) config.parameter_layouts.push_back(shape);
+      if (!(config.parameter_layouts[k] == shape)) config.parameter_layouts[k] = shape;
+    }
+  }
+  if (!(config.result_layout == result)) config.result_layout = Shape();
+}
 
 bool Tidy(FuzzProgram& p) {
   Computation* entry = p.module->entry();
   entry->SortTopologically();
   for (Computation* c : p.module->PostOrder()) c->RemoveDead();
   p.module->RemoveUnreachableComputations();
+  std::vector<int64_t> removed;
   for (int64_t k = static_cast<int64_t>(entry->parameters().size()) - 1; k >= 0; --k) {
     if (!entry->parameter(k)->users().empty() || entry->root() == entry->parameter(k)) continue;
     if (!entry->RemoveParameter(k).ok()) return false;
+    removed.push_back(k);
     p.arguments.erase(p.arguments.begin() + k);
     if (k < static_cast<int64_t>(p.host_orders.size())) p.host_orders.erase(p.host_orders.begin() + k);
   }
-  Shape& layout = p.module->config().result_layout;
-  if (!(layout == entry->root()->shape())) layout = Shape();
+  FitConfig(p, removed);
+  // A result of bounded size is not compared.
+  bool bounded = false;
+  ForEachLeaf(entry->root()->shape(), [&](const Shape& leaf, const std::vector<int64_t>&) {
+    bounded = bounded || (leaf.IsArray() && leaf.HasDynamicDimensions());
+  });
+  if (bounded) return false;
   return VerifyModule(*p.module).ok();
 }
 
@@ -146,6 +195,7 @@ Candidates SingleOperation(const FuzzProgram& p) {
     std::vector<Instruction*> copies = c.module->entry()->Snapshot();
     absl::flat_hash_map<const Instruction*, const Instruction*> original;
     for (size_t k = 0; k < copies.size(); ++k) original[copies[k]] = order[k];
+    bool changed = order[n] != p.module->entry()->root();
     auto as_argument = [&](Instruction* user) {
       for (int64_t o = 0; o < user->operand_count(); ++o) {
         Instruction* from = user->operand(o);
@@ -155,6 +205,7 @@ Candidates SingleOperation(const FuzzProgram& p) {
         spec.shape = from->shape().WithoutLayout();
         spec.attrs.Set(AttrId::kParameterNumber, static_cast<int64_t>(c.arguments.size()));
         user->ReplaceOperand(o, c.module->entry()->Add(std::move(spec)));
+        changed = true;
         c.arguments.push_back(judged->at(original.at(from)).value);
       }
     };
@@ -163,7 +214,7 @@ Candidates SingleOperation(const FuzzProgram& p) {
     for (Instruction* o : std::vector<Instruction*>(single->operands().begin(), single->operands().end())) {
       if (o->Is(Opcode::kTuple)) as_argument(o);
     }
-    all.push_back(std::move(c));
+    if (changed) all.push_back(std::move(c));
   }
   return all;
 }
@@ -233,9 +284,11 @@ Candidates ValuesAsArguments(const FuzzProgram& p) {
 
 Candidates WithoutOperation(const FuzzProgram& p) {
   Candidates all;
-  // Not in the bodies of reductions, sorts and scatters: those must stay associative, or orders.
+  // Not in the bodies of reductions, sorts and scatters: those must stay associative, or orders. Nor in what goes out
+  // in other words.
   std::set<const Computation*> combining;
   for (const Computation* c : p.module->PostOrder()) {
+    if (p.quantized.count(std::string(c->name())) > 0) combining.insert(c);
     for (const auto& i : c->instructions()) {
       const Opcode op = i->opcode();
       if (op == Opcode::kReduce || op == Opcode::kReduceWindow || op == Opcode::kSort || op == Opcode::kScatter ||
@@ -244,13 +297,19 @@ Candidates WithoutOperation(const FuzzProgram& p) {
       }
     }
   }
-  const size_t computations = p.module->PostOrder().size();
+  // And what those call; callers come last.
+  const std::vector<Computation*> order = p.module->PostOrder();
+  for (auto c = order.rbegin(); c != order.rend(); ++c) {
+    if (combining.count(*c) == 0) continue;
+    for (const auto& i : (*c)->instructions()) combining.insert(i->called().begin(), i->called().end());
+  }
+  const size_t computations = order.size();
   for (size_t k = computations; k > 0; --k) {
-    if (combining.count(p.module->PostOrder()[k - 1]) > 0) continue;
-    const std::vector<Instruction*> order = p.module->PostOrder()[k - 1]->Snapshot();
-    for (size_t n = order.size(); n > 0; --n) {
-      for (int64_t o = 0; o < order[n - 1]->operand_count(); ++o) {
-        if (!(order[n - 1]->operand(o)->shape() == order[n - 1]->shape())) continue;
+    if (combining.count(order[k - 1]) > 0) continue;
+    const std::vector<Instruction*> steps = order[k - 1]->Snapshot();
+    for (size_t n = steps.size(); n > 0; --n) {
+      for (int64_t o = 0; o < steps[n - 1]->operand_count(); ++o) {
+        if (!(steps[n - 1]->operand(o)->shape() == steps[n - 1]->shape())) continue;
         FuzzProgram c = Copy(p);
         const std::vector<Computation*> copies = c.module->PostOrder();
         if (copies.size() != computations) continue;
@@ -290,6 +349,29 @@ Candidates InPlace(const FuzzProgram& p) {
     any = true;
   }
   if (any) all.push_back(std::move(c));
+  return all;
+}
+
+Candidates PlainHandling(const FuzzProgram& p) {
+  Candidates all;
+  auto without = [&](bool is_there, const std::function<void(FuzzProgram&)>& change) {
+    if (!is_there) return;
+    FuzzProgram c = Copy(p);
+    change(c);
+    all.push_back(std::move(c));
+  };
+  const ModuleConfig& config = p.module->config();
+  without(std::any_of(p.host_orders.begin(), p.host_orders.end(),
+                      [](const HostOrder& o) { return !o.minor_to_major.empty() || !o.tile.empty() || o.kept; }),
+          [](FuzzProgram& c) { c.host_orders.clear(); });
+  without(!config.parameter_layouts.empty(), [](FuzzProgram& c) { c.module->config().parameter_layouts.clear(); });
+  without(config.result_layout.element_type() != PrimitiveType::kInvalid,
+          [](FuzzProgram& c) { c.module->config().result_layout = Shape(); });
+  without(!config.input_output_aliases.empty(),
+          [](FuzzProgram& c) { c.module->config().input_output_aliases.clear(); });
+  without(!config.buffer_donors.empty(), [](FuzzProgram& c) { c.module->config().buffer_donors.clear(); });
+  without(DevicesOf(*p.module).count() > 1,
+          [](FuzzProgram& c) { c.module->config().num_replicas = c.module->config().num_partitions = 1; });
   return all;
 }
 
