@@ -1,16 +1,41 @@
 // Communication between devices.
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "core/analysis/process_groups.h"
 #include "core/import/export/from_hlo.h"
 #include "core/types/status_macros.h"
 
 namespace backplane::from_hlo {
+namespace {
+
+// No groups mean one of all ids there are. StableHLO's all_to_all takes the number of its blocks from the list, which
+// is written out then.
+std::vector<Ints> WrittenGroups(const Instruction& i, const ModuleConfig& config) {
+  std::vector<Ints> groups = i.attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand();
+  if (!groups.empty() || !i.Is(Opcode::kAllToAll)) return groups;
+  int64_t ids = config.num_replicas;
+  switch (GroupModeOf(i)) {
+    case GroupMode::kCrossPartition:
+      ids = config.num_partitions;
+      break;
+    case GroupMode::kFlattenedIds:
+      ids = config.num_replicas * config.num_partitions;
+      break;
+    default:
+      break;
+  }
+  groups.emplace_back(static_cast<size_t>(std::max<int64_t>(ids, 1)));
+  std::iota(groups[0].begin(), groups[0].end(), 0);
+  return groups;
+}
+
+}  // namespace
 
 // Replica groups, channel and whose ids the groups hold. Shorter groups are filled with -1.
 absl::StatusOr<NamedAttrs> Exporter::GroupAttributes(const Instruction& i, bool with_global) {
-  const ReplicaGroups& given = i.attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups);
-  const std::vector<Ints> groups = given.Expand();
+  const std::vector<Ints> groups = WrittenGroups(i, hlo_.config());
   size_t width = 0;
   for (const Ints& g : groups) width = std::max(width, g.size());
   Ints flat;
@@ -121,10 +146,8 @@ absl::StatusOr<Bundle> Exporter::ExportAllToAll(Frame& frame, const Instruction&
     all.push_back({"split_count", Int(count)});
     return EmitOne(frame, "stablehlo.all_to_all", {x}, std::move(all), x->type);
   };
-  const std::vector<Ints> groups = i.attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand();
   if (!i.shape().IsTuple()) {
-    int64_t count = groups.empty() ? hlo_.config().num_replicas : static_cast<int64_t>(groups[0].size());
-    if (groups.empty() && i.attrs().GetInt(AttrId::kChannelId) > 0) count *= hlo_.config().num_partitions;
+    const int64_t count = static_cast<int64_t>(WrittenGroups(i, hlo_.config())[0].size());
     RETURN_IF_ERROR(AddAnnotations(i, &attrs));
     ASSIGN_OR_RETURN(const SourceValue* y,
                      exchange(operands[0], i.dimensions().empty() ? 0 : i.dimensions()[0], count));
