@@ -555,11 +555,10 @@ TEST(Log, NamesWhatIsInterpreted) {
   std::string error;
   std::vector<std::string> log = CompileLogOf(
       "HloModule m g { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) } "
-      "f { p = f32[] parameter(0) q = f32[] parameter(1) b = f32[3] broadcast(p), dimensions={} i = f32[3] iota(), "
-      "iota_dimension=0 "
-      "s = f32[3] multiply(b, i) ROOT r = f32[] reduce(s, q), dimensions={0}, to_apply=g } "
-      "ENTRY e { a = f32[4,5] parameter(0) z = f32[] parameter(1) x = f32[4] reduce(a, z), dimensions={1}, to_apply=f "
-      "ROOT y = f32[4] negate(x) }",
+      "ENTRY e { a = f32[6] parameter(0) n = s32[] parameter(1) d = f32[<=6] set-dimension-size(a, n), dimensions={0} "
+      "v = f32[<=6] reverse(d), dimensions={0} z = f32[] constant(0) x = f32[] reduce(v, z), dimensions={0}, "
+      "to_apply=g "
+      "ROOT y = f32[] negate(x) }",
       &error);
   EXPECT_EQ(error, "");
   std::vector<std::string> interpreted;
@@ -567,8 +566,8 @@ TEST(Log, NamesWhatIsInterpreted) {
     if (absl::StartsWith(l, "interpreted: ")) interpreted.push_back(l);
   }
   ASSERT_EQ(interpreted.size(), 1u);
-  EXPECT_TRUE(absl::StartsWith(interpreted[0], "interpreted: reduce f32[4]: ")) << interpreted[0];
-  EXPECT_TRUE(absl::StrContains(interpreted[0], "f32[3] inside a scalar computation")) << interpreted[0];
+  EXPECT_TRUE(absl::StartsWith(interpreted[0], "interpreted: fusion f32[]: ")) << interpreted[0];
+  EXPECT_TRUE(absl::StrContains(interpreted[0], "f32[<=6] is no dense array of static size")) << interpreted[0];
 }
 
 // A scan by halves as JAX writes it: each level slices, and pads, what the level below has made. Were all of it one
