@@ -29,7 +29,8 @@ BACKPLANE_DECLARE_PASS(EliminateCommonSubexpressions, "eliminate-common-subexpre
 BACKPLANE_DECLARE_PASS(ExpandOperations, "expand-operations");
 // Start and done halves of asynchronous operations as one operation. Not part of CommonPipeline.
 BACKPLANE_DECLARE_PASS(ExpandAsync, "expand-async");
-// Collectives without a partner, by the module's numbers of replicas and partitions. Not part of CommonPipeline.
+// Collectives without a partner, by the module's numbers of replicas and partitions; sends in front of what waits for
+// them, or InvalidArgument [channel_cycle] (core/analysis/transfer_order.h). Not part of CommonPipeline.
 BACKPLANE_DECLARE_PASS(SimplifyCollectives, "simplify-collectives");
 // Scans as loops. Before InlineCalls: the loops call the scans' bodies.
 BACKPLANE_DECLARE_PASS(ExpandScans, "expand-scans");

@@ -1,7 +1,9 @@
-// Collectives in which everybody is alone, and numbers of devices where there is one.
+// Collectives in which everybody is alone, and numbers of devices where there is one; sends in front of what waits for
+// them.
 #include <algorithm>
 
 #include "core/analysis/process_groups.h"
+#include "core/analysis/transfer_order.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -73,7 +75,8 @@ absl::StatusOr<bool> SimplifyCollectives::Run(Module* module) {
     changed = true;
   }
   if (changed) module->RemoveUnreachableComputations();
-  return changed;
+  ASSIGN_OR_RETURN(bool ordered, OrderTransfers(module));
+  return changed || ordered;
 }
 
 }  // namespace backplane

@@ -153,7 +153,10 @@ absl::Status HostCollective::Prepare(const Instruction& op, int64_t replicas, in
       return misfit("result");
     }
   } else if (opcode_ == Opcode::kRaggedAllToAll) {
-    if (operands_[2].elements % n != 0 || operands_[2].elements == 0) return misfit("offsets for");
+    const Shape& offsets = operands_[2].shape;  // [n], [n * updates] or [n, updates]
+    if (offsets.dimensions(0) % n != 0 || (offsets.rank() == 2 && offsets.dimensions(0) != n) ||
+        offsets.num_elements() == 0)
+      return misfit("offsets for");
   }
   return absl::OkStatus();
 }

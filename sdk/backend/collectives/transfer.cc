@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "core/analysis/transfer_order.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
@@ -42,7 +43,8 @@ absl::StatusOr<std::unique_ptr<Transfer>> Transfer::Make(const Instruction& op, 
   const bool across_partitions = partitions > 1;
   const int64_t count = across_partitions ? partitions : replicas, others = across_partitions ? replicas : partitions;
   t->peer_.assign(static_cast<size_t>(replicas * partitions), -1);
-  for (const auto& [source, target] : begin.attrs().Get<Pairs>(AttrId::kSourceTargetPairs)) {
+  ASSIGN_OR_RETURN(const Pairs pairs, TransferPairs(begin));
+  for (const auto& [source, target] : pairs) {
     if (source < 0 || source >= count || target < 0 || target >= count) {
       return absl::InvalidArgumentError(
           absl::StrCat(begin.name(), ": source_target_pairs name ", source, " and ", target, ", there are ", count));
