@@ -124,7 +124,7 @@ TEST(SizeRuleTest, SizesOnceAnnouncedWronglyAreTakenForWhole) {
   BP_ARGS(a, PJRT_Plugin_Attributes);
   a.struct_size = 24;
   ASSERT_TRUE(BP_CALL(PJRT_Plugin_Attributes, a).ok());
-  EXPECT_EQ(a.num_attributes, 5u);
+  EXPECT_EQ(a.num_attributes, 6u);
 }
 
 TEST(SizeRuleTest, ANewerCallersTailIsLeftAlone) {
