@@ -2,6 +2,7 @@
 #include "core/passes/batcher.h"
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "core/passes/batch_body.h"
 #include "core/types/status_macros.h"
 
@@ -136,6 +137,12 @@ absl::StatusOr<Lanes> Batcher::Lift(const Instruction& i, const std::vector<Lane
     return Taken(b_, same, false);
   }
   if (i.info().Has(kElementwise)) return Elementwise(i, x);
+  if (i.shape().HasDynamicDimensions())
+    return absl::UnimplementedError(absl::StrCat(i.name(), ": a dynamic size inside a called computation"));
+  if (active_ != nullptr && !i.Is(Opcode::kWhile) && !i.Is(Opcode::kConditional) && !i.Is(Opcode::kMap) &&
+      std::any_of(i.called().begin(), i.called().end(), [](const Computation* c) { return HoldsLoop(*c); })) {
+    return OneByOne(i, x);
+  }
   switch (i.opcode()) {
     case Opcode::kMap:
       return Map(i, x);
@@ -331,6 +338,7 @@ absl::StatusOr<Value> Batcher::StartRows(const std::vector<Lanes>& x, size_t fir
 }
 
 absl::StatusOr<Lanes> Batcher::DynamicSlice(const Instruction& i, const std::vector<Lanes>& x) {
+  if (i.shape().rank() == 0) return x[0];
   const Ints& sizes = i.attrs().GetInts(AttrId::kDynamicSliceSizes);
   const int64_t rank = i.shape().rank();
   if (!AnyEachFrom(x, 1)) {
@@ -359,6 +367,7 @@ absl::StatusOr<Lanes> Batcher::TakenBy(Value x, Value rows, GatherDimensions g, 
 }
 
 absl::StatusOr<Lanes> Batcher::DynamicUpdateSlice(const Instruction& i, const std::vector<Lanes>& x) {
+  if (i.shape().rank() == 0) return x[1];
   ASSIGN_OR_RETURN(Value into, Spread(x[0]));
   ASSIGN_OR_RETURN(Value update, Spread(x[1]));
   if (!AnyEachFrom(x, 2)) {

@@ -38,6 +38,9 @@ const Body kBodies[] = {
     {"dynamic_slice", "",
      "i = $T[6] iota(), iota_dimension=0 v = s32[] convert(y) c = $T[2] broadcast(x), dimensions={} u = $T[6] "
      "dynamic-update-slice(i, c, v) d = $T[1] dynamic-slice(u, v), dynamic_slice_sizes={1} ROOT r = $T[] reshape(d)"},
+    {"slices_of_a_scalar", "",
+     "b = $T[2] broadcast(x), dimensions={} s = $T[1] slice(b), slice={[1:2]} t = $T[] reshape(s) d = $T[] "
+     "dynamic-slice(t), dynamic_slice_sizes={} u = $T[] dynamic-update-slice(d, y) ROOT r = $T[] maximum(u, d)"},
     {"scatter", "put { p = $T[] parameter(0) q = $T[] parameter(1) ROOT r = $T[] add(p, q) }",
      "i = $T[4] iota(), iota_dimension=0 v = s32[] convert(y) n = s32[1,1] reshape(v) u = $T[1] reshape(x) s = $T[4] "
      "scatter(i, n, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
