@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "core/passes/combine_collectives.h"
 #include "core/passes/golden.h"
+#include "core/passes/order_effects.h"
 #include "core/passes/passes.h"
 
 namespace backplane {
@@ -21,6 +23,8 @@ TEST(Golden, SimplifyAlgebra) { Check<SimplifyAlgebra>("simplify-algebra"); }
 TEST(Golden, ExpandOperations) { Check<ExpandOperations>("expand-operations"); }
 TEST(Golden, ExpandAsync) { Check<ExpandAsync>("expand-async"); }
 TEST(Golden, SimplifyCollectives) { Check<SimplifyCollectives>("simplify-collectives"); }
+TEST(Golden, CombineAllReduces) { Check<CombineAllReduces>("combine-all-reduces"); }
+TEST(Golden, OrderEffects) { Check<OrderEffects>("order-effects"); }
 TEST(Golden, FoldConstants) { Check<FoldConstants>("fold-constants"); }
 
 }  // namespace

@@ -7,6 +7,7 @@ import cases.control
 import cases.linear_algebra
 import cases.runtime
 import cases.several_devices
+import cases.sharded_models
 import cases.tiled_tpu
 
 

@@ -81,6 +81,7 @@ def main():
     import cases.linear_algebra
     import cases.runtime
     import cases.several_devices
+    import cases.sharded_models
     import cases.tiled_tpu
     import jax
 

@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/import/to_hlo/chlo_functions.h"
 #include "core/import/to_hlo/importer.h"
 
 namespace backplane::to_hlo {
@@ -218,6 +219,27 @@ absl::StatusOr<bool> Importer::ImportCompilerCall(Scope& scope, const SourceOp& 
   if (target == "ApproxTopK") {
     RETURN_IF_ERROR(ImportApproxTopK(scope, op));
     return true;
+  }
+  // Operations of CHLO, as hosts without composites encode them.
+  if (const SourceAttr* given = op.Find("mhlo.attributes"); given != nullptr && given->kind == AttrKind::kDict) {
+    const SourceAttr *k = given->Find("k"), *largest = given->Find("largest");
+    if (target == "mhlo.topk" && op.operands.size() == 1 && k != nullptr && k->kind == AttrKind::kInteger) {
+      RETURN_IF_ERROR(ImportTopK(scope, op, k->integer,
+                                 largest == nullptr || largest->kind != AttrKind::kBool || largest->integer != 0));
+      return true;
+    }
+    if (target == "chlo.ragged_dot") {
+      SourceOp meant = op;
+      meant.attributes = given->entries;
+      RETURN_IF_ERROR(ImportRaggedDot(scope, meant));
+      return true;
+    }
+    if (unary && (absl::StartsWith(target, "mhlo.") || absl::StartsWith(target, "chlo."))) {
+      ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
+      ASSIGN_OR_RETURN(Value y, ExpandChloUnary(scope.builder, target.substr(5), x));
+      RETURN_IF_ERROR(Bind(scope, op, y));
+      return true;
+    }
   }
   if (target == "ragged_all_to_all") {
     RETURN_IF_ERROR(ImportRaggedAllToAll(scope, op));

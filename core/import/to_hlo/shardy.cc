@@ -77,7 +77,13 @@ absl::Status Importer::ShardResults(Scope& scope, const SourceOp& function, std:
     if (all->elements[i]->kind != AttrKind::kDict) continue;
     const SourceAttr* sharding = all->elements[i]->Find("sdy.sharding");
     if (sharding == nullptr) sharding = all->elements[i]->Find("mhlo.sharding");
-    ASSIGN_OR_RETURN((*results)[i], WithSharding(scope, (*results)[i], sharding));
+    const Value plain = (*results)[i];
+    ASSIGN_OR_RETURN((*results)[i], WithSharding(scope, plain, sharding));
+    // What a program says of a value on its way may give way; the host counts on this.
+    Value annotated = (*results)[i];
+    if (annotated != plain && annotated->attrs().GetString(AttrId::kOpaque).empty()) {
+      annotated->mutable_attrs().Set(AttrId::kOpaque, std::string("result"));
+    }
   }
   return absl::OkStatus();
 }

@@ -15,6 +15,10 @@ bool IsBoundary(const Instruction* i) {
          (i->custom_call_target() == "SPMDFullToShardShape" || i->custom_call_target() == "SPMDShardToFullShape");
 }
 
+bool IsOfResult(const Instruction* annotation) {
+  return IsAnnotation(annotation) && annotation->attrs().GetString(AttrId::kOpaque) == "result";
+}
+
 Ints OpenDimensions(const Instruction* annotation) {
   Ints dims;
   const int64_t rank = annotation->shape().IsArray() ? annotation->shape().rank() : 0;

@@ -10,6 +10,8 @@ namespace backplane {
 bool IsAnnotation(const Instruction* i);
 // Custom calls that lead into and out of a manual region.
 bool IsBoundary(const Instruction* i);
+// Annotations that the importer made of a result's own sharding: the host holds the program to it.
+bool IsOfResult(const Instruction* annotation);
 // "unspecified_dims=[0,2]" of an annotation or boundary: dimensions that it
 // leaves open.
 Ints OpenDimensions(const Instruction* annotation);

@@ -22,7 +22,7 @@ struct Factors {
                            // operands, or made of one each
 };
 
-bool Contains(absl::Span<const int64_t> list, int64_t x);
+bool HasDim(absl::Span<const int64_t> list, int64_t x);
 
 // Nullopt for operations that say nothing.
 std::optional<Factors> FactorsOf(const Instruction& i);

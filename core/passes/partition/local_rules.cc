@@ -167,7 +167,7 @@ absl::StatusOr<std::optional<Partitioner::Shards>> Partitioner::Reduce(Instructi
   const bool parts = op && MayReduceInParts(*op, i->operand(1));
   Ints reduced, kept;
   for (int64_t d = 0; d < tiling.rank(); ++d) {
-    if (!Contains(i->dimensions(), d)) {
+    if (!HasDim(i->dimensions(), d)) {
       kept.push_back(d);
     } else if (tiling.IsTiled(d)) {
       if (parts)
@@ -205,7 +205,7 @@ absl::StatusOr<std::optional<Partitioner::Shards>> Partitioner::Dot(Instruction*
   ASSIGN_OR_RETURN(Instruction * b, SliceTo(rhs, product.Select(right)));
   Ints contracting;
   for (int64_t k = 0; k < product.rank(); ++k) {
-    if (product.IsTiled(k) && !Contains(f.result, k)) contracting.push_back(k);
+    if (product.IsTiled(k) && !HasDim(f.result, k)) contracting.push_back(k);
   }
   Tiling tiling = product.Select(f.result);
   Instruction* x = c_->AddClone(i, tiling.ShardOf(i->shape()), {a, b});
@@ -259,7 +259,7 @@ absl::StatusOr<std::optional<Partitioner::Shards>> Partitioner::AlongOthers(Inst
       case Opcode::kReduceWindow:
         return i->window().dimensions[k] == WindowDimension{};
       default:  // reverse, concatenate, sort
-        return !Contains(i->dimensions(), d);
+        return !HasDim(i->dimensions(), d);
     }
   };
   Tiling tiling = known->tiling;
@@ -307,7 +307,7 @@ Partitioner::MaybeShards Partitioner::Rows(Instruction* i) {
   Ints sizes = i->attrs().GetInts(AttrId::kSliceSizes);
   for (size_t d = 0; d < sizes.size(); ++d) {
     const int64_t dim = static_cast<int64_t>(d);
-    if (operand_tiling.IsTiled(dim) && !Contains(i->gather_dims().operand_batching_dims, dim))
+    if (operand_tiling.IsTiled(dim) && !HasDim(i->gather_dims().operand_batching_dims, dim))
       sizes[d] = x->shape().dimensions(dim);
   }
   Instruction* made = c_->AddClone(i, tiling.ShardOf(i->shape()), {x, at});
@@ -351,7 +351,7 @@ Partitioner::MaybeShards Partitioner::UpdatesInParts(Instruction* i) {
   const Shards *u = FindShards(updates), *n = FindShards(indices);
   int64_t at = 0;
   for (int64_t d = 0; d < updates->shape().rank(); ++d) {
-    if (Contains(g.update_window_dims, d)) continue;
+    if (HasDim(g.update_window_dims, d)) continue;
     if (at == g.index_vector_dim) ++at;
     of_indices[static_cast<size_t>(at)] = d;
     if (u != nullptr) Split(parts, d, u->tiling, d);

@@ -57,7 +57,7 @@ bool Allows(const std::vector<bool>& list, size_t k) { return list.size() == 1 ?
 // A value that the entry returns: what the program says of it, and otherwise how it is to lie.
 struct Wish {
   std::optional<Sharding> asked;
-  bool open = false;  // for some dimensions it says nothing
+  bool held = false;  // the host holds the program to it
   std::optional<Tiling> proposed;
 };
 
@@ -72,7 +72,8 @@ std::vector<Wish> WishesOf(const Computation* entry, const PartitionContext& con
     const bool of_result = tuple || !(root->Is(Opcode::kCustomCall) || root->Is(Opcode::kParameter));
     if (asked == nullptr && of_result) asked = LeafSharding(root->sharding().get(), k);
     if (asked != nullptr) wishes[k].asked = *asked;
-    wishes[k].open = IsAnnotation(value) && !OpenDimensions(value).empty();
+    const Sharding* root_says = of_result ? LeafSharding(root->sharding().get(), k) : nullptr;
+    wishes[k].held = IsOfResult(value) || (root_says != nullptr && root_says == asked);
     const Tiling* proposed = value->shape().IsArray() ? context.Proposed(value) : nullptr;
     if (proposed != nullptr) wishes[k].proposed = *proposed;
   }
@@ -96,16 +97,16 @@ absl::Status ShardResults(Computation* entry, int64_t partitions, const std::vec
       absl::StatusOr<Tiling> of = Tiling::Of(*asked, value->shape(), partitions);
       if (of.ok()) written = *std::move(of);
     }
-    // Dimensions that the annotation leaves open are not held to be uneven.
-    const bool uneven = written && !wishes[k].open && !written->Divides(value->shape());
     const Partitioner::Shards* shards = partitioner.FindShards(value);
     const Partitioner::Shards* partial = partitioner.FindPartial(value);
     if (partial != nullptr && asked != nullptr && Tiling::HasParts(*asked)) {
       shardings->push_back(*asked);
       values[k] = partial->value;
-    } else if (uneven) {
-      shardings->push_back(*asked);
-      ASSIGN_OR_RETURN(values[k], partitioner.WithFilling(value, *written));
+    } else if (written && wishes[k].held) {
+      const bool even = written->Divides(value->shape());
+      shardings->push_back(written->IsWhole() ? Sharding() : *asked);
+      ASSIGN_OR_RETURN(values[k],
+                       even ? partitioner.SliceTo(value, *written) : partitioner.WithFilling(value, *written));
     } else if (asked == nullptr && may_stay && proposed) {
       shardings->push_back(proposed->ToSharding());
       ASSIGN_OR_RETURN(values[k], partitioner.SliceTo(value, *proposed));

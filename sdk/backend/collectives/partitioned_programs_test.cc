@@ -35,7 +35,14 @@ class Generator {
     for (int i = 0; i < 12; ++i) Step();
     std::vector<Value> results = {values_.back()};
     for (int i = 0; i < 2; ++i) results.push_back(Any());
-    EXPECT_TRUE(b.Build(Check(b.Tuple(results))).ok());
+    Value root = Check(b.Tuple(results));
+    if (Pick(2) == 0) {  // the host says how it wants the results
+      Sharding tuple;
+      tuple.type = Sharding::Type::kTuple;
+      for (Value v : results) tuple.tuple.push_back(RandomSharding(v->shape()));
+      root->set_sharding(std::make_shared<const Sharding>(tuple));
+    }
+    EXPECT_TRUE(b.Build(root).ok());
     module->set_entry(b.computation());
     return module;
   }
@@ -53,14 +60,15 @@ class Generator {
     return dims;
   }
 
-  // Tiles along some dimensions that they divide, devices in any order.
+  // Tiles along some dimensions, most of which they divide, devices in any order.
   Sharding RandomSharding(const Shape& shape) {
     Sharding s;
     int64_t left = kPartitions;
     bool any = false;
     for (int64_t d = 0; d < shape.rank(); ++d) {
       const int64_t tiles = std::min<int64_t>(left, int64_t{1} << Pick(3));
-      const bool fits = tiles > 1 && shape.dimensions(d) % tiles == 0;
+      // Some tiles are larger than what is left for them, and some hold nothing at all.
+      const bool fits = tiles > 1 && (shape.dimensions(d) % tiles == 0 || Pick(3) == 0);
       s.tile_dims.push_back(fits ? tiles : 1);
       if (fits) left /= tiles;
       any |= fits;
@@ -94,7 +102,7 @@ class Generator {
     const Shape shape = x->shape();
     const int64_t rank = shape.rank();
     Attributes attrs;
-    switch (Pick(20)) {
+    switch (Pick(21)) {
       case 0:
         return Add(b_->Binary(Opcode::kAdd, x, Like(x)));
       case 1:
@@ -337,6 +345,41 @@ class Generator {
         values_.push_back(call("SPMDShardToFullShape", in, Sharding(), true));
         return;
       }
+      case 19: {  // three turns of v = v + x - y, all of them sums that are yet to be taken
+        const Shape state = Shape::Tuple({Shape::Scalar(kType), shape, shape, shape});
+        Sharding sums;
+        sums.type = Sharding::Type::kOther;
+        sums.tile_dims.assign(static_cast<size_t>(rank), 1);
+        const bool half = rank > 0 && shape.dimensions(0) % 2 == 0 && Pick(2) == 0;
+        if (half) sums.tile_dims[0] = 2;
+        sums.tile_dims.push_back(kPartitions / (half ? 2 : 1));
+        sums.devices = Pick(2) == 0 ? Ints{0, 1, 2, 3} : Ints{3, 1, 2, 0};
+        sums.last_tile_dims = {Sharding::Type::kUnreduced};
+        auto in_parts = [&](Builder& b, Value v) {
+          Attributes a;
+          a.Set(AttrId::kCustomCallTarget, std::string("Sharding"));
+          Value y = Check(b.Op(Opcode::kCustomCall, {v}, std::move(a), {}, shape));
+          y->set_sharding(std::make_shared<const Sharding>(sums));
+          return y;
+        };
+        auto part = [&](Builder& b, int64_t k) { return Check(b.GetTupleElement(b.computation()->parameter(0), k)); };
+        Builder condition(b_->module(), "condition"), body(b_->module(), "body");
+        Check(condition.Parameter(0, state));
+        Value three = Check(condition.Constant(Literal::ScalarInt(kType, 3)));
+        auto c = condition.Build(Check(condition.Compare(part(condition, 0), three, ComparisonDirection::kLt)));
+        Check(body.Parameter(0, state));
+        Value one = Check(body.Constant(Literal::ScalarInt(kType, 1)));
+        Value v = in_parts(body, Check(body.Binary(Opcode::kAdd, part(body, 1), part(body, 2))));
+        v = Check(body.Binary(Opcode::kSubtract, v, part(body, 3)));
+        if (Pick(2) == 0) v = in_parts(body, v);
+        auto f = body.Build(
+            Check(body.Tuple({Check(body.Binary(Opcode::kAdd, part(body, 0), one)), v, part(body, 2), part(body, 3)})));
+        Value zero = Check(b_->Constant(Literal::ScalarInt(kType, 0)));
+        Value y = Like(x);
+        if (Pick(3) != 0) y = in_parts(*b_, y);
+        Value loop = Check(b_->While(*c, *f, Check(b_->Tuple({zero, in_parts(*b_, x), in_parts(*b_, Like(x)), y}))));
+        return Add(b_->GetTupleElement(loop, 1));
+      }
       default:
         return Add(rank == 0 ? b_->Unary(Opcode::kNegate, x)
                              : b_->Binary(Opcode::kMultiply, x, Check(b_->Iota(shape, Pick(rank)))));
@@ -355,17 +398,21 @@ Literal Argument(const Shape& shape, int64_t number) {
 }
 
 // The tile of a whole array that a partition holds.
-Literal Tile(const Literal& whole, const Tiling& tiling, int64_t partition) {
+Literal Tile(const Literal& whole, const Tiling& tiling, int64_t partition, int64_t filling) {
   const Shape shard = tiling.ShardOf(whole.shape());
   Literal out(shard);
   for (int64_t i = 0; i < out.num_elements(); ++i) {
     int64_t rest = i, from = 0, stride = 1;
+    bool behind_the_end = false;
     for (int64_t d = shard.rank(); d-- > 0;) {
-      from += (rest % shard.dimensions(d) + tiling.at(partition, d) * shard.dimensions(d)) * stride;
+      const int64_t at = rest % shard.dimensions(d) + tiling.at(partition, d) * shard.dimensions(d);
+      behind_the_end |= at >= whole.shape().dimensions(d);
+      from += at * stride;
       rest /= shard.dimensions(d);
       stride *= whole.shape().dimensions(d);
     }
-    out.SetFromInt(i, whole.GetAsInt(from));
+    // What fills a shard up must not be seen: a number that would show.
+    out.SetFromInt(i, behind_the_end ? filling : whole.GetAsInt(from));
   }
   return out;
 }
@@ -379,7 +426,7 @@ std::vector<Tiling> Tilings(const Module& module, const char* name, const std::v
 }
 
 TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
-  int exchanged = 0, local = 0;
+  int exchanged = 0, local = 0, uneven_in = 0, uneven_out = 0;
   for (uint32_t seed = 0; seed < 1500; ++seed) {
     std::unique_ptr<Module> program = Generator(seed).Make();
     SCOPED_TRACE(seed);
@@ -405,6 +452,8 @@ TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
     ASSERT_TRUE(VerifyModule(*split).ok()) << VerifyModule(*split) << split->ToString();
     const std::vector<Tiling> parameters = Tilings(*split, kParameterShardingsAttribute, in);
     const std::vector<Tiling> results = Tilings(*split, kResultShardingsAttribute, out);
+    for (size_t i = 0; i < in.size(); ++i) uneven_in += !parameters[i].Divides(in[i]);
+    for (size_t i = 0; i < out.size(); ++i) uneven_out += !results[i].Divides(out[i]);
     absl::flat_hash_map<const Instruction*, std::unique_ptr<HostCollective>> plans;
     for (const Computation* c : split->PostOrder()) {
       for (const auto& i : c->instructions()) {
@@ -424,7 +473,7 @@ TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
       threads.emplace_back([&, p] {
         LaunchMember member(launch, 0, p);
         std::vector<Literal> mine;
-        for (size_t i = 0; i < arguments.size(); ++i) mine.push_back(Tile(arguments[i], parameters[i], p));
+        for (size_t i = 0; i < arguments.size(); ++i) mine.push_back(Tile(arguments[i], parameters[i], p, 1000003));
         EvaluatorHooks hooks;
         hooks.partition_id = p;
         hooks.collective = [&](const Instruction& op,
@@ -447,7 +496,7 @@ TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
       const auto& g = got[static_cast<size_t>(p)];
       ASSERT_TRUE(g.ok()) << g.status() << split->ToString();
       for (size_t r = 0; r < out.size(); ++r) {
-        ASSERT_EQ(g->elements()[r], Tile(want->elements()[r], results[r], p))
+        ASSERT_EQ(g->elements()[r], Tile(want->elements()[r], results[r], p, 0))
             << "partition " << p << ", result " << r << "\n"
             << program->ToString() << "\n"
             << split->ToString();
@@ -456,6 +505,8 @@ TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
   }
   EXPECT_GT(exchanged, 100);
   EXPECT_GT(local, 20);
+  EXPECT_GT(uneven_in, 50);
+  EXPECT_GT(uneven_out, 50);
 }
 
 }  // namespace

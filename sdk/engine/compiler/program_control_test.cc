@@ -151,6 +151,25 @@ ENTRY e { z = s32[] constant(0) x = s32[30] parameter(0) s = (s32[], s32[30]) tu
 cond { s = (s32[], f32[0,3], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
 body { s = (s32[], f32[0,3], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[0,3] get-tuple-element(s), index=1 y = f32[4] get-tuple-element(s), index=2 one = s32[] constant(1) j = s32[] add(i, one) a = f32[0,3] negate(x) b = f32[4] negate(y) ROOT r = (s32[], f32[0,3], f32[4]) tuple(j, a, b) }
 ENTRY e { z = s32[] constant(0) x = f32[0,3] parameter(0) y = f32[4] parameter(1) s = (s32[], f32[0,3], f32[4]) tuple(z, x, y) ROOT w = (s32[], f32[0,3], f32[4]) while(s), condition=cond, body=body })"},
+    // Calls that ask to stay: twice the same body, one that hands its argument through, one in a loop, one as the root.
+    {"calls_that_stay", R"(
+twice { x = f32[6] parameter(0) y = f32[6] tanh(x) d = f32[6] add(y, x) ROOT r = (f32[6], f32[6]) tuple(d, x) }
+ENTRY e { p = f32[6] parameter(0) q = f32[6] negate(p)
+  a = (f32[6], f32[6]) call(q), to_apply=twice, frontend_attributes={inlineable="false"}
+  a0 = f32[6] get-tuple-element(a), index=0
+  b = (f32[6], f32[6]) call(a0), to_apply=twice, frontend_attributes={inlineable="false"}
+  b0 = f32[6] get-tuple-element(b), index=0 b1 = f32[6] get-tuple-element(b), index=1 a1 = f32[6] get-tuple-element(a), index=1
+  ROOT r = (f32[6], f32[6], f32[6], f32[6]) tuple(b0, b1, a1, p) })"},
+    {"call_that_stays_in_a_loop", R"(
+step { x = f32[3,3] parameter(0) y = f32[3,3] parameter(1) ROOT d = f32[3,3] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }
+cond { s = (s32[], f32[3,3], f32[3,3]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[3,3], f32[3,3]) parameter(0) i = s32[] get-tuple-element(s), index=0 a = f32[3,3] get-tuple-element(s), index=1 b = f32[3,3] get-tuple-element(s), index=2
+  one = s32[] constant(1) j = s32[] add(i, one) c = f32[3,3] call(a, b), to_apply=step, frontend_attributes={inlineable="false"} t = f32[3,3] tanh(c) ROOT r = (s32[], f32[3,3], f32[3,3]) tuple(j, b, t) }
+ENTRY e { z = s32[] constant(0) a = f32[3,3] parameter(0) b = f32[3,3] parameter(1) s = (s32[], f32[3,3], f32[3,3]) tuple(z, a, b) ROOT w = (s32[], f32[3,3], f32[3,3]) while(s), condition=cond, body=body })"},
+    {"call_that_stays_as_root", R"(
+inner { x = f32[4] parameter(0) ROOT c = f32[4] cosine(x) }
+outer { x = f32[4] parameter(0) y = f32[4] parameter(1) c = f32[4] call(y), to_apply=inner, frontend_attributes={inlineable="false"} ROOT r = (f32[4], f32[4]) tuple(c, x) }
+ENTRY e { p = f32[4] parameter(0) q = f32[4] parameter(1) ROOT r = (f32[4], f32[4]) call(p, q), to_apply=outer, frontend_attributes={inlineable="false"} })"},
 };
 
 class ControlFlow : public ::testing::TestWithParam<Case> {};
