@@ -67,7 +67,9 @@ Verdict Judge(const Judged& meant, const Outcome& outcome, Power* power = nullpt
 bool SameSort(const Verdict& a, const Verdict& b) {
   if (a.signs.empty() || b.signs.empty()) return false;
   if (a.signs[0] == "refused" || b.signs[0] == "refused") {
-    return a.signs == b.signs && WithoutNumbers(a.what).substr(0, 40) == WithoutNumbers(b.what).substr(0, 40);
+    // The plugin's name and what it was about stand in front of the message itself.
+    constexpr size_t kTold = 90;
+    return a.signs == b.signs && WithoutNumbers(a.what).substr(0, kTold) == WithoutNumbers(b.what).substr(0, kTold);
   }
   return a.signs == b.signs;
 }
