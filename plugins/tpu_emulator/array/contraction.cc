@@ -112,7 +112,10 @@ int PassesOf(const Instruction& op) {
     const DotAlgorithm& a = op.attrs().Get<DotAlgorithm>(AttrId::kDotAlgorithm);
     const bool bf16 = a.lhs_type == PrimitiveType::kBF16 && a.rhs_type == PrimitiveType::kBF16;
     if (bf16) return a.primitive_operations >= 6 ? 6 : a.primitive_operations >= 3 ? 3 : 1;
-    if (a.lhs_type == PrimitiveType::kF32) return 6;
+    // Other types keep more digits than one pass does: f16 and tf32 (no element type) as many as two parts hold.
+    if (a.lhs_type == PrimitiveType::kF32 || a.lhs_type == PrimitiveType::kF64) return 6;
+    if (a.lhs_type == PrimitiveType::kF16) return 3;
+    if (a.lhs_type == PrimitiveType::kInvalid) return a.primitive_operations >= 3 ? 6 : 3;
   }
   Precision most = Precision::kDefault;
   if (op.attrs().Has(AttrId::kOperandPrecision)) {

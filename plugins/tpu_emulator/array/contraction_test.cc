@@ -158,6 +158,10 @@ TEST(Array, PassesByPrecisionAndAlgorithm) {
   EXPECT_EQ(passes(f32, dot + ", operand_precision={high,highest}"), 6);
   EXPECT_EQ(passes(f32, dot + ", algorithm=dot_bf16_bf16_f32_x3"), 3);
   EXPECT_EQ(passes(f32, dot + ", algorithm=dot_f32_f32_f32"), 6);
+  EXPECT_EQ(passes(f32, dot + ", algorithm=dot_bf16_bf16_f32"), 1);
+  EXPECT_EQ(passes(f32, dot + ", algorithm=dot_f16_f16_f32"), 3);
+  EXPECT_EQ(passes(f32, dot + ", algorithm=dot_tf32_tf32_f32"), 3);
+  EXPECT_EQ(passes(f32, dot + ", algorithm=dot_tf32_tf32_f32_x3"), 6);
   EXPECT_EQ(passes(bf16, dot), 0);
 }
 
