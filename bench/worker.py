@@ -8,6 +8,7 @@ import time
 import jax
 import numpy as np
 
+import movement
 import workloads
 
 
@@ -19,8 +20,10 @@ def main():
         answers.write(json.dumps(what) + "\n")
         answers.flush()
 
-    pattern = re.compile(sys.argv[1])
-    by_name = {w.name: w for w in workloads.all_workloads() if pattern.search(w.name)}
+    job = sys.argv[1]
+    module = movement if job.startswith("movement:") else workloads
+    pattern = re.compile(job.removeprefix("movement:"))
+    by_name = {w.name: w for w in module.all_workloads() if pattern.search(w.name)}
     jax.jit(lambda x: x * 2)(np.float32(1)).block_until_ready()
     answer(names=list(by_name), tolerances={n: w.tolerance for n, w in by_name.items()}, platform=jax.devices()[0].client.platform_version)
     run, arguments = None, None
