@@ -23,6 +23,7 @@ constexpr int64_t kWay = 4096;         // bytes in one way of the first-level ca
 constexpr int64_t kSecondWay = 65536;  // and of the second
 constexpr int64_t kAhead = 32 * 1024;  // bytes of the source fetched before they are wanted: a part of the second cache
 constexpr int64_t kAheadRows = 64;     // the same for short elements, whose blocks read many rows
+constexpr int64_t kAheadOfCopy = 16;   // and of those whose lines are copied whole
 constexpr int64_t kManyTiles = 32;     // enough for all threads
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -97,7 +98,12 @@ TransposePlan PlanTranspose(int64_t width, int64_t rows, int64_t columns, int64_
   // Of such rows a register's worth of columns does not stay in the first-level cache until all parts of its lines are
   // read: lines are copied whole.
   const bool copied = !direct && width <= (far ? 2 : 1) && Crowded(source_pitch, p.vector / width);
-  if (copied && far) column_bytes = 4 * kLine;
+  if (copied && far) {
+    // Where pieces begin inside lines, longer ones share fewer of them.
+    const bool lines = source_pitch % kLine == 0;
+    if (width == 2 && !lines) row_bytes = 8 * kLine;
+    column_bytes = lines ? 4 * kLine : 8 * kLine;
+  }
   for (;;) {
     p.tile_rows = TileOf(rows, row_bytes / width, row_unit);
     p.tile_columns = TileOf(columns, column_bytes / width, column_unit);
@@ -116,12 +122,12 @@ TransposePlan PlanTranspose(int64_t width, int64_t rows, int64_t columns, int64_
   p.scratch_bytes = RoundUp(p.scratch_bytes, kLine);
   if (far) {
     // Lines whose distance is a multiple of a large power of two share a few sets of the second-level cache: no more
-    // are fetched than half of what those hold, in eight ways.
+    // are fetched than half of what those hold, in eight ways; or the few whose copy comes next.
     const int64_t together = 8 * (kSecondWay / std::gcd(source_pitch, kSecondWay)) / 2;
     const int64_t step = p.vector / width;
     const int64_t wanted = width > 2 ? RoundUp(CeilDiv(kAhead, p.tile_rows * width), step) : kAheadRows;
-    p.ahead = std::min({wanted, p.tile_columns, together});
-    if (p.ahead < step) p.ahead = 0;
+    p.ahead = copied ? kAheadOfCopy : std::min({wanted, p.tile_columns, together});
+    if (!copied && p.ahead < step) p.ahead = 0;
   }
   return p;
 }
