@@ -74,7 +74,10 @@ class EngineLoadedExecutable : public LoadedExecutable {
                                                  client_->collective_time_limit());
     std::vector<DeviceArray> outputs;
     RETURN_IF_ERROR(launch->Prepare(*client_, *executable_, &outputs));
-    return ProgramLaunch::Start(std::move(launch), std::move(outputs), 0);
+    // Hosts of one device look for the effects of a call, and for its error, once it returns: JAX's own CPU client
+    // works so. With more devices that could wait for ever: their callbacks may meet.
+    const bool alone = client_->topology().devices.size() == 1;
+    return ProgramLaunch::Start(std::move(launch), std::move(outputs), 0, alone);
   }
 
  private:

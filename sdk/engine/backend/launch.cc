@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/types/status_macros.h"
+
 namespace backplane::engine {
 namespace {
 
@@ -56,12 +58,18 @@ void ProgramLaunch::Finish() {
   done.Set(std::move(s));
 }
 
-ExecuteResult ProgramLaunch::Start(std::shared_ptr<ProgramLaunch> launch, std::vector<DeviceArray> outputs,
-                                   double more_microseconds) {
+absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch> launch,
+                                                   std::vector<DeviceArray> outputs, double more_microseconds,
+                                                   bool effects_first) {
   bool ready = true;
   for (const DeviceArray& a : launch->request_.arguments) ready = ready && a.ready.IsReady();
   ExecuteResult result;
   result.outputs = std::move(outputs);
+  if (ready && effects_first && launch->program_.acts_on_host() && !launch->program_.meets_others()) {
+    RETURN_IF_ERROR(launch->RunOnce());
+    for (DeviceArray& out : result.outputs) out.ready = result.done;
+    return result;
+  }
   if (ready && !launch->program_.may_block() && !launch->program_.open_ended() &&
       launch->program_.estimated_us() + more_microseconds < kStayMicroseconds) {
     const absl::Status s = launch->RunOnce();

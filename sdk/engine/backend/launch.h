@@ -2,7 +2,7 @@
 //
 // A backend on the engine derives its own: it makes the outputs, hands them to Start, and says in Run what is done once
 // the arguments are there. Short programs run in the thread that calls Start, others on a thread of the runtime; a
-// program that talks to other devices or to the host never blocks its caller.
+// program that talks to other devices never blocks its caller, one that talks to the host only where that is asked for.
 #ifndef BACKPLANE_SDK_ENGINE_BACKEND_LAUNCH_H_
 #define BACKPLANE_SDK_ENGINE_BACKEND_LAUNCH_H_
 
@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "sdk/backend/backend.h"
 #include "sdk/engine/backend/client.h"
 #include "sdk/engine/compiler/program.h"
@@ -27,9 +28,11 @@ class ProgramLaunch {
   ProgramLaunch& operator=(const ProgramLaunch&) = delete;
 
   // Gives the outputs their events and sees to it that `launch` runs: now, or when its arguments are ready. After that
-  // `launch` may be let go. `more_microseconds`: what Run does beside the program, roughly.
-  static ExecuteResult Start(std::shared_ptr<ProgramLaunch> launch, std::vector<DeviceArray> outputs,
-                             double more_microseconds);
+  // `launch` may be let go. `more_microseconds`: what Run does beside the program, roughly. `effects_first`: a program
+  // with side effects on the host, such as callbacks, runs here where its arguments are ready, so that they have happened
+  // when Start returns; what stops it is Start's error then.
+  static absl::StatusOr<ExecuteResult> Start(std::shared_ptr<ProgramLaunch> launch, std::vector<DeviceArray> outputs,
+                                             double more_microseconds, bool effects_first = false);
 
  protected:
   // Everything between ready arguments and ready outputs; in any thread, once.

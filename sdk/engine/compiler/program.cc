@@ -405,6 +405,7 @@ class ProgramBuilder {
     if (options_.custom_calls == nullptr)
       return absl::NotFoundError(absl::StrCat(i->name(), ": no custom-call registry for ", spec.target));
     ASSIGN_OR_RETURN(std::unique_ptr<CustomCallSite> site, options_.custom_calls->Instantiate(spec));
+    program_->acts_on_host_ |= i->attrs().GetBool(AttrId::kHasSideEffect);
     std::vector<CustomCallThunk::Leaf> operands;
     for (const Instruction* o : i->operands()) {
       for (CustomCallThunk::Leaf& l : Leaves(o->shape(), a.instruction_slots.at(o))) operands.push_back(std::move(l));

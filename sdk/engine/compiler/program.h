@@ -43,6 +43,7 @@ class Program {
   double estimated_us() const { return estimated_us_; }
   bool may_block() const { return may_block_; }
   bool open_ended() const { return open_ended_; }      // has a loop in one kernel, of nobody knows how many turns
+  bool acts_on_host() const { return acts_on_host_; }  // has custom calls with side effects, callbacks among them
   bool meets_others() const { return meets_others_; }  // has collectives: runs need ExecutionContext::member
 
   // Addresses of the leaves of the arguments and of the result, in order (null for tokens).
@@ -73,7 +74,7 @@ class Program {
   std::vector<std::string> step_names_;  // of the entry's steps
   int64_t workspace_bytes_ = 0, constant_bytes_ = 0;
   double estimated_us_ = 0;
-  bool may_block_ = false, meets_others_ = false, open_ended_ = false;
+  bool may_block_ = false, meets_others_ = false, open_ended_ = false, acts_on_host_ = false;
 };
 
 }  // namespace backplane::engine

@@ -260,6 +260,35 @@ def _debug_print():
     assert seen == [10, 11, 12, 13, 14], seen
 
 
+@case(road="package_cpu", only="cpu")
+def effects_come_before_the_call_returns():
+    """One device: as on JAX's own CPU client, a callback has run and its error is raised when the call is over."""
+    from jax.experimental import io_callback
+    import time
+    seen = []
+
+    def slowly(v):
+        time.sleep(0.05)
+        seen.append(int(v))
+
+    def fails(v):
+        raise ValueError(f"no {int(v)}")
+
+    for ordered in (False, True):
+        seen.clear()
+        jax.jit(lambda x: io_callback(slowly, None, x, ordered=ordered))(3)
+        assert seen == [3], seen
+        refused = jax.jit(lambda x: io_callback(fails, None, x, ordered=ordered))
+        for turn in range(2):
+            try:
+                refused(turn)
+            except jax.errors.JaxRuntimeError as e:
+                assert f"no {turn}" in str(e), str(e)
+            else:
+                raise AssertionError("the error did not come with the call")
+        jax.effects_barrier()  # nothing of it is left
+
+
 @case(road="package")
 def pure_callback():
     _callbacks()
