@@ -11,8 +11,6 @@
 namespace backplane::mixed {
 namespace {
 
-bool IsRowMajor(const Shape& shape) { return !shape.has_layout() || shape.layout().IsRowMajor(); }
-
 // A piece of host memory that stands in for a device's while an array is brought into its order.
 class Staging : public Storage {
  public:

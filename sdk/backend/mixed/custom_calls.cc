@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/mixed/value.h"
 #include "sdk/backend/strided_copy.h"
 
 namespace backplane::mixed {
@@ -30,8 +31,6 @@ absl::Status Transpose(const Shape& from_shape, const void* from, const Shape& t
               to, to_strides);
   return absl::OkStatus();
 }
-
-bool IsRowMajor(const Shape& shape) { return !shape.has_layout() || shape.layout().IsRowMajor(); }
 
 absl::Status AddOperands(const Shape& shape, const Literal& value, std::vector<Dense>* out) {
   if (shape.IsTuple()) {

@@ -9,8 +9,6 @@
 namespace backplane::mixed {
 namespace {
 
-bool IsRowMajor(const Shape& shape) { return !shape.has_layout() || shape.layout().IsRowMajor(); }
-
 // The memory of the device a program runs on.
 class DevicePlacement : public Placement {
  public:

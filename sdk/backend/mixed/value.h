@@ -11,6 +11,9 @@
 
 namespace backplane::mixed {
 
+// A shape without a layout is row-major.
+inline bool IsRowMajor(const Shape& shape) { return !shape.has_layout() || shape.layout().IsRowMajor(); }
+
 // Where arrays of one device are kept. The address of a storage is the host's own where there is no DeviceMemory.
 class Placement {
  public:
