@@ -218,6 +218,29 @@ bool LogOfSubnormal(Computation* c, Instruction* i) {
   return true;
 }
 
+// Complex numbers in the order of their real parts alone.
+bool RealPartsOnly(Computation* c, Instruction* i) {
+  if (!i->Is(Opcode::kCompare) || !IsComplex(i->operand(0)->shape().element_type())) return false;
+  if (i->direction() == ComparisonDirection::kEq || i->direction() == ComparisonDirection::kNe) return false;
+  const Shape& shape = i->operand(0)->shape();
+  const Shape parts = shape.WithElementType(ComplexPart(shape.element_type()));
+  for (int64_t k = 0; k < 2; ++k) i->ReplaceOperand(k, Make(c, i, Opcode::kReal, parts, {i->operand(k)}));
+  return true;
+}
+
+// a / c as a * (1 / c) with one rounding more, for a constant c.
+bool ReciprocalOfConstant(Computation* c, Instruction* i) {
+  if (!i->Is(Opcode::kDivide) || !IsFloat(i->shape().element_type())) return false;
+  Instruction* by = i->operand(1);
+  if (!by->Is(Opcode::kConstant) && !(by->Is(Opcode::kBroadcast) && by->operand(0)->Is(Opcode::kConstant)))
+    return false;
+  Instruction* one = MakeConstant(c, i, Literal::Scalar(i->shape().element_type(), 1));
+  Instruction* ones = MakeBroadcast(c, i, one, i->shape(), {});
+  Instruction* reciprocal = Make(c, i, Opcode::kDivide, i->shape(), {ones, by});
+  Replace(i, Make(c, i, Opcode::kMultiply, i->shape(), {i->operand(0), reciprocal}));
+  return true;
+}
+
 struct Named {
   const char* sign;
   Rewrite rewrite;
@@ -228,6 +251,7 @@ constexpr Named kRewrites[] = {
     {"six-bit-exponent", SixBitsOfExponent},  {"signed-power", SignedPower},
     {"divide-by-itself", DivideByItself},     {"byte-popcnt", PopcntOfByte},
     {"added-starts", SliceOfSlice},           {"lost-contraction", LostContraction},
+    {"real-parts-only", RealPartsOnly},       {"reciprocal-of-constant", ReciprocalOfConstant},
     {"log-of-subnormal", LogOfSubnormal},
 };
 

@@ -401,6 +401,28 @@ ENTRY e { x = f32[1] parameter(0) c = f32[1] constant({-3}) d = f32[1] constant(
   EXPECT_THAT(ExplainedBy(program, {Literal::FromValues<float>({1}, other)}), testing::IsEmpty());
 }
 
+TEST(Explain, OrderOfRealPartsSignedPowersAndLogarithms) {
+  using C = std::complex<double>;
+  const C zero[] = {{0, 0}}, above[] = {{-0.0, 1.6}}, near[] = {{-1.5, 5e-324}};
+  const bool yes[] = {true}, no[] = {false};
+  const FuzzProgram order = ProgramOf(R"(HloModule m
+ENTRY e { x = c128[1] parameter(0) y = c128[1] parameter(1) ROOT r = pred[1] compare(x, y), direction=GE })",
+                                      {Literal::FromValues<C>({1}, zero), Literal::FromValues<C>({1}, above)});
+  EXPECT_THAT(ExplainedBy(order, {Literal::FromValues<bool>({1}, yes)}), testing::ElementsAre("real-parts-only"));
+  EXPECT_THAT(ExplainedBy(order, {Literal::FromValues<bool>({1}, no)}), testing::IsEmpty());
+  const uint8_t base[] = {253}, exponent[] = {250}, right[] = {105}, nothing[] = {0}, other[] = {7};
+  const FuzzProgram power =
+      ProgramOf("HloModule m\nENTRY e { x = u8[1] parameter(0) y = u8[1] parameter(1) ROOT r = u8[1] power(x, y) }",
+                {Literal::FromValues<uint8_t>({1}, base), Literal::FromValues<uint8_t>({1}, exponent)});
+  EXPECT_THAT(ExplainedBy(power, {Literal::FromValues<uint8_t>({1}, nothing)}), testing::ElementsAre("signed-power"));
+  EXPECT_THAT(ExplainedBy(power, {Literal::FromValues<uint8_t>({1}, right)}), testing::IsEmpty());
+  EXPECT_THAT(ExplainedBy(power, {Literal::FromValues<uint8_t>({1}, other)}), testing::IsEmpty());
+  const C below[] = {std::log(C(-1.5, -0.0))};
+  const FuzzProgram log = ProgramOf("HloModule m\nENTRY e { x = c128[1] parameter(0) ROOT r = c128[1] log(x) }",
+                                    {Literal::FromValues<C>({1}, near)});
+  EXPECT_THAT(ExplainedBy(log, {Literal::FromValues<C>({1}, below)}), testing::ElementsAre("log-of-subnormal"));
+}
+
 TEST(Known, ReadsAndMatches) {
   const auto known = ParseKnownDifferences("# comment\nmax-nan | xla | maximum | f32 f64 | nan | fast max\n");
   ASSERT_TRUE(known.ok()) << known.status();
