@@ -141,7 +141,7 @@ absl::StatusOr<PaddingConfig> ParsePadding(HloLexer& lexer) {
   PaddingConfig config;
   const size_t at = lexer.position();
   const absl::string_view text = lexer.Run("_-");
-  if (text.empty()) return lexer.Error("expected a padding such as 0_1x2_3_1");
+  if (text.empty()) return config;  // of a scalar, which has no dimension to pad
   for (absl::string_view dim : absl::StrSplit(text, 'x')) {
     const std::vector<absl::string_view> parts = absl::StrSplit(dim, '_');
     PaddingDimension p;

@@ -287,6 +287,9 @@ TEST(HloText, InstructionsKeepTheirSpelling) {
       {"%p = f32[8] parameter(0)\n ROOT %r = f32[2] slice(%p), slice={[1:7:3]}",
        "%r = f32[2] slice(%p), slice={[1:7:3]}"},
       {"%p = f32[4] parameter(0)\n %z = f32[] constant(0)\n ROOT %r = f32[10] pad(%p, %z), padding=1_-1_2", nullptr},
+      {"%p = f32[] parameter(0)\n %z = f32[] constant(0)\n ROOT %r = f32[] pad(%p, %z), padding=, "
+       "frontend_attributes={k=\"v\"}",
+       "%r = f32[] pad(%p, %z), padding=, frontend_attributes={k=\"v\"}"},
       {"%p = f32[2,3] parameter(0)\n %q = f32[3,2] parameter(1)\n ROOT %r = f32[2,2] dot(%p, %q), "
        "lhs_contracting_dims={1}, "
        "rhs_contracting_dims={0}, operand_precision={high,default}, algorithm=dot_tf32_tf32_f32_x3",
