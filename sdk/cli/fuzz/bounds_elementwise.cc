@@ -285,7 +285,10 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
           if (complex) {
             x.mutable_data<std::complex<double>>()[static_cast<size_t>(k)] += e * way;
           } else {
-            x.mutable_data<double>()[static_cast<size_t>(k)] += e * way.real();
+            // Half a unit of an f64 would round back to the number itself.
+            double& at = x.mutable_data<double>()[static_cast<size_t>(k)];
+            const double there = at + e * way.real();
+            at = there != at ? there : std::nextafter(at, way.real() * kInf);
           }
         }
         ASSIGN_OR_RETURN(const Literal there, run(shifted));

@@ -145,6 +145,16 @@ ENTRY e { x = f32[1] parameter(0) y = f32[1] parameter(1) m = f32[1] multiply(x,
   EXPECT_LT(BoundAt(j.elements[2].seen, 0), 1e-6);  // far from a whole number: decided
 }
 
+// The same of f64, where half a unit in the last place is lost when it is added to the number.
+TEST(Bounds, FollowTheDataFlowInF64) {
+  const char* text = R"(HloModule m
+ENTRY e { x = f64[1] parameter(0) m = f64[1] multiply(x, x) ROOT s = f64[1] add(m, x) })";
+  const double x[] = {-1.6854748864506042};  // 1.155350706405073 with two roundings, 1.1553507064050728 with one
+  const Judged j = JudgeText(text, {Literal::FromValues<double>({1}, x)});
+  EXPECT_GE(BoundAt(j.seen, 0), 2.3e-16);
+  EXPECT_LT(BoundAt(j.seen, 0), 4e-15);
+}
+
 TEST(Bounds, JumpsAreNotDecided) {
   // exp(x) is inexact at 1; floor of exp(0) could be 0 or 1.
   const char* text = R"(HloModule m
