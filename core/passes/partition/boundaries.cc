@@ -78,6 +78,7 @@ absl::Status Partitioner::Annotation(Instruction* i) {
     absl::StatusOr<Tiling> parts = Tiling::PartsOf(*i->sharding(), x->shape(), partitions_);
     if (!parts.ok()) return Named(i, parts.status());
     if (!TilesOfParts(*parts).Divides(x->shape())) return absl::OkStatus();
+    if (!IsInParts(x, *parts, 0)) summed_.insert(i);
     ASSIGN_OR_RETURN(Instruction * partial, PartialTo(x, *parts));
     partial_[i] = {partial, *std::move(parts)};
     return absl::OkStatus();

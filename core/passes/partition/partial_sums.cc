@@ -55,7 +55,8 @@ Instruction* Partitioner::AddendOf(Instruction* shard, const Tiling& parts) cons
 }
 
 bool Partitioner::IsInParts(Instruction* whole, const Tiling& parts, int depth) const {
-  if (const Shards* known = FindPartial(whole)) return known->tiling == parts;
+  // To put off a sum that has been taken already would be to take it twice.
+  if (const Shards* known = FindPartial(whole)) return known->tiling == parts && !summed_.contains(whole);
   if (depth > kMaxDepth || context_.IsManual(whole) || !whole->shape().IsArray()) return false;
   auto operand = [&](int64_t k) { return IsInParts(whole->operand(k), parts, depth + 1); };
   switch (whole->opcode()) {

@@ -70,10 +70,10 @@ std::vector<Wish> WishesOf(const Computation* entry, const PartitionContext& con
     const Instruction* value = tuple ? root->operand(static_cast<int64_t>(k)) : root;
     const Sharding* asked = IsAnnotation(value) ? value->sharding().get() : nullptr;
     const bool of_result = tuple || !(root->Is(Opcode::kCustomCall) || root->Is(Opcode::kParameter));
-    if (asked == nullptr && of_result) asked = LeafSharding(root->sharding().get(), k);
-    if (asked != nullptr) wishes[k].asked = *asked;
     const Sharding* root_says = of_result ? LeafSharding(root->sharding().get(), k) : nullptr;
-    wishes[k].held = IsOfResult(value) || (root_says != nullptr && root_says == asked);
+    if (root_says != nullptr) asked = root_says;
+    if (asked != nullptr) wishes[k].asked = *asked;
+    wishes[k].held = IsOfResult(value) || root_says != nullptr;
     const Tiling* proposed = value->shape().IsArray() ? context.Proposed(value) : nullptr;
     if (proposed != nullptr) wishes[k].proposed = *proposed;
   }

@@ -162,6 +162,7 @@ class Partitioner {
   const int depth_;  // loops around this computation
   int slicing_ = 0;  // operations above the one that is being sliced
   absl::flat_hash_map<const Instruction*, Shards> shards_, partial_;
+  absl::flat_hash_set<const Instruction*> summed_;  // annotated as partial sums where the sum had been taken already
   absl::flat_hash_map<const Instruction*, std::vector<Shards>> slices_;
   std::map<Ints, Instruction*> offsets_;
   Instruction* partition_ = nullptr;
