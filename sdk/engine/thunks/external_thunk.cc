@@ -42,7 +42,17 @@ absl::Status CustomCallThunk::Run(const RunState& state) const {
     for (const Leaf& l : leaves) buffers.push_back({l.type, l.slot == kNoSlot ? nullptr : state.slots[l.slot], l.dims});
     return buffers;
   };
-  const std::vector<CustomCallBuffer> operands = bind(operands_), results = bind(results_);
+  std::vector<CustomCallBuffer> operands = bind(operands_);
+  const std::vector<CustomCallBuffer> results = bind(results_);
+  for (const Alias& a : aliases_) {
+    CustomCallBuffer& operand = operands[a.operand];
+    void* there = results[a.result].data;
+    if (operand.data == there || operand.data == nullptr || there == nullptr) continue;
+    int64_t bytes = ByteWidth(operand.type);
+    for (int64_t d : operand.dims) bytes *= d;
+    std::memcpy(there, operand.data, static_cast<size_t>(bytes));
+    operand.data = there;  // what it reads and what it writes is one array
+  }
   CustomCallFrame frame;
   frame.operands = operands;
   frame.results = results;

@@ -289,6 +289,23 @@ def effects_come_before_the_call_returns():
         jax.effects_barrier()  # nothing of it is left
 
 
+@case(road="package_cpu", only="cpu")
+def callback_in_place():
+    """A result that lies where its operand lies holds the operand when the callback begins; the argument stays."""
+    from jax.experimental.buffer_callback import buffer_callback
+
+    def add_one(ctx, out, arg):
+        assert np.asarray(arg).ctypes.data == np.asarray(out).ctypes.data
+        np.asarray(out)[...] += 1
+
+    x = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
+    f = buffer_callback(add_one, jax.ShapeDtypeStruct(x.shape, x.dtype), input_output_aliases={0: 0})
+    want = np.arange(12).reshape(3, 4)
+    close(f(x), want + 1)
+    close(jax.jit(lambda a: f(a * 2) + a)(x), want * 3 + 1)
+    close(x, want)
+
+
 @case(road="package")
 def pure_callback():
     _callbacks()
