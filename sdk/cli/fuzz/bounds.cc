@@ -5,11 +5,10 @@
 
 #include "core/eval/evaluator.h"
 #include "core/types/status_macros.h"
+#include "sdk/cli/fuzz/judging.h"
 
 namespace backplane::cli::fuzz {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 struct Format {
   int mantissa, least_exponent;
@@ -54,13 +53,6 @@ Format FormatOf(PrimitiveType type) {
 }
 
 Judged PassOn(const Judged& from) { return from; }
-
-bool AllExact(absl::Span<const Judged* const> ops) {
-  for (const Judged* j : ops) {
-    if (!j->exact()) return false;
-  }
-  return true;
-}
 
 // Operations that put elements elsewhere: bounds move with them. Operands from `first_index` on say where.
 absl::StatusOr<Judged> JudgeMovement(const Instruction& i, absl::Span<const Judged* const> ops, size_t first_index,

@@ -1,19 +1,13 @@
 // Bounds of loops, branches, maps and scans: followed through the computations that they run.
 #include "core/types/status_macros.h"
 #include "sdk/cli/fuzz/bounds.h"
+#include "sdk/cli/fuzz/judging.h"
 
 namespace backplane::cli::fuzz {
 namespace {
 
 // A loop that runs longer than this was not made by the generator.
 constexpr int kMostTurns = 10000;
-
-bool AllExact(absl::Span<const Judged* const> ops) {
-  for (const Judged* j : ops) {
-    if (!j->exact()) return false;
-  }
-  return true;
-}
 
 absl::StatusOr<Judged> JudgeWhile(const Instruction& i, const Judged& init) {
   Judged state = init;

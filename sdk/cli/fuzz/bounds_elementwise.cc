@@ -5,11 +5,10 @@
 #include "core/eval/evaluator.h"
 #include "core/types/status_macros.h"
 #include "sdk/cli/fuzz/bounds.h"
+#include "sdk/cli/fuzz/judging.h"
 
 namespace backplane::cli::fuzz {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // Operations whose result IEEE 754 (or the definition) says to the last bit.
 bool IsRounded(Opcode o, bool complex) {
@@ -96,10 +95,6 @@ double LostF64(Opcode o, double a, double b, double r) {
   }
 }
 
-std::complex<double> Get(const Literal& l, int64_t i) {
-  return IsComplex(l.shape().element_type()) ? l.GetAsComplex(i) : std::complex<double>(l.GetAsDouble(i), 0);
-}
-
 // |f - base| where both are finite or the same infinity or NaN; else infinite.
 double Change(std::complex<double> f, std::complex<double> base) {
   auto part = [](double a, double b) {
@@ -109,7 +104,7 @@ double Change(std::complex<double> f, std::complex<double> base) {
   return part(f.real(), base.real()) + part(f.imag(), base.imag());
 }
 
-absl::StatusOr<Literal> Evaluate(const Instruction& i, absl::Span<const Judged* const> ops) {
+absl::StatusOr<Literal> EvaluateOn(const Instruction& i, absl::Span<const Judged* const> ops) {
   std::vector<const Literal*> pointers;
   for (const Judged* j : ops) pointers.push_back(&j->value);
   return EvaluateInstruction(i, pointers);
@@ -132,7 +127,7 @@ Judged JudgeWhole(const Instruction& i, absl::Span<const Judged* const> ops, Lit
   for (size_t k = 0; k < bound.size(); ++k) {
     const int64_t n = static_cast<int64_t>(k);
     auto e = [&](size_t o) { return BoundAt(ops[o]->used, IndexIn(ops[o]->value, n)); };
-    auto v = [&](size_t o) { return Get(ops[o]->value, IndexIn(ops[o]->value, n)); };
+    auto v = [&](size_t o) { return NumberAt(ops[o]->value, IndexIn(ops[o]->value, n)); };
     double most = 0;
     for (size_t o = 0; o < ops.size(); ++o) most = std::max(most, e(o));
     if (by_sign_of_nan && (std::isnan(v(0).real()) || std::isnan(v(1).real()))) most = kInf;
@@ -174,7 +169,7 @@ Judged JudgeSelect(absl::Span<const Judged* const> ops, Literal value) {
       if (BoundAt(ops[0]->used, at) == 0) {
         to[k] = ops[0]->value.GetAsInt(at) != 0 ? t : f;
       } else {
-        to[k] = Get(ops[1]->value, n) == Get(ops[2]->value, n) ? std::max(t, f) : kInf;
+        to[k] = NumberAt(ops[1]->value, n) == NumberAt(ops[2]->value, n) ? std::max(t, f) : kInf;
       }
     }
     Drop(e);
@@ -222,7 +217,7 @@ double UlpsOf(Opcode o, PrimitiveType type) {
 }  // namespace
 
 absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const Judged* const> ops) {
-  ASSIGN_OR_RETURN(Literal value, Evaluate(i, ops));
+  ASSIGN_OR_RETURN(Literal value, EvaluateOn(i, ops));
   const PrimitiveType type = value.shape().element_type();
   const Opcode op = i.opcode();
   if (op == Opcode::kSelect) return JudgeSelect(ops, std::move(value));
@@ -294,7 +289,7 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
         ASSIGN_OR_RETURN(const Literal there, run(shifted));
         for (size_t k = 0; k < n; ++k) {
           const int64_t m = static_cast<int64_t>(k);
-          most[k] = std::max(most[k], Change(Get(there, m), Get(base, m)));
+          most[k] = std::max(most[k], Change(NumberAt(there, m), NumberAt(base, m)));
         }
       }
       for (size_t k = 0; k < n; ++k) {
@@ -308,14 +303,14 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
       std::vector<double> e;
       for (size_t o = 0; o < ops.size(); ++o) {
         const int64_t at = IndexIn(ops[o]->value, static_cast<int64_t>(k));
-        v.push_back(Get(ops[o]->value, at));
+        v.push_back(NumberAt(ops[o]->value, at));
         e.push_back(BoundAt(ops[o]->used, at));
       }
       bool any = false;
       for (const double x : e) any = any || x > 0;
       if (!any) continue;
       if (op == Opcode::kMultiply) moved[k] += e[0] * e[1];
-      if (HidesPole(op, v, e, std::abs(Get(value, static_cast<int64_t>(k))), complex)) moved[k] = kInf;
+      if (HidesPole(op, v, e, std::abs(NumberAt(value, static_cast<int64_t>(k))), complex)) moved[k] = kInf;
     }
   }
 
@@ -325,7 +320,7 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
   const double max = MaxFinite(type), ulps = rounded ? 1 : UlpsOf(op, type);
   for (size_t k = 0; k < n; ++k) {
     const int64_t m = static_cast<int64_t>(k);
-    const std::complex<double> v = Get(value, m), b = Get(base, m);
+    const std::complex<double> v = NumberAt(value, m), b = NumberAt(base, m);
     const double size = std::max(std::abs(v.real()), std::abs(v.imag()));
     const bool finite = std::isfinite(v.real()) && std::isfinite(v.imag());
     const double unit = finite ? UnitInLastPlace(type, size) : 0;
@@ -335,8 +330,9 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
         if (op == Opcode::kConvert) {
           lost = whole_operand && std::abs(v.real()) > 0x1p53 ? unit : 0;
         } else if (complex) {
-          lost = LostF64(op, Get(center[0], m).real(), ops.size() > 1 ? Get(center[1], m).real() : 0, v.real()) +
-                 LostF64(op, Get(center[0], m).imag(), ops.size() > 1 ? Get(center[1], m).imag() : 0, v.imag());
+          lost =
+              LostF64(op, NumberAt(center[0], m).real(), ops.size() > 1 ? NumberAt(center[1], m).real() : 0, v.real()) +
+              LostF64(op, NumberAt(center[0], m).imag(), ops.size() > 1 ? NumberAt(center[1], m).imag() : 0, v.imag());
         } else {
           auto at = [&](size_t o) { return center[o].GetAsDouble(IndexIn(center[o], m)); };
           lost = LostF64(op, at(0), ops.size() > 1 ? at(1) : 0, v.real());
@@ -353,7 +349,7 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
         // Formulas differ in what they make of infinities and NaN, and may overflow on the way.
         bool wild = !finite || size > std::sqrt(max) || (size > 0 && size < 1 / std::sqrt(max));
         for (const Literal& c : center) {
-          const std::complex<double> x = Get(c, IndexIn(c, m));
+          const std::complex<double> x = NumberAt(c, IndexIn(c, m));
           const double big = std::max(std::abs(x.real()), std::abs(x.imag()));
           wild = wild || !std::isfinite(big) || big > std::sqrt(max) / 4 || std::isnan(x.real() + x.imag());
         }
@@ -364,19 +360,19 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
             op == Opcode::kExpm1 || op == Opcode::kTan || op == Opcode::kTanh || op == Opcode::kLogistic ||
             op == Opcode::kCosh || op == Opcode::kPower || op == Opcode::kExp || op == Opcode::kAtan2) {
           double largest = std::abs(v);
-          for (const Literal& c : center) largest = std::max(largest, std::abs(Get(c, IndexIn(c, m))));
+          for (const Literal& c : center) largest = std::max(largest, std::abs(NumberAt(c, IndexIn(c, m))));
           seen[k] += ulps * UnitOf(type) * (op == Opcode::kPower ? largest * std::abs(v) * 4 : largest);
         }
         // The root is taken through the logarithm: its rounding error is one of the result's relative error.
         if (op == Opcode::kCbrt) {
-          const double size_of = std::abs(Get(center[0], m));
+          const double size_of = std::abs(NumberAt(center[0], m));
           if (size_of > 0) seen[k] += ulps * UnitOf(type) * std::abs(v) * std::abs(std::log(size_of));
         }
         // x^y = exp(y log x): what the logarithm and the product round is an error of the exponent, so a relative one
         // of the result, however large the exponent's parts are (an angle of many turns among them).
         if (op == Opcode::kPower) {
-          const std::complex<double> x = Get(center[0], IndexIn(center[0], m)),
-                                     y = Get(center[1], IndexIn(center[1], m));
+          const std::complex<double> x = NumberAt(center[0], IndexIn(center[0], m)),
+                                     y = NumberAt(center[1], IndexIn(center[1], m));
           if (std::abs(x) > 0) seen[k] += 3 * UnitOf(type) * std::abs(v) * std::abs(y) * std::abs(std::log(x));
         }
         used[k] = seen[k];

@@ -5,11 +5,10 @@
 #include "core/eval/evaluator.h"
 #include "core/types/status_macros.h"
 #include "sdk/cli/fuzz/bounds.h"
+#include "sdk/cli/fuzz/judging.h"
 
 namespace backplane::cli::fuzz {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 void SetAll(Judged& j, double bound) {
   if (j.value.num_elements() == 0) return;
@@ -17,10 +16,6 @@ void SetAll(Judged& j, double bound) {
   j.used = Zeros(j.value.shape());
   for (double& e : j.used.mutable_data<double>()) e = std::isnan(bound) ? kInf : bound;
   j.seen = j.used;
-}
-
-std::complex<double> Get(const Literal& l, int64_t i) {
-  return IsComplex(l.shape().element_type()) ? l.GetAsComplex(i) : std::complex<double>(l.GetAsDouble(i), 0);
 }
 
 // All elements of each transformed block share one bound.
@@ -44,7 +39,7 @@ absl::StatusOr<Judged> JudgeFft(const Instruction& i, const Judged& x, Judged re
     double error = 0, sum = 0;
     for (int64_t k = b * in; k < (b + 1) * in; ++k) {
       error += BoundAt(x.used, k);
-      sum += std::abs(Get(x.value, k));
+      sum += std::abs(NumberAt(x.value, k));
     }
     // Twiddle factors, log2(n) steps; the long odd lengths go through convolutions of padded lengths. Products
     // may underflow.
@@ -72,7 +67,7 @@ Norms TriangularNorms(const Literal& l, int64_t at, int64_t n, bool lower, bool 
     for (int64_t c = 0; c < n; ++c) {
       // Transposed into a lower one: the norms are the same.
       const int64_t from = lower ? r * n + c : c * n + r;
-      at2(t, r, c) = c > r ? 0.0 : (unit && r == c) ? 1.0 : Get(l, at + from);
+      at2(t, r, c) = c > r ? 0.0 : (unit && r == c) ? 1.0 : NumberAt(l, at + from);
       norms.norm += std::norm(at2(t, r, c));
     }
   }
@@ -101,7 +96,7 @@ absl::StatusOr<Judged> JudgeCholesky(const Instruction& i, const Judged& a, Judg
     const Norms norms = TriangularNorms(result.value, b * n * n, n, lower, false);
     double size = 0, error = 0;
     for (int64_t k = b * n * n; k < (b + 1) * n * n; ++k) {
-      size += std::norm(Get(a.value, k));
+      size += std::norm(NumberAt(a.value, k));
       error = std::max(error, BoundAt(a.used, k));
     }
     size = std::sqrt(size);
@@ -137,7 +132,7 @@ absl::StatusOr<Judged> JudgeTriangularSolve(const Instruction& i, const Judged& 
     for (int64_t k = b * n * n; k < (b + 1) * n * n; ++k) error_a = std::max(error_a, BoundAt(a.used, k));
     for (int64_t k = b * block; k < (b + 1) * block; ++k) {
       error_b = std::max(error_b, BoundAt(rhs.used, k));
-      x += std::norm(Get(result.value, k));
+      x += std::norm(NumberAt(result.value, k));
     }
     x = std::sqrt(x);
     const double dn = static_cast<double>(n), condition = norms.norm * norms.inverse;

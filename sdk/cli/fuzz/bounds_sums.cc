@@ -5,11 +5,11 @@
 #include "core/eval/evaluator.h"
 #include "core/types/status_macros.h"
 #include "sdk/cli/fuzz/bounds.h"
+#include "sdk/cli/fuzz/judging.h"
 
 namespace backplane::cli::fuzz {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr PrimitiveType kF64 = PrimitiveType::kF64;
 
 absl::StatusOr<Judged> Evaluate(const Instruction& i, absl::Span<const Judged* const> ops) {

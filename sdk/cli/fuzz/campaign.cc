@@ -8,13 +8,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "sdk/cli/clock.h"
 #include "sdk/cli/fuzz/explain.h"
 #include "sdk/cli/fuzz/shrink.h"
 
 namespace backplane::cli::fuzz {
 namespace {
-
-double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Messages that differ in numbers and names only count as one.
 std::string WithoutNumbers(absl::string_view message) {

@@ -5,13 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "sdk/cli/fuzz/judging.h"
 
 namespace backplane::cli::fuzz {
 namespace {
-
-std::complex<double> Get(const Literal& l, int64_t i) {
-  return IsComplex(l.shape().element_type()) ? l.GetAsComplex(i) : std::complex<double>(l.GetAsDouble(i), 0);
-}
 
 bool SamePart(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
@@ -26,7 +23,7 @@ bool Within(const Literal& meant, const Literal& found, int64_t i, double bound)
   const size_t bytes = static_cast<size_t>(ByteWidth(type));
   if (std::memcmp(meant.bytes() + i * ByteWidth(type), found.bytes() + i * ByteWidth(type), bytes) == 0) return true;
   if (!IsFloat(ComplexPart(type))) return false;
-  const std::complex<double> a = Get(meant, i), b = Get(found, i);
+  const std::complex<double> a = NumberAt(meant, i), b = NumberAt(found, i);
   if (bound == 0) return SamePart(a.real(), b.real()) && SamePart(a.imag(), b.imag());
   double distance = 0;
   for (const auto& [x, y] : {std::pair(a.real(), b.real()), std::pair(a.imag(), b.imag())}) {
@@ -87,14 +84,14 @@ std::optional<Mismatch> CompareResults(const Judged& meant, const std::vector<Li
       if (IsFloat(ComplexPart(have.shape().element_type()))) {
         const double least = std::ldexp(UnitInLastPlace(have.shape().element_type(), 0),
                                         static_cast<int>(-std::log2(UnitOf(have.shape().element_type()))));
-        for (const std::complex<double> v : {Get(want.value, i), Get(have, i)}) {
+        for (const std::complex<double> v : {NumberAt(want.value, i), NumberAt(have, i)}) {
           for (const double part : {v.real(), v.imag()}) {
             m.nan = m.nan || std::isnan(part);
             m.infinite = m.infinite || std::isinf(part);
             m.subnormal = m.subnormal || (part != 0 && std::abs(part) < least);
           }
         }
-        m.zero_sign = Get(want.value, i) == Get(have, i);
+        m.zero_sign = NumberAt(want.value, i) == NumberAt(have, i);
       }
     }
     if (m.differing > 0 && !first.has_value()) first = m;

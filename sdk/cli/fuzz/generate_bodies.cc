@@ -14,8 +14,6 @@ namespace {
 using P = PrimitiveType;
 using hlo::Result;
 
-std::vector<int64_t> DimsOf(Value v) { return {v->shape().dimensions().begin(), v->shape().dimensions().end()}; }
-
 // a and b side by side as [2,n], reduced to one row with another reduction, whose first element it is.
 Result ByRows(Builder& b, Value x, Value y, Opcode op, const Literal& neutral, int64_t n) {
   const P type = x->shape().element_type();

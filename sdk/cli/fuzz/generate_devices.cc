@@ -6,11 +6,7 @@
 #include "sdk/cli/fuzz/generator.h"
 
 namespace backplane::cli::fuzz {
-namespace {
-
-std::vector<int64_t> DimsOf(Value v) { return {v->shape().dimensions().begin(), v->shape().dimensions().end()}; }
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<Generator::Recipe> Generator::DeviceRecipes() {
   std::vector<Recipe> recipes = {

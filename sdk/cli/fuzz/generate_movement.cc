@@ -7,8 +7,6 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-std::vector<int64_t> DimsOf(Value v) { return {v->shape().dimensions().begin(), v->shape().dimensions().end()}; }
-
 bool Has(const std::vector<int64_t>& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); }
 
 int64_t Product(const std::vector<int64_t>& dims) {

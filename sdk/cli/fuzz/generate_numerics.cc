@@ -8,8 +8,6 @@ namespace {
 
 using P = PrimitiveType;
 
-std::vector<int64_t> DimsOf(Value v) { return {v->shape().dimensions().begin(), v->shape().dimensions().end()}; }
-
 }  // namespace
 
 std::vector<Generator::Recipe> Generator::NumericRecipes() {

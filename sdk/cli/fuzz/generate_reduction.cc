@@ -6,8 +6,6 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-std::vector<int64_t> DimsOf(Value v) { return {v->shape().dimensions().begin(), v->shape().dimensions().end()}; }
-
 // (x0, x1) -> x0 before x1, for operand 0 of `count` operands; total order for floats, for which "<" leaves ties.
 absl::StatusOr<Computation*> Comparator(Module* module, const std::vector<PrimitiveType>& types, bool descending,
                                         bool total, bool two_keys) {

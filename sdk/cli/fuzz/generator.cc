@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "sdk/cli/fuzz/judging.h"
 
 namespace backplane::cli::fuzz {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr size_t kMostParameters = 8;
 constexpr int64_t kMostElements = 6000;
 

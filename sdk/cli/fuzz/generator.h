@@ -27,6 +27,8 @@
 
 namespace backplane::cli::fuzz {
 
+inline std::vector<int64_t> DimsOf(Value v) { return {v->shape().dimensions().begin(), v->shape().dimensions().end()}; }
+
 struct GeneratorOptions {
   std::optional<Opcode> only;  // most programs contain it
   std::set<Opcode> without;    // never made

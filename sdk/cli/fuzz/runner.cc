@@ -15,6 +15,7 @@
 #include "core/import/export/export.h"
 #include "core/import/proto/hlo_proto.h"
 #include "core/types/status_macros.h"
+#include "sdk/cli/clock.h"
 #include "sdk/cli/fuzz/compare.h"
 #include "sdk/cli/fuzz/wire.h"
 

@@ -5,6 +5,8 @@
 
 #include <chrono>
 
+#include "sdk/cli/clock.h"
+
 namespace backplane::cli::fuzz {
 namespace {
 
@@ -46,8 +48,6 @@ void Write(Writer& to, const Handling& h) {
 }
 
 }  // namespace
-
-double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 bool WriteMessage(int fd, const std::string& message) {
   const int64_t size = static_cast<int64_t>(message.size());

@@ -93,7 +93,6 @@ class Reader {
 void ExtendNarrow(Literal& l);
 
 // Whole messages; `deadline` in seconds of the steady clock, negative: none.
-double Now();
 bool WriteMessage(int fd, const std::string& message);
 enum class Read { kDone, kEnded, kLate };
 Read ReadMessage(int fd, std::string* message, double deadline = -1);

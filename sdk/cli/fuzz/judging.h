@@ -1,0 +1,27 @@
+// What the files that judge operations (bounds*.cc, compare.cc) have in common.
+#ifndef BACKPLANE_SDK_CLI_FUZZ_JUDGING_H_
+#define BACKPLANE_SDK_CLI_FUZZ_JUDGING_H_
+
+#include <algorithm>
+#include <complex>
+#include <limits>
+
+#include "absl/types/span.h"
+#include "sdk/cli/fuzz/bounds.h"
+
+namespace backplane::cli::fuzz {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// Element i, whose imaginary part is zero where it has none.
+inline std::complex<double> NumberAt(const Literal& l, int64_t i) {
+  return IsComplex(l.shape().element_type()) ? l.GetAsComplex(i) : std::complex<double>(l.GetAsDouble(i), 0);
+}
+
+inline bool AllExact(absl::Span<const Judged* const> ops) {
+  return std::all_of(ops.begin(), ops.end(), [](const Judged* j) { return j->exact(); });
+}
+
+}  // namespace backplane::cli::fuzz
+
+#endif  // BACKPLANE_SDK_CLI_FUZZ_JUDGING_H_
