@@ -21,6 +21,9 @@ struct CustomCallBuffer {
   absl::Span<const int64_t> dims;
 };
 
+// For an operand that the instruction wants to lie where its result lies: copies it there, and says so.
+void LayInto(const CustomCallBuffer& result, CustomCallBuffer* operand);
+
 // What the host gives to one execution: user data of handlers (PJRT_ExecuteContext, copied at Execute; opaque here),
 // and its ends of the channels of host sends and receives.
 class ExecuteContext {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/analysis/shared_leaves.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/mixed/value.h"
 #include "sdk/backend/strided_copy.h"
@@ -127,7 +128,9 @@ absl::StatusOr<Literal> CustomCalls::Run(const Instruction& call, absl::Span<con
   }
   Literal result(call.shape());
   AddResults(call.shape(), result, &out);
-  const std::vector<CustomCallBuffer> arguments = Buffers(in), results = Buffers(out);
+  std::vector<CustomCallBuffer> arguments = Buffers(in);
+  const std::vector<CustomCallBuffer> results = Buffers(out);
+  for (const SharedLeaf& leaf : SharedLeavesOf(call)) LayInto(results[leaf.result], &arguments[leaf.operand]);
   ASSIGN_OR_RETURN(Event done, site->second->Call({arguments, results, context, run_id, device}));
   RETURN_IF_ERROR(done.Await());
   size_t at = 0;

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/analysis/loop_turns.h"
+#include "core/analysis/shared_leaves.h"
 #include "core/passes/calls.h"
 #include "core/types/status_macros.h"
 #include "sdk/engine/codegen/kernel.h"
@@ -396,17 +396,6 @@ class ProgramBuilder {
     return leaves;
   }
 
-  // The place among the shape's leaves of the array at `index`; none for a tuple.
-  static std::optional<size_t> LeafAt(const Shape& shape, const Ints& index) {
-    std::optional<size_t> found;
-    size_t n = 0;
-    ForEachLeaf(shape, [&](const Shape&, const std::vector<int64_t>& at) {
-      if (at.size() == index.size() && std::equal(at.begin(), at.end(), index.begin())) found = n;
-      ++n;
-    });
-    return found;
-  }
-
   absl::Status CustomCallStep(const Instruction* i, ThunkSequence& steps) {
     const BufferAssignment& a = program_->assignment_;
     CustomCallSpec spec;
@@ -419,20 +408,12 @@ class ProgramBuilder {
     ASSIGN_OR_RETURN(std::unique_ptr<CustomCallSite> site, options_.custom_calls->Instantiate(spec));
     program_->acts_on_host_ |= i->attrs().GetBool(AttrId::kHasSideEffect);
     std::vector<CustomCallThunk::Leaf> operands;
-    std::vector<size_t> first_leaf;  // of each operand
     for (const Instruction* o : i->operands()) {
-      first_leaf.push_back(operands.size());
       for (CustomCallThunk::Leaf& l : Leaves(o->shape(), a.instruction_slots.at(o))) operands.push_back(std::move(l));
-    }
-    std::vector<CustomCallThunk::Alias> aliases;
-    for (const OutputOperandAlias& alias : i->attrs().Get<OutputOperandAliases>(AttrId::kOutputOperandAliases)) {
-      const std::optional<size_t> from = LeafAt(i->operand(alias.operand)->shape(), alias.operand_index),
-                                  to = LeafAt(i->shape(), alias.output_index);
-      if (from && to) aliases.push_back({first_leaf[static_cast<size_t>(alias.operand)] + *from, *to});
     }
     steps.push_back(std::make_unique<CustomCallThunk>(i->name(), std::move(site), std::move(operands),
                                                       Leaves(i->shape(), a.instruction_slots.at(i)),
-                                                      std::move(aliases)));
+                                                      SharedLeavesOf(*i)));
     return absl::OkStatus();
   }
 

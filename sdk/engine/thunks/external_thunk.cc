@@ -44,15 +44,7 @@ absl::Status CustomCallThunk::Run(const RunState& state) const {
   };
   std::vector<CustomCallBuffer> operands = bind(operands_);
   const std::vector<CustomCallBuffer> results = bind(results_);
-  for (const Alias& a : aliases_) {
-    CustomCallBuffer& operand = operands[a.operand];
-    void* there = results[a.result].data;
-    if (operand.data == there || operand.data == nullptr || there == nullptr) continue;
-    int64_t bytes = ByteWidth(operand.type);
-    for (int64_t d : operand.dims) bytes *= d;
-    std::memcpy(there, operand.data, static_cast<size_t>(bytes));
-    operand.data = there;  // what it reads and what it writes is one array
-  }
+  for (const SharedLeaf& leaf : shared_) LayInto(results[leaf.result], &operands[leaf.operand]);
   CustomCallFrame frame;
   frame.operands = operands;
   frame.results = results;

@@ -2,6 +2,7 @@
 #ifndef BACKPLANE_SDK_ENGINE_THUNKS_EXTERNAL_THUNK_H_
 #define BACKPLANE_SDK_ENGINE_THUNKS_EXTERNAL_THUNK_H_
 
+#include "core/analysis/shared_leaves.h"
 #include "core/eval/evaluator.h"
 #include "sdk/backend/custom_call.h"
 #include "sdk/engine/thunks/thunk.h"
@@ -16,17 +17,13 @@ class CustomCallThunk : public Thunk {
     PrimitiveType type = PrimitiveType::kToken;
     std::vector<int64_t> dims;
   };
-  // Leaves of an operand and of a result that are one memory for whoever is called, by their places among the leaves.
-  struct Alias {
-    size_t operand = 0, result = 0;
-  };
   CustomCallThunk(std::string name, std::unique_ptr<CustomCallSite> site, std::vector<Leaf> operands,
-                  std::vector<Leaf> results, std::vector<Alias> aliases)
+                  std::vector<Leaf> results, std::vector<SharedLeaf> shared)
       : name_(std::move(name)),
         site_(std::move(site)),
         operands_(std::move(operands)),
         results_(std::move(results)),
-        aliases_(std::move(aliases)) {}
+        shared_(std::move(shared)) {}
   absl::Status Run(const RunState& state) const override;
   double estimated_us() const override { return 100; }
   bool may_block() const override { return true; }
@@ -35,7 +32,7 @@ class CustomCallThunk : public Thunk {
   std::string name_;
   std::unique_ptr<CustomCallSite> site_;
   std::vector<Leaf> operands_, results_;
-  std::vector<Alias> aliases_;
+  std::vector<SharedLeaf> shared_;
 };
 
 // Runs one instruction by its definition. The compile log names each.
