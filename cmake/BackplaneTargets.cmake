@@ -22,8 +22,8 @@ endif()
 # The sources of one library in batches, each compiled as one: half the time of a clean build, for most of a source's time
 # goes into templates of the same headers. What is local to a file (anonymous namespaces, macros) therefore needs a name
 # of its own within its library; a library where that would be forced says NO_BATCH. Off in the presets for developers
-# and sanitizers, so that includes stay honest and a change of one source compiles one source.
-option(BACKPLANE_BATCH "Compile the sources of a library in batches" ON)
+# and sanitizers, so that includes stay honest and a change of one source compiles one source, and within other projects.
+option(BACKPLANE_BATCH "Compile the sources of a library in batches" ${PROJECT_IS_TOP_LEVEL})
 set(BP_BATCH_SIZE 6)
 
 # bp_library(NAME SRCS a.cc b.cc [DEPS x y] [NO_PRECOMPILE] [NO_BATCH])    a static library of one room, include root =

@@ -115,11 +115,13 @@ Computation* Module::CloneComputation(const Computation* of) {
       for (size_t k = 0; k < i->called().size(); ++k) {
         copy->set_called(static_cast<int64_t>(k), computations.at(i->called(static_cast<int64_t>(k))));
       }
+      instructions[i.get()] = copy;
+    }
+    for (const auto& i : from->instructions()) {  // which may stand behind those that wait for them
       for (const Instruction* p : i->control_predecessors()) {
         auto it = instructions.find(p);
-        if (it != instructions.end()) copy->AddControlPredecessor(it->second);
+        if (it != instructions.end()) instructions.at(i.get())->AddControlPredecessor(it->second);
       }
-      instructions[i.get()] = copy;
     }
     if (from->root() != nullptr) to->set_root(instructions.at(from->root()));
     computations[from] = to;

@@ -27,11 +27,13 @@ Instruction* Inline(Computation* into, const Computation* callee, absl::Span<Ins
     }
     std::vector<Instruction*> operands;
     for (const Instruction* o : i->operands()) operands.push_back(copy.at(o));
-    Instruction* made = into->AddClone(i, i->shape(), operands);
+    copy[i] = into->AddClone(i, i->shape(), operands);
+  }
+  for (const auto& i : callee->instructions()) {  // which may stand behind those that wait for them
+    if (i->Is(Opcode::kParameter)) continue;
     for (const Instruction* p : i->control_predecessors()) {
-      if (auto at = copy.find(p); at != copy.end()) made->AddControlPredecessor(at->second);
+      if (auto at = copy.find(p); at != copy.end()) copy.at(i.get())->AddControlPredecessor(at->second);
     }
-    copy[i] = made;
   }
   return copy.at(callee->root());
 }

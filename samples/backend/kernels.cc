@@ -9,6 +9,7 @@
 namespace my {
 namespace {
 
+using backplane::AttrId;
 using backplane::DotDimensions;
 using backplane::Instruction;
 using backplane::Ints;
@@ -26,6 +27,7 @@ absl::Status IsMatrixProduct(const Instruction& dot, PrimitiveType, const Shape&
     return absl::UnimplementedError("not two matrices");
   if (dims.lhs_contracting != Ints{1} || dims.rhs_contracting != Ints{0})
     return absl::UnimplementedError("a transposed matrix");
+  if (dot.attrs().Has(AttrId::kDotAlgorithm)) return absl::UnimplementedError("an algorithm that the program asks for");
   return absl::OkStatus();
 }
 

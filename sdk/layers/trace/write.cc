@@ -47,6 +47,7 @@ const char* ErrorName(uint8_t code) { return code < std::size(kErrorNames) ? kEr
 
 // "PJRT_Client_Compile" without the prefix that all have.
 absl::string_view ShortName(Fn fn) {
+  if (fn == Fn::kCount) return "none";  // no function did it
   absl::string_view name = InfoOf(fn).name;
   if (name.substr(0, 5) == "PJRT_") name.remove_prefix(5);
   return name;

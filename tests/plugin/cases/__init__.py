@@ -19,7 +19,7 @@ class Case:
     peer: bool    # returns a dict of arrays to be compared with XLA's plugin
     rtol: float
     atol: float
-    only: str     # of one plugin alone, named by a part of its file's name; "" is of all
+    only: str     # of these plugins alone, each named by a part of its file's name: "cpu|reference"; "" is of all
 
 
 def case(function=None, *, road="env", peer=False, rtol=1e-5, atol=1e-5, only=""):

@@ -289,7 +289,7 @@ def effects_come_before_the_call_returns():
         jax.effects_barrier()  # nothing of it is left
 
 
-@case(road="package_cpu")
+@case(road="package_cpu", only="cpu|reference")
 def callback_in_place():
     """A result that lies where its operand lies holds the operand when the callback begins; the argument stays."""
     from jax.experimental.buffer_callback import buffer_callback
