@@ -4,9 +4,7 @@ Prints for each the times of both plugins, their ratio, and the bandwidth of our
 bytes copied by one thread of this process. Values must be equal to the last bit. Lists at the end where ours takes more
 than 1.1 of XLA's time; writes out/movement.json.
 """
-import argparse
 import json
-import os
 import pathlib
 import statistics
 import sys
@@ -94,15 +92,7 @@ def main():
     import main_job
     import run
 
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", required=True)
-    p.add_argument("--xla")
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--slice", type=float, default=0.05)
-    p.add_argument("--out", type=pathlib.Path, default=ROOT / "out")
-    p.add_argument("pattern", nargs="?", default=".", help="workloads by regular expression")
-    opt = p.parse_args()
-    plugins = {"ours": os.path.abspath(opt.ours), "xla": os.path.abspath(opt.xla or main_job.xla_plugin())}
+    opt, plugins = run.options(__doc__, 0.05)
 
     def memcpy(size):
         source, target = np.ones(size, np.uint8), np.zeros(size, np.uint8)

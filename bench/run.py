@@ -83,16 +83,21 @@ def picture(rows, path):
     plt.close(fig)
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(description, slice_seconds):
+    """The command line of a benchmark, and the plugins that it names."""
+    p = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--ours", required=True)
     p.add_argument("--xla")
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--slice", type=float, default=0.08)
+    p.add_argument("--slice", type=float, default=slice_seconds)
     p.add_argument("--out", type=pathlib.Path, default=ROOT / "out")
     p.add_argument("pattern", nargs="?", default=".", help="workloads by regular expression")
     opt = p.parse_args()
-    plugins = {"ours": os.path.abspath(opt.ours), "xla": os.path.abspath(opt.xla or main_job.xla_plugin())}
+    return opt, {"ours": os.path.abspath(opt.ours), "xla": os.path.abspath(opt.xla or main_job.xla_plugin())}
+
+
+def main():
+    opt, plugins = options(__doc__, 0.08)
     rows, failures, workers = [], [], {}
     print(f"{'':28}{'ours':>11}{'xla':>11}{'ratio min':>11}{'median':>8}   {'compile: ours':>14}{'xla':>11}")
     with tempfile.TemporaryDirectory() as scratch:

@@ -74,14 +74,7 @@ class Transfers {
                           return absl::OkStatus();
                         }});
       } else {
-        recv.push_back({channel, [this, i](host::DeviceStream stream) {
-                          const std::string& data = transfers_[i].value.value.data;
-                          const absl::StatusOr<host::Event> event =
-                              stream.AddChunk({reinterpret_cast<const std::byte*>(data.data()), data.size()});
-                          const absl::Status s = event.ok() ? event->Await() : event.status();
-                          absl::MutexLock lock(&mu_);
-                          done_[i] = s.ok();
-                        }});
+        recv.push_back({channel, [this, i](host::DeviceStream stream) { Give(i, stream); }});
       }
     }
     if (feeds) {
@@ -102,12 +95,7 @@ class Transfers {
                           if (i == transfers_.size()) return;  // the stream ends without data: the program fails
                           done_[i] = true;
                         }
-                        const std::string& data = transfers_[i].value.value.data;
-                        const absl::StatusOr<host::Event> event =
-                            stream.AddChunk({reinterpret_cast<const std::byte*>(data.data()), data.size()});
-                        const absl::Status s = event.ok() ? event->Await() : event.status();
-                        absl::MutexLock lock(&mu_);
-                        done_[i] = s.ok();
+                        Give(i, stream);
                       }});
     }
     for (int d = 0; d < c.devices() && !transfers_.empty(); ++d) {
@@ -140,6 +128,15 @@ class Transfers {
     size_t i = 0;
     while (i < transfers_.size() && (transfers_[i].kind != kind || done_[i])) ++i;
     return i;
+  }
+  // What the case has for transfer i, all at once.
+  void Give(size_t i, const host::DeviceStream& stream) {
+    const std::string& data = transfers_[i].value.value.data;
+    const absl::StatusOr<host::Event> event =
+        stream.AddChunk({reinterpret_cast<const std::byte*>(data.data()), data.size()});
+    const absl::Status s = event.ok() ? event->Await() : event.status();
+    absl::MutexLock lock(&mu_);
+    done_[i] = s.ok();
   }
 
   const std::vector<HostTransfer>& transfers_;
