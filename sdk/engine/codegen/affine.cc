@@ -175,7 +175,7 @@ Index Delinearize(VarTable& vars, const Affine& position, absl::Span<const int64
   for (size_t i = dims.size(); i-- > 0;) {
     bool first = true;
     for (size_t j = 0; j < i; ++j) first = first && dims[j] == 1;
-    if (dims[i] == 1) {
+    if (dims[i] <= 1) {  // an array without elements has no place that could be asked for
       r[i] = Affine::Const(0);
       continue;
     }

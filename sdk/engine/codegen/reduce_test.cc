@@ -39,6 +39,29 @@ TEST(Reduce, AllForms) {
   }
 }
 
+TEST(Reduce, NoElementsByWayOfAReshape) {
+  EXPECT_EQ(Difference(R"(HloModule m
+    two {
+      a = f32[] parameter(0)
+      b = u8[] parameter(1)
+      c = f32[] parameter(2)
+      d = u8[] parameter(3)
+      s = f32[] add(a, c)
+      m = u8[] maximum(b, d)
+      ROOT t = (f32[], u8[]) tuple(s, m)
+    }
+    ENTRY e {
+      x = f32[1,2,2,1,0] parameter(0)
+      y = f32[1,2,2,0] reshape(x)
+      z = u8[1,2,2,0] parameter(1)
+      zero = f32[] constant(0)
+      none = u8[] constant(0)
+      ROOT r = (f32[1], u8[1]) reduce(y, z, zero, none), dimensions={1,2,3}, to_apply=two
+    })",
+                       RunOptions()),
+            "");
+}
+
 TEST(Reduce, TypesAndOperations) {
   RunOptions o;
   o.tolerance = 2e-5;
