@@ -4,7 +4,6 @@ Prints for each the times of both plugins, their ratio, and the bandwidth of our
 bytes copied by one thread of this process. Values must be equal to the last bit. Lists at the end where ours takes more
 than 1.1 of XLA's time; writes out/movement.json.
 """
-import json
 import pathlib
 import statistics
 import sys
@@ -128,11 +127,7 @@ def main():
         print(f"\n{len(rows)} operations, {statistics.geometric_mean(r['ratio_min'] for r in rows):.2f} of XLA's time in the geometric mean; above 1.1 of it:")
         for r in slow:
             print(f"  {r['name']:34}{r['ratio_min']:6.2f}{r['ratio_median']:6.2f}")
-    opt.out.mkdir(parents=True, exist_ok=True)
-    (opt.out / "movement.json").write_text(json.dumps({"rows": rows, "failures": failures}, indent=1) + "\n")
-    for f in failures:
-        print(f"FAILED {f}", file=sys.stderr)
-    return 1 if failures else 0
+    return run.finish(opt.out / "movement.json", rows, failures)
 
 
 if __name__ == "__main__":

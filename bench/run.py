@@ -96,6 +96,15 @@ def options(description, slice_seconds):
     return opt, {"ours": os.path.abspath(opt.ours), "xla": os.path.abspath(opt.xla or main_job.xla_plugin())}
 
 
+def finish(path, rows, failures):
+    """Writes what was measured, says what failed; the exit code."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"rows": rows, "failures": failures}, indent=1) + "\n")
+    for f in failures:
+        print(f"FAILED {f}", file=sys.stderr)
+    return 1 if failures else 0
+
+
 def main():
     opt, plugins = options(__doc__, 0.08)
     rows, failures, workers = [], [], {}
@@ -130,11 +139,7 @@ def main():
             print(f"  {group:12}{mean([r['ratio_min'] for r in chosen]):6.2f}{mean([r['ratio_median'] for r in chosen]):6.2f}"
                   f"{mean([r['compile']['ours'] / r['compile']['xla'] for r in chosen]):6.2f}   {len(chosen)}")
         picture(rows, opt.out / "bench.png")
-    opt.out.mkdir(parents=True, exist_ok=True)
-    (opt.out / "bench.json").write_text(json.dumps({"rows": rows, "failures": failures}, indent=1) + "\n")
-    for f in failures:
-        print(f"FAILED {f}", file=sys.stderr)
-    return 1 if failures else 0
+    return finish(opt.out / "bench.json", rows, failures)
 
 
 if __name__ == "__main__":
