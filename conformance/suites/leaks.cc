@@ -1,39 +1,75 @@
-// What is made and destroyed leaves nothing behind. Each check does one thing again and again and looks at what malloc
-// has given out in this process, the plugin's share included.
+// What is made and destroyed leaves nothing behind. Each check does one thing again and again and looks at what this
+// process holds, the plugin's share included: memory of malloc, memory mapped by the plugin itself, memory in use on the
+// devices, open files, threads.
 //
-// A loss is what grows in each of three rounds by about as much; pools that fill up once do not.
+// A leak is what grows in each of three rounds by about as much; pools that fill once do not.
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <string>
 
+#include "absl/strings/str_format.h"
+#include "conformance/kit/footprint.h"
 #include "conformance/kit/steps.h"
 #include "conformance/suites/suites.h"
 
 namespace backplane::conformance {
 namespace {
 
+// How much of one kind `times` calls must leave behind in each round to be a leak. `least` is the heap's, for one call.
+int64_t LeastLeak(Held kind, int64_t least, int times) {
+  switch (kind) {
+    case Held::kHeap:
+      return least * times;
+    case Held::kMapped:  // mapped by pages of 4096 at least; half of that, as two calls may share one
+      return std::max<int64_t>(least, 2048) * times;
+    case Held::kDevice:
+      return int64_t{16} * times;
+    case Held::kDescriptors:
+    case Held::kThreads:
+      return (times + 1) / 2;
+  }
+  return 0;
+}
+
 void Loses(Kit& k, const char* what, int times, const std::function<void()>& once, int64_t least = 16) {
   k.client();
   for (int i = 0; i < times; ++i) once();  // warm: caches and pools fill
-  int64_t at = HeapBytes();
-  std::vector<int64_t> growth;
-  int64_t smallest = 0;
-  // A loss is there every time it is looked for; a thread that starts late or a pool that grows is not.
+  Footprint at = TakeFootprint(k);
+  std::array<Footprint, 3> growth;
+  Footprint smallest;
+  auto leaks = [&](int kind) { return smallest[kind] >= LeastLeak(static_cast<Held>(kind), least, times); };
+  // A leak is there every time it is looked for; a thread that starts late or a pool that grows is not.
   for (int look = 0; look < 3; ++look) {
-    growth.clear();
-    for (int round = 0; round < 3; ++round) {
+    smallest.fill(std::numeric_limits<int64_t>::max());
+    for (Footprint& grown : growth) {
       for (int i = 0; i < times; ++i) once();
-      // What is freed in other threads needs its time.
-      WaitFor(0.3, [&] { return HeapBytes() <= at; });
-      const int64_t now = HeapBytes();
-      growth.push_back(now - at);
+      Footprint now;
+      // What is freed in other threads needs its time. Mapped memory is not waited for: malloc keeps what it has mapped.
+      WaitFor(0.3, [&] {
+        now = TakeFootprint(k);
+        for (int kind = 0; kind < kHeldKinds; ++kind) {
+          if (static_cast<Held>(kind) != Held::kMapped && now[kind] > at[kind]) return false;
+        }
+        return true;
+      });
+      for (int kind = 0; kind < kHeldKinds; ++kind) {
+        grown[kind] = now[kind] - at[kind];
+        smallest[kind] = std::min(smallest[kind], grown[kind]);
+      }
       at = now;
     }
-    smallest = *std::min_element(growth.begin(), growth.end());
-    if (smallest < least * times) break;
+    bool found = false;
+    for (int kind = 0; kind < kHeldKinds; ++kind) found |= leaks(kind);
+    if (!found) break;
   }
-  k.Require(smallest < least * times, what, " loses about ", smallest / times, " bytes each time: ", times,
-            " of them leave ", growth[0], ", then ", growth[1], ", then ", growth[2], " bytes behind");
-  k.Note(absl::StrCat(smallest / times, " bytes each"));
+  for (int kind = 0; kind < kHeldKinds; ++kind) {
+    const std::string held = NameOf(static_cast<Held>(kind));
+    k.Require(!leaks(kind), what, " loses ", held, ", about ", absl::StrFormat("%.4g", double(smallest[kind]) / times),
+              " each time: ", times, " of them leave ", growth[0][kind], ", then ", growth[1][kind], ", then ",
+              growth[2][kind], " behind");
+  }
+  k.Note(absl::StrCat(smallest[0] / times, " bytes of malloc each"));
 }
 
 void Buffers(Kit& k) {
@@ -133,6 +169,16 @@ void Executions(Kit& k) {
     Destroy(k, launch.outputs[0][0]);
   });
 }
+// Arrays that an allocator treats otherwise than small ones.
+void LargeExecutions(Kit& k) {
+  PJRT_LoadedExecutable* add = Compile(k, AddText("f32", "262144x"));
+  PJRT_Buffer* x = Put<float>(k, {262144}, std::vector<float>(262144, 1.0f));
+  Loses(k, "an execution with results of 1 MiB", 24, [&] {
+    PJRT_Buffer* out = Execute(k, add, {x, x})[0];
+    Await(k, ReadyEvent(k, out), "the output");
+    Destroy(k, out);
+  });
+}
 void Donations(Kit& k) {
   PJRT_LoadedExecutable* donate = Compile(k, kDonate);
   PJRT_Buffer* y = Put<float>(k, {4}, {1, 2, 3, 4});
@@ -174,6 +220,7 @@ constexpr Check kChecks[] = {
     {"leaks.failed_executions", "", "executions that are refused", FailedExecutions, 60},
     {"leaks.failed_buffers", "", "buffers that are refused", FailedBuffers, 60},
     {"leaks.executions", "", "executions", Executions, 60},
+    {"leaks.large_executions", "", "executions with large results", LargeExecutions, 60},
     {"leaks.donations", "", "donations", Donations, 60},
     {"leaks.executables", "", "programs", Executables, 90},
     {"leaks.executable_objects", "", "executables", ExecutableObjects, 60},
