@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "core/analysis/loop_turns.h"
+#include "core/analysis/trip_count.h"
 #include "plugins/tpu_emulator/program/layouts.h"
 
 namespace backplane::tpu {
@@ -211,7 +211,7 @@ class Walker {
     ScheduledLoop loop;
     loop.name = i.name();
     loop.parent = around;
-    const std::optional<int64_t> turns = KnownTurns(i);
+    const std::optional<int64_t> turns = KnownTripCount(i);
     loop.trip_count = turns.value_or(1);
     loop.known = turns.has_value();
     loop.first_kernel = now();
@@ -363,7 +363,7 @@ class Walker {
     double seconds = 0;
     for (const auto& i : c.instructions()) {
       if (i->Is(Opcode::kWhile)) {
-        const double turns = static_cast<double>(KnownTurns(*i).value_or(1));
+        const double turns = static_cast<double>(KnownTripCount(*i).value_or(1));
         seconds += turns * (Estimate(*i->called(0)) + Estimate(*i->called(1)));
       } else if (i->Is(Opcode::kConditional) || i->Is(Opcode::kCall)) {
         double most = 0;

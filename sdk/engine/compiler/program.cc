@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "core/analysis/loop_turns.h"
+#include "core/analysis/trip_count.h"
 #include "core/analysis/shared_leaves.h"
 #include "core/passes/calls.h"
 #include "core/types/status_macros.h"
@@ -221,7 +221,7 @@ class ProgramBuilder {
         auto at = kernel_of_instruction_.find(i);
         if (at == kernel_of_instruction_.end()) break;
         for (const auto& inner : i->called(0)->instructions())
-          program_->open_ended_ |= inner->Is(Opcode::kWhile) && !KnownTurns(*inner);
+          program_->open_ended_ |= inner->Is(Opcode::kWhile) && !KnownTripCount(*inner);
         const PlannedKernel& k = kernels_[at->second];
         std::vector<codegen::KernelFn> functions;
         for (const codegen::KernelPhase& phase : k.plan.phases) {
@@ -244,7 +244,7 @@ class ProgramBuilder {
         ASSIGN_OR_RETURN(ThunkSequence condition, Sequence(i->called(0)));
         ASSIGN_OR_RETURN(ThunkSequence body, Sequence(i->called(1)));
         steps.push_back(std::make_unique<WhileThunk>(std::move(condition), std::move(body),
-                                                     a.slot(i->called(0)->root()), KnownTurns(*i)));
+                                                     a.slot(i->called(0)->root()), KnownTripCount(*i)));
         return absl::OkStatus();
       }
       case Opcode::kConditional: {

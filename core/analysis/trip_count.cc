@@ -1,4 +1,6 @@
-#include "core/analysis/loop_turns.h"
+#include "core/analysis/trip_count.h"
+
+#include <limits>
 
 namespace backplane {
 namespace {
@@ -42,15 +44,18 @@ int64_t StateElement(const Place& p, const Computation* c) {
   return element ? p.i->tuple_index() : -1;
 }
 
+// The value of a constant integer; nothing for one that an int64_t cannot hold.
 std::optional<int64_t> Known(const Place& p) {
-  if (!p.i->Is(Opcode::kConstant) || p.i->shape().num_elements() != 1 || !IsSigned(p.i->shape().element_type()))
-    return std::nullopt;
-  return p.i->literal().GetAsInt(0);
+  const PrimitiveType type = p.i->shape().element_type();
+  if (!p.i->Is(Opcode::kConstant) || !IsIntegral(type) || p.i->shape().num_elements() != 1) return std::nullopt;
+  const int64_t value = p.i->literal().GetAsInt(0);
+  if (IsUnsigned(type) && value < 0) return std::nullopt;
+  return value;
 }
 
 }  // namespace
 
-std::optional<int64_t> KnownTurns(const Instruction& loop) {
+std::optional<int64_t> KnownTripCount(const Instruction& loop) {
   const Computation *condition = loop.called(0), *body = loop.called(1);
   const Instruction *init = loop.operand(0), *next = body->root();
   if (!init->Is(Opcode::kTuple) || !next->Is(Opcode::kTuple)) return std::nullopt;
@@ -70,11 +75,12 @@ std::optional<int64_t> KnownTurns(const Instruction& loop) {
     if (StateElement(Operand(add, side), body) != k || !step || *step <= 0) continue;
     if (*start >= *limit) return 0;
     // The counter must reach the limit without wrapping around.
-    const int bits = BitWidth(add.i->shape().element_type());
-    const __int128 turns = (static_cast<__int128>(*limit) - *start + *step - 1) / *step;
-    const __int128 last = *start + turns * *step, highest = (static_cast<__int128>(1) << (bits - 1)) - 1;
-    if (last > highest) return std::nullopt;
-    return static_cast<int64_t>(turns);
+    const PrimitiveType type = add.i->shape().element_type();
+    const int value_bits = BitWidth(type) - (IsSigned(type) ? 1 : 0);
+    const __int128 count = (static_cast<__int128>(*limit) - *start + *step - 1) / *step;
+    const __int128 last = *start + count * *step, highest = (static_cast<__int128>(1) << value_bits) - 1;
+    if (last > highest || count > std::numeric_limits<int64_t>::max()) return std::nullopt;
+    return static_cast<int64_t>(count);
   }
   return std::nullopt;
 }

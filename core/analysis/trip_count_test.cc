@@ -1,0 +1,74 @@
+#include "core/analysis/trip_count.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_replace.h"
+#include "core/text/hlo_parser.h"
+
+namespace backplane {
+namespace {
+
+struct Counter {
+  const char *start, *limit, *step;
+  const char* type = "s32";
+  const char* direction = "LT";
+};
+
+std::optional<int64_t> TripCountOf(const Counter& c) {
+  const std::string text = absl::StrReplaceAll(
+      R"(HloModule m
+cond {
+  s = ($type[], f32[]) parameter(0)
+  i = $type[] get-tuple-element(s), index=0
+  n = $type[] constant($limit)
+  ROOT c = pred[] compare(i, n), direction=$direction
+}
+body {
+  s = ($type[], f32[]) parameter(0)
+  i = $type[] get-tuple-element(s), index=0
+  x = f32[] get-tuple-element(s), index=1
+  k = $type[] constant($step)
+  j = $type[] add(i, k)
+  y = f32[] add(x, x)
+  ROOT t = ($type[], f32[]) tuple(j, y)
+}
+ENTRY e {
+  x = f32[] parameter(0)
+  a = $type[] constant($start)
+  t = ($type[], f32[]) tuple(a, x)
+  ROOT w = ($type[], f32[]) while(t), condition=cond, body=body
+})",
+      {{"$start", c.start}, {"$limit", c.limit}, {"$step", c.step}, {"$type", c.type}, {"$direction", c.direction}});
+  auto module = ParseHloModule(text);
+  EXPECT_TRUE(module.ok()) << module.status();
+  return KnownTripCount(*(*module)->entry()->root());
+}
+
+TEST(TripCount, CountsFromStartToLimitBySteps) {
+  EXPECT_EQ(TripCountOf({"0", "10", "1"}), 10);
+  EXPECT_EQ(TripCountOf({"3", "10", "2"}), 4);
+  EXPECT_EQ(TripCountOf({"-5", "5", "10"}), 1);
+  EXPECT_EQ(TripCountOf({"10", "10", "1"}), 0);
+  EXPECT_EQ(TripCountOf({"0", "250", "5", "u8"}), 50);
+  EXPECT_EQ(TripCountOf({"-9223372036854775807", "9223372036854775807", "9223372036854775807", "s64"}), 2);
+}
+
+TEST(TripCount, KnowsWhereItCannotTell) {
+  EXPECT_EQ(TripCountOf({"0", "10", "0"}), std::nullopt);
+  EXPECT_EQ(TripCountOf({"0", "10", "-1"}), std::nullopt);
+  EXPECT_EQ(TripCountOf({"0", "10", "1", "s32", "NE"}), std::nullopt);
+}
+
+// A counter that wraps around below the limit goes on: to run its body a counted number of times would end a loop that
+// does not end there.
+TEST(TripCount, DoesNotCountWhatWrapsAround) {
+  EXPECT_EQ(TripCountOf({"0", "2147483647", "2"}), std::nullopt);
+  EXPECT_EQ(TripCountOf({"0", "127", "100", "s8"}), std::nullopt);
+  EXPECT_EQ(TripCountOf({"0", "255", "200", "u8"}), std::nullopt);
+  EXPECT_EQ(TripCountOf({"27", "127", "100", "s8"}), 1);
+  EXPECT_EQ(TripCountOf({"55", "255", "200", "u8"}), 1);
+  EXPECT_EQ(TripCountOf({"0", "18446744073709551615", "1", "u64"}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace backplane
