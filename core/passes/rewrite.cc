@@ -45,6 +45,29 @@ std::vector<Computation*> RunningComputations(const Module* module) {
   return order;
 }
 
+CalledComputations::CalledComputations(const Module& module) {
+  for (const auto& c : module.computations()) CountCallsOf(c.get());
+}
+
+void CalledComputations::CountCallsOf(const Computation* c) {
+  for (const auto& i : c->instructions()) {
+    for (const Computation* called : i->called()) ++callers_[called];
+  }
+}
+
+Computation* CalledComputations::Own(Instruction* caller, int64_t k) {
+  Computation* called = caller->called(k);
+  if (callers_[called] <= 1) return called;
+  Module* module = caller->parent()->parent();
+  const size_t before = module->computations().size();
+  Computation* copy = module->CloneComputation(called);
+  for (size_t n = before; n < module->computations().size(); ++n) CountCallsOf(module->computations()[n].get());
+  --callers_[called];
+  ++callers_[copy];
+  caller->set_called(k, copy);
+  return copy;
+}
+
 const Literal* UniformConstant(const Instruction* i) {
   if (i->Is(Opcode::kBroadcast)) i = i->operand(0);
   if (!i->Is(Opcode::kConstant) || !i->shape().IsArray() || i->literal().num_elements() < 1) return nullptr;

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/ir/module.h"
 
 namespace backplane {
@@ -52,6 +53,19 @@ Instruction* Inline(Computation* into, const Computation* callee, absl::Span<Ins
 
 // Computations that run by themselves: the entry, and what loops, branches and calls run; callees first.
 std::vector<Computation*> RunningComputations(const Module* module);
+
+// For a pass that edits what an instruction calls: an edit for one caller must not reach the others.
+class CalledComputations {
+ public:
+  // Counts the callers of every computation. What the pass itself makes it must make through Own.
+  explicit CalledComputations(const Module& module);
+  // What `caller` calls k-th, called by nobody else afterwards: where it has another caller, `caller` gets a copy.
+  Computation* Own(Instruction* caller, int64_t k);
+
+ private:
+  void CountCallsOf(const Computation* c);
+  absl::flat_hash_map<const Computation*, int64_t> callers_;
+};
 
 // The scalar that all elements of a constant (or a broadcast of one) have, or null.
 const Literal* UniformConstant(const Instruction* i);

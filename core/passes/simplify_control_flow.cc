@@ -34,31 +34,44 @@ bool OnlyCarried(const Instruction* loop, int64_t k) {
   return !loop->IsRoot();
 }
 
+// Readers of state element k in `c` that do more than hand it on.
+std::vector<Instruction*> Readers(const Computation* c, int64_t k) {
+  std::vector<Instruction*> readers;
+  for (Instruction* u : c->parameter(0)->users()) {
+    if (!u->Is(Opcode::kGetTupleElement) || u->tuple_index() != k) continue;
+    for (Instruction* v : u->users()) {
+      if (v != c->root() || !v->Is(Opcode::kTuple)) {
+        readers.push_back(u);
+        break;
+      }
+    }
+  }
+  return readers;
+}
+
 // A constant of one element that goes into the loop and stays: the body and the condition may name it themselves.
-bool SinkConstants(Instruction* loop) {
+bool SinkConstants(Instruction* loop, CalledComputations& called) {
   Instruction* init = loop->operand(0);
   if (!init->Is(Opcode::kTuple)) return false;
   bool changed = false;
   for (int64_t k = 0; k < init->operand_count(); ++k) {
     Instruction* value = init->operand(k);
     if (!value->Is(Opcode::kConstant) || !value->shape().IsScalar() || !PassesThrough(loop->called(1), k)) continue;
-    for (Computation* c : {loop->called(0), loop->called(1)}) {
-      for (Instruction* u : c->Snapshot()) {
-        if (!u->Is(Opcode::kGetTupleElement) || u->operand(0) != c->parameter(0) || u->tuple_index() != k) continue;
-        std::vector<Instruction*> users;
-        for (Instruction* v : u->users()) {
-          if (v != c->root() || !v->Is(Opcode::kTuple)) users.push_back(v);
-        }
-        if (users.empty()) continue;
+    for (int64_t which : {0, 1}) {
+      if (Readers(loop->called(which), k).empty()) continue;
+      Computation* c = called.Own(loop, which);  // another loop may begin with another value
+      for (Instruction* u : Readers(c, k)) {
         Instruction* constant = MakeConstant(c, u, value->literal());
+        const std::vector<Instruction*> users(u->users().begin(), u->users().end());
         for (Instruction* v : users) {
+          if (v == c->root() && v->Is(Opcode::kTuple)) continue;
           for (int64_t o = 0; o < v->operand_count(); ++o) {
             if (v->operand(o) == u) v->ReplaceOperand(o, constant);
           }
         }
-        changed = true;
       }
-      if (changed) c->SortTopologically();
+      c->SortTopologically();
+      changed = true;
     }
   }
   return changed;
@@ -80,12 +93,10 @@ bool ForwardInvariants(Instruction* loop) {
 }
 
 // Drops state elements that only carry themselves, in one rebuilding of the loop.
-bool DropDeadState(Instruction* loop) {
-  Computation* body = loop->called(1);
+bool DropDeadState(Instruction* loop, CalledComputations& called) {
   Instruction* init = loop->operand(0);
-  if (!init->Is(Opcode::kTuple) || !body->root()->Is(Opcode::kTuple) || loop->IsRoot()) return false;
-  loop->called(0)->RemoveDead();  // readers that nobody reads would keep an element
-  body->RemoveDead();
+  if (!init->Is(Opcode::kTuple) || !loop->called(1)->root()->Is(Opcode::kTuple) || loop->IsRoot()) return false;
+  for (Computation* c : loop->called()) c->RemoveDead();  // readers that nobody reads would keep an element
   std::vector<int64_t> keep, position(static_cast<size_t>(init->operand_count()), -1);
   for (int64_t k = 0; k < init->operand_count(); ++k) {
     if (OnlyCarried(loop, k)) continue;
@@ -93,6 +104,7 @@ bool DropDeadState(Instruction* loop) {
     keep.push_back(k);
   }
   if (static_cast<int64_t>(keep.size()) == init->operand_count() || keep.empty()) return false;
+  Computation *condition = called.Own(loop, 0), *body = called.Own(loop, 1);
   std::vector<Shape> shapes;
   std::vector<Instruction*> values, results;
   for (int64_t k : keep) {
@@ -102,7 +114,7 @@ bool DropDeadState(Instruction* loop) {
   }
   const Shape state = Shape::Tuple(shapes);
   body->set_root(Make(body, body->root(), Opcode::kTuple, state, results));
-  for (Computation* c : {loop->called(0), body}) {
+  for (Computation* c : {condition, body}) {
     Instruction* p = c->parameter(0);
     p->mutable_shape() = state;
     std::vector<Instruction*> users(p->users().begin(), p->users().end());
@@ -115,7 +127,7 @@ bool DropDeadState(Instruction* loop) {
   }
   Computation* c = loop->parent();
   Instruction* now =
-      Make(c, loop, Opcode::kWhile, state, {Make(c, init, Opcode::kTuple, state, values)}, {}, {loop->called(0), body});
+      Make(c, loop, Opcode::kWhile, state, {Make(c, init, Opcode::kTuple, state, values)}, {}, {condition, body});
   std::vector<Instruction*> users(loop->users().begin(), loop->users().end());
   for (Instruction* u : users) {
     if (u->users().empty() && !u->IsRoot()) continue;
@@ -142,18 +154,20 @@ Instruction* KnownBranch(Instruction* i) {
 
 absl::StatusOr<bool> SimplifyControlFlow::Run(Module* module) {
   bool changed = false;
+  CalledComputations called(*module);
   for (Computation* c : RunningComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
+      if (i->users().empty() && i != c->root()) continue;
       if (i->Is(Opcode::kConditional) && !i->HasSideEffect()) {
-        if (Instruction* r = KnownBranch(i); r != nullptr && (!i->users().empty() || i == c->root())) {
+        if (Instruction* r = KnownBranch(i); r != nullptr) {
           Replace(i, r);
           here = true;
         }
-      } else if (i->Is(Opcode::kWhile) && i->shape().IsTuple() && (!i->users().empty() || i == c->root())) {
-        here |= SinkConstants(i);
+      } else if (i->Is(Opcode::kWhile) && i->shape().IsTuple()) {
+        here |= SinkConstants(i, called);
         here |= ForwardInvariants(i);
-        if (!i->HasSideEffect()) here |= DropDeadState(i);
+        if (!i->HasSideEffect()) here |= DropDeadState(i, called);
       }
     }
     if (here) {
