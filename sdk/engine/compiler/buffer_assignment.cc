@@ -190,6 +190,10 @@ class Assigner {
     RETURN_IF_ERROR(Walk(condition));
     const int64_t condition_end = Tick();
     Use(values_of_.at(condition->root())[0], condition_end);
+    // Where the condition says no, the state is the loop's result: whoever reads an element last, it lives until then.
+    for (ValueId v : state) {
+      if (v != kNoValue) Use(v, condition_end);
+    }
     RETURN_IF_ERROR(Walk(body));
     const int64_t end = Tick();
     leaves = NewLeaves(nullptr, loop->shape(), end);

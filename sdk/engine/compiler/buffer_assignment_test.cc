@@ -20,7 +20,7 @@ Shape ScalarShape() { return Shape::Scalar(PrimitiveType::kS64); }
 
 bool Elementwise(const Instruction* i) {
   return i->Is(Opcode::kAdd) || i->Is(Opcode::kMultiply) || i->Is(Opcode::kSubtract) || i->Is(Opcode::kNegate) ||
-         i->Is(Opcode::kCopy);
+         i->Is(Opcode::kAnd) || i->Is(Opcode::kCopy) || i->Is(Opcode::kSlice);  // slices begin at the first element
 }
 
 int64_t Apply(Opcode op, int64_t a, int64_t b) {
@@ -32,6 +32,8 @@ int64_t Apply(Opcode op, int64_t a, int64_t b) {
       return static_cast<int64_t>(x * y);
     case Opcode::kSubtract:
       return static_cast<int64_t>(x - y);
+    case Opcode::kAnd:
+      return static_cast<int64_t>(x & y);
     case Opcode::kNegate:
       return static_cast<int64_t>(0 - x);
     default:
@@ -63,6 +65,15 @@ Leaves RunPlainly(const Computation* c, const std::vector<Leaves>& arguments) {
       case Opcode::kGetTupleElement:
         out = {value[i->operand(0)][i->tuple_index()]};
         break;
+      case Opcode::kReshape:
+        out = value[i->operand(0)];
+        break;
+      case Opcode::kCall: {
+        std::vector<Leaves> given;
+        for (const Instruction* o : i->operands()) given.push_back(value[o]);
+        out = RunPlainly(i->called(0), given);
+        break;
+      }
       case Opcode::kCompare:
         out = {{value[i->operand(0)][0][0] < value[i->operand(1)][0][0]}};
         break;
@@ -78,8 +89,8 @@ Leaves RunPlainly(const Computation* c, const std::vector<Leaves>& arguments) {
         break;
       default: {
         const Array& a = value[i->operand(0)][0];
-        out = {Array(a.size())};
-        for (size_t e = 0; e < a.size(); ++e) {
+        out = {Array(static_cast<size_t>(i->shape().num_elements()))};
+        for (size_t e = 0; e < out[0].size(); ++e) {
           out[0][e] = Apply(i->opcode(), a[e], i->operand_count() > 1 ? value[i->operand(1)][0][e] : 0);
         }
       }
@@ -140,6 +151,7 @@ class Machine {
         Run(i->called(1));
       }
     }
+    if (i->Is(Opcode::kCall)) return Run(i->called(0));
     if (i->Is(Opcode::kConditional)) return Run(i->called(*at_[a_.slot(i->operand(0))] != 0 ? 0 : 1));
     if (i->Is(Opcode::kCompare)) {
       int64_t x, y;
@@ -176,7 +188,7 @@ class Generator {
   // Adds steps to `b`; `live` holds arrays to choose from.
   void Steps(Builder& b, std::vector<Value>& live, int count, int depth) {
     for (int s = 0; s < count; ++s) {
-      const int kind = Below(depth > 0 ? 10 : 8);
+      const int kind = Below(depth > 0 ? 11 : 8);
       if (kind < 6) {
         static constexpr Opcode kOps[] = {Opcode::kAdd, Opcode::kMultiply, Opcode::kSubtract};
         live.push_back(*b.Op(kOps[Below(3)], {Pick(live), Pick(live)}));
@@ -187,8 +199,10 @@ class Generator {
         live.push_back(*b.Constant(Literal::FromValues<int64_t>({kElements}, v)));
       } else if (kind == 8) {
         Loop(b, live, depth - 1);
-      } else {
+      } else if (kind == 9) {
         Branch(b, live, depth - 1);
+      } else {
+        Call(b, live, depth - 1);
       }
     }
   }
@@ -203,8 +217,9 @@ class Generator {
     Builder cond(m_, "condition");
     Value cp = *cond.Parameter(0, state);
     Value limit = *cond.Constant(Literal::ScalarInt(PrimitiveType::kS64, Below(4)));
-    Computation* condition =
-        *cond.Build(*cond.Compare(*cond.GetTupleElement(cp, width), limit, ComparisonDirection::kLt));
+    Value at = *cond.GetTupleElement(cp, width);
+    if (Below(2) == 0) at = *cond.Op(Opcode::kAdd, {at, OneBit(cond, cp, width, depth)});
+    Computation* condition = *cond.Build(*cond.Compare(at, limit, ComparisonDirection::kLt));
     Builder body(m_, "body");
     Value bp = *body.Parameter(0, state);
     std::vector<Value> inside;
@@ -213,7 +228,8 @@ class Generator {
     Value next = *body.Op(Opcode::kAdd, {*body.GetTupleElement(bp, width), one});
     Steps(body, inside, 1 + Below(5), depth);
     std::vector<Value> result;
-    for (int k = 0; k < width; ++k) result.push_back(Pick(inside));  // swaps, repeats and unchanged elements among them
+    // Swaps, repeats and unchanged elements are among them, and elements that nobody but the condition reads.
+    for (int k = 0; k < width; ++k) result.push_back(Pick(inside));
     result.push_back(next);
     Computation* body_computation = *body.Build(*body.Tuple(result));
     std::vector<Value> init;
@@ -221,6 +237,36 @@ class Generator {
     init.push_back(*b.Constant(Literal::ScalarInt(PrimitiveType::kS64, 0)));
     Value loop = *b.While(condition, body_computation, *b.Tuple(init));
     for (int k = 0; k < width; ++k) live.push_back(*b.GetTupleElement(loop, k));
+  }
+
+  // Nought or one, by what a condition works out from elements of the state: while the counter of the turns grows, the
+  // loop ends all the same.
+  Value OneBit(Builder& b, Value state, int width, int depth) {
+    std::vector<Value> inside;
+    for (int k = 0; k < width; ++k) {
+      if (Below(2) == 0) inside.push_back(*b.GetTupleElement(state, k));
+    }
+    if (inside.empty()) inside.push_back(*b.GetTupleElement(state, Below(width)));
+    Steps(b, inside, 1 + Below(3), Below(4) == 0 ? depth : 0);
+    Value first = *b.Slice(inside.back(), {{0, 1, 1}});
+    Value one = *b.Constant(Literal::ScalarInt(PrimitiveType::kS64, 1));
+    return *b.Op(Opcode::kAnd, {*b.Reshape(first, {}), one});
+  }
+
+  // A call that stays one, of values as they are.
+  void Call(Builder& b, std::vector<Value>& live, int depth) {
+    Builder callee(m_, "callee");
+    std::vector<Value> inside, arguments, out;
+    const int width = 1 + Below(3), results = 1 + Below(3);
+    for (int k = 0; k < width; ++k) {
+      inside.push_back(*callee.Parameter(k, ArrayShape()));
+      arguments.push_back(Pick(live));
+    }
+    Steps(callee, inside, Below(4), depth);
+    for (int k = 0; k < results; ++k) out.push_back(Pick(inside));
+    Value call = *b.Call(*callee.Build(*callee.Tuple(out)), arguments);
+    call->mutable_frontend_attributes()["inlineable"] = "false";
+    for (int k = 0; k < results; ++k) live.push_back(*b.GetTupleElement(call, k));
   }
 
   void Branch(Builder& b, std::vector<Value>& live, int depth) {
@@ -273,12 +319,12 @@ Outcome RunBoth(const Module& m, uint32_t seed) {
   EXPECT_TRUE(a.ok()) << a.status();
   if (!a.ok()) return o;
   o.assignment = *a;
-  outputs.assign(o.expected.size(), std::vector<char>(8 * kElements, 0));
+  for (const Array& e : o.expected) outputs.emplace_back(8 * e.size(), char(0));
   Machine machine(o.assignment, memory, outputs);
   machine.Run(m.entry());
-  for (SlotId s : o.assignment.output_slots) {
-    Array r(kElements);
-    std::memcpy(r.data(), machine.at(s), 8 * kElements);
+  for (size_t k = 0; k < o.expected.size(); ++k) {
+    Array r(o.expected[k].size());
+    std::memcpy(r.data(), machine.at(o.assignment.output_slots[k]), 8 * r.size());
     o.found.push_back(std::move(r));
   }
   // What the caller keeps must not have been written.
@@ -376,6 +422,30 @@ TEST(BufferAssignment, LoopWorksInPlace) {
   ASSERT_EQ(o.assignment.loop_entry_copies.size(), 1u);  // the counter's constant
   EXPECT_EQ(o.assignment.loop_entry_copies.begin()->second.size(), 1u);
   EXPECT_EQ(o.assignment.slots[static_cast<size_t>(o.assignment.slot(start))].kind, Slot::Kind::kOutput);
+}
+
+// An element that only the condition reads is the loop's result where the condition says no: what the condition works
+// out from it must not lie over it.
+TEST(BufferAssignment, ElementThatOnlyTheConditionReadsOutlivesIt) {
+  Module m("flag");
+  const Shape state = Shape::Tuple({ScalarShape(), ArrayShape()});
+  Builder cond(&m, "condition");
+  Value cp = *cond.Parameter(0, state);
+  Value changed = *cond.Op(Opcode::kNegate, {*cond.GetTupleElement(cp, 0)});
+  Value limit = *cond.Constant(Literal::ScalarInt(PrimitiveType::kS64, -4));
+  Computation* condition = *cond.Build(*cond.Compare(limit, changed, ComparisonDirection::kLt));
+  Builder body(&m, "body");
+  Value bp = *body.Parameter(0, state);
+  Value x = *body.GetTupleElement(bp, 1);
+  Value first = *body.Reshape(*body.Slice(x, {{0, 1, 1}}), {});
+  Computation* c = *body.Build(*body.Tuple({first, *body.Op(Opcode::kAdd, {x, x})}));
+  Builder b(&m, "main");
+  Value p = *b.Parameter(0, ArrayShape());
+  Value one = *b.Constant(Literal::ScalarInt(PrimitiveType::kS64, 1));
+  Value loop = *b.While(condition, c, *b.Tuple({one, *b.Op(Opcode::kAdd, {p, p})}));
+  m.set_entry(*b.Build(loop));
+  Outcome o = RunBoth(m, 1);
+  EXPECT_EQ(o.found, o.expected);
 }
 
 TEST(BufferAssignment, DonatedArgumentBecomesTheOutput) {

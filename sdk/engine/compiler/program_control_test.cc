@@ -151,6 +151,40 @@ ENTRY e { z = s32[] constant(0) x = s32[30] parameter(0) s = (s32[], s32[30]) tu
 cond { s = (s32[], f32[0,3], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }
 body { s = (s32[], f32[0,3], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[0,3] get-tuple-element(s), index=1 y = f32[4] get-tuple-element(s), index=2 one = s32[] constant(1) j = s32[] add(i, one) a = f32[0,3] negate(x) b = f32[4] negate(y) ROOT r = (s32[], f32[0,3], f32[4]) tuple(j, a, b) }
 ENTRY e { z = s32[] constant(0) x = f32[0,3] parameter(0) y = f32[4] parameter(1) s = (s32[], f32[0,3], f32[4]) tuple(z, x, y) ROOT w = (s32[], f32[0,3], f32[4]) while(s), condition=cond, body=body })"},
+    // One function with a loop, called with different limits: inlining leaves two loops with one body.
+    {"function_with_a_loop_called_twice", R"(
+cond { s = (s32[], s32[], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] get-tuple-element(s), index=1 ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], s32[], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] get-tuple-element(s), index=1 x = f32[4] get-tuple-element(s), index=2
+  one = s32[] constant(1) j = s32[] add(i, one) h = f32[] constant(1.5) b = f32[4] broadcast(h), dimensions={} y = f32[4] multiply(x, b) ROOT r = (s32[], s32[], f32[4]) tuple(j, n, y) }
+power { x = f32[4] parameter(0) n = s32[] parameter(1) z = s32[] constant(0) s = (s32[], s32[], f32[4]) tuple(z, n, x) w = (s32[], s32[], f32[4]) while(s), condition=cond, body=body ROOT r = f32[4] get-tuple-element(w), index=2 }
+ENTRY e { x = f32[4] parameter(0) n = s32[] parameter(1) three = s32[] constant(3) five = s32[] constant(50) a = f32[4] call(x, three), to_apply=power b = f32[4] call(x, five), to_apply=power c = f32[4] call(x, n), to_apply=power
+  ab = f32[4] add(a, b) ROOT r = f32[4] add(ab, c) })"},
+    // A flag that only the condition reads, which works its negation out.
+    {"condition_alone_reads_a_flag", R"(
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+cond { s = (f32[8], pred[]) parameter(0) f = pred[] get-tuple-element(s), index=1 ROOT r = pred[] not(f) }
+body { s = (f32[8], pred[]) parameter(0) x = f32[8] get-tuple-element(s), index=0 h = f32[] constant(0.5) b = f32[8] broadcast(h), dimensions={} y = f32[8] multiply(x, b)
+  z = f32[] constant(0) t = f32[] reduce(x, z), dimensions={0}, to_apply=add l = f32[] constant(100) f = pred[] compare(t, l), direction=LT ROOT r = (f32[8], pred[]) tuple(y, f) }
+ENTRY e { x = f32[8] parameter(0) f = pred[] constant(false) s = (f32[8], pred[]) tuple(x, f) ROOT w = (f32[8], pred[]) while(s), condition=cond, body=body })"},
+    // An array that only the condition reads, which counts down in it.
+    {"condition_alone_reads_an_array", R"(
+add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = s32[] add(a, b) }
+cond { s = (s32[6], s32[6]) parameter(0) x = s32[6] get-tuple-element(s), index=0 n = s32[6] negate(x) q = s32[6] multiply(n, n) z = s32[] constant(0) t = s32[] reduce(q, z), dimensions={0}, to_apply=add l = s32[] constant(5000) ROOT r = pred[] compare(t, l), direction=LT }
+body { s = (s32[6], s32[6]) parameter(0) y = s32[6] get-tuple-element(s), index=1 k = s32[6] constant({1, 3, 5, 7, 9, 11}) d = s32[6] add(y, k) ROOT r = (s32[6], s32[6]) tuple(y, d) }
+ENTRY e { x = s32[6] parameter(0) y = s32[6] negate(x) s = (s32[6], s32[6]) tuple(y, x) ROOT w = (s32[6], s32[6]) while(s), condition=cond, body=body })"},
+    // Counters that pass their limit by and wrap around: 55 turns, not 2; and ten, which a second counter ends.
+    {"counter_wraps_around", R"(
+cond { s = (s8[], s32[]) parameter(0) i = s8[] get-tuple-element(s), index=0 n = s8[] constant(127) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s8[], s32[]) parameter(0) i = s8[] get-tuple-element(s), index=0 x = s32[] get-tuple-element(s), index=1 k = s8[] constant(100) one = s32[] constant(1) j = s8[] add(i, k) y = s32[] add(x, one) ROOT r = (s8[], s32[]) tuple(j, y) }
+ENTRY e { z = s8[] constant(3) x = s32[] parameter(0) s = (s8[], s32[]) tuple(z, x) ROOT w = (s8[], s32[]) while(s), condition=cond, body=body })"},
+    {"counter_wraps_around_with_an_array", R"(
+cond { s = (u8[], f32[40]) parameter(0) i = u8[] get-tuple-element(s), index=0 n = u8[] constant(255) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (u8[], f32[40]) parameter(0) i = u8[] get-tuple-element(s), index=0 x = f32[40] get-tuple-element(s), index=1 k = u8[] constant(100) j = u8[] add(i, k) y = f32[40] negate(x) ROOT r = (u8[], f32[40]) tuple(j, y) }
+ENTRY e { z = u8[] constant(55) x = f32[40] parameter(0) s = (u8[], f32[40]) tuple(z, x) ROOT w = (u8[], f32[40]) while(s), condition=cond, body=body })"},
+    {"counter_wraps_around_until_another_ends_it", R"(
+cond { s = (s8[], s32[]) parameter(0) i = s8[] get-tuple-element(s), index=0 n = s8[] constant(127) a = pred[] compare(i, n), direction=LT x = s32[] get-tuple-element(s), index=1 m = s32[] constant(10) b = pred[] compare(x, m), direction=LT ROOT r = pred[] and(a, b) }
+body { s = (s8[], s32[]) parameter(0) i = s8[] get-tuple-element(s), index=0 x = s32[] get-tuple-element(s), index=1 k = s8[] constant(100) one = s32[] constant(1) j = s8[] add(i, k) y = s32[] add(x, one) ROOT r = (s8[], s32[]) tuple(j, y) }
+ENTRY e { z = s8[] constant(0) x = s32[] constant(0) s = (s8[], s32[]) tuple(z, x) ROOT w = (s8[], s32[]) while(s), condition=cond, body=body })"},
     // Calls that ask to stay: twice the same body, one that hands its argument through, one in a loop, one as the root.
     {"calls_that_stay", R"(
 twice { x = f32[6] parameter(0) y = f32[6] tanh(x) d = f32[6] add(y, x) ROOT r = (f32[6], f32[6]) tuple(d, x) }

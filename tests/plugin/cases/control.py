@@ -252,3 +252,35 @@ def _rfft_energy_gradient(v):
     k = np.arange(n // 2 + 1)[:, None] * np.arange(n)[None] * 2 * np.pi / n
     c, s = np.cos(k), np.sin(k)
     return 2 * (c @ v) @ c + 2 * (s @ v) @ s
+
+
+@case
+def function_with_a_loop_called_twice():
+    """One jitted function, called with other limits: its loops have one body until somebody changes it."""
+    g = jax.jit(lambda x, n: lax.fori_loop(0, n, lambda i, v: v * 1.5, x))
+    close(jax.jit(lambda x: g(x, 3) + g(x, 5))(jnp.ones(4)), np.full(4, 10.96875))
+    h = jax.jit(lambda x, n: lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, g(s[1], s[0])), (0, x))[1])
+    close(jax.jit(lambda x: h(x, 3) - h(x, 4))(jnp.ones(4)), np.full(4, 1.5 ** 3 - 1.5 ** 6))
+    f = lambda x, p: lax.cond(p, lambda v: g(v, 2), lambda v: -g(v, 3), x)
+    close(jax.jit(lambda x: f(x, True) + jax.jit(f)(x, x[0] > 2) + jax.jit(f)(x, x[0] > 0))(jnp.ones(4)), np.full(4, 2.25 - 3.375 + 2.25))
+
+
+@case
+def state_that_only_the_condition_reads():
+    x, flag = lax.while_loop(lambda s: ~s[1], lambda s: (s[0] * 0.5, jnp.sum(s[0]) > 0), (jnp.arange(8.), False))
+    same(flag, np.array(True))
+    close(x, np.arange(8) * 0.5)
+    x, key = lax.while_loop(lambda s: jnp.sum(-s[1] * s[1]) > -100, lambda s: (s[0] + 1, s[0] * 2), (jnp.arange(4.), jnp.zeros(4)))
+    close(x, np.arange(4) + 2)
+    close(key, (np.arange(4) + 1) * 2)
+
+
+@case
+def counter_that_wraps_around():
+    """s8: 3, 103, -53, 47, ... meets its limit after 55 turns, though 203 would have been past it after two."""
+    count, turns = jax.jit(lambda: lax.while_loop(lambda s: s[0] < 127, lambda s: (s[0] + jnp.int8(100), s[1] + 1), (jnp.int8(3), 0)))()
+    same(count, np.array(127, np.int8))
+    same(turns, np.array(55, np.int32))
+    count, turns = jax.jit(lambda: lax.while_loop(lambda s: (s[0] < 127) & (s[1] < 10), lambda s: (s[0] + jnp.int8(100), s[1] + 1), (jnp.int8(0), 0)))()
+    same(count, np.array(-24, np.int8))
+    same(turns, np.array(10, np.int32))
