@@ -21,8 +21,8 @@ endif()
 
 # The sources of one library in batches, each compiled as one: half the time of a clean build, for most of a source's time
 # goes into templates of the same headers. What is local to a file (anonymous namespaces, macros) therefore needs a name
-# of its own within its library; a library where that would be forced says NO_BATCH. Off in the presets for developers
-# and sanitizers, so that includes stay honest and a change of one source compiles one source, and within other projects.
+# of its own within its library; a library where that would be forced says NO_BATCH. Off in the preset for developers, so
+# that includes stay honest and a change of one source compiles one source, and within other projects.
 option(BACKPLANE_BATCH "Compile the sources of a library in batches" ${PROJECT_IS_TOP_LEVEL})
 set(BP_BATCH_SIZE 6)
 
@@ -42,6 +42,11 @@ function(bp_library NAME)
   target_link_libraries(${NAME} PUBLIC ${A_DEPS})
 endfunction()
 
+set(BP_TEST_SECONDS 300)
+if(BACKPLANE_SANITIZE)
+  set(BP_TEST_SECONDS 1500)
+endif()
+
 # bp_test(NAME SRCS a_test.cc [DEPS x y])       one GoogleTest binary, registered with CTest under NAME
 function(bp_test NAME)
   if(NOT BACKPLANE_TESTS)
@@ -57,7 +62,8 @@ function(bp_test NAME)
   target_compile_options(${NAME} PRIVATE $<$<CONFIG:Release>:-O1>)  # a test is compiled more often than it is run
   target_link_libraries(${NAME} PRIVATE ${A_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   add_test(NAME ${NAME} COMMAND ${NAME})
-  set_tests_properties(${NAME} PROPERTIES TIMEOUT 300)
+  # The label is what `./dev sanitize` runs. Under a sanitizer everything takes several times as long.
+  set_tests_properties(${NAME} PROPERTIES TIMEOUT ${BP_TEST_SECONDS} LABELS cpp)
 endfunction()
 
 # bp_add_plugin(NAME SRCS ... [DEPS ...])       backplane_add_plugin (BackplanePlugin.cmake) of this tree:

@@ -1,5 +1,5 @@
 // What most sources of the project include, parsed once (BACKPLANE_PRECOMPILE, on by default): a quarter of the time
-// of a usual source. A source still includes what it uses: the sanitizer presets build without this file.
+// of a usual source. A source still includes what it uses: the preset `libfuzzer` builds without this file.
 #pragma once
 #include <algorithm>
 #include <array>

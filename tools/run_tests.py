@@ -33,8 +33,9 @@ def read_junit(path):
 def sanitizer_environment(build):
     """What a Python process needs to open a plugin of this build: a sanitizer's runtime must come first."""
     cache = (build / "CMakeCache.txt").read_text()
-    kind = re.search(r"^BACKPLANE_SANITIZE:STRING=(\w*)$", cache, re.M)
-    library = {"address": "libasan.so", "thread": "libtsan.so"}.get(kind.group(1) if kind else "")
+    kinds = re.search(r"^BACKPLANE_SANITIZE:STRING=(.*)$", cache, re.M)
+    kinds = kinds.group(1).split(",") if kinds else []
+    library = "libasan.so" if "address" in kinds else "libtsan.so" if "thread" in kinds else ""
     if not library:
         return None
     compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache, re.M).group(1)

@@ -154,7 +154,7 @@ int Run(const Reader& reader, const Campaign& campaign) {
 int Main(int argc, char** argv) {
   Campaign campaign;
   const Reader* only = nullptr;
-  std::string show, file;
+  std::string show, file, seed_folder;
   for (int i = 1; i < argc; i += 2) {
     const absl::string_view name = argv[i];
     if (i + 1 == argc) Usage(absl::StrCat(name, " wants a value"));
@@ -178,12 +178,20 @@ int Main(int argc, char** argv) {
       show = value;
     } else if (name == "--file") {
       file = value;
+    } else if (name == "--write-seeds") {
+      seed_folder = value;
     } else {
       Usage(absl::StrCat("no option '", name, "'"));
     }
   }
-  if (!file.empty() || !show.empty()) {
-    if (only == nullptr) Usage("--show and --file want a --reader");
+  if (!file.empty() || !show.empty() || !seed_folder.empty()) {
+    if (only == nullptr) Usage("--show, --file and --write-seeds want a --reader");
+    if (!seed_folder.empty()) {
+      size_t number = 0;
+      for (const std::string& seed : only->seeds(campaign.source))
+        std::ofstream(absl::StrCat(seed_folder, "/seed-", number++), std::ios::binary) << seed;
+      return 0;
+    }
     std::string input;
     if (!file.empty()) {
       std::ifstream in(file, std::ios::binary);
