@@ -46,14 +46,15 @@ class Reader {
     computation_->set_is_fusion(in.is_fusion_computation());
     if (in.execution_thread() != "main") computation_->set_execution_thread(in.execution_thread());
     instructions_.clear();
+    local_ids_.clear();
     for (const proto::HloInstructionProto& i : in.instructions()) {
       absl::Status s = ReadInstruction(i);
       if (!s.ok()) return At(i.name(), s);
     }
-    auto root = instructions_.find(in.root_id());
-    if (root == instructions_.end())
+    Instruction* root = Find(in.root_id());
+    if (root == nullptr)
       return InvalidProto(absl::StrCat("computation ", in.name(), " has no root of id ", in.root_id()));
-    computation_->set_root(root->second);
+    computation_->set_root(root);
     for (const Instruction* p : computation_->parameters()) {
       if (p == nullptr) return InvalidProto(absl::StrCat("computation ", in.name(), " lacks a parameter"));
     }
@@ -61,12 +62,27 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // An instruction before this one. Older writers number instructions without the computation's part.
-  absl::StatusOr<Instruction*> Earlier(int64_t id) {
-    auto it = instructions_.find(id);
-    if (it == instructions_.end())
-      return absl::InvalidArgumentError(absl::StrCat("no instruction of id ", id, " before it"));
-    return it->second;
+  // The upper 32 bits of an id are the computation's. Some writers leave them out where they speak of an instruction,
+  // others where they number it: an id without them means the instruction whose lower bits are the same.
+  Instruction* Find(int64_t id) const {
+    auto whole = instructions_.find(id);
+    if (whole != instructions_.end()) return whole->second;
+    auto local = local_ids_.find(static_cast<uint32_t>(id));
+    if (local == local_ids_.end() || local->second.second == nullptr) return nullptr;
+    const auto& [other, instruction] = local->second;
+    return id >> 32 == 0 || other >> 32 == 0 ? instruction : nullptr;
+  }
+
+  void Add(int64_t id, Instruction* i) {
+    instructions_.emplace(id, i);
+    auto [local, first] = local_ids_.try_emplace(static_cast<uint32_t>(id), id, i);
+    if (!first) local->second.second = nullptr;  // the lower bits alone name two
+  }
+
+  absl::StatusOr<Instruction*> Earlier(int64_t id) const {
+    Instruction* i = Find(id);
+    if (i == nullptr) return absl::InvalidArgumentError(absl::StrCat("no instruction of id ", id, " before it"));
+    return i;
   }
 
   absl::Status ReadInstruction(const proto::HloInstructionProto& in) {
@@ -123,7 +139,7 @@ class Reader {
     if (i->Is(Opcode::kFusion)) {
       for (Computation* c : i->called()) c->set_is_fusion(true);
     }
-    instructions_.emplace(in.id(), i);
+    Add(in.id(), i);
     return absl::OkStatus();
   }
 
@@ -214,7 +230,9 @@ class Reader {
   std::unique_ptr<Module> module_;
   Computation* computation_ = nullptr;
   absl::flat_hash_map<int64_t, Computation*> computations_;
+  // Of the computation that is read: by id, and by its lower 32 bits with the whole id beside it.
   absl::flat_hash_map<int64_t, Instruction*> instructions_;
+  absl::flat_hash_map<uint32_t, std::pair<int64_t, Instruction*>> local_ids_;
 };
 
 absl::Status ApplyConfig(const proto::HloModuleConfigProto& in, Module* module) {

@@ -1,10 +1,12 @@
 #include "core/import/proto/hlo_proto.h"
 
 #include <algorithm>
+#include <climits>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "absl/strings/match.h"
@@ -269,6 +271,96 @@ TEST(HloProto, CutAndMutatedBytesNeverCrash) {
     EXPECT_TRUE(ParseHloModuleProto(*SerializeHloModule(**m)).ok());
   }
   EXPECT_GT(accepted, 100);
+}
+
+// XLA up to 2025 refuses ids above INT_MAX, and wants each once in a module.
+TEST(HloProto, IdsAreSmallAndUnique) {
+  proto::HloModuleProto m;
+  ASSERT_TRUE(m.ParseFromString(*SerializeHloModule(*FromText(Rich()))));
+  ASSERT_EQ(m.computations_size(), 3);
+  std::set<int64_t> ids;
+  int64_t count = 0;
+  for (const auto& c : m.computations()) {
+    for (const auto& i : c.instructions()) {
+      EXPECT_GE(i.id(), 0);
+      ids.insert(i.id());
+      ++count;
+    }
+  }
+  EXPECT_EQ(static_cast<int64_t>(ids.size()), count);
+  EXPECT_LE(*ids.rbegin(), INT_MAX);
+}
+
+// Newer writers number an instruction with its computation in the upper half and name it without, or the other way.
+TEST(HloProto, IdsLocalToAComputation) {
+  std::unique_ptr<Module> m = FromText(Rich());
+  for (const bool whole_numbers : {true, false}) {
+    proto::HloModuleProto message;
+    ASSERT_TRUE(message.ParseFromString(*SerializeHloModule(*m)));
+    for (auto& c : *message.mutable_computations()) {
+      const int64_t upper = (c.id() + 1) << 32, first = c.instructions(0).id();
+      auto local = [&](int64_t id) { return id - first; };
+      auto whole = [&](int64_t id) { return upper | local(id); };
+      auto number = [&](int64_t id) { return whole_numbers ? whole(id) : local(id); };
+      auto name = [&](int64_t id) { return whole_numbers ? local(id) : whole(id); };
+      c.set_root_id(name(c.root_id()));
+      for (auto& i : *c.mutable_instructions()) {
+        i.set_id(number(i.id()));
+        for (int k = 0; k < i.operand_ids_size(); ++k) i.set_operand_ids(k, name(i.operand_ids(k)));
+        for (int k = 0; k < i.control_predecessor_ids_size(); ++k)
+          i.set_control_predecessor_ids(k, name(i.control_predecessor_ids(k)));
+      }
+    }
+    absl::StatusOr<std::unique_ptr<Module>> back = ParseHloModuleProto(message.SerializeAsString());
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ((*back)->ToString(), m->ToString());
+    // The upper halves of two computations are not the same.
+    if (!whole_numbers) continue;
+    auto* entry = message.mutable_computations(2);
+    entry->mutable_instructions(2)->set_operand_ids(0, (int64_t{77} << 32) | 1);
+    EXPECT_THAT(std::string(ParseHloModuleProto(message.SerializeAsString()).status().message()),
+                HasSubstr("no instruction of id"));
+  }
+}
+
+// What JAX up to 0.8 and torch_xla read of a partitioned program.
+TEST(HloProto, ShardingsOfAPartitionedModule) {
+  std::unique_ptr<Module> m = FromText(
+      R"(HloModule m, num_partitions=4, frontend_attributes={spmd_parameter_shardings="{{devices=[4]<=[4]}, {replicated}, {devices=[2,2]<=[4]}}",spmd_result_shardings="{{devices=[4]<=[4]}}"}
+ENTRY e {
+  a = f32[2] parameter(0)
+  b = (f32[3], f32[2,2]) parameter(1)
+  ROOT c = f32[2] negate(a)
+}
+)");
+  proto::HloModuleProto message;
+  ASSERT_TRUE(message.ParseFromString(*SerializeHloModule(*m)));
+  ASSERT_EQ(message.spmd_parameters_shardings_size(), 2);  // one a parameter, of a tuple a tuple
+  EXPECT_EQ(message.spmd_parameters_shardings(0).tile_assignment_dimensions(0), 4);
+  ASSERT_EQ(message.spmd_parameters_shardings(1).tuple_shardings_size(), 2);
+  EXPECT_EQ(message.spmd_parameters_shardings(1).tuple_shardings(1).tile_assignment_dimensions_size(), 2);
+  EXPECT_EQ(message.spmd_output_sharding().tile_assignment_dimensions(0), 4);
+  ASSERT_TRUE(message.ParseFromString(*SerializeHloModule(*FromText(Rich()))));
+  EXPECT_FALSE(message.has_spmd_output_sharding());
+  EXPECT_EQ(message.spmd_parameters_shardings_size(), 0);
+}
+
+// A constant's elements stand in the order of its layout.
+TEST(HloProto, ConstantsInTheOrderOfTheirLayout) {
+  std::unique_ptr<Module> m = FromText("HloModule m\nENTRY e {\n  ROOT a = s32[2,3] constant({{1,2,3},{4,5,6}})\n}\n");
+  proto::HloModuleProto message;
+  ASSERT_TRUE(message.ParseFromString(*SerializeHloModule(*m)));
+  auto* literal = message.mutable_computations(0)->mutable_instructions(0)->mutable_literal();
+  auto* layout = literal->mutable_shape()->mutable_layout();
+  layout->set_minor_to_major(0, 0);
+  layout->set_minor_to_major(1, 1);
+  const int32_t columns[] = {1, 4, 2, 5, 3, 6};
+  for (int i = 0; i < 6; ++i) literal->set_s32s(i, columns[i]);
+  absl::StatusOr<std::unique_ptr<Module>> back = ParseHloModuleProto(message.SerializeAsString());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ((*back)->ToString(), m->ToString());
+  literal->mutable_shape()->set_dimensions(0, 3);
+  EXPECT_FALSE(ParseHloModuleProto(message.SerializeAsString()).ok());
 }
 
 // What the IR keeps as text has the published fields.

@@ -4,6 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/import/proto/hlo_proto.h"
 #include "core/import/proto/proto_values.h"
+#include "core/ir/partitioned_shardings.h"
+#include "core/text/attribute_text.h"
 #include "core/text/hlo_printer.h"
 #include "core/text/text_names.h"
 #include "core/types/status_macros.h"
@@ -59,9 +61,46 @@ absl::Status Check(const Module& module) {
   return absl::OkStatus();
 }
 
+// What the partitioner has left, one sharding a leaf, as XLA says it: one sharding a parameter, and one of the result.
+// Hosts up to JAX 0.8 read the shardings of a compiled program here.
+void PartitionedShardingsToProto(const Module& module, proto::HloModuleProto* out) {
+  const StringMap& says = module.config().frontend_attributes;
+  auto leaves_of = [&](const char* key) {
+    auto text = says.find(key);
+    absl::StatusOr<Sharding> all = text == says.end() ? Sharding() : ParseSharding(text->second);
+    return all.ok() ? std::move(all->tuple) : std::vector<Sharding>();
+  };
+  auto put = [](const Shape& shape, const std::vector<Sharding>& leaves, size_t* at, proto::OpShardingProto* p) {
+    if (!shape.IsTuple()) return ShardingToProto(leaves[(*at)++], p);
+    Sharding tuple;
+    tuple.type = Sharding::Type::kTuple;
+    ForEachLeaf(shape, [&](const Shape&, const std::vector<int64_t>&) { tuple.tuple.push_back(leaves[(*at)++]); });
+    ShardingToProto(tuple, p);
+  };
+  auto count = [](const Shape& shape) {
+    size_t n = 0;
+    ForEachLeaf(shape, [&](const Shape&, const std::vector<int64_t>&) { ++n; });
+    return n;
+  };
+  const ProgramShape program = module.entry()->program_shape();
+  size_t parameter_leaves = 0;
+  for (const Shape& p : program.parameters) parameter_leaves += count(p);
+  size_t at = 0;
+  const std::vector<Sharding> parameters = leaves_of(kParameterShardingsAttribute);
+  if (parameters.size() == parameter_leaves) {
+    for (const Shape& p : program.parameters) put(p, parameters, &at, out->add_spmd_parameters_shardings());
+  }
+  at = 0;
+  const std::vector<Sharding> results = leaves_of(kResultShardingsAttribute);
+  if (!results.empty() && results.size() == count(program.result)) {
+    put(program.result, results, &at, out->mutable_spmd_output_sharding());
+  }
+}
+
 void ModuleToProto(const Module& module, proto::HloModuleProto* out) {
   out->set_name(module.name());
   ComputationIds computations;
+  int64_t next_instruction = 0;
   for (const Computation* c : CalleesFirst(module)) {
     const int64_t id = static_cast<int64_t>(computations.size());
     computations.emplace(c, id);
@@ -73,7 +112,8 @@ void ModuleToProto(const Module& module, proto::HloModuleProto* out) {
     ProgramShapeToProto(c->program_shape(), p->mutable_program_shape());
     InstructionIds ids;
     for (const auto& i : c->instructions()) {
-      ids.emplace(i.get(), (id << 32) | static_cast<int64_t>(ids.size()));  // unique in the module
+      // Unique in the module and small: readers of XLA up to 2025 refuse what is above INT_MAX.
+      ids.emplace(i.get(), next_instruction++);
       InstructionToProto(*i, computations, ids, p->add_instructions());
     }
     p->set_root_id(ids.at(c->root()));
@@ -110,6 +150,7 @@ void ModuleToProto(const Module& module, proto::HloModuleProto* out) {
   for (const std::string& k : config.result_memory_kinds) own->add_result_memory_kinds(k);
   FrontendAttributesToProto(config.annotations, own->mutable_annotations());
   if (!config.stack_frames.empty()) StackFramesToProto(config.stack_frames, out->mutable_stack_frame_index());
+  PartitionedShardingsToProto(module, out);
 }
 
 template <typename Message>

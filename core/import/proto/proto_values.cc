@@ -218,6 +218,35 @@ absl::StatusOr<Literal> ArrayFromProto(const proto::LiteralProto& in, const Shap
   return literal;
 }
 
+// The elements of the message stand in the order of its shape's layout; those of a literal are row-major.
+absl::StatusOr<Literal> InRowMajorOrder(Literal read, const proto::ShapeProto& written) {
+  const auto& order = written.layout().minor_to_major();
+  if (!written.has_layout() || read.shape().rank() < 2 || std::is_sorted(order.rbegin(), order.rend())) return read;
+  ASSIGN_OR_RETURN(Shape shape, ShapeFromProto(written));  // the order is a permutation
+  if (!(shape == read.shape())) {
+    return InvalidProto(absl::StrCat("literal of ", shape.ToString(), " in a constant of ", read.shape().ToString()));
+  }
+  Literal out(read.shape());
+  if (read.num_elements() == 0) return out;
+  const auto& dims = read.shape().dimensions();
+  DimVector strides(dims.size(), 1);
+  for (size_t d = dims.size() - 1; d-- > 0;) strides[d] = strides[d + 1] * dims[d + 1];
+  const int64_t width = read.byte_size() / read.num_elements();
+  DimVector index(dims.size(), 0);
+  int64_t target = 0;
+  for (int64_t k = 0; k < read.num_elements(); ++k) {
+    std::memcpy(out.mutable_bytes() + target * width, read.bytes() + k * width, static_cast<size_t>(width));
+    for (int64_t d : order) {  // the next element: the minor dimension first
+      const size_t at = static_cast<size_t>(d);
+      target += strides[at];
+      if (++index[at] < dims[at]) break;
+      target -= strides[at] * dims[at];
+      index[at] = 0;
+    }
+  }
+  return out;
+}
+
 std::string MetadataListText(const OpMetadata& m) {
   std::vector<std::string> fields;
   if (!m.op_type.empty()) fields.push_back(absl::StrCat("op_type=", QuotedText(m.op_type)));
@@ -341,7 +370,7 @@ void ProgramShapeToProto(const ProgramShape& program, proto::ProgramShapeProto* 
 }
 
 void LiteralToProto(const Literal& literal, proto::LiteralProto* out) {
-  ShapeToProto(literal.shape(), out->mutable_shape());
+  ShapeToProto(literal.shape().WithoutLayout(), out->mutable_shape());  // its elements are row-major
   for (const Literal& e : literal.elements()) LiteralToProto(e, out->add_tuple_literals());
   if (!literal.shape().IsArray()) return;
   const PrimitiveType type = literal.shape().element_type();
@@ -375,7 +404,10 @@ void LiteralToProto(const Literal& literal, proto::LiteralProto* out) {
 }
 
 absl::StatusOr<Literal> LiteralFromProto(const proto::LiteralProto& in, const Shape& shape) {
-  if (!shape.IsTuple()) return ArrayFromProto(in, shape.WithoutLayout());
+  if (!shape.IsTuple()) {
+    ASSIGN_OR_RETURN(Literal literal, ArrayFromProto(in, shape.WithoutLayout()));
+    return InRowMajorOrder(std::move(literal), in.shape());
+  }
   if (in.tuple_literals_size() != shape.tuple_size()) {
     return InvalidProto(absl::StrCat("literal of ", shape.ToString(), " with ", in.tuple_literals_size(), " elements"));
   }

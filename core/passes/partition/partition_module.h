@@ -19,19 +19,17 @@
 // are sent to the others; random numbers without a key are drawn on the first partition.
 //
 // The shardings that the executable has in the end, for every parameter and result leaf, are left as text in the
-// module's frontend attributes under the names below (core's other passes keep them).
+// module's frontend attributes (core/ir/partitioned_shardings.h; core's other passes keep them).
 #ifndef BACKPLANE_CORE_PASSES_PARTITION_PARTITION_MODULE_H_
 #define BACKPLANE_CORE_PASSES_PARTITION_PARTITION_MODULE_H_
 
 #include <string>
 #include <vector>
 
+#include "core/ir/partitioned_shardings.h"
 #include "core/passes/pass.h"
 
 namespace backplane {
-
-inline constexpr char kParameterShardingsAttribute[] = "spmd_parameter_shardings";  // {{...}, {...}}: a tuple
-inline constexpr char kResultShardingsAttribute[] = "spmd_result_shardings";
 
 struct PartitionOptions {
   // For each result leaf whether it may be given back as it lies, where the program does not say how. Empty: all may.

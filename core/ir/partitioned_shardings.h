@@ -1,0 +1,13 @@
+// Where a module that has been partitioned says how its parameters and results lie on the devices: frontend attributes
+// of the module, each a tuple of shardings as text, one a leaf: {{devices=[2]<=[2]}, {replicated}}.
+#ifndef BACKPLANE_CORE_IR_PARTITIONED_SHARDINGS_H_
+#define BACKPLANE_CORE_IR_PARTITIONED_SHARDINGS_H_
+
+namespace backplane {
+
+inline constexpr char kParameterShardingsAttribute[] = "spmd_parameter_shardings";
+inline constexpr char kResultShardingsAttribute[] = "spmd_result_shardings";
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_CORE_IR_PARTITIONED_SHARDINGS_H_
