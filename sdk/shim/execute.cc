@@ -269,6 +269,11 @@ int64_t RunId(PJRT_LoadedExecutable& e, const Place& place, bool alone) {
   return id;
 }
 
+// The arguments for one device. A program without arguments may come without lists.
+PJRT_Buffer* const* ArgumentRow(const PJRT_LoadedExecutable_Execute_Args& a, size_t d) {
+  return a.argument_lists == nullptr ? nullptr : a.argument_lists[d];
+}
+
 absl::Status CheckOptions(const PJRT_ExecuteOptions& options) {
   if (options.num_hlo_output_callbacks > 0) {
     return absl::UnimplementedError("execute: output callbacks are not offered");
@@ -291,7 +296,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
         options, ReadStruct<PJRT_ExecuteOptions>("PJRT_ExecuteOptions", a.options, PJRT_ExecuteOptions_STRUCT_SIZE));
     RETURN_IF_ERROR(CheckOptions(options));
   }
-  BP_REQUIRE(a.argument_lists);
+  if (a.num_args > 0) BP_REQUIRE(a.argument_lists);
   const size_t num_outputs = e.executable->outputs().size();
   if (num_outputs > 0) BP_REQUIRE(a.output_lists);
   std::shared_ptr<LoadedExecutable> loaded;
@@ -312,8 +317,8 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
   absl::InlinedVector<std::vector<UseMark>, 1> uses(devices);
   for (size_t d = 0; d < devices; ++d) {
     if (a.num_args > 0) BP_REQUIRE(a.argument_lists[d]);
-    RETURN_IF_ERROR(CheckArguments(e, a.argument_lists[d], a.num_args, places[d]));
-    ASSIGN_OR_RETURN(donations[d], Donations(e, options, a.argument_lists[d], a.num_args));
+    RETURN_IF_ERROR(CheckArguments(e, ArgumentRow(a, d), a.num_args, places[d]));
+    ASSIGN_OR_RETURN(donations[d], Donations(e, options, ArgumentRow(a, d), a.num_args));
   }
   std::shared_ptr<const ContextData> context;
   if (options.context != nullptr) {
@@ -330,9 +335,9 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
                                                              : absl::MakeConstSpan(*e.device_assignment);
     request.run_id = run_id;
     ASSIGN_OR_RETURN(request.context, WithCallbacks(context, options, d));
-    RETURN_IF_ERROR(ReadArguments(e, a.argument_lists[d], a.num_args, request, uses[d]));
+    RETURN_IF_ERROR(ReadArguments(e, ArgumentRow(a, d), a.num_args, request, uses[d]));
   }
-  for (size_t d = 0; d < devices; ++d) GiveAway(a.argument_lists[d], a.num_args, donations[d], requests[d], uses[d]);
+  for (size_t d = 0; d < devices; ++d) GiveAway(ArgumentRow(a, d), a.num_args, donations[d], requests[d], uses[d]);
 
   absl::InlinedVector<ExecuteResult, 1> results(devices);
   absl::InlinedVector<std::vector<UseMark>, 1> marks(devices);

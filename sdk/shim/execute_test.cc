@@ -173,6 +173,30 @@ TEST_F(ExecuteTest, TransformationsOfTheHostChangePrograms) {
   EXPECT_FALSE(add(first, "first", static_cast<PJRT_XlaTransform_PipelineStage>(7)).ok());
 }
 
+TEST_F(ExecuteTest, NoArgumentsNeedNoLists) {
+  PJRT_LoadedExecutable* one = MustCompile(client_, R"(
+    func.func @main() -> tensor<2xf32> {
+      %0 = stablehlo.constant dense<[7.0, 8.0]> : tensor<2xf32>
+      return %0 : tensor<2xf32>
+    })");
+  BP_ARGS(a, PJRT_LoadedExecutable_Execute);
+  PJRT_ExecuteOptions options{};
+  options.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE;
+  PJRT_Buffer* out = nullptr;
+  PJRT_Buffer** row = &out;
+  a.executable = one;
+  a.options = &options;
+  a.num_devices = 1;
+  a.output_lists = &row;
+  const absl::Status status = BP_CALL(PJRT_LoadedExecutable_Execute, a);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Values(out), ElementsAre(7, 8));
+  Destroy(out);
+  a.num_args = 1;  // then there must be one
+  EXPECT_THAT(std::string(BP_CALL(PJRT_LoadedExecutable_Execute, a).message()), HasSubstr("argument_lists"));
+  Destroy(one);
+}
+
 TEST_F(ExecuteTest, WrongArgumentsAreNamedAndNothingRuns) {
   PJRT_LoadedExecutable* add = MustCompile(client_, kAdd);
   PJRT_Buffer* three = NewBuffer(client_, devices_[0], {1, 2, 3});
