@@ -20,10 +20,7 @@ absl::StatusOr<std::unique_ptr<Module>> ImportStablehlo(absl::string_view bytes)
   return ConvertToHlo(**source);
 }
 
-namespace {
-
-// HLO text begins with its first word, maybe behind blanks and comments.
-bool LooksLikeHloText(absl::string_view bytes) {
+bool IsHloText(absl::string_view bytes) {
   for (;;) {
     bytes = absl::StripLeadingAsciiWhitespace(bytes);
     if (!absl::StartsWith(bytes, "//")) break;
@@ -34,10 +31,8 @@ bool LooksLikeHloText(absl::string_view bytes) {
   return absl::StartsWith(bytes, "HloModule");
 }
 
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Module>> ImportProgram(absl::string_view format, absl::string_view bytes) {
-  if ((format == "mlir" || format == "hlo") && LooksLikeHloText(bytes)) return ParseHloModule(bytes);
+  if ((format == "mlir" || format == "hlo") && IsHloText(bytes)) return ParseHloModule(bytes);
   if (format == "mlir") return ImportStablehlo(bytes);
   if (format == "hlo") return ParseHloModuleProto(bytes);
   if (format == "hlo_with_config") return ParseHloModuleProtoWithConfig(bytes);

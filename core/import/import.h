@@ -21,6 +21,9 @@ inline constexpr int64_t kOldestStablehloVersion[3] = {0, 9, 0};
 // Unimplemented names an operation, type or format that is not known.
 absl::StatusOr<std::unique_ptr<Module>> ImportProgram(absl::string_view format, absl::string_view bytes);
 
+// Whether the bytes are HLO text: its first word, maybe behind blanks and comments.
+bool IsHloText(absl::string_view bytes);
+
 // StableHLO, portable bytecode or text.
 absl::StatusOr<std::unique_ptr<Module>> ImportStablehlo(absl::string_view bytes);
 

@@ -19,6 +19,7 @@ void Check(const char* name) {
 
 TEST(Expand, Scans) { Check<ExpandScans>("expand-scans"); }
 TEST(Expand, Dots) { Check<ExpandDots>("expand-dots"); }
+TEST(Expand, Layouts) { Check<DropLayouts>("drop-layouts"); }
 TEST(Expand, Loops) { Check<UnrollLoops>("unroll-loops"); }
 TEST(Expand, DynamicSizes) { Check<ResolveDynamicSizes>("resolve-dynamic-sizes"); }
 

@@ -42,6 +42,10 @@ BACKPLANE_DECLARE_PASS(UnrollLoops, "unroll-loops");
 // changed, where an operation has no such form. After InlineCalls.
 BACKPLANE_DECLARE_PASS(ResolveDynamicSizes, "resolve-dynamic-sizes");
 
+// Layouts of instructions, which say nothing about what a program means, but for those that custom calls ask for;
+// bitcasts between layouts become transposes. For a program as a host hands it over: not part of CommonPipeline.
+BACKPLANE_DECLARE_PASS(DropLayouts, "drop-layouts");
+
 #undef BACKPLANE_DECLARE_PASS
 
 // Identities that hold for every value of the type, signed zeros and NaN included.

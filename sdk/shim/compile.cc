@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/import/compile_options.h"
 #include "core/import/import.h"
+#include "core/passes/passes.h"
 #include "sdk/shim/dump.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/extensions/extensions.h"
@@ -12,11 +13,19 @@ namespace backplane::shim {
 namespace {
 
 constexpr absl::string_view kExecutableMagic = "backplane.executable.1";
+constexpr absl::string_view kHlo = "hlo";
 constexpr absl::string_view kHloWithConfig = "hlo_with_config";
 
 absl::StatusOr<CompileOptions> ReadOptions(const char* bytes, size_t size) {
   if (size > 0) BP_REQUIRE(bytes);
   return ParseCompileOptions(absl::string_view(bytes == nullptr ? "" : bytes, size));
+}
+
+// A serialized HloModuleProto carries the layouts it was built with; how arguments and results lie is for the compile
+// options to say, as with XLA.
+void ForgetEntryLayouts(Module* module) {
+  module->config().parameter_layouts.clear();
+  module->config().result_layout = Shape();
 }
 
 // What the host says about the compilation overrides what the program says.
@@ -98,10 +107,11 @@ absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Prog
   BP_REQUIRE(in.format);
   if (in.code_size > 0) BP_REQUIRE(in.code);
   ASSIGN_OR_RETURN(CompileOptions parsed, ReadOptions(options, options_size));
-  ASSIGN_OR_RETURN(std::unique_ptr<Module> module,
-                   ImportProgram(absl::string_view(in.format, in.format_size),
-                                 absl::string_view(in.code == nullptr ? "" : in.code, in.code_size)));
+  const absl::string_view format(in.format, in.format_size), code(in.code == nullptr ? "" : in.code, in.code_size);
+  ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ImportProgram(format, code));
+  if (format == kHlo && !IsHloText(code)) ForgetEntryLayouts(module.get());
   RETURN_IF_ERROR(TransformProgram(&module));
+  RETURN_IF_ERROR(DropLayouts().Run(module.get()).status());
   RETURN_IF_ERROR(ApplyOptions(parsed, module.get()));
   ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable,
                    Plugin().backend->Compile(std::move(module), parsed, topology));

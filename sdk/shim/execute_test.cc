@@ -173,6 +173,32 @@ TEST_F(ExecuteTest, TransformationsOfTheHostChangePrograms) {
   EXPECT_FALSE(add(first, "first", static_cast<PJRT_XlaTransform_PipelineStage>(7)).ok());
 }
 
+// An HloModuleProto carries the layouts of whoever built it. Only the compile options say how arguments and results
+// lie.
+TEST_F(ExecuteTest, LayoutsOfAProtoAreNobodysWish) {
+  const auto module = ParseHloModule(R"(HloModule m, entry_computation_layout={(f32[2,3]{0,1})->f32[3,2]{0,1}}
+ENTRY e {
+  x = f32[2,3]{0,1} parameter(0)
+  t = f32[3,2]{0,1} transpose(x), dimensions={1,0}
+  ROOT n = f32[3,2]{0,1} negate(t)
+})");
+  ASSERT_TRUE(module.ok()) << module.status();
+  const std::string proto = *SerializeHloModule(**module);
+  PJRT_Program program{PJRT_Program_STRUCT_SIZE, nullptr, const_cast<char*>(proto.data()), proto.size(), "hlo", 3};
+  BP_ARGS(a, PJRT_Client_Compile);
+  a.client = client_;
+  a.program = &program;
+  ASSERT_TRUE(BP_CALL(PJRT_Client_Compile, a).ok());
+  PJRT_Buffer* x = NewBuffer(client_, devices_[0], {1, 2, 3, 4, 5, 6}, {2, 3});
+  Rows out;
+  const absl::Status status = Execute(a.executable, {{x}}, 1, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Values(out[0][0]), ElementsAre(-1, -4, -2, -5, -3, -6));
+  Destroy(out[0][0]);
+  Destroy(x);
+  Destroy(a.executable);
+}
+
 TEST_F(ExecuteTest, NoArgumentsNeedNoLists) {
   PJRT_LoadedExecutable* one = MustCompile(client_, R"(
     func.func @main() -> tensor<2xf32> {

@@ -1,0 +1,110 @@
+// A program as hosts hand it over means the same whatever layouts its instructions carry: they say how bytes lay where
+// the program was built, or what its writer's compiler had in mind. A backend that keeps them reads arguments in the
+// wrong order. What does depend on a layout is kept, in a form that needs none where there is one: a custom call gets
+// its operands as it asks for them, and a bitcast between layouts becomes a reshape between transposes.
+#include <algorithm>
+
+#include "core/passes/passes.h"
+#include "core/passes/rewrite.h"
+
+namespace backplane {
+namespace {
+
+bool IsOrdered(const Layout& layout) {
+  return std::is_sorted(layout.minor_to_major.rbegin(), layout.minor_to_major.rend());
+}
+
+bool IsPlain(const Shape& s) { return !s.has_layout() || (IsOrdered(s.layout()) && s.layout().tiles.empty()); }
+
+// Whether anything of the shape's layouts goes.
+bool DropFrom(Shape* shape) {
+  if (shape->IsTuple()) {
+    bool changed = false;
+    for (int64_t k = 0; k < shape->tuple_size(); ++k) {
+      changed |= DropFrom(&shape->mutable_tuple_shapes()[static_cast<size_t>(k)]);
+    }
+    return changed;
+  }
+  if (IsPlain(*shape)) return false;
+  const int64_t memory_space = shape->layout().memory_space;
+  shape->clear_layout();
+  if (memory_space != 0) {
+    Layout layout = Layout::RowMajor(shape->rank());
+    layout.memory_space = memory_space;
+    shape->set_layout(std::move(layout));
+  }
+  return true;
+}
+
+Ints DimensionsMajorFirst(const Shape& s) {
+  if (!s.has_layout()) {
+    Ints order;
+    for (int64_t d = 0; d < s.rank(); ++d) order.push_back(d);
+    return order;
+  }
+  return Ints(s.layout().minor_to_major.rbegin(), s.layout().minor_to_major.rend());
+}
+
+Instruction* TransposeBy(Computation* c, Instruction* x, const Ints& permutation) {
+  if (std::is_sorted(permutation.begin(), permutation.end())) return x;
+  std::vector<int64_t> dims;
+  for (int64_t p : permutation) dims.push_back(x->shape().dimensions(p));
+  Attributes attrs;
+  attrs.Set(AttrId::kDimensions, permutation);
+  return Make(c, x, Opcode::kTranspose, Shape(x->shape().element_type(), dims), {x}, std::move(attrs));
+}
+
+// The operand in the order of its bytes, those bytes as the result has them, and back to the result's dimensions.
+// Null where the bytes are not those of a transpose: between element types, or between tilings.
+Instruction* WithoutBitcast(Computation* c, Instruction* bitcast) {
+  Instruction* x = bitcast->operand(0);
+  const Shape& to = bitcast->shape();
+  if (x->shape().element_type() != to.element_type()) return nullptr;
+  for (const Shape* s : {&x->shape(), &to}) {
+    if (s->has_layout() && !s->layout().tiles.empty()) return nullptr;
+  }
+  const Ints order = DimensionsMajorFirst(to);
+  std::vector<int64_t> physical;
+  Ints back(order.size());
+  for (size_t d = 0; d < order.size(); ++d) {
+    physical.push_back(to.dimensions(order[d]));
+    back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+  }
+  Instruction* bytes = TransposeBy(c, x, DimensionsMajorFirst(x->shape()));
+  Instruction* reshaped = Make(c, bitcast, Opcode::kReshape, Shape(to.element_type(), physical), {bytes});
+  return TransposeBy(c, reshaped, back);
+}
+
+}  // namespace
+
+absl::StatusOr<bool> DropLayouts::Run(Module* module) {
+  bool changed = false;
+  for (const auto& owned : module->computations()) {
+    Computation* c = owned.get();
+    bool rewritten = false;
+    std::vector<Instruction*> kept;  // bitcasts that no other operation can stand for
+    for (Instruction* i : c->Snapshot()) {
+      if (!i->Is(Opcode::kBitcast) || (IsPlain(i->shape()) && IsPlain(i->operand(0)->shape()))) continue;
+      if (Instruction* r = WithoutBitcast(c, i)) {
+        Replace(i, r);
+        rewritten = true;
+      } else {
+        kept.push_back(i);
+      }
+    }
+    if (rewritten) {
+      c->RemoveDead();
+      c->SortTopologically();
+    }
+    changed |= rewritten;
+    for (const auto& i : c->instructions()) {
+      const bool asks = i->Is(Opcode::kCustomCall) && i->attrs().Has(AttrId::kOperandLayouts);
+      const auto matters = [&](const Instruction* b) { return b == i.get() || b->operand(0) == i.get(); };
+      if (asks || std::any_of(kept.begin(), kept.end(), matters)) continue;
+      changed |= DropFrom(&i->mutable_shape());
+    }
+  }
+  return changed;
+}
+
+}  // namespace backplane
