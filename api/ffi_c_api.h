@@ -1,4 +1,4 @@
-// The XLA FFI C ABI, version 0.3: how handlers of custom calls are called.
+// The XLA FFI C ABI, version 0.5: how handlers of custom calls are called.
 //
 // A handler is one C function that takes a call frame and returns NULL or an error. It reaches the runtime through the
 // table in the frame and through nothing else, so a handler compiled into any library works in any runtime that fills
@@ -45,28 +45,45 @@ extern "C" {
 #endif
 
 typedef struct XLA_FFI_Api XLA_FFI_Api;
-typedef struct XLA_FFI_InternalApi XLA_FFI_InternalApi;            // of XLA alone; NULL in other runtimes
-typedef struct XLA_FFI_Error XLA_FFI_Error;                        // made and freed by the runtime
-typedef struct XLA_FFI_Future XLA_FFI_Future;                      // made by the runtime
-typedef struct XLA_FFI_ExecutionContext XLA_FFI_ExecutionContext;  // of one call; the runtime's
+typedef struct XLA_FFI_InternalApi XLA_FFI_InternalApi;      // of XLA alone; NULL in other runtimes
+typedef struct XLA_FFI_Error XLA_FFI_Error;                  // made and freed by the runtime
+typedef struct XLA_FFI_Future XLA_FFI_Future;                // made by the runtime
+typedef struct XLA_FFI_InvokeContext XLA_FFI_InvokeContext;  // of one call; the runtime's
+typedef XLA_FFI_InvokeContext XLA_FFI_ExecutionContext;      // its name up to 0.3
 
 // ---- Extensions and version
 
-typedef enum { XLA_FFI_Extension_Metadata = 1 } XLA_FFI_Extension_Type;
+// The chains of the interface itself, that begin in the field `extension_start` of its structs.
+typedef enum { XLA_FFI_Extension_Metadata = 1 } XLA_FFI_InternalExtension_Type;
 
-struct XLA_FFI_Extension_Base {
+struct XLA_FFI_InternalExtension {
   size_t struct_size;
-  XLA_FFI_Extension_Type type;
-  struct XLA_FFI_Extension_Base* next;  // NULL ends the chain
+  XLA_FFI_InternalExtension_Type type;
+  struct XLA_FFI_InternalExtension* next;  // NULL ends the chain
 };
-XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Extension_Base, next);
+XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_InternalExtension, next);
+
+// What a runtime offers to handlers beyond this interface; whoever defines one keeps its number and its versions. A
+// context has at most one of each number, which lives as long as the context. Since 0.4.
+struct XLA_FFI_ExtensionId {
+  int64_t extension_type;
+  int32_t major_version;
+  int32_t minor_version;
+};
+XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_ExtensionId, minor_version);
+struct XLA_FFI_Extension {
+  size_t struct_size;
+  XLA_FFI_ExtensionId id;
+  const struct XLA_FFI_Extension* next;  // NULL ends the chain
+};
+XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Extension, next);
 
 #define XLA_FFI_API_MAJOR 0
-#define XLA_FFI_API_MINOR 3
+#define XLA_FFI_API_MINOR 5
 
 struct XLA_FFI_Api_Version {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   int major_version;
   int minor_version;
 };
@@ -98,27 +115,28 @@ typedef enum {
 // Makes an error, which belongs to the handler until it is returned or set in a future.
 struct XLA_FFI_Error_Create_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   const char* message;      // in: terminated by NUL; copied
   XLA_FFI_Error_Code errc;  // in
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Error_Create_Args, errc);
 typedef XLA_FFI_Error* XLA_FFI_Error_Create(XLA_FFI_Error_Create_Args* args);
 
-// The text of an error that a function of the table returned.
-struct XLA_FFI_Error_GetMessage_Args {
+// The text and, since 0.4, the code of an error that a function of the table returned.
+struct XLA_FFI_Error_GetDetails_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
-  XLA_FFI_Error* error;  // in
-  const char* message;   // out: terminated by NUL; lives as long as the error
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_Error* error;     // in
+  const char* message;      // out: terminated by NUL; lives as long as the error
+  XLA_FFI_Error_Code errc;  // out: since 0.4
 };
-XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Error_GetMessage_Args, message);
-typedef void XLA_FFI_Error_GetMessage(XLA_FFI_Error_GetMessage_Args* args);
+XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Error_GetDetails_Args, errc);
+typedef void XLA_FFI_Error_GetDetails(XLA_FFI_Error_GetDetails_Args* args);
 
 // Frees an error that the handler does not return.
 struct XLA_FFI_Error_Destroy_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   XLA_FFI_Error* error;  // in: may be NULL
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Error_Destroy_Args, error);
@@ -165,7 +183,7 @@ typedef enum {
 // An operand or a result.
 struct XLA_FFI_Buffer {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   XLA_FFI_DataType dtype;
   void* data;  // valid memory from the prepare stage on; its contents in the execute stage only
   int64_t rank;
@@ -210,7 +228,7 @@ typedef struct XLA_FFI_TypeId {
 
 struct XLA_FFI_TypeInfo {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   void (*deleter)(void* object);  // frees a state of this type; may be NULL
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_TypeInfo, deleter);
@@ -219,7 +237,7 @@ XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_TypeInfo, deleter);
 
 struct XLA_FFI_Future_Create_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   XLA_FFI_Future* future;  // out; past the published size, written all the same
 };
 XLA_FFI_DEFINE_SHORT_STRUCT_TRAITS(XLA_FFI_Future_Create_Args, extension_start);
@@ -227,7 +245,7 @@ typedef XLA_FFI_Error* XLA_FFI_Future_Create(XLA_FFI_Future_Create_Args* args);
 
 struct XLA_FFI_Future_SetAvailable_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   XLA_FFI_Future* future;  // in: gone after the call
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Future_SetAvailable_Args, future);
@@ -235,7 +253,7 @@ typedef XLA_FFI_Error* XLA_FFI_Future_SetAvailable(XLA_FFI_Future_SetAvailable_A
 
 struct XLA_FFI_Future_SetError_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   XLA_FFI_Future* future;  // in: gone after the call
   XLA_FFI_Error* error;    // in: taken by the runtime
 };
@@ -245,17 +263,19 @@ typedef XLA_FFI_Error* XLA_FFI_Future_SetError(XLA_FFI_Future_SetError_Args* arg
 // ---- The call frame
 
 // Instantiate runs once for each call site when the executable is made: attributes, no buffers. Prepare and initialize
-// run before each execution; execute does the work.
+// run before each execution; execute does the work. Record, since 0.4, writes the work into a device's command buffer
+// instead of doing it; a runtime without such buffers never asks for it.
 typedef enum {
   XLA_FFI_ExecutionStage_INSTANTIATE = 0,
   XLA_FFI_ExecutionStage_PREPARE = 1,
   XLA_FFI_ExecutionStage_INITIALIZE = 2,
-  XLA_FFI_ExecutionStage_EXECUTE = 3
+  XLA_FFI_ExecutionStage_EXECUTE = 3,
+  XLA_FFI_ExecutionStage_RECORD = 4
 } XLA_FFI_ExecutionStage;
 
 struct XLA_FFI_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   int64_t size;
   XLA_FFI_ArgType* types;  // `size` elements
   void** args;             // `size` pointers to XLA_FFI_Buffer
@@ -264,7 +284,7 @@ XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Args, args);
 
 struct XLA_FFI_Rets {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   int64_t size;
   XLA_FFI_RetType* types;  // `size` elements
   void** rets;             // `size` pointers to XLA_FFI_Buffer
@@ -274,7 +294,7 @@ XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Rets, rets);
 // Attributes, sorted by name.
 struct XLA_FFI_Attrs {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   int64_t size;
   XLA_FFI_AttrType* types;   // `size` elements
   XLA_FFI_ByteSpan** names;  // `size` elements
@@ -286,9 +306,9 @@ XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Attrs, attrs);
 // `future`. The runtime allocates the whole struct, zeroed.
 struct XLA_FFI_CallFrame {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;  // a metadata extension, when only metadata is wanted
+  XLA_FFI_InternalExtension* extension_start;  // a metadata extension, when only metadata is wanted
   const XLA_FFI_Api* api;
-  XLA_FFI_ExecutionContext* ctx;
+  XLA_FFI_InvokeContext* ctx;
   XLA_FFI_ExecutionStage stage;
   XLA_FFI_Args args;
   XLA_FFI_Rets rets;
@@ -306,6 +326,7 @@ typedef struct XLA_FFI_Handler_Bundle {
   XLA_FFI_Handler* prepare;      // may be NULL
   XLA_FFI_Handler* initialize;   // may be NULL
   XLA_FFI_Handler* execute;
+  XLA_FFI_Handler* record;  // may be NULL; since 0.4
 } XLA_FFI_Handler_Bundle;
 
 enum XLA_FFI_Handler_TraitsBits {
@@ -313,9 +334,10 @@ enum XLA_FFI_Handler_TraitsBits {
 };
 typedef uint32_t XLA_FFI_Handler_Traits;
 
+// Up to 0.3 the bundle lacked its last field: `traits` stood 8 bytes earlier and the size was 84.
 struct XLA_FFI_Handler_Register_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   XLA_FFI_ByteSpan name;          // in: of the target; copied
   XLA_FFI_ByteSpan platform;      // in: copied; compared without regard to case
   XLA_FFI_Handler_Bundle bundle;  // in: callable until the process ends
@@ -326,7 +348,7 @@ typedef XLA_FFI_Error* XLA_FFI_Handler_Register(XLA_FFI_Handler_Register_Args* a
 
 struct XLA_FFI_Type_Register_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   XLA_FFI_ByteSpan name;              // in: copied
   XLA_FFI_TypeId* type_id;            // in: 0 to be given an id, else the caller's own; out: the id
   const XLA_FFI_TypeInfo* type_info;  // in: copied; past the published size, present all the same
@@ -337,25 +359,47 @@ typedef XLA_FFI_Error* XLA_FFI_Type_Register(XLA_FFI_Type_Register_Args* args);
 // ---- What a handler asks for during a call
 
 // User data that the host added to the execute context under this type, or NOT_FOUND.
-struct XLA_FFI_ExecutionContext_Get_Args {
+struct XLA_FFI_InvokeContext_Get_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
-  XLA_FFI_ExecutionContext* ctx;  // in
-  XLA_FFI_TypeId* type_id;        // in
-  void* data;                     // out: borrowed
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;  // in
+  XLA_FFI_TypeId* type_id;     // in
+  void* data;                  // out: borrowed
 };
-XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_ExecutionContext_Get_Args, data);
-typedef XLA_FFI_Error* XLA_FFI_ExecutionContext_Get(XLA_FFI_ExecutionContext_Get_Args* args);
+XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_InvokeContext_Get_Args, data);
+typedef XLA_FFI_Error* XLA_FFI_InvokeContext_Get(XLA_FFI_InvokeContext_Get_Args* args);
+
+// The extension of this number, or NULL. Since 0.4.
+struct XLA_FFI_InvokeContext_FindExtension_Args {
+  size_t struct_size;
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;          // in
+  int64_t extension_type;              // in
+  const XLA_FFI_Extension* extension;  // out: borrowed
+};
+XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_InvokeContext_FindExtension_Args, extension);
+typedef XLA_FFI_Error* XLA_FFI_InvokeContext_FindExtension(XLA_FFI_InvokeContext_FindExtension_Args* args);
+
+// What the host says about this one execution, beside the attributes of the call; an empty dictionary where it says
+// nothing. Since 0.5.
+struct XLA_FFI_CustomOptions_Get_Args {
+  size_t struct_size;
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;  // in
+  const XLA_FFI_Attrs* attrs;  // out: borrowed
+};
+XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_CustomOptions_Get_Args, attrs);
+typedef XLA_FFI_Error* XLA_FFI_CustomOptions_Get(XLA_FFI_CustomOptions_Get_Args* args);
 
 // Keeps a state for later stages. One of instantiate lives as long as the executable, the others as long as the
 // execution; then the deleter of the type frees it.
 struct XLA_FFI_State_Set_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
-  XLA_FFI_ExecutionContext* ctx;  // in
-  XLA_FFI_ExecutionStage stage;   // in: the stage that runs
-  XLA_FFI_TypeId* type_id;        // in
-  void* state;                    // in: taken by the runtime
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;    // in
+  XLA_FFI_ExecutionStage stage;  // in: the stage that runs
+  XLA_FFI_TypeId* type_id;       // in
+  void* state;                   // in: taken by the runtime
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_State_Set_Args, state);
 typedef XLA_FFI_Error* XLA_FFI_State_Set(XLA_FFI_State_Set_Args* args);
@@ -363,11 +407,11 @@ typedef XLA_FFI_Error* XLA_FFI_State_Set(XLA_FFI_State_Set_Args* args);
 // The state that a stage of this call site kept.
 struct XLA_FFI_State_Get_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
-  XLA_FFI_ExecutionContext* ctx;  // in
-  XLA_FFI_ExecutionStage stage;   // in: the stage that kept it
-  XLA_FFI_TypeId* type_id;        // in: must be the type it was kept with
-  void* state;                    // out: stays the runtime's
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;    // in
+  XLA_FFI_ExecutionStage stage;  // in: the stage that kept it
+  XLA_FFI_TypeId* type_id;       // in: must be the type it was kept with
+  void* state;                   // out: stays the runtime's
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_State_Get_Args, state);
 typedef XLA_FFI_Error* XLA_FFI_State_Get(XLA_FFI_State_Get_Args* args);
@@ -375,9 +419,9 @@ typedef XLA_FFI_Error* XLA_FFI_State_Get(XLA_FFI_State_Get_Args* args);
 // The stream of the platform the call runs on.
 struct XLA_FFI_Stream_Get_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
-  XLA_FFI_ExecutionContext* ctx;  // in
-  void* stream;                   // out: NULL where there are no streams
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;  // in
+  void* stream;                // out: NULL where there are no streams
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Stream_Get_Args, stream);
 typedef XLA_FFI_Error* XLA_FFI_Stream_Get(XLA_FFI_Stream_Get_Args* args);
@@ -385,21 +429,21 @@ typedef XLA_FFI_Error* XLA_FFI_Stream_Get(XLA_FFI_Stream_Get_Args* args);
 // Scratch memory on the device.
 struct XLA_FFI_DeviceMemory_Allocate_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
-  XLA_FFI_ExecutionContext* ctx;  // in
-  size_t size;                    // in: in bytes
-  size_t alignment;               // in: in bytes
-  void* data;                     // out: freed by the handler
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;  // in
+  size_t size;                 // in: in bytes
+  size_t alignment;            // in: in bytes
+  void* data;                  // out: freed by the handler
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_DeviceMemory_Allocate_Args, data);
 typedef XLA_FFI_Error* XLA_FFI_DeviceMemory_Allocate(XLA_FFI_DeviceMemory_Allocate_Args* args);
 
 struct XLA_FFI_DeviceMemory_Free_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
-  XLA_FFI_ExecutionContext* ctx;  // in
-  size_t size;                    // in: as allocated
-  void* data;                     // in
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;  // in
+  size_t size;                 // in: as allocated
+  void* data;                  // in
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_DeviceMemory_Free_Args, data);
 typedef XLA_FFI_Error* XLA_FFI_DeviceMemory_Free(XLA_FFI_DeviceMemory_Free_Args* args);
@@ -409,19 +453,19 @@ typedef void XLA_FFI_Task(void* data);
 // Runs a task on the runtime's threads, or at once in the calling one.
 struct XLA_FFI_ThreadPool_Schedule_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
-  XLA_FFI_ExecutionContext* ctx;  // in
-  XLA_FFI_Task* task;             // in: called once
-  void* data;                     // in: handed to the task unchanged
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;  // in
+  XLA_FFI_Task* task;          // in: called once
+  void* data;                  // in: handed to the task unchanged
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_ThreadPool_Schedule_Args, data);
 typedef XLA_FFI_Error* XLA_FFI_ThreadPool_Schedule(XLA_FFI_ThreadPool_Schedule_Args* args);
 
 struct XLA_FFI_ThreadPool_NumThreads_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
-  XLA_FFI_ExecutionContext* ctx;  // in
-  int64_t* num_threads;           // in: memory of the handler; out: at least 1 in it
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;  // in
+  int64_t* num_threads;        // in: memory of the handler; out: at least 1 in it
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_ThreadPool_NumThreads_Args, num_threads);
 typedef XLA_FFI_Error* XLA_FFI_ThreadPool_NumThreads(XLA_FFI_ThreadPool_NumThreads_Args* args);
@@ -429,9 +473,9 @@ typedef XLA_FFI_Error* XLA_FFI_ThreadPool_NumThreads(XLA_FFI_ThreadPool_NumThrea
 // A number that differs from execution to execution.
 struct XLA_FFI_RunId_Get_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
-  XLA_FFI_ExecutionContext* ctx;  // in
-  int64_t run_id;                 // out
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;  // in
+  int64_t run_id;              // out
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_RunId_Get_Args, run_id);
 typedef XLA_FFI_Error* XLA_FFI_RunId_Get(XLA_FFI_RunId_Get_Args* args);
@@ -439,9 +483,9 @@ typedef XLA_FFI_Error* XLA_FFI_RunId_Get(XLA_FFI_RunId_Get_Args* args);
 // Which of this process's devices the call runs on.
 struct XLA_FFI_DeviceOrdinal_Get_Args {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
-  XLA_FFI_ExecutionContext* ctx;  // in
-  int32_t device_ordinal;         // out
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;  // in
+  int32_t device_ordinal;      // out
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_DeviceOrdinal_Get_Args, device_ordinal);
 typedef XLA_FFI_Error* XLA_FFI_DeviceOrdinal_Get(XLA_FFI_DeviceOrdinal_Get_Args* args);
@@ -460,7 +504,7 @@ struct XLA_FFI_Metadata {
 XLA_FFI_DEFINE_SHORT_STRUCT_TRAITS(XLA_FFI_Metadata, traits);
 
 struct XLA_FFI_Metadata_Extension {
-  XLA_FFI_Extension_Base extension_base;
+  XLA_FFI_InternalExtension extension_base;
   XLA_FFI_Metadata* metadata;
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Metadata_Extension, metadata);
@@ -469,17 +513,17 @@ XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Metadata_Extension, metadata);
 
 struct XLA_FFI_Api {
   size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   XLA_FFI_Api_Version api_version;
   const XLA_FFI_InternalApi* internal_api;
 
   XLA_FFI_API_FIELD(XLA_FFI_Error_Create);
-  XLA_FFI_API_FIELD(XLA_FFI_Error_GetMessage);
+  XLA_FFI_API_FIELD(XLA_FFI_Error_GetDetails);
   XLA_FFI_API_FIELD(XLA_FFI_Error_Destroy);
   XLA_FFI_API_FIELD(XLA_FFI_Handler_Register);
   XLA_FFI_API_FIELD(XLA_FFI_Stream_Get);
   XLA_FFI_API_FIELD(XLA_FFI_Type_Register);
-  XLA_FFI_API_FIELD(XLA_FFI_ExecutionContext_Get);
+  XLA_FFI_API_FIELD(XLA_FFI_InvokeContext_Get);
   XLA_FFI_API_FIELD(XLA_FFI_State_Set);
   XLA_FFI_API_FIELD(XLA_FFI_State_Get);
   XLA_FFI_API_FIELD(XLA_FFI_DeviceMemory_Allocate);
@@ -491,8 +535,10 @@ struct XLA_FFI_Api {
   XLA_FFI_API_FIELD(XLA_FFI_Future_SetError);
   XLA_FFI_API_FIELD(XLA_FFI_RunId_Get);
   XLA_FFI_API_FIELD(XLA_FFI_DeviceOrdinal_Get);
+  XLA_FFI_API_FIELD(XLA_FFI_InvokeContext_FindExtension);  // since 0.4
+  XLA_FFI_API_FIELD(XLA_FFI_CustomOptions_Get);            // since 0.5
 };
-XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Api, XLA_FFI_DeviceOrdinal_Get);
+XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Api, XLA_FFI_CustomOptions_Get);
 
 XLA_FFI_STATIC_ASSERT(XLA_FFI_CallFrame_STRUCT_SIZE == 168, "handlers compare the size of the call frame for equality");
 

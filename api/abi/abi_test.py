@@ -104,12 +104,22 @@ class AbiTest(unittest.TestCase):
         self.assertEqual((snapshot.ROOT / "api" / "first_sizes.h").read_text(), snapshot.first_sizes())
 
     def test_numbers_that_hosts_rely_on(self):
-        core, ffi = snapshot.history()[-1][1], snapshot.Layout.parse((snapshot.ABI / "ffi_0_3.txt").read_text())
+        core, ffi = snapshot.history()[-1][1], snapshot.Layout.parse((snapshot.ABI / "ffi_0_5.txt").read_text())
         self.assertEqual(len(core.slots), 138)
         self.assertEqual(core.structs["PJRT_Api"][1], 1144)
         self.assertEqual(ffi.structs["XLA_FFI_CallFrame"][:2], (176, 168))
         self.assertEqual(ffi.structs["XLA_FFI_Metadata"][:2], (48, 36))
-        self.assertEqual(ffi.structs["XLA_FFI_Api"][1], 192)
+        self.assertEqual(ffi.structs["XLA_FFI_Api"][1], 208)
+
+    def test_ffi_0_3_is_prefix_of_newest(self):
+        """But for what was renamed, and a bundle that grew in the middle of the arguments of a registration."""
+        renamed = (("XLA_FFI_Extension_Base", "XLA_FFI_InternalExtension"), ("XLA_FFI_Error_GetMessage", "XLA_FFI_Error_GetDetails"),
+                   ("XLA_FFI_ExecutionContext_Get", "XLA_FFI_InvokeContext_Get"))
+        text = (snapshot.ABI / "ffi_0_3.txt").read_text()
+        for was, becomes in renamed:
+            text = text.replace(was, becomes)
+        new = snapshot.Layout.parse((snapshot.ABI / "ffi_0_5.txt").read_text())
+        self.assertEqual(breaks(snapshot.Layout.parse(text), new), ["XLA_FFI_Handler_Register_Args: fields moved"])
 
     def test_every_header_stands_alone(self):
         headers = sorted(p.relative_to(snapshot.ROOT) for p in (snapshot.ROOT / "api").rglob("*.h"))

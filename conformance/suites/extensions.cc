@@ -132,11 +132,11 @@ int handler_calls = 0;
 
 // Doubles f32 vectors; asks for an error when the first element is negative.
 XLA_FFI_Error* Double(XLA_FFI_CallFrame* frame) {
-  for (XLA_FFI_Extension_Base* e = frame->extension_start; e != nullptr; e = e->next) {
+  for (XLA_FFI_InternalExtension* e = frame->extension_start; e != nullptr; e = e->next) {
     if (e->type != XLA_FFI_Extension_Metadata) continue;
     XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(e)->metadata;
     metadata->api_version.major_version = XLA_FFI_API_MAJOR;
-    metadata->api_version.minor_version = XLA_FFI_API_MINOR;
+    metadata->api_version.minor_version = 3;  // nothing newer is used here
     metadata->traits = 0;
     return nullptr;
   }

@@ -1,4 +1,4 @@
-// The 18 functions that a handler can call, by their published table.
+// The 20 functions that a handler can call, by their published table.
 #include <cstdlib>
 #include <exception>
 
@@ -64,7 +64,7 @@ std::string ToString(XLA_FFI_ByteSpan span) {
   return std::string(span.ptr == nullptr ? "" : span.ptr, span.ptr == nullptr ? 0 : span.len);
 }
 
-StateSlot* SlotOf(XLA_FFI_ExecutionContext& ctx, XLA_FFI_ExecutionStage stage) {
+StateSlot* SlotOf(XLA_FFI_InvokeContext& ctx, XLA_FFI_ExecutionStage stage) {
   switch (stage) {
     case XLA_FFI_ExecutionStage_INSTANTIATE:
       return ctx.instantiated;
@@ -73,6 +73,7 @@ StateSlot* SlotOf(XLA_FFI_ExecutionContext& ctx, XLA_FFI_ExecutionStage stage) {
     case XLA_FFI_ExecutionStage_INITIALIZE:
       return &ctx.initialized;
     case XLA_FFI_ExecutionStage_EXECUTE:
+    case XLA_FFI_ExecutionStage_RECORD:
       break;
   }
   return nullptr;
@@ -88,16 +89,25 @@ XLA_FFI_Error* ErrorCreate(XLA_FFI_Error_Create_Args* args) {
   return MakeFfiError(absl::Status(static_cast<absl::StatusCode>(code), message));
 }
 
-void ErrorGetMessage(XLA_FFI_Error_GetMessage_Args* args) {
+void ErrorGetDetails(XLA_FFI_Error_GetDetails_Args* args) {
   args->message = args->error == nullptr ? "" : args->error->message.c_str();
+  if (args->struct_size < XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE) return;  // of 0.3, without a code
+  args->errc =
+      static_cast<XLA_FFI_Error_Code>(args->error == nullptr ? 0 : static_cast<int>(args->error->status.code()));
 }
 
 void ErrorDestroy(XLA_FFI_Error_Destroy_Args* args) { delete args->error; }
 
 XLA_FFI_Error* HandlerRegister(XLA_FFI_Handler_Register_Args* args) {
-  return Checked("XLA_FFI_Handler_Register", args, XLA_FFI_Handler_Register_Args_STRUCT_SIZE, [](auto& a) {
+  // Of 0.3: the bundle ends in front of `record`, and nothing behind it is read here.
+  constexpr size_t kFirstSize = offsetof(XLA_FFI_Handler_Register_Args, bundle) +
+                                offsetof(XLA_FFI_Handler_Bundle, record) + sizeof(XLA_FFI_Handler_Traits);
+  return Checked("XLA_FFI_Handler_Register", args, kFirstSize, [](auto& a) {
     Handler handler;
-    handler.bundle = a.bundle;
+    handler.bundle.instantiate = a.bundle.instantiate;
+    handler.bundle.prepare = a.bundle.prepare;
+    handler.bundle.initialize = a.bundle.initialize;
+    handler.bundle.execute = a.bundle.execute;
     return TheRegistry().Register(ToString(a.name), ToString(a.platform), handler);
   });
 }
@@ -117,8 +127,8 @@ XLA_FFI_Error* TypeRegister(XLA_FFI_Type_Register_Args* args) {
   });
 }
 
-XLA_FFI_Error* ExecutionContextGet(XLA_FFI_ExecutionContext_Get_Args* args) {
-  return Checked("XLA_FFI_ExecutionContext_Get", args, XLA_FFI_ExecutionContext_Get_Args_STRUCT_SIZE,
+XLA_FFI_Error* InvokeContextGet(XLA_FFI_InvokeContext_Get_Args* args) {
+  return Checked("XLA_FFI_InvokeContext_Get", args, XLA_FFI_InvokeContext_Get_Args_STRUCT_SIZE,
                  [](auto& a) -> absl::Status {
                    BP_NOT_NULL(a.ctx);
                    BP_NOT_NULL(a.type_id);
@@ -249,6 +259,38 @@ XLA_FFI_Error* DeviceOrdinalGet(XLA_FFI_DeviceOrdinal_Get_Args* args) {
                  });
 }
 
+// Nothing is offered under any number.
+XLA_FFI_Error* FindExtension(XLA_FFI_InvokeContext_FindExtension_Args* args) {
+  return Checked("XLA_FFI_InvokeContext_FindExtension", args, XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE,
+                 [](auto& a) -> absl::Status {
+                   BP_NOT_NULL(a.ctx);
+                   a.extension = nullptr;
+                   return absl::OkStatus();
+                 });
+}
+
+// PJRT has no way to pass options.
+XLA_FFI_Error* CustomOptionsGet(XLA_FFI_CustomOptions_Get_Args* args) {
+  return Checked("XLA_FFI_CustomOptions_Get", args, XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE,
+                 [](auto& a) -> absl::Status {
+                   static constexpr XLA_FFI_Attrs kNone{XLA_FFI_Attrs_STRUCT_SIZE};
+                   BP_NOT_NULL(a.ctx);
+                   a.attrs = &kNone;
+                   return absl::OkStatus();
+                 });
+}
+
+// Handlers of a newer minor are welcome: they are to look at the table's size before they call what they would like
+// to have. One that does not look finds these behind the end.
+XLA_FFI_Error* Later(void*) {
+  return MakeFfiError(absl::UnimplementedError(
+      absl::StrCat("ffi: a function that came after ", XLA_FFI_API_MAJOR, ".", XLA_FFI_API_MINOR)));
+}
+struct Table {
+  XLA_FFI_Api api{};
+  XLA_FFI_Error* (*later[32])(void*);
+};
+
 XLA_FFI_Api MakeApi() {
   XLA_FFI_Api api{};
   api.struct_size = XLA_FFI_Api_STRUCT_SIZE;
@@ -256,12 +298,12 @@ XLA_FFI_Api MakeApi() {
   api.api_version.major_version = XLA_FFI_API_MAJOR;
   api.api_version.minor_version = XLA_FFI_API_MINOR;
   api.XLA_FFI_Error_Create = &ErrorCreate;
-  api.XLA_FFI_Error_GetMessage = &ErrorGetMessage;
+  api.XLA_FFI_Error_GetDetails = &ErrorGetDetails;
   api.XLA_FFI_Error_Destroy = &ErrorDestroy;
   api.XLA_FFI_Handler_Register = &HandlerRegister;
   api.XLA_FFI_Stream_Get = &StreamGet;
   api.XLA_FFI_Type_Register = &TypeRegister;
-  api.XLA_FFI_ExecutionContext_Get = &ExecutionContextGet;
+  api.XLA_FFI_InvokeContext_Get = &InvokeContextGet;
   api.XLA_FFI_State_Set = &StateSet;
   api.XLA_FFI_State_Get = &StateGet;
   api.XLA_FFI_DeviceMemory_Allocate = &DeviceMemoryAllocate;
@@ -273,14 +315,21 @@ XLA_FFI_Api MakeApi() {
   api.XLA_FFI_Future_SetError = &FutureSetError;
   api.XLA_FFI_RunId_Get = &RunIdGet;
   api.XLA_FFI_DeviceOrdinal_Get = &DeviceOrdinalGet;
+  api.XLA_FFI_InvokeContext_FindExtension = &FindExtension;
+  api.XLA_FFI_CustomOptions_Get = &CustomOptionsGet;
   return api;
 }
 
 }  // namespace
 
 const XLA_FFI_Api* Api() {
-  static const XLA_FFI_Api api = MakeApi();
-  return &api;
+  static const Table table = [] {
+    Table t;
+    t.api = MakeApi();
+    for (auto& later : t.later) later = &Later;
+    return t;
+  }();
+  return &table.api;
 }
 
 Registry& TheRegistry() { return static_cast<Registry&>(*Plugin().services.custom_calls); }

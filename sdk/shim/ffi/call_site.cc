@@ -78,7 +78,7 @@ class DenormalsAreZeros {
 
 // Everything of one call that a handler may point to until its future is set.
 struct Call {
-  XLA_FFI_ExecutionContext context;
+  XLA_FFI_InvokeContext context;
   absl::InlinedVector<XLA_FFI_Buffer, 8> buffers;
   absl::InlinedVector<void*, 8> pointers;
   absl::InlinedVector<XLA_FFI_ArgType, 8> arg_types;
@@ -190,7 +190,8 @@ class TypedSite : public CustomCallSite {
   }
   absl::Status Named(const absl::Status& status) const { return Name(target_, status); }
 
-  // Asks the handler which version of the interface it was compiled with.
+  // Asks the handler which version of the interface it was compiled with. Older and newer minors are served: structs
+  // and the table only grow at their ends.
   absl::Status CheckMetadata() {
     XLA_FFI_Metadata metadata{};
     metadata.struct_size = sizeof(XLA_FFI_Metadata);
@@ -202,8 +203,7 @@ class TypedSite : public CustomCallSite {
     auto call = std::make_unique<shim::ffi::Call>(registry_, state_, nullptr);
     call->frame.extension_start = &extension.extension_base;
     RETURN_IF_ERROR(Named(call->Run(bundle_.execute, XLA_FFI_ExecutionStage_EXECUTE)));
-    if (metadata.api_version.major_version != XLA_FFI_API_MAJOR ||
-        metadata.api_version.minor_version > XLA_FFI_API_MINOR) {
+    if (metadata.api_version.major_version != XLA_FFI_API_MAJOR) {
       return absl::UnimplementedError(absl::StrCat(
           "custom call '", target_, "': the handler speaks FFI ", metadata.api_version.major_version, ".",
           metadata.api_version.minor_version, ", this plugin ", XLA_FFI_API_MAJOR, ".", XLA_FFI_API_MINOR));

@@ -96,8 +96,46 @@ XLA_FFI_Error* Later(XLA_FFI_CallFrame* frame) {
   return nullptr;
 }
 
-XLA_FFI_Error* TooNew(XLA_FFI_CallFrame* frame) {
-  AnswerMetadata(frame, XLA_FFI_API_MINOR + 1);
+XLA_FFI_Error* Incompatible(XLA_FFI_CallFrame* frame) {
+  AnswerMetadata(frame);
+  reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start)->metadata->api_version.major_version = 1;
+  return nullptr;
+}
+
+// Of a later minor: reads a function behind the end of the table without a look at the table's size.
+XLA_FFI_Error* Newer(XLA_FFI_CallFrame* frame) {
+  if (AnswerMetadata(frame, XLA_FFI_API_MINOR + 1)) return nullptr;
+  XLA_FFI_Error* (*later)(void*);
+  std::memcpy(&later, reinterpret_cast<const char*>(frame->api) + XLA_FFI_Api_STRUCT_SIZE, sizeof(later));
+  size_t args[3] = {sizeof(args)};
+  return later(args);
+}
+
+// What 0.4 and 0.5 brought.
+XLA_FFI_Error* Modern(XLA_FFI_CallFrame* frame) {
+  if (AnswerMetadata(frame, 5)) return nullptr;
+  const XLA_FFI_Api* api = frame->api;
+  float* out = static_cast<float*>(static_cast<const XLA_FFI_Buffer*>(frame->rets.rets[0])->data);
+  XLA_FFI_Extension some{};
+  XLA_FFI_InvokeContext_FindExtension_Args find{XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE, nullptr,
+                                                frame->ctx, 17, &some};
+  if (XLA_FFI_Error* e = api->XLA_FFI_InvokeContext_FindExtension(&find)) return e;
+  out[0] = find.extension == nullptr;
+  XLA_FFI_CustomOptions_Get_Args options{XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE, nullptr, frame->ctx, nullptr};
+  if (XLA_FFI_Error* e = api->XLA_FFI_CustomOptions_Get(&options)) return e;
+  out[1] =
+      options.attrs != nullptr && options.attrs->struct_size == XLA_FFI_Attrs_STRUCT_SIZE && options.attrs->size == 0;
+  XLA_FFI_Error* error = Fail(api, "gone", XLA_FFI_Error_Code_DATA_LOSS);
+  XLA_FFI_Error_GetDetails_Args details{XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE, nullptr, error, nullptr,
+                                        XLA_FFI_Error_Code_OK};
+  api->XLA_FFI_Error_GetDetails(&details);
+  out[2] = details.errc == XLA_FFI_Error_Code_DATA_LOSS && std::string(details.message) == "gone";
+  details.struct_size = XLA_FFI_STRUCT_SIZE(XLA_FFI_Error_GetDetails_Args, message);  // as of 0.3
+  details.errc = XLA_FFI_Error_Code_OK;
+  api->XLA_FFI_Error_GetDetails(&details);
+  out[3] = details.errc == XLA_FFI_Error_Code_OK;
+  XLA_FFI_Error_Destroy_Args destroy{XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, nullptr, error};
+  api->XLA_FFI_Error_Destroy(&destroy);
   return nullptr;
 }
 
@@ -125,9 +163,8 @@ XLA_FFI_Error* Curious(XLA_FFI_CallFrame* frame) {
                                         [](void* p) { *static_cast<bool*>(p) = true; }, &ran};
   if (XLA_FFI_Error* e = api->XLA_FFI_ThreadPool_Schedule(&task)) return e;
   XLA_FFI_TypeId type{77};
-  XLA_FFI_ExecutionContext_Get_Args data{XLA_FFI_ExecutionContext_Get_Args_STRUCT_SIZE, nullptr, frame->ctx, &type,
-                                         nullptr};
-  if (XLA_FFI_Error* e = api->XLA_FFI_ExecutionContext_Get(&data)) return e;
+  XLA_FFI_InvokeContext_Get_Args data{XLA_FFI_InvokeContext_Get_Args_STRUCT_SIZE, nullptr, frame->ctx, &type, nullptr};
+  if (XLA_FFI_Error* e = api->XLA_FFI_InvokeContext_Get(&data)) return e;
   XLA_FFI_Stream_Get_Args stream{XLA_FFI_Stream_Get_Args_STRUCT_SIZE, nullptr, frame->ctx, &type};
   if (XLA_FFI_Error* e = api->XLA_FFI_Stream_Get(&stream)) return e;
   out[0] = static_cast<float>(run.run_id);
@@ -295,14 +332,42 @@ TEST_F(FfiTest, RegistrationRules) {
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.message()),
               HasSubstr("custom call 'rulez': no handler for platform fake; nearest: rules"));
-  ASSERT_TRUE(RegisterHandler("new", &TooNew).ok());
-  EXPECT_THAT(std::string(registry_.Instantiate(Spec("new")).status().message()),
-              HasSubstr("the handler speaks FFI 0.4"));
+  ASSERT_TRUE(RegisterHandler("incompatible", &Incompatible).ok());
+  EXPECT_THAT(std::string(registry_.Instantiate(Spec("incompatible")).status().message()),
+              HasSubstr("the handler speaks FFI 1.5, this plugin 0.5"));
   CustomCallSpec spec = Spec("rules");
   spec.api_version = CustomCallApiVersion::kOriginal;
   EXPECT_EQ(registry_.Instantiate(spec).status().code(), absl::StatusCode::kInvalidArgument);
   spec.api_version = CustomCallApiVersion::kStatusReturning;
   EXPECT_EQ(registry_.Instantiate(spec).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(FfiTest, HandlersOfNewerMinors) {
+  ASSERT_TRUE(RegisterHandler("modern", &Modern).ok());
+  auto modern = registry_.Instantiate(Spec("modern"));
+  ASSERT_TRUE(modern.ok()) << modern.status();
+  ASSERT_TRUE(Call(**modern).ok());
+  for (float y : y_) EXPECT_EQ(y, 1);
+  ASSERT_TRUE(RegisterHandler("newer", &Newer).ok());
+  auto newer = registry_.Instantiate(Spec("newer"));
+  ASSERT_TRUE(newer.ok()) << newer.status();
+  EXPECT_EQ(Call(**newer).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+// A library compiled against 0.3 registers through the table with a bundle of four functions.
+TEST_F(FfiTest, RegistrationInTheFormOf03) {
+  alignas(8) unsigned char args[88] = {};
+  auto put = [&](size_t at, auto value) { std::memcpy(args + at, &value, sizeof(value)); };
+  put(0, size_t{84});
+  put(16, XLA_FFI_ByteSpan{"of_03", 5});
+  put(32, XLA_FFI_ByteSpan{"fake", 4});
+  put(72, &Later);
+  put(80, uint32_t{1});
+  XLA_FFI_Handler_Register_Args* request = reinterpret_cast<XLA_FFI_Handler_Register_Args*>(args);
+  EXPECT_TRUE(TakeFfiError(Api()->XLA_FFI_Handler_Register(request)).ok());
+  EXPECT_TRUE(registry_.Has("of_03"));
+  put(0, size_t{80});
+  EXPECT_EQ(TakeFfiError(Api()->XLA_FFI_Handler_Register(request)).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(FfiTest, UntypedHandlers) {

@@ -58,7 +58,7 @@ class StateSlot {
 }  // namespace backplane::shim::ffi
 
 // One call: what the handler may ask for while it runs.
-struct XLA_FFI_ExecutionContext {
+struct XLA_FFI_InvokeContext {
   backplane::shim::ffi::Registry* registry = nullptr;
   const backplane::shim::ContextData* user_data = nullptr;  // may be null
   backplane::shim::ffi::StateSlot* instantiated = nullptr;
@@ -70,6 +70,7 @@ struct XLA_FFI_ExecutionContext {
 
 namespace backplane::shim::ffi {
 
+// The table; behind its published end stand functions that answer Unimplemented (api.cc).
 const XLA_FFI_Api* Api();
 
 // A new error; null for OK.
