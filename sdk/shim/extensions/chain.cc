@@ -1,5 +1,6 @@
 // The chain of extensions that the table begins with. Static: never changes once handed out. Gpu_Custom_Call is not
-// among them: hosts take a plugin that has it for a GPU's.
+// among them: hosts take a plugin that has it for a GPU's. Nor is AbiVersion: jaxlib 0.11 and 0.12 serialize
+// executables only of the platforms whose versions they know, and of plugins that have no versions.
 #include "sdk/shim/extensions/extensions.h"
 
 #include <cstddef>
@@ -11,9 +12,8 @@ namespace backplane::shim {
 PJRT_Extension_Base* ExtensionChain() {
   static PJRT_Extension_Base* const first = [] {
     PJRT_Extension_Base* const all[] = {
-        LayoutsExtension(),      FfiExtension(),        MemoryDescriptionsExtension(),
-        ShardingsExtension(),    AbiVersionExtension(), CustomPartitionerExtension(),
-        XlaTransformExtension(), BackplaneExtension(),
+        LayoutsExtension(),           FfiExtension(),          MemoryDescriptionsExtension(), ShardingsExtension(),
+        CustomPartitionerExtension(), XlaTransformExtension(), BackplaneExtension(),
     };
     PJRT_Extension_Base* next = nullptr;
     for (size_t i = sizeof(all) / sizeof(all[0]); i-- > 0;) {

@@ -14,7 +14,6 @@ PJRT_Extension_Base* LayoutsExtension();
 PJRT_Extension_Base* FfiExtension();
 PJRT_Extension_Base* MemoryDescriptionsExtension();
 PJRT_Extension_Base* ShardingsExtension();
-PJRT_Extension_Base* AbiVersionExtension();
 PJRT_Extension_Base* CustomPartitionerExtension();
 PJRT_Extension_Base* XlaTransformExtension();
 PJRT_Extension_Base* BackplaneExtension();
