@@ -7,8 +7,9 @@
 //
 // A backend supplies devices, memory, copies, compile and execute. The shim supplies argument checks, events,
 // callbacks, reference counts, donation, host-buffer semantics, layouts, named values and the extensions. Everything
-// here is called from any thread, concurrently; nothing may throw. Shapes that cross this interface always carry
-// layouts. Optional abilities are virtual functions with a default; the default says Unimplemented, naming itself.
+// here is called from any thread, concurrently; nothing may throw but for want of memory or threads. A client is never
+// destroyed on a thread that runs one of its tasks or events. Shapes that cross this interface always carry layouts.
+// Optional abilities are virtual functions with a default; the default says Unimplemented, naming itself.
 #ifndef BACKPLANE_SDK_BACKEND_BACKEND_H_
 #define BACKPLANE_SDK_BACKEND_BACKEND_H_
 
@@ -142,7 +143,10 @@ struct ExecuteRequest {
 
 struct ExecuteResult {               // drop your references to arguments before you set `done`
   std::vector<DeviceArray> outputs;  // ready events set when each holds its value (or an error)
-  Event done;                        // everything of this launch on this device has finished
+  Event done;                        // everything of this launch on this device has finished; of a Promise
+  // Not OK: the program has run to its end inside Execute and failed, and the host is to learn it from the call.
+  // Donated arguments are gone; `outputs` are not looked at.
+  absl::Status failure;
 };
 
 class LoadedExecutable {
@@ -150,7 +154,12 @@ class LoadedExecutable {
   virtual ~LoadedExecutable() = default;
   // Returns at once; arguments whose `ready` is not set are waited for asynchronously, their errors become the
   // outputs'. Must be re-entrant: a custom call of a running program may compile, copy and execute on the same device.
+  // An error means that nothing was started here and no memory was touched: the host keeps its donated arguments. A
+  // backend whose devices wait for one another makes the other devices of the run fail then.
   virtual absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) = 0;
+  // Some devices of this run will never be launched, because one before them could not be: those that run already must
+  // not wait for them.
+  virtual void Abandon(int64_t run_id, const absl::Status& why) {}
 };
 
 // ---- The interfaces ----------------------------------------------------------------------------------------------
@@ -183,7 +192,8 @@ class Client {
 
   virtual absl::StatusOr<MemoryStats> GetMemoryStats(int32_t device) const;
   virtual absl::Status ClearMemoryStats(int32_t device);
-  // Runs `task` soon on a thread of the backend's budget; tasks may block. The default starts a thread.
+  // Runs `task` soon on a thread of the backend's budget; tasks may block and do not throw. The default starts a
+  // thread. May throw where no thread can be had; then the task is not run.
   virtual void Schedule(std::function<void()> task);
 };
 

@@ -7,15 +7,98 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
 
 namespace backplane {
+namespace {
+
+using Callback = std::function<void(const absl::Status&)>;
+using Callbacks = absl::InlinedVector<Callback, 1>;
+
+// Callbacks that set events nest so far on the stack; deeper ones are queued.
+constexpr int kMaxNesting = 16;
+
+// The callbacks that one thread runs.
+class Runner {
+ public:
+  // Runs them now, or where too many are under way in this thread, as soon as the innermost has returned.
+  void Run(Callbacks callbacks, const absl::Status& status) {
+    if (nesting_ == kMaxNesting && Queue(callbacks, status)) return;
+    ++nesting_;
+    RunAll(callbacks, status);
+    // Only the innermost level that is allowed queues, so what is queued is this level's to run.
+    if (nesting_ == kMaxNesting) {
+      while (RunQueued()) {
+      }
+    }
+    --nesting_;
+  }
+
+  // Runs the oldest queued callbacks; false when there are none.
+  bool RunQueued() {
+    if (first_ == queue_.size()) return false;
+    Queued next = std::move(queue_[first_++]);
+    if (first_ == queue_.size()) {
+      queue_.clear();
+      first_ = 0;
+    }
+    RunAll(next.callbacks, next.status);
+    return true;
+  }
+
+  bool active() const { return nesting_ > 0; }
+
+ private:
+  struct Queued {
+    Callbacks callbacks;
+    absl::Status status;
+  };
+
+  // False when there is no memory for it.
+  bool Queue(Callbacks& callbacks, const absl::Status& status) {
+    try {
+      queue_.emplace_back();
+    } catch (...) {
+      return false;
+    }
+    queue_.back().callbacks = std::move(callbacks);
+    queue_.back().status = status;
+    return true;
+  }
+
+  static void RunAll(Callbacks& callbacks, const absl::Status& status) {
+    for (Callback& callback : callbacks) {
+      try {
+        callback(status);
+      } catch (...) {  // there is nobody to tell; the promises it holds are
+      }
+      callback = nullptr;
+    }
+  }
+
+  int nesting_ = 0;
+  std::vector<Queued> queue_;
+  size_t first_ = 0;  // of those not run yet
+};
+
+Runner& ThreadRunner() {
+  static thread_local Runner runner;
+  return runner;
+}
+
+}  // namespace
 
 struct Event::State {
   std::atomic<bool> ready{false};
   std::mutex mu;
   std::condition_variable cv;
-  absl::Status status;                                                         // written once, before `ready`
-  absl::InlinedVector<std::function<void(const absl::Status&)>, 1> callbacks;  // under mu
+  absl::Status status;  // written once, before `ready`
+  Callbacks callbacks;  // under mu
+
+  ~State() {
+    if (callbacks.empty()) return;
+    ThreadRunner().Run(std::move(callbacks), absl::Status(absl::StatusCode::kAborted, "the event was dropped"));
+  }
 };
 
 Event::Event() = default;
@@ -43,7 +126,7 @@ void Event::Set(absl::Status status) const {
   if (state_ == nullptr) return;
   // The caller's Event may be destroyed by a callback, or by whoever waits: hold the state until the end.
   std::shared_ptr<State> state = state_;
-  absl::InlinedVector<std::function<void(const absl::Status&)>, 1> callbacks;
+  Callbacks callbacks;
   {
     std::lock_guard<std::mutex> lock(state->mu);
     if (state->ready.load(std::memory_order_relaxed)) return;
@@ -53,30 +136,39 @@ void Event::Set(absl::Status status) const {
     state->callbacks.clear();
     state->cv.notify_all();
   }
-  for (auto& callback : callbacks) callback(state->status);
+  if (!callbacks.empty()) ThreadRunner().Run(std::move(callbacks), state->status);
 }
 
 absl::Status Event::Await() const {
   if (state_ == nullptr) return absl::OkStatus();
   if (!state_->ready.load(std::memory_order_acquire)) {
-    std::unique_lock<std::mutex> lock(state_->mu);
-    state_->cv.wait(lock, [&] { return state_->ready.load(std::memory_order_relaxed); });
+    std::shared_ptr<State> state = state_;  // a callback may destroy the caller's Event
+    // What is queued in this thread may be what this event waits for.
+    Runner& runner = ThreadRunner();
+    while (!state->ready.load(std::memory_order_acquire) && runner.RunQueued()) {
+    }
+    std::unique_lock<std::mutex> lock(state->mu);
+    state->cv.wait(lock, [&] { return state->ready.load(std::memory_order_relaxed); });
+    return state->status;
   }
   return state_->status;
 }
 
-void Event::OnReady(std::function<void(const absl::Status&)> callback) const {
-  if (state_ == nullptr) return callback(absl::OkStatus());
+void Event::OnReady(Callback callback) const {
   std::shared_ptr<State> state = state_;
-  if (!state->ready.load(std::memory_order_acquire)) {
+  if (state != nullptr && !state->ready.load(std::memory_order_acquire)) {
     std::lock_guard<std::mutex> lock(state->mu);
     if (!state->ready.load(std::memory_order_relaxed)) {
       state->callbacks.push_back(std::move(callback));
       return;
     }
   }
-  callback(state->status);
+  Callbacks now;
+  now.push_back(std::move(callback));
+  ThreadRunner().Run(std::move(now), state == nullptr ? absl::OkStatus() : state->status);
 }
+
+bool Event::InCallback() { return ThreadRunner().active(); }
 
 Event Event::All(absl::Span<const Event> events) {
   struct Join {
@@ -112,5 +204,24 @@ Event Event::All(absl::Span<const Event> events) {
   join->Arrive();
   return result;
 }
+
+struct Promise::Keeper {
+  Event event = Event::Create();
+  const char* what;
+  explicit Keeper(const char* w) : what(w) {}
+  ~Keeper() {
+    if (event.IsReady()) return;
+    absl::Status broken(absl::StatusCode::kAborted, "");
+    try {
+      broken = absl::AbortedError(absl::StrCat(what, ": it was dropped before it was done"));
+    } catch (...) {  // no memory for the words: the code says it
+    }
+    event.Set(std::move(broken));
+  }
+};
+
+Promise::Promise() = default;
+Promise::Promise(const char* what) : keeper_(std::make_shared<const Keeper>(what)) {}
+Event Promise::event() const { return keeper_ == nullptr ? Event() : keeper_->event; }
 
 }  // namespace backplane

@@ -1,6 +1,8 @@
 #include "sdk/backend/event.h"
 
 #include <atomic>
+#include <functional>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -74,6 +76,94 @@ TEST(EventTest, ManyThreads) {
     for (auto& t : threads) t.join();
     EXPECT_EQ(calls, 4);
   }
+}
+
+// Each event's callback sets the next one: by recursion that would take some hundred bytes of stack for each.
+TEST(EventTest, ChainsOfAnyLengthFitOnTheStack) {
+  constexpr int kLinks = 100000;
+  std::vector<Event> events;
+  for (int i = 0; i <= kLinks; ++i) events.push_back(Event::Create());
+  for (int i = 0; i < kLinks; ++i) {
+    events[i].OnReady([next = events[i + 1]](const absl::Status& s) { next.Set(s); });
+  }
+  events[0].Set(absl::DataLossError("first"));
+  ASSERT_TRUE(events[kLinks].IsReady());
+  EXPECT_EQ(events[kLinks].status().code(), absl::StatusCode::kDataLoss);
+
+  // The same over events that are ready: a callback asks for the next one.
+  int calls = 0;
+  std::function<void(const absl::Status&)> next = [&](const absl::Status&) {
+    if (++calls < kLinks) Event().OnReady(next);
+  };
+  Event().OnReady(next);
+  EXPECT_EQ(calls, kLinks);
+}
+
+TEST(EventTest, ChainsThatAreDroppedEndInAnError) {
+  constexpr int kLinks = 100000;
+  absl::Status end;
+  {
+    Promise first("first");
+    Event event = first.event();
+    for (int i = 0; i < kLinks; ++i) {
+      Promise next("next");
+      Event following = next.event();
+      event.OnReady([next](const absl::Status& s) { next.Set(s); });
+      event = std::move(following);
+    }
+    event.OnReady([&](const absl::Status& s) { end = s; });
+  }
+  EXPECT_EQ(end, absl::AbortedError("first: it was dropped before it was done"));
+  // Without a promise: the callbacks are told, at least.
+  absl::Status told;
+  Event::Create().OnReady([&](const absl::Status& s) { told = s; });
+  EXPECT_EQ(told.code(), absl::StatusCode::kAborted);
+}
+
+TEST(EventTest, WaitersHearOfABrokenPromise) {
+  auto promise = std::make_unique<Promise>("work");
+  Event event = promise->event();
+  std::thread waiter([&] { EXPECT_EQ(event.Await().code(), absl::StatusCode::kAborted); });
+  Promise copy = *promise;
+  promise.reset();
+  EXPECT_FALSE(event.IsReady());
+  copy = Promise();
+  waiter.join();
+  Promise kept("work");
+  kept.Set();
+  event = kept.event();
+  kept = Promise();
+  EXPECT_TRUE(event.status().ok());
+}
+
+TEST(EventTest, WhatACallbackThrowsBreaksItsPromisesAndNothingElse) {
+  Event event = Event::Create();
+  Promise promise("thrower");
+  Event broken = promise.event();
+  int calls = 0;
+  event.OnReady([promise = std::move(promise)](const absl::Status&) { throw std::bad_alloc(); });
+  event.OnReady([&](const absl::Status&) { ++calls; });
+  event.Set();
+  EXPECT_EQ(calls, 1);
+  ASSERT_TRUE(broken.IsReady());
+  EXPECT_EQ(broken.status().code(), absl::StatusCode::kAborted);
+}
+
+// A callback that waits for what a queued one would do runs it.
+TEST(EventTest, WaitingInADeepCallbackRunsWhatIsQueued) {
+  constexpr int kLinks = 40;  // more than may nest
+  std::vector<Event> events;
+  for (int i = 0; i <= kLinks; ++i) events.push_back(Event::Create());
+  for (int i = 0; i < kLinks; ++i) {
+    events[i].OnReady([&, i](const absl::Status&) {
+      events[i + 1].Set();
+      if (i % 10 == 9) {
+        EXPECT_TRUE(events[kLinks].Await().ok());
+      }
+    });
+  }
+  events[0].Set();
+  EXPECT_TRUE(events[kLinks].IsReady());
 }
 
 }  // namespace

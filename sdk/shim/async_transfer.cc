@@ -10,7 +10,7 @@ struct PJRT_AsyncHostToDeviceTransferManager {
   struct Slot {
     backplane::Shape shape;
     std::shared_ptr<backplane::Storage> storage;  // null after an error, and once complete and retrieved
-    backplane::Event ready;
+    backplane::Promise ready;
     size_t bytes = 0;
     int64_t pending = 0;  // transfers under way
     bool last_seen = false, finished = false, retrieved = false;
@@ -45,20 +45,8 @@ absl::StatusOr<Event> Transfer(
     Manager& manager, int index, bool last, int64_t bytes,
     std::function<absl::StatusOr<std::function<absl::Status()>>(const Manager::Slot&)> prepare) {
   std::function<absl::Status()> copy;
-  {
-    std::lock_guard<std::mutex> lock(manager.shared->mu);
-    ASSIGN_OR_RETURN(Manager::Slot * slot, FindSlot(manager, index));
-    if (slot->finished) return absl::FailedPreconditionError(absl::StrCat("transfer: buffer ", index, " has an error"));
-    if (slot->last_seen) {
-      return absl::FailedPreconditionError(absl::StrCat("transfer: buffer ", index, " had its last transfer"));
-    }
-    ASSIGN_OR_RETURN(copy, prepare(*slot));
-    slot->last_seen = last;
-    ++slot->pending;
-  }
-  Event done = RunCopy(manager.client, Event(), bytes, std::move(copy));
-  done.OnReady([shared = manager.shared, index](const absl::Status& status) {
-    Event ready;
+  std::function<void(const absl::Status&)> end = [shared = manager.shared, index](const absl::Status& status) {
+    Promise ready;
     absl::Status result;
     {
       std::lock_guard<std::mutex> lock(shared->mu);
@@ -72,7 +60,20 @@ absl::StatusOr<Event> Transfer(
       result = slot.error;
     }
     ready.Set(result);
-  });
+  };
+  {
+    std::lock_guard<std::mutex> lock(manager.shared->mu);
+    ASSIGN_OR_RETURN(Manager::Slot * slot, FindSlot(manager, index));
+    if (slot->finished) return absl::FailedPreconditionError(absl::StrCat("transfer: buffer ", index, " has an error"));
+    if (slot->last_seen) {
+      return absl::FailedPreconditionError(absl::StrCat("transfer: buffer ", index, " had its last transfer"));
+    }
+    ASSIGN_OR_RETURN(copy, prepare(*slot));
+    slot->last_seen = last;
+    ++slot->pending;
+  }
+  Event done = RunCopy(manager.client, Event(), bytes, std::move(copy));
+  done.OnReady(std::move(end));
   return done;
 }
 
@@ -100,7 +101,7 @@ absl::Status Client_CreateBuffersForAsyncHostToDevice(PJRT_Client_CreateBuffersF
     RETURN_IF_ERROR(SetLayout(*manager->client, a.num_device_layouts > 0 ? a.device_layouts[i] : nullptr, &slot.shape));
     ASSIGN_OR_RETURN(slot.bytes, manager->client->client->StorageSize(slot.shape, manager->memory->info->id));
     ASSIGN_OR_RETURN(slot.storage, AllocateFor(*manager->client, slot.shape, manager->memory));
-    slot.ready = Event::Create();
+    slot.ready = Promise("transfer");
     manager->shared->slots.push_back(std::move(slot));
   }
   a.transfer_manager = manager.release();
@@ -110,7 +111,7 @@ absl::Status Client_CreateBuffersForAsyncHostToDevice(PJRT_Client_CreateBuffersF
 absl::Status AsyncHostToDeviceTransferManager_Destroy(PJRT_AsyncHostToDeviceTransferManager_Destroy_Args& a) {
   if (a.transfer_manager == nullptr) return absl::OkStatus();
   // Buffers that will never get their last piece become errors; transfers under way go on.
-  std::vector<Event> abandoned;
+  std::vector<Promise> abandoned;
   {
     std::lock_guard<std::mutex> lock(a.transfer_manager->shared->mu);
     for (Manager::Slot& slot : a.transfer_manager->shared->slots) {
@@ -120,8 +121,8 @@ absl::Status AsyncHostToDeviceTransferManager_Destroy(PJRT_AsyncHostToDeviceTran
       abandoned.push_back(slot.ready);
     }
   }
-  for (const Event& e : abandoned)
-    e.Set(absl::CancelledError("transfer: the manager was destroyed before the last transfer"));
+  for (const Promise& p : abandoned)
+    p.Set(absl::CancelledError("transfer: the manager was destroyed before the last transfer"));
   delete a.transfer_manager;
   return absl::OkStatus();
 }
@@ -195,7 +196,7 @@ absl::Status AsyncHostToDeviceTransferManager_RetrieveBuffer(
   std::shared_ptr<Storage> storage = slot->storage;
   if (slot->finished) slot->storage.reset();
   a.buffer_out = NewBuffer(manager.client, manager.device, manager.memory,
-                           {slot->shape, manager.memory->info->id, std::move(storage), slot->ready});
+                           {slot->shape, manager.memory->info->id, std::move(storage), slot->ready.event()});
   return absl::OkStatus();
 }
 
@@ -225,7 +226,7 @@ absl::Status AsyncHostToDeviceTransferManager_SetBufferError(
   BP_REQUIRE(a.transfer_manager);
   absl::Status error = MakeStatus(a.error_code, a.error_message, a.error_message_size);
   if (error.ok()) return absl::InvalidArgumentError("transfer: code OK is no error");
-  Event ready;
+  Promise ready;
   {
     std::lock_guard<std::mutex> lock(a.transfer_manager->shared->mu);
     ASSIGN_OR_RETURN(Manager::Slot * slot, FindSlot(*a.transfer_manager, a.buffer_index));

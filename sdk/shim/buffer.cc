@@ -14,15 +14,44 @@ absl::Status Deleted(const PJRT_Buffer* buffer, const char* what) {
 
 absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Read(const char* what) {
   std::lock_guard<std::mutex> lock(mu);
-  if (deleted) return Deleted(this, what);
+  if (gone()) return Deleted(this, what);
   return backplane::shim::HeldArray{{shape, memory->info->id, storage, ready}, use};
 }
 
 absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Take(const char* what) {
   std::lock_guard<std::mutex> lock(mu);
-  if (deleted) return Deleted(this, what);
+  if (gone()) return Deleted(this, what);
   deleted = true;
   return backplane::shim::HeldArray{{shape, memory->info->id, std::move(storage), std::move(ready)}, std::move(use)};
+}
+
+absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Claim(bool* sole) {
+  std::lock_guard<std::mutex> lock(mu);
+  if (gone()) return Deleted(this, "execute");
+  backplane::shim::HeldArray array{{shape, memory->info->id, nullptr, backplane::Event()}, nullptr};
+  // From here on nothing throws.
+  claimed = true;
+  *sole = use.use_count() == 1;
+  if (*sole) std::atomic_thread_fence(std::memory_order_acquire);
+  array.storage = std::move(storage);
+  array.ready = std::move(ready);
+  array.use = std::move(use);
+  return array;
+}
+
+void PJRT_Buffer::PutBack(backplane::shim::HeldArray array) {
+  std::lock_guard<std::mutex> lock(mu);
+  claimed = false;
+  if (deleted) return;  // by the host, meanwhile: `array` is freed after the lock
+  storage = std::move(array.storage);
+  ready = std::move(array.ready);
+  use = std::move(array.use);
+}
+
+void PJRT_Buffer::KeepTaken() {
+  std::lock_guard<std::mutex> lock(mu);
+  claimed = false;
+  deleted = true;
 }
 
 namespace backplane::shim {
@@ -152,7 +181,7 @@ absl::Status Buffer_Delete(PJRT_Buffer_Delete_Args& a) {
 absl::Status Buffer_IsDeleted(PJRT_Buffer_IsDeleted_Args& a) {
   BP_REQUIRE(a.buffer);
   std::lock_guard<std::mutex> lock(a.buffer->mu);
-  a.is_deleted = a.buffer->deleted;
+  a.is_deleted = a.buffer->gone();
   return absl::OkStatus();
 }
 
@@ -213,14 +242,14 @@ absl::Status Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemory
 absl::Status Buffer_DonateWithControlDependency(PJRT_Buffer_DonateWithControlDependency_Args& a) {
   BP_REQUIRE(a.buffer);
   ASSIGN_OR_RETURN(HeldArray array, a.buffer->Take("donate with control dependency"));
-  Event dependency = Event::Create();
-  array.ready = Event::All({array.ready, dependency});
+  Promise dependency("donate with control dependency");
+  array.ready = Event::All({array.ready, dependency.event()});
   UseMark use = std::move(array.use);
   a.out_buffer = NewBuffer(a.buffer->client, a.buffer->device, a.buffer->memory, std::move(array), std::move(use));
-  a.callback_data = new Event(std::move(dependency));
+  a.callback_data = new Promise(std::move(dependency));
   a.dependency_ready_callback = [](PJRT_Buffer_DonateWithControlDependency_Callback_Args* args) {
-    std::unique_ptr<Event> event(static_cast<Event*>(args->callback_data));
-    event->Set(MakeStatus(args->error_code, args->error_message, args->error_message_size));
+    std::unique_ptr<Promise> promise(static_cast<Promise*>(args->callback_data));
+    promise->Set(MakeStatus(args->error_code, args->error_message, args->error_message_size));
   };
   return absl::OkStatus();
 }

@@ -114,19 +114,18 @@ absl::Status Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args& a)
     std::shared_ptr<ClientState> client;
     HeldArray array;
     int64_t offset;
-    Event done;
+    Promise done{"copy raw"};
   };
   auto pending = std::make_unique<Pending>();
   pending->client = a.buffer->client;
   ASSIGN_OR_RETURN(pending->array, a.buffer->Read("copy raw"));
   RETURN_IF_ERROR(SelectBytes(*pending->client, a.offset, a.transfer_size, &pending->array));
   pending->offset = a.offset;
-  pending->done = Event::Create();
-  a.event = NewEvent(pending->done);
+  a.event = NewEvent(pending->done.event());
   a.callback_data = pending.release();
   a.future_ready_callback = [](PJRT_Buffer_CopyRawToHostFuture_Callback_Args* args) {
     std::unique_ptr<Pending> p(static_cast<Pending*>(args->callback_data));
-    Event done = p->done;
+    Promise done = p->done;
     absl::Status status = MakeStatus(args->error_code, args->error_message, args->error_message_size);
     if (!status.ok()) {
       p.reset();
@@ -135,11 +134,17 @@ absl::Status Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args& a)
     }
     Event after = p->array.ready;
     const int64_t bytes = p->array.shape.byte_size();
-    Event copied = RunCopy(p->client, after, bytes,
-                           [client = p->client, array = std::move(p->array), offset = p->offset, dst = args->dst] {
-                             return CopyBytesOut(*client, array, offset, dst);
-                           });
-    copied.OnReady([done](const absl::Status& s) { done.Set(s); });
+    const std::shared_ptr<ClientState> client = p->client;
+    const absl::Status started = Caught([&] {
+      RunCopy(
+          client, after, bytes,
+          [client, array = std::move(p->array), offset = p->offset, dst = args->dst] {
+            return CopyBytesOut(*client, array, offset, dst);
+          },
+          done);
+    });
+    p.reset();
+    if (!started.ok()) done.Set(started);
   };
   return absl::OkStatus();
 }

@@ -9,8 +9,8 @@
 // Given out with an alias buffer: the promise of a value.
 struct PJRT_FulfillAliasBufferCallback {
   std::mutex mu;
-  PJRT_Buffer* alias = nullptr;  // null once destroyed or fulfilled
-  backplane::Event ready;
+  std::unique_ptr<PJRT_Buffer> alias;  // over the same memory as the host's
+  backplane::Promise ready{"alias buffer"};
 };
 
 namespace backplane::shim {
@@ -86,27 +86,35 @@ absl::Status Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& 
         BorrowStorage(const_cast<void*>(source.data), static_cast<size_t>(shape.byte_size()), writable,
                       [released] { released.Set(); });
     DeviceArray array{std::move(shape), memory->info->id, std::move(storage), Event()};
-    a.buffer = NewBuffer(client, device, memory, std::move(array));
+    std::unique_ptr<PJRT_Buffer> buffer(NewBuffer(client, device, memory, std::move(array)));
     a.done_with_host_buffer = NewEvent(std::move(released));
+    a.buffer = buffer.release();
     return absl::OkStatus();
   }
 
   ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AllocateFor(*client, shape, memory));
   DeviceArray array{shape, memory->info->id, std::move(storage), Event()};
-  Event done;
   const int64_t bytes = shape.byte_size();
   if (a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall || bytes <= kInlineCopyBytes) {
     RETURN_IF_ERROR(CopyIn(*client, source, array));
-  } else {
-    // The buffer's event and the host's are the same; the task's own reference to the storage goes before it is set.
-    DeviceArray target = array;
-    done = RunCopy(client, Event(), bytes, [client, source = std::move(source), target = std::move(target)] {
-      return CopyIn(*client, source, target);
-    });
-    array.ready = done;
+    std::unique_ptr<PJRT_Buffer> buffer(NewBuffer(client, device, memory, std::move(array)));
+    a.done_with_host_buffer = NewEvent(Event());
+    a.buffer = buffer.release();
+    return absl::OkStatus();
   }
-  a.buffer = NewBuffer(client, device, memory, std::move(array));
-  a.done_with_host_buffer = NewEvent(std::move(done));
+  // The buffer's event and the host's are the same; the task's own reference to the storage goes before it is set. The
+  // host's memory is read only once nothing can fail any more that would make the host take it back.
+  Promise done("copy from host");
+  DeviceArray target = array;
+  array.ready = done.event();
+  std::unique_ptr<PJRT_Buffer> buffer(NewBuffer(client, device, memory, std::move(array)));
+  std::unique_ptr<PJRT_Event> released(NewEvent(done.event()));
+  RunCopy(
+      client, Event(), bytes,
+      [client, source = std::move(source), target = std::move(target)] { return CopyIn(*client, source, target); },
+      std::move(done));
+  a.buffer = buffer.release();
+  a.done_with_host_buffer = released.release();
   return absl::OkStatus();
 }
 
@@ -178,14 +186,14 @@ absl::Status Client_CreateAliasBuffer(PJRT_Client_CreateAliasBuffer_Args& a) {
   ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, nullptr, a.memory, nullptr));
   // The alias has memory of its own, so that work can be enqueued on it before the value is known.
   ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AllocateFor(*client, shape, memory));
-  auto* promise = new PJRT_FulfillAliasBufferCallback;
-  promise->ready = Event::Create();
-  promise->alias = NewBuffer(client, nullptr, memory, {shape, memory->info->id, std::move(storage), promise->ready});
+  auto promise = std::make_unique<PJRT_FulfillAliasBufferCallback>();
+  std::unique_ptr<PJRT_Buffer> alias(
+      NewBuffer(client, nullptr, memory, {shape, memory->info->id, storage, promise->ready.event()}));
   // The host may destroy the alias before it fulfills the promise: keep a buffer of our own.
-  ASSIGN_OR_RETURN(DeviceArray array, promise->alias->Read("alias buffer"));
-  a.alias_buffer = promise->alias;
-  promise->alias = NewBuffer(client, nullptr, memory, std::move(array));
-  a.fulfill_alias_buffer_cb = promise;
+  promise->alias.reset(
+      NewBuffer(client, nullptr, memory, {shape, memory->info->id, std::move(storage), promise->ready.event()}));
+  a.alias_buffer = alias.release();
+  a.fulfill_alias_buffer_cb = promise.release();
   return absl::OkStatus();
 }
 
@@ -196,14 +204,13 @@ absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
   absl::Status status = MakeStatus(a.status_code, a.error_message, a.error_message_size);
   if (status.ok()) {
     BP_REQUIRE(a.buffer);
-    const PJRT_Buffer* alias = a.fulfill_alias_buffer_cb->alias;
+    const PJRT_Buffer* alias = a.fulfill_alias_buffer_cb->alias.get();
     if (!(a.buffer->shape == alias->shape)) {
       return absl::InvalidArgumentError(absl::StrCat("fulfill alias: the alias is ", alias->shape.ToString(),
                                                      ", the buffer is ", a.buffer->shape.ToString()));
     }
   }
   std::unique_ptr<PJRT_FulfillAliasBufferCallback> promise(a.fulfill_alias_buffer_cb);
-  std::unique_ptr<PJRT_Buffer> alias(promise->alias);
   if (!status.ok()) {
     promise->ready.Set(status);
     return absl::OkStatus();
@@ -213,12 +220,13 @@ absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
     promise->ready.Set(from.status());
     return from.status();
   }
-  ASSIGN_OR_RETURN(DeviceArray to, alias->Take("fulfill alias"));
+  ASSIGN_OR_RETURN(DeviceArray to, promise->alias->Take("fulfill alias"));
   Event after = from->ready;
-  Event copied = RunCopy(client, after, to.shape.byte_size(), [client, from = *std::move(from), to = std::move(to)] {
-    return client->client->CopyDevice(from, to);
-  });
-  copied.OnReady([ready = promise->ready](const absl::Status& s) { ready.Set(s); });
+  const int64_t bytes = to.shape.byte_size();
+  RunCopy(
+      client, after, bytes,
+      [client, from = *std::move(from), to = std::move(to)] { return client->client->CopyDevice(from, to); },
+      promise->ready);
   return absl::OkStatus();
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "sdk/shim/entries.h"
@@ -79,6 +80,28 @@ ClientState::ClientState(std::unique_ptr<Client> c, KeyValueCallbacks kv)
   }
 }
 
+namespace {
+thread_local int tasks_on_this_thread = 0;
+
+void DestroyClient(ClientState* state) {
+  if (tasks_on_this_thread == 0 && !Event::InCallback()) {
+    delete state;
+    return;
+  }
+  try {
+    std::thread([state] { delete state; }).detach();
+  } catch (...) {  // no thread for it: it stays, for here it might wait for itself
+  }
+}
+}  // namespace
+
+TaskScope::TaskScope() { ++tasks_on_this_thread; }
+TaskScope::~TaskScope() { --tasks_on_this_thread; }
+
+std::shared_ptr<ClientState> NewClientState(std::unique_ptr<Client> client, KeyValueCallbacks kv) {
+  return std::shared_ptr<ClientState>(new ClientState(std::move(client), kv), &DestroyClient);
+}
+
 PJRT_Device* ClientState::FindDevice(int32_t id) const {
   return id >= 0 && id < static_cast<int32_t>(devices.size()) ? devices[id] : nullptr;
 }
@@ -116,7 +139,7 @@ absl::Status Client_Create(PJRT_Client_Create_Args& a) {
   RETURN_IF_ERROR(CheckTopology(client->topology()));
   KeyValueCallbacks kv{a.kv_get_callback, a.kv_get_user_arg,     a.kv_put_callback,
                        a.kv_put_user_arg, a.kv_try_get_callback, a.kv_try_get_user_arg};
-  a.client = new PJRT_Client{std::make_shared<ClientState>(std::move(client), kv)};
+  a.client = new PJRT_Client{NewClientState(std::move(client), kv)};
   return absl::OkStatus();
 }
 

@@ -6,6 +6,9 @@
 namespace backplane::shim {
 
 absl::Status Event_Destroy(PJRT_Event_Destroy_Args& a) {
+  // Only this object could set an event of the host's: nobody shall wait for it any longer.
+  if (a.event != nullptr && a.event->host_owned)
+    Event(a.event->event).Set(absl::AbortedError("event: destroyed before it was set"));
   delete a.event;
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Execution: checks everything, then launches on every device, then returns.
+// Execution: checks everything, takes what is donated, launches on every device, returns.
 #include <algorithm>
 #include <atomic>
 
@@ -12,6 +12,9 @@ namespace backplane::shim {
 namespace {
 
 std::atomic<int64_t> next_run_id{1};
+// Run ids of executables that are launched device by device.
+constexpr int64_t kFirstLoneRun = int64_t{1} << 62, kLoneRange = int64_t{1} << 32;
+std::atomic<int64_t> next_lone_range{0};
 
 // Where one row of arguments runs.
 struct Place {
@@ -24,9 +27,17 @@ struct Place {
 std::string Argument(const PJRT_LoadedExecutable& e, size_t index) {
   std::string text = absl::StrCat("execute: argument ", index);
   const Computation* entry = e.executable->optimized_module().entry();
-  if (entry == nullptr || index >= entry->parameters().size()) return text;
-  const std::string& called = entry->parameter(static_cast<int64_t>(index))->metadata().op_name;
-  if (!called.empty()) absl::StrAppend(&text, " (", called, ")");
+  if (entry == nullptr) return text;
+  size_t leaf = 0;  // arguments are the leaves of the parameters
+  for (const Instruction* parameter : entry->parameters()) {
+    size_t leaves = 0;
+    ForEachLeaf(parameter->shape(), [&](const Shape&, const std::vector<int64_t>&) { ++leaves; });
+    leaf += leaves;
+    if (index >= leaf) continue;
+    const std::string& called = parameter->metadata().op_name;
+    if (!called.empty()) absl::StrAppend(&text, " (", called, ")");
+    break;
+  }
   return text;
 }
 
@@ -114,50 +125,81 @@ absl::StatusOr<std::vector<bool>> Donations(const PJRT_LoadedExecutable& e, cons
   return donated;
 }
 
-// The arrays of a row of arguments, and a mark of use for each.
-absl::Status ReadArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments, size_t count,
-                           ExecuteRequest& request, std::vector<UseMark>& uses) {
-  absl::Span<const ParameterInfo> parameters = e.executable->parameters();
-  request.arguments.reserve(count);
-  uses.reserve(count);
-  for (size_t i = 0; i < count; ++i) {
-    PJRT_Buffer* b = arguments[i];
-    std::lock_guard<std::mutex> lock(b->mu);
-    if (b->deleted) [[unlikely]] {
-      return absl::InvalidArgumentError(
-          absl::StrCat(Argument(e, i), ", buffer ", b->shape.ToString(), ", has been deleted or donated"));
-    }
-    request.arguments.push_back(DeviceArray{b->shape, b->memory->info->id, b->storage, b->ready});
-    uses.push_back(b->use);
-    if (parameters[i].shape.IsToken()) [[unlikely]]
-      request.arguments.back().shape = parameters[i].shape;
-  }
-  return absl::OkStatus();
+absl::Status Gone(const PJRT_LoadedExecutable& e, size_t index, const PJRT_Buffer* buffer) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(Argument(e, index), ", buffer ", buffer->shape.ToString(), ", has been deleted or donated"));
 }
 
-// Takes the donated arrays out of their buffers. From here on nothing may fail without them being gone.
-void GiveAway(PJRT_Buffer* const* arguments, size_t count, std::vector<bool>& donated, ExecuteRequest& request,
-              std::vector<UseMark>& uses) {
-  for (size_t i = 0; i < donated.size(); ++i) {
-    if (!donated[i]) continue;
-    PJRT_Buffer* b = arguments[i];
-    HeldArray from_buffer;
-    {
-      std::lock_guard<std::mutex> lock(b->mu);
-      b->deleted = true;
-      from_buffer.storage = std::move(b->storage);
-      from_buffer.ready = std::move(b->ready);
-      from_buffer.use = std::move(b->use);
-    }
-    from_buffer = HeldArray();
-    // Only memory that nobody else reads or may read can be written.
-    const std::shared_ptr<Storage>& storage = request.arguments[i].storage;
-    donated[i] = storage != nullptr && uses[i].use_count() == 1 && storage->writable();
-    if (donated[i]) std::atomic_thread_fence(std::memory_order_acquire);
+// One device's part of a call. Donated arrays are taken out of their buffers before anything is launched, so that of
+// two calls that donate one buffer one has it and the other gets an error; they are put back when this device's part
+// is not launched.
+class Row {
+ public:
+  Row() = default;
+  Row(Row&&) = default;
+  ~Row() {
+    for (Claimed& c : claimed_) c.buffer->PutBack(std::move(c.array));
   }
-  donated.resize(count);
-  request.donated = std::move(donated);
-}
+
+  ExecuteRequest request;
+  std::vector<bool> donated;  // by argument; empty: none
+  std::vector<UseMark> uses;  // by argument
+
+  // The arrays that are only read.
+  absl::Status Read(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments, size_t count) {
+    absl::Span<const ParameterInfo> parameters = e.executable->parameters();
+    request.arguments.resize(count);
+    uses.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      if (i < donated.size() && donated[i]) continue;
+      PJRT_Buffer* b = arguments[i];
+      {
+        std::lock_guard<std::mutex> lock(b->mu);
+        if (b->gone()) [[unlikely]]
+          return Gone(e, i, b);
+        request.arguments[i] = DeviceArray{b->shape, b->memory->info->id, b->storage, b->ready};
+        uses[i] = b->use;
+      }
+      if (parameters[i].shape.IsToken()) [[unlikely]]
+        request.arguments[i].shape = parameters[i].shape;
+    }
+    return absl::OkStatus();
+  }
+
+  // The arrays that are given away. `request.donated` says whose memory may be written: memory that nobody else reads
+  // or may read.
+  absl::Status Claim(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments) {
+    request.donated.resize(request.arguments.size());
+    if (donated.empty()) return absl::OkStatus();
+    claimed_.reserve(donated.size());
+    for (size_t i = 0; i < donated.size(); ++i) {
+      if (!donated[i]) continue;
+      bool sole = false;
+      absl::StatusOr<HeldArray> array = arguments[i]->Claim(&sole);
+      if (!array.ok()) return Gone(e, i, arguments[i]);
+      request.donated[i] = sole && array->storage != nullptr && array->storage->writable();
+      claimed_.push_back({arguments[i], *std::move(array)});
+      request.arguments[i] = claimed_.back().array;
+      uses[i] = claimed_.back().array.use;
+      if (e.executable->parameters()[i].shape.IsToken()) [[unlikely]]
+        request.arguments[i].shape = e.executable->parameters()[i].shape;
+    }
+    return absl::OkStatus();
+  }
+
+  // The device runs: what it was given is gone.
+  void KeepTaken() {
+    for (Claimed& c : claimed_) c.buffer->KeepTaken();
+    claimed_.clear();
+  }
+
+ private:
+  struct Claimed {
+    PJRT_Buffer* buffer;
+    HeldArray array;
+  };
+  std::vector<Claimed> claimed_;
+};
 
 using StorageList = absl::InlinedVector<const Storage*, 8>;
 
@@ -254,19 +296,86 @@ absl::StatusOr<std::vector<Place>> FindPlaces(PJRT_LoadedExecutable& e, const PJ
   return places;
 }
 
-// The run that this launch belongs to. Devices of one run find one another by it.
+// The run that this launch belongs to; devices of one run find one another by it. Only for a launch that goes to the
+// backend: one that is refused must not count, or the devices' later launches would meet the wrong ones.
 int64_t RunId(PJRT_LoadedExecutable& e, const Place& place, bool alone) {
   if (!alone || e.devices.size() < 2) return next_run_id.fetch_add(1, std::memory_order_relaxed);
   const size_t d = static_cast<size_t>(std::find(e.devices.begin(), e.devices.end(), place.device) - e.devices.begin());
   std::lock_guard<std::mutex> lock(e.mu);
   e.lone_launches.resize(e.devices.size());
-  const int64_t n = e.lone_launches[d]++;
-  auto [at, first] = e.lone_runs.try_emplace(n, 0);
-  if (first) at->second = next_run_id.fetch_add(1, std::memory_order_relaxed);
-  const int64_t id = at->second;
-  const bool complete = std::all_of(e.lone_launches.begin(), e.lone_launches.end(), [&](int64_t k) { return k > n; });
-  if (complete) e.lone_runs.erase(at);
-  return id;
+  // A range of its own for each executable, above the ids of all other launches.
+  if (e.lone_runs == 0) e.lone_runs = kFirstLoneRun + next_lone_range.fetch_add(kLoneRange, std::memory_order_relaxed);
+  return e.lone_runs + e.lone_launches[d]++ % kLoneRange;
+}
+
+// What a running program needs until its end, whatever the host does meanwhile. The client goes last.
+struct Running {
+  std::shared_ptr<ClientState> client;
+  std::shared_ptr<LoadedExecutable> loaded;
+  std::shared_ptr<const std::vector<int32_t>> assignment;
+  std::vector<UseMark> uses;  // it goes on reading its arguments
+};
+
+void KeepWhileRunning(const Event& done, std::shared_ptr<const Running> running) {
+  if (done.IsReady()) return;
+  const absl::Status kept = Caught([&] { done.OnReady([running](const absl::Status&) {}); });
+  if (!kept.ok()) (void)done.Await();  // no memory to wait with
+}
+
+struct Launched {
+  std::vector<DeviceArray> outputs;
+  std::vector<UseMark> marks;  // of the outputs; empty: all new
+  Event done;
+};
+
+// Launches on one device. After an error nothing of the row runs, or what does is kept alive.
+absl::Status LaunchOn(const PJRT_LoadedExecutable& e, const std::shared_ptr<LoadedExecutable>& loaded, Row& row,
+                      Launched* launched) {
+  StorageList readable;
+  for (size_t i = 0; i < row.request.arguments.size(); ++i) {
+    readable.push_back(row.request.donated[i] ? nullptr : row.request.arguments[i].storage.get());
+  }
+  auto running = std::make_shared<const Running>(Running{e.client, loaded, e.device_assignment, std::move(row.uses)});
+  ASSIGN_OR_RETURN(ExecuteResult result, Caught([&] { return loaded->Execute(std::move(row.request)); }));
+  row.KeepTaken();
+  KeepWhileRunning(result.done, running);
+  RETURN_IF_ERROR(result.failure);
+  const size_t expected = e.executable->outputs().size();
+  if (result.outputs.size() != expected) [[unlikely]] {
+    return absl::InternalError(absl::StrCat("execute: the backend returned ", result.outputs.size(),
+                                            " outputs, the executable has ", expected));
+  }
+  launched->marks = OutputMarks(readable, running->uses, result.outputs);
+  launched->outputs = std::move(result.outputs);
+  launched->done = std::move(result.done);
+  return absl::OkStatus();
+}
+
+absl::Status Prefixed(const absl::Status& status, absl::string_view prefix) {
+  absl::Status named(status.code(), absl::StrCat(prefix, ": ", status.message()));
+  status.ForEachPayload([&](absl::string_view key, const absl::Cord& value) { named.SetPayload(key, value); });
+  return named;
+}
+
+// Makes all objects before the host sees any.
+absl::Status GiveOutputs(const PJRT_LoadedExecutable& e, PJRT_LoadedExecutable_Execute_Args& a,
+                         absl::Span<const Place> places, absl::Span<Launched> launched) {
+  absl::InlinedVector<std::unique_ptr<PJRT_Buffer>, 8> buffers;
+  absl::InlinedVector<std::unique_ptr<PJRT_Event>, 1> events;
+  for (size_t d = 0; d < launched.size(); ++d) {
+    Launched& from = launched[d];
+    for (size_t i = 0; i < from.outputs.size(); ++i) {
+      buffers.emplace_back(NewBuffer(e.client, places[d].device, places[d].output_memories[i],
+                                     std::move(from.outputs[i]), from.marks.empty() ? nullptr : from.marks[i]));
+    }
+    if (a.device_complete_events != nullptr) events.emplace_back(NewEvent(std::move(from.done)));
+  }
+  size_t next = 0;
+  for (size_t d = 0; d < launched.size(); ++d) {
+    for (size_t i = 0; i < launched[d].outputs.size(); ++i) a.output_lists[d][i] = buffers[next++].release();
+    if (a.device_complete_events != nullptr) a.device_complete_events[d] = events[d].release();
+  }
+  return absl::OkStatus();
 }
 
 // The arguments for one device. A program without arguments may come without lists.
@@ -312,61 +421,42 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
   std::vector<MemoryObject*> portable_outputs;
   ASSIGN_OR_RETURN(std::vector<Place> places, FindPlaces(e, a, &portable_outputs));
   const size_t devices = places.size();
-  absl::InlinedVector<ExecuteRequest, 1> requests(devices);
-  absl::InlinedVector<std::vector<bool>, 1> donations(devices);
-  absl::InlinedVector<std::vector<UseMark>, 1> uses(devices);
-  for (size_t d = 0; d < devices; ++d) {
-    if (a.num_args > 0) BP_REQUIRE(a.argument_lists[d]);
-    RETURN_IF_ERROR(CheckArguments(e, ArgumentRow(a, d), a.num_args, places[d]));
-    ASSIGN_OR_RETURN(donations[d], Donations(e, options, ArgumentRow(a, d), a.num_args));
-  }
+  absl::InlinedVector<Row, 1> rows(devices);
   std::shared_ptr<const ContextData> context;
   if (options.context != nullptr) {
     std::lock_guard<std::mutex> lock(options.context->mu);
     context = options.context->data;
   }
-  const int64_t run_id = places.empty() ? 0 : RunId(e, places[0], a.execute_device != nullptr);
+  // First everything that may be refused; nothing has changed until then.
   for (size_t d = 0; d < devices; ++d) {
-    ExecuteRequest& request = requests[d];
-    request.device = places[d].device->info().id;
-    request.replica = places[d].replica;
-    request.partition = places[d].partition;
-    request.device_assignment = e.device_assignment->empty() ? absl::MakeConstSpan(&places[d].device->info().id, 1)
-                                                             : absl::MakeConstSpan(*e.device_assignment);
-    request.run_id = run_id;
-    ASSIGN_OR_RETURN(request.context, WithCallbacks(context, options, d));
-    RETURN_IF_ERROR(ReadArguments(e, ArgumentRow(a, d), a.num_args, request, uses[d]));
+    Row& row = rows[d];
+    if (a.num_args > 0) BP_REQUIRE(a.argument_lists[d]);
+    if (num_outputs > 0) BP_REQUIRE(a.output_lists[d]);
+    RETURN_IF_ERROR(CheckArguments(e, ArgumentRow(a, d), a.num_args, places[d]));
+    ASSIGN_OR_RETURN(row.donated, Donations(e, options, ArgumentRow(a, d), a.num_args));
+    row.request.device = places[d].device->info().id;
+    row.request.replica = places[d].replica;
+    row.request.partition = places[d].partition;
+    row.request.device_assignment = e.device_assignment->empty() ? absl::MakeConstSpan(&places[d].device->info().id, 1)
+                                                                 : absl::MakeConstSpan(*e.device_assignment);
+    ASSIGN_OR_RETURN(row.request.context, WithCallbacks(context, options, d));
+    RETURN_IF_ERROR(row.Read(e, ArgumentRow(a, d), a.num_args));
   }
-  for (size_t d = 0; d < devices; ++d) GiveAway(ArgumentRow(a, d), a.num_args, donations[d], requests[d], uses[d]);
+  for (size_t d = 0; d < devices; ++d) RETURN_IF_ERROR(rows[d].Claim(e, ArgumentRow(a, d)));
 
-  absl::InlinedVector<ExecuteResult, 1> results(devices);
-  absl::InlinedVector<std::vector<UseMark>, 1> marks(devices);
+  const bool alone = a.execute_device != nullptr;
+  const int64_t run_id = places.empty() ? 0 : RunId(e, places[0], alone);
+  absl::InlinedVector<Launched, 1> launched(devices);
   for (size_t d = 0; d < devices; ++d) {
-    StorageList readable;
-    for (size_t i = 0; i < a.num_args; ++i) {
-      readable.push_back(requests[d].donated[i] ? nullptr : requests[d].arguments[i].storage.get());
-    }
-    ASSIGN_OR_RETURN(results[d], loaded->Execute(std::move(requests[d])));
-    if (results[d].outputs.size() != num_outputs) [[unlikely]] {
-      return absl::InternalError(absl::StrCat("execute: the backend returned ", results[d].outputs.size(),
-                                              " outputs, the executable has ", num_outputs));
-    }
-    marks[d] = OutputMarks(readable, uses[d], results[d].outputs);
+    rows[d].request.run_id = run_id;
+    absl::Status status = Caught([&] { return LaunchOn(e, loaded, rows[d], &launched[d]); });
+    if (status.ok()) continue;
+    // The devices before this one run. They keep what they need and are told that the others will not come; a run whose
+    // devices are launched by several calls goes on without this call, which its backend knows of.
+    if (!alone && devices > 1) (void)Caught([&] { loaded->Abandon(run_id, status); });
+    return devices == 1 ? status : Prefixed(status, absl::StrCat("execute on ", places[d].device->info().to_string));
   }
-  for (size_t d = 0; d < devices; ++d) {
-    for (size_t i = 0; i < num_outputs; ++i) {
-      a.output_lists[d][i] = NewBuffer(e.client, places[d].device, places[d].output_memories[i],
-                                       std::move(results[d].outputs[i]), marks[d].empty() ? nullptr : marks[d][i]);
-    }
-    // Running work keeps the program and its device assignment (the executable may be deleted meanwhile) and goes on
-    // reading its arguments.
-    if (!results[d].done.IsReady()) {
-      results[d].done.OnReady([loaded, client = e.client, assignment = e.device_assignment,
-                               uses = std::move(uses[d])](const absl::Status&) {});
-    }
-    if (a.device_complete_events != nullptr) a.device_complete_events[d] = NewEvent(std::move(results[d].done));
-  }
-  return absl::OkStatus();
+  return GiveOutputs(e, a, places, absl::MakeSpan(launched));
 }
 
 absl::Status ExecuteContext_Create(PJRT_ExecuteContext_Create_Args& a) {

@@ -25,16 +25,4 @@ absl::Status SizeError(const char* name, size_t size, size_t least) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": struct_size is ", size, ", expected at least ", least));
 }
 
-absl::Status CurrentException() {
-  try {
-    throw;
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("out of host memory");
-  } catch (const std::exception& e) {
-    return absl::InternalError(absl::StrCat("exception: ", e.what()));
-  } catch (...) {
-    return absl::InternalError("exception of an unknown type");
-  }
-}
-
 }  // namespace backplane::shim

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/pjrt_c_api.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/exceptions.h"
 
 namespace backplane::shim {
 
@@ -72,7 +73,6 @@ BP_OUTDATED_SIZE(PJRT_Buffer_CopyRawToHost_Args, transfer_size);
 #undef BP_OUTDATED_SIZE
 
 absl::Status SizeError(const char* name, size_t size, size_t least);
-absl::Status CurrentException();  // inside a catch block
 
 template <typename Args, typename Impl>
 absl::Status GuardedStatus(const char* name, Args* args, size_t full_size, Impl&& impl) noexcept {
@@ -95,7 +95,7 @@ absl::Status GuardedStatus(const char* name, Args* args, size_t full_size, Impl&
     std::memcpy(static_cast<void*>(args), &copy, size);
     return absl::OkStatus();
   } catch (...) {
-    return NameCaller(name, CurrentException());
+    return NameCaller(name, CurrentExceptionStatus());
   }
 }
 

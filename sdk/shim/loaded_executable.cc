@@ -65,6 +65,14 @@ absl::StatusOr<MemoryObject*> MemoryOfKind(PJRT_Device* device, const std::strin
 absl::StatusOr<PJRT_LoadedExecutable*> LoadExecutable(std::shared_ptr<ClientState> client,
                                                       std::shared_ptr<const Executable> executable,
                                                       CompileOptions options) {
+  // The options of a load may choose other devices, but not another number of them: collectives and shardings were
+  // compiled for so many.
+  const CompileOptions& compiled = executable->options();
+  if (options.num_replicas != compiled.num_replicas || options.num_partitions != compiled.num_partitions) {
+    return absl::InvalidArgumentError(absl::StrCat("load: the options ask for ", options.num_replicas, " replicas of ",
+                                                   options.num_partitions, " partitions, the program was compiled for ",
+                                                   compiled.num_replicas, " of ", compiled.num_partitions));
+  }
   auto out = std::make_unique<PJRT_LoadedExecutable>();
   ASSIGN_OR_RETURN(std::vector<int32_t> assignment, DeviceAssignment(*client, options));
   out->device_assignment = std::make_shared<const std::vector<int32_t>>(std::move(assignment));

@@ -18,6 +18,7 @@
 #include "absl/container/inlined_vector.h"
 #include "api/pjrt_c_api.h"
 #include "sdk/backend/backend.h"
+#include "sdk/backend/exceptions.h"
 #include "sdk/shim/convert.h"
 #include "sdk/shim/guard.h"
 #include "sdk/shim/named_values.h"
@@ -109,6 +110,19 @@ struct ClientState : std::enable_shared_from_this<ClientState> {
   std::vector<PJRT_Memory*> memories, addressable_memories;
 };
 
+// The state of a new client. Whoever lets the last reference go destroys it, but on a thread that runs a task or an
+// event of the backend, which the client may wait for: there a thread of its own does it.
+std::shared_ptr<ClientState> NewClientState(std::unique_ptr<Client> client, KeyValueCallbacks kv);
+
+// While one exists, this thread works for a backend: it runs a task that was given to Client::Schedule.
+class TaskScope {
+ public:
+  TaskScope();
+  ~TaskScope();
+  TaskScope(const TaskScope&) = delete;
+  TaskScope& operator=(const TaskScope&) = delete;
+};
+
 // Checks a description that a backend made: ids are indexes, memories and devices name each other.
 absl::Status CheckTopology(const Topology& topology);
 
@@ -153,6 +167,7 @@ struct PJRT_Buffer {
   backplane::Event ready;                       // under mu
   backplane::shim::UseMark use;                 // under mu; goes with the storage
   bool deleted = false;                         // under mu
+  bool claimed = false;                         // under mu; a launch has the array and may yet put it back
   int64_t external_references = 0;              // under mu
   backplane::shim::HeldArray external_hold;     // under mu; keeps the memory while references are out
   std::unique_ptr<backplane::shim::LayoutView> layout_view;  // under mu; made when asked for
@@ -162,6 +177,12 @@ struct PJRT_Buffer {
   absl::StatusOr<backplane::shim::HeldArray> Read(const char* what);
   // Takes the array out; the buffer is deleted afterwards.
   absl::StatusOr<backplane::shim::HeldArray> Take(const char* what);
+  // Takes the array out for a launch that donates it: for everybody else the buffer is deleted from now on, until
+  // PutBack undoes it or KeepTaken makes it final. `sole`: nobody else reads the memory.
+  absl::StatusOr<backplane::shim::HeldArray> Claim(bool* sole);
+  void PutBack(backplane::shim::HeldArray array);
+  void KeepTaken();
+  bool gone() const { return deleted || claimed; }  // under mu
 };
 
 namespace backplane::shim {
@@ -210,8 +231,8 @@ struct PJRT_LoadedExecutable {
   std::shared_ptr<backplane::LoadedExecutable> loaded;  // under mu; null once deleted
   std::optional<std::string> compile_log;               // under mu; made when asked for
   // Launched device by device (execute_device), the n-th launches of all devices are one run.
-  std::vector<int64_t> lone_launches;    // under mu; by position in `devices`
-  std::map<int64_t, int64_t> lone_runs;  // under mu; n to run id, until all devices have had it
+  std::vector<int64_t> lone_launches;  // under mu; by position in `devices`
+  int64_t lone_runs = 0;               // under mu; the run id of the first ones, those of the next follow; 0: none yet
 };
 
 struct PJRT_ExecuteContext {
@@ -259,10 +280,14 @@ absl::StatusOr<std::shared_ptr<Storage>> AllocateFor(ClientState& client, const 
 
 // Bytes up to this size are copied in the calling thread; more goes to a thread of the backend's.
 constexpr int64_t kInlineCopyBytes = 64 * 1024;
-// Runs `copy` once `after` is ready, here when that is so now and `bytes` are few; the result is its status or the
-// error of `after`. What `copy` holds is released before the event is set.
+// Runs `copy` once `after` is ready, here when that is so now and `bytes` are few; the result is its status (or that of
+// what it throws) or the error of `after`. What `copy` holds is released before the event is set. Throws nothing: where
+// no thread can be had, the event says so.
 Event RunCopy(const std::shared_ptr<ClientState>& client, const Event& after, int64_t bytes,
               std::function<absl::Status()> copy);
+// The same for a promise that was given out before. Throws only when it has started nothing.
+void RunCopy(const std::shared_ptr<ClientState>& client, const Event& after, int64_t bytes,
+             std::function<absl::Status()> copy, Promise done);
 
 // Part of another storage: `size` bytes from `offset`. The caller has checked the range.
 std::shared_ptr<Storage> SliceStorage(std::shared_ptr<Storage> whole, size_t offset, size_t size);

@@ -1,4 +1,6 @@
 // Storages that the shim makes itself, and copies run now or later.
+#include <atomic>
+#include <memory>
 #include <utility>
 
 #include "sdk/shim/objects.h"
@@ -47,34 +49,70 @@ std::shared_ptr<Storage> BorrowStorage(void* data, size_t size, bool writable, s
   return std::make_shared<Borrowed>(data, size, writable, std::move(release));
 }
 
+namespace {
+
+// A copy that waits for its source, then perhaps for a thread. Let go before it has run, it breaks its promise.
+struct CopyTask {
+  std::shared_ptr<ClientState> client;
+  int64_t bytes;
+  std::function<absl::Status()> copy;
+  Promise done;
+  std::atomic<bool> taken{false};  // somebody runs it or has ended it
+
+  CopyTask(std::shared_ptr<ClientState> state, int64_t size, std::function<absl::Status()> work, Promise promise)
+      : client(std::move(state)), bytes(size), copy(std::move(work)), done(std::move(promise)) {}
+  bool Take() { return !taken.exchange(true); }
+  void Run() {
+    if (Take()) Finish(Caught(copy));
+  }
+  // What the copy held goes before anyone hears of its end.
+  void Finish(absl::Status status) {
+    copy = nullptr;
+    const std::shared_ptr<ClientState> last = std::move(client);
+    done.Set(std::move(status));
+  }
+};
+
+}  // namespace
+
+void RunCopy(const std::shared_ptr<ClientState>& client, const Event& after, int64_t bytes,
+             std::function<absl::Status()> copy, Promise done) {
+  auto task = std::make_shared<CopyTask>(client, bytes, std::move(copy), std::move(done));
+  after.OnReady([task = std::move(task)](const absl::Status& status) mutable {
+    std::shared_ptr<CopyTask> own = std::move(task);
+    if (!status.ok()) {
+      if (own->Take()) own->Finish(status);
+      return;
+    }
+    if (own->bytes <= kInlineCopyBytes) return own->Run();
+    const std::shared_ptr<ClientState> state = own->client;
+    const absl::Status scheduled = Caught([&] {
+      state->client->Schedule([own]() mutable {
+        const TaskScope scope;
+        std::exchange(own, nullptr)->Run();
+      });
+    });
+    if (!scheduled.ok() && own->Take()) own->Finish(scheduled);
+  });
+}
+
 Event RunCopy(const std::shared_ptr<ClientState>& client, const Event& after, int64_t bytes,
               std::function<absl::Status()> copy) {
   if (after.IsReady()) {
     if (absl::Status status = after.status(); !status.ok()) return Event::Ready(std::move(status));
     if (bytes <= kInlineCopyBytes) {
-      absl::Status status = copy();
+      absl::Status status = Caught(copy);
       copy = nullptr;
       return Event::Ready(std::move(status));
     }
   }
-  Event done = Event::Create();
-  auto run = [done, copy = std::move(copy)]() mutable {
-    absl::Status status = copy();
-    copy = nullptr;
-    done.Set(std::move(status));
-  };
-  after.OnReady([client, done, bytes, run = std::move(run)](const absl::Status& status) mutable {
-    if (!status.ok()) {
-      auto drop = std::move(run);  // what the copy held goes before anyone hears of the error
-      { auto gone = std::move(drop); }
-      done.Set(status);
-    } else if (bytes <= kInlineCopyBytes) {
-      run();
-    } else {
-      client->client->Schedule([client, run = std::move(run)]() mutable { run(); });
-    }
+  absl::StatusOr<Event> done = Caught([&]() -> absl::StatusOr<Event> {
+    Promise promise("copy");
+    Event event = promise.event();
+    RunCopy(client, after, bytes, std::move(copy), std::move(promise));
+    return event;
   });
-  return done;
+  return done.ok() ? *std::move(done) : Event::Ready(done.status());
 }
 
 }  // namespace backplane::shim

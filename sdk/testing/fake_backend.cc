@@ -1,7 +1,11 @@
 #include "sdk/testing/fake_backend.h"
 
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <mutex>
+#include <new>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,10 +36,19 @@ void FakeControl::ReleaseAll() {
   }
 }
 
-void FakeControl::FailNext(absl::Status status, bool at_launch) {
+void FakeControl::DropAll() {
+  hold_ = false;
+  std::vector<std::function<void()>> work;  // goes after the lock
+  std::lock_guard<std::mutex> lock(mu_);
+  work = std::move(held_);
+  held_.clear();
+}
+
+void FakeControl::FailNext(absl::Status status, bool at_launch, int later) {
   std::lock_guard<std::mutex> lock(mu_);
   failure_ = std::move(status);
   failure_at_launch_ = at_launch;
+  failure_later_ = later;
 }
 
 void FakeControl::Run(std::function<void()> work) {
@@ -46,7 +59,7 @@ void FakeControl::Run(std::function<void()> work) {
 
 absl::Status FakeControl::TakeFailure(bool at_launch) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (failure_at_launch_ != at_launch) return absl::OkStatus();
+  if (failure_.ok() || failure_at_launch_ != at_launch || failure_later_-- > 0) return absl::OkStatus();
   return std::exchange(failure_, absl::OkStatus());
 }
 
@@ -114,19 +127,24 @@ class FakeLoaded : public LoadedExecutable {
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
     FakeControl& control = FakeControl::Get();
+    static std::mutex mu;  // programs are launched from any thread
+    {
+      std::lock_guard<std::mutex> lock(mu);
+      control.run_ids.push_back(request.run_id);
+    }
     RETURN_IF_ERROR(control.TakeFailure(/*at_launch=*/true));
     std::vector<const void*> addresses;
     for (const DeviceArray& a : request.arguments) {
       addresses.push_back(a.storage == nullptr ? nullptr : a.storage->data());
     }
     {
-      static std::mutex mu;  // programs are launched from any thread
       std::lock_guard<std::mutex> lock(mu);
       control.last_donated = request.donated;
       control.last_arguments = std::move(addresses);
     }
     ExecuteResult result;
-    result.done = Event::Create();
+    Promise promise("fake program");
+    result.done = promise.event();
     const Instruction* root = executable_->optimized_module().entry()->root();
     for (const OutputInfo& o : executable_->outputs()) {
       const Instruction* value =
@@ -141,16 +159,17 @@ class FakeLoaded : public LoadedExecutable {
           {o.shape, request.device * 2, std::make_shared<CountedStorage>(std::move(memory)), result.done});
     }
     auto work = [executable = executable_, request = std::move(request), outputs = result.outputs,
-                 done = result.done]() mutable {
+                 promise = std::move(promise)]() mutable {
       absl::Status status = Evaluate(*executable, request, outputs);
       executable.reset();
       request = {};
       outputs.clear();
-      done.Set(std::move(status));
+      promise.Set(std::move(status));
     };
     control.Run(std::move(work));
     return result;
   }
+  void Abandon(int64_t run_id, const absl::Status&) override { FakeControl::Get().abandoned.push_back(run_id); }
 
  private:
   static absl::Status Evaluate(const Executable& executable, const ExecuteRequest& request,
@@ -206,9 +225,61 @@ absl::StatusOr<int64_t> DeviceCount(const NamedValues& options) {
   return devices;
 }
 
+// A thread that runs tasks one after another. Its end waits for them.
+class Worker {
+ public:
+  Worker() : thread_([this] { Loop(); }) {}
+  ~Worker() {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      ending_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  void Schedule(std::function<void()> task) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      tasks_.push_back(std::move(task));
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  void Loop() {
+    std::unique_lock<std::mutex> lock(mu_);
+    while (true) {
+      changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      task = nullptr;
+      lock.lock();
+    }
+  }
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;  // under mu_
+  bool ending_ = false;                      // under mu_
+  std::thread thread_;
+};
+
 class FakeClient : public Client {
  public:
-  explicit FakeClient(Topology topology) : topology_(std::move(topology)) {}
+  explicit FakeClient(Topology topology) : topology_(std::move(topology)) {
+    if (FakeControl::Get().own_worker) worker_ = std::make_unique<Worker>();
+    ++FakeControl::Get().clients;
+  }
+  ~FakeClient() override {
+    worker_.reset();
+    --FakeControl::Get().clients;
+  }
+  void Schedule(std::function<void()> task) override {
+    if (worker_ == nullptr) return Client::Schedule(std::move(task));
+    worker_->Schedule(std::move(task));
+  }
   const Topology& topology() const override { return topology_; }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override {
     if (memory % 2 == 1 && bytes > kRemoteBytes) {
@@ -220,6 +291,7 @@ class FakeClient : public Client {
   bool IsHostMemory(int32_t memory) const override { return memory % 2 == 0; }
   size_t ZeroCopyAlignment(int32_t memory) const override { return memory % 2 == 0 ? 16 : 0; }
   absl::Status CopyDevice(const DeviceArray& src, const DeviceArray& dst) override {
+    if (FakeControl::Get().copies_throw) throw std::bad_alloc();
     return CopyToHost(src, dst.shape, dst.storage->data());
   }
   absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable) override {
@@ -234,6 +306,7 @@ class FakeClient : public Client {
 
  private:
   const Topology topology_;
+  std::unique_ptr<Worker> worker_;
 };
 
 class FakeBackend : public Backend {

@@ -24,12 +24,22 @@ class FakeControl {
   void Hold() { hold_ = true; }
   // Runs what was held back, in order, in the calling thread; later executions run at once.
   void ReleaseAll();
-  // The next executions fail: the launch itself (`at_launch`), or their outputs.
-  void FailNext(absl::Status status, bool at_launch);
+  // Forgets what was held back, as a backend does that loses its work.
+  void DropAll();
+  // An execution fails: the launch itself (`at_launch`), or its outputs. It is the next but `later`.
+  void FailNext(absl::Status status, bool at_launch, int later = 0);
 
   // Outputs that are arguments lie in the arguments' memory.
   std::atomic<bool> forward{false};
 
+  // Copies between memories throw std::bad_alloc.
+  std::atomic<bool> copies_throw{false};
+  // Clients made from now on have a worker thread for their tasks, which their end waits for.
+  std::atomic<bool> own_worker{false};
+  std::atomic<int64_t> clients{0};  // alive
+
+  std::vector<int64_t> run_ids;             // of all executions, in order
+  std::vector<int64_t> abandoned;           // run ids
   std::vector<bool> last_donated;           // of the last execution
   std::vector<const void*> last_arguments;  // addresses of its arguments
   std::atomic<int64_t> storages{0};         // alive
@@ -43,8 +53,9 @@ class FakeControl {
   std::mutex mu_;
   std::atomic<bool> hold_{false};
   std::vector<std::function<void()>> held_;
-  absl::Status failure_;
-  bool failure_at_launch_ = false;
+  absl::Status failure_;            // under mu_
+  bool failure_at_launch_ = false;  // under mu_
+  int failure_later_ = 0;           // under mu_
 };
 
 }  // namespace backplane::testing

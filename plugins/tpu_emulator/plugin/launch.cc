@@ -148,6 +148,10 @@ class EmulatorLoadedExecutable : public LoadedExecutable {
     }
   }
 
+  void Abandon(int64_t run_id, const absl::Status& why) override {
+    engine::Runtime::Get().launches.Abandon(run_id, why);
+  }
+
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
     const size_t device = static_cast<size_t>(request.device);
     auto launch = std::make_shared<EmulatorLaunch>(std::move(request), executable_, client_->collective_time_limit());

@@ -188,6 +188,9 @@ absl::Status HostCollective::Run(LaunchMember& member, absl::Span<const void* co
     return absl::InternalError(absl::StrCat(name_, ": compiled for ", place_of_.size(), " processes, launched on ",
                                             member.launch().process_count()));
   }
+  if (member.process() < 0 || member.process() >= member.launch().process_count()) {
+    return absl::InternalError(absl::StrCat(name_, ": process ", member.process(), " of ", place_of_.size()));
+  }
   const auto [group, position] = place_of_[static_cast<size_t>(member.process())];
   if (group < 0) {
     Zero(results);

@@ -129,6 +129,7 @@ absl::StatusOr<std::string> Launch::Fetch(int64_t channel, int64_t turn, int64_t
 
 void Launch::End(int64_t process, const absl::Status& status) {
   std::lock_guard<std::mutex> lock(mu_);
+  if (process < 0 || process >= process_count()) return;
   ended_[static_cast<size_t>(process)] = true;
   if (!status.ok()) {
     FailLocked(absl::AbortedError(absl::StrCat(Name(process), " failed: ", status.message())));
@@ -146,7 +147,13 @@ size_t Launch::open_meetings() const {
 }
 
 LaunchMember::LaunchMember(std::shared_ptr<Launch> launch, int64_t replica, int64_t partition)
-    : launch_(std::move(launch)), process_(replica * launch_->options().partitions + partition) {}
+    : launch_(std::move(launch)), process_(replica * launch_->options().partitions + partition) {
+  const LaunchOptions& options = launch_->options();
+  if (replica < 0 || replica >= options.replicas || partition < 0 || partition >= options.partitions) {
+    launch_->Fail(absl::InvalidArgumentError(absl::StrCat("launch: replica ", replica, " and partition ", partition,
+                                                          " of ", options.replicas, " and ", options.partitions)));
+  }
+}
 
 LaunchMember::~LaunchMember() { End(absl::CancelledError("it was dropped before its end")); }
 
@@ -177,6 +184,18 @@ std::shared_ptr<Launch> LaunchRegistry::Join(int64_t run_id, const LaunchOptions
   std::shared_ptr<Launch> launch = entry.launch;
   if (--entry.missing == 0) entries_.erase(run_id);
   return launch;
+}
+
+void LaunchRegistry::Abandon(int64_t run_id, const absl::Status& why) {
+  std::shared_ptr<Launch> launch;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    auto at = entries_.find(run_id);
+    if (at == entries_.end()) return;
+    launch = std::move(at->second.launch);
+    entries_.erase(at);
+  }
+  launch->Fail(absl::AbortedError(absl::StrCat("the launch was given up: ", why.message())));
 }
 
 size_t LaunchRegistry::size() const {

@@ -96,6 +96,7 @@ class Launch {
 // another. Ends the launch for its process when it is destroyed without a word (an error: it was dropped).
 class LaunchMember {
  public:
+  // A replica or partition that the launch does not have makes the launch fail (InvalidArgument).
   LaunchMember(std::shared_ptr<Launch> launch, int64_t replica, int64_t partition);
   ~LaunchMember();
   LaunchMember(const LaunchMember&) = delete;
@@ -120,6 +121,8 @@ class LaunchRegistry {
  public:
   // The launch `run_id`, made with `options` by whoever comes first.
   std::shared_ptr<Launch> Join(int64_t run_id, const LaunchOptions& options);
+  // The devices that have not joined never will: the launch fails (Aborted) for those that have.
+  void Abandon(int64_t run_id, const absl::Status& why);
   size_t size() const;
 
  private:

@@ -12,6 +12,13 @@ namespace {
 // Turns of sends and of receives on a channel are counted apart, and apart from those of collectives.
 int64_t Counter(int64_t channel, bool sends) { return -2 * channel - (sends ? 2 : 1); }
 
+// A device of the launch that the plan was made for.
+absl::Status CheckMember(const LaunchMember* member, absl::string_view name, size_t processes) {
+  if (member == nullptr) return absl::InternalError(absl::StrCat(name, ": the program was run without its launch"));
+  if (member->process() >= 0 && static_cast<size_t>(member->process()) < processes) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(name, ": process ", member->process(), " of ", processes));
+}
+
 absl::Status Named(absl::string_view name, const absl::Status& s) {
   return s.ok() ? s : absl::Status(s.code(), absl::StrCat(name, ": ", s.message()));
 }
@@ -70,7 +77,7 @@ absl::Status Transfer::Send(LaunchMember* member, const ExecuteContext* context,
     }
     return absl::OkStatus();
   }
-  if (member == nullptr) return absl::InternalError(absl::StrCat(name_, ": the program was run without its launch"));
+  RETURN_IF_ERROR(CheckMember(member, name_, peer_.size()));
   const int64_t to = peer_[static_cast<size_t>(member->process())];
   const int64_t turn = member->NextTurn(Counter(channel_, true));
   if (to < 0) return absl::OkStatus();
@@ -93,7 +100,7 @@ absl::Status Transfer::Receive(LaunchMember* member, const ExecuteContext* conte
     }
     return absl::OkStatus();
   }
-  if (member == nullptr) return absl::InternalError(absl::StrCat(name_, ": the program was run without its launch"));
+  RETURN_IF_ERROR(CheckMember(member, name_, peer_.size()));
   const int64_t from = peer_[static_cast<size_t>(member->process())];
   const int64_t turn = member->NextTurn(Counter(channel_, false));
   std::string bytes(static_cast<size_t>(bytes_), '\0');

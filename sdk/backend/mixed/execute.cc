@@ -1,9 +1,11 @@
 // Running a program: arguments as values, the interpreter on a thread of its own, results where the caller finds them.
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/exceptions.h"
 #include "sdk/backend/mixed/executable.h"
 
 namespace backplane::mixed {
@@ -57,7 +59,10 @@ struct Work {
   ExecuteRequest request;
   std::vector<DeviceArray> outputs;
   std::vector<bool> reuses;  // by output: it lies in an argument's memory
+  Promise done;
+  std::atomic<bool> taken{false};  // somebody runs it or has given it up
 
+  bool Take() { return !taken.exchange(true); }
   absl::Status Run();
   absl::StatusOr<std::vector<Value>> Evaluate(Placement& placement);
   absl::Status Deliver(std::vector<Value>& leaves, Placement& placement);
@@ -161,7 +166,8 @@ class MixedLoaded : public LoadedExecutable {
       return made;
     }
     ExecuteResult result;
-    result.done = Event::Create();
+    work->done = Promise("execute");
+    result.done = work->done.event();
     result.outputs = work->outputs;
     for (DeviceArray& output : result.outputs) output.ready = result.done;
     absl::InlinedVector<Event, 8> inputs;
@@ -169,25 +175,40 @@ class MixedLoaded : public LoadedExecutable {
       if (!argument.ready.IsReady() || !argument.ready.status().ok()) inputs.push_back(argument.ready);
     }
     work->request = std::move(request);
-    Event::All(inputs).OnReady(
-        [work = std::move(work), runtime = runtime_, done = result.done](const absl::Status& status) mutable {
-          if (!status.ok()) {
-            work->member->End(status);
-            work.reset();
-            done.Set(status);
-            return;
-          }
-          runtime->workers.Schedule([work = std::move(work), done]() mutable {
-            absl::Status end = work->Run();
-            work->member->End(end);
-            work.reset();
-            done.Set(std::move(end));
-          });
+    Event::All(inputs).OnReady([work = std::move(work), runtime = runtime_](const absl::Status& status) mutable {
+      std::shared_ptr<Work> own = std::move(work);
+      if (!status.ok()) {
+        own->Take();
+        return End(std::move(own), status);
+      }
+      const absl::Status scheduled = Caught([&] {
+        runtime->workers.Schedule([own]() mutable {
+          if (!own->Take()) return;
+          absl::Status end = Caught([&] { return own->Run(); });
+          End(std::move(own), std::move(end));
         });
+      });
+      if (!scheduled.ok() && own->Take()) End(std::move(own), scheduled);
+    });
     return result;
   }
 
+  void Abandon(int64_t run_id, const absl::Status& why) override { runtime_->launches.Abandon(run_id, why); }
+
  private:
+  // What the work holds goes before anyone hears of its end; its thread may keep the emptied shell a little longer.
+  static void End(std::shared_ptr<Work> work, absl::Status status) {
+    work->member->End(status);
+    const Promise done = std::move(work->done);
+    const std::shared_ptr<Runtime> runtime = std::move(work->runtime);
+    work->member.reset();
+    work->executable.reset();
+    work->request = {};
+    work->outputs.clear();
+    work.reset();
+    done.Set(std::move(status));
+  }
+
   absl::Status MakeOutputs(const ExecuteRequest& request, Work& work) const {
     absl::Span<const OutputInfo> infos = executable_->outputs();
     for (size_t i = 0; i < infos.size(); ++i) {

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/backend/exceptions.h"
 #include "sdk/engine/backend/executable.h"
 
 namespace backplane::engine {
@@ -80,8 +81,8 @@ void Runtime::Schedule(absl::AnyInvocable<void()> work) {
     ++running_;
   }
   pool.Schedule([this, work = std::move(work)]() mutable {
-    work();
-    work = nullptr;  // what it holds goes before the count does
+    (void)Caught([&] { work(); });  // promises that it held are broken
+    work = nullptr;                 // what it holds goes before the count does
     std::lock_guard<std::mutex> lock(mutex_);
     if (--running_ == 0) idle_.notify_all();
   });

@@ -1,5 +1,6 @@
 #include "sdk/engine/backend/executable.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -69,6 +70,8 @@ class EngineLoadedExecutable : public LoadedExecutable {
   EngineLoadedExecutable(EngineClient* client, std::shared_ptr<const EngineExecutable> executable)
       : client_(client), executable_(std::move(executable)) {}
 
+  void Abandon(int64_t run_id, const absl::Status& why) override { Runtime::Get().launches.Abandon(run_id, why); }
+
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
     auto launch = std::make_shared<EngineLaunch>(std::move(request), executable_, executable_->program(),
                                                  client_->collective_time_limit());
@@ -96,26 +99,25 @@ EngineExecutable::EngineExecutable(std::unique_ptr<Program> program, CompileOpti
       log_(std::move(log)) {
   const Module& module = program_->module();
   const ModuleConfig& config = module.config();
+  // Donations and aliases name a parameter and an index into its tuple; arguments are the leaves of all parameters.
+  auto is_given_away = [&](int64_t parameter, const std::vector<int64_t>& index) {
+    auto is_it = [&](const auto& named) { return named.parameter == parameter && named.parameter_index == index; };
+    return std::any_of(config.buffer_donors.begin(), config.buffer_donors.end(), is_it) ||
+           std::any_of(config.input_output_aliases.begin(), config.input_output_aliases.end(), is_it);
+  };
   for (const Instruction* p : module.entry()->parameters()) {
-    ForEachLeaf(p->shape(), [&](const Shape& s, const std::vector<int64_t>&) {
+    const size_t n = static_cast<size_t>(p->parameter_number());
+    ForEachLeaf(p->shape(), [&](const Shape& s, const std::vector<int64_t>& index) {
       ParameterInfo info;
       info.shape = Leaf(s);
-      const size_t n = parameters_.size();
       if (n < config.parameter_memory_kinds.size() && !config.parameter_memory_kinds[n].empty())
         info.memory_kind = config.parameter_memory_kinds[n];
+      info.donated = is_given_away(p->parameter_number(), index);
       parameters_.push_back(std::move(info));
     });
   }
   for (int32_t alias : program_->assignment().output_alias) {
     if (alias >= 0) parameters_[static_cast<size_t>(alias)].donated = true;
-  }
-  for (const BufferDonor& d : config.buffer_donors) {
-    if (d.parameter >= 0 && static_cast<size_t>(d.parameter) < parameters_.size())
-      parameters_[static_cast<size_t>(d.parameter)].donated = true;
-  }
-  for (const InputOutputAlias& a : config.input_output_aliases) {
-    if (a.parameter >= 0 && static_cast<size_t>(a.parameter) < parameters_.size())
-      parameters_[static_cast<size_t>(a.parameter)].donated = true;
   }
   ForEachLeaf(module.entry()->root()->shape(), [&](const Shape& s, const std::vector<int64_t>&) {
     OutputInfo info;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/types/status_macros.h"
+#include "sdk/backend/exceptions.h"
 
 namespace backplane::engine {
 namespace {
@@ -44,18 +45,26 @@ absl::Status ProgramLaunch::RunOnce() {
   for (const DeviceArray& a : request_.arguments) {
     if (absl::Status s = a.ready.status(); !s.ok()) return s;
   }
-  return Run();
+  return Caught([this] { return Run(); });
 }
 
-void ProgramLaunch::Finish() {
-  absl::Status s = RunOnce();
-  if (member_ != nullptr) member_->End(s);
+void ProgramLaunch::RunAndFinish() {
+  if (!taken_.exchange(true)) Finish(RunOnce());
+}
+
+void ProgramLaunch::Finish(absl::Status status) {
+  if (member_ != nullptr) member_->End(status);
   // Arguments go first: whoever waits for the results may count on donated and borrowed memory being released.
   request_.arguments.clear();
   request_.context.reset();
-  Event done = done_;
+  const Promise done = std::move(done_);
   results_.clear();
-  done.Set(std::move(s));
+  done.Set(std::move(status));
+}
+
+absl::Status ProgramLaunch::Dispatch(const std::shared_ptr<ProgramLaunch>& launch) {
+  absl::Status s = Caught([&] { launch->runtime_.Schedule([launch] { launch->RunAndFinish(); }); });
+  return s.ok() || launch->taken_.exchange(true) ? absl::OkStatus() : s;
 }
 
 absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch> launch,
@@ -66,8 +75,7 @@ absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch
   ExecuteResult result;
   result.outputs = std::move(outputs);
   if (ready && effects_first && launch->program_.acts_on_host() && !launch->program_.meets_others()) {
-    RETURN_IF_ERROR(launch->RunOnce());
-    for (DeviceArray& out : result.outputs) out.ready = result.done;
+    result.failure = launch->RunOnce();
     return result;
   }
   if (ready && !launch->program_.may_block() && !launch->program_.open_ended() &&
@@ -77,19 +85,20 @@ absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch
     for (DeviceArray& out : result.outputs) out.ready = result.done;
     return result;
   }
-  launch->done_ = Event::Create();
-  result.done = launch->done_;
+  launch->done_ = Promise("execute");
+  result.done = launch->done_.event();
   for (DeviceArray& out : result.outputs) out.ready = result.done;
   launch->results_ = result.outputs;
   if (ready) {
     launch->runtime_.pool.WakeUp();
-    launch->runtime_.Schedule([launch] { launch->Finish(); });
+    RETURN_IF_ERROR(Dispatch(launch));
     return result;
   }
   std::vector<Event> events;
   for (const DeviceArray& a : launch->request_.arguments) events.push_back(a.ready);
-  Event::All(events).OnReady(
-      [launch](const absl::Status&) { launch->runtime_.Schedule([launch] { launch->Finish(); }); });
+  Event::All(events).OnReady([launch](const absl::Status&) {
+    if (absl::Status s = Dispatch(launch); !s.ok()) launch->Finish(std::move(s));
+  });
   return result;
 }
 

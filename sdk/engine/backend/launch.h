@@ -6,6 +6,7 @@
 #ifndef BACKPLANE_SDK_ENGINE_BACKEND_LAUNCH_H_
 #define BACKPLANE_SDK_ENGINE_BACKEND_LAUNCH_H_
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -29,8 +30,8 @@ class ProgramLaunch {
 
   // Gives the outputs their events and sees to it that `launch` runs: now, or when its arguments are ready. After that
   // `launch` may be let go. `more_microseconds`: what Run does beside the program, roughly. `effects_first`: a program
-  // with side effects on the host, such as callbacks, runs here where its arguments are ready, so that they have happened
-  // when Start returns; what stops it is Start's error then.
+  // with side effects on the host, such as callbacks, runs here where its arguments are ready, so that they have
+  // happened when Start returns; what stops it is the result's `failure` then. An error of Start: nothing was run.
   static absl::StatusOr<ExecuteResult> Start(std::shared_ptr<ProgramLaunch> launch, std::vector<DeviceArray> outputs,
                                              double more_microseconds, bool effects_first = false);
 
@@ -46,7 +47,11 @@ class ProgramLaunch {
 
  private:
   absl::Status RunOnce();
-  void Finish();
+  // Runs the program on this thread and tells the host, unless it has been run or given up.
+  void RunAndFinish();
+  void Finish(absl::Status status);
+  // Hands RunAndFinish to a thread of the runtime. An error: there is none, and `launch` never runs.
+  static absl::Status Dispatch(const std::shared_ptr<ProgramLaunch>& launch);
 
   ExecuteRequest request_;
   const std::shared_ptr<const Executable> executable_;
@@ -54,7 +59,8 @@ class ProgramLaunch {
   Runtime& runtime_;
   std::unique_ptr<LaunchMember> member_;  // where the program has collectives
   std::vector<DeviceArray> results_;      // their storage outlives the run even if the caller drops it
-  Event done_;
+  std::atomic<bool> taken_{false};        // somebody runs the program or has given it up
+  Promise done_;
 };
 
 }  // namespace backplane::engine
