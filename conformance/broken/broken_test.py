@@ -24,7 +24,8 @@ def defects():
 
 def judge(opt, plugin, checks, options, folder):
     """The outcomes by id, and the exit status, of the checks whose ids begin so."""
-    report = pathlib.Path(folder) / f"{pathlib.Path(plugin).stem}.json"
+    # One plugin may be judged several times at once.
+    report = pathlib.Path(folder) / f"{pathlib.Path(plugin).stem}.{len(checks)}.{checks[0].replace('/', '')}.json"
     only = "|".join(f"^{re.escape(c)}" + ("" if c.endswith("/") else "$") for c in checks)
     command = [opt.conform, plugin, "--only", only, "--profile", HERE / "strict.txt", "--json", report, "--quiet", "--jobs", "2", *options]
     run = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=180, env=os.environ | {"BACKPLANE_BROKEN_OVER": opt.over})

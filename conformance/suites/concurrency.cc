@@ -200,6 +200,83 @@ void ReplicaArgumentCount(Kit& k) {
   k.Require(!e.message.empty(), CodeName(e.code), " without a message");
 }
 
+// A sum over two replicas whose first argument may become the output.
+constexpr char kDonatingSum[] = R"(
+module @donating_sum attributes {mhlo.num_replicas = 2 : i32} {
+  func.func public @main(%x: tensor<2xf32> {tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {
+    %0 = "stablehlo.all_reduce"(%x) ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %1 = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %1 : tensor<f32>
+    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+})";
+
+// One device's arguments are right, the other's are not: nothing may run, or be taken, on either.
+void PartialLaunch(Kit& k) {
+  host::CompileOptions options = PlainOptions(k);
+  options.num_replicas = 2;
+  Launch launch;
+  launch.executable = Compile(k, kDonatingSum, options);
+  PJRT_Buffer* deleted = Put<float>(k, {2}, {1, 1}, k.device(1));
+  Delete(k, deleted);
+  const struct {
+    const char* what;
+    PJRT_Buffer* argument;
+  } wrong[] = {{"has been deleted", deleted},
+               {"has another shape", Put<float>(k, {3}, {1, 1, 1}, k.device(1))},
+               {"lies on another device", Put<float>(k, {2}, {1, 1}, k.device(0))}};
+  for (const auto& w : wrong) {
+    PJRT_Buffer* x = Put<float>(k, {2}, {1, 2}, k.device(0));
+    launch.arguments = {{x}, {w.argument}};
+    const Err e = TryExecute(k, &launch);
+    k.Require(!e.ok(), "a launch on two devices is accepted though the second one's argument ", w.what);
+    k.Require(!e.message.empty(), CodeName(e.code), " without a message");
+    k.Require(!IsDeleted(k, x), "the launch was refused because the second device's argument ", w.what,
+              ", and the first device's was taken");
+    k.Require(GetAs<float>(k, x) == std::vector<float>({1, 2}),
+              "the launch was refused because the second device's "
+              "argument ",
+              w.what, ", and the first device's was overwritten");
+    // Nothing is left of it that the next launch could meet.
+    launch.arguments = {{x}, {Put<float>(k, {2}, {10, 20}, k.device(1))}};
+    const Err next = TryExecute(k, &launch);
+    k.Require(next.ok(), "the launch after one that was refused: ", ErrText(next));
+    for (size_t d = 0; d < 2; ++d)
+      k.Require(GetAs<float>(k, launch.outputs[d][0]) == std::vector<float>({11, 22}),
+                "the launch after one that was refused gives a wrong sum on device ", d);
+  }
+}
+
+// A call for one device that is refused is none of its launches.
+void RefusedAlone(Kit& k) {
+  host::CompileOptions options = PlainOptions(k);
+  options.num_replicas = 2;
+  Launch launch;
+  launch.executable = Compile(k, kDonatingSum, options);
+  PJRT_Buffer* deleted = Put<float>(k, {2}, {1, 1}, k.device(1));
+  Delete(k, deleted);
+  for (int round = 0; round < 3; ++round) {
+    const float r = static_cast<float>(round);
+    PJRT_Buffer* out[2];
+    for (size_t d = 0; d < 2; ++d) {
+      launch.device = k.device(d);
+      if (d == 1) {
+        launch.arguments = {{deleted}};
+        k.Require(!TryExecute(k, &launch).ok(), "a deleted argument is accepted");
+      }
+      launch.arguments = {{Put<float>(k, {2}, {r, static_cast<float>(d)}, k.device(d))}};
+      const Err e = TryExecute(k, &launch);
+      k.Require(e.ok(), "device ", d, " launched alone: ", ErrText(e));
+      out[d] = launch.outputs[0][0];
+    }
+    for (size_t d = 0; d < 2; ++d)
+      k.Require(GetAs<float>(k, out[d]) == std::vector<float>({2 * r, 1}),
+                "after a call that was refused a device's launches meet the wrong ones of the other: device ", d);
+  }
+}
+
 void Portable(Kit& k) {
   host::CompileOptions options = PlainOptions(k);
   options.compile_portable_executable = true;
@@ -268,6 +345,11 @@ constexpr Check kChecks[] = {
     {"one_by_one.all_reduce", "devices:2", "the devices of a program launched each by itself find one another",
      DeviceByDevice, 60},
     {"one_by_one.ahead", "devices:2", "a device that is a launch ahead waits for its partner", DeviceAhead, 60},
+    {"refused.partial_launch", "devices:2",
+     "a launch that is refused for one device takes nothing on the others, and the next one works", PartialLaunch, 0,
+     true},
+    {"refused.lone_launch", "devices:2", "a refused call of one device does not count among its launches", RefusedAlone,
+     0, true},
     {"devices2.portable", "devices:2", "a portable program runs on the device of the execution", Portable},
     {"devices2.logical_ids", "devices:2 PJRT_LoadedExecutable_AddressableDeviceLogicalIds",
      "two replicas know their devices", LogicalIds2},

@@ -136,6 +136,58 @@ void Damaged(Kit& k) {  // every change is refused, or harmless; none ends the p
   ExpectAdds(k, Load(k, good));
 }
 
+// Loads with options of the host's in place of those that the executable was compiled with.
+Err TryLoadWith(Kit& k, absl::string_view bytes, const host::CompileOptions& options, PJRT_LoadedExecutable** out) {
+  KIT_ARGS(k, a, PJRT_Executable_DeserializeAndLoad);
+  if (a.struct_size < PJRT_Executable_DeserializeAndLoad_Args_STRUCT_SIZE)
+    k.Unsupported("PJRT_Executable_DeserializeAndLoad takes no options at minor ", k.minor());
+  const std::string serialized = options.Serialize();
+  a.client = k.client();
+  a.serialized_executable = bytes.data();
+  a.serialized_executable_size = bytes.size();
+  a.overridden_serialized_compile_options = serialized.data();
+  a.overridden_serialized_compile_options_size = serialized.size();
+  const Err e = KIT_TRY(k, PJRT_Executable_DeserializeAndLoad, a);
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(ErrText(e));
+  *out = e.ok() ? a.loaded_executable : nullptr;
+  return e;
+}
+
+void OtherDevice(Kit& k) {
+  host::CompileOptions options = PlainOptions(k);
+  options.device_assignment = {IdOf(k, k.device(1))};
+  PJRT_LoadedExecutable* loaded = nullptr;
+  const Err e = TryLoadWith(k, BytesOf(k, kAdd), options, &loaded);
+  k.Require(e.ok(), "an executable for one device, loaded for another one: ", ErrText(e));
+  PJRT_Buffer* x = Put<float>(k, {4}, {1, 2, 3, 4}, k.device(1));
+  Launch launch;
+  launch.executable = loaded;
+  launch.arguments = {{x, x}};
+  const Err run = TryExecute(k, &launch);
+  k.Require(run.ok(), "loaded for device 1, it refuses arguments there: ", ErrText(run));
+  k.Require(DeviceOf(k, launch.outputs[0][0]) == k.device(1), "loaded for device 1, it runs on another one");
+  k.Require(GetAs<float>(k, launch.outputs[0][0]) == std::vector<float>({2, 4, 6, 8}), "wrong results");
+}
+
+void OtherCounts(Kit& k) {
+  const struct {
+    int compiled[2], loaded[2];
+  } cases[] = {{{1, 1}, {2, 1}}, {{1, 1}, {1, 2}}, {{2, 1}, {1, 1}}, {{2, 1}, {1, 2}}};
+  for (const auto& c : cases) {
+    host::CompileOptions options = PlainOptions(k);
+    options.num_replicas = c.compiled[0];
+    options.num_partitions = c.compiled[1];
+    const std::string bytes = Serialize(k, ExecutableOf(k, Compile(k, kAdd, options)));
+    options.num_replicas = c.loaded[0];
+    options.num_partitions = c.loaded[1];
+    PJRT_LoadedExecutable* loaded = nullptr;
+    const Err e = TryLoadWith(k, bytes, options, &loaded);
+    k.Require(!e.ok(), "compiled for ", c.compiled[0], " replicas of ", c.compiled[1], " partitions, loaded for ",
+              c.loaded[0], " of ", c.loaded[1], ", it is accepted");
+    k.Require(!e.message.empty(), CodeName(e.code), " without a message");
+  }
+}
+
 constexpr char kNeeds[] = "PJRT_Executable_Serialize PJRT_Executable_DeserializeAndLoad";
 constexpr Check kChecks[] = {
     {"serialization.round_trip", kNeeds, "an executable made again from its bytes runs", RoundTrip},
@@ -150,6 +202,10 @@ constexpr Check kChecks[] = {
      60},
     {"serialization.twice", kNeeds, "two executables from the same bytes", Twice},
     {"serialization.again", kNeeds, "an executable made from bytes can be serialized again", ThroughTwo},
+    {"serialization.other_device", "devices:2 PJRT_Executable_Serialize PJRT_Executable_DeserializeAndLoad",
+     "options of the load choose another device", OtherDevice, 0, true},
+    {"serialization.other_counts", "devices:2 PJRT_Executable_Serialize PJRT_Executable_DeserializeAndLoad",
+     "options of the load with other numbers of replicas or partitions give an error", OtherCounts, 0, true},
     {"serialization.malformed", kNeeds, "bytes that are no executable give an error", Malformed},
     {"serialization.damaged", kNeeds, "a changed bit does not end the process", Damaged, 60, true},
 };

@@ -170,6 +170,20 @@ void LoadAndRun(Kit& k) {
             "wrong results");
 }
 
+void LoadOtherCounts(Kit& k) {
+  host::CompileOptions options = PlainOptions(k);
+  options.num_replicas = 2;
+  const std::string bytes = options.Serialize();
+  KIT_ARGS(k, a, PJRT_Client_Load);
+  a.client = k.client();
+  a.executable = CompileFor(k, OfClient(k), nullptr);
+  a.compile_options = bytes.data();
+  a.compile_options_size = bytes.size();
+  const Err e = KIT_TRY(k, PJRT_Client_Load, a);
+  k.Require(!e.ok(), "compiled for one replica, loaded for two, it is accepted");
+  k.Require(!e.message.empty(), CodeName(e.code), " without a message");
+}
+
 void SerializeWithoutClient(Kit& k) {  // compiled ahead, loaded from bytes
   const std::string bytes = Serialize(k, CompileFor(k, OfClient(k), nullptr));
   KIT_ARGS(k, a, PJRT_Executable_DeserializeAndLoad);
@@ -213,6 +227,8 @@ constexpr Check kChecks[] = {
     {"topology.by_name", "PJRT_TopologyDescription_Create", "the platform's default topology without a client", ByName},
     {"topology.compile", "PJRT_Compile", "a program compiles for it", CompileForTopology},
     {"topology.load", "PJRT_Compile PJRT_Client_Load", "what was compiled for it runs on a client", LoadAndRun},
+    {"refused.load_counts", "devices:2 PJRT_Compile PJRT_Client_Load",
+     "options of the load with another number of replicas give an error", LoadOtherCounts, 0, true},
     {"topology.serialize", "PJRT_Compile PJRT_Executable_Serialize PJRT_Executable_DeserializeAndLoad",
      "what was compiled for it runs after a way through bytes", SerializeWithoutClient},
     {"topology.memory_kinds", "PJRT_TopologyDescription_GetMemorySpaceKindIds PJRT_Memory_Kind_Id",
