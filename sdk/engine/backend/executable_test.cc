@@ -1,0 +1,155 @@
+// What an executable of the engine tells of its parameters, and how its launches end when they cannot be made.
+#include "sdk/engine/backend/executable.h"
+
+#include <chrono>
+#include <cstring>
+
+#include "core/text/hlo_parser.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/backend/host_topology.h"
+#include "sdk/engine/backend/pipeline.h"
+
+namespace backplane::engine {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::shared_ptr<Executable> CompileText(const char* text, CompileOptions options = {}) {
+  auto module = ParseHloModule(text);
+  EXPECT_TRUE(module.ok()) << module.status();
+  if (!module.ok()) return nullptr;
+  (*module)->config().num_replicas = options.num_replicas;
+  (*module)->config().num_partitions = options.num_partitions;
+  auto executable = CompileOnEngine(*std::move(module), options, nullptr);
+  EXPECT_TRUE(executable.ok()) << executable.status();
+  return executable.ok() ? *executable : nullptr;
+}
+
+// Arguments are the leaves of all parameters: the second leaf of the second parameter is the fourth argument.
+TEST(EngineExecutableTest, DonationsOfTupleParametersNameLeaves) {
+  auto executable = CompileText(R"(
+HloModule m, input_output_alias={ {0}: (1, {1}, may-alias) }, buffer_donor={ (0, {0}) }
+
+ENTRY e {
+  t = (f32[4], f32[8]) parameter(0)
+  u = (f32[4], f32[8]) parameter(1)
+  a = f32[4] get-tuple-element(t), index=0
+  b = f32[8] get-tuple-element(u), index=1
+  c = f32[4] add(a, a)
+  d = f32[8] add(b, b)
+  ROOT r = (f32[8], f32[4]) tuple(d, c)
+}
+)");
+  ASSERT_NE(executable, nullptr);
+  std::vector<bool> donated;
+  std::vector<int64_t> sizes;
+  for (const ParameterInfo& p : executable->parameters()) {
+    donated.push_back(p.donated);
+    sizes.push_back(p.shape.num_elements());
+  }
+  EXPECT_THAT(sizes, ElementsAre(4, 8, 4, 8));
+  EXPECT_THAT(donated, ElementsAre(true, false, false, true));
+
+  // And run: what is donated is written, what is not stays as it was.
+  EngineClient client(HostTopology("test", 1), std::chrono::seconds(10));
+  auto loaded = client.Load(executable);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ExecuteRequest request;
+  const int32_t device = 0;
+  request.device_assignment = absl::MakeConstSpan(&device, 1);
+  std::vector<float*> values;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    auto storage = client.Allocate(0, static_cast<size_t>(sizes[i]) * sizeof(float));
+    ASSERT_TRUE(storage.ok());
+    values.push_back(static_cast<float*>((*storage)->data()));
+    for (int64_t k = 0; k < sizes[i]; ++k) values.back()[k] = static_cast<float>(10 * i + 1);
+    request.arguments.push_back({executable->parameters()[i].shape, 0, *storage, Event()});
+    request.donated.push_back(donated[i]);
+  }
+  const std::vector<DeviceArray> keep = request.arguments;
+  auto result = (*loaded)->Execute(std::move(request));
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_TRUE(result->done.Await().ok());
+  EXPECT_EQ(static_cast<const float*>(result->outputs[0].storage->data())[7], 62);
+  EXPECT_EQ(static_cast<const float*>(result->outputs[1].storage->data())[3], 2);
+  EXPECT_EQ(values[1][7], 11);
+  EXPECT_EQ(values[2][3], 21);
+}
+
+constexpr char kSum[] = R"(
+HloModule m, replica_count=2
+
+add {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT s = f32[] add(x, y)
+}
+
+ENTRY e {
+  x = f32[4] parameter(0)
+  ROOT s = f32[4] all-reduce(x), replica_groups={{0,1}}, to_apply=add
+}
+)";
+
+class SumLaunch : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    CompileOptions options;
+    options.num_replicas = 2;
+    auto executable = CompileText(kSum, options);
+    ASSERT_NE(executable, nullptr);
+    auto loaded = client_.Load(executable);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    loaded_ = *std::move(loaded);
+    shape_ = executable->parameters()[0].shape;
+  }
+  ExecuteRequest Request(int64_t run_id, int32_t replica) {
+    ExecuteRequest request;
+    request.device = replica;
+    request.replica = replica;
+    request.run_id = run_id;
+    request.device_assignment = devices_;
+    auto storage = client_.Allocate(0, 16);
+    EXPECT_TRUE(storage.ok());
+    std::memset((*storage)->data(), 0, 16);
+    request.arguments = {{shape_, replica, *storage, Event()}};
+    request.donated = {false};
+    return request;
+  }
+  // Devices wait for one another a minute; what is abandoned must not.
+  EngineClient client_{HostTopology("test", 2), std::chrono::seconds(60)};
+  const int32_t devices_[2] = {0, 1};
+  std::unique_ptr<LoadedExecutable> loaded_;
+  Shape shape_;
+};
+
+TEST_F(SumLaunch, AbandonedDevicesDoNotWait) {
+  const auto start = std::chrono::steady_clock::now();
+  auto first = loaded_->Execute(Request(1001, 0));
+  ASSERT_TRUE(first.ok()) << first.status();
+  loaded_->Abandon(1001, absl::ResourceExhaustedError("no room on the other one"));
+  const absl::Status end = first->done.Await();
+  EXPECT_EQ(end.code(), absl::StatusCode::kAborted) << end;
+  EXPECT_THAT(std::string(end.message()), ::testing::HasSubstr("no room on the other one"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  EXPECT_EQ(Runtime::Get().launches.size(), 0u);
+  // The next run is whole.
+  auto a = loaded_->Execute(Request(1002, 0)), b = loaded_->Execute(Request(1002, 1));
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_TRUE(a->done.Await().ok());
+  EXPECT_TRUE(b->done.Await().ok());
+}
+
+TEST_F(SumLaunch, ADeviceThatTheProgramDoesNotHaveIsAnError) {
+  auto first = loaded_->Execute(Request(1003, 0));
+  ASSERT_TRUE(first.ok());
+  ExecuteRequest beyond = Request(1003, 1);
+  beyond.replica = 2;
+  auto second = loaded_->Execute(std::move(beyond));
+  EXPECT_FALSE(first->done.Await().ok());
+  EXPECT_FALSE(second.ok() && second->done.Await().ok());
+}
+
+}  // namespace
+}  // namespace backplane::engine
