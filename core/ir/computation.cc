@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/ir/module.h"
 #include "core/types/status_macros.h"
@@ -50,10 +48,7 @@ Instruction* Computation::AddBefore(Instruction* position, InstructionSpec spec)
   i->literal_ = std::move(spec.literal);
   i->metadata_ = std::move(spec.metadata);
   i->parent_ = this;
-  i->operands_.assign(spec.operands.begin(), spec.operands.end());
-  for (Instruction* o : i->operands_) {
-    if (std::find(o->users_.begin(), o->users_.end(), i) == o->users_.end()) o->users_.push_back(i);
-  }
+  i->SetOperands(spec.operands);
   if (i->Is(Opcode::kParameter)) {
     if (!i->attrs_.Has(AttrId::kParameterNumber)) {
       i->attrs_.Set(AttrId::kParameterNumber, static_cast<int64_t>(parameters_.size()));
@@ -125,7 +120,7 @@ Instruction* Computation::AddClone(const Instruction* of, const Shape& shape, ab
 }
 
 absl::Status Computation::Remove(Instruction* instruction) {
-  if (!instruction->users_.empty()) {
+  if (instruction->user_count_ > 0) {
     return absl::FailedPreconditionError(absl::StrCat(instruction->name(), ": has users and cannot be removed"));
   }
   if (instruction == root_) {
@@ -137,13 +132,7 @@ absl::Status Computation::Remove(Instruction* instruction) {
   if (instruction->parent_ != this) {
     return absl::InvalidArgumentError(absl::StrCat(instruction->name(), ": is not of computation ", name_));
   }
-  for (Instruction* o : instruction->operands_) {
-    o->users_.erase(std::remove(o->users_.begin(), o->users_.end(), instruction), o->users_.end());
-  }
-  for (const auto& other : instructions_) {
-    auto& before = other->control_predecessors_;
-    before.erase(std::remove(before.begin(), before.end(), instruction), before.end());
-  }
+  instruction->LeaveAll();
   instructions_.erase(instruction->place_);
   return absl::OkStatus();
 }
@@ -153,22 +142,27 @@ absl::Status Computation::RemoveParameter(int64_t number) {
     return absl::InvalidArgumentError(absl::StrCat(name_, ": has no parameter ", number));
   }
   Instruction* p = parameters_[number];
-  if (!p->users_.empty() || p == root_) {
+  if (p->user_count_ > 0 || p == root_) {
     return absl::FailedPreconditionError(absl::StrCat(p->name(), ": has users and cannot be removed"));
   }
   parameters_.erase(parameters_.begin() + number);
   for (size_t i = static_cast<size_t>(number); i < parameters_.size(); ++i) {
     parameters_[i]->attrs_.Set(AttrId::kParameterNumber, static_cast<int64_t>(i));
   }
-  instructions_.remove_if([&](const auto& i) { return i.get() == p; });
+  p->LeaveAll();
+  instructions_.erase(p->place_);
   return absl::OkStatus();
 }
 
 int64_t Computation::RemoveDead() {
-  absl::flat_hash_set<const Instruction*> live;
-  std::vector<const Instruction*> work;
-  auto mark = [&](const Instruction* i) {
-    if (live.insert(i).second) work.push_back(i);
+  const uint64_t walk = ++walks_;
+  std::vector<Instruction*> work;
+  size_t live = 0;
+  auto mark = [&](Instruction* i) {
+    if (i->mark_ == walk) return;
+    i->mark_ = walk;
+    ++live;
+    work.push_back(i);
   };
   if (root_ != nullptr) mark(root_);
   for (const auto& i : instructions_) {
@@ -177,41 +171,39 @@ int64_t Computation::RemoveDead() {
   while (!work.empty()) {
     const Instruction* i = work.back();
     work.pop_back();
-    for (const Instruction* o : i->operands_) mark(o);
-    for (const Instruction* p : i->control_predecessors_) mark(p);
+    for (Instruction* o : i->operands_) mark(o);
+    for (Instruction* p : i->control_predecessors_) mark(p);
   }
   const size_t before = instructions_.size();
-  if (live.size() == before) return 0;
+  if (live == before) return 0;
   for (const auto& i : instructions_) {
-    auto& users = i->users_;
-    users.erase(std::remove_if(users.begin(), users.end(), [&](Instruction* u) { return !live.contains(u); }),
-                users.end());
+    if (i->mark_ != walk) i->LeaveAll();
   }
-  instructions_.remove_if([&](const auto& i) { return !live.contains(i.get()); });
-  return static_cast<int64_t>(before - instructions_.size());
+  instructions_.remove_if([&](const auto& i) { return i->mark_ != walk; });
+  return static_cast<int64_t>(before - live);
 }
 
 void Computation::SortTopologically() {
-  absl::flat_hash_map<const Instruction*, std::unique_ptr<Instruction>> owned;
-  std::vector<Instruction*> order = Snapshot();
-  for (auto& i : instructions_) owned[i.get()] = std::move(i);
-  instructions_.clear();
-  absl::flat_hash_set<const Instruction*> seen;
+  const uint64_t walk = ++walks_;
   std::vector<std::pair<Instruction*, size_t>> stack;  // instruction, next input to visit
-  for (Instruction* start : order) {
-    if (!seen.insert(start).second) continue;
-    stack.emplace_back(start, 0);
+  auto enter = [&](Instruction* i) {
+    if (i->mark_ == walk) return;
+    i->mark_ = walk;
+    stack.emplace_back(i, 0);
+  };
+  for (Instruction* start : Snapshot()) {
+    enter(start);
     while (!stack.empty()) {
       auto& [i, next] = stack.back();
       const size_t operands = i->operands_.size(), total = operands + i->control_predecessors_.size();
       if (next == total) {
-        i->place_ = instructions_.insert(instructions_.end(), std::move(owned[i]));
+        instructions_.splice(instructions_.end(), instructions_, i->place_);
         stack.pop_back();
         continue;
       }
       Instruction* input = next < operands ? i->operands_[next] : i->control_predecessors_[next - operands];
       ++next;
-      if (seen.insert(input).second) stack.emplace_back(input, 0);
+      enter(input);
     }
   }
 }

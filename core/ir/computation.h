@@ -67,6 +67,8 @@ class Computation {
   void SortTopologically();
 
   std::string ToString() const;
+  // 128-bit digest as 32 hex digits of what it computes, with all that it calls (not names, not metadata).
+  std::string Fingerprint() const;
 
  private:
   friend class Module;
@@ -79,6 +81,7 @@ class Computation {
   Instruction* root_ = nullptr;
   bool is_fusion_ = false;
   std::string execution_thread_;
+  uint64_t walks_ = 0;  // over the instructions, which carry the number of the last that came by
 };
 
 }  // namespace backplane

@@ -27,6 +27,7 @@ class Digest {
     if (size > 0) std::memcpy(&rest, p, size);
     Word(rest);
   }
+  uint64_t Half() const { return a_ ^ b_; }
   std::string Hex() const {
     return absl::StrFormat("%016x%016x", Mix(a_, 0xa0761d6478bd642fu), Mix(b_ ^ a_, 0xe7037ed1a0b428dbu));
   }
@@ -38,6 +39,17 @@ class Digest {
   void Add(PrimitiveType v) { Word(static_cast<uint64_t>(v)); }
   void Add(Precision v) { Word(static_cast<uint64_t>(v)); }
   void Add(EnumValue v) { Word(static_cast<uint64_t>(v.value)); }
+  void Add(const Attributes& v) {
+    for (const auto& [id, value] : v.entries()) {
+      Add(std::string(AttrName(id)));
+      std::visit([&](const auto& x) { Add(x); }, value);
+    }
+  }
+  void Add(const std::optional<ResultAccuracy>& v) {
+    if (!v) return;
+    Word(static_cast<uint64_t>(v->mode));
+    Add(v->atol), Add(v->rtol), Add(v->ulps);
+  }
   void Add(const Shape& v) { Add(v.ToString(/*with_layout=*/true)); }
   void Add(const WindowDimension& v) {
     for (int64_t x : {v.size, v.stride, v.padding_low, v.padding_high, v.window_dilation, v.base_dilation}) Add(x);
@@ -109,12 +121,10 @@ class Digest {
   uint64_t a_ = 0x243f6a8885a308d3u, b_ = 0x13198a2e03707344u;
 };
 
-}  // namespace
-
-std::string Module::Fingerprint() const {
-  Digest d;
+// Callees before callers.
+void AddComputations(const std::vector<Computation*>& order, Digest& d) {
   absl::flat_hash_map<const Computation*, int64_t> computations;
-  for (const Computation* c : PostOrder()) {
+  for (const Computation* c : order) {
     computations.emplace(c, static_cast<int64_t>(computations.size()));
     absl::flat_hash_map<const Instruction*, int64_t> instructions;
     d.Word(static_cast<uint64_t>(c->instruction_count()));
@@ -125,22 +135,37 @@ std::string Module::Fingerprint() const {
       d.Word(static_cast<uint64_t>(i->operand_count()));
       for (const Instruction* o : i->operands()) d.Add(instructions.at(o));
       for (const Computation* callee : i->called()) d.Add(computations.at(callee));
-      for (const auto& [id, value] : i->attrs().entries()) {
-        d.Add(std::string(AttrName(id)));
-        std::visit([&](const auto& v) { d.Add(v); }, value);
-      }
+      d.Add(i->attrs());
       if (i->Is(Opcode::kConstant)) d.Add(i->literal());
       d.Add(i->sharding() != nullptr ? i->sharding()->ToString() : std::string());
       d.Add(i->frontend_attributes());
       d.Add(i->backend_config());
-      if (i->result_accuracy()) {
-        d.Word(static_cast<uint64_t>(i->result_accuracy()->mode));
-        d.Add(i->result_accuracy()->atol), d.Add(i->result_accuracy()->rtol), d.Add(i->result_accuracy()->ulps);
-      }
+      d.Add(i->result_accuracy());
       for (const Instruction* p : i->control_predecessors()) d.Add(instructions.at(p));
     }
     d.Add(c->root() != nullptr ? instructions.at(c->root()) : int64_t{-1});
   }
+}
+
+}  // namespace
+
+uint64_t Instruction::HashWithoutOperands() const {
+  Digest d;
+  d.Word(static_cast<uint64_t>(opcode_));
+  d.Add(attrs_), d.Add(backend_config_), d.Add(accuracy_);
+  if (Is(Opcode::kConstant)) d.Add(*literal_);
+  return d.Half();
+}
+
+std::string Computation::Fingerprint() const {
+  Digest d;
+  AddComputations(module_->PostOrder(this), d);
+  return d.Hex();
+}
+
+std::string Module::Fingerprint() const {
+  Digest d;
+  AddComputations(PostOrder(), d);
   d.Add(config_.num_replicas), d.Add(config_.num_partitions);
   d.Add(config_.use_spmd_partitioning), d.Add(config_.use_shardy_partitioner);
   for (const InputOutputAlias& a : config_.input_output_aliases) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "core/ir/computation.h"
 
 namespace backplane {
@@ -9,33 +10,119 @@ namespace backplane {
 bool Instruction::IsRoot() const { return parent_ != nullptr && parent_->root() == this; }
 
 bool Instruction::HasSideEffect() const {
-  if (info().Has(kSideEffect)) return true;
-  if (Is(Opcode::kCustomCall) && attrs_.GetBool(AttrId::kHasSideEffect)) return true;
-  for (const Computation* c : called_) {
+  auto own = [](const Instruction& i) {
+    return i.info().Has(kSideEffect) || (i.Is(Opcode::kCustomCall) && i.attrs_.GetBool(AttrId::kHasSideEffect));
+  };
+  if (own(*this)) return true;
+  if (called_.empty()) return false;
+  // Each computation once, however many calls lead to it.
+  absl::flat_hash_set<const Computation*> seen;
+  std::vector<const Computation*> work;
+  auto visit = [&](const Instruction& i) {
+    for (const Computation* c : i.called_) {
+      if (seen.insert(c).second) work.push_back(c);
+    }
+  };
+  visit(*this);
+  while (!work.empty()) {
+    const Computation* c = work.back();
+    work.pop_back();
     for (const auto& i : c->instructions()) {
-      if (i->HasSideEffect()) return true;
+      if (own(*i)) return true;
+      visit(*i);
     }
   }
   return false;
 }
 
-void Instruction::ReplaceOperand(int64_t i, Instruction* with) {
-  Instruction* old = operands_[i];
-  if (old == with) return;
-  operands_[i] = with;
-  if (std::find(operands_.begin(), operands_.end(), old) == operands_.end()) {
-    old->users_.erase(std::remove(old->users_.begin(), old->users_.end(), this), old->users_.end());
+void Instruction::SetOperands(absl::Span<Instruction* const> operands) {
+  operands_.assign(operands.begin(), operands.end());
+  uses_.resize(operands.size());
+  for (size_t k = 0; k < operands.size(); ++k) {
+    uses_[k].user = this;
+    EnterUsers(static_cast<int64_t>(k));
   }
-  if (std::find(with->users_.begin(), with->users_.end(), this) == with->users_.end()) with->users_.push_back(this);
+}
+
+void Instruction::EnterUsers(int64_t i) {
+  Instruction* value = operands_[i];
+  Use& use = uses_[i];
+  // Another operand of ours that names the value: the latest user of all, or found in the shorter of two lists.
+  const Use* twin = nullptr;
+  if (value->last_use_ != nullptr && value->last_use_->user == this) {
+    twin = value->last_use_;
+  } else if (operands_.size() <= value->user_count_) {
+    for (size_t k = 0; k < operands_.size() && twin == nullptr; ++k) {
+      if (operands_[k] == value && uses_[k].listed) twin = &uses_[k];
+    }
+  } else {
+    for (const Use* u = value->first_use_; u != nullptr && twin == nullptr; u = u->next) {
+      if (u->user == this) twin = u;
+    }
+  }
+  if (twin != nullptr) {
+    const int32_t before = static_cast<int32_t>(twin - uses_.data()), after = uses_[before].ring_next;
+    use.ring_previous = before;
+    use.ring_next = after;
+    uses_[before].ring_next = uses_[after].ring_previous = static_cast<int32_t>(i);
+    return;
+  }
+  use.ring_previous = use.ring_next = static_cast<int32_t>(i);
+  use.listed = true;
+  use.previous = value->last_use_;
+  use.next = nullptr;
+  (value->last_use_ != nullptr ? value->last_use_->next : value->first_use_) = &use;
+  value->last_use_ = &use;
+  ++value->user_count_;
+}
+
+void Instruction::LeaveUsers(int64_t i) {
+  Instruction* value = operands_[i];
+  Use& use = uses_[i];
+  const bool alone = use.ring_next == static_cast<int32_t>(i);
+  if (!alone) {
+    uses_[use.ring_previous].ring_next = use.ring_next;
+    uses_[use.ring_next].ring_previous = use.ring_previous;
+  }
+  if (!use.listed) return;
+  use.listed = false;
+  Use *before = use.previous, *after = use.next;
+  if (!alone) {  // the next of the ring takes the place in the list
+    Use* heir = &uses_[use.ring_next];
+    heir->listed = true;
+    heir->previous = before;
+    heir->next = after;
+    before = after = heir;
+  } else {
+    --value->user_count_;
+  }
+  Use*& forward = use.previous != nullptr ? use.previous->next : value->first_use_;
+  Use*& backward = use.next != nullptr ? use.next->previous : value->last_use_;
+  forward = after;
+  backward = before;
+}
+
+void Instruction::LeaveAll() {
+  for (int64_t k = 0; k < operand_count(); ++k) LeaveUsers(k);
+  auto forget = [this](std::vector<Instruction*>& list) {
+    list.erase(std::remove(list.begin(), list.end(), this), list.end());
+  };
+  for (Instruction* p : control_predecessors_) forget(p->control_successors_);
+  for (Instruction* s : control_successors_) forget(s->control_predecessors_);
+}
+
+void Instruction::ReplaceOperand(int64_t i, Instruction* with) {
+  if (operands_[i] == with) return;
+  LeaveUsers(i);
+  operands_[i] = with;
+  EnterUsers(i);
 }
 
 void Instruction::ReplaceAllUsesWith(Instruction* with) {
   if (with == this) return;
-  const std::vector<Instruction*> users = users_;
-  for (Instruction* user : users) {
-    for (int64_t i = 0; i < user->operand_count(); ++i) {
-      if (user->operands_[i] == this) user->ReplaceOperand(i, with);
-    }
+  while (first_use_ != nullptr) {
+    Instruction* user = first_use_->user;
+    user->ReplaceOperand(first_use_ - user->uses_.data(), with);
   }
   if (IsRoot()) parent_->set_root(with);
 }

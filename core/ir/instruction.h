@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "core/ir/users.h"
 #include "core/ops/op_info.h"
 
 namespace backplane {
@@ -45,7 +46,7 @@ class Instruction {
   int64_t operand_count() const { return static_cast<int64_t>(operands_.size()); }
   Instruction* operand(int64_t i) const { return operands_[i]; }
   absl::Span<Instruction* const> operands() const { return operands_; }
-  absl::Span<Instruction* const> users() const { return users_; }  // each user once, in creation order of the use
+  Users users() const { return Users(first_use_, user_count_); }  // each user once, in creation order of the use
   bool IsRoot() const;
   bool HasSideEffect() const;  // its own, or of anything it calls
   Computation* parent() const { return parent_; }
@@ -87,7 +88,10 @@ class Instruction {
   const std::shared_ptr<const StringMap>& annotations() const { return annotations_; }
   void set_annotations(std::shared_ptr<const StringMap> a) { annotations_ = std::move(a); }
   const std::vector<Instruction*>& control_predecessors() const { return control_predecessors_; }
-  void AddControlPredecessor(Instruction* p) { control_predecessors_.push_back(p); }
+  void AddControlPredecessor(Instruction* p) {
+    control_predecessors_.push_back(p);
+    p->control_successors_.push_back(this);
+  }
 
   void ReplaceOperand(int64_t i, Instruction* with);
   void ReplaceAllUsesWith(Instruction* with);  // also the root, when this is the root
@@ -99,18 +103,30 @@ class Instruction {
   };
   OpContext Context(ContextStorage& storage) const;
 
+  // A hash of opcode, attributes, configuration of the backend, accuracy and, of a constant, its value: equal for
+  // instructions that differ at most in operands, called computations, name, shape and metadata. The same in every
+  // process.
+  uint64_t HashWithoutOperands() const;
+
   // One line of HLO text, without trailing newline.
   std::string ToString() const;
 
  private:
   friend class Computation;
   Instruction() = default;
+  void SetOperands(absl::Span<Instruction* const> operands);  // once
+  void EnterUsers(int64_t i);                                 // operand i joins the users of its value
+  void LeaveUsers(int64_t i);
+  // Out of the lists of its operands' users and of those that it waits for or that wait for it.
+  void LeaveAll();
   Opcode opcode_{};
   int64_t id_ = 0;
   std::string name_;
   Shape shape_;
   absl::InlinedVector<Instruction*, 3> operands_;
-  std::vector<Instruction*> users_;
+  absl::InlinedVector<Use, 3> uses_;  // of the operands, by their numbers; never resized, for lists run through it
+  Use *first_use_ = nullptr, *last_use_ = nullptr;  // by others, of this value
+  size_t user_count_ = 0;
   std::vector<Computation*> called_;
   Attributes attrs_;
   std::shared_ptr<const Literal> literal_;
@@ -121,6 +137,8 @@ class Instruction {
   std::string backend_config_;
   std::shared_ptr<const StringMap> annotations_;
   std::vector<Instruction*> control_predecessors_;
+  std::vector<Instruction*> control_successors_;  // those that name this one as a predecessor, as often as they do
+  uint64_t mark_ = 0;                             // of the parent's latest walk that came by
   Computation* parent_ = nullptr;
   std::list<std::unique_ptr<Instruction>>::iterator place_;  // in the parent's list
 };

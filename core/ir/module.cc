@@ -92,16 +92,18 @@ int64_t Module::RemoveUnreachableComputations() {
 }
 
 std::vector<Computation*> Module::PostOrder() const {
+  return entry_ != nullptr ? PostOrder(entry_) : std::vector<Computation*>();
+}
+
+std::vector<Computation*> Module::PostOrder(const Computation* from) {
   std::vector<Computation*> order;
   absl::flat_hash_set<const Computation*> seen;
-  if (entry_ != nullptr) Visit(entry_, seen, order);
+  Visit(const_cast<Computation*>(from), seen, order);
   return order;
 }
 
 Computation* Module::CloneComputation(const Computation* of) {
-  absl::flat_hash_set<const Computation*> seen;
-  std::vector<Computation*> order;
-  Visit(const_cast<Computation*>(of), seen, order);
+  const std::vector<Computation*> order = PostOrder(of);
   absl::flat_hash_map<const Computation*, Computation*> computations;
   absl::flat_hash_map<const Instruction*, Instruction*> instructions;
   for (const Computation* from : order) {

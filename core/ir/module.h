@@ -63,7 +63,8 @@ class Module {
   void set_entry(Computation* c) { entry_ = c; }
   // In an order where callees stand before callers.
   const std::vector<std::unique_ptr<Computation>>& computations() const { return computations_; }
-  std::vector<Computation*> PostOrder() const;  // callees first, from the entry; deterministic
+  std::vector<Computation*> PostOrder() const;                          // callees first, from the entry; deterministic
+  static std::vector<Computation*> PostOrder(const Computation* from);  // the same from another one, which comes last
 
   ModuleConfig& config() { return config_; }
   const ModuleConfig& config() const { return config_; }

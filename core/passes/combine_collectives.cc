@@ -37,13 +37,17 @@ int64_t Bytes(const Instruction* i) {
   return bytes;
 }
 
+// How far apart, in instructions, the members of one sum may be: a search ends behind so many without a new one.
+constexpr size_t kMaxDistance = 4096;
+
 // From `first` on, those that can be done together with it. The computation is in order of its operands.
 std::vector<Instruction*> TogetherWith(Instruction* first, const std::vector<Instruction*>& order, size_t at,
                                        int64_t max_bytes) {
   std::vector<Instruction*> members = {first};
   absl::flat_hash_set<const Instruction*> behind = {first};  // members, and what waits for one
   int64_t bytes = Bytes(first);
-  for (size_t k = at + 1; k < order.size(); ++k) {
+  size_t latest = at;
+  for (size_t k = at + 1; k < order.size() && k - latest <= kMaxDistance; ++k) {
     Instruction* i = order[k];
     bool waits = false;
     for (const Instruction* o : i->operands()) waits |= behind.contains(o);
@@ -54,6 +58,7 @@ std::vector<Instruction*> TogetherWith(Instruction* first, const std::vector<Ins
     }
     if (!MayCombine(i) || !OfOneType(i) || !SameKind(first, i) || bytes + Bytes(i) > max_bytes) continue;
     bytes += Bytes(i);
+    latest = k;
     members.push_back(i);
     behind.insert(i);
   }
@@ -86,14 +91,14 @@ absl::StatusOr<bool> CombineAllReduces::Run(Module* module) {
   bool changed = false;
   for (Computation* c : RunningComputations(module)) {
     // Each merging is seen by the search for the next: two pairs that wait for each other crosswise are not both made.
-    for (size_t at = 0;; ++at) {
-      const std::vector<Instruction*> order = c->Snapshot();
-      if (at >= order.size()) break;
+    std::vector<Instruction*> order = c->Snapshot();
+    for (size_t at = 0; at < order.size(); ++at) {
       Instruction* first = order[at];
       if (!MayCombine(first) || !OfOneType(first)) continue;
       const std::vector<Instruction*> members = TogetherWith(first, order, at, max_bytes_);
       if (members.size() < 2) continue;
       Combine(c, members);
+      order = c->Snapshot();
       changed = true;
     }
   }

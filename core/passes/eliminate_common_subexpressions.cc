@@ -6,15 +6,12 @@
 namespace backplane {
 namespace {
 
+// Of all that Equal looks at.
 size_t Hash(const Instruction* i) {
   size_t h =
-      absl::HashOf(static_cast<int>(i->opcode()), i->shape().dimensions(), static_cast<int>(i->shape().element_type()));
+      absl::HashOf(i->HashWithoutOperands(), i->shape().dimensions(), static_cast<int>(i->shape().element_type()));
   for (const Instruction* o : i->operands()) h = absl::HashOf(h, o->id());
   for (const Computation* c : i->called()) h = absl::HashOf(h, c->name());
-  if (i->Is(Opcode::kConstant) && i->shape().IsArray()) {
-    const size_t n = static_cast<size_t>(std::min<int64_t>(i->literal().byte_size(), 64));
-    h = absl::HashOf(h, absl::string_view(reinterpret_cast<const char*>(i->literal().bytes()), n));
-  }
   return h;
 }
 
