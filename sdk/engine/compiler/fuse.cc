@@ -1,7 +1,6 @@
 #include "sdk/engine/compiler/fuse.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
@@ -22,14 +21,46 @@ constexpr double kMaxIndices = 6;     // at which a kernel's code computes one i
 constexpr double kCheapCycles = 1.5;  // what may be computed more than once
 constexpr double kAgainCycles = 2.5;  // what may be computed again in each kernel that needs it
 constexpr size_t kMaxCopies = 6;
-constexpr size_t kMaxTries = 6;            // at merging one kernel with others
+constexpr size_t kMaxTries = 6;       // at merging one kernel with others
+constexpr size_t kMaxSiblings = 512;  // readers of one value that a kernel may be merged with, the nearest ones
+constexpr size_t kMaxTargets = 64;    // kernels tried for a value that several read
+// Steps that searches for ways between kernels may take in a computation: so many, and so many more for each
+// instruction. Once they are spent, a search that takes more than kShortSearch counts as one that found a way.
+constexpr int64_t kSearchSteps = 1000000, kSearchStepsEach = 500, kShortSearch = 256;
 constexpr int64_t kLargeTranspose = 4096;  // elements from which a transpose is better a kernel of its own
 
 struct Group {
   std::vector<int> members;  // instruction numbers, ascending
+  std::vector<int> inputs;   // numbers of what members read from outside, ascending
+  int weight = 0;            // members that become code
   bool alone = false;
   bool has_reduction = false, has_row_consumer = false;
   std::vector<int64_t> space;  // dims of the outputs (or of the rows, when reductions are broadcast back)
+};
+
+// For each node the last member of any kernel that has begun by it and has not ended before it.
+class RunningKernels {
+ public:
+  explicit RunningKernels(int nodes) {
+    while (leaves_ < nodes) leaves_ *= 2;
+    last_.assign(static_cast<size_t>(2 * leaves_), -1);
+  }
+  void Add(int first, int last) {  // a kernel's; both included
+    for (int begin = first + leaves_, end = last + leaves_ + 1; begin < end; begin /= 2, end /= 2) {
+      if (begin % 2 == 1) Raise(begin++, last);
+      if (end % 2 == 1) Raise(--end, last);
+    }
+  }
+  int LastOf(int node) const {
+    int last = node;
+    for (int k = node + leaves_; k > 0; k /= 2) last = std::max(last, last_[static_cast<size_t>(k)]);
+    return last;
+  }
+
+ private:
+  void Raise(int k, int last) { last_[static_cast<size_t>(k)] = std::max(last_[static_cast<size_t>(k)], last); }
+  int leaves_ = 1;  // behind as many inner nodes: what holds for one holds for all leaves below it
+  std::vector<int> last_;
 };
 
 bool SameDims(const Shape& a, const Shape& b) { return a.dimensions() == b.dimensions(); }
@@ -170,21 +201,26 @@ class ComputationFuser {
       nodes_.push_back(std::move(node));
     }
     group_of_.assign(nodes_.size(), -1);
-    runs_until_.resize(nodes_.size());
-    std::iota(runs_until_.begin(), runs_until_.end(), 0);
+    runs_until_ = RunningKernels(static_cast<int>(nodes_.size()));
+    seen_nodes_.assign(nodes_.size(), 0);
+    search_steps_ = kSearchSteps + kSearchStepsEach * static_cast<int64_t>(nodes_.size());
+    std::vector<int> latest_reader(nodes_.size(), -1);
     for (int n = 0; n < static_cast<int>(nodes_.size()); ++n) {
       Node& node = nodes_[n];
       for (Instruction* o : node.instruction->operands()) {
         const int p = number.at(o);
-        if (std::find(node.operands.begin(), node.operands.end(), p) == node.operands.end()) {
-          node.operands.push_back(p);
-          nodes_[p].users.push_back(n);
-        }
+        if (latest_reader[p] == n) continue;
+        latest_reader[p] = n;
+        node.operands.push_back(p);
+        nodes_[p].users.push_back(n);
       }
       if (node.role == FusionRole::kNotFusible) continue;
       group_of_[n] = static_cast<int>(groups_.size());
       Group g;
       g.members = {n};
+      g.inputs = node.operands;
+      std::sort(g.inputs.begin(), g.inputs.end());
+      g.weight = IsFreeSource(node.instruction) ? 0 : 1;
       g.alone = node.role == FusionRole::kAlone;
       g.has_reduction = node.role == FusionRole::kReduction;
       if (node.instruction->shape().IsArray()) {
@@ -195,6 +231,7 @@ class ComputationFuser {
       }
       groups_.push_back(std::move(g));
     }
+    seen_groups_.assign(groups_.size(), 0);
     for (Node& node : nodes_) {
       node.escapes = node.instruction->IsRoot();
       for (int u : node.users) node.escapes |= group_of_[u] < 0;
@@ -218,9 +255,11 @@ class ComputationFuser {
       return;
     }
     // Several users: one kernel with one output more, where everything is over the same elements, or per row of them.
+    size_t tried = 0;
     for (int t : targets) {
       const Group& g = groups_[t];
       if (g.alone) continue;
+      if (++tried > kMaxTargets) break;
       if (g.has_reduction || p.role == FusionRole::kReduction) {
         const bool rows =
             FeedsRowsOf(n, t) || (p.role == FusionRole::kElementwise && SameDims(p.instruction->shape(), g.space) &&
@@ -276,8 +315,8 @@ class ComputationFuser {
     const Group& own = groups_[group_of_[n]];
     const Group& g = groups_[target];
     if (g.alone || own.alone) return false;
-    if (WeightOf(own) + WeightOf(g) > kMaxInstructions) return false;
-    if (ParameterCount(own, g) > kMaxParameters) return false;
+    if (own.weight + g.weight > kMaxInstructions) return false;
+    if (ParameterCount(group_of_[n], target) > kMaxParameters) return false;
     if (p.instruction->Is(Opcode::kTranspose) && p.instruction->shape().num_elements() >= kLargeTranspose &&
         MovesMinorDimension(p.instruction)) {
       return false;
@@ -405,21 +444,17 @@ class ComputationFuser {
     return s.IsArray() ? s.num_elements() : s.tuple_size() > 0 ? s.tuple_shapes(0).num_elements() : 1;
   }
 
-  // Instructions that become code.
-  int WeightOf(const Group& g) const {
-    return static_cast<int>(
-        std::count_if(g.members.begin(), g.members.end(), [&](int m) { return !IsFreeSource(nodes_[m].instruction); }));
-  }
-
-  int ParameterCount(const Group& a, const Group& b) const {
-    absl::flat_hash_set<int> inside, outside;
-    for (const Group* g : {&a, &b}) inside.insert(g->members.begin(), g->members.end());
-    for (int m : inside) {
-      for (int o : nodes_[m].operands) {
-        if (!inside.contains(o)) outside.insert(o);
-      }
+  // How many values the two would read as one kernel.
+  int ParameterCount(int a, int b) const {
+    const std::vector<int>&x = groups_[a].inputs, &y = groups_[b].inputs;
+    int count = 0;
+    for (size_t i = 0, j = 0; i < x.size() || j < y.size();) {
+      const int input = j == y.size() || (i < x.size() && x[i] <= y[j]) ? x[i] : y[j];
+      if (i < x.size() && x[i] == input) ++i;
+      if (j < y.size() && y[j] == input) ++j;
+      if (group_of_[input] != a && group_of_[input] != b) ++count;
     }
-    return static_cast<int>(outside.size());
+    return count;
   }
 
   void Absorb(int from, int into) {
@@ -431,27 +466,52 @@ class ComputationFuser {
       if (!rows.empty() && rows == a.space) a.has_row_consumer = true;
     }
     for (int m : b.members) group_of_[m] = into;
-    a.members.insert(a.members.end(), b.members.begin(), b.members.end());
-    std::sort(a.members.begin(), a.members.end());
+    auto add = [](std::vector<int>& to, const std::vector<int>& more) {
+      const auto middle = to.insert(to.end(), more.begin(), more.end());
+      std::inplace_merge(to.begin(), middle, to.end());
+    };
+    add(a.members, b.members);
+    add(a.inputs, b.inputs);
+    a.inputs.erase(std::unique(a.inputs.begin(), a.inputs.end()), a.inputs.end());
+    std::erase_if(a.inputs, [&](int i) { return group_of_[i] == into; });
+    a.weight += b.weight;
     a.has_reduction |= b.has_reduction;
     a.has_row_consumer |= b.has_row_consumer;
-    b.members.clear();
-    const int last = a.members.back();
-    for (int m = a.members.front(); m < last; ++m) runs_until_[m] = std::max(runs_until_[m], last);
+    b = Group{};
+    runs_until_.Add(a.members.front(), a.members.back());
   }
 
   // Nothing after the returned node can be needed by anything up to it, kernels running as a whole.
   int LastThatReaches(int group) const {
     int limit = groups_[group].members.back();
-    while (runs_until_[limit] > limit) limit = runs_until_[limit];
+    for (int until = limit; (until = runs_until_.LastOf(limit)) > limit;) limit = until;
     return limit;
   }
+
+  // Begins a search: nothing is seen yet.
+  void StartSearch() const {
+    ++search_;
+    searched_ = 0;
+  }
+  bool SeeNode(int n) const {
+    if (seen_nodes_[n] == search_) return false;
+    seen_nodes_[n] = search_;
+    ++searched_;
+    --search_steps_;
+    return true;
+  }
+  bool SeeGroup(int g) const {
+    if (seen_groups_[g] == search_) return false;
+    seen_groups_[g] = search_;
+    return true;
+  }
+  bool SearchIsTooLong() const { return searched_ > kShortSearch && search_steps_ < 0; }
 
   // A path from group `a` to group `b` that leaves both: joining them would make a cycle.
   bool ReachesAround(int a, int b) const {
     const int limit = LastThatReaches(b);
+    StartSearch();
     std::vector<int> stack;
-    absl::flat_hash_set<int> seen;
     auto push_users = [&](int m, bool direct) {
       for (int u : nodes_[m].users) {
         if (u > limit) continue;
@@ -460,19 +520,20 @@ class ComputationFuser {
           if (!direct) return true;
           continue;
         }
-        if (seen.insert(u).second) stack.push_back(u);
+        if (SeeNode(u)) stack.push_back(u);
       }
       return false;
     };
     for (int m : groups_[a].members) push_users(m, true);
     while (!stack.empty()) {
+      if (SearchIsTooLong()) return true;
       const int m = stack.back();
       stack.pop_back();
       if (push_users(m, false)) return true;
       // The rest of a kernel runs with it: what its members reach is reached.
-      if (group_of_[m] >= 0) {
+      if (group_of_[m] >= 0 && SeeGroup(group_of_[m])) {
         for (int o : groups_[group_of_[m]].members) {
-          if (seen.insert(o).second) stack.push_back(o);
+          if (SeeNode(o)) stack.push_back(o);
         }
       }
     }
@@ -485,34 +546,34 @@ class ComputationFuser {
       const Shape& s = nodes_[n].instruction->shape();
       if (!s.IsArray() || s.num_elements() < 1024 || nodes_[n].users.size() < 2) continue;
       std::vector<int> users;
+      StartSearch();
       for (int u : nodes_[n].users) {
         const int g = group_of_[u];
-        if (g < 0 || g == group_of_[n] || std::find(users.begin(), users.end(), g) != users.end()) continue;
+        if (g < 0 || g == group_of_[n] || !SeeGroup(g) || !MayBeSibling(groups_[g], s)) continue;
         users.push_back(g);
       }
       for (size_t i = 0; i + 1 < users.size(); ++i) {
-        for (size_t j = i + 1; j < users.size(); ++j) {
+        const size_t end = std::min(users.size(), i + 1 + kMaxSiblings);
+        for (size_t j = i + 1; j < end; ++j) {
           if (groups_[users[i]].members.empty() || groups_[users[j]].members.empty() || users[i] == users[j]) continue;
-          if (SiblingsFit(users[i], users[j], s)) Absorb(users[j], users[i]);
+          if (SiblingsFit(users[i], users[j])) Absorb(users[j], users[i]);
         }
       }
     }
   }
 
-  bool SiblingsFit(int a, int b, const Shape& shared) const {
-    const Group& x = groups_[a];
-    const Group& y = groups_[b];
-    if (x.alone || y.alone || x.has_reduction || y.has_reduction || x.space != y.space || !SameDims(shared, x.space))
+  bool MayBeSibling(const Group& g, const Shape& shared) const {
+    if (g.alone || g.has_reduction || !SameDims(shared, g.space)) return false;
+    return std::all_of(g.members.begin(), g.members.end(), [this](int m) {
+      return nodes_[m].role == FusionRole::kElementwise || nodes_[m].instruction->Is(Opcode::kBroadcast) ||
+             nodes_[m].instruction->Is(Opcode::kIota);
+    });
+  }
+
+  // Of two that may be siblings.
+  bool SiblingsFit(int a, int b) const {
+    if (groups_[a].weight + groups_[b].weight > kMaxInstructions || ParameterCount(a, b) > kMaxParameters / 2)
       return false;
-    if (WeightOf(x) + WeightOf(y) > kMaxInstructions || ParameterCount(x, y) > kMaxParameters / 2) return false;
-    for (const Group* g : {&x, &y}) {
-      for (int m : g->members) {
-        const FusionRole r = nodes_[m].role;
-        if (r != FusionRole::kElementwise && !nodes_[m].instruction->Is(Opcode::kBroadcast) &&
-            !nodes_[m].instruction->Is(Opcode::kIota))
-          return false;
-      }
-    }
     if (DirectlyDepends(a, b) || DirectlyDepends(b, a)) return false;  // needs the intermediate: leave
     return !Reaches(a, b) && !Reaches(b, a);
   }
@@ -525,8 +586,8 @@ class ComputationFuser {
       bool merged = false;
       for (size_t k = kernels.size(); k-- > 0 && kernels.size() - k <= kMaxTries && !merged;) {
         const int other = kernels[k];
-        if (WeightOf(groups_[g]) + WeightOf(groups_[other]) > kMaxInstructions) continue;
-        if (ParameterCount(groups_[g], groups_[other]) > kMaxParameters / 2) continue;
+        if (groups_[g].weight + groups_[other].weight > kMaxInstructions) continue;
+        if (ParameterCount(g, other) > kMaxParameters / 2) continue;
         if (ReachesAround(g, other) || ReachesAround(other, g)) continue;
         Absorb(g, other);
         merged = true;
@@ -536,7 +597,7 @@ class ComputationFuser {
   }
 
   bool IsScalarKernel(const Group& g) const {
-    if (g.members.empty() || g.alone || g.has_reduction || WeightOf(g) == 0) return false;
+    if (g.members.empty() || g.alone || g.has_reduction || g.weight == 0) return false;
     for (int m : g.members) {
       const Instruction* i = nodes_[m].instruction;
       if (!i->shape().IsArray() || i->shape().num_elements() != 1) return false;
@@ -556,18 +617,20 @@ class ComputationFuser {
 
   bool Reaches(int a, int b) const {
     const int limit = LastThatReaches(b);
+    StartSearch();
     std::vector<int> stack = groups_[a].members;
-    absl::flat_hash_set<int> seen(stack.begin(), stack.end());
+    for (int m : stack) SeeNode(m);
     while (!stack.empty()) {
+      if (SearchIsTooLong()) return true;
       const int m = stack.back();
       stack.pop_back();
       for (int u : nodes_[m].users) {
         if (group_of_[u] == b) return true;
         if (u > limit) continue;
-        if (seen.insert(u).second) stack.push_back(u);
-        if (group_of_[u] >= 0) {
+        if (SeeNode(u)) stack.push_back(u);
+        if (group_of_[u] >= 0 && SeeGroup(group_of_[u])) {
           for (int o : groups_[group_of_[u]].members) {
-            if (seen.insert(o).second) stack.push_back(o);
+            if (SeeNode(o)) stack.push_back(o);
           }
         }
       }
@@ -611,14 +674,17 @@ class ComputationFuser {
     for (int m : members) {
       for (int o : nodes_[m].operands) number[nodes_[o].instruction] = o;
     }
-    std::vector<int> distinct;  // members with an instruction of their own
+    absl::flat_hash_map<uint64_t, std::vector<int>> distinct;  // members with an instruction of their own, by a hash
     for (int m : members) {
       const Instruction* i = nodes_[m].instruction;
       std::vector<Instruction*> operands;
       for (Instruction* o : i->operands()) operands.push_back(made.at(number.at(o)));
       // Copies made for two users that ended up in one kernel are one again.
       Instruction* twin = nullptr;
-      for (int d : distinct) {
+      uint64_t hash = i->HashWithoutOperands();
+      for (const Instruction* o : operands) hash = (hash ^ static_cast<uint64_t>(o->id())) * 0x9e3779b97f4a7c15u;
+      std::vector<int>& alike = distinct[hash];
+      for (int d : alike) {
         if (SameInstruction(*nodes_[d].instruction, *i) && made.at(d)->operands() == absl::MakeConstSpan(operands))
           twin = made.at(d);
       }
@@ -626,7 +692,7 @@ class ComputationFuser {
         made[m] = twin;
         continue;
       }
-      distinct.push_back(m);
+      alike.push_back(m);
       InstructionSpec spec;
       spec.opcode = i->opcode();
       spec.shape = i->shape();
@@ -732,7 +798,10 @@ class ComputationFuser {
   std::vector<Node> nodes_;
   std::vector<int> group_of_;
   std::vector<Group> groups_;
-  std::vector<int> runs_until_;  // the last member of any group that has begun by this node and has not ended
+  RunningKernels runs_until_{0};
+  // Of the latest search: what it has seen carries its number.
+  mutable int64_t search_ = 0, searched_ = 0, search_steps_ = 0;
+  mutable std::vector<int64_t> seen_nodes_, seen_groups_;
 };
 
 void CollectRunning(Computation* c, absl::flat_hash_set<Computation*>& seen, std::vector<Computation*>& order) {
