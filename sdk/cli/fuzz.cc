@@ -1,4 +1,4 @@
-// backplane fuzz: random programs on two plugins, each result held against what the program means.
+// backplane fuzz: random programs on a plugin or two, each result held against what the program means.
 #include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
@@ -21,7 +21,7 @@ struct FuzzOptions {
   PluginOptions plugin;
   std::vector<std::string> plugins, without, without_types;
   std::string only, form = "both", save = ".", known, defect;
-  int64_t count = 1000, seed = 1, jobs = 1, tries = 300, devices = 1;
+  int64_t count = 1000, seed = 1, jobs = 1, tries = 600, devices = 1, structured = 40, in_flight = 15;
   double minutes = 0, seconds = 60;
   bool coverage = false, print = false, bf16_products = false, quantized = false, replicas_only = false;
 };
@@ -105,6 +105,8 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
   campaign.generator.bf16_products = o.bf16_products;
   campaign.generator.devices = o.devices;
   campaign.generator.quantized = o.quantized;
+  campaign.generator.structured = static_cast<int>(o.structured);
+  campaign.generator.in_flight = static_cast<int>(o.in_flight);
   campaign.generator.replicas_only = o.replicas_only;
   if (o.form == "stablehlo") campaign.forms = {fuzz::Form::kStablehlo};
   if (o.form == "hlo") campaign.forms = {fuzz::Form::kHlo};
@@ -114,10 +116,10 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
   campaign.minutes = o.minutes;
   campaign.shrink_tries = static_cast<int>(o.tries);
   if (o.plugins.empty()) {
-    if (!o.coverage && !o.print) return UsageError("fuzz: expected two plugins, --coverage or --print");
+    if (!o.coverage && !o.print) return UsageError("fuzz: expected a plugin or two, --coverage or --print");
     return PrintPrograms(o, campaign.generator, terminal);
   }
-  if (o.plugins.size() != 2) return UsageError("fuzz: expected two plugins");
+  if (o.plugins.size() > 2) return UsageError("fuzz: expected a plugin or two");
   if (!o.known.empty()) {
     BP_ASSIGN_OR_RETURN(const std::string text, ReadFile(o.known));
     BP_ASSIGN_OR_RETURN(campaign.known, fuzz::ParseKnownDifferences(text));
@@ -131,7 +133,7 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
       options.plugin = o.plugin;
       if (o.devices > 1) options.plugin.options.push_back(absl::StrCat("cpu_device_count=", o.devices));
       options.seconds = o.seconds;
-      if (k == 1 && !o.defect.empty()) {
+      if (k + 1 == o.plugins.size() && !o.defect.empty()) {
         BP_ASSIGN_OR_RETURN(options.mutation, fuzz::FindMutation(o.defect));
       }
       BP_ASSIGN_OR_RETURN(std::unique_ptr<fuzz::Runner> runner, fuzz::MakePluginRunner(o.plugins[k], options));
@@ -210,8 +212,8 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
 
 Command FuzzCommand() {
   auto o = std::make_shared<FuzzOptions>();
-  Command command{"fuzz", "random programs on two plugins, held against what they mean"};
-  command.options.push_back({"--plugin,-p", &o->plugins, "a plugin; two of them", "PLUGIN", false, {}, true});
+  Command command{"fuzz", "random programs on a plugin or two, held against what they mean"};
+  command.options.push_back({"--plugin,-p", &o->plugins, "a plugin, or two", "PLUGIN", false, {}, true});
   command.options.push_back(AtLeast(1, {"--count,-n", &o->count, "how many programs", "N"}));
   command.options.push_back({"--seed,-s", &o->seed, "seed of the first; the next ones count on", "N"});
   command.options.push_back(AtLeast(0, {"--minutes", &o->minutes, "end after so many minutes", "M"}));
@@ -228,6 +230,13 @@ Command FuzzCommand() {
   command.options.push_back(
       {"--replicas-only", &o->replicas_only, "of several devices, programs of one partition only"});
   command.options.push_back({"--quantized", &o->quantized, "functions over quantized tensors among the others"});
+  command.options.push_back(
+      Bounded(0, 100,
+              {"--structured", &o->structured,
+               "so many of a hundred programs are made of computations that are called from many places", "PERCENT"}));
+  command.options.push_back(Bounded(
+      0, 100,
+      {"--in-flight", &o->in_flight, "so many of a hundred run at once with others that share buffers", "PERCENT"}));
   command.options.push_back({"--form", &o->form, "how programs are sent", "FORM", false, {"both", "stablehlo", "hlo"}});
   command.options.push_back(
       Bounded(1, 64, {"--jobs,-j", &o->jobs, "programs at once, each with processes of its own", "N"}));
@@ -241,8 +250,7 @@ Command FuzzCommand() {
   command.options.push_back({"--print", &o->print, "without plugins: print the programs"});
   command.options.push_back(
       {"--defect", &o->defect,
-       "put a known defect into what the second plugin is sent: " + absl::StrJoin(fuzz::MutationNames(), ", "),
-       "NAME"});
+       "put a known defect into what the last plugin is sent: " + absl::StrJoin(fuzz::MutationNames(), ", "), "NAME"});
   o->plugin.AddTo(&command, false);
   command.details =
       "Each program is evaluated by its definition, with an error bound for every element; a plugin's result must lie\n"

@@ -107,7 +107,10 @@ struct Running {
 
 }  // namespace
 
-absl::StatusOr<Judged> Meaning(const FuzzProgram& program) { return JudgeEntry(*program.module, program.arguments); }
+absl::StatusOr<Judged> Meaning(const FuzzProgram& program) {
+  if (!program.schedule.empty()) return JudgeSchedule(program, *program.module);
+  return JudgeEntry(*program.module, program.arguments);
+}
 
 CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& options,
                            const std::function<void(const Finding&)>& found,
@@ -196,10 +199,13 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       const KnownDifference* described =
           FindKnown(options.known, runner.name(), *r.program.module, finding.signs, finding.what);
       // Nor does a difference that can be computed.
-      const KnownDifference* computed = outcomes[k].kind == Outcome::Kind::kResults && !options.known.empty()
-                                            ? FindKnown(options.known, runner.name(), *r.program.module,
-                                                        ExplainedBy(r.program, outcomes[k].results), finding.what)
-                                            : nullptr;
+      const KnownDifference* computed =
+          outcomes[k].kind == Outcome::Kind::kResults && !options.known.empty()
+              ? FindKnown(options.known, runner.name(), *r.program.module,
+                          r.program.schedule.empty() ? ExplainedBy(r.program, outcomes[k].results)
+                                                     : std::vector<std::string>(),
+                          finding.what)
+              : nullptr;
       const bool told = (described != nullptr && !described->message.empty()) || computed != nullptr;
       const double shrink_until = Now() + options.shrink_seconds;
       ShrinkResult shrunk = Shrink(
@@ -218,7 +224,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
           told ? 0 : options.shrink_tries);
       finding.program = std::move(shrunk.program);
       if (ReadsSubnormals(finding.program)) finding.signs.push_back("subnormal-input");
-      if (computed == nullptr && shown.kind == Outcome::Kind::kResults) {
+      if (computed == nullptr && shown.kind == Outcome::Kind::kResults && finding.program.schedule.empty()) {
         for (std::string& sign : ExplainedBy(finding.program, shown.results)) finding.signs.push_back(std::move(sign));
       }
       const KnownDifference* known =

@@ -96,10 +96,8 @@ TEST_P(Defect, IsFoundAndShrunk) {
   ASSERT_TRUE(again.ok()) << again.status();
   const absl::StatusOr<Judged> meant = Meaning(f.program);
   ASSERT_TRUE(meant.ok());
-  FuzzProgram read;
+  FuzzProgram read = Copy(f.program);
   read.module = (*again)->Clone();
-  read.arguments = f.program.arguments;
-  read.host_orders = f.program.host_orders;
   EXPECT_FALSE(CompareResults(*meant, lanes[0][0]->Run(read, Form::kHlo).results).has_value());
   const Outcome wrong = lanes[0][1]->Run(read, Form::kHlo);
   EXPECT_TRUE(wrong.kind == Outcome::Kind::kRefused || CompareResults(*meant, wrong.results).has_value());

@@ -26,6 +26,7 @@ std::vector<std::string> HandlingText(const FuzzProgram& program) {
     }
     if (order.kept) lines.push_back(absl::StrCat("argument ", i, " not to be taken this time"));
   }
+  for (std::string& line : ScheduleText(program)) lines.push_back(std::move(line));
   return lines;
 }
 
@@ -52,7 +53,7 @@ void Generator::ChooseHandling() {
   const Shape& result = main.root()->shape();
   // Arguments and results may be asked for in any order of dimensions, and the host may have its arguments in any.
   if (random_.Chance(15)) config.result_layout = AnyOrder(result);
-  const bool ordered = random_.Chance(15), given_away = random_.Chance(15);
+  const bool ordered = random_.Chance(15), given_away = random_.Chance(structured_ ? 40 : 15);
   for (const Instruction* p : main.parameters()) {
     if (!ordered) break;
     Shape shape = p->shape();

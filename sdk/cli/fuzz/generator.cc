@@ -109,6 +109,9 @@ Generator::Generator(uint64_t seed, const GeneratorOptions& options) : random_(s
   program_.module = std::make_unique<Module>(absl::StrCat("fuzz_", seed));
   special_ = random_.Chance(20);
   large_ = random_.Chance(10);
+  // Drawn apart, so that the other programs are what they would be without structured ones.
+  structured_ = !options_.only.has_value() && Random(seed ^ 0x5747c3a1u).Chance(options_.structured);
+  if (structured_) large_ = false;
   if (options_.devices < 2 || !random_.Chance(options_.only.has_value() ? 100 : 30)) return;
   large_ = false;
   const int64_t count = random_.Between(2, options_.devices);
@@ -125,7 +128,7 @@ const std::vector<Generator::Recipe>& Generator::Recipes() {
   static const auto* const recipes = [] {
     auto* all = new std::vector<Recipe>();
     for (auto make : {&ElementwiseRecipes, &MovementRecipes, &ReductionRecipes, &NumericRecipes, &ControlRecipes,
-                      &BodyRecipes, &BoundedRecipes, &DeviceRecipes}) {
+                      &BodyRecipes, &BoundedRecipes, &DeviceRecipes, &LoopRecipes, &SharingRecipes}) {
       for (Recipe& r : make()) all->push_back(std::move(r));
     }
     return all;
@@ -136,7 +139,8 @@ const std::vector<Generator::Recipe>& Generator::Recipes() {
 absl::StatusOr<FuzzProgram> Generator::Make() {
   Scope s(program_.module.get(), "main", 0);
   s.others.resize(static_cast<size_t>(DevicesOf(*program_.module).count() - 1));
-  const int steps = static_cast<int>(random_.Between(options_.least_steps, options_.most_steps));
+  int steps = static_cast<int>(random_.Between(options_.least_steps, options_.most_steps));
+  if (structured_) steps = std::max(options_.least_steps, steps / 2);  // each of them is many
   for (int k = 0; k < steps; ++k) Step(s);
   // Values nobody uses are returned, and some that are used as well: shared operands, several outputs.
   std::vector<Value> results;
@@ -147,6 +151,7 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
   for (int k = 0; k < 2 && !s.values.empty(); ++k) {
     if (random_.Chance(40) || results.empty()) results.push_back(random_.Of(s.values));
   }
+  if (structured_) AddAliasedResults(s, results);
   if (results.empty()) {
     Value v = Fresh(s, Shape(P::kF32, {3}));
     results.push_back(v);
@@ -166,6 +171,8 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
     program_.arguments.erase(program_.arguments.begin() + p);
   }
   ChooseHandling();
+  Random apart(program_.seed ^ 0x5c4ed01eu);  // so that the program is the same with and without a schedule
+  if (apart.Chance(options_.in_flight) && CanBeScheduled(program_)) MakeSchedule(apart, program_);
   RETURN_IF_ERROR(VerifyModule(*program_.module));
   return std::move(program_);
 }
@@ -187,6 +194,7 @@ void Generator::Step(Scope& s) {
     if (options_.portable && !r.portable) continue;
     if (r.nests && s.depth >= 2) continue;
     if (r.devices && s.others.empty()) continue;
+    if (r.structure && !structured_) continue;
     if (std::all_of(r.makes.begin(), r.makes.end(), [&](Opcode o) { return options_.without.count(o) > 0; })) continue;
     if (wanted && std::find(r.makes.begin(), r.makes.end(), *options_.only) == r.makes.end()) continue;
     possible.push_back(&r);
@@ -278,6 +286,7 @@ void Generator::Keep(Scope& s, Value v) {
   }
   if (!v->shape().IsTuple()) return;
   for (int64_t k = 0; k < v->shape().tuple_size(); ++k) {
+    if (structured_ && random_.Chance(25)) continue;  // what nobody reads
     if (const Value e = Add(s, s.b.GetTupleElement(v, k)); e != nullptr && Useful(JudgedOf(s, e))) Keep(s, e);
   }
 }
@@ -361,6 +370,7 @@ std::vector<int64_t> Generator::AnyDims(int64_t least_rank, int64_t most_rank) {
   int64_t count = 1;
   for (int64_t d = 0; d < rank; ++d) {
     int64_t size = random_.Of(*sizes);
+    if (structured_) size = std::min<int64_t>(size, 6);
     if (large_ && random_.Chance(40)) size = random_.Between(30, rank == 1 ? 3000 : 90);
     if (random_.Chance(1)) size = 0;
     while (size > 1 && count * size > (large_ ? 8 * kMostElements : kMostElements / 4)) size = (size + 1) / 2;

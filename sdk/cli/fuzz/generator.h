@@ -24,6 +24,7 @@
 #include "sdk/cli/fuzz/host_order.h"
 #include "sdk/cli/fuzz/quantized.h"
 #include "sdk/cli/fuzz/random.h"
+#include "sdk/cli/fuzz/schedule.h"
 
 namespace backplane::cli::fuzz {
 
@@ -41,6 +42,11 @@ struct GeneratorOptions {
   int64_t devices = 1;
   bool replicas_only = false;  // and none of several partitions
   bool quantized = false;      // functions over quantized tensors among the others
+  // So many of a hundred programs are made of computations rather than of instructions: functions and loop bodies that
+  // are called from many places, loops with state of every kind (generate_structure.cc). Not with `only`.
+  int structured = 40;
+  // So many of a hundred programs of one device run several times at once, beside others that share their buffers.
+  int in_flight = 15;
 };
 
 struct FuzzProgram {
@@ -49,6 +55,9 @@ struct FuzzProgram {
   std::vector<Literal> arguments;      // of several devices, of the first: devices.h
   QuantizedFunctions quantized;        // computations that go out in quantized types
   std::vector<HostOrder> host_orders;  // how they are handed over; none for those behind the last
+  // What a host does with this program and others at once; empty: it runs it and reads the results.
+  std::vector<std::unique_ptr<Module>> helpers;
+  std::vector<HostStep> schedule;
 };
 
 // Deterministic in seed and options.
@@ -102,10 +111,11 @@ class Generator {
     int weight;
     std::vector<Opcode> makes;
     Value (Generator::*make)(Scope&);
-    bool plain = false;    // allowed in fusions and the like
-    bool portable = true;  // has a StableHLO form
-    bool nests = false;    // makes computations of recipes
-    bool devices = false;  // in the entry of programs of several devices only
+    bool plain = false;      // allowed in fusions and the like
+    bool portable = true;    // has a StableHLO form
+    bool nests = false;      // makes computations of recipes
+    bool devices = false;    // in the entry of programs of several devices only
+    bool structure = false;  // in structured programs only
   };
   static const std::vector<Recipe>& Recipes();
   static std::vector<Recipe> ElementwiseRecipes();
@@ -116,6 +126,8 @@ class Generator {
   static std::vector<Recipe> BodyRecipes();
   static std::vector<Recipe> BoundedRecipes();
   static std::vector<Recipe> DeviceRecipes();
+  static std::vector<Recipe> LoopRecipes();
+  static std::vector<Recipe> SharingRecipes();
   friend std::string NotGenerated(Opcode opcode, int64_t devices);
 
   // ---- Steps
@@ -230,6 +242,39 @@ class Generator {
   Value Domain(Scope& s);
   Value DeviceId(Scope& s);
 
+  // ---- Structured programs: generate_structure.cc, generate_sharing.cc
+  // What an element of a loop's state must start with, so that every loop over the computations ends.
+  struct StateElement {
+    Shape shape;
+    std::optional<Literal> start;  // nothing but this
+    int64_t low = 0, high = -1;    // an integer in that range; none when empty
+  };
+  // A condition and a body that further loops may run as well.
+  struct LoopForm {
+    Computation *condition = nullptr, *body = nullptr;
+    std::vector<StateElement> state;
+    int64_t packed = 0;  // so many last elements are a tuple of their own, the state's last element
+  };
+  struct StateScope;
+  StateScope OpenState(Scope& s, const std::string& name, const Judged& state, int64_t packed, bool plain);
+  std::optional<std::vector<Value>> StartOf(Scope& s, const LoopForm& form);
+  Value RunLoop(Scope& s, const LoopForm& form, const std::vector<Value>& start);
+  std::optional<LoopForm> MakeLoop(Scope& s, std::vector<Value>* start);
+  Value Scalar(Scope& s, Literal value, int argument_percent);
+  Value Reduced(Scope& s, Value v, Opcode op);
+  Value Decision(Scope& s);
+  Computation* MakeFunction(Scope& s, bool tuple);
+  std::optional<std::vector<Value>> ArgumentsFor(Scope& s, const std::vector<Shape>& shapes);
+  double CostOf(const Computation* c);
+  Value StateLoop(Scope& s);
+  Value BatchedLoop(Scope& s);
+  Value CallShared(Scope& s);
+  Value SharedBranches(Scope& s);
+  Value Recomputed(Scope& s);
+  Value SharedCombiner(Scope& s);
+  Value SharedOrder(Scope& s);
+  void AddAliasedResults(Scope& s, std::vector<Value>& results);
+
   struct Members {
     ReplicaGroups groups;
     hlo::Channel channel;
@@ -254,6 +299,10 @@ class Generator {
   bool special_ = false;  // special values among the arguments
   bool large_ = false;    // sizes that reach vector and parallel code
   int64_t channels_ = 0;  // given out so far
+  bool structured_ = false;
+  std::vector<Computation*> functions_, branches_;  // of arrays; of one tuple
+  std::vector<LoopForm> loops_;
+  absl::flat_hash_map<const Computation*, double> costs_;
 };
 
 }  // namespace backplane::cli::fuzz

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/import/export/export.h"
@@ -9,6 +12,7 @@
 #include "core/text/hlo_parser.h"
 #include "core/text/hlo_printer.h"
 #include "sdk/cli/fuzz/campaign.h"
+#include "sdk/cli/fuzz/schedule.h"
 #include "sdk/cli/fuzz/shrink.h"
 
 namespace backplane::cli::fuzz {
@@ -179,6 +183,7 @@ TEST(Devices, ExchangeOfAllIsWrittenOut) {
 TEST(Quantized, TextMeansWhatTheFormulasSay) {
   GeneratorOptions options;
   options.quantized = options.portable = true;
+  options.in_flight = 0;
   int functions = 0, found = 0;
   for (uint64_t seed = 1; seed <= 250; ++seed) {
     const absl::StatusOr<FuzzProgram> program = GenerateProgram(seed, options);
@@ -212,6 +217,97 @@ TEST(HostOrder, LaysElementsOut) {
   EXPECT_THAT(gaps.byte_strides, testing::ElementsAre(4));
   EXPECT_EQ(gaps.bytes[4], std::byte{3});
   EXPECT_EQ(gaps.bytes[9], std::byte{6});
+}
+
+// Computations with several callers, loops over one body, state of every kind.
+TEST(Generator, StructuredPrograms) {
+  GeneratorOptions options;
+  options.structured = 100;
+  int64_t shared_loops = 0, shared_functions = 0, shared_branches = 0, flags = 0, nested_state = 0, nested_loops = 0,
+          repeated = 0;
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    const absl::StatusOr<FuzzProgram> program = GenerateProgram(seed, options);
+    ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
+    std::map<const Computation*, std::map<Opcode, int>> callers;
+    std::set<const Computation*> loops;
+    for (const Computation* c : program->module->PostOrder()) {
+      for (const auto& i : c->instructions()) {
+        for (const Computation* called : i->called()) ++callers[called][i->opcode()];
+        if (!i->Is(Opcode::kWhile)) continue;
+        loops.insert(i->called(1));
+        nested_loops += loops.count(c) > 0 || c != program->module->entry();
+        const Instruction* root = i->called(0)->root();
+        flags += root->Is(Opcode::kNot) ||
+                 (root->Is(Opcode::kAnd) && (root->operand(0)->Is(Opcode::kNot) || root->operand(1)->Is(Opcode::kNot)));
+        for (const Shape& element : i->shape().tuple_shapes()) nested_state += element.IsTuple();
+      }
+    }
+    for (auto& [c, by] : callers) {
+      shared_loops += by[Opcode::kWhile] > 1;
+      shared_functions += by[Opcode::kCall] > 1;
+      shared_branches += by[Opcode::kConditional] > 1;
+    }
+    const Instruction* root = program->module->entry()->root();
+    if (root->Is(Opcode::kTuple))
+      repeated += std::set<const Instruction*>(root->operands().begin(), root->operands().end()).size() <
+                  root->operands().size();
+  }
+  for (const int64_t count :
+       {shared_loops, shared_functions, shared_branches, flags, nested_state, nested_loops, repeated}) {
+    EXPECT_GT(count, 10);
+  }
+}
+
+TEST(Generator, SchedulesFitAndTellLittle) {
+  GeneratorOptions options;
+  options.in_flight = 100;
+  int64_t schedules = 0, runs = 0, deleted = 0, read = 0, helpers = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const absl::StatusOr<FuzzProgram> program = GenerateProgram(seed, options);
+    ASSERT_TRUE(program.ok());
+    if (program->schedule.empty()) continue;
+    ++schedules;
+    helpers += static_cast<int64_t>(program->helpers.size());
+    EXPECT_TRUE(ScheduleFits(*program)) << seed;
+    for (const HostStep& step : program->schedule) {
+      runs += step.kind == HostStep::Kind::kRun;
+      deleted += step.kind == HostStep::Kind::kDelete;
+      read += step.kind == HostStep::Kind::kRead;
+    }
+    // Without its last step it still fits, unless nothing is read any more.
+    for (const FuzzProgram& shorter : ShorterSchedule(*program)) {
+      if (!shorter.schedule.empty() && shorter.schedule.back().kind == HostStep::Kind::kRead) {
+        EXPECT_TRUE(ScheduleFits(shorter));
+      }
+    }
+  }
+  EXPECT_GT(schedules, 25);
+  EXPECT_GT(runs, 2 * schedules);
+  for (const int64_t count : {deleted, read, helpers}) EXPECT_GT(count, 15);
+}
+
+// Buffers 0 and 1 are the argument, twice; the program takes it.
+TEST(Schedule, MeansOneStepAfterTheOther) {
+  const absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(
+      "HloModule m, buffer_donor={ (0, {}) }\nENTRY e { x = s32[] parameter(0) y = s32[] add(x, x) "
+      "ROOT r = (s32[], s32[]) tuple(y, x) }");
+  ASSERT_TRUE(module.ok()) << module.status();
+  FuzzProgram program;
+  program.module = (*module)->Clone();
+  program.arguments.push_back(Literal::ScalarInt(PrimitiveType::kS32, 3));
+  using Kind = HostStep::Kind;
+  program.schedule = {{Kind::kRun, 0, {1}},  {Kind::kRun, 0, {2}},  {Kind::kDelete, 0, {3}},
+                      {Kind::kRead, 0, {4}}, {Kind::kRead, 0, {0}}, {Kind::kRead, 0, {5}}};
+  ASSERT_TRUE(ScheduleFits(program));
+  const absl::StatusOr<Judged> meant = Meaning(program);
+  ASSERT_TRUE(meant.ok()) << meant.status();
+  std::vector<int64_t> read;
+  for (const Judged& e : meant->elements) read.push_back(e.value.GetAsInt(0));
+  EXPECT_THAT(read, testing::ElementsAre(12, 3, 6));
+  program.schedule.push_back({Kind::kRead, 0, {1}});  // taken by the first run
+  EXPECT_FALSE(ScheduleFits(program));
+  program.schedule.back().buffers = {3};  // deleted
+  EXPECT_FALSE(ScheduleFits(program));
 }
 
 TEST(Generator, OnlyAndWithout) {

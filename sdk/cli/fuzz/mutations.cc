@@ -1,4 +1,7 @@
 // Known wrong rewrites of single operations: what the tool must find.
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/passes/rewrite.h"
@@ -254,6 +257,95 @@ void SwappedGenerator(Module& module) {
   }
 }
 
+// ---- Of what is called from many places, and of loops.
+
+// A computation changed in place for one of its callers, which hands a constant over.
+void EditedShared(Module& module) {
+  absl::flat_hash_map<const Computation*, int> callers;
+  for (const Computation* c : module.PostOrder()) {
+    for (const auto& i : c->instructions()) {
+      for (const Computation* called : i->called()) ++callers[called];
+    }
+  }
+  std::set<std::pair<const Computation*, int64_t>> done;
+  auto sink = [&](Computation* callee, int64_t k, Instruction* read, const Instruction* given) {
+    if (callers[callee] < 2 || !given->Is(Opcode::kConstant) || !done.insert({callee, k}).second) return;
+    read->ReplaceAllUsesWith(MakeConstant(callee, read, given->literal()));
+    callee->SortTopologically();
+  };
+  for (Computation* c : module.PostOrder()) {
+    for (Instruction* i : c->Snapshot()) {
+      if (i->Is(Opcode::kCall)) {
+        for (int64_t k = 0; k < i->operand_count(); ++k)
+          sink(i->called(0), k, i->called(0)->parameter(k), i->operand(k));
+      }
+      if (!i->Is(Opcode::kWhile) || !i->operand(0)->Is(Opcode::kTuple) || !i->called(1)->root()->Is(Opcode::kTuple))
+        continue;
+      Computation* body = i->called(1);
+      for (Instruction* read : body->Snapshot()) {
+        if (!read->Is(Opcode::kGetTupleElement) || read->operand(0) != body->parameter(0)) continue;
+        const int64_t k = read->tuple_index();
+        if (body->root()->operand(k) == read) sink(body, k, read, i->operand(0)->operand(k));
+      }
+    }
+  }
+}
+
+// What a condition computes from an element that only it reads is written over the element.
+void OverwrittenFlag(Module& module) {
+  ForEach(module, Opcode::kWhile, [](Computation* c, Instruction* loop) {
+    const Computation *condition = loop->called(0), *body = loop->called(1);
+    if (!loop->shape().IsTuple()) return;
+    for (const auto& in_place : condition->instructions()) {
+      const Instruction* read = in_place->operand_count() == 1 ? in_place->operand(0) : nullptr;
+      if (read == nullptr || !in_place->info().Has(kElementwise) || !read->Is(Opcode::kGetTupleElement)) continue;
+      if (read->operand(0) != condition->parameter(0) || !(in_place->shape() == read->shape())) continue;
+      const int64_t k = read->tuple_index();
+      bool only_here = true;
+      for (const Instruction* u : body->parameter(0)->users()) {
+        only_here = only_here && u->Is(Opcode::kGetTupleElement) && (u->tuple_index() != k || u->users().empty());
+      }
+      if (!only_here) continue;
+      for (Instruction* u : std::vector<Instruction*>(loop->users().begin(), loop->users().end())) {
+        if (!u->Is(Opcode::kGetTupleElement) || u->tuple_index() != k) continue;
+        Instruction* left = Make(c, u, in_place->opcode(), u->shape(), {u});
+        u->ReplaceAllUsesWith(left);
+        left->ReplaceOperand(0, u);
+      }
+      return;
+    }
+  });
+}
+
+// A loop that ends where its counter goes over the end of its type.
+void LostWrap(Module& module) {
+  std::set<const Computation*> done;
+  for (Computation* c : module.PostOrder()) {
+    for (Instruction* loop : c->Snapshot()) {
+      if (!loop->Is(Opcode::kWhile) || !loop->operand(0)->Is(Opcode::kTuple)) continue;
+      Computation* condition = loop->called(0);
+      for (Instruction* test : condition->Snapshot()) {
+        if (!test->Is(Opcode::kCompare) || !test->operand(0)->Is(Opcode::kGetTupleElement)) continue;
+        Instruction* counter = test->operand(0);
+        const bool up = test->direction() == ComparisonDirection::kLt || test->direction() == ComparisonDirection::kLe;
+        if (!up || counter->operand(0) != condition->parameter(0) || !IsIntegral(counter->shape().element_type()))
+          continue;
+        const Instruction* start = loop->operand(0)->operand(counter->tuple_index());
+        if (!start->Is(Opcode::kConstant) || !done.insert(test->parent()).second) continue;
+        Attributes attrs = test->attrs();
+        attrs.SetEnum(AttrId::kDirection, ComparisonDirection::kGe);
+        Instruction* first = MakeConstant(condition, test, start->literal());
+        Instruction* not_over =
+            Make(condition, test, Opcode::kCompare, test->shape(), {counter, first}, std::move(attrs));
+        Instruction* both = Make(condition, test, Opcode::kAnd, test->shape(), {test, not_over});
+        test->ReplaceAllUsesWith(both);
+        both->ReplaceOperand(0, test);
+        condition->SortTopologically();
+      }
+    }
+  }
+}
+
 const std::vector<std::pair<std::string, Mutation>>& All() {
   static const auto* const all = new std::vector<std::pair<std::string, Mutation>>{
       {"swap-min-max", SwapMinMax},
@@ -277,6 +369,9 @@ const std::vector<std::pair<std::string, Mutation>>& All() {
       {"plain-sort", PlainSort},
       {"ignored-size", IgnoredSize},
       {"swapped-generator", SwappedGenerator},
+      {"edited-shared", EditedShared},
+      {"overwritten-flag", OverwrittenFlag},
+      {"lost-wrap", LostWrap},
   };
   return *all;
 }

@@ -59,7 +59,18 @@ class PluginRunner : public Runner {
       pending_.message = std::string(code.status().message());
       return;
     }
-    const std::string request = FormatRequest(program, form == Form::kStablehlo ? "mlir" : "hlo", *code);
+    std::vector<std::string> helpers;
+    for (const std::unique_ptr<Module>& helper : program.helpers) {
+      absl::StatusOr<std::string> text =
+          form == Form::kHlo ? SerializeHloModule(*helper) : ExportPortableArtifact(*helper);
+      if (!text.ok()) {
+        pending_.kind = Outcome::Kind::kNoForm;
+        pending_.message = std::string(text.status().message());
+        return;
+      }
+      helpers.push_back(*std::move(text));
+    }
+    const std::string request = FormatRequest(program, form == Form::kStablehlo ? "mlir" : "hlo", *code, helpers);
     if (served_ >= options_.programs) Stop();
     if (pid_ <= 0 && !Start()) {
       pending_.kind = Outcome::Kind::kCrashed;
@@ -174,6 +185,17 @@ class EvaluatorRunner : public Runner {
     outcome_ = Outcome();
     const std::unique_ptr<Module> changed = program.module->Clone();
     if (mutation_) mutation_(*changed);
+    if (!program.schedule.empty()) {
+      std::vector<Overwrite> overwrites;
+      const std::vector<Handling> handling = HandlingOf(program);
+      for (const InputOutputAlias& a : changed->config().input_output_aliases) {
+        if (handling[static_cast<size_t>(a.parameter)].given_away) continue;
+        overwrites.push_back({a.parameter, a.output_index.empty() ? 0 : a.output_index[0]});
+      }
+      const absl::StatusOr<Judged> read = JudgeSchedule(program, *changed, overwrites);
+      if (!read.ok()) return Refuse(read.status().message());
+      return Flatten(*read);
+    }
     // Arguments lie as the program asked for that the host has, and are read as the changed one says.
     std::vector<Literal> arguments;
     for (size_t k = 0; k < program.arguments.size(); ++k) {

@@ -155,6 +155,91 @@ absl::Status CheckAgreements(const std::vector<std::vector<host::HostArray>>& in
   return absl::OkStatus();
 }
 
+HostStep ReadStep(Reader& from) {
+  HostStep step;
+  step.kind = static_cast<HostStep::Kind>(from.Number());
+  step.program = from.Number();
+  step.buffers = from.Numbers();
+  return step;
+}
+
+// Does as the schedule says and waits for nothing before the last step: what is read is copied while the rest goes on.
+absl::StatusOr<std::vector<Literal>> ServeSchedule(const Session& session, const host::Program& program,
+                                                   const std::vector<std::string>& helpers,
+                                                   const std::vector<HostStep>& schedule,
+                                                   const std::vector<host::HostArray>& inputs,
+                                                   const std::vector<Handling>& handling) {
+  std::vector<host::LoadedExecutable> executables;
+  ASSIGN_OR_RETURN(host::LoadedExecutable main, CompileOn(session, program));
+  executables.push_back(std::move(main));
+  for (const std::string& helper : helpers) {
+    ASSIGN_OR_RETURN(host::LoadedExecutable executable, CompileOn(session, {program.format, helper}));
+    executables.push_back(std::move(executable));
+  }
+  ASSIGN_OR_RETURN(const std::vector<host::Device> places, executables[0].AddressableDevices());
+  if (places.size() != 1) return absl::InternalError("a schedule is of one device");
+  host::ExecuteOptions keep;
+  for (size_t i = 0; i < handling.size(); ++i) {
+    if (handling[i].given_away && handling[i].host.kept) keep.non_donatable.push_back(static_cast<int64_t>(i));
+  }
+  std::vector<host::Buffer> buffers;
+  for (int64_t copy = 0; copy < kArgumentCopies; ++copy) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      ASSIGN_OR_RETURN(host::Buffer buffer, HandOver(session, inputs[i], handling[i], places[0]));
+      buffers.push_back(std::move(buffer));
+    }
+  }
+  std::vector<host::HostArray> read;
+  read.reserve(schedule.size());
+  std::vector<host::Event> copies;
+  auto run_all = [&]() -> absl::Status {
+    for (const HostStep& step : schedule) {
+      for (const int64_t b : step.buffers) {
+        if (b < 0 || b >= static_cast<int64_t>(buffers.size())) return absl::InternalError("a step has no such buffer");
+      }
+      switch (step.kind) {
+        case HostStep::Kind::kRun: {
+          std::vector<const host::Buffer*> arguments;
+          for (const int64_t b : step.buffers) arguments.push_back(&buffers[static_cast<size_t>(b)]);
+          absl::StatusOr<std::vector<host::Buffer>> results = executables[static_cast<size_t>(step.program)].Execute(
+              absl::MakeConstSpan(arguments), step.program == 0 ? keep : host::ExecuteOptions());
+          if (!results.ok()) {
+            return FromPlugin(host::WithContext(results.status(), absl::StrCat(session.found.name, ": execute")));
+          }
+          for (host::Buffer& result : *results) buffers.push_back(std::move(result));
+          break;
+        }
+        case HostStep::Kind::kDelete:
+          BP_RETURN_IF_ERROR(buffers[static_cast<size_t>(step.buffers[0])].Delete());
+          break;
+        case HostStep::Kind::kRead: {
+          const host::Buffer& buffer = buffers[static_cast<size_t>(step.buffers[0])];
+          read.emplace_back();
+          host::HostArray& array = read.back();
+          BP_ASSIGN_OR_RETURN(array.type, buffer.ElementType());
+          BP_ASSIGN_OR_RETURN(array.dims, buffer.Dims());
+          BP_ASSIGN_OR_RETURN(const size_t size, host::HostByteSize(array.type, array.dims));
+          array.data.resize(size);
+          BP_ASSIGN_OR_RETURN(host::Event copied, buffer.CopyToHost(absl::MakeSpan(array.data)));
+          copies.push_back(std::move(copied));
+          break;
+        }
+      }
+    }
+    return absl::OkStatus();
+  };
+  // What is being copied goes into `read`: awaited after an error too.
+  absl::Status done = run_all();
+  for (const host::Event& copied : copies) done.Update(copied.Await());
+  RETURN_IF_ERROR(done);
+  std::vector<Literal> results;
+  for (const host::HostArray& array : read) {
+    ASSIGN_OR_RETURN(Literal l, ToLiteral(array));
+    results.push_back(std::move(l));
+  }
+  return results;
+}
+
 absl::StatusOr<std::vector<Literal>> Serve(const Session& session, Reader& request) {
   host::Program program;
   program.format = request.Bytes();
@@ -165,6 +250,12 @@ absl::StatusOr<std::vector<Literal>> Serve(const Session& session, Reader& reque
   const int64_t outputs = request.Number();
   std::vector<std::vector<int64_t>> result_orders;
   for (int64_t k = 0; k < outputs && request.ok(); ++k) result_orders.push_back(request.Numbers());
+  std::vector<std::string> helpers;
+  const int64_t helper_count = request.Number();
+  for (int64_t k = 0; k < helper_count && request.ok(); ++k) helpers.push_back(request.Bytes());
+  std::vector<HostStep> schedule;
+  const int64_t steps = request.Number();
+  for (int64_t k = 0; k < steps && request.ok(); ++k) schedule.push_back(ReadStep(request));
   const int64_t count = request.Number();
   std::vector<Handling> handling;
   for (int64_t i = 0; i < count && request.ok(); ++i) handling.push_back(ReadHandling(request));
@@ -178,6 +269,7 @@ absl::StatusOr<std::vector<Literal>> Serve(const Session& session, Reader& reque
     }
   }
   if (!request.ok()) return absl::InternalError("the request is cut off");
+  if (!schedule.empty()) return ServeSchedule(session, program, helpers, schedule, inputs[0], handling);
   ASSIGN_OR_RETURN(const host::LoadedExecutable executable, CompileOn(session, program, options));
   ASSIGN_OR_RETURN(const std::vector<host::Device> places, executable.AddressableDevices());
   std::vector<size_t> number(devices, 0);  // of the device in each row of the launch

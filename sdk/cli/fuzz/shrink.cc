@@ -9,6 +9,8 @@ FuzzProgram Copy(const FuzzProgram& program) {
   copy.arguments = program.arguments;
   copy.quantized = program.quantized;
   copy.host_orders = program.host_orders;
+  for (const std::unique_ptr<Module>& helper : program.helpers) copy.helpers.push_back(helper->Clone());
+  copy.schedule = program.schedule;
   return copy;
 }
 
@@ -36,8 +38,9 @@ ShrinkResult Shrink(const FuzzProgram& program, const StillFails& fails, int mos
   bool better = true;
   while (better && result.tried < most_tries) {
     better = false;
-    for (auto step : {&SingleOperation, &FewerResults, &EarlierResult, &InPlace, &WithoutOperation, &ValuesAsArguments,
-                      &PlainHandling, &SmallerDimensions, &SimplerArguments}) {
+    for (auto step : {&ShorterSchedule, &SingleOperation, &FewerResults, &EarlierResult, &InPlaceAnywhere,
+                      &WithoutStateElement, &WithoutOperation, &ZerosForOperation, &ValuesAsArguments, &PlainHandling,
+                      &SmallerNumbers, &SmallerDimensions, &SimplerArguments, &Unshared}) {
       bool helped = true;
       while (helped && result.tried < most_tries) {
         helped = false;

@@ -156,6 +156,7 @@ void FitConfig(const FuzzProgram& p, const std::vector<int64_t>& removed) {
 }
 
 bool Tidy(FuzzProgram& p) {
+  if (!p.schedule.empty()) return TidyScheduled(p);
   Computation* entry = p.module->entry();
   entry->SortTopologically();
   for (Computation* c : p.module->PostOrder()) c->RemoveDead();
@@ -286,23 +287,8 @@ Candidates WithoutOperation(const FuzzProgram& p) {
   Candidates all;
   // Not in the bodies of reductions, sorts and scatters: those must stay associative, or orders. Nor in what goes out
   // in other words.
-  std::set<const Computation*> combining;
-  for (const Computation* c : p.module->PostOrder()) {
-    if (p.quantized.count(std::string(c->name())) > 0) combining.insert(c);
-    for (const auto& i : c->instructions()) {
-      const Opcode op = i->opcode();
-      if (op == Opcode::kReduce || op == Opcode::kReduceWindow || op == Opcode::kSort || op == Opcode::kScatter ||
-          op == Opcode::kSelectAndScatter || op == Opcode::kScan) {
-        combining.insert(i->called().begin(), i->called().end());
-      }
-    }
-  }
-  // And what those call; callers come last.
+  const std::set<const Computation*> combining = CombiningComputations(p);
   const std::vector<Computation*> order = p.module->PostOrder();
-  for (auto c = order.rbegin(); c != order.rend(); ++c) {
-    if (combining.count(*c) == 0) continue;
-    for (const auto& i : (*c)->instructions()) combining.insert(i->called().begin(), i->called().end());
-  }
   const size_t computations = order.size();
   for (size_t k = computations; k > 0; --k) {
     if (combining.count(order[k - 1]) > 0) continue;
@@ -319,36 +305,6 @@ Candidates WithoutOperation(const FuzzProgram& p) {
       }
     }
   }
-  return all;
-}
-
-Candidates InPlace(const FuzzProgram& p) {
-  Candidates all;
-  const std::vector<Instruction*> order = p.module->entry()->Snapshot();
-  for (size_t n = 0; n < order.size(); ++n) {
-    const Opcode op = order[n]->opcode();
-    const bool call = op == Opcode::kCall || op == Opcode::kFusion;
-    if (!call && op != Opcode::kWhile && op != Opcode::kConditional) continue;
-    const size_t ways = op == Opcode::kConditional ? order[n]->called().size() : 1;
-    for (size_t way = 0; way < ways; ++way) {
-      FuzzProgram c = Copy(p);
-      Instruction* i = At(c, n);
-      std::vector<Instruction*> arguments(i->operands().begin(), i->operands().end());
-      const Computation* callee = i->called(op == Opcode::kWhile ? 1 : static_cast<int64_t>(way));
-      if (op == Opcode::kConditional) arguments = {i->operand(static_cast<int64_t>(way) + 1)};
-      i->ReplaceAllUsesWith(Inline(c.module->entry(), callee, arguments));
-      all.push_back(std::move(c));
-    }
-  }
-  // Elements of tuples that are made here.
-  bool any = false;
-  FuzzProgram c = Copy(p);
-  for (Instruction* i : c.module->entry()->Snapshot()) {
-    if (!i->Is(Opcode::kGetTupleElement) || !i->operand(0)->Is(Opcode::kTuple)) continue;
-    i->ReplaceAllUsesWith(i->operand(0)->operand(i->tuple_index()));
-    any = true;
-  }
-  if (any) all.push_back(std::move(c));
   return all;
 }
 

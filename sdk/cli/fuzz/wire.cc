@@ -110,7 +110,8 @@ std::vector<Handling> HandlingOf(const FuzzProgram& program) {
   return all;
 }
 
-std::string FormatRequest(const FuzzProgram& program, absl::string_view format, absl::string_view code) {
+std::string FormatRequest(const FuzzProgram& program, absl::string_view format, absl::string_view code,
+                          absl::Span<const std::string> helpers) {
   Writer request;
   request.Bytes(format);
   request.Bytes(code);
@@ -125,6 +126,14 @@ std::string FormatRequest(const FuzzProgram& program, absl::string_view format, 
   request.Number(static_cast<int64_t>(results.size()));
   for (const Shape& leaf : results) {
     request.Numbers(leaf.has_layout() && !leaf.layout().IsRowMajor() ? OrderOf(leaf) : std::vector<int64_t>());
+  }
+  request.Number(static_cast<int64_t>(helpers.size()));
+  for (const std::string& helper : helpers) request.Bytes(helper);
+  request.Number(static_cast<int64_t>(program.schedule.size()));
+  for (const HostStep& step : program.schedule) {
+    request.Number(static_cast<int64_t>(step.kind));
+    request.Number(step.program);
+    request.Numbers(step.buffers);
   }
   const std::vector<Handling> handling = HandlingOf(program);
   request.Number(static_cast<int64_t>(handling.size()));

@@ -110,7 +110,9 @@ std::vector<int64_t> OrderOf(const Shape& shape);  // minor to major, of a shape
 
 // A program's request to a plugin's process: the host does as the program says that was made, whatever has been done to
 // the code since.
-std::string FormatRequest(const FuzzProgram& program, absl::string_view format, absl::string_view code);
+// `helpers`: the code of the program's helpers.
+std::string FormatRequest(const FuzzProgram& program, absl::string_view format, absl::string_view code,
+                          absl::Span<const std::string> helpers = {});
 
 // The plugin's process: answers requests until the other end goes.
 [[noreturn]] void ServePlugin(int fd, const std::string& plugin, const PluginOptions& options);
