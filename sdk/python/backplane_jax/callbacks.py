@@ -11,21 +11,23 @@ import traceback
 import ml_dtypes
 import numpy as np
 
-from . import pjrt
+from . import pjrt, untyped
 
 logger = logging.getLogger("backplane_jax")
 
 STATELESS = ("xla_buffer_python_cpu_callback", "dce_sink")
+# What JAX up to 0.5.3 calls Python by: an untyped function that finds the callable by its first operand.
+UNTYPED = "xla_python_cpu_callback"
 
 TOKEN = 17
+# Numbers of XLA_FFI_DataType. The ml_dtypes beside an old JAX lacks some types, and so does that JAX.
 _DTYPES = {
     1: np.bool_, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 6: np.uint8, 7: np.uint16, 8: np.uint32, 9: np.uint64,
-    10: np.float16, 11: np.float32, 12: np.float64, 15: np.complex64, 16: ml_dtypes.bfloat16, 18: np.complex128,
-    19: ml_dtypes.float8_e5m2, 20: ml_dtypes.float8_e4m3fn, 21: ml_dtypes.int4, 22: ml_dtypes.uint4,
-    23: ml_dtypes.float8_e4m3b11fnuz, 24: ml_dtypes.float8_e5m2fnuz, 25: ml_dtypes.float8_e4m3fnuz, 26: ml_dtypes.int2,
-    27: ml_dtypes.uint2, 28: ml_dtypes.float8_e4m3, 29: ml_dtypes.float8_e3m4, 32: ml_dtypes.float4_e2m1fn,
-    33: ml_dtypes.float8_e8m0fnu,
-}
+    10: np.float16, 11: np.float32, 12: np.float64, 15: np.complex64, 18: np.complex128,
+} | {code: getattr(ml_dtypes, name) for code, name in {
+    16: "bfloat16", 19: "float8_e5m2", 20: "float8_e4m3fn", 21: "int4", 22: "uint4", 23: "float8_e4m3b11fnuz",
+    24: "float8_e5m2fnuz", 25: "float8_e4m3fnuz", 26: "int2", 27: "uint2", 28: "float8_e4m3", 29: "float8_e3m4",
+    32: "float4_e2m1fn", 33: "float8_e8m0fnu"}.items() if hasattr(ml_dtypes, name)}
 
 
 class Array(ctypes.Structure):
@@ -86,14 +88,15 @@ _trampoline = TRAMPOLINE(_call)  # for ever: the plugin keeps its address
 
 
 def forward(table):
-    """Hands over jaxlib's own handlers that keep no state."""
+    """Hands over those of jaxlib's own handlers that keep no state; a jaxlib that lacks one has nothing that calls it."""
     from jaxlib import xla_client
     targets = xla_client._xla.custom_call_targets("Host")
     for name in STATELESS:
-        handler = targets.get(name)
-        if handler is None:
-            raise RuntimeError(f"jaxlib has no handler {name!r}")
-        table.register_handler(name, pjrt.capsule_pointer(handler["execute"] if isinstance(handler, dict) else handler))
+        if name in targets:
+            handler = targets[name]
+            table.register_handler(name, pjrt.capsule_pointer(handler["execute"] if isinstance(handler, dict) else handler))
+    if UNTYPED in targets:
+        table.register_handler(UNTYPED, untyped.make_typed(UNTYPED, pjrt.capsule_pointer(targets[UNTYPED]), results_in_list=True))
 
 
 def refuse_missing_streams():
@@ -101,7 +104,10 @@ def refuse_missing_streams():
 
     A plugin cannot: jaxlib takes the error object that it is given for one of its own.
     """
-    from jax._src import buffer_callback
+    try:
+        from jax._src import buffer_callback
+    except ImportError:  # before JAX 0.6 there are no buffer callbacks
+        return
     from jax.errors import JaxRuntimeError
     context = buffer_callback.ExecutionContext
     plain = context.__dict__["stream"]
@@ -165,9 +171,11 @@ class _Scalar(ctypes.Structure):
 
 
 def user_data_type_id():
-    """The id, or 0 when jaxlib's handler asked for nothing."""
+    """The id, or 0 when jaxlib has no such handler or it asked for nothing."""
     from jaxlib import xla_client
-    handler = xla_client._xla.custom_call_targets("Host")[STATELESS[0]]
+    handler = xla_client._xla.custom_call_targets("Host").get(STATELESS[0])
+    if handler is None:
+        return 0
     handler = handler["execute"] if isinstance(handler, dict) else handler
     noted, messages = [], []
 

@@ -14,7 +14,11 @@ EXTENSION_CUSTOM_PARTITIONER = 2
 
 def follow_jax():
     """Has JAX register for each of our plugins, after its own callbacks, ours. Not to be called while it does so."""
-    from jax._src import custom_partitioning, xla_bridge  # the import registers JAX's
+    from jax._src import xla_bridge
+    try:
+        from jax._src import custom_partitioning  # the import registers JAX's
+    except ImportError:  # where it was up to JAX 0.4.33
+        from jax.experimental import custom_partitioning
     xla_bridge.register_plugin_callbacks(lambda c_api: _install(custom_partitioning, c_api))
 
 

@@ -8,7 +8,7 @@ import ctypes
 import logging
 import threading
 
-from . import pjrt
+from . import pjrt, untyped
 
 logger = logging.getLogger("backplane_jax")
 
@@ -20,6 +20,14 @@ _call_sink = None  # who had the place before; without one, jaxlib's own registr
 _type_sink = None
 _installed = False
 
+_TYPE_HANDLER = ("register_custom_type_handler", "register_custom_type_id_handler")  # jaxlib's name from 0.8 on, and before
+_TYPE_REGISTER = ("register_custom_type", "register_custom_type_id")
+
+
+def _first(module, names):
+    """The first of these names that the module has; None where it has none, as before JAX 0.4.36."""
+    return next((getattr(module, name) for name in names if hasattr(module, name)), None)
+
 
 class _FfiTypeInfo(ctypes.Structure):  # XLA_FFI_TypeInfo
     _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
@@ -27,9 +35,10 @@ class _FfiTypeInfo(ctypes.Structure):  # XLA_FFI_TypeInfo
 
 def _give_target(table, name, fn, api_version):
     """Under the plugin's own platform: whatever its name, it makes its custom calls in the host's memory."""
-    if api_version != 1:
-        return  # the untyped calls of old have no place in the plugin's registry
     try:
+        if api_version == 0:
+            table.register_bundle(name, {"execute": untyped.make_typed(name, pjrt.capsule_pointer(fn))})
+            return
         stages = fn if isinstance(fn, dict) else {"execute": fn}
         table.register_bundle(name, {k: pjrt.capsule_pointer(v) for k, v in stages.items() if v is not None})
     except pjrt.PluginError as e:
@@ -61,7 +70,7 @@ def _on_target(name, fn, platform, api_version, traits):
 
 def _on_type(name, value):
     from jaxlib import xla_client
-    (_type_sink or xla_client._xla.register_custom_type)(name, value)  # first: it may fill in the id
+    (_type_sink or _first(xla_client._xla, _TYPE_REGISTER))(name, value)  # first: it may fill in the id
     with _lock:
         _types.append((name, value))
         for table in _tables:
@@ -80,17 +89,26 @@ def attach(table):
         _tables.append(table)
         if not _installed:
             _installed = True
-            _type_sink = xla_client._custom_type_id_handler.get("Host")
+            handlers = getattr(xla_client, "_custom_type_id_handler", {})
+            _type_sink = handlers.get("Host")
             _call_sink = xla_client._custom_callback_handler.get("Host")
-            if _type_sink is None:
-                xla_client.register_custom_type_handler("cpu", _on_type)
-            else:
-                xla_client._custom_type_id_handler["Host"] = _on_type
+            take_types = _first(xla_client, _TYPE_HANDLER)
+            if _type_sink is not None:
+                handlers["Host"] = _on_type
+            elif take_types is not None:
+                take_types("cpu", _on_type)
             if _call_sink is None:
                 xla_client.register_custom_call_handler("cpu", _on_target)
             else:  # jaxlib's own targets went there already; they can be asked for again
                 xla_client._custom_callback_handler["Host"] = _on_target
-                for name, fn, api_version in lapack.registrations()["cpu"]:
+                for name, fn, api_version in _lapack_targets(lapack):
                     _targets.append((name, fn, api_version))
                     for t in _tables:
                         _give_target(t, name, fn, api_version)
+
+
+def _lapack_targets(lapack):
+    """jaxlib's LAPACK functions: name, capsule, whether typed."""
+    if hasattr(lapack, "registrations"):
+        return lapack.registrations()["cpu"]
+    return [(name, fn, int(name.endswith("_ffi"))) for name, fn in lapack._lapack.registrations().items()]

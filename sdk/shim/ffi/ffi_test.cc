@@ -139,6 +139,18 @@ XLA_FFI_Error* Modern(XLA_FFI_CallFrame* frame) {
   return nullptr;
 }
 
+// out = in * 2, without attributes.
+XLA_FFI_Error* Double(XLA_FFI_CallFrame* frame) {
+  if (AnswerMetadata(frame)) return nullptr;
+  if (frame->attrs.size != 0) return Fail(frame->api, "no attributes expected");
+  const auto* in = static_cast<const XLA_FFI_Buffer*>(frame->args.args[0]);
+  const auto* out = static_cast<const XLA_FFI_Buffer*>(frame->rets.rets[0]);
+  for (int64_t i = 0; i < in->dims[0]; ++i) {
+    static_cast<float*>(out->data)[i] = 2 * static_cast<const float*>(in->data)[i];
+  }
+  return nullptr;
+}
+
 // Asks for everything else that the table offers.
 XLA_FFI_Error* Curious(XLA_FFI_CallFrame* frame) {
   if (AnswerMetadata(frame)) return nullptr;
@@ -338,7 +350,7 @@ TEST_F(FfiTest, RegistrationRules) {
   CustomCallSpec spec = Spec("rules");
   spec.api_version = CustomCallApiVersion::kOriginal;
   EXPECT_EQ(registry_.Instantiate(spec).status().code(), absl::StatusCode::kInvalidArgument);
-  spec.api_version = CustomCallApiVersion::kStatusReturning;
+  spec.api_version = CustomCallApiVersion::kStatusReturningUnified;
   EXPECT_EQ(registry_.Instantiate(spec).status().code(), absl::StatusCode::kUnimplemented);
 }
 
@@ -382,6 +394,22 @@ TEST_F(FfiTest, UntypedHandlers) {
   ASSERT_TRUE(site.ok());
   ASSERT_TRUE(Call(**site).ok());
   EXPECT_EQ(y_[1], -2);
+}
+
+// Functions of the old form come as typed handlers, made by who knows the object of their status.
+TEST_F(FfiTest, StatusReturningCallsGoToTypedHandlersOnly) {
+  ASSERT_TRUE(RegisterHandler("double", &Double).ok());
+  CustomCallSpec spec = Spec("double");
+  spec.api_version = CustomCallApiVersion::kStatusReturning;
+  auto site = registry_.Instantiate(spec);
+  ASSERT_TRUE(site.ok()) << site.status();
+  ASSERT_TRUE(Call(**site).ok());
+  EXPECT_EQ(y_[1], 4);
+  Handler handler;
+  handler.untyped = reinterpret_cast<void*>(+[](void*, const void**) {});
+  ASSERT_TRUE(registry_.RegisterForThisPlatform("old", handler).ok());
+  spec.target = "old";
+  EXPECT_EQ(registry_.Instantiate(spec).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST_F(FfiTest, PythonCallablesThroughTheTrampoline) {

@@ -147,6 +147,10 @@ absl::StatusOr<std::unique_ptr<CustomCallSite>> Registry::Instantiate(const Cust
       }
       return MakeUntypedSite(handler.untyped);
     case CustomCallApiVersion::kStatusReturning:
+      // Such a function returns its status in an object of the host's runtime. The host's package, which knows that
+      // object, makes typed handlers of such functions: these get the buffers, and no attributes.
+      if (handler.bundle.execute != nullptr) return MakeTypedSite(*this, handler, spec);
+      break;
     case CustomCallApiVersion::kStatusReturningUnified:
       break;
   }
