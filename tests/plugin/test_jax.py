@@ -5,6 +5,7 @@ import cases
 import cases.basic
 import cases.control
 import cases.linear_algebra
+import cases.programs
 import cases.runtime
 import cases.several_devices
 import cases.sharded_models

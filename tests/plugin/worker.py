@@ -79,6 +79,7 @@ def main():
     import cases.basic
     import cases.control
     import cases.linear_algebra
+    import cases.programs
     import cases.runtime
     import cases.several_devices
     import cases.sharded_models
