@@ -86,12 +86,12 @@ absl::StatusOr<std::vector<Value>> PlacesOf(Builder& b, Value place, const DimVe
   for (size_t d = sizes.size(); d-- > 0;) {
     Value v = place;
     if (stride != 1) {
-      ASSIGN_OR_RETURN(Value k, b.Constant(Literal::ScalarInt(PrimitiveType::kS32, stride)));
+      ASSIGN_OR_RETURN(Value k, IndexConstant(b, stride));
       ASSIGN_OR_RETURN(v, b.Binary(Opcode::kDivide, v, k));
     }
     stride *= sizes[d];
     if (d > 0) {
-      ASSIGN_OR_RETURN(Value k, b.Constant(Literal::ScalarInt(PrimitiveType::kS32, sizes[d])));
+      ASSIGN_OR_RETURN(Value k, IndexConstant(b, sizes[d]));
       ASSIGN_OR_RETURN(v, b.Binary(Opcode::kRemainder, v, k));
     }
     r[d] = v;
@@ -123,10 +123,10 @@ absl::StatusOr<std::vector<Value>> ReduceInTurns(Builder& b, Computation* body, 
     state.push_back(v);
   }
   if (turns > 0 && count > 0) {
-    ASSIGN_OR_RETURN(Value limit, b.Constant(Literal::ScalarInt(PrimitiveType::kS32, turns)));
+    ASSIGN_OR_RETURN(Value limit, IndexConstant(b, turns));
     auto turn = [&](LoopTurn& t) -> absl::StatusOr<Value> {
-      ASSIGN_OR_RETURN(Value zero, t.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, 0)));
-      ASSIGN_OR_RETURN(Value one, t.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, 1)));
+      ASSIGN_OR_RETURN(Value zero, IndexConstant(t.b, 0));
+      ASSIGN_OR_RETURN(Value one, IndexConstant(t.b, 1));
       ASSIGN_OR_RETURN(std::vector<Value> places, PlacesOf(t.b, t.count, reduced));
       std::vector<Value> at(static_cast<size_t>(shape.rank()), zero), arguments = t.state;
       for (size_t k = 0; k < places.size(); ++k) at[static_cast<size_t>(reduced_dims[k])] = places[k];
@@ -177,12 +177,14 @@ absl::StatusOr<std::vector<Value>> CallForEach(Builder& b, Computation* body, st
     results.push_back(empty);
   }
   if (active != nullptr) arguments.push_back(active);
-  ASSIGN_OR_RETURN(Value limit, b.Constant(Literal::ScalarInt(PrimitiveType::kS32, n)));
+  ASSIGN_OR_RETURN(Value limit, IndexConstant(b, n));
+  if (n > std::numeric_limits<int32_t>::max() - block)  // the count ends past the last block
+    return absl::UnimplementedError(absl::StrCat(n, " calls in blocks of ", block));
   return MakeLoop(b, "blocks", limit, std::move(arguments), std::move(results),
                   [&](LoopTurn& t) -> absl::StatusOr<Value> {
                     // The last block begins early enough to be whole.
-                    ASSIGN_OR_RETURN(Value last, t.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, n - block)));
-                    ASSIGN_OR_RETURN(Value step, t.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, block)));
+                    ASSIGN_OR_RETURN(Value last, IndexConstant(t.b, n - block));
+                    ASSIGN_OR_RETURN(Value step, IndexConstant(t.b, block));
                     ASSIGN_OR_RETURN(Value start, t.b.Binary(Opcode::kMinimum, t.count, last));
                     std::vector<Value> parts;
                     for (Value v : t.constants) {

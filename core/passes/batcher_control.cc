@@ -2,6 +2,7 @@
 #include "core/passes/batcher.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/passes/loop_builder.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
@@ -176,15 +177,15 @@ absl::StatusOr<Lanes> Batcher::OneByOne(const Instruction& i, const std::vector<
     if (!empty.ok()) shapes = empty.status();
   });
   RETURN_IF_ERROR(shapes);
-  ASSIGN_OR_RETURN(Value limit, b_.Constant(Literal::ScalarInt(PrimitiveType::kS32, n_)));
+  ASSIGN_OR_RETURN(Value limit, IndexConstant(b_, n_));
   auto starts = [](Value v, Value at, Value zero) {
     std::vector<Value> r(static_cast<size_t>(v->shape().rank()), zero);
     r[0] = at;
     return r;
   };
   auto turn = [&](LoopTurn& t) -> absl::StatusOr<Value> {
-    ASSIGN_OR_RETURN(Value zero, t.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, 0)));
-    ASSIGN_OR_RETURN(Value one, t.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, 1)));
+    ASSIGN_OR_RETURN(Value zero, IndexConstant(t.b, 0));
+    ASSIGN_OR_RETURN(Value one, IndexConstant(t.b, 1));
     std::vector<Value> mine;
     for (Value v : t.constants) {
       DimVector sizes = v->shape().dimensions(), rest(sizes.begin() + 1, sizes.end());

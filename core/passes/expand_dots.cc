@@ -4,7 +4,9 @@
 // of a block of rows with the group's matrix. There are about rows / block + groups turns, and little is computed in
 // vain.
 #include <algorithm>
+#include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "core/passes/loop_builder.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -67,11 +69,13 @@ class RaggedDot {
   }
 
  private:
-  absl::StatusOr<Value> Number(Builder& b, int64_t n) { return b.Constant(Literal::ScalarInt(PrimitiveType::kS32, n)); }
+  absl::StatusOr<Value> Number(Builder& b, int64_t n) { return IndexConstant(b, n); }
 
   // ends_: s32[cells, groups], where each group ends.
   absl::Status FindEnds(Value sizes) {
     cells_ = sizes->shape().num_elements() / groups_;
+    if (limit_ > std::numeric_limits<int32_t>::max() / 2)  // places are counted in 32 bits
+      return absl::UnimplementedError(absl::StrCat("groups of ", limit_, " rows"));
     ASSIGN_OR_RETURN(Value s, b_.Reshape(sizes, {cells_, groups_}));
     auto fill = [&](PrimitiveType t, int64_t v) -> absl::StatusOr<Value> {
       ASSIGN_OR_RETURN(Value scalar, b_.Constant(Literal::ScalarInt(t, v)));

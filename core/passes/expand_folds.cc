@@ -13,10 +13,19 @@
 namespace backplane {
 namespace {
 
-int64_t ElementsOf(const DimVector& dims) { return Shape(PrimitiveType::kPred, dims).num_elements(); }
+// The largest number there is where they are more: windows of absurd sizes.
+int64_t ElementsOf(const DimVector& dims) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  int64_t n = 1;
+  for (int64_t d : dims) {
+    if (d == 0) return 0;
+    n = n > kMost / d ? kMost : n * d;
+  }
+  return n;
+}
 
 absl::StatusOr<Value> Number(Builder& b, PrimitiveType t, int64_t value) {
-  return b.Constant(Literal::ScalarInt(t, value));
+  return t == PrimitiveType::kS32 ? IndexConstant(b, value) : b.Constant(Literal::ScalarInt(t, value));
 }
 
 absl::StatusOr<Value> Numbers(Builder& b, PrimitiveType t, int64_t value, absl::Span<const int64_t> dims) {
@@ -121,6 +130,7 @@ class Fold {
       Value at = position[d];
       if (w.window_dilation != 1) {
         ASSIGN_OR_RETURN(Value k, Number(b, PrimitiveType::kS32, w.window_dilation));
+        RETURN_IF_ERROR(CheckTurns((w.size - 1) * w.window_dilation));  // the highest place; both fit in 32 bits
         ASSIGN_OR_RETURN(at, b.Binary(Opcode::kMultiply, at, k));
       }
       starts.push_back(at);
@@ -419,6 +429,7 @@ class Fold {
     const int64_t rank = shape.rank(), d = i_.dimensions().empty() ? rank - 1 : i_.dimensions()[0];
     const int64_t n = rank == 0 ? 1 : shape.dimensions(d), count = shape.num_elements();
     if (n <= 1 || count == 0) return Packed(x_);
+    RETURN_IF_ERROR(CheckTurns(n));
     RETURN_IF_ERROR(CheckTurns(4 * n));  // distances are added to places
     int64_t levels = 0;
     while ((int64_t{1} << levels) < n) ++levels;
@@ -584,6 +595,7 @@ class Fold {
         const DimVector& sizes = ResultShape(k).dimensions();
         ASSIGN_OR_RETURN(Value zero, Number(b_, PrimitiveType::kS32, 0));
         ASSIGN_OR_RETURN(Value length, Number(b_, PrimitiveType::kS32, sizes[d]));
+        RETURN_IF_ERROR(CheckTurns(results[k]->shape().dimensions(d)));  // where the last part ends
         std::vector<Value> starts(sizes.size(), zero);
         ASSIGN_OR_RETURN(starts[static_cast<size_t>(d)], b_.Binary(Opcode::kMultiply, own, length));
         ASSIGN_OR_RETURN(results[k], SliceAt(b_, results[k], starts, sizes));

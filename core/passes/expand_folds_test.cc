@@ -203,6 +203,24 @@ TEST_P(ArrayBodies, GiveWhatTheEvaluatorGives) {
   EXPECT_TRUE(Close(*wanted, *got)) << wanted->ToString() << got->ToString() << (*module)->ToString();
 }
 
+// What a loop of 32-bit counts cannot walk over stays as it is.
+TEST(ExpandFolds, LeavesWhatDoesNotFitIn32Bits) {
+  for (const char* entry :
+       {"a = s32[1,1] parameter(0) z = s32[] parameter(1) ROOT r = s32[1,1] reduce-window(a, z), "
+        "window={size=4294967296x4294967296 pad=4294967295_0x4294967295_0}, to_apply=f",
+        "a = s32[1] parameter(0) z = s32[] parameter(1) ROOT r = s32[1] reduce-window(a, z), window={size=2 "
+        "pad=4294967296_0 rhs_dilate=4294967296}, to_apply=f",
+        "a = s32[4294967296] parameter(0) z = s32[] parameter(1) ROOT r = s32[] reduce(a, z), dimensions={0}, "
+        "to_apply=f",
+        "a = s32[4294967297] parameter(0) ROOT r = s32[4294967297] sort(a), dimensions={0}, to_apply=lt"}) {
+    auto module = ParseHloModule(absl::StrCat("HloModule m\n", kBodies, "ENTRY e { ", entry, " }"));
+    ASSERT_TRUE(module.ok()) << module.status();
+    const absl::StatusOr<bool> changed = ExpandFolds([](const Computation&) { return false; }).Run(module->get());
+    ASSERT_TRUE(changed.ok()) << changed.status();
+    EXPECT_FALSE(*changed) << (*module)->ToString();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Programs, ArrayBodies, testing::ValuesIn(CalledArraysCases()),
                          [](const auto& info) { return info.param.name; });
 

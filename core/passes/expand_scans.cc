@@ -38,13 +38,13 @@ absl::StatusOr<const Computation*> LoopOf(Instruction* scan) {
     ASSIGN_OR_RETURN(Value empty, Fill(b, results[k].element_type(), 0, results[k].dimensions()));
     state.push_back(empty);
   }
-  ASSIGN_OR_RETURN(Value limit, b.Constant(Literal::ScalarInt(PrimitiveType::kS32, length)));
+  ASSIGN_OR_RETURN(Value limit, IndexConstant(b, length));
   auto turn = [&](LoopTurn& t) -> absl::StatusOr<Value> {
-    ASSIGN_OR_RETURN(Value zero, t.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, 0)));
-    ASSIGN_OR_RETURN(Value one, t.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, 1)));
+    ASSIGN_OR_RETURN(Value zero, IndexConstant(t.b, 0));
+    ASSIGN_OR_RETURN(Value one, IndexConstant(t.b, 1));
     Value step = t.count;
     if (reverse) {
-      ASSIGN_OR_RETURN(Value last, t.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, length - 1)));
+      ASSIGN_OR_RETURN(Value last, IndexConstant(t.b, length - 1));
       ASSIGN_OR_RETURN(step, t.b.Binary(Opcode::kSubtract, last, t.count));
     }
     std::vector<Value> arguments;

@@ -1,5 +1,7 @@
 #include "core/passes/loop_builder.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -9,7 +11,7 @@ namespace backplane {
 absl::StatusOr<std::vector<Value>> MakeLoop(Builder& b, const std::string& name, Value limit,
                                             std::vector<Value> constants, std::vector<Value> state,
                                             const std::function<absl::StatusOr<Value>(LoopTurn& turn)>& body) {
-  ASSIGN_OR_RETURN(Value zero, b.Constant(Literal::ScalarInt(PrimitiveType::kS32, 0)));
+  ASSIGN_OR_RETURN(Value zero, IndexConstant(b, 0));
   std::vector<Value> all = {zero, limit};
   all.insert(all.end(), constants.begin(), constants.end());
   all.insert(all.end(), state.begin(), state.end());
@@ -49,6 +51,12 @@ absl::StatusOr<std::vector<Value>> MakeLoop(Builder& b, const std::string& name,
     results.push_back(e);
   }
   return results;
+}
+
+absl::StatusOr<Value> IndexConstant(Builder& b, int64_t n) {
+  if (n < std::numeric_limits<int32_t>::min() || n > std::numeric_limits<int32_t>::max())
+    return absl::UnimplementedError(absl::StrCat("the index ", n, " does not fit in 32 bits"));
+  return b.Constant(Literal::ScalarInt(PrimitiveType::kS32, n));
 }
 
 absl::StatusOr<Value> SliceAt(Builder& b, Value x, std::vector<Value> starts, absl::Span<const int64_t> sizes) {

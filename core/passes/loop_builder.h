@@ -25,6 +25,9 @@ absl::StatusOr<std::vector<Value>> MakeLoop(Builder& b, const std::string& name,
                                             std::vector<Value> constants, std::vector<Value> state,
                                             const std::function<absl::StatusOr<Value>(LoopTurn& turn)>& body);
 
+// An s32[] constant, for counts, places and sizes; Unimplemented where n does not fit.
+absl::StatusOr<Value> IndexConstant(Builder& b, int64_t n);
+
 // x[start0, start1, ...] of the given sizes; start indices are s32[] and clamped as dynamic-slice does.
 absl::StatusOr<Value> SliceAt(Builder& b, Value x, std::vector<Value> starts, absl::Span<const int64_t> sizes);
 absl::StatusOr<Value> UpdateAt(Builder& b, Value x, Value update, std::vector<Value> starts);

@@ -4,6 +4,7 @@
 // Refuses (Unimplemented) what moves elements across such a dimension, and dynamic sizes that enter or leave the
 // program: nothing is changed then.
 #include <algorithm>
+#include <limits>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -128,6 +129,7 @@ class Resolver {
         sizes = SizesOf(i->operand(0));
         const size_t d = static_cast<size_t>(i->dimensions()[0]);
         const int64_t whole = i->shape().dimensions(static_cast<int64_t>(d));
+        if (whole > std::numeric_limits<int32_t>::max()) return No(i, "of a size that does not fit in 32 bits");
         const Literal* n = UniformConstant(x[1]);
         sizes[d] = n != nullptr && n->GetAsInt(0) == whole ? nullptr : x[1];
         r = x[0];
@@ -139,6 +141,8 @@ class Resolver {
       case Opcode::kGetDimensionSize: {
         const int64_t d = i->dimensions()[0];
         r = SizesOf(i->operand(0))[static_cast<size_t>(d)];
+        if (i->operand(0)->shape().dimensions(d) > std::numeric_limits<int32_t>::max())
+          return No(i, "of a size that does not fit in 32 bits");
         if (r == nullptr)
           r = MakeConstant(c_, i, Literal::ScalarInt(PrimitiveType::kS32, i->operand(0)->shape().dimensions(d)));
         return r;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/passes/passes.h"
@@ -114,14 +115,17 @@ class Simplifier {
       case Opcode::kDot:
         return transposes_into_dots_ ? Dot(i) : nullptr;
       case Opcode::kGetDimensionSize:
-        if (x->shape().HasDynamicDimensions()) return nullptr;
-        return MakeConstant(
-            c_, i,
-            Literal::ScalarInt(PrimitiveType::kS32,
-                               x->shape().dimensions(i->dimensions().empty() ? 0 : i->dimensions()[0])));
+        return x->shape().HasDynamicDimensions() ? nullptr : Size(i);
       default:
         return nullptr;
     }
+  }
+
+  // The size of a dimension as an s32, which a dimension may be too large for.
+  Instruction* Size(Instruction* i) {
+    const int64_t size = i->operand(0)->shape().dimensions(i->dimensions().empty() ? 0 : i->dimensions()[0]);
+    if (size > std::numeric_limits<int32_t>::max()) return nullptr;
+    return MakeConstant(c_, i, Literal::ScalarInt(PrimitiveType::kS32, size));
   }
 
   // Division by a power of two is multiplication by its reciprocal, exactly.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "core/ir/builder.h"
@@ -77,21 +78,28 @@ Instruction* Partitioner::PartitionNumber(PrimitiveType type) {
   return Op(nullptr, Opcode::kConvert, Shape::Scalar(type), {partition_});
 }
 
-Instruction* Partitioner::Offset(const Tiling& tiling, int64_t dim, int64_t step) {
+PrimitiveType Partitioner::OffsetType(const Shape& whole) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / 2;  // with what is padded
+  const bool small =
+      std::all_of(whole.dimensions().begin(), whole.dimensions().end(), [](int64_t d) { return d <= kMost; });
+  return small ? PrimitiveType::kS32 : PrimitiveType::kS64;
+}
+
+Instruction* Partitioner::Offset(const Tiling& tiling, int64_t dim, int64_t step, PrimitiveType type) {
   Ints table;
   for (int64_t p = 0; p < partitions_; ++p) table.push_back(tiling.at(p, dim) * step);
-  Instruction*& made = offsets_[table];
+  Instruction*& made = offsets_[{type, table}];
   if (made != nullptr) return made;
-  constexpr PrimitiveType kIndex = PrimitiveType::kS32;
   const bool same = std::all_of(table.begin(), table.end(), [&](int64_t n) { return n == table[0]; });
-  if (same) return made = MakeConstant(c_, nullptr, Literal::ScalarInt(kIndex, table[0]));
-  std::vector<int32_t> narrow(table.begin(), table.end());
-  Instruction* all = MakeConstant(c_, nullptr, Literal::FromValues<int32_t>({partitions_}, narrow));
+  if (same) return made = MakeConstant(c_, nullptr, Literal::ScalarInt(type, table[0]));
+  Literal values(Shape(type, {partitions_}));
+  for (int64_t p = 0; p < partitions_; ++p) values.SetFromInt(p, table[static_cast<size_t>(p)]);
+  Instruction* all = MakeConstant(c_, nullptr, std::move(values));
   Attributes attrs;
   attrs.Set(AttrId::kDynamicSliceSizes, Ints{1});
   Instruction* one =
-      Op(nullptr, Opcode::kDynamicSlice, Shape(kIndex, {1}), {all, PartitionNumber(kIndex)}, std::move(attrs));
-  return made = Op(nullptr, Opcode::kReshape, Shape::Scalar(kIndex), {one});
+      Op(nullptr, Opcode::kDynamicSlice, Shape(type, {1}), {all, PartitionNumber(type)}, std::move(attrs));
+  return made = Op(nullptr, Opcode::kReshape, Shape::Scalar(type), {one});
 }
 
 Instruction* Partitioner::Adopt(Instruction* whole, Shards shards) {

@@ -147,8 +147,10 @@ class Partitioner {
   Instruction* Op(const Instruction* like, Opcode opcode, const Shape& shape, std::vector<Instruction*> operands,
                   Attributes attrs = {}, std::vector<Computation*> called = {});
   Instruction* PartitionNumber(PrimitiveType type);
-  // Of this partition: the number of an array's tile along a dimension, times `step`, as s32[].
-  Instruction* Offset(const Tiling& tiling, int64_t dim, int64_t step);
+  // For places in `whole`, what fills up uneven shards included: s32 where that holds them, else s64.
+  static PrimitiveType OffsetType(const Shape& whole);
+  // Of this partition: the number of an array's tile along a dimension, times `step`. `type` must hold the highest one.
+  Instruction* Offset(const Tiling& tiling, int64_t dim, int64_t step, PrimitiveType type = PrimitiveType::kS32);
   // The whole value `whole` is computed as `shards` from here on; returns what stands for it.
   Instruction* Adopt(Instruction* whole, Shards shards);
   // Has a value lie as proposed too, where that takes no exchange.
@@ -164,7 +166,7 @@ class Partitioner {
   absl::flat_hash_map<const Instruction*, Shards> shards_, partial_;
   absl::flat_hash_set<const Instruction*> summed_;  // annotated as partial sums where the sum had been taken already
   absl::flat_hash_map<const Instruction*, std::vector<Shards>> slices_;
-  std::map<Ints, Instruction*> offsets_;
+  std::map<std::pair<PrimitiveType, Ints>, Instruction*> offsets_;
   Instruction* partition_ = nullptr;
   std::vector<Instruction*> replaced_;
   absl::flat_hash_map<const Instruction*, std::pair<std::string, int64_t>> loop_results_;  // that are whole

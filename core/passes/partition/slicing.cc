@@ -70,10 +70,11 @@ absl::StatusOr<Instruction*> Partitioner::Cut(Instruction* whole, const Tiling& 
   std::vector<Instruction*> operands = {from};
   Ints sizes;
   const Tiling nothing = Tiling::Whole(1, partitions_);
+  const PrimitiveType index = OffsetType(whole->shape());
   bool cut = false;
   for (int64_t d = 0; d < tiling.rank(); ++d) {
     const bool here = tiling.IsTiled(d) && !left.IsTiled(d);
-    operands.push_back(here ? Offset(tiling, d, shard.dimensions(d)) : Offset(nothing, 0, 0));
+    operands.push_back(here ? Offset(tiling, d, shard.dimensions(d), index) : Offset(nothing, 0, 0, index));
     sizes.push_back(shard.dimensions(d));
     cut |= here;
   }

@@ -35,13 +35,14 @@ absl::StatusOr<Instruction*> Partitioner::WithFilling(Instruction* whole, const 
   DimVector filled = x->shape().dimensions();
   std::vector<Instruction*> operands = {nullptr};
   const Tiling nothing = Tiling::Whole(1, partitions_);
+  const PrimitiveType index = OffsetType(whole->shape());
   for (int64_t d = 0; d < tiling.rank(); ++d) {
     const bool here = tiling.IsTiled(d) && !even.IsTiled(d);
     if (here) {
       filled[static_cast<size_t>(d)] = shard.dimensions(d) * tiling.tiles(d);
       padding[static_cast<size_t>(d)].high = filled[static_cast<size_t>(d)] - x->shape().dimensions(d);
     }
-    operands.push_back(here ? Offset(tiling, d, shard.dimensions(d)) : Offset(nothing, 0, 0));
+    operands.push_back(here ? Offset(tiling, d, shard.dimensions(d), index) : Offset(nothing, 0, 0, index));
   }
   const PrimitiveType type = shard.element_type();
   Instruction* zero = MakeConstant(c_, whole, Literal(Shape::Scalar(type)));
