@@ -63,7 +63,7 @@ function(bp_test NAME)
   target_link_libraries(${NAME} PRIVATE ${A_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   add_test(NAME ${NAME} COMMAND ${NAME})
   # The label is what `./dev sanitize` runs. Under a sanitizer everything takes several times as long.
-  set_tests_properties(${NAME} PROPERTIES TIMEOUT ${BP_TEST_SECONDS} LABELS cpp)
+  set_tests_properties(${NAME} PROPERTIES TIMEOUT ${BP_TEST_SECONDS} LABELS cpp ENVIRONMENT BACKPLANE_VERIFY_PASSES=1)
 endfunction()
 
 # bp_add_plugin(NAME SRCS ... [DEPS ...])       backplane_add_plugin (BackplanePlugin.cmake) of this tree:

@@ -61,6 +61,7 @@ def main():
     opt = p.parse_args()
     build = (ROOT / opt.build).resolve()
     start = time.monotonic()
+    os.environ["BACKPLANE_VERIFY_PASSES"] = "1"  # a pass that leaves a wrong module is named, in every program and plugin
 
     ctest = ["ctest", "--test-dir", build, "-j", opt.jobs, "--output-on-failure", "--output-junit", build / "ctest.xml"]
     _, passed, failed = run(ctest + (["-R", opt.pattern] if opt.pattern else []), build / "ctest.xml")

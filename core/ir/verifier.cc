@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <utility>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -87,31 +90,52 @@ absl::Status VerifyTransfer(const Computation& c, const Instruction& i) {
   return absl::OkStatus();
 }
 
-absl::Status VerifyInstruction(const Computation& c, const Instruction& i,
-                               const absl::flat_hash_set<const Instruction*>& before,
-                               const absl::flat_hash_set<const Computation*>& computations) {
+using Members = absl::flat_hash_set<const Instruction*>;
+
+// Operands and users of all instructions say the same, each use once. An instruction is looked into only after it has
+// been found among the members: a pass may have left a pointer to one that is gone.
+absl::Status VerifyUses(const Computation& c, const Members& members) {
+  absl::flat_hash_set<std::pair<const Instruction*, const Instruction*>> uses;  // operand, user
+  for (const auto& i : c.instructions()) {
+    for (const Instruction* o : i->operands()) {
+      if (!members.contains(o)) return Bad(c, i.get(), "operand", "an operand is not of this computation");
+      uses.emplace(o, i.get());
+    }
+    for (const Instruction* p : i->control_predecessors()) {
+      if (!members.contains(p)) return Bad(c, i.get(), "control", "a control predecessor is not of this computation");
+    }
+  }
+  size_t listed = 0;
+  for (const auto& i : c.instructions()) {
+    Members seen;
+    for (const Instruction* u : i->users()) {
+      if (!members.contains(u)) return Bad(c, i.get(), "users", "a user is not of this computation");
+      if (!uses.contains(std::pair<const Instruction*, const Instruction*>(i.get(), u)))
+        return Bad(c, i.get(), "users", absl::StrCat("user ", u->name(), " does not use it"));
+      if (!seen.insert(u).second) return Bad(c, i.get(), "users", absl::StrCat("user ", u->name(), " stands twice"));
+    }
+    listed += seen.size();
+  }
+  if (listed == uses.size()) return absl::OkStatus();
+  for (const auto& i : c.instructions()) {
+    for (const Instruction* o : i->operands()) {
+      if (std::find(o->users().begin(), o->users().end(), i.get()) == o->users().end())
+        return Bad(c, i.get(), "users", absl::StrCat("is not among the users of ", o->name()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyInstruction(const Computation& c, const Instruction& i, const Members& before) {
   if (i.parent() != &c) return Bad(c, &i, "parent", "belongs to another computation");
   for (const Instruction* o : i.operands()) {
-    if (o->parent() != &c)
-      return Bad(c, &i, "operand", absl::StrCat("operand ", o->name(), " is of another computation"));
     if (!before.contains(o)) return Bad(c, &i, "order", absl::StrCat("operand ", o->name(), " stands after it"));
-    bool found = false;
-    for (const Instruction* u : o->users()) found = found || u == &i;
-    if (!found) return Bad(c, &i, "users", absl::StrCat("is not among the users of ", o->name()));
-  }
-  for (const Instruction* u : i.users()) {
-    bool found = false;
-    for (const Instruction* o : u->operands()) found = found || o == &i;
-    if (!found) return Bad(c, &i, "users", absl::StrCat("user ", u->name(), " does not use it"));
   }
   for (const Instruction* p : i.control_predecessors()) {
-    if (p->parent() != &c)
-      return Bad(c, &i, "control", absl::StrCat("control predecessor ", p->name(), " is of another computation"));
     if (!before.contains(p))
       return Bad(c, &i, "order", absl::StrCat("control predecessor ", p->name(), " stands after it"));
   }
   for (const Computation* called : i.called()) {
-    if (!computations.contains(called)) return Bad(c, &i, "called", "calls a computation of another module");
     if (called->root() == nullptr)
       return Bad(c, &i, "called", absl::StrCat("calls ", called->name(), ", which has no root"));
   }
@@ -129,17 +153,22 @@ absl::Status VerifyInstruction(const Computation& c, const Instruction& i,
   return absl::OkStatus();
 }
 
-absl::Status VerifyNoRecursion(const Module& module) {
-  enum : char { kOpen = 1, kDone = 2 };
-  absl::flat_hash_map<const Computation*, char> state;
+// Levels of calls of any kind: recursion over them must not use up a thread's stack.
+constexpr int kMaxCallDepth = 512;
+
+// Calls end, and after not too many levels: whoever walks over a program by recursion relies on both.
+absl::Status VerifyCalls(const Module& module) {
+  absl::flat_hash_map<const Computation*, int> height;  // levels of calls below; kOpen: being looked at
+  constexpr int kOpen = -1;
   struct Frame {
     const Computation* computation;
     std::vector<const Computation*> callees;
     size_t next = 0;
+    int height = 0;
   };
   std::vector<Frame> stack;
   auto push = [&](const Computation* c) {
-    state[c] = kOpen;
+    height[c] = kOpen;
     Frame f{c, {}};
     for (const auto& i : c->instructions()) {
       for (const Computation* callee : i->called()) f.callees.push_back(callee);
@@ -147,19 +176,31 @@ absl::Status VerifyNoRecursion(const Module& module) {
     stack.push_back(std::move(f));
   };
   for (const auto& c : module.computations()) {
-    if (state[c.get()] == kDone) continue;
+    if (height.contains(c.get())) continue;
     push(c.get());
     while (!stack.empty()) {
       Frame& top = stack.back();
       if (top.next == top.callees.size()) {
-        state[top.computation] = kDone;
+        const int now = top.height;
+        height[top.computation] = now;
+        if (now > kMaxCallDepth) {
+          return absl::ResourceExhaustedError(absl::StrCat("computation ", top.computation->name(),
+                                                           ": calls are nested deeper than ", kMaxCallDepth,
+                                                           " levels [call_depth]"));
+        }
         stack.pop_back();
+        if (!stack.empty()) stack.back().height = std::max(stack.back().height, now + 1);
         continue;
       }
       const Computation* callee = top.callees[top.next++];
-      const char s = state[callee];
-      if (s == kOpen) return Bad(*callee, nullptr, "recursion", "calls itself, directly or through others");
-      if (s != kDone) push(callee);
+      auto known = height.find(callee);
+      if (known == height.end()) {
+        push(callee);
+      } else if (known->second == kOpen) {
+        return Bad(*callee, nullptr, "recursion", "calls itself, directly or through others");
+      } else {
+        top.height = std::max(top.height, known->second + 1);
+      }
     }
   }
   return absl::OkStatus();
@@ -177,15 +218,25 @@ absl::Status VerifyModule(const Module& module) {
   if (module.entry() == nullptr || !computations.contains(module.entry())) {
     return absl::InvalidArgumentError(absl::StrCat("module ", module.name(), ": has no entry computation [entry]"));
   }
-  RETURN_IF_ERROR(VerifyNoRecursion(module));
   for (const auto& c : module.computations()) {
-    absl::flat_hash_set<const Instruction*> before;
+    for (const auto& i : c->instructions()) {
+      for (const Computation* called : i->called()) {
+        if (!computations.contains(called))
+          return Bad(*c, i.get(), "called", "calls a computation that is not of this module");
+      }
+    }
+  }
+  RETURN_IF_ERROR(VerifyCalls(module));
+  for (const auto& c : module.computations()) {
+    Members members, before;
+    for (const auto& i : c->instructions()) members.insert(i.get());
+    RETURN_IF_ERROR(VerifyUses(*c, members));
     int64_t parameters = 0;
     for (const auto& i : c->instructions()) {
       if (i->name().empty() || !names.insert(i->name()).second) {
         return Bad(*c, i.get(), "name", "the name is empty or stands twice");
       }
-      RETURN_IF_ERROR(VerifyInstruction(*c, *i, before, computations));
+      RETURN_IF_ERROR(VerifyInstruction(*c, *i, before));
       before.insert(i.get());
       if (!i->Is(Opcode::kParameter)) continue;
       ++parameters;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
+#include "core/passes/same_results.h"
 #include "core/text/hlo_parser.h"
 
 namespace backplane {
@@ -29,7 +30,7 @@ void RunGoldenFile(const std::string& path, const std::function<std::unique_ptr<
   const std::string file = std::string(BACKPLANE_SOURCE_DIR) + "/" + path;
   const bool update = std::getenv("BACKPLANE_UPDATE_GOLDEN") != nullptr;
   std::string rewritten;
-  int cases = 0;
+  int cases = 0, not_evaluated = 0;
   for (absl::string_view one : absl::StrSplit(Read(file), "// ----\n")) {
     if (Trim(one).empty()) continue;
     ++cases;
@@ -48,6 +49,18 @@ void RunGoldenFile(const std::string& path, const std::function<std::unique_ptr<
     }
     const std::string after = (*module)->ToString();
     EXPECT_EQ(*changed, before != after);
+    if (options.same_results) {
+      SameResultsOptions same;
+      same.tolerance = options.tolerance;
+      same.int_low = options.int_low;
+      same.int_high = options.int_high;
+      const std::unique_ptr<Module> untouched = *ParseHloModule(halves[0]);
+      if (absl::StatusOr<std::string> difference = DifferenceOfResults(*untouched, **module, same); difference.ok()) {
+        EXPECT_EQ(*difference, "") << after;
+      } else if (++not_evaluated > options.not_evaluated) {
+        ADD_FAILURE() << "cannot be evaluated: " << difference.status();
+      }
+    }
     absl::StatusOr<bool> again = pass->Run(module->get());
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_FALSE(*again) << "a second run changed:\n" << (*module)->ToString();
@@ -58,6 +71,7 @@ void RunGoldenFile(const std::string& path, const std::function<std::unique_ptr<
     }
   }
   EXPECT_GT(cases, 0) << path;
+  EXPECT_EQ(not_evaluated, options.not_evaluated) << path;
   if (update) std::ofstream(file) << rewritten;
 }
 

@@ -6,8 +6,9 @@
 //   HloModule ...           the module after the pass
 //   // ----                 between cases
 //
-// Each must come out as written, verify before and after, and not change in a second run. With
-// BACKPLANE_UPDATE_GOLDEN=1 in the environment the file is rewritten; read the diff then.
+// Each must come out as written, verify before and after, not change in a second run, and give for random arguments
+// what the module gives that no pass has touched. With BACKPLANE_UPDATE_GOLDEN=1 in the environment the file is
+// rewritten; read the diff then.
 #ifndef BACKPLANE_CORE_PASSES_GOLDEN_H_
 #define BACKPLANE_CORE_PASSES_GOLDEN_H_
 
@@ -20,7 +21,11 @@
 namespace backplane {
 
 struct GoldenOptions {
-  bool verify_after = true;  // off for forms that only one plugin understands
+  bool verify_after = true;            // off for forms that only one plugin understands
+  bool same_results = true;            // off for passes after which a module means something else: each device's part
+  double tolerance = 0;                // of results; 0: to the bit
+  int64_t int_low = -9, int_high = 9;  // of random integers
+  int not_evaluated = 0;               // cases that no evaluator can run alone, for they need a host or other devices
 };
 
 // Checks every case of `path` (relative to the source directory) through GoogleTest's expectations.

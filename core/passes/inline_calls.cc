@@ -2,11 +2,13 @@
 #include "core/passes/calls.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
 
 namespace backplane {
 namespace {
 
 absl::StatusOr<bool> InlineWhere(Module* module, bool all) {
+  RETURN_IF_ERROR(CheckCallBudget(*module));
   // In a reducer or comparator a call is no more than a way to write it: there nothing asks to stay.
   absl::flat_hash_set<const Computation*> running;
   for (const Computation* c : RunningComputations(module)) running.insert(c);

@@ -17,9 +17,24 @@ class Pass {
   virtual ~Pass() = default;
   virtual absl::string_view name() const = 0;  // "fold-constants"
   virtual absl::StatusOr<bool> Run(Module* module) = 0;
+  // Whether every loop, branch and call must have computations of its own (UnshareComputations) when it runs.
+  virtual bool NeedsSingleCallers() const { return false; }
 };
 
-// Runs passes in order, each once or to a fixed point; verifies after each when asked; keeps what happened.
+// Whether all passes of the process are verified: BACKPLANE_VERIFY_PASSES in the environment, neither empty nor 0, when
+// this is first asked. For debugging and for tests: it costs about as much as the passes themselves.
+bool VerifiesPasses();
+
+// One pass, its name before its errors. Verified where VerifiesPasses() or `verify` says so: what it needs before it
+// runs, and the whole module (VerifyModule) afterwards. What is wrong is an Internal error that names the pass
+// and says whether it stood before the pass or after it.
+absl::StatusOr<bool> RunPass(Pass& pass, Module* module, bool verify = false);
+inline absl::StatusOr<bool> RunPass(Pass&& pass, Module* module) { return RunPass(pass, module); }
+
+// No computation that a while, conditional or call runs has a second caller; else Internal [single_caller].
+absl::Status VerifySingleCallers(const Module& module);
+
+// Runs passes in order, each once or to a fixed point; keeps what happened.
 class PassPipeline : public Pass {
  public:
   explicit PassPipeline(std::string name) : name_(std::move(name)) {}
@@ -31,7 +46,7 @@ class PassPipeline : public Pass {
     passes_.push_back(std::move(pass));
     return ref;
   }
-  void set_verify(bool v) { verify_ = v; }
+  void set_verify(bool v) { verify_ = v; }                            // as RunPass
   void set_fixed_point(int max_rounds) { max_rounds_ = max_rounds; }  // repeat all passes until nothing changes
   absl::StatusOr<bool> Run(Module* module) override;
   struct Record {

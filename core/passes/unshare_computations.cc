@@ -1,10 +1,13 @@
 #include "absl/container/flat_hash_set.h"
+#include "core/passes/calls.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
 
 namespace backplane {
 
 absl::StatusOr<bool> UnshareComputations::Run(Module* module) {
+  RETURN_IF_ERROR(CheckCallBudget(*module));
   bool changed = false;
   absl::flat_hash_set<const Computation*> owned;
   // Callers before callees, so that a copy's own loops are looked at too.

@@ -47,11 +47,9 @@ int64_t Count(const Module& module) {
   return count;
 }
 
-absl::StatusOr<Step> RunPass(Pass& pass, Module* module, bool text) {
-  absl::StatusOr<bool> changed = pass.Run(module);
-  if (!changed.ok()) return host::WithContext(changed.status(), pass.name());
-  BP_RETURN_IF_ERROR(host::WithContext(VerifyModule(*module), absl::StrCat(pass.name(), ": what it made is wrong")));
-  return Step{std::string(pass.name()), *changed, Count(*module), text ? PrintModule(*module) : ""};
+absl::StatusOr<Step> RunStep(Pass& pass, Module* module, bool text) {
+  BP_ASSIGN_OR_RETURN(const bool changed, RunPass(pass, module, /*verify=*/true));
+  return Step{std::string(pass.name()), changed, Count(*module), text ? PrintModule(*module) : ""};
 }
 
 absl::StatusOr<std::vector<Step>> RunPasses(const OptOptions& o, Module* module) {
@@ -60,7 +58,8 @@ absl::StatusOr<std::vector<Step>> RunPasses(const OptOptions& o, Module* module)
   for (absl::string_view name : absl::StrSplit(o.passes, ',', absl::SkipWhitespace())) {
     if (name == "common") {
       std::unique_ptr<PassPipeline> pipeline = CommonPipeline();
-      BP_ASSIGN_OR_RETURN(Step step, RunPass(*pipeline, module, o.each));
+      pipeline->set_verify(true);
+      BP_ASSIGN_OR_RETURN(Step step, RunStep(*pipeline, module, o.each));
       step.pass = "common";
       steps.push_back(std::move(step));
       continue;
@@ -75,7 +74,7 @@ absl::StatusOr<std::vector<Step>> RunPasses(const OptOptions& o, Module* module)
       return absl::InvalidArgumentError(
           absl::StrCat("opt: no pass '", name, "'; there are ", absl::StrJoin(names, ", ")));
     }
-    BP_ASSIGN_OR_RETURN(Step step, RunPass(*found, module, o.each));
+    BP_ASSIGN_OR_RETURN(Step step, RunStep(*found, module, o.each));
     steps.push_back(std::move(step));
   }
   return steps;

@@ -16,6 +16,7 @@
 #include "core/import/compile_options.h"
 #include "core/import/proto/compile_options.pb.h"
 #include "core/import/proto/hlo.pb.h"
+#include "core/ir/builder.h"
 #include "core/text/hlo_parser.h"
 #include "core/text/hlo_printer.h"
 #include "gmock/gmock.h"
@@ -500,6 +501,21 @@ TEST(CompileOptions, Errors) {
               }),
               HasSubstr("device id -3"));
   EXPECT_THAT(error([](auto* m) { m->mutable_argument_layouts(0)->set_element_type(99); }), HasSubstr("argument 0: "));
+}
+
+TEST(HloProto, CallsNestedTooDeeplyAreRefused) {
+  for (int levels : {400, 600, 20000}) {
+    Module module("deep");
+    Computation* callee = nullptr;
+    for (int k = 0; k <= levels; ++k) {
+      Builder b(&module, absl::StrCat("f", k));
+      Value x = *b.Parameter(0, Shape::Scalar(PrimitiveType::kF32));
+      callee = *b.Build(callee == nullptr ? *b.Unary(Opcode::kNegate, x) : *b.Call(callee, {x}));
+    }
+    module.set_entry(callee);
+    const absl::Status s = ParseHloModuleProto(*SerializeHloModule(module)).status();
+    EXPECT_EQ(s.code(), levels < 500 ? absl::StatusCode::kOk : absl::StatusCode::kResourceExhausted) << s;
+  }
 }
 
 TEST(CompileOptions, MutatedBytesNeverCrash) {

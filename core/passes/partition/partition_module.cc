@@ -266,8 +266,8 @@ absl::StatusOr<bool> PartitionModule::Run(Module* module) {
   const int64_t partitions = config.num_partitions;
   if (partitions < 2 && !HasAnnotations(*module)) return false;
   RETURN_IF_ERROR(InlineAllCalls(module).status());
-  RETURN_IF_ERROR(UnshareComputations().Run(module).status());
-  RETURN_IF_ERROR(SimplifyTuples().Run(module).status());
+  RETURN_IF_ERROR(RunPass(UnshareComputations(), module).status());
+  RETURN_IF_ERROR(RunPass(SimplifyTuples(), module).status());
   PartitionContext context;
   context.replicas = config.num_replicas;
   context.partitions = partitions;

@@ -174,7 +174,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
   facts.fingerprint = absl::StrCat(module->Fingerprint(), "-", HostVersion(facts.version));
   RETURN_IF_ERROR(engine::PartitionForDevices(module.get(), options, &log));
   RETURN_IF_ERROR(engine::SimplifyForEngine(module.get(), &log));
-  RETURN_IF_ERROR(ResolveBitcasts().Run(module.get()).status());
+  RETURN_IF_ERROR(RunPass(ResolveBitcasts(), module.get()).status());
   SetEntryLayouts(module.get(), TileOf(chosen.machine));
   watch.Tell("partitioned, simplified", &log);
   PrepareOptions prepare;

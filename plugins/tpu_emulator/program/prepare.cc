@@ -34,13 +34,13 @@ absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, c
       p->mutable_shape() = kernels->config().parameter_layouts[static_cast<size_t>(p->parameter_number())];
     }
   } else {
-    RETURN_IF_ERROR(UnshareComputations().Run(kernels).status());
-    RETURN_IF_ERROR(SwapTransposedProducts().Run(kernels).status());
+    RETURN_IF_ERROR(RunPass(UnshareComputations(), kernels).status());
+    RETURN_IF_ERROR(RunPass(SwapTransposedProducts(), kernels).status());
     const bool widen = options.round == Round::kFusion;
-    RETURN_IF_ERROR(CutIntoKernels(widen).Run(kernels).status());
+    RETURN_IF_ERROR(RunPass(CutIntoKernels(widen), kernels).status());
     bool rounded = false;
     if (widen) {
-      ASSIGN_OR_RETURN(rounded, RoundOncePerFusion().Run(kernels));
+      ASSIGN_OR_RETURN(rounded, RunPass(RoundOncePerFusion(), kernels));
     }
     if (rounded) {
       out.executable = kernels->Clone();
@@ -48,7 +48,7 @@ absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, c
     } else {
       out.executable = std::move(module);  // every operation rounds as it always does
     }
-    if (options.f64 == F64::kPairs) RETURN_IF_ERROR(ComputeF64InPairs().Run(out.executable.get()).status());
+    if (options.f64 == F64::kPairs) RETURN_IF_ERROR(RunPass(ComputeF64InPairs(), out.executable.get()).status());
     RETURN_IF_ERROR(AssignLayouts(kernels, tile));
   }
   DropLayouts(out.executable.get());

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/import/proto/hlo_proto.h"
+#include "core/passes/calls.h"
 #include "core/passes/partition/partition_module.h"
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
@@ -180,6 +181,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileMixed(std::unique_ptr<Module>
   std::vector<std::string> log;
   PartitionOptions partition{options.allow_spmd_sharding_propagation_to_output, &log,
                              options.allow_spmd_sharding_propagation_to_parameters};
+  RETURN_IF_ERROR(CheckCallBudget(*module));
   PassPipeline devices("devices");
   devices.Add<PartitionModule>(std::move(partition));
   devices.Add<ExpandAsync>();

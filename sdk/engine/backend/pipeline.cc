@@ -62,6 +62,7 @@ void LogPasses(const PassPipeline& pipeline, std::vector<std::string>* log) {
 }  // namespace
 
 absl::Status PartitionForDevices(Module* module, const CompileOptions& options, std::vector<std::string>* log) {
+  RETURN_IF_ERROR(CheckCallBudget(*module));
   PassPipeline p("devices");
   p.Add<PartitionModule>(PartitionOptions{options.allow_spmd_sharding_propagation_to_output, log,
                                           options.allow_spmd_sharding_propagation_to_parameters});
@@ -76,12 +77,12 @@ namespace {
 
 absl::Status ResolveSizes(Module* module) {
   RETURN_IF_ERROR(InlineAllCalls(module).status());
-  return ResolveDynamicSizes().Run(module).status();
+  return RunPass(ResolveDynamicSizes(), module).status();
 }
 
 absl::Status IsolateSizes(Module* module) {
   RETURN_IF_ERROR(InlineAllCalls(module).status());
-  return IsolateDynamicSizes().Run(module).status();
+  return RunPass(IsolateDynamicSizes(), module).status();
 }
 
 // The whole program as one call, which no kernel takes: the evaluator runs it.
@@ -128,6 +129,7 @@ absl::Status DissolveFusions(Module* module) {
 }  // namespace
 
 absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log) {
+  RETURN_IF_ERROR(CheckCallBudget(*module));
   RETURN_IF_ERROR(DissolveFusions(module));
   if (HasDynamicSizes(*module)) {
     if (absl::Status tried = ResolveSizes(module->Clone().get()); tried.ok()) {
@@ -151,9 +153,9 @@ absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log) {
   RETURN_IF_ERROR(p.Run(module).status());
   std::unique_ptr<PassPipeline> common = CommonPipeline();
   RETURN_IF_ERROR(common->Run(module).status());
-  ASSIGN_OR_RETURN(bool unrolled, UnrollLoops().Run(module));
+  ASSIGN_OR_RETURN(bool unrolled, RunPass(UnrollLoops(), module));
   if (unrolled) RETURN_IF_ERROR(common->Run(module).status());
-  RETURN_IF_ERROR(CombineAllReduces().Run(module).status());
+  RETURN_IF_ERROR(RunPass(CombineAllReduces(), module).status());
   LogPasses(*common, log);
   return absl::OkStatus();
 }

@@ -24,6 +24,7 @@ class Fuse : public Pass {
   explicit Fuse(const OwnSteps* own = nullptr) : own_(own) {}
   absl::string_view name() const override { return "fuse"; }
   absl::StatusOr<bool> Run(Module* module) override;
+  bool NeedsSingleCallers() const override { return true; }
 
  private:
   const OwnSteps* own_;
@@ -34,6 +35,7 @@ class OutlineScalarControl : public Pass {
  public:
   absl::string_view name() const override { return "outline-scalar-control"; }
   absl::StatusOr<bool> Run(Module* module) override;
+  bool NeedsSingleCallers() const override { return true; }
 };
 
 }  // namespace backplane::engine

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/passes/random_control_program.h"
 #include "gtest/gtest.h"
 #include "sdk/engine/compiler/program_testing.h"
 
@@ -437,6 +438,21 @@ TEST(ProgramFuzz, RandomPrograms) {
     options.tolerance = 2e-3;
     options.stored = seed % 8 == 0;
     EXPECT_EQ(ProgramDifference(hlo, options), "") << "seed " << seed << "\n" << hlo;
+    if (HasFailure() && seeds == nullptr) return;
+  }
+}
+
+// Functions, loops and branches that share what they call, and conditions with state of their own.
+TEST(ProgramFuzz, RandomControlPrograms) {
+  int first = 1, count = 60;
+  const char* seeds = std::getenv("PROGRAM_FUZZ_SEEDS");
+  if (seeds != nullptr) std::sscanf(seeds, "%d,%d", &first, &count);
+  for (int seed = first; seed < first + count; ++seed) {
+    const std::unique_ptr<Module> module = RandomControlProgram(static_cast<uint32_t>(seed));
+    ProgramRunOptions options;
+    options.seed = static_cast<uint32_t>(seed);
+    options.stored = seed % 8 == 0;
+    EXPECT_EQ(ProgramDifference(*module, options), "") << "seed " << seed << "\n" << module->ToString();
     if (HasFailure() && seeds == nullptr) return;
   }
 }

@@ -284,3 +284,21 @@ def counter_that_wraps_around():
     count, turns = jax.jit(lambda: lax.while_loop(lambda s: (s[0] < 127) & (s[1] < 10), lambda s: (s[0] + jnp.int8(100), s[1] + 1), (jnp.int8(0), 0)))()
     same(count, np.array(-24, np.int8))
     same(turns, np.array(10, np.int32))
+
+
+@case
+def functions_that_double():
+    """Thirty functions, each of which calls the one before twice: a billion additions. Refused at once, by name."""
+    f = lambda x: x + 1
+    for _ in range(30):
+        f = jax.jit(lambda x, g=f: g(g(x)))
+    try:
+        jax.jit(f)(jnp.float32(0)).block_until_ready()
+    except jax.errors.JaxRuntimeError as e:
+        assert "RESOURCE_EXHAUSTED" in str(e) and "[call_budget]" in str(e), str(e)[:300]
+    else:
+        raise AssertionError("it ran")
+    g = lambda x: x + 1
+    for _ in range(10):
+        g = jax.jit(lambda x, g=g: g(g(x)))
+    same(jax.jit(g)(jnp.float32(0)), np.float32(1024))
