@@ -18,9 +18,7 @@ void RaiseTo(std::atomic<int64_t>& maximum, int64_t value) {
 class HostStorage : public Storage {
  public:
   HostStorage(void* data, size_t size, std::shared_ptr<HostMemoryCounter> counter)
-      : data_(data), size_(size), counter_(std::move(counter)) {
-    if (counter_ != nullptr) counter_->Add(static_cast<int64_t>(size_));
-  }
+      : data_(data), size_(size), counter_(std::move(counter)) {}
   ~HostStorage() override {
     std::free(data_);
     if (counter_ != nullptr) counter_->Remove(static_cast<int64_t>(size_));
@@ -36,10 +34,29 @@ class HostStorage : public Storage {
 
 }  // namespace
 
-void HostMemoryCounter::Add(int64_t bytes) {
+absl::Status HostMemoryCounter::Add(int64_t bytes) {
+  int64_t before = in_use_.load(std::memory_order_relaxed);
+  do {
+    if (limit_ > 0 && before > limit_ - bytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("allocate: no memory for ", bytes, " bytes: ", before, " are in use, the limit is ", limit_));
+    }
+  } while (!in_use_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
+  if (whole_ != nullptr) {
+    if (absl::Status status = whole_->Add(bytes); !status.ok()) {
+      in_use_.fetch_sub(bytes, std::memory_order_relaxed);
+      return status;
+    }
+  }
   allocations_.fetch_add(1, std::memory_order_relaxed);
   RaiseTo(largest_, bytes);
-  RaiseTo(peak_, in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+  RaiseTo(peak_, before + bytes);
+  return absl::OkStatus();
+}
+
+void HostMemoryCounter::Remove(int64_t bytes) {
+  in_use_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (whole_ != nullptr) whole_->Remove(bytes);
 }
 
 MemoryStats HostMemoryCounter::Stats() const {
@@ -48,6 +65,11 @@ MemoryStats HostMemoryCounter::Stats() const {
   stats.peak_bytes_in_use = peak_.load(std::memory_order_relaxed);
   stats.num_allocs = allocations_.load(std::memory_order_relaxed);
   stats.largest_alloc_size = largest_.load(std::memory_order_relaxed);
+  if (limit_ > 0) {
+    stats.bytes_limit = limit_;
+  } else if (whole_ != nullptr && whole_->limit_ > 0) {
+    stats.bytes_limit = whole_->limit_;
+  }
   return stats;
 }
 
@@ -61,11 +83,15 @@ absl::StatusOr<std::shared_ptr<Storage>> AllocateHostStorage(size_t bytes, std::
   if (bytes > SIZE_MAX / 2) {
     return absl::ResourceExhaustedError(absl::StrCat("allocate: ", bytes, " bytes are more than there can be"));
   }
+  if (counter != nullptr) {
+    if (absl::Status status = counter->Add(static_cast<int64_t>(bytes)); !status.ok()) return status;
+  }
   // aligned_alloc wants a multiple of the alignment; no bytes at all still get an address.
   const size_t rounded = (bytes / kHostStorageAlignment + 1) * kHostStorageAlignment;
   void* data = std::aligned_alloc(kHostStorageAlignment, rounded);
   if (data == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat("allocate: no room for ", bytes, " bytes of host memory"));
+    if (counter != nullptr) counter->Remove(static_cast<int64_t>(bytes));
+    return absl::ResourceExhaustedError(absl::StrCat("allocate: the system has no memory for ", bytes, " bytes"));
   }
   return std::make_shared<HostStorage>(data, bytes, std::move(counter));
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "sdk/backend/host_limits.h"
 
 namespace backplane {
 
@@ -62,6 +63,17 @@ absl::StatusOr<std::chrono::milliseconds> CollectiveTimeLimit(const NamedValues&
         absl::StrCat("create option ", kCollectiveTimeoutOption, ": must be an integer from 1 to ", kMostSeconds));
   }
   return std::chrono::seconds(*n);
+}
+
+absl::StatusOr<int64_t> MemoryLimit(const NamedValues& options) {
+  auto at = options.find(kMemoryLimitOption);
+  if (at == options.end()) return HostMemoryBytes();
+  const int64_t* n = std::get_if<int64_t>(&at->second);
+  if (n == nullptr || *n < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("create option ", kMemoryLimitOption, ": must be a number of bytes, at least 1"));
+  }
+  return *n;
 }
 
 }  // namespace backplane

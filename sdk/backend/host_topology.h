@@ -21,6 +21,11 @@ absl::StatusOr<int> HostDeviceCount(const NamedValues& options, absl::Span<const
 inline constexpr char kCollectiveTimeoutOption[] = "collective_timeout_seconds";
 absl::StatusOr<std::chrono::milliseconds> CollectiveTimeLimit(const NamedValues& options);
 
+// `memory_limit_bytes` (at least 1, default HostMemoryBytes() of host_limits.h): what the buffers, results and
+// temporary memory of a client may take together. 0 where nothing is said and nothing known.
+inline constexpr char kMemoryLimitOption[] = "memory_limit_bytes";
+absl::StatusOr<int64_t> MemoryLimit(const NamedValues& options);
+
 }  // namespace backplane
 
 #endif  // BACKPLANE_SDK_BACKEND_HOST_TOPOLOGY_H_

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/analysis/process_groups.h"
+#include "sdk/backend/workers.h"
 
 namespace backplane {
 
@@ -73,6 +74,7 @@ absl::Status Launch::Meet(const Key& key, absl::string_view what, absl::Span<con
     meeting->cv.notify_all();
   } else {
     FailLocked(CheckAllMayCome(*meeting));
+    const Workers::Waiting waiting(Workers::Waiting::For::kDevices);
     const auto limit = std::chrono::steady_clock::now() + options_.time_limit;
     // Once all have come the work is under way, and what this member brought must stay until it is done.
     auto over = [&] { return meeting->done || (!failure_.ok() && meeting->arrived < group.size()); };
@@ -109,6 +111,7 @@ absl::StatusOr<std::string> Launch::Fetch(int64_t channel, int64_t turn, int64_t
   std::unique_lock<std::mutex> lock(mu_);
   const Letter key(channel, turn, from, to);
   const auto limit = std::chrono::steady_clock::now() + options_.time_limit;
+  const Workers::Waiting waiting(Workers::Waiting::For::kDevices);
   while (true) {
     auto at = letters_.find(key);
     if (at != letters_.end()) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/analysis/transfer_order.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/workers.h"
 
 namespace backplane {
 namespace {
@@ -71,6 +72,7 @@ absl::Status Transfer::Send(LaunchMember* member, const ExecuteContext* context,
                             absl::Span<const void* const> leaves) const {
   if (host_) {
     if (context == nullptr) return absl::FailedPreconditionError(absl::StrCat(name_, ": the host takes nothing"));
+    const Workers::Waiting in_host(Workers::Waiting::For::kHost);
     for (size_t i = 0; i < leaves.size(); ++i) {
       CustomCallBuffer buffer{leaves_[i].element_type(), const_cast<void*>(leaves[i]), leaves_[i].dimensions()};
       RETURN_IF_ERROR(Named(name_, context->SendToHost(channel_, buffer)));
@@ -94,6 +96,7 @@ absl::Status Transfer::Receive(LaunchMember* member, const ExecuteContext* conte
                                absl::Span<void* const> leaves) const {
   if (host_) {
     if (context == nullptr) return absl::FailedPreconditionError(absl::StrCat(name_, ": the host gives nothing"));
+    const Workers::Waiting in_host(Workers::Waiting::For::kHost);
     for (size_t i = 0; i < leaves.size(); ++i) {
       CustomCallBuffer buffer{leaves_[i].element_type(), leaves[i], leaves_[i].dimensions()};
       RETURN_IF_ERROR(Named(name_, context->ReceiveFromHost(channel_, buffer)));

@@ -74,9 +74,7 @@ size_t StorageBytes(const Shape& shape) {
 class Runtime::DeviceStorage : public Storage {
  public:
   DeviceStorage(std::shared_ptr<Runtime> runtime, int32_t device, void* address, size_t size)
-      : runtime_(std::move(runtime)), device_(device), address_(address), size_(size) {
-    runtime_->counters_[static_cast<size_t>(device_)]->Add(static_cast<int64_t>(size_));
-  }
+      : runtime_(std::move(runtime)), device_(device), address_(address), size_(size) {}
   ~DeviceStorage() override {
     runtime_->memory_->Free(device_, address_, std::max<size_t>(size_, 1));
     runtime_->counters_[static_cast<size_t>(device_)]->Remove(static_cast<int64_t>(size_));
@@ -91,9 +89,12 @@ class Runtime::DeviceStorage : public Storage {
   const size_t size_;
 };
 
-Runtime::Runtime(Topology topology, std::shared_ptr<DeviceMemory> memory, std::chrono::milliseconds time_limit)
+Runtime::Runtime(Topology topology, std::shared_ptr<DeviceMemory> memory, std::chrono::milliseconds time_limit,
+                 int64_t limit_bytes)
     : collective_time_limit(time_limit), topology_(std::move(topology)), memory_(std::move(memory)) {
-  for (size_t d = 0; d < topology_.devices.size(); ++d) counters_.push_back(std::make_shared<HostMemoryCounter>());
+  const auto whole = std::make_shared<HostMemoryCounter>(memory_ == nullptr ? limit_bytes : 0);
+  for (size_t d = 0; d < topology_.devices.size(); ++d)
+    counters_.push_back(std::make_shared<HostMemoryCounter>(0, whole));
 }
 
 bool Runtime::IsHost(int32_t memory) const {
@@ -108,6 +109,8 @@ absl::StatusOr<std::shared_ptr<Storage>> Runtime::Allocate(int32_t memory, size_
     return absl::ResourceExhaustedError(absl::StrCat("allocate: ", bytes, " bytes are more than there can be"));
   }
   ASSIGN_OR_RETURN(void* address, memory_->Allocate(device, std::max<size_t>(bytes, 1)));
+  // The device's memory has its own limit, so that the books never refuse.
+  RETURN_IF_ERROR(counters_[static_cast<size_t>(device)]->Add(static_cast<int64_t>(bytes)));
   return std::make_shared<DeviceStorage>(shared_from_this(), device, address, bytes);
 }
 

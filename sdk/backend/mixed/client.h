@@ -10,18 +10,20 @@
 #include "sdk/backend/collectives/rendezvous.h"
 #include "sdk/backend/host_storage.h"
 #include "sdk/backend/mixed/device_memory.h"
-#include "sdk/backend/mixed/workers.h"
+#include "sdk/backend/workers.h"
 
 namespace backplane::mixed {
 
-// Bytes that an array takes in its layout, padding of tiles included; 0 for what is no array. The layout fits the shape.
+// Bytes that an array takes in its layout, padding of tiles included; 0 for what is no array. The layout fits the
+// shape.
 size_t StorageBytes(const Shape& shape);
 
 // What running programs share; outlives the client as long as one runs.
 class Runtime : public std::enable_shared_from_this<Runtime> {
  public:
-  // `memory` null: the devices' memory is the host's.
-  Runtime(Topology topology, std::shared_ptr<DeviceMemory> memory, std::chrono::milliseconds collective_time_limit);
+  // `memory` null: the devices' memory is the host's, of which they take `limit_bytes` together at most (0: no limit).
+  Runtime(Topology topology, std::shared_ptr<DeviceMemory> memory, std::chrono::milliseconds collective_time_limit,
+          int64_t limit_bytes = 0);
 
   const Topology& topology() const { return topology_; }
   DeviceMemory* memory() const { return memory_.get(); }  // null: the host's
@@ -61,7 +63,9 @@ class MixedClient : public Client {
   absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable) override;
   absl::StatusOr<MemoryStats> GetMemoryStats(int32_t device) const override { return runtime_->Stats(device); }
   absl::Status ClearMemoryStats(int32_t device) override;
-  void Schedule(std::function<void()> task) override { runtime_->workers.Schedule(std::move(task)); }
+  void Schedule(std::function<void()> task) override {
+    runtime_->workers.Schedule(std::move(task), Workers::Kind::kFirst);
+  }
 
  protected:
   const std::shared_ptr<Runtime> runtime_;

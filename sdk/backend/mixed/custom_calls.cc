@@ -8,6 +8,7 @@
 #include "core/types/status_macros.h"
 #include "sdk/backend/mixed/value.h"
 #include "sdk/backend/strided_copy.h"
+#include "sdk/backend/workers.h"
 
 namespace backplane::mixed {
 namespace {
@@ -131,6 +132,7 @@ absl::StatusOr<Literal> CustomCalls::Run(const Instruction& call, absl::Span<con
   std::vector<CustomCallBuffer> arguments = Buffers(in);
   const std::vector<CustomCallBuffer> results = Buffers(out);
   for (const SharedLeaf& leaf : SharedLeavesOf(call)) LayInto(results[leaf.result], &arguments[leaf.operand]);
+  const Workers::Waiting in_host(Workers::Waiting::For::kHost);
   ASSIGN_OR_RETURN(Event done, site->second->Call({arguments, results, context, run_id, device}));
   RETURN_IF_ERROR(done.Await());
   size_t at = 0;

@@ -182,7 +182,8 @@ class MixedLoaded : public LoadedExecutable {
         return End(std::move(own), status);
       }
       const absl::Status scheduled = Caught([&] {
-        runtime->workers.Schedule([own]() mutable {
+        const int64_t run_id = own->request.run_id, members = own->member->launch().process_count();
+        runtime->workers.ScheduleMember(run_id, members, [own]() mutable {
           if (!own->Take()) return;
           absl::Status end = Caught([&] { return own->Run(); });
           End(std::move(own), std::move(end));

@@ -23,7 +23,9 @@ class MixedBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options) override {
     ASSIGN_OR_RETURN(Topology topology, DescribeTopology("", options));
     ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
-    return std::make_unique<MixedClient>(std::make_shared<Runtime>(std::move(topology), options_.memory, time_limit));
+    ASSIGN_OR_RETURN(int64_t limit, MemoryLimit(options));
+    return std::make_unique<MixedClient>(
+        std::make_shared<Runtime>(std::move(topology), options_.memory, time_limit, limit));
   }
 
   absl::StatusOr<Topology> DescribeTopology(const std::string&, const NamedValues& options) override {
@@ -36,9 +38,10 @@ class MixedBackend : public Backend {
               absl::StrCat("create option ", name, ": must be an integer from 1 to 1024"));
         }
         count = static_cast<int>(*n);
-      } else if (name != kCollectiveTimeoutOption) {
-        return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": unknown; known: ",
-                                                       options_.device_count_option, ", ", kCollectiveTimeoutOption));
+      } else if (name != kCollectiveTimeoutOption && (name != kMemoryLimitOption || options_.memory != nullptr)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "create option ", name, ": unknown; known: ", options_.device_count_option, ", ", kCollectiveTimeoutOption,
+            options_.memory != nullptr ? "" : ", ", options_.memory != nullptr ? "" : kMemoryLimitOption));
       }
     }
     return MakeTopology(options_, count);

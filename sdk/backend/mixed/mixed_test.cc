@@ -7,7 +7,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/backend/mixed/mixed_backend.h"
-#include "sdk/backend/mixed/workers.h"
 
 namespace backplane::mixed {
 namespace {
@@ -437,22 +436,16 @@ TEST_P(MixedTest, CreateOptions) {
   EXPECT_EQ((*client)->topology().devices[2].debug_string, "test:2");
   EXPECT_EQ(backend_->CreateClient({{"device_count", int64_t{0}}}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(backend_->CreateClient({{"colour", int64_t{0}}}).status().message(),
-            "create option colour: unknown; known: device_count, collective_timeout_seconds");
-}
-
-TEST(WorkersTest, TasksThatWaitForOneAnotherAllRun) {
-  Workers workers;
-  constexpr int kChain = 20;
-  std::vector<Event> links;
-  for (int i = 0; i <= kChain; ++i) links.push_back(Event::Create());
-  for (int i = 0; i < kChain; ++i) {
-    workers.Schedule([&, i] {
-      ASSERT_TRUE(links[static_cast<size_t>(i) + 1].Await().ok());
-      links[static_cast<size_t>(i)].Set();
-    });
-  }
-  links[kChain].Set();
-  EXPECT_TRUE(links[0].Await().ok());
+            absl::StrCat("create option colour: unknown; known: device_count, collective_timeout_seconds",
+                         options_.memory == nullptr ? ", memory_limit_bytes" : ""));
+  auto limited = backend_->CreateClient({{"device_count", int64_t{2}}, {"memory_limit_bytes", int64_t{1000}}});
+  ASSERT_EQ(limited.ok(), options_.memory == nullptr);
+  if (!limited.ok()) return;
+  auto room = (*limited)->Allocate(0, 600);
+  ASSERT_TRUE(room.ok());
+  EXPECT_EQ((*limited)->Allocate(3, 600).status().message(),
+            "allocate: no memory for 600 bytes: 600 are in use, the limit is 1000");
+  EXPECT_EQ((*limited)->GetMemoryStats(0)->bytes_limit, 1000);
 }
 
 }  // namespace

@@ -1,0 +1,177 @@
+#include "sdk/backend/host_limits.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace backplane {
+namespace {
+
+// A limit of this size is how version 1 says that there is none: the largest multiple of the page size.
+constexpr int64_t kNoMemoryLimit = int64_t{1} << 62;
+
+// Where a hierarchy of control groups is mounted, and which of its groups is the mount's root.
+struct Mount {
+  std::string at, root;
+};
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+// `controller`: of version 1; empty for version 2.
+std::vector<Mount> FindMounts(const std::string& root, const std::string& controller) {
+  std::vector<Mount> found;
+  const std::string lines = ReadFile(absl::StrCat(root, "/proc/self/mountinfo"));
+  for (absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    // id parent major:minor root mount-point options [optional...] - type source super-options
+    const std::pair<absl::string_view, absl::string_view> halves = absl::StrSplit(line, absl::MaxSplits(" - ", 1));
+    const std::vector<absl::string_view> mount = absl::StrSplit(halves.first, ' ');
+    const std::vector<absl::string_view> type = absl::StrSplit(halves.second, ' ');
+    if (mount.size() < 5 || type.size() < 3) continue;
+    const std::vector<absl::string_view> options = absl::StrSplit(type[2], ',');
+    const bool wanted =
+        controller.empty() ? type[0] == "cgroup2" : type[0] == "cgroup" && absl::c_linear_search(options, controller);
+    if (wanted) found.push_back({std::string(mount[4]), std::string(mount[3])});
+  }
+  return found;
+}
+
+// This process's group in that hierarchy: the path behind the last of two colons.
+std::optional<std::string> FindGroup(const std::string& root, const std::string& controller) {
+  const std::string lines = ReadFile(absl::StrCat(root, "/proc/self/cgroup"));
+  for (absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const std::vector<absl::string_view> controllers = absl::StrSplit(parts[1], ',');
+    const bool wanted =
+        controller.empty() ? parts[0] == "0" && parts[1].empty() : absl::c_linear_search(controllers, controller);
+    if (wanted) return std::string(parts[2]);
+  }
+  return std::nullopt;
+}
+
+// Calls `visit` with the folder of this process's group and of each one above it that can be seen from here.
+void ForEachGroup(const std::string& root, const std::string& controller,
+                  const std::function<void(const std::string&)>& visit) {
+  const std::optional<std::string> group = FindGroup(root, controller);
+  if (!group.has_value()) return;
+  for (const Mount& mount : FindMounts(root, controller)) {
+    // The mount may show a part of the hierarchy only (a container's); a group outside of it is seen as the mount's
+    // root.
+    std::string below = *group;
+    if (mount.root != "/") {
+      if (below == mount.root || absl::StartsWith(below, absl::StrCat(mount.root, "/"))) {
+        below = below.substr(mount.root.size());
+      } else {
+        below = "";
+      }
+    }
+    if (absl::StrContains(absl::StrCat(below, "/"), "/../")) below = "";
+    for (;;) {
+      while (!below.empty() && below.back() == '/') below.pop_back();
+      visit(absl::StrCat(root, mount.at, below));
+      if (below.empty()) break;
+      below.resize(below.rfind('/'));
+    }
+  }
+}
+
+// A whole number at the file's beginning; none for the word "max" or where there is no such file.
+std::optional<int64_t> ReadNumber(const std::string& path) {
+  int64_t value = 0;
+  if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadFile(path)), &value)) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+double CpuQuota(const std::string& root) {
+  double smallest = 0;
+  auto meet = [&](int64_t quota, int64_t period) {
+    if (quota <= 0 || period <= 0) return;
+    const double cpus = static_cast<double>(quota) / static_cast<double>(period);
+    smallest = smallest == 0 ? cpus : std::min(smallest, cpus);
+  };
+  ForEachGroup(root, "", [&](const std::string& folder) {
+    const std::string text = ReadFile(folder + "/cpu.max");  // "max 100000" or "150000 100000"
+    const std::vector<absl::string_view> words = absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty());
+    int64_t quota = 0, period = 100000;
+    if (words.empty() || !absl::SimpleAtoi(words[0], &quota)) return;
+    if (words.size() > 1 && !absl::SimpleAtoi(words[1], &period)) return;
+    meet(quota, period);
+  });
+  ForEachGroup(root, "cpu", [&](const std::string& folder) {
+    meet(ReadNumber(folder + "/cpu.cfs_quota_us").value_or(-1), ReadNumber(folder + "/cpu.cfs_period_us").value_or(0));
+  });
+  return smallest;
+}
+
+int64_t GroupMemoryBytes(const std::string& root) {
+  int64_t smallest = 0;
+  auto meet = [&](const std::string& file) {
+    const std::optional<int64_t> bytes = ReadNumber(file);
+    if (!bytes.has_value() || *bytes <= 0 || *bytes >= kNoMemoryLimit) return;
+    smallest = smallest == 0 ? *bytes : std::min(smallest, *bytes);
+  };
+  ForEachGroup(root, "", [&](const std::string& folder) { meet(folder + "/memory.max"); });
+  ForEachGroup(root, "memory", [&](const std::string& folder) { meet(folder + "/memory.limit_in_bytes"); });
+  return smallest;
+}
+
+int AffinityCpus() {
+  // A machine may have more cpus than fit in a cpu_set_t; the call says so.
+  for (int cpus = CPU_SETSIZE; cpus <= (1 << 20); cpus *= 2) {
+    cpu_set_t* set = CPU_ALLOC(static_cast<size_t>(cpus));
+    if (set == nullptr) break;
+    const size_t size = CPU_ALLOC_SIZE(static_cast<size_t>(cpus));
+    CPU_ZERO_S(size, set);
+    const bool ok = sched_getaffinity(0, size, set) == 0;
+    const bool too_small = !ok && errno == EINVAL;
+    const int count = ok ? CPU_COUNT_S(size, set) : 0;
+    CPU_FREE(set);
+    if (ok) return std::max(1, count);
+    if (!too_small) break;
+  }
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+int AvailableCpus(const std::string& root) {
+  const int cpus = AffinityCpus();
+  const double quota = CpuQuota(root);
+  if (quota <= 0 || quota >= cpus) return cpus;
+  return std::max(1, static_cast<int>(std::ceil(quota)));
+}
+
+bool IsCpuTimeRationed(const std::string& root) {
+  const double quota = CpuQuota(root);
+  return quota > 0 && quota < AffinityCpus();
+}
+
+int64_t HostMemoryBytes(const std::string& root) {
+  const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+  const int64_t bytes = pages > 0 && page > 0 ? pages * page : 0;
+  const int64_t allowed = GroupMemoryBytes(root);
+  return allowed == 0 ? bytes : bytes == 0 ? allowed : std::min(bytes, allowed);
+}
+
+}  // namespace backplane

@@ -1,0 +1,447 @@
+#include "sdk/backend/workers.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <list>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "sdk/backend/host_limits.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace backplane {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kNoLaunch = -1;
+// A yield that takes this long let somebody else run: the core is wanted, and nobody spins on it for a while.
+constexpr auto kYieldMeansWanted = std::chrono::microseconds(20);
+constexpr auto kBackOff = std::chrono::milliseconds(5);
+constexpr auto kBetweenYields = std::chrono::microseconds(100);
+// The watch ends after this long without anything to watch.
+constexpr auto kWatchIdle = std::chrono::seconds(1);
+
+}  // namespace
+
+struct Workers::State : std::enable_shared_from_this<Workers::State> {
+  struct Queued {
+    Task work;
+    int64_t launch = kNoLaunch;
+    uint64_t number = 0;  // in the order of scheduling
+  };
+
+  struct OfLaunch {
+    int64_t members = 0, scheduled = 0, ended = 0;
+    bool open = false;
+    std::list<Queued> held;  // while it is not open
+  };
+
+  // A task is made once, where it is scheduled, and then only moved from list to list: nothing here can fail for want
+  // of memory later.
+  using TaskList = std::list<Queued>;
+
+  explicit State(const Options& o) : options(o) {
+    if (options.computing <= 0) options.computing = std::max(4, AvailableCpus());
+    if (options.most_computing <= 0) options.most_computing = std::max(16, 4 * options.computing);
+  }
+
+  // What this thread is to the workers; of threads that are not theirs only the depth counts.
+  struct Here {
+    State* state = nullptr;
+    int waiting = 0, in_host = 0;
+  };
+  static thread_local Here here;
+
+  Options options;
+  mutable std::mutex mu;
+  std::condition_variable work, changed, idle_changed, watch;
+  // All under mu.
+  TaskList first, programs, host_calls;
+  absl::flat_hash_map<int64_t, OfLaunch> launches;
+  std::map<uint64_t, int64_t> held, complete;  // launches that are not open, by the number of their first member
+  TaskList begun;                              // claimed; a thread is idle, about to be, or being started for each
+  uint64_t next_number = 0;
+  int64_t threads = 0, peak_threads = 0, idle = 0, spinning = 0;
+  int64_t computing = 0;  // begun and not ended, without those that wait
+  int64_t short_of = 0;   // of those, waiting in WaitForChange
+  int64_t in_host = 0, open = 0, unfinished = 0, waiting_for_change = 0;
+  bool watched = false, abandoned = false;
+  // Read without the lock as well.
+  std::atomic<int64_t> begun_count{0};
+  std::atomic<uint64_t> changes{0};
+  std::atomic<Clock::rep> no_spin_until{0};
+
+  int64_t HeldTasks() const {
+    int64_t n = 0;
+    for (const auto& [number, launch] : held) n += static_cast<int64_t>(launches.at(launch).held.size());
+    return n;
+  }
+  bool Backlog() const { return !first.empty() || !programs.empty() || !host_calls.empty() || !held.empty(); }
+
+  // The first task of `list`.
+  void Begin(TaskList& list) {
+    begun.splice(begun.end(), list, list.begin());
+    begun_count.store(static_cast<int64_t>(begun.size()), std::memory_order_release);
+    ++computing;
+  }
+
+  TaskList TakeBegun() {
+    TaskList task;
+    task.splice(task.begin(), begun, begun.begin());
+    begun_count.store(static_cast<int64_t>(begun.size()), std::memory_order_release);
+    return task;
+  }
+
+  // Its members begin before anything else, one of them now.
+  void Open(int64_t launch) {
+    MakeFirst(launch);
+    Begin(first);
+  }
+
+  void MakeFirst(int64_t launch) {
+    OfLaunch& l = launches.at(launch);
+    held.erase(l.held.front().number);
+    complete.erase(l.held.front().number);
+    l.open = true;
+    ++open;
+    first.splice(first.end(), l.held);
+  }
+
+  // Begins the oldest task that the limits on waiting threads allow. False when there is none.
+  bool BeginNext() {
+    if (!first.empty()) {
+      Begin(first);
+      return true;
+    }
+    constexpr uint64_t kNone = UINT64_MAX;
+    const uint64_t program = programs.empty() ? kNone : programs.front().number;
+    const uint64_t call = host_calls.empty() || in_host >= options.host_calls ? kNone : host_calls.front().number;
+    uint64_t launch = kNone;
+    if (open < options.open_launches) {
+      if (!held.empty()) launch = held.begin()->first;
+    } else if (open < 2 * options.open_launches) {
+      if (!complete.empty()) launch = complete.begin()->first;
+    }
+    const uint64_t oldest = std::min({program, call, launch});
+    if (oldest == kNone) return false;
+    if (oldest == program) {
+      Begin(programs);
+    } else if (oldest == call) {
+      Begin(host_calls);
+    } else {
+      Open(held.at(oldest));
+    }
+    return true;
+  }
+
+  // Begins what may begin and sees to it that there are threads for it. `self`: the caller is about to take a task.
+  // False when a task has begun for which no thread runs and none can be started.
+  bool Dispatch(bool self) {
+    while (computing < options.computing && BeginNext()) {
+    }
+    const bool served = Serve(self);
+    if (!watched && Backlog()) StartWatch();
+    return served;
+  }
+
+  bool Serve(bool self) {
+    const int64_t wanted = static_cast<int64_t>(begun.size());
+    while (wanted > idle) {
+      if (!StartThread()) return threads > 0;  // whoever ends a task takes it
+    }
+    const int64_t asleep = wanted - spinning - (self ? 1 : 0);
+    if (asleep == 1) {
+      work.notify_one();
+    } else if (asleep > 1) {
+      work.notify_all();
+    }
+    return true;
+  }
+
+  bool StartThread() {
+    try {
+      std::thread([state = shared_from_this()] { state->Run(); }).detach();
+    } catch (...) {  // no thread or no memory for one
+      return false;
+    }
+    ++idle;  // counted for it, until it takes work
+    peak_threads = std::max(peak_threads, ++threads);
+    return true;
+  }
+
+  void StartWatch() {
+    try {
+      std::thread([state = shared_from_this()] { state->Watch(); }).detach();
+      watched = true;
+    } catch (...) {  // the next one who leaves a task queued tries again
+    }
+  }
+
+  void Add(Task work, Kind kind, int64_t launch, int64_t members) {
+    TaskList task;
+    task.push_back({std::move(work), launch, 0});
+    std::unique_lock<std::mutex> lock(mu);
+    task.front().number = next_number++;
+    const bool nested = here.in_host > 0;
+    if (launch != kNoLaunch) {
+      AddMember(task, members, nested);
+    } else {
+      TaskList& list = nested || kind == Kind::kFirst ? first : kind == Kind::kHostCalls ? host_calls : programs;
+      list.splice(list.end(), task);
+    }
+    ++unfinished;
+    if (Dispatch(false)) return;
+    TaskList mine = TakeBegun();
+    lock.unlock();
+    RunTask(mine.front());
+    lock.lock();
+    Ended(mine.front().launch);
+    Dispatch(false);
+  }
+
+  void AddMember(TaskList& task, int64_t members, bool nested) {
+    const int64_t launch = task.front().launch;
+    OfLaunch& l = launches[launch];
+    if (!l.open) {
+      const uint64_t number = l.held.empty() ? task.front().number : l.held.front().number;
+      if (l.held.empty()) held[number] = launch;
+      try {
+        if (l.scheduled + 1 >= members) complete[number] = launch;
+      } catch (...) {
+        if (l.held.empty()) held.erase(number);
+        throw;
+      }
+    }
+    ++l.scheduled;
+    TaskList& list = l.open ? first : l.held;
+    list.splice(list.end(), task);
+    if (nested && !l.open) MakeFirst(launch);
+  }
+
+  static void RunTask(Queued& task) {
+    try {
+      task.work();
+    } catch (...) {  // what waits for the task learns of its end when it is dropped
+    }
+    task.work = nullptr;
+  }
+
+  void Ended(int64_t launch) {
+    --computing;
+    if (launch != kNoLaunch) {
+      auto at = launches.find(launch);
+      if (++at->second.ended == at->second.scheduled) {
+        // Whoever comes late to it finds a launch whose other members have ended.
+        --open;
+        launches.erase(at);
+      }
+    }
+    if (--unfinished == 0) idle_changed.notify_all();
+    Changed();
+  }
+
+  void Changed() {
+    changes.fetch_add(1, std::memory_order_release);
+    if (waiting_for_change > 0) changed.notify_all();
+  }
+
+  void Run() {
+    here.state = this;
+    std::unique_lock<std::mutex> lock(mu);
+    for (;;) {
+      if (begun.empty() && options.spin_microseconds > 0 && spinning == 0 && !abandoned) {
+        ++spinning;
+        lock.unlock();
+        Spin();
+        lock.lock();
+        --spinning;
+      }
+      const bool some = work.wait_for(lock, options.idle, [this] { return !begun.empty() || abandoned; });
+      if (begun.empty()) {
+        if (!some || (abandoned && !Backlog())) break;
+        if (abandoned) work.wait_for(lock, options.stuck);  // the last tasks wait for one another
+        continue;
+      }
+      TaskList task = TakeBegun();
+      --idle;
+      lock.unlock();
+      RunTask(task.front());
+      lock.lock();
+      ++idle;
+      Ended(task.front().launch);
+      Dispatch(true);
+    }
+    --idle;
+    --threads;
+  }
+
+  // Returns when there may be work, or after a while.
+  void Spin() {
+    const Clock::time_point start = Clock::now();
+    if (start.time_since_epoch().count() < no_spin_until.load(std::memory_order_relaxed)) return;
+    const auto limit = std::chrono::microseconds(options.spin_microseconds);
+    Clock::time_point yielded = start;
+    while (begun_count.load(std::memory_order_acquire) == 0) {
+      for (int i = 0; i < 32; ++i) {
+#if defined(__x86_64__)
+        _mm_pause();
+#endif
+      }
+      const Clock::time_point now = Clock::now();
+      if (now - start > limit) return;
+      if (now - yielded < kBetweenYields) continue;
+      sched_yield();
+      yielded = Clock::now();
+      if (yielded - now > kYieldMeansWanted) {
+        no_spin_until.store((yielded + kBackOff).time_since_epoch().count(), std::memory_order_relaxed);
+        return;
+      }
+    }
+  }
+
+  void Watch() {
+    std::unique_lock<std::mutex> lock(mu);
+    uint64_t seen = changes.load(std::memory_order_relaxed);
+    Clock::time_point needed = Clock::now(), quiet = needed;  // when there was a backlog, and when a task last ended
+    for (;;) {
+      watch.wait_for(lock, options.stuck);
+      const Clock::time_point now = Clock::now();
+      if (Backlog()) {
+        needed = now;
+      } else if (abandoned || now - needed > kWatchIdle) {
+        break;
+      }
+      const uint64_t before = std::exchange(seen, changes.load(std::memory_order_relaxed));
+      Serve(false);  // a thread could not be started then
+      if (before != seen || !Backlog()) {
+        quiet = now;
+        continue;
+      }
+      const bool trickle = now - quiet >= options.trickle;
+      if (computing < options.computing) {
+        // Processors are free: what is queued is kept from beginning by those who wait.
+        const bool calls = !host_calls.empty() && (in_host < 4 * options.host_calls || trickle);
+        const bool opens = !held.empty() && (open < 4 * options.open_launches || trickle);
+        if (calls) Begin(host_calls);
+        if (opens) Open(complete.empty() ? held.begin()->second : complete.begin()->second);
+        if (trickle) quiet = now;
+      } else if (trickle || (computing < options.most_computing && now - quiet >= options.overlap)) {
+        quiet = now;
+        BeginOldest();
+      }
+      Serve(false);
+    }
+    watched = false;
+  }
+
+  // Whatever the limits say.
+  void BeginOldest() {
+    if (!first.empty()) return Begin(first);
+    TaskList* oldest = nullptr;
+    for (TaskList* list : {&programs, &host_calls}) {
+      if (!list->empty() && (oldest == nullptr || list->front().number < oldest->front().number)) oldest = list;
+    }
+    if (!held.empty() && (oldest == nullptr || held.begin()->first < oldest->front().number)) {
+      return Open(held.begin()->second);
+    }
+    if (oldest != nullptr) Begin(*oldest);
+  }
+
+  void BeginWaiting(Waiting::For what) {
+    std::lock_guard<std::mutex> lock(mu);
+    --computing;
+    if (what == Waiting::For::kHost) ++in_host;
+    Changed();
+    Dispatch(false);
+  }
+
+  // It computes at once, beyond the limit if need be: the others have begun, and only those who wait may be many.
+  void EndWaiting(Waiting::For what) {
+    std::lock_guard<std::mutex> lock(mu);
+    ++computing;
+    if (what == Waiting::For::kHost) --in_host;
+  }
+};
+
+thread_local Workers::State::Here Workers::State::here;
+
+Workers::Workers() : Workers(Options()) {}
+Workers::Workers(const Options& options) : state_(std::make_shared<State>(options)) {}
+
+Workers::~Workers() {
+  std::lock_guard<std::mutex> lock(state_->mu);
+  state_->abandoned = true;
+  state_->work.notify_all();
+}
+
+void Workers::Schedule(Task task, Kind kind) { state_->Add(std::move(task), kind, kNoLaunch, 0); }
+
+void Workers::ScheduleMember(int64_t launch, int64_t members, Task task) {
+  if (members <= 1) return Schedule(std::move(task), Kind::kHostCalls);
+  state_->Add(std::move(task), Kind::kProgram, launch, members);
+}
+
+Workers::Waiting::Waiting(For what) : what_(what) {
+  State::Here& here = State::here;
+  if (what_ == For::kHost) ++here.in_host;
+  if (here.state != nullptr && here.waiting++ == 0) here.state->BeginWaiting(what_);
+}
+
+Workers::Waiting::~Waiting() {
+  State::Here& here = State::here;
+  if (what_ == For::kHost) --here.in_host;
+  if (here.state != nullptr && --here.waiting == 0) here.state->EndWaiting(what_);
+}
+
+uint64_t Workers::changes() const { return state_->changes.load(std::memory_order_acquire); }
+
+bool Workers::WaitForChange(uint64_t since, std::chrono::milliseconds patience) {
+  State& s = *state_;
+  const bool computes = State::here.state == &s && State::here.waiting == 0;
+  std::unique_lock<std::mutex> lock(s.mu);
+  if (computes) {
+    ++s.short_of;
+    s.changed.notify_all();  // one less for others to wait for
+  }
+  ++s.waiting_for_change;
+  const Clock::time_point limit = Clock::now() + patience;
+  bool change = false;
+  for (;;) {
+    change = s.changes.load(std::memory_order_relaxed) != since;
+    if (change || s.computing <= s.short_of) break;
+    if (s.changed.wait_until(lock, limit) == std::cv_status::timeout) break;
+  }
+  --s.waiting_for_change;
+  if (computes) --s.short_of;
+  return change;
+}
+
+bool Workers::WaitUntilIdle(std::chrono::milliseconds limit) {
+  std::unique_lock<std::mutex> lock(state_->mu);
+  return state_->idle_changed.wait_for(lock, limit, [this] { return state_->unfinished == 0; });
+}
+
+Workers::Statistics Workers::GetStatistics() const {
+  const State& s = *state_;
+  std::lock_guard<std::mutex> lock(s.mu);
+  Statistics out;
+  out.threads = s.threads;
+  out.peak_threads = s.peak_threads;
+  out.computing = s.computing;
+  out.in_host = s.in_host;
+  out.open_launches = s.open;
+  out.queued = static_cast<int64_t>(s.first.size() + s.programs.size() + s.host_calls.size()) + s.HeldTasks();
+  return out;
+}
+
+}  // namespace backplane
