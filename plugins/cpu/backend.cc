@@ -38,8 +38,9 @@ class CpuBackend : public Backend {
   std::string platform_name() const override { return "cpu"; }
 
   absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options) override {
-    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption}));
+    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption, kMemoryLimitOption}));
     ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
+    ASSIGN_OR_RETURN(int64_t limit_bytes, MemoryLimit(options));
     // First uses of LLVM and oneDNN cost milliseconds each; the host's first program should not wait for them.
     static const bool warming = [] {
       Runtime::Get().Schedule([] {
@@ -53,11 +54,11 @@ class CpuBackend : public Backend {
       return true;
     }();
     (void)warming;
-    return std::make_unique<EngineClient>(HostTopology(PlatformVersion(), devices), time_limit);
+    return std::make_unique<EngineClient>(HostTopology(PlatformVersion(), devices), time_limit, limit_bytes);
   }
 
   absl::StatusOr<Topology> DescribeTopology(const std::string&, const NamedValues& options) override {
-    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption}));
+    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption, kMemoryLimitOption}));
     return HostTopology(PlatformVersion(), devices);
   }
 

@@ -2,15 +2,12 @@
 
 #include <unistd.h>
 
-#include <unistd.h>
 #include <algorithm>
-
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 
-#include "absl/strings/str_cat.h"
-#include "sdk/backend/exceptions.h"
+#include "core/types/status_macros.h"
+#include "sdk/backend/host_limits.h"
 #include "sdk/engine/backend/executable.h"
 
 namespace backplane::engine {
@@ -18,28 +15,36 @@ namespace {
 
 constexpr int64_t kExitMilliseconds = 3000;
 
-// What the machine has, or the control group of this process may use of it. 0: not known.
-int64_t HostMemoryBytes() {
-  const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
-  int64_t bytes = pages > 0 && page > 0 ? pages * page : 0;
-  int64_t allowed = 0;
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> allowed && allowed > 0)  // a word instead of a number: no limit
-    bytes = bytes == 0 ? allowed : std::min(bytes, allowed);
-  return bytes;
-}
-
 class PoolStorage : public Storage {
  public:
-  PoolStorage(MemoryPool* pool, void* block, size_t size) : pool_(pool), block_(block), size_(size) {}
-  ~PoolStorage() override { pool_->Free(block_); }
+  PoolStorage(std::shared_ptr<MemoryBudget> budget, void* block, size_t size)
+      : budget_(std::move(budget)), block_(block), size_(size) {}
+  ~PoolStorage() override { budget_->Free(block_); }
   void* data() const override { return block_; }
   size_t size() const override { return size_; }
 
  private:
-  MemoryPool* pool_;
-  void* block_;
-  size_t size_;
+  const std::shared_ptr<MemoryBudget> budget_;
+  void* const block_;
+  const size_t size_;
 };
+
+// Free memory is kept up to this part of what the host has.
+constexpr int64_t kKeptPart = 4;
+
+Runtime* MakeRuntime() {
+  ThreadPool::Options threads;
+  Workers::Options tasks;
+  // A thread that spins would take its time from those that work.
+  if (IsCpuTimeRationed()) threads.spin_microseconds = 0;
+  tasks.spin_microseconds = threads.spin_microseconds;
+  MemoryPool::Options blocks;
+  if (const int64_t bytes = HostMemoryBytes(); bytes > 0) {
+    blocks.max_kept_bytes = std::min(blocks.max_kept_bytes, static_cast<size_t>(bytes / kKeptPart));
+    blocks.trim_above_bytes = static_cast<size_t>(bytes);
+  }
+  return new Runtime(threads, tasks, blocks);
+}
 
 }  // namespace
 
@@ -50,7 +55,7 @@ class PoolStorage : public Storage {
 // handler.
 Runtime& Runtime::Get() {
   static Runtime* const runtime = [] {
-    auto* made = new Runtime(ThreadPool::Options());
+    Runtime* made = MakeRuntime();
     WaitAtExit();
     return made;
   }();
@@ -62,12 +67,13 @@ void Runtime::WaitAtExit() {
 }
 
 void Runtime::EndProcess() {
-  static const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kExitMilliseconds);
-  std::unique_lock<std::mutex> lock(mutex_);
-  idle_.wait_until(lock, deadline, [this] { return running_ == 0; });
+  using Clock = std::chrono::steady_clock;
+  static const auto deadline = Clock::now() + std::chrono::milliseconds(kExitMilliseconds);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+  workers.WaitUntilIdle(std::max(left, std::chrono::milliseconds(0)));
 }
 
-void Runtime::Schedule(absl::AnyInvocable<void()> work) {
+void Runtime::NoteMainThread() {
   struct MainThreadEnd {
     const bool is_main = getpid() == gettid();
     ~MainThreadEnd() {
@@ -76,61 +82,58 @@ void Runtime::Schedule(absl::AnyInvocable<void()> work) {
   };
   static thread_local const MainThreadEnd end;
   (void)end.is_main;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    ++running_;
-  }
-  pool.Schedule([this, work = std::move(work)]() mutable {
-    (void)Caught([&] { work(); });  // promises that it held are broken
-    work = nullptr;                 // what it holds goes before the count does
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (--running_ == 0) idle_.notify_all();
-  });
 }
 
-void Runtime::WaitUntilIdle(int64_t milliseconds) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  idle_.wait_for(lock, std::chrono::milliseconds(milliseconds), [this] { return running_ == 0; });
+void Runtime::Schedule(absl::AnyInvocable<void()> work, Workers::Kind kind) {
+  NoteMainThread();
+  workers.Schedule(std::move(work), kind);
 }
+
+void Runtime::ScheduleMember(int64_t launch, int64_t members, absl::AnyInvocable<void()> work) {
+  NoteMainThread();
+  workers.ScheduleMember(launch, members, std::move(work));
+}
+
+void Runtime::WaitUntilIdle(int64_t milliseconds) { workers.WaitUntilIdle(std::chrono::milliseconds(milliseconds)); }
+
+EngineClient::EngineClient(Topology topology, std::chrono::milliseconds collective_time_limit, int64_t limit_bytes)
+    : topology_(std::move(topology)),
+      collective_time_limit_(collective_time_limit),
+      runtime_(Runtime::Get()),
+      budget_(std::make_shared<MemoryBudget>(limit_bytes, &runtime_.memory, &runtime_.workers)) {}
 
 // Not from a closure of its own: a host that destroys its client in a callback of a running program waits in vain, so
 // the time is bounded here too.
 EngineClient::~EngineClient() { runtime_.WaitUntilIdle(kExitMilliseconds); }
 
 absl::StatusOr<std::shared_ptr<Storage>> EngineClient::Allocate(int32_t, size_t bytes) {
-  void* block = runtime_.memory.Allocate(bytes);
-  if (block == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat("cpu: no memory for ", bytes, " bytes; ",
-                                                     runtime_.memory.GetStatistics().bytes_in_use, " are in use"));
-  }
-  return std::make_shared<PoolStorage>(&runtime_.memory, block, bytes);
+  ASSIGN_OR_RETURN(void* block, budget_->Allocate(bytes, "cpu"));
+  return std::make_shared<PoolStorage>(budget_, block, bytes);
 }
 
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> EngineClient::Load(std::shared_ptr<const Executable> executable) {
   return LoadEngineExecutable(this, std::move(executable));
 }
 
+// In use is what this client uses; the pool, from which all clients of the process take, is what was reserved.
 absl::StatusOr<MemoryStats> EngineClient::GetMemoryStats(int32_t) const {
-  const MemoryPool::Statistics s = runtime_.memory.GetStatistics();
+  const MemoryBudget::Statistics mine = budget_->GetStatistics();
+  const MemoryPool::Statistics pool = runtime_.memory.GetStatistics();
   MemoryStats m;
-  m.bytes_in_use = s.bytes_in_use;
-  m.peak_bytes_in_use = s.peak_bytes_in_use;
-  m.num_allocs = s.num_allocations;
-  m.largest_alloc_size = s.largest_alloc_bytes;
-  m.bytes_reserved = s.bytes_reserved;
-  m.peak_bytes_reserved = s.peak_bytes_reserved;
-  m.largest_free_block_bytes = s.largest_free_block_bytes;
-  m.pool_bytes = s.bytes_reserved;
-  static const int64_t host_bytes = HostMemoryBytes();
-  if (s.bytes_limit > 0) {
-    m.bytes_limit = s.bytes_limit;
-  } else if (host_bytes > 0) {
-    m.bytes_limit = host_bytes;
-  }
+  m.bytes_in_use = mine.bytes_in_use;
+  m.peak_bytes_in_use = mine.peak_bytes_in_use;
+  m.num_allocs = mine.num_allocations;
+  m.largest_alloc_size = mine.largest_alloc_bytes;
+  if (mine.bytes_limit > 0) m.bytes_limit = mine.bytes_limit;
+  m.bytes_reserved = pool.bytes_reserved;
+  m.peak_bytes_reserved = pool.peak_bytes_reserved;
+  m.largest_free_block_bytes = pool.largest_free_block_bytes;
+  m.pool_bytes = pool.bytes_reserved;
   return m;
 }
 
 absl::Status EngineClient::ClearMemoryStats(int32_t) {
+  budget_->ResetPeaks();
   runtime_.memory.ResetPeaks();
   return absl::OkStatus();
 }

@@ -2,12 +2,12 @@
 #ifndef BACKPLANE_SDK_ENGINE_BACKEND_CLIENT_H_
 #define BACKPLANE_SDK_ENGINE_BACKEND_CLIENT_H_
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 
 #include "sdk/backend/backend.h"
 #include "sdk/backend/collectives/rendezvous.h"
+#include "sdk/backend/workers.h"
+#include "sdk/engine/runtime/memory_budget.h"
 #include "sdk/engine/runtime/memory_pool.h"
 #include "sdk/engine/runtime/thread_pool.h"
 
@@ -15,16 +15,20 @@ namespace backplane::engine {
 
 // Threads and memory of the process: shared by all clients, never destroyed, since buffers may outlive their client.
 //
-// A process may end while closures run, and its end destroys what LLVM and oneDNN keep in statics. So closures are
-// counted, and both the end of a client and the end of the process wait for them, the latter for a bounded time.
+// A process may end while closures run, and its end destroys what LLVM and oneDNN keep in statics. So both the end of a
+// client and the end of the process wait for closures, the latter for a bounded time.
 struct Runtime {
-  ThreadPool pool;
+  ThreadPool pool;  // for kernels
+  Workers workers;  // for programs and copies
   MemoryPool memory;
   LaunchRegistry launches;  // run ids are unique in the process
-  explicit Runtime(const ThreadPool::Options& options) : pool(options) {}
+  Runtime(const ThreadPool::Options& threads, const Workers::Options& tasks, const MemoryPool::Options& blocks)
+      : pool(threads), workers(tasks), memory(blocks) {}
   static Runtime& Get();
 
-  void Schedule(absl::AnyInvocable<void()> work);
+  // As of `workers`; closures scheduled here are waited for at the end of the process.
+  void Schedule(absl::AnyInvocable<void()> work, Workers::Kind kind = Workers::Kind::kFirst);
+  void ScheduleMember(int64_t launch, int64_t members, absl::AnyInvocable<void()> work);
   // Returns when no closure is running or waiting to run, or after so many milliseconds.
   void WaitUntilIdle(int64_t milliseconds);
   // Has the exit of the process wait for closures before it destroys any static object that has been made until now.
@@ -32,17 +36,14 @@ struct Runtime {
 
  private:
   void EndProcess();  // waits, in all calls together for a bounded time
-
-  std::mutex mutex_;
-  std::condition_variable idle_;
-  int64_t running_ = 0;
+  static void NoteMainThread();
 };
 
 class EngineClient : public Client {
  public:
-  // `collective_time_limit`: how long the devices of a launch wait for one another.
-  EngineClient(Topology topology, std::chrono::milliseconds collective_time_limit)
-      : topology_(std::move(topology)), collective_time_limit_(collective_time_limit), runtime_(Runtime::Get()) {}
+  // `collective_time_limit`: how long the devices of a launch wait for one another. `limit_bytes`: of what buffers,
+  // results, temporary memory and constants of this client's programs take together; 0 for none.
+  EngineClient(Topology topology, std::chrono::milliseconds collective_time_limit, int64_t limit_bytes);
 
   ~EngineClient() override;
 
@@ -55,11 +56,13 @@ class EngineClient : public Client {
   absl::Status ClearMemoryStats(int32_t device) override;
   void Schedule(std::function<void()> task) override;
   std::chrono::milliseconds collective_time_limit() const { return collective_time_limit_; }
+  const std::shared_ptr<MemoryBudget>& budget() const { return budget_; }
 
  private:
   Topology topology_;
   const std::chrono::milliseconds collective_time_limit_;
   Runtime& runtime_;
+  const std::shared_ptr<MemoryBudget> budget_;
 };
 
 }  // namespace backplane::engine

@@ -67,14 +67,16 @@ class EngineLaunch : public ProgramLaunch {
 
 class EngineLoadedExecutable : public LoadedExecutable {
  public:
+  // What the constants take has been reserved in the client's budget.
   EngineLoadedExecutable(EngineClient* client, std::shared_ptr<const EngineExecutable> executable)
-      : client_(client), executable_(std::move(executable)) {}
+      : client_(client), executable_(std::move(executable)), budget_(client->budget()) {}
+  ~EngineLoadedExecutable() override { budget_->Release(executable_->program().constant_bytes()); }
 
   void Abandon(int64_t run_id, const absl::Status& why) override { Runtime::Get().launches.Abandon(run_id, why); }
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
     auto launch = std::make_shared<EngineLaunch>(std::move(request), executable_, executable_->program(),
-                                                 client_->collective_time_limit());
+                                                 client_->collective_time_limit(), client_->budget());
     std::vector<DeviceArray> outputs;
     RETURN_IF_ERROR(launch->Prepare(*client_, *executable_, &outputs));
     // Hosts of one device look for the effects of a call, and for its error, once it returns: JAX's own CPU client
@@ -86,6 +88,7 @@ class EngineLoadedExecutable : public LoadedExecutable {
  private:
   EngineClient* client_;
   std::shared_ptr<const EngineExecutable> executable_;
+  const std::shared_ptr<MemoryBudget> budget_;
 };
 
 }  // namespace
@@ -149,8 +152,10 @@ std::string EngineExecutable::compile_log() const { return absl::StrCat(absl::St
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadEngineExecutable(EngineClient* client,
                                                                        std::shared_ptr<const Executable> executable) {
   // Every executable of this plugin is made by this plugin: the shim hands back what Compile or Deserialize returned.
-  return std::make_unique<EngineLoadedExecutable>(
-      client, std::static_pointer_cast<const EngineExecutable>(std::move(executable)));
+  auto ours = std::static_pointer_cast<const EngineExecutable>(std::move(executable));
+  RETURN_IF_ERROR(
+      client->budget()->Reserve(ours->program().constant_bytes(), absl::StrCat(ours->name(), ": constants")));
+  return std::make_unique<EngineLoadedExecutable>(client, std::move(ours));
 }
 
 }  // namespace backplane::engine

@@ -16,8 +16,13 @@ constexpr double kStayMicroseconds = 150;
 }  // namespace
 
 ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Executable> executable,
-                             const Program& program, std::chrono::milliseconds time_limit)
-    : request_(std::move(request)), executable_(std::move(executable)), program_(program), runtime_(Runtime::Get()) {
+                             const Program& program, std::chrono::milliseconds time_limit,
+                             std::shared_ptr<MemoryBudget> budget)
+    : request_(std::move(request)),
+      executable_(std::move(executable)),
+      program_(program),
+      runtime_(Runtime::Get()),
+      budget_(std::move(budget)) {
   if (!program.meets_others()) return;
   const CompileOptions& options = executable_->options();
   LaunchOptions together{options.num_replicas, options.num_partitions, time_limit, {}};
@@ -35,6 +40,7 @@ absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::
   context.partition = request_.partition;
   context.device_assignment.assign(request_.device_assignment.begin(), request_.device_assignment.end());
   context.member = member_.get();
+  context.budget = budget_.get();
   if (program_.estimated_us() < kInlineMicroseconds)
     return program_.Run(arguments, outputs, &runtime_.pool, &runtime_.memory, context);
   ThreadPool::ActiveScope awake(&runtime_.pool);
@@ -63,7 +69,18 @@ void ProgramLaunch::Finish(absl::Status status) {
 }
 
 absl::Status ProgramLaunch::Dispatch(const std::shared_ptr<ProgramLaunch>& launch) {
-  absl::Status s = Caught([&] { launch->runtime_.Schedule([launch] { launch->RunAndFinish(); }); });
+  const Program& program = launch->program_;
+  Runtime& runtime = launch->runtime_;
+  const CompileOptions& options = launch->executable_->options();
+  const int64_t members = int64_t{options.num_replicas} * options.num_partitions, run_id = launch->request_.run_id;
+  const Workers::Kind kind = program.may_block() ? Workers::Kind::kHostCalls : Workers::Kind::kProgram;
+  absl::Status s = Caught([&] {
+    auto run = [launch] { launch->RunAndFinish(); };
+    if (program.meets_others())
+      runtime.ScheduleMember(run_id, members, std::move(run));
+    else
+      runtime.Schedule(std::move(run), kind);
+  });
   return s.ok() || launch->taken_.exchange(true) ? absl::OkStatus() : s;
 }
 

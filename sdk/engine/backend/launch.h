@@ -22,8 +22,9 @@ class ProgramLaunch {
  public:
   // `executable` owns `program`. A program that meets other devices joins them here, so that they find it whatever
   // happens to it later; `time_limit`: how long they wait for one another.
+  // `budget`, which may be null: what the program's temporary memory counts against.
   ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Executable> executable, const Program& program,
-                std::chrono::milliseconds time_limit);
+                std::chrono::milliseconds time_limit, std::shared_ptr<MemoryBudget> budget = nullptr);
   virtual ~ProgramLaunch() = default;
   ProgramLaunch(const ProgramLaunch&) = delete;
   ProgramLaunch& operator=(const ProgramLaunch&) = delete;
@@ -57,6 +58,7 @@ class ProgramLaunch {
   const std::shared_ptr<const Executable> executable_;
   const Program& program_;
   Runtime& runtime_;
+  const std::shared_ptr<MemoryBudget> budget_;
   std::unique_ptr<LaunchMember> member_;  // where the program has collectives
   std::vector<DeviceArray> results_;      // their storage outlives the run even if the caller drops it
   std::atomic<bool> taken_{false};        // somebody runs the program or has given it up

@@ -15,6 +15,7 @@
 #include "sdk/engine/compiler/compile_kernels.h"
 #include "sdk/engine/compiler/library_problems.h"
 #include "sdk/engine/compiler/library_steps.h"
+#include "sdk/engine/runtime/memory_budget.h"
 #include "sdk/engine/thunks/collective_thunk.h"
 #include "sdk/engine/thunks/control_thunk.h"
 #include "sdk/engine/thunks/external_thunk.h"
@@ -453,14 +454,28 @@ absl::Status Program::RunSteps(absl::Span<void* const> arguments, absl::Span<voi
                                MemoryPool* memory, const ExecutionContext& context,
                                std::vector<StepTime>* times) const {
   const int64_t bytes = temporary_bytes();
-  std::byte* block = nullptr;
+  auto give_back = [memory, budget = context.budget](std::byte* b) {
+    if (budget != nullptr) {
+      budget->Free(b);
+    } else {
+      memory->Free(b);
+    }
+  };
+  std::unique_ptr<std::byte, decltype(give_back)> owner(nullptr, give_back);
   if (bytes > 0) {
-    block = static_cast<std::byte*>(memory->Allocate(static_cast<size_t>(bytes)));
-    if (block == nullptr) {
+    if (context.budget != nullptr) {
+      ASSIGN_OR_RETURN(void* allowed, context.budget->Allocate(static_cast<size_t>(bytes),
+                                                               absl::StrCat(module_->name(), ": temporary memory")));
+      owner.reset(static_cast<std::byte*>(allowed));
+    } else {
+      owner.reset(static_cast<std::byte*>(memory->Allocate(static_cast<size_t>(bytes))));
+    }
+    if (owner == nullptr) {
       return absl::ResourceExhaustedError(
           absl::StrCat(module_->name(), ": no room for ", bytes, " bytes of temporary memory"));
     }
   }
+  std::byte* const block = owner.get();
   absl::InlinedVector<void*, 64> slots;
   slots.reserve(assignment_.slots.size());
   for (const Slot& s : assignment_.slots) {
@@ -495,7 +510,6 @@ absl::Status Program::RunSteps(absl::Span<void* const> arguments, absl::Span<voi
       times->push_back({k < step_names_.size() ? step_names_[k] : "copy", took.count()});
     }
   }
-  if (block != nullptr) memory->Free(block);
   return status;
 }
 

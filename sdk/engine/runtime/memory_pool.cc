@@ -153,6 +153,8 @@ struct MemoryPool::Impl {
   Header* NewMapping(int size_class) {
     size_t bytes = sizeof(Header) + ClassPayload(size_class) + kTailPadding;
     bytes = (bytes + kPage - 1) & ~(kPage - 1);
+    const size_t bound = options.trim_above_bytes;
+    if (bound != 0 && static_cast<size_t>(reserved.load(std::memory_order_relaxed)) + bytes > bound) Trim(0);
     void* mapping = Map(bytes);
     if (mapping == nullptr) {
       Trim(0);

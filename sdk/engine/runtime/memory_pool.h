@@ -21,6 +21,8 @@ class MemoryPool {
   struct Options {
     // Free memory above this bound goes back to the system, largest blocks first.
     size_t max_kept_bytes = size_t{4} << 30;
+    // Free memory goes back to the system before new memory would raise bytes_reserved above this; 0: no such bound.
+    size_t trim_above_bytes = 0;
     // Allocations that would raise bytes_in_use above this fail; 0: no limit.
     size_t limit_bytes = 0;
   };

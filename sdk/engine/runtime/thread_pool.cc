@@ -10,17 +10,15 @@
 #include <atomic>
 #include <bit>
 #include <climits>
-#include <condition_variable>
-#include <deque>
-#include <list>
-#include <mutex>
+#include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+#include "sdk/backend/host_limits.h"
 
 namespace backplane::engine {
 namespace {
@@ -72,31 +70,20 @@ struct alignas(64) Job {
 
 }  // namespace
 
-int AvailableCpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1u, std::thread::hardware_concurrency());
-}
-
 struct ThreadPool::Impl {
   explicit Impl(const Options& options)
       : num_threads(options.num_threads > 0 ? options.num_threads : AvailableCpus()),
         spin_nanos(int64_t{std::max(0, options.spin_microseconds)} * 1000),
         on_thread_start(options.on_thread_start) {
     workers.reserve(num_threads - 1);
-    for (int i = 1; i < num_threads; ++i) workers.emplace_back([this, i] { WorkerLoop(i); });
+    try {
+      for (int i = 1; i < num_threads; ++i) workers.emplace_back([this, i] { WorkerLoop(i); });
+    } catch (const std::system_error&) {  // the system has no more threads: those that are there do the work
+      num_threads = static_cast<int>(workers.size()) + 1;
+    }
   }
 
   ~Impl() {
-    {
-      std::unique_lock<std::mutex> lock(mutex);
-      all_done.wait(lock, [this] { return unfinished == 0; });
-      stopping_scheduled = true;
-      queue_changed.notify_all();
-    }
-    // Nobody adds threads any more: everything scheduled has ended.
-    for (std::thread& t : scheduled_threads) t.join();
     stopping.store(true, std::memory_order_seq_cst);
     epoch.fetch_add(1, std::memory_order_seq_cst);
     FutexWake(&epoch, INT_MAX);
@@ -166,7 +153,7 @@ struct ThreadPool::Impl {
         Pause();
       }
       now = NowNanos();
-      const bool active = active_scopes.load(std::memory_order_relaxed) > 0;
+      const bool active = spin_nanos > 0 && active_scopes.load(std::memory_order_relaxed) > 0;
       if (now - start > (active ? kMaxActiveSpinNanos : spin_nanos)) return false;
       if (now - last_yield > std::max<int64_t>(spin_nanos, 10'000)) {
         sched_yield();
@@ -241,54 +228,7 @@ struct ThreadPool::Impl {
     if (sleepers.load(std::memory_order_seq_cst) > 0) FutexWake(&epoch, wanted);
   }
 
-  // --- scheduled closures -----------------------------------------------------------------------------------------
-
-  void Schedule(absl::AnyInvocable<void()> work) {
-    std::lock_guard<std::mutex> lock(mutex);
-    queue.push_back(std::move(work));
-    queued.fetch_add(1, std::memory_order_release);
-    ++unfinished;
-    // A closure may block for as long as it likes, so each one that waits has an idle thread of its own, or a new one.
-    if (static_cast<int64_t>(queue.size()) > idle_scheduled) {
-      scheduled_threads.emplace_back();
-      std::thread& thread = scheduled_threads.back();
-      thread = std::thread([this] { ScheduledLoop(); });
-      ++idle_scheduled;  // counted for it, until it takes work
-    } else {
-      queue_changed.notify_one();
-    }
-  }
-
-  void ScheduledLoop() {
-    if (on_thread_start != nullptr) on_thread_start();
-    std::unique_lock<std::mutex> lock(mutex);
-    for (;;) {
-      if (queue.empty() && !stopping_scheduled && spin_nanos > 0) {
-        lock.unlock();
-        const int64_t start = NowNanos();
-        if (start >= no_spin_until.load(std::memory_order_relaxed)) {
-          while (queued.load(std::memory_order_acquire) == 0 && NowNanos() - start < spin_nanos) {
-            for (int i = 0; i < kPausesBetweenClockReads; ++i) Pause();
-          }
-        }
-        lock.lock();
-      }
-      queue_changed.wait(lock, [this] { return !queue.empty() || stopping_scheduled; });
-      if (queue.empty()) return;
-      absl::AnyInvocable<void()> work = std::move(queue.front());
-      queue.pop_front();
-      queued.fetch_sub(1, std::memory_order_relaxed);
-      --idle_scheduled;
-      lock.unlock();
-      std::move(work)();
-      work = nullptr;  // what it owns goes before anyone is told that it is done
-      lock.lock();
-      ++idle_scheduled;
-      if (--unfinished == 0) all_done.notify_all();
-    }
-  }
-
-  const int num_threads;
+  int num_threads;  // fixed once the constructor is done
   const int64_t spin_nanos;
   void (*const on_thread_start)();
 
@@ -301,16 +241,6 @@ struct ThreadPool::Impl {
   std::atomic<int64_t> no_spin_until{0};
   Job jobs[kMaxJobs];
   std::vector<std::thread> workers;
-
-  std::mutex mutex;
-  std::condition_variable queue_changed;
-  std::condition_variable all_done;
-  std::deque<absl::AnyInvocable<void()>> queue;
-  std::atomic<int64_t> queued{0};  // queue.size(), readable without the lock
-  std::list<std::thread> scheduled_threads;
-  int64_t idle_scheduled = 0;
-  int64_t unfinished = 0;
-  bool stopping_scheduled = false;
 };
 
 ThreadPool::ThreadPool() : ThreadPool(Options()) {}
@@ -339,13 +269,6 @@ void ThreadPool::ParallelRange(int64_t total, int64_t grain, absl::FunctionRef<v
     const int64_t begin = quotient * chunk + std::min(chunk, remainder);
     fn(begin, begin + quotient + (chunk < remainder ? 1 : 0), slot);
   });
-}
-
-void ThreadPool::Schedule(absl::AnyInvocable<void()> work) { impl_->Schedule(std::move(work)); }
-
-void ThreadPool::WaitForScheduled() {
-  std::unique_lock<std::mutex> lock(impl_->mutex);
-  impl_->all_done.wait(lock, [this] { return impl_->unfinished == 0; });
 }
 
 ThreadPool::ActiveScope::ActiveScope(ThreadPool* pool) : pool_(pool) {

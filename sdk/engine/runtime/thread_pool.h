@@ -1,4 +1,4 @@
-// The CPU plugin's threads: one pool for data-parallel kernels, and detached workers for whole programs.
+// The CPU plugin's threads for data-parallel kernels. Whole programs run on others: sdk/backend/workers.h.
 //
 // Parallel work is cut into chunks handed out through one shared counter; the caller takes part. A waiting thread
 // spins for a bounded time and then sleeps on a futex, because waking a sleeper costs 20 to 40 us and a spinning one
@@ -11,20 +11,17 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 
 namespace backplane::engine {
 
-// Number of logical cpus this process may run on (its affinity mask), at least 1.
-int AvailableCpus();
-
 class ThreadPool {
  public:
   struct Options {
-    int num_threads = 0;  // 0: AvailableCpus()
+    int num_threads = 0;  // 0: AvailableCpus() of sdk/backend/host_limits.h
     // How long an idle worker, and a joining caller, spins before it sleeps. Longer than what a host does between two
-    // short steps: a token's next step would else begin with waking everybody.
+    // short steps: a token's next step would else begin with waking everybody. No thread spins longer, not even in an
+    // ActiveScope, where it is 0.
     int spin_microseconds = 300;
     // Called once on each thread of the pool before its first work (for example to set a library's thread count).
     void (*on_thread_start)() = nullptr;
@@ -32,7 +29,7 @@ class ThreadPool {
 
   ThreadPool();
   explicit ThreadPool(const Options& options);
-  // Waits for everything scheduled, then joins all threads.
+  // Joins all threads.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -66,14 +63,6 @@ class ThreadPool {
 
   // The same over [0, total) in contiguous ranges of at least `grain` items, a few per thread.
   void ParallelRange(int64_t total, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end, int slot)> fn);
-
-  // Runs `work` on a worker thread that is not one of the ParallelFor threads. Scheduled closures never wait for one
-  // another: when all such threads are busy, also when they are blocked in a callback, a new one is started. Closures
-  // of one caller may run in any order.
-  void Schedule(absl::AnyInvocable<void()> work);
-
-  // Waits until every closure scheduled so far has finished. Not to be called from a scheduled closure.
-  void WaitForScheduled();
 
  private:
   struct Impl;

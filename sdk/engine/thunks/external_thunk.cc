@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/workers.h"
 
 namespace backplane::engine {
 namespace {
@@ -53,6 +54,7 @@ absl::Status CustomCallThunk::Run(const RunState& state) const {
     frame.run_id = state.context->run_id;
     frame.device_ordinal = state.context->device;
   }
+  const Workers::Waiting in_host(Workers::Waiting::For::kHost);
   absl::StatusOr<Event> done = site_->Call(frame);
   if (!done.ok()) return AddName(done.status(), name_);
   absl::Status s = done->Await();

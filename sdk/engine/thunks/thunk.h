@@ -23,6 +23,8 @@ class LaunchMember;  // sdk/backend/collectives/rendezvous.h
 
 namespace backplane::engine {
 
+class MemoryBudget;  // sdk/engine/runtime/memory_budget.h
+
 // What an execution brings along for steps that reach outside the program.
 struct ExecutionContext {
   std::shared_ptr<const ExecuteContext> user;  // may be null
@@ -30,6 +32,7 @@ struct ExecutionContext {
   int32_t device = 0, replica = 0, partition = 0;
   std::vector<int32_t> device_assignment;
   LaunchMember* member = nullptr;  // this device's side of the launch; null where the program talks to no other device
+  MemoryBudget* budget = nullptr;  // that temporary memory counts against; null: none
 };
 
 struct RunState {

@@ -1,0 +1,105 @@
+#include "sdk/engine/runtime/memory_budget.h"
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+
+namespace backplane::engine {
+namespace {
+
+// Without any program's end for so long, an allocation waits no longer: what computes may itself wait for this caller,
+// such as for a lock of the host.
+constexpr std::chrono::seconds kPatience{5};
+
+void RaisePeak(std::atomic<int64_t>& peak, int64_t value) {
+  int64_t seen = peak.load(std::memory_order_relaxed);
+  while (seen < value && !peak.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
+
+MemoryBudget::MemoryBudget(int64_t limit_bytes, MemoryPool* pool, Workers* workers)
+    : limit_(limit_bytes), pool_(pool), workers_(workers) {}
+
+bool MemoryBudget::Take(int64_t bytes) {
+  int64_t before = in_use_.load(std::memory_order_relaxed);
+  do {
+    if (limit_ > 0 && before > limit_ - bytes) return false;
+  } while (!in_use_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
+  RaisePeak(peak_, before + bytes);
+  RaisePeak(largest_, bytes);
+  allocations_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+absl::Status MemoryBudget::NoRoom(uint64_t bytes, absl::string_view what) const {
+  const int64_t in_use = in_use_.load(std::memory_order_relaxed);
+  if (limit_ > 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(what, ": no memory for ", bytes, " bytes: ", in_use,
+                                                     " are in use, the client's limit is ", limit_));
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat(what, ": no memory for ", bytes, " bytes: ", in_use, " are in use, the client has no limit"));
+}
+
+absl::Status MemoryBudget::TakeOrWait(int64_t bytes, absl::string_view what, void** block) {
+  for (;;) {
+    const uint64_t changes = workers_ == nullptr ? 0 : workers_->changes();
+    bool system_refuses = false;
+    if (Take(bytes)) {
+      if (block == nullptr) return absl::OkStatus();
+      *block = pool_->Allocate(static_cast<size_t>(bytes));
+      if (*block != nullptr) return absl::OkStatus();
+      Release(bytes);
+      system_refuses = true;
+    }
+    if (workers_ != nullptr && workers_->WaitForChange(changes, kPatience)) continue;
+    pool_->Trim();
+    if (!system_refuses) return NoRoom(static_cast<uint64_t>(bytes), what);
+    return absl::ResourceExhaustedError(absl::StrCat(what, ": the system has no memory for ", bytes,
+                                                     " bytes: ", in_use_.load(std::memory_order_relaxed),
+                                                     " are in use, the client's limit is ", limit_));
+  }
+}
+
+absl::StatusOr<void*> MemoryBudget::Allocate(size_t bytes, absl::string_view what) {
+  if (bytes > static_cast<size_t>(INT64_MAX) || (limit_ > 0 && bytes > static_cast<size_t>(limit_))) {
+    return NoRoom(bytes, what);
+  }
+  void* block = nullptr;
+  absl::Status status = TakeOrWait(static_cast<int64_t>(bytes), what, &block);
+  if (!status.ok()) return status;
+  return block;
+}
+
+void MemoryBudget::Free(void* block) {
+  if (block == nullptr) return;
+  const size_t bytes = MemoryPool::RequestedBytes(block);
+  pool_->Free(block);
+  Release(static_cast<int64_t>(bytes));
+}
+
+absl::Status MemoryBudget::Reserve(int64_t bytes, absl::string_view what) {
+  if (limit_ > 0 && bytes > limit_) return NoRoom(static_cast<uint64_t>(bytes), what);
+  return TakeOrWait(bytes, what, nullptr);
+}
+
+void MemoryBudget::Release(int64_t bytes) { in_use_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+MemoryBudget::Statistics MemoryBudget::GetStatistics() const {
+  Statistics s;
+  s.bytes_in_use = in_use_.load(std::memory_order_relaxed);
+  s.peak_bytes_in_use = peak_.load(std::memory_order_relaxed);
+  s.largest_alloc_bytes = largest_.load(std::memory_order_relaxed);
+  s.num_allocations = allocations_.load(std::memory_order_relaxed);
+  s.bytes_limit = limit_;
+  return s;
+}
+
+void MemoryBudget::ResetPeaks() {
+  peak_.store(in_use_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  largest_.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace backplane::engine
