@@ -7,7 +7,7 @@ std::vector<const Check*> AllChecks() {
   for (const auto& suite : {AbiSuite(), LifecycleSuite(), DevicesSuite(), MemoriesSuite(), BuffersSuite(),
                             BufferCopiesSuite(), EventsSuite(), CompileSuite(), ExecutableSuite(), ExecuteSuite(),
                             ConcurrencySuite(), TransfersSuite(), SerializationSuite(), TopologySuite(),
-                            ExtensionsSuite(), ErrorsSuite(), LimitsSuite(), RobustSuite(), LeaksSuite()}) {
+                            ExtensionsSuite(), ErrorsSuite(), LimitsSuite(), ExhaustionSuite(), RobustSuite(), LeaksSuite()}) {
     for (const Check& check : suite) all.push_back(&check);
   }
   return all;

@@ -28,6 +28,7 @@ absl::Span<const Check> TopologySuite();
 absl::Span<const Check> ExtensionsSuite();
 absl::Span<const Check> ErrorsSuite();
 absl::Span<const Check> LimitsSuite();
+absl::Span<const Check> ExhaustionSuite();
 absl::Span<const Check> RobustSuite();
 absl::Span<const Check> LeaksSuite();
 
