@@ -3,7 +3,6 @@
 include(GNUInstallDirs)
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
-find_package(Protobuf REQUIRED)
 if(BACKPLANE_TESTS)
   find_package(GTest REQUIRED)
 endif()
@@ -15,3 +14,19 @@ file(GLOB BACKPLANE_XLA_CPU_PLUGIN "${BACKPLANE_VENV}/lib/python3*/site-packages
 if(NOT BACKPLANE_XLA_CPU_PLUGIN)
   set(BACKPLANE_XLA_CPU_PLUGIN "pjrt_c_api_cpu_plugin.so")
 endif()
+
+# After find_package(LLVM): its compression libraries as archives. As shared ones their functions would be whatever the
+# host has loaded under those names (TensorFlow offers its own zlib and zstd to everybody).
+function(backplane_compress_by_archives)
+  foreach(TARGET ZLIB::ZLIB zstd::libzstd_shared)
+    if(NOT TARGET ${TARGET})
+      continue()
+    endif()
+    string(REGEX REPLACE ".*libzstd.*" "libzstd.a" ARCHIVE "${TARGET}")
+    string(REPLACE "ZLIB::ZLIB" "libz.a" ARCHIVE "${ARCHIVE}")
+    find_library(BACKPLANE_${ARCHIVE} NAMES ${ARCHIVE} REQUIRED)
+    foreach(CONFIG "" _RELEASE _NOCONFIG)
+      set_property(TARGET ${TARGET} PROPERTY IMPORTED_LOCATION${CONFIG} ${BACKPLANE_${ARCHIVE}})
+    endforeach()
+  endforeach()
+endfunction()

@@ -1,8 +1,28 @@
-"""exports_test.py PLUGIN.so [--max-mib N]: the plugin exports GetPjrtApi and nothing else, and is of moderate size."""
+"""exports_test.py PLUGIN.so [--max-mib N]: the plugin exports GetPjrtApi and nothing else, refers to nothing that a host's
+libraries may define otherwise, and is of moderate size."""
 import argparse
 import os
+import re
 import subprocess
 import sys
+
+
+# A host may have loaded any library for everybody to see, and its definitions come before those of our own libraries.
+# What may be asked of others: functions with a version of the C, C++, math, compiler and OpenMP runtimes, of which a
+# process has one; abseil, whose names hold its release (Debian's, a name of Debian's own); oneDNN's C interface; and hooks that zstd leaves open.
+VERSIONS = ("GLIBC_", "GLIBCXX_", "CXXABI_", "GCC_", "OMP_", "GOMP_", "LIBC_")
+NAMES = re.compile(r"__gmon_start__|_ITM_\w+|ZSTD_trace_\w+|dnnl_\w+|_Z\w*4absl(\d+lts_\d+|7debian\d+)\w*|__(asan|tsan|ubsan|sanitizer|interceptor)_\w+|__cxa_\w+")
+
+
+def foreign(plugin):
+    """Undefined symbols that a host's library could answer in place of ours."""
+    lines = subprocess.run(["nm", "-D", "--undefined-only", plugin], check=True, capture_output=True, text=True).stdout.splitlines()
+    out = []
+    for line in filter(str.strip, lines):
+        name, _, version = line.split()[-1].partition("@")
+        if not version.lstrip("@").startswith(VERSIONS) and not NAMES.fullmatch(name):
+            out.append(name)
+    return out
 
 
 def main():
@@ -16,6 +36,10 @@ def main():
     print(f"{os.path.basename(opt.plugin)}: {mib:.1f} MiB, exports {' '.join(symbols[:20])}{' ...' if len(symbols) > 20 else ''}")
     if symbols != ["GetPjrtApi"]:
         print(f"expected GetPjrtApi alone, found {len(symbols)} symbols")
+        return 1
+    others = foreign(opt.plugin)
+    if others:
+        print(f"refers to {len(others)} symbols that a host may have of its own: {' '.join(others[:10])}")
         return 1
     if mib >= opt.max_mib:
         print(f"expected less than {opt.max_mib} MiB")

@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What a plain Linux has, as the manylinux policies list it; everything else has to be in the wheel.
 SYSTEM = re.compile(r"^(libc|libm|libdl|libpthread|librt|ld-linux-x86-64|libgcc_s|libstdc\+\+|libz)\.so\.\d+$")
 
-OWNERS = {"libdnnl": "oneDNN", "libabsl": "abseil", "libprotobuf": "protobuf", "libzstd": "zstd", "libgomp": "libgomp"}
+OWNERS = {"libdnnl": "oneDNN", "libabsl": "abseil", "libzstd": "zstd", "libgomp": "libgomp"}
 
 USE = r"""
 import os, pathlib, sys
@@ -57,7 +57,7 @@ assert int(info) == 0
 np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(spd), rtol=1e-3)
 
 mapped = {line.split(None, 5)[-1].strip() for line in open("/proc/self/maps") if ".so" in line}
-mine = sorted(m for m in mapped if any(w in m for w in ("libdnnl", "libabsl", "libprotobuf", "pjrt_backplane")))
+mine = sorted(m for m in mapped if any(w in m for w in ("libdnnl", "libabsl", "pjrt_backplane")))
 assert mine and all(m.startswith(str(site)) for m in mine), [m for m in mine if not m.startswith(str(site))]
 assert any("libdnnl" in m for m in mine)
 print("JAX", jax.__version__, len(mine), "libraries of the wheel in use")

@@ -30,7 +30,6 @@ NOTICES = {
     "oneDNN": [pathlib.Path(sys.prefix) / "share/doc/onednn" / name for name in ("LICENSE", "THIRD-PARTY-PROGRAMS")],
     "LLVM": ["/usr/share/doc/llvm-19-dev/copyright"],
     "abseil": ["/usr/share/doc/libabsl-dev/copyright"],
-    "protobuf": ["/usr/share/doc/libprotobuf-dev/copyright"],
     "zstd": ["/usr/share/doc/libzstd-dev/copyright"],
     "libgomp": ["/usr/share/doc/libgomp1/copyright"],
     "CLI11": ["/usr/share/doc/libcli11-dev/copyright"],

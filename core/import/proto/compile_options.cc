@@ -3,7 +3,7 @@
 #include <climits>
 
 #include "absl/strings/str_cat.h"
-#include "core/import/proto/compile_options.pb.h"
+#include "core/import/proto/compile_options.messages.h"
 #include "core/import/proto/proto_values.h"
 #include "core/types/literal.h"
 #include "core/types/status_macros.h"
@@ -75,7 +75,7 @@ absl::StatusOr<CompileOptions> ParseCompileOptions(absl::string_view bytes) {
   CompileOptions options;
   if (bytes.empty()) return options;
   proto::CompileOptionsProto in;
-  if (bytes.size() > INT_MAX || !in.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  if (bytes.size() > INT_MAX || !in.ParseFromString(bytes)) {
     return Invalid("the bytes are no CompileOptionsProto");
   }
   const proto::ExecutableBuildOptionsProto& build = in.executable_build_options();

@@ -247,8 +247,7 @@ absl::Status ApplyConfig(const proto::HloModuleConfigProto& in, Module* module) 
 template <typename Message>
 absl::Status ParseMessage(absl::string_view bytes, absl::string_view name, Message* message) {
   if (bytes.size() > INT_MAX) return InvalidProto("more than 2 GiB");
-  if (!message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    return InvalidProto(absl::StrCat("the bytes are no ", name));
+  if (!message->ParseFromString(bytes)) return InvalidProto(absl::StrCat("the bytes are no ", name));
   return absl::OkStatus();
 }
 

@@ -235,7 +235,7 @@ absl::StatusOr<StringMap> AnnotationsFromProto(const proto::HloInstructionProto&
 void StackFramesToProto(const std::string& text, proto::StackFrameIndexProto* out) {
   HloLexer lexer(text);
   auto at_line = [&] { return absl::ascii_isdigit(static_cast<unsigned char>(lexer.Peek())); };
-  auto names = [&](google::protobuf::RepeatedPtrField<std::string>* list) {
+  auto names = [&](proto::RepeatedPtrField<std::string>* list) {
     while (at_line()) {
       if (!lexer.Int().ok()) return;
       absl::StatusOr<std::string> name = lexer.String();

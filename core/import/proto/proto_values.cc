@@ -157,7 +157,7 @@ void CopyOut(const Literal& literal, int64_t parts, Field* field) {
   const T* data = reinterpret_cast<const T*>(literal.bytes());
   field->Clear();
   field->Reserve(static_cast<int>(literal.num_elements() * parts));
-  for (int64_t i = 0; i < literal.num_elements() * parts; ++i) field->AddAlreadyReserved(data[i]);
+  for (int64_t i = 0; i < literal.num_elements() * parts; ++i) field->Add(data[i]);
 }
 
 template <typename T, typename Field>
@@ -259,14 +259,14 @@ std::string MetadataListText(const OpMetadata& m) {
 }
 
 // {op_name="x"} for one, {{..}, {..}} for several, or always where axes are named.
-std::string ShardingMetadata(const google::protobuf::RepeatedPtrField<proto::OpMetadataProto>& in, bool braces) {
+std::string ShardingMetadata(const proto::RepeatedPtrField<proto::OpMetadataProto>& in, bool braces) {
   if (in.empty()) return "";
   std::vector<std::string> all;
   for (const auto& m : in) all.push_back(MetadataListText(MetadataFromProto(m)));
   return all.size() == 1 && !braces ? all[0] : absl::StrCat("{", absl::StrJoin(all, ", "), "}");
 }
 
-void ShardingMetadataToProto(const std::string& text, google::protobuf::RepeatedPtrField<proto::OpMetadataProto>* out) {
+void ShardingMetadataToProto(const std::string& text, proto::RepeatedPtrField<proto::OpMetadataProto>* out) {
   if (text.empty()) return;
   HloLexer lexer(text);
   const StackFrames none;
@@ -453,7 +453,7 @@ absl::StatusOr<Mesh> MeshFromProto(const proto::MeshProto& in) {
   return mesh;
 }
 
-void AxesToProto(const std::vector<MeshAxis>& axes, google::protobuf::RepeatedPtrField<proto::AxisRefProto>* out) {
+void AxesToProto(const std::vector<MeshAxis>& axes, proto::RepeatedPtrField<proto::AxisRefProto>* out) {
   for (const MeshAxis& a : axes) {
     auto* p = out->Add();
     p->set_mesh_axis_index(a.axis);
@@ -463,7 +463,7 @@ void AxesToProto(const std::vector<MeshAxis>& axes, google::protobuf::RepeatedPt
   }
 }
 
-absl::StatusOr<std::vector<MeshAxis>> AxesFromProto(const google::protobuf::RepeatedPtrField<proto::AxisRefProto>& in,
+absl::StatusOr<std::vector<MeshAxis>> AxesFromProto(const proto::RepeatedPtrField<proto::AxisRefProto>& in,
                                                     const Mesh& mesh) {
   std::vector<MeshAxis> axes;
   for (const auto& a : in) {

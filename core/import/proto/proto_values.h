@@ -2,7 +2,7 @@
 #ifndef BACKPLANE_CORE_IMPORT_PROTO_PROTO_VALUES_H_
 #define BACKPLANE_CORE_IMPORT_PROTO_PROTO_VALUES_H_
 
-#include "core/import/proto/hlo.pb.h"
+#include "core/import/proto/hlo.messages.h"
 #include "core/ir/module.h"
 #include "core/text/mesh_groups.h"
 
@@ -24,8 +24,8 @@ absl::StatusOr<Literal> LiteralFromProto(const proto::LiteralProto& in, const Sh
 // Meshes and axes of them. From the proto the axes are checked to exist.
 void MeshToProto(const Mesh& mesh, proto::MeshProto* out);
 absl::StatusOr<Mesh> MeshFromProto(const proto::MeshProto& in);
-void AxesToProto(const std::vector<MeshAxis>& axes, google::protobuf::RepeatedPtrField<proto::AxisRefProto>* out);
-absl::StatusOr<std::vector<MeshAxis>> AxesFromProto(const google::protobuf::RepeatedPtrField<proto::AxisRefProto>& in,
+void AxesToProto(const std::vector<MeshAxis>& axes, proto::RepeatedPtrField<proto::AxisRefProto>* out);
+absl::StatusOr<std::vector<MeshAxis>> AxesFromProto(const proto::RepeatedPtrField<proto::AxisRefProto>& in,
                                                     const Mesh& mesh);
 
 // proto_notes.cc: what is kept as text and has fields of its own.

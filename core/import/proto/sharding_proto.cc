@@ -14,7 +14,7 @@ std::string SerializeSharding(const Sharding& sharding) {
 
 absl::StatusOr<Sharding> ParseSerializedSharding(absl::string_view bytes) {
   proto::OpShardingProto message;
-  if (bytes.size() > INT_MAX || !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  if (bytes.size() > INT_MAX || !message.ParseFromString(bytes)) {
     return absl::InvalidArgumentError("the bytes are no OpSharding");
   }
   return ShardingFromProto(message);
