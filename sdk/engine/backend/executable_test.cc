@@ -1,8 +1,10 @@
 // What an executable of the engine tells of its parameters, and how its launches end when they cannot be made.
 #include "sdk/engine/backend/executable.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <new>
 
 #include "core/text/hlo_parser.h"
 #include "gmock/gmock.h"
@@ -149,6 +151,26 @@ TEST_F(SumLaunch, ADeviceThatTheProgramDoesNotHaveIsAnError) {
   auto second = loaded_->Execute(std::move(beyond));
   EXPECT_FALSE(first->done.Await().ok());
   EXPECT_FALSE(second.ok() && second->done.Await().ok());
+}
+
+// On a worker of the pool an exception would end the process: whoever asked for the work gets it.
+TEST(ThreadPoolTest, WhatAChunkThrowsReachesTheCaller) {
+  ThreadPool::Options options;
+  options.num_threads = 4;
+  ThreadPool pool(options);
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> begun{0};
+    EXPECT_THROW(pool.ParallelFor(64,
+                                  [&](int64_t chunk, int) {
+                                    ++begun;
+                                    if (chunk % 8 == 3) throw std::bad_alloc();
+                                  }),
+                 std::bad_alloc);
+    EXPECT_LE(begun, 64);
+    std::atomic<int64_t> sum{0};
+    pool.ParallelFor(64, [&](int64_t chunk, int) { sum += chunk; });
+    EXPECT_EQ(sum, 64 * 63 / 2);
+  }
 }
 
 }  // namespace

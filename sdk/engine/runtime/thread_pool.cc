@@ -10,8 +10,10 @@
 #include <atomic>
 #include <bit>
 #include <climits>
+#include <exception>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -65,6 +67,9 @@ struct alignas(64) Job {
   std::atomic<uint32_t> word{0};
   const absl::FunctionRef<void(int64_t, int)>* fn = nullptr;
   int64_t num_chunks = 0;
+  // The first exception of a chunk: written by whoever sets `failed`, read by the caller after all have left.
+  std::atomic<bool> failed{false};
+  std::exception_ptr error;
   alignas(64) std::atomic<int64_t> next{0};
 };
 
@@ -98,7 +103,13 @@ struct ThreadPool::Impl {
     for (;;) {
       const int64_t chunk = job.next.fetch_add(1, std::memory_order_relaxed);
       if (chunk >= num_chunks) return;
-      (*job.fn)(chunk, slot);
+      try {
+        (*job.fn)(chunk, slot);
+      } catch (...) {  // it would end the process on a worker; the caller gets it
+        if (!job.failed.exchange(true, std::memory_order_relaxed)) job.error = std::current_exception();
+        job.next.store(num_chunks, std::memory_order_relaxed);  // the rest is not begun
+        return;
+      }
     }
   }
 
@@ -211,7 +222,14 @@ struct ThreadPool::Impl {
     job.word.fetch_and(~kActive, std::memory_order_acq_rel);
     Join(job);
     job.word.store(0, std::memory_order_relaxed);
+    std::exception_ptr error;
+    if (job.failed.load(std::memory_order_relaxed)) [[unlikely]] {
+      error = std::exchange(job.error, nullptr);
+      job.failed.store(false, std::memory_order_relaxed);
+    }
     free_jobs.fetch_or(uint64_t{1} << index, std::memory_order_release);
+    if (error != nullptr) [[unlikely]]
+      std::rethrow_exception(error);
   }
 
   int ClaimJob() {
