@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/backend/faults.h"
 #include "sdk/backend/strided_copy.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
@@ -96,6 +97,7 @@ absl::Status Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& 
   DeviceArray array{shape, memory->info->id, std::move(storage), Event()};
   const int64_t bytes = shape.byte_size();
   if (a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall || bytes <= kInlineCopyBytes) {
+    RETURN_IF_ERROR(Fault(FaultSite::kCopy));
     RETURN_IF_ERROR(CopyIn(*client, source, array));
     std::unique_ptr<PJRT_Buffer> buffer(NewBuffer(client, device, memory, std::move(array)));
     a.done_with_host_buffer = NewEvent(Event());

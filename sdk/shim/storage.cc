@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "sdk/backend/faults.h"
 #include "sdk/shim/objects.h"
 
 namespace backplane::shim {
@@ -51,6 +52,11 @@ std::shared_ptr<Storage> BorrowStorage(void* data, size_t size, bool writable, s
 
 namespace {
 
+absl::Status RunNow(const std::function<absl::Status()>& copy) {
+  RETURN_IF_ERROR(Fault(FaultSite::kCopy));
+  return Caught(copy);
+}
+
 // A copy that waits for its source, then perhaps for a thread. Let go before it has run, it breaks its promise.
 struct CopyTask {
   std::shared_ptr<ClientState> client;
@@ -63,7 +69,7 @@ struct CopyTask {
       : client(std::move(state)), bytes(size), copy(std::move(work)), done(std::move(promise)) {}
   bool Take() { return !taken.exchange(true); }
   void Run() {
-    if (Take()) Finish(Caught(copy));
+    if (Take()) Finish(RunNow(copy));
   }
   // What the copy held goes before anyone hears of its end.
   void Finish(absl::Status status) {
@@ -101,7 +107,7 @@ Event RunCopy(const std::shared_ptr<ClientState>& client, const Event& after, in
   if (after.IsReady()) {
     if (absl::Status status = after.status(); !status.ok()) return Event::Ready(std::move(status));
     if (bytes <= kInlineCopyBytes) {
-      absl::Status status = Caught(copy);
+      absl::Status status = RunNow(copy);
       copy = nullptr;
       return Event::Ready(std::move(status));
     }

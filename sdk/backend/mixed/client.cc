@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/types/relayout.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/faults.h"
 #include "sdk/backend/mixed/executable.h"
 #include "sdk/backend/strided_copy.h"
 
@@ -102,6 +103,7 @@ bool Runtime::IsHost(int32_t memory) const {
 }
 
 absl::StatusOr<std::shared_ptr<Storage>> Runtime::Allocate(int32_t memory, size_t bytes) {
+  RETURN_IF_ERROR(Fault(FaultSite::kStorage));
   const int32_t device = DeviceOf(memory);
   if (memory_ == nullptr) return AllocateHostStorage(bytes, counters_[static_cast<size_t>(device)]);
   if (IsHost(memory)) return AllocateHostStorage(bytes, nullptr);

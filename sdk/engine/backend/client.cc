@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "core/types/status_macros.h"
+#include "sdk/backend/faults.h"
 #include "sdk/backend/host_limits.h"
 #include "sdk/engine/backend/executable.h"
 
@@ -107,6 +108,7 @@ EngineClient::EngineClient(Topology topology, std::chrono::milliseconds collecti
 EngineClient::~EngineClient() { runtime_.WaitUntilIdle(kExitMilliseconds); }
 
 absl::StatusOr<std::shared_ptr<Storage>> EngineClient::Allocate(int32_t, size_t bytes) {
+  RETURN_IF_ERROR(Fault(FaultSite::kStorage));
   ASSIGN_OR_RETURN(void* block, budget_->Allocate(bytes, "cpu"));
   return std::make_shared<PoolStorage>(budget_, block, bytes);
 }

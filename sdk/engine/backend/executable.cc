@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/faults.h"
 #include "sdk/engine/backend/launch.h"
 
 namespace backplane::engine {
@@ -77,6 +78,7 @@ class EngineLoadedExecutable : public LoadedExecutable {
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
     auto launch = std::make_shared<EngineLaunch>(std::move(request), executable_, executable_->program(),
                                                  client_->collective_time_limit(), client_->budget());
+    RETURN_IF_ERROR(Fault(FaultSite::kLaunch));
     std::vector<DeviceArray> outputs;
     RETURN_IF_ERROR(launch->Prepare(*client_, *executable_, &outputs));
     // Hosts of one device look for the effects of a call, and for its error, once it returns: JAX's own CPU client

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/types/status_macros.h"
+#include "sdk/backend/faults.h"
 #include "sdk/engine/jit/llvm_includes.h"
 
 namespace backplane::engine {
@@ -29,6 +30,7 @@ absl::StatusOr<std::vector<jit::ObjectCode>> CompileKernels(const CodeRequests& 
       modules,
       [&](int index, llvm::Module& module) -> absl::Status {
         RETURN_IF_ERROR(codegen::EmitKernels(work[static_cast<size_t>(index)], module));
+        RETURN_IF_ERROR(Fault(FaultSite::kCode));
         if (index == 0 && scalars)
           RETURN_IF_ERROR(codegen::EmitScalarFunctions(requests.scalars, requests.comparators, module));
         return absl::OkStatus();

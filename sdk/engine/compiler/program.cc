@@ -11,6 +11,7 @@
 #include "core/analysis/shared_leaves.h"
 #include "core/passes/calls.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/faults.h"
 #include "sdk/engine/codegen/kernel.h"
 #include "sdk/engine/compiler/compile_kernels.h"
 #include "sdk/engine/compiler/library_problems.h"
@@ -27,8 +28,18 @@ namespace backplane::engine {
 namespace {
 
 std::shared_ptr<std::byte> AllocatePadded(size_t bytes) {
+  if (!Fault(FaultSite::kTemporary).ok()) return nullptr;
   const size_t size = (bytes + 127) / 64 * 64;
   return {static_cast<std::byte*>(std::aligned_alloc(64, size)), std::free};
+}
+
+// The same as RunSequence, but that each step may be made to fail.
+absl::Status RunWithFaults(const ThunkSequence& sequence, const RunState& state) {
+  for (const auto& thunk : sequence) {
+    RETURN_IF_ERROR(Fault(FaultSite::kKernel));
+    RETURN_IF_ERROR(thunk->Run(state));
+  }
+  return absl::OkStatus();
 }
 
 bool HasNoElements(const Shape& shape) {
@@ -199,6 +210,7 @@ class ProgramBuilder {
   }
 
   absl::Status Step(const Instruction* i, ThunkSequence& steps) {
+    RETURN_IF_ERROR(Fault(FaultSite::kCode));
     const BufferAssignment& a = program_->assignment_;
     if (!MakesNoStep(*i) && TakenBy(options_.own_steps, *i)) {
       ASSIGN_OR_RETURN(std::unique_ptr<Thunk> step, options_.own_steps->MakeStep(*i, a, log_));
@@ -463,6 +475,7 @@ absl::Status Program::RunSteps(absl::Span<void* const> arguments, absl::Span<voi
   };
   std::unique_ptr<std::byte, decltype(give_back)> owner(nullptr, give_back);
   if (bytes > 0) {
+    RETURN_IF_ERROR(Fault(FaultSite::kTemporary));
     if (context.budget != nullptr) {
       ASSIGN_OR_RETURN(void* allowed, context.budget->Allocate(static_cast<size_t>(bytes),
                                                                absl::StrCat(module_->name(), ": temporary memory")));
@@ -501,7 +514,7 @@ absl::Status Program::RunSteps(absl::Span<void* const> arguments, absl::Span<voi
   state.context = &context;
   absl::Status status;
   if (times == nullptr) {
-    status = RunSequence(steps_, state);
+    status = faults::on.load(std::memory_order_relaxed) ? RunWithFaults(steps_, state) : RunSequence(steps_, state);
   } else {
     for (size_t k = 0; k < steps_.size() && status.ok(); ++k) {
       const auto start = std::chrono::steady_clock::now();

@@ -17,6 +17,7 @@
 #include "llvm/ExecutionEngine/Orc/ObjectFileInterface.h"
 #include "llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "sdk/backend/faults.h"
 #include "sdk/engine/jit/jit.h"
 #include "sdk/engine/jit/vector_math_emitter.h"
 
@@ -105,6 +106,7 @@ class OrcLibrary : public CodeLibrary {
     if (absl::Status s = Define(DefaultSymbols()); !s.ok()) return s;
     orc::SymbolLookupSet wanted;
     for (size_t i = 0; i < objects.size(); ++i) {
+      if (absl::Status s = Fault(FaultSite::kCode); !s.ok()) return s;
       // The bytes outlive this function's work only here, so the linker gets its own copy.
       std::unique_ptr<llvm::MemoryBuffer> buffer =
           llvm::MemoryBuffer::getMemBufferCopy(objects[i].bytes, absl::StrCat("backplane.", i));
@@ -119,6 +121,7 @@ class OrcLibrary : public CodeLibrary {
     }
     // Link now, so that a missing symbol is an error of compilation and not of the first call.
     if (wanted.empty()) return absl::OkStatus();
+    if (absl::Status s = Fault(FaultSite::kCode); !s.ok()) return s;
     llvm::Expected<orc::SymbolMap> linked =
         session_.lookup({{dylib_, orc::JITDylibLookupFlags::MatchAllSymbols}}, std::move(wanted));
     if (!linked) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sdk/backend/faults.h"
+
 namespace backplane::engine {
 namespace {
 
@@ -79,6 +81,7 @@ class BoundSequence {
   }
 
   absl::Status Run() const {
+    if (absl::Status s = Fault(FaultSite::kKernel); !s.ok()) return s;
     for (const Part& p : parts_) {
       if (p.thunk != nullptr) {
         if (absl::Status s = p.thunk->Run(state_); !s.ok()) return s;
