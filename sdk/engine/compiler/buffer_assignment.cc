@@ -60,6 +60,7 @@ class Assigner {
     RETURN_IF_ERROR(Walk(entry));
     const int64_t end = Tick();
     const std::vector<ValueId>& root = values_of_.at(entry->root());
+    first_output_sink_ = sinks_.size();
     for (size_t k = 0; k < root.size(); ++k) {
       if (root[k] != kNoValue) Use(root[k], end);
       sinks_.push_back({entry, root[k], kNoValue, end, static_cast<int32_t>(k)});
@@ -97,6 +98,7 @@ class Assigner {
   absl::Status MakeArguments() {
     for (const Instruction* p : module_.entry()->parameters()) {
       std::vector<ValueId> leaves = NewLeaves(nullptr, p->shape(), 0);
+      first_argument_.push_back(static_cast<int32_t>(arguments_.size()));
       for (ValueId v : leaves) arguments_.push_back(v);
       parameter_values_[p] = std::move(leaves);
     }
@@ -288,9 +290,18 @@ class Assigner {
     }
     a.bytes = std::max(a.bytes, b.bytes);
     b = Class{};
-    for (int32_t& c : output_class_) {
-      if (c == from) c = into;
+    if (auto outputs = outputs_of_class_.find(from); outputs != outputs_of_class_.end()) {
+      const std::vector<size_t> moved = std::move(outputs->second);
+      outputs_of_class_.erase(outputs);
+      for (size_t k : moved) {
+        if (output_class_[k] == from) SetOutputClass(k, into);
+      }
     }
+  }
+
+  void SetOutputClass(size_t output, int32_t cls) {
+    output_class_[output] = cls;
+    outputs_of_class_[cls].push_back(output);
   }
 
   // Whether `ending` may hand its memory to `starting`, which is defined where `ending` is used last.
@@ -344,39 +355,39 @@ class Assigner {
   int32_t ArgumentLeaf(int64_t parameter, const Ints& index) const {
     const auto& parameters = module_.entry()->parameters();
     if (parameter < 0 || parameter >= static_cast<int64_t>(parameters.size())) return -1;
-    int32_t first = 0;
-    for (int64_t p = 0; p < parameter; ++p) first += static_cast<int32_t>(parameter_values_.at(parameters[p]).size());
     int32_t leaf = 0, found = -1;
     ForEachLeaf(parameters[parameter]->shape(), [&](const Shape&, const std::vector<int64_t>& at) {
       if (at == index) found = leaf;
       ++leaf;
     });
-    return found < 0 ? -1 : first + found;
+    return found < 0 ? -1 : first_argument_[parameter] + found;
   }
 
   absl::Status MergeOutputs() {
     const Shape& shape = module_.entry()->root()->shape();
-    std::vector<std::vector<int64_t>> index_of_output;
-    ForEachLeaf(shape, [&](const Shape&, const std::vector<int64_t>& at) { index_of_output.push_back(at); });
-    result_.output_alias.assign(index_of_output.size(), -1);
-    output_class_.assign(index_of_output.size(), -1);
+    absl::flat_hash_map<std::vector<int64_t>, size_t> output_of_index;
+    ForEachLeaf(shape, [&](const Shape&, const std::vector<int64_t>& at) {
+      output_of_index.emplace(at, output_of_index.size());
+    });
+    result_.output_alias.assign(output_of_index.size(), -1);
+    output_class_.assign(output_of_index.size(), -1);
     std::vector<bool> taken(arguments_.size(), false);
     auto give = [&](size_t k, int32_t a) {
       taken[a] = true;
       result_.output_alias[k] = a;
-      output_class_[k] = values_[arguments_[a]].cls;
+      SetOutputClass(k, values_[arguments_[a]].cls);
       classes_[output_class_[k]].writable = true;
     };
     for (const InputOutputAlias& alias : module_.config().input_output_aliases) {
-      auto out = std::find(index_of_output.begin(), index_of_output.end(), alias.output_index);
+      const auto out = output_of_index.find(alias.output_index);
       const int32_t a = ArgumentLeaf(alias.parameter, alias.parameter_index);
-      if (out == index_of_output.end() || a < 0) {
+      if (out == output_of_index.end() || a < 0) {
         return absl::InvalidArgumentError(absl::StrCat(module_.name(),
                                                        ": input_output_alias names output or parameter ",
                                                        alias.parameter, " that does not exist"));
       }
-      const size_t k = static_cast<size_t>(out - index_of_output.begin());
-      const Sink& sink = OutputSink(k);
+      const size_t k = out->second;
+      const Sink& sink = sinks_[first_output_sink_ + k];
       if (taken[a] || sink.source == kNoValue || arguments_[a] == kNoValue ||
           values_[sink.source].bytes != values_[arguments_[a]].bytes) {
         continue;
@@ -384,15 +395,21 @@ class Assigner {
       give(k, a);
     }
     // A donated argument that no output is paired with serves the first output of its size.
+    absl::flat_hash_map<int64_t, std::vector<size_t>> outputs_by_bytes;  // the first ones last
+    if (!module_.config().buffer_donors.empty()) {
+      for (size_t k = output_class_.size(); k-- > 0;) {
+        const Sink& s = sinks_[first_output_sink_ + k];
+        if (s.source != kNoValue && output_class_[k] < 0 && values_[s.source].bytes > 0)
+          outputs_by_bytes[values_[s.source].bytes].push_back(k);
+      }
+    }
     for (const BufferDonor& d : module_.config().buffer_donors) {
       const int32_t a = ArgumentLeaf(d.parameter, d.parameter_index);
       if (a < 0 || arguments_[a] == kNoValue || taken[a]) continue;
-      for (const Sink& s : sinks_) {
-        if (s.output < 0 || s.source == kNoValue || output_class_[s.output] >= 0) continue;
-        if (values_[s.source].bytes != values_[arguments_[a]].bytes || values_[s.source].bytes == 0) continue;
-        give(static_cast<size_t>(s.output), a);
-        break;
-      }
+      const auto outputs = outputs_by_bytes.find(values_[arguments_[a]].bytes);
+      if (outputs == outputs_by_bytes.end() || outputs->second.empty()) continue;
+      give(outputs->second.back(), a);
+      outputs->second.pop_back();
     }
     for (const Sink& s : sinks_) {
       if (s.output < 0 || s.source == kNoValue) continue;
@@ -402,7 +419,7 @@ class Assigner {
         Class& c = classes_.back();
         c.bytes = values_[s.source].bytes;
         c.pinned = Slot{Slot::Kind::kOutput, k, 0, c.bytes};
-        output_class_[k] = static_cast<int32_t>(classes_.size() - 1);
+        SetOutputClass(static_cast<size_t>(k), static_cast<int32_t>(classes_.size() - 1));
       }
     }
     for (const Sink& s : sinks_) {
@@ -412,13 +429,6 @@ class Assigner {
       if (classes_[values_[s.source].cls].bytes == classes_[target].bytes) TryMerge(target, values_[s.source].cls);
     }
     return absl::OkStatus();
-  }
-
-  const Sink& OutputSink(size_t k) const {
-    for (const Sink& s : sinks_) {
-      if (s.output == static_cast<int32_t>(k)) return s;
-    }
-    return sinks_.back();
   }
 
   void MergeInPlace() {
@@ -461,25 +471,20 @@ class Assigner {
     // Largest first, each at the lowest offset that no overlapping neighbour occupies.
     std::stable_sort(temporaries.begin(), temporaries.end(),
                      [&](int32_t a, int32_t b) { return classes_[a].bytes > classes_[b].bytes; });
-    std::vector<int32_t> placed;
+    struct Placed {
+      int64_t begin, end;            // bytes
+      int64_t hull_begin, hull_end;  // times
+    };
+    std::vector<Placed> placed;  // by their first byte
     int64_t total = 0;
-    std::vector<std::pair<int64_t, int64_t>> busy;
     for (int32_t t : temporaries) {
       Class& c = classes_[t];
       const int64_t size = (c.bytes + kTailPadding + kAlignment - 1) / kAlignment * kAlignment;
-      busy.clear();
-      for (int32_t p : placed) {
-        const Class& o = classes_[p];
-        if (o.hull_end < c.hull_begin || c.hull_end < o.hull_begin) continue;
-        const Slot& slot = result_.slots[o.slot];
-        busy.emplace_back(slot.offset,
-                          slot.offset + (o.bytes + kTailPadding + kAlignment - 1) / kAlignment * kAlignment);
-      }
-      std::sort(busy.begin(), busy.end());
       int64_t offset = 0;
-      for (auto [begin, end] : busy) {
-        if (begin - offset >= size) break;
-        offset = std::max(offset, end);
+      for (const Placed& p : placed) {
+        if (p.hull_end < c.hull_begin || c.hull_end < p.hull_begin) continue;
+        if (p.begin - offset >= size) break;
+        offset = std::max(offset, p.end);
       }
       result_.slots[c.slot].offset = offset;
       total = std::max(total, offset + size);
@@ -487,7 +492,9 @@ class Assigner {
         return absl::ResourceExhaustedError(
             absl::StrCat(module_.name(), ": temporary memory would exceed ", kMaxTemporaryBytes, " bytes"));
       }
-      placed.push_back(t);
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), offset,
+                                     [](int64_t o, const Placed& p) { return o < p.begin; }),
+                    {offset, offset + size, c.hull_begin, c.hull_end});
     }
     result_.temporary_bytes = total;
     for (const auto& [instruction, leaves] : values_of_) {
@@ -563,7 +570,10 @@ class Assigner {
   std::vector<Value> values_;
   std::vector<Class> classes_;
   std::vector<ValueId> arguments_;
+  std::vector<int32_t> first_argument_;  // of each parameter
   std::vector<int32_t> output_class_;
+  absl::flat_hash_map<int32_t, std::vector<size_t>> outputs_of_class_;  // the other way round
+  size_t first_output_sink_ = 0;                                        // sinks of outputs stand together, in order
   std::vector<std::pair<const Instruction*, ValueId>> constants_;
   std::vector<Sink> sinks_;
   std::vector<LoopLeaf> loop_leaves_;

@@ -8,22 +8,32 @@
 #include "sdk/engine/jit/llvm_includes.h"
 
 namespace backplane::engine {
+namespace {
+
+constexpr int64_t kMaxModuleInstructions = 4096;  // of HLO, about
+
+}  // namespace
 
 absl::StatusOr<std::vector<jit::ObjectCode>> CompileKernels(const CodeRequests& requests, ThreadPool* pool,
                                                             int num_threads) {
   const int count = static_cast<int>(requests.kernels.size());
   const bool scalars = !requests.scalars.empty() || !requests.comparators.empty();
-  const int modules = std::max(1, jit::SuggestedModuleCount(count, std::max(1, num_threads)));
+  auto size_of = [&](int k) { return requests.kernels[static_cast<size_t>(k)].computation->instruction_count(); };
+  auto load_of = [&](int k) { return 4 + size_of(k); };
+  int64_t total = 0;
+  for (int k = 0; k < count; ++k) total += load_of(k);
+  // A module for each thread, and more where they would grow large: what LLVM holds at a time stays bounded.
+  const int modules = std::max({1, jit::SuggestedModuleCount(count, std::max(1, num_threads)),
+                                static_cast<int>(std::min<int64_t>(count, total / kMaxModuleInstructions))});
   std::vector<std::vector<codegen::KernelRequest>> work(static_cast<size_t>(modules));
   std::vector<int64_t> load(static_cast<size_t>(modules), 0);
   // Largest kernels first, each to the module with the least so far.
   std::vector<int> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), 0);
-  auto size_of = [&](int k) { return requests.kernels[static_cast<size_t>(k)].computation->instruction_count(); };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return size_of(a) > size_of(b); });
   for (int k : order) {
     const size_t m = static_cast<size_t>(std::min_element(load.begin(), load.end()) - load.begin());
-    load[m] += 4 + size_of(k);
+    load[m] += load_of(k);
     work[m].push_back(requests.kernels[static_cast<size_t>(k)]);
   }
   return jit::CompileModules(
