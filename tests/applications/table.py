@@ -12,7 +12,7 @@ def ratio(row, what):
     return f"**{text}**" if row[what] > 1.1 else text
 
 
-def make_table(rows, workloads):
+def make_table(rows):
     lines = ["| program | library | agrees | largest error | first call | later calls | memory |", "|---|---|---|---|---|---|---|"]
     for r in rows:
         error = f"{r['error']:.0e}" if r.get("error") else ("0" if "error" in r else "")
@@ -27,9 +27,9 @@ def make_table(rows, workloads):
     return "\n".join(lines)
 
 
-def write(path, rows, workloads):
+def write(path, rows):
     text = path.read_text()
     if text.count(BEGIN) != 1 or END not in text.split(BEGIN)[1]:
         raise SystemExit(f"{path}: the markers of the table are missing")
     head, rest = text.split(BEGIN)
-    path.write_text(f"{head}{BEGIN}\n{make_table(rows, workloads)}\n{END}{rest.split(END, 1)[1]}")
+    path.write_text(f"{head}{BEGIN}\n{make_table(rows)}\n{END}{rest.split(END, 1)[1]}")

@@ -86,7 +86,7 @@ def cond_in_while_and_while_in_cond():
         return lax.while_loop(lambda s: (s[0] != 1) & (s[1] < 200), body, (n, 0, n))
 
     def searched(x):
-        return lax.cond(x > 0, lambda v: lax.while_loop(lambda a: a < 50, lambda a: a * 1.7, v), lambda v: lax.cond(v < -1, lambda u: -u, lambda u: collatz(7)[1] * u, v), x)
+        return lax.cond(x > 0, lambda v: lax.while_loop(lambda a: jnp.abs(a) < 50, lambda a: a * 1.7, v), lambda v: lax.cond(v < -1, lambda u: -u, lambda u: collatz(7)[1] * u, v), x)
 
     xs = jnp.array([0.3, -0.4, -3.0, 49.9])
     return {"one": jnp.stack(jax.jit(collatz)(27)), "many": jnp.stack(jax.jit(jax.vmap(collatz))(jnp.arange(1, 30)), 1), "searched": jax.jit(jax.vmap(searched))(xs), "each": jnp.stack([jax.jit(searched)(v) for v in xs])}
