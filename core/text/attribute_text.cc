@@ -1,11 +1,11 @@
 #include "core/text/attribute_text.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -148,9 +148,7 @@ absl::StatusOr<PaddingConfig> ParsePadding(HloLexer& lexer) {
     int64_t* fields[] = {&p.low, &p.high, &p.interior};
     bool ok = parts.size() == 2 || parts.size() == 3;
     for (size_t i = 0; ok && i < parts.size(); ++i) {
-      ok = std::from_chars(parts[i].data(), parts[i].data() + parts[i].size(), *fields[i]).ptr ==
-               parts[i].data() + parts[i].size() &&
-           !parts[i].empty();
+      ok = absl::SimpleAtoi(parts[i], fields[i]);
     }
     if (!ok) return lexer.ErrorAt(at, absl::StrCat("bad padding '", dim, "'"));
     config.push_back(p);
@@ -549,9 +547,7 @@ absl::StatusOr<Window> ParseWindow(HloLexer& lexer) {
     Ints values;
     for (absl::string_view part : absl::StrSplit(lexer.Run("-"), 'x')) {
       int64_t v = 0;
-      if (part.empty() || std::from_chars(part.data(), part.data() + part.size(), v).ptr != part.data() + part.size()) {
-        return lexer.ErrorAt(at, absl::StrCat("bad window field ", key));
-      }
+      if (!absl::SimpleAtoi(part, &v)) return lexer.ErrorAt(at, absl::StrCat("bad window field ", key));
       values.push_back(v);
     }
     if (!sized) window.dimensions.resize(values.size());

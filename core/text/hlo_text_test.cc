@@ -518,6 +518,68 @@ TEST(HloText, Literals) {
   EXPECT_FALSE(ParseLiteral(Shape(), "1").ok());
 }
 
+// A number beyond 64 bits is an error wherever a number counts something; where it is part of a name or stands for a
+// float it is kept. Nowhere does it become another number.
+TEST(HloText, NumbersThatDoNotFitAreNotReadAsOthers) {
+  for (absl::string_view window :
+       {"size=2 pad=99999999999999999999_0", "size=2 pad=0_99999999999999999999", "size=99999999999999999999",
+        "size=2 stride=99999999999999999999", "size=2 lhs_dilate=99999999999999999999",
+        "size=2 rhs_dilate=-99999999999999999999", "size=2 rhs_reversal=99999999999999999999"}) {
+    const std::string text = absl::StrCat(
+        "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n"
+        "ENTRY e { a = f32[8] parameter(0) z = f32[] constant(0) ROOT r = f32[7] reduce-window(a, z), "
+        "window={",
+        window, "}, to_apply=add }");
+    EXPECT_THAT(std::string(ParseHloModule(text).status().message()), HasSubstr("bad ")) << text;
+  }
+  const absl::string_view large = "99999999999999999999";
+  std::mt19937 rng(3);
+  int tried = 0;
+  for (const XlaText& t : XlaTexts()) {
+    std::vector<std::pair<size_t, size_t>> numbers;  // where they stand, how long they are
+    for (size_t at = 0; at < t.text.size();) {
+      size_t end = at;
+      while (end < t.text.size() && absl::ascii_isdigit(t.text[end])) ++end;
+      // Comments say nothing, and a computation's head repeats names and shapes of parameters.
+      const absl::string_view line = absl::string_view(t.text).substr(at, t.text.find('\n', at) - at);
+      const bool read = !absl::StrContains(line, ") -> ") && !absl::EndsWith(t.text.substr(0, at), "index=");
+      if (end > at && read) numbers.emplace_back(at, end - at);
+      at = end + 1;
+    }
+    std::shuffle(numbers.begin(), numbers.end(), rng);
+    numbers.resize(std::min<size_t>(numbers.size(), t.text.size() < 20000 ? 60 : 5));
+    for (auto [at, length] : numbers) {
+      std::string text = t.text;
+      text.replace(at, length, std::string(large));
+      ++tried;
+      absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(text);
+      if (!module.ok()) continue;
+      const std::string printed = (*module)->ToString();
+      EXPECT_TRUE(absl::StrContains(printed, large) || absl::StrContains(printed, "1e+20") ||
+                  absl::StrContains(printed, "inf") || absl::StrContains(printed, "nan") ||
+                  absl::StrContains(printed, "9.9999"))
+          << "lost where it stood for " << t.text.substr(at, length)
+          << " after: " << t.text.substr(at < 60 ? 0 : at - 60, at < 60 ? at : 60);
+    }
+  }
+  EXPECT_GT(tried, 200);
+}
+
+TEST(HloText, CallsNestedTooDeeplyAreRefused) {
+  auto chain = [](int levels) {
+    std::string text = "HloModule m\nf0 { x = f32[] parameter(0) ROOT r = f32[] negate(x) }\n";
+    for (int k = 1; k <= levels; ++k)
+      absl::StrAppend(&text, "f", k, " { x = f32[] parameter(0) ROOT r = f32[] call(x), to_apply=f", k - 1, " }\n");
+    return absl::StrCat(text, "ENTRY e { x = f32[] parameter(0) ROOT r = f32[] call(x), to_apply=f", levels, " }\n");
+  };
+  EXPECT_TRUE(ParseHloModule(chain(400)).ok());
+  for (int levels : {600, 5000}) {
+    const absl::Status s = ParseHloModule(chain(levels)).status();
+    EXPECT_EQ(s.code(), absl::StatusCode::kResourceExhausted) << s;
+    EXPECT_THAT(std::string(s.message()), HasSubstr("[call_depth]"));
+  }
+}
+
 // No text makes the parser crash or hang, and what it accepts prints and parses again.
 TEST(HloText, MutatedTextsNeverCrash) {
   const std::vector<XlaText> texts = XlaTexts();

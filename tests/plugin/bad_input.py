@@ -26,6 +26,20 @@ module @m {
 """
 DONATE = ADD.replace("%x: tensor<4xf32>,", "%x: tensor<4xf32> {tf.aliasing_output = 0 : i32},")
 
+
+
+def calls(levels, times):
+    """A function that calls the next so many times, and so on."""
+    text = "module @m {\n"
+    for level in range(levels):
+        name = "public @main" if level == 0 else f"private @f{level}"
+        text += f"  func.func {name}(%v0: tensor<f32>) -> tensor<f32> {{\n"
+        for k in range(times):
+            text += f"    %v{k + 1} = func.call @f{level + 1}(%v{k}) : (tensor<f32>) -> tensor<f32>\n"
+        text += f"    return %v{times} : tensor<f32>\n  }}\n"
+    return text + f"  func.func private @f{levels}(%x: tensor<f32>) -> tensor<f32> {{\n    return %x : tensor<f32>\n  }}\n}}\n"
+
+
 # Programs that must not compile: what the message must match, and the codes that are right for it.
 CALLER = (errors.InvalidArgument,)
 REFUSED = {
@@ -54,6 +68,8 @@ module @m {
 }
 """, r"1099511627776|4398046511104|bytes|memory", CALLER + (errors.ResourceExhausted,)),
     "2^62 elements": (ADD.replace("4x", "4611686018427387904x"), r"\d", CALLER + (errors.ResourceExhausted,)),
+    "thirty functions that double": (calls(30, 2), r"call_budget", (errors.ResourceExhausted,)),
+    "calls five hundred deep": (calls(500, 1), r"nested", (errors.ResourceExhausted,)),
     "negative dimension": (ADD.replace("4x", "-4x"), r".", CALLER),
 }
 

@@ -222,6 +222,12 @@ TEST(StablehloReader, TextErrorsNameLineAndColumn) {
               HasSubstr("list of 3 elements, dimension 0 is 2"));
   EXPECT_THAT(ErrorOf("func.func @f() {\n %0 = stablehlo.constant dense<300> : tensor<2xi8>\n return\n}"),
               HasSubstr("does not fit in 8 bits"));
+  for (const char* number : {"-129", "-200", "0x100", "99999999999999999999"}) {
+    EXPECT_NE(ErrorOf(absl::StrCat("func.func @f() {\n %0 = stablehlo.constant dense<", number,
+                                   "> : tensor<2xi8>\n return\n}")),
+              "")
+        << number;
+  }
   EXPECT_THAT(ErrorOf("func.func @f(%a: tensor<f32>) {\n %0 = \"stablehlo.iota\"() : () -> tensor<2xf32>\n return\n}"),
               HasSubstr("attribute iota_dimension is missing"));
   EXPECT_THAT(ErrorOf("func.func @f(%a: tensor<f32>) {\n %0 = stablehlo.add %a : tensor<f32>\n return\n}"),

@@ -152,6 +152,7 @@ class LiteralReader {
       uint64_t value = 0;
       auto [end, error] = std::from_chars(first + 2, last, value, 16);
       if (error != std::errc()) return Bad("hexadecimal number that cannot be read");
+      if (bits_ < 64 && value >> bits_ != 0) return Bad(absl::StrCat("number does not fit in ", bits_, " bits"));
       pos_ = end - text_.data();
       Append(negative ? ~value + 1 : value);
       return true;
@@ -182,7 +183,9 @@ class LiteralReader {
     uint64_t value = 0;
     auto [end, error] = std::from_chars(first, last, value, 10);
     if (error != std::errc()) return Bad("integer that cannot be read");
-    if (bits_ < 64 && value >> bits_ != 0) return Bad(absl::StrCat("integer does not fit in ", bits_, " bits"));
+    // Below zero half as far; above it as far as the bits go, for the type's sign is not in the text.
+    if (negative ? value > uint64_t{1} << (bits_ - 1) : bits_ < 64 && value >> bits_ != 0)
+      return Bad(absl::StrCat("integer does not fit in ", bits_, " bits"));
     pos_ = end - text_.data();
     Append(negative ? ~value + 1 : value);
     return true;

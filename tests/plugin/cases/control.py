@@ -288,16 +288,7 @@ def counter_that_wraps_around():
 
 @case
 def functions_that_double():
-    """Thirty functions, each of which calls the one before twice: a billion additions. Refused at once, by name."""
-    f = lambda x: x + 1
-    for _ in range(30):
-        f = jax.jit(lambda x, g=f: g(g(x)))
-    try:
-        jax.jit(f)(jnp.float32(0)).block_until_ready()
-    except jax.errors.JaxRuntimeError as e:
-        assert "RESOURCE_EXHAUSTED" in str(e) and "[call_budget]" in str(e), str(e)[:300]
-    else:
-        raise AssertionError("it ran")
+    """Ten functions, each of which calls the one before twice."""
     g = lambda x: x + 1
     for _ in range(10):
         g = jax.jit(lambda x, g=g: g(g(x)))
