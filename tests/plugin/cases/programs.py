@@ -283,7 +283,7 @@ def solvers_as_people_write_them():
             d = -jax.grad(f)(x)
             t, found, _ = line_search(f, x, d)
             return x + t * d, ~found | (jnp.linalg.norm(d) < 1e-3), i + 1
-        return lax.while_loop(lambda s: ~s[1] & (s[2] < 50), body, (x, False, 0))
+        return lax.while_loop(lambda s: ~s[1] & (s[2] < 8), body, (x, False, 0))
 
     def bisect(f, low, high):
         def body(s):
