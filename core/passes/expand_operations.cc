@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "core/ir/builder.h"
+#include "core/passes/expand_factorizations.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -29,6 +30,10 @@ class Expander {
         }
         case Opcode::kBatchNormGrad: {
           ASSIGN_OR_RETURN(r, Grad(i));
+          break;
+        }
+        case Opcode::kCustomCall: {
+          ASSIGN_OR_RETURN(r, ExpandFactorization(c_, i));
           break;
         }
         case Opcode::kMap:

@@ -25,7 +25,8 @@ BACKPLANE_DECLARE_PASS(SimplifyControlFlow, "simplify-control-flow");
 BACKPLANE_DECLARE_PASS(RemoveDeadCode, "remove-dead-code");
 // Equal pure instructions of one computation become one.
 BACKPLANE_DECLARE_PASS(EliminateCommonSubexpressions, "eliminate-common-subexpressions");
-// Operations without a kernel of their own in terms of simpler ones: batch normalization, map, clamp of tuples.
+// Operations without a kernel of their own in terms of simpler ones: batch normalization, map, clamp of tuples,
+// factorizations that hosts write as custom calls (expand_factorizations.h).
 BACKPLANE_DECLARE_PASS(ExpandOperations, "expand-operations");
 // Start and done halves of asynchronous operations as one operation. Not part of CommonPipeline.
 BACKPLANE_DECLARE_PASS(ExpandAsync, "expand-async");

@@ -1,4 +1,4 @@
-"""Hosts that hand over serialized HLO with layouts in it: only the compile options ask for layouts."""
+"""Programs of hosts that hand over serialized HLO."""
 import pathlib
 import subprocess
 import sys
@@ -7,12 +7,12 @@ import conftest
 
 
 def check(plugin):
-    script = pathlib.Path(__file__).parent / "proto_layouts.py"
+    script = pathlib.Path(__file__).parent / "hlo_protos.py"
     r = subprocess.run([sys.executable, "-B", str(script), plugin], capture_output=True, text=True, timeout=120)
     assert r.returncode == 0 and r.stdout.endswith("all right\n"), r.stdout + r.stderr[-4000:]
 
 
-def test_layouts_nobody_asks_for(plugin):
+def test_programs_of_other_hosts(plugin):
     check(plugin)
 
 

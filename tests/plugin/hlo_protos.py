@@ -1,6 +1,7 @@
-"""proto_layouts.py PLUGIN.so: programs of format "hlo" whose instructions carry layouts that the compile options do not ask for.
+"""hlo_protos.py PLUGIN.so: programs of format "hlo" as torch_xla and TensorFlow hand them over.
 
-torch_xla and TensorFlow hand over such programs. What they mean is told by numpy; XLA's plugin agrees.
+Their instructions carry layouts that the compile options do not ask for, and factorizations are custom calls that XLA's
+compilers take apart. What the programs mean is told by numpy; XLA's plugin agrees.
 """
 import ctypes
 import sys
@@ -73,6 +74,34 @@ ENTRY e {
   l = (s32[], f32[32,10]{0,1}) while(t), condition=condition, body=body
   ROOT r = f32[32,10]{0,1} get-tuple-element(l), index=1
 }""", [W], lambda w: 4 * (w + w[::-1])),
+    # R of a QR factorization; signs as LAPACK has them.
+    ("qr", """HloModule qr
+ENTRY e {
+  a = f32[3,16,10]{2,1,0} parameter(0)
+  q = (f32[3,16,10]{2,1,0}, f32[3,10]{1,0}) custom-call(a), custom_call_target="Qr"
+  r = f32[3,16,10]{2,1,0} get-tuple-element(q), index=0
+  t = f32[3,10,10]{2,1,0} slice(r), slice={[0:3], [0:10], [0:10]}
+  i = s32[3,10,10]{2,1,0} iota(), iota_dimension=1
+  j = s32[3,10,10]{2,1,0} iota(), iota_dimension=2
+  u = pred[3,10,10]{2,1,0} compare(i, j), direction=LE
+  z = f32[] constant(0)
+  zz = f32[3,10,10]{2,1,0} broadcast(z), dimensions={}
+  ROOT s = f32[3,10,10]{2,1,0} select(u, t, zz)
+}""", [f32(3, 16, 10)], lambda a: np.linalg.qr(a, mode="r")),
+    ("q", """HloModule q
+ENTRY e {
+  a = f32[16,10]{1,0} parameter(0)
+  q = (f32[16,10]{1,0}, f32[10]{0}) custom-call(a), custom_call_target="Qr"
+  r = f32[16,10]{1,0} get-tuple-element(q), index=0
+  t = f32[10]{0} get-tuple-element(q), index=1
+  ROOT s = f32[16,10]{1,0} custom-call(r, t), custom_call_target="ProductOfElementaryHouseholderReflectors"
+}""", [X], lambda a: np.linalg.qr(a)[0]),
+    ("eigh", """HloModule eigh
+ENTRY e {
+  a = f32[2,9,9]{2,1,0} parameter(0)
+  q = (f32[2,9,9]{2,1,0}, f32[2,9]{1,0}) custom-call(a), custom_call_target="Eigh", backend_config="1,1,100,0.000001"
+  ROOT w = f32[2,9]{1,0} get-tuple-element(q), index=1
+}""", [f32(2, 9, 9)], lambda a: np.linalg.eigvalsh(a, "L")),
     ("constant", """HloModule constant
 ENTRY e {
   a = f32[2,3]{1,0} parameter(0)
