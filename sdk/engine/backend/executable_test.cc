@@ -54,7 +54,7 @@ ENTRY e {
   EXPECT_THAT(donated, ElementsAre(true, false, false, true));
 
   // And run: what is donated is written, what is not stays as it was.
-  EngineClient client(HostTopology("test", 1), std::chrono::seconds(10));
+  EngineClient client(HostTopology("test", 1), std::chrono::seconds(10), 0);
   auto loaded = client.Load(executable);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   ExecuteRequest request;
@@ -120,7 +120,7 @@ class SumLaunch : public ::testing::Test {
     return request;
   }
   // Devices wait for one another a minute; what is abandoned must not.
-  EngineClient client_{HostTopology("test", 2), std::chrono::seconds(60)};
+  EngineClient client_{HostTopology("test", 2), std::chrono::seconds(60), 0};
   const int32_t devices_[2] = {0, 1};
   std::unique_ptr<LoadedExecutable> loaded_;
   Shape shape_;
