@@ -1,4 +1,5 @@
 // What the IR keeps as text and protos have fields for: origins, statistics, more of metadata, stack frame tables.
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/ascii.h"
@@ -114,7 +115,8 @@ void MoreToProto(const std::string& text, proto::OpMetadataProto* out) {
     } else if (good && lexer.Peek() == '{') {
       const size_t at = lexer.position();
       absl::StatusOr<Ints> values = key == "profile_type" ? lexer.IntList() : absl::InvalidArgumentError("");
-      known = values.ok();
+      known = values.ok() &&
+              std::all_of(values->begin(), values->end(), [](int64_t v) { return v >= INT32_MIN && v <= INT32_MAX; });
       for (int64_t v : known ? *values : Ints()) out->add_profile_type(static_cast<int32_t>(v));
       if (!known) {
         lexer.set_position(at);
@@ -251,7 +253,7 @@ void StackFramesToProto(const std::string& text, proto::StackFrameIndexProto* ou
         const std::string key(lexer.Name());
         if (!lexer.Take("=")) return;
         absl::StatusOr<int64_t> v = lexer.Int();
-        if (!v.ok()) return;
+        if (!v.ok() || *v < INT32_MIN || *v > INT32_MAX) return;
         values[key] = static_cast<int32_t>(*v);
       }
       each(values);
