@@ -88,8 +88,9 @@ class Module {
   absl::flat_hash_map<std::string, int64_t> names_;
 };
 
-// Inference, structure (order, users, roots, parameters numbered, called signatures), uniqueness of names. OK or the
-// first error with computation and instruction named. `allow_layouts`: layouts must be permutations of the rank.
+// Inference, structure (order, users and operands that say the same, roots, parameters numbered, called signatures,
+// calls that end), uniqueness of names. OK or the first error with computation and instruction named; ResourceExhausted
+// [call_depth] where calls are nested deeper than 512 levels.
 absl::Status VerifyModule(const Module& module);
 
 }  // namespace backplane
