@@ -252,6 +252,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
 
   void Changed() {
     changes.fetch_add(1, std::memory_order_release);
+    short_of = 0;  // whoever waited tries again, and computes until it waits anew
     if (waiting_for_change > 0) changed.notify_all();
   }
 
@@ -409,6 +410,7 @@ bool Workers::WaitForChange(uint64_t since, std::chrono::milliseconds patience) 
   State& s = *state_;
   const bool computes = State::here.state == &s && State::here.waiting == 0;
   std::unique_lock<std::mutex> lock(s.mu);
+  if (s.changes.load(std::memory_order_relaxed) != since) return true;
   if (computes) {
     ++s.short_of;
     s.changed.notify_all();  // one less for others to wait for
@@ -422,11 +424,12 @@ bool Workers::WaitForChange(uint64_t since, std::chrono::milliseconds patience) 
     if (s.changed.wait_until(lock, limit) == std::cv_status::timeout) break;
   }
   --s.waiting_for_change;
-  if (computes) --s.short_of;
+  if (computes && !change) --s.short_of;
   return change;
 }
 
 bool Workers::WaitUntilIdle(std::chrono::milliseconds limit) {
+  if (State::here.state == state_.get()) return false;
   std::unique_lock<std::mutex> lock(state_->mu);
   return state_->idle_changed.wait_for(lock, limit, [this] { return state_->unfinished == 0; });
 }

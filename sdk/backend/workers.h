@@ -79,7 +79,7 @@ class Workers {
   uint64_t changes() const;
   bool WaitForChange(uint64_t since, std::chrono::milliseconds patience);
 
-  // Returns once nothing is queued or running, or after `limit`.
+  // Returns once nothing is queued or running, or false after `limit`; at once in a task, which would wait for itself.
   bool WaitUntilIdle(std::chrono::milliseconds limit);
 
   struct Statistics {

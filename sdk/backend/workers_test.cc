@@ -384,6 +384,34 @@ TEST(WorkersTest, TasksDoNotWaitForOneAnothersChange) {
   EXPECT_EQ(gave_up, 2);
 }
 
+// Tasks and a caller that all want the one thing there is: it goes round, and nobody gives up.
+TEST(WorkersTest, WhoWaitsForAChangeCountsAsComputingOnceItCame) {
+  Workers workers(Few(4));
+  std::atomic<bool> taken{false};
+  std::atomic<int> had{0};
+  auto use = [&] {
+    for (;;) {
+      const uint64_t since = workers.changes();
+      if (!taken.exchange(true)) break;
+      if (!workers.WaitForChange(since, kLong)) return;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    ++had;
+    taken = false;
+  };
+  for (int i = 0; i < 400; ++i) workers.Schedule(use);
+  ASSERT_TRUE(workers.WaitUntilIdle(kLong));
+  EXPECT_EQ(had, 400);
+}
+
+TEST(WorkersTest, ATaskDoesNotWaitForItself) {
+  Workers workers;
+  std::atomic<bool> idle{true};
+  workers.Schedule([&] { idle = workers.WaitUntilIdle(kLong); });
+  ASSERT_TRUE(workers.WaitUntilIdle(kLong));
+  EXPECT_FALSE(idle);
+}
+
 TEST(WorkersTest, ManyCallersAtOnce) {
   Workers workers;
   std::atomic<int> ran{0};

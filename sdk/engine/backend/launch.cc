@@ -22,7 +22,8 @@ ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Execu
       executable_(std::move(executable)),
       program_(program),
       runtime_(Runtime::Get()),
-      budget_(std::move(budget)) {
+      budget_(std::move(budget)),
+      expected_(budget_, program.temporary_bytes()) {
   if (!program.meets_others()) return;
   const CompileOptions& options = executable_->options();
   LaunchOptions together{options.num_replicas, options.num_partitions, time_limit, {}};

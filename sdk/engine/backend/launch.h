@@ -59,6 +59,7 @@ class ProgramLaunch {
   const Program& program_;
   Runtime& runtime_;
   const std::shared_ptr<MemoryBudget> budget_;
+  const MemoryBudget::Expected expected_;  // the temporary memory, until the run has ended
   std::unique_ptr<LaunchMember> member_;  // where the program has collectives
   std::vector<DeviceArray> results_;      // their storage outlives the run even if the caller drops it
   std::atomic<bool> taken_{false};        // somebody runs the program or has given it up

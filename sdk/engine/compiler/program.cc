@@ -468,7 +468,7 @@ absl::Status Program::RunSteps(absl::Span<void* const> arguments, absl::Span<voi
   const int64_t bytes = temporary_bytes();
   auto give_back = [memory, budget = context.budget](std::byte* b) {
     if (budget != nullptr) {
-      budget->Free(b);
+      budget->Free(b, MemoryBudget::Use::kTemporary);
     } else {
       memory->Free(b);
     }
@@ -478,7 +478,8 @@ absl::Status Program::RunSteps(absl::Span<void* const> arguments, absl::Span<voi
     RETURN_IF_ERROR(Fault(FaultSite::kTemporary));
     if (context.budget != nullptr) {
       ASSIGN_OR_RETURN(void* allowed, context.budget->Allocate(static_cast<size_t>(bytes),
-                                                               absl::StrCat(module_->name(), ": temporary memory")));
+                                                               absl::StrCat(module_->name(), ": temporary memory"),
+                                                               MemoryBudget::Use::kTemporary));
       owner.reset(static_cast<std::byte*>(allowed));
     } else {
       owner.reset(static_cast<std::byte*>(memory->Allocate(static_cast<size_t>(bytes))));

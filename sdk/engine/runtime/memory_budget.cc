@@ -1,6 +1,7 @@
 #include "sdk/engine/runtime/memory_budget.h"
 
 #include <chrono>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -22,15 +23,44 @@ void RaisePeak(std::atomic<int64_t>& peak, int64_t value) {
 MemoryBudget::MemoryBudget(int64_t limit_bytes, MemoryPool* pool, Workers* workers)
     : limit_(limit_bytes), pool_(pool), workers_(workers) {}
 
-bool MemoryBudget::Take(int64_t bytes) {
+// `leave`: room beyond what is held that stays free, or is in use by temporary memory.
+bool MemoryBudget::Take(int64_t bytes, Use use, int64_t leave) {
   int64_t before = in_use_.load(std::memory_order_relaxed);
   do {
-    if (limit_ > 0 && before > limit_ - bytes) return false;
+    if (limit_ <= 0) continue;
+    if (before > limit_ - bytes) return false;
+    if (leave > 0 && before - temporary_.load(std::memory_order_relaxed) > limit_ - bytes - leave) return false;
   } while (!in_use_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
+  if (use == Use::kTemporary) temporary_.fetch_add(bytes, std::memory_order_relaxed);
   RaisePeak(peak_, before + bytes);
   RaisePeak(largest_, bytes);
   allocations_.fetch_add(1, std::memory_order_relaxed);
   return true;
+}
+
+void MemoryBudget::GiveBack(int64_t bytes, Use use) {
+  if (use == Use::kTemporary) temporary_.fetch_sub(bytes, std::memory_order_relaxed);
+  in_use_.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+int64_t MemoryBudget::LargestExpected() {
+  if (limit_ <= 0) return 0;
+  std::lock_guard<std::mutex> lock(mutex_);
+  return expected_.empty() ? 0 : expected_.rbegin()->first;
+}
+
+MemoryBudget::Expected::Expected(std::shared_ptr<MemoryBudget> budget, int64_t bytes)
+    : budget_(bytes > 0 ? std::move(budget) : nullptr), bytes_(bytes) {
+  if (budget_ == nullptr) return;
+  std::lock_guard<std::mutex> lock(budget_->mutex_);
+  ++budget_->expected_[bytes_];
+}
+
+MemoryBudget::Expected::~Expected() {
+  if (budget_ == nullptr) return;
+  std::lock_guard<std::mutex> lock(budget_->mutex_);
+  auto at = budget_->expected_.find(bytes_);
+  if (--at->second == 0) budget_->expected_.erase(at);
 }
 
 absl::Status MemoryBudget::NoRoom(uint64_t bytes, absl::string_view what) const {
@@ -43,18 +73,23 @@ absl::Status MemoryBudget::NoRoom(uint64_t bytes, absl::string_view what) const 
       absl::StrCat(what, ": no memory for ", bytes, " bytes: ", in_use, " are in use, the client has no limit"));
 }
 
-absl::Status MemoryBudget::TakeOrWait(int64_t bytes, absl::string_view what, void** block) {
+absl::Status MemoryBudget::TakeOrWait(int64_t bytes, absl::string_view what, Use use, void** block) {
+  bool leave_room = use == Use::kHeld;
   for (;;) {
     const uint64_t changes = workers_ == nullptr ? 0 : workers_->changes();
     bool system_refuses = false;
-    if (Take(bytes)) {
+    if (Take(bytes, use, leave_room ? LargestExpected() : 0)) {
       if (block == nullptr) return absl::OkStatus();
       *block = pool_->Allocate(static_cast<size_t>(bytes));
       if (*block != nullptr) return absl::OkStatus();
-      Release(bytes);
+      GiveBack(bytes, use);
       system_refuses = true;
     }
     if (workers_ != nullptr && workers_->WaitForChange(changes, kPatience)) continue;
+    if (leave_room && !system_refuses) {  // nobody computes who could use the room
+      leave_room = false;
+      continue;
+    }
     pool_->Trim();
     if (!system_refuses) return NoRoom(static_cast<uint64_t>(bytes), what);
     return absl::ResourceExhaustedError(absl::StrCat(what, ": the system has no memory for ", bytes,
@@ -63,29 +98,29 @@ absl::Status MemoryBudget::TakeOrWait(int64_t bytes, absl::string_view what, voi
   }
 }
 
-absl::StatusOr<void*> MemoryBudget::Allocate(size_t bytes, absl::string_view what) {
+absl::StatusOr<void*> MemoryBudget::Allocate(size_t bytes, absl::string_view what, Use use) {
   if (bytes > static_cast<size_t>(INT64_MAX) || (limit_ > 0 && bytes > static_cast<size_t>(limit_))) {
     return NoRoom(bytes, what);
   }
   void* block = nullptr;
-  absl::Status status = TakeOrWait(static_cast<int64_t>(bytes), what, &block);
+  absl::Status status = TakeOrWait(static_cast<int64_t>(bytes), what, use, &block);
   if (!status.ok()) return status;
   return block;
 }
 
-void MemoryBudget::Free(void* block) {
+void MemoryBudget::Free(void* block, Use use) {
   if (block == nullptr) return;
   const size_t bytes = MemoryPool::RequestedBytes(block);
   pool_->Free(block);
-  Release(static_cast<int64_t>(bytes));
+  GiveBack(static_cast<int64_t>(bytes), use);
 }
 
 absl::Status MemoryBudget::Reserve(int64_t bytes, absl::string_view what) {
   if (limit_ > 0 && bytes > limit_) return NoRoom(static_cast<uint64_t>(bytes), what);
-  return TakeOrWait(bytes, what, nullptr);
+  return TakeOrWait(bytes, what, Use::kHeld, nullptr);
 }
 
-void MemoryBudget::Release(int64_t bytes) { in_use_.fetch_sub(bytes, std::memory_order_relaxed); }
+void MemoryBudget::Release(int64_t bytes) { GiveBack(bytes, Use::kHeld); }
 
 MemoryBudget::Statistics MemoryBudget::GetStatistics() const {
   Statistics s;

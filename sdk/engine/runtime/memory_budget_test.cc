@@ -87,6 +87,39 @@ TEST(MemoryBudget, ProgramsTakeTheirTurns) {
   EXPECT_EQ(failed, 0);
 }
 
+// Results of programs that wait leave room for the temporary memory of those that run.
+TEST(MemoryBudget, WhatIsHeldLeavesRoomForWhatIsExpected) {
+  MemoryPool pool;
+  Workers::Options options;
+  options.computing = 4;
+  Workers workers(options);
+  auto budget = std::make_shared<MemoryBudget>(1000, &pool, &workers);
+  std::atomic<int> failed{0}, ran{0};
+  for (int i = 0; i < 300; ++i) {
+    auto expected = std::make_shared<MemoryBudget::Expected>(budget, 400);
+    auto result = budget->Allocate(100, "result");
+    ASSERT_TRUE(result.ok()) << i << ": " << result.status();
+    workers.Schedule([&, expected, result = *result] {
+      auto block = budget->Allocate(400, "program", MemoryBudget::Use::kTemporary);
+      if (block.ok()) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+        budget->Free(*block, MemoryBudget::Use::kTemporary);
+        ++ran;
+      } else {
+        ++failed;
+      }
+      budget->Free(result);
+    });
+  }
+  ASSERT_TRUE(workers.WaitUntilIdle(std::chrono::seconds(60)));
+  EXPECT_EQ(ran, 300);
+  EXPECT_EQ(failed, 0);
+  // With nobody in flight all of it can be had.
+  auto all = budget->Allocate(1000, "all");
+  ASSERT_TRUE(all.ok()) << all.status();
+  budget->Free(*all);
+}
+
 // What waits in the host gives nothing back by itself.
 TEST(MemoryBudget, DoesNotWaitForCallbacks) {
   MemoryPool pool;

@@ -1,0 +1,196 @@
+// A client's memory limit through the engine, for all that counts against it, and the threads that programs take.
+#include "sdk/engine/backend/client.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "core/text/hlo_parser.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/backend/host_topology.h"
+#include "sdk/engine/backend/pipeline.h"
+
+namespace backplane::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kSide = 320, kMatrixBytes = kSide * kSide * 4;
+
+// The argument and the result are a matrix each; x * x lies in temporary memory.
+std::string Cube(int64_t side) {
+  return absl::StrReplaceAll(R"(HloModule cube
+ENTRY e {
+  x = f32[SIDE,SIDE] parameter(0)
+  y = f32[SIDE,SIDE] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT z = f32[SIDE,SIDE] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+})",
+                             {{"SIDE", absl::StrCat(side)}});
+}
+
+constexpr char kAdd[] = R"(HloModule add
+ENTRY e {
+  x = f32[4] parameter(0)
+  ROOT y = f32[4] add(x, x)
+})";
+
+std::shared_ptr<Executable> CompileText(const std::string& text) {
+  absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(text);
+  EXPECT_TRUE(module.ok()) << module.status();
+  if (!module.ok()) return nullptr;
+  absl::StatusOr<std::shared_ptr<Executable>> made = CompileOnEngine(*std::move(module), CompileOptions(), nullptr);
+  EXPECT_TRUE(made.ok()) << made.status();
+  return made.ok() ? *std::move(made) : nullptr;
+}
+
+class Limited {
+ public:
+  explicit Limited(int64_t limit) : client_(HostTopology("test", 1), std::chrono::seconds(60), limit) {}
+  EngineClient& client() { return client_; }
+  int64_t InUse() { return client_.GetMemoryStats(0)->bytes_in_use; }
+
+  absl::StatusOr<DeviceArray> Put(std::vector<int64_t> dims, float value) {
+    DeviceArray array;
+    array.shape = Shape(PrimitiveType::kF32, dims);
+    array.shape.set_row_major();
+    auto storage = client_.Allocate(0, static_cast<size_t>(array.shape.byte_size()));
+    if (!storage.ok()) return storage.status();
+    array.storage = *std::move(storage);
+    for (int64_t i = 0; i < array.shape.num_elements(); ++i) static_cast<float*>(array.storage->data())[i] = value;
+    return array;
+  }
+
+  absl::StatusOr<ExecuteResult> Start(LoadedExecutable& program, const DeviceArray& argument) {
+    static constexpr int32_t kDevice = 0;
+    ExecuteRequest request;
+    request.device_assignment = absl::MakeConstSpan(&kDevice, 1);
+    request.arguments = {argument};
+    request.donated = {false};
+    return program.Execute(std::move(request));
+  }
+
+  // The first element of the result.
+  absl::StatusOr<float> Run(LoadedExecutable& program, const DeviceArray& argument) {
+    absl::StatusOr<ExecuteResult> result = Start(program, argument);
+    if (!result.ok()) return result.status();
+    if (absl::Status s = result->done.Await(); !s.ok()) return s;
+    return *static_cast<const float*>(result->outputs[0].storage->data());
+  }
+
+  void Works() {
+    auto add = client_.Load(CompileText(kAdd));
+    ASSERT_TRUE(add.ok()) << add.status();
+    auto x = Put({4}, 2);
+    ASSERT_TRUE(x.ok()) << x.status();
+    auto y = Run(**add, *x);
+    ASSERT_TRUE(y.ok()) << y.status();
+    EXPECT_EQ(*y, 4);
+  }
+
+ private:
+  EngineClient client_;
+};
+
+TEST(EngineClientTest, BuffersCountAndAbsurdSizesAreRefused) {
+  Limited limited(1 << 20);
+  auto most = limited.client().Allocate(0, 1000000);
+  ASSERT_TRUE(most.ok());
+  EXPECT_EQ(limited.InUse(), 1000000);
+  EXPECT_EQ(limited.client().Allocate(0, 100000).status().message(),
+            "cpu: no memory for 100000 bytes: 1000000 are in use, the client's limit is 1048576");
+  EXPECT_EQ(limited.client().Allocate(0, SIZE_MAX).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(limited.client().GetMemoryStats(0)->bytes_limit, 1 << 20);
+  most->reset();
+  EXPECT_EQ(limited.InUse(), 0);
+  limited.Works();
+}
+
+TEST(EngineClientTest, ResultsCount) {
+  Limited limited(kMatrixBytes + 5000);
+  auto cube = limited.client().Load(CompileText(Cube(kSide)));
+  ASSERT_TRUE(cube.ok()) << cube.status();
+  auto x = limited.Put({kSide, kSide}, 1.0f / kSide);
+  ASSERT_TRUE(x.ok()) << x.status();
+  const int64_t before = limited.InUse();
+  auto y = limited.Run(**cube, *x);
+  EXPECT_EQ(y.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(limited.InUse(), before);
+  limited.Works();
+}
+
+TEST(EngineClientTest, TemporaryMemoryCounts) {
+  Limited limited(2 * kMatrixBytes + 5000);
+  auto cube = limited.client().Load(CompileText(Cube(kSide)));
+  ASSERT_TRUE(cube.ok()) << cube.status();
+  auto x = limited.Put({kSide, kSide}, 1.0f / kSide);
+  ASSERT_TRUE(x.ok()) << x.status();
+  const int64_t before = limited.InUse();
+  for (int i = 0; i < 3; ++i) {
+    auto y = limited.Run(**cube, *x);
+    EXPECT_EQ(y.status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(y.status().message()), HasSubstr("temporary memory: no memory for"));
+    Runtime::Get().WaitUntilIdle(60000);
+    EXPECT_EQ(limited.InUse(), before);
+    limited.Works();
+  }
+}
+
+TEST(EngineClientTest, ConstantsCountWhileAProgramIsLoaded) {
+  std::string values;
+  for (int i = 0; i < 4096; ++i) absl::StrAppend(&values, i == 0 ? "" : ", ", i);
+  const std::shared_ptr<Executable> table =
+      CompileText(absl::StrCat("HloModule table\nENTRY e {\n  x = f32[4096] parameter(0)\n  c = f32[4096] constant({",
+                               values, "})\n  ROOT y = f32[4096] add(x, c)\n}\n"));
+  ASSERT_NE(table, nullptr);
+  Limited small(10000), large(100000);
+  auto refused = small.client().Load(table);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("constants: no memory for 16384 bytes"));
+  EXPECT_EQ(small.InUse(), 0);
+  small.Works();
+  {
+    auto loaded = large.client().Load(table);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ(large.InUse(), 16384);
+  }
+  EXPECT_EQ(large.InUse(), 0);
+}
+
+// Room for three programs' results and temporary memory, and sixty dispatched at once: all run.
+TEST(EngineClientTest, DispatchesBeyondTheLimitWaitForThoseThatRun) {
+  Limited limited(8 * kMatrixBytes);
+  auto cube = limited.client().Load(CompileText(Cube(kSide)));
+  ASSERT_TRUE(cube.ok()) << cube.status();
+  auto x = limited.Put({kSide, kSide}, 1.0f / kSide);
+  ASSERT_TRUE(x.ok()) << x.status();
+  std::vector<Event> done;
+  for (int i = 0; i < 60; ++i) {
+    auto result = limited.Start(**cube, *x);  // nobody keeps the result
+    ASSERT_TRUE(result.ok()) << result.status();
+    done.push_back(result->done);
+  }
+  for (const Event& event : done) EXPECT_TRUE(event.Await().ok()) << event.status();
+  EXPECT_LE(limited.client().GetMemoryStats(0)->peak_bytes_in_use, 8 * kMatrixBytes);
+}
+
+TEST(EngineClientTest, ManyDispatchesTakeFewThreads) {
+  Limited limited(0);
+  auto cube = limited.client().Load(CompileText(Cube(kSide)));
+  ASSERT_TRUE(cube.ok()) << cube.status();
+  auto x = limited.Put({kSide, kSide}, 1.0f / kSide);
+  ASSERT_TRUE(x.ok()) << x.status();
+  std::vector<ExecuteResult> results;
+  for (int i = 0; i < 200; ++i) results.push_back(*limited.Start(**cube, *x));
+  for (const ExecuteResult& result : results) {
+    ASSERT_TRUE(result.done.Await().ok());
+    EXPECT_NEAR(*static_cast<const float*>(result.outputs[0].storage->data()), 1.0f / kSide, 1e-6);
+  }
+  const int cpus = static_cast<int>(std::thread::hardware_concurrency());
+  EXPECT_LE(Runtime::Get().workers.GetStatistics().peak_threads, std::max(17, 5 * cpus));
+}
+
+}  // namespace
+}  // namespace backplane::engine
