@@ -73,6 +73,11 @@ class CountedStorage : public Storage {
   ~CountedStorage() override { --FakeControl::Get().storages; }
   void* data() const override { return inner_->data(); }
   size_t size() const override { return inner_->size(); }
+  bool writable() const override {
+    FakeControl& control = FakeControl::Get();
+    if (control.interrupts_donation.exchange(false)) control.when_donating();
+    return true;
+  }
 
  private:
   std::shared_ptr<Storage> inner_;

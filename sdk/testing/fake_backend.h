@@ -38,6 +38,10 @@ class FakeControl {
   std::atomic<bool> own_worker{false};
   std::atomic<int64_t> clients{0};  // alive
 
+  // Once `interrupts_donation` is set, the next call that donates runs `when_donating` in its middle.
+  std::atomic<bool> interrupts_donation{false};
+  std::function<void()> when_donating;
+
   std::vector<int64_t> run_ids;             // of all executions, in order
   std::vector<int64_t> abandoned;           // run ids
   std::vector<bool> last_donated;           // of the last execution
