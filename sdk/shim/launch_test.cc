@@ -186,7 +186,7 @@ module @both {
 
 TEST_F(LaunchTest, OfTwoThreadsThatDonateOneBufferOneHasIt) {
   PJRT_LoadedExecutable* donate = MustCompile(client_, kDonate);
-  constexpr int kRounds = 1000, kThreads = 2;
+  constexpr int kRounds = 200, kThreads = 2;
   std::vector<PJRT_Buffer*> given;
   for (int i = 0; i < kRounds; ++i) given.push_back(NewBuffer(client_, devices_[0], {1, 1, 1, 1}));
   std::vector<std::atomic<int>> won(kRounds);
