@@ -179,7 +179,7 @@ def quax_lora():
     @eqx.filter_jit
     @eqx.filter_grad
     def gradient(model):
-        return jnp.sum(quax.quaxify(jax.vmap(model))(x) ** 2)
+        return jnp.sum(quax.quaxify(lambda m, v: jax.vmap(m)(v))(model, x) ** 2)
 
     def step():
         leaves = [leaf for leaf in jax.tree.leaves(gradient(model)) if eqx.is_array(leaf)]
