@@ -18,7 +18,7 @@ def sparse_bcoo():
     product = jax.jit(lambda m, d: m @ d)
     square = jax.jit(lambda m, k: (m @ k).todense())
     gradient = jax.jit(jax.grad(lambda v: jnp.sum(jnp.sin(sparse.BCOO((v, sa.indices), shape=sa.shape) @ dense))))
-    sparsified = jax.jit(sparse.sparsify(lambda m, d: jnp.sum((m * 2.0).T @ d[:60, :4] if False else (m * 2.0) @ d, axis=0)))
+    sparsified = jax.jit(sparse.sparsify(lambda m, d: jnp.sum((m * 2.0) @ d, axis=0)))
     csr = sparse.BCSR.fromdense(a)
     batched = sparse.BCOO.fromdense(jnp.stack([a, 2 * a]), n_batch=1)
 

@@ -319,7 +319,7 @@ def haiku_lstm():
     import jax.numpy as jnp
 
     def forward(x):
-        core = hk.DeepRNN([hk.LSTM(16), jax.nn.relu, hk.GRU(8), hk.ResetCore(hk.VanillaRNN(8))][:3])
+        core = hk.DeepRNN([hk.LSTM(16), jax.nn.relu, hk.GRU(8)])
         out, _ = hk.dynamic_unroll(core, x, core.initial_state(x.shape[1]))
         return hk.BatchApply(hk.Linear(2))(out)
 

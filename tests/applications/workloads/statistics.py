@@ -121,8 +121,7 @@ def tfp_hmc_kalman():
 
     @jax.jit
     def kalman(y):
-        model = tfd.LinearGaussianStateSpaceModel(num_timesteps=12, transition_matrix=tfp.substrates.jax.tf2jax.linalg.LinearOperatorFullMatrix(jnp.array([[1.0, 1.0], [0.0, 1.0]]))
-                                                  if False else jnp.array([[1.0, 1.0], [0.0, 1.0]]),
+        model = tfd.LinearGaussianStateSpaceModel(num_timesteps=12, transition_matrix=jnp.array([[1.0, 1.0], [0.0, 1.0]]),
                                                   transition_noise=tfd.MultivariateNormalDiag(scale_diag=jnp.array([0.1, 0.2])),
                                                   observation_matrix=jnp.array([[1.0, 0.0]]), observation_noise=tfd.MultivariateNormalDiag(scale_diag=jnp.array([0.5])),
                                                   initial_state_prior=tfd.MultivariateNormalDiag(scale_diag=jnp.ones(2)))
