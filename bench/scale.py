@@ -55,7 +55,8 @@ def growth(rows, road, what):
     return u / t / (m * math.log(m) / (n * math.log(n)))
 
 
-def picture(rows, path):
+def picture(rows, path, what):
+    """what: "seconds", or "cpu", which other work on the machine disturbs less."""
     families = [f for f in scale_programs.FAMILIES if any(r["family"] == f for r in rows)]
     import matplotlib
     matplotlib.use("Agg")
@@ -66,13 +67,13 @@ def picture(rows, path):
     for ax, family in zip(axes.flat, families):
         mine = [r for r in rows if r["family"] == family]
         for road in ("ours", "xla"):
-            points = [(r["n"], r[road]["seconds"]) for r in mine if r.get(road)]
+            points = [(r["n"], r[road][what]) for r in mine if r.get(road)]
             if points:
                 ax.loglog(*zip(*points), marker="o", markersize=4, color=COLORS[road], label="ours" if road == "ours" else "XLA's plugin")
             for r in mine:
-                if r.get("over", {}).get(road):
+                if what == "seconds" and r.get("over", {}).get(road):
                     ax.loglog([r["n"]], [r["over"][road]], marker="^", color=COLORS[road], markersize=7, linestyle="none")
-        points = [(r["n"], r["ours"]["seconds"]) for r in mine if r.get("ours")]
+        points = [(r["n"], r["ours"][what]) for r in mine if r.get("ours")]
         if points:
             n, t = points[-1]
             xs = np.geomspace(points[0][0], n, 30)
@@ -81,7 +82,7 @@ def picture(rows, path):
         ax.grid(alpha=0.25, which="both")
         ax.tick_params(labelsize=8)
     for ax in axes[:, 0]:
-        ax.set_ylabel("seconds to compile")
+        ax.set_ylabel("seconds to compile" if what == "seconds" else "processor seconds to compile")
     for ax in axes[-1]:
         ax.set_xlabel("instructions")
     axes.flat[0].legend(fontsize=8)
@@ -114,15 +115,16 @@ def main():
     p.add_argument("--xla")
     p.add_argument("--sizes", default="500,2000,8000,20000,50000")
     p.add_argument("--limit", type=float, default=600, help="seconds that ours may take for one program, its run included")
-    p.add_argument("--xla-limit", type=float, default=300, help="the same for XLA's plugin")
+    p.add_argument("--xla-limit", type=float, default=300, help="the same for XLA's plugin; 0: ours alone")
     p.add_argument("--out", type=pathlib.Path, default=ROOT / "out")
+    p.add_argument("--draw", choices=("seconds", "cpu"), default="seconds", help="what the picture shows")
     p.add_argument("--picture", action="store_true", help="only draw what OUT/scale.json has")
     p.add_argument("families", nargs="*", default=[])
     opt = p.parse_args()
     families = opt.families or list(scale_programs.FAMILIES)
     kept = json.loads((opt.out / "scale.json").read_text())["rows"] if (opt.out / "scale.json").exists() else []
     if opt.picture:
-        picture(kept, opt.out / "scale.png")
+        picture(kept, opt.out / "scale.png", opt.draw)
         return 0
     kept = [r for r in kept if r["family"] not in families]
     limits = {"ours": opt.limit, "xla": opt.xla_limit}
@@ -131,7 +133,7 @@ def main():
     print(f"{'':16}{'ours: s':>10}{'cpu s':>9}{'MB':>7}{'xla: s':>10}{'cpu s':>9}{'MB':>7}{'ratio':>8}{'cpu':>7}{'step ratio':>12}")
     with tempfile.TemporaryDirectory() as scratch:
         for family in families:
-            roads = ["ours", "xla"]
+            roads = [r for r in ("ours", "xla") if limits[r] > 0]
             for n in map(int, opt.sizes.split(",")):
                 turn += 1
                 try:
@@ -159,7 +161,7 @@ def main():
         mine = [r for r in rows if r["family"] == family]
         cells = [growth(mine, road, what) for road in ("ours", "xla") for what in ("seconds", "cpu")]
         print(f"  {family:10}" + "".join(f"{c:8.2f}" if c is not None else f"{'':8}" for c in cells))
-    picture(kept + rows, opt.out / "scale.png")
+    picture(kept + rows, opt.out / "scale.png", opt.draw)
     for f in failures:
         print(f"FAILED {f}", file=sys.stderr)
     return 1 if failures else 0
