@@ -47,7 +47,7 @@ HOSTS = [
          packages=("tensorflow-cpu==2.21.0", "jax==0.10.2", "jaxlib==0.10.2", "scipy", "flatbuffers"),
          roads={"bare": ("tensorflow_first", "jax_basic"), "package": ("tensorflow_first", "jax_basic", "jax_package")},
          road_names={"bare": "bare", "package": "with the package"}),
-    Host(name="fastatomstruct-2.0.0", title="fastatomstruct 2.0.0, a host in Rust", python=(11, 12), packages=("fastatomstruct==2.0.0",),
+    Host(name="fastatomstruct-2.0.0", title="fastatomstruct 2.0.0, a host in Rust", python=(11, 12), packages=("fastatomstruct==2.0.0", "ase"),
          roads={"plugin": ("rust_host",)}, road_names={"plugin": "our plugin"}, needs="`FASTATOMSTRUCT_NO_TELEMETRY=1` for peace",
          environment={"FASTATOMSTRUCT_NO_TELEMETRY": "1"}),
 ]
