@@ -90,7 +90,7 @@ def test_wrong_command_lines(tmp):
             (["run", PLUGIN, mm, "--timeout", "nan"], "--timeout"), (["run", PLUGIN, mm, "--timeout", "-1"], "--timeout"),
             (["run", PLUGIN, mm, "-o", "devices"], "expected name=value"), (["run", PLUGIN, mm, "--save", "x.txt"], ".npy or .npz"),
             (["bench", mm, PLUGIN, "--runs", "0"], "--runs"), (["compile", PLUGIN, mm, "--replicas", "99999999999"], "--replicas"),
-            (["opt"], "no program given"), (["trace"], "nothing to run"), (["fuzz"], "two plugins"), (["replay", mm, "--until", "-3"], "--until"),
+            (["opt"], "no program given"), (["trace"], "nothing to run"), (["fuzz"], "a plugin or two"), (["replay", mm, "--until", "-3"], "--until"),
             (["convert", mm, "--to", "proto"], "bytes have no place in JSON"), (["diff", mm, PLUGIN], "two plugins")):
         message = error_of(*words, code=2)
         assert told in message, (words, message)

@@ -256,7 +256,8 @@ Command FuzzCommand() {
       "Each program is evaluated by its definition, with an error bound for every element; a plugin's result must lie\n"
       "within it. What differs is shrunk and saved as fuzz-SEED.hlo and fuzz-SEED.npz, for `backplane diff`.\n"
       "\n"
-      "  backplane fuzz -p reference -p cpu --count 20000\n"
+      "  backplane fuzz -p cpu --count 20000\n"
+      "  backplane fuzz -p cpu --structured 100 --in-flight 50\n"
       "  backplane fuzz -p cpu -p other.so --only gather --form stablehlo --known known.txt\n"
       "\n"
       "Exit code 1: a finding that is not among the known differences.";

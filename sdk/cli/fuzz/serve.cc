@@ -121,6 +121,14 @@ absl::StatusOr<host::Buffer> HandOver(const Session& session, const host::HostAr
     view.byte_strides = memory.byte_strides;
   }
   if (handling.device_order.empty()) return session.client.ToDevice(view, device);
+  // A plugin that tiles its arrays has its own tiles and its own default order for each shape: what a program takes in
+  // the order asked for is what a program gives back in that order.
+  BP_ASSIGN_OR_RETURN(host::Buffer plain, session.client.ToDevice(view, device));
+  const absl::StatusOr<host::BufferLayout> layout = plain.Layout();
+  if (layout.ok() && layout->type == PJRT_Buffer_MemoryLayout_Type_Tiled) {
+    if (layout->minor_to_major == handling.device_order) return plain;
+    if (!layout->tiles.empty()) return ReturnedInOrder(session, array, device, handling.device_order);
+  }
   absl::StatusOr<host::Buffer> buffer = InLayout(session, view, device, handling.device_order, {});
   if (!absl::IsUnimplemented(buffer.status())) return buffer;
   return ReturnedInOrder(session, array, device, handling.device_order);

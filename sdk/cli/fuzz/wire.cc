@@ -100,7 +100,7 @@ std::vector<Handling> HandlingOf(const FuzzProgram& program) {
     }
     if (i < config.parameter_layouts.size()) {
       const Shape& asked = config.parameter_layouts[i];
-      if (asked.has_layout() && !asked.layout().IsRowMajor()) {
+      if (asked.has_layout()) {  // the last dimension fastest as well: it is not every plugin's default
         all[i].device_order.assign(asked.layout().minor_to_major.begin(), asked.layout().minor_to_major.end());
       }
     }
