@@ -531,6 +531,9 @@ class Maker:
             env[name] = (shape, dtype)
         given = list(env)
         self.grow(main.body, env, self.random.randint(3, 10))
+        for _ in range(6 if self.mesh else 0):
+            if self.over_mesh(main.body, env):
+                break
         read = {n for s in main.body for n in tree.reads(s)}
         results = [n for n in env if n not in read and n not in given][-6:]
         for _ in range(2):

@@ -45,6 +45,10 @@ void ArraySteps::LayOut(const Module& module, const std::vector<Shape>& paramete
   const Computation* entry = module.entry();
   const ModuleConfig& config = module.config();
   auto shared = [&](bool result, int64_t number) {
+    // A donated argument may become any result's memory, which the placing of buffers decides later.
+    const bool donated = !result && std::any_of(config.buffer_donors.begin(), config.buffer_donors.end(),
+                                                [&](const BufferDonor& d) { return d.parameter == number; });
+    if (donated) return true;
     // Which of the leaves exactly does not matter: arrays that take one another's place are left alone.
     return std::any_of(config.input_output_aliases.begin(), config.input_output_aliases.end(),
                        [&](const InputOutputAlias& a) {

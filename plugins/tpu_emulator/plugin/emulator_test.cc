@@ -57,8 +57,9 @@ class Emulator {
     if (absl::Status s = client_->CopyToHost(array, host, out.data()); !s.ok()) return s;
     return out;
   }
-  // Runs @main of f32 arguments.
-  absl::StatusOr<std::vector<DeviceArray>> Run(const std::string& body, std::vector<DeviceArray> arguments) {
+  // Runs @main of f32 arguments; `given` says whether the caller gives them all away.
+  absl::StatusOr<std::vector<DeviceArray>> Run(const std::string& body, std::vector<DeviceArray> arguments,
+                                               bool given = false) {
     auto module = ImportProgram("mlir", "module @m {\n" + body + "\n}");
     if (!module.ok()) return module.status();
     auto executable = backend_->Compile(*std::move(module), CompileOptions(), client_->topology());
@@ -69,7 +70,7 @@ class Emulator {
     ExecuteRequest request;
     request.device_assignment = kDevices;
     request.run_id = ++runs_;
-    request.donated.resize(arguments.size());
+    request.donated.assign(arguments.size(), given);
     request.arguments = std::move(arguments);
     auto result = (*loaded)->Execute(std::move(request));
     if (!result.ok()) return result.status();
@@ -139,6 +140,33 @@ TEST(Emulator, ResultsHaveTheMachinesLayouts) {
   float value = 0;
   std::memcpy(&value, sum->data(), sizeof(value));
   EXPECT_EQ(value, 150000.0f);
+}
+
+// An operand that the matrix unit reads where it lies may be given away without a result of its own: the product then
+// takes its memory, and the operand is read before.
+TEST(Emulator, ProductsInTheMemoryOfAnOperand) {
+  const std::string types = "(tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>";
+  for (const std::string donor : {"", " {jax.buffer_donor = true}"}) {
+    for (const bool given : {false, true}) {
+      if (donor.empty() && given) continue;
+      Emulator emulator;
+      const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8, 9}, y = {1, 0, 0, 0, 2, 0, 0, 0, 4};
+      auto a = emulator.Put(PrimitiveType::kF32, {3, 3}, x.data()),
+           b = emulator.Put(PrimitiveType::kF32, {3, 3}, y.data());
+      ASSERT_TRUE(a.ok() && b.ok());
+      auto outputs = emulator.Run("func.func @main(%a: tensor<3x3xf32>" + donor + ", %b: tensor<3x3xf32>" + donor +
+                                      ") -> tensor<3x3xf32> {\n  %0 = stablehlo.dot_general %a, %b, contracting_dims = "
+                                      "[1] x [0] : " +
+                                      types + "\n  return %0 : tensor<3x3xf32>\n}",
+                                  {*a, *b}, given);
+      ASSERT_TRUE(outputs.ok()) << outputs.status();
+      auto back = emulator.Get((*outputs)[0]);
+      ASSERT_TRUE(back.ok());
+      std::vector<float> found(9);
+      std::memcpy(found.data(), back->data(), 36);
+      EXPECT_THAT(found, testing::ElementsAre(1, 4, 12, 4, 10, 24, 7, 16, 36)) << donor << given;
+    }
+  }
 }
 
 // Whatever lies in padding and fresh memory, results are the same bits.
