@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/import/export/export.h"
+#include "core/import/proto/hlo_proto.h"
 #include "core/types/status_macros.h"
 #include "sdk/cli/arrays.h"
 #include "sdk/cli/execution.h"
@@ -62,7 +63,8 @@ absl::StatusOr<host::Buffer> InLayout(const Session& session, const host::HostVi
 // The same by way of a program that returns its argument in that order, for plugins whose buffers from the host lie in
 // one order only.
 absl::StatusOr<host::Buffer> ReturnedInOrder(const Session& session, const host::HostArray& array,
-                                             const host::Device& device, const std::vector<int64_t>& order) {
+                                             const host::Device& device, const std::vector<int64_t>& order,
+                                             const std::string& format) {
   ASSIGN_OR_RETURN(const Literal value, ToLiteral(array));
   Module module("in_order");
   Builder b(&module, "main");
@@ -74,11 +76,13 @@ absl::StatusOr<host::Buffer> ReturnedInOrder(const Session& session, const host:
   layout.minor_to_major.assign(order.begin(), order.end());
   wanted.set_layout(std::move(layout));
   module.config().result_layout = std::move(wanted);
-  ASSIGN_OR_RETURN(const std::string code, ExportPortableArtifact(module));
+  // In the form of the program itself: StableHLO has no word for the last dimension fastest but its absence.
+  ASSIGN_OR_RETURN(const std::string code,
+                   format == "hlo" ? SerializeHloModule(module) : ExportPortableArtifact(module));
   ASSIGN_OR_RETURN(const int id, device.Id());
   host::CompileOptions options;
   options.device_assignment = {id};
-  ASSIGN_OR_RETURN(const host::LoadedExecutable executable, CompileOn(session, {"mlir", code}, options));
+  ASSIGN_OR_RETURN(const host::LoadedExecutable executable, CompileOn(session, {format, code}, options));
   ASSIGN_OR_RETURN(const host::Buffer argument, session.client.ToDevice(array, device));
   ASSIGN_OR_RETURN(std::vector<host::Buffer> results,
                    executable.Execute(absl::Span<const host::Buffer* const>({&argument})));
@@ -96,7 +100,7 @@ absl::StatusOr<bool> SameElements(const host::HostArray& a, const host::HostArra
 }
 
 absl::StatusOr<host::Buffer> HandOver(const Session& session, const host::HostArray& array, const Handling& handling,
-                                      const host::Device& device) {
+                                      const host::Device& device, const std::string& format) {
   int64_t elements = 1;
   for (const int64_t d : array.dims) elements *= d;
   const int64_t size = static_cast<int64_t>(array.data.size());
@@ -127,11 +131,11 @@ absl::StatusOr<host::Buffer> HandOver(const Session& session, const host::HostAr
   const absl::StatusOr<host::BufferLayout> layout = plain.Layout();
   if (layout.ok() && layout->type == PJRT_Buffer_MemoryLayout_Type_Tiled) {
     if (layout->minor_to_major == handling.device_order) return plain;
-    if (!layout->tiles.empty()) return ReturnedInOrder(session, array, device, handling.device_order);
+    if (!layout->tiles.empty()) return ReturnedInOrder(session, array, device, handling.device_order, format);
   }
   absl::StatusOr<host::Buffer> buffer = InLayout(session, view, device, handling.device_order, {});
   if (!absl::IsUnimplemented(buffer.status())) return buffer;
-  return ReturnedInOrder(session, array, device, handling.device_order);
+  return ReturnedInOrder(session, array, device, handling.device_order, format);
 }
 
 // What the program and the host have agreed on and no value shows.
@@ -193,7 +197,7 @@ absl::StatusOr<std::vector<Literal>> ServeSchedule(const Session& session, const
   std::vector<host::Buffer> buffers;
   for (int64_t copy = 0; copy < kArgumentCopies; ++copy) {
     for (size_t i = 0; i < inputs.size(); ++i) {
-      ASSIGN_OR_RETURN(host::Buffer buffer, HandOver(session, inputs[i], handling[i], places[0]));
+      ASSIGN_OR_RETURN(host::Buffer buffer, HandOver(session, inputs[i], handling[i], places[0], program.format));
       buffers.push_back(std::move(buffer));
     }
   }
@@ -298,7 +302,7 @@ absl::StatusOr<std::vector<Literal>> Serve(const Session& session, Reader& reque
     rows.push_back(inputs[number[row]]);
     buffers.emplace_back();
     for (size_t i = 0; i < rows[row].size(); ++i) {
-      ASSIGN_OR_RETURN(host::Buffer buffer, HandOver(session, rows[row][i], handling[i], places[row]));
+      ASSIGN_OR_RETURN(host::Buffer buffer, HandOver(session, rows[row][i], handling[i], places[row], program.format));
       buffers[row].push_back(std::move(buffer));
     }
     arguments.emplace_back();
