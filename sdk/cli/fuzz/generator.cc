@@ -172,7 +172,14 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
   }
   ChooseHandling();
   Random apart(program_.seed ^ 0x5c4ed01eu);  // so that the program is the same with and without a schedule
-  if (apart.Chance(options_.in_flight) && CanBeScheduled(program_)) MakeSchedule(apart, program_);
+  if (apart.Chance(options_.in_flight) && CanBeScheduled(program_)) {
+    MakeSchedule(apart, program_);
+    // A loop may never end on what an earlier run has left.
+    if (!JudgeSchedule(program_, *program_.module).ok()) {
+      program_.schedule.clear();
+      program_.helpers.clear();
+    }
+  }
   RETURN_IF_ERROR(VerifyModule(*program_.module));
   return std::move(program_);
 }
