@@ -83,12 +83,12 @@ struct PLUGIN_Profiler_Stop_Args {
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Stop_Args, profiler);
 typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_Stop(PLUGIN_Profiler_Stop_Args* args);
 
-// Hands the trace over as a serialized XSpace. The caller calls twice: with `buffer` NULL to learn the size,
-// then with memory of that size.
+// Hands the trace over as a serialized XSpace. With `buffer` NULL the profiler lends memory of its own, good until its
+// next call; a caller may then call again with memory of that size.
 struct PLUGIN_Profiler_CollectData_Args {
   size_t struct_size;
   PLUGIN_Profiler* profiler;    // in
-  uint8_t* buffer;              // in: NULL or memory of the caller
+  uint8_t* buffer;              // in: NULL or memory of the caller; out: where the bytes are
   size_t buffer_size_in_bytes;  // out
 };
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_CollectData_Args, buffer_size_in_bytes);

@@ -7,6 +7,7 @@
 #include "core/types/status_macros.h"
 #include "sdk/backend/exceptions.h"
 #include "sdk/backend/mixed/executable.h"
+#include "sdk/backend/operation_trace.h"
 
 namespace backplane::mixed {
 namespace {
@@ -133,7 +134,13 @@ absl::Status Work::Deliver(std::vector<Value>& leaves, Placement& placement) {
 
 absl::Status Work::Run() {
   DevicePlacement placement(*runtime, request.device);
+  OperationTrace& trace = OperationTrace::Get();
+  const bool traced = trace.Active();
+  const int64_t start = traced ? OperationTrace::NowNs() : 0;
   absl::StatusOr<std::vector<Value>> leaves = Evaluate(placement);
+  if (traced) {
+    trace.Record(request.device, true, executable->name(), executable->name(), start, OperationTrace::NowNs());
+  }
   member->End(leaves.status());
   RETURN_IF_ERROR(leaves.status());
   return Deliver(*leaves, placement);

@@ -12,6 +12,7 @@
 #include "core/passes/calls.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/faults.h"
+#include "sdk/backend/operation_trace.h"
 #include "sdk/engine/codegen/kernel.h"
 #include "sdk/engine/compiler/compile_kernels.h"
 #include "sdk/engine/compiler/library_problems.h"
@@ -462,6 +463,24 @@ absl::StatusOr<std::vector<Program::StepTime>> Program::Profile(absl::Span<void*
   return times;
 }
 
+// The program and each step of its entry as events of a host's profiler.
+absl::Status Program::RunTraced(const RunState& state) const {
+  OperationTrace& trace = OperationTrace::Get();
+  const int32_t device = state.context->device;
+  const int64_t begin = OperationTrace::NowNs();
+  absl::Status status;
+  int64_t now = begin;
+  for (size_t k = 0; k < steps_.size() && status.ok(); ++k) {
+    const int64_t start = now;
+    status = steps_[k]->Run(state);
+    now = OperationTrace::NowNs();
+    trace.Record(device, false, k < step_names_.size() ? absl::string_view(step_names_[k]) : "copy", module_->name(),
+                 start, now);
+  }
+  trace.Record(device, true, module_->name(), module_->name(), begin, now);
+  return status;
+}
+
 absl::Status Program::RunSteps(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool,
                                MemoryPool* memory, const ExecutionContext& context,
                                std::vector<StepTime>* times) const {
@@ -514,7 +533,9 @@ absl::Status Program::RunSteps(absl::Span<void* const> arguments, absl::Span<voi
   state.pool = pool;
   state.context = &context;
   absl::Status status;
-  if (times == nullptr) {
+  if (times == nullptr && OperationTrace::Get().Active()) [[unlikely]] {
+    status = RunTraced(state);
+  } else if (times == nullptr) {
     status = faults::on.load(std::memory_order_relaxed) ? RunWithFaults(steps_, state) : RunSequence(steps_, state);
   } else {
     for (size_t k = 0; k < steps_.size() && status.ok(); ++k) {

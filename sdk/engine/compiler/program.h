@@ -60,6 +60,7 @@ class Program {
                                                 const ExecutionContext& context) const;
 
  private:
+  absl::Status RunTraced(const RunState& state) const;
   absl::Status RunSteps(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool,
                         MemoryPool* memory, const ExecutionContext& context, std::vector<StepTime>* times) const;
 

@@ -13,7 +13,7 @@ PJRT_Extension_Base* ExtensionChain() {
   static PJRT_Extension_Base* const first = [] {
     PJRT_Extension_Base* const all[] = {
         LayoutsExtension(),           FfiExtension(),          MemoryDescriptionsExtension(), ShardingsExtension(),
-        CustomPartitionerExtension(), XlaTransformExtension(), BackplaneExtension(),
+        CustomPartitionerExtension(), XlaTransformExtension(), ProfilerExtension(),           BackplaneExtension(),
     };
     PJRT_Extension_Base* next = nullptr;
     for (size_t i = sizeof(all) / sizeof(all[0]); i-- > 0;) {

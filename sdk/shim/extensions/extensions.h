@@ -16,6 +16,7 @@ PJRT_Extension_Base* MemoryDescriptionsExtension();
 PJRT_Extension_Base* ShardingsExtension();
 PJRT_Extension_Base* CustomPartitionerExtension();
 PJRT_Extension_Base* XlaTransformExtension();
+PJRT_Extension_Base* ProfilerExtension();
 PJRT_Extension_Base* BackplaneExtension();
 
 // What hosts registered through XlaTransformExtension changes the program, which keeps its parameters and results.

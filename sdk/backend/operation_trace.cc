@@ -1,0 +1,55 @@
+#include "sdk/backend/operation_trace.h"
+
+#include <chrono>
+
+namespace backplane {
+namespace {
+
+uint32_t ThreadNumber() {
+  static std::atomic<uint32_t> next{1};
+  thread_local const uint32_t number = next.fetch_add(1, std::memory_order_relaxed);
+  return number;
+}
+
+}  // namespace
+
+OperationTrace& OperationTrace::Get() {
+  static OperationTrace* trace = new OperationTrace;  // threads may still record while the process ends
+  return *trace;
+}
+
+int64_t OperationTrace::NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+void OperationTrace::Record(int32_t device, bool is_program, absl::string_view name, absl::string_view program,
+                            int64_t start_ns, int64_t end_ns) {
+  Event event{device, ThreadNumber(), is_program, std::string(name), std::string(program), start_ns, end_ns};
+  std::lock_guard<std::mutex> lock(mu_);
+  if (listeners_.load(std::memory_order_relaxed) == 0) return;
+  if (events_.size() >= kMaxEvents) {
+    ++lost_;
+    return;
+  }
+  events_.push_back(std::move(event));
+}
+
+OperationTrace::Listening OperationTrace::Start() {
+  std::lock_guard<std::mutex> lock(mu_);
+  listeners_.fetch_add(1, std::memory_order_relaxed);
+  return {events_.size(), lost_};
+}
+
+std::vector<OperationTrace::Event> OperationTrace::Stop(const Listening& since, int64_t* lost) {
+  std::lock_guard<std::mutex> lock(mu_);
+  std::vector<Event> heard(events_.begin() + static_cast<int64_t>(since.first), events_.end());
+  *lost = lost_ - since.lost_before;
+  if (listeners_.fetch_sub(1, std::memory_order_relaxed) == 1) {
+    events_ = {};
+    lost_ = 0;
+  }
+  return heard;
+}
+
+}  // namespace backplane
