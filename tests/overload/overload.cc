@@ -266,7 +266,7 @@ struct Inner {
 Inner inner;
 
 XLA_FFI_Error* Callback(XLA_FFI_CallFrame* frame) {
-  for (XLA_FFI_Extension_Base* e = frame->extension_start; e != nullptr; e = e->next) {
+  for (XLA_FFI_InternalExtension* e = frame->extension_start; e != nullptr; e = e->next) {
     if (e->type != XLA_FFI_Extension_Metadata) continue;
     XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(e)->metadata;
     metadata->api_version.major_version = XLA_FFI_API_MAJOR;
