@@ -4,6 +4,7 @@
 // its operands as it asks for them, and a bitcast between layouts becomes a reshape between transposes.
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 
@@ -82,14 +83,21 @@ absl::StatusOr<bool> DropLayouts::Run(Module* module) {
   for (const auto& owned : module->computations()) {
     Computation* c = owned.get();
     bool rewritten = false;
-    std::vector<Instruction*> kept;  // bitcasts that no other operation can stand for
-    for (Instruction* i : c->Snapshot()) {
-      if (!i->Is(Opcode::kBitcast) || (IsPlain(i->shape()) && IsPlain(i->operand(0)->shape()))) continue;
-      if (Instruction* r = WithoutBitcast(c, i)) {
+    c->RemoveDead();
+    // Bitcasts that no other operation can stand for, and their operands, whose layouts they go by.
+    absl::flat_hash_set<const Instruction*> kept;
+    // Users first: what a bitcast becomes has no layout any more that the next bitcast could go by.
+    std::vector<Instruction*> order = c->Snapshot();
+    std::reverse(order.begin(), order.end());
+    for (Instruction* i : order) {
+      if (!i->Is(Opcode::kBitcast)) continue;
+      Instruction* r = kept.contains(i) ? nullptr : WithoutBitcast(c, i);
+      if (r != nullptr) {
         Replace(i, r);
         rewritten = true;
       } else {
-        kept.push_back(i);
+        kept.insert(i);
+        kept.insert(i->operand(0));
       }
     }
     if (rewritten) {
@@ -99,8 +107,7 @@ absl::StatusOr<bool> DropLayouts::Run(Module* module) {
     changed |= rewritten;
     for (const auto& i : c->instructions()) {
       const bool asks = i->Is(Opcode::kCustomCall) && i->attrs().Has(AttrId::kOperandLayouts);
-      const auto matters = [&](const Instruction* b) { return b == i.get() || b->operand(0) == i.get(); };
-      if (asks || std::any_of(kept.begin(), kept.end(), matters)) continue;
+      if (asks || kept.contains(i.get())) continue;
       changed |= DropFrom(&i->mutable_shape());
     }
   }

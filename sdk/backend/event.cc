@@ -97,7 +97,12 @@ struct Event::State {
 
   ~State() {
     if (callbacks.empty()) return;
-    ThreadRunner().Run(std::move(callbacks), absl::Status(absl::StatusCode::kAborted, "the event was dropped"));
+    absl::Status dropped(absl::StatusCode::kAborted, "");
+    try {
+      dropped = absl::AbortedError("the event was dropped");
+    } catch (...) {  // no memory for the words: the code says it
+    }
+    ThreadRunner().Run(std::move(callbacks), dropped);
   }
 };
 

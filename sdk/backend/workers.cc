@@ -50,6 +50,8 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   // of memory later.
   using TaskList = std::list<Queued>;
 
+  static constexpr uint64_t kNone = UINT64_MAX;  // no task's number
+
   explicit State(const Options& o) : options(o) {
     if (options.computing <= 0) options.computing = std::max(4, AvailableCpus());
     if (options.most_computing <= 0) options.most_computing = std::max(16, 4 * options.computing);
@@ -123,7 +125,6 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
       Begin(first);
       return true;
     }
-    constexpr uint64_t kNone = UINT64_MAX;
     const uint64_t program = programs.empty() ? kNone : programs.front().number;
     const uint64_t call = host_calls.empty() || in_host >= options.host_calls ? kNone : host_calls.front().number;
     uint64_t launch = kNone;
@@ -200,13 +201,14 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
       list.splice(list.end(), task);
     }
     ++unfinished;
-    if (Dispatch(false)) return;
-    TaskList mine = TakeBegun();
-    lock.unlock();
-    RunTask(mine.front());
-    lock.lock();
-    Ended(mine.front().launch);
-    Dispatch(false);
+    // While no thread can be had, this one runs what has begun, also what begins at the end of that.
+    while (!Dispatch(false)) {
+      TaskList mine = TakeBegun();
+      lock.unlock();
+      RunTask(mine.front());
+      lock.lock();
+      Ended(mine.front().launch);
+    }
   }
 
   void AddMember(TaskList& task, int64_t members, bool nested) {
@@ -314,6 +316,8 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     std::unique_lock<std::mutex> lock(mu);
     uint64_t seen = changes.load(std::memory_order_relaxed);
     Clock::time_point needed = Clock::now(), quiet = needed;  // when there was a backlog, and when a task last ended
+    uint64_t front = kNone;  // the first of those that wait for those who wait, and since when it is that
+    Clock::time_point front_since = needed;
     for (;;) {
       watch.wait_for(lock, options.stuck);
       const Clock::time_point now = Clock::now();
@@ -324,11 +328,16 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
       }
       const uint64_t before = std::exchange(seen, changes.load(std::memory_order_relaxed));
       Serve(false);  // a thread could not be started then
-      if (before != seen || !Backlog()) {
+      // Who has stood first for long though processors are free begins, whatever else goes on ending meanwhile.
+      const uint64_t first_now =
+          std::min(host_calls.empty() ? kNone : host_calls.front().number, held.empty() ? kNone : held.begin()->first);
+      if (std::exchange(front, first_now) != first_now) front_since = now;
+      const bool starved = front != kNone && computing < options.computing && now - front_since >= options.trickle;
+      if ((before != seen && !starved) || !Backlog()) {
         quiet = now;
         continue;
       }
-      const bool trickle = now - quiet >= options.trickle;
+      const bool trickle = starved || now - quiet >= options.trickle;
       if (computing < options.computing) {
         // Processors are free: what is queued is kept from beginning by those who wait.
         const bool calls = !host_calls.empty() && (in_host < 4 * options.host_calls || trickle);
@@ -421,7 +430,10 @@ bool Workers::WaitForChange(uint64_t since, std::chrono::milliseconds patience) 
   for (;;) {
     change = s.changes.load(std::memory_order_relaxed) != since;
     if (change || s.computing <= s.short_of) break;
-    if (s.changed.wait_until(lock, limit) == std::cv_status::timeout) break;
+    if (s.changed.wait_until(lock, limit) == std::cv_status::timeout) {
+      change = s.changes.load(std::memory_order_relaxed) != since;
+      break;
+    }
   }
   --s.waiting_for_change;
   if (computes && !change) --s.short_of;

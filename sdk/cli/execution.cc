@@ -1,13 +1,52 @@
 #include "sdk/cli/execution.h"
 
+#include <memory>
+#include <optional>
+
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "core/import/compile_options.h"
+#include "core/import/import.h"
+#include "core/types/status_macros.h"
 #include "sdk/host/status.h"
 
 namespace backplane::cli {
+namespace {
+
+bool IsReordered(const Shape& shape) {
+  bool found = false;
+  ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) {
+    found |= leaf.IsArray() && leaf.has_layout() && !leaf.layout().IsRowMajor();
+  });
+  return found;
+}
+
+// A plugin follows the layouts of an HLO proto's entry only where the options ask for them: the options with that, or
+// nothing where the program's arguments and results lie in the usual order or cannot be read here.
+std::optional<std::string> OptionsWithLayouts(const host::Program& program, const host::CompileOptions& options) {
+  if (program.format != "hlo") return std::nullopt;
+  const absl::StatusOr<std::unique_ptr<Module>> module = ImportProgram(program.format, program.code);
+  if (!module.ok()) return std::nullopt;
+  const ModuleConfig& config = (*module)->config();
+  const bool arguments = absl::c_any_of(config.parameter_layouts, IsReordered);
+  const bool result =
+      config.result_layout.element_type() != PrimitiveType::kInvalid && IsReordered(config.result_layout);
+  if (!arguments && !result) return std::nullopt;
+  absl::StatusOr<CompileOptions> asked = ParseCompileOptions(options.Serialize());
+  if (!asked.ok()) return std::nullopt;
+  if (arguments) asked->argument_layouts = config.parameter_layouts;
+  if (result) asked->result_layout = config.result_layout;
+  asked->serialized.clear();
+  return SerializeCompileOptions(*asked);
+}
+
+}  // namespace
 
 absl::StatusOr<host::LoadedExecutable> CompileOn(const Session& session, const host::Program& program,
                                                  const host::CompileOptions& options) {
-  absl::StatusOr<host::LoadedExecutable> executable = session.client.Compile(program, options);
+  const std::optional<std::string> with_layouts = OptionsWithLayouts(program, options);
+  absl::StatusOr<host::LoadedExecutable> executable =
+      with_layouts ? session.client.CompileWithBytes(program, *with_layouts) : session.client.Compile(program, options);
   if (!executable.ok())
     return FromPlugin(host::WithContext(executable.status(), absl::StrCat(session.found.name, ": compile")));
   return executable;

@@ -8,7 +8,7 @@
 
 namespace backplane::cli {
 
-// Compiles for one device. Errors carry the plugin's exit code.
+// Compiles; the layouts that an HLO proto's entry names are asked for in the options too. Errors carry the plugin's exit code.
 absl::StatusOr<host::LoadedExecutable> CompileOn(const Session& session, const host::Program& program,
                                                  const host::CompileOptions& options = {});
 absl::StatusOr<std::vector<host::Buffer>> ToDevice(const Session& session, const std::vector<host::HostArray>& arrays);

@@ -111,7 +111,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Prog
   ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ImportProgram(format, code));
   if (format == kHlo && !IsHloText(code)) ForgetEntryLayouts(module.get());
   RETURN_IF_ERROR(TransformProgram(&module));
-  RETURN_IF_ERROR(DropLayouts().Run(module.get()).status());
+  RETURN_IF_ERROR(RunPass(DropLayouts(), module.get()).status());
   RETURN_IF_ERROR(ApplyOptions(parsed, module.get()));
   ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable,
                    Plugin().backend->Compile(std::move(module), parsed, topology));

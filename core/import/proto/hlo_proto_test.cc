@@ -353,6 +353,7 @@ TEST(HloProto, ConstantsInTheOrderOfTheirLayout) {
   ASSERT_TRUE(message.ParseFromString(*SerializeHloModule(*m)));
   auto* literal = message.mutable_computations(0)->mutable_instructions(0)->mutable_literal();
   auto* layout = literal->mutable_shape()->mutable_layout();
+  literal->mutable_shape()->set_layout_is_default(false);  // a mark of ours: the layout says nothing
   layout->set_minor_to_major(0, 0);
   layout->set_minor_to_major(1, 1);
   const int32_t columns[] = {1, 4, 2, 5, 3, 6};
@@ -360,6 +361,11 @@ TEST(HloProto, ConstantsInTheOrderOfTheirLayout) {
   absl::StatusOr<std::unique_ptr<Module>> back = ParseHloModuleProto(message.SerializeAsString());
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ((*back)->ToString(), m->ToString());
+  // An order that is none is refused, and not gone by where the layout is marked as saying nothing.
+  layout->set_minor_to_major(1, 1'000'000'000'000);
+  EXPECT_FALSE(ParseHloModuleProto(message.SerializeAsString()).ok());
+  literal->mutable_shape()->set_layout_is_default(true);
+  EXPECT_TRUE(ParseHloModuleProto(message.SerializeAsString()).ok());
   literal->mutable_shape()->set_dimensions(0, 3);
   EXPECT_FALSE(ParseHloModuleProto(message.SerializeAsString()).ok());
 }

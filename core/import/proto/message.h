@@ -141,7 +141,9 @@ class WireInput {
     absl::string_view bytes;
     if (!Bytes(&bytes)) return false;
     WireInput packed(bytes);
-    if (std::is_floating_point_v<T>) out->Reserve(out->size() + static_cast<int>(bytes.size() / sizeof(T)));
+    // Only once: to reserve for each of many short runs would copy all that is there each time.
+    if (std::is_floating_point_v<T> && out->empty())
+      out->Reserve(out->size() + static_cast<int>(bytes.size() / sizeof(T)));
     while (!packed.AtEnd()) {
       if (!packed.Number(&v)) return false;
       out->Add(v);

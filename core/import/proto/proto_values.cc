@@ -220,12 +220,13 @@ absl::StatusOr<Literal> ArrayFromProto(const proto::LiteralProto& in, const Shap
 
 // The elements of the message stand in the order of its shape's layout; those of a literal are row-major.
 absl::StatusOr<Literal> InRowMajorOrder(Literal read, const proto::ShapeProto& written) {
-  const auto& order = written.layout().minor_to_major();
-  if (!written.has_layout() || read.shape().rank() < 2 || std::is_sorted(order.rbegin(), order.rend())) return read;
-  ASSIGN_OR_RETURN(Shape shape, ShapeFromProto(written));  // the order is a permutation
+  if (!written.has_layout() || written.layout_is_default() || read.shape().rank() < 2) return read;
+  ASSIGN_OR_RETURN(Shape shape, ShapeFromProto(written));  // checks that the order is a permutation
   if (!(shape == read.shape())) {
     return InvalidProto(absl::StrCat("literal of ", shape.ToString(), " in a constant of ", read.shape().ToString()));
   }
+  if (!shape.has_layout() || shape.layout().IsRowMajor()) return read;
+  const auto& order = shape.layout().minor_to_major;
   Literal out(read.shape());
   if (read.num_elements() == 0) return out;
   const auto& dims = read.shape().dimensions();

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/analysis/process_groups.h"
+#include "sdk/backend/exceptions.h"
 #include "sdk/backend/workers.h"
 
 namespace backplane {
@@ -48,15 +49,17 @@ absl::Status Launch::Meet(const Key& key, absl::string_view what, absl::Span<con
                           void* brought, Work work) {
   std::unique_lock<std::mutex> lock(mu_);
   if (!failure_.ok()) return failure_;
-  std::shared_ptr<Meeting>& entry = meetings_[key];
-  if (entry == nullptr) {
-    entry = std::make_shared<Meeting>();
-    entry->what = std::string(what);
-    entry->group.assign(group.begin(), group.end());
-    entry->brought.resize(group.size());
-    entry->here.resize(group.size());
+  auto at = meetings_.find(key);
+  if (at == meetings_.end()) {
+    // Whole before it is found by others: memory may run out in between.
+    auto made = std::make_shared<Meeting>();
+    made->what = std::string(what);
+    made->group.assign(group.begin(), group.end());
+    made->brought.resize(group.size());
+    made->here.resize(group.size());
+    at = meetings_.emplace(key, std::move(made)).first;
   }
-  const std::shared_ptr<Meeting> meeting = entry;
+  const std::shared_ptr<Meeting> meeting = at->second;
   if (meeting->group.size() != group.size() || meeting->here[position]) {
     absl::Status twice =
         absl::InternalError(absl::StrCat(what, ": ", Name(group[position]), " came to one meeting twice"));
@@ -67,7 +70,7 @@ absl::Status Launch::Meet(const Key& key, absl::string_view what, absl::Span<con
   meeting->here[position] = true;
   if (++meeting->arrived == group.size()) {
     lock.unlock();
-    absl::Status result = work(meeting->brought);
+    absl::Status result = Caught([&] { return work(meeting->brought); });  // the others wait for it, whatever happens
     lock.lock();
     meeting->result = std::move(result);
     meeting->done = true;
@@ -158,7 +161,14 @@ LaunchMember::LaunchMember(std::shared_ptr<Launch> launch, int64_t replica, int6
   }
 }
 
-LaunchMember::~LaunchMember() { End(absl::CancelledError("it was dropped before its end")); }
+LaunchMember::~LaunchMember() {
+  if (ended_) return;
+  try {
+    End(absl::CancelledError("it was dropped before its end"));
+  } catch (...) {  // no memory for the words
+    launch_->Fail(absl::Status(absl::StatusCode::kAborted, ""));
+  }
+}
 
 void LaunchMember::End(const absl::Status& status) {
   if (!ended_) launch_->End(process_, status);
@@ -198,6 +208,7 @@ void LaunchRegistry::Abandon(int64_t run_id, const absl::Status& why) {
     launch = std::move(at->second.launch);
     entries_.erase(at);
   }
+  if (launch == nullptr) return;  // memory ran out while it was made
   launch->Fail(absl::AbortedError(absl::StrCat("the launch was given up: ", why.message())));
 }
 

@@ -1,4 +1,5 @@
 #include "sdk/backend/mixed/collectives.h"
+#include "sdk/backend/workers.h"
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
@@ -88,6 +89,7 @@ absl::StatusOr<Literal> Collectives::RunHostTransfer(const Instruction& op, absl
   const int64_t channel = op.attrs().GetInt(AttrId::kChannelId);
   const Shape shape = data.shape();
   CustomCallBuffer buffer{shape.element_type(), nullptr, shape.dimensions()};
+  const Workers::Waiting in_host(Workers::Waiting::For::kHost);
   if (gives) {
     buffer.data = const_cast<std::byte*>(data.bytes());
     RETURN_IF_ERROR(context->SendToHost(channel, buffer));

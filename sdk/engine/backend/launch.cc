@@ -1,5 +1,7 @@
 #include "sdk/engine/backend/launch.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "core/types/status_macros.h"
@@ -13,6 +15,13 @@ constexpr double kInlineMicroseconds = 60;
 // Up to here it still does, with the others woken: what the caller could do meanwhile is worth less than the way there.
 constexpr double kStayMicroseconds = 150;
 
+// The temporary memory that a program holds at a time: devices that meet hold theirs together.
+int64_t TemporaryBytesTogether(const Program& program, const CompileOptions& options) {
+  const int64_t devices =
+      program.meets_others() ? std::max<int64_t>(int64_t{options.num_replicas} * options.num_partitions, 1) : 1;
+  return std::min(program.temporary_bytes(), std::numeric_limits<int64_t>::max() / devices) * devices;
+}
+
 }  // namespace
 
 ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Executable> executable,
@@ -23,7 +32,7 @@ ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Execu
       program_(program),
       runtime_(Runtime::Get()),
       budget_(std::move(budget)),
-      expected_(budget_, program.temporary_bytes()) {
+      expected_(budget_, TemporaryBytesTogether(program, executable_->options())) {
   if (!program.meets_others()) return;
   const CompileOptions& options = executable_->options();
   LaunchOptions together{options.num_replicas, options.num_partitions, time_limit, {}};

@@ -11,6 +11,8 @@ namespace {
 // Without any program's end for so long, an allocation waits no longer: what computes may itself wait for this caller,
 // such as for a lock of the host.
 constexpr std::chrono::seconds kPatience{5};
+// In all, though programs go on ending: they may be others', and what is held may stay.
+constexpr std::chrono::seconds kMostPatience{60};
 
 void RaisePeak(std::atomic<int64_t>& peak, int64_t value) {
   int64_t seen = peak.load(std::memory_order_relaxed);
@@ -75,6 +77,8 @@ absl::Status MemoryBudget::NoRoom(uint64_t bytes, absl::string_view what) const 
 
 absl::Status MemoryBudget::TakeOrWait(int64_t bytes, absl::string_view what, Use use, void** block) {
   bool leave_room = use == Use::kHeld;
+  bool last = false;
+  const auto limit = std::chrono::steady_clock::now() + kMostPatience;
   for (;;) {
     const uint64_t changes = workers_ == nullptr ? 0 : workers_->changes();
     bool system_refuses = false;
@@ -85,12 +89,18 @@ absl::Status MemoryBudget::TakeOrWait(int64_t bytes, absl::string_view what, Use
       GiveBack(bytes, use);
       system_refuses = true;
     }
-    if (workers_ != nullptr && workers_->WaitForChange(changes, kPatience)) continue;
+    if (!last && workers_ != nullptr && std::chrono::steady_clock::now() < limit &&
+        workers_->WaitForChange(changes, kPatience))
+      continue;
     if (leave_room && !system_refuses) {  // nobody computes who could use the room
       leave_room = false;
       continue;
     }
-    pool_->Trim();
+    if (!last) {  // memory may have been freed by a thread that runs no task, which is no change
+      pool_->Trim();
+      last = true;
+      continue;
+    }
     if (!system_refuses) return NoRoom(static_cast<uint64_t>(bytes), what);
     return absl::ResourceExhaustedError(absl::StrCat(what, ": the system has no memory for ", bytes,
                                                      " bytes: ", in_use_.load(std::memory_order_relaxed),

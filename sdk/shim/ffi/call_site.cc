@@ -175,11 +175,13 @@ class TypedSite : public CustomCallSite {
     Event future = call->TakeFuture();
     if (future.IsReady()) return Event::Ready(Named(future.status()));
     // The call lives until its future is set; what waits for it hears of it after that.
-    Event done = Event::Create();
-    future.OnReady([call = std::move(call), done, target = target_](const absl::Status& status) mutable {
-      call.reset();
-      done.Set(Name(target, status));
-    });
+    Promise promise("custom call");
+    Event done = promise.event();
+    future.OnReady(
+        [call = std::move(call), promise = std::move(promise), target = target_](const absl::Status& status) mutable {
+          call.reset();
+          promise.Set(Name(target, status));
+        });
     return done;
   }
 
