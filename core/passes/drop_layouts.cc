@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
 
 namespace backplane {
 namespace {
@@ -83,27 +84,27 @@ absl::StatusOr<bool> DropLayouts::Run(Module* module) {
   for (const auto& owned : module->computations()) {
     Computation* c = owned.get();
     bool rewritten = false;
-    c->RemoveDead();
     // Bitcasts that no other operation can stand for, and their operands, whose layouts they go by.
     absl::flat_hash_set<const Instruction*> kept;
-    // Users first: what a bitcast becomes has no layout any more that the next bitcast could go by.
+    // Users first: what a bitcast becomes has no layout any more that the next bitcast could go by. Only bitcasts are
+    // removed: what else is dead may still tell the partitioner something.
     std::vector<Instruction*> order = c->Snapshot();
     std::reverse(order.begin(), order.end());
     for (Instruction* i : order) {
       if (!i->Is(Opcode::kBitcast)) continue;
-      Instruction* r = kept.contains(i) ? nullptr : WithoutBitcast(c, i);
-      if (r != nullptr) {
+      if (!i->users().empty() || i->IsRoot()) {
+        Instruction* r = kept.contains(i) ? nullptr : WithoutBitcast(c, i);
+        if (r == nullptr) {
+          kept.insert(i);
+          kept.insert(i->operand(0));
+          continue;
+        }
         Replace(i, r);
-        rewritten = true;
-      } else {
-        kept.insert(i);
-        kept.insert(i->operand(0));
       }
+      RETURN_IF_ERROR(c->Remove(i));
+      rewritten = true;
     }
-    if (rewritten) {
-      c->RemoveDead();
-      c->SortTopologically();
-    }
+    if (rewritten) c->SortTopologically();
     changed |= rewritten;
     for (const auto& i : c->instructions()) {
       const bool asks = i->Is(Opcode::kCustomCall) && i->attrs().Has(AttrId::kOperandLayouts);
