@@ -23,7 +23,6 @@
 #include "sdk/engine/compiler/program.h"
 
 namespace backplane::engine {
-namespace {}  // namespace
 
 NamedValues CountCost(const Module& module) {
   Cost total;
