@@ -1,4 +1,4 @@
-// Extension 7, Triton, version 2: compiles a Triton kernel.
+// Extension 7, Triton, version 2: compiles a Triton kernel. Deprecated since minor 0.115 of the API.
 #ifndef BACKPLANE_API_EXTENSIONS_TRITON_H_
 #define BACKPLANE_API_EXTENSIONS_TRITON_H_
 

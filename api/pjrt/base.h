@@ -107,7 +107,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Extension_Base, next);
 
 // The minor number grows with each addition: a slot at the end of the table, a field at the end of a struct, an
 // enumerator. The history is in CHANGELOG.md, the layouts of older minors are in abi/.
-#define PJRT_API_MINOR 114
+#define PJRT_API_MINOR 117
 
 // A plugin fills in the two numbers of the header it was compiled with. Both sides compare them before they trust a
 // slot or field that is younger than the other side; `PJRT_Api.struct_size` says how far the table reaches.

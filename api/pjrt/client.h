@@ -299,13 +299,15 @@ struct PJRT_Client_CreateErrorBuffer_Args {
   const int64_t* shape_dims;               // in: borrowed for the call
   size_t shape_num_dims;                   // in
   PJRT_Buffer_Type shape_element_type;     // in
-  PJRT_Buffer_MemoryLayout* shape_layout;  // in: NULL for the default
+  PJRT_Buffer_MemoryLayout* shape_layout;  // in: NULL for the default; read where `device_layout` is NULL
   PJRT_Memory* memory;                     // in: where it would be
   PJRT_Buffer* buffer;                     // out: owned by the caller
   const PJRT_NamedValue* payload;          // in: copied; since 0.103
   size_t num_payload;                      // in: since 0.103
+  // in: NULL for the default; since 0.117, in place of `shape_layout`, which that minor deprecates
+  PJRT_Buffer_MemoryLayout* device_layout;
 };
-PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_CreateErrorBuffer_Args, num_payload);
+PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_CreateErrorBuffer_Args, device_layout);
 typedef PJRT_Error* PJRT_Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args* args);
 
 // Makes a buffer that will stand for another one, not known yet. Since 0.77.

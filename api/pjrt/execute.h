@@ -103,8 +103,11 @@ struct PJRT_ExecuteOptions {
   bool use_major_to_minor_data_layout_for_callbacks;
   PJRT_HloOutputCallbackInfo* hlo_output_callbacks;  // one list for all devices; since 0.112
   size_t num_hlo_output_callbacks;
+  // options of the plugin's own for this execution; a plugin passes over names that it does not know; since 0.116
+  const PJRT_NamedValue* custom_options;
+  size_t num_custom_options;
 };
-PJRT_DEFINE_STRUCT_TRAITS(PJRT_ExecuteOptions, num_hlo_output_callbacks);
+PJRT_DEFINE_STRUCT_TRAITS(PJRT_ExecuteOptions, num_custom_options);
 
 // ---- Streams to the device, made by the plugin for a receive callback
 

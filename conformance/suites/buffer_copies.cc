@@ -195,6 +195,30 @@ void ErrorBuffer(Kit& k) {
   k.Require(!read.ok(), "a buffer made with an error can be read");
 }
 
+void ErrorBufferLayout(Kit& k) {
+  if (k.minor() < 117) k.Unsupported("error buffers have a device layout since minor 0.117, this is 0.", k.minor());
+  const Dims dims = {2, 3}, given = {0, 1}, outdated = {1, 0};
+  PJRT_Buffer_MemoryLayout device_layout = LayoutOf(given), shape_layout = LayoutOf(outdated);
+  KIT_ARGS(k, a, PJRT_Client_CreateErrorBuffer);
+  a.client = k.client();
+  a.error_code = PJRT_Error_Code_DATA_LOSS;
+  a.error_message = "the kit's own words";
+  a.error_message_size = std::strlen(a.error_message);
+  a.shape_dims = dims.data();
+  a.shape_num_dims = dims.size();
+  a.shape_element_type = PJRT_Buffer_Type_F32;
+  a.memory = DefaultMemory(k, k.device());
+  a.shape_layout = &shape_layout;
+  a.device_layout = &device_layout;
+  KIT_OK(k, PJRT_Client_CreateErrorBuffer, a);
+  KIT_ARGS(k, l, PJRT_Buffer_GetMemoryLayout);
+  l.buffer = a.buffer;
+  KIT_OK(k, PJRT_Buffer_GetMemoryLayout, l);
+  k.Require(l.layout.type == PJRT_Buffer_MemoryLayout_Type_Tiled && l.layout.tiled.minor_to_major_size == 2 &&
+                l.layout.tiled.minor_to_major[0] == 0,
+            "the buffer has another layout than its device layout");
+}
+
 void ErrorTravels(Kit& k) {
   const Dims dims = {4};
   KIT_ARGS(k, a, PJRT_Client_CreateErrorBuffer);
@@ -421,6 +445,8 @@ constexpr Check kChecks[] = {
     {"copies.uninitialized", "PJRT_Client_CreateUninitializedBuffer", "a buffer with any contents", Uninitialized},
     {"copies.error_buffer", "PJRT_Client_CreateErrorBuffer", "a buffer made with an error gives that error",
      ErrorBuffer},
+    {"copies.error_buffer_layout", "PJRT_Client_CreateErrorBuffer PJRT_Buffer_GetMemoryLayout",
+     "a buffer made with an error has the device layout that was asked for", ErrorBufferLayout},
     {"copies.error_travels", "PJRT_Client_CreateErrorBuffer",
      "the error of an argument becomes the error of the results", ErrorTravels},
     {"copies.alias", "PJRT_Client_CreateAliasBuffer PJRT_Client_FulfillAliasBuffer",

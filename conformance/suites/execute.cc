@@ -1,5 +1,6 @@
 // Executing: arguments, results, donation, wrong use, several devices.
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -324,19 +325,14 @@ void SameTwice(Kit& k) {
   }
 }
 
-void WithContext(Kit& k) {
-  KIT_ARGS(k, c, PJRT_ExecuteContext_Create);
-  KIT_OK(k, PJRT_ExecuteContext_Create, c);
+// The result of one execution of the sum with these options, which may not be ready yet.
+PJRT_Buffer* AddWithOptions(Kit& k, PJRT_ExecuteOptions options) {
+  options.struct_size = host::StructSizeAt(k.minor(), &options, PJRT_ExecuteOptions_STRUCT_SIZE);
   PJRT_LoadedExecutable* add = Compile(k, kAdd);
   PJRT_Buffer *x = X(k), *y = Y(k), *outputs[1] = {nullptr};
   PJRT_Buffer* const arguments[] = {x, y};
   PJRT_Buffer* const* argument_lists[] = {arguments};
   PJRT_Buffer** output_lists[] = {outputs};
-  PJRT_ExecuteOptions options{};
-  options.struct_size = host::StructSizeAt(k.minor(), &options, PJRT_ExecuteOptions_STRUCT_SIZE);
-  options.context = c.context;
-  options.call_location = "kit.cc:1";
-  options.launch_id = 7;
   KIT_ARGS(k, a, PJRT_LoadedExecutable_Execute);
   a.executable = add;
   a.options = &options;
@@ -345,10 +341,40 @@ void WithContext(Kit& k) {
   a.num_args = 2;
   a.output_lists = output_lists;
   KIT_OK(k, PJRT_LoadedExecutable_Execute, a);
+  return outputs[0];
+}
+
+void WithContext(Kit& k) {
+  KIT_ARGS(k, c, PJRT_ExecuteContext_Create);
+  KIT_OK(k, PJRT_ExecuteContext_Create, c);
+  PJRT_ExecuteOptions options{};
+  options.context = c.context;
+  options.call_location = "kit.cc:1";
+  options.launch_id = 7;
+  PJRT_Buffer* sum = AddWithOptions(k, options);
   KIT_ARGS(k, d, PJRT_ExecuteContext_Destroy);
   d.context = c.context;
   KIT_OK(k, PJRT_ExecuteContext_Destroy, d);
-  k.Require(GetAs<float>(k, outputs[0]) == kSum, "wrong results with an execute context");
+  k.Require(GetAs<float>(k, sum) == kSum, "wrong results with an execute context");
+}
+
+void CustomOptions(Kit& k) {
+  if (k.minor() < 116) k.Unsupported("executions have options of their own since minor 0.116, this is 0.", k.minor());
+  PJRT_NamedValue values[2] = {};
+  for (PJRT_NamedValue& value : values) value.struct_size = PJRT_NamedValue_STRUCT_SIZE;
+  values[0].name = "kit.example/text";
+  values[0].type = PJRT_NamedValue_kString;
+  values[0].string_value = "unknown to all";
+  values[0].value_size = std::strlen(values[0].string_value);
+  values[1].name = "kit.example/number";
+  values[1].type = PJRT_NamedValue_kInt64;
+  values[1].int64_value = 3;
+  values[1].value_size = 1;
+  for (PJRT_NamedValue& value : values) value.name_size = std::strlen(value.name);
+  PJRT_ExecuteOptions options{};
+  options.custom_options = values;
+  options.num_custom_options = 2;
+  k.Require(GetAs<float>(k, AddWithOptions(k, options)) == kSum, "wrong results with options that nobody knows");
 }
 
 constexpr Check kChecks[] = {
@@ -386,6 +412,7 @@ constexpr Check kChecks[] = {
      DestroyedWhileRunning},
     {"execute.output_unready", "", "outputs may go before they are ready", OutputDestroyedUnready},
     {"execute.same_bits", "", "the same program on the same data gives the same bits", SameTwice},
+    {"execute.custom_options", "", "options that nobody knows change nothing", CustomOptions},
     {"execute.context", "PJRT_ExecuteContext_Create PJRT_ExecuteContext_Destroy",
      "an execution with a context, as JAX makes it", WithContext},
 };

@@ -139,6 +139,9 @@ struct ExecuteRequest {
   // donated may be given back as an output too, but not written.
   std::vector<bool> donated;
   std::shared_ptr<const ExecuteContext> context;  // may be null
+  // What the host asks of this execution by names of the backend's own; null when it asks nothing. A backend passes over
+  // names that it does not know, as the ABI says.
+  std::shared_ptr<const NamedValues> options;
 };
 
 struct ExecuteResult {               // drop your references to arguments before you set `done`

@@ -29,7 +29,8 @@ size_t StructSizeAt(int minor, const PJRT_Client_CreateViewOfDeviceBuffer_Args*,
   return Pick(minor, {{66, newest}}, BP_SIZE(PJRT_Client_CreateViewOfDeviceBuffer_Args, buffer));
 }
 size_t StructSizeAt(int minor, const PJRT_Client_CreateErrorBuffer_Args*, size_t newest) {
-  return Pick(minor, {{103, newest}}, BP_SIZE(PJRT_Client_CreateErrorBuffer_Args, buffer));
+  using T = PJRT_Client_CreateErrorBuffer_Args;
+  return Pick(minor, {{117, newest}, {103, BP_SIZE(T, num_payload)}}, BP_SIZE(T, buffer));
 }
 size_t StructSizeAt(int minor, const PJRT_Device_MemoryStats_Args*, size_t newest) {
   return Pick(minor, {{113, newest}}, BP_SIZE(PJRT_Device_MemoryStats_Args, peak_pool_bytes_is_set));
@@ -58,7 +59,8 @@ size_t StructSizeAt(int minor, const PJRT_Plugin_Attributes_Args*, size_t newest
 size_t StructSizeAt(int minor, const PJRT_ExecuteOptions*, size_t newest) {
   using T = PJRT_ExecuteOptions;
   return Pick(minor,
-              {{112, newest},
+              {{116, newest},
+               {112, BP_SIZE(T, num_hlo_output_callbacks)},
                {108, BP_SIZE(T, use_major_to_minor_data_layout_for_callbacks)},
                {97, BP_SIZE(T, multi_slice_config)},
                {78, BP_SIZE(T, incarnation_ids)},

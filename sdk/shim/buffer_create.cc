@@ -166,8 +166,8 @@ absl::Status Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args& a) {
   BP_REQUIRE(a.client);
   BP_REQUIRE(a.memory);
   const std::shared_ptr<ClientState>& client = a.client->state;
-  ASSIGN_OR_RETURN(Shape shape,
-                   ShapeFor(*client, a.shape_element_type, a.shape_dims, a.shape_num_dims, a.shape_layout));
+  PJRT_Buffer_MemoryLayout* layout = a.device_layout != nullptr ? a.device_layout : a.shape_layout;
+  ASSIGN_OR_RETURN(Shape shape, ShapeFor(*client, a.shape_element_type, a.shape_dims, a.shape_num_dims, layout));
   ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, nullptr, a.memory, nullptr));
   absl::Status error = MakeStatus(a.error_code, a.error_message, a.error_message_size);
   if (error.ok()) return absl::InvalidArgumentError("error buffer: code OK is no error");

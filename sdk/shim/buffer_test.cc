@@ -294,6 +294,41 @@ TEST_F(BufferTest, ErrorBuffersCarryTheirErrorAlong) {
   EXPECT_EQ(BP_CALL(PJRT_Client_CreateErrorBuffer, e).code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(BufferTest, ErrorBuffersHaveTheirDeviceLayout) {
+  const int64_t dims[] = {2, 3}, orders[][2] = {{0, 1}, {1, 0}};
+  PJRT_Buffer_MemoryLayout layouts[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    layouts[i].struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
+    layouts[i].type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+    layouts[i].tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
+    layouts[i].tiled.minor_to_major = orders[i];
+    layouts[i].tiled.minor_to_major_size = 2;
+  }
+  BP_ARGS(e, PJRT_Client_CreateErrorBuffer);
+  e.client = client_;
+  e.error_code = PJRT_Error_Code_ABORTED;
+  e.shape_dims = dims;
+  e.shape_num_dims = 2;
+  e.shape_element_type = PJRT_Buffer_Type_F32;
+  e.memory = Memories(device_)[0];
+  auto first_minor = [&] {
+    EXPECT_TRUE(BP_CALL(PJRT_Client_CreateErrorBuffer, e).ok());
+    BP_ARGS(l, PJRT_Buffer_GetMemoryLayout);
+    l.buffer = e.buffer;
+    EXPECT_TRUE(BP_CALL(PJRT_Buffer_GetMemoryLayout, l).ok());
+    const int64_t first = l.layout.tiled.minor_to_major[0];
+    Destroy(e.buffer);
+    return first;
+  };
+  EXPECT_EQ(first_minor(), 1);
+  e.shape_layout = &layouts[0];
+  EXPECT_EQ(first_minor(), 0);
+  e.device_layout = &layouts[1];  // goes before the other
+  EXPECT_EQ(first_minor(), 1);
+  e.struct_size = PJRT_STRUCT_SIZE(PJRT_Client_CreateErrorBuffer_Args, num_payload);  // a host of 0.116
+  EXPECT_EQ(first_minor(), 0);
+}
+
 TEST_F(BufferTest, AliasBuffersAreFulfilledOnceWithAValueOrAnError) {
   const int64_t dims[] = {2};
   BP_ARGS(c, PJRT_Client_CreateAliasBuffer);

@@ -427,6 +427,11 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
     std::lock_guard<std::mutex> lock(options.context->mu);
     context = options.context->data;
   }
+  std::shared_ptr<const NamedValues> custom_options;
+  if (options.num_custom_options > 0) {
+    ASSIGN_OR_RETURN(NamedValues read, ReadNamedValues(options.custom_options, options.num_custom_options));
+    custom_options = std::make_shared<const NamedValues>(std::move(read));
+  }
   // First everything that may be refused; nothing has changed until then.
   for (size_t d = 0; d < devices; ++d) {
     Row& row = rows[d];
@@ -440,6 +445,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
     row.request.device_assignment = e.device_assignment->empty() ? absl::MakeConstSpan(&places[d].device->info().id, 1)
                                                                  : absl::MakeConstSpan(*e.device_assignment);
     ASSIGN_OR_RETURN(row.request.context, WithCallbacks(context, options, d));
+    row.request.options = custom_options;
     RETURN_IF_ERROR(row.Read(e, ArgumentRow(a, d), a.num_args));
   }
   for (size_t d = 0; d < devices; ++d) RETURN_IF_ERROR(rows[d].Claim(e, ArgumentRow(a, d)));

@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using Rows = std::vector<std::vector<PJRT_Buffer*>>;
 
 class ExecuteTest : public ::testing::Test {
@@ -419,6 +420,35 @@ TEST_F(ExecuteTest, NonDonatableIndicesAndDoubleDonation) {
   EXPECT_TRUE(IsDeleted(x_));
   Destroy(out[0][0]);
   Destroy(donate);
+}
+
+TEST_F(ExecuteTest, CustomOptionsReachTheBackend) {
+  PJRT_LoadedExecutable* add = MustCompile(client_, kAdd);
+  PJRT_NamedValue value{};
+  value.struct_size = PJRT_NamedValue_STRUCT_SIZE;
+  value.name = "depth";
+  value.name_size = 5;
+  value.type = PJRT_NamedValue_kInt64;
+  value.int64_value = 3;
+  PJRT_ExecuteOptions options{};
+  options.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE;
+  Rows out;
+  ASSERT_TRUE(Execute(add, {{x_, y_}}, 1, &out, &options).ok());
+  EXPECT_TRUE(control_.last_options.empty());
+  Destroy(out[0][0]);
+  options.custom_options = &value;
+  options.num_custom_options = 1;
+  ASSERT_TRUE(Execute(add, {{x_, y_}}, 1, &out, &options).ok());
+  EXPECT_THAT(control_.last_options, ElementsAre(Pair("depth", NamedValue(int64_t{3}))));
+  Destroy(out[0][0]);
+  value.name = nullptr;
+  EXPECT_EQ(Execute(add, {{x_, y_}}, 1, &out, &options).code(), absl::StatusCode::kInvalidArgument);
+  options.custom_options = nullptr;
+  EXPECT_EQ(Execute(add, {{x_, y_}}, 1, &out, &options).code(), absl::StatusCode::kInvalidArgument);
+  options.struct_size = PJRT_STRUCT_SIZE(PJRT_ExecuteOptions, num_hlo_output_callbacks);  // a host of 0.115
+  ASSERT_TRUE(Execute(add, {{x_, y_}}, 1, &out, &options).ok());
+  Destroy(out[0][0]);
+  Destroy(add);
 }
 
 TEST_F(ExecuteTest, SeveralDevicesAndOneOfThem) {

@@ -145,6 +145,7 @@ class FakeLoaded : public LoadedExecutable {
     {
       std::lock_guard<std::mutex> lock(mu);
       control.last_donated = request.donated;
+      control.last_options = request.options == nullptr ? NamedValues() : *request.options;
       control.last_arguments = std::move(addresses);
     }
     ExecuteResult result;

@@ -45,6 +45,7 @@ class FakeControl {
   std::vector<int64_t> run_ids;             // of all executions, in order
   std::vector<int64_t> abandoned;           // run ids
   std::vector<bool> last_donated;           // of the last execution
+  NamedValues last_options;                 // likewise
   std::vector<const void*> last_arguments;  // addresses of its arguments
   std::atomic<int64_t> storages{0};         // alive
   std::atomic<int64_t> executables{0};      // loaded ones alive

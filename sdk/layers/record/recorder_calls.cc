@@ -247,6 +247,9 @@ bool Recorder::Begin(PJRT_Client_CreateErrorBuffer_Args& args, Pending& call) {
   call.op.kind = Kind::kErrorBuffer;
   call.op.uses = {Find(clients_, args.client)};
   BP_SHAPE(args, call.op);
+  if (PJRT_Buffer_MemoryLayout* layout = Field(&args, &PJRT_Client_CreateErrorBuffer_Args::device_layout)) {
+    call.op.layout = CopyLayout(layout);
+  }
   AddPlace(nullptr, args.memory, call.op);
   call.op.numbers = {args.error_code};
   call.op.text = Text(args.error_message, args.error_message_size);
