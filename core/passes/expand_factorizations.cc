@@ -1,6 +1,7 @@
 #include "core/passes/expand_factorizations.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -164,6 +165,19 @@ ENTRY product {
   s = (s32[], T[%m,%n], T[%k], T[%m,%n]) tuple(last, a, taus, unit)
   l = (s32[], T[%m,%n], T[%k], T[%m,%n]) while(s), condition=product_condition, body=product_body
   q = T[%m,%n] get-tuple-element(l), index=3
+  ROOT r = (T[%m,%n]) tuple(q)
+}
+)";
+
+// The product of no reflectors.
+constexpr char kUnitMatrix[] = R"(
+ENTRY unit {
+  a = T[%m,%n] parameter(0)
+  taus = T[%k] parameter(1)
+  row = s32[%m,%n] iota(), iota_dimension=0
+  column = s32[%m,%n] iota(), iota_dimension=1
+  on_diagonal = pred[%m,%n] compare(row, column), direction=EQ
+  q = T[%m,%n] convert(on_diagonal)
   ROOT r = (T[%m,%n]) tuple(q)
 }
 )";
@@ -452,7 +466,7 @@ struct Method {
   std::string text;
   std::vector<std::pair<std::string, std::string>> sizes;
   std::vector<int64_t> operand_ranks;  // of one matrix's operands
-  bool empty = false;                  // nothing to compute: the results have no elements, or there is no reflector
+  bool empty = false;                  // nothing to compute: the matrix has no elements
 };
 
 absl::Status ReadEighOptions(const Instruction* i, bool* lower, bool* sort, int64_t* sweeps, double* tolerance) {
@@ -511,10 +525,10 @@ absl::StatusOr<Method> ChooseMethod(const Instruction* i, PrimitiveType type) {
     if (m < n || k > n) {
       return WrongCall(i, absl::StrCat(k, " reflectors for a product of ", m, " by ", n));
     }
+    if (k == 0) method.text = kUnitMatrix;
     set("last", k - 1);
   }
   method.empty = m == 0 || n == 0;
-  if (k == 0 && !method.empty) return WrongCall(i, "no reflector");
   set("m", m);
   set("n", n);
   set("k", k);
@@ -581,6 +595,9 @@ absl::StatusOr<Instruction*> ExpandFactorization(Computation* c, Instruction* i)
         matrices.push_back(Make(c, i, Opcode::kReshape, one->parameter(static_cast<int64_t>(k))->shape(), {lists[k]}));
       }
       results = Inline(c, one, matrices);
+    } else if (lists[0]->shape().dimensions(0) > std::numeric_limits<int32_t>::max()) {
+      return absl::UnimplementedError(
+          absl::StrCat(i->name(), ": ", lists[0]->shape().dimensions(0), " matrices are more than a loop counts"));
     } else {
       results = ForEachMatrix(c, lists, one);
     }

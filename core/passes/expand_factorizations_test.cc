@@ -170,6 +170,17 @@ TEST(Factorizations, CallsThatDoNotFit) {
               HasSubstr("lower,sort,max_iter,tol"));
 }
 
+TEST(Factorizations, ProductOfNoReflectors) {
+  auto module = Expanded(
+      "HloModule m\nENTRY e {\n a = f32[2,3,2] parameter(0)\n t = f32[2,0] parameter(1)\n ROOT q = f32[2,3,2] "
+      "custom-call(a, t), custom_call_target=\"ProductOfElementaryHouseholderReflectors\"\n}\n");
+  ASSERT_TRUE(module.ok()) << module.status();
+  const Shape a = *ParseShape("f32[2,3,2]");
+  const std::vector<Literal> out = Results(**module, {Random(a, 3), Literal(*ParseShape("f32[2,0]"))});
+  ASSERT_EQ(out.size(), 1u);
+  for (int64_t i = 0; i < 12; ++i) EXPECT_EQ(out[0].GetAsDouble(i), i % 6 == 0 || i % 6 == 3 ? 1 : 0) << i;
+}
+
 TEST(Factorizations, MatricesWithoutElements) {
   auto module = Expanded(
       "HloModule m\nENTRY e {\n a = f32[0,3] parameter(0)\n ROOT q = (f32[0,3], f32[0]) custom-call(a), "

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
 
 namespace backplane {
 namespace {
@@ -17,19 +18,32 @@ void RaiseTo(std::atomic<int64_t>& maximum, int64_t value) {
 
 class HostStorage : public Storage {
  public:
-  HostStorage(void* data, size_t size, std::shared_ptr<HostMemoryCounter> counter)
-      : data_(data), size_(size), counter_(std::move(counter)) {}
+  HostStorage(size_t size, std::shared_ptr<HostMemoryCounter> counter) : size_(size), counter_(std::move(counter)) {}
   ~HostStorage() override {
     std::free(data_);
-    if (counter_ != nullptr) counter_->Remove(static_cast<int64_t>(size_));
+    if (counted_) counter_->Remove(static_cast<int64_t>(size_));
+  }
+  absl::Status Allocate() {
+    if (counter_ != nullptr) {
+      RETURN_IF_ERROR(counter_->Add(static_cast<int64_t>(size_)));
+      counted_ = true;
+    }
+    // aligned_alloc wants a multiple of the alignment; no bytes at all still get an address.
+    const size_t rounded = (size_ / kHostStorageAlignment + 1) * kHostStorageAlignment;
+    data_ = std::aligned_alloc(kHostStorageAlignment, rounded);
+    if (data_ == nullptr) {
+      return absl::ResourceExhaustedError(absl::StrCat("allocate: the system has no memory for ", size_, " bytes"));
+    }
+    return absl::OkStatus();
   }
   void* data() const override { return data_; }
   size_t size() const override { return size_; }
 
  private:
-  void* data_;
-  size_t size_;
-  std::shared_ptr<HostMemoryCounter> counter_;
+  void* data_ = nullptr;
+  const size_t size_;
+  const std::shared_ptr<HostMemoryCounter> counter_;
+  bool counted_ = false;
 };
 
 }  // namespace
@@ -83,17 +97,9 @@ absl::StatusOr<std::shared_ptr<Storage>> AllocateHostStorage(size_t bytes, std::
   if (bytes > SIZE_MAX / 2) {
     return absl::ResourceExhaustedError(absl::StrCat("allocate: ", bytes, " bytes are more than there can be"));
   }
-  if (counter != nullptr) {
-    if (absl::Status status = counter->Add(static_cast<int64_t>(bytes)); !status.ok()) return status;
-  }
-  // aligned_alloc wants a multiple of the alignment; no bytes at all still get an address.
-  const size_t rounded = (bytes / kHostStorageAlignment + 1) * kHostStorageAlignment;
-  void* data = std::aligned_alloc(kHostStorageAlignment, rounded);
-  if (data == nullptr) {
-    if (counter != nullptr) counter->Remove(static_cast<int64_t>(bytes));
-    return absl::ResourceExhaustedError(absl::StrCat("allocate: the system has no memory for ", bytes, " bytes"));
-  }
-  return std::make_shared<HostStorage>(data, bytes, std::move(counter));
+  auto storage = std::make_shared<HostStorage>(bytes, std::move(counter));
+  RETURN_IF_ERROR(storage->Allocate());
+  return storage;
 }
 
 }  // namespace backplane

@@ -1,6 +1,7 @@
 #include "sdk/backend/operation_trace.h"
 
 #include <chrono>
+#include <new>
 
 namespace backplane {
 namespace {
@@ -25,14 +26,19 @@ int64_t OperationTrace::NowNs() {
 
 void OperationTrace::Record(int32_t device, bool is_program, absl::string_view name, absl::string_view program,
                             int64_t start_ns, int64_t end_ns) {
-  Event event{device, ThreadNumber(), is_program, std::string(name), std::string(program), start_ns, end_ns};
-  std::lock_guard<std::mutex> lock(mu_);
-  if (listeners_.load(std::memory_order_relaxed) == 0) return;
-  if (events_.size() >= kMaxEvents) {
-    ++lost_;
-    return;
+  try {
+    Event event{device, ThreadNumber(), is_program, std::string(name), std::string(program), start_ns, end_ns};
+    std::lock_guard<std::mutex> lock(mu_);
+    if (listeners_.load(std::memory_order_relaxed) == 0) return;
+    if (events_.size() < kMaxEvents) {
+      events_.push_back(std::move(event));
+      return;
+    }
+  } catch (const std::bad_alloc&) {
+    // A program must not fail because it is watched.
   }
-  events_.push_back(std::move(event));
+  std::lock_guard<std::mutex> lock(mu_);
+  ++lost_;
 }
 
 OperationTrace::Listening OperationTrace::Start() {

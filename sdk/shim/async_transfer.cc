@@ -1,6 +1,7 @@
 // Buffers filled from host memory piece by piece.
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/backend/strided_copy.h"
 #include "sdk/shim/entries.h"
@@ -72,8 +73,11 @@ absl::StatusOr<Event> Transfer(
     slot->last_seen = last;
     ++slot->pending;
   }
+  // A slot must not wait for a transfer that never began.
+  absl::Cleanup not_begun = [&end] { end(absl::ResourceExhaustedError("transfer: there was no memory to begin it")); };
   Event done = RunCopy(manager.client, Event(), bytes, std::move(copy));
-  done.OnReady(std::move(end));
+  done.OnReady(end);
+  std::move(not_begun).Cancel();
   return done;
 }
 

@@ -54,9 +54,18 @@ void InstructionToProto(const Instruction& i, const ComputationIds& computations
 }
 
 // What an attribute of one instruction names must be part of the module.
+absl::Status TooLarge() { return absl::ResourceExhaustedError("hlo proto: a module of more than 2 GiB"); }
+
 absl::Status Check(const Module& module) {
   if (module.entry() == nullptr || module.entry()->root() == nullptr) {
     return absl::FailedPreconditionError("hlo proto: the module has no entry computation");
+  }
+  int64_t bytes = 0;  // of the constants: before anything is copied
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      if (i->Is(Opcode::kConstant)) bytes += i->shape().byte_size();
+      if (bytes > INT_MAX) return TooLarge();
+    }
   }
   return absl::OkStatus();
 }
@@ -155,7 +164,7 @@ void ModuleToProto(const Module& module, proto::HloModuleProto* out) {
 
 template <typename Message>
 absl::StatusOr<std::string> Bytes(const Message& message) {
-  if (message.ByteSizeLong() > INT_MAX) return absl::ResourceExhaustedError("hlo proto: a module of more than 2 GiB");
+  if (message.ByteSizeLong() > INT_MAX) return TooLarge();
   return message.SerializeAsString();
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "plugins/tpu_emulator/plugin/executable.h"
@@ -55,6 +56,9 @@ class EmulatorLaunch : public engine::ProgramLaunch {
   absl::Status Run() override {
     const std::vector<Leaf>&arguments = executable_.argument_leaves(), &results = executable_.result_leaves();
     std::byte* working = nullptr;
+    const absl::Cleanup free = [&working] {
+      if (working != nullptr) runtime().memory.Free(working);
+    };
     if (executable_.working_bytes() > 0) {
       working = static_cast<std::byte*>(runtime().memory.Allocate(static_cast<size_t>(executable_.working_bytes())));
       if (working == nullptr) {
@@ -88,15 +92,9 @@ class EmulatorLaunch : public engine::ProgramLaunch {
       if (source != targets_[k]) std::memcpy(targets_[k], source, static_cast<size_t>(leaf.bytes));
       source = targets_[k];
     }
-    absl::Status status;
-    if (executable_.copied_bytes() < kAwakeBytes) {
-      status = RunAll(before, sources, targets, after);
-    } else {
-      const engine::ThreadPool::ActiveScope awake(&runtime().pool);
-      status = RunAll(before, sources, targets, after);
-    }
-    if (working != nullptr) runtime().memory.Free(working);
-    return status;
+    if (executable_.copied_bytes() < kAwakeBytes) return RunAll(before, sources, targets, after);
+    const engine::ThreadPool::ActiveScope awake(&runtime().pool);
+    return RunAll(before, sources, targets, after);
   }
 
   absl::Status RunAll(const std::vector<Copy>& before, absl::Span<void* const> sources, absl::Span<void* const> targets,

@@ -74,11 +74,17 @@ size_t StorageBytes(const Shape& shape) {
 
 class Runtime::DeviceStorage : public Storage {
  public:
-  DeviceStorage(std::shared_ptr<Runtime> runtime, int32_t device, void* address, size_t size)
-      : runtime_(std::move(runtime)), device_(device), address_(address), size_(size) {}
+  DeviceStorage(std::shared_ptr<Runtime> runtime, int32_t device, size_t size)
+      : runtime_(std::move(runtime)), device_(device), size_(size) {}
   ~DeviceStorage() override {
+    if (address_ == nullptr) return;
     runtime_->memory_->Free(device_, address_, std::max<size_t>(size_, 1));
     runtime_->counters_[static_cast<size_t>(device_)]->Remove(static_cast<int64_t>(size_));
+  }
+  absl::Status Allocate() {
+    ASSIGN_OR_RETURN(address_, runtime_->memory_->Allocate(device_, std::max<size_t>(size_, 1)));
+    // The device's memory has its own limit, so that the books never refuse.
+    return runtime_->counters_[static_cast<size_t>(device_)]->Add(static_cast<int64_t>(size_));
   }
   void* data() const override { return address_; }
   size_t size() const override { return size_; }
@@ -86,7 +92,7 @@ class Runtime::DeviceStorage : public Storage {
  private:
   const std::shared_ptr<Runtime> runtime_;
   const int32_t device_;
-  void* const address_;
+  void* address_ = nullptr;
   const size_t size_;
 };
 
@@ -110,10 +116,9 @@ absl::StatusOr<std::shared_ptr<Storage>> Runtime::Allocate(int32_t memory, size_
   if (bytes > SIZE_MAX / 2) {
     return absl::ResourceExhaustedError(absl::StrCat("allocate: ", bytes, " bytes are more than there can be"));
   }
-  ASSIGN_OR_RETURN(void* address, memory_->Allocate(device, std::max<size_t>(bytes, 1)));
-  // The device's memory has its own limit, so that the books never refuse.
-  RETURN_IF_ERROR(counters_[static_cast<size_t>(device)]->Add(static_cast<int64_t>(bytes)));
-  return std::make_shared<DeviceStorage>(shared_from_this(), device, address, bytes);
+  auto storage = std::make_shared<DeviceStorage>(shared_from_this(), device, bytes);
+  RETURN_IF_ERROR(storage->Allocate());
+  return storage;
 }
 
 MemoryStats Runtime::Stats(int32_t device) const {

@@ -18,15 +18,20 @@ constexpr int64_t kExitMilliseconds = 3000;
 
 class PoolStorage : public Storage {
  public:
-  PoolStorage(std::shared_ptr<MemoryBudget> budget, void* block, size_t size)
-      : budget_(std::move(budget)), block_(block), size_(size) {}
-  ~PoolStorage() override { budget_->Free(block_); }
+  PoolStorage(std::shared_ptr<MemoryBudget> budget, size_t size) : budget_(std::move(budget)), size_(size) {}
+  ~PoolStorage() override {
+    if (block_ != nullptr) budget_->Free(block_);
+  }
+  absl::Status Allocate() {
+    ASSIGN_OR_RETURN(block_, budget_->Allocate(size_, "cpu"));
+    return absl::OkStatus();
+  }
   void* data() const override { return block_; }
   size_t size() const override { return size_; }
 
  private:
   const std::shared_ptr<MemoryBudget> budget_;
-  void* const block_;
+  void* block_ = nullptr;
   const size_t size_;
 };
 
@@ -109,8 +114,9 @@ EngineClient::~EngineClient() { runtime_.WaitUntilIdle(kExitMilliseconds); }
 
 absl::StatusOr<std::shared_ptr<Storage>> EngineClient::Allocate(int32_t, size_t bytes) {
   RETURN_IF_ERROR(Fault(FaultSite::kStorage));
-  ASSIGN_OR_RETURN(void* block, budget_->Allocate(bytes, "cpu"));
-  return std::make_shared<PoolStorage>(budget_, block, bytes);
+  auto storage = std::make_shared<PoolStorage>(budget_, bytes);  // first, so that a block always has an owner
+  RETURN_IF_ERROR(storage->Allocate());
+  return storage;
 }
 
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> EngineClient::Load(std::shared_ptr<const Executable> executable) {

@@ -68,10 +68,19 @@ class EngineLaunch : public ProgramLaunch {
 
 class EngineLoadedExecutable : public LoadedExecutable {
  public:
-  // What the constants take has been reserved in the client's budget.
   EngineLoadedExecutable(EngineClient* client, std::shared_ptr<const EngineExecutable> executable)
       : client_(client), executable_(std::move(executable)), budget_(client->budget()) {}
-  ~EngineLoadedExecutable() override { budget_->Release(executable_->program().constant_bytes()); }
+  ~EngineLoadedExecutable() override {
+    if (reserved_) budget_->Release(executable_->program().constant_bytes());
+  }
+
+  // Takes the room of the constants out of the client's budget, until the end.
+  absl::Status Reserve() {
+    RETURN_IF_ERROR(
+        budget_->Reserve(executable_->program().constant_bytes(), absl::StrCat(executable_->name(), ": constants")));
+    reserved_ = true;
+    return absl::OkStatus();
+  }
 
   void Abandon(int64_t run_id, const absl::Status& why) override { Runtime::Get().launches.Abandon(run_id, why); }
 
@@ -91,6 +100,7 @@ class EngineLoadedExecutable : public LoadedExecutable {
   EngineClient* client_;
   std::shared_ptr<const EngineExecutable> executable_;
   const std::shared_ptr<MemoryBudget> budget_;
+  bool reserved_ = false;
 };
 
 }  // namespace
@@ -155,9 +165,9 @@ absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadEngineExecutable(EngineCli
                                                                        std::shared_ptr<const Executable> executable) {
   // Every executable of this plugin is made by this plugin: the shim hands back what Compile or Deserialize returned.
   auto ours = std::static_pointer_cast<const EngineExecutable>(std::move(executable));
-  RETURN_IF_ERROR(
-      client->budget()->Reserve(ours->program().constant_bytes(), absl::StrCat(ours->name(), ": constants")));
-  return std::make_unique<EngineLoadedExecutable>(client, std::move(ours));
+  auto loaded = std::make_unique<EngineLoadedExecutable>(client, std::move(ours));
+  RETURN_IF_ERROR(loaded->Reserve());
+  return loaded;
 }
 
 }  // namespace backplane::engine
