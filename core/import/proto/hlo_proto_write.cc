@@ -63,7 +63,7 @@ absl::Status Check(const Module& module) {
   int64_t bytes = 0;  // of the constants: before anything is copied
   for (const auto& c : module.computations()) {
     for (const auto& i : c->instructions()) {
-      if (i->Is(Opcode::kConstant)) bytes += i->shape().byte_size();
+      if (i->Is(Opcode::kConstant) && i->shape().IsArray()) bytes += i->shape().byte_size();
       if (bytes > INT_MAX) return TooLarge();
     }
   }
