@@ -48,7 +48,6 @@ HostInfo DetectHost(int max_vector_bytes) {
   host.has_f16c = has("f16c");
   host.has_avx2 = has("avx2") && host.has_fma;
   host.has_avx512 = host.has_avx2 && has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
-  host.has_avx512_bf16 = host.has_avx512 && has("avx512bf16");
   host.has_avx512_fp16 = host.has_avx512 && has("avx512fp16");
   host.has_avx512_vnni = host.has_avx512 && has("avx512vnni");
   host.vector_bytes = host.has_avx512 ? 64 : host.has_avx2 ? 32 : 16;

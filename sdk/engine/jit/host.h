@@ -15,7 +15,6 @@ struct HostInfo {
   bool has_f16c = false;
   bool has_avx2 = false;
   bool has_avx512 = false;  // F, BW, DQ, VL together
-  bool has_avx512_bf16 = false;
   bool has_avx512_fp16 = false;
   bool has_avx512_vnni = false;
 

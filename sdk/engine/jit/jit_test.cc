@@ -44,14 +44,14 @@ TEST(Host, IsPlausible) {
   EXPECT_THAT(host.triple, HasSubstr("linux"));
   EXPECT_TRUE(host.vector_bytes == 16 || host.vector_bytes == 32 || host.vector_bytes == 64);
   EXPECT_THAT(HostFingerprint(), HasSubstr(host.cpu));
-  std::printf("host: %s, %d byte vectors, bf16 %d, fp16 %d, vnni %d\n", host.cpu.c_str(), host.vector_bytes,
-              host.has_avx512_bf16, host.has_avx512_fp16, host.has_avx512_vnni);
+  std::printf("host: %s, %d byte vectors, fp16 %d, vnni %d\n", host.cpu.c_str(), host.vector_bytes,
+              host.has_avx512_fp16, host.has_avx512_vnni);
 }
 
 TEST(Host, CapHidesWideVectors) {
   const HostInfo narrow = DetectHost(32);
   EXPECT_LE(narrow.vector_bytes, 32);
-  EXPECT_FALSE(narrow.has_avx512 || narrow.has_avx512_bf16);
+  EXPECT_FALSE(narrow.has_avx512);
   const HostInfo sse = DetectHost(16);
   EXPECT_EQ(sse.vector_bytes, 16);
   EXPECT_FALSE(sse.has_fma || sse.has_f16c || sse.has_avx2);

@@ -231,7 +231,7 @@ V VectorMath::ConvertFloat(llvm::IRBuilderBase& b, V x, llvm::Type* to) {
     return ConvertFloat(b, b.CreateBitCast(bits, f32), to);
   }
   if (to->isBFloatTy()) {
-    if (host_->has_avx512_bf16) return b.CreateFPTrunc(x, shaped(to));
+    // Not the instruction of AVX512-BF16: it flushes subnormals.
     V bits = b.CreateBitCast(x, i32);
     auto constant = [&](uint32_t c) { return llvm::ConstantInt::get(i32, c); };
     V odd = b.CreateAnd(b.CreateLShr(bits, constant(16)), constant(1));

@@ -4,9 +4,8 @@
 // those with branches, become internal functions of the module, one for each element type and length, and are called.
 // Emit never adds basic blocks to the caller's function. f16 and bf16 are computed in f32 and rounded once.
 //
-// Special values follow IEEE 754 and C's Annex F: infinities, NaN, signed zeros, gradual underflow, with two
-// exceptions: of two zeros of different sign kMaximum and kMinimum return the second operand, and conversion to bf16
-// flushes subnormals where the host has an instruction for it (AVX512-BF16).
+// Special values follow IEEE 754 and C's Annex F: infinities, NaN, signed zeros, gradual underflow, with one
+// exception: of two zeros of different sign kMaximum and kMinimum return the second operand.
 // Errors, in units of the last place, are measured by vector_math_test and stand in its output: below 2.5 for f32
 // and f64.
 //

@@ -435,7 +435,7 @@ TEST(VectorMath, FloatConversions) {
       for (size_t i = 0; i < f32.size(); ++i) {
         if (std::isnan(f32[i])) {
           EXPECT_GT(bf[i] & 0x7fff, 0x7f80);
-        } else if (std::fpclassify(f32[i]) != FP_SUBNORMAL) {
+        } else {
           ASSERT_EQ(bf[i], ToBf16(f32[i])) << f32[i] << " cap " << cap;
         }
       }
@@ -448,9 +448,7 @@ TEST(VectorMath, FloatConversions) {
           EXPECT_NE(hd[i], hd[i]);
           continue;
         }
-        if (std::fabs(f64[i]) >= 0x1p-126 || f64[i] == 0) {
-          ASSERT_EQ(bd[i], ToBf16(f64[i])) << absl::StrFormat("%a", f64[i]) << " cap " << cap;
-        }
+        ASSERT_EQ(bd[i], ToBf16(f64[i])) << absl::StrFormat("%a", f64[i]) << " cap " << cap;
         ASSERT_EQ(static_cast<double>(hd[i]), static_cast<double>(static_cast<_Float16>(f64[i])))
             << absl::StrFormat("%a", f64[i]) << " cap " << cap;
       }
@@ -484,13 +482,13 @@ TEST(VectorMath, NarrowFloats) {
       for (size_t i = 0; i < in.size(); ++i) {
         const double wide = f.reference(FromBits<float>(uint32_t{in[i]} << 16), 0);
         const double got = FromBits<float>(uint32_t{bf[i]} << 16);
-        // Half a unit of the narrow type, and a little of f32's own error. Subnormals may be flushed.
+        // Half a unit of the narrow type, and a little of f32's own error.
         if (std::isnan(wide))
           EXPECT_TRUE(std::isnan(got));
         else if (std::isinf(wide))
           EXPECT_EQ(got, wide);
         else
-          EXPECT_NEAR(got, wide, std::fabs(wide) * 0x1.02p-8 + 0x1p-126) << f.name << " bf16 " << in[i];
+          EXPECT_NEAR(got, wide, std::fabs(wide) * 0x1.02p-8 + 0x1.02p-134) << f.name << " bf16 " << in[i];
         _Float16 x;
         std::memcpy(&x, &in[i], 2);
         const double wide_half = f.reference(static_cast<float>(x), 0), got_half = static_cast<double>(half[i]);
