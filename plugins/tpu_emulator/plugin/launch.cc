@@ -56,7 +56,7 @@ class EmulatorLaunch : public engine::ProgramLaunch {
   absl::Status Run() override {
     const std::vector<Leaf>&arguments = executable_.argument_leaves(), &results = executable_.result_leaves();
     std::byte* working = nullptr;
-    const absl::Cleanup free = [&working] {
+    const absl::Cleanup free = [this, &working] {
       if (working != nullptr) runtime().memory.Free(working);
     };
     if (executable_.working_bytes() > 0) {
