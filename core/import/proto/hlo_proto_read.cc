@@ -207,7 +207,10 @@ class Reader {
         return InvalidProto("more memory kinds than parameters");
     }
     if (!in_.has_host_program_shape() || (ours && !in_.config().has_entry_layout())) return absl::OkStatus();
-    return ReadEntryLayout(in_.host_program_shape());
+    RETURN_IF_ERROR(ReadEntryLayout(in_.host_program_shape()));
+    if (ours && in_.config().default_parameter_layouts()) config.parameter_layouts.clear();
+    if (ours && in_.config().default_result_layout()) config.result_layout = Shape();
+    return absl::OkStatus();
   }
 
   absl::Status ReadEntryLayout(const proto::ProgramShapeProto& in) {

@@ -122,6 +122,22 @@ ENTRY %main {
 )";
 }
 
+TEST(HloProto, TellsLayoutsThatWereAskedForFromOthers) {
+  for (const bool parameters : {false, true}) {
+    for (const bool result : {false, true}) {
+      std::unique_ptr<Module> m = FromText("HloModule m\nENTRY e {\n ROOT p = f32[2,3] parameter(0)\n}\n");
+      ASSERT_NE(m, nullptr);
+      Shape asked = m->entry()->root()->shape();
+      asked.set_row_major();
+      if (parameters) m->config().parameter_layouts = {asked};
+      if (result) m->config().result_layout = asked;
+      std::unique_ptr<Module> back = *ParseHloModuleProto(*SerializeHloModule(*m));
+      EXPECT_EQ(back->config().parameter_layouts.size(), parameters ? 1u : 0u);
+      EXPECT_EQ(back->config().result_layout.element_type() != PrimitiveType::kInvalid, result);
+    }
+  }
+}
+
 TEST(HloProto, CarriesEverythingOfARichProgram) {
   std::unique_ptr<Module> m = FromText(Rich());
   ASSERT_NE(m, nullptr);

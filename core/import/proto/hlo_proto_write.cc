@@ -153,8 +153,12 @@ void ModuleToProto(const Module& module, proto::HloModuleProto* out) {
   own->set_num_partitions(config.num_partitions);
   own->set_use_spmd_partitioning(config.use_spmd_partitioning);
   own->set_use_shardy_partitioner(config.use_shardy_partitioner);
-  own->set_has_entry_layout(!config.parameter_layouts.empty() ||
-                            config.result_layout.element_type() != PrimitiveType::kInvalid);
+  const bool asks_of_result = config.result_layout.element_type() != PrimitiveType::kInvalid;
+  own->set_has_entry_layout(!config.parameter_layouts.empty() || asks_of_result);
+  if (own->has_entry_layout()) {
+    own->set_default_parameter_layouts(config.parameter_layouts.empty());
+    own->set_default_result_layout(!asks_of_result);
+  }
   for (const std::string& k : config.parameter_memory_kinds) own->add_parameter_memory_kinds(k);
   for (const std::string& k : config.result_memory_kinds) own->add_result_memory_kinds(k);
   FrontendAttributesToProto(config.annotations, own->mutable_annotations());

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "core/import/import.h"
 #include "core/text/hlo_parser.h"
 #include "core/types/physical_layout.h"
@@ -166,6 +168,48 @@ TEST(Emulator, ProductsInTheMemoryOfAnOperand) {
       std::memcpy(found.data(), back->data(), 36);
       EXPECT_THAT(found, testing::ElementsAre(1, 4, 12, 4, 10, 24, 7, 16, 36)) << donor << given;
     }
+  }
+}
+
+// The program may make a result in the memory of an argument of another type or in another layout.
+TEST(Emulator, ResultsInTheMemoryOfAnotherKindOfArgument) {
+  struct Case {
+    const char* from;
+    const char* to;
+    const char* body;
+  };
+  const Case cases[] = {
+      {"1x1x1xf8E4M3", "1x1x1xf8E4M3FN", "%0 = stablehlo.convert %a : (FROM) -> TO"},
+      {"16x256xf8E4M3", "16x256xf8E4M3FN", "%0 = stablehlo.convert %a : (FROM) -> TO"},
+      {"8x256xf32", "8x256xui32", "%0 = stablehlo.bitcast_convert %a : (FROM) -> TO"},
+      {"8x256xf32", "256x8xf32", "%0 = stablehlo.transpose %a, dims = [1, 0] : (FROM) -> TO"},
+      {"8x256xf32", "16x128xf32", "%0 = stablehlo.reshape %a : (FROM) -> TO"},
+      {"9x130xf32", "1170xf32", "%0 = stablehlo.reshape %a : (FROM) -> TO"},
+  };
+  for (const Case& c : cases) {
+    const std::string from = absl::StrCat("tensor<", c.from, ">"), to = absl::StrCat("tensor<", c.to, ">");
+    std::vector<std::byte> results[2];
+    for (const bool given : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(from, " to ", to, given ? ", given" : ""));
+      Emulator emulator({{"poison", std::string("nan")}});
+      const Shape shape = *ParseShape(std::string(c.from).find("f8E4M3") == std::string::npos
+                                          ? (c.from[0] == '8' ? "f32[8,256]" : "f32[9,130]")
+                                          : (c.from[1] == 'x' ? "f8e4m3[1,1,1]" : "f8e4m3[16,256]"));
+      std::vector<std::byte> data(static_cast<size_t>(shape.byte_size()));
+      for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i % 64 + 8);  // finite, of one sign
+      const std::vector<int64_t> dims(shape.dimensions().begin(), shape.dimensions().end());
+      auto a = emulator.Put(shape.element_type(), dims, data.data());
+      ASSERT_TRUE(a.ok()) << a.status();
+      const std::string body = absl::StrReplaceAll(c.body, {{"FROM", from}, {"TO", to}});
+      auto outputs = emulator.Run(absl::StrCat("func.func @main(%a: ", from, given ? " {jax.buffer_donor = true}" : "",
+                                               ") -> ", to, " {\n  ", body, "\n  return %0 : ", to, "\n}"),
+                                  {*a}, given);
+      ASSERT_TRUE(outputs.ok()) << outputs.status();
+      auto back = emulator.Get((*outputs)[0]);
+      ASSERT_TRUE(back.ok()) << back.status();
+      results[given] = *back;
+    }
+    EXPECT_TRUE(results[0] == results[1]) << from << " to " << to;
   }
 }
 

@@ -110,8 +110,11 @@ absl::Status EmulatorExecutable::PlanLeaves(const std::vector<bool>& reads, cons
     leaf.bytes = as_laid_out ? static_cast<int64_t>(mixed::StorageBytes(shape))
                              : shape.num_elements() * ByteWidth(shape.element_type());
     leaf.way = as_laid_out || LiesInRows(shape) ? Leaf::Way::kThere : Leaf::Way::kCopied;
-    // The plan of a copy is made for leaves that lie in rows too: they may have to be moved all the same.
-    if (!as_laid_out) {
+    // The plan of a copy is made for all leaves: those that the program could read where they lie may have to be moved
+    // all the same.
+    if (as_laid_out) {
+      leaf.copy = TiledCopy::Plain(leaf.bytes);
+    } else {
       ASSIGN_OR_RETURN(leaf.copy, TiledCopy::Plan(shape, direction));
     }
     return leaf;
@@ -131,6 +134,10 @@ absl::Status EmulatorExecutable::PlanLeaves(const std::vector<bool>& reads, cons
     if (alias >= 0 && leaf.way != Leaf::Way::kNone) {
       Leaf& argument = argument_leaves_[static_cast<size_t>(alias)];
       leaf.alias = alias;
+      if (leaf.bytes > argument.bytes) {
+        return absl::InternalError(absl::StrCat("result ", k, " takes ", leaf.bytes, " bytes in the memory of argument ",
+                                                alias, ", which has ", argument.bytes));
+      }
       // Both where they lie, or both in working memory.
       if (argument.way != leaf.way || !parameters_[static_cast<size_t>(alias)].shape.Identical(outputs_[k].shape))
         argument.way = leaf.way = Leaf::Way::kCopied;

@@ -1,6 +1,7 @@
 #include "plugins/tpu_emulator/plugin/tiled_copy.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/types/physical_layout.h"
 #include "core/types/status_macros.h"
@@ -76,7 +77,7 @@ absl::StatusOr<TiledCopy> TiledCopy::Plan(const Shape& tiled, Direction directio
       }
       const int64_t in_rows = at * stride * ByteWidth(type);
       const bool to_rows = direction == Direction::kToRows;
-      copy.pieces_.push_back({std::move(r), to_rows ? in_tiles : in_rows, to_rows ? in_rows : in_tiles});
+      copy.pieces_.push_back({std::move(r), to_rows ? in_tiles : in_rows, to_rows ? in_rows : in_tiles, 0});
       in_tiles += tiles.byte_size();
     }
     if (in_tiles == physical.byte_size()) return copy;
@@ -86,13 +87,28 @@ absl::StatusOr<TiledCopy> TiledCopy::Plan(const Shape& tiled, Direction directio
   rows_shape.set_row_major();
   ASSIGN_OR_RETURN(PhysicalLayout rows, PhysicalLayout::Of(rows_shape));
   ASSIGN_OR_RETURN(std::shared_ptr<const Relayout> all, relayout(physical, rows));
-  copy.pieces_.push_back({std::move(all), 0, 0});
+  copy.pieces_.push_back({std::move(all), 0, 0, 0});
+  return copy;
+}
+
+TiledCopy TiledCopy::Plain(int64_t bytes) {
+  TiledCopy copy;
+  copy.bytes_ = bytes;
+  for (int64_t at = 0; at < bytes; at += kPieceBytes) {
+    copy.pieces_.push_back({nullptr, at, at, std::min(kPieceBytes, bytes - at)});
+  }
   return copy;
 }
 
 void TiledCopy::RunPiece(size_t piece, const void* from, void* to) const {
   const Piece& p = pieces_[piece];
-  p.relayout->Run(static_cast<const std::byte*>(from) + p.from, static_cast<std::byte*>(to) + p.to);
+  const std::byte* source = static_cast<const std::byte*>(from) + p.from;
+  std::byte* target = static_cast<std::byte*>(to) + p.to;
+  if (p.relayout == nullptr) {
+    std::memcpy(target, source, static_cast<size_t>(p.bytes));
+  } else {
+    p.relayout->Run(source, target);
+  }
 }
 
 void TiledCopy::Run(const void* from, void* to, engine::ThreadPool* pool) const {

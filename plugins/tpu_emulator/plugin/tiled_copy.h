@@ -20,15 +20,19 @@ class TiledCopy {
   // `tiled`: an array shape with its layout.
   static absl::StatusOr<TiledCopy> Plan(const Shape& tiled, Direction direction);
 
-  int64_t bytes() const { return bytes_; }  // of the array in rows
+  // Copies memory as it lies.
+  static TiledCopy Plain(int64_t bytes);
+
+  int64_t bytes() const { return bytes_; }  // of the array in rows; of Plain, those given
   size_t pieces() const { return pieces_.size(); }
   void RunPiece(size_t piece, const void* from, void* to) const;
   void Run(const void* from, void* to, engine::ThreadPool* pool) const;  // `pool` may be null
 
  private:
   struct Piece {
-    std::shared_ptr<const Relayout> relayout;
-    int64_t from, to;  // where it begins, in bytes
+    std::shared_ptr<const Relayout> relayout;  // null: `bytes` as they lie
+    int64_t from, to;                          // where it begins, in bytes
+    int64_t bytes = 0;
   };
   int64_t bytes_ = 0;
   std::vector<Piece> pieces_;
