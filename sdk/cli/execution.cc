@@ -23,14 +23,17 @@ bool IsReordered(const Shape& shape) {
 
 // A plugin follows the layouts of an HLO proto's entry only where the options ask for them: the options with that, or
 // nothing where the program's arguments and results lie in the usual order or cannot be read here.
-std::optional<std::string> OptionsWithLayouts(const host::Program& program, const host::CompileOptions& options) {
+std::optional<std::string> OptionsWithLayouts(const host::Program& program, const host::CompileOptions& options,
+                                              Layouts layouts) {
   if (program.format != "hlo") return std::nullopt;
   const absl::StatusOr<std::unique_ptr<Module>> module = ImportProgram(program.format, program.code);
   if (!module.ok()) return std::nullopt;
   const ModuleConfig& config = (*module)->config();
-  const bool arguments = absl::c_any_of(config.parameter_layouts, IsReordered);
+  const bool all = layouts == Layouts::kAll;
+  const bool arguments =
+      all ? !config.parameter_layouts.empty() : absl::c_any_of(config.parameter_layouts, IsReordered);
   const bool result =
-      config.result_layout.element_type() != PrimitiveType::kInvalid && IsReordered(config.result_layout);
+      config.result_layout.element_type() != PrimitiveType::kInvalid && (all || IsReordered(config.result_layout));
   if (!arguments && !result) return std::nullopt;
   absl::StatusOr<CompileOptions> asked = ParseCompileOptions(options.Serialize());
   if (!asked.ok()) return std::nullopt;
@@ -43,8 +46,8 @@ std::optional<std::string> OptionsWithLayouts(const host::Program& program, cons
 }  // namespace
 
 absl::StatusOr<host::LoadedExecutable> CompileOn(const Session& session, const host::Program& program,
-                                                 const host::CompileOptions& options) {
-  const std::optional<std::string> with_layouts = OptionsWithLayouts(program, options);
+                                                 const host::CompileOptions& options, Layouts layouts) {
+  const std::optional<std::string> with_layouts = OptionsWithLayouts(program, options, layouts);
   absl::StatusOr<host::LoadedExecutable> executable =
       with_layouts ? session.client.CompileWithBytes(program, *with_layouts) : session.client.Compile(program, options);
   if (!executable.ok())

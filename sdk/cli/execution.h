@@ -2,15 +2,23 @@
 #ifndef BACKPLANE_SDK_CLI_EXECUTION_H_
 #define BACKPLANE_SDK_CLI_EXECUTION_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "sdk/cli/session.h"
 
 namespace backplane::cli {
 
-// Compiles; the layouts that an HLO proto's entry names are asked for in the options too. Errors carry the plugin's exit code.
+// Which layouts of an HLO proto's entry are asked for. A proto names the usual order also where nobody asked.
+enum class Layouts : uint8_t {
+  kReordered,  // those of the arguments, and of the result, where one of them is in another order than the usual
+  kAll,
+};
+
+// Compiles; layouts of an HLO proto's entry are asked for in the options too. Errors carry the plugin's exit code.
 absl::StatusOr<host::LoadedExecutable> CompileOn(const Session& session, const host::Program& program,
-                                                 const host::CompileOptions& options = {});
+                                                 const host::CompileOptions& options = {},
+                                                 Layouts layouts = Layouts::kReordered);
 absl::StatusOr<std::vector<host::Buffer>> ToDevice(const Session& session, const std::vector<host::HostArray>& arrays);
 // Runs with these inputs and copies the results to the host.
 absl::StatusOr<std::vector<host::HostArray>> RunOnce(const Session& session, const host::LoadedExecutable& executable,

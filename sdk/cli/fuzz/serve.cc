@@ -82,7 +82,7 @@ absl::StatusOr<host::Buffer> ReturnedInOrder(const Session& session, const host:
   ASSIGN_OR_RETURN(const int id, device.Id());
   host::CompileOptions options;
   options.device_assignment = {id};
-  ASSIGN_OR_RETURN(const host::LoadedExecutable executable, CompileOn(session, {format, code}, options));
+  ASSIGN_OR_RETURN(const host::LoadedExecutable executable, CompileOn(session, {format, code}, options, Layouts::kAll));
   ASSIGN_OR_RETURN(const host::Buffer argument, session.client.ToDevice(array, device));
   ASSIGN_OR_RETURN(std::vector<host::Buffer> results,
                    executable.Execute(absl::Span<const host::Buffer* const>({&argument})));
@@ -282,7 +282,7 @@ absl::StatusOr<std::vector<Literal>> Serve(const Session& session, Reader& reque
   }
   if (!request.ok()) return absl::InternalError("the request is cut off");
   if (!schedule.empty()) return ServeSchedule(session, program, helpers, schedule, inputs[0], handling);
-  ASSIGN_OR_RETURN(const host::LoadedExecutable executable, CompileOn(session, program, options));
+  ASSIGN_OR_RETURN(const host::LoadedExecutable executable, CompileOn(session, program, options, Layouts::kAll));
   ASSIGN_OR_RETURN(const std::vector<host::Device> places, executable.AddressableDevices());
   std::vector<size_t> number(devices, 0);  // of the device in each row of the launch
   if (places.size() != devices) {
