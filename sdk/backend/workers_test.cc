@@ -307,6 +307,35 @@ TEST(WorkersTest, CallbacksThatWaitForAnotherThreadsWork) {
   EXPECT_TRUE(workers.WaitUntilIdle(kLong));
 }
 
+// The same while other tasks go on ending: who stands first begins all the same, after a while.
+TEST(WorkersTest, CallbacksThatWaitAreServedBesideABusyStream) {
+  Workers::Options options = Few(2);
+  options.host_calls = 1;
+  options.trickle = milliseconds(50);
+  Workers workers(options);
+  Gate gate;
+  workers.Schedule([&] { gate.Pass(Waiting::For::kHost); }, Workers::Kind::kHostCalls);
+  ASSERT_TRUE(gate.WaitFor(1));
+  // As many in the host as the watch allows while processors are free.
+  for (int i = 0; i < 7; ++i) workers.Schedule([&] { gate.Pass(Waiting::For::kHost); }, Workers::Kind::kHostCalls);
+  std::atomic<bool> opened{false};
+  workers.Schedule(
+      [&] {
+        opened = true;
+        gate.Open();
+      },
+      Workers::Kind::kHostCalls);
+  const auto start = std::chrono::steady_clock::now();
+  while (!opened && std::chrono::steady_clock::now() - start < kLong) {
+    Event done = Event::Create();
+    workers.Schedule([&] { done.Set(); });  // a task ends all the time
+    ASSERT_TRUE(done.Await().ok());
+  }
+  EXPECT_TRUE(opened);
+  gate.Open();
+  EXPECT_TRUE(workers.WaitUntilIdle(kLong));
+}
+
 TEST(WorkersTest, ProgramsRunBesideCallbacksThatWait) {
   Workers::Options options = Few(2);
   options.host_calls = 4;

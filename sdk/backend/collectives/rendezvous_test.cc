@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <new>
 #include <thread>
 
 namespace backplane {
@@ -123,6 +124,16 @@ TEST(Launch, ErrorsOfTheWorkAreEverybodys) {
                            [](absl::Span<void* const>) { return absl::InvalidArgumentError("no"); });
   });
   for (const absl::Status& s : ends) EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Launch, WhatTheWorkThrowsIsEverybodysError) {
+  auto launch = std::make_shared<Launch>(Options(3));
+  const auto ends = RunAll(launch, [](LaunchMember& m) {
+    return m.launch().Meet({1, m.NextTurn(1), 0}, "x", {0, 1, 2}, static_cast<size_t>(m.process()), nullptr,
+                           [](absl::Span<void* const>) -> absl::Status { throw std::bad_alloc(); });
+  });
+  for (const absl::Status& s : ends) EXPECT_EQ(s.code(), absl::StatusCode::kResourceExhausted) << s;
+  EXPECT_EQ(launch->open_meetings(), 0u);
 }
 
 TEST(Launch, LettersArriveAndTheirLackIsNoticed) {

@@ -1,6 +1,7 @@
 // A client's memory limit through the engine, for all that counts against it, and the threads that programs take.
 #include "sdk/engine/backend/client.h"
 
+#include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>
@@ -174,6 +175,88 @@ TEST(EngineClientTest, DispatchesBeyondTheLimitWaitForThoseThatRun) {
   }
   for (const Event& event : done) EXPECT_TRUE(event.Await().ok()) << event.status();
   EXPECT_LE(limited.client().GetMemoryStats(0)->peak_bytes_in_use, 8 * kMatrixBytes);
+}
+
+// Devices that meet hold their temporary memory together: where there is no room for all of a launch, none may wait for
+// ever in the meeting.
+TEST(EngineClientTest, LaunchesOfTwoDevicesNearTheLimit) {
+  const std::string text = absl::StrReplaceAll(R"(HloModule m, replica_count=2
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+ENTRY e {
+  x = f32[SIDE,SIDE] parameter(0)
+  y = f32[SIDE,SIDE] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  r = f32[SIDE,SIDE] all-reduce(y), replica_groups={{0,1}}, to_apply=sum
+  z = f32[SIDE,SIDE] dot(r, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  zero = f32[] constant(0)
+  ROOT s = f32[SIDE] reduce(z, zero), dimensions={1}, to_apply=sum
+})",
+                                               {{"SIDE", absl::StrCat(kSide)}});
+  absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(text);
+  ASSERT_TRUE(module.ok()) << module.status();
+  CompileOptions options;
+  options.num_replicas = 2;
+  auto executable = CompileOnEngine(*std::move(module), options, nullptr);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  for (const int64_t matrices : {2, 3, 4, 5, 6, 8, 12}) {
+    SCOPED_TRACE(matrices);
+    EngineClient client(HostTopology("test", 2), std::chrono::seconds(60), matrices * kMatrixBytes);
+    auto loaded = client.Load(*executable);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    static constexpr int32_t kDevices[] = {0, 1};
+    DeviceArray x;
+    x.shape = Shape(PrimitiveType::kF32, {kSide, kSide});
+    x.shape.set_row_major();
+    auto storage = client.Allocate(0, static_cast<size_t>(kMatrixBytes));
+    ASSERT_TRUE(storage.ok()) << storage.status();
+    x.storage = *std::move(storage);
+    std::fill_n(static_cast<float*>(x.storage->data()), kSide * kSide, 1.0f / kSide);
+    int whole = 0, refused = 0;
+    std::vector<std::vector<ExecuteResult>> runs;
+    for (int run = 0; run < 12; ++run) {
+      std::vector<ExecuteResult>& results = runs.emplace_back();
+      for (int32_t d = 0; d < 2; ++d) {
+        ExecuteRequest request;
+        request.device = request.replica = d;
+        request.run_id = 7000 + 100 * matrices + run;
+        request.device_assignment = kDevices;
+        request.arguments = {x};
+        request.donated = {false};
+        absl::StatusOr<ExecuteResult> result = (*loaded)->Execute(std::move(request));
+        if (result.ok()) {
+          results.push_back(*std::move(result));
+          continue;
+        }
+        EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted) << result.status();
+        (*loaded)->Abandon(7000 + 100 * matrices + run, result.status());
+        break;
+      }
+    }
+    for (const auto& results : runs) {
+      int ended_well = 0;
+      for (const ExecuteResult& result : results) {
+        const absl::Status end = result.done.Await();
+        ended_well += end.ok();
+        if (!end.ok()) {
+          EXPECT_TRUE(absl::IsResourceExhausted(end) || absl::IsAborted(end)) << end;
+        }
+        if (end.ok()) {
+          EXPECT_NEAR(*static_cast<const float*>(result.outputs[0].storage->data()), 2.0f, 1e-4);
+        }
+      }
+      if (results.size() == 2 && ended_well == 2) ++whole;
+      if (ended_well == 0) ++refused;
+    }
+    EXPECT_EQ(whole + refused, 12);  // never one device without the other
+    if (matrices >= 12) {
+      EXPECT_EQ(whole, 12);
+    }
+    EXPECT_LE(client.GetMemoryStats(0)->peak_bytes_in_use, matrices * kMatrixBytes);
+  }
+  EXPECT_EQ(Runtime::Get().launches.size(), 0u);
 }
 
 TEST(EngineClientTest, ManyDispatchesTakeFewThreads) {
