@@ -168,17 +168,23 @@ void Uninitialized(Kit& k) {
   k.Require(Get(k, a.buffer).size() == 24, "the buffer cannot be read");
 }
 
-void ErrorBuffer(Kit& k) {
-  const Dims dims = {4};
+// A buffer of f32 with an error of the kit's; `dims` is read by the call.
+PJRT_Client_CreateErrorBuffer_Args ErrorArgs(Kit& k, const Dims& dims) {
   KIT_ARGS(k, a, PJRT_Client_CreateErrorBuffer);
   a.client = k.client();
   a.error_code = PJRT_Error_Code_DATA_LOSS;
   a.error_message = "the kit's own words";
   a.error_message_size = std::strlen(a.error_message);
   a.shape_dims = dims.data();
-  a.shape_num_dims = 1;
+  a.shape_num_dims = dims.size();
   a.shape_element_type = PJRT_Buffer_Type_F32;
   a.memory = DefaultMemory(k, k.device());
+  return a;
+}
+
+void ErrorBuffer(Kit& k) {
+  const Dims dims = {4};
+  PJRT_Client_CreateErrorBuffer_Args a = ErrorArgs(k, dims);
   KIT_OK(k, PJRT_Client_CreateErrorBuffer, a);
   k.Require(ShapeOf(k, a.buffer) == "f32[4]", "the shape is ", ShapeOf(k, a.buffer));
   const Err e = Outcome(k, ReadyEvent(k, a.buffer));
@@ -199,15 +205,7 @@ void ErrorBufferLayout(Kit& k) {
   if (k.minor() < 117) k.Unsupported("error buffers have a device layout since minor 0.117, this is 0.", k.minor());
   const Dims dims = {2, 3}, given = {0, 1}, outdated = {1, 0};
   PJRT_Buffer_MemoryLayout device_layout = LayoutOf(given), shape_layout = LayoutOf(outdated);
-  KIT_ARGS(k, a, PJRT_Client_CreateErrorBuffer);
-  a.client = k.client();
-  a.error_code = PJRT_Error_Code_DATA_LOSS;
-  a.error_message = "the kit's own words";
-  a.error_message_size = std::strlen(a.error_message);
-  a.shape_dims = dims.data();
-  a.shape_num_dims = dims.size();
-  a.shape_element_type = PJRT_Buffer_Type_F32;
-  a.memory = DefaultMemory(k, k.device());
+  PJRT_Client_CreateErrorBuffer_Args a = ErrorArgs(k, dims);
   a.shape_layout = &shape_layout;
   a.device_layout = &device_layout;
   KIT_OK(k, PJRT_Client_CreateErrorBuffer, a);
@@ -221,15 +219,7 @@ void ErrorBufferLayout(Kit& k) {
 
 void ErrorTravels(Kit& k) {
   const Dims dims = {4};
-  KIT_ARGS(k, a, PJRT_Client_CreateErrorBuffer);
-  a.client = k.client();
-  a.error_code = PJRT_Error_Code_DATA_LOSS;
-  a.error_message = "the kit's own words";
-  a.error_message_size = std::strlen(a.error_message);
-  a.shape_dims = dims.data();
-  a.shape_num_dims = 1;
-  a.shape_element_type = PJRT_Buffer_Type_F32;
-  a.memory = DefaultMemory(k, k.device());
+  PJRT_Client_CreateErrorBuffer_Args a = ErrorArgs(k, dims);
   KIT_OK(k, PJRT_Client_CreateErrorBuffer, a);
   PJRT_LoadedExecutable* add = Compile(k, kAdd);
   Launch launch;
