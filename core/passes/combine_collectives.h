@@ -12,6 +12,7 @@ class CombineAllReduces : public Pass {
   // `max_bytes`: of the arrays that one comes to have. All of them are kept until the last of them is there.
   explicit CombineAllReduces(int64_t max_bytes = int64_t{32} << 20) : max_bytes_(max_bytes) {}
   absl::string_view name() const override { return "combine-all-reduces"; }
+  bool IsRequired() const override { return false; }
   absl::StatusOr<bool> Run(Module* module) override;
 
  private:

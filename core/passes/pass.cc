@@ -1,11 +1,11 @@
 #include "core/passes/pass.h"
 
 #include <chrono>
-#include <cstdlib>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/passes/rewrite.h"
+#include "core/text/hlo_printer.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
@@ -15,15 +15,17 @@ absl::Status Wrong(absl::string_view when, const Pass& pass, const absl::Status&
   return absl::InternalError(absl::StrCat("the module is wrong ", when, " ", pass.name(), ": ", what.message()));
 }
 
-}  // namespace
-
-bool VerifiesPasses() {
-  static const bool verifies = [] {
-    const char* value = std::getenv("BACKPLANE_VERIFY_PASSES");
-    return value != nullptr && *value != '\0' && absl::string_view(value) != "0";
-  }();
-  return verifies;
+// Of a pass that failed, the module before it alone: what it left may be half changed.
+absl::Status Dump(const std::string& folder, const Pass& pass, const Module& module, const std::string& before,
+                  bool succeeded) {
+  const std::string after = succeeded ? PrintModule(module) : "";
+  if (after == before) return absl::OkStatus();
+  const int64_t number = NextDumpNumber();
+  RETURN_IF_ERROR(DumpModule(folder, number, module.name(), pass.name(), "before", before));
+  return succeeded ? DumpModule(folder, number, module.name(), pass.name(), "after", after) : absl::OkStatus();
 }
+
+}  // namespace
 
 absl::Status VerifySingleCallers(const Module& module) {
   absl::flat_hash_map<const Computation*, const Instruction*> caller;
@@ -42,12 +44,17 @@ absl::Status VerifySingleCallers(const Module& module) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> RunPass(Pass& pass, Module* module, bool verify) {
-  verify = verify || VerifiesPasses();
+absl::StatusOr<bool> RunPass(Pass& pass, Module* module, bool verify, const PassDebugging& debugging) {
+  verify = verify || debugging.verify;
+  ASSIGN_OR_RETURN(const bool disabled, debugging.Disables(pass));
+  if (disabled) return false;
   if (verify && pass.NeedsSingleCallers()) {
     if (absl::Status s = VerifySingleCallers(*module); !s.ok()) return Wrong("before", pass, s);
   }
+  const bool dump = !debugging.dump_folder.empty() && !pass.IsPipeline();
+  const std::string before = dump ? PrintModule(*module) : "";
   absl::StatusOr<bool> changed = pass.Run(module);
+  if (dump) RETURN_IF_ERROR(Dump(debugging.dump_folder, pass, *module, before, changed.ok()));
   if (!changed.ok()) {
     return absl::Status(changed.status().code(), absl::StrCat(pass.name(), ": ", changed.status().message()));
   }

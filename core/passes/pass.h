@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/ir/module.h"
+#include "core/passes/debugging.h"
 
 namespace backplane {
 
@@ -17,18 +18,19 @@ class Pass {
   virtual ~Pass() = default;
   virtual absl::string_view name() const = 0;  // "fold-constants"
   virtual absl::StatusOr<bool> Run(Module* module) = 0;
+  // Whether the passes behind it, or the plugin, count on it: such a pass is never left out (debugging.h).
+  virtual bool IsRequired() const { return true; }
+  virtual bool IsPipeline() const { return false; }  // runs other passes and does nothing of its own
   // Whether every loop, branch and call must have computations of its own (UnshareComputations) when it runs.
   virtual bool NeedsSingleCallers() const { return false; }
 };
 
-// Whether all passes of the process are verified: BACKPLANE_VERIFY_PASSES in the environment, neither empty nor 0, when
-// this is first asked. For debugging and for tests: it costs about as much as the passes themselves.
-bool VerifiesPasses();
-
-// One pass, its name before its errors. Verified where VerifiesPasses() or `verify` says so: what it needs before it
-// runs, and the whole module (VerifyModule) afterwards. What is wrong is an Internal error that names the pass
-// and says whether it stood before the pass or after it.
-absl::StatusOr<bool> RunPass(Pass& pass, Module* module, bool verify = false);
+// One pass, its name before its errors; nothing happens where it is disabled. With `debugging.verify` or `verify`, what
+// it needs is verified before it runs, and the whole module (VerifyModule) afterwards: what is wrong is an Internal
+// error that names the pass and says whether it stood before the pass or after it. Verification costs about as much as
+// the passes themselves. A pipeline is not dumped, its passes are.
+absl::StatusOr<bool> RunPass(Pass& pass, Module* module, bool verify = false,
+                             const PassDebugging& debugging = PassDebugging::OfProcess());
 inline absl::StatusOr<bool> RunPass(Pass&& pass, Module* module) { return RunPass(pass, module); }
 
 // No computation that a while, conditional or call runs has a second caller; else Internal [single_caller].
@@ -46,6 +48,9 @@ class PassPipeline : public Pass {
     passes_.push_back(std::move(pass));
     return ref;
   }
+  const std::vector<std::unique_ptr<Pass>>& passes() const { return passes_; }
+  int max_rounds() const { return max_rounds_; }
+  bool IsPipeline() const override { return true; }
   void set_verify(bool v) { verify_ = v; }                            // as RunPass
   void set_fixed_point(int max_rounds) { max_rounds_ = max_rounds; }  // repeat all passes until nothing changes
   absl::StatusOr<bool> Run(Module* module) override;

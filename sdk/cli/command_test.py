@@ -403,6 +403,11 @@ def test_opt(tmp):
     assert "// before: 6 instructions" in out
     assert run("opt", "-", stdin=run("opt", tmp / "dead.hlo"))  # what it prints can be read again
     assert "common" in run("opt", "--list").split()
+    listed = {p["name"]: p for p in run_json("opt", "--list")["passes"]}
+    assert listed["inline-calls"]["required"] and "fold-constants" in listed["common"]["runs"]
+    told = run_json("opt", tmp / "dead.hlo", "--disable", "remove-dead-code")
+    assert any(step["pass"] == "remove-dead-code" and step["disabled"] and not step["changed"] for step in told["steps"])
+    assert "cannot be left out" in error_of("opt", tmp / "dead.hlo", "--disable", "inline-calls", code=3)
     assert "no pass 'x'" in error_of("opt", tmp / "dead.hlo", "-p", "x", code=3)
 
 

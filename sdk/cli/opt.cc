@@ -1,9 +1,12 @@
 // backplane opt: passes on a program, before and after.
 
+#include <chrono>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "core/passes/passes.h"
+#include "core/passes/registry/registry.h"
 #include "core/text/hlo_printer.h"
 #include "sdk/cli/command.h"
 #include "sdk/cli/program.h"
@@ -12,32 +15,17 @@
 namespace backplane::cli {
 namespace {
 
-template <typename P>
-std::unique_ptr<Pass> Make() {
-  return std::make_unique<P>();
-}
-
-// Every pass by its name.
-std::vector<std::unique_ptr<Pass>> AllPasses() {
-  std::vector<std::unique_ptr<Pass>> passes;
-  for (auto make : {&Make<InlineCalls>, &Make<UnshareComputations>, &Make<SimplifyTuples>, &Make<SimplifyControlFlow>,
-                    &Make<RemoveDeadCode>, &Make<EliminateCommonSubexpressions>, &Make<ExpandOperations>,
-                    &Make<ExpandAsync>, &Make<SimplifyCollectives>, &Make<ExpandScans>, &Make<ExpandDots>,
-                    &Make<ResolveDynamicSizes>, &Make<SimplifyAlgebra>, &Make<FoldConstants>}) {
-    passes.push_back(make());
-  }
-  return passes;
-}
-
 struct OptOptions {
   std::string program, passes = "common";
-  bool before = false, each = false, list = false;
+  std::string disabled;
+  bool before = false, each = false, list = false, time = false;
 };
 
 struct Step {
   std::string pass;
-  bool changed = false;
+  bool changed = false, disabled = false;
   int64_t instructions = 0;
+  double milliseconds = 0;
   std::string text;
 };
 
@@ -47,35 +35,40 @@ int64_t Count(const Module& module) {
   return count;
 }
 
-absl::StatusOr<Step> RunStep(Pass& pass, Module* module, bool text) {
-  BP_ASSIGN_OR_RETURN(const bool changed, RunPass(pass, module, /*verify=*/true));
-  return Step{std::string(pass.name()), changed, Count(*module), text ? PrintModule(*module) : ""};
-}
-
+// The passes that the names stand for: those of a pipeline one by one, round after round until nothing changes.
 absl::StatusOr<std::vector<Step>> RunPasses(const OptOptions& o, Module* module) {
+  PassDebugging debugging = PassDebugging::OfProcess();
+  for (absl::string_view name : absl::StrSplit(o.disabled, ',', absl::SkipWhitespace())) {
+    const absl::StatusOr<std::unique_ptr<Pass>> pass = MakePass(name);
+    if (!pass.ok()) return host::WithContext(pass.status(), "opt");
+    debugging.disabled.emplace_back(name);
+  }
   std::vector<Step> steps;
-  std::vector<std::unique_ptr<Pass>> known = AllPasses();
+  auto run = [&](Pass& pass) -> absl::StatusOr<bool> {
+    const auto start = std::chrono::steady_clock::now();
+    BP_ASSIGN_OR_RETURN(const bool disabled, debugging.Disables(pass));
+    BP_ASSIGN_OR_RETURN(const bool changed, RunPass(pass, module, /*verify=*/true, debugging));
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    steps.push_back({std::string(pass.name()), changed, disabled, Count(*module), took.count(),
+                     o.each && changed ? PrintModule(*module) : ""});
+    return changed;
+  };
   for (absl::string_view name : absl::StrSplit(o.passes, ',', absl::SkipWhitespace())) {
-    if (name == "common") {
-      std::unique_ptr<PassPipeline> pipeline = CommonPipeline();
-      pipeline->set_verify(true);
-      BP_ASSIGN_OR_RETURN(Step step, RunStep(*pipeline, module, o.each));
-      step.pass = "common";
-      steps.push_back(std::move(step));
+    absl::StatusOr<std::unique_ptr<Pass>> pass = MakePass(name);
+    if (!pass.ok()) return host::WithContext(pass.status(), "opt");
+    if (!(*pass)->IsPipeline()) {
+      BP_RETURN_IF_ERROR(run(**pass).status());
       continue;
     }
-    Pass* found = nullptr;
-    std::vector<std::string> names = {"common"};
-    for (const auto& pass : known) {
-      names.emplace_back(pass->name());
-      if (pass->name() == name) found = pass.get();
+    const PassPipeline& pipeline = static_cast<const PassPipeline&>(**pass);
+    bool changed = true;
+    for (int round = 0; changed && round < pipeline.max_rounds(); ++round) {
+      changed = false;
+      for (const auto& member : pipeline.passes()) {
+        BP_ASSIGN_OR_RETURN(const bool now, run(*member));
+        changed |= now;
+      }
     }
-    if (found == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("opt: no pass '", name, "'; there are ", absl::StrJoin(names, ", ")));
-    }
-    BP_ASSIGN_OR_RETURN(Step step, RunStep(*found, module, o.each));
-    steps.push_back(std::move(step));
   }
   return steps;
 }
@@ -83,11 +76,19 @@ absl::StatusOr<std::vector<Step>> RunPasses(const OptOptions& o, Module* module)
 absl::Status Opt(const OptOptions& o, Terminal& terminal) {
   if (o.list) {
     host::Json list = host::Json::MakeArray();
-    list.Push("common");
-    for (const auto& pass : AllPasses()) list.Push(pass->name());
-    if (terminal.json())
-      return terminal.PrintJson(host::Json::MakeObject().Set("passes", std::move(list))), absl::OkStatus();
-    for (const host::Json& name : *list.array()) terminal.Print(absl::StrCat(*name.string(), "\n"));
+    for (const RegisteredPass& pass : ListPasses()) {
+      host::Json one = host::Json::MakeObject().Set("name", pass.name).Set("summary", pass.summary);
+      if (!pass.runs.empty()) {
+        host::Json runs = host::Json::MakeArray();
+        for (const std::string& name : pass.runs) runs.Push(name);
+        one.Set("runs", std::move(runs));
+      }
+      list.Push(std::move(one.Set("required", pass.required)));
+      if (terminal.json()) continue;
+      terminal.Print(absl::StrFormat("%-33s%s\n", pass.name, pass.summary));
+      if (!pass.runs.empty()) terminal.Print(absl::StrFormat("%33s%s\n", "", absl::StrJoin(pass.runs, ", ")));
+    }
+    if (terminal.json()) terminal.PrintJson(host::Json::MakeObject().Set("passes", std::move(list)));
     return absl::OkStatus();
   }
   if (o.program.empty()) return UsageError("opt: no program given");
@@ -102,7 +103,9 @@ absl::Status Opt(const OptOptions& o, Terminal& terminal) {
       host::Json one = host::Json::MakeObject()
                            .Set("pass", step.pass)
                            .Set("changed", step.changed)
-                           .Set("instructions", step.instructions);
+                           .Set("disabled", step.disabled)
+                           .Set("instructions", step.instructions)
+                           .Set("milliseconds", step.milliseconds);
       if (o.each) one.Set("text", step.text);
       list.Push(std::move(one));
     }
@@ -122,8 +125,12 @@ absl::Status Opt(const OptOptions& o, Terminal& terminal) {
     terminal.Print(absl::StrCat(before, "\n"));
   }
   for (const Step& step : steps) {
-    title(absl::StrCat(step.pass, ": ", step.changed ? "changed it" : "changed nothing", ", ", step.instructions,
-                       " instructions"));
+    title(absl::StrCat(step.pass, ": ",
+                       step.disabled  ? "left out"
+                       : step.changed ? "changed it"
+                                      : "changed nothing",
+                       ", ", step.instructions, " instructions",
+                       o.time ? absl::StrFormat(", %.2f ms", step.milliseconds) : ""));
     if (o.each && step.changed) terminal.Print(absl::StrCat(step.text, "\n"));
   }
   if (!o.each) terminal.Print(after);
@@ -137,13 +144,18 @@ Command OptCommand() {
   Command command{"opt", "runs passes on a program and prints it as HLO text"};
   command.options.push_back(
       {"program", &o->program, "the program, in any form ('-': standard input)", "PROGRAM", false, {}, true});
-  command.options.push_back(
-      {"--passes,-p", &o->passes, "names, separated by commas; 'common' is the pipeline all plugins share", "LIST"});
+  command.options.push_back({"--passes,-p", &o->passes, "names of passes and pipelines, separated by commas", "LIST"});
   command.options.push_back({"--before,-b", &o->before, "print the program before as well"});
   command.options.push_back({"--each,-e", &o->each, "print the program after each pass that changed it"});
+  command.options.push_back(
+      {"--disable,-d", &o->disabled, "passes to leave out of pipelines, separated by commas", "LIST"});
+  command.options.push_back({"--time,-t", &o->time, "print how long each pass took"});
   command.options.push_back({"--list,-l", &o->list, "list the passes"});
   command.details =
-      "The module is verified after each pass.\n  backplane opt model.mlir --passes inline-calls,fold-constants --each";
+      "The module is verified after each pass. BACKPLANE_DUMP_PASSES=DIR writes it before and after each pass that "
+      "changes\n"
+      "it, here and in a plugin of this project.\n  backplane opt model.mlir --passes inline-calls,fold-constants "
+      "--each";
   command.state = o;
   command.run = [o](Terminal& terminal, int*) { return Opt(*o, terminal); };
   return command;

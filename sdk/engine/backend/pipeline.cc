@@ -54,7 +54,7 @@ void LogPasses(const PassPipeline& pipeline, std::vector<std::string>* log) {
   for (const PassPipeline::Record& r : pipeline.log()) total += r.milliseconds;
   log->push_back(absl::StrFormat("passes of %s: %.2f ms", pipeline.name(), total));
   for (const PassPipeline::Record& r : pipeline.log()) {
-    if (r.milliseconds >= 1) log->push_back(absl::StrFormat("  %s: %.2f ms", r.pass, r.milliseconds));
+    if (r.milliseconds >= 1 || PassDebugging::OfProcess().time_each) log->push_back(absl::StrFormat("  %s: %.2f ms", r.pass, r.milliseconds));
   }
 }
 

@@ -34,6 +34,7 @@ class Fuse : public Pass {
 class OutlineScalarControl : public Pass {
  public:
   absl::string_view name() const override { return "outline-scalar-control"; }
+  bool IsRequired() const override { return false; }
   absl::StatusOr<bool> Run(Module* module) override;
   bool NeedsSingleCallers() const override { return true; }
 };
