@@ -140,6 +140,8 @@ absl::Status Client_Create(PJRT_Client_Create_Args& a) {
   KeyValueCallbacks kv{a.kv_get_callback, a.kv_get_user_arg,     a.kv_put_callback,
                        a.kv_put_user_arg, a.kv_try_get_callback, a.kv_try_get_user_arg};
   a.client = new PJRT_Client{NewClientState(std::move(client), kv)};
+  // The first size in a session that tells a host's age; hosts ask for the attributes after it.
+  Plugin().host_is_old = a.struct_size < PJRT_STRUCT_SIZE(PJRT_Client_Create_Args, kv_try_get_user_arg);
   return absl::OkStatus();
 }
 

@@ -159,6 +159,31 @@ TEST_F(ClientTest, PluginAttributesAreOursAndTheBackends) {
   EXPECT_EQ(a.attributes[3].value_size, 3u);
 }
 
+// jaxlib 0.4.35 writes programs in the version that the attribute names, and fails where that is newer than its own.
+TEST_F(ClientTest, AHostBefore061IsToldAVersionThatItCanWrite) {
+  auto current = [] {
+    BP_ARGS(a, PJRT_Plugin_Attributes);
+    EXPECT_TRUE(BP_CALL(PJRT_Plugin_Attributes, a).ok());
+    for (size_t i = 0; i < a.num_attributes; ++i) {
+      const PJRT_NamedValue& v = a.attributes[i];
+      if (std::string(v.name, v.name_size) == "stablehlo_current_version") {
+        return std::vector<int64_t>(v.int64_array_value, v.int64_array_value + v.value_size);
+      }
+    }
+    return std::vector<int64_t>{};
+  };
+  const std::vector<int64_t> newest = current();
+  EXPECT_GE(newest, (std::vector<int64_t>{1, 20, 0}));
+  BP_ARGS(old, PJRT_Client_Create);
+  old.struct_size = PJRT_STRUCT_SIZE(PJRT_Client_Create_Args, client);
+  ASSERT_TRUE(BP_CALL(PJRT_Client_Create, old).ok());
+  EXPECT_THAT(current(), ElementsAre(1, 7, 0));
+  Destroy(old.client);
+  PJRT_Client* client = NewClient(1);
+  EXPECT_EQ(current(), newest);
+  Destroy(client);
+}
+
 uint64_t Fingerprint(const PJRT_TopologyDescription* topology) {
   BP_ARGS(a, PJRT_TopologyDescription_Fingerprint);
   a.topology = topology;

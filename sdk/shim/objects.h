@@ -260,6 +260,8 @@ struct PluginState {
   BackendServices services;
   std::unique_ptr<Backend> backend;
   NamedValueList attributes;
+  NamedValueList attributes_for_old_hosts;
+  std::atomic<bool> host_is_old{false};  // whoever made the newest client speaks a minor before 0.61
 };
 PluginState& Plugin();
 

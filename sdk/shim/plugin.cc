@@ -10,6 +10,10 @@ namespace {
 // What hosts of XLA expect under `xla_version`: features of the C API beyond its own version; 2 is today's.
 constexpr int64_t kXlaVersion = 2;
 
+// What hosts before 0.61 are told to write. jaxlib 0.4.35 tries to write what it is told, however new, and its own
+// newest is 1.7.8; the others take the older of that and their own, and have nothing to say that 1.7 could not.
+constexpr int64_t kStablehloVersionOfOldHosts[3] = {1, 7, 0};
+
 std::vector<int64_t> Version(const int64_t (&v)[3]) { return {v[0], v[1], v[2]}; }
 
 PluginState* MakePlugin() {
@@ -19,12 +23,14 @@ PluginState* MakePlugin() {
   plugin->backend = CreateBackend(plugin->services);
   registry->SetPlatform(plugin->backend->platform_name());
   NamedValues attributes = plugin->backend->plugin_attributes();
-  attributes["feed_channel"] = kFeedChannel;  // ours: where infeed takes from and outfeed gives to
+  attributes["feed_channel"] = kFeedChannel;                       // ours: where infeed takes from and outfeed gives to
   attributes["platform_name"] = plugin->backend->platform_name();  // ours: for a host that has no client yet
   attributes["xla_version"] = kXlaVersion;
   attributes["stablehlo_current_version"] = Version(kNewestStablehloVersion);
   attributes["stablehlo_minimum_version"] = Version(kOldestStablehloVersion);
-  plugin->attributes.Assign(std::move(attributes));
+  plugin->attributes.Assign(attributes);
+  attributes["stablehlo_current_version"] = Version(kStablehloVersionOfOldHosts);
+  plugin->attributes_for_old_hosts.Assign(std::move(attributes));
   return plugin;
 }
 
@@ -41,8 +47,10 @@ absl::Status Plugin_Initialize(PJRT_Plugin_Initialize_Args&) {
 }
 
 absl::Status Plugin_Attributes(PJRT_Plugin_Attributes_Args& a) {
-  a.attributes = Plugin().attributes.data();
-  a.num_attributes = Plugin().attributes.size();
+  const PluginState& plugin = Plugin();
+  const NamedValueList& list = plugin.host_is_old.load() ? plugin.attributes_for_old_hosts : plugin.attributes;
+  a.attributes = list.data();
+  a.num_attributes = list.size();
   return absl::OkStatus();
 }
 
