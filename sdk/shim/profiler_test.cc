@@ -159,18 +159,9 @@ TEST(Profiler, WhatIsRecordedBetweenStartAndStop) {
                           "dot.1@1005+5000(hlo_module=jit_f,hlo_op=dot.1)"));
   EXPECT_THAT(Lines(second.Collect()),
               ElementsAre("/device:CUSTOM:fake:0 / Operations: late@3000+0(hlo_module=jit_g,hlo_op=late)"));
-
-  PLUGIN_Profiler_Consume_Args c{PLUGIN_Profiler_Consume_Args_STRUCT_SIZE, second.profiler, nullptr};
-  ASSERT_EQ(ProfilerApi().consume(&c), nullptr);
-  PLUGIN_Profiler_Serialize_Args s{PLUGIN_Profiler_Serialize_Args_STRUCT_SIZE, second.profiler, c.result};
-  ASSERT_EQ(ProfilerApi().serialize(&s), nullptr);
-  EXPECT_EQ(Lines(std::string(reinterpret_cast<const char*>(s.serialized_bytes), s.serialized_size)).size(), 1u);
-  PLUGIN_Profiler_ConsumeResult_Destroy_Args d{PLUGIN_Profiler_ConsumeResult_Destroy_Args_STRUCT_SIZE, c.result};
-  ProfilerApi().consume_result_destroy(&d);
-  EXPECT_EQ(second.Collect(), "");
 }
 
-// XLA's hosts compare the size for equality, and leave the sizes of arguments unset.
+// XLA's hosts of up to JAX 0.10 compare the size for equality; all leave the sizes of arguments unset.
 TEST(Profiler, TheTableEndsWhereHostsUpTo010WantIt) {
   EXPECT_EQ(ProfilerApi().struct_size, 80u);
   PLUGIN_Profiler_Create_Args c{size_t{0x5a5a}, "", 0, nullptr};

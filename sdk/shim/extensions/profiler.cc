@@ -1,14 +1,12 @@
 // The trace of the devices for a host's profiler: what the backend recorded (sdk/backend/operation_trace.h) as an
 // XSpace, a plane for each device, in it a line of programs and a line of operations for each thread that ran some.
 //
-// JAX up to 0.9 and torch_xla ask every plugin for this extension and die where there is none. They all compare the
-// size of the table with their own, for equality: up to JAX 0.10 it ends with collect_data, from 0.11 on with
-// serialize. The environment says which is wanted (BACKPLANE_PROFILER_CONSUME=1 for the newer one); a host of the other
-// kind says so in its log and has no trace of the devices.
+// JAX up to 0.9 and torch_xla ask every plugin for this extension and die where there is none. The table ends with
+// collect_data: up to JAX 0.10 hosts compare its size with their own, for equality, and do without a trace of the
+// devices where it differs; from 0.11 on they know three functions more and do with a table that lacks them.
 #include "api/extensions/profiler.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <tuple>
@@ -29,10 +27,6 @@ struct PLUGIN_Profiler {
   bool listening = false;  // under mu, as are the others
   backplane::OperationTrace::Listening since;
   std::string space;  // a serialized XSpace, from the last Stop
-};
-
-struct PLUGIN_Profiler_ConsumeResult {
-  std::string space;
 };
 
 namespace backplane::shim {
@@ -199,21 +193,6 @@ absl::Status CollectData(PLUGIN_Profiler_CollectData_Args& a) {
   return absl::OkStatus();
 }
 
-absl::Status Consume(PLUGIN_Profiler_Consume_Args& a) {
-  BP_REQUIRE(a.profiler);
-  std::lock_guard<std::mutex> lock(a.profiler->mu);
-  a.result = new PLUGIN_Profiler_ConsumeResult{std::move(a.profiler->space)};
-  a.profiler->space.clear();
-  return absl::OkStatus();
-}
-
-absl::Status Serialize(PLUGIN_Profiler_Serialize_Args& a) {
-  BP_REQUIRE(a.consume_result);
-  a.serialized_bytes = reinterpret_cast<const uint8_t*>(a.consume_result->space.data());
-  a.serialized_size = a.consume_result->space.size();
-  return absl::OkStatus();
-}
-
 absl::Status GetCode(PLUGIN_Profiler_Error_GetCode_Args& a) {
   BP_REQUIRE(a.error);
   a.code = static_cast<int>(a.error->status.code());
@@ -227,10 +206,7 @@ absl::Status GetCode(PLUGIN_Profiler_Error_GetCode_Args& a) {
 PJRT_Extension_Base* ProfilerExtension() {
   static PLUGIN_Profiler_Api api = [] {
     PLUGIN_Profiler_Api t{};
-    const char* consume = std::getenv("BACKPLANE_PROFILER_CONSUME");
-    t.struct_size = consume != nullptr && std::strcmp(consume, "1") == 0
-                        ? size_t{PLUGIN_Profiler_Api_STRUCT_SIZE}
-                        : PROFILER_STRUCT_SIZE(PLUGIN_Profiler_Api, collect_data);
+    t.struct_size = PROFILER_STRUCT_SIZE(PLUGIN_Profiler_Api, collect_data);
     t.error_destroy = [](PLUGIN_Profiler_Error_Destroy_Args* a) { delete a->error; };
     t.error_message = [](PLUGIN_Profiler_Error_Message_Args* a) {
       a->message = a->error == nullptr ? "" : a->error->message.data();
@@ -242,9 +218,6 @@ PJRT_Extension_Base* ProfilerExtension() {
     t.start = BP_PROFILER(Start, Start);
     t.stop = BP_PROFILER(Stop, Stop);
     t.collect_data = BP_PROFILER(CollectData, CollectData);
-    t.consume = BP_PROFILER(Consume, Consume);
-    t.consume_result_destroy = [](PLUGIN_Profiler_ConsumeResult_Destroy_Args* a) { delete a->consume_result; };
-    t.serialize = BP_PROFILER(Serialize, Serialize);
     return t;
   }();
   static PJRT_Profiler_Extension extension = [] {
