@@ -1,6 +1,7 @@
 """The hosts that `./dev hosts` runs: what to install, how each comes to the plugin, which programs it runs.
 
 Versions of numpy, SciPy and ml_dtypes are those of a host's own time where newer ones would hide what its users meet.
+`jax.export` of 0.4 needs absl-py, which its wheel does not name.
 """
 import dataclasses
 
@@ -29,10 +30,10 @@ def jax(version, python, *more, needs="", environment=None):
 
 
 HOSTS = [
-    jax("0.4.30", (11, 10, 9), "numpy==1.26.4", "scipy==1.13.1", "ml_dtypes==0.4.0",
+    jax("0.4.30", (11, 10, 9), "numpy==1.26.4", "scipy==1.13.1", "ml_dtypes==0.4.0", "absl-py",
         needs="`ENABLE_PJRT_COMPATIBILITY=1`", environment={"ENABLE_PJRT_COMPATIBILITY": "1"}),
-    jax("0.4.35", (11, 10), "numpy==2.1.3", "scipy==1.14.1", "ml_dtypes==0.5.0"),
-    jax("0.4.38", (11, 10), "numpy==2.2.1", "scipy==1.15.0", "ml_dtypes==0.5.0"),
+    jax("0.4.35", (11, 10), "numpy==2.1.3", "scipy==1.14.1", "ml_dtypes==0.5.0", "absl-py"),
+    jax("0.4.38", (11, 10), "numpy==2.2.1", "scipy==1.15.0", "ml_dtypes==0.5.0", "absl-py"),
     jax("0.6.2", (11, 12)),
     jax("0.8.3", (11, 12)),
     jax("0.9.2", (11, 12)),
