@@ -1,7 +1,7 @@
 """The hosts that `./dev hosts` runs: what to install, how each comes to the plugin, which programs it runs.
 
 Versions of numpy, SciPy and ml_dtypes are those of a host's own time where newer ones would hide what its users meet.
-`jax.export` of 0.4 needs absl-py, which its wheel does not name.
+`jax.export` up to 0.5 needs absl-py, which its wheel does not name.
 """
 import dataclasses
 

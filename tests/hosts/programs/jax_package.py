@@ -93,7 +93,7 @@ def pure_callback():
 
 
 # The name of the rule for vmap changed.
-SEQUENTIAL = {"vectorized": False} if tuple(map(int, jax.__version__.split(".")[:3])) < (0, 4, 34) else {"vmap_method": "sequential"}
+SEQUENTIAL = {"vectorized": False} if tuple(map(int, jax.__version__.split(".")[:3])) < (0, 4, 35) else {"vmap_method": "sequential"}
 
 
 @program
