@@ -2,6 +2,7 @@
 // on the parts, so that the sum is taken where it is needed, which may be behind a loop, and once.
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "core/eval/scalar_compiler.h"
 #include "core/ir/builder.h"
@@ -93,11 +94,51 @@ Tiling Partitioner::TransposedParts(const Instruction* transpose, const Tiling& 
   return parts.Select(from);
 }
 
+// Where the partitions of each group hold the pieces of the value between them, each puts its own among zeros, and
+// nothing is sent. Null where they do not.
+absl::StatusOr<Instruction*> Partitioner::AmongZeros(Instruction* whole, const Tiling& parts) {
+  Instruction* none = nullptr;
+  const Shards* known = FindShards(whole);
+  const Tiling tiles = TilesOfParts(parts);
+  if (known == nullptr || known->tiling.families() != tiles.families()) return none;
+  if (!known->tiling.Divides(whole->shape()) || !tiles.Divides(whole->shape())) return none;
+  const Tiling pieces = known->tiling;
+  const Shape tile = tiles.ShardOf(whole->shape()).WithoutLayout(), piece = pieces.ShardOf(whole->shape());
+  const int64_t part = parts.rank() - 1;
+  if (piece.num_elements() == 0 || tile.num_elements() != piece.num_elements() * parts.tiles(part)) return none;
+  for (const Ints& group : parts.GroupsAlong({part})) {
+    std::set<Ints> places;
+    for (int64_t p : group) {
+      Ints place;
+      for (int64_t d = 0; d < pieces.rank(); ++d) {
+        place.push_back(pieces.at(p, d) * piece.dimensions(d) - tiles.at(p, d) * tile.dimensions(d));
+        if (place.back() < 0 || place.back() + piece.dimensions(d) > tile.dimensions(d)) return none;
+      }
+      if (!places.insert(std::move(place)).second) return none;
+    }
+  }
+  Instruction* zero = MakeConstant(c_, whole, Literal(Shape::Scalar(tile.element_type())));
+  std::vector<Instruction*> operands = {MakeBroadcast(c_, whole, zero, tile, {}), known->value};
+  const PrimitiveType index = OffsetType(whole->shape());
+  for (int64_t d = 0; d < pieces.rank(); ++d) {
+    Instruction* at = Offset(pieces, d, piece.dimensions(d), index);
+    if (tiles.IsTiled(d)) {
+      at = Op(whole, Opcode::kSubtract, Shape::Scalar(index), {at, Offset(tiles, d, tile.dimensions(d), index)});
+    }
+    operands.push_back(at);
+  }
+  return Op(whole, Opcode::kDynamicUpdateSlice, tile, std::move(operands));
+}
+
 // Partial sums: those that are known, those that an all-reduce of ours is about to add up, those of what is linear in
-// such, or the value on the first of each group and zeros on the others.
+// such, pieces of the value among zeros, or the value on the first of each group and zeros on the others.
 absl::StatusOr<Instruction*> Partitioner::PartialTo(Instruction* whole, const Tiling& parts) {
   const Shards* known = FindPartial(whole);
   if (known != nullptr && known->tiling == parts) return known->value;
+  if (known == nullptr) {
+    ASSIGN_OR_RETURN(Instruction * placed, AmongZeros(whole, parts));
+    if (placed != nullptr) return placed;
+  }
   if (known == nullptr && IsAnnotation(whole)) return PartialTo(whole->operand(0), parts);
   if (known == nullptr && IsInParts(whole, parts, 0)) {
     ASSIGN_OR_RETURN(Instruction * made, OnParts(whole, parts));

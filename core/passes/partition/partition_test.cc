@@ -149,6 +149,34 @@ TEST(PartitionModule, AddsUpInALoopThatNeedsTheSum) {
   EXPECT_EQ(inside, 1) << module->ToString();
 }
 
+// The pieces that the partitions hold already are parts of the sum, with zeros around them: each knows its own.
+TEST(PartitionModule, PiecesBecomePartsWhereTheyLie) {
+  for (const char* pieces :
+       {"{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}", "{devices=[2,2]<=[4]}", "{devices=[2,2]<=[2,2]T(1,0)}"}) {
+    auto module = Partitioned(absl::StrReplaceAll(R"(
+HloModule m, num_partitions=4
+ENTRY e {
+  x = s32[8,4] parameter(0), sharding=PIECES
+  ROOT y = s32[8,4] custom-call(x), custom_call_target="Sharding", sharding={devices=[1,1,4]<=[4] last_tile_dims={unreduced}}
+})",
+                                                  {{"PIECES", pieces}}));
+    ASSERT_NE(module, nullptr);
+    EXPECT_EQ(CountIn(module->entry(), Opcode::kAllGather), 0) << module->ToString();
+    EXPECT_EQ(CountIn(module->entry(), Opcode::kAllReduce), 0) << module->ToString();
+    EXPECT_EQ(CountIn(module->entry(), Opcode::kDynamicUpdateSlice), 1) << module->ToString();
+  }
+  // Half of the pieces are of another sum: the rows are of partitions 0 and 1, which add up, and of 2 and 3.
+  auto module = Partitioned(R"(
+HloModule m, num_partitions=4
+ENTRY e {
+  x = s32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  ROOT y = s32[8,4] custom-call(x), custom_call_target="Sharding", sharding={devices=[2,1,2]<=[4] last_tile_dims={unreduced}}
+})");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->root()->shape().ToString(), "s32[4,4]");
+  EXPECT_EQ(CountIn(module->entry(), Opcode::kAllGather), 0) << module->ToString();
+}
+
 // One place in each row, looked up and added to: the rows stay where they are.
 TEST(PartitionModule, KeepsBatchesOfLookupsWhereTheyLie) {
   auto module = ParseHloModule(R"(

@@ -112,6 +112,7 @@ class Partitioner {
   // partial_sums.cc: whether a value has parts under `parts` without an exchange, and they; the sum of some.
   bool IsInParts(Instruction* whole, const Tiling& parts, int depth) const;
   absl::StatusOr<Instruction*> OnParts(Instruction* whole, const Tiling& parts);
+  absl::StatusOr<Instruction*> AmongZeros(Instruction* whole, const Tiling& parts);
   Instruction* AddendOf(Instruction* shard, const Tiling& parts) const;
   static Tiling TransposedParts(const Instruction* transpose, const Tiling& parts);
   absl::StatusOr<Instruction*> SumParts(const Shards& partial, const Instruction* like);
