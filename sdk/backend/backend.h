@@ -105,7 +105,7 @@ struct CompiledMemoryStats {
 struct ParameterInfo {
   Shape shape;  // with layout
   std::string memory_kind = "device";
-  bool donated = false;  // the caller's buffer is consumed (aliased or donor) unless marked non-donatable
+  bool donated = false;  // the caller's buffer is consumed (its memory is an output's) unless marked non-donatable
 };
 struct OutputInfo {
   Shape shape;  // with layout; one leaf of the result tuple

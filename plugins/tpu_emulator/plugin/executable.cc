@@ -61,17 +61,21 @@ absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
   }
   for (size_t k = 0; k < results.size(); ++k)
     out->outputs_.push_back({results[k], KindOf(config.result_memory_kinds, k)});
-  auto donate = [&](int64_t parameter, const Ints& index) {
+  auto donated_leaf = [&](int64_t parameter, const Ints& index) -> absl::StatusOr<size_t> {
     const int64_t leaf = LeafNumber(entry, parameter, index);
     if (leaf < 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(out->kernels_->name(), ": donates a leaf of parameter ", parameter, " that is not there"));
     }
-    out->parameters_[static_cast<size_t>(leaf)].donated = true;
-    return absl::OkStatus();
+    return static_cast<size_t>(leaf);
   };
-  for (const InputOutputAlias& a : config.input_output_aliases) RETURN_IF_ERROR(donate(a.parameter, a.parameter_index));
-  for (const BufferDonor& d : config.buffer_donors) RETURN_IF_ERROR(donate(d.parameter, d.parameter_index));
+  for (const InputOutputAlias& a : config.input_output_aliases) {
+    ASSIGN_OR_RETURN(const size_t leaf, donated_leaf(a.parameter, a.parameter_index));
+    out->parameters_[leaf].donated = true;
+  }
+  // A donor that no output can use stays the host's; which ones are used, the placing of buffers decides.
+  for (const BufferDonor& d : config.buffer_donors)
+    RETURN_IF_ERROR(donated_leaf(d.parameter, d.parameter_index).status());
 
   // Those whose memory the program has as a value.
   auto in_tiles = [](const std::vector<Shape>& in_program, const std::vector<Shape>& arrays) {

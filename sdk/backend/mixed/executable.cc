@@ -88,7 +88,16 @@ absl::Status MixedExecutable::Describe() {
   }
   for (const BufferDonor& donor : config.buffer_donors) {
     ASSIGN_OR_RETURN(int64_t leaf, parameter_leaf(donor.parameter, donor.parameter_index));
-    parameters_[leaf].donated = true;
+    ParameterInfo& parameter = parameters_[leaf];
+    // It serves the first output like it that has no memory yet; without one it stays the host's.
+    for (size_t i = 0; i < outputs_.size() && !parameter.donated; ++i) {
+      if (alias_of_output_[i] >= 0 || !outputs_[i].shape.Identical(parameter.shape) ||
+          outputs_[i].memory_kind != parameter.memory_kind) {
+        continue;
+      }
+      alias_of_output_[i] = leaf;
+      parameter.donated = true;
+    }
   }
   return absl::OkStatus();
 }

@@ -351,6 +351,27 @@ TEST_P(MixedTest, DonatedMemoryBecomesTheOutputEvenWhenResultsCross) {
   EXPECT_EQ(result->outputs[0].storage->data(), px);
 }
 
+// A donor serves the first output like it; one that finds none stays the host's.
+TEST_P(MixedTest, DonorsServeOutputsLikeThem) {
+  ASSERT_TRUE(Open(R"(
+  func.func public @main(%x: tensor<3xf32> {jax.buffer_donor = true}, %y: tensor<2xf32> {jax.buffer_donor = true},
+                         %z: tensor<2xf32> {jax.buffer_donor = true}) -> (tensor<3x3xf32>, tensor<2xf32>) {
+    %0 = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<3xf32>) -> tensor<3x3xf32>
+    %1 = stablehlo.add %y, %z : tensor<2xf32>
+    return %0, %1 : tensor<3x3xf32>, tensor<2xf32>
+  })")
+                  .ok());
+  std::vector<bool> donated;
+  for (const ParameterInfo& p : executable_->parameters()) donated.push_back(p.donated);
+  EXPECT_THAT(donated, ElementsAre(false, true, false));
+  DeviceArray x = Array({1, 2, 3}), y = Array({3, 4}), z = Array({5, 6});
+  const void* py = y.storage->data();
+  auto result = Launch({std::move(x), std::move(y), std::move(z)}, true);
+  ASSERT_TRUE(result.ok());
+  EXPECT_THAT(Values(result->outputs[1]), ElementsAre(8, 10));
+  EXPECT_EQ(result->outputs[1].storage->data(), py);
+}
+
 TEST_P(MixedTest, KernelsSeeRowMajorArraysWhateverTheHostAskedFor) {
   Shape column(PrimitiveType::kF32, {2, 3});
   Layout layout = Layout::RowMajor(2);

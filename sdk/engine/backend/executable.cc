@@ -114,11 +114,11 @@ EngineExecutable::EngineExecutable(std::unique_ptr<Program> program, CompileOpti
       log_(std::move(log)) {
   const Module& module = program_->module();
   const ModuleConfig& config = module.config();
-  // Donations and aliases name a parameter and an index into its tuple; arguments are the leaves of all parameters.
+  // Aliases name a parameter and an index into its tuple; arguments are the leaves of all parameters. A donor that no
+  // output can use stays the host's.
   auto is_given_away = [&](int64_t parameter, const std::vector<int64_t>& index) {
     auto is_it = [&](const auto& named) { return named.parameter == parameter && named.parameter_index == index; };
-    return std::any_of(config.buffer_donors.begin(), config.buffer_donors.end(), is_it) ||
-           std::any_of(config.input_output_aliases.begin(), config.input_output_aliases.end(), is_it);
+    return std::any_of(config.input_output_aliases.begin(), config.input_output_aliases.end(), is_it);
   };
   for (const Instruction* p : module.entry()->parameters()) {
     const size_t n = static_cast<size_t>(p->parameter_number());

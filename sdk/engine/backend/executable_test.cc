@@ -79,6 +79,26 @@ ENTRY e {
   EXPECT_EQ(values[2][3], 21);
 }
 
+// The host keeps a donated argument that no output can use: none is of its size, or those that are have memory already.
+TEST(EngineExecutableTest, DonorsWithoutAnOutputStayTheHosts) {
+  auto executable = CompileText(R"(
+HloModule m, buffer_donor={ (0, {}), (1, {}), (2, {}) }
+
+ENTRY e {
+  x = f32[4] parameter(0)
+  y = f32[8] parameter(1)
+  z = f32[8] parameter(2)
+  a = f32[4,4] broadcast(x), dimensions={0}
+  b = f32[8] add(y, z)
+  ROOT r = (f32[4,4], f32[8]) tuple(a, b)
+}
+)");
+  ASSERT_NE(executable, nullptr);
+  std::vector<bool> donated;
+  for (const ParameterInfo& p : executable->parameters()) donated.push_back(p.donated);
+  EXPECT_THAT(donated, ElementsAre(false, true, false));
+}
+
 constexpr char kSum[] = R"(
 HloModule m, replica_count=2
 
