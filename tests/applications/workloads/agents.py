@@ -160,7 +160,7 @@ def pix_images():
             "blur": pix.gaussian_blur(image, 1.5, 5), "hue": pix.adjust_hue(image, 0.2), "saturation": pix.random_saturation(k[0], image, 0.5, 1.5), "contrast": pix.adjust_contrast(image, 1.3),
             "gamma": pix.adjust_gamma(image, 0.7), "rotated": pix.rotate(image, 0.4, order=1), "flip": pix.random_flip_left_right(k[1], image), "crop": pix.random_crop(k[2], image, (16, 16, 3)),
             "gray": pix.rgb_to_grayscale(image), "depth": pix.depth_to_space(jnp.tile(image, (1, 1, 4)), 2), "elastic": pix.elastic_deformation(k[3], image, 4.0, 2.0),
-            "psnr": pix.psnr(image[None], pix.adjust_brightness(image, 0.1)[None]), "ssim": pix.ssim(image, pix.solarize(image, 0.6)), "hsv": jnp.stack(pix.rgb_to_hsv(*jnp.split(image, 3, -1))),
+            "psnr": pix.psnr(image[None], pix.adjust_brightness(image, 0.1)[None]), "ssim": pix.ssim(image, pix.solarize(image, 0.6)), "hsv": pix.rgb_to_hsv(image),
         }
 
     return lambda: run(image, jax.random.key(0))
