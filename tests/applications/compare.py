@@ -37,7 +37,7 @@ def largest_error(got, want):
         a, b = a.astype(wide), b.astype(wide)
         both = np.isfinite(a) & np.isfinite(b)
         if both.any():
-            worst = max(worst, float(np.max(np.abs(a - b)[both]) / max(1.0, np.max(np.abs(b[both])))))
+            worst = max(worst, float(np.max(np.abs(a[both] - b[both])) / max(1.0, np.max(np.abs(b[both])))))
     return worst
 
 

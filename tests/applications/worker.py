@@ -40,7 +40,11 @@ def choose_client(workload, client, plugin):
 def fetch(results):
     """The results as numpy arrays; `step` returns a dict of arrays and numbers."""
     import numpy as np
-    return {k: np.asarray(v) for k, v in results.items()}
+    arrays = {k: np.asarray(v) for k, v in results.items()}
+    objects = [k for k, v in arrays.items() if v.dtype.kind == "O"]
+    if objects:
+        raise TypeError(f"not arrays: {objects}")
+    return arrays
 
 
 def main():

@@ -56,10 +56,10 @@ def optax_losses_projections():
     v, w = jax.random.normal(jax.random.key(2), (9,)) * 2, jax.random.normal(jax.random.key(3), (7, 7))
     losses = {
         "ctc": lambda l: optax.ctc_loss(l, padding, labels, jnp.zeros((3, 5))).sum(), "focal": lambda l: optax.sigmoid_focal_loss(l, jnp.ones_like(l) * (l > 0.5), alpha=0.3).sum(),
-        "poly": lambda l: optax.poly_loss_cross_entropy(l[:, 0], jax.nn.one_hot(labels[:, 0], 6)).sum(), "cosine": lambda l: optax.cosine_distance(l[:, 0], l[:, 1] + 1.0, epsilon=1e-6).sum(),
-        "hinge": lambda l: optax.multiclass_hinge_loss(l[:, 0], labels[:, 0]).sum(), "perceptron": lambda l: optax.perceptron_loss(l[0, 0], jnp.sign(l[0, 1])).sum(),
-        "kl": lambda l: optax.kl_divergence(jax.nn.log_softmax(l), jax.nn.softmax(l[::-1])).sum(), "triplet": lambda l: optax.losses.triplet_margin_loss(l[0], l[1], l[2]).sum(),
-        "ranking": lambda l: optax.losses.ranking_softmax_loss(l[:, 0], labels[:, :1] * jnp.arange(6.0)).sum(), "convex_kl": lambda l: optax.convex_kl_divergence(jax.nn.log_softmax(l), jax.nn.softmax(l[::-1])).sum(),
+        "poly": lambda l: optax.losses.poly_loss_cross_entropy(l[:, 0], jax.nn.one_hot(labels[:, 0], 6)).sum(), "cosine": lambda l: optax.losses.cosine_distance(l[:, 0], l[:, 1] + 1.0, epsilon=1e-6).sum(),
+        "hinge": lambda l: optax.losses.multiclass_hinge_loss(l[:, 0], labels[:, 0]).sum(), "perceptron": lambda l: optax.losses.perceptron_loss(l[0, 0], jnp.sign(l[0, 1])).sum(),
+        "kl": lambda l: optax.losses.kl_divergence(jax.nn.log_softmax(l), jax.nn.softmax(l[::-1])).sum(), "triplet": lambda l: optax.losses.triplet_margin_loss(l[0], l[1], l[2]).sum(),
+        "ranking": lambda l: optax.losses.ranking_softmax_loss(l[:, 0], labels[:, :1] * jnp.arange(6.0)).sum(), "convex_kl": lambda l: optax.losses.convex_kl_divergence(jax.nn.log_softmax(l), jax.nn.softmax(l[::-1])).sum(),
     }
     runs = {n: jax.jit(jax.value_and_grad(f)) for n, f in losses.items()}
     p = optax.projections
@@ -345,7 +345,7 @@ def sparse_layouts_solvers():
                "vmapped": jax.jit(jax.vmap(lambda m, v: m @ v, in_axes=(0, None)))(batched, b), "updated": sparse.bcoo_update_layout(batched, n_batch=0).todense(),
                "concatenated": sparse.bcoo_concatenate([sa, sa.T], dimension=1).todense(), "broadcast": sparse.bcoo_broadcast_in_dim(sa, shape=(2, 24, 24), broadcast_dimensions=(1, 2)).todense(),
                "squeezed": sparse.bcoo_squeeze(sa[3:4], dimensions=[0]).todense(), "reduced": sparse.bcoo_reduce_sum(batched, axes=[0]).todense(), "sorted": sparse.BCOO((sa.data[::-1], sa.indices[::-1]), shape=sa.shape).sort_indices().indices,
-               "extracted": sparse.bcoo_extract(sa, spd), "sampled": sparse.bcoo_dot_general_sampled(a, spd, sa.indices, dimension_numbers=(([1], [0]), ([], []))), "csr": jax.jit(lambda m, v: m @ v)(csr, spd), "elementwise": (sa * spd).todense(),
+               "extracted": sparse.bcoo_extract(sa, spd).data, "sampled": sparse.bcoo_dot_general_sampled(a, spd, sa.indices, dimension_numbers=(([1], [0]), ([], []))), "csr": jax.jit(lambda m, v: m @ v)(csr, spd), "elementwise": (sa * spd).todense(),
                "reshaped": sa.reshape(12, 48).todense(), "reversed": sparse.bcoo_rev(sa, dimensions=(0,)).todense(), "random": sparse.random_bcoo(jax.random.key(3), (10, 10), nse=0.2, dtype=float).todense(),
                "product": jax.jit(lambda m, n: (m @ n).todense())(sa, sa.T), "empty": (sparse.empty((4, 5), dtype=float) @ jnp.ones(5)), "gradient_csr": jax.grad(lambda v: jnp.sum(jnp.cos(sparse.BCSR((v, csr.indices, csr.indptr), shape=csr.shape) @ b)))(csr.data)}
         return out
@@ -548,10 +548,10 @@ def transformations_nested():
     def checked(xs):
         def f(xs):
             def body(c, x):
-                c = jax.lax.while_loop(lambda v: v < 10, lambda v: v * 2 + jnp.abs(x), c)
+                c = jax.lax.fori_loop(0, 4, lambda i, v: jnp.where(v < 10, v * 2 + jnp.abs(x), v), c)
                 checkify.check(c < 25, "too large: {c}", c=c)
                 return jnp.sqrt(c - 9), c
-            return jax.lax.scan(body, jnp.float32(1), xs)[1]
+            return jax.lax.scan(body, jnp.ones(()), xs)[1]
         return jax.vmap(checkify.checkify(f, errors=checkify.user_checks | checkify.nan_checks))(xs)
 
     w, xs = jax.random.normal(jax.random.key(0), (4, 4)) / 2, jax.random.normal(jax.random.key(1), (3, 7, 4))
@@ -614,7 +614,7 @@ def random_distributions_all_types():
         for name in ("uint8", "uint16", "uint64"):
             out[f"bits.{name}"] = r.bits(k, n, name)
         for name in ("float16", "bfloat16", "float32"):
-            out[f"uniform.{name}"] = r.uniform(k, n, name, -1, 2).astype(float)
+            out[f"uniform.{name}"] = r.uniform(k, n, name).astype(float)
         return out
 
     others = jax.jit(lambda: {impl: r.bits(r.split(r.key(5, impl=impl), 3)[1], (9,)) for impl in ("threefry2x32", "rbg", "unsafe_rbg")})
@@ -741,7 +741,8 @@ def haiku_lifted_loops():
         count = hk.get_state("count", (), init=jnp.zeros)
         hk.set_state("count", hk.fori_loop(0, 3, lambda i, c: c + 1.5, count))
         members = hk.vmap(hk.Linear(2), split_rng=False, in_axes=1)(h)
-        picked = hk.cond(jnp.sum(x) > 0, lambda v: hk.Linear(2, name="yes")(v), lambda v: hk.Linear(2, name="no")(v), out)
+        yes, no = hk.Linear(2, name="yes"), hk.Linear(2, name="no")
+        picked = yes(out) + no(out) if hk.running_init() else hk.cond(jnp.sum(x) > 0, yes, no, out)
         conv = hk.Conv2DTranspose(2, 3, 2)(hk.nets.MLP([6, 4])(x))
         noise = hk.dropout(hk.next_rng_key(), 0.3, conv)
         return picked, members, hk.avg_pool(noise, 2, 2, "SAME"), hk.remat(hk.Linear(3))(h), hk.nets.VectorQuantizer(12, 6, 0.25)(h, is_training=True)["quantize"]
@@ -792,10 +793,12 @@ def tfp_optimisers_nuts():
         value_and_gradient = jax.value_and_grad(rosenbrock)
         return tfp.optimizer.bfgs_minimize(value_and_gradient, start, tolerance=1e-10).position, tfp.optimizer.lbfgs_minimize(value_and_gradient, start, tolerance=1e-10).position, tfp.optimizer.nelder_mead_minimize(rosenbrock, initial_vertex=start, func_tolerance=1e-12).position
 
+    scales = jnp.array(1.1), jnp.array(0.7)
+
     @jax.jit
     def process(x, y):
-        gp = tfd.GaussianProcess(tfp.math.psd_kernels.MaternFiveHalves(1.1, 0.7), x, observation_noise_variance=0.05)
-        posterior = tfd.GaussianProcessRegressionModel(tfp.math.psd_kernels.ExponentiatedQuadratic(1.1, 0.7), x[:5] + 0.05, x, y, observation_noise_variance=0.05)
+        gp = tfd.GaussianProcess(tfp.math.psd_kernels.MaternFiveHalves(*scales), x, observation_noise_variance=0.05)
+        posterior = tfd.GaussianProcessRegressionModel(tfp.math.psd_kernels.ExponentiatedQuadratic(*scales), x[:5] + 0.05, x, y, observation_noise_variance=0.05)
         return gp.log_prob(y), posterior.mean(), posterior.stddev()
 
     def step():
@@ -803,8 +806,8 @@ def tfp_optimisers_nuts():
         bfgs, lbfgs, simplex = optimise(jnp.array([-0.7, 0.8]))
         density, mean, deviation = process(x, jnp.sin(3 * x[:, 0]))
         hidden = tfd.HiddenMarkovModel(tfd.Categorical(probs=jnp.array([0.6, 0.4])), tfd.Categorical(probs=jnp.array([[0.9, 0.1], [0.3, 0.7]])), tfd.Normal(jnp.array([0.0, 2.0]), 1.0), 9)
-        flow = tfb.Chain([tfb.ScaleMatvecTriL(jnp.array([[1.0, 0.0], [0.4, 0.8]])), tfb.SinhArcsinh(0.3, 1.2), tfb.Invert(tfb.SoftClip(-6.0, 6.0))])
-        copula = tfd.MultivariateStudentTLinearOperator(5.0, jnp.zeros(2), jax.tree_util.Partial and __import__("tensorflow_probability.substrates.jax", fromlist=["x"]).tf2jax.linalg.LinearOperatorLowerTriangular(jnp.array([[1.0, 0.0], [0.3, 1.0]])))
+        flow = tfb.Chain([tfb.ScaleMatvecTriL(jnp.array([[1.0, 0.0], [0.4, 0.8]])), tfb.SinhArcsinh(jnp.array(0.3), jnp.array(1.2)), tfb.Invert(tfb.SoftClip(jnp.array(-6.0), jnp.array(6.0)))])
+        copula = tfd.MultivariateStudentTLinearOperator(5.0, jnp.zeros(2), tfp.tf2jax.linalg.LinearOperatorLowerTriangular(jnp.array([[1.0, 0.0], [0.3, 1.0]])))
         return {"nuts": nuts(jax.random.PRNGKey(0)), "tempered": tempered(jax.random.PRNGKey(1)), "bfgs": bfgs, "lbfgs": lbfgs, "simplex": jnp.round(simplex, 3), "density": density, "mean": mean, "deviation": deviation, "viterbi": hidden.posterior_mode(jnp.arange(9.0) / 3),
                 "marginals": hidden.posterior_marginals(jnp.arange(9.0) / 3).probs_parameter(), "flow": flow.inverse(flow.forward(x[:, :1] * jnp.ones(2))), "jacobian": flow.forward_log_det_jacobian(x[:, :1] * jnp.ones(2), 1), "copula": copula.log_prob(jnp.ones(2)), "ode": tfp.math.ode.DormandPrince().solve(lambda t, y: -y, 0.0, jnp.ones(2), jnp.array([0.5, 1.0])).states,
                 "root": tfp.math.find_root_chandrupatla(lambda v: v ** 3 - 2, jnp.zeros(2), jnp.array([2.0, 3.0]))[0], "quantile": tfp.stats.percentile(jnp.arange(20.0) ** 2, jnp.array([10.0, 50.0])), "interpolated": tfp.math.interp_regular_1d_grid(jnp.array([0.3, 1.7]), 0.0, 2.0, jnp.array([1.0, 2.0, 4.0]))}

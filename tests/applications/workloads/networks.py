@@ -386,7 +386,7 @@ def jraph_graph_network():
                                  senders=rng.integers(0, nodes, edges), receivers=rng.integers(0, nodes, edges),
                                  globals=np.zeros((1, 2), np.float32), n_node=np.array([nodes]), n_edge=np.array([edges]))
 
-    graph = jraph.pad_with_graphs(jraph.batch_np([random_graph(10, 30), random_graph(7, 12), random_graph(15, 40)]), 40, 100, 4)
+    graph = jax.tree.map(jnp.asarray, jraph.pad_with_graphs(jraph.batch_np([random_graph(10, 30), random_graph(7, 12), random_graph(15, 40)]), 40, 100, 4))
     keys = jax.random.split(jax.random.key(0), 8)
     weights = {"edge": jax.random.normal(keys[0], (4 + 8 + 8 + 2, 4)), "node": jax.random.normal(keys[1], (8 + 4 + 4 + 2, 8)),
                "global": jax.random.normal(keys[2], (8 + 4 + 2, 2)), "gat": jax.random.normal(keys[3], (8, 8))}

@@ -161,9 +161,16 @@ def brax_ant():
 @workload(library="brax", rtol=0.05, atol=0.05, why="training is chaotic: what is compared is the shape, finiteness and the first evaluation")
 def brax_ppo():
     import jax
+    import numpy as np
     from brax import envs
     from brax.training.agents.ppo import networks as ppo_networks
     from brax.training.agents.ppo import train as ppo
+
+    def replicated(tree, devices):
+        sharding = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(devices), ("i",)), jax.sharding.PartitionSpec("i"))
+        return jax.tree.map(lambda v: jax.device_put(np.stack([v] * len(devices)), sharding), tree)
+
+    jax.device_put_replicated = replicated  # brax 0.14 calls it, JAX 0.10 has it no longer
 
     def step():
         seen = []
@@ -260,7 +267,7 @@ def jax_md_lennard_jones():
         state, neighbours = run(init(jax.random.PRNGKey(1), start, neighbor=neighbours), neighbours)
         invariant = simulate.nvt_nose_hoover_invariant(energy_fn, state, kT=0.8, neighbor=neighbours)
         relaxed = relax(start, neighbours)
-        return {"position": state.position, "invariant": invariant, "overflow": neighbours.did_buffer_overflow, "relaxed": relaxed.position}
+        return {"position": state.position, "invariant": invariant, "overflow": neighbours.did_buffer_overflow, "relaxed": jax.vmap(displacement)(relaxed.position, start)}
 
     return step
 
@@ -320,7 +327,7 @@ def netket_ising():
         driver = nk.driver.VMC(ising, optax.sgd(0.05), variational_state=full, preconditioner=nk.optimizer.SR(diag_shift=0.05))
         energies = []
         for _ in range(5):
-            driver.advance(1)
+            driver.run(1, out=nk.logging.RuntimeLog(), show_progress=False)
             energies.append(full.expect(ising).mean.real)
         sampled = nk.vqs.MCState(nk.sampler.MetropolisLocal(space, n_chains=8), nk.models.RBM(alpha=1, param_dtype=float), n_samples=128, seed=0, sampler_seed=1)
         return {"energies": jnp.stack(energies), "samples": sampled.samples, "energy": sampled.expect(ising).mean.real, "exact": jnp.asarray(nk.exact.lanczos_ed(ising))}

@@ -36,7 +36,7 @@ def numpyro_svi():
     import jax.numpy as jnp
     import numpyro
     import numpyro.distributions as dist
-    from numpyro.infer import SVI, Trace_ELBO, TraceEnum_ELBO, autoguide, config_enumerate
+    from numpyro.infer import SVI, RenyiELBO, Trace_ELBO, TraceGraph_ELBO, autoguide
     x = jax.random.normal(jax.random.PRNGKey(5), (60, 3))
     y = (x @ jnp.array([1.0, -2.0, 0.5]) > 0).astype(jnp.float32)
 
@@ -45,22 +45,28 @@ def numpyro_svi():
         with numpyro.plate("data", 60):
             numpyro.sample("y", dist.Bernoulli(logits=x @ w), obs=y)
 
-    @config_enumerate
     def mixture():
         weights = numpyro.sample("weights", dist.Dirichlet(jnp.ones(2)))
         with numpyro.plate("components", 2):
             loc = numpyro.sample("loc", dist.Normal(0, 3))
         with numpyro.plate("data", 60):
-            z = numpyro.sample("z", dist.Categorical(weights))
-            numpyro.sample("obs", dist.Normal(loc[z], 1.0), obs=x[:, 0] * 2)
+            numpyro.sample("obs", dist.MixtureSameFamily(dist.Categorical(weights), dist.Normal(loc, 1.0)), obs=x[:, 0] * 2)
+
+    def switched():
+        z = numpyro.sample("z", dist.Bernoulli(0.4))
+        numpyro.sample("obs", dist.Normal(z * 2.0, 1.0).expand([4]).to_event(1), obs=x[:4, 0] + 1)
+
+    def switch_guide():
+        numpyro.sample("z", dist.Bernoulli(numpyro.param("p", 0.5, constraint=dist.constraints.unit_interval)))
 
     svi = SVI(logistic, autoguide.AutoMultivariateNormal(logistic), numpyro.optim.Adam(0.05), Trace_ELBO(num_particles=4))
-    enumerated = SVI(mixture, autoguide.AutoDelta(numpyro.handlers.block(mixture, hide=["z"])), numpyro.optim.Adam(0.05), TraceEnum_ELBO())
+    mixed = SVI(mixture, autoguide.AutoNormal(mixture), numpyro.optim.Adam(0.05), RenyiELBO(alpha=0.5, num_particles=3))
+    scored = SVI(switched, switch_guide, numpyro.optim.ClippedAdam(0.05), TraceGraph_ELBO())
 
     def step():
         found = svi.run(jax.random.PRNGKey(0), 60, progress_bar=False)
-        other = enumerated.run(jax.random.PRNGKey(0), 40, progress_bar=False)
-        return {"losses": found.losses, "loc": found.params["auto_loc"], "mixture": other.losses}
+        other, score = mixed.run(jax.random.PRNGKey(0), 40, progress_bar=False), scored.run(jax.random.PRNGKey(0), 40, progress_bar=False)
+        return {"losses": found.losses, "loc": found.params["auto_loc"], "mixture": other.losses, "scored": score.losses, "p": score.params["p"]}
 
     return step
 
@@ -74,7 +80,7 @@ def blackjax_samplers():
     def logdensity(x):
         return -0.5 * jnp.sum((x - jnp.arange(3.0)) ** 2 / (1.0 + jnp.arange(3.0))) - 0.1 * jnp.sum(x ** 4)
 
-    warmup = blackjax.window_adaptation(blackjax.nuts, logdensity, progress_bar=False)
+    warmup = blackjax.window_adaptation(blackjax.nuts, logdensity)
 
     @jax.jit
     def nuts(key):
@@ -177,7 +183,7 @@ def distrax_flow():
         mask = jnp.arange(2) % 2
         layers = []
         for i in range(3):
-            net = hk.Sequential([hk.Linear(16), jnp.tanh, hk.Linear(2 * 10, w_init=jnp.zeros), hk.Reshape((2, 10))])
+            net = hk.Sequential([hk.Linear(16), jnp.tanh, hk.Linear(2 * 16, w_init=hk.initializers.RandomNormal(0.01)), lambda v: v.reshape(*v.shape[:-1], 2, 16)])
             layers.append(distrax.MaskedCoupling(mask=(mask + i) % 2 == 0, bijector=lambda p: distrax.RationalQuadraticSpline(p, -4.0, 4.0), conditioner=net))
         return distrax.Transformed(distrax.MultivariateNormalDiag(jnp.zeros(2), jnp.ones(2)), distrax.Inverse(distrax.Chain(layers)))
 
@@ -249,7 +255,7 @@ def gpjax_regression():
 
     def step():
         prior = gpx.gps.Prior(mean_function=gpx.mean_functions.Zero(), kernel=gpx.kernels.RBF() + gpx.kernels.Matern32())
-        posterior = prior * gpx.likelihoods.Gaussian(num_datapoints=40)
+        posterior = prior * gpx.likelihoods.Gaussian()
         fitted, history = gpx.fit(model=posterior, objective=lambda p, d: -gpx.objectives.conjugate_mll(p, d), train_data=data, optim=optax.adam(0.05), num_iters=30,
                                   key=jax.random.key(2), verbose=False)
         found = fitted.likelihood(fitted.predict(test, train_data=data))
@@ -314,15 +320,15 @@ def dynamax_state_spaces():
 
 @workload(library="bartz", rtol=2e-2, atol=2e-2, why="additive trees grown by MCMC: 10 iterations, decisions follow the same random numbers")
 def bartz_trees():
-    import bartz
     import jax
     import numpy as np
+    from bartz.BART import gbart
     rng = np.random.default_rng(0)
     x = rng.standard_normal((4, 60)).astype(np.float32)
     y = np.sin(x[0]) + 0.3 * x[1]
 
     def step():
-        fit = bartz.BART.gbart(x, y, ntree=10, ndpost=6, nskip=4, printevery=None, seed=0) if hasattr(bartz.BART, "gbart") else bartz.Bart(x, y, num_trees=10, ndpost=6, nskip=4, seed=0)
+        fit = gbart(x.T, y, ntree=10, ndpost=6, nskip=4, printevery=None, seed=0)
         return {"yhat": fit.yhat_train, "sigma": jax.numpy.asarray(fit.sigma)}
 
     return step
