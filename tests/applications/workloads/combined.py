@@ -564,7 +564,7 @@ def transformations_nested():
         error, grown = checked(xs[..., 0])
         bad, _ = checked(xs[..., 0] * 100)
         out, pull = jax.vjp(jax.jit(batch), w, xs)
-        _, push = jax.linearize(jax.jit(lambda u: batch(u, xs)[0]), w)
+        _, push = jax.linearize(jax.jit(lambda u: jax.lax.map(jax.checkpoint(lambda x: jnp.tanh(u @ x[0])), xs)), w)
         return {"final": final, "values": values, "grown": grown, "error": error.get() is not None, "bad": bad.get() is not None, "pulled": flat(pull(jax.tree.map(jnp.ones_like, out)))["p1"], "pushed": push(jnp.ones_like(w)),
                 "solved": jax.jit(jax.vmap(solve, in_axes=(None, 0)))(w + 2 * jnp.eye(4), xs[:, 0]), "hvp": hvp(w, jnp.ones_like(w)), "mapped": mapped(xs), "transposed": linear(jnp.arange(8.0))[0]}
 

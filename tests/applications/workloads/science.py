@@ -248,7 +248,7 @@ def jax_md_lennard_jones():
     start = grid + 0.05 * jax.random.normal(jax.random.PRNGKey(0), grid.shape)
     neighbour_fn, energy_fn = energy.lennard_jones_neighbor_list(displacement, box, r_cutoff=2.5, dr_threshold=0.4, format=partition.OrderedSparse)
     init, apply = simulate.nvt_nose_hoover(energy_fn, shift, 2e-3, kT=0.8)
-    relax_init, relax_apply = minimize.fire_descent(energy_fn, shift)
+    relax_init, relax_apply = minimize.fire_descent(energy_fn, shift, dt_start=5e-3, dt_max=2e-2)  # atoms collide at longer steps
 
     @jax.jit
     def run(state, neighbours):
