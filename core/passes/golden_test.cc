@@ -62,7 +62,8 @@ class Breaks : public Pass {
  public:
   absl::string_view name() const override { return "breaks"; }
   absl::StatusOr<bool> Run(Module* module) override {
-    module->entry()->root()->mutable_shape() = Shape(PrimitiveType::kF32, {9});
+    const Shape wrong(PrimitiveType::kF32, {9});
+    module->entry()->root()->mutable_shape() = wrong;
     return false;
   }
 };
