@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "core/types/integer_division.h"
 #include "core/types/transpose_levels.h"
 
 #ifdef __SSE2__
@@ -25,9 +26,6 @@ constexpr int64_t kAhead = 32 * 1024;  // bytes of the source fetched before the
 constexpr int64_t kAheadRows = 64;     // the same for short elements, whose blocks read many rows
 constexpr int64_t kAheadOfCopy = 16;   // and of those whose lines are copied whole
 constexpr int64_t kManyTiles = 32;     // enough for all threads
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
 // A part of `extent` for tiles of about `wanted`, all nearly equal, of whole units where it is not all there is.
 int64_t TileOf(int64_t extent, int64_t wanted, int64_t unit) {

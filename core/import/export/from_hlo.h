@@ -144,7 +144,6 @@ class Exporter {
   absl::StatusOr<Bundle> ExportCustomCall(Frame&, const Instruction&);
   absl::StatusOr<Bundle> ExportAsyncStart(Frame&, const Instruction&);
   absl::StatusOr<Bundle> ExportTransfer(Frame&, const Instruction&);
-  absl::StatusOr<Bundle> ExportBarrier(Frame&, const Instruction&, const Values& operands);
 
   // from_hlo_collectives.cc
   absl::StatusOr<NamedAttrs> GroupAttributes(const Instruction&, bool with_global);

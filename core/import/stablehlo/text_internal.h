@@ -77,7 +77,6 @@ class TextParser {
   void Jump(size_t position);  // goes on lexing there
   absl::string_view
   TakeBalanced();  // raw text of a bracketed group that starts at the current token, brackets included
-  void SkipBalanced() { TakeBalanced(); }
 
   // Numbers and strings.
   bool ParseInteger(int64_t* value);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/types/integer_division.h"
 #include "core/types/literal_convert.h"
 #include "plugins/tpu_emulator/array/pack.h"
 
@@ -19,8 +20,6 @@ constexpr int64_t kBlockColumns = 192;
 constexpr int64_t kFewRowsColumns = 64;  // that are summed at once for few rows
 // Work for a thread that is worth waking it, in multiply-adds; what is read for few rows costs as much as for several.
 constexpr int64_t kWorthwhile = 150'000, kRowsOfReading = 8;
-
-constexpr int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 struct PassPart {
   Part lhs, rhs;

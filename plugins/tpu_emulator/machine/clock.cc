@@ -5,13 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "core/types/integer_division.h"
 #include "plugins/tpu_emulator/machine/default_layout.h"
 
 namespace backplane::tpu {
 namespace {
-
-int64_t CeilDiv(int64_t n, int64_t d) { return (n + d - 1) / d; }
-int64_t RoundUp(int64_t n, int64_t multiple) { return CeilDiv(n, multiple) * multiple; }
 
 // A product as the array sees it: `rows` stream through, `cols` x `inner` are held. Bytes are those of one element.
 struct Product {

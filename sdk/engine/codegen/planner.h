@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "core/types/integer_division.h"
 #include "sdk/engine/codegen/plan.h"
 
 namespace backplane::engine::codegen {
@@ -52,9 +53,6 @@ inline const Shape& ShapeOf(const Target& t) {
   const Shape& s = t.instruction->shape();
   return s.IsTuple() ? s.tuple_shapes(t.element) : s;
 }
-
-inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-inline int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
 // Cuts one computation into phases.
 class Planner {

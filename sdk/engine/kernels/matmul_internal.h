@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "core/types/integer_division.h"
 #include "sdk/engine/kernels/matmul.h"
 
 namespace backplane::engine {
@@ -50,9 +51,6 @@ inline const char* At(const void* base, int64_t elements, ElementType type) {
 inline char* At(void* base, int64_t elements, ElementType type) {
   return static_cast<char*>(base) + elements * static_cast<int64_t>(ElementBytes(type));
 }
-
-inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-inline int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
 // Below this many multiplications splitting costs more than it gains.
 constexpr int64_t kMultipliesWorthSplitting = 128 * 1024;
