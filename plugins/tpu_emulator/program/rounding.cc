@@ -37,6 +37,7 @@ bool OnlyMoves(const Instruction& i) {
 bool Computes(const Instruction& i) {
   if (i.Is(Opcode::kReduce) || i.Is(Opcode::kReduceWindow)) return i.shape().IsArray();
   if (i.Is(Opcode::kSelectAndScatter)) return true;
+  if (i.Is(Opcode::kReducePrecision)) return false;  // its bits are counted in the narrow type
   return (i.info().Has(OpTrait::kElementwise) && !i.Is(Opcode::kConvert)) || OnlyMoves(i) || i.Is(Opcode::kIota);
 }
 
@@ -74,7 +75,7 @@ class Widener {
   // Whether CopyCombiner can: arithmetic on arrays only, and none that names a type.
   static bool TakesCombiner(const Computation& c) {
     return std::all_of(c.instructions().begin(), c.instructions().end(), [](const auto& i) {
-      if (i->Is(Opcode::kConvert)) return false;
+      if (i->Is(Opcode::kConvert) || i->Is(Opcode::kReducePrecision)) return false;
       return i->Is(Opcode::kParameter) || i->Is(Opcode::kConstant) || i->info().Has(OpTrait::kElementwise) ||
              OnlyMoves(*i);
     });

@@ -136,6 +136,22 @@ ENTRY e {
   for (int64_t i = 0; i < 64; ++i) EXPECT_EQ(got[static_cast<size_t>(i)], 2 * RoundToBf16(At(x[0], i)));
 }
 
+// The bits that reduce-precision keeps are those of the narrow type: its subnormal numbers stay, and what comes to it
+// unrounded is rounded first.
+TEST(Rounding, ReducedPrecisionCountsTheNarrowTypesBits) {
+  PreparedProgram p = Prepared(R"(HloModule m
+ENTRY e {
+  a = f16[4] parameter(0)
+  b = f16[4] parameter(1)
+  s = f16[4] add(a, b)
+  ROOT r = f16[4] reduce-precision(s), exponent_bits=5, mantissa_bits=29
+})");
+  Literal a(Shape(PrimitiveType::kF16, {4})), b(Shape(PrimitiveType::kF16, {4}));
+  const double values[] = {0x1p-24, -0x1.8p-23, 1, 2048}, more[] = {0, 0, 0x1p-12, 1};
+  for (int64_t i = 0; i < 4; ++i) a.SetFromDouble(i, values[i]), b.SetFromDouble(i, more[i]);
+  EXPECT_THAT(RunIt(*p.executable, {a, b}), testing::ElementsAre(0x1p-24f, -0x1.8p-23f, 1, 2048));
+}
+
 TEST(Rounding, AnUpdatedArrayIsNotWidened) {
   PreparedProgram p = Prepared(R"(HloModule m
 ENTRY e {
