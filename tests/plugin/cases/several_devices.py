@@ -406,6 +406,39 @@ def explicit_axes_and_partial_sums():
 
 
 @eight
+def pieces_become_parts_of_a_sum():
+    """What is split over an axis and then to be added up over it stays where it lies, among zeros; nothing is exchanged."""
+    m = jax.make_mesh((2, 4), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+    x = rand(8, 4)
+    with jax.set_mesh(m):
+        for spec, axes in ((P("y"), {"y"}), (P(None, "y"), {"y"}), (P("x", "y"), {"x", "y"}), (P(("y", "x")), {"x", "y"}), (P("x", "y"), {"y"})):
+            a = jax.device_put(x, spec)
+            rows = ("x",) if axes == {"y"} and "x" in spec else ()
+            kept = P(*rows, unreduced=axes)
+            f = jax.jit(lambda v: jax.sharding.reshard(v, kept))
+            parts = f(a)
+            own, tile = a.sharding.devices_indices_map(x.shape), NamedSharding(m, P(*rows)).devices_indices_map(x.shape)
+            for s in parts.addressable_shards:
+                want = np.zeros_like(x)
+                want[own[s.device]] = x[own[s.device]]
+                same(s.data, want[tile[s.device]])
+            assert "all-" not in f.lower(a).compile().as_text(), (spec, axes)
+            same(jax.sharding.reshard(parts, P()), x)
+
+
+@eight
+def donors_that_no_result_can_use_stay():
+    """Without a sharding asked for, which results a donated array can serve is known when the program is compiled."""
+    m = mesh1()
+    x, y = put(rand(16, 2), m, "x"), put(rand(16, 2, seed=1), m, "x")
+    product = jax.jit(lambda v: v @ v.T, donate_argnums=0)
+    close(product(x), rand(16, 2).astype(np.float64) @ rand(16, 2).T)
+    assert not x.is_deleted()
+    close(jax.jit(lambda v, w: v + w, donate_argnums=(0, 1))(x, y), rand(16, 2) + rand(16, 2, seed=1))
+    assert [x.is_deleted(), y.is_deleted()].count(True) == 1
+
+
+@eight
 def values_that_lie_alike():
     from jax.experimental.shard_alike import shard_alike
     m = mesh1()
