@@ -183,6 +183,9 @@ class Client {
   virtual bool IsHostMemory(int32_t memory) const = 0;
   // True: a host pointer aligned to this many bytes can serve as storage without a copy. 0: never.
   virtual size_t ZeroCopyAlignment(int32_t memory) const { return 0; }
+  // The same for a view, which a host asks for where it wants no copy and may have no other way: JAX's from_dlpack fails
+  // where a view is refused. A backend that computes from any address of an element says so here.
+  virtual size_t ViewAlignment(int32_t memory, PrimitiveType type) const { return ZeroCopyAlignment(memory); }
 
   // Host array -> storage in `dst.shape`'s layout, and back into the given host layout. Blocking; the shim decides
   // where they run. The defaults serve host memory in any untiled layout.

@@ -130,7 +130,7 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
   if (a.device_buffer_ptr == nullptr && bytes > 0) return NullField("device_buffer_ptr");
   // Host memory has no streams: `stream` is not looked at, and hosts without one leave it unset.
   if (memory->host) {
-    const size_t alignment = memory->zero_copy_alignment;
+    const size_t alignment = client->client->ViewAlignment(memory->info->id, shape.element_type());
     if (alignment == 0)
       return absl::UnimplementedError("view of device buffer: this memory takes no foreign addresses");
     if (reinterpret_cast<uintptr_t>(a.device_buffer_ptr) % alignment != 0) {

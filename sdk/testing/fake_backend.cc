@@ -296,6 +296,7 @@ class FakeClient : public Client {
   }
   bool IsHostMemory(int32_t memory) const override { return memory % 2 == 0; }
   size_t ZeroCopyAlignment(int32_t memory) const override { return memory % 2 == 0 ? 16 : 0; }
+  size_t ViewAlignment(int32_t memory, PrimitiveType) const override { return memory % 2 == 0 ? 4 : 0; }
   absl::Status CopyDevice(const DeviceArray& src, const DeviceArray& dst) override {
     if (FakeControl::Get().copies_throw) throw std::bad_alloc();
     return CopyToHost(src, dst.shape, dst.storage->data());

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "core/types/primitive_type.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/faults.h"
 #include "sdk/backend/host_limits.h"
@@ -117,6 +118,10 @@ absl::StatusOr<std::shared_ptr<Storage>> EngineClient::Allocate(int32_t, size_t 
   auto storage = std::make_shared<PoolStorage>(budget_, bytes);  // first, so that a block always has an owner
   RETURN_IF_ERROR(storage->Allocate());
   return storage;
+}
+
+size_t EngineClient::ViewAlignment(int32_t, PrimitiveType type) const {
+  return static_cast<size_t>(std::max(1, ByteWidth(ComplexPart(type))));
 }
 
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> EngineClient::Load(std::shared_ptr<const Executable> executable) {

@@ -51,6 +51,7 @@ class EngineClient : public Client {
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override;
   bool IsHostMemory(int32_t) const override { return true; }
   size_t ZeroCopyAlignment(int32_t) const override { return 64; }
+  size_t ViewAlignment(int32_t, PrimitiveType type) const override;
   absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable) override;
   absl::StatusOr<MemoryStats> GetMemoryStats(int32_t device) const override;
   absl::Status ClearMemoryStats(int32_t device) override;

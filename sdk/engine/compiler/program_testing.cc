@@ -21,23 +21,23 @@ constexpr size_t kGuard = 192;  // bytes watched on both sides of an array
 // An array's memory with watched bytes around it.
 class Block {
  public:
-  explicit Block(size_t bytes)
-      : size_(bytes), memory_(static_cast<unsigned char*>(std::aligned_alloc(64, Total())), &std::free) {
+  explicit Block(size_t bytes, size_t shift = 0)
+      : size_(bytes), start_(kGuard + shift), memory_(static_cast<unsigned char*>(std::aligned_alloc(64, Total())), &std::free) {
     std::memset(memory_.get(), 0xcd, Total());
   }
-  void* data() const { return memory_.get() + kGuard; }
+  void* data() const { return memory_.get() + start_; }
   size_t size() const { return size_; }
   // Nothing was written before the array or more than `slack` bytes after it.
   bool Intact(size_t slack) const {
     for (size_t k = 0; k < Total(); ++k) {
-      if ((k < kGuard || k >= kGuard + size_ + slack) && memory_.get()[k] != 0xcd) return false;
+      if ((k < start_ || k >= start_ + size_ + slack) && memory_.get()[k] != 0xcd) return false;
     }
     return true;
   }
 
  private:
-  size_t Total() const { return (size_ + 63) / 64 * 64 + 2 * kGuard; }
-  size_t size_;
+  size_t Total() const { return (start_ + size_ + 63) / 64 * 64 + kGuard; }
+  size_t size_, start_;
   std::unique_ptr<unsigned char, decltype(&std::free)> memory_;
 };
 
@@ -177,7 +177,9 @@ struct Run {
     std::vector<bool> overwritten(arguments.size(), false);
     for (size_t k = 0; k < arguments.size(); ++k) {
       const bool array = parameter_shapes[k].IsArray();
-      in.emplace_back(array ? static_cast<size_t>(arguments[k].byte_size()) : 0);
+      // A view may lie at any address of an element.
+      const size_t shift = array ? static_cast<size_t>(ByteWidth(ComplexPart(parameter_shapes[k].element_type()))) : 0;
+      in.emplace_back(array ? static_cast<size_t>(arguments[k].byte_size()) : 0, shift);
       if (array) Reorder(parameter_shapes[k], arguments[k].bytes(), in.back().data(), false);
       in_addresses.push_back(array ? in.back().data() : nullptr);
     }
