@@ -139,8 +139,8 @@ struct ExecuteRequest {
   // donated may be given back as an output too, but not written.
   std::vector<bool> donated;
   std::shared_ptr<const ExecuteContext> context;  // may be null
-  // What the host asks of this execution by names of the backend's own; null when it asks nothing. A backend passes over
-  // names that it does not know, as the ABI says.
+  // What the host asks of this execution by names of the backend's own; null when it asks nothing. A backend passes
+  // over names that it does not know, as the ABI says.
   std::shared_ptr<const NamedValues> options;
 };
 
@@ -183,8 +183,8 @@ class Client {
   virtual bool IsHostMemory(int32_t memory) const = 0;
   // True: a host pointer aligned to this many bytes can serve as storage without a copy. 0: never.
   virtual size_t ZeroCopyAlignment(int32_t memory) const { return 0; }
-  // The same for a view, which a host asks for where it wants no copy and may have no other way: JAX's from_dlpack fails
-  // where a view is refused. A backend that computes from any address of an element says so here.
+  // The same for a view, which a host asks for where it wants no copy and may have no other way: JAX's from_dlpack
+  // fails where a view is refused. A backend that computes from any address of an element says so here.
   virtual size_t ViewAlignment(int32_t memory, PrimitiveType type) const { return ZeroCopyAlignment(memory); }
 
   // Host array -> storage in `dst.shape`'s layout, and back into the given host layout. Blocking; the shim decides

@@ -22,6 +22,8 @@ using Rows = std::vector<std::vector<PJRT_Buffer*>>;
 class LaunchTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    // An earlier test's last task may still hold its client.
+    ASSERT_TRUE(Eventually([&] { return control_.clients == 0; }));
     storages_ = control_.storages;
     control_.run_ids.clear();
     control_.abandoned.clear();

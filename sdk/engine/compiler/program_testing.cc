@@ -22,7 +22,9 @@ constexpr size_t kGuard = 192;  // bytes watched on both sides of an array
 class Block {
  public:
   explicit Block(size_t bytes, size_t shift = 0)
-      : size_(bytes), start_(kGuard + shift), memory_(static_cast<unsigned char*>(std::aligned_alloc(64, Total())), &std::free) {
+      : size_(bytes),
+        start_(kGuard + shift),
+        memory_(static_cast<unsigned char*>(std::aligned_alloc(64, Total())), &std::free) {
     std::memset(memory_.get(), 0xcd, Total());
   }
   void* data() const { return memory_.get() + start_; }

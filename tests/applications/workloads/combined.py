@@ -837,3 +837,48 @@ def optimisers_mapped():
         return {"x": found.x, "value": found.fun, "success": jnp.all(found.jac ** 2 < 1e-12), "limited": limited(centres), "implicit": implicit(centres), "bounded": bounded(centres), "unrolled": unrolled(centres)}
 
     return step
+
+
+@workload(library="numpy, pickle, threads beside jax", rtol=1e-5, why="the same arrays by several roads; sums and products in float32")
+def arrays_by_other_roads():
+    import concurrent.futures
+    import pickle
+
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    memory = np.zeros(1 << 16, np.uint8)
+    start = -memory.ctypes.data % 64
+
+    def at(offset, dtype, shape):
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        view = memory[start + offset:start + offset + size].view(dtype).reshape(shape)
+        view[...] = np.arange(view.size).reshape(shape) % 23
+        return view
+
+    programs = {"product": lambda x: x @ x.T, "sorted": lambda x: jnp.sort(x, axis=0), "sum": lambda x: x.sum(1), "transposed": lambda x: x.T + 1, "scan": lambda x: jax.lax.scan(lambda c, v: (c + v, c), jnp.zeros_like(x[0]), x)[1], "sliced": lambda x: x[3:, 1:-1] * 2}
+    programs = {name: jax.jit(f) for name, f in programs.items()}
+    grow = jax.jit(lambda x: x.at[0].add(1), donate_argnums=0)
+
+    def step():
+        out = {}
+        for dtype in ("int8", "int16", "float32", "complex64"):  # where numpy has them, on no boundary that vectors like
+            for offset in (0, np.dtype(dtype).itemsize, 48):
+                x = jnp.from_dlpack(at(offset, dtype, (33, 17)))
+                out.update({f"{dtype}.{offset}.{name}": np.asarray(f(x)) for name, f in programs.items()})  # before the memory gets other contents
+        back = np.from_dlpack(programs["transposed"](x))
+        aliased = np.arange(4096, dtype=np.float32)
+        copied = jnp.array(aliased)
+        aliased[:] = 0
+
+        def work(i):
+            v = jnp.full((16, 16), i / 8)
+            for _ in range(10):
+                v = grow(v)
+            return np.asarray(jax.jit(lambda v: jnp.tanh(v @ v) * i)(v))
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            threads = np.stack(list(pool.map(work, range(8))))
+        return {**out, "back": back, "copied": copied, "pickled": pickle.loads(pickle.dumps(copied)) + 1, "threads": threads, "scalars": np.array([float(copied[3]), int(copied[4]), len(copied)]), "bytes": np.frombuffer(np.asarray(copied).tobytes(), np.float32)[:9]}
+
+    return step
