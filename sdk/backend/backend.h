@@ -139,8 +139,8 @@ struct ExecuteRequest {
   // donated may be given back as an output too, but not written.
   std::vector<bool> donated;
   std::shared_ptr<const ExecuteContext> context;  // may be null
-  // What the host asks of this execution by names of the backend's own; null when it asks nothing. A backend passes
-  // over names that it does not know, as the ABI says.
+  // What the host asks of this execution by names of the backend's own; null when it asks nothing. A backend passes over
+  // names that it does not know, as the ABI says.
   std::shared_ptr<const NamedValues> options;
 };
 
