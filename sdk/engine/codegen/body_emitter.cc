@@ -59,6 +59,19 @@ Guard BodyEmitter::TailGuard(absl::Span<const VarId> vars) const {
   return g;
 }
 
+Guards BodyEmitter::TailGuardsOf(const Index& index) const {
+  std::set<VarId> used;
+  for (const Affine& e : index) vars_.ForEachLoopVar(e, [&](VarId v) { used.insert(v); });
+  Guards guards;
+  for (const Counter& c : counters_) {
+    if (c.lanes == 0 || c.extent % c.lanes == 0) continue;
+    if (std::none_of(c.vars.begin(), c.vars.end(), [&](VarId v) { return used.contains(v); })) continue;
+    Guard g = TailGuard(c.vars);
+    guards.insert(std::lower_bound(guards.begin(), guards.end(), g), g);
+  }
+  return guards;
+}
+
 int BodyEmitter::VarLevel(VarId v) const {
   const VarDef& d = vars_.def(v);
   if (d.kind == VarKind::kLoop) {
@@ -313,7 +326,7 @@ Value* BodyEmitter::VarValue(VarId v) {
       break;
     }
     case VarKind::kRuntime: {
-      Val x = Eval(d.source, d.source_index, {});
+      Val x = Eval(d.source, d.source_index, TailGuardsOf(d.source_index));
       PrimitiveType t = d.source->shape().element_type();
       int lanes = ElementEmitter::LanesOf(x);
       Type* wide = lanes ? static_cast<Type*>(llvm::FixedVectorType::get(b_.getInt64Ty(), lanes)) : b_.getInt64Ty();

@@ -70,6 +70,9 @@ class BodyEmitter {
   void Count(absl::Span<const VarId> vars, llvm::Value* value, int lanes = 0);
   // Guard that holds for the lanes whose number is below the counter's extent.
   Guard TailGuard(absl::Span<const VarId> vars) const;
+  // Those of all counters that the index goes by and whose last vector may reach beyond them. What reads at the index
+  // before any other guard is known needs them: the array may end where readable memory does.
+  Guards TailGuardsOf(const Index& index) const;
   int lanes() const { return lanes_; }
 
   // for (iv = begin; iv < end; iv += step) with at least one turn. `carried` holds the values before the loop and

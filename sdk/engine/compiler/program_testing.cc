@@ -1,5 +1,8 @@
 #include "sdk/engine/compiler/program_testing.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -41,6 +44,29 @@ class Block {
   size_t Total() const { return (start_ + size_ + 63) / 64 * 64 + kGuard; }
   size_t size_, start_;
   std::unique_ptr<unsigned char, decltype(&std::free)> memory_;
+};
+
+// Memory whose end is the end of what may be read: the host's memory may end there, and a program that looks further
+// dies here as well.
+class EndOfMemory {
+ public:
+  explicit EndOfMemory(size_t bytes) {
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t readable = (bytes + page - 1) / page * page;
+    mapped_ = readable + page;
+    memory_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED) std::abort();
+    if (mprotect(static_cast<char*>(memory_) + readable, page, PROT_NONE) != 0) std::abort();
+    data_ = static_cast<char*>(memory_) + readable - bytes;
+  }
+  EndOfMemory(const EndOfMemory&) = delete;
+  EndOfMemory& operator=(const EndOfMemory&) = delete;
+  ~EndOfMemory() { munmap(memory_, mapped_); }
+  void* data() const { return data_; }
+
+ private:
+  size_t mapped_ = 0;
+  void *memory_ = nullptr, *data_ = nullptr;
 };
 
 std::vector<Literal> Leaves(const Literal& value) {
@@ -165,8 +191,8 @@ struct Run {
   const std::vector<Literal>& wanted;     // leaves
   double tolerance;
 
-  // One run on fresh memory.
-  std::string operator()(ThreadPool* pool, MemoryPool* memory) const {
+  // One run on fresh memory; with `at_end`, arguments that the program leaves alone lie at the end of readable memory.
+  std::string operator()(ThreadPool* pool, MemoryPool* memory, bool at_end = false) const {
     const Module& module = program.module();
     std::vector<Shape> parameter_shapes;
     for (const Instruction* p : module.entry()->parameters()) {
@@ -195,6 +221,12 @@ struct Run {
       void* block = memory->Allocate(static_cast<size_t>(program.temporary_bytes()));
       std::memset(block, 0xcd, static_cast<size_t>(program.temporary_bytes()));
       memory->Free(block);
+    }
+    std::vector<std::unique_ptr<EndOfMemory>> ends;
+    for (size_t k = 0; at_end && k < arguments.size(); ++k) {
+      if (!parameter_shapes[k].IsArray() || overwritten[k]) continue;
+      ends.push_back(std::make_unique<EndOfMemory>(in[k].size()));
+      in_addresses[k] = std::memcpy(ends.back()->data(), in[k].data(), in[k].size());
     }
     ExecutionContext context;
     if (absl::Status s = program.Run(in_addresses, out_addresses, pool, memory, context); !s.ok())
@@ -271,7 +303,7 @@ std::string ProgramDifference(const Module& module, const ProgramRunOptions& opt
   const Run run{**program, leaves, wanted, options.tolerance};
   for (ThreadPool* p : {static_cast<ThreadPool*>(nullptr), pool}) {
     for (int turn = 0; turn < 2; ++turn) {
-      if (std::string d = run(p, &memory); !d.empty())
+      if (std::string d = run(p, &memory, turn == 1); !d.empty())
         return explain(p == nullptr ? "one thread" : "several threads", d, **program);
     }
   }
