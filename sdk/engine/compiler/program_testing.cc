@@ -240,8 +240,9 @@ struct Run {
         return absl::StrCat("output ", k, ": the program wrote around it");
     }
     for (size_t k = 0; k < arguments.size(); ++k) {
-      if (!parameter_shapes[k].IsArray() || overwritten[k]) continue;
+      if (!parameter_shapes[k].IsArray()) continue;
       if (!in[k].Intact(0)) return absl::StrCat("argument ", k, ": the program wrote around it");
+      if (overwritten[k]) continue;
       std::vector<char> before(in[k].size());
       Reorder(parameter_shapes[k], arguments[k].bytes(), before.data(), false);
       if (std::memcmp(before.data(), in[k].data(), before.size()) != 0)
