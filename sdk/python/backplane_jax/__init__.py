@@ -7,7 +7,8 @@
 The plain road, PJRT_NAMES_AND_LIBRARY_PATHS=name:path, needs none of this and serves every program without linear
 algebra from LAPACK, without callbacks into Python and without functions that say how they are split (custom_partitioning).
 This package adds those: it hands jaxlib's LAPACK handlers to the plugin's FFI extension, a trampoline through which the plugin
-calls Python, and the programs of partitions in a form that it reads. Where the package can be imported,
+calls Python, and the programs of partitions in a form that it reads. It copies arrays that come by DLPack and cannot be
+taken in place. Where the package can be imported,
 JAX's discovery finds it (jax_plugins.backplane) and plugins of the plain road get all of it as well.
 
 Call `register` before the first JAX computation. JAX's callbacks ask for a device of platform "cpu" besides the default
@@ -16,7 +17,7 @@ one: name the plugin "cpu", or keep JAX's own with JAX_PLATFORMS=backplane,cpu.
 import logging
 import os
 
-from . import callbacks, partitioning, pjrt, sinks, tiled_tpu
+from . import callbacks, dlpack, partitioning, pjrt, sinks, tiled_tpu
 
 __all__ = ["register", "register_handler", "equip", "initialize"]
 
@@ -49,7 +50,8 @@ def equip(c_api):
     for what, step in (("custom call targets", lambda: sinks.attach(table)), ("LAPACK", _initialize_lapack),
                        ("jaxlib's stateless handlers", lambda: callbacks.forward(table)),
                        ("callbacks into Python", lambda: callbacks.install(table)),
-                       ("errors for missing streams", callbacks.refuse_missing_streams)):
+                       ("errors for missing streams", callbacks.refuse_missing_streams),
+                       ("copies of arrays that come by DLPack", dlpack.copy_where_jaxlib_cannot)):
         try:
             step()
         except Exception as e:

@@ -15,6 +15,10 @@ _get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object
 _CALL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
+def capsule_name(capsule):
+    return _get_name(capsule)
+
+
 def capsule_pointer(capsule):
     """The address a capsule holds, whatever its name."""
     return _get_pointer(capsule, _get_name(capsule))

@@ -316,6 +316,52 @@ def pure_callback_as_cpu():
     _callbacks()
 
 
+class Bfloat16:
+    """A producer of what numpy has no DLPack for: 16-bit integers whose capsule says that they are bfloat16."""
+
+    def __init__(self, values):
+        import ml_dtypes
+        self.bits = np.asarray(values, ml_dtypes.bfloat16).view(np.uint16)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **named):
+        import ctypes
+        capsule = self.bits.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        ctypes.c_uint8.from_address(pointer(capsule, b"dltensor") + 20).value = 4  # DLTensor.dtype.code
+        return capsule
+
+
+@case(road="package_cpu", only="cpu|reference")
+def dlpack_copies():
+    """Arrays that cannot be taken in place, or must not: any address, any order of dimensions."""
+    for t in (np.bool_, np.int8, np.uint16, np.float16, np.float32, np.int64, np.float64, np.complex64, np.complex128):
+        plain = (np.arange(60) % 7).astype(t)
+        odd = np.zeros(61 * plain.itemsize + 64, np.uint8)
+        odd = odd[(-odd.ctypes.data) % 64 + plain.itemsize:][:60 * plain.itemsize].view(t)  # never at 64 bytes
+        odd[...] = plain
+        for x in (odd, odd.reshape(3, 4, 5), odd.reshape(3, 4, 5).transpose(2, 0, 1), odd[7:8].reshape(()), odd[:0].reshape(0, 3)):
+            for copy in (None, True):
+                got = jnp.from_dlpack(x, copy=copy)
+                assert got.dtype == jax.dtypes.canonicalize_dtype(t) and got.shape == x.shape, (t, x.shape)
+                same(got, x.astype(got.dtype))
+        got = jnp.from_dlpack(odd, copy=True)
+        odd[...] = 0
+        same(got, plain.astype(got.dtype))
+        try:
+            jnp.from_dlpack(odd, copy=False)
+        except ValueError as e:
+            assert "requires a copy" in str(e), e
+        else:
+            raise AssertionError("an array that is not aligned was taken in place")
+    got = jnp.from_dlpack(Bfloat16([1.5, -2, 3]), copy=True)
+    assert got.dtype == jnp.bfloat16
+    same(got.astype(np.float32), np.array([1.5, -2, 3], np.float32))
+
+
 @case(road="package")
 def debug_print():
     _debug_print()

@@ -1,0 +1,73 @@
+"""Arrays of other libraries that JAX has to copy, by DLPack.
+
+jaxlib takes an array in place where it can. Where it cannot (an address that is not aligned, dimensions in another order,
+`copy=True`), it asks for a buffer in a way that it has for its own clients only, and says so. The host's array is
+copied with numpy then.
+"""
+import ctypes
+import functools
+
+import ml_dtypes
+import numpy as np
+
+from . import pjrt
+
+_CPU, _BFLOAT = 1, 4
+_AT = {b"dltensor": 0, b"dltensor_versioned": 32}  # where the DLTensor lies in what a capsule of that name holds
+_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # DLDataTypeCode to numpy's letters
+
+
+class _Tensor(ctypes.Structure):  # DLTensor
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("dims", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+    def dtype(self):
+        """numpy's name of the type; None for one that it has not."""
+        if self.code == _BFLOAT and self.bits == 16:
+            return np.dtype(ml_dtypes.bfloat16)
+        try:
+            return np.dtype(f"{_KINDS[self.code]}{self.bits // 8}")
+        except (KeyError, TypeError):
+            return None
+
+    def copy(self):
+        """Its values in an array of numpy's own; None where the array is not the host's or its type not numpy's."""
+        dtype = self.dtype()
+        if self.device_type != _CPU or self.lanes != 1 or dtype is None or dtype.itemsize * 8 != self.bits:
+            return None
+        shape = tuple(self.dims[i] for i in range(self.rank))
+        if 0 in shape:
+            return np.zeros(shape, dtype)
+        first = np.frombuffer((ctypes.c_uint8 * dtype.itemsize).from_address(self.data + self.byte_offset), np.uint8).view(dtype)
+        strides = [self.strides[i] * dtype.itemsize for i in range(self.rank)] if self.strides else None
+        if strides is None:
+            strides = [dtype.itemsize * int(np.prod(shape[i + 1:], dtype=np.int64)) for i in range(self.rank)]
+        return np.lib.stride_tricks.as_strided(first, shape, strides).copy()
+
+
+def copy_where_jaxlib_cannot():
+    """Puts our copy behind jaxlib's import, for the error above only."""
+    import jax
+    from jaxlib import xla_client
+    inner = xla_client._xla.dlpack_managed_tensor_to_buffer
+    if getattr(inner, "copies_for_plugins", False):
+        return
+
+    @functools.wraps(inner)
+    def imported(capsule, device=None, *rest, **named):
+        try:
+            return inner(capsule, device, *rest, **named)
+        except RuntimeError as e:  # jaxlib's class is one, whatever its name
+            at = _AT.get(pjrt.capsule_name(capsule))
+            if device is None or at is None or "HostBufferSemantics" not in str(e):
+                raise
+            # jaxlib has left the capsule as it was: what it holds lives until the caller lets go of it.
+            values = _Tensor.from_address(pjrt.capsule_pointer(capsule) + at).copy()
+            if values is None:
+                raise
+        with (jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64)(True):  # JAX looks at the type afterwards
+            return jax.device_put(values, device)
+
+    imported.copies_for_plugins = True
+    xla_client._xla.dlpack_managed_tensor_to_buffer = imported
