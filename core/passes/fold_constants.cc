@@ -38,6 +38,14 @@ bool Foldable(const Instruction* i, int64_t max_elements) {
   return true;
 }
 
+// An array without elements is known whatever makes it. This takes away more than arithmetic: libraries that hosts call
+// for factorizations refuse matrices of size zero, and programs read of their results only what is empty as well.
+bool IsEmpty(const Instruction* i) {
+  if (!i->shape().IsArray() || i->shape().HasDynamicDimensions() || i->shape().num_elements() != 0) return false;
+  if (i->Is(Opcode::kConstant) || i->Is(Opcode::kParameter)) return false;
+  return !i->HasSideEffect() && !i->info().Has(kCollective);
+}
+
 }  // namespace
 
 absl::StatusOr<bool> FoldConstants::Run(Module* module) {
@@ -45,6 +53,11 @@ absl::StatusOr<bool> FoldConstants::Run(Module* module) {
   for (Computation* c : RunningComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
+      if (IsEmpty(i)) {
+        Replace(i, MakeConstant(c, i, Literal(i->shape())));
+        here = true;
+        continue;
+      }
       if (!Foldable(i, max_elements_)) continue;
       std::vector<const Literal*> operands;
       for (const Instruction* o : i->operands()) operands.push_back(&o->literal());

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from . import case, close, rand
+from . import case, close, rand, same
 
 
 def positive(*batch, n=6):
@@ -88,3 +88,17 @@ def both_cpu_clients():
     assert own.client is not jax.devices()[0].client
     close(jnp.linalg.cholesky(jax.device_put(a, own)), np.linalg.cholesky(a))
     close(jnp.linalg.cholesky(a), np.linalg.cholesky(a))
+
+
+@case(road="package")
+def matrices_of_size_zero():
+    """LAPACK refuses them, so nothing may be asked of it; a batch of none and a matrix of none give what their shapes say."""
+    for shape in ((0, 3, 3), (2, 0, 0), (0, 0)):
+        a, batch, n = np.ones(shape, np.float32), shape[:-2], shape[-1]
+        same(jax.jit(jnp.linalg.eig)(a)[1], np.ones(shape, np.complex64))
+        same(jax.jit(jnp.linalg.eigh)(a)[0], np.ones((*batch, n), np.float32))
+        same(jax.jit(jax.lax.linalg.schur)(a)[0], a)
+        for f in (jnp.linalg.inv, jnp.linalg.cholesky, lambda a: jnp.linalg.solve(a, a), lambda a: jax.lax.linalg.lu(a)[0], lambda a: jnp.linalg.qr(a)[1], jax.scipy.linalg.expm):
+            same(jax.jit(f)(a), a)
+        same(jax.jit(jnp.linalg.det)(a), np.ones(batch, np.float32))
+    same(jax.jit(lambda a: jnp.linalg.svd(a, compute_uv=False))(np.ones((3, 0), np.float32)), np.ones(0, np.float32))
