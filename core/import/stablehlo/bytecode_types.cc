@@ -1,4 +1,5 @@
 #include <cstring>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -53,6 +54,14 @@ constexpr int kVhloScalars[] = {
     E(ElementKind::kF6E2M3FN),
     E(ElementKind::kF6E3M2FN),
     E(ElementKind::kF8E8M0FNU),
+};
+
+// The builtin dialect's codes from 21 on: the float types that were added last.
+constexpr uint64_t kBuiltinFloatsFrom = 21;
+constexpr ElementKind kBuiltinFloats[] = {
+    ElementKind::kTF32,       ElementKind::kF8E5M2,     ElementKind::kF8E4M3,        ElementKind::kF8E4M3FN,
+    ElementKind::kF8E5M2FNUZ, ElementKind::kF8E4M3FNUZ, ElementKind::kF8E4M3B11FNUZ, ElementKind::kF8E3M4,
+    ElementKind::kF4E2M1FN,   ElementKind::kF6E2M3FN,   ElementKind::kF6E3M2FN,      ElementKind::kF8E8M0FNU,
 };
 
 double DoubleFromBits(int64_t bits) {
@@ -261,6 +270,9 @@ const SourceType* BytecodeEntries::DecodeBuiltinType(ByteReader& in, uint64_t co
       t->inner = ReadType(in);
       return t;
     default:
+      if (code >= kBuiltinFloatsFrom && code - kBuiltinFloatsFrom < std::size(kBuiltinFloats)) {
+        return ScalarType(kBuiltinFloats[code - kBuiltinFloatsFrom]);
+      }
       in.Fail(absl::StrCat("unknown builtin type code ", code));
       return nullptr;
   }

@@ -188,6 +188,18 @@ def shard_map_narrow_types():
 # ---- sharded jit
 
 @eight
+def shard_map_formats():
+    """Every type of a byte and less crosses the border of a manual computation, moves between devices and comes back."""
+    scalars = [t for t in vars(jnp).values() if isinstance(t, type(jnp.float32)) and t.dtype.itemsize == 1 and t.dtype != bool]
+    formats = [t for t in scalars if not t.dtype.name.startswith(("float6", "int1", "uint1"))]  # which JAX has no arrays of
+    turn = over_x(lambda *vs: [lax.ppermute(lax.rev(v, (1,)), "x", [(i, (i + 1) % N) for i in range(N)]) for v in vs])
+    ones = (np.arange(4 * N).reshape(N, 4) % 3 == 1).astype(np.float32)  # nought and one are in each type but one
+    for got in turn(*(jnp.asarray(ones).astype(t) for t in formats)):
+        want = np.roll(ones[:, ::-1], 1, axis=0).astype(got.dtype).astype(np.float32)
+        close(np.asarray(got).astype(np.float32), want)
+
+
+@eight
 def jit_elementwise_keeps_the_split():
     m = mesh2()
     x = put(rand(8, 16), m, "x", "y")

@@ -108,6 +108,9 @@ program("all_gather", mapped(lambda z: lax.all_gather(z, "a", tiled=True), mesh,
 program("all_to_all", mapped(lambda z: lax.all_to_all(z, "b", 0, 1, tiled=True), mesh, P("a", "b")), sharded)
 program("reduce_scatter", mapped(lambda z: lax.psum_scatter(z, "b", tiled=True), mesh, P(("a", "b"), None)), sharded)
 program("axis_index", mapped(lambda z: z + lax.axis_index("a"), mesh, P("a", "b")), sharded)
+# The manual computation's borders are casts between types as VHLO and as the builtin dialect write them.
+program("manual_formats", jax.shard_map(lambda *zs: [lax.rev(z, (0,)) for z in zs], mesh=mesh, in_specs=P(None, None), out_specs=P(None, None),
+                                        check_vma=False), *formats())
 program("manual_one", mapped(lambda z: lax.psum(z, "a"), one, P(None, "b")), on_one)
 
 
