@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/eval/evaluator.h"
 #include "core/eval/scalar_compiler.h"
+#include "core/types/numeric.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
@@ -53,13 +54,35 @@ void FoldArrays(void* out, absl::Span<const void* const> arrays, int64_t n) {
   }
 }
 
-// Integers wrap, so signed ones are added as unsigned. Nothing narrower than 32 bits: C++ would widen it.
+// Types of 16 bits: what all arrays add up to is rounded once, not after each array.
+template <typename T, bool kAdd>
+void FoldHalves(void* out, absl::Span<const void* const> arrays, int64_t n) {
+  float sum[kLanes];
+  for (int64_t first = 0; first < n; first += kLanes) {
+    const int64_t count = std::min(kLanes, n - first);
+    for (size_t k = 0; k < arrays.size(); ++k) {
+      const T* from = static_cast<const T*>(arrays[k]) + first;
+      for (int64_t i = 0; i < count; ++i) {
+        const float x = static_cast<float>(from[i]);
+        sum[i] = k == 0 ? x : Combine<kAdd>(sum[i], x);
+      }
+    }
+    T* to = static_cast<T*>(out) + first;
+    for (int64_t i = 0; i < count; ++i) to[i] = T(sum[i]);
+  }
+}
+
+// Integers wrap, so signed ones are added as unsigned. None narrower than 32 bits: C++ would widen them.
 void (*SimpleLoop(Opcode op, PrimitiveType type))(void*, absl::Span<const void* const>, int64_t) {
   if (op != Opcode::kAdd && op != Opcode::kMultiply) return nullptr;
   const bool add = op == Opcode::kAdd;
   switch (type) {
     case PrimitiveType::kF32:
       return add ? &FoldArrays<float, true> : &FoldArrays<float, false>;
+    case PrimitiveType::kBF16:
+      return add ? &FoldHalves<bf16, true> : &FoldHalves<bf16, false>;
+    case PrimitiveType::kF16:
+      return add ? &FoldHalves<f16, true> : &FoldHalves<f16, false>;
     case PrimitiveType::kF64:
       return add ? &FoldArrays<double, true> : &FoldArrays<double, false>;
     case PrimitiveType::kS32:
@@ -107,11 +130,6 @@ absl::StatusOr<Combiner> Combiner::Make(const Computation& computation, Primitiv
 }
 
 absl::Status Combiner::Run(void* acc, const void* x, int64_t n) const {
-  if (loop_ != nullptr) {
-    const void* const arrays[] = {acc, x};
-    loop_(acc, absl::MakeConstSpan(arrays), n);
-    return absl::OkStatus();
-  }
   const int64_t width = ByteWidth(type_);
   std::byte* a = static_cast<std::byte*>(acc);
   const std::byte* b = static_cast<const std::byte*>(x);

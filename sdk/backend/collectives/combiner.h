@@ -23,14 +23,15 @@ class Combiner {
   Combiner(Combiner&&);
   Combiner& operator=(Combiner&&);
 
-  // acc[i] = computation(acc[i], x[i])
-  absl::Status Run(void* acc, const void* x, int64_t n) const;
   // out[i] = computation(... computation(arrays[0][i], arrays[1][i]) ..., arrays.back()[i]); `out` overlaps no array
-  // but may be the first of them.
+  // but may be the first of them. Sums and products of bf16 and f16 are kept in f32 and rounded once.
   absl::Status Fold(void* out, absl::Span<const void* const> arrays, int64_t n) const;
 
  private:
   Combiner() = default;
+  // acc[i] = computation(acc[i], x[i])
+  absl::Status Run(void* acc, const void* x, int64_t n) const;
+
   using Loop = void (*)(void* out, absl::Span<const void* const> arrays, int64_t n);
   Loop loop_ = nullptr;
   std::unique_ptr<ScalarProgram> program_;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 #include <numeric>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -276,18 +277,18 @@ absl::Status HostCollective::Scatter(absl::Span<const Brought> members, size_t l
       void* to = At(members[me].results[leaf], first * split.block + offset);
       return error.Add(combiners_[leaf].Fold(to, from, bytes / small.width));
     }
-    alignas(64) std::byte sum[kBlockBytes];
-    alignas(64) std::byte next[kBlockBytes];
-    auto fetch = [&](std::byte* to, size_t m) {
+    std::vector<std::byte> rows_of(members.size() *
+                                   static_cast<size_t>(count * bytes));  // of each member, close together
+    absl::InlinedVector<const void*, 16> from;
+    for (size_t m = 0; m < members.size(); ++m) {
+      std::byte* to = rows_of.data() + m * static_cast<size_t>(count * bytes);
       CopyRows(to, bytes, At(members[m].operands[leaf], first * row + me * split.block + offset), row, count, bytes);
-    };
-    fetch(sum, 0);
-    for (size_t m = 1; m < members.size(); ++m) {
-      fetch(next, m);
-      absl::Status s = combiners_[leaf].Run(sum, next, count * bytes / small.width);
-      if (!s.ok()) return error.Add(std::move(s));
+      from.push_back(to);
     }
-    CopyRows(At(members[me].results[leaf], first * split.block + offset), split.block, sum, bytes, count, bytes);
+    absl::Status s = combiners_[leaf].Fold(rows_of.data(), from, count * bytes / small.width);
+    if (!s.ok()) return error.Add(std::move(s));
+    CopyRows(At(members[me].results[leaf], first * split.block + offset), split.block, rows_of.data(), bytes, count,
+             bytes);
   });
   return error.Take();
 }

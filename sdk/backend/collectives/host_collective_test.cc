@@ -149,6 +149,43 @@ TEST(Combiner, FoldsAsOneAfterAnother) {
   }
 }
 
+// 256 and eight times 1: each one alone is lost beside 256 in bf16, and beside 2048 in f16.
+TEST(Combiner, SumsOf16BitsAreRoundedOnce) {
+  for (auto [type, large] : {std::pair(PrimitiveType::kBF16, 256), std::pair(PrimitiveType::kF16, 2048)}) {
+    Module module("m");
+    auto body = ScalarBinaryComputation(&module, Opcode::kAdd, type);
+    ASSERT_TRUE(body.ok()) << body.status();
+    auto combiner = Combiner::Make(**body, type);
+    ASSERT_TRUE(combiner.ok()) << combiner.status();
+    const int64_t n = 1500;
+    std::vector<Literal> arrays(9, Literal(Shape(type, {n})));
+    std::vector<const void*> from;
+    for (size_t k = 0; k < arrays.size(); ++k) {
+      for (int64_t i = 0; i < n; ++i) arrays[k].SetFromInt(i, k == 0 ? large : 1);
+      from.push_back(arrays[k].bytes());
+    }
+    Literal got(arrays[0].shape());
+    ASSERT_TRUE(combiner->Fold(got.mutable_bytes(), from, n).ok());
+    for (int64_t i : {0, 1023, 1024, 1499}) EXPECT_EQ(got.GetAsInt(i), large + 8) << Name(type) << " " << i;
+  }
+}
+
+// The same where a member's part of a reduce-scatter is of several rows.
+TEST_F(HostCollectiveTest, ReduceScatterOfRowsIsRoundedOnce) {
+  std::vector<std::vector<Literal>> in;
+  for (int64_t m = 0; m < 4; ++m) {
+    Literal l(Shape(PrimitiveType::kBF16, {3, 8}));
+    for (int64_t i = 0; i < 24; ++i) l.SetFromInt(i, m == 0 ? 256 : 1);
+    in.push_back({std::move(l)});
+  }
+  auto out =
+      Run(Op({"bf16[3,8]"}, "bf16[3,2] reduce-scatter(x0), replica_groups={}, dimensions={1}, to_apply=sum"), 4, 1, in);
+  ASSERT_TRUE(out.ok()) << out.status();
+  for (const Literal& l : *out) {
+    for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(l.GetAsInt(i), 260);  // 259, which no bf16 is
+  }
+}
+
 TEST_F(HostCollectiveTest, AllGather) {
   EXPECT_THAT(Floats(Op({"f32[2]"}, "f32[4] all-gather(x0), replica_groups={}, dimensions={0}"), 2, 1,
                      {{1.0, 2.5}, {3.0, 5.25}}),
