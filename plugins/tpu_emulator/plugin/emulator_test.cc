@@ -213,6 +213,23 @@ TEST(Emulator, ResultsInTheMemoryOfAnotherKindOfArgument) {
   }
 }
 
+// An array constant of equal elements, in tiles.
+TEST(Emulator, ConstantsOfEqualElements) {
+  Emulator emulator;
+  auto outputs = emulator.Run(
+      "func.func @main() -> tensor<2xi32> {\n  %c = stablehlo.constant dense<[7, 7]> : tensor<2xi32>\n"
+      "  %k = stablehlo.constant dense<4> : tensor<i32>\n"
+      "  %b = stablehlo.broadcast_in_dim %k, dims = [] : (tensor<i32>) -> tensor<2xi32>\n"
+      "  %r = stablehlo.remainder %c, %b : tensor<2xi32>\n  return %r : tensor<2xi32>\n}",
+      {});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  auto back = emulator.Get((*outputs)[0]);
+  ASSERT_TRUE(back.ok()) << back.status();
+  std::vector<int32_t> found(2);
+  std::memcpy(found.data(), back->data(), 8);
+  EXPECT_THAT(found, testing::ElementsAre(3, 3));
+}
+
 // Whatever lies in padding and fresh memory, results are the same bits.
 TEST(Emulator, PoisonIsNeverRead) {
   const std::string program =

@@ -1,6 +1,7 @@
 #include "plugins/tpu_emulator/program/live_in_tiles.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -273,8 +274,11 @@ class Tiler {
   Instruction* MakeTwin(Instruction* i, const TileView* view) {
     if (chosen_.contains(i) && LiesSo(i, view)) return i;
     const Shape shape = view->PhysicalShape(i->shape().element_type());
-    if (const Literal* value = UniformConstant(i); value != nullptr && i->Is(Opcode::kConstant))
-      return MakeBroadcast(entry_, i, MakeConstant(entry_, i, *value), shape, {});
+    if (const Literal* value = UniformConstant(i); value != nullptr && i->Is(Opcode::kConstant)) {
+      Literal one(Shape::Scalar(shape.element_type()));  // `value` may be an array
+      std::memcpy(one.mutable_bytes(), value->bytes(), static_cast<size_t>(ByteWidth(shape.element_type())));
+      return MakeBroadcast(entry_, i, MakeConstant(entry_, i, std::move(one)), shape, {});
+    }
     if (IsFill(i)) return MakeBroadcast(entry_, i, i->operand(0), shape, {});
     if (InsideView(i) != view) return Tiled(entry_, *view, Rows(i));
     std::vector<Instruction*> operands;

@@ -159,9 +159,9 @@ constexpr Case kSorts[] = {
     {"u64",
      LT_INT("u64") "ENTRY e { a = u64[300] parameter(0) ROOT r = u64[300] sort(a), dimensions={0}, to_apply=lt }",
      "library: sort by 1 keys"},
-    {"empty",
+    {"empty",  // a constant
      LT_INT("s32") "ENTRY e { a = s32[0,5] parameter(0) ROOT r = s32[0,5] sort(a), dimensions={1}, to_apply=lt }",
-     "library: sort by 1 keys"},
+     "passes of common"},
     {"argsort_without_keys",
      "lt { a = s32[] parameter(0) b = s32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3) ROOT r = pred[] "
      "compare(a, b), direction=LT }\n"
