@@ -25,8 +25,20 @@ endif()
 set(BACKPLANE_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitize takes them (address,undefined; thread), or empty")
 if(BACKPLANE_SANITIZE)
   # A finding of UBSan ends the test. The check of dynamic types wants type information, which LLVM is built without.
+  # At -O2 the checks take twice as long to compile.
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1")
+  set(CMAKE_C_FLAGS_RELEASE "-O1")
   add_compile_options(-fsanitize=${BACKPLANE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  add_compile_definitions(BACKPLANE_SANITIZED)
   add_link_options(-fsanitize=${BACKPLANE_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND NOT BACKPLANE_LIBFUZZER)
+    # One runtime for a host and the plugins that it opens, and for a Python that opens them.
+    add_link_options(-shared-libsan)
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libclang_rt.asan-${CMAKE_HOST_SYSTEM_PROCESSOR}.so
+      OUTPUT_VARIABLE RUNTIME OUTPUT_STRIP_TRAILING_WHITESPACE)
+    get_filename_component(RUNTIME_DIR "${RUNTIME}" DIRECTORY)
+    list(APPEND CMAKE_BUILD_RPATH ${RUNTIME_DIR})
+  endif()
   if(BACKPLANE_SANITIZE MATCHES "undefined")
     add_compile_options(-fno-sanitize=vptr)
     add_link_options(-fno-sanitize=vptr)

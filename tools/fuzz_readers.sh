@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # fuzz_readers.sh BUILD SECONDS: builds the libFuzzer programs with clang and runs each for so long, from the seeds of
-# tests/mutation. Needs Debian's clang-19 and libclang-rt-19-dev, which are installed when they are missing.
+# tests/mutation.
 set -euo pipefail
 BUILD="$1" SECONDS_EACH="$2"
-for package in clang-19 libclang-rt-19-dev; do
-  [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null || true)" = installed ] || apt-get install -y --no-install-recommends "$package"
-done
+bash tools/install_clang.sh
 [ -f "$BUILD/build.ninja" ] || cmake --preset libfuzzer
 ninja -C "$BUILD" --quiet fuzz_readers mutation_campaign
 status=0

@@ -5,6 +5,7 @@ The closing line is `N passed, N failed`, alone. The exit status is 0 when at le
 import argparse
 import os
 import pathlib
+import platform
 import re
 import subprocess
 import sys
@@ -35,10 +36,11 @@ def sanitizer_environment(build):
     cache = (build / "CMakeCache.txt").read_text()
     kinds = re.search(r"^BACKPLANE_SANITIZE:STRING=(.*)$", cache, re.M)
     kinds = kinds.group(1).split(",") if kinds else []
-    library = "libasan.so" if "address" in kinds else "libtsan.so" if "thread" in kinds else ""
-    if not library:
+    runtime = "asan" if "address" in kinds else "tsan" if "thread" in kinds else ""
+    if not runtime:
         return None
     compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache, re.M).group(1)
+    library = f"libclang_rt.{runtime}-{platform.machine()}.so" if "clang" in compiler else f"lib{runtime}.so"
     # The C++ library comes along: the sanitizer looks for its throw when it starts, and Python itself has none.
     path = " ".join(subprocess.run([compiler, f"-print-file-name={name}"], check=True, capture_output=True, text=True).stdout.strip()
                     for name in (library, "libstdc++.so"))

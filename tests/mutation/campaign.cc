@@ -90,7 +90,7 @@ absl::Status CompileOn(const std::string& plugin, const char* format, const std:
 
 [[noreturn]] void ReadInChild(const Reader& reader, const std::vector<std::string>& seeds, uint64_t first, uint64_t end,
                               int64_t until_ms, const std::string& plugin, Progress* progress) {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadows take more than any limit
+#ifndef BACKPLANE_SANITIZED  // the shadow of a sanitizer takes more than any limit
   const rlimit limit = {kAddressSpace, kAddressSpace};
   setrlimit(RLIMIT_AS, &limit);
 #endif

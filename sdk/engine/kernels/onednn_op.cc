@@ -1,10 +1,12 @@
 #include "sdk/engine/kernels/onednn_op.h"
 
-#include <omp.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+
+// Of the OpenMP standard. <omp.h> comes with each compiler's own runtime, which need not be the one that oneDNN uses.
+extern "C" int omp_get_max_threads(void);
+extern "C" void omp_set_num_threads(int threads);
 
 namespace backplane::engine {
 
