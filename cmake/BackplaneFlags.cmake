@@ -17,6 +17,9 @@ set(CMAKE_C_FLAGS_RELEASE "-O2")
 
 add_compile_options(-fPIC)  # executables too: they share the libraries' precompiled header
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  add_compile_options(-Wno-deprecated-declarations)  # GCC 12's std::stable_sort uses what its own header calls deprecated
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Inline and template statics would otherwise become process-wide unique symbols, shared between plugins.
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fno-gnu-unique>)
@@ -42,6 +45,11 @@ if(BACKPLANE_SANITIZE)
   if(BACKPLANE_SANITIZE MATCHES "undefined")
     add_compile_options(-fno-sanitize=vptr)
     add_link_options(-fno-sanitize=vptr)
+  endif()
+  if(BACKPLANE_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    # Functions that LLVM compiled at run time carry no signature that a call could be held against. Enums of the ABI
+    # carry numbers of newer headers than ours: without -fstrict-enums the compilers read them as the integers that they are.
+    add_compile_options(-fno-sanitize=function,enum)
   endif()
 endif()
 option(BACKPLANE_LIBFUZZER "A libFuzzer program for each reader of bytes from outside; wants clang" OFF)

@@ -50,7 +50,7 @@ class Random {
                                                 std::numeric_limits<int64_t>::max() - 7};
     switch (Below(4)) {
       case 0:
-        return Of(kEdges) + static_cast<int64_t>(Below(3));
+        return static_cast<int64_t>(static_cast<uint64_t>(Of(kEdges)) + Below(3));  // over the end, too
       case 1:
         return static_cast<int64_t>(Bits());
       default:

@@ -71,7 +71,13 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
     if (auto name = executable->Name(); name.ok()) json.Set("name", *name);
     if (auto fingerprint = executable->Fingerprint(); fingerprint.ok()) {
       std::string hex;
-      for (unsigned char c : *fingerprint) absl::StrAppendFormat(&hex, c >= 0x20 && c < 0x7f ? "%c" : "\\x%02x", c);
+      for (unsigned char c : *fingerprint) {
+        if (c >= 0x20 && c < 0x7f) {
+          hex.push_back(static_cast<char>(c));
+        } else {
+          absl::StrAppendFormat(&hex, "\\x%02x", c);
+        }
+      }
       json.Set("fingerprint", hex);
     }
     if (auto size = executable->SizeOfGeneratedCode(); size.ok()) json.Set("code_bytes", *size);

@@ -1,5 +1,7 @@
 #include "sdk/host/client.h"
 
+#include <atomic>
+
 #include "absl/strings/str_cat.h"
 #include "sdk/host/status.h"
 
@@ -276,16 +278,31 @@ absl::StatusOr<Client::Alias> Client::AliasBuffer(const ArrayShape& shape, const
   a.shape_num_dims = shape.dims.size();
   a.shape_element_type = shape.type;
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin(), PJRT_Client_CreateAliasBuffer, a));
-  auto fulfill = [state = state_, cb = a.fulfill_alias_buffer_cb](absl::StatusOr<const Buffer*> buffer) {
-    BP_PJRT_ARGS(*state->plugin, f, PJRT_Client_FulfillAliasBuffer);
-    f.client = state->raw;
-    f.fulfill_alias_buffer_cb = cb;
-    f.status_code = static_cast<PJRT_Error_Code>(buffer.status().code());
-    f.error_message = buffer.status().message().data();
-    f.error_message_size = buffer.status().message().size();
-    f.buffer = buffer.ok() ? (*buffer)->raw() : nullptr;
-    return BP_PJRT_CALL(*state->plugin, PJRT_Client_FulfillAliasBuffer, f);
+  struct Promise {
+    absl::Status Fulfill(absl::StatusOr<const Buffer*> buffer) {
+      if (fulfilled.exchange(true)) return absl::FailedPreconditionError("the alias buffer has been fulfilled already");
+      BP_PJRT_ARGS(*state->plugin, f, PJRT_Client_FulfillAliasBuffer);
+      f.client = state->raw;
+      f.fulfill_alias_buffer_cb = callback;
+      f.status_code = static_cast<PJRT_Error_Code>(buffer.status().code());
+      f.error_message = buffer.status().message().data();
+      f.error_message_size = buffer.status().message().size();
+      f.buffer = buffer.ok() ? (*buffer)->raw() : nullptr;
+      return BP_PJRT_CALL(*state->plugin, PJRT_Client_FulfillAliasBuffer, f);
+    }
+    // Only a call frees the plugin's callback and ends the wait for the alias.
+    ~Promise() {
+      if (!fulfilled)
+        Fulfill(absl::AbortedError("the alias buffer was given up before it was fulfilled")).IgnoreError();
+    }
+    std::shared_ptr<const State> state;
+    PJRT_FulfillAliasBufferCallback* callback;
+    std::atomic<bool> fulfilled{false};
   };
+  auto promise = std::make_shared<Promise>();
+  promise->state = state_;
+  promise->callback = a.fulfill_alias_buffer_cb;
+  auto fulfill = [promise](absl::StatusOr<const Buffer*> buffer) { return promise->Fulfill(buffer); };
   return Alias{Buffer(plugin(), state_, a.alias_buffer), std::move(fulfill)};
 }
 

@@ -96,7 +96,8 @@ class Client {
   absl::StatusOr<Buffer> ErrorBuffer(const absl::Status& error, const ArrayShape& shape, const Memory& memory) const;
   // Over memory of somebody else, who keeps it until `on_delete` has been called. The plugin may write to it.
   absl::StatusOr<Buffer> View(const DeviceView& view, std::function<void()> on_delete, Place place = {}) const;
-  // A buffer that will stand for another one; `fulfill` is called once with that one, or with an error.
+  // A buffer that will stand for another one; `fulfill` is called once with that one, or with an error. When the last
+  // copy of `fulfill` goes uncalled, the alias gets the error Aborted.
   struct Alias {
     Buffer buffer;
     std::function<absl::Status(absl::StatusOr<const Buffer*>)> fulfill;

@@ -276,5 +276,20 @@ TEST_P(ClientTest, EventsOfTheHostAndPoisonedDependencies) {
   }
 }
 
+TEST_P(ClientTest, AnAliasIsFulfilledOnceOrGivenUp) {
+  if (!ours()) GTEST_SKIP() << "a platform may answer UNIMPLEMENTED here";
+  ASSERT_OK_AND_ASSIGN(std::vector<Device> devices, client_->AddressableDevices());
+  ASSERT_OK_AND_ASSIGN(Memory memory, devices[0].DefaultMemory());
+  ASSERT_OK_AND_ASSIGN(Buffer x, client_->ToDevice(HostArray::Of<float>({2}, {1, 2})));
+  ASSERT_OK_AND_ASSIGN(Client::Alias alias, client_->AliasBuffer({PJRT_Buffer_Type_F32, {2}}, memory));
+  ASSERT_OK(alias.fulfill(&x));
+  EXPECT_EQ(alias.fulfill(&x).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_OK_AND_ASSIGN(HostArray back, alias.buffer.ToHost());
+  EXPECT_THAT(back.Values<float>(), ElementsAre(1, 2));
+  ASSERT_OK_AND_ASSIGN(Client::Alias dropped, client_->AliasBuffer({PJRT_Buffer_Type_F32, {2}}, memory));
+  dropped.fulfill = nullptr;
+  EXPECT_EQ(dropped.buffer.Await().code(), absl::StatusCode::kAborted);
+}
+
 }  // namespace
 }  // namespace backplane::host

@@ -298,7 +298,8 @@ const PJRT_Api* TableAt(int minor) {
   g_wire.minor = minor;
   g_wire.calls = 0;
   g_wire.options_size = SizeThen("PJRT_ExecuteOptions", minor);
-  auto* bytes = new char[sizeof(PJRT_Api)];
+  static auto* const tables = new std::vector<std::unique_ptr<char[]>>;
+  char* const bytes = tables->emplace_back(new char[sizeof(PJRT_Api)]).get();
   memset(bytes, kCanary, sizeof(PJRT_Api));  // slots behind the end are addresses of nothing
   auto* table = reinterpret_cast<PJRT_Api*>(bytes);
   table->struct_size = offsetof(PJRT_Api, PJRT_Error_Destroy);

@@ -41,7 +41,7 @@ namespace {
 
 constexpr int kProcessorSeconds = 10;  // on a machine with other work the time on the clock tells little
 constexpr int kClockSeconds = 120;
-constexpr rlim_t kAddressSpace = rlim_t{4} << 30;
+[[maybe_unused]] constexpr rlim_t kAddressSpace = rlim_t{4} << 30;
 
 // Shared by the parent and the child that reads.
 struct Progress {

@@ -46,9 +46,9 @@ absl::StatusOr<PaddingPairs> PairsOf(Opcode opcode, Padding padding, const Shape
   auto at = [](Dims list, size_t i) { return i < list.size() ? list[i] : int64_t{1}; };
   for (size_t i = 0; i < std::min(rank, sizes.size()); ++i) {
     const int64_t d = x.dimensions(static_cast<int64_t>(i));
-    ASSIGN_OR_RETURN(int64_t base, internal::Product(opcode, "padding_size", std::max<int64_t>(d - 1, 0),
+    ASSIGN_OR_RETURN(int64_t base, internal::Product(opcode, "padding_size", std::max<int64_t>(d, 1) - 1,
                                                      std::max<int64_t>(at(base_dilations, i), 1)));
-    ASSIGN_OR_RETURN(int64_t window, internal::Product(opcode, "padding_size", std::max<int64_t>(sizes[i] - 1, 0),
+    ASSIGN_OR_RETURN(int64_t window, internal::Product(opcode, "padding_size", std::max<int64_t>(sizes[i], 1) - 1,
                                                        std::max<int64_t>(at(window_dilations, i), 1)));
     ASSIGN_OR_RETURN(pairs[i], internal::PaddingOf(opcode, padding, d == 0 ? 0 : base + 1, window + 1, at(strides, i)));
   }

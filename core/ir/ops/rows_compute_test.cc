@@ -7,7 +7,6 @@ namespace {
 using namespace hlo;  // NOLINT: every line names functions of it
 
 constexpr PrimitiveType kF32 = PrimitiveType::kF32;
-constexpr PrimitiveType kS32 = PrimitiveType::kS32;
 
 // x > y for the first of the operands of a sort.
 Computation* LessFn(Builder& b, const std::vector<const char*>& parameters) {

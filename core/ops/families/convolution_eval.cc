@@ -68,7 +68,10 @@ void Convolve(const Problem& p, const std::byte* input_bytes, const std::byte* k
           T* y = output + b * out_image + out + at.offset(1) + g * per_group;
           if (depthwise) {
             for (int64_t r = 0; r < rows; ++r) {
-              for (int64_t c = 0; c < p.out_features; ++c) y[r * row_out + c] += x[r * row_in + c] * weights[c];
+              for (int64_t c = 0; c < p.out_features; ++c) {
+                T& sum = y[r * row_out + c];
+                sum = Plus(sum, Times(x[r * row_in + c], weights[c]));
+              }
             }
           } else {
             Gemm<T>(rows, per_group, p.kernel_features, x, row_in, weights + g * per_group, p.out_features, y, row_out);

@@ -7,24 +7,6 @@ namespace backplane {
 namespace {
 
 template <typename T>
-T Times(T a, T b) {
-  if constexpr (std::is_same_v<T, int64_t>) {
-    return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  } else if constexpr (std::is_arithmetic_v<T>) {
-    return a * b;
-  } else {
-    return T(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
-  }
-}
-template <typename T>
-T Plus(T a, T b) {
-  if constexpr (std::is_same_v<T, int64_t>)
-    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  else
-    return a + b;
-}
-
-template <typename T>
 void Row1(int64_t n, int64_t k, const T* a, const T* b, int64_t ldb, T* __restrict c) {
   for (int64_t p = 0; p < k; ++p) {
     const T x = a[p];

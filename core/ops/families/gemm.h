@@ -2,11 +2,32 @@
 #ifndef BACKPLANE_CORE_OPS_FAMILIES_GEMM_H_
 #define BACKPLANE_CORE_OPS_FAMILIES_GEMM_H_
 
+#include <complex>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/types/primitive_type.h"
 
 namespace backplane {
+
+// Products and sums as those of Gemm: integers wrap around, and complex numbers are multiplied part by part.
+template <typename T>
+inline T Times(T a, T b) {
+  if constexpr (std::is_same_v<T, int64_t>) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    return a * b;
+  } else {
+    return T(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
+  }
+}
+template <typename T>
+inline T Plus(T a, T b) {
+  if constexpr (std::is_same_v<T, int64_t>)
+    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  else
+    return a + b;
+}
 
 // c[i][j] += sum over k of a[i][k] * b[k][j]; rows lie lda, ldb, ldc elements apart.
 // T: float, double, int64_t (wrapping), std::complex<float>, std::complex<double>.

@@ -119,7 +119,10 @@ absl::Status Partitioner::Alike(Instruction* i) {
   auto at = context_.groups.find(group);
   if (at == context_.groups.end() || !x->shape().IsArray() || at->second.rank() != x->shape().rank() ||
       !at->second.Divides(x->shape())) {
-    if (known != nullptr) shards_[i] = *known;
+    if (known != nullptr) {
+      const Shards same = *known;  // a new entry moves those of the map
+      shards_[i] = same;
+    }
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(Instruction * shards, SliceTo(x, at->second));

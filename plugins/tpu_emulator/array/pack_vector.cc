@@ -6,8 +6,12 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c")
+#endif
 namespace backplane::tpu {
 namespace {
 
@@ -440,7 +444,11 @@ void VectorNarrow(const float* from, int64_t count, uint16_t* to) {
 }
 
 }  // namespace
+#ifdef __clang__
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 
 const ArrayKernels* VectorKernels() {
   static constexpr ArrayKernels kVector = {

@@ -45,6 +45,8 @@ std::vector<C> NaiveAll(std::vector<C> x, int64_t batch, const std::vector<int64
   return x;
 }
 
+constexpr FftKind kKinds[] = {FftKind::kForward, FftKind::kInverse, FftKind::kRealForward, FftKind::kRealInverse};
+
 template <typename T>
 class FftTest : public ::testing::Test {
  protected:
@@ -108,8 +110,6 @@ class FftTest : public ::testing::Test {
         << "kind " << static_cast<int>(kind) << " batch " << batch << " rank " << lengths.size() << " last " << last;
   }
 
-  static constexpr FftKind kKinds[] = {FftKind::kForward, FftKind::kInverse, FftKind::kRealForward,
-                                       FftKind::kRealInverse};
   std::mt19937_64 rng_{11};
   ThreadPool pool_;
 };
@@ -119,7 +119,7 @@ TYPED_TEST_SUITE(FftTest, Types);
 
 TYPED_TEST(FftTest, EveryShortLength) {
   for (int64_t n = 1; n <= 140; ++n) {
-    for (FftKind kind : this->kKinds) {
+    for (FftKind kind : kKinds) {
       for (int64_t batch : {1, 19}) this->Check(kind, batch, {n}, nullptr);
       if (this->HasFatalFailure()) return;
     }
@@ -128,7 +128,7 @@ TYPED_TEST(FftTest, EveryShortLength) {
 
 TYPED_TEST(FftTest, LongerLengths) {
   for (int64_t n : {243, 256, 343, 360, 512, 529, 625, 1000, 1001, 1009, 1024, 1331, 2048, 2310, 2311}) {
-    for (FftKind kind : this->kKinds) {
+    for (FftKind kind : kKinds) {
       this->Check(kind, 2, {n}, &this->pool_);
       if (this->HasFatalFailure()) return;
     }
@@ -140,7 +140,7 @@ TYPED_TEST(FftTest, TwoAndThreeAxes) {
                                                     {3, 64},    {64, 3},    {20, 100}, {29, 31},  {1, 2, 3}, {4, 5, 6},
                                                     {7, 3, 17}, {2, 2, 70}, {9, 8, 7}, {70, 2, 2}};
   for (const auto& lengths : shapes) {
-    for (FftKind kind : this->kKinds) {
+    for (FftKind kind : kKinds) {
       for (int64_t batch : {0, 1, 3}) this->Check(kind, batch, lengths, &this->pool_);
       if (this->HasFatalFailure()) return;
     }
@@ -151,7 +151,7 @@ TYPED_TEST(FftTest, NarrowMachines) {
   for (SimdLevel level : {SimdLevel::kBase, SimdLevel::kAvx2}) {
     CapSimdLevelForTest(level);
     for (int64_t n : {1, 8, 15, 64, 77, 97, 128, 480}) {
-      for (FftKind kind : this->kKinds) this->Check(kind, 3, {n}, nullptr);
+      for (FftKind kind : kKinds) this->Check(kind, 3, {n}, nullptr);
       this->Check(FftKind::kForward, 2, {n, 6}, nullptr);
     }
   }

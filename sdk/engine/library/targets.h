@@ -11,9 +11,14 @@
 #include "sdk/engine/kernels/simd_level.h"
 
 #define BP_AVX2_TARGET __attribute__((target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt")))
+#ifdef __clang__
+#define BP_AVX512_WIDTH  // clang has no such feature; it takes registers of 64 bytes where they are asked for
+#else
+#define BP_AVX512_WIDTH ",prefer-vector-width=512"
+#endif
 #define BP_AVX512_TARGET \
-  __attribute__((target( \
-      "avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512cd,prefer-vector-width=512")))
+  __attribute__((        \
+      target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512cd" BP_AVX512_WIDTH)))
 
 #define BP_TARGETS(Result, Name, Parameters, Arguments, ...)                                  \
   template <int kTargetBytes>                                                                 \

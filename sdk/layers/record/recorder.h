@@ -104,6 +104,7 @@ class Recorder final : public layers::Layer {
 
   // One pair for each function of the list above; Begin returns false when there is nothing to write down. End runs
   // when the call succeeded.
+  using Layer::End;
 #define BP_DECLARE(fn)                        \
   bool Begin(fn##_Args& args, Pending& call); \
   void End(fn##_Args& args, Pending& call);
