@@ -206,18 +206,16 @@ absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
   absl::Status status = MakeStatus(a.status_code, a.error_message, a.error_message_size);
   if (status.ok()) {
     BP_REQUIRE(a.buffer);
+    const PJRT_Buffer* alias = a.fulfill_alias_buffer_cb->alias.get();
+    if (!(a.buffer->shape == alias->shape)) {
+      return absl::InvalidArgumentError(absl::StrCat("fulfill alias: the alias is ", alias->shape.ToString(),
+                                                     ", the buffer is ", a.buffer->shape.ToString()));
+    }
   }
-  // From here on the callback is gone, whatever comes: the host has no other way to free it.
   std::unique_ptr<PJRT_FulfillAliasBufferCallback> promise(a.fulfill_alias_buffer_cb);
   if (!status.ok()) {
     promise->ready.Set(status);
     return absl::OkStatus();
-  }
-  if (!(a.buffer->shape == promise->alias->shape)) {
-    status = absl::InvalidArgumentError(absl::StrCat("fulfill alias: the alias is ", promise->alias->shape.ToString(),
-                                                     ", the buffer is ", a.buffer->shape.ToString()));
-    promise->ready.Set(status);
-    return status;
   }
   absl::StatusOr<HeldArray> from = a.buffer->Read("fulfill alias");
   if (!from.ok()) {
