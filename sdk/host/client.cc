@@ -289,16 +289,18 @@ absl::StatusOr<Client::Alias> Client::AliasBuffer(const ArrayShape& shape, const
       f.error_message = buffer.status().message().data();
       f.error_message_size = buffer.status().message().size();
       f.buffer = buffer.ok() ? (*buffer)->raw() : nullptr;
-      return BP_PJRT_CALL(*state->plugin, PJRT_Client_FulfillAliasBuffer, f);
+      absl::Status status = BP_PJRT_CALL(*state->plugin, PJRT_Client_FulfillAliasBuffer, f);
+      if (!status.ok()) fulfilled = false;  // a call that is refused takes nothing
+      return status;
     }
-    // Only a call frees the plugin's callback and ends the wait for the alias.
+    // Only a call frees the plugin's callback and ends the wait for the alias. After one that was refused there is
+    // none: some plugins have freed the callback by then.
     ~Promise() {
-      if (!fulfilled)
-        Fulfill(absl::AbortedError("the alias buffer was given up before it was fulfilled")).IgnoreError();
+      if (!called) Fulfill(absl::AbortedError("the alias buffer was given up before it was fulfilled")).IgnoreError();
     }
     std::shared_ptr<const State> state;
     PJRT_FulfillAliasBufferCallback* callback;
-    std::atomic<bool> fulfilled{false};
+    std::atomic<bool> called{false}, fulfilled{false};
   };
   auto promise = std::make_shared<Promise>();
   promise->state = state_;
