@@ -1,4 +1,4 @@
-// The array's products beside the engine's library, in one run: ./array_bench
+// Times products on the emulated matrix unit and with the engine's library: tpu_array_bench
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -37,11 +37,11 @@ void Compare(int64_t m, int64_t n, int64_t k, engine::ThreadPool& pool) {
   std::printf("%5ld x %5ld x %5ld:", static_cast<long>(m), static_cast<long>(k), static_cast<long>(n));
   for (int passes : {1, 3, 6}) {
     const ArrayProductShape s{1, m, n, k, 128, passes};
-    std::vector<float> workspace(static_cast<size_t>(ArrayProductWorkspace(s, pool.num_threads()) / 4 + 1));
+    std::vector<float> workspace(static_cast<size_t>(ArrayProductWorkspaceBytes(s, pool.num_threads()) / 4 + 1));
     const double t = Best([&] {
-      ArrayProduct(s, {a.data(), PrimitiveType::kF32, &none, &rows, &left_k},
-                   {b.data(), PrimitiveType::kF32, &none, &columns, &right_k},
-                   {c.data(), PrimitiveType::kF32, &none, &out_rows, &out_columns}, workspace.data(), &pool);
+      ComputeArrayProduct(s, {a.data(), PrimitiveType::kF32, &none, &rows, &left_k},
+                          {b.data(), PrimitiveType::kF32, &none, &columns, &right_k},
+                          {c.data(), PrimitiveType::kF32, &none, &out_rows, &out_columns}, workspace.data(), &pool);
     });
     std::printf("  %d: %6.1f", passes, work / t);
   }

@@ -13,18 +13,19 @@
 namespace backplane::tpu {
 namespace {
 
-// A unit of work: so many rows and columns of the result, all of k. Its packed chunks and its sums stay in the second
-// level cache, and packing a chunk costs little beside its products.
+// A task computes one block of the result over all of k. Blocks are sized so that the packed chunks and the sums stay
+// in the second-level cache, and so that packing costs little compared with the multiply-adds.
 constexpr int64_t kBlockFloats = 240 * 128;  // of the packed left operand
 constexpr int64_t kBlockColumns = 192;
-constexpr int64_t kFewRowsColumns = 64;  // that are summed at once for few rows
-// Work for a thread that is worth waking it, in multiply-adds; what is read for few rows costs as much as for several.
-constexpr int64_t kWorthwhile = 150'000, kRowsOfReading = 8;
+constexpr int64_t kFewRowsColumns = 64;  // columns summed at once when there are few rows
+// The least multiply-adds that justify waking a thread. Reading the right operand for few rows costs as much as
+// computing kMinCostRows rows.
+constexpr int64_t kMinTaskMultiplyAdds = 150'000, kMinCostRows = 8;
 
 struct PassPart {
   Part lhs, rhs;
 };
-absl::Span<const PassPart> PassesOf(int passes) {
+absl::Span<const PassPart> PassParts(int passes) {
   static constexpr PassPart kWhole[] = {{Part::kWhole, Part::kWhole}};
   static constexpr PassPart kOne[] = {{Part::kFirst, Part::kFirst}};
   static constexpr PassPart kThree[] = {
@@ -44,19 +45,19 @@ absl::Span<const PassPart> PassesOf(int passes) {
   }
 }
 
-// The kernels' tiles are wide: the operand with fewer places is better on the side of the rows. A product of parts does
-// not know which of its factors came first.
-bool Exchange(const ArrayProductShape& s) {
+// A register tile is wider than high, so the operand with fewer outer indices is better on the side of the rows. The
+// swap does not change the result: a product of two parts does not depend on their order.
+bool ShouldSwapOperands(const ArrayProductShape& s) {
   auto cost = [](int64_t rows, int64_t columns) { return rows * RoundUp(columns, kTileColumns); };
   return cost(s.n, s.m) < cost(s.m, s.n);
 }
 
 struct Blocks {
-  int64_t rows, columns;  // of a unit
+  int64_t rows, columns;  // of a block
   int64_t row_blocks, column_blocks;
 };
 
-Blocks BlocksOf(int64_t m, int64_t n, const ArrayProductShape& s, int threads) {
+Blocks ChooseBlocks(int64_t m, int64_t n, const ArrayProductShape& s, int threads) {
   const int64_t chunk = std::max<int64_t>(1, std::min(s.side, s.k));
   Blocks b;
   b.rows = std::min(RoundUp(m, kTileRows), std::max(kTileRows, kBlockFloats / chunk / kTileRows * kTileRows));
@@ -67,8 +68,9 @@ Blocks BlocksOf(int64_t m, int64_t n, const ArrayProductShape& s, int threads) {
     b.column_blocks = (n + b.columns - 1) / b.columns;
     return s.batch * b.row_blocks * b.column_blocks;
   };
-  // Enough units for everybody, while each is worth it.
-  while (threads > 1 && count() < 2 * threads && std::max(b.rows, kRowsOfReading) * b.columns * s.k > 2 * kWorthwhile) {
+  // Split blocks until each thread has two of them, as long as a block is worth a task.
+  while (threads > 1 && count() < 2 * threads &&
+         std::max(b.rows, kMinCostRows) * b.columns * s.k > 2 * kMinTaskMultiplyAdds) {
     if (b.rows >= b.columns && b.rows > 2 * kTileRows) {
       b.rows = RoundUp((b.rows + 1) / 2, kTileRows);
     } else if (const int64_t least = m <= kFewRows ? kFewRowsColumns : kTileColumns; b.columns > least) {
@@ -81,27 +83,28 @@ Blocks BlocksOf(int64_t m, int64_t n, const ArrayProductShape& s, int threads) {
   return b;
 }
 
-int64_t UnitFloats(const Blocks& b, const ArrayProductShape& s) {
+int64_t ScratchFloats(const Blocks& b, const ArrayProductShape& s) {
   const int64_t chunk = std::min(s.side, s.k);
   return b.rows * chunk + b.columns * chunk + 2 * b.rows * b.columns + 3 * kPackSlack;
 }
 
-int64_t FindRuns(const int64_t* places, int64_t count, PlaceRun* runs) {
+int64_t FindRuns(const int64_t* offsets, int64_t count, OffsetRun* runs) {
   int64_t n = 0;
   for (int64_t i = 0; i < count;) {
-    PlaceRun run{i, 1, 1};
-    if (i + 1 < count) run.step = places[i + 1] - places[i];
-    while (i + run.count < count && places[i + run.count] - places[i + run.count - 1] == run.step) ++run.count;
-    // One element that is far from the next begins no run of it.
-    if (run.count == 2 && i + 2 < count && places[i + 2] - places[i + 1] == 1 && run.step != 1) run = {i, 1, 1};
+    OffsetRun run{i, 1, 1};
+    if (i + 1 < count) run.step = offsets[i + 1] - offsets[i];
+    while (i + run.count < count && offsets[i + run.count] - offsets[i + run.count - 1] == run.step) ++run.count;
+    // A single element that is far from the next one does not start a run with it.
+    if (run.count == 2 && i + 2 < count && offsets[i + 2] - offsets[i + 1] == 1 && run.step != 1) run = {i, 1, 1};
     i += run.count;
     runs[n++] = run;
   }
   return n;
 }
 
-// Whether the left operand is packed in rows: where its terms are near one another, or its rows are not.
-bool PackInRows(const PackSource& s, const int64_t* rows, int64_t count) {
+// Whether to pack the left operand row by row. That is better if the terms of a row are adjacent in memory, or if the
+// rows are not.
+bool ShouldPackInRows(const PackSource& s, const int64_t* rows, int64_t count) {
   int64_t near = 0, near_rows = 0;
   const int64_t most = s.type == PrimitiveType::kF32 ? 1 : 2;
   for (int64_t n = 0; n < s.run_count; ++n)
@@ -110,11 +113,12 @@ bool PackInRows(const PackSource& s, const int64_t* rows, int64_t count) {
   return 2 * near >= s.k_count || 2 * near_rows < count;
 }
 
-class Unit {
+// Computes blocks of the result.
+class BlockProduct {
  public:
-  Unit(const ArrayProductShape& s, const Blocks& blocks, int64_t m, int64_t n, const ArrayOperand& lhs,
-       const ArrayOperand& rhs, const ArrayResult& out, bool exchanged)
-      : s_(s), blocks_(blocks), m_(m), n_(n), lhs_(lhs), rhs_(rhs), out_(out), exchanged_(exchanged) {}
+  BlockProduct(const ArrayProductShape& s, const Blocks& blocks, int64_t m, int64_t n, const ArrayOperand& lhs,
+               const ArrayOperand& rhs, const ArrayResult& out, bool swapped)
+      : s_(s), blocks_(blocks), m_(m), n_(n), lhs_(lhs), rhs_(rhs), out_(out), swapped_(swapped) {}
 
   void Run(int64_t number, float* scratch) const {
     const int64_t column_block = number % blocks_.column_blocks, rest = number / blocks_.column_blocks;
@@ -126,16 +130,16 @@ class Unit {
     float* b = a + blocks_.rows * chunk + kPackSlack;
     float* sum = b + blocks_.columns * chunk + kPackSlack;
     float* all = sum + blocks_.rows * blocks_.columns;
-    absl::InlinedVector<int64_t, 256> row_places(static_cast<size_t>(rows)),
-        column_places(static_cast<size_t>(columns));
-    lhs_.outer->Fill(m0, rows, row_places.data());
-    rhs_.outer->Fill(n0, columns, column_places.data());
-    for (int64_t& p : row_places) p += lhs_.batch->At(batch);
-    for (int64_t& p : column_places) p += rhs_.batch->At(batch);
+    absl::InlinedVector<int64_t, 256> row_offsets(static_cast<size_t>(rows)),
+        column_offsets(static_cast<size_t>(columns));
+    lhs_.outer->Fill(m0, rows, row_offsets.data());
+    rhs_.outer->Fill(n0, columns, column_offsets.data());
+    for (int64_t& p : row_offsets) p += lhs_.batch->At(batch);
+    for (int64_t& p : column_offsets) p += rhs_.batch->At(batch);
     bool first_pass = true;
-    for (const PassPart& pass : PassesOf(s_.passes)) {
+    for (const PassPart& pass : PassParts(s_.passes)) {
       float* total = first_pass ? all : sum;
-      Pass(exchanged_ ? PassPart{pass.rhs, pass.lhs} : pass, row_places, column_places, a, b, total, pitch);
+      RunPass(swapped_ ? PassPart{pass.rhs, pass.lhs} : pass, row_offsets, column_offsets, a, b, total, pitch);
       if (!first_pass) {
         for (int64_t i = 0; i < rows * pitch; ++i) all[i] += sum[i];
       }
@@ -145,12 +149,12 @@ class Unit {
   }
 
  private:
-  void Pass(PassPart part, absl::Span<const int64_t> rows, absl::Span<const int64_t> columns, float* a, float* b,
-            float* total, int64_t pitch) const {
+  void RunPass(PassPart part, absl::Span<const int64_t> rows, absl::Span<const int64_t> columns, float* a, float* b,
+               float* total, int64_t pitch) const {
     const ArrayKernels& kernels = HostKernels();
     const int64_t row_count = static_cast<int64_t>(rows.size()), column_count = static_cast<int64_t>(columns.size());
     int64_t left_k[256], right_k[256];
-    PlaceRun left_runs[256], right_runs[256];
+    OffsetRun left_runs[256], right_runs[256];
     for (int64_t k0 = 0; k0 < s_.k; k0 += s_.side) {
       const int64_t chunk = std::min(s_.side, s_.k - k0);
       lhs_.k->Fill(k0, chunk, left_k);
@@ -158,7 +162,7 @@ class Unit {
       const PackSource left{
           lhs_.data, lhs_.type, part.lhs, left_k, chunk, left_runs, FindRuns(left_k, chunk, left_runs)};
       PackSource right{rhs_.data, rhs_.type, part.rhs, right_k, chunk, right_runs, 0};
-      const bool in_rows = PackInRows(left, rows.data(), row_count);
+      const bool in_rows = ShouldPackInRows(left, rows.data(), row_count);
       if (in_rows) {
         kernels.pack_rows(left, rows.data(), row_count, a);
       } else {
@@ -184,12 +188,12 @@ class Unit {
   void Write(int64_t batch, int64_t m0, int64_t rows, int64_t n0, int64_t columns, const float* all, int64_t pitch,
              float* row) const {
     const int64_t width = ByteWidth(out_.type);
-    absl::InlinedVector<int64_t, 256> row_places(static_cast<size_t>(rows)), places(static_cast<size_t>(columns));
-    out_.rows->Fill(m0, rows, row_places.data());
-    out_.columns->Fill(n0, columns, places.data());
+    absl::InlinedVector<int64_t, 256> row_offsets(static_cast<size_t>(rows)), offsets(static_cast<size_t>(columns));
+    out_.rows->Fill(m0, rows, row_offsets.data());
+    out_.columns->Fill(n0, columns, offsets.data());
     const int64_t base = out_.batch->At(batch);
-    absl::InlinedVector<PlaceRun, 32> runs(static_cast<size_t>(columns));
-    const int64_t run_count = FindRuns(places.data(), columns, runs.data());
+    absl::InlinedVector<OffsetRun, 32> runs(static_cast<size_t>(columns));
+    const int64_t run_count = FindRuns(offsets.data(), columns, runs.data());
     auto* data = static_cast<std::byte*>(out_.data);
     for (int64_t r = 0; r < rows; ++r) {
       const float* sums = all + r * pitch;
@@ -203,13 +207,13 @@ class Unit {
         from = reinterpret_cast<const std::byte*>(row);
       }
       for (int64_t n = 0; n < run_count; ++n) {
-        const PlaceRun& run = runs[static_cast<size_t>(n)];
-        const int64_t place = base + row_places[static_cast<size_t>(r)] + places[static_cast<size_t>(run.begin)];
+        const OffsetRun& run = runs[static_cast<size_t>(n)];
+        const int64_t offset = base + row_offsets[static_cast<size_t>(r)] + offsets[static_cast<size_t>(run.begin)];
         const std::byte* source = from + run.begin * width;
         if (run.step == 1) {
-          std::memcpy(data + place * width, source, static_cast<size_t>(run.count * width));
+          std::memcpy(data + offset * width, source, static_cast<size_t>(run.count * width));
         } else {
-          Scatter(source, run.count, run.step, data + place * width);
+          Scatter(source, run.count, run.step, data + offset * width);
         }
       }
     }
@@ -237,14 +241,14 @@ class Unit {
   const int64_t m_, n_;
   const ArrayOperand &lhs_, &rhs_;
   const ArrayResult& out_;
-  const bool exchanged_;
+  const bool swapped_;
 };
 
-// Blocks for any number of threads up to the one the working memory was asked for.
-int64_t StrideFloats(const ArrayProductShape& s) {
-  const bool exchange = Exchange(s);
-  const Blocks whole = BlocksOf(exchange ? s.n : s.m, exchange ? s.m : s.n, s, 1);
-  return RoundUp(UnitFloats(whole, s), 16);
+// The stride between the workspaces of two threads. It is computed for the largest blocks, those of one thread.
+int64_t ScratchStrideFloats(const ArrayProductShape& s) {
+  const bool swap = ShouldSwapOperands(s);
+  const Blocks blocks = ChooseBlocks(swap ? s.n : s.m, swap ? s.m : s.n, s, 1);
+  return RoundUp(ScratchFloats(blocks, s), 16);
 }
 
 void FillZero(const ArrayProductShape& s, const ArrayResult& out) {
@@ -274,36 +278,38 @@ float RoundToBf16(float x) {
   return x;
 }
 
-int64_t ArrayProductWorkspace(const ArrayProductShape& s, int threads) {
+int64_t ArrayProductWorkspaceBytes(const ArrayProductShape& s, int threads) {
   if (s.batch * s.m * s.n * s.k == 0) return 0;
-  return StrideFloats(s) * 4 * std::max(1, threads);
+  return ScratchStrideFloats(s) * 4 * std::max(1, threads);
 }
 
-void ArrayProduct(const ArrayProductShape& s, const ArrayOperand& lhs, const ArrayOperand& rhs, const ArrayResult& out,
-                  void* workspace, engine::ThreadPool* pool) {
+void ComputeArrayProduct(const ArrayProductShape& s, const ArrayOperand& lhs, const ArrayOperand& rhs,
+                         const ArrayResult& out, void* workspace, engine::ThreadPool* pool) {
   if (s.batch * s.m * s.n == 0) return;
   if (s.k == 0) return FillZero(s, out);
-  const bool exchange = Exchange(s);
+  const bool swap = ShouldSwapOperands(s);
   const ArrayResult transposed{out.data, out.type, out.batch, out.columns, out.rows};
-  const int64_t m = exchange ? s.n : s.m, n = exchange ? s.m : s.n;
+  const int64_t m = swap ? s.n : s.m, n = swap ? s.m : s.n;
   const int threads = pool == nullptr ? 1 : pool->num_threads();
-  const Blocks blocks = BlocksOf(m, n, s, threads);
-  const Unit unit(s, blocks, m, n, exchange ? rhs : lhs, exchange ? lhs : rhs, exchange ? transposed : out, exchange);
-  const int64_t units = s.batch * blocks.row_blocks * blocks.column_blocks, stride = StrideFloats(s);
+  const Blocks blocks = ChooseBlocks(m, n, s, threads);
+  const BlockProduct product(s, blocks, m, n, swap ? rhs : lhs, swap ? lhs : rhs, swap ? transposed : out, swap);
+  const int64_t blocks_in_all = s.batch * blocks.row_blocks * blocks.column_blocks, stride = ScratchStrideFloats(s);
   float* scratch = static_cast<float*>(workspace);
-  const int64_t work_of_unit = std::max(std::min(blocks.rows, m), kRowsOfReading) * std::min(blocks.columns, n) * s.k;
-  if (threads == 1 || units * work_of_unit < 2 * kWorthwhile) {
-    for (int64_t u = 0; u < units; ++u) unit.Run(u, scratch);
+  const int64_t multiply_adds_of_block =
+      std::max(std::min(blocks.rows, m), kMinCostRows) * std::min(blocks.columns, n) * s.k;
+  if (threads == 1 || blocks_in_all * multiply_adds_of_block < 2 * kMinTaskMultiplyAdds) {
+    for (int64_t u = 0; u < blocks_in_all; ++u) product.Run(u, scratch);
     return;
   }
-  pool->ParallelRange(units, std::max<int64_t>(1, kWorthwhile / std::max<int64_t>(1, work_of_unit)),
+  pool->ParallelRange(blocks_in_all,
+                      std::max<int64_t>(1, kMinTaskMultiplyAdds / std::max<int64_t>(1, multiply_adds_of_block)),
                       [&](int64_t begin, int64_t end, int slot) {
-                        for (int64_t u = begin; u < end; ++u) unit.Run(u, scratch + slot * stride);
+                        for (int64_t u = begin; u < end; ++u) product.Run(u, scratch + slot * stride);
                       });
 }
 
-void ArrayProduct(const ArrayProductShape& s, const float* lhs, const float* rhs, float* out,
-                  engine::ThreadPool* pool) {
+void ComputeArrayProduct(const ArrayProductShape& s, const float* lhs, const float* rhs, float* out,
+                         engine::ThreadPool* pool) {
   Offsets left_batch, rows, left_k, right_batch, columns, right_k, out_batch, out_rows, out_columns;
   left_batch.Add(s.batch, s.m * s.k);
   rows.Add(s.m, s.k);
@@ -314,11 +320,11 @@ void ArrayProduct(const ArrayProductShape& s, const float* lhs, const float* rhs
   out_batch.Add(s.batch, s.m * s.n);
   out_rows.Add(s.m, s.n);
   out_columns.Add(s.n, 1);
-  const int64_t bytes = ArrayProductWorkspace(s, pool == nullptr ? 1 : pool->num_threads());
+  const int64_t bytes = ArrayProductWorkspaceBytes(s, pool == nullptr ? 1 : pool->num_threads());
   const std::unique_ptr<float[]> workspace(new float[static_cast<size_t>(bytes / 4 + 1)]);
-  ArrayProduct(s, {lhs, PrimitiveType::kF32, &left_batch, &rows, &left_k},
-               {rhs, PrimitiveType::kF32, &right_batch, &columns, &right_k},
-               {out, PrimitiveType::kF32, &out_batch, &out_rows, &out_columns}, workspace.get(), pool);
+  ComputeArrayProduct(s, {lhs, PrimitiveType::kF32, &left_batch, &rows, &left_k},
+                      {rhs, PrimitiveType::kF32, &right_batch, &columns, &right_k},
+                      {out, PrimitiveType::kF32, &out_batch, &out_rows, &out_columns}, workspace.get(), pool);
 }
 
 }  // namespace backplane::tpu

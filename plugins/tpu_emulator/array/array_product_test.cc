@@ -11,7 +11,7 @@
 namespace backplane::tpu {
 namespace {
 
-// The definition in the header, written once more, element by element.
+// The definition in the header, computed element by element.
 float Slow(const ArrayProductShape& s, const std::vector<float>& lhs, const std::vector<float>& rhs, int64_t b,
            int64_t m, int64_t n) {
   auto part = [&](float x, int p) {
@@ -66,8 +66,8 @@ TEST(ArrayProduct, SumsInTheStatedOrder) {
     std::vector<float> lhs(s.batch * s.m * s.k), rhs(s.batch * s.k * s.n), out(s.batch * s.m * s.n, -1), two(out);
     for (float& x : lhs) x = values(random);
     for (float& x : rhs) x = values(random);
-    ArrayProduct(s, lhs.data(), rhs.data(), out.data(), nullptr);
-    ArrayProduct(s, lhs.data(), rhs.data(), two.data(), &pool);
+    ComputeArrayProduct(s, lhs.data(), rhs.data(), out.data(), nullptr);
+    ComputeArrayProduct(s, lhs.data(), rhs.data(), two.data(), &pool);
     for (int64_t b = 0; b < s.batch; ++b) {
       for (int64_t m = 0; m < s.m; ++m) {
         for (int64_t n = 0; n < s.n; ++n) {
@@ -88,13 +88,13 @@ TEST(ArrayProduct, ThreadsDoNotChangeBits) {
   std::vector<float> lhs(s.batch * s.m * s.k), rhs(s.batch * s.k * s.n), one(s.batch * s.m * s.n), many(one);
   for (float& x : lhs) x = values(random);
   for (float& x : rhs) x = values(random);
-  ArrayProduct(s, lhs.data(), rhs.data(), one.data(), nullptr);
-  ArrayProduct(s, lhs.data(), rhs.data(), many.data(), &pool);
+  ComputeArrayProduct(s, lhs.data(), rhs.data(), one.data(), nullptr);
+  ComputeArrayProduct(s, lhs.data(), rhs.data(), many.data(), &pool);
   EXPECT_EQ(one, many);
 }
 
-// Both operands transposed, the result too, all with gaps; in bf16 also in the pairs of a tile (2,1).
-TEST(ArrayProduct, ReadsAndWritesWhereThingsLie) {
+// Operands and result are transposed and have gaps. bf16 is also tested with the interleaved pairs of a tile (2,1).
+TEST(ArrayProduct, ReadsAndWritesInPlace) {
   const int64_t m = 37, n = 45, k = 261;
   std::mt19937 random(5);
   std::normal_distribution<float> values;
@@ -102,7 +102,7 @@ TEST(ArrayProduct, ReadsAndWritesWhereThingsLie) {
   for (float& x : lhs) x = RoundToBf16(values(random));
   for (float& x : rhs) x = RoundToBf16(values(random));
   const ArrayProductShape s{1, m, n, k, 128, 0};
-  ArrayProduct(s, lhs.data(), rhs.data(), dense.data(), nullptr);
+  ComputeArrayProduct(s, lhs.data(), rhs.data(), dense.data(), nullptr);
   for (bool bf16 : {false, true}) {
     for (bool pairs : {false, true}) {
       Offsets none, rows, left_k, columns, right_k, out_rows, out_columns;
@@ -137,10 +137,10 @@ TEST(ArrayProduct, ReadsAndWritesWhereThingsLie) {
         return to;
       };
       const std::vector<uint32_t> a = place(lhs, rows, left_k, false), b = place(rhs, columns, right_k, true);
-      std::vector<float> out((m + 2) * n, -7.0f), workspace(ArrayProductWorkspace(s, 1) / 4 + 1);
+      std::vector<float> out((m + 2) * n, -7.0f), workspace(ArrayProductWorkspaceBytes(s, 1) / 4 + 1);
       const PrimitiveType type = bf16 ? PrimitiveType::kBF16 : PrimitiveType::kF32;
-      ArrayProduct(s, {a.data(), type, &none, &rows, &left_k}, {b.data(), type, &none, &columns, &right_k},
-                   {out.data(), PrimitiveType::kF32, &none, &out_rows, &out_columns}, workspace.data(), nullptr);
+      ComputeArrayProduct(s, {a.data(), type, &none, &rows, &left_k}, {b.data(), type, &none, &columns, &right_k},
+                          {out.data(), PrimitiveType::kF32, &none, &out_rows, &out_columns}, workspace.data(), nullptr);
       for (int64_t c = 0; c < n; ++c) {
         for (int64_t r = 0; r < m; ++r)
           ASSERT_EQ(Bits(out[c * (m + 2) + r]), Bits(dense[r * n + c])) << bf16 << pairs << " " << r << "," << c;
@@ -150,8 +150,8 @@ TEST(ArrayProduct, ReadsAndWritesWhereThingsLie) {
   }
 }
 
-// More passes, more of f32's precision: relative to the sum of the absolute products.
-TEST(ArrayProduct, PassesBuyPrecision) {
+// More passes give a smaller error, relative to the sum of the absolute products.
+TEST(ArrayProduct, MorePassesAreMorePrecise) {
   std::mt19937 random(11);
   std::normal_distribution<float> values;
   double worst[7] = {};
@@ -160,7 +160,7 @@ TEST(ArrayProduct, PassesBuyPrecision) {
     std::vector<float> lhs(s.m * s.k), rhs(s.k * s.n), out(s.m * s.n);
     for (float& x : lhs) x = values(random);
     for (float& x : rhs) x = values(random);
-    ArrayProduct(s, lhs.data(), rhs.data(), out.data(), nullptr);
+    ComputeArrayProduct(s, lhs.data(), rhs.data(), out.data(), nullptr);
     for (int64_t m = 0; m < s.m; ++m) {
       for (int64_t n = 0; n < s.n; ++n) {
         double exact = 0, size = 0;
@@ -185,7 +185,7 @@ TEST(ArrayProduct, SpecialValues) {
   for (int passes : {0, 1, 3, 6}) {
     ArrayProductShape s{1, 3, 1, 2, 128, passes};
     std::vector<float> lhs = {inf, 1, nan, 1, -inf, inf}, rhs = {2, 3}, out(3);
-    ArrayProduct(s, lhs.data(), rhs.data(), out.data(), nullptr);
+    ComputeArrayProduct(s, lhs.data(), rhs.data(), out.data(), nullptr);
     if (passes <= 1) {
       EXPECT_EQ(out[0], inf) << passes;
       EXPECT_TRUE(std::isnan(out[1])) << passes;
@@ -194,7 +194,7 @@ TEST(ArrayProduct, SpecialValues) {
   }
   ArrayProductShape none{1, 2, 2, 0, 128, 1};
   std::vector<float> out = {5, 5, 5, 5};
-  ArrayProduct(none, nullptr, nullptr, out.data(), nullptr);
+  ComputeArrayProduct(none, nullptr, nullptr, out.data(), nullptr);
   EXPECT_EQ(out, std::vector<float>(4, 0.0f));
 }
 

@@ -1,12 +1,14 @@
-// dot and convolution on the matrix unit (array_product.h).
+// Dots and convolutions on the matrix unit (array_product.h).
 //
-// A dot is one product of [batch, free, contracting] by [batch, contracting, free]. A convolution is one of rows of
-// windows by the kernel: contracting runs over the window's positions, the last one fastest, and within a position over
-// the input features. Precision of f32 operands: the higher of the two `operand_precision` entries, or what a dot
-// `algorithm` asks for; narrower operands take one pass whatever it says. Sums are f32, rounded once to the result.
+// A dot is one product of [batch, free, contracting] by [batch, contracting, free]. A convolution is one product of the
+// matrix of windows by the filter. Its contracting dimension runs over the window positions, last dimension fastest,
+// and within a position over the input features.
 //
-// Operands and result may lie in tiles: they are read and written there, and padding is neither. Windows are read from
-// the operand itself, from a copy with zeros around it where the convolution pads or dilates.
+// The precision of f32 operands is the higher of the two `operand_precision` entries, or the one that a dot `algorithm`
+// names. Narrower operands always take one pass. Sums are f32 and are rounded once to the result type.
+//
+// Operands and result may have tiled layouts. Padding is neither read nor written. The windows of a convolution are
+// read from the operand itself; if the convolution pads or dilates its input, they are read from a zero-padded copy.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_ARRAY_CONTRACTION_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_ARRAY_CONTRACTION_H_
 
@@ -21,67 +23,68 @@
 
 namespace backplane::tpu {
 
-// OK when the unit computes this dot or convolution: operands of f32 or narrower floating types, and a result of such
-// a type. Unimplemented, with the reason, otherwise (integers are exact wherever they are computed; f64 and complex
-// numbers are no type of the unit).
-absl::Status TakenByArray(const Instruction& op);
+// Returns OK if the matrix unit supports this dot or convolution: operands and result are f32 or narrower
+// floating-point types. Otherwise returns Unimplemented with the reason. Integer products are exact on any unit, and
+// the matrix unit has neither f64 nor complex types.
+absl::Status CheckArraySupports(const Instruction& op);
 
-// Passes that the operation asks for: 0 (as they are), 1, 3 or 6. Of an operation that TakenByArray accepts.
-int PassesOf(const Instruction& op);
+// Returns the number of passes that the operation asks for: 0 (no splitting), 1, 3 or 6. Requires CheckArraySupports.
+int CountPasses(const Instruction& op);
 
-// Whether the unit can read operand 0 or 1 of this operation, or write its result (2), where it lies in this layout.
-bool CanLieIn(const Instruction& op, int which, const Layout& layout);
+// Whether the matrix unit can read operand 0 or 1 in `layout`, or write the result (`which` = 2) in it.
+bool SupportsLayout(const Instruction& op, int which, const Layout& layout);
 
-// A dot or convolution with all that can be known before it runs. Immutable; any number of threads may run it.
+// A planned dot or convolution. Immutable and thread-safe.
 class Contraction {
  public:
-  // `lhs`, `rhs`, `out`: where they lie, null for row-major; CanLieIn has said that they can. `side` 128 or 256.
-  // Dimensions are static. Errors: those of TakenByArray.
+  // `lhs`, `rhs` and `out` are the layouts of operands and result; null means row-major. Each must satisfy
+  // SupportsLayout. `side` is 128 or 256. All dimensions are static. Returns the errors of CheckArraySupports.
   static absl::StatusOr<std::unique_ptr<const Contraction>> Plan(const Instruction& op, const Layout* lhs,
                                                                  const Layout* rhs, const Layout* out, int64_t side);
 
-  double multiply_adds() const;  // of all passes
+  double multiply_adds() const;  // summed over all passes
   int64_t workspace_bytes(int threads) const;
-  // `workspace` is aligned to 64 bytes. `pool` may be null.
+  // `workspace` is aligned to 64 bytes and has workspace_bytes() bytes. `pool` may be null.
   void Run(const void* lhs, const void* rhs, void* out, void* workspace, engine::ThreadPool* pool) const;
-  std::string ToString() const;  // one line for a log
+  std::string ToString() const;  // one line for the compile log
 
  private:
   struct Side {
     Offsets batch, outer, k;
-    int64_t base = 0;                                   // of the first element
-    PrimitiveType type = PrimitiveType::kF32;           // as it is read
-    PrimitiveType converted = PrimitiveType::kInvalid;  // the operand's own, where that is another one
+    int64_t base = 0;                                   // offset of the first element
+    PrimitiveType type = PrimitiveType::kF32;           // the type that the product reads
+    PrimitiveType converted = PrimitiveType::kInvalid;  // the operand's own type, if it must be converted first
     int64_t elements = 0;
     int64_t converted_bytes() const;
   };
-  // A copy of the left operand with room around and between its elements.
-  struct Spread {
+  // A copy of the left operand with zeros for the padding and base dilation of a convolution.
+  struct PaddedCopy {
     int64_t elements = 0;
-    bool has_holes = false;
-    std::vector<std::vector<int64_t>> from, to;  // by dimension but the innermost: places; -1: not copied
+    bool has_gaps = false;
+    std::vector<std::vector<int64_t>> from,
+        to;  // offsets for each index of every dimension but the innermost; -1: not copied
     struct Run {
       int64_t from, from_step, to, to_step, count;
     };
-    std::vector<Run> runs;  // of the innermost one
-    int64_t outer = 1;      // indices of the others
+    std::vector<Run> runs;  // of the innermost dimension
+    int64_t outer = 1;      // number of indices of the other dimensions together
   };
 
   Contraction() = default;
   void PlanDot(const Instruction& op, const PhysicalLayout& lhs, const PhysicalLayout& rhs, const PhysicalLayout& out);
   void PlanConvolution(const Instruction& op, const PhysicalLayout& lhs, const PhysicalLayout& rhs,
                        const PhysicalLayout& out, const Layout* lhs_layout);
-  int64_t spread_bytes() const;
-  void RunSpread(const void* from, void* to, engine::ThreadPool* pool) const;
+  int64_t padded_copy_bytes() const;
+  void RunPaddedCopy(const void* from, void* to, engine::ThreadPool* pool) const;
 
   ArrayProductShape shape_;
   Side lhs_, rhs_;
   Offsets out_batch_, out_rows_, out_columns_;
   PrimitiveType out_type_ = PrimitiveType::kF32;
-  std::unique_ptr<Spread> spread_;
+  std::unique_ptr<PaddedCopy> padded_copy_;
 };
 
-// On literals, for tests and the like.
+// Runs the operation on literals. For tests.
 absl::StatusOr<Literal> RunOnArray(const Instruction& op, const Literal& lhs, const Literal& rhs, int64_t side,
                                    engine::ThreadPool* pool);
 

@@ -23,7 +23,7 @@ std::unique_ptr<Module> Parse(const std::string& signature, const std::string& l
   return module.ok() ? *std::move(module) : nullptr;
 }
 
-// Small integers: every sum is exact, so that each way of adding gives the same bits as the evaluator's.
+// With small integers every sum is exact, so the result has the evaluator's bits for any order of additions.
 Literal Integers(const Shape& shape, uint32_t seed) {
   std::mt19937 random(seed);
   Literal out(shape);
@@ -31,7 +31,7 @@ Literal Integers(const Shape& shape, uint32_t seed) {
   return out;
 }
 
-// An array in its place in tiles, every other byte of which is set: NaN in floating types.
+// Copies an array into its tiled layout. All padding bytes are set to 0xff, which is NaN in floating-point types.
 std::vector<std::byte> InTiles(const Literal& value, const Layout& layout) {
   Shape tiled = value.shape().WithoutLayout(), plain = tiled;
   tiled.set_layout(layout);
@@ -50,7 +50,7 @@ TEST_P(Exact, EqualsTheEvaluator) {
   auto module = Parse(signature, line);
   ASSERT_NE(module, nullptr);
   const Instruction& op = *module->entry()->root();
-  ASSERT_TRUE(TakenByArray(op).ok()) << TakenByArray(op);
+  ASSERT_TRUE(CheckArraySupports(op).ok()) << CheckArraySupports(op);
   std::vector<Literal> arguments = {Integers(op.operand(0)->shape(), 1), Integers(op.operand(1)->shape(), 2)};
   auto expected = Evaluate(*module, arguments);
   ASSERT_TRUE(expected.ok()) << expected.status();
@@ -65,8 +65,8 @@ TEST_P(Exact, EqualsTheEvaluator) {
   }
 }
 
-// The same where operands and results lie in a machine's tiles; nothing but elements is read or written.
-TEST_P(Exact, InTilesToo) {
+// The same with operands and results in tiled layouts. Only elements are read and written, never padding.
+TEST_P(Exact, EqualsTheEvaluatorInTiles) {
   const auto [signature, line] = GetParam();
   auto module = Parse(signature, line);
   ASSERT_NE(module, nullptr);
@@ -78,7 +78,7 @@ TEST_P(Exact, InTilesToo) {
   for (int which = 1; which < 8; ++which) {
     const Layout layouts[] = {layout_of(lhs.shape()), layout_of(rhs.shape()), layout_of(op.shape())};
     bool tiled[3];
-    for (int i = 0; i < 3; ++i) tiled[i] = (which >> i & 1) != 0 && CanLieIn(op, i, layouts[i]);
+    for (int i = 0; i < 3; ++i) tiled[i] = (which >> i & 1) != 0 && SupportsLayout(op, i, layouts[i]);
     auto plan = Contraction::Plan(op, tiled[0] ? &layouts[0] : nullptr, tiled[1] ? &layouts[1] : nullptr,
                                   tiled[2] ? &layouts[2] : nullptr, 128);
     ASSERT_TRUE(plan.ok()) << plan.status();
@@ -86,7 +86,7 @@ TEST_P(Exact, InTilesToo) {
     Literal dense(op.shape().WithoutLayout());
     std::vector<std::byte> out = InTiles(dense, layouts[2]);
     std::fill(out.begin(), out.end(), std::byte{0xff});
-    // What lies in the workspace before means nothing: not even that it is a number.
+    // The initial contents of the workspace must not matter, NaN included.
     std::vector<std::byte> workspace(static_cast<size_t>((*plan)->workspace_bytes(1)) + 64, std::byte{0xff});
     void* aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64);
     (*plan)->Run(tiled[0] ? a.data() : lhs.bytes(), tiled[1] ? b.data() : rhs.bytes(),
@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"  a = bf16[7,9,8,24] parameter(0)\n  b = bf16[7,5,4,40] parameter(1)",
                   "f32[24,4,6,40] convolution(a, b), window={size=5x4 pad=-1_0x0_1 lhs_dilate=1x1}, "
                   "dim_labels=f01b_i01o->b01f"},
-        // As large as before, and shifted: places that the input does not reach.
+        // The result has the same size but is shifted, so some windows lie outside of the input.
         std::pair{"  a = f32[5,2,3] parameter(0)\n  b = f32[2,3,1] parameter(1)",
                   "f32[5,2,2] convolution(a, b), window={size=1 pad=-1_1}, dim_labels=0bf_oi0->0bf"},
         std::pair{"  a = f32[1,4,4,2] parameter(0)\n  b = f32[1,1,2,3] parameter(1)",
@@ -151,7 +151,7 @@ TEST(Array, PassesByPrecisionAndAlgorithm) {
   const std::string dot = "f32[4,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
   auto passes = [](const std::string& signature, const std::string& line) {
     auto module = Parse(signature, line);
-    return module == nullptr ? -1 : PassesOf(*module->entry()->root());
+    return module == nullptr ? -1 : CountPasses(*module->entry()->root());
   };
   EXPECT_EQ(passes(f32, dot), 1);
   EXPECT_EQ(passes(f32, dot + ", operand_precision={high,default}"), 3);
@@ -177,13 +177,13 @@ TEST(Array, RoundsOperands) {
   EXPECT_EQ(RunOnArray(op, a, b, 128, nullptr)->GetAsDouble(0), 3.0);
 }
 
-TEST(Array, RefusesWhatTheUnitHasNot) {
+TEST(Array, RejectsUnsupportedTypes) {
   for (const char* type : {"f64", "s32", "c64"}) {
     const std::string t = type;
     auto module = Parse("  a = " + t + "[4,8] parameter(0)\n  b = " + t + "[8,4] parameter(1)",
                         t + "[4,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}");
     ASSERT_NE(module, nullptr);
-    EXPECT_EQ(TakenByArray(*module->entry()->root()).code(), absl::StatusCode::kUnimplemented) << type;
+    EXPECT_EQ(CheckArraySupports(*module->entry()->root()).code(), absl::StatusCode::kUnimplemented) << type;
   }
 }
 

@@ -5,10 +5,10 @@
 
 namespace backplane::tpu {
 
-int64_t Offsets::Dim::Place(int64_t index) const {
-  int64_t place = index / digits[0].divisor * digits[0].stride;
-  for (size_t k = 1; k < digits.size(); ++k) place += index / digits[k].divisor % digits[k].size * digits[k].stride;
-  return place;
+int64_t Offsets::Dim::Offset(int64_t index) const {
+  int64_t offset = index / digits[0].divisor * digits[0].stride;
+  for (size_t k = 1; k < digits.size(); ++k) offset += index / digits[k].divisor % digits[k].size * digits[k].stride;
+  return offset;
 }
 
 void Offsets::Add(int64_t size, int64_t stride) {
@@ -20,7 +20,7 @@ void Offsets::Add(int64_t size, int64_t stride) {
 void Offsets::Add(int64_t size, absl::Span<const PhysicalLayout::Digit> digits) {
   size_ *= size;
   if (size == 1) return;
-  // Digits that the index never reaches say nothing, and those that continue one another are one.
+  // Drop digits that the index never reaches, and merge adjacent digits with matching strides.
   Dim dim{size, {}};
   for (const PhysicalLayout::Digit& d : digits) {
     if (d.divisor >= size) continue;
@@ -35,47 +35,47 @@ void Offsets::Add(int64_t size, absl::Span<const PhysicalLayout::Digit> digits) 
   dims_.push_back(std::move(dim));
 }
 
-void Offsets::Note() {
+void Offsets::Precompute() {
   constexpr int64_t kMost = 1 << 15;
-  if (!noted_.empty() || size_ == 0 || size_ > kMost) return;
-  std::vector<int64_t> places(static_cast<size_t>(size_));
-  Fill(0, size_, places.data());
-  noted_ = std::move(places);
+  if (!table_.empty() || size_ == 0 || size_ > kMost) return;
+  std::vector<int64_t> offsets(static_cast<size_t>(size_));
+  Fill(0, size_, offsets.data());
+  table_ = std::move(offsets);
 }
 
-void Offsets::Fill(int64_t begin, int64_t count, int64_t* places) const {
-  if (!noted_.empty()) {
-    std::copy_n(noted_.begin() + begin, count, places);
+void Offsets::Fill(int64_t begin, int64_t count, int64_t* offsets) const {
+  if (!table_.empty()) {
+    std::copy_n(table_.begin() + begin, count, offsets);
     return;
   }
   if (dims_.empty()) {
-    std::fill(places, places + count, 0);
+    std::fill(offsets, offsets + count, 0);
     return;
   }
   absl::InlinedVector<int64_t, 4> at(dims_.size());
   int64_t rest = begin, outer = 0;
   for (size_t d = dims_.size(); d-- > 0; rest /= dims_[d].size) at[d] = rest % dims_[d].size;
-  for (size_t d = 0; d + 1 < dims_.size(); ++d) outer += dims_[d].Place(at[d]);
+  for (size_t d = 0; d + 1 < dims_.size(); ++d) outer += dims_[d].Offset(at[d]);
   const Dim& last = dims_.back();
   while (count > 0) {
     const int64_t run = std::min(count, last.size - at.back());
     if (last.digits.size() == 1 && last.digits[0].divisor == 1) {
       const int64_t stride = last.digits[0].stride;
-      int64_t place = outer + at.back() * stride;
-      for (int64_t i = 0; i < run; ++i, place += stride) places[i] = place;
+      int64_t offset = outer + at.back() * stride;
+      for (int64_t i = 0; i < run; ++i, offset += stride) offsets[i] = offset;
     } else {
-      for (int64_t i = 0; i < run; ++i) places[i] = outer + last.Place(at.back() + i);
+      for (int64_t i = 0; i < run; ++i) offsets[i] = outer + last.Offset(at.back() + i);
     }
-    places += run;
+    offsets += run;
     count -= run;
     if (count == 0) return;
     at.back() = 0;
     size_t d = dims_.size() - 1;
     while (d > 0) {
       --d;
-      outer -= dims_[d].Place(at[d]);
+      outer -= dims_[d].Offset(at[d]);
       if (++at[d] == dims_[d].size) at[d] = 0;
-      outer += dims_[d].Place(at[d]);
+      outer += dims_[d].Offset(at[d]);
       if (at[d] != 0) break;
     }
   }

@@ -1,7 +1,8 @@
-// Where the elements of an operand lie, as seen by a product: the index of a row, a column, a batch or a term of the
-// sum is cut into indices of several dimensions, the last of them fastest, and each adds its part to the place.
+// Maps the index of a row, column, batch or summed term of a product to the offset of its elements in memory.
 //
-// This is what lets one product read row-major arrays, transposed ones, windows of a convolution and tiles alike.
+// The index is split into indices of several dimensions, the last one fastest. Each dimension contributes its part of
+// the offset. With this, one product routine reads row-major arrays, transposed arrays, windows of a convolution and
+// tiles. Offsets are in elements.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_ARRAY_OFFSETS_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_ARRAY_OFFSETS_H_
 
@@ -16,33 +17,32 @@ namespace backplane::tpu {
 
 class Offsets {
  public:
-  // Places are in elements. A further dimension, faster than those before it.
+  // Appends a dimension, faster than those before it.
   void Add(int64_t size, int64_t stride);
-  void Add(int64_t size, absl::Span<const PhysicalLayout::Digit> digits);  // as PhysicalLayout::digits has them
+  void Add(int64_t size, absl::Span<const PhysicalLayout::Digit> digits);  // as in PhysicalLayout::digits
 
-  // After the last Add: the places of all indices are noted, if these are not too many, and only looked up from then
-  // on.
-  void Note();
+  // Call after the last Add. Stores the offsets of all indices in a table if there are not too many of them.
+  void Precompute();
 
-  int64_t size() const { return size_; }  // of all dimensions together; 1 without any
-  // Places of the indices [begin, begin + count).
-  void Fill(int64_t begin, int64_t count, int64_t* places) const;
+  int64_t size() const { return size_; }  // the product of all sizes; 1 without dimensions
+  // Writes the offsets of the indices [begin, begin + count).
+  void Fill(int64_t begin, int64_t count, int64_t* offsets) const;
   int64_t At(int64_t index) const {
-    if (!noted_.empty()) return noted_[static_cast<size_t>(index)];
-    int64_t place;
-    Fill(index, 1, &place);
-    return place;
+    if (!table_.empty()) return table_[static_cast<size_t>(index)];
+    int64_t offset;
+    Fill(index, 1, &offset);
+    return offset;
   }
 
  private:
   struct Dim {
     int64_t size;
     absl::InlinedVector<PhysicalLayout::Digit, 2> digits;
-    int64_t Place(int64_t index) const;
+    int64_t Offset(int64_t index) const;
   };
   absl::InlinedVector<Dim, 4> dims_;
   int64_t size_ = 1;
-  std::vector<int64_t> noted_;
+  std::vector<int64_t> table_;
 };
 
 }  // namespace backplane::tpu

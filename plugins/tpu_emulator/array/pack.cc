@@ -20,15 +20,15 @@ float PartOf(float x, Part part) {
   return piece;
 }
 
-float Element(const PackSource& s, int64_t place) {
+float Element(const PackSource& s, int64_t offset) {
   float x;
   if (s.type == PrimitiveType::kF32) {
-    x = static_cast<const float*>(s.data)[place];
+    x = static_cast<const float*>(s.data)[offset];
   } else if (s.type == PrimitiveType::kBF16) {
-    const uint32_t bits = static_cast<uint32_t>(static_cast<const uint16_t*>(s.data)[place]) << 16;
+    const uint32_t bits = static_cast<uint32_t>(static_cast<const uint16_t*>(s.data)[offset]) << 16;
     std::memcpy(&x, &bits, sizeof(x));
   } else {
-    ConvertElements(s.type, reinterpret_cast<const std::byte*>(static_cast<const uint16_t*>(s.data) + place),
+    ConvertElements(s.type, reinterpret_cast<const std::byte*>(static_cast<const uint16_t*>(s.data) + offset),
                     PrimitiveType::kF32, reinterpret_cast<std::byte*>(&x), 1);
   }
   return PartOf(x, s.part);
@@ -55,7 +55,7 @@ bool PlainFewRows(const PackSource&, const int64_t*, int64_t, const float*, int6
   return false;
 }
 
-// The definition, also for hosts without fused multiply-add.
+// The reference definition. Also runs on hosts without fused multiply-add.
 template <int64_t kRows>
 void PlainTile(const float* a, int64_t row_step, int64_t k_step, const float* panel, int64_t k_count, bool first,
                float* total, int64_t pitch) {
@@ -80,9 +80,6 @@ void PlainNarrow(const float* from, int64_t count, uint16_t* to) {
 }
 
 }  // namespace
-}  // namespace backplane::tpu
-
-namespace backplane::tpu {
 
 const ArrayKernels& PlainKernels() {
   static constexpr ArrayKernels kKernels = {

@@ -1,4 +1,4 @@
-// The inner loops with vectors of eight floats (AVX2).
+// The inner loops for AVX2: vectors of eight floats.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +15,7 @@
 namespace backplane::tpu {
 namespace {
 
-inline __m256 Round8(__m256 x) {
+inline __m256 RoundToBf16x8(__m256 x) {
   const __m256i bits = _mm256_castps_si256(x), high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
   const __m256i near = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
@@ -24,7 +24,7 @@ inline __m256 Round8(__m256 x) {
   return _mm256_castsi256_ps(_mm256_and_si256(_mm256_blendv_epi8(near, nan, is_nan), high));
 }
 
-inline __m256 Finite8(__m256 x) {  // a mask
+inline __m256 IsFinite8(__m256 x) {  // returns a mask
   const __m256i exponent = _mm256_set1_epi32(0x7f800000);
   const __m256i special = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_castps_si256(x), exponent), exponent);
   return _mm256_castsi256_ps(_mm256_xor_si256(special, _mm256_set1_epi32(-1)));
@@ -33,22 +33,23 @@ inline __m256 Finite8(__m256 x) {  // a mask
 template <Part kPart>
 inline __m256 Part8(__m256 x) {
   if (kPart == Part::kWhole) return x;
-  __m256 rest = x, piece = Round8(rest);
+  __m256 rest = x, piece = RoundToBf16x8(rest);
   for (int p = 0; p < static_cast<int>(kPart); ++p) {
-    rest = _mm256_and_ps(_mm256_sub_ps(rest, piece), _mm256_and_ps(Finite8(piece), Finite8(rest)));
-    piece = Round8(rest);
+    rest = _mm256_and_ps(_mm256_sub_ps(rest, piece), _mm256_and_ps(IsFinite8(piece), IsFinite8(rest)));
+    piece = RoundToBf16x8(rest);
   }
   return piece;
 }
 
-// How eight elements are read that are `kStep` apart. Of 16 bits, two apart: the rows of a tile (2,1) lie in pairs.
+// Loads eight elements with a stride of `kStep`. A stride of two occurs in tiles (2,1), which interleave pairs of
+// 16-bit rows.
 template <PrimitiveType kType, int kStep>
 struct Load {};
 template <>
 struct Load<PrimitiveType::kF32, 1> {
   using Element = float;
   static __m256 Eight(const Element* p) { return _mm256_loadu_ps(p); }
-  static float One(const Element* p) { return *p; }
+  static float LoadPart(const Element* p) { return *p; }
 };
 template <>
 struct Load<PrimitiveType::kBF16, 1> {
@@ -57,7 +58,7 @@ struct Load<PrimitiveType::kBF16, 1> {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
   }
-  static float One(const Element* p) {
+  static float LoadPart(const Element* p) {
     return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(static_cast<int>(static_cast<uint32_t>(*p) << 16))));
   }
 };
@@ -67,9 +68,9 @@ struct Load<PrimitiveType::kF16, 1> {
   static __m256 Eight(const Element* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
-  static float One(const Element* p) { return _cvtsh_ss(*p); }
+  static float LoadPart(const Element* p) { return _cvtsh_ss(*p); }
 };
-inline __m256i Pairs(const uint16_t* p, bool* second) {
+inline __m256i LoadPairs(const uint16_t* p, bool* second) {
   *second = (reinterpret_cast<uintptr_t>(p) & 2) != 0;
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t{3}));
 }
@@ -77,7 +78,7 @@ template <>
 struct Load<PrimitiveType::kBF16, 2> : Load<PrimitiveType::kBF16, 1> {
   static __m256 Eight(const Element* p) {
     bool second;
-    const __m256i pairs = Pairs(p, &second);
+    const __m256i pairs = LoadPairs(p, &second);
     return _mm256_castsi256_ps(second ? _mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000u)))
                                       : _mm256_slli_epi32(pairs, 16));
   }
@@ -86,7 +87,7 @@ template <>
 struct Load<PrimitiveType::kF16, 2> : Load<PrimitiveType::kF16, 1> {
   static __m256 Eight(const Element* p) {
     bool second;
-    const __m256i pairs = Pairs(p, &second);
+    const __m256i pairs = LoadPairs(p, &second);
     const __m256i wide = second ? _mm256_srli_epi32(pairs, 16) : _mm256_and_si256(pairs, _mm256_set1_epi32(0xffff));
     const __m256i narrow = _mm256_permute4x64_epi64(_mm256_packus_epi32(wide, wide), 0x08);
     return _mm256_cvtph_ps(_mm256_castsi256_si128(narrow));
@@ -94,24 +95,24 @@ struct Load<PrimitiveType::kF16, 2> : Load<PrimitiveType::kF16, 1> {
 };
 
 template <typename L, Part kPart>
-inline float One(const typename L::Element* p) {
-  return _mm_cvtss_f32(_mm256_castps256_ps128(Part8<kPart>(_mm256_set1_ps(L::One(p)))));
+inline float LoadPart(const typename L::Element* p) {
+  return _mm_cvtss_f32(_mm256_castps256_ps128(Part8<kPart>(_mm256_set1_ps(L::LoadPart(p)))));
 }
 
-// All runs of k that matter are `step` apart.
+// Vectorizes the runs whose step is `kStep`.
 template <typename L, int kStep, Part kPart>
 void VectorRows(const PackSource& s, const int64_t* rows, int64_t count, float* to) {
   const auto* data = static_cast<const typename L::Element*>(s.data);
   for (int64_t r = 0; r < count; ++r, to += s.k_count) {
     for (int64_t n = 0; n < s.run_count; ++n) {
-      const PlaceRun& run = s.runs[n];
+      const OffsetRun& run = s.runs[n];
       const auto* from = data + rows[r] + s.k[run.begin];
       float* out = to + run.begin;
       int64_t i = 0;
       if (run.step == kStep) {
         for (; i + 8 <= run.count; i += 8) _mm256_storeu_ps(out + i, Part8<kPart>(L::Eight(from + i * kStep)));
       }
-      for (; i < run.count; ++i) out[i] = One<L, kPart>(from + i * run.step);
+      for (; i < run.count; ++i) out[i] = LoadPart<L, kPart>(from + i * run.step);
     }
   }
 }
@@ -149,7 +150,7 @@ void VectorPanel(const PackSource& s, const int64_t* lanes, int64_t count, int64
     }
     return;
   }
-  if (even && kStep == 1) {  // six lanes; what is written behind them is overwritten by the next term
+  if (even && kStep == 1) {  // six lanes; what is stored past them is overwritten by the next term
     const auto* from = data + lanes[0];
     alignas(32) typename L::Element six[8] = {};
     for (int64_t i = 0; i < s.k_count; ++i) {
@@ -162,10 +163,10 @@ void VectorPanel(const PackSource& s, const int64_t* lanes, int64_t count, int64
     for (int64_t i = 0; i < s.k_count; ++i) std::fill(to + i * width + count, to + (i + 1) * width, 0.0f);
   }
   for (int64_t n = 0; n < s.run_count; ++n) {
-    const PlaceRun& run = s.runs[n];
+    const OffsetRun& run = s.runs[n];
     const auto* from = data + s.k[run.begin];
     float* out = to + run.begin * width;
-    int64_t whole = 0;  // lanes that are done by squares of eight
+    int64_t whole = 0;  // lanes done by 8x8 transposes
     const int64_t squares = run.step == kStep ? run.count / 8 * 8 : 0;
     for (; squares > 0 && whole + 8 <= count; whole += 8) {
       for (int64_t i = 0; i < squares; i += 8) {
@@ -177,28 +178,28 @@ void VectorPanel(const PackSource& s, const int64_t* lanes, int64_t count, int64
     }
     for (int64_t i = 0; i < run.count; ++i) {
       for (int64_t l = i < squares ? whole : 0; l < count; ++l)
-        out[i * width + l] = One<L, kPart>(from + lanes[l] + i * run.step);
+        out[i * width + l] = LoadPart<L, kPart>(from + lanes[l] + i * run.step);
     }
   }
 }
 
 template <int kStep>
-bool SideBySide(const int64_t* lanes, int64_t count) {
+bool AreContiguous(const int64_t* lanes, int64_t count) {
   for (int64_t l = 1; l < count; ++l) {
     if (lanes[l] - lanes[l - 1] != kStep) return false;
   }
   return true;
 }
 
-constexpr int64_t kAhead = 8;  // terms whose memory is asked for before it is read
+constexpr int64_t kPrefetchDistance = 8;  // how many terms ahead memory is prefetched
 
-// A row of memory is read from one end to the other before the next one.
+// Reads each row of memory from one end to the other before the next one.
 template <typename L, int kStep, Part kPart>
 void VectorPanels(const PackSource& s, const int64_t* lanes, int64_t count, float* to) {
   const auto* data = static_cast<const typename L::Element*>(s.data);
   int64_t done = 0;
   while (done + kTileColumns <= count) {
-    // As many whole panels as are side by side.
+    // Handle as many full panels at once as have contiguous lanes.
     int64_t side_by_side = 1;
     while (done + side_by_side < count && lanes[done + side_by_side] - lanes[done + side_by_side - 1] == kStep)
       ++side_by_side;
@@ -213,7 +214,7 @@ void VectorPanels(const PackSource& s, const int64_t* lanes, int64_t count, floa
     for (int64_t i = 0; i < s.k_count; ++i) {
       const auto* p = from + s.k[i];
       float* out = panel + i * kTileColumns;
-      const auto* ahead = from + s.k[std::min(i + kAhead, s.k_count - 1)];
+      const auto* ahead = from + s.k[std::min(i + kPrefetchDistance, s.k_count - 1)];
       for (int64_t n = 0; n < panels; ++n, out += kTileColumns * s.k_count) {
         _mm_prefetch(reinterpret_cast<const char*>(ahead + n * kTileColumns * kStep), _MM_HINT_T0);
         _mm256_storeu_ps(out, Part8<kPart>(L::Eight(p + n * kTileColumns * kStep)));
@@ -231,7 +232,7 @@ void FewColumns(const PackSource& s, const typename L::Element* from, const floa
   for (int64_t v = 0; v < kVectors; ++v) sum[v] = _mm256_setzero_ps();
   for (int64_t i = 0; i < s.k_count; ++i) {
     const auto* p = from + s.k[i];
-    const auto* ahead = from + s.k[std::min(i + kAhead, s.k_count - 1)];
+    const auto* ahead = from + s.k[std::min(i + kPrefetchDistance, s.k_count - 1)];
     const __m256 x = _mm256_broadcast_ss(a + i);
 #pragma GCC unroll 8
     for (int64_t v = 0; v < kVectors; ++v) {
@@ -251,11 +252,11 @@ bool VectorFewRows(const PackSource& s, const int64_t* lanes, int64_t count, con
   const auto* data = static_cast<const typename L::Element*>(s.data);
   const int64_t whole = count / 8 * 8;
   for (int64_t c = 0; c < whole; c += 8) {
-    if (!SideBySide<kStep>(lanes + c, 8)) return false;
+    if (!AreContiguous<kStep>(lanes + c, 8)) return false;
   }
   for (int64_t c = 0; c < whole;) {
     int64_t wide = 64;
-    while (wide > 8 && (c + wide > whole || !SideBySide<kStep>(lanes + c, wide))) wide /= 2;
+    while (wide > 8 && (c + wide > whole || !AreContiguous<kStep>(lanes + c, wide))) wide /= 2;
     for (int64_t r = 0; r < rows; ++r) {
       const auto* from = data + lanes[c];
       const float* row = a + r * s.k_count;
@@ -276,8 +277,8 @@ bool VectorFewRows(const PackSource& s, const int64_t* lanes, int64_t count, con
     for (int64_t r = 0; r < rows; ++r) {
       __m128 sum = _mm_setzero_ps();
       for (int64_t i = 0; i < s.k_count; ++i) {
-        sum =
-            _mm_fmadd_ss(_mm_load_ss(a + r * s.k_count + i), _mm_set_ss(One<L, kPart>(data + lanes[c] + s.k[i])), sum);
+        sum = _mm_fmadd_ss(_mm_load_ss(a + r * s.k_count + i), _mm_set_ss(LoadPart<L, kPart>(data + lanes[c] + s.k[i])),
+                           sum);
       }
       float& to = total[r * pitch + c];
       to = first ? _mm_cvtss_f32(sum) : to + _mm_cvtss_f32(sum);
@@ -346,19 +347,19 @@ void PanelOf(const PackSource& s, const int64_t* lanes, int64_t count, int64_t w
   }
 }
 
-bool MostlyTwoApart(const PackSource& s) {
+bool HasMostlyStrideTwo(const PackSource& s) {
   int64_t two = 0;
   for (int64_t n = 0; n < s.run_count; ++n) two += s.runs[n].step == 2 ? s.runs[n].count : 0;
   return 2 * two > s.k_count;
 }
 
-bool TwoApart(const PackSource& s, const int64_t* lanes, int64_t count) {
-  return (count > 1 && lanes[1] - lanes[0] == 2) || MostlyTwoApart(s);
+bool HasStrideTwo(const PackSource& s, const int64_t* lanes, int64_t count) {
+  return (count > 1 && lanes[1] - lanes[0] == 2) || HasMostlyStrideTwo(s);
 }
 
 void HostRows(const PackSource& s, const int64_t* rows, int64_t count, float* to) {
   if (s.type == PrimitiveType::kF32) return RowsOf<PrimitiveType::kF32, 1>(s, rows, count, to);
-  const bool two = MostlyTwoApart(s);
+  const bool two = HasMostlyStrideTwo(s);
   if (s.type == PrimitiveType::kBF16) {
     return two ? RowsOf<PrimitiveType::kBF16, 2>(s, rows, count, to)
                : RowsOf<PrimitiveType::kBF16, 1>(s, rows, count, to);
@@ -368,7 +369,7 @@ void HostRows(const PackSource& s, const int64_t* rows, int64_t count, float* to
 
 void HostPanel(const PackSource& s, const int64_t* lanes, int64_t count, int64_t width, float* to) {
   if (s.type == PrimitiveType::kF32) return PanelOf<PrimitiveType::kF32, 1>(s, lanes, count, width, to);
-  const bool two = TwoApart(s, lanes, count);
+  const bool two = HasStrideTwo(s, lanes, count);
   if (s.type == PrimitiveType::kBF16) {
     return two ? PanelOf<PrimitiveType::kBF16, 2>(s, lanes, count, width, to)
                : PanelOf<PrimitiveType::kBF16, 1>(s, lanes, count, width, to);
@@ -379,7 +380,7 @@ void HostPanel(const PackSource& s, const int64_t* lanes, int64_t count, int64_t
 
 void HostPanels(const PackSource& s, const int64_t* lanes, int64_t count, float* to) {
   if (s.type == PrimitiveType::kF32) return PanelsOf<PrimitiveType::kF32, 1>(s, lanes, count, to);
-  const bool two = TwoApart(s, lanes, count);
+  const bool two = HasStrideTwo(s, lanes, count);
   if (s.type == PrimitiveType::kBF16) {
     return two ? PanelsOf<PrimitiveType::kBF16, 2>(s, lanes, count, to)
                : PanelsOf<PrimitiveType::kBF16, 1>(s, lanes, count, to);
@@ -436,7 +437,7 @@ void VectorTile(const float* a, int64_t row_step, int64_t k_step, const float* p
 void VectorNarrow(const float* from, int64_t count, uint16_t* to) {
   int64_t i = 0;
   for (; i + 8 <= count; i += 8) {
-    const __m256i bits = _mm256_srli_epi32(_mm256_castps_si256(Round8(_mm256_loadu_ps(from + i))), 16);
+    const __m256i bits = _mm256_srli_epi32(_mm256_castps_si256(RoundToBf16x8(_mm256_loadu_ps(from + i))), 16);
     const __m256i narrow = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 0x08);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm256_castsi256_si128(narrow));
   }

@@ -1,7 +1,8 @@
-// Refusals of programs that do not fit a machine, in the words of the machine's compiler: what users search for.
+// Errors for programs that do not fit a machine, in the words of the machine's compiler, because that is what users
+// search for.
 //
-// Works on a plain list of allocations, whoever made it. Every refusal is ResourceExhausted and ends with a table of
-// the largest allocations: what each one is, which line of the user's program asked for it, and how much of it is
+// The functions work on a plain list of allocations. Every error is ResourceExhausted. Its message ends with a table of
+// the largest allocations: what each one is, which line of the user's program it belongs to, and how much of it is
 // padding.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_MACHINE_CAPACITY_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_MACHINE_CAPACITY_H_
@@ -17,19 +18,19 @@
 namespace backplane::tpu {
 
 struct Allocation {
-  std::string name;  // the instruction, with its percent sign or without: "%fusion.3"; empty where there is none
-  std::string operator_name;  // the framework's name: "jit(f)/dot_general"; empty where there is none
+  std::string name;           // the instruction, with or without percent sign: "%fusion.3"; may be empty
+  std::string operator_name;  // the framework's name: "jit(f)/dot_general"; empty if there is none
   std::string shape;          // with layout: "bf16[9,129]{1,0:T(8,128)(2,1)}"
   std::string kind;           // "HLO temp", "Arguments", "Output", "scoped", ...
-  std::string source_file;    // empty where it is not known
+  std::string source_file;    // empty if unknown
   int64_t source_line = 0;
   int64_t padded_bytes = 0, unpadded_bytes = 0;
 };
 
-// "0B", "1000B", "4.0K", "30.00M", "16.00G": powers of 1024, one decimal for K and two above.
-std::string BytesText(int64_t bytes);
+// Formats a size in powers of 1024, with one decimal for K and two above: "0B", "1000B", "4.0K", "30.00M", "16.00G".
+std::string FormatBytes(int64_t bytes);
 
-// The `most` largest allocations by padded bytes (equal ones in the order given), numbered, one block each:
+// Describes the `most` largest allocations by padded bytes, numbered, one block each. Equal ones keep the given order.
 //   Largest program allocations in hbm:
 //
 //     1. Size: 32.00G
@@ -41,17 +42,17 @@ std::string BytesText(int64_t bytes);
 //        Allocation type: HLO temp
 //        ==========================
 // Lines without a value are left out. `space` is "hbm" or "vmem".
-std::string LargestAllocations(absl::string_view space, absl::Span<const Allocation> allocations, int most = 20);
+std::string DescribeLargestAllocations(absl::string_view space, absl::Span<const Allocation> allocations,
+                                       int most = 20);
 
-// Of all allocations together: "Padding takes 31.00G of 32.00G (96.9%)."; empty when nothing is padded.
-std::string PaddingText(absl::Span<const Allocation> allocations);
+// The padding of all allocations together: "Padding takes 31.00G of 32.00G (96.9%)."; empty if there is none.
+std::string DescribePadding(absl::Span<const Allocation> allocations);
 
-// OK when `required_bytes` (the peak of arguments, results and temporaries) fits the machine's HBM.
+// Returns OK if `required_bytes` fits the machine's HBM. It is the peak of arguments, results and temporaries.
 absl::Status CheckHbm(const Machine& machine, absl::string_view module_name, int64_t required_bytes,
                       absl::Span<const Allocation> allocations);
 
-// OK when what one kernel takes of VMEM fits the scoped limit. `instruction` is the kernel's instruction as HLO prints
-// it.
+// Returns OK if the scoped VMEM of one kernel fits the machine's limit. `instruction` is the kernel as HLO text.
 absl::Status CheckScopedVmem(const Machine& machine, absl::string_view instruction, int64_t scoped_bytes,
                              absl::Span<const Allocation> allocations);
 

@@ -17,17 +17,17 @@ Allocation Padded() {
   return {"fusion.3", "jit(f)/add", "f32[8388608,8,4]{2,1,0:T(8,128)}", "HLO temp", "f.py", 7, 32 * kGiB, kGiB};
 }
 
-TEST(Capacity, BytesAreWrittenAsTheCompilerWritesThem) {
-  EXPECT_EQ(BytesText(0), "0B");
-  EXPECT_EQ(BytesText(1023), "1023B");
-  EXPECT_EQ(BytesText(4096), "4.0K");
-  EXPECT_EQ(BytesText(30 * kMiB), "30.00M");
-  EXPECT_EQ(BytesText(16 * kGiB), "16.00G");
-  EXPECT_EQ(BytesText(FindMachine("v5e")->hbm_bytes), "15.75G");
-  EXPECT_EQ(BytesText(FindMachine("v5p")->hbm_bytes), "95.73G");
-  EXPECT_EQ(BytesText(FindMachine("tpu7x")->scoped_vmem_bytes), "63.94M");
-  EXPECT_EQ(BytesText(-kMiB), "-1.00M");
-  EXPECT_EQ(BytesText(std::numeric_limits<int64_t>::min()), "-8.00E");
+TEST(Capacity, FormatsBytesAsTheCompilerDoes) {
+  EXPECT_EQ(FormatBytes(0), "0B");
+  EXPECT_EQ(FormatBytes(1023), "1023B");
+  EXPECT_EQ(FormatBytes(4096), "4.0K");
+  EXPECT_EQ(FormatBytes(30 * kMiB), "30.00M");
+  EXPECT_EQ(FormatBytes(16 * kGiB), "16.00G");
+  EXPECT_EQ(FormatBytes(FindMachine("v5e")->hbm_bytes), "15.75G");
+  EXPECT_EQ(FormatBytes(FindMachine("v5p")->hbm_bytes), "95.73G");
+  EXPECT_EQ(FormatBytes(FindMachine("tpu7x")->scoped_vmem_bytes), "63.94M");
+  EXPECT_EQ(FormatBytes(-kMiB), "-1.00M");
+  EXPECT_EQ(FormatBytes(std::numeric_limits<int64_t>::min()), "-8.00E");
 }
 
 TEST(Capacity, RefusesMoreThanTheHbmHolds) {
@@ -39,7 +39,7 @@ TEST(Capacity, RefusesMoreThanTheHbmHolds) {
       refused.message(),
       "E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory required for HLO temporaries (16.00G) "
       "exceeds available HBM (15.75G). HLO module: jit_f.");
-  // The same program fits a machine with more.
+  // The same program fits a machine with more memory.
   EXPECT_TRUE(CheckHbm(*FindMachine("v5p"), "jit_f", 16 * kGiB, {Padded()}).ok());
 }
 
@@ -55,8 +55,8 @@ TEST(Capacity, RefusesMoreThanTheScopedVmemHolds) {
       "f32[8]{0} fusion(). Scoped allocation with size 30.00M and limit 16.00M exceeded scoped vmem limit by 14.00M.");
 }
 
-TEST(Capacity, TheTableNamesTensorLineAndPadding) {
-  EXPECT_EQ(LargestAllocations("hbm", {Padded()}),
+TEST(Capacity, TableShowsNameLineAndPadding) {
+  EXPECT_EQ(DescribeLargestAllocations("hbm", {Padded()}),
             "Largest program allocations in hbm:\n"
             "\n"
             "  1. Size: 32.00G\n"
@@ -72,7 +72,7 @@ TEST(Capacity, TheTableNamesTensorLineAndPadding) {
   EXPECT_TRUE(absl::StrContains(refused.message(), "source_file=\"f.py\" source_line=7"));
 }
 
-TEST(Capacity, TheTableIsOrderedBySizeAndCutOff) {
+TEST(Capacity, TableIsSortedAndLimited) {
   std::vector<Allocation> list;
   for (int i = 0; i < 30; ++i) {
     Allocation a;
@@ -80,7 +80,7 @@ TEST(Capacity, TheTableIsOrderedBySizeAndCutOff) {
     a.padded_bytes = a.unpadded_bytes = 1024 * (1 + i % 10);
     list.push_back(a);
   }
-  const std::string table = LargestAllocations("vmem", list, 4);
+  const std::string table = DescribeLargestAllocations("vmem", list, 4);
   const size_t first = table.find("%a.9\n"), second = table.find("%a.19\n"), third = table.find("%a.29\n"),
                fourth = table.find("%a.8\n");
   EXPECT_LT(first, second);
@@ -88,10 +88,10 @@ TEST(Capacity, TheTableIsOrderedBySizeAndCutOff) {
   EXPECT_LT(third, fourth);
   EXPECT_NE(fourth, std::string::npos);
   EXPECT_EQ(table.find("5. Size"), std::string::npos);
-  // Nothing is padded, no operator is known: such lines are not there.
+  // Without padding and operator those lines are omitted.
   EXPECT_FALSE(absl::StrContains(table, "padding"));
   EXPECT_FALSE(absl::StrContains(table, "Operator"));
-  EXPECT_EQ(PaddingText(list), "");
+  EXPECT_EQ(DescribePadding(list), "");
 }
 
 }  // namespace

@@ -11,27 +11,27 @@
 namespace backplane::tpu {
 namespace {
 
-// A product as the array sees it: `rows` stream through, `cols` x `inner` are held. Bytes are those of one element.
+// A product as the array runs it. The matrix of `rows` x `inner` streams through, `cols` x `inner` is held as weights.
 struct Product {
   int64_t batch, rows, cols, inner;
-  double streamed_bytes, held_bytes;                      // of the whole padded operand
-  double result_bytes;                                    // what results cost on their way to HBM, all of them
-  double streamed_element, held_element, result_element;  // bytes in a window's buffer
-  double load_rows;                                       // fewest cycles of an array between two loads of weights
+  double streamed_bytes, held_bytes;                      // bytes of the whole padded operand
+  double result_bytes;                                    // all bytes written for the results
+  double streamed_element, held_element, result_element;  // bytes per element in a window's buffer
+  double load_rows;                                       // least cycles of an array between two loads of weights
   Space streamed_space, held_space, result_space;
 };
 
-// Counts of windows along a dimension that are tried: all small ones, then in steps of about an eighth. The list is the
-// same for every size (a count past the tiles only makes windows of one tile), which keeps the time monotone in sizes:
-// for a given count no term of the cost shrinks when a size grows.
-std::vector<int64_t> Counts(int64_t tiles) {
+// The candidate numbers of windows along a dimension: all small ones, then steps of about an eighth. The list is the
+// same for every size, so a larger size is never estimated to be faster: for a given number of windows, no term of the
+// cost decreases with the size. Numbers beyond the tiles only give windows of one tile.
+std::vector<int64_t> ListWindowCounts(int64_t tiles) {
   std::vector<int64_t> counts;
   for (int64_t count = 1; count <= tiles; count = std::max(count + 1, count + count / 8)) counts.push_back(count);
   if (counts.back() != tiles) counts.push_back(tiles);
   return counts;
 }
 
-struct Choice {
+struct GridChoice {
   double cycles = std::numeric_limits<double>::infinity();  // without the kernel's fixed cost
   double mxu = 0, hbm = 0;
   Windows windows;
@@ -41,11 +41,12 @@ struct Costs {
   const Machine& machine;
   double passes;
   double speed;
-  double extra_dma;     // cycles of copies besides the product's own
-  double extra_vector;  // cycles on the vector unit, all cores together
+  double extra_dma;     // cycles of copies other than those of the product
+  double extra_vector;  // cycles of the vector unit, all cores together
 };
 
-// Cycles of the arrays for a window: the rows stream past each load of weights once a pass, or loading takes longer.
+// Returns the array's cycles for one window. The rows stream past each load of weights once per pass, unless the load
+// takes longer.
 double ArrayCycles(const Costs& costs, double load_rows, int64_t rows, int64_t cols, int64_t inner) {
   const Machine& m = costs.machine;
   const double loads = static_cast<double>(CeilDiv(cols, m.array_side) * CeilDiv(inner, m.array_side));
@@ -53,7 +54,7 @@ double ArrayCycles(const Costs& costs, double load_rows, int64_t rows, int64_t c
   return loads * std::max(load_rows, stream) / (costs.speed * m.EffectiveArrays());
 }
 
-// Cycles to copy these bytes to or from VMEM.
+// Returns the cycles to copy these bytes to or from VMEM.
 double CopyCycles(const Machine& m, Space space, double bytes) {
   switch (space) {
     case Space::kVmem:
@@ -66,28 +67,29 @@ double CopyCycles(const Machine& m, Space space, double bytes) {
   return bytes / m.HbmBytesPerSecond() * m.CyclesPerSecond();
 }
 
-// Whether windows of what lies there are copied to VMEM and take room.
+// Whether windows of an operand in `space` are copied to a VMEM buffer.
 bool IsCopied(const Machine& m, Space space) {
   return space == Space::kHbm || (space == Space::kCmem && m.cmem_gb_per_s > 0);
 }
 
-// Everything of one grid that does not depend on which loop is the outer one.
+// The properties of a grid that do not depend on the order of its loops.
 struct Grid {
   int64_t batch_count, row_count, col_count, inner_count;
-  int64_t batch, rows, cols, inner;  // of a window
+  int64_t batch, rows, cols, inner;  // sizes of a window
 };
 
-void ConsiderGrid(const Costs& costs, const Product& p, const Grid& g, double vregs, double mxu_floor, Choice& best) {
+void ConsiderGrid(const Costs& costs, const Product& p, const Grid& g, double vregs, double mxu_floor,
+                  GridChoice& best) {
   const Machine& m = costs.machine;
   const double window_batch = static_cast<double>(g.batch), rows = static_cast<double>(g.rows);
   const double cols = static_cast<double>(g.cols), inner = static_cast<double>(g.inner);
-  const bool cut = g.inner_count > 1;
-  // Two buffers for what is copied; sums of 32 bits besides where the inner dimension is cut.
+  const bool splits_inner = g.inner_count > 1;
+  // Two buffers for each copied operand, and the 32-bit sums if the inner dimension is split.
   double buffers = 0;
   if (IsCopied(m, p.streamed_space)) buffers += 2 * p.streamed_element * rows * inner;
   if (IsCopied(m, p.held_space)) buffers += 2 * p.held_element * cols * inner;
   if (p.result_space != Space::kVmem) buffers += 2 * p.result_element * rows * cols;
-  if (cut) buffers += 4 * rows * cols;
+  if (splits_inner) buffers += 4 * rows * cols;
   buffers *= window_batch;
   if (buffers > static_cast<double>(m.scoped_vmem_bytes)) return;
 
@@ -99,17 +101,17 @@ void ConsiderGrid(const Costs& costs, const Product& p, const Grid& g, double vr
       vregs * static_cast<double>(g.inner_count - 1) * m.accumulate_cycles / static_cast<double>(m.cores_per_device);
   const double vector = costs.extra_vector;
   const double compute = (accumulate + std::max(mxu, vector) + m.exposed_share * std::min(mxu, vector)) / steps;
-  // On its way to CMEM a result is no quicker than to HBM.
+  // A result takes as long to reach CMEM as to reach HBM.
   const double result_dma = p.result_space == Space::kVmem ? 0 : CopyCycles(m, Space::kHbm, p.result_bytes);
-  // Either the columns or the rows are the outer loop: what belongs to the outer one stays while the inner one runs, if
-  // the inner dimension is not cut.
+  // The outer loop runs over columns or over rows. The operand of the outer loop stays in VMEM while the inner loop
+  // runs, unless the inner dimension is split.
   for (const bool columns_outer : {true, false}) {
-    const double streamed_again = columns_outer || cut ? static_cast<double>(g.col_count) : 1;
-    const double held_again = !columns_outer || cut ? static_cast<double>(g.row_count) : 1;
+    const double streamed_again = columns_outer || splits_inner ? static_cast<double>(g.col_count) : 1;
+    const double held_again = !columns_outer || splits_inner ? static_cast<double>(g.row_count) : 1;
     const double read = CopyCycles(m, p.streamed_space, p.streamed_bytes * streamed_again) +
                         CopyCycles(m, p.held_space, p.held_bytes * held_again) + costs.extra_dma;
     const double dma = read + result_dma;
-    // The last window's results leave alone; with a cut inner dimension they are those of several steps.
+    // The write of the last window is not hidden. If the inner dimension is split, it is the write of several steps.
     const double last_out = result_dma / steps * static_cast<double>(g.inner_count);
     const double cycles =
         read / steps + compute + last_out + (steps - 1) * std::max(compute, dma / steps + m.window_cycles);
@@ -122,19 +124,19 @@ void ConsiderGrid(const Costs& costs, const Product& p, const Grid& g, double vr
   }
 }
 
-void ConsiderGrids(const Costs& costs, const Product& p, Choice& best) {
+void ConsiderGrids(const Costs& costs, const Product& p, GridChoice& best) {
   const Machine& m = costs.machine;
   const int64_t row_tiles = CeilDiv(p.rows, m.tile_rows), col_tiles = CeilDiv(p.cols, m.tile_lanes);
   const int64_t inner_tiles = CeilDiv(p.inner, m.tile_lanes);
   const double vregs = static_cast<double>(p.batch) * static_cast<double>(row_tiles) * static_cast<double>(col_tiles);
   const double mxu_floor = static_cast<double>(p.batch) * ArrayCycles(costs, p.load_rows, p.rows, p.cols, p.inner);
-  const std::vector<int64_t> row_counts = Counts(row_tiles), col_counts = Counts(col_tiles);
-  // No grid is cheaper than the start of its copies, nor than its products and sums: once that passes the best grid
-  // found, finer grids need not be looked at. Nothing is lost by it.
+  const std::vector<int64_t> row_counts = ListWindowCounts(row_tiles), col_counts = ListWindowCounts(col_tiles);
+  // A grid costs at least the start of its copies, and at least its products and sums. Once either exceeds the best
+  // grid, finer grids cannot be better.
   const auto too_many = [&](double steps) { return (steps - 1) * m.window_cycles >= best.cycles; };
-  for (const int64_t batch_count : Counts(p.batch)) {
+  for (const int64_t batch_count : ListWindowCounts(p.batch)) {
     if (too_many(static_cast<double>(batch_count))) break;
-    for (const int64_t inner_count : Counts(inner_tiles)) {
+    for (const int64_t inner_count : ListWindowCounts(inner_tiles)) {
       const double outer = static_cast<double>(batch_count) * static_cast<double>(inner_count);
       const double sums =
           vregs * static_cast<double>(inner_count - 1) * m.accumulate_cycles / static_cast<double>(m.cores_per_device);
@@ -158,14 +160,14 @@ void ConsiderGrids(const Costs& costs, const Product& p, Choice& best) {
   }
 }
 
-// A width in memory pads the minor dimension to lanes and the other to the rows of a tile.
+// The minor dimension is padded to the lanes of a tile and the second-minor one to its rows.
 double PaddedBytes(const Machine& m, PrimitiveType type, int64_t batch, int64_t second, int64_t minor) {
   const int64_t pack = PackedElements(type);
   return static_cast<double>(batch) * static_cast<double>(RoundUp(second, std::max(m.tile_rows, pack))) *
          static_cast<double>(RoundUp(minor, m.tile_lanes)) * BitWidth(type) / 8;
 }
 
-// The default layout puts that dimension minor which pads least.
+// The default layout picks the minor dimension that needs the least padding.
 double MatrixBytes(const Machine& m, PrimitiveType type, int64_t batch, int64_t rows, int64_t cols) {
   return std::min(PaddedBytes(m, type, batch, rows, cols), PaddedBytes(m, type, batch, cols, rows));
 }
@@ -185,7 +187,8 @@ double OpCost(const Machine& m, VectorOp op) {
     case VectorOp::kRelayout:
       return 8;
     case VectorOp::kCrossLane:
-      return 2.0 * std::bit_width(static_cast<uint64_t>(m.tile_lanes)) - 2;  // a rotation and an operation each
+      return 2.0 * std::bit_width(static_cast<uint64_t>(m.tile_lanes)) -
+             2;  // log2(lanes) rotations and as many operations
   }
   return 1;
 }
@@ -200,24 +203,24 @@ struct MatmulBytes {
   double lhs, rhs, result;
 };
 
-MatmulBytes BytesOf(const Machine& m, const MatmulWork& w) {
+MatmulBytes OperandBytes(const Machine& m, const MatmulWork& w) {
   return {w.lhs_bytes ? static_cast<double>(*w.lhs_bytes) : MatrixBytes(m, w.lhs, w.batch, w.m, w.k),
           w.rhs_bytes ? static_cast<double>(*w.rhs_bytes) : MatrixBytes(m, w.rhs, w.batch, w.k, w.n),
           MatrixBytes(m, w.result, w.batch, w.m, w.n)};
 }
 
-// Both operands once, from their type to one that the array takes.
+// Returns the cycles to convert both operands once to a type that the array supports.
 double ConvertCycles(const Machine& m, const MatmulWork& w, const MatmulBytes& bytes) {
   const double elements = bytes.lhs / ElementBytes(w.lhs) + bytes.rhs / ElementBytes(w.rhs);
   return elements / static_cast<double>(m.tile_rows * m.tile_lanes) * m.convert_ops /
          (m.vpu_issue * static_cast<double>(m.cores_per_device));
 }
 
-// Whether the matrix [outer, inner], or [inner, outer], lies with its inner dimension along the lanes. What is not said
-// is the default layout's, which puts that dimension minor which pads least, of equals the last one.
-bool InnerMinor(const Machine& m, const std::optional<bool>& said, PrimitiveType type, int64_t outer, int64_t inner,
-                bool inner_last) {
-  if (said) return *said;
+// Whether the inner dimension of a matrix [outer, inner] or [inner, outer] is minor. If not given, the default layout
+// decides: the minor dimension is the one that needs the least padding, and the last one if both need the same.
+bool IsInnerMinor(const Machine& m, const std::optional<bool>& given, PrimitiveType type, int64_t outer, int64_t inner,
+                  bool inner_last) {
+  if (given) return *given;
   const double last = PaddedBytes(m, type, 1, inner_last ? outer : inner, inner_last ? inner : outer);
   const double first = PaddedBytes(m, type, 1, inner_last ? inner : outer, inner_last ? outer : inner);
   return (last <= first) == inner_last;
@@ -225,24 +228,24 @@ bool InnerMinor(const Machine& m, const std::optional<bool>& said, PrimitiveType
 
 double Speed(const Machine& m, const MatmulWork& w) { return std::min(m.TypeSpeed(w.lhs), m.TypeSpeed(w.rhs)); }
 
-// The part of an array that weights of this size fill: a load takes that part of the time.
-double FilledPart(const Machine& m, int64_t cols, int64_t inner) {
-  const auto part = [&](int64_t n) {
+// The fraction of an array that weights of this size fill. A load takes this fraction of the full time.
+double FilledFraction(const Machine& m, int64_t cols, int64_t inner) {
+  const auto fraction = [&](int64_t n) {
     return static_cast<double>(std::min(RoundUp(n, m.tile_rows), m.array_side)) / static_cast<double>(m.array_side);
   };
-  return part(cols) * part(inner);
+  return fraction(cols) * fraction(inner);
 }
 
-Choice ChooseWindows(const Machine& m, const MatmulWork& w, const MatmulBytes& bytes, double extra_dma,
-                     double extra_vector) {
+GridChoice ChooseWindows(const Machine& m, const MatmulWork& w, const MatmulBytes& bytes, double extra_dma,
+                         double extra_vector) {
   const Costs costs{m, static_cast<double>(w.passes), Speed(m, w), extra_dma, extra_vector};
-  // The right operand is loaded as it lies or turned; the left one, when it is held, takes about the mean of both.
-  const bool turned = InnerMinor(m, w.rhs_inner_minor, w.rhs, w.n, w.k, false);
+  // The right operand is loaded directly or transposed. A left operand that is held takes the mean of both times.
+  const bool transposed = IsInnerMinor(m, w.rhs_inner_minor, w.rhs, w.n, w.k, false);
   const double split = w.passes * m.split_load_rows, mean = (m.weight_load_rows + m.turned_load_rows) / 2;
-  const double right_load = w.passes > 1 ? split : turned ? m.turned_load_rows : m.weight_load_rows;
+  const double right_load = w.passes > 1 ? split : transposed ? m.turned_load_rows : m.weight_load_rows;
   const double left_load = w.passes > 1 ? split : mean;
   const double element = ElementBytes(w.result);
-  // Sums leave as 32 bits; a narrower result adds its own bytes, and so does any result that goes to CMEM.
+  // Sums are written as 32 bits. A narrower result, or one in CMEM, is written in its own type as well.
   const bool both = element < 4 || w.result_space == Space::kCmem;
   const double result_bytes = both ? bytes.result * (4 + element) / element : bytes.result;
   Product p{.batch = w.batch,
@@ -255,17 +258,17 @@ Choice ChooseWindows(const Machine& m, const MatmulWork& w, const MatmulBytes& b
             .streamed_element = ElementBytes(w.lhs),
             .held_element = ElementBytes(w.rhs),
             .result_element = element,
-            .load_rows = right_load * FilledPart(m, w.n, w.k),
+            .load_rows = right_load * FilledFraction(m, w.n, w.k),
             .streamed_space = w.lhs_space,
             .held_space = w.rhs_space,
             .result_space = w.result_space};
-  Choice best;
+  GridChoice best;
   ConsiderGrids(costs, p, best);
   std::swap(p.rows, p.cols);
   std::swap(p.streamed_bytes, p.held_bytes);
   std::swap(p.streamed_element, p.held_element);
   std::swap(p.streamed_space, p.held_space);
-  p.load_rows = left_load * FilledPart(m, w.m, w.k);
+  p.load_rows = left_load * FilledFraction(m, w.m, w.k);
   ConsiderGrids(costs, p, best);
   return best;
 }
@@ -274,7 +277,7 @@ double CollectiveCycles(const Machine& m, const CollectiveWork& c) {
   if (c.group <= 1) return 0;
   const double group = static_cast<double>(c.group), bytes = static_cast<double>(c.bytes);
   const double axes = static_cast<double>(std::clamp<int64_t>(c.axes, 1, m.torus_rank));
-  const double both_ways = 2 * axes * m.ici_gb_per_s * 1e9;  // a ring runs in both directions
+  const double both_ways = 2 * axes * m.ici_gb_per_s * 1e9;  // a ring has two directions
   const double half_ring = static_cast<double>(c.group / 2), hop = m.hop_microseconds * 1e-6;
   const double gather = bytes * (group - 1) / group / both_ways + half_ring / axes * hop;
   double seconds = 0;
@@ -287,7 +290,8 @@ double CollectiveCycles(const Machine& m, const CollectiveWork& c) {
       seconds = 2 * gather;
       break;
     case CollectiveKind::kAllToAll: {
-      // A device sends a part to each other one, at a mean distance of a quarter of the ring; each hop takes a link.
+      // Each device sends a part to every other one, over a mean distance of a quarter of the ring. Each hop uses a
+      // link.
       const double hops = static_cast<double>((c.group / 2) * ((c.group + 1) / 2));
       seconds = bytes / group * hops / both_ways + half_ring / axes * hop;
       break;
@@ -317,7 +321,7 @@ absl::string_view UnitName(Unit unit) {
   return "fixed";
 }
 
-MatmulWork ConvolutionAsMatmul(const Machine& machine, const ConvolutionWork& work) {
+MatmulWork ConvertConvolutionToMatmul(const Machine& machine, const ConvolutionWork& work) {
   MatmulWork matmul;
   matmul.batch = work.groups;
   matmul.m = work.batch * work.output_points;
@@ -339,11 +343,11 @@ Space PrefetchSpace(const Machine& machine, int64_t padded_bytes) {
 }
 
 void PrefetchLargerOperand(const Machine& machine, MatmulWork& work) {
-  const MatmulBytes bytes = BytesOf(machine, work);
+  const MatmulBytes bytes = OperandBytes(machine, work);
   const bool lhs_larger = bytes.lhs >= bytes.rhs;
   for (const bool lhs : {lhs_larger, !lhs_larger}) {
     Space& space = lhs ? work.lhs_space : work.rhs_space;
-    // A size past 2^53 fits nowhere, so rounding does not matter.
+    // Sizes beyond 2^53 fit nowhere, so the rounding of the conversion does not matter.
     const double size = lhs ? bytes.lhs : bytes.rhs;
     const Space to = size < 1e15 ? PrefetchSpace(machine, static_cast<int64_t>(size)) : Space::kHbm;
     if (space != Space::kHbm || to == Space::kHbm) continue;
@@ -364,7 +368,7 @@ KernelTime TimeKernel(const Machine& m, const KernelWork& work) {
   const bool on_array = work.matmul && work.matmul->m > 1 && work.matmul->n > 1;
   if (work.matmul) {
     const MatmulWork& w = *work.matmul;
-    const MatmulBytes bytes = BytesOf(m, w);
+    const MatmulBytes bytes = OperandBytes(m, w);
     time.hbm_bytes += (w.lhs_space == Space::kHbm ? bytes.lhs : 0) + (w.rhs_space == Space::kHbm ? bytes.rhs : 0) +
                       (w.result_space == Space::kHbm ? bytes.result : 0);
     const double macs =
@@ -373,14 +377,14 @@ KernelTime TimeKernel(const Machine& m, const KernelWork& work) {
     if (on_array) {
       fixed = m.matmul_kernel_cycles + (IsIntegral(w.lhs) && IsIntegral(w.rhs) ? m.integer_kernel_cycles : 0);
       if (!m.IsNative(w.lhs, w.rhs)) vpu += ConvertCycles(m, w, bytes);
-      const Choice choice = ChooseWindows(m, w, bytes, extra_dma, vpu);
+      const GridChoice choice = ChooseWindows(m, w, bytes, extra_dma, vpu);
       time.mxu_cycles = choice.mxu;
       time.vpu_cycles = vpu;
       time.hbm_cycles = choice.hbm;
       time.windows = choice.windows;
       time.cycles = fixed + choice.cycles;
     } else {
-      // Multiply and add each element of the matrix, after widening it where it is narrow.
+      // Multiply and add every element of the matrix, after widening narrow types.
       const double registers = std::max(bytes.lhs / ElementBytes(w.lhs), bytes.rhs / ElementBytes(w.rhs)) /
                                static_cast<double>(m.tile_rows * m.tile_lanes);
       const double widen = ElementBytes(w.lhs) < 4 || ElementBytes(w.rhs) < 4 ? OpCost(m, VectorOp::kConvert) : 0;

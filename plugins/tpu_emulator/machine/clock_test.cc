@@ -59,7 +59,7 @@ std::vector<double> Ranks(const std::vector<double>& values) {
   return ranks;
 }
 
-// Recorded cycles beside ours, and how they agree.
+// Recorded cycles, estimated cycles, and their agreement.
 struct Comparison {
   std::vector<double> recorded, ours;
 
@@ -133,9 +133,8 @@ std::vector<RecordedMatmul> RecordedMatmuls() {
 
 bool IsLarge(const MatmulWork& w) { return std::max({w.m, w.n, w.k}) >= 1024; }
 
-// Products with a side of at least 1024, as the compiler estimates them: all rows, and those that nothing was fitted
-// to.
-TEST(Clock, LargeMatmulsFollowTheCompilersEstimates) {
+// Compares products with a side of at least 1024 with the compiler's estimates: all rows, and the held-out rows.
+TEST(Clock, LargeMatmulsAgreeWithTheCompiler) {
   std::map<std::string, Comparison> all, held, small;
   for (const RecordedMatmul& row : RecordedMatmuls()) {
     const KernelTime time = TimeOf(*FindMachine(row.machine), row.work);
@@ -165,15 +164,15 @@ TEST(Clock, LargeMatmulsFollowTheCompilersEstimates) {
   }
 }
 
-// Which operand the compiler copied ahead, and where to.
-TEST(Clock, PrefetchesWhatTheCompilerPrefetched) {
+// Compares the prefetched operand and its memory space with the compiler's.
+TEST(Clock, PrefetchesTheSameOperandAsTheCompiler) {
   int same = 0, all = 0;
   for (const RecordedMatmul& row : RecordedMatmuls()) {
     MatmulWork work = row.work;
     work.lhs_space = work.rhs_space = Space::kHbm;
     PrefetchLargerOperand(*FindMachine(row.machine), work);
     ++all;
-    // Of two operands of one size either may be taken.
+    // If both operands have the same size, either may be prefetched.
     const bool swapped =
         work.lhs_space == row.work.rhs_space && work.rhs_space == row.work.lhs_space && row.work.m == row.work.n;
     if ((work.lhs_space == row.work.lhs_space && work.rhs_space == row.work.rhs_space) || swapped) ++same;
@@ -182,8 +181,8 @@ TEST(Clock, PrefetchesWhatTheCompilerPrefetched) {
 }
 
 // Wall clocks of a v5e, published: JAX's notebook on matrix products with Pallas, bf16, XLA's product and the
-// notebook's best kernel. They hold one dispatch.
-TEST(Clock, LargePublishedTimesAreMet) {
+// notebook's best kernel. They include one dispatch.
+TEST(Clock, AgreesWithPublishedTimes) {
   const Machine& v5e = *FindMachine("v5e");
   const struct {
     int64_t size;
@@ -239,7 +238,7 @@ TEST(Clock, NoProductIsFasterThanTheRoofline) {
   }
 }
 
-TEST(Clock, LargerProductsTakeNoLess) {
+TEST(Clock, TimeDoesNotDecreaseWithSize) {
   std::mt19937 random(2);
   for (int i = 0; i < 300; ++i) {
     const Machine& machine = KnownMachines()[i % 5];
@@ -255,8 +254,8 @@ TEST(Clock, LargerProductsTakeNoLess) {
   }
 }
 
-// What each constant of the model is for: a change of the machine shows where it should, and nowhere else.
-TEST(Clock, UnitsBoundWhatTheyShould) {
+// A change of a machine's parameter must change the times that depend on it, and no others.
+TEST(Clock, ParametersAffectTheRightUnits) {
   const Machine& v5e = *FindMachine("v5e");
   const KernelTime square = TimeOf(v5e, Product(4096, 4096, 4096));
   EXPECT_EQ(square.bound, Unit::kMxu);
@@ -267,7 +266,7 @@ TEST(Clock, UnitsBoundWhatTheyShould) {
   EXPECT_EQ(thin.bound, Unit::kHbm);
   EXPECT_EQ(TimeOf(v5e, Product(8, 8, 8)).bound, Unit::kFixed);
 
-  // 8, 16 and 32 rows cost the same: weights take as long to load. 64 do not.
+  // 8, 16 and 32 rows cost the same: loading the weights takes longer than streaming them. 64 rows cost more.
   MatmulWork few = Product(8, 4096, 4096);
   few.rhs_space = Space::kVmem;
   const double eight = TimeOf(v5e, few).mxu_cycles;
@@ -276,7 +275,7 @@ TEST(Clock, UnitsBoundWhatTheyShould) {
   few.m = 64;
   EXPECT_GT(TimeOf(v5e, few).mxu_cycles, 1.5 * eight);
 
-  // Passes multiply the array's time; eight bits halve it where the array takes them.
+  // Passes multiply the array's time; 8-bit integers halve it if the array supports them.
   MatmulWork work = Product(2048, 2048, 2048);
   work.lhs = work.rhs = work.result = PrimitiveType::kF32;
   const double once = TimeOf(v5e, work).mxu_cycles;
@@ -289,7 +288,7 @@ TEST(Clock, UnitsBoundWhatTheyShould) {
   EXPECT_EQ(TimeOf(v5e, work).vpu_cycles, 0);
   EXPECT_GT(TimeOf(*FindMachine("tpu7x"), work).vpu_cycles, 0);  // converted first: no 8-bit integers there
 
-  // Half the bandwidth: twice the time on HBM.
+  // Half the bandwidth doubles the time on HBM.
   Machine half = v5e;
   half.hbm_gb_per_s /= 2;
   EXPECT_GT(TimeOf(half, Product(4096, 4096, 64)).cycles, 1.8 * thin.cycles);
@@ -306,7 +305,7 @@ TEST(Clock, ProductsWithAVectorRunOnTheVectorUnit) {
   }
 }
 
-TEST(Clock, VectorKernelsTakeTheirBytesAtTheBandwidthReached) {
+TEST(Clock, VectorKernelsAreBoundByBandwidth) {
   for (const Machine& machine : KnownMachines()) {
     KernelWork work;
     work.vector = {{VectorOp::kSimple, int64_t{1} << 14}};
@@ -316,7 +315,7 @@ TEST(Clock, VectorKernelsTakeTheirBytesAtTheBandwidthReached) {
     EXPECT_EQ(time.bound, Unit::kHbm);
     EXPECT_NEAR(time.seconds / (3.0 * (1 << 26) / machine.HbmBytesPerSecond()), 1, 0.1) << machine.name;
     EXPECT_GE(time.seconds, time.roofline_seconds);
-    // With everything in VMEM the vector unit is left; a dear operation costs more than a cheap one.
+    // With all arrays in VMEM the vector unit is the bound, and a costly operation takes longer than a cheap one.
     work.hbm_read_bytes = work.hbm_written_bytes = 0;
     const double simple = TimeKernel(machine, work).vpu_cycles;
     EXPECT_EQ(simple, 16384 / (machine.vpu_issue * static_cast<double>(machine.cores_per_device)));
@@ -360,8 +359,8 @@ TEST(Clock, CollectivesFollowTheRing) {
   }
 }
 
-// Convolutions as products: the compiler's estimates are met less well, but the order is.
-TEST(Clock, ConvolutionsAreRankedAsTheCompilerRanksThem) {
+// Convolutions agree less well with the compiler's estimates, but their order does.
+TEST(Clock, RanksConvolutionsAsTheCompilerDoes) {
   std::map<std::string, Comparison> all;
   for (const std::vector<std::string>& c : Table("clock_convolutions.tsv")) {
     ASSERT_EQ(c.size(), 9u);
@@ -375,7 +374,7 @@ TEST(Clock, ConvolutionsAreRankedAsTheCompilerRanksThem) {
                          .input_features = Integer(c[3]),
                          .output_features = Integer(c[4])};
     conv.input = conv.filter = conv.result = Type(c[7]);
-    MatmulWork work = ConvolutionAsMatmul(machine, conv);
+    MatmulWork work = ConvertConvolutionToMatmul(machine, conv);
     PrefetchLargerOperand(machine, work);
     all[machine.name].Add(static_cast<double>(Integer(c[8])), TimeOf(machine, work).cycles);
   }

@@ -9,7 +9,7 @@ namespace {
 int64_t RoundToMultiple(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 int64_t NextPowerOfTwo(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
 
-// Bits of an element in memory. What does not fill a word evenly, as 6 bits, takes a byte.
+// Bits of an element in memory. An element that does not divide a word evenly, for example 6 bits, takes a byte.
 int64_t StoredBits(PrimitiveType type) {
   const int64_t bits = BitWidth(type);
   return bits < 8 && 32 % bits != 0 ? 8 : bits;
@@ -19,12 +19,12 @@ struct MinorPair {
   int64_t minor, second;
 };
 
-// Of all pairs of dimensions the one that pads least; of equals the first, counted from the row-major end.
+// Returns the pair of dimensions that needs the least padding; the first one, from the row-major end, if several do.
 MinorPair ChooseMinorPair(PrimitiveType type, absl::Span<const int64_t> dims, TileShape tile) {
   const int64_t rank = static_cast<int64_t>(dims.size());
   const bool two_bits = PackedElements(type) == 16;
   MinorPair best{rank - 1, rank - 2};
-  // In floating point: the product of the other dimensions may pass 2^63, and only the order of the costs matters.
+  // In floating point: the product of the other dimensions may exceed 2^63, and only the order of the costs matters.
   double best_cost = -1;
   bool best_exact = false;
   for (int64_t i = rank - 1; i >= 0; --i) {

@@ -15,7 +15,7 @@ namespace {
 
 std::string Text(PrimitiveType type, std::vector<int64_t> dims) { return DefaultLayout(type, dims).ToString(); }
 
-// Every recorded answer of a real compiler: the same text.
+// Compares with the recorded answers of a real compiler.
 TEST(DefaultLayout, EqualsTheRecordedAnswers) {
   std::ifstream table(absl::StrCat(BACKPLANE_SOURCE_DIR, "/plugins/tpu_emulator/machine/testdata/default_layouts.tsv"));
   ASSERT_TRUE(table.is_open());
@@ -46,7 +46,7 @@ TEST(DefaultLayout, ScalarsTakeOneRowOfLanes) {
   EXPECT_EQ(Text(PrimitiveType::kS2, {}), "{:T(2048)E(2)}");
 }
 
-TEST(DefaultLayout, MinorDimensionsAreThoseThatPadLeast) {
+TEST(DefaultLayout, MinorDimensionsNeedLeastPadding) {
   EXPECT_EQ(Text(PrimitiveType::kBF16, {500, 700}), "{0,1:T(8,128)(2,1)}");
   EXPECT_EQ(Text(PrimitiveType::kF32, {300, 1}), "{0,1:T(1,128)}");
   EXPECT_EQ(Text(PrimitiveType::kF32, {4, 128, 8, 64}), "{1,3,2,0:T(8,128)}");
@@ -66,8 +66,8 @@ TEST(DefaultLayout, HugeDimensionsDoNotOverflow) {
   EXPECT_EQ(Text(PrimitiveType::kF32, {huge, huge, huge, 3, 5}).substr(0, 11), "{2,1,4,3,0:");
 }
 
-// A machine of one's own: the same rule with its own tile.
-TEST(DefaultLayout, AnotherTileIsFollowed) {
+// A user-defined machine has its own tile.
+TEST(DefaultLayout, SupportsAnotherTile) {
   const TileShape tile{16, 256};
   const auto text = [&](PrimitiveType type, std::vector<int64_t> dims) {
     return DefaultLayout(type, dims, tile).ToString();

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kKiB = 1024, kMiB = 1024 * kKiB, kGiB = 1024 * kMiB, kTiB = 1024 * kGiB;
 
-// One scalar field: its name in JSON, where it lies, and the range outside of which a value is a slip, not a machine.
+// A scalar field: its name in JSON, its member, and the range of plausible values.
 struct Field {
   const char* name;
   std::variant<int64_t Machine::*, double Machine::*> member;
@@ -200,7 +200,7 @@ Machine Tpu7x() {
   return m;
 }
 
-// Keys of a JSON object in the order of their text: the object's own order is that of a hash table.
+// Returns the keys of a JSON object in sorted order. The object itself iterates in hash order.
 std::vector<std::string> SortedKeys(const llvm::json::Object& object) {
   std::vector<std::string> keys;
   for (const auto& entry : object) keys.push_back(entry.first.str());

@@ -9,7 +9,7 @@
 namespace backplane::tpu {
 namespace {
 
-TEST(Machine, KnownOnesAreSoundAndFoundByName) {
+TEST(Machine, BuiltInMachinesAreValidAndFoundByName) {
   ASSERT_EQ(KnownMachines().size(), 5u);
   for (const Machine& machine : KnownMachines()) {
     EXPECT_TRUE(CheckMachine(machine).ok()) << machine.name << ": " << CheckMachine(machine);
@@ -19,8 +19,8 @@ TEST(Machine, KnownOnesAreSoundAndFoundByName) {
   EXPECT_EQ(FindMachine(""), nullptr);
 }
 
-// The published peak of a chip follows from cells, clock and cores: a slip in any of them shows here.
-TEST(Machine, PeaksAreThePublishedOnes) {
+// The peak follows from cells, clock and cores, so an error in any of them fails here.
+TEST(Machine, PeaksMatchThePublishedOnes) {
   const struct {
     const char* name;
     double devices_a_chip, teraflops, gb_per_s;
@@ -74,7 +74,7 @@ TEST(Machine, FieldsReplaceThoseOfTheBase) {
   EXPECT_EQ(ReadMachine(R"({"base": "v6e", "clock_ghz": 2})")->name, "v6e (changed)");
 }
 
-TEST(Machine, RefusalsNameTheField) {
+TEST(Machine, ErrorsNameTheField) {
   const struct {
     const char* json;
     const char* message;
@@ -106,8 +106,8 @@ TEST(Machine, RefusalsNameTheField) {
   }
 }
 
-// Each field left out on its own is missed: the reader knows them all.
-TEST(Machine, WithoutABaseEveryFieldMustBeThere) {
+// Omits each field in turn: the reader must require all of them.
+TEST(Machine, RequiresEveryFieldWithoutABase) {
   const std::string whole = WriteMachine(*FindMachine("v5e"));
   int fields = 0;
   for (size_t at = whole.find("\n  \""); at != std::string::npos; at = whole.find("\n  \"", at + 1)) {

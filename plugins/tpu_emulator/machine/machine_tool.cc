@@ -1,8 +1,8 @@
-// Answers for tests in other languages, a line for each line of stdin:
+// Answers queries of tests in other languages, one line of output per line of stdin:
 //   layout TYPE DIMS                   the default layout of an argument; DIMS as 3x5x7, - for a scalar
 //   bytes TYPE DIMS                    what an argument takes in memory in that layout
 //   matmul MACHINE BATCH M N K LHS RHS RESULT PASSES LHS_SPACE RHS_SPACE RESULT_SPACE    cycles of the kernel
-// Spaces are hbm, vmem or cmem. A line that is not understood ends the tool with status 1.
+// Spaces are hbm, vmem or cmem. The tool exits with status 1 at the first line that it does not understand.
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
@@ -28,7 +28,7 @@ std::optional<Space> ReadSpace(const std::string& name) {
   return std::nullopt;
 }
 
-// The default layout's text, or the bytes that an array takes in it.
+// Returns the text of the default layout, or the bytes of an array in it.
 std::optional<std::string> AnswerLayout(const std::vector<std::string>& words, bool bytes) {
   if (words.size() != 3) return std::nullopt;
   const std::optional<PrimitiveType> type = PrimitiveTypeFromName(words[1]);

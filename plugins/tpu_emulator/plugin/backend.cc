@@ -1,5 +1,5 @@
-// The emulator of a tiled TPU behind the C ABI. Arrays lie in memory as a TPU lays them, tiled and padded; contractions
-// are rounded as its matrix unit rounds them; programs run on the engine.
+// The backend of the tiled-TPU emulator. Arrays are in memory with the tiles and padding of a TPU, contractions have
+// the rounding of its matrix unit, and programs run on the engine.
 #include <memory>
 #include <utility>
 
@@ -9,7 +9,7 @@
 #include "plugins/tpu_emulator/plugin/executable.h"
 #include "plugins/tpu_emulator/plugin/hbm.h"
 #include "plugins/tpu_emulator/plugin/options.h"
-#include "plugins/tpu_emulator/report/folder.h"
+#include "plugins/tpu_emulator/report/report_folder.h"
 
 namespace backplane {
 namespace tpu {
@@ -36,13 +36,13 @@ class EmulatorBackend : public Backend {
 
   absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
                                                       const Topology& topology) override {
-    ASSIGN_OR_RETURN(EmulatorOptions chosen, OptionsOf(topology));
+    ASSIGN_OR_RETURN(EmulatorOptions chosen, OptionsFromTopology(topology));
     RETURN_IF_ERROR(CheckOptionNames(options.env_option_overrides));
     return CompileForMachine(std::move(module), options, chosen, services_.custom_calls.get());
   }
 
   absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology& topology) override {
-    ASSIGN_OR_RETURN(EmulatorOptions chosen, OptionsOf(topology));
+    ASSIGN_OR_RETURN(EmulatorOptions chosen, OptionsFromTopology(topology));
     return DeserializeForMachine(bytes, chosen, services_.custom_calls.get());
   }
 

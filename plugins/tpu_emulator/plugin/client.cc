@@ -20,33 +20,33 @@ bool IsDense(const HostArray& array) {
   return true;
 }
 
-bool HasRoom(const DeviceArray& array) {
+bool HasStorage(const DeviceArray& array) {
   return array.storage != nullptr && array.storage->size() >= mixed::StorageBytes(array.shape);
 }
 
 }  // namespace
 
-// Programs may run still; they hold what they need, but what the process keeps for them ends with the process.
+// Programs may still be running. They own what they need, but per-process state ends with the process.
 EmulatorClient::~EmulatorClient() { engine::Runtime::Get().WaitUntilIdle(kExitMilliseconds); }
 
-// The usual case: rows of the host, tiles of the machine. Everything else, errors too, is the base's.
+// Handles the common case of a dense host array and a tiled device array. The base class handles all others and errors.
 absl::Status EmulatorClient::CopyFromHost(const HostArray& src, const DeviceArray& dst) {
-  const bool usual = IsTiled(dst.shape) && IsDense(src) && HasRoom(dst) && src.type == dst.shape.element_type() &&
-                     src.dims == dst.shape.dimensions();
-  if (!usual) return MixedClient::CopyFromHost(src, dst);
+  const bool is_common_case = IsTiled(dst.shape) && IsDense(src) && HasStorage(dst) &&
+                              src.type == dst.shape.element_type() && src.dims == dst.shape.dimensions();
+  if (!is_common_case) return MixedClient::CopyFromHost(src, dst);
   if (dst.shape.num_elements() == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(TiledCopy copy, TiledCopy::Plan(dst.shape, TiledCopy::Direction::kToTiles));
+  ASSIGN_OR_RETURN(TiledCopy copy, TiledCopy::Plan(dst.shape, TiledCopy::Direction::kToTiled));
   copy.Run(src.data, dst.storage->data(), &engine::Runtime::Get().pool);
   return absl::OkStatus();
 }
 
 absl::Status EmulatorClient::CopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst) {
   const Shape& host = host_shape_with_layout;
-  const bool usual =
-      IsTiled(src.shape) && HasRoom(src) && host == src.shape && (!host.has_layout() || host.layout().IsRowMajor());
-  if (!usual) return MixedClient::CopyToHost(src, host_shape_with_layout, dst);
+  const bool is_common_case =
+      IsTiled(src.shape) && HasStorage(src) && host == src.shape && (!host.has_layout() || host.layout().IsRowMajor());
+  if (!is_common_case) return MixedClient::CopyToHost(src, host_shape_with_layout, dst);
   if (src.shape.num_elements() == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(TiledCopy copy, TiledCopy::Plan(src.shape, TiledCopy::Direction::kToRows));
+  ASSIGN_OR_RETURN(TiledCopy copy, TiledCopy::Plan(src.shape, TiledCopy::Direction::kToRowMajor));
   copy.Run(src.storage->data(), dst, &engine::Runtime::Get().pool);
   return absl::OkStatus();
 }

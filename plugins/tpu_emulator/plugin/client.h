@@ -1,4 +1,5 @@
-// A client of the emulator: the machine's layouts and memory, programs on the engine's threads.
+// The emulator's client: device memory with the machine's layouts and size, and programs that run on the engine's
+// threads.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_CLIENT_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_CLIENT_H_
 

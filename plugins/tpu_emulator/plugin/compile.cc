@@ -1,4 +1,4 @@
-// From an imported module to an executable for the machine, and back from its stored form.
+// Compiles an imported module for the machine, and serializes and deserializes executables.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -9,14 +9,14 @@
 #include "absl/strings/str_join.h"
 #include "core/import/proto/hlo_proto.h"
 #include "core/types/status_macros.h"
-#include "plugins/tpu_emulator/array/array_steps.h"
+#include "plugins/tpu_emulator/array/array_lowering.h"
 #include "plugins/tpu_emulator/machine/default_layout.h"
 #include "plugins/tpu_emulator/plugin/executable.h"
 #include "plugins/tpu_emulator/plugin/resolve_bitcasts.h"
-#include "plugins/tpu_emulator/program/live_in_tiles.h"
+#include "plugins/tpu_emulator/program/keep_entry_tiled.h"
 #include "plugins/tpu_emulator/program/prepare.h"
 #include "plugins/tpu_emulator/program/schedule_cost.h"
-#include "plugins/tpu_emulator/report/folder.h"
+#include "plugins/tpu_emulator/report/report_folder.h"
 #include "sdk/backend/mixed/client.h"
 #include "sdk/engine/backend/pipeline.h"
 #include "sdk/engine/compiler/accuracy.h"
@@ -27,9 +27,9 @@ namespace {
 
 constexpr absl::string_view kMagic = "BPTPU001";
 
-TileShape TileOf(const Machine& machine) { return {machine.tile_rows, machine.tile_lanes}; }
+TileShape GetTileShape(const Machine& machine) { return {machine.tile_rows, machine.tile_lanes}; }
 
-// Every array leaf without a layout gets the machine's; one with an order only, tiles in that order.
+// Gives every array leaf a layout: the requested one; tiles in the requested order; or the machine's default layout.
 Shape WithMachineLayouts(const Shape& shape, const Shape* asked, TileShape tile) {
   if (shape.IsTuple()) {
     std::vector<Shape> elements;
@@ -52,7 +52,7 @@ Shape WithMachineLayouts(const Shape& shape, const Shape* asked, TileShape tile)
   return out;
 }
 
-// Of the module as each device runs it: shards have their own layouts.
+// Runs after partitioning: the layouts are those of the shards.
 void SetEntryLayouts(Module* module, TileShape tile) {
   ModuleConfig& config = module->config();
   const Computation* entry = module->entry();
@@ -65,7 +65,7 @@ void SetEntryLayouts(Module* module, TileShape tile) {
   config.result_layout = WithMachineLayouts(entry->root()->shape(), &config.result_layout, tile);
 }
 
-int64_t BytesOf(const Shape& shape) {
+int64_t SumStorageBytes(const Shape& shape) {
   int64_t bytes = 0;
   ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) {
     bytes += static_cast<int64_t>(mixed::StorageBytes(leaf));
@@ -73,28 +73,28 @@ int64_t BytesOf(const Shape& shape) {
   return bytes;
 }
 
-// Arguments, results and what is shared by their sizes in the machine's memory; the rest of the peak is temporary.
-CompiledMemoryStats MemoryOf(const Module& kernels, int64_t peak) {
+// Arguments, results and aliases have their padded sizes. The rest of the peak is temporary.
+CompiledMemoryStats ComputeMemoryStats(const Module& kernels, int64_t peak) {
   const ModuleConfig& config = kernels.config();
   CompiledMemoryStats m;
-  for (const Shape& shape : config.parameter_layouts) m.argument += BytesOf(shape);
-  m.output = BytesOf(config.result_layout);
+  for (const Shape& shape : config.parameter_layouts) m.argument += SumStorageBytes(shape);
+  m.output = SumStorageBytes(config.result_layout);
   for (const InputOutputAlias& a : config.input_output_aliases) {
     ForEachLeaf(config.result_layout, [&](const Shape& leaf, const std::vector<int64_t>& index) {
       if (Ints(index.begin(), index.end()) == a.output_index)
         m.alias += static_cast<int64_t>(mixed::StorageBytes(leaf));
     });
   }
-  const int64_t lasting = m.argument + m.output - m.alias;
-  m.peak = std::max(peak, lasting);
-  m.temp = m.peak - lasting;
+  const int64_t resident = m.argument + m.output - m.alias;
+  m.peak = std::max(peak, resident);
+  m.temp = m.peak - resident;
   return m;
 }
 
-// Milliseconds since the last call, as lines of a log.
+// Logs the milliseconds since the last call.
 class Stopwatch {
  public:
-  void Tell(absl::string_view what, std::vector<std::string>* log) {
+  void LogElapsed(absl::string_view what, std::vector<std::string>* log) {
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::duration<double, std::milli> took = now - last_;
     log->push_back(absl::StrFormat("%s: %.2f ms", what, took.count()));
@@ -105,21 +105,21 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-void Put(std::string& out, absl::string_view bytes) {
+void AppendField(std::string& out, absl::string_view bytes) {
   const uint64_t n = bytes.size();
   out.append(reinterpret_cast<const char*>(&n), sizeof n);
   out.append(bytes.data(), bytes.size());
 }
 
-void PutCost(std::string& out, const NamedValues& cost) {
+void AppendCost(std::string& out, const NamedValues& cost) {
   std::string all;
   for (const auto& [name, value] : cost) {
     const float* number = std::get_if<float>(&value);
-    if (number == nullptr) continue;  // costs are numbers
-    Put(all, name);
-    Put(all, absl::string_view(reinterpret_cast<const char*>(number), sizeof *number));
+    if (number == nullptr) continue;  // all costs are numbers
+    AppendField(all, name);
+    AppendField(all, absl::string_view(reinterpret_cast<const char*>(number), sizeof *number));
   }
-  Put(out, all);
+  AppendField(out, all);
 }
 
 class Reader {
@@ -127,10 +127,10 @@ class Reader {
   explicit Reader(absl::string_view bytes) : rest_(bytes) {}
   absl::StatusOr<absl::string_view> Get(absl::string_view what) {
     uint64_t n = 0;
-    if (rest_.size() < sizeof n) return Short(what);
+    if (rest_.size() < sizeof n) return Truncated(what);
     std::memcpy(&n, rest_.data(), sizeof n);
     rest_.remove_prefix(sizeof n);
-    if (n > rest_.size()) return Short(what);
+    if (n > rest_.size()) return Truncated(what);
     absl::string_view bytes = rest_.substr(0, n);
     rest_.remove_prefix(n);
     return bytes;
@@ -147,8 +147,8 @@ class Reader {
   bool empty() const { return rest_.empty(); }
 
  private:
-  static absl::Status Short(absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("serialized executable: ", what, " is cut short"));
+  static absl::Status Truncated(absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("serialized executable: ", what, " is truncated"));
   }
   absl::string_view rest_;
 };
@@ -170,61 +170,62 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
   RETURN_IF_ERROR(engine::CheckAccuracy(*module, engine::jit::Host().has_fma));
   EmulatorProgramFacts facts;
   facts.options = options;
-  facts.version = VersionOf(chosen);
+  facts.version = ComputeVersion(chosen);
   facts.fingerprint = absl::StrCat(module->Fingerprint(), "-", HostVersion(facts.version));
   RETURN_IF_ERROR(engine::PartitionForDevices(module.get(), options, &log));
   RETURN_IF_ERROR(engine::SimplifyForEngine(module.get(), &log));
   RETURN_IF_ERROR(RunPass(ResolveBitcasts(), module.get()).status());
-  SetEntryLayouts(module.get(), TileOf(chosen.machine));
-  watch.Tell("partitioned, simplified", &log);
+  SetEntryLayouts(module.get(), GetTileShape(chosen.machine));
+  watch.LogElapsed("partitioning, simplification", &log);
   PrepareOptions prepare;
   prepare.round = chosen.round;
   prepare.f64 = chosen.f64;
   prepare.torus = chosen.torus;
-  Schedule refused;
-  if (!chosen.report.empty()) prepare.refused = &refused;
+  Schedule rejected;
+  if (!chosen.report.empty()) prepare.rejected_schedule = &rejected;
   absl::StatusOr<PreparedProgram> prepared = PrepareProgram(std::move(module), chosen.machine, prepare);
-  const ReportFacts about{chosen.device_count(), absl::StrJoin(chosen.torus, "x")};
+  const ReportFacts report_facts{chosen.device_count(), absl::StrJoin(chosen.torus, "x")};
   if (!prepared.ok()) {
-    // What does not fit has its page, too; the refusal is the error to tell, whether that could be written or not.
-    if (refused.refusal) WriteReport(chosen.report, refused, chosen.machine, about).status().IgnoreError();
+    // Write a report of a program that does not fit, too. The error to return is the compiler's in any case.
+    if (rejected.refusal) WriteReport(chosen.report, rejected, chosen.machine, report_facts).status().IgnoreError();
     return prepared.status();
   }
   PreparedProgram program = *std::move(prepared);
   facts.cost = ScheduleCost(program.schedule);
-  facts.memory = MemoryOf(*program.kernels, program.plan.peak_bytes);
-  watch.Tell("kernels, layouts, rounding, time", &log);
+  facts.memory = ComputeMemoryStats(*program.kernels, program.plan.peak_bytes);
+  watch.LogElapsed("kernel fusion, layouts, rounding, timing", &log);
   if (!chosen.report.empty()) {
-    const absl::StatusOr<ReportFiles> report = WriteReport(chosen.report, program.schedule, chosen.machine, about);
+    const absl::StatusOr<ReportFiles> report =
+        WriteReport(chosen.report, program.schedule, chosen.machine, report_facts);
     log.push_back(report.ok() ? absl::StrCat("report: ", report->json)
                               : absl::StrCat("report: ", report.status().message()));
-    if (report.ok()) facts.runs = std::make_shared<ReportedRuns>(*report);
-    watch.Tell("report", &log);
+    if (report.ok()) facts.runs = std::make_shared<RunCounter>(*report);
+    watch.LogElapsed("report", &log);
   }
   if (!engine::IsInterpretedWhole(*program.executable)) {
     const ModuleConfig& laid_out = program.kernels->config();
-    LiveInTiles(program.executable.get(), laid_out.parameter_layouts, laid_out.result_layout, &log);
+    KeepEntryTiled(program.executable.get(), laid_out.parameter_layouts, laid_out.result_layout, &log);
   }
-  const ArraySteps steps(chosen.machine.array_side);
+  const ArrayLowering steps(chosen.machine.array_side);
   RETURN_IF_ERROR(engine::LowerForEngine(program.executable.get(), &steps, &log));
-  watch.Tell("passes of the engine", &log);
+  watch.LogElapsed("engine passes", &log);
   return EmulatorExecutable::Build(std::move(program.executable), std::move(program.kernels), std::move(facts),
                                    chosen.machine.array_side, custom_calls, nullptr, std::move(log));
 }
 
-// Header and version, then length-prefixed: options, fingerprint, cost, memory, both modules, machine code.
+// Format: magic and version, then length-prefixed options, fingerprint, cost, memory, both modules, machine code.
 absl::StatusOr<std::string> EmulatorExecutable::Serialize() const {
   std::string out(kMagic);
-  Put(out, HostVersion(facts_.version));
-  Put(out, SerializeCompileOptions(facts_.options));
-  Put(out, facts_.fingerprint);
-  PutCost(out, facts_.cost);
-  Put(out, absl::string_view(reinterpret_cast<const char*>(&facts_.memory), sizeof facts_.memory));
+  AppendField(out, HostVersion(facts_.version));
+  AppendField(out, SerializeCompileOptions(facts_.options));
+  AppendField(out, facts_.fingerprint);
+  AppendCost(out, facts_.cost);
+  AppendField(out, absl::string_view(reinterpret_cast<const char*>(&facts_.memory), sizeof facts_.memory));
   ASSIGN_OR_RETURN(std::string kernels, SerializeHloModule(*kernels_));
-  Put(out, kernels);
+  AppendField(out, kernels);
   ASSIGN_OR_RETURN(std::string lowered, SerializeHloModule(program_->module()));
-  Put(out, lowered);
-  for (const engine::jit::ObjectCode& o : program_->objects()) Put(out, o.bytes);
+  AppendField(out, lowered);
+  for (const engine::jit::ObjectCode& o : program_->objects()) AppendField(out, o.bytes);
   return out;
 }
 
@@ -232,15 +233,15 @@ absl::StatusOr<std::shared_ptr<Executable>> DeserializeForMachine(absl::string_v
                                                                   const EmulatorOptions& chosen,
                                                                   CustomCallRegistry* custom_calls) {
   if (bytes.substr(0, kMagic.size()) != kMagic) {
-    return absl::InvalidArgumentError("serialized executable: does not begin as one of this plugin and version");
+    return absl::InvalidArgumentError("serialized executable: was not made by this plugin and version");
   }
   Reader reader(bytes.substr(kMagic.size()));
   EmulatorProgramFacts facts;
-  facts.version = VersionOf(chosen);
+  facts.version = ComputeVersion(chosen);
   ASSIGN_OR_RETURN(absl::string_view version, reader.Get("version"));
   if (version != HostVersion(facts.version)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("serialized executable: was made by ", version, ", this is ", HostVersion(facts.version)));
+        absl::StrCat("serialized executable: made by ", version, ", this is ", HostVersion(facts.version)));
   }
   ASSIGN_OR_RETURN(absl::string_view option_bytes, reader.Get("options"));
   ASSIGN_OR_RETURN(facts.options, ParseCompileOptions(option_bytes));

@@ -1,4 +1,4 @@
-// The emulator through the Backend interface: where arrays lie, what padding holds, what is refused.
+// Tests the emulator through the Backend interface: layouts, padding, memory limits.
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -59,7 +59,7 @@ class Emulator {
     if (absl::Status s = client_->CopyToHost(array, host, out.data()); !s.ok()) return s;
     return out;
   }
-  // Runs @main of f32 arguments; `given` says whether the caller gives them all away.
+  // Runs @main with f32 arguments; `given` says whether the caller donates all of them.
   absl::StatusOr<std::vector<DeviceArray>> Run(const std::string& body, std::vector<DeviceArray> arguments,
                                                bool given = false) {
     auto module = ImportProgram("mlir", "module @m {\n" + body + "\n}");
@@ -86,7 +86,7 @@ class Emulator {
   int64_t runs_ = 0;
 };
 
-TEST(Emulator, ArraysComeBackAsTheyWent) {
+TEST(Emulator, RoundTripsArrays) {
   Emulator emulator({{"poison", std::string("nan")}});
   const std::vector<std::vector<int64_t>> shapes = {
       {},     {1},       {5},         {1000},       {3, 5},          {300, 5},          {9, 129},
@@ -98,7 +98,7 @@ TEST(Emulator, ArraysComeBackAsTheyWent) {
       const Shape shape(type, dims);
       std::vector<std::byte> data(static_cast<size_t>(shape.byte_size()));
       for (size_t i = 0; i < data.size(); ++i) {
-        // Narrow integers are held extended, a pred is 0 or 1: what every host hands over.
+        // Hosts pass narrow integers extended to bytes, and a pred as 0 or 1.
         const int64_t value = type == PrimitiveType::kPred ? i % 2
                               : type == PrimitiveType::kS4 ? static_cast<int64_t>(i % 16) - 8
                               : type == PrimitiveType::kU2 ? i % 4
@@ -115,7 +115,7 @@ TEST(Emulator, ArraysComeBackAsTheyWent) {
   }
 }
 
-TEST(Emulator, ResultsHaveTheMachinesLayouts) {
+TEST(Emulator, ResultsHaveDefaultLayouts) {
   Emulator emulator;
   std::vector<float> x(300 * 500, 1.0f);
   auto array = emulator.Put(PrimitiveType::kF32, {300, 500}, x.data());
@@ -144,9 +144,9 @@ TEST(Emulator, ResultsHaveTheMachinesLayouts) {
   EXPECT_EQ(value, 150000.0f);
 }
 
-// An operand that the matrix unit reads where it lies may be given away without a result of its own: the product then
-// takes its memory, and the operand is read before.
-TEST(Emulator, ProductsInTheMemoryOfAnOperand) {
+// An operand that the matrix unit reads in place may be donated without an aliased result. The product then takes its
+// memory, after the operand has been read.
+TEST(Emulator, ProductsReuseTheMemoryOfAnOperand) {
   const std::string types = "(tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>";
   for (const std::string donor : {"", " {jax.buffer_donor = true}"}) {
     for (const bool given : {false, true}) {
@@ -171,8 +171,8 @@ TEST(Emulator, ProductsInTheMemoryOfAnOperand) {
   }
 }
 
-// The program may make a result in the memory of an argument of another type or in another layout.
-TEST(Emulator, ResultsInTheMemoryOfAnotherKindOfArgument) {
+// A result may reuse the memory of an argument of another type or layout.
+TEST(Emulator, ResultsReuseMemoryOfAnotherTypeOrLayout) {
   struct Case {
     const char* from;
     const char* to;
@@ -230,7 +230,7 @@ TEST(Emulator, ConstantsOfEqualElements) {
   EXPECT_THAT(found, testing::ElementsAre(3, 3));
 }
 
-// Whatever lies in padding and fresh memory, results are the same bits.
+// Results have the same bits for any contents of padding and fresh memory.
 TEST(Emulator, PoisonIsNeverRead) {
   const std::string program =
       "func.func @main(%a: tensor<9x13xf32>, %b: tensor<13x5xf32>) -> (tensor<9x5xf32>, tensor<13x9xf32>, "
@@ -265,11 +265,11 @@ TEST(Emulator, PoisonIsNeverRead) {
     if (expected.empty()) expected = found;
     EXPECT_EQ(found, expected) << poison;
     if (std::string(poison) != "nan") continue;
-    // And the padding still holds the poison: nobody wrote there either.
-    const DeviceArray& padded = (*outputs)[2];  // f32[9] in 128 places
+    // The padding still holds the poison, so nothing was written there.
+    const DeviceArray& padded = (*outputs)[2];  // f32[9], padded to 128
     const auto* words = static_cast<const uint32_t*>(padded.storage->data());
     for (size_t i = 9; i < padded.storage->size() / 4; ++i) ASSERT_EQ(words[i], 0xffffffffu) << i;
-    // Nor where the matrix unit wrote into the tiles itself: f32[9,5] in tiles of 8 by 128.
+    // The same for tiles that the matrix unit wrote itself: f32[9,5] in tiles of 8 by 128.
     const DeviceArray& product = (*outputs)[0];
     auto physical = PhysicalLayout::Of(product.shape);
     ASSERT_TRUE(physical.ok() && physical->has_padding());
@@ -282,7 +282,7 @@ TEST(Emulator, PoisonIsNeverRead) {
   }
 }
 
-TEST(Emulator, MemoryIsTheMachines) {
+TEST(Emulator, LimitsMemoryToTheMachine) {
   Emulator emulator({{"chip", std::string("v5e")}});
   const size_t half = size_t{9} << 30;  // of 15.75 GiB
   auto first = emulator.client().Allocate(0, half);
@@ -294,11 +294,11 @@ TEST(Emulator, MemoryIsTheMachines) {
   EXPECT_TRUE(emulator.client().Allocate(0, half).ok());
 }
 
-// Many devices have more memory together than the host: it is refused before the host runs out.
-TEST(Emulator, MemoryIsTheHostsToo) {
+// Many devices together have more memory than the host. The allocation must fail before the host runs out.
+TEST(Emulator, LimitsMemoryToTheHost) {
   Emulator emulator({{"topology", std::string("8x8x8")}});
   const size_t block = size_t{4} << 30;
-  std::vector<std::shared_ptr<Storage>> held;  // never written to: takes nothing of the host
+  std::vector<std::shared_ptr<Storage>> held;  // never written to, so it takes no host memory
   absl::Status refused;
   for (int32_t device = 0; device < 512 && refused.ok(); ++device) {
     const int32_t memory = emulator.client().topology().devices[static_cast<size_t>(device)].memories[0];
@@ -314,7 +314,7 @@ TEST(Emulator, MemoryIsTheHostsToo) {
 }
 
 // 32 GiB padded, 1 GiB of values: too large for v5e, not for v5p. The message names the array and the line it is from.
-TEST(Emulator, RefusesWhatDoesNotFit) {
+TEST(Emulator, RefusesProgramsThatDoNotFit) {
   const std::string text =
       "HloModule big, entry_computation_layout={(f32[8388608,8,4]{2,1,0:T(8,128)})->f32[8388608]{0}}\n"
       "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n"
@@ -340,8 +340,8 @@ TEST(Emulator, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(compile("v5p").ok()) << compile("v5p");
 }
 
-// A program stored for one machine runs there after it is read again, and on no other machine, of the same name or not.
-TEST(Emulator, StoredProgramsAreOfOneMachine) {
+// A serialized program can be loaded for the same machine only, even if another one has the same name.
+TEST(Emulator, SerializedProgramsBelongToOneMachine) {
   const std::string text =
       "HloModule m, entry_computation_layout={(f32[20,30],f32[30,10])->f32[20,10]}\n"
       "ENTRY e {\n  x = f32[20,30] parameter(0)\n  y = f32[30,10] parameter(1)\n"
@@ -381,7 +381,7 @@ TEST(Emulator, StoredProgramsAreOfOneMachine) {
     EXPECT_FALSE(backend->Deserialize(bytes->substr(0, cut), *topology).ok()) << cut;
 }
 
-// By generated code what the definition says, sums in order and rounded at each step; bytes and layouts as ever.
+// Generated code follows the definition: sums are in order and rounded at each step. Sizes and layouts do not change.
 TEST(Emulator, F64InPairs) {
   std::vector<double> x(40 * 300), y(300 * 8);
   for (size_t i = 0; i < x.size(); ++i)
@@ -416,7 +416,7 @@ TEST(Emulator, F64InPairs) {
       const double v = round(x[i]);
       EXPECT_EQ(got[0][i], round(v / round(round(v * v) + v))) << mode << " " << i;
     }
-    if (!pairs) continue;  // the order of its sums is the engine's
+    if (!pairs) continue;  // the engine chooses the order of sums
     for (size_t i = 0; i < 40; ++i) {
       double sum = 0;
       for (size_t k = 0; k < 300; ++k) sum = round(sum + round(x[i * 300 + k]));
@@ -430,10 +430,10 @@ TEST(Emulator, F64InPairs) {
   }
 }
 
-TEST(Options, F64IsOneOfTwoWords) {
+TEST(Options, F64HasTwoValues) {
   auto options = ReadOptions("v5e", {{"f64", std::string("pairs")}});
   ASSERT_TRUE(options.ok()) << options.status();
-  auto known = OptionsOf(MakeTopology(*options));
+  auto known = OptionsFromTopology(MakeTopology(*options));
   ASSERT_TRUE(known.ok()) << known.status();
   EXPECT_EQ(known->f64, F64::kPairs);
   const absl::Status refused = ReadOptions("v5e", {{"f64", std::string("double")}}).status();
@@ -449,7 +449,7 @@ TEST(Options, Topologies) {
   EXPECT_EQ(topology.devices[5].kind, "TPU v5");
   EXPECT_EQ(std::get<std::vector<int64_t>>(topology.devices[5].attributes.at("coords")),
             (std::vector<int64_t>{1, 0, 1}));
-  auto known = OptionsOf(topology);
+  auto known = OptionsFromTopology(topology);
   ASSERT_TRUE(known.ok()) << known.status();
   EXPECT_EQ(known->machine.name, "v5p");
   EXPECT_EQ(known->torus, (std::vector<int64_t>{2, 2, 2}));
@@ -463,7 +463,7 @@ TEST(Options, ErrorsNameTheirSource) {
   auto error = [](const NamedValues& options, const char* name = "") {
     return std::string(ReadOptions(name, options).status().message());
   };
-  EXPECT_THAT(error({{"chip", std::string("v99")}}), HasSubstr("create option chip: 'v99' is no file"));
+  EXPECT_THAT(error({{"chip", std::string("v99")}}), HasSubstr("create option chip: 'v99' is neither a file"));
   EXPECT_THAT(error({{"topology", std::string("2x0")}}), HasSubstr("create option topology: '2x0'"));
   EXPECT_THAT(error({{"topology", std::string("2x2x2x2")}}), HasSubstr("up to three sizes"));
   EXPECT_THAT(error({{"topology", std::string("1024x1024x1024")}}), HasSubstr("at most 1024"));

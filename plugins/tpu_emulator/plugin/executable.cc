@@ -6,16 +6,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/types/status_macros.h"
-#include "plugins/tpu_emulator/array/array_steps.h"
-#include "plugins/tpu_emulator/program/live_in_tiles.h"
+#include "plugins/tpu_emulator/array/array_lowering.h"
+#include "plugins/tpu_emulator/program/keep_entry_tiled.h"
 #include "sdk/backend/mixed/client.h"
 #include "sdk/engine/backend/pipeline.h"
 
 namespace backplane::tpu {
 namespace {
 
-// Generated code may read and write a little behind what it works on.
-int64_t Room(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+// Generated code may read and write a little past the end of an array.
+int64_t BytesWithTail(int64_t bytes) { return (bytes + 127) / 64 * 64; }
 
 std::vector<Shape> LeavesWithLayouts(const std::vector<Shape>& shapes) {
   std::vector<Shape> leaves;
@@ -24,12 +24,12 @@ std::vector<Shape> LeavesWithLayouts(const std::vector<Shape>& shapes) {
   return leaves;
 }
 
-std::string KindOf(const std::vector<std::string>& kinds, size_t i) {
+std::string GetMemoryKind(const std::vector<std::string>& kinds, size_t i) {
   return i < kinds.size() && !kinds[i].empty() ? kinds[i] : "device";
 }
 
-// The number of a parameter's leaf among all; -1: there is none.
-int64_t LeafNumber(const Computation* entry, int64_t parameter, const Ints& index) {
+// Returns the number of a parameter's leaf among all leaves, or -1 if there is no such leaf.
+int64_t FindLeaf(const Computation* entry, int64_t parameter, const Ints& index) {
   if (parameter < 0 || parameter >= static_cast<int64_t>(entry->parameters().size())) return -1;
   int64_t number = 0, found = -1;
   for (int64_t p = 0; p <= parameter; ++p) {
@@ -56,16 +56,16 @@ absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
                            results = LeavesWithLayouts({config.result_layout});
   for (size_t p = 0; p < config.parameter_layouts.size(); ++p) {
     ForEachLeaf(config.parameter_layouts[p], [&](const Shape& leaf, const std::vector<int64_t>&) {
-      out->parameters_.push_back({leaf, KindOf(config.parameter_memory_kinds, p), false});
+      out->parameters_.push_back({leaf, GetMemoryKind(config.parameter_memory_kinds, p), false});
     });
   }
   for (size_t k = 0; k < results.size(); ++k)
-    out->outputs_.push_back({results[k], KindOf(config.result_memory_kinds, k)});
+    out->outputs_.push_back({results[k], GetMemoryKind(config.result_memory_kinds, k)});
   auto donated_leaf = [&](int64_t parameter, const Ints& index) -> absl::StatusOr<size_t> {
-    const int64_t leaf = LeafNumber(entry, parameter, index);
+    const int64_t leaf = FindLeaf(entry, parameter, index);
     if (leaf < 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat(out->kernels_->name(), ": donates a leaf of parameter ", parameter, " that is not there"));
+          absl::StrCat(out->kernels_->name(), ": donates a leaf of parameter ", parameter, ", which does not exist"));
     }
     return static_cast<size_t>(leaf);
   };
@@ -73,23 +73,23 @@ absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
     ASSIGN_OR_RETURN(const size_t leaf, donated_leaf(a.parameter, a.parameter_index));
     out->parameters_[leaf].donated = true;
   }
-  // A donor that no output can use stays the host's; which ones are used, the placing of buffers decides.
+  // A donor that no output can use stays with the host. Buffer assignment decides which ones are used.
   for (const BufferDonor& d : config.buffer_donors)
     RETURN_IF_ERROR(donated_leaf(d.parameter, d.parameter_index).status());
 
-  // Those whose memory the program has as a value.
+  // The arguments and results that stay tiled in the program.
   auto in_tiles = [](const std::vector<Shape>& in_program, const std::vector<Shape>& arrays) {
     std::vector<bool> tiles(arrays.size(), false);
     for (size_t k = 0; k < arrays.size() && k < in_program.size(); ++k)
-      tiles[k] = LivesInTiles(in_program[k], arrays[k]);
+      tiles[k] = IsTiledMemory(in_program[k], arrays[k]);
     return tiles;
   };
   std::vector<Shape> parameter_shapes;
   for (const Instruction* p : lowered->entry()->parameters()) parameter_shapes.push_back(p->shape());
   const std::vector<bool> arguments_in_tiles = in_tiles(LeavesWithLayouts(parameter_shapes), arguments),
                           results_in_tiles = in_tiles(LeavesWithLayouts({lowered->entry()->root()->shape()}), results);
-  ArraySteps steps(array_side);
-  if (!engine::IsInterpretedWhole(*lowered)) steps.LayOut(*lowered, arguments, results);
+  ArrayLowering steps(array_side);
+  if (!engine::IsInterpretedWhole(*lowered)) steps.AssignEntryLayouts(*lowered, arguments, results);
   engine::ProgramOptions options = engine::OptionsForRuntime(custom_calls);
   options.own_steps = &steps;
   options.objects = objects;
@@ -101,62 +101,62 @@ absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
     for (size_t k = 0; k < a.size() && k < b.size(); ++k) a[k] = a[k] || b[k];
     return a;
   };
-  RETURN_IF_ERROR(out->PlanLeaves(either(arguments_in_tiles, steps.reads_as_laid_out()),
-                                  either(results_in_tiles, steps.writes_as_laid_out())));
+  RETURN_IF_ERROR(out->PlanLeaves(either(arguments_in_tiles, steps.reads_device_layout()),
+                                  either(results_in_tiles, steps.writes_device_layout())));
   out->log_ = std::move(log);
   return std::shared_ptr<Executable>(std::move(out));
 }
 
 absl::Status EmulatorExecutable::PlanLeaves(const std::vector<bool>& reads, const std::vector<bool>& writes) {
-  auto plan = [&](const Shape& shape, bool as_laid_out, TiledCopy::Direction direction) -> absl::StatusOr<Leaf> {
+  auto plan = [&](const Shape& shape, bool in_device_layout, TiledCopy::Direction direction) -> absl::StatusOr<Leaf> {
     Leaf leaf;
     if (!shape.IsArray() || shape.num_elements() == 0) return leaf;
-    leaf.bytes = as_laid_out ? static_cast<int64_t>(mixed::StorageBytes(shape))
-                             : shape.num_elements() * ByteWidth(shape.element_type());
-    leaf.way = as_laid_out || LiesInRows(shape) ? Leaf::Way::kThere : Leaf::Way::kCopied;
-    // The plan of a copy is made for all leaves: those that the program could read where they lie may have to be moved
-    // all the same.
-    if (as_laid_out) {
-      leaf.copy = TiledCopy::Plain(leaf.bytes);
+    leaf.bytes = in_device_layout ? static_cast<int64_t>(mixed::StorageBytes(shape))
+                                  : shape.num_elements() * ByteWidth(shape.element_type());
+    leaf.access = in_device_layout || IsDenseRowMajor(shape) ? Leaf::Access::kInPlace : Leaf::Access::kCopied;
+    // Plan a copy for all leaves: an alias below may require one even for a leaf that could be used in place.
+    if (in_device_layout) {
+      leaf.copy = TiledCopy::PlanBytes(leaf.bytes);
     } else {
       ASSIGN_OR_RETURN(leaf.copy, TiledCopy::Plan(shape, direction));
     }
     return leaf;
   };
   for (size_t p = 0; p < parameters_.size(); ++p) {
-    const bool as_laid_out = p < reads.size() && reads[p];
-    ASSIGN_OR_RETURN(Leaf leaf, plan(parameters_[p].shape, as_laid_out, TiledCopy::Direction::kToRows));
+    const bool in_device_layout = p < reads.size() && reads[p];
+    ASSIGN_OR_RETURN(Leaf leaf, plan(parameters_[p].shape, in_device_layout, TiledCopy::Direction::kToRowMajor));
     argument_leaves_.push_back(std::move(leaf));
   }
   for (size_t k = 0; k < outputs_.size(); ++k) {
-    const bool as_laid_out = k < writes.size() && writes[k];
-    ASSIGN_OR_RETURN(Leaf leaf, plan(outputs_[k].shape, as_laid_out, TiledCopy::Direction::kToTiles));
-    // Code writes a little behind a result: only the machine's own memory has room for that.
-    if (outputs_[k].memory_kind != "device" && leaf.way == Leaf::Way::kThere && !as_laid_out)
-      leaf.way = Leaf::Way::kCopied;
+    const bool in_device_layout = k < writes.size() && writes[k];
+    ASSIGN_OR_RETURN(Leaf leaf, plan(outputs_[k].shape, in_device_layout, TiledCopy::Direction::kToTiled));
+    // Code writes a little past the end of a result. Only device memory has room for that.
+    if (outputs_[k].memory_kind != "device" && leaf.access == Leaf::Access::kInPlace && !in_device_layout)
+      leaf.access = Leaf::Access::kCopied;
     const int32_t alias = program_->assignment().output_alias[k];
-    if (alias >= 0 && leaf.way != Leaf::Way::kNone) {
+    if (alias >= 0 && leaf.access != Leaf::Access::kNone) {
       Leaf& argument = argument_leaves_[static_cast<size_t>(alias)];
       leaf.alias = alias;
       if (leaf.bytes > argument.bytes) {
-        return absl::InternalError(absl::StrCat("result ", k, " takes ", leaf.bytes, " bytes in the memory of argument ",
-                                                alias, ", which has ", argument.bytes));
+        return absl::InternalError(absl::StrCat("result ", k, " takes ", leaf.bytes,
+                                                " bytes in the memory of argument ", alias, ", which has ",
+                                                argument.bytes));
       }
-      // Both where they lie, or both in working memory.
-      if (argument.way != leaf.way || !parameters_[static_cast<size_t>(alias)].shape.Identical(outputs_[k].shape))
-        argument.way = leaf.way = Leaf::Way::kCopied;
+      // Both must be used in place, or both must be in working memory.
+      if (argument.access != leaf.access || !parameters_[static_cast<size_t>(alias)].shape.Identical(outputs_[k].shape))
+        argument.access = leaf.access = Leaf::Access::kCopied;
     }
     result_leaves_.push_back(std::move(leaf));
   }
   auto reserve = [&](Leaf& leaf) {
-    if (leaf.way != Leaf::Way::kCopied) return;
+    if (leaf.access != Leaf::Access::kCopied) return;
     copied_bytes_ += leaf.bytes;
     if (leaf.alias >= 0) {
       leaf.offset = argument_leaves_[static_cast<size_t>(leaf.alias)].offset;
       return;
     }
     leaf.offset = working_bytes_;
-    working_bytes_ += Room(leaf.bytes);
+    working_bytes_ += BytesWithTail(leaf.bytes);
   };
   for (Leaf& leaf : argument_leaves_) reserve(leaf);
   for (Leaf& leaf : result_leaves_) reserve(leaf);

@@ -1,8 +1,9 @@
-// A program compiled for the emulated machine, and the same loaded on a client.
+// A program compiled for the emulated machine.
 //
-// It runs on the engine (sdk/engine). Contractions are the matrix unit's (array/array_steps.h), which reads and writes
-// tiles itself; where the program leaves arguments and results in their tiles (program/live_in_tiles.h) it is handed
-// their memory; the others are read out of their tiles into rows before it, and written back into tiles after it.
+// It runs on the engine (sdk/engine). Contractions run on the emulated matrix unit (array/array_lowering.h), which
+// reads and writes tiles itself. Arguments and results that the program keeps tiled (program/keep_entry_tiled.h) are
+// passed as they are. Other arguments are converted to row-major working memory before the program runs, and other
+// results are converted to tiles afterwards.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_EXECUTABLE_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_EXECUTABLE_H_
 
@@ -13,27 +14,27 @@
 #include "plugins/tpu_emulator/plugin/client.h"
 #include "plugins/tpu_emulator/plugin/options.h"
 #include "plugins/tpu_emulator/plugin/tiled_copy.h"
-#include "plugins/tpu_emulator/report/folder.h"
+#include "plugins/tpu_emulator/report/report_folder.h"
 #include "sdk/backend/backend.h"
 #include "sdk/engine/compiler/program.h"
 
 namespace backplane::tpu {
 
-// What is known of a program beside the code that runs it.
+// The properties of a program other than its code.
 struct EmulatorProgramFacts {
   CompileOptions options;
   std::string fingerprint;
-  std::string version;  // of the plugin, the machine and what was chosen about it: VersionOf
+  std::string version;  // identifies the plugin, the machine and its options: ComputeVersion
   NamedValues cost;
-  CompiledMemoryStats memory;          // but for generated_code and total
-  std::shared_ptr<ReportedRuns> runs;  // null without a report
+  CompiledMemoryStats memory;        // without generated_code and total
+  std::shared_ptr<RunCounter> runs;  // null without a report
 };
 
 class EmulatorExecutable : public Executable {
  public:
-  // `lowered` has been through the engine's passes with an ArraySteps of this machine. `kernels`: the program as the
-  // machine runs it, whose ModuleConfig has the layouts of arguments and results; it is what a host is shown.
-  // `objects`: machine code of an earlier build of the same module, or null.
+  // `lowered` has been through the engine's passes with an ArrayLowering of this machine. `kernels` is the program as
+  // the machine runs it; its ModuleConfig has the layouts of arguments and results, and hosts are shown this form.
+  // `objects` is the machine code of an earlier build of the same module, or null.
   static absl::StatusOr<std::shared_ptr<Executable>> Build(std::unique_ptr<Module> lowered,
                                                            std::unique_ptr<const Module> kernels,
                                                            EmulatorProgramFacts facts, int64_t array_side,
@@ -54,20 +55,20 @@ class EmulatorExecutable : public Executable {
   absl::StatusOr<std::string> Serialize() const override;
 
   const engine::Program& program() const { return *program_; }
-  ReportedRuns* runs() const { return facts_.runs.get(); }
+  RunCounter* runs() const { return facts_.runs.get(); }
 
-  // How a leaf of the arguments or results meets the program.
+  // How the program accesses a leaf of the arguments or results.
   struct Leaf {
-    enum class Way : uint8_t {
-      kNone,    // a token, or no elements
-      kThere,   // the program works where the array lies
-      kCopied,  // in rows in working memory, at `offset`
+    enum class Access : uint8_t {
+      kNone,     // a token, or no elements
+      kInPlace,  // in the device memory of the array
+      kCopied,   // in row-major working memory, at `offset`
     };
-    Way way = Way::kNone;
+    Access access = Access::kNone;
     int64_t offset = 0;
-    int32_t alias = -1;  // of a result: the argument whose memory the program makes it in
-    int64_t bytes = 0;   // as the program has it
-    TiledCopy copy;      // for kCopied
+    int32_t alias = -1;  // of a result: the argument whose memory it reuses
+    int64_t bytes = 0;   // in the form that the program uses
+    TiledCopy copy;      // used if access is kCopied
   };
   const std::vector<Leaf>& argument_leaves() const { return argument_leaves_; }
   const std::vector<Leaf>& result_leaves() const { return result_leaves_; }
@@ -93,7 +94,8 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
                                                               const EmulatorOptions& chosen,
                                                               CustomCallRegistry* custom_calls);
 
-// FailedPrecondition where the bytes were made for another machine, other choices, another host or another version.
+// Returns FailedPrecondition if the bytes were made for another machine, other options, another host or another
+// version.
 absl::StatusOr<std::shared_ptr<Executable>> DeserializeForMachine(absl::string_view bytes,
                                                                   const EmulatorOptions& chosen,
                                                                   CustomCallRegistry* custom_calls);

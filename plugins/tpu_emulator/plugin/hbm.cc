@@ -17,12 +17,12 @@
 namespace backplane::tpu {
 namespace {
 
-constexpr size_t kAlignment = 512;  // what the smallest array takes
-constexpr size_t kTail = 64;        // behind a block: vector code may read and write so far
+constexpr size_t kAlignment = 512;  // the size of the smallest array
+constexpr size_t kTail = 64;        // vector code may read and write this far past the end of a block
 
-std::string Gibibytes(int64_t bytes) { return absl::StrFormat("%.2fG", static_cast<double>(bytes) / (1 << 30)); }
+std::string FormatGibibytes(int64_t bytes) { return absl::StrFormat("%.2fG", static_cast<double>(bytes) / (1 << 30)); }
 
-void Fill(Poison poison, uint64_t seed, void* to, size_t bytes) {
+void FillWithPoison(Poison poison, uint64_t seed, void* to, size_t bytes) {
   switch (poison) {
     case Poison::kNone:
       return;
@@ -43,9 +43,9 @@ void Fill(Poison poison, uint64_t seed, void* to, size_t bytes) {
   }
 }
 
-// Memory of all emulated devices of this process, and what the host has in all: more than that is never lent out, lest
-// the host end the process when it is written to.
-std::atomic<int64_t> lent{0};
+// The bytes allocated for all emulated devices of this process. They are limited to the host's memory, because the host
+// would otherwise kill the process when it writes to them.
+std::atomic<int64_t> host_bytes_in_use{0};
 
 int64_t HostBytes() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
@@ -55,7 +55,7 @@ int64_t HostBytes() {
   return bytes;
 }
 
-// What the host could give now; INT64_MAX where it does not say.
+// Returns the bytes that are available on the host now, or INT64_MAX if unknown.
 int64_t AvailableBytes() {
   std::ifstream file("/proc/meminfo");
   std::string name, unit;
@@ -66,7 +66,7 @@ int64_t AvailableBytes() {
   return INT64_MAX;
 }
 
-// Asked of large blocks only: reading what the host says takes longer than small ones.
+// Only blocks of this size check the available memory. The check takes longer than a small allocation.
 constexpr int64_t kLargeBlock = int64_t{64} << 20;
 
 }  // namespace
@@ -79,28 +79,29 @@ absl::StatusOr<void*> Hbm::Allocate(int32_t device, size_t bytes) {
   const int64_t size = static_cast<int64_t>(bytes), before = in_use.fetch_add(size);
   if (before > capacity_ - size) {
     in_use.fetch_sub(size);
-    return absl::ResourceExhaustedError(absl::StrCat("Error allocating device buffer: Attempting to allocate ",
-                                                     Gibibytes(size), ". That was not possible. There are ",
-                                                     Gibibytes(std::max<int64_t>(capacity_ - before, 0)), " free."));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "Error allocating device buffer: Attempting to allocate ", FormatGibibytes(size),
+        ". That was not possible. There are ", FormatGibibytes(std::max<int64_t>(capacity_ - before, 0)), " free."));
   }
   static const int64_t host_bytes = HostBytes();
-  const bool lends = lent.fetch_add(size) <= host_bytes - size && (size < kLargeBlock || size <= AvailableBytes());
+  const bool fits_host =
+      host_bytes_in_use.fetch_add(size) <= host_bytes - size && (size < kLargeBlock || size <= AvailableBytes());
   void* address =
-      !lends ? nullptr : std::aligned_alloc(kAlignment, (bytes + kTail + kAlignment - 1) / kAlignment * kAlignment);
+      !fits_host ? nullptr : std::aligned_alloc(kAlignment, (bytes + kTail + kAlignment - 1) / kAlignment * kAlignment);
   if (address == nullptr) {
     in_use.fetch_sub(size);
-    lent.fetch_sub(size);
+    host_bytes_in_use.fetch_sub(size);
     return absl::ResourceExhaustedError(
-        absl::StrCat("the host has no ", Gibibytes(size), " for memory of the emulated device ", device));
+        absl::StrCat("the host has no ", FormatGibibytes(size), " for memory of the emulated device ", device));
   }
-  Fill(poison_, seed_.fetch_add(1), address, bytes);
+  FillWithPoison(poison_, seed_.fetch_add(1), address, bytes);
   return address;
 }
 
 void Hbm::Free(int32_t device, void* address, size_t bytes) {
   std::free(address);
   in_use_[static_cast<size_t>(device)].fetch_sub(static_cast<int64_t>(bytes));
-  lent.fetch_sub(static_cast<int64_t>(bytes));
+  host_bytes_in_use.fetch_sub(static_cast<int64_t>(bytes));
 }
 
 absl::Status Hbm::CopyIn(int32_t, const void* host, void* address, size_t bytes) {

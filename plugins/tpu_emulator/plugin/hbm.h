@@ -1,4 +1,4 @@
-// The memory of the emulated devices: the host's, counted against what the machine has.
+// The memory of the emulated devices. It is host memory, limited to the capacity of the machine.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_HBM_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_HBM_H_
 
@@ -12,7 +12,7 @@ namespace backplane::tpu {
 
 class Hbm : public mixed::DeviceMemory {
  public:
-  // `capacity`: bytes of each device.
+  // `capacity`: bytes per device.
   Hbm(int64_t devices, int64_t capacity, Poison poison);
 
   absl::StatusOr<void*> Allocate(int32_t device, size_t bytes) override;
@@ -26,7 +26,7 @@ class Hbm : public mixed::DeviceMemory {
   const int64_t capacity_;
   const Poison poison_;
   std::vector<std::atomic<int64_t>> in_use_;
-  std::atomic<uint64_t> seed_{0};  // of the next random filling
+  std::atomic<uint64_t> seed_{0};  // of the next random poison
 };
 
 }  // namespace backplane::tpu

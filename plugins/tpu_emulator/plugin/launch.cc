@@ -1,4 +1,4 @@
-// Running a program: out of tiles, through the engine, into tiles.
+// Runs a program: converts arguments out of tiles, runs the engine, and converts results to tiles.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -15,8 +15,9 @@ namespace {
 
 using Leaf = EmulatorExecutable::Leaf;
 
-constexpr double kBytesPerMicrosecond = 4000;  // into and out of tiles, on one thread
-constexpr int64_t kAwakeBytes = 1 << 17;       // to be copied: the threads wait for one another awake
+constexpr double kBytesPerMicrosecond = 4000;  // conversion to or from tiles, on one thread
+constexpr int64_t kSpinBytes =
+    1 << 17;  // from this many converted bytes on, threads spin between steps instead of sleeping
 
 class EmulatorLaunch : public engine::ProgramLaunch {
  public:
@@ -24,7 +25,7 @@ class EmulatorLaunch : public engine::ProgramLaunch {
                  std::chrono::milliseconds time_limit)
       : ProgramLaunch(std::move(request), executable, executable->program(), time_limit), executable_(*executable) {}
 
-  // `memories`: of the outputs.
+  // `memories`: the memory of each output.
   absl::Status Prepare(EmulatorClient& client, absl::Span<const int32_t> memories, std::vector<DeviceArray>* results) {
     const absl::Span<const OutputInfo> outputs = executable_.outputs();
     for (size_t k = 0; k < outputs.size(); ++k) {
@@ -62,7 +63,7 @@ class EmulatorLaunch : public engine::ProgramLaunch {
     if (executable_.working_bytes() > 0) {
       working = static_cast<std::byte*>(runtime().memory.Allocate(static_cast<size_t>(executable_.working_bytes())));
       if (working == nullptr) {
-        return absl::ResourceExhaustedError(absl::StrCat(executable_.name(), ": the host has no room for ",
+        return absl::ResourceExhaustedError(absl::StrCat(executable_.name(), ": the host has not enough memory for ",
                                                          executable_.working_bytes(), " bytes of working memory"));
       }
     }
@@ -70,30 +71,30 @@ class EmulatorLaunch : public engine::ProgramLaunch {
     std::vector<Copy> before, after;
     for (size_t p = 0; p < arguments.size(); ++p) {
       const DeviceArray& array = request().arguments[p];
-      void* there = array.storage == nullptr ? nullptr : array.storage->data();
-      if (arguments[p].way == Leaf::Way::kCopied) {
+      void* address = array.storage == nullptr ? nullptr : array.storage->data();
+      if (arguments[p].access == Leaf::Access::kCopied) {
         sources.push_back(working + arguments[p].offset);
-        before.push_back({&arguments[p].copy, there, sources.back()});
+        before.push_back({&arguments[p].copy, address, sources.back()});
       } else {
-        sources.push_back(there);
+        sources.push_back(address);
       }
     }
     for (size_t k = 0; k < results.size(); ++k) {
       const Leaf& leaf = results[k];
-      if (leaf.way == Leaf::Way::kCopied) {
+      if (leaf.access == Leaf::Access::kCopied) {
         targets.push_back(working + leaf.offset);
         after.push_back({&leaf.copy, targets.back(), targets_[k]});
         continue;
       }
       targets.push_back(targets_[k]);
       if (leaf.alias < 0) continue;
-      // The caller keeps the argument: the program works on a copy, which becomes the output.
+      // The caller keeps the argument. The program works on a copy of it, which becomes the output.
       void*& source = sources[static_cast<size_t>(leaf.alias)];
       if (source != targets_[k]) std::memcpy(targets_[k], source, static_cast<size_t>(leaf.bytes));
       source = targets_[k];
     }
-    if (executable_.copied_bytes() < kAwakeBytes) return RunAll(before, sources, targets, after);
-    const engine::ThreadPool::ActiveScope awake(&runtime().pool);
+    if (executable_.copied_bytes() < kSpinBytes) return RunAll(before, sources, targets, after);
+    const engine::ThreadPool::ActiveScope spinning(&runtime().pool);
     return RunAll(before, sources, targets, after);
   }
 
@@ -106,7 +107,7 @@ class EmulatorLaunch : public engine::ProgramLaunch {
   }
 
   void RunCopies(const std::vector<Copy>& copies) const {
-    std::vector<std::pair<size_t, size_t>> pieces;  // of which copy, which
+    std::vector<std::pair<size_t, size_t>> pieces;  // index of the copy, and of its piece
     int64_t bytes = 0;
     for (size_t c = 0; c < copies.size(); ++c) {
       bytes += copies[c].plan->bytes();
@@ -125,7 +126,7 @@ class EmulatorLaunch : public engine::ProgramLaunch {
   }
 
   const EmulatorExecutable& executable_;
-  std::vector<void*> targets_;  // where the outputs lie
+  std::vector<void*> targets_;  // addresses of the outputs
 };
 
 class EmulatorLoadedExecutable : public LoadedExecutable {
@@ -155,7 +156,7 @@ class EmulatorLoadedExecutable : public LoadedExecutable {
     auto launch = std::make_shared<EmulatorLaunch>(std::move(request), executable_, client_->collective_time_limit());
     std::vector<DeviceArray> outputs;
     RETURN_IF_ERROR(launch->Prepare(*client_, memories_[device], &outputs));
-    if (ReportedRuns* runs = executable_->runs()) runs->Add();
+    if (RunCounter* runs = executable_->runs()) runs->Add();
     return engine::ProgramLaunch::Start(std::move(launch), std::move(outputs),
                                         static_cast<double>(executable_->copied_bytes()) / kBytesPerMicrosecond);
   }
@@ -163,14 +164,14 @@ class EmulatorLoadedExecutable : public LoadedExecutable {
  private:
   EmulatorClient* const client_;
   const std::shared_ptr<const EmulatorExecutable> executable_;
-  std::vector<std::vector<int32_t>> memories_;  // by device, output
+  std::vector<std::vector<int32_t>> memories_;  // by device and output
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadEmulatorExecutable(EmulatorClient* client,
                                                                          std::shared_ptr<const Executable> executable) {
-  // Every executable of this plugin is made by this plugin: the shim hands back what Compile or Deserialize returned.
+  // The shim passes back what Compile or Deserialize returned, so it is an executable of this plugin.
   return std::make_unique<EmulatorLoadedExecutable>(
       client, std::static_pointer_cast<const EmulatorExecutable>(std::move(executable)));
 }

@@ -14,16 +14,16 @@
 namespace backplane::tpu {
 namespace {
 
-constexpr int64_t kMostDevices = 1024;
-constexpr size_t kMostMachineBytes = 1 << 20;
+constexpr int64_t kMaxDevices = 1024;
+constexpr size_t kMaxMachineBytes = 1 << 20;
 
-// A value and where it came from, for messages.
+// A value and its source, for error messages.
 struct Setting {
   std::string value, source;
 };
 
-absl::StatusOr<Setting> Find(const NamedValues& options, const std::string& name, const char* variable,
-                             absl::string_view fallback) {
+absl::StatusOr<Setting> FindSetting(const NamedValues& options, const std::string& name, const char* variable,
+                                    absl::string_view fallback) {
   const auto at = options.find(name);
   if (at != options.end()) {
     const std::string* text = std::get_if<std::string>(&at->second);
@@ -41,13 +41,14 @@ absl::StatusOr<Machine> ReadChip(const Setting& chip) {
   std::ifstream file(chip.value, std::ios::binary);
   if (!file) {
     auto name = [](std::string* out, const Machine& m) { out->append(m.name); };
-    return absl::NotFoundError(absl::StrCat(chip.source, ": '", chip.value, "' is no file and no known chip; known: ",
-                                            absl::StrJoin(KnownMachines(), ", ", name)));
+    return absl::NotFoundError(
+        absl::StrCat(chip.source, ": '", chip.value,
+                     "' is neither a file nor a known chip; known: ", absl::StrJoin(KnownMachines(), ", ", name)));
   }
-  std::string text(kMostMachineBytes + 1, 0);
+  std::string text(kMaxMachineBytes + 1, 0);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kMostMachineBytes) {
+  if (text.size() > kMaxMachineBytes) {
     return absl::InvalidArgumentError(absl::StrCat(chip.source, ": ", chip.value, ": is larger than a machine can be"));
   }
   absl::StatusOr<Machine> machine = ReadMachine(text);
@@ -63,11 +64,10 @@ absl::StatusOr<std::vector<int64_t>> ReadTorus(const Setting& topology) {
   int64_t devices = 1;
   for (absl::string_view axis : absl::StrSplit(topology.value, 'x')) {
     int64_t n = 0;
-    if (!absl::SimpleAtoi(axis, &n) || n < 1 || n > kMostDevices || (devices *= n) > kMostDevices ||
-        torus.size() == 3) {
+    if (!absl::SimpleAtoi(axis, &n) || n < 1 || n > kMaxDevices || (devices *= n) > kMaxDevices || torus.size() == 3) {
       return absl::InvalidArgumentError(absl::StrCat(
           topology.source, ": '", topology.value, "' is no topology; expected up to three sizes as in 2x2x1, at most ",
-          kMostDevices, " devices in all"));
+          kMaxDevices, " devices in all"));
     }
     torus.push_back(n);
   }
@@ -96,7 +96,7 @@ absl::StatusOr<F64> ReadF64(const Setting& f64) {
   return absl::InvalidArgumentError(absl::StrCat(f64.source, ": '", f64.value, "': must be ieee or pairs"));
 }
 
-// What JAX's libraries know a chip by.
+// Returns the device kind by which JAX's libraries know the chip.
 std::string DeviceKind(const Machine& machine) {
   static constexpr std::pair<const char*, const char*> kKinds[] = {
       {"v4", "TPU v4"}, {"v5e", "TPU v5 lite"}, {"v5p", "TPU v5"}, {"v6e", "TPU v6 lite"}, {"tpu7x", "TPU7x"}};
@@ -117,8 +117,8 @@ absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, con
                                                      kCollectiveTimeoutOption));
     }
   }
-  ASSIGN_OR_RETURN(Setting chip, Find(options, "chip", "TILEDTPU_CHIP", "v5e"));
-  ASSIGN_OR_RETURN(Setting topology, Find(options, "topology", "TILEDTPU_TOPOLOGY", "1"));
+  ASSIGN_OR_RETURN(Setting chip, FindSetting(options, "chip", "TILEDTPU_CHIP", "v5e"));
+  ASSIGN_OR_RETURN(Setting topology, FindSetting(options, "topology", "TILEDTPU_TOPOLOGY", "1"));
   if (!topology_name.empty()) {
     const std::vector<std::string> parts = absl::StrSplit(topology_name, absl::MaxSplits(':', 1));
     chip = {parts[0], "topology name"};
@@ -127,20 +127,20 @@ absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, con
   EmulatorOptions out;
   ASSIGN_OR_RETURN(out.machine, ReadChip(chip));
   ASSIGN_OR_RETURN(out.torus, ReadTorus(topology));
-  ASSIGN_OR_RETURN(Setting poison, Find(options, "poison", "TILEDTPU_POISON", "none"));
+  ASSIGN_OR_RETURN(Setting poison, FindSetting(options, "poison", "TILEDTPU_POISON", "none"));
   ASSIGN_OR_RETURN(out.poison, ReadPoison(poison));
-  ASSIGN_OR_RETURN(Setting round, Find(options, "round", "TILEDTPU_ROUND", "fusion"));
+  ASSIGN_OR_RETURN(Setting round, FindSetting(options, "round", "TILEDTPU_ROUND", "fusion"));
   ASSIGN_OR_RETURN(out.round, ReadRound(round));
-  ASSIGN_OR_RETURN(Setting f64, Find(options, "f64", "TILEDTPU_F64", "ieee"));
+  ASSIGN_OR_RETURN(Setting f64, FindSetting(options, "f64", "TILEDTPU_F64", "ieee"));
   ASSIGN_OR_RETURN(out.f64, ReadF64(f64));
-  ASSIGN_OR_RETURN(Setting report, Find(options, "report", "TILEDTPU_REPORT", ""));
+  ASSIGN_OR_RETURN(Setting report, FindSetting(options, "report", "TILEDTPU_REPORT", ""));
   out.report = std::move(report.value);
   ASSIGN_OR_RETURN(out.collective_timeout, CollectiveTimeLimit(options));
   return out;
 }
 
 Topology MakeTopology(const EmulatorOptions& options) {
-  Topology topology = HostTopology(VersionOf(options), static_cast<int>(options.device_count()));
+  Topology topology = HostTopology(ComputeVersion(options), static_cast<int>(options.device_count()));
   topology.platform_name = kPlatformName;
   topology.attributes["machine"] = WriteMachine(options.machine);
   topology.attributes["torus"] = options.torus;
@@ -157,13 +157,13 @@ Topology MakeTopology(const EmulatorOptions& options) {
     device.attributes["coords"] = std::vector<int64_t>{x, y, z};
     device.attributes["core_on_chip"] = int64_t{0};
     device.attributes["slice_index"] = int64_t{0};
-    device.attributes["slice_index"] = int64_t{0};  // all in one slice
+    device.attributes["slice_index"] = int64_t{0};
     device.attributes["num_cores"] = options.machine.cores_per_device;
   }
   return topology;
 }
 
-absl::StatusOr<EmulatorOptions> OptionsOf(const Topology& topology) {
+absl::StatusOr<EmulatorOptions> OptionsFromTopology(const Topology& topology) {
   auto text = [&](const char* name) -> const std::string* {
     const auto at = topology.attributes.find(name);
     return at == topology.attributes.end() ? nullptr : std::get_if<std::string>(&at->second);
@@ -189,8 +189,8 @@ absl::StatusOr<EmulatorOptions> OptionsOf(const Topology& topology) {
   return options;
 }
 
-std::string VersionOf(const EmulatorOptions& options) {
-  // FNV-1a: not against malice, but two machines of one name must not be taken for one another.
+std::string ComputeVersion(const EmulatorOptions& options) {
+  // FNV-1a. It need not resist attacks, but must tell apart two machines with the same name.
   uint64_t digest = 0xcbf29ce484222325u;
   for (const char c : absl::StrCat(WriteMachine(options.machine), options.round == Round::kOp ? "op" : "fusion",
                                    options.f64 == F64::kPairs ? "pairs" : "")) {

@@ -1,4 +1,4 @@
-// What a host may choose about the emulated machine, and the topology that follows.
+// The options of the emulated machine, and the topology that they give.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_OPTIONS_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_OPTIONS_H_
 
@@ -17,10 +17,10 @@ namespace backplane::tpu {
 inline constexpr char kPlatformName[] = "tiledtpu";
 inline constexpr char kVersion[] = "backplane tpu emulator 0.1.0";
 
-// What memory holds that nothing was written to, the padding of tiles among it. Results never depend on it.
+// The contents of memory that nothing has written, including the padding of tiles. Results never depend on it.
 enum class Poison : uint8_t { kNone, kZero, kNan, kRandom };
 
-// Create options, each with an environment variable that serves where the option is not given:
+// Create options. If an option is not given, its environment variable is used:
 //
 //   chip      TILEDTPU_CHIP      v4, v5e (the default), v5p, v6e, tpu7x, or the path of a machine as JSON (machine.h)
 //   topology  TILEDTPU_TOPOLOGY  devices along each axis of the torus, "2x2" or "2x2x1"; one device when not given.
@@ -45,22 +45,23 @@ struct EmulatorOptions {
   int64_t device_count() const { return torus[0] * torus[1] * torus[2]; }
 };
 
-// InvalidArgument, naming the option or the variable: unknown names, values that cannot be read. NotFound: no such
-// file.
+// Returns InvalidArgument, with the name of the option or variable, for unknown names and invalid values, and NotFound
+// for a missing file.
 absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, const NamedValues& options);
 
-// Devices in x-fastest order. Each has JAX's attributes "coords" (x, y, z) and "core_on_chip" (0), the memories of
-// HostTopology, and a kind that JAX's libraries know for the known chips ("TPU v5 lite"). The attribute "machine" of
-// the topology is the machine as JSON, "torus", "round", "f64" and "report" are the options. The version names the
-// machine and what else changes a program, by VersionOf.
+// Devices are in x-fastest order. Each has JAX's attributes "coords" (x, y, z) and "core_on_chip" (0), the memories of
+// HostTopology, and a kind that JAX's libraries know for the built-in chips ("TPU v5 lite"). The topology's attribute
+// "machine" is the machine as JSON; "torus", "round", "f64" and "report" are the options. Its version is
+// ComputeVersion.
 Topology MakeTopology(const EmulatorOptions& options);
 
-// What a topology made above was made of, as far as a compiler needs it: machine, torus, round, f64, report.
-absl::StatusOr<EmulatorOptions> OptionsOf(const Topology& topology);
+// Returns the options of a topology made by MakeTopology, as far as a compiler needs them: machine, torus, round, f64,
+// report.
+absl::StatusOr<EmulatorOptions> OptionsFromTopology(const Topology& topology);
 
-// The plugin, the machine's name and a digest of all that changes what a program computes or is told about itself: what
-// was compiled under another version must not be run.
-std::string VersionOf(const EmulatorOptions& options);
+// Returns a text that identifies the plugin, the machine, and all options that change a program or its properties.
+// Programs compiled under another version must not be run.
+std::string ComputeVersion(const EmulatorOptions& options);
 
 }  // namespace backplane::tpu
 

@@ -1,4 +1,4 @@
-// Bitcasts that mean bytes in another order than that of rows, by operations on values.
+// Rewrites bitcasts between layouts as transposes and reshapes.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_RESOLVE_BITCASTS_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_RESOLVE_BITCASTS_H_
 
@@ -6,9 +6,8 @@
 
 namespace backplane::tpu {
 
-// A host's bitcast from or to an array whose own layout orders its dimensions otherwise than by rows becomes a
-// transpose, a reshape and a transpose: layouts are the machine's to choose after it. Bitcasts that change the element
-// type stay.
+// Rewrites a bitcast whose operand or result is not row-major as a transpose, a reshape and a transpose. After this
+// pass the layouts of values can be chosen freely. Bitcasts that change the element type stay.
 class ResolveBitcasts : public Pass {
  public:
   absl::string_view name() const override { return "resolve-bitcasts"; }

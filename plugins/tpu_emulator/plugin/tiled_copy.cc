@@ -12,12 +12,13 @@ namespace {
 constexpr int64_t kPieceBytes = 1 << 18;
 constexpr int64_t kMostPieces = 32;
 
-// So many indices of the most major dimension make a piece that is contiguous in tiles; 0: it cannot be cut.
-int64_t UnitOfMajor(const Shape& shape, const PhysicalLayout& physical) {
+// Returns how many indices of the most major dimension form a contiguous block of tiles; 0 if the array cannot be
+// split.
+int64_t MajorBlockSize(const Shape& shape, const PhysicalLayout& physical) {
   const Layout& layout = shape.layout();
   if (shape.rank() == 0 || layout.tiles.empty() || !physical.separable()) return 0;
   if (physical.element_bits() != 8 * ByteWidth(shape.element_type())) return 0;
-  const Tile& first = layout.tiles.front();  // the others divide what it has cut
+  const Tile& first = layout.tiles.front();  // further tiles only subdivide this one
   const int64_t covered = static_cast<int64_t>(first.dims.size());
   if (covered > shape.rank()) return 0;
   return covered == shape.rank() ? first.dims.front() : 1;
@@ -25,7 +26,7 @@ int64_t UnitOfMajor(const Shape& shape, const PhysicalLayout& physical) {
 
 }  // namespace
 
-bool LiesInRows(const Shape& shape) {
+bool IsDenseRowMajor(const Shape& shape) {
   if (!shape.has_layout()) return true;
   const absl::StatusOr<PhysicalLayout> physical = PhysicalLayout::Of(shape);
   if (!physical.ok() || !physical->separable() || physical->has_padding()) return false;
@@ -44,23 +45,23 @@ absl::StatusOr<TiledCopy> TiledCopy::Plan(const Shape& tiled, Direction directio
   const PrimitiveType type = tiled.element_type();
   auto relayout = [&](const PhysicalLayout& tiles,
                       const PhysicalLayout& rows) -> absl::StatusOr<std::shared_ptr<const Relayout>> {
-    ASSIGN_OR_RETURN(Relayout r, direction == Direction::kToRows ? Relayout::Plan(type, tiles, rows)
-                                                                 : Relayout::Plan(type, rows, tiles));
+    ASSIGN_OR_RETURN(Relayout r, direction == Direction::kToRowMajor ? Relayout::Plan(type, tiles, rows)
+                                                                     : Relayout::Plan(type, rows, tiles));
     return std::make_shared<const Relayout>(std::move(r));
   };
   ASSIGN_OR_RETURN(PhysicalLayout physical, PhysicalLayout::Of(tiled));
   copy.bytes_ = tiled.num_elements() * ByteWidth(type);
-  const int64_t unit = UnitOfMajor(tiled, physical);
+  const int64_t block = MajorBlockSize(tiled, physical);
   const int64_t wanted = std::min(kMostPieces, copy.bytes_ / kPieceBytes);
-  const int64_t major = unit == 0 ? 0 : tiled.layout().minor_to_major.back();
-  if (unit > 0 && wanted > 1 && tiled.dimensions(major) >= 2 * unit) {
-    // The other side of a piece is a part of every row, or some of the rows: the strides are the whole array's.
+  const int64_t major = block == 0 ? 0 : tiled.layout().minor_to_major.back();
+  if (block > 0 && wanted > 1 && tiled.dimensions(major) >= 2 * block) {
+    // The row-major side of a piece is a part of the whole array and has its strides.
     const std::vector<int64_t> whole(tiled.dimensions().begin(), tiled.dimensions().end());
     std::vector<int64_t> row_order(whole.size());
     for (size_t i = 0; i < row_order.size(); ++i) row_order[i] = static_cast<int64_t>(row_order.size() - 1 - i);
     const int64_t stride = RowMajorStrides(tiled.dimensions())[static_cast<size_t>(major)];
-    const int64_t n = whole[static_cast<size_t>(major)], units = (n + unit - 1) / unit;
-    const int64_t step = (units + wanted - 1) / wanted * unit;
+    const int64_t n = whole[static_cast<size_t>(major)], blocks = (n + block - 1) / block;
+    const int64_t step = (blocks + wanted - 1) / wanted * block;
     std::shared_ptr<const Relayout> full;
     int64_t in_tiles = 0;
     for (int64_t at = 0; at < n; at += step) {
@@ -76,12 +77,12 @@ absl::StatusOr<TiledCopy> TiledCopy::Plan(const Shape& tiled, Direction directio
         if (n - at >= step) full = r;
       }
       const int64_t in_rows = at * stride * ByteWidth(type);
-      const bool to_rows = direction == Direction::kToRows;
+      const bool to_rows = direction == Direction::kToRowMajor;
       copy.pieces_.push_back({std::move(r), to_rows ? in_tiles : in_rows, to_rows ? in_rows : in_tiles, 0});
       in_tiles += tiles.byte_size();
     }
     if (in_tiles == physical.byte_size()) return copy;
-    copy.pieces_.clear();  // a layout that is not cut as thought
+    copy.pieces_.clear();  // the pieces do not match the layout
   }
   Shape rows_shape = tiled.WithoutLayout();
   rows_shape.set_row_major();
@@ -91,7 +92,7 @@ absl::StatusOr<TiledCopy> TiledCopy::Plan(const Shape& tiled, Direction directio
   return copy;
 }
 
-TiledCopy TiledCopy::Plain(int64_t bytes) {
+TiledCopy TiledCopy::PlanBytes(int64_t bytes) {
   TiledCopy copy;
   copy.bytes_ = bytes;
   for (int64_t at = 0; at < bytes; at += kPieceBytes) {

@@ -1,4 +1,4 @@
-// An array between its place in tiles and rows one after another, cut into pieces for many threads.
+// Converts arrays between tiled and dense row-major memory, in pieces that threads can run in parallel.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_TILED_COPY_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_TILED_COPY_H_
 
@@ -12,34 +12,34 @@
 
 namespace backplane::tpu {
 
-// Immutable; any number of threads may run pieces at once. Padding is neither read nor written.
+// Immutable and thread-safe: different pieces may run at once. Padding is neither read nor written.
 class TiledCopy {
  public:
-  enum class Direction : uint8_t { kToRows, kToTiles };
+  enum class Direction : uint8_t { kToRowMajor, kToTiled };
 
-  // `tiled`: an array shape with its layout.
+  // `tiled` is an array shape with layout.
   static absl::StatusOr<TiledCopy> Plan(const Shape& tiled, Direction direction);
 
-  // Copies memory as it lies.
-  static TiledCopy Plain(int64_t bytes);
+  // Plans a copy of `bytes` bytes without conversion.
+  static TiledCopy PlanBytes(int64_t bytes);
 
-  int64_t bytes() const { return bytes_; }  // of the array in rows; of Plain, those given
+  int64_t bytes() const { return bytes_; }  // of the row-major array, or as given to PlanBytes
   size_t pieces() const { return pieces_.size(); }
   void RunPiece(size_t piece, const void* from, void* to) const;
   void Run(const void* from, void* to, engine::ThreadPool* pool) const;  // `pool` may be null
 
  private:
   struct Piece {
-    std::shared_ptr<const Relayout> relayout;  // null: `bytes` as they lie
-    int64_t from, to;                          // where it begins, in bytes
+    std::shared_ptr<const Relayout> relayout;  // null: a plain copy of `bytes`
+    int64_t from, to;                          // start, in bytes
     int64_t bytes = 0;
   };
   int64_t bytes_ = 0;
   std::vector<Piece> pieces_;
 };
 
-// Whether the bytes of the array in this layout are those of its rows, one after another and nothing between them.
-bool LiesInRows(const Shape& shape);
+// Whether this layout is row-major without padding, so that no conversion is needed.
+bool IsDenseRowMajor(const Shape& shape);
 
 }  // namespace backplane::tpu
 

@@ -1,4 +1,4 @@
-// Copies in pieces against the definition: every element at its place, padding left alone.
+// Compares copies in pieces with the definition. Padding must not change.
 #include "plugins/tpu_emulator/plugin/tiled_copy.h"
 
 #include <cstring>
@@ -25,8 +25,8 @@ void Check(const Shape& shape) {
     for (size_t d = at.size(); d-- > 0 && ++at[d] == shape.dimensions(static_cast<int64_t>(d));) at[d] = 0;
   }
   engine::ThreadPool pool({.num_threads = 2});
-  auto in = TiledCopy::Plan(shape, TiledCopy::Direction::kToTiles),
-       out = TiledCopy::Plan(shape, TiledCopy::Direction::kToRows);
+  auto in = TiledCopy::Plan(shape, TiledCopy::Direction::kToTiled),
+       out = TiledCopy::Plan(shape, TiledCopy::Direction::kToRowMajor);
   ASSERT_TRUE(in.ok() && out.ok()) << in.status() << out.status();
   in->Run(rows.data(), found.data(), &pool);
   EXPECT_TRUE(found == wanted);
@@ -37,7 +37,7 @@ void Check(const Shape& shape) {
   }
 }
 
-TEST(TiledCopy, EveryElementAtItsPlace) {
+TEST(TiledCopy, CopiesEveryElement) {
   for (PrimitiveType type : {PrimitiveType::kF32, PrimitiveType::kBF16, PrimitiveType::kS8, PrimitiveType::kF64}) {
     for (const std::vector<int64_t>& dims : std::vector<std::vector<int64_t>>{{},
                                                                               {5},
@@ -55,11 +55,11 @@ TEST(TiledCopy, EveryElementAtItsPlace) {
   }
 }
 
-TEST(TiledCopy, KnowsWhatLiesInRows) {
+TEST(TiledCopy, RecognizesDenseRowMajorLayouts) {
   auto lies = [](const std::vector<int64_t>& dims) {
     Shape shape(PrimitiveType::kF32, dims);
     shape.set_layout(DefaultLayout(PrimitiveType::kF32, dims));
-    return LiesInRows(shape);
+    return IsDenseRowMajor(shape);
   };
   EXPECT_TRUE(lies({8, 128}));
   EXPECT_TRUE(lies({512, 128}));

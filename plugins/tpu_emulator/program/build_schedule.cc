@@ -19,93 +19,96 @@ namespace {
 
 using Kind = ScheduledBuffer::Kind;
 
-constexpr int64_t kLongestStay = 64;  // kernels that a value, or a copy made ahead, may keep its place in VMEM for
+constexpr int64_t kMaxLifetime = 64;  // the most kernels for which a value or a prefetched operand may stay in VMEM
 
-// What the texts of layouts call a memory: S(1), S(3).
-// Bytes besides HBM that values may stay in, and the room that is taken, kernel by kernel.
-class Residency {
+// The memory besides HBM that values may stay in (VMEM or CMEM), and the bytes of it in use during each kernel.
+class FastMemory {
  public:
-  Residency(const Machine& machine, int64_t kernels) : machine_(machine), taken_(static_cast<size_t>(kernels) + 1, 0) {
+  FastMemory(const Machine& machine, int64_t kernels) : machine_(machine), used_(static_cast<size_t>(kernels) + 1, 0) {
     const int64_t kept = std::min(machine.scoped_vmem_bytes, machine.vmem_bytes / 2);
-    room_ = machine.cmem_bytes > 0 ? machine.cmem_bytes : machine.vmem_bytes - kept;
+    capacity_ = machine.cmem_bytes > 0 ? machine.cmem_bytes : machine.vmem_bytes - kept;
   }
 
-  // Values in the order of their kernels: those that have begun are known, so the room at the first kernel decides.
-  void Place(WalkedProgram& program) {
-    std::vector<std::vector<int>> by_first(taken_.size());
+  // Assigns spaces to values in the order of their first kernel. All values that are already live are known then, so it
+  // is enough to check the free bytes at the first kernel.
+  void AssignSpaces(WalkedProgram& program) {
+    std::vector<std::vector<int>> by_first(used_.size());
     for (size_t b = 0; b < program.buffers.size(); ++b) {
       const WalkedBuffer& buffer = program.buffers[b];
       if (buffer.used && Fits(buffer)) {
         by_first[static_cast<size_t>(buffer.info.first_kernel)].push_back(static_cast<int>(b));
       }
     }
-    std::vector<int64_t> ends(taken_.size() + 1, 0);
+    std::vector<int64_t> ends(used_.size() + 1, 0);
     int64_t now = 0;
-    for (size_t k = 0; k < taken_.size(); ++k) {
+    for (size_t k = 0; k < used_.size(); ++k) {
       now -= ends[k];
       for (int b : by_first[k]) {
         ScheduledBuffer& info = program.buffers[static_cast<size_t>(b)].info;
-        if (now + info.padded_bytes > room_) continue;
+        if (now + info.padded_bytes > capacity_) continue;
         info.space = PrefetchSpace(machine_, info.padded_bytes);
         now += info.padded_bytes;
         ends[static_cast<size_t>(info.last_kernel) + 1] += info.padded_bytes;
       }
-      taken_[k] = now;
+      used_[k] = now;
     }
   }
 
-  // Room for an operand that is copied ahead of a later kernel, while kernel k runs.
-  int64_t Left(size_t k) const { return room_ - taken_[k]; }
-  void Take(size_t from, size_t until, int64_t bytes) {
-    for (size_t k = from; k <= until; ++k) taken_[k] += bytes;
+  // The bytes that are free for a prefetched operand while kernel k runs.
+  int64_t FreeBytes(size_t k) const { return capacity_ - used_[k]; }
+  void Reserve(size_t from, size_t until, int64_t bytes) {
+    for (size_t k = from; k <= until; ++k) used_[k] += bytes;
   }
 
  private:
   bool Fits(const WalkedBuffer& b) const {
-    return b.info.kind == Kind::kTemporary && !b.stays_in_hbm && b.info.padded_bytes > 0 &&
-           b.info.last_kernel - b.info.first_kernel <= kLongestStay &&
+    return b.info.kind == Kind::kTemporary && !b.pinned_to_hbm && b.info.padded_bytes > 0 &&
+           b.info.last_kernel - b.info.first_kernel <= kMaxLifetime &&
            PrefetchSpace(machine_, b.info.padded_bytes) != Space::kHbm;
   }
 
   const Machine& machine_;
-  std::vector<int64_t> taken_;
-  int64_t room_ = 0;
+  std::vector<int64_t> used_;
+  int64_t capacity_ = 0;
 };
 
-// A product's operand that is copied ahead.
-struct CopyAhead {
-  size_t kernel = 0, first = 0;  // the one that reads it, and the first beside which it runs
+// The prefetch of an operand of a product.
+struct OperandCopy {
+  size_t kernel = 0, first = 0;  // the kernel that reads the copy, and the first one during which the copy runs
   int side = 0;
   Space space = Space::kVmem;
   int64_t bytes = 0;
   double seconds = 0, wait = 0;
 };
 
-// Times kernels in their order. HBM that a kernel leaves idle serves copies for later ones.
+// Times the kernels in order. HBM bandwidth that a kernel leaves idle is used to prefetch operands of later kernels.
 class Timer {
  public:
   Timer(const Machine& machine, const WalkedProgram& program)
-      : machine_(machine), program_(program), idle_(program.kernels.size(), 0), ahead_(program.kernels.size(), 0) {
+      : machine_(machine),
+        program_(program),
+        idle_seconds_(program.kernels.size(), 0),
+        prefetch_seconds_(program.kernels.size(), 0) {
     for (size_t k = 0; k < program.kernels.size(); ++k) number_[program.kernels[k].instruction] = k;
   }
 
-  // Time of kernel k, which may wait for an operand copied ahead.
-  KernelTime Of(size_t k, Residency& residency) {
+  // Returns the time of kernel k, including the time that it waits for a prefetched operand.
+  KernelTime TimeWithPrefetch(size_t k, FastMemory& fast_memory) {
     const WalkedKernel& kernel = program_.kernels[k];
     KernelWork work = kernel.work.work;
-    int64_t product[2] = {0, 0};  // bytes in HBM of what the product's operands are made of
-    bool elsewhere[2] = {false, false};
+    int64_t product[2] = {0, 0};  // HBM bytes of the values that each operand is made of
+    bool in_fast_memory[2] = {false, false};
     for (size_t o = 0; o < kernel.operands.size(); ++o) {
       const KernelPort& port = kernel.work.operands[o];
       const bool in_hbm = InHbm(kernel.operands[o]);
       if (port.product == 0 || port.product == 1) {
         if (in_hbm) product[port.product] += port.bytes;
-        elsewhere[port.product] |= !in_hbm;
+        in_fast_memory[port.product] |= !in_hbm;
       } else if (in_hbm) {
         work.hbm_read_bytes += port.bytes;
       }
     }
-    Space result = Space::kVmem;  // a product of which only a reduction is kept is written nowhere
+    Space result = Space::kVmem;  // a product of which only a reduction is kept is not written to memory
     for (size_t r = 0; r < kernel.results.size(); ++r) {
       const Space space = SpaceOf(kernel.results[r]);
       if (kernel.work.results[r].product == 2) {
@@ -121,38 +124,38 @@ class Timer {
     for (int side : {0, 1}) {
       Space& space = side == 0 ? m.lhs_space : m.rhs_space;
       std::optional<int64_t>& bytes = side == 0 ? m.lhs_bytes : m.rhs_bytes;
-      if (product[side] == 0 && elsewhere[side]) {
+      if (product[side] == 0 && in_fast_memory[side]) {
         space = machine_.cmem_bytes > 0 ? Space::kCmem : Space::kVmem;
-      } else if (elsewhere[side]) {
+      } else if (in_fast_memory[side]) {
         bytes = product[side];
       }
     }
     const KernelTime in_place = TimeKernel(machine_, work);
-    // The larger operand that fits, copied ahead.
+    // Prefetch the larger operand that fits.
     const int larger = product[0] >= product[1] ? 0 : 1;
     for (int side : {larger, 1 - larger}) {
-      if (product[side] == 0 || product[side] > residency.Left(k)) continue;
+      if (product[side] == 0 || product[side] > fast_memory.FreeBytes(k)) continue;
       const Space space = PrefetchSpace(machine_, product[side]);
       if (space == Space::kHbm) continue;
       KernelWork with_copy = work;
       (side == 0 ? with_copy.matmul->lhs_space : with_copy.matmul->rhs_space) = space;
       KernelTime time = TimeKernel(machine_, with_copy);
-      CopyAhead copy{k, k, side, space, product[side]};
+      OperandCopy copy{k, k, side, space, product[side]};
       copy.seconds = static_cast<double>(product[side]) / machine_.HbmBytesPerSecond();
-      PlaceCopy(residency, copy);
+      PlanCopy(fast_memory, copy);
       if (time.seconds + copy.wait >= in_place.seconds) break;
-      UseIdle(residency, copy);
-      AddCopy(time, copy);
+      CommitCopy(fast_memory, copy);
+      AddCopyTime(time, copy);
       return Finish(k, time);
     }
     return Finish(k, in_place);
   }
 
-  // Kernels that follow are another loop's: nothing is known of the HBM that others leave.
-  void Restart(size_t k) { first_ = k; }
+  // The kernels from k on belong to another loop. Idle bandwidth of earlier ones is not available to them.
+  void StartSequence(size_t k) { sequence_start_ = k; }
 
-  const std::vector<CopyAhead>& copies() const { return copies_; }
-  double AheadCycles(size_t k) const { return ahead_[k] * machine_.CyclesPerSecond(); }
+  const std::vector<OperandCopy>& copies() const { return copies_; }
+  double PrefetchCycles(size_t k) const { return prefetch_seconds_[k] * machine_.CyclesPerSecond(); }
 
  private:
   Space SpaceOf(int buffer) const {
@@ -162,25 +165,25 @@ class Timer {
     return std::any_of(leaves.begin(), leaves.end(), [&](int b) { return SpaceOf(b) == Space::kHbm; });
   }
 
-  // As late as HBM's idle time before the kernel allows, back to where the copy has no room yet, or to where it could
-  // not begin: another computation, a kernel before the one that makes the operand.
-  void PlaceCopy(const Residency& residency, CopyAhead& copy) const {
-    size_t least = std::max(first_, copy.kernel - std::min<size_t>(copy.kernel, kLongestStay));
+  // Moves the start of the copy back until enough idle bandwidth is found. Stops where memory has no free space, at the
+  // start of the computation, and at the kernel that makes the operand.
+  void PlanCopy(const FastMemory& fast_memory, OperandCopy& copy) const {
+    size_t least = std::max(sequence_start_, copy.kernel - std::min<size_t>(copy.kernel, kMaxLifetime));
     const WalkedKernel& kernel = program_.kernels[copy.kernel];
     for (size_t o = 0; o < kernel.operands.size(); ++o) {
       if (kernel.work.operands[o].product != copy.side) continue;
-      least = std::max(least, MadeBefore(*kernel.instruction->operand(static_cast<int64_t>(o))));
+      least = std::max(least, FirstKernelAfter(*kernel.instruction->operand(static_cast<int64_t>(o))));
     }
     copy.wait = copy.seconds;
-    while (copy.wait > 0 && copy.first > least && residency.Left(copy.first - 1) >= copy.bytes &&
+    while (copy.wait > 0 && copy.first > least && fast_memory.FreeBytes(copy.first - 1) >= copy.bytes &&
            program_.kernels[copy.first - 1].instruction->parent() == kernel.instruction->parent()) {
       --copy.first;
-      copy.wait = std::max(0.0, copy.wait - idle_[copy.first]);
+      copy.wait = std::max(0.0, copy.wait - idle_seconds_[copy.first]);
     }
   }
 
-  // The first kernel that all of those precede that make this value.
-  size_t MadeBefore(const Instruction& value) const {
+  // Returns the first kernel after all kernels that `value` depends on.
+  size_t FirstKernelAfter(const Instruction& value) const {
     size_t before = 0;
     std::vector<const Instruction*> pending = {&value};
     absl::flat_hash_set<const Instruction*> seen;
@@ -197,45 +200,45 @@ class Timer {
     return before;
   }
 
-  void UseIdle(Residency& residency, const CopyAhead& copy) {
+  void CommitCopy(FastMemory& fast_memory, const OperandCopy& copy) {
     double rest = copy.seconds - copy.wait;
     for (size_t j = copy.kernel; j-- > copy.first;) {
-      const double here = std::min(rest, idle_[j]);
-      idle_[j] -= here;
-      ahead_[j] += here;
+      const double here = std::min(rest, idle_seconds_[j]);
+      idle_seconds_[j] -= here;
+      prefetch_seconds_[j] += here;
       rest -= here;
     }
-    residency.Take(copy.first, copy.kernel, copy.bytes);
+    fast_memory.Reserve(copy.first, copy.kernel, copy.bytes);
     copies_.push_back(copy);
   }
 
-  void AddCopy(KernelTime& time, const CopyAhead& copy) const {
+  void AddCopyTime(KernelTime& time, const OperandCopy& copy) const {
     time.hbm_bytes += static_cast<double>(copy.bytes);
     time.hbm_cycles += copy.wait * machine_.CyclesPerSecond();
     time.seconds += copy.wait;
     time.cycles += copy.wait * machine_.CyclesPerSecond();
     if (copy.wait > 0.5 * time.seconds) time.bound = Unit::kHbm;
     time.roofline_seconds = std::max(time.roofline_seconds, time.hbm_bytes / (machine_.hbm_gb_per_s * 1e9));
-    // Bytes that came while earlier kernels ran are no reason for this one to take long.
+    // Bytes that were copied during earlier kernels do not bound this one.
     time.roofline_seconds = std::min(time.roofline_seconds, time.seconds);
     time.utilisation = time.roofline_seconds / time.seconds;
   }
 
   KernelTime Finish(size_t k, KernelTime time) {
-    idle_[k] = std::max(0.0, time.seconds - time.hbm_cycles / machine_.CyclesPerSecond());
+    idle_seconds_[k] = std::max(0.0, time.seconds - time.hbm_cycles / machine_.CyclesPerSecond());
     return time;
   }
 
   const Machine& machine_;
   const WalkedProgram& program_;
   absl::flat_hash_map<const Instruction*, size_t> number_;
-  std::vector<double> idle_, ahead_;  // seconds of HBM by kernel: left over, and used for later kernels
-  std::vector<CopyAhead> copies_;
-  size_t first_ = 0;  // of the kernels that follow one another
+  std::vector<double> idle_seconds_, prefetch_seconds_;  // HBM seconds by kernel: left idle, and used for later kernels
+  std::vector<OperandCopy> copies_;
+  size_t sequence_start_ = 0;  // the first kernel of the current sequence
 };
 
-// What a kernel without a product takes of VMEM: two windows of everything that it reads or writes in HBM, as large as
-// half the limit allows, and one tile at least.
+// Returns the scoped VMEM of a kernel without a product. It has two windows for each array in HBM that it reads or
+// writes. They use up to half of the limit, and at least one tile each.
 int64_t ScopedBytes(const Machine& machine, const WalkedProgram& program, const WalkedKernel& kernel) {
   const int64_t tile = machine.tile_rows * machine.tile_lanes * 4;
   int64_t least = 0, most = 0;
@@ -251,7 +254,7 @@ int64_t ScopedBytes(const Machine& machine, const WalkedProgram& program, const 
   return std::max(least, std::min(most, machine.scoped_vmem_bytes / 2));
 }
 
-// Starts of kernels, one after another; a loop takes as long as all of its turns.
+// Sets the start of each kernel. A loop lasts for all of its iterations.
 void SetStarts(Schedule& s) {
   struct Open {
     int64_t loop;
@@ -267,18 +270,18 @@ void SetStarts(Schedule& s) {
     }
   };
   for (ScheduledKernel& k : s.kernels) {
-    // The loops around this kernel, outermost first.
-    std::vector<int64_t> around;
-    for (int64_t l = k.loop; l >= 0; l = s.loops[static_cast<size_t>(l)].parent) around.push_back(l);
-    std::reverse(around.begin(), around.end());
+    // The loops that enclose this kernel, outermost first.
+    std::vector<int64_t> enclosing;
+    for (int64_t l = k.loop; l >= 0; l = s.loops[static_cast<size_t>(l)].parent) enclosing.push_back(l);
+    std::reverse(enclosing.begin(), enclosing.end());
     size_t common = 0;
-    while (common < open.size() && common < around.size() && open[common].loop == around[common]) ++common;
+    while (common < open.size() && common < enclosing.size() && open[common].loop == enclosing[common]) ++common;
     close_until(common == 0 ? -1 : open[common - 1].loop);
-    for (; common < around.size(); ++common) open.push_back({around[common], now});
+    for (; common < enclosing.size(); ++common) open.push_back({enclosing[common], now});
     k.start_seconds = now;
     now += k.time.seconds;
     k.executions = 1;
-    for (int64_t l : around) k.executions *= s.loops[static_cast<size_t>(l)].trip_count;
+    for (int64_t l : enclosing) k.executions *= s.loops[static_cast<size_t>(l)].trip_count;
   }
   close_until(-1);
   s.seconds = now;
@@ -296,7 +299,7 @@ void SetSpaces(Shape& shape, absl::Span<const int> buffers, const WalkedProgram&
   if (space != Space::kHbm) shape.mutable_layout().memory_space = MemorySpace(space);
 }
 
-// The layouts in the program say where values lie, inside fusions too.
+// Writes the memory spaces into the layouts of the program, including those inside of fusions.
 void WriteSpaces(Module* kernels, const WalkedProgram& program) {
   for (Computation* c : RunningComputations(kernels)) {
     for (const auto& i : c->instructions()) {
@@ -319,8 +322,8 @@ void WriteSpaces(Module* kernels, const WalkedProgram& program) {
 absl::StatusOr<TimedProgram> BuildSchedule(Module* kernels, const Machine& machine, absl::Span<const int64_t> torus) {
   WalkedProgram program = WalkProgram(*kernels, machine, torus);
   const TileShape tile{machine.tile_rows, machine.tile_lanes};
-  Residency residency(machine, static_cast<int64_t>(program.kernels.size()));
-  residency.Place(program);
+  FastMemory fast_memory(machine, static_cast<int64_t>(program.kernels.size()));
+  fast_memory.AssignSpaces(program);
   WriteSpaces(kernels, program);
 
   TimedProgram out;
@@ -333,7 +336,7 @@ absl::StatusOr<TimedProgram> BuildSchedule(Module* kernels, const Machine& machi
   out.plan = PlanMemory(program, s);
   s.hbm_peak = out.plan.peak_bytes;
 
-  // Buffers that were merged into others are left out; the rest are numbered anew.
+  // Leave out buffers that were merged into others, and renumber the rest.
   std::vector<int64_t> number(program.buffers.size(), -1);
   for (size_t b = 0; b < program.buffers.size(); ++b) {
     if (!program.buffers[b].used) continue;
@@ -350,14 +353,14 @@ absl::StatusOr<TimedProgram> BuildSchedule(Module* kernels, const Machine& machi
   int64_t loop = -1;
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     const WalkedKernel& from = program.kernels[k];
-    if (from.loop != loop) timer.Restart(k);
+    if (from.loop != loop) timer.StartSequence(k);
     loop = from.loop;
     ScheduledKernel kernel;
     kernel.name = from.instruction->name();
     kernel.category = from.work.category;
     kernel.contents = from.work.contents;
-    kernel.origin = OriginOf(*from.instruction);
-    kernel.time = timer.Of(k, residency);
+    kernel.origin = GetOrigin(*from.instruction);
+    kernel.time = timer.TimeWithPrefetch(k, fast_memory);
     kernel.loop = from.loop;
     kernel.flops = from.work.flops;
     kernel.transcendentals = from.work.transcendentals;
@@ -376,7 +379,7 @@ absl::StatusOr<TimedProgram> BuildSchedule(Module* kernels, const Machine& machi
     s.kernels.push_back(std::move(kernel));
   }
   std::vector<PrefetchedOperand> prefetched;
-  for (const CopyAhead& copy : timer.copies()) {
+  for (const OperandCopy& copy : timer.copies()) {
     const WalkedKernel& kernel = program.kernels[copy.kernel];
     double rest = copy.wait;
     for (size_t o = 0; o < kernel.operands.size(); ++o) {
@@ -397,7 +400,7 @@ absl::StatusOr<TimedProgram> BuildSchedule(Module* kernels, const Machine& machi
           {kernel.instruction, static_cast<int64_t>(o), program.kernels[copy.first].instruction, copy.space});
     }
   }
-  for (size_t k = 0; k < s.kernels.size(); ++k) s.kernels[k].prefetch_cycles = timer.AheadCycles(k);
+  for (size_t k = 0; k < s.kernels.size(); ++k) s.kernels[k].prefetch_cycles = timer.PrefetchCycles(k);
   WritePrefetches(kernels, prefetched);
   SetStarts(s);
   for (const ScheduledKernel& k : s.kernels) {

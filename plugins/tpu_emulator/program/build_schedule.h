@@ -1,14 +1,16 @@
-// Walks a program that is cut into kernels and laid out, in the order in which the machine runs it, and says what each
-// kernel does, when, and what lies in memory meanwhile.
+// Builds the schedule of a program that has been split into kernels and has layouts: what each kernel does, when it
+// starts, and what is in memory while it runs.
 //
-//   - Loops are walked once; their kernels count as often as the loop turns, where the program says how often.
-//   - Of a conditional's branches the longest one is counted; the notes name it. Memory has room for the one that needs
-//     most: what this is beyond the longest one's is a buffer of its own, named after the branch.
-//   - Values that live shortly and fit the VMEM that kernels leave stay there (machine/clock.h, PrefetchSpace). They
-//     take neither bandwidth nor room of HBM. Their layouts get the memory space: S(1), on a machine with CMEM S(3).
-//   - An operand of a product is copied ahead when that is quicker: while earlier kernels run, the bandwidth that they
-//     leave is used first, and what remains is waited for. In any case its bytes count. The copy begins as late as
-//     that bandwidth allows, not before its operand is made or there is room for it.
+//   - The kernels of a loop are listed once and count trip-count times. An unknown trip count is taken as one.
+//   - Of the branches of a conditional, only the slowest one is scheduled, and a note names it. Memory is reserved for
+//     the branch that needs most of it: the difference to the slowest one is a buffer of its own, named after the
+//     branch.
+//   - A short-lived value stays in VMEM if it fits next to what is reserved for kernels (PrefetchSpace in
+//     machine/clock.h). It takes neither bandwidth nor space of HBM. Its layout gets the memory space: S(1), or S(3) on
+//     a machine with CMEM.
+//   - An operand of a product is prefetched if that is faster. The copy uses the bandwidth that earlier kernels leave
+//     idle, and the kernel waits for the rest. The copied bytes always count. The copy starts as late as the idle
+//     bandwidth allows, after its operand has been computed and when there is space for it.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_BUILD_SCHEDULE_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_BUILD_SCHEDULE_H_
 
@@ -26,11 +28,12 @@ namespace backplane::tpu {
 struct TimedProgram {
   Schedule schedule;
   MemoryPlan plan;
-  absl::Status refused;  // ResourceExhausted: it does not fit (refusal.h), all else is there nevertheless
+  absl::Status
+      refused;  // ResourceExhausted if the program does not fit (refusal.h); the other fields are set in any case
 };
 
-// Sets the memory spaces of `kernels`' layouts and puts the copies that run ahead into it, as copy-start and copy-done.
-// `torus`: PrepareOptions::torus.
+// Sets the memory spaces in the layouts of `kernels`, and inserts the prefetches as copy-start and copy-done. For
+// `torus` see PrepareOptions.
 absl::StatusOr<TimedProgram> BuildSchedule(Module* kernels, const Machine& machine, absl::Span<const int64_t> torus);
 
 }  // namespace backplane::tpu

@@ -25,7 +25,7 @@ ENTRY e {
 })";
 
 TEST(BuildSchedule, TimesAProduct) {
-  const Schedule s = Prepared(kProduct).schedule;
+  const Schedule s = PrepareFromText(kProduct).schedule;
   ASSERT_EQ(s.kernels.size(), 1u);
   const ScheduledKernel& k = s.kernels[0];
   EXPECT_EQ(k.category, "matmul");
@@ -59,8 +59,8 @@ ENTRY e { x = f32[1024,1024] parameter(0) l = s32[] parameter(1) o = s32[] const
                              {{"$limit", limit}});
 }
 
-TEST(BuildSchedule, LoopsCountByTheirTurns) {
-  const Schedule s = Prepared(LoopText("constant(7)")).schedule;
+TEST(BuildSchedule, LoopsCountTripCountTimes) {
+  const Schedule s = PrepareFromText(LoopText("constant(7)")).schedule;
   ASSERT_EQ(s.loops.size(), 1u);
   EXPECT_TRUE(s.loops[0].known);
   EXPECT_EQ(s.loops[0].trip_count, 7);
@@ -80,16 +80,16 @@ TEST(BuildSchedule, LoopsCountByTheirTurns) {
   EXPECT_FLOAT_EQ(std::get<float>(cost.at("kernels")), 9.0f);
 }
 
-TEST(BuildSchedule, ALoopOfUnknownLengthIsNoted) {
-  const Schedule s = Prepared(LoopText("add(l, l)")).schedule;
+TEST(BuildSchedule, NotesAnUnknownTripCount) {
+  const Schedule s = PrepareFromText(LoopText("add(l, l)")).schedule;
   ASSERT_EQ(s.loops.size(), 1u);
   EXPECT_FALSE(s.loops[0].known);
   ASSERT_EQ(s.notes.size(), 1u);
-  EXPECT_THAT(s.notes[0], HasSubstr("is decided while it runs"));
+  EXPECT_THAT(s.notes[0], HasSubstr("is unknown at compile time"));
 }
 
-TEST(BuildSchedule, OfBranchesTheLongestCounts) {
-  const Schedule s = Prepared(R"(HloModule m
+TEST(BuildSchedule, CountsTheSlowestBranch) {
+  const Schedule s = PrepareFromText(R"(HloModule m
 little { x = f32[2048,2048] parameter(0) ROOT y = f32[2048,2048] negate(x) }
 much { x = f32[2048,2048] parameter(0) ROOT y = f32[2048,2048] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest} }
 ENTRY e { p = pred[] parameter(0) x = f32[2048,2048] parameter(1)
@@ -98,14 +98,13 @@ ENTRY e { p = pred[] parameter(0) x = f32[2048,2048] parameter(1)
   ASSERT_EQ(s.kernels.size(), 1u);
   EXPECT_EQ(s.kernels[0].category, "matmul");
   ASSERT_EQ(s.notes.size(), 1u);
-  EXPECT_THAT(s.notes[0], HasSubstr("the longest branch is counted, number 1"));
+  EXPECT_THAT(s.notes[0], HasSubstr("is counted, number 1"));
 }
 
-// As the maker's compiler has it: of a branch that soon is done with 256 MiB and one that is long busy with 64, 256
-// count.
-TEST(BuildSchedule, OfBranchesTheLargestNeedsRoom) {
+// As in the maker's compiler: one branch is fast and needs 256 MiB, the other one is slow and needs 64. 256 MiB count.
+TEST(BuildSchedule, ReservesMemoryForTheLargestBranch) {
   const auto peak = [](absl::string_view first, absl::string_view second) {
-    const PreparedProgram p = Prepared(absl::StrCat(R"(HloModule m
+    const PreparedProgram p = PrepareFromText(absl::StrCat(R"(HloModule m
 wide { x = f32[4096,4096] parameter(0)
        t = f32[4096,8] slice(x), slice={[0:4096], [0:8]}
        u = f32[8,4096] slice(x), slice={[0:8], [0:4096]}
@@ -118,7 +117,7 @@ long { x = f32[4096,4096] parameter(0)
        ROOT c = f32[4096,4096] dot(b, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest} }
 ENTRY e { p = pred[] parameter(0) x = f32[4096,4096] parameter(1)
           c = f32[4096,4096] conditional(p, x, x), true_computation=)",
-                                                    first, ", false_computation=", second, R"(
+                                                           first, ", false_computation=", second, R"(
           ROOT n = f32[4096,4096] negate(c) })"));
     return p.schedule.hbm_peak;
   };
@@ -139,20 +138,21 @@ ENTRY e {
   b = f32[$n,1024] broadcast(m), dimensions={0}
   ROOT r = f32[$n,1024] divide(t, b)
 })";
-  PreparedProgram little = Prepared(absl::StrReplaceAll(kText, {{"$n", "1024"}}));
+  PreparedProgram little = PrepareFromText(absl::StrReplaceAll(kText, {{"$n", "1024"}}));
   EXPECT_THAT(little.kernels->ToString(), HasSubstr("S(1)"));
   EXPECT_EQ(little.plan.temporary_bytes, 0);
   double bytes = little.schedule.hbm_bytes;
   EXPECT_EQ(bytes, 2.0 * 4 * 1024 * 1024);  // the argument once, the result once
-  PreparedProgram large = Prepared(absl::StrReplaceAll(kText, {{"$n", "131072"}}));
+  PreparedProgram large = PrepareFromText(absl::StrReplaceAll(kText, {{"$n", "131072"}}));
   EXPECT_EQ(large.plan.temporary_bytes, 512 << 20);
   EXPECT_EQ(large.schedule.hbm_bytes, 4.0 * (512 << 20));
   // On v4 it is CMEM.
-  EXPECT_THAT(Prepared(absl::StrReplaceAll(kText, {{"$n", "1024"}}), "v4").kernels->ToString(), HasSubstr("S(3)"));
+  EXPECT_THAT(PrepareFromText(absl::StrReplaceAll(kText, {{"$n", "1024"}}), "v4").kernels->ToString(),
+              HasSubstr("S(3)"));
 }
 
 TEST(BuildSchedule, AnUpdateInALoopIsInPlace) {
-  const PreparedProgram p = Prepared(R"(HloModule m
+  const PreparedProgram p = PrepareFromText(R"(HloModule m
 cond { s = (s32[], f32[65536,1024]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(64)
        ROOT c = pred[] compare(i, n), direction=LT }
 body { s = (s32[], f32[65536,1024]) parameter(0) i = s32[] get-tuple-element(s), index=0
@@ -181,18 +181,18 @@ ENTRY e {
   ROOT s = f32[8388608] reduce(x, z), dimensions={1,2}, to_apply=add
 })";
 
-TEST(BuildSchedule, WhatDoesNotFitIsRefusedWithItsNameAndLine) {
+TEST(BuildSchedule, ErrorsNameTheArrayAndItsSourceLine) {
   const absl::Status refused = PrepareProgram(ProgramFromText(kBig), V5e()).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   const std::string message(refused.message());
   EXPECT_THAT(message, HasSubstr("exceeds available HBM (15.75G)"));
   EXPECT_THAT(message, HasSubstr("source_file=\"train.py\" source_line=41"));
-  const PreparedProgram fits = Prepared(kBig, "v5p");
+  const PreparedProgram fits = PrepareFromText(kBig, "v5p");
   ASSERT_FALSE(fits.schedule.buffers.empty());
   EXPECT_THAT(fits.schedule.buffers[0].remedy, HasSubstr("it takes 1.00G instead of 32.00G"));
 }
 
-// Two products in a row: the second one's weights come while the first one computes.
+// Two products in a row: the second one's weights are prefetched while the first one computes.
 constexpr char kTwoProducts[] = R"(HloModule two
 ENTRY e {
   x = bf16[2048,4096] parameter(0)
@@ -202,9 +202,9 @@ ENTRY e {
   ROOT z = bf16[2048,4096] dot(y, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 })";
 
-TEST(BuildSchedule, OperandsThatAreCopiedAheadAreInTheText) {
+TEST(BuildSchedule, PrefetchesAreInTheProgramText) {
   for (const auto& [chip, space] : {std::pair<const char*, const char*>{"v5e", "S(1)"}, {"v4", "S(3)"}}) {
-    const PreparedProgram p = Prepared(kTwoProducts, chip);
+    const PreparedProgram p = PrepareFromText(kTwoProducts, chip);
     const Schedule& s = p.schedule;
     ASSERT_EQ(s.kernels.size(), 2u);
     ASSERT_FALSE(s.prefetches.empty()) << chip;
@@ -215,7 +215,7 @@ TEST(BuildSchedule, OperandsThatAreCopiedAheadAreInTheText) {
     EXPECT_EQ(second.wait_seconds, 0);
     EXPECT_EQ(second.bytes, 4096 * 4096 * 2);
     EXPECT_NEAR(second.seconds, 4096 * 4096 * 2 / FindMachine(chip)->HbmBytesPerSecond(), 1e-9);
-    // The copy's time is HBM's beside the first kernel, and no kernel's HBM is busy for longer than the kernel.
+    // HBM is busy with the copy during the first kernel, and never longer than a kernel takes.
     double ahead = 0;
     for (const ScheduledKernel& k : s.kernels) {
       EXPECT_LE(k.time.hbm_cycles + k.prefetch_cycles, k.time.cycles * (1 + 1e-9));
@@ -237,10 +237,10 @@ TEST(BuildSchedule, OperandsThatAreCopiedAheadAreInTheText) {
   }
 }
 
-// An operand that an earlier kernel makes cannot be copied before that one has ended; in a loop the copy stays in a
-// turn.
-TEST(BuildSchedule, CopiesBeginWhenTheirOperandIsThere) {
-  const PreparedProgram p = Prepared(R"(HloModule m
+// An operand that an earlier kernel makes cannot be copied before that kernel ends. In a loop, the copy stays within an
+// iteration.
+TEST(BuildSchedule, PrefetchesBeginAfterTheirOperandIsComputed) {
+  const PreparedProgram p = PrepareFromText(R"(HloModule m
 cond { s = (s32[], bf16[4096,4096], bf16[8,4096]) parameter(0) i = s32[] get-tuple-element(s), index=0
        n = s32[] constant(10) ROOT c = pred[] compare(i, n), direction=LT }
 body { s = (s32[], bf16[4096,4096], bf16[8,4096]) parameter(0) i = s32[] get-tuple-element(s), index=0
@@ -260,10 +260,10 @@ ENTRY e { w = bf16[4096,4096] parameter(0) x = bf16[8,4096] parameter(1) o = s32
   }
 }
 
-TEST(BuildSchedule, ARefusedProgramLeavesItsSchedule) {
+TEST(BuildSchedule, ARefusedProgramHasASchedule) {
   Schedule s;
   PrepareOptions options;
-  options.refused = &s;
+  options.rejected_schedule = &s;
   const absl::Status status = PrepareProgram(ProgramFromText(kBig), V5e(), options).status();
   ASSERT_FALSE(status.ok());
   ASSERT_TRUE(s.refusal.has_value());
@@ -278,14 +278,15 @@ TEST(BuildSchedule, ARefusedProgramLeavesItsSchedule) {
   EXPECT_EQ(bytes, s.refusal->required_bytes);
   EXPECT_EQ(s.hbm_in_use[static_cast<size_t>(s.refusal->kernel)], s.refusal->required_bytes);
   EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("without it the program fits")));
-  EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("Of the known chips these have the room: v5p")));
-  EXPECT_FALSE(Prepared(kBig, "v5p").schedule.refusal.has_value());
+  EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("Known chips with enough memory: v5p")));
+  EXPECT_FALSE(PrepareFromText(kBig, "v5p").schedule.refusal.has_value());
 }
 
-// Whatever TILEDTPU_F64 says: the machine computes with pairs, and an exponential is hundreds of f32 operations.
-TEST(BuildSchedule, F64TakesThePairsTime) {
+// The time does not depend on TILEDTPU_F64: the machine always computes with pairs, and an exponential is hundreds of
+// f32 operations.
+TEST(BuildSchedule, F64IsTimedAsPairs) {
   const auto kernel = [](absl::string_view type, absl::string_view op) {
-    return Prepared(
+    return PrepareFromText(
                absl::StrReplaceAll("HloModule m\nENTRY e { a = $t[1024,1024] parameter(0) ROOT r = $t[1024,1024] $o }",
                                    {{"$t", type}, {"$o", op}}))
         .schedule.kernels.at(0);
@@ -306,10 +307,10 @@ ENTRY e { x = f32[32768,32768] parameter(0) y = f32[32768,32768] parameter(1)
   r = f32[32768,32768] add(q, x) ROOT t = (f32[32768,32768], f32[32768,32768]) tuple(p, r) })";
   Schedule s;
   PrepareOptions options;
-  options.refused = &s;
+  options.rejected_schedule = &s;
   ASSERT_FALSE(PrepareProgram(ProgramFromText(kText), V5e(), options).ok());
   EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("donate_argnums")));
-  EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("takes at least 2 devices")));
+  EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("needs at least 2 devices")));
   EXPECT_THAT(s.refusal->remedies, Not(::testing::Contains(HasSubstr("Padding takes"))));
 }
 
@@ -317,15 +318,16 @@ TEST(BuildSchedule, ADonatedArgumentCountsOnce) {
   constexpr char kText[] = R"(HloModule m$alias
 ENTRY e { x = f32[4096,4096] parameter(0) y = f32[4096,4096] add(x, x) ROOT t = (f32[4096,4096]) tuple(y) })";
   const int64_t array = 64 << 20;
-  EXPECT_EQ(Prepared(absl::StrReplaceAll(kText, {{"$alias", ""}})).plan.peak_bytes, 2 * array);
+  EXPECT_EQ(PrepareFromText(absl::StrReplaceAll(kText, {{"$alias", ""}})).plan.peak_bytes, 2 * array);
   const MemoryPlan plan =
-      Prepared(absl::StrReplaceAll(kText, {{"$alias", ", input_output_alias={ {0}: (0, {}, may-alias) }"}})).plan;
+      PrepareFromText(absl::StrReplaceAll(kText, {{"$alias", ", input_output_alias={ {0}: (0, {}, may-alias) }"}}))
+          .plan;
   EXPECT_EQ(plan.peak_bytes, array);
   EXPECT_EQ(plan.alias_bytes, array);
   EXPECT_EQ(plan.result_bytes, array);
 }
 
-TEST(BuildSchedule, AKernelOfTooManyWindowsIsRefused) {
+TEST(BuildSchedule, RefusesAKernelWithTooManyWindows) {
   // 2,500 operands of a tile or more each: two windows of one tile take more than the 16 MiB that a kernel may have.
   std::string text = "HloModule m\nENTRY e {\n", list;
   for (int k = 0; k < 2500; ++k) {
@@ -335,7 +337,7 @@ TEST(BuildSchedule, AKernelOfTooManyWindowsIsRefused) {
   absl::StrAppend(&text, "ROOT c = f32[160000,128] concatenate(", list, "), dimensions={0}\n}");
   Schedule s;
   PrepareOptions options;
-  options.refused = &s;
+  options.rejected_schedule = &s;
   const absl::Status refused = PrepareProgram(ProgramFromText(text), V5e(), options).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   ASSERT_TRUE(s.refusal.has_value());
@@ -355,8 +357,8 @@ ENTRY e { x = f32[8192,1024] parameter(0)
   ROOT a = f32[8192,1024] all-reduce(x), channel_id=1, replica_groups={{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}}, use_global_device_ids=true, to_apply=add })";
   PrepareOptions torus;
   torus.torus = {4, 4};
-  const ScheduledKernel ring = Prepared(kText).schedule.kernels.at(0);
-  const ScheduledKernel both = Prepared(kText, "v5e", torus).schedule.kernels.at(0);
+  const ScheduledKernel ring = PrepareFromText(kText).schedule.kernels.at(0);
+  const ScheduledKernel both = PrepareFromText(kText, "v5e", torus).schedule.kernels.at(0);
   EXPECT_EQ(ring.category, "collective");
   EXPECT_EQ(ring.time.bound, Unit::kIci);
   EXPECT_LT(both.time.seconds, 0.7 * ring.time.seconds);
@@ -365,7 +367,7 @@ ENTRY e { x = f32[8192,1024] parameter(0)
 TEST(BuildSchedule, NoKernelIsFasterThanTheRoofline) {
   for (const char* chip : {"v4", "v5e", "v5p", "v6e", "tpu7x"}) {
     for (const std::string& text : {std::string(kProduct), LoopText("constant(3)")}) {
-      const Schedule s = Prepared(text, chip).schedule;
+      const Schedule s = PrepareFromText(text, chip).schedule;
       double bytes = 0;
       for (const ScheduledKernel& k : s.kernels) {
         EXPECT_GE(k.time.seconds, k.time.roofline_seconds) << chip << " " << k.name;

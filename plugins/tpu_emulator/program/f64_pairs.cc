@@ -12,15 +12,16 @@
 namespace backplane::tpu {
 namespace {
 
-bool IsWide(const Shape& s) { return s.IsArray() && ComplexPart(s.element_type()) == PrimitiveType::kF64; }
+bool IsF64(const Shape& s) { return s.IsArray() && ComplexPart(s.element_type()) == PrimitiveType::kF64; }
 
-bool HoldsWide(const Shape& s) {
-  if (!s.IsTuple()) return IsWide(s);
-  return std::any_of(s.tuple_shapes().begin(), s.tuple_shapes().end(), HoldsWide);
+bool ContainsF64(const Shape& s) {
+  if (!s.IsTuple()) return IsF64(s);
+  return std::any_of(s.tuple_shapes().begin(), s.tuple_shapes().end(), ContainsF64);
 }
 
-// What of a pair, or of pairs, is one: nothing is computed, or the result is an operand up to its sign.
-bool KeepsPairs(const Instruction& i) {
+// Whether the result is a pair if the operands are pairs. The operation then computes nothing, or returns an operand up
+// to its sign.
+bool PreservesPairs(const Instruction& i) {
   switch (i.opcode()) {
     case Opcode::kAbs:
       return !IsComplex(i.operand(0)->shape().element_type());
@@ -49,12 +50,12 @@ bool KeepsPairs(const Instruction& i) {
     case Opcode::kGather:
     case Opcode::kSort:
     case Opcode::kTopK:
-    // By their combiners, which are changed.
+    // Their combiners are rewritten.
     case Opcode::kReduce:
     case Opcode::kReduceWindow:
     case Opcode::kScatter:
     case Opcode::kSelectAndScatter:
-    // By their bodies, likewise.
+    // Their bodies are rewritten.
     case Opcode::kWhile:
     case Opcode::kConditional:
     case Opcode::kCall:
@@ -85,27 +86,27 @@ bool HasCombiner(const Instruction& i) {
          i.Is(Opcode::kSelectAndScatter);
 }
 
-// The product of every pair of elements, then its sums: the order of the additions is the reduction's.
+// Rounds the values of one computation.
 class Rounder {
  public:
   explicit Rounder(Computation* c) : c_(c) {}
 
-  absl::Status RoundAll(absl::flat_hash_map<const Computation*, Computation*>& combiners, bool& changed) {
+  absl::Status RoundComputation(absl::flat_hash_map<const Computation*, Computation*>& combiners, bool& changed) {
     for (Instruction* i : c_->Snapshot()) {
-      if (HasCombiner(*i) && HoldsWide(i->shape())) {
-        // The last computation combines; a select-and-scatter's first one compares.
+      if (HasCombiner(*i) && ContainsF64(i->shape())) {
+        // The last computation is the combiner; the first one of a select-and-scatter compares.
         const int64_t last = static_cast<int64_t>(i->called().size()) - 1;
-        ASSIGN_OR_RETURN(Computation * combiner, Rounded(i->called(last), combiners));
+        ASSIGN_OR_RETURN(Computation * combiner, RoundCombiner(i->called(last), combiners));
         changed |= combiner != i->called(last);
         i->set_called(last, combiner);
       }
-      if (i->Is(Opcode::kDot) && IsWide(i->shape())) {
-        ASSIGN_OR_RETURN(Computation * sum, Sum(i->shape().element_type(), combiners));
-        Substitute(i, ProductsAndSums(*i, sum));
+      if (i->Is(Opcode::kDot) && IsF64(i->shape())) {
+        ASSIGN_OR_RETURN(Computation * sum, GetSumCombiner(i->shape().element_type(), combiners));
+        ReplaceUses(i, ExpandDot(*i, sum));
         changed = true;
         continue;
       }
-      if (!HoldsWide(i->shape()) || KeepsPairs(*i)) continue;
+      if (!ContainsF64(i->shape()) || PreservesPairs(*i)) continue;
       if (i->Is(Opcode::kConstant)) {
         changed |= RoundConstant(i);
         continue;
@@ -121,8 +122,8 @@ class Rounder {
   }
 
  private:
-  // All uses of `from`, the computation's result among them, become uses of `to`, but for those that `to` itself has.
-  void Substitute(Instruction* from, Instruction* to, absl::Span<Instruction* const> except = {}) {
+  // Replaces all uses of `from` by `to`, including its use as the root, except in the users listed in `except`.
+  void ReplaceUses(Instruction* from, Instruction* to, absl::Span<Instruction* const> except = {}) {
     const std::vector<Instruction*> users(from->users().begin(), from->users().end());
     for (Instruction* user : users) {
       if (std::find(except.begin(), except.end(), user) != except.end()) continue;
@@ -137,14 +138,14 @@ class Rounder {
     return Make(c_, x, Opcode::kConvert, x->shape().WithElementType(type), {x});
   }
 
-  // RoundToPair, and the instructions that read x on the way.
+  // Emits RoundToPair(x). Appends the new instructions that read x to `readers`.
   Instruction* RoundReal(Instruction* x, std::vector<Instruction*>& readers) {
-    Instruction* lead = Convert(x, PrimitiveType::kF32);
-    Instruction* high = Convert(lead, PrimitiveType::kF64);
-    Instruction* beyond = Make(c_, x, Opcode::kSubtract, x->shape(), {high, x});
-    readers.push_back(lead);
-    readers.push_back(beyond);
-    Instruction* low = Convert(Convert(beyond, PrimitiveType::kF32), PrimitiveType::kF64);
+    Instruction* leading = Convert(x, PrimitiveType::kF32);
+    Instruction* high = Convert(leading, PrimitiveType::kF64);
+    Instruction* error = Make(c_, x, Opcode::kSubtract, x->shape(), {high, x});
+    readers.push_back(leading);
+    readers.push_back(error);
+    Instruction* low = Convert(Convert(error, PrimitiveType::kF32), PrimitiveType::kF64);
     Instruction* sum = Make(c_, x, Opcode::kSubtract, x->shape(), {high, low});
     Instruction* finite = Make(c_, x, Opcode::kIsFinite, x->shape().WithElementType(PrimitiveType::kPred), {high});
     return Make(c_, x, Opcode::kSelect, x->shape(), {finite, sum, high});
@@ -161,16 +162,16 @@ class Rounder {
     return Make(c_, x, Opcode::kComplex, x->shape(), {RoundReal(real, unused), RoundReal(imaginary, unused)});
   }
 
-  // The tuple with every array of it rounded.
+  // Emits the tuple with all f64 arrays rounded.
   Instruction* RoundTuple(Instruction* tuple, std::vector<Instruction*>& readers) {
     std::vector<Instruction*> elements;
     std::vector<Instruction*> unused;
     for (int64_t k = 0; k < tuple->shape().tuple_size(); ++k) {
       Instruction* element = MakeElement(c_, tuple, k);
       readers.push_back(element);
-      if (element->shape().IsTuple() && HoldsWide(element->shape())) {
+      if (element->shape().IsTuple() && ContainsF64(element->shape())) {
         element = RoundTuple(element, unused);
-      } else if (IsWide(element->shape())) {
+      } else if (IsF64(element->shape())) {
         element = RoundArray(element, unused);
       }
       elements.push_back(element);
@@ -182,18 +183,18 @@ class Rounder {
     std::vector<Instruction*> readers;
     if (!i->shape().IsTuple()) {
       Instruction* rounded = RoundArray(i, readers);
-      Substitute(i, rounded, readers);
+      ReplaceUses(i, rounded, readers);
       return;
     }
     Instruction* rounded = RoundTuple(i, readers);
     const std::vector<Instruction*> users(i->users().begin(), i->users().end());
-    for (Instruction* user : users) {  // an element of the tuple made anew is that element
+    for (Instruction* user : users) {  // read the rounded element directly instead of from the new tuple
       if (!user->Is(Opcode::kGetTupleElement) || std::find(readers.begin(), readers.end(), user) != readers.end()) {
         continue;
       }
-      Substitute(user, rounded->operand(user->attrs().GetInt(AttrId::kTupleIndex, 0)));
+      ReplaceUses(user, rounded->operand(user->attrs().GetInt(AttrId::kTupleIndex, 0)));
     }
-    Substitute(i, rounded, readers);
+    ReplaceUses(i, rounded, readers);
   }
 
   bool RoundConstant(Instruction* i) {
@@ -215,18 +216,19 @@ class Rounder {
     } else {
       for (double& x : value.mutable_data<double>()) round(x);
     }
-    if (changed) Substitute(i, MakeConstant(c_, i, std::move(value)));
+    if (changed) ReplaceUses(i, MakeConstant(c_, i, std::move(value)));
     return changed;
   }
 
-  // Dimensions in the order batch, free, contracting, in `type`; then widened to the shape of all products.
-  Instruction* Spread(Instruction* x, PrimitiveType type, const Ints& batch, const Ints& contracting,
-                      const Shape& products, int64_t first_free) {
+  // Transposes an operand of a dot to batch, free, contracting dimensions, converts it to `type`, and broadcasts it to
+  // the shape of all products.
+  Instruction* BroadcastToProducts(Instruction* x, PrimitiveType type, const Ints& batch, const Ints& contracting,
+                                   const Shape& products, int64_t first_free) {
     if (x->shape().element_type() != type) x = Convert(x, type);
-    Ints order(batch.begin(), batch.end()), places;
+    Ints order(batch.begin(), batch.end()), broadcast_dims;
     for (int64_t d = 0; d < x->shape().rank(); ++d) {
-      const auto holds = [&](const Ints& list) { return std::find(list.begin(), list.end(), d) != list.end(); };
-      if (!holds(batch) && !holds(contracting)) order.push_back(d);
+      const auto contains = [&](const Ints& list) { return std::find(list.begin(), list.end(), d) != list.end(); };
+      if (!contains(batch) && !contains(contracting)) order.push_back(d);
     }
     const int64_t free = static_cast<int64_t>(order.size() - batch.size());
     order.insert(order.end(), contracting.begin(), contracting.end());
@@ -238,13 +240,13 @@ class Rounder {
       x = Make(c_, x, Opcode::kTranspose, Shape(type, dims), {x}, std::move(attrs));
     }
     const int64_t batches = static_cast<int64_t>(batch.size()), sums = static_cast<int64_t>(contracting.size());
-    for (int64_t d = 0; d < batches; ++d) places.push_back(d);
-    for (int64_t d = 0; d < free; ++d) places.push_back(first_free + d);
-    for (int64_t d = 0; d < sums; ++d) places.push_back(products.rank() - sums + d);
-    return MakeBroadcast(c_, x, x, products, places);
+    for (int64_t d = 0; d < batches; ++d) broadcast_dims.push_back(d);
+    for (int64_t d = 0; d < free; ++d) broadcast_dims.push_back(first_free + d);
+    for (int64_t d = 0; d < sums; ++d) broadcast_dims.push_back(products.rank() - sums + d);
+    return MakeBroadcast(c_, x, x, products, broadcast_dims);
   }
 
-  Instruction* ProductsAndSums(const Instruction& dot, Computation* sum) {
+  Instruction* ExpandDot(const Instruction& dot, Computation* sum) {
     const DotDimensions& d = dot.dot_dims();
     const PrimitiveType type = dot.shape().element_type();
     std::vector<int64_t> dims(dot.shape().dimensions().begin(), dot.shape().dimensions().end());
@@ -256,10 +258,10 @@ class Rounder {
     const Shape products(type, dims);
     const int64_t batches = static_cast<int64_t>(d.lhs_batch.size());
     const int64_t lhs_free = dot.operand(0)->shape().rank() - batches - static_cast<int64_t>(d.lhs_contracting.size());
-    Instruction* lhs =
-        Spread(const_cast<Instruction*>(dot.operand(0)), type, d.lhs_batch, d.lhs_contracting, products, batches);
-    Instruction* rhs = Spread(const_cast<Instruction*>(dot.operand(1)), type, d.rhs_batch, d.rhs_contracting, products,
-                              batches + lhs_free);
+    Instruction* lhs = BroadcastToProducts(const_cast<Instruction*>(dot.operand(0)), type, d.lhs_batch,
+                                           d.lhs_contracting, products, batches);
+    Instruction* rhs = BroadcastToProducts(const_cast<Instruction*>(dot.operand(1)), type, d.rhs_batch,
+                                           d.rhs_contracting, products, batches + lhs_free);
     std::vector<Instruction*> unused;
     Instruction* product = RoundArray(Make(c_, &dot, Opcode::kMultiply, products, {lhs, rhs}), unused);
     Instruction* zero = MakeConstant(c_, &dot, Literal(Shape(type, {})));
@@ -268,23 +270,26 @@ class Rounder {
     return Make(c_, &dot, Opcode::kReduce, dot.shape(), {product, zero}, std::move(attrs), {sum});
   }
 
-  // The computation itself where it rounds nothing, else a copy that does: others may combine with it as it is.
-  absl::StatusOr<Computation*> Rounded(Computation* of, absl::flat_hash_map<const Computation*, Computation*>& known) {
-    if (auto at = known.find(of); at != known.end()) return at->second;
+  // Returns a copy of the computation that rounds, since others may use the original as it is. Returns the computation
+  // itself if it has nothing to round.
+  absl::StatusOr<Computation*> RoundCombiner(Computation* of,
+                                             absl::flat_hash_map<const Computation*, Computation*>& rounded) {
+    if (auto at = rounded.find(of); at != rounded.end()) return at->second;
     const bool computes = std::any_of(of->instructions().begin(), of->instructions().end(), [](const auto& i) {
-      return HoldsWide(i->shape()) && (!KeepsPairs(*i) || HasCombiner(*i));
+      return ContainsF64(i->shape()) && (!PreservesPairs(*i) || HasCombiner(*i));
     });
-    if (!computes) return known[of] = of;
+    if (!computes) return rounded[of] = of;
     Computation* copy = c_->parent()->CloneComputation(of);
     copy->set_name(absl::StrCat(of->name(), "_pairs"));
-    known[of] = copy;
+    rounded[of] = copy;
     bool changed = false;
-    RETURN_IF_ERROR(Rounder(copy).RoundAll(known, changed));
+    RETURN_IF_ERROR(Rounder(copy).RoundComputation(rounded, changed));
     return copy;
   }
 
-  // x + y, rounded.
-  absl::StatusOr<Computation*> Sum(PrimitiveType type, absl::flat_hash_map<const Computation*, Computation*>& known) {
+  // Returns a combiner that computes x + y and rounds the sum.
+  absl::StatusOr<Computation*> GetSumCombiner(PrimitiveType type,
+                                              absl::flat_hash_map<const Computation*, Computation*>& rounded) {
     Computation*& sum = sums_[type];
     if (sum != nullptr) return sum;
     Computation* plain = c_->parent()->AddComputation("sum_of_pairs");
@@ -295,7 +300,7 @@ class Rounder {
       parameters.push_back(Make(plain, nullptr, Opcode::kParameter, Shape(type, {}), {}, std::move(attrs)));
     }
     plain->set_root(Make(plain, nullptr, Opcode::kAdd, Shape(type, {}), parameters));
-    ASSIGN_OR_RETURN(sum, Rounded(plain, known));
+    ASSIGN_OR_RETURN(sum, RoundCombiner(plain, rounded));
     return sum;
   }
 
@@ -316,7 +321,7 @@ absl::StatusOr<bool> ComputeF64InPairs::Run(Module* module) {
   bool changed = false;
   for (Computation* c : RunningComputations(module)) {
     bool here = false;
-    RETURN_IF_ERROR(Rounder(c).RoundAll(combiners, here));
+    RETURN_IF_ERROR(Rounder(c).RoundComputation(combiners, here));
     changed |= here;
   }
   if (changed) module->RemoveUnreachableComputations();

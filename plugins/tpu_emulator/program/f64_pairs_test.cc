@@ -52,7 +52,7 @@ std::vector<double> Numbers(int count, uint32_t seed, double log_range) {
   return x;
 }
 
-TEST(F64Pairs, RoundingIsTheRulesInIntegers) {
+TEST(F64Pairs, RoundingMatchesTheRuleInIntegers) {
   std::vector<double> x = Numbers(200000, 1, 170);
   for (double edge : {0.0,
                       -0.0,
@@ -79,17 +79,17 @@ TEST(F64Pairs, RoundingIsTheRulesInIntegers) {
   for (double v : x) {
     const double pair = RoundToPair(v);
     EXPECT_TRUE(SameBits(pair, PairInIntegers(v))) << std::hexfloat << v << ": " << pair << ", " << PairInIntegers(v);
-    // The largest pair of all is half way to what f32 calls infinity.
+    // The largest pair is halfway between the largest f32 and the next power of two.
     EXPECT_TRUE(SameBits(RoundToPair(pair), pair) || std::abs(pair) == 0x1.ffffffp127) << v;
     if (std::abs(v) > 1e-20 && std::abs(v) < 1e38) {
       EXPECT_LE(std::abs(pair - v), std::ldexp(std::abs(v), -49)) << v;
-      // A pair is what it says: two f32 and no more.
+      // The result is the sum of two f32.
       const float high = static_cast<float>(pair), low = static_cast<float>(pair - static_cast<double>(high));
       EXPECT_EQ(static_cast<double>(high) + static_cast<double>(low), pair);
     }
   }
-  EXPECT_EQ(RoundToPair(1 + 0x1p-25 + 0x1p-52), 1 + 0x1p-25);            // 53 bits do not always fit
-  EXPECT_EQ(RoundToPair(1 + 0x1p-47 + 0x1p-52), 1 + 0x1p-47 + 0x1p-52);  // and sometimes they do
+  EXPECT_EQ(RoundToPair(1 + 0x1p-25 + 0x1p-52), 1 + 0x1p-25);            // not every 53-bit significand fits
+  EXPECT_EQ(RoundToPair(1 + 0x1p-47 + 0x1p-52), 1 + 0x1p-47 + 0x1p-52);  // but some do
 }
 
 Literal F64(const std::vector<double>& v, std::vector<int64_t> dims = {}) {
@@ -100,7 +100,7 @@ Literal F64(const std::vector<double>& v, std::vector<int64_t> dims = {}) {
 PreparedProgram InPairs(const std::string& hlo) {
   PrepareOptions options;
   options.f64 = F64::kPairs;
-  return Prepared(hlo, "v5e", options);
+  return PrepareFromText(hlo, "v5e", options);
 }
 
 std::vector<double> RunIt(const Module& m, const std::vector<Literal>& arguments) {
@@ -111,8 +111,8 @@ std::vector<double> RunIt(const Module& m, const std::vector<Literal>& arguments
   return out;
 }
 
-// One operation on arguments that are no pairs: they are rounded first. Two roundings, to 53 bits and to a pair, stay
-// within a hair of half a unit of the 48th bit; long double tells.
+// The arguments are not pairs, so they are rounded first. Rounding to 53 bits and then to a pair has an error of little
+// more than half a unit of the 48th bit. The reference is long double.
 TEST(F64Pairs, ArithmeticIsTheNearestPair) {
   const int n = 4000;
   const std::vector<double> a = Numbers(n, 2, 30), b = Numbers(n, 3, 30);
@@ -181,7 +181,7 @@ ENTRY e {
 TEST(F64Pairs, ComparisonsSeeBothHalves) {
   PreparedProgram p = InPairs(R"(HloModule m
 ENTRY e { a = f64[3] parameter(0) b = f64[3] parameter(1) ROOT r = pred[3] compare(a, b), direction=LT })");
-  // The second halves differ; then they differ by less than a pair holds.
+  // The trailing parts differ; then the values differ by less than a pair can hold.
   EXPECT_EQ(RunIt(*p.executable, {F64({1, 1, 2}), F64({1 + 0x1p-40, 1 + 0x1p-46, 1})}), (std::vector<double>{1, 1, 0}));
   EXPECT_EQ(RunIt(*p.executable, {F64({1.5 + 0x1p-26, 0, 0}), F64({1.5 + 0x1p-26 + 0x1p-52, 0, 0})})[0], 0);
 }
@@ -269,26 +269,26 @@ ENTRY e { x = f64[] parameter(0) z = c128[4] parameter(1) zero = s32[] constant(
   EXPECT_NEAR(e, std::exp(0.3), 0x1p-47);
 }
 
-TEST(F64Pairs, WhatOthersGiveIsRoundedLeafByLeaf) {
+TEST(F64Pairs, RoundsEachLeafOfACustomCall) {
   PreparedProgram p = InPairs(R"(HloModule m
 ENTRY e { a = f64[8] parameter(0) c = (f64[8], (s32[], f64[2])) custom-call(a), custom_call_target="theirs"
   i = (s32[], f64[2]) get-tuple-element(c), index=1 x = f64[2] get-tuple-element(i), index=1
   ROOT r = ((f64[8], (s32[], f64[2])), f64[2]) tuple(c, x) })");
-  // Three roundings of f64: the argument, and each leaf of what the call gives.
+  // Three roundings of f64: the argument and each leaf of the call's result.
   size_t roundings = 0;
   for (const auto& i : p.executable->entry()->instructions()) roundings += i->Is(Opcode::kIsFinite);
   EXPECT_EQ(roundings, 3u) << p.executable->ToString();
 }
 
-TEST(F64Pairs, OtherProgramsAndTheOtherModeStayAsTheyAre) {
+TEST(F64Pairs, LeavesOtherTypesAndIeeeModeUnchanged) {
   const std::string f32 = "HloModule m\nENTRY e { a = f32[9] parameter(0) ROOT r = f32[9] multiply(a, a) }";
-  EXPECT_EQ(InPairs(f32).executable->ToString(), Prepared(f32).executable->ToString());
+  EXPECT_EQ(InPairs(f32).executable->ToString(), PrepareFromText(f32).executable->ToString());
   const std::string f64 = "HloModule m\nENTRY e { a = f64[9] parameter(0) ROOT r = f64[9] multiply(a, a) }";
-  EXPECT_THAT(Prepared(f64).executable->ToString(), ::testing::Not(::testing::HasSubstr("is-finite")));
+  EXPECT_THAT(PrepareFromText(f64).executable->ToString(), ::testing::Not(::testing::HasSubstr("is-finite")));
   PreparedProgram pairs = InPairs(f64);
   EXPECT_EQ(pairs.kernels->ToString(),
-            Prepared(f64).kernels->ToString());  // layouts, sizes and times are the machine's
-  EXPECT_EQ(pairs.schedule.seconds, Prepared(f64).schedule.seconds);
+            PrepareFromText(f64).kernels->ToString());  // layouts, sizes and times do not depend on the mode
+  EXPECT_EQ(pairs.schedule.seconds, PrepareFromText(f64).schedule.seconds);
 }
 
 }  // namespace

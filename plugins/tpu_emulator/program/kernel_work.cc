@@ -1,8 +1,6 @@
 #include "plugins/tpu_emulator/program/kernel_work.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <map>
 
 #include "absl/container/flat_hash_map.h"
@@ -12,223 +10,28 @@
 #include "core/analysis/process_groups.h"
 #include "core/ir/module.h"
 #include "plugins/tpu_emulator/array/contraction.h"
-#include "plugins/tpu_emulator/program/cut_into_kernels.h"
 #include "plugins/tpu_emulator/program/layouts.h"
+#include "plugins/tpu_emulator/program/operation_traits.h"
+#include "plugins/tpu_emulator/program/vector_work.h"
 
 namespace backplane::tpu {
 namespace {
 
-// f32 operations that one of f64 takes as a pair of f32, counted in what the machine's compiler makes of each; 0 where
-// the type is another one.
-double PairOperations(const Instruction& i) {
-  const Shape& shape = i.Is(Opcode::kCompare) ? i.operand(0)->shape() : i.shape();
-  if (!shape.IsArray() || ComplexPart(shape.element_type()) != PrimitiveType::kF64) return 0;
-  const bool complex = IsComplex(shape.element_type());
-  switch (i.opcode()) {
-    case Opcode::kAdd:
-    case Opcode::kSubtract:
-      return complex ? 50 : 25;
-    case Opcode::kMultiply:
-      return complex ? 132 : 35;
-    case Opcode::kDivide:
-      return complex ? 300 : 44;
-    case Opcode::kSqrt:
-    case Opcode::kRsqrt:
-      return 54;
-    case Opcode::kCompare:
-      return 5;
-    default:
-      return VectorCost(i.opcode()) >= 8 ? 340 : 0;  // as the exponential
-  }
-}
-
-// Registers of vector operations by class.
-class VectorCount {
- public:
-  explicit VectorCount(const Machine& machine)
-      : lane_words_(machine.tile_rows * machine.tile_lanes), lanes_(machine.tile_lanes) {}
-
-  int64_t Registers(const Shape& shape) const {
-    if (!shape.IsArray()) return 0;
-    const int64_t words = BitWidth(shape.element_type()) > 32 ? 2 : 1;
-    return std::max<int64_t>(1, (PaddedElements(shape) * words + lane_words_ - 1) / lane_words_);
-  }
-  void Add(VectorOp op, double registers) { counts_[static_cast<size_t>(op)] += registers; }
-
-  // One instruction's own work. What a product costs is not counted here.
-  void AddInstruction(const Instruction& i) {
-    switch (i.opcode()) {
-      case Opcode::kParameter:
-      case Opcode::kConstant:
-      case Opcode::kBroadcast:
-      case Opcode::kTuple:
-      case Opcode::kGetTupleElement:
-      case Opcode::kBitcast:
-      case Opcode::kBitcastConvert:
-      case Opcode::kDot:
-      case Opcode::kConvolution:
-        return;
-      case Opcode::kReduce:
-        return AddReduce(i);
-      case Opcode::kReduceWindow: {
-        int64_t points = 1;
-        for (const WindowDimension& d : i.window().dimensions) points *= d.size;
-        return Add(VectorOp::kSimple,
-                   static_cast<double>(Registers(i.shape())) * static_cast<double>(points) * Arithmetic(*i.called(0)));
-      }
-      case Opcode::kSelectAndScatter: {
-        int64_t points = 1;
-        for (const WindowDimension& d : i.window().dimensions) points *= d.size;
-        return Add(VectorOp::kSimple,
-                   static_cast<double>(Registers(i.operand(1)->shape())) * static_cast<double>(2 * points));
-      }
-      case Opcode::kReshape:
-        if (KeepsTiles(i.operand(0)->shape(), i.shape())) return;
-        return Add(VectorOp::kRelayout, static_cast<double>(Registers(i.shape())));
-      case Opcode::kTranspose:
-      case Opcode::kReverse:
-      case Opcode::kGather:
-        return Add(VectorOp::kRelayout, static_cast<double>(Registers(i.shape())));
-      case Opcode::kCopy: {
-        const Shape& from = i.operand(0)->shape();
-        const bool same = !from.has_layout() || !i.shape().has_layout() ||
-                          from.layout().minor_to_major == i.shape().layout().minor_to_major;
-        return Add(same ? VectorOp::kMove : VectorOp::kRelayout, static_cast<double>(Registers(i.shape())));
-      }
-      case Opcode::kSlice:
-      case Opcode::kPad:
-      case Opcode::kConcatenate:
-      case Opcode::kDynamicSlice:
-        return Add(MovesLanes(i) ? VectorOp::kRelayout : VectorOp::kMove, static_cast<double>(Registers(i.shape())));
-      case Opcode::kDynamicUpdateSlice:
-        return Add(VectorOp::kMove, static_cast<double>(Registers(i.operand(1)->shape())));
-      case Opcode::kScatter:
-        return Add(VectorOp::kRelayout, 2 * static_cast<double>(Registers(i.operand(i.operand_count() - 1)->shape())));
-      case Opcode::kSort:
-        return AddSort(i);
-      case Opcode::kRng:
-      case Opcode::kRngBitGenerator: {
-        // Twenty rounds of add, rotate and exclusive or.
-        double registers = 0;
-        ForEachLeaf(i.shape(), [&](const Shape& leaf, const std::vector<int64_t>&) {
-          registers += static_cast<double>(Registers(leaf));
-        });
-        return Add(VectorOp::kSimple, 60 * registers);
-      }
-      case Opcode::kCustomCall:
-      case Opcode::kInfeed:
-      case Opcode::kOutfeed:
-        return;
-      default:
-        break;
-    }
-    if (const double pair = PairOperations(i); pair > 0) {
-      const Shape& shape = i.Is(Opcode::kCompare) ? i.operand(0)->shape() : i.shape();
-      return Add(VectorOp::kSimple, pair * static_cast<double>(Registers(shape)) / 2);  // which counts two words each
-    }
-    if (i.info().Has(OpTrait::kElementwise)) {
-      const double cost = VectorCost(i.opcode());
-      VectorOp op = cost >= 8   ? VectorOp::kTranscendental
-                    : cost >= 4 ? VectorOp::kDivide
-                    : cost >= 2 ? VectorOp::kConvert
-                                : VectorOp::kSimple;
-      int64_t registers = Registers(i.shape());
-      if (i.Is(Opcode::kConvert) && i.operand(0)->shape().IsArray()) {
-        const int from = BitWidth(i.operand(0)->shape().element_type()), to = BitWidth(i.shape().element_type());
-        if (std::min(from, 32) == std::min(to, 32)) op = VectorOp::kSimple;
-      }
-      return Add(op, static_cast<double>(registers));
-    }
-    // Cholesky, Fourier transforms and the like: as much arithmetic as their definition says.
-    Instruction::ContextStorage storage;
-    const Cost cost = CostOf(i.Context(storage), i.shape());
-    Add(VectorOp::kSimple, cost.flops / static_cast<double>(lane_words_));
-    Add(VectorOp::kTranscendental, cost.transcendentals / static_cast<double>(lane_words_));
-  }
-
-  std::vector<VectorWork> Take() const {
-    std::vector<VectorWork> work;
-    for (size_t op = 0; op < counts_.size(); ++op) {
-      if (counts_[op] <= 0) continue;
-      const double most = 9e18;
-      work.push_back({static_cast<VectorOp>(op), static_cast<int64_t>(std::min(most, std::ceil(counts_[op])))});
-    }
-    return work;
-  }
-
-  // Elementwise operations that combine two elements.
-  static double Arithmetic(const Computation& c) {
-    double count = 0;
-    for (const auto& i : c.instructions()) {
-      const double pair = PairOperations(*i);  // a register holds half as many of them
-      if (i->info().Has(OpTrait::kElementwise)) count += pair > 0 ? pair / 2 : VectorCost(i->opcode());
-    }
-    return std::max(1.0, count);
-  }
-
- private:
-  void AddReduce(const Instruction& i) {
-    for (int64_t k = 0; k < i.operand_count() / 2; ++k) {
-      const Shape& operand = i.operand(k)->shape();
-      const double registers = static_cast<double>(Registers(operand));
-      if (k == 0) Add(VectorOp::kSimple, registers * Arithmetic(*i.called(0)));
-      if (!operand.has_layout() || operand.rank() == 0) continue;
-      const int64_t minor = operand.layout().minor_to_major[0];
-      if (std::find(i.dimensions().begin(), i.dimensions().end(), minor) == i.dimensions().end()) continue;
-      // Registers along the lanes are added first, then the lanes of one.
-      const int64_t along = std::max<int64_t>(1, (operand.dimensions(minor) + lanes_ - 1) / lanes_);
-      Add(VectorOp::kCrossLane, registers / static_cast<double>(along));
-    }
-  }
-
-  // A sorting network: log n (log n + 1) / 2 steps, each a comparison and two selections of each operand.
-  void AddSort(const Instruction& i) {
-    const int64_t n = i.operand(0)->shape().dimensions(i.dimensions().empty() ? 0 : i.dimensions()[0]);
-    const double log = std::ceil(std::log2(static_cast<double>(std::max<int64_t>(2, n))));
-    double registers = 0;
-    for (const Instruction* o : i.operands()) registers += static_cast<double>(Registers(o->shape()));
-    Add(VectorOp::kSimple, 3 * registers * log * (log + 1) / 2);
-  }
-
-  // Elements change their lanes.
-  static bool MovesLanes(const Instruction& i) {
-    const Shape& s = i.shape();
-    if (!s.has_layout() || s.rank() == 0) return false;
-    const int64_t minor = s.layout().minor_to_major[0];
-    switch (i.opcode()) {
-      case Opcode::kConcatenate:
-        return i.dimensions()[0] == minor;
-      case Opcode::kSlice:
-        return i.slices()[static_cast<size_t>(minor)].start != 0 || i.slices()[static_cast<size_t>(minor)].stride != 1;
-      case Opcode::kPad:
-        return i.padding()[static_cast<size_t>(minor)].low != 0 ||
-               i.padding()[static_cast<size_t>(minor)].interior != 0;
-      case Opcode::kDynamicSlice:
-        return s.dimensions(minor) != i.operand(0)->shape().dimensions(minor);
-      default:
-        return false;
-    }
-  }
-
-  const int64_t lane_words_, lanes_;
-  std::array<double, 7> counts_{};
-};
-
-// The type that the array multiplies, how many real products an element takes, and passes.
+// The operand types that the array multiplies, the number of real products per element, and the passes.
 struct ProductType {
   PrimitiveType lhs, rhs;
   int64_t products = 1;
   int passes = 1;
 };
-ProductType ProductTypeOf(const Instruction& i, std::vector<std::string>* notes) {
+ProductType GetProductType(const Instruction& i, std::vector<std::string>* notes) {
   ProductType t{i.operand(0)->shape().element_type(), i.operand(1)->shape().element_type()};
   const bool wide = BitWidth(ComplexPart(t.lhs)) > 32 || BitWidth(ComplexPart(t.rhs)) > 32;
   if (IsComplex(t.lhs) || IsComplex(t.rhs)) t.products *= 4;
   if (wide) {
     t.products *= 4;
     notes->push_back(
-        "Products of 64-bit numbers are timed as four of 32-bit ones at highest precision; no answer of the maker's "
-        "compiler stands behind that.");
+        "Products of 64-bit numbers are timed as four of 32-bit ones at highest precision; this was not compared "
+        "with the maker's compiler.");
   }
   const auto narrowed = [](PrimitiveType p) {
     p = ComplexPart(p);
@@ -238,11 +41,11 @@ ProductType ProductTypeOf(const Instruction& i, std::vector<std::string>* notes)
   t.lhs = narrowed(t.lhs);
   t.rhs = narrowed(t.rhs);
   const bool floats = IsFloat(i.operand(0)->shape().element_type()) && IsFloat(i.operand(1)->shape().element_type());
-  t.passes = wide ? 6 : floats ? std::max(1, PassesOf(i)) : 1;
+  t.passes = wide ? 6 : floats ? std::max(1, CountPasses(i)) : 1;
   return t;
 }
 
-MatmulWork WorkOfDot(const Instruction& i, const ProductType& type) {
+MatmulWork MakeDotWork(const Instruction& i, const ProductType& type) {
   const DotDimensions& d = i.dot_dims();
   const Shape &lhs = i.operand(0)->shape(), &rhs = i.operand(1)->shape();
   MatmulWork w;
@@ -262,7 +65,7 @@ MatmulWork WorkOfDot(const Instruction& i, const ProductType& type) {
   return w;
 }
 
-MatmulWork WorkOfConvolution(const Instruction& i, const ProductType& type, const Machine& machine) {
+MatmulWork MakeConvolutionWork(const Instruction& i, const ProductType& type, const Machine& machine) {
   const ConvolutionDimensions& d = i.conv_dims();
   const Shape &input = i.operand(0)->shape(), &kernel = i.operand(1)->shape(), &output = i.shape();
   ConvolutionWork w;
@@ -286,7 +89,7 @@ MatmulWork WorkOfConvolution(const Instruction& i, const ProductType& type, cons
   w.input = type.lhs;
   w.filter = type.rhs;
   w.passes = type.passes;
-  MatmulWork m = ConvolutionAsMatmul(machine, w);
+  MatmulWork m = ConvertConvolutionToMatmul(machine, w);
   m.batch *= type.products;
   return m;
 }
@@ -299,15 +102,15 @@ void AddFlops(const Instruction& i, KernelDescription& d) {
   d.transcendentals += cost.transcendentals;
 }
 
-bool IsListed(Opcode o) {
+bool IsListedInContents(Opcode o) {
   return o != Opcode::kParameter && o != Opcode::kConstant && o != Opcode::kTuple && o != Opcode::kBroadcast &&
          o != Opcode::kBitcast && o != Opcode::kGetTupleElement;
 }
 
-std::string ContentsOf(const Computation& c) {
+std::string DescribeContents(const Computation& c) {
   std::map<std::string, int64_t> counts;
   for (const auto& i : c.instructions()) {
-    if (IsListed(i->opcode())) ++counts[std::string(OpName(i->opcode()))];
+    if (IsListedInContents(i->opcode())) ++counts[std::string(OpName(i->opcode()))];
   }
   std::vector<std::pair<std::string, int64_t>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -316,35 +119,35 @@ std::string ContentsOf(const Computation& c) {
   });
 }
 
-int64_t LeafBytes(const Shape& shape) {
+int64_t PaddedLeafBytes(const Shape& shape) {
   int64_t bytes = 0;
   ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) { bytes += PaddedBytes(leaf); });
   return bytes;
 }
 
-// ---- fusions
+// ---- Fusions.
 
 void DescribeFusion(const Instruction& fusion, const Machine& machine, KernelDescription& d) {
   const Computation& body = *fusion.called(0);
   const Instruction *contraction = nullptr, *reduction = nullptr;
   bool computes = false, moves = false;
-  VectorCount vector(machine);
+  VectorWorkCounter vector(machine);
   for (const auto& owned : body.instructions()) {
     const Instruction& i = *owned;
     if (i.Is(Opcode::kDot) || i.Is(Opcode::kConvolution)) contraction = &i;
     if (i.Is(Opcode::kReduce) || i.Is(Opcode::kReduceWindow) || i.Is(Opcode::kSelectAndScatter)) reduction = &i;
     const bool elementwise = i.info().Has(OpTrait::kElementwise);
     computes |= elementwise;
-    moves |= !elementwise && IsListed(i.opcode()) && !i.Is(Opcode::kIota);
+    moves |= !elementwise && IsListedInContents(i.opcode()) && !i.Is(Opcode::kIota);
     vector.AddInstruction(i);
     AddFlops(i, d);
   }
-  d.work.vector = vector.Take();
+  d.work.vector = vector.ToWork();
   d.category = contraction != nullptr ? contraction->Is(Opcode::kDot) ? "matmul" : "convolution"
                : reduction != nullptr ? "reduction"
                : computes             ? "elementwise"
                                       : "movement";
-  d.contents = ContentsOf(body);
+  d.contents = DescribeContents(body);
 
   const Instruction* root = body.root();
   const auto output = [root](size_t k) {
@@ -370,14 +173,15 @@ void DescribeFusion(const Instruction& fusion, const Machine& machine, KernelDes
       }
     }
     port.bytes = std::min(port.bytes, bytes);
-    port.may_share = !moves && !p->shape().IsTuple();
+    port.may_alias_result = !moves && !p->shape().IsTuple();
   }
   if (contraction == nullptr) return;
 
-  const ProductType type = ProductTypeOf(*contraction, &d.notes);
-  MatmulWork work =
-      contraction->Is(Opcode::kDot) ? WorkOfDot(*contraction, type) : WorkOfConvolution(*contraction, type, machine);
-  // What each operand is made of; the right operand's first, so that a parameter of both is the left one's.
+  const ProductType type = GetProductType(*contraction, &d.notes);
+  MatmulWork work = contraction->Is(Opcode::kDot) ? MakeDotWork(*contraction, type)
+                                                  : MakeConvolutionWork(*contraction, type, machine);
+  // Find the parameters that each operand is made of. The right operand is first, so a parameter of both counts as
+  // left.
   for (int side : {1, 0}) {
     std::vector<const Instruction*> pending = {contraction->operand(side)};
     absl::flat_hash_set<const Instruction*> seen;
@@ -406,9 +210,9 @@ void DescribeFusion(const Instruction& fusion, const Machine& machine, KernelDes
   d.work.matmul = work;
 }
 
-// ---- collectives and the rest
+// ---- Collectives and other instructions.
 
-std::optional<CollectiveKind> CollectiveKindOf(Opcode o) {
+std::optional<CollectiveKind> GetCollectiveKind(Opcode o) {
   switch (o) {
     case Opcode::kAllReduce:
       return CollectiveKind::kAllReduce;
@@ -432,8 +236,8 @@ void DescribeCollective(const Instruction& i, CollectiveKind kind, absl::Span<co
   CollectiveWork work;
   work.kind = kind;
   int64_t operands = 0;
-  for (const Instruction* o : i.operands()) operands += LeafBytes(o->shape());
-  work.bytes = kind == CollectiveKind::kAllGather ? LeafBytes(i.shape()) : operands;
+  for (const Instruction* o : i.operands()) operands += PaddedLeafBytes(o->shape());
+  work.bytes = kind == CollectiveKind::kAllGather ? PaddedLeafBytes(i.shape()) : operands;
   if (i.Is(Opcode::kCollectivePermute) || i.Is(Opcode::kRaggedAllToAll)) {
     work.group = 2;
   } else {
@@ -444,9 +248,9 @@ void DescribeCollective(const Instruction& i, CollectiveKind kind, absl::Span<co
     }
   }
   if (i.Is(Opcode::kRaggedAllToAll)) {
-    d.notes.push_back("A ragged all-to-all is timed as an exchange of everything with one neighbour.");
+    d.notes.push_back("A ragged all-to-all is timed as a transfer of all data to one neighbour.");
   }
-  // A group that is as large as several whole axes has their links.
+  // A group whose size is that of several whole axes uses the links of all of them.
   int64_t product = 1, axes = 0;
   for (int64_t size : torus) {
     if (size <= 1 || product >= work.group) continue;
@@ -460,20 +264,21 @@ void DescribeCollective(const Instruction& i, CollectiveKind kind, absl::Span<co
 
 void DescribeSingle(const Instruction& i, const Machine& machine, absl::Span<const int64_t> torus,
                     KernelDescription& d) {
-  VectorCount vector(machine);
+  VectorWorkCounter vector(machine);
   vector.AddInstruction(i);
-  d.work.vector = vector.Take();
+  d.work.vector = vector.ToWork();
   AddFlops(i, d);
   d.contents = std::string(OpName(i.opcode()));
-  for (KernelPort& port : d.operands) port.may_share = i.info().Has(OpTrait::kElementwise) || i.Is(Opcode::kSort);
-  if (auto kind = CollectiveKindOf(i.opcode())) {
-    for (KernelPort& port : d.operands) port.may_share = *kind != CollectiveKind::kAllGather;
+  for (KernelPort& port : d.operands)
+    port.may_alias_result = i.info().Has(OpTrait::kElementwise) || i.Is(Opcode::kSort);
+  if (auto kind = GetCollectiveKind(i.opcode())) {
+    for (KernelPort& port : d.operands) port.may_alias_result = *kind != CollectiveKind::kAllGather;
     return DescribeCollective(i, *kind, torus, d);
   }
   switch (i.opcode()) {
     case Opcode::kCopy:
       d.category = "copy";
-      for (KernelPort& port : d.operands) port.may_share = false;
+      for (KernelPort& port : d.operands) port.may_alias_result = false;
       return;
     case Opcode::kReduce:
     case Opcode::kReduceWindow:
@@ -497,7 +302,7 @@ void DescribeSingle(const Instruction& i, const Machine& machine, absl::Span<con
       d.category = "gather";
       return;
     case Opcode::kScatter: {
-      // Read, combine and write what the updates name.
+      // Only the updated elements are read, combined and written.
       int64_t updates = 0;
       const int64_t n = i.operand_count() / 2;
       for (int64_t k = 0; k < n; ++k) {
@@ -523,8 +328,8 @@ void DescribeSingle(const Instruction& i, const Machine& machine, absl::Span<con
       return;
     case Opcode::kCustomCall:
       d.category = "custom-call";
-      d.notes.push_back(absl::StrCat("What the custom call ", i.custom_call_target(),
-                                     " computes is not timed, only what it reads and writes."));
+      d.notes.push_back(absl::StrCat("The time of the custom call ", i.custom_call_target(),
+                                     " covers its reads and writes only, not its computation."));
       return;
     case Opcode::kInfeed:
     case Opcode::kOutfeed:
@@ -567,7 +372,7 @@ bool IsKernel(const Instruction& i) {
     case Opcode::kWhile:
     case Opcode::kConditional:
     case Opcode::kCall:
-    case Opcode::kCopyStart:  // the schedule's own (write_prefetches.h): beside other kernels
+    case Opcode::kCopyStart:  // inserted by write_prefetches.h; they run in parallel with other kernels
     case Opcode::kCopyDone:
       return false;
     default:
@@ -581,9 +386,9 @@ bool IsKernel(const Instruction& i) {
   return elements > 0 || i.HasSideEffect();
 }
 
-KernelDescription Describe(const Instruction& i, const Machine& machine, absl::Span<const int64_t> torus) {
+KernelDescription DescribeKernel(const Instruction& i, const Machine& machine, absl::Span<const int64_t> torus) {
   KernelDescription d;
-  for (const Instruction* o : i.operands()) d.operands.push_back({LeafBytes(o->shape())});
+  for (const Instruction* o : i.operands()) d.operands.push_back({PaddedLeafBytes(o->shape())});
   ForEachLeaf(i.shape(), [&](const Shape& leaf, const std::vector<int64_t>&) {
     if (leaf.IsArray()) d.results.push_back({PaddedBytes(leaf)});
   });

@@ -1,4 +1,4 @@
-// What one kernel of a program asks of the machine, for the clock: products, vector operations, bytes, links.
+// Describes the work of one kernel for the clock: matrix products, vector operations, bytes and collectives.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_KERNEL_WORK_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_KERNEL_WORK_H_
 
@@ -10,33 +10,35 @@
 
 namespace backplane::tpu {
 
-// An operand of a kernel, or a leaf of its result, as it moves between memories.
+// An operand of a kernel or a leaf of its result, and how it moves between memories.
 struct KernelPort {
-  // Padded bytes that one execution moves: of a slice's operand only the slice, of an array updated in place the
-  // update.
+  // The padded bytes that one execution moves. For a slice these are the bytes of the slice, and for an in-place update
+  // those of the update.
   int64_t bytes = 0;
-  bool in_place = false;   // an operand whose room the result takes, when nobody else needs it
-  bool may_share = false;  // the result may be written over it: each element is read before its place is written
-  int product = -1;        // 0, 1: what the left or right operand of the product is made of; 2: its result
+  bool in_place = false;  // an operand whose memory the result takes over, if no other kernel needs it
+  bool may_alias_result =
+      false;         // the result may be written over the operand: each element is read before it is written
+  int product = -1;  // 0, 1: part of the left or right operand of the matrix product; 2: its result; -1: neither
 };
 
 struct KernelDescription {
-  std::string category;  // ScheduledKernel's
+  std::string category;  // as in ScheduledKernel
   std::string contents;
-  // Without the spaces of the product's operands and without the ports' bytes: they depend on where operands lie. A
-  // product whose operands are made in the kernel has lhs_bytes and rhs_bytes.
+  // Without the memory spaces and the ports' bytes, which depend on where the operands are. If an operand of the
+  // product is computed in the kernel, lhs_bytes or rhs_bytes is set.
   KernelWork work;
-  std::vector<KernelPort> operands;  // one for each operand of the instruction (array leaves of tuples together)
-  std::vector<KernelPort> results;   // one for each array leaf of the result
+  std::vector<KernelPort> operands;  // one per operand of the instruction; the leaves of a tuple count as one
+  std::vector<KernelPort> results;   // one per array leaf of the result
   double flops = 0, transcendentals = 0;
-  std::vector<std::string> notes;  // what its figures leave out
+  std::vector<std::string> notes;  // what the estimates do not cover
 };
 
-// Whether it is a kernel: takes time of its own. Control flow, aliases, sources and the scalar unit's work do not.
+// Whether the instruction runs as a kernel. Control flow, aliases, parameters, constants and operations of the scalar
+// unit do not.
 bool IsKernel(const Instruction& i);
 
-// Of an instruction for which IsKernel holds; shapes have layouts. `torus`: PrepareOptions::torus.
-KernelDescription Describe(const Instruction& i, const Machine& machine, absl::Span<const int64_t> torus);
+// Requires IsKernel(i) and shapes with layouts. For `torus` see PrepareOptions.
+KernelDescription DescribeKernel(const Instruction& i, const Machine& machine, absl::Span<const int64_t> torus);
 
 }  // namespace backplane::tpu
 

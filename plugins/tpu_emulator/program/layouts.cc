@@ -13,7 +13,7 @@ namespace {
 
 bool SameDims(const Shape& a, const Shape& b) { return a.IsArray() && b.IsArray() && a.dimensions() == b.dimensions(); }
 
-// Whether a value in one layout serves where the other is wanted.
+// Whether a value with the layouts of `a` can be used as one with the layouts of `b`.
 bool SameLayout(const Shape& a, const Shape& b) {
   if (a.IsTuple()) {
     for (int64_t k = 0; k < a.tuple_size(); ++k) {
@@ -25,20 +25,22 @@ bool SameLayout(const Shape& a, const Shape& b) {
   return a.layout().minor_to_major == b.layout().minor_to_major && a.layout().tiles == b.layout().tiles;
 }
 
-// Dimensions from major to minor.
+// Returns the dimensions from major to minor.
 DimVector MajorToMinor(const Layout& layout) {
   DimVector order(layout.minor_to_major.rbegin(), layout.minor_to_major.rend());
   return order;
 }
 
-// Operands that a kernel does not go over element by element: those of its contraction, which takes any order, and of
-// what is no fusion and no elementwise operation.
-std::vector<bool> AnyOrderTaken(const Instruction& i) {
-  std::vector<bool> any(static_cast<size_t>(i.operand_count()), false);
-  const bool together = i.Is(Opcode::kFusion) || i.Is(Opcode::kSort) || i.Is(Opcode::kDynamicUpdateSlice) ||
-                        i.info().Has(OpTrait::kElementwise);
-  if (!together) any.assign(any.size(), true);
-  if (!i.Is(Opcode::kFusion) || i.attrs().GetEnum<FusionKind>(AttrId::kFusionKind) != FusionKind::kOutput) return any;
+// Returns which operands may have any order of dimensions, because the kernel does not iterate over them element by
+// element. Those are the operands of a contraction, and all operands of instructions that are neither fusions nor
+// elementwise.
+std::vector<bool> FindOrderFreeOperands(const Instruction& i) {
+  std::vector<bool> order_free(static_cast<size_t>(i.operand_count()), false);
+  const bool elementwise_order = i.Is(Opcode::kFusion) || i.Is(Opcode::kSort) || i.Is(Opcode::kDynamicUpdateSlice) ||
+                                 i.info().Has(OpTrait::kElementwise);
+  if (!elementwise_order) order_free.assign(order_free.size(), true);
+  if (!i.Is(Opcode::kFusion) || i.attrs().GetEnum<FusionKind>(AttrId::kFusionKind) != FusionKind::kOutput)
+    return order_free;
   std::vector<const Instruction*> work;
   for (const auto& inner : i.called(0)->instructions()) {
     if (!inner->Is(Opcode::kDot) && !inner->Is(Opcode::kConvolution)) continue;
@@ -49,31 +51,31 @@ std::vector<bool> AnyOrderTaken(const Instruction& i) {
     const Instruction* at = work.back();
     work.pop_back();
     if (!seen.insert(at).second) continue;
-    if (at->Is(Opcode::kParameter)) any[static_cast<size_t>(at->parameter_number())] = true;
+    if (at->Is(Opcode::kParameter)) order_free[static_cast<size_t>(at->parameter_number())] = true;
     work.insert(work.end(), at->operands().begin(), at->operands().end());
   }
-  return any;
+  return order_free;
 }
 
 class Assigner {
  public:
   explicit Assigner(TileShape tile) : tile_(tile) {}
 
-  // `parameters`: shapes with layouts. `result`: what the root must have; null: whatever comes out.
+  // `parameters` are shapes with layouts. The root is copied to the layout of `result`, unless that is null.
   absl::Status Run(Computation* c, absl::Span<const Shape> parameters, const Shape* result) {
-    if (result != nullptr) Want(c->root(), *result);
+    if (result != nullptr) RecordWantedLayout(c->root(), *result);
     for (Instruction* i : c->Snapshot()) RETURN_IF_ERROR(Assign(c, i, parameters));
-    if (result != nullptr) c->set_root(Relaid(c, c->root(), *result));
+    if (result != nullptr) c->set_root(CopyToLayout(c, c->root(), *result));
     c->RemoveDead();
     return absl::OkStatus();
   }
 
  private:
-  Shape WithDefault(const Shape& s) const {
+  Shape WithDefaultLayout(const Shape& s) const {
     if (s.IsTuple()) {
       std::vector<Shape> elements;
       elements.reserve(static_cast<size_t>(s.tuple_size()));
-      for (const Shape& e : s.tuple_shapes()) elements.push_back(WithDefault(e));
+      for (const Shape& e : s.tuple_shapes()) elements.push_back(WithDefaultLayout(e));
       return Shape::Tuple(std::move(elements));
     }
     if (!s.IsArray()) return s;
@@ -82,29 +84,29 @@ class Assigner {
     return out;
   }
 
-  Shape InOrder(const Shape& s, absl::Span<const int64_t> minor_to_major) const {
+  Shape WithOrder(const Shape& s, absl::Span<const int64_t> minor_to_major) const {
     Shape out = s.WithoutLayout();
     out.set_layout(TiledLayout(s.element_type(), s.dimensions(), minor_to_major, tile_));
     return out;
   }
 
-  void Want(Instruction* i, const Shape& shape) {
+  void RecordWantedLayout(Instruction* i, const Shape& shape) {
     if (shape.IsTuple() && i->Is(Opcode::kTuple)) {
-      for (int64_t k = 0; k < i->operand_count(); ++k) Want(i->operand(k), shape.tuple_shapes(k));
+      for (int64_t k = 0; k < i->operand_count(); ++k) RecordWantedLayout(i->operand(k), shape.tuple_shapes(k));
     } else if (shape.IsArray()) {
       wanted_.try_emplace(i, shape);
     }
   }
 
-  bool IsWanted(const Instruction* i, int64_t k) const {
+  bool HasWantedLayout(const Instruction* i, int64_t k) const {
     if (i->shape().IsArray()) return wanted_.contains(i);
     return std::any_of(i->users().begin(), i->users().end(), [&](const Instruction* user) {
       return user->Is(Opcode::kGetTupleElement) && user->tuple_index() == k && wanted_.contains(user);
     });
   }
 
-  // What the root wants of leaf k of i, or the default.
-  Shape Wished(const Instruction* i, int64_t k, const Shape& leaf) const {
+  // Returns leaf k of i with the layout that the root needs, or with the default layout.
+  Shape PreferredShape(const Instruction* i, int64_t k, const Shape& leaf) const {
     if (auto at = wanted_.find(i); at != wanted_.end() && i->shape().IsArray()) return at->second;
     if (i->shape().IsTuple()) {
       for (const Instruction* user : i->users()) {
@@ -112,24 +114,24 @@ class Assigner {
         if (auto at = wanted_.find(user); at != wanted_.end()) return at->second;
       }
     }
-    return WithDefault(leaf);
+    return WithDefaultLayout(leaf);
   }
 
-  // The order of an operand of the same sizes, or the one that the root wishes, whichever makes others copy least; of
-  // equal ones the wish, then the first operand's.
-  Shape LeafOf(const Instruction* i, int64_t k, const Shape& leaf, const std::vector<bool>& any_order) const {
+  // Returns leaf k of i with the order that saves most copies: that of an operand with the same dimensions, or the
+  // preferred one. Ties are decided in favor of the preferred order, then of the first operand.
+  Shape ChooseLeafShape(const Instruction* i, int64_t k, const Shape& leaf, const std::vector<bool>& order_free) const {
     if (!leaf.IsArray()) return leaf;
-    Shape wish = Wished(i, k, leaf);
-    if (leaf.rank() < 2 || leaf.num_elements() <= 1) return wish;
+    Shape preferred = PreferredShape(i, k, leaf);
+    if (leaf.rank() < 2 || leaf.num_elements() <= 1) return preferred;
     struct Candidate {
       const DimVector* order;
-      int64_t bits;  // an element of all arrays that lie in it
+      int64_t bits;  // sum over the arrays with this order, in bits per element
     };
-    std::vector<Candidate> candidates = {{&wish.layout().minor_to_major, 0}};
-    if (IsWanted(i, k)) candidates[0].bits = BitWidth(leaf.element_type());
+    std::vector<Candidate> candidates = {{&preferred.layout().minor_to_major, 0}};
+    if (HasWantedLayout(i, k)) candidates[0].bits = BitWidth(leaf.element_type());
     for (int64_t n = 0; n < i->operand_count(); ++n) {
       const Instruction* o = i->operand(n);
-      if (any_order[static_cast<size_t>(n)] && (i->Is(Opcode::kFusion) || n > 0)) continue;
+      if (order_free[static_cast<size_t>(n)] && (i->Is(Opcode::kFusion) || n > 0)) continue;
       if (!SameDims(o->shape(), leaf) || !o->shape().has_layout()) continue;
       const DimVector& order = o->shape().layout().minor_to_major;
       auto at =
@@ -141,21 +143,21 @@ class Assigner {
     for (const Candidate& c : candidates) {
       if (c.bits > best->bits) best = &c;
     }
-    return best == &candidates[0] ? wish : InOrder(leaf, *best->order);
+    return best == &candidates[0] ? preferred : WithOrder(leaf, *best->order);
   }
 
-  Shape OutputsOf(const Instruction* i, const std::vector<bool>& any_order) const {
-    if (!i->shape().IsTuple()) return LeafOf(i, 0, i->shape(), any_order);
+  Shape ChooseResultShape(const Instruction* i, const std::vector<bool>& order_free) const {
+    if (!i->shape().IsTuple()) return ChooseLeafShape(i, 0, i->shape(), order_free);
     std::vector<Shape> elements;
     for (int64_t k = 0; k < i->shape().tuple_size(); ++k) {
       const Shape& e = i->shape().tuple_shapes(k);
-      elements.push_back(e.IsTuple() ? WithDefault(e) : LeafOf(i, k, e, any_order));
+      elements.push_back(e.IsTuple() ? WithDefaultLayout(e) : ChooseLeafShape(i, k, e, order_free));
     }
     return Shape::Tuple(std::move(elements));
   }
 
-  // The value in the wanted layout: itself, or a copy.
-  Instruction* Relaid(Computation* c, Instruction* i, const Shape& wanted, Instruction* before = nullptr) {
+  // Returns the value in the wanted layout, with a copy if necessary.
+  Instruction* CopyToLayout(Computation* c, Instruction* i, const Shape& wanted, Instruction* before = nullptr) {
     if (SameLayout(i->shape(), wanted)) return i;
     if (!i->shape().IsTuple()) {
       InstructionSpec spec;
@@ -180,43 +182,43 @@ class Assigner {
         gte.attrs.Set(AttrId::kTupleIndex, k);
         element = before != nullptr ? c->AddBefore(before, std::move(gte)) : c->Add(std::move(gte));
       }
-      tuple.operands.push_back(Relaid(c, element, wanted.tuple_shapes(k), before));
+      tuple.operands.push_back(CopyToLayout(c, element, wanted.tuple_shapes(k), before));
       shapes.push_back(tuple.operands.back()->shape());
     }
     tuple.shape = Shape::Tuple(std::move(shapes));
     return before != nullptr ? c->AddBefore(before, std::move(tuple)) : c->Add(std::move(tuple));
   }
 
-  // Arrays that a kernel goes over together lie in one order.
-  void AlignOperands(Computation* c, Instruction* i, const Shape& leaf, const std::vector<bool>& any_order) {
+  // Copies operands that the kernel iterates over to the order of `leaf`.
+  void AlignOperands(Computation* c, Instruction* i, const Shape& leaf, const std::vector<bool>& order_free) {
     if (!leaf.IsArray() || leaf.rank() < 2) return;
     for (int64_t k = 0; k < i->operand_count(); ++k) {
       Instruction* o = i->operand(k);
-      if (any_order[static_cast<size_t>(k)] || !SameDims(o->shape(), leaf) ||
+      if (order_free[static_cast<size_t>(k)] || !SameDims(o->shape(), leaf) ||
           o->shape().layout().minor_to_major == leaf.layout().minor_to_major)
         continue;
       if (o->shape().num_elements() <= 1) continue;
-      Instruction* copy = Relaid(c, o, InOrder(o->shape(), leaf.layout().minor_to_major), i);
+      Instruction* copy = CopyToLayout(c, o, WithOrder(o->shape(), leaf.layout().minor_to_major), i);
       for (int64_t other = 0; other < i->operand_count(); ++other) {
-        if (i->operand(other) == o && !any_order[static_cast<size_t>(other)]) i->ReplaceOperand(other, copy);
+        if (i->operand(other) == o && !order_free[static_cast<size_t>(other)]) i->ReplaceOperand(other, copy);
       }
     }
   }
 
-  Instruction* Bitcast(Computation* c, Instruction* i, Layout layout) {
+  Instruction* ReplaceWithBitcast(Computation* c, Instruction* i, Layout layout) {
     InstructionSpec spec;
     spec.opcode = Opcode::kBitcast;
     spec.shape = i->shape().WithoutLayout();
     spec.shape.set_layout(std::move(layout));
     spec.operands = {i->operand(0)};
     spec.metadata = i->metadata();
-    Instruction* made = c->AddBefore(i, std::move(spec));
+    Instruction* bitcast = c->AddBefore(i, std::move(spec));
     if (auto at = wanted_.find(i); at != wanted_.end()) {
       Shape wanted = at->second;
-      wanted_.emplace(made, std::move(wanted));
+      wanted_.emplace(bitcast, std::move(wanted));
     }
-    i->ReplaceAllUsesWith(made);
-    return made;
+    i->ReplaceAllUsesWith(bitcast);
+    return bitcast;
   }
 
   absl::Status Assign(Computation* c, Instruction* i, absl::Span<const Shape> parameters) {
@@ -240,17 +242,17 @@ class Assigner {
         set(i->operand(0)->shape());
         return absl::OkStatus();
       case Opcode::kTranspose:
-        Bitcast(c, i, TransposedLayout(*i));
+        ReplaceWithBitcast(c, i, TransposedLayout(*i));
         return absl::OkStatus();
       case Opcode::kReshape:
       case Opcode::kBitcast:
         if (i->operand(0)->shape().element_type() == i->shape().element_type()) {
           if (auto layout = BitcastLayout(i->operand(0)->shape(), i->shape(), tile_)) {
-            Bitcast(c, i, *std::move(layout));
+            ReplaceWithBitcast(c, i, *std::move(layout));
             return absl::OkStatus();
           }
         }
-        set(Wished(i, 0, i->shape()));
+        set(PreferredShape(i, 0, i->shape()));
         return absl::OkStatus();
       case Opcode::kWhile: {
         const Shape state = i->operand(0)->shape();
@@ -260,7 +262,7 @@ class Assigner {
         return absl::OkStatus();
       }
       case Opcode::kConditional: {
-        const Shape result = WithDefault(i->shape());
+        const Shape result = WithDefaultLayout(i->shape());
         for (size_t k = 0; k < i->called().size(); ++k) {
           RETURN_IF_ERROR(Assigner(tile_).Run(i->called(static_cast<int64_t>(k)),
                                               {i->operand(static_cast<int64_t>(k) + 1)->shape()}, &result));
@@ -271,24 +273,24 @@ class Assigner {
       case Opcode::kCall: {
         std::vector<Shape> operands;
         for (const Instruction* o : i->operands()) operands.push_back(o->shape());
-        const Shape result = WithDefault(i->shape());
+        const Shape result = WithDefaultLayout(i->shape());
         RETURN_IF_ERROR(Assigner(tile_).Run(i->called(0), operands, &result));
         set(result);
         return absl::OkStatus();
       }
       case Opcode::kCustomCall:
       case Opcode::kCopy:
-        set(i->shape().IsTuple() ? WithDefault(i->shape()) : Wished(i, 0, i->shape()));
+        set(i->shape().IsTuple() ? WithDefaultLayout(i->shape()) : PreferredShape(i, 0, i->shape()));
         return absl::OkStatus();
       default:
         break;
     }
     if (!i->shape().IsArray() && !i->shape().IsTuple()) return absl::OkStatus();
-    const std::vector<bool> any_order = AnyOrderTaken(*i);
-    Shape shape = OutputsOf(i, any_order);
-    ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) { AlignOperands(c, i, leaf, any_order); });
+    const std::vector<bool> order_free = FindOrderFreeOperands(*i);
+    Shape shape = ChooseResultShape(i, order_free);
+    ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) { AlignOperands(c, i, leaf, order_free); });
     set(std::move(shape));
-    if (i->Is(Opcode::kFusion)) AssignInside(i);
+    if (i->Is(Opcode::kFusion)) AssignInsideFusion(i);
     return absl::OkStatus();
   }
 
@@ -305,8 +307,9 @@ class Assigner {
     return TransposedOrder(i, tile_);
   }
 
-  // A fusion's contents: parameters and root as outside, the rest in the order of the first operand of the same sizes.
-  void AssignInside(const Instruction* fusion) const {
+  // Assigns layouts inside of a fusion. Parameters and root have the layouts of the fusion's operands and result. Other
+  // values have the order of the first operand with the same dimensions.
+  void AssignInsideFusion(const Instruction* fusion) const {
     Computation* body = fusion->called(0);
     for (const auto& owned : body->instructions()) {
       Instruction* i = owned.get();
@@ -315,15 +318,15 @@ class Assigner {
       } else if (i->Is(Opcode::kTranspose)) {
         i->mutable_shape().set_layout(TransposedLayout(*i));
       } else if (i->shape().IsArray()) {
-        const Instruction* like = nullptr;
+        const Instruction* model = nullptr;
         for (const Instruction* o : i->operands()) {
           if (SameDims(o->shape(), i->shape()) && i->shape().rank() >= 2) {
-            like = o;
+            model = o;
             break;
           }
         }
-        i->mutable_shape() =
-            like != nullptr ? InOrder(i->shape(), like->shape().layout().minor_to_major) : WithDefault(i->shape());
+        i->mutable_shape() = model != nullptr ? WithOrder(i->shape(), model->shape().layout().minor_to_major)
+                                              : WithDefaultLayout(i->shape());
       }
     }
     Instruction* root = body->root();
@@ -360,7 +363,7 @@ int64_t UnpaddedBytes(const Shape& shape) {
 std::optional<Layout> BitcastLayout(const Shape& from, const Shape& to, TileShape tile) {
   if (from.num_elements() == 0 || to.num_elements() == 0 || !from.has_layout()) return std::nullopt;
   if (from.dimensions() == to.dimensions()) return from.layout();
-  // Dimensions of size 1 apart, runs of dimensions become runs of dimensions with the same product.
+  // Ignoring dimensions of size 1, groups of dimensions of `from` map to groups of `to` with the same product.
   struct Run {
     std::vector<int64_t> from, to;
   };
@@ -383,8 +386,8 @@ std::optional<Layout> BitcastLayout(const Shape& from, const Shape& to, TileShap
     } while (a != b);
     runs.push_back(std::move(run));
   }
-  // In memory, a run that is more than one dimension must stand together and in order.
-  std::vector<int64_t> order;  // of `to`, major to minor
+  // A group of more than one dimension must be contiguous and in order in memory.
+  std::vector<int64_t> order;  // dimensions of `to`, major to minor
   for (int64_t d = 0; d < to.rank(); ++d) {
     if (to.dimensions(d) == 1) order.push_back(d);
   }
@@ -410,7 +413,8 @@ std::optional<Layout> BitcastLayout(const Shape& from, const Shape& to, TileShap
   if (PaddedBytes(from) != PaddedBytes(out)) return std::nullopt;
   if (PackedElements(from.element_type()) > 1 && (from.rank() < 2) != (to.rank() < 2)) return std::nullopt;
 
-  // Tiles: columns stay, and rows stay or are whole tiles on both sides.
+  // The tiles must match: the minor dimension stays, and the second-minor one stays or is a multiple of the tile's rows
+  // in both shapes.
   const auto minor = [](const Shape& s, size_t n) {
     return n < s.layout().minor_to_major.size() ? s.dimensions(s.layout().minor_to_major[n]) : 1;
   };

@@ -1,11 +1,13 @@
-// Gives every value of a program that is cut into kernels its place in memory: a tiled layout.
+// Assigns tiled layouts to all values of a program that has been fused into kernels.
 //
-//   - Arguments and results of the entry have theirs (ModuleConfig); other values get the machine's default layout, or
-//     the order of the largest operand of the same sizes, so that a kernel goes over all of its arrays in one order.
-//   - A transpose is a bitcast: its result has the permuted order. A reshape is a bitcast where the tiles agree, else a
-//     kernel that moves the elements.
-//   - Where a kernel, a loop or the entry wants another order than a value has, a copy stands between.
-//   - A loop's state keeps the layouts it comes in with.
+//   - Arguments and results of the entry have given layouts (ModuleConfig). Other values get the machine's default
+//     layout, or the order of an operand with the same dimensions, so that a kernel iterates over all of its arrays in
+//     one order.
+//   - A transpose becomes a bitcast whose result has the permuted order. A reshape becomes a bitcast if the tiles
+//   match;
+//     otherwise it is a kernel that moves the elements.
+//   - If a kernel, a loop or the entry needs a value in another order, a copy is inserted.
+//   - The state of a loop keeps the layouts of its initial value.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_LAYOUTS_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_LAYOUTS_H_
 
@@ -17,17 +19,17 @@
 
 namespace backplane::tpu {
 
-// No body, condition or branch has two callers (UnshareComputations).
+// Requires that no body, condition or branch has two callers (UnshareComputations).
 absl::Status AssignLayouts(Module* module, TileShape tile);
 
-// The layout in which a reshape of `from`, which has a layout, lies in memory just as `from` does; none when there is
-// no such layout.
+// Returns the layout with which a reshape of `from` to `to` does not move any element in memory, if there is one.
+// `from` has a layout.
 std::optional<Layout> BitcastLayout(const Shape& from, const Shape& to, TileShape tile);
 
-// Bytes that an array takes in its layout, padding included; row-major when it has none. 0 for what is no array.
+// The size of an array in its layout, padding included. Row-major if it has no layout; 0 if it is not an array.
 int64_t PaddedBytes(const Shape& shape);
 int64_t PaddedElements(const Shape& shape);
-// Without padding, narrow types packed.
+// The size without padding; narrow types are packed.
 int64_t UnpaddedBytes(const Shape& shape);
 
 }  // namespace backplane::tpu

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Whether every element lies at the same place under both shapes.
+// Whether every element has the same offset in both shapes.
 bool SamePlaces(const Shape& a, const Shape& b) {
   const PhysicalLayout from = *PhysicalLayout::Of(a), to = *PhysicalLayout::Of(b);
   if (from.byte_size() != to.byte_size()) return false;
@@ -31,12 +31,12 @@ bool SamePlaces(const Shape& a, const Shape& b) {
   return true;
 }
 
-// Random reshapes: what is called a bitcast leaves each element where it is.
-TEST(Layouts, ABitcastMovesNothing) {
+// Random reshapes: a bitcast must not move any element.
+TEST(Layouts, BitcastsMoveNoElements) {
   std::mt19937 random(11);
   const int64_t factors[] = {1, 1, 2, 3, 4, 8, 16, 128};
   int bitcasts = 0;
-  for (int turn = 0; turn < 4000; ++turn) {
+  for (int trial = 0; trial < 4000; ++trial) {
     std::vector<int64_t> parts;
     int64_t product = 1;
     for (int k = 0; k < 5; ++k) {
@@ -74,7 +74,7 @@ TEST(Layouts, ABitcastMovesNothing) {
   EXPECT_GT(bitcasts, 300);
 }
 
-TEST(Layouts, KnowsUsualBitcasts) {
+TEST(Layouts, RecognizesCommonBitcasts) {
   const auto layout = [](std::initializer_list<int64_t> from, std::initializer_list<int64_t> to) {
     Shape a(PrimitiveType::kF32, from);
     a.set_layout(TiledLayout(PrimitiveType::kF32, a.dimensions(), Layout::RowMajor(a.rank()).minor_to_major));
@@ -83,16 +83,16 @@ TEST(Layouts, KnowsUsualBitcasts) {
   EXPECT_TRUE(layout({4, 128, 768}, {512, 768}));
   EXPECT_TRUE(layout({512, 768}, {4, 128, 768}));
   EXPECT_TRUE(layout({8, 128}, {1, 8, 128}));
-  EXPECT_FALSE(layout({4, 100, 768}, {400, 768}));  // 100 rows are no whole tiles
+  EXPECT_FALSE(layout({4, 100, 768}, {400, 768}));  // 100 is not a multiple of the tile's rows
   EXPECT_FALSE(layout({128, 768}, {128, 12, 64}));
 }
 
 std::string TextOf(absl::string_view entry) {
-  PreparedProgram p = Prepared(absl::StrCat("HloModule m\n", entry));
+  PreparedProgram p = PrepareFromText(absl::StrCat("HloModule m\n", entry));
   return p.kernels == nullptr ? "" : p.kernels->ToString();
 }
 
-TEST(Layouts, ATransposeIsABitcastAndACopyWhereTheResultIsWantedOtherwise) {
+TEST(Layouts, TransposesAreBitcastsWithACopyForAnotherLayout) {
   const std::string text = TextOf(
       "ENTRY e { a = f32[256,512] parameter(0) ROOT t = f32[512,256] transpose(a), "
       "dimensions={1,0} }");
@@ -101,7 +101,7 @@ TEST(Layouts, ATransposeIsABitcastAndACopyWhereTheResultIsWantedOtherwise) {
   EXPECT_THAT(text, Not(HasSubstr("transpose(")));
 }
 
-TEST(Layouts, AProductTakesATransposedOperandAsItIs) {
+TEST(Layouts, ProductsReadTransposedOperandsDirectly) {
   const std::string text = TextOf(R"(ENTRY e {
     a = f32[256,512] parameter(0)
     w = f32[384,512] parameter(1)
@@ -110,7 +110,7 @@ TEST(Layouts, AProductTakesATransposedOperandAsItIs) {
   EXPECT_THAT(text, Not(HasSubstr(" copy(")));
 }
 
-TEST(Layouts, AKernelGoesOverItsArraysInOneOrder) {
+TEST(Layouts, KernelsUseOneOrderForTheirArrays) {
   const std::string text = TextOf(R"(ENTRY e {
     a = f32[256,512] parameter(0)
     b = f32[512,256] parameter(1)
@@ -121,8 +121,8 @@ TEST(Layouts, AKernelGoesOverItsArraysInOneOrder) {
   EXPECT_THAT(text, HasSubstr("kind=kLoop"));
 }
 
-// The order that most arrays have already is the kernel's: one copy, not two.
-TEST(Layouts, TheOrderThatMakesOthersCopyLeast) {
+// A kernel uses the order that most of its arrays have: one copy instead of two.
+TEST(Layouts, ChoosesTheOrderWithFewestCopies) {
   const std::string text = TextOf(R"(ENTRY e {
     a = f32[256,512] parameter(0)
     b = f32[512,256] parameter(1)
@@ -131,9 +131,10 @@ TEST(Layouts, TheOrderThatMakesOthersCopyLeast) {
   EXPECT_EQ(text.find(" copy("), text.rfind(" copy("));
 }
 
-// The update of weights in a training step: the gradient comes out as the weights lie, and they are its epilogue.
-TEST(Layouts, ATransposedProductIsWrittenAsItIsWanted) {
-  PreparedProgram p = Prepared(R"(HloModule m
+// The update of weights in a training step: the gradient is computed in the weights' layout, and the update is its
+// epilogue.
+TEST(Layouts, WritesATransposedProductInTheWantedLayout) {
+  PreparedProgram p = PrepareFromText(R"(HloModule m
   ENTRY e {
     x = f32[1024,512] parameter(0)
     g = f32[1024,256] parameter(1)
@@ -144,11 +145,11 @@ TEST(Layouts, ATransposedProductIsWrittenAsItIsWanted) {
     b = f32[512,256] broadcast(r), dimensions={}
     m = f32[512,256] multiply(t, b)
     ROOT s = f32[512,256] subtract(w, m) })");
-  EXPECT_EQ(KernelsText(*p.kernels), "kOutput: dot, multiply, subtract");
+  EXPECT_EQ(DescribeKernels(*p.kernels), "kOutput: dot, multiply, subtract");
 }
 
 TEST(Layouts, LoopsKeepTheLayoutsOfTheirState) {
-  PreparedProgram p = Prepared(R"(HloModule m
+  PreparedProgram p = PrepareFromText(R"(HloModule m
   cond { s = (s32[], f32[300,500]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(5)
          ROOT c = pred[] compare(i, n), direction=LT }
   body { s = (s32[], f32[300,500]) parameter(0) i = s32[] get-tuple-element(s), index=0

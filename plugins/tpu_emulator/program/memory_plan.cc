@@ -8,7 +8,7 @@ namespace backplane::tpu {
 
 using Kind = ScheduledBuffer::Kind;
 
-Allocation AllocationOf(const ScheduledBuffer& b, absl::string_view kind) {
+Allocation MakeAllocation(const ScheduledBuffer& b, absl::string_view kind) {
   Allocation a;
   a.name = absl::StrCat("%", b.name);
   a.operator_name = b.origin.op_name;
@@ -34,20 +34,20 @@ MemoryPlan PlanMemory(const WalkedProgram& program, Schedule& schedule) {
       case Kind::kArgument:
         plan.argument_bytes += bytes;
         always += bytes;
-        plan.allocations.push_back(AllocationOf(b.info, "Arguments"));
+        plan.allocations.push_back(MakeAllocation(b.info, "Arguments"));
         break;
       case Kind::kResult:
         plan.result_bytes += bytes;
-        if (b.takes_argument) {
+        if (b.aliases_argument) {
           plan.alias_bytes += bytes;
         } else {
           always += bytes;
-          plan.allocations.push_back(AllocationOf(b.info, "Output"));
+          plan.allocations.push_back(MakeAllocation(b.info, "Output"));
         }
         break;
       case Kind::kConstant:
         always += bytes;
-        plan.allocations.push_back(AllocationOf(b.info, "Constant"));
+        plan.allocations.push_back(MakeAllocation(b.info, "Constant"));
         break;
       case Kind::kTemporary:
         change[static_cast<size_t>(b.info.first_kernel)] += bytes;
@@ -60,23 +60,23 @@ MemoryPlan PlanMemory(const WalkedProgram& program, Schedule& schedule) {
   if (kernels > 0) plan.fullest_kernel = 0;
   for (size_t k = 0; k < kernels; ++k) {
     now += change[k];
-    // A result over an operand that dies here needs no room of its own yet.
+    // A result that is written over an operand whose lifetime ends here does not need memory of its own yet.
     const WalkedKernel& kernel = program.kernels[k];
     int64_t shared = 0;
-    std::vector<int> given;
+    std::vector<int> reused;
     for (int r : kernel.results) {
       if (r < 0 || !in_hbm(program.buffers[r]) || program.buffers[r].info.kind != Kind::kTemporary) continue;
       const ScheduledBuffer& result = program.buffers[r].info;
       if (result.first_kernel != static_cast<int64_t>(k)) continue;
       for (size_t o = 0; o < kernel.operands.size(); ++o) {
-        if (!kernel.work.operands[o].may_share || kernel.operands[o].size() != 1) continue;
+        if (!kernel.work.operands[o].may_alias_result || kernel.operands[o].size() != 1) continue;
         const int b = kernel.operands[o][0];
         if (b < 0 || b == r || !in_hbm(program.buffers[b]) || program.buffers[b].info.kind != Kind::kTemporary)
           continue;
         const ScheduledBuffer& operand = program.buffers[b].info;
         if (operand.last_kernel != static_cast<int64_t>(k) || operand.padded_bytes != result.padded_bytes) continue;
-        if (std::find(given.begin(), given.end(), b) != given.end()) continue;
-        given.push_back(b);
+        if (std::find(reused.begin(), reused.end(), b) != reused.end()) continue;
+        reused.push_back(b);
         shared += result.padded_bytes;
         break;
       }
@@ -93,7 +93,7 @@ MemoryPlan PlanMemory(const WalkedProgram& program, Schedule& schedule) {
   for (const WalkedBuffer& b : program.buffers) {
     if (!in_hbm(b) || b.info.kind != Kind::kTemporary || most == 0) continue;
     if (b.info.first_kernel <= static_cast<int64_t>(fullest) && b.info.last_kernel >= static_cast<int64_t>(fullest)) {
-      plan.allocations.push_back(AllocationOf(b.info, "HLO temp"));
+      plan.allocations.push_back(MakeAllocation(b.info, "HLO temp"));
     }
   }
   std::stable_sort(plan.allocations.begin(), plan.allocations.end(), [](const Allocation& a, const Allocation& b) {

@@ -5,8 +5,9 @@
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
 #include "plugins/tpu_emulator/program/build_schedule.h"
-#include "plugins/tpu_emulator/program/cut_into_kernels.h"
 #include "plugins/tpu_emulator/program/f64_pairs.h"
+#include "plugins/tpu_emulator/program/fuse_into_kernels.h"
+#include "plugins/tpu_emulator/program/inline_fusions.h"
 #include "plugins/tpu_emulator/program/layouts.h"
 #include "plugins/tpu_emulator/program/rounding.h"
 #include "plugins/tpu_emulator/program/swap_products.h"
@@ -37,7 +38,7 @@ absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, c
     RETURN_IF_ERROR(RunPass(UnshareComputations(), kernels).status());
     RETURN_IF_ERROR(RunPass(SwapTransposedProducts(), kernels).status());
     const bool widen = options.round == Round::kFusion;
-    RETURN_IF_ERROR(RunPass(CutIntoKernels(widen), kernels).status());
+    RETURN_IF_ERROR(RunPass(FuseIntoKernels(widen), kernels).status());
     bool rounded = false;
     if (widen) {
       ASSIGN_OR_RETURN(rounded, RunPass(RoundOncePerFusion(), kernels));
@@ -46,7 +47,7 @@ absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, c
       out.executable = kernels->Clone();
       RETURN_IF_ERROR(InlineFusions(out.executable.get()).status());
     } else {
-      out.executable = std::move(module);  // every operation rounds as it always does
+      out.executable = std::move(module);  // every operation rounds its result already
     }
     if (options.f64 == F64::kPairs) RETURN_IF_ERROR(RunPass(ComputeF64InPairs(), out.executable.get()).status());
     RETURN_IF_ERROR(AssignLayouts(kernels, tile));
@@ -58,14 +59,14 @@ absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, c
   out.plan = std::move(timed.plan);
   if (dynamic) {
     out.schedule.notes.emplace_back(
-        "Sizes are known only when the program runs: it is not cut into kernels, and times are those of its largest "
-        "sizes, one operation after another.");
+        "The program has dynamic sizes: it is not fused into kernels, and its time is that of its operations one after "
+        "another, at their largest sizes.");
     if (options.f64 == F64::kPairs) {
-      out.schedule.notes.emplace_back("f64 is IEEE double precision in this program: its sizes are not known ahead.");
+      out.schedule.notes.emplace_back("f64 is IEEE double precision in this program: it has dynamic sizes.");
     }
   }
   if (!timed.refused.ok()) {
-    if (options.refused != nullptr) *options.refused = std::move(out.schedule);
+    if (options.rejected_schedule != nullptr) *options.rejected_schedule = std::move(out.schedule);
     return timed.refused;
   }
   return out;

@@ -1,10 +1,11 @@
-// A program made ready for the machine: cut into kernels, laid out in its memory, rounded as it rounds, timed.
+// Prepares a program for the machine: fuses it into kernels, assigns layouts, applies the machine's rounding, and
+// estimates its time.
 //
-// Two forms of the program come out. `kernels` is what the machine runs: fusions, each value with the tiled layout it
-// has and the memory it lies in, copies where two kernels want different layouts. It is for people: as_text shows it.
-// `executable` computes the same values without fusions and layouts: rounding is explicit, as converts, so that any
-// backend that runs it by the definitions of its operations gives what the machine gives (contractions excepted: their
-// own rounding is the matrix unit's, plugins/tpu_emulator/array).
+// The result has two forms of the program. `kernels` is what the machine runs: fusions, a tiled layout and a memory
+// space for each value, and copies between different layouts. It is shown to users (as_text). `executable` computes the
+// same values without fusions and layouts. Its rounding is explicit, as converts, so any backend that implements the
+// operations by their definitions computes what the machine computes. Contractions are the exception: their rounding is
+// that of the matrix unit (plugins/tpu_emulator/array).
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_PREPARE_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_PREPARE_H_
 
@@ -20,11 +21,11 @@
 
 namespace backplane::tpu {
 
-// Where narrow floats (bf16, f16, ...) are rounded: once for each fusion, as TPUs do, or after every operation, as the
-// operations' definitions say. TILEDTPU_ROUND=fusion|op.
+// Where narrow floats (bf16, f16, ...) are rounded: once per fusion, as on a TPU, or after every operation, as the
+// operations are defined. TILEDTPU_ROUND=fusion|op.
 enum class Round : uint8_t { kFusion, kOp };
 
-// How f64 is computed: as IEEE double precision, or in pairs of f32 as TPUs do (f64_pairs.h has the rule).
+// How f64 is computed: as IEEE double precision, or as pairs of f32, as on a TPU (f64_pairs.h).
 // TILEDTPU_F64=ieee|pairs.
 enum class F64 : uint8_t { kIeee, kPairs };
 
@@ -33,8 +34,8 @@ struct PrepareOptions {
   F64 f64 = F64::kIeee;
   // Devices along each axis of the torus; collectives over whole axes use their links. Empty: not known, one axis.
   std::vector<int64_t> torus;
-  // Where given: takes the schedule, with its refusal, of a program that is refused because it does not fit.
-  Schedule* refused = nullptr;
+  // If not null, receives the schedule, including its refusal, of a program that does not fit.
+  Schedule* rejected_schedule = nullptr;
 };
 
 struct PreparedProgram {
@@ -44,12 +45,13 @@ struct PreparedProgram {
   MemoryPlan plan;
 };
 
-// `module` as each device runs it, after partitioning and the common passes; ModuleConfig's parameter_layouts and
-// result_layout hold a layout for every array. Both results keep its aliases, donors and memory kinds; `executable` has
-// no layouts. A program with dynamic sizes is neither cut nor timed, and its f64 is
-// IEEE (the schedule's notes say so).
+// `module` is the program of one device, after partitioning and the common passes. ModuleConfig's parameter_layouts and
+// result_layout hold a layout for every array. Both results keep the module's aliases, donors and memory kinds;
+// `executable` has no layouts. A program with dynamic sizes is not fused; it is timed for its largest sizes, and
+// its f64 is IEEE. Notes in the schedule say so.
 //
-// ResourceExhausted, in the words of the machine's compiler: it does not fit HBM, or a kernel does not fit VMEM.
+// Returns ResourceExhausted, in the words of the machine's compiler, if the program does not fit HBM or a kernel does
+// not fit VMEM.
 absl::StatusOr<PreparedProgram> PrepareProgram(std::unique_ptr<Module> module, const Machine& machine,
                                                const PrepareOptions& options = {});
 

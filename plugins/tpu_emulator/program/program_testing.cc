@@ -14,11 +14,11 @@
 namespace backplane::tpu {
 namespace {
 
-Shape Laid(const Shape& shape, const Shape* given) {
+Shape WithLayouts(const Shape& shape, const Shape* given) {
   if (shape.IsTuple()) {
     std::vector<Shape> elements;
     for (int64_t k = 0; k < shape.tuple_size(); ++k) {
-      elements.push_back(Laid(shape.tuple_shapes(k), given != nullptr ? &given->tuple_shapes(k) : nullptr));
+      elements.push_back(WithLayouts(shape.tuple_shapes(k), given != nullptr ? &given->tuple_shapes(k) : nullptr));
     }
     return Shape::Tuple(std::move(elements));
   }
@@ -45,14 +45,14 @@ void SetDefaultEntryLayouts(Module* module) {
   for (size_t p = 0; p < module->entry()->parameters().size(); ++p) {
     const bool given = p < config.parameter_layouts.size();
     parameters.push_back(
-        Laid(module->entry()->parameters()[p]->shape(), given ? &config.parameter_layouts[p] : nullptr));
+        WithLayouts(module->entry()->parameters()[p]->shape(), given ? &config.parameter_layouts[p] : nullptr));
   }
   const bool given = config.result_layout.IsArray() || config.result_layout.IsTuple();
-  config.result_layout = Laid(module->entry()->root()->shape(), given ? &config.result_layout : nullptr);
+  config.result_layout = WithLayouts(module->entry()->root()->shape(), given ? &config.result_layout : nullptr);
   config.parameter_layouts = std::move(parameters);
 }
 
-PreparedProgram Prepared(absl::string_view hlo, absl::string_view chip, const PrepareOptions& options) {
+PreparedProgram PrepareFromText(absl::string_view hlo, absl::string_view chip, const PrepareOptions& options) {
   std::unique_ptr<Module> module = ProgramFromText(hlo);
   if (module == nullptr) return {};
   absl::StatusOr<PreparedProgram> prepared = PrepareProgram(std::move(module), *FindMachine(chip), options);
@@ -100,7 +100,7 @@ std::vector<Literal> RandomArguments(const Module& module, uint32_t seed, double
   return arguments;
 }
 
-std::string KernelsText(const Module& kernels) {
+std::string DescribeKernels(const Module& kernels) {
   std::string text;
   std::vector<Computation*> order = RunningComputations(&kernels);
   for (auto c = order.rbegin(); c != order.rend(); ++c) {
@@ -110,7 +110,7 @@ std::string KernelsText(const Module& kernels) {
       if (i->Is(Opcode::kFusion)) {
         const FusionKind kind = i->attrs().GetEnum<FusionKind>(AttrId::kFusionKind);
         absl::StrAppend(&text, EnumText(AttrKind::EnumFusionKind, static_cast<int>(kind)), ": ",
-                        Describe(*i, KnownMachines()[1], {}).contents);
+                        DescribeKernel(*i, KnownMachines()[1], {}).contents);
       } else {
         absl::StrAppend(&text, OpName(i->opcode()));
       }

@@ -1,4 +1,4 @@
-// For tests of this room: programs from text, prepared and run.
+// Test support: parses programs from text, prepares them, and makes arguments.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_PROGRAM_TESTING_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_PROGRAM_TESTING_H_
 
@@ -13,21 +13,22 @@
 
 namespace backplane::tpu {
 
-// A verified module whose entry has the machine's layouts, as a plugin hands it to PrepareProgram. Where the text gives
-// layouts in entry_computation_layout, those stay.
+// Returns a verified module whose entry has the machine's default layouts, as PrepareProgram expects. Layouts that the
+// text gives in entry_computation_layout are kept.
 std::unique_ptr<Module> ProgramFromText(absl::string_view hlo);
 
-// Gives the entry the machine's layouts, where it has none.
+// Gives the entry the machine's default layouts where it has none.
 void SetDefaultEntryLayouts(Module* module);
 
-// Both results verified; a failed expectation and an empty program otherwise.
-PreparedProgram Prepared(absl::string_view hlo, absl::string_view chip = "v5e", const PrepareOptions& options = {});
+// Parses and prepares a program, and verifies both forms. On error it fails the test and returns an empty program.
+PreparedProgram PrepareFromText(absl::string_view hlo, absl::string_view chip = "v5e",
+                                const PrepareOptions& options = {});
 
 std::vector<Literal> RandomArguments(const Module& module, uint32_t seed, double low = -3, double high = 3);
 
-// "kLoop: 2 add, multiply" of every fusion and the opcode of every other instruction that is a kernel, in the entry's
-// order and then that of the bodies it runs; "; " between.
-std::string KernelsText(const Module& kernels);
+// Describes each kernel, separated by "; ": "kLoop: 2 add, multiply" for a fusion, the opcode for another instruction.
+// The kernels of the entry come first, then those of the bodies that it runs.
+std::string DescribeKernels(const Module& kernels);
 
 }  // namespace backplane::tpu
 

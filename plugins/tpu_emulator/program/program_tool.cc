@@ -1,13 +1,13 @@
-// tpu_program FILE...: what the emulated machine makes of a program (StableHLO as bytecode or text, or HLO text).
-//   --chip=NAME   of the machines known by name; v5e when not given
-//   --round=op    narrow floats rounded after every operation
-//   --text        the module cut into kernels, with its layouts
-//   --executable  the module that computes the same values
-//   --kernels     a line for each kernel: name, category, executions, microseconds, the unit it waits for, bytes
-//   --buffers     a line for each buffer with padding: bytes, bytes without, remedy
-// A line of totals for each file: kernels by category, cycles of kernels with a product, seconds, bytes, the room at
-// the peak, milliseconds of the processor to prepare it. Both modules are verified. The exit status is the number of
-// files that could not be prepared.
+// tpu_program FILE...: shows how the emulated machine runs a program (StableHLO bytecode or text, or HLO text).
+//   --chip=NAME   a built-in machine; v5e by default
+//   --round=op    round narrow floats after every operation
+//   --text        print the module after fusion, with its layouts
+//   --executable  print the module that computes the same values
+//   --kernels     print a line per kernel: name, category, executions, microseconds, bounding unit, bytes
+//   --buffers     print a line per padded buffer: bytes, bytes without padding, remedy
+// Prints a line of totals per file: kernels by category, cycles of kernels with a product, seconds, bytes, peak memory,
+// and the CPU milliseconds of preparing it. Both modules are verified. The exit status is the number of files that
+// could not be prepared.
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -27,7 +27,7 @@
 namespace backplane::tpu {
 namespace {
 
-struct Wishes {
+struct ToolOptions {
   std::string chip = "v5e";
   bool text = false, executable = false, kernels = false, buffers = false;
   PrepareOptions options;
@@ -37,15 +37,15 @@ bool Simplify(Module* module) {
   return ExpandScans().Run(module).ok() && ExpandDots().Run(module).ok() && CommonPipeline()->Run(module).ok();
 }
 
-void Print(const Schedule& s, const Wishes& wishes) {
-  if (wishes.kernels) {
+void Print(const Schedule& s, const ToolOptions& options) {
+  if (options.kernels) {
     for (const ScheduledKernel& k : s.kernels) {
       std::printf("  %-40s %-12s x%lld %9.2f us %-5s %12.0f B  %s\n", k.name.c_str(), k.category.c_str(),
                   static_cast<long long>(k.executions), k.time.seconds * 1e6,
                   std::string(UnitName(k.time.bound)).c_str(), k.hbm_bytes, k.contents.c_str());
     }
   }
-  if (wishes.buffers) {
+  if (options.buffers) {
     for (const ScheduledBuffer& b : s.buffers) {
       if (b.padded_bytes <= b.unpadded_bytes) continue;
       std::printf("  %-40s %s %lld B, %lld B of data. %s\n", b.name.c_str(), b.shape.c_str(),
@@ -54,7 +54,7 @@ void Print(const Schedule& s, const Wishes& wishes) {
   }
 }
 
-bool Examine(const char* path, const Wishes& wishes) {
+bool Examine(const char* path, const ToolOptions& options) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const bool hlo = bytes.compare(0, 9, "HloModule") == 0;
@@ -65,7 +65,7 @@ bool Examine(const char* path, const Wishes& wishes) {
   }
   SetDefaultEntryLayouts(module->get());
   const std::clock_t start = std::clock();
-  absl::StatusOr<PreparedProgram> p = PrepareProgram(*std::move(module), *FindMachine(wishes.chip), wishes.options);
+  absl::StatusOr<PreparedProgram> p = PrepareProgram(*std::move(module), *FindMachine(options.chip), options.options);
   const double took = 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   if (!p.ok()) {
     std::printf("%s: %s\n", path, p.status().ToString().c_str());
@@ -77,9 +77,9 @@ bool Examine(const char* path, const Wishes& wishes) {
       return false;
     }
   }
-  if (wishes.text) std::printf("%s\n", p->kernels->ToString().c_str());
-  if (wishes.executable) std::printf("%s\n", p->executable->ToString().c_str());
-  Print(p->schedule, wishes);
+  if (options.text) std::printf("%s\n", p->kernels->ToString().c_str());
+  if (options.executable) std::printf("%s\n", p->executable->ToString().c_str());
+  Print(p->schedule, options);
   std::map<std::string, int64_t> counts;
   double products = 0;
   for (const ScheduledKernel& k : p->schedule.kernels) {
@@ -96,28 +96,28 @@ bool Examine(const char* path, const Wishes& wishes) {
 }
 
 int Main(int argc, char** argv) {
-  Wishes wishes;
+  ToolOptions options;
   int failed = 0;
   for (int a = 1; a < argc; ++a) {
     const std::string word = argv[a];
     if (word.compare(0, 7, "--chip=") == 0) {
-      wishes.chip = word.substr(7);
-      if (FindMachine(wishes.chip) == nullptr) {
-        std::fprintf(stderr, "tpu_program: no machine named %s\n", wishes.chip.c_str());
+      options.chip = word.substr(7);
+      if (FindMachine(options.chip) == nullptr) {
+        std::fprintf(stderr, "tpu_program: no machine named %s\n", options.chip.c_str());
         return 2;
       }
     } else if (word == "--round=op") {
-      wishes.options.round = Round::kOp;
+      options.options.round = Round::kOp;
     } else if (word == "--text") {
-      wishes.text = true;
+      options.text = true;
     } else if (word == "--executable") {
-      wishes.executable = true;
+      options.executable = true;
     } else if (word == "--kernels") {
-      wishes.kernels = true;
+      options.kernels = true;
     } else if (word == "--buffers") {
-      wishes.buffers = true;
+      options.buffers = true;
     } else {
-      failed += Examine(argv[a], wishes) ? 0 : 1;
+      failed += Examine(argv[a], options) ? 0 : 1;
     }
   }
   return failed;

@@ -9,7 +9,7 @@
 namespace backplane::tpu {
 namespace {
 
-using Value = std::vector<int>;  // the buffer of each leaf
+using BufferList = std::vector<int>;  // the buffer of each leaf
 
 int64_t LeafCount(const Shape& shape) {
   int64_t count = 0;
@@ -17,7 +17,7 @@ int64_t LeafCount(const Shape& shape) {
   return count;
 }
 
-// The number of the first leaf of element k.
+// Returns the number of the first leaf of tuple element k.
 int64_t FirstLeaf(const Shape& tuple, int64_t k) {
   int64_t first = 0;
   for (int64_t e = 0; e < k; ++e) first += LeafCount(tuple.tuple_shapes(e));
@@ -30,18 +30,18 @@ class Walker {
 
   WalkedProgram Run(const Module& module) {
     const Computation& entry = *module.entry();
-    std::vector<Value> arguments;
+    std::vector<BufferList> arguments;
     for (const Instruction* p : entry.parameters()) {
-      Value value;
+      BufferList value;
       ForEachLeaf(p->shape(), [&](const Shape& leaf, const std::vector<int64_t>&) {
         value.push_back(leaf.IsArray() ? NewBuffer(*p, leaf, ScheduledBuffer::Kind::kArgument) : -1);
       });
       arguments.push_back(std::move(value));
     }
-    Value results = Walk(entry, arguments, -1);
+    BufferList results = Walk(entry, arguments, -1);
     const int64_t end = std::max<int64_t>(0, static_cast<int64_t>(out_.kernels.size()) - 1);
     AddResults(module, results);
-    Settle(end);
+    FinalizeIntervals(end);
     return std::move(out_);
   }
 
@@ -55,7 +55,7 @@ class Walker {
     b.info.name = from.name();
     b.info.shape = shape.ToString(true);
     b.info.kind = kind;
-    b.info.origin = OriginOf(from);
+    b.info.origin = GetOrigin(from);
     b.info.padded_bytes = PaddedBytes(shape);
     b.info.unpadded_bytes = UnpaddedBytes(shape);
     b.info.first_kernel = b.info.last_kernel = now();
@@ -65,34 +65,34 @@ class Walker {
     return static_cast<int>(out_.buffers.size()) - 1;
   }
 
-  int Find(int b) {
+  int FindMerged(int b) {
     if (b < 0) return b;
     while (merged_into_[b] != b) b = merged_into_[b] = merged_into_[merged_into_[b]];
     return b;
   }
 
-  ScheduledBuffer& Info(int b) { return out_.buffers[Find(b)].info; }
+  ScheduledBuffer& GetInfo(int b) { return out_.buffers[FindMerged(b)].info; }
 
-  void Touch(int b, int64_t kernel) {
+  void ExtendInterval(int b, int64_t kernel) {
     if (b < 0) return;
-    ScheduledBuffer& info = Info(b);
+    ScheduledBuffer& info = GetInfo(b);
     info.first_kernel = std::min(info.first_kernel, kernel);
     info.last_kernel = std::max(info.last_kernel, kernel);
   }
 
-  void Note(const std::string& note) {
+  void AddNote(const std::string& note) {
     if (std::find(out_.notes.begin(), out_.notes.end(), note) == out_.notes.end()) out_.notes.push_back(note);
   }
 
-  Value Walk(const Computation& c, absl::Span<const Value> parameters, int64_t loop) {
+  BufferList Walk(const Computation& c, absl::Span<const BufferList> parameters, int64_t loop) {
     for (const auto& owned : c.instructions()) {
       const Instruction& i = *owned;
-      out_.values[&i] = ValueOf(i, parameters, loop);
+      out_.values[&i] = GetBuffers(i, parameters, loop);
     }
     return out_.values.at(c.root());
   }
 
-  Value ValueOf(const Instruction& i, absl::Span<const Value> parameters, int64_t loop) {
+  BufferList GetBuffers(const Instruction& i, absl::Span<const BufferList> parameters, int64_t loop) {
     switch (i.opcode()) {
       case Opcode::kParameter:
         return parameters[static_cast<size_t>(i.parameter_number())];
@@ -100,17 +100,17 @@ class Walker {
         if (!i.shape().IsArray() || i.shape().num_elements() <= 1) return NoBuffers(i);
         return {NewBuffer(i, i.shape(), Kind::kConstant)};
       case Opcode::kTuple: {
-        Value value;
+        BufferList value;
         for (const Instruction* o : i.operands()) {
-          const Value& element = out_.values.at(o);
+          const BufferList& element = out_.values.at(o);
           value.insert(value.end(), element.begin(), element.end());
         }
         return value;
       }
       case Opcode::kGetTupleElement: {
-        const Value& tuple = out_.values.at(i.operand(0));
+        const BufferList& tuple = out_.values.at(i.operand(0));
         const int64_t first = FirstLeaf(i.operand(0)->shape(), i.tuple_index());
-        return Value(tuple.begin() + first, tuple.begin() + first + LeafCount(i.shape()));
+        return BufferList(tuple.begin() + first, tuple.begin() + first + LeafCount(i.shape()));
       }
       case Opcode::kBitcast:
       case Opcode::kOptimizationBarrier:
@@ -118,40 +118,42 @@ class Walker {
       case Opcode::kDomain:
         return out_.values.at(i.operand(0));
       case Opcode::kWhile:
-        return Loop(i, loop);
+        return WalkLoop(i, loop);
       case Opcode::kConditional:
-        return Branch(i, loop);
+        return WalkConditional(i, loop);
       case Opcode::kCall: {
-        std::vector<Value> arguments;
+        std::vector<BufferList> arguments;
         for (const Instruction* o : i.operands()) arguments.push_back(out_.values.at(o));
         return Walk(*i.called(0), arguments, loop);
       }
       default:
-        return IsKernel(i) ? Kernel(i, loop) : NoBuffers(i);
+        return IsKernel(i) ? AddKernel(i, loop) : NoBuffers(i);
     }
   }
 
-  static Value NoBuffers(const Instruction& i) { return Value(static_cast<size_t>(LeafCount(i.shape())), -1); }
+  static BufferList NoBuffers(const Instruction& i) {
+    return BufferList(static_cast<size_t>(LeafCount(i.shape())), -1);
+  }
 
-  Value Kernel(const Instruction& i, int64_t loop) {
+  BufferList AddKernel(const Instruction& i, int64_t loop) {
     WalkedKernel k;
     k.instruction = &i;
-    k.work = Describe(i, machine_, torus_);
+    k.work = DescribeKernel(i, machine_, torus_);
     k.loop = loop;
     const int64_t number = now();
-    for (const std::string& note : k.work.notes) Note(note);
+    for (const std::string& note : k.work.notes) AddNote(note);
     for (const Instruction* o : i.operands()) {
       k.operands.push_back(out_.values.at(o));
-      for (int b : k.operands.back()) Touch(b, number);
+      for (int b : k.operands.back()) ExtendInterval(b, number);
     }
-    Value value;
+    BufferList value;
     ForEachLeaf(i.shape(), [&](const Shape& leaf, const std::vector<int64_t>&) {
       if (!leaf.IsArray()) return value.push_back(-1);
       const size_t n = k.results.size();
-      int b = k.work.results[n].in_place ? RoomToUpdate(i, k, n) : -1;
+      int b = k.work.results[n].in_place ? FindUpdatedBuffer(i, k, n) : -1;
       if (b < 0) {
         b = NewBuffer(i, leaf, Kind::kTemporary);
-        if (k.work.results[n].in_place) CopyFirst(k, n, PaddedBytes(leaf));
+        if (k.work.results[n].in_place) CountFullCopy(k, n, PaddedBytes(leaf));
       }
       k.results.push_back(b);
       value.push_back(b);
@@ -160,21 +162,21 @@ class Walker {
     return value;
   }
 
-  // The n-th operand that is updated in place, if its room may be taken.
-  int RoomToUpdate(const Instruction& i, const WalkedKernel& k, size_t n) {
+  // Returns the buffer of the n-th operand that is updated in place, or -1 if other instructions still need it.
+  int FindUpdatedBuffer(const Instruction& i, const WalkedKernel& k, size_t n) {
     for (size_t o = 0; o < k.operands.size(); ++o) {
       if (!k.work.operands[o].in_place || k.operands[o].size() != 1) continue;
       if (n-- > 0) continue;
       const int b = k.operands[o][0];
       const Instruction* from = i.operand(static_cast<int64_t>(o));
       const bool last = from->users().size() == 1 && !from->IsRoot();
-      return b >= 0 && last && Info(b).kind == Kind::kTemporary ? b : -1;
+      return b >= 0 && last && GetInfo(b).kind == Kind::kTemporary ? b : -1;
     }
     return -1;
   }
 
-  // What cannot be updated in place is copied as a whole.
-  void CopyFirst(WalkedKernel& k, size_t n, int64_t bytes) {
+  // The operand cannot be updated in place, so the kernel copies all of it.
+  void CountFullCopy(WalkedKernel& k, size_t n, int64_t bytes) {
     k.work.results[n].bytes = bytes;
     for (size_t o = 0; o < k.operands.size(); ++o) {
       if (!k.work.operands[o].in_place) continue;
@@ -182,16 +184,16 @@ class Walker {
     }
   }
 
-  // ---- control flow
+  // ---- Control flow.
 
-  Value Loop(const Instruction& i, int64_t around) {
+  BufferList WalkLoop(const Instruction& i, int64_t parent) {
     const Computation &condition = *i.called(0), &body = *i.called(1);
-    const Value& init = out_.values.at(i.operand(0));
+    const BufferList& init = out_.values.at(i.operand(0));
     std::vector<Shape> leaves;
     ForEachLeaf(i.shape(), [&](const Shape& leaf, const std::vector<int64_t>&) { leaves.push_back(leaf); });
     const bool flat = i.shape().IsTuple() && static_cast<int64_t>(leaves.size()) == i.shape().tuple_size() &&
                       body.root()->Is(Opcode::kTuple) && i.operand(0)->Is(Opcode::kTuple);
-    Value state = init;
+    BufferList state = init;
     std::vector<bool> unchanged(leaves.size(), false);
     for (size_t k = 0; k < leaves.size(); ++k) {
       if (init[k] < 0) continue;
@@ -201,52 +203,54 @@ class Walker {
         unchanged[k] =
             next->Is(Opcode::kGetTupleElement) && next->tuple_index() == index && next->operand(0) == body.parameter(0);
         const Instruction* first = i.operand(0)->operand(index);
-        const bool mine = first->users().size() == 1 && i.operand(0)->users().size() == 1 &&
-                          Info(init[k]).kind == Kind::kTemporary && std::count(init.begin(), init.end(), init[k]) == 1;
-        if (unchanged[k] || mine) continue;
+        const bool only_user = first->users().size() == 1 && i.operand(0)->users().size() == 1 &&
+                               GetInfo(init[k]).kind == Kind::kTemporary &&
+                               std::count(init.begin(), init.end(), init[k]) == 1;
+        if (unchanged[k] || only_user) continue;
       }
       state[k] = NewBuffer(i, leaves[k], Kind::kTemporary);
     }
     const int64_t number = static_cast<int64_t>(out_.loops.size());
     ScheduledLoop loop;
     loop.name = i.name();
-    loop.parent = around;
-    const std::optional<int64_t> turns = KnownTripCount(i);
-    loop.trip_count = turns.value_or(1);
-    loop.known = turns.has_value();
+    loop.parent = parent;
+    const std::optional<int64_t> trip_count = KnownTripCount(i);
+    loop.trip_count = trip_count.value_or(1);
+    loop.known = trip_count.has_value();
     loop.first_kernel = now();
     out_.loops.push_back(loop);
     if (!loop.known) {
-      Note(absl::StrCat("How often ", i.name(), " turns is decided while it runs: it counts as one turn."));
+      AddNote(absl::StrCat("The trip count of ", i.name(), " is unknown at compile time; one iteration is counted."));
     }
     Walk(condition, {state}, number);
-    const Value next = Walk(body, {state}, number);
+    const BufferList next = Walk(body, {state}, number);
     out_.loops[static_cast<size_t>(number)].end_kernel = now();
-    if (flat) TakeStatesRoom(body, state, next);
+    if (flat) ReuseStateBuffers(body, state, next);
     const int64_t last = std::max(loop.first_kernel, now() - 1);
-    for (const Value* v : {static_cast<const Value*>(&state), &next}) {
+    for (const BufferList* v : {static_cast<const BufferList*>(&state), &next}) {
       for (int b : *v) {
         if (b < 0) continue;
-        Touch(b, last);
-        if (v == &state) Touch(b, loop.first_kernel);
+        ExtendInterval(b, last);
+        if (v == &state) ExtendInterval(b, loop.first_kernel);
       }
     }
     return state;
   }
 
-  // Values of the next turn take the room of this turn's, where nobody reads those any more.
-  void TakeStatesRoom(const Computation& body, const Value& state, const Value& next) {
-    absl::flat_hash_map<const Instruction*, int64_t> place;
+  // A value of the next iteration reuses the buffer of the current state if the body does not read that state
+  // afterwards.
+  void ReuseStateBuffers(const Computation& body, const BufferList& state, const BufferList& next) {
+    absl::flat_hash_map<const Instruction*, int64_t> position;
     int64_t n = 0;
-    for (const auto& i : body.instructions()) place[i.get()] = n++;
+    for (const auto& i : body.instructions()) position[i.get()] = n++;
     std::vector<int64_t> last(state.size(), -1);
     for (const Instruction* gte : body.parameter(0)->users()) {
       if (!gte->Is(Opcode::kGetTupleElement)) continue;
       int64_t& l = last[static_cast<size_t>(gte->tuple_index())];
       for (const Instruction* user : gte->users()) {
-        l = std::max(l, place.at(user));
+        l = std::max(l, position.at(user));
         if (!user->Is(Opcode::kBitcast)) continue;
-        for (const Instruction* again : user->users()) l = std::max(l, place.at(again));
+        for (const Instruction* again : user->users()) l = std::max(l, position.at(again));
       }
       if (std::find(body.root()->operands().begin(), body.root()->operands().end(), gte) !=
               body.root()->operands().end() &&
@@ -255,25 +259,25 @@ class Walker {
       }
     }
     for (size_t k = 0; k < state.size(); ++k) {
-      const int from = Find(next[k]), to = Find(state[k]);
+      const int from = FindMerged(next[k]), to = FindMerged(state[k]);
       if (from < 0 || to < 0 || from == to || out_.buffers[from].info.kind != Kind::kTemporary) continue;
-      if (std::any_of(state.begin(), state.end(), [&](int s) { return Find(s) == from; })) continue;
+      if (std::any_of(state.begin(), state.end(), [&](int s) { return FindMerged(s) == from; })) continue;
       const Instruction* made = body.root()->operand(static_cast<int64_t>(k));
       while (made->Is(Opcode::kGetTupleElement) || made->Is(Opcode::kBitcast)) made = made->operand(0);
-      if (last[k] > place.at(made)) continue;
-      Touch(to, out_.buffers[from].info.first_kernel);
-      Touch(to, out_.buffers[from].info.last_kernel);
+      if (last[k] > position.at(made)) continue;
+      ExtendInterval(to, out_.buffers[from].info.first_kernel);
+      ExtendInterval(to, out_.buffers[from].info.last_kernel);
       out_.buffers[from].used = false;
       merged_into_[from] = to;
     }
   }
 
-  // The most bytes that values made since then take at once, and where the largest of these comes from.
-  struct Room {
+  // The peak bytes of the buffers created since `buffers`, from kernel `kernel` on, and the origin of the largest one.
+  struct Peak {
     int64_t bytes = 0;
     Origin origin;
   };
-  Room RoomSince(size_t buffers, int64_t kernel) const {
+  Peak ComputePeakSince(size_t buffers, int64_t kernel) const {
     const int64_t last = now() - kernel;
     auto at = [&](int64_t k) { return static_cast<size_t>(std::clamp<int64_t>(k - kernel, 0, last)); };
     std::vector<int64_t> change(static_cast<size_t>(last) + 2, 0);
@@ -287,13 +291,13 @@ class Walker {
       change[at(info.first_kernel)] += info.padded_bytes;
       change[at(info.last_kernel) + 1] -= info.padded_bytes;
     }
-    Room room;
+    Peak peak;
     size_t fullest = 0;
     int64_t in_use = 0;
     for (size_t k = 0; k < change.size(); ++k) {
       in_use += change[k];
-      if (in_use <= room.bytes) continue;
-      room.bytes = in_use;
+      if (in_use <= peak.bytes) continue;
+      peak.bytes = in_use;
       fullest = k;
     }
     int64_t largest = 0;
@@ -302,22 +306,22 @@ class Walker {
       if (!counts(b) || at(info.first_kernel) > fullest || at(info.last_kernel) < fullest) continue;
       if (info.padded_bytes <= largest) continue;
       largest = info.padded_bytes;
-      room.origin = info.origin;
+      peak.origin = info.origin;
     }
-    return room;
+    return peak;
   }
 
-  Value Branch(const Instruction& i, int64_t loop) {
-    size_t longest = 0;
+  BufferList WalkConditional(const Instruction& i, int64_t loop) {
+    size_t slowest = 0;
     double most = -1;
     for (size_t k = 0; k < i.called().size(); ++k) {
-      const double seconds = Estimate(*i.called(static_cast<int64_t>(k)));
+      const double seconds = EstimateSeconds(*i.called(static_cast<int64_t>(k)));
       if (seconds <= most) continue;
       most = seconds;
-      longest = k;
+      slowest = k;
     }
     if (most > 0 && i.called().size() > 1) {
-      Note(absl::StrCat("Of ", i.name(), " the longest branch is counted, number ", longest, "."));
+      AddNote(absl::StrCat("Only the slowest branch of ", i.name(), " is counted, number ", slowest, "."));
     }
     const size_t buffers = out_.buffers.size();
     const int64_t first = now();
@@ -325,52 +329,52 @@ class Walker {
       const int64_t n = static_cast<int64_t>(k);
       return Walk(*i.called(n), {out_.values.at(i.operand(n + 1))}, loop);
     };
-    // Only one branch runs, and memory has room for whichever needs most: the others are walked for that alone.
-    Room most_room;
-    size_t roomiest = longest;
+    // Only one branch runs, but memory must suffice for any of them. The other branches are walked to find their peak.
+    Peak largest_peak;
+    size_t largest_branch = slowest;
     for (size_t k = 0; k < i.called().size(); ++k) {
-      if (k == longest) continue;
+      if (k == slowest) continue;
       WalkedProgram before = out_;
       std::vector<int> merged = merged_into_;
       walk(k);
-      Room room = RoomSince(buffers, first);
+      Peak peak = ComputePeakSince(buffers, first);
       out_ = std::move(before);
       merged_into_ = std::move(merged);
-      if (room.bytes <= most_room.bytes) continue;
-      most_room = std::move(room);
-      roomiest = k;
+      if (peak.bytes <= largest_peak.bytes) continue;
+      largest_peak = std::move(peak);
+      largest_branch = k;
     }
-    Value value = walk(longest);
-    if (const int64_t more = most_room.bytes - RoomSince(buffers, first).bytes; more > 0) {
+    BufferList value = walk(slowest);
+    if (const int64_t more = largest_peak.bytes - ComputePeakSince(buffers, first).bytes; more > 0) {
       const int b = NewBuffer(i, Shape(PrimitiveType::kU8, {more}), Kind::kTemporary);
       ScheduledBuffer& info = out_.buffers[b].info;
-      info.name = absl::StrCat(i.name(), ".branch_", roomiest);
-      info.origin = most_room.origin;
+      info.name = absl::StrCat(i.name(), ".branch_", largest_branch);
+      info.origin = largest_peak.origin;
       info.first_kernel = first;
       info.last_kernel = std::max(first, now() - 1);
-      out_.buffers[b].stays_in_hbm = true;
+      out_.buffers[b].pinned_to_hbm = true;
     }
-    // The other branches write these too.
+    // The other branches write these buffers, too.
     for (int b : value) {
-      if (b >= 0) out_.buffers[Find(b)].stays_in_hbm = true;
+      if (b >= 0) out_.buffers[FindMerged(b)].pinned_to_hbm = true;
     }
     return value;
   }
 
-  // Seconds with everything in HBM.
-  double Estimate(const Computation& c) {
+  // Returns the time of a computation if all values are in HBM.
+  double EstimateSeconds(const Computation& c) {
     if (auto at = estimates_.find(&c); at != estimates_.end()) return at->second;
     double seconds = 0;
     for (const auto& i : c.instructions()) {
       if (i->Is(Opcode::kWhile)) {
-        const double turns = static_cast<double>(KnownTripCount(*i).value_or(1));
-        seconds += turns * (Estimate(*i->called(0)) + Estimate(*i->called(1)));
+        const double trip_count = static_cast<double>(KnownTripCount(*i).value_or(1));
+        seconds += trip_count * (EstimateSeconds(*i->called(0)) + EstimateSeconds(*i->called(1)));
       } else if (i->Is(Opcode::kConditional) || i->Is(Opcode::kCall)) {
         double most = 0;
-        for (const Computation* called : i->called()) most = std::max(most, Estimate(*called));
+        for (const Computation* called : i->called()) most = std::max(most, EstimateSeconds(*called));
         seconds += most;
       } else if (IsKernel(*i)) {
-        KernelDescription d = Describe(*i, machine_, torus_);
+        KernelDescription d = DescribeKernel(*i, machine_, torus_);
         for (const KernelPort& p : d.operands) d.work.hbm_read_bytes += p.product < 0 ? p.bytes : 0;
         for (const KernelPort& p : d.results) d.work.hbm_written_bytes += p.product < 0 ? p.bytes : 0;
         seconds += TimeKernel(machine_, d.work).seconds;
@@ -379,15 +383,15 @@ class Walker {
     return estimates_[&c] = seconds;
   }
 
-  // ---- the end
+  // ---- Results and final numbers.
 
-  void AddResults(const Module& module, const Value& results) {
+  void AddResults(const Module& module, const BufferList& results) {
     const ModuleConfig& config = module.config();
     const Instruction& root = *module.entry()->root();
     absl::flat_hash_map<int, bool> taken;
     size_t n = 0;
     ForEachLeaf(root.shape(), [&](const Shape& leaf, const std::vector<int64_t>& index) {
-      const int b = Find(results[n++]);
+      const int b = FindMerged(results[n++]);
       if (!leaf.IsArray()) return;
       const bool aliased = std::any_of(
           config.input_output_aliases.begin(), config.input_output_aliases.end(), [&](const InputOutputAlias& a) {
@@ -402,20 +406,20 @@ class Walker {
         result = NewBuffer(*from, leaf, Kind::kResult);
       }
       out_.buffers[result].info.kind = Kind::kResult;
-      out_.buffers[result].takes_argument = aliased;
+      out_.buffers[result].aliases_argument = aliased;
     });
   }
 
-  // Final numbers, after all merging.
-  void Settle(int64_t end) {
+  // Resolves merged buffers and sets the final lifetimes.
+  void FinalizeIntervals(int64_t end) {
     for (WalkedKernel& k : out_.kernels) {
       for (std::vector<int>& leaves : k.operands) {
-        for (int& b : leaves) b = Find(b);
+        for (int& b : leaves) b = FindMerged(b);
       }
-      for (int& b : k.results) b = Find(b);
+      for (int& b : k.results) b = FindMerged(b);
     }
     for (auto& [i, value] : out_.values) {
-      for (int& b : value) b = Find(b);
+      for (int& b : value) b = FindMerged(b);
     }
     for (WalkedBuffer& b : out_.buffers) {
       if (b.info.kind != Kind::kTemporary) {
@@ -430,13 +434,13 @@ class Walker {
   const Machine& machine_;
   const absl::Span<const int64_t> torus_;
   WalkedProgram out_;
-  std::vector<int> merged_into_;  // a buffer's number, or that of the one whose room it takes
+  std::vector<int> merged_into_;  // the buffer itself, or the buffer whose memory it reuses
   absl::flat_hash_map<const Computation*, double> estimates_;
 };
 
 }  // namespace
 
-Origin OriginOf(const Instruction& i) {
+Origin GetOrigin(const Instruction& i) {
   const OpMetadata& m = i.metadata();
   return {m.op_name, m.source_file, m.source_line};
 }

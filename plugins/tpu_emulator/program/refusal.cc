@@ -12,11 +12,11 @@ namespace {
 
 using Kind = ScheduledBuffer::Kind;
 
-constexpr double kMuch = 0.1;  // part of the room from where on something is worth a sentence
+constexpr double kMinShare = 0.1;  // fraction of the required bytes from which on a remedy is mentioned
 
-// Known machines that would do, but for the one at hand.
+// Lists the built-in machines that would fit, except for the current one.
 template <typename Fits>
-std::string OtherChips(const Machine& machine, Fits fits) {
+std::string ListOtherChips(const Machine& machine, Fits fits) {
   std::vector<std::string> names;
   for (const Machine& m : KnownMachines()) {
     if (m.name != machine.name && fits(m)) names.push_back(m.name);
@@ -30,63 +30,63 @@ void SortBySize(const Schedule& s, std::vector<int64_t>& buffers) {
   });
 }
 
-// Bytes of results that lie beside an argument of the same shape which nobody donates.
-int64_t CouldBeDonated(const WalkedProgram& program) {
+// Returns the bytes of results that could reuse an argument of the same shape if the caller donated it.
+int64_t CountDonatableBytes(const WalkedProgram& program) {
   std::vector<const WalkedBuffer*> arguments, results;
   int64_t taken = 0;
   for (const WalkedBuffer& b : program.buffers) {
     if (!b.used || b.info.space != Space::kHbm) continue;
     if (b.info.kind == Kind::kArgument) arguments.push_back(&b);
-    if (b.info.kind == Kind::kResult && !b.takes_argument) results.push_back(&b);
-    if (b.info.kind == Kind::kResult && b.takes_argument) taken += b.info.padded_bytes;
+    if (b.info.kind == Kind::kResult && !b.aliases_argument) results.push_back(&b);
+    if (b.info.kind == Kind::kResult && b.aliases_argument) taken += b.info.padded_bytes;
   }
   int64_t bytes = 0;
-  std::vector<bool> given(arguments.size(), false);
+  std::vector<bool> matched(arguments.size(), false);
   for (const WalkedBuffer* r : results) {
     for (size_t a = 0; a < arguments.size(); ++a) {
-      if (given[a] || arguments[a]->info.shape != r->info.shape) continue;
-      given[a] = true;
+      if (matched[a] || arguments[a]->info.shape != r->info.shape) continue;
+      matched[a] = true;
       bytes += r->info.padded_bytes;
       break;
     }
   }
-  return std::max<int64_t>(0, bytes - taken);  // an argument that is donated already has its result
+  return std::max<int64_t>(0, bytes - taken);  // an argument that is already donated is used by its own result
 }
 
 std::vector<std::string> HbmRemedies(const Machine& machine, const WalkedProgram& program, const MemoryPlan& plan,
                                      const Schedule& s, const ScheduledRefusal& refusal) {
   const double required = static_cast<double>(refusal.required_bytes);
-  const auto much = [&](int64_t bytes) { return static_cast<double>(bytes) >= kMuch * required; };
+  const auto is_significant = [&](int64_t bytes) { return static_cast<double>(bytes) >= kMinShare * required; };
   std::vector<std::string> remedies;
   int64_t padding = 0;
   for (int64_t b : refusal.buffers) {
     const ScheduledBuffer& buffer = s.buffers[static_cast<size_t>(b)];
     padding += buffer.padded_bytes - buffer.unpadded_bytes;
   }
-  if (much(padding)) {
-    remedies.push_back(absl::StrCat("Padding takes ", BytesText(padding), " of ", BytesText(refusal.required_bytes),
+  if (is_significant(padding)) {
+    remedies.push_back(absl::StrCat("Padding takes ", FormatBytes(padding), " of ", FormatBytes(refusal.required_bytes),
                                     refusal.required_bytes - padding <= refusal.limit_bytes
-                                        ? "; without it the program fits. The arrays' own remedies stand with them."
-                                        : ". The arrays' own remedies stand with them."));
+                                        ? "; without it the program fits. See the remedies of the single arrays."
+                                        : ". See the remedies of the single arrays."));
   }
-  if (const int64_t bytes = CouldBeDonated(program); much(bytes)) {
-    remedies.push_back(absl::StrCat("Results of ", BytesText(bytes),
-                                    " have the shapes of arguments that are not donated: where the caller needs those "
-                                    "arguments no more, donate them (jax.jit's donate_argnums), and each result takes "
-                                    "its argument's place."));
+  if (const int64_t bytes = CountDonatableBytes(program); is_significant(bytes)) {
+    remedies.push_back(absl::StrCat("Results of ", FormatBytes(bytes),
+                                    " have the shapes of arguments that are not donated. Donate arguments that the "
+                                    "caller no longer needs (jax.jit's donate_argnums), and the results reuse their "
+                                    "memory."));
   }
-  if (much(plan.temporary_bytes)) {
+  if (is_significant(plan.temporary_bytes)) {
     remedies.push_back(absl::StrCat(
-        "Values between kernels take ", BytesText(plan.temporary_bytes),
+        "Values between kernels take ", FormatBytes(plan.temporary_bytes),
         ": a smaller batch makes them smaller, and what a gradient keeps can be computed again (jax.checkpoint)."));
   }
   const int64_t devices =
       (refusal.required_bytes + refusal.limit_bytes - 1) / std::max<int64_t>(1, refusal.limit_bytes);
   remedies.push_back(
-      absl::StrCat("What is needed here takes at least ", devices, " devices, with arrays cut evenly among them."));
+      absl::StrCat("The program needs at least ", devices, " devices, with arrays sharded evenly among them."));
   const std::string chips =
-      OtherChips(machine, [&](const Machine& m) { return m.hbm_bytes >= refusal.required_bytes; });
-  if (!chips.empty()) remedies.push_back(absl::StrCat("Of the known chips these have the room: ", chips, "."));
+      ListOtherChips(machine, [&](const Machine& m) { return m.hbm_bytes >= refusal.required_bytes; });
+  if (!chips.empty()) remedies.push_back(absl::StrCat("Known chips with enough memory: ", chips, "."));
   return remedies;
 }
 
@@ -97,8 +97,8 @@ std::vector<std::string> VmemRemedies(const Machine& machine, const ScheduledKer
       " arrays and needs two windows of each, of one tile at least: fewer arrays in one kernel need less. An "
       "optimization barrier (jax.lax.optimization_barrier) between operations keeps them in kernels of their own."));
   const std::string chips =
-      OtherChips(machine, [&](const Machine& m) { return m.scoped_vmem_bytes >= kernel.scoped_vmem_bytes; });
-  if (!chips.empty()) remedies.push_back(absl::StrCat("Of the known chips these have the room: ", chips, "."));
+      ListOtherChips(machine, [&](const Machine& m) { return m.scoped_vmem_bytes >= kernel.scoped_vmem_bytes; });
+  if (!chips.empty()) remedies.push_back(absl::StrCat("Known chips with enough memory: ", chips, "."));
   return remedies;
 }
 
@@ -116,7 +116,7 @@ absl::Status CheckFit(const Machine& machine, const WalkedProgram& program, cons
     std::vector<Allocation> windows;
     for (const std::vector<int64_t>* list : {&kernel.reads, &kernel.writes}) {
       for (int64_t b : *list) {
-        windows.push_back(AllocationOf(s.buffers[static_cast<size_t>(b)], "scoped"));
+        windows.push_back(MakeAllocation(s.buffers[static_cast<size_t>(b)], "scoped"));
         refusal.buffers.push_back(b);
       }
     }
@@ -134,12 +134,12 @@ absl::Status CheckFit(const Machine& machine, const WalkedProgram& program, cons
   refusal.kernel = plan.fullest_kernel;
   refusal.required_bytes = plan.peak_bytes;
   refusal.limit_bytes = machine.hbm_bytes;
-  int64_t number = 0;  // the schedule's buffers are the program's that are used
+  int64_t number = 0;  // the schedule's buffers are the used ones of the program
   for (const WalkedBuffer& b : program.buffers) {
     if (!b.used) continue;
     const bool then = b.info.kind != Kind::kTemporary ||
                       (b.info.first_kernel <= refusal.kernel && b.info.last_kernel >= refusal.kernel);
-    if (b.info.space == Space::kHbm && !b.takes_argument && then) refusal.buffers.push_back(number);
+    if (b.info.space == Space::kHbm && !b.aliases_argument && then) refusal.buffers.push_back(number);
     ++number;
   }
   SortBySize(s, refusal.buffers);

@@ -1,4 +1,4 @@
-// Programs that do not fit: why, what takes the room, and what may help.
+// Reports programs that do not fit: the reason, the buffers that take the memory, and possible remedies.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_REFUSAL_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_REFUSAL_H_
 
@@ -10,8 +10,8 @@
 
 namespace backplane::tpu {
 
-// Of a whole schedule and its plan. ResourceExhausted, in the words of machine/capacity.h, with schedule.refusal
-// filled: the first kernel whose windows do not fit the scoped VMEM limit, else HBM.
+// Checks a complete schedule and its plan. Returns ResourceExhausted, in the words of machine/capacity.h, and sets
+// schedule.refusal, for the first kernel whose windows exceed the scoped VMEM limit, or else if HBM is exceeded.
 absl::Status CheckFit(const Machine& machine, const WalkedProgram& program, const MemoryPlan& plan, Schedule& schedule);
 
 }  // namespace backplane::tpu

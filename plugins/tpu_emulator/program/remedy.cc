@@ -10,11 +10,11 @@
 namespace backplane::tpu {
 namespace {
 
-constexpr int64_t kLeastBytes = 64 << 10;
+constexpr int64_t kMinPaddingBytes = 64 << 10;
 
-std::string DimsText(absl::Span<const int64_t> dims) { return absl::StrCat("[", absl::StrJoin(dims, ","), "]"); }
+std::string FormatDims(absl::Span<const int64_t> dims) { return absl::StrCat("[", absl::StrJoin(dims, ","), "]"); }
 
-Shape WithDefault(PrimitiveType type, absl::Span<const int64_t> dims, TileShape tile) {
+Shape WithDefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims, TileShape tile) {
   Shape s(type, dims);
   s.set_layout(DefaultLayout(type, dims, tile));
   return s;
@@ -25,31 +25,31 @@ Shape WithDefault(PrimitiveType type, absl::Span<const int64_t> dims, TileShape 
 std::string PaddingRemedy(const Shape& shape, TileShape tile) {
   if (!shape.IsArray() || !shape.has_layout() || shape.num_elements() == 0) return "";
   const int64_t now = PaddedBytes(shape), dense = UnpaddedBytes(shape);
-  if (now - dense < kLeastBytes || 3 * (now - dense) < now) return "";
+  if (now - dense < kMinPaddingBytes || 3 * (now - dense) < now) return "";
   const PrimitiveType type = shape.element_type();
-  const std::string instead = absl::StrCat(" instead of ", BytesText(now));
+  const std::string instead = absl::StrCat(" instead of ", FormatBytes(now));
 
   int64_t best = now;
   std::string remedy;
-  const Shape in_default_order = WithDefault(type, shape.dimensions(), tile);
+  const Shape in_default_order = WithDefaultLayout(type, shape.dimensions(), tile);
   if (const int64_t bytes = PaddedBytes(in_default_order); bytes < best) {
     best = bytes;
     remedy = absl::StrCat("In the order of dimensions ", in_default_order.layout().ToString(), " it takes ",
-                          BytesText(bytes), instead, ": the layout was asked for, or comes from a transpose.");
+                          FormatBytes(bytes), instead, ": the layout was asked for, or comes from a transpose.");
   }
-  // A matrix is not asked to become a vector.
+  // Never suggest to make a vector of a matrix.
   for (int64_t d = 0; shape.rank() > 2 && d + 1 < shape.rank(); ++d) {
     if (shape.dimensions(d) == 1 && shape.dimensions(d + 1) == 1) continue;
     std::vector<int64_t> merged(shape.dimensions().begin(), shape.dimensions().end());
     merged[static_cast<size_t>(d)] *= merged[static_cast<size_t>(d) + 1];
     merged.erase(merged.begin() + d + 1);
-    const int64_t bytes = PaddedBytes(WithDefault(type, merged, tile));
+    const int64_t bytes = PaddedBytes(WithDefaultLayout(type, merged, tile));
     if (bytes >= best) continue;
     best = bytes;
-    remedy = absl::StrCat("With dimensions ", d, " and ", d + 1, " merged, as ", DimsText(merged), ", it takes ",
-                          BytesText(bytes), instead, ".");
+    remedy = absl::StrCat("With dimensions ", d, " and ", d + 1, " merged, as ", FormatDims(merged), ", it takes ",
+                          FormatBytes(bytes), instead, ".");
   }
-  // Nothing to merge or to turn: then the sizes themselves are what does not fit. Say which.
+  // If reordering and merging do not help, suggest sizes that fill the tiles.
   if (4 * (now - best) >= now) return remedy;
   const Layout& layout = shape.layout();
   std::vector<int64_t> filled(shape.dimensions().begin(), shape.dimensions().end());
@@ -64,9 +64,9 @@ std::string PaddingRemedy(const Shape& shape, TileShape tile) {
     dim = up;
   }
   if (!changed) return remedy;
-  return absl::StrCat(remedy, remedy.empty() ? "" : " ", "It takes as much room as ", DimsText(filled),
-                      " would: choose sizes that fill the tiles ", Name(type), DimsText(shape.dimensions()), " leaves ",
-                      BytesText(now - dense), " of empty.");
+  return absl::StrCat(remedy, remedy.empty() ? "" : " ", "It takes as much memory as ", FormatDims(filled),
+                      " would: choose sizes that fill the tiles. ", Name(type), FormatDims(shape.dimensions()),
+                      " wastes ", FormatBytes(now - dense), ".");
 }
 
 }  // namespace backplane::tpu

@@ -1,4 +1,4 @@
-// What would make a padded array smaller, in a sentence for the person who wrote the program.
+// Suggests how to make a padded array smaller, in a sentence for the author of the program.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_REMEDY_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_REMEDY_H_
 
@@ -9,9 +9,9 @@
 
 namespace backplane::tpu {
 
-// Of an array with a tiled layout. Empty where padding is less than a third of the array and less than 64 KiB, or
-// where nothing helps. Considered, the first that saves most: another order of the dimensions (the default one),
-// merging two neighbours into one, and sizes that fill their tiles (what the padding holds could be data).
+// `shape` is an array with a tiled layout. Returns an empty string if the padding is less than a third of the array or
+// less than 64 KiB, or if nothing helps. Suggests whichever of these saves most: the default order of the dimensions,
+// or merging two adjacent dimensions. If neither helps enough, also suggests sizes that fill their tiles.
 std::string PaddingRemedy(const Shape& shape, TileShape tile);
 
 }  // namespace backplane::tpu

@@ -15,8 +15,8 @@ Shape RowMajorTiles(PrimitiveType type, std::initializer_list<int64_t> dims) {
   return s;
 }
 
-TEST(PaddingRemedy, SaysWhatSavesMost) {
-  // The array of a well known report: 32 times its data.
+TEST(PaddingRemedy, SuggestsWhatSavesMost) {
+  // The array of a well-known bug report: 32 times its data.
   EXPECT_EQ(
       PaddingRemedy(RowMajorTiles(PrimitiveType::kF32, {8388608, 8, 4}), {}),
       "In the order of dimensions {0,2,1:T(4,128)} it takes 1.00G instead of 32.00G: the layout was asked for, or "
@@ -35,7 +35,7 @@ TEST(PaddingRemedy, NamesSizesThatDoNotFillTheirTiles) {
   EXPECT_THAT(PaddingRemedy(s, {}), HasSubstr("choose sizes that fill the tiles"));
 }
 
-TEST(PaddingRemedy, SaysNothingOfLittle) {
+TEST(PaddingRemedy, IgnoresLittlePadding) {
   EXPECT_EQ(PaddingRemedy(RowMajorTiles(PrimitiveType::kF32, {1024, 1024}), {}), "");
   EXPECT_EQ(PaddingRemedy(RowMajorTiles(PrimitiveType::kF32, {1000, 1000}), {}), "");  // 5 %
   EXPECT_EQ(PaddingRemedy(RowMajorTiles(PrimitiveType::kF32, {3, 5}), {}), "");        // 4 KiB

@@ -6,15 +6,15 @@
 #include "absl/strings/str_cat.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
-#include "plugins/tpu_emulator/program/cut_into_kernels.h"
+#include "plugins/tpu_emulator/program/operation_traits.h"
 
 namespace backplane::tpu {
 namespace {
 
 bool IsNarrow(const Instruction* i) { return i->shape().IsArray() && IsNarrowFloat(i->shape().element_type()); }
 
-// Moves elements and computes nothing.
-bool OnlyMoves(const Instruction& i) {
+// Whether the operation moves elements without computing anything.
+bool MovesElementsOnly(const Instruction& i) {
   switch (i.opcode()) {
     case Opcode::kBroadcast:
     case Opcode::kConcatenate:
@@ -33,28 +33,29 @@ bool OnlyMoves(const Instruction& i) {
   }
 }
 
-// Computed in f32 where it meets narrow floats. The rest wants, or gives, the narrow type's bits.
-bool Computes(const Instruction& i) {
+// Whether the operation is computed in f32 if it has narrow floats. Others read or write the bits of the narrow type.
+bool IsComputedInF32(const Instruction& i) {
   if (i.Is(Opcode::kReduce) || i.Is(Opcode::kReduceWindow)) return i.shape().IsArray();
   if (i.Is(Opcode::kSelectAndScatter)) return true;
-  if (i.Is(Opcode::kReducePrecision)) return false;  // its bits are counted in the narrow type
-  return (i.info().Has(OpTrait::kElementwise) && !i.Is(Opcode::kConvert)) || OnlyMoves(i) || i.Is(Opcode::kIota);
+  if (i.Is(Opcode::kReducePrecision)) return false;  // it operates on the bits of the narrow type
+  return (i.info().Has(OpTrait::kElementwise) && !i.Is(Opcode::kConvert)) || MovesElementsOnly(i) ||
+         i.Is(Opcode::kIota);
 }
 
-Shape Widened(const Shape& s) { return s.WithElementType(PrimitiveType::kF32); }
+Shape WithF32(const Shape& s) { return s.WithElementType(PrimitiveType::kF32); }
 
-// A computation's contents anew, into an empty one, with narrow floats in f32.
+// Copies a computation into an empty one, with narrow floats computed in f32.
 class Widener {
  public:
   explicit Widener(Computation* into) : into_(into) {}
 
   absl::Status Copy(const Computation& from, absl::flat_hash_map<const Computation*, Computation*>& combiners) {
     for (const auto& owned : from.instructions()) RETURN_IF_ERROR(Copy(*owned, combiners));
-    into_->set_root(Narrow(from.root()));
+    into_->set_root(GetNarrow(from.root()));
     return absl::OkStatus();
   }
 
-  // A combiner's parameters and result are widened too.
+  // Copies a combiner. Its parameters and result are widened, too.
   absl::Status CopyCombiner(const Computation& from) {
     for (const auto& owned : from.instructions()) {
       const Instruction& i = *owned;
@@ -63,26 +64,26 @@ class Widener {
       if (!IsNarrow(&i)) {
         narrow_[&i] = into_->AddClone(&i, i.shape(), operands);
       } else if (i.Is(Opcode::kConstant)) {
-        ASSIGN_OR_RETURN(wide_[&i], WideConstant(i));
+        ASSIGN_OR_RETURN(wide_[&i], MakeWideConstant(i));
       } else {
-        wide_[&i] = into_->AddClone(&i, Widened(i.shape()), operands);
+        wide_[&i] = into_->AddClone(&i, WithF32(i.shape()), operands);
       }
     }
     into_->set_root(IsNarrow(from.root()) ? wide_.at(from.root()) : narrow_.at(from.root()));
     return absl::OkStatus();
   }
 
-  // Whether CopyCombiner can: arithmetic on arrays only, and none that names a type.
-  static bool TakesCombiner(const Computation& c) {
+  // Whether CopyCombiner supports the computation: only arithmetic on arrays, and no conversions to named types.
+  static bool CanWidenCombiner(const Computation& c) {
     return std::all_of(c.instructions().begin(), c.instructions().end(), [](const auto& i) {
       if (i->Is(Opcode::kConvert) || i->Is(Opcode::kReducePrecision)) return false;
       return i->Is(Opcode::kParameter) || i->Is(Opcode::kConstant) || i->info().Has(OpTrait::kElementwise) ||
-             OnlyMoves(*i);
+             MovesElementsOnly(*i);
     });
   }
 
  private:
-  absl::StatusOr<Instruction*> WideConstant(const Instruction& i) {
+  absl::StatusOr<Instruction*> MakeWideConstant(const Instruction& i) {
     ASSIGN_OR_RETURN(Literal value, i.literal().Convert(PrimitiveType::kF32));
     return MakeConstant(into_, &i, std::move(value));
   }
@@ -96,13 +97,13 @@ class Widener {
     return into_->Add(std::move(spec));
   }
 
-  // The value in its own type.
-  Instruction* Narrow(const Instruction* i) {
+  // Returns the value in its own type.
+  Instruction* GetNarrow(const Instruction* i) {
     if (auto at = narrow_.find(i); at != narrow_.end()) return at->second;
     return narrow_[i] = Convert(wide_.at(i), i, i->shape().element_type());
   }
 
-  Instruction* Wide(const Instruction* i) {
+  Instruction* GetWide(const Instruction* i) {
     if (auto at = wide_.find(i); at != wide_.end()) return at->second;
     return wide_[i] = Convert(narrow_.at(i), i, PrimitiveType::kF32);
   }
@@ -110,25 +111,25 @@ class Widener {
   absl::Status Copy(const Instruction& i, absl::flat_hash_map<const Computation*, Computation*>& combiners) {
     const bool reads_narrow = std::any_of(i.operands().begin(), i.operands().end(), IsNarrow);
     if (i.Is(Opcode::kConstant) && IsNarrow(&i)) {
-      // Scalars are widened where they are written; an array stays as small as it is.
+      // Scalar constants are widened at compile time. Arrays stay narrow to save memory.
       if (!i.shape().IsScalar()) {
         narrow_[&i] = into_->AddClone(&i, i.shape(), {});
         return absl::OkStatus();
       }
-      ASSIGN_OR_RETURN(wide_[&i], WideConstant(i));
+      ASSIGN_OR_RETURN(wide_[&i], MakeWideConstant(i));
       return absl::OkStatus();
     }
     if (i.Is(Opcode::kConvert) && reads_narrow) {
-      // Widening is what has happened already; anything else starts from the value that nothing has rounded.
-      Instruction* x = Wide(i.operand(0));
+      // A convert to f32 is already done. Any other convert starts from the unrounded value.
+      Instruction* x = GetWide(i.operand(0));
       narrow_[&i] = i.shape().element_type() == PrimitiveType::kF32 ? x : into_->AddClone(&i, i.shape(), {x});
       return absl::OkStatus();
     }
-    const bool computes = Computes(i) && (reads_narrow || IsNarrow(&i)) && KnowsCombiners(i);
-    // What is only moved stays narrow as long as nothing has computed with it; so does an array that is updated: only
-    // the update is new.
+    const bool computes = IsComputedInF32(i) && (reads_narrow || IsNarrow(&i)) && CanWidenCombiners(i);
+    // Values that are only moved stay narrow until something computes with them. So does an array that is updated in
+    // place: only the update is new.
     bool wide = computes;
-    if (computes && OnlyMoves(i)) {
+    if (computes && MovesElementsOnly(i)) {
       const auto is_wide = [&](const Instruction* o) {
         return IsNarrow(o) && !narrow_.contains(o) && !o->Is(Opcode::kConstant);
       };
@@ -136,23 +137,23 @@ class Widener {
                                                : std::any_of(i.operands().begin(), i.operands().end(), is_wide);
     }
     std::vector<Instruction*> operands;
-    for (const Instruction* o : i.operands()) operands.push_back(wide && IsNarrow(o) ? Wide(o) : Narrow(o));
+    for (const Instruction* o : i.operands()) operands.push_back(wide && IsNarrow(o) ? GetWide(o) : GetNarrow(o));
     const bool result_wide = wide && IsNarrow(&i);
-    Instruction* made = into_->AddClone(&i, result_wide ? Widened(i.shape()) : i.shape(), operands);
+    Instruction* made = into_->AddClone(&i, result_wide ? WithF32(i.shape()) : i.shape(), operands);
     for (int64_t k = 0; wide && k < static_cast<int64_t>(i.called().size()); ++k) {
-      ASSIGN_OR_RETURN(Computation * combiner, WideCombiner(i.called(k), combiners));
+      ASSIGN_OR_RETURN(Computation * combiner, GetWideCombiner(i.called(k), combiners));
       made->set_called(k, combiner);
     }
     (result_wide ? wide_ : narrow_)[&i] = made;
     return absl::OkStatus();
   }
 
-  static bool KnowsCombiners(const Instruction& i) {
-    return std::all_of(i.called().begin(), i.called().end(), [](const Computation* c) { return TakesCombiner(*c); });
+  static bool CanWidenCombiners(const Instruction& i) {
+    return std::all_of(i.called().begin(), i.called().end(), [](const Computation* c) { return CanWidenCombiner(*c); });
   }
 
-  absl::StatusOr<Computation*> WideCombiner(Computation* of,
-                                            absl::flat_hash_map<const Computation*, Computation*>& combiners) {
+  absl::StatusOr<Computation*> GetWideCombiner(Computation* of,
+                                               absl::flat_hash_map<const Computation*, Computation*>& combiners) {
     if (auto at = combiners.find(of); at != combiners.end()) return at->second;
     Computation* made = into_->parent()->AddComputation(absl::StrCat(of->name(), "_f32"));
     RETURN_IF_ERROR(Widener(made).CopyCombiner(*of));
@@ -161,14 +162,14 @@ class Widener {
   }
 
   Computation* const into_;
-  absl::flat_hash_map<const Instruction*, Instruction*> narrow_, wide_;  // in its own type (any), and in f32
+  absl::flat_hash_map<const Instruction*, Instruction*> narrow_, wide_;  // the value in its own type, and in f32
 };
 
-// Whether something is computed with narrow floats, or rounded on the way.
+// Whether the computation computes with narrow floats or rounds to them.
 bool NeedsWidening(const Computation& c) {
   return std::any_of(c.instructions().begin(), c.instructions().end(), [](const auto& i) {
     if (i->Is(Opcode::kConvert)) return IsNarrow(i.get()) || IsNarrow(i->operand(0));
-    if (!Computes(*i) || OnlyMoves(*i)) return false;
+    if (!IsComputedInF32(*i) || MovesElementsOnly(*i)) return false;
     return IsNarrow(i.get()) || std::any_of(i->operands().begin(), i->operands().end(), IsNarrow);
   });
 }

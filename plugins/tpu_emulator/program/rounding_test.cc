@@ -33,8 +33,8 @@ ENTRY e {
   ROOT r = bf16[64] subtract(q, b)
 })";
 
-TEST(Rounding, AChainRoundsOnceAtItsEnd) {
-  PreparedProgram p = Prepared(kChain);
+TEST(Rounding, RoundsAChainOnce) {
+  PreparedProgram p = PrepareFromText(kChain);
   const std::vector<Literal> x = RandomArguments(*p.executable, 3);
   const std::vector<float> got = RunIt(*p.executable, x);
   bool differs = false;
@@ -47,10 +47,10 @@ TEST(Rounding, AChainRoundsOnceAtItsEnd) {
   EXPECT_TRUE(differs) << "the data does not tell one rounding from three";
 }
 
-TEST(Rounding, ByOperationWhenAskedFor) {
+TEST(Rounding, RoundsEveryOperationInOpMode) {
   PrepareOptions options;
   options.round = Round::kOp;
-  PreparedProgram p = Prepared(kChain, "v5e", options);
+  PreparedProgram p = PrepareFromText(kChain, "v5e", options);
   const std::vector<Literal> x = RandomArguments(*p.executable, 3);
   const std::vector<float> got = RunIt(*p.executable, x);
   for (int64_t i = 0; i < 64; ++i) {
@@ -59,8 +59,8 @@ TEST(Rounding, ByOperationWhenAskedFor) {
   }
 }
 
-TEST(Rounding, AProductRoundsBeforeItsEpilogue) {
-  PreparedProgram p = Prepared(R"(HloModule m
+TEST(Rounding, RoundsAProductBeforeItsEpilogue) {
+  PreparedProgram p = PrepareFromText(R"(HloModule m
 ENTRY e {
   a = bf16[8,32] parameter(0)
   w = bf16[32,8] parameter(1)
@@ -73,7 +73,7 @@ ENTRY e {
   ASSERT_EQ(p.schedule.kernels.size(), 1u);
   const std::vector<Literal> x = RandomArguments(*p.executable, 5);
   const std::vector<float> got = RunIt(*p.executable, x);
-  absl::StatusOr<Literal> product = Evaluate(*Prepared(R"(HloModule m
+  absl::StatusOr<Literal> product = Evaluate(*PrepareFromText(R"(HloModule m
 ENTRY e {
   a = bf16[8,32] parameter(0)
   w = bf16[32,8] parameter(1)
@@ -88,9 +88,9 @@ ENTRY e {
   }
 }
 
-TEST(Rounding, AnOperandOfAProductIsRounded) {
-  // What is cheap joins the product's kernel, and the array takes bf16.
-  PreparedProgram p = Prepared(R"(HloModule m
+TEST(Rounding, RoundsOperandsOfAProduct) {
+  // Cheap operations are fused into the product's kernel, and the array reads bf16.
+  PreparedProgram p = PrepareFromText(R"(HloModule m
 ENTRY e {
   a = bf16[16,16] parameter(0)
   b = bf16[16,16] parameter(1)
@@ -109,8 +109,8 @@ ENTRY e {
   }
 }
 
-TEST(Rounding, SumsAreAccumulatedInF32) {
-  PreparedProgram p = Prepared(R"(HloModule m
+TEST(Rounding, AccumulatesSumsInF32) {
+  PreparedProgram p = PrepareFromText(R"(HloModule m
 add { x = bf16[] parameter(0) y = bf16[] parameter(1) ROOT s = bf16[] add(x, y) }
 ENTRY e {
   a = bf16[1000] parameter(0)
@@ -119,11 +119,11 @@ ENTRY e {
 })");
   Literal ones(Shape(PrimitiveType::kBF16, {1000}));
   for (int64_t i = 0; i < 1000; ++i) ones.SetFromDouble(i, 1);
-  EXPECT_EQ(RunIt(*p.executable, {ones})[0], 1000);  // in bf16 it stops at 256
+  EXPECT_EQ(RunIt(*p.executable, {ones})[0], 1000);  // in bf16 the sum would stop at 256
 }
 
-TEST(Rounding, ConvertsOfTheProgramRound) {
-  PreparedProgram p = Prepared(R"(HloModule m
+TEST(Rounding, RoundsAtConvertsOfTheProgram) {
+  PreparedProgram p = PrepareFromText(R"(HloModule m
 ENTRY e {
   a = f32[64] parameter(0)
   b = bf16[64] convert(a)
@@ -136,10 +136,10 @@ ENTRY e {
   for (int64_t i = 0; i < 64; ++i) EXPECT_EQ(got[static_cast<size_t>(i)], 2 * RoundToBf16(At(x[0], i)));
 }
 
-// The bits that reduce-precision keeps are those of the narrow type: its subnormal numbers stay, and what comes to it
-// unrounded is rounded first.
-TEST(Rounding, ReducedPrecisionCountsTheNarrowTypesBits) {
-  PreparedProgram p = Prepared(R"(HloModule m
+// reduce-precision works on the bits of the narrow type: subnormal numbers are kept, and an unrounded operand is
+// rounded first.
+TEST(Rounding, ReducePrecisionUsesTheNarrowType) {
+  PreparedProgram p = PrepareFromText(R"(HloModule m
 ENTRY e {
   a = f16[4] parameter(0)
   b = f16[4] parameter(1)
@@ -152,8 +152,8 @@ ENTRY e {
   EXPECT_THAT(RunIt(*p.executable, {a, b}), testing::ElementsAre(0x1p-24f, -0x1.8p-23f, 1, 2048));
 }
 
-TEST(Rounding, AnUpdatedArrayIsNotWidened) {
-  PreparedProgram p = Prepared(R"(HloModule m
+TEST(Rounding, DoesNotWidenAnUpdatedArray) {
+  PreparedProgram p = PrepareFromText(R"(HloModule m
 ENTRY e {
   a = bf16[1024,128] parameter(0)
   u = bf16[1,128] parameter(1)
@@ -167,12 +167,12 @@ ENTRY e {
   EXPECT_THAT(p.executable->ToString(), ::testing::HasSubstr("f32[1,128]"));
 }
 
-TEST(Rounding, F32AndF64StayAsTheyAre) {
+TEST(Rounding, LeavesF32AndF64Unchanged) {
   for (const char* type : {"f32", "f64"}) {
     const std::string hlo = std::string("HloModule m\nENTRY e { a = ") + type + "[33] parameter(0) b = " + type +
                             "[33] exponential(a) c = " + type + "[33] multiply(b, a) ROOT d = " + type +
                             "[33] divide(c, b) }";
-    PreparedProgram p = Prepared(hlo);
+    PreparedProgram p = PrepareFromText(hlo);
     std::unique_ptr<Module> original = ProgramFromText(hlo);
     const std::vector<Literal> x = RandomArguments(*original, 2);
     EXPECT_TRUE(*Evaluate(*p.executable, x) == *Evaluate(*original, x));
@@ -180,8 +180,8 @@ TEST(Rounding, F32AndF64StayAsTheyAre) {
   }
 }
 
-TEST(Rounding, TheExecutableHasNeitherFusionsNorLayouts) {
-  PreparedProgram p = Prepared(kChain);
+TEST(Rounding, ExecutableHasNoFusionsAndNoLayouts) {
+  PreparedProgram p = PrepareFromText(kChain);
   EXPECT_THAT(p.executable->ToString(), ::testing::Not(::testing::HasSubstr("fusion")));
   EXPECT_THAT(p.executable->ToString(), ::testing::Not(::testing::HasSubstr("T(")));
   EXPECT_TRUE(p.executable->config().parameter_layouts.empty());

@@ -1,4 +1,4 @@
-// A schedule's totals as a host's cost analysis shows them.
+// Converts a schedule's totals to the properties of a host's cost analysis.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_SCHEDULE_COST_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_SCHEDULE_COST_H_
 
@@ -7,9 +7,9 @@
 
 namespace backplane::tpu {
 
-// Of one run, loops counted by their turns: "flops", "transcendentals", "bytes accessed" (of HBM, padded),
-// "optimal_seconds" (the clock's answer, without dispatch), "cycles" (the same in cycles), "kernels" (executions), and
-// the time that each unit is busy: "mxu seconds", "vpu seconds", "hbm seconds", "ici seconds".
+// Totals of one run; loops count trip-count times. "flops", "transcendentals", "bytes accessed" (of HBM, padded),
+// "optimal_seconds" (the clock's estimate without dispatch), "cycles" (the same in cycles), "kernels" (executions), and
+// the busy time of each unit: "mxu seconds", "vpu seconds", "hbm seconds", "ici seconds".
 NamedValues ScheduleCost(const Schedule& schedule);
 
 }  // namespace backplane::tpu

@@ -7,8 +7,8 @@
 namespace backplane::tpu {
 namespace {
 
-// Result dimensions of a dot are batch, the left operand's free ones, the right operand's.
-bool ExchangesFree(const Instruction& transpose, const Instruction& dot) {
+// The dimensions of a dot's result are batch, free ones of the left operand, free ones of the right operand.
+bool SwapsFreeDimensions(const Instruction& transpose, const Instruction& dot) {
   const DotDimensions& d = dot.dot_dims();
   const int64_t batch = static_cast<int64_t>(d.lhs_batch.size());
   const int64_t left = dot.operand(0)->shape().rank() - batch - static_cast<int64_t>(d.lhs_contracting.size());
@@ -21,7 +21,7 @@ bool ExchangesFree(const Instruction& transpose, const Instruction& dot) {
   return true;
 }
 
-Instruction* Swapped(Computation* c, const Instruction& transpose, const Instruction& dot) {
+Instruction* MakeSwappedDot(Computation* c, const Instruction& transpose, const Instruction& dot) {
   Attributes attrs = dot.attrs();
   const DotDimensions d = dot.dot_dims();
   DotDimensions swapped;
@@ -59,9 +59,9 @@ absl::StatusOr<bool> SwapTransposedProducts::Run(Module* module) {
     for (Instruction* i : c->Snapshot()) {
       if (!i->Is(Opcode::kTranspose) || !i->operand(0)->Is(Opcode::kDot)) continue;
       const Instruction& dot = *i->operand(0);
-      if (dot.users().size() != 1 || dot.IsRoot() || i->shape().HasDynamicDimensions() || !ExchangesFree(*i, dot))
+      if (dot.users().size() != 1 || dot.IsRoot() || i->shape().HasDynamicDimensions() || !SwapsFreeDimensions(*i, dot))
         continue;
-      i->ReplaceAllUsesWith(Swapped(c, *i, dot));
+      i->ReplaceAllUsesWith(MakeSwappedDot(c, *i, dot));
       here = true;
     }
     if (here) c->RemoveDead();

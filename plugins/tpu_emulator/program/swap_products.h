@@ -1,4 +1,4 @@
-// A transposed product is the product of the operands exchanged: the matrix unit writes either just as well.
+// Removes transposes of products: the transpose of a product is the product of the swapped operands.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_SWAP_PRODUCTS_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_SWAP_PRODUCTS_H_
 
@@ -6,8 +6,9 @@
 
 namespace backplane::tpu {
 
-// transpose(dot(a, b)), where nothing else reads the dot and the transpose exchanges the two operands' free dimensions,
-// becomes dot(b, a): gradients of weights are such. Before CutIntoKernels, so that what follows can be an epilogue.
+// Rewrites transpose(dot(a, b)) to dot(b, a) if the dot has no other user and the transpose swaps the free dimensions
+// of the operands. Gradients of weights have this form. Run it before FuseIntoKernels, so that users of the transpose
+// can be fused as an epilogue.
 class SwapTransposedProducts : public Pass {
  public:
   absl::string_view name() const override { return "swap-transposed-products"; }

@@ -9,7 +9,7 @@
 namespace backplane::tpu {
 namespace {
 
-constexpr int64_t kSemaphores = 2;  // what texts of layouts call the memory of semaphores: S(2)
+constexpr int64_t kSemaphores = 2;  // the memory space of semaphores in the text of layouts, S(2)
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void WritePrefetches(Module* kernels, absl::Span<const PrefetchedOperand> prefet
     kernel->ReplaceOperand(p.operand, kernel->parent()->AddBefore(kernel, std::move(done)));
     if (kernel->Is(Opcode::kFusion)) kernel->called(0)->parameter(p.operand)->mutable_shape() = copied;
   }
-  // What names an operand, a parameter or an element of a loop's state, may have stood later than the copy begins.
+  // The instruction that names the operand (a parameter or an element of a loop's state) may follow the copy-start now.
   for (Computation* c : computations) c->SortTopologically();
 }
 

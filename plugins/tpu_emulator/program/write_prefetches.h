@@ -1,5 +1,5 @@
-// Copies of operands that run ahead of their kernel, written into the program as a TPU's compiler writes them: a
-// copy-start where the copy begins, a copy-done before the kernel, which reads the copy.
+// Inserts prefetches of operands into a program as a TPU's compiler does: a copy-start where the copy begins, and a
+// copy-done before the kernel that reads the copy.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_WRITE_PREFETCHES_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_WRITE_PREFETCHES_H_
 

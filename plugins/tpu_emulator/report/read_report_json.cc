@@ -1,4 +1,4 @@
-// The other direction of report_json.h: every member is checked before it is believed.
+// Reads the documents of report_json.h. Every member is checked.
 #include <array>
 #include <utility>
 
@@ -15,7 +15,7 @@ namespace {
 using llvm::json::Object;
 using llvm::json::Value;
 
-// One object of the document. What is read after the first mistake is skipped: `status` has that one.
+// One object of the document. After the first error all reads are skipped, and `status` holds that error.
 class Reader {
  public:
   Reader(const Object& object, std::string path, absl::Status& status)
@@ -30,46 +30,46 @@ class Reader {
       Refuse(name, "must be a string");
     }
   }
-  void Whole(const char* name, int64_t& out) {
+  void Integer(const char* name, int64_t& out) {
     const Value* value = Find(name);
     if (value == nullptr) return;
-    if (const std::optional<int64_t> whole = value->getAsInteger()) {
-      out = *whole;
+    if (const std::optional<int64_t> integer = value->getAsInteger()) {
+      out = *integer;
     } else {
       Refuse(name, "must be a whole number");
     }
   }
-  void Real(const char* name, double& out) {
+  void Number(const char* name, double& out) {
     const Value* value = Find(name);
     if (value == nullptr) return;
-    if (const std::optional<double> real = value->getAsNumber()) {
-      out = *real;
+    if (const std::optional<double> number = value->getAsNumber()) {
+      out = *number;
     } else if (!value->getAsNull()) {
       Refuse(name, "must be a number");
     }
   }
-  void Truth(const char* name, bool& out) {
+  void Bool(const char* name, bool& out) {
     const Value* value = Find(name);
     if (value == nullptr) return;
-    if (const std::optional<bool> truth = value->getAsBoolean()) {
-      out = *truth;
+    if (const std::optional<bool> boolean = value->getAsBoolean()) {
+      out = *boolean;
     } else {
       Refuse(name, "must be true or false");
     }
   }
-  // A whole number of at least `least` and below `end`.
+  // An integer of at least `least` and below `end`.
   void Index(const char* name, int64_t& out, int64_t least, int64_t end) {
-    Whole(name, out);
-    if (Find(name) != nullptr && (out < least || out >= end)) Refuse(name, absl::StrCat("points nowhere: ", out));
+    Integer(name, out);
+    if (Find(name) != nullptr && (out < least || out >= end)) Refuse(name, absl::StrCat("index out of range: ", out));
   }
-  void Wholes(const char* name, std::vector<int64_t>& out, int64_t least, int64_t end) {
+  void Integers(const char* name, std::vector<int64_t>& out, int64_t least, int64_t end) {
     ForEach(name, [&](const Value& value, const std::string& path) {
-      const std::optional<int64_t> whole = value.getAsInteger();
-      if (!whole || *whole < least || *whole >= end) {
-        RefuseAt(path, whole ? absl::StrCat("points nowhere: ", *whole) : "must be a whole number");
+      const std::optional<int64_t> integer = value.getAsInteger();
+      if (!integer || *integer < least || *integer >= end) {
+        RefuseAt(path, integer ? absl::StrCat("index out of range: ", *integer) : "must be a whole number");
         return;
       }
-      out.push_back(*whole);
+      out.push_back(*integer);
     });
   }
   void Texts(const char* name, std::vector<std::string>& out) {
@@ -79,7 +79,7 @@ class Reader {
       out.push_back(text->str());
     });
   }
-  // One of the names that `name_of` gives to the values 0 to last.
+  // One of the names that `name_of` gives to the values 0 to `last`.
   template <typename E, typename NameOf>
   void Choice(const char* name, E& out, E last, NameOf name_of) {
     std::string text;
@@ -142,7 +142,7 @@ class Reader {
 void ReadOrigin(Reader& r, Origin& origin) {
   r.Text("op_name", origin.op_name);
   r.Text("source_file", origin.source_file);
-  r.Whole("source_line", origin.source_line);
+  r.Integer("source_line", origin.source_line);
 }
 
 ScheduledKernel ReadKernel(Reader r, int64_t loops, int64_t buffers) {
@@ -151,36 +151,36 @@ ScheduledKernel ReadKernel(Reader r, int64_t loops, int64_t buffers) {
   r.Text("category", k.category);
   r.Text("contents", k.contents);
   ReadOrigin(r, k.origin);
-  r.Whole("executions", k.executions);
+  r.Integer("executions", k.executions);
   r.Index("loop", k.loop, -1, loops);
-  r.Real("start_seconds", k.start_seconds);
+  r.Number("start_seconds", k.start_seconds);
   KernelTime& t = k.time;
-  r.Real("seconds", t.seconds);
-  r.Real("cycles", t.cycles);
-  r.Real("mxu_cycles", t.mxu_cycles);
-  r.Real("vpu_cycles", t.vpu_cycles);
-  r.Real("hbm_cycles", t.hbm_cycles);
-  r.Real("ici_cycles", t.ici_cycles);
+  r.Number("seconds", t.seconds);
+  r.Number("cycles", t.cycles);
+  r.Number("mxu_cycles", t.mxu_cycles);
+  r.Number("vpu_cycles", t.vpu_cycles);
+  r.Number("hbm_cycles", t.hbm_cycles);
+  r.Number("ici_cycles", t.ici_cycles);
   r.Choice("bound", t.bound, Unit::kIci, UnitName);
-  r.Real("utilisation", t.utilisation);
-  r.Real("roofline_seconds", t.roofline_seconds);
-  r.Real("matrix_flops", t.flops);
-  r.Real("least_hbm_bytes", t.hbm_bytes);
+  r.Number("utilisation", t.utilisation);
+  r.Number("roofline_seconds", t.roofline_seconds);
+  r.Number("matrix_flops", t.flops);
+  r.Number("least_hbm_bytes", t.hbm_bytes);
   r.Inner("windows", [&](Reader w) {
     t.windows.emplace();
-    w.Whole("rows", t.windows->rows);
-    w.Whole("columns", t.windows->columns);
-    w.Whole("inner", t.windows->inner);
-    w.Whole("steps", t.windows->steps);
-    w.Whole("vmem_bytes", t.windows->vmem_bytes);
+    w.Integer("rows", t.windows->rows);
+    w.Integer("columns", t.windows->columns);
+    w.Integer("inner", t.windows->inner);
+    w.Integer("steps", t.windows->steps);
+    w.Integer("vmem_bytes", t.windows->vmem_bytes);
   });
-  r.Wholes("reads", k.reads, 0, buffers);
-  r.Wholes("writes", k.writes, 0, buffers);
-  r.Whole("scoped_vmem_bytes", k.scoped_vmem_bytes);
-  r.Real("flops", k.flops);
-  r.Real("transcendentals", k.transcendentals);
-  r.Real("hbm_bytes", k.hbm_bytes);
-  r.Real("prefetch_cycles", k.prefetch_cycles);
+  r.Integers("reads", k.reads, 0, buffers);
+  r.Integers("writes", k.writes, 0, buffers);
+  r.Integer("scoped_vmem_bytes", k.scoped_vmem_bytes);
+  r.Number("flops", k.flops);
+  r.Number("transcendentals", k.transcendentals);
+  r.Number("hbm_bytes", k.hbm_bytes);
+  r.Number("prefetch_cycles", k.prefetch_cycles);
   return k;
 }
 
@@ -190,9 +190,9 @@ ScheduledPrefetch ReadPrefetch(Reader r, int64_t kernels, int64_t buffers) {
   r.Index("kernel", p.kernel, 0, kernels);
   r.Index("first_kernel", p.first_kernel, 0, kernels);
   r.Choice("space", p.space, Space::kCmem, SpaceName);
-  r.Whole("bytes", p.bytes);
-  r.Real("seconds", p.seconds);
-  r.Real("wait_seconds", p.wait_seconds);
+  r.Integer("bytes", p.bytes);
+  r.Number("seconds", p.seconds);
+  r.Number("wait_seconds", p.wait_seconds);
   return p;
 }
 
@@ -201,9 +201,9 @@ ScheduledRefusal ReadRefusal(Reader r, int64_t kernels, int64_t buffers) {
   r.Text("message", f.message);
   r.Choice("space", f.space, Space::kCmem, SpaceName);
   r.Index("kernel", f.kernel, -1, kernels);
-  r.Whole("required_bytes", f.required_bytes);
-  r.Whole("limit_bytes", f.limit_bytes);
-  r.Wholes("buffers", f.buffers, 0, buffers);
+  r.Integer("required_bytes", f.required_bytes);
+  r.Integer("limit_bytes", f.limit_bytes);
+  r.Integers("buffers", f.buffers, 0, buffers);
   r.Texts("remedies", f.remedies);
   return f;
 }
@@ -215,10 +215,10 @@ ScheduledBuffer ReadBuffer(Reader r) {
   r.Choice("kind", b.kind, ScheduledBuffer::Kind::kConstant, KindName);
   r.Choice("space", b.space, Space::kCmem, SpaceName);
   ReadOrigin(r, b.origin);
-  r.Whole("padded_bytes", b.padded_bytes);
-  r.Whole("unpadded_bytes", b.unpadded_bytes);
-  r.Whole("first_kernel", b.first_kernel);
-  r.Whole("last_kernel", b.last_kernel);
+  r.Integer("padded_bytes", b.padded_bytes);
+  r.Integer("unpadded_bytes", b.unpadded_bytes);
+  r.Integer("first_kernel", b.first_kernel);
+  r.Integer("last_kernel", b.last_kernel);
   r.Text("remedy", b.remedy);
   return b;
 }
@@ -226,9 +226,9 @@ ScheduledBuffer ReadBuffer(Reader r) {
 ScheduledLoop ReadLoop(Reader r, int64_t number, int64_t kernels) {
   ScheduledLoop l;
   r.Text("name", l.name);
-  r.Index("parent", l.parent, -1, number);  // outer before inner, so that no loop is around itself
-  r.Whole("trip_count", l.trip_count);
-  r.Truth("known", l.known);
+  r.Index("parent", l.parent, -1, number);  // outer loops come first, so loops cannot form a cycle
+  r.Integer("trip_count", l.trip_count);
+  r.Bool("known", l.known);
   r.Index("first_kernel", l.first_kernel, 0, kernels + 1);
   r.Index("end_kernel", l.end_kernel, l.first_kernel, kernels + 1);
   return l;
@@ -256,16 +256,16 @@ absl::StatusOr<Schedule> ReadReportJson(absl::string_view text) {
   r.Text("module", s.module_name);
   r.Text("machine_name", s.machine_name);
   r.Inner("totals", [&](Reader t) {
-    t.Real("seconds", s.seconds);
-    t.Real("cycles", s.cycles);
-    t.Real("flops", s.flops);
-    t.Real("transcendentals", s.transcendentals);
-    t.Real("hbm_bytes", s.hbm_bytes);
+    t.Number("seconds", s.seconds);
+    t.Number("cycles", s.cycles);
+    t.Number("flops", s.flops);
+    t.Number("transcendentals", s.transcendentals);
+    t.Number("hbm_bytes", s.hbm_bytes);
   });
   r.Inner("hbm", [&](Reader h) {
-    h.Whole("capacity", s.hbm_capacity);
-    h.Whole("peak", s.hbm_peak);
-    h.Wholes("in_use", s.hbm_in_use, 0, INT64_MAX);
+    h.Integer("capacity", s.hbm_capacity);
+    h.Integer("peak", s.hbm_peak);
+    h.Integers("in_use", s.hbm_in_use, 0, INT64_MAX);
   });
   const int64_t kernels = r.Count("kernels"), buffers = r.Count("buffers"), loops = r.Count("loops");
   r.Objects("kernels", [&](Reader k) { s.kernels.push_back(ReadKernel(k, loops, buffers)); });

@@ -1,9 +1,9 @@
-// A schedule as a JSON document: what the page, the command and users' own scripts read. docs/tpu_report.md describes
-// every member.
+// Writes and reads a schedule as a JSON document, which the page, the command line and users' scripts read.
+// docs/tpu_report.md describes every member.
 //
 // The document is one line of UTF-8. Members whose value is zero, empty or the default of schedule.h may be left out.
-// Numbers are written as short as they read back exactly; those that JSON lacks (infinities, NaN) become null, which
-// reads back as 0. A reader must refuse a "version" that it does not know; members may be added within a version.
+// Numbers have the fewest digits that read back exactly. Infinities and NaN become null, which reads back as 0. Readers
+// must refuse an unknown "version"; members may be added within a version.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_REPORT_REPORT_JSON_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_REPORT_REPORT_JSON_H_
 
@@ -20,26 +20,25 @@ namespace backplane::tpu {
 inline constexpr char kReportFormat[] = "backplane.tpu_report";
 inline constexpr int64_t kReportVersion = 1;
 
-// What the schedule does not know about the run.
+// Facts about the run that the schedule does not have.
 struct ReportFacts {
   int64_t devices = 1;
   std::string topology;  // "2x2"
 };
 
-// With the figures of `machine` that a roofline plot asks for, totals by unit, and the text of summary.h.
+// The document also has the machine's figures for a roofline plot, totals by unit, and the text of summary.h.
 std::string WriteReportJson(const Schedule& schedule, const Machine& machine, const ReportFacts& facts);
 
-// The schedule of a document made above, equal in every field. InvalidArgument, with the path of the member
-// ("kernels[3].reads[0]"): no such document, another version, a value of the wrong type, a number that points nowhere.
+// Returns the schedule of such a document, equal in every field. Returns InvalidArgument, with the path of the member
+// ("kernels[3].reads[0]"), for another format or version, values of the wrong type, and indices out of range.
 absl::StatusOr<Schedule> ReadReportJson(absl::string_view text);
 
-// Where a run's time goes: the seconds of all kernels by the unit that each waited for, and how long each unit was
-// busy.
+// Seconds by unit: the time of the kernels that each unit bounds, or the time during which each unit is busy.
 struct UnitSeconds {
   double fixed = 0, mxu = 0, vpu = 0, hbm = 0, ici = 0;
   double Of(Unit unit) const;
   double Sum() const { return fixed + mxu + vpu + hbm + ici; }
-  Unit Most() const;  // of equals the first
+  Unit Largest() const;  // the first one if several are equal
 };
 UnitSeconds SecondsByBound(const Schedule& schedule);
 UnitSeconds BusySeconds(const Schedule& schedule);  // `fixed` stays 0

@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"
-#include "plugins/tpu_emulator/report/folder.h"
+#include "plugins/tpu_emulator/report/report_folder.h"
 #include "plugins/tpu_emulator/report/report_json.h"
 #include "plugins/tpu_emulator/report/summary.h"
 #include "plugins/tpu_emulator/report/timeline.h"
@@ -63,23 +63,23 @@ ScheduledKernel Sum(const std::string& name, int64_t bytes) {
   return k;
 }
 
-// first, while.1 (turns) { product, while.2 (3) { sum, sum.2 }, tail }, last
-Schedule NestedLoops(int64_t turns) {
+// first, while.1 (trip_count) { product, while.2 (3) { sum, sum.2 }, tail }, last
+Schedule NestedLoops(int64_t trip_count) {
   Schedule s;
   s.module_name = "jit_f";
   s.machine_name = "v5e";
   s.kernels = {Sum("first", 1 << 20), Product("product", 1024), Sum("sum", 1 << 22),
                Sum("sum.2", 1 << 16), Sum("tail", 1 << 18),     Product("last", 512)};
-  s.loops = {{"while.1", -1, turns, true, 1, 5}, {"while.2", 0, 3, true, 2, 4}};
+  s.loops = {{"while.1", -1, trip_count, true, 1, 5}, {"while.2", 0, 3, true, 2, 4}};
   const auto& k = s.kernels;
-  for (size_t i = 1; i < 5; ++i) s.kernels[i].executions = turns, s.kernels[i].loop = 0;
-  for (size_t i = 2; i < 4; ++i) s.kernels[i].executions = 3 * turns, s.kernels[i].loop = 1;
+  for (size_t i = 1; i < 5; ++i) s.kernels[i].executions = trip_count, s.kernels[i].loop = 0;
+  for (size_t i = 2; i < 4; ++i) s.kernels[i].executions = 3 * trip_count, s.kernels[i].loop = 1;
   double at = 0;
   auto place = [&](size_t i) { s.kernels[i].start_seconds = at, at += k[i].time.seconds; };
   place(0), place(1), place(2), place(3);
   at += 2 * (k[2].time.seconds + k[3].time.seconds);
   place(4);
-  at += static_cast<double>(turns - 1) * (at - k[1].start_seconds);
+  at += static_cast<double>(trip_count - 1) * (at - k[1].start_seconds);
   place(5);
   for (const ScheduledKernel& kernel : s.kernels) {
     const double n = static_cast<double>(kernel.executions);
@@ -88,7 +88,7 @@ Schedule NestedLoops(int64_t turns) {
     s.flops += n * kernel.flops;
     s.hbm_bytes += n * kernel.hbm_bytes;
   }
-  EXPECT_NEAR(s.seconds, at, 1e-12 * static_cast<double>(turns));
+  EXPECT_NEAR(s.seconds, at, 1e-12 * static_cast<double>(trip_count));
   s.hbm_in_use = {100, 300, 300, 500, 300, 200};
   s.hbm_capacity = V5e().hbm_bytes;
   s.hbm_peak = 500;
@@ -254,7 +254,7 @@ TEST(ReportJson, ReadsBackWhatWasWritten) {
   EXPECT_EQ(Written(*back), Written(s));
 }
 
-TEST(ReportJson, RefusalsAndCopiesPointSomewhere) {
+TEST(ReportJson, RejectsIndicesOutOfRange) {
   Schedule s = NestedLoops(2);
   s.refusal.emplace();
   s.refusal->buffers = {2};
@@ -264,18 +264,18 @@ TEST(ReportJson, RefusalsAndCopiesPointSomewhere) {
   EXPECT_THAT(std::string(ReadReportJson(Written(s)).status().message()), HasSubstr("prefetches[0].kernel"));
 }
 
-TEST(Summary, OfARefusalSaysWhatIsNeeded) {
+TEST(Summary, ShowsRequiredMemoryOfARefusedProgram) {
   Schedule s = NestedLoops(2);
-  EXPECT_THAT(SummaryText(s, V5e(), {}), ::testing::Not(HasSubstr("refused")));
+  EXPECT_THAT(FormatSummary(s, V5e(), {}), ::testing::Not(HasSubstr("refused")));
   s.refusal.emplace();
   s.refusal->required_bytes = int64_t{32} << 30;
   s.refusal->limit_bytes = V5e().hbm_bytes;
-  EXPECT_THAT(SummaryText(s, V5e(), {}), HasSubstr("refused 32.00G of HBM needed, 15.75G there"));
+  EXPECT_THAT(FormatSummary(s, V5e(), {}), HasSubstr("refused 32.00G of HBM needed, 15.75G available"));
 }
 
-TEST(Trace, CopiesForLaterKernelsAreHbms) {
+TEST(Trace, ShowsPrefetchesInTheHbmLane) {
   const Schedule s = NestedLoops(1);
-  EXPECT_THAT(WriteTraceJson(s), HasSubstr("copies for later kernels"));
+  EXPECT_THAT(WriteTraceJson(s), HasSubstr("prefetches for later kernels"));
   EXPECT_GT(BusySeconds(s).hbm, [&] {
     Schedule without = s;
     for (ScheduledKernel& k : without.kernels) k.prefetch_cycles = 0;
@@ -283,7 +283,7 @@ TEST(Trace, CopiesForLaterKernelsAreHbms) {
   }());
 }
 
-TEST(ReportJson, AnEmptyScheduleToo) {
+TEST(ReportJson, RoundTripsAnEmptySchedule) {
   absl::StatusOr<Schedule> back = ReadReportJson(Written(Schedule()));
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectSame(*back, Schedule());
@@ -301,7 +301,7 @@ TEST(ReportJson, NumbersThatJsonLacksBecomeNull) {
   EXPECT_EQ(back->kernels[0].flops, 0);
 }
 
-TEST(ReportJson, SaysWhatTheMachineCanDoAndWhatTimeWasSpentOn) {
+TEST(ReportJson, ContainsMachineFiguresAndTotals) {
   const Schedule s = NestedLoops(24);
   const llvm::json::Value value = Parsed(Written(s));
   const llvm::json::Object& o = *value.getAsObject();
@@ -318,7 +318,7 @@ TEST(ReportJson, SaysWhatTheMachineCanDoAndWhatTimeWasSpentOn) {
   EXPECT_DOUBLE_EQ(*o.getObject("totals")->getObject("busy_seconds")->getNumber("mxu"), busy.mxu);
 }
 
-TEST(ReportJson, RefusesWhatIsNoReport) {
+TEST(ReportJson, RejectsOtherDocuments) {
   const std::string good = Written(NestedLoops(2));
   auto refused = [](const std::string& text, const std::string& words) {
     const absl::StatusOr<Schedule> read = ReadReportJson(text);
@@ -337,33 +337,33 @@ TEST(ReportJson, RefusesWhatIsNoReport) {
   refused(with("backplane.tpu_report", "other"), "\"format\" is not");
   refused(with("\"version\":1", "\"version\":2"), "\"version\" is not 1");
   refused(with("\"name\":\"first\"", "\"name\":3"), "kernels[0].name: must be a string");
-  refused(with("\"reads\":[0]", "\"reads\":[2]"), "kernels[0].reads[0]: points nowhere: 2");
-  refused(with("\"reads\":[0]", "\"reads\":[-1]"), "points nowhere");
-  refused(with("\"loop\":0", "\"loop\":2"), "kernels[1].loop: points nowhere: 2");
+  refused(with("\"reads\":[0]", "\"reads\":[2]"), "kernels[0].reads[0]: index out of range: 2");
+  refused(with("\"reads\":[0]", "\"reads\":[-1]"), "index out of range");
+  refused(with("\"loop\":0", "\"loop\":2"), "kernels[1].loop: index out of range: 2");
   refused(with("\"bound\":\"", "\"bound\":\"x"), "unknown");
-  refused(with("\"parent\":0", "\"parent\":1"), "loops[1].parent: points nowhere: 1");
+  refused(with("\"parent\":0", "\"parent\":1"), "loops[1].parent: index out of range: 1");
   refused(with("\"end_kernel\":5", "\"end_kernel\":8"), "loops[0].end_kernel");
   refused(with("\"kernels\":[", "\"kernels\":[7,"), "kernels[0]: must be an object");
   refused(with("\"in_use\":[100", "\"in_use\":[\"a\""), "hbm.in_use[0]: must be a whole number");
   refused(with("\"notes\":[", "\"notes\":[{}"), "notes[0]: must be a string");
 }
 
-TEST(Timeline, LoopsHoldOneTurn) {
+TEST(Timeline, LoopsContainOneIteration) {
   const Schedule s = NestedLoops(24);
   const std::vector<TimelineItem> items = BuildTimeline(s);
   ASSERT_EQ(items.size(), 3u);
   EXPECT_EQ(items[0].kernel, 0);
   EXPECT_EQ(items[1].loop, 0);
-  EXPECT_EQ(items[1].turns, 24);
+  EXPECT_EQ(items[1].trip_count, 24);
   ASSERT_EQ(items[1].body.size(), 3u);
   EXPECT_EQ(items[1].body[1].loop, 1);
   EXPECT_EQ(items[1].body[1].body.size(), 2u);
   EXPECT_NEAR(items[1].start_seconds + items[1].TotalSeconds(), s.kernels[5].start_seconds, 1e-12);
 }
 
-TEST(Timeline, LoopsThatFitNowhereAreLeftOut) {
+TEST(Timeline, DropsLoopsThatAreNotNested) {
   Schedule s = NestedLoops(2);
-  s.loops[1].end_kernel = 6;  // beyond the loop around it
+  s.loops[1].end_kernel = 6;  // ends after the enclosing loop
   s.loops.push_back({"empty", -1, 9, true, 3, 3});
   const std::vector<TimelineItem> items = BuildTimeline(s);
   ASSERT_EQ(items.size(), 3u);
@@ -433,8 +433,8 @@ TEST(Trace, UnrolledLoopsShowEveryExecution) {
   EXPECT_EQ(count["ICI"].size(), 0u);
   EXPECT_EQ(count["loops"]["while.1"], 1);
   EXPECT_EQ(count["loops 3"]["while.2"], 24);
-  EXPECT_EQ(count["loops 4"]["turn 3"], 24);
-  EXPECT_EQ(count.count("kernels 2"), 0u);  // nothing was pushed aside by a rounding
+  EXPECT_EQ(count["loops 4"]["iteration 3"], 24);
+  EXPECT_EQ(count.count("kernels 2"), 0u);  // no slice was moved to another lane by a rounding error
   EXPECT_NEAR(busy, s.seconds * 1e6, 0.001 * 200);
   ASSERT_FALSE(counters.empty());
   EXPECT_EQ(counters.front().second, 100);
@@ -459,12 +459,12 @@ TEST(Trace, StaysWithinTheBound) {
   EXPECT_LE(all, 200u);
   EXPECT_EQ(count["kernels/product"], 1);
   EXPECT_EQ(count["kernels/sum"], 3);  // the inner loop fits
-  EXPECT_EQ(count["loops 2/999999 more turns"], 1);
+  EXPECT_EQ(count["loops 2/999999 more iterations"], 1);
   EXPECT_NEAR(end, s.seconds * 1e6, 1e-3 * s.seconds * 1e6);
   EXPECT_LT(WriteTraceJson(s).size(), 60u << 20);
 }
 
-TEST(Trace, KernelsAtOneTimeGetLanesOfTheirOwn) {
+TEST(Trace, ConcurrentKernelsUseSeparateLanes) {
   Schedule s = NestedLoops(1);
   s.loops.clear();
   for (ScheduledKernel& k : s.kernels) k.start_seconds = 0;
@@ -478,30 +478,30 @@ TEST(Trace, KernelsAtOneTimeGetLanesOfTheirOwn) {
   EXPECT_EQ(kernel_lanes.size(), 6u);
 }
 
-TEST(Summary, SaysWhereTimeAndMemoryGo) {
+TEST(Summary, ShowsTimeAndMemory) {
   const Schedule s = NestedLoops(24);
-  const std::string text = SummaryText(s, V5e(), {4, "2x2"});
+  const std::string text = FormatSummary(s, V5e(), {4, "2x2"});
   EXPECT_THAT(text, HasSubstr("jit_f on v5e, one of 4 devices\n"));
-  EXPECT_THAT(text, HasSubstr(absl::StrCat("time    ", SecondsText(s.seconds), " in 6 kernels")));
-  EXPECT_THAT(text, HasSubstr("500B at its fullest of 15.75G"));
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("time    ", FormatSeconds(s.seconds), " in 6 kernels")));
+  EXPECT_THAT(text, HasSubstr("500B peak of 15.75G"));
   EXPECT_THAT(text,
               HasSubstr("50.0 % of all arrays' bytes; worst: x f32[64,3]{0,1:T(4,128)} takes 2.0K for 768B, f.py:3"));
   EXPECT_THAT(text, HasSubstr("Pad dimension 1 from 3 to 4."));
-  // The kernel that takes most in all comes first.
+  // The kernel with the most total time comes first.
   EXPECT_LT(text.find("sum (elementwise"), text.find("tail (elementwise"));
   EXPECT_THAT(text, HasSubstr("x 72"));
   Schedule unknown = s;
   unknown.loops[0].known = false;
-  EXPECT_THAT(SummaryText(unknown, V5e(), {}), HasSubstr("at least "));
-  EXPECT_THAT(SummaryText(Schedule(), V5e(), {}), HasSubstr("in 0 kernels\n"));
+  EXPECT_THAT(FormatSummary(unknown, V5e(), {}), HasSubstr("at least "));
+  EXPECT_THAT(FormatSummary(Schedule(), V5e(), {}), HasSubstr("in 0 kernels\n"));
 }
 
 TEST(Summary, TimesHaveThreeDigits) {
-  EXPECT_EQ(SecondsText(1.5), "1.5 s");
-  EXPECT_EQ(SecondsText(0.0123456), "12.3 ms");
-  EXPECT_EQ(SecondsText(0.9996e-3), "1 ms");
-  EXPECT_EQ(SecondsText(2.5e-7), "250 ns");
-  EXPECT_EQ(SecondsText(0), "0 ns");
+  EXPECT_EQ(FormatSeconds(1.5), "1.5 s");
+  EXPECT_EQ(FormatSeconds(0.0123456), "12.3 ms");
+  EXPECT_EQ(FormatSeconds(0.9996e-3), "1 ms");
+  EXPECT_EQ(FormatSeconds(2.5e-7), "250 ns");
+  EXPECT_EQ(FormatSeconds(0), "0 ns");
 }
 
 class Folder : public ::testing::Test {
@@ -521,7 +521,7 @@ class Folder : public ::testing::Test {
   fs::path path_;
 };
 
-TEST_F(Folder, HoldsThreeFilesOfAProgram) {
+TEST_F(Folder, HasThreeFilesPerProgram) {
   const std::string folder = (path_ / "a/b").string();
   ASSERT_TRUE(CheckReportFolder(folder).ok());
   EXPECT_TRUE(fs::is_empty(folder));
@@ -543,10 +543,10 @@ TEST_F(Folder, CountsRuns) {
   absl::StatusOr<ReportFiles> files = WriteReport(path_.string(), s, V5e(), {});
   ASSERT_TRUE(files.ok()) << files.status();
   const std::string before = Read(files->json);
-  { ReportedRuns none(*files); }
+  { RunCounter none(*files); }
   EXPECT_EQ(Read(files->json), before);
   {
-    ReportedRuns runs(*files);
+    RunCounter runs(*files);
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
@@ -562,14 +562,14 @@ TEST_F(Folder, CountsRuns) {
   ExpectSame(*back, s);
   EXPECT_THAT(Read(files->html), HasSubstr("\"runs\":1000}"));
   {
-    ReportedRuns runs(*files);
+    RunCounter runs(*files);
     runs.Add();
     fs::remove(files->json);
   }
   EXPECT_FALSE(fs::exists(files->json));
 }
 
-TEST_F(Folder, ThatCannotBeWrittenIsRefused) {
+TEST_F(Folder, UnwritableFolderIsAnError) {
   std::ofstream(path_ / "file") << "x";
   for (const fs::path& folder : {path_ / "file", path_ / "file/below"}) {
     const absl::Status status = CheckReportFolder(folder.string());
@@ -579,7 +579,7 @@ TEST_F(Folder, ThatCannotBeWrittenIsRefused) {
   }
 }
 
-TEST_F(Folder, TakesThreadsAndProcessesAtOnce) {
+TEST_F(Folder, SupportsConcurrentThreadsAndProcesses) {
   constexpr int kEach = 10;
   const Schedule s = NestedLoops(2);
   auto work = [&] {

@@ -14,26 +14,26 @@
 namespace backplane::tpu {
 namespace {
 
-// Three digits, with a prefix of thousands.
-std::string Scaled(double value, absl::string_view unit) {
+// Formats with three digits and a decimal prefix.
+std::string FormatScaled(double value, absl::string_view unit) {
   static constexpr std::array<const char*, 6> kPrefixes = {"", "k", "M", "G", "T", "P"};
   size_t prefix = 0;
   while (std::abs(value) >= 999.5 && prefix + 1 < kPrefixes.size()) value /= 1000, ++prefix;
   return absl::StrFormat("%.3g %s%s", value, kPrefixes[prefix], std::string(unit));
 }
 
-std::string Percent(double part, double whole) {
+std::string FormatPercent(double part, double whole) {
   return whole > 0 ? absl::StrFormat("%.1f %%", 100 * part / whole) : "0 %";
 }
 
-std::string Place(const Origin& origin) {
+std::string FormatSource(const Origin& origin) {
   if (origin.source_file.empty()) return origin.op_name;
   return absl::StrCat(origin.source_file, ":", origin.source_line);
 }
 
 }  // namespace
 
-std::string SecondsText(double seconds) {
+std::string FormatSeconds(double seconds) {
   static constexpr std::array<std::pair<double, const char*>, 4> kUnits = {
       {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}}};
   for (const auto& [size, name] : kUnits) {
@@ -53,37 +53,37 @@ const ScheduledBuffer* WorstPadding(const Schedule& schedule) {
   return worst;
 }
 
-std::string SummaryText(const Schedule& schedule, const Machine& machine, const ReportFacts& facts) {
+std::string FormatSummary(const Schedule& schedule, const Machine& machine, const ReportFacts& facts) {
   std::string out = absl::StrCat(schedule.module_name, " on ", schedule.machine_name);
   if (facts.devices > 1) absl::StrAppend(&out, ", one of ", facts.devices, " devices");
   absl::StrAppend(&out, "\n");
   if (const std::optional<ScheduledRefusal>& refusal = schedule.refusal) {
-    absl::StrAppend(&out, "  refused ", BytesText(refusal->required_bytes), " of ",
-                    refusal->space == Space::kHbm ? "HBM" : "scoped VMEM", " needed, ", BytesText(refusal->limit_bytes),
-                    " there; what follows is what it would do if it fitted\n");
+    absl::StrAppend(&out, "  refused ", FormatBytes(refusal->required_bytes), " of ",
+                    refusal->space == Space::kHbm ? "HBM" : "scoped VMEM", " needed, ",
+                    FormatBytes(refusal->limit_bytes), " available; the rest shows how it would run if it fitted\n");
   }
   const double seconds = schedule.seconds;
   bool known = true;
   for (const ScheduledLoop& loop : schedule.loops) known = known && loop.known;
-  absl::StrAppend(&out, "  time    ", known ? "" : "at least ", SecondsText(seconds), " in ", schedule.kernels.size(),
+  absl::StrAppend(&out, "  time    ", known ? "" : "at least ", FormatSeconds(seconds), " in ", schedule.kernels.size(),
                   " kernels");
   const UnitSeconds by_bound = SecondsByBound(schedule);
   if (by_bound.Sum() > 0) {
-    const Unit most = by_bound.Most();
+    const Unit most = by_bound.Largest();
     const absl::string_view name = UnitName(most);
-    absl::StrAppend(&out, ", ", Percent(by_bound.Of(most), by_bound.Sum()), " of it bound by ",
+    absl::StrAppend(&out, ", ", FormatPercent(by_bound.Of(most), by_bound.Sum()), " of it bound by ",
                     most == Unit::kFixed ? std::string("the fixed cost of kernels")
                                          : absl::AsciiStrToUpper(std::string(name.data(), name.size())));
   }
   absl::StrAppend(&out, "\n");
   if (seconds > 0) {
-    absl::StrAppend(&out, "  rates   ", Scaled(schedule.flops / seconds, "FLOP/s"), " (",
-                    Percent(schedule.flops / seconds, machine.PeakBf16Flops()), " of the bf16 peak), HBM ",
-                    Scaled(schedule.hbm_bytes / seconds, "B/s"), " (",
-                    Percent(schedule.hbm_bytes / seconds, machine.hbm_gb_per_s * 1e9), ")\n");
+    absl::StrAppend(&out, "  rates   ", FormatScaled(schedule.flops / seconds, "FLOP/s"), " (",
+                    FormatPercent(schedule.flops / seconds, machine.PeakBf16Flops()), " of the bf16 peak), HBM ",
+                    FormatScaled(schedule.hbm_bytes / seconds, "B/s"), " (",
+                    FormatPercent(schedule.hbm_bytes / seconds, machine.hbm_gb_per_s * 1e9), ")\n");
   }
-  absl::StrAppend(&out, "  HBM     ", BytesText(schedule.hbm_peak), " at its fullest of ",
-                  BytesText(schedule.hbm_capacity), "\n");
+  absl::StrAppend(&out, "  HBM     ", FormatBytes(schedule.hbm_peak), " peak of ", FormatBytes(schedule.hbm_capacity),
+                  "\n");
   if (const ScheduledBuffer* worst = WorstPadding(schedule)) {
     int64_t padded = 0, unpadded = 0;
     for (const ScheduledBuffer& b : schedule.buffers) {
@@ -91,11 +91,12 @@ std::string SummaryText(const Schedule& schedule, const Machine& machine, const 
       padded += b.padded_bytes;
       unpadded += b.unpadded_bytes;
     }
-    absl::StrAppend(&out, "  padding ", Percent(static_cast<double>(padded - unpadded), static_cast<double>(padded)),
+    absl::StrAppend(&out, "  padding ",
+                    FormatPercent(static_cast<double>(padded - unpadded), static_cast<double>(padded)),
                     " of all arrays' bytes; worst: ", worst->name, " ", worst->shape, " takes ",
-                    BytesText(worst->padded_bytes), " for ", BytesText(worst->unpadded_bytes));
-    const std::string place = Place(worst->origin);
-    absl::StrAppend(&out, place.empty() ? "" : ", ", place, "\n");
+                    FormatBytes(worst->padded_bytes), " for ", FormatBytes(worst->unpadded_bytes));
+    const std::string source = FormatSource(worst->origin);
+    absl::StrAppend(&out, source.empty() ? "" : ", ", source, "\n");
     if (!worst->remedy.empty()) absl::StrAppend(&out, "          ", worst->remedy, "\n");
   }
   std::vector<size_t> order(schedule.kernels.size());
@@ -110,11 +111,11 @@ std::string SummaryText(const Schedule& schedule, const Machine& machine, const 
   for (size_t i = 0; i < shown; ++i) {
     const ScheduledKernel& k = schedule.kernels[order[i]];
     const absl::string_view bound = UnitName(k.time.bound);
-    absl::StrAppendFormat(&out, "    %6s  %8s  %s (%s, %s)", Percent(total(order[i]), seconds),
-                          SecondsText(total(order[i])), k.name, k.category, std::string(bound.data(), bound.size()));
+    absl::StrAppendFormat(&out, "    %6s  %8s  %s (%s, %s)", FormatPercent(total(order[i]), seconds),
+                          FormatSeconds(total(order[i])), k.name, k.category, std::string(bound.data(), bound.size()));
     if (k.executions != 1) absl::StrAppend(&out, " x ", k.executions);
-    const std::string place = Place(k.origin);
-    absl::StrAppend(&out, place.empty() ? "" : "  ", place, "\n");
+    const std::string source = FormatSource(k.origin);
+    absl::StrAppend(&out, source.empty() ? "" : "  ", source, "\n");
   }
   return out;
 }

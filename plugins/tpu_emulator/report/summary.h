@@ -1,4 +1,4 @@
-// What a run on the machine is like, in a dozen lines for a terminal.
+// Summarizes a run on the machine in about a dozen lines of text.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_REPORT_SUMMARY_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_REPORT_SUMMARY_H_
 
@@ -8,15 +8,15 @@
 
 namespace backplane::tpu {
 
-// Time and what it waits for, rates against the machine's peaks, HBM at its fullest, the five kernels that take the
-// most time in all, the array that padding wastes most on, and whether a loop's count is unknown. Lines of up to about
-// 100 columns, each ended.
-std::string SummaryText(const Schedule& schedule, const Machine& machine, const ReportFacts& facts);
+// The text has the time and the bounding unit, the rates relative to the machine's peaks, the peak of HBM, the five
+// kernels with the most total time, and the array with the most padding. The time is "at least" if a trip count is
+// unknown. Lines have about 100 columns at most and end with a newline.
+std::string FormatSummary(const Schedule& schedule, const Machine& machine, const ReportFacts& facts);
 
-// "1.23 ms", "456 ns", "12.3 s": three digits.
-std::string SecondsText(double seconds);
+// Formats a time with three digits: "1.23 ms", "456 ns", "12.3 s".
+std::string FormatSeconds(double seconds);
 
-// The buffer in HBM that padding adds most bytes to, or null where it adds none.
+// Returns the buffer in HBM with the most padding, or null if there is no padding.
 const ScheduledBuffer* WorstPadding(const Schedule& schedule);
 
 }  // namespace backplane::tpu

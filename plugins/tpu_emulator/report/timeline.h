@@ -1,4 +1,4 @@
-// A schedule's kernels and loops as a tree in time: what a run looks like, without writing every turn down.
+// Arranges a schedule's kernels and loops as a tree in time. The iterations of a loop share one subtree.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_REPORT_TIMELINE_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_REPORT_TIMELINE_H_
 
@@ -9,20 +9,19 @@
 
 namespace backplane::tpu {
 
-// A kernel, or a loop with what one turn of it holds.
+// A kernel, or a loop with the items of one iteration.
 struct TimelineItem {
   int64_t kernel = -1;             // by number; -1: a loop
   int64_t loop = -1;               // by number; -1: a kernel
-  double start_seconds = 0;        // from the start of the turn around it, or of the run
-  double seconds = 0;              // of the kernel; of one turn of the loop
-  int64_t turns = 1;               // of the loop
+  double start_seconds = 0;        // relative to the enclosing iteration, or to the run
+  double seconds = 0;              // of the kernel, or of one iteration of the loop
+  int64_t trip_count = 1;          // of the loop
   std::vector<TimelineItem> body;  // of the loop, in order
-  double TotalSeconds() const { return seconds * static_cast<double>(turns); }
+  double TotalSeconds() const { return seconds * static_cast<double>(trip_count); }
 };
 
-// The items of the run, in order. A loop without kernels is left out, and so is one whose range does not lie in its
-// parent's: its kernels then stand where the loop around them has them. At most 100 loops within one another; what is
-// deeper is shown flat.
+// Returns the items of the run, in order. A loop is left out if it has no kernels or is not nested within its parent;
+// its kernels then belong to the enclosing loop. Loops are nested to a depth of 100 at most; deeper ones are flattened.
 std::vector<TimelineItem> BuildTimeline(const Schedule& schedule);
 
 }  // namespace backplane::tpu

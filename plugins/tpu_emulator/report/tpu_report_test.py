@@ -83,7 +83,7 @@ def check_trace(path, processes, kernels):
 def test_transformer(tmp):
     page, trace = tmp / "t.html", tmp / "t.trace.json"
     out, err = report(TRANSFORMER, "--chip", "v5e", "--out", page, "--trace", trace)
-    assert "transformer.mlir on v5e" in out and " kernels" in out and "at its fullest of 15.75G" in out and "most time in" in out, out
+    assert "transformer.mlir on v5e" in out and " kernels" in out and "peak of 15.75G" in out and "most time in" in out, out
     assert str(page) in err and str(trace) in err
     (title, d), = documents(page)
     assert title == "transformer.mlir on v5e"
@@ -133,7 +133,7 @@ def test_against_another_program_on_a_machine_of_ones_own(tmp):
 def test_refusals(tmp):
     page = tmp / "r.html"
     _, err = report(CONV_NET, "--chip", "v9", "--out", page, code=4)
-    assert "'v9' is no file and no known chip; known: v4, v5e, v5p, v6e, tpu7x" in err, err
+    assert "'v9' is neither a file nor a known chip; known: v4, v5e, v5p, v6e, tpu7x" in err, err
     _, err = report(CONV_NET, "--topology", "2xx", "--out", page, code=4)
     assert "is no topology" in err, err
     _, err = report(tmp / "missing.mlir", "--out", page, code=3)

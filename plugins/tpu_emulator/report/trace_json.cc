@@ -15,20 +15,22 @@
 namespace backplane::tpu {
 namespace {
 
-// Lanes in the order of the page. Threads of the trace are numbered by lane, 100 apart, so that a lane's further rows
-// stand below it.
+// Lanes in the order of the page. The threads of the trace are numbered by lane in steps of 100, so that further rows
+// of a lane are displayed below it.
 enum Lane { kLoops, kKernels, kMxuLane, kVpuLane, kHbmLane, kIciLane, kLanes };
 constexpr const char* kLaneNames[kLanes] = {"loops", "kernels", "MXU", "VPU", "HBM", "ICI"};
 constexpr int64_t kLaneStep = 100;
 
-// No run takes longer than some months; what a broken schedule says beyond that must not overflow.
+// Clamps to some months, so that an invalid schedule cannot cause an overflow.
 int64_t Nanoseconds(double seconds) {
   if (!(seconds > 0)) return 0;
   return std::llround(std::min(seconds, 9e6) * 1e9);
 }
 
-// "12.345": microseconds.
-std::string Micros(int64_t nanoseconds) { return absl::StrFormat("%d.%03d", nanoseconds / 1000, nanoseconds % 1000); }
+// Formats microseconds: "12.345".
+std::string FormatMicroseconds(int64_t nanoseconds) {
+  return absl::StrFormat("%d.%03d", nanoseconds / 1000, nanoseconds % 1000);
+}
 
 std::array<double, 4> Busy(const KernelTime& time) {
   return {time.mxu_cycles, time.vpu_cycles, time.hbm_cycles, time.ici_cycles};
@@ -39,17 +41,17 @@ class TraceWriter {
   TraceWriter(const Schedule& schedule, int64_t most_events, llvm::json::OStream& out)
       : schedule_(schedule), out_(out) {
     items_ = BuildTimeline(schedule);
-    room_ = most_events - Events(items_);
+    spare_events_ = most_events - CountEvents(items_);
   }
 
   void Write() {
-    Name("process_name", 0, absl::StrCat(schedule_.module_name, " on ", schedule_.machine_name));
-    Items(items_, 0, 0);
+    WriteName("process_name", 0, absl::StrCat(schedule_.module_name, " on ", schedule_.machine_name));
+    WriteItems(items_, 0, 0);
     for (int lane = 0; lane < kLanes; ++lane) {
       for (size_t row = 0; row < ends_[lane].size(); ++row) {
         const int64_t thread = lane * kLaneStep + static_cast<int64_t>(row);
-        Name("thread_name", thread,
-             row == 0 ? std::string(kLaneNames[lane]) : absl::StrCat(kLaneNames[lane], " ", row + 1));
+        WriteName("thread_name", thread,
+                  row == 0 ? std::string(kLaneNames[lane]) : absl::StrCat(kLaneNames[lane], " ", row + 1));
         out_.object([&] {
           out_.attribute("name", "thread_sort_index");
           out_.attribute("ph", "M");
@@ -59,39 +61,40 @@ class TraceWriter {
         });
       }
     }
-    if (last_use_ != 0) Counter(end_, 0);
+    if (last_use_ != 0) WriteCounter(end_, 0);
   }
 
  private:
-  // Written events of a kernel, and of items with each loop's first turn only.
-  int64_t Events(int64_t kernel) const {
+  // Returns the number of events for a kernel, or for items with only the first iteration of each loop.
+  int64_t CountEvents(int64_t kernel) const {
     const ScheduledKernel& k = schedule_.kernels[static_cast<size_t>(kernel)];
     const std::array<double, 4> busy = Busy(k.time);
     return 2 + (k.prefetch_cycles > 0 ? 1 : 0) +
            std::count_if(busy.begin(), busy.end(), [](double cycles) { return cycles > 0; });
   }
-  int64_t Events(const std::vector<TimelineItem>& items) const {
+  int64_t CountEvents(const std::vector<TimelineItem>& items) const {
     int64_t sum = 0;
-    for (const TimelineItem& item : items) sum += item.kernel >= 0 ? Events(item.kernel) : 2 + Events(item.body);
+    for (const TimelineItem& item : items)
+      sum += item.kernel >= 0 ? CountEvents(item.kernel) : 2 + CountEvents(item.body);
     return sum;
   }
-  // With every turn of every loop; anything above `most` is as good as `most` + 1.
-  int64_t AllEvents(const std::vector<TimelineItem>& items, int64_t most) const {
+  // Returns the number of events with all iterations of every loop, or `most` + 1 if there are more.
+  int64_t CountUnrolledEvents(const std::vector<TimelineItem>& items, int64_t most) const {
     int64_t sum = 0;
     for (const TimelineItem& item : items) {
       if (item.kernel >= 0) {
-        sum += Events(item.kernel);
+        sum += CountEvents(item.kernel);
       } else {
-        const int64_t turn = 1 + AllEvents(item.body, most);
-        if (turn > most / item.turns) return most + 1;
-        sum += 1 + turn * item.turns;
+        const int64_t iteration = 1 + CountUnrolledEvents(item.body, most);
+        if (iteration > most / item.trip_count) return most + 1;
+        sum += 1 + iteration * item.trip_count;
       }
       if (sum > most) return most + 1;
     }
     return sum;
   }
 
-  void Name(const char* what, int64_t thread, const std::string& name) {
+  void WriteName(const char* what, int64_t thread, const std::string& name) {
     out_.object([&] {
       out_.attribute("name", what);
       out_.attribute("ph", "M");
@@ -101,17 +104,16 @@ class TraceWriter {
     });
   }
 
-  void Time(const char* name, int64_t nanoseconds) {
+  void WriteTime(const char* name, int64_t nanoseconds) {
     out_.attributeBegin(name);
-    out_.rawValue(Micros(nanoseconds));
+    out_.rawValue(FormatMicroseconds(nanoseconds));
     out_.attributeEnd();
   }
 
-  // On the first row of the lane that is free by `begin`; a nanosecond that two sums of the same times differ by does
-  // not count.
+  // Writes a slice to the first row of the lane that is free at `begin`. Allows for one nanosecond of rounding error.
   template <typename Arguments>
-  void Slice(int lane, size_t first_row, const std::string& name, absl::string_view category, int64_t begin,
-             int64_t end, Arguments arguments) {
+  void WriteSlice(int lane, size_t first_row, const std::string& name, absl::string_view category, int64_t begin,
+                  int64_t end, Arguments arguments) {
     std::vector<int64_t>& ends = ends_[lane];
     size_t row = first_row;
     while (row < ends.size() && row + 1 < kLaneStep && ends[row] > begin + 1) ++row;
@@ -125,39 +127,39 @@ class TraceWriter {
       if (!category.empty())
         out_.attribute("cat", llvm::json::fixUTF8(llvm::StringRef(category.data(), category.size())));
       out_.attribute("ph", "X");
-      Time("ts", begin);
-      Time("dur", end - begin);
+      WriteTime("ts", begin);
+      WriteTime("dur", end - begin);
       out_.attribute("pid", 1);
       out_.attribute("tid", lane * kLaneStep + static_cast<int64_t>(row));
       out_.attributeObject("args", arguments);
     });
   }
 
-  void Counter(int64_t at, int64_t bytes) {
+  void WriteCounter(int64_t at, int64_t bytes) {
     out_.object([&] {
       out_.attribute("name", "HBM in use");
       out_.attribute("ph", "C");
-      Time("ts", at);
+      WriteTime("ts", at);
       out_.attribute("pid", 1);
       out_.attributeObject("args", [&] { out_.attribute("bytes", bytes); });
     });
     last_use_ = bytes;
   }
 
-  void Text(const char* name, const std::string& value) {
+  void WriteText(const char* name, const std::string& value) {
     if (!value.empty()) out_.attribute(name, llvm::json::fixUTF8(value));
   }
 
-  void Kernel(int64_t number, double begin_seconds) {
+  void WriteKernel(int64_t number, double begin_seconds) {
     const ScheduledKernel& k = schedule_.kernels[static_cast<size_t>(number)];
     const int64_t begin = Nanoseconds(begin_seconds), end = Nanoseconds(begin_seconds + k.time.seconds);
     if (static_cast<size_t>(number) < schedule_.hbm_in_use.size()) {
       const int64_t use = schedule_.hbm_in_use[static_cast<size_t>(number)];
-      if (use != last_use_) Counter(begin, use);
+      if (use != last_use_) WriteCounter(begin, use);
     }
-    Slice(kKernels, 0, k.name, k.category, begin, end, [&] {
-      Text("contents", k.contents);
-      Text("op_name", k.origin.op_name);
+    WriteSlice(kKernels, 0, k.name, k.category, begin, end, [&] {
+      WriteText("contents", k.contents);
+      WriteText("op_name", k.origin.op_name);
       if (!k.origin.source_file.empty()) {
         out_.attribute("source", llvm::json::fixUTF8(absl::StrCat(k.origin.source_file, ":", k.origin.source_line)));
       }
@@ -173,47 +175,49 @@ class TraceWriter {
       const double cycles = busy[static_cast<size_t>(unit)];
       if (!(cycles > 0) || !(k.time.cycles > 0)) continue;
       const double share = std::min(1.0, cycles / k.time.cycles);
-      Slice(kMxuLane + unit, 0, k.name, k.category, begin, Nanoseconds(begin_seconds + share * k.time.seconds),
-            [&] { out_.attribute("share_of_kernel", share); });
+      WriteSlice(kMxuLane + unit, 0, k.name, k.category, begin, Nanoseconds(begin_seconds + share * k.time.seconds),
+                 [&] { out_.attribute("share_of_kernel", share); });
     }
-    // After its own copies: when in a kernel HBM serves which is not reckoned.
+    // Drawn after the kernel's own copies. The model does not say when HBM serves which.
     if (k.prefetch_cycles > 0 && k.time.cycles > 0) {
       const double own = std::min(1.0, k.time.hbm_cycles / k.time.cycles);
       const double share = std::min(1 - own, k.prefetch_cycles / k.time.cycles);
-      Slice(kHbmLane, 0, "copies for later kernels", "prefetch", Nanoseconds(begin_seconds + own * k.time.seconds),
-            Nanoseconds(begin_seconds + (own + share) * k.time.seconds),
-            [&] { out_.attribute("share_of_kernel", share); });
+      WriteSlice(kHbmLane, 0, "prefetches for later kernels", "prefetch",
+                 Nanoseconds(begin_seconds + own * k.time.seconds),
+                 Nanoseconds(begin_seconds + (own + share) * k.time.seconds),
+                 [&] { out_.attribute("share_of_kernel", share); });
     }
   }
 
-  void Items(const std::vector<TimelineItem>& items, double origin, size_t depth) {
+  void WriteItems(const std::vector<TimelineItem>& items, double origin, size_t depth) {
     for (const TimelineItem& item : items) {
       const double start = origin + item.start_seconds;
       if (item.kernel >= 0) {
-        Kernel(item.kernel, start);
+        WriteKernel(item.kernel, start);
         continue;
       }
       const ScheduledLoop& loop = schedule_.loops[static_cast<size_t>(item.loop)];
-      // Two rows for each depth: the loop, and its turns.
+      // Two rows for each depth: one for the loop and one for its iterations.
       const size_t row = std::min<size_t>(2 * depth, kLaneStep - 2);
-      Slice(kLoops, row, absl::StrCat(loop.name, loop.known ? "" : " (count not known)"), "loop", Nanoseconds(start),
-            Nanoseconds(start + item.TotalSeconds()), [&] { out_.attribute("turns", item.turns); });
-      const int64_t all = AllEvents({item}, kCountLimit), once = Events(std::vector<TimelineItem>{item});
-      const bool unroll = whole_ || all - once <= room_;
+      WriteSlice(kLoops, row, absl::StrCat(loop.name, loop.known ? "" : " (unknown trip count)"), "loop",
+                 Nanoseconds(start), Nanoseconds(start + item.TotalSeconds()),
+                 [&] { out_.attribute("turns", item.trip_count); });
+      const int64_t all = CountUnrolledEvents({item}, kCountLimit), once = CountEvents(std::vector<TimelineItem>{item});
+      const bool unroll = unrolling_ || all - once <= spare_events_;
       if (unroll) {
-        if (!whole_) room_ -= all - once;
-        const bool outer = std::exchange(whole_, true);
-        for (int64_t turn = 0; turn < item.turns; ++turn) {
-          const double at = start + static_cast<double>(turn) * item.seconds;
-          Slice(kLoops, row + 1, absl::StrCat("turn ", turn + 1), "loop", Nanoseconds(at),
-                Nanoseconds(start + static_cast<double>(turn + 1) * item.seconds), [] {});
-          Items(item.body, at, depth + 1);
+        if (!unrolling_) spare_events_ -= all - once;
+        const bool outer = std::exchange(unrolling_, true);
+        for (int64_t iteration = 0; iteration < item.trip_count; ++iteration) {
+          const double at = start + static_cast<double>(iteration) * item.seconds;
+          WriteSlice(kLoops, row + 1, absl::StrCat("iteration ", iteration + 1), "loop", Nanoseconds(at),
+                     Nanoseconds(start + static_cast<double>(iteration + 1) * item.seconds), [] {});
+          WriteItems(item.body, at, depth + 1);
         }
-        whole_ = outer;
+        unrolling_ = outer;
       } else {
-        Items(item.body, start, depth + 1);
-        Slice(kLoops, row + 1, absl::StrCat(item.turns - 1, " more turns"), "loop", Nanoseconds(start + item.seconds),
-              Nanoseconds(start + item.TotalSeconds()), [] {});
+        WriteItems(item.body, start, depth + 1);
+        WriteSlice(kLoops, row + 1, absl::StrCat(item.trip_count - 1, " more iterations"), "loop",
+                   Nanoseconds(start + item.seconds), Nanoseconds(start + item.TotalSeconds()), [] {});
       }
     }
   }
@@ -223,8 +227,8 @@ class TraceWriter {
   const Schedule& schedule_;
   llvm::json::OStream& out_;
   std::vector<TimelineItem> items_;
-  int64_t room_ = 0;    // events that may be written beside each thing once
-  bool whole_ = false;  // within a loop that is written turn by turn
+  int64_t spare_events_ = 0;  // events that may be written in addition to one iteration of each loop
+  bool unrolling_ = false;    // within a loop whose iterations are all written
   std::array<std::vector<int64_t>, kLanes> ends_;
   int64_t end_ = 0, last_use_ = 0;
 };

@@ -1,12 +1,13 @@
 // A schedule as a trace in Chrome's JSON format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 //
-// One process, named after the program and the machine; a lane each for loops (one for each depth), kernels, and the
-// units MXU, VPU, HBM and ICI; counters for the HBM in use. The clock says how long a unit works within a kernel and
-// not when: it is drawn from the kernel's start. Events of a lane nest or follow one another, never cross; where a
-// schedule runs two kernels at once, the second goes to a lane of its own ("kernels 2").
+// The trace has one process, named after the program and the machine. It has one lane for each depth of loops, and
+// lanes for kernels and for the units MXU, VPU, HBM and ICI, and a counter for the HBM in use. The clock knows how long
+// a unit is busy within a kernel, but not when, so the slice begins with the kernel. The events of a lane nest or
+// follow one another. If a schedule runs two kernels at once, the second one is in another lane ("kernels 2").
 //
-// Times are whole nanoseconds, written in microseconds as the format wants. A loop is written turn by turn where the
-// whole trace stays within `most_events`; else its first turn is, and a slice "N more turns" covers the others.
+// Times are whole nanoseconds, written in microseconds as the format requires. All iterations of a loop are written if
+// the trace then has at most `most_events` events; otherwise the first one is, and a slice "N more iterations" stands
+// for the others.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_REPORT_TRACE_JSON_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_REPORT_TRACE_JSON_H_
 
@@ -19,7 +20,7 @@ namespace backplane::tpu {
 
 inline constexpr int64_t kMostTraceEvents = 100'000;
 
-// A program of more kernels than `most_events` allows is written with each kernel once all the same.
+// If a program has more kernels than `most_events` allows, each kernel is still written once.
 std::string WriteTraceJson(const Schedule& schedule, int64_t most_events = kMostTraceEvents);
 
 }  // namespace backplane::tpu

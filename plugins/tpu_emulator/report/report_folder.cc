@@ -1,4 +1,4 @@
-#include "plugins/tpu_emulator/report/folder.h"
+#include "plugins/tpu_emulator/report/report_folder.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -22,39 +22,39 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMostReports = 1'000'000;
-constexpr size_t kMostNameBytes = 80;
+constexpr int64_t kMaxReports = 1'000'000;
+constexpr size_t kMaxNameBytes = 80;
 
-absl::Status Failed(const std::string& path, int error) {
+absl::Status FileError(const std::string& path, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat("report: ", path));
 }
 
-absl::Status WriteWhole(int file, absl::string_view data, const std::string& path) {
+absl::Status WriteAll(int file, absl::string_view data, const std::string& path) {
   while (!data.empty()) {
     const ssize_t n = write(file, data.data(), data.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Failed(path, errno);
+    if (n < 0) return FileError(path, errno);
     data.remove_prefix(static_cast<size_t>(n));
   }
   return absl::OkStatus();
 }
 
-// Under another name first, so that nobody reads half of it.
+// Writes to another name first, so that no reader sees a partial file.
 absl::Status WriteFile(const std::string& path, absl::string_view data) {
   const std::string part = absl::StrCat(path, ".part");
   const int file = open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) return Failed(part, errno);
-  absl::Status status = WriteWhole(file, data, part);
-  if (close(file) != 0 && status.ok()) status = Failed(part, errno);
-  if (status.ok() && rename(part.c_str(), path.c_str()) != 0) status = Failed(path, errno);
+  if (file < 0) return FileError(part, errno);
+  absl::Status status = WriteAll(file, data, part);
+  if (close(file) != 0 && status.ok()) status = FileError(part, errno);
+  if (status.ok() && rename(part.c_str(), path.c_str()) != 0) status = FileError(path, errno);
   if (!status.ok()) unlink(part.c_str());
   return status;
 }
 
-// Of a module's name what every file system takes.
-std::string FileName(absl::string_view module) {
+// Replaces characters of a module's name that some file systems do not support.
+std::string MakeFileName(absl::string_view module) {
   std::string name;
-  for (char c : module.substr(0, kMostNameBytes)) {
+  for (char c : module.substr(0, kMaxNameBytes)) {
     name.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' ? c : '_');
   }
   return name.empty() ? "program" : name;
@@ -62,7 +62,7 @@ std::string FileName(absl::string_view module) {
 
 }  // namespace
 
-ReportedRuns::~ReportedRuns() {
+RunCounter::~RunCounter() {
   const int64_t runs = runs_.load(std::memory_order_relaxed);
   if (runs == 0) return;
   std::ifstream file(files_.json, std::ios::binary);
@@ -70,17 +70,17 @@ ReportedRuns::~ReportedRuns() {
   if (!file || document.empty() || document.back() != '}') return;
   document.back() = ',';
   absl::StrAppend(&document, "\"runs\":", runs, "}");
-  // Nobody is left to be told of an error; the files are whole either way.
+  // An error cannot be reported here. The files are complete either way.
   if (WriteFile(files_.html, report::Page({{"", document}})).ok()) WriteFile(files_.json, document).IgnoreError();
 }
 
 absl::Status CheckReportFolder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) return Failed(folder, error.value());
+  if (error) return FileError(folder, error.value());
   const std::string trial = absl::StrCat(folder, "/.trial.p", getpid());
   const int file = open(trial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (file < 0) return Failed(folder, errno);
+  if (file < 0) return FileError(folder, errno);
   close(file);
   unlink(trial.c_str());
   return absl::OkStatus();
@@ -88,9 +88,9 @@ absl::Status CheckReportFolder(const std::string& folder) {
 
 absl::StatusOr<ReportFiles> WriteReport(const std::string& folder, const Schedule& schedule, const Machine& machine,
                                         const ReportFacts& facts) {
-  // Where to begin looking for a number that is free; the file system decides.
+  // A hint for the next free number. Creating the file decides.
   static std::atomic<int64_t> next{1};
-  const std::string module = FileName(schedule.module_name);
+  const std::string module = MakeFileName(schedule.module_name);
   std::string base;
   for (int64_t tries = 0; base.empty(); ++tries) {
     const std::string candidate = absl::StrFormat("%s/p%d_%04d_%s", folder, getpid(), next.fetch_add(1), module);
@@ -98,8 +98,8 @@ absl::StatusOr<ReportFiles> WriteReport(const std::string& folder, const Schedul
     if (file >= 0) {
       close(file);
       base = candidate;
-    } else if (errno != EEXIST || tries == kMostReports) {
-      return Failed(folder, errno);
+    } else if (errno != EEXIST || tries == kMaxReports) {
+      return FileError(folder, errno);
     }
   }
   ReportFiles files{absl::StrCat(base, ".json"), absl::StrCat(base, ".html"), absl::StrCat(base, ".trace.json")};

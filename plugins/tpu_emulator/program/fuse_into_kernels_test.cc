@@ -1,4 +1,4 @@
-#include "plugins/tpu_emulator/program/cut_into_kernels.h"
+#include "plugins/tpu_emulator/program/fuse_into_kernels.h"
 
 #include <fstream>
 
@@ -9,6 +9,8 @@
 #include "core/eval/evaluator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "plugins/tpu_emulator/program/inline_fusions.h"
+#include "plugins/tpu_emulator/program/operation_traits.h"
 #include "plugins/tpu_emulator/program/program_testing.h"
 
 namespace backplane::tpu {
@@ -19,11 +21,11 @@ constexpr char kAdd[] =
     "max { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] maximum(x, y) }\n";
 
 std::string KernelsOf(absl::string_view entry) {
-  const PreparedProgram p = Prepared(absl::StrCat("HloModule m\n", kAdd, entry));
-  return p.kernels == nullptr ? "" : KernelsText(*p.kernels);
+  const PreparedProgram p = PrepareFromText(absl::StrCat("HloModule m\n", kAdd, entry));
+  return p.kernels == nullptr ? "" : DescribeKernels(*p.kernels);
 }
 
-TEST(CutIntoKernels, ChainsBecomeOneLoop) {
+TEST(FuseIntoKernels, FusesChainsIntoOneLoop) {
   EXPECT_EQ(KernelsOf(R"(ENTRY e {
     a = f32[256,256] parameter(0)
     b = f32[256] parameter(1)
@@ -35,7 +37,7 @@ TEST(CutIntoKernels, ChainsBecomeOneLoop) {
             "kLoop: add, exponential, multiply");
 }
 
-TEST(CutIntoKernels, ProductsTakeTheirEpilogueAndCheapPrologue) {
+TEST(FuseIntoKernels, FusesEpilogueAndCheapPrologueIntoProducts) {
   EXPECT_EQ(KernelsOf(R"(ENTRY e {
     a = f32[256,128] parameter(0)
     w = s8[128,512] parameter(1)
@@ -49,7 +51,7 @@ TEST(CutIntoKernels, ProductsTakeTheirEpilogueAndCheapPrologue) {
     ROOT r = f32[256,512] maximum(s, zz)
   })"),
             "kOutput: add, convert, dot, maximum");
-  // What is dear is not computed anew for each window of the product; a product is always in a fusion.
+  // Costly operations are not recomputed for each window of the product. A product is always in a fusion.
   EXPECT_EQ(KernelsOf(R"(ENTRY e {
     a = f32[256,128] parameter(0)
     w = f32[128,512] parameter(1)
@@ -69,8 +71,8 @@ TEST(CutIntoKernels, ProductsTakeTheirEpilogueAndCheapPrologue) {
             "kOutput: dot, negate; kOutput: add, dot");
 }
 
-TEST(CutIntoKernels, SoftmaxIsThreeKernels) {
-  // The maximum; exponentials and their sum, the exponentials being needed again; the quotient.
+TEST(FuseIntoKernels, SoftmaxIsThreeKernels) {
+  // The maximum; the exponentials and their sum, with the exponentials as a second result; the quotient.
   EXPECT_EQ(KernelsOf(R"(ENTRY e {
     a = f32[1024,1024] parameter(0)
     i = f32[] constant(-inf)
@@ -86,8 +88,8 @@ TEST(CutIntoKernels, SoftmaxIsThreeKernels) {
             "reduce; kInput: exponential, reduce, subtract; kLoop: divide");
 }
 
-TEST(CutIntoKernels, AProductTakesTheReductionOfItsResult) {
-  // Scores, scaled, and their maxima: one kernel with two results, as the maker's compiler has it.
+TEST(FuseIntoKernels, FusesAReductionIntoItsProduct) {
+  // Scaled scores and their maxima are one kernel with two results, as in the maker's compiler.
   EXPECT_EQ(KernelsOf(R"(ENTRY e {
     q = f32[512,64] parameter(0)
     k = f32[512,64] parameter(1)
@@ -104,7 +106,7 @@ TEST(CutIntoKernels, AProductTakesTheReductionOfItsResult) {
             "kOutput: dot, multiply, reduce; kLoop: exponential, subtract");
 }
 
-TEST(CutIntoKernels, CheapArithmeticIsComputedAgainDearIsStored) {
+TEST(FuseIntoKernels, RecomputesCheapAndStoresCostlyOperations) {
   constexpr char kText[] = R"(ENTRY e {
     a = f32[1024,1024] parameter(0)
     z = f32[] constant(0)
@@ -118,8 +120,8 @@ TEST(CutIntoKernels, CheapArithmeticIsComputedAgainDearIsStored) {
   EXPECT_EQ(KernelsOf(absl::StrReplaceAll(kText, {{"$op", "tanh"}})), "kInput: reduce, tanh; reduce");
 }
 
-TEST(CutIntoKernels, WhatWouldWaitForItselfStaysApart) {
-  // x is read by the sort and by the sum behind it: as a further result of that sum's kernel it would wait for itself.
+TEST(FuseIntoKernels, DoesNotCreateCycles) {
+  // The sort reads x, and the sum reads x and the sort. Fusing x into the sum's kernel would create a cycle.
   const std::string text = KernelsOf(R"(
   lt { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = pred[] compare(x, y), direction=LT }
   ENTRY e {
@@ -132,7 +134,7 @@ TEST(CutIntoKernels, WhatWouldWaitForItselfStaysApart) {
   EXPECT_EQ(text, "exponential; sort; kLoop: add, multiply");
 }
 
-TEST(CutIntoKernels, LoopsAndBranchesAreCutInside) {
+TEST(FuseIntoKernels, FusesInsideLoopsAndBranches) {
   EXPECT_EQ(KernelsOf(R"(
   cond { s = (s32[], f32[1024]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(5)
          ROOT c = pred[] compare(i, n), direction=LT }
@@ -144,7 +146,7 @@ TEST(CutIntoKernels, LoopsAndBranchesAreCutInside) {
             "kLoop: add, multiply");
 }
 
-TEST(CutIntoKernels, TilesAreKept) {
+TEST(FuseIntoKernels, KeepsTiles) {
   const auto keeps = [](std::initializer_list<int64_t> a, std::initializer_list<int64_t> b) {
     return KeepsTiles(Shape(PrimitiveType::kF32, a), Shape(PrimitiveType::kF32, b));
   };
@@ -155,9 +157,8 @@ TEST(CutIntoKernels, TilesAreKept) {
   EXPECT_TRUE(keeps({16, 1, 128}, {16, 128}));
 }
 
-// Every form of every operation: the result verifies, and computes what the program computed. Bits may differ only
-// where narrow floats are computed with.
-TEST(CutIntoKernels, EveryOperationMeansTheSame) {
+// For every form of every operation, the result verifies and computes the same values. Only narrow floats may differ.
+TEST(FuseIntoKernels, PreservesEveryOperation) {
   std::ifstream file(BACKPLANE_SOURCE_DIR "/sdk/engine/compiler/testdata/coverage.txt");
   std::string line, name, text;
   std::vector<std::pair<std::string, std::string>> cases;
@@ -194,11 +195,11 @@ TEST(CutIntoKernels, EveryOperationMeansTheSame) {
     ASSERT_NE(original, nullptr);
     const std::vector<Literal> arguments = RandomArguments(*original, 7);
     absl::StatusOr<Literal> wanted = Evaluate(*original, arguments);
-    PreparedProgram p = Prepared(hlo);
+    PreparedProgram p = PrepareFromText(hlo);
     if (p.executable == nullptr || !wanted.ok()) continue;
     absl::StatusOr<Literal> got = Evaluate(*p.executable, arguments);
     ASSERT_TRUE(got.ok()) << got.status();
-    // The evaluator knows no bitcast between tiles.
+    // The evaluator does not support bitcasts between tiled layouts.
     if (!absl::StrContains(p.kernels->ToString(), " bitcast(")) {
       absl::StatusOr<Literal> kernels = Evaluate(*p.kernels, arguments);
       ASSERT_TRUE(kernels.ok()) << kernels.status();

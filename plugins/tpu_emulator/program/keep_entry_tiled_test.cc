@@ -1,4 +1,4 @@
-#include "plugins/tpu_emulator/program/live_in_tiles.h"
+#include "plugins/tpu_emulator/program/keep_entry_tiled.h"
 
 #include <algorithm>
 #include <cstring>
@@ -18,13 +18,13 @@
 namespace backplane::tpu {
 namespace {
 
-// What stays in tiles, and that the program computes the same bits as before, whatever the padding holds.
+// Returns what stays tiled. Checks that the program computes the same bits as before for any contents of the padding.
 struct Found {
   std::vector<int64_t> parameters, results;
   std::string text;
 };
 
-// The memory of an array; its padding is `fill`.
+// The memory of an array, with `fill` in its padding.
 Literal InMemory(const Literal& array, const Shape& laid_out, uint8_t fill) {
   Literal memory(TileView::Of(laid_out)->PhysicalShape(laid_out.element_type()));
   std::memset(memory.mutable_bytes(), fill, static_cast<size_t>(memory.byte_size()));
@@ -49,7 +49,7 @@ Found Check(absl::string_view hlo) {
   const std::vector<Shape> parameters = module->config().parameter_layouts;
   const Shape result = module->config().result_layout;
   std::unique_ptr<Module> tiled = module->Clone();
-  LiveInTiles(tiled.get(), parameters, result, nullptr);
+  KeepEntryTiled(tiled.get(), parameters, result, nullptr);
   EXPECT_TRUE(VerifyModule(*tiled).ok()) << VerifyModule(*tiled) << "\n" << tiled->ToString();
   found.text = tiled->ToString();
   const std::vector<Literal> arguments = RandomArguments(*module, 7);
@@ -59,11 +59,11 @@ Found Check(absl::string_view hlo) {
     results_in_program = tiled->entry()->root()->shape().tuple_shapes();
   }
   for (size_t p = 0; p < parameters.size(); ++p) {
-    if (LivesInTiles(tiled->entry()->parameters()[p]->shape(), parameters[p]))
+    if (IsTiledMemory(tiled->entry()->parameters()[p]->shape(), parameters[p]))
       found.parameters.push_back(static_cast<int64_t>(p));
   }
   for (size_t k = 0; k < results.size(); ++k) {
-    if (LivesInTiles(results_in_program[k], results[k])) found.results.push_back(static_cast<int64_t>(k));
+    if (IsTiledMemory(results_in_program[k], results[k])) found.results.push_back(static_cast<int64_t>(k));
   }
   const absl::StatusOr<Literal> expected = Evaluate(*module, arguments);
   EXPECT_TRUE(expected.ok()) << expected.status();
@@ -89,7 +89,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(LiveInTiles, ARowOfACacheIsWrittenIntoItsTilesAndReadByDots) {
+TEST(KeepEntryTiled, UpdatesACacheInItsTilesAndReadsItByDots) {
   const Found found = Check(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
 ENTRY e {
   cache = f32[256,8,32] parameter(0)
@@ -105,10 +105,10 @@ ENTRY e {
   EXPECT_THAT(found.parameters, ElementsAre(0));
   EXPECT_THAT(found.results, ElementsAre(0));
   EXPECT_THAT(found.text, HasSubstr("f32[8,4,2,8,128] dynamic-update-slice"));
-  EXPECT_THAT(found.text, Not(HasSubstr("f32[256,8,32] ")));  // nowhere in rows
+  EXPECT_THAT(found.text, Not(HasSubstr("f32[256,8,32] ")));  // never row-major
 }
 
-TEST(LiveInTiles, AnUpdateThatStaysInTilesItselfIsReadOutOfThem) {
+TEST(KeepEntryTiled, ReadsATiledUpdateInRowMajorOrder) {
   const Found found = Check(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
 ENTRY e {
   cache = f32[3,16,256] parameter(0)
@@ -123,8 +123,8 @@ ENTRY e {
   EXPECT_THAT(found.results, ElementsAre(0, 1));
 }
 
-TEST(LiveInTiles, StartsAreClampedAsTheArrayHasThem) {
-  // 250 rows in 256 places: a start behind the end must not find the padding. RandomArguments gives -4 to 4.
+TEST(KeepEntryTiled, ClampsStartsToTheArray) {
+  // 250 rows are padded to 256: a start past the end must not reach the padding. RandomArguments gives -4 to 4.
   for (const char* start : {"-3", "0", "17", "249", "250", "255", "1000"}) {
     const Found found = Check(absl::StrCat(R"(HloModule m
 ENTRY e {
@@ -152,7 +152,7 @@ ENTRY e {
   }
 }
 
-TEST(LiveInTiles, AnArgumentInTilesIsWrittenIntoAnother) {
+TEST(KeepEntryTiled, WritesATiledArgumentIntoAnother) {
   const Found found = Check(R"(HloModule m
 ENTRY e {
   x = u64[2] parameter(0)
@@ -165,7 +165,7 @@ ENTRY e {
   EXPECT_THAT(found.parameters, ElementsAre(0, 1));
 }
 
-TEST(LiveInTiles, AChainRunsOverTheMemoryPaddingAndAll) {
+TEST(KeepEntryTiled, RunsChainsOverThePaddingToo) {
   const Found found = Check(R"(HloModule m
 ENTRY e {
   a = f32[5,130] parameter(0)
@@ -182,7 +182,7 @@ ENTRY e {
   EXPECT_THAT(found.text, Not(HasSubstr("[5,130] ")));
 }
 
-TEST(LiveInTiles, WithoutPaddingOtherValuesAreReadIntoTheChain) {
+TEST(KeepEntryTiled, ReadsOtherValuesIntoUnpaddedChains) {
   const Found found = Check(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
 ENTRY e {
   weights = f32[16,256] parameter(0)
@@ -201,7 +201,7 @@ ENTRY e {
   EXPECT_THAT(found.text, HasSubstr("f32[2,2,8,128] subtract"));
 }
 
-TEST(LiveInTiles, WhatOthersWantInRowsIsMadeThere) {
+TEST(KeepEntryTiled, ComputesSharedValuesInRowMajorOrder) {
   const Found found = Check(R"(HloModule m
 sum {
   x = f32[] parameter(0)
@@ -220,8 +220,8 @@ ENTRY e {
   EXPECT_THAT(found.parameters, ElementsAre());
 }
 
-TEST(LiveInTiles, AnArgumentAndTheResultInItsPlaceGoTheSameWay) {
-  // The result could stay in tiles, but the argument that it takes the place of is no part of it.
+TEST(KeepEntryTiled, TreatsAliasedArgumentAndResultAlike) {
+  // The result could stay tiled, but the argument that it aliases is not one of its operands.
   const Found found = Check(R"(HloModule m, input_output_alias={ {0}: (1, {}, may-alias) }
 ENTRY e {
   a = f32[16,256] parameter(0)
@@ -234,8 +234,9 @@ ENTRY e {
   EXPECT_THAT(found.parameters, ElementsAre());
 }
 
-TEST(LiveInTiles, ReadersOfEveryKindFindTheArray) {
-  // `a` stays in tiles for the sum; the transpose and the gather go by rows, the slice and the dot by tiles.
+TEST(KeepEntryTiled, SupportsEveryKindOfReader) {
+  // `a` stays tiled for the sum. The transpose and the gather read it in row-major order, the slice and the dot in
+  // tiles.
   const Found found = Check(R"(HloModule m
 ENTRY e {
   a = f32[40,256] parameter(0)
@@ -244,18 +245,18 @@ ENTRY e {
   x = f32[3,40] parameter(3)
   zero = s32[] constant(0)
   sum = f32[40,256] add(a, b)
-  turned = f32[256,40] transpose(a), dimensions={1,0}
+  transposed = f32[256,40] transpose(a), dimensions={1,0}
   row = f32[1,256] dynamic-slice(a, at, zero), dynamic_slice_sizes={1,256}
   product = f32[3,256] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   both = f32[40,40] dot(a, sum), lhs_contracting_dims={1}, rhs_contracting_dims={1}
-  ROOT out = (f32[40,256], f32[256,40], f32[1,256], f32[3,256], f32[40,40], f32[40,256]) tuple(sum, turned, row, product, both, a)
+  ROOT out = (f32[40,256], f32[256,40], f32[1,256], f32[3,256], f32[40,40], f32[40,256]) tuple(sum, transposed, row, product, both, a)
 })");
   EXPECT_THAT(found.parameters, ElementsAre(0, 1));
   EXPECT_THAT(found.results, ElementsAre(0));
 }
 
-// Views and what is made of them, over types, ranks and sizes.
-TEST(TileView, MemoryAndArrayAreOneAnother) {
+// Views and conversions for many types, ranks and sizes.
+TEST(TileView, ConvertsBetweenMemoryAndArray) {
   int views = 0;
   for (const PrimitiveType type :
        {PrimitiveType::kF32, PrimitiveType::kBF16, PrimitiveType::kS8, PrimitiveType::kF64}) {
@@ -277,13 +278,13 @@ TEST(TileView, MemoryAndArrayAreOneAnother) {
       ++views;
       const Literal array = RandomArguments(*module, 3)[0];
       p->mutable_shape() = view->PhysicalShape(type);
-      entry->set_root(Untiled(entry, *view, p));
+      entry->set_root(ReadFromTiles(entry, *view, p));
       ASSERT_TRUE(VerifyModule(*module).ok()) << module->ToString();
       absl::StatusOr<Literal> out = Evaluate(*module, {InMemory(array, laid_out, 0xff)});
       ASSERT_TRUE(out.ok()) << out.status();
       EXPECT_TRUE(*out == array) << laid_out.ToString(true);
       if (view->HasPadding()) continue;
-      entry->set_root(Tiled(entry, *view, entry->root()));
+      entry->set_root(WriteToTiles(entry, *view, entry->root()));
       out = Evaluate(*module, {InMemory(array, laid_out, 0xff)});
       ASSERT_TRUE(out.ok()) << out.status();
       EXPECT_TRUE(*out == InMemory(array, laid_out, 0)) << laid_out.ToString(true);

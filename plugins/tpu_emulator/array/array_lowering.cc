@@ -1,4 +1,4 @@
-#include "plugins/tpu_emulator/array/array_steps.h"
+#include "plugins/tpu_emulator/array/array_lowering.h"
 
 #include <algorithm>
 #include <utility>
@@ -27,7 +27,7 @@ class ArrayThunk : public engine::Thunk {
   const engine::SlotId lhs_, rhs_, out_;
 };
 
-int64_t LeavesOf(const Shape& shape) {
+int64_t CountLeaves(const Shape& shape) {
   int64_t n = 0;
   ForEachLeaf(shape, [&n](const Shape&, const std::vector<int64_t>&) { ++n; });
   return n;
@@ -35,21 +35,22 @@ int64_t LeavesOf(const Shape& shape) {
 
 }  // namespace
 
-bool ArraySteps::Takes(const Instruction& instruction) const {
-  return (instruction.Is(Opcode::kDot) || instruction.Is(Opcode::kConvolution)) && TakenByArray(instruction).ok();
+bool ArrayLowering::Takes(const Instruction& instruction) const {
+  return (instruction.Is(Opcode::kDot) || instruction.Is(Opcode::kConvolution)) && CheckArraySupports(instruction).ok();
 }
 
-void ArraySteps::LayOut(const Module& module, const std::vector<Shape>& parameters, const std::vector<Shape>& results) {
+void ArrayLowering::AssignEntryLayouts(const Module& module, const std::vector<Shape>& parameters,
+                                       const std::vector<Shape>& results) {
   reads_.assign(parameters.size(), false);
   writes_.assign(results.size(), false);
   const Computation* entry = module.entry();
   const ModuleConfig& config = module.config();
-  auto shared = [&](bool result, int64_t number) {
-    // A donated argument may become any result's memory, which the placing of buffers decides later.
+  auto is_aliased = [&](bool result, int64_t number) {
+    // A donated argument may become the memory of any result. Buffer assignment decides that later.
     const bool donated = !result && std::any_of(config.buffer_donors.begin(), config.buffer_donors.end(),
                                                 [&](const BufferDonor& d) { return d.parameter == number; });
     if (donated) return true;
-    // Which of the leaves exactly does not matter: arrays that take one another's place are left alone.
+    // The alias may be of another leaf of the same tuple. Such arguments and results stay row-major, too.
     return std::any_of(config.input_output_aliases.begin(), config.input_output_aliases.end(),
                        [&](const InputOutputAlias& a) {
                          if (!result) return a.parameter == number;
@@ -60,19 +61,20 @@ void ArraySteps::LayOut(const Module& module, const std::vector<Shape>& paramete
   for (size_t n = 0; n < entry->parameters().size(); ++n) {
     const Instruction* p = entry->parameter(static_cast<int64_t>(n));
     const int64_t at = leaf;
-    leaf += LeavesOf(p->shape());
-    if (!p->shape().IsArray() || p->users().empty() || p->IsRoot() || shared(false, static_cast<int64_t>(n))) continue;
+    leaf += CountLeaves(p->shape());
+    if (!p->shape().IsArray() || p->users().empty() || p->IsRoot() || is_aliased(false, static_cast<int64_t>(n)))
+      continue;
     const Shape& shape = parameters[static_cast<size_t>(at)];
     if (!shape.has_layout() || shape.dimensions() != p->shape().dimensions())
-      continue;  // or the program has its memory
-    const bool only_here = std::all_of(p->users().begin(), p->users().end(), [&](const Instruction* user) {
+      continue;  // the program already works on its memory
+    const bool only_contractions = std::all_of(p->users().begin(), p->users().end(), [&](const Instruction* user) {
       if (!Takes(*user)) return false;
       for (int k = 0; k < 2; ++k) {
-        if (user->operand(k) == p && !CanLieIn(*user, k, shape.layout())) return false;
+        if (user->operand(k) == p && !SupportsLayout(*user, k, shape.layout())) return false;
       }
       return true;
     });
-    if (!only_here) continue;
+    if (!only_contractions) continue;
     reads_[static_cast<size_t>(at)] = true;
     layout_of_[p] = shape.layout();
   }
@@ -83,18 +85,20 @@ void ArraySteps::LayOut(const Module& module, const std::vector<Shape>& paramete
   for (size_t k = 0; k < roots.size(); ++k) {
     const Instruction* r = roots[k];
     const int64_t at = leaf;
-    leaf += LeavesOf(r->shape());
-    const bool unseen = r == root || (r->users().size() == 1 && std::count(roots.begin(), roots.end(), r) == 1);
-    if (!r->shape().IsArray() || !unseen || !Takes(*r) || shared(true, static_cast<int64_t>(k))) continue;
+    leaf += CountLeaves(r->shape());
+    const bool has_no_other_user =
+        r == root || (r->users().size() == 1 && std::count(roots.begin(), roots.end(), r) == 1);
+    if (!r->shape().IsArray() || !has_no_other_user || !Takes(*r) || is_aliased(true, static_cast<int64_t>(k)))
+      continue;
     const Shape& shape = results[static_cast<size_t>(at)];
     if (shape.dimensions() != r->shape().dimensions()) continue;
-    if (shape.has_layout() && CanLieIn(*r, 2, shape.layout())) result_of_[r] = {at, shape.layout()};
+    if (shape.has_layout() && SupportsLayout(*r, 2, shape.layout())) result_of_[r] = {at, shape.layout()};
   }
 }
 
-absl::StatusOr<std::unique_ptr<engine::Thunk>> ArraySteps::MakeStep(const Instruction& instruction,
-                                                                    const engine::BufferAssignment& assignment,
-                                                                    std::vector<std::string>* log) const {
+absl::StatusOr<std::unique_ptr<engine::Thunk>> ArrayLowering::MakeStep(const Instruction& instruction,
+                                                                       const engine::BufferAssignment& assignment,
+                                                                       std::vector<std::string>* log) const {
   const Layout* layouts[3] = {};
   for (int k = 0; k < 2; ++k) {
     auto at = layout_of_.find(instruction.operand(k));

@@ -1,4 +1,4 @@
-#include "plugins/tpu_emulator/program/cut_into_kernels.h"
+#include "plugins/tpu_emulator/program/fuse_into_kernels.h"
 
 #include <algorithm>
 
@@ -8,40 +8,32 @@
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
+#include "plugins/tpu_emulator/program/operation_traits.h"
 
 namespace backplane::tpu {
 namespace {
 
-constexpr size_t kMaxMembers = 1000;   // of one kernel
-constexpr int64_t kMaxReads = 256;     // operands of a kernel's members from outside it, each as often as it is read
-constexpr double kCheap = 6;           // operations an element that may be computed more than once
-constexpr double kCheapPrologue = 10;  // of all operations that make a contraction's operands
-constexpr size_t kMaxCopies = 6;       // kernels that one value is computed in
-constexpr int kMaxSearch = 400;        // kernels that a search for a cycle looks at
+constexpr size_t kMaxMembers = 1000;  // instructions per kernel
+constexpr int64_t kMaxReads = 256;    // operands that a kernel's instructions read from outside, counted once per read
+constexpr double kMaxRecomputeCost = 6;  // operations per element that may be computed more than once
+constexpr double kMaxPrologueCost = 10;  // operations per element, over all that produce a contraction's operands
+constexpr size_t kMaxDuplicates = 6;     // kernels that one value is duplicated into
+constexpr int kMaxSearch = 400;          // kernels that a search for a cycle visits
 
 enum class Role : uint8_t {
-  kNone,         // in no kernel of ours
-  kElementwise,  // one element from the same element of each operand
+  kNone,         // never fused
+  kElementwise,  // computes each element from the same element of each operand
   kMovement,     // slice, pad, concatenate, reverse, dynamic-slice, reshapes within tiles
-  kTranspose,    // of the dimensions in tiles; only into contractions
-  kUpdate,       // dynamic-update-slice, in place
+  kTranspose,    // moves elements between tiles; fused into contractions only
+  kUpdate,       // dynamic-update-slice in place
   kReduce,
-  kWindow,  // reduce-window, select-and-scatter; alone
+  kWindow,  // reduce-window, select-and-scatter; never fused with others
   kContraction,
 };
 
-// Dimensions without those of size 1.
-DimVector Stripped(const Shape& s) {
-  DimVector d;
-  for (int64_t x : s.dimensions()) {
-    if (x != 1) d.push_back(x);
-  }
-  return d;
-}
+bool HaveSameDimensions(const Shape& a, const Shape& b) { return a.dimensions() == b.dimensions(); }
 
-bool SameDimensions(const Shape& a, const Shape& b) { return a.dimensions() == b.dimensions(); }
-
-// Only dimensions of size 1 change their places.
+// Whether the transpose moves only dimensions of size 1.
 bool KeepsOrder(const Instruction& transpose) {
   int64_t last = -1;
   for (size_t d = 0; d < transpose.dimensions().size(); ++d) {
@@ -88,51 +80,52 @@ Role RoleOf(const Instruction& i) {
   }
 }
 
-// Part of each kernel that reads it.
-bool IsFreeSource(const Instruction& i) {
+// Whether the operation is duplicated into each kernel that reads it, because it reads no array from memory.
+bool IsDuplicatedSource(const Instruction& i) {
   if (i.Is(Opcode::kConstant)) return i.shape().IsScalar();
   if (i.Is(Opcode::kBroadcast))
     return !i.shape().HasDynamicDimensions() && !i.operand(0)->shape().HasDynamicDimensions();
   return i.Is(Opcode::kIota);
 }
 
-class Cutter {
+class KernelFuser {
  public:
-  Cutter(Computation* computation, bool widen) : computation_(computation), widen_(widen) {}
+  KernelFuser(Computation* computation, bool widen) : computation_(computation), widen_(widen) {}
 
   absl::StatusOr<bool> Run() {
-    Number();
-    for (int n = static_cast<int>(nodes_.size()) - 1; n >= 0; --n) Visit(n);
+    BuildNodes();
+    for (int n = static_cast<int>(nodes_.size()) - 1; n >= 0; --n) AssignGroup(n);
     return Outline();
   }
 
  private:
   struct Use {
     int node;
-    bool spread;  // through a broadcast: more elements than there are
+    bool broadcast;  // whether the use is through a broadcast, which reads elements more than once
   };
   struct Node {
     Instruction* i;
     Role role = Role::kNone;
-    bool copied = false;    // into each kernel that reads it; in no group
-    bool escapes = false;   // the root, or read outside every kernel
-    bool prologue = false;  // makes an operand of its kernel's contraction
-    bool epilogue = false;  // works on a contraction's result: better there than before the next one
-    bool spread = false;    // stands behind a broadcast in its kernel
+    bool duplicated = false;    // into each kernel that reads it; it belongs to no group
+    bool used_outside = false;  // the root, or read by an instruction outside of all kernels
+    bool prologue = false;      // produces an operand of its kernel's contraction
+    bool epilogue = false;  // works on the result of a contraction; better fused there than before the next contraction
+    bool broadcast = false;  // read through a broadcast within its kernel
     int group = -1;
-    double cost = 0;   // operations an element
-    double chain = 0;  // with what follows it where elements are computed more than once: copies, prologues, broadcasts
-    std::vector<Use> uses;  // those that read it, through what is copied
+    double cost = 0;  // operations per element
+    double chain =
+        0;  // cost of this and the later operations that are recomputed with it (duplicates, prologues, broadcasts)
+    std::vector<Use> uses;  // the users, looking through duplicated operations
   };
   struct Group {
     std::vector<int> members;
     bool contracts = false, reduces = false, updates = false;
     int64_t reads = 0;
-    double prologue = 0;  // operations that make its contraction's operands
-    Shape space;          // of the elements it goes over
+    double prologue = 0;    // operations per element that produce its contraction's operands
+    Shape iteration_space;  // the shape that the kernel iterates over
   };
 
-  void Number() {
+  void BuildNodes() {
     absl::flat_hash_map<const Instruction*, int> number;
     nodes_.reserve(static_cast<size_t>(computation_->instruction_count()));
     for (const auto& owned : computation_->instructions()) {
@@ -141,10 +134,10 @@ class Cutter {
       number[i] = n;
       Node node;
       node.i = i;
-      node.copied = IsFreeSource(*i);
-      if (!node.copied) node.role = RoleOf(*i);
+      node.duplicated = IsDuplicatedSource(*i);
+      if (!node.duplicated) node.role = RoleOf(*i);
       node.cost = node.role == Role::kElementwise ? VectorCost(i->opcode()) : 1;
-      node.escapes = i->IsRoot();
+      node.used_outside = i->IsRoot();
       if (node.role != Role::kNone) {
         node.group = static_cast<int>(groups_.size());
         Group g;
@@ -153,7 +146,7 @@ class Cutter {
         g.reduces = node.role == Role::kReduce;
         g.updates = node.role == Role::kUpdate;
         g.reads = i->operand_count();
-        g.space = g.reduces ? i->operand(0)->shape() : g.updates ? i->operand(1)->shape() : i->shape();
+        g.iteration_space = g.reduces ? i->operand(0)->shape() : g.updates ? i->operand(1)->shape() : i->shape();
         groups_.push_back(std::move(g));
       }
       nodes_.push_back(std::move(node));
@@ -165,28 +158,28 @@ class Cutter {
         if (std::find(operands_[n].begin(), operands_[n].end(), p) == operands_[n].end()) operands_[n].push_back(p);
         const Node& operand = nodes_[p];
         nodes_[n].epilogue |= nodes_[n].role == Role::kElementwise && o->users().size() == 1 &&
-                              SameDimensions(o->shape(), nodes_[n].i->shape()) &&
+                              HaveSameDimensions(o->shape(), nodes_[n].i->shape()) &&
                               (operand.role == Role::kContraction || operand.epilogue);
       }
     }
   }
 
-  // Readers before what they read: n's group holds n alone when it is visited. Finds n a kernel, then tells its
-  // operands who reads them.
-  void Visit(int n) {
+  // Visits users before their operands. The group of n holds only n at that time. Assigns n to a group, then adds n to
+  // the uses of its operands.
+  void AssignGroup(int n) {
     Node& node = nodes_[n];
-    if (node.group >= 0 && !node.uses.empty()) FindKernel(n);
+    if (node.group >= 0 && !node.uses.empty()) FindGroup(n);
     for (int p : operands_[n]) {
       Node& operand = nodes_[p];
-      if (node.copied) {
-        const bool spreads =
+      if (node.duplicated) {
+        const bool enlarges =
             node.i->Is(Opcode::kBroadcast) && node.i->shape().num_elements() > operand.i->shape().num_elements();
-        for (const Use& use : node.uses) AddUse(operand, {use.node, use.spread || spreads});
+        for (const Use& use : node.uses) AddUse(operand, {use.node, use.broadcast || enlarges});
         operand.chain = std::max(operand.chain, node.chain);
-        operand.escapes |= node.escapes;
+        operand.used_outside |= node.used_outside;
       } else {
         AddUse(operand, {n, false});
-        operand.escapes |= node.role == Role::kNone;
+        operand.used_outside |= node.role == Role::kNone;
       }
     }
   }
@@ -194,37 +187,37 @@ class Cutter {
   static void AddUse(Node& operand, Use use) {
     for (Use& known : operand.uses) {
       if (known.node != use.node) continue;
-      known.spread |= use.spread;
+      known.broadcast |= use.broadcast;
       return;
     }
     operand.uses.push_back(use);
   }
 
-  void FindKernel(int n) {
+  void FindGroup(int n) {
     Node& node = nodes_[n];
     std::vector<int> targets;
     for (const Use& use : node.uses) {
       const int t = nodes_[use.node].group;
       if (t >= 0 && std::find(targets.begin(), targets.end(), t) == targets.end()) targets.push_back(t);
     }
-    if (targets.size() == 1 && !node.escapes) {
+    if (targets.size() == 1 && !node.used_outside) {
       if (CanJoin(n, targets[0])) Join(n, targets[0]);
       return;
     }
-    if (ComputeAgain(n, targets)) return;
+    if (Duplicate(n, targets)) return;
     std::sort(targets.begin(), targets.end());
     for (int t : targets) {
-      if (!SameElements(n, t) || !CanJoin(n, t) || ReachesAround(n, t)) continue;
+      if (!CanBeExtraResult(n, t) || !CanJoin(n, t) || WouldFormCycle(n, t)) continue;
       return Join(n, t);
     }
   }
 
-  // What computing n's elements in t costs where that happens more than once.
-  double ChainIn(int n, int t) const {
+  // Returns the cost of n together with the operations in t that are recomputed whenever n is.
+  double RecomputeCost(int n, int t) const {
     double chain = nodes_[n].chain;
     for (const Use& use : nodes_[n].uses) {
       const Node& user = nodes_[use.node];
-      if (user.group == t && (user.prologue || user.spread)) chain = std::max(chain, user.chain);
+      if (user.group == t && (user.prologue || user.broadcast)) chain = std::max(chain, user.chain);
     }
     return chain + nodes_[n].cost;
   }
@@ -235,8 +228,8 @@ class Cutter {
     if (node.role == Role::kUpdate || node.role == Role::kWindow || g.members.size() >= kMaxMembers ||
         g.reads + node.i->operand_count() > kMaxReads)
       return false;
-    bool spread = false, makes_operand = false, other = false, elementwise = true, element_for_element = true;
-    double moved = 0;  // elements that slices and the like read of it
+    bool broadcast = false, makes_operand = false, other = false, elementwise = true, element_for_element = true;
+    double moved = 0;  // elements of n that slices and similar operations read
     for (const Use& use : node.uses) {
       const Node& user = nodes_[use.node];
       if (user.group != t) continue;
@@ -244,13 +237,14 @@ class Cutter {
       const bool operand = user.role == Role::kContraction || user.prologue;
       makes_operand |= operand;
       other |= !operand;
-      spread |= use.spread || user.spread;
-      elementwise &= !use.spread && (user.role == Role::kElementwise || user.i->Is(Opcode::kReshape)) &&
+      broadcast |= use.broadcast || user.broadcast;
+      elementwise &= !use.broadcast && (user.role == Role::kElementwise || user.i->Is(Opcode::kReshape)) &&
                      user.i->shape().num_elements() == node.i->shape().num_elements();
-      element_for_element &= !use.spread && (user.role == Role::kElementwise || user.role == Role::kReduce) &&
-                             (user.role == Role::kReduce ? SameDimensions(user.i->operand(0)->shape(), node.i->shape())
-                                                         : SameDimensions(user.i->shape(), node.i->shape()));
-      // The array that is updated stays in memory: the kernel works in it.
+      element_for_element &=
+          !use.broadcast && (user.role == Role::kElementwise || user.role == Role::kReduce) &&
+          (user.role == Role::kReduce ? HaveSameDimensions(user.i->operand(0)->shape(), node.i->shape())
+                                      : HaveSameDimensions(user.i->shape(), node.i->shape()));
+      // The updated array must stay in memory because the kernel updates it in place.
       if (user.role == Role::kUpdate && user.i->operand(0) == node.i) return false;
       if (user.role == Role::kMovement) {
         moved += static_cast<double>(std::min(user.i->shape().num_elements(), node.i->shape().num_elements()));
@@ -258,71 +252,74 @@ class Cutter {
     }
     const bool heavy = node.role == Role::kContraction || node.role == Role::kReduce;
     if (makes_operand) {
-      return !other && !spread && !heavy && !node.epilogue && ChainIn(n, t) <= kCheap &&
-             g.prologue + node.cost <= kCheapPrologue;
+      return !other && !broadcast && !heavy && !node.epilogue && RecomputeCost(n, t) <= kMaxRecomputeCost &&
+             g.prologue + node.cost <= kMaxPrologueCost;
     }
     if (node.role == Role::kTranspose) return false;
-    if (spread || moved > 1.01 * static_cast<double>(node.i->shape().num_elements())) {
-      return !heavy && ChainIn(n, t) <= kCheap;
+    if (broadcast || moved > 1.01 * static_cast<double>(node.i->shape().num_elements())) {
+      return !heavy && RecomputeCost(n, t) <= kMaxRecomputeCost;
     }
     if (!heavy) return true;
-    // Its consumers must go over its results, element by element. A reduction of a product's results is one, too.
+    // The users must iterate over the elements of the result. A reduction of a contraction's result does.
     if (g.updates || g.contracts) return false;
     if (node.role == Role::kContraction && g.reduces)
-      return element_for_element && SameDimensions(node.i->shape(), g.space);
+      return element_for_element && HaveSameDimensions(node.i->shape(), g.iteration_space);
     if (!elementwise) return false;
-    if (node.role == Role::kReduce && g.reduces) return SameDimensions(node.i->operand(0)->shape(), g.space);
-    return !g.reduces && node.i->shape().num_elements() == g.space.num_elements();
+    if (node.role == Role::kReduce && g.reduces)
+      return HaveSameDimensions(node.i->operand(0)->shape(), g.iteration_space);
+    return !g.reduces && node.i->shape().num_elements() == g.iteration_space.num_elements();
   }
 
   void Join(int n, int t) {
     Node& node = nodes_[n];
     Group& g = groups_[t];
-    const double chain = ChainIn(n, t);
+    const double chain = RecomputeCost(n, t);
     for (const Use& use : node.uses) {
       const Node& user = nodes_[use.node];
       if (user.group != t) continue;
       node.prologue |= user.role == Role::kContraction || user.prologue;
-      node.spread |= use.spread || user.spread;
+      node.broadcast |= use.broadcast || user.broadcast;
       --g.reads;
     }
-    if (node.prologue || node.spread) node.chain = chain;
+    if (node.prologue || node.broadcast) node.chain = chain;
     if (node.prologue) g.prologue += node.cost;
     g.reads += node.i->operand_count();
     g.contracts |= node.role == Role::kContraction;
     if (node.role == Role::kReduce) {
       g.reduces = true;
-      g.space = node.i->operand(0)->shape();
+      g.iteration_space = node.i->operand(0)->shape();
     }
     groups_[node.group].members.clear();
     node.group = t;
     g.members.push_back(n);
   }
 
-  // Whether n can be a further result of t, which goes over the same elements anyhow.
-  bool SameElements(int n, int t) const {
+  // Whether n can be an additional result of t, which iterates over the same elements.
+  bool CanBeExtraResult(int n, int t) const {
     const Node& node = nodes_[n];
     const Group& g = groups_[t];
     if (node.role != Role::kElementwise && node.role != Role::kContraction) return false;
-    if (g.contracts || g.updates || !SameDimensions(node.i->shape(), g.space)) return false;
+    if (g.contracts || g.updates || !HaveSameDimensions(node.i->shape(), g.iteration_space)) return false;
     for (const Use& use : node.uses) {
       const Node& user = nodes_[use.node];
       if (user.group != t) continue;
-      if (use.spread || user.spread || (user.role != Role::kElementwise && user.role != Role::kReduce)) return false;
+      if (use.broadcast || user.broadcast || (user.role != Role::kElementwise && user.role != Role::kReduce))
+        return false;
     }
     return true;
   }
 
-  // Makes n part of each of its readers' kernels, where that moves fewer bytes than storing it.
-  bool ComputeAgain(int n, const std::vector<int>& targets) {
+  // Duplicates n into the kernels of all of its users if that moves fewer bytes than storing it.
+  bool Duplicate(int n, const std::vector<int>& targets) {
     Node& node = nodes_[n];
-    if (node.escapes || node.epilogue || targets.size() > kMaxCopies || node.i->shape().IsScalar()) return false;
+    if (node.used_outside || node.epilogue || targets.size() > kMaxDuplicates || node.i->shape().IsScalar())
+      return false;
     if (node.role != Role::kElementwise && node.role != Role::kMovement) return false;
-    double again = node.cost + node.chain, reads = 0;  // arrays of n's size
-    if (again > kCheap) return false;
+    double recompute = node.cost + node.chain, reads = 0;  // in arrays of the size of n
+    if (recompute > kMaxRecomputeCost) return false;
     const double own = static_cast<double>(node.i->shape().num_elements());
     for (int p : operands_[n]) {
-      if (!nodes_[p].copied) reads += std::min(1.0, static_cast<double>(nodes_[p].i->shape().num_elements()) / own);
+      if (!nodes_[p].duplicated) reads += std::min(1.0, static_cast<double>(nodes_[p].i->shape().num_elements()) / own);
     }
     const double kernels = static_cast<double>(targets.size());
     if (kernels * reads >= reads + 1 + kernels) return false;
@@ -331,14 +328,14 @@ class Cutter {
     }
     groups_[node.group].members.clear();
     node.group = -1;
-    node.copied = true;
-    node.chain = again;
+    node.duplicated = true;
+    node.chain = recompute;
     return true;
   }
 
-  // Whether something outside t lies between n and t: then n, as a part of t, would be waiting for itself. Says yes
-  // when the search gets long.
-  bool ReachesAround(int n, int t) const {
+  // Whether a path from n to t leads through another kernel. Fusing n into t would then create a cycle. Also returns
+  // true if the search exceeds its limit.
+  bool WouldFormCycle(int n, int t) const {
     std::vector<int> work;
     absl::flat_hash_set<int> seen;
     for (const Use& use : nodes_[n].uses) {
@@ -363,16 +360,16 @@ class Cutter {
     return false;
   }
 
-  // ---- from groups to fusions
+  // ---- Emitting fusions.
 
-  // A fusion's computation while it is made.
+  // The computation of a fusion under construction.
   struct Body {
     Computation* computation;
     absl::flat_hash_map<const Instruction*, Instruction*> inside;
     std::vector<Instruction*> inputs;
   };
 
-  Instruction* Inside(Body& body, Instruction* i, int group) {
+  Instruction* GetInside(Body& body, Instruction* i, int group) {
     if (auto at = body.inside.find(i); at != body.inside.end()) return at->second;
     InstructionSpec spec;
     spec.opcode = Opcode::kParameter;
@@ -383,38 +380,38 @@ class Cutter {
     return body.inside[i] = p;
   }
 
-  // What is copied, before those that read it; without recursion over long chains.
-  void CopyInside(Body& body, int n) {
+  // Clones n after the duplicated operations that it reads. Iterative, because chains may be long.
+  void CloneSources(Body& body, int n) {
     std::vector<std::pair<int, size_t>> stack = {{n, 0}};
     while (!stack.empty()) {
       auto& [at, next] = stack.back();
       const Node& node = nodes_[at];
       if (next < operands_[at].size()) {
         const int p = operands_[at][next++];
-        if (nodes_[p].copied && !body.inside.contains(nodes_[p].i)) stack.emplace_back(p, 0);
+        if (nodes_[p].duplicated && !body.inside.contains(nodes_[p].i)) stack.emplace_back(p, 0);
         continue;
       }
-      EmitInside(body, node);
+      CloneInto(body, node);
       stack.pop_back();
     }
   }
 
-  void EmitInside(Body& body, const Node& node) {
+  void CloneInto(Body& body, const Node& node) {
     if (body.inside.contains(node.i)) return;
     std::vector<Instruction*> operands;
-    for (Instruction* o : node.i->operands()) operands.push_back(Inside(body, o, node.group));
+    for (Instruction* o : node.i->operands()) operands.push_back(GetInside(body, o, node.group));
     body.inside[node.i] = body.computation->AddClone(node.i, node.i->shape(), operands);
   }
 
-  // Alone, it is shown as what it is.
-  bool StaysBare(const Group& g) const {
+  // Whether a group is left as the single instruction that it is, without a fusion around it.
+  bool StaysUnfused(const Group& g) const {
     if (g.members.size() > 1 || g.contracts) return false;
     const Node& only = nodes_[g.members[0]];
     const bool window = only.role == Role::kWindow;
     if (widen_ && (g.reduces || window) && IsNarrowFloat(only.i->shape().element_type())) return false;
     if (window) return true;
     return std::none_of(operands_[g.members[0]].begin(), operands_[g.members[0]].end(),
-                        [&](int p) { return nodes_[p].copied && !nodes_[p].i->shape().IsScalar(); });
+                        [&](int p) { return nodes_[p].duplicated && !nodes_[p].i->shape().IsScalar(); });
   }
 
   absl::StatusOr<bool> Outline() {
@@ -422,7 +419,7 @@ class Cutter {
     for (Group& g : groups_) {
       if (g.members.empty()) continue;
       std::sort(g.members.begin(), g.members.end());
-      if (StaysBare(g)) continue;
+      if (StaysUnfused(g)) continue;
       changed = true;
       sort |= OutlineGroup(g);
     }
@@ -432,21 +429,21 @@ class Cutter {
     return true;
   }
 
-  // True when its results come later than one of them may be needed.
+  // Returns true if the fusion is placed after an instruction that may need one of its results.
   bool OutlineGroup(const Group& g) {
     const int group = nodes_[g.members[0]].group;
     std::vector<int> outputs;
     for (int m : g.members) {
       const bool read_outside = std::any_of(nodes_[m].uses.begin(), nodes_[m].uses.end(),
                                             [&](const Use& use) { return nodes_[use.node].group != group; });
-      if (nodes_[m].escapes || read_outside) outputs.push_back(m);
+      if (nodes_[m].used_outside || read_outside) outputs.push_back(m);
     }
-    // Nobody reads it, and no side effect keeps it: it stays where dead code is removed.
+    // Dead code. Keep it; other passes remove it.
     if (outputs.empty()) outputs.push_back(g.members.back());
     const std::string name = NameOf(g);
     Body body{computation_->parent()->AddComputation(absl::StrCat("fused_", name)), {}, {}};
     body.computation->set_is_fusion(true);
-    for (int m : g.members) CopyInside(body, m);
+    for (int m : g.members) CloneSources(body, m);
     Instruction* root = body.inside.at(nodes_[outputs[0]].i);
     if (outputs.size() > 1) {
       InstructionSpec tuple;
@@ -464,40 +461,40 @@ class Cutter {
     InstructionSpec spec;
     spec.opcode = Opcode::kFusion;
     spec.shape = root->shape();
-    for (Instruction* i : body.inputs) spec.operands.push_back(Now(i));
+    for (Instruction* i : body.inputs) spec.operands.push_back(GetReplacement(i));
     spec.called = {body.computation};
     spec.attrs.SetEnum(AttrId::kFusionKind, g.contracts ? FusionKind::kOutput
                                             : g.reduces ? FusionKind::kInput
                                                         : FusionKind::kLoop);
-    spec.metadata = nodes_[MostTelling(g)].i->metadata();
+    spec.metadata = nodes_[FindRepresentative(g)].i->metadata();
     spec.name = absl::StrCat(name, "_fusion");
     Instruction* position = nodes_[g.members.back()].i;
     Instruction* fusion = computation_->AddBefore(position, std::move(spec));
     for (size_t k = 0; k < outputs.size(); ++k) {
       Instruction* old = nodes_[outputs[k]].i;
-      Instruction* now = fusion;
+      Instruction* replacement = fusion;
       if (outputs.size() > 1) {
         InstructionSpec gte;
         gte.opcode = Opcode::kGetTupleElement;
         gte.shape = old->shape();
         gte.operands = {fusion};
         gte.attrs.Set(AttrId::kTupleIndex, static_cast<int64_t>(k));
-        now = computation_->AddBefore(position, std::move(gte));
+        replacement = computation_->AddBefore(position, std::move(gte));
       }
-      old->ReplaceAllUsesWith(now);
-      now_[old] = now;
+      old->ReplaceAllUsesWith(replacement);
+      replacements_[old] = replacement;
     }
     return outputs.size() > 1;
   }
 
-  // An instruction that an earlier fusion took over, as it is now.
-  Instruction* Now(Instruction* i) const {
-    auto at = now_.find(i);
-    return at == now_.end() ? i : at->second;
+  // Returns the instruction that replaced `i` if `i` was moved into an earlier fusion.
+  Instruction* GetReplacement(Instruction* i) const {
+    auto at = replacements_.find(i);
+    return at == replacements_.end() ? i : at->second;
   }
 
-  // The one whose line of the program the kernel is shown under: its contraction, reduction, dearest operation.
-  int MostTelling(const Group& g) const {
+  // Returns the instruction whose metadata the fusion gets: its contraction, its reduction, or its costliest operation.
+  int FindRepresentative(const Group& g) const {
     int best = g.members.back();
     double most = -1;
     for (int m : g.members) {
@@ -532,96 +529,17 @@ class Cutter {
   std::vector<Node> nodes_;
   std::vector<std::vector<int>> operands_;
   std::vector<Group> groups_;
-  absl::flat_hash_map<const Instruction*, Instruction*> now_;
+  absl::flat_hash_map<const Instruction*, Instruction*> replacements_;
 };
 
 }  // namespace
 
-double VectorCost(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kDivide:
-    case Opcode::kRemainder:
-    case Opcode::kSqrt:
-    case Opcode::kRsqrt:
-      return 4;
-    case Opcode::kConvert:
-      return 2;
-    case Opcode::kExp:
-    case Opcode::kExpm1:
-    case Opcode::kLog:
-    case Opcode::kLog1p:
-    case Opcode::kLogistic:
-    case Opcode::kTanh:
-    case Opcode::kTan:
-    case Opcode::kSin:
-    case Opcode::kCos:
-    case Opcode::kCosh:
-    case Opcode::kErf:
-    case Opcode::kCbrt:
-    case Opcode::kPower:
-    case Opcode::kAtan2:
-      return 8;
-    default:
-      return 1;
-  }
-}
-
-bool IsScalarUnitOp(const Instruction& i) {
-  const auto is_one = [](const Shape& s) {
-    return s.IsScalar() && (IsIntegral(s.element_type()) || s.element_type() == PrimitiveType::kPred);
-  };
-  if (!i.info().Has(OpTrait::kElementwise) && !i.Is(Opcode::kReshape) && !i.Is(Opcode::kBitcast)) return false;
-  if (!i.shape().IsArray() || !is_one(i.shape())) return false;
-  return std::all_of(i.operands().begin(), i.operands().end(),
-                     [&](const Instruction* o) { return o->shape().IsArray() && is_one(o->shape()); });
-}
-
-bool IsNarrowFloat(PrimitiveType type) { return IsFloat(type) && BitWidth(type) < 32; }
-
-bool KeepsTiles(const Shape& from, const Shape& to) {
-  const DimVector a = Stripped(from), b = Stripped(to);
-  if (a == b) return true;
-  // From the minor end: dimensions that stay, then whole tiles.
-  constexpr int64_t kRows = 8;
-  size_t same = 0;
-  while (same < a.size() && same < b.size() && a[a.size() - 1 - same] == b[b.size() - 1 - same]) ++same;
-  if (same >= 2) return true;
-  return same == 1 && a.size() > 1 && b.size() > 1 && a[a.size() - 2] % kRows == 0 && b[b.size() - 2] % kRows == 0;
-}
-
-absl::StatusOr<bool> CutIntoKernels::Run(Module* module) {
+absl::StatusOr<bool> FuseIntoKernels::Run(Module* module) {
   bool changed = false;
   for (Computation* c : RunningComputations(module)) {
-    ASSIGN_OR_RETURN(const bool one, Cutter(c, widen_).Run());
+    ASSIGN_OR_RETURN(const bool one, KernelFuser(c, widen_).Run());
     changed |= one;
   }
-  return changed;
-}
-
-absl::StatusOr<bool> InlineFusions(Module* module) {
-  bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      if (!i->Is(Opcode::kFusion)) continue;
-      here = true;
-      Instruction* root = Inline(c, i->called(0), i->operands());
-      if (!root->Is(Opcode::kTuple)) {
-        i->ReplaceAllUsesWith(root);
-        continue;
-      }
-      const std::vector<Instruction*> users(i->users().begin(), i->users().end());
-      for (Instruction* user : users) {
-        if (user->Is(Opcode::kGetTupleElement)) user->ReplaceAllUsesWith(root->operand(user->tuple_index()));
-      }
-      if (i->IsRoot() || !i->users().empty()) i->ReplaceAllUsesWith(root);
-    }
-    if (!here) continue;
-    c->SortTopologically();
-    c->RemoveDead();
-    changed = true;
-  }
-  if (changed) module->RemoveUnreachableComputations();
   return changed;
 }
 

@@ -1,6 +1,6 @@
-// A value with its dimensions in another order.
-#ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_PERMUTED_H_
-#define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_PERMUTED_H_
+// Emits transposes.
+#ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_MAKE_TRANSPOSE_H_
+#define BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_MAKE_TRANSPOSE_H_
 
 #include <algorithm>
 #include <utility>
@@ -10,8 +10,9 @@
 
 namespace backplane::tpu {
 
-// Dimension k of the result is dimension permutation[k] of x; x itself where that changes nothing.
-inline Instruction* Permuted(Computation* c, Instruction* x, const Ints& permutation) {
+// Transposes x: dimension k of the result is dimension permutation[k] of x. Returns x if the permutation is the
+// identity.
+inline Instruction* MakeTranspose(Computation* c, Instruction* x, const Ints& permutation) {
   if (std::is_sorted(permutation.begin(), permutation.end())) return x;
   std::vector<int64_t> dims;
   for (int64_t p : permutation) dims.push_back(x->shape().dimensions(p));
@@ -22,4 +23,4 @@ inline Instruction* Permuted(Computation* c, Instruction* x, const Ints& permuta
 
 }  // namespace backplane::tpu
 
-#endif  // BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_PERMUTED_H_
+#endif  // BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_MAKE_TRANSPOSE_H_
