@@ -128,8 +128,8 @@ class BlockProduct {
     const int64_t pitch = RoundUp(columns, kTileColumns), chunk = std::min(s_.side, s_.k);
     float* a = scratch;
     float* b = a + blocks_.rows * chunk + kPackSlack;
-    float* sum = b + blocks_.columns * chunk + kPackSlack;
-    float* all = sum + blocks_.rows * blocks_.columns;
+    float* pass_sum = b + blocks_.columns * chunk + kPackSlack;
+    float* result = pass_sum + blocks_.rows * blocks_.columns;
     absl::InlinedVector<int64_t, 256> row_offsets(static_cast<size_t>(rows)),
         column_offsets(static_cast<size_t>(columns));
     lhs_.outer->Fill(m0, rows, row_offsets.data());
@@ -138,14 +138,14 @@ class BlockProduct {
     for (int64_t& p : column_offsets) p += rhs_.batch->At(batch);
     bool first_pass = true;
     for (const PassPart& pass : PassParts(s_.passes)) {
-      float* total = first_pass ? all : sum;
-      RunPass(swapped_ ? PassPart{pass.rhs, pass.lhs} : pass, row_offsets, column_offsets, a, b, total, pitch);
+      float* target = first_pass ? result : pass_sum;
+      RunPass(swapped_ ? PassPart{pass.rhs, pass.lhs} : pass, row_offsets, column_offsets, a, b, target, pitch);
       if (!first_pass) {
-        for (int64_t i = 0; i < rows * pitch; ++i) all[i] += sum[i];
+        for (int64_t i = 0; i < rows * pitch; ++i) result[i] += pass_sum[i];
       }
       first_pass = false;
     }
-    Write(batch, m0, rows, n0, columns, all, pitch, sum);
+    Write(batch, m0, rows, n0, columns, result, pitch, pass_sum);
   }
 
  private:
@@ -185,7 +185,7 @@ class BlockProduct {
     }
   }
 
-  void Write(int64_t batch, int64_t m0, int64_t rows, int64_t n0, int64_t columns, const float* all, int64_t pitch,
+  void Write(int64_t batch, int64_t m0, int64_t rows, int64_t n0, int64_t columns, const float* result, int64_t pitch,
              float* row) const {
     const int64_t width = ByteWidth(out_.type);
     absl::InlinedVector<int64_t, 256> row_offsets(static_cast<size_t>(rows)), offsets(static_cast<size_t>(columns));
@@ -196,7 +196,7 @@ class BlockProduct {
     const int64_t run_count = FindRuns(offsets.data(), columns, runs.data());
     auto* data = static_cast<std::byte*>(out_.data);
     for (int64_t r = 0; r < rows; ++r) {
-      const float* sums = all + r * pitch;
+      const float* sums = result + r * pitch;
       const std::byte* from = reinterpret_cast<const std::byte*>(sums);
       if (out_.type != PrimitiveType::kF32) {
         if (out_.type == PrimitiveType::kBF16) {
@@ -293,15 +293,15 @@ void ComputeArrayProduct(const ArrayProductShape& s, const ArrayOperand& lhs, co
   const int threads = pool == nullptr ? 1 : pool->num_threads();
   const Blocks blocks = ChooseBlocks(m, n, s, threads);
   const BlockProduct product(s, blocks, m, n, swap ? rhs : lhs, swap ? lhs : rhs, swap ? transposed : out, swap);
-  const int64_t blocks_in_all = s.batch * blocks.row_blocks * blocks.column_blocks, stride = ScratchStrideFloats(s);
+  const int64_t block_count = s.batch * blocks.row_blocks * blocks.column_blocks, stride = ScratchStrideFloats(s);
   float* scratch = static_cast<float*>(workspace);
   const int64_t multiply_adds_of_block =
       std::max(std::min(blocks.rows, m), kMinCostRows) * std::min(blocks.columns, n) * s.k;
-  if (threads == 1 || blocks_in_all * multiply_adds_of_block < 2 * kMinTaskMultiplyAdds) {
-    for (int64_t u = 0; u < blocks_in_all; ++u) product.Run(u, scratch);
+  if (threads == 1 || block_count * multiply_adds_of_block < 2 * kMinTaskMultiplyAdds) {
+    for (int64_t u = 0; u < block_count; ++u) product.Run(u, scratch);
     return;
   }
-  pool->ParallelRange(blocks_in_all,
+  pool->ParallelRange(block_count,
                       std::max<int64_t>(1, kMinTaskMultiplyAdds / std::max<int64_t>(1, multiply_adds_of_block)),
                       [&](int64_t begin, int64_t end, int slot) {
                         for (int64_t u = begin; u < end; ++u) product.Run(u, scratch + slot * stride);

@@ -305,7 +305,7 @@ class Tiler {
   }
 
   // Returns the value of an instruction that reads tiled operands, or null if it needs row-major ones.
-  Instruction* ReadInTiles(Instruction* user) {
+  Instruction* LowerToTiles(Instruction* user) {
     auto memory = [&](Instruction* o) -> DotOperand {
       const TileView* view = GetView(o);
       return view == nullptr ? DotOperand{o, nullptr} : DotOperand{GetTiled(o, view), view};
@@ -351,7 +351,7 @@ class Tiler {
       p->mutable_shape() = parameter_views_.at(p)->PhysicalShape(p->shape().element_type());
     }
     for (Instruction* reader : readers) {
-      if (Instruction* read = ReadInTiles(reader); read != nullptr) {
+      if (Instruction* read = LowerToTiles(reader); read != nullptr) {
         Replace(reader, read);
         continue;
       }
