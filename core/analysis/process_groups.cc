@@ -10,15 +10,15 @@ namespace {
 
 constexpr int64_t kMaxProcesses = int64_t{1} << 20;
 
-absl::Status Invalid(const Instruction& op, absl::string_view what) {
+absl::Status MakeInvalid(const Instruction& op, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(op.name(), ": ", what));
 }
 
-absl::Status Named(const Instruction& op, const absl::Status& s) {
+absl::Status PrependName(const Instruction& op, const absl::Status& s) {
   return absl::Status(s.code(), absl::StrCat(op.name(), ": ", s.message()));
 }
 
-int64_t IdCount(GroupMode mode, int64_t replicas, int64_t partitions) {
+int64_t CountIds(GroupMode mode, int64_t replicas, int64_t partitions) {
   switch (mode) {
     case GroupMode::kCrossPartition:
       return partitions;
@@ -29,17 +29,17 @@ int64_t IdCount(GroupMode mode, int64_t replicas, int64_t partitions) {
   }
 }
 
-bool CombinesOrGathers(Opcode o) {
-  return o == Opcode::kAllReduce || o == Opcode::kAllGather || o == Opcode::kReduceScatter ||
-         o == Opcode::kAllReduceStart || o == Opcode::kAllGatherStart;
+bool IsReductionOrGather(Opcode opcode) {
+  return opcode == Opcode::kAllReduce || opcode == Opcode::kAllGather || opcode == Opcode::kReduceScatter ||
+         opcode == Opcode::kAllReduceStart || opcode == Opcode::kAllGatherStart;
 }
 
 }  // namespace
 
-GroupMode GroupModeOf(const Instruction& collective) {
+GroupMode GetGroupMode(const Instruction& collective) {
   if (collective.attrs().GetInt(AttrId::kChannelId) <= 0) return GroupMode::kCrossReplica;
   if (collective.attrs().GetBool(AttrId::kUseGlobalDeviceIds)) return GroupMode::kFlattenedIds;
-  return CombinesOrGathers(collective.opcode()) ? GroupMode::kCrossReplicaAndPartition : GroupMode::kCrossPartition;
+  return IsReductionOrGather(collective.opcode()) ? GroupMode::kCrossReplicaAndPartition : GroupMode::kCrossPartition;
 }
 
 absl::StatusOr<ProcessGroups> FormProcessGroups(GroupMode mode, absl::Span<const Ints> ids, int64_t replicas,
@@ -47,12 +47,12 @@ absl::StatusOr<ProcessGroups> FormProcessGroups(GroupMode mode, absl::Span<const
   if (replicas < 1 || partitions < 1 || replicas > kMaxProcesses || partitions > kMaxProcesses / replicas) {
     return absl::InvalidArgumentError(absl::StrCat(replicas, " replicas of ", partitions, " partitions"));
   }
-  const int64_t count = IdCount(mode, replicas, partitions);
-  std::vector<Ints> all;
+  const int64_t count = CountIds(mode, replicas, partitions);
+  std::vector<Ints> all_ids;
   if (ids.empty()) {
-    all.emplace_back(static_cast<size_t>(count));
-    std::iota(all[0].begin(), all[0].end(), 0);
-    ids = all;
+    all_ids.emplace_back(static_cast<size_t>(count));
+    std::iota(all_ids[0].begin(), all_ids[0].end(), 0);
+    ids = all_ids;
   }
   std::vector<bool> seen(static_cast<size_t>(count), false);
   for (const Ints& group : ids) {
@@ -99,54 +99,54 @@ absl::StatusOr<ProcessGroups> FormProcessGroups(GroupMode mode, absl::Span<const
   return groups;
 }
 
-absl::StatusOr<ProcessGroups> ProcessGroupsOf(const Instruction& collective, int64_t replicas, int64_t partitions) {
+absl::StatusOr<ProcessGroups> GetProcessGroups(const Instruction& collective, int64_t replicas, int64_t partitions) {
   const ReplicaGroups& listed = collective.attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups);
   std::vector<Ints> ids = listed.Expand();
-  // {{}} is another way to write no groups.
+  // XLA also writes an empty list of groups as {{}}.
   if (ids.size() == 1 && ids[0].empty()) ids.clear();
-  if (ids.empty() && listed.iota) return Invalid(collective, "the iota of its replica groups is malformed");
-  absl::StatusOr<ProcessGroups> groups = FormProcessGroups(GroupModeOf(collective), ids, replicas, partitions);
-  if (!groups.ok()) return Named(collective, groups.status());
+  if (ids.empty() && listed.iota) return MakeInvalid(collective, "the iota of its replica groups is malformed");
+  absl::StatusOr<ProcessGroups> groups = FormProcessGroups(GetGroupMode(collective), ids, replicas, partitions);
+  if (!groups.ok()) return PrependName(collective, groups.status());
   if (collective.Is(Opcode::kCollectiveBroadcast)) return groups;
   std::vector<bool> covered(static_cast<size_t>(replicas * partitions), false);
-  const bool one_size = !collective.Is(Opcode::kAllReduce) && !collective.Is(Opcode::kAllReduceStart);
+  const bool needs_equal_sizes = !collective.Is(Opcode::kAllReduce) && !collective.Is(Opcode::kAllReduceStart);
   for (const Ints& group : *groups) {
-    if (one_size && group.size() != groups->front().size()) {
-      return Invalid(collective, absl::StrCat("groups of ", groups->front().size(), " and of ", group.size(),
-                                              " members, expected one size"));
+    if (needs_equal_sizes && group.size() != groups->front().size()) {
+      return MakeInvalid(collective, absl::StrCat("groups of ", groups->front().size(), " and of ", group.size(),
+                                                  " members, expected one size"));
     }
     for (int64_t process : group) covered[static_cast<size_t>(process)] = true;
   }
   for (size_t i = 0; i < covered.size(); ++i) {
     if (covered[i]) continue;
-    return Invalid(collective, absl::StrCat(ProcessName(static_cast<int64_t>(i), replicas, partitions),
-                                            " is in none of the replica groups"));
+    return MakeInvalid(collective, absl::StrCat(FormatProcessName(static_cast<int64_t>(i), replicas, partitions),
+                                                " is in none of the replica groups"));
   }
   return groups;
 }
 
-absl::StatusOr<Pairs> ProcessPairsOf(const Instruction& permute, int64_t replicas, int64_t partitions) {
-  const bool across_partitions = GroupModeOf(permute) != GroupMode::kCrossReplica;
-  const int64_t count = across_partitions ? partitions : replicas, others = across_partitions ? replicas : partitions;
+absl::StatusOr<Pairs> GetProcessPairs(const Instruction& permute, int64_t replicas, int64_t partitions) {
+  const bool across_partitions = GetGroupMode(permute) != GroupMode::kCrossReplica;
+  const int64_t count = across_partitions ? partitions : replicas, copies = across_partitions ? replicas : partitions;
   Pairs out;
   for (const auto& [source, target] : permute.attrs().Get<Pairs>(AttrId::kSourceTargetPairs)) {
     for (int64_t id : {source, target}) {
       if (id < 0 || id >= count) {
-        return Invalid(permute, absl::StrCat("source_target_pairs name id ", id, ", there are ", count));
+        return MakeInvalid(permute, absl::StrCat("source_target_pairs name id ", id, ", there are ", count));
       }
     }
-    for (int64_t o = 0; o < others; ++o) {
+    for (int64_t copy = 0; copy < copies; ++copy) {
       if (across_partitions) {
-        out.emplace_back(o * partitions + source, o * partitions + target);
+        out.emplace_back(copy * partitions + source, copy * partitions + target);
       } else {
-        out.emplace_back(source * partitions + o, target * partitions + o);
+        out.emplace_back(source * partitions + copy, target * partitions + copy);
       }
     }
   }
   return out;
 }
 
-std::string ProcessName(int64_t process, int64_t replicas, int64_t partitions) {
+std::string FormatProcessName(int64_t process, int64_t replicas, int64_t partitions) {
   const int64_t replica = process / partitions, partition = process % partitions;
   if (partitions == 1) return absl::StrCat("replica ", replica);
   if (replicas == 1) return absl::StrCat("partition ", partition);

@@ -1,15 +1,19 @@
-// Which processes take part in a collective together, and in which order.
+// Computes which processes take part in a collective together, and in which order.
 //
-// Processes form a grid of replicas and partitions; a process is named by its number replica * partitions + partition.
-// A collective lists ids in groups; what an id means depends on its channel and on whether ids are global:
+// Processes form a grid of replicas and partitions. A process is identified by the number
+// replica * partitions + partition. A collective lists ids in replica groups. The meaning of an id depends on whether
+// the collective has a channel and on whether it uses global device ids:
 //
-//   kCrossReplica              no channel                 replica ids; one group for each partition
-//   kCrossReplicaAndPartition  channel, reductions and    replica ids; each group covers all partitions of its
-//                              gathers, ids not global    replicas, partition by partition
-//   kCrossPartition            channel, other collectives partition ids; one group for each replica
-//   kFlattenedIds              channel, global ids        numbers of processes
+//   GroupMode                  collective                  ids are           process groups
+//   kCrossReplica              no channel                  replica ids       one per id group and partition
+//   kCrossReplicaAndPartition  channel, local ids,         replica ids       one per id group, over all partitions,
+//                              reduction or all-gather                       ordered partition by partition
+//   kCrossPartition            channel, local ids,         partition ids     one per id group and replica
+//                              any other collective
+//   kFlattenedIds              channel, global device ids  process numbers   one per id group
 //
-// Names and meaning are those of the StableHLO specification ("process groups"). Pure functions.
+// Names and meaning follow the section "Process groups" of the StableHLO specification. All functions are pure and
+// thread-safe.
 #ifndef BACKPLANE_CORE_ANALYSIS_PROCESS_GROUPS_H_
 #define BACKPLANE_CORE_ANALYSIS_PROCESS_GROUPS_H_
 
@@ -25,26 +29,29 @@ namespace backplane {
 
 enum class GroupMode : uint8_t { kCrossReplica, kCrossReplicaAndPartition, kCrossPartition, kFlattenedIds };
 
-using ProcessGroups = std::vector<Ints>;  // numbers of processes, the members of a group in order
+// Each group lists the process numbers of its members in order.
+using ProcessGroups = std::vector<Ints>;
 
-// The mode of a collective, of a start half too.
-GroupMode GroupModeOf(const Instruction& collective);
+// Returns the mode of a collective or of the start half of an asynchronous one.
+GroupMode GetGroupMode(const Instruction& collective);
 
-// Groups of processes out of groups of ids. No groups at all: one of all ids that the mode has, in order. An id out of
-// range, an id that stands twice and an empty group are InvalidArgument.
+// Expands groups of ids into groups of processes. An empty list stands for one group of all ids of the mode, in order.
+// Returns InvalidArgument for an id out of range, an id listed twice and an empty group.
 absl::StatusOr<ProcessGroups> FormProcessGroups(GroupMode mode, absl::Span<const Ints> ids, int64_t replicas,
                                                 int64_t partitions);
 
-// Of a collective with replica groups. Every process must be in one of them (collective-broadcast excepted, whose
-// outsiders get zeros), and groups of gathers, scatters and exchanges must be of one size.
-absl::StatusOr<ProcessGroups> ProcessGroupsOf(const Instruction& collective, int64_t replicas, int64_t partitions);
+// Returns the process groups of a collective that has replica groups. Returns InvalidArgument, besides the errors of
+// FormProcessGroups, if a process is in no group or if groups differ in size. A collective-broadcast may leave
+// processes out (they receive zeros). Groups of an all-reduce may differ in size.
+absl::StatusOr<ProcessGroups> GetProcessGroups(const Instruction& collective, int64_t replicas, int64_t partitions);
 
-// Source and target processes of a collective-permute (or of its start), in the order listed, replica by replica or
-// partition by partition.
-absl::StatusOr<Pairs> ProcessPairsOf(const Instruction& permute, int64_t replicas, int64_t partitions);
+// Returns the (source, target) processes of a collective-permute or of its start half. The listed pairs stay in order;
+// each is repeated for every replica, or for every partition if the ids are replica ids. Returns InvalidArgument for an
+// id out of range.
+absl::StatusOr<Pairs> GetProcessPairs(const Instruction& permute, int64_t replicas, int64_t partitions);
 
-// "replica 1, partition 0"; without the part of which there is only one.
-std::string ProcessName(int64_t process, int64_t replicas, int64_t partitions);
+// Returns a name for messages, such as "replica 1, partition 0". Omits the coordinate that has one value only.
+std::string FormatProcessName(int64_t process, int64_t replicas, int64_t partitions);
 
 }  // namespace backplane
 

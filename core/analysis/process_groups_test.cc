@@ -11,53 +11,53 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Numbers of processes out of (replica, partition) pairs, as the specification writes them.
-Ints Members(int64_t partitions, std::vector<std::pair<int64_t, int64_t>> pairs) {
+// Converts (replica, partition) pairs, the notation of the specification, to process numbers.
+Ints MakeMembers(int64_t partitions, std::vector<std::pair<int64_t, int64_t>> pairs) {
   Ints out;
   for (auto [r, p] : pairs) out.push_back(r * partitions + p);
   return out;
 }
 
-TEST(ProcessGroups, GlobalIdsOfTheSpecification) {
+TEST(ProcessGroups, FlattenedIdsMatchSpecification) {
   auto g = FormProcessGroups(GroupMode::kFlattenedIds, {{0, 1, 4, 5}, {2, 3, 6, 7}}, 2, 4);
   ASSERT_TRUE(g.ok()) << g.status();
-  EXPECT_THAT(*g,
-              ElementsAre(Members(4, {{0, 0}, {0, 1}, {1, 0}, {1, 1}}), Members(4, {{0, 2}, {0, 3}, {1, 2}, {1, 3}})));
+  EXPECT_THAT(*g, ElementsAre(MakeMembers(4, {{0, 0}, {0, 1}, {1, 0}, {1, 1}}),
+                              MakeMembers(4, {{0, 2}, {0, 3}, {1, 2}, {1, 3}})));
   g = FormProcessGroups(GroupMode::kFlattenedIds, {{0, 1, 2, 3}, {4, 5, 6, 7}}, 4, 2);
   ASSERT_TRUE(g.ok());
-  EXPECT_THAT(*g,
-              ElementsAre(Members(2, {{0, 0}, {0, 1}, {1, 0}, {1, 1}}), Members(2, {{2, 0}, {2, 1}, {3, 0}, {3, 1}})));
+  EXPECT_THAT(*g, ElementsAre(MakeMembers(2, {{0, 0}, {0, 1}, {1, 0}, {1, 1}}),
+                              MakeMembers(2, {{2, 0}, {2, 1}, {3, 0}, {3, 1}})));
 }
 
-TEST(ProcessGroups, CrossReplicaOfTheSpecification) {
+TEST(ProcessGroups, CrossReplicaMatchesSpecification) {
   auto g = FormProcessGroups(GroupMode::kCrossReplica, {{0, 1}, {2, 3}}, 4, 2);
   ASSERT_TRUE(g.ok());
-  EXPECT_THAT(*g, ElementsAre(Members(2, {{0, 0}, {1, 0}}), Members(2, {{0, 1}, {1, 1}}), Members(2, {{2, 0}, {3, 0}}),
-                              Members(2, {{2, 1}, {3, 1}})));
+  EXPECT_THAT(*g, ElementsAre(MakeMembers(2, {{0, 0}, {1, 0}}), MakeMembers(2, {{0, 1}, {1, 1}}),
+                              MakeMembers(2, {{2, 0}, {3, 0}}), MakeMembers(2, {{2, 1}, {3, 1}})));
 }
 
-TEST(ProcessGroups, CrossReplicaAndPartitionOfTheSpecification) {
+TEST(ProcessGroups, CrossReplicaAndPartitionMatchesSpecification) {
   auto g = FormProcessGroups(GroupMode::kCrossReplicaAndPartition, {{0, 1}, {2, 3}}, 4, 2);
   ASSERT_TRUE(g.ok());
-  EXPECT_THAT(*g,
-              ElementsAre(Members(2, {{0, 0}, {1, 0}, {0, 1}, {1, 1}}), Members(2, {{2, 0}, {3, 0}, {2, 1}, {3, 1}})));
+  EXPECT_THAT(*g, ElementsAre(MakeMembers(2, {{0, 0}, {1, 0}, {0, 1}, {1, 1}}),
+                              MakeMembers(2, {{2, 0}, {3, 0}, {2, 1}, {3, 1}})));
 }
 
-TEST(ProcessGroups, CrossPartitionOfTheSpecification) {
+TEST(ProcessGroups, CrossPartitionMatchesSpecification) {
   auto g = FormProcessGroups(GroupMode::kCrossPartition, {{0, 1}}, 4, 2);
   ASSERT_TRUE(g.ok());
-  EXPECT_THAT(*g, ElementsAre(Members(2, {{0, 0}, {0, 1}}), Members(2, {{1, 0}, {1, 1}}), Members(2, {{2, 0}, {2, 1}}),
-                              Members(2, {{3, 0}, {3, 1}})));
+  EXPECT_THAT(*g, ElementsAre(MakeMembers(2, {{0, 0}, {0, 1}}), MakeMembers(2, {{1, 0}, {1, 1}}),
+                              MakeMembers(2, {{2, 0}, {2, 1}}), MakeMembers(2, {{3, 0}, {3, 1}})));
 }
 
-TEST(ProcessGroups, NoGroupsAreAllIdsOfTheMode) {
+TEST(ProcessGroups, EmptyListIsOneGroupOfAllIds) {
   EXPECT_THAT(*FormProcessGroups(GroupMode::kCrossReplica, {}, 3, 1), ElementsAre(Ints{0, 1, 2}));
   EXPECT_THAT(*FormProcessGroups(GroupMode::kCrossPartition, {}, 2, 2), ElementsAre(Ints{0, 1}, Ints{2, 3}));
   EXPECT_THAT(*FormProcessGroups(GroupMode::kFlattenedIds, {}, 2, 2), ElementsAre(Ints{0, 1, 2, 3}));
   EXPECT_THAT(*FormProcessGroups(GroupMode::kCrossReplicaAndPartition, {}, 2, 2), ElementsAre(Ints{0, 2, 1, 3}));
 }
 
-TEST(ProcessGroups, BadIdsAreNamed) {
+TEST(ProcessGroups, RejectsBadIds) {
   EXPECT_THAT(FormProcessGroups(GroupMode::kCrossReplica, {{0, 2}}, 2, 1).status().ToString(),
               HasSubstr("id 2, there are 2"));
   EXPECT_THAT(FormProcessGroups(GroupMode::kCrossReplica, {{0}, {0}}, 2, 1).status().ToString(),
@@ -66,7 +66,7 @@ TEST(ProcessGroups, BadIdsAreNamed) {
   EXPECT_FALSE(FormProcessGroups(GroupMode::kCrossReplica, {}, int64_t{1} << 40, int64_t{1} << 40).ok());
 }
 
-class OfInstructions : public testing::Test {
+class InstructionGroups : public testing::Test {
  protected:
   static absl::StatusOr<std::unique_ptr<Module>> Parse(const std::string& line) {
     return ParseHloModule(
@@ -74,7 +74,7 @@ class OfInstructions : public testing::Test {
         "ENTRY e {\n x = f32[8] parameter(0)\n ROOT r = " +
         line + "\n}\n");
   }
-  const Instruction& Root(const std::string& line) {
+  const Instruction& ParseRoot(const std::string& line) {
     auto module = Parse(line);
     EXPECT_TRUE(module.ok()) << module.status();
     modules_.push_back(*std::move(module));
@@ -83,46 +83,47 @@ class OfInstructions : public testing::Test {
   std::vector<std::unique_ptr<Module>> modules_;
 };
 
-TEST_F(OfInstructions, ModesByChannelAndGlobalIds) {
-  EXPECT_EQ(GroupModeOf(Root("f32[8] all-reduce(x), replica_groups={}, to_apply=sum")), GroupMode::kCrossReplica);
-  EXPECT_EQ(GroupModeOf(Root("f32[8] all-reduce(x), channel_id=1, replica_groups={{0,1}}, to_apply=sum")),
+TEST_F(InstructionGroups, SelectsModeByChannelAndGlobalIds) {
+  EXPECT_EQ(GetGroupMode(ParseRoot("f32[8] all-reduce(x), replica_groups={}, to_apply=sum")), GroupMode::kCrossReplica);
+  EXPECT_EQ(GetGroupMode(ParseRoot("f32[8] all-reduce(x), channel_id=1, replica_groups={{0,1}}, to_apply=sum")),
             GroupMode::kCrossReplicaAndPartition);
   EXPECT_EQ(
-      GroupModeOf(
-          Root("f32[8] all-reduce(x), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=sum")),
+      GetGroupMode(ParseRoot(
+          "f32[8] all-reduce(x), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=sum")),
       GroupMode::kFlattenedIds);
-  EXPECT_EQ(GroupModeOf(Root("f32[8] all-to-all(x), channel_id=1, replica_groups={{0,1}}, dimensions={0}")),
+  EXPECT_EQ(GetGroupMode(ParseRoot("f32[8] all-to-all(x), channel_id=1, replica_groups={{0,1}}, dimensions={0}")),
             GroupMode::kCrossPartition);
-  EXPECT_EQ(GroupModeOf(Root("f32[8] collective-permute(x), channel_id=1, source_target_pairs={{0,1}}")),
+  EXPECT_EQ(GetGroupMode(ParseRoot("f32[8] collective-permute(x), channel_id=1, source_target_pairs={{0,1}}")),
             GroupMode::kCrossPartition);
 }
 
-TEST_F(OfInstructions, IotaGroups) {
-  auto g = ProcessGroupsOf(Root("f32[8] all-reduce(x), channel_id=1, replica_groups=[2,2]<=[2,2]T(1,0), "
-                                "use_global_device_ids=true, to_apply=sum"),
-                           1, 4);
+TEST_F(InstructionGroups, ExpandsIotaGroups) {
+  auto g = GetProcessGroups(ParseRoot("f32[8] all-reduce(x), channel_id=1, replica_groups=[2,2]<=[2,2]T(1,0), "
+                                      "use_global_device_ids=true, to_apply=sum"),
+                            1, 4);
   ASSERT_TRUE(g.ok()) << g.status();
   EXPECT_THAT(*g, ElementsAre(Ints{0, 2}, Ints{1, 3}));
 }
 
-TEST_F(OfInstructions, EveryProcessMustBeInAGroupButOfABroadcast) {
+TEST_F(InstructionGroups, RequiresEveryProcessExceptInBroadcasts) {
   const std::string reduce = "f32[8] all-reduce(x), replica_groups={{0,2}}, to_apply=sum";
-  EXPECT_THAT(ProcessGroupsOf(Root(reduce), 3, 1).status().ToString(), HasSubstr("replica 1 is in none"));
-  auto g = ProcessGroupsOf(Root("f32[8] collective-broadcast(x), replica_groups={{2,1}}"), 4, 1);
+  EXPECT_THAT(GetProcessGroups(ParseRoot(reduce), 3, 1).status().ToString(), HasSubstr("replica 1 is in none"));
+  auto g = GetProcessGroups(ParseRoot("f32[8] collective-broadcast(x), replica_groups={{2,1}}"), 4, 1);
   ASSERT_TRUE(g.ok()) << g.status();
   EXPECT_THAT(*g, ElementsAre(Ints{2, 1}));
-  // The rule of the operation says so before the groups are asked for.
+  // Shape inference rejects groups of different sizes already.
   EXPECT_THAT(Parse("f32[8] all-to-all(x), replica_groups={{0,1},{2}}, dimensions={0}").status().ToString(),
               HasSubstr("differ in size: 2 and 1 [all_to_all_c8]"));
 }
 
-TEST_F(OfInstructions, PairsAreOfReplicasOrOfPartitions) {
-  EXPECT_THAT(*ProcessPairsOf(Root("f32[8] collective-permute(x), source_target_pairs={{0,1}}"), 2, 2),
+TEST_F(InstructionGroups, ExpandsPairsOfReplicasOrPartitions) {
+  EXPECT_THAT(*GetProcessPairs(ParseRoot("f32[8] collective-permute(x), source_target_pairs={{0,1}}"), 2, 2),
               ElementsAre(std::make_pair(0, 2), std::make_pair(1, 3)));
-  EXPECT_THAT(*ProcessPairsOf(Root("f32[8] collective-permute(x), channel_id=3, source_target_pairs={{0,1}}"), 2, 2),
-              ElementsAre(std::make_pair(0, 1), std::make_pair(2, 3)));
   EXPECT_THAT(
-      ProcessPairsOf(Root("f32[8] collective-permute(x), source_target_pairs={{0,5}}"), 2, 2).status().ToString(),
+      *GetProcessPairs(ParseRoot("f32[8] collective-permute(x), channel_id=3, source_target_pairs={{0,1}}"), 2, 2),
+      ElementsAre(std::make_pair(0, 1), std::make_pair(2, 3)));
+  EXPECT_THAT(
+      GetProcessPairs(ParseRoot("f32[8] collective-permute(x), source_target_pairs={{0,5}}"), 2, 2).status().ToString(),
       HasSubstr("id 5, there are 2"));
 }
 

@@ -20,170 +20,175 @@
 namespace backplane {
 namespace {
 
-constexpr size_t kMostSteps = 100000;  // of all devices together; beyond that nothing is foretold
+constexpr size_t kMaxSimulatedSteps = 100000;  // over all devices; larger programs are not checked
 
-bool BetweenDevices(const Instruction& start) { return !start.attrs().GetBool(AttrId::kIsHostTransfer); }
-bool IsSend(const Instruction& i) { return i.Is(Opcode::kSend) && BetweenDevices(i); }
-// A recv-done right behind its recv, the only form that is run.
-bool IsReceipt(const Instruction& i) {
-  return i.Is(Opcode::kRecvDone) && i.operand(0)->Is(Opcode::kRecv) && BetweenDevices(*i.operand(0));
+bool IsBetweenDevices(const Instruction& start) { return !start.attrs().GetBool(AttrId::kIsHostTransfer); }
+bool IsSend(const Instruction& i) { return i.Is(Opcode::kSend) && IsBetweenDevices(i); }
+// Backends execute a recv-done only if its operand is the recv itself.
+bool IsReceive(const Instruction& i) {
+  return i.Is(Opcode::kRecvDone) && i.operand(0)->Is(Opcode::kRecv) && IsBetweenDevices(*i.operand(0));
 }
-const Instruction& StartOf(const Instruction& i) { return i.Is(Opcode::kRecvDone) ? *i.operand(0) : i; }
-int64_t ChannelOf(const Instruction& i) { return StartOf(i).attrs().GetInt(AttrId::kChannelId); }
+const Instruction& GetStart(const Instruction& i) { return i.Is(Opcode::kRecvDone) ? *i.operand(0) : i; }
+int64_t GetChannel(const Instruction& i) { return GetStart(i).attrs().GetInt(AttrId::kChannelId); }
 
-// The transfers in an instruction: itself, or those of the computations it calls, in order.
-class Transfers {
+// Lists the transfers that an instruction or a computation executes, including those of called computations, in order.
+// Caches the lists of computations.
+class TransferLists {
  public:
-  const std::vector<const Instruction*>& In(const Computation* c) {
-    auto [at, fresh] = of_.try_emplace(c);
-    if (!fresh) return *at->second;
+  const std::vector<const Instruction*>& Get(const Computation* c) {
+    auto [at, is_new] = lists_.try_emplace(c);
+    if (!is_new) return *at->second;
     auto list = std::make_unique<std::vector<const Instruction*>>();
-    for (const auto& i : c->instructions()) Add(*i, list.get());
-    return *(of_[c] = std::move(list));
+    for (const auto& i : c->instructions()) Append(*i, list.get());
+    return *(lists_[c] = std::move(list));
   }
-  std::vector<const Instruction*> In(const Instruction& i) {
+  std::vector<const Instruction*> Get(const Instruction& i) {
     std::vector<const Instruction*> list;
-    Add(i, &list);
+    Append(i, &list);
     return list;
   }
 
  private:
-  void Add(const Instruction& i, std::vector<const Instruction*>* list) {
-    if (IsSend(i) || IsReceipt(i)) list->push_back(&i);
+  void Append(const Instruction& i, std::vector<const Instruction*>* list) {
+    if (IsSend(i) || IsReceive(i)) list->push_back(&i);
     for (const Computation* called : i.called()) {
-      const std::vector<const Instruction*>& inner = In(called);
+      const std::vector<const Instruction*>& inner = Get(called);
       list->insert(list->end(), inner.begin(), inner.end());
     }
   }
-  absl::flat_hash_map<const Computation*, std::unique_ptr<std::vector<const Instruction*>>> of_;
+  absl::flat_hash_map<const Computation*, std::unique_ptr<std::vector<const Instruction*>>> lists_;
 };
 
-// One step of a computation, as far as its order matters here.
+// An instruction of the computation that is being ordered.
 struct Step {
   Instruction* instruction;
-  std::vector<int64_t> sends, waits;  // channels
-  size_t missing = 0;                 // operands and control predecessors that are not placed yet
+  std::vector<int64_t> sends, receives;  // channels
+  size_t unplaced_inputs = 0;            // operands and control predecessors
 };
 
-// Whether a receipt stands before the only send of its channel, counting within this computation.
-absl::StatusOr<bool> OrderComputation(Computation* c, Transfers& transfers) {
+// Reorders the transfers of one computation. Returns whether the order changed.
+absl::StatusOr<bool> OrderComputation(Computation* c, TransferLists& transfers) {
   std::vector<Step> steps;
-  absl::flat_hash_map<const Instruction*, size_t> place;
-  absl::flat_hash_set<int64_t> sent, here;
-  bool misplaced = false;
+  absl::flat_hash_map<const Instruction*, size_t> index_of;
+  absl::flat_hash_set<int64_t> sent, sent_anywhere;  // channels with a send so far, with a send at all
+  bool receive_before_send = false;
   for (Instruction* i : c->Snapshot()) {
     Step step{i, {}, {}};
-    for (const Instruction* t : transfers.In(*i)) {
-      (IsSend(*t) ? step.sends : step.waits).push_back(ChannelOf(*t));
-      if (IsSend(*t)) here.insert(ChannelOf(*t));
+    for (const Instruction* t : transfers.Get(*i)) {
+      (IsSend(*t) ? step.sends : step.receives).push_back(GetChannel(*t));
+      if (IsSend(*t)) sent_anywhere.insert(GetChannel(*t));
     }
-    place[i] = steps.size();
+    index_of[i] = steps.size();
     steps.push_back(std::move(step));
   }
   for (const Step& s : steps) {
     sent.insert(s.sends.begin(), s.sends.end());
-    for (int64_t channel : s.waits) misplaced = misplaced || (here.contains(channel) && !sent.contains(channel));
+    for (int64_t channel : s.receives) {
+      if (sent_anywhere.contains(channel) && !sent.contains(channel)) receive_before_send = true;
+    }
   }
-  if (!misplaced) return false;
-  // Again from the front, each time the first of these: what waits for nothing, what waits for a send that is there,
-  // what waits.
+  if (!receive_before_send) return false;
+  // List scheduling. Among the ready steps the preferred one has the lowest rank: 0 receives nothing, 1 receives only
+  // what has been sent, 2 would block. Ties keep the original order.
   std::vector<std::vector<size_t>> next(steps.size());
   for (size_t k = 0; k < steps.size(); ++k) {
     absl::flat_hash_set<const Instruction*> inputs(steps[k].instruction->operands().begin(),
                                                    steps[k].instruction->operands().end());
     for (const Instruction* p : steps[k].instruction->control_predecessors()) inputs.insert(p);
-    for (const Instruction* input : inputs) next[place[input]].push_back(k);
-    steps[k].missing = inputs.size();
+    for (const Instruction* input : inputs) next[index_of[input]].push_back(k);
+    steps[k].unplaced_inputs = inputs.size();
   }
-  std::vector<size_t> ready;  // in the order of the list
+  std::vector<size_t> ready;
   for (size_t k = 0; k < steps.size(); ++k) {
-    if (steps[k].missing == 0) ready.push_back(k);
+    if (steps[k].unplaced_inputs == 0) ready.push_back(k);
   }
   sent.clear();
-  std::vector<size_t> senders;  // placed so far
+  std::vector<size_t> placed_senders;
   bool changed = false;
   while (!ready.empty()) {
     auto rank = [&](size_t k) {
       int rank = 0;
-      for (int64_t channel : steps[k].waits) {
-        const bool there = sent.contains(channel) || std::count(steps[k].sends.begin(), steps[k].sends.end(), channel);
-        rank = std::max(rank, there ? 1 : 2);
+      for (int64_t channel : steps[k].receives) {
+        const bool is_sent =
+            sent.contains(channel) || std::count(steps[k].sends.begin(), steps[k].sends.end(), channel);
+        rank = std::max(rank, is_sent ? 1 : 2);
       }
       return std::pair(rank, k);
     };
     const size_t k =
         *std::min_element(ready.begin(), ready.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
     ready.erase(std::find(ready.begin(), ready.end(), k));
-    if (!steps[k].waits.empty()) {
-      for (size_t s : senders) {
-        if (s < k) continue;  // stood before it anyway
-        Instruction* waits = steps[k].instruction;
-        const auto& known = waits->control_predecessors();
-        if (std::find(known.begin(), known.end(), steps[s].instruction) != known.end()) continue;
-        waits->AddControlPredecessor(steps[s].instruction);
+    if (!steps[k].receives.empty()) {
+      for (size_t s : placed_senders) {
+        if (s < k) continue;  // already precedes it in the original order
+        Instruction* receiver = steps[k].instruction;
+        const auto& predecessors = receiver->control_predecessors();
+        if (std::find(predecessors.begin(), predecessors.end(), steps[s].instruction) != predecessors.end()) continue;
+        receiver->AddControlPredecessor(steps[s].instruction);
         changed = true;
       }
     }
-    if (!steps[k].sends.empty()) senders.push_back(k);
+    if (!steps[k].sends.empty()) placed_senders.push_back(k);
     sent.insert(steps[k].sends.begin(), steps[k].sends.end());
     for (size_t n : next[k]) {
-      if (--steps[n].missing == 0) ready.push_back(n);
+      if (--steps[n].unplaced_inputs == 0) ready.push_back(n);
     }
   }
   if (changed) c->SortTopologically();
   return changed;
 }
 
-// All devices side by side; InvalidArgument with the receipts at which they stay.
-absl::Status GoThrough(const std::vector<const Instruction*>& list) {
+// Simulates the transfers on all devices. Returns InvalidArgument if some devices block for ever, naming the receives
+// that they block at.
+absl::Status CheckForDeadlock(const std::vector<const Instruction*>& list) {
   struct Channel {
-    std::vector<size_t> sends, receipts;
+    std::vector<size_t> sends, receives;
     std::map<int64_t, int64_t> source;  // by target
   };
   std::map<int64_t, Channel> channels;
   for (size_t k = 0; k < list.size(); ++k) {
-    Channel& channel = channels[ChannelOf(*list[k])];
-    (IsSend(*list[k]) ? channel.sends : channel.receipts).push_back(k);
+    Channel& channel = channels[GetChannel(*list[k])];
+    (IsSend(*list[k]) ? channel.sends : channel.receives).push_back(k);
     if (IsSend(*list[k])) continue;
-    ASSIGN_OR_RETURN(Pairs pairs, TransferPairs(StartOf(*list[k])));
+    ASSIGN_OR_RETURN(Pairs pairs, GetTransferPairs(GetStart(*list[k])));
     for (const auto& [source, target] : pairs) channel.source[target] = source;
   }
-  absl::flat_hash_set<int64_t> known;
-  std::map<int64_t, size_t> at;  // by device, how far it is
+  absl::flat_hash_set<int64_t> checked_channels;
+  std::map<int64_t, size_t> position;  // in `list`, by device
   for (const auto& [id, channel] : channels) {
-    if (channel.sends.size() != 1 || channel.receipts.size() != 1) continue;
-    known.insert(id);
-    for (const auto& [target, source] : channel.source) at[target] = at[source] = 0;
+    if (channel.sends.size() != 1 || channel.receives.size() != 1) continue;
+    checked_channels.insert(id);
+    for (const auto& [target, source] : channel.source) position[target] = position[source] = 0;
   }
-  if (at.size() * list.size() > kMostSteps) return absl::OkStatus();
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (auto& [device, k] : at) {
-      for (; k < list.size(); ++k, moved = true) {
-        if (IsSend(*list[k]) || !known.contains(ChannelOf(*list[k]))) continue;
-        const Channel& channel = channels[ChannelOf(*list[k])];
+  if (position.size() * list.size() > kMaxSimulatedSteps) return absl::OkStatus();
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (auto& [device, k] : position) {
+      for (; k < list.size(); ++k, progress = true) {
+        if (IsSend(*list[k]) || !checked_channels.contains(GetChannel(*list[k]))) continue;
+        const Channel& channel = channels[GetChannel(*list[k])];
         auto source = channel.source.find(device);
-        if (source != channel.source.end() && at[source->second] <= channel.sends[0]) break;  // not sent yet
+        if (source != channel.source.end() && position[source->second] <= channel.sends[0]) break;  // not sent yet
       }
     }
   }
-  std::vector<std::string> stuck;
-  for (const auto& [device, k] : at) {
+  std::vector<std::string> blocked;
+  for (const auto& [device, k] : position) {
     if (k == list.size()) continue;
-    const Channel& channel = channels[ChannelOf(*list[k])];
-    stuck.push_back(absl::StrCat("device ", device, " at ", list[k]->name(), " (channel ", ChannelOf(*list[k]),
-                                 ") for device ", channel.source.at(device), " to reach ",
-                                 list[channel.sends[0]]->name()));
-    if (stuck.size() == 8) break;
+    const Channel& channel = channels[GetChannel(*list[k])];
+    blocked.push_back(absl::StrCat("device ", device, " at ", list[k]->name(), " (channel ", GetChannel(*list[k]),
+                                   ") waits for device ", channel.source.at(device), " to reach ",
+                                   list[channel.sends[0]]->name()));
+    if (blocked.size() == 8) break;
   }
-  if (stuck.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("channels: sends and receives wait for one another in a circle: ",
-                                                 absl::StrJoin(stuck, "; "), " [channel_cycle]"));
+  if (blocked.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("channels: sends and receives deadlock: ", absl::StrJoin(blocked, "; "), " [channel_cycle]"));
 }
 
 }  // namespace
 
-absl::StatusOr<Pairs> TransferPairs(const Instruction& start) {
+absl::StatusOr<Pairs> GetTransferPairs(const Instruction& start) {
   if (start.attrs().Has(AttrId::kSourceTargetPairs)) return start.attrs().Get<Pairs>(AttrId::kSourceTargetPairs);
   Pairs pairs;
   auto at = start.frontend_attributes().find("_xla_send_recv_source_target_pairs");
@@ -204,18 +209,18 @@ absl::StatusOr<Pairs> TransferPairs(const Instruction& start) {
 absl::StatusOr<bool> OrderTransfers(Module* module) {
   bool any = false, changed = false;
   for (const auto& c : module->computations()) {
-    for (const auto& i : c->instructions()) any = any || IsReceipt(*i);
+    for (const auto& i : c->instructions()) any = any || IsReceive(*i);
   }
   if (!any) return false;
   {
-    Transfers transfers;
+    TransferLists transfers;
     for (Computation* c : module->PostOrder()) {
-      ASSIGN_OR_RETURN(bool here, OrderComputation(c, transfers));
-      changed |= here;
+      ASSIGN_OR_RETURN(bool moved, OrderComputation(c, transfers));
+      changed |= moved;
     }
   }
-  Transfers transfers;  // in the new order
-  RETURN_IF_ERROR(GoThrough(transfers.In(module->entry())));
+  TransferLists transfers;  // in the new order
+  RETURN_IF_ERROR(CheckForDeadlock(transfers.Get(module->entry())));
   return changed;
 }
 

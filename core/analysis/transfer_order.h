@@ -1,8 +1,8 @@
-// The order of sends and receives between devices.
+// Orders sends and receives between devices so that no device waits for ever.
 //
-// A send leaves its bytes and goes on; a recv-done waits until the device that sends to it has sent. One list of
-// instructions runs on all devices, so a recv-done that stands before the send of its channel waits for ever where the
-// pairs go in a ring.
+// A send does not block. A recv-done blocks until its source device has sent. All devices run the same instructions in
+// the same order. If a recv-done precedes the send of its channel and the source-target pairs form a ring, every device
+// waits for another one: a deadlock.
 #ifndef BACKPLANE_CORE_ANALYSIS_TRANSFER_ORDER_H_
 #define BACKPLANE_CORE_ANALYSIS_TRANSFER_ORDER_H_
 
@@ -11,18 +11,18 @@
 
 namespace backplane {
 
-// Sources and targets of a send or recv: its source_target_pairs, or what XLA writes into the frontend attribute
-// _xla_send_recv_source_target_pairs instead. InvalidArgument where that is no list of pairs.
-absl::StatusOr<Pairs> TransferPairs(const Instruction& start);
+// Returns the (source, target) pairs of a send or recv: its source_target_pairs, else the frontend attribute
+// _xla_send_recv_source_target_pairs that XLA writes. Returns InvalidArgument if that attribute is no list of pairs.
+absl::StatusOr<Pairs> GetTransferPairs(const Instruction& start);
 
-// Puts what waits behind the sends it waits for, in every computation and as far as operands and control predecessors
-// allow; new control predecessors keep that order for later passes. True where something was moved.
+// Moves each recv-done behind the send of its channel where operands and control predecessors allow it, in every
+// computation. Adds control predecessors so that later passes keep the order. Returns whether anything moved.
 //
-// InvalidArgument [channel_cycle], naming devices and instructions, where no order lets all devices go on. What
-// operands forbid may still be right, where the pairs make a chain: the first device waits for nobody. So the transfers
-// of the whole module are gone through once for all devices together. Branches count as if each device went through all
-// of them and took part where the pairs name it; loops as if they ran once. A channel with several sends or receipts is
-// left out: which of them meet is not known before.
+// Returns InvalidArgument [channel_cycle], naming devices and instructions, if the devices would deadlock in the final
+// order. A recv-done that must precede its send is not always an error: if the pairs form a chain, the first device
+// waits for nobody. The check therefore simulates the transfers of the whole module on all devices. It assumes that a
+// device executes all branches of a conditional and executes a loop body once. It ignores channels with several sends
+// or several receives, because it cannot tell statically which of them match.
 absl::StatusOr<bool> OrderTransfers(Module* module);
 
 }  // namespace backplane

@@ -1,4 +1,4 @@
-// How often a loop runs, where the program says it: a counter from a known start by a known step up to a known limit.
+// Computes the trip counts of loops that count from a constant start by a constant step up to a constant limit.
 #ifndef BACKPLANE_CORE_ANALYSIS_TRIP_COUNT_H_
 #define BACKPLANE_CORE_ANALYSIS_TRIP_COUNT_H_
 
@@ -9,10 +9,11 @@
 
 namespace backplane {
 
-// Number of times the body of `loop`, a while, runs. Its arithmetic may have been put into fusions. Nothing where it is
-// not known, where the counter would wrap around before it reaches the limit, and where the condition has an effect of
-// its own: whoever runs the body so many times need not run the condition. Thread-safe.
-std::optional<int64_t> KnownTripCount(const Instruction& loop);
+// Returns the number of iterations of `loop`, a while. Looks through fusions, copies and tuples. A caller may run the
+// body that many times without evaluating the condition. Therefore the result is nullopt not only for an unknown trip
+// count, but also if the condition has side effects or if the counter would overflow before it reaches the limit.
+// Thread-safe.
+std::optional<int64_t> ComputeTripCount(const Instruction& loop);
 
 }  // namespace backplane
 

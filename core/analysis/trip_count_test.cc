@@ -14,7 +14,7 @@ struct Counter {
   const char* direction = "LT";
 };
 
-std::optional<int64_t> TripCountOf(const Counter& c) {
+std::optional<int64_t> GetTripCount(const Counter& c) {
   const std::string text = absl::StrReplaceAll(
       R"(HloModule m
 cond {
@@ -41,33 +41,32 @@ ENTRY e {
       {{"$start", c.start}, {"$limit", c.limit}, {"$step", c.step}, {"$type", c.type}, {"$direction", c.direction}});
   auto module = ParseHloModule(text);
   EXPECT_TRUE(module.ok()) << module.status();
-  return KnownTripCount(*(*module)->entry()->root());
+  return ComputeTripCount(*(*module)->entry()->root());
 }
 
-TEST(TripCount, CountsFromStartToLimitBySteps) {
-  EXPECT_EQ(TripCountOf({"0", "10", "1"}), 10);
-  EXPECT_EQ(TripCountOf({"3", "10", "2"}), 4);
-  EXPECT_EQ(TripCountOf({"-5", "5", "10"}), 1);
-  EXPECT_EQ(TripCountOf({"10", "10", "1"}), 0);
-  EXPECT_EQ(TripCountOf({"0", "250", "5", "u8"}), 50);
-  EXPECT_EQ(TripCountOf({"-9223372036854775807", "9223372036854775807", "9223372036854775807", "s64"}), 2);
+TEST(TripCount, CountsFromStartToLimit) {
+  EXPECT_EQ(GetTripCount({"0", "10", "1"}), 10);
+  EXPECT_EQ(GetTripCount({"3", "10", "2"}), 4);
+  EXPECT_EQ(GetTripCount({"-5", "5", "10"}), 1);
+  EXPECT_EQ(GetTripCount({"10", "10", "1"}), 0);
+  EXPECT_EQ(GetTripCount({"0", "250", "5", "u8"}), 50);
+  EXPECT_EQ(GetTripCount({"-9223372036854775807", "9223372036854775807", "9223372036854775807", "s64"}), 2);
 }
 
-TEST(TripCount, KnowsWhereItCannotTell) {
-  EXPECT_EQ(TripCountOf({"0", "10", "0"}), std::nullopt);
-  EXPECT_EQ(TripCountOf({"0", "10", "-1"}), std::nullopt);
-  EXPECT_EQ(TripCountOf({"0", "10", "1", "s32", "NE"}), std::nullopt);
+TEST(TripCount, IsUnknownForOtherLoops) {
+  EXPECT_EQ(GetTripCount({"0", "10", "0"}), std::nullopt);
+  EXPECT_EQ(GetTripCount({"0", "10", "-1"}), std::nullopt);
+  EXPECT_EQ(GetTripCount({"0", "10", "1", "s32", "NE"}), std::nullopt);
 }
 
-// A counter that wraps around below the limit goes on: to run its body a counted number of times would end a loop that
-// does not end there.
-TEST(TripCount, DoesNotCountWhatWrapsAround) {
-  EXPECT_EQ(TripCountOf({"0", "2147483647", "2"}), std::nullopt);
-  EXPECT_EQ(TripCountOf({"0", "127", "100", "s8"}), std::nullopt);
-  EXPECT_EQ(TripCountOf({"0", "255", "200", "u8"}), std::nullopt);
-  EXPECT_EQ(TripCountOf({"27", "127", "100", "s8"}), 1);
-  EXPECT_EQ(TripCountOf({"55", "255", "200", "u8"}), 1);
-  EXPECT_EQ(TripCountOf({"0", "18446744073709551615", "1", "u64"}), std::nullopt);
+// A counter that overflows never reaches the limit, so the loop runs longer than the arithmetic suggests.
+TEST(TripCount, IsUnknownIfCounterOverflows) {
+  EXPECT_EQ(GetTripCount({"0", "2147483647", "2"}), std::nullopt);
+  EXPECT_EQ(GetTripCount({"0", "127", "100", "s8"}), std::nullopt);
+  EXPECT_EQ(GetTripCount({"0", "255", "200", "u8"}), std::nullopt);
+  EXPECT_EQ(GetTripCount({"27", "127", "100", "s8"}), 1);
+  EXPECT_EQ(GetTripCount({"55", "255", "200", "u8"}), 1);
+  EXPECT_EQ(GetTripCount({"0", "18446744073709551615", "1", "u64"}), std::nullopt);
 }
 
 }  // namespace

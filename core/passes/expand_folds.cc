@@ -548,7 +548,7 @@ class Fold {
   // What all members of the group bring, combined in their order by each of them.
   absl::StatusOr<Value> Collective() {
     const ModuleConfig& config = b_.module()->config();
-    ASSIGN_OR_RETURN(ProcessGroups groups, ProcessGroupsOf(i_, config.num_replicas, config.num_partitions));
+    ASSIGN_OR_RETURN(ProcessGroups groups, GetProcessGroups(i_, config.num_replicas, config.num_partitions));
     const int64_t n = static_cast<int64_t>(groups.front().size());
     for (const auto& g : groups) {
       if (static_cast<int64_t>(g.size()) != n) return absl::UnimplementedError("groups of several sizes");

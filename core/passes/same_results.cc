@@ -144,12 +144,12 @@ absl::StatusOr<Literal> CollectiveResult(const Instruction& i, absl::Span<const 
   for (size_t k = 0; k < operands.size(); ++k) {
     const Literal& x = *operands[k];
     if (i.Is(Opcode::kCollectivePermute) || i.Is(Opcode::kCollectivePermuteStart)) {
-      ASSIGN_OR_RETURN(const auto pairs, ProcessPairsOf(i, config.num_replicas, config.num_partitions));
+      ASSIGN_OR_RETURN(const auto pairs, GetProcessPairs(i, config.num_replicas, config.num_partitions));
       const bool receives = std::any_of(pairs.begin(), pairs.end(), [](const auto& p) { return p.second == 0; });
       results.push_back(receives ? x : Literal(x.shape()));
       continue;
     }
-    ASSIGN_OR_RETURN(const ProcessGroups groups, ProcessGroupsOf(i, config.num_replicas, config.num_partitions));
+    ASSIGN_OR_RETURN(const ProcessGroups groups, GetProcessGroups(i, config.num_replicas, config.num_partitions));
     int64_t devices = 0, place = 0;
     for (const auto& group : groups) {
       const auto mine = std::find(group.begin(), group.end(), 0);

@@ -33,14 +33,14 @@ absl::StatusOr<Instruction*> Simplify(Computation* c, Instruction* i, int64_t re
     case Opcode::kReduceScatter:
     case Opcode::kAllToAll:
     case Opcode::kCollectiveBroadcast: {
-      ASSIGN_OR_RETURN(ProcessGroups groups, ProcessGroupsOf(*i, replicas, partitions));
+      ASSIGN_OR_RETURN(ProcessGroups groups, GetProcessGroups(*i, replicas, partitions));
       const bool alone = std::all_of(groups.begin(), groups.end(), [](const Ints& g) { return g.size() == 1; });
       const bool everybody = static_cast<int64_t>(groups.size()) == replicas * partitions;
       const bool same = i->shape().IsTuple() || i->shape() == i->operand(0)->shape();
       return alone && everybody && same ? Operands(c, i) : nullptr;
     }
     case Opcode::kCollectivePermute: {
-      ASSIGN_OR_RETURN(Pairs pairs, ProcessPairsOf(*i, replicas, partitions));
+      ASSIGN_OR_RETURN(Pairs pairs, GetProcessPairs(*i, replicas, partitions));
       if (pairs.empty()) {
         if (!i->shape().IsTuple()) return Zeros(c, i, i->shape());
         std::vector<Instruction*> zeros;

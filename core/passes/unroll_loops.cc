@@ -38,7 +38,7 @@ bool MayBeCopied(const Instruction* i) {
 
 bool Unroll(Instruction* loop) {
   const Computation* body = loop->called(1);
-  const std::optional<int64_t> trips = KnownTripCount(*loop);
+  const std::optional<int64_t> trips = ComputeTripCount(*loop);
   if (!trips || *trips > kMaxTrips || *trips * body->instruction_count() > kMaxInstructions) return false;
   for (const auto& i : body->instructions()) {
     if (!MayBeCopied(i.get())) return false;

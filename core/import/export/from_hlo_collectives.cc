@@ -16,7 +16,7 @@ std::vector<Ints> WrittenGroups(const Instruction& i, const ModuleConfig& config
   std::vector<Ints> groups = i.attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand();
   if (!groups.empty() || !i.Is(Opcode::kAllToAll)) return groups;
   int64_t ids = config.num_replicas;
-  switch (GroupModeOf(i)) {
+  switch (GetGroupMode(i)) {
     case GroupMode::kCrossPartition:
       ids = config.num_partitions;
       break;

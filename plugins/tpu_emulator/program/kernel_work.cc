@@ -242,7 +242,7 @@ void DescribeCollective(const Instruction& i, CollectiveKind kind, absl::Span<co
     work.group = 2;
   } else {
     const ModuleConfig& config = i.parent()->parent()->config();
-    absl::StatusOr<ProcessGroups> groups = ProcessGroupsOf(i, config.num_replicas, config.num_partitions);
+    absl::StatusOr<ProcessGroups> groups = GetProcessGroups(i, config.num_replicas, config.num_partitions);
     if (groups.ok()) {
       for (const Ints& group : *groups) work.group = std::max<int64_t>(work.group, static_cast<int64_t>(group.size()));
     }

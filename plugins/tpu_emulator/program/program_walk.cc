@@ -214,7 +214,7 @@ class Walker {
     ScheduledLoop loop;
     loop.name = i.name();
     loop.parent = parent;
-    const std::optional<int64_t> trip_count = KnownTripCount(i);
+    const std::optional<int64_t> trip_count = ComputeTripCount(i);
     loop.trip_count = trip_count.value_or(1);
     loop.known = trip_count.has_value();
     loop.first_kernel = now();
@@ -367,7 +367,7 @@ class Walker {
     double seconds = 0;
     for (const auto& i : c.instructions()) {
       if (i->Is(Opcode::kWhile)) {
-        const double trip_count = static_cast<double>(KnownTripCount(*i).value_or(1));
+        const double trip_count = static_cast<double>(ComputeTripCount(*i).value_or(1));
         seconds += trip_count * (EstimateSeconds(*i->called(0)) + EstimateSeconds(*i->called(1)));
       } else if (i->Is(Opcode::kConditional) || i->Is(Opcode::kCall)) {
         double most = 0;

@@ -14,22 +14,22 @@
 namespace backplane {
 namespace {
 
-constexpr int64_t kBlockBytes = 16384;  // of a reduction: accumulator and operand block stay in the nearest cache
+constexpr int64_t kBlockBytes = 16384;  // an accumulator and an operand block of this size fit into the L1 cache
 
-std::byte* At(void* p, int64_t offset) { return static_cast<std::byte*>(p) + offset; }
-const std::byte* At(const void* p, int64_t offset) { return static_cast<const std::byte*>(p) + offset; }
+std::byte* Offset(void* p, int64_t offset) { return static_cast<std::byte*>(p) + offset; }
+const std::byte* Offset(const void* p, int64_t offset) { return static_cast<const std::byte*>(p) + offset; }
 
 void Copy(void* to, const void* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
-// Rows of `bytes`, each `stride` apart on either side.
+// Copies rows of `bytes` bytes. Consecutive rows are a stride apart, in bytes.
 void CopyRows(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride, int64_t rows,
               int64_t bytes) {
   for (int64_t r = 0; r < rows; ++r) Copy(to + r * to_stride, from + r * from_stride, bytes);
 }
 
-// The first error of chunks that run side by side.
+// Collects the first error of chunks that run concurrently.
 class FirstError {
  public:
   void Add(absl::Status s) {
@@ -45,7 +45,7 @@ class FirstError {
 };
 
 int64_t ReadInteger(const void* data, PrimitiveType type, int64_t index) {
-  const std::byte* at = At(data, index * ByteWidth(type));
+  const std::byte* at = Offset(data, index * ByteWidth(type));
   auto read = [&](auto zero) {
     std::memcpy(&zero, at, sizeof zero);
     return static_cast<int64_t>(zero);
@@ -67,11 +67,11 @@ int64_t ReadInteger(const void* data, PrimitiveType type, int64_t index) {
 absl::StatusOr<std::unique_ptr<HostCollective>> HostCollective::Make(const Instruction& op, int64_t replicas,
                                                                      int64_t partitions) {
   std::unique_ptr<HostCollective> c(new HostCollective);
-  RETURN_IF_ERROR(c->Prepare(op, replicas, partitions));
+  RETURN_IF_ERROR(c->Initialize(op, replicas, partitions));
   return c;
 }
 
-absl::Status HostCollective::Prepare(const Instruction& op, int64_t replicas, int64_t partitions) {
+absl::Status HostCollective::Initialize(const Instruction& op, int64_t replicas, int64_t partitions) {
   opcode_ = op.opcode();
   name_ = op.name();
   id_ = op.id();
@@ -84,25 +84,25 @@ absl::Status HostCollective::Prepare(const Instruction& op, int64_t replicas, in
   for (const Instruction* o : op.operands()) add(o->shape(), operands_);
   add(op.shape(), results_);
   if (!op.dimensions().empty()) dimension_ = op.dimensions()[0];
-  place_of_.assign(static_cast<size_t>(replicas * partitions), {-1, -1});
+  membership_of_.assign(static_cast<size_t>(replicas * partitions), {-1, -1});
   switch (opcode_) {
     case Opcode::kCollectivePermute: {
-      // Those that exchange something, directly or through others, meet; the rest need nobody.
-      ASSIGN_OR_RETURN(Pairs pairs, ProcessPairsOf(op, replicas, partitions));
-      std::vector<int64_t> head(place_of_.size());
-      std::iota(head.begin(), head.end(), 0);
+      // The groups are the connected components of the pairs: processes in no pair need not wait.
+      ASSIGN_OR_RETURN(Pairs pairs, GetProcessPairs(op, replicas, partitions));
+      std::vector<int64_t> parent(membership_of_.size());
+      std::iota(parent.begin(), parent.end(), 0);
       auto find = [&](int64_t p) {
-        while (head[p] != p) p = head[p] = head[head[p]];
+        while (parent[p] != p) p = parent[p] = parent[parent[p]];
         return p;
       };
-      source_of_.assign(place_of_.size(), -1);
+      source_of_.assign(membership_of_.size(), -1);
       for (const auto& [source, target] : pairs) {
         source_of_[target] = source;
         const int64_t a = find(source), b = find(target);
-        head[std::max(a, b)] = std::min(a, b);
+        parent[std::max(a, b)] = std::min(a, b);
       }
-      std::vector<int64_t> group_of(place_of_.size(), -1);
-      for (int64_t p = 0; p < static_cast<int64_t>(head.size()); ++p) {
+      std::vector<int64_t> group_of(membership_of_.size(), -1);
+      for (int64_t p = 0; p < static_cast<int64_t>(parent.size()); ++p) {
         int64_t& g = group_of[find(p)];
         if (g < 0) {
           g = static_cast<int64_t>(groups_.size());
@@ -115,15 +115,15 @@ absl::Status HostCollective::Prepare(const Instruction& op, int64_t replicas, in
     case Opcode::kAllReduce:
     case Opcode::kReduceScatter:
       for (const Leaf& leaf : operands_) {
-        ASSIGN_OR_RETURN(Combiner combiner, Combiner::Make(*op.called(0), leaf.shape.element_type()));
-        combiners_.push_back(std::move(combiner));
+        ASSIGN_OR_RETURN(Reducer reducer, Reducer::Make(*op.called(0), leaf.shape.element_type()));
+        reducers_.push_back(std::move(reducer));
       }
       [[fallthrough]];
     case Opcode::kAllGather:
     case Opcode::kAllToAll:
     case Opcode::kCollectiveBroadcast:
     case Opcode::kRaggedAllToAll: {
-      ASSIGN_OR_RETURN(groups_, ProcessGroupsOf(op, replicas, partitions));
+      ASSIGN_OR_RETURN(groups_, GetProcessGroups(op, replicas, partitions));
       break;
     }
     default:
@@ -132,32 +132,32 @@ absl::Status HostCollective::Prepare(const Instruction& op, int64_t replicas, in
   }
   for (size_t g = 0; g < groups_.size(); ++g) {
     for (size_t i = 0; i < groups_[g].size(); ++i) {
-      place_of_[groups_[g][i]] = {static_cast<int32_t>(g), static_cast<int32_t>(i)};
+      membership_of_[groups_[g][i]] = {static_cast<int32_t>(g), static_cast<int32_t>(i)};
     }
   }
-  // Groups of one size but for all-reduce and broadcast, whose shapes do not depend on it.
+  // GetProcessGroups checks for equal sizes where shapes depend on the size, so the first group stands for all.
   const int64_t n = static_cast<int64_t>(groups_.front().size());
-  auto misfit = [&](absl::string_view what) {
+  auto mismatch = [&](absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat(name_, ": ", what, " ", op.shape().ToString(), " does not fit ",
                                                    op.operand(0)->shape().ToString(), " and groups of ", n));
   };
   if (opcode_ == Opcode::kAllGather || opcode_ == Opcode::kReduceScatter) {
-    const bool gather = opcode_ == Opcode::kAllGather;
+    const bool is_gather = opcode_ == Opcode::kAllGather;
     for (size_t i = 0; i < operands_.size(); ++i) {
-      const Shape& small = (gather ? operands_ : results_)[i].shape;
-      const Shape& large = (gather ? results_ : operands_)[i].shape;
-      if (small.dimensions(dimension_) * n != large.dimensions(dimension_)) return misfit("result");
+      const Shape& small = (is_gather ? operands_ : results_)[i].shape;
+      const Shape& large = (is_gather ? results_ : operands_)[i].shape;
+      if (small.dimensions(dimension_) * n != large.dimensions(dimension_)) return mismatch("result");
     }
   } else if (opcode_ == Opcode::kAllToAll) {
     if (tuple_form_ ? static_cast<int64_t>(operands_.size()) != n
                     : operands_[0].shape.dimensions(dimension_) % n != 0) {
-      return misfit("result");
+      return mismatch("result");
     }
   } else if (opcode_ == Opcode::kRaggedAllToAll) {
     const Shape& offsets = operands_[2].shape;  // [n], [n * updates] or [n, updates]
     if (offsets.dimensions(0) % n != 0 || (offsets.rank() == 2 && offsets.dimensions(0) != n) ||
         offsets.num_elements() == 0)
-      return misfit("offsets for");
+      return mismatch("offsets for");
   }
   return absl::OkStatus();
 }
@@ -169,14 +169,15 @@ int64_t HostCollective::group_bytes() const {
   return groups_.empty() ? bytes : bytes * static_cast<int64_t>(groups_.front().size());
 }
 
-HostCollective::Split HostCollective::SplitAlong(const Leaf& small) const {
-  Split s;
-  s.block = small.width;
-  for (int64_t d = 0; d < small.shape.rank(); ++d) (d < dimension_ ? s.outer : s.block) *= small.shape.dimensions(d);
-  return s;
+HostCollective::BlockLayout HostCollective::GetBlockLayout(const Leaf& small) const {
+  BlockLayout layout;
+  layout.bytes = small.width;
+  for (int64_t d = 0; d < small.shape.rank(); ++d)
+    (d < dimension_ ? layout.count : layout.bytes) *= small.shape.dimensions(d);
+  return layout;
 }
 
-void HostCollective::Zero(absl::Span<void* const> results) const {
+void HostCollective::FillZeros(absl::Span<void* const> results) const {
   for (size_t i = 0; i < results.size(); ++i) {
     const int64_t bytes = results_[i].elements * results_[i].width;
     if (bytes > 0) std::memset(results[i], 0, static_cast<size_t>(bytes));
@@ -185,51 +186,53 @@ void HostCollective::Zero(absl::Span<void* const> results) const {
 
 absl::Status HostCollective::Run(LaunchMember& member, absl::Span<const void* const> operands,
                                  absl::Span<void* const> results, ParallelFor parallel) const {
-  if (member.launch().process_count() != static_cast<int64_t>(place_of_.size())) {
-    return absl::InternalError(absl::StrCat(name_, ": compiled for ", place_of_.size(), " processes, launched on ",
+  if (member.launch().process_count() != static_cast<int64_t>(membership_of_.size())) {
+    return absl::InternalError(absl::StrCat(name_, ": compiled for ", membership_of_.size(), " processes, launched on ",
                                             member.launch().process_count()));
   }
   if (member.process() < 0 || member.process() >= member.launch().process_count()) {
-    return absl::InternalError(absl::StrCat(name_, ": process ", member.process(), " of ", place_of_.size()));
+    return absl::InternalError(absl::StrCat(name_, ": process ", member.process(), " of ", membership_of_.size()));
   }
-  const auto [group, position] = place_of_[static_cast<size_t>(member.process())];
+  const auto [group, position] = membership_of_[static_cast<size_t>(member.process())];
   if (group < 0) {
-    Zero(results);
+    FillZeros(results);
     return absl::OkStatus();
   }
   const std::vector<int64_t>& members = groups_[static_cast<size_t>(group)];
-  Brought mine{operands, results};
-  auto work = [&](absl::Span<void* const> brought) { return Work(brought, members, parallel); };
+  MemberBuffers buffers{operands, results};
+  auto operation = [&](absl::Span<void* const> contributions) {
+    return ExecuteForGroup(contributions, members, parallel);
+  };
   if (members.size() == 1) {
-    void* alone[] = {&mine};
-    return work(alone);
+    void* contributions[] = {&buffers};
+    return operation(contributions);
   }
-  return member.launch().Meet({id_, member.NextTurn(id_), members.front()}, name_, members,
-                              static_cast<size_t>(position), &mine, work);
+  return member.launch().EnterRendezvous({id_, member.NextIteration(id_), members.front()}, name_, members,
+                                         static_cast<size_t>(position), &buffers, operation);
 }
 
-absl::Status HostCollective::Work(absl::Span<void* const> brought, absl::Span<const int64_t> group,
-                                  ParallelFor parallel) const {
-  std::vector<Brought> members;
-  members.reserve(brought.size());
-  for (void* b : brought) members.push_back(*static_cast<const Brought*>(b));
+absl::Status HostCollective::ExecuteForGroup(absl::Span<void* const> contributions, absl::Span<const int64_t> group,
+                                             ParallelFor parallel) const {
+  std::vector<MemberBuffers> members;
+  members.reserve(contributions.size());
+  for (void* c : contributions) members.push_back(*static_cast<const MemberBuffers*>(c));
   switch (opcode_) {
     case Opcode::kAllReduce:
-      for (size_t i = 0; i < operands_.size(); ++i) RETURN_IF_ERROR(Reduce(members, i, parallel));
+      for (size_t i = 0; i < operands_.size(); ++i) RETURN_IF_ERROR(AllReduce(members, i, parallel));
       return absl::OkStatus();
     case Opcode::kReduceScatter:
-      for (size_t i = 0; i < operands_.size(); ++i) RETURN_IF_ERROR(Scatter(members, i, parallel));
+      for (size_t i = 0; i < operands_.size(); ++i) RETURN_IF_ERROR(ReduceScatter(members, i, parallel));
       return absl::OkStatus();
     case Opcode::kAllGather:
-      for (size_t i = 0; i < operands_.size(); ++i) Gather(members, i, parallel);
+      for (size_t i = 0; i < operands_.size(); ++i) AllGather(members, i, parallel);
       return absl::OkStatus();
     case Opcode::kAllToAll:
-      Exchange(members, parallel);
+      AllToAll(members, parallel);
       return absl::OkStatus();
     case Opcode::kRaggedAllToAll:
-      return Ragged(members, parallel);
+      return RaggedAllToAll(members, parallel);
     case Opcode::kCollectivePermute:
-      Permute(members, group, parallel);
+      CollectivePermute(members, group, parallel);
       return absl::OkStatus();
     default:  // collective-broadcast
       parallel(static_cast<int64_t>(members.size()), [&](int64_t m) {
@@ -241,7 +244,8 @@ absl::Status HostCollective::Work(absl::Span<void* const> brought, absl::Span<co
   }
 }
 
-absl::Status HostCollective::Reduce(absl::Span<const Brought> members, size_t leaf, ParallelFor parallel) const {
+absl::Status HostCollective::AllReduce(absl::Span<const MemberBuffers> members, size_t leaf,
+                                       ParallelFor parallel) const {
   const Leaf& l = operands_[leaf];
   const int64_t block = std::max<int64_t>(kBlockBytes / l.width, 1), blocks = (l.elements + block - 1) / block;
   FirstError error;
@@ -249,62 +253,65 @@ absl::Status HostCollective::Reduce(absl::Span<const Brought> members, size_t le
     alignas(64) std::byte sum[kBlockBytes];
     const int64_t first = b * block, n = std::min(block, l.elements - first), at = first * l.width, bytes = n * l.width;
     absl::InlinedVector<const void*, 16> from;
-    for (const Brought& m : members) from.push_back(At(m.operands[leaf], at));
-    absl::Status s = combiners_[leaf].Fold(sum, from, n);
+    for (const MemberBuffers& m : members) from.push_back(Offset(m.operands[leaf], at));
+    absl::Status s = reducers_[leaf].Reduce(sum, from, n);
     if (!s.ok()) return error.Add(std::move(s));
-    for (const Brought& m : members) Copy(At(m.results[leaf], at), sum, bytes);
+    for (const MemberBuffers& m : members) Copy(Offset(m.results[leaf], at), sum, bytes);
   });
   return error.Take();
 }
 
-absl::Status HostCollective::Scatter(absl::Span<const Brought> members, size_t leaf, ParallelFor parallel) const {
+absl::Status HostCollective::ReduceScatter(absl::Span<const MemberBuffers> members, size_t leaf,
+                                           ParallelFor parallel) const {
   const Leaf& small = results_[leaf];
-  const Split split = SplitAlong(small);
-  const int64_t n = static_cast<int64_t>(members.size()), row = n * split.block;
+  const BlockLayout layout = GetBlockLayout(small);
+  const int64_t n = static_cast<int64_t>(members.size()), row = n * layout.bytes;
   if (small.elements == 0) return absl::OkStatus();
-  // A piece is either several whole rows of a member's block, or a part of one row.
-  const int64_t rows = std::clamp<int64_t>(kBlockBytes / split.block, 1, split.outer);
-  const int64_t most = kBlockBytes / small.width * small.width, part = std::min(split.block, most);
-  const int64_t parts = (split.block + part - 1) / part, strips = (split.outer + rows - 1) / rows;
+  // A chunk is several whole rows (a strip), or a part of one row if a row exceeds kBlockBytes.
+  const int64_t rows = std::clamp<int64_t>(kBlockBytes / layout.bytes, 1, layout.count);
+  const int64_t max_bytes = kBlockBytes / small.width * small.width, part = std::min(layout.bytes, max_bytes);
+  const int64_t parts = (layout.bytes + part - 1) / part, strips = (layout.count + rows - 1) / rows;
   FirstError error;
   parallel(n * strips * parts, [&](int64_t chunk) {
-    const int64_t p = chunk % parts, strip = chunk / parts % strips, me = chunk / parts / strips;
-    const int64_t first = strip * rows, count = std::min(rows, split.outer - first);
-    const int64_t offset = p * part, bytes = std::min(part, split.block - offset);
-    if (count == 1) {  // in place: nothing to gather
+    const int64_t p = chunk % parts, strip = chunk / parts % strips, target = chunk / parts / strips;
+    const int64_t first = strip * rows, count = std::min(rows, layout.count - first);
+    const int64_t offset = p * part, bytes = std::min(part, layout.bytes - offset);
+    if (count == 1) {  // contiguous: reduces without a copy
       absl::InlinedVector<const void*, 16> from;
-      for (const Brought& m : members) from.push_back(At(m.operands[leaf], first * row + me * split.block + offset));
-      void* to = At(members[me].results[leaf], first * split.block + offset);
-      return error.Add(combiners_[leaf].Fold(to, from, bytes / small.width));
+      for (const MemberBuffers& m : members)
+        from.push_back(Offset(m.operands[leaf], first * row + target * layout.bytes + offset));
+      void* to = Offset(members[target].results[leaf], first * layout.bytes + offset);
+      return error.Add(reducers_[leaf].Reduce(to, from, bytes / small.width));
     }
-    std::vector<std::byte> rows_of(members.size() *
-                                   static_cast<size_t>(count * bytes));  // of each member, close together
+    // Packs the rows of each member, so that one call reduces all of them.
+    std::vector<std::byte> packed(members.size() * static_cast<size_t>(count * bytes));
     absl::InlinedVector<const void*, 16> from;
     for (size_t m = 0; m < members.size(); ++m) {
-      std::byte* to = rows_of.data() + m * static_cast<size_t>(count * bytes);
-      CopyRows(to, bytes, At(members[m].operands[leaf], first * row + me * split.block + offset), row, count, bytes);
+      std::byte* to = packed.data() + m * static_cast<size_t>(count * bytes);
+      CopyRows(to, bytes, Offset(members[m].operands[leaf], first * row + target * layout.bytes + offset), row, count,
+               bytes);
       from.push_back(to);
     }
-    absl::Status s = combiners_[leaf].Fold(rows_of.data(), from, count * bytes / small.width);
+    absl::Status s = reducers_[leaf].Reduce(packed.data(), from, count * bytes / small.width);
     if (!s.ok()) return error.Add(std::move(s));
-    CopyRows(At(members[me].results[leaf], first * split.block + offset), split.block, rows_of.data(), bytes, count,
-             bytes);
+    CopyRows(Offset(members[target].results[leaf], first * layout.bytes + offset), layout.bytes, packed.data(), bytes,
+             count, bytes);
   });
   return error.Take();
 }
 
-void HostCollective::Gather(absl::Span<const Brought> members, size_t leaf, ParallelFor parallel) const {
-  const Split split = SplitAlong(operands_[leaf]);
-  const int64_t n = static_cast<int64_t>(members.size()), row = n * split.block;
+void HostCollective::AllGather(absl::Span<const MemberBuffers> members, size_t leaf, ParallelFor parallel) const {
+  const BlockLayout layout = GetBlockLayout(operands_[leaf]);
+  const int64_t n = static_cast<int64_t>(members.size()), row = n * layout.bytes;
   parallel(n, [&](int64_t m) {
     for (int64_t from = 0; from < n; ++from) {
-      CopyRows(At(members[m].results[leaf], from * split.block), row, At(members[from].operands[leaf], 0), split.block,
-               split.outer, split.block);
+      CopyRows(Offset(members[m].results[leaf], from * layout.bytes), row, Offset(members[from].operands[leaf], 0),
+               layout.bytes, layout.count, layout.bytes);
     }
   });
 }
 
-void HostCollective::Exchange(absl::Span<const Brought> members, ParallelFor parallel) const {
+void HostCollective::AllToAll(absl::Span<const MemberBuffers> members, ParallelFor parallel) const {
   const int64_t n = static_cast<int64_t>(members.size());
   if (tuple_form_) {
     parallel(n, [&](int64_t m) {
@@ -314,32 +321,32 @@ void HostCollective::Exchange(absl::Span<const Brought> members, ParallelFor par
     });
     return;
   }
-  Split split = SplitAlong(operands_[0]);
-  split.block /= n;
-  const int64_t row = n * split.block;
+  BlockLayout layout = GetBlockLayout(operands_[0]);
+  layout.bytes /= n;
+  const int64_t row = n * layout.bytes;
   parallel(n, [&](int64_t m) {
     for (int64_t from = 0; from < n; ++from) {
-      CopyRows(At(members[m].results[0], from * split.block), row, At(members[from].operands[0], m * split.block), row,
-               split.outer, split.block);
+      CopyRows(Offset(members[m].results[0], from * layout.bytes), row,
+               Offset(members[from].operands[0], m * layout.bytes), row, layout.count, layout.bytes);
     }
   });
 }
 
-void HostCollective::Permute(absl::Span<const Brought> members, absl::Span<const int64_t> group,
-                             ParallelFor parallel) const {
+void HostCollective::CollectivePermute(absl::Span<const MemberBuffers> members, absl::Span<const int64_t> group,
+                                       ParallelFor parallel) const {
   parallel(static_cast<int64_t>(members.size()), [&](int64_t m) {
     const int64_t source = source_of_[group[m]];
-    if (source < 0) return Zero(members[m].results);
-    const Brought& from = members[place_of_[source].second];
+    if (source < 0) return FillZeros(members[m].results);
+    const MemberBuffers& from = members[membership_of_[source].second];
     for (size_t i = 0; i < operands_.size(); ++i) {
       Copy(members[m].results[i], from.operands[i], operands_[i].elements * operands_[i].width);
     }
   });
 }
 
-absl::Status HostCollective::Ragged(absl::Span<const Brought> members, ParallelFor parallel) const {
-  // Operands: input, output, input offsets, send sizes, output offsets, receive sizes; an entry for each peer and
-  // update.
+absl::Status HostCollective::RaggedAllToAll(absl::Span<const MemberBuffers> members, ParallelFor parallel) const {
+  // Operands: input, output, input offsets, send sizes, output offsets, receive sizes. Each of the last four has one
+  // entry per peer and update.
   const int64_t n = static_cast<int64_t>(members.size()), updates = operands_[2].elements / n;
   const Leaf &input = operands_[0], &output = operands_[1];
   const int64_t in_rows = input.shape.dimensions(0), out_rows = output.shape.dimensions(0);
@@ -360,7 +367,7 @@ absl::Status HostCollective::Ragged(absl::Span<const Brought> members, ParallelF
                                                                    count, " of ", in_rows, " to rows ", to, " of ",
                                                                    out_rows, " of member ", m)));
         }
-        Copy(At(members[m].results[0], to * row), At(members[from].operands[0], start * row), count * row);
+        Copy(Offset(members[m].results[0], to * row), Offset(members[from].operands[0], start * row), count * row);
       }
     }
   });

@@ -1,11 +1,11 @@
-// Collectives between devices of one process whose memory the processor can read: all-gather, all-reduce,
-// reduce-scatter, all-to-all (array and tuple), ragged-all-to-all, collective-broadcast and collective-permute, in
-// every group mode (core/analysis/process_groups.h), with several operands where the operation takes them.
+// Collectives between devices of one process whose memory the host can access: all-gather, all-reduce, reduce-scatter,
+// all-to-all (array and tuple form), ragged-all-to-all, collective-broadcast and collective-permute. Supports every
+// group mode (core/analysis/process_groups.h) and several operands where the operation allows them.
 //
-// A plan is made once when a program is compiled and run by every device in every launch. Arrays are dense and
-// row-major. The device that comes last does the work for its group, block by block so that a block of a reduction
-// stays in the nearest cache, and may spread the blocks over threads. Reductions add up in the order of the group's
-// members on all devices alike, so results agree to the bit.
+// A HostCollective is made once per instruction when a program is compiled. Every device runs it in every launch. The
+// last device of a group to arrive performs the operation for all (rendezvous.h). It reduces block by block so that the
+// accumulator stays in the L1 cache, and may distribute the blocks over threads. Reductions combine the operands in the
+// order of the group on all devices, so all results have the same bits.
 #ifndef BACKPLANE_SDK_BACKEND_COLLECTIVES_HOST_COLLECTIVE_H_
 #define BACKPLANE_SDK_BACKEND_COLLECTIVES_HOST_COLLECTIVE_H_
 
@@ -14,54 +14,60 @@
 #include <vector>
 
 #include "core/analysis/process_groups.h"
-#include "sdk/backend/collectives/combiner.h"
+#include "sdk/backend/collectives/reducer.h"
 #include "sdk/backend/collectives/rendezvous.h"
 
 namespace backplane {
 
+// Thread-safe.
 class HostCollective {
  public:
-  // Runs body(0) ... body(chunks - 1) in any order, on one thread or several, and returns when all are done.
+  // Calls body(0) ... body(chunks - 1) in any order, on one or several threads, and returns after the last call.
   using ParallelFor = absl::FunctionRef<void(int64_t chunks, absl::FunctionRef<void(int64_t chunk)> body)>;
 
-  // InvalidArgument where groups or shapes do not fit so many replicas and partitions; Unimplemented, naming it, for
-  // an operation that is no collective of the list above. The instruction's computation must outlive the plan.
+  // Returns InvalidArgument if groups or shapes do not fit the number of replicas and partitions. Returns Unimplemented
+  // for an instruction that is none of the collectives above. The computation that `op` calls must outlive the result.
   static absl::StatusOr<std::unique_ptr<HostCollective>> Make(const Instruction& op, int64_t replicas,
                                                               int64_t partitions);
 
-  // One member's part: `operands` and `results` are the addresses of the leaves, in order. Blocks until the group is
-  // through; errors are those of Launch::Meet, and InvalidArgument for ragged rows out of bounds.
+  // Executes the collective as one member. `operands` and `results` hold the addresses of the leaves, in order. All
+  // arrays are dense and row-major. Blocks until the group is done. Returns the errors of Launch::EnterRendezvous, and
+  // InvalidArgument if a ragged-all-to-all accesses rows out of bounds.
   absl::Status Run(LaunchMember& member, absl::Span<const void* const> operands, absl::Span<void* const> results,
                    ParallelFor parallel) const;
 
-  // Bytes that all members of a group read and write together, for estimates of time.
+  // Returns how many bytes all members of a group read and write together, for cost estimates.
   int64_t group_bytes() const;
 
  private:
   struct Leaf {
     Shape shape;
-    int64_t width = 0, elements = 0;
+    int64_t width = 0, elements = 0;  // bytes per element, number of elements
   };
-  struct Brought {
+  // What one member contributes to the rendezvous.
+  struct MemberBuffers {
     absl::Span<const void* const> operands;
     absl::Span<void* const> results;
   };
-  // Work on so many independent chunks.
-  struct Split {
-    int64_t outer = 1, block = 0;  // rows before the dimension, bytes of one member's block of it
+  // The blocks of one member in an array that the members divide along `dimension_`.
+  struct BlockLayout {
+    int64_t count = 1;  // product of the dimensions before `dimension_`
+    int64_t bytes = 0;  // contiguous bytes per block
   };
 
   HostCollective() = default;
-  absl::Status Prepare(const Instruction& op, int64_t replicas, int64_t partitions);
-  absl::Status Work(absl::Span<void* const> brought, absl::Span<const int64_t> group, ParallelFor parallel) const;
-  absl::Status Reduce(absl::Span<const Brought> members, size_t leaf, ParallelFor parallel) const;
-  absl::Status Scatter(absl::Span<const Brought> members, size_t leaf, ParallelFor parallel) const;
-  absl::Status Ragged(absl::Span<const Brought> members, ParallelFor parallel) const;
-  void Gather(absl::Span<const Brought> members, size_t leaf, ParallelFor parallel) const;
-  void Exchange(absl::Span<const Brought> members, ParallelFor parallel) const;
-  void Permute(absl::Span<const Brought> members, absl::Span<const int64_t> group, ParallelFor parallel) const;
-  Split SplitAlong(const Leaf& small) const;
-  void Zero(absl::Span<void* const> results) const;
+  absl::Status Initialize(const Instruction& op, int64_t replicas, int64_t partitions);
+  absl::Status ExecuteForGroup(absl::Span<void* const> contributions, absl::Span<const int64_t> group,
+                               ParallelFor parallel) const;
+  absl::Status AllReduce(absl::Span<const MemberBuffers> members, size_t leaf, ParallelFor parallel) const;
+  absl::Status ReduceScatter(absl::Span<const MemberBuffers> members, size_t leaf, ParallelFor parallel) const;
+  absl::Status RaggedAllToAll(absl::Span<const MemberBuffers> members, ParallelFor parallel) const;
+  void AllGather(absl::Span<const MemberBuffers> members, size_t leaf, ParallelFor parallel) const;
+  void AllToAll(absl::Span<const MemberBuffers> members, ParallelFor parallel) const;
+  void CollectivePermute(absl::Span<const MemberBuffers> members, absl::Span<const int64_t> group,
+                         ParallelFor parallel) const;
+  BlockLayout GetBlockLayout(const Leaf& small) const;
+  void FillZeros(absl::Span<void* const> results) const;
 
   Opcode opcode_{};
   std::string name_;
@@ -69,10 +75,10 @@ class HostCollective {
   int64_t dimension_ = 0;
   bool tuple_form_ = false;  // all-to-all
   std::vector<Leaf> operands_, results_;
-  std::vector<Combiner> combiners_;  // one for each operand leaf
+  std::vector<Reducer> reducers_;  // one per operand leaf
   ProcessGroups groups_;
-  std::vector<int64_t> source_of_;                     // collective-permute: by target process; -1: none
-  std::vector<std::pair<int32_t, int32_t>> place_of_;  // by process: group and position; (-1, -1): in none
+  std::vector<int64_t> source_of_;                          // collective-permute: by target process; -1: none
+  std::vector<std::pair<int32_t, int32_t>> membership_of_;  // by process: group and position; (-1, -1): no group
 };
 
 }  // namespace backplane

@@ -9,17 +9,18 @@
 
 namespace backplane {
 
-std::string Launch::Name(int64_t process) const {
-  std::string name = ProcessName(process, options_.replicas, options_.partitions);
+std::string Launch::FormatProcess(int64_t process) const {
+  std::string name = FormatProcessName(process, options_.replicas, options_.partitions);
   const size_t i = static_cast<size_t>(process);
   if (i < options_.devices.size()) absl::StrAppend(&name, " (device ", options_.devices[i], ")");
   return name;
 }
 
-std::string Launch::Missing(const Meeting& meeting) const {
+std::string Launch::FormatMissing(const Rendezvous& rendezvous) const {
   std::string text;
-  for (size_t i = 0; i < meeting.group.size(); ++i) {
-    if (!meeting.here[i]) absl::StrAppend(&text, text.empty() ? "" : ", ", Name(meeting.group[i]));
+  for (size_t i = 0; i < rendezvous.group.size(); ++i) {
+    if (!rendezvous.has_arrived[i])
+      absl::StrAppend(&text, text.empty() ? "" : ", ", FormatProcess(rendezvous.group[i]));
   }
   return text;
 }
@@ -27,8 +28,8 @@ std::string Launch::Missing(const Meeting& meeting) const {
 void Launch::FailLocked(const absl::Status& status) {
   if (status.ok() || !failure_.ok()) return;
   failure_ = status;
-  for (auto& [key, meeting] : meetings_) meeting->cv.notify_all();
-  posted_.notify_all();
+  for (auto& [key, rendezvous] : rendezvous_) rendezvous->cv.notify_all();
+  message_posted_.notify_all();
 }
 
 void Launch::Fail(const absl::Status& status) {
@@ -36,99 +37,100 @@ void Launch::Fail(const absl::Status& status) {
   FailLocked(status);
 }
 
-absl::Status Launch::CheckAllMayCome(const Meeting& meeting) const {
-  for (size_t i = 0; i < meeting.group.size(); ++i) {
-    if (meeting.here[i] || !ended_[static_cast<size_t>(meeting.group[i])]) continue;
+absl::Status Launch::CheckMissingMembersStillRun(const Rendezvous& rendezvous) const {
+  for (size_t i = 0; i < rendezvous.group.size(); ++i) {
+    if (rendezvous.has_arrived[i] || !ended_[static_cast<size_t>(rendezvous.group[i])]) continue;
     return absl::InternalError(
-        absl::StrCat(meeting.what, ": ", Name(meeting.group[i]), " has ended without coming to it"));
+        absl::StrCat(rendezvous.what, ": ", FormatProcess(rendezvous.group[i]), " has ended without joining it"));
   }
   return absl::OkStatus();
 }
 
-absl::Status Launch::Meet(const Key& key, absl::string_view what, absl::Span<const int64_t> group, size_t position,
-                          void* brought, Work work) {
+absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, absl::Span<const int64_t> group,
+                                     size_t position, void* contribution, Operation operation) {
   std::unique_lock<std::mutex> lock(mu_);
   if (!failure_.ok()) return failure_;
-  auto at = meetings_.find(key);
-  if (at == meetings_.end()) {
-    // Whole before it is found by others: memory may run out in between.
-    auto made = std::make_shared<Meeting>();
-    made->what = std::string(what);
-    made->group.assign(group.begin(), group.end());
-    made->brought.resize(group.size());
-    made->here.resize(group.size());
-    at = meetings_.emplace(key, std::move(made)).first;
+  auto at = rendezvous_.find(key);
+  if (at == rendezvous_.end()) {
+    // Complete it before other members can find it: an allocation may throw.
+    auto created = std::make_shared<Rendezvous>();
+    created->what = std::string(what);
+    created->group.assign(group.begin(), group.end());
+    created->contributions.resize(group.size());
+    created->has_arrived.resize(group.size());
+    at = rendezvous_.emplace(key, std::move(created)).first;
   }
-  const std::shared_ptr<Meeting> meeting = at->second;
-  if (meeting->group.size() != group.size() || meeting->here[position]) {
-    absl::Status twice =
-        absl::InternalError(absl::StrCat(what, ": ", Name(group[position]), " came to one meeting twice"));
-    FailLocked(twice);
-    return twice;
+  const std::shared_ptr<Rendezvous> rendezvous = at->second;
+  if (rendezvous->group.size() != group.size() || rendezvous->has_arrived[position]) {
+    absl::Status duplicate =
+        absl::InternalError(absl::StrCat(what, ": ", FormatProcess(group[position]), " entered one rendezvous twice"));
+    FailLocked(duplicate);
+    return duplicate;
   }
-  meeting->brought[position] = brought;
-  meeting->here[position] = true;
-  if (++meeting->arrived == group.size()) {
+  rendezvous->contributions[position] = contribution;
+  rendezvous->has_arrived[position] = true;
+  if (++rendezvous->arrived == group.size()) {
     lock.unlock();
-    absl::Status result = Caught([&] { return work(meeting->brought); });  // the others wait for it, whatever happens
+    // An exception must not escape: the other members wait for `done`.
+    absl::Status result = Caught([&] { return operation(rendezvous->contributions); });
     lock.lock();
-    meeting->result = std::move(result);
-    meeting->done = true;
-    meeting->cv.notify_all();
+    rendezvous->result = std::move(result);
+    rendezvous->done = true;
+    rendezvous->cv.notify_all();
   } else {
-    FailLocked(CheckAllMayCome(*meeting));
+    FailLocked(CheckMissingMembersStillRun(*rendezvous));
     const Workers::Waiting waiting(Workers::Waiting::For::kDevices);
     const auto limit = std::chrono::steady_clock::now() + options_.time_limit;
-    // Once all have come the work is under way, and what this member brought must stay until it is done.
-    auto over = [&] { return meeting->done || (!failure_.ok() && meeting->arrived < group.size()); };
-    while (!over()) {
-      if (meeting->arrived == group.size()) {
-        meeting->cv.wait(lock);
-      } else if (meeting->cv.wait_until(lock, limit) == std::cv_status::timeout && !over() &&
-                 meeting->arrived < group.size()) {
-        FailLocked(absl::DeadlineExceededError(
-            absl::StrCat(what, ": ", meeting->arrived, " of ", group.size(), " came within ",
-                         static_cast<double>(options_.time_limit.count()) / 1000, " s; missing: ", Missing(*meeting))));
+    // Once all have arrived the operation runs and reads the contribution of this member, so the member must stay.
+    auto is_over = [&] { return rendezvous->done || (!failure_.ok() && rendezvous->arrived < group.size()); };
+    while (!is_over()) {
+      if (rendezvous->arrived == group.size()) {
+        rendezvous->cv.wait(lock);
+      } else if (rendezvous->cv.wait_until(lock, limit) == std::cv_status::timeout && !is_over() &&
+                 rendezvous->arrived < group.size()) {
+        FailLocked(absl::DeadlineExceededError(absl::StrCat(
+            what, ": ", rendezvous->arrived, " of ", group.size(), " arrived within ",
+            static_cast<double>(options_.time_limit.count()) / 1000, " s; missing: ", FormatMissing(*rendezvous))));
       }
     }
   }
-  if (!meeting->done) {
-    // Whoever comes now finds the launch failed before it looks for the meeting.
-    if (++meeting->left == meeting->arrived) meetings_.erase(key);
+  if (!rendezvous->done) {
+    // Erasing is safe: later members see the failure before they look up the rendezvous.
+    if (++rendezvous->left == rendezvous->arrived) rendezvous_.erase(key);
     return failure_;
   }
-  if (++meeting->left == group.size()) meetings_.erase(key);
-  return meeting->result;
+  if (++rendezvous->left == group.size()) rendezvous_.erase(key);
+  return rendezvous->result;
 }
 
-absl::Status Launch::Post(int64_t channel, int64_t turn, int64_t from, int64_t to, std::string bytes) {
+absl::Status Launch::PostMessage(int64_t channel, int64_t iteration, int64_t from, int64_t to, std::string bytes) {
   std::lock_guard<std::mutex> lock(mu_);
   if (!failure_.ok()) return failure_;
-  letters_[Letter(channel, turn, from, to)] = std::move(bytes);
-  posted_.notify_all();
+  messages_[MessageKey(channel, iteration, from, to)] = std::move(bytes);
+  message_posted_.notify_all();
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Launch::Fetch(int64_t channel, int64_t turn, int64_t from, int64_t to,
-                                          absl::string_view what) {
+absl::StatusOr<std::string> Launch::FetchMessage(int64_t channel, int64_t iteration, int64_t from, int64_t to,
+                                                 absl::string_view what) {
   std::unique_lock<std::mutex> lock(mu_);
-  const Letter key(channel, turn, from, to);
+  const MessageKey key(channel, iteration, from, to);
   const auto limit = std::chrono::steady_clock::now() + options_.time_limit;
   const Workers::Waiting waiting(Workers::Waiting::For::kDevices);
   while (true) {
-    auto at = letters_.find(key);
-    if (at != letters_.end()) {
+    auto at = messages_.find(key);
+    if (at != messages_.end()) {
       std::string bytes = std::move(at->second);
-      letters_.erase(at);
+      messages_.erase(at);
       return bytes;
     }
     if (!failure_.ok()) return failure_;
     if (ended_[static_cast<size_t>(from)]) {
-      FailLocked(absl::InternalError(absl::StrCat(what, ": ", Name(from), " has ended without sending")));
-    } else if (posted_.wait_until(lock, limit) == std::cv_status::timeout && letters_.count(key) == 0) {
-      FailLocked(absl::DeadlineExceededError(absl::StrCat(what, ": nothing came within ",
+      FailLocked(absl::InternalError(absl::StrCat(what, ": ", FormatProcess(from), " has ended without sending")));
+    } else if (message_posted_.wait_until(lock, limit) == std::cv_status::timeout && messages_.count(key) == 0) {
+      FailLocked(absl::DeadlineExceededError(absl::StrCat(what, ": nothing arrived within ",
                                                           static_cast<double>(options_.time_limit.count()) / 1000,
-                                                          " s; missing: ", Name(from))));
+                                                          " s; missing: ", FormatProcess(from))));
     }
   }
 }
@@ -138,18 +140,18 @@ void Launch::End(int64_t process, const absl::Status& status) {
   if (process < 0 || process >= process_count()) return;
   ended_[static_cast<size_t>(process)] = true;
   if (!status.ok()) {
-    FailLocked(absl::AbortedError(absl::StrCat(Name(process), " failed: ", status.message())));
+    FailLocked(absl::AbortedError(absl::StrCat(FormatProcess(process), " failed: ", status.message())));
     return;
   }
-  for (auto& [key, meeting] : meetings_) {
-    if (meeting->arrived < meeting->group.size()) FailLocked(CheckAllMayCome(*meeting));
+  for (auto& [key, rendezvous] : rendezvous_) {
+    if (rendezvous->arrived < rendezvous->group.size()) FailLocked(CheckMissingMembersStillRun(*rendezvous));
   }
-  posted_.notify_all();
+  message_posted_.notify_all();
 }
 
-size_t Launch::open_meetings() const {
+size_t Launch::CountPending() const {
   std::lock_guard<std::mutex> lock(mu_);
-  return meetings_.size() + letters_.size();
+  return rendezvous_.size() + messages_.size();
 }
 
 LaunchMember::LaunchMember(std::shared_ptr<Launch> launch, int64_t replica, int64_t partition)
@@ -165,7 +167,7 @@ LaunchMember::~LaunchMember() {
   if (ended_) return;
   try {
     End(absl::CancelledError("it was dropped before its end"));
-  } catch (...) {  // no memory for the words
+  } catch (...) {  // out of memory for the message
     launch_->Fail(absl::Status(absl::StatusCode::kAborted, ""));
   }
 }
@@ -177,12 +179,12 @@ void LaunchMember::End(const absl::Status& status) {
 
 std::shared_ptr<Launch> LaunchRegistry::Join(int64_t run_id, const LaunchOptions& options) {
   if (options.replicas * options.partitions == 1) return std::make_shared<Launch>(options);
-  std::vector<std::shared_ptr<Launch>> late;  // let go after the lock
+  std::vector<std::shared_ptr<Launch>> expired;  // destroyed after the lock is released
   const auto now = std::chrono::steady_clock::now();
   std::lock_guard<std::mutex> lock(mu_);
   for (auto at = entries_.begin(); at != entries_.end();) {
     if (at->first != run_id && at->second.limit < now) {
-      late.push_back(std::move(at->second.launch));
+      expired.push_back(std::move(at->second.launch));
       at = entries_.erase(at);
     } else {
       ++at;
@@ -208,8 +210,8 @@ void LaunchRegistry::Abandon(int64_t run_id, const absl::Status& why) {
     launch = std::move(at->second.launch);
     entries_.erase(at);
   }
-  if (launch == nullptr) return;  // memory ran out while it was made
-  launch->Fail(absl::AbortedError(absl::StrCat("the launch was given up: ", why.message())));
+  if (launch == nullptr) return;  // out of memory while it was created
+  launch->Fail(absl::AbortedError(absl::StrCat("the launch was abandoned: ", why.message())));
 }
 
 size_t LaunchRegistry::size() const {

@@ -1,17 +1,18 @@
-// Where the devices of one process meet during a launch of a program.
+// Synchronizes the devices of one process during a launch of a program.
 //
-// A launch is one execution of a program on all its devices; the devices join it by run id (LaunchRegistry). For each
-// collective the members of a group meet: everybody brings a pointer and blocks; the one who comes last does the work
-// for all while the others wait, so whatever the pointers lead to stays valid until the work is done. One wait for each
-// member, no lock held during the work.
+// A launch is one execution of a program on all its devices. The devices join it by run id (LaunchRegistry). For each
+// collective the members of a group enter a rendezvous: each passes a pointer to its data and blocks. The last member
+// to arrive performs the operation for all. The other members stay blocked until it is done, so the data that the
+// pointers refer to stays valid. No lock is held during the operation.
 //
-// Nobody waits for ever. A launch fails as a whole, and everybody who waits in it or comes later gets an error, when
-//   - a member's program ends in an error (Aborted, with that error's text),
-//   - a member's program ends without having come to a meeting it belongs to (Internal),
-//   - somebody has waited longer than the time limit (DeadlineExceeded, naming who is missing).
+// A rendezvous cannot block for ever. A launch fails as a whole, and every member that waits in it or arrives later
+// gets an error, if
+//   - the program of a member fails (Aborted, with the text of that error),
+//   - the program of a member ends before it has entered a rendezvous of its group (Internal),
+//   - a member has waited longer than the time limit (DeadlineExceeded, naming the missing members).
 //
-// Waiting blocks the calling thread: a backend runs the devices of a launch on threads of their own.
-// Thread-safety: LaunchRegistry and Launch from any thread; a LaunchMember belongs to the thread of its device.
+// Waiting blocks the calling thread. A backend must run each device of a launch on its own thread.
+// Thread-safety: LaunchRegistry and Launch are thread-safe. A LaunchMember belongs to the thread of its device.
 #ifndef BACKPLANE_SDK_BACKEND_COLLECTIVES_RENDEZVOUS_H_
 #define BACKPLANE_SDK_BACKEND_COLLECTIVES_RENDEZVOUS_H_
 
@@ -35,8 +36,8 @@ namespace backplane {
 
 struct LaunchOptions {
   int64_t replicas = 1, partitions = 1;
-  std::chrono::milliseconds time_limit{120000};
-  std::vector<int32_t> devices;  // of each process, for messages; may be empty
+  std::chrono::milliseconds time_limit{120000};  // of one wait
+  std::vector<int32_t> devices;                  // device ids by process, for messages; may be empty
 };
 
 class Launch {
@@ -46,57 +47,62 @@ class Launch {
   int64_t process_count() const { return options_.replicas * options_.partitions; }
   const LaunchOptions& options() const { return options_; }
 
-  // A meeting: the operation's number, how often the members came by it before, and the group's first process.
+  // Identifies a rendezvous: the id of the operation, the iteration (how often the members executed the operation
+  // before), and the first process of the group.
   using Key = std::tuple<int64_t, int64_t, int64_t>;
-  using Work = absl::FunctionRef<absl::Status(absl::Span<void* const> brought)>;
+  // Performs the operation. `contributions` holds the pointers of the members, in the order of the group.
+  using Operation = absl::FunctionRef<absl::Status(absl::Span<void* const> contributions)>;
 
-  // Member `position` of `group` (numbers of processes, in the order in which `work` sees what they brought). `what`
-  // names the operation in messages. The work's error is everybody's.
-  absl::Status Meet(const Key& key, absl::string_view what, absl::Span<const int64_t> group, size_t position,
-                    void* brought, Work work);
+  // Enters a rendezvous as member number `position` of `group`, a list of process numbers. Blocks until the operation
+  // is done or the launch has failed. Every member gets the status of the operation. `what` names the operation in
+  // messages. All members must pass the same group and an equivalent operation.
+  absl::Status EnterRendezvous(const Key& key, absl::string_view what, absl::Span<const int64_t> group, size_t position,
+                               void* contribution, Operation operation);
 
-  // Bytes left for one receiver: the sender does not wait. A letter nobody fetches goes with the launch.
-  absl::Status Post(int64_t channel, int64_t turn, int64_t from, int64_t to, std::string bytes);
-  absl::StatusOr<std::string> Fetch(int64_t channel, int64_t turn, int64_t from, int64_t to, absl::string_view what);
+  // Sends bytes to one process without blocking. The launch owns a message until it is fetched.
+  absl::Status PostMessage(int64_t channel, int64_t iteration, int64_t from, int64_t to, std::string bytes);
+  // Blocks until the message arrives and returns its bytes.
+  absl::StatusOr<std::string> FetchMessage(int64_t channel, int64_t iteration, int64_t from, int64_t to,
+                                           absl::string_view what);
 
-  // The process's program has come to its end.
+  // Reports that the program of a process has ended. A status that is not OK fails the launch.
   void End(int64_t process, const absl::Status& status);
-  // The launch cannot go on. OK is no failure; the first failure counts.
+  // Fails the launch. Ignores an OK status. The first failure is the one that is reported.
   void Fail(const absl::Status& status);
 
-  size_t open_meetings() const;  // for tests: meetings and letters that are still kept
+  size_t CountPending() const;  // rendezvous that are not over and messages that are not fetched; for tests
 
  private:
-  struct Meeting {
+  struct Rendezvous {
     std::string what;
-    std::vector<void*> brought;
-    std::vector<bool> here;
+    std::vector<void*> contributions;
+    std::vector<bool> has_arrived;
     std::vector<int64_t> group;
     size_t arrived = 0, left = 0;
     bool done = false;
     absl::Status result;
     std::condition_variable cv;
   };
-  using Letter = std::tuple<int64_t, int64_t, int64_t, int64_t>;
+  using MessageKey = std::tuple<int64_t, int64_t, int64_t, int64_t>;  // channel, iteration, source, target
   void FailLocked(const absl::Status& status);
-  absl::Status CheckAllMayCome(const Meeting& meeting) const;
-  std::string Name(int64_t process) const;
-  std::string Missing(const Meeting& meeting) const;
+  absl::Status CheckMissingMembersStillRun(const Rendezvous& rendezvous) const;
+  std::string FormatProcess(int64_t process) const;
+  std::string FormatMissing(const Rendezvous& rendezvous) const;
 
   const LaunchOptions options_;
   mutable std::mutex mu_;
-  absl::Status failure_;                              // under mu_
-  std::vector<bool> ended_;                           // under mu_
-  std::map<Key, std::shared_ptr<Meeting>> meetings_;  // under mu_
-  std::map<Letter, std::string> letters_;             // under mu_
-  std::condition_variable posted_;
+  absl::Status failure_;                                   // guarded by mu_
+  std::vector<bool> ended_;                                // guarded by mu_
+  std::map<Key, std::shared_ptr<Rendezvous>> rendezvous_;  // guarded by mu_
+  std::map<MessageKey, std::string> messages_;             // guarded by mu_
+  std::condition_variable message_posted_;
 };
 
-// One device's side of a launch: counts how often it came by each operation, so that the turns of loops find one
-// another. Ends the launch for its process when it is destroyed without a word (an error: it was dropped).
+// The side of one device in a launch. Counts how often the device executed each operation, so that members match the
+// iterations of a loop. Must be ended by End; otherwise the destructor fails the launch.
 class LaunchMember {
  public:
-  // A replica or partition that the launch does not have makes the launch fail (InvalidArgument).
+  // Fails the launch with InvalidArgument if it has no such replica or partition.
   LaunchMember(std::shared_ptr<Launch> launch, int64_t replica, int64_t partition);
   ~LaunchMember();
   LaunchMember(const LaunchMember&) = delete;
@@ -104,35 +110,36 @@ class LaunchMember {
 
   Launch& launch() const { return *launch_; }
   int64_t process() const { return process_; }
-  int64_t NextTurn(int64_t operation) { return turns_[operation]++; }
+  // Returns how often it was called for `operation` before.
+  int64_t NextIteration(int64_t operation) { return iterations_[operation]++; }
   void End(const absl::Status& status);
 
  private:
   const std::shared_ptr<Launch> launch_;
   const int64_t process_;
   bool ended_ = false;
-  absl::flat_hash_map<int64_t, int64_t> turns_;
+  absl::flat_hash_map<int64_t, int64_t> iterations_;
 };
 
-// The launches under way. Keeps a launch until all its devices have joined: a device may have sent its letters, failed
-// or ended before another one comes, who must find what it left. A launch that some devices never join is let go at the
-// first join after its time limit; whoever waits in it has given up by then.
+// The launches in progress, by run id. Keeps a launch until all its devices have joined: one device may post messages,
+// fail or end before another joins, and the latter must find that state. If some devices never join, the registry drops
+// the launch at the first Join after its time limit. By then every waiting member has timed out.
 class LaunchRegistry {
  public:
-  // The launch `run_id`, made with `options` by whoever comes first.
+  // Returns the launch `run_id`. The first caller creates it with its `options`.
   std::shared_ptr<Launch> Join(int64_t run_id, const LaunchOptions& options);
-  // The devices that have not joined never will: the launch fails (Aborted) for those that have.
+  // Declares that the remaining devices will never join. The launch fails with Aborted for those that have.
   void Abandon(int64_t run_id, const absl::Status& why);
   size_t size() const;
 
  private:
   struct Entry {
     std::shared_ptr<Launch> launch;
-    int64_t missing = 0;
+    int64_t missing = 0;  // devices that have not joined
     std::chrono::steady_clock::time_point limit;
   };
   mutable std::mutex mu_;
-  std::map<int64_t, Entry> entries_;  // under mu_
+  std::map<int64_t, Entry> entries_;  // guarded by mu_
 };
 
 }  // namespace backplane

@@ -10,17 +10,18 @@
 namespace backplane {
 namespace {
 
-// Turns of sends and of receives on a channel are counted apart, and apart from those of collectives.
-int64_t Counter(int64_t channel, bool sends) { return -2 * channel - (sends ? 2 : 1); }
+// Returns the key under which a LaunchMember counts the executions of sends or of receives on a channel. The keys of
+// collectives are their instruction ids, which are not negative.
+int64_t GetIterationKey(int64_t channel, bool sends) { return -2 * channel - (sends ? 2 : 1); }
 
-// A device of the launch that the plan was made for.
+// Checks that the member belongs to a launch of as many processes as the transfer was made for.
 absl::Status CheckMember(const LaunchMember* member, absl::string_view name, size_t processes) {
   if (member == nullptr) return absl::InternalError(absl::StrCat(name, ": the program was run without its launch"));
   if (member->process() >= 0 && static_cast<size_t>(member->process()) < processes) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(name, ": process ", member->process(), " of ", processes));
 }
 
-absl::Status Named(absl::string_view name, const absl::Status& s) {
+absl::Status PrependName(absl::string_view name, const absl::Status& s) {
   return s.ok() ? s : absl::Status(s.code(), absl::StrCat(name, ": ", s.message()));
 }
 
@@ -34,9 +35,9 @@ absl::StatusOr<std::unique_ptr<Transfer>> Transfer::Make(const Instruction& op, 
   if (!t->sends_ && !feed && !(op.Is(Opcode::kRecvDone) && op.operand(0)->Is(Opcode::kRecv))) {
     return absl::UnimplementedError(absl::StrCat(op.name(), ": ", op.info().text, " without its recv"));
   }
-  const Instruction& begin = t->sends_ || feed ? op : *op.operand(0);
-  t->channel_ = feed ? kFeedChannel : begin.attrs().GetInt(AttrId::kChannelId);
-  t->host_ = feed || begin.attrs().GetBool(AttrId::kIsHostTransfer);
+  const Instruction& start = t->sends_ || feed ? op : *op.operand(0);
+  t->channel_ = feed ? kFeedChannel : start.attrs().GetInt(AttrId::kChannelId);
+  t->host_ = feed || start.attrs().GetBool(AttrId::kIsHostTransfer);
   const Shape& data = t->sends_ ? op.operand(0)->shape() : op.shape().tuple_shapes(0);
   bool arrays = true;
   ForEachLeaf(data, [&](const Shape& s, const std::vector<int64_t>&) {
@@ -49,19 +50,19 @@ absl::StatusOr<std::unique_ptr<Transfer>> Transfer::Make(const Instruction& op, 
   }
   if (t->host_) return t;
   const bool across_partitions = partitions > 1;
-  const int64_t count = across_partitions ? partitions : replicas, others = across_partitions ? replicas : partitions;
+  const int64_t count = across_partitions ? partitions : replicas, copies = across_partitions ? replicas : partitions;
   t->peer_.assign(static_cast<size_t>(replicas * partitions), -1);
-  ASSIGN_OR_RETURN(const Pairs pairs, TransferPairs(begin));
+  ASSIGN_OR_RETURN(const Pairs pairs, GetTransferPairs(start));
   for (const auto& [source, target] : pairs) {
     if (source < 0 || source >= count || target < 0 || target >= count) {
       return absl::InvalidArgumentError(
-          absl::StrCat(begin.name(), ": source_target_pairs name ", source, " and ", target, ", there are ", count));
+          absl::StrCat(start.name(), ": source_target_pairs name ", source, " and ", target, ", there are ", count));
     }
-    for (int64_t o = 0; o < others; ++o) {
-      const int64_t from = across_partitions ? o * partitions + source : source * partitions + o;
-      const int64_t to = across_partitions ? o * partitions + target : target * partitions + o;
+    for (int64_t copy = 0; copy < copies; ++copy) {
+      const int64_t from = across_partitions ? copy * partitions + source : source * partitions + copy;
+      const int64_t to = across_partitions ? copy * partitions + target : target * partitions + copy;
       int64_t& peer = t->peer_[static_cast<size_t>(t->sends_ ? from : to)];
-      if (peer >= 0) return absl::InvalidArgumentError(absl::StrCat(begin.name(), ": a device stands in two pairs"));
+      if (peer >= 0) return absl::InvalidArgumentError(absl::StrCat(start.name(), ": a device is in two pairs"));
       peer = t->sends_ ? to : from;
     }
   }
@@ -71,17 +72,18 @@ absl::StatusOr<std::unique_ptr<Transfer>> Transfer::Make(const Instruction& op, 
 absl::Status Transfer::Send(LaunchMember* member, const ExecuteContext* context,
                             absl::Span<const void* const> leaves) const {
   if (host_) {
-    if (context == nullptr) return absl::FailedPreconditionError(absl::StrCat(name_, ": the host takes nothing"));
-    const Workers::Waiting in_host(Workers::Waiting::For::kHost);
+    if (context == nullptr)
+      return absl::FailedPreconditionError(absl::StrCat(name_, ": the execution has no host to send to"));
+    const Workers::Waiting blocked(Workers::Waiting::For::kHost);
     for (size_t i = 0; i < leaves.size(); ++i) {
       CustomCallBuffer buffer{leaves_[i].element_type(), const_cast<void*>(leaves[i]), leaves_[i].dimensions()};
-      RETURN_IF_ERROR(Named(name_, context->SendToHost(channel_, buffer)));
+      RETURN_IF_ERROR(PrependName(name_, context->SendToHost(channel_, buffer)));
     }
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckMember(member, name_, peer_.size()));
   const int64_t to = peer_[static_cast<size_t>(member->process())];
-  const int64_t turn = member->NextTurn(Counter(channel_, true));
+  const int64_t iteration = member->NextIteration(GetIterationKey(channel_, true));
   if (to < 0) return absl::OkStatus();
   std::string bytes;
   bytes.reserve(static_cast<size_t>(bytes_));
@@ -89,36 +91,37 @@ absl::Status Transfer::Send(LaunchMember* member, const ExecuteContext* context,
     if (leaves_[i].byte_size() > 0)
       bytes.append(static_cast<const char*>(leaves[i]), static_cast<size_t>(leaves_[i].byte_size()));
   }
-  return member->launch().Post(channel_, turn, member->process(), to, std::move(bytes));
+  return member->launch().PostMessage(channel_, iteration, member->process(), to, std::move(bytes));
 }
 
 absl::Status Transfer::Receive(LaunchMember* member, const ExecuteContext* context,
                                absl::Span<void* const> leaves) const {
   if (host_) {
-    if (context == nullptr) return absl::FailedPreconditionError(absl::StrCat(name_, ": the host gives nothing"));
-    const Workers::Waiting in_host(Workers::Waiting::For::kHost);
+    if (context == nullptr)
+      return absl::FailedPreconditionError(absl::StrCat(name_, ": the execution has no host to receive from"));
+    const Workers::Waiting blocked(Workers::Waiting::For::kHost);
     for (size_t i = 0; i < leaves.size(); ++i) {
       CustomCallBuffer buffer{leaves_[i].element_type(), leaves[i], leaves_[i].dimensions()};
-      RETURN_IF_ERROR(Named(name_, context->ReceiveFromHost(channel_, buffer)));
+      RETURN_IF_ERROR(PrependName(name_, context->ReceiveFromHost(channel_, buffer)));
     }
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckMember(member, name_, peer_.size()));
   const int64_t from = peer_[static_cast<size_t>(member->process())];
-  const int64_t turn = member->NextTurn(Counter(channel_, false));
+  const int64_t iteration = member->NextIteration(GetIterationKey(channel_, false));
   std::string bytes(static_cast<size_t>(bytes_), '\0');
   if (from >= 0) {
-    ASSIGN_OR_RETURN(bytes, member->launch().Fetch(channel_, turn, from, member->process(), name_));
+    ASSIGN_OR_RETURN(bytes, member->launch().FetchMessage(channel_, iteration, from, member->process(), name_));
   }
   if (static_cast<int64_t>(bytes.size()) != bytes_) {
     return absl::InvalidArgumentError(
         absl::StrCat(name_, ": takes ", bytes_, " bytes, ", bytes.size(), " were sent on channel ", channel_));
   }
-  size_t at = 0;
+  size_t offset = 0;
   for (size_t i = 0; i < leaves.size(); ++i) {
     const size_t n = static_cast<size_t>(leaves_[i].byte_size());
-    if (n > 0) std::memcpy(leaves[i], bytes.data() + at, n);
-    at += n;
+    if (n > 0) std::memcpy(leaves[i], bytes.data() + offset, n);
+    offset += n;
   }
   return absl::OkStatus();
 }

@@ -1,11 +1,11 @@
-// Send and recv: to and from the host through the execution's context, and between devices of one process.
+// Point-to-point transfers: send and recv between devices of a launch, and transfers to and from the host.
 //
-// A send between devices leaves its bytes and goes on; a recv-done waits for them (Launch::Post, Launch::Fetch), so
-// that programs which receive before they send do not wait for one another. Which device sends to which is in
-// source_target_pairs: partitions where there are several, else replicas.
+// A send between devices posts its bytes and does not block; a recv-done blocks until they arrive (Launch::PostMessage,
+// Launch::FetchMessage). Programs that receive before they send therefore do not deadlock. The attribute
+// source_target_pairs lists partitions if the program has several partitions, else replicas.
 //
-// Infeed and outfeed are transfers from and to the host on a channel of their own: the n-th array that the program
-// takes or gives there is the host's n-th. A tuple goes array by array.
+// Infeed and outfeed are host transfers on the reserved channel kFeedChannel. The n-th array that the program receives
+// or sends on it is the n-th array of the host. Tuples are transferred leaf by leaf.
 #ifndef BACKPLANE_SDK_BACKEND_COLLECTIVES_TRANSFER_H_
 #define BACKPLANE_SDK_BACKEND_COLLECTIVES_TRANSFER_H_
 
@@ -19,21 +19,24 @@
 
 namespace backplane {
 
-// The channel of infeed and outfeed, which no send or recv of a program has. Plugins name it in their attribute
-// `feed_channel`; a host registers its callbacks for it as for any other.
+// The channel of infeed and outfeed. No send or recv of a program uses it. Plugins publish it as their attribute
+// `feed_channel`; a host registers its callbacks for it like for any other channel.
 inline constexpr int64_t kFeedChannel = -1;
 
+// A compiled transfer. Made once per executable, run by every device in every launch. Thread-safe.
 class Transfer {
  public:
-  // Of a send, a recv-done, an infeed or an outfeed. InvalidArgument where the pairs do not fit, Unimplemented for
-  // tuples sent to or received from the host.
+  // `op` is a send, recv-done, infeed or outfeed. Returns InvalidArgument if the source-target pairs do not fit the
+  // number of devices. Returns Unimplemented for a recv-done whose operand is no recv, for data that contains tokens,
+  // and for a tuple that a send or recv exchanges with the host.
   static absl::StatusOr<std::unique_ptr<Transfer>> Make(const Instruction& op, int64_t replicas, int64_t partitions);
 
   bool to_or_from_host() const { return host_; }
   bool sends() const { return sends_; }
   int64_t bytes() const { return bytes_; }
-  // Dense row-major arrays, leaf by leaf. `member` is needed between devices, `context` for the host. A device that is
-  // in no pair sends nothing and receives zeros.
+  // Each entry of `leaves` is the address of a dense row-major array. `member` must be set for a transfer between
+  // devices, `context` for a transfer to or from the host. A device that is in no pair sends nothing and receives
+  // zeros.
   absl::Status Send(LaunchMember* member, const ExecuteContext* context, absl::Span<const void* const> leaves) const;
   absl::Status Receive(LaunchMember* member, const ExecuteContext* context, absl::Span<void* const> leaves) const;
 
@@ -43,7 +46,7 @@ class Transfer {
   bool host_ = false, sends_ = false;
   int64_t channel_ = 0, bytes_ = 0;
   std::vector<Shape> leaves_;
-  std::vector<int64_t> peer_;  // by process: where it sends to, or receives from; -1: nowhere
+  std::vector<int64_t> peer_;  // by process: the process it sends to or receives from, or -1
 };
 
 }  // namespace backplane

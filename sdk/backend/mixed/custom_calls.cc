@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/analysis/shared_leaves.h"
+#include "core/analysis/aliased_leaves.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/mixed/value.h"
 #include "sdk/backend/strided_copy.h"
@@ -131,7 +131,7 @@ absl::StatusOr<Literal> CustomCalls::Run(const Instruction& call, absl::Span<con
   AddResults(call.shape(), result, &out);
   std::vector<CustomCallBuffer> arguments = Buffers(in);
   const std::vector<CustomCallBuffer> results = Buffers(out);
-  for (const SharedLeaf& leaf : SharedLeavesOf(call)) LayInto(results[leaf.result], &arguments[leaf.operand]);
+  for (const AliasedLeaf& leaf : GetAliasedLeaves(call)) LayInto(results[leaf.result], &arguments[leaf.operand]);
   const Workers::Waiting in_host(Workers::Waiting::For::kHost);
   ASSIGN_OR_RETURN(Event done, site->second->Call({arguments, results, context, run_id, device}));
   RETURN_IF_ERROR(done.Await());

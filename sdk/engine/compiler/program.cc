@@ -7,8 +7,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/analysis/aliased_leaves.h"
 #include "core/analysis/trip_count.h"
-#include "core/analysis/shared_leaves.h"
 #include "core/passes/calls.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/faults.h"
@@ -235,7 +235,7 @@ class ProgramBuilder {
         auto at = kernel_of_instruction_.find(i);
         if (at == kernel_of_instruction_.end()) break;
         for (const auto& inner : i->called(0)->instructions())
-          program_->open_ended_ |= inner->Is(Opcode::kWhile) && !KnownTripCount(*inner);
+          program_->open_ended_ |= inner->Is(Opcode::kWhile) && !ComputeTripCount(*inner);
         const PlannedKernel& k = kernels_[at->second];
         std::vector<codegen::KernelFn> functions;
         for (const codegen::KernelPhase& phase : k.plan.phases) {
@@ -258,7 +258,7 @@ class ProgramBuilder {
         ASSIGN_OR_RETURN(ThunkSequence condition, Sequence(i->called(0)));
         ASSIGN_OR_RETURN(ThunkSequence body, Sequence(i->called(1)));
         steps.push_back(std::make_unique<WhileThunk>(std::move(condition), std::move(body),
-                                                     a.slot(i->called(0)->root()), KnownTripCount(*i)));
+                                                     a.slot(i->called(0)->root()), ComputeTripCount(*i)));
         return absl::OkStatus();
       }
       case Opcode::kConditional: {
@@ -427,7 +427,7 @@ class ProgramBuilder {
     }
     steps.push_back(std::make_unique<CustomCallThunk>(i->name(), std::move(site), std::move(operands),
                                                       Leaves(i->shape(), a.instruction_slots.at(i)),
-                                                      SharedLeavesOf(*i)));
+                                                      GetAliasedLeaves(*i)));
     return absl::OkStatus();
   }
 

@@ -2,7 +2,7 @@
 #ifndef BACKPLANE_SDK_ENGINE_THUNKS_EXTERNAL_THUNK_H_
 #define BACKPLANE_SDK_ENGINE_THUNKS_EXTERNAL_THUNK_H_
 
-#include "core/analysis/shared_leaves.h"
+#include "core/analysis/aliased_leaves.h"
 #include "core/eval/evaluator.h"
 #include "sdk/backend/custom_call.h"
 #include "sdk/engine/thunks/thunk.h"
@@ -18,7 +18,7 @@ class CustomCallThunk : public Thunk {
     std::vector<int64_t> dims;
   };
   CustomCallThunk(std::string name, std::unique_ptr<CustomCallSite> site, std::vector<Leaf> operands,
-                  std::vector<Leaf> results, std::vector<SharedLeaf> shared)
+                  std::vector<Leaf> results, std::vector<AliasedLeaf> shared)
       : name_(std::move(name)),
         site_(std::move(site)),
         operands_(std::move(operands)),
@@ -32,7 +32,7 @@ class CustomCallThunk : public Thunk {
   std::string name_;
   std::unique_ptr<CustomCallSite> site_;
   std::vector<Leaf> operands_, results_;
-  std::vector<SharedLeaf> shared_;
+  std::vector<AliasedLeaf> shared_;
 };
 
 // Runs one instruction by its definition. The compile log names each.

@@ -567,7 +567,7 @@ def whoever_does_not_come_is_named():
     try:
         jax.block_until_ready(f(rand(N, 4)))
     except jax.errors.JaxRuntimeError as e:
-        assert "has ended without coming" in str(e) and "partition" in str(e), str(e)
+        assert "has ended without joining" in str(e) and "partition" in str(e), str(e)
     else:
         raise AssertionError("one device came through a psum of eight alone")
     x = rand(N, 3)

@@ -1,4 +1,4 @@
-#include "sdk/backend/collectives/combiner.h"
+#include "sdk/backend/collectives/reducer.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,19 +13,19 @@
 namespace backplane {
 namespace {
 
-constexpr int64_t kLanes = 1024;
+constexpr int64_t kBlockElements = 1024;  // per call of a scalar program, and per f32 accumulator on the stack
 
 template <bool kAdd, typename T>
-T Combine(T a, T b) {
+T Apply(T a, T b) {
   return kAdd ? a + b : a * b;
 }
 
-// Reads every array once and keeps what it adds up in registers: the compiler's vector types, because loops over
-// pointers that might overlap stay scalar.
+// Reads every array once and keeps the accumulators in registers. Uses explicit vector types, because compilers do not
+// vectorize a loop over pointers that may alias.
 template <typename T, bool kAdd>
-void FoldArrays(void* out, absl::Span<const void* const> arrays, int64_t n) {
+void ReduceArrays(void* out, absl::Span<const void* const> arrays, int64_t n) {
   using Vector [[gnu::vector_size(16)]] = T;
-  constexpr int64_t kLanesOf = 16 / sizeof(T), kStep = 4 * kLanesOf;
+  constexpr int64_t kLanes = 16 / sizeof(T), kStep = 4 * kLanes;
   auto load = [](const void* array, int64_t i) {
     Vector v;
     std::memcpy(&v, static_cast<const T*>(array) + i, sizeof v);
@@ -34,37 +34,37 @@ void FoldArrays(void* out, absl::Span<const void* const> arrays, int64_t n) {
   T* to = static_cast<T*>(out);
   int64_t i = 0;
   for (; i + kStep <= n; i += kStep) {
-    Vector a = load(arrays[0], i), b = load(arrays[0], i + kLanesOf), c = load(arrays[0], i + 2 * kLanesOf),
-           d = load(arrays[0], i + 3 * kLanesOf);
+    Vector a = load(arrays[0], i), b = load(arrays[0], i + kLanes), c = load(arrays[0], i + 2 * kLanes),
+           d = load(arrays[0], i + 3 * kLanes);
     for (const void* x : arrays.subspan(1)) {
-      a = Combine<kAdd>(a, load(x, i));
-      b = Combine<kAdd>(b, load(x, i + kLanesOf));
-      c = Combine<kAdd>(c, load(x, i + 2 * kLanesOf));
-      d = Combine<kAdd>(d, load(x, i + 3 * kLanesOf));
+      a = Apply<kAdd>(a, load(x, i));
+      b = Apply<kAdd>(b, load(x, i + kLanes));
+      c = Apply<kAdd>(c, load(x, i + 2 * kLanes));
+      d = Apply<kAdd>(d, load(x, i + 3 * kLanes));
     }
     std::memcpy(to + i, &a, sizeof a);
-    std::memcpy(to + i + kLanesOf, &b, sizeof b);
-    std::memcpy(to + i + 2 * kLanesOf, &c, sizeof c);
-    std::memcpy(to + i + 3 * kLanesOf, &d, sizeof d);
+    std::memcpy(to + i + kLanes, &b, sizeof b);
+    std::memcpy(to + i + 2 * kLanes, &c, sizeof c);
+    std::memcpy(to + i + 3 * kLanes, &d, sizeof d);
   }
   for (; i < n; ++i) {
     T sum = static_cast<const T*>(arrays[0])[i];
-    for (const void* x : arrays.subspan(1)) sum = Combine<kAdd>(sum, static_cast<const T*>(x)[i]);
+    for (const void* x : arrays.subspan(1)) sum = Apply<kAdd>(sum, static_cast<const T*>(x)[i]);
     to[i] = sum;
   }
 }
 
-// Types of 16 bits: what all arrays add up to is rounded once, not after each array.
+// Reduces arrays of 16-bit floats. Accumulates in float, so that the result is rounded once and not once per array.
 template <typename T, bool kAdd>
-void FoldHalves(void* out, absl::Span<const void* const> arrays, int64_t n) {
-  float sum[kLanes];
-  for (int64_t first = 0; first < n; first += kLanes) {
-    const int64_t count = std::min(kLanes, n - first);
+void ReduceInFloat(void* out, absl::Span<const void* const> arrays, int64_t n) {
+  float sum[kBlockElements];
+  for (int64_t first = 0; first < n; first += kBlockElements) {
+    const int64_t count = std::min(kBlockElements, n - first);
     for (size_t k = 0; k < arrays.size(); ++k) {
       const T* from = static_cast<const T*>(arrays[k]) + first;
       for (int64_t i = 0; i < count; ++i) {
         const float x = static_cast<float>(from[i]);
-        sum[i] = k == 0 ? x : Combine<kAdd>(sum[i], x);
+        sum[i] = k == 0 ? x : Apply<kAdd>(sum[i], x);
       }
     }
     T* to = static_cast<T*>(out) + first;
@@ -72,25 +72,26 @@ void FoldHalves(void* out, absl::Span<const void* const> arrays, int64_t n) {
   }
 }
 
-// Integers wrap, so signed ones are added as unsigned. None narrower than 32 bits: C++ would widen them.
-void (*SimpleLoop(Opcode op, PrimitiveType type))(void*, absl::Span<const void* const>, int64_t) {
+// Returns the native loop for an operation and element type, or null. Signed integers use the unsigned loops, because
+// their overflow must wrap. Integers narrower than 32 bits have no loop, because C++ promotes them to int.
+void (*FindNativeLoop(Opcode op, PrimitiveType type))(void*, absl::Span<const void* const>, int64_t) {
   if (op != Opcode::kAdd && op != Opcode::kMultiply) return nullptr;
   const bool add = op == Opcode::kAdd;
   switch (type) {
     case PrimitiveType::kF32:
-      return add ? &FoldArrays<float, true> : &FoldArrays<float, false>;
+      return add ? &ReduceArrays<float, true> : &ReduceArrays<float, false>;
     case PrimitiveType::kBF16:
-      return add ? &FoldHalves<bf16, true> : &FoldHalves<bf16, false>;
+      return add ? &ReduceInFloat<bf16, true> : &ReduceInFloat<bf16, false>;
     case PrimitiveType::kF16:
-      return add ? &FoldHalves<f16, true> : &FoldHalves<f16, false>;
+      return add ? &ReduceInFloat<f16, true> : &ReduceInFloat<f16, false>;
     case PrimitiveType::kF64:
-      return add ? &FoldArrays<double, true> : &FoldArrays<double, false>;
+      return add ? &ReduceArrays<double, true> : &ReduceArrays<double, false>;
     case PrimitiveType::kS32:
     case PrimitiveType::kU32:
-      return add ? &FoldArrays<uint32_t, true> : &FoldArrays<uint32_t, false>;
+      return add ? &ReduceArrays<uint32_t, true> : &ReduceArrays<uint32_t, false>;
     case PrimitiveType::kS64:
     case PrimitiveType::kU64:
-      return add ? &FoldArrays<uint64_t, true> : &FoldArrays<uint64_t, false>;
+      return add ? &ReduceArrays<uint64_t, true> : &ReduceArrays<uint64_t, false>;
     default:
       return nullptr;
   }
@@ -98,17 +99,17 @@ void (*SimpleLoop(Opcode op, PrimitiveType type))(void*, absl::Span<const void* 
 
 }  // namespace
 
-Combiner::~Combiner() = default;
-Combiner::Combiner(Combiner&&) = default;
-Combiner& Combiner::operator=(Combiner&&) = default;
+Reducer::~Reducer() = default;
+Reducer::Reducer(Reducer&&) = default;
+Reducer& Reducer::operator=(Reducer&&) = default;
 
-absl::StatusOr<Combiner> Combiner::Make(const Computation& computation, PrimitiveType type) {
-  Combiner c;
+absl::StatusOr<Reducer> Reducer::Make(const Computation& computation, PrimitiveType type) {
+  Reducer c;
   c.computation_ = &computation;
   c.type_ = type;
   const std::optional<Opcode> op = AsBinaryOp(computation);
   if (op) {
-    c.loop_ = SimpleLoop(*op, type);
+    c.loop_ = FindNativeLoop(*op, type);
     if (c.loop_ != nullptr) return c;
     const PrimitiveType types[] = {type, type};
     if (auto kernel = ElementwiseKernel::Make(*op, computation.root()->attrs(), types, type)) {
@@ -129,12 +130,12 @@ absl::StatusOr<Combiner> Combiner::Make(const Computation& computation, Primitiv
   return c;
 }
 
-absl::Status Combiner::Run(void* acc, const void* x, int64_t n) const {
+absl::Status Reducer::Accumulate(void* acc, const void* x, int64_t n) const {
   const int64_t width = ByteWidth(type_);
   std::byte* a = static_cast<std::byte*>(acc);
   const std::byte* b = static_cast<const std::byte*>(x);
   if (program_ != nullptr) {
-    ScalarMachine machine(*program_, std::min(n, kLanes));
+    ScalarMachine machine(*program_, std::min(n, kBlockElements));
     for (int64_t i = 0; i < n; i += machine.lanes()) {
       const int64_t count = std::min(machine.lanes(), n - i);
       machine.Bind(0, a + i * width);
@@ -154,14 +155,14 @@ absl::Status Combiner::Run(void* acc, const void* x, int64_t n) const {
   return absl::OkStatus();
 }
 
-absl::Status Combiner::Fold(void* out, absl::Span<const void* const> arrays, int64_t n) const {
+absl::Status Reducer::Reduce(void* out, absl::Span<const void* const> arrays, int64_t n) const {
   if (loop_ != nullptr) {
     loop_(out, arrays, n);
     return absl::OkStatus();
   }
   const int64_t width = ByteWidth(type_);
   if (n > 0 && out != arrays[0]) std::memcpy(out, arrays[0], static_cast<size_t>(n * width));
-  for (const void* x : arrays.subspan(1)) RETURN_IF_ERROR(Run(out, x, n));
+  for (const void* x : arrays.subspan(1)) RETURN_IF_ERROR(Accumulate(out, x, n));
   return absl::OkStatus();
 }
 
