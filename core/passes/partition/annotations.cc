@@ -5,21 +5,21 @@
 
 namespace backplane {
 
-bool IsAnnotation(const Instruction* i) {
+bool IsShardingAnnotation(const Instruction* i) {
   return i->Is(Opcode::kCustomCall) && i->operand_count() == 1 &&
          (i->custom_call_target() == "Sharding" || i->custom_call_target() == "ShardingGroup");
 }
 
-bool IsBoundary(const Instruction* i) {
+bool IsManualBoundary(const Instruction* i) {
   return i->Is(Opcode::kCustomCall) && i->operand_count() == 1 &&
          (i->custom_call_target() == "SPMDFullToShardShape" || i->custom_call_target() == "SPMDShardToFullShape");
 }
 
-bool IsOfResult(const Instruction* annotation) {
-  return IsAnnotation(annotation) && annotation->attrs().GetString(AttrId::kOpaque) == "result";
+bool IsResultAnnotation(const Instruction* annotation) {
+  return IsShardingAnnotation(annotation) && annotation->attrs().GetString(AttrId::kOpaque) == "result";
 }
 
-Ints OpenDimensions(const Instruction* annotation) {
+Ints GetUnspecifiedDims(const Instruction* annotation) {
   Ints dims;
   const int64_t rank = annotation->shape().IsArray() ? annotation->shape().rank() : 0;
   absl::string_view text = annotation->attrs().GetString(AttrId::kOpaque);

@@ -1,4 +1,4 @@
-// The custom calls by which a program says where its values lie.
+// Recognizes the custom calls by which a program states shardings.
 #ifndef BACKPLANE_CORE_PASSES_PARTITION_ANNOTATIONS_H_
 #define BACKPLANE_CORE_PASSES_PARTITION_ANNOTATIONS_H_
 
@@ -6,15 +6,15 @@
 
 namespace backplane {
 
-// Custom calls that say where a value lies and otherwise are the value.
-bool IsAnnotation(const Instruction* i);
-// Custom calls that lead into and out of a manual region.
-bool IsBoundary(const Instruction* i);
-// Annotations that the importer made of a result's own sharding: the host holds the program to it.
-bool IsOfResult(const Instruction* annotation);
-// "unspecified_dims=[0,2]" of an annotation or boundary: dimensions that it
-// leaves open.
-Ints OpenDimensions(const Instruction* annotation);
+// Whether `i` is an identity that states a sharding: a custom call "Sharding" or "ShardingGroup".
+bool IsShardingAnnotation(const Instruction* i);
+// Whether `i` enters or leaves a manual region: a custom call "SPMDFullToShardShape" or "SPMDShardToFullShape".
+bool IsManualBoundary(const Instruction* i);
+// Whether the importer made the annotation from the sharding of a program result. Such a sharding is binding: the host
+// relies on it.
+bool IsResultAnnotation(const Instruction* annotation);
+// Returns the dimensions that an annotation or boundary leaves to propagation ("unspecified_dims=[0,2]").
+Ints GetUnspecifiedDims(const Instruction* annotation);
 
 }  // namespace backplane
 

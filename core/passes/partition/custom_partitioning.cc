@@ -20,35 +20,35 @@ struct Registry {
   std::mutex mu;
   std::map<std::string, std::shared_ptr<const CustomPartitioning>, std::less<>> functions;
 };
-Registry& All() {
-  static auto* all = new Registry;
-  return *all;
+Registry& GetRegistry() {
+  static auto* registry = new Registry;
+  return *registry;
 }
 
 }  // namespace
 
 void RegisterCustomPartitioning(absl::string_view target, std::shared_ptr<const CustomPartitioning> functions) {
   {
-    std::lock_guard<std::mutex> lock(All().mu);
-    std::swap(All().functions[std::string(target)], functions);
+    std::lock_guard<std::mutex> lock(GetRegistry().mu);
+    std::swap(GetRegistry().functions[std::string(target)], functions);
   }
-  // What it replaced goes here, without the lock: the host's own code may run then.
+  // Destroys the replaced functions here, without the lock: their destructors may run code of the host.
 }
 
 std::shared_ptr<const CustomPartitioning> FindCustomPartitioning(absl::string_view target) {
-  std::lock_guard<std::mutex> lock(All().mu);
-  auto at = All().functions.find(std::string(target));
-  return at == All().functions.end() ? nullptr : at->second;
+  std::lock_guard<std::mutex> lock(GetRegistry().mu);
+  auto at = GetRegistry().functions.find(std::string(target));
+  return at == GetRegistry().functions.end() ? nullptr : at->second;
 }
 
 namespace {
 
-// Factors are i to z, then z_1, z_2, ...
-std::optional<int64_t> TakeFactor(absl::string_view* text) {
+// Parses a factor name: i to z, then z_1, z_2, and so on. Returns its number.
+std::optional<int64_t> ParseFactor(absl::string_view* text) {
   if (text->empty() || (*text)[0] < 'i' || (*text)[0] > 'z') return std::nullopt;
-  const int64_t letter = (*text)[0] - 'i';
+  const int64_t first = (*text)[0] - 'i';
   text->remove_prefix(1);
-  if (!absl::ConsumePrefix(text, "_")) return letter;
+  if (!absl::ConsumePrefix(text, "_")) return first;
   int64_t number = 0;
   size_t digits = 0;
   while (digits < text->size() && digits < 9 && absl::ascii_isdigit(static_cast<unsigned char>((*text)[digits]))) {
@@ -56,20 +56,20 @@ std::optional<int64_t> TakeFactor(absl::string_view* text) {
   }
   text->remove_prefix(digits);
   if (digits == 0) return std::nullopt;
-  return letter + number;
+  return first + number;
 }
 
-// "([i, jk], [])", up to and with the closing parenthesis.
-bool TakeArrays(absl::string_view* text, std::vector<Ints>* arrays) {
+// Parses a list of arrays such as "([i, jk], [])", including the parentheses.
+bool ParseArrays(absl::string_view* text, std::vector<Ints>* arrays) {
   if (!absl::ConsumePrefix(text, "(")) return false;
   while (absl::ConsumePrefix(text, "[")) {
     Ints dims;
     while (!absl::ConsumePrefix(text, "]")) {
-      std::optional<int64_t> outermost = TakeFactor(text);
+      std::optional<int64_t> outermost = ParseFactor(text);
       if (!outermost) return false;
       dims.push_back(*outermost);
       while (!text->empty() && (*text)[0] >= 'i' && (*text)[0] <= 'z') {
-        if (!TakeFactor(text)) return false;
+        if (!ParseFactor(text)) return false;
       }
       absl::ConsumePrefix(text, ", ");
     }
@@ -83,15 +83,15 @@ bool TakeArrays(absl::string_view* text, std::vector<Ints>* arrays) {
 
 std::optional<ShardingRule> ParseShardingRule(absl::string_view text) {
   ShardingRule rule;
-  if (!absl::ConsumePrefix(&text, "#sdy.op_sharding_rule<") || !TakeArrays(&text, &rule.operands) ||
-      !absl::ConsumePrefix(&text, "->") || !TakeArrays(&text, &rule.results)) {
+  if (!absl::ConsumePrefix(&text, "#sdy.op_sharding_rule<") || !ParseArrays(&text, &rule.operands) ||
+      !absl::ConsumePrefix(&text, "->") || !ParseArrays(&text, &rule.results)) {
     return std::nullopt;
   }
-  constexpr absl::string_view kWhole = "need_replication={";
-  if (const size_t at = text.find(kWhole); at != absl::string_view::npos) {
-    text.remove_prefix(at + kWhole.size());
+  constexpr absl::string_view kNeedReplication = "need_replication={";
+  if (const size_t at = text.find(kNeedReplication); at != absl::string_view::npos) {
+    text.remove_prefix(at + kNeedReplication.size());
     while (!absl::ConsumePrefix(&text, "}")) {
-      std::optional<int64_t> factor = TakeFactor(&text);
+      std::optional<int64_t> factor = ParseFactor(&text);
       if (!factor) return std::nullopt;
       absl::ConsumePrefix(&text, ", ");
       for (std::vector<Ints>* arrays : {&rule.operands, &rule.results}) {
@@ -104,12 +104,12 @@ std::optional<ShardingRule> ParseShardingRule(absl::string_view text) {
 
 namespace {
 
-absl::Status OfCall(const Instruction* i, const absl::Status& s) {
+absl::Status AddCallContext(const Instruction* i, const absl::Status& s) {
   return absl::Status(s.code(),
                       absl::StrCat(i->name(), ": custom call '", i->custom_call_target(), "': ", s.message()));
 }
 
-// Channels of the host's program are its own: no other instruction's.
+// Gives the channels of the host's program numbers that the module does not use. `next` is the first free channel.
 void RenumberChannels(const Module& program, int64_t* next) {
   const int64_t base = *next;
   for (const auto& c : program.computations()) {
@@ -122,126 +122,128 @@ void RenumberChannels(const Module& program, int64_t* next) {
   }
 }
 
-bool SameArray(const Shape& a, const Shape& b) {
+bool HasSameDims(const Shape& a, const Shape& b) {
   return a.IsArray() && b.IsArray() && a.element_type() == b.element_type() && a.dimensions() == b.dimensions();
 }
 
 }  // namespace
 
-Tiling Partitioner::TilingOf(const Instruction* whole) const {
-  if (const Shards* known = FindShards(whole)) return known->tiling;
-  const Tiling* proposed = depth_ == 0 ? context_.Proposed(whole) : nullptr;
-  return proposed != nullptr ? *proposed : Tiling::Whole(whole->shape().rank(), partitions_);
+Tiling Partitioner::GetTiling(const Instruction* full) const {
+  if (const Shards* known = FindShards(full)) return known->tiling;
+  const Tiling* propagated = depth_ == 0 ? context_.FindPropagated(full) : nullptr;
+  return propagated != nullptr ? *propagated : Tiling::Replicated(full->shape().rank(), partitions_);
 }
 
-// The call takes out of the program what it asks of the host.
-absl::Status Partitioner::Inspect(Instruction* i, const CustomPartitioning& host) {
+// Reports the sharding of the operand to the host and removes the call.
+absl::Status Partitioner::ReportSharding(Instruction* i, const CustomPartitioning& host) {
   if (i->operand_count() != 1 || !i->operand(0)->shape().IsArray() || i->operand(0)->shape() != i->shape()) {
-    return OfCall(i, absl::InvalidArgumentError("takes one array and gives it back"));
+    return AddCallContext(i, absl::InvalidArgumentError("expected one array and a result of the same shape"));
   }
   Sharding sharding;
   if (context_.IsManual(i)) {
     sharding.type = Sharding::Type::kManual;
   } else if (partitions_ > 1) {
-    sharding = TilingOf(i->operand(0)).ToSharding();
+    sharding = GetTiling(i->operand(0)).ToSharding();
   }
-  if (!context_.learning) {
-    absl::Status told = host.inspect(sharding, i->attrs().GetString(AttrId::kOpaque));
-    if (!told.ok()) return OfCall(i, told);
+  if (!context_.is_trial) {
+    absl::Status status = host.inspect(sharding, i->attrs().GetString(AttrId::kOpaque));
+    if (!status.ok()) return AddCallContext(i, status);
   }
   i->ReplaceAllUsesWith(i->operand(0));
   replaced_.push_back(i);
   return absl::OkStatus();
 }
 
-absl::Status Partitioner::SplitAsHostSays(Instruction* i, const CustomPartitioning& host) {
+absl::Status Partitioner::PartitionByHost(Instruction* i, const CustomPartitioning& host) {
   const bool tuple = i->shape().IsTuple();
   std::vector<CustomPartitioning::Value> operands;
   for (const Instruction* o : i->operands()) {
-    if (!o->shape().IsArray()) return OfCall(i, absl::UnimplementedError("has an operand that is no array"));
-    operands.push_back({o->shape().WithoutLayout(), TilingOf(o).ToSharding()});
+    if (!o->shape().IsArray()) return AddCallContext(i, absl::UnimplementedError("has an operand that is no array"));
+    operands.push_back({o->shape().WithoutLayout(), GetTiling(o).ToSharding()});
   }
-  std::vector<Shape> wholes;
+  std::vector<Shape> full_shapes;
   CustomPartitioning::Value result{i->shape().WithoutLayout(), {}};
   if (tuple) result.sharding.type = Sharding::Type::kTuple;
   for (int64_t k = 0; k < (tuple ? i->shape().tuple_size() : 1); ++k) {
-    const Shape& whole = tuple ? i->shape().tuple_shapes(k) : i->shape();
-    if (!whole.IsArray()) return OfCall(i, absl::UnimplementedError("gives something that is no array"));
-    const Tiling* proposed = depth_ == 0 ? context_.Proposed(i, k) : nullptr;
-    Sharding sharding = proposed != nullptr ? proposed->ToSharding() : Sharding();
+    const Shape& full = tuple ? i->shape().tuple_shapes(k) : i->shape();
+    if (!full.IsArray()) return AddCallContext(i, absl::UnimplementedError("has a result that is no array"));
+    const Tiling* propagated = depth_ == 0 ? context_.FindPropagated(i, k) : nullptr;
+    Sharding sharding = propagated != nullptr ? propagated->ToSharding() : Sharding();
     if (tuple) {
       result.sharding.tuple.push_back(std::move(sharding));
     } else {
       result.sharding = std::move(sharding);
     }
-    wholes.push_back(whole.WithoutLayout());
+    full_shapes.push_back(full.WithoutLayout());
   }
 
-  absl::StatusOr<CustomPartitioning::Split> said =
+  absl::StatusOr<CustomPartitioning::PartitionedCall> partitioned =
       host.partition(operands, result, i->attrs().GetString(AttrId::kOpaque));
-  if (!said.ok()) return OfCall(i, said.status());
-  if (said->program == nullptr || said->program->entry() == nullptr || said->operands.size() != operands.size() ||
-      said->program->entry()->parameters().size() != operands.size()) {
-    return OfCall(i, absl::InvalidArgumentError(
-                        absl::StrCat("the host's program is not one of ", operands.size(), " arguments")));
+  if (!partitioned.ok()) return AddCallContext(i, partitioned.status());
+  if (partitioned->program == nullptr || partitioned->program->entry() == nullptr ||
+      partitioned->operands.size() != operands.size() ||
+      partitioned->program->entry()->parameters().size() != operands.size()) {
+    return AddCallContext(i, absl::InvalidArgumentError(
+                                 absl::StrCat("the host's program is not one of ", operands.size(), " arguments")));
   }
-  RETURN_IF_ERROR(InlineAllCalls(said->program.get()).status());
-  auto tiling_of = [&](const Sharding& sharding, const Shape& whole) -> absl::StatusOr<Tiling> {
-    absl::StatusOr<Tiling> tiling = Tiling::Of(sharding, whole, partitions_);
-    if (!tiling.ok()) return OfCall(i, tiling.status());
-    if (tiling->Divides(whole)) return tiling;
-    return OfCall(i, absl::UnimplementedError(
-                        absl::StrCat("the host splits ", whole.ToString(), " unevenly by ", tiling->ToString())));
+  RETURN_IF_ERROR(InlineAllCalls(partitioned->program.get()).status());
+  auto tiling_of = [&](const Sharding& sharding, const Shape& full) -> absl::StatusOr<Tiling> {
+    absl::StatusOr<Tiling> tiling = Tiling::FromSharding(sharding, full, partitions_);
+    if (!tiling.ok()) return AddCallContext(i, tiling.status());
+    if (tiling->Divides(full)) return tiling;
+    return AddCallContext(i, absl::UnimplementedError(absl::StrCat("the host splits ", full.ToString(), " unevenly by ",
+                                                                   tiling->ToString())));
   };
   auto mismatch = [&](absl::string_view what, size_t k, const Shape& has, const Shape& wants) {
-    return OfCall(i, absl::InvalidArgumentError(absl::StrCat(what, " ", k, " of the host's program is ", has.ToString(),
-                                                            ", its sharding makes that ", wants.ToString())));
+    return AddCallContext(
+        i, absl::InvalidArgumentError(absl::StrCat(what, " ", k, " of the host's program is ", has.ToString(),
+                                                   ", its sharding makes that ", wants.ToString())));
   };
   std::vector<Instruction*> shards;
   for (size_t k = 0; k < operands.size(); ++k) {
-    ASSIGN_OR_RETURN(Tiling tiling, tiling_of(said->operands[k], operands[k].shape));
-    ASSIGN_OR_RETURN(Instruction * x, SliceTo(i->operand(static_cast<int64_t>(k)), tiling));
-    const Shape& takes = said->program->entry()->parameters()[k]->shape();
-    if (!SameArray(takes, x->shape())) return mismatch("argument", k, takes, x->shape());
+    ASSIGN_OR_RETURN(Tiling tiling, tiling_of(partitioned->operands[k], operands[k].shape));
+    ASSIGN_OR_RETURN(Instruction * x, ReshardTo(i->operand(static_cast<int64_t>(k)), tiling));
+    const Shape& expected = partitioned->program->entry()->parameters()[k]->shape();
+    if (!HasSameDims(expected, x->shape())) return mismatch("argument", k, expected, x->shape());
     shards.push_back(x);
   }
-  RenumberChannels(*said->program, &context_.next_channel);
-  Computation* body = context_.module->CloneComputation(said->program->entry());
-  Instruction* made = Inline(c_, body, shards);
+  RenumberChannels(*partitioned->program, &context_.next_channel);
+  Computation* body = context_.module->CloneComputation(partitioned->program->entry());
+  Instruction* inlined = Inline(c_, body, shards);
 
-  std::vector<Instruction*> given;
-  const size_t gives = made->shape().IsTuple() ? static_cast<size_t>(made->shape().tuple_size()) : 1;
-  if (gives != wholes.size()) {
-    return OfCall(i, absl::InvalidArgumentError(
-                        absl::StrCat("the host's program gives ", gives, " results, not ", wholes.size())));
+  std::vector<Instruction*> results;
+  const size_t result_count = inlined->shape().IsTuple() ? static_cast<size_t>(inlined->shape().tuple_size()) : 1;
+  if (result_count != full_shapes.size()) {
+    return AddCallContext(i, absl::InvalidArgumentError(absl::StrCat("the host's program gives ", result_count,
+                                                                     " results, not ", full_shapes.size())));
   }
-  for (size_t k = 0; k < wholes.size(); ++k) {
-    const Sharding* sharding = &said->result;
+  for (size_t k = 0; k < full_shapes.size(); ++k) {
+    const Sharding* sharding = &partitioned->result;
     if (sharding->type == Sharding::Type::kTuple) {
       if (k >= sharding->tuple.size()) {
-        return OfCall(i, absl::InvalidArgumentError(absl::StrCat("the host gives no sharding for result ", k)));
+        return AddCallContext(i, absl::InvalidArgumentError(absl::StrCat("the host gives no sharding for result ", k)));
       }
       sharding = &sharding->tuple[k];
     }
-    ASSIGN_OR_RETURN(Tiling tiling, tiling_of(*sharding, wholes[k]));
-    Instruction* x = made;
-    if (made->shape().IsTuple()) {
-      x = made->Is(Opcode::kTuple) ? made->operand(static_cast<int64_t>(k))
-                                   : MakeElement(c_, made, static_cast<int64_t>(k));
+    ASSIGN_OR_RETURN(Tiling tiling, tiling_of(*sharding, full_shapes[k]));
+    Instruction* x = inlined;
+    if (inlined->shape().IsTuple()) {
+      x = inlined->Is(Opcode::kTuple) ? inlined->operand(static_cast<int64_t>(k))
+                                      : MakeElement(c_, inlined, static_cast<int64_t>(k));
     }
-    if (!SameArray(x->shape(), tiling.ShardOf(wholes[k])))
-      return mismatch("result", k, x->shape(), tiling.ShardOf(wholes[k]));
+    if (!HasSameDims(x->shape(), tiling.ShardShape(full_shapes[k])))
+      return mismatch("result", k, x->shape(), tiling.ShardShape(full_shapes[k]));
     if (!tuple) {
-      Adopt(i, {x, std::move(tiling)});
-    } else if (tiling.IsWhole()) {
-      given.push_back(x);
+      ReplaceWithShards(i, {x, std::move(tiling)});
+    } else if (tiling.IsReplicated()) {
+      results.push_back(x);
     } else {
       Shards result_shards{x, std::move(tiling)};
-      given.push_back(Gather(result_shards, i));
-      shards_[given.back()] = std::move(result_shards);
+      results.push_back(AllGather(result_shards, i));
+      shards_[results.back()] = std::move(result_shards);
     }
   }
-  if (tuple) i->ReplaceAllUsesWith(Op(i, Opcode::kTuple, i->shape().WithoutLayout(), given));
+  if (tuple) i->ReplaceAllUsesWith(AddOp(i, Opcode::kTuple, i->shape().WithoutLayout(), results));
   if (i->HasSideEffect()) replaced_.push_back(i);
   return absl::OkStatus();
 }

@@ -6,22 +6,21 @@
 namespace backplane {
 namespace {
 
-Ints Counting(int64_t n) {
+Ints MakeIota(int64_t n) {
   Ints list(static_cast<size_t>(n));
   std::iota(list.begin(), list.end(), 0);
   return list;
 }
 
-// Result and operands of the same dimensions, dimension by dimension;
-// `through`: those that are walked so.
-template <typename Through>
-Factors Alongside(const Instruction& i, int64_t operands, Through through) {
+// Maps each dimension of the first `operands` operands to the same dimension of the result, if `is_mapped(dim)`.
+template <typename IsMapped>
+Factors MapDims(const Instruction& i, int64_t operands, IsMapped is_mapped) {
   Factors f;
-  f.passes_on = true;
+  f.is_pass_through = true;
   const int64_t rank = i.operand(0)->shape().rank();
   Ints dims(static_cast<size_t>(rank), -1);
   for (int64_t d = 0; d < rank; ++d) {
-    if (through(d)) dims[static_cast<size_t>(d)] = d;
+    if (is_mapped(d)) dims[static_cast<size_t>(d)] = d;
   }
   f.result = dims;
   f.operands.assign(static_cast<size_t>(i.operand_count()), Ints());
@@ -29,10 +28,10 @@ Factors Alongside(const Instruction& i, int64_t operands, Through through) {
   return f;
 }
 
-std::optional<Factors> Elementwise(const Instruction& i) {
+std::optional<Factors> GetElementwiseFactors(const Instruction& i) {
   Factors f;
-  f.passes_on = true;
-  f.result = Counting(i.shape().rank());
+  f.is_pass_through = true;
+  f.result = MakeIota(i.shape().rank());
   for (const Instruction* o : i.operands()) {
     const bool same = o->shape().IsArray() && o->shape().dimensions() == i.shape().dimensions();
     if (!same && !o->shape().IsScalar()) return std::nullopt;
@@ -41,13 +40,13 @@ std::optional<Factors> Elementwise(const Instruction& i) {
   return f;
 }
 
-// Runs of dimensions with equal products: the outermost of each side, whose
-// tiles are contiguous parts of the run.
-std::optional<Factors> Reshape(const Instruction& i) {
+// Splits the dimensions of both shapes into runs of equal products. Maps the outermost dimensions of each run, because
+// only their tiles are contiguous in the run.
+std::optional<Factors> GetReshapeFactors(const Instruction& i) {
   const Shape &in = i.operand(0)->shape(), &out = i.shape();
   if (in.num_elements() == 0) return std::nullopt;
   Factors f;
-  f.passes_on = true;
+  f.is_pass_through = true;
   Ints from(static_cast<size_t>(in.rank()), -1);
   f.result.assign(static_cast<size_t>(out.rank()), -1);
   int64_t a = 0, b = 0, run = 0;
@@ -68,7 +67,7 @@ std::optional<Factors> Reshape(const Instruction& i) {
   return f;
 }
 
-std::optional<Factors> Reduce(const Instruction& i) {
+std::optional<Factors> GetReduceFactors(const Instruction& i) {
   const int64_t inputs = i.operand_count() / 2;
   Factors f;
   const int64_t rank = i.operand(0)->shape().rank();
@@ -76,11 +75,11 @@ std::optional<Factors> Reduce(const Instruction& i) {
     if (!HasDim(i.dimensions(), d)) f.result.push_back(d);
   }
   f.operands.assign(static_cast<size_t>(2 * inputs), Ints());
-  for (int64_t k = 0; k < inputs; ++k) f.operands[static_cast<size_t>(k)] = Counting(rank);
+  for (int64_t k = 0; k < inputs; ++k) f.operands[static_cast<size_t>(k)] = MakeIota(rank);
   return f;
 }
 
-std::optional<Factors> Dot(const Instruction& i) {
+std::optional<Factors> GetDotFactors(const Instruction& i) {
   const DotDimensions& d = i.dot_dims();
   const int64_t nb = static_cast<int64_t>(d.lhs_batch.size()), nc = static_cast<int64_t>(d.lhs_contracting.size());
   Factors f;
@@ -96,12 +95,12 @@ std::optional<Factors> Dot(const Instruction& i) {
   };
   f.operands.push_back(number(i.operand(0)->shape(), d.lhs_batch, d.lhs_contracting));
   f.operands.push_back(number(i.operand(1)->shape(), d.rhs_batch, d.rhs_contracting));
-  f.result = Counting(nb);
+  f.result = MakeIota(nb);
   for (int64_t k = nb + nc; k < next; ++k) f.result.push_back(k);
   return f;
 }
 
-std::optional<Factors> Convolution(const Instruction& i) {
+std::optional<Factors> GetConvolutionFactors(const Instruction& i) {
   if (i.attrs().GetInt(AttrId::kBatchGroupCount, 1) > 1) return std::nullopt;
   const ConvolutionDimensions& d = i.conv_dims();
   Factors f;
@@ -115,12 +114,12 @@ std::optional<Factors> Convolution(const Instruction& i) {
   return f;
 }
 
-std::optional<Factors> Gather(const Instruction& i) {
+std::optional<Factors> GetGatherFactors(const Instruction& i) {
   const GatherDimensions& g = i.gather_dims();
   const Shape &operand = i.operand(0)->shape(), &indices = i.operand(1)->shape();
   const Ints& sizes = i.attrs().GetInts(AttrId::kSliceSizes);
   Factors f;
-  f.result = Counting(i.shape().rank());
+  f.result = MakeIota(i.shape().rank());
   Ints of_operand(static_cast<size_t>(operand.rank()), -1), of_indices(static_cast<size_t>(indices.rank()), -1);
   size_t window = 0;
   for (int64_t d = 0; d < operand.rank(); ++d) {
@@ -144,8 +143,8 @@ std::optional<Factors> Gather(const Instruction& i) {
   return f;
 }
 
-// Windows that are whole along some dimensions of the operand, and batches of them.
-std::optional<Factors> Scatter(const Instruction& i) {
+// Covers window dimensions that span the operand, and batching dimensions.
+std::optional<Factors> GetScatterFactors(const Instruction& i) {
   const ScatterDimensions& g = i.scatter_dims();
   if (i.operand_count() != 3) return std::nullopt;
   const Shape &operand = i.operand(0)->shape(), &indices = i.operand(1)->shape(), &updates = i.operand(2)->shape();
@@ -158,7 +157,7 @@ std::optional<Factors> Scatter(const Instruction& i) {
     if (HasDim(g.scatter_dims_to_operand_dims, d) || updates.dimensions(u) != operand.dimensions(d)) continue;
     of_operand[static_cast<size_t>(d)] = of_updates[static_cast<size_t>(u)] = d;
   }
-  // Batching dimensions stand in all three: in the updates where the indices' dimensions do.
+  // Batching dimensions occur in all three operands. The updates list them in the order of the scatter dimensions.
   Ints of_indices(static_cast<size_t>(indices.rank()), -1);
   for (size_t k = 0; k < g.input_batching_dims.size(); ++k) {
     const int64_t d = g.input_batching_dims[k], at = g.scatter_indices_batching_dims[k];
@@ -175,11 +174,9 @@ std::optional<Factors> Scatter(const Instruction& i) {
 
 }  // namespace
 
-bool HasDim(absl::Span<const int64_t> list, int64_t x) {
-  return std::find(list.begin(), list.end(), x) != list.end();
-}
+bool HasDim(absl::Span<const int64_t> list, int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
-std::optional<Factors> FactorsOf(const Instruction& i) {
+std::optional<Factors> GetFactors(const Instruction& i) {
   if (i.operand_count() == 0 || !i.operand(0)->shape().IsArray()) return std::nullopt;
   const Shape &in = i.operand(0)->shape(), &out = i.shape();
   const bool array = out.IsArray();
@@ -187,51 +184,51 @@ std::optional<Factors> FactorsOf(const Instruction& i) {
     case Opcode::kBroadcast: {
       Factors f;
       f.operands = {i.dimensions()};
-      f.result = Counting(out.rank());
+      f.result = MakeIota(out.rank());
       return f;
     }
     case Opcode::kTranspose: {
       Factors f;
-      f.passes_on = true;
-      f.operands = {Counting(in.rank())};
+      f.is_pass_through = true;
+      f.operands = {MakeIota(in.rank())};
       f.result = i.dimensions();
       return f;
     }
     case Opcode::kReshape:
-      return Reshape(i);
+      return GetReshapeFactors(i);
     case Opcode::kReduce:
-      return Reduce(i);
+      return GetReduceFactors(i);
     case Opcode::kDot:
-      return Dot(i);
+      return GetDotFactors(i);
     case Opcode::kConvolution:
-      return Convolution(i);
+      return GetConvolutionFactors(i);
     case Opcode::kGather:
-      return Gather(i);
+      return GetGatherFactors(i);
     case Opcode::kScatter:
-      return Scatter(i);
+      return GetScatterFactors(i);
     case Opcode::kReverse:
-      return Alongside(i, 1, [](int64_t) { return true; });
+      return MapDims(i, 1, [](int64_t) { return true; });
     case Opcode::kSlice:
     case Opcode::kDynamicSlice:
-      return Alongside(i, 1, [&](int64_t d) { return out.dimensions(d) == in.dimensions(d); });
+      return MapDims(i, 1, [&](int64_t d) { return out.dimensions(d) == in.dimensions(d); });
     case Opcode::kPad:
-      return Alongside(i, 1, [&](int64_t d) { return i.padding()[static_cast<size_t>(d)] == PaddingDimension{}; });
+      return MapDims(i, 1, [&](int64_t d) { return i.padding()[static_cast<size_t>(d)] == PaddingDimension{}; });
     case Opcode::kDynamicUpdateSlice: {
-      Factors f = Alongside(i, 2, [](int64_t) { return true; });
+      Factors f = MapDims(i, 2, [](int64_t) { return true; });
       for (int64_t d = 0; d < in.rank(); ++d) {
         if (i.operand(1)->shape().dimensions(d) != in.dimensions(d)) f.operands[1][static_cast<size_t>(d)] = -1;
       }
       return f;
     }
     case Opcode::kConcatenate:
-      return Alongside(i, i.operand_count(), [&](int64_t d) { return !HasDim(i.dimensions(), d); });
+      return MapDims(i, i.operand_count(), [&](int64_t d) { return !HasDim(i.dimensions(), d); });
     case Opcode::kSort:
-      return Alongside(i, i.operand_count(), [&](int64_t d) { return !HasDim(i.dimensions(), d); });
+      return MapDims(i, i.operand_count(), [&](int64_t d) { return !HasDim(i.dimensions(), d); });
     case Opcode::kReduceWindow:
-      return Alongside(i, i.operand_count() / 2,
-                       [&](int64_t d) { return i.window().dimensions[static_cast<size_t>(d)] == WindowDimension{}; });
+      return MapDims(i, i.operand_count() / 2,
+                     [&](int64_t d) { return i.window().dimensions[static_cast<size_t>(d)] == WindowDimension{}; });
     default:
-      return array && i.info().Has(kElementwise) ? Elementwise(i) : std::nullopt;
+      return array && i.info().Has(kElementwise) ? GetElementwiseFactors(i) : std::nullopt;
   }
 }
 

@@ -1,5 +1,5 @@
-// Which dimensions of its operands and of its result an operation walks through
-// together.
+// Describes which dimensions of operands and results an operation iterates over together ("factors", as in Shardy's
+// sharding rules). Sharding all dimensions of one factor in the same way keeps an operation local to the shards.
 #ifndef BACKPLANE_CORE_PASSES_PARTITION_FACTORS_H_
 #define BACKPLANE_CORE_PASSES_PARTITION_FACTORS_H_
 
@@ -11,21 +11,18 @@
 
 namespace backplane {
 
-// For each dimension of each array its factor's number, or -1 for one that the
-// operation cannot be split along. Arrays that have no part in it (scalar
-// operands, indices of a dynamic slice) have no list.
+// Lists the factor number of each dimension, or -1 if the operation cannot be split along that dimension. An operand
+// that takes no part (a scalar, the indices of a dynamic slice) has an empty list.
 struct Factors {
   std::vector<Ints> operands;
-  Ints result;             // of each element, where the result is a tuple: they are of the
-                           // same dimensions
-  bool passes_on = false;  // the elements of the result are elements of the
-                           // operands, or made of one each
+  Ints result;                   // applies to each element of a tuple; the elements have the same dimensions
+  bool is_pass_through = false;  // each result element is computed from one element of each operand
 };
 
 bool HasDim(absl::Span<const int64_t> list, int64_t x);
 
-// Nullopt for operations that say nothing.
-std::optional<Factors> FactorsOf(const Instruction& i);
+// Returns nullopt for operations without a rule.
+std::optional<Factors> GetFactors(const Instruction& i);
 
 }  // namespace backplane
 

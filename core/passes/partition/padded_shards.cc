@@ -1,56 +1,57 @@
-// Shards of arrays that their tiles do not divide. All shards are of the size that the first has, as GSPMD defines it;
-// the last ones are filled up, and what fills them is nobody's value: it is cut off where shards come in, and zero
-// where they go out. Only the bounds of a program and of a manual region have such shards; inside, a dimension that
-// does not divide is whole.
+// Shards of arrays that do not divide evenly. All shards have the size of the first, as in GSPMD, so the last ones are
+// padded. Input padding has unspecified contents and is sliced off. Output padding is zero. Only parameters, results
+// and the boundaries of manual regions have such shards. Inside the program a dimension that does not divide is
+// replicated.
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
 
-Partitioner::Shards Partitioner::WithoutFilling(Shards shards, const Shape& whole, const Instruction* like) {
-  Tiling left = shards.tiling;
+Partitioner::Shards Partitioner::RemovePadding(Shards shards, const Shape& full_shape, const Instruction* like) {
+  Tiling remaining = shards.tiling;
   Instruction* x = shards.value;
-  SliceConfig slices(static_cast<size_t>(whole.rank()));
-  bool cut = false;
-  for (int64_t d = left.rank(); d-- > 0;) {
-    if (whole.dimensions(d) % left.tiles(d) == 0) continue;
-    x = GatherAlong(x, left, d, like);
-    left = left.Without(d);
-    cut = true;
+  SliceConfig slices(static_cast<size_t>(full_shape.rank()));
+  bool any_uneven = false;
+  for (int64_t d = remaining.rank(); d-- > 0;) {
+    if (full_shape.dimensions(d) % remaining.tiles(d) == 0) continue;
+    x = AllGatherAlong(x, remaining, d, like);
+    remaining = remaining.ReplicateDim(d);
+    any_uneven = true;
   }
-  if (!cut) return shards;
-  const Shape kept = left.ShardOf(whole);
-  for (int64_t d = 0; d < whole.rank(); ++d) slices[static_cast<size_t>(d)] = {0, kept.dimensions(d), 1};
+  if (!any_uneven) return shards;
+  const Shape unpadded = remaining.ShardShape(full_shape);
+  for (int64_t d = 0; d < full_shape.rank(); ++d) slices[static_cast<size_t>(d)] = {0, unpadded.dimensions(d), 1};
   Attributes attrs;
   attrs.Set(AttrId::kSlices, std::move(slices));
-  return {Op(like, Opcode::kSlice, kept, {x}, std::move(attrs)), std::move(left)};
+  return {AddOp(like, Opcode::kSlice, unpadded, {x}, std::move(attrs)), std::move(remaining)};
 }
 
-absl::StatusOr<Instruction*> Partitioner::WithFilling(Instruction* whole, const Tiling& tiling) {
-  const Tiling even = tiling.EvenPart(whole->shape());
-  ASSIGN_OR_RETURN(Instruction * x, SliceTo(whole, even));
-  const Shape shard = tiling.ShardOf(whole->shape());
+absl::StatusOr<Instruction*> Partitioner::ReshardPadded(Instruction* full, const Tiling& tiling) {
+  const Tiling even = tiling.WithoutUnevenDims(full->shape());
+  ASSIGN_OR_RETURN(Instruction * x, ReshardTo(full, even));
+  const Shape shard = tiling.ShardShape(full->shape());
   PaddingConfig padding(static_cast<size_t>(tiling.rank()));
-  DimVector filled = x->shape().dimensions();
+  DimVector padded_dims = x->shape().dimensions();
   std::vector<Instruction*> operands = {nullptr};
-  const Tiling nothing = Tiling::Whole(1, partitions_);
-  const PrimitiveType index = OffsetType(whole->shape());
+  const Tiling replicated = Tiling::Replicated(1, partitions_);
+  const PrimitiveType index = ChooseOffsetType(full->shape());
   for (int64_t d = 0; d < tiling.rank(); ++d) {
-    const bool here = tiling.IsTiled(d) && !even.IsTiled(d);
-    if (here) {
-      filled[static_cast<size_t>(d)] = shard.dimensions(d) * tiling.tiles(d);
-      padding[static_cast<size_t>(d)].high = filled[static_cast<size_t>(d)] - x->shape().dimensions(d);
+    const bool is_uneven = tiling.IsTiled(d) && !even.IsTiled(d);
+    if (is_uneven) {
+      padded_dims[static_cast<size_t>(d)] = shard.dimensions(d) * tiling.tiles(d);
+      padding[static_cast<size_t>(d)].high = padded_dims[static_cast<size_t>(d)] - x->shape().dimensions(d);
     }
-    operands.push_back(here ? Offset(tiling, d, shard.dimensions(d), index) : Offset(nothing, 0, 0, index));
+    operands.push_back(is_uneven ? GetShardOffset(tiling, d, shard.dimensions(d), index)
+                                 : GetShardOffset(replicated, 0, 0, index));
   }
   const PrimitiveType type = shard.element_type();
-  Instruction* zero = MakeConstant(c_, whole, Literal(Shape::Scalar(type)));
-  Attributes pad, cut;
+  Instruction* zero = MakeConstant(c_, full, Literal(Shape::Scalar(type)));
+  Attributes pad, slice;
   pad.Set(AttrId::kPadding, std::move(padding));
-  cut.Set(AttrId::kDynamicSliceSizes, Ints(shard.dimensions().begin(), shard.dimensions().end()));
-  operands[0] = Op(whole, Opcode::kPad, Shape(type, filled), {x, zero}, std::move(pad));
-  return Op(whole, Opcode::kDynamicSlice, shard, std::move(operands), std::move(cut));
+  slice.Set(AttrId::kDynamicSliceSizes, Ints(shard.dimensions().begin(), shard.dimensions().end()));
+  operands[0] = AddOp(full, Opcode::kPad, Shape(type, padded_dims), {x, zero}, std::move(pad));
+  return AddOp(full, Opcode::kDynamicSlice, shard, std::move(operands), std::move(slice));
 }
 
 }  // namespace backplane

@@ -1,5 +1,5 @@
-// Values that are still to be added up over some of the partitions ("unreduced"). What is linear in them is worked out
-// on the parts, so that the sum is taken where it is needed, which may be behind a loop, and once.
+// Partial (unreduced) values: the value is the sum of the partial sums that the partitions hold. Linear operations are
+// computed on the partial sums. The all-reduce can then run later and only once, for example after a loop.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -13,7 +13,7 @@
 namespace backplane {
 namespace {
 
-constexpr int kMaxDepth = 100;  // operations on parts, one above the other
+constexpr int kMaxDepth = 100;  // bounds the recursion over chains of operations
 
 bool IsZero(const Instruction* x) {
   const Literal* value = UniformConstant(x);
@@ -22,32 +22,32 @@ bool IsZero(const Instruction* x) {
 
 }  // namespace
 
-Tiling TilesOfParts(const Tiling& parts) {
-  Ints dims(static_cast<size_t>(parts.rank() - 1));
+Tiling DropPartialDim(const Tiling& partial_tiling) {
+  Ints dims(static_cast<size_t>(partial_tiling.rank() - 1));
   std::iota(dims.begin(), dims.end(), 0);
-  return parts.Select(dims);
+  return partial_tiling.SelectDims(dims);
 }
 
-const Partitioner::Shards* Partitioner::FindPartial(const Instruction* whole) const {
-  auto at = partial_.find(whole);
+const Partitioner::Shards* Partitioner::FindPartial(const Instruction* full) const {
+  auto at = partial_.find(full);
   return at == partial_.end() ? nullptr : &at->second;
 }
 
-// The whole value of partial sums.
-absl::StatusOr<Instruction*> Partitioner::SumParts(const Shards& partial, const Instruction* like) {
-  const int64_t part = partial.tiling.rank() - 1;
+// Returns the full value of partial sums.
+absl::StatusOr<Instruction*> Partitioner::ReducePartial(const Shards& partial, const Instruction* like) {
+  const int64_t partial_dim = partial.tiling.rank() - 1;
   ASSIGN_OR_RETURN(Computation * sum,
                    ScalarBinaryComputation(context_.module, Opcode::kAdd, partial.value->shape().element_type()));
-  Instruction* x = AllReduce(like, partial.value, sum, partial.tiling.GroupsAlong({part}));
-  return Gather({x, TilesOfParts(partial.tiling)}, like);
+  Instruction* x = AddAllReduce(like, partial.value, sum, partial.tiling.GroupPartitionsAlong({partial_dim}));
+  return AllGather({x, DropPartialDim(partial.tiling)}, like);
 }
 
-// Whether a sum of ours, about to be taken over these parts, makes the value.
-Instruction* Partitioner::AddendOf(Instruction* shard, const Tiling& parts) const {
+// If `shard` is an all-reduce over the partial sums of `partial_tiling`, returns its operand. Otherwise returns null.
+Instruction* Partitioner::FindUnreducedOperand(Instruction* shard, const Tiling& partial_tiling) const {
   if (!shard->Is(Opcode::kAllReduce) || shard->operand_count() != 1 || context_.replicas != 1) return nullptr;
   if (AsBinaryOp(*shard->called(0)) != std::optional<Opcode>(Opcode::kAdd)) return nullptr;
   std::vector<Ints> has = shard->attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand();
-  std::vector<Ints> wants = parts.GroupsAlong({parts.rank() - 1});
+  std::vector<Ints> wants = partial_tiling.GroupPartitionsAlong({partial_tiling.rank() - 1});
   for (std::vector<Ints>* groups : {&has, &wants}) {
     for (Ints& g : *groups) std::sort(g.begin(), g.end());
     std::sort(groups->begin(), groups->end());
@@ -55,147 +55,156 @@ Instruction* Partitioner::AddendOf(Instruction* shard, const Tiling& parts) cons
   return has == wants ? shard->operand(0) : nullptr;
 }
 
-bool Partitioner::IsInParts(Instruction* whole, const Tiling& parts, int depth) const {
-  // To put off a sum that has been taken already would be to take it twice.
-  if (const Shards* known = FindPartial(whole)) return known->tiling == parts && !summed_.contains(whole);
-  if (depth > kMaxDepth || context_.IsManual(whole) || !whole->shape().IsArray()) return false;
-  auto operand = [&](int64_t k) { return IsInParts(whole->operand(k), parts, depth + 1); };
-  switch (whole->opcode()) {
+bool Partitioner::IsPartial(Instruction* full, const Tiling& partial_tiling, int depth) const {
+  // An annotated value may be reduced already. Reducing its summands later would repeat the all-reduce.
+  if (const Shards* known = FindPartial(full))
+    return known->tiling == partial_tiling && !already_reduced_.contains(full);
+  if (depth > kMaxDepth || context_.IsManual(full) || !full->shape().IsArray()) return false;
+  auto operand = [&](int64_t k) { return IsPartial(full->operand(k), partial_tiling, depth + 1); };
+  switch (full->opcode()) {
     case Opcode::kCustomCall:
-      return IsAnnotation(whole) && FindShards(whole) == nullptr && operand(0);
+      return IsShardingAnnotation(full) && FindShards(full) == nullptr && operand(0);
     case Opcode::kAdd:
     case Opcode::kSubtract:
-      // Zero is a part of any sum.
-      return (operand(0) || IsZero(whole->operand(0))) && (operand(1) || IsZero(whole->operand(1))) &&
-             !(IsZero(whole->operand(0)) && IsZero(whole->operand(1)));
+      // Each partition may use zero as its summand.
+      return (operand(0) || IsZero(full->operand(0))) && (operand(1) || IsZero(full->operand(1))) &&
+             !(IsZero(full->operand(0)) && IsZero(full->operand(1)));
     case Opcode::kNegate:
       return operand(0);
     case Opcode::kMultiply:
-      return IsFloat(whole->shape().element_type()) && operand(0) != operand(1);
+      return IsFloat(full->shape().element_type()) && operand(0) != operand(1);
     case Opcode::kTranspose: {
-      const Tiling of = TransposedParts(whole, parts);
-      return IsInParts(whole->operand(0), of, depth + 1);
+      const Tiling operand_tiling = TransposePartialTiling(full, partial_tiling);
+      return IsPartial(full->operand(0), operand_tiling, depth + 1);
     }
     default:
       break;
   }
-  const Shards* known = FindShards(whole);
-  const Tiling tiles = TilesOfParts(parts);
-  if (tiles.IsWhole()) return AddendOf(whole, parts) != nullptr;
-  return known != nullptr && known->tiling == tiles && AddendOf(known->value, parts) != nullptr;
+  const Shards* known = FindShards(full);
+  const Tiling sum_tiling = DropPartialDim(partial_tiling);
+  if (sum_tiling.IsReplicated()) return FindUnreducedOperand(full, partial_tiling) != nullptr;
+  return known != nullptr && known->tiling == sum_tiling &&
+         FindUnreducedOperand(known->value, partial_tiling) != nullptr;
 }
 
-Tiling Partitioner::TransposedParts(const Instruction* transpose, const Tiling& parts) {
+Tiling Partitioner::TransposePartialTiling(const Instruction* transpose, const Tiling& partial_tiling) {
   Ints from(transpose->dimensions().size());
   for (size_t d = 0; d < from.size(); ++d) {
     from[static_cast<size_t>(transpose->dimensions()[d])] = static_cast<int64_t>(d);
   }
-  from.push_back(parts.rank() - 1);
-  return parts.Select(from);
+  from.push_back(partial_tiling.rank() - 1);
+  return partial_tiling.SelectDims(from);
 }
 
-// Where the partitions of each group hold the pieces of the value between them, each puts its own among zeros, and
-// nothing is sent. Null where they do not.
-absl::StatusOr<Instruction*> Partitioner::AmongZeros(Instruction* whole, const Tiling& parts) {
+// If each group of partitions holds the value in disjoint shards, each partition pads its own shard with zeros. This
+// needs no communication. Returns null otherwise.
+absl::StatusOr<Instruction*> Partitioner::PlaceShardsInZeros(Instruction* full, const Tiling& partial_tiling) {
   Instruction* none = nullptr;
-  const Shards* known = FindShards(whole);
-  const Tiling tiles = TilesOfParts(parts);
-  if (known == nullptr || known->tiling.families() != tiles.families()) return none;
-  if (!known->tiling.Divides(whole->shape()) || !tiles.Divides(whole->shape())) return none;
-  const Tiling pieces = known->tiling;
-  const Shape tile = tiles.ShardOf(whole->shape()).WithoutLayout(), piece = pieces.ShardOf(whole->shape());
-  const int64_t part = parts.rank() - 1;
-  if (piece.num_elements() == 0 || tile.num_elements() != piece.num_elements() * parts.tiles(part)) return none;
-  for (const Ints& group : parts.GroupsAlong({part})) {
-    std::set<Ints> places;
+  const Shards* known = FindShards(full);
+  const Tiling sum_tiling = DropPartialDim(partial_tiling);
+  if (known == nullptr || known->tiling.manual_subgroups() != sum_tiling.manual_subgroups()) return none;
+  if (!known->tiling.Divides(full->shape()) || !sum_tiling.Divides(full->shape())) return none;
+  const Tiling tiling = known->tiling;
+  const Shape sum_shard = sum_tiling.ShardShape(full->shape()).WithoutLayout(),
+              shard = tiling.ShardShape(full->shape());
+  const int64_t partial_dim = partial_tiling.rank() - 1;
+  if (shard.num_elements() == 0 || sum_shard.num_elements() != shard.num_elements() * partial_tiling.tiles(partial_dim))
+    return none;
+  for (const Ints& group : partial_tiling.GroupPartitionsAlong({partial_dim})) {
+    std::set<Ints> offsets;
     for (int64_t p : group) {
-      Ints place;
-      for (int64_t d = 0; d < pieces.rank(); ++d) {
-        place.push_back(pieces.at(p, d) * piece.dimensions(d) - tiles.at(p, d) * tile.dimensions(d));
-        if (place.back() < 0 || place.back() + piece.dimensions(d) > tile.dimensions(d)) return none;
+      Ints offset;
+      for (int64_t d = 0; d < tiling.rank(); ++d) {
+        offset.push_back(tiling.tile_index(p, d) * shard.dimensions(d) -
+                         sum_tiling.tile_index(p, d) * sum_shard.dimensions(d));
+        if (offset.back() < 0 || offset.back() + shard.dimensions(d) > sum_shard.dimensions(d)) return none;
       }
-      if (!places.insert(std::move(place)).second) return none;
+      if (!offsets.insert(std::move(offset)).second) return none;
     }
   }
-  Instruction* zero = MakeConstant(c_, whole, Literal(Shape::Scalar(tile.element_type())));
-  std::vector<Instruction*> operands = {MakeBroadcast(c_, whole, zero, tile, {}), known->value};
-  const PrimitiveType index = OffsetType(whole->shape());
-  for (int64_t d = 0; d < pieces.rank(); ++d) {
-    Instruction* at = Offset(pieces, d, piece.dimensions(d), index);
-    if (tiles.IsTiled(d)) {
-      at = Op(whole, Opcode::kSubtract, Shape::Scalar(index), {at, Offset(tiles, d, tile.dimensions(d), index)});
+  Instruction* zero = MakeConstant(c_, full, Literal(Shape::Scalar(sum_shard.element_type())));
+  std::vector<Instruction*> operands = {MakeBroadcast(c_, full, zero, sum_shard, {}), known->value};
+  const PrimitiveType index = ChooseOffsetType(full->shape());
+  for (int64_t d = 0; d < tiling.rank(); ++d) {
+    Instruction* at = GetShardOffset(tiling, d, shard.dimensions(d), index);
+    if (sum_tiling.IsTiled(d)) {
+      at = AddOp(full, Opcode::kSubtract, Shape::Scalar(index),
+                 {at, GetShardOffset(sum_tiling, d, sum_shard.dimensions(d), index)});
     }
     operands.push_back(at);
   }
-  return Op(whole, Opcode::kDynamicUpdateSlice, tile, std::move(operands));
+  return AddOp(full, Opcode::kDynamicUpdateSlice, sum_shard, std::move(operands));
 }
 
-// Partial sums: those that are known, those that an all-reduce of ours is about to add up, those of what is linear in
-// such, pieces of the value among zeros, or the value on the first of each group and zeros on the others.
-absl::StatusOr<Instruction*> Partitioner::PartialTo(Instruction* whole, const Tiling& parts) {
-  const Shards* known = FindPartial(whole);
-  if (known != nullptr && known->tiling == parts) return known->value;
+// Prefers, in this order: known partial sums, shards padded with zeros, a linear operation on partial sums, the operand
+// of an all-reduce. Otherwise the first partition of each group holds the value and the others hold zeros.
+absl::StatusOr<Instruction*> Partitioner::ReshardToPartial(Instruction* full, const Tiling& partial_tiling) {
+  const Shards* known = FindPartial(full);
+  if (known != nullptr && known->tiling == partial_tiling) return known->value;
   if (known == nullptr) {
-    ASSIGN_OR_RETURN(Instruction * placed, AmongZeros(whole, parts));
-    if (placed != nullptr) return placed;
+    ASSIGN_OR_RETURN(Instruction * padded, PlaceShardsInZeros(full, partial_tiling));
+    if (padded != nullptr) return padded;
   }
-  if (known == nullptr && IsAnnotation(whole)) return PartialTo(whole->operand(0), parts);
-  if (known == nullptr && IsInParts(whole, parts, 0)) {
-    ASSIGN_OR_RETURN(Instruction * made, OnParts(whole, parts));
-    if (made != nullptr) {
-      partial_[whole] = {made, parts};
-      return made;
+  if (known == nullptr && IsShardingAnnotation(full)) return ReshardToPartial(full->operand(0), partial_tiling);
+  if (known == nullptr && IsPartial(full, partial_tiling, 0)) {
+    ASSIGN_OR_RETURN(Instruction * partial, ComputeOnPartials(full, partial_tiling));
+    if (partial != nullptr) {
+      partial_[full] = {partial, partial_tiling};
+      return partial;
     }
   }
-  const int64_t part = parts.rank() - 1;
-  ASSIGN_OR_RETURN(Instruction * shard, SliceTo(whole, TilesOfParts(parts)));
-  if (Instruction* addend = AddendOf(shard, parts)) return addend;
-  if (IsZero(whole)) return shard;
+  const int64_t partial_dim = partial_tiling.rank() - 1;
+  ASSIGN_OR_RETURN(Instruction * shard, ReshardTo(full, DropPartialDim(partial_tiling)));
+  if (Instruction* operand = FindUnreducedOperand(shard, partial_tiling)) return operand;
+  if (IsZero(full)) return shard;
   const Shape shape = shard->shape().WithoutLayout();
-  const Shape bits = shape.WithElementType(PrimitiveType::kPred);
+  const Shape predicate = shape.WithElementType(PrimitiveType::kPred);
   Attributes equal;
   equal.SetEnum(AttrId::kDirection, ComparisonDirection::kEq);
-  Instruction* zero = MakeConstant(c_, whole, Literal::ScalarInt(PrimitiveType::kS32, 0));
-  Instruction* first = Op(whole, Opcode::kCompare, Shape::Scalar(PrimitiveType::kPred), {Offset(parts, part, 1), zero},
-                          std::move(equal));
-  Instruction* none = MakeConstant(c_, whole, Literal(Shape::Scalar(shape.element_type())));
+  Instruction* zero = MakeConstant(c_, full, Literal::ScalarInt(PrimitiveType::kS32, 0));
+  Instruction* is_first = AddOp(full, Opcode::kCompare, Shape::Scalar(PrimitiveType::kPred),
+                                {GetShardOffset(partial_tiling, partial_dim, 1), zero}, std::move(equal));
+  Instruction* zeros = MakeConstant(c_, full, Literal(Shape::Scalar(shape.element_type())));
   if (!shape.IsScalar()) {
-    first = MakeBroadcast(c_, whole, first, bits, {});
-    none = MakeBroadcast(c_, whole, none, shape, {});
+    is_first = MakeBroadcast(c_, full, is_first, predicate, {});
+    zeros = MakeBroadcast(c_, full, zeros, shape, {});
   }
-  return Op(whole, Opcode::kSelect, shape, {first, shard, none});
+  return AddOp(full, Opcode::kSelect, shape, {is_first, shard, zeros});
 }
 
-// The operation itself on the parts of its operands; null for one that is none of those that IsInParts knows.
-absl::StatusOr<Instruction*> Partitioner::OnParts(Instruction* whole, const Tiling& parts) {
+// Computes an operation on the partial sums of its operands. Returns null for operations that IsPartial does not
+// support.
+absl::StatusOr<Instruction*> Partitioner::ComputeOnPartials(Instruction* full, const Tiling& partial_tiling) {
   Instruction* none = nullptr;
-  const Tiling tiles = TilesOfParts(parts);
-  const Shape shard = tiles.ShardOf(whole->shape());
+  const Tiling sum_tiling = DropPartialDim(partial_tiling);
+  const Shape shard = sum_tiling.ShardShape(full->shape());
   std::vector<Instruction*> operands;
-  switch (whole->opcode()) {
+  switch (full->opcode()) {
     case Opcode::kAdd:
     case Opcode::kSubtract:
     case Opcode::kNegate:
-      for (Instruction* o : whole->operands()) {
-        ASSIGN_OR_RETURN(Instruction * x, PartialTo(o, parts));
+      for (Instruction* o : full->operands()) {
+        ASSIGN_OR_RETURN(Instruction * x, ReshardToPartial(o, partial_tiling));
         operands.push_back(x);
       }
       break;
     case Opcode::kMultiply:
-      for (Instruction* o : whole->operands()) {
-        ASSIGN_OR_RETURN(Instruction * x, IsInParts(o, parts, 0) ? PartialTo(o, parts) : SliceTo(o, tiles));
+      for (Instruction* o : full->operands()) {
+        ASSIGN_OR_RETURN(Instruction * x, IsPartial(o, partial_tiling, 0) ? ReshardToPartial(o, partial_tiling)
+                                                                          : ReshardTo(o, sum_tiling));
         operands.push_back(x);
       }
       break;
     case Opcode::kTranspose: {
-      ASSIGN_OR_RETURN(Instruction * x, PartialTo(whole->operand(0), TransposedParts(whole, parts)));
+      ASSIGN_OR_RETURN(Instruction * x,
+                       ReshardToPartial(full->operand(0), TransposePartialTiling(full, partial_tiling)));
       operands.push_back(x);
       break;
     }
     default:
       return none;
   }
-  return c_->AddClone(whole, shard, operands);
+  return c_->AddClone(full, shard, operands);
 }
 
 }  // namespace backplane

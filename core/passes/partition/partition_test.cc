@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 TEST(Golden, PartitionModule) {
   GoldenOptions options;
-  options.same_results = false;  // the programs of several devices in tests/plugin compare what all of them give
+  options.same_results = false;  // tests/plugin compares the results of multi-device programs
   RunGoldenFile(
       "core/passes/testdata/partition-module.hlo", [] { return std::make_unique<PartitionModule>(); }, options);
 }
@@ -28,7 +28,7 @@ absl::Status Partition(const std::string& entry, std::vector<std::string>* log =
   return PartitionModule(options).Run(module->get()).status();
 }
 
-TEST(PartitionModule, RefusesWhatDoesNotFit) {
+TEST(PartitionModule, RejectsBadShardings) {
   EXPECT_THAT(std::string(Partition("ROOT x = f32[8] parameter(0), sharding={devices=[8]<=[8]}").message()),
               HasSubstr("x: sharding {devices=[8]<=[8]} of f32[8] on 4 partitions: names 8 devices"));
   EXPECT_THAT(
@@ -40,7 +40,7 @@ TEST(PartitionModule, RefusesWhatDoesNotFit) {
       HasSubstr("y: dimension 0 of f32[8] is 4 in the manual region"));
 }
 
-std::unique_ptr<Module> Partitioned(const std::string& text) {
+std::unique_ptr<Module> ParseAndPartition(const std::string& text) {
   auto module = ParseHloModule(text);
   EXPECT_TRUE(module.ok()) << module.status();
   if (!module.ok()) return nullptr;
@@ -49,9 +49,9 @@ std::unique_ptr<Module> Partitioned(const std::string& text) {
   return s.ok() ? *std::move(module) : nullptr;
 }
 
-// Where a shard begins is told in 64 bits where 32 do not hold it.
-TEST(PartitionModule, KeepsPlacesBeyond32Bits) {
-  auto module = Partitioned(R"(
+// Offsets that exceed 32 bits use s64.
+TEST(PartitionModule, UsesWideOffsetsForLargeArrays) {
+  auto module = ParseAndPartition(R"(
 HloModule m, num_partitions=4
 ENTRY e {
   p = s8[8589934592,2] parameter(0), sharding={replicated}
@@ -63,9 +63,9 @@ ENTRY e {
   EXPECT_TRUE(VerifyModule(*module).ok()) << VerifyModule(*module) << text;
 }
 
-// Shards of equal size; a dimension of one element that is split is on one partition only.
-TEST(PartitionModule, RoundsShardsUpThatDoNotDivide) {
-  auto module = Partitioned(R"(
+// All shards have the same size. A dimension of size one that is split exists on one partition only.
+TEST(PartitionModule, PadsUnevenShards) {
+  auto module = ParseAndPartition(R"(
 HloModule m, num_partitions=4
 ENTRY e {
   x = f32[10,8] parameter(0), sharding={devices=[4,1]<=[4]}
@@ -79,19 +79,20 @@ ENTRY e {
   EXPECT_EQ(module->entry()->parameter(0)->shape().ToString(), "f32[3,8]");
   EXPECT_EQ(module->entry()->parameter(1)->shape().ToString(), "f32[1]");
   EXPECT_EQ(module->entry()->root()->shape().ToString(), "(f32[3,8], f32[10,2], f32[1])");
-  const auto& says = module->config().frontend_attributes;
-  EXPECT_EQ(says.at(kParameterShardingsAttribute), "{{devices=[4,1]<=[4]}, {devices=[4]<=[4]}}");
-  EXPECT_EQ(says.at(kResultShardingsAttribute), "{{devices=[4,1]<=[4]}, {devices=[1,4]<=[4]}, {devices=[4]<=[4]}}");
+  const auto& attributes = module->config().frontend_attributes;
+  EXPECT_EQ(attributes.at(kParameterShardingsAttribute), "{{devices=[4,1]<=[4]}, {devices=[4]<=[4]}}");
+  EXPECT_EQ(attributes.at(kResultShardingsAttribute),
+            "{{devices=[4,1]<=[4]}, {devices=[1,4]<=[4]}, {devices=[4]<=[4]}}");
 }
 
-int64_t CountIn(const Computation* c, Opcode opcode) {
+int64_t CountOps(const Computation* c, Opcode opcode) {
   int64_t n = 0;
   for (const auto& i : c->instructions()) n += i->Is(opcode);
   return n;
 }
 
-// Gradients of a batch in parts: each turn adds up its own, the partitions meet when the loop is over.
-constexpr char kSumsInALoop[] = R"(
+// Accumulates gradients over microbatches: each iteration adds partial sums.
+constexpr char kPartialSumsInLoop[] = R"(
 HloModule m, num_partitions=2
 cond {
   s = (s32[], f32[4,4], f32[2,2,4]) parameter(0)
@@ -113,7 +114,7 @@ body {
   keep = f32[4,4] custom-call(sum), custom_call_target="Sharding", sharding={devices=[1,1,2]<=[2] last_tile_dims={unreduced}}
   one = s32[] constant(1)
   next = s32[] add(i, one)
-  ROOT t = (s32[], f32[4,4], f32[2,2,4]) tuple(next, WHAT, xs)
+  ROOT t = (s32[], f32[4,4], f32[2,2,4]) tuple(next, YIELDED, xs)
 }
 ENTRY e {
   xs = f32[2,2,4] parameter(0), sharding={devices=[1,2,1]<=[2]}
@@ -127,46 +128,48 @@ ENTRY e {
   ROOT n = f32[4,4] negate(r)
 })";
 
-TEST(PartitionModule, AddsUpBehindALoop) {
-  for (const char* handed_on : {"keep", "sum"}) {
-    auto module = Partitioned(absl::StrReplaceAll(kSumsInALoop, {{"WHAT", handed_on}}));
+TEST(PartitionModule, ReducesAfterLoop) {
+  for (const char* yielded : {"keep", "sum"}) {
+    auto module = ParseAndPartition(absl::StrReplaceAll(kPartialSumsInLoop, {{"YIELDED", yielded}}));
     ASSERT_NE(module, nullptr);
-    EXPECT_EQ(CountIn(module->entry(), Opcode::kAllReduce), 1) << module->ToString();
-    int64_t inside = 0;
-    for (const Computation* c : module->PostOrder()) inside += c->IsEntry() ? 0 : CountIn(c, Opcode::kAllReduce);
-    EXPECT_EQ(inside, 0) << module->ToString();
+    EXPECT_EQ(CountOps(module->entry(), Opcode::kAllReduce), 1) << module->ToString();
+    int64_t all_reduces_in_loop = 0;
+    for (const Computation* c : module->PostOrder())
+      all_reduces_in_loop += c->IsEntry() ? 0 : CountOps(c, Opcode::kAllReduce);
+    EXPECT_EQ(all_reduces_in_loop, 0) << module->ToString();
   }
 }
 
-// What a body hands on that is no sum any more has to be whole.
-TEST(PartitionModule, AddsUpInALoopThatNeedsTheSum) {
-  auto module = Partitioned(absl::StrReplaceAll(
-      kSumsInALoop, {{"WHAT", "root"}, {"  one = s32", "  root = f32[4,4] cosine(keep)\n  one = s32"}}));
+// The body yields a value that is not linear in the sum, so it must reduce in each iteration.
+TEST(PartitionModule, ReducesInLoopThatNeedsTheSum) {
+  auto module = ParseAndPartition(absl::StrReplaceAll(
+      kPartialSumsInLoop, {{"YIELDED", "root"}, {"  one = s32", "  root = f32[4,4] cosine(keep)\n  one = s32"}}));
   ASSERT_NE(module, nullptr);
-  EXPECT_EQ(CountIn(module->entry(), Opcode::kAllReduce), 0) << module->ToString();
-  int64_t inside = 0;
-  for (const Computation* c : module->PostOrder()) inside += c->IsEntry() ? 0 : CountIn(c, Opcode::kAllReduce);
-  EXPECT_EQ(inside, 1) << module->ToString();
+  EXPECT_EQ(CountOps(module->entry(), Opcode::kAllReduce), 0) << module->ToString();
+  int64_t all_reduces_in_loop = 0;
+  for (const Computation* c : module->PostOrder())
+    all_reduces_in_loop += c->IsEntry() ? 0 : CountOps(c, Opcode::kAllReduce);
+  EXPECT_EQ(all_reduces_in_loop, 1) << module->ToString();
 }
 
-// The pieces that the partitions hold already are parts of the sum, with zeros around them: each knows its own.
-TEST(PartitionModule, PiecesBecomePartsWhereTheyLie) {
-  for (const char* pieces :
+// Each partition pads the shard that it holds with zeros, which gives partial sums without communication.
+TEST(PartitionModule, PadsShardsToPartialSumsLocally) {
+  for (const char* sharding :
        {"{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}", "{devices=[2,2]<=[4]}", "{devices=[2,2]<=[2,2]T(1,0)}"}) {
-    auto module = Partitioned(absl::StrReplaceAll(R"(
+    auto module = ParseAndPartition(absl::StrReplaceAll(R"(
 HloModule m, num_partitions=4
 ENTRY e {
-  x = s32[8,4] parameter(0), sharding=PIECES
+  x = s32[8,4] parameter(0), sharding=SHARDING
   ROOT y = s32[8,4] custom-call(x), custom_call_target="Sharding", sharding={devices=[1,1,4]<=[4] last_tile_dims={unreduced}}
 })",
-                                                  {{"PIECES", pieces}}));
+                                                        {{"SHARDING", sharding}}));
     ASSERT_NE(module, nullptr);
-    EXPECT_EQ(CountIn(module->entry(), Opcode::kAllGather), 0) << module->ToString();
-    EXPECT_EQ(CountIn(module->entry(), Opcode::kAllReduce), 0) << module->ToString();
-    EXPECT_EQ(CountIn(module->entry(), Opcode::kDynamicUpdateSlice), 1) << module->ToString();
+    EXPECT_EQ(CountOps(module->entry(), Opcode::kAllGather), 0) << module->ToString();
+    EXPECT_EQ(CountOps(module->entry(), Opcode::kAllReduce), 0) << module->ToString();
+    EXPECT_EQ(CountOps(module->entry(), Opcode::kDynamicUpdateSlice), 1) << module->ToString();
   }
-  // Half of the pieces are of another sum: the rows are of partitions 0 and 1, which add up, and of 2 and 3.
-  auto module = Partitioned(R"(
+  // Partitions 0 and 1 sum up one half of the rows, partitions 2 and 3 the other half.
+  auto module = ParseAndPartition(R"(
 HloModule m, num_partitions=4
 ENTRY e {
   x = s32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
@@ -174,11 +177,11 @@ ENTRY e {
 })");
   ASSERT_NE(module, nullptr);
   EXPECT_EQ(module->entry()->root()->shape().ToString(), "s32[4,4]");
-  EXPECT_EQ(CountIn(module->entry(), Opcode::kAllGather), 0) << module->ToString();
+  EXPECT_EQ(CountOps(module->entry(), Opcode::kAllGather), 0) << module->ToString();
 }
 
-// One place in each row, looked up and added to: the rows stay where they are.
-TEST(PartitionModule, KeepsBatchesOfLookupsWhereTheyLie) {
+// A gather and a scatter with batching dimensions work on one row per batch element.
+TEST(PartitionModule, SplitsBatchedGatherAndScatterLocally) {
   auto module = ParseHloModule(R"(
 HloModule m, num_partitions=4
 
@@ -204,8 +207,8 @@ ENTRY e {
   EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "f32[2,5]");
 }
 
-// Sums of split numbers into few places: each partition its own, then the sums of those.
-TEST(PartitionModule, CombinesSplitUpdatesInParts) {
+// Each partition scatters its own updates; an all-reduce combines the results.
+TEST(PartitionModule, SplitsScatterByUpdates) {
   const std::string text = R"(
 HloModule m, num_partitions=4
 
@@ -228,7 +231,7 @@ ENTRY e {
   options.log = &log;
   ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
   EXPECT_THAT(log, testing::ElementsAre(HasSubstr("all-reduce of f32[5]")));
-  // What was there before is added once, not on each partition.
+  // The operand is added once, not on each partition.
   const Instruction* root = (*module)->entry()->root();
   ASSERT_EQ(root->opcode(), Opcode::kAdd);
   EXPECT_EQ(root->operand(0)->opcode(), Opcode::kParameter);
@@ -236,7 +239,7 @@ ENTRY e {
   ASSERT_EQ(own->opcode(), Opcode::kScatter);
   EXPECT_EQ(own->operand(1)->shape().ToString(), "s32[2,1]");
   EXPECT_EQ(own->operand(0)->opcode(), Opcode::kBroadcast);
-  // Zeros, annotated or not, are added as often as one likes: the sum may stay in its parts.
+  // A zero operand may be added on every partition, so no extra add is needed.
   std::string zeros = text;
   const std::string parameter = "x = f32[5] parameter(0)";
   zeros.replace(zeros.find(parameter), parameter.size(),
@@ -248,7 +251,7 @@ ENTRY e {
   ASSERT_TRUE(module.ok()) << module.status();
   ASSERT_TRUE(PartitionModule(options).Run(module->get()).ok());
   EXPECT_EQ((*module)->entry()->root()->opcode(), Opcode::kAllReduce);
-  // An array much larger than its updates: those are handed round.
+  // If the operand is much larger than the updates, the updates are gathered.
   log.clear();
   std::string large = text;
   for (size_t k = large.find("f32[5]"); k != std::string::npos; k = large.find("f32[5]", k))
@@ -259,7 +262,7 @@ ENTRY e {
   EXPECT_THAT(log, testing::Each(HasSubstr("all-gather")));
 }
 
-TEST(PartitionModule, RefusesToAskNobody) {
+TEST(PartitionModule, RejectsHostCallsWithoutRegistration) {
   for (const char* target : {"InspectSharding", "CustomSPMDPartitioning"}) {
     std::string text = "x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n";
     text += "ROOT y = f32[8] custom-call(x), custom_call_target=\"" + std::string(target) + "\"";
@@ -269,7 +272,7 @@ TEST(PartitionModule, RefusesToAskNobody) {
   }
 }
 
-TEST(ShardingRule, IsRead) {
+TEST(ShardingRule, Parses) {
   std::optional<ShardingRule> rule = ParseShardingRule(
       "#sdy.op_sharding_rule<([i, jk], [])->([k, z_1z_12]) {i=2, j=4, k=8} need_replication={k}, custom>");
   ASSERT_TRUE(rule);
@@ -282,27 +285,27 @@ TEST(ShardingRule, IsRead) {
   }
 }
 
-// A host that splits the rows of its one operand, and adds up over them for its second result.
-std::shared_ptr<CustomPartitioning> RowsAndTheirSum(std::string* seen, std::string program) {
+// A host callback that splits its operand by rows. Its second result is the sum of the rows.
+std::shared_ptr<CustomPartitioning> MakeRowSplitter(std::string* seen, std::string program) {
   auto host = std::make_shared<CustomPartitioning>();
   host->partition = [seen, program](absl::Span<const CustomPartitioning::Value> operands,
                                     const CustomPartitioning::Value& result,
-                                    absl::string_view config) -> absl::StatusOr<CustomPartitioning::Split> {
+                                    absl::string_view config) -> absl::StatusOr<CustomPartitioning::PartitionedCall> {
     *seen = absl::StrCat(config, ": ", operands[0].shape.ToString(), " ", operands[0].sharding.ToString(), " -> ",
                          result.shape.ToString(), " ", result.sharding.ToString());
     if (config == "fail") return absl::NotFoundError("no mesh");
-    CustomPartitioning::Split split;
+    CustomPartitioning::PartitionedCall partitioned;
     auto module = ParseHloModule(program);
     if (!module.ok()) return module.status();
-    split.program = *std::move(module);
-    split.operands = {*ParseSharding("{devices=[4,1]<=[4]}")};
-    split.result = *ParseSharding("{{devices=[4,1]<=[4]}, {replicated}}");
-    return split;
+    partitioned.program = *std::move(module);
+    partitioned.operands = {*ParseSharding("{devices=[4,1]<=[4]}")};
+    partitioned.result = *ParseSharding("{{devices=[4,1]<=[4]}, {replicated}}");
+    return partitioned;
   };
   return host;
 }
 
-constexpr char kRowsAndTheirSum[] = R"(
+constexpr char kRowSplitterProgram[] = R"(
 HloModule host
 sum {
   p = f32[] parameter(0)
@@ -322,7 +325,7 @@ ENTRY e {
   ROOT t = (f32[2,4], f32[4]) tuple(n, all)
 })";
 
-std::string AskingProgram(const char* config) {
+std::string MakeCallingProgram(const char* config) {
   return absl::StrCat(
       R"(
 HloModule m, num_partitions=4
@@ -344,17 +347,17 @@ ENTRY e {
 })");
 }
 
-TEST(CustomPartitioning, TheHostsProgramTakesThePlaceOfTheCall) {
+TEST(CustomPartitioning, ReplacesCallByHostProgram) {
   std::string seen;
-  RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, kRowsAndTheirSum));
-  auto module = ParseHloModule(AskingProgram("rows"));
+  RegisterCustomPartitioning("TestSplit", MakeRowSplitter(&seen, kRowSplitterProgram));
+  auto module = ParseHloModule(MakeCallingProgram("rows"));
   ASSERT_TRUE(module.ok()) << module.status();
   std::vector<std::string> log;
   PartitionOptions options;
   options.log = &log;
   absl::Status ran = PartitionModule(options).Run(module->get()).status();
   ASSERT_TRUE(ran.ok()) << ran;
-  // The rule brought the split of the operand to the result.
+  // The sharding rule propagates the tiling of the operand to the result.
   EXPECT_EQ(seen, "rows: f32[8,4] {devices=[4,1]<=[4]} -> (f32[8,4], f32[4]) {{devices=[4,1]<=[4]}, {replicated}}");
   EXPECT_THAT(log, testing::IsEmpty());
   EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "(f32[2,4], f32[4])");
@@ -364,14 +367,14 @@ TEST(CustomPartitioning, TheHostsProgramTakesThePlaceOfTheCall) {
     EXPECT_FALSE(i->Is(Opcode::kCustomCall) || i->Is(Opcode::kCall)) << i->ToString();
     if (i->Is(Opcode::kAllReduce)) channels.push_back(i->attrs().GetInt(AttrId::kChannelId));
   }
-  EXPECT_EQ(channels.size(), 1u);  // the other is dead
+  EXPECT_EQ(channels.size(), 1u);  // the other all-reduce is dead
   RegisterCustomPartitioning("TestSplit", nullptr);
 }
 
-TEST(CustomPartitioning, TheCallMayBeTheResult) {
+TEST(CustomPartitioning, HandlesCallAsResult) {
   std::string seen;
-  RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, kRowsAndTheirSum));
-  std::string text = AskingProgram("rows");
+  RegisterCustomPartitioning("TestSplit", MakeRowSplitter(&seen, kRowSplitterProgram));
+  std::string text = MakeCallingProgram("rows");
   const size_t sine = text.find("  c = "), root = text.find("tuple(c, b)");
   text.replace(root, 11, "tuple(a, b)");
   text.erase(sine, text.find('\n', sine) - sine);
@@ -387,15 +390,15 @@ TEST(CustomPartitioning, TheCallMayBeTheResult) {
   RegisterCustomPartitioning("TestSplit", nullptr);
 }
 
-TEST(CustomPartitioning, WhatTheHostSaysIsChecked) {
+TEST(CustomPartitioning, ChecksAnswerOfHost) {
   std::string seen;
   auto run = [&](std::string program, const char* config = "rows") {
-    RegisterCustomPartitioning("TestSplit", RowsAndTheirSum(&seen, std::move(program)));
-    auto module = ParseHloModule(AskingProgram(config));
+    RegisterCustomPartitioning("TestSplit", MakeRowSplitter(&seen, std::move(program)));
+    auto module = ParseHloModule(MakeCallingProgram(config));
     EXPECT_TRUE(module.ok()) << module.status();
     return std::string(PartitionModule().Run(module->get()).status().message());
   };
-  EXPECT_THAT(run(kRowsAndTheirSum, "fail"), HasSubstr("y: custom call 'TestSplit': no mesh"));
+  EXPECT_THAT(run(kRowSplitterProgram, "fail"), HasSubstr("y: custom call 'TestSplit': no mesh"));
   EXPECT_THAT(run("HloModule h\nENTRY e {\n ROOT x = f32[2,4] parameter(0)\n}\n"), HasSubstr("gives 1 results, not 2"));
   EXPECT_THAT(run("HloModule h\nENTRY e {\n x = f32[8,4] parameter(0)\n ROOT t = (f32[8,4]) tuple(x)\n}\n"),
               HasSubstr("argument 0 of the host's program is f32[8,4], its sharding makes that f32[2,4]"));
@@ -406,16 +409,16 @@ TEST(CustomPartitioning, WhatTheHostSaysIsChecked) {
   RegisterCustomPartitioning("TestSplit", nullptr);
 }
 
-TEST(CustomPartitioning, WhoWantsToKnowIsToldOnce) {
+TEST(CustomPartitioning, InspectsShardingOnce) {
   auto host = std::make_shared<CustomPartitioning>();
-  std::vector<std::string> told;
+  std::vector<std::string> reports;
   absl::Status answer;
   host->inspect = [&](const Sharding& sharding, absl::string_view config) {
-    told.push_back(absl::StrCat(config, " ", sharding.ToString()));
+    reports.push_back(absl::StrCat(config, " ", sharding.ToString()));
     return answer;
   };
   RegisterCustomPartitioning("TestInspect", host);
-  // The loop makes the partitioner look ahead.
+  // The loop causes a trial run, which must not call the host.
   const char* text = R"(
 HloModule m, num_partitions=4
 body {
@@ -446,7 +449,7 @@ ENTRY e {
   ASSERT_TRUE(module.ok()) << module.status();
   absl::Status ran = PartitionModule().Run(module->get()).status();
   ASSERT_TRUE(ran.ok()) << ran;
-  EXPECT_THAT(told, testing::ElementsAre("me {devices=[4]<=[4]}"));
+  EXPECT_THAT(reports, testing::ElementsAre("me {devices=[4]<=[4]}"));
   for (const auto& i : (*module)->entry()->instructions()) EXPECT_FALSE(i->Is(Opcode::kCustomCall)) << i->ToString();
   answer = absl::InternalError("not today");
   module = ParseHloModule(text);
@@ -455,8 +458,8 @@ ENTRY e {
   RegisterCustomPartitioning("TestInspect", nullptr);
 }
 
-// Of an annotation the dimensions that divide are split.
-TEST(PartitionModule, SplitsWhatSplitsEvenly) {
+// Only the dimensions of an annotation that divide evenly are split.
+TEST(PartitionModule, SplitsOnlyEvenDimsOfAnnotations) {
   auto module = ParseHloModule(R"(
 HloModule m, num_partitions=4
 
@@ -471,10 +474,10 @@ ENTRY e {
             "{{devices=[2,1,2]<=[4] last_tile_dim_replicate}}");
 }
 
-TEST(PartitionModule, LogsItsExchanges) {
+TEST(PartitionModule, LogsCollectives) {
   std::vector<std::string> log;
   ASSERT_TRUE(Partition("x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n"
-                        "ROOT y = f32[8] reverse(x), dimensions={0}, metadata={op_name=\"turn\"}",
+                        "ROOT y = f32[8] reverse(x), dimensions={0}, metadata={op_name=\"reverse\"}",
                         &log)
                   .ok());
   EXPECT_THAT(absl::StrJoin(log, "\n"), HasSubstr("all-gather of f32[2] of x to f32[8] in groups of 4"));

@@ -7,19 +7,24 @@
 
 namespace backplane {
 
-void PartitionContext::MarkManual(const Computation* c, bool parameters) {
+void PartitionContext::MarkManual(const Computation* c, bool parameters_are_manual) {
   for (const auto& owned : c->instructions()) {
     const Instruction* i = owned.get();
-    bool inside = parameters && i->Is(Opcode::kParameter);
-    for (const Instruction* o : i->operands()) inside |= IsManual(o);
+    bool is_manual = parameters_are_manual && i->Is(Opcode::kParameter);
+    for (const Instruction* o : i->operands()) is_manual |= IsManual(o);
     if (i->Is(Opcode::kCustomCall)) {
-      if (i->custom_call_target() == "SPMDFullToShardShape") inside = true;
-      if (i->custom_call_target() == "SPMDShardToFullShape") inside = false;
+      if (i->custom_call_target() == "SPMDFullToShardShape") is_manual = true;
+      if (i->custom_call_target() == "SPMDShardToFullShape") is_manual = false;
     }
-    if (inside) manual.insert(i->id());
-    const bool runs = i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional) || i->Is(Opcode::kAsyncStart);
-    for (const Computation* called : runs ? i->called() : absl::Span<Computation* const>()) MarkManual(called, inside);
+    if (is_manual) manual.insert(i->id());
+    const bool executes_called = i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional) || i->Is(Opcode::kAsyncStart);
+    for (const Computation* called : executes_called ? i->called() : absl::Span<Computation* const>())
+      MarkManual(called, is_manual);
   }
+}
+
+absl::Status PrependName(const Instruction* i, const absl::Status& s) {
+  return absl::Status(s.code(), absl::StrCat(i->name(), ": ", s.message()));
 }
 
 absl::Status Partitioner::RemoveReplaced() {
@@ -32,7 +37,7 @@ absl::Status Partitioner::RemoveReplaced() {
 
 namespace {
 
-// The device that a transfer to or from the host is bound to, of its first half or its second.
+// Returns the device of a host transfer with a maximal sharding. `i` may be either half of the transfer.
 std::optional<int64_t> HostTransferDevice(const Instruction* i) {
   const Instruction* start = i->Is(Opcode::kSendDone) || i->Is(Opcode::kRecvDone) ? i->operand(0) : i;
   if (!start->Is(Opcode::kSend) && !start->Is(Opcode::kRecv)) return std::nullopt;
@@ -54,33 +59,33 @@ absl::StatusOr<bool> Partitioner::Rewrite() {
         continue;
       case Opcode::kCustomCall: {
         const std::string& target = i->custom_call_target();
-        if (IsAnnotation(i)) {
-          // Inside a manual region a sharding along the remaining axes changes nothing about the value.
-          if (!manual) RETURN_IF_ERROR(target == "Sharding" ? Annotation(i) : Alike(i));
+        if (IsShardingAnnotation(i)) {
+          // An annotation in a manual region applies to the remaining axes and does not change the shard.
+          if (!manual) RETURN_IF_ERROR(target == "Sharding" ? HandleAnnotation(i) : HandleShardingGroup(i));
         } else if (target == "SPMDFullToShardShape" && i->operand_count() == 1) {
-          RETURN_IF_ERROR(EnterManual(i));
+          RETURN_IF_ERROR(EnterManualRegion(i));
         } else if (target == "SPMDShardToFullShape" && i->operand_count() == 1) {
-          RETURN_IF_ERROR(LeaveManual(i));
+          RETURN_IF_ERROR(LeaveManualRegion(i));
         } else if (const auto host = FindCustomPartitioning(target); host != nullptr && host->inspect) {
-          RETURN_IF_ERROR(Inspect(i, *host));
+          RETURN_IF_ERROR(ReportSharding(i, *host));
         } else if (partitions_ < 2 || manual) {
           continue;
         } else if (host != nullptr) {
-          RETURN_IF_ERROR(SplitAsHostSays(i, *host));
+          RETURN_IF_ERROR(PartitionByHost(i, *host));
         } else if (target == "InspectSharding" || target == "CustomSPMDPartitioning") {
-          // They carry the address of a function of the host that is to be asked during compilation.
+          // These calls name a function of the host that must be called during compilation.
           return absl::UnimplementedError(
               absl::StrCat(i->name(), ": custom call '", target,
-                           "' asks the host how it is split, and the host has registered nobody to ask"));
+                           "' needs the host to partition it, and the host has registered no function"));
         } else if (absl::StrContains(target, "_partitioned_python_")) {
-          // Runs everywhere, on what each partition has.
+          // Runs on every partition, on its shards.
           for (int64_t k = 0; k < i->operand_count(); ++k) {
             if (const Shards* s = FindShards(i->operand(k))) i->ReplaceOperand(k, s->value);
           }
         } else if (i->sharding() != nullptr && i->sharding()->type == Sharding::Type::kMaximal) {
-          RETURN_IF_ERROR(RunOnce(i, i->sharding()->devices[0]));
+          RETURN_IF_ERROR(RunOnOneDevice(i, i->sharding()->devices[0]));
         } else {
-          ASSIGN_OR_RETURN(bool batched, BatchedCall(i));
+          ASSIGN_OR_RETURN(bool batched, PartitionBatchedCall(i));
           if (!batched) continue;
         }
         changed = true;
@@ -88,12 +93,12 @@ absl::StatusOr<bool> Partitioner::Rewrite() {
       }
       case Opcode::kSend:
       case Opcode::kRecv:
-        if (HostTransferDevice(i)) continue;  // goes with its second half
+        if (HostTransferDevice(i)) continue;  // handled with the done half
         break;
       case Opcode::kSendDone:
       case Opcode::kRecvDone:
         if (partitions_ < 2 || manual || !HostTransferDevice(i)) break;
-        RETURN_IF_ERROR(RunOnce(i, *HostTransferDevice(i)));
+        RETURN_IF_ERROR(RunOnOneDevice(i, *HostTransferDevice(i)));
         changed = true;
         continue;
       case Opcode::kGetTupleElement:
@@ -102,29 +107,29 @@ absl::StatusOr<bool> Partitioner::Rewrite() {
         changed = true;
         continue;
       case Opcode::kWhile:
-        RETURN_IF_ERROR(manual || partitions_ < 2 ? RewriteCalled(i) : RewriteLoop(i));
+        RETURN_IF_ERROR(manual || partitions_ < 2 ? RewriteCalledComputations(i) : RewriteLoop(i));
         changed = true;
         continue;
       case Opcode::kConditional:
       case Opcode::kAsyncStart:
-        RETURN_IF_ERROR(RewriteCalled(i));
+        RETURN_IF_ERROR(RewriteCalledComputations(i));
         changed = true;
         continue;
       case Opcode::kRng:
       case Opcode::kRngGetAndUpdateState:
         if (partitions_ < 2 || manual) continue;
-        RETURN_IF_ERROR(DrawOnce(i));
+        RETURN_IF_ERROR(BroadcastRandomValue(i));
         changed = true;
         continue;
       default:
         break;
     }
     if (partitions_ < 2 || manual) continue;
-    const Tiling* proposed = depth_ == 0 && i->shape().IsArray() ? context_.Proposed(i) : nullptr;
-    ASSIGN_OR_RETURN(std::optional<Shards> local, ComputeLocally(i));
-    if (!local && proposed == nullptr) continue;
-    Instruction* whole = local ? Adopt(i, *std::move(local)) : i;
-    if (proposed != nullptr) RETURN_IF_ERROR(Follow(whole, *proposed));
+    const Tiling* propagated = depth_ == 0 && i->shape().IsArray() ? context_.FindPropagated(i) : nullptr;
+    ASSIGN_OR_RETURN(std::optional<Shards> shards, ComputeOnShards(i));
+    if (!shards && propagated == nullptr) continue;
+    Instruction* full = shards ? ReplaceWithShards(i, *std::move(shards)) : i;
+    if (propagated != nullptr) RETURN_IF_ERROR(ApplyPropagatedTiling(full, *propagated));
     changed = true;
   }
   return changed;

@@ -1,17 +1,23 @@
-// Works on one computation for PartitionModule; declared for its own source files.
+// Partitions one computation for PartitionModule. Internal to this folder.
 //
-// Every value of the computation stays a whole array (or, in a manual region, what it is). Beside that some values are
-// known to lie on the partitions as shards. A rule that can compute an operation's result from shards makes the local
-// operation; a gather of it takes the place of the whole result, and goes again when nobody needs it.
+// Every value of the computation keeps its full shape (or, in a manual region, the shape that it is written with). The
+// partitioner also tracks the shards of some values. If a rule can compute an operation from the shards of its
+// operands, the partitioner adds the operation on shards and replaces the full result by an all-gather of the new
+// shards. The all-gather is dead code if all users take the shards.
 //
-//   slicing.cc      a whole value under a tiling: slices, and operations worked out anew on slices
-//   exchange.cc     gathers, a partition's place
-//   partial_sums.cc values that are still to be added up
-//   uneven.cc       shards that were filled up to be of equal size
-//   local_rules.cc  operations on shards, one rule for each kind
-//   boundaries.cc   parameters, annotations, manual regions, calls that happen once
-//   loops.cc        loops whose state lies as shards
-//   custom_partitioning.cc  calls that ask the host how they are split
+//   annotated_values.cc     parameters, sharding annotations, sharding groups
+//   collectives.cc          all-gathers, all-reduces, offsets of shards
+//   custom_partitioning.cc  custom calls that the host partitions
+//   local_rules.cc          operations on shards: one rule per kind of operation
+//   loops.cc                while loops with sharded state
+//   manual_regions.cc       entry and exit of manual regions
+//   padded_shards.cc        shards of arrays that do not divide evenly
+//   partial_sums.cc         partial (unreduced) values
+//   single_device.cc        operations that run on one device only
+//   slicing.cc              resharding by slicing, and recomputation on slices
+//
+// In this folder `full` names a value or shape before partitioning. An argument `like` is an instruction whose metadata
+// the new instructions take; it may be null.
 #ifndef BACKPLANE_CORE_PASSES_PARTITION_PARTITIONER_H_
 #define BACKPLANE_CORE_PASSES_PARTITION_PARTITIONER_H_
 
@@ -29,36 +35,42 @@
 
 namespace backplane {
 
-// The names of instructions that the partitioner made for an exchange begin so.
-inline constexpr char kExchangeName[] = "spmd";
+// Prefix of the names of all collectives that the partitioner inserts.
+inline constexpr char kCollectiveNamePrefix[] = "spmd";
 
-// What the computations of a module share.
+// State that the computations of a module share.
 struct PartitionContext {
   Module* module = nullptr;
   int64_t replicas = 1, partitions = 1;
   int64_t next_channel = 1;
-  // Instructions of manual regions, by id: those that are gone make room for others at their address.
+  // Ids of the instructions in manual regions. Not pointers, because a new instruction may reuse the address of a
+  // removed one.
   absl::flat_hash_set<int64_t> manual;
   bool IsManual(const Instruction* i) const { return manual.contains(i->id()); }
-  // Values that are to lie alike, by the name of their group: how some of them lie. Filled by `learning` runs.
-  bool learning = false;
-  std::map<std::string, Tiling> groups;
-  // How results of loops are wanted by what comes after them, by the loop's name and the element of its state.
-  std::map<std::pair<std::string, int64_t>, Tiling> wanted;
+  // Set for a trial run on a copy of the module. It fills `sharding_groups` and `requested_loop_tilings` for the real
+  // run.
+  bool is_trial = false;
+  // By name of the sharding group: the finest tiling of its members.
+  std::map<std::string, Tiling> sharding_groups;
+  // By name of the loop and element of its state: the tiling that users of the result request.
+  std::map<std::pair<std::string, int64_t>, Tiling> requested_loop_tilings;
 
-  // How values of the program are to lie, where its own word or that of their neighbours says so.
-  ProposedTilings proposed;
-  const Tiling* Proposed(const Instruction* i, int64_t element = 0) const {
-    auto at = proposed.find({i->id(), element});
-    return at == proposed.end() ? nullptr : &at->second;
+  PropagatedTilings propagated;
+  const Tiling* FindPropagated(const Instruction* i, int64_t element = 0) const {
+    auto at = propagated.find({i->id(), element});
+    return at == propagated.end() ? nullptr : &at->second;
   }
 
-  // Adds the manual instructions of a computation and of those it runs; `parameters`: its parameters are inside.
-  void MarkManual(const Computation* c, bool parameters);
+  // Adds the instructions of `c` that are in manual regions, and those of the computations that it executes.
+  // `parameters_are_manual` tells whether `c` is called from within a manual region.
+  void MarkManual(const Computation* c, bool parameters_are_manual);
 };
 
-// The tiles of an array whose partial sums lie so: without the dimension that numbers the parts.
-Tiling TilesOfParts(const Tiling& parts);
+// Converts the tiling of partial sums to the tiling of their sum: drops the last dimension.
+Tiling DropPartialDim(const Tiling& partial_tiling);
+
+// Prepends the name of `i` to the message of an error.
+absl::Status PrependName(const Instruction* i, const absl::Status& s);
 
 class Partitioner {
  public:
@@ -67,110 +79,129 @@ class Partitioner {
     Tiling tiling;
   };
 
+  // `depth` is the number of loops around the computation.
   Partitioner(Computation* computation, PartitionContext* context, int depth = 0)
       : c_(computation), context_(*context), partitions_(context->partitions), depth_(depth) {}
 
-  // All instructions but the parameters, in order, and the computations they run. True when something changed.
+  // Partitions all instructions except parameters, in order, and the computations that they execute. Returns whether
+  // anything changed.
   absl::StatusOr<bool> Rewrite();
-  // Takes out what Rewrite replaced though it has effects. After dead code is gone.
+  // Removes instructions with side effects that Rewrite replaced. Call it after dead code has been removed.
   absl::Status RemoveReplaced();
 
-  // A parameter that comes as shards: takes their shape, users see the whole. False where each partition has all of it.
+  // Changes the parameter to its shard shape and replaces it by the full value for its users. Returns false, and
+  // changes nothing, if the sharding is replicated.
   absl::StatusOr<bool> ShardParameter(Instruction* parameter, const Sharding& sharding);
-  // The value under a tiling: its shards where they are known, else a slice of the whole.
-  absl::StatusOr<Instruction*> SliceTo(Instruction* whole, const Tiling& tiling);
-  const Shards* FindShards(const Instruction* whole) const;
-  // The same under a tiling that does not divide the value: with zeros behind its end (uneven.cc).
-  absl::StatusOr<Instruction*> WithFilling(Instruction* whole, const Tiling& tiling);
-  // Partial sums of a value: the tiling has one more dimension than it, the number of the part.
-  absl::StatusOr<Instruction*> PartialTo(Instruction* whole, const Tiling& parts);
-  const Shards* FindPartial(const Instruction* whole) const;
+  // Returns the shards of `full` under `tiling`, which must divide the shape. Adds slices and all-gathers as needed.
+  absl::StatusOr<Instruction*> ReshardTo(Instruction* full, const Tiling& tiling);
+  // Returns null if `full` has no known shards.
+  const Shards* FindShards(const Instruction* full) const;
+  // Like ReshardTo for a tiling that does not divide the shape: pads the last shards with zeros.
+  absl::StatusOr<Instruction*> ReshardPadded(Instruction* full, const Tiling& tiling);
+  // Returns partial sums of `full`. The last dimension of `partial_tiling` numbers the partial sums.
+  absl::StatusOr<Instruction*> ReshardToPartial(Instruction* full, const Tiling& partial_tiling);
+  // Returns null if `full` has no known partial sums.
+  const Shards* FindPartial(const Instruction* full) const;
 
  private:
   using MaybeShards = absl::StatusOr<std::optional<Shards>>;
 
-  // local_rules.cc: the result's shards out of the operands' shards; nullopt where no rule fits.
-  MaybeShards ComputeLocally(Instruction* i);
-  MaybeShards Elementwise(Instruction* i);
-  MaybeShards Broadcast(Instruction* i);
-  MaybeShards Transpose(Instruction* i);
-  MaybeShards Reshape(Instruction* i);
-  MaybeShards Reduce(Instruction* i);
-  MaybeShards Dot(Instruction* i);
-  MaybeShards Convolution(Instruction* i);
-  MaybeShards AlongOthers(Instruction* i);
-  MaybeShards Rows(Instruction* i);
-  MaybeShards Windows(Instruction* i);
-  MaybeShards UpdatesInParts(Instruction* i);
-  absl::StatusOr<bool> BatchedCall(Instruction* i);
+  // local_rules.cc. Each rule returns the shards of the result, or nullopt if it does not apply.
+  MaybeShards ComputeOnShards(Instruction* i);
+  MaybeShards PartitionElementwise(Instruction* i);
+  MaybeShards PartitionBroadcast(Instruction* i);
+  MaybeShards PartitionTranspose(Instruction* i);
+  MaybeShards PartitionReshape(Instruction* i);
+  MaybeShards PartitionReduce(Instruction* i);
+  MaybeShards PartitionDot(Instruction* i);
+  MaybeShards PartitionConvolution(Instruction* i);
+  MaybeShards PartitionAlongUntouchedDims(Instruction* i);
+  MaybeShards PartitionGather(Instruction* i);
+  MaybeShards PartitionScatter(Instruction* i);
+  MaybeShards PartitionScatterByUpdates(Instruction* i);
+  absl::StatusOr<bool> PartitionBatchedCall(Instruction* i);
 
-  // slicing.cc: the operation itself on slices of its operands; null where that is no gain.
-  absl::StatusOr<Instruction*> ComputeSlice(Instruction* whole, const Tiling& tiling);
+  // slicing.cc
+  // Recomputes `full` on slices of its operands. Returns null if slicing the result is cheaper.
+  absl::StatusOr<Instruction*> RecomputeSlice(Instruction* full, const Tiling& tiling);
   absl::StatusOr<Instruction*> SliceIota(Instruction* iota, const Tiling& tiling);
-  absl::StatusOr<Instruction*> Cut(Instruction* whole, const Tiling& tiling);
+  absl::StatusOr<Instruction*> GatherAndSlice(Instruction* full, const Tiling& tiling);
 
-  // partial_sums.cc: whether a value has parts under `parts` without an exchange, and they; the sum of some.
-  bool IsInParts(Instruction* whole, const Tiling& parts, int depth) const;
-  absl::StatusOr<Instruction*> OnParts(Instruction* whole, const Tiling& parts);
-  absl::StatusOr<Instruction*> AmongZeros(Instruction* whole, const Tiling& parts);
-  Instruction* AddendOf(Instruction* shard, const Tiling& parts) const;
-  static Tiling TransposedParts(const Instruction* transpose, const Tiling& parts);
-  absl::StatusOr<Instruction*> SumParts(const Shards& partial, const Instruction* like);
+  // partial_sums.cc
+  // Whether partial sums of `full` are available without communication.
+  bool IsPartial(Instruction* full, const Tiling& partial_tiling, int depth) const;
+  absl::StatusOr<Instruction*> ComputeOnPartials(Instruction* full, const Tiling& partial_tiling);
+  absl::StatusOr<Instruction*> PlaceShardsInZeros(Instruction* full, const Tiling& partial_tiling);
+  Instruction* FindUnreducedOperand(Instruction* shard, const Tiling& partial_tiling) const;
+  static Tiling TransposePartialTiling(const Instruction* transpose, const Tiling& partial_tiling);
+  absl::StatusOr<Instruction*> ReducePartial(const Shards& partial, const Instruction* like);
 
-  // uneven.cc: shards that may be filled up, as shards along the dimensions that divide.
-  Shards WithoutFilling(Shards shards, const Shape& whole, const Instruction* like);
+  // padded_shards.cc
+  // Returns shards along the evenly split dimensions only, without padding.
+  Shards RemovePadding(Shards shards, const Shape& full_shape, const Instruction* like);
 
-  // boundaries.cc
-  absl::Status Annotation(Instruction* i);
-  absl::Status Alike(Instruction* i);
-  absl::Status EnterManual(Instruction* i);
-  absl::Status LeaveManual(Instruction* i);
-  absl::Status RunOnce(Instruction* i, int64_t device);
-  absl::Status DrawOnce(Instruction* i);
-  absl::StatusOr<Tiling> BoundaryTiling(const Instruction* i, Tiling tiling, const Shape& whole, const Shape& shard);
+  // annotated_values.cc
+  absl::Status HandleAnnotation(Instruction* i);
+  absl::Status HandleShardingGroup(Instruction* i);
+
+  // manual_regions.cc
+  absl::Status EnterManualRegion(Instruction* i);
+  absl::Status LeaveManualRegion(Instruction* i);
+  absl::StatusOr<Tiling> AdjustBoundaryTiling(const Instruction* i, Tiling tiling, const Shape& full,
+                                              const Shape& shard);
+
+  // single_device.cc
+  absl::Status RunOnOneDevice(Instruction* i, int64_t device);
+  absl::Status BroadcastRandomValue(Instruction* i);
 
   // custom_partitioning.cc
-  Tiling TilingOf(const Instruction* whole) const;  // as it lies, else as it is to lie
-  absl::Status Inspect(Instruction* i, const CustomPartitioning& host);
-  absl::Status SplitAsHostSays(Instruction* i, const CustomPartitioning& host);
+  // Returns the tiling of the known shards, else the propagated tiling, else Replicated.
+  Tiling GetTiling(const Instruction* full) const;
+  absl::Status ReportSharding(Instruction* i, const CustomPartitioning& host);
+  absl::Status PartitionByHost(Instruction* i, const CustomPartitioning& host);
 
   // loops.cc
   absl::Status RewriteLoop(Instruction* loop);
-  absl::Status RewriteCalled(Instruction* i);
+  absl::Status RewriteCalledComputations(Instruction* i);
 
-  // exchange.cc
-  Instruction* Gather(const Shards& shards, const Instruction* like);
-  Instruction* GatherAlong(Instruction* x, const Tiling& tiling, int64_t dim, const Instruction* like);
-  Instruction* Exchange(const Instruction* like, Opcode opcode, const Shape& shape, std::vector<Instruction*> operands,
-                        const std::vector<Ints>& groups, Attributes attrs = {}, std::vector<Computation*> called = {});
-  Instruction* AllReduce(const Instruction* like, Instruction* partial, Computation* body,
-                         const std::vector<Ints>& groups);
-  Instruction* Op(const Instruction* like, Opcode opcode, const Shape& shape, std::vector<Instruction*> operands,
-                  Attributes attrs = {}, std::vector<Computation*> called = {});
-  Instruction* PartitionNumber(PrimitiveType type);
-  // For places in `whole`, what fills up uneven shards included: s32 where that holds them, else s64.
-  static PrimitiveType OffsetType(const Shape& whole);
-  // Of this partition: the number of an array's tile along a dimension, times `step`. `type` must hold the highest one.
-  Instruction* Offset(const Tiling& tiling, int64_t dim, int64_t step, PrimitiveType type = PrimitiveType::kS32);
-  // The whole value `whole` is computed as `shards` from here on; returns what stands for it.
-  Instruction* Adopt(Instruction* whole, Shards shards);
-  // Has a value lie as proposed too, where that takes no exchange.
-  absl::Status Follow(Instruction* whole, const Tiling& proposed);
-  // All users of `x` that there are now, the root too, see `by` instead. For values that stay in the program.
-  void Redirect(Instruction* x, Instruction* by, const std::vector<Instruction*>& users);
+  // collectives.cc
+  Instruction* AllGather(const Shards& shards, const Instruction* like);
+  Instruction* AllGatherAlong(Instruction* x, const Tiling& tiling, int64_t dim, const Instruction* like);
+  // `groups` lists partitions. The collective does the same for each replica.
+  Instruction* AddCollective(const Instruction* like, Opcode opcode, const Shape& shape,
+                             std::vector<Instruction*> operands, const std::vector<Ints>& groups, Attributes attrs = {},
+                             std::vector<Computation*> called = {});
+  Instruction* AddAllReduce(const Instruction* like, Instruction* partial, Computation* body,
+                            const std::vector<Ints>& groups);
+  Instruction* AddOp(const Instruction* like, Opcode opcode, const Shape& shape, std::vector<Instruction*> operands,
+                     Attributes attrs = {}, std::vector<Computation*> called = {});
+  Instruction* GetPartitionId(PrimitiveType type);
+  // Returns the type for offsets into an array, padding included: s32 if it holds them, else s64.
+  static PrimitiveType ChooseOffsetType(const Shape& full);
+  // Returns a scalar of `type`: the tile index of this partition along `dim`, times `step`.
+  Instruction* GetShardOffset(const Tiling& tiling, int64_t dim, int64_t step,
+                              PrimitiveType type = PrimitiveType::kS32);
+  // Replaces `full` by an all-gather of `shards` and records them. Returns the replacement.
+  Instruction* ReplaceWithShards(Instruction* full, Shards shards);
+  // Reshards the value to its propagated tiling if that needs no communication.
+  absl::Status ApplyPropagatedTiling(Instruction* full, const Tiling& propagated);
+  // Replaces `x` by `by` in `users`, and as the root.
+  void ReplaceUses(Instruction* x, Instruction* by, const std::vector<Instruction*>& users);
 
   Computation* const c_;
   PartitionContext& context_;
   const int64_t partitions_;
-  const int depth_;  // loops around this computation
-  int slicing_ = 0;  // operations above the one that is being sliced
+  const int depth_;
+  int recompute_depth_ = 0;  // of nested calls of RecomputeSlice
   absl::flat_hash_map<const Instruction*, Shards> shards_, partial_;
-  absl::flat_hash_set<const Instruction*> summed_;  // annotated as partial sums where the sum had been taken already
+  // Values annotated as partial although they have been reduced already.
+  absl::flat_hash_set<const Instruction*> already_reduced_;
   absl::flat_hash_map<const Instruction*, std::vector<Shards>> slices_;
   std::map<std::pair<PrimitiveType, Ints>, Instruction*> offsets_;
-  Instruction* partition_ = nullptr;
+  Instruction* partition_id_ = nullptr;
   std::vector<Instruction*> replaced_;
-  absl::flat_hash_map<const Instruction*, std::pair<std::string, int64_t>> loop_results_;  // that are whole
+  // Loop results that are replicated: name of the loop and element of its state.
+  absl::flat_hash_map<const Instruction*, std::pair<std::string, int64_t>> replicated_loop_results_;
 };
 
 }  // namespace backplane

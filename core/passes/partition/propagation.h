@@ -1,17 +1,12 @@
-// How every array of a program is to lie on the partitions, worked out from
-// what the program says of some.
+// Propagates shardings: infers the tilings of all arrays of a program from those that the program states.
 //
-// A program names the tilings of its parameters, of annotated values and of the
-// bounds of manual regions. Everything else follows from those, forwards and
-// backwards: dimensions of operands and results that an operation walks through
-// together (its factors) are split alike. Only what splits evenly and gives
-// each tile to equally many partitions is proposed. Operations that only pass
-// elements on are heard first, so that a contraction is not asked how a value
-// lies that the program has placed already; where two operands differ, the
-// larger one is followed.
+// A program states the tilings of parameters, of annotated values and of the boundaries of manual regions. Propagation
+// proceeds forwards and backwards: dimensions of operands and results that share a factor (factors.h) are tiled alike.
+// A tiling is propagated only if it splits the dimension evenly and assigns each tile to the same number of partitions.
+// Pass-through operations come before contractions, so that a contraction does not override a tiling that the program
+// states nearby. If operands disagree, the larger one wins.
 //
-// The result is a proposal: any way to lie is right, and the Partitioner
-// computes what it cannot split whole.
+// The result is a hint. Any tiling is correct: the Partitioner replicates what it cannot split.
 #ifndef BACKPLANE_CORE_PASSES_PARTITION_PROPAGATION_H_
 #define BACKPLANE_CORE_PASSES_PARTITION_PROPAGATION_H_
 
@@ -24,27 +19,25 @@
 
 namespace backplane {
 
-// By instruction's id and the element of its tuple (0 for an array). Values
-// that lie whole are not in it.
-using ProposedTilings = std::map<std::pair<int64_t, int64_t>, Tiling>;
+// By instruction id and tuple element (0 for an array). Omits replicated values.
+using PropagatedTilings = std::map<std::pair<int64_t, int64_t>, Tiling>;
 
 struct PropagationInput {
   int64_t partitions = 1;
-  const absl::flat_hash_set<int64_t>* manual = nullptr;  // ids of the instructions of manual regions
-  // For each parameter of the entry whether it may be split though the program
-  // does not say so. Empty: none may.
-  std::vector<bool> open_parameters;
+  const absl::flat_hash_set<int64_t>* manual = nullptr;  // ids of the instructions in manual regions
+  // For each entry parameter: whether propagation may split it if the program states no sharding. Empty: none may.
+  std::vector<bool> propagate_to_parameters;
 };
 
-// Of the entry's values, and of the loops and branches that it runs. `module`
-// is one whose calls are inlined and whose computations have one caller each.
-// Errors: InvalidArgument for shardings that do not fit their values.
-absl::StatusOr<ProposedTilings> PropagateTilings(const Module& module, const PropagationInput& input);
+// Infers the tilings of the values of the entry and of the loops and branches that it executes. All calls of `module`
+// must be inlined, and each computation must have one caller. Returns InvalidArgument for a sharding that does not fit
+// its value.
+absl::StatusOr<PropagatedTilings> PropagateTilings(const Module& module, const PropagationInput& input);
 
-// The partitions that share the manual coordinates of a region bounded by
-// `boundary` (SPMDFullToShardShape or its counterpart), as a number for each
-// partition; empty where the region is manual over all of them.
-Ints ManualFamilies(const Sharding& sharding, int64_t rank, int64_t partitions);
+// Returns for each partition the manual subgroup that it belongs to: the partitions of a subgroup share the manual
+// coordinates of `sharding`, the sharding at a boundary of a manual region. Empty if the region is manual over all
+// axes.
+Ints ComputeManualSubgroups(const Sharding& sharding, int64_t rank, int64_t partitions);
 
 }  // namespace backplane
 

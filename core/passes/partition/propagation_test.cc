@@ -11,10 +11,11 @@ namespace {
 
 using testing::HasSubstr;
 
-// The tilings proposed for a module's instructions, by name; "whole" for those that have none.
-class Proposed {
+// Propagates the tilings of a module. The call operator returns the tiling of an instruction by name, as text.
+class PropagatedProgram {
  public:
-  explicit Proposed(const std::string& text, std::vector<bool> open_parameters = {}, const char* manual = nullptr) {
+  explicit PropagatedProgram(const std::string& text, std::vector<bool> propagate_to_parameters = {},
+                             const char* manual = nullptr) {
     auto parsed = ParseHloModule(text);
     EXPECT_TRUE(parsed.ok()) << parsed.status();
     module_ = *std::move(parsed);
@@ -22,7 +23,8 @@ class Proposed {
     for (const auto& i : module_->entry()->instructions()) {
       if (manual != nullptr && i->name().rfind(manual, 0) == 0) inside.insert(i->id());
     }
-    auto tilings = PropagateTilings(*module_, {module_->config().num_partitions, &inside, std::move(open_parameters)});
+    auto tilings =
+        PropagateTilings(*module_, {module_->config().num_partitions, &inside, std::move(propagate_to_parameters)});
     EXPECT_TRUE(tilings.ok()) << tilings.status();
     if (tilings.ok()) tilings_ = *std::move(tilings);
   }
@@ -32,7 +34,7 @@ class Proposed {
       for (const auto& i : c->instructions()) {
         if (i->name() != name) continue;
         auto at = tilings_.find({i->id(), element});
-        return at == tilings_.end() ? "whole" : at->second.ToString();
+        return at == tilings_.end() ? "replicated" : at->second.ToString();
       }
     }
     return "no such instruction";
@@ -40,11 +42,11 @@ class Proposed {
 
  private:
   std::unique_ptr<Module> module_;
-  ProposedTilings tilings_;
+  PropagatedTilings tilings_;
 };
 
 TEST(Propagation, GoesForwardsAndBackwards) {
-  Proposed p(R"(
+  PropagatedProgram p(R"(
 HloModule m, num_partitions=4
 
 ENTRY e {
@@ -60,7 +62,7 @@ ENTRY e {
   EXPECT_EQ(p("i"), "{devices=[1,4]<=[4]}");
 }
 
-TEST(Propagation, SplitsParametersThatAreOpenOnly) {
+TEST(Propagation, SplitsOnlyParametersThatMayBeSplit) {
   const std::string text = R"(
 HloModule m, num_partitions=2
 
@@ -70,8 +72,8 @@ ENTRY e {
   a = f32[8] add(x, y)
   ROOT s = f32[8] custom-call(a), custom_call_target="Sharding", sharding={devices=[2]<=[2]}
 })";
-  Proposed p(text, {false, true});
-  EXPECT_EQ(p("x"), "whole");
+  PropagatedProgram p(text, {false, true});
+  EXPECT_EQ(p("x"), "replicated");
   EXPECT_EQ(p("y"), "{devices=[2]<=[2]}");
 
   auto module = ParseHloModule(text);
@@ -85,8 +87,8 @@ ENTRY e {
   EXPECT_EQ((*module)->entry()->parameter(1)->shape().ToString(), "f32[4]");
 }
 
-// The program has placed the product before its operands are asked.
-TEST(Propagation, HearsWhatPassesOnBeforeContractions) {
+// `y` takes its tiling from the annotation and not from the operands of the dot.
+TEST(Propagation, AppliesPassThroughRulesFirst) {
   const std::string text = R"(
 HloModule m, num_partitions=8
 
@@ -102,14 +104,14 @@ ENTRY e {
   h = f32[8,8] custom-call(z), custom_call_target="ShardingGroup", backend_config="0"
   ROOT r = (f32[8,8], f32[8,8], f32[8,8]) tuple(g, h, placed)
 })";
-  Proposed p(text);
+  PropagatedProgram p(text);
   EXPECT_EQ(p("y"), "{devices=[4,2]<=[8]}");
-  EXPECT_EQ(p("z"), "{devices=[4,2]<=[8]}");  // alone it would be [2,1]: its own operands say so
+  EXPECT_EQ(p("z"), "{devices=[4,2]<=[8]}");  // the operands alone would give [2,1]
   EXPECT_EQ(p("h"), "{devices=[4,2]<=[8]}");
 }
 
-TEST(Propagation, FollowsTheFirstOperandOfTheSameSize) {
-  Proposed p(R"(
+TEST(Propagation, PrefersFirstOperandOfEqualSize) {
+  PropagatedProgram p(R"(
 HloModule m, num_partitions=4
 
 ENTRY e {
@@ -120,8 +122,8 @@ ENTRY e {
   EXPECT_EQ(p("y"), "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
 }
 
-TEST(Propagation, KeepsLoopsAlikeFromTurnToTurn) {
-  Proposed p(R"(
+TEST(Propagation, TilesLoopStateAlikeInAllIterations) {
+  PropagatedProgram p(R"(
 HloModule m, num_partitions=2
 
 body {
@@ -150,13 +152,13 @@ ENTRY e {
   ROOT a = f32[8] custom-call(r), custom_call_target="Sharding", sharding={devices=[2]<=[2]}
 })");
   for (const char* name : {"x", "w", "v", "r"}) EXPECT_EQ(p(name), "{devices=[2]<=[2]}") << name;
-  EXPECT_EQ(p("loop", 0), "whole");
+  EXPECT_EQ(p("loop", 0), "replicated");
   EXPECT_EQ(p("loop", 1), "{devices=[2]<=[2]}");
 }
 
-// A region that is manual along the second axis of a 2x2 mesh; the first one goes through it.
-TEST(Propagation, GoesThroughRegionsThatAreManualInPart) {
-  Proposed p(R"(
+// The region is manual along the second axis of a 2x2 mesh. The first axis propagates through it.
+TEST(Propagation, GoesThroughPartiallyManualRegions) {
+  PropagatedProgram p(R"(
 HloModule m, num_partitions=4
 
 ENTRY e {
@@ -166,13 +168,13 @@ ENTRY e {
   in-2 = f32[4,8] negate(in-1)
   ROOT out = f32[4,8] custom-call(in-2), custom_call_target="SPMDShardToFullShape", sharding={replicated}, backend_config="unspecified_dims=[0,1]"
 })",
-             {}, "in-");
+                      {}, "in-");
   EXPECT_EQ(p("in-2"), "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
   EXPECT_EQ(p("out"), "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
 }
 
-// The result of such a region lies as the region has it along the axes that are not manual.
-TEST(Propagation, HandsBackWhatARegionSplits) {
+// The result takes the tiling of the region along the axes that are not manual.
+TEST(Propagation, PropagatesOutOfPartiallyManualRegions) {
   auto module = ParseHloModule(R"(
 HloModule m, num_partitions=4
 
@@ -191,8 +193,8 @@ ENTRY e {
   EXPECT_EQ((*module)->entry()->root()->shape().ToString(), "f32[2,8]");
 }
 
-TEST(Propagation, ProposesWhatSplitsEvenly) {
-  Proposed p(R"(
+TEST(Propagation, SplitsOnlyEvenly) {
+  PropagatedProgram p(R"(
 HloModule m, num_partitions=4
 
 ENTRY e {
@@ -201,12 +203,12 @@ ENTRY e {
   s = f32[6,6] slice(x), slice={[0:6], [0:6]}
   ROOT t = (f32[2,4,6], f32[6,6]) tuple(r, s)
 })");
-  EXPECT_EQ(p("r"), "whole");  // two rows of four tiles
-  EXPECT_EQ(p("s"), "whole");
+  EXPECT_EQ(p("r"), "replicated");  // two rows do not hold four tiles
+  EXPECT_EQ(p("s"), "replicated");
 }
 
-TEST(Propagation, PassesCallsThatGiveNothing) {
-  Proposed p(R"(
+TEST(Propagation, SkipsCallsWithEmptyResults) {
+  PropagatedProgram p(R"(
 HloModule m, num_partitions=2
 
 ENTRY e {
@@ -221,7 +223,7 @@ ENTRY e {
   EXPECT_EQ(p("n"), "{devices=[2]<=[2]}");
 }
 
-TEST(Propagation, NamesTheValueOfAShardingThatDoesNotFit) {
+TEST(Propagation, NamesValueWithBadSharding) {
   auto module = ParseHloModule(R"(
 HloModule m, num_partitions=4
 
@@ -235,13 +237,13 @@ ENTRY e {
   EXPECT_THAT(std::string(s.message()), HasSubstr("bad: sharding {devices=[8]<=[8]} of f32[8] on 4 partitions"));
 }
 
-TEST(ManualFamilies, AreThePartitionsOfOneManualCoordinate) {
+TEST(ComputeManualSubgroups, ShareOneManualCoordinate) {
   auto part = ParseSharding("{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual, replicated}}");
   ASSERT_TRUE(part.ok()) << part.status();
-  EXPECT_EQ(ManualFamilies(*part, 1, 4), (Ints{0, 1, 0, 1}));
+  EXPECT_EQ(ComputeManualSubgroups(*part, 1, 4), (Ints{0, 1, 0, 1}));
   auto all = ParseSharding("{manual}");
   ASSERT_TRUE(all.ok());
-  EXPECT_EQ(ManualFamilies(*all, 1, 4), Ints());
+  EXPECT_EQ(ComputeManualSubgroups(*all, 1, 4), Ints());
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Resharding by slicing, and recomputation of operations on slices of their operands.
 #include <algorithm>
 #include <numeric>
 
@@ -10,164 +11,166 @@
 namespace backplane {
 namespace {
 
-constexpr int kMaxSlicing = 200;  // operations worked out anew, one above the other
+constexpr int kMaxRecomputeDepth = 200;  // bounds the recursion over chains of operations
 
 }  // namespace
 
-absl::StatusOr<Instruction*> Partitioner::SliceTo(Instruction* whole, const Tiling& tiling) {
-  if (tiling.IsWhole()) return whole;
-  const Shards* known = FindShards(whole);
+absl::StatusOr<Instruction*> Partitioner::ReshardTo(Instruction* full, const Tiling& tiling) {
+  if (tiling.IsReplicated()) return full;
+  const Shards* known = FindShards(full);
   if (known != nullptr && known->tiling == tiling) return known->value;
-  if (known == nullptr && IsAnnotation(whole)) return SliceTo(whole->operand(0), tiling);
-  for (const Shards& s : slices_[whole]) {
+  if (known == nullptr && IsShardingAnnotation(full)) return ReshardTo(full->operand(0), tiling);
+  for (const Shards& s : slices_[full]) {
     if (s.tiling == tiling) return s.value;
   }
-  if (!tiling.Divides(whole->shape())) {
+  if (!tiling.Divides(full->shape())) {
     return absl::UnimplementedError(
-        absl::StrCat(whole->name(), ": ", whole->shape().ToString(), " does not split evenly by ", tiling.ToString()));
+        absl::StrCat(full->name(), ": ", full->shape().ToString(), " does not split evenly by ", tiling.ToString()));
   }
   Instruction* out = nullptr;
-  if (known == nullptr && slicing_ < kMaxSlicing) {
-    ++slicing_;
-    absl::StatusOr<Instruction*> made = ComputeSlice(whole, tiling);
-    --slicing_;
-    ASSIGN_OR_RETURN(out, std::move(made));
+  if (known == nullptr && recompute_depth_ < kMaxRecomputeDepth) {
+    ++recompute_depth_;
+    absl::StatusOr<Instruction*> recomputed = RecomputeSlice(full, tiling);
+    --recompute_depth_;
+    ASSIGN_OR_RETURN(out, std::move(recomputed));
   }
   if (out == nullptr) {
-    ASSIGN_OR_RETURN(out, Cut(whole, tiling));
+    ASSIGN_OR_RETURN(out, GatherAndSlice(full, tiling));
   }
-  slices_[whole].push_back({out, tiling});
+  slices_[full].push_back({out, tiling});
   return out;
 }
 
-// Dimensions that lie as they should stay, others are gathered, and what is whole is cut.
-absl::StatusOr<Instruction*> Partitioner::Cut(Instruction* whole, const Tiling& tiling) {
-  const Shape shard = tiling.ShardOf(whole->shape());
-  Tiling left = Tiling::Whole(tiling.rank(), partitions_);
-  Instruction* from = whole;
-  if (const Shards* known = FindShards(whole)) {
+// Keeps the dimensions that have the requested tiling already, all-gathers the other split dimensions, and slices.
+absl::StatusOr<Instruction*> Partitioner::GatherAndSlice(Instruction* full, const Tiling& tiling) {
+  const Shape shard = tiling.ShardShape(full->shape());
+  Tiling remaining = Tiling::Replicated(tiling.rank(), partitions_);
+  Instruction* source = full;
+  if (const Shards* known = FindShards(full)) {
     Ints keep;
-    bool any = false;
+    bool any_equal = false;
     for (int64_t d = 0; d < tiling.rank(); ++d) {
-      const bool equal = known->tiling.IsTiled(d) && known->tiling.Select({d}) == tiling.Select({d});
+      const bool equal = known->tiling.IsTiled(d) && known->tiling.SelectDims({d}) == tiling.SelectDims({d});
       keep.push_back(equal ? d : -1);
-      any |= equal;
+      any_equal |= equal;
     }
-    if (any) {
+    if (any_equal) {
       Tiling has = known->tiling;
-      from = known->value;
-      left = has.Select(keep);
+      source = known->value;
+      remaining = has.SelectDims(keep);
       for (int64_t d = has.rank(); d-- > 0;) {
         if (!has.IsTiled(d) || keep[static_cast<size_t>(d)] >= 0) continue;
-        from = GatherAlong(from, has, d, whole);
-        has = has.Without(d);
+        source = AllGatherAlong(source, has, d, full);
+        has = has.ReplicateDim(d);
       }
     }
   }
-  if (auto result = loop_results_.find(whole); result != loop_results_.end() && context_.learning) {
-    context_.wanted.emplace(result->second, tiling);
+  if (auto result = replicated_loop_results_.find(full);
+      result != replicated_loop_results_.end() && context_.is_trial) {
+    context_.requested_loop_tilings.emplace(result->second, tiling);
   }
-  std::vector<Instruction*> operands = {from};
+  std::vector<Instruction*> operands = {source};
   Ints sizes;
-  const Tiling nothing = Tiling::Whole(1, partitions_);
-  const PrimitiveType index = OffsetType(whole->shape());
-  bool cut = false;
+  const Tiling replicated = Tiling::Replicated(1, partitions_);
+  const PrimitiveType index = ChooseOffsetType(full->shape());
+  bool needs_slice = false;
   for (int64_t d = 0; d < tiling.rank(); ++d) {
-    const bool here = tiling.IsTiled(d) && !left.IsTiled(d);
-    operands.push_back(here ? Offset(tiling, d, shard.dimensions(d), index) : Offset(nothing, 0, 0, index));
+    const bool is_sliced = tiling.IsTiled(d) && !remaining.IsTiled(d);
+    operands.push_back(is_sliced ? GetShardOffset(tiling, d, shard.dimensions(d), index)
+                                 : GetShardOffset(replicated, 0, 0, index));
     sizes.push_back(shard.dimensions(d));
-    cut |= here;
+    needs_slice |= is_sliced;
   }
-  if (!cut) return from;
+  if (!needs_slice) return source;
   Attributes attrs;
   attrs.Set(AttrId::kDynamicSliceSizes, std::move(sizes));
-  return Op(whole, Opcode::kDynamicSlice, shard, std::move(operands), std::move(attrs));
+  return AddOp(full, Opcode::kDynamicSlice, shard, std::move(operands), std::move(attrs));
 }
 
 absl::StatusOr<Instruction*> Partitioner::SliceIota(Instruction* iota, const Tiling& tiling) {
-  const Shape shard = tiling.ShardOf(iota->shape());
+  const Shape shard = tiling.ShardShape(iota->shape());
   const PrimitiveType type = shard.element_type();
   const int64_t dim = iota->attrs().GetInt(AttrId::kIotaDimension);
   if (!tiling.IsTiled(dim)) return c_->AddClone(iota, shard, {});
   if ((!IsIntegral(type) && !IsFloat(type)) || iota->shape().dimensions(dim) > INT32_MAX) return nullptr;
-  // Counted as integers, so that a narrow type rounds as it does for the whole.
-  const Shape counted = shard.WithElementType(PrimitiveType::kS32);
-  Instruction* from_zero = c_->AddClone(iota, counted, {});
-  Instruction* start = MakeBroadcast(c_, iota, Offset(tiling, dim, shard.dimensions(dim)), counted, {});
-  Instruction* number = Op(iota, Opcode::kAdd, counted, {from_zero, start});
-  return type == PrimitiveType::kS32 ? number : Op(iota, Opcode::kConvert, shard, {number});
+  // Counts in s32 and converts, because counting in a narrow float type would round differently from the full iota.
+  const Shape s32_shard = shard.WithElementType(PrimitiveType::kS32);
+  Instruction* from_zero = c_->AddClone(iota, s32_shard, {});
+  Instruction* start = MakeBroadcast(c_, iota, GetShardOffset(tiling, dim, shard.dimensions(dim)), s32_shard, {});
+  Instruction* index = AddOp(iota, Opcode::kAdd, s32_shard, {from_zero, start});
+  return type == PrimitiveType::kS32 ? index : AddOp(iota, Opcode::kConvert, shard, {index});
 }
 
-absl::StatusOr<Instruction*> Partitioner::ComputeSlice(Instruction* whole, const Tiling& tiling) {
-  const Shape shard = tiling.ShardOf(whole->shape());
+absl::StatusOr<Instruction*> Partitioner::RecomputeSlice(Instruction* full, const Tiling& tiling) {
+  const Shape shard = tiling.ShardShape(full->shape());
   Instruction* none = nullptr;
-  if (context_.IsManual(whole)) return none;
-  // What costs more than moving its result is not done twice.
-  const bool heavy = whole->Is(Opcode::kDot) || whole->Is(Opcode::kReduce);
-  if (heavy && (whole->users().size() > 1 || (whole == c_->root() && !whole->users().empty()))) return none;
-  switch (whole->opcode()) {
+  if (context_.IsManual(full)) return none;
+  // Does not repeat an operation that costs more than moving its result.
+  const bool is_expensive = full->Is(Opcode::kDot) || full->Is(Opcode::kReduce);
+  if (is_expensive && (full->users().size() > 1 || (full == c_->root() && !full->users().empty()))) return none;
+  switch (full->opcode()) {
     case Opcode::kIota:
-      return SliceIota(whole, tiling);
+      return SliceIota(full, tiling);
     case Opcode::kConstant: {
-      if (!whole->literal().IsAllEqual()) return none;
+      if (!full->literal().IsAllEqual()) return none;
       ASSIGN_OR_RETURN(Literal element,
                        Literal::FromBytes(Shape::Scalar(shard.element_type()),
-                                          absl::MakeConstSpan(whole->literal().bytes(),
+                                          absl::MakeConstSpan(full->literal().bytes(),
                                                               static_cast<size_t>(ByteWidth(shard.element_type())))));
-      return MakeBroadcast(c_, whole, MakeConstant(c_, whole, std::move(element)), shard, {});
+      return MakeBroadcast(c_, full, MakeConstant(c_, full, std::move(element)), shard, {});
     }
     case Opcode::kBroadcast: {
-      ASSIGN_OR_RETURN(Instruction * x, SliceTo(whole->operand(0), tiling.Select(whole->dimensions())));
-      return MakeBroadcast(c_, whole, x, shard, whole->dimensions());
+      ASSIGN_OR_RETURN(Instruction * x, ReshardTo(full->operand(0), tiling.SelectDims(full->dimensions())));
+      return MakeBroadcast(c_, full, x, shard, full->dimensions());
     }
     case Opcode::kTranspose: {
-      Ints inverse(whole->dimensions().size());
+      Ints inverse(full->dimensions().size());
       for (size_t d = 0; d < inverse.size(); ++d) {
-        inverse[static_cast<size_t>(whole->dimensions()[d])] = static_cast<int64_t>(d);
+        inverse[static_cast<size_t>(full->dimensions()[d])] = static_cast<int64_t>(d);
       }
-      ASSIGN_OR_RETURN(Instruction * x, SliceTo(whole->operand(0), tiling.Select(inverse)));
-      return c_->AddClone(whole, shard, {x});
+      ASSIGN_OR_RETURN(Instruction * x, ReshardTo(full->operand(0), tiling.SelectDims(inverse)));
+      return c_->AddClone(full, shard, {x});
     }
     case Opcode::kReduce: {
-      Ints from;
+      Ints source;
       int64_t next = 0;
-      for (int64_t d = 0; d < whole->operand(0)->shape().rank(); ++d) {
-        const Ints& reduced = whole->dimensions();
-        from.push_back(std::find(reduced.begin(), reduced.end(), d) == reduced.end() ? next++ : -1);
+      for (int64_t d = 0; d < full->operand(0)->shape().rank(); ++d) {
+        const Ints& reduced = full->dimensions();
+        source.push_back(std::find(reduced.begin(), reduced.end(), d) == reduced.end() ? next++ : -1);
       }
-      std::vector<Instruction*> operands(whole->operands().begin(), whole->operands().end());
+      std::vector<Instruction*> operands(full->operands().begin(), full->operands().end());
       for (size_t k = 0; k < operands.size() / 2; ++k) {
-        ASSIGN_OR_RETURN(operands[k], SliceTo(operands[k], tiling.Select(from)));
+        ASSIGN_OR_RETURN(operands[k], ReshardTo(operands[k], tiling.SelectDims(source)));
       }
-      return c_->AddClone(whole, shard, operands);
+      return c_->AddClone(full, shard, operands);
     }
     case Opcode::kDot: {
-      // An operand's dimensions that the result has, as they are there; those that are added up stay.
-      const Factors f = *FactorsOf(*whole);
+      // Batch and free dimensions take the tiling of the result. Contracting dimensions are not split.
+      const Factors f = *GetFactors(*full);
       auto of_operand = [&](int64_t k) {
-        Ints from;
+        Ints source;
         for (int64_t factor : f.operands[static_cast<size_t>(k)]) {
           const auto at = std::find(f.result.begin(), f.result.end(), factor);
-          from.push_back(at == f.result.end() ? -1 : at - f.result.begin());
+          source.push_back(at == f.result.end() ? -1 : at - f.result.begin());
         }
-        return tiling.Select(from);
+        return tiling.SelectDims(source);
       };
-      ASSIGN_OR_RETURN(Instruction * a, SliceTo(whole->operand(0), of_operand(0)));
-      ASSIGN_OR_RETURN(Instruction * b, SliceTo(whole->operand(1), of_operand(1)));
-      return c_->AddClone(whole, shard, {a, b});
+      ASSIGN_OR_RETURN(Instruction * a, ReshardTo(full->operand(0), of_operand(0)));
+      ASSIGN_OR_RETURN(Instruction * b, ReshardTo(full->operand(1), of_operand(1)));
+      return c_->AddClone(full, shard, {a, b});
     }
     default:
       break;
   }
-  if (!whole->info().Has(kElementwise) || !whole->control_predecessors().empty()) return none;
+  if (!full->info().Has(kElementwise) || !full->control_predecessors().empty()) return none;
   std::vector<Instruction*> operands;
-  for (Instruction* o : whole->operands()) {
-    const bool full = o->shape().dimensions() == whole->shape().dimensions();
-    if (!full && !o->shape().IsScalar()) return none;
-    ASSIGN_OR_RETURN(Instruction * x, SliceTo(o, full ? tiling : Tiling::Whole(0, partitions_)));
+  for (Instruction* o : full->operands()) {
+    const bool same_dims = o->shape().dimensions() == full->shape().dimensions();
+    if (!same_dims && !o->shape().IsScalar()) return none;
+    ASSIGN_OR_RETURN(Instruction * x, ReshardTo(o, same_dims ? tiling : Tiling::Replicated(0, partitions_)));
     operands.push_back(x);
   }
-  return c_->AddClone(whole, shard, operands);
+  return c_->AddClone(full, shard, operands);
 }
 
 }  // namespace backplane

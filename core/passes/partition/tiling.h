@@ -1,7 +1,7 @@
-// How an array lies on the partitions of a program: which tile of it each partition holds.
+// The tile of an array that each partition of a program holds.
 //
-// The canonical form of a Sharding, in which equal placements are equal values whatever they were written as. Pure
-// data.
+// A Tiling is the canonical form of a Sharding: shardings that place the same data on the same partitions give equal
+// tilings, however they are written. A value type without references. Thread-compatible.
 #ifndef BACKPLANE_CORE_PASSES_PARTITION_TILING_H_
 #define BACKPLANE_CORE_PASSES_PARTITION_TILING_H_
 
@@ -16,67 +16,74 @@ namespace backplane {
 
 class Tiling {
  public:
-  // Every partition holds all of an array of so many dimensions.
-  static Tiling Whole(int64_t rank, int64_t partitions);
-  // Of an array's sharding. Replicated, maximal, manual and unknown ones give Whole; unreduced values and a device
-  // count other than `partitions` are errors.
-  static absl::StatusOr<Tiling> Of(const Sharding& sharding, const Shape& shape, int64_t partitions);
+  // Every partition holds the full array.
+  static Tiling Replicated(int64_t rank, int64_t partitions);
+  // Converts the sharding of an array. Replicated, maximal, manual and unknown shardings give Replicated. Returns
+  // Unimplemented for unreduced shardings, and InvalidArgument if the sharding does not fit the shape or names a number
+  // of devices other than `partitions`.
+  static absl::StatusOr<Tiling> FromSharding(const Sharding& sharding, const Shape& shape, int64_t partitions);
 
-  // Values that are to be added up over some of the partitions ("unreduced").
-  static bool HasParts(const Sharding& sharding);
-  // The tiling of such a value's partial sums; its last dimension, one more than the array has, numbers the parts.
-  static absl::StatusOr<Tiling> PartsOf(const Sharding& sharding, const Shape& shape, int64_t partitions);
+  // Whether the sharding is unreduced: the value is the sum of partial values that some of the partitions hold.
+  static bool IsUnreduced(const Sharding& sharding);
+  // Converts an unreduced sharding to the tiling of its partial sums. It has one more dimension than the array, the
+  // last, which numbers the partial sums.
+  static absl::StatusOr<Tiling> FromUnreducedSharding(const Sharding& sharding, const Shape& shape, int64_t partitions);
 
   int64_t rank() const { return static_cast<int64_t>(tiles_.size()); }
-  int64_t partitions() const { return static_cast<int64_t>(at_.size()); }
-  int64_t tiles(int64_t dim) const { return tiles_[dim]; }                          // 1: not split
-  int64_t at(int64_t partition, int64_t dim) const { return at_[partition][dim]; }  // number of the partition's tile
-  bool IsWhole() const;
-  int64_t TileCount() const;
+  int64_t partitions() const { return static_cast<int64_t>(tile_index_.size()); }
+  // Number of tiles along a dimension; 1 if the dimension is not split.
+  int64_t tiles(int64_t dim) const { return tiles_[dim]; }
+  // Index along `dim` of the tile that the partition holds.
+  int64_t tile_index(int64_t partition, int64_t dim) const { return tile_index_[partition][dim]; }
+  bool IsReplicated() const;
+  int64_t CountTiles() const;
   bool IsTiled(int64_t dim) const { return tiles_[dim] > 1; }
-  // Whether every tile is held by the same number of partitions, as it must be. Not so, for example, when two
-  // dimensions were given the same split.
+  // Whether the same number of partitions holds each tile. False, for example, if two dimensions are split over the
+  // same partitions.
   bool IsGrid() const;
   // Whether all dimensions split evenly.
   bool Divides(const Shape& shape) const;
-  // Not split along the dimensions that do not split evenly.
-  Tiling EvenPart(const Shape& shape) const;
-  // Of equal size: those of a dimension that does not split evenly are rounded up, and the last ones filled.
-  Shape ShardOf(const Shape& whole) const;
-  Shape WholeOf(const Shape& shard) const;
+  // Returns this tiling with each dimension that does not split evenly replicated.
+  Tiling WithoutUnevenDims(const Shape& shape) const;
+  // Returns the shape of one shard. All shards have the same shape: a dimension that does not split evenly is rounded
+  // up, and the last shards are padded.
+  Shape ShardShape(const Shape& full) const;
 
-  // In a region that is manual over some of the partitions' coordinates: partitions of different families hold
-  // different arrays, and a tiling is of each family's array. No list: one family.
-  Tiling WithFamilies(const Ints& of_partition) const;
-  const Ints& families() const { return families_; }
+  // Restricts the tiling to a region that is manual over some mesh axes. Partitions of different manual subgroups hold
+  // different arrays, and the tiling applies to the array of each subgroup. The list gives the subgroup of each
+  // partition. An empty list means that all partitions are in one subgroup.
+  Tiling WithManualSubgroups(const Ints& subgroup_of_partition) const;
+  const Ints& manual_subgroups() const { return manual_subgroups_; }
 
-  // Splits a dimension that is not, as dimension `k` of `other` is; false, and nothing done, when that makes no grid.
-  bool SplitLike(int64_t dim, const Tiling& other, int64_t k);
-  // Whether dimensions that `other` splits are split as there: what more this one splits, each partition can cut by
-  // itself.
-  bool Extends(const Tiling& other) const;
+  // Splits the unsplit dimension `dim` like dimension `other_dim` of `other`. Returns false and changes nothing if
+  // `dim` is split already, if `other_dim` is not, or if the result is no grid.
+  bool SplitLike(int64_t dim, const Tiling& other, int64_t other_dim);
+  // Whether every dimension that `other` splits is split in the same way here. A partition can then slice its tile of
+  // `other` without communication.
+  bool Refines(const Tiling& other) const;
 
-  // The tiling of an array whose dimension i is this one's dimension `from[i]`, or not split where that is -1.
-  Tiling Select(absl::Span<const int64_t> from) const;
-  Tiling Without(int64_t dim) const;
-  // Dimensions of both, one after the other.
-  Tiling Join(const Tiling& other) const;
+  // Returns the tiling whose dimension i is dimension from[i] of this one, or is not split if from[i] is -1.
+  Tiling SelectDims(absl::Span<const int64_t> from) const;
+  // Returns this tiling with `dim` not split.
+  Tiling ReplicateDim(int64_t dim) const;
 
-  // Partitions that together hold all tiles along `dims`, and equal coordinates otherwise: each group has each
-  // combination once, in row-major order of those dimensions. Each partition is in exactly one group.
-  std::vector<Ints> GroupsAlong(absl::Span<const int64_t> dims) const;
+  // Groups partitions that hold all tiles along `dims` and have equal tile indices along the other dimensions. A group
+  // holds each combination of tile indices once, in row-major order of `dims`. Each partition is in exactly one group.
+  std::vector<Ints> GroupPartitionsAlong(absl::Span<const int64_t> dims) const;
 
   Sharding ToSharding() const;
   std::string ToString() const { return ToSharding().ToString(); }
   bool operator==(const Tiling&) const = default;
 
  private:
-  int64_t FamilyOf(size_t partition) const { return families_.empty() ? 0 : families_[partition]; }
-  int64_t FamilyCount() const;
+  int64_t GetManualSubgroup(size_t partition) const {
+    return manual_subgroups_.empty() ? 0 : manual_subgroups_[partition];
+  }
+  int64_t CountManualSubgroups() const;
 
   Ints tiles_;
-  std::vector<Ints> at_;
-  Ints families_;
+  std::vector<Ints> tile_index_;  // by partition and dimension
+  Ints manual_subgroups_;
 };
 
 }  // namespace backplane

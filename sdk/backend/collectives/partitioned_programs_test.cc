@@ -1,5 +1,4 @@
-// Random programs about whole arrays, and what PartitionModule makes of them run on several partitions: the same
-// values.
+// Compares random programs with the same programs partitioned by PartitionModule: the results must be equal.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -36,7 +35,7 @@ class Generator {
     std::vector<Value> results = {values_.back()};
     for (int i = 0; i < 2; ++i) results.push_back(Any());
     Value root = Check(b.Tuple(results));
-    if (Pick(2) == 0) {  // the host says how it wants the results
+    if (Pick(2) == 0) {  // states the result shardings
       Sharding tuple;
       tuple.type = Sharding::Type::kTuple;
       for (Value v : results) tuple.tuple.push_back(RandomSharding(v->shape()));
@@ -60,14 +59,14 @@ class Generator {
     return dims;
   }
 
-  // Tiles along some dimensions, most of which they divide, devices in any order.
+  // Returns a random tiling. Some dimensions do not divide, and some shards hold padding only. The device order is
+  // random.
   Sharding RandomSharding(const Shape& shape) {
     Sharding s;
     int64_t left = kPartitions;
     bool any = false;
     for (int64_t d = 0; d < shape.rank(); ++d) {
       const int64_t tiles = std::min<int64_t>(left, int64_t{1} << Pick(3));
-      // Some tiles are larger than what is left for them, and some hold nothing at all.
       const bool fits = tiles > 1 && (shape.dimensions(d) % tiles == 0 || Pick(3) == 0);
       s.tile_dims.push_back(fits ? tiles : 1);
       if (fits) left /= tiles;
@@ -90,7 +89,7 @@ class Generator {
       values_.push_back(made);
   }
 
-  Value Like(Value x) {  // of the same dims, or x itself
+  Value Like(Value x) {  // of the same shape, or x itself
     for (int i = 0; i < 4; ++i) {
       if (Value y = Any(); y->shape() == x->shape()) return y;
     }
@@ -107,7 +106,7 @@ class Generator {
         return Add(b_->Binary(Opcode::kAdd, x, Like(x)));
       case 1:
         return Add(b_->Binary(Opcode::kSubtract, Check(b_->Unary(Opcode::kNegate, x)), Like(x)));
-      case 2: {  // as it was sharded, in another way
+      case 2: {  // annotated with another sharding
         attrs.Set(AttrId::kCustomCallTarget, std::string("Sharding"));
         Value y = Check(b_->Op(Opcode::kCustomCall, {x}, std::move(attrs), {}, shape));
         y->set_sharding(std::make_shared<const Sharding>(RandomSharding(shape)));
@@ -120,7 +119,7 @@ class Generator {
         std::shuffle(order.begin(), order.end(), random_);
         return Add(b_->Transpose(x, order));
       }
-      case 4: {  // two dimensions as one, or one as two
+      case 4: {  // merges two dimensions or splits one
         DimVector dims = shape.dimensions();
         if (rank > 1 && Pick(2) == 0) {
           const size_t d = static_cast<size_t>(Pick(rank - 1));
@@ -157,7 +156,7 @@ class Generator {
         Value init = Check(b_->Constant(Literal::ScalarInt(kType, sum ? (Pick(3) == 0 ? 5 : 0) : 3)));
         return Add(b_->Reduce({x}, {init}, *body, dims));
       }
-      case 7: {  // contracts a pair of equal dimensions; a second pair may be a batch
+      case 7: {  // contracts a pair of equal dimensions; a second pair may be a batch dimension
         Value y = Any();
         DotDimensions d;
         for (int64_t i = 0; i < rank; ++i) {
@@ -221,10 +220,10 @@ class Generator {
         return Add(
             b_->Select(Check(b_->Compare(x, y, ComparisonDirection::kLt)), y, Check(b_->Unary(Opcode::kAbs, x))));
       }
-      case 14: {  // rows of the first dimension, or one element of it
+      case 14: {  // gathers rows of the first dimension, or one
         if (rank == 0) return;
         GatherDimensions g;
-        if (rank > 1 && Pick(3) == 0) {  // of each row of the first dimension one row of the second
+        if (rank > 1 && Pick(3) == 0) {  // one row of the second dimension per row of the first
           g.operand_batching_dims = g.start_indices_batching_dims = {0};
           g.collapsed_slice_dims = g.start_index_map = {1};
           g.index_vector_dim = 1;
@@ -244,23 +243,23 @@ class Generator {
         for (int64_t d = 1; d < rank; ++d) g.offset_dims.push_back(several ? d : d - 1);
         attrs.Set(AttrId::kGatherDims, g);
         attrs.Set(AttrId::kSliceSizes, sizes);
-        const Shape wanted(kType, several ? DimVector{4} : DimVector{1});
-        Value at = Check(b_->Iota(wanted, 0));
+        const Shape requested_loop_tilings(kType, several ? DimVector{4} : DimVector{1});
+        Value at = Check(b_->Iota(requested_loop_tilings, 0));
         if (several) {
           attrs = {};
           attrs.Set(AttrId::kCustomCallTarget, std::string("Sharding"));
-          at = Check(b_->Op(Opcode::kCustomCall, {at}, std::move(attrs), {}, wanted));
-          at->set_sharding(std::make_shared<const Sharding>(RandomSharding(wanted)));
+          at = Check(b_->Op(Opcode::kCustomCall, {at}, std::move(attrs), {}, requested_loop_tilings));
+          at->set_sharding(std::make_shared<const Sharding>(RandomSharding(requested_loop_tilings)));
           attrs = {};
           attrs.Set(AttrId::kGatherDims, g);
           attrs.Set(AttrId::kSliceSizes, sizes);
         }
         return Add(b_->Op(Opcode::kGather, {x, at}, std::move(attrs)));
       }
-      case 16: {  // one row of the last dimension's number 1, or out of bounds
+      case 16: {  // one index into the last dimension, perhaps out of bounds
         if (rank < 2) return;
         ScatterDimensions g;
-        if (rank > 1 && Pick(3) == 0) {  // into each row of the first dimension, at one place of the second
+        if (rank > 1 && Pick(3) == 0) {  // one index into the second dimension per row of the first
           g.input_batching_dims = g.scatter_indices_batching_dims = {0};
           g.inserted_window_dims = g.scatter_dims_to_operand_dims = {1};
           g.index_vector_dim = 1;
@@ -291,7 +290,7 @@ class Generator {
         Value update = Check(b_->Reshape(Check(b_->Slice(Like(x), first)), dims));
         return Add(b_->Op(Opcode::kScatter, {x, at, update}, std::move(attrs), {*sum}));
       }
-      case 15: {  // three turns of v = -v + x, or of v = reverse(v) + x
+      case 15: {  // three iterations of v = -v + x, or of v = reverse(v) + x
         const Shape state = Shape::Tuple({Shape::Scalar(kType), shape, shape});
         auto part = [&](Builder& b, int64_t k) { return Check(b.GetTupleElement(b.computation()->parameter(0), k)); };
         Builder condition(b_->module(), "condition"), body(b_->module(), "body");
@@ -311,7 +310,7 @@ class Generator {
         Value loop = Check(b_->While(*c, *f, Check(b_->Tuple({zero, x, Like(x)}))));
         return Add(b_->GetTupleElement(loop, 1));
       }
-      case 17: {  // two values that are to lie alike
+      case 17: {  // a sharding group of two values
         const std::string group = std::to_string(values_.size());
         for (Value v : {x, Like(x)}) {
           attrs = {};
@@ -321,7 +320,7 @@ class Generator {
         }
         return;
       }
-      case 18: {  // through a region that is manual over half of the mesh's coordinates
+      case 18: {  // a region that is manual along one axis of a 2x2 mesh
         std::string open = "unspecified_dims=[";
         for (int64_t d = 0; d < rank; ++d) open += (d > 0 ? "," : "") + std::to_string(d);
         open += "]";
@@ -345,21 +344,21 @@ class Generator {
         values_.push_back(call("SPMDShardToFullShape", in, Sharding(), true));
         return;
       }
-      case 19: {  // three turns of v = v + x - y, all of them sums that are yet to be taken
+      case 19: {  // three iterations of v = v + x - y on partial sums
         const Shape state = Shape::Tuple({Shape::Scalar(kType), shape, shape, shape});
-        Sharding sums;
-        sums.type = Sharding::Type::kOther;
-        sums.tile_dims.assign(static_cast<size_t>(rank), 1);
-        const bool half = rank > 0 && shape.dimensions(0) % 2 == 0 && Pick(2) == 0;
-        if (half) sums.tile_dims[0] = 2;
-        sums.tile_dims.push_back(kPartitions / (half ? 2 : 1));
-        sums.devices = Pick(2) == 0 ? Ints{0, 1, 2, 3} : Ints{3, 1, 2, 0};
-        sums.last_tile_dims = {Sharding::Type::kUnreduced};
-        auto in_parts = [&](Builder& b, Value v) {
+        Sharding partial;
+        partial.type = Sharding::Type::kOther;
+        partial.tile_dims.assign(static_cast<size_t>(rank), 1);
+        const bool splits_rows = rank > 0 && shape.dimensions(0) % 2 == 0 && Pick(2) == 0;
+        if (splits_rows) partial.tile_dims[0] = 2;
+        partial.tile_dims.push_back(kPartitions / (splits_rows ? 2 : 1));
+        partial.devices = Pick(2) == 0 ? Ints{0, 1, 2, 3} : Ints{3, 1, 2, 0};
+        partial.last_tile_dims = {Sharding::Type::kUnreduced};
+        auto make_partial = [&](Builder& b, Value v) {
           Attributes a;
           a.Set(AttrId::kCustomCallTarget, std::string("Sharding"));
           Value y = Check(b.Op(Opcode::kCustomCall, {v}, std::move(a), {}, shape));
-          y->set_sharding(std::make_shared<const Sharding>(sums));
+          y->set_sharding(std::make_shared<const Sharding>(partial));
           return y;
         };
         auto part = [&](Builder& b, int64_t k) { return Check(b.GetTupleElement(b.computation()->parameter(0), k)); };
@@ -369,15 +368,16 @@ class Generator {
         auto c = condition.Build(Check(condition.Compare(part(condition, 0), three, ComparisonDirection::kLt)));
         Check(body.Parameter(0, state));
         Value one = Check(body.Constant(Literal::ScalarInt(kType, 1)));
-        Value v = in_parts(body, Check(body.Binary(Opcode::kAdd, part(body, 1), part(body, 2))));
+        Value v = make_partial(body, Check(body.Binary(Opcode::kAdd, part(body, 1), part(body, 2))));
         v = Check(body.Binary(Opcode::kSubtract, v, part(body, 3)));
-        if (Pick(2) == 0) v = in_parts(body, v);
+        if (Pick(2) == 0) v = make_partial(body, v);
         auto f = body.Build(
             Check(body.Tuple({Check(body.Binary(Opcode::kAdd, part(body, 0), one)), v, part(body, 2), part(body, 3)})));
         Value zero = Check(b_->Constant(Literal::ScalarInt(kType, 0)));
         Value y = Like(x);
-        if (Pick(3) != 0) y = in_parts(*b_, y);
-        Value loop = Check(b_->While(*c, *f, Check(b_->Tuple({zero, in_parts(*b_, x), in_parts(*b_, Like(x)), y}))));
+        if (Pick(3) != 0) y = make_partial(*b_, y);
+        Value loop =
+            Check(b_->While(*c, *f, Check(b_->Tuple({zero, make_partial(*b_, x), make_partial(*b_, Like(x)), y}))));
         return Add(b_->GetTupleElement(loop, 1));
       }
       default:
@@ -397,51 +397,51 @@ Literal Argument(const Shape& shape, int64_t number) {
   return l;
 }
 
-// The tile of a whole array that a partition holds.
-Literal Tile(const Literal& whole, const Tiling& tiling, int64_t partition, int64_t filling) {
-  const Shape shard = tiling.ShardOf(whole.shape());
+// Returns the shard of a partition, padded with `padding_value`.
+Literal MakeShard(const Literal& full, const Tiling& tiling, int64_t partition, int64_t padding_value) {
+  const Shape shard = tiling.ShardShape(full.shape());
   Literal out(shard);
   for (int64_t i = 0; i < out.num_elements(); ++i) {
     int64_t rest = i, from = 0, stride = 1;
-    bool behind_the_end = false;
+    bool is_padding = false;
     for (int64_t d = shard.rank(); d-- > 0;) {
-      const int64_t at = rest % shard.dimensions(d) + tiling.at(partition, d) * shard.dimensions(d);
-      behind_the_end |= at >= whole.shape().dimensions(d);
+      const int64_t at = rest % shard.dimensions(d) + tiling.tile_index(partition, d) * shard.dimensions(d);
+      is_padding |= at >= full.shape().dimensions(d);
       from += at * stride;
       rest /= shard.dimensions(d);
-      stride *= whole.shape().dimensions(d);
+      stride *= full.shape().dimensions(d);
     }
-    // What fills a shard up must not be seen: a number that would show.
-    out.SetFromInt(i, behind_the_end ? filling : whole.GetAsInt(from));
+    out.SetFromInt(i, is_padding ? padding_value : full.GetAsInt(from));
   }
   return out;
 }
 
-std::vector<Tiling> Tilings(const Module& module, const char* name, const std::vector<Shape>& wholes) {
+std::vector<Tiling> ParseTilings(const Module& module, const char* name, const std::vector<Shape>& full_shapes) {
   auto tuple = ParseSharding(module.config().frontend_attributes.at(name));
   EXPECT_TRUE(tuple.ok()) << tuple.status();
   std::vector<Tiling> out;
-  for (size_t i = 0; i < wholes.size(); ++i) out.push_back(*Tiling::Of(tuple->tuple.at(i), wholes[i], kPartitions));
+  for (size_t i = 0; i < full_shapes.size(); ++i)
+    out.push_back(*Tiling::FromSharding(tuple->tuple.at(i), full_shapes[i], kPartitions));
   return out;
 }
 
-TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
-  int exchanged = 0, local = 0, uneven_in = 0, uneven_out = 0;
+TEST(PartitionedPrograms, GiveResultsOfFullProgram) {
+  int with_collectives = 0, without_collectives = 0, uneven_in = 0, uneven_out = 0;
   for (uint32_t seed = 0; seed < 1500; ++seed) {
     std::unique_ptr<Module> program = Generator(seed).Make();
     SCOPED_TRACE(seed);
-    // By its definition: one device, no annotations.
-    std::unique_ptr<Module> alone = program->Clone();
-    alone->config().num_partitions = 1;
-    ASSERT_TRUE(PartitionModule().Run(alone.get()).ok());
+    // The reference: one partition, no annotations.
+    std::unique_ptr<Module> unpartitioned = program->Clone();
+    unpartitioned->config().num_partitions = 1;
+    ASSERT_TRUE(PartitionModule().Run(unpartitioned.get()).ok());
     std::vector<Literal> arguments;
     std::vector<Shape> in, out;
     for (const Instruction* p : program->entry()->parameters()) {
       in.push_back(p->shape());
       arguments.push_back(Argument(p->shape(), p->parameter_number()));
     }
-    auto want = Evaluate(*alone, arguments);
-    ASSERT_TRUE(want.ok()) << want.status() << alone->ToString();
+    auto want = Evaluate(*unpartitioned, arguments);
+    ASSERT_TRUE(want.ok()) << want.status() << unpartitioned->ToString();
     for (const Literal& l : want->elements()) out.push_back(l.shape());
 
     std::unique_ptr<Module> split = program->Clone();
@@ -450,8 +450,8 @@ TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
     auto changed = PartitionModule(options).Run(split.get());
     ASSERT_TRUE(changed.ok()) << changed.status() << program->ToString();
     ASSERT_TRUE(VerifyModule(*split).ok()) << VerifyModule(*split) << split->ToString();
-    const std::vector<Tiling> parameters = Tilings(*split, kParameterShardingsAttribute, in);
-    const std::vector<Tiling> results = Tilings(*split, kResultShardingsAttribute, out);
+    const std::vector<Tiling> parameters = ParseTilings(*split, kParameterShardingsAttribute, in);
+    const std::vector<Tiling> results = ParseTilings(*split, kResultShardingsAttribute, out);
     for (size_t i = 0; i < in.size(); ++i) uneven_in += !parameters[i].Divides(in[i]);
     for (size_t i = 0; i < out.size(); ++i) uneven_out += !results[i].Divides(out[i]);
     absl::flat_hash_map<const Instruction*, std::unique_ptr<HostCollective>> plans;
@@ -463,7 +463,7 @@ TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
         plans[i.get()] = *std::move(plan);
       }
     }
-    (plans.empty() ? local : exchanged)++;
+    (plans.empty() ? without_collectives : with_collectives)++;
     LaunchOptions launch_options;
     launch_options.partitions = kPartitions;
     auto launch = std::make_shared<Launch>(launch_options);
@@ -473,7 +473,8 @@ TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
       threads.emplace_back([&, p] {
         LaunchMember member(launch, 0, p);
         std::vector<Literal> mine;
-        for (size_t i = 0; i < arguments.size(); ++i) mine.push_back(Tile(arguments[i], parameters[i], p, 1000003));
+        for (size_t i = 0; i < arguments.size(); ++i)
+          mine.push_back(MakeShard(arguments[i], parameters[i], p, 1000003));
         EvaluatorHooks hooks;
         hooks.partition_id = p;
         hooks.collective = [&](const Instruction& op,
@@ -496,15 +497,15 @@ TEST(PartitionedPrograms, GiveWhatTheWholeProgramGives) {
       const auto& g = got[static_cast<size_t>(p)];
       ASSERT_TRUE(g.ok()) << g.status() << split->ToString();
       for (size_t r = 0; r < out.size(); ++r) {
-        ASSERT_EQ(g->elements()[r], Tile(want->elements()[r], results[r], p, 0))
+        ASSERT_EQ(g->elements()[r], MakeShard(want->elements()[r], results[r], p, 0))
             << "partition " << p << ", result " << r << "\n"
             << program->ToString() << "\n"
             << split->ToString();
       }
     }
   }
-  EXPECT_GT(exchanged, 100);
-  EXPECT_GT(local, 20);
+  EXPECT_GT(with_collectives, 100);
+  EXPECT_GT(without_collectives, 20);
   EXPECT_GT(uneven_in, 50);
   EXPECT_GT(uneven_out, 50);
 }

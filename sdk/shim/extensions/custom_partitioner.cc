@@ -58,9 +58,10 @@ absl::Status Wrong(absl::string_view what, const absl::Status& s) {
   return absl::Status(s.code(), absl::StrCat("the host's ", what, ": ", s.message()));
 }
 
-absl::StatusOr<CustomPartitioning::Split> Ask(Callbacks* callbacks,
-                                              absl::Span<const CustomPartitioning::Value> operands,
-                                              const CustomPartitioning::Value& result, absl::string_view config) {
+absl::StatusOr<CustomPartitioning::PartitionedCall> Ask(Callbacks* callbacks,
+                                                        absl::Span<const CustomPartitioning::Value> operands,
+                                                        const CustomPartitioning::Value& result,
+                                                        absl::string_view config) {
   std::vector<LentValue> lent;
   lent.reserve(operands.size());
   std::vector<JAX_CustomCallPartitioner_aval> values;
@@ -77,7 +78,7 @@ absl::StatusOr<CustomPartitioning::Split> Ask(Callbacks* callbacks,
   if (args.args_sharding == nullptr && args.num_args > 0) {
     return absl::InvalidArgumentError("the host gives no shardings of operands");
   }
-  CustomPartitioning::Split split;
+  CustomPartitioning::PartitionedCall split;
   absl::StatusOr<std::unique_ptr<Module>> program = ImportProgram("mlir", View(args.mlir_module));
   if (!program.ok()) {
     const bool jaxlibs = absl::StartsWith(View(args.mlir_module), "ML\xefR");

@@ -525,7 +525,7 @@ TEST_F(FfiTest, CustomPartitionersAreAskedAndFreed) {
   const Shape f8(PrimitiveType::kF32, {8});
   const std::vector<CustomPartitioning::Value> operands = {{f8, *ParseSharding("{devices=[2]<=[2]}")},
                                                            {f8, Sharding()}};
-  absl::StatusOr<CustomPartitioning::Split> split =
+  absl::StatusOr<CustomPartitioning::PartitionedCall> split =
       asked->partition(operands, operands[0], absl::string_view("a\0b", 3));
   ASSERT_TRUE(split.ok()) << split.status();
   EXPECT_EQ(first.seen,
