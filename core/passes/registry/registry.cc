@@ -45,7 +45,7 @@ constexpr Entry kEntries[] = {
     {&Make<InlineCalls>, "called computations take the place of their calls"},
     {&Make<IsolateDynamicSizes>, "instructions on arrays of dynamic size move into one fusion"},
     {&Make<OrderEffects>, "control dependencies remain between operations with effects only"},
-    {&Make<PartitionModule>, "the program about whole arrays becomes the program of every partition"},
+    {&Make<PartitionModule>, "a program on full arrays becomes the program that every partition runs (SPMD)"},
     {&Make<RemoveDeadCode>, "instructions and computations that nothing needs go"},
     {&Make<ResolveDynamicSizes>, "dimensions of dynamic size become full ones and a number beside them"},
     {&Make<SimplifyAlgebra>, "identities that hold for every value of the type"},
