@@ -20,7 +20,7 @@ absl::StatusOr<Pairs> GetTransferPairs(const Instruction& start);
 //
 // Returns InvalidArgument [channel_cycle], naming devices and instructions, if the devices would deadlock in the final
 // order. A recv-done that must precede its send is not always an error: if the pairs form a chain, the first device
-// waits for nobody. The check therefore simulates the transfers of the whole module on all devices. It assumes that a
+// does not wait. The check therefore simulates the transfers of the whole module on all devices. It assumes that a
 // device executes all branches of a conditional and executes a loop body once. It ignores channels with several sends
 // or several receives, because it cannot tell statically which of them match.
 absl::StatusOr<bool> OrderTransfers(Module* module);

@@ -59,7 +59,7 @@ TEST(TripCount, IsUnknownForOtherLoops) {
   EXPECT_EQ(GetTripCount({"0", "10", "1", "s32", "NE"}), std::nullopt);
 }
 
-// A counter that overflows never reaches the limit, so the loop runs longer than the arithmetic suggests.
+// A counter that overflows below the limit continues, so the arithmetic would give too small a trip count.
 TEST(TripCount, IsUnknownIfCounterOverflows) {
   EXPECT_EQ(GetTripCount({"0", "2147483647", "2"}), std::nullopt);
   EXPECT_EQ(GetTripCount({"0", "127", "100", "s8"}), std::nullopt);

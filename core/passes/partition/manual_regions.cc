@@ -1,4 +1,4 @@
-// Boundaries stated manual regions: conversions between full values and the shards that manual code works on.
+// Boundaries of manual regions: conversions between full values and the shards that manual code works on.
 #include "absl/strings/str_cat.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/types/status_macros.h"

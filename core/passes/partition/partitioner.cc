@@ -38,7 +38,7 @@ absl::Status Partitioner::RemoveReplaced() {
 namespace {
 
 // Returns the device of a host transfer with a maximal sharding. `i` may be either half of the transfer.
-std::optional<int64_t> HostTransferDevice(const Instruction* i) {
+std::optional<int64_t> GetHostTransferDevice(const Instruction* i) {
   const Instruction* start = i->Is(Opcode::kSendDone) || i->Is(Opcode::kRecvDone) ? i->operand(0) : i;
   if (!start->Is(Opcode::kSend) && !start->Is(Opcode::kRecv)) return std::nullopt;
   if (!start->attrs().Has(AttrId::kIsHostTransfer) || !start->attrs().GetBool(AttrId::kIsHostTransfer) ||
@@ -93,12 +93,12 @@ absl::StatusOr<bool> Partitioner::Rewrite() {
       }
       case Opcode::kSend:
       case Opcode::kRecv:
-        if (HostTransferDevice(i)) continue;  // handled with the done half
+        if (GetHostTransferDevice(i)) continue;  // handled with the done half
         break;
       case Opcode::kSendDone:
       case Opcode::kRecvDone:
-        if (partitions_ < 2 || manual || !HostTransferDevice(i)) break;
-        RETURN_IF_ERROR(RunOnOneDevice(i, *HostTransferDevice(i)));
+        if (partitions_ < 2 || manual || !GetHostTransferDevice(i)) break;
+        RETURN_IF_ERROR(RunOnOneDevice(i, *GetHostTransferDevice(i)));
         changed = true;
         continue;
       case Opcode::kGetTupleElement:
