@@ -14,6 +14,7 @@ std::unique_ptr<PassPipeline> CommonPipeline() {
   p->Add<SimplifyAlgebra>();
   p->Add<SimplifyControlFlow>();  // constants known by now decide branches
   p->Add<SimplifyTuples>();
+  p->Add<HoistLoopInvariants>();  // sees by now which state no turn changes
   p->Add<EliminateCommonSubexpressions>();
   p->Add<RemoveDeadCode>();
   p->set_fixed_point(3);

@@ -29,6 +29,11 @@ TEST(Golden, EliminateCommonSubexpressions) {
   Check<EliminateCommonSubexpressions>("eliminate-common-subexpressions", options);
 }
 TEST(Golden, SimplifyAlgebra) { Check<SimplifyAlgebra>("simplify-algebra"); }
+TEST(Golden, AlgebraOfArithmetic) { Check<SimplifyAlgebra>("algebra-arithmetic"); }
+TEST(Golden, AlgebraOfMovement) { Check<SimplifyAlgebra>("algebra-movement"); }
+TEST(Golden, AlgebraOfSlices) { Check<SimplifyAlgebra>("algebra-slices"); }
+TEST(Golden, AlgebraOfReductions) { Check<SimplifyAlgebra>("algebra-reductions"); }
+TEST(Golden, HoistLoopInvariants) { Check<HoistLoopInvariants>("hoist-loop-invariants"); }
 TEST(Golden, ExpandOperations) {
   GoldenOptions options;
   options.tolerance = 1e-5;  // sums in another order

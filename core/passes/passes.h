@@ -3,6 +3,7 @@
 #define BACKPLANE_CORE_PASSES_PASSES_H_
 
 #include "core/passes/pass.h"
+#include "core/passes/rewriter.h"
 
 namespace backplane {
 
@@ -50,18 +51,40 @@ BACKPLANE_DECLARE_PASS(DropLayouts, "drop-layouts", true);
 
 #undef BACKPLANE_DECLARE_PASS
 
-// Identities that hold for every value of the type, signed zeros and NaN included.
+// Identities that hold for every value of the type, signed zeros and NaN included: rules of core/passes/algebra, applied
+// until none applies any more.
 class SimplifyAlgebra : public Pass {
  public:
-  // `transposes_into_dots`: a transposed operand of a dot becomes other dimension numbers. Off for a plugin that has
-  // put the transposes there.
-  explicit SimplifyAlgebra(bool transposes_into_dots = true) : transposes_into_dots_(transposes_into_dots) {}
+  // `transposes_into_dots`: a transposed operand of a dot becomes other dimension numbers, and a dot of one product that
+  // product. Off for a plugin that has given its dots the form it wants.
+  explicit SimplifyAlgebra(bool transposes_into_dots = true);
   absl::string_view name() const override { return "simplify-algebra"; }
   bool IsRequired() const override { return false; }
   absl::StatusOr<bool> Run(Module* module) override;
 
+  static RuleSet MakeRules(bool transposes_into_dots = true);
+  const RuleSet& rules() const { return rules_; }
+  // How often each of the rules was applied, in all runs so far.
+  const std::vector<int64_t>& applied() const { return applied_; }
+
  private:
-  bool transposes_into_dots_;
+  RuleSet rules_;
+  std::vector<int64_t> applied_;
+};
+
+// Work that is the same in every turn of a loop moves in front of it, where that saves more than it costs memory.
+// Operations over arrays of fewer than `min_elements` elements are no work.
+class HoistLoopInvariants : public Pass {
+ public:
+  explicit HoistLoopInvariants(int64_t min_elements = 64) : min_elements_(min_elements) {}
+  absl::string_view name() const override { return "hoist-loop-invariants"; }
+  bool IsRequired() const override { return false; }
+  absl::StatusOr<bool> Run(Module* module) override;
+  int64_t hoisted() const { return hoisted_; }  // elements that loops carry more, in all runs so far
+
+ private:
+  int64_t min_elements_;
+  int64_t hoisted_ = 0;
 };
 
 // Evaluates instructions whose operands are constants, where the result is not larger than `max_elements`.

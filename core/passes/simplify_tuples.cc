@@ -1,11 +1,15 @@
 #include "core/passes/passes.h"
-#include "core/passes/rewrite.h"
+#include "core/passes/rewriter.h"
 
 namespace backplane {
 namespace {
 
-// The tuple whose elements, all of them and in order, these operands are.
-Instruction* WholeTuple(const Instruction* tuple) {
+Instruction* ElementOfTuple(Instruction* i, Rewriter&) {
+  return i->operand(0)->Is(Opcode::kTuple) ? i->operand(0)->operand(i->tuple_index()) : nullptr;
+}
+
+// The tuple whose elements, all of them and in order, the operands are.
+Instruction* TupleOfElements(Instruction* tuple, Rewriter&) {
   if (tuple->operand_count() == 0) return nullptr;
   Instruction* source = nullptr;
   for (int64_t k = 0; k < tuple->operand_count(); ++k) {
@@ -20,23 +24,15 @@ Instruction* WholeTuple(const Instruction* tuple) {
 }  // namespace
 
 absl::StatusOr<bool> SimplifyTuples::Run(Module* module) {
+  RuleSet rules;
+  rules.Add({{Opcode::kGetTupleElement}, "element-of-tuple", "an element of a tuple is the value", &ElementOfTuple});
+  rules.Add({{Opcode::kTuple}, "tuple-of-elements", "a tuple of all elements of a tuple is that tuple",
+             &TupleOfElements});
   bool changed = false;
   for (Computation* c : RunningComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      if (i->Is(Opcode::kGetTupleElement) && i->operand(0)->Is(Opcode::kTuple) &&
-          (!i->users().empty() || i == c->root())) {
-        Replace(i, i->operand(0)->operand(i->tuple_index()));
-        here = true;
-      } else if (i->Is(Opcode::kTuple) && (!i->users().empty() || i == c->root())) {
-        Instruction* source = WholeTuple(i);
-        if (source == nullptr) continue;
-        Replace(i, source);
-        here = true;
-      }
-    }
-    if (here) c->RemoveDead();
-    changed |= here;
+    if (!Rewriter(c, rules).Run()) continue;
+    c->RemoveDead();
+    changed = true;
   }
   return changed;
 }

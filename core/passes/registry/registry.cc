@@ -42,6 +42,7 @@ constexpr Entry kEntries[] = {
     {&Make<ExpandOperations>, "operations without kernels become simpler ones"},
     {&Make<ExpandScans>, "scans become loops"},
     {&Make<FoldConstants>, "instructions whose operands are constants become constants"},
+    {&Make<HoistLoopInvariants>, "work that is the same in every turn of a loop moves in front of it"},
     {&Make<InlineCalls>, "called computations take the place of their calls"},
     {&Make<IsolateDynamicSizes>, "instructions on arrays of dynamic size move into one fusion"},
     {&Make<OrderEffects>, "control dependencies remain between operations with effects only"},

@@ -1,0 +1,64 @@
+#include "core/passes/algebra/rules.h"
+#include "core/passes/match.h"
+
+namespace backplane::algebra {
+namespace {
+
+using namespace match;
+
+// Binary digits of a float's significand; 0 of types that the rules leave alone.
+int Digits(PrimitiveType t) {
+  switch (t) {
+    case PrimitiveType::kF16:
+      return 11;
+    case PrimitiveType::kBF16:
+      return 8;
+    case PrimitiveType::kF32:
+      return 24;
+    case PrimitiveType::kF64:
+      return 53;
+    default:
+      return 0;
+  }
+}
+
+bool IsWhole(PrimitiveType t) { return (IsIntegral(t) && BitWidth(t) >= 8) || t == PrimitiveType::kPred; }
+
+// Whether `to` holds every value of `from`, so that a conversion loses nothing.
+bool HoldsAll(PrimitiveType from, PrimitiveType to) {
+  if (from == to) return true;
+  if (from == PrimitiveType::kPred) return IsWhole(to) || Digits(to) > 0;
+  if (to == PrimitiveType::kPred) return false;
+  if (IsWhole(from) && IsWhole(to)) {
+    if (IsSigned(from) == IsSigned(to)) return BitWidth(from) <= BitWidth(to);
+    return IsUnsigned(from) && BitWidth(from) < BitWidth(to);
+  }
+  if (IsWhole(from)) return BitWidth(from) - (IsSigned(from) ? 1 : 0) <= Digits(to);
+  if (from == PrimitiveType::kF16 || from == PrimitiveType::kBF16)
+    return to == PrimitiveType::kF32 || to == PrimitiveType::kF64;
+  return from == PrimitiveType::kF32 && to == PrimitiveType::kF64;
+}
+
+Instruction* ConvertNothing(Instruction* i, Rewriter&) {
+  return i->operand(0)->shape().element_type() == i->shape().element_type() ? i->operand(0) : nullptr;
+}
+
+// Integers wrap, floats saturate: an integer must not go to a narrower one by way of a float, or the other way round.
+Instruction* ConvertChain(Instruction* i, Rewriter& to) {
+  Instruction* x;
+  if (!Matches(i, Op(Opcode::kConvert, Op(Opcode::kConvert, Any(&x))))) return nullptr;
+  const PrimitiveType first = x->shape().element_type(), between = i->operand(0)->shape().element_type(),
+                      last = i->shape().element_type();
+  if (!HoldsAll(first, between) || (!IsWhole(last) && Digits(last) == 0)) return nullptr;
+  if (IsWhole(first) && !IsWhole(between) && IsWhole(last) && !HoldsAll(first, last)) return nullptr;
+  return first == last ? x : to.Make(Opcode::kConvert, i->shape(), {x});
+}
+
+}  // namespace
+
+void AddConversionRules(RuleSet* r) {
+  r->Add({{Opcode::kConvert}, "convert-nothing", "conversion to the type that is there", &ConvertNothing});
+  r->Add({{Opcode::kConvert}, "convert-chain", "conversion by way of a type that holds every value", &ConvertChain});
+}
+
+}  // namespace backplane::algebra

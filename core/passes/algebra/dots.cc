@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "core/passes/algebra/rules.h"
+#include "core/passes/match.h"
+
+namespace backplane::algebra {
+namespace {
+
+// A transposed operand of a dot is a dot with other dimension numbers.
+Instruction* DotOfTranspose(Instruction* i, Rewriter& to) {
+  DotDimensions d = i->dot_dims();
+  Instruction *lhs = i->operand(0), *rhs = i->operand(1);
+  bool changed = false;
+  auto absorb = [&](Instruction*& operand, Ints& batch, Ints& contracting) {
+    if (!operand->Is(Opcode::kTranspose)) return;
+    const Ints& p = operand->dimensions();
+    // The free dims must stay in order: they make the result's.
+    Ints free;
+    for (int64_t k = 0; k < static_cast<int64_t>(p.size()); ++k) {
+      if (!Contains(batch, k) && !Contains(contracting, k)) free.push_back(p[static_cast<size_t>(k)]);
+    }
+    if (!std::is_sorted(free.begin(), free.end())) return;
+    for (int64_t& b : batch) b = p[static_cast<size_t>(b)];
+    for (int64_t& k : contracting) k = p[static_cast<size_t>(k)];
+    operand = operand->operand(0);
+    changed = true;
+  };
+  absorb(lhs, d.lhs_batch, d.lhs_contracting);
+  absorb(rhs, d.rhs_batch, d.rhs_contracting);
+  if (!changed) return nullptr;
+  Attributes attrs = i->attrs();
+  attrs.Set(AttrId::kDotDims, std::move(d));
+  return to.Make(Opcode::kDot, i->shape(), {lhs, rhs}, std::move(attrs));
+}
+
+// The operand with the dimensions of the result: batch dimensions first, its free ones from `first_free`. Null where
+// they would have to move.
+Instruction* Spread(Instruction* x, const Ints& batch, const Ints& contracting, int64_t first_free, const Shape& result,
+                    Rewriter& to) {
+  Ints order = batch, dimensions;
+  for (int64_t d = 0; d < x->shape().rank(); ++d) {
+    if (!Contains(batch, d) && !Contains(contracting, d)) order.push_back(d);
+  }
+  if (!std::is_sorted(order.begin(), order.end())) return nullptr;
+  for (int64_t d = 0; d < static_cast<int64_t>(order.size()); ++d) {
+    const int64_t batches = static_cast<int64_t>(batch.size());
+    dimensions.push_back(d < batches ? d : first_free + d - batches);
+  }
+  return to.Broadcast(to.Reshape(x, WithoutDimensions(x->shape(), contracting)), result, std::move(dimensions));
+}
+
+// A sum of one product. A sum begins with zero, so that a product -0 becomes 0.
+Instruction* DotOfOneProduct(Instruction* i, Rewriter& to) {
+  const DotDimensions& d = i->dot_dims();
+  const Instruction *lhs = i->operand(0), *rhs = i->operand(1);
+  const PrimitiveType type = i->shape().element_type();
+  if (lhs->shape().element_type() != type || rhs->shape().element_type() != type) return nullptr;
+  if (IsComplex(type) || BitWidth(type) < 8 || type == PrimitiveType::kPred) return nullptr;
+  if (IsFloat(type) && BitWidth(type) < 16) return nullptr;
+  if (i->attrs().Has(AttrId::kDotAlgorithm) || i->result_accuracy()) return nullptr;
+  for (int64_t k : d.lhs_contracting) {
+    if (lhs->shape().dimensions(k) != 1) return nullptr;
+  }
+  const int64_t batches = static_cast<int64_t>(d.lhs_batch.size()),
+                contracted = static_cast<int64_t>(d.lhs_contracting.size());
+  Instruction* a = Spread(i->operand(0), d.lhs_batch, d.lhs_contracting, batches, i->shape(), to);
+  if (a == nullptr) return nullptr;
+  Instruction* b = Spread(i->operand(1), d.rhs_batch, d.rhs_contracting, lhs->shape().rank() - contracted, i->shape(), to);
+  if (b == nullptr) return nullptr;
+  Instruction* product = to.Make(Opcode::kMultiply, i->shape(), {a, b});
+  if (!IsFloat(type)) return product;
+  return to.Make(Opcode::kAdd, i->shape(), {product, to.Fill(Literal(Shape::Scalar(type)), i->shape())});
+}
+
+}  // namespace
+
+void AddDotRules(RuleSet* r) {
+  r->Add({{Opcode::kDot}, "dot-of-transpose", "a dot takes a transposed operand by other dimension numbers",
+          &DotOfTranspose});
+  r->Add({{Opcode::kDot}, "dot-of-one-product", "a dot over dimensions of size 1 is a product", &DotOfOneProduct});
+}
+
+}  // namespace backplane::algebra
