@@ -7,8 +7,8 @@
 // What pays is decided by the work that is saved against the memory that is read instead. Reductions, products, sorts,
 // gathers, transposes and transcendental functions over arrays are worth it, and take along what is made of them as
 // long as that is no larger. So are divisions of integers. Broadcasts, iotas, reshapes and plain arithmetic are not:
-// fusion makes them where they are read. Scalar constants stay inside too, where SimplifyControlFlow puts them; the two never meet, for a constant is no
-// work.
+// fusion makes them where they are read. Scalar constants stay inside too, where SimplifyControlFlow puts them; the two
+// never meet, for a constant is no work.
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
@@ -141,7 +141,8 @@ class LoopInvariants {
       if (at == invariant_.end()) return;
       all.largest_input = std::max(all.largest_input, at->second.largest_input);
       all.work = std::max(all.work, at->second.work);
-      if (o->shape().IsArray() && !i->info().Has(kElementwise)) elements = std::max(elements, o->shape().num_elements());
+      if (o->shape().IsArray() && !i->info().Has(kElementwise))
+        elements = std::max(elements, o->shape().num_elements());
     }
     if (!IsTotal(i)) return;
     int64_t bytes = 0;

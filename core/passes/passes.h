@@ -51,12 +51,12 @@ BACKPLANE_DECLARE_PASS(DropLayouts, "drop-layouts", true);
 
 #undef BACKPLANE_DECLARE_PASS
 
-// Identities that hold for every value of the type, signed zeros and NaN included: rules of core/passes/algebra, applied
-// until none applies any more.
+// Identities that hold for every value of the type, signed zeros and NaN included: rules of core/passes/algebra,
+// applied until none applies any more.
 class SimplifyAlgebra : public Pass {
  public:
-  // `transposes_into_dots`: a transposed operand of a dot becomes other dimension numbers, and a dot of one product that
-  // product. Off for a plugin that has given its dots the form it wants.
+  // `transposes_into_dots`: a transposed operand of a dot becomes other dimension numbers, and a dot of one product
+  // that product. Off for a plugin that has given its dots the form it wants.
   explicit SimplifyAlgebra(bool transposes_into_dots = true);
   absl::string_view name() const override { return "simplify-algebra"; }
   bool IsRequired() const override { return false; }

@@ -94,7 +94,9 @@ void Rewriter::RemoveIfDead(Instruction* i) {
   while (!candidates.empty()) {
     Instruction* dead = candidates.back();
     candidates.pop_back();
-    if (!dead->users().empty() || dead->IsRoot() || dead->Is(Opcode::kParameter) || ordered_.contains(dead) || dead->HasSideEffect()) continue;
+    if (!dead->users().empty() || dead->IsRoot() || dead->Is(Opcode::kParameter) || ordered_.contains(dead) ||
+        dead->HasSideEffect())
+      continue;
     // Each operand once: it must not be looked at when it has gone.
     std::vector<Instruction*> operands(dead->operands().begin(), dead->operands().end());
     std::sort(operands.begin(), operands.end(),
@@ -106,7 +108,7 @@ void Rewriter::RemoveIfDead(Instruction* i) {
     }
     if (!c_->Remove(dead).ok()) continue;
     for (Instruction* o : operands) {
-      if (o->users().empty()) candidates.push_back(o);                 // which happens once
+      if (o->users().empty()) candidates.push_back(o);          // which happens once
       if (o->users().size() == 1) Enqueue(o->users().front());  // which may ask to be the only one
     }
   }

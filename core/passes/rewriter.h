@@ -18,11 +18,11 @@
 // them.
 //
 // Order. All instructions with rules stand in a queue, in the computation's order. Of an instruction's rules the first
-// that applies is taken, in the order in which they were added. After a replacement these are queued, each once: the new
-// instructions, the users of the old one, through users of a single operand (a reshape, a broadcast) also theirs, and the
-// only reader left of what the old one read. Rules that look further, or past the second operand of another
-// instruction, are found by a further sweep over all instructions, of which there are at most kMaxSweeps. Nothing depends
-// on addresses.
+// that applies is taken, in the order in which they were added. After a replacement these are queued, each once: the
+// new instructions, the users of the old one, through users of a single operand (a reshape, a broadcast) also theirs,
+// and the only reader left of what the old one read. Rules that look further, or past the second operand of another
+// instruction, are found by a further sweep over all instructions, of which there are at most kMaxSweeps. Nothing
+// depends on addresses.
 //
 // Dead instructions go at once, with what only they needed; what has an effect, a parameter or a part of a control
 // dependency stays for RemoveDead().

@@ -22,7 +22,9 @@ Shape WithoutDimensions(const Shape& shape, absl::Span<const int64_t> dimensions
   return Shape(shape.element_type(), kept);
 }
 
-bool Contains(absl::Span<const int64_t> list, int64_t n) { return std::find(list.begin(), list.end(), n) != list.end(); }
+bool Contains(absl::Span<const int64_t> list, int64_t n) {
+  return std::find(list.begin(), list.end(), n) != list.end();
+}
 
 int64_t Smallest(PrimitiveType t) { return IsSigned(t) ? -(int64_t{1} << (BitWidth(t) - 2)) * 2 : 0; }
 

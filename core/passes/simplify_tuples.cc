@@ -26,8 +26,8 @@ Instruction* TupleOfElements(Instruction* tuple, Rewriter&) {
 absl::StatusOr<bool> SimplifyTuples::Run(Module* module) {
   RuleSet rules;
   rules.Add({{Opcode::kGetTupleElement}, "element-of-tuple", "an element of a tuple is the value", &ElementOfTuple});
-  rules.Add({{Opcode::kTuple}, "tuple-of-elements", "a tuple of all elements of a tuple is that tuple",
-             &TupleOfElements});
+  rules.Add(
+      {{Opcode::kTuple}, "tuple-of-elements", "a tuple of all elements of a tuple is that tuple", &TupleOfElements});
   bool changed = false;
   for (Computation* c : RunningComputations(module)) {
     if (!Rewriter(c, rules).Run()) continue;

@@ -201,8 +201,8 @@ Instruction* KnownSize(Instruction* i, Rewriter& to) {
 void AddArithmeticRules(RuleSet* r) {
   r->Add({{Opcode::kAdd}, "add-zero", "x + 0 is x; of floats x + -0", &AddZero});
   r->Add({{Opcode::kSubtract}, "subtract-zero", "x - 0 is x", &SubtractZero});
-  r->Add({{Opcode::kSubtract, Opcode::kXor}, "subtract-itself", "x - x and x xor x are 0, of integers",
-          &SubtractItself});
+  r->Add(
+      {{Opcode::kSubtract, Opcode::kXor}, "subtract-itself", "x - x and x xor x are 0, of integers", &SubtractItself});
   r->Add({{Opcode::kMultiply}, "multiply-one", "x * 1 is x", &MultiplyOne});
   r->Add({{Opcode::kMultiply}, "multiply-zero", "x * 0 is 0, of integers", &MultiplyZero});
   r->Add({{Opcode::kDivide}, "divide-one", "x / 1 is x", &DivideOne});

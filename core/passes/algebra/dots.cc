@@ -65,7 +65,8 @@ Instruction* DotOfOneProduct(Instruction* i, Rewriter& to) {
                 contracted = static_cast<int64_t>(d.lhs_contracting.size());
   Instruction* a = Spread(i->operand(0), d.lhs_batch, d.lhs_contracting, batches, i->shape(), to);
   if (a == nullptr) return nullptr;
-  Instruction* b = Spread(i->operand(1), d.rhs_batch, d.rhs_contracting, lhs->shape().rank() - contracted, i->shape(), to);
+  Instruction* b =
+      Spread(i->operand(1), d.rhs_batch, d.rhs_contracting, lhs->shape().rank() - contracted, i->shape(), to);
   if (b == nullptr) return nullptr;
   Instruction* product = to.Make(Opcode::kMultiply, i->shape(), {a, b});
   if (!IsFloat(type)) return product;
@@ -75,7 +76,9 @@ Instruction* DotOfOneProduct(Instruction* i, Rewriter& to) {
 }  // namespace
 
 void AddDotRules(RuleSet* r) {
-  r->Add({{Opcode::kDot}, "dot-of-transpose", "a dot takes a transposed operand by other dimension numbers",
+  r->Add({{Opcode::kDot},
+          "dot-of-transpose",
+          "a dot takes a transposed operand by other dimension numbers",
           &DotOfTranspose});
   r->Add({{Opcode::kDot}, "dot-of-one-product", "a dot over dimensions of size 1 is a product", &DotOfOneProduct});
 }

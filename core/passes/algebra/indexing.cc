@@ -118,7 +118,9 @@ void AddIndexingRules(RuleSet* r) {
   r->Add({{Opcode::kGather}, "gather-one", "a gather of one window at a known place is a slice", &GatherOne});
   r->Add({{Opcode::kGather}, "gather-of-row-numbers", "a gather by an iota is a slice", &GatherOfRowNumbers});
   r->Add({{Opcode::kScatter}, "scatter-nothing", "a scatter without updates", &ScatterNothing});
-  r->Add({{Opcode::kScatter}, "scatter-one", "a scatter of one window to a known place is an update in place",
+  r->Add({{Opcode::kScatter},
+          "scatter-one",
+          "a scatter of one window to a known place is an update in place",
           &ScatterOne});
 }
 

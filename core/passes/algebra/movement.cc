@@ -48,8 +48,7 @@ Instruction* TransposeOfTranspose(Instruction* i, Rewriter& to) {
 // For each dimension of the operand, that of the transposed value.
 Ints Places(const Ints& permutation) {
   Ints places(permutation.size());
-  for (size_t d = 0; d < permutation.size(); ++d)
-    places[static_cast<size_t>(permutation[d])] = static_cast<int64_t>(d);
+  for (size_t d = 0; d < permutation.size(); ++d) places[static_cast<size_t>(permutation[d])] = static_cast<int64_t>(d);
   return places;
 }
 

@@ -18,7 +18,8 @@ std::optional<Opcode> ReducerOf(const Instruction* i) {
   const Instruction* root = body->root();
   if (root->operand_count() != 2 || !root->info().Has(kCommutative)) return std::nullopt;
   const Instruction *a = body->parameter(0), *b = body->parameter(1);
-  const bool plain = (root->operand(0) == a && root->operand(1) == b) || (root->operand(0) == b && root->operand(1) == a);
+  const bool plain =
+      (root->operand(0) == a && root->operand(1) == b) || (root->operand(0) == b && root->operand(1) == a);
   return plain ? std::optional<Opcode>(root->opcode()) : std::nullopt;
 }
 
@@ -110,9 +111,7 @@ Instruction* ReduceOfBroadcast(Instruction* i, Rewriter& to) {
     times *= x->shape().dimensions(d);
   }
   if (made.empty()) return nullptr;
-  auto without_made = [&](int64_t d) {
-    return d - (std::lower_bound(made.begin(), made.end(), d) - made.begin());
-  };
+  auto without_made = [&](int64_t d) { return d - (std::lower_bound(made.begin(), made.end(), d) - made.begin()); };
   for (int64_t d : i->dimensions()) {
     if (!Contains(made, d)) rest.push_back(without_made(d));
   }

@@ -119,8 +119,7 @@ Instruction* SliceOfIota(Instruction* i, Rewriter& to) {
 // The rules below read less of an operand, where nobody else needs it whole.
 bool IsOnlyReader(const Instruction* i) {
   const Instruction* x = i->operand(0);
-  return !IsEmpty(i) && x->users().size() == 1 && !x->IsRoot() &&
-         i->shape().num_elements() < x->shape().num_elements();
+  return !IsEmpty(i) && x->users().size() == 1 && !x->IsRoot() && i->shape().num_elements() < x->shape().num_elements();
 }
 
 Instruction* SliceOfReverse(Instruction* i, Rewriter& to) {
@@ -186,7 +185,7 @@ Instruction* SliceOfElementwise(Instruction* i, Rewriter& to) {
     Instruction* o = x->operand(k);
     int64_t twin = 0;
     while (x->operand(twin) != o) ++twin;
-    operands.push_back(twin < k               ? operands[static_cast<size_t>(twin)]
+    operands.push_back(twin < k                ? operands[static_cast<size_t>(twin)]
                        : o->shape().IsScalar() ? o  // the condition of a select, the bounds of a clamp
                                                : to.Slice(o, i->slices()));
   }
@@ -242,8 +241,8 @@ void AddSliceRules(RuleSet* r) {
   r->Add({slice, "slice-of-broadcast", "a broadcast of the slice", &SliceOfBroadcast});
   r->Add({slice, "slice-of-iota", "a shorter iota; of integers times the stride, plus the start", &SliceOfIota});
   r->Add({slice, "slice-of-reverse", "the reverse of a slice, where nobody else reads the whole", &SliceOfReverse});
-  r->Add({slice, "slice-of-transpose", "the transpose of a slice, where nobody else reads the whole",
-          &SliceOfTranspose});
+  r->Add(
+      {slice, "slice-of-transpose", "the transpose of a slice, where nobody else reads the whole", &SliceOfTranspose});
   r->Add({slice, "slice-of-reduce", "the reduction of a slice, where nobody else reads the whole", &SliceOfReduce});
   r->Add({slice, "slice-of-elementwise", "elementwise operations on slices, where nobody else reads the whole",
           &SliceOfElementwise});
