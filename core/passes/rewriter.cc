@@ -23,48 +23,57 @@ void RuleSet::Add(RewriteRule rule) {
 
 bool Rewriter::Run() {
   if (applied_ != nullptr) applied_->resize(rules_.rules().size());
-  for (const auto& i : c_->instructions()) {
-    if (i->control_predecessors().empty()) continue;
-    ordered_.insert(i.get());
-    for (const Instruction* p : i->control_predecessors()) ordered_.insert(p);
-  }
   rewrites_left_ = kRewritesPerInstruction * (c_->instruction_count() + 1);
   bool changed = false;
   for (int sweep = 0; sweep < kMaxSweeps && Sweep(); ++sweep) changed = true;
   return changed;
 }
 
+// Most instructions are looked at once and stay: only what is queued again is kept track of.
 bool Rewriter::Sweep() {
-  for (const auto& i : c_->instructions()) Enqueue(i.get());
+  std::vector<std::pair<Instruction*, int64_t>> all;  // with their ids, which say whether they are still there
+  for (const auto& i : c_->instructions()) {
+    if (!rules_.For(i->opcode()).empty()) all.emplace_back(i.get(), i->id());
+    if (i->control_predecessors().empty()) continue;
+    ordered_.insert(i.get());
+    for (const Instruction* p : i->control_predecessors()) ordered_.insert(p);
+  }
+  removed_.clear();
   bool changed = false;
+  for (const auto& [i, id] : all) {
+    if (removed_.empty() || !removed_.contains(id)) changed |= Visit(i);
+  }
   while (!queue_.empty()) {
-    if (rewrites_left_ == 0) break;
     Instruction* i = queue_.front();
     queue_.pop_front();
     ++first_;
     if (i == nullptr) continue;
     queued_.erase(i);
-    if (i->users().empty() && !i->IsRoot()) continue;  // dead before, or kept for its effect
-    at_ = i;
-    for (size_t rule : rules_.For(i->opcode())) {
-      Instruction* with = rules_.rules()[rule].apply(i, *this);
-      if (with == nullptr || with == i) {
-        // A rule that gives up late leaves what it made.
-        while (!made_.empty()) {
-          Instruction* unused = made_.back();
-          made_.pop_back();
-          if (unused->users().empty()) (void)c_->Remove(unused);
-        }
-        continue;
-      }
-      if (applied_ != nullptr) ++(*applied_)[rule];
-      --rewrites_left_;
-      changed = true;
-      ReplaceBy(i, with);
-      break;
-    }
+    changed |= Visit(i);
   }
   return changed;
+}
+
+// Whether a rule replaced the instruction.
+bool Rewriter::Visit(Instruction* i) {
+  if (i->users().empty() && !i->IsRoot()) return false;  // dead before, or kept for its effect
+  at_ = i;
+  for (size_t rule : rules_.For(i->opcode())) {
+    if (rewrites_left_ == 0) return false;
+    Instruction* with = rules_.rules()[rule].apply(i, *this);
+    if (with != nullptr && with != i) {
+      if (applied_ != nullptr) ++(*applied_)[rule];
+      --rewrites_left_;
+      ReplaceBy(i, with);
+      return true;
+    }
+    while (!made_.empty()) {  // a rule that gives up late leaves what it made
+      Instruction* unused = made_.back();
+      made_.pop_back();
+      if (unused->users().empty()) (void)c_->Remove(unused);
+    }
+  }
+  return false;
 }
 
 void Rewriter::Enqueue(Instruction* i) {
@@ -102,6 +111,7 @@ void Rewriter::RemoveIfDead(Instruction* i) {
     std::sort(operands.begin(), operands.end(),
               [](const Instruction* a, const Instruction* b) { return a->id() > b->id(); });
     operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
+    removed_.insert(dead->id());
     if (auto at = queued_.find(dead); at != queued_.end()) {
       queue_[at->second - first_] = nullptr;
       queued_.erase(at);

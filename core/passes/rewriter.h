@@ -95,6 +95,7 @@ class Rewriter {
 
  private:
   bool Sweep();
+  bool Visit(Instruction* i);
   void Enqueue(Instruction* i);
   void EnqueueUsers(Instruction* i);
   void ReplaceBy(Instruction* i, Instruction* with);
@@ -107,6 +108,7 @@ class Rewriter {
   std::deque<Instruction*> queue_;  // null: removed since
   uint64_t first_ = 0;              // number of the first in the queue, counted from the beginning
   absl::flat_hash_map<const Instruction*, uint64_t> queued_;
+  absl::flat_hash_set<int64_t> removed_;             // ids, since the sweep began
   absl::flat_hash_set<const Instruction*> ordered_;  // parts of control dependencies
   std::vector<Instruction*> made_;                   // by the rule that is being asked
   Instruction* at_ = nullptr;
