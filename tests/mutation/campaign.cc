@@ -9,21 +9,11 @@
 // abort), keeps it busy for more than 10 seconds of processor time, or has not ended after two minutes; it is saved,
 // and the next child goes on behind it. The last line counts; the exit status is 1 when there is a finding. With
 // --plugin each program that its reader accepts is compiled by that plugin as well.
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <thread>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -31,6 +21,7 @@
 #include "sdk/host/loader.h"
 #include "tests/mutation/mutate.h"
 #include "tests/mutation/readers.h"
+#include "tests/supervisor/supervisor.h"
 
 #ifndef BACKPLANE_SOURCE_DIR
 #define BACKPLANE_SOURCE_DIR "."
@@ -38,36 +29,6 @@
 
 namespace backplane::mutation {
 namespace {
-
-constexpr int kProcessorSeconds = 10;  // on a machine with other work the time on the clock tells little
-constexpr int kClockSeconds = 120;
-[[maybe_unused]] constexpr rlim_t kAddressSpace = rlim_t{4} << 30;
-
-// Shared by the parent and the child that reads.
-struct Progress {
-  std::atomic<uint64_t> index;                        // of the input that is being read
-  std::atomic<int64_t> begun_ms, begun_processor_ms;  // when its reading began, and the child's processor time then
-  std::atomic<uint64_t> accepted, refused;
-};
-
-int64_t NowMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-int64_t ProcessorMs(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1'000'000;
-}
-
-// Whether `child` has been at one input for too long.
-bool Hangs(pid_t child, const Progress& progress) {
-  if (NowMs() - progress.begun_ms > kClockSeconds * 1000) return true;
-  clockid_t clock;
-  return clock_getcpuclockid(child, &clock) == 0 &&
-         ProcessorMs(clock) - progress.begun_processor_ms > kProcessorSeconds * 1000;
-}
 
 struct Campaign {
   uint64_t count = 1000, first = 0;
@@ -88,32 +49,8 @@ absl::Status CompileOn(const std::string& plugin, const char* format, const std:
   return (*client)->Compile({format, bytes}).status();
 }
 
-[[noreturn]] void ReadInChild(const Reader& reader, const std::vector<std::string>& seeds, uint64_t first, uint64_t end,
-                              int64_t until_ms, const std::string& plugin, Progress* progress) {
-#ifndef BACKPLANE_SANITIZED  // the shadow of a sanitizer takes more than any limit
-  const rlimit limit = {kAddressSpace, kAddressSpace};
-  setrlimit(RLIMIT_AS, &limit);
-#endif
-  const rlimit no_core = {0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
-  for (uint64_t i = first; i < end && NowMs() < until_ms; ++i) {
-    const std::string input = Mutate(seeds, reader.text, i);
-    progress->index = i;
-    progress->begun_processor_ms = ProcessorMs(CLOCK_PROCESS_CPUTIME_ID);
-    progress->begun_ms = NowMs();
-    absl::Status status = reader.read(input);
-    if (status.ok() && !plugin.empty() && reader.program_format != nullptr)
-      status = CompileOn(plugin, reader.program_format, input);
-    (status.ok() ? progress->accepted : progress->refused)++;
-  }
-  _exit(0);
-}
-
-std::string HowItEnded(int status, bool hung) {
-  if (hung) return std::string("took too long");
-  if (WIFSIGNALED(status)) return absl::StrCat("signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
-  return absl::StrCat("exit status ", WEXITSTATUS(status));
-}
+// What was done with an input, in Shared::counts.
+enum Count { kAccepted, kRefused };
 
 // The number of findings.
 int Run(const Reader& reader, const Campaign& campaign) {
@@ -122,46 +59,31 @@ int Run(const Reader& reader, const Campaign& campaign) {
     std::printf("%s: no seeds under %s\n", reader.name, campaign.source.c_str());
     return 1;
   }
-  auto* progress = static_cast<Progress*>(
-      mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  new (progress) Progress();
-  const int64_t begin_ms = NowMs();
-  const int64_t until_ms = campaign.seconds > 0 ? begin_ms + static_cast<int64_t>(campaign.seconds * 1000)
-                                                : std::numeric_limits<int64_t>::max();
-  int findings = 0;
-  const uint64_t end = campaign.first + campaign.count;
-  for (uint64_t next = campaign.first; next < end && NowMs() < until_ms;) {
-    progress->begun_ms = NowMs();
-    progress->begun_processor_ms = 0;
-    std::fflush(nullptr);
-    const pid_t child = fork();
-    if (child == 0) ReadInChild(reader, seeds, next, end, until_ms, campaign.plugin, progress);
-    int status = 0;
-    bool hung = false;
-    while (waitpid(child, &status, WNOHANG) == 0) {
-      if (!hung && Hangs(child, *progress)) {
-        hung = true;
-        kill(child, SIGKILL);
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
-    const uint64_t index = progress->index;
-    ++findings;
-    std::printf("%s: input %llu: %s\n", reader.name, static_cast<unsigned long long>(index),
-                HowItEnded(status, hung).c_str());
+  supervisor::Job job;
+  job.first = campaign.first;
+  job.count = campaign.count;
+  job.seconds = campaign.seconds;
+  job.one = [&](uint64_t index, supervisor::Shared& shared) -> std::string {
+    const std::string input = Mutate(seeds, reader.text, index);
+    absl::Status status = reader.read(input);
+    if (status.ok() && !campaign.plugin.empty() && reader.program_format != nullptr)
+      status = CompileOn(campaign.plugin, reader.program_format, input);
+    shared.counts[status.ok() ? kAccepted : kRefused]++;
+    return "";
+  };
+  job.found = [&](const supervisor::Finding& finding) {
+    std::printf("%s: input %llu: %s\n", reader.name, static_cast<unsigned long long>(finding.index),
+                finding.how.c_str());
     if (!campaign.save.empty())
-      std::ofstream(absl::StrCat(campaign.save, "/", reader.name, "-", index), std::ios::binary)
-          << Mutate(seeds, reader.text, index);
-    next = index + 1;
-  }
-  const uint64_t accepted = progress->accepted, refused = progress->refused;
+      std::ofstream(absl::StrCat(campaign.save, "/", reader.name, "-", finding.index), std::ios::binary)
+          << Mutate(seeds, reader.text, finding.index);
+  };
+  const supervisor::Totals totals = supervisor::RunJob(job);
   std::printf("%s: %llu inputs from %zu seeds: %llu accepted, %llu refused, %d findings, %.1f s\n", reader.name,
-              static_cast<unsigned long long>(accepted + refused) + findings, seeds.size(),
-              static_cast<unsigned long long>(accepted), static_cast<unsigned long long>(refused), findings,
-              static_cast<double>(NowMs() - begin_ms) / 1000);
-  munmap(progress, sizeof(Progress));
-  return findings;
+              static_cast<unsigned long long>(totals.done), seeds.size(),
+              static_cast<unsigned long long>(totals.counts[kAccepted]),
+              static_cast<unsigned long long>(totals.counts[kRefused]), totals.findings, totals.seconds);
+  return totals.findings;
 }
 
 [[noreturn]] void Usage(absl::string_view why) {

@@ -1,0 +1,193 @@
+// Makes calls and knows, by a model of its own, which objects are alive and what every answer has to be.
+//
+// The model shares nothing with the layer under test but the table of what each field is for.
+#ifndef BACKPLANE_TESTS_SEQUENCES_ACTOR_H_
+#define BACKPLANE_TESTS_SEQUENCES_ACTOR_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "sdk/layers/layer.h"
+#include "sdk/layers/validate/arguments.h"
+#include "tests/sequences/programs.h"
+#include "tests/supervisor/supervisor.h"
+
+namespace backplane::sequences {
+
+using layers::Fn;
+using Type = layers::Object;
+
+// Thrown: an answer was not what it has to be.
+struct Wrong {
+  std::string what;
+};
+// Thrown: the plugin does not offer a function, so the step is over.
+struct NotOffered {};
+
+// Numbers made of a seed, the same on every machine.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t Next();
+  size_t Below(size_t n) { return n == 0 ? 0 : static_cast<size_t>(Next() % n); }
+  bool OneIn(size_t n) { return Below(n) == 0; }
+  template <typename T>
+  const T& Of(const std::vector<T>& list) {
+    return list[Below(list.size())];
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// The kinds of findings of the layer.
+enum Misuse {
+  kUseAfterDestroy,
+  kDoubleDestroy,
+  kUnknownHandle,
+  kDestroyOfBorrowed,
+  kUseAfterDelete,
+  kUseAfterDonate,
+  kClientDestroyedEarly,
+  kLeak,
+  kUnsetOutField,
+  kWrongStructSize,
+  kCallbackNeverCalled,
+  kMisuses
+};
+extern const char* const kMisuseNames[kMisuses];
+using Counts = std::array<uint64_t, kMisuses>;
+
+struct Thing;
+using Item = std::shared_ptr<Thing>;
+
+// An object that the plugin gave or showed.
+struct Thing {
+  Type type = Type::None;
+  void* handle = nullptr;
+  std::string name;  // "buffer3"
+  bool alive = true;
+  bool owned = true;  // by us; else by another object
+  Item client;        // null: it has none
+
+  // Clients.
+  std::vector<PJRT_Device*> devices;
+  std::vector<PJRT_Memory*> memories;  // the default one of each device
+  // Buffers.
+  enum Contents { kThere, kDeleted, kDonated, kError };
+  Contents contents = kThere;
+  bool any_value = false;  // nothing was written there
+  Array array;
+  size_t device = 0;
+  int references = 0;  // from outside
+  // Executables, loaded or not.
+  const Program* program = nullptr;
+  bool deleted = false, portable = false;
+  // Events.
+  enum Readiness { kWillBeReady, kFailed, kUnset };
+  Readiness readiness = kWillBeReady;
+  bool host_made = false;
+};
+
+class Actor {
+ public:
+  // `api` goes through the layers. `shared`: objects of others, alive as long as this actor, that it may use but not
+  // change; a parallel actor has some, and uses no dead handles, whose addresses others may be given meanwhile.
+  Actor(const PJRT_Api& api, supervisor::Shared& log, std::string name, uint64_t seed, bool parallel = false)
+      : api_(api), log_(log), name_(std::move(name)), random(seed), parallel(parallel) {}
+
+  const PJRT_Api& api() const { return api_; }
+
+  // ---- Calls. Each is noted before it is made, with its handles by name, and its answer after.
+  absl::Status Call(Fn fn, void* args);
+  absl::Status CallAt(Fn fn, void* function, void* args);  // a function of an extension
+  // OK, or Wrong is thrown; NotOffered for UNIMPLEMENTED.
+  void Right(Fn fn, void* args);
+  // Not OK, or Wrong is thrown.
+  void Refused(Fn fn, void* args);
+  bool Has(Fn fn) const;
+  void* FunctionOf(Fn fn) const;
+  template <typename Extension>
+  const Extension* FindExtension(PJRT_Extension_Type type) const {
+    for (const PJRT_Extension_Base* e = api_.extension_start; e != nullptr; e = e->next) {
+      if (e->type == type && e->struct_size >= sizeof(Extension)) return reinterpret_cast<const Extension*>(e);
+    }
+    return nullptr;
+  }
+  void Note(absl::string_view text) { log_.Note(text); }
+
+  // ---- Objects
+  Item Add(Type type, const void* handle, const Item& client, bool owned = true);
+  using Filter = std::function<bool(const Thing&)>;
+  // One of those alive, of our own or with `others` also of the shared ones; null when there is none.
+  Item Pick(Type type, const Filter& filter = nullptr, bool others = true);
+  Item PickDead(Type type);
+  Item PickClient();  // never null while there is a client
+  // By the type's own function, which must succeed.
+  void Destroy(const Item& item);
+  void Expect(Misuse kind, uint64_t count = 1) { expected[kind] += count; }
+
+  // ---- What several steps are made of
+  Item NewClient();
+  Array RandomArray();
+  Array Fill(Array shape);
+  Item NewBuffer(const Item& client, size_t device, const Array& array);
+  // A buffer with contents of that shape on the device; made when there is none.
+  Item BufferLike(const Item& client, size_t device, const Array& shape, const std::vector<Item>& except);
+  // Reads and compares, in one of several ways; of a buffer with an error, that it is told.
+  void Read(const Item& buffer);
+  // Waits in one of several ways and destroys the event; its error.
+  absl::Status Await(PJRT_Event* event);
+  void AwaitOk(PJRT_Event* event, absl::string_view what);
+  Item NewLoaded(const Item& client, const Program& program, size_t device, bool portable);
+  Item Compile(const Item& client);
+
+ private:
+  std::string Describe(Fn fn, const void* args) const;
+  std::string NameOf(Type type, const void* handle) const;
+
+  const PJRT_Api& api_;
+  supervisor::Shared& log_;
+  const std::string name_;
+  std::array<int, static_cast<size_t>(Type::kCount)> made_{};
+
+ public:
+  Random random;
+  const bool parallel;
+  std::vector<Item> items, shared;
+  Counts expected{};
+  // What buffers without a copy may lie in: until the end of the sequence.
+  std::vector<std::unique_ptr<std::string>> host_memory;
+  std::vector<std::pair<std::string, std::string>> create_options;  // name, value: a number or a text
+};
+
+// The function that destroys such an object; Fn::kCount when there is none in the table.
+Fn DestroyerOf(Type type);
+
+// PREPARE(a, PJRT_Client_Destroy): zeroed arguments with their size.
+#define PREPARE(name, fn) \
+  fn##_Args name{};       \
+  name.struct_size = fn##_Args_STRUCT_SIZE
+
+// A step of a sequence: a few calls, at random.
+struct Step {
+  const char* name;
+  int weight;
+  void (*run)(Actor&);
+  bool parallel;  // may go beside others
+};
+std::vector<Step> HandleSteps();
+std::vector<Step> BufferSteps();
+std::vector<Step> CopySteps();
+std::vector<Step> ProgramSteps();
+std::vector<Step> TransferSteps();
+std::vector<Step> OtherSteps();
+
+}  // namespace backplane::sequences
+
+#endif  // BACKPLANE_TESTS_SEQUENCES_ACTOR_H_
