@@ -132,6 +132,10 @@ bool LayerErrorForEachPayload(PJRT_Error_ForEachPayload_Args* args, PJRT_Error**
   if (!Has(args, &PJRT_Error_ForEachPayload_Args::user_arg)) return false;
   const LayerError* e = Ours(args->error);
   if (e == nullptr) return false;
+  if (args->visitor == nullptr) {
+    *result = MakeError(*e->stack, PJRT_Error_Code_INVALID_ARGUMENT, "PJRT_Error_ForEachPayload: visitor is null");
+    return true;
+  }
   *result = nullptr;
   ForEachPayload(e, args->visitor, args->user_arg);
   return true;

@@ -41,6 +41,19 @@ absl::StatusOr<HostSource> ReadHostSource(const PJRT_Client_BufferFromHostBuffer
   return source;
 }
 
+// Whether so many bytes can lie at an address of this process: its half of the address space ends at 2^63.
+bool FitsBehind(const void* data, uint64_t bytes) {
+  constexpr uint64_t kEnd = uint64_t{1} << 63;
+  const uint64_t address = reinterpret_cast<uintptr_t>(data);
+  return address <= kEnd && bytes <= kEnd - address;
+}
+
+absl::Status CheckFitsBehind(const char* what, const void* data, const Shape& shape, uint64_t bytes) {
+  if (FitsBehind(data, bytes)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ": no memory has the ", bytes, " bytes of ", shape.ToString(), " behind that address"));
+}
+
 // The host memory can be the storage itself: same order, no gaps, an address the backend accepts.
 bool FitsInPlace(const HostSource& source, const Shape& device_shape, const MemoryObject& memory) {
   if (memory.zero_copy_alignment == 0 || !memory.host) return false;
@@ -81,6 +94,7 @@ absl::Status Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& 
   const bool may_borrow = a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
                           a.host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
   if (may_borrow && FitsInPlace(source, shape, *memory)) {
+    RETURN_IF_ERROR(CheckFitsBehind("buffer from host", source.data, shape, static_cast<uint64_t>(shape.byte_size())));
     Event released = Event::Create();
     const bool writable = a.host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
     std::shared_ptr<Storage> storage =
@@ -128,6 +142,7 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
   ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, a.device, a.memory, &device));
   ASSIGN_OR_RETURN(size_t bytes, client->client->StorageSize(shape, memory->info->id));
   if (a.device_buffer_ptr == nullptr && bytes > 0) return NullField("device_buffer_ptr");
+  RETURN_IF_ERROR(CheckFitsBehind("view of device buffer", a.device_buffer_ptr, shape, bytes));
   // Host memory has no streams: `stream` is not looked at, and hosts without one leave it unset.
   if (memory->host) {
     const size_t alignment = client->client->ViewAlignment(memory->info->id, shape.element_type());
@@ -204,30 +219,33 @@ absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
   BP_REQUIRE(a.fulfill_alias_buffer_cb);
   const std::shared_ptr<ClientState>& client = a.client->state;
   absl::Status status = MakeStatus(a.status_code, a.error_message, a.error_message_size);
+  // What is refused leaves the promise to the host, so everything is looked at before it is taken.
+  HeldArray from;
   if (status.ok()) {
     BP_REQUIRE(a.buffer);
     const PJRT_Buffer* alias = a.fulfill_alias_buffer_cb->alias.get();
+    if (alias->client != client || a.buffer->client != client)
+      return absl::InvalidArgumentError("fulfill alias: the alias or the buffer belongs to another client");
     if (!(a.buffer->shape == alias->shape)) {
       return absl::InvalidArgumentError(absl::StrCat("fulfill alias: the alias is ", alias->shape.ToString(),
                                                      ", the buffer is ", a.buffer->shape.ToString()));
     }
+    ASSIGN_OR_RETURN(from, a.buffer->Read("fulfill alias"));
+    // Its value would wait for itself.
+    if (from.storage != nullptr && from.storage == alias->storage)
+      return absl::InvalidArgumentError("fulfill alias: the buffer is the alias itself");
   }
   std::unique_ptr<PJRT_FulfillAliasBufferCallback> promise(a.fulfill_alias_buffer_cb);
   if (!status.ok()) {
     promise->ready.Set(status);
     return absl::OkStatus();
   }
-  absl::StatusOr<HeldArray> from = a.buffer->Read("fulfill alias");
-  if (!from.ok()) {
-    promise->ready.Set(from.status());
-    return from.status();
-  }
   ASSIGN_OR_RETURN(DeviceArray to, promise->alias->Take("fulfill alias"));
-  Event after = from->ready;
+  Event after = from.ready;
   const int64_t bytes = to.shape.byte_size();
   RunCopy(
       client, after, bytes,
-      [client, from = *std::move(from), to = std::move(to)] { return client->client->CopyDevice(from, to); },
+      [client, from = std::move(from), to = std::move(to)] { return client->client->CopyDevice(from, to); },
       promise->ready);
   return absl::OkStatus();
 }

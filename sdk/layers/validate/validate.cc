@@ -144,6 +144,8 @@ ValidateLayer::ValidateLayer(const ValidateOptions& options)
       plan.needs_contents |= NeedsContents(fn);
       plan.may_take |= MayTake(fn);
     }
+    // Its buffers come in lists.
+    plan.needs_contents |= fn == Fn::PJRT_LoadedExecutable_Execute;
     plan.only_fields = !HasMoreResults(fn);
   }
 }
