@@ -197,6 +197,8 @@ TEST_F(StackTest, AnAnswerEndsTheWayAndItsErrorIsAsGoodAsAnother) {
   p.visitor = [](const char*, size_t, const char*, size_t, void* arg) { ++*static_cast<int*>(arg); };
   EXPECT_OK(CALL(PJRT_Error_ForEachPayload, p));
   EXPECT_EQ(payloads, 0);
+  p.visitor = nullptr;
+  EXPECT_EQ(CALL(PJRT_Error_ForEachPayload, p).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Take(error), absl::UnavailableError("not today"));
   error = api().PJRT_Client_Create(&a);
   error->vtable->destroy(error);

@@ -1,4 +1,5 @@
 // Buffers: how host memory comes in and out, deletion, references, copies, views, pieces.
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -327,6 +328,57 @@ TEST_F(BufferTest, ErrorBuffersHaveTheirDeviceLayout) {
   EXPECT_EQ(first_minor(), 1);
   e.struct_size = PJRT_STRUCT_SIZE(PJRT_Client_CreateErrorBuffer_Args, num_payload);  // a host of 0.116
   EXPECT_EQ(first_minor(), 0);
+}
+
+TEST_F(BufferTest, ARefusedFulfilmentLeavesThePromise) {
+  const int64_t dims[] = {2};
+  BP_ARGS(c, PJRT_Client_CreateAliasBuffer);
+  c.client = client_;
+  c.memory = Memories(device_)[0];
+  c.shape_dims = dims;
+  c.shape_num_dims = 1;
+  c.shape_element_type = PJRT_Buffer_Type_F32;
+  ASSERT_TRUE(BP_CALL(PJRT_Client_CreateAliasBuffer, c).ok());
+  PJRT_Client* other = NewClient();
+  PJRT_Buffer* foreign = NewBuffer(other, Devices(other)[0], {1, 2});
+  PJRT_Buffer* deleted = NewBuffer(client_, device_, {1, 2});
+  ASSERT_TRUE(Delete(deleted).ok());
+  BP_ARGS(f, PJRT_Client_FulfillAliasBuffer);
+  f.client = client_;
+  f.fulfill_alias_buffer_cb = c.fulfill_alias_buffer_cb;
+  // Without contents; the alias itself, whose value would wait for itself; another client's.
+  for (PJRT_Buffer* wrong : {deleted, c.alias_buffer, foreign}) {
+    f.buffer = wrong;
+    EXPECT_EQ(BP_CALL(PJRT_Client_FulfillAliasBuffer, f).code(), absl::StatusCode::kInvalidArgument);
+  }
+  PJRT_Buffer* x = NewBuffer(client_, device_, {7, 8});
+  f.buffer = x;
+  ASSERT_TRUE(BP_CALL(PJRT_Client_FulfillAliasBuffer, f).ok());
+  EXPECT_THAT(Values(c.alias_buffer), ElementsAre(7, 8));
+  for (PJRT_Buffer* b : {c.alias_buffer, x, deleted, foreign}) Destroy(b);
+  Destroy(other);
+}
+
+TEST_F(BufferTest, NoMemoryIsLargerThanTheAddressSpaceBehindIt) {
+  alignas(64) static float data[4] = {};
+  const int64_t dims[] = {std::numeric_limits<int64_t>::max()};
+  BP_ARGS(a, PJRT_Client_BufferFromHostBuffer);
+  a.client = client_;
+  a.data = data;
+  a.type = PJRT_Buffer_Type_U8;
+  a.dims = dims;
+  a.num_dims = 1;
+  a.device = device_;
+  a.host_buffer_semantics = PJRT_HostBufferSemantics_kMutableZeroCopy;
+  EXPECT_FALSE(BP_CALL(PJRT_Client_BufferFromHostBuffer, a).ok());
+  BP_ARGS(v, PJRT_Client_CreateViewOfDeviceBuffer);
+  v.client = client_;
+  v.device_buffer_ptr = data;
+  v.dims = dims;
+  v.num_dims = 1;
+  v.element_type = PJRT_Buffer_Type_U8;
+  v.device = device_;
+  EXPECT_FALSE(BP_CALL(PJRT_Client_CreateViewOfDeviceBuffer, v).ok());
 }
 
 TEST_F(BufferTest, AliasBuffersAreFulfilledOnceWithAValueOrAnError) {

@@ -8,7 +8,7 @@
 // a child process with 4 GiB of address space. A finding is an input that ends the child (a signal, an exception, an
 // abort), keeps it busy for more than 10 seconds of processor time, or has not ended after two minutes; it is saved,
 // and the next child goes on behind it. The last line counts; the exit status is 1 when there is a finding. With
-// --plugin each program that its reader accepts is compiled by that plugin as well.
+// --plugin each program that its reader accepts is compiled by that plugin as well, and each recording replayed on it.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -49,12 +49,23 @@ absl::Status CompileOn(const std::string& plugin, const char* format, const std:
   return (*client)->Compile({format, bytes}).status();
 }
 
+std::vector<std::string> SeedsFor(const Reader& reader, const Campaign& campaign) {
+  std::vector<std::string> seeds = reader.seeds(campaign.source);
+  if (campaign.plugin.empty() || reader.plugin_seeds == nullptr) return seeds;
+  for (std::string& seed : reader.plugin_seeds(campaign.plugin)) seeds.push_back(std::move(seed));
+  return seeds;
+}
+
+std::string MakeInput(const Reader& reader, const std::vector<std::string>& seeds, uint64_t index) {
+  return reader.mutate != nullptr ? reader.mutate(seeds, index) : Mutate(seeds, reader.text, index);
+}
+
 // What was done with an input, in Shared::counts.
 enum Count { kAccepted, kRefused };
 
 // The number of findings.
 int Run(const Reader& reader, const Campaign& campaign) {
-  const std::vector<std::string> seeds = reader.seeds(campaign.source);
+  const std::vector<std::string> seeds = SeedsFor(reader, campaign);
   if (seeds.empty()) {
     std::printf("%s: no seeds under %s\n", reader.name, campaign.source.c_str());
     return 1;
@@ -64,10 +75,12 @@ int Run(const Reader& reader, const Campaign& campaign) {
   job.count = campaign.count;
   job.seconds = campaign.seconds;
   job.one = [&](uint64_t index, supervisor::Shared& shared) -> std::string {
-    const std::string input = Mutate(seeds, reader.text, index);
+    const std::string input = MakeInput(reader, seeds, index);
     absl::Status status = reader.read(input);
     if (status.ok() && !campaign.plugin.empty() && reader.program_format != nullptr)
       status = CompileOn(campaign.plugin, reader.program_format, input);
+    if (status.ok() && !campaign.plugin.empty() && reader.replay != nullptr)
+      status = reader.replay(input, campaign.plugin);
     shared.counts[status.ok() ? kAccepted : kRefused]++;
     return "";
   };
@@ -76,7 +89,7 @@ int Run(const Reader& reader, const Campaign& campaign) {
                 finding.how.c_str());
     if (!campaign.save.empty())
       std::ofstream(absl::StrCat(campaign.save, "/", reader.name, "-", finding.index), std::ios::binary)
-          << Mutate(seeds, reader.text, finding.index);
+          << MakeInput(reader, seeds, finding.index);
   };
   const supervisor::Totals totals = supervisor::RunJob(job);
   std::printf("%s: %llu inputs from %zu seeds: %llu accepted, %llu refused, %d findings, %.1f s\n", reader.name,
@@ -128,7 +141,7 @@ int Main(int argc, char** argv) {
     if (only == nullptr) Usage("--show, --file and --write-seeds want a --reader");
     if (!seed_folder.empty()) {
       size_t number = 0;
-      for (const std::string& seed : only->seeds(campaign.source))
+      for (const std::string& seed : SeedsFor(*only, campaign))
         std::ofstream(absl::StrCat(seed_folder, "/seed-", number++), std::ios::binary) << seed;
       return 0;
     }
@@ -136,12 +149,15 @@ int Main(int argc, char** argv) {
     if (!file.empty()) {
       std::ifstream in(file, std::ios::binary);
       input.assign(std::istreambuf_iterator<char>(in), {});
-      std::printf("%s\n", only->read(input).ToString().c_str());
+      absl::Status status = only->read(input);
+      if (status.ok() && !campaign.plugin.empty() && only->replay != nullptr)
+        status = only->replay(input, campaign.plugin);
+      std::printf("%s\n", status.ToString().c_str());
       return 0;
     }
     uint64_t index = 0;
     if (!absl::SimpleAtoi(show, &index)) Usage("--show wants a number");
-    input = Mutate(only->seeds(campaign.source), only->text, index);
+    input = MakeInput(*only, SeedsFor(*only, campaign), index);
     std::fwrite(input.data(), 1, input.size(), stdout);
     return 0;
   }

@@ -1,8 +1,6 @@
 #include "tests/mutation/readers.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -25,6 +23,7 @@
 #include "sdk/host/json.h"
 #include "sdk/layers/record/session_file.h"
 #include "sdk/layers/record/slice.h"
+#include "tests/mutation/recordings.h"
 
 namespace backplane::mutation {
 namespace {
@@ -174,23 +173,6 @@ std::vector<std::string> NpzSeeds(const std::string& source) {
 
 // ---- Recorded sessions
 
-// A changed frame would be refused for its checksum and nothing behind that be reached: the checksums are made right.
-std::string WithRightChecksums(absl::string_view bytes) {
-  std::string file(bytes);
-  for (size_t at = 16; at + 16 <= file.size();) {
-    uint64_t size = 0;
-    std::memcpy(&size, &file[at + 8], 8);
-    if (size > file.size() - at - 16) break;
-    uLong sum = crc32(0, reinterpret_cast<const Bytef*>(&file[at]), 4);
-    sum = crc32(sum, reinterpret_cast<const Bytef*>(&file[at + 8]), 8);
-    sum = crc32_z(sum, reinterpret_cast<const Bytef*>(&file[at + 16]), size);
-    const auto sum32 = static_cast<uint32_t>(sum);
-    std::memcpy(&file[at + 4], &sum32, 4);
-    at += 16 + size;
-  }
-  return file;
-}
-
 absl::Status ReadSessionFile(const std::string& path) {
   auto session = record::SessionReader::Open(path);
   if (!session.ok()) return session.status();
@@ -202,16 +184,7 @@ absl::Status ReadSessionFile(const std::string& path) {
   }
   return record::LinksOf(**session).status();
 }
-absl::Status ReadRecording(absl::string_view bytes) {
-  const int file = memfd_create("recording", MFD_CLOEXEC);
-  if (file < 0) return absl::InternalError("no memory file");
-  const std::string path = absl::StrCat("/proc/self/fd/", file), content = WithRightChecksums(bytes);
-  absl::Status status = absl::InternalError("cannot write");
-  if (write(file, content.data(), content.size()) == static_cast<ssize_t>(content.size()))
-    status = ReadSessionFile(path);
-  close(file);
-  return status;
-}
+absl::Status ReadRecording(absl::string_view bytes) { return WithRecordingFile(bytes, ReadSessionFile); }
 std::vector<std::string> RecordingSeeds(const std::string&) {
   const std::string path = std::filesystem::temp_directory_path() / absl::StrCat("mutation_seed_", getpid(), ".bprec");
   {
@@ -272,14 +245,14 @@ std::vector<std::string> JsonSeeds(const std::string&) {
 }
 
 constexpr Reader kReaders[] = {
-    {"hlo-text", true, ReadHloText, HloTextSeeds, "mlir"},
-    {"stablehlo-text", true, ReadStablehlo, StablehloTextSeeds, "mlir"},
-    {"stablehlo-bytecode", false, ReadStablehlo, BytecodeSeeds, "mlir"},
-    {"hlo-proto", false, ReadHloProto, HloProtoSeeds, "hlo"},
+    {"hlo-text", true, ReadHloText, HloTextSeeds, nullptr, nullptr, nullptr, "mlir"},
+    {"stablehlo-text", true, ReadStablehlo, StablehloTextSeeds, nullptr, nullptr, nullptr, "mlir"},
+    {"stablehlo-bytecode", false, ReadStablehlo, BytecodeSeeds, nullptr, nullptr, nullptr, "mlir"},
+    {"hlo-proto", false, ReadHloProto, HloProtoSeeds, nullptr, nullptr, nullptr, "hlo"},
     {"compile-options", false, ReadOptions, OptionSeeds},
     {"npy", true, ReadNpy, NpySeeds},
     {"npz", false, ReadNpz, NpzSeeds},
-    {"recording", false, ReadRecording, RecordingSeeds},
+    {"recording", false, ReadRecording, RecordingSeeds, MutateRecording, ReplayRecording, RecordedSeeds},
     {"case-file", true, ReadCases, CaseSeeds},
     {"json", true, ReadJson, JsonSeeds},
 };

@@ -21,6 +21,12 @@ struct Reader {
   absl::Status (*read)(absl::string_view bytes);
   // Whole inputs to begin from; never empty. `source` is the root of the repository's sources.
   std::vector<std::string> (*seeds)(const std::string& source);
+  // How an input is made of the seeds; null: by Mutate.
+  std::string (*mutate)(const std::vector<std::string>& seeds, uint64_t seed) = nullptr;
+  // With a plugin: does on it what the accepted bytes ask for. Null: nothing.
+  absl::Status (*replay)(absl::string_view bytes, const std::string& plugin) = nullptr;
+  // With a plugin: further inputs to begin from. Null: none.
+  std::vector<std::string> (*plugin_seeds)(const std::string& plugin) = nullptr;
   const char* program_format = nullptr;  // what PJRT_Client_Compile calls such programs; null: it reads no programs
 };
 

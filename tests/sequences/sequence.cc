@@ -146,6 +146,11 @@ std::string RunSequence(const Settings& settings, uint64_t number, supervisor::S
   layers::Layer& validate = **layer;
   std::vector<std::unique_ptr<layers::Layer>> layers;
   layers.push_back(*std::move(layer));
+  if (!settings.record_to.empty()) {
+    auto record = layers::MakeLayerByName("record", layers::Options("record", {{"file", settings.record_to}}));
+    if (!record.ok()) return record.status().ToString();
+    layers.push_back(*std::move(record));
+  }
   auto stack = layers::Stack::Create(&(*plugin)->api(), "target", std::move(layers));
   if (!stack.ok()) return stack.status().ToString();
   Actor actor(*(*stack)->api(), shared, "", number);

@@ -14,7 +14,8 @@ namespace backplane::sequences {
 struct Settings {
   std::string plugin;
   std::vector<std::pair<std::string, std::string>> create_options;  // of clients: name, value
-  std::vector<size_t> left_out;                                     // steps that are not done, ascending
+  std::string record_to;         // a recording of what reaches the plugin; empty: none
+  std::vector<size_t> left_out;  // steps that are not done, ascending
 };
 
 // How many steps that sequence has.

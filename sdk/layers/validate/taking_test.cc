@@ -53,6 +53,43 @@ class TakingTest : public LayersTest {
   PJRT_Client* client_ = nullptr;
 };
 
+TEST_F(TakingTest, ADeletedArgumentOfAnExecutionIsTold) {
+  PJRT_Buffer *x = NewBuffer(client_), *y = NewBuffer(client_), *z = nullptr;
+  PJRT_LoadedExecutable* program = Compile(client_, testing::kAdd);
+  BP_ARGS(d, PJRT_Buffer_Delete);
+  d.buffer = x;
+  EXPECT_OK(CALL(PJRT_Buffer_Delete, d));
+  EXPECT_FALSE(Execute(program, {x, y}, &z).ok());
+  EXPECT_EQ(ReportOf(*layer_).CountOf("use-after-delete"), 1);
+  EXPECT_OK(Destroy(x));
+  EXPECT_OK(Destroy(y));
+  Destroy(program);
+}
+
+TEST_F(TakingTest, AProgramCompiledAheadBelongsToNoClient) {
+  PJRT_Client* client = NewClient();
+  BP_ARGS(t, PJRT_Client_TopologyDescription);
+  t.client = client;
+  EXPECT_OK(CALL(PJRT_Client_TopologyDescription, t));
+  std::string code = testing::kAdd;
+  PJRT_Program program{};
+  program.struct_size = PJRT_Program_STRUCT_SIZE;
+  program.code = code.data();
+  program.code_size = code.size();
+  program.format = "mlir";
+  program.format_size = 4;
+  BP_ARGS(c, PJRT_Compile);
+  c.topology = t.topology;
+  c.program = &program;
+  c.compile_options = "";
+  EXPECT_OK(CALL(PJRT_Compile, c));
+  Destroy(client);
+  EXPECT_EQ(Findings(), 0);
+  BP_ARGS(d, PJRT_Executable_Destroy);
+  d.executable = c.executable;
+  EXPECT_OK(CALL(PJRT_Executable_Destroy, d));
+}
+
 TEST_F(TakingTest, OnceLearnedNothingIsAskedOfArgumentsThatNobodyTook) {
   PJRT_Buffer* y = NewBuffer(client_);
   for (const char* text : {testing::kAdd, testing::kDonate}) {

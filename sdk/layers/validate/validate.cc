@@ -420,6 +420,10 @@ void ValidateLayer::TakeResults(Call& call, const void* client) {
     if (handle == nullptr) continue;
     if (call.fn == Fn::PJRT_Buffer_ToHostBuffer && call.As<PJRT_Buffer_ToHostBuffer_Args>()->dst == nullptr) continue;
     const void* owner = a.object == Object::Client ? handle : client;
+    // A program compiled ahead belongs to no client, whoever's topology it was compiled for.
+    if (call.fn == Fn::PJRT_Compile) {
+      owner = layers::Field(call.As<PJRT_Compile_Args>(), &PJRT_Compile_Args::client);
+    }
     if (a.direction == Direction::LENDS) {
       state_->handles.Lend(a.object, handle, call.fn, owner);
       continue;
