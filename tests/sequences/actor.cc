@@ -289,8 +289,13 @@ Item Actor::NewBuffer(const Item& client, size_t device, const Array& array) {
   buffer->array = array;
   buffer->device = device;
   if (a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy) {
-    // The event may come only with the end of the buffer: not waited for.
-    host_memory.push_back(std::move(bytes));
+    // The event may come only with the end of the buffer, or later: then the memory goes. Asked for beside the layer,
+    // which would tell of a callback that outlives the client.
+    PREPARE(r, PJRT_Event_OnReady);
+    r.event = a.done_with_host_buffer;
+    r.user_arg = bytes.release();
+    r.callback = [](PJRT_Error*, void* memory) { delete static_cast<std::string*>(memory); };
+    if (target->PJRT_Event_OnReady(&r) != nullptr) throw Wrong{"a callback on the host's memory is refused"};
     PREPARE(d, PJRT_Event_Destroy);
     d.event = a.done_with_host_buffer;
     Right(Fn::PJRT_Event_Destroy, &d);

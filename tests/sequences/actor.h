@@ -161,8 +161,7 @@ class Actor {
   const bool parallel;
   std::vector<Item> items, shared;
   Counts expected{};
-  // What buffers without a copy may lie in: until the end of the sequence.
-  std::vector<std::unique_ptr<std::string>> host_memory;
+  const PJRT_Api* target = nullptr;                                 // the plugin's own table, beside the layers
   std::vector<std::pair<std::string, std::string>> create_options;  // name, value: a number or a text
 };
 

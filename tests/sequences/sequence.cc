@@ -51,6 +51,7 @@ void RunParallel(Actor& actor, supervisor::Shared& log) {
     parts.push_back(
         std::make_unique<Actor>(actor.api(), log, absl::StrCat("t", i + 1, "."), actor.random.Next(), true));
     parts[i]->create_options = actor.create_options;
+    parts[i]->target = actor.target;
     for (const Item& item : actor.items) {
       if (item->alive && (item->type == Type::Client || item->type == Type::Buffer || item->type == Type::Device ||
                           item->type == Type::LoadedExecutable || item->type == Type::Executable))
@@ -76,7 +77,6 @@ void RunParallel(Actor& actor, supervisor::Shared& log) {
   // What died in one thread may have left its address to an object of another thread: only the living are taken over.
   for (auto& part : parts) {
     for (size_t k = 0; k < kMisuses; ++k) actor.expected[k] += part->expected[k];
-    for (auto& memory : part->host_memory) actor.host_memory.push_back(std::move(memory));
     for (const Item& item : part->items) {
       if (!item->alive) continue;
       for (size_t i = actor.items.size(); i-- > 0;) {
@@ -155,6 +155,7 @@ std::string RunSequence(const Settings& settings, uint64_t number, supervisor::S
   if (!stack.ok()) return stack.status().ToString();
   Actor actor(*(*stack)->api(), shared, "", number);
   actor.create_options = settings.create_options;
+  actor.target = &(*plugin)->api();
   try {
     actor.NewClient();
     const size_t steps = NumSteps(number);
@@ -177,9 +178,6 @@ std::string RunSequence(const Settings& settings, uint64_t number, supervisor::S
     return wrong.what;
   } catch (const std::exception& e) {
     return absl::StrCat("an exception: ", e.what());
-  }
-  if (leaks) {  // what was left may still lie in them
-    for (auto& memory : actor.host_memory) (void)memory.release();
   }
   return "";
 }
