@@ -167,7 +167,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
   Stopwatch watch;
   module->config().num_replicas = options.num_replicas;
   module->config().num_partitions = options.num_partitions;
-  RETURN_IF_ERROR(engine::CheckAccuracy(*module, engine::jit::Host().has_fma));
+  RETURN_IF_ERROR(engine::CheckAccuracy(*module, engine::jit::Host().target.has_fma));
   EmulatorProgramFacts facts;
   facts.options = options;
   facts.version = ComputeVersion(chosen);

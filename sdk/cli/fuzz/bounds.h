@@ -44,7 +44,7 @@
 namespace backplane::cli::fuzz {
 
 // Units in the last place that a transcendental function may be wrong by, for f32 and f64. The CPU plugin's own measure
-// stays below 2.5 (sdk/engine/jit/vector_math.h), and the evaluator's libm adds up to 1. Narrower types are computed
+// stays below 2.5 (sdk/codegen/vector_math.h), and the evaluator's libm adds up to 1. Narrower types are computed
 // in f32 and rounded: 1 and a little.
 inline constexpr double kFunctionUlps = 4;
 

@@ -54,7 +54,8 @@ void LogPasses(const PassPipeline& pipeline, std::vector<std::string>* log) {
   for (const PassPipeline::Record& r : pipeline.log()) total += r.milliseconds;
   log->push_back(absl::StrFormat("passes of %s: %.2f ms", pipeline.name(), total));
   for (const PassPipeline::Record& r : pipeline.log()) {
-    if (r.milliseconds >= 1 || PassDebugging::OfProcess().time_each) log->push_back(absl::StrFormat("  %s: %.2f ms", r.pass, r.milliseconds));
+    if (r.milliseconds >= 1 || PassDebugging::OfProcess().time_each)
+      log->push_back(absl::StrFormat("  %s: %.2f ms", r.pass, r.milliseconds));
   }
 }
 
@@ -198,7 +199,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileOnEngine(std::unique_ptr<Modu
   RETURN_IF_ERROR(CheckOptionNames(options.env_option_overrides));
   module->config().num_replicas = options.num_replicas;
   module->config().num_partitions = options.num_partitions;
-  RETURN_IF_ERROR(CheckAccuracy(*module, jit::Host().has_fma));
+  RETURN_IF_ERROR(CheckAccuracy(*module, jit::Host().target.has_fma));
   const std::string fingerprint = absl::StrCat(module->Fingerprint(), "-", jit::HostFingerprint());
   RETURN_IF_ERROR(PartitionForDevices(module.get(), options, &log));
   RETURN_IF_ERROR(SimplifyForEngine(module.get(), &log));

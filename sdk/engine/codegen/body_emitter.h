@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "sdk/engine/codegen/combiner.h"
-#include "sdk/engine/codegen/element_emitter.h"
+#include "sdk/engine/codegen/elements.h"
 #include "sdk/engine/codegen/index_map.h"
 #include "sdk/engine/codegen/plan.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/engine/codegen/combiner.h"
-#include "sdk/engine/codegen/element_emitter.h"
+#include "sdk/engine/codegen/elements.h"
 #include "sdk/engine/codegen/index_map.h"
 #include "sdk/engine/codegen/kernel.h"
 

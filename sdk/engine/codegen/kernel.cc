@@ -242,14 +242,14 @@ std::string KernelKey(const Computation& computation, const KernelOptions& optio
   copy.set_entry(copy.CloneComputation(&computation));
   std::string key = copy.Fingerprint();
   for (const InPlacePair& p : options.shared) absl::StrAppend(&key, "/", p.input, "=", p.output);
-  absl::StrAppend(&key, "/", HostOf(options).vector_bytes);
+  absl::StrAppend(&key, "/", HostOf(options).target.vector_bytes);
   return key;
 }
 
 absl::Status EmitKernels(absl::Span<const KernelRequest> requests, llvm::Module& module) {
   if (requests.empty()) return absl::OkStatus();
   const jit::HostInfo& host = HostOf(requests[0].options);
-  ElementEmitter elements(&module, &host);
+  ElementEmitter elements(&module, &host.target);
   for (const KernelRequest& r : requests) {
     RETURN_IF_ERROR(CheckShared(*r.computation, r.options));
     ASSIGN_OR_RETURN(FusionPlan plan, BuildFusionPlan(*r.computation, r.options));
@@ -265,13 +265,13 @@ absl::Status EmitScalarFunctions(absl::Span<const ScalarRequest> functions, absl
                                  llvm::Module& module) {
   if (functions.empty() && comparators.empty()) return absl::OkStatus();
   const jit::HostInfo& host = jit::Host();
-  ElementEmitter elements(&module, &host);
+  ElementEmitter elements(&module, &host.target);
   llvm::IRBuilder<>& b = elements.b();
   llvm::Type* pointer = llvm::PointerType::get(module.getContext(), 0);
   auto start = [&](const std::string& symbol, llvm::Type* result) {
     auto* type = llvm::FunctionType::get(result, {pointer, pointer}, false);
     auto* f = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, &module);
-    jit::SetKernelAttributes(*f, host);
+    backplane::codegen::SetKernelAttributes(*f, host.target);
     b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "", f));
     return f;
   };

@@ -6,9 +6,9 @@
 #include "core/text/hlo_parser.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/codegen/llvm_includes.h"
 #include "sdk/engine/codegen/kernel.h"
 #include "sdk/engine/jit/jit.h"
-#include "sdk/engine/jit/llvm_includes.h"
 
 namespace backplane::engine::codegen {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/eval/evaluator.h"
 #include "core/text/hlo_parser.h"
 #include "core/types/status_macros.h"
-#include "sdk/engine/jit/llvm_includes.h"
+#include "sdk/codegen/llvm_includes.h"
 
 namespace backplane::engine::codegen {
 namespace {

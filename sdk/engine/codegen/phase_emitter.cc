@@ -17,7 +17,7 @@ absl::Status PhaseEmitter::Emit(const std::string& symbol) {
   llvm::Type* pointer = llvm::PointerType::get(context, 0);
   auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, b_.getInt64Ty(), b_.getInt64Ty(), pointer}, false);
   auto* function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, e_.module());
-  jit::SetKernelAttributes(*function, host_);
+  backplane::codegen::SetKernelAttributes(*function, host_.target);
   begin_ = function->getArg(1);
   end_ = function->getArg(2);
   scratch_ = function->getArg(3);

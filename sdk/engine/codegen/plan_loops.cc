@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "core/types/status_macros.h"
 #include "sdk/engine/codegen/classify.h"
-#include "sdk/engine/codegen/element_emitter.h"
+#include "sdk/engine/codegen/elements.h"
 #include "sdk/engine/codegen/planner.h"
 
 namespace backplane::engine::codegen {

@@ -89,7 +89,7 @@ bool PlanStaged(Phase& phase, const GroupWalk& w, VarId row, VarId column, int64
   const Affine store = StoreAddress(vars, target, TargetIndex(vars, phase, w.loops, target));
   phase.turn =
       ::backplane::PlanTranspose(width, rows, columns, w.accesses[0].address.CoefOf(column) * width,
-                                 store.CoefOf(row) * width, rows * columns * others * width, host.vector_bytes);
+                                 store.CoefOf(row) * width, rows * columns * others * width, host.target.vector_bytes);
   phase.tile_rows = phase.turn.tile_rows;
   phase.tile_columns = phase.turn.tile_columns;
   phase.work_units = phase.turn.row_tiles() * phase.turn.column_tiles() * others;

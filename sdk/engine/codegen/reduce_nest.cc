@@ -11,7 +11,7 @@ int RowBytes(PrimitiveType t) {
 }
 
 int64_t LanesFor(const jit::HostInfo& host, int width) {
-  return std::clamp<int64_t>(2 * host.vector_bytes / std::max(width, 1), 4, 64);
+  return std::clamp<int64_t>(2 * host.target.vector_bytes / std::max(width, 1), 4, 64);
 }
 
 ReduceNest AnalyzeReduce(VarTable& vars, const AccessWalk::ArraySet& materialized,

@@ -58,7 +58,7 @@ void PhaseEmitter::TransposeStaged() {
     b_.CreateCall(run, {plan, from, to, row, column, tile});
   });
   // Stores past the caches are ordered with nothing that follows but by a fence.
-  if (turn.past_caches != 0 && absl::StartsWith(host_.triple, "x86_64"))
+  if (turn.past_caches != 0 && absl::StartsWith(host_.target.triple, "x86_64"))
     b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
 }
 

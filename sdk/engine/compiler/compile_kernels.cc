@@ -5,7 +5,7 @@
 
 #include "core/types/status_macros.h"
 #include "sdk/backend/faults.h"
-#include "sdk/engine/jit/llvm_includes.h"
+#include "sdk/codegen/llvm_includes.h"
 
 namespace backplane::engine {
 namespace {

@@ -19,7 +19,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "sdk/backend/faults.h"
 #include "sdk/engine/jit/jit.h"
-#include "sdk/engine/jit/vector_math_emitter.h"
+#include "sdk/engine/jit/vector_math_runtime.h"
 
 namespace backplane::engine::jit {
 namespace {

@@ -22,8 +22,13 @@ bool StartsWithAny(llvm::StringRef name, std::initializer_list<const char*> pref
 
 HostInfo DetectHost(int max_vector_bytes) {
   HostInfo host;
-  host.cpu = llvm::sys::getHostCPUName().str();
-  host.triple = llvm::sys::getProcessTriple();
+  backplane::codegen::IrTarget& target = host.target;
+  target.cpu = llvm::sys::getHostCPUName().str();
+  target.triple = llvm::sys::getProcessTriple();
+  target.passes = {.loop_strength_reduction = false,
+                   .prepare = false,
+                   .schedule_before_allocation = false,
+                   .schedule_after_allocation = false};
   const llvm::StringMap<bool> detected = llvm::sys::getHostCPUFeatures();
 
   auto hidden = [&](llvm::StringRef name) {
@@ -39,18 +44,20 @@ HostInfo DetectHost(int max_vector_bytes) {
   }
   std::sort(list.begin(), list.end());
   for (const std::string& f : list) {
-    if (!host.features.empty()) host.features += ',';
-    host.features += f;
+    if (!target.features.empty()) target.features += ',';
+    target.features += f;
   }
   auto has = [&](llvm::StringRef name) { return detected.lookup(name) && !hidden(name); };
 
-  host.has_fma = has("fma");
   host.has_f16c = has("f16c");
-  host.has_avx2 = has("avx2") && host.has_fma;
-  host.has_avx512 = host.has_avx2 && has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
-  host.has_avx512_fp16 = host.has_avx512 && has("avx512fp16");
-  host.has_avx512_vnni = host.has_avx512 && has("avx512vnni");
-  host.vector_bytes = host.has_avx512 ? 64 : host.has_avx2 ? 32 : 16;
+  host.has_avx2 = has("avx2") && has("fma");
+  target.has_fma = has("fma");
+  target.has_rounding = has("sse4.1");
+  target.has_f16_conversions = host.has_f16c;
+  target.has_avx512 = host.has_avx2 && has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
+  host.has_avx512_fp16 = target.has_avx512 && has("avx512fp16");
+  host.has_avx512_vnni = target.has_avx512 && has("avx512vnni");
+  target.vector_bytes = target.has_avx512 ? 64 : host.has_avx2 ? 32 : 16;
   return host;
 }
 

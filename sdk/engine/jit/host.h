@@ -1,26 +1,19 @@
-// What the machine we generate code for can do. No LLVM in here.
+// The machine we run on, and what of it code is generated for. No LLVM in here.
 #ifndef BACKPLANE_SDK_ENGINE_JIT_HOST_H_
 #define BACKPLANE_SDK_ENGINE_JIT_HOST_H_
 
-#include <string>
+#include "sdk/codegen/ir_target.h"
 
 namespace backplane::engine::jit {
 
 struct HostInfo {
-  std::string cpu;       // LLVM's name, "znver4"
-  std::string features;  // LLVM's list, "+avx2,-avx512f,..."
-  std::string triple;
-  int vector_bytes = 16;  // widest register that code should use: 16, 32 or 64
-  bool has_fma = false;
+  // Cpu, features, registers, arithmetic. Its passes were measured: kernels are short, and their loops are written as
+  // they should run, so loop strength reduction, CodeGenPrepare and both schedulers cost more than they give.
+  backplane::codegen::IrTarget target;
   bool has_f16c = false;
   bool has_avx2 = false;
-  bool has_avx512 = false;  // F, BW, DQ, VL together
   bool has_avx512_fp16 = false;
   bool has_avx512_vnni = false;
-
-  // Lanes of one register.
-  int F32Lanes() const { return vector_bytes / 4; }
-  int F64Lanes() const { return vector_bytes / 8; }
 };
 
 // The machine we run on, detected once. The environment variable BACKPLANE_CPU_MAX_VECTOR_BYTES (16, 32 or 64)

@@ -9,22 +9,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "llvm/Analysis/AssumptionCache.h"
-#include "llvm/Analysis/TargetLibraryInfo.h"
-#include "llvm/Analysis/TargetTransformInfo.h"
+#include "core/types/status_macros.h"
 #include "llvm/Config/llvm-config.h"
-#include "llvm/IR/Dominators.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/IR/PassInstrumentation.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/CommandLine.h"
-#include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
-#include "llvm/TargetParser/Triple.h"
-#include "llvm/Transforms/Scalar/EarlyCSE.h"
-#include "sdk/engine/jit/llvm_includes.h"
+#include "sdk/codegen/llvm_includes.h"
+#include "sdk/codegen/target_machine.h"
 #include "sdk/engine/runtime/thread_pool.h"
 
 namespace backplane::engine::jit {
@@ -39,57 +30,25 @@ double MillisSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// Targets and LLVM's global options, once in a process. LLVM is linked statically and hidden, so nobody else sees them.
+// The host's code generator, once in a process. No option of LLVM is set: what a target leaves out is its own.
 void InitializeLlvm() {
   static std::once_flag once;
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
-    const char* arguments[] = {"backplane", "-disable-lsr", "-disable-cgp", "-enable-misched=false",
-                               "-disable-post-ra"};
-    llvm::cl::ParseCommandLineOptions(std::size(arguments), arguments, "", &llvm::errs());
   });
-}
-
-absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const HostInfo& host) {
-  std::string error;
-  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(host.triple, error);
-  if (target == nullptr)
-    return absl::InternalError(absl::StrCat("jit: no code generator for ", host.triple, ": ", error));
-  llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-  std::unique_ptr<llvm::TargetMachine> machine(
-      target->createTargetMachine(host.triple, host.cpu, host.features, options, llvm::Reloc::PIC_,
-                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, /*JIT=*/true));
-  if (machine == nullptr)
-    return absl::InternalError(absl::StrCat("jit: cannot make a target machine for ", host.triple));
-  return machine;
-}
-
-void RunEarlyCse(llvm::Module& module, llvm::TargetMachine& machine) {
-  llvm::FunctionAnalysisManager analyses;
-  analyses.registerPass([] { return llvm::PassInstrumentationAnalysis(); });
-  analyses.registerPass([] { return llvm::AssumptionAnalysis(); });
-  analyses.registerPass([] { return llvm::DominatorTreeAnalysis(); });
-  analyses.registerPass([] { return llvm::TargetLibraryAnalysis(); });
-  analyses.registerPass([&] { return machine.getTargetIRAnalysis(); });
-  llvm::EarlyCSEPass pass(/*UseMemorySSA=*/false);
-  for (llvm::Function& function : module) {
-    if (!function.isDeclaration()) pass.run(function, analyses);
-  }
 }
 
 absl::StatusOr<ObjectCode> CompileOne(int index, ModuleEmitter emit, const HostInfo& host,
                                       const CompileOptions& options) {
-  absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> machine = MakeTargetMachine(host);
-  if (!machine.ok()) return machine.status();
+  const backplane::codegen::IrTarget& target = host.target;
+  ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, backplane::codegen::MakeTargetMachine(target));
   ObjectCode result;
   auto start = Clock::now();
   llvm::LLVMContext context;
   llvm::Module module(absl::StrCat("backplane.", index), context);
-  module.setTargetTriple(host.triple);
-  module.setDataLayout((*machine)->createDataLayout());
-  if (absl::Status s = emit(index, module); !s.ok()) return s;
+  backplane::codegen::SetModuleTarget(module, target, *machine);
+  RETURN_IF_ERROR(emit(index, module));
   result.emit_ms = MillisSince(start);
 
   if (options.verify) {
@@ -100,7 +59,7 @@ absl::StatusOr<ObjectCode> CompileOne(int index, ModuleEmitter emit, const HostI
     }
   }
   start = Clock::now();
-  RunEarlyCse(module, **machine);
+  backplane::codegen::EliminateCommonSubexpressions(module, *machine);
   result.optimize_ms = MillisSince(start);
   if (options.ir_dump != nullptr) {
     llvm::raw_string_ostream stream(*options.ir_dump);
@@ -108,44 +67,18 @@ absl::StatusOr<ObjectCode> CompileOne(int index, ModuleEmitter emit, const HostI
   }
   if (options.asm_dump != nullptr) {
     // A second run of the code generator: the module holds the same functions after the first one.
-    llvm::SmallString<0> text;
-    llvm::raw_svector_ostream stream(text);
-    llvm::legacy::PassManager passes;
-    if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
-      return absl::InternalError("jit: the target cannot print assembly");
-    }
-    passes.run(module);
-    options.asm_dump->append(text.begin(), text.end());
+    ASSIGN_OR_RETURN(std::string text, backplane::codegen::GenerateCode(module, *machine, target,
+                                                                        backplane::codegen::CodeKind::kAssembly));
+    options.asm_dump->append(text);
   }
   start = Clock::now();
-  llvm::SmallVector<char, 0> object;
-  {
-    llvm::raw_svector_ostream stream(object);
-    llvm::legacy::PassManager passes;
-    llvm::MCContext* mc_context = nullptr;
-    if ((*machine)->addPassesToEmitMC(passes, mc_context, stream)) {
-      return absl::InternalError("jit: the target cannot emit machine code");
-    }
-    passes.run(module);
-  }
+  ASSIGN_OR_RETURN(result.bytes,
+                   backplane::codegen::GenerateCode(module, *machine, target, backplane::codegen::CodeKind::kObject));
   result.codegen_ms = MillisSince(start);
-  result.bytes.assign(object.begin(), object.end());
   return result;
 }
 
 }  // namespace
-
-void SetKernelAttributes(llvm::Function& function, const HostInfo& host) {
-  const std::string width = std::to_string(host.vector_bytes * 8);
-  function.addFnAttr("target-cpu", host.cpu);
-  function.addFnAttr("target-features", host.features);
-  function.addFnAttr("prefer-vector-width", width);
-  function.addFnAttr("min-legal-vector-width", width);
-  function.addFnAttr("stackrealign");  // or 64-byte spill slots straddle cache lines, up to 1.7 times slower
-  function.addFnAttr(llvm::Attribute::NoUnwind);
-  // Subnormals are kept: the results of HLO programs are compared with IEEE arithmetic.
-  function.addFnAttr("no-trapping-math", "true");
-}
 
 absl::StatusOr<std::vector<ObjectCode>> CompileModules(int num_modules, ModuleEmitter emit, ThreadPool* pool,
                                                        const CompileOptions& options) {
@@ -186,9 +119,9 @@ int SuggestedModuleCount(int num_kernels, int num_threads) {
 }
 
 std::string HostFingerprint() {
-  const HostInfo& host = Host();
-  return absl::StrCat("llvm", LLVM_VERSION_STRING, ";r", kCodegenRevision, ";", host.triple, ";", host.cpu, ";",
-                      host.features);
+  const backplane::codegen::IrTarget& target = Host().target;
+  return absl::StrCat("llvm", LLVM_VERSION_STRING, ";r", kCodegenRevision, ";", target.triple, ";", target.cpu, ";",
+                      target.features);
 }
 
 absl::Status WarmUp() {
@@ -196,10 +129,10 @@ absl::Status WarmUp() {
   auto emit = [](int, llvm::Module& module) -> absl::Status {
     llvm::LLVMContext& context = module.getContext();
     llvm::IRBuilder<> b(context);
-    auto* vector = llvm::FixedVectorType::get(b.getFloatTy(), 2 * Host().F32Lanes());
+    auto* vector = llvm::FixedVectorType::get(b.getFloatTy(), 2 * Host().target.F32Lanes());
     auto* type = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy(), b.getInt64Ty()}, false);
     auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, "backplane_warm_up", module);
-    SetKernelAttributes(*function);
+    backplane::codegen::SetKernelAttributes(*function, Host().target);
     auto* entry = llvm::BasicBlock::Create(context, "entry", function);
     auto* loop = llvm::BasicBlock::Create(context, "loop", function);
     auto* exit = llvm::BasicBlock::Create(context, "exit", function);

@@ -1,10 +1,10 @@
 // From LLVM IR to function pointers: emit modules, compile them on several threads, link the objects, look up symbols.
 //
-// The recipe was measured: early-cse is the only IR pass, code generation runs at level 2 with loop strength
-// reduction, CodeGenPrepare and both schedulers off, and each compile thread gets one module (never one for each
-// kernel: a module costs as much as half a kernel). The emitter therefore writes good IR itself.
+// The recipe was measured: common subexpressions are the only IR pass, code generation runs at level 2 without the
+// passes that HostInfo names, and each compile thread gets one module (never one for each kernel: a module costs as
+// much as half a kernel). The emitter therefore writes good IR itself.
 //
-// Callers that only compile and run need no LLVM header; code that emits IR includes "sdk/engine/jit/llvm_includes.h".
+// Callers that only compile and run need no LLVM header; code that emits IR includes "sdk/codegen/llvm_includes.h".
 // Everything here is thread-safe unless said otherwise.
 #ifndef BACKPLANE_SDK_ENGINE_JIT_JIT_H_
 #define BACKPLANE_SDK_ENGINE_JIT_JIT_H_
@@ -23,7 +23,6 @@
 #include "sdk/engine/jit/host.h"
 
 namespace llvm {
-class Function;
 class Module;
 }  // namespace llvm
 
@@ -68,10 +67,6 @@ absl::StatusOr<std::vector<ObjectCode>> CompileModules(int num_modules, ModuleEm
 // Number of modules to cut `num_kernels` kernels into: one for each thread, but no module below about four kernels.
 int SuggestedModuleCount(int num_kernels, int num_threads);
 
-// Attributes every kernel needs: host cpu and features, stack realignment for 512-bit spills, no unwinding. Call it
-// for each function with a body, internal helpers included.
-void SetKernelAttributes(llvm::Function& function, const HostInfo& host = Host());
-
 // Linked code. Function pointers live as long as this object.
 class CodeLibrary {
  public:
@@ -97,7 +92,7 @@ class CodeLibrary {
   virtual int64_t code_bytes() const = 0;
 };
 
-// memcpy, memset, fmod and their like: what generated code may call without saying so.
+// memcpy, memset, floor and their like: what generated code may call without saying so.
 const CodeLibrary::Symbols& DefaultSymbols();
 
 }  // namespace backplane::engine::jit

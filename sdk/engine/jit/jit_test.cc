@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/engine/jit/llvm_includes.h"
+#include "sdk/codegen/llvm_includes.h"
 #include "sdk/engine/runtime/thread_pool.h"
 
 namespace backplane::engine::jit {
@@ -22,7 +22,7 @@ void EmitAxpb(llvm::Module& module, const std::string& name, double scale, doubl
   llvm::IRBuilder<> b(module.getContext());
   auto* type = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy()}, false);
   auto* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module);
-  SetKernelAttributes(*f, host);
+  backplane::codegen::SetKernelAttributes(*f, host.target);
   b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", f));
   auto* vector = llvm::FixedVectorType::get(b.getFloatTy(), 32);
   llvm::Value* x = b.CreateAlignedLoad(vector, f->getArg(0), llvm::Align(4));
@@ -40,21 +40,21 @@ void CheckAxpb(Kernel kernel, float scale, float offset) {
 
 TEST(Host, IsPlausible) {
   const HostInfo& host = Host();
-  EXPECT_FALSE(host.cpu.empty());
-  EXPECT_THAT(host.triple, HasSubstr("linux"));
-  EXPECT_TRUE(host.vector_bytes == 16 || host.vector_bytes == 32 || host.vector_bytes == 64);
-  EXPECT_THAT(HostFingerprint(), HasSubstr(host.cpu));
-  std::printf("host: %s, %d byte vectors, fp16 %d, vnni %d\n", host.cpu.c_str(), host.vector_bytes,
+  EXPECT_FALSE(host.target.cpu.empty());
+  EXPECT_THAT(host.target.triple, HasSubstr("linux"));
+  EXPECT_TRUE(host.target.vector_bytes == 16 || host.target.vector_bytes == 32 || host.target.vector_bytes == 64);
+  EXPECT_THAT(HostFingerprint(), HasSubstr(host.target.cpu));
+  std::printf("host: %s, %d byte vectors, fp16 %d, vnni %d\n", host.target.cpu.c_str(), host.target.vector_bytes,
               host.has_avx512_fp16, host.has_avx512_vnni);
 }
 
 TEST(Host, CapHidesWideVectors) {
   const HostInfo narrow = DetectHost(32);
-  EXPECT_LE(narrow.vector_bytes, 32);
-  EXPECT_FALSE(narrow.has_avx512);
+  EXPECT_LE(narrow.target.vector_bytes, 32);
+  EXPECT_FALSE(narrow.target.has_avx512);
   const HostInfo sse = DetectHost(16);
-  EXPECT_EQ(sse.vector_bytes, 16);
-  EXPECT_FALSE(sse.has_fma || sse.has_f16c || sse.has_avx2);
+  EXPECT_EQ(sse.target.vector_bytes, 16);
+  EXPECT_FALSE(sse.target.has_fma || sse.has_f16c || sse.has_avx2);
 }
 
 TEST(Jit, CompilesManyModulesOnManyThreads) {
@@ -132,7 +132,7 @@ llvm::Function* EmitCaller(llvm::Module& module, const char* name, const char* c
   llvm::IRBuilder<> b(module.getContext());
   auto* type = llvm::FunctionType::get(b.getDoubleTy(), {b.getDoubleTy()}, false);
   auto* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module);
-  SetKernelAttributes(*f);
+  backplane::codegen::SetKernelAttributes(*f, Host().target);
   b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", f));
   b.CreateRet(b.CreateCall(module.getOrInsertFunction(callee, type), {f->getArg(0)}));
   return f;

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "sdk/engine/jit/vector_math_emitter.h"
+#include "sdk/engine/jit/vector_math_runtime.h"
 
 namespace backplane::engine::jit {
 namespace {

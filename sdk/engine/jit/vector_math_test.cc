@@ -1,4 +1,4 @@
-#include "sdk/engine/jit/vector_math.h"
+#include "sdk/codegen/vector_math.h"
 
 #include <algorithm>
 #include <chrono>
@@ -17,11 +17,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
+#include "sdk/codegen/llvm_includes.h"
 #include "sdk/engine/jit/jit.h"
-#include "sdk/engine/jit/llvm_includes.h"
 
 namespace backplane::engine::jit {
 namespace {
+
+using backplane::codegen::MathFn;
+using backplane::codegen::SetKernelAttributes;
+using backplane::codegen::VectorMath;
 
 using Real = long double;
 using Reference = Real (*)(Real, Real);
@@ -103,7 +107,7 @@ void EmitKernel(llvm::Module& module, const std::string& name, MathFn fn, bool b
   auto* function = llvm::Function::Create(
       llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy(), b.getPtrTy(), b.getInt64Ty()}, false),
       llvm::Function::ExternalLinkage, name, module);
-  SetKernelAttributes(*function, host);
+  SetKernelAttributes(*function, host.target);
   auto* entry = llvm::BasicBlock::Create(context, "entry", function);
   auto* loop = llvm::BasicBlock::Create(context, "loop", function);
   auto* exit = llvm::BasicBlock::Create(context, "exit", function);
@@ -115,7 +119,7 @@ void EmitKernel(llvm::Module& module, const std::string& name, MathFn fn, bool b
   const llvm::Align align(f64 ? 8 : 4);
   llvm::Value* x = b.CreateAlignedLoad(type, b.CreateGEP(element, function->getArg(0), i), align);
   llvm::Value* y = binary ? b.CreateAlignedLoad(type, b.CreateGEP(element, function->getArg(1), i), align) : nullptr;
-  VectorMath math(&module, &host);
+  VectorMath math(&module, &host.target);
   llvm::Value* r = math.Emit(b, fn, x, y);
   b.CreateAlignedStore(r, b.CreateGEP(element, function->getArg(2), i), align);
   llvm::Value* next = b.CreateAdd(i, b.getInt64(lanes));
@@ -292,7 +296,7 @@ void Sweep(const HostInfo& host, int lanes, int64_t count, const char* label, bo
     const Worst worst = Measure(f, library[f], x, y);
     const double allowed = sizeof(T) == 8 ? f.max_ulp_f64 : f.max_ulp_f32;
     // Without a fused multiply-add everything loses a little.
-    const double slack = host.has_fma ? 1.0 : 1.6;
+    const double slack = host.target.has_fma ? 1.0 : 1.6;
     if (print) std::printf("%-10s %s: %.3f ulp at (%.9g, %.9g)\n", f.name, label, worst.ulp, worst.x, worst.y);
     EXPECT_LE(worst.ulp, allowed * slack)
         << f.name << " " << label << " lanes " << lanes << " at (" << absl::StrFormat("%.17g, %.17g", worst.x, worst.y)
@@ -300,8 +304,8 @@ void Sweep(const HostInfo& host, int lanes, int64_t count, const char* label, bo
   }
 }
 
-TEST(VectorMath, F32AgainstExact) { Sweep<float>(Host(), 2 * Host().F32Lanes(), 1000000, "f32", true); }
-TEST(VectorMath, F64AgainstExact) { Sweep<double>(Host(), 2 * Host().F64Lanes(), 600000, "f64", true); }
+TEST(VectorMath, F32AgainstExact) { Sweep<float>(Host(), 2 * Host().target.F32Lanes(), 1000000, "f32", true); }
+TEST(VectorMath, F64AgainstExact) { Sweep<double>(Host(), 2 * Host().target.F64Lanes(), 600000, "f64", true); }
 
 TEST(VectorMath, ScalarsAndOddLengths) {
   for (int lanes : {1, 2, 3, 5, 8, 16, 24, 64}) {
@@ -313,9 +317,9 @@ TEST(VectorMath, ScalarsAndOddLengths) {
 TEST(VectorMath, NarrowerHosts) {
   for (int cap : {16, 32}) {
     const HostInfo host = DetectHost(cap);
-    for (int lanes : {1, host.F32Lanes(), 2 * host.F32Lanes()}) {
-      Sweep<float>(host, lanes, 100000, cap == 16 ? "f32, 16 bytes" : "f32, 32 bytes", lanes > host.F32Lanes());
-      Sweep<double>(host, lanes, 60000, cap == 16 ? "f64, 16 bytes" : "f64, 32 bytes", lanes > host.F32Lanes());
+    for (int lanes : {1, host.target.F32Lanes(), 2 * host.target.F32Lanes()}) {
+      Sweep<float>(host, lanes, 100000, cap == 16 ? "f32, 16 bytes" : "f32, 32 bytes", lanes > host.target.F32Lanes());
+      Sweep<double>(host, lanes, 60000, cap == 16 ? "f64, 16 bytes" : "f64, 32 bytes", lanes > host.target.F32Lanes());
     }
   }
 }
@@ -365,11 +369,11 @@ std::vector<To> RunConversion(const HostInfo& host, int lanes, const std::vector
         auto* function =
             llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy()}, false),
                                    llvm::Function::ExternalLinkage, "convert", module);
-        SetKernelAttributes(*function, host);
+        SetKernelAttributes(*function, host.target);
         b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", function));
         llvm::Type* element = from(module.getContext());
         llvm::Type* type = lanes == 1 ? element : llvm::FixedVectorType::get(element, lanes);
-        VectorMath math(&module, &host);
+        VectorMath math(&module, &host.target);
         b.CreateAlignedStore(convert(b, math, b.CreateAlignedLoad(type, function->getArg(0), llvm::Align(1))),
                              function->getArg(1), llvm::Align(1));
         b.CreateRetVoid();
@@ -566,7 +570,7 @@ TEST(VectorMath, Speed) {
   if (std::getenv("BACKPLANE_MEASURE") == nullptr) GTEST_SKIP() << "set BACKPLANE_MEASURE to measure";
   auto measure = [](auto zero, const char* label) {
     using T = decltype(zero);
-    const int lanes = 2 * Host().vector_bytes / static_cast<int>(sizeof(T));
+    const int lanes = 2 * Host().target.vector_bytes / static_cast<int>(sizeof(T));
     Library library(sizeof(T) == 8, lanes, Host());
     std::mt19937_64 rng(3);
     std::uniform_real_distribution<double> uniform(0.1, 5);

@@ -7,12 +7,12 @@
 //
 // Errors, relative to the modulus: c64 is rounded correctly but for the last place; c128 a few units in the last place,
 // but power, whose error grows with the exponent times the logarithm, and atan2, whose error is absolute.
-#ifndef BACKPLANE_SDK_ENGINE_CODEGEN_COMPLEX_MATH_H_
-#define BACKPLANE_SDK_ENGINE_CODEGEN_COMPLEX_MATH_H_
+#ifndef BACKPLANE_SDK_CODEGEN_COMPLEX_MATH_H_
+#define BACKPLANE_SDK_CODEGEN_COMPLEX_MATH_H_
 
-#include "sdk/engine/codegen/element_emitter.h"
+#include "sdk/codegen/element_emitter.h"
 
-namespace backplane::engine::codegen {
+namespace backplane::codegen {
 
 class ComplexMath {
  public:
@@ -38,7 +38,7 @@ class ComplexMath {
   static Val Rotate(llvm::IRBuilder<>& b, const Val& x, bool back);  // x * i, or x * -i
 
  private:
-  using Fn = jit::MathFn;
+  using Fn = MathFn;
   using Value = llvm::Value;
   struct Scaled {
     Val x;
@@ -71,6 +71,6 @@ class ComplexMath {
   const bool narrow_;
 };
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::codegen
 
-#endif  // BACKPLANE_SDK_ENGINE_CODEGEN_COMPLEX_MATH_H_
+#endif  // BACKPLANE_SDK_CODEGEN_COMPLEX_MATH_H_

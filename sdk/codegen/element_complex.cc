@@ -1,8 +1,8 @@
 // Arithmetic on complex numbers.
 #include "absl/strings/str_cat.h"
-#include "sdk/engine/codegen/complex_math.h"
+#include "sdk/codegen/complex_math.h"
 
-namespace backplane::engine::codegen {
+namespace backplane::codegen {
 
 using llvm::Value;
 
@@ -103,4 +103,4 @@ Val ElementEmitter::BinaryComplex(Opcode op, PrimitiveType t, const Val& x, cons
   }
 }
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::codegen

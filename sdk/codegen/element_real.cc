@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/numeric.h"
-#include "sdk/engine/codegen/element_emitter.h"
-#include "sdk/engine/codegen/lanes.h"
+#include "sdk/codegen/element_emitter.h"
+#include "sdk/codegen/lanes.h"
 
-namespace backplane::engine::codegen {
+namespace backplane::codegen {
 
 using llvm::ConstantFP;
 using llvm::ConstantInt;
@@ -279,9 +279,7 @@ Value* ElementEmitter::DivideInt(PrimitiveType t, Value* x, Value* y, bool remai
     auto to_double = [&](Value* v) { return is_signed ? b_.CreateSIToFP(v, wide) : b_.CreateUIToFP(v, wide); };
     Value* q = b_.CreateFDiv(to_double(x), to_double(safe));
     Type* i64 = WithLanes(b_.getInt64Ty(), x);
-    if (width == 32 && is_signed && host_->has_avx512) {
-      quotient = b_.CreateTrunc(b_.CreateFPToSI(q, i64), type);
-    } else if (width == 32) {
+    if (width == 32) {
       quotient = b_.CreateTrunc(b_.CreateFPToSI(q, i64), type);
     } else {
       quotient = b_.CreateTrunc(b_.CreateFPToSI(q, WithLanes(b_.getInt32Ty(), x)), type);
@@ -375,4 +373,4 @@ Val ElementEmitter::Compare(const Instruction& op, const Val& x, const Val& y) {
   return {b_.CreateICmp(p, a, c)};
 }
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::codegen

@@ -1,7 +1,7 @@
 // Logarithms, powers and roots.
-#include "sdk/engine/jit/vector_math_emitter.h"
+#include "sdk/codegen/vector_math_emitter.h"
 
-namespace backplane::engine::jit {
+namespace backplane::codegen {
 namespace {
 
 // (log(1 + f) - f) / f^2 for f in [-0.25, 0.5], f32, error 2^-30 of the logarithm.
@@ -220,14 +220,14 @@ V PowMagnitude64(MathEmitter& e, V x, V y) {
 }  // namespace
 
 V EmitPow(MathEmitter& e, V x, V y) {
-  const int most = e.f64 ? 2 * e.host->F64Lanes() : e.host->F32Lanes();
+  const int most = e.f64 ? 2 * e.target->F64Lanes() : e.target->F32Lanes();
   return e.CallOutOfLine("pow", {x, y}, most, [](MathEmitter& f, const std::vector<V>& a) {
     return FixPow(f, a[0], a[1], f.f64 ? PowMagnitude64(f, a[0], a[1]) : PowMagnitude32(f, a[0], a[1]));
   });
 }
 
 V EmitCbrt(MathEmitter& e, V x) {
-  const int most = e.f64 ? 2 * e.host->F64Lanes() : e.host->F32Lanes();
+  const int most = e.f64 ? 2 * e.target->F64Lanes() : e.target->F32Lanes();
   return e.CallOutOfLine("cbrt", {x}, most, [](MathEmitter& f, const std::vector<V>& arguments) {
     V x = arguments[0];
     MathEmitter d = f.As(f.b.getDoubleTy());
@@ -267,4 +267,4 @@ V EmitCbrt(MathEmitter& e, V x) {
   });
 }
 
-}  // namespace backplane::engine::jit
+}  // namespace backplane::codegen

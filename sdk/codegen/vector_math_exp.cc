@@ -1,7 +1,7 @@
 // Exponentials and what is made of them. Coefficients are minimax fits; the interval and the error of each stand by it.
-#include "sdk/engine/jit/vector_math_emitter.h"
+#include "sdk/codegen/vector_math_emitter.h"
 
-namespace backplane::engine::jit {
+namespace backplane::codegen {
 namespace {
 
 constexpr double kLog2E = 0x1.71547652b82fep+0;
@@ -154,4 +154,4 @@ V EmitErf(MathEmitter& e, V x) {
   return e.CopySign(e.Select(e.Lt(a, e.C(e.f64 ? 1.0 : 0.925)), near, far), x);
 }
 
-}  // namespace backplane::engine::jit
+}  // namespace backplane::codegen

@@ -1,6 +1,6 @@
-#include "sdk/engine/codegen/complex_math.h"
+#include "sdk/codegen/complex_math.h"
 
-namespace backplane::engine::codegen {
+namespace backplane::codegen {
 
 using llvm::Value;
 
@@ -300,4 +300,4 @@ Val ComplexMath::Atan2(const Val& first, const Val& second) {
   return Rotate(b_, Log(Div(sum, Sqrt({b_.CreateFAdd(yy.v, xx.v), b_.CreateFAdd(yy.im, xx.im)}))), true);
 }
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::codegen

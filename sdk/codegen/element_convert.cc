@@ -4,10 +4,10 @@
 
 #include "core/types/float_format.h"
 #include "core/types/numeric.h"
-#include "sdk/engine/codegen/element_emitter.h"
-#include "sdk/engine/codegen/lanes.h"
+#include "sdk/codegen/element_emitter.h"
+#include "sdk/codegen/lanes.h"
 
-namespace backplane::engine::codegen {
+namespace backplane::codegen {
 
 using llvm::ConstantFP;
 using llvm::ConstantInt;
@@ -238,4 +238,4 @@ Val ElementEmitter::ReducePrecision(PrimitiveType t, const Val& in, int exponent
   return Round(t, b_.CreateBitCast(u, in.v->getType()));
 }
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::codegen

@@ -1,13 +1,13 @@
-#include "sdk/engine/jit/vector_math.h"
+#include "sdk/codegen/vector_math.h"
 
 #include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "sdk/engine/jit/vector_math_emitter.h"
+#include "sdk/codegen/vector_math_emitter.h"
 
-namespace backplane::engine::jit {
+namespace backplane::codegen {
 namespace {
 
 V EmitRoundAfz(MathEmitter& e, V x) {
@@ -31,7 +31,7 @@ V EmitMaximum(MathEmitter& e, V x, V y, bool minimum) {
 // The exact remainder by one division where the quotient fits the significand; lane by lane through the C library where
 // not.
 V EmitRemainder(MathEmitter& e, V x, V y) {
-  const int most = e.f64 ? 2 * e.host->F64Lanes() : 2 * e.host->F32Lanes();
+  const int most = e.f64 ? 2 * e.target->F64Lanes() : 2 * e.target->F32Lanes();
   return e.CallOutOfLine("fmod", {x, y}, most, [](MathEmitter& f, const std::vector<V>& a) -> V {
     V x = a[0], y = a[1];
     llvm::Function* function = f.b.GetInsertBlock()->getParent();
@@ -43,8 +43,8 @@ V EmitRemainder(MathEmitter& e, V x, V y) {
     r = f.Select(f.Lt(r, f.C(0.0)), f.Add(r, ay), r);
     r = f.CopySign(r, x);
     V easy = f.b.CreateAnd(f.Lt(quotient, f.C(f.f64 ? 0x1p52 : 0x1p23)), f.Ge(ay, f.C(f.f64 ? 0x1p-960 : 0x1p-100)));
-    if (!f.host->has_fma) easy = f.Lt(ax, f.C(0.0));  // never
-    V plain_case = f.b.CreateOr(easy, f.Lt(ax, ay));  // |x| < |y|: x itself
+    if (!f.target->has_fma) easy = f.Lt(ax, f.C(0.0));  // never
+    V plain_case = f.b.CreateOr(easy, f.Lt(ax, ay));    // |x| < |y|: x itself
     r = f.Select(f.Lt(ax, ay), x, r);
     llvm::BasicBlock* before = f.b.GetInsertBlock();
     auto* slow = llvm::BasicBlock::Create(context, "each", function);
@@ -98,7 +98,7 @@ bool IsBrainOrHalf(llvm::Type* element) { return element->isHalfTy() || element-
 
 }  // namespace
 
-VectorMath::VectorMath(llvm::Module* module, const HostInfo* host) : module_(module), host_(host) {}
+VectorMath::VectorMath(llvm::Module* module, const IrTarget* target) : module_(module), target_(target) {}
 
 bool VectorMath::IsOutOfLine(MathFn fn) {
   switch (fn) {
@@ -132,7 +132,7 @@ V VectorMath::Emit(llvm::IRBuilderBase& b, MathFn fn, V x, V y) {
     V wide_y = y == nullptr ? nullptr : ConvertFloat(b, y, b.getFloatTy());
     return ConvertFloat(b, Emit(b, fn, wide_x, wide_y), element);
   }
-  MathEmitter e(b, module_, host_, x->getType());
+  MathEmitter e(b, module_, target_, x->getType());
   switch (fn) {
     case MathFn::kExp:
       return EmitExp(e, x);
@@ -247,7 +247,7 @@ V VectorMath::ConvertFloat(llvm::IRBuilderBase& b, V x, llvm::Type* to) {
 
 V VectorMath::FloatToInt(llvm::IRBuilderBase& b, V x, llvm::Type* to, bool is_signed) {
   if (IsBrainOrHalf(x->getType()->getScalarType())) x = ConvertFloat(b, x, b.getFloatTy());
-  MathEmitter e(b, module_, host_, x->getType());
+  MathEmitter e(b, module_, target_, x->getType());
   const int bits = static_cast<int>(to->getIntegerBitWidth());
   // Narrow results go through 32 bits, which the hardware converts to.
   llvm::Type* via = bits < 32 ? b.getInt32Ty() : to;
@@ -276,4 +276,4 @@ V VectorMath::FloatToInt(llvm::IRBuilderBase& b, V x, llvm::Type* to, bool is_si
   return via == to ? result : b.CreateTrunc(result, shaped(to));
 }
 
-}  // namespace backplane::engine::jit
+}  // namespace backplane::codegen

@@ -1,12 +1,12 @@
-#include "sdk/engine/codegen/element_emitter.h"
+#include "sdk/codegen/element_emitter.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/engine/codegen/lanes.h"
+#include "sdk/codegen/lanes.h"
 
-namespace backplane::engine::codegen {
+namespace backplane::codegen {
 
 using llvm::ConstantInt;
 using llvm::Type;
@@ -15,8 +15,12 @@ using llvm::Value;
 bool IsSmallFloat(PrimitiveType t) { return IsFloat(t) && BitWidth(t) <= 8; }
 bool IsNarrowFloat(PrimitiveType t) { return IsFloat(t) && BitWidth(t) <= 16; }
 
-ElementEmitter::ElementEmitter(llvm::Module* module, const jit::HostInfo* host)
-    : module_(module), host_(host), context_(module->getContext()), b_(module->getContext()), math_(module, host) {}
+ElementEmitter::ElementEmitter(llvm::Module* module, const IrTarget* target)
+    : module_(module),
+      target_(target),
+      context_(module->getContext()),
+      b_(module->getContext()),
+      math_(module, target) {}
 
 Type* ElementEmitter::StorageType(PrimitiveType t) {
   switch (t) {
@@ -307,4 +311,4 @@ Val ElementEmitter::Binary(Opcode op, PrimitiveType t, Val x, Val y, bool rounde
   return BinaryInt(op, t, x, y);
 }
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::codegen

@@ -1,9 +1,9 @@
 // Sine, cosine, tangent and the angle of a point. Arguments of every size are reduced correctly: ordinary ones by
 // subtracting multiples of pi/2 given in three parts, larger ones by multiplying with just those digits of 2/pi that
 // matter for their exponent (Payne and Hanek's method).
-#include "sdk/engine/jit/vector_math_emitter.h"
+#include "sdk/codegen/vector_math_emitter.h"
 
-namespace backplane::engine::jit {
+namespace backplane::codegen {
 namespace {
 
 // x = quadrant * pi/2 + hi + lo, |hi| <= pi/4. The quadrant stands in the low bits of an integer.
@@ -82,7 +82,7 @@ ReducedAngle Narrow(MathEmitter& e, const ReducedAngle& wide) {
 }
 
 ReducedAngle Reduce32(MathEmitter& e, V x) {
-  if (!e.host->has_fma) {
+  if (!e.target->has_fma) {
     // Without a fused multiply-add single precision does not reach; double does, easily.
     MathEmitter d = e.As(e.b.getDoubleTy());
     V wide = e.b.CreateFPExt(x, d.type);
@@ -137,7 +137,7 @@ V FlipIfSecondBit(MathEmitter& e, V x, V quadrant) {
   return e.Float(e.b.CreateXor(e.Bits(x), sign));
 }
 
-int TrigLanes(MathEmitter& e) { return e.f64 ? 2 * e.host->F64Lanes() : 2 * e.host->F32Lanes(); }
+int TrigLanes(MathEmitter& e) { return e.f64 ? 2 * e.target->F64Lanes() : 2 * e.target->F32Lanes(); }
 
 }  // namespace
 
@@ -162,7 +162,7 @@ V EmitCos(MathEmitter& e, V x) {
 
 V EmitTan(MathEmitter& e, V x) {
   // The quotient of two rounded f32 values would be 3 ulp off, so f32 goes through f64.
-  const int most = e.f64 ? 2 * e.host->F64Lanes() : e.host->F32Lanes();
+  const int most = e.f64 ? 2 * e.target->F64Lanes() : e.target->F32Lanes();
   return e.CallOutOfLine("tan", {x}, most, [](MathEmitter& f, const std::vector<V>& a) {
     MathEmitter d = f.As(f.b.getDoubleTy());
     ReducedAngle r = Reduce64(d, f.f64 ? a[0] : f.b.CreateFPExt(a[0], d.type));
@@ -175,7 +175,7 @@ V EmitTan(MathEmitter& e, V x) {
 }
 
 V EmitAtan2(MathEmitter& e, V y, V x) {
-  const int most = e.f64 ? 2 * e.host->F64Lanes() : 2 * e.host->F32Lanes();
+  const int most = e.f64 ? 2 * e.target->F64Lanes() : 2 * e.target->F32Lanes();
   return e.CallOutOfLine("atan2", {y, x}, most, [](MathEmitter& f, const std::vector<V>& a) {
     V y = a[0], x = a[1];
     V ay = f.Abs(y), ax = f.Abs(x);
@@ -237,4 +237,4 @@ V EmitAtan2(MathEmitter& e, V y, V x) {
   });
 }
 
-}  // namespace backplane::engine::jit
+}  // namespace backplane::codegen

@@ -1,25 +1,24 @@
 // The tools that the vector_math_*.cc files write IR with. Private to them.
-#ifndef BACKPLANE_SDK_ENGINE_JIT_VECTOR_MATH_EMITTER_H_
-#define BACKPLANE_SDK_ENGINE_JIT_VECTOR_MATH_EMITTER_H_
+#ifndef BACKPLANE_SDK_CODEGEN_VECTOR_MATH_EMITTER_H_
+#define BACKPLANE_SDK_CODEGEN_VECTOR_MATH_EMITTER_H_
 
 #include <functional>
 #include <initializer_list>
 #include <string>
 #include <vector>
 
-#include "sdk/engine/jit/host.h"
-#include "sdk/engine/jit/jit.h"
-#include "sdk/engine/jit/llvm_includes.h"
+#include "sdk/codegen/ir_target.h"
+#include "sdk/codegen/llvm_includes.h"
 
-namespace backplane::engine::jit {
+namespace backplane::codegen {
 
 using V = llvm::Value*;
 
 // Emits arithmetic on values of one type: float or double, scalar or vector.
 class MathEmitter {
  public:
-  MathEmitter(llvm::IRBuilderBase& b, llvm::Module* module, const HostInfo* host, llvm::Type* type)
-      : b(b), module(module), host(host), type(type), f64(type->getScalarType()->isDoubleTy()) {
+  MathEmitter(llvm::IRBuilderBase& b, llvm::Module* module, const IrTarget* target, llvm::Type* type)
+      : b(b), module(module), target(target), type(type), f64(type->getScalarType()->isDoubleTy()) {
     llvm::Type* element = f64 ? b.getInt64Ty() : b.getInt32Ty();
     auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
     lanes = vector == nullptr ? 0 : static_cast<int>(vector->getNumElements());
@@ -43,9 +42,9 @@ class MathEmitter {
   V Abs(V x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
   V Sqrt(V x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x); }
   V CopySign(V magnitude, V sign) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign); }
-  // x * y + z, in one rounding where the host has it.
+  // x * y + z, in one rounding where the machine has it.
   V Fma(V x, V y, V z) {
-    if (!host->has_fma) return b.CreateFAdd(b.CreateFMul(x, y), z);
+    if (!target->has_fma) return b.CreateFAdd(b.CreateFMul(x, y), z);
     return b.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {x, y, z});
   }
   // z - x * y
@@ -95,7 +94,7 @@ class MathEmitter {
   }
 
   // Whether AVX-512's float manipulation can be used on this type.
-  bool HasAvx512() const { return host->has_avx512 && lanes > 0; }
+  bool HasAvx512() const { return target->has_avx512 && lanes > 0; }
   // x * 2^n with one rounding, n whole and of any size.
   V Scalef(V x, V n);
   // Exponent as a float; -inf for 0, inf for inf. Fraction in [0.75, 1.5); NaN for negative numbers.
@@ -121,12 +120,12 @@ class MathEmitter {
 
   // The same emitter for another element type with the same lanes.
   MathEmitter As(llvm::Type* element) {
-    return MathEmitter(b, module, host, lanes == 0 ? element : llvm::FixedVectorType::get(element, lanes));
+    return MathEmitter(b, module, target, lanes == 0 ? element : llvm::FixedVectorType::get(element, lanes));
   }
 
   llvm::IRBuilderBase& b;
   llvm::Module* module;
-  const HostInfo* host;
+  const IrTarget* target;
   llvm::Type* type;
   llvm::Type* int_type;
   bool f64;
@@ -168,16 +167,6 @@ DoubleValue FastTwoSum(MathEmitter& e, V larger, V smaller);
 DoubleValue TwoSum(MathEmitter& e, V x, V y);
 DoubleValue TwoProduct(MathEmitter& e, V x, V y);
 
-// vector_math_runtime.cc: what generated code calls in rare cases, n lanes through memory. Exported to it under the
-// names backplane_reduce_angle_f32, ..., by DefaultSymbols().
-//
-// x = quadrant * pi/2 + hi + lo with |hi| at most pi/4 or a little more; for |x| of at least 2^16 only, smaller lanes
-// get anything. The quadrant is right in its low bits. NaN for infinity.
-void ReduceAngleF64(const double* x, double* hi, double* lo, int64_t* quadrant, int64_t n);
-void ReduceAngleF32(const float* x, float* hi, float* lo, int32_t* quadrant, int64_t n);
-void FmodF64(const double* x, const double* y, double* out, int64_t n);
-void FmodF32(const float* x, const float* y, float* out, int64_t n);
+}  // namespace backplane::codegen
 
-}  // namespace backplane::engine::jit
-
-#endif  // BACKPLANE_SDK_ENGINE_JIT_VECTOR_MATH_EMITTER_H_
+#endif  // BACKPLANE_SDK_CODEGEN_VECTOR_MATH_EMITTER_H_

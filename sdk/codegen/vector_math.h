@@ -10,10 +10,10 @@
 // and f64.
 //
 // No fast-math flag must be set on the builder that is passed in.
-#ifndef BACKPLANE_SDK_ENGINE_JIT_VECTOR_MATH_H_
-#define BACKPLANE_SDK_ENGINE_JIT_VECTOR_MATH_H_
+#ifndef BACKPLANE_SDK_CODEGEN_VECTOR_MATH_H_
+#define BACKPLANE_SDK_CODEGEN_VECTOR_MATH_H_
 
-#include "sdk/engine/jit/host.h"
+#include "sdk/codegen/ir_target.h"
 
 namespace llvm {
 class IRBuilderBase;
@@ -22,7 +22,7 @@ class Type;
 class Value;
 }  // namespace llvm
 
-namespace backplane::engine::jit {
+namespace backplane::codegen {
 
 enum class MathFn {
   // one operand
@@ -64,7 +64,7 @@ enum class MathFn {
 class VectorMath {
  public:
   // Both must outlive this object. One object serves one module, on one thread at a time.
-  VectorMath(llvm::Module* module, const HostInfo* host);
+  VectorMath(llvm::Module* module, const IrTarget* target);
 
   // fn(x) or fn(x, y); operands have one type, float or a fixed vector of floats; the result has it too.
   llvm::Value* Emit(llvm::IRBuilderBase& b, MathFn fn, llvm::Value* x, llvm::Value* y = nullptr);
@@ -81,9 +81,9 @@ class VectorMath {
 
  private:
   llvm::Module* module_;
-  const HostInfo* host_;
+  const IrTarget* target_;
 };
 
-}  // namespace backplane::engine::jit
+}  // namespace backplane::codegen
 
-#endif  // BACKPLANE_SDK_ENGINE_JIT_VECTOR_MATH_H_
+#endif  // BACKPLANE_SDK_CODEGEN_VECTOR_MATH_H_

@@ -1,7 +1,7 @@
 // The LLVM headers that code generation needs, in one place. Include it from .cc files only: it is slow to compile,
 // and no public header of this plugin may depend on LLVM.
-#ifndef BACKPLANE_SDK_ENGINE_JIT_LLVM_INCLUDES_H_
-#define BACKPLANE_SDK_ENGINE_JIT_LLVM_INCLUDES_H_
+#ifndef BACKPLANE_SDK_CODEGEN_LLVM_INCLUDES_H_
+#define BACKPLANE_SDK_CODEGEN_LLVM_INCLUDES_H_
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -20,4 +20,4 @@
 #include "llvm/IR/Verifier.h"
 #pragma GCC diagnostic pop
 
-#endif  // BACKPLANE_SDK_ENGINE_JIT_LLVM_INCLUDES_H_
+#endif  // BACKPLANE_SDK_CODEGEN_LLVM_INCLUDES_H_

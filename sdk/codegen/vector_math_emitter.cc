@@ -1,9 +1,9 @@
-#include "sdk/engine/jit/vector_math_emitter.h"
+#include "sdk/codegen/vector_math_emitter.h"
 
 #include <algorithm>
 #include <numeric>
 
-namespace backplane::engine::jit {
+namespace backplane::codegen {
 
 V MathEmitter::Piece(V x, int begin, int count) {
   const int have = static_cast<int>(llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements());
@@ -98,10 +98,10 @@ V MathEmitter::CallOutOfLine(const std::string& name, const std::vector<V>& xs, 
     std::vector<llvm::Type*> parameters(xs.size(), piece_type);
     function = llvm::Function::Create(llvm::FunctionType::get(piece_type, parameters, false),
                                       llvm::Function::InternalLinkage, full, module);
-    SetKernelAttributes(*function, *host);
+    SetFunctionAttributes(*function, *target);
     llvm::IRBuilder<> inner(module->getContext());
     inner.SetInsertPoint(llvm::BasicBlock::Create(module->getContext(), "entry", function));
-    MathEmitter e(inner, module, host, piece_type);
+    MathEmitter e(inner, module, target, piece_type);
     std::vector<V> arguments;
     for (llvm::Argument& a : function->args()) arguments.push_back(&a);
     inner.CreateRet(body(e, arguments));
@@ -124,7 +124,7 @@ DoubleValue TwoSum(MathEmitter& e, V x, V y) {
 
 DoubleValue TwoProduct(MathEmitter& e, V x, V y) {
   V hi = e.Mul(x, y);
-  if (e.host->has_fma) return {hi, e.Fma(x, y, e.Neg(hi))};
+  if (e.target->has_fma) return {hi, e.Fma(x, y, e.Neg(hi))};
   // Without a fused multiply-add: halves of the factors multiply exactly (Dekker).
   V splitter = e.C(e.f64 ? 134217729.0 : 4097.0);
   auto split = [&](V v) {
@@ -139,4 +139,4 @@ DoubleValue TwoProduct(MathEmitter& e, V x, V y) {
   return {hi, e.Add(lo, e.Mul(a.lo, c.lo))};
 }
 
-}  // namespace backplane::engine::jit
+}  // namespace backplane::codegen

@@ -3,8 +3,8 @@
 // In registers an element has its compute type: f16, bf16 and the 8-bit floats are f32 that hold an exactly
 // representable value (every arithmetic result is rounded), pred is i1, integers narrower than a byte are i8 kept in
 // range, complex numbers are two values. A scalar meets a vector as its splat.
-#ifndef BACKPLANE_SDK_ENGINE_CODEGEN_ELEMENT_EMITTER_H_
-#define BACKPLANE_SDK_ENGINE_CODEGEN_ELEMENT_EMITTER_H_
+#ifndef BACKPLANE_SDK_CODEGEN_ELEMENT_EMITTER_H_
+#define BACKPLANE_SDK_CODEGEN_ELEMENT_EMITTER_H_
 
 #include <map>
 #include <string>
@@ -13,10 +13,10 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "core/ir/computation.h"
-#include "sdk/engine/jit/llvm_includes.h"
-#include "sdk/engine/jit/vector_math.h"
+#include "sdk/codegen/llvm_includes.h"
+#include "sdk/codegen/vector_math.h"
 
-namespace backplane::engine::codegen {
+namespace backplane::codegen {
 
 struct Val {
   llvm::Value* v = nullptr;       // the value, or the real part
@@ -28,12 +28,12 @@ using Vals = absl::InlinedVector<Val, 3>;
 
 class ElementEmitter {
  public:
-  ElementEmitter(llvm::Module* module, const jit::HostInfo* host);
+  ElementEmitter(llvm::Module* module, const IrTarget* target);
 
   llvm::IRBuilder<>& b() { return b_; }
   llvm::LLVMContext& context() { return context_; }
   llvm::Module* module() { return module_; }
-  jit::VectorMath& math() { return math_; }
+  VectorMath& math() { return math_; }
   // The first operation that could not be emitted; the code is then useless.
   const absl::Status& status() const { return status_; }
   void Fail(absl::Status status) {
@@ -73,7 +73,7 @@ class ElementEmitter {
   static absl::Status CanEmit(const Instruction& op);
 
  private:
-  using Fn = jit::MathFn;
+  using Fn = MathFn;
   Val UnaryFloat(const Instruction& op, PrimitiveType t, const Val& x, bool rounded);
   Val UnaryInt(const Instruction& op, PrimitiveType t, const Val& x);
   Val BinaryFloat(Opcode op, PrimitiveType t, const Val& x, const Val& y, bool rounded);
@@ -92,10 +92,10 @@ class ElementEmitter {
   llvm::Value* Num(llvm::Value* like, double c) { return llvm::ConstantFP::get(like->getType(), c); }
 
   llvm::Module* module_;
-  const jit::HostInfo* host_;
+  const IrTarget* target_;
   llvm::LLVMContext& context_;
   llvm::IRBuilder<> b_;
-  jit::VectorMath math_;
+  VectorMath math_;
   absl::Status status_;
   std::map<PrimitiveType, llvm::GlobalVariable*> decode_tables_;
 };
@@ -104,6 +104,6 @@ class ElementEmitter {
 bool IsSmallFloat(PrimitiveType t);   // narrower than 16 bits
 bool IsNarrowFloat(PrimitiveType t);  // computed in f32: f16, bf16 and the small ones
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::codegen
 
-#endif  // BACKPLANE_SDK_ENGINE_CODEGEN_ELEMENT_EMITTER_H_
+#endif  // BACKPLANE_SDK_CODEGEN_ELEMENT_EMITTER_H_
