@@ -37,7 +37,7 @@ class CpuBackend : public Backend {
 
   std::string platform_name() const override { return "cpu"; }
 
-  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options) override {
+  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options, const HostServices&) override {
     ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption, kMemoryLimitOption}));
     ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
     ASSIGN_OR_RETURN(int64_t limit_bytes, MemoryLimit(options));

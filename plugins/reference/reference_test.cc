@@ -63,7 +63,7 @@ class ReferenceTest : public ::testing::Test {
     EXPECT_TRUE(executable.ok()) << executable.status();
     if (!executable.ok()) return nullptr;
     executable_ = *executable;
-    auto loaded = client_->Load(*executable);
+    auto loaded = client_->Load(*executable, {});
     EXPECT_TRUE(loaded.ok());
     return *std::move(loaded);
   }
@@ -314,7 +314,7 @@ TEST_F(ReferenceTest, SerializedProgramsRunAgain) {
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ((*back)->fingerprint(), executable_->fingerprint());
   EXPECT_TRUE((*back)->parameters()[1].donated);
-  auto loaded = client_->Load(*back);
+  auto loaded = client_->Load(*back, {});
   ASSERT_TRUE(loaded.ok());
   executable_ = *back;
   EXPECT_THAT(Values(Launch(**loaded, {Array({1, 2}), Array({3, 4})}).outputs[0]), ElementsAre(3, 4));

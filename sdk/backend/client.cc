@@ -1,14 +1,18 @@
-// Defaults of Client: what a backend over host memory need not write.
+// Defaults of Client and Backend: what a backend over host memory need not write.
+#include <atomic>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/relayout.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/backend.h"
+#include "sdk/backend/exceptions.h"
+#include "sdk/backend/faults.h"
 #include "sdk/backend/strided_copy.h"
 
 namespace backplane {
@@ -51,7 +55,110 @@ void CompleteSubBytes(PrimitiveType type, void* data, size_t bytes) {
   }
 }
 
+using Copy = absl::AnyInvocable<absl::Status()>;
+
+template <typename Body>
+absl::Status RunNow(Body&& copy) {
+  RETURN_IF_ERROR(Fault(FaultSite::kCopy));
+  return Caught(copy);
+}
+
+// A blocking copy that waits for its arrays, then perhaps for a thread. Let go before it has run, it breaks its
+// promise.
+struct WaitingCopy {
+  Client* const client;
+  const int64_t bytes;
+  Copy copy;
+  Promise done{"copy"};
+  std::atomic<bool> taken{false};  // somebody runs it or has ended it
+
+  WaitingCopy(Client* c, int64_t size, Copy work) : client(c), bytes(size), copy(std::move(work)) {}
+  bool Take() { return !taken.exchange(true); }
+  void Run() {
+    if (Take()) Finish(RunNow(copy));
+  }
+  // What the copy holds goes before anyone hears of its end. The client may go with it.
+  void Finish(absl::Status status) {
+    copy = nullptr;
+    const Promise last = std::move(done);
+    last.Set(std::move(status));
+  }
+};
+
+// Runs `copy` once `after` is ready: in the thread that makes it so where `bytes` are few, else as a task. Throws
+// nothing: where no memory or thread can be had, the event says so.
+Event RunLater(Client* client, const Event& after, int64_t bytes, absl::FunctionRef<Copy()> make_copy) {
+  absl::StatusOr<Event> done = Caught([&]() -> absl::StatusOr<Event> {
+    auto task = std::make_shared<WaitingCopy>(client, bytes, make_copy());
+    Event event = task->done.event();
+    after.OnReady([task = std::move(task)](const absl::Status& status) mutable {
+      std::shared_ptr<WaitingCopy> own = std::move(task);
+      if (!status.ok()) {
+        if (own->Take()) own->Finish(status);
+        return;
+      }
+      if (own->bytes <= Client::kInlineCopyBytes) return own->Run();
+      const absl::Status scheduled =
+          Caught([&] { own->client->Schedule([own]() mutable { std::exchange(own, nullptr)->Run(); }); });
+      if (!scheduled.ok() && own->Take()) own->Finish(scheduled);
+    });
+    return event;
+  });
+  return done.ok() ? *std::move(done) : Event::Ready(done.status());
+}
+
 }  // namespace
+
+CopyFromHostEvents Client::StartCopyFromHost(const HostArray& src, const DeviceArray& dst, HostUse use) {
+  const int64_t bytes = dst.shape.byte_size();
+  if (use == HostUse::kDuringCall || (dst.ready.IsReady() && bytes <= kInlineCopyBytes)) {
+    absl::Status status = dst.ready.Await();
+    if (status.ok()) status = RunNow([&] { return CopyFromHost(src, dst); });
+    return {Event::Ready(std::move(status)), Event()};
+  }
+  Event done = RunLater(this, dst.ready, bytes, [&]() -> Copy {
+    return [this, dst, data = src.data, type = src.type, dims = DimVector(src.dims.begin(), src.dims.end()),
+            strides = DimVector(src.byte_strides.begin(), src.byte_strides.end())] {
+      return CopyFromHost({data, type, dims, strides}, dst);
+    };
+  });
+  return {done, done};
+}
+
+Event Client::StartCopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst) {
+  const int64_t bytes = host_shape_with_layout.byte_size();
+  if (src.ready.IsReady() && bytes <= kInlineCopyBytes) {
+    absl::Status status = src.ready.status();
+    if (status.ok()) status = RunNow([&] { return CopyToHost(src, host_shape_with_layout, dst); });
+    return Event::Ready(std::move(status));
+  }
+  return RunLater(this, src.ready, bytes, [&]() -> Copy {
+    return [this, src, host = host_shape_with_layout, dst] { return CopyToHost(src, host, dst); };
+  });
+}
+
+Event Client::StartCopyDevice(const DeviceArray& src, const DeviceArray& dst) {
+  const int64_t bytes = dst.shape.byte_size();
+  const Event after = dst.ready.IsReady() && dst.ready.status().ok() ? src.ready : Event::All({src.ready, dst.ready});
+  if (after.IsReady() && bytes <= kInlineCopyBytes) {
+    absl::Status status = after.status();
+    if (status.ok()) status = RunNow([&] { return CopyDevice(src, dst); });
+    return Event::Ready(std::move(status));
+  }
+  return RunLater(this, after, bytes, [&]() -> Copy { return [this, src, dst] { return CopyDevice(src, dst); }; });
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> Client::AllocateStaging(int32_t device, size_t bytes) {
+  return absl::UnimplementedError(
+      absl::StrCat("allocate staging: device ", device, " has none, for ", bytes, " bytes"));
+}
+
+absl::Status Client::RegisterHostMemory(void* data, size_t size) { return absl::OkStatus(); }
+absl::Status Client::UnregisterHostMemory(void* data) { return absl::OkStatus(); }
+
+absl::StatusOr<Event> Client::EventOfStream(int32_t device, void* stream) {
+  return absl::UnimplementedError(absl::StrCat("event of a stream: device ", device, " shows no streams"));
+}
 
 absl::StatusOr<size_t> Client::StorageSize(const Shape& shape, int32_t memory) const {
   if (shape.IsToken()) return size_t{0};
@@ -127,5 +234,17 @@ absl::Status Client::ClearMemoryStats(int32_t device) {
 }
 
 void Client::Schedule(std::function<void()> task) { std::thread(std::move(task)).detach(); }
+
+absl::StatusOr<std::shared_ptr<Executable>> Backend::Compile(std::unique_ptr<Module> module,
+                                                             const CompileOptions& options, const Topology& topology) {
+  return absl::UnimplementedError(absl::StrCat("compile: ", platform_name(), " takes no programs as modules"));
+}
+
+absl::StatusOr<std::shared_ptr<Executable>> Backend::CompileBytes(const ProgramBytes& program,
+                                                                  const CompileOptions& options,
+                                                                  const Topology& topology) {
+  return absl::UnimplementedError(
+      absl::StrCat("compile: ", platform_name(), " takes no programs as bytes of format ", program.format));
+}
 
 }  // namespace backplane

@@ -14,7 +14,9 @@
 
 namespace backplane {
 
-// One dense operand or result in the memory order the instruction's layout names; dims are logical.
+// One dense operand or result in the memory order the instruction's layout names; dims are logical. `data` is an
+// address of the host's wherever code of the host reads it: sends and receives, sites that say NeedsHostMemory.
+// Handlers of a platform with memory of its own get addresses of the device.
 struct CustomCallBuffer {
   PrimitiveType type = PrimitiveType::kInvalid;  // kToken: no data
   void* data = nullptr;
@@ -35,11 +37,23 @@ class ExecuteContext {
   virtual absl::Status ReceiveFromHost(int64_t channel, const CustomCallBuffer& data) const;
 };
 
+// Room in the memory that handlers work in, for the length of a call. From any thread.
+class ScratchMemory {
+ public:
+  virtual ~ScratchMemory() = default;
+  virtual absl::StatusOr<void*> Allocate(size_t bytes, size_t alignment) = 0;
+  virtual void Free(void* data, size_t bytes) = 0;
+};
+
 struct CustomCallFrame {
   absl::Span<const CustomCallBuffer> operands, results;
   const ExecuteContext* context = nullptr;  // may be null; outlives the call and its event
   int64_t run_id = 0;
   int32_t device_ordinal = 0;
+  // The backend's stream, on which the handler puts its work (hipStream_t). Operands and results belong to the work
+  // that is on the stream. Null: the handler works in the calling thread.
+  void* stream = nullptr;
+  ScratchMemory* scratch = nullptr;  // null: the host's memory; outlives the call and its event
 };
 
 // One call site of one executable: holds the handler's state. Call may run from any thread, several at once for several
@@ -47,6 +61,9 @@ struct CustomCallFrame {
 class CustomCallSite {
  public:
   virtual ~CustomCallSite() = default;
+  // Whether the handler reads and writes addresses of the host, in the calling thread, whatever the platform: a Python
+  // callback does. A backend with memory of its own copies the operands out for it, and the results in.
+  virtual bool NeedsHostMemory() const { return false; }
   virtual absl::StatusOr<Event> Call(const CustomCallFrame& frame) = 0;
 };
 

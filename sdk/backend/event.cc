@@ -92,8 +92,9 @@ struct Event::State {
   std::atomic<bool> ready{false};
   std::mutex mu;
   std::condition_variable cv;
-  absl::Status status;  // written once, before `ready`
-  Callbacks callbacks;  // under mu
+  absl::Status status;             // written once, before `ready`
+  Callbacks callbacks;             // under mu
+  std::shared_ptr<Signal> signal;  // under mu
 
   ~State() {
     if (callbacks.empty()) return;
@@ -111,6 +112,12 @@ Event::Event() = default;
 Event Event::Create() {
   Event e;
   e.state_ = std::make_shared<State>();
+  return e;
+}
+
+Event Event::Create(std::shared_ptr<Signal> signal) {
+  Event e = Create();
+  e.state_->signal = std::move(signal);
   return e;
 }
 
@@ -132,9 +139,11 @@ void Event::Set(absl::Status status) const {
   // The caller's Event may be destroyed by a callback, or by whoever waits: hold the state until the end.
   std::shared_ptr<State> state = state_;
   Callbacks callbacks;
+  std::shared_ptr<Signal> signal;  // goes after the lock
   {
     std::lock_guard<std::mutex> lock(state->mu);
     if (state->ready.load(std::memory_order_relaxed)) return;
+    signal = std::move(state->signal);
     state->status = std::move(status);
     state->ready.store(true, std::memory_order_release);
     callbacks = std::move(state->callbacks);
@@ -173,6 +182,12 @@ void Event::OnReady(Callback callback) const {
   ThreadRunner().Run(std::move(now), state == nullptr ? absl::OkStatus() : state->status);
 }
 
+std::shared_ptr<Signal> Event::signal() const {
+  if (IsReady()) return nullptr;
+  std::lock_guard<std::mutex> lock(state_->mu);
+  return state_->signal;
+}
+
 bool Event::InCallback() { return ThreadRunner().active(); }
 
 Event Event::All(absl::Span<const Event> events) {
@@ -190,8 +205,13 @@ Event Event::All(absl::Span<const Event> events) {
   };
   int64_t waiting = 0;
   const Event* last = nullptr;
+  bool others_ok = true;  // nobody but the last one can bring an error
   for (const Event& e : events) {
-    if (!e.IsReady()) ++waiting, last = &e;
+    if (!e.IsReady()) {
+      ++waiting, last = &e;
+    } else if (!e.status().ok()) {
+      others_ok = false;
+    }
   }
   if (waiting == 0) {
     for (const Event& e : events) {
@@ -199,7 +219,7 @@ Event Event::All(absl::Span<const Event> events) {
     }
     return Event();
   }
-  if (waiting == 1 && events.size() == 1) return *last;
+  if (waiting == 1 && others_ok) return *last;
   auto join = std::make_shared<Join>();
   join->events.assign(events.begin(), events.end());
   // One more than there are events, so that nothing completes before all have been asked.
@@ -211,9 +231,9 @@ Event Event::All(absl::Span<const Event> events) {
 }
 
 struct Promise::Keeper {
-  Event event = Event::Create();
+  Event event;
   const char* what;
-  explicit Keeper(const char* w) : what(w) {}
+  Keeper(const char* w, std::shared_ptr<Signal> signal) : event(Event::Create(std::move(signal))), what(w) {}
   ~Keeper() {
     if (event.IsReady()) return;
     absl::Status broken(absl::StatusCode::kAborted, "");
@@ -226,7 +246,8 @@ struct Promise::Keeper {
 };
 
 Promise::Promise() = default;
-Promise::Promise(const char* what) : keeper_(std::make_shared<const Keeper>(what)) {}
+Promise::Promise(const char* what, std::shared_ptr<Signal> signal)
+    : keeper_(std::make_shared<const Keeper>(what, std::move(signal))) {}
 Event Promise::event() const { return keeper_ == nullptr ? Event() : keeper_->event; }
 
 }  // namespace backplane

@@ -6,6 +6,8 @@
 // when the one that runs now returns (or waits in Await). A callback must not block for long. What a callback throws
 // goes no further; promises that it held are broken.
 //
+// An event may carry a signal, by which a device waits for it without the host (class Signal).
+//
 // Whoever makes a value holds a Promise rather than an Event: a promise that is let go without a word ends in an error,
 // so nobody waits for ever for work that was lost.
 #ifndef BACKPLANE_SDK_BACKEND_EVENT_H_
@@ -19,10 +21,26 @@
 
 namespace backplane {
 
+// How a device knows by itself that work has come to its end: an event of a stream, a semaphore in its memory. A
+// backend derives its own from this, gives it to the events of work that it has handed to its device, and finds it
+// again (dynamic_cast) in the events that it is asked to wait for: then it orders its work behind the signal on the
+// device, and no thread of the host wakes up in between.
+//
+// A signal is a promise that the device gets there without the host: whatever raises it has been handed to the device
+// before anybody sees the event. Work that still waits for the host has an event without a signal.
+//
+// A signal says when, not how: it is raised after failed work too. Whether there is a value is for the event to say.
+// Destroyed when its event is set or forgotten, on the thread that does so.
+class Signal {
+ public:
+  virtual ~Signal() = default;
+};
+
 class Event {
  public:
-  Event();                                  // ready, OK; no allocation
-  static Event Create();                    // not ready
+  Event();                // ready, OK; no allocation
+  static Event Create();  // not ready
+  static Event Create(std::shared_ptr<Signal> signal);
   static Event Ready(absl::Status status);  // ready with this status
 
   bool IsReady() const;
@@ -32,7 +50,10 @@ class Event {
   // When the last Event of a state goes that was never set, its callbacks get Aborted.
   void OnReady(std::function<void(const absl::Status&)> callback) const;
 
-  // Ready when all are; carries the first error in list order.
+  // The signal, as long as the event is not ready; null afterwards, and where there is none.
+  std::shared_ptr<Signal> signal() const;
+
+  // Ready when all are; carries the first error in list order. Has a signal where it waits for one event alone.
   static Event All(absl::Span<const Event> events);
 
   // Whether this thread runs a callback at the moment.
@@ -47,8 +68,9 @@ class Event {
 // Aborted, with `what` in its text.
 class Promise {
  public:
-  explicit Promise(const char* what);  // a string that lives for ever, such as "copy"
-  Promise();                           // of nothing: a ready event
+  // `what`: a string that lives for ever, such as "copy". `signal` may be null.
+  explicit Promise(const char* what, std::shared_ptr<Signal> signal = nullptr);
+  Promise();  // of nothing: a ready event
 
   Event event() const;
   void Set(absl::Status status = absl::OkStatus()) const { event().Set(std::move(status)); }

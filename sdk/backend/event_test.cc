@@ -22,6 +22,32 @@ TEST(EventTest, DefaultIsReadyAndOk) {
   EXPECT_TRUE(e.status().ok());
 }
 
+struct CountedSignal : Signal {
+  explicit CountedSignal(int* count) : alive(count) { ++*alive; }
+  ~CountedSignal() override { --*alive; }
+  int* const alive;
+};
+
+TEST(EventTest, ASignalIsThereUntilTheEventIsSet) {
+  int alive = 0;
+  auto signal = std::make_shared<CountedSignal>(&alive);
+  const Signal* const raw = signal.get();
+  Event e = Event::Create(signal);
+  Promise lost("work", std::move(signal));
+  EXPECT_EQ(e.signal().get(), raw);
+  EXPECT_EQ(Event::All({Event(), e}).signal().get(), raw);  // waits for one alone
+  EXPECT_EQ(Event::All({Event::Ready(absl::InternalError("x")), e}).signal(), nullptr);
+  EXPECT_EQ(Event::All({e, Event::Create()}).signal(), nullptr);
+  EXPECT_EQ(Event().signal(), nullptr);
+  EXPECT_EQ(Event::Create().signal(), nullptr);
+  EXPECT_EQ(lost.event().signal().get(), raw);
+  e.Set();
+  EXPECT_EQ(e.signal(), nullptr);
+  EXPECT_EQ(alive, 1);
+  lost = Promise();
+  EXPECT_EQ(alive, 0);
+}
+
 TEST(EventTest, CopiesShareTheStateAndTheFirstSetWins) {
   Event a = Event::Create();
   Event b = a;

@@ -6,6 +6,8 @@
 namespace backplane {
 namespace {
 
+constexpr uint32_t kFirstLine = 1u << 30;  // lines with names; threads are numbered below
+
 uint32_t ThreadNumber() {
   static std::atomic<uint32_t> next{1};
   thread_local const uint32_t number = next.fetch_add(1, std::memory_order_relaxed);
@@ -26,8 +28,27 @@ int64_t OperationTrace::NowNs() {
 
 void OperationTrace::Record(int32_t device, bool is_program, absl::string_view name, absl::string_view program,
                             int64_t start_ns, int64_t end_ns) {
+  RecordOn(ThreadNumber(), device, is_program, name, program, start_ns, end_ns);
+}
+
+uint32_t OperationTrace::LineNamed(absl::string_view name) {
+  std::lock_guard<std::mutex> lock(mu_);
+  for (size_t i = 0; i < line_names_.size(); ++i) {
+    if (line_names_[i] == name) return kFirstLine + static_cast<uint32_t>(i);
+  }
+  line_names_.emplace_back(name);
+  return kFirstLine + static_cast<uint32_t>(line_names_.size() - 1);
+}
+
+std::string OperationTrace::NameOfLine(uint32_t line) {
+  std::lock_guard<std::mutex> lock(mu_);
+  return line < kFirstLine || line - kFirstLine >= line_names_.size() ? "" : line_names_[line - kFirstLine];
+}
+
+void OperationTrace::RecordOn(uint32_t line, int32_t device, bool is_program, absl::string_view name,
+                              absl::string_view program, int64_t start_ns, int64_t end_ns) {
   try {
-    Event event{device, ThreadNumber(), is_program, std::string(name), std::string(program), start_ns, end_ns};
+    Event event{device, line, is_program, std::string(name), std::string(program), start_ns, end_ns};
     std::lock_guard<std::mutex> lock(mu_);
     if (listeners_.load(std::memory_order_relaxed) == 0) return;
     if (events_.size() < kMaxEvents) {

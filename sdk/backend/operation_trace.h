@@ -22,7 +22,7 @@ class OperationTrace {
 
   struct Event {
     int32_t device = 0;
-    uint32_t thread = 0;      // a small number for each thread that recorded
+    uint32_t thread = 0;      // a small number for each thread that recorded, or of a line with a name
     bool is_program = false;  // the whole program rather than one of its steps
     std::string name;         // of the instruction; of a program its own
     std::string program;      // the module it is part of
@@ -36,6 +36,14 @@ class OperationTrace {
 
   void Record(int32_t device, bool is_program, absl::string_view name, absl::string_view program, int64_t start_ns,
               int64_t end_ns);
+
+  // A queue of a device has a line of its own in the trace, whichever thread records: the number that goes with the
+  // name, which is given out once and stays.
+  uint32_t LineNamed(absl::string_view name);
+  std::string NameOfLine(uint32_t line);  // empty: the line of a thread
+  // The same for a queue: times as the device took them, on the clock of NowNs.
+  void RecordOn(uint32_t line, int32_t device, bool is_program, absl::string_view name, absl::string_view program,
+                int64_t start_ns, int64_t end_ns);
 
   // Between Start and its Stop events are kept. Several may listen at once, each from its own Start on.
   struct Listening {
@@ -51,6 +59,7 @@ class OperationTrace {
   std::mutex mu_;
   std::vector<Event> events_;  // under mu_, as is the next
   int64_t lost_ = 0;
+  std::vector<std::string> line_names_;  // likewise
 };
 
 }  // namespace backplane

@@ -117,7 +117,8 @@ class HostClient : public Client {
     return AllocateHostStorage(bytes, counter_);
   }
   bool IsHostMemory(int32_t memory) const override { return memory == 0; }
-  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable>) override {
+  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable>,
+                                                         const LoadOptions&) override {
     return absl::UnimplementedError("load");
   }
   std::shared_ptr<HostMemoryCounter> counter_ = std::make_shared<HostMemoryCounter>();

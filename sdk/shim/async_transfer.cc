@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/backend/strided_copy.h"
 #include "sdk/shim/entries.h"
@@ -41,11 +42,10 @@ absl::StatusOr<Manager::Slot*> FindSlot(Manager& manager, int index) {  // under
   return &slots[index];
 }
 
-// Starts a transfer into the slot; `copy` gets the array to write to.
-absl::StatusOr<Event> Transfer(
-    Manager& manager, int index, bool last, int64_t bytes,
-    std::function<absl::StatusOr<std::function<absl::Status()>>(const Manager::Slot&)> prepare) {
-  std::function<absl::Status()> copy;
+// Starts a transfer of `src` into the part of a slot that `prepare` says.
+absl::StatusOr<Event> Transfer(Manager& manager, int index, bool last, const HostArray& src,
+                               absl::FunctionRef<absl::StatusOr<DeviceArray>(const Manager::Slot&)> prepare) {
+  DeviceArray target;
   std::function<void(const absl::Status&)> end = [shared = manager.shared, index](const absl::Status& status) {
     Promise ready;
     absl::Status result;
@@ -69,13 +69,14 @@ absl::StatusOr<Event> Transfer(
     if (slot->last_seen) {
       return absl::FailedPreconditionError(absl::StrCat("transfer: buffer ", index, " had its last transfer"));
     }
-    ASSIGN_OR_RETURN(copy, prepare(*slot));
+    ASSIGN_OR_RETURN(target, prepare(*slot));
     slot->last_seen = last;
     ++slot->pending;
   }
   // A slot must not wait for a transfer that never began.
   absl::Cleanup not_begun = [&end] { end(absl::ResourceExhaustedError("transfer: there was no memory to begin it")); };
-  Event done = RunCopy(manager.client, Event(), bytes, std::move(copy));
+  const Event done = CopyIn(manager.client, src, target, HostUse::kUntilReleased).done;
+  target.storage.reset();
   done.OnReady(end);
   std::move(not_begun).Cancel();
   return done;
@@ -135,7 +136,7 @@ absl::Status AsyncHostToDeviceTransferManager_TransferData(PJRT_AsyncHostToDevic
   BP_REQUIRE(a.transfer_manager);
   if (a.transfer_size > 0) BP_REQUIRE(a.data);
   Manager& manager = *a.transfer_manager;
-  auto prepare = [&](const Manager::Slot& slot) -> absl::StatusOr<std::function<absl::Status()>> {
+  auto prepare = [&](const Manager::Slot& slot) -> absl::StatusOr<DeviceArray> {
     const uint64_t have = slot.bytes;
     if (a.offset < 0 || a.transfer_size < 0 || static_cast<uint64_t>(a.offset) > have ||
         static_cast<uint64_t>(a.transfer_size) > have - a.offset) {
@@ -144,17 +145,14 @@ absl::Status AsyncHostToDeviceTransferManager_TransferData(PJRT_AsyncHostToDevic
     }
     Shape bytes(PrimitiveType::kU8, {a.transfer_size});
     bytes.set_row_major();
-    DeviceArray target{bytes, manager.memory->info->id,
+    return DeviceArray{std::move(bytes), manager.memory->info->id,
                        SliceStorage(slot.storage, static_cast<size_t>(a.offset), static_cast<size_t>(a.transfer_size)),
                        Event()};
-    return [client = manager.client, target, data = a.data]() -> absl::Status {
-      if (target.shape.num_elements() == 0) return absl::OkStatus();
-      const int64_t stride = 1;
-      return client->client->CopyFromHost(
-          {data, PrimitiveType::kU8, target.shape.dimensions(), absl::MakeConstSpan(&stride, 1)}, target);
-    };
   };
-  ASSIGN_OR_RETURN(Event done, Transfer(manager, a.buffer_index, a.is_last_transfer, a.transfer_size, prepare));
+  const int64_t stride = 1;
+  const HostArray source{a.data, PrimitiveType::kU8, absl::MakeConstSpan(&a.transfer_size, 1),
+                         absl::MakeConstSpan(&stride, 1)};
+  ASSIGN_OR_RETURN(Event done, Transfer(manager, a.buffer_index, a.is_last_transfer, source, prepare));
   a.done_with_h2d_transfer = NewEvent(std::move(done));
   return absl::OkStatus();
 }
@@ -170,19 +168,15 @@ absl::Status AsyncHostToDeviceTransferManager_TransferLiteral(
     source.set_layout(std::move(layout));
   }
   ASSIGN_OR_RETURN(DimVector strides, DenseByteStrides(source));
-  const int64_t bytes = source.byte_size();
-  auto prepare = [&](const Manager::Slot& slot) -> absl::StatusOr<std::function<absl::Status()>> {
+  auto prepare = [&](const Manager::Slot& slot) -> absl::StatusOr<DeviceArray> {
     if (!(slot.shape == source)) {
       return absl::InvalidArgumentError(
           absl::StrCat("transfer: literal ", source.ToString(), " for a buffer ", slot.shape.ToString()));
     }
-    DeviceArray target{slot.shape, manager.memory->info->id, slot.storage, Event()};
-    return [client = manager.client, target, strides, source, data = a.data]() -> absl::Status {
-      if (source.num_elements() == 0) return absl::OkStatus();
-      return client->client->CopyFromHost({data, source.element_type(), source.dimensions(), strides}, target);
-    };
+    return DeviceArray{slot.shape, manager.memory->info->id, slot.storage, Event()};
   };
-  ASSIGN_OR_RETURN(Event done, Transfer(manager, a.buffer_index, /*last=*/true, bytes, prepare));
+  const HostArray host{a.data, source.element_type(), source.dimensions(), strides};
+  ASSIGN_OR_RETURN(Event done, Transfer(manager, a.buffer_index, /*last=*/true, host, prepare));
   a.done_with_h2d_transfer = NewEvent(std::move(done));
   return absl::OkStatus();
 }

@@ -21,13 +21,13 @@ absl::Status SelectBytes(ClientState& client, int64_t offset, int64_t size, Devi
   return absl::OkStatus();
 }
 
-// The storage is looked at when the value is there, not before: an error has none.
-absl::Status CopyBytesOut(ClientState& client, DeviceArray array, int64_t offset, void* dst) {
-  if (array.storage == nullptr) return absl::FailedPreconditionError("copy raw: the buffer has no memory");
-  if (array.shape.num_elements() == 0) return absl::OkStatus();
-  array.storage =
-      SliceStorage(array.storage, static_cast<size_t>(offset), static_cast<size_t>(array.shape.byte_size()));
-  return client.client->CopyToHost(array, array.shape, dst);
+Event CopyBytesOut(const std::shared_ptr<ClientState>& client, HeldArray array, int64_t offset, void* dst) {
+  if (array.storage != nullptr) {
+    array.storage = SliceStorage(std::move(array.storage), static_cast<size_t>(offset),
+                                 static_cast<size_t>(array.shape.byte_size()));
+  }
+  const Shape bytes = array.shape;
+  return CopyOut(client, std::move(array), bytes, dst);
 }
 
 absl::StatusOr<PJRT_Buffer*> CopyTo(PJRT_Buffer* buffer, PJRT_Device* device, MemoryObject* memory) {
@@ -42,17 +42,8 @@ absl::StatusOr<PJRT_Buffer*> CopyTo(PJRT_Buffer* buffer, PJRT_Device* device, Me
     return NewBuffer(client, device, memory, {std::move(shape), memory->info->id, nullptr, from.ready});
   }
   ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AllocateFor(*client, shape, memory));
-  DeviceArray to{shape, memory->info->id, storage, Event()};
-  if (shape.IsArray() && shape.num_elements() > 0) {
-    Event after = from.ready;
-    DeviceArray target = to;
-    storage.reset();
-    to.ready = RunCopy(client, after, shape.byte_size(), [client, from = std::move(from), target = std::move(target)] {
-      return client->client->CopyDevice(from, target);
-    });
-  } else {
-    to.ready = from.ready;
-  }
+  DeviceArray to{std::move(shape), memory->info->id, std::move(storage), Event()};
+  to.ready = CopyAcross(client, std::move(from), to);
   return NewBuffer(client, device, memory, std::move(to));
 }
 
@@ -85,12 +76,7 @@ absl::Status Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args& a) {
         absl::StrCat("to host buffer: ", host.ToString(true), " needs ", needed, " bytes, dst_size is ", a.dst_size));
   }
   ASSIGN_OR_RETURN(HeldArray array, a.src->Read("to host buffer"));
-  Event after = array.ready;
-  a.event = NewEvent(RunCopy(client, after, static_cast<int64_t>(needed),
-                             [client, array = std::move(array), host = std::move(host), dst = a.dst]() -> absl::Status {
-                               if (host.num_elements() == 0) return absl::OkStatus();
-                               return client->client->CopyToHost(array, host, dst);
-                             }));
+  a.event = NewEvent(CopyOut(client, std::move(array), host, a.dst));
   return absl::OkStatus();
 }
 
@@ -100,11 +86,7 @@ absl::Status Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& a) {
   const std::shared_ptr<ClientState>& client = a.buffer->client;
   ASSIGN_OR_RETURN(HeldArray array, a.buffer->Read("copy raw"));
   RETURN_IF_ERROR(SelectBytes(*client, a.offset, a.transfer_size, &array));
-  Event after = array.ready;
-  a.event = NewEvent(
-      RunCopy(client, after, a.transfer_size, [client, array = std::move(array), offset = a.offset, dst = a.dst] {
-        return CopyBytesOut(*client, array, offset, dst);
-      }));
+  a.event = NewEvent(CopyBytesOut(client, std::move(array), a.offset, a.dst));
   return absl::OkStatus();
 }
 
@@ -132,18 +114,11 @@ absl::Status Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args& a)
       done.Set(status);
       return;
     }
-    Event after = p->array.ready;
-    const int64_t bytes = p->array.shape.byte_size();
-    const std::shared_ptr<ClientState> client = p->client;
     const absl::Status started = Caught([&] {
-      RunCopy(
-          client, after, bytes,
-          [client, array = std::move(p->array), offset = p->offset, dst = args->dst] {
-            return CopyBytesOut(*client, array, offset, dst);
-          },
-          done);
+      const Event copied = CopyBytesOut(p->client, std::move(p->array), p->offset, args->dst);
+      p.reset();
+      copied.OnReady([done](const absl::Status& end) { done.Set(end); });
     });
-    p.reset();
     if (!started.ok()) done.Set(started);
   };
   return absl::OkStatus();

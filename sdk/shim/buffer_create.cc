@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/backend/faults.h"
 #include "sdk/backend/strided_copy.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
@@ -68,11 +67,6 @@ bool FitsInPlace(const HostSource& source, const Shape& device_shape, const Memo
   return true;
 }
 
-absl::Status CopyIn(ClientState& client, const HostSource& source, const DeviceArray& array) {
-  HostArray host{source.data, source.shape.element_type(), source.shape.dimensions(), source.strides};
-  return client.client->CopyFromHost(host, array);
-}
-
 absl::StatusOr<Shape> ShapeFor(ClientState& client, PJRT_Buffer_Type type, const int64_t* dims, size_t num_dims,
                                const PJRT_Buffer_MemoryLayout* layout) {
   ASSIGN_OR_RETURN(Shape shape, ReadShape(type, dims, num_dims));
@@ -109,26 +103,16 @@ absl::Status Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& 
 
   ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AllocateFor(*client, shape, memory));
   DeviceArray array{shape, memory->info->id, std::move(storage), Event()};
-  const int64_t bytes = shape.byte_size();
-  if (a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall || bytes <= kInlineCopyBytes) {
-    RETURN_IF_ERROR(Fault(FaultSite::kCopy));
-    RETURN_IF_ERROR(CopyIn(*client, source, array));
-    std::unique_ptr<PJRT_Buffer> buffer(NewBuffer(client, device, memory, std::move(array)));
-    a.done_with_host_buffer = NewEvent(Event());
-    a.buffer = buffer.release();
-    return absl::OkStatus();
-  }
-  // The buffer's event and the host's are the same; the task's own reference to the storage goes before it is set. The
-  // host's memory is read only once nothing can fail any more that would make the host take it back.
-  Promise done("copy from host");
-  DeviceArray target = array;
-  array.ready = done.event();
-  std::unique_ptr<PJRT_Buffer> buffer(NewBuffer(client, device, memory, std::move(array)));
-  std::unique_ptr<PJRT_Event> released(NewEvent(done.event()));
-  RunCopy(
-      client, Event(), bytes,
-      [client, source = std::move(source), target = std::move(target)] { return CopyIn(*client, source, target); },
-      std::move(done));
+  std::unique_ptr<PJRT_Buffer> buffer(NewBuffer(client, device, memory, array));
+  std::unique_ptr<PJRT_Event> released(NewEvent(Event()));
+  // The host's memory is read only now that nothing can fail any more that would make the host take it back.
+  const bool lent = a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+  CopyFromHostEvents copy =
+      CopyIn(client, {source.data, source.shape.element_type(), source.shape.dimensions(), source.strides}, array,
+             lent ? HostUse::kDuringCall : HostUse::kUntilReleased);
+  if (copy.done.IsReady()) RETURN_IF_ERROR(copy.done.status());
+  buffer->ready = std::move(copy.done);
+  released->event = std::move(copy.host_released);
   a.buffer = buffer.release();
   a.done_with_host_buffer = released.release();
   return absl::OkStatus();
@@ -143,7 +127,11 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
   ASSIGN_OR_RETURN(size_t bytes, client->client->StorageSize(shape, memory->info->id));
   if (a.device_buffer_ptr == nullptr && bytes > 0) return NullField("device_buffer_ptr");
   RETURN_IF_ERROR(CheckFitsBehind("view of device buffer", a.device_buffer_ptr, shape, bytes));
+  Event ready;
   // Host memory has no streams: `stream` is not looked at, and hosts without one leave it unset.
+  if (!memory->host && a.stream != 0) {
+    ASSIGN_OR_RETURN(ready, client->client->EventOfStream(device->info().id, reinterpret_cast<void*>(a.stream)));
+  }
   if (memory->host) {
     const size_t alignment = client->client->ViewAlignment(memory->info->id, shape.element_type());
     if (alignment == 0)
@@ -160,7 +148,7 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
     };
   }
   DeviceArray array{std::move(shape), memory->info->id,
-                    BorrowStorage(a.device_buffer_ptr, bytes, true, std::move(release)), Event()};
+                    BorrowStorage(a.device_buffer_ptr, bytes, true, std::move(release)), std::move(ready)};
   a.buffer = NewBuffer(client, device, memory, std::move(array));
   return absl::OkStatus();
 }
@@ -241,12 +229,10 @@ absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(DeviceArray to, promise->alias->Take("fulfill alias"));
-  Event after = from.ready;
-  const int64_t bytes = to.shape.byte_size();
-  RunCopy(
-      client, after, bytes,
-      [client, from = std::move(from), to = std::move(to)] { return client->client->CopyDevice(from, to); },
-      promise->ready);
+  to.ready = Event();  // nobody else writes it
+  const Event done = CopyAcross(client, std::move(from), to);
+  to.storage.reset();  // the buffer's alone when the value is there
+  done.OnReady([ready = promise->ready](const absl::Status& copied) { ready.Set(copied); });
   return absl::OkStatus();
 }
 

@@ -38,8 +38,8 @@ absl::Status CheckTopology(const Topology& topology) {
   return absl::OkStatus();
 }
 
-ClientState::ClientState(std::unique_ptr<Client> c, KeyValueCallbacks kv)
-    : client(std::move(c)), key_values(kv), topology(client->topology()) {
+ClientState::ClientState(std::unique_ptr<Client> c, std::shared_ptr<HostKeyValues> kv)
+    : key_values(std::move(kv)), client(std::move(c)), topology(client->topology()) {
   const Topology& description = topology.topology;
   for (const DeviceInfo& info : description.devices) {
     auto device = std::make_unique<PJRT_Device>();
@@ -81,10 +81,8 @@ ClientState::ClientState(std::unique_ptr<Client> c, KeyValueCallbacks kv)
 }
 
 namespace {
-thread_local int tasks_on_this_thread = 0;
-
 void DestroyClient(ClientState* state) {
-  if (tasks_on_this_thread == 0 && !Event::InCallback()) {
+  if (!Event::InCallback()) {
     delete state;
     return;
   }
@@ -95,11 +93,8 @@ void DestroyClient(ClientState* state) {
 }
 }  // namespace
 
-TaskScope::TaskScope() { ++tasks_on_this_thread; }
-TaskScope::~TaskScope() { --tasks_on_this_thread; }
-
-std::shared_ptr<ClientState> NewClientState(std::unique_ptr<Client> client, KeyValueCallbacks kv) {
-  return std::shared_ptr<ClientState>(new ClientState(std::move(client), kv), &DestroyClient);
+std::shared_ptr<ClientState> NewClientState(std::unique_ptr<Client> client, std::shared_ptr<HostKeyValues> key_values) {
+  return std::shared_ptr<ClientState>(new ClientState(std::move(client), std::move(key_values)), &DestroyClient);
 }
 
 PJRT_Device* ClientState::FindDevice(int32_t id) const {
@@ -135,18 +130,20 @@ absl::StatusOr<MemoryObject*> ChooseMemory(ClientState& client, PJRT_Device* dev
 
 absl::Status Client_Create(PJRT_Client_Create_Args& a) {
   ASSIGN_OR_RETURN(NamedValues options, ReadNamedValues(a.create_options, a.num_options));
-  ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Plugin().backend->CreateClient(options));
+  std::shared_ptr<HostKeyValues> key_values = HostKeyValues::Of(a);
+  ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Plugin().backend->CreateClient(options, {key_values}));
   RETURN_IF_ERROR(CheckTopology(client->topology()));
-  KeyValueCallbacks kv{a.kv_get_callback, a.kv_get_user_arg,     a.kv_put_callback,
-                       a.kv_put_user_arg, a.kv_try_get_callback, a.kv_try_get_user_arg};
-  a.client = new PJRT_Client{NewClientState(std::move(client), kv)};
+  a.client = new PJRT_Client{NewClientState(std::move(client), std::move(key_values))};
   // The first size in a session that tells a host's age; hosts ask for the attributes after it.
   Plugin().host_is_old = a.struct_size < PJRT_STRUCT_SIZE(PJRT_Client_Create_Args, kv_try_get_user_arg);
   return absl::OkStatus();
 }
 
 absl::Status Client_Destroy(PJRT_Client_Destroy_Args& a) {
+  if (a.client == nullptr) return absl::OkStatus();
+  const std::shared_ptr<HostKeyValues> key_values = a.client->state->key_values;
   delete a.client;
+  if (key_values != nullptr) key_values->Close();
   return absl::OkStatus();
 }
 
@@ -243,16 +240,15 @@ absl::Status Client_DefaultDeviceAssignment(PJRT_Client_DefaultDeviceAssignment_
   return absl::OkStatus();
 }
 
-// Host memory needs no mapping here: every transfer reads and writes it where it is.
 absl::Status Client_DmaMap(PJRT_Client_DmaMap_Args& a) {
   BP_REQUIRE(a.client);
   if (a.size > 0) BP_REQUIRE(a.data);
-  return absl::OkStatus();
+  return a.client->state->client->RegisterHostMemory(a.data, a.size);
 }
 
 absl::Status Client_DmaUnmap(PJRT_Client_DmaUnmap_Args& a) {
   BP_REQUIRE(a.client);
-  return absl::OkStatus();
+  return a.client->state->client->UnregisterHostMemory(a.data);
 }
 
 }  // namespace backplane::shim

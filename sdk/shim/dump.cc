@@ -48,12 +48,12 @@ absl::Status Write(const std::filesystem::path& path, const std::string& bytes) 
 
 absl::Status DumpProgram(const Executable& executable, const CompileOptions& options, absl::string_view platform) {
   const std::string folder = Option(options, "xla_dump_to");
-  if (folder.empty()) return absl::OkStatus();
+  if (folder.empty() || executable.optimized_module() == nullptr) return absl::OkStatus();
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) return absl::InvalidArgumentError(absl::StrCat("xla_dump_to: ", folder, ": ", failed.message()));
   static std::atomic<int> count{0};
-  const Module& module = executable.optimized_module();
+  const Module& module = *executable.optimized_module();
   const std::filesystem::path stem =
       std::filesystem::path(folder) / absl::StrFormat("module_%04d.%s.%s_after_optimizations", count.fetch_add(1),
                                                       SafeName(module.name()), std::string(platform));

@@ -111,6 +111,17 @@ absl::Status MakeStatus(PJRT_Error_Code code, const char* message, size_t size) 
   return absl::Status(static_cast<absl::StatusCode>(number), text);
 }
 
+PJRT_Error* MakeCallbackError(PJRT_Error_Code code, const char* message, size_t size) {
+  return MakeError(MakeStatus(code, message, size));
+}
+
+absl::Status TakeError(PJRT_Error* error) {
+  if (error == nullptr) return absl::OkStatus();
+  absl::Status status = StatusOf(error);
+  error->vtable->destroy(error);
+  return status;
+}
+
 void Error_Destroy(PJRT_Error_Destroy_Args* args) {
   if (args == nullptr || args->struct_size < PJRT_Error_Destroy_Args_STRUCT_SIZE || args->error == nullptr) return;
   args->error->vtable->destroy(args->error);

@@ -1,3 +1,4 @@
+#include "absl/algorithm/container.h"
 #include "core/import/proto/sharding_proto.h"
 #include "core/passes/partition/partition_module.h"
 #include "sdk/shim/entries.h"
@@ -26,7 +27,7 @@ Layout LayoutOf(const Shape& shape) { return shape.has_layout() ? shape.layout()
 
 // What the partitioner left about the program's parameters or results, one sharding a leaf. Absent: nothing.
 std::optional<StringViews> PartitionedShardings(const Executable& executable, const char* name, size_t leaves) {
-  const StringMap& attributes = executable.optimized_module().config().frontend_attributes;
+  const StringMap& attributes = executable.optimized_module()->config().frontend_attributes;
   auto text = attributes.find(name);
   if (text == attributes.end()) return std::nullopt;
   absl::StatusOr<Sharding> tuple = ParseSharding(text->second);
@@ -36,9 +37,25 @@ std::optional<StringViews> PartitionedShardings(const Executable& executable, co
   return views;
 }
 
+// What an executable without a module says itself; replicated where it says nothing of one. Absent: nothing of any.
+template <typename Info>
+std::optional<StringViews> GivenShardings(absl::Span<const Info> infos) {
+  if (absl::c_all_of(infos, [](const Info& info) { return info.sharding.empty(); })) return std::nullopt;
+  StringViews views;
+  for (const Info& info : infos)
+    views.strings.push_back(info.sharding.empty() ? SerializeSharding(Sharding()) : info.sharding);
+  views.Seal();
+  return views;
+}
+
 // One sharding for each leaf of the entry's parameters, and one for each leaf of its result. Absent where the program
 // says nothing about any of them.
 void FillShardings(const Executable& executable, ExecutableViews& views) {
+  if (executable.optimized_module() == nullptr) {
+    views.parameter_shardings = GivenShardings(executable.parameters());
+    views.output_shardings = GivenShardings(executable.outputs());
+    return;
+  }
   views.parameter_shardings =
       PartitionedShardings(executable, kParameterShardingsAttribute, executable.parameters().size());
   views.output_shardings = PartitionedShardings(executable, kResultShardingsAttribute, executable.outputs().size());
@@ -47,7 +64,7 @@ void FillShardings(const Executable& executable, ExecutableViews& views) {
     if (views.output_shardings) views.output_shardings->Seal();
     return;
   }
-  const Computation* entry = executable.optimized_module().entry();
+  const Computation* entry = executable.optimized_module()->entry();
   if (entry == nullptr || entry->root() == nullptr) return;
   const Sharding replicated;
   bool any = false;

@@ -26,7 +26,14 @@ struct Place {
 // For messages: "execute: argument 2 (params['w'])", the name where the program gives one.
 std::string Argument(const PJRT_LoadedExecutable& e, size_t index) {
   std::string text = absl::StrCat("execute: argument ", index);
-  const Computation* entry = e.executable->optimized_module().entry();
+  const Module* module = e.executable->optimized_module();
+  if (module == nullptr) {
+    absl::Span<const ParameterInfo> parameters = e.executable->parameters();
+    if (index < parameters.size() && !parameters[index].name.empty())
+      absl::StrAppend(&text, " (", parameters[index].name, ")");
+    return text;
+  }
+  const Computation* entry = module->entry();
   if (entry == nullptr) return text;
   size_t leaf = 0;  // arguments are the leaves of the parameters
   for (const Instruction* parameter : entry->parameters()) {

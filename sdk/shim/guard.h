@@ -27,6 +27,11 @@ absl::Status StatusOf(const PJRT_Error* error);
 // A status from a code and text that came over the boundary. A code out of range is UNKNOWN.
 absl::Status MakeStatus(PJRT_Error_Code code, const char* message, size_t size);
 
+// For functions of the host that we call: what makes their errors, as PJRT_CallbackError; and the status of an error
+// that the host made so or in its own way, which is gone afterwards.
+PJRT_Error* MakeCallbackError(PJRT_Error_Code code, const char* message, size_t size);
+absl::Status TakeError(PJRT_Error* error);
+
 // InvalidArgument saying that a field is null; the guard puts the function's name in front.
 absl::Status NullField(const char* field);
 // Name of the function in front of a status made by NullField.

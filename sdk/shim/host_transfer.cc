@@ -12,24 +12,6 @@
 namespace backplane::shim {
 namespace {
 
-PJRT_Error* MakeCallbackError(PJRT_Error_Code code, const char* message, size_t size) {
-  if (code == PJRT_Error_Code_OK) return nullptr;
-  return MakeError(absl::Status(static_cast<absl::StatusCode>(code),
-                                absl::string_view(message == nullptr ? "" : message, message == nullptr ? 0 : size)));
-}
-
-// An error that the host made, with our function or in its own way; gone afterwards.
-absl::Status TakeError(PJRT_Error* error) {
-  if (error == nullptr) return absl::OkStatus();
-  const PJRT_Error_FunctionTable* table = error->vtable;
-  const char* message = "";
-  size_t size = 0;
-  table->message(error, &message, &size);
-  absl::Status status(static_cast<absl::StatusCode>(table->get_code(error)), absl::string_view(message, size));
-  table->destroy(error);
-  return status;
-}
-
 int64_t ByteSize(const CustomCallBuffer& buffer) {
   int64_t bytes = ByteWidth(buffer.type);
   for (int64_t d : buffer.dims) bytes *= d;

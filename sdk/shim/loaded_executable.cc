@@ -75,6 +75,7 @@ absl::StatusOr<PJRT_LoadedExecutable*> LoadExecutable(std::shared_ptr<ClientStat
   }
   auto out = std::make_unique<PJRT_LoadedExecutable>();
   ASSIGN_OR_RETURN(std::vector<int32_t> assignment, DeviceAssignment(*client, options));
+  const LoadOptions load{options, assignment};
   out->device_assignment = std::make_shared<const std::vector<int32_t>>(std::move(assignment));
   out->num_replicas = options.num_replicas;
   out->num_partitions = options.num_partitions;
@@ -92,7 +93,7 @@ absl::StatusOr<PJRT_LoadedExecutable*> LoadExecutable(std::shared_ptr<ClientStat
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].donated) out->donated_parameters.push_back(static_cast<int64_t>(i));
   }
-  ASSIGN_OR_RETURN(out->loaded, client->client->Load(executable));
+  ASSIGN_OR_RETURN(out->loaded, client->client->Load(executable, load));
   out->fingerprint = executable->fingerprint();
   out->client = std::move(client);
   out->executable = std::move(executable);

@@ -85,23 +85,34 @@ struct MemoryObject : PJRT_Memory {
 const PJRT_Memory_FunctionTable* MemoryTable();
 inline MemoryObject* ToMemory(PJRT_Memory* memory) { return static_cast<MemoryObject*>(memory); }
 
-// What a host gave to PJRT_Client_Create for talking to the other processes of a program.
-struct KeyValueCallbacks {
-  PJRT_KeyValueGetCallback get = nullptr;
-  void* get_arg = nullptr;
-  PJRT_KeyValuePutCallback put = nullptr;
-  void* put_arg = nullptr;
-  PJRT_KeyValueTryGetCallback try_get = nullptr;
-  void* try_get_arg = nullptr;
+// The store behind what a host gave to PJRT_Client_Create for talking to the other processes of a program.
+class HostKeyValues : public KeyValueStore {
+ public:
+  // Null where the host gave no way to get or put.
+  static std::shared_ptr<HostKeyValues> Of(const PJRT_Client_Create_Args& args);
+  absl::StatusOr<std::string> Get(absl::string_view key, std::chrono::milliseconds limit) override;
+  absl::StatusOr<std::string> TryGet(absl::string_view key) override;
+  absl::Status Put(absl::string_view key, absl::string_view value) override;
+  void Close() { closed_ = true; }  // the host has destroyed its client: its functions may be gone
+
+ private:
+  absl::Status CheckOpen(const void* function, const char* what) const;
+  PJRT_KeyValueGetCallback get_ = nullptr;
+  void* get_arg_ = nullptr;
+  PJRT_KeyValuePutCallback put_ = nullptr;
+  void* put_arg_ = nullptr;
+  PJRT_KeyValueTryGetCallback try_get_ = nullptr;
+  void* try_get_arg_ = nullptr;
+  std::atomic<bool> closed_{false};
 };
 
 struct ClientState : std::enable_shared_from_this<ClientState> {
-  ClientState(std::unique_ptr<Client> client, KeyValueCallbacks kv);
+  ClientState(std::unique_ptr<Client> client, std::shared_ptr<HostKeyValues> key_values);
   PJRT_Device* FindDevice(int32_t id) const;  // null when there is none
   MemoryObject* FindMemory(int32_t id) const;
 
+  const std::shared_ptr<HostKeyValues> key_values;  // null: the host gave none
   const std::unique_ptr<Client> client;
-  const KeyValueCallbacks key_values;
   PJRT_TopologyDescription topology;
   int process_index = 0;
   std::vector<std::unique_ptr<PJRT_Device>> owned_devices;
@@ -110,18 +121,9 @@ struct ClientState : std::enable_shared_from_this<ClientState> {
   std::vector<PJRT_Memory*> memories, addressable_memories;
 };
 
-// The state of a new client. Whoever lets the last reference go destroys it, but on a thread that runs a task or an
-// event of the backend, which the client may wait for: there a thread of its own does it.
-std::shared_ptr<ClientState> NewClientState(std::unique_ptr<Client> client, KeyValueCallbacks kv);
-
-// While one exists, this thread works for a backend: it runs a task that was given to Client::Schedule.
-class TaskScope {
- public:
-  TaskScope();
-  ~TaskScope();
-  TaskScope(const TaskScope&) = delete;
-  TaskScope& operator=(const TaskScope&) = delete;
-};
+// The state of a new client. Whoever lets the last reference go destroys it, but on a thread that sets an event, which
+// may be the backend's and one that the client waits for: there a thread of its own does it.
+std::shared_ptr<ClientState> NewClientState(std::unique_ptr<Client> client, std::shared_ptr<HostKeyValues> key_values);
 
 // Checks a description that a backend made: ids are indexes, memories and devices name each other.
 absl::Status CheckTopology(const Topology& topology);
@@ -280,16 +282,15 @@ absl::Status SetLayout(ClientState& client, const PJRT_Buffer_MemoryLayout* layo
 // Storage for a shape with layout.
 absl::StatusOr<std::shared_ptr<Storage>> AllocateFor(ClientState& client, const Shape& shape, MemoryObject* memory);
 
-// Bytes up to this size are copied in the calling thread; more goes to a thread of the backend's.
-constexpr int64_t kInlineCopyBytes = 64 * 1024;
-// Runs `copy` once `after` is ready, here when that is so now and `bytes` are few; the result is its status (or that of
-// what it throws) or the error of `after`. What `copy` holds is released before the event is set. Throws nothing: where
-// no thread can be had, the event says so.
-Event RunCopy(const std::shared_ptr<ClientState>& client, const Event& after, int64_t bytes,
-              std::function<absl::Status()> copy);
-// The same for a promise that was given out before. Throws only when it has started nothing.
-void RunCopy(const std::shared_ptr<ClientState>& client, const Event& after, int64_t bytes,
-             std::function<absl::Status()> copy, Promise done);
+// The client stays until the copy that sets `done` has ended.
+void KeepClient(const std::shared_ptr<ClientState>& client, const Event& done);
+// Copies out of an array that somebody else may read or write as well: its mark is held until the copy has ended, as is
+// the client. The event has the error of an array without a value, or without memory.
+Event CopyOut(const std::shared_ptr<ClientState>& client, HeldArray array, const Shape& host_shape, void* dst);
+Event CopyAcross(const std::shared_ptr<ClientState>& client, HeldArray array, const DeviceArray& dst);
+// From memory of the host. Where it is lent for the call alone it moves through staging memory, if there is some.
+CopyFromHostEvents CopyIn(const std::shared_ptr<ClientState>& client, const HostArray& src, const DeviceArray& dst,
+                          HostUse use);
 
 // Part of another storage: `size` bytes from `offset`. The caller has checked the range.
 std::shared_ptr<Storage> SliceStorage(std::shared_ptr<Storage> whole, size_t offset, size_t size);

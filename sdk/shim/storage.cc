@@ -1,9 +1,9 @@
-// Storages that the shim makes itself, and copies run now or later.
-#include <atomic>
+// Storages that the shim makes itself, and copies: who must live until one has ended.
 #include <memory>
 #include <utility>
 
-#include "sdk/backend/faults.h"
+#include "absl/strings/str_cat.h"
+#include "sdk/backend/strided_copy.h"
 #include "sdk/shim/objects.h"
 
 namespace backplane::shim {
@@ -50,75 +50,87 @@ std::shared_ptr<Storage> BorrowStorage(void* data, size_t size, bool writable, s
   return std::make_shared<Borrowed>(data, size, writable, std::move(release));
 }
 
-namespace {
-
-absl::Status RunNow(const std::function<absl::Status()>& copy) {
-  RETURN_IF_ERROR(Fault(FaultSite::kCopy));
-  return Caught(copy);
+void KeepClient(const std::shared_ptr<ClientState>& client, const Event& done) {
+  if (done.IsReady()) return;
+  const absl::Status kept = Caught([&] { done.OnReady([client](const absl::Status&) {}); });
+  if (!kept.ok()) (void)done.Await();  // no memory to wait with
 }
 
-// A copy that waits for its source, then perhaps for a thread. Let go before it has run, it breaks its promise.
-struct CopyTask {
-  std::shared_ptr<ClientState> client;
-  int64_t bytes;
-  std::function<absl::Status()> copy;
-  Promise done;
-  std::atomic<bool> taken{false};  // somebody runs it or has ended it
+namespace {
 
-  CopyTask(std::shared_ptr<ClientState> state, int64_t size, std::function<absl::Status()> work, Promise promise)
-      : client(std::move(state)), bytes(size), copy(std::move(work)), done(std::move(promise)) {}
-  bool Take() { return !taken.exchange(true); }
-  void Run() {
-    if (Take()) Finish(RunNow(copy));
+// The array as somebody reads it: while its storage is held, so is the mark.
+DeviceArray WithMark(HeldArray array) {
+  struct Marked {
+    std::shared_ptr<Storage> storage;
+    UseMark use;
+  };
+  Storage* const storage = array.storage.get();
+  auto marked = std::make_shared<const Marked>(Marked{std::move(array.storage), std::move(array.use)});
+  array.storage = std::shared_ptr<Storage>(std::move(marked), storage);
+  return static_cast<DeviceArray&&>(array);
+}
+
+// What there is to say about an array without memory: its own error, if it has one.
+Event WithoutMemory(const HeldArray& array) {
+  if (array.ready.IsReady() && !array.ready.status().ok()) return array.ready;
+  return Event::Ready(
+      absl::FailedPreconditionError(absl::StrCat("copy: the buffer ", array.shape.ToString(), " has no memory")));
+}
+
+// Copies what the host lends into memory that the device can read by itself; false where there is none.
+bool Stage(const std::shared_ptr<ClientState>& client, const HostArray& src, const DeviceArray& dst,
+           CopyFromHostEvents* events) {
+  const MemoryObject* memory = client->FindMemory(dst.memory);
+  if (memory->host || memory->devices.empty()) return false;
+  Shape dense(src.type, src.dims);
+  dense.set_row_major();
+  absl::StatusOr<DimVector> strides = DenseByteStrides(dense);
+  if (!strides.ok()) return false;
+  const int32_t device = memory->devices.front()->info().id;
+  const size_t width = static_cast<size_t>(ByteWidth(src.type));
+  absl::StatusOr<std::shared_ptr<Storage>> staging =
+      client->client->AllocateStaging(device, static_cast<size_t>(dense.num_elements()) * width);
+  if (!staging.ok()) return false;
+  StridedCopy(src.dims, width, src.data, src.byte_strides, (*staging)->data(), *strides);
+  *events = client->client->StartCopyFromHost({(*staging)->data(), src.type, src.dims, *strides}, dst,
+                                              HostUse::kUntilReleased);
+  const Event released = events->host_released;
+  if (!released.IsReady()) {
+    const absl::Status kept = Caught([&] { released.OnReady([room = *staging](const absl::Status&) {}); });
+    if (!kept.ok()) (void)released.Await();
   }
-  // What the copy held goes before anyone hears of its end.
-  void Finish(absl::Status status) {
-    copy = nullptr;
-    const std::shared_ptr<ClientState> last = std::move(client);
-    done.Set(std::move(status));
-  }
-};
+  events->host_released = Event();
+  return true;
+}
 
 }  // namespace
 
-void RunCopy(const std::shared_ptr<ClientState>& client, const Event& after, int64_t bytes,
-             std::function<absl::Status()> copy, Promise done) {
-  auto task = std::make_shared<CopyTask>(client, bytes, std::move(copy), std::move(done));
-  after.OnReady([task = std::move(task)](const absl::Status& status) mutable {
-    std::shared_ptr<CopyTask> own = std::move(task);
-    if (!status.ok()) {
-      if (own->Take()) own->Finish(status);
-      return;
-    }
-    if (own->bytes <= kInlineCopyBytes) return own->Run();
-    const std::shared_ptr<ClientState> state = own->client;
-    const absl::Status scheduled = Caught([&] {
-      state->client->Schedule([own]() mutable {
-        const TaskScope scope;
-        std::exchange(own, nullptr)->Run();
-      });
-    });
-    if (!scheduled.ok() && own->Take()) own->Finish(scheduled);
-  });
+Event CopyOut(const std::shared_ptr<ClientState>& client, HeldArray array, const Shape& host_shape, void* dst) {
+  if (host_shape.num_elements() == 0) return array.ready;
+  if (array.storage == nullptr) return WithoutMemory(array);
+  const Event done = client->client->StartCopyToHost(WithMark(std::move(array)), host_shape, dst);
+  KeepClient(client, done);
+  return done;
 }
 
-Event RunCopy(const std::shared_ptr<ClientState>& client, const Event& after, int64_t bytes,
-              std::function<absl::Status()> copy) {
-  if (after.IsReady()) {
-    if (absl::Status status = after.status(); !status.ok()) return Event::Ready(std::move(status));
-    if (bytes <= kInlineCopyBytes) {
-      absl::Status status = RunNow(copy);
-      copy = nullptr;
-      return Event::Ready(std::move(status));
-    }
+Event CopyAcross(const std::shared_ptr<ClientState>& client, HeldArray array, const DeviceArray& dst) {
+  if (!dst.shape.IsArray() || dst.shape.num_elements() == 0) return array.ready;
+  if (array.storage == nullptr) return WithoutMemory(array);
+  const Event done = client->client->StartCopyDevice(WithMark(std::move(array)), dst);
+  KeepClient(client, done);
+  return done;
+}
+
+CopyFromHostEvents CopyIn(const std::shared_ptr<ClientState>& client, const HostArray& src, const DeviceArray& dst,
+                          HostUse use) {
+  CopyFromHostEvents events;
+  if (dst.shape.num_elements() == 0) return events;
+  if (use == HostUse::kUntilReleased || !Stage(client, src, dst, &events)) {
+    events = client->client->StartCopyFromHost(src, dst, use);
+    if (use == HostUse::kDuringCall) (void)events.host_released.Await();
   }
-  absl::StatusOr<Event> done = Caught([&]() -> absl::StatusOr<Event> {
-    Promise promise("copy");
-    Event event = promise.event();
-    RunCopy(client, after, bytes, std::move(copy), std::move(promise));
-    return event;
-  });
-  return done.ok() ? *std::move(done) : Event::Ready(done.status());
+  KeepClient(client, events.done);
+  return events;
 }
 
 }  // namespace backplane::shim

@@ -13,6 +13,7 @@
 #include "core/import/import.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/host_storage.h"
+#include "sdk/backend/operation_trace.h"
 
 namespace backplane {
 namespace testing {
@@ -63,9 +64,66 @@ absl::Status FakeControl::TakeFailure(bool at_launch) {
   return std::exchange(failure_, absl::OkStatus());
 }
 
+size_t FakeControl::Queue(QueuedCopy copy) {
+  std::lock_guard<std::mutex> lock(mu_);
+  copies_.push_back(std::move(copy));
+  return copies_.size() - 1;
+}
+
+FakeControl::QueuedCopy FakeControl::TakeCopy(size_t number) {
+  std::lock_guard<std::mutex> lock(mu_);
+  return std::exchange(copies_.at(number), QueuedCopy());
+}
+
+size_t FakeControl::queued_copies() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return copies_.size();
+}
+
+namespace {
+std::atomic<int> finished_copies{0};  // what the device has on record
+}  // namespace
+
+void FakeControl::FinishCopy(size_t number) {
+  ++finished_copies;
+  QueuedCopy copy = TakeCopy(number);
+  absl::Status status = copy.after.Await();
+  if (status.ok()) status = copy.run();
+  copy.run = nullptr;
+  copy.host_released.Set();
+  copy.done.Set(status);
+}
+
+void FakeControl::ReleaseHost(size_t number) {
+  Promise released;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    released = copies_.at(number).host_released;
+  }
+  released.Set();
+}
+
+void FakeControl::FailCopy(size_t number, absl::Status status) {
+  QueuedCopy copy = TakeCopy(number);
+  copy.run = nullptr;
+  copy.host_released.Set();
+  copy.done.Set(std::move(status));
+}
+
+void FakeControl::DropCopy(size_t number) { TakeCopy(number); }
+
+void FakeControl::ForgetCopies() {
+  queues_copies = false;
+  std::lock_guard<std::mutex> lock(mu_);
+  copies_.clear();
+}
+
 namespace {
 
 constexpr int64_t kRemoteBytes = 4096;
+constexpr size_t kStagingBytes = 1000;
+
+class FakeSignal : public Signal {};
 
 class CountedStorage : public Storage {
  public:
@@ -99,7 +157,7 @@ class FakeExecutable : public Executable {
   const CompileOptions& options() const override { return options_; }
   absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
   absl::Span<const OutputInfo> outputs() const override { return outputs_; }
-  const Module& optimized_module() const override { return *module_; }
+  const Module* optimized_module() const override { return module_.get(); }
   std::string fingerprint() const override { return module_->Fingerprint(); }
   NamedValues cost() const override { return {{"flops", 7.0f}}; }
   CompiledMemoryStats memory_stats() const override {
@@ -123,6 +181,31 @@ class FakeExecutable : public Executable {
   std::vector<OutputInfo> outputs_;
 };
 
+// What a compiler of a vendor's own leaves: no module, but what the host is to know.
+class BytesExecutable : public Executable {
+ public:
+  BytesExecutable(std::string bytes, CompileOptions options) : bytes_(std::move(bytes)), options_(std::move(options)) {
+    Shape shape(PrimitiveType::kF32, {4});
+    shape.set_row_major();
+    parameters_.push_back({shape, "device", false, "weights", "one sharding"});
+    outputs_.push_back({shape, "device", ""});
+  }
+  const std::string& name() const override { return bytes_; }
+  const CompileOptions& options() const override { return options_; }
+  absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
+  absl::Span<const OutputInfo> outputs() const override { return outputs_; }
+  std::string fingerprint() const override { return bytes_; }
+  NamedValues cost() const override { return {}; }
+  CompiledMemoryStats memory_stats() const override { return {}; }
+  absl::StatusOr<std::string> Serialize() const override { return bytes_; }
+
+ private:
+  const std::string bytes_;
+  const CompileOptions options_;
+  std::vector<ParameterInfo> parameters_;
+  std::vector<OutputInfo> outputs_;
+};
+
 class FakeLoaded : public LoadedExecutable {
  public:
   explicit FakeLoaded(std::shared_ptr<const Executable> executable) : executable_(std::move(executable)) {
@@ -139,7 +222,9 @@ class FakeLoaded : public LoadedExecutable {
     }
     RETURN_IF_ERROR(control.TakeFailure(/*at_launch=*/true));
     std::vector<const void*> addresses;
+    std::vector<bool> signals;
     for (const DeviceArray& a : request.arguments) {
+      signals.push_back(dynamic_cast<FakeSignal*>(a.ready.signal().get()) != nullptr);
       addresses.push_back(a.storage == nullptr ? nullptr : a.storage->data());
     }
     {
@@ -147,11 +232,12 @@ class FakeLoaded : public LoadedExecutable {
       control.last_donated = request.donated;
       control.last_options = request.options == nullptr ? NamedValues() : *request.options;
       control.last_arguments = std::move(addresses);
+      control.last_signals = std::move(signals);
     }
     ExecuteResult result;
     Promise promise("fake program");
     result.done = promise.event();
-    const Instruction* root = executable_->optimized_module().entry()->root();
+    const Instruction* root = executable_->optimized_module()->entry()->root();
     for (const OutputInfo& o : executable_->outputs()) {
       const Instruction* value =
           root->Is(Opcode::kTuple) ? root->operand(static_cast<int64_t>(result.outputs.size())) : root;
@@ -186,7 +272,7 @@ class FakeLoaded : public LoadedExecutable {
       RETURN_IF_ERROR(a.ready.Await());
       arguments.push_back(a.shape.IsToken() ? Literal::Token() : Literal::Borrow(a.shape, a.storage->data()));
     }
-    ASSIGN_OR_RETURN(Literal result, backplane::Evaluate(executable.optimized_module(), arguments));
+    ASSIGN_OR_RETURN(Literal result, backplane::Evaluate(*executable.optimized_module(), arguments));
     std::vector<Literal> leaves = result.shape().IsTuple() ? result.elements() : std::vector<Literal>{result};
     for (size_t i = 0; i < leaves.size(); ++i) {
       if (leaves[i].shape().IsArray() && outputs[i].storage->data() != static_cast<const void*>(leaves[i].bytes())) {
@@ -301,8 +387,45 @@ class FakeClient : public Client {
     if (FakeControl::Get().copies_throw) throw std::bad_alloc();
     return CopyToHost(src, dst.shape, dst.storage->data());
   }
-  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable) override {
+  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable,
+                                                         const LoadOptions& options) override {
+    FakeControl::Get().last_load = options;
     return std::make_unique<FakeLoaded>(std::move(executable));
+  }
+  CopyFromHostEvents StartCopyFromHost(const HostArray& src, const DeviceArray& dst, HostUse use) override {
+    if (!FakeControl::Get().queues_copies || use == HostUse::kDuringCall)
+      return Client::StartCopyFromHost(src, dst, use);
+    std::vector<int64_t> dims(src.dims.begin(), src.dims.end());
+    std::vector<int64_t> strides(src.byte_strides.begin(), src.byte_strides.end());
+    return Enqueue(dst.ready, [this, src, dst, dims, strides] {
+      return CopyFromHost({src.data, src.type, dims, strides}, dst);
+    });
+  }
+  Event StartCopyToHost(const DeviceArray& src, const Shape& host, void* dst) override {
+    if (!FakeControl::Get().queues_copies) return Client::StartCopyToHost(src, host, dst);
+    return Enqueue(src.ready, [this, src, host, dst] { return CopyToHost(src, host, dst); }).done;
+  }
+  Event StartCopyDevice(const DeviceArray& src, const DeviceArray& dst) override {
+    if (!FakeControl::Get().queues_copies) return Client::StartCopyDevice(src, dst);
+    return Enqueue(Event::All({src.ready, dst.ready}), [this, src, dst] { return CopyDevice(src, dst); }).done;
+  }
+  absl::StatusOr<std::shared_ptr<Storage>> AllocateStaging(int32_t device, size_t bytes) override {
+    if (!FakeControl::Get().offers_staging) return Client::AllocateStaging(device, bytes);
+    if (bytes > kStagingBytes) return absl::ResourceExhaustedError(absl::StrCat("staging: ", bytes, " bytes"));
+    ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AllocateHostStorage(bytes, nullptr));
+    return std::make_shared<CountedStorage>(std::move(storage));
+  }
+  absl::Status RegisterHostMemory(void* data, size_t size) override {
+    FakeControl::Get().registered[data] = size;
+    return absl::OkStatus();
+  }
+  absl::Status UnregisterHostMemory(void* data) override {
+    if (FakeControl::Get().registered.erase(data) == 1) return absl::OkStatus();
+    return absl::InvalidArgumentError("unregister: this memory was never registered");
+  }
+  absl::StatusOr<Event> EventOfStream(int32_t, void* stream) override {
+    FakeControl::Get().last_stream = stream;
+    return FakeControl::Get().stream_event;
   }
   absl::StatusOr<MemoryStats> GetMemoryStats(int32_t device) const override {
     MemoryStats stats;
@@ -312,6 +435,14 @@ class FakeClient : public Client {
   }
 
  private:
+  static CopyFromHostEvents Enqueue(Event after, std::function<absl::Status()> run) {
+    FakeControl::QueuedCopy copy{std::move(run), Promise("fake copy", std::make_shared<FakeSignal>()),
+                                 Promise("fake copy"), std::move(after)};
+    CopyFromHostEvents events{copy.done.event(), copy.host_released.event()};
+    FakeControl::Get().Queue(std::move(copy));
+    return events;
+  }
+
   const Topology topology_;
   std::unique_ptr<Worker> worker_;
 };
@@ -320,8 +451,10 @@ class FakeBackend : public Backend {
  public:
   std::string platform_name() const override { return "fake"; }
   NamedValues plugin_attributes() const override { return {{"fake_attribute", true}}; }
-  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options) override {
+  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options,
+                                                       const HostServices& services) override {
     ASSIGN_OR_RETURN(int64_t devices, DeviceCount(options));
+    FakeControl::Get().key_values = services.key_values;
     return std::make_unique<FakeClient>(Describe(devices));
   }
   absl::StatusOr<Topology> DescribeTopology(const std::string& name, const NamedValues& options) override {
@@ -332,6 +465,21 @@ class FakeBackend : public Backend {
   absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
                                                       const Topology&) override {
     return std::make_shared<FakeExecutable>(std::move(module), options);
+  }
+  bool TakesBytes(absl::string_view format) const override { return format == "fake"; }
+  absl::StatusOr<std::shared_ptr<Executable>> CompileBytes(const ProgramBytes& program, const CompileOptions& options,
+                                                           const Topology&) override {
+    return std::make_shared<BytesExecutable>(std::string(program.bytes), options);
+  }
+  void BeginTrace() override {
+    finished_copies = 0;
+    ++FakeControl::Get().traces;
+  }
+  void EndTrace() override {
+    --FakeControl::Get().traces;
+    OperationTrace& trace = OperationTrace::Get();
+    for (int n = finished_copies.exchange(0); n > 0; --n)
+      trace.RecordOn(trace.LineNamed("copy engine"), 0, false, "copy", "fake", 10, 20);
   }
   absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology&) override {
     ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ImportProgram("mlir", bytes));  // HLO text

@@ -8,7 +8,10 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "sdk/backend/backend.h"
@@ -50,7 +53,33 @@ class FakeControl {
   std::atomic<int64_t> storages{0};         // alive
   std::atomic<int64_t> executables{0};      // loaded ones alive
 
+  // Copies are queued from now on, as a device does that works by itself: a test ends each as it likes, by its number,
+  // counted from 0 since the last ForgetCopies. Their events have signals.
+  std::atomic<bool> queues_copies{false};
+  size_t queued_copies();
+  void FinishCopy(size_t number);                     // copies, sets the events
+  void ReleaseHost(size_t number);                    // sets `host_released` alone
+  void FailCopy(size_t number, absl::Status status);  // sets the events to this
+  void DropCopy(size_t number);                       // loses it without a word
+  void ForgetCopies();
+  std::vector<bool> last_signals;  // of the last execution: whether an argument's event had a signal of ours
+
+  std::atomic<bool> offers_staging{false};   // of 1000 bytes at most
+  std::map<const void*, size_t> registered;  // host memory
+  LoadOptions last_load;
+  std::shared_ptr<KeyValueStore> key_values;  // of the last client
+  Event stream_event;                         // what a stream's event is
+  const void* last_stream = nullptr;          // that was asked for
+  std::atomic<int> traces{0};                 // begun and not ended
+
   // For the backend.
+  struct QueuedCopy {
+    std::function<absl::Status()> run;  // holds the storages
+    Promise done, host_released;
+    Event after;
+  };
+  size_t Queue(QueuedCopy copy);
+  QueuedCopy TakeCopy(size_t number);
   void Run(std::function<void()> work);
   absl::Status TakeFailure(bool at_launch);
 
@@ -61,6 +90,7 @@ class FakeControl {
   absl::Status failure_;            // under mu_
   bool failure_at_launch_ = false;  // under mu_
   int failure_later_ = 0;           // under mu_
+  std::vector<QueuedCopy> copies_;  // under mu_; emptied ones stay in their place
 };
 
 }  // namespace backplane::testing

@@ -21,7 +21,7 @@ class EmulatorBackend : public Backend {
 
   std::string platform_name() const override { return kPlatformName; }
 
-  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options) override {
+  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options, const HostServices&) override {
     ASSIGN_OR_RETURN(EmulatorOptions chosen, ReadOptions("", options));
     if (!chosen.report.empty()) RETURN_IF_ERROR(CheckReportFolder(chosen.report));
     auto memory = std::make_shared<Hbm>(chosen.device_count(), chosen.machine.hbm_bytes, chosen.poison);

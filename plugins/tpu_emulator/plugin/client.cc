@@ -51,7 +51,8 @@ absl::Status EmulatorClient::CopyToHost(const DeviceArray& src, const Shape& hos
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<LoadedExecutable>> EmulatorClient::Load(std::shared_ptr<const Executable> executable) {
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> EmulatorClient::Load(std::shared_ptr<const Executable> executable,
+                                                                       const LoadOptions&) {
   return LoadEmulatorExecutable(this, std::move(executable));
 }
 

@@ -23,7 +23,8 @@ class EmulatorClient : public mixed::MixedClient {
   }
   absl::Status CopyFromHost(const HostArray& src, const DeviceArray& dst) override;
   absl::Status CopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst) override;
-  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable) override;
+  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable,
+                                                         const LoadOptions&) override;
   void Schedule(std::function<void()> task) override;
 
   std::chrono::milliseconds collective_time_limit() const { return runtime_->collective_time_limit; }

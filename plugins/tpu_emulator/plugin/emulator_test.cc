@@ -66,7 +66,7 @@ class Emulator {
     if (!module.ok()) return module.status();
     auto executable = backend_->Compile(*std::move(module), CompileOptions(), client_->topology());
     if (!executable.ok()) return executable.status();
-    auto loaded = client_->Load(*executable);
+    auto loaded = client_->Load(*executable, {});
     if (!loaded.ok()) return loaded.status();
     static constexpr int32_t kDevices[] = {0};
     ExecuteRequest request;
@@ -362,7 +362,7 @@ TEST(Emulator, SerializedProgramsBelongToOneMachine) {
   EXPECT_EQ((*again)->memory_stats().peak, (*executable)->memory_stats().peak);
   EXPECT_EQ((*again)->parameters()[1].shape.ToString(true), (*executable)->parameters()[1].shape.ToString(true));
   EXPECT_EQ((*again)->outputs()[0].shape.ToString(true), (*executable)->outputs()[0].shape.ToString(true));
-  EXPECT_EQ((*again)->optimized_module().ToString(), (*executable)->optimized_module().ToString());
+  EXPECT_EQ((*again)->optimized_module()->ToString(), (*executable)->optimized_module()->ToString());
 
   auto options = ReadOptions("v5e", {});
   ASSERT_TRUE(options.ok()) << options.status();

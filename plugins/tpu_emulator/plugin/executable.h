@@ -46,7 +46,7 @@ class EmulatorExecutable : public Executable {
   const CompileOptions& options() const override { return facts_.options; }
   absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
   absl::Span<const OutputInfo> outputs() const override { return outputs_; }
-  const Module& optimized_module() const override { return *kernels_; }
+  const Module* optimized_module() const override { return &*kernels_; }
   std::string fingerprint() const override { return facts_.fingerprint; }
   int64_t code_size() const override { return program_->code_bytes(); }
   NamedValues cost() const override { return facts_.cost; }

@@ -234,7 +234,8 @@ absl::Status MixedClient::CopyDevice(const DeviceArray& src, const DeviceArray& 
   return runtime_->Write(value, dst);
 }
 
-absl::StatusOr<std::unique_ptr<LoadedExecutable>> MixedClient::Load(std::shared_ptr<const Executable> executable) {
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> MixedClient::Load(std::shared_ptr<const Executable> executable,
+                                                                    const LoadOptions&) {
   return LoadMixed(std::move(executable), runtime_);
 }
 

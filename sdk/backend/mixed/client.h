@@ -60,7 +60,8 @@ class MixedClient : public Client {
   absl::Status CopyFromHost(const HostArray& src, const DeviceArray& dst) override;
   absl::Status CopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst) override;
   absl::Status CopyDevice(const DeviceArray& src, const DeviceArray& dst) override;
-  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable) override;
+  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable,
+                                                         const LoadOptions&) override;
   absl::StatusOr<MemoryStats> GetMemoryStats(int32_t device) const override { return runtime_->Stats(device); }
   absl::Status ClearMemoryStats(int32_t device) override;
   void Schedule(std::function<void()> task) override {

@@ -28,7 +28,7 @@ class MixedExecutable : public Executable {
   const CompileOptions& options() const override { return options_; }
   absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
   absl::Span<const OutputInfo> outputs() const override { return outputs_; }
-  const Module& optimized_module() const override { return *module_; }
+  const Module* optimized_module() const override { return module_.get(); }
   std::string fingerprint() const override { return fingerprint_; }
   NamedValues cost() const override;
   CompiledMemoryStats memory_stats() const override;

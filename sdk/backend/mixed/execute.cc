@@ -70,7 +70,7 @@ struct Work {
 };
 
 absl::StatusOr<std::vector<Value>> Work::Evaluate(Placement& placement) {
-  const Module& module = executable->optimized_module();
+  const Module& module = *executable->optimized_module();
   std::vector<Value> arguments;
   size_t at = 0;
   for (const Instruction* p : module.entry()->parameters()) {

@@ -20,7 +20,7 @@ class MixedBackend : public Backend {
   std::string platform_name() const override { return options_.platform_name; }
   NamedValues plugin_attributes() const override { return options_.plugin_attributes; }
 
-  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options) override {
+  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options, const HostServices&) override {
     ASSIGN_OR_RETURN(Topology topology, DescribeTopology("", options));
     ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
     ASSIGN_OR_RETURN(int64_t limit, MemoryLimit(options));

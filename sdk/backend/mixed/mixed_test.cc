@@ -101,7 +101,7 @@ class MixedTest : public ::testing::TestWithParam<bool> {
     auto executable = backend_->Compile(*std::move(module), CompileOptions{}, client_->topology());
     if (!executable.ok()) return executable.status();
     executable_ = *executable;
-    auto loaded = client_->Load(executable_);
+    auto loaded = client_->Load(executable_, {});
     if (!loaded.ok()) return loaded.status();
     loaded_ = *std::move(loaded);
     return absl::OkStatus();
@@ -419,7 +419,7 @@ TEST_P(MixedTest, OnlyTheSameVersionReadsItsExecutables) {
   auto back = backend_->Deserialize(*bytes, client_->topology());
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_THAT((*back)->compile_log(), HasSubstr("f32[3]: sum\n"));
-  loaded_ = *client_->Load(*back);
+  loaded_ = *client_->Load(*back, {});
   executable_ = *back;
   auto result = Launch({Array({1, 2, 3}), Array({0.5, 1.5, 2})});
   ASSERT_TRUE(result.ok());

@@ -124,7 +124,8 @@ size_t EngineClient::ViewAlignment(int32_t, PrimitiveType type) const {
   return static_cast<size_t>(std::max(1, ByteWidth(ComplexPart(type))));
 }
 
-absl::StatusOr<std::unique_ptr<LoadedExecutable>> EngineClient::Load(std::shared_ptr<const Executable> executable) {
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> EngineClient::Load(std::shared_ptr<const Executable> executable,
+                                                                     const LoadOptions&) {
   return LoadEngineExecutable(this, std::move(executable));
 }
 

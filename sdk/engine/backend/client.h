@@ -52,7 +52,8 @@ class EngineClient : public Client {
   bool IsHostMemory(int32_t) const override { return true; }
   size_t ZeroCopyAlignment(int32_t) const override { return 64; }
   size_t ViewAlignment(int32_t, PrimitiveType type) const override;
-  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable) override;
+  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable,
+                                                         const LoadOptions&) override;
   absl::StatusOr<MemoryStats> GetMemoryStats(int32_t device) const override;
   absl::Status ClearMemoryStats(int32_t device) override;
   void Schedule(std::function<void()> task) override;

@@ -82,7 +82,7 @@ class Limited {
   }
 
   void Works() {
-    auto add = client_.Load(CompileText(kAdd));
+    auto add = client_.Load(CompileText(kAdd), {});
     ASSERT_TRUE(add.ok()) << add.status();
     auto x = Put({4}, 2);
     ASSERT_TRUE(x.ok()) << x.status();
@@ -111,7 +111,7 @@ TEST(EngineClientTest, BuffersCountAndAbsurdSizesAreRefused) {
 
 TEST(EngineClientTest, ResultsCount) {
   Limited limited(kMatrixBytes + 5000);
-  auto cube = limited.client().Load(CompileText(Cube(kSide)));
+  auto cube = limited.client().Load(CompileText(Cube(kSide)), {});
   ASSERT_TRUE(cube.ok()) << cube.status();
   auto x = limited.Put({kSide, kSide}, 1.0f / kSide);
   ASSERT_TRUE(x.ok()) << x.status();
@@ -124,7 +124,7 @@ TEST(EngineClientTest, ResultsCount) {
 
 TEST(EngineClientTest, TemporaryMemoryCounts) {
   Limited limited(2 * kMatrixBytes + 5000);
-  auto cube = limited.client().Load(CompileText(Cube(kSide)));
+  auto cube = limited.client().Load(CompileText(Cube(kSide)), {});
   ASSERT_TRUE(cube.ok()) << cube.status();
   auto x = limited.Put({kSide, kSide}, 1.0f / kSide);
   ASSERT_TRUE(x.ok()) << x.status();
@@ -147,13 +147,13 @@ TEST(EngineClientTest, ConstantsCountWhileAProgramIsLoaded) {
                                values, "})\n  ROOT y = f32[4096] add(x, c)\n}\n"));
   ASSERT_NE(table, nullptr);
   Limited small(10000), large(100000);
-  auto refused = small.client().Load(table);
+  auto refused = small.client().Load(table, {});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("constants: no memory for 16384 bytes"));
   EXPECT_EQ(small.InUse(), 0);
   small.Works();
   {
-    auto loaded = large.client().Load(table);
+    auto loaded = large.client().Load(table, {});
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ(large.InUse(), 16384);
   }
@@ -163,7 +163,7 @@ TEST(EngineClientTest, ConstantsCountWhileAProgramIsLoaded) {
 // Room for three programs' results and temporary memory, and sixty dispatched at once: all run.
 TEST(EngineClientTest, DispatchesBeyondTheLimitWaitForThoseThatRun) {
   Limited limited(8 * kMatrixBytes);
-  auto cube = limited.client().Load(CompileText(Cube(kSide)));
+  auto cube = limited.client().Load(CompileText(Cube(kSide)), {});
   ASSERT_TRUE(cube.ok()) << cube.status();
   auto x = limited.Put({kSide, kSide}, 1.0f / kSide);
   ASSERT_TRUE(x.ok()) << x.status();
@@ -204,7 +204,7 @@ ENTRY e {
   for (const int64_t matrices : {2, 3, 4, 5, 6, 8, 12}) {
     SCOPED_TRACE(matrices);
     EngineClient client(HostTopology("test", 2), std::chrono::seconds(60), matrices * kMatrixBytes);
-    auto loaded = client.Load(*executable);
+    auto loaded = client.Load(*executable, {});
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     static constexpr int32_t kDevices[] = {0, 1};
     DeviceArray x;
@@ -261,7 +261,7 @@ ENTRY e {
 
 TEST(EngineClientTest, ManyDispatchesTakeFewThreads) {
   Limited limited(0);
-  auto cube = limited.client().Load(CompileText(Cube(kSide)));
+  auto cube = limited.client().Load(CompileText(Cube(kSide)), {});
   ASSERT_TRUE(cube.ok()) << cube.status();
   auto x = limited.Put({kSide, kSide}, 1.0f / kSide);
   ASSERT_TRUE(x.ok()) << x.status();

@@ -22,7 +22,7 @@ class EngineExecutable : public Executable {
   const CompileOptions& options() const override { return options_; }
   absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
   absl::Span<const OutputInfo> outputs() const override { return outputs_; }
-  const Module& optimized_module() const override { return program_->module(); }
+  const Module* optimized_module() const override { return &program_->module(); }
   std::string fingerprint() const override { return fingerprint_; }
   int64_t code_size() const override { return program_->code_bytes(); }
   NamedValues cost() const override { return cost_; }

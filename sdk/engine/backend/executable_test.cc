@@ -55,7 +55,7 @@ ENTRY e {
 
   // And run: what is donated is written, what is not stays as it was.
   EngineClient client(HostTopology("test", 1), std::chrono::seconds(10), 0);
-  auto loaded = client.Load(executable);
+  auto loaded = client.Load(executable, {});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   ExecuteRequest request;
   const int32_t device = 0;
@@ -121,7 +121,7 @@ class SumLaunch : public ::testing::Test {
     options.num_replicas = 2;
     auto executable = CompileText(kSum, options);
     ASSERT_NE(executable, nullptr);
-    auto loaded = client_.Load(executable);
+    auto loaded = client_.Load(executable, {});
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     loaded_ = *std::move(loaded);
     shape_ = executable->parameters()[0].shape;

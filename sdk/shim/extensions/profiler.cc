@@ -111,8 +111,11 @@ std::string MakeSpace(const std::vector<OperationTrace::Event>& events, int64_t 
                        .try_emplace(device, device + 1,
                                     absl::StrCat("/device:CUSTOM:", Plugin().backend->platform_name(), ":", device))
                        .first->second;
+    const std::string queue = OperationTrace::Get().NameOfLine(thread);
     plane.AddLine(int64_t{thread} * 2 + (is_step ? 1 : 0),
-                  absl::StrCat(is_step ? "Operations" : "Programs", " (thread ", thread, ")"), line);
+                  absl::StrCat(is_step ? "Operations" : "Programs", " (",
+                               queue.empty() ? absl::StrCat("thread ", thread) : queue, ")"),
+                  line);
   }
   WireWriter space;
   for (const auto& [device, plane] : planes) space.Bytes(1, plane.Serialize());
@@ -153,6 +156,7 @@ absl::Status StopListening(PLUGIN_Profiler& p) {
   if (!p.listening) return absl::OkStatus();
   p.listening = false;
   int64_t lost = 0;
+  Plugin().backend->EndTrace();
   const std::vector<OperationTrace::Event> events = OperationTrace::Get().Stop(p.since, &lost);
   p.space = MakeSpace(events, lost);
   return absl::OkStatus();
@@ -171,6 +175,7 @@ absl::Status Start(PLUGIN_Profiler_Start_Args& a) {
   if (a.profiler->listening) return absl::FailedPreconditionError("profiler: started twice");
   a.profiler->since = OperationTrace::Get().Start();
   a.profiler->listening = true;
+  Plugin().backend->BeginTrace();
   return absl::OkStatus();
 }
 

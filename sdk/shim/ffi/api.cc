@@ -114,7 +114,8 @@ XLA_FFI_Error* HandlerRegister(XLA_FFI_Handler_Register_Args* args) {
 
 XLA_FFI_Error* StreamGet(XLA_FFI_Stream_Get_Args* args) {
   return Checked("XLA_FFI_Stream_Get", args, XLA_FFI_Stream_Get_Args_STRUCT_SIZE, [](auto& a) {
-    a.stream = nullptr;  // host memory has no streams; an error would be misread by handlers of jaxlib
+    // Host memory has no streams; an error would be misread by handlers of jaxlib.
+    a.stream = a.ctx == nullptr ? nullptr : a.ctx->stream;
     return absl::OkStatus();
   });
 }
@@ -179,6 +180,10 @@ XLA_FFI_Error* DeviceMemoryAllocate(XLA_FFI_DeviceMemory_Allocate_Args* args) {
         if (a.alignment > alignment || a.size > SIZE_MAX / 2) {
           return absl::InvalidArgumentError(absl::StrCat("ffi memory: ", a.size, " bytes aligned to ", a.alignment));
         }
+        if (a.ctx != nullptr && a.ctx->scratch != nullptr) {
+          ASSIGN_OR_RETURN(a.data, a.ctx->scratch->Allocate(a.size, alignment));
+          return absl::OkStatus();
+        }
         a.data = std::aligned_alloc(alignment, (a.size / alignment + 1) * alignment);
         if (a.data == nullptr) {
           return absl::ResourceExhaustedError(absl::StrCat("ffi memory: no room for ", a.size, " bytes"));
@@ -189,7 +194,11 @@ XLA_FFI_Error* DeviceMemoryAllocate(XLA_FFI_DeviceMemory_Allocate_Args* args) {
 
 XLA_FFI_Error* DeviceMemoryFree(XLA_FFI_DeviceMemory_Free_Args* args) {
   return Checked("XLA_FFI_DeviceMemory_Free", args, XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE, [](auto& a) {
-    std::free(a.data);
+    if (a.ctx != nullptr && a.ctx->scratch != nullptr) {
+      a.ctx->scratch->Free(a.data, a.size);
+    } else {
+      std::free(a.data);
+    }
     return absl::OkStatus();
   });
 }

@@ -99,6 +99,8 @@ struct Call {
     context.user_data = static_cast<const ContextData*>(in->context);
     context.run_id = in->run_id;
     context.device_ordinal = in->device_ordinal;
+    context.stream = in->stream;
+    context.scratch = in->scratch;
     const size_t operands = in->operands.size(), results = in->results.size();
     buffers.resize(operands + results);
     pointers.resize(operands + results);
@@ -225,6 +227,7 @@ class TypedSite : public CustomCallSite {
 class UntypedSite : public CustomCallSite {
  public:
   explicit UntypedSite(void* function) : function_(reinterpret_cast<Function>(function)) {}
+  bool NeedsHostMemory() const override { return true; }
 
   absl::StatusOr<Event> Call(const CustomCallFrame& frame) override {
     absl::InlinedVector<const void*, 8> operands;

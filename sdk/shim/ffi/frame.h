@@ -66,6 +66,8 @@ struct XLA_FFI_InvokeContext {
   XLA_FFI_ExecutionStage stage = XLA_FFI_ExecutionStage_EXECUTE;
   int64_t run_id = 0;
   int32_t device_ordinal = 0;
+  void* stream = nullptr;                       // null: the handler works in the calling thread
+  backplane::ScratchMemory* scratch = nullptr;  // null: the host's memory
 };
 
 namespace backplane::shim::ffi {

@@ -14,6 +14,7 @@ constexpr absl::string_view kTargets[] = {"xla_ffi_python_cpu_callback", "xla_ff
 class PythonSite : public CustomCallSite {
  public:
   PythonSite(Registry& registry, uint64_t index) : registry_(registry), index_(index) {}
+  bool NeedsHostMemory() const override { return true; }
 
   absl::StatusOr<Event> Call(const CustomCallFrame& frame) override {
     Backplane_Callback_Trampoline trampoline = registry_.trampoline();
