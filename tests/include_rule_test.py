@@ -33,12 +33,14 @@ RULES = {
     "conformance": ["conformance", "sdk/host", "api"],
     "samples": ["api", "sdk/host"],
     "samples/backend": ["samples/backend", "sdk/backend", "core"],
+    "samples/queue_backend": ["samples/queue_backend", "samples/backend", "sdk/backend", "core"],
     "tests": ["tests", "api", "core", "sdk", "plugins", "conformance"],
 }
 # A test may use what the core offers for reading programs, whatever room it stands in; and the tests of sdk rooms may
 # use the testing room. Benches are tests of speed.
 TEST_FILE = re.compile(r"_(test|bench)\.(cc|c|h)$")
-TEST_EXTRA = {"core": ["core"], "sdk": ["sdk/testing", "sdk/host", "core", "api"], "plugins": ["sdk/testing", "sdk/host", "sdk/shim", "api"], "api": []}
+TEST_EXTRA = {"core": ["core"], "sdk": ["sdk/testing", "sdk/host", "core", "api"], "plugins": ["sdk/testing", "sdk/host", "sdk/shim", "api"],
+              "samples": ["sdk/testing", "sdk/host", "api"], "api": []}
 
 ROOMS = ("api/", "core/", "sdk/", "plugins/", "conformance/", "samples/", "tests/", "bench/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

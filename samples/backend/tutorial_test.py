@@ -37,7 +37,8 @@ def main():
     found = problems(both, lambda name: (ROOT / name).read_text() if (ROOT / name).is_file() else None)
     count = len(BLOCK.findall(text))
     used = {name for _, name, _ in BLOCK.findall(text)}
-    for needed in ("samples/backend/kernels.cc", "samples/backend/my_backend.cc", "samples/backend/my_device.cc"):
+    for needed in ("samples/backend/kernels.cc", "samples/backend/my_backend.cc", "samples/backend/my_device.cc",
+                   "samples/queue_backend/client.cc", "samples/queue_backend/programs.cc"):
         if needed not in used:
             found.append(f"{TUTORIAL.name}: shows nothing of {needed}")
     lines = sum(len((ROOT / f"samples/backend/{n}").read_text().splitlines()) for n in ("kernels.h", "kernels.cc", "my_backend.cc"))

@@ -1,0 +1,170 @@
+// Programs of the queue backend. The mixed backend compiles them; here one runs as a command of a chip's queue: behind
+// the signals of its arguments, with a signal of its own for what comes behind it.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "samples/queue_backend/client.h"
+#include "sdk/backend/mixed/executable.h"
+
+namespace queue_backend {
+
+using backplane::ExecuteRequest;
+using backplane::ExecuteResult;
+using backplane::Instruction;
+using backplane::Literal;
+using backplane::Shape;
+using backplane::mixed::MixedExecutable;
+using backplane::mixed::Value;
+
+namespace {
+
+// To a program of a chip the chip's memory is its own.
+class OwnMemory : public backplane::mixed::Placement {
+ public:
+  explicit OwnMemory(int32_t device) : Placement(device, nullptr) {}
+  absl::StatusOr<std::shared_ptr<Storage>> Allocate(size_t) override {
+    return absl::InternalError("nothing is allocated on the chip");
+  }
+};
+
+// What one run reads and writes.
+struct Run {
+  std::shared_ptr<const MixedExecutable> executable;
+  std::shared_ptr<backplane::LaunchMember> member;
+  ExecuteRequest request;
+  std::vector<DeviceArray> outputs;
+  bool reuses_arguments = false;
+};
+
+absl::StatusOr<Value> ReadArgument(backplane::mixed::Runtime& runtime, const Shape& shape, const Run& run, size_t* at) {
+  if (shape.IsTuple()) {
+    std::vector<Value> elements;
+    for (int64_t i = 0; i < shape.tuple_size(); ++i) {
+      ASSIGN_OR_RETURN(Value element, ReadArgument(runtime, shape.tuple_shapes(i), run, at));
+      elements.push_back(std::move(element));
+    }
+    return Value::Tuple(std::move(elements));
+  }
+  ASSIGN_OR_RETURN(Literal literal, runtime.Read(OnChip(run.request.arguments[(*at)++])));
+  return Value::OfLiteral(std::move(literal));
+}
+
+void Flatten(Value value, std::vector<Value>* out) {
+  if (!value.is_tuple()) return out->push_back(std::move(value));
+  for (Value& element : value.elements()) Flatten(std::move(element), out);
+}
+
+// On the chip.
+absl::Status Compute(QueueClient& client, Run& run) {
+  chip::Thread& thread = client.chip(run.request.device).programs.thread();
+  const MixedExecutable& executable = *run.executable;
+  // Who waits for the host or for other chips gives the queue away: what they do meanwhile may need it.
+  if (run.member->launch().process_count() > 1) thread.GiveAway();
+  backplane::EvaluatorHooks hooks;
+  hooks.replica_id = run.request.replica;
+  hooks.partition_id = run.request.partition;
+  hooks.custom_call = [&](const Instruction& call, absl::Span<const Literal* const> operands) {
+    thread.GiveAway();
+    return executable.custom_calls().Run(call, operands, run.request.context.get(), run.request.run_id,
+                                         run.request.device);
+  };
+  hooks.collective = [&](const Instruction& op, absl::Span<const Literal* const> operands) {
+    return executable.collectives().Run(op, operands, *run.member);
+  };
+  hooks.transfer = [&](const Instruction& op, absl::Span<const Literal* const> operands) {
+    thread.GiveAway();
+    return executable.collectives().RunHostTransfer(op, operands, run.request.context.get());
+  };
+  std::vector<Value> arguments;
+  size_t at = 0;
+  for (const Instruction* p : executable.optimized_module()->entry()->parameters()) {
+    ASSIGN_OR_RETURN(Value argument, ReadArgument(client.runtime(), p->shape(), run, &at));
+    arguments.push_back(std::move(argument));
+  }
+  OwnMemory placement(run.request.device);
+  ASSIGN_OR_RETURN(Value result, RunProgram(executable.program(), std::move(arguments), {}, hooks, placement));
+  std::vector<Value> leaves;
+  Flatten(std::move(result), &leaves);
+  // A result may be an argument in its place, which another result is about to take.
+  for (Value& leaf : leaves) {
+    if (run.reuses_arguments && leaf.shape().IsArray()) RETURN_IF_ERROR(leaf.Detach(placement));
+  }
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (!run.outputs[i].shape.IsArray()) continue;
+    ASSIGN_OR_RETURN(Literal value, leaves[i].OnHost(placement));
+    RETURN_IF_ERROR(client.runtime().Write(value, OnChip(run.outputs[i])));
+  }
+  return absl::OkStatus();
+}
+
+class QueueLoaded : public backplane::LoadedExecutable {
+ public:
+  QueueLoaded(QueueClient* client, std::shared_ptr<const MixedExecutable> executable)
+      : client_(client), executable_(std::move(executable)) {}
+
+  absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
+    auto run = std::make_shared<Run>();
+    run->executable = executable_;
+    RETURN_IF_ERROR(MakeOutputs(request, *run));
+    const backplane::CompileOptions& options = executable_->options();
+    backplane::mixed::Runtime& runtime = client_->runtime();
+    backplane::LaunchOptions launch{options.num_replicas, options.num_partitions, runtime.collective_time_limit, {}};
+    launch.devices.assign(request.device_assignment.begin(), request.device_assignment.end());
+    run->member = std::make_shared<backplane::LaunchMember>(runtime.launches.Join(request.run_id, launch),
+                                                            request.replica, request.partition);
+    Work work{"execute", executable_->name(), {}, {}, {}, {}, {}};
+    for (const DeviceArray& argument : request.arguments) {
+      work.inputs.push_back(argument.ready);
+      if (argument.storage != nullptr) work.holds.push_back(argument.storage);
+    }
+    for (const DeviceArray& output : run->outputs) work.holds.push_back(output.storage);
+    ExecuteResult result;
+    result.outputs = run->outputs;
+    const int32_t device = request.device;
+    run->request = std::move(request);
+    work.on_device = [client = client_, run = std::move(run)] {
+      absl::Status status = backplane::Caught([&] { return Compute(*client, *run); });
+      run->member->End(status);
+      return status;
+    };
+    result.done = client_->Submit(client_->chip(device).programs, std::move(work));
+    for (DeviceArray& output : result.outputs) output.ready = result.done;
+    return result;
+  }
+
+  void Abandon(int64_t run_id, const absl::Status& why) override { client_->runtime().launches.Abandon(run_id, why); }
+
+ private:
+  absl::Status MakeOutputs(const ExecuteRequest& request, Run& run) const {
+    absl::Span<const backplane::OutputInfo> infos = executable_->outputs();
+    for (size_t i = 0; i < infos.size(); ++i) {
+      const int32_t memory = 2 * request.device + (infos[i].memory_kind == "pinned_host" ? 1 : 0);
+      DeviceArray output{infos[i].shape, memory, nullptr, Event()};
+      const int64_t alias = executable_->alias_of_output()[i];
+      const DeviceArray* argument = alias < 0 ? nullptr : &request.arguments[static_cast<size_t>(alias)];
+      if (argument != nullptr && request.donated[static_cast<size_t>(alias)] && argument->memory == memory &&
+          argument->shape.Identical(output.shape)) {
+        output.storage = argument->storage;
+        run.reuses_arguments = true;
+      } else {
+        ASSIGN_OR_RETURN(output.storage, client_->Allocate(memory, backplane::mixed::StorageBytes(output.shape)));
+      }
+      run.outputs.push_back(std::move(output));
+    }
+    return absl::OkStatus();
+  }
+
+  QueueClient* const client_;  // outlives the programs loaded on it
+  const std::shared_ptr<const MixedExecutable> executable_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<backplane::LoadedExecutable>> LoadOnQueue(
+    QueueClient* client, std::shared_ptr<const backplane::Executable> executable) {
+  return std::make_unique<QueueLoaded>(client, std::static_pointer_cast<const MixedExecutable>(std::move(executable)));
+}
+
+}  // namespace queue_backend
