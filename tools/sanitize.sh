@@ -8,5 +8,5 @@ HERE="$PWD/cmake/sanitizers"
 export ASAN_OPTIONS="allocator_may_return_null=1:detect_leaks=1:check_initialization_order=1:strict_string_checks=1"
 export LSAN_OPTIONS="suppressions=$HERE/lsan.supp:print_suppressions=0"
 export UBSAN_OPTIONS="print_stacktrace=1:suppressions=$HERE/ubsan.supp"
-export TSAN_OPTIONS="suppressions=$HERE/tsan.supp:halt_on_error=0:history_size=4:second_deadlock_stack=1"
+export TSAN_OPTIONS="suppressions=$HERE/tsan.supp:halt_on_error=0:allocator_may_return_null=1:history_size=4:second_deadlock_stack=1"
 ctest --test-dir "$BUILD" -L '^(cpp|kit)$' -j "$(nproc)" --output-on-failure

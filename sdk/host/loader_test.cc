@@ -103,7 +103,7 @@ TEST(Loader, OneObjectForOneLibrary) {
 ProbeResult MustProbe(const std::string& library, absl::Duration timeout = absl::Seconds(20)) {
   // Of the child: a crash is to be a crash.
   setenv("ASAN_OPTIONS", "handle_segv=0:handle_abort=0:detect_leaks=0", 1);
-  setenv("TSAN_OPTIONS", "handle_segv=0:handle_abort=0", 1);
+  setenv("TSAN_OPTIONS", "handle_segv=0:handle_abort=0:report_bugs=0", 1);
   ProbeOptions options;
   options.helper = {BACKPLANE_PROBE_HELPER};
   options.timeout = timeout;
