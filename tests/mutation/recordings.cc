@@ -193,7 +193,9 @@ absl::Status ReplayRecording(absl::string_view bytes, const std::string& path) {
   return WithRecordingFile(bytes, [](const std::string& file) -> absl::Status {
     absl::StatusOr<std::unique_ptr<record::SessionReader>> session = record::SessionReader::Open(file);
     if (!session.ok()) return session.status();
-    record::Replayer replayer(**session, **plugin, {});
+    record::ReplayOptions options;
+    options.promise_patience_ms = 100;
+    record::Replayer replayer(**session, **plugin, options);
     for (size_t i = 0; i < (*session)->size(); ++i) {
       absl::StatusOr<record::Operation> operation = (*session)->At(i);
       if (!operation.ok()) return operation.status();

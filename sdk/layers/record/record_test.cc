@@ -339,6 +339,33 @@ TEST_F(RecordTest, CallbacksStridesTransfersAliasesAndDependencies) {
   }
 }
 
+TEST_F(RecordTest, AWaitForWhatTheSessionNeverGivesEnds) {
+  Record([&](Client& client) {
+    ASSERT_OK_AND_ASSIGN(const auto devices, client.AddressableDevices());
+    ASSERT_OK_AND_ASSIGN(const auto memory, devices[0].DefaultMemory());
+    ASSERT_OK_AND_ASSIGN(Client::Alias alias, client.AliasBuffer({PJRT_Buffer_Type_F32, {4}}, memory));
+    std::vector<std::byte> bytes(16);
+    ASSERT_OK_AND_ASSIGN(const Event read, alias.buffer.CopyToHost(absl::MakeSpan(bytes)));
+    ASSERT_OK(alias.fulfill(absl::AbortedError("planned")));
+    EXPECT_FALSE(read.Await().ok());
+  });
+  const auto reader = SessionReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  ReplayOptions options;
+  options.promise_patience_ms = 50;
+  Replayer replayer(**reader, *plugin_, options);
+  bool waited = false;
+  for (size_t i = 0; i < (*reader)->size(); ++i) {
+    const Operation op = *(*reader)->At(i);
+    if (op.kind == Kind::kFulfillAlias) continue;  // as if it were not in the file
+    const Outcome outcome = replayer.Step(op);
+    if (op.kind != Kind::kWait) continue;
+    waited = true;
+    EXPECT_EQ(outcome.status.code(), absl::StatusCode::kCancelled) << outcome.status;
+  }
+  EXPECT_TRUE(waited);
+}
+
 TEST_F(RecordTest, ManyThreads) {
   Record([](Client& client) {
     ASSERT_OK_AND_ASSIGN(const LoadedExecutable add, client.Compile({"mlir", kAdd}));

@@ -1,6 +1,9 @@
 #include "sdk/layers/record/replayer.h"
 
+#include <algorithm>
+#include <chrono>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,8 +27,49 @@ Replayer::~Replayer() {
   // Reads that nobody waited for write into memory of ours.
   for (auto& [id, object] : objects_) {
     if (auto* event = std::get_if<Event>(&object); event != nullptr && event->read != nullptr)
-      event->event->Await().IgnoreError();
+      Await(*event->event).IgnoreError();
   }
+}
+
+void Replayer::BreakLatePromises(const host::Event& event) {
+  const auto promised = [](const auto& entry) {
+    return std::holds_alternative<Promise>(entry.second) || std::holds_alternative<Transfer>(entry.second);
+  };
+  if (std::none_of(objects_.begin(), objects_.end(), promised)) return;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.promise_patience_ms);
+  for (absl::StatusOr<bool> ready = event.IsReady(); ready.ok() && !*ready; ready = event.IsReady()) {
+    if (std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      continue;
+    }
+    std::vector<Object> broken;
+    for (auto it = objects_.begin(); it != objects_.end();) {
+      const auto at = it++;
+      if (!promised(*at)) continue;
+      broken.push_back(std::move(at->second));
+      objects_.erase(at);
+    }
+    for (Object& object : broken) {
+      if (auto* promise = std::get_if<Promise>(&object))
+        (*promise)(absl::CancelledError("replay: the session waits for a value that it never gives")).IgnoreError();
+    }
+    return;  // transfers end with their objects
+  }
+}
+
+absl::Status Replayer::Await(const host::Event& event) {
+  BreakLatePromises(event);
+  return event.Await();
+}
+
+absl::Status Replayer::Await(const host::Buffer& buffer) {
+  if (const absl::StatusOr<host::Event> ready = buffer.ReadyEvent(); ready.ok()) BreakLatePromises(*ready);
+  return buffer.Await();
+}
+
+absl::StatusOr<host::HostArray> Replayer::Read(const host::Buffer& buffer) {
+  if (const absl::StatusOr<host::Event> ready = buffer.ReadyEvent(); ready.ok()) BreakLatePromises(*ready);
+  return buffer.ToHost();
 }
 
 Outcome Replayer::Step(const Operation& op) {
@@ -108,7 +152,7 @@ absl::Status Replayer::Do(const Operation& op, Outcome& out) {
       const auto found = op.uses.empty() ? objects_.end() : objects_.find(op.uses[0]);
       if (found == objects_.end()) return absl::OkStatus();
       if (auto* event = std::get_if<Event>(&found->second); event != nullptr && event->read != nullptr)
-        event->event->Await().IgnoreError();
+        Await(*event->event).IgnoreError();
       objects_.erase(found);
       return absl::OkStatus();
     }
@@ -334,7 +378,7 @@ absl::Status Replayer::DoExecute(const Operation& op, Outcome& out) {
     BP_ASSIGN_OR_RETURN(result, (*loaded)->Execute(rows, options));
     if (options_.wait_for_results) {
       for (const auto& row : result.outputs)
-        for (const host::Buffer& buffer : row) buffer.Await().IgnoreError();
+        for (const host::Buffer& buffer : row) Await(buffer).IgnoreError();
     }
   }
   place = 0;

@@ -28,6 +28,9 @@ struct ReplayOptions {
   std::vector<host::NamedValue> create_options;  // go before those of the session
   bool session_options = true;                   // whether clients get the create options of the session at all
   bool wait_for_results = false;                 // after each execution and copy, so that durations mean the work
+  // Nobody else keeps what the session has promised (values of aliases, pieces of transfers): a wait that takes so long
+  // while there are promises breaks them, and what hangs on them ends with an error.
+  int64_t promise_patience_ms = 60000;
 };
 
 struct Outcome {
@@ -122,6 +125,11 @@ class Replayer {
   absl::StatusOr<std::string> OptionsFor(const Client& client, const std::string& bytes) const;
   Buffer Wrap(const std::shared_ptr<host::Client>& client, PJRT_Buffer* raw) const;
   Event WrapEvent(const std::shared_ptr<host::Client>& client, PJRT_Event* raw) const;
+  // All waiting of the replay, by which a session that waits for what it never keeps comes to an end as well.
+  absl::Status Await(const host::Event& event);
+  absl::Status Await(const host::Buffer& buffer);
+  absl::StatusOr<host::HostArray> Read(const host::Buffer& buffer);
+  void BreakLatePromises(const host::Event& event);
   // Keeps `memory` until the event has fired.
   static void KeepUntil(const Event& event, Memory memory);
 

@@ -88,7 +88,7 @@ absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
   }
   if (options_.wait_for_results) {
     Stopwatch watch(out);
-    buffer->Await().IgnoreError();
+    Await(*buffer).IgnoreError();
   }
   Make(op, 0, std::move(buffer));
   Make(op, 1, std::move(done));
@@ -242,7 +242,7 @@ absl::Status Replayer::DoCopy(const Operation& op, Outcome& out) {
   }
   if (options_.wait_for_results) {
     Stopwatch watch(out);
-    made->Await().IgnoreError();
+    Await(*made).IgnoreError();
   }
   Make(op, 0, std::move(made));
   return absl::OkStatus();
@@ -310,7 +310,7 @@ absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
   event.read = std::move(read);
   if (op.code != 0) {
     // It failed in the session and does not now: nobody names its event.
-    event.event->Await().IgnoreError();
+    Await(*event.event).IgnoreError();
     return absl::OkStatus();
   }
   Make(op, 0, std::move(event));
@@ -326,12 +326,12 @@ absl::Status Replayer::DoWait(const Operation& op, Outcome& out) {
   }
   {
     Stopwatch watch(out);
-    BP_RETURN_IF_ERROR(event->event->Await());
+    BP_RETURN_IF_ERROR(Await(*event->event));
   }
   if (event->read == nullptr && event->buffer != nullptr && !op.blobs.empty()) {
     // The host had the address of the memory and could read there from now on.
     Stopwatch watch(out);
-    BP_ASSIGN_OR_RETURN(out.read, event->buffer->ToHost());
+    BP_ASSIGN_OR_RETURN(out.read, Read(*event->buffer));
     return absl::OkStatus();
   }
   if (event->read == nullptr) return absl::OkStatus();
@@ -351,7 +351,7 @@ absl::Status Replayer::DoPointer(const Operation& op, Outcome& out) {
   BP_ASSIGN_OR_RETURN(Buffer* const buffer, Use<Buffer>(op, 0));
   if (op.blobs.empty()) return Skip(op.obstacle);
   Stopwatch watch(out);
-  BP_ASSIGN_OR_RETURN(out.read, (*buffer)->ToHost());
+  BP_ASSIGN_OR_RETURN(out.read, Read(**buffer));
   return absl::OkStatus();
 }
 
@@ -365,7 +365,7 @@ absl::StatusOr<Operation> Replayer::AsFromHost(uint64_t id, SessionWriter* write
   op.uses = {last_client_};
   op.makes = {id, 0};
   op.numbers = {PJRT_HostBufferSemantics_kImmutableOnlyDuringCall};
-  BP_ASSIGN_OR_RETURN(const host::HostArray array, buffer->ToHost());
+  BP_ASSIGN_OR_RETURN(const host::HostArray array, Read(*buffer));
   op.type = array.type;
   op.dims = array.dims;
   MemorySource source(absl::MakeConstSpan(array.data));
