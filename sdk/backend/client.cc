@@ -111,8 +111,9 @@ Event RunLater(Client* client, const Event& after, int64_t bytes, absl::Function
 
 CopyFromHostEvents Client::StartCopyFromHost(const HostArray& src, const DeviceArray& dst, HostUse use) {
   const int64_t bytes = dst.shape.byte_size();
-  if (use == HostUse::kDuringCall || (dst.ready.IsReady() && bytes <= kInlineCopyBytes)) {
-    absl::Status status = dst.ready.Await();
+  const bool ready = dst.ready.IsReady();
+  if (use == HostUse::kDuringCall || (ready && bytes <= kInlineCopyBytes)) {
+    absl::Status status = ready ? dst.ready.status() : dst.ready.Await();
     if (status.ok()) status = RunNow([&] { return CopyFromHost(src, dst); });
     return {Event::Ready(std::move(status)), Event()};
   }

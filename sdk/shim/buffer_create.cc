@@ -1,6 +1,7 @@
 // Buffers out of host memory, out of somebody else's device memory, out of nothing, and out of errors.
 #include <cstring>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/backend/strided_copy.h"
 #include "sdk/shim/entries.h"
@@ -56,7 +57,7 @@ absl::Status CheckFitsBehind(const char* what, const void* data, const Shape& sh
 // The host memory can be the storage itself: same order, no gaps, an address the backend accepts.
 bool FitsInPlace(const HostSource& source, const Shape& device_shape, const MemoryObject& memory) {
   if (memory.zero_copy_alignment == 0 || !memory.host) return false;
-  if (IsSubByte(source.shape.element_type())) return false;  // the copy puts its spare bits in order
+  if (IsSubByte(device_shape.element_type())) return false;  // the copy puts its spare bits in order
   if (reinterpret_cast<uintptr_t>(source.data) % memory.zero_copy_alignment != 0 || source.data == nullptr)
     return false;
   absl::StatusOr<DimVector> strides = DenseByteStrides(device_shape);
@@ -82,7 +83,7 @@ absl::Status Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& 
   ASSIGN_OR_RETURN(HostSource source, ReadHostSource(a));
   PJRT_Device* device = a.device;
   ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, a.device, a.memory, &device));
-  Shape shape = source.shape;
+  Shape shape = std::move(source.shape);
   RETURN_IF_ERROR(SetLayout(*client, a.device_layout, &shape));
 
   const bool may_borrow = a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
@@ -102,18 +103,19 @@ absl::Status Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& 
   }
 
   ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AllocateFor(*client, shape, memory));
-  DeviceArray array{shape, memory->info->id, std::move(storage), Event()};
-  std::unique_ptr<PJRT_Buffer> buffer(NewBuffer(client, device, memory, array));
+  DeviceArray array{std::move(shape), memory->info->id, std::move(storage), Event()};
   std::unique_ptr<PJRT_Event> released(NewEvent(Event()));
-  // The host's memory is read only now that nothing can fail any more that would make the host take it back.
   const bool lent = a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
   CopyFromHostEvents copy =
-      CopyIn(client, {source.data, source.shape.element_type(), source.shape.dimensions(), source.strides}, array,
+      CopyIn(client, {source.data, array.shape.element_type(), array.shape.dimensions(), source.strides}, array,
              lent ? HostUse::kDuringCall : HostUse::kUntilReleased);
   if (copy.done.IsReady()) RETURN_IF_ERROR(copy.done.status());
-  buffer->ready = std::move(copy.done);
+  array.ready = std::move(copy.done);
+  // Without memory for the buffer this call fails, and the host takes its own memory back.
+  absl::Cleanup read = [&copy] { (void)copy.host_released.Await(); };
+  a.buffer = NewBuffer(client, device, memory, std::move(array));
+  std::move(read).Cancel();
   released->event = std::move(copy.host_released);
-  a.buffer = buffer.release();
   a.done_with_host_buffer = released.release();
   return absl::OkStatus();
 }

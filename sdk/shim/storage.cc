@@ -127,7 +127,7 @@ CopyFromHostEvents CopyIn(const std::shared_ptr<ClientState>& client, const Host
   if (dst.shape.num_elements() == 0) return events;
   if (use == HostUse::kUntilReleased || !Stage(client, src, dst, &events)) {
     events = client->client->StartCopyFromHost(src, dst, use);
-    if (use == HostUse::kDuringCall) (void)events.host_released.Await();
+    if (use == HostUse::kDuringCall && !events.host_released.IsReady()) (void)events.host_released.Await();
   }
   KeepClient(client, events.done);
   return events;
