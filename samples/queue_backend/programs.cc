@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "samples/queue_backend/client.h"
+#include "sdk/backend/exceptions.h"
 #include "sdk/backend/mixed/executable.h"
 
 namespace queue_backend {
