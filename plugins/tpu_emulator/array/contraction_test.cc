@@ -32,7 +32,7 @@ Literal Integers(const Shape& shape, uint32_t seed) {
 }
 
 // Copies an array into its tiled layout. All padding bytes are set to 0xff, which is NaN in floating-point types.
-std::vector<std::byte> InTiles(const Literal& value, const Layout& layout) {
+std::vector<std::byte> CopyIntoTiles(const Literal& value, const Layout& layout) {
   Shape tiled = value.shape().WithoutLayout(), plain = tiled;
   tiled.set_layout(layout);
   plain.set_row_major();
@@ -82,9 +82,9 @@ TEST_P(Exact, EqualsTheEvaluatorInTiles) {
     auto plan = Contraction::Plan(op, tiled[0] ? &layouts[0] : nullptr, tiled[1] ? &layouts[1] : nullptr,
                                   tiled[2] ? &layouts[2] : nullptr, 128);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    const std::vector<std::byte> a = InTiles(lhs, layouts[0]), b = InTiles(rhs, layouts[1]);
+    const std::vector<std::byte> a = CopyIntoTiles(lhs, layouts[0]), b = CopyIntoTiles(rhs, layouts[1]);
     Literal dense(op.shape().WithoutLayout());
-    std::vector<std::byte> out = InTiles(dense, layouts[2]);
+    std::vector<std::byte> out = CopyIntoTiles(dense, layouts[2]);
     std::fill(out.begin(), out.end(), std::byte{0xff});
     // The initial contents of the workspace must not matter, NaN included.
     std::vector<std::byte> workspace(static_cast<size_t>((*plan)->workspace_bytes(1)) + 64, std::byte{0xff});
@@ -92,7 +92,7 @@ TEST_P(Exact, EqualsTheEvaluatorInTiles) {
     (*plan)->Run(tiled[0] ? a.data() : lhs.bytes(), tiled[1] ? b.data() : rhs.bytes(),
                  tiled[2] ? out.data() : dense.mutable_bytes(), aligned, nullptr);
     if (tiled[2]) {
-      std::vector<std::byte> wanted = InTiles(*expected, layouts[2]);
+      std::vector<std::byte> wanted = CopyIntoTiles(*expected, layouts[2]);
       EXPECT_EQ(out, wanted) << which;
     } else {
       EXPECT_EQ(std::memcmp(dense.bytes(), expected->bytes(), static_cast<size_t>(dense.byte_size())), 0) << which;

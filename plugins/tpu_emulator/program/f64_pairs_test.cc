@@ -31,7 +31,7 @@ int64_t NearestF32(int64_t n, int e) {
   return n < 0 ? -static_cast<int64_t>(down) : static_cast<int64_t>(down);
 }
 
-double PairInIntegers(double x) {
+double RoundToPairInIntegers(double x) {
   if (!std::isfinite(x) || x == 0) return x;
   int e = 0;
   const int64_t n = static_cast<int64_t>(std::ldexp(std::frexp(x, &e), 53));
@@ -78,7 +78,8 @@ TEST(F64Pairs, RoundingMatchesTheRuleInIntegers) {
   }
   for (double v : x) {
     const double pair = RoundToPair(v);
-    EXPECT_TRUE(SameBits(pair, PairInIntegers(v))) << std::hexfloat << v << ": " << pair << ", " << PairInIntegers(v);
+    EXPECT_TRUE(SameBits(pair, RoundToPairInIntegers(v)))
+        << std::hexfloat << v << ": " << pair << ", " << RoundToPairInIntegers(v);
     // The largest pair is halfway between the largest f32 and the next power of two.
     EXPECT_TRUE(SameBits(RoundToPair(pair), pair) || std::abs(pair) == 0x1.ffffffp127) << v;
     if (std::abs(v) > 1e-20 && std::abs(v) < 1e38) {
@@ -97,7 +98,7 @@ Literal F64(const std::vector<double>& v, std::vector<int64_t> dims = {}) {
   return Literal::FromValues<double>(dims, v);
 }
 
-PreparedProgram InPairs(const std::string& hlo) {
+PreparedProgram PrepareInPairs(const std::string& hlo) {
   PrepareOptions options;
   options.f64 = F64::kPairs;
   return PrepareFromText(hlo, "v5e", options);
@@ -129,13 +130,13 @@ TEST(F64Pairs, ArithmeticIsTheNearestPair) {
        [](long double x, long double) { return std::sqrt(std::abs(x)); }}};
   for (const auto& c : cases) {
     PreparedProgram p =
-        InPairs(absl::StrCat("HloModule m\nENTRY e { a = f64[", n, "] parameter(0) b = f64[", n,
-                             "] parameter(1) c = f64[", n, "] abs(a) ROOT r = f64[", n, "] ", c.op, " }"));
+        PrepareInPairs(absl::StrCat("HloModule m\nENTRY e { a = f64[", n, "] parameter(0) b = f64[", n,
+                                    "] parameter(1) c = f64[", n, "] abs(a) ROOT r = f64[", n, "] ", c.op, " }"));
     const std::vector<double> got = RunIt(*p.executable, {F64(a), F64(b)});
     ASSERT_EQ(got.size(), a.size()) << c.op;
     for (size_t i = 0; i < got.size(); ++i) {
-      const double x = PairInIntegers(a[i]), y = PairInIntegers(b[i]);
-      EXPECT_TRUE(SameBits(got[i], PairInIntegers(c.ieee(x, y)))) << c.op << " " << x << " " << y;
+      const double x = RoundToPairInIntegers(a[i]), y = RoundToPairInIntegers(b[i]);
+      EXPECT_TRUE(SameBits(got[i], RoundToPairInIntegers(c.ieee(x, y)))) << c.op << " " << x << " " << y;
       const long double exact = c.exact(x, y);
       EXPECT_LE(std::abs(static_cast<long double>(got[i]) - exact), std::abs(exact) * 0x1.1p-49L) << c.op;
     }
@@ -143,7 +144,7 @@ TEST(F64Pairs, ArithmeticIsTheNearestPair) {
 }
 
 TEST(F64Pairs, TheRangeIsThatOfF32) {
-  PreparedProgram p = InPairs("HloModule m\nENTRY e { a = f64[6] parameter(0) ROOT r = f64[6] multiply(a, a) }");
+  PreparedProgram p = PrepareInPairs("HloModule m\nENTRY e { a = f64[6] parameter(0) ROOT r = f64[6] multiply(a, a) }");
   const std::vector<double> got = RunIt(*p.executable, {F64({1e20, -1e15, 1e-30, 1e60, -0.0, std::nan("")})});
   EXPECT_EQ(got[0], kInf);
   EXPECT_EQ(got[1], RoundToPair(1e30));
@@ -154,7 +155,7 @@ TEST(F64Pairs, TheRangeIsThatOfF32) {
 }
 
 TEST(F64Pairs, ConstantsAndConversions) {
-  PreparedProgram p = InPairs(R"(HloModule m
+  PreparedProgram p = PrepareInPairs(R"(HloModule m
 ENTRY e {
   c = f64[3] constant({0.1, 1e-3, 1e100})
   i = s64[3] parameter(0)
@@ -167,19 +168,19 @@ ENTRY e {
   absl::StatusOr<Literal> value = Evaluate(*p.executable, {Literal::FromValues<int64_t>({3}, i)});
   ASSERT_TRUE(value.ok()) << value.status();
   const auto at = [&](size_t k, int64_t n) { return value->elements()[k].GetAsDouble(n); };
-  EXPECT_EQ(at(0, 0), PairInIntegers(0.1));
+  EXPECT_EQ(at(0, 0), RoundToPairInIntegers(0.1));
   EXPECT_NE(at(0, 0), 0.1);
   EXPECT_EQ(at(0, 2), kInf);
   for (size_t k = 0; k < 3; ++k) {
-    EXPECT_EQ(at(1, static_cast<int64_t>(k)), PairInIntegers(static_cast<double>(i[k])));
+    EXPECT_EQ(at(1, static_cast<int64_t>(k)), RoundToPairInIntegers(static_cast<double>(i[k])));
     EXPECT_EQ(value->elements()[3].GetAsInt(static_cast<int64_t>(k)),
-              static_cast<int64_t>(PairInIntegers(static_cast<double>(i[k]))));
+              static_cast<int64_t>(RoundToPairInIntegers(static_cast<double>(i[k]))));
   }
   EXPECT_EQ(at(2, 0), static_cast<double>(0.1f));
 }
 
 TEST(F64Pairs, ComparisonsSeeBothHalves) {
-  PreparedProgram p = InPairs(R"(HloModule m
+  PreparedProgram p = PrepareInPairs(R"(HloModule m
 ENTRY e { a = f64[3] parameter(0) b = f64[3] parameter(1) ROOT r = pred[3] compare(a, b), direction=LT })");
   // The trailing parts differ; then the values differ by less than a pair can hold.
   EXPECT_EQ(RunIt(*p.executable, {F64({1, 1, 2}), F64({1 + 0x1p-40, 1 + 0x1p-46, 1})}), (std::vector<double>{1, 1, 0}));
@@ -188,7 +189,7 @@ ENTRY e { a = f64[3] parameter(0) b = f64[3] parameter(1) ROOT r = pred[3] compa
 
 TEST(F64Pairs, ReductionsRoundEachSum) {
   const std::vector<double> x = Numbers(3 * 101, 7, 8);
-  PreparedProgram p = InPairs(R"(HloModule m
+  PreparedProgram p = PrepareInPairs(R"(HloModule m
 add { x = f64[] parameter(0) y = f64[] parameter(1) ROOT s = f64[] add(x, y) }
 max { x = f64[] parameter(0) y = f64[] parameter(1) ROOT s = f64[] maximum(x, y) }
 ENTRY e {
@@ -202,16 +203,16 @@ ENTRY e {
   ASSERT_TRUE(value.ok()) << value.status();
   bool differs = false;
   for (int64_t r = 0; r < 3; ++r) {
-    double sum = PairInIntegers(0.1), most = sum, plain = 0.1;
+    double sum = RoundToPairInIntegers(0.1), most = sum, plain = 0.1;
     for (int64_t k = 0; k < 101; ++k) {
       const double v = x[static_cast<size_t>(r * 101 + k)];
-      sum = PairInIntegers(sum + PairInIntegers(v));
+      sum = RoundToPairInIntegers(sum + RoundToPairInIntegers(v));
       plain += v;
-      most = std::max(most, PairInIntegers(v));
+      most = std::max(most, RoundToPairInIntegers(v));
     }
     EXPECT_EQ(value->elements()[0].GetAsDouble(r), sum);
     EXPECT_EQ(value->elements()[1].GetAsDouble(r), most);
-    differs |= sum != PairInIntegers(plain);
+    differs |= sum != RoundToPairInIntegers(plain);
   }
   EXPECT_TRUE(differs) << "the data does not tell one rounding from many";
   EXPECT_THAT(p.executable->ToString(), ::testing::HasSubstr("to_apply=%max"));
@@ -219,7 +220,7 @@ ENTRY e {
 
 TEST(F64Pairs, DotsAddRoundedProductsInOrder) {
   // Batch 2, left [2,k,3,b], right [5,b,k]: every order of dimensions at once.
-  PreparedProgram p = InPairs(R"(HloModule m
+  PreparedProgram p = PrepareInPairs(R"(HloModule m
 ENTRY e {
   a = f64[3,17,2] parameter(0)
   b = f64[5,2,17] parameter(1)
@@ -233,8 +234,9 @@ ENTRY e {
       for (size_t j = 0; j < 5; ++j) {
         double sum = 0;
         for (size_t k = 0; k < 17; ++k) {
-          const double x = PairInIntegers(a[(i * 17 + k) * 2 + n]), y = PairInIntegers(b[(j * 2 + n) * 17 + k]);
-          sum = PairInIntegers(sum + PairInIntegers(x * y));
+          const double x = RoundToPairInIntegers(a[(i * 17 + k) * 2 + n]),
+                       y = RoundToPairInIntegers(b[(j * 2 + n) * 17 + k]);
+          sum = RoundToPairInIntegers(sum + RoundToPairInIntegers(x * y));
         }
         EXPECT_EQ(got[(n * 3 + i) * 5 + j], sum) << n << " " << i << " " << j;
       }
@@ -243,7 +245,7 @@ ENTRY e {
 }
 
 TEST(F64Pairs, LoopsComplexNumbersAndFunctions) {
-  PreparedProgram p = InPairs(R"(HloModule m
+  PreparedProgram p = PrepareInPairs(R"(HloModule m
 body { t = (s32[], f64[]) parameter(0) i = s32[] get-tuple-element(t), index=0 x = f64[] get-tuple-element(t), index=1
   one = s32[] constant(1) n = s32[] add(i, one) h = f64[] constant(1.1) y = f64[] multiply(x, h)
   ROOT r = (s32[], f64[]) tuple(n, y) }
@@ -256,21 +258,21 @@ ENTRY e { x = f64[] parameter(0) z = c128[4] parameter(1) zero = s32[] constant(
   absl::StatusOr<Literal> value =
       Evaluate(*p.executable, {F64({0.3}, {}).Reshape({}).value(), Literal::FromValues<std::complex<double>>({4}, z)});
   ASSERT_TRUE(value.ok()) << value.status();
-  double x = PairInIntegers(0.3);
-  for (int i = 0; i < 50; ++i) x = PairInIntegers(x * PairInIntegers(1.1));
+  double x = RoundToPairInIntegers(0.3);
+  for (int i = 0; i < 50; ++i) x = RoundToPairInIntegers(x * RoundToPairInIntegers(1.1));
   EXPECT_EQ(value->elements()[0].GetAsDouble(0), x);
   for (size_t i = 0; i < 4; ++i) {
     const std::complex<double> got = value->elements()[1].GetAsComplex(static_cast<int64_t>(i));
-    EXPECT_EQ(got.real(), PairInIntegers(2 * PairInIntegers(z[i].real())));
-    EXPECT_EQ(got.imag(), PairInIntegers(2 * PairInIntegers(z[i].imag())));
+    EXPECT_EQ(got.real(), RoundToPairInIntegers(2 * RoundToPairInIntegers(z[i].real())));
+    EXPECT_EQ(got.imag(), RoundToPairInIntegers(2 * RoundToPairInIntegers(z[i].imag())));
   }
   const double e = value->elements()[2].GetAsDouble(0);
-  EXPECT_EQ(e, PairInIntegers(e));
+  EXPECT_EQ(e, RoundToPairInIntegers(e));
   EXPECT_NEAR(e, std::exp(0.3), 0x1p-47);
 }
 
 TEST(F64Pairs, RoundsEachLeafOfACustomCall) {
-  PreparedProgram p = InPairs(R"(HloModule m
+  PreparedProgram p = PrepareInPairs(R"(HloModule m
 ENTRY e { a = f64[8] parameter(0) c = (f64[8], (s32[], f64[2])) custom-call(a), custom_call_target="theirs"
   i = (s32[], f64[2]) get-tuple-element(c), index=1 x = f64[2] get-tuple-element(i), index=1
   ROOT r = ((f64[8], (s32[], f64[2])), f64[2]) tuple(c, x) })");
@@ -282,10 +284,10 @@ ENTRY e { a = f64[8] parameter(0) c = (f64[8], (s32[], f64[2])) custom-call(a), 
 
 TEST(F64Pairs, LeavesOtherTypesAndIeeeModeUnchanged) {
   const std::string f32 = "HloModule m\nENTRY e { a = f32[9] parameter(0) ROOT r = f32[9] multiply(a, a) }";
-  EXPECT_EQ(InPairs(f32).executable->ToString(), PrepareFromText(f32).executable->ToString());
+  EXPECT_EQ(PrepareInPairs(f32).executable->ToString(), PrepareFromText(f32).executable->ToString());
   const std::string f64 = "HloModule m\nENTRY e { a = f64[9] parameter(0) ROOT r = f64[9] multiply(a, a) }";
   EXPECT_THAT(PrepareFromText(f64).executable->ToString(), ::testing::Not(::testing::HasSubstr("is-finite")));
-  PreparedProgram pairs = InPairs(f64);
+  PreparedProgram pairs = PrepareInPairs(f64);
   EXPECT_EQ(pairs.kernels->ToString(),
             PrepareFromText(f64).kernels->ToString());  // layouts, sizes and times do not depend on the mode
   EXPECT_EQ(pairs.schedule.seconds, PrepareFromText(f64).schedule.seconds);

@@ -20,13 +20,13 @@ constexpr char kAdd[] =
     "add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }\n"
     "max { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] maximum(x, y) }\n";
 
-std::string KernelsOf(absl::string_view entry) {
+std::string DescribeKernelsOf(absl::string_view entry) {
   const PreparedProgram p = PrepareFromText(absl::StrCat("HloModule m\n", kAdd, entry));
   return p.kernels == nullptr ? "" : DescribeKernels(*p.kernels);
 }
 
 TEST(FuseIntoKernels, FusesChainsIntoOneLoop) {
-  EXPECT_EQ(KernelsOf(R"(ENTRY e {
+  EXPECT_EQ(DescribeKernelsOf(R"(ENTRY e {
     a = f32[256,256] parameter(0)
     b = f32[256] parameter(1)
     c = f32[256,256] broadcast(b), dimensions={1}
@@ -38,7 +38,7 @@ TEST(FuseIntoKernels, FusesChainsIntoOneLoop) {
 }
 
 TEST(FuseIntoKernels, FusesEpilogueAndCheapPrologueIntoProducts) {
-  EXPECT_EQ(KernelsOf(R"(ENTRY e {
+  EXPECT_EQ(DescribeKernelsOf(R"(ENTRY e {
     a = f32[256,128] parameter(0)
     w = s8[128,512] parameter(1)
     b = f32[512] parameter(2)
@@ -52,7 +52,7 @@ TEST(FuseIntoKernels, FusesEpilogueAndCheapPrologueIntoProducts) {
   })"),
             "kOutput: add, convert, dot, maximum");
   // Costly operations are not recomputed for each window of the product. A product is always in a fusion.
-  EXPECT_EQ(KernelsOf(R"(ENTRY e {
+  EXPECT_EQ(DescribeKernelsOf(R"(ENTRY e {
     a = f32[256,128] parameter(0)
     w = f32[128,512] parameter(1)
     t = f32[256,128] tanh(a)
@@ -60,7 +60,7 @@ TEST(FuseIntoKernels, FusesEpilogueAndCheapPrologueIntoProducts) {
   })"),
             "tanh; kOutput: dot");
   // Two products are two kernels.
-  EXPECT_EQ(KernelsOf(R"(ENTRY e {
+  EXPECT_EQ(DescribeKernelsOf(R"(ENTRY e {
     a = f32[256,128] parameter(0)
     w = f32[128,128] parameter(1)
     t = f32[256,128] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
@@ -73,7 +73,7 @@ TEST(FuseIntoKernels, FusesEpilogueAndCheapPrologueIntoProducts) {
 
 TEST(FuseIntoKernels, SoftmaxIsThreeKernels) {
   // The maximum; the exponentials and their sum, with the exponentials as a second result; the quotient.
-  EXPECT_EQ(KernelsOf(R"(ENTRY e {
+  EXPECT_EQ(DescribeKernelsOf(R"(ENTRY e {
     a = f32[1024,1024] parameter(0)
     i = f32[] constant(-inf)
     z = f32[] constant(0)
@@ -90,7 +90,7 @@ TEST(FuseIntoKernels, SoftmaxIsThreeKernels) {
 
 TEST(FuseIntoKernels, FusesAReductionIntoItsProduct) {
   // Scaled scores and their maxima are one kernel with two results, as in the maker's compiler.
-  EXPECT_EQ(KernelsOf(R"(ENTRY e {
+  EXPECT_EQ(DescribeKernelsOf(R"(ENTRY e {
     q = f32[512,64] parameter(0)
     k = f32[512,64] parameter(1)
     i = f32[] constant(-inf)
@@ -115,14 +115,14 @@ TEST(FuseIntoKernels, RecomputesCheapAndStoresCostlyOperations) {
     t = f32[1024] reduce(x, z), dimensions={0}, to_apply=max
     ROOT r = (f32[1024], f32[1024]) tuple(s, t)
   })";
-  EXPECT_EQ(KernelsOf(absl::StrReplaceAll(kText, {{"$op", "negate"}})),
+  EXPECT_EQ(DescribeKernelsOf(absl::StrReplaceAll(kText, {{"$op", "negate"}})),
             "kInput: negate, reduce; kInput: negate, reduce");
-  EXPECT_EQ(KernelsOf(absl::StrReplaceAll(kText, {{"$op", "tanh"}})), "kInput: reduce, tanh; reduce");
+  EXPECT_EQ(DescribeKernelsOf(absl::StrReplaceAll(kText, {{"$op", "tanh"}})), "kInput: reduce, tanh; reduce");
 }
 
 TEST(FuseIntoKernels, DoesNotCreateCycles) {
   // The sort reads x, and the sum reads x and the sort. Fusing x into the sum's kernel would create a cycle.
-  const std::string text = KernelsOf(R"(
+  const std::string text = DescribeKernelsOf(R"(
   lt { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = pred[] compare(x, y), direction=LT }
   ENTRY e {
     a = f32[1024,1024] parameter(0)
@@ -135,7 +135,7 @@ TEST(FuseIntoKernels, DoesNotCreateCycles) {
 }
 
 TEST(FuseIntoKernels, FusesInsideLoopsAndBranches) {
-  EXPECT_EQ(KernelsOf(R"(
+  EXPECT_EQ(DescribeKernelsOf(R"(
   cond { s = (s32[], f32[1024]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(5)
          ROOT c = pred[] compare(i, n), direction=LT }
   body { s = (s32[], f32[1024]) parameter(0) i = s32[] get-tuple-element(s), index=0

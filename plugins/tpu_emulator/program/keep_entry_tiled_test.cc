@@ -25,24 +25,24 @@ struct Found {
 };
 
 // The memory of an array, with `fill` in its padding.
-Literal InMemory(const Literal& array, const Shape& laid_out, uint8_t fill) {
-  Literal memory(TileView::Of(laid_out)->PhysicalShape(laid_out.element_type()));
+Literal WriteToMemory(const Literal& array, const Shape& tiled_shape, uint8_t fill) {
+  Literal memory(TileView::Of(tiled_shape)->PhysicalShape(tiled_shape.element_type()));
   std::memset(memory.mutable_bytes(), fill, static_cast<size_t>(memory.byte_size()));
-  const absl::StatusOr<Relayout> plan = Relayout::Plan(laid_out.WithoutLayout(), laid_out);
+  const absl::StatusOr<Relayout> plan = Relayout::Plan(tiled_shape.WithoutLayout(), tiled_shape);
   EXPECT_TRUE(plan.ok()) << plan.status();
   plan->Run(array.bytes(), memory.mutable_bytes());
   return memory;
 }
 
-Literal FromMemory(const Literal& memory, const Shape& laid_out) {
-  Literal array(laid_out.WithoutLayout());
-  const absl::StatusOr<Relayout> plan = Relayout::Plan(laid_out, laid_out.WithoutLayout());
+Literal ReadFromMemory(const Literal& memory, const Shape& tiled_shape) {
+  Literal array(tiled_shape.WithoutLayout());
+  const absl::StatusOr<Relayout> plan = Relayout::Plan(tiled_shape, tiled_shape.WithoutLayout());
   EXPECT_TRUE(plan.ok()) << plan.status();
   plan->Run(memory.bytes(), array.mutable_bytes());
   return array;
 }
 
-Found Check(absl::string_view hlo) {
+Found CheckProgram(absl::string_view hlo) {
   Found found;
   std::unique_ptr<Module> module = ProgramFromText(hlo);
   if (module == nullptr) return found;
@@ -70,14 +70,15 @@ Found Check(absl::string_view hlo) {
   for (const uint8_t fill : {0x00, 0xff, 0x5a}) {
     std::vector<Literal> given = arguments;
     for (int64_t p : found.parameters)
-      given[static_cast<size_t>(p)] = InMemory(given[static_cast<size_t>(p)], parameters[static_cast<size_t>(p)], fill);
+      given[static_cast<size_t>(p)] =
+          WriteToMemory(given[static_cast<size_t>(p)], parameters[static_cast<size_t>(p)], fill);
     absl::StatusOr<Literal> got = Evaluate(*tiled, given);
     EXPECT_TRUE(got.ok()) << got.status() << "\n" << found.text;
     if (!got.ok() || !expected.ok()) return found;
     for (size_t k = 0; k < results.size(); ++k) {
       Literal value = result.IsTuple() ? got->elements()[k] : *got;
       if (std::count(found.results.begin(), found.results.end(), static_cast<int64_t>(k)) > 0)
-        value = FromMemory(value, results[k]);
+        value = ReadFromMemory(value, results[k]);
       const Literal& want = result.IsTuple() ? expected->elements()[k] : *expected;
       EXPECT_TRUE(value == want) << "result " << k << ", padding " << static_cast<int>(fill) << "\n" << found.text;
     }
@@ -90,7 +91,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(KeepEntryTiled, UpdatesACacheInItsTilesAndReadsItByDots) {
-  const Found found = Check(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+  const Found found = CheckProgram(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
 ENTRY e {
   cache = f32[256,8,32] parameter(0)
   row = f32[1,8,32] parameter(1)
@@ -109,7 +110,7 @@ ENTRY e {
 }
 
 TEST(KeepEntryTiled, ReadsATiledUpdateInRowMajorOrder) {
-  const Found found = Check(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+  const Found found = CheckProgram(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
 ENTRY e {
   cache = f32[3,16,256] parameter(0)
   layer = f32[1,16,256] parameter(1)
@@ -126,23 +127,23 @@ ENTRY e {
 TEST(KeepEntryTiled, ClampsStartsToTheArray) {
   // 250 rows are padded to 256: a start past the end must not reach the padding. RandomArguments gives -4 to 4.
   for (const char* start : {"-3", "0", "17", "249", "250", "255", "1000"}) {
-    const Found found = Check(absl::StrCat(R"(HloModule m
+    const Found found = CheckProgram(absl::StrCat(R"(HloModule m
 ENTRY e {
   table = f32[250,160] parameter(0)
   at = s32[] constant()",
-                                           start, R"()
+                                                  start, R"()
   zero = s32[] constant(0)
   ROOT row = f32[1,160] dynamic-slice(table, at, zero), dynamic_slice_sizes={1,160}
 })"));
     EXPECT_THAT(found.parameters, ElementsAre(0)) << start;
   }
   for (const char* start : {"-3", "0", "17", "129", "130", "1000"}) {
-    const Found found = Check(absl::StrCat(R"(HloModule m, input_output_alias={ {}: (0, {}, may-alias) }
+    const Found found = CheckProgram(absl::StrCat(R"(HloModule m, input_output_alias={ {}: (0, {}, may-alias) }
 ENTRY e {
   table = bf16[130,6,16] parameter(0)
   row = bf16[1,3,16] parameter(1)
   at = s32[] constant()",
-                                           start, R"()
+                                                  start, R"()
   two = s32[] constant(2)
   zero = s32[] constant(0)
   ROOT new = bf16[130,6,16] dynamic-update-slice(table, row, at, two, zero)
@@ -153,7 +154,7 @@ ENTRY e {
 }
 
 TEST(KeepEntryTiled, WritesATiledArgumentIntoAnother) {
-  const Found found = Check(R"(HloModule m
+  const Found found = CheckProgram(R"(HloModule m
 ENTRY e {
   x = u64[2] parameter(0)
   u = u64[1] parameter(1)
@@ -166,7 +167,7 @@ ENTRY e {
 }
 
 TEST(KeepEntryTiled, RunsChainsOverThePaddingToo) {
-  const Found found = Check(R"(HloModule m
+  const Found found = CheckProgram(R"(HloModule m
 ENTRY e {
   a = f32[5,130] parameter(0)
   b = f32[5,130] parameter(1)
@@ -183,7 +184,7 @@ ENTRY e {
 }
 
 TEST(KeepEntryTiled, ReadsOtherValuesIntoUnpaddedChains) {
-  const Found found = Check(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+  const Found found = CheckProgram(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
 ENTRY e {
   weights = f32[16,256] parameter(0)
   x = f32[4,16] parameter(1)
@@ -202,7 +203,7 @@ ENTRY e {
 }
 
 TEST(KeepEntryTiled, ComputesSharedValuesInRowMajorOrder) {
-  const Found found = Check(R"(HloModule m
+  const Found found = CheckProgram(R"(HloModule m
 sum {
   x = f32[] parameter(0)
   y = f32[] parameter(1)
@@ -222,7 +223,7 @@ ENTRY e {
 
 TEST(KeepEntryTiled, TreatsAliasedArgumentAndResultAlike) {
   // The result could stay tiled, but the argument that it aliases is not one of its operands.
-  const Found found = Check(R"(HloModule m, input_output_alias={ {0}: (1, {}, may-alias) }
+  const Found found = CheckProgram(R"(HloModule m, input_output_alias={ {0}: (1, {}, may-alias) }
 ENTRY e {
   a = f32[16,256] parameter(0)
   b = f32[16,256] parameter(1)
@@ -237,7 +238,7 @@ ENTRY e {
 TEST(KeepEntryTiled, SupportsEveryKindOfReader) {
   // `a` stays tiled for the sum. The transpose and the gather read it in row-major order, the slice and the dot in
   // tiles.
-  const Found found = Check(R"(HloModule m
+  const Found found = CheckProgram(R"(HloModule m
 ENTRY e {
   a = f32[40,256] parameter(0)
   b = f32[40,256] parameter(1)
@@ -272,22 +273,22 @@ TEST(TileView, ConvertsBetweenMemoryAndArray) {
       entry->set_root(p);
       module->set_entry(entry);
       SetDefaultEntryLayouts(module.get());
-      const Shape laid_out = module->config().parameter_layouts[0];
-      const std::optional<TileView> view = TileView::Of(laid_out);
+      const Shape tiled_shape = module->config().parameter_layouts[0];
+      const std::optional<TileView> view = TileView::Of(tiled_shape);
       if (!view.has_value()) continue;
       ++views;
       const Literal array = RandomArguments(*module, 3)[0];
       p->mutable_shape() = view->PhysicalShape(type);
       entry->set_root(ReadFromTiles(entry, *view, p));
       ASSERT_TRUE(VerifyModule(*module).ok()) << module->ToString();
-      absl::StatusOr<Literal> out = Evaluate(*module, {InMemory(array, laid_out, 0xff)});
+      absl::StatusOr<Literal> out = Evaluate(*module, {WriteToMemory(array, tiled_shape, 0xff)});
       ASSERT_TRUE(out.ok()) << out.status();
-      EXPECT_TRUE(*out == array) << laid_out.ToString(true);
+      EXPECT_TRUE(*out == array) << tiled_shape.ToString(true);
       if (view->HasPadding()) continue;
       entry->set_root(WriteToTiles(entry, *view, entry->root()));
-      out = Evaluate(*module, {InMemory(array, laid_out, 0xff)});
+      out = Evaluate(*module, {WriteToMemory(array, tiled_shape, 0xff)});
       ASSERT_TRUE(out.ok()) << out.status();
-      EXPECT_TRUE(*out == InMemory(array, laid_out, 0)) << laid_out.ToString(true);
+      EXPECT_TRUE(*out == WriteToMemory(array, tiled_shape, 0)) << tiled_shape.ToString(true);
     }
   }
   EXPECT_GE(views, 25);

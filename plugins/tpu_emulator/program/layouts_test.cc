@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Whether every element has the same offset in both shapes.
-bool SamePlaces(const Shape& a, const Shape& b) {
+bool HaveSameOffsets(const Shape& a, const Shape& b) {
   const PhysicalLayout from = *PhysicalLayout::Of(a), to = *PhysicalLayout::Of(b);
   if (from.byte_size() != to.byte_size()) return false;
   const auto index = [](const Shape& s, int64_t linear) {
@@ -69,7 +69,7 @@ TEST(Layouts, BitcastsMoveNoElements) {
     ++bitcasts;
     Shape out = to;
     out.set_layout(*layout);
-    EXPECT_TRUE(SamePlaces(from, out)) << from.ToString(true) << " to " << out.ToString(true);
+    EXPECT_TRUE(HaveSameOffsets(from, out)) << from.ToString(true) << " to " << out.ToString(true);
   }
   EXPECT_GT(bitcasts, 300);
 }

@@ -111,7 +111,7 @@ Schedule NestedLoops(int64_t trip_count) {
 
 std::string Written(const Schedule& s) { return WriteReportJson(s, V5e(), {4, "2x2"}); }
 
-llvm::json::Value Parsed(const std::string& text) {
+llvm::json::Value ParseJson(const std::string& text) {
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
   if (!value) {
     ADD_FAILURE() << llvm::toString(value.takeError());
@@ -303,7 +303,7 @@ TEST(ReportJson, NumbersThatJsonLacksBecomeNull) {
 
 TEST(ReportJson, ContainsMachineFiguresAndTotals) {
   const Schedule s = NestedLoops(24);
-  const llvm::json::Value value = Parsed(Written(s));
+  const llvm::json::Value value = ParseJson(Written(s));
   const llvm::json::Object& o = *value.getAsObject();
   EXPECT_EQ(o.getInteger("devices"), 4);
   const llvm::json::Object& machine = *o.getObject("machine");
@@ -379,7 +379,7 @@ struct Event {
 std::map<int64_t, std::vector<Event>> Lanes(const std::string& text, std::map<int64_t, std::string>* names,
                                             std::vector<std::pair<double, int64_t>>* counters = nullptr) {
   std::map<int64_t, std::vector<Event>> lanes;
-  const llvm::json::Value value = Parsed(text);
+  const llvm::json::Value value = ParseJson(text);
   if (value.getAsObject() == nullptr) return lanes;
   for (const llvm::json::Value& v : *value.getAsObject()->getArray("traceEvents")) {
     const llvm::json::Object& e = *v.getAsObject();
@@ -556,7 +556,7 @@ TEST_F(Folder, CountsRuns) {
     for (std::thread& t : threads) t.join();
   }
   const std::string after = Read(files->json);
-  EXPECT_EQ(Parsed(after).getAsObject()->getInteger("runs"), 1000);
+  EXPECT_EQ(ParseJson(after).getAsObject()->getInteger("runs"), 1000);
   absl::StatusOr<Schedule> back = ReadReportJson(after);
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectSame(*back, s);

@@ -1,4 +1,4 @@
-"""tpu_report_test.py BACKPLANE PLUGIN: `backplane tpu-report` and TILEDTPU_REPORT with the emulator, from outside.
+"""tpu_report_test.py BACKPLANE PLUGIN: `backplane tpu-report` and TILEDTPU_REPORT with the emulator, end to end.
 
 testdata/transformer.mlir is six layers of a transformer (scan over [4,256,512] bf16), conv_net.mlir a small
 convolutional network; both carry the source lines of the Python they come from.
@@ -34,7 +34,7 @@ def documents(page):
 
 
 def check_document(d):
-    """What every document promises, whatever the program."""
+    """Checks the invariants of every document."""
     assert d["format"] == "backplane.tpu_report" and d["version"] == 1
     kernels, buffers, loops = d["kernels"], d["buffers"], d["loops"]
     assert kernels and buffers
@@ -113,7 +113,7 @@ def test_conv_net_on_two_chips(tmp):
         times = [k["seconds"] for k in fact["top_kernels"]]
         assert times == sorted(times, reverse=True) and times[0] > 0
         assert sum(k["category"] == "convolution" for k in d["kernels"]) == 3, [k["category"] for k in d["kernels"]]
-        # An image of 3 channels is padded whatever the order of its dimensions.
+        # An image of 3 channels is padded in any order of its dimensions.
         assert fact["worst_padding"]["padded_bytes"] > fact["worst_padding"]["unpadded_bytes"]
     check_trace(trace, 2, sum(len(d["kernels"]) for _, d in pages))
 
@@ -140,7 +140,7 @@ def test_refusals(tmp):
     assert "missing.mlir" in err
     _, err = report(CONV_NET, "--out", tmp / "no/such/folder.html", code=3)
     assert "no/such/folder.html" in err
-    # Larger than v5e's memory, not than v5p's: the words are the machine's.
+    # Does not fit v5e, but fits v5p. The message is that of the machine's compiler.
     large = tmp / "large.mlir"
     large.write_text("""func.func @main(%x: tensor<2048x1024x1024xf32>, %y: tensor<2048x1024x1024xf32>) -> tensor<2048x1024x1024xf32> {
       %0 = stablehlo.add %x, %y : tensor<2048x1024x1024xf32>
@@ -148,7 +148,7 @@ def test_refusals(tmp):
     }""")
     _, err = report(large, "--chip", "v5e", "--out", page, code=4)
     assert "Ran out of memory" in err and "15.75G" in err, err
-    # The page is there all the same, with what it needs, where, and what may help.
+    # The page is still written, with the required memory, the arrays at the peak, and remedies.
     (title, d), = documents(page)
     refusal = d["refusal"]
     assert title == "large.mlir on v5e" and refusal["message"].startswith("E1000") and refusal["message"] in err, (refusal, err)
@@ -161,13 +161,13 @@ def test_refusals(tmp):
     assert [t for t, _ in documents(page)] == ["large.mlir on v5p", "large.mlir on v5e"]
     report(large, "--chip", "v5p", "--out", page)
     check_document(documents(page)[0][1])
-    # A running host that asked for reports finds one too, and the error is the compiler's.
+    # A process with TILEDTPU_REPORT gets a report, too, and the compiler's error.
     folder = tmp / "refused"
     _, err = run("compile", PLUGIN, large, "-o", f'report="{folder}"', code=4)
     assert "Ran out of memory" in err, err
     found, = [p for p in folder.glob("*.json") if not p.name.endswith(".trace.json")]
     assert "refusal" in json.loads(found.read_text()) and found.with_suffix(".html").exists()
-    # A plugin that is none of these machines says so.
+    # Another plugin is rejected with a message.
     out, _ = run("tpu-report", "--help")
     assert "--against" in out and "TILEDTPU_REPORT" in out
 
@@ -198,7 +198,7 @@ def test_live_jax(tmp):
         assert documents(page)[0][1] == d
         check_trace(step.with_suffix(".trace.json"), 1, sum(k.get("executions", 1) for k in d["kernels"]))
     assert not list(folder.glob("*.part"))
-    # What was left can be compared with a program, and with another report.
+    # The written report can be compared with a program and with another report.
     page = tmp / "both.html"
     out, _ = report(steps[0], "--against", CONV_NET, "--chip", "v5e", "--chip", "v6e", "--out", page, "--trace", tmp / "both.trace.json")
     assert [t for t, _ in documents(page)] == [f"{steps[0].name} on v5p", "conv_net.mlir on v5e", "conv_net.mlir on v6e"]
@@ -211,7 +211,7 @@ def test_live_jax(tmp):
     copy.write_text(steps[0].read_text().replace('"version":1', '"version":7'))
     _, err = report(copy, "--out", page, code=3)
     assert "a report of another version, expected 1" in err, err
-    # A folder that cannot be written is told when the client is made, not at a compile.
+    # An unwritable folder is an error when the client is created, not at a compilation.
     (tmp / "file").write_text("")
     done = subprocess.run([sys.executable, "-B", "-c", "import jax; jax.devices()"], env={**env, "TILEDTPU_REPORT": str(tmp / "file/x")}, capture_output=True, text=True, timeout=120)
     assert done.returncode != 0 and "file/x" in done.stderr, done.stderr[-2000:]
@@ -226,7 +226,7 @@ def main():
             try:
                 test(pathlib.Path(folder))
                 print(f"{name}: good")
-            except Exception as e:  # the others are still worth knowing
+            except Exception as e:  # still run the other tests
                 failed += 1
                 import traceback
                 traceback.print_exc()
