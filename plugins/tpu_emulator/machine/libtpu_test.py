@@ -1,7 +1,7 @@
-"""libtpu_test.py --tool TOOL: the layout rule and the clock against the maker's compiler, on programs drawn anew.
+"""libtpu_test.py --tool TOOL: compares the layout rule and the clock with the maker's compiler, on random programs.
 
-Needs JAX and an installed libtpu, which compiles ahead of time without a TPU; ends with status 77 (skipped) without them.
-Neither comes with this repository. TOOL is tpu_machine_tool of the build. `--seed` repeats a draw.
+Needs JAX and an installed libtpu, which compiles ahead of time without a TPU; exits with status 77 (skipped) without them.
+Neither comes with this repository. TOOL is tpu_machine_tool of the build. `--seed` reproduces a run.
 """
 import argparse
 import importlib.util
@@ -24,7 +24,7 @@ PASSES = {"default": 1, "high": 3, "highest": 6}
 
 
 def ask(tool, lines):
-    """The tool's answers, one for each line."""
+    """Returns the tool's answers, one for each line."""
     done = subprocess.run([tool], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
     answers = done.stdout.splitlines()
     assert len(answers) == len(lines), (len(answers), len(lines))
@@ -65,7 +65,7 @@ def draw_shape(rng):
 
 
 def check_layouts(compiler, tool, rng, count):
-    """Draws arrays, some dozens a program, the machines in turn. Returns what differs: a layout, or a program's bytes."""
+    """Compares random arrays, some dozens per program, on alternating machines. Returns the differences."""
     wrong, drawn = [], 0
     while drawn < count:
         machine = list(TOPOLOGIES)[drawn // 50 % 5]
@@ -114,7 +114,7 @@ def space(shape):
 
 
 def recorded(compiler, machine, spec):
-    """Cycles that the compiler estimates for the one product of a program, and where it put operands and result."""
+    """Returns the compiler's cycles for the single product of a program, and the memory spaces of operands and result."""
     lead = [spec["batch"]] if spec["batch"] > 1 else []
     operands = [lead + [spec["m"], spec["k"]], lead + [spec["k"], spec["n"]]]
     text = compiler.text(machine, lambda a, b: product(compiler, spec, a, b), [compiler.array(spec["operand"], d) for d in operands])
@@ -157,7 +157,7 @@ def ranks(values):
 
 
 def check_matmuls(compiler, tool, rng, count):
-    """Draws `count` products for each machine. Returns the bars that are missed."""
+    """Compares `count` random products per machine. Returns the accuracy limits that are not met."""
     missed = []
     for machine in TOPOLOGIES:
         questions, theirs = [], []
