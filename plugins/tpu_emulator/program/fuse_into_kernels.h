@@ -33,7 +33,7 @@ namespace backplane::tpu {
 class FuseIntoKernels : public Pass {
  public:
   explicit FuseIntoKernels(bool widen = true) : widen_(widen) {}
-  absl::string_view name() const override { return "cut-into-kernels"; }
+  absl::string_view name() const override { return "fuse-into-kernels"; }
   absl::StatusOr<bool> Run(Module* module) override;
 
  private:
