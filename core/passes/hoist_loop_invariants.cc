@@ -340,7 +340,7 @@ absl::StatusOr<bool> HoistLoopInvariants::Run(Module* module) {
     for (Instruction* loop : c->Snapshot()) {
       if (!CanCarryMore(loop) || ordered.contains(loop)) continue;
       if (LoopInvariants(loop->called(1), min_elements_).ToCarry().empty()) continue;
-      if (KnownTripCount(*loop).value_or(2) < 2) continue;  // nothing is done twice
+      if (ComputeTripCount(*loop).value_or(2) < 2) continue;  // nothing is done twice
       called.Own(loop, 0);
       Computation* body = called.Own(loop, 1);
       const std::vector<Instruction*> carried = LoopInvariants(body, min_elements_).ToCarry();
