@@ -11,11 +11,16 @@ namespace backplane::cli::fuzz {
 namespace {
 
 constexpr PrimitiveType kF64 = PrimitiveType::kF64;
+// Of all loops in one reduction or sort together: more than any that the generator makes.
+constexpr int64_t kMostIterations = 1'000'000;
 
 absl::StatusOr<Judged> Evaluate(const Instruction& i, absl::Span<const Judged* const> ops) {
   std::vector<const Literal*> pointers;
   for (const Judged* j : ops) pointers.push_back(&j->value);
-  ASSIGN_OR_RETURN(Literal value, EvaluateInstruction(i, pointers));
+  // A reducer or a comparator may hold a loop, and shrinking may have made it endless.
+  EvaluatorHooks hooks;
+  hooks.cancelled = [iterations = int64_t{0}]() mutable { return ++iterations > kMostIterations; };
+  ASSIGN_OR_RETURN(Literal value, EvaluateInstruction(i, pointers, hooks));
   return Judged::Exact(std::move(value));
 }
 

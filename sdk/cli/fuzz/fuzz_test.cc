@@ -196,6 +196,25 @@ ENTRY e { x = f64[2] parameter(0) y = f64[2] parameter(1) m = f64[2] multiply(x,
   EXPECT_EQ(BoundAt(j.seen, 1), 0);
 }
 
+// Shrinking may make one out of a loop that came to its end.
+TEST(Bounds, EndlessLoopsOfReducersAreGivenUp) {
+  absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(R"(HloModule m
+go_on { c = f32[] parameter(0) ROOT yes = pred[] constant(true) }
+same { ROOT s = f32[] parameter(0) }
+reducer {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  s = f32[] add(a, b)
+  ROOT w = f32[] while(s), condition=go_on, body=same
+}
+ENTRY e { x = f32[4] parameter(0) z = f32[] constant(0) ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=reducer })");
+  ASSERT_TRUE(module.ok()) << module.status();
+  const std::vector<float> values = {1, 2, 3, 4};
+  const Judged x = Judged::Exact(Literal::FromValues<float>({4}, values));
+  const absl::StatusOr<Judged> result = JudgeComputation(*(*module)->entry(), absl::MakeConstSpan(&x, 1));
+  EXPECT_TRUE(absl::IsCancelled(result.status())) << result.status();
+}
+
 // The angle of x^y is y log x, here 744 radians in a type that tells them to 1e-13: an error of the result's direction.
 TEST(Bounds, PowersByManyTurns) {
   const char* text = R"(HloModule m
