@@ -25,7 +25,6 @@
 namespace backplane::mutation {
 namespace {
 
-using sequences::Random;
 constexpr size_t kFileHead = 16, kFrameHead = 16;
 
 std::string WithRightChecksums(absl::string_view bytes) {
@@ -66,7 +65,7 @@ std::string FrameOf(const record::Operation& operation) {
 }
 
 template <typename T>
-void ChangeNumber(Random& random, T& number) {
+void ChangeNumber(sequences::Random& random, T& number) {
   static const std::vector<int64_t>& limits = *new std::vector<int64_t>{0,
                                                                         1,
                                                                         -1,
@@ -82,7 +81,7 @@ void ChangeNumber(Random& random, T& number) {
 }
 
 template <typename T>
-void ChangeList(Random& random, std::vector<T>& list) {
+void ChangeList(sequences::Random& random, std::vector<T>& list) {
   if (list.empty() || random.OneIn(6)) {
     list.push_back(T{});
   } else if (random.OneIn(6)) {
@@ -94,7 +93,7 @@ void ChangeList(Random& random, std::vector<T>& list) {
   }
 }
 
-void ChangeOperation(Random& random, record::Operation& o) {
+void ChangeOperation(sequences::Random& random, record::Operation& o) {
   switch (random.Below(16)) {
     case 0:
       o.kind = static_cast<record::Kind>(1 + random.Below(record::kLastKind));
@@ -155,7 +154,7 @@ absl::Status WithRecordingFile(absl::string_view bytes, const std::function<absl
 }
 
 std::string MutateRecording(const std::vector<std::string>& seeds, uint64_t seed) {
-  Random random(seed);
+  sequences::Random random(seed);
   if (random.OneIn(3)) return Mutate(seeds, false, seed);
   const std::string& whole = random.Of(seeds);
   std::vector<std::string> frames = FramesOf(whole);
