@@ -95,7 +95,7 @@ bool IsTotal(const Instruction* i) {
 // What is known of a value that is the same in every turn.
 struct Invariant {
   int64_t largest_input = 0;  // bytes of the largest element of the state that it is made of
-  int64_t work = -1;          // bytes of the largest result of the work that it is made of; -1: none
+  int64_t work = -1;          // bytes of the largest result of work that it is made of without further work; -1: none
 };
 
 class LoopInvariants {
@@ -148,7 +148,7 @@ class LoopInvariants {
     int64_t bytes = 0;
     ForEachLeaf(i->shape(), [&](const Shape& leaf, const std::vector<int64_t>&) { bytes += leaf.byte_size(); });
     if (elements >= min_elements_ && IsWork(i) && bytes <= std::max(2 * all.largest_input, kMaxGrownBytes))
-      all.work = std::max(all.work, bytes);
+      all.work = bytes;
     invariant_[i] = all;
   }
 

@@ -32,6 +32,9 @@ Instruction* GatherOne(Instruction* i, Rewriter& to) {
   const GatherDimensions& g = i->gather_dims();
   const Ints& sizes = i->attrs().GetInts(AttrId::kSliceSizes);
   if (!g.operand_batching_dims.empty() || i->shape().num_elements() == 0) return nullptr;
+  int64_t window = 1;
+  for (int64_t size : sizes) window *= size;
+  if (window != i->shape().num_elements()) return nullptr;  // indices of no dimension name as many windows as they like
   bool fits;
   const std::optional<Ints> starts = OnlyStart(i->operand(1), g.start_index_map, x->shape(), sizes, &fits);
   if (!starts) return nullptr;

@@ -52,7 +52,7 @@ std::string WithTable(const std::string& page, const std::string& name, const st
 }
 
 TEST(PassesPage, AgreesWithTheRegistry) {
-  const std::string path = std::string(BACKPLANE_SOURCE_DIR) + "/docs/passes.md";
+  const std::string path = absl::StrCat(BACKPLANE_SOURCE_DIR, "/docs/passes.md");
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   const std::string page = text.str();
