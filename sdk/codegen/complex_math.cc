@@ -1,5 +1,7 @@
 #include "sdk/codegen/complex_math.h"
 
+#include "sdk/codegen/vector_math_emitter.h"
+
 namespace backplane::codegen {
 
 using llvm::Value;
@@ -42,17 +44,15 @@ Value* ComplexMath::Modulus(const Val& x) {
 
 Value* ComplexMath::SquareMinusOne(Value* a, Value* b) {
   if (narrow_) return Fma(a, b_.CreateFAdd(a, Num(a, 2)), b_.CreateFMul(b, b));
-  auto rest_of_square = [&](Value* v, Value* square) {
-    return b_.CreateIntrinsic(llvm::Intrinsic::fma, {v->getType()}, {v, v, b_.CreateFNeg(square)});
-  };
+  MathEmitter e(b_, emitter_.module(), &emitter_.target(), a->getType());
   auto add = [&](Value* p, Value* q, Value*& rest) {  // and what the sum rounds away
     Value *s = b_.CreateFAdd(p, q), *t = b_.CreateFSub(s, p);
     rest = b_.CreateFAdd(rest, b_.CreateFAdd(b_.CreateFSub(p, b_.CreateFSub(s, t)), b_.CreateFSub(q, t)));
     return s;
   };
-  Value *aa = b_.CreateFMul(a, a), *bb = b_.CreateFMul(b, b);
-  Value* rest = b_.CreateFAdd(rest_of_square(a, aa), rest_of_square(b, bb));
-  Value* high = add(add(b_.CreateFMul(Num(a, 2), a), aa, rest), bb, rest);
+  const DoubleValue aa = TwoProduct(e, a, a), bb = TwoProduct(e, b, b);
+  Value* rest = b_.CreateFAdd(aa.lo, bb.lo);
+  Value* high = add(add(b_.CreateFMul(Num(a, 2), a), aa.hi, rest), bb.hi, rest);
   return b_.CreateFAdd(high, rest);
 }
 

@@ -74,7 +74,8 @@ Value* ElementEmitter::DecodeSmall(PrimitiveType t, Value* bits) {
     std::vector<float> values(256);
     for (int i = 0; i < 256; ++i) values[i] = SmallBitsToFloat(t, static_cast<uint8_t>(i));
     auto* data = llvm::ConstantDataArray::get(context_, values);
-    table = new llvm::GlobalVariable(*module_, data->getType(), true, llvm::GlobalValue::PrivateLinkage, data);
+    table = new llvm::GlobalVariable(*module_, data->getType(), true, llvm::GlobalValue::PrivateLinkage, data, "",
+                                     nullptr, llvm::GlobalValue::NotThreadLocal, target_->constant_address_space);
     table->setAlignment(llvm::Align(64));
   }
   Value* index = b_.CreateZExt(bits, WithLanes(b_.getInt32Ty(), bits));

@@ -33,6 +33,7 @@ class ElementEmitter {
   llvm::IRBuilder<>& b() { return b_; }
   llvm::LLVMContext& context() { return context_; }
   llvm::Module* module() { return module_; }
+  const IrTarget& target() const { return *target_; }
   VectorMath& math() { return math_; }
   // The first operation that could not be emitted; the code is then useless.
   const absl::Status& status() const { return status_; }

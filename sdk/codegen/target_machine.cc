@@ -8,6 +8,9 @@
 #include "llvm/Analysis/AssumptionCache.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/PassInstrumentation.h"
@@ -47,6 +50,21 @@ class ChosenPasses : public llvm::legacy::PassManagerBase {
  private:
   llvm::legacy::PassManager& passes_;
   absl::InlinedVector<llvm::StringRef, 6> left_out_;
+};
+
+class ErrorCollector : public llvm::DiagnosticHandler {
+ public:
+  explicit ErrorCollector(std::string* errors) : errors_(errors) {}
+  bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
+    if (info.getSeverity() != llvm::DS_Error || !errors_->empty()) return true;
+    llvm::raw_string_ostream stream(*errors_);
+    llvm::DiagnosticPrinterRawOStream printer(stream);
+    info.print(printer);
+    return true;
+  }
+
+ private:
+  std::string* errors_;
 };
 
 }  // namespace
@@ -95,7 +113,14 @@ absl::StatusOr<std::string> GenerateCode(llvm::Module& module, llvm::TargetMachi
     return absl::InternalError(absl::StrCat("codegen: ", target.triple, " cannot emit ",
                                             kind == CodeKind::kObject ? "an object" : "assembly"));
   }
+  // What a generator cannot do it reports to the context, whose own handler would end the process.
+  std::string errors;
+  llvm::LLVMContext& context = module.getContext();
+  std::unique_ptr<llvm::DiagnosticHandler> before = context.getDiagnosticHandler();
+  context.setDiagnosticHandler(std::make_unique<ErrorCollector>(&errors));
   passes.run(module);
+  context.setDiagnosticHandler(std::move(before));
+  if (!errors.empty()) return absl::InternalError(absl::StrCat("codegen: ", target.cpu, ": ", errors));
   return std::string(code.begin(), code.end());
 }
 

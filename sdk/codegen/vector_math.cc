@@ -13,7 +13,7 @@ namespace {
 V EmitRoundAfz(MathEmitter& e, V x) {
   // The largest number below a half: a half itself would carry 0.49999997 over.
   V half = e.CopySign(e.C(e.f64 ? 0x1.fffffffffffffp-2 : 0x1.fffffep-2), x);
-  return e.b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, e.Add(x, half));
+  return e.Trunc(e.Add(x, half));
 }
 
 V EmitSign(MathEmitter& e, V x) { return e.Select(e.b.CreateFCmpONE(x, e.C(0.0)), e.CopySign(e.C(1.0), x), x); }
@@ -28,8 +28,7 @@ V EmitMaximum(MathEmitter& e, V x, V y, bool minimum) {
   return e.Select(e.IsNaN(x), x, chosen);
 }
 
-// The exact remainder by one division where the quotient fits the significand; lane by lane through the C library where
-// not.
+// The exact remainder by one division where the quotient fits the significand; lane by lane in integers where not.
 V EmitRemainder(MathEmitter& e, V x, V y) {
   const int most = e.f64 ? 2 * e.target->F64Lanes() : 2 * e.target->F32Lanes();
   return e.CallOutOfLine("fmod", {x, y}, most, [](MathEmitter& f, const std::vector<V>& a) -> V {
@@ -37,7 +36,7 @@ V EmitRemainder(MathEmitter& e, V x, V y) {
     llvm::Function* function = f.b.GetInsertBlock()->getParent();
     llvm::LLVMContext& context = f.module->getContext();
     V ax = f.Abs(x), ay = f.Abs(y);
-    V quotient = f.b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, f.Div(ax, ay));
+    V quotient = f.Trunc(f.Div(ax, ay));
     // Rounding the quotient can only have made it one too large; the fused product is exact then, too.
     V r = f.FmaNeg(quotient, ay, ax);
     r = f.Select(f.Lt(r, f.C(0.0)), f.Add(r, ay), r);
@@ -51,25 +50,13 @@ V EmitRemainder(MathEmitter& e, V x, V y) {
     auto* after = llvm::BasicBlock::Create(context, "done", function);
     f.b.CreateCondBr(f.Any(f.b.CreateNot(plain_case)), slow, after);
     f.b.SetInsertPoint(slow);
-    llvm::IRBuilder<> entry(&function->getEntryBlock(), function->getEntryBlock().begin());
-    llvm::AllocaInst* slots[3];
-    for (llvm::AllocaInst*& slot : slots) {
-      slot = entry.CreateAlloca(f.type);
-      slot->setAlignment(llvm::Align(64));
-    }
-    f.b.CreateAlignedStore(x, slots[0], llvm::Align(64));
-    f.b.CreateAlignedStore(y, slots[1], llvm::Align(64));
-    llvm::Type* pointer = f.b.getPtrTy();
-    llvm::FunctionCallee fmod = f.module->getOrInsertFunction(
-        f.f64 ? "backplane_fmod_f64" : "backplane_fmod_f32",
-        llvm::FunctionType::get(f.b.getVoidTy(), {pointer, pointer, pointer, f.b.getInt64Ty()}, false));
-    f.b.CreateCall(fmod, {slots[0], slots[1], slots[2], f.b.getInt64(f.lanes == 0 ? 1 : f.lanes)});
-    V each = f.b.CreateAlignedLoad(f.type, slots[2], llvm::Align(64));
+    V each = ExactRemainder(f, x, y);
+    llvm::BasicBlock* slow_end = f.b.GetInsertBlock();
     f.b.CreateBr(after);
     f.b.SetInsertPoint(after);
     llvm::PHINode* phi = f.b.CreatePHI(f.type, 2);
     phi->addIncoming(r, before);
-    phi->addIncoming(each, slow);
+    phi->addIncoming(each, slow_end);
     return phi;
   });
 }
@@ -95,6 +82,41 @@ V EmitHypot(MathEmitter& e, V x, V y) {
 }
 
 bool IsBrainOrHalf(llvm::Type* element) { return element->isHalfTy() || element->isBFloatTy(); }
+
+// f16 to f32 by its bits: the exponent field moves over, and a product with a power of two, which is exact, makes its
+// bias that of f32, for subnormal numbers too.
+V WidenHalf(llvm::IRBuilderBase& b, V bits, llvm::Type* f32, llvm::Type* i32) {
+  auto constant = [&](uint32_t c) { return llvm::ConstantInt::get(i32, c); };
+  V wide = b.CreateZExt(bits, i32);
+  V magnitude = b.CreateShl(b.CreateAnd(wide, constant(0x7fff)), constant(13));
+  V finite = b.CreateBitCast(b.CreateFMul(b.CreateBitCast(magnitude, f32), llvm::ConstantFP::get(f32, 0x1p112)), i32);
+  V special = b.CreateOr(magnitude, constant(0x7f800000));
+  special = b.CreateSelect(b.CreateICmpUGT(magnitude, constant(0x7c00u << 13)), b.CreateOr(special, constant(0x400000)),
+                           special);
+  V result = b.CreateSelect(b.CreateICmpUGE(magnitude, constant(0x7c00u << 13)), special, finite);
+  V sign = b.CreateShl(b.CreateAnd(wide, constant(0x8000)), constant(16));
+  return b.CreateBitCast(b.CreateOr(result, sign), f32);
+}
+
+// f32 to the bits of f16, to nearest even.
+V NarrowToHalf(llvm::IRBuilderBase& b, V x, llvm::Type* f32, llvm::Type* i32) {
+  auto constant = [&](uint32_t c) { return llvm::ConstantInt::get(i32, c); };
+  V bits = b.CreateBitCast(x, i32);
+  V magnitude = b.CreateAnd(bits, constant(0x7fffffff));
+  V odd = b.CreateAnd(b.CreateLShr(magnitude, constant(13)), constant(1));
+  // What is too large by less than a factor of two rounds up into infinity by itself.
+  V normal = b.CreateAdd(magnitude, b.CreateAdd(odd, constant(0xfffu - (112u << 23))));
+  normal = b.CreateLShr(normal, constant(13));
+  // The last place of a half is that of subnormal numbers.
+  V half = llvm::ConstantFP::get(f32, 0.5);
+  V sum = b.CreateBitCast(b.CreateFAdd(b.CreateBitCast(magnitude, f32), half), i32);
+  V subnormal = b.CreateSub(sum, constant(0x3f000000));
+  V result = b.CreateSelect(b.CreateICmpULT(magnitude, constant(0x38800000)), subnormal, normal);
+  V nan = b.CreateOr(b.CreateAnd(b.CreateLShr(magnitude, constant(13)), constant(0x3ff)), constant(0x7e00));
+  V beyond = b.CreateSelect(b.CreateICmpUGT(magnitude, constant(0x7f800000)), nan, constant(0x7c00));
+  result = b.CreateSelect(b.CreateICmpUGE(magnitude, constant(0x47800000)), beyond, result);
+  return b.CreateOr(result, b.CreateAnd(b.CreateLShr(bits, constant(16)), constant(0x8000)));
+}
 
 }  // namespace
 
@@ -169,15 +191,15 @@ V VectorMath::Emit(llvm::IRBuilderBase& b, MathFn fn, V x, V y) {
     case MathFn::kCbrt:
       return EmitCbrt(e, x);
     case MathFn::kFloor:
-      return b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x);
+      return e.Floor(x);
     case MathFn::kCeil:
-      return b.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, x);
+      return e.Ceil(x);
     case MathFn::kRoundEven:
-      return b.CreateUnaryIntrinsic(llvm::Intrinsic::rint, x);
+      return e.RoundEven(x);
     case MathFn::kRoundAfz:
       return EmitRoundAfz(e, x);
     case MathFn::kTrunc:
-      return b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, x);
+      return e.Trunc(x);
     case MathFn::kAbs:
       return e.Abs(x);
     case MathFn::kNegate:
@@ -216,7 +238,10 @@ V VectorMath::ConvertFloat(llvm::IRBuilderBase& b, V x, llvm::Type* to) {
     V bits = b.CreateShl(b.CreateZExt(b.CreateBitCast(x, i16), i32), llvm::ConstantInt::get(i32, 16));
     return ConvertFloat(b, b.CreateBitCast(bits, f32), to);
   }
-  if (from->isHalfTy()) return ConvertFloat(b, b.CreateFPExt(x, f32), to);
+  if (from->isHalfTy()) {
+    V wide = target_->has_f16_conversions ? b.CreateFPExt(x, f32) : WidenHalf(b, b.CreateBitCast(x, i16), f32, i32);
+    return ConvertFloat(b, wide, to);
+  }
   if (from->isDoubleTy() && !to->isFloatTy()) {
     // Two roundings could differ from one. Rounding to odd first (towards zero, and the last bit set if anything was
     // lost) keeps what the second one needs to know.
@@ -230,8 +255,10 @@ V VectorMath::ConvertFloat(llvm::IRBuilderBase& b, V x, llvm::Type* to) {
     bits = b.CreateOr(bits, b.CreateZExt(inexact, i32));
     return ConvertFloat(b, b.CreateBitCast(bits, f32), to);
   }
-  if (to->isBFloatTy()) {
-    // Not the instruction of AVX512-BF16: it flushes subnormals.
+  if (to->isHalfTy() && !target_->has_f16_conversions) {
+    return b.CreateBitCast(b.CreateTrunc(NarrowToHalf(b, x, f32, i32), i16), shaped(to));
+  }
+  if (to->isBFloatTy() && !target_->has_bf16_conversions) {
     V bits = b.CreateBitCast(x, i32);
     auto constant = [&](uint32_t c) { return llvm::ConstantInt::get(i32, c); };
     V odd = b.CreateAnd(b.CreateLShr(bits, constant(16)), constant(1));

@@ -86,6 +86,23 @@ V MathEmitter::ScaleByRounded(V x, const Rounded& n) {
   return Mul(Mul(x, PowerOfTwo(half)), PowerOfTwo(rest));
 }
 
+// Numbers beyond the last binary place are whole already; below, a sum with one whose last place is a unit rounds.
+V MathEmitter::RoundByAdding(V x) {
+  V unit = C(f64 ? 0x1p52 : 0x1p23);
+  V size = Abs(x);
+  return Select(Lt(size, unit), CopySign(Sub(Add(size, unit), unit), x), x);
+}
+
+V MathEmitter::Whole(llvm::Intrinsic::ID id, V x) {
+  if (target->has_rounding) return Rounding(id, x);
+  V from = id == llvm::Intrinsic::trunc ? Abs(x) : x;
+  V near = RoundByAdding(from);
+  V one = C(1.0);
+  V whole = id == llvm::Intrinsic::ceil ? Select(Lt(near, from), Add(near, one), near)
+                                        : Select(Gt(near, from), Sub(near, one), near);
+  return CopySign(whole, x);
+}
+
 V MathEmitter::CallOutOfLine(const std::string& name, const std::vector<V>& xs, int max_lanes,
                              const std::function<V(MathEmitter&, const std::vector<V>&)>& body) {
   const int count = lanes == 0 ? 0 : std::min(lanes, max_lanes);
@@ -109,6 +126,77 @@ V MathEmitter::CallOutOfLine(const std::string& name, const std::vector<V>& xs, 
   auto call = [&](const std::vector<V>& p) -> V { return b.CreateCall(function, p); };
   if (count == 0) return call(xs);
   return ByPieces(xs, count, call);
+}
+
+std::vector<V> MathEmitter::EachLane(const std::string& name, const std::vector<V>& xs,
+                                     const std::vector<llvm::Type*>& types,
+                                     const std::function<std::vector<V>(MathEmitter&, const std::vector<V>&)>& body) {
+  llvm::LLVMContext& context = module->getContext();
+  llvm::Type* element = type->getScalarType();
+  std::vector<llvm::Type*> results;
+  for (llvm::Type* t : types) results.push_back(t->getScalarType());
+  const std::string full = "backplane.math." + name + (f64 ? ".f64" : ".f32");
+  llvm::Function* function = module->getFunction(full);
+  if (function == nullptr) {
+    llvm::Type* result = results.size() == 1 ? results[0] : llvm::StructType::get(context, results);
+    const std::vector<llvm::Type*> parameters(xs.size(), element);
+    function = llvm::Function::Create(llvm::FunctionType::get(result, parameters, false),
+                                      llvm::Function::InternalLinkage, full, module);
+    SetFunctionAttributes(*function, *target);
+    llvm::IRBuilder<> inner(llvm::BasicBlock::Create(context, "entry", function));
+    MathEmitter e(inner, module, target, element);
+    std::vector<V> arguments;
+    for (llvm::Argument& a : function->args()) arguments.push_back(&a);
+    const std::vector<V> values = body(e, arguments);
+    V all = values[0];
+    if (values.size() > 1) {
+      all = llvm::PoisonValue::get(result);
+      for (size_t i = 0; i < values.size(); ++i)
+        all = inner.CreateInsertValue(all, values[i], static_cast<unsigned>(i));
+    }
+    inner.CreateRet(all);
+  }
+  auto call = [&](const std::vector<V>& arguments) -> std::vector<V> {
+    V all = b.CreateCall(function, arguments);
+    if (results.size() == 1) return {all};
+    std::vector<V> values;
+    for (size_t i = 0; i < results.size(); ++i) values.push_back(b.CreateExtractValue(all, static_cast<unsigned>(i)));
+    return values;
+  };
+  if (lanes == 0) return call(xs);
+
+  const llvm::Align align(64);
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  llvm::Function* caller = before->getParent();
+  llvm::IRBuilder<> entry(&caller->getEntryBlock(), caller->getEntryBlock().begin());
+  auto slot = [&](llvm::Type* t) {
+    llvm::AllocaInst* memory = entry.CreateAlloca(t);
+    memory->setAlignment(align);
+    return memory;
+  };
+  std::vector<llvm::AllocaInst*> in, out;
+  for (V x : xs) {
+    in.push_back(slot(x->getType()));
+    b.CreateAlignedStore(x, in.back(), align);
+  }
+  for (llvm::Type* t : types) out.push_back(slot(t));
+  auto* loop = llvm::BasicBlock::Create(context, "lane", caller);
+  auto* after = llvm::BasicBlock::Create(context, "lanes", caller);
+  b.CreateBr(loop);
+  b.SetInsertPoint(loop);
+  llvm::PHINode* i = b.CreatePHI(b.getInt32Ty(), 2);
+  std::vector<V> arguments;
+  for (llvm::AllocaInst* memory : in) arguments.push_back(b.CreateLoad(element, b.CreateGEP(element, memory, i)));
+  const std::vector<V> values = call(arguments);
+  for (size_t k = 0; k < values.size(); ++k) b.CreateStore(values[k], b.CreateGEP(results[k], out[k], i));
+  V next = b.CreateAdd(i, b.getInt32(1));
+  i->addIncoming(b.getInt32(0), before);
+  i->addIncoming(next, loop);
+  b.CreateCondBr(b.CreateICmpULT(next, b.getInt32(lanes)), loop, after);
+  b.SetInsertPoint(after);
+  std::vector<V> vectors;
+  for (size_t k = 0; k < types.size(); ++k) vectors.push_back(b.CreateAlignedLoad(types[k], out[k], align));
+  return vectors;
 }
 
 DoubleValue FastTwoSum(MathEmitter& e, V larger, V smaller) {

@@ -41,6 +41,11 @@ class MathEmitter {
   V Neg(V x) { return b.CreateFNeg(x); }
   V Abs(V x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
   V Sqrt(V x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x); }
+  // To whole numbers.
+  V RoundEven(V x) { return target->has_rounding ? Rounding(llvm::Intrinsic::rint, x) : RoundByAdding(x); }
+  V Trunc(V x) { return Whole(llvm::Intrinsic::trunc, x); }
+  V Floor(V x) { return Whole(llvm::Intrinsic::floor, x); }
+  V Ceil(V x) { return Whole(llvm::Intrinsic::ceil, x); }
   V CopySign(V magnitude, V sign) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign); }
   // x * y + z, in one rounding where the machine has it.
   V Fma(V x, V y, V z) {
@@ -115,6 +120,11 @@ class MathEmitter {
   V CallOutOfLine(const std::string& name, const std::vector<V>& xs, int max_lanes,
                   const std::function<V(MathEmitter&, const std::vector<V>&)>& body);
 
+  // Calls the internal function `name` of scalars, which `body` makes, for each lane, in a loop over memory when there
+  // is more than one. Adds blocks: only within CallOutOfLine. `types`: of the results, with the lanes of this type.
+  std::vector<V> EachLane(const std::string& name, const std::vector<V>& xs, const std::vector<llvm::Type*>& types,
+                          const std::function<std::vector<V>(MathEmitter&, const std::vector<V>&)>& body);
+
   // True if any lane is.
   V Any(V condition) { return lanes == 0 ? condition : b.CreateOrReduce(condition); }
 
@@ -122,6 +132,11 @@ class MathEmitter {
   MathEmitter As(llvm::Type* element) {
     return MathEmitter(b, module, target, lanes == 0 ? element : llvm::FixedVectorType::get(element, lanes));
   }
+
+  // Any of floor, ceil and trunc, also where the machine has none of them.
+  V Whole(llvm::Intrinsic::ID id, V x);
+  V Rounding(llvm::Intrinsic::ID id, V x) { return b.CreateUnaryIntrinsic(id, x); }
+  V RoundByAdding(V x);
 
   llvm::IRBuilderBase& b;
   llvm::Module* module;
@@ -152,6 +167,18 @@ V EmitSin(MathEmitter& e, V x);
 V EmitCos(MathEmitter& e, V x);
 V EmitTan(MathEmitter& e, V x);
 V EmitAtan2(MathEmitter& e, V y, V x);
+
+// x = quadrant * pi/2 + hi + lo, |hi| at most pi/4 or a little more. The quadrant stands in the low bits of an integer.
+struct ReducedAngle {
+  V hi, lo, quadrant;
+};
+
+// vector_math_exact.cc
+//
+// For |x| of at least 2^16, lanes with less get anything. NaN for infinity. lo is zero for f32.
+ReducedAngle ReduceHugeAngle(MathEmitter& e, V x);
+// As C's fmod, for all operands.
+V ExactRemainder(MathEmitter& e, V x, V y);
 
 // fraction in [0.75, 1.5) and exponent, of positive finite x (zero and negative: finite garbage). `exponent` as float.
 struct FractionAndExponent {

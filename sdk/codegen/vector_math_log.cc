@@ -110,7 +110,7 @@ namespace {
 
 // Everything that C's Annex F says of pow beyond |x|^y for positive finite x.
 V FixPow(MathEmitter& e, V x, V y, V magnitude) {
-  auto round = [&](V v) { return e.b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, v); };
+  auto round = [&](V v) { return e.Trunc(v); };
   V zero = e.C(0.0), one = e.C(1.0);
   V whole = e.Eq(round(y), y);
   V half = e.Mul(y, e.C(0.5));

@@ -6,11 +6,6 @@
 namespace backplane::codegen {
 namespace {
 
-// x = quadrant * pi/2 + hi + lo, |hi| <= pi/4. The quadrant stands in the low bits of an integer.
-struct ReducedAngle {
-  V hi, lo, quadrant;
-};
-
 // For |x| below 2^20 pi/2, f64, also without a fused multiply-add: the products with the first two parts are exact.
 ReducedAngle ReduceOrdinary64(MathEmitter& e, V x) {
   MathEmitter::Rounded n = e.RoundSmallProduct(x, 0x1.45f306dc9c883p-1);
@@ -21,27 +16,6 @@ ReducedAngle ReduceOrdinary64(MathEmitter& e, V x) {
   lo = e.FmaNeg(n.value, e.C(0x1.3198a2e037073p-69), lo);
   DoubleValue sum = TwoSum(e, hi, lo);
   return {sum.hi, sum.lo, n.bits};
-}
-
-// Any |x| of at least 2^16, by a function of ours that takes the lanes through memory: it is needed rarely, and as
-// generated code it would cost every program that has a sine several milliseconds.
-ReducedAngle ReduceHuge(MathEmitter& e, V x) {
-  llvm::IRBuilder<> entry(&e.b.GetInsertBlock()->getParent()->getEntryBlock(),
-                          e.b.GetInsertBlock()->getParent()->getEntryBlock().begin());
-  auto slot = [&](llvm::Type* type) {
-    llvm::AllocaInst* memory = entry.CreateAlloca(type);
-    memory->setAlignment(llvm::Align(64));
-    return memory;
-  };
-  llvm::AllocaInst *in = slot(e.type), *hi = slot(e.type), *lo = slot(e.type), *quadrant = slot(e.int_type);
-  e.b.CreateAlignedStore(x, in, llvm::Align(64));
-  llvm::Type* pointer = e.b.getPtrTy();
-  llvm::FunctionCallee reduce = e.module->getOrInsertFunction(
-      e.f64 ? "backplane_reduce_angle_f64" : "backplane_reduce_angle_f32",
-      llvm::FunctionType::get(e.b.getVoidTy(), {pointer, pointer, pointer, pointer, e.b.getInt64Ty()}, false));
-  e.b.CreateCall(reduce, {in, hi, lo, quadrant, e.b.getInt64(e.lanes == 0 ? 1 : e.lanes)});
-  return {e.b.CreateAlignedLoad(e.type, hi, llvm::Align(64)), e.b.CreateAlignedLoad(e.type, lo, llvm::Align(64)),
-          e.b.CreateAlignedLoad(e.int_type, quadrant, llvm::Align(64))};
 }
 
 // Runs `ordinary` for all lanes, and the other reduction too if any lane has |x| > limit; each lane gets its own.
@@ -55,7 +29,7 @@ ReducedAngle Choose(MathEmitter& e, V x, double limit, const std::function<Reduc
   auto* after = llvm::BasicBlock::Create(context, "reduced", function);
   e.b.CreateCondBr(e.Any(is_huge), slow, after);
   e.b.SetInsertPoint(slow);
-  ReducedAngle far = ReduceHuge(e, x);
+  ReducedAngle far = ReduceHugeAngle(e, x);
   ReducedAngle mixed = {e.Select(is_huge, far.hi, near.hi), e.Select(is_huge, far.lo, near.lo),
                         e.Select(is_huge, far.quadrant, near.quadrant)};
   llvm::BasicBlock* slow_end = e.b.GetInsertBlock();

@@ -1,7 +1,6 @@
 // Linking of objects into this process with JITLink. ORC's session and linking layer are used directly: LLJIT would
 // add a platform, a compile layer and three libraries' worth of set-up that plain objects do not need.
 #include <atomic>
-#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -19,7 +18,6 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "sdk/backend/faults.h"
 #include "sdk/engine/jit/jit.h"
-#include "sdk/engine/jit/vector_math_runtime.h"
 
 namespace backplane::engine::jit {
 namespace {
@@ -140,25 +138,6 @@ class OrcLibrary : public CodeLibrary {
   std::atomic<int64_t> code_bytes_{0};
 };
 
-// Half precision conversions that the compiler emits calls to on hosts without F16C. The values travel in SSE
-// registers, as the psABI says for _Float16 and __bf16, so these are written with those types.
-#if defined(__SSE2__)
-float ExtendHalf(_Float16 x) { return static_cast<float>(x); }
-_Float16 TruncToHalf(float x) { return static_cast<_Float16>(x); }
-_Float16 TruncDoubleToHalf(double x) { return static_cast<_Float16>(x); }
-// bf16 travels in the same place; the type only carries its bits.
-_Float16 TruncToBf16(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof(bits));
-  const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-  const uint16_t half = nan ? static_cast<uint16_t>((bits >> 16) | 0x40)
-                            : static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  _Float16 result;
-  std::memcpy(&result, &half, sizeof(half));
-  return result;
-}
-#endif
-
 template <typename R, typename... A>
 const void* Address(R (*function)(A...)) {
   return reinterpret_cast<const void*>(function);
@@ -167,33 +146,12 @@ const void* Address(R (*function)(A...)) {
 }  // namespace
 
 const CodeLibrary::Symbols& DefaultSymbols() {
-  using D1 = double (*)(double);
-  using D2 = double (*)(double, double);
-  using F1 = float (*)(float);
-  using F2 = float (*)(float, float);
-  static const CodeLibrary::Symbols* const symbols = new CodeLibrary::Symbols {
-    {"memcpy", Address(&std::memcpy)}, {"memmove", Address(&std::memmove)}, {"memset", Address(&std::memset)},
-        {"memcmp", Address(&std::memcmp)}, {"fmod", Address(D2(&::fmod))}, {"fmodf", Address(F2(&::fmodf))},
-        {"fma", Address(static_cast<double (*)(double, double, double)>(&::fma))},
-        {"fmaf", Address(static_cast<float (*)(float, float, float)>(&::fmaf))}, {"floor", Address(D1(&::floor))},
-        {"floorf", Address(F1(&::floorf))}, {"ceil", Address(D1(&::ceil))}, {"ceilf", Address(F1(&::ceilf))},
-        {"trunc", Address(D1(&::trunc))}, {"truncf", Address(F1(&::truncf))}, {"rint", Address(D1(&::rint))},
-        {"rintf", Address(F1(&::rintf))}, {"nearbyint", Address(D1(&::nearbyint))},
-        {"nearbyintf", Address(F1(&::nearbyintf))}, {"round", Address(D1(&::round))},
-        {"roundf", Address(F1(&::roundf))}, {"roundeven", Address(D1(&::roundeven))},
-        {"roundevenf", Address(F1(&::roundevenf))}, {"sqrt", Address(D1(&::sqrt))}, {"sqrtf", Address(F1(&::sqrtf))},
-        {"exp", Address(D1(&::exp))}, {"expf", Address(F1(&::expf))}, {"log", Address(D1(&::log))},
-        {"logf", Address(F1(&::logf))}, {"sin", Address(D1(&::sin))}, {"sinf", Address(F1(&::sinf))},
-        {"cos", Address(D1(&::cos))}, {"cosf", Address(F1(&::cosf))}, {"pow", Address(D2(&::pow))},
-        {"powf", Address(F2(&::powf))}, {"lgamma", Address(D1(&::lgamma))}, {"lgammaf", Address(F1(&::lgammaf))},
-        {"backplane_reduce_angle_f32", Address(&ReduceAngleF32)},
-        {"backplane_reduce_angle_f64", Address(&ReduceAngleF64)}, {"backplane_fmod_f32", Address(&FmodF32)},
-        {"backplane_fmod_f64", Address(&FmodF64)}, {"backplane_transpose_tile", Address(&RunTransposeTile)},
-#if defined(__SSE2__)
-        {"__extendhfsf2", Address(&ExtendHalf)}, {"__truncsfhf2", Address(&TruncToHalf)},
-        {"__truncdfhf2", Address(&TruncDoubleToHalf)}, {"__truncsfbf2", Address(&TruncToBf16)},
-#endif
-  };
+  static const CodeLibrary::Symbols* const symbols =
+      new CodeLibrary::Symbols{{"memcpy", Address(&std::memcpy)},
+                               {"memmove", Address(&std::memmove)},
+                               {"memset", Address(&std::memset)},
+                               {"memcmp", Address(&std::memcmp)},
+                               {"backplane_transpose_tile", Address(&RunTransposeTile)}};
   return *symbols;
 }
 

@@ -22,7 +22,7 @@ namespace backplane::engine::jit {
 namespace {
 
 // Raise it when generated code changes in a way that a stored object must not survive.
-constexpr int kCodegenRevision = 3;
+constexpr int kCodegenRevision = 4;
 
 using Clock = std::chrono::steady_clock;
 

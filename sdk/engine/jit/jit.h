@@ -74,8 +74,8 @@ class CodeLibrary {
 
   virtual ~CodeLibrary() = default;
 
-  // Links objects, all visible to one another. Undefined symbols are looked for in `externals` and then among the C
-  // memory and math functions listed by DefaultSymbols(); anything else is an Internal error that names the symbol.
+  // Links objects, all visible to one another. Undefined symbols are looked for in `externals` and then among the
+  // memory functions listed by DefaultSymbols(); anything else is an Internal error that names the symbol.
   static absl::StatusOr<std::unique_ptr<CodeLibrary>> Link(absl::Span<const ObjectCode> objects,
                                                            const Symbols& externals = {});
 
@@ -92,7 +92,7 @@ class CodeLibrary {
   virtual int64_t code_bytes() const = 0;
 };
 
-// memcpy, memset, floor and their like: what generated code may call without saying so.
+// memcpy and its like: what generated code may call without saying so. Elementary functions it brings along itself.
 const CodeLibrary::Symbols& DefaultSymbols();
 
 }  // namespace backplane::engine::jit

@@ -144,7 +144,14 @@ TEST(Jit, ExternalAndDefaultSymbols) {
       [](int index, llvm::Module& m) {
         if (index == 0) EmitCaller(m, "call_ours", "twice");
         if (index == 1) EmitCaller(m, "call_across", "call_ours");
-        if (index == 1) EmitCaller(m, "call_libm", "floor");
+        if (index == 1) {  // may become a call of memset
+          llvm::IRBuilder<> b(m.getContext());
+          auto* type = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false);
+          auto* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, "clear", m);
+          b.SetInsertPoint(llvm::BasicBlock::Create(m.getContext(), "entry", f));
+          b.CreateMemSet(f->getArg(0), b.getInt8(0), f->getArg(1), llvm::MaybeAlign());
+          b.CreateRetVoid();
+        }
         return absl::OkStatus();
       },
       nullptr);
@@ -154,7 +161,9 @@ TEST(Jit, ExternalAndDefaultSymbols) {
   using Fn = double (*)(double);
   EXPECT_EQ((*(*library)->LookupFunction<Fn>("call_ours"))(21.5), 43);
   EXPECT_EQ((*(*library)->LookupFunction<Fn>("call_across"))(4), 8);
-  EXPECT_EQ((*(*library)->LookupFunction<Fn>("call_libm"))(4.75), 4);
+  double cleared[] = {1, 2, 3};
+  (*(*library)->LookupFunction<void (*)(void*, int64_t)>("clear"))(cleared, 16);
+  EXPECT_THAT(cleared, ::testing::ElementsAre(0, 0, 3));
   EXPECT_FALSE((*library)->Lookup("no_such_function").ok());
 }
 

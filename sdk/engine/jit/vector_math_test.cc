@@ -316,7 +316,8 @@ TEST(VectorMath, ScalarsAndOddLengths) {
 
 TEST(VectorMath, NarrowerHosts) {
   for (int cap : {16, 32}) {
-    const HostInfo host = DetectHost(cap);
+    HostInfo host = DetectHost(cap);
+    if (cap == 16) host.target.has_rounding = false;  // as before SSE4.1
     for (int lanes : {1, host.target.F32Lanes(), 2 * host.target.F32Lanes()}) {
       Sweep<float>(host, lanes, 100000, cap == 16 ? "f32, 16 bytes" : "f32, 32 bytes", lanes > host.target.F32Lanes());
       Sweep<double>(host, lanes, 60000, cap == 16 ? "f64, 16 bytes" : "f64, 32 bytes", lanes > host.target.F32Lanes());
@@ -350,6 +351,99 @@ TEST(VectorMath, TrigonometryNearMultiplesOfHalfPi) {
                                       << absl::StrFormat("%.17g got %.17g want %.17g", w64.x, w64.got, w64.want);
     EXPECT_LE(w32.ulp, f.max_ulp_f32) << f.name << " f32 at "
                                       << absl::StrFormat("%.17g got %.17g want %.17g", w32.x, w32.got, w32.want);
+  }
+}
+
+// Remainders are exact: bit for bit the C library's, for quotients of every size, and for every element of a vector.
+template <typename T>
+void CheckRemainders(const HostInfo& host, int lanes, int count) {
+  using B = typename Bits<T>::Type;
+  constexpr int kMantissa = std::numeric_limits<T>::digits - 1;
+  Library library(sizeof(T) == 8, lanes, host);
+  const Function* function = nullptr;
+  for (const Function& f : kFunctions) {
+    if (f.fn == MathFn::kRemainder) function = &f;
+  }
+  std::mt19937_64 rng(17);
+  std::vector<T> x, y;
+  for (T a : Specials<T>()) {
+    for (T c : Specials<T>()) x.push_back(a), y.push_back(c);
+  }
+  for (int i = 0; i < count; ++i) {
+    const T a = FromBits<T>(static_cast<B>(rng()));
+    T c = FromBits<T>(static_cast<B>(rng()));
+    switch (i % 5) {
+      case 1:  // subnormal divisors
+        c = FromBits<T>(static_cast<B>(rng() & ((B{1} << kMantissa) - 1)));
+        break;
+      case 2:  // divisors of few digits, so that the remainder is often zero
+        c = std::ldexp(static_cast<T>(rng() % 64), static_cast<int>(rng() % 120) - 60);
+        break;
+      case 3:  // quotients about the size at which the short way ends
+        c = std::ldexp(a, -kMantissa - 4 + static_cast<int>(rng() % 8)) * (1 + static_cast<T>(rng() % 1024) / 1024);
+        break;
+      case 4:  // multiples
+        c = a / static_cast<T>(rng() % 1000 + 1);
+        break;
+      default:
+        break;
+    }
+    x.push_back(a), y.push_back(c);
+  }
+  while (x.size() % lanes != 0) x.push_back(1), y.push_back(1);
+  std::vector<T> out(x.size());
+  library[*function](x.data(), y.data(), out.data(), static_cast<int64_t>(x.size()));
+  int wrong = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const T want = std::fmod(x[i], y[i]);
+    const bool same = std::isnan(want) ? std::isnan(out[i]) : std::memcmp(&want, &out[i], sizeof(T)) == 0;
+    if (!same && ++wrong < 4) {
+      ADD_FAILURE() << absl::StrFormat("fmod(%.17g, %.17g) is %.17g, expected %.17g", x[i], y[i], out[i], want);
+    }
+  }
+  EXPECT_EQ(wrong, 0) << "of " << x.size() << ", lanes " << lanes;
+}
+
+TEST(VectorMath, RemaindersAreExact) {
+  const HostInfo narrow = DetectHost(16);
+  for (int lanes : {1, 3, 2 * Host().target.F32Lanes()}) {
+    CheckRemainders<float>(Host(), lanes, 300000);
+    CheckRemainders<float>(narrow, lanes, 100000);
+  }
+  for (int lanes : {1, 3, 2 * Host().target.F64Lanes()}) {
+    CheckRemainders<double>(Host(), lanes, 150000);
+    CheckRemainders<double>(narrow, lanes, 50000);
+  }
+}
+
+// Angles of every size, all of them beyond the ordinary reduction.
+template <typename T>
+void CheckHugeAngles(const HostInfo& host, int lanes, int count) {
+  Library library(sizeof(T) == 8, lanes, host);
+  std::mt19937_64 rng(23);
+  std::vector<T> x;
+  const int most = std::numeric_limits<T>::max_exponent;
+  while (static_cast<int>(x.size()) < count) {
+    const T fraction = static_cast<T>(1) + static_cast<T>(static_cast<double>(rng() >> 11) * 0x1p-53);
+    const T a = std::ldexp(fraction, 16 + static_cast<int>(rng() % (most - 17)));
+    x.push_back(rng() % 2 == 0 ? a : -a);
+  }
+  while (x.size() % lanes != 0) x.push_back(static_cast<T>(0x1p30));
+  for (const Function& f : kFunctions) {
+    if (f.fn != MathFn::kSin && f.fn != MathFn::kCos && f.fn != MathFn::kTan) continue;
+    const Worst worst = Measure(f, library[f], x, x);
+    EXPECT_LE(worst.ulp, (sizeof(T) == 8 ? f.max_ulp_f64 : f.max_ulp_f32) * (host.target.has_fma ? 1.0 : 1.6))
+        << f.name << " lanes " << lanes << " at " << absl::StrFormat("%.17g got %.17g", worst.x, worst.got);
+  }
+}
+
+TEST(VectorMath, HugeAngles) {
+  const HostInfo narrow = DetectHost(16);
+  for (int lanes : {1, 5, 16}) {
+    CheckHugeAngles<float>(Host(), lanes, 200000);
+    CheckHugeAngles<float>(narrow, lanes, 50000);
+    CheckHugeAngles<double>(Host(), lanes, 200000);
+    CheckHugeAngles<double>(narrow, lanes, 50000);
   }
 }
 
