@@ -8,7 +8,7 @@ namespace {
 
 absl::Status UnevenPartialError(const Instruction* i) {
   return absl::UnimplementedError(
-      absl::StrCat(i->name(), ": partial is_partial stated shards that do not divide ", i->shape().ToString()));
+      absl::StrCat(i->name(), ": partial sums of shards that do not divide ", i->shape().ToString()));
 }
 
 }  // namespace
@@ -21,7 +21,7 @@ absl::StatusOr<Tiling> Partitioner::AdjustBoundaryTiling(const Instruction* i, T
     if (full_size == shard_size) {
       tiling = tiling.ReplicateDim(d);
     } else if ((full_size + tiling.tiles(d) - 1) / tiling.tiles(d) != shard_size) {
-      return absl::UnimplementedError(absl::StrCat(i->name(), ": dimension ", d, " stated ", full.ToString(), " is ",
+      return absl::UnimplementedError(absl::StrCat(i->name(), ": dimension ", d, " of ", full.ToString(), " is ",
                                                    shard_size, " in the manual region, ", tiling.ToString(),
                                                    " splits it into ", tiling.tiles(d)));
     }
