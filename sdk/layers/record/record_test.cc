@@ -366,6 +366,22 @@ TEST_F(RecordTest, AWaitForWhatTheSessionNeverGivesEnds) {
   EXPECT_TRUE(waited);
 }
 
+TEST_F(RecordTest, AnAliasIsFulfilledAfterARefusal) {
+  Record([&](Client& client) {
+    ASSERT_OK_AND_ASSIGN(const auto devices, client.AddressableDevices());
+    ASSERT_OK_AND_ASSIGN(const auto memory, devices[0].DefaultMemory());
+    ASSERT_OK_AND_ASSIGN(Client::Alias alias, client.AliasBuffer({PJRT_Buffer_Type_F32, {4}}, memory));
+    ASSERT_OK_AND_ASSIGN(const Buffer shorter, client.ToDevice(HostArray::Of<float>({3}, {1, 2, 3})));
+    ASSERT_OK_AND_ASSIGN(const Buffer right, client.ToDevice(HostArray::Of<float>({4}, {1, 2, 3, 4})));
+    EXPECT_FALSE(alias.fulfill(&shorter).ok());
+    ASSERT_OK(alias.fulfill(&right));
+    ASSERT_OK(alias.buffer.ToHost().status());
+  });
+  size_t reads = 0;
+  EXPECT_EQ(ReplayedOtherwise(&reads), kNothing);
+  EXPECT_EQ(reads, 1u);
+}
+
 TEST_F(RecordTest, ManyThreads) {
   Record([](Client& client) {
     ASSERT_OK_AND_ASSIGN(const LoadedExecutable add, client.Compile({"mlir", kAdd}));
