@@ -136,6 +136,12 @@ class Recorder final : public layers::Layer {
     return value;
   }
   template <typename Map, typename Key, typename Value>
+  void DropIfSame(Map& map, Key key, const Value& value) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto at = map.find(key);
+    if (at != map.end() && at->second == value) map.erase(at);
+  }
+  template <typename Map, typename Key, typename Value>
   void Put(Map& map, Key key, Value value) {
     std::lock_guard<std::mutex> lock(mutex_);
     map[key] = std::move(value);

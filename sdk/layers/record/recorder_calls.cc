@@ -275,12 +275,15 @@ void Recorder::End(PJRT_Client_CreateAliasBuffer_Args& args, Pending& call) {
 bool Recorder::Begin(PJRT_Client_FulfillAliasBuffer_Args& args, Pending& call) {
   call.op.kind = Kind::kFulfillAlias;
   const bool good = args.status_code == PJRT_Error_Code_OK;
-  call.op.uses = {Take(aliases_, args.fulfill_alias_buffer_cb), good ? Find(buffers_, args.buffer) : 0};
+  call.op.uses = {Find(aliases_, args.fulfill_alias_buffer_cb), good ? Find(buffers_, args.buffer) : 0};
   call.op.numbers = {args.status_code};
   if (!good) call.op.text = Text(args.error_message, args.error_message_size);
   return true;
 }
-BP_NOTHING_AT_END(PJRT_Client_FulfillAliasBuffer)
+void Recorder::End(PJRT_Client_FulfillAliasBuffer_Args& args, Pending& call) {
+  // Only now: a call that is refused leaves the promise. Another alias may have come to lie at its address meanwhile.
+  DropIfSame(aliases_, args.fulfill_alias_buffer_cb, call.op.uses[0]);
+}
 
 bool Recorder::Begin(PJRT_Client_CreateViewOfDeviceBuffer_Args& args, Pending& call) {
   Operation& op = call.op;
