@@ -207,10 +207,11 @@ class ArrayPrograms {
     if (!body.ok()) return body.status();
     const double start = op == Opcode::kAnd || (op != Opcode::kOr && OneIn(4)) ? 1 : 0;
     const Value initial = x->Is(Opcode::kReduce) && OneIn(2) ? x->operand(1) : Scalar(b, t, start);
-    absl::StatusOr<Value> once = b.Reduce({x}, {initial}, *body, dims);
-    if (!once.ok() || !OneIn(3)) return once;
-    const Ints more = SomeDimensions(*once);
-    return b.Reduce({*once}, {initial}, *body, more);
+    if (OneIn(3) && x->shape().rank() > 1) {  // along one dimension, then along another
+      absl::StatusOr<Value> once = b.Reduce({x}, {initial}, *body, {0});
+      return once.ok() ? b.Reduce({*once}, {initial}, *body, {0}) : once;
+    }
+    return b.Reduce({x}, {initial}, *body, dims);
   }
 
   absl::StatusOr<Value> Condition(Builder& b, const Shape& shape, const std::vector<Value>& pool) {
