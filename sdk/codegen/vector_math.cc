@@ -36,14 +36,28 @@ V EmitRemainder(MathEmitter& e, V x, V y) {
     llvm::Function* function = f.b.GetInsertBlock()->getParent();
     llvm::LLVMContext& context = f.module->getContext();
     V ax = f.Abs(x), ay = f.Abs(y);
-    V quotient = f.Trunc(f.Div(ax, ay));
-    // Rounding the quotient can only have made it one too large; the fused product is exact then, too.
-    V r = f.FmaNeg(quotient, ay, ax);
-    r = f.Select(f.Lt(r, f.C(0.0)), f.Add(r, ay), r);
+    // Without a fused multiply-add f32 is divided in f64, whose product is exact, and f64 by a product in two parts.
+    const bool fused = f.target->has_fma;
+    MathEmitter w = fused ? f : f.As(f.b.getDoubleTy());
+    const bool widened = f.f64 != w.f64;
+    V dividend = widened ? f.b.CreateFPExt(ax, w.type) : ax, divisor = widened ? f.b.CreateFPExt(ay, w.type) : ay;
+    V quotient = w.Trunc(w.Div(dividend, divisor));
+    // Rounding the quotient can only have made it one too large; what is left is exact then, too.
+    V r;
+    if (fused || widened) {
+      r = w.FmaNeg(quotient, divisor, dividend);
+    } else {
+      DoubleValue product = TwoProduct(w, quotient, divisor);
+      r = w.Sub(w.Sub(dividend, product.hi), product.lo);
+    }
+    r = w.Select(w.Lt(r, w.C(0.0)), w.Add(r, divisor), r);
+    if (widened) r = f.b.CreateFPTrunc(r, f.type);
     r = f.CopySign(r, x);
-    V easy = f.b.CreateAnd(f.Lt(quotient, f.C(f.f64 ? 0x1p52 : 0x1p23)), f.Ge(ay, f.C(f.f64 ? 0x1p-960 : 0x1p-100)));
-    if (!f.target->has_fma) easy = f.Lt(ax, f.C(0.0));  // never
-    V plain_case = f.b.CreateOr(easy, f.Lt(ax, ay));    // |x| < |y|: x itself
+    V easy = w.Lt(quotient, w.C(widened ? 0x1p28 : w.f64 ? 0x1p52 : 0x1p23));
+    if (!widened) easy = f.b.CreateAnd(easy, f.Ge(ay, f.C(f.f64 ? 0x1p-960 : 0x1p-100)));
+    // Beyond, splitting the divisor into halves would overflow.
+    if (!fused && !widened) easy = f.b.CreateAnd(easy, f.Le(ay, f.C(0x1p990)));
+    V plain_case = f.b.CreateOr(easy, f.Lt(ax, ay));  // |x| < |y|: x itself
     r = f.Select(f.Lt(ax, ay), x, r);
     llvm::BasicBlock* before = f.b.GetInsertBlock();
     auto* slow = llvm::BasicBlock::Create(context, "each", function);
