@@ -132,8 +132,10 @@ TEST(ProbeTest, SurvivesCrashes) {
   const ProbeResult init = MustProbe(Fake("abort_init"));
   EXPECT_THAT(init.status.message(), HasSubstr("in PJRT_Plugin_Initialize"));
   EXPECT_THAT(init.output, HasSubstr("check failed: hardware"));
+#ifndef BACKPLANE_THREAD_SANITIZER  // which ends a process that exits while it opens a library with a status of its own
   const ProbeResult exit = MustProbe(Fake("exit_load"));
   EXPECT_THAT(exit.status.message(), HasSubstr("ended the process with status 7 while it was opened"));
+#endif
 }
 
 TEST(ProbeTest, EndsHangs) {
