@@ -366,6 +366,30 @@ TEST_F(RecordTest, AWaitForWhatTheSessionNeverGivesEnds) {
   EXPECT_TRUE(waited);
 }
 
+TEST_F(RecordTest, MemoryThatAPluginDoesNotAcceptIsNotRead) {
+  Record([&](Client& client) {
+    ASSERT_OK_AND_ASSIGN(const auto devices, client.AddressableDevices());
+    const int64_t dims[] = {int64_t{1} << 50};
+    const char few[16] = {};
+    BP_PJRT_ARGS(client.plugin(), a, PJRT_Client_BufferFromHostBuffer);
+    a.client = client.raw();
+    a.data = few;
+    a.type = PJRT_Buffer_Type_U8;
+    a.dims = dims;
+    a.num_dims = 1;
+    a.device = devices[0].raw();
+    EXPECT_FALSE(BP_PJRT_CALL(client.plugin(), PJRT_Client_BufferFromHostBuffer, a).ok());
+    BP_PJRT_ARGS(client.plugin(), u, PJRT_Client_CreateUninitializedBuffer);
+    u.client = client.raw();
+    u.shape_num_dims = 1;  // and no dimensions
+    u.shape_element_type = PJRT_Buffer_Type_U8;
+    u.device = devices[0].raw();
+    EXPECT_FALSE(BP_PJRT_CALL(client.plugin(), PJRT_Client_CreateUninitializedBuffer, u).ok());
+  });
+  EXPECT_EQ(Count(Kind::kFromHost), 1u);
+  EXPECT_EQ(Count(Kind::kUninitialized), 1u);
+}
+
 TEST_F(RecordTest, AnAliasIsFulfilledAfterARefusal) {
   Record([&](Client& client) {
     ASSERT_OK_AND_ASSIGN(const auto devices, client.AddressableDevices());

@@ -165,18 +165,19 @@ void Recorder::Before(Call& call) {
 void Recorder::After(Call& call) {
   if (IsEventFunction(call.fn)) return AfterEvent(call);
   switch (call.fn) {
-#define BP_END(name)                                                            \
-  case Fn::name: {                                                              \
-    std::unique_ptr<Pending> pending(reinterpret_cast<Pending*>(call.memo[0])); \
-    if (pending == nullptr) return;                                             \
-    if (call.result == nullptr) {                                               \
-      End(*call.As<name##_Args>(), *pending);                                   \
-    } else {                                                                    \
-      pending->op.code = layers::ErrorCode(*stack_, call.result);               \
-      pending->op.message = layers::ErrorMessage(*stack_, call.result);         \
-    }                                                                           \
-    if (pending->write) Write(pending->op, call.start, call.end);         \
-    return;                                                                     \
+#define BP_END(name)                                                                   \
+  case Fn::name: {                                                                     \
+    std::unique_ptr<Pending> pending(reinterpret_cast<Pending*>(call.memo[0]));        \
+    if (pending == nullptr) return;                                                    \
+    if (call.result == nullptr) {                                                      \
+      End(*call.As<name##_Args>(), *pending);                                          \
+    } else {                                                                           \
+      pending->op.code = layers::ErrorCode(*stack_, call.result);                      \
+      pending->op.message = layers::ErrorMessage(*stack_, call.result);                \
+      if (call.fn == Fn::PJRT_Client_FulfillAliasBuffer) PutBackAlias(call, *pending); \
+    }                                                                                  \
+    if (pending->write) Write(pending->op, call.start, call.end);                      \
+    return;                                                                            \
   }
     BP_RECORDED_FUNCTIONS(BP_END)
 #undef BP_END
@@ -196,6 +197,13 @@ void Recorder::After(Call& call) {
     op.message = layers::ErrorMessage(*stack_, call.result);
   }
   Write(op, call.start, call.end);
+}
+
+// A refused fulfilment leaves the promise to the host, which may go on to fulfil it.
+void Recorder::PutBackAlias(const Call& call, const Pending& pending) {
+  const auto* args = call.As<PJRT_Client_FulfillAliasBuffer_Args>();
+  if (!pending.op.uses.empty() && pending.op.uses[0] != 0)
+    Put(aliases_, args->fulfill_alias_buffer_cb, pending.op.uses[0]);
 }
 
 void Recorder::Write(Operation& op, layers::Ticks start, layers::Ticks end) {

@@ -111,6 +111,7 @@ class Recorder final : public layers::Layer {
   BP_RECORDED_FUNCTIONS(BP_DECLARE)
 #undef BP_DECLARE
 
+  void PutBackAlias(const layers::Call& call, const Pending& pending);
   void BeforeEvent(layers::Call& call);
   void AfterEvent(layers::Call& call);
   // The host is about to learn that the event is ready, with this error.

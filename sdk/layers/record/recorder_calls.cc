@@ -12,7 +12,15 @@ namespace {
 using layers::Field;
 
 std::string Text(const char* data, size_t size) { return data == nullptr ? std::string() : std::string(data, size); }
-absl::Span<const int64_t> Dims(const int64_t* dims, size_t count) { return {dims, dims == nullptr ? 0 : count}; }
+// None where a host gives no address, or a rank that no plugin takes: behind that there may be no memory.
+absl::Span<const int64_t> Dims(const int64_t* dims, size_t count) {
+  constexpr size_t kLargestRank = 1024;
+  return {dims, dims == nullptr || count > kLargestRank ? 0 : count};
+}
+void SetDims(const int64_t* dims, size_t count, Operation& op) {
+  const absl::Span<const int64_t> known = Dims(dims, count);
+  op.dims.assign(known.begin(), known.end());
+}
 
 }  // namespace
 
@@ -206,30 +214,31 @@ bool Recorder::Begin(PJRT_Client_BufferFromHostBuffer_Args& args, Pending& call)
   op.kind = Kind::kFromHost;
   op.uses = {Find(clients_, args.client)};
   op.type = args.type;
-  const absl::Span<const int64_t> dims = Dims(args.dims, args.num_dims);
-  op.dims.assign(dims.begin(), dims.end());
+  SetDims(args.dims, args.num_dims, op);
   op.numbers = {args.host_buffer_semantics};
   op.layout = CopyLayout(args.device_layout);
   AddPlace(args.device, args.memory, op);
-  if (args.byte_strides != nullptr && args.num_byte_strides > 0)
+  if (args.byte_strides != nullptr && args.num_byte_strides == op.dims.size())
     op.byte_strides.assign(args.byte_strides, args.byte_strides + args.num_byte_strides);
+  return true;
+}
+// The host's memory is read when the plugin has accepted the call: with sizes that it refuses nothing may be there.
+void Recorder::End(PJRT_Client_BufferFromHostBuffer_Args& args, Pending& call) {
+  Operation& op = call.op;
+  op.makes = {MakeBuffer(args.buffer), MakeEvent(args.done_with_host_buffer)};
   auto extent = op.byte_strides.empty() ? ExtentOf(op.type, op.dims, nullptr)
                                         : ExtentOfStrides(op.type, op.dims, op.byte_strides);
   if (!extent.ok() || (args.data == nullptr && extent->size > 0)) {
     op.obstacle = extent.ok() ? "no data" : std::string(extent.status().message());
-    return true;
+    return;
   }
   AddInput(args.data, op.type, op.dims, *extent, op);
-  return true;
-}
-void Recorder::End(PJRT_Client_BufferFromHostBuffer_Args& args, Pending& call) {
-  call.op.makes = {MakeBuffer(args.buffer), MakeEvent(args.done_with_host_buffer)};
 }
 
 // The shape fields that several functions have under the same names.
-#define BP_SHAPE(a, op)                                                                              \
-  (op).type = (a).shape_element_type;                                                                \
-  if ((a).shape_num_dims > 0) (op).dims.assign((a).shape_dims, (a).shape_dims + (a).shape_num_dims); \
+#define BP_SHAPE(a, op)                              \
+  (op).type = (a).shape_element_type;                \
+  SetDims((a).shape_dims, (a).shape_num_dims, (op)); \
   (op).layout = CopyLayout((a).shape_layout)
 
 bool Recorder::Begin(PJRT_Client_CreateUninitializedBuffer_Args& args, Pending& call) {
@@ -290,7 +299,7 @@ bool Recorder::Begin(PJRT_Client_CreateViewOfDeviceBuffer_Args& args, Pending& c
   op.kind = Kind::kView;
   op.uses = {Find(clients_, args.client)};
   op.type = args.element_type;
-  if (args.num_dims > 0) op.dims.assign(args.dims, args.dims + args.num_dims);
+  SetDims(args.dims, args.num_dims, op);
   op.layout = CopyLayout(args.layout);
   AddPlace(args.device, Field(&args, &PJRT_Client_CreateViewOfDeviceBuffer_Args::memory), op);
   return true;
@@ -334,13 +343,13 @@ bool Recorder::Begin(PJRT_AsyncHostToDeviceTransferManager_TransferData_Args& ar
   op.kind = Kind::kTransferData;
   op.uses = {Find(transfers_, args.transfer_manager)};
   op.numbers = {args.buffer_index, args.offset, args.is_last_transfer ? 1 : 0};
-  const std::vector<int64_t> dims = {args.transfer_size};
-  auto extent = ExtentOf(PJRT_Buffer_Type_U8, dims, nullptr);
-  if (extent.ok()) AddInput(args.data, PJRT_Buffer_Type_U8, dims, *extent, op);
   return true;
 }
 void Recorder::End(PJRT_AsyncHostToDeviceTransferManager_TransferData_Args& args, Pending& call) {
   call.op.makes = {MakeEvent(args.done_with_h2d_transfer)};
+  const std::vector<int64_t> dims = {args.transfer_size};
+  auto extent = ExtentOf(PJRT_Buffer_Type_U8, dims, nullptr);
+  if (extent.ok()) AddInput(args.data, PJRT_Buffer_Type_U8, dims, *extent, call.op);
 }
 
 bool Recorder::Begin(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args& args, Pending& call) {
@@ -349,16 +358,17 @@ bool Recorder::Begin(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args&
   op.uses = {Find(transfers_, args.transfer_manager)};
   op.numbers = {args.buffer_index};
   BP_SHAPE(args, op);
+  return true;
+}
+void Recorder::End(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args& args, Pending& call) {
+  Operation& op = call.op;
+  op.makes = {MakeEvent(args.done_with_h2d_transfer)};
   auto extent = ExtentOf(op.type, op.dims, op.layout.has_value() ? &*op.layout : nullptr);
   if (extent.ok()) {
     AddInput(args.data, op.type, op.dims, *extent, op);
   } else {
     op.obstacle = std::string(extent.status().message());
   }
-  return true;
-}
-void Recorder::End(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args& args, Pending& call) {
-  call.op.makes = {MakeEvent(args.done_with_h2d_transfer)};
 }
 
 bool Recorder::Begin(PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args& args, Pending& call) {
