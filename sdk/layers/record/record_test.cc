@@ -390,6 +390,53 @@ TEST_F(RecordTest, MemoryThatAPluginDoesNotAcceptIsNotRead) {
   EXPECT_EQ(Count(Kind::kUninitialized), 1u);
 }
 
+TEST_F(RecordTest, TheMemoryOfAReadOutlivesItsEvent) {
+  Record([](Client& client) {
+    ASSERT_OK_AND_ASSIGN(const auto memories, client.AddressableMemories());
+    ASSERT_OK_AND_ASSIGN(Client::Alias alias, client.AliasBuffer({PJRT_Buffer_Type_F32, {1 << 20}}, memories[0]));
+    std::vector<std::byte> bytes(4 << 20);
+    ASSERT_OK_AND_ASSIGN(const Event read, alias.buffer.CopyToHost(absl::MakeSpan(bytes)));
+    const HostArray zeros{PJRT_Buffer_Type_F32, {1 << 20}, std::vector<std::byte>(4 << 20)};
+    ASSERT_OK_AND_ASSIGN(const Buffer value, client.ToDevice(zeros));
+    ASSERT_OK(alias.fulfill(&value));
+    ASSERT_OK(read.Await());
+  });
+  const auto reader = SessionReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  Replayer replayer(**reader, *plugin_, {});
+  for (size_t i = 0; i < (*reader)->size(); ++i) {
+    const Operation op = *(*reader)->At(i);
+    ASSERT_OK(replayer.Step(op).status);
+    if (op.kind != Kind::kRead) continue;
+    Operation other;  // another object gets the number of the event, before the value is there
+    other.kind = Kind::kReadyEvent;
+    other.uses = op.uses;
+    other.makes = op.makes;
+    ASSERT_OK(replayer.Step(other).status);
+  }
+}
+
+TEST_F(RecordTest, ACodeThatIsNoneIsUnknown) {
+  uint64_t promise = 0;
+  Record([](Client& client) {
+    ASSERT_OK_AND_ASSIGN(const auto memories, client.AddressableMemories());
+    ASSERT_OK_AND_ASSIGN(Client::Alias alias, client.AliasBuffer({PJRT_Buffer_Type_F32, {4}}, memories[0]));
+    ASSERT_OK(alias.fulfill(absl::AbortedError("planned")));
+  });
+  const auto reader = SessionReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  Replayer replayer(**reader, *plugin_, {});
+  for (size_t i = 0; i < (*reader)->size(); ++i) {
+    Operation op = *(*reader)->At(i);
+    if (op.kind == Kind::kFulfillAlias) {
+      promise = op.uses[0];
+      op.numbers[0] = int64_t{1} << 40;  // as an int it would be OK
+    }
+    ASSERT_OK(replayer.Step(op).status);
+  }
+  EXPECT_NE(promise, 0u);
+}
+
 TEST_F(RecordTest, AnAliasIsFulfilledAfterARefusal) {
   Record([&](Client& client) {
     ASSERT_OK_AND_ASSIGN(const auto devices, client.AddressableDevices());

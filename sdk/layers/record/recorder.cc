@@ -199,13 +199,6 @@ void Recorder::After(Call& call) {
   Write(op, call.start, call.end);
 }
 
-// A refused fulfilment leaves the promise to the host, which may go on to fulfil it.
-void Recorder::PutBackAlias(const Call& call, const Pending& pending) {
-  const auto* args = call.As<PJRT_Client_FulfillAliasBuffer_Args>();
-  if (!pending.op.uses.empty() && pending.op.uses[0] != 0)
-    Put(aliases_, args->fulfill_alias_buffer_cb, pending.op.uses[0]);
-}
-
 void Recorder::Write(Operation& op, layers::Ticks start, layers::Ticks end) {
   // The child of a fork has the parent's memory, but it is not the host that is recorded.
   if (getpid() != process_) return;

@@ -294,6 +294,13 @@ void Recorder::End(PJRT_Client_FulfillAliasBuffer_Args& args, Pending& call) {
   DropIfSame(aliases_, args.fulfill_alias_buffer_cb, call.op.uses[0]);
 }
 
+// A refused fulfilment leaves the promise to the host, which may go on to fulfil it.
+void Recorder::PutBackAlias(const layers::Call& call, const Pending& pending) {
+  const auto* args = call.As<PJRT_Client_FulfillAliasBuffer_Args>();
+  if (!pending.op.uses.empty() && pending.op.uses[0] != 0)
+    Put(aliases_, args->fulfill_alias_buffer_cb, pending.op.uses[0]);
+}
+
 bool Recorder::Begin(PJRT_Client_CreateViewOfDeviceBuffer_Args& args, Pending& call) {
   Operation& op = call.op;
   op.kind = Kind::kView;

@@ -203,7 +203,7 @@ Replayer::Event Replayer::WrapEvent(const std::shared_ptr<host::Client>& client,
 }
 
 void Replayer::KeepUntil(const Event& event, Memory memory) {
-  event.event->OnReady([memory = std::move(memory)](absl::Status) {}).IgnoreError();
+  if (!event.event->OnReady([memory](absl::Status) {}).ok()) event.event->Await().IgnoreError();
 }
 
 absl::StatusOr<std::string> Replayer::Blob(const Operation& op, size_t i, uint64_t limit) const {

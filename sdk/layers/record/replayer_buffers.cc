@@ -307,6 +307,8 @@ absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
     BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin_, PJRT_Buffer_ToHostBuffer, a));
     event = WrapEvent(client->client, a.event);
   }
+  // The plugin writes there whatever becomes of the event: in a damaged session another object may get its number.
+  KeepUntil(event, read->memory);
   event.read = std::move(read);
   if (op.code != 0) {
     // It failed in the session and does not now: nobody names its event.

@@ -24,7 +24,9 @@ inline absl::Status Skip(absl::string_view why) {
 
 // An error that the session names: its code and text.
 inline absl::Status SessionError(int64_t code, const std::string& text) {
-  return absl::Status(static_cast<absl::StatusCode>(code), text);
+  // In a damaged session any number may stand there.
+  const bool known = code >= 0 && code <= static_cast<int64_t>(absl::StatusCode::kUnauthenticated);
+  return absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown, text);
 }
 
 // Times the plugin's part of a step.
