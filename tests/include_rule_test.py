@@ -21,15 +21,16 @@ RULES = {
     "core/ir": IR,
     "core": CORE,
     "sdk/backend": ["sdk/backend", "core"],
+    "sdk/compiler": ["sdk/compiler", "sdk/backend", "core"],
     "sdk/codegen": ["sdk/codegen", "core"],
-    "sdk/engine": ["sdk/engine", "sdk/codegen", "sdk/backend", "core"],
+    "sdk/engine": ["sdk/engine", "sdk/compiler", "sdk/codegen", "sdk/backend", "core"],
     "sdk/shim": ["sdk/shim", "sdk/backend", "core", "api"],
     "sdk/host": ["sdk/host", "api"],
     "sdk/layers": ["sdk/layers", "sdk/host", "api"],
     "sdk/report": ["sdk/report", "core"],
     "sdk/testing": ["sdk/testing", "sdk/host", "sdk/backend", "sdk/shim", "core", "api"],
     "sdk/cli": ["sdk/cli", "sdk/host", "sdk/layers", "sdk/report", "conformance/kit", "api", "core"],  # core: to read programs
-    "plugins": ["sdk/backend", "sdk/codegen", "sdk/engine", "sdk/report", "core"],  # and the plugin's own folder, added below
+    "plugins": ["sdk/backend", "sdk/compiler", "sdk/codegen", "sdk/engine", "sdk/report", "core"],  # and the plugin's own folder, added below
     "conformance": ["conformance", "sdk/host", "api"],
     "samples": ["api", "sdk/host"],
     "samples/backend": ["samples/backend", "sdk/backend", "core"],
@@ -98,7 +99,8 @@ def self_check():
                ("plugins/cpu/x.cc", '#include "plugins/reference/x.h"'), ("plugins/cpu/x.cc", '#include "api/pjrt_c_api.h"'), ("plugins/cpu/x.cc", '#include "sdk/shim/shim.h"'),
                ("conformance/kit/x.cc", '#include "core/ir/module.h"'), ("samples/c_host/x.c", '#include "sdk/shim/shim.h"'),
                ("api/x.h", '#include "core/types/shape.h"'), ("core/eval/x.cc", '#include <core/types/shape.h>'),
-               ("sdk/codegen/x.cc", '#include "sdk/engine/jit/jit.h"')]
+               ("sdk/codegen/x.cc", '#include "sdk/engine/jit/jit.h"'), ("sdk/compiler/x.cc", '#include "sdk/engine/codegen/kernel.h"'),
+               ("sdk/compiler/x.cc", '#include "sdk/codegen/ir_target.h"')]
     accepted = [("core/passes/x.cc", '#include "core/text/parser.h"'), ("sdk/shim/x.cc", '#include "api/pjrt_c_api.h"'),
                 ("plugins/cpu/x.cc", '#include "plugins/cpu/y/y.h"'), ("core/ir/x_test.cc", '#include "core/text/parser.h"'),
                 ("core/eval/x.cc", '#include <vector>')]

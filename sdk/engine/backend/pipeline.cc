@@ -13,13 +13,15 @@
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
+#include "sdk/compiler/legalize.h"
+#include "sdk/compiler/outline_scalar_control.h"
 #include "sdk/engine/backend/client.h"
 #include "sdk/engine/backend/executable.h"
 #include "sdk/engine/codegen/classify.h"
 #include "sdk/engine/codegen/kernel.h"
 #include "sdk/engine/compiler/accuracy.h"
 #include "sdk/engine/compiler/fuse.h"
-#include "sdk/engine/compiler/legalize.h"
+#include "sdk/engine/compiler/library_problems.h"
 #include "sdk/engine/compiler/program.h"
 
 namespace backplane::engine {
@@ -163,15 +165,18 @@ absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log) {
 absl::Status LowerForEngine(Module* module, const OwnSteps* own_steps, std::vector<std::string>* log) {
   if (IsInterpretedWhole(*module)) return absl::OkStatus();
   PassPipeline p("cpu");
-  p.Add<LegalizeLayouts>();                // row-major arrays only, but where host or custom call look
-  p.Add<LegalizeTypes>();                  // element types and sizes that a library kernel or generated code takes
-  p.Add<LegalizeContractions>(own_steps);  // dots and convolutions that the library takes
-  p.Add<SimplifyAlgebra>(false);           // transposes that the two brought in, but not back into dots
+  compiler::ContractionRules contractions;
+  contractions.supports_type = [](PrimitiveType t) { return ToElementType(t).has_value(); };
+  contractions.is_claimed = [own_steps](const Instruction& i) { return TakenBy(own_steps, i); };
+  p.Add<compiler::LegalizeLayouts>();  // row-major arrays only, but where host or custom call look
+  p.Add<compiler::LegalizeTypes>();    // element types and sizes that a library kernel or generated code takes
+  p.Add<compiler::LegalizeContractions>(std::move(contractions));  // dots and convolutions that the library takes
+  p.Add<SimplifyAlgebra>(false);  // transposes that the two brought in, but not back into dots
   p.Add<EliminateCommonSubexpressions>();
   p.Add<RemoveDeadCode>();
-  p.Add<UnshareComputations>();   // one caller for each body: its buffers are that caller's
-  p.Add<OutlineScalarControl>();  // loops in registers
-  p.Add<Fuse>(own_steps);         // kernels
+  p.Add<UnshareComputations>();  // one caller for each body: its buffers are that caller's
+  p.Add<compiler::OutlineScalarControl>([](const Instruction& i) { return codegen::CanEmit(i).ok(); });
+  p.Add<Fuse>(own_steps);  // kernels
   p.Add<RemoveDeadCode>();
   RETURN_IF_ERROR(p.Run(module).status());
   LogPasses(p, log);

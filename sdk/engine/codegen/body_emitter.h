@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "sdk/compiler/index_map.h"
 #include "sdk/engine/codegen/combiner.h"
 #include "sdk/engine/codegen/elements.h"
-#include "sdk/engine/codegen/index_map.h"
 #include "sdk/engine/codegen/plan.h"
 
 namespace backplane::engine::codegen {

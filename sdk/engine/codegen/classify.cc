@@ -3,12 +3,17 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/compiler/index_map.h"
 #include "sdk/engine/codegen/combiner.h"
 #include "sdk/engine/codegen/elements.h"
-#include "sdk/engine/codegen/index_map.h"
 #include "sdk/engine/codegen/kernel.h"
 
 namespace backplane::engine::codegen {
+
+using compiler::FirstShape;
+using compiler::MovesElements;
+using compiler::SortedDims;
+
 namespace {
 
 constexpr int kMaxCallDepth = 16;
@@ -181,7 +186,7 @@ Verdict Classify(const Instruction& op) {
       return {FusionRole::kIndexing, ""};
     case Opcode::kWhile:
     case Opcode::kConditional:
-      return {FusionRole::kNotFusible, ""};  // a kernel of its own, made by OutlineScalarControl
+      return {FusionRole::kNotFusible, ""};  // a kernel of its own, made by compiler::OutlineScalarControl
     default:
       return {MovesElements(op) ? FusionRole::kIndexing : FusionRole::kElementwise, ""};
   }

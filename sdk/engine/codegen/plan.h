@@ -7,11 +7,31 @@
 
 #include "absl/status/statusor.h"
 #include "core/types/transpose.h"
+#include "sdk/compiler/index_map.h"
 #include "sdk/engine/codegen/combiner.h"
-#include "sdk/engine/codegen/index_map.h"
 #include "sdk/engine/codegen/kernel.h"
 
 namespace backplane::engine::codegen {
+
+// Plans and emitters reason about indices with sdk/compiler's algebra.
+using compiler::Access;
+using compiler::AccessWalk;
+using compiler::Affine;
+using compiler::FirstShape;
+using compiler::Guard;
+using compiler::Guards;
+using compiler::Index;
+using compiler::IndexOrder;
+using compiler::IsReducedDim;
+using compiler::MovesElements;
+using compiler::ReduceUse;
+using compiler::SortedDims;
+using compiler::Source;
+using compiler::Term;
+using compiler::VarDef;
+using compiler::VarId;
+using compiler::VarKind;
+using compiler::VarTable;
 
 enum class PhaseKind {
   kLoop,            // lanes along the last loop of the output

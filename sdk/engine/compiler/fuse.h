@@ -30,15 +30,6 @@ class Fuse : public Pass {
   const OwnSteps* own_;
 };
 
-// Loops and branches whose values are all single elements become one kernel each, run in registers. Before Fuse.
-class OutlineScalarControl : public Pass {
- public:
-  absl::string_view name() const override { return "outline-scalar-control"; }
-  bool IsRequired() const override { return false; }
-  absl::StatusOr<bool> Run(Module* module) override;
-  bool NeedsSingleCallers() const override { return true; }
-};
-
 }  // namespace backplane::engine
 
 #endif  // BACKPLANE_SDK_ENGINE_COMPILER_FUSE_H_

@@ -1,85 +1,9 @@
 #include "sdk/engine/compiler/library_problems.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "absl/strings/str_cat.h"
-#include "core/ir/computation.h"
 #include "core/types/status_macros.h"
 
 namespace backplane::engine {
-namespace {
-
-struct Run {
-  int64_t size = 1, stride = 1;
-};
-
-// The dims, outermost first, as one run of equal steps; nothing when they are not.
-std::optional<Run> Collapse(absl::Span<const int64_t> dims, absl::Span<const int64_t> sizes,
-                            absl::Span<const int64_t> strides) {
-  Run run;
-  bool first = true;
-  for (auto d = dims.rbegin(); d != dims.rend(); ++d) {
-    if (sizes[*d] == 1) continue;
-    if (first) {
-      run = {sizes[*d], strides[*d]};
-      first = false;
-    } else if (strides[*d] == run.stride * run.size) {
-      run.size *= sizes[*d];
-    } else {
-      return std::nullopt;
-    }
-  }
-  return run;
-}
-
-Ints FreeDims(const Shape& shape, const Ints& batch, const Ints& contracting) {
-  Ints free;
-  for (int64_t d = 0; d < shape.rank(); ++d) {
-    if (std::find(batch.begin(), batch.end(), d) == batch.end() &&
-        std::find(contracting.begin(), contracting.end(), d) == contracting.end()) {
-      free.push_back(d);
-    }
-  }
-  return free;
-}
-
-// Contracting dims of both sides in one common order: that of the side named.
-std::pair<Ints, Ints> ContractingInOrderOf(const DotDimensions& d, bool lhs) {
-  std::vector<size_t> order(d.lhs_contracting.size());
-  std::iota(order.begin(), order.end(), 0);
-  const Ints& key = lhs ? d.lhs_contracting : d.rhs_contracting;
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key[a] < key[b]; });
-  Ints l, r;
-  for (size_t i : order) {
-    l.push_back(d.lhs_contracting[i]);
-    r.push_back(d.rhs_contracting[i]);
-  }
-  return {l, r};
-}
-
-struct DotRuns {
-  std::optional<Run> m, n, lhs_k, rhs_k;
-};
-
-DotRuns Runs(const Instruction& dot) {
-  const DotDimensions& d = dot.dot_dims();
-  const Shape& lhs = dot.operand(0)->shape();
-  const Shape& rhs = dot.operand(1)->shape();
-  const DimVector ls = RowMajorStrides(lhs.dimensions()), rs = RowMajorStrides(rhs.dimensions());
-  DotRuns r;
-  r.m = Collapse(FreeDims(lhs, d.lhs_batch, d.lhs_contracting), lhs.dimensions(), ls);
-  r.n = Collapse(FreeDims(rhs, d.rhs_batch, d.rhs_contracting), rhs.dimensions(), rs);
-  for (bool by_lhs : {true, false}) {
-    auto [lc, rc] = ContractingInOrderOf(d, by_lhs);
-    r.lhs_k = Collapse(lc, lhs.dimensions(), ls);
-    r.rhs_k = Collapse(rc, rhs.dimensions(), rs);
-    if (r.lhs_k && r.rhs_k) break;
-  }
-  return r;
-}
-
-}  // namespace
 
 std::optional<ElementType> ToElementType(PrimitiveType type) {
   switch (type) {
@@ -118,64 +42,6 @@ std::optional<ElementType> ToElementType(PrimitiveType type) {
   }
 }
 
-DotStrideVerdict CheckDotStrides(const Instruction& dot) {
-  const DotRuns r = Runs(dot);
-  DotStrideVerdict v;
-  v.lhs_ok = r.m && r.lhs_k;
-  v.rhs_ok = r.n && r.rhs_k;
-  return v;
-}
-
-std::optional<DotCall> AsDotCall(const Instruction& instruction) {
-  DotCall call;
-  if (instruction.Is(Opcode::kDot)) {
-    call.dot = &instruction;
-    call.permutation.resize(static_cast<size_t>(instruction.shape().rank()));
-    std::iota(call.permutation.begin(), call.permutation.end(), 0);
-    return call;
-  }
-  if (!instruction.Is(Opcode::kFusion) ||
-      instruction.attrs().GetEnum<FusionKind>(AttrId::kFusionKind) != FusionKind::kCustom)
-    return std::nullopt;
-  const Instruction* root = instruction.called(0)->root();
-  if (!root->Is(Opcode::kTranspose) || !root->operand(0)->Is(Opcode::kDot)) return std::nullopt;
-  call.dot = root->operand(0);
-  call.permutation = root->dimensions();
-  return call;
-}
-
-namespace {
-
-struct OutputRuns {
-  std::optional<Run> m, n;
-  std::vector<int64_t> strides;  // of the dot's own dims in the permuted result
-};
-
-OutputRuns RunsOfOutput(const Instruction& dot, absl::Span<const int64_t> permutation) {
-  const DotDimensions& d = dot.dot_dims();
-  const Shape& shape = dot.shape();
-  std::vector<int64_t> permuted;
-  for (int64_t p : permutation) permuted.push_back(shape.dimensions(p));
-  const DimVector physical = RowMajorStrides(permuted);
-  OutputRuns r;
-  r.strides.resize(permutation.size());
-  for (size_t i = 0; i < permutation.size(); ++i) r.strides[permutation[i]] = physical[i];
-  const int64_t batch = static_cast<int64_t>(d.lhs_batch.size());
-  const int64_t lhs_free = dot.operand(0)->shape().rank() - batch - static_cast<int64_t>(d.lhs_contracting.size());
-  Ints m, n;
-  for (int64_t i = batch; i < shape.rank(); ++i) (i < batch + lhs_free ? m : n).push_back(i);
-  r.m = Collapse(m, shape.dimensions(), r.strides);
-  r.n = Collapse(n, shape.dimensions(), r.strides);
-  return r;
-}
-
-}  // namespace
-
-bool CanWritePermuted(const Instruction& dot, absl::Span<const int64_t> permutation) {
-  const OutputRuns r = RunsOfOutput(dot, permutation);
-  return r.m && r.n && (r.n->size == 1 || r.n->stride == 1);
-}
-
 absl::StatusOr<MatmulProblem> DotProblem(const DotCall& call) {
   const Instruction& dot = *call.dot;
   const DotDimensions& d = dot.dot_dims();
@@ -187,11 +53,11 @@ absl::StatusOr<MatmulProblem> DotProblem(const DotCall& call) {
     return absl::UnimplementedError(absl::StrCat(dot.name(), ": no matrix kernel for ", Name(lhs.element_type()), " x ",
                                                  Name(rhs.element_type()), " -> ", Name(dot.shape().element_type())));
   }
-  const DotRuns r = Runs(dot);
-  if (!r.m || !r.n || !r.lhs_k || !r.rhs_k) {
+  const compiler::DotOperandRuns r = compiler::GetDotOperandRuns(dot);
+  if (!r.lhs_ok() || !r.rhs_ok()) {
     return absl::InvalidArgumentError(absl::StrCat(dot.name(), ": free or contracting dims are no single stride"));
   }
-  const OutputRuns out = RunsOfOutput(dot, call.permutation);
+  const compiler::DotResultRuns out = compiler::GetDotResultRuns(dot, call.permutation);
   if (!out.m || !out.n) return absl::InvalidArgumentError(absl::StrCat(dot.name(), ": the result is no single stride"));
   MatmulProblem p;
   p.lhs_type = *lt;

@@ -6,33 +6,20 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/instruction.h"
+#include "sdk/compiler/dot_strides.h"
 #include "sdk/engine/kernels/convolution.h"
 #include "sdk/engine/kernels/matmul.h"
 
 namespace backplane::engine {
 
+using compiler::AsDotCall;
+using compiler::DotCall;
+
+// The library's name of an element type; nullopt where it has no kernels for it.
 std::optional<ElementType> ToElementType(PrimitiveType type);
 
-// Which operand of a dot has free or contracting dims that are no single stride in its row-major layout, so that a
-// transpose must come first. Neither: the problem below exists.
-struct DotStrideVerdict {
-  bool lhs_ok = true, rhs_ok = true;
-};
-DotStrideVerdict CheckDotStrides(const Instruction& dot);
-
-// A dot that writes its result transposed is a fusion of kind custom that holds the dot and the transpose: result dim i
-// is dot dim permutation[i].
-struct DotCall {
-  const Instruction* dot = nullptr;
-  Ints permutation;
-};
-// The dot itself with the identity, or such a fusion; nothing for any other instruction.
-std::optional<DotCall> AsDotCall(const Instruction& instruction);
-// Whether the library can write the result in that order: rows and columns must each stay one stride.
-bool CanWritePermuted(const Instruction& dot, absl::Span<const int64_t> permutation);
-
-// Operands are those of the call, in the dot's order. InvalidArgument where CheckDotStrides says no; Unimplemented for
-// element types without a kernel.
+// Operands are those of the call, in the dot's order. InvalidArgument where its dimensions are no single runs
+// (sdk/compiler/dot_strides.h); Unimplemented for element types without a kernel.
 absl::StatusOr<MatmulProblem> DotProblem(const DotCall& call);
 absl::StatusOr<ConvolutionProblem> ConvProblem(const Instruction& convolution);
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "sdk/compiler/buffer_assignment.h"
 #include "sdk/engine/codegen/kernel.h"
-#include "sdk/engine/compiler/buffer_assignment.h"
 #include "sdk/engine/thunks/thunk.h"
 
 namespace backplane::engine {

@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/instruction.h"
-#include "sdk/engine/compiler/buffer_assignment.h"
+#include "sdk/compiler/buffer_assignment.h"
 #include "sdk/engine/thunks/thunk.h"
 
 namespace backplane::engine {

@@ -10,13 +10,15 @@
 #include <vector>
 
 #include "core/ir/module.h"
-#include "sdk/engine/compiler/buffer_assignment.h"
+#include "sdk/compiler/buffer_assignment.h"
 #include "sdk/engine/compiler/own_steps.h"
 #include "sdk/engine/jit/jit.h"
 #include "sdk/engine/runtime/memory_pool.h"
 #include "sdk/engine/thunks/thunk.h"
 
 namespace backplane::engine {
+
+using compiler::AssignBuffers;
 
 struct ProgramOptions {
   ThreadPool* pool = nullptr;  // compiles on it; may be null

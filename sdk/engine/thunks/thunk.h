@@ -14,7 +14,7 @@
 #include "absl/types/span.h"
 #include "core/ir/module.h"
 #include "sdk/backend/backend.h"
-#include "sdk/engine/compiler/buffer_assignment.h"
+#include "sdk/compiler/buffer_assignment.h"
 #include "sdk/engine/runtime/thread_pool.h"
 
 namespace backplane {
@@ -22,6 +22,12 @@ class LaunchMember;  // sdk/backend/collectives/rendezvous.h
 }
 
 namespace backplane::engine {
+
+using compiler::BufferAssignment;
+using compiler::kNoSlot;
+using compiler::Slot;
+using compiler::SlotCopy;
+using compiler::SlotId;
 
 class MemoryBudget;  // sdk/engine/runtime/memory_budget.h
 

@@ -9,8 +9,8 @@
 //   - everything else is packed by interval, best fit.
 // Where a wish cannot be granted there is a copy: at the start of a loop, at the end of a body or branch, or at the end
 // of the program. All arrays are dense and row-major, so reshape and bitcast are aliases.
-#ifndef BACKPLANE_SDK_ENGINE_COMPILER_BUFFER_ASSIGNMENT_H_
-#define BACKPLANE_SDK_ENGINE_COMPILER_BUFFER_ASSIGNMENT_H_
+#ifndef BACKPLANE_SDK_COMPILER_BUFFER_ASSIGNMENT_H_
+#define BACKPLANE_SDK_COMPILER_BUFFER_ASSIGNMENT_H_
 
 #include <cstdint>
 #include <functional>
@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "core/ir/module.h"
 
-namespace backplane::engine {
+namespace backplane::compiler {
 
 // Index into BufferAssignment::slots. kNoSlot: a token, no memory.
 using SlotId = int32_t;
@@ -69,6 +69,6 @@ using InPlaceOracle = std::function<bool(const Instruction* instruction, int64_t
 
 absl::StatusOr<BufferAssignment> AssignBuffers(const Module& module, const InPlaceOracle& in_place);
 
-}  // namespace backplane::engine
+}  // namespace backplane::compiler
 
-#endif  // BACKPLANE_SDK_ENGINE_COMPILER_BUFFER_ASSIGNMENT_H_
+#endif  // BACKPLANE_SDK_COMPILER_BUFFER_ASSIGNMENT_H_

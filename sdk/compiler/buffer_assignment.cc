@@ -1,4 +1,4 @@
-#include "sdk/engine/compiler/buffer_assignment.h"
+#include "sdk/compiler/buffer_assignment.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 #include "core/passes/calls.h"
 #include "core/types/status_macros.h"
 
-namespace backplane::engine {
+namespace backplane::compiler {
 namespace {
 
 constexpr int64_t kAlignment = 64;
@@ -599,4 +599,4 @@ std::string BufferAssignment::ToString() const {
   return text;
 }
 
-}  // namespace backplane::engine
+}  // namespace backplane::compiler

@@ -1,9 +1,10 @@
+#include "sdk/compiler/outline_scalar_control.h"
+
 #include "core/passes/calls.h"
 #include "core/passes/rewrite.h"
-#include "sdk/engine/codegen/kernel.h"
-#include "sdk/engine/compiler/fuse.h"
+#include "core/types/status_macros.h"
 
-namespace backplane::engine {
+namespace backplane::compiler {
 namespace {
 
 constexpr int64_t kMaxLoopInstructions = 1500;  // of a loop with all that it calls: code grows with it
@@ -16,8 +17,8 @@ int64_t SizeOf(const Instruction* i) {
   return n;
 }
 
-// A kernel that holds the loop or branch; its parameters are the leaves of the operands.
-Instruction* Outlined(Instruction* i) {
+// Returns a fusion that holds the loop or branch; its parameters are the leaves of the operands.
+Instruction* MakeFusionOf(Instruction* i) {
   Computation* c = i->parent();
   Computation* body = c->parent()->AddComputation("scalar_control");
   body->set_is_fusion(true);
@@ -45,20 +46,21 @@ Instruction* Outlined(Instruction* i) {
   return Make(c, i, Opcode::kFusion, i->shape(), std::move(arguments), std::move(attrs), {body});
 }
 
-absl::StatusOr<bool> OutlineIn(Computation* c) {
+}  // namespace
+
+absl::StatusOr<bool> OutlineScalarControl::RunOn(Computation* c) {
   bool changed = false;
   for (Instruction* i : c->Snapshot()) {
     if (!i->Is(Opcode::kWhile) && !i->Is(Opcode::kConditional) && !StaysCall(*i)) continue;
     if (i->shape().IsTuple() && i->shape().tuple_size() == 0) continue;
-    if (!i->Is(Opcode::kCall) && codegen::CanEmit(*i).ok() && SizeOf(i) <= kMaxLoopInstructions) {
-      Replace(i, Outlined(i));
+    if (!i->Is(Opcode::kCall) && can_emit_(*i) && SizeOf(i) <= kMaxLoopInstructions) {
+      Replace(i, MakeFusionOf(i));
       changed = true;
       continue;
     }
     for (Computation* called : i->called()) {
-      absl::StatusOr<bool> inside = OutlineIn(called);
-      if (!inside.ok()) return inside;
-      changed |= *inside;
+      ASSIGN_OR_RETURN(const bool inside, RunOn(called));
+      changed |= inside;
     }
   }
   if (changed) {
@@ -68,8 +70,6 @@ absl::StatusOr<bool> OutlineIn(Computation* c) {
   return changed;
 }
 
-}  // namespace
+absl::StatusOr<bool> OutlineScalarControl::Run(Module* module) { return RunOn(module->entry()); }
 
-absl::StatusOr<bool> OutlineScalarControl::Run(Module* module) { return OutlineIn(module->entry()); }
-
-}  // namespace backplane::engine
+}  // namespace backplane::compiler

@@ -1,6 +1,6 @@
 // Random programs of loops, branches and elementwise steps are run twice: by plain recursion, and in the memory that
 // the assignment gives, with the copies it asks for. Any value overwritten too early shows as a difference.
-#include "sdk/engine/compiler/buffer_assignment.h"
+#include "sdk/compiler/buffer_assignment.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "core/ir/builder.h"
 
-namespace backplane::engine {
+namespace backplane::compiler {
 namespace {
 
 constexpr int64_t kElements = 3;
@@ -474,4 +474,4 @@ TEST(BufferAssignment, AliasThatDoesNotExistIsNamed) {
 }
 
 }  // namespace
-}  // namespace backplane::engine
+}  // namespace backplane::compiler

@@ -4,9 +4,9 @@
 #include "core/passes/order_effects.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
-#include "sdk/engine/compiler/legalize.h"
+#include "sdk/compiler/legalize.h"
 
-namespace backplane::engine {
+namespace backplane::compiler {
 namespace {
 
 bool NeedsOrder(const Shape& s) {
@@ -16,7 +16,8 @@ bool NeedsOrder(const Shape& s) {
 
 absl::Status CheckUntiled(const Instruction* i, const Shape& s) {
   if (s.IsArray() && s.has_layout() && !s.layout().tiles.empty()) {
-    return absl::UnimplementedError(absl::StrCat(i->name(), ": tiled layout ", s.layout().ToString(), " on the CPU"));
+    return absl::UnimplementedError(
+        absl::StrCat(i->name(), ": tiled layout ", s.layout().ToString(), " has no row-major form"));
   }
   return absl::OkStatus();
 }
@@ -194,4 +195,4 @@ absl::StatusOr<bool> LegalizeLayouts::Run(Module* module) {
   return changed || entry;
 }
 
-}  // namespace backplane::engine
+}  // namespace backplane::compiler

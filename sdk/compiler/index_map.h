@@ -1,7 +1,7 @@
 // Where the elements of an array come from: from an element of an instruction to the elements of its operands, and from
 // there down to the arrays in memory. Only reasoning about indices; nothing is computed and nothing emitted.
-#ifndef BACKPLANE_SDK_ENGINE_CODEGEN_INDEX_MAP_H_
-#define BACKPLANE_SDK_ENGINE_CODEGEN_INDEX_MAP_H_
+#ifndef BACKPLANE_SDK_COMPILER_INDEX_MAP_H_
+#define BACKPLANE_SDK_COMPILER_INDEX_MAP_H_
 
 #include <set>
 #include <utility>
@@ -11,9 +11,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "core/ir/computation.h"
-#include "sdk/engine/codegen/affine.h"
+#include "sdk/compiler/affine.h"
 
-namespace backplane::engine::codegen {
+namespace backplane::compiler {
 
 // lo <= e < hi must hold for the element to exist.
 struct Guard {
@@ -106,6 +106,6 @@ std::vector<std::vector<VarId>> MergeVars(const VarTable& vars, absl::Span<const
 // Cuts loop extents as the splits ask for; `vars` are the variables of `extents`, in order. False: nothing to cut.
 bool ApplySplits(absl::Span<const VarTable::Split> splits, absl::Span<const VarId> vars, std::vector<int64_t>& extents);
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::compiler
 
-#endif  // BACKPLANE_SDK_ENGINE_CODEGEN_INDEX_MAP_H_
+#endif  // BACKPLANE_SDK_COMPILER_INDEX_MAP_H_

@@ -3,15 +3,15 @@
 #include <tuple>
 
 #include "core/passes/rewrite.h"
-#include "sdk/engine/compiler/legalize.h"
-#include "sdk/engine/compiler/library_problems.h"
+#include "sdk/compiler/dot_strides.h"
+#include "sdk/compiler/legalize.h"
 
-namespace backplane::engine {
+namespace backplane::compiler {
 namespace {
 
 // The type in which an element type without a kernel is multiplied.
-PrimitiveType ComputedAs(PrimitiveType t) {
-  if (ToElementType(t)) return t;
+PrimitiveType ComputedAs(const ContractionRules& rules, PrimitiveType t) {
+  if (rules.supports_type(t)) return t;
   if (IsFloat(t)) return PrimitiveType::kF32;
   return IsSigned(t) ? PrimitiveType::kS8 : PrimitiveType::kU8;
 }
@@ -62,7 +62,7 @@ Instruction* Rounded(Computation* c, Instruction* x, PrimitiveType type, int64_t
   return Convert(c, Convert(c, x, type), from);
 }
 
-Instruction* LegalDot(Computation* c, Instruction* dot) {
+Instruction* LegalDot(const ContractionRules& rules, Computation* c, Instruction* dot) {
   Instruction* lhs = dot->operand(0);
   Instruction* rhs = dot->operand(1);
   Attributes attrs = dot->attrs();
@@ -75,23 +75,23 @@ Instruction* LegalDot(Computation* c, Instruction* dot) {
     attrs.Erase(AttrId::kDotAlgorithm);  // done
   }
   DotDimensions d = dot->dot_dims();
-  const DotStrideVerdict strides = CheckDotStrides(*dot);
-  if (!strides.lhs_ok || !strides.rhs_ok) OrderContracting(d);
-  if (!strides.lhs_ok) lhs = Canonical(c, lhs, d.lhs_batch, d.lhs_contracting);
-  if (!strides.rhs_ok) rhs = Canonical(c, rhs, d.rhs_batch, d.rhs_contracting);
-  lhs = Convert(c, lhs, ComputedAs(lhs->shape().element_type()));
-  rhs = Convert(c, rhs, ComputedAs(rhs->shape().element_type()));
-  const PrimitiveType result = ComputedAs(dot->shape().element_type());
+  const DotOperandRuns runs = GetDotOperandRuns(*dot);
+  if (!runs.lhs_ok() || !runs.rhs_ok()) OrderContracting(d);
+  if (!runs.lhs_ok()) lhs = Canonical(c, lhs, d.lhs_batch, d.lhs_contracting);
+  if (!runs.rhs_ok()) rhs = Canonical(c, rhs, d.rhs_batch, d.rhs_contracting);
+  lhs = Convert(c, lhs, ComputedAs(rules, lhs->shape().element_type()));
+  rhs = Convert(c, rhs, ComputedAs(rules, rhs->shape().element_type()));
+  const PrimitiveType result = ComputedAs(rules, dot->shape().element_type());
   if (lhs == dot->operand(0) && rhs == dot->operand(1) && result == dot->shape().element_type()) return nullptr;
   attrs.Set(AttrId::kDotDims, std::move(d));
   Instruction* now = Make(c, dot, Opcode::kDot, dot->shape().WithElementType(result), {lhs, rhs}, std::move(attrs));
   return Convert(c, now, dot->shape().element_type());
 }
 
-Instruction* LegalConvolution(Computation* c, Instruction* conv) {
-  const PrimitiveType l = ComputedAs(conv->operand(0)->shape().element_type()),
-                      r = ComputedAs(conv->operand(1)->shape().element_type()),
-                      o = ComputedAs(conv->shape().element_type());
+Instruction* LegalConvolution(const ContractionRules& rules, Computation* c, Instruction* conv) {
+  const PrimitiveType l = ComputedAs(rules, conv->operand(0)->shape().element_type()),
+                      r = ComputedAs(rules, conv->operand(1)->shape().element_type()),
+                      o = ComputedAs(rules, conv->shape().element_type());
   if (l == conv->operand(0)->shape().element_type() && r == conv->operand(1)->shape().element_type() &&
       o == conv->shape().element_type())
     return nullptr;
@@ -125,11 +125,11 @@ Instruction* Exchanged(Computation* c, Instruction* dot) {
 }
 
 // A dot that writes its result as the transpose wants it; by rows or, with the operands exchanged, by columns.
-Instruction* PermutedDot(Computation* c, Instruction* transpose, const OwnSteps* own) {
+Instruction* PermutedDot(Computation* c, Instruction* transpose) {
   Instruction* dot = transpose->operand(0);
-  if (!dot->Is(Opcode::kDot) || TakenBy(own, *dot) || dot->users().size() != 1 || dot->IsRoot()) return nullptr;
-  const DotStrideVerdict strides = CheckDotStrides(*dot);
-  if (!strides.lhs_ok || !strides.rhs_ok) return nullptr;
+  if (dot->users().size() != 1 || dot->IsRoot()) return nullptr;
+  const DotOperandRuns runs = GetDotOperandRuns(*dot);
+  if (!runs.lhs_ok() || !runs.rhs_ok()) return nullptr;
   Ints permutation = transpose->dimensions();
   if (!CanWritePermuted(*dot, permutation)) {
     // Where each dim of the dot stands in the exchanged one.
@@ -167,9 +167,9 @@ absl::StatusOr<bool> LegalizeContractions::Run(Module* module) {
   for (Computation* c : RunningComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
-      if ((i->users().empty() && i != c->root()) || TakenBy(own_, *i)) continue;
-      Instruction* r = i->Is(Opcode::kDot)           ? LegalDot(c, i)
-                       : i->Is(Opcode::kConvolution) ? LegalConvolution(c, i)
+      if ((i->users().empty() && i != c->root()) || IsClaimed(*i)) continue;
+      Instruction* r = i->Is(Opcode::kDot)           ? LegalDot(rules_, c, i)
+                       : i->Is(Opcode::kConvolution) ? LegalConvolution(rules_, c, i)
                                                      : nullptr;
       if (r == nullptr) continue;
       Replace(i, r);
@@ -178,7 +178,8 @@ absl::StatusOr<bool> LegalizeContractions::Run(Module* module) {
     if (here) c->RemoveDead();
     for (Instruction* i : c->Snapshot()) {
       if (!i->Is(Opcode::kTranspose) || (i->users().empty() && i != c->root())) continue;
-      if (Instruction* r = PermutedDot(c, i, own_); r != nullptr) {
+      if (!i->operand(0)->Is(Opcode::kDot) || IsClaimed(*i->operand(0))) continue;
+      if (Instruction* r = PermutedDot(c, i); r != nullptr) {
         Replace(i, r);
         here = true;
       }
@@ -192,4 +193,4 @@ absl::StatusOr<bool> LegalizeContractions::Run(Module* module) {
   return changed;
 }
 
-}  // namespace backplane::engine
+}  // namespace backplane::compiler

@@ -4,8 +4,8 @@
 // remainders of other sums, clamped sums, and values that exist at run time only (the start of a dynamic slice). Every
 // variable has a known range, so that splitting a sum (which a reshape needs) mostly ends in another plain sum. No
 // LLVM.
-#ifndef BACKPLANE_SDK_ENGINE_CODEGEN_AFFINE_H_
-#define BACKPLANE_SDK_ENGINE_CODEGEN_AFFINE_H_
+#ifndef BACKPLANE_SDK_COMPILER_AFFINE_H_
+#define BACKPLANE_SDK_COMPILER_AFFINE_H_
 
 #include <cstdint>
 #include <map>
@@ -21,7 +21,7 @@ namespace backplane {
 class Instruction;
 }
 
-namespace backplane::engine::codegen {
+namespace backplane::compiler {
 
 using VarId = int32_t;
 
@@ -121,6 +121,6 @@ class VarTable {
 Affine Linearize(const Index& index, absl::Span<const int64_t> dims);
 Index Delinearize(VarTable& vars, const Affine& position, absl::Span<const int64_t> dims);
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::compiler
 
-#endif  // BACKPLANE_SDK_ENGINE_CODEGEN_AFFINE_H_
+#endif  // BACKPLANE_SDK_COMPILER_AFFINE_H_

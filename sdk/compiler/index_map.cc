@@ -1,10 +1,10 @@
-#include "sdk/engine/codegen/index_map.h"
+#include "sdk/compiler/index_map.h"
 
 #include <algorithm>
 
-#include "sdk/engine/codegen/affine.h"
+#include "sdk/compiler/affine.h"
 
-namespace backplane::engine::codegen {
+namespace backplane::compiler {
 
 bool MovesElements(const Instruction& instruction) {
   switch (instruction.opcode()) {
@@ -370,4 +370,4 @@ bool ApplySplits(absl::Span<const VarTable::Split> splits, absl::Span<const VarI
   return changed;
 }
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::compiler

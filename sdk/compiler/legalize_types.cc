@@ -1,9 +1,9 @@
 #include "core/passes/loop_builder.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
-#include "sdk/engine/compiler/legalize.h"
+#include "sdk/compiler/legalize.h"
 
-namespace backplane::engine {
+namespace backplane::compiler {
 namespace {
 
 // The type in which factorizations are computed: those of LAPACK.
@@ -241,4 +241,4 @@ absl::StatusOr<bool> LegalizeTypes::Run(Module* module) {
   return changed;
 }
 
-}  // namespace backplane::engine
+}  // namespace backplane::compiler

@@ -1,9 +1,9 @@
-#include "sdk/engine/codegen/affine.h"
+#include "sdk/compiler/affine.h"
 
 #include <algorithm>
 #include <numeric>
 
-namespace backplane::engine::codegen {
+namespace backplane::compiler {
 
 int64_t Affine::CoefOf(VarId v) const {
   for (const Term& t : terms) {
@@ -190,4 +190,4 @@ Index Delinearize(VarTable& vars, const Affine& position, absl::Span<const int64
   return r;
 }
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::compiler

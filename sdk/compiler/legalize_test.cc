@@ -1,0 +1,24 @@
+#include <gtest/gtest.h>
+
+#include "core/passes/golden.h"
+#include "sdk/compiler/legalize.h"
+
+namespace backplane::compiler {
+namespace {
+
+// Kernels for everything from a byte on, but floats of 8 bits.
+ContractionRules RulesOfTheTest() {
+  return {[](PrimitiveType t) { return BitWidth(t) >= (IsFloat(t) ? 16 : 8); }, nullptr};
+}
+
+TEST(Golden, LegalizeContractions) {
+  RunGoldenFile("sdk/compiler/testdata/legalize-contractions.hlo",
+                [] { return std::make_unique<LegalizeContractions>(RulesOfTheTest()); });
+}
+
+TEST(Golden, LegalizeLayouts) {
+  RunGoldenFile("sdk/compiler/testdata/legalize-layouts.hlo", [] { return std::make_unique<LegalizeLayouts>(); });
+}
+
+}  // namespace
+}  // namespace backplane::compiler

@@ -1,0 +1,29 @@
+// Loops and branches over single elements as kernels of their own.
+#ifndef BACKPLANE_SDK_COMPILER_OUTLINE_SCALAR_CONTROL_H_
+#define BACKPLANE_SDK_COMPILER_OUTLINE_SCALAR_CONTROL_H_
+
+#include <functional>
+
+#include "core/passes/pass.h"
+
+namespace backplane::compiler {
+
+// Puts each loop or branch whose values are all single elements into a fusion, whose kernel then runs it in registers.
+// Runs before fusion, which leaves these fusions alone.
+class OutlineScalarControl : public Pass {
+ public:
+  // `can_emit`: whether the target's kernels can contain the loop or branch with all that it calls.
+  explicit OutlineScalarControl(std::function<bool(const Instruction&)> can_emit) : can_emit_(std::move(can_emit)) {}
+  absl::string_view name() const override { return "outline-scalar-control"; }
+  bool IsRequired() const override { return false; }
+  absl::StatusOr<bool> Run(Module* module) override;
+  bool NeedsSingleCallers() const override { return true; }
+
+ private:
+  absl::StatusOr<bool> RunOn(Computation* computation);
+  const std::function<bool(const Instruction&)> can_emit_;
+};
+
+}  // namespace backplane::compiler
+
+#endif  // BACKPLANE_SDK_COMPILER_OUTLINE_SCALAR_CONTROL_H_
