@@ -185,8 +185,9 @@ Value Generator::BitcastConvert(Scope& s) {
 Value Generator::ReducePrecision(Scope& s) {
   const Value x = Any(s, Kind::kFloat);
   if (x == nullptr) return nullptr;
-  return Add(s, hlo::ReducePrecision(s.b, x, static_cast<int>(random_.Between(2, 11)),
-                                     static_cast<int>(random_.Between(1, 30))));
+  const int mantissa = static_cast<int>(random_.Between(1, 30));
+  const int exponent = static_cast<int>(random_.Between(2, 11));
+  return Add(s, hlo::ReducePrecision(s.b, x, exponent, mantissa));
 }
 
 Value Generator::Map(Scope& s) {
@@ -209,11 +210,13 @@ Value Generator::Map(Scope& s) {
   inside.push_back(*c);
   const int64_t steps = random_.Between(1, 5);
   for (int64_t k = 0; k < steps; ++k) {
-    hlo::Result v =
-        random_.Chance(70)
-            ? b.Binary(OneOf({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum, Opcode::kMinimum, Opcode::kSubtract}),
-                       random_.Of(inside), random_.Of(inside))
-            : b.Unary(OneOf({Opcode::kNegate, Opcode::kAbs, Opcode::kTanh, Opcode::kExp}), random_.Of(inside));
+    const bool binary = random_.Chance(70);
+    const Value last = random_.Of(inside);
+    const Value first = binary ? random_.Of(inside) : last;
+    const Opcode op =
+        binary ? OneOf({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum, Opcode::kMinimum, Opcode::kSubtract})
+               : OneOf({Opcode::kNegate, Opcode::kAbs, Opcode::kTanh, Opcode::kExp});
+    hlo::Result v = binary ? b.Binary(op, first, last) : b.Unary(op, last);
     if (v.ok()) inside.push_back(*v);
   }
   absl::StatusOr<Computation*> body = b.Build(inside.back());

@@ -46,7 +46,8 @@ Value Generator::Broadcast(Scope& s) {
   std::vector<int64_t> dims = from, places;
   const int64_t more = random_.Between(from.empty() ? 1 : 0, 5 - static_cast<int64_t>(from.size()));
   for (int64_t k = 0; k < more; ++k) {
-    dims.insert(dims.begin() + random_.Below(static_cast<int64_t>(dims.size()) + 1), -random_.Between(1, 6));
+    const int64_t size = random_.Between(1, 6);
+    dims.insert(dims.begin() + random_.Below(static_cast<int64_t>(dims.size()) + 1), -size);
   }
   for (size_t d = 0, at = 0; d < dims.size(); ++d) {
     if (dims[d] < 0) {
@@ -182,7 +183,8 @@ Value Generator::Bitcast(Scope& s) {
 }
 
 Value Generator::Iota(Scope& s) {
-  const Shape shape(AnyType(Kind::kNumber), AnyDims(1));
+  const std::vector<int64_t> dims = AnyDims(1);
+  const Shape shape(AnyType(Kind::kNumber), dims);
   // Counting past what the type holds is left alone but for integers, which wrap.
   const int64_t d = random_.Below(shape.rank());
   if (!IsIntegral(shape.element_type()) && BitWidth(shape.element_type()) < 32 && shape.dimensions(d) > 8)

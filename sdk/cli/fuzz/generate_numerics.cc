@@ -28,13 +28,16 @@ std::vector<Generator::Recipe> Generator::NumericRecipes() {
 Value Generator::Dot(Scope& s) {
   // Narrow floats hold few sums: whole numbers, few of them, that something can be told about the result.
   const bool narrow = random_.Chance(10);
-  const Value l = narrow ? Fresh(s,
-                                 Shape(random_.Of(std::vector<P>{P::kF8E5M2, P::kF8E4M3FN, P::kF8E4M3, P::kF8E3M4,
-                                                                 P::kF8E4M3B11FNUZ, P::kF8E5M2FNUZ, P::kF8E4M3FNUZ,
-                                                                 P::kF6E2M3FN, P::kF6E3M2FN, P::kF4E2M1FN, P::kBF16}),
-                                       {random_.Between(1, 5), random_.Between(1, 4)}),
-                                 Fill::kWhole)
-                         : Any(s, Kind::kNumber, 1, 4);
+  Value l = nullptr;
+  if (narrow) {
+    const std::vector<int64_t> sizes = {random_.Between(1, 5), random_.Between(1, 4)};
+    const P narrow_type = random_.Of(std::vector<P>{P::kF8E5M2, P::kF8E4M3FN, P::kF8E4M3, P::kF8E3M4,
+                                                    P::kF8E4M3B11FNUZ, P::kF8E5M2FNUZ, P::kF8E4M3FNUZ, P::kF6E2M3FN,
+                                                    P::kF6E3M2FN, P::kF4E2M1FN, P::kBF16});
+    l = Fresh(s, Shape(narrow_type, sizes), Fill::kWhole);
+  } else {
+    l = Any(s, Kind::kNumber, 1, 4);
+  }
   if (l == nullptr) return nullptr;
   const P type = l->shape().element_type();
   const std::vector<int64_t> dims = DimsOf(l);
@@ -173,7 +176,8 @@ Value Generator::Convolution(Scope& s) {
     strides.push_back(random_.Between(1, 2));
     left.push_back(random_.Chance(20) ? 2 : 1);
     right.push_back(random_.Chance(20) ? 2 : 1);
-    padding.emplace_back(random_.Between(random_.Chance(10) ? -1 : 0, 2), random_.Between(0, 2));
+    const int64_t high = random_.Between(0, 2);
+    padding.emplace_back(random_.Between(random_.Chance(10) ? -1 : 0, 2), high);
     reversed.push_back(random_.Chance(15));
   }
   const Value l = ForProduct(s, Like(s, type, x)), r = ForProduct(s, Like(s, type, w));
@@ -236,8 +240,10 @@ Value Generator::TriangularSolve(Scope& s) {
   rhs.push_back(left ? m : n);
   const Value a = Fresh(s, Shape(type, dims), Fill::kTriangular), b = Like(s, type, rhs);
   if (a == nullptr || b == nullptr) return nullptr;
-  return Add(s, hlo::TriangularSolve(s.b, a, b, left, random_.Chance(50), random_.Chance(25),
-                                     static_cast<TriangularTranspose>(random_.Between(1, 3))));
+  const auto transpose = static_cast<TriangularTranspose>(random_.Between(1, 3));
+  const bool unit_diagonal = random_.Chance(25);
+  const bool lower = random_.Chance(50);
+  return Add(s, hlo::TriangularSolve(s.b, a, b, left, lower, unit_diagonal, transpose));
 }
 
 Value Generator::Fft(Scope& s) {

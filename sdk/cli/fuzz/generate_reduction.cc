@@ -133,7 +133,8 @@ Value Generator::ReduceWindow(Scope& s) {
     strides.push_back(moves ? random_.Between(1, 3) : 1);
     base.push_back(random_.Chance(15) ? 2 : 1);
     window.push_back(random_.Chance(15) ? 2 : 1);
-    padding.emplace_back(moves ? random_.Between(0, 2) : 0, moves ? random_.Between(0, 2) : 0);
+    const int64_t high = moves ? random_.Between(0, 2) : 0;
+    padding.emplace_back(moves ? random_.Between(0, 2) : 0, high);
   }
   return Add(s, hlo::ReduceWindow(s.b, {x}, {init}, body, sizes, strides, base, window, padding));
 }
@@ -200,8 +201,9 @@ Value Generator::Sort(Scope& s) {
   // Stable wherever equal keys could be told apart.
   const bool total = IsFloat(types[0]) && random_.Chance(50);
   const bool stable = more > 0 || (IsFloat(types[0]) && !total) || random_.Chance(50);
-  absl::StatusOr<Computation*> comparator = Comparator(s.b.module(), types, random_.Chance(40), total,
-                                                       more > 0 && IsIntegral(types[1]) && random_.Chance(30));
+  const bool second_key = more > 0 && IsIntegral(types[1]) && random_.Chance(30);
+  const bool descending = random_.Chance(40);
+  absl::StatusOr<Computation*> comparator = Comparator(s.b.module(), types, descending, total, second_key);
   if (!comparator.ok()) return nullptr;
   return Add(s, hlo::Sort(s.b, operands, *comparator, random_.Below(x->shape().rank()), stable));
 }
@@ -211,7 +213,8 @@ Value Generator::TopK(Scope& s) {
   if (x == nullptr || HasNan(s, x)) return nullptr;
   const int64_t n = x->shape().dimensions(x->shape().rank() - 1);
   if (n == 0) return nullptr;
-  return Add(s, hlo::TopK(s.b, x, random_.Between(1, n), random_.Chance(80)));
+  const bool largest = random_.Chance(80);
+  return Add(s, hlo::TopK(s.b, x, random_.Between(1, n), largest));
 }
 
 Value Generator::Scan(Scope& s) {
@@ -233,8 +236,8 @@ Value Generator::Scan(Scope& s) {
   absl::StatusOr<Computation*> body = b.Build(*root);
   const Value init = Fresh(s, Shape(type, rest), Fill::kWhole);
   if (!body.ok() || init == nullptr) return nullptr;
-  return Add(s, hlo::Scan(s.b, {x}, {init}, *body, d, random_.Chance(40),
-                          random_.Chance(50) ? std::optional<bool>(true) : std::nullopt));
+  const std::optional<bool> associative = random_.Chance(50) ? std::optional<bool>(true) : std::nullopt;
+  return Add(s, hlo::Scan(s.b, {x}, {init}, *body, d, random_.Chance(40), associative));
 }
 
 }  // namespace backplane::cli::fuzz

@@ -46,8 +46,10 @@ Computation* Generator::MakeFunction(Scope& s, bool tuple) {
   std::vector<Judged> judged;
   for (const Value v : samples) judged.push_back(JudgedOf(s, v));
   if (samples.empty()) return nullptr;
-  std::unique_ptr<Scope> inner = Nested(s, tuple ? "shared_branch" : "shared_function", judged,
-                                        static_cast<int>(random_.Between(2, 5)), random_.Chance(15), tuple);
+  const bool plain = random_.Chance(15);
+  const int steps = static_cast<int>(random_.Between(2, 5));
+  std::unique_ptr<Scope> inner =
+      Nested(s, tuple ? "shared_branch" : "shared_function", judged, steps, plain, tuple);
   if (inner == nullptr) return nullptr;
   Value root = inner->values.back();
   if (tuple || random_.Chance(50)) {

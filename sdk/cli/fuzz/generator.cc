@@ -442,7 +442,8 @@ Value Generator::Any(Scope& s, Kind kind, int64_t least_rank, int64_t most_rank)
       return fitting[static_cast<size_t>(std::max(random_.Below(n), random_.Below(n)))];
     }
   }
-  const Value v = Fresh(s, Shape(AnyType(kind), AnyDims(least_rank, most_rank)));
+  const std::vector<int64_t> dims = AnyDims(least_rank, most_rank);
+  const Value v = Fresh(s, Shape(AnyType(kind), dims));
   if (v != nullptr) s.values.push_back(v);
   return v;
 }

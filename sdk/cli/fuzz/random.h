@@ -1,5 +1,6 @@
 // The random numbers of the generator: the same for a seed on every machine, which the standard's distributions are
-// not.
+// not. Two draws never stand in one argument list: compilers evaluate arguments in different orders, and a seed would
+// then name another program under each compiler.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_RANDOM_H_
 #define BACKPLANE_SDK_CLI_FUZZ_RANDOM_H_
 

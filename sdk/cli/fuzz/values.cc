@@ -72,7 +72,8 @@ void FillMatrices(Random& random, Literal& l, bool definite) {
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < n; ++c) {
         const double size = 0.5 / static_cast<double>(n);
-        std::complex<double> v((random.Unit() * 2 - 1) * size, IsComplex(type) ? (random.Unit() * 2 - 1) * size : 0.0);
+        const double imaginary = IsComplex(type) ? (random.Unit() * 2 - 1) * size : 0.0;
+        std::complex<double> v((random.Unit() * 2 - 1) * size, imaginary);
         if (r == c) v = 1 + random.Unit();
         if (definite && c < r) {
           // Read back: both halves must agree after rounding.
