@@ -83,7 +83,11 @@ void Handles::Lend(Object type, const void* handle, Fn fn, const void* client) {
   Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
   Handle& h = Enter(shard, hash, type, handle).handle;
-  if (h.born_fn != Fn::kCount && h.alive) return;
+  if (h.born_fn != Fn::kCount && h.alive) {
+    // The object that lent it before may have ended unseen, and another client's may live at its address now.
+    if (!h.owned && h.client != client) h.client = client;
+    return;
+  }
   h = Handle{};
   h.born_fn = fn;
   h.client = client;

@@ -34,7 +34,7 @@ class Handles {
  public:
   // The plugin gave the host an object. A destroyed one at the same address is forgotten.
   void Give(Object type, const void* handle, Fn fn, uint32_t stack, const void* client, Program* program = nullptr);
-  // The plugin showed one that it keeps.
+  // The plugin showed one that it keeps; it belongs to the client that showed it last.
   void Lend(Object type, const void* handle, Fn fn, const void* client);
 
   std::optional<Handle> Find(Object type, const void* handle) const;

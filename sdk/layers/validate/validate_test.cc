@@ -503,6 +503,18 @@ TEST(HandlesTest, AnAddressIsANewObjectWhenItIsGivenOutAgain) {
   EXPECT_EQ(was.died, 4);
 }
 
+TEST(HandlesTest, WhatIsLentBelongsToTheClientThatLentItLast) {
+  int first = 0, second = 0, device = 0;
+  Handles handles;
+  // The first client's object ends unseen, with one that lent it; the second client's has its address.
+  handles.Lend(Object::DeviceDescription, &device, Fn::PJRT_TopologyDescription_GetDeviceDescriptions, &first);
+  handles.Lend(Object::DeviceDescription, &device, Fn::PJRT_TopologyDescription_GetDeviceDescriptions, &second);
+  handles.EndClient(&first, Fn::PJRT_Client_Destroy, 1);
+  EXPECT_TRUE(handles.StateOf(Object::DeviceDescription, &device).fine);
+  handles.EndClient(&second, Fn::PJRT_Client_Destroy, 2);
+  EXPECT_FALSE(handles.StateOf(Object::DeviceDescription, &device).fine);
+}
+
 TEST(HandlesTest, GivenTwiceIsDestroyedTwice) {
   Handles handles;
   int place;
