@@ -2,7 +2,7 @@
 //
 // The emitters of elements and of elementary functions ask an IrTarget and nothing else: no emitter knows a triple,
 // looks at the machine it runs on, or calls a function that the generated code's process would have to supply. The IR
-// for one target is therefore complete: compiled, it has no undefined symbol.
+// for one target is therefore complete: compiled, it has no undefined symbol, unless links_exact_math asks for some.
 //
 // A target is a plain value. Make one with a factory below and change fields where a machine differs. The host's own is
 // jit::Host().target, which an engine detects; there is no LLVM in this header.
@@ -57,6 +57,12 @@ struct IrTarget {
   bool has_bf16_conversions = false;
   // AVX-512's scaling and splitting of floats by their exponents, on vectors.
   bool has_avx512 = false;
+
+  // The slow cases of sine, cosine, tangent and remainder (huge angles, huge quotients) are external functions, which
+  // EmitExactMath (vector_math.h) defines in a module of their own. They take half as long to compile as the rest of a
+  // small module; a machine that links many modules into one process compiles them once. False: each module has its
+  // own, and is complete.
+  bool links_exact_math = false;
 
   // --- vectors
   // Of the widest register that arithmetic should use; 0: the machine runs one element in each lane by itself (a GPU).

@@ -13,6 +13,7 @@
 #ifndef BACKPLANE_SDK_CODEGEN_VECTOR_MATH_H_
 #define BACKPLANE_SDK_CODEGEN_VECTOR_MATH_H_
 
+#include "absl/strings/string_view.h"
 #include "sdk/codegen/ir_target.h"
 
 namespace llvm {
@@ -83,6 +84,12 @@ class VectorMath {
   llvm::Module* module_;
   const IrTarget* target_;
 };
+
+// Defines the functions that modules call whose target says links_exact_math: those named by kExactMathNames.
+void EmitExactMath(llvm::Module& module, const IrTarget& target);
+inline constexpr absl::string_view kExactMathNames[] = {
+    "backplane.exact.reduce_angle.f32", "backplane.exact.remainder.f32", "backplane.exact.reduce_angle.f64",
+    "backplane.exact.remainder.f64"};
 
 }  // namespace backplane::codegen
 

@@ -128,34 +128,46 @@ V MathEmitter::CallOutOfLine(const std::string& name, const std::vector<V>& xs, 
   return ByPieces(xs, count, call);
 }
 
-std::vector<V> MathEmitter::EachLane(const std::string& name, const std::vector<V>& xs,
-                                     const std::vector<llvm::Type*>& types,
-                                     const std::function<std::vector<V>(MathEmitter&, const std::vector<V>&)>& body) {
+llvm::Function* MathEmitter::FindOrMake(const ScalarFunction& f) {
+  llvm::LLVMContext& context = module->getContext();
+  const std::string full = "backplane.exact." + std::string(f.name) + (f64 ? ".f64" : ".f32");
+  if (llvm::Function* function = module->getFunction(full)) return function;
+  std::vector<llvm::Type*> results;
+  for (llvm::Type* t : f.results) results.push_back(t->getScalarType());
+  llvm::Type* result = results.size() == 1 ? results[0] : llvm::StructType::get(context, results);
+  llvm::Type* element = type->getScalarType();
+  const std::vector<llvm::Type*> parameters(f.parameters, element);
+  const auto linkage =
+      target->links_exact_math ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage;
+  llvm::Function* function =
+      llvm::Function::Create(llvm::FunctionType::get(result, parameters, false), linkage, full, module);
+  if (target->links_exact_math) {
+    function->setDoesNotThrow();
+    return function;
+  }
+  SetFunctionAttributes(*function, *target);
+  llvm::IRBuilder<> inner(llvm::BasicBlock::Create(context, "entry", function));
+  MathEmitter e(inner, module, target, element);
+  std::vector<V> arguments;
+  for (llvm::Argument& a : function->args()) arguments.push_back(&a);
+  const std::vector<V> values = f.body(e, arguments);
+  V all = values[0];
+  if (values.size() > 1) {
+    all = llvm::PoisonValue::get(result);
+    for (size_t i = 0; i < values.size(); ++i)
+      all = inner.CreateInsertValue(all, values[i], static_cast<unsigned>(i));
+  }
+  inner.CreateRet(all);
+  return function;
+}
+
+std::vector<V> MathEmitter::EachLane(const ScalarFunction& f, const std::vector<V>& xs) {
   llvm::LLVMContext& context = module->getContext();
   llvm::Type* element = type->getScalarType();
+  llvm::Function* function = FindOrMake(f);
+  const std::vector<llvm::Type*>& types = f.results;
   std::vector<llvm::Type*> results;
   for (llvm::Type* t : types) results.push_back(t->getScalarType());
-  const std::string full = "backplane.math." + name + (f64 ? ".f64" : ".f32");
-  llvm::Function* function = module->getFunction(full);
-  if (function == nullptr) {
-    llvm::Type* result = results.size() == 1 ? results[0] : llvm::StructType::get(context, results);
-    const std::vector<llvm::Type*> parameters(xs.size(), element);
-    function = llvm::Function::Create(llvm::FunctionType::get(result, parameters, false),
-                                      llvm::Function::InternalLinkage, full, module);
-    SetFunctionAttributes(*function, *target);
-    llvm::IRBuilder<> inner(llvm::BasicBlock::Create(context, "entry", function));
-    MathEmitter e(inner, module, target, element);
-    std::vector<V> arguments;
-    for (llvm::Argument& a : function->args()) arguments.push_back(&a);
-    const std::vector<V> values = body(e, arguments);
-    V all = values[0];
-    if (values.size() > 1) {
-      all = llvm::PoisonValue::get(result);
-      for (size_t i = 0; i < values.size(); ++i)
-        all = inner.CreateInsertValue(all, values[i], static_cast<unsigned>(i));
-    }
-    inner.CreateRet(all);
-  }
   auto call = [&](const std::vector<V>& arguments) -> std::vector<V> {
     V all = b.CreateCall(function, arguments);
     if (results.size() == 1) return {all};

@@ -9,6 +9,7 @@
 
 #include "sdk/codegen/ir_target.h"
 #include "sdk/codegen/llvm_includes.h"
+#include "sdk/codegen/vector_math.h"
 
 namespace backplane::codegen {
 
@@ -120,10 +121,17 @@ class MathEmitter {
   V CallOutOfLine(const std::string& name, const std::vector<V>& xs, int max_lanes,
                   const std::function<V(MathEmitter&, const std::vector<V>&)>& body);
 
-  // Calls the internal function `name` of scalars, which `body` makes, for each lane, in a loop over memory when there
-  // is more than one. Adds blocks: only within CallOutOfLine. `types`: of the results, with the lanes of this type.
-  std::vector<V> EachLane(const std::string& name, const std::vector<V>& xs, const std::vector<llvm::Type*>& types,
-                          const std::function<std::vector<V>(MathEmitter&, const std::vector<V>&)>& body);
+  // A function of scalars: how many it takes, the types of what it gives (their elements), and what makes its body.
+  struct ScalarFunction {
+    const char* name;
+    size_t parameters;
+    std::vector<llvm::Type*> results;
+    std::function<std::vector<V>(MathEmitter&, const std::vector<V>&)> body;
+  };
+  // Declares it in the module when the target links exact math, else defines it there, once.
+  llvm::Function* FindOrMake(const ScalarFunction& f);
+  // Calls it for each lane, in a loop over memory when there is more than one. Adds blocks: only within CallOutOfLine.
+  std::vector<V> EachLane(const ScalarFunction& f, const std::vector<V>& xs);
 
   // True if any lane is.
   V Any(V condition) { return lanes == 0 ? condition : b.CreateOrReduce(condition); }

@@ -192,21 +192,39 @@ V RemainderScalar(MathEmitter& e, V x, V y) {
   return e.Select(none, e.NaN(), e.Select(less, x, exact));
 }
 
+// x in, hi, lo and quadrant out.
+MathEmitter::ScalarFunction ReduceAngle(const MathEmitter& e) {
+  return {"reduce_angle", 1, {e.type, e.type, e.int_type}, [](MathEmitter& s, const std::vector<V>& a) {
+            const ReducedAngle r = s.f64 ? ReduceScalar64(s, a[0]) : ReduceScalar32(s, a[0]);
+            return std::vector<V>{r.hi, r.lo, r.quadrant};
+          }};
+}
+
+MathEmitter::ScalarFunction DivideForRemainder(const MathEmitter& e) {
+  return {"remainder", 2, {e.type}, [](MathEmitter& s, const std::vector<V>& a) {
+            return std::vector<V>{RemainderScalar(s, a[0], a[1])};
+          }};
+}
+
 }  // namespace
 
 ReducedAngle ReduceHugeAngle(MathEmitter& e, V x) {
-  std::vector<V> r = e.EachLane("reduce_angle", {x}, {e.type, e.type, e.int_type},
-                                [](MathEmitter& s, const std::vector<V>& a) -> std::vector<V> {
-                                  ReducedAngle r = s.f64 ? ReduceScalar64(s, a[0]) : ReduceScalar32(s, a[0]);
-                                  return {r.hi, r.lo, r.quadrant};
-                                });
+  const std::vector<V> r = e.EachLane(ReduceAngle(e), {x});
   return {r[0], r[1], r[2]};
 }
 
-V ExactRemainder(MathEmitter& e, V x, V y) {
-  return e.EachLane("exact_remainder", {x, y}, {e.type}, [](MathEmitter& s, const std::vector<V>& a) -> std::vector<V> {
-    return {RemainderScalar(s, a[0], a[1])};
-  })[0];
+V ExactRemainder(MathEmitter& e, V x, V y) { return e.EachLane(DivideForRemainder(e), {x, y})[0]; }
+
+void EmitExactMath(llvm::Module& module, const IrTarget& target) {
+  IrTarget defining = target;
+  defining.links_exact_math = false;
+  llvm::IRBuilder<> b(module.getContext());
+  for (llvm::Type* type : {b.getFloatTy(), b.getDoubleTy()}) {
+    MathEmitter e(b, &module, &defining, type);
+    for (const MathEmitter::ScalarFunction& f : {ReduceAngle(e), DivideForRemainder(e)}) {
+      e.FindOrMake(f)->setLinkage(llvm::GlobalValue::ExternalLinkage);
+    }
+  }
 }
 
 }  // namespace backplane::codegen

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/transpose.h"
@@ -17,6 +18,7 @@
 #include "llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "sdk/backend/faults.h"
+#include "sdk/codegen/vector_math.h"
 #include "sdk/engine/jit/jit.h"
 
 namespace backplane::engine::jit {
@@ -25,6 +27,10 @@ namespace {
 namespace orc = llvm::orc;
 
 std::string Message(llvm::Error error) { return llvm::toString(std::move(error)); }
+
+llvm::Error ErrorOf(const absl::Status& status) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), std::string(status.message()));
+}
 
 // Adds up what the linker puts into memory.
 class SizePlugin : public orc::ObjectLinkingLayer::Plugin {
@@ -43,6 +49,26 @@ class SizePlugin : public orc::ObjectLinkingLayer::Plugin {
 
  private:
   std::atomic<int64_t>* bytes_;
+};
+
+// Supplies the functions of ExactMath() to code that calls them.
+class ExactMathGenerator : public orc::DefinitionGenerator {
+ public:
+  llvm::Error tryToGenerate(orc::LookupState&, orc::LookupKind, orc::JITDylib& dylib, orc::JITDylibLookupFlags,
+                            const orc::SymbolLookupSet& missing) override {
+    orc::SymbolMap found;
+    for (const auto& [name, flags] : missing) {
+      const absl::string_view wanted((*name).data(), (*name).size());
+      // Only what that library defines: it would ask itself for anything else.
+      if (!absl::c_linear_search(backplane::codegen::kExactMathNames, wanted)) continue;
+      absl::StatusOr<const CodeLibrary*> library = ExactMath();
+      if (!library.ok()) return ErrorOf(library.status());
+      absl::StatusOr<void*> address = (*library)->Lookup(wanted);
+      if (!address.ok()) return ErrorOf(address.status());
+      found[name] = {orc::ExecutorAddr::fromPtr(*address), llvm::JITSymbolFlags::Exported};
+    }
+    return found.empty() ? llvm::Error::success() : dylib.define(orc::absoluteSymbols(std::move(found)));
+  }
 };
 
 class OrcLibrary : public CodeLibrary {
@@ -64,6 +90,7 @@ class OrcLibrary : public CodeLibrary {
     layer_ = std::make_unique<orc::ObjectLinkingLayer>(session_, session_.getExecutorProcessControl().getMemMgr());
     layer_->addPlugin(std::make_unique<SizePlugin>(&code_bytes_));
     dylib_ = &session_.createBareJITDylib("backplane");
+    dylib_->addGenerator(std::make_unique<ExactMathGenerator>());
   }
 
   ~OrcLibrary() override {

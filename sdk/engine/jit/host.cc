@@ -57,6 +57,7 @@ HostInfo DetectHost(int max_vector_bytes) {
   target.has_avx512 = host.has_avx2 && has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
   host.has_avx512_fp16 = target.has_avx512 && has("avx512fp16");
   host.has_avx512_vnni = target.has_avx512 && has("avx512vnni");
+  target.links_exact_math = true;
   target.vector_bytes = target.has_avx512 ? 64 : host.has_avx2 ? 32 : 16;
   return host;
 }

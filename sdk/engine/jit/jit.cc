@@ -16,13 +16,14 @@
 #include "llvm/Target/TargetMachine.h"
 #include "sdk/codegen/llvm_includes.h"
 #include "sdk/codegen/target_machine.h"
+#include "sdk/codegen/vector_math.h"
 #include "sdk/engine/runtime/thread_pool.h"
 
 namespace backplane::engine::jit {
 namespace {
 
 // Raise it when generated code changes in a way that a stored object must not survive.
-constexpr int kCodegenRevision = 4;
+constexpr int kCodegenRevision = 5;
 
 using Clock = std::chrono::steady_clock;
 
@@ -124,6 +125,22 @@ std::string HostFingerprint() {
                       target.features);
 }
 
+absl::StatusOr<const CodeLibrary*> ExactMath() {
+  // Kept for ever: linked code of any client may call it. An error is not kept; the next caller tries again.
+  static std::mutex mutex;
+  static const CodeLibrary* library = nullptr;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (library != nullptr) return library;
+  auto emit = [](int, llvm::Module& module) -> absl::Status {
+    backplane::codegen::EmitExactMath(module, Host().target);
+    return absl::OkStatus();
+  };
+  ASSIGN_OR_RETURN(const std::vector<ObjectCode> objects, CompileModules(1, emit, nullptr));
+  ASSIGN_OR_RETURN(std::unique_ptr<CodeLibrary> linked, CodeLibrary::Link(objects));
+  library = linked.release();
+  return library;
+}
+
 absl::Status WarmUp() {
   // A loop with a vector body, a branch, a call and constants: touches the parts of LLVM that every kernel needs.
   auto emit = [](int, llvm::Module& module) -> absl::Status {
@@ -159,7 +176,8 @@ absl::Status WarmUp() {
   if (!objects.ok()) return objects.status();
   absl::StatusOr<std::unique_ptr<CodeLibrary>> library = CodeLibrary::Link(*objects);
   if (!library.ok()) return library.status();
-  return (*library)->Lookup("backplane_warm_up").status();
+  if (absl::Status s = (*library)->Lookup("backplane_warm_up").status(); !s.ok()) return s;
+  return ExactMath().status();
 }
 
 }  // namespace backplane::engine::jit

@@ -32,8 +32,8 @@ class ThreadPool;
 
 namespace backplane::engine::jit {
 
-// Compiles and links one small kernel, so that the first real compilation is not 2 ms slower. Meant for a start-up
-// thread; harmless to call more than once.
+// Compiles and links one small kernel and ExactMath, so that the first real compilation is not milliseconds slower.
+// Meant for a start-up thread; harmless to call more than once.
 absl::Status WarmUp();
 
 // Machine code of one module: a relocatable ELF object, position independent, ready to be written to disk. Valid only
@@ -74,8 +74,8 @@ class CodeLibrary {
 
   virtual ~CodeLibrary() = default;
 
-  // Links objects, all visible to one another. Undefined symbols are looked for in `externals` and then among the
-  // memory functions listed by DefaultSymbols(); anything else is an Internal error that names the symbol.
+  // Links objects, all visible to one another. Undefined symbols are looked for in `externals`, then among the memory
+  // functions listed by DefaultSymbols(), then in ExactMath(); anything else is an Internal error that names the symbol.
   static absl::StatusOr<std::unique_ptr<CodeLibrary>> Link(absl::Span<const ObjectCode> objects,
                                                            const Symbols& externals = {});
 
@@ -92,7 +92,12 @@ class CodeLibrary {
   virtual int64_t code_bytes() const = 0;
 };
 
-// memcpy and its like: what generated code may call without saying so. Elementary functions it brings along itself.
+// What generated code for this machine calls for huge angles and remainders of huge quotients (sdk/codegen/vector_math.h,
+// EmitExactMath), compiled by the first caller in the process and kept. CodeLibrary::Link asks for it when a symbol of
+// it is undefined.
+absl::StatusOr<const CodeLibrary*> ExactMath();
+
+// memcpy and its like: what generated code may call without saying so.
 const CodeLibrary::Symbols& DefaultSymbols();
 
 }  // namespace backplane::engine::jit

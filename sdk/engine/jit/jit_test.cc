@@ -1,14 +1,18 @@
 #include "sdk/engine/jit/jit.h"
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <limits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/codegen/llvm_includes.h"
+#include "sdk/codegen/vector_math.h"
 #include "sdk/engine/runtime/thread_pool.h"
 
 namespace backplane::engine::jit {
@@ -102,6 +106,64 @@ TEST(Jit, ObjectsCanBeStoredAndLinkedAgain) {
   auto library = CodeLibrary::Link(objects);
   ASSERT_TRUE(library.ok()) << library.status();
   CheckAxpb(*(*library)->LookupFunction<Kernel>("stored"), 3, 1);
+}
+
+// out[0..8) = sin(in), then the remainder of in by 3, of doubles.
+void EmitMath(llvm::Module& module, const HostInfo& host) {
+  llvm::IRBuilder<> b(module.getContext());
+  auto* type = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy()}, false);
+  auto* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, "math", module);
+  backplane::codegen::SetKernelAttributes(*f, host.target);
+  b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", f));
+  auto* vector = llvm::FixedVectorType::get(b.getDoubleTy(), 8);
+  backplane::codegen::VectorMath math(&module, &host.target);
+  llvm::Value* x = b.CreateAlignedLoad(vector, f->getArg(0), llvm::Align(8));
+  b.CreateAlignedStore(math.Emit(b, codegen::MathFn::kSin, x), f->getArg(1), llvm::Align(8));
+  llvm::Value* rest = math.Emit(b, codegen::MathFn::kRemainder, x, llvm::ConstantFP::get(vector, 3.0));
+  b.CreateAlignedStore(rest, b.CreateGEP(vector, f->getArg(1), b.getInt64(1)), llvm::Align(8));
+  b.CreateRetVoid();
+}
+
+TEST(Jit, SlowCasesOfMathAreLinkedOrBroughtAlongWithTheSameResults) {
+  const double in[8] = {0.5, -3.0, 1e6, -1e22, 1e300, 0x1p1023, -0.0, std::numeric_limits<double>::infinity()};
+  std::vector<std::array<double, 16>> results;
+  std::vector<size_t> sizes;
+  for (const bool links : {true, false}) {
+    HostInfo host = Host();
+    host.target.links_exact_math = links;
+    CompileOptions options;
+    options.host = &host;
+    options.verify = true;
+    auto objects = CompileModules(
+        1,
+        [&](int, llvm::Module& m) {
+          EmitMath(m, host);
+          return absl::OkStatus();
+        },
+        nullptr, options);
+    ASSERT_TRUE(objects.ok()) << objects.status();
+    sizes.push_back((*objects)[0].bytes.size());
+    auto library = CodeLibrary::Link(*objects);
+    ASSERT_TRUE(library.ok()) << library.status();
+    auto run = (*library)->LookupFunction<void (*)(const double*, double*)>("math");
+    ASSERT_TRUE(run.ok()) << run.status();
+    (*run)(in, results.emplace_back().data());
+  }
+  EXPECT_LT(sizes[0], sizes[1]);
+  EXPECT_EQ(std::memcmp(results[0].data(), results[1].data(), sizeof(results[0])), 0);
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_NEAR(results[0][i], std::sin(in[i]), 1e-15);
+    EXPECT_EQ(results[0][8 + i], std::fmod(in[i], 3.0));
+  }
+  EXPECT_TRUE(std::isnan(results[0][7]) && std::isnan(results[0][15]));
+}
+
+TEST(Jit, ExactMathIsCompiledOnce) {
+  auto first = ExactMath(), second = ExactMath();
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(*first, *second);
+  for (const absl::string_view name : codegen::kExactMathNames) EXPECT_TRUE((*first)->Lookup(name).ok()) << name;
+  EXPECT_FALSE((*first)->Lookup("backplane.exact.nothing").ok());
 }
 
 TEST(Jit, NarrowHostsRunTheSameKernel) {
