@@ -1,5 +1,5 @@
-// How large a program gets where each of its calls has a body of its own: thirty functions that call one another twice
-// are a billion bodies.
+// Bounds the size of a program after inlining. Thirty functions of which each calls the next one twice expand to a
+// billion bodies.
 #include <algorithm>
 #include <limits>
 
@@ -11,7 +11,7 @@ namespace backplane {
 namespace {
 
 constexpr int64_t kMaxExpanded = int64_t{1} << 19;  // instructions
-constexpr int64_t kMaxGrowth = 8;                   // times what the program itself has, where that is more
+constexpr int64_t kMaxGrowth = 8;                   // relative to the size of the program, if that allows more
 
 }  // namespace
 
@@ -23,7 +23,8 @@ absl::Status CheckCallBudget(const Module& module) {
   for (const Computation* c : module.PostOrder()) {
     int64_t size = c->instruction_count();
     for (const auto& i : c->instructions()) {
-      for (const Computation* called : i->called()) size += expanded.at(called);  // neither is above the budget
+      for (const Computation* called : i->called())
+        size += expanded.at(called);  // neither summand exceeds the budget, so the sum does not overflow
       if (size > budget) {
         return absl::ResourceExhaustedError(
             absl::StrCat("computation ", c->name(), ": with a body for each call it would have more than ", budget,

@@ -6,7 +6,8 @@
 namespace backplane {
 namespace {
 
-// ---- What is called. Each computes one element of $T from two, `x` and `y`; helpers come before.
+// ---- Computations to call. Each computes one element of type $T from two, `x` and `y`; helper computations come
+// first.
 
 struct Body {
   const char* name;
@@ -52,11 +53,11 @@ const Body kBodies[] = {
     {"while_over_arrays",
      "more { s = (s32[], $T[2]) parameter(0) n = s32[] get-tuple-element(s), index=0 h = s32[] constant(3) ROOT r = "
      "pred[] compare(n, h), direction=LT }\n"
-     "turn { s = (s32[], $T[2]) parameter(0) n = s32[] get-tuple-element(s), index=0 a = $T[2] get-tuple-element(s), "
+     "step { s = (s32[], $T[2]) parameter(0) n = s32[] get-tuple-element(s), index=0 a = $T[2] get-tuple-element(s), "
      "index=1 o = s32[] constant(1) m = s32[] add(n, o) t = $T[2] reverse(a), dimensions={0} k = $T[2] iota(), "
      "iota_dimension=0 u = $T[2] add(t, k) ROOT r = (s32[], $T[2]) tuple(m, u) }",
      "a = $T[1] reshape(x) b = $T[1] reshape(y) w = $T[2] concatenate(a, b), dimensions={0} n = s32[] convert(y) s = "
-     "(s32[], $T[2]) tuple(n, w) l = (s32[], $T[2]) while(s), condition=more, body=turn e = $T[2] "
+     "(s32[], $T[2]) tuple(n, w) l = (s32[], $T[2]) while(s), condition=more, body=step e = $T[2] "
      "get-tuple-element(l), index=1 m = $T[1] slice(e), slice={[0:1]} q = $T[] reshape(m) h = $T[] constant(7) ROOT r "
      "= $T[] minimum(q, h)"},
     {"branch_over_arrays",
@@ -68,9 +69,9 @@ const Body kBodies[] = {
      "ROOT r = $T[] minimum(v, h)"},
     {"loop_in_a_branch",
      "more { s = $T[] parameter(0) h = $T[] constant(3) ROOT r = pred[] compare(s, h), direction=LT }\n"
-     "turn { s = $T[] parameter(0) w = $T[2] broadcast(s), dimensions={} i = $T[2] iota(), iota_dimension=0 v = $T[2] "
+     "step { s = $T[] parameter(0) w = $T[2] broadcast(s), dimensions={} i = $T[2] iota(), iota_dimension=0 v = $T[2] "
      "add(w, i) m = $T[1] slice(v), slice={[1:2]} ROOT r = $T[] reshape(m) }\n"
-     "left { s = $T[] parameter(0) ROOT r = $T[] while(s), condition=more, body=turn }\n"
+     "left { s = $T[] parameter(0) ROOT r = $T[] while(s), condition=more, body=step }\n"
      "right { s = $T[] parameter(0) ROOT r = $T[] negate(s) }",
      "c = pred[] compare(x, y), direction=LT v = $T[] conditional(c, x, y), true_computation=left, "
      "false_computation=right h = $T[] constant(6) ROOT r = $T[] minimum(v, h)"},
@@ -91,7 +92,7 @@ const Body kBodies[] = {
      "$T[] constant(8) ROOT r = $T[] minimum(v, h)"},
 };
 
-// ---- What calls it. $F: the computation `f` of two scalars; $U and $V: its results for (x, y) elsewhere.
+// ---- Callers. $F is the computation `f` of two scalars. $U and $V are its results for (x, y), for use elsewhere.
 
 struct Caller {
   const char* name;
@@ -162,7 +163,7 @@ const Caller kCallers[] = {
 
 }  // namespace
 
-// Every body under every caller, the types taking turns.
+// Combines every body with every caller and alternates the element types.
 std::vector<CalledArraysCase> CalledArraysCases() {
   const char* types[] = {"f32", "s32", "f64", "bf16"};
   std::vector<CalledArraysCase> cases;

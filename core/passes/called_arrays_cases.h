@@ -1,5 +1,5 @@
-// Programs for tests: reductions, windows, scatters, sorts and maps whose computations build arrays, loop, branch and call
-// further ones.
+// Test programs: reductions, windows, scatters, sorts and maps whose computations build arrays, loop, branch and call
+// other computations.
 #ifndef BACKPLANE_CORE_PASSES_CALLED_ARRAYS_CASES_H_
 #define BACKPLANE_CORE_PASSES_CALLED_ARRAYS_CASES_H_
 
@@ -14,7 +14,7 @@ struct CalledArraysCase {
 };
 inline void PrintTo(const CalledArraysCase& c, std::ostream* out) { *out << c.name << "\n" << c.hlo; }
 
-// Every body under every caller, the element types taking turns.
+// Returns every body under every caller, with alternating element types.
 std::vector<CalledArraysCase> CalledArraysCases();
 
 }  // namespace backplane

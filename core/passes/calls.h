@@ -1,5 +1,5 @@
-// Calls whose bodies stay bodies: a program may ask for that (JAX's xla_metadata_call(inlineable="false")), so that it
-// finds the call again in the compiled program, or to have one body where there are many calls.
+// Calls that must not be inlined. A program may request that (JAX's xla_metadata_call(inlineable="false")) to find the
+// call again in the compiled program, or to share one body between many calls.
 #ifndef BACKPLANE_CORE_PASSES_CALLS_H_
 #define BACKPLANE_CORE_PASSES_CALLS_H_
 
@@ -9,15 +9,16 @@
 
 namespace backplane {
 
-// Whether a call carries the frontend attribute inlineable="false".
+// Whether the call has the frontend attribute inlineable="false".
 bool StaysCall(const Instruction& i);
 
-// As InlineCalls, calls that ask to stay included: for passes that have to see all of the program in one computation.
+// Like InlineCalls, but inlines calls marked as not inlineable too. For passes that need the program in one
+// computation.
 absl::StatusOr<bool> InlineAllCalls(Module* module);
 
-// ResourceExhausted [call_budget] where the program would become too large if each call, loop, branch and reduction had
-// what it calls for itself alone, which passes and a walk over all calls take for granted. Quick, however large that
-// is. InlineCalls and UnshareComputations ask it first; so does a pipeline before its first pass.
+// Returns ResourceExhausted [call_budget] if the program would become too large with a separate copy of each called
+// computation per caller, as inlining and traversals of the call graph require. Takes linear time, whatever that size
+// is. InlineCalls, UnshareComputations and pipelines check it before they start.
 absl::Status CheckCallBudget(const Module& module);
 
 }  // namespace backplane

@@ -12,7 +12,7 @@ bool MayCombine(const Instruction* i) {
          i->frontend_attributes().empty() && i->sharding() == nullptr && AsBinaryOp(*i->called(0)).has_value();
 }
 
-// All but the channel, which only tells the meetings of a program apart.
+// Compares all attributes except the channel id, which only identifies the rendezvous.
 Attributes Kind(const Instruction* i) {
   Attributes attrs = i->attrs();
   if (attrs.Has(AttrId::kChannelId)) attrs.Set(AttrId::kChannelId, int64_t{1});
@@ -37,14 +37,14 @@ int64_t Bytes(const Instruction* i) {
   return bytes;
 }
 
-// How far apart, in instructions, the members of one sum may be: a search ends behind so many without a new one.
+// Maximum distance, in instructions, between members. A search stops after this many instructions without a new member.
 constexpr size_t kMaxDistance = 4096;
 
-// From `first` on, those that can be done together with it. The computation is in order of its operands.
+// Collects the all-reduces from `first` on that can be combined with it. Instructions are in topological order.
 std::vector<Instruction*> TogetherWith(Instruction* first, const std::vector<Instruction*>& order, size_t at,
                                        int64_t max_bytes) {
   std::vector<Instruction*> members = {first};
-  absl::flat_hash_set<const Instruction*> behind = {first};  // members, and what waits for one
+  absl::flat_hash_set<const Instruction*> behind = {first};  // the members, and instructions that depend on one
   int64_t bytes = Bytes(first);
   size_t latest = at;
   for (size_t k = at + 1; k < order.size() && k - latest <= kMaxDistance; ++k) {
@@ -89,8 +89,9 @@ void Combine(Computation* c, const std::vector<Instruction*>& members) {
 
 absl::StatusOr<bool> CombineAllReduces::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
-    // Each merging is seen by the search for the next: two pairs that wait for each other crosswise are not both made.
+  for (Computation* c : ControlFlowComputations(module)) {
+    // Combines one group at a time, so that the next search sees its dependencies: combining two groups that depend on
+    // each other crosswise would create a cycle.
     std::vector<Instruction*> order = c->Snapshot();
     for (size_t at = 0; at < order.size(); ++at) {
       Instruction* first = order[at];

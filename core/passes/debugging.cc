@@ -27,7 +27,7 @@ bool IsSet(const char* name) {
   return !value.empty() && value != "0";
 }
 
-// Names of modules come from hosts: what a file's name may not hold becomes '_'.
+// Module names come from the host. Characters that are not allowed in file names become '_'.
 std::string FileName(absl::string_view text) {
   std::string out(text.substr(0, 80));
   for (char& c : out) {

@@ -1,4 +1,4 @@
-// Verifying, disabling and dumping passes, and the list of all.
+// Verification, disabling and dumping of passes, and the pass registry.
 #include "core/passes/debugging.h"
 
 #include <filesystem>

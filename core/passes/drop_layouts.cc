@@ -1,7 +1,7 @@
-// A program as hosts hand it over means the same whatever layouts its instructions carry: they say how bytes lay where
-// the program was built, or what its writer's compiler had in mind. A backend that keeps them reads arguments in the
-// wrong order. What does depend on a layout is kept, in a form that needs none where there is one: a custom call gets
-// its operands as it asks for them, and a bitcast between layouts becomes a reshape between transposes.
+// The meaning of a program does not depend on the layouts of its instructions. They record how the arrays were stored
+// where the program was built, or what the frontend's compiler preferred, and a backend that followed them would
+// misread arguments. What does depend on a layout is expressed without layouts if possible: the operands of a custom
+// call are transposed to the requested layout, and a bitcast between layouts becomes a reshape between transposes.
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
@@ -18,7 +18,7 @@ bool IsOrdered(const Layout& layout) {
 
 bool IsPlain(const Shape& s) { return !s.has_layout() || (IsOrdered(s.layout()) && s.layout().tiles.empty()); }
 
-// Whether anything of the shape's layouts goes.
+// Whether dropping the layouts changes the shape.
 bool DropFrom(Shape* shape) {
   if (shape->IsTuple()) {
     bool changed = false;
@@ -56,8 +56,8 @@ Instruction* TransposeBy(Computation* c, Instruction* x, const Ints& permutation
   return Make(c, x, Opcode::kTranspose, Shape(x->shape().element_type(), dims), {x}, std::move(attrs));
 }
 
-// The operand in the order of its bytes, those bytes as the result has them, and back to the result's dimensions.
-// Null where the bytes are not those of a transpose: between element types, or between tilings.
+// Transposes the operand to the order of its bytes, reshapes it to the byte order of the result, and transposes to the
+// result's dimensions. Returns null if no transpose describes the byte order (a change of element type, or tilings).
 Instruction* WithoutBitcast(Computation* c, Instruction* bitcast) {
   Instruction* x = bitcast->operand(0);
   const Shape& to = bitcast->shape();
@@ -84,10 +84,10 @@ absl::StatusOr<bool> DropLayouts::Run(Module* module) {
   for (const auto& owned : module->computations()) {
     Computation* c = owned.get();
     bool rewritten = false;
-    // Bitcasts that no other operation can stand for, and their operands, whose layouts they go by.
+    // Bitcasts that cannot be expressed otherwise, and their operands: these keep their layouts.
     absl::flat_hash_set<const Instruction*> kept;
-    // Users first: what a bitcast becomes has no layout any more that the next bitcast could go by. Only bitcasts are
-    // removed: what else is dead may still tell the partitioner something.
+    // Visits users first: once a bitcast is rewritten it has no layout for the next one to refer to. Removes only
+    // bitcasts, because the partitioner may need other dead instructions.
     std::vector<Instruction*> order = c->Snapshot();
     std::reverse(order.begin(), order.end());
     for (Instruction* i : order) {

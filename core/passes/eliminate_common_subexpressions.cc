@@ -6,7 +6,7 @@
 namespace backplane {
 namespace {
 
-// Of all that Equal looks at.
+// Hashes everything that Equal compares.
 size_t Hash(const Instruction* i) {
   size_t h =
       absl::HashOf(i->HashWithoutOperands(), i->shape().dimensions(), static_cast<int>(i->shape().element_type()));
@@ -31,7 +31,7 @@ bool Equal(const Instruction* a, const Instruction* b) {
 
 absl::StatusOr<bool> EliminateCommonSubexpressions::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     absl::flat_hash_map<size_t, std::vector<Instruction*>> seen;
     bool here = false;
     for (Instruction* i : c->Snapshot()) {

@@ -1,4 +1,5 @@
-// Start and done become the operation itself, at the place of the start. For backends whose devices wait anyway.
+// Replaces start and done by the synchronous operation, at the position of the start. For backends whose devices
+// execute synchronously anyway.
 #include "core/passes/order_effects.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -6,7 +7,7 @@
 namespace backplane {
 namespace {
 
-// The start that a done belongs to; null where something else looks at what is in between.
+// Returns the start of a done, or null if anything else uses an intermediate value.
 Instruction* StartOf(const Instruction* done) {
   if (done->operand_count() == 0) return nullptr;
   Instruction* x = done->operand(0);
@@ -38,7 +39,7 @@ Instruction* Expand(Computation* c, Instruction* done) {
       if (!start->Is(Opcode::kAsyncStart)) return nullptr;
       const int64_t had = c->instruction_count();
       Instruction* whole = Inline(c, start->called(0), start->operands());
-      // What has an effect comes before and after what the halves did.
+      // The new instruction inherits the order of effects of both halves.
       std::vector<Instruction*> effects;
       int64_t number = 0;
       for (const auto& i : c->instructions()) {
@@ -59,9 +60,9 @@ Instruction* Expand(Computation* c, Instruction* done) {
 
 absl::StatusOr<bool> ExpandAsync::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
-    // What an async-start wraps may hold pairs of its own.
+    // The computation of an async-start may contain further pairs.
     for (bool again = true; again; here |= again) {
       again = false;
       for (Instruction* i : c->Snapshot()) {
@@ -72,7 +73,7 @@ absl::StatusOr<bool> ExpandAsync::Run(Module* module) {
         again = true;
       }
       if (!again) break;
-      // The halves go even where they wrap a side effect: it has been taken over.
+      // Removes the halves although they may have side effects: the new instruction performs them.
       std::vector<Instruction*> all = c->Snapshot();
       for (size_t k = all.size(); k-- > 0;) {
         Instruction* i = all[k];

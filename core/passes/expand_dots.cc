@@ -1,8 +1,8 @@
-// Ragged and scaled dots in terms of plain ones.
+// Expands ragged and scaled dots to plain dots.
 //
-// A ragged dot becomes a loop over blocks of the ragged dimension: a block belongs to one group, so a turn is one dot
-// of a block of rows with the group's matrix. There are about rows / block + groups turns, and little is computed in
-// vain.
+// A ragged dot becomes a loop over blocks of the ragged dimension. A block belongs to one group, so an iteration is one
+// dot of a block of rows with the matrix of the group. There are about rows / block + groups iterations, which wastes
+// little work.
 #include <algorithm>
 #include <limits>
 
@@ -22,8 +22,8 @@ int64_t ProductOf(const Shape& s, const Ints& dims) {
   return n;
 }
 
-// One operand, its dims gathered in groups that become one dim each.
-absl::StatusOr<Value> Gathered(Builder& b, Value x, const std::vector<Ints>& groups) {
+// One operand. Its dimensions are collected into groups, and each group becomes one dimension.
+absl::StatusOr<Value> GroupDimensions(Builder& b, Value x, const std::vector<Ints>& groups) {
   Ints order;
   std::vector<int64_t> dims;
   for (const Ints& g : groups) {
@@ -71,10 +71,10 @@ class RaggedDot {
  private:
   absl::StatusOr<Value> Number(Builder& b, int64_t n) { return IndexConstant(b, n); }
 
-  // ends_: s32[cells, groups], where each group ends.
+  // ends_: s32[cells, groups], the end of each group.
   absl::Status FindEnds(Value sizes) {
     cells_ = sizes->shape().num_elements() / groups_;
-    if (limit_ > std::numeric_limits<int32_t>::max() / 2)  // places are counted in 32 bits
+    if (limit_ > std::numeric_limits<int32_t>::max() / 2)  // row indices are 32 bits wide
       return absl::UnimplementedError(absl::StrCat("groups of ", limit_, " rows"));
     ASSIGN_OR_RETURN(Value s, b_.Reshape(sizes, {cells_, groups_}));
     auto fill = [&](PrimitiveType t, int64_t v) -> absl::StatusOr<Value> {
@@ -86,7 +86,7 @@ class RaggedDot {
       ASSIGN_OR_RETURN(Value zero, fill(t, 0));
       ASSIGN_OR_RETURN(s, b_.Binary(Opcode::kMaximum, s, zero));
     }
-    // No size counts beyond the limit, so that sums do not overflow.
+    // Clamps sizes to the limit so that their sums do not overflow.
     const PrimitiveType wide = IsUnsigned(t) ? PrimitiveType::kU64 : PrimitiveType::kS64;
     ASSIGN_OR_RETURN(s, b_.Convert(s, wide));
     ASSIGN_OR_RETURN(Value most, fill(wide, limit_));
@@ -111,15 +111,15 @@ class RaggedDot {
     return std::min(block, limit_);
   }
 
-  // Where a turn stands.
-  struct Place {
+  // The position of an iteration.
+  struct BlockPosition {
     Value zero, cell, start, group;  // s32[]; start: first row of the block
     Value next_cell, next_row;
-    Value rows;  // pred[block]: of this group, and not done before
+    Value rows;  // pred[block]: rows of this group that no earlier iteration computed
   };
 
-  absl::StatusOr<Place> PlaceOf(Builder& b, Value cell, Value row, Value ends, int64_t block) {
-    Place p;
+  absl::StatusOr<BlockPosition> FindBlock(Builder& b, Value cell, Value row, Value ends, int64_t block) {
+    BlockPosition p;
     p.cell = cell;
     ASSIGN_OR_RETURN(p.zero, Number(b, 0));
     ASSIGN_OR_RETURN(Value one, Number(b, 1));
@@ -136,17 +136,17 @@ class RaggedDot {
     ASSIGN_OR_RETURN(p.group, b.Binary(Opcode::kMinimum, group, last));
     ASSIGN_OR_RETURN(Value end, SliceAt(b, mine, {p.group}, {1}));
     ASSIGN_OR_RETURN(end, b.Reshape(end, {}));
-    ASSIGN_OR_RETURN(Value highest, Number(b, limit_ - block));
-    ASSIGN_OR_RETURN(p.start, b.Binary(Opcode::kMinimum, row, highest));
+    ASSIGN_OR_RETURN(Value last_start, Number(b, limit_ - block));
+    ASSIGN_OR_RETURN(p.start, b.Binary(Opcode::kMinimum, row, last_start));
     ASSIGN_OR_RETURN(Value size, Number(b, block));
     ASSIGN_OR_RETURN(Value behind, b.Binary(Opcode::kAdd, p.start, size));
     ASSIGN_OR_RETURN(end, b.Binary(Opcode::kMinimum, end, behind));
     ASSIGN_OR_RETURN(Value numbers, b.Iota(Shape(PrimitiveType::kS32, {block}), 0));
-    auto spread = [&](Value v) { return b.BroadcastInDim(v, {block}, {}); };
-    ASSIGN_OR_RETURN(Value from, spread(p.start));
+    auto broadcast = [&](Value v) { return b.BroadcastInDim(v, {block}, {}); };
+    ASSIGN_OR_RETURN(Value from, broadcast(p.start));
     ASSIGN_OR_RETURN(numbers, b.Binary(Opcode::kAdd, numbers, from));
-    ASSIGN_OR_RETURN(Value low, spread(row));
-    ASSIGN_OR_RETURN(Value high, spread(end));
+    ASSIGN_OR_RETURN(Value low, broadcast(row));
+    ASSIGN_OR_RETURN(Value high, broadcast(end));
     ASSIGN_OR_RETURN(low, b.Compare(numbers, low, ComparisonDirection::kGe));
     ASSIGN_OR_RETURN(high, b.Compare(numbers, high, ComparisonDirection::kLt));
     ASSIGN_OR_RETURN(p.rows, b.Binary(Opcode::kAnd, low, high));
@@ -166,8 +166,8 @@ class RaggedDot {
     return free;
   }
 
-  // The array that has the result's dims in another order, `order` naming for each of its dims the result's dim.
-  absl::StatusOr<Value> Restored(Value x, const Ints& order) {
+  // Returns the array, whose dimensions are numbered by `order`, with the dimensions in the order of the result.
+  absl::StatusOr<Value> RestoreOrder(Value x, const Ints& order) {
     std::vector<int64_t> dims;
     for (int64_t d : order) dims.push_back(i_->shape().dimensions(d));
     ASSIGN_OR_RETURN(Value r, b_.Reshape(x, dims));
@@ -183,31 +183,32 @@ class RaggedDot {
     const DotDimensions& d = dims_.dot;
     const Ints f = FreeDims(lhs->shape(), d.lhs_batch, d.lhs_contracting, dims_.lhs_ragged);
     const Ints n = FreeDims(rhs->shape(), d.rhs_batch, d.rhs_contracting, dims_.rhs_group);
-    ASSIGN_OR_RETURN(Value l, Gathered(b_, lhs, {d.lhs_batch, dims_.lhs_ragged, f, d.lhs_contracting}));
-    ASSIGN_OR_RETURN(Value r, Gathered(b_, rhs, {dims_.rhs_group, d.rhs_batch, d.rhs_contracting, n}));
+    ASSIGN_OR_RETURN(Value l, GroupDimensions(b_, lhs, {d.lhs_batch, dims_.lhs_ragged, f, d.lhs_contracting}));
+    ASSIGN_OR_RETURN(Value r, GroupDimensions(b_, rhs, {dims_.rhs_group, d.rhs_batch, d.rhs_contracting, n}));
     const int64_t batch = l->shape().dimensions(0), others = l->shape().dimensions(2), k = l->shape().dimensions(3),
                   columns = r->shape().dimensions(3);
     const int64_t mine = batch / cells_, block = Block();
     ASSIGN_OR_RETURN(Value out, Fill(b_, type_, 0, {batch, limit_, others, columns}));
     ASSIGN_OR_RETURN(Value row, Number(b_, 0));
     ASSIGN_OR_RETURN(Value limit, Cells());
-    auto turn = [&](LoopTurn& t) -> absl::StatusOr<Value> {
-      ASSIGN_OR_RETURN(Place p, PlaceOf(t.b, t.count, t.state[0], t.constants[2], block));
+    auto iterate = [&](LoopIteration& it) -> absl::StatusOr<Value> {
+      ASSIGN_OR_RETURN(BlockPosition p, FindBlock(it.b, it.count, it.state[0], it.constants[2], block));
       ASSIGN_OR_RETURN(Value a,
-                       SliceAt(t.b, t.constants[0], {p.cell, p.start, p.zero, p.zero}, {mine, block, others, k}));
-      ASSIGN_OR_RETURN(Value m, SliceAt(t.b, t.constants[1], {p.group, p.cell, p.zero, p.zero}, {1, mine, k, columns}));
-      ASSIGN_OR_RETURN(m, t.b.Reshape(m, {mine, k, columns}));
-      ASSIGN_OR_RETURN(Value product, t.b.Dot(a, m, DotDimensions{{0}, {0}, {3}, {1}}, type_, Precision()));
+                       SliceAt(it.b, it.constants[0], {p.cell, p.start, p.zero, p.zero}, {mine, block, others, k}));
+      ASSIGN_OR_RETURN(Value m,
+                       SliceAt(it.b, it.constants[1], {p.group, p.cell, p.zero, p.zero}, {1, mine, k, columns}));
+      ASSIGN_OR_RETURN(m, it.b.Reshape(m, {mine, k, columns}));
+      ASSIGN_OR_RETURN(Value product, it.b.Dot(a, m, DotDimensions{{0}, {0}, {3}, {1}}, type_, Precision()));
       ASSIGN_OR_RETURN(Value old,
-                       SliceAt(t.b, t.state[1], {p.cell, p.start, p.zero, p.zero}, {mine, block, others, columns}));
-      ASSIGN_OR_RETURN(Value rows, t.b.BroadcastInDim(p.rows, {mine, block, others, columns}, {1}));
-      ASSIGN_OR_RETURN(Value now, t.b.Select(rows, product, old));
-      ASSIGN_OR_RETURN(t.state[1], UpdateAt(t.b, t.state[1], now, {p.cell, p.start, p.zero, p.zero}));
-      t.state[0] = p.next_row;
+                       SliceAt(it.b, it.state[1], {p.cell, p.start, p.zero, p.zero}, {mine, block, others, columns}));
+      ASSIGN_OR_RETURN(Value rows, it.b.BroadcastInDim(p.rows, {mine, block, others, columns}, {1}));
+      ASSIGN_OR_RETURN(Value now, it.b.Select(rows, product, old));
+      ASSIGN_OR_RETURN(it.state[1], UpdateAt(it.b, it.state[1], now, {p.cell, p.start, p.zero, p.zero}));
+      it.state[0] = p.next_row;
       return p.next_cell;
     };
-    ASSIGN_OR_RETURN(std::vector<Value> after, MakeLoop(b_, "ragged_dot", limit, {l, r, ends_}, {row, out}, turn));
-    // The result has lhs's free dims in their order, the ragged one among them.
+    ASSIGN_OR_RETURN(std::vector<Value> after, MakeLoop(b_, "ragged_dot", limit, {l, r, ends_}, {row, out}, iterate));
+    // The result has the free dimensions of lhs in order, including the ragged one.
     Ints order;
     const int64_t batches = static_cast<int64_t>(d.lhs_batch.size());
     for (int64_t i = 0; i < batches; ++i) order.push_back(i);
@@ -216,10 +217,10 @@ class RaggedDot {
     order.push_back(batches + before);
     for (int64_t i = 0; i < static_cast<int64_t>(f.size()); ++i) order.push_back(batches + i + (i >= before ? 1 : 0));
     for (int64_t i = batches + 1 + static_cast<int64_t>(f.size()); i < i_->shape().rank(); ++i) order.push_back(i);
-    return Restored(after[1], order);
+    return RestoreOrder(after[1], order);
   }
 
-  // lhs [B, rows, K, M], rhs [B, rows, K, N], result [G, B, M, N]: blocks are added up.
+  // lhs [B, rows, K, M], rhs [B, rows, K, N], result [G, B, M, N]: adds up the blocks of each group.
   absl::StatusOr<Value> Contracting(Value lhs, Value rhs) {
     const DotDimensions& d = dims_.dot;
     const size_t position = static_cast<size_t>(
@@ -228,12 +229,12 @@ class RaggedDot {
     const Ints right = {rk[position]};
     lk.erase(lk.begin() + static_cast<int64_t>(position));
     rk.erase(rk.begin() + static_cast<int64_t>(position));
-    ASSIGN_OR_RETURN(Value l, Gathered(b_, lhs,
-                                       {d.lhs_batch, dims_.lhs_ragged, lk,
-                                        FreeDims(lhs->shape(), d.lhs_batch, d.lhs_contracting, {})}));
+    ASSIGN_OR_RETURN(Value l, GroupDimensions(b_, lhs,
+                                              {d.lhs_batch, dims_.lhs_ragged, lk,
+                                               FreeDims(lhs->shape(), d.lhs_batch, d.lhs_contracting, {})}));
     ASSIGN_OR_RETURN(
         Value r,
-        Gathered(b_, rhs, {d.rhs_batch, right, rk, FreeDims(rhs->shape(), d.rhs_batch, d.rhs_contracting, {})}));
+        GroupDimensions(b_, rhs, {d.rhs_batch, right, rk, FreeDims(rhs->shape(), d.rhs_batch, d.rhs_contracting, {})}));
     const int64_t batch = l->shape().dimensions(0), k = l->shape().dimensions(2), m = l->shape().dimensions(3),
                   n = r->shape().dimensions(3);
     const int64_t mine = batch / cells_, block = Block();
@@ -242,33 +243,33 @@ class RaggedDot {
     ASSIGN_OR_RETURN(Value out, Fill(b_, sum, 0, {groups_, batch, m, n}));
     ASSIGN_OR_RETURN(Value row, Number(b_, 0));
     ASSIGN_OR_RETURN(Value limit, Cells());
-    auto turn = [&](LoopTurn& t) -> absl::StatusOr<Value> {
-      ASSIGN_OR_RETURN(Place p, PlaceOf(t.b, t.count, t.state[0], t.constants[2], block));
+    auto iterate = [&](LoopIteration& it) -> absl::StatusOr<Value> {
+      ASSIGN_OR_RETURN(BlockPosition p, FindBlock(it.b, it.count, it.state[0], it.constants[2], block));
       std::vector<Value> sides;
       for (int side = 0; side < 2; ++side) {
         const std::vector<int64_t> sizes = {mine, block, k, side == 0 ? m : n};
         ASSIGN_OR_RETURN(
-            Value a, SliceAt(t.b, t.constants[static_cast<size_t>(side)], {p.cell, p.start, p.zero, p.zero}, sizes));
-        ASSIGN_OR_RETURN(Value zero, Fill(t.b, a->shape().element_type(), 0, sizes));
-        ASSIGN_OR_RETURN(Value rows, t.b.BroadcastInDim(p.rows, sizes, {1}));
-        ASSIGN_OR_RETURN(a, t.b.Select(rows, a, zero));
+            Value a, SliceAt(it.b, it.constants[static_cast<size_t>(side)], {p.cell, p.start, p.zero, p.zero}, sizes));
+        ASSIGN_OR_RETURN(Value zero, Fill(it.b, a->shape().element_type(), 0, sizes));
+        ASSIGN_OR_RETURN(Value rows, it.b.BroadcastInDim(p.rows, sizes, {1}));
+        ASSIGN_OR_RETURN(a, it.b.Select(rows, a, zero));
         sides.push_back(a);
       }
       ASSIGN_OR_RETURN(Value product,
-                       t.b.Dot(sides[0], sides[1], DotDimensions{{0}, {0}, {1, 2}, {1, 2}}, sum, Precision()));
-      ASSIGN_OR_RETURN(product, t.b.Reshape(product, {1, mine, m, n}));
-      ASSIGN_OR_RETURN(Value old, SliceAt(t.b, t.state[1], {p.group, p.cell, p.zero, p.zero}, {1, mine, m, n}));
-      ASSIGN_OR_RETURN(Value now, t.b.Binary(Opcode::kAdd, old, product));
-      ASSIGN_OR_RETURN(t.state[1], UpdateAt(t.b, t.state[1], now, {p.group, p.cell, p.zero, p.zero}));
-      t.state[0] = p.next_row;
+                       it.b.Dot(sides[0], sides[1], DotDimensions{{0}, {0}, {1, 2}, {1, 2}}, sum, Precision()));
+      ASSIGN_OR_RETURN(product, it.b.Reshape(product, {1, mine, m, n}));
+      ASSIGN_OR_RETURN(Value old, SliceAt(it.b, it.state[1], {p.group, p.cell, p.zero, p.zero}, {1, mine, m, n}));
+      ASSIGN_OR_RETURN(Value now, it.b.Binary(Opcode::kAdd, old, product));
+      ASSIGN_OR_RETURN(it.state[1], UpdateAt(it.b, it.state[1], now, {p.group, p.cell, p.zero, p.zero}));
+      it.state[0] = p.next_row;
       return p.next_cell;
     };
-    ASSIGN_OR_RETURN(std::vector<Value> after, MakeLoop(b_, "ragged_dot", limit, {l, r, ends_}, {row, out}, turn));
+    ASSIGN_OR_RETURN(std::vector<Value> after, MakeLoop(b_, "ragged_dot", limit, {l, r, ends_}, {row, out}, iterate));
     ASSIGN_OR_RETURN(Value result, b_.Convert(after[1], type_));
     return b_.Reshape(result, i_->shape().dimensions());
   }
 
-  // The ragged dim is a batch dim: a plain dot, and zeros where no group reaches.
+  // If the ragged dimension is a batch dimension: a plain dot, with zeros in rows that belong to no group.
   absl::StatusOr<Value> InBatch(Value lhs, Value rhs) {
     const Ints& batch = dims_.dot.lhs_batch;
     const int64_t position = std::find(batch.begin(), batch.end(), dims_.lhs_ragged[0]) - batch.begin();
@@ -294,7 +295,7 @@ class RaggedDot {
   PrimitiveType type_ = PrimitiveType::kInvalid;
 };
 
-// Values and scales rounded to bf16, their products too, then a dot.
+// Rounds values, scales and their products to bf16, then computes a dot.
 absl::StatusOr<const Computation*> ScaledDot(const Instruction* i) {
   Builder b(i->parent()->parent(), "scaled_dot");
   b.set_metadata(i->metadata());
@@ -328,7 +329,7 @@ absl::StatusOr<const Computation*> ScaledDot(const Instruction* i) {
 
 absl::StatusOr<bool> ExpandDots::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       const Computation* instead = nullptr;

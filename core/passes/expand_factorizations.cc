@@ -15,14 +15,14 @@
 namespace backplane {
 namespace {
 
-// Each method is a program over one matrix, written in HLO text with the sizes left open: T is the element type, %m, %n
-// and %k sizes. Sums over absolute values are taken of numbers scaled by the largest, so that none overflows.
+// Each method is a program over one matrix, as HLO text with placeholders: T is the element type, %m, %n and %k are
+// sizes. Sums of absolute values are computed on elements scaled by the largest one, so that they do not overflow.
 constexpr char kReducers[] = R"(
 add { a = T[] parameter(0) b = T[] parameter(1) ROOT r = T[] add(a, b) }
 max { a = T[] parameter(0) b = T[] parameter(1) ROOT r = T[] maximum(a, b) }
 )";
 
-// Column j: the reflector that makes it zero below the diagonal, and what it does to the columns behind.
+// Computes column j: the reflector that zeroes it below the diagonal, and its application to the columns to the right.
 constexpr char kQr[] = R"(
 qr_condition {
   s = (s32[], T[%m,%n], T[%k]) parameter(0)
@@ -114,7 +114,7 @@ ENTRY qr {
 }
 )";
 
-// From the last reflector to the first, applied to the unit matrix.
+// Applies the reflectors to the identity matrix, from the last to the first.
 constexpr char kHouseholderProduct[] = R"(
 product_condition {
   s = (s32[], T[%m,%n], T[%k], T[%m,%n]) parameter(0)
@@ -169,8 +169,8 @@ ENTRY product {
 }
 )";
 
-// The product of no reflectors.
-constexpr char kUnitMatrix[] = R"(
+// Without reflectors the product is the identity matrix.
+constexpr char kIdentityMatrix[] = R"(
 ENTRY unit {
   a = T[%m,%n] parameter(0)
   taus = T[%k] parameter(1)
@@ -182,9 +182,10 @@ ENTRY unit {
 }
 )";
 
-// Rows and columns are paired, p with p + h, where %h is half of %n, which is even. A round rotates all pairs at once
-// so that each pair's element becomes zero, and then moves all but the first one place on around the table of pairs.
-// After %n - 1 rounds, a sweep, everybody has met everybody and sits where he sat.
+// Rows and columns are paired: p with p + h, where %h is half of %n, which is even. A round rotates all pairs at once
+// to zero the element of each pair. Then all positions but the first move by one (the round-robin schedule of a
+// tournament). After a sweep of %n - 1 rounds each index has been paired with every other one and is in its original
+// position.
 constexpr char kEigh[] = R"(
 round_condition {
   s = (s32[], T[%n,%n], T[%n,%n]) parameter(0)
@@ -242,7 +243,7 @@ round_body {
   top = T[%h,%n] concatenate(c_d, s_d), dimensions={1}
   bottom = T[%h,%n] concatenate(minus_s, c_d), dimensions={1}
   rotation = T[%n,%n] concatenate(top, bottom), dimensions={0}
-%turn
+%permute
   am = T[%n,%n] dot(a, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest}
   next_a = T[%n,%n] dot(m, am), lhs_contracting_dims={0}, rhs_contracting_dims={0}, operand_precision={highest,highest}
   next_v = T[%n,%n] dot(v, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest}
@@ -326,8 +327,8 @@ ENTRY eigh {
 }
 )";
 
-// The columns in the order in which the pairs sit after a turn: the first stays, the others go one place on.
-std::string Turn(int64_t n) {
+// Permutes the columns after a round: the first stays, the others move by one.
+std::string PermuteColumns(int64_t n) {
   const int64_t h = n / 2;
   if (h == 1) return "  m = T[%n,%n] copy(rotation)\n";
   std::vector<std::string> pieces;
@@ -347,7 +348,7 @@ std::string Turn(int64_t n) {
   return text;
 }
 
-// One sorted value a row in every row, and the vectors' columns after them.
+// The sort keys, broadcast to every row, and the columns of the vectors as further operands of the sort.
 constexpr char kSorted[] = R"(
   keys = T[%m,%m] broadcast(w), dimensions={1}
   sorted = (T[%m,%m], T[%m,%m]) sort(keys, v), dimensions={1}, is_stable=true, to_apply=less
@@ -363,7 +364,7 @@ absl::Status WrongCall(const Instruction* i, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(i->name(), ": custom call '", i->custom_call_target(), "': ", what));
 }
 
-// The matrices of an operand in a list, one behind the other: [..., m, n] as [count, m, n].
+// Flattens the batch dimensions of an operand: [..., m, n] to [count, m, n].
 Instruction* AsList(Computation* c, Instruction* x, int64_t rank, PrimitiveType type) {
   const Shape& s = x->shape();
   int64_t count = 1;
@@ -380,7 +381,7 @@ Instruction* AsList(Computation* c, Instruction* x, int64_t rank, PrimitiveType 
   return Make(c, x, Opcode::kReshape, Shape(type, dims), {x});
 }
 
-// A loop over the list that hands each item's matrices to `one`, a computation of them with a tuple of results.
+// Adds a loop over the batch that calls `one`, a computation from one matrix per operand to a tuple of results.
 Instruction* ForEachMatrix(Computation* c, const std::vector<Instruction*>& lists, Computation* one) {
   Module* module = c->parent();
   const Shape results = one->root()->shape();
@@ -461,12 +462,12 @@ Instruction* ForEachMatrix(Computation* c, const std::vector<Instruction*>& list
   return Make(c, nullptr, Opcode::kTuple, Shape::Tuple(shapes), out);
 }
 
-// What the call asks for: the text of one matrix's program with its sizes.
+// The program for one matrix that implements the call, and its sizes.
 struct Method {
   std::string text;
   std::vector<std::pair<std::string, std::string>> sizes;
   std::vector<int64_t> operand_ranks;  // of one matrix's operands
-  bool empty = false;                  // nothing to compute: the matrix has no elements
+  bool empty = false;                  // the matrix has no elements, so there is nothing to compute
 };
 
 absl::Status ReadEighOptions(const Instruction* i, bool* lower, bool* sort, int64_t* sweeps, double* tolerance) {
@@ -499,11 +500,11 @@ absl::StatusOr<Method> ChooseMethod(const Instruction* i, PrimitiveType type) {
     double tolerance = 0;
     RETURN_IF_ERROR(ReadEighOptions(i, &lower, &sort, &sweeps, &tolerance));
     if (m != n) return WrongCall(i, absl::StrCat("the matrix is ", m, " by ", n));
-    if (type == PrimitiveType::kF64) tolerance = std::min(tolerance, 1e-12);  // hosts ask for what f32 can have
+    if (type == PrimitiveType::kF64) tolerance = std::min(tolerance, 1e-12);  // callers pass the tolerance for f32
     const int64_t even = std::max<int64_t>(2, n + n % 2);
     method.text = kEigh;
     method.empty = n == 0;
-    method.sizes.emplace_back("%turn\n", Turn(even));
+    method.sizes.emplace_back("%permute\n", PermuteColumns(even));
     method.sizes.emplace_back("%order\n", sort ? kSorted : kUnsorted);
     method.sizes.emplace_back("%side", lower ? "GE" : "LE");
     method.sizes.emplace_back("%tol2", absl::StrCat(tolerance * tolerance));
@@ -525,7 +526,7 @@ absl::StatusOr<Method> ChooseMethod(const Instruction* i, PrimitiveType type) {
     if (m < n || k > n) {
       return WrongCall(i, absl::StrCat(k, " reflectors for a product of ", m, " by ", n));
     }
-    if (k == 0) method.text = kUnitMatrix;
+    if (k == 0) method.text = kIdentityMatrix;
     set("last", k - 1);
   }
   method.empty = m == 0 || n == 0;
@@ -535,7 +536,7 @@ absl::StatusOr<Method> ChooseMethod(const Instruction* i, PrimitiveType type) {
   return method;
 }
 
-// The shape that the call must have.
+// Returns the result shape that the call must have.
 Shape ExpectedResult(const Instruction* i) {
   const Shape& a = i->operand(0)->shape();
   if (i->custom_call_target() == "ProductOfElementaryHouseholderReflectors") return a.WithoutLayout();
@@ -576,9 +577,9 @@ absl::StatusOr<Instruction*> ExpandFactorization(Computation* c, Instruction* i)
     for (const Shape& s : shapes)
       out.push_back(MakeBroadcast(c, i, MakeConstant(c, i, Literal::Scalar(type, 0)), s, {}));
   } else {
-    // Sizes first: longer names stand before those that they begin with.
+    // Replaces longer names first, because a name may be a prefix of another one.
     std::string text = absl::StrCat("HloModule factorization\n", kReducers, method.text);
-    for (int round = 0; round < 2; ++round) {  // what is put in has sizes of its own
+    for (int round = 0; round < 2; ++round) {  // the replacement texts contain placeholders too
       for (const auto& [name, value] : method.sizes) text = absl::StrReplaceAll(text, {{name, value}});
     }
     text = absl::StrReplaceAll(text, {{"T[", absl::StrCat(Name(compute), "[")}});

@@ -1,5 +1,5 @@
-// Factorizations of matrices that XLA's builders write as custom calls, and that XLA's compilers take apart: hosts such
-// as torch_xla (torch.linalg.qr, eigh, slogdet, inverse) count on it.
+// Matrix factorizations that XLA's client libraries emit as custom calls and XLA's compilers expand. Frameworks such as
+// torch_xla (torch.linalg.qr, eigh, slogdet, inverse) rely on them.
 #ifndef BACKPLANE_CORE_PASSES_EXPAND_FACTORIZATIONS_H_
 #define BACKPLANE_CORE_PASSES_EXPAND_FACTORIZATIONS_H_
 
@@ -7,19 +7,19 @@
 
 namespace backplane {
 
-// A value in `c` that is what the custom call `i` returns, made of plain operations and loops; null where `i` is none
-// of these, or not of a type that is offered (f16, bf16, f32, f64; the narrow ones are computed in f32).
-// InvalidArgument for operands, results or options that do not fit the call. Shapes are [..., m, n], with k = min(m,
-// n):
+// Adds plain operations and loops to `c` that compute the custom call `i`, and returns the result. Returns null if `i`
+// is none of the calls below or its element type is not supported (f16, bf16, f32 and f64 are; the narrow ones are
+// computed in f32). Returns InvalidArgument for operands, results or options that do not fit the call. Shapes are [...,
+// m, n], and k = min(m, n):
 //
-//   Qr(a) -> (a', taus[..., k])       Householder's QR as LAPACK's geqrf leaves it: R on and above the diagonal, below
-//   it
-//                                     the vectors without their leading 1
-//   ProductOfElementaryHouseholderReflectors(a'[..., m, n], taus[..., k]) -> q[..., m, n], k <= n <= m, as LAPACK's
-//   orgqr Eigh(a), opaque "lower,sort,max_iter,tol" -> (v, w[..., n])    a v = v diag(w), of the triangle that `lower`
-//   names;
-//                                     w ascending where `sort` says so. Jacobi's method: until all that is off the
-//                                     diagonal is less than tol of the whole, or max_iter sweeps
+//     Qr(a) -> (a', taus[..., k])
+//         Householder's QR in the form of LAPACK's geqrf: R on and above the diagonal, and below it the reflectors
+//         without their leading 1.
+//     ProductOfElementaryHouseholderReflectors(a'[..., m, n], taus[..., k]) -> q[..., m, n], k <= n <= m
+//         As LAPACK's orgqr.
+//     Eigh(a), opaque "lower,sort,max_iter,tol" -> (v, w[..., n])
+//         a v = v diag(w), from the triangle that `lower` names; w is ascending if `sort` is set. Jacobi's method:
+//         stops when the part off the diagonal is less than tol times the norm of the matrix, or after max_iter sweeps.
 absl::StatusOr<Instruction*> ExpandFactorization(Computation* c, Instruction* i);
 
 }  // namespace backplane

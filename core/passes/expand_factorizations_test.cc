@@ -1,4 +1,4 @@
-// Custom calls that factorize matrices: what their results are multiplied back to.
+// Custom calls that factorize matrices: the product of the factors must be the matrix.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The module with its custom calls taken apart, as the common pipeline leaves it.
+// Returns the module with its custom calls expanded, as the common pipeline does.
 absl::StatusOr<std::unique_ptr<Module>> Expanded(const std::string& text) {
   absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(text);
   if (!module.ok()) return module;
@@ -83,7 +83,7 @@ void CheckQr(const std::string& type, int64_t batch, int64_t m, int64_t n, doubl
         EXPECT_NEAR(product, i == j ? 1 : 0, tolerance);
       }
     }
-    // LAPACK's sign: the first diagonal element is opposite to the first of the column.
+    // The sign convention of LAPACK: the first diagonal element has the opposite sign of the column's first element.
     if (m > 1) {
       EXPECT_LT(r.at(b, 0, 0) * x.at(b, 0, 0), 0);
     }
@@ -106,7 +106,7 @@ TEST(Factorizations, QrOfColumnsThatNeedNoReflectorAndOfLargeNumbers) {
   ASSERT_TRUE(module.ok()) << module.status();
   std::vector<Literal> out = Results(**module, {*ParseLiteral(*ParseShape("f32[3,2]"), "{{2,1},{0,-3},{0,0}}")});
   ASSERT_EQ(out.size(), 2u);
-  EXPECT_EQ(out[0].GetAsDouble(0), 2);  // the column is as it shall be
+  EXPECT_EQ(out[0].GetAsDouble(0), 2);  // the column is zero below the diagonal already
   EXPECT_EQ(out[1].GetAsDouble(0), 0);
   out = Results(**module, {*ParseLiteral(*ParseShape("f32[3,2]"), "{{3e30,0},{4e30,0},{0,0}}")});
   ASSERT_EQ(out.size(), 2u);

@@ -130,7 +130,7 @@ class Expander {
     return Make(c_, i, Opcode::kTuple, i->shape(), {dx, dgamma, dbeta});
   }
 
-  // The scalar body, lifted to the arrays; only elementwise bodies.
+  // Applies an elementwise scalar computation to arrays.
   Instruction* Map(Instruction* i) {
     const Computation* body = i->called(0);
     for (const auto& b : body->instructions()) {
@@ -162,7 +162,7 @@ class Expander {
 
 absl::StatusOr<bool> ExpandOperations::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     ASSIGN_OR_RETURN(bool here, Expander(c).Run());
     changed |= here;
   }

@@ -1,5 +1,5 @@
-// A scan as a loop over its steps: each takes a slice of every input, calls the body, and writes a slice of every
-// output.
+// A scan becomes a loop over its steps. Each iteration takes a slice of every input, calls the body, and writes a slice
+// of every output.
 #include "core/passes/loop_builder.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -8,7 +8,7 @@
 namespace backplane {
 namespace {
 
-// Start indices of the slice at `step` of dimension d.
+// Returns the start indices of the slice at `step` along dimension d.
 std::vector<Value> StartsOf(const Shape& shape, int64_t d, Value zero, Value step) {
   std::vector<Value> starts(static_cast<size_t>(shape.rank()), zero);
   starts[static_cast<size_t>(d)] = step;
@@ -39,45 +39,45 @@ absl::StatusOr<const Computation*> LoopOf(Instruction* scan) {
     state.push_back(empty);
   }
   ASSIGN_OR_RETURN(Value limit, IndexConstant(b, length));
-  auto turn = [&](LoopTurn& t) -> absl::StatusOr<Value> {
-    ASSIGN_OR_RETURN(Value zero, IndexConstant(t.b, 0));
-    ASSIGN_OR_RETURN(Value one, IndexConstant(t.b, 1));
-    Value step = t.count;
+  auto iterate = [&](LoopIteration& it) -> absl::StatusOr<Value> {
+    ASSIGN_OR_RETURN(Value zero, IndexConstant(it.b, 0));
+    ASSIGN_OR_RETURN(Value one, IndexConstant(it.b, 1));
+    Value step = it.count;
     if (reverse) {
-      ASSIGN_OR_RETURN(Value last, IndexConstant(t.b, length - 1));
-      ASSIGN_OR_RETURN(step, t.b.Binary(Opcode::kSubtract, last, t.count));
+      ASSIGN_OR_RETURN(Value last, IndexConstant(it.b, length - 1));
+      ASSIGN_OR_RETURN(step, it.b.Binary(Opcode::kSubtract, last, it.count));
     }
     std::vector<Value> arguments;
-    for (Value x : t.constants) {
+    for (Value x : it.constants) {
       DimVector sizes = x->shape().dimensions(), kept = sizes;
       sizes[d] = 1;
       kept.erase(kept.begin() + d);
-      ASSIGN_OR_RETURN(Value slice, SliceAt(t.b, x, StartsOf(x->shape(), d, zero, step), sizes));
-      ASSIGN_OR_RETURN(slice, t.b.Reshape(slice, kept));
+      ASSIGN_OR_RETURN(Value slice, SliceAt(it.b, x, StartsOf(x->shape(), d, zero, step), sizes));
+      ASSIGN_OR_RETURN(slice, it.b.Reshape(slice, kept));
       arguments.push_back(slice);
     }
-    arguments.insert(arguments.end(), t.state.begin(), t.state.begin() + carries);
-    ASSIGN_OR_RETURN(Value made, t.b.Call(scan->called(0), arguments));
+    arguments.insert(arguments.end(), it.state.begin(), it.state.begin() + carries);
+    ASSIGN_OR_RETURN(Value made, it.b.Call(scan->called(0), arguments));
     auto part = [&](size_t k) -> absl::StatusOr<Value> {
       if (!made->shape().IsTuple()) return made;
-      return t.b.GetTupleElement(made, static_cast<int64_t>(k));
+      return it.b.GetTupleElement(made, static_cast<int64_t>(k));
     };
     for (size_t k = 0; k < outputs; ++k) {
-      Value& out = t.state[static_cast<size_t>(carries) + k];
+      Value& out = it.state[static_cast<size_t>(carries) + k];
       DimVector sizes = out->shape().dimensions();
       sizes[d] = 1;
       ASSIGN_OR_RETURN(Value slice, part(k));
-      ASSIGN_OR_RETURN(slice, t.b.Reshape(slice, sizes));
-      ASSIGN_OR_RETURN(out, UpdateAt(t.b, out, slice, StartsOf(out->shape(), d, zero, step)));
+      ASSIGN_OR_RETURN(slice, it.b.Reshape(slice, sizes));
+      ASSIGN_OR_RETURN(out, UpdateAt(it.b, out, slice, StartsOf(out->shape(), d, zero, step)));
     }
     for (size_t k = 0; k < static_cast<size_t>(carries); ++k) {
-      ASSIGN_OR_RETURN(t.state[k], part(outputs + k));
+      ASSIGN_OR_RETURN(it.state[k], part(outputs + k));
     }
-    return t.b.Binary(Opcode::kAdd, t.count, one);
+    return it.b.Binary(Opcode::kAdd, it.count, one);
   };
   std::vector<Value> after = state;
-  if (length > 0) {  // without steps there is nothing to slice
-    ASSIGN_OR_RETURN(after, MakeLoop(b, "scan", limit, constants, state, turn));
+  if (length > 0) {  // a scan of length 0 has nothing to slice
+    ASSIGN_OR_RETURN(after, MakeLoop(b, "scan", limit, constants, state, iterate));
   }
   std::rotate(after.begin(), after.begin() + carries, after.end());  // outputs first
   if (!scan->shape().IsTuple()) return b.Build(after[0]);
@@ -89,9 +89,9 @@ absl::StatusOr<const Computation*> LoopOf(Instruction* scan) {
 
 absl::StatusOr<bool> ExpandScans::Run(Module* module) {
   bool changed = false;
-  for (bool more = true; more;) {  // a scan's body may hold scans
+  for (bool more = true; more;) {  // the body of a scan may contain scans
     more = false;
-    for (Computation* c : RunningComputations(module)) {
+    for (Computation* c : ControlFlowComputations(module)) {
       for (Instruction* i : c->Snapshot()) {
         if (!i->Is(Opcode::kScan)) continue;
         ASSIGN_OR_RETURN(const Computation* loop, LoopOf(i));

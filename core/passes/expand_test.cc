@@ -1,4 +1,4 @@
-// Passes that take rare operations apart: what they make of each, and what they refuse.
+// Passes that expand rare operations: their output, and what they refuse.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,11 +26,11 @@ TEST(Expand, DynamicSizes) {
   GoldenOptions options;
   options.int_low = 1;  // sizes
   options.int_high = 6;
-  options.not_evaluated = 1;  // a reshape to sizes that hold as many elements, which chance does not hit
+  options.not_evaluated = 1;  // a reshape needs sizes with equal products, which random arguments do not have
   Check<ResolveDynamicSizes>("resolve-dynamic-sizes", options);
 }
 
-// A loop counts in 32 bits, and so does the size of a dimension.
+// A loop counter and the size of a dimension are 32 bits wide.
 TEST(Expand, NothingIsCutTo32Bits) {
   auto scan = ParseHloModule(R"(HloModule m
     step { x = s8[] parameter(0) c = s8[] parameter(1) s = s8[] add(x, c) ROOT r = (s8[], s8[]) tuple(s, s) }
@@ -68,12 +68,12 @@ TEST(DynamicSizes, RefusesWhatCrossesThem) {
   }
 }
 
-// Of a program that has elements cross a dynamic dimension only that part is set apart, in the entry and in a loop.
+// If a program moves elements across a dynamic dimension, only that part is isolated, in the entry and in a loop.
 TEST(DynamicSizes, StandApart) {
   auto module = ParseHloModule(R"(HloModule m
     add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT r = f32[] add(x, y) }
     more { s = (s32[], f32[6]) parameter(0) n = s32[] get-tuple-element(s), index=0 h = s32[] constant(4) ROOT r = pred[] compare(n, h), direction=LT }
-    turn { s = (s32[], f32[6]) parameter(0) n = s32[] get-tuple-element(s), index=0 a = f32[6] get-tuple-element(s), index=1
+    step { s = (s32[], f32[6]) parameter(0) n = s32[] get-tuple-element(s), index=0 a = f32[6] get-tuple-element(s), index=1
       e = f32[6] multiply(a, a) d = f32[<=6] set-dimension-size(e, n), dimensions={0} v = f32[<=6] reverse(d), dimensions={0}
       z = f32[] constant(0.5) t = f32[] reduce(v, z), dimensions={0}, to_apply=add o = s32[] constant(1) m = s32[] add(n, o)
       w = f32[6] broadcast(t), dimensions={} u = f32[6] subtract(a, w) ROOT r = (s32[], f32[6]) tuple(m, u) }
@@ -81,7 +81,7 @@ TEST(DynamicSizes, StandApart) {
       v = f32[<=6] reverse(d), dimensions={0} z = f32[] constant(0) t = f32[] reduce(v, z), dimensions={0}, to_apply=add
       q = f32[] sine(t) l = s32[] get-dimension-size(v), dimensions={0} k = f32[] convert(l) p = f32[] add(q, k)
       w = f32[6] broadcast(p), dimensions={} c = f32[6] add(w, a) s = (s32[], f32[6]) tuple(n, c)
-      f = (s32[], f32[6]) while(s), condition=more, body=turn ROOT r = f32[6] get-tuple-element(f), index=1 })");
+      f = (s32[], f32[6]) while(s), condition=more, body=step ROOT r = f32[6] get-tuple-element(f), index=1 })");
   ASSERT_TRUE(module.ok()) << module.status();
   const std::vector<Literal> arguments = {Literal::FromValues<float>({6}, {1, -2, 3, 0.5, 5, -1}),
                                           Literal::ScalarInt(PrimitiveType::kS32, 2)};
@@ -99,7 +99,7 @@ TEST(DynamicSizes, StandApart) {
     }
     EXPECT_LE(fusions, 1) << c->name();
   }
-  // The sine between the two reductions' uses lies on no way between dynamic sizes.
+  // The sine between the uses of the two reductions is on no path between dynamic sizes.
   EXPECT_EQ(std::count(rest.begin(), rest.end(), "sine"), 1) << (*module)->ToString();
   EXPECT_EQ(std::count(apart.begin(), apart.end(), "reverse"), 2) << (*module)->ToString();
   EXPECT_EQ(std::count(rest.begin(), rest.end(), "multiply"), 1) << (*module)->ToString();

@@ -38,8 +38,8 @@ bool Foldable(const Instruction* i, int64_t max_elements) {
   return true;
 }
 
-// An array without elements is known whatever makes it. This takes away more than arithmetic: libraries that hosts call
-// for factorizations refuse matrices of size zero, and programs read of their results only what is empty as well.
+// An array without elements is constant however it is computed. This removes more than arithmetic: factorization
+// libraries of the host refuse matrices of size zero, and programs use only the empty parts of their results.
 bool IsEmpty(const Instruction* i) {
   if (!i->shape().IsArray() || i->shape().HasDynamicDimensions() || i->shape().num_elements() != 0) return false;
   if (i->Is(Opcode::kConstant) || i->Is(Opcode::kParameter)) return false;
@@ -50,7 +50,7 @@ bool IsEmpty(const Instruction* i) {
 
 absl::StatusOr<bool> FoldConstants::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (IsEmpty(i)) {
@@ -62,7 +62,7 @@ absl::StatusOr<bool> FoldConstants::Run(Module* module) {
       std::vector<const Literal*> operands;
       for (const Instruction* o : i->operands()) operands.push_back(&o->literal());
       absl::StatusOr<Literal> value = EvaluateInstruction(*i, operands);
-      if (!value.ok()) continue;  // it will say so when the program runs
+      if (!value.ok()) continue;  // the error surfaces when the program runs
       Replace(i, MakeConstant(c, i, *std::move(value)));
       here = true;
     }

@@ -6,9 +6,9 @@
 //   HloModule ...           the module after the pass
 //   // ----                 between cases
 //
-// Each must come out as written, verify before and after, not change in a second run, and give for random arguments
-// what the module gives that no pass has touched. With BACKPLANE_UPDATE_GOLDEN=1 in the environment the file is
-// rewritten; read the diff then.
+// For each case the pass must produce the module as written, both modules must verify, a second run must change
+// nothing, and the result must equal that of the original module for random arguments. With BACKPLANE_UPDATE_GOLDEN=1
+// in the environment the file is rewritten; read the diff then.
 #ifndef BACKPLANE_CORE_PASSES_GOLDEN_H_
 #define BACKPLANE_CORE_PASSES_GOLDEN_H_
 
@@ -21,14 +21,14 @@
 namespace backplane {
 
 struct GoldenOptions {
-  bool verify_after = true;            // off for forms that only one plugin understands
-  bool same_results = true;            // off for passes after which a module means something else: each device's part
-  double tolerance = 0;                // of results; 0: to the bit
-  int64_t int_low = -9, int_high = 9;  // of random integers
-  int not_evaluated = 0;               // cases that no evaluator can run alone, for they need a host or other devices
+  bool verify_after = true;            // off for instructions that only one plugin defines
+  bool same_results = true;            // off for passes that change the meaning of a module, such as partitioning
+  double tolerance = 0;                // relative tolerance of the results; 0: bitwise
+  int64_t int_low = -9, int_high = 9;  // range of random integers
+  int not_evaluated = 0;               // number of cases that need a host or other devices and so cannot be evaluated
 };
 
-// Checks every case of `path` (relative to the source directory) through GoogleTest's expectations.
+// Checks every case of `path` (relative to the source directory) with GoogleTest expectations.
 void RunGoldenFile(const std::string& path, const std::function<std::unique_ptr<Pass>()>& make_pass,
                    const GoldenOptions& options = {});
 

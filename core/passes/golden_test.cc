@@ -45,7 +45,7 @@ TEST(Golden, CombineAllReduces) { Check<CombineAllReduces>("combine-all-reduces"
 TEST(Golden, OrderEffects) { Check<OrderEffects>("order-effects"); }
 TEST(Golden, FoldConstants) { Check<FoldConstants>("fold-constants"); }
 
-// A pass that adds wherever the program subtracts, and says that it has done nothing.
+// A pass that replaces subtractions by additions and reports no change.
 class Lies : public Pass {
  public:
   absl::string_view name() const override { return "lies"; }
@@ -62,7 +62,7 @@ class Lies : public Pass {
   }
 };
 
-// Leaves an instruction whose shape is not that of its operands.
+// Leaves an instruction whose shape does not follow from its operands.
 class Breaks : public Pass {
  public:
   absl::string_view name() const override { return "breaks"; }
@@ -117,7 +117,7 @@ TEST(VerifiedPasses, NameThePassThatNeedsSingleCallers) {
   EXPECT_TRUE(RunPass(pass, module.get(), true).ok());
 }
 
-// f0 calls f1 twice, which calls f2 twice, and so on; `kind` is how.
+// f0 calls f1 twice, which calls f2 twice, and so on. `kind` selects the kind of call.
 std::unique_ptr<Module> Doubling(int levels, const std::string& kind) {
   std::string text =
       "HloModule m\nmore { x = f32[] parameter(0) one = f32[] constant(1) ROOT r = pred[] compare(x, one), "

@@ -1,14 +1,14 @@
-// What a loop computes anew in each turn although nothing in it changes is computed once, in front of the loop, and
-// handed in as one more element of the state.
+// Moves loop-invariant computations of while loops in front of the loop. The hoisted values become elements of the loop
+// state.
 //
-// What is hoisted is total: it gives a result whatever its operands, so that nothing is wrong where the loop runs no
-// turn at all. Whatever has an effect, draws random numbers, calls the host or waits for other devices stays.
+// Only operations that are defined for all operands are hoisted, because the loop may run zero iterations. Side
+// effects, random numbers, calls to the host and collectives stay.
 //
-// What pays is decided by the work that is saved against the memory that is read instead. Reductions, products, sorts,
-// gathers, transposes and transcendental functions over arrays are worth it, and take along what is made of them as
-// long as that is no larger. So are divisions of integers. Broadcasts, iotas, reshapes and plain arithmetic are not:
-// fusion makes them where they are read. Scalar constants stay inside too, where SimplifyControlFlow puts them; the two
-// never meet, for a constant is no work.
+// The cost model weighs the computation saved against the memory traffic of a larger state. Reductions, dots, sorts,
+// gathers, transposes, integer divisions and transcendental functions over arrays are hoisted, together with operations
+// on their results that do not enlarge them. Broadcasts, iotas, reshapes and plain arithmetic are not: fusion computes
+// them in their users. Scalar constants stay in the body, where SimplifyControlFlow puts them; the passes do not
+// conflict, because hoisting does not count a constant as work.
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
@@ -20,10 +20,10 @@
 namespace backplane {
 namespace {
 
-// A value that is larger than anything it is made of is carried only up to this size.
+// A value that is larger than all its inputs is hoisted only up to this size.
 constexpr int64_t kMaxGrownBytes = int64_t{16} << 20;
 
-// Work worth saving, where there is enough of it.
+// Whether the operation is worth hoisting if its result is large enough.
 bool IsWork(const Instruction* i) {
   switch (i->opcode()) {
     case Opcode::kReduce:
@@ -52,7 +52,7 @@ bool IsWork(const Instruction* i) {
   }
 }
 
-// No work where it is read: fused into its readers.
+// Operations without cost: they are fused into their users.
 bool IsMovement(const Instruction* i) {
   switch (i->opcode()) {
     case Opcode::kConstant:
@@ -92,10 +92,11 @@ bool IsTotal(const Instruction* i) {
   return true;
 }
 
-// What is known of a value that is the same in every turn.
+// Properties of a loop-invariant value.
 struct Invariant {
-  int64_t largest_input = 0;  // bytes of the largest element of the state that it is made of
-  int64_t work = -1;          // bytes of the largest result of work that it is made of without further work; -1: none
+  int64_t largest_input = 0;  // bytes of the largest state element that it depends on
+  int64_t work =
+      -1;  // bytes of the largest expensive result that it depends on through cheap operations only; -1: none
 };
 
 class LoopInvariants {
@@ -110,7 +111,7 @@ class LoopInvariants {
     for (const auto& i : body->instructions()) Visit(i.get());
   }
 
-  // The values to carry, in the computation's order.
+  // Returns the values to hoist in the order of the computation.
   std::vector<Instruction*> ToCarry() {
     for (const auto& i : body_->instructions()) {
       if (invariant_.contains(i.get())) continue;
@@ -152,7 +153,7 @@ class LoopInvariants {
     invariant_[i] = all;
   }
 
-  // A value that the loop reads: carried, or made inside of values that are carried, or left as it is.
+  // Decides for an invariant operand of the loop: hoist it, hoist values that it depends on, or leave it.
   void Choose(Instruction* read) {
     std::vector<Instruction*> values = {read};
     while (!values.empty()) {
@@ -170,7 +171,7 @@ class LoopInvariants {
 
   const Computation* body_;
   const int64_t min_elements_;
-  absl::flat_hash_set<const Instruction*> ordered_;  // parts of control dependencies
+  absl::flat_hash_set<const Instruction*> ordered_;  // instructions with control dependencies
   absl::flat_hash_map<const Instruction*, Invariant> invariant_;
   absl::flat_hash_set<const Instruction*> chosen_, carried_;
 };
@@ -182,7 +183,7 @@ bool OnlyElementsAreRead(const Instruction* tuple) {
   return true;
 }
 
-// Whether the loop has the form that the pass can change.
+// Whether the pass can rewrite a loop of this form.
 bool CanCarryMore(const Instruction* loop) {
   if (!loop->Is(Opcode::kWhile) || !loop->shape().IsTuple()) return false;
   const Computation *condition = loop->called(0), *body = loop->called(1);
@@ -191,7 +192,7 @@ bool CanCarryMore(const Instruction* loop) {
          OnlyElementsAreRead(body->root());
 }
 
-// Copies of values of a loop's body in front of the loop.
+// Clones values of a loop body in front of the loop.
 class CopiesInFront {
  public:
   CopiesInFront(Instruction* loop, const Computation* body) : loop_(loop), body_(body) {}
@@ -225,7 +226,7 @@ class CopiesInFront {
     return copies_.at(value);
   }
 
-  // Element k of what the loop begins with.
+  // Returns element k of the initial state.
   Instruction* Element(int64_t k) {
     Instruction* first = loop_->operand(0);
     if (first->Is(Opcode::kTuple)) return first->operand(k);
@@ -279,7 +280,7 @@ InstructionSpec ElementOf(Instruction* tuple, int64_t k) {
   return spec;
 }
 
-// The loop with what `carried`, values of its body, are in front of it as further elements of its state.
+// Rebuilds the loop with the clones of `carried`, values of its body, as further elements of its state.
 absl::Status CarryInto(Instruction* loop, const std::vector<Instruction*>& carried) {
   Computation *c = loop->parent(), *condition = loop->called(0), *body = loop->called(1);
   const int64_t before = loop->shape().tuple_size();
@@ -328,7 +329,8 @@ absl::Status CarryInto(Instruction* loop, const std::vector<Instruction*>& carri
 absl::StatusOr<bool> HoistLoopInvariants::Run(Module* module) {
   bool changed = false;
   CalledComputations called(*module);
-  for (Computation* c : RunningComputations(module)) {  // inner loops first: what leaves them may go on
+  for (Computation* c : ControlFlowComputations(
+           module)) {  // inner loops first, because hoisted values may be invariant in the outer loop too
     absl::flat_hash_set<const Instruction*> ordered;
     for (const auto& i : c->instructions()) {
       for (const Instruction* p : i->control_predecessors()) {
@@ -340,7 +342,7 @@ absl::StatusOr<bool> HoistLoopInvariants::Run(Module* module) {
     for (Instruction* loop : c->Snapshot()) {
       if (!CanCarryMore(loop) || ordered.contains(loop)) continue;
       if (LoopInvariants(loop->called(1), min_elements_).ToCarry().empty()) continue;
-      if (ComputeTripCount(*loop).value_or(2) < 2) continue;  // nothing is done twice
+      if (ComputeTripCount(*loop).value_or(2) < 2) continue;  // a single iteration repeats nothing
       called.Own(loop, 0);
       Computation* body = called.Own(loop, 1);
       const std::vector<Instruction*> carried = LoopInvariants(body, min_elements_).ToCarry();

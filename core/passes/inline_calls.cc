@@ -9,11 +9,11 @@ namespace {
 
 absl::StatusOr<bool> InlineWhere(Module* module, bool all) {
   RETURN_IF_ERROR(CheckCallBudget(*module));
-  // In a reducer or comparator a call is no more than a way to write it: there nothing asks to stay.
+  // In a reducer or comparator all calls are inlined: there a call has no meaning of its own.
   absl::flat_hash_set<const Computation*> running;
-  for (const Computation* c : RunningComputations(module)) running.insert(c);
+  for (const Computation* c : ControlFlowComputations(module)) running.insert(c);
   bool changed = false;
-  // Callees come first, so what is inlined holds no calls any more.
+  // Callees are visited first, so an inlined computation contains no calls any more.
   for (Computation* c : module->PostOrder()) {
     auto goes = [&](const Instruction* i) {
       return i->Is(Opcode::kCall) && (all || !StaysCall(*i) || !running.contains(c));
@@ -25,7 +25,7 @@ absl::StatusOr<bool> InlineWhere(Module* module, bool all) {
       here = true;
     }
     if (!here) continue;
-    // A call whose callee has a side effect is kept by RemoveDead: take it out by name.
+    // RemoveDead keeps a call whose callee has a side effect, so it is removed explicitly.
     for (Instruction* i : c->Snapshot()) {
       if (!goes(i) || !i->users().empty() || i == c->root()) continue;
       if (absl::Status s = c->Remove(i); !s.ok()) return s;

@@ -30,10 +30,10 @@ bool ReachesOutside(const Instruction* i) {
   });
 }
 
-// What handles dynamic sizes, and what lies between; instructions stand in topological order.
+// The instructions that handle dynamic sizes, and those on paths between them. Instructions are in topological order.
 Members MembersOf(const Computation& c) {
   const auto& all = c.instructions();
-  Members seeds, below, above, members;  // after a seed; before one
+  Members seeds, below, above, members;  // `below` depends on a seed; a seed depends on `above`
   for (const auto& i : all) {
     if (HandlesDynamic(i.get())) seeds.insert(i.get());
   }
@@ -81,7 +81,7 @@ absl::StatusOr<bool> IsolateIn(Computation* c) {
                                                    [&](const Instruction* u) { return !members.contains(u); });
     if (leaves) results.push_back(i);
   }
-  if (results.empty()) return false;  // nobody needs them
+  if (results.empty()) return false;  // no users
   std::vector<Instruction*> made;
   std::vector<Shape> shapes;
   for (const Instruction* r : results) {
@@ -121,8 +121,8 @@ absl::StatusOr<bool> IsolateDynamicSizes::Run(Module* module) {
   if (HasDynamic(entry->root()->shape()))
     return absl::UnimplementedError(absl::StrCat(entry->root()->name(), ": a result of dynamic size"));
   bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
-    // What its caller hands it, or takes from it, is the caller's to isolate.
+  for (Computation* c : ControlFlowComputations(module)) {
+    // The parameters and results of a called computation are isolated in its caller.
     const bool passed =
         HasDynamic(c->root()->shape()) || std::any_of(c->parameters().begin(), c->parameters().end(),
                                                       [](const Instruction* p) { return HasDynamic(p->shape()); });

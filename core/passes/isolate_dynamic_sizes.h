@@ -1,4 +1,4 @@
-// Instructions that handle dynamic sizes in a computation of their own, for an evaluator to run.
+// Moves instructions with dynamic sizes into a computation of their own that an evaluator can run.
 #ifndef BACKPLANE_CORE_PASSES_ISOLATE_DYNAMIC_SIZES_H_
 #define BACKPLANE_CORE_PASSES_ISOLATE_DYNAMIC_SIZES_H_
 
@@ -6,21 +6,21 @@
 
 namespace backplane {
 
-// In the entry, and in what its loops and branches run: everything that makes or takes an array of dynamic size, and
-// what lies on a way from one such instruction to another, becomes one fusion of kind custom. Its operands and results
-// are of static size, so that a plugin compiles the rest of the program as any other. A loop or branch whose state is
-// of dynamic size goes into the fusion as a whole.
+// Operates on the entry and on the computations that its loops and branches execute. The instructions that take or
+// produce an array of dynamic size, and those on a path between two of them, become one fusion of kind custom. Its
+// operands and results have static sizes, so a plugin can compile the rest of the program as usual. A loop or
+// conditional whose state has a dynamic size moves into the fusion as a whole.
 //
-// For programs that ResolveDynamicSizes refuses; after InlineAllCalls. Unimplemented, on a module that may be half
-// changed, where a parameter or the result is of dynamic size, or where the fusion would hold a side effect or a
-// collective.
+// For programs that ResolveDynamicSizes refuses. Run it after InlineAllCalls. Returns Unimplemented if a parameter or
+// result has a dynamic size, or if the fusion would contain a side effect or a collective; the module may then be
+// partly rewritten and must be discarded.
 class IsolateDynamicSizes : public Pass {
  public:
   absl::string_view name() const override { return "isolate-dynamic-sizes"; }
   absl::StatusOr<bool> Run(Module* module) override;
 };
 
-// Whether an array of the shape has a dimension of dynamic size.
+// Whether an array in the shape has a dimension of dynamic size.
 bool HasDynamic(const Shape& shape);
 
 }  // namespace backplane

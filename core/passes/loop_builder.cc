@@ -8,9 +8,9 @@
 
 namespace backplane {
 
-absl::StatusOr<std::vector<Value>> MakeLoop(Builder& b, const std::string& name, Value limit,
-                                            std::vector<Value> constants, std::vector<Value> state,
-                                            const std::function<absl::StatusOr<Value>(LoopTurn& turn)>& body) {
+absl::StatusOr<std::vector<Value>> MakeLoop(
+    Builder& b, const std::string& name, Value limit, std::vector<Value> constants, std::vector<Value> state,
+    const std::function<absl::StatusOr<Value>(LoopIteration& iteration)>& body) {
   ASSIGN_OR_RETURN(Value zero, IndexConstant(b, 0));
   std::vector<Value> all = {zero, limit};
   all.insert(all.end(), constants.begin(), constants.end());
@@ -34,12 +34,12 @@ absl::StatusOr<std::vector<Value>> MakeLoop(Builder& b, const std::string& name,
     parts.push_back(e);
   }
   const size_t first_state = 2 + constants.size();
-  LoopTurn turn{inner,
-                parts[0],
-                {parts.begin() + 2, parts.begin() + static_cast<int64_t>(first_state)},
-                {parts.begin() + static_cast<int64_t>(first_state), parts.end()}};
-  ASSIGN_OR_RETURN(parts[0], body(turn));
-  std::copy(turn.state.begin(), turn.state.end(), parts.begin() + static_cast<int64_t>(first_state));
+  LoopIteration iteration{inner,
+                          parts[0],
+                          {parts.begin() + 2, parts.begin() + static_cast<int64_t>(first_state)},
+                          {parts.begin() + static_cast<int64_t>(first_state), parts.end()}};
+  ASSIGN_OR_RETURN(parts[0], body(iteration));
+  std::copy(iteration.state.begin(), iteration.state.end(), parts.begin() + static_cast<int64_t>(first_state));
   ASSIGN_OR_RETURN(Value next, inner.Tuple(parts));
   ASSIGN_OR_RETURN(Computation * body_done, inner.Build(next));
 
@@ -74,7 +74,7 @@ absl::StatusOr<Value> UpdateAt(Builder& b, Value x, Value update, std::vector<Va
 }
 
 absl::StatusOr<Value> Fill(Builder& b, PrimitiveType type, double value, absl::Span<const int64_t> dims) {
-  // A zero is the one of cleared memory, also for the type that has none.
+  // Literal(shape) is zero-filled. Literal::Scalar would refuse 0 for a type that has no zero.
   ASSIGN_OR_RETURN(Value scalar, b.Constant(value == 0 ? Literal(Shape::Scalar(type)) : Literal::Scalar(type, value)));
   if (dims.empty()) return scalar;
   return b.BroadcastInDim(scalar, dims, {});

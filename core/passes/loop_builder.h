@@ -1,4 +1,4 @@
-// Loops made by passes: a count from 0 to a limit, constants of the loop and values that each turn replaces.
+// Builds while loops: a counter from 0 to a limit, loop constants, and state that each iteration replaces.
 #ifndef BACKPLANE_CORE_PASSES_LOOP_BUILDER_H_
 #define BACKPLANE_CORE_PASSES_LOOP_BUILDER_H_
 
@@ -10,33 +10,33 @@
 
 namespace backplane {
 
-// What a turn sees and must give back.
-struct LoopTurn {
+// The inputs of an iteration, and where it puts its outputs.
+struct LoopIteration {
   Builder& b;
   Value count;                   // s32[]
-  std::vector<Value> constants;  // as given, one for one
+  std::vector<Value> constants;  // in the order given to MakeLoop
   std::vector<Value> state;
 };
 
-// Adds to `b` a loop that runs while `count` is below `limit` (an s32[] value; it becomes part of the loop's state).
-// `body` returns the next count and puts the next values into `turn.state`, shapes unchanged. Returns the state after
-// the last turn.
+// Adds to `b` a loop that runs while `count` is less than `limit` (an s32[] value, which becomes part of the loop
+// state). `body` returns the next count and replaces `iteration.state` by values of the same shapes. Returns the state
+// after the last iteration.
 absl::StatusOr<std::vector<Value>> MakeLoop(Builder& b, const std::string& name, Value limit,
                                             std::vector<Value> constants, std::vector<Value> state,
-                                            const std::function<absl::StatusOr<Value>(LoopTurn& turn)>& body);
+                                            const std::function<absl::StatusOr<Value>(LoopIteration& iteration)>& body);
 
-// An s32[] constant, for counts, places and sizes; Unimplemented where n does not fit.
+// Returns an s32[] constant for counts, indices and sizes, or Unimplemented if n does not fit.
 absl::StatusOr<Value> IndexConstant(Builder& b, int64_t n);
 
-// x[start0, start1, ...] of the given sizes; start indices are s32[] and clamped as dynamic-slice does.
+// Returns x[start0, start1, ...] of the given sizes. The start indices are s32[] and clamped as by dynamic-slice.
 absl::StatusOr<Value> SliceAt(Builder& b, Value x, std::vector<Value> starts, absl::Span<const int64_t> sizes);
 absl::StatusOr<Value> UpdateAt(Builder& b, Value x, Value update, std::vector<Value> starts);
 
-// A scalar spread over dims.
+// Returns a constant broadcast to `dims`.
 absl::StatusOr<Value> Fill(Builder& b, PrimitiveType type, double value, absl::Span<const int64_t> dims);
 
-// Takes the place of `i` in its computation: the body of `replacement` (one parameter for each operand) is copied
-// there.
+// Replaces the uses of `i` by the result of `replacement`, a computation with one parameter per operand, whose body is
+// copied into the computation of `i`.
 void ReplaceByBody(Instruction* i, const Computation* replacement);
 
 }  // namespace backplane

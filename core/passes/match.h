@@ -1,4 +1,4 @@
-// Patterns over instructions: what a rewrite looks for, said in one expression instead of a ladder of ifs.
+// Patterns over instructions: the precondition of a rewrite as one expression instead of nested conditions.
 //
 //   using namespace match;
 //   Instruction *x, *y;
@@ -6,23 +6,24 @@
 //   if (Matches(i, Binary(Opcode::kAdd, Any(&x), Uniform(&k)))) ...            // x + k, in this order
 //   if (Matches(i, Commutative(Opcode::kAdd, Any(&x), UniformValue(0)))) ...   // x + 0 or 0 + x
 //   if (Matches(i, Op(Opcode::kReverse, Op(Opcode::kReverse, Any(&x))))) ...   // a reverse of a reverse
-//   if (Matches(i, Op(Opcode::kSlice, OneUser(Elementwise(&y))))) ...          // nobody else reads y
+//   if (Matches(i, Op(Opcode::kSlice, OneUser(Elementwise(&y))))) ...          // y has no other user
 //   if (Matches(i, Op(Opcode::kSelect, Any(&p), Op(Opcode::kSelect, Same(&p), Any(&x), Any()), Any(&y)))) ...
 //
-// A pattern is a small object that is asked about one instruction at a time. It holds no memory, and may be kept and
-// used as often as wanted. Patterns nest: where a pattern takes operands, each of them is a pattern.
+// A pattern is a small object that tests one instruction at a time. It allocates nothing and can be reused. Patterns
+// nest: the operands of a pattern are patterns.
 //
-// Captures. A pattern that is given the address of a pointer stores there what it matched. Captures mean something only
-// when Matches() said true: a pattern that fails late has already stored what its first parts matched.
+// Captures. A pattern constructed with the address of a pointer stores the instruction that it matched. Captures are
+// valid only if Matches() returned true: a pattern that fails late has already stored the matches of its first
+// operands.
 //
-// Order. Operands are matched from left to right, so Same(&x) may stand behind the Any(&x) that stores x.
-// Commutative(op, p, q) tries the operands as they stand, then swapped, and stays with the first that fits: a pattern
-// around it does not make it try again. AnyOf(p, q) is the same for patterns.
+// Order. Operands are matched from left to right, so Same(&x) may follow the Any(&x) that stores x. Commutative(op, p,
+// q) tries the operands in order, then swapped, and keeps the first match; it does not backtrack if an enclosing
+// pattern fails later. AnyOf(p, q) behaves likewise.
 //
-// Cost. Matching looks at as many instructions as the pattern has parts, never further. Uniform() and UniformValue()
-// also compare the elements of an array constant.
+// Cost. A match visits at most as many instructions as the pattern has nodes. Uniform() and UniformValue() also compare
+// the elements of an array constant.
 //
-// What is not here: numbers of dimensions, shapes and attributes other than through Where(), which takes any predicate.
+// There are no patterns for dimension numbers, shapes and attributes. Where() takes any predicate.
 #ifndef BACKPLANE_CORE_PASSES_MATCH_H_
 #define BACKPLANE_CORE_PASSES_MATCH_H_
 
@@ -34,13 +35,13 @@
 
 namespace backplane::match {
 
-// Whether the instruction is what the pattern describes.
+// Whether the pattern matches the instruction.
 template <typename Pattern>
 bool Matches(Instruction* i, const Pattern& pattern) {
   return pattern.Match(i);
 }
 
-// An instruction of which a predicate holds. All the patterns below without operands are made of it.
+// Matches an instruction that satisfies a predicate. The patterns below without operands are built on it.
 template <typename Predicate>
 struct WherePattern {
   Predicate predicate;
@@ -56,27 +57,27 @@ WherePattern<Predicate> Where(Predicate predicate, Instruction** capture = nullp
   return {std::move(predicate), capture};
 }
 
-// Any instruction.
+// Matches any instruction.
 inline auto Any(Instruction** capture = nullptr) {
   return Where([](const Instruction*) { return true; }, capture);
 }
 
-// The instruction that an earlier part of the pattern stored in *captured, or that stood there before.
+// Matches the instruction that *captured points to: one that an earlier part of the pattern stored, or the caller.
 inline auto Same(Instruction* const* captured) {
   return Where([captured](const Instruction* i) { return i == *captured; });
 }
 
-// An operation that makes one element of its result of the same element of each operand.
+// Matches an elementwise operation.
 inline auto Elementwise(Instruction** capture = nullptr) {
   return Where([](const Instruction* i) { return i->info().Has(kElementwise); }, capture);
 }
 
-// A constant array or scalar.
+// Matches a constant.
 inline auto Constant(Instruction** capture = nullptr) {
   return Where([](const Instruction* i) { return i->Is(Opcode::kConstant) && i->shape().IsArray(); }, capture);
 }
 
-// A scalar constant; its value.
+// Matches a scalar constant and stores its value.
 inline auto ScalarConstant(const Literal** value = nullptr) {
   return Where([value](const Instruction* i) {
     if (!i->Is(Opcode::kConstant) || !i->shape().IsScalar()) return false;
@@ -85,7 +86,8 @@ inline auto ScalarConstant(const Literal** value = nullptr) {
   });
 }
 
-// A constant of equal elements or a broadcast of one; the literal that holds the value as its first element.
+// Matches a constant with equal elements, or a broadcast of a scalar constant. Stores the literal whose first element
+// is the value.
 inline auto Uniform(const Literal** value = nullptr) {
   return Where([value](const Instruction* i) {
     const Literal* l = UniformConstant(i);
@@ -95,7 +97,7 @@ inline auto Uniform(const Literal** value = nullptr) {
   });
 }
 
-// The same with this value in every element, which is then exact in its type. 0 is not -0; complex numbers never match.
+// The same for one value, which must be exact in the element type. 0 does not match -0. Complex constants never match.
 inline auto UniformValue(double value) {
   return Where([value](const Instruction* i) {
     const Literal* l = UniformConstant(i);
@@ -105,14 +107,14 @@ inline auto UniformValue(double value) {
   });
 }
 
-// An instruction with this opcode and exactly as many operands as there are patterns, each matched by its own.
+// Matches an instruction with this opcode and exactly as many operands as there are patterns, operand by operand.
 template <typename... Operands>
 struct OpPattern {
   Opcode opcode;
   std::tuple<Operands...> operands;
   Instruction** capture = nullptr;
 
-  // The same pattern; stores the instruction itself.
+  // The same, and stores the instruction.
   OpPattern As(Instruction** where) const {
     OpPattern p = *this;
     p.capture = where;
@@ -140,7 +142,7 @@ auto Binary(Opcode opcode, P lhs, Q rhs) {
   return Op(opcode, std::move(lhs), std::move(rhs));
 }
 
-// An instruction with this opcode and two operands that match in one order or the other.
+// Matches an instruction with this opcode and two operands that match in either order.
 template <typename P, typename Q>
 struct CommutativePattern {
   Opcode opcode;
@@ -157,7 +159,8 @@ CommutativePattern<P, Q> Commutative(Opcode opcode, P p, Q q) {
   return {opcode, std::move(p), std::move(q)};
 }
 
-// A broadcast, whatever its dimensions, of what `p` matches; and one of a scalar that `p` matches, or that scalar.
+// Broadcast(p) matches a broadcast, with any dimensions, of an instruction that `p` matches. The other pattern also
+// matches that scalar itself.
 template <typename P>
 auto BroadcastOf(P p) {
   return Op(Opcode::kBroadcast, std::move(p));
@@ -170,13 +173,13 @@ auto Splat(P p) {
   });
 }
 
-// An instruction that exactly one other reads, and that is not its computation's result.
+// Matches an instruction that has one user and is not the root.
 template <typename P>
 auto OneUser(P p) {
   return Where([p = std::move(p)](Instruction* i) { return i->users().size() == 1 && !i->IsRoot() && p.Match(i); });
 }
 
-// What matches one of two patterns (the first that fits stores), or both.
+// Matches if either of two patterns does (only the first match stores captures), or if both do.
 template <typename P, typename Q>
 auto AnyOf(P p, Q q) {
   return Where([p = std::move(p), q = std::move(q)](Instruction* i) { return p.Match(i) || q.Match(i); });

@@ -51,7 +51,7 @@ TEST_F(MatchTest, OperandsInTheirOrder) {
   EXPECT_TRUE(Matches(At("r"), Op(Opcode::kReverse, Op(Opcode::kSelect, Any(), Any(&a), Any()).As(&whole))));
   EXPECT_EQ(whole, At("outer"));
   EXPECT_EQ(a, At("inner"));
-  EXPECT_FALSE(Matches(At("difference"), Op(Opcode::kSubtract, Any())));  // another number of operands
+  EXPECT_FALSE(Matches(At("difference"), Op(Opcode::kSubtract, Any())));  // the number of operands differs
   EXPECT_FALSE(Matches(At("difference"), Binary(Opcode::kAdd, Any(), Any())));
 }
 
@@ -97,7 +97,7 @@ TEST_F(MatchTest, TheSameInstructionTwice) {
 TEST_F(MatchTest, Users) {
   EXPECT_TRUE(Matches(At("r"), OneUser(Any())));
   EXPECT_FALSE(Matches(At("x"), OneUser(Any())));
-  EXPECT_FALSE(Matches(At("t"), OneUser(Any())));  // the root has another reader: who runs the computation
+  EXPECT_FALSE(Matches(At("t"), OneUser(Any())));  // the root counts as used by the caller
   EXPECT_TRUE(Matches(At("rr"), Op(Opcode::kReverse, OneUser(Op(Opcode::kReverse, Any())))));
 }
 

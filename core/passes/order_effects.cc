@@ -9,7 +9,7 @@
 namespace backplane {
 namespace {
 
-// Effects that come before an instruction, the nearest ones: through operands, and through the order asked for.
+// Maps each instruction to the nearest effects that precede it, by operands and control predecessors.
 struct Before {
   std::vector<Instruction*> by_data, by_order;
 };
@@ -32,7 +32,7 @@ bool Settled(const Computation& c) {
 }
 
 absl::Status Order(Computation* c) {
-  const std::vector<Instruction*> all = c->Snapshot();  // in order
+  const std::vector<Instruction*> all = c->Snapshot();  // topological order
   absl::flat_hash_map<const Instruction*, Before> before;
   for (Instruction* i : all) {
     Before b;
@@ -49,7 +49,7 @@ absl::Status Order(Computation* c) {
     for (const Instruction* p : i->control_predecessors()) take(p, true);
     before.emplace(i, std::move(b));
   }
-  // Instructions cannot forget their predecessors: those that have some are made anew.
+  // Control predecessors cannot be removed from an instruction, so an instruction that has some is replaced by a clone.
   absl::flat_hash_map<const Instruction*, Instruction*> now;
   std::vector<Instruction*> gone;
   for (Instruction* i : all) {
@@ -77,7 +77,7 @@ absl::Status Order(Computation* c) {
 
 absl::StatusOr<bool> OrderEffects::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     if (Settled(*c)) continue;
     if (absl::Status s = Order(c); !s.ok()) return s;
     changed = true;

@@ -1,8 +1,8 @@
-// The order that a program asks for beside its data: control predecessors.
+// Control dependencies: the order of execution that a program requests beyond its data dependencies.
 //
-// Who runs a program does so in the order of its instructions, which goes by operands and control predecessors. What
-// may be seen of an order is that of effects: custom calls with side effects, infeed and outfeed, send and receive. Of
-// pure operations nobody sees when they are computed, and held to an order they could not become part of a kernel.
+// Instructions execute in an order that respects operands and control predecessors. Only the order of side effects is
+// observable: custom calls with side effects, infeed and outfeed, send and receive. The order of pure operations is
+// not, and control predecessors would keep them out of fusions.
 #ifndef BACKPLANE_CORE_PASSES_ORDER_EFFECTS_H_
 #define BACKPLANE_CORE_PASSES_ORDER_EFFECTS_H_
 
@@ -10,16 +10,16 @@
 
 namespace backplane {
 
-// Each operation with an effect waits for those before it directly, however many pure operations the order was said
-// by; pure operations wait for nothing but their operands.
+// Replaces control dependencies by direct ones between side effects. Each operation with a side effect depends on those
+// that had to precede it, even through pure operations. Pure operations keep no control predecessors.
 class OrderEffects : public Pass {
  public:
   absl::string_view name() const override { return "order-effects"; }
   absl::StatusOr<bool> Run(Module* module) override;
 };
 
-// `to`, which stands for `from` from here on, waits for what that waited for, and others wait for it. `from` has then
-// to be removed: what waits for an instruction keeps it.
+// Transfers the control predecessors and successors of `from` to its replacement `to`. The caller must then remove
+// `from`, because RemoveDead() keeps an instruction with control dependencies.
 void TakeOrder(const Instruction* from, Instruction* to);
 
 }  // namespace backplane

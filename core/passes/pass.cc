@@ -15,7 +15,7 @@ absl::Status Wrong(absl::string_view when, const Pass& pass, const absl::Status&
   return absl::InternalError(absl::StrCat("the module is wrong ", when, " ", pass.name(), ": ", what.message()));
 }
 
-// Of a pass that failed, the module before it alone: what it left may be half changed.
+// Dumps only the input of a pass that failed, because its output may be partly rewritten.
 absl::Status Dump(const std::string& folder, const Pass& pass, const Module& module, const std::string& before,
                   bool succeeded) {
   const std::string after = succeeded ? PrintModule(module) : "";
@@ -29,7 +29,7 @@ absl::Status Dump(const std::string& folder, const Pass& pass, const Module& mod
 
 absl::Status VerifySingleCallers(const Module& module) {
   absl::flat_hash_map<const Computation*, const Instruction*> caller;
-  for (const Computation* c : RunningComputations(&module)) {
+  for (const Computation* c : ControlFlowComputations(&module)) {
     for (const auto& i : c->instructions()) {
       if (!i->Is(Opcode::kWhile) && !i->Is(Opcode::kConditional) && !i->Is(Opcode::kCall)) continue;
       for (const Computation* called : i->called()) {
@@ -58,7 +58,7 @@ absl::StatusOr<bool> RunPass(Pass& pass, Module* module, bool verify, const Pass
   if (!changed.ok()) {
     return absl::Status(changed.status().code(), absl::StrCat(pass.name(), ": ", changed.status().message()));
   }
-  if (verify) {  // also where the pass says that it changed nothing
+  if (verify) {  // also if the pass reports no change
     if (absl::Status s = VerifyModule(*module); !s.ok()) return Wrong("after", pass, s);
   }
   return changed;

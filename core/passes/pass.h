@@ -1,5 +1,5 @@
-// A pass changes a module and says whether it did. Passes are small, named by a verb phrase, deterministic; a second
-// run of the same pass changes nothing. Each stands in its own file with golden HLO-text cases beside it.
+// A pass transforms a module and reports whether it changed anything. Passes are small, deterministic and named by a
+// verb phrase. A second run changes nothing. Each pass has a file of its own with golden cases in testdata/.
 #ifndef BACKPLANE_CORE_PASSES_PASS_H_
 #define BACKPLANE_CORE_PASSES_PASS_H_
 
@@ -18,25 +18,25 @@ class Pass {
   virtual ~Pass() = default;
   virtual absl::string_view name() const = 0;  // "fold-constants"
   virtual absl::StatusOr<bool> Run(Module* module) = 0;
-  // Whether the passes behind it, or the plugin, count on it: such a pass is never left out (debugging.h).
+  // Whether later passes or the plugin rely on it. Such a pass cannot be disabled (debugging.h).
   virtual bool IsRequired() const { return true; }
-  virtual bool IsPipeline() const { return false; }  // runs other passes and does nothing of its own
-  // Whether every loop, branch and call must have computations of its own (UnshareComputations) when it runs.
+  virtual bool IsPipeline() const { return false; }  // runs other passes only
+  // Whether each computation that a loop, conditional or call executes must have one caller (UnshareComputations).
   virtual bool NeedsSingleCallers() const { return false; }
 };
 
-// One pass, its name before its errors; nothing happens where it is disabled. With `debugging.verify` or `verify`, what
-// it needs is verified before it runs, and the whole module (VerifyModule) afterwards: what is wrong is an Internal
-// error that names the pass and says whether it stood before the pass or after it. Verification costs about as much as
-// the passes themselves. A pipeline is not dumped, its passes are.
+// Runs one pass unless it is disabled, and prefixes errors with its name. With `debugging.verify` or `verify`, checks
+// the requirements of the pass before it and verifies the whole module (VerifyModule) after it. A violation is an
+// Internal error that names the pass and tells whether the module was invalid before. Verification costs about as much
+// as the passes. Passes are dumped, pipelines are not.
 absl::StatusOr<bool> RunPass(Pass& pass, Module* module, bool verify = false,
                              const PassDebugging& debugging = PassDebugging::OfProcess());
 inline absl::StatusOr<bool> RunPass(Pass&& pass, Module* module) { return RunPass(pass, module); }
 
-// No computation that a while, conditional or call runs has a second caller; else Internal [single_caller].
+// Returns Internal [single_caller] if a computation that a while, conditional or call executes has a second caller.
 absl::Status VerifySingleCallers(const Module& module);
 
-// Runs passes in order, each once or to a fixed point; keeps what happened.
+// Runs passes in order, once or to a fixed point, and records statistics.
 class PassPipeline : public Pass {
  public:
   explicit PassPipeline(std::string name) : name_(std::move(name)) {}
@@ -52,7 +52,7 @@ class PassPipeline : public Pass {
   int max_rounds() const { return max_rounds_; }
   bool IsPipeline() const override { return true; }
   void set_verify(bool v) { verify_ = v; }                            // as RunPass
-  void set_fixed_point(int max_rounds) { max_rounds_ = max_rounds; }  // repeat all passes until nothing changes
+  void set_fixed_point(int max_rounds) { max_rounds_ = max_rounds; }  // repeats all passes until nothing changes
   absl::StatusOr<bool> Run(Module* module) override;
   struct Record {
     std::string pass;

@@ -1,4 +1,4 @@
-// The passes that every plugin wants, one class each; what each does stands in its .cc, its golden cases in testdata/.
+// The passes that most plugins use, one class each. The .cc files describe them; golden cases are in testdata/.
 #ifndef BACKPLANE_CORE_PASSES_PASSES_H_
 #define BACKPLANE_CORE_PASSES_PASSES_H_
 
@@ -15,48 +15,51 @@ namespace backplane {
     bool IsRequired() const override { return required; }    \
   }
 
-// Puts the bodies of called computations in the place of their calls, composites included.
+// Inlines calls, including composites.
 BACKPLANE_DECLARE_PASS(InlineCalls, "inline-calls", true);
-// Gives every loop and branch computations of its own: afterwards no body, condition or branch has two callers.
+// Clones computations so that no loop body, condition or branch has two callers.
 BACKPLANE_DECLARE_PASS(UnshareComputations, "unshare-computations", true);
-// get-tuple-element of tuple, tuple of all elements of a tuple, optimization barriers that nothing needs any more.
+// Removes get-tuple-element of tuple, tuples of all elements of one tuple, and optimization barriers that are not
+// needed any more.
 BACKPLANE_DECLARE_PASS(SimplifyTuples, "simplify-tuples", true);
-// Loop state that no turn changes or nobody reads; loops and branches whose condition is known.
+// Removes loop-invariant and unused loop state, and loops and conditionals with a constant condition.
 BACKPLANE_DECLARE_PASS(SimplifyControlFlow, "simplify-control-flow", false);
-// Whatever no root and no side effect needs; computations that nobody calls.
+// Removes instructions that neither a root nor a side effect needs, and unreachable computations.
 BACKPLANE_DECLARE_PASS(RemoveDeadCode, "remove-dead-code", false);
-// Equal pure instructions of one computation become one.
+// Merges equal pure instructions of a computation.
 BACKPLANE_DECLARE_PASS(EliminateCommonSubexpressions, "eliminate-common-subexpressions", false);
-// Operations without a kernel of their own in terms of simpler ones: batch normalization, map, clamp of tuples,
-// factorizations that hosts write as custom calls (expand_factorizations.h).
+// Expands operations without a kernel of their own to simpler ones: batch normalization, map, clamp of tuples, and
+// matrix factorizations that are custom calls (expand_factorizations.h).
 BACKPLANE_DECLARE_PASS(ExpandOperations, "expand-operations", true);
-// Start and done halves of asynchronous operations as one operation. Not part of CommonPipeline.
+// Replaces the start and done halves of asynchronous operations by synchronous ones. Not part of CommonPipeline.
 BACKPLANE_DECLARE_PASS(ExpandAsync, "expand-async", true);
-// Collectives without a partner, by the module's numbers of replicas and partitions; sends in front of what waits for
-// them, or InvalidArgument [channel_cycle] (core/analysis/transfer_order.h). Not part of CommonPipeline.
+// Simplifies collectives of a single replica or partition, and moves each send before the receives that depend on it.
+// Returns InvalidArgument [channel_cycle] if that is impossible (core/analysis/transfer_order.h). Not part of
+// CommonPipeline.
 BACKPLANE_DECLARE_PASS(SimplifyCollectives, "simplify-collectives", true);
-// Scans as loops. Before InlineCalls: the loops call the scans' bodies.
+// Expands scans to loops. Run it before InlineCalls, because the loops call the bodies of the scans.
 BACKPLANE_DECLARE_PASS(ExpandScans, "expand-scans", true);
-// Ragged dots as loops over blocks of one group each, scaled dots as products and a plain dot.
+// Expands ragged dots to loops over blocks of one group each, and scaled dots to products and a plain dot.
 BACKPLANE_DECLARE_PASS(ExpandDots, "expand-dots", true);
-// Short loops over elementwise arithmetic as copies of their body. Wants constants folded, leaves more to fold.
+// Unrolls short loops over elementwise arithmetic. Run it after constants are folded; it exposes more constants.
 BACKPLANE_DECLARE_PASS(UnrollLoops, "unroll-loops", false);
-// Dimensions of dynamic size as full ones and a number beside them; Unimplemented, on a module that may be half
-// changed, where an operation has no such form. After InlineCalls.
+// Replaces dimensions of dynamic size by full ones and a size in a separate value. Returns Unimplemented if an
+// operation has no such form; the module may then be partly rewritten and must be discarded. Run it after InlineCalls.
 BACKPLANE_DECLARE_PASS(ResolveDynamicSizes, "resolve-dynamic-sizes", true);
 
-// Layouts of instructions, which say nothing about what a program means, but for those that custom calls ask for;
-// bitcasts between layouts become transposes. For a program as a host hands it over: not part of CommonPipeline.
+// Drops the layouts of instructions, which do not affect the meaning of a program, except those that custom calls
+// request. Bitcasts between layouts become transposes. For programs as the host passes them in: not part of
+// CommonPipeline.
 BACKPLANE_DECLARE_PASS(DropLayouts, "drop-layouts", true);
 
 #undef BACKPLANE_DECLARE_PASS
 
-// Identities that hold for every value of the type, signed zeros and NaN included: rules of core/passes/algebra,
-// applied until none applies any more.
+// Applies algebraic identities that hold for every value of the type, signed zeros and NaN included (the rules in
+// core/passes/algebra), until none applies any more.
 class SimplifyAlgebra : public Pass {
  public:
-  // `transposes_into_dots`: a transposed operand of a dot becomes other dimension numbers, and a dot of one product
-  // that product. Off for a plugin that has given its dots the form it wants.
+  // `transposes_into_dots` enables the rules that absorb a transposed operand of a dot into its dimension numbers, and
+  // that replace a dot with one product per element by a multiplication. Disable it after dots have their final form.
   explicit SimplifyAlgebra(bool transposes_into_dots = true);
   absl::string_view name() const override { return "simplify-algebra"; }
   bool IsRequired() const override { return false; }
@@ -64,7 +67,7 @@ class SimplifyAlgebra : public Pass {
 
   static RuleSet MakeRules(bool transposes_into_dots = true);
   const RuleSet& rules() const { return rules_; }
-  // How often each of the rules was applied, in all runs so far.
+  // Number of applications of each rule, over all runs.
   const std::vector<int64_t>& applied() const { return applied_; }
 
  private:
@@ -72,22 +75,22 @@ class SimplifyAlgebra : public Pass {
   std::vector<int64_t> applied_;
 };
 
-// Work that is the same in every turn of a loop moves in front of it, where that saves more than it costs memory.
-// Operations over arrays of fewer than `min_elements` elements are no work.
+// Moves loop-invariant work in front of loops if that saves more than the extra state costs. Ignores operations on
+// arrays of fewer than `min_elements` elements.
 class HoistLoopInvariants : public Pass {
  public:
   explicit HoistLoopInvariants(int64_t min_elements = 64) : min_elements_(min_elements) {}
   absl::string_view name() const override { return "hoist-loop-invariants"; }
   bool IsRequired() const override { return false; }
   absl::StatusOr<bool> Run(Module* module) override;
-  int64_t hoisted() const { return hoisted_; }  // elements that loops carry more, in all runs so far
+  int64_t hoisted() const { return hoisted_; }  // elements added to loop states, over all runs
 
  private:
   int64_t min_elements_;
   int64_t hoisted_ = 0;
 };
 
-// Evaluates instructions whose operands are constants, where the result is not larger than `max_elements`.
+// Evaluates instructions with constant operands if the result has at most `max_elements` elements.
 class FoldConstants : public Pass {
  public:
   explicit FoldConstants(int64_t max_elements = 4096) : max_elements_(max_elements) {}
@@ -99,10 +102,10 @@ class FoldConstants : public Pass {
   int64_t max_elements_;
 };
 
-// Whether anything in the module has a dimension of dynamic size.
+// Whether any array in the module has a dimension of dynamic size.
 bool HasDynamicSizes(const Module& module);
 
-// All of the above in the usual order, for a plugin that has no wishes of its own.
+// The passes above in the usual order, for a plugin without requirements of its own.
 std::unique_ptr<PassPipeline> CommonPipeline();
 
 }  // namespace backplane

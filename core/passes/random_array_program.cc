@@ -39,7 +39,7 @@ class ArrayPrograms {
 
   int64_t Below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
   bool OneIn(int64_t n) { return Below(n) == 0; }
-  // Late values more often: chains grow long.
+  // Prefers recent values, so that chains grow long.
   Value Pick(const std::vector<Value>& pool) {
     return OneIn(3) ? pool[static_cast<size_t>(Below(static_cast<int64_t>(pool.size())))]
                     : pool[pool.size() - 1 - static_cast<size_t>(Below(std::min<int64_t>(3, std::ssize(pool))))];
@@ -47,7 +47,8 @@ class ArrayPrograms {
 
   void Steps(Builder& b, std::vector<Value>& pool, int count, int depth) {
     for (int k = 0; k < count; ++k) {
-      absl::StatusOr<Value> v = Step(b, pool, depth);  // an error: attributes that do not fit; then nothing was made
+      absl::StatusOr<Value> v =
+          Step(b, pool, depth);  // an error means that the attributes do not fit; nothing was added
       if (v.ok() && (*v)->shape().IsArray() && (*v)->shape().num_elements() <= kMaxElements) pool.push_back(*v);
     }
   }
@@ -114,7 +115,7 @@ class ArrayPrograms {
     return b.Slice(x, std::move(slices));
   }
 
-  // Of the value twice, of two of its slices that often meet, or of an empty one.
+  // Concatenates the value with itself, with adjacent slices of it, or with an empty one.
   absl::StatusOr<Value> Concatenate(Builder& b, Value x, const std::vector<Value>& pool) {
     if (x->shape().rank() == 0) return Broadcast(b, x);
     const int64_t d = Below(x->shape().rank()), size = x->shape().dimensions(d);
@@ -174,7 +175,7 @@ class ArrayPrograms {
     return b.Transpose(x, p);
   }
 
-  // Flat, or with dimensions of size 1 more or less.
+  // Reshapes to one dimension, or adds or removes dimensions of size 1.
   absl::StatusOr<Value> Reshape(Builder& b, Value x) {
     const DimVector& dims = x->shape().dimensions();
     if (OneIn(3)) return b.Reshape(x, {x->shape().num_elements()});
@@ -294,7 +295,7 @@ class ArrayPrograms {
     return b.Op(Opcode::kDynamicSlice, std::move(operands), std::move(attrs));
   }
 
-  // Rows by number, or one window.
+  // Gathers rows by index, or one window.
   absl::StatusOr<Value> Gather(Builder& b, Value x) {
     if (x->shape().rank() == 0) return Broadcast(b, x);
     const int64_t d = Below(x->shape().rank());
@@ -308,7 +309,7 @@ class ArrayPrograms {
       g.index_vector_dim = 1;
       indices = *b.Iota(Shape(P::kS32, {1 + Below(x->shape().dimensions(d) + 1)}), 0);
       if (OneIn(2)) indices = *b.Reshape(indices, {indices->shape().dimensions(0), 1});
-      const int64_t place = Below(x->shape().rank());  // of the rows in the result
+      const int64_t place = Below(x->shape().rank());  // position of the row dimension in the result
       for (int64_t r = 0; r < x->shape().rank(); ++r) {
         if (r != place) g.offset_dims.push_back(r);
       }
@@ -362,7 +363,7 @@ class ArrayPrograms {
                     : b.Dot(*column, *row, DotDimensions{{}, {}, {1}, {0}}, t);
   }
 
-  // State: a counter, what changes, and what no turn changes. The body makes things of both.
+  // The loop state: a counter, an array that changes, and arrays that are invariant. The body combines both.
   absl::StatusOr<Value> Loop(Builder& b, Value x, Value w, int depth) {
     const Shape counter = Shape::Scalar(P::kS32), state = Shape::Tuple({counter, x->shape(), w->shape()});
     Builder condition(module_, "condition");
@@ -378,7 +379,7 @@ class ArrayPrograms {
                 same = *body.GetTupleElement(p, 2);
     std::vector<Value> pool = {mine, same, same, at, same, at, same};
     Steps(body, pool, 6, depth - 1);
-    // What has the shape of the changing element takes part in it.
+    // Values with the shape of the changing element are combined into it.
     Value next = mine;
     for (Value v : pool) {
       if (v == mine || v->shape() == mine->shape()) continue;

@@ -1,6 +1,6 @@
-// Random programs for tests of passes: chains of what moves, reduces, compares and converts arrays, made so that what
-// the rules of SimplifyAlgebra look for occurs often; and loops, nested and of few turns or none, in which some work is
-// the same in every turn.
+// Random programs for tests of passes: chains of data movement, reductions, comparisons and conversions in which the
+// patterns of SimplifyAlgebra are frequent, and loops, nested or with small trip counts, that contain loop-invariant
+// work.
 #ifndef BACKPLANE_CORE_PASSES_RANDOM_ARRAY_PROGRAM_H_
 #define BACKPLANE_CORE_PASSES_RANDOM_ARRAY_PROGRAM_H_
 
@@ -11,8 +11,8 @@
 
 namespace backplane {
 
-// The same program for the same seed; it verifies and it ends. No dimension is larger than 8. The results of passes
-// that put no float arithmetic in another order are the same to the bit.
+// Returns the same program for the same seed. It verifies and terminates. No dimension is larger than 8. Passes that do
+// not reorder float arithmetic keep its results bit by bit.
 std::unique_ptr<Module> RandomArrayProgram(uint32_t seed);
 
 }  // namespace backplane

@@ -11,7 +11,7 @@ namespace {
 
 using P = PrimitiveType;
 
-// What a computation has to work with: arrays s32[3], numbers s32[] and conditions pred[].
+// The values available in a computation: arrays s32[3], scalars s32[] and conditions pred[].
 struct Values {
   std::vector<Value> arrays, numbers, conditions;
 };
@@ -21,7 +21,7 @@ class ControlPrograms {
   ControlPrograms(Module* module, uint32_t seed) : module_(module), random_(seed) {}
 
   void Make() {
-    // Each computation calls only those made before it, and loops nest no deeper than twice.
+    // Each computation calls only earlier ones, and loops nest at most two deep.
     for (int round = 0; round < 2; ++round) {
       for (int k = 0, n = 1 + Below(2); k < n; ++k) functions_.push_back(Function(round));
       for (int k = 0, n = 1 + Below(2); k < n; ++k) branches_.push_back(Branch(round));
@@ -61,7 +61,7 @@ class ControlPrograms {
   }
   Value Number(Builder& b, int64_t n, P type = P::kS32) { return *b.Constant(Literal::ScalarInt(type, n)); }
 
-  // One element of an array.
+  // Returns one element of an array.
   Value ElementOf(Builder& b, Value array) {
     const int at = Below(3);
     return *b.Reshape(*b.Slice(array, {{at, at + 1, 1}}), {});
@@ -123,7 +123,7 @@ class ControlPrograms {
 
   void Loop(Builder& b, Values& v) {
     const bool wraps = Below(4) == 0;
-    // 3, 27 and 7 meet 127 by steps of 100 after 55, 1 and 14 of them.
+    // With steps of 100 from 3, 27 and 7, an s8 counter reaches 127 after 55, 1 and 14 steps.
     const int starts[] = {3, 27, 7};
     const Value limit = Below(3) == 0 ? *b.Binary(Opcode::kAnd, Pick(v.numbers), Number(b, 3)) : Number(b, Below(5));
     const Value init = *b.Tuple({Number(b, Below(3)), limit, Pick(v.arrays), Pick(v.arrays), Pick(v.conditions),
@@ -167,7 +167,7 @@ class ControlPrograms {
     return v;
   }
 
-  // True no longer than the counter is below its limit; often less long, by what the flag or an array says.
+  // True at most while the counter is below its limit; the flag or an array may end the loop earlier.
   Computation* Condition() {
     Builder b(module_, "condition");
     const Value state = *b.Parameter(0, State());

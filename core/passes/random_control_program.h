@@ -1,5 +1,5 @@
-// Random programs for tests of passes: functions called from many places, loops and branches that share their bodies,
-// conditions that read state of their own, counters that wrap around, calls in loops in calls.
+// Random programs for tests of passes: functions with many callers, loops and branches that share bodies, conditions
+// that read separate state, counters that wrap around, and calls in loops in calls.
 #ifndef BACKPLANE_CORE_PASSES_RANDOM_CONTROL_PROGRAM_H_
 #define BACKPLANE_CORE_PASSES_RANDOM_CONTROL_PROGRAM_H_
 
@@ -10,8 +10,9 @@
 
 namespace backplane {
 
-// The same program for the same seed; it verifies and it ends. Its entry takes s32[3], s32[3], s32[] and pred[] and
-// gives a tuple of arrays and single elements. All arithmetic is of integers: results are the same to the bit.
+// Returns the same program for the same seed. It verifies and terminates. The entry takes s32[3], s32[3], s32[] and
+// pred[] and returns a tuple of arrays and scalars. All arithmetic is on integers, so passes keep its results bit by
+// bit.
 std::unique_ptr<Module> RandomControlProgram(uint32_t seed);
 
 }  // namespace backplane

@@ -1,5 +1,5 @@
-// Passes on random programs: what a pass leaves gives what the module gives that nothing has touched.
-// PASSES_FUZZ_SEEDS=first,count runs others than the usual.
+// Passes on random programs: the transformed program must give the results of the original one.
+// PASSES_FUZZ_SEEDS=first,count selects other programs than the default ones.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -21,7 +21,7 @@ std::unique_ptr<PassPipeline> InOrder(const char* name) {
   return p;
 }
 
-// Each pass alone, behind calls taken in, where bodies are shared, and behind bodies of their own.
+// Each pass alone, after calls are inlined, with shared bodies, and with unshared bodies.
 std::vector<std::unique_ptr<PassPipeline>> Pipelines() {
   std::vector<std::unique_ptr<PassPipeline>> p;
   p.push_back(InOrder<InlineCalls>("inlined"));
@@ -77,7 +77,7 @@ TEST(RandomPrograms, KeepTheirResults) {
   EXPECT_GT(compared, count * 5);
 }
 
-// Whether the pipeline leaves what the program gives; false also where it gives nothing within the limit.
+// Whether the pipeline keeps the results; false also if the program cannot be evaluated within the limit.
 bool SameAfter(Pass& pass, const Module& untouched, uint32_t seed) {
   SameResultsOptions options;
   options.seed = seed;
@@ -94,7 +94,7 @@ bool SameAfter(Pass& pass, const Module& untouched, uint32_t seed) {
   return difference->empty();
 }
 
-// Chains of arrays and loops with work that no turn changes. Every rule is applied at least once.
+// Chains of arrays, and loops with invariant work. Every rule must be applied at least once.
 TEST(RandomPrograms, OfArraysKeepTheirResults) {
   const auto [first, count, chosen] = SeedsToRun(600);
   SimplifyAlgebra algebra;

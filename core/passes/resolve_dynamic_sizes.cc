@@ -1,8 +1,8 @@
-// Dimensions of dynamic size as full ones, with the size beside them as a number: elements past it are there but mean
-// nothing, and are masked where an operation would combine them with others.
+// Replaces dimensions of dynamic size by full ones, with the size in a separate value. Elements past the size are
+// unspecified, and are masked where an operation would combine them with others.
 //
-// Refuses (Unimplemented) what moves elements across such a dimension, and dynamic sizes that enter or leave the
-// program: nothing is changed then.
+// Returns Unimplemented for operations that move elements across such a dimension, and for programs whose parameters or
+// results have dynamic sizes.
 #include <algorithm>
 #include <limits>
 
@@ -19,10 +19,9 @@ namespace {
 
 Shape Full(const Shape& shape) { return Shape(shape.element_type(), shape.dimensions()); }
 
-using Sizes = std::vector<Instruction*>;  // s32[] for each dimension, null: the whole
+using Sizes = std::vector<Instruction*>;  // s32[] for each dimension, or null if it is static
 
-// A value of type t that changes nothing under a reduction from `init`, for the operations of which one is known; else
-// null.
+// Returns a value of type t that is neutral for the reduction with initial value `init`, or null if none is known.
 absl::StatusOr<Value> Neutral(Builder& b, const Computation& body, Value init, PrimitiveType t) {
   const Instruction* root = body.root();
   if (body.parameters().size() != 2 || root->operand_count() != 2) return nullptr;
@@ -39,7 +38,8 @@ absl::StatusOr<Value> Neutral(Builder& b, const Computation& body, Value init, P
     case Opcode::kMinimum:
     case Opcode::kAnd:
     case Opcode::kOr:
-      return init->shape().element_type() == t ? init : nullptr;  // it may enter any number of times
+      return init->shape().element_type() == t ? init
+                                               : nullptr;  // the initial value may be combined any number of times
     default:
       return nullptr;
   }
@@ -97,7 +97,7 @@ class Resolver {
     return now;
   }
 
-  // x with what is neutral under the reduction past the sizes; null: nothing is known to be.
+  // Returns x with elements past the sizes replaced by the neutral value of the reduction, or null if none is known.
   absl::StatusOr<Instruction*> Masked(Instruction* x, Instruction* init, const Computation& body, const Sizes& sizes,
                                       absl::Span<const int64_t> dims) {
     for (int64_t d : dims) {
@@ -133,7 +133,7 @@ class Resolver {
         const Literal* n = UniformConstant(x[1]);
         sizes[d] = n != nullptr && n->GetAsInt(0) == whole ? nullptr : x[1];
         r = x[0];
-        if (!Any(sizes)) {  // the whole again: what users see must be of static size
+        if (!Any(sizes)) {  // users need a static size
           r = Make(c_, i, Opcode::kCopy, Full(i->shape()), {r});
         }
         break;
@@ -212,7 +212,7 @@ class Resolver {
       default: {
         if (!i->info().Has(kElementwise) || !i->shape().IsArray()) return No(i, "of a dynamic size");
         for (const Instruction* o : i->operands()) {
-          if (o->shape().rank() != i->shape().rank()) continue;  // a scalar beside arrays
+          if (o->shape().rank() != i->shape().rank()) continue;  // a scalar operand of an operation on arrays
           const Sizes from = SizesOf(o);
           for (size_t d = 0; d < from.size(); ++d) {
             if (sizes[d] == nullptr) sizes[d] = from[d];

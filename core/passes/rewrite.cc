@@ -29,7 +29,7 @@ Instruction* Inline(Computation* into, const Computation* callee, absl::Span<Ins
     for (const Instruction* o : i->operands()) operands.push_back(copy.at(o));
     copy[i] = into->AddClone(i, i->shape(), operands);
   }
-  for (const auto& i : callee->instructions()) {  // which may stand behind those that wait for them
+  for (const auto& i : callee->instructions()) {  // control predecessors may follow their successors in the list
     if (i->Is(Opcode::kParameter)) continue;
     for (const Instruction* p : i->control_predecessors()) {
       if (auto at = copy.find(p); at != copy.end()) copy.at(i.get())->AddControlPredecessor(at->second);
@@ -38,7 +38,7 @@ Instruction* Inline(Computation* into, const Computation* callee, absl::Span<Ins
   return copy.at(callee->root());
 }
 
-std::vector<Computation*> RunningComputations(const Module* module) {
+std::vector<Computation*> ControlFlowComputations(const Module* module) {
   absl::flat_hash_set<Computation*> seen;
   std::vector<Computation*> order;
   if (module->entry() != nullptr) Collect(module->entry(), seen, order);

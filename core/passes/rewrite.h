@@ -1,4 +1,4 @@
-// Small steps that several passes take.
+// Helpers for passes.
 #ifndef BACKPLANE_CORE_PASSES_REWRITE_H_
 #define BACKPLANE_CORE_PASSES_REWRITE_H_
 
@@ -9,10 +9,10 @@
 
 namespace backplane {
 
-// All uses of `from` become uses of `to`; `from` stays for RemoveDead.
+// Replaces all uses of `from` by `to`. `from` stays until RemoveDead.
 inline void Replace(Instruction* from, Instruction* to) { from->ReplaceAllUsesWith(to); }
 
-// A new instruction at the end of the computation, with metadata of `like`. Call SortTopologically when done.
+// Appends a new instruction with the metadata of `like`. Call SortTopologically when all rewrites are done.
 inline Instruction* Make(Computation* c, const Instruction* like, Opcode opcode, const Shape& shape,
                          std::vector<Instruction*> operands, Attributes attrs = {},
                          std::vector<Computation*> called = {}) {
@@ -48,18 +48,19 @@ inline Instruction* MakeBroadcast(Computation* c, const Instruction* like, Instr
   return Make(c, like, Opcode::kBroadcast, shape, {x}, std::move(attrs));
 }
 
-// Copies the instructions of `callee` into `into`, its parameters replaced by `arguments`; returns its root's copy.
+// Copies the instructions of `callee` into `into`, with `arguments` for its parameters. Returns the copy of the root.
 Instruction* Inline(Computation* into, const Computation* callee, absl::Span<Instruction* const> arguments);
 
-// Computations that run by themselves: the entry, and what loops, branches and calls run; callees first.
-std::vector<Computation*> RunningComputations(const Module* module);
+// Returns the entry and the computations that loops, conditionals and calls execute, callees first. Excludes fusions
+// and the computations that reductions, sorts and similar operations apply.
+std::vector<Computation*> ControlFlowComputations(const Module* module);
 
-// For a pass that edits what an instruction calls: an edit for one caller must not reach the others.
+// Gives a pass private copies of called computations, so that editing one for a caller does not affect other callers.
 class CalledComputations {
  public:
-  // Counts the callers of every computation. What the pass itself makes it must make through Own.
+  // Counts the callers of every computation. The pass must obtain the computations that it edits from Own.
   explicit CalledComputations(const Module& module);
-  // What `caller` calls k-th, called by nobody else afterwards: where it has another caller, `caller` gets a copy.
+  // Returns the k-th computation that `caller` calls. If it has another caller, clones it for `caller` first.
   Computation* Own(Instruction* caller, int64_t k);
 
  private:
@@ -67,7 +68,7 @@ class CalledComputations {
   absl::flat_hash_map<const Computation*, int64_t> callers_;
 };
 
-// The scalar that all elements of a constant (or a broadcast of one) have, or null.
+// Returns the scalar value that all elements of a constant (or of a broadcast of one) have, or null.
 const Literal* UniformConstant(const Instruction* i);
 
 }  // namespace backplane

@@ -25,13 +25,13 @@ bool Rewriter::Run() {
   if (applied_ != nullptr) applied_->resize(rules_.rules().size());
   rewrites_left_ = kRewritesPerInstruction * (c_->instruction_count() + 1);
   bool changed = false;
-  for (int sweep = 0; sweep < kMaxSweeps && Sweep(); ++sweep) changed = true;
+  for (int round = 0; round < kMaxRounds && RunRound(); ++round) changed = true;
   return changed;
 }
 
-// Most instructions are looked at once and stay: only what is queued again is kept track of.
-bool Rewriter::Sweep() {
-  std::vector<std::pair<Instruction*, int64_t>> all;  // with their ids, which say whether they are still there
+// Most instructions are visited once and stay unchanged: only those that are queued again are tracked.
+bool Rewriter::RunRound() {
+  std::vector<std::pair<Instruction*, int64_t>> all;  // with their ids, to detect removed instructions
   for (const auto& i : c_->instructions()) {
     if (!rules_.For(i->opcode()).empty()) all.emplace_back(i.get(), i->id());
     if (i->control_predecessors().empty()) continue;
@@ -56,7 +56,7 @@ bool Rewriter::Sweep() {
 
 // Whether a rule replaced the instruction.
 bool Rewriter::Visit(Instruction* i) {
-  if (i->users().empty() && !i->IsRoot()) return false;  // dead before, or kept for its effect
+  if (i->users().empty() && !i->IsRoot()) return false;  // dead before, or kept for its side effect
   at_ = i;
   for (size_t rule : rules_.For(i->opcode())) {
     if (rewrites_left_ == 0) return false;
@@ -67,7 +67,7 @@ bool Rewriter::Visit(Instruction* i) {
       ReplaceBy(i, with);
       return true;
     }
-    while (!made_.empty()) {  // a rule that gives up late leaves what it made
+    while (!made_.empty()) {  // a rule that fails late leaves instructions behind
       Instruction* unused = made_.back();
       made_.pop_back();
       if (unused->users().empty()) (void)c_->Remove(unused);
@@ -106,7 +106,7 @@ void Rewriter::RemoveIfDead(Instruction* i) {
     if (!dead->users().empty() || dead->IsRoot() || dead->Is(Opcode::kParameter) || ordered_.contains(dead) ||
         dead->HasSideEffect())
       continue;
-    // Each operand once: it must not be looked at when it has gone.
+    // Visits each operand once, because a removed instruction must not be accessed.
     std::vector<Instruction*> operands(dead->operands().begin(), dead->operands().end());
     std::sort(operands.begin(), operands.end(),
               [](const Instruction* a, const Instruction* b) { return a->id() > b->id(); });
@@ -118,13 +118,13 @@ void Rewriter::RemoveIfDead(Instruction* i) {
     }
     if (!c_->Remove(dead).ok()) continue;
     for (Instruction* o : operands) {
-      if (o->users().empty()) candidates.push_back(o);          // which happens once
-      if (o->users().size() == 1) Enqueue(o->users().front());  // which may ask to be the only one
+      if (o->users().empty()) candidates.push_back(o);          // happens once per operand
+      if (o->users().size() == 1) Enqueue(o->users().front());  // rules may require a single user
     }
   }
 }
 
-Instruction* Rewriter::Place(InstructionSpec spec) {
+Instruction* Rewriter::Insert(InstructionSpec spec) {
   if (spec.metadata.empty()) spec.metadata = at_->metadata();
   Instruction* made = c_->AddBefore(at_, std::move(spec));
   made_.push_back(made);
@@ -139,7 +139,7 @@ Instruction* Rewriter::Make(Opcode opcode, const Shape& shape, std::vector<Instr
   spec.operands = std::move(operands);
   spec.attrs = std::move(attrs);
   spec.called = std::move(called);
-  return Place(std::move(spec));
+  return Insert(std::move(spec));
 }
 
 Instruction* Rewriter::Clone(const Instruction* of, const Shape& shape, std::vector<Instruction*> operands) {
@@ -151,7 +151,7 @@ Instruction* Rewriter::Clone(const Instruction* of, const Shape& shape, std::vec
   spec.called.assign(of->called().begin(), of->called().end());
   spec.name = of->name();
   spec.metadata = of->metadata();
-  Instruction* clone = Place(std::move(spec));
+  Instruction* clone = Insert(std::move(spec));
   clone->mutable_frontend_attributes() = of->frontend_attributes();
   clone->set_result_accuracy(of->result_accuracy());
   clone->set_backend_config(of->backend_config());
@@ -163,7 +163,7 @@ Instruction* Rewriter::Constant(Literal value) {
   spec.opcode = Opcode::kConstant;
   spec.shape = value.shape();
   spec.literal = std::make_shared<const Literal>(std::move(value));
-  return Place(std::move(spec));
+  return Insert(std::move(spec));
 }
 
 Instruction* Rewriter::Broadcast(Instruction* x, const Shape& shape, Ints dimensions) {

@@ -44,7 +44,7 @@ TEST(Rewriter, ReachesTheFixedPoint) {
     std::vector<int64_t> applied;
     const RuleSet rules = NegateTwice();
     EXPECT_EQ(Rewriter(module->entry(), rules, &applied).Run(), count > 1);
-    EXPECT_EQ(module->entry()->instruction_count(), 1 + count % 2);  // the dead have gone with it
+    EXPECT_EQ(module->entry()->instruction_count(), 1 + count % 2);  // dead instructions are removed too
     EXPECT_EQ(applied, std::vector<int64_t>{count / 2});
     EXPECT_TRUE(VerifyModule(*module).ok());
     EXPECT_FALSE(Rewriter(module->entry(), rules).Run());
@@ -66,7 +66,7 @@ TEST(Rewriter, LooksAgainAtTheOnlyReaderLeft) {
                if (!Matches(i, Op(Opcode::kSin, OneUser(Op(Opcode::kAbs, Any()))))) return nullptr;
                return to.Make(Opcode::kCos, i->shape(), {i->operand(0)->operand(0)});
              }});
-  // `last` is dead from the start and stays: the pass that calls removes it.
+  // `last` is dead from the start and stays: the calling pass removes it.
   EXPECT_FALSE(Rewriter(module->entry(), rules).Run());
   module->entry()->RemoveDead();
   EXPECT_TRUE(Rewriter(module->entry(), rules).Run());
@@ -129,7 +129,7 @@ TEST(Rewriter, DependsOnNoAddresses) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
-// One value read by many pairs of negations, all of which go: time grows with their number.
+// One value with many pairs of negations as users, all of which are removed: the time must be linear in their number.
 TEST(Rewriter, IsNotQuadratic) {
   auto seconds = [](int count) {
     std::string text = "HloModule m ENTRY e { x = f32[2] parameter(0)\n", results;
@@ -146,7 +146,7 @@ TEST(Rewriter, IsNotQuadratic) {
     return took.count();
   };
   const double small = seconds(1000), large = seconds(16000);
-  EXPECT_LT(large, 80 * small + 0.5) << small << " s for 1,000, " << large << " s for 16,000";  // squared: 256
+  EXPECT_LT(large, 80 * small + 0.5) << small << " s for 1,000, " << large << " s for 16,000";  // quadratic: 256
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ std::string Difference(const Literal& wanted, const Literal& found, double toler
   return "";
 }
 
-// What a host's function gives, which nobody here knows: numbers that depend on its name and on all that it is given.
+// Stands in for functions of the host: a hash of the name and all operands.
 Literal CustomCallResult(const Shape& shape, uint64_t seed) {
   if (shape.IsTuple()) {
     std::vector<Literal> elements;
@@ -103,9 +103,9 @@ uint64_t Hash(const Literal& value, uint64_t h) {
   return h;
 }
 
-// ---- collectives of devices that all hold the same
+// ---- collectives of devices that all hold the same values
 
-// Blocks of dimension d of `x`, `count` in a row for each place before d; block k of the result is block_of(k) of x.
+// Rearranges blocks along dimension d of `x`, `count` of them: block k of the result is block block_of(k) of x.
 Literal Blocks(const Literal& x, const Shape& to, int64_t d, int64_t from_count, int64_t to_count,
                const std::function<int64_t(int64_t)>& block_of) {
   Literal r(to.WithoutLayout());
@@ -121,7 +121,7 @@ Literal Blocks(const Literal& x, const Shape& to, int64_t d, int64_t from_count,
   return r;
 }
 
-// x combined with itself, element by element, as often as there are devices beside this one.
+// Combines x with itself, element by element, once for each further device.
 absl::StatusOr<Literal> CombinedWithItself(const Literal& x, const Computation& body, int64_t devices) {
   const Shape scalar = Shape::Scalar(x.shape().element_type());
   const size_t width = static_cast<size_t>(x.byte_size() / std::max<int64_t>(1, x.num_elements()));

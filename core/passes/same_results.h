@@ -1,6 +1,6 @@
-// Whether passes have kept what a program means: the module that they changed against the one that they have not
-// touched, both by the evaluator's definitions. Functions of the host give what depends on all that they are given;
-// collectives find the same on every device. For tests only.
+// Checks that passes keep the meaning of a program: evaluates the transformed module and the original one. Host
+// functions are replaced by hashes of their operands. Collectives act as if all devices held the same values. For tests
+// only.
 #ifndef BACKPLANE_CORE_PASSES_SAME_RESULTS_H_
 #define BACKPLANE_CORE_PASSES_SAME_RESULTS_H_
 
@@ -13,15 +13,14 @@ namespace backplane {
 
 struct SameResultsOptions {
   uint32_t seed = 1;
-  int runs = 3;          // each with arguments of its own; infinities, NaN and zeros of both signs among them
-  double tolerance = 0;  // relative, of floats; 0: to the bit, but for which NaN it is
-  int64_t int_low = -9, int_high = 9;  // of random integers
-  int64_t max_iterations = 100000;     // of all loops of one run; more is an error
+  int runs = 3;          // each with its own arguments, which include infinities, NaN and zeros of both signs
+  double tolerance = 0;  // relative, for floats; 0: bitwise, except that all NaN are equal
+  int64_t int_low = -9, int_high = 9;  // range of random integers
+  int64_t max_iterations = 100000;     // of all loops of one run; exceeding it is an error
 };
 
-// "" when both give the same for all arguments, else what differs. An error where the untouched module cannot be
-// evaluated: it needs a host, gives something else each time, or takes too many
-// iterations.
+// Returns "" if both modules give the same results for all arguments, else a description of the difference. Returns an
+// error if the original module cannot be evaluated: it needs a host, is not deterministic, or runs too many iterations.
 absl::StatusOr<std::string> DifferenceOfResults(const Module& untouched, const Module& changed,
                                                 const SameResultsOptions& options = {});
 

@@ -36,7 +36,7 @@ int64_t Largest(PrimitiveType t) {
 
 int64_t ClampedStart(const Literal& l, int64_t element, int64_t largest) {
   const int64_t n = l.GetAsInt(element);
-  if (n < 0 && IsUnsigned(l.shape().element_type())) return largest;  // past what an int64_t holds
+  if (n < 0 && IsUnsigned(l.shape().element_type())) return largest;  // a u64 that exceeds int64_t
   return std::clamp<int64_t>(n, 0, largest);
 }
 
@@ -69,7 +69,7 @@ SimplifyAlgebra::SimplifyAlgebra(bool transposes_into_dots) : rules_(MakeRules(t
 
 absl::StatusOr<bool> SimplifyAlgebra::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     if (!Rewriter(c, rules_, &applied_).Run()) continue;
     c->RemoveDead();
     changed = true;

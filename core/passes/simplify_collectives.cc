@@ -1,5 +1,5 @@
-// Collectives in which everybody is alone, and numbers of devices where there is one; sends in front of what waits for
-// them.
+// Simplifies collectives of groups with one member and ids that are constant, and moves sends before the instructions
+// that wait for them.
 #include <algorithm>
 
 #include "core/analysis/process_groups.h"
@@ -16,7 +16,7 @@ Instruction* Zeros(Computation* c, const Instruction* like, const Shape& shape) 
   return shape.IsScalar() ? zero : MakeBroadcast(c, like, zero, shape.WithoutLayout(), {});
 }
 
-// The operands as the result: one of them, or a tuple of all.
+// Returns the operands as the result: the only one, or a tuple of all.
 Instruction* Operands(Computation* c, Instruction* i) {
   if (!i->shape().IsTuple()) return i->operand(0);
   return Make(c, i, Opcode::kTuple, i->shape(), {i->operands().begin(), i->operands().end()});
@@ -60,7 +60,7 @@ absl::StatusOr<Instruction*> Simplify(Computation* c, Instruction* i, int64_t re
 absl::StatusOr<bool> SimplifyCollectives::Run(Module* module) {
   const int64_t replicas = module->config().num_replicas, partitions = module->config().num_partitions;
   bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (i->users().empty() && i != c->root()) continue;

@@ -4,7 +4,7 @@
 namespace backplane {
 namespace {
 
-// Element k of a loop's body result when it is the body's own parameter element k: no turn changes it.
+// Whether element k of the loop state is invariant: the body returns its parameter's element k.
 bool PassesThrough(const Computation* body, int64_t k) {
   const Instruction* root = body->root();
   if (!root->Is(Opcode::kTuple) || k >= root->operand_count()) return false;
@@ -12,7 +12,7 @@ bool PassesThrough(const Computation* body, int64_t k) {
   return e->Is(Opcode::kGetTupleElement) && e->operand(0) == body->parameter(0) && e->tuple_index() == k;
 }
 
-// State element k is read by nothing but its own way through the body.
+// Whether element k of the loop state is used only to carry it to the next iteration.
 bool OnlyCarried(const Instruction* loop, int64_t k) {
   for (const Instruction* u : loop->users()) {
     if (!u->Is(Opcode::kGetTupleElement)) return false;
@@ -34,7 +34,7 @@ bool OnlyCarried(const Instruction* loop, int64_t k) {
   return !loop->IsRoot();
 }
 
-// Readers of state element k in `c` that do more than hand it on.
+// Returns the users of state element k in `c`, apart from those that only carry it on.
 std::vector<Instruction*> Readers(const Computation* c, int64_t k) {
   std::vector<Instruction*> readers;
   for (Instruction* u : c->parameter(0)->users()) {
@@ -49,7 +49,7 @@ std::vector<Instruction*> Readers(const Computation* c, int64_t k) {
   return readers;
 }
 
-// A constant of one element that goes into the loop and stays: the body and the condition may name it themselves.
+// Copies a constant scalar of the loop state into the body and the condition if it is loop-invariant.
 bool SinkConstants(Instruction* loop, CalledComputations& called) {
   Instruction* init = loop->operand(0);
   if (!init->Is(Opcode::kTuple)) return false;
@@ -59,7 +59,7 @@ bool SinkConstants(Instruction* loop, CalledComputations& called) {
     if (!value->Is(Opcode::kConstant) || !value->shape().IsScalar() || !PassesThrough(loop->called(1), k)) continue;
     for (int64_t which : {0, 1}) {
       if (Readers(loop->called(which), k).empty()) continue;
-      Computation* c = called.Own(loop, which);  // another loop may begin with another value
+      Computation* c = called.Own(loop, which);  // another loop may start with another value
       for (Instruction* u : Readers(c, k)) {
         Instruction* constant = MakeConstant(c, u, value->literal());
         const std::vector<Instruction*> users(u->users().begin(), u->users().end());
@@ -77,7 +77,7 @@ bool SinkConstants(Instruction* loop, CalledComputations& called) {
   return changed;
 }
 
-// Users of a loop's unchanged element read the initial value instead.
+// Makes users of a loop-invariant element use the initial value.
 bool ForwardInvariants(Instruction* loop) {
   Instruction* init = loop->operand(0);
   if (!init->Is(Opcode::kTuple)) return false;
@@ -92,11 +92,11 @@ bool ForwardInvariants(Instruction* loop) {
   return changed;
 }
 
-// Drops state elements that only carry themselves, in one rebuilding of the loop.
+// Drops state elements that are only carried, rebuilding the loop once.
 bool DropDeadState(Instruction* loop, CalledComputations& called) {
   Instruction* init = loop->operand(0);
   if (!init->Is(Opcode::kTuple) || !loop->called(1)->root()->Is(Opcode::kTuple) || loop->IsRoot()) return false;
-  for (Computation* c : loop->called()) c->RemoveDead();  // readers that nobody reads would keep an element
+  for (Computation* c : loop->called()) c->RemoveDead();  // dead users would keep an element alive
   std::vector<int64_t> keep, position(static_cast<size_t>(init->operand_count()), -1);
   for (int64_t k = 0; k < init->operand_count(); ++k) {
     if (OnlyCarried(loop, k)) continue;
@@ -123,7 +123,7 @@ bool DropDeadState(Instruction* loop, CalledComputations& called) {
       if (at >= 0) u->mutable_attrs().Set(AttrId::kTupleIndex, at);
     }
     c->RemoveDead();
-    // A dropped element's reader is dead now, unless it was the dead root's operand, which went with it.
+    // The users of a dropped element are dead now, except for operands of the old root, which was removed with them.
   }
   Computation* c = loop->parent();
   Instruction* now =
@@ -155,7 +155,7 @@ Instruction* KnownBranch(Instruction* i) {
 absl::StatusOr<bool> SimplifyControlFlow::Run(Module* module) {
   bool changed = false;
   CalledComputations called(*module);
-  for (Computation* c : RunningComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (i->users().empty() && i != c->root()) continue;

@@ -8,7 +8,7 @@ Instruction* ElementOfTuple(Instruction* i, Rewriter&) {
   return i->operand(0)->Is(Opcode::kTuple) ? i->operand(0)->operand(i->tuple_index()) : nullptr;
 }
 
-// The tuple whose elements, all of them and in order, the operands are.
+// Returns the tuple whose elements, all and in order, are the operands; else null.
 Instruction* TupleOfElements(Instruction* tuple, Rewriter&) {
   if (tuple->operand_count() == 0) return nullptr;
   Instruction* source = nullptr;
@@ -29,7 +29,7 @@ absl::StatusOr<bool> SimplifyTuples::Run(Module* module) {
   rules.Add(
       {{Opcode::kTuple}, "tuple-of-elements", "a tuple of all elements of a tuple is that tuple", &TupleOfElements});
   bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     if (!Rewriter(c, rules).Run()) continue;
     c->RemoveDead();
     changed = true;

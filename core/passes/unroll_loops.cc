@@ -1,5 +1,5 @@
-// Short loops over elementwise arithmetic as that many copies of their body: what one iteration leaves for the next
-// then stays in registers, and what depends on the counter is known.
+// Unrolls short loops over elementwise arithmetic: values carried between iterations stay in registers, and expressions
+// of the counter become constant.
 #include "core/analysis/trip_count.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -8,8 +8,8 @@ namespace backplane {
 namespace {
 
 constexpr int64_t kMaxTrips = 8;
-constexpr int64_t kMaxInstructions = 1000;  // of all copies
-constexpr int64_t kFewElements = 64;        // an array that may also be sliced and moved
+constexpr int64_t kMaxInstructions = 1000;  // over all copies
+constexpr int64_t kFewElements = 64;        // small enough to slice and move
 
 bool MayBeCopied(const Instruction* i) {
   switch (i->opcode()) {
@@ -53,7 +53,7 @@ bool Unroll(Instruction* loop) {
 
 absl::StatusOr<bool> UnrollLoops::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : RunningComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (i->Is(Opcode::kWhile) && Unroll(i)) here = true;

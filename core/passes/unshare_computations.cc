@@ -10,7 +10,7 @@ absl::StatusOr<bool> UnshareComputations::Run(Module* module) {
   RETURN_IF_ERROR(CheckCallBudget(*module));
   bool changed = false;
   absl::flat_hash_set<const Computation*> owned;
-  // Callers before callees, so that a copy's own loops are looked at too.
+  // Visits callers before callees, so that the loops of a clone are visited too.
   std::vector<Computation*> work = {module->entry()};
   while (!work.empty()) {
     Computation* c = work.back();

@@ -22,7 +22,7 @@ Instruction* SubtractZero(Instruction* i, Rewriter&) {
   return Matches(i, Binary(Opcode::kSubtract, Any(&x), UniformValue(0))) ? x : nullptr;
 }
 
-// Not for floats: infinity and NaN less themselves are NaN.
+// Not for floats: infinity - infinity and NaN - NaN are NaN.
 Instruction* SubtractItself(Instruction* i, Rewriter& to) {
   const PrimitiveType type = i->shape().element_type();
   const bool exact = IsIntegral(type) || (type == PrimitiveType::kPred && i->Is(Opcode::kXor));
@@ -113,7 +113,7 @@ Instruction* SelectOfNot(Instruction* i, Rewriter& to) {
   return to.Make(Opcode::kSelect, i->shape(), {p, y, x});
 }
 
-// What the inner select chooses is known where the outer one reads it.
+// Inside an arm of the outer select its predicate is known, so the inner select with the same predicate is decided.
 Instruction* SelectChain(Instruction* i, Rewriter& to) {
   Instruction *p, *x, *y;
   const bool chained =
@@ -144,7 +144,7 @@ Instruction* CompareItself(Instruction* i, Rewriter& to) {
       i, d == ComparisonDirection::kEq || d == ComparisonDirection::kLe || d == ComparisonDirection::kGe, to);
 }
 
-// No unsigned number is below zero.
+// An unsigned number is never below zero.
 Instruction* CompareUnsignedZero(Instruction* i, Rewriter& to) {
   if (!IsUnsigned(i->operand(0)->shape().element_type())) return nullptr;
   const ComparisonDirection d = i->direction();
@@ -174,7 +174,8 @@ ComparisonDirection Opposite(ComparisonDirection d) {
   return d;
 }
 
-// Floats are neither below nor at least NaN: of them only equal and not equal are opposites.
+// Inverting a comparison is wrong for floats, because NaN is neither below nor at least any number. Only equal and
+// not-equal are opposites.
 Instruction* NotOfCompare(Instruction* i, Rewriter& to) {
   Instruction* compare;
   if (!Matches(i, Op(Opcode::kNot, OneUser(Op(Opcode::kCompare, Any(), Any()).As(&compare))))) return nullptr;
@@ -189,7 +190,7 @@ Instruction* NotOfCompare(Instruction* i, Rewriter& to) {
 
 Instruction* CopyNothing(Instruction* i, Rewriter&) { return i->operand(0); }
 
-// The size of a dimension as an s32, which a dimension may be too large for.
+// Replaces get-dimension-size by an s32 constant, unless the size does not fit.
 Instruction* KnownSize(Instruction* i, Rewriter& to) {
   const int64_t size = i->operand(0)->shape().dimensions(i->dimensions().empty() ? 0 : i->dimensions()[0]);
   if (size > std::numeric_limits<int32_t>::max()) return nullptr;
@@ -213,7 +214,7 @@ void AddArithmeticRules(RuleSet* r) {
           "equal-operands",
           "x and x, x or x, maximum and minimum of x and x are x",
           &EqualOperands});
-  r->Add({{Opcode::kNegate, Opcode::kNot}, "negate-twice", "negating twice is nothing", &DoneTwice});
+  r->Add({{Opcode::kNegate, Opcode::kNot}, "negate-twice", "negating twice has no effect", &DoneTwice});
   r->Add({{Opcode::kAbs}, "abs-twice", "the absolute value of an absolute value", &AbsoluteTwice});
   r->Add({{Opcode::kSelect}, "select-known", "select by a constant, or of two equal values", &SelectKnown});
   r->Add({{Opcode::kSelect}, "select-of-not", "select by not p is select by p of the values swapped", &SelectOfNot});

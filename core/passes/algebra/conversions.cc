@@ -6,7 +6,7 @@ namespace {
 
 using namespace match;
 
-// Binary digits of a float's significand; 0 of types that the rules leave alone.
+// Returns the number of significand bits of a float type, or 0 for a type that the rules do not handle.
 int Digits(PrimitiveType t) {
   switch (t) {
     case PrimitiveType::kF16:
@@ -24,7 +24,7 @@ int Digits(PrimitiveType t) {
 
 bool IsWhole(PrimitiveType t) { return (IsIntegral(t) && BitWidth(t) >= 8) || t == PrimitiveType::kPred; }
 
-// Whether `to` holds every value of `from`, so that a conversion loses nothing.
+// Whether `to` represents every value of `from` exactly.
 bool HoldsAll(PrimitiveType from, PrimitiveType to) {
   if (from == to) return true;
   if (from == PrimitiveType::kPred) return IsWhole(to) || Digits(to) > 0;
@@ -43,7 +43,7 @@ Instruction* ConvertNothing(Instruction* i, Rewriter&) {
   return i->operand(0)->shape().element_type() == i->shape().element_type() ? i->operand(0) : nullptr;
 }
 
-// Integers wrap, floats saturate: an integer must not go to a narrower one by way of a float, or the other way round.
+// Integers wrap but floats saturate, so a conversion to a narrower integer must not go through a float, and vice versa.
 Instruction* ConvertChain(Instruction* i, Rewriter& to) {
   Instruction* x;
   if (!Matches(i, Op(Opcode::kConvert, Op(Opcode::kConvert, Any(&x))))) return nullptr;
@@ -57,8 +57,8 @@ Instruction* ConvertChain(Instruction* i, Rewriter& to) {
 }  // namespace
 
 void AddConversionRules(RuleSet* r) {
-  r->Add({{Opcode::kConvert}, "convert-nothing", "conversion to the type that is there", &ConvertNothing});
-  r->Add({{Opcode::kConvert}, "convert-chain", "conversion by way of a type that holds every value", &ConvertChain});
+  r->Add({{Opcode::kConvert}, "convert-nothing", "conversion to the same type", &ConvertNothing});
+  r->Add({{Opcode::kConvert}, "convert-chain", "conversion through a type that represents every value", &ConvertChain});
 }
 
 }  // namespace backplane::algebra

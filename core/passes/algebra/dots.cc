@@ -6,7 +6,7 @@
 namespace backplane::algebra {
 namespace {
 
-// A transposed operand of a dot is a dot with other dimension numbers.
+// A dot of a transposed operand is a dot of the operand with permuted dimension numbers.
 Instruction* DotOfTranspose(Instruction* i, Rewriter& to) {
   DotDimensions d = i->dot_dims();
   Instruction *lhs = i->operand(0), *rhs = i->operand(1);
@@ -14,7 +14,7 @@ Instruction* DotOfTranspose(Instruction* i, Rewriter& to) {
   auto absorb = [&](Instruction*& operand, Ints& batch, Ints& contracting) {
     if (!operand->Is(Opcode::kTranspose)) return;
     const Ints& p = operand->dimensions();
-    // The free dims must stay in order: they make the result's.
+    // The free dimensions determine the order of the result's dimensions, so they must stay in order.
     Ints free;
     for (int64_t k = 0; k < static_cast<int64_t>(p.size()); ++k) {
       if (!Contains(batch, k) && !Contains(contracting, k)) free.push_back(p[static_cast<size_t>(k)]);
@@ -33,10 +33,10 @@ Instruction* DotOfTranspose(Instruction* i, Rewriter& to) {
   return to.Make(Opcode::kDot, i->shape(), {lhs, rhs}, std::move(attrs));
 }
 
-// The operand with the dimensions of the result: batch dimensions first, its free ones from `first_free`. Null where
-// they would have to move.
-Instruction* Spread(Instruction* x, const Ints& batch, const Ints& contracting, int64_t first_free, const Shape& result,
-                    Rewriter& to) {
+// Returns the operand with the result's dimensions: batch dimensions first, then the free ones from `first_free`.
+// Returns null if that would need a transpose.
+Instruction* BroadcastOperand(Instruction* x, const Ints& batch, const Ints& contracting, int64_t first_free,
+                              const Shape& result, Rewriter& to) {
   Ints order = batch, dimensions;
   for (int64_t d = 0; d < x->shape().rank(); ++d) {
     if (!Contains(batch, d) && !Contains(contracting, d)) order.push_back(d);
@@ -49,7 +49,7 @@ Instruction* Spread(Instruction* x, const Ints& batch, const Ints& contracting, 
   return to.Broadcast(to.Reshape(x, WithoutDimensions(x->shape(), contracting)), result, std::move(dimensions));
 }
 
-// A sum of one product. A sum begins with zero, so that a product -0 becomes 0.
+// A dot with one product per element. The sum starts at zero, so a product of -0 becomes +0.
 Instruction* DotOfOneProduct(Instruction* i, Rewriter& to) {
   const DotDimensions& d = i->dot_dims();
   const Instruction *lhs = i->operand(0), *rhs = i->operand(1);
@@ -63,10 +63,10 @@ Instruction* DotOfOneProduct(Instruction* i, Rewriter& to) {
   }
   const int64_t batches = static_cast<int64_t>(d.lhs_batch.size()),
                 contracted = static_cast<int64_t>(d.lhs_contracting.size());
-  Instruction* a = Spread(i->operand(0), d.lhs_batch, d.lhs_contracting, batches, i->shape(), to);
+  Instruction* a = BroadcastOperand(i->operand(0), d.lhs_batch, d.lhs_contracting, batches, i->shape(), to);
   if (a == nullptr) return nullptr;
   Instruction* b =
-      Spread(i->operand(1), d.rhs_batch, d.rhs_contracting, lhs->shape().rank() - contracted, i->shape(), to);
+      BroadcastOperand(i->operand(1), d.rhs_batch, d.rhs_contracting, lhs->shape().rank() - contracted, i->shape(), to);
   if (b == nullptr) return nullptr;
   Instruction* product = to.Make(Opcode::kMultiply, i->shape(), {a, b});
   if (!IsFloat(type)) return product;

@@ -8,8 +8,8 @@ namespace {
 
 using namespace match;
 
-// The start of the one window that constant indices name, in every dimension of `shape`; nothing where they name more.
-// `fits`: whether the window lies within the shape without being moved.
+// Returns the start of the only window that constant indices select, for each dimension of `shape`, or nullopt if they
+// may select several. `fits` receives whether the window lies within the shape without clamping.
 std::optional<Ints> OnlyStart(const Instruction* indices, const Ints& map, const Shape& shape, const Ints& sizes,
                               bool* fits) {
   if (!indices->Is(Opcode::kConstant) || indices->shape().num_elements() != static_cast<int64_t>(map.size()))
@@ -26,7 +26,7 @@ std::optional<Ints> OnlyStart(const Instruction* indices, const Ints& map, const
   return starts;
 }
 
-// The window's dimensions are the result's, but for some of size 1.
+// A gather of one window is a slice. The window and the result may differ in dimensions of size 1.
 Instruction* GatherOne(Instruction* i, Rewriter& to) {
   Instruction* x = i->operand(0);
   const GatherDimensions& g = i->gather_dims();
@@ -34,7 +34,8 @@ Instruction* GatherOne(Instruction* i, Rewriter& to) {
   if (!g.operand_batching_dims.empty() || i->shape().num_elements() == 0) return nullptr;
   int64_t window = 1;
   for (int64_t size : sizes) window *= size;
-  if (window != i->shape().num_elements()) return nullptr;  // indices of no dimension name as many windows as they like
+  if (window != i->shape().num_elements())
+    return nullptr;  // indices with an empty index vector select any number of windows
   bool fits;
   const std::optional<Ints> starts = OnlyStart(i->operand(1), g.start_index_map, x->shape(), sizes, &fits);
   if (!starts) return nullptr;
@@ -43,7 +44,7 @@ Instruction* GatherOne(Instruction* i, Rewriter& to) {
   return to.Reshape(to.Slice(x, std::move(slices)), i->shape());
 }
 
-// Indices 0, 1, 2, ... of one dimension each: an iota along the only dimension that is not of size 1.
+// Whether the indices are 0, 1, 2, ...: an iota along the only dimension whose size is not 1.
 bool AreRowNumbers(const Instruction* indices) {
   const Shape& s = indices->shape();
   if (!IsIntegral(s.element_type()) || BitWidth(s.element_type()) < 8 || s.rank() < 1 || s.rank() > 2) return false;
@@ -88,7 +89,7 @@ Instruction* ScatterNothing(Instruction* i, Rewriter&) {
   return i->operand_count() == 3 && i->operand(2)->shape().num_elements() == 0 ? i->operand(0) : nullptr;
 }
 
-// One window that replaces what was there, and that lies within the operand: scatters drop what does not.
+// A scatter of one window that overwrites the operand and lies within it. A scatter drops a window that does not.
 Instruction* ScatterOne(Instruction* i, Rewriter& to) {
   const ScatterDimensions& s = i->scatter_dims();
   if (i->operand_count() != 3 || !s.input_batching_dims.empty()) return nullptr;
@@ -118,7 +119,7 @@ Instruction* ScatterOne(Instruction* i, Rewriter& to) {
 }  // namespace
 
 void AddIndexingRules(RuleSet* r) {
-  r->Add({{Opcode::kGather}, "gather-one", "a gather of one window at a known place is a slice", &GatherOne});
+  r->Add({{Opcode::kGather}, "gather-one", "a gather of one window at a constant index is a slice", &GatherOne});
   r->Add({{Opcode::kGather}, "gather-of-row-numbers", "a gather by an iota is a slice", &GatherOfRowNumbers});
   r->Add({{Opcode::kScatter}, "scatter-nothing", "a scatter without updates", &ScatterNothing});
   r->Add({{Opcode::kScatter},

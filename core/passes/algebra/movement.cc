@@ -45,14 +45,15 @@ Instruction* TransposeOfTranspose(Instruction* i, Rewriter& to) {
   return to.Transpose(x->operand(0), std::move(both));
 }
 
-// For each dimension of the operand, that of the transposed value.
+// Maps each dimension of the operand to the dimension of the transposed value.
 Ints Places(const Ints& permutation) {
   Ints places(permutation.size());
   for (size_t d = 0; d < permutation.size(); ++d) places[static_cast<size_t>(permutation[d])] = static_cast<int64_t>(d);
   return places;
 }
 
-// A transposed broadcast is a broadcast along other dims, when the small operand keeps its order.
+// A transpose of a broadcast is a broadcast along other dimensions, if that keeps the dimensions of the operand in
+// order.
 Instruction* TransposeOfBroadcast(Instruction* i, Rewriter& to) {
   const Instruction* x = i->operand(0);
   if (!x->Is(Opcode::kBroadcast)) return nullptr;
@@ -71,7 +72,7 @@ Instruction* TransposeOfIota(Instruction* i, Rewriter& to) {
   return to.Make(Opcode::kIota, i->shape(), {}, std::move(attrs));
 }
 
-// Only dims of size one move: the bytes stay where they are.
+// If only dimensions of size 1 move, the transpose keeps the order of the elements and is a reshape.
 Instruction* TransposeOfSizeOne(Instruction* i, Rewriter& to) {
   Ints moving;
   for (int64_t d : i->dimensions()) {
@@ -112,7 +113,7 @@ Instruction* BroadcastOfAllElements(Instruction* i, Rewriter& to) {
   return moves_nothing ? to.Make(Opcode::kReshape, i->shape(), {x}) : nullptr;
 }
 
-// Dims of size one of the operand say nothing: without them a reshape may become a bare broadcast.
+// Dimensions of size 1 are dropped from the operand, so that the reshape may become a plain broadcast.
 Instruction* BroadcastOfReshapedScalar(Instruction* i, Rewriter& to) {
   const Instruction* x = i->operand(0);
   return x->Is(Opcode::kReshape) && x->operand(0)->shape().IsScalar() ? to.Broadcast(x->operand(0), i->shape(), {})
@@ -128,7 +129,7 @@ Instruction* ReverseAlong(Instruction* x, Ints dimensions, Rewriter& to) {
   return to.Make(Opcode::kReverse, x->shape(), {x}, std::move(attrs));
 }
 
-// Dimensions of size one, and those along which a broadcast is the same everywhere, need no reversing.
+// Reversing has no effect along dimensions of size 1 and along those that a broadcast added.
 Instruction* ReverseOfEqual(Instruction* i, Rewriter& to) {
   Instruction* x = i->operand(0);
   Ints kept;
@@ -175,7 +176,7 @@ Instruction* ConcatenateOfSplats(Instruction* i, Rewriter& to) {
   return to.Fill(scalar, i->shape());
 }
 
-// Of concatenations along the same dimension that nobody else reads.
+// Merges nested concatenations along one dimension. The inner ones must have no other users.
 Instruction* ConcatenateOfConcatenate(Instruction* i, Rewriter& to) {
   std::vector<Instruction*> parts;
   for (Instruction* o : i->operands()) {
@@ -189,7 +190,7 @@ Instruction* ConcatenateOfConcatenate(Instruction* i, Rewriter& to) {
   return static_cast<int64_t>(parts.size()) == i->operand_count() ? nullptr : ConcatenateOf(i, std::move(parts), to);
 }
 
-// Whether `next` goes on along dimension d where `part`, of the same operand, ends.
+// Whether slice `next` starts along dimension d where slice `part` of the same operand ends.
 bool GoesOn(const Instruction* part, const Instruction* next, int64_t d) {
   if (!part->Is(Opcode::kSlice) || !next->Is(Opcode::kSlice) || part->operand(0) != next->operand(0)) return false;
   for (int64_t k = 0; k < part->shape().rank(); ++k) {
@@ -231,7 +232,7 @@ Instruction* PadOfEmpty(Instruction* i, Rewriter& to) {
   return i->operand(0)->shape().num_elements() == 0 ? to.Fill(i->operand(1), i->shape()) : nullptr;
 }
 
-// Padding that only takes away is a slice.
+// Padding that only removes elements is a slice.
 Instruction* PadNegative(Instruction* i, Rewriter& to) {
   SliceConfig slices;
   for (size_t d = 0; d < i->padding().size(); ++d) {
@@ -243,7 +244,8 @@ Instruction* PadNegative(Instruction* i, Rewriter& to) {
   return to.Slice(i->operand(0), std::move(slices));
 }
 
-// With the same value, where the inner one takes nothing away and only the outer one may put values between.
+// Merges two pads with the same padding value. The inner one must not remove elements, and only the outer one may have
+// interior padding.
 Instruction* PadOfPad(Instruction* i, Rewriter& to) {
   Instruction* x = i->operand(0);
   if (!x->Is(Opcode::kPad) || x->operand(1) != i->operand(1)) return nullptr;
@@ -265,32 +267,32 @@ void AddMovementRules(RuleSet* r) {
   const std::vector<Opcode> reshape = {Opcode::kReshape}, transpose = {Opcode::kTranspose},
                             broadcast = {Opcode::kBroadcast}, reverse = {Opcode::kReverse},
                             concatenate = {Opcode::kConcatenate}, pad = {Opcode::kPad};
-  r->Add({reshape, "reshape-nothing", "a reshape to the shape that is there", &ReshapeNothing});
+  r->Add({reshape, "reshape-nothing", "a reshape to the same shape", &ReshapeNothing});
   r->Add({reshape, "reshape-of-reshape", "the last of several reshapes", &ReshapeOfReshape});
-  r->Add({reshape, "reshape-of-splat", "a scalar everywhere has any shape", &ReshapeOfSplat});
+  r->Add({reshape, "reshape-of-splat", "a broadcast scalar has any shape", &ReshapeOfSplat});
   r->Add({reshape, "reshape-of-constant", "a constant in its new shape", &ReshapeOfConstant});
-  r->Add({transpose, "transpose-nothing", "a transpose that leaves all where it is", &TransposeNothing});
+  r->Add({transpose, "transpose-nothing", "an identity permutation", &TransposeNothing});
   r->Add({transpose, "transpose-of-transpose", "both permutations in one", &TransposeOfTranspose});
   r->Add({transpose, "transpose-of-broadcast", "a broadcast along other dimensions", &TransposeOfBroadcast});
   r->Add({transpose, "transpose-of-iota", "an iota along another dimension", &TransposeOfIota});
   r->Add({transpose, "transpose-of-size-one", "a reshape, where only dimensions of size 1 move", &TransposeOfSizeOne});
-  r->Add({broadcast, "broadcast-nothing", "a broadcast to the shape that is there", &BroadcastNothing});
+  r->Add({broadcast, "broadcast-nothing", "a broadcast to the same shape", &BroadcastNothing});
   r->Add({broadcast, "broadcast-of-broadcast", "both in one", &BroadcastOfBroadcast});
-  r->Add({broadcast, "broadcast-of-uniform", "of a constant of equal elements, one is enough", &BroadcastOfUniform});
+  r->Add({broadcast, "broadcast-of-uniform", "a constant of equal elements becomes a scalar", &BroadcastOfUniform});
   r->Add({broadcast, "broadcast-of-all-elements", "a reshape, where no element is repeated", &BroadcastOfAllElements});
   r->Add({broadcast, "broadcast-of-reshaped-scalar", "a broadcast of the scalar", &BroadcastOfReshapedScalar});
-  r->Add({reverse, "reverse-of-equal", "dimensions along which all is equal need no reversing", &ReverseOfEqual});
-  r->Add({reverse, "reverse-of-reverse", "reversing twice is nothing", &ReverseOfReverse});
+  r->Add({reverse, "reverse-of-equal", "dimensions of equal elements need no reversing", &ReverseOfEqual});
+  r->Add({reverse, "reverse-of-reverse", "reversing twice has no effect", &ReverseOfReverse});
   r->Add({concatenate, "concatenate-one", "a concatenation of one operand", &ConcatenateOne});
-  r->Add({concatenate, "concatenate-without-empty", "operands without elements go", &ConcatenateWithoutEmpty});
-  r->Add({concatenate, "concatenate-of-splats", "one scalar everywhere", &ConcatenateOfSplats});
-  r->Add({concatenate, "concatenate-of-concatenate", "both in one, where nobody else reads the inner one",
+  r->Add({concatenate, "concatenate-without-empty", "operands without elements are dropped", &ConcatenateWithoutEmpty});
+  r->Add({concatenate, "concatenate-of-splats", "a broadcast scalar", &ConcatenateOfSplats});
+  r->Add({concatenate, "concatenate-of-concatenate", "both in one, if the inner one has no other user",
           &ConcatenateOfConcatenate});
   r->Add({concatenate, "concatenate-of-adjacent-slices", "neighbouring slices of one operand are one slice",
           &ConcatenateOfAdjacentSlices});
   r->Add({pad, "pad-nothing", "no padding", &PadNothing});
   r->Add({pad, "pad-of-empty", "only padding", &PadOfEmpty});
-  r->Add({pad, "pad-negative", "padding that only takes away is a slice", &PadNegative});
+  r->Add({pad, "pad-negative", "padding that only removes elements is a slice", &PadNegative});
   r->Add({pad, "pad-of-pad", "both in one, with the same value", &PadOfPad});
 }
 

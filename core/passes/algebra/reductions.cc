@@ -10,7 +10,7 @@ namespace {
 
 using namespace match;
 
-// The operation that the reduction of one array combines two values with, when its computation is that alone.
+// Returns the binary operation of a single-operand reduction, or nullopt if the reducer is anything else.
 std::optional<Opcode> ReducerOf(const Instruction* i) {
   if (i->operand_count() != 2 || i->operand(0)->shape().element_type() != i->shape().element_type())
     return std::nullopt;
@@ -23,19 +23,19 @@ std::optional<Opcode> ReducerOf(const Instruction* i) {
   return plain ? std::optional<Opcode>(root->opcode()) : std::nullopt;
 }
 
-// Whether combining a value with itself gives it.
+// Whether the operation is idempotent: op(x, x) = x.
 bool IsIdempotent(Opcode reducer) {
   return reducer == Opcode::kMaximum || reducer == Opcode::kMinimum || reducer == Opcode::kAnd ||
          reducer == Opcode::kOr;
 }
 
-// Whether values may be combined in any order and grouping: of floats not sums and products.
+// Whether the operation may be reassociated and commuted. Sums and products of floats may not.
 bool MayReassociate(Opcode reducer, PrimitiveType t) {
   if (IsIntegral(t) || t == PrimitiveType::kPred) return true;
   return IsFloat(t) && (reducer == Opcode::kMaximum || reducer == Opcode::kMinimum);
 }
 
-// Whether combining with the initial value changes nothing.
+// Whether the initial value is neutral for the operation.
 bool IsNeutral(Opcode reducer, const Instruction* initial) {
   const PrimitiveType t = initial->shape().element_type();
   const Literal* l = UniformConstant(initial);
@@ -78,14 +78,14 @@ Ints Sorted(Ints list) {
   return list;
 }
 
-// Over no elements at all: the initial value.
+// A reduction over no elements returns the initial value.
 Instruction* ReduceNothing(Instruction* i, Rewriter& to) {
   if (i->operand_count() != 2 || i->operand(0)->shape().num_elements() != 0 || i->shape().num_elements() == 0)
     return nullptr;
   return to.Fill(i->operand(1), i->shape());
 }
 
-// Over dimensions of size 1 each element is combined with the initial value once.
+// A reduction over dimensions of size 1 combines each element with the initial value once.
 Instruction* ReduceOfSizeOne(Instruction* i, Rewriter& to) {
   const std::optional<Opcode> reducer = ReducerOf(i);
   if (!reducer || i->shape().num_elements() == 0) return nullptr;
@@ -94,8 +94,8 @@ Instruction* ReduceOfSizeOne(Instruction* i, Rewriter& to) {
   return to.Make(*reducer, i->shape(), {to.Fill(i->operand(1), i->shape()), to.Reshape(x, i->shape())});
 }
 
-// Along a dimension that a broadcast has made, the same value is combined with itself: nothing happens, or for a sum of
-// integers a product with the number of times.
+// Reducing along a broadcast dimension combines equal values. An idempotent operation leaves the value; a sum of
+// integers multiplies it by the size of the dimension.
 Instruction* ReduceOfBroadcast(Instruction* i, Rewriter& to) {
   const std::optional<Opcode> reducer = ReducerOf(i);
   Instruction* x = i->operand(0);
@@ -127,8 +127,8 @@ Instruction* ReduceOfBroadcast(Instruction* i, Rewriter& to) {
   return to.Make(Opcode::kAdd, i->shape(), {to.Fill(i->operand(1), i->shape()), product});
 }
 
-// The reduction of what is transposed, and a transpose of the smaller result where that is needed. Sums of floats must
-// meet their elements in the same order.
+// Reduces the operand of a transpose, and transposes the smaller result if needed. A sum of floats must visit its
+// elements in the same order.
 Instruction* ReduceOfTranspose(Instruction* i, Rewriter& to) {
   Instruction* x = i->operand(0);
   if (i->operand_count() != 2 || !x->Is(Opcode::kTranspose)) return nullptr;
@@ -148,7 +148,7 @@ Instruction* ReduceOfTranspose(Instruction* i, Rewriter& to) {
   return to.Transpose(reduced, std::move(permutation));
 }
 
-// A reshape that only brings or takes dimensions of size 1.
+// Reduces the operand of a reshape that only adds or removes dimensions of size 1.
 Instruction* ReduceOfReshape(Instruction* i, Rewriter& to) {
   Instruction* x = i->operand(0);
   if (i->operand_count() != 2 || !x->Is(Opcode::kReshape) || i->shape().num_elements() == 0) return nullptr;
@@ -172,7 +172,7 @@ Instruction* ReduceOfReshape(Instruction* i, Rewriter& to) {
   return to.Reshape(ReduceAlong(i, from, i->operand(1), std::move(dimensions), to), i->shape());
 }
 
-// Over the dimensions of both, where grouping does not matter and the inner initial value says nothing.
+// Merges nested reductions if the operation may be reassociated and the inner initial value is neutral.
 Instruction* ReduceOfReduce(Instruction* i, Rewriter& to) {
   const std::optional<Opcode> reducer = ReducerOf(i);
   const Instruction* x = i->operand(0);
@@ -198,9 +198,9 @@ void AddReductionRules(RuleSet* r) {
           &ReduceOfSizeOne});
   r->Add({reduce, "reduce-of-broadcast", "of equal values: one of them; a sum of integers is a product",
           &ReduceOfBroadcast});
-  r->Add({reduce, "reduce-of-transpose", "of what is transposed", &ReduceOfTranspose});
-  r->Add({reduce, "reduce-of-reshape", "without dimensions of size 1 that a reshape brings", &ReduceOfReshape});
-  r->Add({reduce, "reduce-of-reduce", "both in one, where grouping does not matter", &ReduceOfReduce});
+  r->Add({reduce, "reduce-of-transpose", "the reduction of the operand", &ReduceOfTranspose});
+  r->Add({reduce, "reduce-of-reshape", "without dimensions of size 1 that a reshape adds", &ReduceOfReshape});
+  r->Add({reduce, "reduce-of-reduce", "both in one, if the operation may be reassociated", &ReduceOfReduce});
 }
 
 }  // namespace backplane::algebra

@@ -1,5 +1,5 @@
-// The rules of SimplifyAlgebra by what they are about. Each holds for every value of the type, NaN and signed zeros
-// included; none puts floats in another order. They are asked only about arrays without dynamic dimensions.
+// The rewrite rules of SimplifyAlgebra, grouped by topic. Each rule holds for every value of the type, NaN and signed
+// zeros included, and none reorders float arithmetic. Rules see only arrays without dynamic dimensions.
 #ifndef BACKPLANE_CORE_PASSES_ALGEBRA_RULES_H_
 #define BACKPLANE_CORE_PASSES_ALGEBRA_RULES_H_
 
@@ -15,17 +15,18 @@ void AddIndexingRules(RuleSet* rules);
 void AddReductionRules(RuleSet* rules);
 void AddDotRules(RuleSet* rules);
 
-// ---- for the rules
+// ---- helpers of the rules
 
-// 0, 1, 2, ...
+// Whether the list is 0, 1, 2, ...
 bool IsIdentity(absl::Span<const int64_t> permutation);
-// The dimensions of the shape without those of the list, which is sorted.
+// Returns the shape without the dimensions in `dimensions`, which must be sorted.
 Shape WithoutDimensions(const Shape& shape, absl::Span<const int64_t> dimensions);
 bool Contains(absl::Span<const int64_t> list, int64_t n);
-// The smallest and the largest number of an integer type of 8 to 64 bits, or pred; the bits of u64's largest.
+// The smallest and the largest value of an integer type of 8 to 64 bits, or of pred. The largest u64 is given as its
+// bit pattern.
 int64_t Smallest(PrimitiveType t);
 int64_t Largest(PrimitiveType t);
-// The value of an integer literal's element, held within [0, largest]: as starts of slices are.
+// Returns an element of an integer literal, clamped to [0, largest] as the start index of a slice is.
 int64_t ClampedStart(const Literal& l, int64_t element, int64_t largest);
 
 }  // namespace backplane::algebra

@@ -8,12 +8,12 @@ namespace {
 
 using namespace match;
 
-// A concatenation of more operands is not searched for the one that a slice reads: thousands of slices of one array of
-// thousands of parts would cost their product.
+// The rule does not search concatenations with more operands: slicing an array of thousands of parts thousands of times
+// would take quadratic time.
 constexpr int64_t kMaxOperandsSearched = 256;
 
 int64_t CountOf(const SliceDimension& s) { return (s.limit - s.start + s.stride - 1) / s.stride; }
-// The first place behind the last element that is taken.
+// Returns the index behind the last element that the slice takes.
 int64_t EndOf(const SliceDimension& s) { return s.start + (CountOf(s) - 1) * s.stride + 1; }
 
 bool IsEmpty(const Instruction* i) { return i->shape().num_elements() == 0; }
@@ -43,7 +43,8 @@ Instruction* SliceOfSlice(Instruction* i, Rewriter& to) {
   return to.Slice(x, std::move(both));
 }
 
-// Of the operands that the slice reads: of one of them, or of all where nobody else reads the concatenation.
+// A slice of a concatenation is a slice of one operand, or a concatenation of slices if nothing else uses the
+// concatenation.
 Instruction* SliceOfConcatenate(Instruction* i, Rewriter& to) {
   const Instruction* x = i->operand(0);
   if (IsEmpty(i) || !x->Is(Opcode::kConcatenate) || x->operand_count() > kMaxOperandsSearched) return nullptr;
@@ -71,7 +72,7 @@ Instruction* SliceOfConcatenate(Instruction* i, Rewriter& to) {
   return to.Slice(read, Moved(i->slices(), d, -first));
 }
 
-// Only the padded array, or only padding.
+// A slice of a pad that covers only the operand, or only padding.
 Instruction* SliceOfPad(Instruction* i, Rewriter& to) {
   const Instruction* x = i->operand(0);
   if (IsEmpty(i) || !x->Is(Opcode::kPad)) return nullptr;
@@ -97,7 +98,7 @@ Instruction* SliceOfBroadcast(Instruction* i, Rewriter& to) {
   return to.Broadcast(to.Slice(x->operand(0), std::move(slices)), i->shape(), x->dimensions());
 }
 
-// A shorter iota; of integers also times the stride, plus the start, which wrap as the iota does.
+// A slice of an iota is a shorter iota. An integer one is scaled and offset; the arithmetic wraps as that of the iota.
 Instruction* SliceOfIota(Instruction* i, Rewriter& to) {
   const Instruction* x = i->operand(0);
   if (IsEmpty(i) || !x->Is(Opcode::kIota)) return nullptr;
@@ -116,7 +117,7 @@ Instruction* SliceOfIota(Instruction* i, Rewriter& to) {
   return numbers;
 }
 
-// The rules below read less of an operand, where nobody else needs it whole.
+// The rules below push a slice into an operand that nothing else uses.
 bool IsOnlyReader(const Instruction* i) {
   const Instruction* x = i->operand(0);
   return !IsEmpty(i) && x->users().size() == 1 && !x->IsRoot() && i->shape().num_elements() < x->shape().num_elements();
@@ -157,7 +158,7 @@ Instruction* SliceOfReduce(Instruction* i, Rewriter& to) {
   return to.Clone(x, i->shape(), {to.Slice(x->operand(0), std::move(slices)), x->operand(1)});
 }
 
-// What a slice can be taken of without work that its reader does not do anyway.
+// Whether the operand of the slice can be sliced instead at no extra cost.
 bool SlicesCheaply(const Instruction* i) {
   switch (i->opcode()) {
     case Opcode::kParameter:
@@ -203,7 +204,7 @@ Instruction* DynamicSliceOfSplat(Instruction* i, Rewriter& to) {
   return x->Is(Opcode::kBroadcast) && x->operand(0)->shape().IsScalar() ? to.Fill(x->operand(0), i->shape()) : nullptr;
 }
 
-// A start of a dimension that is taken whole does not matter.
+// The start index of a dimension that is taken in full has no effect.
 Instruction* DynamicSliceAtConstants(Instruction* i, Rewriter& to) {
   Instruction* x = i->operand(0);
   if (i->operand_count() != x->shape().rank() + 1) return nullptr;
@@ -240,14 +241,14 @@ void AddSliceRules(RuleSet* r) {
   r->Add({slice, "slice-of-pad", "a slice of the padded array, or of padding alone", &SliceOfPad});
   r->Add({slice, "slice-of-broadcast", "a broadcast of the slice", &SliceOfBroadcast});
   r->Add({slice, "slice-of-iota", "a shorter iota; of integers times the stride, plus the start", &SliceOfIota});
-  r->Add({slice, "slice-of-reverse", "the reverse of a slice, where nobody else reads the whole", &SliceOfReverse});
+  r->Add({slice, "slice-of-reverse", "the reverse of a slice, if the operand has no other user", &SliceOfReverse});
   r->Add(
-      {slice, "slice-of-transpose", "the transpose of a slice, where nobody else reads the whole", &SliceOfTranspose});
-  r->Add({slice, "slice-of-reduce", "the reduction of a slice, where nobody else reads the whole", &SliceOfReduce});
-  r->Add({slice, "slice-of-elementwise", "elementwise operations on slices, where nobody else reads the whole",
+      {slice, "slice-of-transpose", "the transpose of a slice, if the operand has no other user", &SliceOfTranspose});
+  r->Add({slice, "slice-of-reduce", "the reduction of a slice, if the operand has no other user", &SliceOfReduce});
+  r->Add({slice, "slice-of-elementwise", "elementwise operations on slices, if the operand has no other user",
           &SliceOfElementwise});
   r->Add({dynamic, "dynamic-slice-nothing", "a slice of everything", &DynamicSliceNothing});
-  r->Add({dynamic, "dynamic-slice-of-splat", "one scalar everywhere", &DynamicSliceOfSplat});
+  r->Add({dynamic, "dynamic-slice-of-splat", "a broadcast scalar", &DynamicSliceOfSplat});
   r->Add({dynamic, "dynamic-slice-at-constants", "a slice, where all starts are known", &DynamicSliceAtConstants});
   r->Add({update, "update-whole", "an update of everything", &UpdateWhole});
   r->Add({update, "update-nothing", "an update without elements", &UpdateNothing});

@@ -1,5 +1,5 @@
-// docs/passes.md against the registry: its tables are made here. With BACKPLANE_UPDATE_GOLDEN=1 in the environment they
-// are written into the page.
+// Compares docs/passes.md with the registry, which generates its tables. With BACKPLANE_UPDATE_GOLDEN=1 in the
+// environment the tables are written into the page.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace backplane {
 namespace {
 
 std::string TableOfPasses() {
-  std::string table = "| pass | what it does | may be left out |\n|---|---|---|\n";
+  std::string table = "| pass | what it does | may be disabled |\n|---|---|---|\n";
   for (const RegisteredPass& p : ListPasses()) {
     if (!p.runs.empty()) continue;
     absl::StrAppend(&table, "| `", p.name, "` | ", p.summary, " | ", p.required ? "" : "yes", " |\n");
@@ -42,11 +42,11 @@ std::string TableOfRules() {
   return table;
 }
 
-// The page with `table` between the lines that name it.
+// Returns the page with `table` between the lines that mark it.
 std::string WithTable(const std::string& page, const std::string& name, const std::string& table) {
   const std::string begin = absl::StrCat("<!-- ", name, " -->\n"), end = absl::StrCat("<!-- end of ", name, " -->\n");
   const size_t from = page.find(begin), to = page.find(end);
-  EXPECT_TRUE(from != std::string::npos && to != std::string::npos && from < to) << "no place for " << name;
+  EXPECT_TRUE(from != std::string::npos && to != std::string::npos && from < to) << "no table named " << name;
   if (from == std::string::npos || to == std::string::npos || from > to) return page;
   return absl::StrCat(page.substr(0, from + begin.size()), table, page.substr(to));
 }

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/passes/combine_collectives.h"
-#include "core/passes/expand_folds.h"
+#include "core/passes/expand_reductions.h"
 #include "core/passes/isolate_dynamic_sizes.h"
 #include "core/passes/order_effects.h"
 #include "core/passes/partition/partition_module.h"
@@ -21,9 +21,9 @@ std::unique_ptr<Pass> Make() {
   return std::make_unique<P>();
 }
 
-// No plugin is there to run a computation as it is: reducers of plain arithmetic stay.
-std::unique_ptr<Pass> MakeExpandFolds() {
-  return std::make_unique<ExpandFolds>([](const Computation&) { return true; });
+// Without a plugin every scalar computation counts as supported.
+std::unique_ptr<Pass> MakeExpandReductions() {
+  return std::make_unique<ExpandReductions>([](const Computation&) { return true; });
 }
 
 struct Entry {
@@ -33,28 +33,30 @@ struct Entry {
 
 constexpr Entry kEntries[] = {
     {+[]() -> std::unique_ptr<Pass> { return CommonPipeline(); }, "the passes that every plugin runs"},
-    {&Make<CombineAllReduces>, "all-reduces that do not wait for one another become one of several arrays"},
-    {&Make<DropLayouts>, "layouts go; bitcasts between layouts become transposes"},
-    {&Make<EliminateCommonSubexpressions>, "equal pure instructions of one computation become one"},
-    {&Make<ExpandAsync>, "the two halves of an asynchronous operation become one operation"},
-    {&Make<ExpandDots>, "ragged dots become loops, scaled dots products and a plain dot"},
-    {&MakeExpandFolds, "reductions whose computation builds arrays become loops"},
-    {&Make<ExpandOperations>, "operations without kernels become simpler ones"},
-    {&Make<ExpandScans>, "scans become loops"},
-    {&Make<FoldConstants>, "instructions whose operands are constants become constants"},
-    {&Make<HoistLoopInvariants>, "work that is the same in every turn of a loop moves in front of it"},
-    {&Make<InlineCalls>, "called computations take the place of their calls"},
-    {&Make<IsolateDynamicSizes>, "instructions on arrays of dynamic size move into one fusion"},
-    {&Make<OrderEffects>, "control dependencies remain between operations with effects only"},
-    {&Make<PartitionModule>, "a program on full arrays becomes the program that every partition runs (SPMD)"},
-    {&Make<RemoveDeadCode>, "instructions and computations that nothing needs go"},
-    {&Make<ResolveDynamicSizes>, "dimensions of dynamic size become full ones and a number beside them"},
-    {&Make<SimplifyAlgebra>, "identities that hold for every value of the type"},
-    {&Make<SimplifyCollectives>, "collectives without a partner go; sends move before what waits for them"},
-    {&Make<SimplifyControlFlow>, "constant or unused loop state goes; known conditions decide loops and branches"},
-    {&Make<SimplifyTuples>, "elements of tuples become the values themselves"},
-    {&Make<UnrollLoops>, "short loops over elementwise arithmetic become copies of their body"},
-    {&Make<UnshareComputations>, "every loop and branch gets computations of its own"},
+    {&Make<CombineAllReduces>, "combines independent all-reduces into one with several operands"},
+    {&Make<DropLayouts>, "drops layouts; bitcasts between layouts become transposes"},
+    {&Make<EliminateCommonSubexpressions>, "merges equal pure instructions of a computation"},
+    {&Make<ExpandAsync>, "replaces start and done of asynchronous operations by synchronous operations"},
+    {&Make<ExpandDots>, "expands ragged dots to loops, scaled dots to products and a plain dot"},
+    {&MakeExpandReductions, "expands reductions whose computation builds arrays to loops"},
+    {&Make<ExpandOperations>, "expands operations without kernels to simpler ones"},
+    {&Make<ExpandScans>, "expands scans to loops"},
+    {&Make<FoldConstants>, "evaluates instructions with constant operands"},
+    {&Make<HoistLoopInvariants>, "moves loop-invariant work in front of loops"},
+    {&Make<InlineCalls>, "inlines calls"},
+    {&Make<IsolateDynamicSizes>, "moves instructions on arrays of dynamic size into one fusion"},
+    {&Make<OrderEffects>, "keeps control dependencies between side effects only"},
+    {&Make<PartitionModule>, "partitions a program on full arrays (SPMD)"},
+    {&Make<RemoveDeadCode>, "removes dead instructions and unreachable computations"},
+    {&Make<ResolveDynamicSizes>, "replaces dimensions of dynamic size by full ones and a separate size"},
+    {&Make<SimplifyAlgebra>, "applies algebraic identities that hold for every value of the type"},
+    {&Make<SimplifyCollectives>,
+     "simplifies collectives without a partner; moves sends before the receives that depend on them"},
+    {&Make<SimplifyControlFlow>,
+     "removes constant and unused loop state, and loops and conditionals with a constant condition"},
+    {&Make<SimplifyTuples>, "bypasses tuples"},
+    {&Make<UnrollLoops>, "unrolls short loops over elementwise arithmetic"},
+    {&Make<UnshareComputations>, "clones computations that several loops or branches share"},
 };
 
 }  // namespace

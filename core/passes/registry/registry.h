@@ -14,14 +14,14 @@ namespace backplane {
 struct RegisteredPass {
   std::string name;
   std::string summary;            // one line
-  std::vector<std::string> runs;  // of a pipeline: the passes that it runs, in order
+  std::vector<std::string> runs;  // for a pipeline: its passes in order
   bool required = true;           // Pass::IsRequired
 };
 
-// All of them, sorted by name. Passes with options have their defaults.
+// Returns all passes and pipelines, sorted by name. Passes with options have the defaults.
 std::vector<RegisteredPass> ListPasses();
 
-// A new pass. NotFound, with the names there are.
+// Creates a pass. Returns NotFound, listing the names, if there is none of this name.
 absl::StatusOr<std::unique_ptr<Pass>> MakePass(absl::string_view name);
 
 }  // namespace backplane

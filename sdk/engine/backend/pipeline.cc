@@ -7,7 +7,7 @@
 #include "core/import/option_names.h"
 #include "core/passes/calls.h"
 #include "core/passes/combine_collectives.h"
-#include "core/passes/expand_folds.h"
+#include "core/passes/expand_reductions.h"
 #include "core/passes/isolate_dynamic_sizes.h"
 #include "core/passes/partition/partition_module.h"
 #include "core/passes/passes.h"
@@ -28,7 +28,7 @@ namespace backplane::engine {
 
 NamedValues CountCost(const Module& module) {
   Cost total;
-  for (const Computation* c : RunningComputations(&module)) {
+  for (const Computation* c : ControlFlowComputations(&module)) {
     for (const auto& i : c->instructions()) {
       if (i->Is(Opcode::kParameter) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement) ||
           i->Is(Opcode::kConstant) || i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional)) {
@@ -111,7 +111,7 @@ namespace {
 absl::Status DissolveFusions(Module* module) {
   for (bool changed = true; changed;) {
     changed = false;
-    for (Computation* c : RunningComputations(module)) {
+    for (Computation* c : ControlFlowComputations(module)) {
       bool here = false;
       for (Instruction* i : c->Snapshot()) {
         if (!i->Is(Opcode::kFusion) || codegen::PlanKernel(*i->called(0), {}, "fusion").ok()) continue;
@@ -149,7 +149,7 @@ absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log) {
   PassPipeline p("rare operations");
   p.Add<ExpandAsync>();
   p.Add<ExpandScans>();
-  p.Add<ExpandFolds>([](const Computation& c) { return codegen::CanCall(c).ok(); });
+  p.Add<ExpandReductions>([](const Computation& c) { return codegen::CanCall(c).ok(); });
   p.Add<ExpandDots>();
   p.set_fixed_point(8);  // each brings to light what the others take
   RETURN_IF_ERROR(p.Run(module).status());

@@ -1,5 +1,5 @@
-// Folds as loops: what they give is what the evaluator gives for the folds themselves, to the bit.
-#include "core/passes/expand_folds.h"
+// Reductions expanded to loops: the results must equal the evaluator's results for the original, bit by bit.
+#include "core/passes/expand_reductions.h"
 
 #include <gtest/gtest.h>
 
@@ -17,12 +17,12 @@
 namespace backplane {
 namespace {
 
-// What the pass itself calls, for lack of anything simpler.
-bool IsOwn(const Computation& c) {
+// The computations that the pass itself generates.
+bool IsGeneratedByThePass(const Computation& c) {
   return c.root()->Is(Opcode::kParameter) || (c.instruction_count() == 3 && c.root()->Is(Opcode::kOr));
 }
 
-// Not commutative, not associative, and wrong wherever an element comes out of order or from outside.
+// Neither commutative nor associative, and wrong if an element comes out of order or from outside of the window.
 constexpr char kBodies[] = R"(
 f { x = s32[] parameter(0) y = s32[] parameter(1) k = s32[] constant(3) a = s32[] multiply(x, k) ROOT r = s32[] add(a, y) }
 pair { x = s32[] parameter(0) i = f32[] parameter(1) y = s32[] parameter(2) j = f32[] parameter(3)
@@ -98,9 +98,9 @@ const Program kPrograms[] = {
     {"map", "a = s32[3,4] parameter(0) ROOT r = s32[3,4] map(a), dimensions={0,1}, to_apply=square"},
 };
 
-class ExpandFoldsTest : public testing::TestWithParam<Program> {};
+class ExpandReductionsTest : public testing::TestWithParam<Program> {};
 
-TEST_P(ExpandFoldsTest, GivesWhatTheFoldGives) {
+TEST_P(ExpandReductionsTest, MatchesTheEvaluator) {
   auto module = ParseHloModule(absl::StrCat("HloModule m\n", kBodies, "ENTRY e { ", GetParam().entry, " }"));
   ASSERT_TRUE(module.ok()) << module.status();
   std::mt19937 random(7);
@@ -112,7 +112,7 @@ TEST_P(ExpandFoldsTest, GivesWhatTheFoldGives) {
   }
   const absl::StatusOr<Literal> wanted = Evaluate(**module, arguments);
   ASSERT_TRUE(wanted.ok()) << wanted.status();
-  ExpandFolds pass(IsOwn);
+  ExpandReductions pass(IsGeneratedByThePass);
   const absl::StatusOr<bool> changed = pass.Run(module->get());
   ASSERT_TRUE(changed.ok()) << changed.status();
   EXPECT_TRUE(*changed);
@@ -123,23 +123,23 @@ TEST_P(ExpandFoldsTest, GivesWhatTheFoldGives) {
   EXPECT_EQ(pass.Run(module->get()).value_or(true), false);
 }
 
-INSTANTIATE_TEST_SUITE_P(Programs, ExpandFoldsTest, testing::ValuesIn(kPrograms),
+INSTANTIATE_TEST_SUITE_P(Programs, ExpandReductionsTest, testing::ValuesIn(kPrograms),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(ExpandFolds, LeavesWhatStays) {
+TEST(ExpandReductions, KeepsSupportedComputations) {
   auto module = ParseHloModule(absl::StrCat("HloModule m\n", kBodies, "ENTRY e { ", kPrograms[0].entry, " }"));
   ASSERT_TRUE(module.ok()) << module.status();
-  ExpandFolds pass([](const Computation&) { return true; });
+  ExpandReductions pass([](const Computation&) { return true; });
   EXPECT_EQ(pass.Run(module->get()).value_or(true), false);
 }
 
-// A reduction turns once for each reduced position: its loop holds one copy of the body, over all results.
-TEST(ExpandFolds, CombinesAllResultsInOneTurn) {
+// A reduction has one iteration per reduced position: its loop contains one copy of the body, for all results.
+TEST(ExpandReductions, CombinesAllResultsInOneIteration) {
   auto module = ParseHloModule(absl::StrCat("HloModule m\n", kBodies,
                                             "ENTRY e { a = s32[1000,8] parameter(0) z = s32[] parameter(1) ROOT r = "
                                             "s32[1000] reduce(a, z), dimensions={1}, to_apply=f }"));
   ASSERT_TRUE(module.ok()) << module.status();
-  ASSERT_TRUE(ExpandFolds(IsOwn).Run(module->get()).value_or(false));
+  ASSERT_TRUE(ExpandReductions(IsGeneratedByThePass).Run(module->get()).value_or(false));
   const std::string text = (*module)->ToString();
   EXPECT_TRUE(absl::StrContains(text, "s32[1000] multiply")) << text;
   EXPECT_FALSE(absl::StrContains(text, " reduce(")) << text;
@@ -154,7 +154,7 @@ bool Close(const Literal& a, const Literal& b) {
     }
     return true;
   }
-  // Sums inside a body may be made in another order for many calls than for one.
+  // Sums inside of a body may be computed in another order for a batch than for one call.
   const double step = BitWidth(a.shape().element_type()) == 16 ? 0.02 : 1e-5;
   for (int64_t i = 0; i < a.num_elements(); ++i) {
     const double x = a.GetAsDouble(i), y = b.GetAsDouble(i);
@@ -163,7 +163,7 @@ bool Close(const Literal& a, const Literal& b) {
   return true;
 }
 
-// Nothing is called any more that builds an array.
+// No computation that builds an array is called any more.
 bool IsScalar(const Computation& c) {
   for (const auto& i : c.instructions()) {
     if (i->Is(Opcode::kTuple) ? i->shape().tuple_size() > 2 : !i->shape().IsArray() || i->shape().rank() > 0)
@@ -175,7 +175,7 @@ bool IsScalar(const Computation& c) {
 
 class ArrayBodies : public testing::TestWithParam<CalledArraysCase> {};
 
-TEST_P(ArrayBodies, GiveWhatTheEvaluatorGives) {
+TEST_P(ArrayBodies, MatchTheEvaluator) {
   auto module = ParseHloModule(GetParam().hlo);
   ASSERT_TRUE(module.ok()) << module.status();
   std::mt19937 random(3);
@@ -187,7 +187,7 @@ TEST_P(ArrayBodies, GiveWhatTheEvaluatorGives) {
   }
   const absl::StatusOr<Literal> wanted = Evaluate(**module, arguments);
   ASSERT_TRUE(wanted.ok()) << wanted.status();
-  ExpandFolds pass(IsScalar);
+  ExpandReductions pass(IsScalar);
   const absl::StatusOr<bool> changed = pass.Run(module->get());
   ASSERT_TRUE(changed.ok()) << changed.status();
   EXPECT_TRUE(*changed);
@@ -203,8 +203,8 @@ TEST_P(ArrayBodies, GiveWhatTheEvaluatorGives) {
   EXPECT_TRUE(Close(*wanted, *got)) << wanted->ToString() << got->ToString() << (*module)->ToString();
 }
 
-// What a loop of 32-bit counts cannot walk over stays as it is.
-TEST(ExpandFolds, LeavesWhatDoesNotFitIn32Bits) {
+// The pass does not expand a reduction whose trip count exceeds 32 bits.
+TEST(ExpandReductions, LeavesWhatDoesNotFitIn32Bits) {
   for (const char* entry :
        {"a = s32[1,1] parameter(0) z = s32[] parameter(1) ROOT r = s32[1,1] reduce-window(a, z), "
         "window={size=4294967296x4294967296 pad=4294967295_0x4294967295_0}, to_apply=f",
@@ -215,7 +215,7 @@ TEST(ExpandFolds, LeavesWhatDoesNotFitIn32Bits) {
         "a = s32[4294967297] parameter(0) ROOT r = s32[4294967297] sort(a), dimensions={0}, to_apply=lt"}) {
     auto module = ParseHloModule(absl::StrCat("HloModule m\n", kBodies, "ENTRY e { ", entry, " }"));
     ASSERT_TRUE(module.ok()) << module.status();
-    const absl::StatusOr<bool> changed = ExpandFolds([](const Computation&) { return false; }).Run(module->get());
+    const absl::StatusOr<bool> changed = ExpandReductions([](const Computation&) { return false; }).Run(module->get());
     ASSERT_TRUE(changed.ok()) << changed.status();
     EXPECT_FALSE(*changed) << (*module)->ToString();
   }
