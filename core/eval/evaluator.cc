@@ -13,7 +13,7 @@
 namespace backplane {
 namespace {
 
-// State of the stateful generators (rng, rng-get-and-update-state) of this process.
+// The state of the stateful generators (rng, rng-get-and-update-state), one per process.
 Literal NextRandomState(int64_t delta) {
   static const uint64_t seed = [] {
     std::random_device device;
@@ -42,7 +42,7 @@ class Machine {
   const EvaluatorHooks& hooks_;
 };
 
-// The surroundings of one step: its place in the values of the running computation.
+// The context of one step: the values of the computation being evaluated.
 class StepEnv : public EvalEnv {
  public:
   StepEnv(Machine& machine, const PlanStep& step, std::vector<Literal>* values)
@@ -91,7 +91,7 @@ absl::StatusOr<Literal> StepEnv::RunExternal(const OpContext& op, absl::Span<con
     case Opcode::kPartitionId:
       return Literal::ScalarInt(PrimitiveType::kU32, hooks.partition_id);
     case Opcode::kRng:
-      return NextRandomState(int64_t{1} << 40);  // far more than one operation can use up
+      return NextRandomState(int64_t{1} << 40);  // far more than one operation consumes
     case Opcode::kRngGetAndUpdateState:
       return NextRandomState(std::max<int64_t>(i.attrs().GetInt(AttrId::kDelta, 1), 1));
     case Opcode::kCustomCall:

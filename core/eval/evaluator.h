@@ -1,7 +1,7 @@
 // Runs a module by the definitions in core/ops: the executable specification.
 //
-// Thread-safety: one Evaluator may run from many threads at once. Errors carry the instruction's name. A while loop has
-// no limit of turns but checks `cancelled` each turn.
+// Thread-safety: several threads may use one Evaluator. Errors contain the name of the instruction. A while loop has no
+// limit of iterations, but checks `cancelled` in each.
 #ifndef BACKPLANE_CORE_EVAL_EVALUATOR_H_
 #define BACKPLANE_CORE_EVAL_EVALUATOR_H_
 
@@ -13,31 +13,32 @@
 
 namespace backplane {
 
-// What only a running program knows; every member may be left empty: an operation that needs it then fails, naming it.
+// State that only the execution knows. Each member may be empty; an operation that needs it then fails and names it.
 struct EvaluatorHooks {
   int64_t replica_id = 0, partition_id = 0;
-  // Custom calls (FFI and others): operands in, results out.
+  // Executes a custom call (FFI and others).
   std::function<absl::StatusOr<Literal>(const Instruction& call, absl::Span<const Literal* const> operands)>
       custom_call;
-  // All collectives, send/recv across devices. For a start (all-reduce-start, ...) the result of the whole operation;
-  // for recv-done the data.
+  // Executes collectives, and sends and receives between devices. Returns the result of the whole operation for a start
+  // half (all-reduce-start, ...), and the data for recv-done.
   std::function<absl::StatusOr<Literal>(const Instruction& op, absl::Span<const Literal* const> operands)> collective;
-  // Infeed, outfeed, host send/recv. Returns the data that came in (infeed, recv), anything valid for outfeed and send.
+  // Executes infeed, outfeed, and sends and receives with the host. Returns the received data (infeed, recv); the
+  // result for outfeed and send is ignored.
   std::function<absl::StatusOr<Literal>(const Instruction& op, absl::Span<const Literal* const> operands)> transfer;
   std::function<bool()> cancelled;
 };
 
-// Evaluates the entry computation. Argument shapes must equal the parameters' (layouts ignored).
+// Evaluates the entry computation. Argument shapes must equal the parameter shapes; layouts are ignored.
 absl::StatusOr<Literal> Evaluate(const Module& module, absl::Span<const Literal> arguments,
                                  const EvaluatorHooks& hooks = {});
 absl::StatusOr<Literal> EvaluateComputation(const Computation& computation, absl::Span<const Literal* const> arguments,
                                             const EvaluatorHooks& hooks = {});
-// One instruction whose operands' values are known; for constant folding and for a plugin's fallback.
+// Evaluates one instruction whose operand values are known. For constant folding and for the fallback of a plugin.
 absl::StatusOr<Literal> EvaluateInstruction(const Instruction& instruction, absl::Span<const Literal* const> operands,
                                             const EvaluatorHooks& hooks = {});
 
-// The same for a module that runs often: what is worked out about the program is kept. The module must outlive it and
-// not change. Thread-safe.
+// Evaluates a module repeatedly: caches execution plans. The module must outlive the Evaluator and not change.
+// Thread-safe.
 class PlanCache;
 class Evaluator {
  public:

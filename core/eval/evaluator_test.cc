@@ -52,7 +52,7 @@ body { t = (s32[], f32[1000000]) parameter(0)  i = s32[] get-tuple-element(t), i
   b = f32[1000000] dynamic-update-slice(a, v, i)  ROOT r = (s32[], f32[1000000]) tuple(j, b) }
 ENTRY e { i = s32[] constant(0)  z = f32[] constant(0)  a = f32[1000000] broadcast(z), dimensions={}
   t = (s32[], f32[1000000]) tuple(i, a)  ROOT r = (s32[], f32[1000000]) while(t), condition=again, body=body })");
-  // 20,000 copies of 4 MB would take many seconds; in place it is a matter of milliseconds.
+  // 20,000 copies of 4 MB would take many seconds; in-place updates take milliseconds.
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<Literal> r = Evaluate(*m, {});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -223,7 +223,7 @@ TEST(Evaluator, BuilderBroadcasts) {
             Literal::FromValues<int32_t>({2, 3}, {11, 21, 31, 12, 22, 32}).ToString());
   EXPECT_EQ(value(Opcode::kAdd, ints({4}, {1, 2, 3, 4}), ints({1, 2}, {5, 6}), {0}),
             Literal::FromValues<int32_t>({4, 2}, {6, 7, 7, 8, 8, 9, 9, 10}).ToString());
-  // A vector to a matrix: copied for each row, or for each column.
+  // A vector and a matrix: the vector is repeated for each row, or for each column.
   const Value zeros = ints({3, 3}, std::vector<int32_t>(9, 0));
   EXPECT_EQ(value(Opcode::kAdd, ints({3}, {7, 8, 9}), zeros, {1}),
             Literal::FromValues<int32_t>({3, 3}, {7, 8, 9, 7, 8, 9, 7, 8, 9}).ToString());
@@ -246,7 +246,7 @@ TEST(Evaluator, BuilderBroadcasts) {
       Literal::FromValues<int32_t>({4, 3, 2}, both).ToString());
 }
 
-// Sizes that the rules of degenerate dimensions give; a size of 0 wins against 1.
+// Sizes that the degenerate dimension rules give. A size of 0 takes precedence over 1.
 TEST(Evaluator, BuilderBroadcastShapes) {
   Module m("m");
   Builder b(&m, "main");

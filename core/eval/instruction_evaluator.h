@@ -1,6 +1,6 @@
-// One instruction of a program that runs often, for plugins that run a part of a program's instructions themselves:
-// what is worked out about it and its computations is kept. The instruction must outlive it and not change.
-// Thread-safe.
+// Evaluates one instruction repeatedly, for plugins that execute only some instructions themselves. Caches the
+// execution plan of the instruction and of the computations that it calls. The instruction must outlive the evaluator
+// and not change. Thread-safe.
 #ifndef BACKPLANE_CORE_EVAL_INSTRUCTION_EVALUATOR_H_
 #define BACKPLANE_CORE_EVAL_INSTRUCTION_EVALUATOR_H_
 
@@ -18,7 +18,7 @@ class InstructionEvaluator {
   explicit InstructionEvaluator(const Instruction& instruction);
   ~InstructionEvaluator();
 
-  // The operands' values are given away: one whose data nobody shares may become the result, changed in place.
+  // Takes ownership of the operand values: one whose data is not shared may be updated in place and returned.
   absl::StatusOr<Literal> Run(std::vector<Literal> operands, const EvaluatorHooks& hooks = {}) const;
 
  private:

@@ -1,4 +1,4 @@
-// Runs testdata/operations.txt: each operation's test vectors, and the edges of its definition.
+// Runs testdata/operations.txt: the test vectors of each operation, including the edge cases of its definition.
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -98,7 +98,7 @@ TEST(Operations, TestVectors) {
     }
     ExpectNear(*got, *want, tolerance);
     if (tolerance == 0) {
-      EXPECT_EQ(got->ToString(), want->ToString());  // the sign of zero counts
+      EXPECT_EQ(got->ToString(), want->ToString());  // the sign of zero matters
     }
   }
 }

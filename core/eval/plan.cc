@@ -38,7 +38,7 @@ CalledPlan MakeCalledPlan(const Computation& computation) {
 std::vector<CalledPlan> MakeCalledPlans(const Instruction& instruction) {
   std::vector<CalledPlan> plans;
   for (const Computation* c : instruction.called()) {
-    // Only these run a function for single elements; the others run it as a whole.
+    // These operations apply a computation to scalars; the others evaluate their computations as programs.
     switch (instruction.opcode()) {
       case Opcode::kReduce:
       case Opcode::kReduceWindow:
@@ -78,7 +78,7 @@ std::unique_ptr<Plan> MakePlan(const Computation& computation) {
     step.called = MakeCalledPlans(*i);
     plan->steps.push_back(std::move(step));
   }
-  // The context points into its own step, whose place is now final.
+  // The context points into its own step, which must not move any more.
   for (PlanStep& step : plan->steps) step.context = step.instruction->Context(step.storage);
 
   std::vector<int> last(static_cast<size_t>(plan->slots), -1);
@@ -86,7 +86,7 @@ std::unique_ptr<Plan> MakePlan(const Computation& computation) {
     for (int slot : plan->steps[s].operands) last[static_cast<size_t>(slot)] = static_cast<int>(s);
   }
   absl::flat_hash_map<std::pair<int, int64_t>, size_t> last_element;  // (tuple, index) -> step
-  absl::flat_hash_set<int> shared;                                    // tuples used otherwise than element by element
+  absl::flat_hash_set<int> shared;                                    // tuples with uses other than get-tuple-element
   for (size_t s = 0; s < plan->steps.size(); ++s) {
     PlanStep& step = plan->steps[s];
     for (size_t k = 0; k < step.operands.size(); ++k) {

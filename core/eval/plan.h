@@ -1,4 +1,5 @@
-// A computation made ready to run: what each step reads, what dies after it, what its called computations are.
+// The execution plan of a computation: the operands of each step, the values that die after it, and the plans of the
+// computations that it calls.
 #ifndef BACKPLANE_CORE_EVAL_PLAN_H_
 #define BACKPLANE_CORE_EVAL_PLAN_H_
 
@@ -24,14 +25,14 @@ struct PlanStep {
   OpContext context;
   int slot = 0;
   std::vector<int> operands;   // slots
-  std::vector<bool> last_use;  // of each operand: its value may be taken
+  std::vector<bool> last_use;  // for each operand: whether its value may be moved from
   std::vector<int> dead;       // slots to free after the step
-  bool takes_element = false;  // get-tuple-element: nobody else needs that element
+  bool takes_element = false;  // get-tuple-element whose element has no other use
   std::vector<CalledPlan> called;
 };
 
 struct Plan {
-  std::vector<PlanStep> steps;  // parameters have none
+  std::vector<PlanStep> steps;  // none for parameters
   std::vector<int> parameters;  // slots; -1: unused
   int root = 0;
   int slots = 0;
@@ -39,9 +40,9 @@ struct Plan {
 
 std::unique_ptr<Plan> MakePlan(const Computation& computation);
 CalledPlan MakeCalledPlan(const Computation& computation);
-std::vector<CalledPlan> MakeCalledPlans(const Instruction& instruction);  // one for each it calls
+std::vector<CalledPlan> MakeCalledPlans(const Instruction& instruction);  // one per called computation
 
-// Plans by computation, made when first needed. Thread-safe.
+// Caches the plans of computations. Thread-safe.
 class PlanCache {
  public:
   const Plan& Get(const Computation& computation);

@@ -5,9 +5,9 @@
 namespace backplane {
 namespace {
 
-constexpr int kMaxDepth = 32;  // of calls within calls
+constexpr int kMaxDepth = 32;  // of nested calls
 
-// Appends the computation's operations. False: it cannot be a program.
+// Appends the operations of the computation. Returns false if they cannot be expressed.
 bool Append(const Computation& c, absl::Span<const int> arguments, int depth, ScalarProgram& program,
             std::vector<int>& results) {
   if (depth > kMaxDepth || c.root() == nullptr) return false;

@@ -1,4 +1,4 @@
-// Turns a called computation into a program over scalars, where it is no more than elementwise operations on scalars.
+// Compiles a computation that consists of elementwise operations on scalars to a scalar program.
 #ifndef BACKPLANE_CORE_EVAL_SCALAR_COMPILER_H_
 #define BACKPLANE_CORE_EVAL_SCALAR_COMPILER_H_
 
@@ -9,10 +9,11 @@
 
 namespace backplane {
 
-// Null when an instruction is not elementwise, or a value is no scalar. Calls are followed; the root may be a tuple.
+// Returns null if an instruction is not elementwise or a value is not a scalar. Inlines calls. The root may be a tuple.
 std::unique_ptr<ScalarProgram> CompileScalarProgram(const Computation& computation);
 
-// The binary operation that the computation is, on its two scalar parameters in order (or swapped, if it commutes).
+// Returns the binary operation that the computation applies to its two scalar parameters, in order or, if it commutes,
+// swapped. Returns nullopt for any other computation.
 std::optional<Opcode> AsBinaryOp(const Computation& computation);
 
 }  // namespace backplane

@@ -15,7 +15,7 @@ absl::Status Bad(absl::string_view what, absl::string_view text, absl::string_vi
 
 Ints AsInts(absl::Span<const int64_t> s) { return Ints(s.begin(), s.end()); }
 
-// Before an operand's shape is looked at: the call that makes the instruction checks too, but comes later.
+// Checks the operand before its shape is read. AddChecked repeats the check, but later.
 absl::Status CheckValue(Value x, absl::string_view what) {
   return x != nullptr ? absl::OkStatus() : Bad(what, "an operand is missing", "operand");
 }

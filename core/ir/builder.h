@@ -1,9 +1,8 @@
-// Builds a computation operation by operation, with inference and every check at the call.
+// Builds a computation, operation by operation, with shape inference and all checks at each call.
 //
-// A Value is a handle to an instruction. Errors are values at the call: absl::StatusOr<Value>. One builder makes one
-// computation of the module. The generic Op() takes any operation of the table; the members below cover the
-// commonest for code that rewrites programs. The named function of every operation, with the names, arguments and
-// broadcasting overloads of XlaBuilder, is in core/ir/ops/ops.h.
+// A Value is a handle to an instruction. All methods return absl::StatusOr<Value>. A builder builds one computation of
+// the module. The generic Op() adds any operation; the other methods cover what rewrites use most. core/ir/ops/ops.h
+// has a function for every operation with the names, arguments and broadcasting overloads of XlaBuilder.
 //
 //   Builder b(&module, "main");
 //   ASSIGN_OR_RETURN(Value x, b.Parameter(0, Shape(PrimitiveType::kF32, {2, 3}), "x"));
@@ -28,12 +27,12 @@ class Builder {
   Module* module() const { return module_; }
   Computation* computation() const { return computation_; }
 
-  // Applied to every instruction made until changed.
+  // Apply to all instructions added until they are changed.
   void set_metadata(OpMetadata m) { metadata_ = std::move(m); }
   void set_sharding(std::shared_ptr<const Sharding> s) { sharding_ = std::move(s); }
   void set_frontend_attributes(StringMap m) { frontend_ = std::move(m); }
 
-  // Any operation. `declared` must be given (valid) for operations with trait kDeclared.
+  // Adds any operation. `declared` must be a valid shape for operations with the trait kDeclared.
   absl::StatusOr<Value> Op(Opcode opcode, std::vector<Value> operands, Attributes attrs = {},
                            std::vector<Computation*> called = {}, Shape declared = {});
 
@@ -44,7 +43,8 @@ class Builder {
 
   absl::StatusOr<Value> Unary(Opcode opcode, Value x) { return Op(opcode, {x}); }
   absl::StatusOr<Value> Binary(Opcode opcode, Value lhs, Value rhs) { return Op(opcode, {lhs, rhs}); }
-  // As XlaBuilder: degenerate dims and scalars broadcast; `broadcast_dimensions` maps the lower-rank operand's dims.
+  // As XlaBuilder: broadcasts scalars and dimensions of size 1. `broadcast_dimensions` maps the dimensions of the
+  // lower-rank operand.
   absl::StatusOr<Value> BinaryBroadcast(Opcode opcode, Value lhs, Value rhs,
                                         absl::Span<const int64_t> broadcast_dimensions);
   absl::StatusOr<Value> Compare(Value lhs, Value rhs, ComparisonDirection direction,
@@ -72,11 +72,11 @@ class Builder {
   absl::StatusOr<Value> While(Computation* condition, Computation* body, Value init) {
     return Op(Opcode::kWhile, {init}, {}, {condition, body});
   }
-  // Operand 0 selects: pred with two branches (true first), or s32 with any number. One operand for each branch
-  // follows.
+  // `selector` is a pred with two branches (true first), or an s32 with any number of branches. Takes one operand per
+  // branch.
   absl::StatusOr<Value> Conditional(Value selector, std::vector<Computation*> branches, std::vector<Value> operands);
 
-  // Ends the computation with this root. The builder must not be used afterwards.
+  // Sets the root. The builder must not be used afterwards.
   absl::StatusOr<Computation*> Build(Value root);
 
  private:
@@ -87,7 +87,7 @@ class Builder {
   StringMap frontend_;
 };
 
-// A computation of two scalar parameters of `type` and one binary operation; made once per module and (op, type).
+// Returns a computation of two scalar parameters and one binary operation. The module holds one per opcode and type.
 absl::StatusOr<Computation*> ScalarBinaryComputation(Module* module, Opcode opcode, PrimitiveType type);
 
 }  // namespace backplane

@@ -10,7 +10,7 @@
 namespace backplane {
 namespace {
 
-// Parameter numbers index a vector: a number from input must not make it grow without bound.
+// Parameter numbers index a vector. Bounds them, so that a number in the input cannot make the vector huge.
 constexpr int64_t kMaxParameters = int64_t{1} << 20;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A function: instructions in topological order (operands before users), parameters, one root.
+// A function: instructions in topological order (operands before users), parameters and a root.
 #ifndef BACKPLANE_CORE_IR_COMPUTATION_H_
 #define BACKPLANE_CORE_IR_COMPUTATION_H_
 
@@ -13,15 +13,15 @@ namespace backplane {
 
 class Module;
 
-// Everything that makes one instruction; for Computation::Add.
+// The arguments of Computation::Add.
 struct InstructionSpec {
   Opcode opcode{};
-  Shape shape;  // result; used as given (AddChecked infers and compares)
+  Shape shape;  // of the result; used as is (AddChecked infers and compares)
   std::vector<Instruction*> operands;
   Attributes attrs;
   std::vector<Computation*> called;
-  std::shared_ptr<const Literal> literal;  // constants
-  std::string name;                        // wished; made unique; empty: the opcode's text
+  std::shared_ptr<const Literal> literal;  // for constants
+  std::string name;                        // preferred name, made unique; the opcode if empty
   OpMetadata metadata;
 };
 
@@ -39,31 +39,32 @@ class Computation {
   ProgramShape program_shape() const;
   bool is_fusion() const { return is_fusion_; }
   void set_is_fusion(bool v) { is_fusion_ = v; }
-  // The thread an asynchronous computation runs on ("host", "sparsecore"); empty: the main one.
+  // The thread that executes an asynchronous computation ("host", "sparsecore"); empty for the main thread.
   const std::string& execution_thread() const { return execution_thread_; }
   void set_execution_thread(std::string thread) { execution_thread_ = std::move(thread); }
 
-  // Instructions in topological order. A pass iterates over a copy (Snapshot) when it changes the computation.
+  // Instructions in topological order. Iterate over a copy (Snapshot) to change the computation.
   const std::list<std::unique_ptr<Instruction>>& instructions() const { return instructions_; }
   std::vector<Instruction*> Snapshot() const;
   int64_t instruction_count() const { return static_cast<int64_t>(instructions_.size()); }
 
-  // Appends; the shape is taken as it is. Parameters must be added in order 0, 1, 2...
+  // Appends an instruction with the shape as given. Parameters must be added in the order 0, 1, 2...
   Instruction* Add(InstructionSpec spec);
-  // Appends after inferring and checking the shape: the spec's shape, if valid, must agree with the inferred one.
+  // Appends an instruction after inferring and checking its shape. A valid spec.shape must agree with the inferred
+  // shape.
   absl::StatusOr<Instruction*> AddChecked(InstructionSpec spec);
-  // As Add, placed directly before `position` in the order.
+  // Like Add, but inserts the instruction before `position`.
   Instruction* AddBefore(Instruction* position, InstructionSpec spec);
-  // A copy of `of` (same attributes, metadata, called computations) with other operands and shape.
+  // Adds a copy of `of` (same attributes, metadata and called computations) with other operands and shape.
   Instruction* AddClone(const Instruction* of, const Shape& shape, absl::Span<Instruction* const> operands);
 
-  // Removes an instruction without users that is not the root. Parameters only through RemoveParameter.
+  // Removes an instruction that has no users and is not the root. Use RemoveParameter for parameters.
   absl::Status Remove(Instruction* instruction);
-  // Removes a parameter without users and renumbers the later ones.
+  // Removes a parameter without users and renumbers the following ones.
   absl::Status RemoveParameter(int64_t number);
-  // Removes whatever no root or side effect needs, parameters excepted. Returns the number removed.
+  // Removes instructions that neither the root nor a side effect depends on, except parameters. Returns how many.
   int64_t RemoveDead();
-  // Restores topological order after uses were rewired to later instructions. Deterministic.
+  // Restores the topological order after operands were replaced by later instructions. Deterministic.
   void SortTopologically();
 
   std::string ToString() const;
@@ -81,7 +82,7 @@ class Computation {
   Instruction* root_ = nullptr;
   bool is_fusion_ = false;
   std::string execution_thread_;
-  uint64_t walks_ = 0;  // over the instructions, which carry the number of the last that came by
+  uint64_t walks_ = 0;  // number of traversals so far; instructions store the last one that visited them
 };
 
 }  // namespace backplane

@@ -7,8 +7,8 @@
 namespace backplane {
 namespace {
 
-// Two multiply-and-fold lanes with different constants over one stream of 64-bit words; lengths go into the stream, so
-// that no two different sequences of values feed the same words.
+// Two multiply-and-xor hashes with different constants over one stream of 64-bit words. Lengths are part of the stream,
+// so different sequences of values never feed the same words.
 class Digest {
  public:
   void Word(uint64_t w) {
@@ -121,7 +121,7 @@ class Digest {
   uint64_t a_ = 0x243f6a8885a308d3u, b_ = 0x13198a2e03707344u;
 };
 
-// Callees before callers.
+// Hashes callees before callers.
 void AddComputations(const std::vector<Computation*>& order, Digest& d) {
   absl::flat_hash_map<const Computation*, int64_t> computations;
   for (const Computation* c : order) {

@@ -15,7 +15,7 @@ bool Instruction::HasSideEffect() const {
   };
   if (own(*this)) return true;
   if (called_.empty()) return false;
-  // Each computation once, however many calls lead to it.
+  // Visits each computation once, however many calls lead to it.
   absl::flat_hash_set<const Computation*> seen;
   std::vector<const Computation*> work;
   auto visit = [&](const Instruction& i) {
@@ -47,7 +47,8 @@ void Instruction::SetOperands(absl::Span<Instruction* const> operands) {
 void Instruction::EnterUsers(int64_t i) {
   Instruction* value = operands_[i];
   Use& use = uses_[i];
-  // Another operand of ours that names the value: the latest user of all, or found in the shorter of two lists.
+  // Finds another operand of this instruction that uses the value: the value's last use, or a search of the shorter of
+  // two lists.
   const Use* twin = nullptr;
   if (value->last_use_ != nullptr && value->last_use_->user == this) {
     twin = value->last_use_;
@@ -87,7 +88,7 @@ void Instruction::LeaveUsers(int64_t i) {
   if (!use.listed) return;
   use.listed = false;
   Use *before = use.previous, *after = use.next;
-  if (!alone) {  // the next of the ring takes the place in the list
+  if (!alone) {  // the next one of the ring replaces it in the list
     Use* heir = &uses_[use.ring_next];
     heir->listed = true;
     heir->previous = before;

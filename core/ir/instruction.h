@@ -1,9 +1,9 @@
 // One instruction: an opcode, a result shape, operands, attributes, and the computations it calls.
 //
-// Meaning: instructions are pure but for those with trait kSideEffect; integer arithmetic wraps; float operations are
-// IEEE, may not be re-associated by a pass (reductions may be, in any order); out-of-range gather/slice starts clamp.
-// Ownership: a Computation owns its instructions; operands and users are plain pointers within the same computation,
-// called computations belong to the same module. Not thread-safe while being changed.
+// Semantics: instructions are pure unless they have the trait kSideEffect. Integer arithmetic wraps. Float operations
+// are IEEE, and a pass may not reassociate them (reductions may run in any order). Out-of-range gather and slice starts
+// are clamped. Ownership: a Computation owns its instructions. Operands and users are plain pointers within the same
+// computation. Called computations belong to the same module. Not thread-safe while being changed.
 #ifndef BACKPLANE_CORE_IR_INSTRUCTION_H_
 #define BACKPLANE_CORE_IR_INSTRUCTION_H_
 
@@ -21,12 +21,12 @@ namespace backplane {
 
 class Computation;
 
-// Where an instruction comes from. Text: metadata={op_type="" op_name="jit(f)/add" source_file="f.py" source_line=3}.
+// The source of an instruction. Text: metadata={op_type="" op_name="jit(f)/add" source_file="f.py" source_line=3}.
 struct OpMetadata {
   std::string op_type, op_name, source_file;
   int32_t source_line = 0;
-  int32_t stack_frame_id = 0;  // line of the table in the module's config that file and line were taken from; 0: none
-  std::string more;            // further fields as text, in their order: deduplicated_name="add.3" preserve_layout=true
+  int32_t stack_frame_id = 0;  // row of the stack frame table of the module; 0: none
+  std::string more;            // other fields as text, in order: deduplicated_name="add.3" preserve_layout=true
   bool empty() const { return op_type.empty() && op_name.empty() && source_file.empty() && more.empty(); }
   bool operator==(const OpMetadata&) const = default;
 };
@@ -41,14 +41,14 @@ class Instruction {
   void set_name(std::string name) { name_ = std::move(name); }
 
   const Shape& shape() const { return shape_; }
-  Shape& mutable_shape() { return shape_; }  // layouts; changing dims is for passes that rebuild users
+  Shape& mutable_shape() { return shape_; }  // for layouts; a pass that changes dimensions must rebuild the users
 
   int64_t operand_count() const { return static_cast<int64_t>(operands_.size()); }
   Instruction* operand(int64_t i) const { return operands_[i]; }
   absl::Span<Instruction* const> operands() const { return operands_; }
-  Users users() const { return Users(first_use_, user_count_); }  // each user once, in creation order of the use
+  Users users() const { return Users(first_use_, user_count_); }  // each user once, in order of first use
   bool IsRoot() const;
-  bool HasSideEffect() const;  // its own, or of anything it calls
+  bool HasSideEffect() const;  // of the instruction or of a computation that it calls
   Computation* parent() const { return parent_; }
 
   absl::Span<Computation* const> called() const { return called_; }
@@ -81,10 +81,10 @@ class Instruction {
   StringMap& mutable_frontend_attributes() { return frontend_; }
   const std::optional<ResultAccuracy>& result_accuracy() const { return accuracy_; }
   void set_result_accuracy(std::optional<ResultAccuracy> a) { accuracy_ = a; }
-  const std::string& backend_config() const { return backend_config_; }  // opaque text of a backend
+  const std::string& backend_config() const { return backend_config_; }  // text that only the backend interprets
   void set_backend_config(std::string c) { backend_config_ = std::move(c); }
-  // Notes of other tools, kept as text: origin (where in an original program the value was), statistics, ... Null:
-  // none.
+  // Annotations of other tools, kept as text: origin (the value in an original program), statistics, ... Null if there
+  // are none.
   const std::shared_ptr<const StringMap>& annotations() const { return annotations_; }
   void set_annotations(std::shared_ptr<const StringMap> a) { annotations_ = std::move(a); }
   const std::vector<Instruction*>& control_predecessors() const { return control_predecessors_; }
@@ -94,38 +94,37 @@ class Instruction {
   }
 
   void ReplaceOperand(int64_t i, Instruction* with);
-  void ReplaceAllUsesWith(Instruction* with);  // also the root, when this is the root
+  void ReplaceAllUsesWith(Instruction* with);  // including the root
 
-  // A context for the functions of core/ops. `storage` keeps what the spans point to; both must outlive the context.
+  // Returns the context for the functions of core/ops. `storage` backs its spans; both must outlive the context.
   struct ContextStorage {
     absl::InlinedVector<const Shape*, 4> operands;
     std::vector<ProgramShape> called;
   };
   OpContext Context(ContextStorage& storage) const;
 
-  // A hash of opcode, attributes, configuration of the backend, accuracy and, of a constant, its value: equal for
-  // instructions that differ at most in operands, called computations, name, shape and metadata. The same in every
-  // process.
+  // Hashes opcode, attributes, backend config, accuracy and the value of a constant. Equal for instructions that differ
+  // only in operands, called computations, name, shape and metadata. The same in every process.
   uint64_t HashWithoutOperands() const;
 
-  // One line of HLO text, without trailing newline.
+  // Returns one line of HLO text, without trailing newline.
   std::string ToString() const;
 
  private:
   friend class Computation;
   Instruction() = default;
-  void SetOperands(absl::Span<Instruction* const> operands);  // once
-  void EnterUsers(int64_t i);                                 // operand i joins the users of its value
+  void SetOperands(absl::Span<Instruction* const> operands);  // call once
+  void EnterUsers(int64_t i);                                 // adds the use by operand i to the users of its value
   void LeaveUsers(int64_t i);
-  // Out of the lists of its operands' users and of those that it waits for or that wait for it.
+  // Removes the instruction from the user lists of its operands and from all control dependencies.
   void LeaveAll();
   Opcode opcode_{};
   int64_t id_ = 0;
   std::string name_;
   Shape shape_;
   absl::InlinedVector<Instruction*, 3> operands_;
-  absl::InlinedVector<Use, 3> uses_;  // of the operands, by their numbers; never resized, for lists run through it
-  Use *first_use_ = nullptr, *last_use_ = nullptr;  // by others, of this value
+  absl::InlinedVector<Use, 3> uses_;                // one per operand; never resized, because user lists point into it
+  Use *first_use_ = nullptr, *last_use_ = nullptr;  // uses of this value
   size_t user_count_ = 0;
   std::vector<Computation*> called_;
   Attributes attrs_;
@@ -137,10 +136,10 @@ class Instruction {
   std::string backend_config_;
   std::shared_ptr<const StringMap> annotations_;
   std::vector<Instruction*> control_predecessors_;
-  std::vector<Instruction*> control_successors_;  // those that name this one as a predecessor, as often as they do
-  uint64_t mark_ = 0;                             // of the parent's latest walk that came by
+  std::vector<Instruction*> control_successors_;  // one entry per control dependency
+  uint64_t mark_ = 0;                             // last traversal of the parent that visited this instruction
   Computation* parent_ = nullptr;
-  std::list<std::unique_ptr<Instruction>>::iterator place_;  // in the parent's list
+  std::list<std::unique_ptr<Instruction>>::iterator place_;  // position in the parent's list
 };
 
 }  // namespace backplane

@@ -9,7 +9,7 @@
 namespace backplane {
 namespace {
 
-// Computations and instructions have names of their own; one map serves both, with this in front of computations.
+// Computations and instructions have separate namespaces. One map holds both; this prefix marks computations.
 constexpr char kComputationMark = '\1';
 
 // "add.12" -> "add"
@@ -23,7 +23,7 @@ absl::string_view WithoutSuffix(absl::string_view name) {
 }
 
 void Visit(Computation* c, absl::flat_hash_set<const Computation*>& seen, std::vector<Computation*>& order) {
-  // Iterative, for the depth of calls comes from input.
+  // Iterative, because the depth of calls comes from input.
   struct Frame {
     Computation* computation;
     std::vector<Computation*> callees;
@@ -119,7 +119,7 @@ Computation* Module::CloneComputation(const Computation* of) {
       }
       instructions[i.get()] = copy;
     }
-    for (const auto& i : from->instructions()) {  // which may stand behind those that wait for them
+    for (const auto& i : from->instructions()) {  // control predecessors may follow their successors in the list
       for (const Instruction* p : i->control_predecessors()) {
         auto it = instructions.find(p);
         if (it != instructions.end()) instructions.at(i.get())->AddControlPredecessor(it->second);

@@ -1,4 +1,4 @@
-// A program: computations, one of them the entry, and what holds for the whole program.
+// A program: computations, one of which is the entry, and program-wide configuration.
 //
 // Text: HloModule jit_f, input_output_alias={ {0}: (1, {}, may-alias) },
 // entry_computation_layout={(f32[2]{0})->f32[2]{0}}, num_partitions=2. parse(print(m)) == m; ids and names are
@@ -23,7 +23,7 @@ struct InputOutputAlias {
   bool must_alias = false;
   bool operator==(const InputOutputAlias&) const = default;
 };
-// A parameter whose memory the program may use for anything once it is dead.
+// A parameter whose buffer the program may reuse once the parameter is dead.
 struct BufferDonor {
   int64_t parameter = 0;
   Ints parameter_index;
@@ -36,15 +36,14 @@ struct ModuleConfig {
   bool use_shardy_partitioner = false;
   std::vector<InputOutputAlias> input_output_aliases;
   std::vector<BufferDonor> buffer_donors;
-  // Layouts the caller asked for, per parameter and for the result; shapes without layout mean the default.
+  // Layouts that the caller requested, for each parameter and the result. A shape without layout requests the default.
   std::vector<Shape> parameter_layouts;                                  // empty: all default
   Shape result_layout;                                                   // invalid: default
   std::vector<std::string> parameter_memory_kinds, result_memory_kinds;  // "" default; empty vector: all default
   StringMap frontend_attributes;
-  // What a module's text or proto says beyond that, kept as text and without effect: is_scheduled, propagation flags,
-  // ...
+  // Other fields of the module's text or proto, kept as text without effect: is_scheduled, propagation flags, ...
   StringMap annotations;
-  std::string stack_frames;  // the tables FileNames .. StackFrames, one line each, that metadata refers to
+  std::string stack_frames;  // the tables FileNames to StackFrames as text; metadata refers to their rows
 };
 
 class Module {
@@ -56,28 +55,29 @@ class Module {
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
 
-  Computation* AddComputation(std::string wished_name);  // name made unique
-  void RemoveComputation(Computation* computation);      // nobody may call it any more
+  Computation* AddComputation(std::string wished_name);  // makes the name unique
+  void RemoveComputation(Computation* computation);      // must have no callers
   int64_t RemoveUnreachableComputations();
   Computation* entry() const { return entry_; }
   void set_entry(Computation* c) { entry_ = c; }
-  // In an order where callees stand before callers.
+  // Computations in an order with callees before callers.
   const std::vector<std::unique_ptr<Computation>>& computations() const { return computations_; }
-  std::vector<Computation*> PostOrder() const;                          // callees first, from the entry; deterministic
-  static std::vector<Computation*> PostOrder(const Computation* from);  // the same from another one, which comes last
+  std::vector<Computation*> PostOrder() const;  // callees first, from the entry; deterministic
+  static std::vector<Computation*> PostOrder(
+      const Computation* from);  // the same from another computation, which comes last
 
   ModuleConfig& config() { return config_; }
   const ModuleConfig& config() const { return config_; }
 
   std::unique_ptr<Module> Clone() const;
-  // A copy of `of` (which may belong to another module) and everything it calls, added to this module.
+  // Adds a copy of `of`, which may belong to another module, and of all computations that it calls.
   Computation* CloneComputation(const Computation* of);
   std::string ToString() const;
-  // 128-bit digest as 32 hex digits of everything that matters to the result (not names, not metadata).
+  // Returns a 128-bit digest, as 32 hex digits, of everything that affects the result: not names, not metadata.
   std::string Fingerprint() const;
 
   int64_t NextId() { return next_id_++; }
-  std::string UniqueName(absl::string_view wished);  // "add" -> "add.7"; keeps a free name with a suffix as it is
+  std::string UniqueName(absl::string_view wished);  // "add" -> "add.7"; keeps a name with a suffix if it is free
 
  private:
   std::string name_;
@@ -88,9 +88,9 @@ class Module {
   absl::flat_hash_map<std::string, int64_t> names_;
 };
 
-// Inference, structure (order, users and operands that say the same, roots, parameters numbered, called signatures,
-// calls that end), uniqueness of names. OK or the first error with computation and instruction named; ResourceExhausted
-// [call_depth] where calls are nested deeper than 512 levels.
+// Verifies inference, structure (order, consistent users and operands, roots, parameter numbers, signatures of called
+// computations, no recursion) and uniqueness of names. Returns the first error, which names computation and
+// instruction. Returns ResourceExhausted [call_depth] if calls are nested deeper than 512 levels.
 absl::Status VerifyModule(const Module& module);
 
 }  // namespace backplane

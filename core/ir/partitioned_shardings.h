@@ -1,5 +1,5 @@
-// Where a module that has been partitioned says how its parameters and results lie on the devices: frontend attributes
-// of the module, each a tuple of shardings as text, one a leaf: {{devices=[2]<=[2]}, {replicated}}.
+// The shardings of the parameters and results of a partitioned module, which it stores in frontend attributes: each is
+// a tuple of shardings as text, one per leaf: {{devices=[2]<=[2]}, {replicated}}.
 #ifndef BACKPLANE_CORE_IR_PARTITIONED_SHARDINGS_H_
 #define BACKPLANE_CORE_IR_PARTITIONED_SHARDINGS_H_
 

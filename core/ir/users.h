@@ -1,5 +1,5 @@
-// The users of a value, as a list that runs through the operands that name it. Entering and leaving it take constant
-// time whatever its length, and its order is that in which the uses were made.
+// The users of a value: an intrusive list through the operands that use it. Insertion and removal take constant time.
+// The list is ordered by insertion.
 #ifndef BACKPLANE_CORE_IR_USERS_H_
 #define BACKPLANE_CORE_IR_USERS_H_
 
@@ -11,16 +11,16 @@ namespace backplane {
 
 class Instruction;
 
-// One operand of an instruction, kept by that instruction. Operands of one instruction that name the same value form a
-// ring by their numbers; one of the ring is listed among the value's users.
+// One operand of an instruction, stored in that instruction. Operands of one instruction that use the same value form a
+// ring by their indices, and one of them is in the user list of the value.
 struct Use {
   Instruction* user = nullptr;
-  Use *previous = nullptr, *next = nullptr;  // of the value's list, when listed
-  int32_t ring_previous = 0, ring_next = 0;  // its own number: alone
+  Use *previous = nullptr, *next = nullptr;  // in the user list of the value
+  int32_t ring_previous = 0, ring_next = 0;  // its own index if there is no other
   bool listed = false;
 };
 
-// A view of a list of users; it stays valid until one enters or leaves. Each user once.
+// A view of a user list. It contains each user once. Invalidated by insertion and removal.
 class Users {
  public:
   class iterator {
@@ -59,7 +59,7 @@ class Users {
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   Instruction* front() const { return first_->user; }
-  Instruction* operator[](size_t k) const {  // in k steps
+  Instruction* operator[](size_t k) const {  // takes k steps
     const Use* use = first_;
     while (k-- > 0) use = use->next;
     return use->user;

@@ -1,4 +1,4 @@
-// Lists of users, marks and hashes: what passes over large programs rely on.
+// User lists, traversal marks and hashes, on which passes over large programs rely.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -43,7 +43,7 @@ Instruction* Negated(Computation* c, Instruction* x) {
   return c->Add(std::move(spec));
 }
 
-// What the lists of users must be, by their definition: a plain list for each value, searched from end to end.
+// A reference implementation of user lists: a plain list for each value with linear search.
 class PlainUsers {
  public:
   void Add(Instruction* user, const std::vector<Instruction*>& operands) {
@@ -139,7 +139,7 @@ TEST(Users, OfOneThatIsRemovedAreForgotten) {
   ASSERT_TRUE(c->Remove(first).ok());
   EXPECT_THAT(second->control_predecessors(), ElementsAre(a));
   ASSERT_TRUE(c->Remove(second).ok());
-  ASSERT_TRUE(c->Remove(a).ok());  // which nobody waits for any more
+  ASSERT_TRUE(c->Remove(a).ok());  // has no control successors any more
   EXPECT_THAT(x->users(), ElementsAre(root));
   EXPECT_THAT(root->users(), IsEmpty());
 }
@@ -158,7 +158,7 @@ TEST(Users, SortingKeepsAnOrderThatIsRight) {
   EXPECT_THAT(c->Snapshot(), ElementsAre(x, late, a, b));
 }
 
-// Each function calls the one before it twice: 2^60 ways through them, 61 functions.
+// Each function calls the previous one twice: 2^60 paths through 61 functions.
 TEST(HasSideEffect, LooksAtEachComputationOnce) {
   Module module("m");
   Computation* callee = nullptr;

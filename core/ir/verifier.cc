@@ -16,7 +16,7 @@ absl::Status Bad(const Computation& c, const Instruction* i, absl::string_view l
       "computation ", c.name(), ": ", i != nullptr ? absl::StrCat(i->name(), ": ") : "", text, " [", label, "]"));
 }
 
-// The operation that ends what this one starts; itself where it starts nothing.
+// Returns the done opcode of a start; the opcode itself for other operations.
 Opcode DoneOf(Opcode start) {
   switch (start) {
     case Opcode::kAllGatherStart:
@@ -35,7 +35,7 @@ Opcode DoneOf(Opcode start) {
   }
 }
 
-// Every start has one user, the done of its kind (with updates in between), and a done nothing else as its operand.
+// A start has one user, the matching done (possibly with updates in between), and the done has no other operand.
 absl::Status VerifyPair(const Computation& c, const Instruction& i) {
   const Opcode done = DoneOf(i.opcode());
   if (done != i.opcode()) {
@@ -60,8 +60,8 @@ absl::Status VerifyPair(const Computation& c, const Instruction& i) {
 
 bool IsTransferDone(const Instruction& i) { return i.Is(Opcode::kSendDone) || i.Is(Opcode::kRecvDone); }
 
-// The context of a send or recv is for its done alone. It may reach it through a loop, in a tuple; a done right behind
-// it is of its kind, and names no other channel and no other end.
+// The context of a send or recv is used only by its done. It may reach the done through a loop or a tuple. A done that
+// follows directly must match in kind, channel and peer.
 absl::Status VerifyTransfer(const Computation& c, const Instruction& i) {
   if (i.Is(Opcode::kSend) || i.Is(Opcode::kRecv)) {
     bool done = false;
@@ -92,8 +92,8 @@ absl::Status VerifyTransfer(const Computation& c, const Instruction& i) {
 
 using Members = absl::flat_hash_set<const Instruction*>;
 
-// Operands and users of all instructions say the same, each use once. An instruction is looked into only after it has
-// been found among the members: a pass may have left a pointer to one that is gone.
+// Checks that operands and users are consistent, use by use. Accesses an instruction only after finding it among the
+// members, because a pass may have left a dangling pointer.
 absl::Status VerifyUses(const Computation& c, const Members& members) {
   absl::flat_hash_set<std::pair<const Instruction*, const Instruction*>> uses;  // operand, user
   for (const auto& i : c.instructions()) {
@@ -153,12 +153,12 @@ absl::Status VerifyInstruction(const Computation& c, const Instruction& i, const
   return absl::OkStatus();
 }
 
-// Levels of calls of any kind: recursion over them must not use up a thread's stack.
+// Bounds the nesting of calls of any kind, so that recursion over them cannot overflow the stack.
 constexpr int kMaxCallDepth = 512;
 
-// Calls end, and after not too many levels: whoever walks over a program by recursion relies on both.
+// Checks that calls are not recursive and not nested too deeply. Recursive traversals of a program rely on both.
 absl::Status VerifyCalls(const Module& module) {
-  absl::flat_hash_map<const Computation*, int> height;  // levels of calls below; kOpen: being looked at
+  absl::flat_hash_map<const Computation*, int> height;  // levels of calls below; kOpen: being visited
   constexpr int kOpen = -1;
   struct Frame {
     const Computation* computation;

@@ -46,8 +46,8 @@ Instruction* Expand(Computation* c, Instruction* done) {
         if (number++ >= had && i->HasSideEffect()) effects.push_back(i.get());
       }
       for (Instruction* i : effects) {
-        TakeOrder(start, i);
-        TakeOrder(done, i);
+        MoveControlDependencies(start, i);
+        MoveControlDependencies(done, i);
       }
       return whole;
     }

@@ -85,7 +85,7 @@ absl::StatusOr<bool> OrderEffects::Run(Module* module) {
   return changed;
 }
 
-void TakeOrder(const Instruction* from, Instruction* to) {
+void MoveControlDependencies(const Instruction* from, Instruction* to) {
   for (Instruction* p : from->control_predecessors()) to->AddControlPredecessor(p);
   for (const auto& i : to->parent()->instructions()) {
     const std::vector<Instruction*>& before = i->control_predecessors();

@@ -20,7 +20,7 @@ class OrderEffects : public Pass {
 
 // Transfers the control predecessors and successors of `from` to its replacement `to`. The caller must then remove
 // `from`, because RemoveDead() keeps an instruction with control dependencies.
-void TakeOrder(const Instruction* from, Instruction* to);
+void MoveControlDependencies(const Instruction* from, Instruction* to);
 
 }  // namespace backplane
 

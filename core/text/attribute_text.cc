@@ -17,7 +17,7 @@ namespace {
 
 constexpr absl::string_view kPrecisions[] = {"default", "high", "highest", "packed_nibble"};
 
-// Named dot algorithms. tf32 is no element type: kInvalid stands for it. Any of the f8 types stands for any_f8.
+// Named dot algorithms. kInvalid represents tf32, which is no element type. Any f8 type represents any_f8.
 constexpr PrimitiveType kTf32 = PrimitiveType::kInvalid, kF16 = PrimitiveType::kF16, kBF16 = PrimitiveType::kBF16,
                         kF32 = PrimitiveType::kF32, kF64 = PrimitiveType::kF64, kF8 = PrimitiveType::kF8E5M2;
 constexpr absl::string_view kUnsetAlgorithm = "unset";
@@ -39,7 +39,7 @@ constexpr NamedAlgorithm kAlgorithms[] = {
 
 std::string Braced(const Ints& v) { return absl::StrCat("{", absl::StrJoin(v, ","), "}"); }
 
-// ---- attributes of several keys ----
+// ---- attributes with several keys ----
 
 template <typename Dims>
 struct Key {
@@ -89,7 +89,7 @@ absl::StatusOr<bool> ParseKeys(HloLexer& lexer, absl::string_view key, const Key
   return false;
 }
 
-// True when `key` is one of the keys of the multi-key attribute `id`; its value is read then.
+// Whether `key` belongs to the attribute `id`. Parses its value in that case.
 absl::StatusOr<bool> ParseMultiKey(HloLexer& lexer, absl::string_view key, AttrId id, Attributes* attrs) {
   bool found = false;
   switch (KindOf(id)) {
@@ -135,13 +135,13 @@ absl::StatusOr<bool> ParseMultiKey(HloLexer& lexer, absl::string_view key, AttrI
   }
 }
 
-// ---- values of one key ----
+// ---- attributes with one key ----
 
 absl::StatusOr<PaddingConfig> ParsePadding(HloLexer& lexer) {
   PaddingConfig config;
   const size_t at = lexer.position();
   const absl::string_view text = lexer.Run("_-");
-  if (text.empty()) return config;  // of a scalar, which has no dimension to pad
+  if (text.empty()) return config;  // a scalar has no dimension to pad
   for (absl::string_view dim : absl::StrSplit(text, 'x')) {
     const std::vector<absl::string_view> parts = absl::StrSplit(dim, '_');
     PaddingDimension p;
@@ -318,7 +318,7 @@ absl::StatusOr<AttrValue> ParseValue(HloLexer& lexer, AttrId id) {
   return AttrValue(EnumValue{*value});
 }
 
-// Strides and interior padding are written for all dimensions or for none.
+// Strides and interior padding are printed for all dimensions or for none.
 std::string SliceText(const SliceConfig& slices) {
   const bool strided = std::any_of(slices.begin(), slices.end(), [](const SliceDimension& d) { return d.stride != 1; });
   return absl::StrCat("{",
@@ -606,7 +606,7 @@ absl::StatusOr<ConvolutionDimensions> ParseConvolutionDimensions(HloLexer& lexer
       if (slot == nullptr || *slot != -1) return false;
       *slot = static_cast<int64_t>(i);
     }
-    return true;  // as many slots as characters: all are filled
+    return true;  // as many slots as characters: all are set
   };
   ConvolutionDimensions d;
   if (!side(in[0], 'b', &d.input_batch, 'f', &d.input_feature, &d.input_spatial) ||
@@ -725,7 +725,7 @@ absl::StatusOr<DotAlgorithm> DotAlgorithmFromText(absl::string_view name) {
   return absl::InvalidArgumentError(absl::StrCat("unknown dot algorithm '", name, "'"));
 }
 
-void TakeF8Types(PrimitiveType lhs, PrimitiveType rhs, DotAlgorithm* a) {
+void ResolveF8Types(PrimitiveType lhs, PrimitiveType rhs, DotAlgorithm* a) {
   if (IsF8(a->lhs_type) && IsF8(lhs)) a->lhs_type = lhs;
   if (IsF8(a->rhs_type) && IsF8(rhs)) a->rhs_type = rhs;
 }

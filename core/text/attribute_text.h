@@ -1,5 +1,5 @@
-// HLO text of attributes, one rule for each kind of value. The keys are those of core/ops/attributes.def; dot, gather,
-// scatter and ragged-dot dimensions have several keys each (lhs_contracting_dims=, offset_dims=, ...).
+// HLO text of attributes, one rule per kind of value. The keys are those of core/ops/attributes.def. Dimension numbers
+// of dot, gather, scatter and ragged-dot have several keys (lhs_contracting_dims=, offset_dims=, ...).
 #ifndef BACKPLANE_CORE_TEXT_ATTRIBUTE_TEXT_H_
 #define BACKPLANE_CORE_TEXT_ATTRIBUTE_TEXT_H_
 
@@ -10,16 +10,16 @@
 
 namespace backplane {
 
-// Appends `key=value`, several with ", " between where the value has several keys, nothing where all are empty.
+// Appends `key=value`, or several separated by ", " for a value with several keys. Omits empty ones.
 void AppendAttribute(AttrId id, const AttrValue& value, std::string* out);
 
-// Reads the value of `key` (the '=' is behind us) into `attrs` if it is an attribute of the operation; false when it is
-// none.
+// Parses the value of `key` into `attrs` if it is an attribute of the operation, else returns false. The lexer is
+// behind the '='.
 absl::StatusOr<bool> ParseAttribute(HloLexer& lexer, absl::string_view key, const OpInfo& info, Attributes* attrs);
 
-// Pieces that the module's header and other formats share.
+// Formats shared with the module header and other text formats.
 std::string QuotedText(absl::string_view s);  // "..." with C escapes
-// The value as it is when it is one balanced {...}, else quoted: backend_config and frontend attribute values.
+// Prints a value verbatim if it is one balanced {...}, else quoted: for backend_config and frontend attributes.
 std::string RawOrQuotedText(const std::string& s);
 absl::StatusOr<std::string> ParseRawOrQuoted(HloLexer& lexer);
 std::string FrontendAttributesText(const StringMap& map);  // {a="1",b={...}}
@@ -34,8 +34,8 @@ std::string ResultAccuracyText(const ResultAccuracy& accuracy);
 absl::StatusOr<ResultAccuracy> ParseResultAccuracy(HloLexer& lexer);
 absl::StatusOr<DotAlgorithm> DotAlgorithmFromText(absl::string_view name);
 std::string DotAlgorithmText(const DotAlgorithm& algorithm);
-// Names leave open which f8 types are meant: those of the operands, where they are such.
-void TakeF8Types(PrimitiveType lhs, PrimitiveType rhs, DotAlgorithm* algorithm);
+// The names of algorithms do not tell which f8 types are meant: takes those of the operands.
+void ResolveF8Types(PrimitiveType lhs, PrimitiveType rhs, DotAlgorithm* algorithm);
 
 }  // namespace backplane
 

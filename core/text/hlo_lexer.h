@@ -1,5 +1,6 @@
-// Walks over HLO text: names, numbers, strings, balanced braces, shapes; every Take skips blanks and comments first.
-// Positions become line and column only in error messages. Holds a view of the text, which must outlive it.
+// Tokenizes HLO text: names, numbers, strings, balanced braces, shapes. Every method first skips white space and
+// comments. Positions are converted to line and column only for error messages. Holds a view of the text, which must
+// outlive the lexer.
 #ifndef BACKPLANE_CORE_TEXT_HLO_LEXER_H_
 #define BACKPLANE_CORE_TEXT_HLO_LEXER_H_
 
@@ -14,7 +15,7 @@ class HloLexer {
  public:
   explicit HloLexer(absl::string_view text) : text_(text) {}
 
-  // Position of the next token, and back to one.
+  // The position of the next token. set_position returns to it.
   size_t position() {
     Skip();
     return pos_;
@@ -33,13 +34,13 @@ class HloLexer {
   }
 
   bool Take(absl::string_view punctuation);
-  bool TakeWord(absl::string_view word);  // a whole name equal to `word`
-  // Letter or '_', then letters, digits, '_', '.', '-' (but not the '-' of "->"); empty when there is none.
+  bool TakeWord(absl::string_view word);  // a complete name equal to `word`
+  // Returns a letter or '_', followed by letters, digits, '_', '.', '-' (but not the '-' of "->"), or an empty view.
   absl::string_view Name();
-  // The characters of a number, also nan(0x1) or inf: up to a blank or one of ",{}()[]:=", and a payload in
-  // parentheses.
+  // Returns the characters of a number, including nan(0x1) and inf: up to white space or one of ",{}()[]:=", and a
+  // payload in parentheses.
   absl::string_view Number();
-  // Characters out of [A-Za-z0-9] and `more`.
+  // Returns the longest run of characters from [A-Za-z0-9] and `more`.
   absl::string_view Run(absl::string_view more);
   absl::StatusOr<int64_t> Int();
   absl::StatusOr<bool> Bool();                         // true, false
@@ -47,13 +48,13 @@ class HloLexer {
   absl::StatusOr<absl::string_view> BalancedBraces();  // {...} with braces and strings inside, both ends included
   absl::StatusOr<backplane::Shape> Shape();
   absl::StatusOr<Ints> IntList();  // {1, 2}
-  bool AtShape();                  // is the next token the beginning of a shape?
+  bool AtShape();                  // whether the next token starts a shape
 
   absl::Status Expect(absl::string_view punctuation, absl::string_view where);
-  // "hlo text 3:14: message", at the next token or at a position taken before.
+  // Returns an error "hlo text 3:14: message" for the next token, or for an earlier position.
   absl::Status Error(absl::string_view message) { return ErrorAt(position(), message); }
   absl::Status ErrorAt(size_t pos, absl::string_view message) const;
-  // Puts the place in front of another error's message; its code stays.
+  // Prefixes the message of another error with the position. Keeps its code.
   absl::Status Locate(size_t pos, const absl::Status& status) const;
 
  private:

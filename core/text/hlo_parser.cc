@@ -18,7 +18,7 @@
 namespace backplane {
 namespace {
 
-// Annotations of XLA's text that say nothing about what a program computes: kept as text.
+// Annotations of XLA that do not affect what a program computes: kept as text.
 constexpr absl::string_view kHeaderNotes[] = {"is_scheduled", "allow_spmd_sharding_propagation_to_parameters",
                                               "allow_spmd_sharding_propagation_to_output", "alias_passthrough_params",
                                               "origin_recovery_table"};
@@ -46,7 +46,7 @@ class Parser {
   }
 
  private:
-  // Everything of one instruction that stands behind its operands.
+  // The attributes of one instruction, which follow its operands.
   struct Suffix {
     Attributes attrs;
     std::vector<std::pair<int, Computation*>> called;  // slot, computation
@@ -166,7 +166,7 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // What the header says of the entry, once the entry is known.
+  // Applies what the header says about the entry, once the entry is known.
   absl::Status CheckHeader() {
     const ModuleConfig& config = module_->config();
     const ProgramShape program = module_->entry()->program_shape();
@@ -332,9 +332,9 @@ class Parser {
     return i;
   }
 
-  // "call-start": a wrapped operation in one line instead of a computation of its own.
+  // "call-start": a wrapped operation in short form, instead of a computation of its own.
   struct Async {
-    absl::string_view wrapped;  // empty: no such thing
+    absl::string_view wrapped;  // empty if the form is not used
     bool starts = false;
     Opcode opcode = Opcode::kAsyncDone;
   };
@@ -482,7 +482,7 @@ class Parser {
       RETURN_IF_ERROR(lexer_.Expect("}", "of control predecessors"));
     } else if (key == "result_accuracy") {
       ASSIGN_OR_RETURN(suffix->accuracy, ParseResultAccuracy(lexer_));
-    } else if (key == "async_execution_thread" && opcode != Opcode::kAsyncStart) {  // in front of a wrapped operation
+    } else if (key == "async_execution_thread" && opcode != Opcode::kAsyncStart) {  // precedes a wrapped operation
       ASSIGN_OR_RETURN(std::string thread, lexer_.String());
       suffix->attrs.Set(AttrId::kAsyncExecutionThread, std::move(thread));
     } else {
@@ -514,8 +514,8 @@ class Parser {
     return false;
   }
 
-  // What the text leaves to be understood: empty dimension numbers and groups, f8 types of an algorithm, which kind of
-  // backend config.
+  // Fills in what the text omits: empty dimension numbers and groups, f8 types of an algorithm, the kind of the backend
+  // config.
   absl::Status Complete(const InstructionSpec& spec, Suffix* suffix) {
     Attributes& attrs = suffix->attrs;
     for (AttrId id : Info(spec.opcode).attributes) {
@@ -537,11 +537,11 @@ class Parser {
     if (const AttrValue* v = attrs.Find(AttrId::kDotAlgorithm);
         v != nullptr && spec.opcode == Opcode::kDot && spec.operands.size() == 2) {
       DotAlgorithm a = std::get<DotAlgorithm>(*v);
-      TakeF8Types(spec.operands[0]->shape().element_type(), spec.operands[1]->shape().element_type(), &a);
+      ResolveF8Types(spec.operands[0]->shape().element_type(), spec.operands[1]->shape().element_type(), &a);
       attrs.Set(AttrId::kDotAlgorithm, a);
     }
     if (spec.opcode == Opcode::kCall) {
-      if (absl::Status s = TakeComposite(&suffix->frontend, &attrs); !s.ok())
+      if (absl::Status s = ExtractComposite(&suffix->frontend, &attrs); !s.ok())
         return lexer_.Locate(lexer_.position(), s);
     }
     if (spec.opcode != Opcode::kCustomCall || !suffix->has_backend_config) return absl::OkStatus();

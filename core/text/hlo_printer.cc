@@ -48,7 +48,7 @@ void AppendCalled(const Instruction& i, const HloPrintOptions& options, std::str
   }
 }
 
-// With the module's tables at hand the frame's number says where file and line come from; without them they stand here.
+// With the tables of the module the frame id gives file and line; without them they are printed here.
 std::string MetadataText(const OpMetadata& m, bool tables) {
   std::vector<std::string> fields;
   const bool by_frame = tables && m.stack_frame_id != 0;
@@ -75,7 +75,7 @@ void AppendBackendConfig(const Instruction& i, const HloPrintOptions& options, s
   }
 }
 
-// The attributes of an operation in XLA's order: that of its line in the table, but for custom calls.
+// Returns the attributes of an operation in XLA's order: that of the table, except for custom calls.
 std::vector<AttrId> PrintOrder(const Instruction& i) {
   if (!i.Is(Opcode::kCustomCall)) return i.info().attributes;
   return {AttrId::kWindow,          AttrId::kConvolutionDims,  AttrId::kFeatureGroupCount,
@@ -103,7 +103,7 @@ void AppendAnnotation(const Instruction& i, const HloPrintOptions& options, cons
   if (it != i.annotations()->end()) absl::StrAppend(out, ", ", key, "=", it->second);
 }
 
-// The operation an asynchronous start stands for, where its computation holds nothing else.
+// Returns the operation that an asynchronous start wraps, if its computation contains nothing else.
 const Instruction* Wrapped(const Instruction& start, const HloPrintOptions& options) {
   if (!options.short_async || !start.Is(Opcode::kAsyncStart) || start.called().size() != 1) return nullptr;
   const Computation& c = *start.called(0);
@@ -113,7 +113,7 @@ const Instruction* Wrapped(const Instruction& start, const HloPrintOptions& opti
   for (int64_t k = 0; k < n; ++k) {
     if (root->operand(k) != c.parameter(k)) return nullptr;
   }
-  // What the parts have beside the operation has no place in one line.
+  // Attributes of the start or of the computation cannot be expressed in the short form.
   if (root->sharding() != nullptr || !root->frontend_attributes().empty() || !root->control_predecessors().empty() ||
       root->Is(Opcode::kConstant) || root->Is(Opcode::kAsyncStart) || !root->backend_config().empty() ||
       root->attrs().Has(AttrId::kOpaque) || root->attrs().Has(AttrId::kFfiAttributes) || root->result_accuracy()) {
@@ -245,17 +245,17 @@ void AppendHeader(const Module& module, const HloPrintOptions& options, std::str
   if (options.annotations && !config.stack_frames.empty()) absl::StrAppend(out, config.stack_frames, "\n\n");
 }
 
-// Computations whose only callers are asynchronous starts that say in one line what they hold.
-absl::flat_hash_set<const Computation*> InOneLine(const Module& module, const HloPrintOptions& options) {
-  absl::flat_hash_set<const Computation*> folded, called;
+// Returns computations that are called only by asynchronous starts printed in short form.
+absl::flat_hash_set<const Computation*> PrintedInShortForm(const Module& module, const HloPrintOptions& options) {
+  absl::flat_hash_set<const Computation*> short_form_only, called;
   for (const auto& c : module.computations()) {
     for (const auto& i : c->instructions()) {
-      const bool short_form = Wrapped(*i, options) != nullptr;
-      for (const Computation* callee : i->called()) (short_form ? folded : called).insert(callee);
+      const bool wrapped = Wrapped(*i, options) != nullptr;
+      for (const Computation* callee : i->called()) (wrapped ? short_form_only : called).insert(callee);
     }
   }
-  for (const Computation* c : called) folded.erase(c);
-  return folded;
+  for (const Computation* c : called) short_form_only.erase(c);
+  return short_form_only;
 }
 
 }  // namespace
@@ -312,9 +312,9 @@ std::string PrintComputation(const Computation& computation, const HloPrintOptio
 std::string PrintModule(const Module& module, const HloPrintOptions& options) {
   std::string out;
   AppendHeader(module, options, &out);
-  const absl::flat_hash_set<const Computation*> folded = InOneLine(module, options);
+  const absl::flat_hash_set<const Computation*> short_form_only = PrintedInShortForm(module, options);
   for (const Computation* c : CalleesFirst(module)) {
-    if (folded.contains(c)) continue;
+    if (short_form_only.contains(c)) continue;
     AppendComputation(*c, options, &out);
     out += "\n\n";
   }

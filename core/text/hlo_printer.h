@@ -1,8 +1,8 @@
-// Prints modules, computations and instructions as HLO text, spelled as XLA spells it. ToString() of the IR's classes
-// is the printer with default options.
+// Prints modules, computations and instructions as HLO text, in XLA's spelling. The ToString() methods of the IR print
+// with default options.
 //
-// What XLA's text has no place for (partitioner choices, memory kinds of parameters and results) stands in the module's
-// frontend attributes under names that begin with "backplane."; the parser takes it from there again.
+// Information that XLA's text cannot express (partitioner choices, memory kinds of parameters and results) is printed
+// as frontend attributes of the module whose names start with "backplane."; the parser reads it back from there.
 #ifndef BACKPLANE_CORE_TEXT_HLO_PRINTER_H_
 #define BACKPLANE_CORE_TEXT_HLO_PRINTER_H_
 
@@ -22,13 +22,13 @@ struct HloPrintOptions {
   bool operand_shapes = false;         // add(f32[2] %a, f32[2] %b)
   bool percent = true;                 // %add, and not add
   bool signatures = true;              // %f (a: f32[]) -> f32[] {, and not %f {
-  bool operand_indices = true;         // /*index=5*/ in front of every fifth operand
-  bool annotations = true;             // what is kept without effect: the header's flags, stack frames, origins
-  bool short_async = true;             // foo-start(..), and not async-start(..), calls=%wrapped, where that says it all
+  bool operand_indices = true;         // /*index=5*/ before every fifth operand
+  bool annotations = true;             // fields without effect: flags of the header, stack frames, origins
+  bool short_async = true;             // foo-start(..) instead of async-start(..), calls=%wrapped, if it is equivalent
   int64_t constant_limit = INT64_MAX;  // constants with more elements print as {...}
 };
 
-// As XLA prints what it has not compiled: names without %, no signatures, no metadata.
+// The options for unoptimized programs, as XLA prints them: names without %, no signatures, no metadata.
 HloPrintOptions ShortHloText();
 
 std::string PrintInstruction(const Instruction& instruction,
@@ -36,7 +36,7 @@ std::string PrintInstruction(const Instruction& instruction,
 std::string PrintComputation(const Computation& computation, const HloPrintOptions& options = {});
 std::string PrintModule(const Module& module, const HloPrintOptions& options = {});
 
-// All computations, callees before callers, else in the module's order: the order of the text.
+// Returns all computations in the order of the text: callees before callers, otherwise the order of the module.
 std::vector<const Computation*> CalleesFirst(const Module& module);
 
 }  // namespace backplane

@@ -28,7 +28,7 @@ std::unique_ptr<Module> Parsed(absl::string_view text) {
   return m.ok() ? *std::move(m) : nullptr;
 }
 
-// What PrintModule prints, parsed and printed again, is the same text and the same program.
+// Parsing and printing the output of PrintModule must reproduce the text and the program.
 void ExpectRoundTrip(const Module& m) {
   const std::string text = m.ToString();
   std::unique_ptr<Module> again = Parsed(text);
@@ -39,7 +39,7 @@ void ExpectRoundTrip(const Module& m) {
 
 std::string Entry(absl::string_view body) { return absl::StrCat("HloModule m\n\nENTRY %main {\n", body, "\n}\n"); }
 
-// The entry's root as the printer spells it.
+// Returns the root of the entry as the printer spells it.
 std::string Root(absl::string_view text) {
   std::unique_ptr<Module> m = Parsed(text);
   if (m == nullptr) return "";
@@ -81,7 +81,7 @@ TEST(HloText, ReadsWhatXlaPrints) {
     absl::StatusOr<std::unique_ptr<Module>> m = ParseHloModule(t.text);
     ASSERT_TRUE(m.ok()) << m.status();
     ExpectRoundTrip(**m);
-    // As many instructions as lines that define one.
+    // The number of instructions must equal the number of lines that define one.
     int64_t lines = 0, instructions = 0;
     std::istringstream stream(t.text);
     for (std::string line; std::getline(stream, line);)
@@ -96,7 +96,7 @@ std::string OneBlank(absl::string_view text) {
   return absl::StrJoin(words, " ");
 }
 
-// Up to white space, what XLA printed is printed again: compiled programs in full, others in short.
+// Apart from white space, XLA's output must be reproduced: compiled programs in long form, others in short form.
 TEST(HloText, PrintsWhatXlaPrints) {
   for (const XlaText& t : XlaTexts()) {
     SCOPED_TRACE(t.name);
@@ -107,7 +107,7 @@ TEST(HloText, PrintsWhatXlaPrints) {
   }
 }
 
-// Every form there is, as XLA prints it.
+// All forms of instructions, as XLA prints them.
 TEST(HloText, PrintsEveryFormAsXlaDoes) {
   const std::string text =
       R"(HloModule m, is_scheduled=true, alias_passthrough_params=true, input_output_alias={ {}: (1, {}, may-alias) }, buffer_donor={ (0, {}) }, entry_computation_layout={(f32[8,4]{1,0:T(8,128)(2,1)E(16)S(5)}, f32[<=8,4]{1,0})->f32[8,4]{1,0}}, allow_spmd_sharding_propagation_to_parameters={true,false}, allow_spmd_sharding_propagation_to_output={true}, replica_count=2, num_partitions=8, frontend_attributes={a="b",c={x = "y"}}
@@ -224,7 +224,7 @@ ENTRY %main {
                                        "preserve_layout=true stack_frame_id=1}"));
   EXPECT_THAT(m->ToString(), HasSubstr("StackFrames\n1 {file_location_id=1 parent_frame_id=1}\n"));
   ExpectRoundTrip(*m);
-  // Without the tables file and line stand at the instruction.
+  // Without the tables file and line are printed at the instruction.
   HloPrintOptions plain;
   plain.annotations = false;
   EXPECT_THAT(PrintModule(*m, plain),
@@ -322,7 +322,7 @@ TEST(HloText, InstructionsKeepTheirSpelling) {
     const std::string root = Root(Entry(c.body));
     if (c.root != nullptr) {
       EXPECT_EQ(root, c.root);
-    } else {  // as it stands in the body
+    } else {  // as in a computation
       EXPECT_THAT(c.body, HasSubstr(root));
     }
   }
@@ -393,7 +393,7 @@ ENTRY %main (p: (s32[], f32[2]), c: pred[], k: s32[]) -> (f32[2], f32[2]) {
   ASSERT_NE(m, nullptr);
   EXPECT_EQ(m->ToString(), text);
   ExpectRoundTrip(*m);
-  // body= may stand before condition=.
+  // body= may precede condition=.
   std::unique_ptr<Module> swapped =
       Parsed(absl::StrReplaceAll(text, {{"condition=%cond, body=%body", "body=%body, condition=%cond"}}));
   ASSERT_NE(swapped, nullptr);
@@ -518,8 +518,8 @@ TEST(HloText, Literals) {
   EXPECT_FALSE(ParseLiteral(Shape(), "1").ok());
 }
 
-// A number beyond 64 bits is an error wherever a number counts something; where it is part of a name or stands for a
-// float it is kept. Nowhere does it become another number.
+// A number beyond 64 bits is an error if it is an integer value, and is kept if it is part of a name or a float. It
+// must never become another number.
 TEST(HloText, NumbersThatDoNotFitAreNotReadAsOthers) {
   for (absl::string_view window :
        {"size=2 pad=99999999999999999999_0", "size=2 pad=0_99999999999999999999", "size=99999999999999999999",
@@ -536,11 +536,11 @@ TEST(HloText, NumbersThatDoNotFitAreNotReadAsOthers) {
   std::mt19937 rng(3);
   int tried = 0;
   for (const XlaText& t : XlaTexts()) {
-    std::vector<std::pair<size_t, size_t>> numbers;  // where they stand, how long they are
+    std::vector<std::pair<size_t, size_t>> numbers;  // positions and lengths
     for (size_t at = 0; at < t.text.size();) {
       size_t end = at;
       while (end < t.text.size() && absl::ascii_isdigit(t.text[end])) ++end;
-      // Comments say nothing, and a computation's head repeats names and shapes of parameters.
+      // Comments are ignored, and the header of a computation repeats names and shapes of parameters.
       const absl::string_view line = absl::string_view(t.text).substr(at, t.text.find('\n', at) - at);
       const bool read = !absl::StrContains(line, ") -> ") && !absl::EndsWith(t.text.substr(0, at), "index=");
       if (end > at && read) numbers.emplace_back(at, end - at);
@@ -580,7 +580,7 @@ TEST(HloText, CallsNestedTooDeeplyAreRefused) {
   }
 }
 
-// No text makes the parser crash or hang, and what it accepts prints and parses again.
+// No text may make the parser crash or hang, and accepted text must print and parse again.
 TEST(HloText, MutatedTextsNeverCrash) {
   const std::vector<XlaText> texts = XlaTexts();
   std::mt19937 rng(12345);
@@ -612,7 +612,7 @@ TEST(HloText, MutatedTextsNeverCrash) {
     ++accepted;
     EXPECT_TRUE(ParseHloModule((*m)->ToString()).ok()) << (*m)->ToString();
   }
-  EXPECT_GT(accepted, 50);  // some mutations are harmless: the test reaches the printer
+  EXPECT_GT(accepted, 50);  // some mutations are harmless, so the test reaches the printer
 }
 
 }  // namespace

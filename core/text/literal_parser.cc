@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kMaxElidedBytes = int64_t{1} << 32;
 
-// One element's text; complex numbers have their own parentheses.
+// Returns the text of one element; complex numbers have their own parentheses.
 absl::string_view ElementText(HloLexer& lexer, absl::string_view whole, PrimitiveType type) {
   if (!IsComplex(type) || lexer.Peek() != '(') return lexer.Number();
   const size_t start = lexer.position();
@@ -51,7 +51,7 @@ absl::StatusOr<Literal> Parse(HloLexer& lexer, absl::string_view whole, const Sh
     for (int64_t i = 0; i < shape.tuple_size(); ++i) {
       if (i > 0) RETURN_IF_ERROR(lexer.Expect(",", "between the elements of a tuple literal"));
       if (lexer.AtShape() && !shape.tuple_shapes(i).IsTuple() && !IsComplex(shape.tuple_shapes(i).element_type())) {
-        RETURN_IF_ERROR(lexer.Shape().status());  // some printers repeat the element's shape
+        RETURN_IF_ERROR(lexer.Shape().status());  // some printers repeat the shape of the element
       }
       ASSIGN_OR_RETURN(Literal element, Parse(lexer, whole, shape.tuple_shapes(i), options));
       elements.push_back(std::move(element));
@@ -71,11 +71,11 @@ absl::StatusOr<Literal> Parse(HloLexer& lexer, absl::string_view whole, const Sh
     return Literal(shape);
   }
   lexer.set_position(at);
-  // Each element takes a character at least: no more memory than the text can fill.
+  // Each element takes at least one character, so the text bounds the memory.
   if (shape.num_elements() > static_cast<int64_t>(lexer.remaining())) {
     return lexer.Error(absl::StrCat("literal of ", shape.ToString(), " in too short a text"));
   }
-  // An empty array may be spelled in short: {} for f32[2,0].
+  // An empty array has a short form: {} for f32[2,0].
   Literal literal(shape);
   int64_t linear = 0;
   if (shape.num_elements() == 0) {

@@ -59,15 +59,15 @@ absl::StatusOr<ReplicaGroups> ReplicaGroupsOfMesh(const Ints& mesh, const Ints& 
     return absl::InvalidArgumentError(
         absl::StrCat("replica groups: a mesh of ", count, " devices, ", devices.size(), " device ids"));
   }
-  // Cut each axis at the ends of the parts that are named, so that a group runs over whole pieces.
+  // Splits each axis at the boundaries of the named sub-axes, so that a group covers complete pieces.
   struct Piece {
     int64_t axis, size, stride;
     int64_t order;
-  };  // order: place among the named axes, -1 for none
+  };  // order: position among the named axes, -1 for none
   std::vector<Piece> pieces;
   int64_t stride = count;
   for (size_t d = 0; d < mesh.size(); ++d) {
-    std::vector<std::pair<int64_t, int64_t>> parts;  // pre_size, place in `axes`
+    std::vector<std::pair<int64_t, int64_t>> parts;  // pre_size, index into `axes`
     for (size_t k = 0; k < axes.size(); ++k) {
       const MeshAxis& a = axes[k];
       if (a.axis < 0 || a.axis >= static_cast<int64_t>(mesh.size()))
@@ -147,7 +147,7 @@ std::string MeshShardingText::ToString() const {
 
 namespace {
 
-// Behind the word mesh; a comma that does not lead to device_ids is left.
+// Parses what follows the word mesh. Leaves a comma that does not precede device_ids.
 absl::Status ParseMeshHead(HloLexer& lexer, Mesh* out) {
   RETURN_IF_ERROR(lexer.Expect("[", "of a mesh"));
   if (!lexer.Take("]")) {

@@ -1,9 +1,8 @@
-// Replica groups written as axes of a device mesh, made into lists of devices.
+// Replica groups given as axes of a device mesh, and their expansion to lists of devices.
 //
-// Text: mesh['a'=4,'b'=2], device_ids=([4,2]T(1,0)) {'a','b':(1)2}. The devices, 0, 1, 2... unless device_ids says
-// otherwise, fill the mesh row-major. A group runs over the named axes, the first of them slowest; the groups follow
-// one another in the order of the other axes. 'b':(2)4 is a part of an axis: 4 steps, each of what is left after the 2
-// * 4 outermost ones are taken away.
+// Text: mesh['a'=4,'b'=2], device_ids=([4,2]T(1,0)) {'a','b':(1)2}. The devices fill the mesh in row-major order: 0, 1,
+// 2... unless device_ids is given. A group covers the named axes, the first one varying slowest. The groups are ordered
+// by the other axes. 'b':(2)4 is a sub-axis: 4 steps over what remains of the axis inside its 2 outermost steps.
 #ifndef BACKPLANE_CORE_TEXT_MESH_GROUPS_H_
 #define BACKPLANE_CORE_TEXT_MESH_GROUPS_H_
 
@@ -16,22 +15,22 @@
 namespace backplane {
 
 struct MeshAxis {
-  int64_t axis = 0;                // index into the mesh's sizes
-  int64_t pre_size = 1, size = 0;  // a part of the axis; size 0: the whole of it
+  int64_t axis = 0;                // index into the sizes of the mesh
+  int64_t pre_size = 1, size = 0;  // a sub-axis; size 0: the full axis
 };
 
 // `devices` empty: 0, 1, 2... Errors are InvalidArgument.
 absl::StatusOr<ReplicaGroups> ReplicaGroupsOfMesh(const Ints& mesh, const Ints& devices,
                                                   const std::vector<MeshAxis>& axes);
 
-// A mesh as the text names it: ['a'=4,'b'=2], device_ids=([4,2]T(1,0)).
+// A mesh as spelled in text: ['a'=4,'b'=2], device_ids=([4,2]T(1,0)).
 struct Mesh {
   std::vector<std::string> names;
   Ints sizes;
-  std::optional<IotaDevices> iota;  // of the devices, where the text has it
-  Ints devices;                     // listed, or what the iota says; empty: 0, 1, 2...
-  std::string ToString() const;     // with the word mesh in front
-  // {'a', 'b':(1)2} or {'a', ?}, as XLA writes the axes of a sharding; in replica groups it has no blanks between them.
+  std::optional<IotaDevices> iota;  // device ids in iota form, if the text uses it
+  Ints devices;                     // listed or expanded; empty: 0, 1, 2...
+  std::string ToString() const;     // includes the word mesh
+  // Prints {'a', 'b':(1)2} or {'a', ?}, as XLA spells the axes of a sharding. In replica groups there are no blanks.
   std::string AxesText(const std::vector<MeshAxis>& axes, bool open = false, absl::string_view between = ", ") const;
 };
 struct MeshGroups : Mesh {
@@ -40,7 +39,7 @@ struct MeshGroups : Mesh {
 };
 absl::StatusOr<MeshGroups> ParseMesh(HloLexer& lexer);  // after the word "mesh"
 
-// A sharding by mesh axes, as core/ops keeps it in text: mesh[..], [{'a'}, {'b', ?}], replicated={'c'}.
+// A sharding over mesh axes, which core/ops stores as text: mesh[..], [{'a'}, {'b', ?}], replicated={'c'}.
 struct MeshShardingText : Mesh {
   struct Dimension {
     std::vector<MeshAxis> axes;
@@ -50,9 +49,9 @@ struct MeshShardingText : Mesh {
   std::vector<MeshAxis> replicated, unreduced, manual;
   std::string ToString() const;
 };
-absl::StatusOr<MeshShardingText> ParseMeshSharding(absl::string_view text);  // the whole text
+absl::StatusOr<MeshShardingText> ParseMeshSharding(absl::string_view text);  // consumes the whole text
 
-// The groups a mesh stands for, with its text. After the word "mesh".
+// Returns the groups of a mesh together with its text. The lexer is behind the word mesh.
 absl::StatusOr<ReplicaGroups> ParseMeshGroups(HloLexer& lexer);
 
 }  // namespace backplane

@@ -1,5 +1,5 @@
-// The tables FileNames, FunctionNames, FileLocations and StackFrames that newer HLO text carries in front of its
-// computations, and metadata={...}, whose stack_frame_id points into them.
+// The tables FileNames, FunctionNames, FileLocations and StackFrames that recent HLO text has before its computations,
+// and metadata={...}, whose stack_frame_id refers to them.
 #ifndef BACKPLANE_CORE_TEXT_STACK_FRAMES_H_
 #define BACKPLANE_CORE_TEXT_STACK_FRAMES_H_
 
@@ -13,16 +13,16 @@ namespace backplane {
 
 class StackFrames {
  public:
-  // Reads the tables that stand at the lexer's place, if any.
+  // Parses the tables at the position of the lexer, if there are any.
   static absl::StatusOr<StackFrames> Parse(HloLexer& lexer);
 
-  // Reads {op_type="..." op_name="..." source_file="..." source_line=3 stack_frame_id=2 ...}; fields without a place in
-  // OpMetadata are kept as text.
+  // Parses {op_type="..." op_name="..." source_file="..." source_line=3 stack_frame_id=2 ...}. Fields that OpMetadata
+  // does not have are kept as text.
   absl::StatusOr<OpMetadata> ParseMetadata(HloLexer& lexer) const;
 
-  // The tables as they stood, blanks at the ends left out; empty when there were none.
+  // Returns the text of the tables without leading and trailing blanks, or an empty string.
   const std::string& text() const { return text_; }
-  // File and line of a frame into metadata that names one and has none of its own.
+  // Fills in file and line of metadata that has a frame id only.
   void Resolve(OpMetadata* metadata) const;
 
  private:
@@ -32,7 +32,7 @@ class StackFrames {
   };
   absl::flat_hash_map<int64_t, std::string> files_;
   absl::flat_hash_map<int64_t, Location> locations_;
-  absl::flat_hash_map<int64_t, int64_t> frames_;  // to a location
+  absl::flat_hash_map<int64_t, int64_t> frames_;  // frame id to location
 };
 
 }  // namespace backplane

@@ -38,7 +38,7 @@ void NoteFfiText(const Instruction& i, const std::string& text, StringMap* annot
   }
 }
 
-absl::Status TakeComposite(StringMap* frontend, Attributes* attrs) {
+absl::Status ExtractComposite(StringMap* frontend, Attributes* attrs) {
   if (!attrs->GetBool(AttrId::kIsComposite)) return absl::OkStatus();
   auto take = [&](const char* key) -> std::optional<std::string> {
     auto it = frontend->find(key);

@@ -1,4 +1,4 @@
-// Spellings that printer, parser and proto agree on: keys of called computations and of what travels in frontend
+// Spellings shared by printer, parser and proto: keys of called computations, and of information stored in frontend
 // attributes.
 #ifndef BACKPLANE_CORE_TEXT_TEXT_NAMES_H_
 #define BACKPLANE_CORE_TEXT_TEXT_NAMES_H_
@@ -16,7 +16,7 @@ inline constexpr char kShardyKey[] = "backplane.use_shardy_partitioner";
 inline constexpr char kParameterMemoryKey[] = "backplane.parameter_memory_kinds";
 inline constexpr char kResultMemoryKey[] = "backplane.result_memory_kinds";
 
-// Keys of an operation's called computations: one for all of them as a list, or one for each of at most two.
+// Returns the keys of an operation's called computations: one key for a list, or one for each of at most two.
 struct CalledStyle {
   absl::string_view keys[2];
   bool list = false;
@@ -41,17 +41,17 @@ inline CalledStyle CalledStyleOf(Opcode opcode, bool predicated) {
   }
 }
 
-// A composite call's name, attributes and version travel as frontend attributes, as XLA has them: into a copy of the
-// instruction's own, and out of those that were read, into attributes. InvalidArgument: a version that is no number.
+// A composite call stores name, attributes and version as frontend attributes, as XLA does. These functions convert to
+// and from them. Returns InvalidArgument for a version that is not a number.
 StringMap FrontendAttributesWithComposite(const Instruction& instruction);
-absl::Status TakeComposite(StringMap* frontend, Attributes* attrs);
+absl::Status ExtractComposite(StringMap* frontend, Attributes* attrs);
 
-// The dictionary of a typed custom call: as its text was read, where that is kept and still means the same, else as we
-// spell it. NoteFfiText keeps a text that differs from our spelling.
+// Prints the dictionary of a typed custom call: its original text if that is kept and still equivalent, else our
+// spelling. NoteFfiText keeps a text that differs from our spelling.
 std::string FfiText(const Instruction& instruction, bool as_read = true);
 void NoteFfiText(const Instruction& instruction, const std::string& text, StringMap* annotations);
 
-// A conditional on a pred with its two branches.
+// Whether the instruction is a conditional on a pred with two branches.
 inline bool IsPredicated(const Instruction& i) {
   return i.Is(Opcode::kConditional) && i.operand_count() > 0 &&
          i.operand(0)->shape().element_type() == PrimitiveType::kPred && i.called().size() == 2;

@@ -8,7 +8,7 @@ namespace backplane {
 
 struct FloatFormat {
   int exponent_bits, mantissa_bits;
-  int least;  // the exponent of the smallest normal number, as in 2^least
+  int least;  // exponent of the smallest normal number, 2^least
 };
 
 constexpr FloatFormat FloatFormatOf(PrimitiveType type) {

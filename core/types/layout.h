@@ -1,10 +1,11 @@
-// How the elements of an array lie in memory: order of dimensions, tiles, element size, memory space, and what
-// compilers for accelerators say besides.
+// The memory layout of an array: order of dimensions, tiles, element size, memory space, and further properties that
+// compilers for accelerators use.
 //
 // minor_to_major[0] is the dimension that varies fastest; row-major of rank 3 is {2,1,0}. A tile covers the most minor
-// dimensions of the (already permuted) array and is itself laid out row-major; several tiles apply one after another.
-// Text form, as XLA prints it, fields in this order and none where it says nothing:
-// {1,0:T(8,128)(2,1)L(1024)#(u32)*(u64)E(4)S(1)SC(0:2)(1:4,6)M(128)}. Where elements lie: physical_layout.h.
+// dimensions of the permuted array and is itself row-major; several tiles apply one after another. Text form, as XLA
+// prints it, with fields in this order and default values omitted:
+// {1,0:T(8,128)(2,1)L(1024)#(u32)*(u64)E(4)S(1)SC(0:2)(1:4,6)M(128)}. physical_layout.h computes the positions of
+// elements.
 #ifndef BACKPLANE_CORE_TYPES_LAYOUT_H_
 #define BACKPLANE_CORE_TYPES_LAYOUT_H_
 
@@ -25,7 +26,7 @@ struct Tile {
   bool operator==(const Tile&) const = default;
 };
 
-// One dimension of an array that is divided between parts of a memory: a part begins at each of these indices.
+// Splits one dimension between parts of a memory: a part begins at each of these indices.
 struct LayoutSplit {
   int64_t dimension = 0;
   DimVector indices;
@@ -37,15 +38,15 @@ struct Layout {
   std::vector<Tile> tiles;
   int64_t element_size_in_bits = 0;  // 0: the natural size of the element type
   int64_t memory_space = 0;
-  int64_t tail_alignment = 1;  // L(n): at the end there is padding up to a multiple of so many elements
-  // #(u32), *(u64): types of the indices and pointers that a compiler keeps with the array; kInvalid: it does not say.
+  int64_t tail_alignment = 1;  // L(n): pads the end to a multiple of this number of elements
+  // #(u32), *(u64): types of the indices and pointers that a compiler stores with the array; kInvalid: not specified.
   PrimitiveType index_type = PrimitiveType::kInvalid;
   PrimitiveType pointer_type = PrimitiveType::kInvalid;
-  std::vector<LayoutSplit> splits;    // SC(0:2): where elements lie is not changed
-  int64_t metadata_prefix_bytes = 0;  // M(n): bytes in front of the elements, for sizes that are known at run time only
+  std::vector<LayoutSplit> splits;    // SC(0:2): does not affect the positions of elements
+  int64_t metadata_prefix_bytes = 0;  // M(n): bytes before the elements, for sizes known at run time only
 
   static Layout RowMajor(int64_t rank);
-  bool IsRowMajor() const;  // descending order, no tiles, natural element size, nothing before or behind the elements
+  bool IsRowMajor() const;       // descending order, no tiles, natural element size, no prefix or tail alignment
   std::string ToString() const;  // with braces
   bool operator==(const Layout&) const = default;
 };

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// Zeroed memory. Large blocks come from calloc untouched, so that zeros that are overwritten cost nothing.
+// Returns zeroed memory. Large blocks come from calloc, so the operating system provides zero pages on first access.
 std::shared_ptr<std::byte> Allocate(int64_t bytes) {
   void* raw = std::calloc(static_cast<size_t>(bytes) + kAlignment, 1);
   if (raw == nullptr) throw std::bad_alloc();
@@ -143,7 +143,7 @@ bool Literal::IsAllEqual() const {
   if (!shape_.IsArray() || num_elements() == 0) return false;
   const size_t width = static_cast<size_t>(ByteWidth(shape_.element_type()));
   const size_t size = static_cast<size_t>(byte_size());
-  // Every byte equals the one an element further on.
+  // Compares each byte with the byte one element further.
   return size == width || std::memcmp(data_.get(), data_.get() + width, size - width) == 0;
 }
 
@@ -154,7 +154,7 @@ bool Literal::IsAll(double value) const {
     if (IsComplex(shape_.element_type())) {
       if (GetAsComplex(i) != std::complex<double>(value)) return false;
     } else if (IsIntegral(shape_.element_type()) && BitWidth(shape_.element_type()) == 64) {
-      // Doubles above 2^53 stand for many integers: compare as integers.
+      // Doubles above 2^53 do not represent all integers, so the comparison is on integers.
       if (value != std::trunc(value)) return false;
       const bool is_unsigned = IsUnsigned(shape_.element_type());
       if (is_unsigned ? data<uint64_t>()[i] != SaturatingInt<uint64_t>(value) || value < 0 || value >= 0x1p64

@@ -20,20 +20,21 @@ namespace backplane {
 
 class Literal {
  public:
-  Literal() = default;                   // invalid
-  explicit Literal(const Shape& shape);  // zeros; the shape must be valid (tuple elements too); layout is dropped
+  Literal() = default;  // invalid
+  explicit Literal(
+      const Shape& shape);  // zero-filled; the shape and its tuple elements must be valid; drops the layout
 
-  // Takes bytes in the storage form. Error if the size is not shape.byte_size().
+  // Takes ownership of bytes in the storage form. Returns an error if the size is not shape.byte_size().
   static absl::StatusOr<Literal> FromBytes(const Shape& shape, absl::Span<const std::byte> bytes);
-  // Wraps memory that outlives every copy of the literal, without copying. Reads only until mutable_bytes() copies.
+  // Refers to memory that must outlive every copy of the literal. mutable_bytes() copies it first.
   static Literal Borrow(const Shape& shape, const void* data);
   static Literal Tuple(std::vector<Literal> elements);
   static Literal Token();
-  // One element, converted from a double/int64 to the type (saturating nothing: ordinary conversion).
+  // Converts a double or int64 to one element of the type, as the `convert` operation does.
   static Literal Scalar(PrimitiveType type, double value);
   static Literal ScalarInt(PrimitiveType type, int64_t value);
   // Native C++ types: bool, intN_t, uintN_t, float, double, std::complex, and the classes of numeric.h.
-  // Values are row-major, as many as the dims hold.
+  // `values` are row-major and as many as the shape has elements.
   template <typename T>
   static Literal FromValues(absl::Span<const int64_t> dims, absl::Span<const T> values);
 
@@ -57,27 +58,27 @@ class Literal {
   const std::vector<Literal>& elements() const { return elements_; }
   std::vector<Literal>& mutable_elements() { return elements_; }
 
-  int64_t dynamic_size(int64_t dim) const;  // the bound where the dimension is static or was never set
+  int64_t dynamic_size(int64_t dim) const;  // the bound if the dimension is static or the size was never set
   void set_dynamic_size(int64_t dim, int64_t n);
 
-  // Element by linear row-major index, widened.
-  double GetAsDouble(int64_t linear) const;  // integers and floats; the real part of complex
+  // Returns an element, by its row-major linear index, as a wider type.
+  double GetAsDouble(int64_t linear) const;  // integers and floats; for complex the real part
   int64_t GetAsInt(int64_t linear) const;    // integers, pred; floats truncate
   std::complex<double> GetAsComplex(int64_t linear) const;
   void SetFromDouble(int64_t linear, double value);
   void SetFromInt(int64_t linear, int64_t value);
 
-  bool IsAllEqual() const;         // every element has the same bits as the first (false for zero elements)
-  bool IsAll(double value) const;  // every element equals value (array of numbers or pred)
+  bool IsAllEqual() const;         // whether all elements have the same bits; false for zero elements
+  bool IsAll(double value) const;  // whether every element equals the value (numbers or pred)
 
-  // Same shape and bits (NaN equals itself).
+  // Whether shape and bits are equal. NaN equals NaN of the same bits.
   bool operator==(const Literal& other) const;
-  // Same dims, another element type: HLO `convert` semantics.
+  // Returns the elements converted to another type, as HLO `convert` does.
   absl::StatusOr<Literal> Convert(PrimitiveType to) const;
-  // Same elements, other dims.
+  // Returns the same elements with other dimensions.
   absl::StatusOr<Literal> Reshape(absl::Span<const int64_t> dims) const;
 
-  // HLO constant text: 1.5, {1, 2}, { {1,2}, {3,4} }, (tuple). `limit`: more elements than this print as {...}.
+  // Returns HLO constant text: 1.5, {1, 2}, { {1,2}, {3,4} }, (tuple). Prints {...} for more than `limit` elements.
   std::string ToString(int64_t limit = INT64_MAX) const;
 
  private:
@@ -88,10 +89,10 @@ class Literal {
   std::vector<int64_t> dynamic_sizes_;
 };
 
-// Decimal text as XLA writes it, which reads back to the same value of that type; nan, inf, -nan, (re, im) for complex.
+// Returns decimal text as XLA prints it. It parses to the same value of the type; nan, inf, -nan, (re, im) for complex.
 std::string ElementToString(const Literal& literal, int64_t linear);
-// The way back: one number of HLO text (true, -3, 1.5e-3, 0x1p-3, nan, -nan, nan(0x7fc01), (re, im)) into an element.
-// Integers must fit the type; decimals are rounded to it.
+// Parses one number of HLO text (true, -3, 1.5e-3, 0x1p-3, nan, -nan, nan(0x7fc01), (re, im)) into an element. Integers
+// must fit the type; decimals are rounded to it.
 absl::Status ParseElement(absl::string_view text, Literal* literal, int64_t linear);
 
 template <typename T>

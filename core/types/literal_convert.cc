@@ -73,7 +73,7 @@ T Narrow(const Wide& v) {
   } else if constexpr (std::is_floating_point_v<Wide>) {
     return T(RoundToOddFloat(v));
   } else {
-    return T(static_cast<float>(v));  // integers pass through f32, as they do in XLA
+    return T(static_cast<float>(v));  // integers are converted through f32, as in XLA
   }
 }
 

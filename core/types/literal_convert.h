@@ -1,4 +1,4 @@
-// Element-wise conversion between storage forms; the engine of Literal's accessors and of HLO `convert`.
+// Element-wise conversion between storage forms, for Literal's accessors and HLO `convert`.
 //
 // Every element type widens exactly into one of four wide types: int64_t, uint64_t, double or complex<double>.
 // Narrowing: integers wrap; floats round to nearest even, once; float to integer truncates, saturates, NaN becomes 0;
@@ -23,7 +23,7 @@ void WriteElements(PrimitiveType type, std::byte* data, int64_t first, int64_t c
 
 void ConvertElements(PrimitiveType from, const std::byte* source, PrimitiveType to, std::byte* target, int64_t count);
 
-// Truncates toward zero; too large or too small becomes the nearest end of the range; NaN becomes 0.
+// Truncates toward zero, saturates at the ends of the range, and converts NaN to 0.
 template <typename Int>
 Int SaturatingInt(double v, Int lowest = std::numeric_limits<Int>::min(),
                   Int highest = std::numeric_limits<Int>::max()) {

@@ -79,7 +79,7 @@ TEST(Literal, ConvertIntegers) {
 TEST(Literal, ConvertComplexAndRefusals) {
   const Literal c = Vector<std::complex<float>>({{1.5f, 2.0f}, {0.0f, 1.0f}});
   EXPECT_THAT(c.Convert(PrimitiveType::kF64)->data<double>(), testing::ElementsAre(1.5, 0));
-  // The imaginary part is dropped before anything else is done, for pred too.
+  // The imaginary part is dropped first, also for pred.
   EXPECT_THAT(c.Convert(PrimitiveType::kPred)->data<bool>(), testing::ElementsAre(true, false));
   EXPECT_EQ(c.Convert(PrimitiveType::kC128)->data<std::complex<double>>()[0], std::complex<double>(1.5, 2));
   EXPECT_FALSE(Literal::Token().Convert(PrimitiveType::kF32).ok());
@@ -113,7 +113,7 @@ TEST(Literal, Text) {
   EXPECT_EQ(Literal::FromValues<int32_t>({2, 2}, {1, 2, 3, 4}).ToString(3), "{...}");
 }
 
-// Every pattern of every 8- and 16-bit type prints to text that reads back to the same bits.
+// The text of every bit pattern of all 8- and 16-bit types must parse to the same bits.
 TEST(Literal, ElementTextRoundTripsExhaustively) {
   for (int n = 0; n < 256; ++n) {
     if (!IsValidPrimitiveType(n)) continue;

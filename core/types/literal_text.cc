@@ -16,7 +16,7 @@
 namespace backplane {
 namespace {
 
-// Width of the mantissa field of float formats whose NaNs carry a payload; 0 for all others.
+// Returns the width of the mantissa field of float formats whose NaNs have a payload, and 0 for all others.
 int PayloadBits(PrimitiveType type) {
   switch (type) {
     case PrimitiveType::kF64:
@@ -44,7 +44,8 @@ uint64_t RawBits(const std::byte* at, int width) {
   return bits;
 }
 
-// Decimal digits that tell any two values of a format apart: 1 + bits of the mantissa * log10 2, rounded up.
+// Returns the number of decimal digits that distinguishes all values of a format: 1 + mantissa bits * log10 2, rounded
+// up.
 int MostDigits(PrimitiveType type) {
   switch (type) {
     case PrimitiveType::kF64:
@@ -67,8 +68,9 @@ int MostDigits(PrimitiveType type) {
   }
 }
 
-// The number's own text, without any locale, as XLA writes it: f32 and f64 with the digits that any text of so many
-// keeps (6 and 15) where these read back to the value, else with all it may need; other formats always with these.
+// Prints a number independently of the locale, as XLA does: f32 and f64 with the digits that every decimal text
+// preserves (6 and 15) if that parses to the value, else with all digits that may be needed; other formats always with
+// all digits.
 std::string FiniteText(PrimitiveType type, double value) {
   char buffer[64];
   auto print = [&](int digits) {
@@ -87,7 +89,7 @@ std::string FiniteText(PrimitiveType type, double value) {
     if (single ? narrow == static_cast<float>(value) : wide == value)
       return std::string(buffer, static_cast<size_t>(end - buffer));
   }
-  // More digits where rounding back is not to nearest (the smallest f8e8m0fnu).
+  // More digits are needed where rounding is not to nearest (the smallest f8e8m0fnu).
   for (int digits = MostDigits(type);; ++digits) {
     const char* end = print(digits);
     double read = 0, rounded = 0;
@@ -120,7 +122,7 @@ absl::Status BadNumber(absl::string_view text, PrimitiveType type) {
   return absl::InvalidArgumentError(absl::StrCat("literal: '", text.substr(0, 40), "' is no value of ", Name(type)));
 }
 
-// "nan", "-nan", "nan(0x...)" into the bits of `at`; false when the text is none of these.
+// Parses "nan", "-nan", "nan(0x...)" into the bits of `at`. Returns false for any other text.
 bool ParseNan(absl::string_view text, PrimitiveType type, std::byte* at) {
   const bool negative = absl::ConsumePrefix(&text, "-");
   if (!negative) absl::ConsumePrefix(&text, "+");
@@ -141,7 +143,7 @@ bool ParseNan(absl::string_view text, PrimitiveType type, std::byte* at) {
   return true;
 }
 
-// A decimal or 0x1.8p3 number, also "inf"; the whole text.
+// Parses a decimal or 0x1.8p3 number or "inf". Consumes the whole text.
 bool ParseDouble(absl::string_view text, PrimitiveType type, double* out) {
   bool negative = absl::ConsumePrefix(&text, "-");
   if (!negative) absl::ConsumePrefix(&text, "+");
@@ -154,7 +156,7 @@ bool ParseDouble(absl::string_view text, PrimitiveType type, double* out) {
   double value = 0;
   const char* end = text.data() + text.size();
   std::from_chars_result r{};
-  if (type == PrimitiveType::kF32) {  // directly, so that the decimal is rounded once
+  if (type == PrimitiveType::kF32) {  // rounds the decimal only once
     float f = 0;
     r = std::from_chars(text.data(), end, f, hex ? std::chars_format::hex : std::chars_format::general);
     value = f;
@@ -163,7 +165,7 @@ bool ParseDouble(absl::string_view text, PrimitiveType type, double* out) {
   }
   if (r.ptr != end) return false;
   if (r.ec == std::errc::result_out_of_range) {
-    // Too small or too large for the type: strtod says which, with the IEEE result.
+    // Out of range for the type: strtod returns the IEEE result.
     const std::string whole = absl::StrCat(hex ? "0x" : "", text);
     value = type == PrimitiveType::kF32 ? std::strtof(whole.c_str(), nullptr) : std::strtod(whole.c_str(), nullptr);
   } else if (r.ec != std::errc()) {
@@ -190,7 +192,7 @@ absl::Status ParseInteger(absl::string_view text, PrimitiveType type, std::byte*
       std::from_chars(digits.data(), digits.data() + digits.size(), magnitude, hex ? 16 : 10);
   if (digits.empty() || r.ec != std::errc() || r.ptr != digits.data() + digits.size()) return BadNumber(text, type);
   const int bits = BitWidth(type);
-  // Largest magnitude on this side of zero. Hex text of a signed type may be its bit pattern.
+  // Checks the largest magnitude of this sign. Hexadecimal text of a signed type may be its bit pattern.
   const uint64_t all = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
   const uint64_t limit = IsUnsigned(type) ? (negative ? 0 : all) : negative ? all / 2 + 1 : hex ? all : all / 2;
   if (magnitude > limit) return BadNumber(text, type);
@@ -249,7 +251,7 @@ absl::Status ParseElement(absl::string_view text, Literal* literal, int64_t line
   const PrimitiveType part = ComplexPart(type);
   std::byte* imaginary = at + ByteWidth(part);
   absl::string_view inner = text;
-  if (!absl::ConsumePrefix(&inner, "(")) {  // a real number alone
+  if (!absl::ConsumePrefix(&inner, "(")) {  // a real number without imaginary part
     std::memset(imaginary, 0, static_cast<size_t>(ByteWidth(part)));
     return ParseFloat(text, part, at);
   }

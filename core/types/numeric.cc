@@ -9,10 +9,10 @@ namespace backplane {
 namespace {
 
 enum class Specials : uint8_t {
-  kIeee,      // the largest exponent is infinity and NaN
+  kIeee,      // the largest exponent encodes infinity and NaN
   kFn,        // no infinity; all ones is NaN
-  kFnuz,      // no infinity, no minus zero; the pattern of minus zero is NaN
-  kFinite,    // neither infinity nor NaN: too large saturates
+  kFnuz,      // no infinity, no negative zero; its pattern is NaN
+  kFinite,    // neither infinity nor NaN: overflow saturates
   kPowerOnly  // E8M0
 };
 
@@ -49,7 +49,7 @@ Format FormatOf(PrimitiveType type) {
   }
 }
 
-// Largest finite magnitude, as a bit pattern without sign.
+// Returns the bit pattern of the largest finite magnitude.
 uint32_t MaxFinite(const Format& f) {
   const uint32_t all = (1u << (f.mantissa + f.exponent)) - 1;
   switch (f.specials) {
@@ -84,12 +84,12 @@ float DecodeSmall(const Format& f, uint8_t bits) {
 }
 
 uint8_t EncodePowerOfTwo(float v) {
-  if (!(v > 0) || std::isinf(v)) return 0xff;  // there is no zero, no sign and no infinity
+  if (!(v > 0) || std::isinf(v)) return 0xff;  // the format has no zero, sign or infinity
   const uint32_t u = std::bit_cast<uint32_t>(v);
-  // Below 2^-126 only 2^-127 itself and less stay at the smallest: what ml_dtypes does, though 1.5 * 2^-127 is the
+  // Below 2^-126 only values up to 2^-127 become the smallest number: ml_dtypes does so, although 1.5 * 2^-127 is the
   // middle.
   if (u < 0x00800000u) return u > 0x00400000u ? 1 : 0;
-  const uint32_t rounded = u + 0x00400000u;  // half way goes up: with no mantissa, even means nothing
+  const uint32_t rounded = u + 0x00400000u;  // ties round up: without a mantissa there is no even neighbour
   return static_cast<uint8_t>(rounded >> 23);
 }
 
@@ -119,13 +119,13 @@ uint16_t FloatToHalfBits(float f) {
   const uint16_t sign = static_cast<uint16_t>((u >> 16) & 0x8000);
   const uint32_t magnitude = u & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x1ff));
-  if (magnitude >= 0x47800000u) return sign | 0x7c00;                   // 65536 and above
-  if (magnitude < 0x38800000u) {                                        // below 2^-14: subnormal, one unit is 2^-24
-    const float units = std::bit_cast<float>(magnitude) * 16777216.0f;  // exact
-    const uint32_t whole = static_cast<uint32_t>(units);
-    const float rest = units - static_cast<float>(whole);
-    const bool up = rest > 0.5f || (rest == 0.5f && (whole & 1));
-    return static_cast<uint16_t>(sign | (whole + (up ? 1 : 0)));
+  if (magnitude >= 0x47800000u) return sign | 0x7c00;                    // 65536 and above
+  if (magnitude < 0x38800000u) {                                         // below 2^-14: subnormal, the spacing is 2^-24
+    const float scaled = std::bit_cast<float>(magnitude) * 16777216.0f;  // exact
+    const uint32_t significand = static_cast<uint32_t>(scaled);
+    const float rest = scaled - static_cast<float>(significand);
+    const bool up = rest > 0.5f || (rest == 0.5f && (significand & 1));
+    return static_cast<uint16_t>(sign | (significand + (up ? 1 : 0)));
   }
   const uint32_t rebased = magnitude - 0x38000000u;
   return static_cast<uint16_t>(sign | ((rebased + 0xfff + ((rebased >> 13) & 1)) >> 13));
@@ -158,21 +158,21 @@ uint8_t FloatToSmallBits(PrimitiveType type, float v) {
       case Specials::kFnuz:
         return sign_bit;
       default:
-        return sign ^ sign_bit;  // no NaN: a zero of the other sign, as ml_dtypes has it
+        return sign ^ sign_bit;  // the format has no such NaN: a zero of the other sign, as in ml_dtypes
     }
   }
   uint32_t magnitude = max_finite + 1;
   const float a = std::fabs(v);
   if (!std::isinf(a)) {
     const int exponent = a == 0 ? 1 - f.bias : std::max(std::ilogb(a), 1 - f.bias);
-    // One unit in the last place at this exponent, or of the subnormals. Scaling by a power of two is exact in double.
-    const double units = std::ldexp(static_cast<double>(a), f.mantissa - exponent);
-    if (units < 1024) {
-      uint32_t whole = static_cast<uint32_t>(units);
-      const double rest = units - whole;
-      if (rest > 0.5 || (rest == 0.5 && (whole & 1))) ++whole;
-      // `whole` includes the hidden bit; a carry out of the mantissa moves into the exponent by itself.
-      const int64_t m = static_cast<int64_t>(exponent + f.bias - 1) * (1 << f.mantissa) + whole;
+    // The spacing of numbers at this exponent, or of subnormals. Scaling by a power of two is exact in double.
+    const double scaled = std::ldexp(static_cast<double>(a), f.mantissa - exponent);
+    if (scaled < 1024) {
+      uint32_t significand = static_cast<uint32_t>(scaled);
+      const double rest = scaled - significand;
+      if (rest > 0.5 || (rest == 0.5 && (significand & 1))) ++significand;
+      // `significand` includes the hidden bit; a carry out of the mantissa increments the exponent.
+      const int64_t m = static_cast<int64_t>(exponent + f.bias - 1) * (1 << f.mantissa) + significand;
       magnitude = m > max_finite ? max_finite + 1 : static_cast<uint32_t>(m);
     }
   }

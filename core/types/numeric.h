@@ -36,12 +36,12 @@ struct f16 {
   explicit operator float() const { return HalfBitsToFloat(bits); }
 };
 
-// One byte or less, described by its PrimitiveType; conversion by tables made at first use.
+// A type of at most one byte, described by its PrimitiveType. Converts by tables that are built on first use.
 uint8_t FloatToSmallBits(PrimitiveType type, float f);
 float SmallBitsToFloat(PrimitiveType type, uint8_t bits);
 
-// The float that a double truncates to, its last bit set when that was inexact. Rounding it once more to a format of at
-// most 22 mantissa bits gives what rounding the double directly would.
+// Truncates a double to a float and sets its last bit if that was inexact (round to odd). Rounding the result to a
+// format of at most 22 mantissa bits gives the same as rounding the double directly.
 float RoundToOddFloat(double d);
 
 template <PrimitiveType kType>
@@ -52,7 +52,7 @@ struct SmallFloat {
   explicit operator float() const { return SmallBitsToFloat(kType, bits); }
 };
 
-// Integer of 1, 2 or 4 bits in one byte; arithmetic happens in int, results wrap to the width.
+// An integer of 1, 2 or 4 bits, stored in one byte. Arithmetic is done in int; results wrap to the width.
 template <int kBits, bool kSigned>
 struct SmallInt {
   std::conditional_t<kSigned, int8_t, uint8_t> value = 0;
@@ -155,8 +155,9 @@ struct NativeTypeOf<PrimitiveType::kU4> {
 };
 #define BACKPLANE_SMALL_FLOATS(X)                                                                               \
   X(kF8E5M2)                                                                                                    \
-  X(kF8E4M3FN) X(kF8E4M3B11FNUZ) X(kF8E5M2FNUZ) X(kF8E4M3FNUZ) X(kF8E4M3) X(kF8E3M4) X(kF4E2M1FN) X(kF8E8M0FNU) \
-      X(kF6E2M3FN) X(kF6E3M2FN)
+  X(kF8E4M3FN)                                                                                                  \
+  X(kF8E4M3B11FNUZ) X(kF8E5M2FNUZ) X(kF8E4M3FNUZ) X(kF8E4M3) X(kF8E3M4) X(kF4E2M1FN) X(kF8E8M0FNU) X(kF6E2M3FN) \
+      X(kF6E3M2FN)
 #define BACKPLANE_X(t)                         \
   template <>                                  \
   struct NativeTypeOf<PrimitiveType::t> {      \
@@ -168,7 +169,7 @@ BACKPLANE_SMALL_FLOATS(BACKPLANE_X)
 template <PrimitiveType kType>
 using NativeType = typename NativeTypeOf<kType>::type;
 
-// The way back: kPrimitiveTypeOf<float> is kF32.
+// The inverse mapping: kPrimitiveTypeOf<float> is kF32.
 template <typename T>
 constexpr PrimitiveType kPrimitiveTypeOf = PrimitiveType::kInvalid;
 #define BACKPLANE_X(e, number, name, bits, cls) BACKPLANE_TYPE_OF_##cls(e)
@@ -191,8 +192,8 @@ BACKPLANE_PRIMITIVE_TYPES(BACKPLANE_X)
 #undef BACKPLANE_TYPE_OF_Complex
 #undef BACKPLANE_TYPE_OF_None
 
-// The type in which arithmetic on an element type happens: float for floats below f32, int64/uint64-sized promotions
-// are not made for ordinary integers (wrap-around is theirs), SmallInt computes in int64.
+// The type in which arithmetic on an element type is done: float for floats narrower than f32, int64 for SmallInt.
+// Other integers are not promoted, because they wrap at their own width.
 template <PrimitiveType kType>
 using ComputeType =
     std::conditional_t<std::is_same_v<NativeType<kType>, f16> || std::is_same_v<NativeType<kType>, bf16>, float,
@@ -204,8 +205,8 @@ struct TypeTag {
   using Native = NativeType<kType>;
 };
 
-// Calls fn(TypeTag<T>{}) for the C++ counterpart of an array type; fn must return the same type for every tag.
-// The caller has made sure that `t` is an array type.
+// Calls fn(TypeTag<T>{}) with the C++ type T of an array type; fn must return the same type for every tag. Requires
+// that `t` is an array type.
 template <typename Fn>
 decltype(auto) DispatchArrayType(PrimitiveType t, Fn&& fn) {
   switch (t) {
@@ -213,13 +214,13 @@ decltype(auto) DispatchArrayType(PrimitiveType t, Fn&& fn) {
   case PrimitiveType::e:  \
     return fn(TypeTag<PrimitiveType::e>{});
     BACKPLANE_CASE(kS8)
-    BACKPLANE_CASE(kS16) BACKPLANE_CASE(kS32) BACKPLANE_CASE(kS64) BACKPLANE_CASE(kU8) BACKPLANE_CASE(kU16)
-        BACKPLANE_CASE(kU32) BACKPLANE_CASE(kU64) BACKPLANE_CASE(kF16) BACKPLANE_CASE(kBF16) BACKPLANE_CASE(kF32)
-            BACKPLANE_CASE(kF64) BACKPLANE_CASE(kC64) BACKPLANE_CASE(kC128) BACKPLANE_CASE(kS1) BACKPLANE_CASE(kU1)
-                BACKPLANE_CASE(kS2) BACKPLANE_CASE(kU2) BACKPLANE_CASE(kS4) BACKPLANE_CASE(kU4)
-                    BACKPLANE_SMALL_FLOATS(BACKPLANE_CASE)
+    BACKPLANE_CASE(kS16)
+    BACKPLANE_CASE(kS32) BACKPLANE_CASE(kS64) BACKPLANE_CASE(kU8) BACKPLANE_CASE(kU16) BACKPLANE_CASE(kU32)
+        BACKPLANE_CASE(kU64) BACKPLANE_CASE(kF16) BACKPLANE_CASE(kBF16) BACKPLANE_CASE(kF32) BACKPLANE_CASE(kF64)
+            BACKPLANE_CASE(kC64) BACKPLANE_CASE(kC128) BACKPLANE_CASE(kS1) BACKPLANE_CASE(kU1) BACKPLANE_CASE(kS2)
+                BACKPLANE_CASE(kU2) BACKPLANE_CASE(kS4) BACKPLANE_CASE(kU4) BACKPLANE_SMALL_FLOATS(BACKPLANE_CASE)
 #undef BACKPLANE_CASE
-                        default : return fn(TypeTag<PrimitiveType::kPred>{});
+                    default : return fn(TypeTag<PrimitiveType::kPred>{});
   }
 }
 

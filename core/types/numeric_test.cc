@@ -10,8 +10,8 @@
 namespace backplane {
 namespace {
 
-// 64-bit FNV-1a checksums of what ml_dtypes (numpy for f16) says. `decode` runs over the little-endian f32 of every bit
-// pattern, NaNs as 0x7fc00000. `encode` runs over the patterns that the floats of EncodeInputs() become.
+// 64-bit FNV-1a checksums of the results of ml_dtypes (numpy for f16). `decode` covers the little-endian f32 of every
+// bit pattern, with NaNs as 0x7fc00000. `encode` covers the patterns of the floats of EncodeInputs().
 struct Expected {
   PrimitiveType type;
   uint64_t decode, encode;
@@ -46,7 +46,7 @@ class Fnv {
 
 uint32_t Canonical(float f) { return std::isnan(f) ? 0x7fc00000u : std::bit_cast<uint32_t>(f); }
 
-// Every upper half of a float, followed by four lower halves: exact, just above, half way, just below the next.
+// All upper halves of a float, each with four lower halves: exact, just above, half way, just below the next.
 std::vector<float> EncodeInputs() {
   std::vector<float> inputs;
   for (uint32_t low : {0u, 1u, 0x8000u, 0xffffu}) {
@@ -105,10 +105,10 @@ TEST(Numeric, EverySmallPatternRoundTrips) {
   }
 }
 
-// Independent of the code's arithmetic: nearest by comparing distances in double, ties to the even pattern.
+// An independent definition: nearest by comparing distances in double, ties to the even pattern.
 TEST(Numeric, SmallFloatsRoundToNearestEven) {
   for (const Expected& e : kExpected) {
-    if (e.type == PrimitiveType::kF8E8M0FNU) continue;  // no mantissa: ties go up, as the checksum says
+    if (e.type == PrimitiveType::kF8E8M0FNU) continue;  // without mantissa: ties round up, as the checksum requires
     std::vector<uint8_t> finite;
     for (int i = 0; i < (1 << (BitWidth(e.type) - 1)); ++i) {
       if (std::isfinite(SmallBitsToFloat(e.type, static_cast<uint8_t>(i)))) finite.push_back(static_cast<uint8_t>(i));
@@ -141,9 +141,9 @@ TEST(Numeric, OverflowAndNanByFormat) {
 }
 
 TEST(Numeric, RoundToOddAvoidsDoubleRounding) {
-  // Just above the middle of two bf16 (and f16) neighbours by less than a float's last bit.
+  // Exceeds the middle of two neighbours in bf16 (and f16) by less than the last bit of a float.
   const double d = 1.0 + 0x1p-8 + 0x1p-40;
-  EXPECT_EQ(bf16(static_cast<float>(d)).bits, 0x3f80);  // rounded twice: the wrong way
+  EXPECT_EQ(bf16(static_cast<float>(d)).bits, 0x3f80);  // rounded twice, which is wrong
   EXPECT_EQ(bf16(RoundToOddFloat(d)).bits, 0x3f81);
   EXPECT_EQ(f16(RoundToOddFloat(1.0 + 0x1p-11 + 0x1p-40)).bits, 0x3c01);
   EXPECT_EQ(f16(RoundToOddFloat(1.0 + 0x1p-11 - 0x1p-40)).bits, 0x3c00);

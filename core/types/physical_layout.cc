@@ -23,7 +23,7 @@ bool Product(absl::Span<const int64_t> dims, int64_t* product) {
   return true;
 }
 
-// minor_to_major as the order from major to minor.
+// Reverses minor_to_major.
 absl::StatusOr<DimVector> MajorToMinor(absl::Span<const int64_t> minor_to_major, int64_t rank) {
   DimVector order(minor_to_major.rbegin(), minor_to_major.rend());
   DimVector sorted = order;
@@ -103,7 +103,7 @@ absl::Status PhysicalLayout::Apply(const Tile& tile) {
     if (t <= 0 && t != Tile::kCombine) return Bad(absl::StrCat("a tile of size ", t, " [layout_e4]"));
   }
   levels_.push_back({bounds_, tile.dims});
-  DimVector bounds(bounds_.begin(), bounds_.end() - k), places;
+  DimVector bounds(bounds_.begin(), bounds_.end() - k), positions;
   std::vector<Piece> pieces, inner;
   if (separable_) pieces.assign(pieces_.begin(), pieces_.end() - static_cast<std::ptrdiff_t>(k));
   int64_t merged = 1;
@@ -113,23 +113,23 @@ absl::Status PhysicalLayout::Apply(const Tile& tile) {
     if (__builtin_mul_overflow(merged, bounds_[n - k + i], &bound)) return Bad("sizes overflow [layout_e9]");
     if (t == Tile::kCombine) {
       merged = bound;
-      separable_ = separable_ && bounds_[n - k + i] == 1;  // a dimension of one element is no loss
+      separable_ = separable_ && bounds_[n - k + i] == 1;  // a dimension of one element does not matter
       continue;
     }
     merged = 1;
     const int64_t count = bound / t + (bound % t != 0);
     bounds.push_back(count);
-    places.push_back(t);
+    positions.push_back(t);
     if (!separable_) continue;
     const Piece& p = pieces_[n - k + i];
-    // Inside a tile, digits only stay digits where the tile is divided evenly.
+    // Inside a tile the digits stay separable only if the tile is divided evenly.
     if (!p.outermost && p.size % t != 0) separable_ = false;
     int64_t divisor = 0;
     if (__builtin_mul_overflow(p.divisor, t, &divisor)) return Bad("sizes overflow [layout_e9]");
     pieces.push_back({p.dim, divisor, count, p.outermost});
     inner.push_back({p.dim, p.divisor, t, false});
   }
-  bounds.insert(bounds.end(), places.begin(), places.end());
+  bounds.insert(bounds.end(), positions.begin(), positions.end());
   pieces.insert(pieces.end(), inner.begin(), inner.end());
   bounds_ = std::move(bounds);
   pieces_ = std::move(pieces);
@@ -162,7 +162,7 @@ absl::Status PhysicalLayout::Finish() {
     stride *= std::max<int64_t>(bounds_[i], 1);
   }
   for (auto& d : digits_) {
-    // A tile of size 1 leaves two digits of one divisor: the one that has no bound goes first.
+    // A tile of size 1 yields two digits with the same divisor: the unbounded one comes first.
     std::stable_sort(d.begin(), d.end(), [](const Digit& a, const Digit& b) {
       return a.divisor != b.divisor ? a.divisor > b.divisor : a.size > b.size;
     });
@@ -176,7 +176,7 @@ int64_t PhysicalLayout::LinearIndex(absl::Span<const int64_t> index) const {
   if (order_.empty() && !levels_.empty()) at.push_back(0);
   for (const Level& level : levels_) {
     const size_t k = level.tile.size(), n = level.before.size();
-    DimVector tiles(at.begin(), at.end() - k), places;
+    DimVector tiles(at.begin(), at.end() - k), positions;
     int64_t merged = 0;
     for (size_t i = 0; i < k; ++i) {
       const int64_t e = merged * level.before[n - k + i] + at[n - k + i];
@@ -186,9 +186,9 @@ int64_t PhysicalLayout::LinearIndex(absl::Span<const int64_t> index) const {
       }
       merged = 0;
       tiles.push_back(e / level.tile[i]);
-      places.push_back(e % level.tile[i]);
+      positions.push_back(e % level.tile[i]);
     }
-    tiles.insert(tiles.end(), places.begin(), places.end());
+    tiles.insert(tiles.end(), positions.begin(), positions.end());
     at = std::move(tiles);
   }
   int64_t linear = 0;
@@ -219,13 +219,13 @@ std::optional<DimVector> PhysicalLayout::LogicalIndex(int64_t linear) const {
     const Level& level = levels_[l];
     const size_t k = level.tile.size(), n = level.before.size();
     const size_t kept = n - k;
-    size_t split = 0;  // dimensions that were tiled
+    size_t split = 0;  // tiled dimensions
     for (int64_t t : level.tile) split += t != Tile::kCombine;
     DimVector before(at.begin(), at.begin() + kept);
     before.resize(n, 0);
     size_t tile = 0;
     for (size_t i = 0; i < k;) {
-      // A run of merged dimensions ends at the one that was tiled.
+      // A run of merged dimensions ends at the tiled one.
       size_t end = i;
       int64_t bound = 1;
       while (level.tile[end] == Tile::kCombine) bound *= level.before[kept + end++];
@@ -243,7 +243,7 @@ std::optional<DimVector> PhysicalLayout::LogicalIndex(int64_t linear) const {
   }
   DimVector index(dims_.size(), 0);
   for (size_t i = 0; i < order_.size(); ++i) {
-    if (at[i] >= dims_[order_[i]]) return std::nullopt;  // the older form's padding
+    if (at[i] >= dims_[order_[i]]) return std::nullopt;  // padding of the older form
     index[order_[i]] = at[i];
   }
   return index;

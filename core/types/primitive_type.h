@@ -1,10 +1,10 @@
 // Element types of arrays: their numbers, names, widths and classes.
 //
-// Numbers equal those of XLA's PrimitiveType (xla_data.proto), which HLO protos and FFI dtypes use. f6 types have no
-// number there; ours lie past the published range. PJRT's buffer-type numbers differ: sdk/shim converts.
+// The numbers equal those of XLA's PrimitiveType (xla_data.proto), which HLO protos and FFI dtypes use. XLA defines no
+// numbers for f6 types; ours are beyond the published range. PJRT's buffer-type numbers differ; sdk/shim converts them.
 //
-// Storage: an element of a type narrower than a byte (s2 s4 u2 u4 s1 u1 f4 f6) takes one whole byte in literals and
-// buffers, integers sign- or zero-extended; packing happens only at boundaries that ask for it.
+// Storage: an element of a type narrower than a byte (s2 s4 u2 u4 s1 u1 f4 f6) takes one byte in literals and buffers,
+// and integers are sign- or zero-extended. Elements are packed only at interfaces that request it.
 #ifndef BACKPLANE_CORE_TYPES_PRIMITIVE_TYPE_H_
 #define BACKPLANE_CORE_TYPES_PRIMITIVE_TYPE_H_
 
@@ -60,24 +60,24 @@ enum class PrimitiveType : uint8_t {
 #undef BACKPLANE_X
 };
 
-// Text name as HLO prints it ("bf16"); "invalid" for a number that is no type.
+// Returns the name in HLO text ("bf16"), or "invalid" for a number that is not a type.
 absl::string_view Name(PrimitiveType t);
 std::optional<PrimitiveType> PrimitiveTypeFromName(absl::string_view name);
 bool IsValidPrimitiveType(int number);
 
 int BitWidth(PrimitiveType t);   // logical bits; pred is 8; 0 for tuple, token, opaque
-int ByteWidth(PrimitiveType t);  // bytes an element takes in a literal or buffer
+int ByteWidth(PrimitiveType t);  // bytes per element in a literal or buffer
 
-bool IsArrayType(PrimitiveType t);  // anything but tuple, token, opaque, invalid
+bool IsArrayType(PrimitiveType t);  // all except tuple, token, opaque, invalid
 bool IsSigned(PrimitiveType t);     // signed integers only
 bool IsUnsigned(PrimitiveType t);
 bool IsFloat(PrimitiveType t);
 bool IsComplex(PrimitiveType t);
 inline bool IsIntegral(PrimitiveType t) { return IsSigned(t) || IsUnsigned(t); }
 inline bool IsSubByte(PrimitiveType t) { return BitWidth(t) > 0 && BitWidth(t) < 8; }
-PrimitiveType ComplexPart(PrimitiveType t);  // c64 -> f32, c128 -> f64, others themselves
+PrimitiveType ComplexPart(PrimitiveType t);  // c64 -> f32, c128 -> f64, others unchanged
 PrimitiveType ComplexOf(PrimitiveType t);    // f32 -> c64, f64 -> c128, others kInvalid
-PrimitiveType UnsignedOfWidth(int bits);     // u2 to u64; kInvalid where there is none of that width
+PrimitiveType UnsignedOfWidth(int bits);     // u2 to u64; kInvalid if there is none of that width
 
 }  // namespace backplane
 

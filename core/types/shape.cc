@@ -12,8 +12,8 @@ namespace backplane {
 namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 62;
-constexpr int kMaxDepth = 100;     // nesting of tuples in text
-constexpr size_t kMaxRank = 1024;  // more dimensions than this is no program
+constexpr int kMaxDepth = 100;     // of nested tuples in text
+constexpr size_t kMaxRank = 1024;  // larger ranks do not occur in programs
 constexpr size_t kMaxTuple = 1u << 20;
 
 void AppendShape(const Shape& s, bool with_layout, std::string* out) {
@@ -39,7 +39,7 @@ void AppendShape(const Shape& s, bool with_layout, std::string* out) {
   if (s.rank() > 0 || layout != "{}") *out += layout;
 }
 
-// Reads shapes off the front of a text.
+// Parses shapes at the front of a text.
 class ShapeReader {
  public:
   explicit ShapeReader(absl::string_view text) : text_(text) {}
@@ -78,7 +78,8 @@ class ShapeReader {
     } else {
       ASSIGN_OR_RETURN(shape, Dimensions(*type));
     }
-    // A layout follows directly: a brace after a blank opens something else, such as a computation's body.
+    // A layout follows without white space; a brace after a blank starts something else, such as the body of a
+    // computation.
     if (pos_ < text_.size() && text_[pos_] == '{') {
       if (!shape.IsArray()) return Error(absl::StrCat(name, " has no layout"));
       ++pos_;
@@ -156,7 +157,7 @@ class ShapeReader {
     return value;
   }
 
-  // After the opening brace.
+  // Parses a layout after the opening brace.
   absl::StatusOr<Layout> ReadLayout() {
     Layout layout;
     Skip();
@@ -172,7 +173,7 @@ class ShapeReader {
     return layout;
   }
 
-  // After the colon. Each field stands once at most, and in this order.
+  // Parses the fields after the colon. Each field occurs at most once, in this order.
   absl::Status ReadLayoutFields(Layout* layout) {
     if (TakeKey("D")) RETURN_IF_ERROR(ReadDenseLevels());
     if (TakeKey("T")) {
@@ -211,7 +212,7 @@ class ShapeReader {
     return Error(absl::StrCat("layout field '", text_.substr(pos_, 1), "' is not known or does not stand here"));
   }
 
-  // What XLA wrote before it gave up sparse layouts: D for each dense dimension.
+  // Older XLA printed sparse layouts: D for each dense dimension.
   absl::Status ReadDenseLevels() {
     if (!Take('(')) return Error("expected '(' after D");
     do {
@@ -366,7 +367,7 @@ absl::Status Shape::Validate() const {
     if (!dims_.empty()) return absl::InvalidArgumentError(absl::StrCat("shape: ", Name(type_), " has no dimensions"));
     return absl::OkStatus();
   }
-  // Zero sizes count as one here, so that strides stay representable too.
+  // Counts a size of zero as one, so that strides are bounded too.
   int64_t bytes = ByteWidth(type_);
   for (int64_t d : dims_) {
     if (d < 0) return absl::InvalidArgumentError(absl::StrCat("shape: negative size in ", ToString()));

@@ -46,7 +46,8 @@ class Shape {
   void set_dynamic(int64_t i, bool dynamic);
   bool HasDynamicDimensions() const;
 
-  // Number of elements, 1 for a scalar. Only for arrays that Validate() accepted: no overflow check.
+  // Returns the number of elements, 1 for a scalar. Requires an array accepted by Validate(): does not check for
+  // overflow.
   int64_t num_elements() const;
   int64_t byte_size() const { return num_elements() * ByteWidth(type_); }  // dense, row-major
 
@@ -64,13 +65,13 @@ class Shape {
   Shape WithoutLayout() const;
   Shape WithElementType(PrimitiveType t) const;
 
-  // Rejects negative or overflowing sizes (more than 2^62 bytes), layouts that are no permutation, invalid element
+  // Returns an error for negative or overflowing sizes (more than 2^62 bytes), invalid layouts and invalid element
   // types.
   absl::Status Validate() const;
 
   std::string ToString(bool with_layout = false) const;
 
-  // Equality without layouts; Identical compares layouts too.
+  // operator== ignores layouts; Identical compares them.
   bool operator==(const Shape& other) const;
   bool Identical(const Shape& other) const;
 
@@ -108,8 +109,8 @@ void ForEachLeaf(const Shape& shape, Fn&& fn) {
 // Row-major strides in elements.
 DimVector RowMajorStrides(absl::Span<const int64_t> dims);
 
-absl::StatusOr<Shape> ParseShape(absl::string_view text);  // the whole text; with or without layout
-// Reads one shape off the front of `text` and removes it. A layout's brace must follow the dimensions directly.
+absl::StatusOr<Shape> ParseShape(absl::string_view text);  // consumes the whole text; the layout is optional
+// Parses one shape at the front of `text` and removes it. A layout must follow the dimensions without white space.
 absl::StatusOr<Shape> ConsumeShape(absl::string_view* text);
 
 }  // namespace backplane

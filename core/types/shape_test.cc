@@ -47,7 +47,7 @@ TEST(Shape, TextRoundTrips) {
   }
   EXPECT_EQ(Parsed(" ( f32[ 2 , 3 ] , token[] ) ").ToString(), "(f32[2,3], token[])");
   EXPECT_EQ(Shape(PrimitiveType::kF32, {2, 3, 5, 7}).ToString(), "f32[2,3,5,7]");  // sizes by increasing dimension
-  // What says nothing is not printed again.
+  // Default values are not printed.
   for (absl::string_view text : {"f32[3]{0:L(1)}", "f32[3]{0:M(0)}", "f32[3]{0:S(0)}", "f32[3]{0:E(0)}", "f32[3]{0:}",
                                  "f32[3]{0:D(D)}", "f32[3]{ 0 }", "f32[3]{0:D(D)L(1)E(0)S(0)M(0)}"}) {
     EXPECT_EQ(Parsed(text).ToString(true), "f32[3]{0}") << text;
@@ -56,7 +56,7 @@ TEST(Shape, TextRoundTrips) {
             "f32[2,3]{1,0:T(8,128)(2,1)SC(0:1)}");
 }
 
-// Every field counts in a comparison, and only what moves elements keeps a layout from being row-major.
+// Comparison considers all fields, but only those that move elements make a layout differ from row-major.
 TEST(Shape, LayoutFieldsCount) {
   const Shape plain = Parsed("f32[2,3]{1,0}");
   for (absl::string_view text :
@@ -76,7 +76,7 @@ TEST(Shape, ParseErrors) {
        {"", "f32", "f33[2]", "f32[2", "f32[-1]", "f32[2]{1}", "f32[2,2]{0,0}", "f32[2]{0", "f32[2]x", "(f32[2]",
         "token[2]", "f32[2]{0:Q(1)}", "f32[99999999999999999999]", "f32[4611686018427387904,4611686018427387904]",
         "tuple[]", "f32[2]{0:T(0)}", "token[]{0}", "f32[1,]", "(f32[],)",
-        // Layouts: fields that are damaged, stand twice or in another order, and what does not fit the array.
+        // Malformed, repeated and misordered fields of layouts, and layouts that do not fit the array.
         "f32[2,3]{1,0:S(1)T(8,128)}", "f32[2,3]{1,0:E(4)T(8,128)}", "f32[2,3]{1,0:T(2)S(1)T(2)}",
         "f32[2,3]{1,0:T(8,128}", "f32[2,3]{1,0:T8,128)}", "f32[2,3]{1,0:T(8,-1)}", "f32[2,3]{1,0:T(0,1)}",
         "f32[2,3]{1,0:T(99999999999999999999)}", "f32[2,3]{1,0:E()}", "f32[2,3]{1,0:E(-4)}", "f32[2,3]{1,0:S(-1)}",

@@ -8,7 +8,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/types/relayout.h"
+#include "core/relayout/relayout.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/backend.h"
 #include "sdk/backend/exceptions.h"

@@ -108,7 +108,7 @@ absl::StatusOr<bool> CustomCall(Computation* c, Instruction* call) {
     Instruction* bytes = c->AddClone(call, shape, call->operands());
     Replace(call, RowMajor(c, bytes, shape));
     // One with an effect would stay and happen twice.
-    TakeOrder(call, bytes);
+    MoveControlDependencies(call, bytes);
     RETURN_IF_ERROR(c->Remove(call));
     changed = true;
   }

@@ -108,7 +108,7 @@ class Reader {
       return absl::InvalidArgumentError(absl::StrCat("two instructions of id ", in.id()));
     ASSIGN_OR_RETURN(spec.attrs, AttributesFromProto(spec.opcode, in, spec.operands));
     StringMap frontend = FrontendAttributesFromProto(in.frontend_attributes());
-    if (spec.opcode == Opcode::kCall) RETURN_IF_ERROR(TakeComposite(&frontend, &spec.attrs));
+    if (spec.opcode == Opcode::kCall) RETURN_IF_ERROR(ExtractComposite(&frontend, &spec.attrs));
     if (spec.opcode == Opcode::kConstant) {
       ASSIGN_OR_RETURN(Literal literal, LiteralFromProto(in.literal(), spec.shape));
       spec.literal = std::make_shared<const Literal>(std::move(literal));

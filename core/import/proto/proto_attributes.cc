@@ -636,8 +636,8 @@ absl::StatusOr<Attributes> AttributesFromProto(Opcode opcode, const proto::HloIn
     ASSIGN_OR_RETURN(std::optional<AttrValue> value, ReadAttribute(opcode, id, in, forced));
     if (!value) continue;
     if (id == AttrId::kDotAlgorithm && operands.size() == 2) {
-      TakeF8Types(operands[0]->shape().element_type(), operands[1]->shape().element_type(),
-                  &std::get<DotAlgorithm>(*value));
+      ResolveF8Types(operands[0]->shape().element_type(), operands[1]->shape().element_type(),
+                     &std::get<DotAlgorithm>(*value));
     }
     if (id == AttrId::kComparisonType && !forced && !operands.empty() &&
         std::get<EnumValue>(*value).value == static_cast<int>(DefaultComparison(operands[0]->shape().element_type()))) {

@@ -90,8 +90,8 @@ absl::Status Partitioner::RunOnOneDevice(Instruction* i, int64_t device) {
   }
   next = 0;
   i->ReplaceAllUsesWith(BuildTuple(c_, i, i->shape().WithoutLayout(), results, next));
-  TakeOrder(start, conditional);
-  if (start != i) TakeOrder(i, conditional);
+  MoveControlDependencies(start, conditional);
+  if (start != i) MoveControlDependencies(i, conditional);
   if (c_->root() == i || !i->users().empty()) return absl::InternalError(absl::StrCat(i->name(), ": is still used"));
   RETURN_IF_ERROR(c_->Remove(i));
   return start == i ? absl::OkStatus() : c_->Remove(start);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/eval/evaluator.h"
+#include "core/relayout/relayout.h"
 #include "core/text/hlo_parser.h"
-#include "core/types/relayout.h"
 #include "plugins/tpu_emulator/array/array_product.h"
 #include "plugins/tpu_emulator/machine/default_layout.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/types/relayout.h"
+#include "core/relayout/relayout.h"
 #include "core/types/shape.h"
 #include "sdk/engine/runtime/thread_pool.h"
 

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/eval/evaluator.h"
-#include "core/types/relayout.h"
+#include "core/relayout/relayout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "plugins/tpu_emulator/program/program_testing.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/types/relayout.h"
+#include "core/relayout/relayout.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/faults.h"
 #include "sdk/backend/mixed/executable.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/types/transpose.h"
+#include "core/relayout/transpose.h"
 #include "sdk/compiler/index_map.h"
 #include "sdk/engine/codegen/combiner.h"
 #include "sdk/engine/codegen/kernel.h"

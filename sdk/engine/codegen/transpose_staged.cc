@@ -1,4 +1,4 @@
-// A transpose and nothing else, at the speed of memory: each unit is a call of core/types/transpose.h for one tile.
+// A transpose and nothing else, at the speed of memory: each unit is a call of core/relayout/transpose.h for one tile.
 // Code made for the shape would be no faster, and take longer to compile.
 #include <cstring>
 
@@ -58,7 +58,7 @@ void PhaseEmitter::TransposeStaged() {
     b_.CreateCall(run, {plan, from, to, row, column, tile});
   });
   // Stores past the caches are ordered with nothing that follows but by a fence.
-  if (turn.past_caches != 0 && absl::StartsWith(host_.target.triple, "x86_64"))
+  if (turn.non_temporal != 0 && absl::StartsWith(host_.target.triple, "x86_64"))
     b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
 }
 

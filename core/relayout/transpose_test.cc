@@ -1,6 +1,6 @@
-// Every matrix against its definition: all widths, sides around the blocks', registers of each size, any pitch and
-// address; nothing outside the target is touched.
-#include "core/types/transpose.h"
+// Compares every matrix with the definition: all widths, sizes around the block sizes, all register widths, any pitch
+// and alignment. Bytes outside the target must not change.
+#include "core/relayout/transpose.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,23 +16,23 @@ namespace {
 struct Case {
   int64_t width, rows, columns;
   int64_t source_gap = 0, target_gap = 0;  // bytes between rows
-  int64_t source_at = 0, target_at = 0;    // bytes from a cache line's beginning
-  int64_t result_bytes = 0;                // 0: the matrix's own
-  bool backwards = false;                  // the source's rows from the last to the first
+  int64_t source_at = 0, target_at = 0;    // offset from the start of a cache line
+  int64_t result_bytes = 0;                // 0: that of the matrix
+  bool backwards = false;                  // reverses the rows of the source
 };
 
 std::string Text(const Case& c, const TransposePlan& p) {
   return absl::StrCat("width ", c.width, ", ", c.rows, " x ", c.columns, ", gaps ", c.source_gap, " ", c.target_gap,
                       ", at ", c.source_at, " ", c.target_at, ", backwards ", c.backwards, ", registers of ", p.vector,
                       ", tiles of ", p.tile_rows, " x ", p.tile_columns, ", pitch ", p.tile_pitch, ", copied ",
-                      p.source_tile, ", past ", p.past_caches, ", ahead ", p.ahead);
+                      p.source_tile, ", non_temporal ", p.non_temporal, ", ahead ", p.ahead);
 }
 
 std::byte* Line(std::vector<std::byte>& memory, int64_t at) {
   return memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) + at;
 }
 
-// What is wrong, or "".
+// Returns a description of the error, or "".
 std::string Wrong(const Case& c, const TransposePlan& plan) {
   const int64_t source_pitch = c.rows * c.width + c.source_gap, target_pitch = c.columns * c.width + c.target_gap;
   constexpr int64_t kAround = 256;
@@ -76,9 +76,9 @@ TEST(Transpose, AllSides) {
   }
 }
 
-// As parts of larger arrays, which say how they are moved: straight, through scratch memory, past the caches.
+// Matrices that are parts of larger arrays: transposed directly, through scratch memory, and with non-temporal stores.
 TEST(Transpose, AllRoads) {
-  bool straight = false, staged = false, copied = false, past = false, ahead = false;
+  bool straight = false, staged = false, copied = false, non_temporal = false, ahead = false;
   for (int64_t vector : {16, 32, 64}) {
     for (int64_t width : {1, 2, 4, 8, 16}) {
       for (int64_t result_bytes : {int64_t{0}, int64_t{1} << 26}) {
@@ -98,14 +98,14 @@ TEST(Transpose, AllRoads) {
             straight = straight || plan.tile_pitch == 0;
             staged = staged || plan.tile_pitch != 0;
             copied = copied || plan.source_tile != 0;
-            past = past || plan.past_caches != 0;
+            non_temporal = non_temporal || plan.non_temporal != 0;
             ahead = ahead || plan.ahead != 0;
           }
         }
       }
     }
   }
-  EXPECT_TRUE(straight && staged && copied && past && ahead);
+  EXPECT_TRUE(straight && staged && copied && non_temporal && ahead);
 }
 
 TEST(Transpose, AnyAddress) {
@@ -119,7 +119,7 @@ TEST(Transpose, AnyAddress) {
   }
 }
 
-// Tiles may be run in any order: each writes its own part.
+// Tiles may run in any order: each writes its own part.
 TEST(Transpose, TilesInAnyOrder) {
   for (int64_t width : {1, 4}) {
     const int64_t rows = 700, columns = 1501;

@@ -1,36 +1,37 @@
-#include "core/types/relayout.h"
+#include "core/relayout/relayout.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
-#include "core/types/relayout_kernels.h"
+#include "core/relayout/relayout_kernels.h"
+#include "core/relayout/transpose.h"
 #include "core/types/status_macros.h"
-#include "core/types/transpose.h"
 
 namespace backplane {
 namespace {
 
 using relayout::Wide;
 
-// Arrays larger than this come from memory, and would be gone from the caches again before they are used.
+// Arrays larger than this do not stay in the caches until they are used.
 constexpr int64_t kFarBytes = int64_t{4} << 20;
 
 bool IsPacked(int64_t bits) { return bits == 1 || bits == 2 || bits == 4; }
 
-// What a piece of innermost work reads: `rows` rows `pitch` bytes apart, of so many bytes each.
+// Describes the reads of one innermost block: `rows` rows, `pitch` bytes apart, of this many bytes each.
 struct Reach {
   int64_t rows = 1, pitch = 0, bytes = 0;
 };
 
-// Calls work(source, target) for every place of the loops, outermost first, whose strides are bytes. Pieces that lie
-// apart are not foreseen by the processor: of a large array, `far`, it is told of the one some places ahead.
+// Calls work(source, target) for all positions of the loops, outermost first; strides are in bytes. The hardware
+// prefetcher does not follow blocks that are far apart, so for a large array (`far`) a block some positions ahead is
+// prefetched.
 template <typename Loops, typename Work>
 void Walk(const Loops& loops, const std::byte* source, std::byte* target, bool far, const Reach& reach,
           const Work& work) {
   constexpr int64_t kAhead = 4, kForeseen = 1024;
-  int64_t n = 1, from_step = 0, to_step = 0;  // the innermost loop is walked here, the rest by an odometer
+  int64_t n = 1, from_step = 0, to_step = 0;  // the innermost loop runs here, the others as an odometer
   size_t outer = loops.size();
   if (outer > 0) {
     --outer;
@@ -99,7 +100,7 @@ absl::StatusOr<Relayout> Relayout::Plan(PrimitiveType type, const PhysicalLayout
   return r;
 }
 
-// Each dimension is cut where its digits on both sides end, so that inside a box every loop steps by constant strides.
+// Splits each dimension where digits end on either side, so that all loops of a box have constant strides.
 void Relayout::MakeBoxes() {
   boxed_ = from_.separable() && to_.separable();
   if (!boxed_ || from_.num_logical() == 0) return;
@@ -118,7 +119,7 @@ void Relayout::MakeBoxes() {
   std::vector<std::vector<Range>> per_dim;
   for (size_t d = 0; d < from_.dims().size(); ++d) {
     const auto &a = from_.digits(static_cast<int64_t>(d)), &b = to_.digits(static_cast<int64_t>(d));
-    // Steps, each a divisor of the next larger one.
+    // Divisors, each of which divides the next larger one.
     std::vector<int64_t> steps;
     for (const auto* digits : {&a, &b}) {
       for (const PhysicalLayout::Digit& x : *digits) steps.push_back(x.divisor);
@@ -132,7 +133,7 @@ void Relayout::MakeBoxes() {
     std::vector<Range> ranges;
     const int64_t n = from_.dims()[d];
     for (int64_t at = 0; at < n;) {
-      // The largest whole steps that are left, then the smaller ones inside them.
+      // The largest steps first, then smaller ones for the rest.
       size_t k = steps.size() - 1;
       while (steps[k] > n - at) --k;
       Range range{address(a, at), address(b, at), {}};
@@ -151,18 +152,18 @@ void Relayout::MakeBoxes() {
     }
     per_dim.push_back(std::move(ranges));
   }
-  // The side of more digits is the one in tiles. Its memory is walked in order: the pieces of the other side, of rows
-  // or parts of rows, are longer.
+  // Walks the memory of the side with more digits in order, because it is tiled: the pieces of the other side are
+  // longer.
   size_t from_digits = 0, to_digits = 0;
   for (size_t d = 0; d < from_.dims().size(); ++d) {
     from_digits += from_.digits(static_cast<int64_t>(d)).size();
     to_digits += to_.digits(static_cast<int64_t>(d)).size();
   }
   const bool by_source = from_digits > to_digits;
-  // A target that is written from one end to the other goes past the caches, as memcpy writes large blocks; in any
-  // other order lines that are begun and left would be written several times.
+  // A target that is written sequentially uses non-temporal stores, as memcpy does for large blocks. In any other order
+  // partial cache lines would be written several times.
   in_order_ = !by_source && !to_.has_padding();
-  // All combinations of ranges.
+  // Combines all ranges.
   std::vector<Box> boxes(1);
   for (const auto& ranges : per_dim) {
     std::vector<Box> next;
@@ -182,7 +183,7 @@ void Relayout::MakeBoxes() {
     loops.erase(std::remove_if(loops.begin(), loops.end(), [](const Loop& l) { return l.size == 1; }), loops.end());
     std::stable_sort(loops.begin(), loops.end(),
                      [by_source](const Loop& x, const Loop& y) { return by_source ? x.from > y.from : x.to > y.to; });
-    // Loops that continue one another on both sides are one.
+    // Merges loops that are contiguous on both sides.
     std::vector<Loop> merged;
     for (const Loop& l : loops) {
       if (!merged.empty() && merged.back().from == l.size * l.from && merged.back().to == l.size * l.to) {
@@ -193,8 +194,8 @@ void Relayout::MakeBoxes() {
     }
     loops = std::move(merged);
   }
-  // Outer loops that all boxes have are walked once, with all boxes inside: where the edges of an array are boxes of
-  // their own, they are copied while their neighbours are near.
+  // Shares the outer loops common to all boxes: boxes for the edges of an array are copied while their neighbours are
+  // cached.
   auto common = [&](size_t k) {
     for (const Box& box : boxes) {
       if (k >= box.loops.size()) return false;
@@ -212,8 +213,8 @@ void Relayout::MakeBoxes() {
   boxes_ = std::move(boxes);
 }
 
-// Elements packed in bytes are copied as bytes, or packed and unpacked run by run, where every run begins and ends with
-// a byte. Otherwise all elements are unpacked first.
+// Packed elements are copied as bytes, or packed and unpacked run by run, if every run starts and ends at a byte
+// boundary. Otherwise all elements are unpacked first.
 bool Relayout::MakePackedRuns() {
   const int64_t from_bits = from_.element_bits(), to_bits = to_.element_bits();
   if (!boxed_ || (from_bits >= 8 && to_bits >= 8)) return false;
@@ -268,19 +269,20 @@ void Relayout::CopyBox(const Box& box, bool far, bool stream, const T* source, T
   // The innermost work: one loop that is contiguous on both sides, or two, each contiguous on one side.
   Loop run{1, 1, 1}, in{1, 1, 1}, out{1, 1, 1};
   enum { kRun, kWeave, kUnweave, kTranspose, kSingle } how = kSingle;
-  auto unit_both = std::find_if(outer.begin(), outer.end(), [](const Loop& l) { return l.from == 1 && l.to == 1; });
-  if (unit_both != outer.end()) {
-    run = *unit_both;
-    outer.erase(unit_both);
+  auto contiguous_both =
+      std::find_if(outer.begin(), outer.end(), [](const Loop& l) { return l.from == 1 && l.to == 1; });
+  if (contiguous_both != outer.end()) {
+    run = *contiguous_both;
+    outer.erase(contiguous_both);
     how = kRun;
   } else {
-    auto unit_in = std::find_if(outer.begin(), outer.end(), [](const Loop& l) { return l.from == 1; });
-    auto unit_out = std::find_if(outer.begin(), outer.end(), [](const Loop& l) { return l.to == 1; });
-    if (unit_in != outer.end() && unit_out != outer.end()) {
-      in = *unit_in;
-      out = *unit_out;
-      outer.erase(std::max(unit_in, unit_out));
-      outer.erase(std::min(unit_in, unit_out));
+    auto contiguous_in = std::find_if(outer.begin(), outer.end(), [](const Loop& l) { return l.from == 1; });
+    auto contiguous_out = std::find_if(outer.begin(), outer.end(), [](const Loop& l) { return l.to == 1; });
+    if (contiguous_in != outer.end() && contiguous_out != outer.end()) {
+      in = *contiguous_in;
+      out = *contiguous_out;
+      outer.erase(std::max(contiguous_in, contiguous_out));
+      outer.erase(std::min(contiguous_in, contiguous_out));
       const auto few = [](int64_t n) { return n == 2 || n == 4 || n == 8; };
       how = few(out.size) && in.to == out.size ? kWeave : few(in.size) && out.from == in.size ? kUnweave : kTranspose;
     }
@@ -359,7 +361,7 @@ void Relayout::Copy(const T* source, T* target) const {
   }
 }
 
-void Relayout::CopyUnits(int64_t bytes, const std::byte* source, std::byte* target) const {
+void Relayout::CopyUnpacked(int64_t bytes, const std::byte* source, std::byte* target) const {
   switch (bytes) {
     case 1:
       return Copy(reinterpret_cast<const uint8_t*>(source), reinterpret_cast<uint8_t*>(target));
@@ -391,12 +393,12 @@ void Relayout::Run(const void* source, void* target) const {
                      false);
     in = unpacked.data();
   }
-  if (!IsPacked(to_.element_bits())) return CopyUnits(ByteWidth(type_), in, out);
-  // Padding inside a byte that is written keeps what the target held.
+  if (!IsPacked(to_.element_bits())) return CopyUnpacked(ByteWidth(type_), in, out);
+  // Keeps padding bits inside a byte that is written.
   packed.resize(static_cast<size_t>(to_.num_elements()));
   if (to_.has_padding())
     relayout::Unpack(out, to_.num_elements(), static_cast<int>(to_.element_bits()), false, packed.data(), false);
-  CopyUnits(1, in, packed.data());
+  CopyUnpacked(1, in, packed.data());
   relayout::Pack(packed.data(), to_.num_elements(), static_cast<int>(to_.element_bits()), out, false);
 }
 

@@ -1,5 +1,5 @@
-// How fast arrays are brought into tiled layouts and back, beside memcpy of as many bytes on the same core: the ratio
-// counts the logical bytes moved. `relayout_bench [repetitions]`.
+// Measures copies to tiled layouts and back, relative to a memcpy of the same size on the same core; counts logical
+// bytes. `relayout_bench [repetitions]`.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -7,11 +7,11 @@
 #include <ctime>
 #include <vector>
 
-#include "core/types/relayout.h"
+#include "core/relayout/relayout.h"
 
 namespace {
 
-// Processor time of this thread: other programs on the machine take turns with us.
+// CPU time of this thread, because other programs share the machine.
 double Now() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
       std::vector<std::byte> target(static_cast<size_t>(plan.target_bytes()), std::byte{2});
       const size_t bytes = static_cast<size_t>(from.byte_size());
       std::vector<std::byte> a(bytes, std::byte{1}), b(bytes, std::byte{2});
-      // In turns, so that both meet the same neighbours.
+      // Alternates the two, so that both see the same load.
       double copy = 1e9, took = 1e9;
       for (int i = 0; i < repetitions; ++i) {
         copy = std::min(copy, Seconds([&] { std::memcpy(b.data(), a.data(), bytes); }));

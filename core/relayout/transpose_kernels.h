@@ -1,12 +1,12 @@
-// One tile of a transpose for registers of BP_TRANSPOSE_BYTES. Included by transpose_16.cc, transpose_32.cc and
-// transpose_64.cc, which are compiled for different machines: nothing in here may be a function that a linker could
-// merge with another file's, so the standard library stays outside.
-#ifndef BACKPLANE_CORE_TYPES_TRANSPOSE_KERNELS_H_
-#define BACKPLANE_CORE_TYPES_TRANSPOSE_KERNELS_H_
+// Transposes one tile with registers of BP_TRANSPOSE_BYTES. Included by transpose_16.cc, transpose_32.cc and
+// transpose_64.cc, which are compiled for different machines. Must not define or use functions that a linker could
+// merge with those of another file, so the standard library is not used.
+#ifndef BACKPLANE_CORE_RELAYOUT_TRANSPOSE_KERNELS_H_
+#define BACKPLANE_CORE_RELAYOUT_TRANSPOSE_KERNELS_H_
 
 #include <cstdint>
 
-#include "core/types/transpose.h"
+#include "core/relayout/transpose.h"
 
 #ifdef __SSE2__
 #include <immintrin.h>
@@ -29,7 +29,7 @@ struct Element {
 
 #ifdef __SSE2__
 
-// Registers are rows of 128-bit lanes, and what moves elements moves them inside lanes only.
+// A register consists of 128-bit lanes, and shuffles move elements only inside lanes.
 #if BP_TRANSPOSE_BYTES == 16
 using Vector = __m128i;
 BP_ALWAYS_INLINE Vector Lanes(const char* p, int64_t) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
@@ -39,7 +39,7 @@ BP_ALWAYS_INLINE void StorePast(char* p, Vector v) { _mm_stream_si128(reinterpre
 #define BP_UNPACK(side, bits) _mm_unpack##side##_epi##bits(a, b)
 #elif BP_TRANSPOSE_BYTES == 32
 using Vector = __m256i;
-// `step` bytes from lane to lane.
+// Loads lanes that are `step` bytes apart.
 BP_ALWAYS_INLINE Vector Lanes(const char* p, int64_t step) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
                                  _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + step)), 1);
@@ -78,9 +78,9 @@ BP_ALWAYS_INLINE Vector High(Vector a, Vector b) {
 }
 #undef BP_UNPACK
 
-// A block: 16 bytes of kVector / kWidth source rows become 16 / kWidth rows of one register each. Lane l holds rows
-// [l * kRows, l * kRows + kRows) of the source. Inside a lane the rows are shuffled perfectly, half of them at a time:
-// with all at once the registers would not do.
+// A block: 16 bytes of kVector / kWidth source rows become 16 / kWidth rows of one register each. Lane l holds rows [l
+// * kRows, l * kRows + kRows) of the source. A perfect shuffle transposes the rows inside a lane, half of them at a
+// time, because all at once would need too many registers.
 template <int kWidth>
 BP_ALWAYS_INLINE void Block(const char* source, int64_t pitch, char* target, int64_t target_pitch) {
   constexpr int kRows = 16 / kWidth, kHalf = kRows / 2;
@@ -119,7 +119,8 @@ BP_ALWAYS_INLINE void Block(const char* source, int64_t pitch, char* target, int
 #endif
 
 template <int kWidth>
-void TurnPlainly(const char* source, int64_t pitch, char* target, int64_t target_pitch, int64_t rows, int64_t columns) {
+void TransposeScalar(const char* source, int64_t pitch, char* target, int64_t target_pitch, int64_t rows,
+                     int64_t columns) {
   using E = Element<kWidth>;
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) {
@@ -130,8 +131,7 @@ void TurnPlainly(const char* source, int64_t pitch, char* target, int64_t target
   }
 }
 
-// So many columns of the target at a time, all rows of them. The last blocks of both sides may do a part of their
-// neighbours' work again.
+// Transposes all rows of this many columns of the target. The last blocks of both sides may overlap their neighbours.
 template <int kWidth>
 BP_ALWAYS_INLINE bool HasBlocks(int64_t rows, int64_t columns) {
 #ifdef __SSE2__
@@ -143,16 +143,17 @@ BP_ALWAYS_INLINE bool HasBlocks(int64_t rows, int64_t columns) {
 }
 
 #ifdef __SSE2__
-// A register's columns of the rows [begin, end). Lines of rows that are wanted later, `fetched` unless it is nullptr,
-// are asked for between blocks; many at once would be waited for.
+// Transposes a register's columns of the rows [begin, end). Prefetches rows from `prefetch`, unless it is null, between
+// blocks, because many prefetches at once would stall.
 template <int kWidth>
-__attribute__((noinline)) void TurnColumns(const char* source, int64_t pitch, char* target, int64_t target_pitch,
-                                           int64_t begin, int64_t end, const char* fetched, int64_t fetched_pitch) {
+__attribute__((noinline)) void TransposeColumns(const char* source, int64_t pitch, char* target, int64_t target_pitch,
+                                                int64_t begin, int64_t end, const char* prefetch,
+                                                int64_t prefetch_pitch) {
   constexpr int64_t kRows = 16 / kWidth, kColumns = kVector / kWidth, kLineRows = kLine / kWidth;
   int64_t i = begin;
-  if (fetched != nullptr) {
+  if (prefetch != nullptr) {
     for (; i + kLineRows <= end; i += kLineRows) {
-      for (int64_t k = 0; k < kColumns; ++k) __builtin_prefetch(fetched + k * fetched_pitch + i * kWidth, 0, 2);
+      for (int64_t k = 0; k < kColumns; ++k) __builtin_prefetch(prefetch + k * prefetch_pitch + i * kWidth, 0, 2);
       for (int64_t part = i; part < i + kLineRows; part += kRows)
         Block<kWidth>(source + part * kWidth, pitch, target + part * target_pitch, target_pitch);
     }
@@ -165,7 +166,7 @@ __attribute__((noinline)) void TurnColumns(const char* source, int64_t pitch, ch
 }
 #endif
 
-// Straight to the target: by squares of a cache line's side, of which both sides stay in the first-level cache.
+// Transposes directly to the target, in squares with a cache line's side, which stay in the L1 cache on both sides.
 template <int kWidth>
 void Direct(const char* source, int64_t pitch, char* target, int64_t target_pitch, int64_t rows, int64_t columns) {
 #ifdef __SSE2__
@@ -178,17 +179,18 @@ void Direct(const char* source, int64_t pitch, char* target, int64_t target_pitc
         const int64_t i1 = Least(i0 + kSquare, rows), begin = i1 - i0 < kRows ? i1 - kRows : i0;
         for (int64_t j = j0; j < j1; j += kColumns) {
           const int64_t at = Least(j, columns - kColumns);
-          TurnColumns<kWidth>(source + at * pitch, pitch, target + at * kWidth, target_pitch, begin, i1, nullptr, 0);
+          TransposeColumns<kWidth>(source + at * pitch, pitch, target + at * kWidth, target_pitch, begin, i1, nullptr,
+                                   0);
         }
       }
     }
     return;
   }
 #endif
-  TurnPlainly<kWidth>(source, pitch, target, target_pitch, rows, columns);
+  TransposeScalar<kWidth>(source, pitch, target, target_pitch, rows, columns);
 }
 
-// A run of bytes; stores that cross a cache line cost several that do not, so all but the ends are aligned.
+// Copies a run of bytes. Aligns all stores except at the ends, because stores that cross a cache line are slow.
 BP_ALWAYS_INLINE void CopyBytes(const char* source, char* target, int64_t bytes) {
 #ifdef __SSE2__
   if (bytes >= kVector) {
@@ -203,15 +205,15 @@ BP_ALWAYS_INLINE void CopyBytes(const char* source, char* target, int64_t bytes)
   __builtin_memcpy(target, source, static_cast<uint64_t>(bytes));
 }
 
-// Through scratch memory: read in long pieces, written in long runs.
+// Transposes through scratch memory: reads long pieces and writes long runs.
 template <int kWidth>
 void Staged(const TransposePlan& plan, const char* source, char* target, int64_t rows, int64_t columns,
             int64_t columns_left, bool first, bool more_rows, char* tile) {
   const int64_t pitch = plan.source_pitch, tile_pitch = plan.tile_pitch;
-  // Where the lines of the target are not the tile's, it takes all of a line that begins in it.
-  const bool past = plan.past_caches != 0;
+  // If the target's lines are not aligned with the tile, the tile writes all lines that start in it.
+  const bool non_temporal = plan.non_temporal != 0;
   int64_t staged = columns;
-  if (past && (plan.target_pitch % kLine != 0 || reinterpret_cast<uint64_t>(target) % kLine != 0))
+  if (non_temporal && (plan.target_pitch % kLine != 0 || reinterpret_cast<uint64_t>(target) % kLine != 0))
     staged = Least(columns + kLine / kWidth, columns_left);
   const int64_t row_bytes = rows * kWidth;
 #ifdef __SSE2__
@@ -221,27 +223,27 @@ void Staged(const TransposePlan& plan, const char* source, char* target, int64_t
     for (int64_t j0 = 0; j0 < staged; j0 += kColumns) {
       const int64_t j = Least(j0, staged - kColumns);
       const char* from = source + j * pitch;
-      const char* fetched = source + Least(j + plan.ahead, staged - kColumns) * pitch;
+      const char* prefetch = source + Least(j + plan.ahead, staged - kColumns) * pitch;
       if (plan.source_tile != 0) {
         for (int64_t k = 0; k < kColumns; ++k) {
           if (plan.ahead > 0) {
-            for (int64_t at = 0; at < row_bytes; at += kLine) __builtin_prefetch(fetched + k * pitch + at, 0, 2);
+            for (int64_t at = 0; at < row_bytes; at += kLine) __builtin_prefetch(prefetch + k * pitch + at, 0, 2);
           }
           CopyBytes(from + k * pitch, copies + k * plan.source_tile, row_bytes);
         }
-        TurnColumns<kWidth>(copies, plan.source_tile, tile + j * kWidth, tile_pitch, 0, rows, nullptr, 0);
+        TransposeColumns<kWidth>(copies, plan.source_tile, tile + j * kWidth, tile_pitch, 0, rows, nullptr, 0);
       } else {
-        TurnColumns<kWidth>(from, pitch, tile + j * kWidth, tile_pitch, 0, rows, plan.ahead > 0 ? fetched : nullptr,
-                            pitch);
+        TransposeColumns<kWidth>(from, pitch, tile + j * kWidth, tile_pitch, 0, rows,
+                                 plan.ahead > 0 ? prefetch : nullptr, pitch);
       }
     }
   } else {
-    TurnPlainly<kWidth>(source, pitch, tile, tile_pitch, rows, staged);
+    TransposeScalar<kWidth>(source, pitch, tile, tile_pitch, rows, staged);
   }
 #else
-  TurnPlainly<kWidth>(source, pitch, tile, tile_pitch, rows, staged);
+  TransposeScalar<kWidth>(source, pitch, tile, tile_pitch, rows, staged);
 #endif
-  // Meanwhile the first lines of the next tile, this one's continuation, are fetched.
+  // Meanwhile prefetches the first lines of the next tile.
   const int64_t next_rows = more_rows && plan.ahead > 0 ? (plan.ahead + rows - 1) / rows : 0;
   const int64_t bytes = columns * kWidth;
   for (int64_t i = 0; i < rows; ++i) {
@@ -252,8 +254,8 @@ void Staged(const TransposePlan& plan, const char* source, char* target, int64_t
     const char* from = tile + i * tile_pitch;
     char* to = target + i * plan.target_pitch;
 #ifdef __SSE2__
-    if (past) {
-      // Lines that begin before the tile are the neighbour's, but at the beginning of the row.
+    if (non_temporal) {
+      // Lines that start before the tile belong to its neighbour, except at the beginning of a row.
       const auto before_line = [](const char* p) {
         return static_cast<int64_t>(-reinterpret_cast<uint64_t>(p) % static_cast<uint64_t>(kLine));
       };
@@ -301,4 +303,4 @@ BP_ALWAYS_INLINE void AnyTile(const TransposePlan& plan, const char* source, cha
 }  // namespace
 }  // namespace backplane
 
-#endif  // BACKPLANE_CORE_TYPES_TRANSPOSE_KERNELS_H_
+#endif  // BACKPLANE_CORE_RELAYOUT_TRANSPOSE_KERNELS_H_

@@ -1,10 +1,10 @@
-// One tile, for machines with registers of 16, 32 and 64 bytes. Private to transpose*.cc.
-#ifndef BACKPLANE_CORE_TYPES_TRANSPOSE_LEVELS_H_
-#define BACKPLANE_CORE_TYPES_TRANSPOSE_LEVELS_H_
+// Transposes one tile with registers of 16, 32 or 64 bytes. Private to transpose*.cc.
+#ifndef BACKPLANE_CORE_RELAYOUT_TRANSPOSE_LEVELS_H_
+#define BACKPLANE_CORE_RELAYOUT_TRANSPOSE_LEVELS_H_
 
 #include <cstdint>
 
-#include "core/types/transpose.h"
+#include "core/relayout/transpose.h"
 
 namespace backplane::transpose {
 
@@ -14,4 +14,4 @@ void Tile64(const TransposePlan& plan, const char* source, char* target, int64_t
 
 }  // namespace backplane::transpose
 
-#endif  // BACKPLANE_CORE_TYPES_TRANSPOSE_LEVELS_H_
+#endif  // BACKPLANE_CORE_RELAYOUT_TRANSPOSE_LEVELS_H_

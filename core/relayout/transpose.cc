@@ -1,4 +1,4 @@
-#include "core/types/transpose.h"
+#include "core/relayout/transpose.h"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 #include <memory>
 #include <numeric>
 
+#include "core/relayout/transpose_levels.h"
 #include "core/types/integer_division.h"
-#include "core/types/transpose_levels.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -18,23 +18,24 @@ namespace backplane {
 namespace {
 
 constexpr int64_t kLine = 64;  // bytes of a cache line
-// Arrays larger than this come from memory, and would be gone from the caches again before they are used.
+// Arrays larger than this do not stay in the caches until they are used.
 constexpr int64_t kFarResult = int64_t{4} << 20;
-constexpr int64_t kWay = 4096;         // bytes in one way of the first-level cache
-constexpr int64_t kSecondWay = 65536;  // and of the second
-constexpr int64_t kAhead = 32 * 1024;  // bytes of the source fetched before they are wanted: a part of the second cache
-constexpr int64_t kAheadRows = 64;     // the same for short elements, whose blocks read many rows
-constexpr int64_t kAheadOfCopy = 16;   // and of those whose lines are copied whole
+constexpr int64_t kWay = 4096;         // bytes in one way of the L1 cache
+constexpr int64_t kSecondWay = 65536;  // bytes in one way of the L2 cache
+constexpr int64_t kAhead = 32 * 1024;  // bytes of the source to prefetch: a part of the L2 cache
+constexpr int64_t kAheadRows = 64;     // the same in rows, for short elements, whose blocks read many rows
+constexpr int64_t kAheadOfCopy = 16;   // the same for rows that are copied to scratch memory first
 constexpr int64_t kManyTiles = 32;     // enough for all threads
 
-// A part of `extent` for tiles of about `wanted`, all nearly equal, of whole units where it is not all there is.
-int64_t TileOf(int64_t extent, int64_t wanted, int64_t unit) {
-  wanted = std::max(wanted, unit);
-  return std::min(RoundUp(CeilDiv(extent, CeilDiv(extent, wanted)), unit), extent);
+// Returns a tile size close to `wanted` that splits `extent` almost evenly: a multiple of `multiple` unless it is all
+// of it.
+int64_t TileOf(int64_t extent, int64_t wanted, int64_t multiple) {
+  wanted = std::max(wanted, multiple);
+  return std::min(RoundUp(CeilDiv(extent, CeilDiv(extent, wanted)), multiple), extent);
 }
 
-// The lines of a square's column share so few sets of the first-level cache that they do not stay there beside the
-// other side's: rows are a multiple of a large power of two apart, or nearly so.
+// Whether the lines of a column of a square map to so few sets of the L1 cache that they evict each other: the pitch of
+// the rows is close to a multiple of a large power of two.
 bool Crowded(int64_t pitch, int64_t lines) {
   constexpr int64_t kSets = kWay / kLine, kHalfOfWays = 4;
   std::array<int8_t, kSets> used = {};
@@ -46,8 +47,8 @@ bool Crowded(int64_t pitch, int64_t lines) {
   return most > kHalfOfWays;
 }
 
-// An odd number of lines, so that a column of such rows fills no set.
-int64_t OddLines(int64_t bytes) {
+// Returns an odd number of lines, so that a column of such rows does not fill one set.
+int64_t PadToOddLines(int64_t bytes) {
   const int64_t lines = CeilDiv(bytes, kLine);
   return (lines + (lines % 2 == 0 ? 1 : 0)) * kLine;
 }
@@ -79,48 +80,48 @@ TransposePlan PlanTranspose(int64_t width, int64_t rows, int64_t columns, int64_
   if (rows <= 0 || columns <= 0) return p;
   p.vector = std::min<int64_t>(TransposeVectorBytes(), vector == 0 ? 64 : vector);
   while (p.vector > 16 && columns * width < p.vector) p.vector /= 2;
-  const int64_t row_unit = rows * width >= kLine ? kLine / width : std::max<int64_t>(16 / width, 1);
-  const int64_t column_unit = columns * width >= kLine ? kLine / width : p.vector / width;
+  const int64_t row_multiple = rows * width >= kLine ? kLine / width : std::max<int64_t>(16 / width, 1);
+  const int64_t column_multiple = columns * width >= kLine ? kLine / width : p.vector / width;
   const int64_t others = std::max<int64_t>(result_bytes / std::max<int64_t>(rows * columns * width, 1), 1);
   const bool far = result_bytes > kFarResult;
-  // The longer the pieces on both sides, the better for DRAM; the smaller the tile, the nearer its lines remain.
+  // Long pieces on both sides suit DRAM; small tiles keep their lines in the cache.
   int64_t row_bytes, column_bytes, least_bytes = 4 * kLine;
   const bool direct = !far && !Crowded(source_pitch, kLine / width) && !Crowded(target_pitch, kLine / width);
   if (direct) {
-    row_bytes = 16 * kLine;  // the source's rows are read on while they are near
+    row_bytes = 16 * kLine;  // reads ahead in the rows of the source while they are cached
     column_bytes = 2 * kLine;
   } else {
     row_bytes = far && width > 2 ? 8 * kLine : 4 * kLine;
     column_bytes = far && width > 2 ? 16 * kLine : 8 * kLine;
   }
-  // Of such rows a register's worth of columns does not stay in the first-level cache until all parts of its lines are
-  // read: lines are copied whole.
+  // With such rows a register's worth of columns does not stay in the L1 cache until all parts of its lines are read,
+  // so lines are copied to scratch memory.
   const bool copied = !direct && width <= (far ? 2 : 1) && Crowded(source_pitch, p.vector / width);
   if (copied && far) {
-    // Where pieces begin inside lines, longer ones share fewer of them.
+    // If pieces start inside cache lines, longer ones share fewer of them.
     const bool lines = source_pitch % kLine == 0;
     if (width == 2 && !lines) row_bytes = 8 * kLine;
     column_bytes = lines ? 4 * kLine : 8 * kLine;
   }
   for (;;) {
-    p.tile_rows = TileOf(rows, row_bytes / width, row_unit);
-    p.tile_columns = TileOf(columns, column_bytes / width, column_unit);
+    p.tile_rows = TileOf(rows, row_bytes / width, row_multiple);
+    p.tile_columns = TileOf(columns, column_bytes / width, column_multiple);
     int64_t& cut = direct ? row_bytes : column_bytes;
     if (p.row_tiles() * p.column_tiles() * others >= kManyTiles || cut <= least_bytes) break;
     cut /= 2;
   }
   if (direct) return p;
-  p.past_caches = far && columns * width >= 4 * kLine ? 1 : 0;
-  p.tile_pitch = OddLines(p.tile_columns * width + (p.past_caches != 0 ? kLine : 0));
+  p.non_temporal = far && columns * width >= 4 * kLine ? 1 : 0;
+  p.tile_pitch = PadToOddLines(p.tile_columns * width + (p.non_temporal != 0 ? kLine : 0));
   p.scratch_bytes = p.tile_rows * p.tile_pitch + kLine;
   if (copied) {
-    p.source_tile = OddLines(p.tile_rows * width);
+    p.source_tile = PadToOddLines(p.tile_rows * width);
     p.scratch_bytes += p.source_tile * (p.vector / width);
   }
   p.scratch_bytes = RoundUp(p.scratch_bytes, kLine);
   if (far) {
-    // Lines whose distance is a multiple of a large power of two share a few sets of the second-level cache: no more
-    // are fetched than half of what those hold, in eight ways; or the few whose copy comes next.
+    // Lines whose distance is a multiple of a large power of two share a few sets of the L2 cache. Prefetches at most
+    // half of what eight ways of those sets hold, or the few lines that are copied next.
     const int64_t together = 8 * (kSecondWay / std::gcd(source_pitch, kSecondWay)) / 2;
     const int64_t step = p.vector / width;
     const int64_t wanted = width > 2 ? RoundUp(CeilDiv(kAhead, p.tile_rows * width), step) : kAheadRows;
@@ -154,13 +155,13 @@ void RunTranspose(const TransposePlan& plan, const void* source, void* target) {
   std::unique_ptr<void, Free> scratch(
       plan.scratch_bytes == 0 ? nullptr
                               : std::aligned_alloc(kLine, static_cast<size_t>(RoundUp(plan.scratch_bytes, kLine))));
-  // Along the source's rows: what comes next lies beside it.
+  // Moves along the rows of the source, whose next elements are adjacent.
   for (int64_t c = 0; c < plan.columns; c += plan.tile_columns) {
     for (int64_t r = 0; r < plan.rows; r += plan.tile_rows) {
       RunTransposeTile(&plan, source, target, r, c, scratch.get());
     }
   }
-  if (plan.past_caches != 0) EndTransposes();
+  if (plan.non_temporal != 0) EndTransposes();
 }
 
 }  // namespace backplane

@@ -1,9 +1,9 @@
-// The inner loops of relayouts: runs, rows woven together and apart, packed elements. Private to relayout.cc.
+// The inner loops of relayouts: runs, interleaving and deinterleaving of rows, packed elements. Private to relayout.cc.
 //
-// `stream`: the target is large, and written past the caches where its address allows; the caller ends the whole with
-// EndStream. Vectors of 16 bytes, which every x86-64 has; other machines take the plain loops.
-#ifndef BACKPLANE_CORE_TYPES_RELAYOUT_KERNELS_H_
-#define BACKPLANE_CORE_TYPES_RELAYOUT_KERNELS_H_
+// `stream`: the target is large and written with non-temporal stores where it is aligned; the caller must call
+// EndStream at the end. Uses vectors of 16 bytes, which every x86-64 has; other machines use scalar loops.
+#ifndef BACKPLANE_CORE_RELAYOUT_RELAYOUT_KERNELS_H_
+#define BACKPLANE_CORE_RELAYOUT_RELAYOUT_KERNELS_H_
 
 #include <algorithm>
 #include <bit>
@@ -59,9 +59,9 @@ Vector High(Vector a, Vector b) {
   return _mm_unpackhi_epi64(a, b);
 }
 
-// The perfect shuffle of all elements of kCount vectors: the highest bit of an element's place becomes the lowest. As
-// many times as a row's number has bits it weaves rows together, for the bits of a column's apart, and with as many
-// vectors as a vector has elements it transposes.
+// The perfect shuffle of all elements of kCount vectors: rotates the bits of an element's index so that the highest
+// becomes the lowest. Repeated once per bit of the row index it interleaves rows; once per bit of the column index it
+// deinterleaves them; with as many vectors as a vector has elements it transposes.
 template <typename T, int kCount>
 void Shuffle(Vector (&v)[kCount], int times) {
   for (int s = 0; s < times; ++s) {
@@ -80,7 +80,7 @@ constexpr int Log2(int n) { return std::countr_zero(static_cast<unsigned>(n)); }
 
 #endif
 
-// A contiguous run.
+// Copies a contiguous run.
 inline void CopyRun(const void* source, void* target, size_t bytes, bool stream) {
 #ifdef __SSE2__
   if (stream && bytes >= 128) {
@@ -101,7 +101,7 @@ inline void CopyRun(const void* source, void* target, size_t bytes, bool stream)
 }
 
 #ifdef __SSE2__
-// The vectors' part of a weave, as far as vectors go; the last of them may do some elements again.
+// Interleaves the part that fills vectors; the last vectors may overlap the previous ones.
 template <typename T, int kRows, bool kStream>
 int64_t WeaveVectors(const T* source, int64_t pitch, int64_t n, T* target) {
   auto at = [&]<bool kPast>(int64_t i) {
@@ -164,7 +164,7 @@ void Unweave(const T* source, int64_t n, T* target, int64_t pitch, bool stream) 
   }
 }
 
-// `bits` of 1, 2 or 4: elements of one byte out of packed ones, and back.
+// Unpacks elements of `bits` = 1, 2 or 4 to bytes, and packs them.
 inline void Unpack(const std::byte* source, int64_t n, int bits, bool sign, std::byte* target, bool stream) {
   const int per_byte = 8 / bits;
   // Sign: v ^ top - top, which does nothing for top = 0.
@@ -199,7 +199,7 @@ inline void Unpack(const std::byte* source, int64_t n, int bits, bool sign, std:
   }
 }
 
-// What is left of the last byte becomes zero.
+// Clears the remaining bits of the last byte.
 inline void Pack(const std::byte* source, int64_t n, int bits, std::byte* target, bool stream) {
   const int per_byte = 8 / bits;
   const uint8_t mask = static_cast<uint8_t>((1 << bits) - 1);
@@ -208,7 +208,7 @@ inline void Pack(const std::byte* source, int64_t n, int bits, std::byte* target
 #ifdef __SSE2__
   if (bits == 4) {
     const Vector low_half = _mm_set1_epi16(0x000f), high_half = _mm_set1_epi16(0x00f0);
-    auto joined = [&](Vector v) {  // of each two bytes one
+    auto joined = [&](Vector v) {  // merges each pair of bytes
       return _mm_or_si128(_mm_and_si128(v, low_half), _mm_and_si128(_mm_srli_epi16(v, 4), high_half));
     };
     auto one = [&]<bool kPast>(int64_t k) {
@@ -243,4 +243,4 @@ inline void Pack(const std::byte* source, int64_t n, int bits, std::byte* target
 
 }  // namespace backplane::relayout
 
-#endif  // BACKPLANE_CORE_TYPES_RELAYOUT_KERNELS_H_
+#endif  // BACKPLANE_CORE_RELAYOUT_RELAYOUT_KERNELS_H_

@@ -1,6 +1,6 @@
 #define BP_TRANSPOSE_BYTES 64
-#include "core/types/transpose_kernels.h"
-#include "core/types/transpose_levels.h"
+#include "core/relayout/transpose_kernels.h"
+#include "core/relayout/transpose_levels.h"
 
 namespace backplane::transpose {
 
