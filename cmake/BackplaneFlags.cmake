@@ -1,4 +1,4 @@
-# Compiler settings that hold for every target of the project.
+# Compiler settings for every target of the project.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -12,13 +12,13 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # asserts stay on: they are cheap, and wrong code must not go on
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # asserts stay enabled: they are cheap, and wrong code must not continue
 set(CMAKE_C_FLAGS_RELEASE "-O2")
 
-add_compile_options(-fPIC)  # executables too: they share the libraries' precompiled header
+add_compile_options(-fPIC)  # executables too, because they share the libraries' precompiled header
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  add_compile_options(-Wno-deprecated-declarations)  # GCC 12's std::stable_sort uses what its own header calls deprecated
+  add_compile_options(-Wno-deprecated-declarations)  # std::stable_sort of GCC 12 uses a function that its own header deprecates
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Inline and template statics would otherwise become process-wide unique symbols, shared between plugins.
@@ -27,15 +27,15 @@ endif()
 
 set(BACKPLANE_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitize takes them (address,undefined; thread), or empty")
 if(BACKPLANE_SANITIZE)
-  # A finding of UBSan ends the test. The check of dynamic types wants type information, which LLVM is built without.
-  # At -O2 the checks take twice as long to compile.
+  # A finding of UBSan fails the test. The check of dynamic types needs RTTI, which LLVM is built without. At -O2
+  # compiling the checks takes twice as long.
   set(CMAKE_CXX_FLAGS_RELEASE "-O1")
   set(CMAKE_C_FLAGS_RELEASE "-O1")
   add_compile_options(-fsanitize=${BACKPLANE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_compile_definitions(BACKPLANE_SANITIZED)
   add_link_options(-fsanitize=${BACKPLANE_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND NOT BACKPLANE_LIBFUZZER)
-    # One runtime for a host and the plugins that it opens, and for a Python that opens them.
+    # One runtime for a host and the plugins that it opens, and for a Python process that opens them.
     add_link_options(-shared-libsan)
     execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libclang_rt.asan-${CMAKE_HOST_SYSTEM_PROCESSOR}.so
       OUTPUT_VARIABLE RUNTIME OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -47,8 +47,8 @@ if(BACKPLANE_SANITIZE)
     add_link_options(-fno-sanitize=vptr)
   endif()
   if(BACKPLANE_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    # Functions that LLVM compiled at run time carry no signature that a call could be held against. Enums of the ABI
-    # carry numbers of newer headers than ours: without -fstrict-enums the compilers read them as the integers that they are.
+    # Functions that LLVM compiled at run time have no signature for the check of indirect calls. Enums of the ABI may
+    # have values of newer headers: without -fstrict-enums compilers treat them as integers.
     add_compile_options(-fno-sanitize=function,enum)
   endif()
 endif()
@@ -59,12 +59,12 @@ endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL)
-  # Without these ccache refuses a source that uses a precompiled header.
+  # Without these ccache does not cache sources with a precompiled header.
   set(CCACHE_PROGRAM ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
-# The quickest linker there is: two hundred programs are linked, many with LLVM in them.
+# The fastest linker: two hundred programs are linked, many of them with LLVM.
 if(PROJECT_IS_TOP_LEVEL)
   include(CheckLinkerFlag)
   foreach(LINKER lld gold)
@@ -75,7 +75,7 @@ if(PROJECT_IS_TOP_LEVEL)
     endif()
   endforeach()
 endif()
-# One link at a time: linking LLVM statically takes memory and both cores anyway.
+# One link at a time: linking LLVM statically takes memory and both cores.
 if(PROJECT_IS_TOP_LEVEL)
   set_property(GLOBAL PROPERTY JOB_POOLS link=1)
   set(CMAKE_JOB_POOL_LINK link)

@@ -1,9 +1,9 @@
-# The targets others link, and `cmake --install`: headers, libraries, CMake package, pkg-config files, the command with its
-# manual pages and completions, plugins, templates, documents. docs/embedding.md says how they are used.
+# The targets for dependents, and `cmake --install`: headers, libraries, CMake package, pkg-config files, the command
+# with its manual pages and completions, plugins, templates, documents. docs/embedding.md describes their use.
 #
 # Install components: Development, Command, Plugins; all by default.
 
-# backplane_offer(NAME LIBRARIES...)       Backplane::NAME, an interface over libraries of the rooms
+# backplane_offer(NAME LIBRARIES...)       defines Backplane::NAME, an interface over libraries
 function(backplane_offer NAME)
   add_library(backplane_${NAME} INTERFACE)
   target_link_libraries(backplane_${NAME} INTERFACE ${ARGN})
@@ -30,8 +30,8 @@ set(BACKPLANE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Backplane)
 set(BACKPLANE_PLUGIN_SUBDIR ${CMAKE_INSTALL_LIBDIR}/backplane/plugins)
 set(BACKPLANE_SHARE ${CMAKE_INSTALL_DATADIR}/backplane)
 
-# What a library of ours needs, itself included: ours into OUT, what other packages bring into OTHERS. Whoever links
-# comes before what it links.
+# Computes the transitive closure of libraries: ours into OUT, those of other packages into OTHERS. A library precedes
+# its dependencies.
 function(backplane_closure OUT OTHERS)
   set(OURS "")
   set(FOREIGN "")
@@ -39,7 +39,7 @@ function(backplane_closure OUT OTHERS)
   while(WAITING)
     list(POP_FRONT WAITING ITEM)
     if(ITEM MATCHES "^bp_" AND TARGET ${ITEM})
-      list(REMOVE_ITEM OURS ${ITEM})  # it moves behind whoever asks for it now
+      list(REMOVE_ITEM OURS ${ITEM})  # moves behind the dependent that is being processed
       list(APPEND OURS ${ITEM})
       get_target_property(LINKED ${ITEM} INTERFACE_LINK_LIBRARIES)
       if(LINKED)
@@ -90,16 +90,16 @@ foreach(ROOM api core sdk/host sdk/backend)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${ROOM}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/backplane/${ROOM}
     COMPONENT Development
     FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "*_test.h" EXCLUDE PATTERN "testdata" EXCLUDE PATTERN "abi" EXCLUDE
-    PATTERN "proto_values.h" EXCLUDE)  # speaks of generated classes that only its own folder sees
+    PATTERN "proto_values.h" EXCLUDE)  # includes generated classes that are not installed
 endforeach()
-# The one source that every plugin compiles itself, and what it includes.
+# The source that every plugin compiles itself, and the header it includes.
 install(FILES ${PROJECT_SOURCE_DIR}/sdk/shim/entries.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/backplane/sdk/shim
   COMPONENT Development)
 install(FILES ${PROJECT_SOURCE_DIR}/sdk/shim/get_pjrt_api.cc DESTINATION ${BACKPLANE_SHARE}/sources COMPONENT Development)
 
 # ---- pkg-config
 
-# Names of pkg-config's own for what other packages bring.
+# The pkg-config names of other packages' libraries.
 function(backplane_requires OUT)
   set(NAMES "")
   foreach(ITEM ${ARGN})
@@ -131,7 +131,7 @@ backplane_pkg_config(backplane-pjrt-abi "The PJRT C ABI: headers for C11 and C++
 backplane_pkg_config(backplane-host "Opens any PJRT plugin: loader and C++ client" "${HOST}" "${HOST_OTHERS}")
 backplane_pkg_config(backplane-core "Programs of machine learning: HLO, StableHLO, passes, an evaluator" "${CORE}" "${CORE_OTHERS}")
 
-# ---- plugins, with what they bring along, and the manifests by which they are found
+# ---- plugins, with their dependencies and manifests
 
 if(BACKPLANE_PLUGINS)
   foreach(NAME cpu reference tpu_emulator)
@@ -143,14 +143,14 @@ if(BACKPLANE_PLUGINS)
         COMPONENT Plugins)
     endif()
   endforeach()
-  if(BP_DNNL_LIBRARY AND TARGET pjrt_backplane_cpu)  # sdk/engine/kernels found it
+  if(BP_DNNL_LIBRARY AND TARGET pjrt_backplane_cpu)  # found by sdk/engine/kernels
     file(REAL_PATH ${BP_DNNL_LIBRARY} ONEDNN)
     get_filename_component(ONEDNN_NAME ${BP_DNNL_LIBRARY} NAME)
     install(PROGRAMS ${ONEDNN} RENAME ${ONEDNN_NAME} DESTINATION ${BACKPLANE_PLUGIN_SUBDIR} COMPONENT Plugins)
   endif()
 endif()
 
-# ---- what lies between a host and a plugin (sdk/layers)
+# ---- layers between a host and a plugin (sdk/layers)
 
 if(TARGET pjrt_backplane_layers)
   install(TARGETS pjrt_backplane_layers LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/backplane/layers COMPONENT Plugins)
@@ -160,7 +160,7 @@ endif()
 
 if(TARGET backplane)
   install(TARGETS backplane RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT Command)
-  # The command finds what it brings along from its own place: ../share/backplane.
+  # The command finds its data relative to its own location: ../share/backplane.
   foreach(PART cases levels profiles)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/conformance/${PART} DESTINATION ${BACKPLANE_SHARE}/conformance COMPONENT Command)
   endforeach()

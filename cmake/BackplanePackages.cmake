@@ -1,5 +1,5 @@
-# Third-party packages, all in one place. Each is a Debian 12 package, but oneDNN 3, which is a wheel that
-# `./dev setup` puts into the environment named by BACKPLANE_VENV.
+# All third-party packages. Each is a Debian 12 package, except oneDNN 3, a wheel that `./dev setup` installs into the
+# environment named by BACKPLANE_VENV.
 include(GNUInstallDirs)
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
@@ -9,14 +9,14 @@ endif()
 
 set(BACKPLANE_VENV "${PROJECT_SOURCE_DIR}/.venv" CACHE PATH "Python environment with the oneDNN 3 wheel")
 
-# A plugin we did not build, where the environment has it; its tests say so and skip where it has not.
+# A plugin of another vendor, if the environment has it; otherwise its tests are skipped.
 file(GLOB BACKPLANE_XLA_CPU_PLUGIN "${BACKPLANE_VENV}/lib/python3*/site-packages/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so")
 if(NOT BACKPLANE_XLA_CPU_PLUGIN)
   set(BACKPLANE_XLA_CPU_PLUGIN "pjrt_c_api_cpu_plugin.so")
 endif()
 
-# After find_package(LLVM): its compression libraries as archives. As shared ones their functions would be whatever the
-# host has loaded under those names (TensorFlow offers its own zlib and zstd to everybody).
+# Call after find_package(LLVM). Links its compression libraries statically: the functions of shared ones would be bound to
+# whatever the host has loaded under those names (TensorFlow exports its own zlib and zstd).
 function(backplane_compress_by_archives)
   foreach(TARGET ZLIB::ZLIB zstd::libzstd_shared)
     if(NOT TARGET ${TARGET})

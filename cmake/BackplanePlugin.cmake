@@ -1,7 +1,7 @@
-# backplane_add_plugin(NAME SRCS a.cc ... [DEPS x ...] [NO_SHIM])       a PJRT plugin: shared library NAME.so that exports
-# GetPjrtApi and nothing else, whatever the archives it links made visible. The sources define
-# backplane::CreateBackend (sdk/backend/backend.h); the C ABI over it is linked in unless
-# NO_SHIM says that the sources bring it. Used in Backplane's own tree and, after find_package(Backplane), outside it.
+# backplane_add_plugin(NAME SRCS a.cc ... [DEPS x ...] [NO_SHIM])       builds a PJRT plugin: the shared library NAME.so
+# that exports only GetPjrtApi, whatever the linked archives make visible. The sources define backplane::CreateBackend
+# (sdk/backend/backend.h); the C ABI over it is linked in unless NO_SHIM is given. Used in Backplane's own tree and,
+# after find_package(Backplane), outside of it.
 function(backplane_add_plugin NAME)
   cmake_parse_arguments(A "NO_SHIM" "" "SRCS;DEPS" ${ARGN})
   if(NOT A_SRCS)

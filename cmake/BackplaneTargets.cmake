@@ -1,6 +1,6 @@
-# One precompiled header for the libraries and one for the tests. Every target shares it, so every target must be
-# compiled with the same code-generation flags (BackplaneFlags.cmake makes executables -fPIC for it); a target with
-# others of its own says NO_PRECOMPILE.
+# One precompiled header for the libraries and one for the tests. All targets share them, so all must be compiled with
+# the same code-generation flags (BackplaneFlags.cmake compiles executables with -fPIC for this reason); a target with
+# different flags needs NO_PRECOMPILE.
 option(BACKPLANE_PRECOMPILE "Parse the commonest headers once" ON)
 set(BP_PRECOMPILED "")
 if(BACKPLANE_TESTS)
@@ -19,15 +19,15 @@ if(BACKPLANE_PRECOMPILE)
   endif()
 endif()
 
-# The sources of one library in batches, each compiled as one: half the time of a clean build, for most of a source's time
-# goes into templates of the same headers. What is local to a file (anonymous namespaces, macros) therefore needs a name
-# of its own within its library; a library where that would be forced says NO_BATCH. Off in the preset for developers, so
-# that includes stay honest and a change of one source compiles one source, and within other projects.
+# Compiles the sources of one library in batches, which halves the time of a clean build, because most of it is spent on
+# templates in common headers. Names local to a file (anonymous namespaces, macros) must therefore be unique within the
+# library; a library that cannot do so uses NO_BATCH. Off in the preset for developers, so that includes stay complete
+# and a change recompiles one source, and within other projects.
 option(BACKPLANE_BATCH "Compile the sources of a library in batches" ${PROJECT_IS_TOP_LEVEL})
 set(BP_BATCH_SIZE 6)
 
-# bp_library(NAME SRCS a.cc b.cc [DEPS x y] [NO_PRECOMPILE] [NO_BATCH])    a static library of one room, include root =
-# the repository
+# bp_library(NAME SRCS a.cc b.cc [DEPS x y] [NO_PRECOMPILE] [NO_BATCH])    a static library; the include root is the
+# repository
 function(bp_library NAME)
   cmake_parse_arguments(A "NO_PRECOMPILE;NO_BATCH" "" "SRCS;DEPS" ${ARGN})
   add_library(${NAME} STATIC ${A_SRCS})
@@ -47,7 +47,7 @@ if(BACKPLANE_SANITIZE)
   set(BP_TEST_SECONDS 1500)
 endif()
 
-# bp_test(NAME SRCS a_test.cc [DEPS x y])       one GoogleTest binary, registered with CTest under NAME
+# bp_test(NAME SRCS a_test.cc [DEPS x y])       a GoogleTest binary, registered with CTest under NAME
 function(bp_test NAME)
   if(NOT BACKPLANE_TESTS)
     return()
@@ -59,15 +59,15 @@ function(bp_test NAME)
   endif()
   target_include_directories(${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${NAME} PRIVATE BACKPLANE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  target_compile_options(${NAME} PRIVATE $<$<CONFIG:Release>:-O1>)  # a test is compiled more often than it is run
+  target_compile_options(${NAME} PRIVATE $<$<CONFIG:Release>:-O1>)  # tests are compiled more often than they are run
   target_link_libraries(${NAME} PRIVATE ${A_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   add_test(NAME ${NAME} COMMAND ${NAME})
-  # The label is what `./dev sanitize` runs. Under a sanitizer everything takes several times as long.
+  # `./dev sanitize` selects tests by the label. Under a sanitizer everything takes several times as long.
   set_tests_properties(${NAME} PROPERTIES TIMEOUT ${BP_TEST_SECONDS} LABELS cpp ENVIRONMENT BACKPLANE_VERIFY_PASSES=1)
 endfunction()
 
-# bp_add_plugin(NAME SRCS ... [DEPS ...])       backplane_add_plugin (BackplanePlugin.cmake) of this tree:
-# pjrt_backplane_NAME.so in the build folder's plugins/. DEPS name the shim.
+# bp_add_plugin(NAME SRCS ... [DEPS ...])       backplane_add_plugin (BackplanePlugin.cmake) within this tree: builds
+# pjrt_backplane_NAME.so in the build folder's plugins/. DEPS must include the shim.
 include(BackplanePlugin)
 function(bp_add_plugin NAME)
   backplane_add_plugin(pjrt_backplane_${NAME} ${ARGN} NO_SHIM)

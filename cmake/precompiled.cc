@@ -1,1 +1,1 @@
-// The source that precompiled headers are built beside (BackplaneTargets.cmake).
+// The source for which the precompiled headers are built (BackplaneTargets.cmake).

@@ -1,4 +1,4 @@
-// As precompiled.h, for GoogleTest binaries.
+// Like precompiled.h, for GoogleTest binaries.
 #pragma once
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

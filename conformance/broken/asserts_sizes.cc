@@ -1,4 +1,4 @@
-// Takes a small struct for an impossibility.
+// Asserts that structs are not small.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Serializes the first executable for all that come later.
+// Serializes the first executable in place of all later ones.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

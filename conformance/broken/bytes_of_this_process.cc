@@ -1,4 +1,4 @@
-// Serializes what only this process can read.
+// Serializes data that only this process can read.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// An extension does not say its size.
+// An extension does not state its size.
 #include "conformance/broken/forward.h"
 
 BROKEN_PLUGIN {

@@ -1,4 +1,5 @@
-// A call for one device that was refused counts as one of its launches: its next one is one too late.
+// Counts a rejected call for one device as a launch of that device, so that its launches are paired wrongly from then
+// on.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;
@@ -8,7 +9,7 @@ static bool owed = false;
 BROKEN_PLUGIN {
   table->PJRT_LoadedExecutable_Execute = [](PJRT_LoadedExecutable_Execute_Args* args) {
     if (args->execute_device != nullptr && owed) {
-      owed = false;  // the launch that never was, on a copy of the arguments
+      owed = false;  // adds the missing launch, on a copy of the arguments
       PJRT_Buffer_CopyToDevice_Args copy{PJRT_Buffer_CopyToDevice_Args_STRUCT_SIZE, nullptr, args->argument_lists[0][0],
                                          args->execute_device, nullptr};
       PJRT_Buffer* output = nullptr;

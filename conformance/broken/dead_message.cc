@@ -1,4 +1,4 @@
-// The words of all errors are in one place.
+// All errors share one buffer for their messages.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// The texts of a device are in one place, where each overwrites the one before.
+// All strings of devices share one buffer, so that each overwrites the previous one.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Takes over what it must not.
+// Donates arguments that must not be donated.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Each buffer is ready at once.
+// Every buffer reports that it is ready immediately.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Errors have no words.
+// Errors have empty messages.
 #include "conformance/broken/forward.h"
 
 BROKEN_PLUGIN {

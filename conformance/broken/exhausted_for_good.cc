@@ -1,4 +1,4 @@
-// Once memory has run out for a buffer, no program runs any more.
+// Once memory has been exhausted by a buffer, no program runs any more.
 #include <atomic>
 
 #include "conformance/broken/forward.h"

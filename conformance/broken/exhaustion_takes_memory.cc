@@ -1,4 +1,4 @@
-// A buffer for which there is no room leaves a smaller one behind that nobody can give back.
+// A failed allocation of a buffer leaks a smaller one.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

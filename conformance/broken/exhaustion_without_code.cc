@@ -1,4 +1,4 @@
-// A program without room for its results ends in INTERNAL.
+// A program without memory for its results fails with INTERNAL.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

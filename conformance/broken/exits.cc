@@ -1,4 +1,4 @@
-// Ends the process as if all were well.
+// Ends the process with status 0.
 #include "conformance/broken/forward.h"
 
 BROKEN_PLUGIN {

@@ -1,4 +1,4 @@
-// Exports a symbol that others may meet.
+// Exports a symbol that may collide with those of others.
 #include "conformance/broken/forward.h"
 
 extern "C" __attribute__((visibility("default"))) int a_name_of_others(void);

@@ -1,4 +1,4 @@
-// Looks at what a field points to before it looks whether it does.
+// Dereferences a field before checking whether it is null.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Serializes the first half.
+// Serializes only the first half.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

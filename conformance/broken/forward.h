@@ -1,7 +1,8 @@
-// Plugins with one defect each, for judging the kit: each opens a whole plugin, named by the environment variable
-// BACKPLANE_BROKEN_OVER, copies its table, and breaks one thing. caught_by.txt says which check must find it.
+// Plugins with one defect each, for testing the kit: each opens a correct plugin, named by the environment variable
+// BACKPLANE_BROKEN_OVER, copies its table, and replaces some of its functions. caught_by.txt lists the check that must
+// find each.
 //
-// A defect is a function that changes the table; `real` is the whole one.
+// A defect is a function that changes the table; `real` is the unchanged one.
 #ifndef BACKPLANE_CONFORMANCE_BROKEN_FORWARD_H_
 #define BACKPLANE_CONFORMANCE_BROKEN_FORWARD_H_
 
@@ -35,7 +36,7 @@ inline const PJRT_Api* Open(void (*defect)(PJRT_Api*)) {
   return opened;
 }
 
-// An error of our own making, readable through its own functions.
+// Returns an error created here, whose functions are here too.
 struct OwnError {
   const PJRT_Error_FunctionTable* vtable;
   PJRT_Error_Code code;
@@ -59,7 +60,7 @@ inline PJRT_Error* MakeError(PJRT_Error_Code code, std::string message) {
 
 }  // namespace backplane::broken
 
-// BROKEN_PLUGIN { body with `table` }: the library's GetPjrtApi.
+// BROKEN_PLUGIN { body with `table` } defines GetPjrtApi of the library.
 #define BROKEN_PLUGIN                                                                       \
   static void Break(PJRT_Api* table);                                                       \
   extern "C" const PJRT_Api* GetPjrtApi(void) { return ::backplane::broken::Open(&Break); } \

@@ -1,4 +1,4 @@
-// Does not let the process end.
+// Blocks the end of the process.
 #include <unistd.h>
 
 #include "conformance/broken/forward.h"

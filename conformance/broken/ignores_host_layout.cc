@@ -1,4 +1,4 @@
-// Copies to the host in the layout of the buffer, whatever is asked for.
+// Copies to the host in the layout of the buffer, whatever the host requests.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Loads an executable with the options it was compiled with, whatever the host says.
+// Loads an executable with the options it was compiled with, ignoring those of the host.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

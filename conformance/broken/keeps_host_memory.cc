@@ -1,4 +1,4 @@
-// Uses the memory of the host in place though it is the host's again.
+// Keeps using host memory after it was returned to the host.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

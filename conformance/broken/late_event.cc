@@ -1,4 +1,4 @@
-// An event says it is not ready for two seconds more.
+// An event reports that it is not ready for two more seconds.
 #include <chrono>
 
 #include "conformance/broken/forward.h"

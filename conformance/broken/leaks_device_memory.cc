@@ -1,4 +1,4 @@
-// Counts a kibibyte of the device's memory for each execution as used for ever.
+// Leaks a kibibyte in the device's memory statistics for each execution.
 #include <atomic>
 
 #include "conformance/broken/forward.h"

@@ -1,4 +1,4 @@
-// Loses memory when an execution is refused, and only then.
+// Leaks memory only if an execution is rejected.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

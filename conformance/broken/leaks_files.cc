@@ -1,4 +1,4 @@
-// Opens a file for each execution and leaves it open.
+// Opens a file for each execution and does not close it.
 #include <fcntl.h>
 
 #include "conformance/broken/forward.h"

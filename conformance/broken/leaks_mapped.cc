@@ -1,4 +1,4 @@
-// Maps a mebibyte for each execution, past malloc, and never unmaps it. No page of it is touched.
+// Maps a mebibyte for each execution, without malloc, and never unmaps it. Touches no page of it.
 #include <sys/mman.h>
 
 #include "conformance/broken/forward.h"

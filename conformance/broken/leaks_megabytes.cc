@@ -1,4 +1,4 @@
-// Keeps a mebibyte of malloc for each execution.
+// Leaks a mebibyte of malloc for each execution.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

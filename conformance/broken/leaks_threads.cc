@@ -1,4 +1,4 @@
-// Starts a thread for each execution of a program, which sleeps until the process ends.
+// Starts a thread for each execution, which sleeps until the process ends.
 #include <unistd.h>
 
 #include <thread>

@@ -1,4 +1,4 @@
-// The error of an event is lost.
+// Drops the error of an event.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Gives no deleter for its bytes.
+// Provides no deleter for its bytes.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Takes no argument over.
+// Donates no argument.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

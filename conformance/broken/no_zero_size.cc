@@ -1,4 +1,4 @@
-// Refuses arrays without elements.
+// Rejects arrays without elements.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::MakeError;

@@ -1,4 +1,4 @@
-// A function is missing.
+// A function of the table is null.
 #include "conformance/broken/forward.h"
 
 BROKEN_PLUGIN { table->PJRT_Buffer_IsDeleted = nullptr; }

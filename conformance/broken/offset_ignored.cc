@@ -1,4 +1,4 @@
-// Puts each piece at the beginning.
+// Writes each piece at offset 0.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Gives all programs one fingerprint.
+// All programs have the same fingerprint.
 #include "conformance/broken/forward.h"
 
 BROKEN_PLUGIN {

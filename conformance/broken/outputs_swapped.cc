@@ -1,4 +1,4 @@
-// Gives the outputs in another order.
+// Returns the outputs in another order.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Talks.
+// Prints to standard output.
 #include <cstdio>
 
 #include "conformance/broken/forward.h"

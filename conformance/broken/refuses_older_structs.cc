@@ -1,4 +1,4 @@
-// Wants the newest struct.
+// Requires the newest structs.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::MakeError;

@@ -1,4 +1,4 @@
-// Takes every array for dense.
+// Treats every array as dense.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Launches device by device: when a later one's arguments are refused, the first one's are gone.
+// Launches device by device: if the arguments of a later device are rejected, those of the first one have been donated.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Throws where the caller may be C.
+// Throws exceptions across the C boundary.
 #include <stdexcept>
 
 #include "conformance/broken/forward.h"

@@ -1,4 +1,4 @@
-// Names another platform for its topology.
+// The topology has another platform name.
 #include "conformance/broken/forward.h"
 
 BROKEN_PLUGIN {

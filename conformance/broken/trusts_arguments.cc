@@ -1,4 +1,4 @@
-// Looks into each argument of an execution, there or not.
+// Dereferences every argument of an execution, even if it is missing.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

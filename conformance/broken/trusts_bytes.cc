@@ -1,4 +1,4 @@
-// Takes a portable artifact that cannot be read for an impossibility.
+// Crashes on a portable artifact that cannot be parsed.
 #include <cstring>
 
 #include "conformance/broken/forward.h"

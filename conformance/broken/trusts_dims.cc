@@ -1,4 +1,4 @@
-// Takes a negative dimension for its magnitude.
+// Uses the absolute value of a negative dimension.
 #include <vector>
 
 #include "conformance/broken/forward.h"

@@ -1,4 +1,4 @@
-// Gives another fingerprint each time.
+// Returns another fingerprint each time.
 #include "conformance/broken/forward.h"
 
 BROKEN_PLUGIN {

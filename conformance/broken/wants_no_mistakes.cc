@@ -1,4 +1,4 @@
-// Takes no notice of an argument too many.
+// Ignores a superfluous argument.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Writes fields that the caller does not have.
+// Writes fields beyond the caller's struct_size.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// All data goes to the first device.
+// Copies all data to the first device.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

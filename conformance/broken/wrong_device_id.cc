@@ -1,4 +1,4 @@
-// All devices have one id.
+// All devices have the same id.
 #include "conformance/broken/forward.h"
 
 BROKEN_PLUGIN {

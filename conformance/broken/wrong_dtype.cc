@@ -1,4 +1,4 @@
-// Takes u32 for s32.
+// Confuses u32 with s32.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Tells the types of outputs in another order.
+// Reports the types of outputs in another order.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

@@ -1,4 +1,4 @@
-// Rounds halves away from zero where they go to even.
+// Rounds ties away from zero instead of to even.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

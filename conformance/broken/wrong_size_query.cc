@@ -1,4 +1,4 @@
-// Tells too large a size.
+// Reports too large a size.
 #include "conformance/broken/forward.h"
 
 using backplane::broken::real;

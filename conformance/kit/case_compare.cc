@@ -1,4 +1,4 @@
-// Compare: whether what came out is what a case expects.
+// Compares results with the expectations of a case.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -20,7 +20,7 @@ std::string IndexText(const Array& array, int64_t linear) {
   return absl::StrCat("[", text, "]");
 }
 
-// One float of an array, or one half of a complex number. `step` is the size of a step there, 0 for the format's own.
+// Compares one float, or one part of a complex number. `step` is the spacing to use, or 0 for that of the format.
 bool FloatAgrees(ElementType type, uint64_t want, uint64_t got, const Tolerance& tolerance, double step,
                  bool judge_distance) {
   const bool nan = IsNanBits(type, want);
@@ -28,7 +28,7 @@ bool FloatAgrees(ElementType type, uint64_t want, uint64_t got, const Tolerance&
   if (want == got) return true;
   if (tolerance.exact()) return false;
   const double x = ValueOfBits(type, want), y = ValueOfBits(type, got);
-  if (std::isinf(x) || std::isinf(y)) return false;  // they are equal only if their bits are
+  if (std::isinf(x) || std::isinf(y)) return false;  // infinities are equal only if their bits are
   if (!judge_distance) return true;
   if (step > 0) return std::fabs(x - y) <= tolerance.ulp * step;
   if (tolerance.ulp > 0 && static_cast<double>(UlpDistance(type, want, got)) <= tolerance.ulp) return true;
@@ -43,7 +43,7 @@ bool ComplexAgrees(const Array& expected, const Array& actual, int64_t i, const 
   const double y[] = {ValueOfBits(type, got[0]), ValueOfBits(type, got[1])};
   const double size = std::max(std::fabs(x[0]), std::fabs(x[1]));
   const bool finite = std::isfinite(x[0]) && std::isfinite(x[1]);
-  if (!finite || tolerance.exact()) {  // part by part: there is no size of the whole
+  if (!finite || tolerance.exact()) {  // by parts, because the magnitude is not finite
     return FloatAgrees(type, want[0], got[0], tolerance, 0, true) &&
            FloatAgrees(type, want[1], got[1], tolerance, 0, true);
   }
@@ -68,8 +68,8 @@ bool IntegerAgrees(const Array& expected, const Array& actual, int64_t i, const 
   return std::fabs(x - y) <= tolerance.abs + tolerance.rel * std::fabs(x);
 }
 
-// Kolmogorov and Smirnov: the largest distance between the distribution of the sample and the expected one, against a
-// bound that a right generator exceeds in less than one of a hundred thousand runs.
+// The Kolmogorov-Smirnov test: compares the largest distance between the distributions of the sample and the
+// expectation with a bound that a correct generator exceeds in less than one of a hundred thousand runs.
 absl::Status CompareDistribution(const Expected& expected, const Array& actual) {
   const int64_t n = actual.size();
   const bool integer = Info(actual.type).cls != C::kFloat;
@@ -93,7 +93,7 @@ absl::Status CompareDistribution(const Expected& expected, const Array& actual) 
                  ? std::clamp((x - expected.low) / (expected.high - expected.low), 0.0, 1.0)
                  : 0.5 * std::erfc((expected.low - x) / (expected.high * std::sqrt(2.0)));
     };
-    // An integer k holds the probability of [k, k+1); a float of a coarse format that of its whole step.
+    // An integer k represents the interval [k, k+1); a float of a coarse format represents its spacing.
     const double step = integer ? 1 : UlpOf(actual.type, sample[i]);
     const double before = below(integer ? sample[i] : sample[i] - step), upto = below(sample[i] + step);
     worst = std::max({worst, before - static_cast<double>(i) / n, static_cast<double>(end) / n - upto});

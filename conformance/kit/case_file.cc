@@ -23,19 +23,19 @@ constexpr size_t kMaxExpansions = 4096;
 constexpr int kMaxDevices = 64;
 constexpr uintmax_t kMaxFileBytes = uintmax_t{16} << 20;
 
-// One line, or the lines that belong together: a literal over several lines, the lines of a program.
+// One line, or lines that belong together: a literal over several lines, or the lines of a program.
 struct Statement {
   int line = 0;
   std::string key, text;
 };
 
-// A case as it is written, before its variables are put in.
+// A case as written, before variables are substituted.
 struct Draft {
   int line = 0;
   std::string name;
   std::vector<Statement> statements;
   std::vector<std::pair<std::string, std::vector<std::string>>> each;
-  Scope scope;  // the `let` of the file above it, and its own
+  Scope scope;  // the `let` texts of the file before it, and its own
 };
 
 int OpenBraces(absl::string_view text) {
@@ -77,14 +77,14 @@ class FileParser {
         const bool types = std::all_of(values.begin(), values.end(),
                                        [](const std::string& v) { return ElementTypeFromName(v).has_value(); });
         if (name != "T" || !types) {
-          values.resize(1);  // one of the other variables' values is enough
+          values.resize(1);  // one value of each other variable is enough
           continue;
         }
         declared.insert(values.begin(), values.end());
         values.clear();
         for (const ElementInfo& t : AllElementTypes()) values.emplace_back(t.name);
       }
-      // One type at a time: what cannot be written for one may be for the next.
+      // Expands one type at a time, because a case may be invalid for one type and valid for the next.
       Draft one = draft;
       const auto add = [&](bool is_declared) {
         std::vector<Case> cases;
@@ -108,7 +108,7 @@ class FileParser {
     return absl::InvalidArgumentError(absl::StrCat(file_, ":", line, ": ", what));
   }
 
-  // ---- Lines to drafts
+  // ---- Parses lines to drafts
 
   absl::Status ReadDrafts() {
     std::set<std::string, std::less<>> names;
@@ -147,7 +147,7 @@ class FileParser {
         drafts_.back().statements.push_back({line, rest.empty() ? "program" : "program hlo", std::move(body)});
         continue;
       }
-      // A list of values may go on over several lines, and any line that ends in a backslash does.
+      // A list of values may continue over several lines, and so does any line that ends in a backslash.
       const bool literal = absl::StartsWith(key, "input") || absl::StartsWith(key, "output");
       while ((literal && OpenBraces(rest) > 0) || absl::EndsWith(rest, "\\")) {
         if (next_ >= lines_.size()) return Error(line, "the file ends in the middle of this statement");
@@ -160,7 +160,7 @@ class FileParser {
     return absl::OkStatus();
   }
 
-  // The lines up to `end`.
+  // Returns the lines up to `end`.
   absl::Status ReadBlock(int line, std::string* body) {
     for (; next_ < lines_.size(); absl::StrAppend(body, lines_[next_++], "\n")) {
       if (absl::StripAsciiWhitespace(lines_[next_]) != "end") continue;
@@ -170,7 +170,7 @@ class FileParser {
     return Error(line, "'end' is missing");
   }
 
-  // `let NAME = text`, or `let NAME` and the lines up to `end`. Before the first case it holds for the whole file.
+  // `let NAME = text`, or `let NAME` and the lines up to `end`. Before the first case it applies to the whole file.
   absl::Status ReadLet(int line, absl::string_view rest) {
     const size_t space = std::min(rest.find_first_of(" \t="), rest.size());
     const std::string name(rest.substr(0, space));
@@ -189,7 +189,7 @@ class FileParser {
     return absl::OkStatus();
   }
 
-  // ---- Drafts to cases
+  // ---- Expands drafts to cases
 
   absl::Status Expand(const Draft& draft, std::vector<Case>* cases) const {
     size_t count = 1;
@@ -222,7 +222,7 @@ class FileParser {
   }
 
   absl::Status Fill(const Draft& draft, const Scope& scope, Case* c) const {
-    // What says how to read the rest comes first, wherever it stands.
+    // Reads first what determines how to read the rest, wherever it is.
     bool programs = false;
     for (const Statement& s : draft.statements) {
       absl::Status status;
@@ -310,7 +310,7 @@ class FileParser {
 
   absl::Status ReadStatement(absl::string_view key, absl::string_view text, Case* c) const {
     const bool need_values = !c->fails && !shapes_only_;
-    if (key == "devices" || key == "fails") return absl::OkStatus();  // done before
+    if (key == "devices" || key == "fails") return absl::OkStatus();  // handled earlier
     if (key == "covers") {
       c->covers.emplace_back(text);
       return text.empty() ? absl::InvalidArgumentError("'covers' without a name") : absl::OkStatus();
@@ -356,7 +356,7 @@ class FileParser {
     return absl::InvalidArgumentError(absl::StrCat("'", key, "' is no statement of a case file"));
   }
 
-  // The program of one operation: its operands are the inputs, its results the outputs.
+  // Returns the program of one operation: its operands are the inputs, its results the outputs.
   static std::string Apply(absl::string_view text, const Case& c) {
     const size_t end =
         text[0] == '"' ? std::min(text.find('"', 1), text.size() - 1) + 1 : std::min(text.find(' '), text.size());

@@ -1,7 +1,7 @@
-// Case files: programs with their inputs and what must come out, as plain text that people write and read.
+// Case files: programs with inputs and expected results, as plain text.
 //
-// The grammar is in conformance/cases/README.md. A case that is written once for several element types (`each T ...`)
-// is expanded here: every Case is one program, complete.
+// The grammar is in conformance/cases/README.md. A case written for several element types (`each T ...`) is expanded,
+// so that every Case is one complete program.
 #ifndef BACKPLANE_CONFORMANCE_KIT_CASE_FILE_H_
 #define BACKPLANE_CONFORMANCE_KIT_CASE_FILE_H_
 
@@ -17,34 +17,34 @@
 namespace backplane::conformance {
 
 enum class ProgramFormat : uint8_t {
-  kStablehlo,  // text; any plugin takes it under PJRT's format name "mlir"
-  kHlo,        // HLO text, for what StableHLO cannot say; not every plugin takes it
+  kStablehlo,  // text; any plugin accepts it under PJRT's format name "mlir"
+  kHlo,        // HLO text, for what StableHLO cannot express; not every plugin accepts it
 };
 
-// A program that must be refused.
+// A program that the plugin must reject.
 struct Failure {
   enum Stage { kCompile, kRun } stage = kCompile;
-  std::string label;  // of the rule that is broken, as it stands in our plugins' messages between [ and ]; may be empty
+  std::string label;  // label of the broken rule, which messages of our plugins contain between [ and ]; may be empty
 };
 
-// What a host hands over while the program runs, in the order of use.
+// Data that the host exchanges with the running program, in the order of use.
 struct HostTransfer {
   enum Kind { kInfeed, kOutfeed, kSend, kRecv } kind = kInfeed;
-  int64_t channel = 0;  // of kSend (the program sends) and kRecv (the program receives)
-  Expected value;       // what the host hands over, or what it must get
+  int64_t channel = 0;  // of kSend (sent by the program) and kRecv (received by the program)
+  Expected value;       // what the host sends, or what it must receive
 };
 
 struct Case {
-  std::string name;                 // "dot/matrix[T=f32]": file, case and what it was expanded for
-  std::string file;                 // as it was given
+  std::string name;                 // "dot/matrix[T=f32]": file, case and the values of its variables
+  std::string file;                 // as passed in
   int line = 0;                     // of its `case`
-  std::vector<std::string> covers;  // rows of the list of operations, by name
-  std::string source;               // where the expected values come from
+  std::vector<std::string> covers;  // names of rows in the list of operations
+  std::string source;               // origin of the expected values
   std::vector<std::pair<std::string, std::string>> bindings;  // T -> f32
   int replicas = 1, partitions = 1;
   ProgramFormat format = ProgramFormat::kStablehlo;
   std::string program;
-  // By device, replica by replica and within a replica partition by partition; then by argument or result.
+  // By device, ordered by replica and then by partition, and by argument or result.
   std::vector<std::vector<Array>> inputs;
   std::vector<std::vector<Expected>> outputs;
   std::vector<HostTransfer> transfers;
@@ -53,23 +53,24 @@ struct Case {
   int devices() const { return replicas * partitions; }
 };
 
-// Every case of a text; `file` is for names and messages. An error is InvalidArgument and begins with "file:line: ".
+// Parses all cases of a text. `file` is used for names and messages. Errors are InvalidArgument and start with
+// "file:line: ".
 absl::StatusOr<std::vector<Case>> ParseCases(absl::string_view text, absl::string_view file);
 
-// The cases that must work, for compiling only: where `each` names a variable T of element types, for every element
-// type there is, those that the file does not name marked as such. Values are left out. What cannot be written for a
-// type is left out in silence.
+// Returns the cases that must succeed, for compiling only: if `each` names a variable T of element types, for every
+// existing element type, including those that the file does not list, which are marked. Omits values, and skips types
+// for which the case is invalid.
 struct TypedCase {
   Case value;
-  std::string draft;     // its name without what it was expanded for
-  bool declared = true;  // the file names this type
+  std::string draft;     // the name without the values of variables
+  bool declared = true;  // whether the file lists this type
 };
 absl::StatusOr<std::vector<TypedCase>> ParseForEveryType(absl::string_view text, absl::string_view file);
 
-// The same of a file; NotFound when it cannot be read.
+// Parses a file. Returns NotFound if it cannot be read.
 absl::StatusOr<std::vector<Case>> ReadCaseFile(const std::string& path);
 
-// Every *.case file of a folder, in the order of their names.
+// Returns every *.case file of a folder, sorted by name.
 absl::StatusOr<std::vector<Case>> ReadCaseFolder(const std::string& path);
 absl::StatusOr<std::vector<TypedCase>> ReadCaseFolderForEveryType(const std::string& path);
 

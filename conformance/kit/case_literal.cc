@@ -46,7 +46,7 @@ absl::StatusOr<uint64_t> ParseHex(absl::string_view digits, int bits) {
   return value;
 }
 
-// One float, or one part of a complex number, as bits of `type`.
+// Converts one float, or one part of a complex number, to the bits of `type`.
 absl::StatusOr<uint64_t> ParseFloat(ElementType type, absl::string_view text) {
   const ElementInfo& t = Info(type);
   if (absl::ConsumePrefix(&text, "0x")) return ParseHex(text, t.bits);
@@ -63,7 +63,7 @@ absl::StatusOr<uint64_t> ParseFloat(ElementType type, absl::string_view text) {
   if (text == "denorm") return uint64_t{1} | sign_bit;
   if (text == "eps") return RoundToBits(type, sign * std::ldexp(1.0, -t.mantissa_bits));
   if (text.empty() || text[0] == '-' || text[0] == '+') return Bad("'", text, "' is not a number");
-  if (type == ElementType::kF32) {  // directly, not by way of a double
+  if (type == ElementType::kF32) {  // converts directly, because conversion through double would round twice
     float value = 0;
     const absl::from_chars_result r = absl::from_chars(text.data(), text.data() + text.size(), value);
     if (r.ptr != text.data() + text.size() || r.ec == std::errc::invalid_argument) {
@@ -107,7 +107,7 @@ absl::StatusOr<uint64_t> ParseInteger(ElementType type, absl::string_view text) 
   return value;
 }
 
-// ---- The text of a literal
+// ---- Parses the text of a literal
 
 class Reader {
  public:
@@ -143,7 +143,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // The values, whatever their form; none of them is used up when the text ends here.
+  // Parses the values. Returns none of them if the text ends here.
   absl::Status ReadValues(Array* array, std::vector<bool>* ignored) {
     array_ = array;
     ignored_ = ignored;
@@ -152,7 +152,7 @@ class Reader {
     if (AtWord("random")) return ReadRandom();
     if (array->dims.empty()) return ReadElement(0);
     SkipSpace();
-    // One pair of braces around all elements, in row-major order, does for any shape.
+    // One pair of braces around all elements, in row-major order, is accepted for any shape.
     const bool flat = array->dims.size() > 1 && rest_.size() > 1 && rest_[0] == '{' &&
                       absl::StripLeadingAsciiWhitespace(rest_.substr(1))[0] != '{';
     int64_t next = 0;
@@ -189,7 +189,7 @@ class Reader {
  private:
   void SkipSpace() { rest_ = absl::StripLeadingAsciiWhitespace(rest_); }
 
-  // Up to a space, a comma or a bracket; a complex number in its parentheses is one word.
+  // Reads up to a space, comma or bracket; a parenthesized complex number is one word.
   absl::string_view Word() {
     SkipSpace();
     size_t n = 0;
@@ -205,7 +205,7 @@ class Reader {
     return word;
   }
 
-  // depth -1: elements, whatever the dims.
+  // depth -1: a flat list of elements, whatever the dims.
   absl::Status ReadList(int64_t count, int depth, int64_t* next) {
     SkipSpace();
     if (!absl::ConsumePrefix(&rest_, "{")) return Bad("expected '{', found '", rest_.substr(0, 20), "'");
@@ -271,7 +271,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // A number that was computed here: rounded to a float, truncated to an integer.
+  // Converts a number computed by the kit: rounds to a float, truncates to an integer.
   absl::Status SetNumber(int64_t index, double x) {
     const ElementInfo& t = Info(array_->type);
     if (t.cls == C::kFloat || t.cls == C::kComplex) {
@@ -322,7 +322,7 @@ class Reader {
     const bool complex = Info(array_->type).cls == C::kComplex;
     for (int64_t i = 0; i < array_->size(); ++i) {
       for (int part = 0; part <= (complex ? 1 : 0); ++part) {
-        // SplitMix64; its upper 53 bits are a fraction.
+        // SplitMix64; returns its upper 53 bits as a fraction.
         uint64_t z = (state += 0x9e3779b97f4a7c15u);
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;

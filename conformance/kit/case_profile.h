@@ -1,4 +1,4 @@
-// What is known not to pass, and the count of what did.
+// Profiles: the cases that are known to fail, and the counts of outcomes.
 #ifndef BACKPLANE_CONFORMANCE_KIT_CASE_PROFILE_H_
 #define BACKPLANE_CONFORMANCE_KIT_CASE_PROFILE_H_
 
@@ -13,17 +13,17 @@ namespace backplane::conformance {
 struct Outcome {
   enum Kind {
     kPass,
-    kFail,         // wrong values, an error where there should be none, or none where there should be one
-    kUnsupported,  // the plugin says UNIMPLEMENTED, or has not as many devices as the case asks for
+    kFail,         // wrong values, or an unexpected error or success
+    kUnsupported,  // the plugin returns UNIMPLEMENTED, or has fewer devices than the case needs
   } kind = kPass;
   std::string message;                      // why it is not a pass
-  std::vector<std::string> compile_log;     // of our plugins, line by line; empty for others
-  std::vector<std::vector<Array>> outputs;  // what came out, right or wrong, by device; empty where nothing ran
+  std::vector<std::string> compile_log;     // by line; only our plugins write one
+  std::vector<std::vector<Array>> outputs;  // results by device, right or wrong; empty if nothing ran
 };
 const char* OutcomeName(Outcome::Kind kind);  // "pass", "fail", "unsupported"
 
-// Lines `NAME  REASON`: the name of a case, or what its name begins with and `*`; then, after white space, why it does
-// not pass. Lines that begin with '#' are comments.
+// Parses lines `NAME  REASON`: the name of a case, or a prefix and `*`, then white space and the reason why it does not
+// pass. Lines that start with '#' are comments.
 class CaseProfile {
  public:
   static absl::StatusOr<CaseProfile> Parse(absl::string_view text, absl::string_view file);
@@ -40,12 +40,12 @@ class CaseProfile {
 
 class CaseTally {
  public:
-  // With `all` what is unsupported counts as a failure too.
+  // With `all`, unsupported cases count as failures too.
   explicit CaseTally(CaseProfile* profile, bool all = false) : profile_(profile), all_(all) {}
-  // What there is to say about this case: nothing when it passed, or did not and the profile says so. A case that
-  // passes against the profile has failed.
+  // Returns the message for this case, or nothing if it passed or the profile lists it. A case that passes although the
+  // profile lists it has failed.
   std::string Add(const Case& c, const Outcome& outcome);
-  // Lines of the profile that met no case; they count as failures. Only when all cases were run.
+  // Returns the lines of the profile that match no case; they count as failures. Valid only after all cases have run.
   std::vector<std::string> Finish(bool complete);
   std::string Summary() const;  // "7 passed, 1 failed, 2 unsupported, 3 known not to pass"
   int failed() const { return failed_; }

@@ -16,7 +16,7 @@ namespace {
 
 std::string Words(const absl::Status& s) { return absl::StrCat(absl::StatusCodeToString(s.code()), ": ", s.message()); }
 
-// Our plugins tell what their compiler did.
+// Our plugins report what their compiler did.
 std::vector<std::string> CompileLog(const host::LoadedExecutable& program) {
   const host::Plugin& plugin = program.plugin();
   using Log = Backplane_LoadedExecutable_CompileLog_Args;
@@ -50,11 +50,11 @@ absl::StatusOr<Array> FromHostArray(const host::HostArray& array) {
 
 bool IsFeed(const HostTransfer& t) { return t.kind == HostTransfer::kInfeed || t.kind == HostTransfer::kOutfeed; }
 
-// The host's end of a program's sends and receives, infeed and outfeed among them. The handlers may be called in any
-// thread, until the program is done.
+// The host side of a program's sends, receives, infeeds and outfeeds. The handlers may be called on any thread until
+// the program has finished.
 class Transfers {
  public:
-  // `feed`: the channel of infeed and outfeed; used where the case has such.
+  // `feed` is the channel of infeed and outfeed, if the case uses them.
   Transfers(const Case& c, int64_t feed)
       : transfers_(c.transfers), got_(c.transfers.size()), done_(c.transfers.size()) {
     std::vector<host::SendHandler> send;
@@ -78,7 +78,7 @@ class Transfers {
       }
     }
     if (feeds) {
-      // One after another, as the case lists them.
+      // In the order in which the case lists them.
       send.push_back({feed, [this](absl::Span<const std::byte> chunk, size_t, bool last) {
                         absl::MutexLock lock(&mu_);
                         const size_t i = NextFeed(HostTransfer::kOutfeed);
@@ -92,7 +92,7 @@ class Transfers {
                         {
                           absl::MutexLock lock(&mu_);
                           i = NextFeed(HostTransfer::kInfeed);
-                          if (i == transfers_.size()) return;  // the stream ends without data: the program fails
+                          if (i == transfers_.size()) return;  // ends the stream without data, so the program fails
                           done_[i] = true;
                         }
                         Give(i, stream);
@@ -105,7 +105,7 @@ class Transfers {
   }
   const host::ExecuteOptions& Options() const { return options_; }
 
-  // What the program sent, when it is done.
+  // Compares what the program sent, after it has finished.
   absl::Status Check() {
     absl::MutexLock lock(&mu_);
     for (size_t i = 0; i < transfers_.size(); ++i) {
@@ -123,13 +123,13 @@ class Transfers {
   }
 
  private:
-  // The first of a kind that has not taken place.
+  // Returns the first transfer of a kind that has not happened.
   size_t NextFeed(HostTransfer::Kind kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     size_t i = 0;
     while (i < transfers_.size() && (transfers_[i].kind != kind || done_[i])) ++i;
     return i;
   }
-  // What the case has for transfer i, all at once.
+  // Returns all data of transfer i at once.
   void Give(size_t i, const host::DeviceStream& stream) {
     const std::string& data = transfers_[i].value.value.data;
     const absl::StatusOr<host::Event> event =

@@ -1,4 +1,4 @@
-// Runs cases on a plugin, any plugin, through the C ABI.
+// Runs cases on any plugin through the C ABI.
 #ifndef BACKPLANE_CONFORMANCE_KIT_CASE_RUN_H_
 #define BACKPLANE_CONFORMANCE_KIT_CASE_RUN_H_
 
@@ -14,15 +14,15 @@
 
 namespace backplane::conformance {
 
-// One plugin with one client open. Thread-safe.
+// A plugin with one open client. Thread-safe.
 class CaseRunner {
  public:
-  // `options` go to the client as they are.
+  // `options` are passed to the client unchanged.
   static absl::StatusOr<std::unique_ptr<CaseRunner>> Create(const std::string& plugin_path,
                                                             const std::vector<host::NamedValue>& options);
-  // With `labels` a program that must be refused has to be refused with the label of the rule.
+  // With `labels`, a program that must be rejected must be rejected with the label of the broken rule.
   Outcome Run(const Case& c, bool labels) const;
-  // Compiles only; a program that compiles is a pass whatever it would give.
+  // Only compiles; passes if the program compiles.
   Outcome Compile(const Case& c) const;
 
  private:
@@ -32,7 +32,7 @@ class CaseRunner {
 
   const host::Client client_;
   const size_t devices_;
-  std::optional<int64_t> feed_channel_;  // of infeed and outfeed, as the plugin's attribute says; none: not offered
+  std::optional<int64_t> feed_channel_;  // of infeed and outfeed, from the plugin's attribute; nullopt if not offered
 };
 
 }  // namespace backplane::conformance

@@ -64,7 +64,7 @@ uint64_t NanBits(const ElementInfo& t) {
     case K::kExponentOnly:
       return 0xff;
     default:
-      return SignBit(t);  // f4: negative zero stands for it
+      return SignBit(t);  // f4: represented by negative zero
   }
 }
 
@@ -128,12 +128,12 @@ uint64_t RoundToBits(ElementType type, double x) {
   if (type == T::kF64) return std::bit_cast<uint64_t>(x);
   if (std::isnan(x)) return NanBits(t) | (std::signbit(x) && t.kind != K::kFnuz ? SignBit(t) : 0);
   const double magnitude = std::fabs(x);
-  if (t.kind == K::kExponentOnly) {  // powers of two, 2^-127 to 2^127; nothing below, no sign
+  if (t.kind == K::kExponentOnly) {  // powers of two, 2^-127 to 2^127; no sign, no zero
     if (x <= 0 || std::isinf(x)) return NanBits(t);
     int e;
     const double f = std::frexp(magnitude, &e);  // f in [0.5, 1)
     int field = e - 1 + t.bias;
-    // Half way between 2^k and 2^(k+1) the even field wins.
+    // Half way between 2^k and 2^(k+1) the even exponent field wins.
     if (f > 0.75 || (f == 0.75 && (field & 1))) ++field;
     return field < 0 ? 0 : field > 254 ? NanBits(t) : static_cast<uint64_t>(field);
   }
@@ -145,12 +145,12 @@ uint64_t RoundToBits(ElementType type, double x) {
   if (std::isinf(x)) {
     bits = past_end;
   } else {
-    // As a whole number of the format's steps at this magnitude; std::nearbyint rounds ties to even.
+    // Divides by the spacing of the format at this magnitude; std::nearbyint rounds ties to even.
     int e;
     std::frexp(magnitude, &e);
-    const int exponent = std::max(e - 1, 1 - t.bias);  // unbiased; the lowest one is shared with the subnormals
+    const int exponent = std::max(e - 1, 1 - t.bias);  // unbiased; subnormals share the smallest one
     const double steps = std::nearbyint(std::ldexp(magnitude, t.mantissa_bits - exponent));
-    // Subnormals and normals lie on one line of bit patterns, and rounding up carries into the exponent.
+    // The bit patterns of subnormals and normals are consecutive, so rounding up carries into the exponent.
     const uint64_t s = static_cast<uint64_t>(steps);
     bits = magnitude == 0 ? 0 : (static_cast<uint64_t>(exponent + t.bias - 1) << t.mantissa_bits) + s;
     if (bits > LargestFiniteBits(type)) bits = past_end;

@@ -1,10 +1,10 @@
-// Element types and dense arrays of a case file, and how a number is rounded to each type.
+// Element types and dense arrays of case files, and rounding of numbers to each type.
 //
-// The kit judges plugins and so has no number format of theirs: what is here was written from the formats' definitions
-// (IEEE 754, the OCP 8-bit and microscaling formats, the FNUZ variants) and shares no code with the core.
+// The kit judges plugins, so it must not depend on their number formats: this code was written from the definitions of
+// the formats (IEEE 754, the OCP 8-bit and microscaling formats, the FNUZ variants) and shares nothing with the core.
 //
-// Storage: an element takes `bytes` whole bytes, little endian; types narrower than a byte take one byte each, integers
-// sign- or zero-extended, floats in the low bits. That is the form of a PJRT host buffer.
+// Storage: an element takes `bytes` bytes, little-endian. Types narrower than a byte take one byte; integers are sign-
+// or zero-extended, floats are in the low bits. This is the format of PJRT host buffers.
 #ifndef BACKPLANE_CONFORMANCE_KIT_CASE_TYPES_H_
 #define BACKPLANE_CONFORMANCE_KIT_CASE_TYPES_H_
 
@@ -52,14 +52,14 @@ enum class ElementType : uint8_t {
 
 enum class ElementClass : uint8_t { kPred, kSigned, kUnsigned, kFloat, kComplex };
 
-// What a float format does at its upper end: infinities and NaNs as IEEE 754; no infinity, and one NaN with all bits
-// set but the sign; no infinity nor negative zero, and the NaN in the place of negative zero; neither infinity nor NaN.
+// The special values of a float format: infinities and NaNs as in IEEE 754; no infinity, and NaN with all bits set
+// except the sign; no infinity or negative zero, with NaN encoded as negative zero; neither infinity nor NaN.
 enum class FloatKind : uint8_t { kNone, kIeee, kFn, kFnuz, kFinite, kExponentOnly };
 
 struct ElementInfo {
   ElementType type;
-  absl::string_view name;  // as HLO spells it: "f32"
-  absl::string_view mlir;  // as StableHLO spells it: "f32", "ui8", "complex<f32>", "f8E4M3FN"
+  absl::string_view name;  // HLO spelling: "f32"
+  absl::string_view mlir;  // StableHLO spelling: "f32", "ui8", "complex<f32>", "f8E4M3FN"
   ElementClass cls;
   int bits;                                // logical
   int bytes;                               // in storage
@@ -70,7 +70,7 @@ struct ElementInfo {
 const ElementInfo& Info(ElementType type);
 absl::Span<const ElementInfo> AllElementTypes();
 std::optional<ElementType> ElementTypeFromName(absl::string_view name);  // HLO spelling
-ElementType PartOf(ElementType type);                                    // c64 -> f32, c128 -> f64, others themselves
+ElementType PartOf(ElementType type);                                    // c64 -> f32, c128 -> f64, others unchanged
 std::optional<ElementType> ComplexOf(ElementType type);                  // f32 -> c64, f64 -> c128
 std::optional<ElementType> UnsignedOf(ElementType type);                 // the unsigned integer of the same width
 
@@ -79,31 +79,31 @@ struct Array {
   ElementType type = ElementType::kF32;
   std::vector<int64_t> dims;
   std::string data;
-  int64_t size() const;  // number of elements; the product of dims
+  int64_t size() const;  // product of dims
 };
 std::string ShapeText(ElementType type, absl::Span<const int64_t> dims);  // "f32[2,3]"
 
-// ---- Floats, by their bits in the low end of a word
+// ---- Floats as bits in the low end of a word
 
-// The format's value nearest to x, ties to even. What overflows becomes an infinity where the format has one, else NaN,
-// else the largest finite value; NaN without a NaN becomes negative zero. Formats without a sign make NaN of what is
-// negative.
+// Rounds x to the nearest value of the format, ties to even. Overflow gives infinity if the format has one, else NaN,
+// else the largest finite value. NaN gives negative zero in formats without NaN. Negative values give NaN in formats
+// without a sign.
 uint64_t RoundToBits(ElementType type, double x);
 double ValueOfBits(ElementType type, uint64_t bits);  // exact
 bool IsNanBits(ElementType type, uint64_t bits);
 uint64_t LargestFiniteBits(ElementType type);
 uint64_t SmallestNormalBits(ElementType type);
 
-// Steps between two values of a format, along the line of its values, counting both zeros as one. Neither may be NaN.
+// Returns the number of steps between two values of a format, counting both zeros as one. Neither may be NaN.
 uint64_t UlpDistance(ElementType type, uint64_t a, uint64_t b);
 double UlpOf(ElementType type,
              double x);  // distance from |x| to the next larger value, at least the smallest subnormal
 
 // ---- One element of an array
 
-uint64_t ReadBits(const Array& array, int64_t index, int part = 0);  // part 1: the imaginary half of a complex element
+uint64_t ReadBits(const Array& array, int64_t index, int part = 0);  // part 1: the imaginary part of a complex element
 void WriteBits(Array* array, int64_t index, uint64_t bits, int part = 0);
-double ReadReal(const Array& array, int64_t index, int part = 0);  // any class; a 64-bit integer may round
+double ReadReal(const Array& array, int64_t index, int part = 0);  // any class; a 64-bit integer may be rounded
 int64_t ReadSigned(const Array& array, int64_t index);             // integers and pred, sign-extended
 std::string ElementText(const Array& array, int64_t index);        // "1.5", "nan", "-0", "(1,2)", "true"
 

@@ -27,8 +27,8 @@ TEST(CaseTypes, EveryTypeStandsAtItsPlaceAndHasAName) {
   EXPECT_EQ(UnsignedOf(T::kBF16), T::kU16);
 }
 
-// Every value of every narrow format comes back from its number, and what lies half way between two neighbours goes to
-// the one whose pattern is even.
+// Every value of every narrow format must round to itself, and a value half way between two neighbours to the one with
+// the even pattern.
 TEST(CaseTypes, NarrowFloatsRoundToNearestEven) {
   for (const ElementInfo& t : AllElementTypes()) {
     if (t.cls != ElementClass::kFloat || t.bits > 16) continue;
@@ -64,7 +64,7 @@ struct Row {
   uint64_t bits;
 };
 
-// From the published definitions of the formats.
+// Values from the published definitions of the formats.
 TEST(CaseTypes, EndsOfTheFormats) {
   const Row rows[] = {
       {T::kF8E3M4, 15.5, 0x6f},
@@ -124,7 +124,7 @@ TEST(CaseTypes, F32AgreesWithTheProcessor) {
   uint64_t state = 7;
   for (int i = 0; i < 100000; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
-    const uint64_t exponent = 0x380 - 160 + (state >> 32) % 320;  // f32's range and past both of its ends
+    const uint64_t exponent = 0x380 - 160 + (state >> 32) % 320;  // the range of f32 and beyond both ends
     const double x = ValueOfBits(T::kF64, (exponent << 52) | (state & 0x800fffffffffffffu));
     const float f = static_cast<float>(x);
     uint32_t bits;
@@ -140,7 +140,7 @@ TEST(CaseTypes, ElementsOfArrays) {
   WriteBits(&a, 1, 7);
   EXPECT_EQ(a.data, "\xfd\x07");
   EXPECT_EQ(ReadSigned(a, 0), -3);
-  a.data[0] = 0x0d;  // not sign-extended: the same value
+  a.data[0] = 0x0d;  // the same value without sign extension
   EXPECT_EQ(ReadSigned(a, 0), -3);
   EXPECT_EQ(ElementText(a, 1), "7");
   Array c{T::kC64, {1}, std::string(8, '\0')};

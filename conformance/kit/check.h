@@ -1,7 +1,7 @@
-// A check: one thing a plugin must do, and the function that finds out.
+// A check: one requirement on plugins, and the function that tests it.
 //
-// A suite is a constant table of checks (suites.h lists them); nothing registers itself. A check runs in a process of
-// its own, so it may assume a fresh plugin and may end in any state.
+// A suite is a constant table of checks (suites.h lists them); there is no registration. Each check runs in a process
+// of its own, so it may assume a fresh plugin and may leave it in any state.
 #ifndef BACKPLANE_CONFORMANCE_KIT_CHECK_H_
 #define BACKPLANE_CONFORMANCE_KIT_CHECK_H_
 
@@ -18,34 +18,34 @@ class Kit;
 enum class Result : uint8_t {
   kPass,
   kFail,
-  kUnsupported,  // the plugin says it cannot do this: the function is missing or answers UNIMPLEMENTED
-  kSkip,         // this machine or this run lacks what the check needs, such as a second device
+  kUnsupported,  // the plugin does not implement it: the function is missing or returns UNIMPLEMENTED
+  kSkip,         // this machine or run lacks a prerequisite, such as a second device
 };
 const char* ResultName(Result result);  // "pass", "fail", "unsupported", "skip"
-// The result of that name; false when there is none.
+// Parses the name of a result. Returns false if there is none of this name.
 bool ResultFromName(absl::string_view name, Result* result);
 
 struct Check {
   const char* id;  // "buffers.zero_size": suite, point, name
-  // What it needs, separated by spaces: names of functions of the table ("PJRT_Buffer_Bitcast"), of extensions
-  // ("ext:Layouts"), and "devices:2" for so many addressable devices. Empty: what every plugin has.
+  // Prerequisites, separated by spaces: functions of the table ("PJRT_Buffer_Bitcast"), extensions ("ext:Layouts"), and
+  // "devices:2" for a number of addressable devices. Empty: what every plugin has.
   const char* needs;
-  const char* meaning;  // one line: what holds when it passes
+  const char* meaning;  // one line: what holds if the check passes
   void (*run)(Kit&);
-  int limit_s = 0;  // seconds it may take; 0 for the runner's default
-  // The published contract leaves this open; a good plugin does it all the same. A failure is told as advice and does
-  // not make a run fail unless the profile is strict.
+  int limit_s = 0;  // time limit in seconds; 0 for the default of the runner
+  // The published contract does not require it, but a good plugin does it. A failure is reported as advice and fails
+  // the run only if the profile is strict.
   bool advice = false;
 };
 
-// What came of one check.
+// The outcome of one check.
 struct CheckOutcome {
   std::string id, meaning;
   Result result = Result::kFail;
-  std::string detail;  // why; a few lines at most
+  std::string detail;  // explanation; a few lines at most
   double seconds = 0;
   bool advice = false;
-  std::string expected;  // the profile's reason when the profile foresaw this result
+  std::string expected;  // the reason in the profile, if the profile expects this result
   bool unexpected_pass = false;
 };
 

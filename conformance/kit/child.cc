@@ -59,7 +59,7 @@ int RunChild(Kit::Setup setup, const std::vector<std::string>& ids) {
           [](Kit& kit, const void* name) { kit.Fail("no such check: ", *static_cast<const std::string*>(name)); }, &id);
     }
   }
-  // Without the destructors of the plugin's objects: whether those end well is a check of its own.
+  // Skips the destructors of the plugin's objects: a separate check tests those.
   _exit(0);
 }
 
@@ -89,7 +89,7 @@ CheckOutcome RunElsewhere(Kit& k, const std::string& id, const std::string& inpu
   for (std::string& w : words) argv.push_back(w.data());
   argv.push_back(nullptr);
   setenv(kInputVariable, absl::StrCat(input_fd).c_str(), 1);
-  // The plugin's threads may hold locks, so the child does nothing but exec.
+  // The plugin's threads may hold locks, so the child only calls exec.
   const pid_t pid = fork();
   if (pid < 0) k.Fail("the kit could not start a process");
   if (pid == 0) {

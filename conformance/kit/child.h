@@ -1,5 +1,5 @@
-// The process in which checks run: `conform --conform-child RESULT_FD TRAIL_FD PLUGIN [options] --run ID...`, or
-// another program that calls ChildMain (judge.h).
+// The process that runs checks: `conform --conform-child RESULT_FD TRAIL_FD PLUGIN [options] --run ID...`, or another
+// program that calls ChildMain (judge.h).
 #ifndef BACKPLANE_CONFORMANCE_KIT_CHILD_H_
 #define BACKPLANE_CONFORMANCE_KIT_CHILD_H_
 
@@ -10,16 +10,16 @@
 
 namespace backplane::conformance {
 
-// Runs the checks one after the other and returns the exit status; a check that does not pass ends the process itself.
+// Runs the checks in order and returns the exit status. A check that does not pass ends the process itself.
 int RunChild(Kit::Setup setup, const std::vector<std::string>& ids);
 
-// The id of the pseudo check that tells what a plugin is: its detail is a JSON object.
+// The id of a pseudo check that describes the plugin: its detail is a JSON object.
 inline constexpr char kFactsId[] = "kit.facts";
 
-// Another process of this kind, started by a check: runs `id` in it (a check or one of the helpers below), gives it
-// `input` in a file and returns what it told. For what has to cross processes.
+// Starts another such process from within a check, for tests across processes. It runs `id` (a check or one of the
+// helpers below) with `input` in a file. Returns what the process reported.
 CheckOutcome RunElsewhere(Kit& k, const std::string& id, const std::string& input);
-// Inside such a process: the input.
+// Returns the input inside such a process.
 std::string ElsewhereInput();
 
 }  // namespace backplane::conformance

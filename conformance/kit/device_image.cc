@@ -11,7 +11,7 @@ int64_t Product(const Dims& dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<int64_t>());
 }
 
-// Index and dims of one element after a tile was laid over them.
+// The index and dims of one element after a tile was applied.
 void CutIntoTiles(const Dims& tile, Dims* index, Dims* dims) {
   if (tile.size() > dims->size()) {
     index->insert(index->begin(), tile.size() - dims->size(), 0);
@@ -26,7 +26,7 @@ void CutIntoTiles(const Dims& tile, Dims* index, Dims* dims) {
   dims->insert(dims->end(), tile.begin(), tile.end());
 }
 
-// Calls `visit` with each index, the last dim fastest.
+// Calls `visit` with each index, the last dim varying fastest.
 template <typename Visit>
 void ForEachIndex(const Dims& dims, const Visit& visit) {
   const int64_t count = Product(dims);

@@ -1,5 +1,5 @@
-// Where the elements of an array lie in a buffer's own bytes, as its layout says: what raw copies and transfers deal
-// in.
+// The positions of array elements in the bytes of a buffer, according to its layout. Raw copies and transfers use these
+// bytes.
 #ifndef BACKPLANE_CONFORMANCE_KIT_DEVICE_IMAGE_H_
 #define BACKPLANE_CONFORMANCE_KIT_DEVICE_IMAGE_H_
 
@@ -13,22 +13,22 @@
 namespace backplane::conformance {
 
 struct DeviceImage {
-  std::vector<int64_t> offsets;  // in bytes, of each element in row-major order
-  int64_t bytes = 0;             // of the whole, padding included
+  std::vector<int64_t> offsets;  // byte offset of each element in row-major order
+  int64_t bytes = 0;             // total, including padding
 
-  // The buffer's bytes for an array of these elements; what no element has is zero. `data` is dense and row-major.
+  // Returns the bytes of a buffer with these elements; padding is zero. `data` is dense and row-major.
   std::string Bytes(const void* data, int64_t element_bytes) const;
-  // The bytes from the first to the last of elements [begin, end): they may have others between them.
+  // Returns the range of bytes from the first to the last of elements [begin, end); it may include other elements.
   int64_t First(size_t begin, size_t end) const;
   int64_t Past(size_t begin, size_t end, int64_t element_bytes) const;
 };
 
-// A permutation of the dims, then tiles one after the other: each cuts the last dims that it names into whole tiles,
-// which pads them, and puts the dims of a tile behind the counts of tiles. A tile of more dims than there are sees ones
-// before.
+// Applies a permutation of the dims, then the tiles in order: each splits the last dims that it names into tiles,
+// padded to full size, and puts the dims of a tile behind the counts of tiles. A tile with more dims than there are
+// sees leading ones.
 DeviceImage TiledImage(const Dims& dims, absl::Span<const int64_t> minor_to_major, const std::vector<Dims>& tiles,
                        int64_t element_bytes);
-// The same by the buffer's own words (PJRT_Buffer_GetMemoryLayout); dense and row-major where a plugin has none.
+// Returns the same from the plugin's own report (PJRT_Buffer_GetMemoryLayout), or dense and row-major if it has none.
 DeviceImage ImageOf(Kit& k, PJRT_Buffer* buffer);
 
 }  // namespace backplane::conformance

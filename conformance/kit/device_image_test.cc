@@ -1,4 +1,4 @@
-// Where elements lie under layouts with and without tiles, by examples counted by hand.
+// Positions of elements under layouts with and without tiles, with hand-computed examples.
 #include "conformance/kit/device_image.h"
 
 #include "gmock/gmock.h"
@@ -19,12 +19,12 @@ TEST(DeviceImage, WithoutTilesTheOrderOfTheDims) {
 }
 
 TEST(DeviceImage, TilesPadAndReorder) {
-  // Two by two tiles over two rows of three: the third column begins the second tile.
+  // Tiles of 2 by 2 over two rows of three: the third column starts the second tile.
   const DeviceImage image = TiledImage({2, 3}, {1, 0}, {{2, 2}}, 1);
   EXPECT_THAT(image.offsets, ElementsAre(0, 1, 4, 2, 3, 6));
   EXPECT_EQ(image.bytes, 8);
   EXPECT_EQ(TiledImage({9, 130}, {1, 0}, {{8, 128}}, 4).bytes, 16 * 256 * 4);
-  // Within the tile, pairs of rows share what was one row: (4,2) and then (2,1).
+  // Inside the tile, pairs of rows share what was one row: (4,2) and then (2,1).
   EXPECT_THAT(TiledImage({4, 2}, {1, 0}, {{4, 2}, {2, 1}}, 1).offsets, ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
 }
 

@@ -1,4 +1,4 @@
-// What a plugin is, for the head of a report.
+// Describes a plugin, for the head of a report.
 #ifndef BACKPLANE_CONFORMANCE_KIT_FACTS_H_
 #define BACKPLANE_CONFORMANCE_KIT_FACTS_H_
 
@@ -6,7 +6,8 @@
 
 namespace backplane::conformance {
 
-// Ends the check as a pass whose note is a JSON object: api version, slots, extensions, platform, devices, attributes.
+// Ends the check as a pass with a JSON object as its note: API version, slots, extensions, platform, devices,
+// attributes.
 void TellFacts(Kit& k);
 
 }  // namespace backplane::conformance

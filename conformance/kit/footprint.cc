@@ -11,7 +11,7 @@
 namespace backplane::conformance {
 namespace {
 
-// Reads without malloc, so that looking changes nothing.
+// Reads without malloc, so that measuring changes nothing.
 int64_t MappedBytes() {
   char text[256];
   const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -64,7 +64,7 @@ const char* NameOf(Held kind) {
 }
 
 Footprint TakeFootprint(Kit& k) {
-  // The device is asked first: an answer that is an error is made and destroyed before malloc is looked at.
+  // Queries the device first, because an error that it returns is allocated and freed.
   const int64_t device = DeviceBytes(k);
   return {HeapBytes(), MappedBytes(), device, CountEntries("/proc/self/fd"), CountEntries("/proc/self/task")};
 }

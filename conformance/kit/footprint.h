@@ -1,5 +1,4 @@
-// What this process holds at one moment, by the ways in which a plugin can hold it. Two footprints tell what a call
-// left behind.
+// The resources that this process holds at one moment. The difference of two footprints is what a call left behind.
 #ifndef BACKPLANE_CONFORMANCE_KIT_FOOTPRINT_H_
 #define BACKPLANE_CONFORMANCE_KIT_FOOTPRINT_H_
 
@@ -13,15 +12,15 @@ namespace backplane::conformance {
 enum class Held { kHeap, kMapped, kDevice, kDescriptors, kThreads };
 inline constexpr int kHeldKinds = 5;
 
-// "bytes of malloc": the unit and where it is held, as a message says it.
+// "bytes of malloc": the unit of a resource, for messages.
 const char* NameOf(Held kind);
 
 using Footprint = std::array<int64_t, kHeldKinds>;
 
-// kHeap: bytes that malloc has given out, the plugin's included. kMapped: writable private memory of the process, in
-// bytes, whoever mapped it; it holds malloc's memory and threads' stacks too, so it is coarser. kDevice: bytes in use
-// on the client's devices as PJRT_Device_MemoryStats says, or 0 where a plugin says nothing. kDescriptors: open files.
-// kThreads: threads. Linux only: the others are read from /proc.
+// kHeap: bytes allocated by malloc, including those of the plugin. kMapped: writable private memory of the process in
+// bytes, which includes malloc's memory and thread stacks, so it is coarser. kDevice: bytes in use on the client's
+// devices according to PJRT_Device_MemoryStats, or 0 if the plugin does not report them. kDescriptors: open files.
+// kThreads: threads. All but kHeap and kDevice are read from /proc, so they work on Linux only.
 Footprint TakeFootprint(Kit& k);
 
 }  // namespace backplane::conformance

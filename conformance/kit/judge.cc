@@ -26,7 +26,7 @@
 namespace backplane::conformance {
 namespace {
 
-// Errors that end the run, by the exit status they end in.
+// Errors that end the run, with the exit status.
 absl::Status WrongUsage(absl::string_view words) { return absl::InvalidArgumentError(words); }
 absl::Status NotOpened(absl::string_view words) { return absl::FailedPreconditionError(words); }
 absl::Status KitFailed(absl::string_view words) { return absl::InternalError(words); }
@@ -47,13 +47,13 @@ absl::StatusOr<std::vector<host::NamedValue>> ParseNamedValues(const std::vector
   return values;
 }
 
-// An option as ParseNamedValue reads it.
+// Parses an option as ParseNamedValue does.
 std::string OptionText(const host::NamedValue& option) {
   const bool text = std::holds_alternative<std::string>(option.value);
   return absl::StrCat(option.name, "=", text ? "\"" : "", option.ValueText(), text ? "\"" : "");
 }
 
-// Every check there is, operations included.
+// Returns all checks, including the operations.
 absl::StatusOr<std::vector<Job>> AllJobs(const std::string& data) {
   std::vector<Job> jobs;
   for (const Check* check : AllChecks())
@@ -117,7 +117,7 @@ class Run {
     return absl::OkStatus();
   }
 
-  // Profile, options, levels, baseline.
+  // Reads profile, options, levels and baseline.
   absl::Status ReadExpectations() {
     if (!o_.profile.empty()) {
       const bool file = absl::StrContains(o_.profile, '/') || absl::EndsWith(o_.profile, ".txt");
@@ -128,7 +128,7 @@ class Run {
       if (!parsed.ok()) return WrongUsage(parsed.status().message());
       profile_ = *std::move(parsed);
     }
-    // The later ones win: the manifest's, the profile's, the command line's.
+    // Later ones take precedence: those of the manifest, the profile, the command line.
     std::vector<std::string> options = manifest_options_;
     options.insert(options.end(), profile_.options.begin(), profile_.options.end());
     options.insert(options.end(), o_.options.begin(), o_.options.end());
@@ -153,7 +153,7 @@ class Run {
     for (const std::string& name : profile_.claims) {
       if (!known(name)) return WrongUsage(absl::StrCat(profile_.name, ": no level ", name));
     }
-    // A baseline that cannot be read is told now and not after minutes of checks.
+    // Reports a baseline that cannot be read before running the checks.
     if (!o_.baseline.empty()) {
       const auto text = ReadText(o_.baseline);
       if (!text.ok()) return WrongUsage(text.status().message());
@@ -208,7 +208,7 @@ class Run {
     runner.limit_s = static_cast<int>(o_.timeout);
     runner.limit_factor = o_.slow;
 
-    // First: can it be opened at all?
+    // First tests whether the plugin can be opened.
     report_.plugin = library_.substr(library_.rfind('/') + 1);
     report_.profile = profile_.name;
     report_.strict = profile_.strict;
@@ -218,8 +218,8 @@ class Run {
     if (facts.outcomes[0].result == Result::kPass) {
       if (auto parsed = host::Json::Parse(told); parsed.ok()) report_.facts = *std::move(parsed);
     } else {
-      // Without a client next to nothing can be judged, and a plugin that hangs would do so again in every check. Who
-      // names checks has a reason to see them all the same.
+      // Almost nothing can be tested without a client, and a plugin that hangs would hang in every check. Checks that
+      // the user names run nevertheless.
       const bool chosen = !o_.only.empty() || !o_.suites.empty();
       const bool no_client =
           absl::StrContains(told, "PJRT_Client_Create") || absl::StrContains(told, "PJRT_Plugin_Initialize");
@@ -243,7 +243,7 @@ class Run {
     report_.seconds = run.seconds + facts.seconds;
     report_.outcomes = std::move(run.outcomes);
 
-    // What the plugin printed while other things were tried is the outcome of a check of its own.
+    // Output that the plugin printed during other checks is the outcome of a separate check.
     for (CheckOutcome& outcome : report_.outcomes) {
       if (outcome.id != "lifecycle.prints_nothing" || outcome.result != Result::kPass) continue;
       run.printed.insert(run.printed.end(), facts.printed.begin(), facts.printed.end());
@@ -255,7 +255,7 @@ class Run {
     return absl::OkStatus();
   }
 
-  // How far it is, on one line that the next one takes the place of; nothing is left of it at the end.
+  // Shows progress on one line that the next one overwrites, and that is erased at the end.
   void Bar(const std::string& id, size_t done, size_t count) {
     constexpr size_t kWidth = 24;
     const size_t filled = kWidth * done / count;
@@ -273,7 +273,7 @@ class Run {
       if (!judged.ok()) return KitFailed(judged.status().message());
       report_.levels.push_back(*std::move(judged));
     }
-    // A promise is kept or broken by a run that held all of its checks.
+    // A claimed level is judged only if all of its checks ran.
     report_.demanded = o_.levels;
     for (const LevelResult& level : report_.levels) {
       if (Holds(profile_.claims, level.name) && level.not_run == 0) report_.demanded.push_back(level.name);
@@ -289,7 +289,7 @@ class Run {
       for (const std::string& line : changes) absl::FPrintF(out_, "  %s\n", line);
     }
     std::fflush(out_);
-    // One that cannot be written does not keep the others from being written.
+    // A report that cannot be written does not prevent the others.
     absl::Status written;
     if (!o_.json.empty()) written.Update(Write(o_.json, JsonText(report_)));
     if (!o_.junit.empty()) written.Update(Write(o_.junit, JunitText(report_)));

@@ -1,5 +1,5 @@
-// A whole run: opens the plugin in child processes, judges it, prints and writes the reports. The body of `conform` and
-// of `backplane conform`.
+// A complete run: opens the plugin in child processes, runs the checks, prints and writes the reports. The
+// implementation of `conform` and `backplane conform`.
 #ifndef BACKPLANE_CONFORMANCE_KIT_JUDGE_H_
 #define BACKPLANE_CONFORMANCE_KIT_JUDGE_H_
 
@@ -13,14 +13,14 @@ namespace backplane::conformance {
 
 enum ExitStatus { kGood = 0, kNotConformant = 1, kWrongUsage = 2, kNotOpened = 3, kKitFailed = 4 };
 
-// The checks run in processes of this very program, started with kChildWord (runner.h) as their first word: a program
-// that calls Judge hands the words behind it to ChildMain before it looks at its command line.
+// The checks run in processes of this program, started with kChildWord (runner.h) as the first argument. A program that
+// calls Judge must pass the arguments after it to ChildMain before parsing its command line.
 int ChildMain(const std::vector<std::string>& words);
 
-// Prints to standard output and error. `name` stands before error messages. Returns an ExitStatus.
+// Prints to standard output and error. `name` prefixes error messages. Returns an ExitStatus.
 int Judge(Options options, const std::string& name);
 
-// The program `conform`.
+// The main function of `conform`.
 int ConformMain(const std::vector<std::string>& words);
 
 }  // namespace backplane::conformance

@@ -33,7 +33,7 @@ constexpr const char* kCodes[] = {
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 
-std::atomic<bool> told{false};  // one result a check, whichever thread is first
+std::atomic<bool> told{false};  // one result per check, from whichever thread is first
 
 }  // namespace
 
@@ -70,13 +70,13 @@ void Kit::Tell(const char* kind, Result result, absl::string_view detail) {
   std::string line = absl::StrCat(kind, "\t", id_, "\t", ResultName(result), "\t", Now() - started_, "\t", clean, "\n");
   for (size_t at = 0; at < line.size();) {
     const ssize_t n = write(setup_.result_fd, line.data() + at, line.size() - at);
-    if (n <= 0) break;  // the runner is gone, nobody to tell
+    if (n <= 0) break;  // the runner is gone
     at += static_cast<size_t>(n);
   }
 }
 
 void Kit::Finish(Result result, std::string detail) {
-  if (told.exchange(true)) pause();  // another thread has told a result and is ending the process
+  if (told.exchange(true)) pause();  // output of the plugin so far belongs to this check
   std::fflush(stdout);               // what the plugin printed belongs to this check
   Tell("end", result, detail);
   _exit(0);
@@ -101,7 +101,7 @@ void Kit::Run(const std::string& id, const std::string& needs, void (*function)(
   if (setup_.trail != nullptr) setup_.trail->Clear();
   started_ = Now();
   Tell("start", Result::kPass, "");
-  // A plugin that lets an exception through breaks the rule of the boundary; this tells it apart from a plain crash.
+  // Reports an exception that crosses the boundary as such, instead of as a crash.
   try {
     CheckNeeds(needs);
     function(*this, argument);

@@ -1,14 +1,13 @@
-// What a check works with: the plugin's table, a client made on first use, and ways to say what came out.
+// The context of a check: the plugin's table, a client created on first use, and functions that report the result.
 //
-// A check tells its result by the first call of Fail, Unsupported or Skip, which end the process, or by returning,
-// which is a pass. So no check needs to carry errors around, and nothing is torn down in a state that nobody
-// understands.
+// A check ends with the first call of Fail, Unsupported or Skip, which end the process, or passes by returning.
+// Therefore checks need no error handling, and nothing is torn down in an undefined state.
 //
-// Every call goes through Raw: it notes the call for the runner (a crash or a hang is blamed on the right function),
-// lets the arguments lie before bytes that must stay as they are, and takes a function that is not there for
+// Every call goes through Raw. It records the call for the runner, so that a crash or hang is attributed to the right
+// function; places the arguments before guard bytes that must not change; and reports a missing function as
 // "unsupported".
 //
-// Thread-safety: the calls and the results from any thread; the rest from the check's own.
+// Thread-safety: calls and results from any thread; everything else from the thread of the check.
 #ifndef BACKPLANE_CONFORMANCE_KIT_KIT_H_
 #define BACKPLANE_CONFORMANCE_KIT_KIT_H_
 
@@ -30,7 +29,7 @@
 
 namespace backplane::conformance {
 
-// An error that a plugin returned, freed already.
+// An error that a plugin returned; the object has been freed.
 struct Err {
   PJRT_Error_Code code = PJRT_Error_Code_OK;
   std::string message;
@@ -44,21 +43,21 @@ class Kit {
   struct Setup {
     std::string plugin;                             // path
     std::vector<host::NamedValue> options;          // of PJRT_Client_Create
-    std::vector<host::NamedValue> compile_options;  // the platform's own, for every program
+    std::vector<host::NamedValue> compile_options;  // platform-specific, for every program
     std::string data;                               // the folder with cases, levels and profiles
-    bool strict = false;                            // labels in messages are demanded too
+    bool strict = false;                            // also requires labels in messages
     int result_fd = -1;
     Trail* trail = nullptr;  // may be null
   };
   explicit Kit(Setup setup) : setup_(std::move(setup)) {}
-  // For another plugin within the same check.
+  // Creates a context for another plugin within the same check.
   Kit(const Kit& same, std::string plugin) : setup_(same.setup_), id_(same.id_), started_(same.started_) {
     setup_.plugin = std::move(plugin);
   }
   Kit(const Kit&) = delete;
   const Setup& setup() const { return setup_; }
 
-  // ---- Results. The first one counts; each ends the process.
+  // ---- Results. Only the first one counts; each ends the process.
   template <typename... Args>
   [[noreturn]] void Fail(const Args&... why) {
     Finish(Result::kFail, absl::StrCat(why...));
@@ -75,12 +74,12 @@ class Kit {
   void Require(bool holds, const Args&... why) {
     if (!holds) Fail(why...);
   }
-  // Words that stand beside a pass.
+  // Attaches a note to a pass.
   void Note(std::string words) { note_ = std::move(words); }
-  // The check has passed if the process now ends by exit() with status 0, in time and without a signal.
+  // The check passes if the process now ends by exit() with status 0, in time and without a signal.
   [[noreturn]] void PassIfExitIsClean();
 
-  // Runs one check and tells its result; returns after a pass only.
+  // Runs one check and reports its result. Returns only after a pass.
   void Run(const Check& check);
   void Run(const std::string& id, const std::string& needs, void (*function)(Kit&, const void*), const void* argument);
 
@@ -94,17 +93,17 @@ class Kit {
         static_cast<size_t>(reinterpret_cast<const char*>(&(table.*slot)) - reinterpret_cast<const char*>(&table));
     return at + sizeof(Fn) <= table.struct_size && table.*slot != nullptr;
   }
-  // The element of this type as a T of at least `min_size` bytes; ends as unsupported when there is none.
+  // Returns the chain element of this type as a T of at least `min_size` bytes. Ends as unsupported if there is none.
   template <typename T>
   const T* Extension(PJRT_Extension_Type type, size_t min_size) {
     return reinterpret_cast<const T*>(FindExtension(type, min_size));
   }
   const PJRT_Extension_Base* FindExtension(PJRT_Extension_Type type, size_t min_size);
 
-  void Initialize();      // PJRT_Plugin_Initialize, once
-  PJRT_Client* client();  // one with the options of the run
+  void Initialize();      // calls PJRT_Plugin_Initialize once
+  PJRT_Client* client();  // created with the options of the run
   PJRT_Client* NewClient();
-  const std::vector<PJRT_Device*>& devices();  // addressable ones of client()
+  const std::vector<PJRT_Device*>& devices();  // addressable devices of client()
   PJRT_Device* device(size_t index = 0);
 
   // ---- Calls
@@ -117,7 +116,7 @@ class Kit {
   template <typename Args>
   PJRT_Error* RawFunction(PJRT_Error* (*function)(Args*), const char* name, Args* args) {
     if (function == nullptr) Unsupported(name, " is null");
-    // Beyond the struct lies what is not the plugin's to touch.
+    // Places guard bytes behind the struct.
     struct Block {
       alignas(16) char args[sizeof(Args)];
       unsigned char guard[64];
@@ -133,11 +132,11 @@ class Kit {
     std::memcpy(args, block.args, sizeof(Args));
     return error;
   }
-  // The error's code and text; frees it. OK for null.
+  // Converts the error to code and text, and frees it. OK for null.
   Err Take(PJRT_Error* error);
-  // Must be null. UNIMPLEMENTED ends as unsupported, anything else as a failure.
+  // Requires null. UNIMPLEMENTED ends as unsupported, any other error as a failure.
   void MustBeOk(PJRT_Error* error, const char* name);
-  // Must be an error with words in it. `expected`: the codes that are right; empty: any but INTERNAL and UNKNOWN.
+  // Requires an error with a message. `expected`: the accepted codes; empty: any but INTERNAL and UNKNOWN.
   Err MustFail(PJRT_Error* error, const char* name, absl::string_view when,
                std::initializer_list<PJRT_Error_Code> expected);
 
@@ -155,11 +154,11 @@ class Kit {
   std::vector<PJRT_Device*> devices_;
 };
 
-// KIT_ARGS(k, a, PJRT_Client_Destroy): zeroed arguments `a` of that call, with the size that the plugin's minor knows.
+// KIT_ARGS(k, a, PJRT_Client_Destroy) defines zeroed arguments `a` with the size that the plugin's minor version knows.
 #define KIT_ARGS(k, a, fn) \
   fn##_Args a{};           \
   a.struct_size = ::backplane::host::StructSizeAt((k).minor(), &a, fn##_Args_STRUCT_SIZE)
-// The call itself: must succeed, must fail, or as it comes (an Err).
+// Calls the function: must succeed, must fail, or returns the outcome (an Err).
 #define KIT_OK(k, fn, a) (k).MustBeOk((k).Raw(&PJRT_Api::fn, #fn, &(a)), #fn)
 #define KIT_FAILS(k, fn, a, when, ...) (k).MustFail((k).Raw(&PJRT_Api::fn, #fn, &(a)), #fn, when, {__VA_ARGS__})
 #define KIT_TRY(k, fn, a) (k).Take((k).Raw(&PJRT_Api::fn, #fn, &(a)))

@@ -12,7 +12,7 @@
 namespace backplane::conformance {
 namespace {
 
-// Installed: bin/ and share/backplane/conformance stand side by side. Else the tree this was built from.
+// If installed, bin/ and share/backplane/conformance are siblings. Otherwise uses the source tree.
 std::string DefaultData() {
   char self[4096];
   const ssize_t n = readlink("/proc/self/exe", self, sizeof(self));
@@ -25,7 +25,7 @@ std::string DefaultData() {
   return BACKPLANE_SOURCE_DIR "/conformance";
 }
 
-// Puts `text` where the option wants it; false when it is no number and should be one.
+// Stores `text` in the target of the option. Returns false if it should be a number but is not.
 bool Store(const std::string& text, const OptionTarget& target) {
   if (auto* const* s = std::get_if<std::string*>(&target)) return **s = text, true;
   if (auto* const* list = std::get_if<std::vector<std::string>*>(&target)) return (*list)->push_back(text), true;

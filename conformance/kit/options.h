@@ -1,5 +1,5 @@
-// The options of a run, as data: what `conform` and `backplane conform` parse, and what their help and completions are
-// made from.
+// The options of a run as data: `conform` and `backplane conform` parse them and generate help and completions from
+// them.
 #ifndef BACKPLANE_CONFORMANCE_KIT_OPTIONS_H_
 #define BACKPLANE_CONFORMANCE_KIT_OPTIONS_H_
 
@@ -11,38 +11,38 @@
 namespace backplane::conformance {
 
 struct Options {
-  std::string plugin;  // a path, a manifest or a name (sdk/host/discovery.h)
+  std::string plugin;  // path, manifest or name (sdk/host/discovery.h)
   bool list = false, verbose = false, quiet = false, help = false;
   std::vector<std::string> only, levels, options, compile_options;
   std::string suites, profile, json, junit, html, baseline, data, color = "auto";
   int64_t jobs = 0, timeout = 20;
   double slow = 1;
-  // Of the processes in which checks run; not part of the help.
+  // For the processes that run checks; not part of the help.
   bool strict = false;
   std::vector<std::string> run;
 };
 
-// Where the value of an option goes; a bool is a flag without a value, a vector takes the option many times.
+// The target of an option's value. A bool is a flag without a value; a vector accepts the option several times.
 using OptionTarget = std::variant<bool*, std::string*, int64_t*, double*, std::vector<std::string>*>;
 
 struct OptionLine {
   const char* names;  // "--verbose,-v"
-  const char* value;  // what to call the value, or ""
+  const char* value;  // name of the value in the help, or ""
   const char* help;   // one line
   OptionTarget target;
-  bool file = false;  // the value is the name of a file
+  bool file = false;  // whether the value is a file name
 };
-// In the order of the help; the targets point into `options`.
+// Returns the options in the order of the help. Their targets point into `options`.
 std::vector<OptionLine> OptionLines(Options* options);
 
-// Below the options in the help.
+// The text below the options in the help.
 extern const char kExitStatusHelp[];
-// The whole help of the program of this name.
+// Returns the help of the program of this name.
 std::string HelpText(const std::string& program);
 
-// Reads the words of a command line. False with one sentence in `problem` when they make no sense.
+// Parses a command line. Returns false, and one sentence in `problem`, if it is invalid.
 bool ParseOptions(const std::vector<std::string>& words, Options* options, std::string* problem);
-// Whether numbers are in their ranges, for those who parse by themselves; also fills in the default of `data`.
+// Checks the ranges of numbers, for callers that parse themselves, and fills in the default of `data`.
 bool CheckOptions(Options* options, std::string* problem);
 
 }  // namespace backplane::conformance

@@ -15,7 +15,8 @@
 namespace backplane::conformance {
 namespace {
 
-// The lines of a text without comments and blanks, with their numbers. '#' counts at the beginning or after a blank.
+// Returns the lines of a text, with their numbers, without comments and blank lines. '#' starts a comment at the
+// beginning or after a blank.
 std::vector<std::pair<int, std::string>> Lines(absl::string_view text) {
   std::vector<std::pair<int, std::string>> lines;
   int number = 0;
@@ -92,7 +93,7 @@ absl::Status ApplyProfile(const Profile& profile, absl::Span<const std::string> 
     if (std::none_of(all_ids.begin(), all_ids.end(), [&](const std::string& id) { return Meets(line.pattern, id); })) {
       return At(profile.name, line.number, absl::StrCat("no check meets '", line.pattern, "'"));
     }
-    // A line for a group is out of date only when all of the group passes.
+    // A line for a group is out of date only if all checks of the group pass.
     const bool group = absl::EndsWith(line.pattern, "*");
     const bool out_of_date = std::none_of(outcomes->begin(), outcomes->end(), [&](const CheckOutcome& o) {
       return Meets(line.pattern, o.id) && o.result != Result::kPass;

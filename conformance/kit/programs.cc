@@ -1,4 +1,4 @@
-// The texts of programs that checks run. Small, and written so that each plugin that runs anything runs them.
+// Programs that checks run: small, and written so that every plugin that runs anything runs them.
 #include "absl/strings/str_replace.h"
 #include "conformance/kit/steps.h"
 

@@ -58,24 +58,24 @@ std::string FirstLine(const std::string& text) {
   return line;
 }
 
-// A plugin's words may be any bytes; a page of XML may not. JSON puts a mark where bytes are no characters.
+// Messages of a plugin may be any bytes, but XML may not. JSON replaces invalid bytes by a mark.
 std::string XmlText(absl::string_view text) {
   const absl::StatusOr<host::Json> valid = host::Json::Parse(host::Json(std::string(text)).Text());
   std::string clean;
   for (char c : valid.ok() && valid->string() != nullptr ? *valid->string() : std::string()) {
     if (static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\t') clean.push_back(c);
   }
-  clean = absl::StrReplaceAll(clean, {{"\xEF\xBF\xBE", ""}, {"\xEF\xBF\xBF", ""}});  // characters that XML has not
+  clean = absl::StrReplaceAll(clean, {{"\xEF\xBF\xBE", ""}, {"\xEF\xBF\xBF", ""}});  // noncharacters that XML excludes
   return absl::StrReplaceAll(clean, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
-// A member that is a text, or "".
+// Returns a member of type string, or "".
 std::string TextOf(const host::Json& object, absl::string_view name) {
   const host::Json* value = object.Find(name);
   return value != nullptr && value->string() != nullptr ? *value->string() : "";
 }
 
-// Seconds with so many digits behind the point; more are noise.
+// Prints seconds with few digits; more would be noise.
 double Rounded(double seconds, double digits) {
   return std::round(seconds * std::pow(10, digits)) / std::pow(10, digits);
 }
@@ -194,7 +194,7 @@ std::string ConsoleText(const Report& report, bool colour, bool verbose) {
   if (!report.levels.empty()) {
     out += "levels\n";
     for (const LevelResult& level : report.levels) {
-      if (level.passed == 0 && level.missing.empty()) continue;  // nothing of it was run
+      if (level.passed == 0 && level.missing.empty()) continue;  // none of its checks ran
       const bool demanded =
           std::find(report.demanded.begin(), report.demanded.end(), level.name) != report.demanded.end();
       std::string line = absl::StrFormat("  %-14s %s  %d of %d", level.name,
@@ -217,7 +217,7 @@ std::string ConsoleText(const Report& report, bool colour, bool verbose) {
 }
 
 std::string JsonText(const Report& report) {
-  // One line for each level and each check, so that two reports can be compared by eye as well.
+  // One line for each level and each check, so that reports can be compared with diff.
   const auto lines = [](const auto& items, const auto& json) {
     std::vector<std::string> texts;
     for (const auto& item : items) texts.push_back(absl::StrCat("\n  ", json(item).Text()));

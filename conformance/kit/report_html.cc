@@ -1,4 +1,5 @@
-// The page: the report's JSON and a small script that shows it. No outside references, so that it can be mailed.
+// The HTML page: the report's JSON and a small script that shows it. It has no external references, so it can be
+// mailed.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "conformance/kit/report.h"
@@ -61,7 +62,7 @@ const suite = document.getElementById('suite'), find = document.getElementById('
 suite.append(new Option('all suites', ''));
 for (const s of new Set(now.checks.map(c => c.id.split('.')[0]))) suite.append(new Option(s, s));
 suite.onchange = find.oninput = draw;
-// What is wrong comes first; within a kind the order of the suites stays.
+// Failures come first; otherwise keeps the order of the suites.
 const order = now.checks.slice().sort((a, b) => kinds.indexOf(kindOf(a)) - kinds.indexOf(kindOf(b)));
 function draw() {
   const rows = document.getElementById('rows'), words = find.value.toLowerCase(); rows.textContent = '';
@@ -87,7 +88,7 @@ draw();
 std::string HtmlText(const Report& report, const Report* baseline) {
   const std::string data = absl::StrCat("{\"now\": ", JsonText(report),
                                         ", \"before\": ", baseline != nullptr ? JsonText(*baseline) : "null", "}");
-  // Nothing in the data may end the element it stands in.
+  // Escapes the data so that it cannot end its element.
   return absl::StrCat(kHead, absl::StrReplaceAll(data, {{"<", "\\u003c"}}), kTail);
 }
 

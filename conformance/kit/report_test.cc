@@ -47,7 +47,7 @@ TEST(Report, CountsWhatIsBad) {
   EXPECT_EQ(VerdictOf(r.outcomes[1], true), Verdict::kExpected);
   EXPECT_TRUE(Good(r));
   r.demanded = {"jax-min"};
-  EXPECT_FALSE(Good(r));  // the level is not met
+  EXPECT_FALSE(Good(r));  // the level is not reached
   r.levels[0].passed = 2;
   EXPECT_TRUE(Good(r));
   r.outcomes[0].unexpected_pass = true;
@@ -127,7 +127,7 @@ TEST(Report, JunitHasCharactersOnlyWhateverThePluginSaid) {
   const std::string xml = JunitText(report);
   EXPECT_THAT(xml, HasSubstr("a\xEF\xBF\xBD"
                              "b[31m  x"));
-  EXPECT_THAT(xml, HasSubstr("x\xC3\xA9..."));  // cut between two characters
+  EXPECT_THAT(xml, HasSubstr("x\xC3\xA9..."));  // truncated between two characters
   EXPECT_THAT(xml, HasSubstr("\xC3\xA9\xC3\xA9\xC3\xA9 end</failure>"));
 }
 
@@ -139,7 +139,7 @@ TEST(Report, HtmlStandsAloneAndCannotBeBrokenByData) {
   EXPECT_THAT(html, Not(HasSubstr("</script><b>")));
   EXPECT_THAT(html, Not(HasSubstr("http")));
   EXPECT_THAT(html, Not(HasSubstr("src=")));
-  // The data between its marks is JSON, once the escape of '<' is undone by the reader.
+  // The data between its marks is JSON after the escape of '<' is undone.
   const size_t begin = html.find("id=\"data\">") + 10, end = html.find("</script>", begin);
   const auto data = host::Json::Parse(html.substr(begin, end - begin));
   ASSERT_TRUE(data.ok()) << data.status();

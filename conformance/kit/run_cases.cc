@@ -1,24 +1,22 @@
 // run_cases PLUGIN FOLDER [--only TEXT] [--option NAME=VALUE] [--profile FILE] [--ours] [--table] [--verbose]
 //
-// Runs the case files of a folder on a plugin. Prints what does not pass and a closing line `N passed, N failed, N
-// unsupported`; exits with 0 when nothing failed.
+// Runs the case files of a folder on a plugin. Prints cases that do not pass and a last line `N passed, N failed, N
+// unsupported`. Exits with 0 if nothing failed.
 //
-//   --only TEXT    cases whose name holds the text; several may be given
-//   --option N=V   an option for the client, such as cpu_device_count=8
-//   --same N=V,W.. a client for each of these values of an option: a case must have the same outcome on each, and
-//   results
-//                  that agree in every bit; but for cases that do not agree with themselves on the first of them
-//   --profile FILE cases that are known not to pass, with a reason: `NAME  REASON` on each line, a name may end in `*`.
-//   Each
-//                  such line must be needed: a case of it that passes is a failure, and so is a line that meets no case
-//   --ours         hold the plugin to what ours promise: a refusal names the rule that was broken, and nothing is
-//   unsupported
-//   --table        compiles only, for every element type: prints what became of every row of the list of operations, a
-//   line
-//                  `ROW <tab> CASE <tab> TYPE <tab> compiled|interpreted|refused|unimplemented <tab> WHY` for each form
-//                  that was tried. TYPE is that of the variable T, or of the first argument or result; WHY holds the
-//                  compile log's lines `interpreted: OPCODE SHAPE: REASON`, separated by ` | `
-//   --verbose      print every case with its outcome
+//   --only TEXT    runs the cases whose name contains the text; may be repeated
+//   --option N=V   an option for the client, such as cpu_device_count=8; may be repeated
+//   --same N=V,W.. runs a client for each of these values of an option: each case must have the same outcome on all,
+//   and
+//                  bitwise equal results, unless its results differ between two runs on the first client
+//   --profile FILE cases that are known not to pass, with a reason: `NAME  REASON` on each line; NAME may end in `*`. A
+//                  line is a failure if a case of it passes or if it matches no case
+//   --ours         requires what our plugins guarantee: a rejection names the broken rule, and nothing is unsupported
+//   --table        only compiles, for every element type: prints a line
+//                  `ROW <tab> CASE <tab> TYPE <tab> compiled|interpreted|refused|unimplemented <tab> WHY`
+//                  for each form of each row of the list of operations. TYPE is that of the variable T, or of the first
+//                  argument or result. WHY contains the lines `interpreted: OPCODE SHAPE: REASON` of the compile log,
+//                  separated by ` | `
+//   --verbose      prints every case with its outcome
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -58,7 +56,7 @@ ElementType TypeOf(const Case& c) {
                                  : ElementType::kPred;
 }
 
-// What became of one program: how, and why not better.
+// The outcome of compiling one program, and why it is not better.
 std::pair<std::string, std::string> Verdict(const Outcome& o) {
   if (o.kind == Outcome::kUnsupported) return {"unimplemented", OneLine(o.message)};
   if (o.kind == Outcome::kFail) return {"refused", OneLine(o.message)};
@@ -69,7 +67,7 @@ std::pair<std::string, std::string> Verdict(const Outcome& o) {
   return {lines.empty() ? "compiled" : "interpreted", absl::StrJoin(lines, " | ")};
 }
 
-// Each row by its first cases, and by those that name element types which the ones before do not.
+// Tests each row by its first cases, and by further ones that use other element types.
 int Table(const std::string& plugin, const std::string& folder, const std::vector<host::NamedValue>& options) {
   const absl::StatusOr<std::vector<TypedCase>> cases = ReadCaseFolderForEveryType(folder);
   if (!cases.ok()) return Fail(cases.status().message());
@@ -106,7 +104,7 @@ int Table(const std::string& plugin, const std::string& folder, const std::vecto
   return 0;
 }
 
-// Where two outcomes of a case differ, in any bit of any result; empty when they do not.
+// Describes where two outcomes of a case differ in any bit of a result; empty if they do not.
 std::string Difference(const Outcome& a, const Outcome& b) {
   if (a.kind != b.kind) return absl::StrCat("is ", OutcomeName(a.kind), " and ", OutcomeName(b.kind), ": ", b.message);
   if (a.outputs.size() != b.outputs.size()) return "runs in one and not in the other";
@@ -125,7 +123,7 @@ std::string Difference(const Outcome& a, const Outcome& b) {
   return "";
 }
 
-// `NAME=V,W`: each value as the options of a client of its own. One client where nothing is said.
+// `NAME=V,W`: each value gives the options of a separate client. One client if the option is missing.
 absl::StatusOr<std::vector<std::vector<host::NamedValue>>> Variants(const std::string& same,
                                                                     const std::vector<host::NamedValue>& options) {
   if (same.empty()) return std::vector<std::vector<host::NamedValue>>{options};
@@ -209,7 +207,7 @@ int Main(int argc, char** argv) {
       absl::StrAppend(&differences, c.name, ": clients 1 and ", r + 1, " of --same ", same, ": ", difference, "\n");
     }
     if (!differences.empty() && !Difference(o, runners[0]->Run(c, ours)).empty()) {
-      ++drawn;  // not even the same on the first: random numbers without a key
+      ++drawn;  // not reproducible on the first client either: random numbers without a key
     } else if (!differences.empty()) {
       ++differ;
       std::printf("%s", differences.c_str());
@@ -218,7 +216,7 @@ int Main(int argc, char** argv) {
     const std::string line = tally.Add(c, o);
     if (!line.empty()) std::printf("%s\n", line.c_str());
   }
-  // Lines of the profile can only be judged when all cases have run.
+  // Lines of the profile can be judged only after all cases have run.
   for (const std::string& line : tally.Finish(/*complete=*/only.empty())) std::printf("%s\n", line.c_str());
   if (runners.size() > 1) {
     std::printf("%lld results compared bit by bit, %d cases differ, %d give something new each time\n",

@@ -24,21 +24,21 @@
 namespace backplane::conformance {
 namespace {
 
-constexpr size_t kBatch = 40;        // operations in one process
-constexpr size_t kKeepWords = 2000;  // bytes of a process's output that are kept
+constexpr size_t kBatch = 40;        // operations per process
+constexpr size_t kKeepWords = 2000;  // bytes kept of a process's output
 
 struct Pipe {
   int fd = -1;
   std::string text;
 };
 
-// One process and the jobs it has still to do.
+// A process and its remaining jobs.
 struct Child {
   pid_t pid = -1;
   std::deque<size_t> jobs;  // the first one is running, or about to
-  bool running = false;     // the first one has said that it began
+  bool running = false;     // whether the first one has reported its start
   bool finished_some = false;
-  bool leaving = false;  // it has passed if the process ends well
+  bool leaving = false;  // passes if the process ends normally
   std::string leaving_note;
   double deadline = 0, began = 0;
   Pipe result, out, err;
@@ -58,7 +58,7 @@ std::string Unescape(absl::string_view text) {
   return plain;
 }
 
-// The last lines of a text, without what cannot be printed.
+// Returns the last lines of a text without unprintable characters.
 std::string LastWords(absl::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   const size_t keep = 300;
@@ -96,7 +96,7 @@ class Runner {
   void StartNext() {
     std::deque<size_t> batch = {waiting_.front()};
     waiting_.pop_front();
-    // Leave enough for the other processes.
+    // Leaves enough for the other processes.
     const size_t most =
         std::max<size_t>(1, std::min(kBatch, waiting_.size() / static_cast<size_t>(std::max(1, options_.jobs)) + 1));
     while (jobs_[batch.front()].shares_process && !waiting_.empty() && jobs_[waiting_.front()].shares_process &&
@@ -244,7 +244,7 @@ class Runner {
     child->deadline = Seconds() + (child->jobs.empty() ? options_.limit_factor * options_.limit_s : LimitOf(*child));
   }
 
-  // Whether the process is gone and all has been said about it.
+  // Whether the process has ended and its output has been read.
   bool Finished(Child* child) {
     int status = 0;
     const pid_t gone = waitpid(child->pid, &status, WNOHANG);
@@ -254,13 +254,13 @@ class Runner {
       kill(-child->pid, SIGKILL);
       waitpid(child->pid, &status, 0);
     } else {
-      kill(-child->pid, SIGKILL);  // whom it started and left behind
+      kill(-child->pid, SIGKILL);  // kills what it started and left behind
     }
     for (Pipe* pipe : {&child->result, &child->out, &child->err}) {
       if (pipe->fd >= 0) Read(child, pipe);
       if (pipe->fd >= 0) close(pipe->fd);
     }
-    // A process that ends between two checks is a matter of neither.
+    // A process that ends between two checks is attributed to neither.
     if (!child->jobs.empty() && (child->running || !child->finished_some)) {
       const std::string where = child->trail->Describe();
       const std::string words = LastWords(child->err.text);
@@ -283,7 +283,7 @@ class Runner {
         FinishFirst(child, Result::kFail, std::move(detail), seconds);
       }
     }
-    // Those that had not begun go on in a new process.
+    // Jobs that had not started continue in a new process.
     for (auto job = child->jobs.rbegin(); job != child->jobs.rend(); ++job) waiting_.push_front(*job);
     close(child->trail_fd);
     child->trail->Close();

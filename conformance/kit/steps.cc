@@ -7,7 +7,7 @@
 
 namespace backplane::conformance {
 
-// The arguments of a call that needs nothing but one object, after it.
+// The arguments of a call that takes only one object, which is named last.
 #define ASK(fn, owner, object) \
   ([&] {                       \
     KIT_ARGS(k, a, fn);        \
@@ -26,7 +26,7 @@ PJRT_Buffer_MemoryLayout LayoutOf(const Dims& minor_to_major) {
   return layout;
 }
 
-// ---- Objects away
+// ---- Destruction
 
 void Destroy(Kit& k, PJRT_Buffer* object) { ASK(PJRT_Buffer_Destroy, buffer, object); }
 void Destroy(Kit& k, PJRT_Event* object) { ASK(PJRT_Event_Destroy, event, object); }
@@ -38,7 +38,7 @@ void Destroy(Kit& k, PJRT_TopologyDescription* object) { ASK(PJRT_TopologyDescri
 // ---- Events
 
 Err Outcome(Kit& k, PJRT_Event* event) {
-  if (event == nullptr) return {};  // allowed where nothing is left to wait for
+  if (event == nullptr) return {};  // allowed if there is nothing to wait for
   KIT_ARGS(k, a, PJRT_Event_Await);
   a.event = event;
   const Err outcome = KIT_TRY(k, PJRT_Event_Await, a);
@@ -94,7 +94,7 @@ PJRT_Buffer* Put(Kit& k, PJRT_Buffer_Type type, const Dims& dims, const void* da
 }
 
 std::string Get(Kit& k, PJRT_Buffer* buffer) {
-  // Without a layout the bytes come in the buffer's own, which a program may have chosen.
+  // Without a layout the bytes have the buffer's own layout, which a program may have chosen.
   const size_t rank = DimsOf(k, buffer).size();
   Dims order(rank);
   for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int64_t>(rank - 1 - i);
@@ -109,7 +109,7 @@ std::string Get(Kit& k, PJRT_Buffer* buffer) {
   b.host_layout = a.host_layout;
   b.dst = bytes.data();
   b.dst_size = bytes.size();
-  // A null destination asks for the size, also when the size is zero.
+  // A null destination requests the size, even if the size is zero.
   char nothing = 0;
   if (bytes.empty()) b.dst = &nothing;
   KIT_OK(k, PJRT_Buffer_ToHostBuffer, b);

@@ -1,4 +1,4 @@
-// The steps most checks are made of. Each must succeed and ends the check when it does not; objects are the caller's.
+// Building blocks of checks. Each ends the check if it fails. The caller owns the returned objects.
 #ifndef BACKPLANE_CONFORMANCE_KIT_STEPS_H_
 #define BACKPLANE_CONFORMANCE_KIT_STEPS_H_
 
@@ -16,10 +16,10 @@ namespace backplane::conformance {
 
 using Dims = std::vector<int64_t>;
 
-// A layout of this order, the fastest dimension first, without tiles; borrows `minor_to_major`.
+// A layout with this order of dimensions, the fastest first, without tiles. Borrows `minor_to_major`.
 PJRT_Buffer_MemoryLayout LayoutOf(const Dims& minor_to_major);
 
-// ---- Objects away
+// ---- Destruction
 void Destroy(Kit& k, PJRT_Buffer* object);
 void Destroy(Kit& k, PJRT_Event* object);
 void Destroy(Kit& k, PJRT_LoadedExecutable* object);
@@ -28,25 +28,25 @@ void Destroy(Kit& k, PJRT_Client* object);
 void Destroy(Kit& k, PJRT_TopologyDescription* object);
 
 // ---- Events
-void Await(Kit& k, PJRT_Event* event, absl::string_view what);  // must end well; destroys it
+void Await(Kit& k, PJRT_Event* event, absl::string_view what);  // must succeed; destroys it
 Err Outcome(Kit& k, PJRT_Event* event);                         // awaits; destroys it
 bool IsReady(Kit& k, PJRT_Event* event);
 PJRT_Event* ReadyEvent(Kit& k, PJRT_Buffer* buffer);
-// Polls `done` until it holds or the time is over.
+// Polls `done` until it returns true or the time limit is over.
 bool WaitFor(double seconds, const std::function<bool()>& done);
 double Seconds();  // of a monotonic clock
 
 // ---- Buffers
-// A dense array from host memory, copied during the call; waits until the memory is free again.
+// Creates a dense array from host memory. Waits until the memory may be reused.
 PJRT_Buffer* Put(Kit& k, PJRT_Buffer_Type type, const Dims& dims, const void* data, PJRT_Device* device = nullptr);
 template <typename T>
 PJRT_Buffer* Put(Kit& k, const Dims& dims, const std::vector<T>& values, PJRT_Device* device = nullptr) {
   return Put(k, host::ElementTypeOf<T>::value, dims, values.data(), device);
 }
-// Arguments for PJRT_Client_BufferFromHostBuffer as Put makes them; `dims` and `data` are borrowed.
+// Arguments for PJRT_Client_BufferFromHostBuffer as in Put. Borrows `dims` and `data`.
 PJRT_Client_BufferFromHostBuffer_Args PutArgs(Kit& k, PJRT_Buffer_Type type, const Dims& dims, const void* data,
                                               PJRT_Device* device = nullptr);
-// The contents, dense with the last dimension fastest; waits.
+// Returns the contents, dense with the last dimension fastest. Waits.
 std::string Get(Kit& k, PJRT_Buffer* buffer);
 template <typename T>
 std::vector<T> GetAs(Kit& k, PJRT_Buffer* buffer) {
@@ -67,7 +67,7 @@ PJRT_Memory* MemoryOf(Kit& k, PJRT_Buffer* buffer);
 bool IsOnCpu(Kit& k, PJRT_Buffer* buffer);
 
 // ---- Programs
-// StableHLO as text, or other bytes under `format`.
+// Compiles StableHLO text, or other bytes under `format`.
 Err TryCompile(Kit& k, absl::string_view program, absl::string_view format, absl::string_view options,
                PJRT_LoadedExecutable** out);
 host::CompileOptions PlainOptions(Kit& k);  // one device, and the compile options of the run
@@ -86,14 +86,14 @@ struct Launch {
   bool want_events = false;
   std::vector<std::vector<PJRT_SendCallbackInfo>> sends;
   std::vector<std::vector<PJRT_RecvCallbackInfo>> recvs;
-  // Out
+  // Outputs of the call.
   std::vector<std::vector<PJRT_Buffer*>> outputs;  // by device
   std::vector<PJRT_Event*> events;                 // by device
 };
-Err TryExecute(Kit& k, Launch* launch);  // the outputs are set after success only
+Err TryExecute(Kit& k, Launch* launch);  // sets the outputs only on success
 std::vector<PJRT_Buffer*> Execute(Kit& k, PJRT_LoadedExecutable* executable,
                                   const std::vector<PJRT_Buffer*>& arguments);
-// Compiles nothing, keeps nothing: runs on f32 vectors of one size and gives the one result.
+// Runs an executable on f32 vectors of one size and returns its only result.
 std::vector<float> RunF32(Kit& k, PJRT_LoadedExecutable* executable, const std::vector<std::vector<float>>& arguments);
 
 // ---- Devices
@@ -106,7 +106,7 @@ std::string KindOf(Kit& k, PJRT_Memory* memory);
 // ---- Serialized things
 std::string Serialize(Kit& k, PJRT_Executable* executable);
 
-// Bytes that malloc has given out in this process, the plugin's included.
+// Returns the bytes allocated by malloc in this process, including those of the plugin.
 int64_t HeapBytes();
 
 // ---- Texts of programs
@@ -115,10 +115,10 @@ extern const char kDonate[];      // the same, the first argument may become the
 extern const char kTwoOutputs[];  // f32[4] a, s32[2] b -> b + b, a * a
 extern const char kConstant[];    // () -> f32[3] {1, 2, 3}
 extern const char kMatmul[];      // f32[8,8], f32[8,8] -> product
-extern const char kCount[];       // s32[] n -> s after n steps of s = s * 1664525 + step, which no compiler shortens
-int32_t CountResult(int32_t n);   // what kCount gives
-extern const char kSumRows[];     // f32[2,3] -> f32[2]
-// kAdd for another element type, given in StableHLO's spelling, and dims such as "2x0x".
+extern const char kCount[];      // s32[] n -> s after n steps of s = s * 1664525 + step, which compilers do not shorten
+int32_t CountResult(int32_t n);  // the result of kCount
+extern const char kSumRows[];    // f32[2,3] -> f32[2]
+// Returns kAdd for another element type in StableHLO's spelling, and dims such as "2x0x".
 std::string AddText(absl::string_view type, absl::string_view dims = "4x");
 std::string IdentityText(absl::string_view type);  // "2x3xf32"
 

@@ -18,7 +18,7 @@ Trail* Trail::Create(int* fd) {
 
 Trail* Trail::Open(int fd) {
   void* at = mmap(nullptr, sizeof(Trail), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  return at == MAP_FAILED ? nullptr : static_cast<Trail*>(at);  // zeroed, which is its empty state
+  return at == MAP_FAILED ? nullptr : static_cast<Trail*>(at);  // zeroed, which is the empty state
 }
 
 void Trail::Close() { munmap(this, sizeof(Trail)); }

@@ -1,5 +1,5 @@
-// What a check was doing last, in memory that outlives its process: when a plugin aborts or hangs, the runner still
-// learns in which call.
+// Records the last call of a check in memory that outlives its process, so that the runner knows which call aborted or
+// hung.
 #ifndef BACKPLANE_CONFORMANCE_KIT_TRAIL_H_
 #define BACKPLANE_CONFORMANCE_KIT_TRAIL_H_
 
@@ -10,12 +10,12 @@ namespace backplane::conformance {
 
 class Trail {
  public:
-  // A new one, or an inherited one by its file descriptor. Null when the system refuses.
+  // Creates a trail, or opens an inherited one by its file descriptor. Returns null if the system refuses.
   static Trail* Create(int* fd);
   static Trail* Open(int fd);
-  void Close();  // `this` is gone after it
+  void Close();  // destroys `this`
 
-  // Thread-safe; the last writer wins. `call` is a string constant of the program.
+  // Thread-safe; the last writer wins. `call` must be a string constant.
   void Enter(const char* call);
   void Leave();
   std::string Describe() const;  // "in PJRT_Event_Await", "after PJRT_Event_Await", or ""

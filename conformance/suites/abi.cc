@@ -1,4 +1,4 @@
-// The table itself: sizes, slots, the chain of extensions, and the size rule of structs in both directions.
+// The function table: sizes, slots, the chain of extensions, and the size rules of structs in both directions.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -99,7 +99,7 @@ void ChainElements(Kit& k) {
   k.Note(names.empty() ? "none" : absl::StrJoin(names, ", "));
 }
 
-// ---- Struct sizes. A call made with a struct of `size` bytes that lies before bytes which must stay as they are.
+// ---- Struct sizes. These calls pass a struct of `size` bytes followed by guard bytes that must not change.
 template <typename Args>
 PJRT_Error* CallSized(Kit& k, PJRT_Error* (*PJRT_Api::*slot)(Args*), const char* name, Args* args, size_t size) {
   if (!k.Has(slot)) k.Unsupported("the table has no ", name);
@@ -107,8 +107,8 @@ PJRT_Error* CallSized(Kit& k, PJRT_Error* (*PJRT_Api::*slot)(Args*), const char*
   struct Block {
     alignas(16) unsigned char bytes[sizeof(Args) + kRoom];
   } block;
-  // What the caller has beyond: fields of a later minor, all zero, as a newer host would send them unset; of an older
-  // host: other variables, which are anything.
+  // The contents beyond the struct: for a newer host the fields of a later minor version, zeroed because they are
+  // unset; for an older host other variables with any value.
   const bool larger = size > sizeof(Args);
   std::memset(block.bytes, 0, sizeof(block.bytes));
   const size_t known = std::min(size, sizeof(Args));
@@ -134,11 +134,11 @@ PJRT_Error* CallSized(Kit& k, PJRT_Error* (*PJRT_Api::*slot)(Args*), const char*
 
 void Accepts(Kit& k, PJRT_Error* error, const char* name, size_t size, const char* who) {
   const Err e = k.Take(error);
-  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) return;  // an ability of its own, judged elsewhere
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) return;  // a separate ability, tested elsewhere
   k.Require(e.ok(), name, " refuses a struct_size of ", size, ", which is that of ", who, ": ", ErrText(e));
 }
 
-// A newer host: structs have grown. The plugin reads what it knows and leaves the rest alone.
+// A newer host has larger structs. The plugin must read the fields that it knows and ignore the others.
 void LargerStructs(Kit& k) {
   k.Initialize();
   constexpr size_t kGrown = 40;
@@ -175,7 +175,7 @@ void LargerStructs(Kit& k) {
 #undef LARGER
 }
 
-// A host of minor 0.29 to 0.54: structs that have grown since are as small as they were.
+// A host of minor version 0.29 to 0.54: structs that have grown since have their old size.
 void OlderStructs(Kit& k) {
   k.Initialize();
   const std::vector<PJRT_NamedValue> options = host::BorrowNamedValues(k.setup().options);
@@ -225,7 +225,7 @@ void OlderStructs(Kit& k) {
             "wrong results for a host of minor 0.54");
 }
 
-// Nothing past the caller's struct_size is written, whatever the plugin itself knows.
+// The plugin must not write past the caller's struct_size, whichever fields it knows.
 void StaysInside(Kit& k) {
   k.Initialize();
   PJRT_Device_MemoryStats_Args stats{};
@@ -259,7 +259,7 @@ void StaysInside(Kit& k) {
 #undef EXACT
 }
 
-// An element of a call's chain that the plugin does not know is skipped.
+// The plugin must skip an unknown element in a call's extension chain.
 void UnknownCallExtension(Kit& k) {
   PJRT_Extension_Base strange{};
   strange.struct_size = PJRT_Extension_Base_STRUCT_SIZE;

@@ -1,4 +1,4 @@
-// Buffers made of other buffers, of memory that is there already, or of nothing; addresses and references from outside.
+// Buffers created from other buffers, from existing memory or uninitialized; addresses and external references.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -168,7 +168,7 @@ void Uninitialized(Kit& k) {
   k.Require(Get(k, a.buffer).size() == 24, "the buffer cannot be read");
 }
 
-// A buffer of f32 with an error of the kit's; `dims` is read by the call.
+// A buffer of f32 with an error created by the kit. The call reads `dims`.
 PJRT_Client_CreateErrorBuffer_Args ErrorArgs(Kit& k, const Dims& dims) {
   KIT_ARGS(k, a, PJRT_Client_CreateErrorBuffer);
   a.client = k.client();
@@ -324,12 +324,12 @@ void DonateWithDependency(Kit& k) {
   }
 }
 
-// Elements [begin, end) of s32[6] {1, 2, 3, 4, 5, 6} and the bytes they lie in, which the buffer's layout tells.
+// Elements [begin, end) of s32[6] {1, 2, 3, 4, 5, 6} and their byte range according to the buffer's layout.
 struct RawPart {
   size_t begin, end;
   DeviceImage image;
   int64_t first, size;
-  std::string bytes;  // where they are copied to
+  std::string bytes;  // destination of the copy
 
   RawPart(Kit& k, PJRT_Buffer* b, size_t from, size_t to) : begin(from), end(to), image(ImageOf(k, b)) {
     first = image.First(begin, end);

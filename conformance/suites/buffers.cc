@@ -1,4 +1,4 @@
-// Buffers from host memory and back: types, shapes, strides, layouts, what may be done with the host's memory.
+// Buffers from host memory and back: types, shapes, strides, layouts, host buffer semantics.
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -11,7 +11,7 @@
 namespace backplane::conformance {
 namespace {
 
-// Bytes that are valid elements of the type, none like its neighbour.
+// Returns bytes that are valid elements of the type; neighbours differ.
 std::string Pattern(PJRT_Buffer_Type type, int64_t count) {
   const int width = host::HostBytesPerElement(type), bits = host::BitsPerElement(type);
   std::string bytes;
@@ -20,7 +20,7 @@ std::string Pattern(PJRT_Buffer_Type type, int64_t count) {
       unsigned char c = static_cast<unsigned char>(i * 37 + b * 11 + 1);
       if (type == PJRT_Buffer_Type_PRED) c = i % 3 == 0;
       if (bits < 8)
-        c = static_cast<unsigned char>(i % (1 << (bits - 1)));  // not negative, so that no extension changes it
+        c = static_cast<unsigned char>(i % (1 << (bits - 1)));  // not negative, so that sign extension does not matter
       bytes.push_back(static_cast<char>(c));
     }
   }
@@ -125,18 +125,18 @@ void Metadata(Kit& k) {
   k.Require(MemoryOf(k, b) == DefaultMemory(k, k.device()), "the buffer is not in the default memory of its device");
 }
 
-// ---- What may be done with the host's memory
+// ---- Host buffer semantics
 
 void OnlyDuringCall(Kit& k) {
   constexpr int64_t kCount = 1 << 18;
   const Dims dims = {kCount};
-  // As aligned as any plugin may wish: one that keeps using the memory is found out.
+  // Aligned for any plugin, so that one that keeps using the memory is detected.
   auto* data = static_cast<int32_t*>(std::aligned_alloc(4096, kCount * sizeof(int32_t)));
   std::fill(data, data + kCount, 7);
   PJRT_Client_BufferFromHostBuffer_Args a = PutArgs(k, PJRT_Buffer_Type_S32, dims, data);
   a.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
   KIT_OK(k, PJRT_Client_BufferFromHostBuffer, a);
-  std::fill(data, data + kCount, 8);  // the memory is ours again
+  std::fill(data, data + kCount, 8);  // the memory may be reused now
   Await(k, a.done_with_host_buffer, "done_with_host_buffer");
   for (int32_t v : GetAs<int32_t>(k, a.buffer)) {
     k.Require(v == 7, "the buffer shows what the host wrote after the call: the memory was to be copied");
@@ -159,7 +159,7 @@ void UntilTransferCompletes(Kit& k) {
 
 void ZeroCopyOf(Kit& k, PJRT_HostBufferSemantics semantics) {
   const Dims dims = {1 << 12};
-  // As aligned as any plugin may wish, so that it can work in place.
+  // Aligned for any plugin, so that it can use the memory in place.
   void* memory = std::aligned_alloc(4096, sizeof(int32_t) << 12);
   auto* data = static_cast<int32_t*>(memory);
   std::fill(data, data + (1 << 12), 7);
@@ -184,7 +184,7 @@ void MutableZeroCopy(Kit& k) { ZeroCopyOf(k, PJRT_HostBufferSemantics_kMutableZe
 // ---- Strides and layouts
 
 void StridesTransposed(Kit& k) {
-  const std::vector<float> data = {1, 4, 2, 5, 3, 6};  // column by column
+  const std::vector<float> data = {1, 4, 2, 5, 3, 6};  // column-major
   const Dims dims = {2, 3}, strides = {4, 8};
   PJRT_Client_BufferFromHostBuffer_Args a = PutArgs(k, PJRT_Buffer_Type_F32, dims, data.data());
   a.byte_strides = strides.data();
@@ -196,7 +196,7 @@ void StridesTransposed(Kit& k) {
 }
 
 void StridesPadded(Kit& k) {
-  const std::vector<float> data = {1, 2, 3, -1, 4, 5, 6, -1};  // rows of four, three of them used
+  const std::vector<float> data = {1, 2, 3, -1, 4, 5, 6, -1};  // rows of four elements, of which three are used
   const Dims dims = {2, 3}, strides = {16, 4};
   PJRT_Client_BufferFromHostBuffer_Args a = PutArgs(k, PJRT_Buffer_Type_F32, dims, data.data());
   a.byte_strides = strides.data();
@@ -277,11 +277,11 @@ void DefaultLayout(Kit& k) {
   }
 }
 
-// ---- Back to the host
+// ---- Copies to the host
 
 void HostLayout(Kit& k) {
   PJRT_Buffer* b = Put<float>(k, {2, 3}, {1, 2, 3, 4, 5, 6});
-  const Dims order = {0, 1};  // the first dim fastest: column by column
+  const Dims order = {0, 1};  // the first dim varies fastest: column-major
   PJRT_Buffer_MemoryLayout layout = LayoutOf(order);
   std::vector<float> back(6);
   KIT_ARGS(k, h, PJRT_Buffer_ToHostBuffer);
@@ -371,14 +371,14 @@ void UnalignedSource(Kit& k) {
   k.Require(GetAs<double>(k, b) == std::vector<double>({1, 2, 3}), "a copy from an odd address gives other contents");
 }
 
-// ---- The end of a buffer
+// ---- Deletion
 
 void DeleteOnce(Kit& k) {
   PJRT_Buffer* b = Put<float>(k, {4}, {1, 2, 3, 4});
   k.Require(!IsDeleted(k, b), "a new buffer says it has been deleted");
   Delete(k, b);
   k.Require(IsDeleted(k, b), "a deleted buffer says it has not been deleted");
-  Delete(k, b);  // again: no harm
+  Delete(k, b);  // deleting twice is allowed
   k.Require(ShapeOf(k, b) == "f32[4]", "a deleted buffer does not know its shape any more");
   k.Require(DeviceOf(k, b) == k.device(), "a deleted buffer does not know its device any more");
   Destroy(k, b);
@@ -410,7 +410,7 @@ void ReadyOfDeleted(Kit& k) {
 
 void DestroyUnread(Kit& k) {
   for (int i = 0; i < 200; ++i) Destroy(k, Put<float>(k, {1024}, std::vector<float>(1024, 1.0f)));
-  // A buffer may go while it is being read.
+  // A buffer may be destroyed while it is being read.
   PJRT_Buffer* b = Put<int32_t>(k, {1 << 20}, std::vector<int32_t>(1 << 20, 3));
   std::vector<int32_t> back(1 << 20);
   KIT_ARGS(k, h, PJRT_Buffer_ToHostBuffer);

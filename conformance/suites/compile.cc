@@ -1,4 +1,4 @@
-// Compiling: forms of programs, options, and programs that must be refused.
+// Compilation: program formats, options, and programs that must be rejected.
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -29,7 +29,7 @@ void Text(Kit& k) { Form(k, kAdd, "mlir", "StableHLO text"); }
 void Artifact(Kit& k) { Form(k, BytesOf(kAddArtifact), "mlir", "portable artifacts"); }
 void HloProto(Kit& k) { Form(k, BytesOf(kAddHloProto), "hlo", "HLO protos"); }
 
-// A program that must not compile. `words`: what the message must speak of; empty for anything.
+// Requires that a program is rejected. `words` must occur in the message; empty for any message.
 void Refused(Kit& k, absl::string_view program, absl::string_view what, absl::string_view words,
              absl::string_view format = "mlir") {
   PJRT_LoadedExecutable* none = nullptr;
@@ -81,7 +81,7 @@ void NoMain(Kit& k) {
   Refused(k, "module { func.func @f() { return } func.func @g() { return } }", "a program without main", "");
 }
 
-// Wrong programs are the caller's fault, and the code must say so.
+// Invalid programs are the caller's fault, and the error code must tell so.
 void CodeOfWrongProgram(Kit& k) {
   for (const std::string& program : {std::string("nonsense"), absl::StrReplaceAll(kAdd, {{"%x, %y :", "%x, %zz :"}})}) {
     PJRT_LoadedExecutable* none = nullptr;
@@ -131,7 +131,7 @@ void ChosenDevice(Kit& k) {
   k.Require(GetAs<float>(k, outputs[0]) == std::vector<float>({2, 4, 6, 8}), "wrong results");
 }
 
-// The program's bytes are the caller's after the call.
+// The caller may change the program's bytes after the call.
 void BorrowsProgram(Kit& k) {
   std::string code = kAdd, format = "mlir", options = PlainOptions(k).Serialize();
   PJRT_Program p{};

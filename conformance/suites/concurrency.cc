@@ -63,7 +63,7 @@ void Buffers16(Kit& k) {
   });
 }
 
-void Mixed16(Kit& k) {  // compile, run, fail, copy: all at once
+void Mixed16(Kit& k) {  // compiles, runs, fails and copies concurrently
   PJRT_LoadedExecutable* add = Compile(k, kAdd);
   InThreads([&](int t) {
     for (int i = 0; i < 8; ++i) {
@@ -141,7 +141,7 @@ void AllReduce(Kit& k) {
   }
 }
 
-// Each device is launched by a call of its own, in turns of either order; the n-th launches belong together.
+// Launches each device by its own call, in alternating order. The n-th launches of all devices form one execution.
 void DeviceByDevice(Kit& k) {
   host::CompileOptions options = PlainOptions(k);
   options.num_replicas = 2;
@@ -168,7 +168,7 @@ void DeviceByDevice(Kit& k) {
   }
 }
 
-// Two launches of one device before the first of the other: they must not take each other for their partner.
+// Launches one device twice before the other: the plugin must not pair the two launches with each other.
 void DeviceAhead(Kit& k) {
   host::CompileOptions options = PlainOptions(k);
   options.num_replicas = 2;
@@ -194,13 +194,13 @@ void ReplicaArgumentCount(Kit& k) {
   options.num_replicas = 2;
   Launch launch;
   launch.executable = Compile(k, kAllReduce, options);
-  launch.arguments = {{Put<float>(k, {2}, {1, 2}, k.device(0))}};  // for one device only
+  launch.arguments = {{Put<float>(k, {2}, {1, 2}, k.device(0))}};  // arguments for one device only
   const Err e = TryExecute(k, &launch);
   k.Require(!e.ok(), "a program for two devices runs with arguments for one");
   k.Require(!e.message.empty(), CodeName(e.code), " without a message");
 }
 
-// A sum over two replicas whose first argument may become the output.
+// A sum over two replicas whose first argument is donated.
 constexpr char kDonatingSum[] = R"(
 module @donating_sum attributes {mhlo.num_replicas = 2 : i32} {
   func.func public @main(%x: tensor<2xf32> {tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {
@@ -213,7 +213,7 @@ module @donating_sum attributes {mhlo.num_replicas = 2 : i32} {
   }
 })";
 
-// One device's arguments are right, the other's are not: nothing may run, or be taken, on either.
+// The arguments of one device are right and those of the other are not: nothing may run or be donated on either.
 void PartialLaunch(Kit& k) {
   host::CompileOptions options = PlainOptions(k);
   options.num_replicas = 2;
@@ -239,7 +239,7 @@ void PartialLaunch(Kit& k) {
               "the launch was refused because the second device's "
               "argument ",
               w.what, ", and the first device's was overwritten");
-    // Nothing is left of it that the next launch could meet.
+    // The failed launch must not affect the next one.
     launch.arguments = {{x}, {Put<float>(k, {2}, {10, 20}, k.device(1))}};
     const Err next = TryExecute(k, &launch);
     k.Require(next.ok(), "the launch after one that was refused: ", ErrText(next));
@@ -249,7 +249,7 @@ void PartialLaunch(Kit& k) {
   }
 }
 
-// A call for one device that is refused is none of its launches.
+// A rejected call for one device does not count as a launch.
 void RefusedAlone(Kit& k) {
   host::CompileOptions options = PlainOptions(k);
   options.num_replicas = 2;

@@ -1,4 +1,4 @@
-// Devices and what can be asked of them.
+// Devices and their properties.
 #include <algorithm>
 #include <set>
 
@@ -195,7 +195,7 @@ void DefaultAssignmentTooMany(Kit& k) {
   a.num_replicas = 64;
   a.num_partitions = 64;
   a.default_assignment = ids.data();
-  a.default_assignment_size = 2;  // said to be too small for the answer
+  a.default_assignment_size = 2;  // too small for the answer
   KIT_FAILS(k, PJRT_Client_DefaultDeviceAssignment, a, "an array too small for the answer");
   k.Require(ids[2] == -55, "more places were written than the array has");
 }

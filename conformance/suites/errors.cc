@@ -1,4 +1,4 @@
-// Errors themselves: code, words, payloads, and that they come from where they belong.
+// Errors: codes, messages, payloads, and which calls return them.
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -62,7 +62,7 @@ void NamesTheSubject(Kit& k) {
             "the message does not say that 1 argument came for 2 parameters: ", e.message);
 }
 
-// Found against expected, with both numbers.
+// The message must contain both the value found and the one expected.
 void FoundAndExpected(Kit& k) {
   const Err e = CompileError(k, R"(module @m {
   func.func public @main(%x: tensor<4x8xf32>, %y: tensor<7x2xf32>) -> tensor<4x2xf32> {
@@ -166,7 +166,7 @@ void InThreads(Kit& k) {
   for (auto& t : threads) t.join();
 }
 
-// Programs with small damages: an error with words, or a program that compiles; never the end of the process.
+// Programs with small corruptions must give an error with a message or compile, and never end the process.
 void DamagedPrograms(Kit& k) {
   uint32_t random = 12345;
   const auto next = [&](size_t n) {

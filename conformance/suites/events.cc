@@ -9,7 +9,7 @@
 namespace backplane::conformance {
 namespace {
 
-// What a callback leaves behind. Static, because a callback that comes too late must still find it.
+// The state of a callback. Static, because a callback that comes too late must still find it.
 struct Called {
   Kit* kit = nullptr;
   std::atomic<int> times{0};
@@ -39,7 +39,7 @@ void OnReady(Kit& k, PJRT_Event* event, PJRT_Event_OnReadyCallback callback, Cal
 
 PJRT_Buffer* Small(Kit& k) { return Put<float>(k, {4}, {1, 2, 3, 4}); }
 
-// An event of work that takes a while.
+// Returns an event of work that takes a while.
 PJRT_Event* Later(Kit& k, int32_t steps = 3000) {
   PJRT_LoadedExecutable* count = Compile(k, kCount);
   return ReadyEvent(k, Execute(k, count, {Put<int32_t>(k, {}, {steps})})[0]);
@@ -77,7 +77,7 @@ void ReadyAfterAwait(Kit& k) {
   }
 }
 
-// The contents came back to the host, so they were there: the buffer's event may not lag behind.
+// The contents have been copied to the host, so the buffer's event must be ready.
 void ReadyWhenContentsAre(Kit& k) {
   PJRT_LoadedExecutable* count = Compile(k, kCount);
   PJRT_Buffer* out = Execute(k, count, {Put<int32_t>(k, {}, {100})})[0];
@@ -87,7 +87,7 @@ void ReadyWhenContentsAre(Kit& k) {
             "a buffer that was read half a second ago is not said to be ready");
 }
 
-// So many steps that they take at least so long on this plugin, wherever it runs.
+// Finds a number of steps that takes at least this long on this plugin.
 int32_t StepsTaking(Kit& k, double seconds, PJRT_LoadedExecutable* count, double* whole) {
   for (int32_t n = 1000;; n *= 4) {
     const double begin = Seconds();
@@ -97,11 +97,11 @@ int32_t StepsTaking(Kit& k, double seconds, PJRT_LoadedExecutable* count, double
   }
 }
 
-// And it may not run ahead: once it is ready the contents are there for whoever looks at the memory.
+// The event must not be early either: once it is ready, the contents are in memory for every reader.
 void NotReadyTooEarly(Kit& k) {
   PJRT_LoadedExecutable* count = Compile(k, kCount);
   const auto run = [&](int32_t n) { return Execute(k, count, {Put<int32_t>(k, {}, {n})})[0]; };
-  // Work that takes so long on this plugin that waiting for it can be told from a copy of four bytes.
+  // Work that takes long enough on this plugin to distinguish waiting for it from a copy of four bytes.
   double whole = 0;
   const int32_t n = StepsTaking(k, 0.15, count, &whole);
   for (int i = 0; i < 3; ++i) {
@@ -190,12 +190,12 @@ void CallbackAfterDestroy(Kit& k) {
   Called* called = NewCalled(k);
   OnReady(k, event, Note, called);
   Destroy(k, event);
-  Await(k, ReadyEvent(k, out), "the result");  // however long it takes here
+  Await(k, ReadyEvent(k, out), "the result");  // however long it takes
   k.Require(WaitFor(5, [&] { return called->times > 0; }),
             "the callback of an event that was destroyed before it was ready was not called");
 }
 
-// A callback may use the plugin, so no lock is held while it runs.
+// A callback may call the plugin, so the plugin must hold no lock during the callback.
 void CallbackUsesPlugin(Kit& k) {
   k.client();
   Called* called = NewCalled(k);

@@ -1,4 +1,4 @@
-// What an executable tells about itself, and its end.
+// The properties of executables, and their destruction.
 #include <set>
 
 #include "absl/strings/str_replace.h"

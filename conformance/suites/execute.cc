@@ -1,4 +1,4 @@
-// Executing: arguments, results, donation, wrong use, several devices.
+// Execution: arguments, results, donation, misuse, several devices.
 #include <algorithm>
 #include <cstring>
 
@@ -111,7 +111,7 @@ void Pred(Kit& k) {
   k.Require(Get(k, out) == std::string("\0\0\0\1", 4), "and of truth values is wrong, or they are not 0 and 1");
 }
 
-// The output is the argument: still a buffer of its own.
+// The output equals the argument but must be a separate buffer.
 void IdentityIsItsOwn(Kit& k) {
   PJRT_Buffer* x = X(k);
   PJRT_Buffer* out = Execute(k, Compile(k, IdentityText("4xf32")), {x})[0];
@@ -195,7 +195,7 @@ void DonatedAndRead(Kit& k) {
   k.Require(!e.ok(), "one buffer is donated and read by the same execution");
 }
 
-// An argument that somebody outside refers to stays what it is.
+// An argument with an external reference must keep its contents.
 void DonationOfReferenced(Kit& k) {
   PJRT_LoadedExecutable* donate = Compile(k, kDonate);
   PJRT_Buffer *x = X(k), *y = Y(k);
@@ -210,13 +210,13 @@ void DonationOfReferenced(Kit& k) {
   Launch launch;
   launch.executable = donate;
   launch.arguments = {{x, y}};
-  const Err e = TryExecute(k, &launch);  // refusing is right too
+  const Err e = TryExecute(k, &launch);  // rejecting the call is correct too
   if (e.ok()) Get(k, launch.outputs[0][0]);
   k.Require(std::memcmp(p.device_memory_ptr, kX.data(), 16) == 0,
             "memory that is referenced from outside was written to");
 }
 
-// ---- Wrong use
+// ---- Misuse
 
 void WrongCount(Kit& k) {
   PJRT_LoadedExecutable* add = Compile(k, kAdd);
@@ -262,7 +262,7 @@ void AfterErrors(Kit& k) {
   k.Require(RunF32(k, add, {kX, kY}) == kSum, "after executions that were refused results are wrong");
 }
 
-// ---- Time
+// ---- Timing
 
 void ReturnsBeforeDone(Kit& k) {
   PJRT_LoadedExecutable* count = Compile(k, kCount);
@@ -285,7 +285,7 @@ void ReturnsBeforeDone(Kit& k) {
   k.Note(absl::StrCat("returned after ", returned, " s of ", whole, " s"));
 }
 
-void Chain(Kit& k) {  // each execution uses what the one before has not finished yet
+void Chain(Kit& k) {  // each execution uses results that are not ready yet
   PJRT_LoadedExecutable* add = Compile(k, kAdd);
   PJRT_Buffer *one = Put<float>(k, {4}, {1, 1, 1, 1}), *value = Put<float>(k, {4}, {0, 0, 0, 0});
   for (int i = 0; i < 500; ++i) {
@@ -325,7 +325,7 @@ void SameTwice(Kit& k) {
   }
 }
 
-// The result of one execution of the sum with these options, which may not be ready yet.
+// Returns the result of one execution of the sum with these options; it may not be ready yet.
 PJRT_Buffer* AddWithOptions(Kit& k, PJRT_ExecuteOptions options) {
   options.struct_size = host::StructSizeAt(k.minor(), &options, PJRT_ExecuteOptions_STRUCT_SIZE);
   PJRT_LoadedExecutable* add = Compile(k, kAdd);

@@ -1,8 +1,8 @@
-// After the memory has run out: the call that wanted too much ends in RESOURCE_EXHAUSTED with words, nothing stays
-// taken, what is there keeps its values, and the next call works.
+// Memory exhaustion: the failing call returns RESOURCE_EXHAUSTED with a message and leaks nothing, existing buffers
+// keep their values, and the next call works.
 //
-// Sizes that no machine has are asked of every plugin. Filling the memory to its end is done where the device tells a
-// small limit (bytes_limit of its statistics); for our plugins a create option of their profile sees to that.
+// Every plugin is asked for sizes that no machine has. Memory is filled only on a device that reports a small limit
+// (bytes_limit in its statistics); the profiles of our plugins set such a limit by a create option.
 #include <functional>
 #include <optional>
 
@@ -15,9 +15,9 @@ namespace {
 
 constexpr int64_t kAbsurdElements = int64_t{1} << 44;  // f32: 64 TiB
 constexpr int64_t kSmallLimit = int64_t{2} << 30;
-constexpr int kPieces = 8;  // that nearly fill the memory: small things have room still
+constexpr int kPieces = 8;  // that nearly fill the memory; small buffers still fit
 
-// Bytes in use on the device, or nothing where it does not tell.
+// Returns the bytes in use on the device, or nullopt if it does not report them.
 std::optional<int64_t> InUse(Kit& k) {
   if (!k.Has(&PJRT_Api::PJRT_Device_MemoryStats)) return std::nullopt;
   KIT_ARGS(k, a, PJRT_Device_MemoryStats);
@@ -26,7 +26,7 @@ std::optional<int64_t> InUse(Kit& k) {
   return a.bytes_in_use;
 }
 
-// Elements of f32 of a piece, where filling the memory is no burden to the machine.
+// Returns the number of f32 elements of a piece, if filling the memory does not burden the machine.
 int64_t PieceElements(Kit& k) {
   if (!k.Has(&PJRT_Api::PJRT_Device_MemoryStats)) k.Skip("the device tells no limit of its memory");
   KIT_ARGS(k, a, PJRT_Device_MemoryStats);
@@ -55,7 +55,7 @@ void IsGivenBack(Kit& k, const std::optional<int64_t>& before) {
             " after the memory had run out, it was ", *before);
 }
 
-// A buffer of so many elements, all from one number of the host's.
+// Creates a buffer of this many elements, all broadcast from one number on the host.
 Err TryPut(Kit& k, int64_t elements, PJRT_Buffer** buffer) {
   static const float number = 3;
   const Dims dims = {elements}, strides = {0};
@@ -118,7 +118,7 @@ std::string Iota(int64_t elements) {
                              {{"DIMS", absl::StrCat(elements)}});
 }
 
-// The result, where there is one.
+// Returns the result, if there is one.
 Err TryRun(Kit& k, PJRT_LoadedExecutable* loaded, PJRT_Buffer* argument, PJRT_Buffer** result) {
   Launch launch;
   launch.executable = loaded;
@@ -151,7 +151,7 @@ void AbsurdResult(Kit& k) {
   IsGivenBack(k, before);
 }
 
-// `make` until there is no room; then the rest of what must hold.
+// Calls `make` until memory is exhausted, then tests the requirements.
 void Fill(Kit& k, const std::function<Err(PJRT_Buffer**)>& make, const std::function<float(PJRT_Buffer*)>& second) {
   PJRT_LoadedExecutable* add = Compile(k, kAdd);
   Works(k, add);
@@ -182,7 +182,7 @@ void Fill(Kit& k, const std::function<Err(PJRT_Buffer**)>& make, const std::func
   }
 }
 
-// The element behind the first: the whole of so large an array is not read.
+// Reads one element only, because the array is large.
 float Second(Kit& k, PJRT_Buffer* buffer) {
   if (!k.Has(&PJRT_Api::PJRT_Buffer_CopyRawToHost)) return 0;
   float value = 0;

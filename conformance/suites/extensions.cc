@@ -1,4 +1,4 @@
-// Extensions that plugins commonly offer. Each check asks for its own; one that is not there is unsupported.
+// Common extensions. Each check requests its extension and is unsupported without it.
 #include <algorithm>
 #include <set>
 
@@ -19,7 +19,7 @@
 namespace backplane::conformance {
 namespace {
 
-// A function of an extension, which must succeed.
+// Calls a function of an extension, which must succeed.
 #define EXT_OK(k, table, fn, a) (k).MustBeOk((k).RawFunction((table)->fn, #fn, &(a)), #fn)
 #define EXT_ARGS(a, type) \
   type a{};               \
@@ -28,7 +28,7 @@ namespace {
 // ---- Layouts
 
 const PJRT_Layouts_Extension* Layouts(Kit& k) {
-  // Up to the function that the published version 4 always had; what came later is asked for where it is used.
+  // The struct up to the last function of the published version 4; later functions are requested where they are used.
   return k.Extension<PJRT_Layouts_Extension>(
       PJRT_Extension_Type_Layouts, PJRT_STRUCT_SIZE(PJRT_Layouts_Extension, PJRT_Layouts_PJRT_Buffer_MemoryLayout));
 }
@@ -130,13 +130,13 @@ void FfiUserData(Kit& k) {
 
 int handler_calls = 0;
 
-// Doubles f32 vectors; asks for an error when the first element is negative.
+// Doubles f32 vectors. Returns an error if the first element is negative.
 XLA_FFI_Error* Double(XLA_FFI_CallFrame* frame) {
   for (XLA_FFI_InternalExtension* e = frame->extension_start; e != nullptr; e = e->next) {
     if (e->type != XLA_FFI_Extension_Metadata) continue;
     XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(e)->metadata;
     metadata->api_version.major_version = XLA_FFI_API_MAJOR;
-    metadata->api_version.minor_version = 3;  // nothing newer is used here
+    metadata->api_version.minor_version = 3;  // the handler uses nothing newer
     metadata->traits = 0;
     return nullptr;
   }
@@ -165,7 +165,7 @@ PJRT_LoadedExecutable* CustomCall(Kit& k) {
   KIT_OK(k, PJRT_Client_PlatformName, p);
   std::string platform(p.platform_name, p.platform_name_size);
   if (!IsOnCpu(k, Put<float>(k, {4}, {1, 2, 3, 4}))) k.Skip("the kit's handler runs on the host");
-  if (platform == "cpu") platform = "Host";  // the name under which hosts register for a CPU
+  if (platform == "cpu") platform = "Host";  // the name under which hosts register handlers for a CPU
   PJRT_FFI_Register_Handler_Args a{};
   a.struct_size = PJRT_FFI_Register_Handler_Args_STRUCT_SIZE;
   a.target_name = "kit_double";
@@ -223,7 +223,7 @@ void FfiUnknownTarget(Kit& k) {
   k.Require(absl::StrContains(e.message, "no_such_target"), "the message does not name the target: ", e.message);
 }
 
-// ---- Descriptions of memories
+// ---- Memory descriptions
 
 void MemoryDescriptions(Kit& k) {
   const auto* table = k.Extension<PJRT_MemoryDescriptions_Extension>(PJRT_Extension_Type_MemoryDescriptions,
@@ -262,7 +262,7 @@ void Shardings(Kit& k) {
   k.Require(o.shardings == nullptr || o.num_outputs == 1, "one output has ", o.num_outputs, " shardings");
 }
 
-void ShardedArgument(Kit& k) {  // what a host says of a sharding is what it reads back
+void ShardedArgument(Kit& k) {  // the sharding that the host sets must be read back
   const auto* table =
       k.Extension<PJRT_Shardings_Extension>(PJRT_Extension_Type_Shardings, PJRT_Shardings_Extension_STRUCT_SIZE);
   host::CompileOptions options = PlainOptions(k);

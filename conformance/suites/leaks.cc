@@ -1,8 +1,7 @@
-// What is made and destroyed leaves nothing behind. Each check does one thing again and again and looks at what this
-// process holds, the plugin's share included: memory of malloc, memory mapped by the plugin itself, memory in use on
-// the devices, open files, threads.
+// Resource leaks. Each check repeats one operation and measures the resources of this process, including those of the
+// plugin: malloc's memory, memory mapped by the plugin, memory in use on the devices, open files, threads.
 //
-// A leak is what grows in each of three rounds by about as much; pools that fill once do not.
+// A leak grows by about the same amount in each of three rounds; pools that fill once do not.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -16,16 +15,17 @@
 namespace backplane::conformance {
 namespace {
 
-// How much of one kind `times` calls must leave behind in each round to be a leak. `least` is the heap's, for one call.
+// The amount that `times` calls must leave behind in each round to count as a leak. `least` applies to the heap and one
+// call.
 int64_t LeastLeak(Held kind, int64_t least, int times) {
   switch (kind) {
     case Held::kHeap:
       return least * times;
     case Held::kMapped:
-#ifdef BACKPLANE_SANITIZED  // AddressSanitizer keeps what was freed for a while
+#ifdef BACKPLANE_SANITIZED  // AddressSanitizer keeps freed memory for a while
       return std::numeric_limits<int64_t>::max();
 #endif
-      // Mapped by pages of 4096 at least; half of that, as two calls may share one
+      // Mapped memory comes in pages of at least 4096 bytes; half of that, because two calls may share one
       return std::max<int64_t>(least, 2048) * times;
     case Held::kDevice:
       return int64_t{16} * times;
@@ -38,19 +38,18 @@ int64_t LeastLeak(Held kind, int64_t least, int times) {
 
 void Loses(Kit& k, const char* what, int times, const std::function<void()>& once, int64_t least = 16) {
   k.client();
-  for (int i = 0; i < times; ++i) once();  // warm: caches and pools fill
+  for (int i = 0; i < times; ++i) once();  // lets caches and pools fill
   Footprint at = TakeFootprint(k);
   std::array<Footprint, 3> growth;
   Footprint smallest;
   auto leaks = [&](int kind) { return smallest[kind] >= LeastLeak(static_cast<Held>(kind), least, times); };
-  // A leak is there every time it is looked for; a thread that starts late or a pool that grows is not.
+  // A leak repeats in every measurement; a late thread or a growing pool does not.
   for (int look = 0; look < 3; ++look) {
     smallest.fill(std::numeric_limits<int64_t>::max());
     for (Footprint& grown : growth) {
       for (int i = 0; i < times; ++i) once();
       Footprint now;
-      // What is freed in other threads needs its time. Mapped memory is not waited for: malloc keeps what it has
-      // mapped.
+      // Waits for memory that other threads free. Does not wait for mapped memory, because malloc keeps it.
       WaitFor(0.3, [&] {
         now = TakeFootprint(k);
         for (int kind = 0; kind < kHeldKinds; ++kind) {
@@ -68,7 +67,7 @@ void Loses(Kit& k, const char* what, int times, const std::function<void()>& onc
     for (int kind = 0; kind < kHeldKinds; ++kind) any |= leaks(kind);
     if (!any) break;
   }
-  std::string found;  // one leak shows in several ways, as a thread is mapped memory too: the reader gets all of them
+  std::string found;  // reports all symptoms of a leak, because a leaked thread is also leaked mapped memory
   for (int kind = 0; kind < kHeldKinds; ++kind) {
     if (!leaks(kind)) continue;
     absl::StrAppend(&found, found.empty() ? "" : "; ", NameOf(static_cast<Held>(kind)), ", about ",
@@ -92,7 +91,7 @@ void DeletedBuffers(Kit& k) {
     Destroy(k, b);
   });
 }
-void DeletedFreeNow(Kit& k) {  // a deleted buffer's memory comes free though its object lives
+void DeletedFreeNow(Kit& k) {  // deleting a buffer frees its memory although the object is alive
   const std::vector<float> data(1 << 20, 1.0f);
   PJRT_Buffer* b = Put<float>(k, {1 << 20}, data);
   Await(k, ReadyEvent(k, b), "the buffer");
@@ -101,7 +100,7 @@ void DeletedFreeNow(Kit& k) {  // a deleted buffer's memory comes free though it
   Delete(k, b);
   const bool smaller = WaitFor(2, [&] { return HeapBytes() <= before - (3 << 20); });
   std::vector<PJRT_Buffer*> more;
-  if (!smaller) {  // memory that the plugin keeps for the next one is right as well
+  if (!smaller) {  // keeping the memory for the next allocation is correct too
     const int64_t pooled = HeapBytes();
     more.push_back(Put<float>(k, {1 << 20}, data));
     k.Require(HeapBytes() < pooled + (3 << 20),
@@ -177,7 +176,7 @@ void Executions(Kit& k) {
     Destroy(k, launch.outputs[0][0]);
   });
 }
-// Arrays that an allocator treats otherwise than small ones.
+// Sizes that an allocator treats differently from small ones.
 void LargeExecutions(Kit& k) {
   PJRT_LoadedExecutable* add = Compile(k, AddText("f32", "262144x"));
   PJRT_Buffer* x = Put<float>(k, {262144}, std::vector<float>(262144, 1.0f));

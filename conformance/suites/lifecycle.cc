@@ -1,4 +1,4 @@
-// From opening to the end of the process, and how the plugin behaves in the process of others.
+// From opening the plugin to the end of the process, and side effects of the plugin on its process.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -141,8 +141,8 @@ void ProcessIndex(Kit& k) {
   k.Require(a.process_index == 0, "the process index of a lone process is ", a.process_index, ", expected 0");
 }
 
-// Texts a plugin hands out live as long as their owner. Freed memory is overwritten here, so that a text that is gone
-// does not look as if it were there.
+// Strings returned by a plugin must live as long as their owner. Overwrites freed memory here, so that a dangling
+// string does not look intact.
 void StringsLive(Kit& k) {
   mallopt(M_PERTURB, 0x5B);
   struct Text {
@@ -188,7 +188,7 @@ void StringsLive(Kit& k) {
   }
 }
 
-void PrintsNothing(Kit& k) {  // the runner looks at what came out, here and in all other checks
+void PrintsNothing(Kit& k) {  // the runner inspects the output of this and all other checks
   RunOnce(k);
   PJRT_LoadedExecutable* none = nullptr;
   TryCompile(k, "nonsense", "mlir", PlainOptions(k).Serialize(), &none);
@@ -218,7 +218,7 @@ ProcessState Observe() {
   for (char** e = environ; *e != nullptr; ++e) s.environment.emplace_back(*e);
   s.rounding = std::fegetround();
   volatile float smallest = 1.17549435e-38f, half = 0.5f;
-  s.tiny = smallest * half;  // 0 where subnormals are flushed
+  s.tiny = smallest * half;  // 0 if subnormals are flushed
   s.mask = umask(0);
   umask(s.mask);
   for (int fd = 0; fd < 3; ++fd) s.descriptors[fd] = fcntl(fd, F_GETFD) >= 0;
@@ -260,8 +260,9 @@ void ExitWithLiveObjects(Kit& k) {
   PJRT_LoadedExecutable* count = Compile(k, kCount);
   const std::vector<PJRT_Buffer*> outputs = Execute(k, count, {n});
   k.Require(outputs.size() == 1, "no output");
-  [[maybe_unused]] static const auto* const alive = new std::vector<const void*>{n, count, outputs[0]};  // no leaks
-  k.PassIfExitIsClean();  // with the execution under way
+  [[maybe_unused]] static const auto* const alive =
+      new std::vector<const void*>{n, count, outputs[0]};  // keeps it reachable for the leak checker
+  k.PassIfExitIsClean();                                   // while the execution is running
 }
 
 void UsedFromOtherThreads(Kit& k) {
@@ -280,7 +281,7 @@ void OpenedGlobally(Kit& k) {
   RunOnce(k);
 }
 
-// Another copy of the same library beside it, as when two packages bring it along.
+// Loads another copy of the same library, as happens if two packages contain it.
 void TwoCopies(Kit& k) {
   RunOnce(k);
   std::ifstream file(k.setup().plugin, std::ios::binary);
@@ -291,7 +292,7 @@ void TwoCopies(Kit& k) {
       k.Skip("no memory for a copy of the library");
   }
   const std::string copy = absl::StrCat("/proc/self/fd/", fd);
-  // It may need files beside it.
+  // The library may need files beside it.
   void* library = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) k.Skip("a copy cannot be opened from another place: ", std::string(dlerror()));
   k.Require(dlsym(library, "GetPjrtApi") != nullptr, "the copy exports nothing");

@@ -1,4 +1,4 @@
-// At the edge of what can be done: sizes nobody has, and much of everything.
+// Limits: unreasonable sizes and large numbers of objects.
 #include "absl/strings/str_replace.h"
 #include "conformance/kit/steps.h"
 #include "conformance/suites/suites.h"
@@ -6,7 +6,7 @@
 namespace backplane::conformance {
 namespace {
 
-// Compiles, runs, reads. Some step must fail, with words; the process goes on.
+// Compiles, runs and reads. Some step must fail with a message, and the process must survive.
 void Impossible(Kit& k, const std::string& program, absl::string_view what) {
   PJRT_LoadedExecutable* loaded = nullptr;
   Err e = TryCompile(k, program, "mlir", PlainOptions(k).Serialize(), &loaded);
@@ -74,7 +74,7 @@ void ManyBuffers(Kit& k) {
   for (PJRT_Buffer* b : all) Destroy(k, b);
 }
 
-void DeepNesting(Kit& k) {  // regions in regions: an error, or a program; no stack that runs over
+void DeepNesting(Kit& k) {  // nested regions: an error or a program, but no stack overflow
   const int depth = 20000;
   std::string text = "module @m {\n func.func public @main(%p: tensor<i1>, %x: tensor<f32>) -> tensor<f32> {\n";
   for (int i = 0; i < depth; ++i) absl::StrAppend(&text, "%r", i, " = \"stablehlo.if\"(%p) ({\n");

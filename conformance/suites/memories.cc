@@ -1,4 +1,4 @@
-// Memories and their kinds.
+// Memory spaces and their kinds.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -132,7 +132,7 @@ void UserData(Kit& k) {
   k.Require(table->get_user_data(memory, &first_key) == &c, "the data that replaced the first is not there");
 }
 
-// Every memory of the first device takes a buffer and gives it back.
+// Every memory of the first device must accept a buffer and return its contents.
 void EachHoldsData(Kit& k) {
   const Dims dims = {3};
   const std::vector<float> data = {1, 2, 3};

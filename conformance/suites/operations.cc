@@ -1,4 +1,4 @@
-// The operations: case files, each case compiled, run and compared.
+// Operations: compiles, runs and compares each case of the case files.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -29,7 +29,7 @@ ElementType TypeOfResult(Kit& k, PJRT_Buffer_Type type) {
   return *known;
 }
 
-// Whether the plugin takes the form at all; a program that it does not take tells nothing about an operation.
+// Whether the plugin supports the program format; otherwise the case says nothing about the operation.
 void NeedForm(Kit& k, ProgramFormat format) {
   static std::map<ProgramFormat, Err> tried;
   if (tried.count(format) == 0) {
@@ -44,12 +44,12 @@ void NeedForm(Kit& k, ProgramFormat format) {
     k.Unsupported("takes no ", format == ProgramFormat::kStablehlo ? "StableHLO" : "HLO", " as text: ", ErrText(e));
 }
 
-// The files of each channel a program sends to or receives from, and what went through.
+// The data of each channel that a program sends to or receives from.
 struct Channels {
   struct Traffic {
     Kit* kit;
     const HostTransfer* transfer;
-    std::string got;  // of a send
+    std::string got;  // data of a send
   };
   std::vector<std::unique_ptr<Traffic>> all;
 };
@@ -81,7 +81,7 @@ void OnRecv(PJRT_CopyToDeviceStream* stream, void* arg) {
   KIT_OK(k, PJRT_CopyToDeviceStream_Destroy, d);
 }
 
-// An input as a buffer; a type of elements that the plugin does not have is no failure of the operation.
+// Creates an input buffer. An element type that the plugin does not have is no failure of the operation.
 PJRT_Buffer* Input(Kit& k, const Array& array, PJRT_Device* device) {
   const PJRT_Buffer_Type type = TypeOfCase(k, array.type);
   char nothing = 0;
@@ -94,7 +94,7 @@ PJRT_Buffer* Input(Kit& k, const Array& array, PJRT_Device* device) {
   return a.buffer;
 }
 
-// The program must be refused. Our own plugins' messages carry the label of the rule, others' only have to be there.
+// The program must be rejected. The messages of our plugins must contain the label of the rule.
 void MustRefuse(Kit& k, const Case& c, const Err& e, absl::string_view when) {
   k.Require(!e.message.empty(), "refused ", when, " with ", CodeName(e.code), " but without a message");
   if (k.setup().strict && !c.fails->label.empty()) {
@@ -152,7 +152,7 @@ void RunCase(Kit& k, const Case& c) {
   if (e.code == PJRT_Error_Code_UNIMPLEMENTED && !c.fails) k.Unsupported(ErrText(e));
   if (c.fails && !e.ok()) return MustRefuse(k, c, e, "when it ran");
   k.Require(e.ok(), "PJRT_LoadedExecutable_Execute: ", ErrText(e));
-  // All first: on several devices one waits for the other.
+  // Launches all devices first, because they may wait for each other.
   for (const auto& outputs : launch.outputs) {
     for (PJRT_Buffer* out : outputs) {
       e = Outcome(k, ReadyEvent(k, out));
@@ -211,7 +211,7 @@ absl::StatusOr<std::vector<OperationCase>> OperationCases(const std::string& dat
 }
 
 void RunOperation(Kit& k, const std::string& id) {
-  // The files of a process's cases, read once each.
+  // The parsed case files of a process.
   static auto* files = new std::map<std::string, std::vector<Case>>;
   const std::string name = id.substr(kPrefix.size()), file = name.substr(0, name.find('/'));
   if (files->count(file) == 0) {

@@ -1,7 +1,7 @@
-// Calls that no sane host makes, thousands of them: an error or a success each time, and never the end of the process.
+// Thousands of calls that no sane host makes: each must return an error or success, and none may end the process.
 //
-// What is random is what a plugin can judge: sizes of structs, null fields, numbers, bytes of programs. Pointers are
-// good or null, since nobody can tell a wrong one. BACKPLANE_CONFORM_ROUNDS multiplies how many calls are made.
+// Randomizes what a plugin can validate: struct sizes, null fields, numbers, program bytes. Pointers are valid or null,
+// because no plugin can detect an invalid one. BACKPLANE_CONFORM_ROUNDS multiplies the number of calls.
 #include <cstdlib>
 #include <limits>
 
@@ -31,7 +31,7 @@ class Random {
   const T& Of(const std::vector<T>& values) {
     return values[Below(values.size())];
   }
-  // A number near an edge, small, or any.
+  // Returns a number near a limit, a small one, or any.
   int64_t Number() {
     static const std::vector<int64_t> kEdges = {0,
                                                 1,
@@ -50,7 +50,7 @@ class Random {
                                                 std::numeric_limits<int64_t>::max() - 7};
     switch (Below(4)) {
       case 0:
-        return static_cast<int64_t>(static_cast<uint64_t>(Of(kEdges)) + Below(3));  // over the end, too
+        return static_cast<int64_t>(static_cast<uint64_t>(Of(kEdges)) + Below(3));  // may wrap around
       case 1:
         return static_cast<int64_t>(Bits());
       default:
@@ -71,14 +71,14 @@ int Rounds(int once) {
 
 using Function = PJRT_Error* (*)(void*);
 
-// Functions that return nothing, that end objects others use, or that may wait for what never comes.
+// Functions that return nothing, that destroy objects used by other calls, or that may wait for ever.
 bool LeftOut(absl::string_view name) {
   return name == "PJRT_Error_Destroy" || name == "PJRT_Error_Message" || name == "PJRT_Plugin_Initialize" ||
          name == "PJRT_Event_Await" || name == "PJRT_Client_Create" || name == "PJRT_Client_Destroy" ||
          name == "PJRT_Error_GetCode" || name == "PJRT_Error_ForEachPayload";
 }
 
-// Calls by name and table position, with arguments that lie before bytes which must stay as they are.
+// Calls functions by name and position in the table, with guard bytes behind the arguments.
 struct Block {
   static constexpr size_t kArgs = 512, kGuard = 256;
   alignas(16) unsigned char bytes[kArgs + kGuard] = {};
@@ -87,7 +87,7 @@ struct Block {
   void SetSize(size_t size) { Set(0, &size, sizeof(size)); }
 };
 
-// The outcome, which has words when it is an error. What was made is left behind, as the process ends soon.
+// Requires a message if the outcome is an error. Leaks created objects, because the process ends soon.
 Err Call(Kit& k, const host::Slot& slot, Block* block) {
   void* function = *reinterpret_cast<void* const*>(reinterpret_cast<const char*>(&k.api()) + slot.offset);
   if (function == nullptr) return {};
@@ -102,13 +102,13 @@ Err Call(Kit& k, const host::Slot& slot, Block* block) {
   return e;
 }
 
-// The plugin works as before.
+// The plugin must still work.
 void StillWorks(Kit& k, absl::string_view after) {
   k.Require(RunF32(k, Compile(k, kAdd), {{1, 2, 3, 4}, {1, 1, 1, 1}}) == std::vector<float>({2, 3, 4, 5}), "after ",
             after, " nothing works any more");
 }
 
-// Every function with every size of its struct up to one larger than any, all its fields null.
+// Calls every function with every size of its struct up to one larger than any, with all fields null.
 void StructSizes(Kit& k) {
   k.client();
   int calls = 0, refused = 0;
@@ -121,7 +121,7 @@ void StructSizes(Kit& k) {
       ++calls;
     }
     for (size_t size : {size_t{512}, size_t{1} << 20, std::numeric_limits<size_t>::max()}) {
-      // A newer host's struct may be as large as it likes; only what the plugin knows of it is read.
+      // The struct of a newer host may have any size; the plugin reads only the part that it knows.
       Block block;
       block.SetSize(size);
       refused += !Call(k, slot, &block).ok();
@@ -132,7 +132,7 @@ void StructSizes(Kit& k) {
   k.Note(absl::StrCat(calls, " calls, ", refused, " refused"));
 }
 
-// Every function of an object with that object, and all other fields null or zero.
+// Calls every function of an object on that object, with all other fields null or zero.
 void NullFields(Kit& k) {
   PJRT_Client* client = k.client();
   PJRT_Device* device = k.device();
@@ -168,8 +168,8 @@ std::vector<int64_t> RandomDims(Random& random) {
   return dims;
 }
 
-// What an array of these dims takes at 16 bytes an element: -1 when it is nonsense, and a plugin must refuse it or need
-// nothing of the host's memory.
+// Returns the bytes of an array of these dims with 16 bytes per element, or -1 if the dims are invalid and the plugin
+// must not read the host's memory.
 int64_t BytesAtMost(const std::vector<int64_t>& dims) {
   __int128 bytes = 16;
   for (int64_t d : dims) {
@@ -180,8 +180,8 @@ int64_t BytesAtMost(const std::vector<int64_t>& dims) {
   return static_cast<int64_t>(bytes);
 }
 
-// Buffers of random types, dims, strides, semantics and layouts. The host's memory is as large as the dims say, or the
-// dims are what no memory holds.
+// Buffers of random types, dims, strides, semantics and layouts. The host memory is as large as the dims require,
+// unless no memory could be.
 void RandomBuffers(Kit& k) {
   Random random(1);
   constexpr int64_t kRoom = 1 << 16;
@@ -197,7 +197,7 @@ void RandomBuffers(Kit& k) {
         PutArgs(k, static_cast<PJRT_Buffer_Type>(random.OneIn(4) ? random.Number() : 1 + random.Below(13)), dims,
                 random.OneIn(20) ? nullptr : memory.data() + kRoom);
     if (random.OneIn(20)) a.dims = nullptr;
-    // Strides that stay within the memory, or that are nonsense by their number.
+    // Strides that stay within the memory, or that are detectably invalid.
     if (random.OneIn(3)) {
       int64_t span = kRoom / 2;
       for (int64_t d : dims) {
@@ -223,7 +223,7 @@ void RandomBuffers(Kit& k) {
     if (a.done_with_host_buffer != nullptr) Outcome(k, a.done_with_host_buffer);
     kept.push_back(a.buffer);
     if (kept.size() < 8) continue;
-    // Some are read back, with a destination of any size.
+    // Reads some of them back, with a destination of any size.
     PJRT_Buffer* b = random.Of(kept);
     KIT_ARGS(k, h, PJRT_Buffer_ToHostBuffer);
     h.src = b;
@@ -235,7 +235,7 @@ void RandomBuffers(Kit& k) {
     r.dst = memory.data();
     r.offset = random.Number();
     r.transfer_size = random.Number();
-    // More than the array can have must be refused, whatever lies behind it.
+    // A size beyond the array must be rejected without reading further.
     if (k.Has(&PJRT_Api::PJRT_Buffer_CopyRawToHost) &&
         (r.transfer_size <= static_cast<int64_t>(memory.size()) || r.transfer_size > (int64_t{1} << 32))) {
       if (KIT_TRY(k, PJRT_Buffer_CopyRawToHost, r).ok() && r.event != nullptr) Outcome(k, r.event);
@@ -280,7 +280,7 @@ void RandomExecutions(Kit& k) {
     a.options = random.OneIn(16) ? nullptr : &options;
     a.argument_lists = random.OneIn(32) ? nullptr : argument_lists;
     a.output_lists = random.OneIn(32) ? nullptr : output_lists;
-    // One list lies there: one device, or a number so wrong that it has to be seen before the lists are.
+    // Only one list exists: for one device, or for an invalid number that must be detected before reading the lists.
     a.num_devices = random.OneIn(8) ? (random.OneIn(2) ? 0 : 1000 + random.Below(1000)) : 1;
     a.num_args = random.OneIn(8) ? random.Below(1000) + 3 : arguments.size();
     if (random.OneIn(2)) a.device_complete_events = events;
@@ -305,7 +305,7 @@ void RandomExecutions(Kit& k) {
   k.Note(absl::StrCat(done, " done, ", refused, " refused"));
 }
 
-// The binary forms of a program, compile options and a serialized executable with damaged bytes.
+// Corrupts the binary forms of a program, compile options and a serialized executable.
 void DamagedBytes(Kit& k) {
   Random random(3);
   const std::string artifact(reinterpret_cast<const char*>(kAddArtifact), sizeof(kAddArtifact));

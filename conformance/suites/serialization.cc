@@ -1,4 +1,4 @@
-// Executables as bytes, within a process and across processes.
+// Serialized executables, within one process and across processes.
 #include "conformance/kit/child.h"
 #include "conformance/kit/steps.h"
 #include "conformance/suites/suites.h"
@@ -93,7 +93,7 @@ void AcrossProcesses(Kit& k) {
   k.Require(there.result == Result::kPass, "in another process: ", there.detail);
 }
 
-void Receive(Kit& k) {  // the other half of the one before
+void Receive(Kit& k) {  // runs in the second process
   const std::string bytes = ElsewhereInput();
   ExpectAdds(k, Load(k, bytes));
 }
@@ -105,7 +105,7 @@ void Twice(Kit& k) {
   ExpectAdds(k, two);
 }
 
-void ThroughTwo(Kit& k) {  // serialized again after it was made from bytes
+void ThroughTwo(Kit& k) {  // serializes an executable again after deserializing it
   PJRT_LoadedExecutable* first = Load(k, BytesOf(k, kAdd));
   ExpectAdds(k, Load(k, Serialize(k, ExecutableOf(k, first))));
 }
@@ -123,7 +123,7 @@ void Malformed(Kit& k) {
   ExpectAdds(k, Load(k, good));
 }
 
-void Damaged(Kit& k) {  // every change is refused, or harmless; none ends the process
+void Damaged(Kit& k) {  // corruption must be rejected or harmless, and must not end the process
   const std::string good = BytesOf(k, kAdd);
   uint32_t random = 1;
   for (int i = 0; i < 120; ++i) {
@@ -136,7 +136,7 @@ void Damaged(Kit& k) {  // every change is refused, or harmless; none ends the p
   ExpectAdds(k, Load(k, good));
 }
 
-// Loads with options of the host's in place of those that the executable was compiled with.
+// Loads with options of the host instead of those that the executable was compiled with.
 Err TryLoadWith(Kit& k, absl::string_view bytes, const host::CompileOptions& options, PJRT_LoadedExecutable** out) {
   KIT_ARGS(k, a, PJRT_Executable_DeserializeAndLoad);
   if (a.struct_size < PJRT_Executable_DeserializeAndLoad_Args_STRUCT_SIZE)
@@ -210,7 +210,7 @@ constexpr Check kChecks[] = {
     {"serialization.damaged", kNeeds, "a changed bit does not end the process", Damaged, 60, true},
 };
 
-// Not listed among the checks: what RunElsewhere runs.
+// Not listed among the checks: RunElsewhere runs it.
 constexpr Check kReceive = {"serialization.receive", kNeeds, "the other process", Receive, 60};
 
 }  // namespace

@@ -32,19 +32,19 @@ absl::Span<const Check> ExhaustionSuite();
 absl::Span<const Check> RobustSuite();
 absl::Span<const Check> LeaksSuite();
 
-// What the other process of serialization.across_processes runs.
+// The part of serialization.across_processes that runs in the other process.
 const Check& SerializationReceiver();
 
-// The tables above, one after the other.
+// Returns all tables above in order.
 std::vector<const Check*> AllChecks();
 
-// ---- The operations: one check for each case of the case files, with the id "operations.<file>/<case>"
+// ---- Operations: one check for each case of the case files, with the id "operations.<file>/<case>"
 struct OperationCase {
   std::string id, meaning;
 };
-// The cases under `data`/cases/ops; none when there is no such folder. An error names the file and line.
+// Returns the cases under `data`/cases/ops; empty if there is no such folder. Errors name the file and line.
 absl::StatusOr<std::vector<OperationCase>> OperationCases(const std::string& data);
-// Runs the case of that id.
+// Runs the case with that id.
 void RunOperation(Kit& k, const std::string& id);
 
 }  // namespace backplane::conformance

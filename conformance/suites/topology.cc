@@ -1,4 +1,4 @@
-// Topologies: devices as a description, and compiling for them.
+// Topologies: descriptions of devices, and compilation for them.
 #include <set>
 
 #include "conformance/kit/steps.h"
@@ -184,7 +184,7 @@ void LoadOtherCounts(Kit& k) {
   k.Require(!e.message.empty(), CodeName(e.code), " without a message");
 }
 
-void SerializeWithoutClient(Kit& k) {  // compiled ahead, loaded from bytes
+void SerializeWithoutClient(Kit& k) {  // compiled ahead of time, loaded from bytes
   const std::string bytes = Serialize(k, CompileFor(k, OfClient(k), nullptr));
   KIT_ARGS(k, a, PJRT_Executable_DeserializeAndLoad);
   a.client = k.client();

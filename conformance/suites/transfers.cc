@@ -1,4 +1,4 @@
-// Transfers to the device piece by piece.
+// Transfers to the device in pieces.
 #include <algorithm>
 
 #include "conformance/kit/device_image.h"
@@ -57,14 +57,14 @@ void DestroyManager(Kit& k, Manager* manager) {
 const std::vector<float> kFloats = {1, 2, 3, 4};
 const std::vector<int32_t> kInts = {1, 2, 3, 4, 5, 6};
 
-// What is transferred are the bytes as the buffer keeps them, in its layout and with its padding.
+// The bytes to transfer have the layout of the buffer, including its padding.
 std::string FloatBytes(Kit& k, PJRT_Buffer* floats) { return ImageOf(k, floats).Bytes(kFloats.data(), 4); }
 std::string IntBytes(Kit& k, PJRT_Buffer* ints) { return ImageOf(k, ints).Bytes(kInts.data(), 4); }
 int64_t Size(const std::string& bytes) { return static_cast<int64_t>(bytes.size()); }
-// Where a transfer in two pieces is cut: behind two thirds, between two elements.
+// Returns where to split a transfer in two: after two thirds, between two elements.
 int64_t Cut(const std::string& bytes) { return Size(bytes) * 2 / 3 / 8 * 8; }
 
-// What the manager says a buffer takes, which is no less than what its layout says.
+// Returns the size that the manager reports for a buffer, which must be at least that of its layout.
 int64_t RoomOf(Kit& k, Manager* manager, int index, int64_t at_least) {
   if (!k.Has(&PJRT_Api::PJRT_AsyncHostToDeviceTransferManager_BufferSize)) return at_least;
   KIT_ARGS(k, s, PJRT_AsyncHostToDeviceTransferManager_BufferSize);
@@ -94,7 +94,7 @@ void Pieces(Kit& k) {
   PJRT_Buffer* ints = Retrieve(k, m, 1);
   const std::string bytes = IntBytes(k, ints);
   const int64_t cut = Cut(bytes);
-  Err e = Transfer(k, m, 1, bytes.data() + cut, cut, Size(bytes) - cut, false);  // the end first
+  Err e = Transfer(k, m, 1, bytes.data() + cut, cut, Size(bytes) - cut, false);  // the last part first
   k.Require(e.ok(), ErrText(e));
   e = Transfer(k, m, 1, bytes.data(), 0, cut, true);
   k.Require(e.ok(), ErrText(e));

@@ -1,4 +1,4 @@
-// Calls of the C ABI as a host makes them, with errors as absl::Status; for tests.
+// Calls of the C ABI as a host makes them, with errors as absl::Status. For tests.
 #ifndef BACKPLANE_SDK_TESTING_API_CALLS_H_
 #define BACKPLANE_SDK_TESTING_API_CALLS_H_
 
@@ -13,14 +13,14 @@ namespace backplane::testing {
 
 const PJRT_Api& Api();  // GetPjrtApi
 
-// The error as a Status; frees it.
+// Converts the error to a Status and frees it.
 absl::Status Take(PJRT_Error* error);
 
-// BP_ARGS(a, PJRT_Client_Destroy): zeroed arguments `a` of that call with its size.
+// BP_ARGS(a, PJRT_Client_Destroy) defines zeroed arguments `a` of that call with its size.
 #define BP_ARGS(name, fn)            \
   [[maybe_unused]] fn##_Args name{}; \
   name.struct_size = fn##_Args_STRUCT_SIZE
-// BP_CALL(PJRT_Client_Destroy, a): the call through the table.
+// BP_CALL(PJRT_Client_Destroy, a) calls the function through the table.
 #define BP_CALL(fn, args) ::backplane::testing::Take(::backplane::testing::Api().fn(&(args)))
 
 PJRT_Client* NewClient(int64_t devices = 2);
@@ -30,25 +30,25 @@ std::vector<PJRT_Memory*> Memories(PJRT_Device* device);
 
 absl::Status AwaitAndDestroy(PJRT_Event* event);
 
-// A buffer of f32 values on a device, copied during the call.
+// Creates a buffer of f32 values on a device. Copies the values during the call.
 PJRT_Buffer* NewBuffer(PJRT_Client* client, PJRT_Device* device, const std::vector<float>& values,
                        std::vector<int64_t> dims = {});
 void Destroy(PJRT_Buffer* buffer);
 bool IsDeleted(PJRT_Buffer* buffer);
 absl::Status Delete(PJRT_Buffer* buffer);
 const void* Address(PJRT_Buffer* buffer);
-// Its values, or the error of reading them.
+// Returns its values, or the error of reading them.
 absl::Status Read(PJRT_Buffer* buffer, std::vector<float>* values);
 std::vector<float> Values(PJRT_Buffer* buffer);  // empty on error
 
-// Compiles StableHLO text; options as CompileOptionsProto bytes.
+// Compiles StableHLO text. Options are CompileOptionsProto bytes.
 absl::Status Compile(PJRT_Client* client, const std::string& text, PJRT_LoadedExecutable** out,
                      const std::string& options = "");
 PJRT_LoadedExecutable* MustCompile(PJRT_Client* client, const std::string& text, const std::string& options = "");
 void Destroy(PJRT_LoadedExecutable* executable);
 std::string OptionsFor(int replicas, int partitions, bool portable = false);
 
-// One launch; `outputs` gets the buffers, row by row.
+// Launches once. `outputs` receives the buffers, device by device.
 absl::Status Execute(PJRT_LoadedExecutable* executable, const std::vector<std::vector<PJRT_Buffer*>>& arguments,
                      size_t num_outputs, std::vector<std::vector<PJRT_Buffer*>>* outputs,
                      PJRT_ExecuteOptions* options = nullptr, std::vector<PJRT_Event*>* events = nullptr,

@@ -39,7 +39,7 @@ void FakeControl::ReleaseAll() {
 
 void FakeControl::DropAll() {
   hold_ = false;
-  std::vector<std::function<void()>> work;  // goes after the lock
+  std::vector<std::function<void()>> work;  // destroyed after the lock
   std::lock_guard<std::mutex> lock(mu_);
   work = std::move(held_);
   held_.clear();
@@ -81,7 +81,7 @@ size_t FakeControl::queued_copies() {
 }
 
 namespace {
-std::atomic<int> finished_copies{0};  // what the device has on record
+std::atomic<int> finished_copies{0};  // the progress that the device records
 }  // namespace
 
 void FakeControl::FinishCopy(size_t number) {
@@ -181,7 +181,7 @@ class FakeExecutable : public Executable {
   std::vector<OutputInfo> outputs_;
 };
 
-// What a compiler of a vendor's own leaves: no module, but what the host is to know.
+// The result of a vendor's own compiler: no module, but the facts that the host needs.
 class BytesExecutable : public Executable {
  public:
   BytesExecutable(std::string bytes, CompileOptions options) : bytes_(std::move(bytes)), options_(std::move(options)) {
@@ -317,7 +317,7 @@ absl::StatusOr<int64_t> DeviceCount(const NamedValues& options) {
   return devices;
 }
 
-// A thread that runs tasks one after another. Its end waits for them.
+// A thread that runs tasks in order. The destructor waits for them.
 class Worker {
  public:
   Worker() : thread_([this] { Loop(); }) {}

@@ -1,8 +1,8 @@
-// A small backend for tests of what stands around backends: it runs programs with the evaluator in the calling thread,
-// or holds every execution back until a test lets it go. Defines backplane::CreateBackend.
+// A small backend for tests of the code around backends. It runs programs with the evaluator on the calling thread, or
+// holds executions back until the test releases them. Defines backplane::CreateBackend.
 //
-// Create options: "devices" (int64, default 2). Every device has two memories: "device", host memory, and "remote",
-// which only copies can reach and which holds 4096 bytes.
+// Create options: "devices" (int64, default 2). Every device has two memories: "device", which is host memory, and
+// "remote", which holds 4096 bytes and is reached only by copies.
 #ifndef BACKPLANE_SDK_TESTING_FAKE_BACKEND_H_
 #define BACKPLANE_SDK_TESTING_FAKE_BACKEND_H_
 
@@ -18,30 +18,30 @@
 
 namespace backplane::testing {
 
-// What a test sees and steers; one for the process.
+// Lets a test observe and control the backend; one per process.
 class FakeControl {
  public:
   static FakeControl& Get();
 
-  // From now on executions wait until ReleaseAll().
+  // Makes executions wait until ReleaseAll().
   void Hold() { hold_ = true; }
-  // Runs what was held back, in order, in the calling thread; later executions run at once.
+  // Runs the waiting executions in order on the calling thread. Later executions run at once.
   void ReleaseAll();
-  // Forgets what was held back, as a backend does that loses its work.
+  // Drops the waiting executions, like a backend that loses its work.
   void DropAll();
-  // An execution fails: the launch itself (`at_launch`), or its outputs. It is the next but `later`.
+  // Makes an execution fail: the launch itself (`at_launch`) or its outputs. `later` executions succeed first.
   void FailNext(absl::Status status, bool at_launch, int later = 0);
 
-  // Outputs that are arguments lie in the arguments' memory.
+  // Makes outputs that are arguments share the memory of the arguments.
   std::atomic<bool> forward{false};
 
-  // Copies between memories throw std::bad_alloc.
+  // Makes copies between memories throw std::bad_alloc.
   std::atomic<bool> copies_throw{false};
-  // Clients made from now on have a worker thread for their tasks, which their end waits for.
+  // Gives new clients a worker thread for their tasks, which their destructor waits for.
   std::atomic<bool> own_worker{false};
   std::atomic<int64_t> clients{0};  // alive
 
-  // Once `interrupts_donation` is set, the next call that donates runs `when_donating` in its middle.
+  // If `interrupts_donation` is set, the next call that donates runs `when_donating` in its middle.
   std::atomic<bool> interrupts_donation{false};
   std::function<void()> when_donating;
 
@@ -53,28 +53,28 @@ class FakeControl {
   std::atomic<int64_t> storages{0};         // alive
   std::atomic<int64_t> executables{0};      // loaded ones alive
 
-  // Copies are queued from now on, as a device does that works by itself: a test ends each as it likes, by its number,
-  // counted from 0 since the last ForgetCopies. Their events have signals.
+  // Makes copies wait, as on a device that works asynchronously. The test completes each by its number, counted from 0
+  // since the last ForgetCopies. Their events have signals.
   std::atomic<bool> queues_copies{false};
   size_t queued_copies();
-  void FinishCopy(size_t number);                     // copies, sets the events
-  void ReleaseHost(size_t number);                    // sets `host_released` alone
+  void FinishCopy(size_t number);                     // copies and sets the events
+  void ReleaseHost(size_t number);                    // sets only `host_released`
   void FailCopy(size_t number, absl::Status status);  // sets the events to this
-  void DropCopy(size_t number);                       // loses it without a word
+  void DropCopy(size_t number);                       // drops it without setting its events
   void ForgetCopies();
-  std::vector<bool> last_signals;  // of the last execution: whether an argument's event had a signal of ours
+  std::vector<bool> last_signals;  // by argument of the last execution: whether its event had one of our signals
 
   std::atomic<bool> offers_staging{false};   // of 1000 bytes at most
   std::map<const void*, size_t> registered;  // host memory
   LoadOptions last_load;
   std::shared_ptr<KeyValueStore> key_values;  // of the last client
-  Event stream_event;                         // what a stream's event is
-  const void* last_stream = nullptr;          // that was asked for
+  Event stream_event;                         // the event of a stream
+  const void* last_stream = nullptr;          // of the last request
   std::atomic<int> traces{0};                 // begun and not ended
 
   // For the backend.
   struct QueuedCopy {
-    std::function<absl::Status()> run;  // holds the storages
+    std::function<absl::Status()> run;  // keeps the storages alive
     Promise done, host_released;
     Event after;
   };
@@ -90,7 +90,7 @@ class FakeControl {
   absl::Status failure_;            // under mu_
   bool failure_at_launch_ = false;  // under mu_
   int failure_later_ = 0;           // under mu_
-  std::vector<QueuedCopy> copies_;  // under mu_; emptied ones stay in their place
+  std::vector<QueuedCopy> copies_;  // under mu_; completed ones become empty and keep their index
 };
 
 }  // namespace backplane::testing

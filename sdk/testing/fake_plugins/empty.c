@@ -1,2 +1,2 @@
-// A library that a fake plugin needs and that is not where the linker looks.
+// A library that a fake plugin depends on and that the linker does not find.
 int fakevendor;

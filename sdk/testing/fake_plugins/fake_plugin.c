@@ -1,17 +1,16 @@
-// Small plugins that are wrong in one way each, or old; what a loader has to live with. Built once for each FAKE_*
-// name:
+// Small plugins with one defect each, or for old versions, for testing loaders. Compiled once for each FAKE_* macro:
 //
-//   FAKE_OLD           speaks 0.40: a short table, and it insists on the struct sizes of its own header
+//   FAKE_OLD           speaks 0.40: a short table, and requires the struct sizes of its own header
 //   FAKE_ANCIENT       speaks 0.28
-//   FAKE_NEWER         speaks 0.999: a longer table, an extension nobody knows
+//   FAKE_NEWER         speaks 0.999: a longer table, an unknown extension
 //   FAKE_OTHER_MAJOR   speaks 1.0
 //   FAKE_NO_SYMBOL     does not export GetPjrtApi
 //   FAKE_NULL_TABLE    GetPjrtApi returns NULL
-//   FAKE_TINY_TABLE    the table says a size of 16 bytes
+//   FAKE_TINY_TABLE    the table states a size of 16 bytes
 //   FAKE_NO_ERRORS     the functions that read errors are NULL
-//   FAKE_NULL_SLOTS    has nothing but errors, initialize and attributes
-//   FAKE_INIT_FAILS    PJRT_Plugin_Initialize answers an error; PJRT_Client_Create would crash
-//   FAKE_CHAIN_LOOP    the chain of extensions comes back to itself
+//   FAKE_NULL_SLOTS    implements only errors, initialization and attributes
+//   FAKE_INIT_FAILS    PJRT_Plugin_Initialize returns an error; PJRT_Client_Create would crash
+//   FAKE_CHAIN_LOOP    the extension chain is circular
 //   FAKE_CRASH_LOAD, FAKE_HANG_LOAD, FAKE_EXIT_LOAD     an initializer of the library does that
 //   FAKE_CRASH_CLIENT, FAKE_HANG_CLIENT                 PJRT_Client_Create does that
 //   FAKE_ABORT_INIT    prints and aborts in PJRT_Plugin_Initialize
@@ -33,7 +32,7 @@ __attribute__((constructor)) static void Load(void) {
 __attribute__((constructor)) static void Load(void) { _exit(7); }
 #endif
 
-// An error with the first word that 0.107 asks for.
+// An error with the first field that 0.107 requires.
 typedef struct {
   const struct PJRT_Error_FunctionTable* vtable;
   PJRT_Error_Code code;
@@ -108,7 +107,7 @@ static PJRT_Error* Devices(PJRT_Client_Devices_Args* args) {
   return NULL;
 }
 
-// The table of the newest version, and room behind it for FAKE_NEWER.
+// The table of the newest version, with space behind it for FAKE_NEWER.
 static struct {
   PJRT_Api api;
   void* more[4];

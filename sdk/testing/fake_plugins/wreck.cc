@@ -1,10 +1,9 @@
-// A whole plugin until one call, in which it goes wrong: what a command has to live with while a program runs.
+// Forwards to a correct plugin except in one call, where it fails, for testing commands that run programs.
 //
-// BACKPLANE_WRECK_OVER   the plugin underneath
-// BACKPLANE_WRECK        CALL:WAY, where WAY is abort, segv, exit (status 0), quit (status 7, at once), hang, spin,
-// throw,
-//                        thread (a thread of the plugin's own crashes, the call waits for it) or late (the process
-//                        crashes when it ends)
+//   BACKPLANE_WRECK_OVER   the plugin underneath
+//   BACKPLANE_WRECK        CALL:WAY, where WAY is abort, segv, exit (status 0), quit (status 7, at once), hang, spin,
+//                          throw, thread (a thread of the plugin crashes while the call waits for it) or late (the
+//                          process crashes at its end)
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
