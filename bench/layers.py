@@ -1,14 +1,13 @@
-"""What layers cost: the main job's JAX programs on one plugin, bare and behind layers, in processes of their own.
+"""Measures the cost of layers: the main job's JAX programs on one plugin, directly and through layers, in separate processes.
 
-While one process is timed the others are stopped; short slices go round and round, forwards and backwards, so that a
-machine that is busy with other things is so for all of them. The first steps of a slice find the caches full of another
-process's and are not looked at. Where a process's memory came to lie is luck that stays as long as the process: all are
-started anew a few times, in another order, and the bare plugin is there twice. "bare again" says how far equal things
-differ on this machine; a figure that differs from 1 by no more says nothing.
+While one process is timed the others are stopped. Short slices alternate, forwards and backwards, so that other load on the
+machine affects all processes equally. The first steps of a slice are ignored, because the caches hold another process's data.
+The memory addresses of a process affect its speed for its lifetime, so all processes are restarted a few times in another
+order, and the bare plugin runs twice. "bare again" shows how much equal configurations differ on this machine; a smaller
+difference from 1 is not significant.
 
-Told are the medians over all rounds of the ratio to the bare plugin in the same round, with the range that half of the
-rounds lie in: of the median wall-clock step, and of processor time (all threads), which tells more where others use the
-machine at the same time.
+Reports the median over all rounds of the ratio to the bare plugin in the same round, with the interquartile range: of the
+median wall-clock step, and of CPU time (all threads), which is more reliable on a busy machine.
 
     python bench/layers.py --library build/release/layers/pjrt_backplane_layers.so --plugin PLUGIN
 """
@@ -24,13 +23,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "samples" / "jax"))
 import main_job  # noqa: E402
 
-STACKS = ("", "trace", "validate", "trace,validate")  # behind the library; "" has no layer
+STACKS = ("", "trace", "validate", "trace,validate")  # through the library; "" has no layer
 AGAIN = "bare again"
 SKIP = {"generate": 20, "dispatch": 500}  # steps at the beginning of a slice; 1 for the long ones
 
 
 def worker(opt, layers, job, scratch):
-    """A process of the job: on the plugin itself for None, else behind the library with these layers."""
+    """A process of the job: directly on the plugin for None, else through the library with these layers."""
     names = {"BACKPLANE_LAYERS_PLUGIN": str(opt.plugin), "BACKPLANE_LAYERS": layers or "",
              # As many as a long run has: what is over the limit costs nothing and would make the rest look cheap.
              "BACKPLANE_TRACE_LIMIT": "40000000",

@@ -1,4 +1,4 @@
-"""Operations that only move elements, as programs of one operation: our plugin, XLA's and memcpy in turns.
+"""Data movement, as programs of one operation: our plugin, XLA's and memcpy in alternation.
 
 Prints for each the times of both plugins, their ratio, and the bandwidth of ours as a part of memcpy's: the result's
 bytes copied by one thread of this process. Values must be equal to the last bit. Lists at the end where ours takes more
@@ -24,7 +24,7 @@ TYPES = {"s8": np.int8, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np
 
 
 class Movement:
-    """A workload of bench/worker.py whose arguments are made when they are wanted."""
+    """A workload of bench/worker.py whose arguments are created on demand."""
     tolerance = 0
 
     def __init__(self, name, function, type_name, *shapes):

@@ -1,4 +1,4 @@
-"""Every workload on our plugin and on XLA's, in a process each; slices alternate A B B A, the idle one is stopped.
+"""Every workload on our plugin and on XLA's, in a process each; slices alternate A B B A, and the idle process is stopped.
 
 Prints a line for each and the geometric mean of the ratios for each group; writes out/bench.json and out/bench.png.
 A workload whose values differ is a failure, whatever its time.
@@ -97,7 +97,7 @@ def options(description, slice_seconds):
 
 
 def finish(path, rows, failures):
-    """Writes what was measured, says what failed; the exit code."""
+    """Writes the measurements and prints failures. Returns the exit code."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"rows": rows, "failures": failures}, indent=1) + "\n")
     for f in failures:

@@ -1,10 +1,9 @@
-"""Compile time of programs of growing size on our plugin and on XLA's: bench/scale_programs.py has the families.
+"""Compile time of programs of growing size on our plugin and on XLA's: bench/scale_programs.py generates them.
 
-Each program is compiled in a process of its own by each plugin, one after the other; whose turn is first alternates.
-Seconds are those of the client's compile call on portable bytecode, after a small program has paid for what is paid
-once; processor seconds are of all threads of the process. A plugin that takes longer than its limit is not asked for the
-larger sizes. Results of both must agree. Writes out/scale.json, where families that are not measured again keep their
-figures, and out/scale.png.
+Each plugin compiles each program in a separate process; the order of the plugins alternates. Seconds are those of the client's
+compile call on portable bytecode, after a small program has covered one-time costs; CPU seconds are those of all threads of the
+process. Larger sizes are skipped for a plugin that exceeds the limit. Results of both must agree. Writes out/scale.json, which keeps
+the figures of kinds of programs that were not measured again, and out/scale.png.
 
 Growth is the time at the largest size over that at the smallest, divided by what n log n grows between them: at most 1 says
 that time grew no faster than that.
@@ -29,7 +28,7 @@ COLORS = {"ours": "#1f4e79", "xla": "#f0a030"}
 
 
 def compiled(road, plugin, program, arguments, results, limit):
-    """What the worker tells, or None when its time is over."""
+    """Returns the answer of the worker, or None after the time limit."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
     env |= {"PJRT_NAMES_AND_LIBRARY_PATHS": f"{road}:{plugin}", "JAX_PLATFORMS": road, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, str(HERE / "scale_worker.py"), program, arguments, results]

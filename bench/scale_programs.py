@@ -1,4 +1,4 @@
-"""Families of programs that grow: StableHLO text of about n instructions, and the arrays to run it on.
+"""Kinds of programs of growing size: StableHLO text of about n instructions, and the arrays to run it on.
 
   chain    x = sin(x) * w + i, each step after the last
   wide     independent sums over one array, added up

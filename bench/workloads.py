@@ -52,7 +52,7 @@ def update_rows(table, row):
 
 
 def all_workloads():
-    """The list, in the order it is run and told."""
+    """The list, in the order of execution and of the report."""
     out = []
 
     def add(name, function, *arguments, tolerance=1e-4):

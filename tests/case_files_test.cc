@@ -1,5 +1,5 @@
-// Every case file in the core: its program through the importer, its values by the evaluator. What a program means for
-// us against what the specification says it means.
+// Runs every case file in the core: imports its program and evaluates it. Compares our semantics with those of the
+// specification.
 #include <cstring>
 
 #include "absl/strings/match.h"
@@ -44,7 +44,7 @@ absl::Status AppendArrays(const Literal& literal, std::vector<Array>* out) {
   return absl::OkStatus();
 }
 
-// The host of a program with infeed, outfeed, sends and receives: follows the case's list.
+// The host side of infeeds, outfeeds, sends and receives, as listed in the case.
 class Host {
  public:
   explicit Host(const Case& c) : transfers_(c.transfers) {}
@@ -144,7 +144,7 @@ TEST(CaseFiles, TheEvaluatorGivesWhatTheyExpect) {
   conformance::CaseTally tally(&*profile);
   int alone = 0;
   for (const Case& c : *cases) {
-    if (c.devices() > 1) continue;  // the evaluator is one device; the plugins run these
+    if (c.devices() > 1) continue;  // the evaluator is one device; the plugins run these cases
     ++alone;
     const std::string line = tally.Add(c, RunCase(c));
     EXPECT_TRUE(line.empty()) << line;

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 
-# A host may have loaded any library for everybody to see, and its definitions come before those of our own libraries.
-# What may be asked of others: functions with a version of the C, C++, math, compiler and OpenMP runtimes, of which a
-# process has one; abseil, whose names hold its release (Debian's, a name of Debian's own); oneDNN's C interface; and hooks that zstd leaves open.
+# A host may have loaded any library globally, and its definitions take precedence over those of our libraries. Allowed
+# are versioned functions of the C, C++, math, compiler and OpenMP runtimes, of which a process has one; abseil, whose
+# symbol names contain its release (Debian's have a name of their own); oneDNN's C interface; and weak hooks of zstd.
 VERSIONS = ("GLIBC_", "GLIBCXX_", "CXXABI_", "GCC_", "OMP_", "GOMP_", "LIBC_")
 NAMES = re.compile(r"__gmon_start__|_ITM_\w+|ZSTD_trace_\w+|dnnl_\w+|_Z\w*4absl(\d+lts_\d+|7debian\d+)\w*|__(asan|tsan|ubsan|sanitizer|interceptor)_\w+|__cxa_\w+")
 

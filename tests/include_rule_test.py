@@ -1,4 +1,4 @@
-"""Who may include whom: the table of ARCHITECTURE.md, checked over every #include line of ours.
+"""Checks every #include of ours against the dependency table of ARCHITECTURE.md.
 
 An include of ours is written from the repository root (`#include "core/types/shape.h"`). The file's room is the
 longest key of RULES that its path starts with; the included path must start with one of the rooms allowed there.

@@ -1,4 +1,4 @@
-"""What must not be in the repository: machine paths, leftovers, files no one can read in one sitting."""
+"""Checks that the repository has no machine paths, leftovers or oversized files."""
 import pathlib
 import re
 import subprocess
@@ -10,7 +10,7 @@ MAX_BYTES = 1_000_000
 LONG_BY_NATURE = re.compile(r"^api/pjrt_c_api\.h$|^api/abi/|\.(json|mlir|hlo|txt|svg)$")
 CODE = re.compile(r"\.(h|cc|c|py|sh|cmake)$|(^|/)(CMakeLists\.txt|dev|run)$")
 
-# Each pattern is put together here, so that this file does not hold what it looks for.
+# Assembles each pattern here, so that this file does not match it.
 PATTERNS = {
     "a path of one machine": re.compile(r"(?<![\w.$}])/" + "(work|root|home)" + r"/\w"),
     "a registry's host": re.compile(r"\b(py" + r"pi\.org|files\.python" + r"hosted\.org|deb\.deb" + r"ian\.org|index\.cr" + r"ates\.io)\b"),

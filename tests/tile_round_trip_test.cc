@@ -1,5 +1,5 @@
-// Host -> tiles -> host through the C ABI of the emulator: nothing is lost, for every element type, rank and odd size,
-// in the layout of the machine and in orders that the host asks for, whatever the padding holds.
+// Copies host -> tiles -> host through the C ABI of the emulator: no data is lost, for every element type, rank and odd
+// sizes, in the machine's layout and in layouts that the host requests, whatever the padding contains.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -37,7 +37,7 @@ std::vector<PJRT_Buffer_Type> ElementTypes() {
   return out;
 }
 
-// Any bits, but that a pred is 0 or 1 and what is narrower than a byte is held extended, as every host hands it over.
+// Random bits, except that a pred is 0 or 1 and types narrower than a byte are extended, as hosts pass them in.
 std::vector<std::byte> RandomElements(PJRT_Buffer_Type type, size_t bytes, std::mt19937_64& random) {
   const std::string name = ElementTypeName(type);
   const int bits = BitsPerElement(type);
@@ -55,7 +55,7 @@ std::vector<std::byte> RandomElements(PJRT_Buffer_Type type, size_t bytes, std::
   return data;
 }
 
-// Sizes around the edges of tiles, the whole at most some thousand elements.
+// Sizes around tile boundaries, at most some thousand elements in total.
 Dims RandomDims(int rank, std::mt19937_64& random) {
   static constexpr int64_t kSizes[] = {1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 31, 32, 33, 65, 127, 128, 129, 257};
   Dims dims;
@@ -133,7 +133,7 @@ Dims RowMajor(size_t rank) {
   return order;
 }
 
-// The elements of a row-major array in another order, one index after the other.
+// Returns the elements of a row-major array in another order of dimensions.
 std::vector<std::byte> InOrder(const HostArray& array, const Dims& minor_to_major) {
   const size_t width = static_cast<size_t>(HostBytesPerElement(array.type)), rank = array.dims.size();
   std::vector<std::byte> out(array.data.size());
@@ -147,7 +147,7 @@ std::vector<std::byte> InOrder(const HostArray& array, const Dims& minor_to_majo
   return out;
 }
 
-// Reversed twice by a program: the array again.
+// A program reverses the array twice, which must restore it.
 Buffer Reversed(const Client& client, const HostArray& array, const Buffer& buffer) {
   std::string type = "tensor<";
   for (int64_t d : array.dims) absl::StrAppend(&type, d, "x");
@@ -179,13 +179,13 @@ TEST_P(TileRoundTrip, LosesNothing) {
     for (int rank = 0; rank <= 6; ++rank) {
       for (int draw = 0; draw < kDrawsPerRank; ++draw) {
         HostArray array{type, RandomDims(rank, random), {}};
-        if (draw == 0 && rank > 0) array.dims[random() % array.dims.size()] = 0;  // nothing in it, and still a shape
+        if (draw == 0 && rank > 0) array.dims[random() % array.dims.size()] = 0;  // no elements
         const absl::StatusOr<size_t> bytes = HostByteSize(type, array.dims);
         ASSERT_TRUE(bytes.ok()) << bytes.status();
         array.data = RandomElements(type, *bytes, random);
         SCOPED_TRACE(absl::StrCat(ElementTypeName(type), "[", absl::StrJoin(array.dims, ","), "]"));
         const Dims asked = RandomOrder(array.dims.size(), random), read = RandomOrder(array.dims.size(), random);
-        // The machine's own; an order without tiles; an order in tiles that the machine would not choose.
+        // The machine's layout; an order without tiles; an order with unusual tiles.
         const Dims tile = {5, 16};
         const size_t tile_rank = tile.size();
         const PJRT_Buffer_MemoryLayout dense = LayoutOf(asked), odd = LayoutOf(asked, tile, &tile_rank);
@@ -211,7 +211,7 @@ TEST_P(TileRoundTrip, LosesNothing) {
           const absl::StatusOr<Buffer> there = buffer.CopyToDevice((*devices)[1]);
           ASSERT_TRUE(there.ok()) << there.status();
           ASSERT_EQ(Get(client, *there, RowMajor(array.dims.size()), *bytes), array.data) << "on the other device";
-          // And programs read and write them where they lie.
+          // Programs read and write them too.
           if (wish == nullptr && draw < 2 && (type == PJRT_Buffer_Type_S32 || type == PJRT_Buffer_Type_BF16)) {
             ASSERT_EQ(Get(client, Reversed(client, array, buffer), RowMajor(array.dims.size()), *bytes), array.data);
           }
@@ -220,7 +220,7 @@ TEST_P(TileRoundTrip, LosesNothing) {
       }
     }
   }
-  // The draws meet what they are there for.
+  // The random cases must cover the intended situations.
   EXPECT_GT(transposed, arrays / 20);
   EXPECT_GT(padded, arrays / 2);
 }

@@ -60,7 +60,7 @@ def run(tool, plugin, path):
 
 
 def mark(verdicts):
-    """One mark for all that was tried of a cell. A form that is refused says nothing when another one is not."""
+    """Returns one mark for all forms of a cell. Ignores rejected forms if another one is accepted."""
     kinds = {v for _, v, _ in verdicts}
     if not kinds:
         return ""

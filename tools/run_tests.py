@@ -32,7 +32,7 @@ def read_junit(path):
 
 
 def sanitizer_environment(build):
-    """What a Python process needs to open a plugin of this build: a sanitizer's runtime must come first."""
+    """Returns the environment in which Python can open a plugin of this build: preloads the runtime of a sanitizer."""
     cache = (build / "CMakeCache.txt").read_text()
     kinds = re.search(r"^BACKPLANE_SANITIZE:STRING=(.*)$", cache, re.M)
     kinds = kinds.group(1).split(",") if kinds else []

@@ -1,9 +1,9 @@
-"""Holds the results of one client against the oracle's, leaf by leaf."""
+"""Compares the results of one client with the oracle's, leaf by leaf."""
 import numpy as np
 
 
 def compare_leaf(got, want, rtol, atol):
-    """None where the leaf agrees, otherwise a sentence."""
+    """Returns None if the leaf agrees, otherwise a sentence."""
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"{got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}"
     if want.dtype.kind in "biuSU":
@@ -42,7 +42,7 @@ def largest_error(got, want):
 
 
 def compare(got, want, workload):
-    """What differs, a line for each leaf; empty where the files agree."""
+    """Returns a line for each leaf that differs; empty if the files agree."""
     if sorted(got.files) != sorted(want.files):
         return [f"results {sorted(got.files)}, expected {sorted(want.files)}"]
     if not want.files:

@@ -1,4 +1,4 @@
-"""What ./dev applications calls a difference, and the table it writes."""
+"""The comparison of ./dev applications, and the table it writes."""
 import pathlib
 import tempfile
 import types

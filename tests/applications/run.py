@@ -1,4 +1,4 @@
-"""./dev applications [PATTERN]: programs of public libraries on our CPU plugin beside JAX's own CPU client.
+"""./dev applications [PATTERN]: runs programs of public libraries on our CPU plugin and on JAX's own CPU client.
 
 Each workload runs on both clients, in a process each, with the same seed. Reported are disagreements, errors, crashes and
 hangs of ours, and the ratios ours/oracle of the first call (trace, compile, run), of later calls, and of peak memory.
@@ -36,7 +36,7 @@ sys.dont_write_bytecode = True
 
 
 def install():
-    """Makes the environment that the libraries live in; quick when the list has not changed."""
+    """Creates the virtual environment of the libraries; quick if the list has not changed."""
     digest = hashlib.sha256((HERE / "requirements.txt").read_bytes()).hexdigest()
     stamp = VENV / ".installed"
     if stamp.is_file() and stamp.read_text() == digest:
@@ -49,7 +49,7 @@ def install():
 
 
 class Died(Exception):
-    """A worker crashed, hung, or answered with an error."""
+    """A worker crashed, hung, or returned an error."""
 
 
 class Worker:

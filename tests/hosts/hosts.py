@@ -1,4 +1,4 @@
-"""hosts.py --plugin PATH [PATTERN...]: installs hosts of other people, runs programs on our plugin in each, prints what ran.
+"""hosts.py --plugin PATH [PATTERN...]: installs other vendors' hosts, runs programs on our plugin in each, and prints the results.
 
 Every host gets a virtual environment under build/hosts, made of packages by name and version, and kept; a name that ends
 in a matching pattern is installed and run, all of them without one. Results are merged into out/hosts.json, so that hosts

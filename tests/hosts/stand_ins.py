@@ -1,4 +1,4 @@
-"""Hollow libraries in the place of a vendor's that a wheel names and no program here calls.
+"""Stub libraries for those of a vendor that a wheel depends on and no program here calls.
 
 torch's wheel names CUDA's libraries, three gigabytes that a machine without such a device loads and never enters. Each
 gets a library of the same name beside those that name it, whose functions say that there is no device.

@@ -1,4 +1,4 @@
-"""install_test.py --build DIR: Backplane as others get it.
+"""install_test.py --build DIR: Backplane from the user's side.
 
 Installs the build with DESTDIR and a prefix of its own, so what lies there is used from a place nobody configured: by
 find_package, by pkg-config from C11, as a subproject, and by the project that `backplane new-plugin` makes, whose plugin

@@ -1,14 +1,15 @@
-// Feeds damaged inputs to every reader and says which of them it did not survive.
+// Feeds corrupted inputs to every reader and reports those that it does not survive.
 //
-//   mutation_campaign [--reader NAME] [--count N] [--first N] [--seconds S] [--plugin PATH] [--save FOLDER] [--source
-//   FOLDER] mutation_campaign --reader NAME --show INDEX       writes that input to standard output mutation_campaign
-//   --reader NAME --file PATH        one input, in this process
+//   mutation_campaign [--reader NAME] [--count N] [--first N] [--seconds S] [--plugin PATH] [--save FOLDER]
+//                     [--source FOLDER]
+//   mutation_campaign --reader NAME --show INDEX       writes that input to standard output
+//   mutation_campaign --reader NAME --file PATH        runs one input in this process
 //
-// --count inputs go to each reader, from --first on (default 1000 from 0), each made from its number alone. They run in
-// a child process with 4 GiB of address space. A finding is an input that ends the child (a signal, an exception, an
-// abort), keeps it busy for more than 10 seconds of processor time, or has not ended after two minutes; it is saved,
-// and the next child goes on behind it. The last line counts; the exit status is 1 when there is a finding. With
-// --plugin each program that its reader accepts is compiled by that plugin as well, and each recording replayed on it.
+// Each reader gets --count inputs from number --first on (default 1000 from 0); an input is determined by its number.
+// Inputs run in a child process with 4 GiB of address space. A finding is an input that ends the child (by a signal, an
+// exception or an abort), uses more than 10 seconds of CPU time, or has not finished after two minutes. It is saved,
+// and another child continues behind it. The last line has the counts; the exit status is 1 if there is a finding. With
+// --plugin, that plugin also compiles each accepted program and replays each recording.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -32,11 +33,11 @@ namespace {
 
 struct Campaign {
   uint64_t count = 1000, first = 0;
-  double seconds = 0;  // for each reader; 0: no limit
+  double seconds = 0;  // per reader; 0: no limit
   std::string save, plugin, source = BACKPLANE_SOURCE_DIR;
 };
 
-// Compiles on a plugin that is opened when it is first needed: threads of a client do not survive a fork.
+// Compiles on a plugin that is opened on first use, because threads of a client do not survive a fork.
 absl::Status CompileOn(const std::string& plugin, const char* format, const std::string& bytes) {
   static absl::StatusOr<host::Client>* const client = [&] {
     absl::StatusOr<const host::Plugin*> loaded = host::Plugin::Load(plugin);
@@ -60,10 +61,10 @@ std::string MakeInput(const Reader& reader, const std::vector<std::string>& seed
   return reader.mutate != nullptr ? reader.mutate(seeds, index) : Mutate(seeds, reader.text, index);
 }
 
-// What was done with an input, in Shared::counts.
+// Indices of Shared::counts: what happened to an input.
 enum Count { kAccepted, kRefused };
 
-// The number of findings.
+// Returns the number of findings.
 int Run(const Reader& reader, const Campaign& campaign) {
   const std::vector<std::string> seeds = SeedsFor(reader, campaign);
   if (seeds.empty()) {

@@ -18,7 +18,7 @@ class Random {
     return z ^ (z >> 31);
   }
   size_t Below(size_t limit) { return limit == 0 ? 0 : Next() % limit; }
-  // Short runs are commoner than long ones.
+  // Short runs are more frequent than long ones.
   size_t Length(size_t limit) { return std::min(limit, size_t{1} + Below(size_t{1} << Below(9))); }
 
  private:
@@ -58,7 +58,7 @@ struct Range {
   size_t begin = 0, size = 0;
 };
 
-// A run of letters and digits, or a single other character, at or behind a random place.
+// Returns a run of letters and digits, or another single character, at or behind a random position.
 Range TokenOf(const std::string& s, Random& random) {
   if (s.empty()) return {};
   size_t at = random.Below(s.size());
@@ -71,7 +71,7 @@ Range TokenOf(const std::string& s, Random& random) {
   return {begin, end - begin};
 }
 
-// The line at a random place, with its end.
+// Returns the line at a random position, including its end.
 Range LineOf(const std::string& s, Random& random) {
   if (s.empty()) return {};
   const size_t at = random.Below(s.size());
@@ -93,7 +93,7 @@ void ChangeText(std::string* s, const std::string& other, Random& random) {
   switch (random.Below(12)) {
     case 0:
     case 1:
-    case 2: {  // a number: look for one a little further on
+    case 2: {  // a number: searches for one a little further on
       for (int look = 0; look < 16; ++look) {
         const Range t = TokenOf(*s, random);
         if (t.size == 0 || !std::isdigit(static_cast<unsigned char>((*s)[t.begin]))) continue;
@@ -102,12 +102,12 @@ void ChangeText(std::string* s, const std::string& other, Random& random) {
       }
       break;
     }
-    case 3: {  // one token becomes another of the same text
+    case 3: {  // replaces one token by another of the same kind
       const Range from = TokenOf(*s, random), to = TokenOf(*s, random);
       s->replace(to.begin, to.size, Text(*s, from));
       break;
     }
-    case 4: {  // or one of another text
+    case 4: {  // or of another kind
       const Range from = TokenOf(other, random), to = TokenOf(*s, random);
       s->replace(to.begin, to.size, Text(other, from));
       break;
@@ -132,7 +132,7 @@ void ChangeText(std::string* s, const std::string& other, Random& random) {
       s->erase(line.begin, line.size);
       break;
     }
-    case 9: {  // one line stands where another stood, or twice
+    case 9: {  // replaces a line by another one, or duplicates it
       const Range from = LineOf(*s, random), to = LineOf(*s, random);
       const std::string line = Text(*s, from);
       if (random.Below(2) == 0)
@@ -146,7 +146,7 @@ void ChangeText(std::string* s, const std::string& other, Random& random) {
       s->insert(to.begin, Text(other, from));
       break;
     }
-    default: {  // rarely, depth
+    default: {  // nests deeply, rarely
       if (random.Below(8) != 0) break;
       const char* bracket = kBrackets[random.Below(std::size(kBrackets))];
       std::string deep;
@@ -187,7 +187,7 @@ void ChangeBytes(std::string* s, const std::string& other, Random& random) {
       s->replace(at, std::min(r.size, s->size() - at), Text(other, r));
       break;
     }
-    case 7: {  // a length, as fixed or variable bytes
+    case 7: {  // a length, as fixed-width or variable-width bytes
       const size_t at = random.Below(s->size());
       std::string large;
       const size_t width = 1 + random.Below(10);
@@ -212,7 +212,7 @@ std::string Mutate(const std::vector<std::string>& seeds, bool text, uint64_t se
   Random random(seed);
   std::string s = seeds[random.Below(seeds.size())];
   const std::string& other = seeds[random.Below(seeds.size())];
-  // Most inputs are changed in one place only: they reach furthest.
+  // Most inputs get a single change, because these reach deepest.
   for (size_t changes = random.Below(2) == 0 ? 1 : 1 + random.Below(8); changes > 0; --changes) {
     if (text && random.Below(8) != 0)
       ChangeText(&s, other, random);

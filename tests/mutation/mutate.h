@@ -1,4 +1,4 @@
-// Damages an input at random, the same way for the same seed on every machine.
+// Mutates inputs at random, in the same way for the same seed on every machine.
 #ifndef BACKPLANE_TESTS_MUTATION_MUTATE_H_
 #define BACKPLANE_TESTS_MUTATION_MUTATE_H_
 
@@ -8,10 +8,10 @@
 
 namespace backplane::mutation {
 
-// One to eight changes of one of `seeds`. Bytes: flipped bits, interesting values, runs that are cut, doubled, moved or
-// taken from another seed, lengths and varints that grow absurd, truncation. With `text` mostly tokens: numbers become
-// limits and beyond, names and types change places, brackets open ten thousand times, lines are cut, doubled and moved.
-// At most 1 MiB comes out.
+// Applies one to eight changes to one of `seeds`. For bytes: flipped bits, interesting values, runs that are removed,
+// duplicated, moved or taken from another seed, huge lengths and varints, truncation. With `text` mostly whole tokens:
+// numbers become limits, names and types are swapped, brackets open ten thousand times, lines are removed, duplicated
+// and moved. Returns at most 1 MiB.
 std::string Mutate(const std::vector<std::string>& seeds, bool text, uint64_t seed);
 
 }  // namespace backplane::mutation

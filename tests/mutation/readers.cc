@@ -35,7 +35,7 @@ std::string ReadAll(const std::filesystem::path& path) {
 
 // ---- Programs
 
-// What every plugin and tool does with a program that it has read.
+// What every plugin and tool does with a parsed program.
 absl::Status UseModule(absl::StatusOr<std::unique_ptr<Module>> module) {
   if (!module.ok()) return module.status();
   RETURN_IF_ERROR(VerifyModule(**module));
@@ -45,7 +45,7 @@ absl::Status UseModule(absl::StatusOr<std::unique_ptr<Module>> module) {
   auto pipeline = CommonPipeline();
   pipeline->set_verify(true);
   absl::StatusOr<bool> ran = pipeline->Run(module->get());
-  // A valid program that a pass makes invalid is our mistake, not the input's.
+  // A pass that invalidates a valid program is our defect and not the input's.
   if (!ran.ok() && ran.status().code() == absl::StatusCode::kInternal) {
     std::fprintf(stderr, "%s\n", ran.status().ToString().c_str());
     std::abort();
@@ -72,7 +72,7 @@ std::vector<conformance::Case> SomeCases(const std::string& source) {
   return some;
 }
 
-// Each program of the case files by way of a module. What has no such form is left out.
+// Each program of the case files as a module in another form. Skips programs that the form cannot express.
 template <typename Write>
 std::vector<std::string> SeedsAs(const std::string& source, const Write& write) {
   std::vector<std::string> seeds;
@@ -227,7 +227,7 @@ std::vector<std::string> RecordingSeeds(const std::string&) {
   return seeds;
 }
 
-// ---- Texts of ours
+// ---- Our own text formats
 
 absl::Status ReadCases(absl::string_view bytes) { return conformance::ParseCases(bytes, "mutated").status(); }
 std::vector<std::string> CaseSeeds(const std::string& source) {

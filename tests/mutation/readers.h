@@ -1,5 +1,4 @@
-// Everything in the project that reads bytes from outside, under one signature: for programs that feed it damaged
-// input.
+// All code of the project that parses external bytes, behind one signature, for programs that feed it corrupted input.
 #ifndef BACKPLANE_TESTS_MUTATION_READERS_H_
 #define BACKPLANE_TESTS_MUTATION_READERS_H_
 
@@ -14,20 +13,20 @@ namespace backplane::mutation {
 
 struct Reader {
   const char* name;
-  bool text;  // its input is text, so that changes of whole tokens reach deeper than changes of bytes
-  // Reads any bytes and uses what was read as its users would: a program is verified, printed, written in another form
-  // and taken through the passes that every plugin shares. Ok: the bytes were accepted. An error: they were refused,
-  // which is right as well. Whatever else happens (a crash, an exception, a hang) is a defect.
+  bool text;  // input is text, so that changes of whole tokens reach deeper than changes of bytes
+  // Parses any bytes and uses the result as its users would: a program is verified, printed, exported and run through
+  // the common passes. Ok: the bytes were accepted. An error: they were rejected, which is correct too. Anything else
+  // (a crash, an exception, a hang) is a defect.
   absl::Status (*read)(absl::string_view bytes);
-  // Whole inputs to begin from; never empty. `source` is the root of the repository's sources.
+  // Inputs to start from; never empty. `source` is the root of the repository.
   std::vector<std::string> (*seeds)(const std::string& source);
-  // How an input is made of the seeds; null: by Mutate.
+  // Mutates the seeds; null: Mutate.
   std::string (*mutate)(const std::vector<std::string>& seeds, uint64_t seed) = nullptr;
-  // With a plugin: does on it what the accepted bytes ask for. Null: nothing.
+  // With a plugin: executes the accepted bytes on it. Null: nothing.
   absl::Status (*replay)(absl::string_view bytes, const std::string& plugin) = nullptr;
-  // With a plugin: further inputs to begin from. Null: none.
+  // With a plugin: further seeds. Null: none.
   std::vector<std::string> (*plugin_seeds)(const std::string& plugin) = nullptr;
-  const char* program_format = nullptr;  // what PJRT_Client_Compile calls such programs; null: it reads no programs
+  const char* program_format = nullptr;  // the format for PJRT_Client_Compile; null: does not read programs
 };
 
 absl::Span<const Reader> AllReaders();

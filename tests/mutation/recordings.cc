@@ -169,7 +169,7 @@ std::string MutateRecording(const std::vector<std::string>& seeds, uint64_t seed
       continue;
     }
     if (random.OneIn(8)) {
-      frame = frames[random.Of(operations)];  // an operation done twice, another one not at all
+      frame = frames[random.Of(operations)];  // duplicates one operation and drops another
       continue;
     }
     absl::StatusOr<record::Operation> operation = record::DecodeOperation(absl::string_view(frame).substr(kFrameHead));

@@ -1,15 +1,15 @@
-// overload PLUGIN.so [PEER.so]: what a plugin does when it is given far more than it can do at once.
+// overload PLUGIN.so [PEER.so]: tests a plugin under much more load than it can handle at once.
 //
-// Each scenario runs in a process of its own, held to two cpus and to a time limit. The parent watches that process and
-// prints its largest number of threads, its largest resident memory and its time; PEER's beside them. Exit status: 0
-// when every scenario of PLUGIN ended in time with right results, and within --threads and --memory where they are
-// given.
+// Each scenario runs in its own process, limited to two CPUs and to a time limit. The parent monitors that process and
+// prints its maximum number of threads, its maximum resident memory and its time, next to those of PEER. The exit
+// status is 0 if every scenario of PLUGIN finished in time with correct results and within --threads and --memory, if
+// these are given.
 //
 //   --only NAME        one scenario
-//   --part N           an N-th of the work
-//   --threads N        no more threads than this at any time, but those of the scenario's callers
-//   --memory MB        no more resident memory than this
-//   --limit SECONDS    for one scenario, default 300
+//   --part N           1/N of the work
+//   --threads N        maximum number of threads, not counting the callers of the scenario
+//   --memory MB        maximum resident memory
+//   --limit SECONDS    time limit per scenario, default 300
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,7 +41,7 @@
 namespace backplane::host {
 namespace {
 
-// x * x * x, and the same with one number as its result: a large temporary block, a small result.
+// x * x * x, and the same reduced to one number: a large temporary buffer and a small result.
 constexpr char kProduct[] = R"(module @product {
   func.func public @main(%x: tensor<NxNxf32>) -> tensor<NxNxf32> {
     %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<NxNxf32>, tensor<NxNxf32>) -> tensor<NxNxf32>
@@ -152,7 +152,7 @@ void Flood(const Run& run) {
   for (const Buffer& result : results) Expect(result, 1.0f / kSide, "a trace");
 }
 
-// Each program needs the one before.
+// Each program depends on the previous one.
 void Chain(const Run& run) {
   constexpr int kSide = 64;
   const Client client = run.Open();
@@ -210,7 +210,8 @@ void Clients(const Run& run) {
     for (int k = 0; k < 20; ++k) {
       results.push_back(std::move(Must(trace.Execute(absl::MakeConstSpan(arguments)), "execute")[0]));
     }
-    if (i % 2 == 0) Expect(results.back(), 1.0f / kSide, "a client's trace");  // the others close with work under way
+    if (i % 2 == 0)
+      Expect(results.back(), 1.0f / kSide, "a client's trace");  // the others are destroyed while work is in progress
     if (i == clients / 4) {
       threads = FromStatus(getpid(), "Threads:");
       kilobytes = FromStatus(getpid(), "VmRSS:");
@@ -220,7 +221,7 @@ void Clients(const Run& run) {
   const int64_t threads_now = FromStatus(getpid(), "Threads:"), now = FromStatus(getpid(), "VmRSS:");
   std::printf("NOTE threads %ld then %ld, resident %ld MB then %ld MB\n", long(threads), long(threads_now),
               long(kilobytes >> 10), long(now >> 10));
-  // Code of programs that are gone may leave holes; a client must not leave a megabyte.
+  // The code of destroyed programs may leave holes, but a client must not leak a megabyte.
   if (clients >= 8 && threads_now > threads + 8) Stop("threads grow with clients");
   if (clients >= 8 && now - kilobytes > int64_t{1024} * clients) Stop("memory grows with clients");
 }
@@ -289,7 +290,7 @@ XLA_FFI_Error* Callback(XLA_FFI_CallFrame* frame) {
 // Callbacks of running programs run programs on the same device and wait for them.
 void Callbacks(const Run& run) {
   constexpr int kSide = 256;
-  // With several devices every program runs on a thread of the plugin's.
+  // With several devices every program runs on a thread of the plugin.
   const Client client = run.Open({NamedValue("cpu_device_count", int64_t{2})});
   const auto* ffi = run.plugin->Extension<PJRT_FFI_Extension>(PJRT_Extension_Type_FFI, PJRT_FFI_Extension_STRUCT_SIZE);
   if (ffi == nullptr) Stop("no FFI extension");
@@ -319,7 +320,7 @@ void Callbacks(const Run& run) {
   if (inner.calls != times) Stop(absl::StrCat(inner.calls.load(), " calls of ", times));
 }
 
-// A limit that holds two programs' memory at a time, and a thousand programs; then requests beyond it, and again work.
+// A limit that holds the memory of two programs, and a thousand programs; then requests beyond it, and work again.
 void Limit(const Run& run) {
   constexpr int kSide = 1024;
   constexpr int64_t kLimit = int64_t{40} << 20;  // a matrix takes 4 MiB
@@ -346,7 +347,7 @@ void Limit(const Run& run) {
 struct Scenario {
   const char* name;
   const char* what;
-  int callers;  // threads of its own
+  int callers;  // threads of the scenario
   void (*run)(const Run&);
   bool ours_only = false;
 };
@@ -362,7 +363,7 @@ constexpr Scenario kScenarios[] = {
     {"limit", "work at the edge of a memory limit", 1, Limit, true},
 };
 
-// ---- The parent
+// ---- Parent process
 
 struct Outcome {
   bool ok = false;

@@ -11,7 +11,7 @@
 
 The emulator of a tiled TPU keeps its platform's name on each of them, and always has the package, without which JAX
 neither donates nor calls back on a name that it does not know. Products are taken with `highest` precision there, so that
-the cases' tolerances hold; what its default rounds is looked at in cases of its own.
+the cases' tolerances hold; the rounding of its default is tested by separate cases.
 """
 import json
 import os

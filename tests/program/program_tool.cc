@@ -1,13 +1,12 @@
-// Reads a program in any form, prints it in another or evaluates it: the C++ half of the Python tests beside it.
+// Converts or evaluates a program: the C++ half of the Python tests in this folder.
 //
 //   program_tool FORM IN OUT [ARGUMENTS]
 //
-// IN: HLO text, StableHLO text or bytecode, or (named *.pb) an HLO proto. FORM: hlo (as XLA prints
-// what it compiled: hlo-as-xla-made; what it was given: hlo-as-xla-given), proto, stablehlo, stablehlo-generic,
-// artifact:1.9.0, or eval. For eval, ARGUMENTS is a file with the bytes of all leaves of all
-// parameters, row-major, one behind the other (types narrower than a byte: one byte each); OUT gets those of the
-// result. Several jobs may be given, each ended by `--`; each answers with one line on standard output: ok, or the
-// error.
+// IN: HLO text, StableHLO text or bytecode, or (named *.pb) an HLO proto. FORM: hlo (as XLA prints compiled programs:
+// hlo-as-xla-made; before compilation: hlo-as-xla-given), proto, stablehlo, stablehlo-generic, artifact:1.9.0, or eval.
+// For eval, ARGUMENTS is a file with the bytes of all leaves of all parameters, row-major, concatenated (one byte per
+// element of narrower types); OUT receives those of the result. Several jobs may be given, each ended by `--`; each
+// prints one line: ok, or the error.
 #include <cstdio>
 #include <cstring>
 #include <fstream>

@@ -474,7 +474,7 @@ class Maker:
                 return None
         return out
 
-    # ---- the whole
+    # ---- complete programs
     def make_shared(self):
         floats = self.chance(50)  # nothing else, for functions with derivatives of their own
         wide = "float32" if self.narrow and (not self.x64 or self.chance(30)) else "float64"
@@ -550,7 +550,7 @@ class Maker:
 
 
 def tidy(p):
-    """Takes away what nobody reads: statements, shared functions."""
+    """Removes unused statements and shared functions."""
     changed = True
     while changed:
         changed = False

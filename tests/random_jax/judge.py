@@ -1,4 +1,4 @@
-"""Whether two results of a program are the same but for rounding.
+"""Decides whether two results of a program are equal up to rounding.
 
 No bound is carried along the program. Instead JAX's own client runs it again from arguments that are moved by a few units in
 the last place: what that changes in a result, rounding may change too. An element may differ by `FACTOR` times the greatest

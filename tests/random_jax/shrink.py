@@ -1,4 +1,4 @@
-"""A program that fails, made as small as it can be and still fail in the same way."""
+"""Shrinks a failing program as far as it still fails in the same way."""
 import time
 
 import generate

@@ -1,4 +1,4 @@
-"""The generator of random JAX programs on itself: deterministic, whole, and its judge and its shrinking do what they say."""
+"""Tests the generator of random JAX programs (deterministic, valid programs), the comparison and the shrinking."""
 import os
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")

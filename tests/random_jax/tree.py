@@ -204,7 +204,7 @@ def argument_text(seed, k, shape, dtype, fill):
 
 
 def source(p):
-    """The whole program: build(devices) gives the function that a host calls, arguments() what it is called with."""
+    """The complete program: build(devices) gives the function that a host calls, arguments() what it is called with."""
     inner = []
     for s in p.shared:
         inner += render_function(s.function, "    ")

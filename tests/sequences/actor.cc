@@ -145,7 +145,7 @@ Item Actor::Add(Type type, const void* handle, const Item& client, bool owned) {
     if (items[i]->type != type || items[i]->handle != handle) continue;
     if (items[i]->alive && !owned) return items[i];
     if (items[i]->alive) throw Wrong{absl::StrCat(items[i]->name, " was given a second time")};
-    items.erase(items.begin() + static_cast<ptrdiff_t>(i));  // the address is another object's now
+    items.erase(items.begin() + static_cast<ptrdiff_t>(i));  // another object may have the address now
   }
   auto item = std::make_shared<Thing>();
   item->type = type;
@@ -273,7 +273,7 @@ Item Actor::NewBuffer(const Item& client, size_t device, const Array& array) {
   auto bytes = std::make_unique<std::string>(array.bytes);
   std::vector<int64_t> strides;
   a.data = bytes->data();
-  if (array.dims.size() == 2 && random.OneIn(3) && !bytes->empty()) {  // the other order in memory
+  if (array.dims.size() == 2 && random.OneIn(3) && !bytes->empty()) {  // column-major
     const auto rows = static_cast<size_t>(array.dims[0]), columns = static_cast<size_t>(array.dims[1]);
     const size_t width = ElementBytes(array.type);
     for (size_t i = 0; i < rows; ++i) {
@@ -289,8 +289,8 @@ Item Actor::NewBuffer(const Item& client, size_t device, const Array& array) {
   buffer->array = array;
   buffer->device = device;
   if (a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy) {
-    // The event may come only with the end of the buffer, or later: then the memory goes. Asked for beside the layer,
-    // which would tell of a callback that outlives the client.
+    // The event may fire only when the buffer is destroyed or later, and frees the memory then. Bypasses the layer,
+    // which would report a callback that outlives the client.
     PREPARE(r, PJRT_Event_OnReady);
     r.event = a.done_with_host_buffer;
     r.user_arg = bytes.release();
@@ -302,7 +302,7 @@ Item Actor::NewBuffer(const Item& client, size_t device, const Array& array) {
     return buffer;
   }
   AwaitOk(a.done_with_host_buffer, "the copy from the host");
-  std::fill(bytes->begin(), bytes->end(), '\x5a');  // nobody may read it any more
+  std::fill(bytes->begin(), bytes->end(), '\x5a');  // must not be read any more
   return buffer;
 }
 
@@ -327,7 +327,7 @@ absl::Status Actor::Await(PJRT_Event* event) {
         std::promise<absl::Status> done;
         std::atomic<int> times{0};
       };
-      auto* waiter = new Waiter{&api_, {}};  // stays when the callback does not come
+      auto* waiter = new Waiter{&api_, {}};  // leaks if the callback does not come
       PREPARE(a, PJRT_Event_OnReady);
       a.event = event;
       a.user_arg = waiter;
@@ -391,7 +391,7 @@ void Actor::Read(const Item& buffer) {
   std::string to(bytes + kGuard, '\x77');
   PREPARE(a, PJRT_Buffer_ToHostBuffer);
   a.src = static_cast<PJRT_Buffer*>(buffer->handle);
-  // Row-major, whatever the order on the device.
+  // Row-major, whatever the layout on the device.
   std::vector<int64_t> order(buffer->array.dims.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(order.size() - 1 - i);
   PJRT_Buffer_MemoryLayout layout{};

@@ -1,6 +1,5 @@
-// Makes calls and knows, by a model of its own, which objects are alive and what every answer has to be.
-//
-// The model shares nothing with the layer under test but the table of what each field is for.
+// Makes calls and tracks in a model which objects are alive and which answers are correct. The model shares nothing
+// with the layer under test except the table that describes the fields of each function.
 #ifndef BACKPLANE_TESTS_SEQUENCES_ACTOR_H_
 #define BACKPLANE_TESTS_SEQUENCES_ACTOR_H_
 
@@ -22,14 +21,14 @@ namespace backplane::sequences {
 using layers::Fn;
 using Type = layers::Object;
 
-// Thrown: an answer was not what it has to be.
+// Thrown if an answer is wrong.
 struct Wrong {
   std::string what;
 };
-// Thrown: the plugin does not offer a function, so the step is over.
+// Thrown if the plugin does not implement a function; ends the step.
 struct NotOffered {};
 
-// Numbers made of a seed, the same on every machine.
+// Random numbers from a seed, the same on every machine.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -45,7 +44,7 @@ class Random {
   uint64_t state_;
 };
 
-// The kinds of findings of the layer.
+// The kinds of findings that the layer reports.
 enum Misuse {
   kUseAfterDestroy,
   kDoubleDestroy,
@@ -66,25 +65,25 @@ using Counts = std::array<uint64_t, kMisuses>;
 struct Thing;
 using Item = std::shared_ptr<Thing>;
 
-// An object that the plugin gave or showed.
+// An object that the plugin created or returned.
 struct Thing {
   Type type = Type::None;
   void* handle = nullptr;
   std::string name;  // "buffer3"
   bool alive = true;
-  bool owned = true;  // by us; else by another object
-  Item client;        // null: it has none
+  bool owned = true;  // owned by the actor, or by another object
+  Item client;        // null: none
 
   // Clients.
   std::vector<PJRT_Device*> devices;
-  std::vector<PJRT_Memory*> memories;  // the default one of each device
+  std::vector<PJRT_Memory*> memories;  // the default memory of each device
   // Buffers.
   enum Contents { kThere, kDeleted, kDonated, kError };
   Contents contents = kThere;
-  bool any_value = false;  // nothing was written there
+  bool any_value = false;  // contents are uninitialized
   Array array;
   size_t device = 0;
-  int references = 0;  // from outside
+  int references = 0;  // external references
   // Executables, loaded or not.
   const Program* program = nullptr;
   bool deleted = false, portable = false;
@@ -96,19 +95,19 @@ struct Thing {
 
 class Actor {
  public:
-  // `api` goes through the layers. `shared`: objects of others, alive as long as this actor, that it may use but not
-  // change; a parallel actor has some, and uses no dead handles, whose addresses others may be given meanwhile.
+  // `api` includes the layers. `shared`: objects of others that live as long as this actor, which it may use but not
+  // change. A parallel actor has some, and does not use dangling handles, because others may get the same addresses.
   Actor(const PJRT_Api& api, supervisor::Shared& log, std::string name, uint64_t seed, bool parallel = false)
       : api_(api), log_(log), name_(std::move(name)), random(seed), parallel(parallel) {}
 
   const PJRT_Api& api() const { return api_; }
 
-  // ---- Calls. Each is noted before it is made, with its handles by name, and its answer after.
+  // ---- Calls. Each is logged with the names of its handles before it is made, and its answer afterwards.
   absl::Status Call(Fn fn, void* args);
   absl::Status CallAt(Fn fn, void* function, void* args);  // a function of an extension
-  // OK, or Wrong is thrown; NotOffered for UNIMPLEMENTED.
+  // Throws Wrong unless the call succeeds, and NotOffered for UNIMPLEMENTED.
   void Right(Fn fn, void* args);
-  // Not OK, or Wrong is thrown.
+  // Throws Wrong unless the call fails.
   void Refused(Fn fn, void* args);
   bool Has(Fn fn) const;
   void* FunctionOf(Fn fn) const;
@@ -124,24 +123,24 @@ class Actor {
   // ---- Objects
   Item Add(Type type, const void* handle, const Item& client, bool owned = true);
   using Filter = std::function<bool(const Thing&)>;
-  // One of those alive, of our own or with `others` also of the shared ones; null when there is none.
+  // Returns a live object: one of the actor's, or with `others` also a shared one. Null if there is none.
   Item Pick(Type type, const Filter& filter = nullptr, bool others = true);
   Item PickDead(Type type);
   Item PickClient();  // never null while there is a client
-  // By the type's own function, which must succeed.
+  // Destroys it with the function of its type, which must succeed.
   void Destroy(const Item& item);
   void Expect(Misuse kind, uint64_t count = 1) { expected[kind] += count; }
 
-  // ---- What several steps are made of
+  // ---- Building blocks of steps
   Item NewClient();
   Array RandomArray();
   Array Fill(Array shape);
   Item NewBuffer(const Item& client, size_t device, const Array& array);
-  // A buffer with contents of that shape on the device; made when there is none.
+  // Returns a buffer with contents of that shape on the device; creates one if there is none.
   Item BufferLike(const Item& client, size_t device, const Array& shape, const std::vector<Item>& except);
-  // Reads and compares, in one of several ways; of a buffer with an error, that it is told.
+  // Reads the buffer in one of several ways and compares; for a buffer with an error expects that error.
   void Read(const Item& buffer);
-  // Waits in one of several ways and destroys the event; its error.
+  // Waits in one of several ways and destroys the event. Returns its error.
   absl::Status Await(PJRT_Event* event);
   void AwaitOk(PJRT_Event* event, absl::string_view what);
   Item NewLoaded(const Item& client, const Program& program, size_t device, bool portable);
@@ -161,24 +160,24 @@ class Actor {
   const bool parallel;
   std::vector<Item> items, shared;
   Counts expected{};
-  const PJRT_Api* target = nullptr;                                 // the plugin's own table, beside the layers
-  std::vector<std::pair<std::string, std::string>> create_options;  // name, value: a number or a text
+  const PJRT_Api* target = nullptr;                                 // the plugin's own table, without the layers
+  std::vector<std::pair<std::string, std::string>> create_options;  // name and value, a number or a string
 };
 
-// The function that destroys such an object; Fn::kCount when there is none in the table.
+// Returns the function that destroys such an object; Fn::kCount if the table has none.
 Fn DestroyerOf(Type type);
 
-// PREPARE(a, PJRT_Client_Destroy): zeroed arguments with their size.
+// PREPARE(a, PJRT_Client_Destroy) defines zeroed arguments with their size.
 #define PREPARE(name, fn) \
   fn##_Args name{};       \
   name.struct_size = fn##_Args_STRUCT_SIZE
 
-// A step of a sequence: a few calls, at random.
+// A step of a sequence: a few random calls.
 struct Step {
   const char* name;
   int weight;
   void (*run)(Actor&);
-  bool parallel;  // may go beside others
+  bool parallel;  // may run in parallel with others
 };
 std::vector<Step> HandleSteps();
 std::vector<Step> BufferSteps();

@@ -1,4 +1,4 @@
-// Buffers out of host memory and out of nothing, with right and with absurd arguments.
+// Creates buffers from host memory and uninitialized ones, with valid and invalid arguments.
 #include <cstring>
 #include <limits>
 
@@ -18,7 +18,7 @@ void FromHost(Actor& actor) {
   if (actor.random.OneIn(3)) actor.Read(buffer);
 }
 
-// Shapes that no memory can have.
+// Shapes that no memory can hold.
 struct AbsurdShape {
   PJRT_Buffer_Type type;
   std::vector<int64_t> dims;
@@ -75,7 +75,7 @@ void AbsurdFromHost(Actor& actor) {
       a.type = shape.type;
       a.dims = shape.dims.data();
       a.num_dims = shape.dims.size();
-      // A plugin that lies in the host's memory cannot know that there is less of it than an address can reach.
+      // A plugin that uses the host memory in place cannot detect that it is too small.
       if (shape.dims[0] == int64_t{1} << 50)
         a.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
       break;
@@ -168,7 +168,7 @@ void ErrorBuffer(Actor& actor) {
       a.shape_dims = shape.dims.data();
       a.shape_num_dims = shape.dims.size();
       a.shape_element_type = shape.type;
-      // No memory is taken for it, so a large one may be fine.
+      // Allocates nothing, so a large size may succeed.
       if (actor.Call(Fn::PJRT_Client_CreateErrorBuffer, &a).ok()) {
         const Item buffer = actor.Add(Type::Buffer, a.buffer, client);
         actor.Destroy(buffer);
@@ -185,7 +185,7 @@ void ErrorBuffer(Actor& actor) {
   actor.Read(buffer);
 }
 
-// Memory of the host's as a buffer, which the host is told of when nobody uses it any more.
+// Creates a view of host memory; the host is notified when nothing uses it any more.
 void View(Actor& actor) {
   const Item client = actor.PickClient();
   if (client == nullptr) return;
@@ -201,7 +201,7 @@ void View(Actor& actor) {
   on.num_dims = 1;
   on.element_type = array.type;
   on.device = client->devices[0];
-  // Only where the default memory is the host's.
+  // Only if the default memory is host memory.
   const Item probe = actor.NewBuffer(client, 0, array);
   PREPARE(cpu, PJRT_Buffer_IsOnCpu);
   cpu.buffer = static_cast<PJRT_Buffer*>(probe->handle);
@@ -209,14 +209,14 @@ void View(Actor& actor) {
   if (!cpu.is_on_cpu) return;
   switch (actor.random.Below(4)) {
     case 0:
-      return actor.Refused(Fn::PJRT_Client_CreateViewOfDeviceBuffer, &on);  // no address
+      return actor.Refused(Fn::PJRT_Client_CreateViewOfDeviceBuffer, &on);  // null address
     case 1: {
       const AbsurdShape shape = RandomAbsurdShape(actor.random);
       on.device_buffer_ptr = aligned;
       on.dims = shape.dims.data();
       on.num_dims = shape.dims.size();
       on.element_type = shape.type;
-      // Nobody but the host knows how much there is, so what may lie in memory may be fine.
+      // Only the host knows the size of the memory, so any size that could exist may succeed.
       if (actor.Call(Fn::PJRT_Client_CreateViewOfDeviceBuffer, &on).ok())
         actor.Destroy(actor.Add(Type::Buffer, on.buffer, client));
       return;
@@ -248,7 +248,7 @@ void Bitcast(Actor& actor) {
   AbsurdShape shape = RandomAbsurdShape(actor.random);
   switch (actor.random.Below(4)) {
     case 0:
-      // Where memory is padded, five elements may take as much as four.
+      // With padding five elements may take as much memory as four.
       a.dims = others;
       if (actor.Call(Fn::PJRT_Buffer_Bitcast, &a).ok())
         actor.Destroy(actor.Add(Type::Buffer, a.out_buffer, buffer->client));

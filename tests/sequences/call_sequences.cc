@@ -1,14 +1,14 @@
-// Makes random sequences of calls, right and wrong ones, on a plugin under the layer `validate`, and judges every
-// answer of both by a model of its own.
+// Makes random sequences of valid and invalid calls on a plugin under the layer `validate`, and checks the answers of
+// both against a model.
 //
 //   call_sequences PLUGIN [--count N] [--first K] [--seconds S] [--option NAME=VALUE]... [--save FOLDER] [--shrink 0]
 //                  [--findings N] [--expect-findings]
-//   call_sequences PLUGIN --show K [--option NAME=VALUE]...       runs that one and prints its calls
+//   call_sequences PLUGIN --show K [--option NAME=VALUE]...       runs sequence K and prints its calls
 //
-// --count sequences are made, from number K on (default 1000 from 0), each from its number alone, in child processes. A
-// finding is a crash, a hang, an exception, an answer that is not what it has to be, or a misuse that the layer counts
-// otherwise than it was made. It is shrunk by leaving steps out, and its calls are printed and saved. The exit status
-// is 1 when there is a finding; with --expect-findings it is 1 when there is none. --option goes to every client.
+// Runs --count sequences from number K on (default 1000 from 0) in child processes; a sequence is determined by its
+// number. A finding is a crash, a hang, an exception, a wrong answer, or a misuse that the layer reports incorrectly.
+// It is shrunk by removing steps, and its calls are printed and saved. The exit status is 1 if there is a finding, or
+// with --expect-findings if there is none. --option applies to every client.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -28,7 +28,7 @@ namespace {
   std::exit(2);
 }
 
-// Runs one sequence in a child; whether it is a finding.
+// Runs one sequence in a child process. Returns whether it is a finding.
 bool Fails(const Settings& settings, uint64_t number, supervisor::Finding* finding) {
   supervisor::Job job;
   job.first = number;
@@ -43,7 +43,7 @@ bool Fails(const Settings& settings, uint64_t number, supervisor::Finding* findi
   return fails;
 }
 
-// Leaves out steps, many at once and then one by one, while it is still a finding.
+// Removes steps, several at once and then one by one, as long as it is still a finding.
 supervisor::Finding Shrink(Settings settings, supervisor::Finding finding) {
   const uint64_t number = finding.index;
   const size_t steps = NumSteps(number);

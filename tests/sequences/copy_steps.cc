@@ -1,4 +1,4 @@
-// Copies out of buffers, right and wrong; gifts with a condition; aliases; events of the host's.
+// Copies from buffers with valid and invalid arguments; conditional donation; aliases; host events.
 #include <cstring>
 #include <limits>
 #include <thread>
@@ -152,7 +152,7 @@ void DonateWithDependency(Actor& actor) {
   const Item out = actor.Add(Type::Buffer, a.out_buffer, buffer->client);
   out->array = buffer->array;
   out->device = buffer->device;
-  // A read may be asked for before the dependency is there.
+  // A read may be requested before its dependency is ready.
   std::string to(out->array.bytes.size() + 1, '\0');
   PREPARE(r, PJRT_Buffer_ToHostBuffer);
   r.src = a.out_buffer;
@@ -208,15 +208,15 @@ void Alias(Actor& actor) {
   PREPARE(f, PJRT_Client_FulfillAliasBuffer);
   f.client = a.client;
   f.fulfill_alias_buffer_cb = a.fulfill_alias_buffer_cb;
-  // Refused ones leave the promise as it was.
-  if (actor.random.OneIn(3)) actor.Refused(Fn::PJRT_Client_FulfillAliasBuffer, &f);  // no buffer
+  // A rejected call must not change the promise.
+  if (actor.random.OneIn(3)) actor.Refused(Fn::PJRT_Client_FulfillAliasBuffer, &f);  // null buffer
   if (actor.random.OneIn(3)) {
     const Item other = actor.NewBuffer(client, 0, actor.Fill({PJRT_Buffer_Type_S32, {2, 3}, ""}));
     f.buffer = static_cast<PJRT_Buffer*>(other->handle);
     actor.Refused(Fn::PJRT_Client_FulfillAliasBuffer, &f);
   }
   if (actor.random.OneIn(3) && !destroyed) {
-    f.buffer = a.alias_buffer;  // by itself: its value would wait for itself
+    f.buffer = a.alias_buffer;  // itself: its value would depend on itself
     actor.Refused(Fn::PJRT_Client_FulfillAliasBuffer, &f);
   }
   if (actor.random.OneIn(3)) {
@@ -247,7 +247,7 @@ void Alias(Actor& actor) {
   actor.Refused(Fn::PJRT_Client_FulfillAliasBuffer, &f);
 }
 
-// Sets an event of the host's, once and then a second time; or one of the plugin's.
+// Sets an event of the host twice; or tries to set one of the plugin.
 void SetEvent(Actor& actor) {
   const Item event = actor.Pick(Type::Event, nullptr, false);
   if (event == nullptr) return;

@@ -1,5 +1,5 @@
-// Calls that take nothing but handles, all of them by the table of what each field is for: right ones, ones with a
-// wrong handle, and ones of a struct that is too small.
+// Calls that take only handles, generated from the table that describes the fields: valid ones, ones with a wrong
+// handle, and ones with a struct that is too small.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +15,7 @@ using layers::Argument;
 using layers::ArgumentsOf;
 using layers::Direction;
 
-// Args of any function.
+// Arguments of any function.
 struct AnyArgs {
   explicit AnyArgs(Fn f) : fn(f), bytes(layers::InfoOf(f).args_size / 8 + 2) { bytes[0] = layers::InfoOf(f).args_size; }
   void Set(const Argument& a, const void* handle) { std::memcpy(At(a), &handle, sizeof(handle)); }
@@ -47,7 +47,7 @@ const std::vector<Fn>& HandleFunctions() {
   return functions;
 }
 
-// All of our objects of this type come through functions that the layer follows.
+// All of our objects of this type are created by functions that the layer tracks.
 bool Followed(Type type) {
   switch (type) {
     case Type::Client:
@@ -80,12 +80,12 @@ bool NeedsContents(Fn fn) {
   }
 }
 
-// Steps of their own do these, which do more than ask or have to be answered.
+// Other steps cover these, because they do more than query or need a correct answer.
 bool DoneElsewhere(Fn fn) {
   switch (fn) {
     case Fn::PJRT_Client_Destroy:
     case Fn::PJRT_Buffer_DonateWithControlDependency:
-    case Fn::PJRT_Event_Await:  // of an event that nobody sets it would not end
+    case Fn::PJRT_Event_Await:  // would wait for ever on an event that is not set
     case Fn::PJRT_Event_Error:
     case Fn::PJRT_Buffer_Delete:
     case Fn::PJRT_LoadedExecutable_Delete:
@@ -96,7 +96,7 @@ bool DoneElsewhere(Fn fn) {
   }
 }
 
-// What the call gave goes into the model; holders are given back by their deleters.
+// Adds the results to the model; results with a deleter are released.
 void TakeResults(Actor& actor, AnyArgs& args, const Item& of) {
   const Item client = of == nullptr ? nullptr : of->type == Type::Client ? of : of->client;
   const absl::Span<const Argument> arguments = ArgumentsOf(args.fn);
@@ -136,7 +136,7 @@ void TakeResults(Actor& actor, AnyArgs& args, const Item& of) {
   }
 }
 
-// What is known of certain answers.
+// Checks answers that the model knows.
 void CheckAnswer(AnyArgs& args, const Item& of) {
   const auto wrong = [&](const char* what) {
     throw Wrong{absl::StrCat(layers::InfoOf(args.fn).name, ": ", what, " of ", of->name, " is not what it has to be")};
@@ -178,7 +178,7 @@ void CheckAnswer(AnyArgs& args, const Item& of) {
   }
 }
 
-// A living object for each handle; false when there is none for one of them.
+// Picks a live object for each handle. Returns false if one of them has none.
 bool FillHandles(Actor& actor, AnyArgs& args, Item* first) {
   for (const Argument& a : ArgumentsOf(args.fn)) {
     if (a.direction != Direction::USES && a.direction != Direction::DESTROYS) continue;
@@ -204,9 +204,9 @@ void RightHandles(Actor& actor) {
   Item of;
   if (!FillHandles(actor, args, &of)) return;
   const bool gone = of != nullptr && of->type == Type::Buffer && NeedsContents(fn) && of->contents != Thing::kThere;
-  if (gone && of->contents == Thing::kError) return;  // it may be told at once or by the copy
+  if (gone && of->contents == Thing::kError) return;  // the error may be returned at once or by the copy
   if (gone) {
-    // Memory held from outside may be asked for after the buffer's end, and the layer need not know.
+    // External references to memory may be taken after the buffer is destroyed, without the layer's knowledge.
     if (of->references > 0) return;
     actor.Expect(of->contents == Thing::kDeleted ? kUseAfterDelete : kUseAfterDonate);
     actor.Refused(fn, args.args());
@@ -229,7 +229,7 @@ void RightHandles(Actor& actor) {
   TakeResults(actor, args, of);
 }
 
-// One of the handles is null, not one of ours, destroyed, or of another type.
+// Makes one of the handles null, unknown, destroyed, or of another type.
 void WrongHandle(Actor& actor) {
   static char* const nothing = new char[4096]();
   Fn fn = actor.random.Of(HandleFunctions());
@@ -240,12 +240,12 @@ void WrongHandle(Actor& actor) {
   if (arguments[0].direction != Direction::USES && arguments[0].direction != Direction::DESTROYS) return;
   AnyArgs args(fn);
   Item of;
-  // The first handle is the wrong one; those behind it may stay null.
+  // The first handle is the wrong one; later ones may be null.
   const Argument& a = arguments[0];
   const bool destroys = a.direction == Direction::DESTROYS;
   switch (actor.random.Below(4)) {
     case 0:
-      // Null is nothing to destroy.
+      // Destroying null is allowed.
       if (!destroys) actor.Refused(fn, args.args());
       if (destroys) actor.Call(fn, args.args()).IgnoreError();
       return;
@@ -286,7 +286,7 @@ void TooSmallStruct(Actor& actor) {
   actor.Refused(fn, args.args());
 }
 
-// An object that another one lends is not ours to destroy.
+// A borrowed object must not be destroyed.
 void DestroyLent(Actor& actor) {
   const Item client = actor.PickClient();
   if (client == nullptr) return;

@@ -1,4 +1,4 @@
-// Clients, topologies, contexts, errors and what else there is.
+// Clients, topologies, contexts, errors and the remaining functions.
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -34,7 +34,7 @@ void AbsurdClient(Actor& actor) {
   if (actor.Call(Fn::PJRT_Client_Create, &a).ok()) actor.Destroy(actor.Add(Type::Client, a.client, nullptr));
 }
 
-// With all that it has; or early, so that the layer has to say what lives on.
+// Destroys a client with all of its objects, or before them, which the layer must report.
 void EndClient(Actor& actor) {
   const Item client = actor.Pick(Type::Client, nullptr, false);
   if (client == nullptr) return;
@@ -50,7 +50,7 @@ void EndClient(Actor& actor) {
     }
   }
   actor.Destroy(client);
-  // The rest goes after its client; what is done with it until then is not for this tool to say.
+  // The rest is destroyed after its client; the outcome of using it until then is not specified.
   for (const Item& i : std::vector<Item>(actor.items)) {
     if (i->alive && i->client == client && i->owned) actor.Destroy(i);
   }
@@ -94,7 +94,7 @@ void LookUp(Actor& actor) {
 
 void CountPayload(const char*, size_t, const char*, size_t, void* count) { ++*static_cast<int*>(count); }
 
-// An error that lives for a while, is read and destroyed, and read again.
+// Keeps an error alive for a while, reads and destroys it.
 void KeepError(Actor& actor) {
   const Item client = actor.PickClient();
   if (client == nullptr) return;
@@ -178,7 +178,7 @@ void TrackingEvent(Actor& actor) {
   PREPARE(a, PJRT_Device_CreateAsyncTrackingEvent);
   a.device = client->devices[0];
   a.description_size = 3;
-  actor.Refused(Fn::PJRT_Device_CreateAsyncTrackingEvent, &a);  // no text
+  actor.Refused(Fn::PJRT_Device_CreateAsyncTrackingEvent, &a);  // null text
   a.description = "abc";
   actor.Right(Fn::PJRT_Device_CreateAsyncTrackingEvent, &a);
   actor.Add(Type::AsyncTrackingEvent, a.event, client);
@@ -191,7 +191,7 @@ void OptimizedProgram(Actor& actor) {
   program.struct_size = PJRT_Program_STRUCT_SIZE;
   PREPARE(a, PJRT_Executable_OptimizedProgram);
   a.executable = static_cast<PJRT_Executable*>(executable->handle);
-  actor.Refused(Fn::PJRT_Executable_OptimizedProgram, &a);  // nowhere to put it
+  actor.Refused(Fn::PJRT_Executable_OptimizedProgram, &a);  // null destination
   a.program = &program;
   actor.Right(Fn::PJRT_Executable_OptimizedProgram, &a);
   std::string code(program.code_size + 16, '\x77');
@@ -200,7 +200,7 @@ void OptimizedProgram(Actor& actor) {
   if (code.substr(program.code_size) != std::string(16, '\x77')) throw Wrong{"a program was written behind its end"};
   if (program.code_size == 0) return;
   program.code_size -= 1;
-  // A room that is too small is refused, or told of by the size that is needed.
+  // A buffer that is too small is rejected, or the call returns the required size.
   if (actor.Call(Fn::PJRT_Executable_OptimizedProgram, &a).ok() && code[code.size() - 16] != '\x77')
     throw Wrong{"a program was written behind a room that is too small"};
 }
@@ -226,7 +226,7 @@ void PoisonExecution(Actor& actor) {
   if (client == nullptr) return;
   PREPARE(a, PJRT_Device_PoisonExecution);
   a.device = client->devices[0];
-  a.launch_id = 424242;  // no execution has it
+  a.launch_id = 424242;  // unknown execution
   a.error_code = PJRT_Error_Code_ABORTED;
   a.error_message = "planned";
   a.error_message_size = 7;

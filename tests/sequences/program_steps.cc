@@ -1,4 +1,4 @@
-// Programs: compiled, executed, written out and read back; with right and with absurd arguments.
+// Programs: compiled, executed, serialized and deserialized, with valid and invalid arguments.
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -74,7 +74,7 @@ Item SomeLoaded(Actor& actor) {
   return client == nullptr ? nullptr : actor.Compile(client);
 }
 
-// The arguments and all else of one call.
+// The arguments of one execute call.
 struct Launch {
   Launch(Actor& actor, const Item& l) : loaded(l), program(*l->program) {
     args.executable = static_cast<PJRT_LoadedExecutable*>(l->handle);
@@ -87,7 +87,7 @@ struct Launch {
         items[d].push_back(
             actor.BufferLike(l->client, DeviceOf(d), program.parameters[i], program.donated >= 0 ? items[d] : None()));
     }
-    if (program.donated >= 0) {  // what is given away has to be our own, and this call's alone
+    if (program.donated >= 0) {  // a donated buffer must be our own and used only by this call
       for (auto& row : items) {
         Item& given = row[static_cast<size_t>(program.donated)];
         given = actor.NewBuffer(l->client, given->device, actor.Fill(program.parameters[0]));
@@ -119,7 +119,7 @@ struct Launch {
     args.num_devices = devices;
     args.num_args = items.empty() ? 0 : items[0].size();
   }
-  // What came out goes into the model and is destroyed; for calls of which it is not known whether they succeed.
+  // Adds outputs to the model and destroys them; for calls that may succeed or fail.
   void DropOutputs(Actor& actor) {
     for (size_t d = 0; d < outputs.size(); ++d) {
       for (size_t i = 0; i < program.results.size(); ++i)
@@ -195,7 +195,7 @@ void AbsurdExecute(Actor& actor) {
   const int64_t far[] = {actor.random.OneIn(2) ? 99 : -1};
   PJRT_SendCallbackInfo* no_callbacks[4] = {};
   switch (actor.random.Below(13)) {
-    case 0:  // one more
+    case 0:  // a superfluous argument
       for (auto& row : launch.items) row.push_back(actor.NewBuffer(loaded->client, 0, actor.RandomArray()));
       launch.SetLists(devices);
       break;
@@ -247,7 +247,7 @@ void AbsurdExecute(Actor& actor) {
       launch.SetLists(devices);
       break;
     }
-    case 8:  // one row more
+    case 8:  // one device too many
       launch.items.push_back(launch.items[0]);
       launch.outputs.push_back(std::vector<PJRT_Buffer*>(launch.program.results.size() + 1, nullptr));
       launch.output_rows.clear();
@@ -273,14 +273,14 @@ void AbsurdExecute(Actor& actor) {
         launch.options.struct_size = actor.random.Below(16);
       }
       break;
-    default: {  // given away twice
+    default: {  // donates one buffer twice
       if (launch.program.donated < 0) return;
       for (auto& row : launch.items) row[1] = row[0];
       launch.SetLists(devices);
     }
   }
   actor.Refused(Fn::PJRT_LoadedExecutable_Execute, &a);
-  // What was refused has taken nothing.
+  // A rejected call must not have donated anything.
   for (const auto& row : launch.items) {
     for (const Item& i : row) {
       if (i != nullptr && i->alive && i->contents == Thing::kThere && actor.random.OneIn(2)) actor.Read(i);
@@ -288,7 +288,7 @@ void AbsurdExecute(Actor& actor) {
   }
 }
 
-// An argument that is an error makes errors.
+// An argument with an error gives outputs with errors.
 void ExecuteOnError(Actor& actor) {
   const Item loaded = SomeLoaded(actor);
   if (loaded == nullptr || loaded->program->parameters.empty() || loaded->program->donated >= 0 ||
@@ -330,7 +330,7 @@ void ExecuteDeleted(Actor& actor) {
   actor.Refused(Fn::PJRT_LoadedExecutable_Execute, &launch.args);
 }
 
-// Written out and read back, as it is or damaged.
+// Serializes and deserializes, unchanged or corrupted.
 void SerializeAndLoad(Actor& actor) {
   const Item loaded = SomeLoaded(actor);
   if (loaded == nullptr) return;
@@ -364,7 +364,7 @@ void SerializeAndLoad(Actor& actor) {
   d.serialized_executable = bytes.data();
   d.serialized_executable_size = bytes.size();
   if (!right) {
-    // Some damage may be read as another program.
+    // Some corruptions give another valid program.
     if (actor.Call(Fn::PJRT_Executable_DeserializeAndLoad, &d).ok())
       actor.Destroy(actor.Add(Type::LoadedExecutable, d.loaded_executable, loaded->client));
     return;

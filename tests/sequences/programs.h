@@ -1,4 +1,4 @@
-// The programs that sequences run, each with a function that says what it gives.
+// The programs that sequences run, each with a function that computes the expected results.
 #ifndef BACKPLANE_TESTS_SEQUENCES_PROGRAMS_H_
 #define BACKPLANE_TESTS_SEQUENCES_PROGRAMS_H_
 
@@ -21,16 +21,16 @@ struct Array {
 };
 size_t ElementBytes(PJRT_Buffer_Type type);
 size_t NumElements(absl::Span<const int64_t> dims);
-// Whether two arrays are the same in every bit, but that all NaN are alike.
+// Whether two arrays are bitwise equal, except that all NaNs are equal.
 bool SameValues(const Array& a, const Array& b);
 
 struct Program {
   const char* name;
   const char* text;                        // StableHLO
   std::vector<Array> parameters, results;  // shapes; no bytes
-  int donated = -1;                        // the parameter that it takes; -1: none
+  int donated = -1;                        // number of the donated parameter; -1: none
   int replicas = 1;
-  // The results on every device of the arguments, row by row for each device.
+  // Computes the results on every device from the arguments by device.
   std::vector<Array> (*run)(const std::vector<std::vector<const Array*>>& rows, size_t row);
 };
 const std::vector<Program>& AllPrograms();

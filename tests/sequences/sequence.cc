@@ -42,7 +42,7 @@ void RunStep(const Step& step, Actor& actor) {
   }
 }
 
-// Steps in two or three threads at once, each with objects of its own and those of `actor` that are alive.
+// Runs steps in two or three threads at once, each with objects of its own and the live objects of `actor`.
 void RunParallel(Actor& actor, supervisor::Shared& log) {
   const size_t threads = 2 + actor.random.Below(2);
   std::vector<std::unique_ptr<Actor>> parts;
@@ -74,7 +74,7 @@ void RunParallel(Actor& actor, supervisor::Shared& log) {
   for (const std::string& wrong : wrongs) {
     if (!wrong.empty()) throw Wrong{wrong};
   }
-  // What died in one thread may have left its address to an object of another thread: only the living are taken over.
+  // An object of another thread may have reused the address of one that died, so only live objects are merged.
   for (auto& part : parts) {
     for (size_t k = 0; k < kMisuses; ++k) actor.expected[k] += part->expected[k];
     for (const Item& item : part->items) {
@@ -99,7 +99,7 @@ void Compare(const Actor& actor, const layers::Layer& layer) {
   }
 }
 
-// Everything goes but what is left on purpose; the layer must name that.
+// Destroys everything except intentional leaks, which the layer must report.
 void End(Actor& actor, layers::Layer& layer, bool leaks) {
   actor.Note("# the end\n");
   std::vector<bool> leaked(static_cast<size_t>(Type::kCount));
@@ -116,7 +116,7 @@ void End(Actor& actor, layers::Layer& layer, bool leaks) {
     }
     actor.Destroy(i);
   }
-  // Clients stay with what stays.
+  // Keeps the clients of leaked objects.
   const bool any = leaked[static_cast<size_t>(Type::Client)];
   for (const Item& client : clients) {
     if (!any) actor.Destroy(client);
@@ -137,7 +137,7 @@ std::string RunSequence(const Settings& settings, uint64_t number, supervisor::S
       *new absl::StatusOr<const host::Plugin*>(host::Plugin::Load(settings.plugin));
   if (!plugin.ok()) return plugin.status().ToString();
   if (absl::Status s = (*plugin)->Initialize(); !s.ok()) return s.ToString();
-  // Stacks are taken in some sequences only. Without them objects that leak are told once for each type.
+  // Records stacks in some sequences only. Without them the layer reports leaks once per type.
   const bool leaks = number % 16 == 1;
   auto layer = layers::MakeLayerByName(
       "validate",

@@ -1,4 +1,4 @@
-// One sequence of calls, made from its number.
+// A call sequence, determined by its number.
 #ifndef BACKPLANE_TESTS_SEQUENCES_SEQUENCE_H_
 #define BACKPLANE_TESTS_SEQUENCES_SEQUENCE_H_
 
@@ -13,14 +13,14 @@ namespace backplane::sequences {
 
 struct Settings {
   std::string plugin;
-  std::vector<std::pair<std::string, std::string>> create_options;  // of clients: name, value
-  std::string record_to;         // a recording of what reaches the plugin; empty: none
-  std::vector<size_t> left_out;  // steps that are not done, ascending
+  std::vector<std::pair<std::string, std::string>> create_options;  // for clients: name and value
+  std::string record_to;         // path of a recording of the calls that reach the plugin; empty: none
+  std::vector<size_t> left_out;  // indices of steps to skip, ascending
 };
 
-// How many steps that sequence has.
+// Returns the number of steps of the sequence.
 size_t NumSteps(uint64_t number);
-// Runs it on the plugin, which is opened by the first call in this process. What was wrong; empty: nothing.
+// Runs it on the plugin, which the first call in this process opens. Returns a description of the error, or "".
 std::string RunSequence(const Settings& settings, uint64_t number, supervisor::Shared& shared);
 
 }  // namespace backplane::sequences

@@ -1,4 +1,4 @@
-// Buffers that are filled piece by piece.
+// Buffers that are filled in pieces.
 #include <algorithm>
 #include <limits>
 
@@ -13,7 +13,7 @@ using Manager = PJRT_AsyncHostToDeviceTransferManager;
 struct Transfer {
   Item manager, client;
   std::vector<Array> arrays;
-  std::vector<bool> complete;  // with data, or with an error
+  std::vector<bool> complete;  // by data or by an error
   std::vector<Item> buffers;   // null: not retrieved
 };
 
@@ -43,7 +43,7 @@ void Retrieve(Actor& actor, Transfer& t, size_t i) {
   t.buffers[i]->array = t.arrays[i];
 }
 
-// In pieces, of which the last one says so; literals where the device's bytes are not the array's.
+// Transfers pieces, of which the last one is marked; literals if the device's bytes are not those of the array.
 void Send(Actor& actor, Transfer& t, size_t i) {
   auto* manager = static_cast<Manager*>(t.manager->handle);
   const Array& array = t.arrays[i];
@@ -136,7 +136,7 @@ void Absurd(Actor& actor, Transfer& t, size_t i) {
     case 5:
       return actor.Refused(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, &l);
     default:
-      return actor.Refused(Fn::PJRT_AsyncHostToDeviceTransferManager_SetBufferError, &e);  // of code OK
+      return actor.Refused(Fn::PJRT_AsyncHostToDeviceTransferManager_SetBufferError, &e);  // an error with code OK
   }
   actor.Refused(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferData, &d);
 }
@@ -219,7 +219,7 @@ void TransferSome(Actor& actor) {
     }
   }
   actor.Destroy(t.manager);
-  // What was not completed is an error now.
+  // What was not completed must be an error now.
   for (size_t i = 0; i < t.arrays.size(); ++i) {
     if (t.buffers[i] == nullptr) continue;
     t.buffers[i]->device = device;

@@ -20,9 +20,9 @@
 namespace backplane::supervisor {
 namespace {
 
-constexpr int kProcessorSeconds = 10;  // on a machine with other work the time on the clock tells little
+constexpr int kProcessorSeconds = 10;  // wall-clock time means little on a busy machine
 constexpr int kClockSeconds = 120;
-constexpr int kWrongStatus = 77;  // of a child that says what was wrong
+constexpr int kWrongStatus = 77;  // exit status of a child that reports an error
 [[maybe_unused]] constexpr rlim_t kAddressSpace = rlim_t{4} << 30;
 
 int64_t NowMs() {
@@ -36,7 +36,7 @@ int64_t ProcessorMs(clockid_t clock) {
   return int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1'000'000;
 }
 
-// Whether `child` has been at one piece for too long.
+// Whether `child` has worked on one item for too long.
 bool Hangs(pid_t child, const Shared& shared) {
   if (NowMs() - shared.begun_ms > kClockSeconds * 1000) return true;
   clockid_t clock;
@@ -45,7 +45,7 @@ bool Hangs(pid_t child, const Shared& shared) {
 }
 
 [[noreturn]] void WorkInChild(const Job& job, uint64_t first, uint64_t end, int64_t until_ms, Shared& shared) {
-#ifndef BACKPLANE_SANITIZED  // the shadow of a sanitizer takes more than any limit
+#ifndef BACKPLANE_SANITIZED  // the shadow memory of a sanitizer exceeds any limit
   const rlimit limit = {kAddressSpace, kAddressSpace};
   setrlimit(RLIMIT_AS, &limit);
 #endif

@@ -69,7 +69,7 @@ def eigenvalues():
 
 @program
 def pure_callback():
-    """Python functions in programs: several results, types, in loops, under vmap; errors are the caller's."""
+    """Python functions in programs: several results, types, in loops, under vmap; errors reach the caller."""
     x = normal(66, 3, 4)
     shape = jax.ShapeDtypeStruct
     f = jax.jit(lambda x: jax.pure_callback(lambda v: np.sort(np.asarray(v), 1), shape((3, 4), np.float32), x) + 1)

@@ -1,4 +1,4 @@
-"""How torch_xla comes to the plugin under test, and how its results are held against eager torch on the processor."""
+"""Loads the plugin under test into torch_xla, and compares results with eager torch on the CPU."""
 import os
 
 import torch
@@ -44,7 +44,7 @@ def begin(count=1):
 
 
 def close(got, want, rtol=1e-4, atol=1e-5):
-    """Values, shapes and types; got is brought to the processor first."""
+    """Compares values, shapes and types; copies `got` to the CPU first."""
     if isinstance(want, (tuple, list)):
         assert len(got) == len(want), (len(got), len(want))
         for g, w in zip(got, want):
@@ -54,6 +54,6 @@ def close(got, want, rtol=1e-4, atol=1e-5):
 
 
 def both(function, *tensors, rtol=1e-4, atol=1e-5):
-    """`function` on the device and on the processor."""
+    """Runs `function` on the device and on the CPU."""
     there = [t.to(torch_xla.device()) if isinstance(t, torch.Tensor) else t for t in tensors]
     close(function(*there), function(*tensors), rtol, atol)

@@ -48,7 +48,7 @@ def reductions():
 
 @program
 def transposed():
-    """Tensors whose memory lies the other way, taken to the processor as they are and computed with."""
+    """Column-major tensors, copied to the CPU and computed with."""
     both(lambda w: w.t(), normal(11, 10, 32))
     both(lambda w: w.permute(2, 0, 1), normal(12, 3, 4, 5))
     both(lambda w, x: (x @ w.t()).t(), normal(13, 10, 32), normal(14, 7, 32))
@@ -58,7 +58,7 @@ def transposed():
 
 @program
 def indexing():
-    """Slices, gather, scatter, index_put, concatenation, padding, masks, what has a size of its own."""
+    """Slices, gather, scatter, index_put, concatenation, padding, masks, data-dependent sizes."""
     both(lambda x: [x[1:5, ::2], x[:, -1], x[[3, 0, 3]], torch.cat([x, x * 2], 1), torch.stack([x, x]), x.flip(1), x.roll(2, 0), F.pad(x, (1, 2, 0, 1)), x.repeat(2, 1),
                     x.unfold(1, 3, 2), torch.tril(x), x.reshape(3, -1), x.expand(2, 6, 8), x.chunk(2)[1]], normal(17, 6, 8))
     i = torch.tensor([[0, 3, 2], [5, 5, 1]])
@@ -99,7 +99,7 @@ def autograd():
 
 @program
 def in_place():
-    """Tensors changed in place and through views, many steps between two looks."""
+    """Tensors updated in place and through views, with many steps between two reads."""
     def change(x):
         y = x.clone()
         row = y[2]

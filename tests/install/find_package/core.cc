@@ -1,4 +1,4 @@
-// Reads StableHLO, prints HLO and what the program computes: Backplane::core alone.
+// Parses StableHLO, prints HLO and evaluates the program, with Backplane::core only.
 #include <cstdio>
 #include <utility>
 #include <vector>
