@@ -128,15 +128,15 @@ def main():
     kept = [r for r in kept if r["family"] not in families]
     limits = {"ours": opt.limit, "xla": opt.xla_limit}
     plugins = {"ours": os.path.abspath(opt.ours), "xla": os.path.abspath(opt.xla or main_job.xla_plugin())}
-    rows, failures, turn = [], [], 0
+    rows, failures, count = [], [], 0
     print(f"{'':16}{'ours: s':>10}{'cpu s':>9}{'MB':>7}{'xla: s':>10}{'cpu s':>9}{'MB':>7}{'ratio':>8}{'cpu':>7}{'step ratio':>12}")
     with tempfile.TemporaryDirectory() as scratch:
         for family in families:
             roads = [r for r in ("ours", "xla") if limits[r] > 0]
             for n in map(int, opt.sizes.split(",")):
-                turn += 1
+                count += 1
                 try:
-                    row = measure(family, n, roads, plugins, limits, scratch, turn % 2 == 0)
+                    row = measure(family, n, roads, plugins, limits, scratch, count % 2 == 0)
                 except RuntimeError as e:
                     failures.append(f"{family} {n}: {e}")
                     print(f"{family:8}{n:7} FAILED {str(e).splitlines()[0]}", flush=True)

@@ -151,8 +151,8 @@ void DeviceByDevice(Kit& k) {
   for (size_t round = 0; round < 6; ++round) {
     const float r = static_cast<float>(round);
     const float x[2][2] = {{1, r}, {10, 20}};
-    for (size_t turn = 0; turn < 2; ++turn) {
-      const size_t d = (round + turn) % 2;
+    for (size_t i = 0; i < 2; ++i) {
+      const size_t d = (i + round) % 2;
       launch.device = k.device(d);
       launch.arguments = {{Put<float>(k, {2}, {x[d][0], x[d][1]}, k.device(d))}};
       const Err e = TryExecute(k, &launch);
@@ -272,8 +272,9 @@ void RefusedAlone(Kit& k) {
       out[d] = launch.outputs[0][0];
     }
     for (size_t d = 0; d < 2; ++d)
-      k.Require(GetAs<float>(k, out[d]) == std::vector<float>({2 * r, 1}),
-                "after a call that was refused a device's launches meet the wrong ones of the other: device ", d);
+      k.Require(
+          GetAs<float>(k, out[d]) == std::vector<float>({2 * r, 1}),
+          "after a call that was refused a device's launches are paired with the wrong ones of the other: device ", d);
   }
 }
 

@@ -374,7 +374,7 @@ void CustomOptions(Kit& k) {
   PJRT_ExecuteOptions options{};
   options.custom_options = values;
   options.num_custom_options = 2;
-  k.Require(GetAs<float>(k, AddWithOptions(k, options)) == kSum, "wrong results with options that nobody knows");
+  k.Require(GetAs<float>(k, AddWithOptions(k, options)) == kSum, "wrong results with unknown options");
 }
 
 constexpr Check kChecks[] = {
@@ -412,7 +412,7 @@ constexpr Check kChecks[] = {
      DestroyedWhileRunning},
     {"execute.output_unready", "", "outputs may go before they are ready", OutputDestroyedUnready},
     {"execute.same_bits", "", "the same program on the same data gives the same bits", SameTwice},
-    {"execute.custom_options", "", "options that nobody knows change nothing", CustomOptions},
+    {"execute.custom_options", "", "unknown options change nothing", CustomOptions},
     {"execute.context", "PJRT_ExecuteContext_Create PJRT_ExecuteContext_Destroy",
      "an execution with a context, as JAX makes it", WithContext},
 };

@@ -130,9 +130,9 @@ TEST(Evaluator, EndlessLoopsCanBeCancelled) {
 always { x = s32[] parameter(0)  ROOT r = pred[] constant(true) }
 body { x = s32[] parameter(0)  ROOT r = s32[] add(x, x) }
 ENTRY e { x = s32[] constant(1)  ROOT loop = s32[] while(x), condition=always, body=body })");
-  int turns = 0;
+  int iterations = 0;
   EvaluatorHooks hooks;
-  hooks.cancelled = [&] { return ++turns > 100; };
+  hooks.cancelled = [&] { return ++iterations > 100; };
   absl::StatusOr<Literal> r = Evaluate(*m, {}, hooks);
   EXPECT_EQ(r.status().code(), absl::StatusCode::kCancelled);
   EXPECT_THAT(r.status().message(), HasSubstr("loop"));

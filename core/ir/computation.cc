@@ -57,7 +57,8 @@ Instruction* Computation::AddBefore(Instruction* position, InstructionSpec spec)
     if (n >= parameters_.size()) parameters_.resize(n + 1, nullptr);
     parameters_[n] = i;
   }
-  i->place_ = instructions_.insert(position != nullptr ? position->place_ : instructions_.end(), std::move(owned));
+  i->position_ =
+      instructions_.insert(position != nullptr ? position->position_ : instructions_.end(), std::move(owned));
   return i;
 }
 
@@ -133,7 +134,7 @@ absl::Status Computation::Remove(Instruction* instruction) {
     return absl::InvalidArgumentError(absl::StrCat(instruction->name(), ": is not of computation ", name_));
   }
   instruction->LeaveAll();
-  instructions_.erase(instruction->place_);
+  instructions_.erase(instruction->position_);
   return absl::OkStatus();
 }
 
@@ -150,7 +151,7 @@ absl::Status Computation::RemoveParameter(int64_t number) {
     parameters_[i]->attrs_.Set(AttrId::kParameterNumber, static_cast<int64_t>(i));
   }
   p->LeaveAll();
-  instructions_.erase(p->place_);
+  instructions_.erase(p->position_);
   return absl::OkStatus();
 }
 
@@ -197,7 +198,7 @@ void Computation::SortTopologically() {
       auto& [i, next] = stack.back();
       const size_t operands = i->operands_.size(), total = operands + i->control_predecessors_.size();
       if (next == total) {
-        instructions_.splice(instructions_.end(), instructions_, i->place_);
+        instructions_.splice(instructions_.end(), instructions_, i->position_);
         stack.pop_back();
         continue;
       }

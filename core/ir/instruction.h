@@ -139,7 +139,7 @@ class Instruction {
   std::vector<Instruction*> control_successors_;  // one entry per control dependency
   uint64_t mark_ = 0;                             // last traversal of the parent that visited this instruction
   Computation* parent_ = nullptr;
-  std::list<std::unique_ptr<Instruction>>::iterator place_;  // position in the parent's list
+  std::list<std::unique_ptr<Instruction>>::iterator position_;  // position in the parent's list
 };
 
 }  // namespace backplane

@@ -58,7 +58,7 @@ class Expander {
     Shape s = x[0]->shape();
     return Make(c_, like_, o, s, std::move(x));
   }
-  Instruction* Spread(Instruction* x, const Shape& to, int64_t d) {
+  Instruction* BroadcastTo(Instruction* x, const Shape& to, int64_t d) {
     return MakeBroadcast(c_, like_, x, to.WithElementType(x->shape().element_type()), {d});
   }
   Instruction* Fill(const Shape& s, double v) {
@@ -94,8 +94,9 @@ class Expander {
     const int64_t f = i->attrs().GetInt(AttrId::kFeatureIndex);
     Instruction* scale =
         Op(Opcode::kMultiply, {i->operand(1), InverseDeviation(i->operand(4), i->attrs().GetDouble(AttrId::kEpsilon))});
-    Instruction* centered = Op(Opcode::kSubtract, {i->operand(0), Spread(i->operand(3), s, f)});
-    return Op(Opcode::kAdd, {Op(Opcode::kMultiply, {centered, Spread(scale, s, f)}), Spread(i->operand(2), s, f)});
+    Instruction* centered = Op(Opcode::kSubtract, {i->operand(0), BroadcastTo(i->operand(3), s, f)});
+    return Op(Opcode::kAdd,
+              {Op(Opcode::kMultiply, {centered, BroadcastTo(scale, s, f)}), BroadcastTo(i->operand(2), s, f)});
   }
 
   absl::StatusOr<Instruction*> Training(Instruction* i) {
@@ -103,13 +104,13 @@ class Expander {
     const int64_t f = i->attrs().GetInt(AttrId::kFeatureIndex);
     ASSIGN_OR_RETURN(Instruction * sum, Sum(x, f));
     Instruction* mean = Mean(sum, x->shape(), f);
-    Instruction* centered = Op(Opcode::kSubtract, {x, Spread(mean, x->shape(), f)});
+    Instruction* centered = Op(Opcode::kSubtract, {x, BroadcastTo(mean, x->shape(), f)});
     ASSIGN_OR_RETURN(Instruction * squares, Sum(Op(Opcode::kMultiply, {centered, centered}), f));
     Instruction* variance = Mean(squares, x->shape(), f);
     Instruction* scale =
         Op(Opcode::kMultiply, {i->operand(1), InverseDeviation(variance, i->attrs().GetDouble(AttrId::kEpsilon))});
-    Instruction* y = Op(Opcode::kAdd, {Op(Opcode::kMultiply, {centered, Spread(scale, x->shape(), f)}),
-                                       Spread(i->operand(2), x->shape(), f)});
+    Instruction* y = Op(Opcode::kAdd, {Op(Opcode::kMultiply, {centered, BroadcastTo(scale, x->shape(), f)}),
+                                       BroadcastTo(i->operand(2), x->shape(), f)});
     return Make(c_, i, Opcode::kTuple, i->shape(), {y, mean, variance});
   }
 
@@ -119,14 +120,14 @@ class Expander {
     const int64_t f = i->attrs().GetInt(AttrId::kFeatureIndex);
     const Shape& s = x->shape();
     Instruction* inverse = InverseDeviation(variance, i->attrs().GetDouble(AttrId::kEpsilon));
-    Instruction* centered = Op(Opcode::kSubtract, {x, Spread(mean, s, f)});
+    Instruction* centered = Op(Opcode::kSubtract, {x, BroadcastTo(mean, s, f)});
     ASSIGN_OR_RETURN(Instruction * dbeta, Sum(dy, f));
     ASSIGN_OR_RETURN(Instruction * dot, Sum(Op(Opcode::kMultiply, {dy, centered}), f));
     Instruction* dgamma = Op(Opcode::kMultiply, {dot, inverse});
     Instruction* slope = Mean(Op(Opcode::kMultiply, {Op(Opcode::kMultiply, {dot, inverse}), inverse}), s, f);
-    Instruction* inner = Op(Opcode::kSubtract, {Op(Opcode::kSubtract, {dy, Spread(Mean(dbeta, s, f), s, f)}),
-                                                Op(Opcode::kMultiply, {centered, Spread(slope, s, f)})});
-    Instruction* dx = Op(Opcode::kMultiply, {inner, Spread(Op(Opcode::kMultiply, {scale, inverse}), s, f)});
+    Instruction* inner = Op(Opcode::kSubtract, {Op(Opcode::kSubtract, {dy, BroadcastTo(Mean(dbeta, s, f), s, f)}),
+                                                Op(Opcode::kMultiply, {centered, BroadcastTo(slope, s, f)})});
+    Instruction* dx = Op(Opcode::kMultiply, {inner, BroadcastTo(Op(Opcode::kMultiply, {scale, inverse}), s, f)});
     return Make(c_, i, Opcode::kTuple, i->shape(), {dx, dgamma, dbeta});
   }
 

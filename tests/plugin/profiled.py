@@ -17,8 +17,8 @@ def profiled_step(x, w):
 def main():
     x, w = jnp.ones((64, 32)), jnp.ones((32, 16))
     profiled_step(x, w).block_until_ready()
-    for turn in range(2):  # a second session begins anew
-        with jax.profiler.trace(sys.argv[2] + str(turn)):
+    for session in range(2):  # a second session begins anew
+        with jax.profiler.trace(sys.argv[2] + str(session)):
             profiled_step(x, w).block_until_ready()
     (path,) = pathlib.Path(sys.argv[2] + "1").rglob("*.xplane.pb")
     for plane in jax.profiler.ProfileData.from_file(str(path)).planes:

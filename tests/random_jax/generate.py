@@ -225,7 +225,7 @@ class Maker:
 
     def place(self, block, env):
         x, i = self.pick(env, lambda s, d: len(s) > 0), self.pick(env, lambda s, d: d in ("int32", "int64", "uint8") and s == ())
-        return x and i and self.add(block, env, self.one(words.PLACE), [x, i])
+        return x and i and self.add(block, env, self.one(words.INDEXED), [x, i])
 
     def product(self, block, env):
         x = self.pick(env, lambda s, d: len(s) > 0 and (is_float(d) or d in ("int32", "complex64")))

@@ -48,7 +48,7 @@ INDEX = ["{0}[{1} % {0}.shape[0]]", "{0}.at[{1} % {0}.shape[0]].add(1)", "{0}.at
          "jnp.take({0}, {1}, axis=0, mode='clip')", "jnp.take({0}, {1}, axis=0, mode='wrap')", "{0}.at[{1}].add(2, mode='drop')",
          "{0}.at[{1} % {0}.shape[0]].multiply(2)", "jax.ops.segment_sum({0}, jnp.resize({1}, {0}.shape[:1]) % 3, num_segments=3)",
          "jnp.bincount({1}.ravel() % 6, length=6)", "jax.nn.one_hot({1} % 5, 5)", "{0}[jnp.clip({1}, 0, 1)]"]
-PLACE = ["lax.dynamic_index_in_dim({0}, {1}, axis=0, keepdims=False)", "lax.dynamic_slice_in_dim({0}, {1}, 1, axis=0)",
+INDEXED = ["lax.dynamic_index_in_dim({0}, {1}, axis=0, keepdims=False)", "lax.dynamic_slice_in_dim({0}, {1}, 1, axis=0)",
          "lax.dynamic_update_index_in_dim({0}, {0}[0] + {0}[-1], {1}, axis=0)", "{0}.at[{1}].set({0}[0])",
          "lax.dynamic_update_slice_in_dim({0}, {0}[:1] + {0}[-1:], {1}, axis=0)", "jnp.roll({0}, {1} % 3, axis=0)",
          "{0}.at[{1}].add({0}[0])", "jnp.where(jnp.arange({0}.shape[0]).reshape([-1] + [1] * ({0}.ndim - 1)) < {1}, {0}, {0}[0])"]

@@ -148,7 +148,7 @@ TEST(Absurd, ShapeRulesEnd) {
     SCOPED_TRACE(OpName(opcode));
     const OpInfo& info = Info(opcode);
     Absurd absurd(static_cast<uint32_t>(o));
-    for (int turn = 0; turn < 4000; ++turn) {
+    for (int round = 0; round < 4000; ++round) {
       Attributes attrs;
       for (AttrId id : info.attributes) {
         if (absurd.Pick(8) != 0) attrs.Set(id, absurd.Value(id));
@@ -192,7 +192,7 @@ TEST(Absurd, ShapeRulesEnd) {
 // The builder's own sums too.
 TEST(Absurd, BuilderCallsEnd) {
   Absurd absurd(7);
-  for (int turn = 0; turn < 3000; ++turn) {
+  for (int round = 0; round < 3000; ++round) {
     Module module("m");
     Builder b(&module, "main");
     auto value = [&](int64_t n) { return b.Parameter(n, absurd.OperandShape()).value(); };

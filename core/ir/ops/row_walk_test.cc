@@ -61,7 +61,7 @@ Literal Counted(const Shape& shape) {
 }
 
 // Element at c of the result is `scale` times element at c of x, dimension `d` taken modulo x's.
-Literal Spread(const Literal& x, const Shape& result, int64_t d, int64_t wrap, double scale) {
+Literal RepeatAlong(const Literal& x, const Shape& result, int64_t d, int64_t wrap, double scale) {
   Literal out(result.WithoutLayout());
   const DimVector to = RowMajorStrides(result.dimensions()), from = RowMajorStrides(x.shape().dimensions());
   for (int64_t i = 0; i < out.num_elements(); ++i) {
@@ -96,15 +96,15 @@ absl::StatusOr<Literal> Collective(const Instruction& op, absl::Span<const Liter
     switch (op.opcode()) {
       case Opcode::kAllGather:
       case Opcode::kAllGatherStart:
-        results.push_back(Spread(x, result, d, x.shape().dimensions(d), 1));
+        results.push_back(RepeatAlong(x, result, d, x.shape().dimensions(d), 1));
         break;
       case Opcode::kAllToAll:
-        results.push_back(Spread(x, result, d, x.shape().dimensions(d) / 2, 1));
+        results.push_back(RepeatAlong(x, result, d, x.shape().dimensions(d) / 2, 1));
         break;
       case Opcode::kReduceScatter:
       case Opcode::kAllReduce:
       case Opcode::kAllReduceStart:
-        results.push_back(Spread(x, result, -1, 1, 2));
+        results.push_back(RepeatAlong(x, result, -1, 1, 2));
         break;
       default:
         results.push_back(x);

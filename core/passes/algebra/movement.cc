@@ -46,7 +46,7 @@ Instruction* TransposeOfTranspose(Instruction* i, Rewriter& to) {
 }
 
 // Maps each dimension of the operand to the dimension of the transposed value.
-Ints Places(const Ints& permutation) {
+Ints InversePermutation(const Ints& permutation) {
   Ints places(permutation.size());
   for (size_t d = 0; d < permutation.size(); ++d) places[static_cast<size_t>(permutation[d])] = static_cast<int64_t>(d);
   return places;
@@ -57,7 +57,7 @@ Ints Places(const Ints& permutation) {
 Instruction* TransposeOfBroadcast(Instruction* i, Rewriter& to) {
   const Instruction* x = i->operand(0);
   if (!x->Is(Opcode::kBroadcast)) return nullptr;
-  const Ints places = Places(i->dimensions());
+  const Ints places = InversePermutation(i->dimensions());
   Ints dims;
   for (int64_t d : x->dimensions()) dims.push_back(places[static_cast<size_t>(d)]);
   return std::is_sorted(dims.begin(), dims.end()) ? to.Broadcast(x->operand(0), i->shape(), std::move(dims)) : nullptr;
@@ -68,7 +68,7 @@ Instruction* TransposeOfIota(Instruction* i, Rewriter& to) {
   if (!x->Is(Opcode::kIota)) return nullptr;
   Attributes attrs;
   attrs.Set(AttrId::kIotaDimension,
-            Places(i->dimensions())[static_cast<size_t>(x->attrs().GetInt(AttrId::kIotaDimension))]);
+            InversePermutation(i->dimensions())[static_cast<size_t>(x->attrs().GetInt(AttrId::kIotaDimension))]);
   return to.Make(Opcode::kIota, i->shape(), {}, std::move(attrs));
 }
 

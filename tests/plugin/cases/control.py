@@ -277,13 +277,13 @@ def state_that_only_the_condition_reads():
 
 @case
 def counter_that_wraps_around():
-    """s8: 3, 103, -53, 47, ... meets its limit after 55 turns, though 203 would have been past it after two."""
-    count, turns = jax.jit(lambda: lax.while_loop(lambda s: s[0] < 127, lambda s: (s[0] + jnp.int8(100), s[1] + 1), (jnp.int8(3), 0)))()
+    """s8: 3, 103, -53, 47, ... reaches its limit after 55 iterations, though without wrapping 203 would exceed it after two."""
+    count, iterations = jax.jit(lambda: lax.while_loop(lambda s: s[0] < 127, lambda s: (s[0] + jnp.int8(100), s[1] + 1), (jnp.int8(3), 0)))()
     same(count, np.array(127, np.int8))
-    same(turns, np.array(55, np.int32))
-    count, turns = jax.jit(lambda: lax.while_loop(lambda s: (s[0] < 127) & (s[1] < 10), lambda s: (s[0] + jnp.int8(100), s[1] + 1), (jnp.int8(0), 0)))()
+    same(iterations, np.array(55, np.int32))
+    count, iterations = jax.jit(lambda: lax.while_loop(lambda s: (s[0] < 127) & (s[1] < 10), lambda s: (s[0] + jnp.int8(100), s[1] + 1), (jnp.int8(0), 0)))()
     same(count, np.array(-24, np.int8))
-    same(turns, np.array(10, np.int32))
+    same(iterations, np.array(10, np.int32))
 
 
 @case

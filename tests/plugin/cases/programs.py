@@ -165,11 +165,11 @@ def integers_that_wrap_around():
         big = jnp.array(jnp.iinfo(dtype).max, dtype)
         low = jnp.array(jnp.iinfo(dtype).min, dtype)
         x = jnp.array([1, 3, 7, 100, 127], dtype)
-        step, turns = lax.while_loop(lambda s: (s[1] < 40) & (s[0] <= big - 3), lambda s: (s[0] + 3, s[1] + 1), (big - 20, 0))
+        step, iterations = lax.while_loop(lambda s: (s[1] < 40) & (s[0] <= big - 3), lambda s: (s[0] + 3, s[1] + 1), (big - 20, 0))
         back, down = lax.while_loop(lambda s: (s[0] > low) & (s[1] < 40), lambda s: (s[0] - 7, s[1] + 1), (low + 22, 0))
         total = lax.fori_loop(0, 10, lambda i, v: v * 3 + i.astype(dtype), x)
         shifted = lax.shift_right_logical(x * 31, jnp.array(2, dtype)) + lax.shift_left(x, jnp.array(6, dtype))
-        return {"step": step, "turns": turns, "back": back, "down": down, "total": total, "sum": jnp.sum(x * x, dtype=dtype), "shifted": shifted, "cumulative": jnp.cumprod(x), "negated": -low, "abs": jnp.abs(low)}
+        return {"step": step, "iterations": iterations, "back": back, "down": down, "total": total, "sum": jnp.sum(x * x, dtype=dtype), "shifted": shifted, "cumulative": jnp.cumprod(x), "negated": -low, "abs": jnp.abs(low)}
 
     return {f"{d.__name__}.{k}": v for d in (jnp.int8, jnp.uint8, jnp.int16, jnp.uint16, jnp.int32, jnp.uint32) for k, v in jax.jit(functools.partial(run, d))().items()}
 

@@ -279,11 +279,11 @@ def effects_come_before_the_call_returns():
         jax.jit(lambda x: io_callback(slowly, None, x, ordered=ordered))(3)
         assert seen == [3], seen
         refused = jax.jit(lambda x: io_callback(fails, None, x, ordered=ordered))
-        for turn in range(2):
+        for attempt in range(2):
             try:
-                refused(turn)
+                refused(attempt)
             except jax.errors.JaxRuntimeError as e:
-                assert f"no {turn}" in str(e), str(e)
+                assert f"no {attempt}" in str(e), str(e)
             else:
                 raise AssertionError("the error did not come with the call")
         jax.effects_barrier()  # nothing of it is left

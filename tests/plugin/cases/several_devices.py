@@ -131,11 +131,11 @@ def shard_map_two_axes():
 
 @eight
 def shard_map_loops():
-    """Collectives in a loop body meet turn by turn."""
+    """Collectives in a loop body rendezvous in each iteration."""
     def body(v):
-        def turn(_, c):
+        def body(_, c):
             return lax.ppermute(c, "x", [(i, (i + 1) % N) for i in range(N)]) + lax.pmean(c, "x")
-        return lax.fori_loop(0, 5, turn, v)
+        return lax.fori_loop(0, 5, body, v)
     x = rand(N, 3)
     want = x.astype(np.float64)
     for _ in range(5):
@@ -155,7 +155,7 @@ def shard_map_gradients():
 
 @eight
 def shard_map_some_axes_manual():
-    """Along the axis that is not manual the region sees whole values."""
+    """Along the axis that is not manual the region sees full values."""
     x = rand(4, 8)
     f = jax.jit(jax.shard_map(lambda v: v * 2 + lax.psum(v, "x"), mesh=mesh2(), in_specs=P("x", None), out_specs=P("x", None),
                               axis_names={"x"}))
@@ -192,9 +192,9 @@ def shard_map_formats():
     """Every type of a byte and less crosses the border of a manual computation, moves between devices and comes back."""
     scalars = [t for t in vars(jnp).values() if isinstance(t, type(jnp.float32)) and t.dtype.itemsize == 1 and t.dtype != bool]
     formats = [t for t in scalars if not t.dtype.name.startswith(("float6", "int1", "uint1"))]  # which JAX has no arrays of
-    turn = over_x(lambda *vs: [lax.ppermute(lax.rev(v, (1,)), "x", [(i, (i + 1) % N) for i in range(N)]) for v in vs])
+    rotate = over_x(lambda *vs: [lax.ppermute(lax.rev(v, (1,)), "x", [(i, (i + 1) % N) for i in range(N)]) for v in vs])
     ones = (np.arange(4 * N).reshape(N, 4) % 3 == 1).astype(np.float32)  # nought and one are in each type but one
-    for got in turn(*(jnp.asarray(ones).astype(t) for t in formats)):
+    for got in rotate(*(jnp.asarray(ones).astype(t) for t in formats)):
         want = np.roll(ones[:, ::-1], 1, axis=0).astype(got.dtype).astype(np.float32)
         close(np.asarray(got).astype(np.float32), want)
 
@@ -379,7 +379,7 @@ def serialized_and_loaded():
 
 @eight
 def jit_loop_state_stays_split():
-    """Loops carry shards from turn to turn, by their first value or by what the body says of them."""
+    """Loops keep shards from iteration to iteration, with the tiling of their initial value or of the body."""
     m = mesh1()
     x = rand(8, 6)
     step = lambda i, v: jnp.tanh(v) + 0.1
@@ -451,7 +451,7 @@ def donors_that_no_result_can_use_stay():
 
 
 @eight
-def values_that_lie_alike():
+def values_with_the_same_sharding():
     from jax.experimental.shard_alike import shard_alike
     m = mesh1()
     x = put(rand(8, 2), m, "x")
@@ -543,7 +543,7 @@ def functions_with_a_partitioning_of_their_own():
         assert got.sharding.is_equivalent_to(NamedSharding(mesh, P(spec[0], None)), 2), got.sharding
         assert ("all-gather" in f.lower(v).compile().as_text()) == (len(spec) == 2)
     assert asked[0] == P("x", None) or asked[0] == P("x"), asked
-    # In a loop, and refused by the user's own words.
+    # In a loop, and refused with the user's message.
     close(jax.jit(lambda v: lax.fori_loop(0, 3, lambda _, u: softmax(u)[0], v))(put(x, mesh1(), "x")),
           functools.reduce(lambda u, _: np.exp(u - u.max(-1, keepdims=True)) / np.exp(u - u.max(-1, keepdims=True)).sum(-1, keepdims=True), range(3), x), rtol=1e-4)
     def refuses(*_):

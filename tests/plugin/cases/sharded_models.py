@@ -70,7 +70,7 @@ def transformer_data_and_tensor_parallel():
     places = {k: NamedSharding(m, s) for k, s in SPLIT.items()}
     split = jax.jit(step, in_shardings=(places, NamedSharding(m, P("data"))), out_shardings=(places, NamedSharding(m, P())))
     whole, parts = alone(w), jax.device_put(w, places)
-    for turn in range(3):
+    for iteration in range(3):
         whole, want = jax.jit(step)(whole, alone(tokens))
         parts, got = split(parts, tokens)
         close(got, want, **loose)
@@ -111,14 +111,14 @@ def transformer_by_hand():
 
 @eight
 def pipeline_of_stages():
-    """Eight stages, each on a device of its own; batches move on by one stage a turn."""
+    """Eight stages, each on a device of its own; batches move on by one stage per iteration."""
     m = mesh(stage=N)
     w, batches = rand(N, 6, 6), rand(5, 3, 6, seed=1)
 
     def body(w, batches):
-        stage, turns = lax.axis_index("stage"), batches.shape[0] + N - 1
+        stage, iterations = lax.axis_index("stage"), batches.shape[0] + N - 1
 
-        def turn(state, i):
+        def iterate(state, i):
             held, out = state
             fed = jnp.where(stage == 0, batches[jnp.minimum(i, batches.shape[0] - 1)], held)
             made = jnp.tanh(fed @ w[0])
@@ -127,7 +127,7 @@ def pipeline_of_stages():
             return (lax.ppermute(made, "stage", [(k, (k + 1) % N) for k in range(N)]), out), None
 
         start = lax.pcast((jnp.zeros_like(batches[0]), jnp.zeros_like(batches)), "stage", to="varying")
-        (_, out), _ = lax.scan(turn, start, jnp.arange(turns))
+        (_, out), _ = lax.scan(iterate, start, jnp.arange(iterations))
         return lax.psum(jnp.where(stage == N - 1, out, 0), "stage")
 
     f = jax.shard_map(body, mesh=m, in_specs=(P("stage"), P()), out_specs=P())
@@ -146,7 +146,7 @@ def pipeline_of_stages():
 
 @eight
 def ring_attention():
-    """Keys and values go round; each device folds them into the attention of its own queries."""
+    """Keys and values rotate between the devices; each device adds them to the attention of its own queries."""
     m = mesh(ring=N)
     q, k, v = (rand(2, 32, 4, seed=s) for s in range(3))
 
@@ -154,7 +154,7 @@ def ring_attention():
         n, t = lax.axis_index("ring"), q.shape[1]
         rows = n * t + jnp.arange(t)
 
-        def turn(state, i):
+        def iterate(state, i):
             k, v, high, total, out = state
             columns = (n - i) % N * t + jnp.arange(t)
             a = jnp.where(rows[:, None] >= columns, jnp.einsum("bte,bse->bts", q, k), -1e30)
@@ -166,7 +166,7 @@ def ring_attention():
                     out * keep[..., None] + jnp.einsum("bts,bse->bte", p, v)), None
 
         start = (k, v, jnp.full_like(q[..., 0], -1e30), jnp.zeros_like(q[..., 0]), jnp.zeros_like(q))
-        (_, _, _, total, out), _ = lax.scan(turn, start, jnp.arange(N))
+        (_, _, _, total, out), _ = lax.scan(iterate, start, jnp.arange(N))
         return out / total[..., None]
 
     f = jax.shard_map(body, mesh=m, in_specs=P(None, "ring"), out_specs=P(None, "ring"))
@@ -243,7 +243,7 @@ def experts_behind_an_all_to_all():
 
 @eight
 def sums_of_a_batch_in_parts_are_taken_once():
-    """Gradients of small batches add up on each device, and the devices meet when the last one is done."""
+    """Gradients of small batches add up on each device, and one all-reduce after the last batch combines them."""
     m = jax.make_mesh((N,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
     x, w = rand(3, N * 2, 4), [rand(4, 4, seed=s) for s in range(3)]
     with jax.set_mesh(m):
@@ -299,7 +299,7 @@ def programs_at_once_in_different_orders():
 
     def work(first):
         try:
-            for turn in range(15):
+            for iteration in range(15):
                 outs = [(f(a), want_f), (g(b), want_g)] if first else [(g(b), want_g), (f(a), want_f)]
                 for got, want in outs:
                     same(got, want)
@@ -352,7 +352,7 @@ def an_error_on_one_device_is_everybodys():
     x = rand(N, 3)
     good, bad = program(N), program(5)
     once = x + x.sum(0)
-    for turn in range(3):
+    for iteration in range(3):
         try:
             jax.block_until_ready(bad(x))
         except jax.errors.JaxRuntimeError as e:
@@ -389,7 +389,7 @@ def order_that_a_program_asks_for():
         control_dep(b, c)
         return a + b + c
 
-    for turn in range(3):
+    for iteration in range(3):
         seen.clear()
         close(f(np.float32(2)), 9)
         jax.effects_barrier()

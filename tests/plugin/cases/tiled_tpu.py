@@ -217,10 +217,10 @@ def callbacks_of_several_devices():
 
     @jax.jit
     def loop(v):
-        def turn(i, c):
+        def body(i, c):
             io_callback(lambda n: seen.append(int(n)), None, i, ordered=True)
             return c + 1
-        return lax.fori_loop(0, 4, turn, v)
+        return lax.fori_loop(0, 4, body, v)
     seen.clear()
     close(loop(x), np.arange(64).reshape(8, 8) + 4)
     jax.effects_barrier()
