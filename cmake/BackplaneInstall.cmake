@@ -86,7 +86,7 @@ install(FILES
 
 # ---- headers, under include/backplane as they are included: "sdk/host/client.h"
 
-foreach(ROOM api core sdk/host sdk/backend)
+foreach(ROOM api base core sdk/host sdk/backend)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${ROOM}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/backplane/${ROOM}
     COMPONENT Development
     FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "*_test.h" EXCLUDE PATTERN "testdata" EXCLUDE PATTERN "abi" EXCLUDE

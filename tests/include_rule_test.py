@@ -14,8 +14,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TYPES, OPS, IR = ["core/types"], ["core/types", "core/ops"], ["core/types", "core/ops", "core/ir"]
 CORE = ["core"]
 
+# What every folder but api may include: headers on abseil and the standard library alone.
+BASE = "base"
+
 RULES = {
     "api": ["api"],
+    "base": [],
     "core/types": TYPES,
     "core/relayout": ["core/relayout", "core/types"],
     "core/ops": OPS,
@@ -44,7 +48,7 @@ TEST_FILE = re.compile(r"_(test|bench)\.(cc|c|h)$")
 TEST_EXTRA = {"core": ["core"], "sdk": ["sdk/testing", "sdk/host", "core", "api"], "plugins": ["sdk/testing", "sdk/host", "sdk/shim", "api"],
               "samples": ["sdk/testing", "sdk/host", "api"], "api": []}
 
-ROOMS = ("api/", "core/", "sdk/", "plugins/", "conformance/", "samples/", "tests/", "bench/")
+ROOMS = ("api/", "base/", "core/", "sdk/", "plugins/", "conformance/", "samples/", "tests/", "bench/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -62,7 +66,7 @@ def allowed(path):
         extra.append("/".join(path.split("/")[:2]))
     if TEST_FILE.search(path):
         extra += TEST_EXTRA.get(path.split("/")[0], [])
-    return RULES[room] + extra
+    return RULES[room] + extra + ([BASE] if room != "api" else [])
 
 
 def violations(path, text):

@@ -20,7 +20,7 @@ namespace backplane::conformance {
 namespace {
 
 constexpr size_t kMaxExpansions = 4096;
-constexpr int kMaxDevices = 64;
+constexpr int kMaxCaseDevices = 64;
 constexpr uintmax_t kMaxFileBytes = uintmax_t{16} << 20;
 
 // One line, or lines that belong together: a literal over several lines, or the lines of a program.
@@ -275,13 +275,13 @@ class FileParser {
       return absl::InvalidArgumentError("expected 'devices replicas N partitions M'");
     for (size_t i = 0; i < words.size(); i += 2) {
       int* field = words[i] == "replicas" ? &c->replicas : words[i] == "partitions" ? &c->partitions : nullptr;
-      if (field == nullptr || !absl::SimpleAtoi(words[i + 1], field) || *field < 1 || *field > kMaxDevices) {
+      if (field == nullptr || !absl::SimpleAtoi(words[i + 1], field) || *field < 1 || *field > kMaxCaseDevices) {
         return absl::InvalidArgumentError("expected 'devices replicas N partitions M'");
       }
     }
-    return c->devices() <= kMaxDevices
+    return c->devices() <= kMaxCaseDevices
                ? absl::OkStatus()
-               : absl::InvalidArgumentError(absl::StrCat("more than ", kMaxDevices, " devices"));
+               : absl::InvalidArgumentError(absl::StrCat("more than ", kMaxCaseDevices, " devices"));
   }
 
   static absl::Status ReadFailure(absl::string_view text, Case* c) {

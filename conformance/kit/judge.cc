@@ -10,6 +10,7 @@
 #include <regex>
 #include <thread>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -32,10 +33,6 @@ absl::Status NotOpened(absl::string_view words) { return absl::FailedPreconditio
 absl::Status KitFailed(absl::string_view words) { return absl::InternalError(words); }
 int StatusOf(const absl::Status& error) {
   return absl::IsInvalidArgument(error) ? kWrongUsage : absl::IsFailedPrecondition(error) ? kNotOpened : kKitFailed;
-}
-
-bool Holds(const std::vector<std::string>& list, absl::string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
 }
 
 absl::StatusOr<std::vector<host::NamedValue>> ParseNamedValues(const std::vector<std::string>& texts) {
@@ -177,7 +174,7 @@ class Run {
     for (const Job& job : all) {
       bool in_level = o_.levels.empty();
       for (const Level& level : levels_) {
-        if (!Holds(o_.levels, level.name)) continue;
+        if (!absl::c_linear_search(o_.levels, level.name)) continue;
         for (const std::string& pattern : level.patterns) in_level = in_level || Meets(pattern, job.id);
       }
       const std::string suite = job.id.substr(0, job.id.find('.'));
@@ -276,7 +273,8 @@ class Run {
     // A claimed level is judged only if all of its checks ran.
     report_.demanded = o_.levels;
     for (const LevelResult& level : report_.levels) {
-      if (Holds(profile_.claims, level.name) && level.not_run == 0) report_.demanded.push_back(level.name);
+      if (absl::c_linear_search(profile_.claims, level.name) && level.not_run == 0)
+        report_.demanded.push_back(level.name);
     }
     return absl::OkStatus();
   }

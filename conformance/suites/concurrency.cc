@@ -91,19 +91,35 @@ void ReadBy16(Kit& k) {
 
 // ---- Several devices
 
-void Replicas(Kit& k) {
+// Compiles a program for two replicas.
+Launch ForTwoReplicas(Kit& k, const char* program) {
   host::CompileOptions options = PlainOptions(k);
   options.num_replicas = 2;
   Launch launch;
-  launch.executable = Compile(k, R"(module @m {
+  launch.executable = Compile(k, program, options);
+  return launch;
+}
+
+// Launches device `d` alone with one argument. Returns its output.
+PJRT_Buffer* LaunchAlone(Kit& k, Launch* launch, size_t d, const std::vector<float>& argument) {
+  launch->device = k.device(d);
+  launch->arguments = {{Put<float>(k, {static_cast<int64_t>(argument.size())}, argument, k.device(d))}};
+  const Err e = TryExecute(k, launch);
+  k.Require(e.ok(), "device ", d, " launched alone: ", ErrText(e));
+  k.Require(launch->outputs.size() == 1 && launch->outputs[0].size() == 1, "a launch of one device gives ",
+            launch->outputs.size(), " rows of outputs");
+  return launch->outputs[0][0];
+}
+
+void Replicas(Kit& k) {
+  Launch launch = ForTwoReplicas(k, R"(module @m {
   func.func public @main(%x: tensor<2xui32>) -> tensor<2xui32> {
     %0 = stablehlo.replica_id : tensor<ui32>
     %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<ui32>) -> tensor<2xui32>
     %2 = stablehlo.add %x, %1 : tensor<2xui32>
     return %2 : tensor<2xui32>
   }
-})",
-                              options);
+})");
   for (size_t d = 0; d < 2; ++d) launch.arguments.push_back({Put<uint32_t>(k, {2}, {10, 20}, k.device(d))});
   const Err e = TryExecute(k, &launch);
   k.Require(e.ok(), ErrText(e));
@@ -126,10 +142,7 @@ constexpr char kAllReduce[] = R"(module @m {
 })";
 
 void AllReduce(Kit& k) {
-  host::CompileOptions options = PlainOptions(k);
-  options.num_replicas = 2;
-  Launch launch;
-  launch.executable = Compile(k, kAllReduce, options);
+  Launch launch = ForTwoReplicas(k, kAllReduce);
   for (int round = 0; round < 10; ++round) {
     const float r = static_cast<float>(round);
     launch.arguments = {{Put<float>(k, {2}, {1, r}, k.device(0))}, {Put<float>(k, {2}, {10, 20}, k.device(1))}};
@@ -143,23 +156,14 @@ void AllReduce(Kit& k) {
 
 // Launches each device by its own call, in alternating order. The n-th launches of all devices form one execution.
 void DeviceByDevice(Kit& k) {
-  host::CompileOptions options = PlainOptions(k);
-  options.num_replicas = 2;
-  Launch launch;
-  launch.executable = Compile(k, kAllReduce, options);
+  Launch launch = ForTwoReplicas(k, kAllReduce);
   PJRT_Buffer* out[2] = {nullptr, nullptr};
   for (size_t round = 0; round < 6; ++round) {
     const float r = static_cast<float>(round);
     const float x[2][2] = {{1, r}, {10, 20}};
     for (size_t i = 0; i < 2; ++i) {
       const size_t d = (i + round) % 2;
-      launch.device = k.device(d);
-      launch.arguments = {{Put<float>(k, {2}, {x[d][0], x[d][1]}, k.device(d))}};
-      const Err e = TryExecute(k, &launch);
-      k.Require(e.ok(), "device ", d, " launched alone: ", ErrText(e));
-      k.Require(launch.outputs.size() == 1 && launch.outputs[0].size() == 1, "a launch of one device gives ",
-                launch.outputs.size(), " rows of outputs");
-      out[d] = launch.outputs[0][0];
+      out[d] = LaunchAlone(k, &launch, d, {x[d][0], x[d][1]});
       k.Require(DeviceOf(k, out[d]) == k.device(d), "a launch on device ", d, " gives a result on another one");
     }
     for (size_t d = 0; d < 2; ++d)
@@ -170,30 +174,20 @@ void DeviceByDevice(Kit& k) {
 
 // Launches one device twice before the other: the plugin must not pair the two launches with each other.
 void DeviceAhead(Kit& k) {
-  host::CompileOptions options = PlainOptions(k);
-  options.num_replicas = 2;
-  Launch launch;
-  launch.executable = Compile(k, kAllReduce, options);
+  Launch launch = ForTwoReplicas(k, kAllReduce);
   std::vector<PJRT_Buffer*> out;
   for (size_t i : {0, 1, 2, 3}) {
     const size_t d = i / 2;
     const float value = i % 2 == 0 ? 1.0f : 100.0f;
-    launch.device = k.device(d);
-    launch.arguments = {{Put<float>(k, {2}, {value, static_cast<float>(d)}, k.device(d))}};
-    const Err e = TryExecute(k, &launch);
-    k.Require(e.ok(), "launch ", i, ": ", ErrText(e));
-    out.push_back(launch.outputs[0][0]);
+    out.push_back(LaunchAlone(k, &launch, d, {value, static_cast<float>(d)}));
   }
   for (size_t i = 0; i < out.size(); ++i)
     k.Require(GetAs<float>(k, out[i]) == std::vector<float>({i % 2 == 0 ? 2.0f : 200.0f, 1}), "launch ", i % 2,
-              " of device ", i / 2, " met another launch than its own");
+              " of device ", i / 2, " was paired with another launch than its own");
 }
 
 void ReplicaArgumentCount(Kit& k) {
-  host::CompileOptions options = PlainOptions(k);
-  options.num_replicas = 2;
-  Launch launch;
-  launch.executable = Compile(k, kAllReduce, options);
+  Launch launch = ForTwoReplicas(k, kAllReduce);
   launch.arguments = {{Put<float>(k, {2}, {1, 2}, k.device(0))}};  // arguments for one device only
   const Err e = TryExecute(k, &launch);
   k.Require(!e.ok(), "a program for two devices runs with arguments for one");
@@ -215,10 +209,7 @@ module @donating_sum attributes {mhlo.num_replicas = 2 : i32} {
 
 // The arguments of one device are right and those of the other are not: nothing may run or be donated on either.
 void PartialLaunch(Kit& k) {
-  host::CompileOptions options = PlainOptions(k);
-  options.num_replicas = 2;
-  Launch launch;
-  launch.executable = Compile(k, kDonatingSum, options);
+  Launch launch = ForTwoReplicas(k, kDonatingSum);
   PJRT_Buffer* deleted = Put<float>(k, {2}, {1, 1}, k.device(1));
   Delete(k, deleted);
   const struct {
@@ -251,25 +242,19 @@ void PartialLaunch(Kit& k) {
 
 // A rejected call for one device does not count as a launch.
 void RefusedAlone(Kit& k) {
-  host::CompileOptions options = PlainOptions(k);
-  options.num_replicas = 2;
-  Launch launch;
-  launch.executable = Compile(k, kDonatingSum, options);
+  Launch launch = ForTwoReplicas(k, kDonatingSum);
   PJRT_Buffer* deleted = Put<float>(k, {2}, {1, 1}, k.device(1));
   Delete(k, deleted);
   for (int round = 0; round < 3; ++round) {
     const float r = static_cast<float>(round);
     PJRT_Buffer* out[2];
     for (size_t d = 0; d < 2; ++d) {
-      launch.device = k.device(d);
       if (d == 1) {
+        launch.device = k.device(d);
         launch.arguments = {{deleted}};
         k.Require(!TryExecute(k, &launch).ok(), "a deleted argument is accepted");
       }
-      launch.arguments = {{Put<float>(k, {2}, {r, static_cast<float>(d)}, k.device(d))}};
-      const Err e = TryExecute(k, &launch);
-      k.Require(e.ok(), "device ", d, " launched alone: ", ErrText(e));
-      out[d] = launch.outputs[0][0];
+      out[d] = LaunchAlone(k, &launch, d, {r, static_cast<float>(d)});
     }
     for (size_t d = 0; d < 2; ++d)
       k.Require(

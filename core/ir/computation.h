@@ -68,8 +68,6 @@ class Computation {
   void SortTopologically();
 
   std::string ToString() const;
-  // 128-bit digest as 32 hex digits of what it computes, with all that it calls (not names, not metadata).
-  std::string Fingerprint() const;
 
  private:
   friend class Module;

@@ -157,12 +157,6 @@ uint64_t Instruction::HashWithoutOperands() const {
   return d.Half();
 }
 
-std::string Computation::Fingerprint() const {
-  Digest d;
-  AddComputations(module_->PostOrder(this), d);
-  return d.Hex();
-}
-
 std::string Module::Fingerprint() const {
   Digest d;
   AddComputations(PostOrder(), d);

@@ -17,8 +17,7 @@
 namespace backplane {
 namespace {
 
-constexpr int kMaxDepth = 64;             // nesting of tuples and dictionaries
-constexpr int64_t kMaxDevices = 1 << 20;  // more devices than this is no machine
+constexpr int kMaxDepth = 64;  // nesting of tuples and dictionaries
 
 // Product of sizes that are all positive; 0 when one is not or the product passes kMaxDevices.
 int64_t DeviceCount(const Ints& dims) {

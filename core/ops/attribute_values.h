@@ -90,6 +90,9 @@ struct IotaDevices {
   bool operator==(const IotaDevices&) const = default;
 };
 
+// Bound of the number of devices in a program, against absurd input.
+inline constexpr int64_t kMaxDevices = int64_t{1} << 20;
+
 // Text: replica_groups={{0,1},{2,3}} or replica_groups=[2,2]<=[4] or [2,2]<=[2,2]T(1,0) or mesh['a'=2,'b'=2] {'b'}.
 struct ReplicaGroups {
   std::vector<Ints> groups;         // used when `iota` is absent

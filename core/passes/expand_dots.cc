@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/passes/loop_builder.h"
 #include "core/passes/passes.h"
@@ -15,7 +16,6 @@
 namespace backplane {
 namespace {
 
-bool Holds(const Ints& v, int64_t x) { return std::find(v.begin(), v.end(), x) != v.end(); }
 int64_t ProductOf(const Shape& s, const Ints& dims) {
   int64_t n = 1;
   for (int64_t d : dims) n *= s.dimensions(d);
@@ -52,14 +52,14 @@ class RaggedDot {
     const int64_t ragged = dims_.lhs_ragged[0];
     limit_ = x[0]->shape().dimensions(ragged);
     groups_ = x[2]->shape().dimensions(x[2]->shape().rank() - 1);
-    const bool contracting = Holds(dims_.dot.lhs_contracting, ragged);
+    const bool contracting = absl::c_linear_search(dims_.dot.lhs_contracting, ragged);
     type_ = i_->shape().element_type();
     Value root = nullptr;
     if (i_->shape().num_elements() == 0 || limit_ == 0 || groups_ == 0) {
       ASSIGN_OR_RETURN(root, Fill(b_, type_, 0, i_->shape().dimensions()));
     } else {
       RETURN_IF_ERROR(FindEnds(x[2]));
-      if (Holds(dims_.dot.lhs_batch, ragged)) {
+      if (absl::c_linear_search(dims_.dot.lhs_batch, ragged)) {
         ASSIGN_OR_RETURN(root, InBatch(x[0], x[1]));
       } else {
         ASSIGN_OR_RETURN(root, contracting ? Contracting(x[0], x[1]) : Free(x[0], x[1]));
@@ -160,7 +160,8 @@ class RaggedDot {
   Ints FreeDims(const Shape& s, const Ints& batch, const Ints& contracting, absl::Span<const int64_t> other) const {
     Ints free;
     for (int64_t d = 0; d < s.rank(); ++d) {
-      if (!Holds(batch, d) && !Holds(contracting, d) && std::find(other.begin(), other.end(), d) == other.end())
+      if (!absl::c_linear_search(batch, d) && !absl::c_linear_search(contracting, d) &&
+          !absl::c_linear_search(other, d))
         free.push_back(d);
     }
     return free;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/types/integer_division.h"
+
 namespace backplane {
 namespace {
 
@@ -192,7 +194,7 @@ Instruction* Rewriter::Slice(Instruction* x, SliceConfig slices) {
   Shape shape = x->shape();
   for (size_t d = 0; d < slices.size(); ++d) {
     const SliceDimension& s = slices[d];
-    shape.set_dimension(static_cast<int64_t>(d), (s.limit - s.start + s.stride - 1) / s.stride);
+    shape.set_dimension(static_cast<int64_t>(d), CeilDiv(s.limit - s.start, s.stride));
   }
   Attributes attrs;
   attrs.Set(AttrId::kSlices, std::move(slices));

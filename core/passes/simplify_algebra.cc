@@ -1,3 +1,4 @@
+#include "absl/algorithm/container.h"
 #include "core/passes/algebra/rules.h"
 
 #include <algorithm>
@@ -17,13 +18,9 @@ bool IsIdentity(absl::Span<const int64_t> permutation) {
 Shape WithoutDimensions(const Shape& shape, absl::Span<const int64_t> dimensions) {
   DimVector kept;
   for (int64_t d = 0; d < shape.rank(); ++d) {
-    if (!Contains(dimensions, d)) kept.push_back(shape.dimensions(d));
+    if (!absl::c_linear_search(dimensions, d)) kept.push_back(shape.dimensions(d));
   }
   return Shape(shape.element_type(), kept);
-}
-
-bool Contains(absl::Span<const int64_t> list, int64_t n) {
-  return std::find(list.begin(), list.end(), n) != list.end();
 }
 
 int64_t Smallest(PrimitiveType t) { return IsSigned(t) ? -(int64_t{1} << (BitWidth(t) - 2)) * 2 : 0; }

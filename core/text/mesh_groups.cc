@@ -9,8 +9,6 @@
 namespace backplane {
 namespace {
 
-constexpr int64_t kMaxDevices = 1 << 20;
-
 // 'name'
 absl::StatusOr<std::string> AxisName(HloLexer& lexer) {
   RETURN_IF_ERROR(lexer.Expect("'", "of an axis name"));

@@ -34,7 +34,6 @@ class Shape {
   bool IsArray() const { return IsArrayType(type_); }
   bool IsTuple() const { return type_ == PrimitiveType::kTuple; }
   bool IsToken() const { return type_ == PrimitiveType::kToken; }
-  bool IsOpaque() const { return type_ == PrimitiveType::kOpaque; }
   bool IsScalar() const { return IsArray() && dims_.empty(); }
 
   int64_t rank() const { return static_cast<int64_t>(dims_.size()); }

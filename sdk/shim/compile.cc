@@ -1,5 +1,7 @@
 // Programs in, executables out; and executables as bytes.
 #include "absl/strings/str_cat.h"
+#include "base/fnv.h"
+#include "base/wire.h"
 #include "core/import/compile_options.h"
 #include "core/import/import.h"
 #include "core/passes/passes.h"
@@ -7,7 +9,6 @@
 #include "sdk/shim/entries.h"
 #include "sdk/shim/extensions/extensions.h"
 #include "sdk/shim/objects.h"
-#include "sdk/shim/wire.h"
 
 namespace backplane::shim {
 namespace {
@@ -89,7 +90,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> DeserializeExecutable(absl::st
   }
   if (magic != kExecutableMagic)
     return absl::InvalidArgumentError("deserialize: these bytes are no serialized executable of ours");
-  if (!in.ok() || hash != Hash64(payload))
+  if (!in.ok() || hash != Fnv1a64(payload))
     return absl::DataLossError("deserialize: the bytes were damaged or cut short");
   if (platform != topology.platform_name) {
     return absl::FailedPreconditionError(
@@ -163,7 +164,7 @@ absl::Status Executable_Serialize(PJRT_Executable_Serialize_Args& a) {
   out.Bytes(1, kExecutableMagic);
   out.Bytes(2, Plugin().backend->platform_name());
   out.Bytes(3, payload);
-  out.Varint(4, Hash64(payload));
+  out.Varint(4, Fnv1a64(payload));
   auto* holder = new OwnedBytes{out.Take()};
   a.serialized_bytes = holder->bytes.data();
   a.serialized_bytes_size = holder->bytes.size();

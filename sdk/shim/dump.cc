@@ -8,9 +8,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/wire.h"
 #include "core/import/proto/hlo_proto.h"
 #include "core/types/status_macros.h"
-#include "sdk/shim/wire.h"
 
 namespace backplane::shim {
 namespace {

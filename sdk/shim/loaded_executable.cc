@@ -3,9 +3,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/wire.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
-#include "sdk/shim/wire.h"
 
 namespace backplane::shim {
 namespace {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "api/extensions/profiler.h"
+#include "base/wire.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/backend/operation_trace.h"
-#include "sdk/shim/wire.h"
 #include "sdk/testing/api_calls.h"
 
 namespace backplane::testing {
@@ -73,25 +73,25 @@ struct Session {
 // "plane / line: name@offset+duration(module, op) ..." for each line of a space, by the numbers of xplane.proto.
 std::vector<std::string> Lines(const std::string& space) {
   std::vector<std::string> out;
-  shim::WireReader planes(space);
+  WireReader planes(space);
   while (planes.Next()) {
     if (planes.field != 1) continue;
     std::string name;
     std::map<uint64_t, std::string> events, stats;
     std::vector<absl::string_view> lines;
-    shim::WireReader plane(planes.bytes);
+    WireReader plane(planes.bytes);
     while (plane.Next()) {
       if (plane.field == 2) name = std::string(plane.bytes);
       if (plane.field == 3) lines.push_back(plane.bytes);
       if (plane.field != 4 && plane.field != 5) continue;
       const int field = plane.field;
-      shim::WireReader entry(plane.bytes);
+      WireReader entry(plane.bytes);
       uint64_t key = 0;
       std::string value;
       while (entry.Next()) {
         if (entry.field == 1) key = entry.value;
         if (entry.field != 2) continue;
-        shim::WireReader metadata(entry.bytes);
+        WireReader metadata(entry.bytes);
         while (metadata.Next()) {
           if (metadata.field == 1) {
             EXPECT_EQ(metadata.value, key);
@@ -103,7 +103,7 @@ std::vector<std::string> Lines(const std::string& space) {
     }
     for (absl::string_view bytes : lines) {
       std::string text = name + " /";
-      shim::WireReader line(bytes);
+      WireReader line(bytes);
       uint64_t base = 0;
       while (line.Next()) {
         if (line.field == 2) text += " " + std::string(line.bytes.substr(0, line.bytes.find(' '))) + ":";
@@ -111,13 +111,13 @@ std::vector<std::string> Lines(const std::string& space) {
         if (line.field != 4) continue;
         uint64_t id = 0, offset = 0, duration = 0;
         std::string told;
-        shim::WireReader event(line.bytes);
+        WireReader event(line.bytes);
         while (event.Next()) {
           if (event.field == 1) id = event.value;
           if (event.field == 2) offset = event.value;
           if (event.field == 3) duration = event.value;
           if (event.field != 4) continue;
-          shim::WireReader stat(event.bytes);
+          WireReader stat(event.bytes);
           uint64_t key = 0, reference = 0;
           while (stat.Next()) (stat.field == 1 ? key : reference) = stat.value;
           told += (told.empty() ? "" : ",") + stats[key] + "=" + stats[reference];

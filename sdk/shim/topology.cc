@@ -2,9 +2,10 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/fnv.h"
+#include "base/wire.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
-#include "sdk/shim/wire.h"
 
 PJRT_TopologyDescription::PJRT_TopologyDescription(backplane::Topology t)
     : topology(std::move(t)), attributes(topology.attributes) {
@@ -140,7 +141,7 @@ std::string SerializeTopology(const Topology& t) {
     out.Bytes(5, w.str());
   }
   out.Bytes(6, SerializeValues(t.attributes));
-  out.Varint(7, Hash64(out.str()));
+  out.Varint(7, Fnv1a64(out.str()));
   return out.Take();
 }
 
@@ -148,7 +149,7 @@ absl::StatusOr<Topology> ParseTopology(absl::string_view bytes) {
   Topology t;
   bool ok = true, magic = false, whole = false;
   WireReader in(bytes);
-  for (size_t end = 0; ok && in.Next(); end = bytes.size() - in.left()) {
+  for (size_t end = 0; ok && in.Next(); end = bytes.size() - in.rest().size()) {
     switch (in.field) {
       case 1:
         magic = in.bytes == kTopologyMagic;
@@ -225,7 +226,7 @@ absl::StatusOr<Topology> ParseTopology(absl::string_view bytes) {
         ok = ParseValues(in.bytes, &t.attributes);
         break;
       case 7:
-        whole = in.value == Hash64(bytes.substr(0, end)) && in.AtEnd();
+        whole = in.value == Fnv1a64(bytes.substr(0, end)) && in.AtEnd();
         break;
       default:
         break;
@@ -302,7 +303,7 @@ absl::Status TopologyDescription_Attributes(PJRT_TopologyDescription_Attributes_
 
 absl::Status TopologyDescription_Fingerprint(PJRT_TopologyDescription_Fingerprint_Args& a) {
   BP_REQUIRE(a.topology);
-  a.fingerprint = Hash64(SerializeTopology(a.topology->topology));
+  a.fingerprint = Fnv1a64(SerializeTopology(a.topology->topology));
   return absl::OkStatus();
 }
 

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "sdk/shim/wire.h"
+#include "base/wire.h"
 
 namespace backplane::testing {
 
@@ -170,10 +170,10 @@ void Destroy(PJRT_LoadedExecutable* executable) {
 
 std::string OptionsFor(int replicas, int partitions, bool portable) {
   // CompileOptionsProto: executable_build_options 3 {num_replicas 4, num_partitions 5}, compile_portable_executable 4.
-  shim::WireWriter build;
+  WireWriter build;
   build.Varint(4, static_cast<uint64_t>(replicas));
   build.Varint(5, static_cast<uint64_t>(partitions));
-  shim::WireWriter options;
+  WireWriter options;
   options.Bytes(3, build.str());
   if (portable) options.Varint(4, 1);
   return options.Take();

@@ -5,13 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "core/import/proto/compile_options.messages.h"
 #include "core/import/proto/proto_values.h"
+#include "core/ops/attribute_values.h"
 #include "core/types/literal.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
 namespace {
-
-constexpr int64_t kMaxDevices = 1 << 20;
 
 absl::Status Invalid(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("compile options: ", what));

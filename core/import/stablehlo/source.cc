@@ -5,6 +5,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/fnv.h"
 
 namespace backplane::stablehlo {
 namespace {
@@ -274,9 +275,7 @@ void AppendDense(std::string* out, const SourceAttr* a, const DumpOptions& optio
   } else if (bytes.size() <= options.max_constant_bytes) {
     absl::StrAppend(out, "0x", absl::BytesToHexString(bytes));
   } else {
-    uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-    for (unsigned char c : bytes) hash = (hash ^ c) * 0x100000001b3u;
-    absl::StrAppend(out, bytes.size(), " bytes ", absl::Hex(hash, absl::kZeroPad16));
+    absl::StrAppend(out, bytes.size(), " bytes ", absl::Hex(Fnv1a64(bytes), absl::kZeroPad16));
   }
   absl::StrAppend(out, "> : ", TypeToString(a->type));
 }

@@ -12,8 +12,6 @@
 namespace backplane::to_hlo {
 namespace {
 
-constexpr int64_t kMaxDevices = 1 << 20;
-
 class Cursor {
  public:
   explicit Cursor(absl::string_view text) : all_(text), rest_(text) {}

@@ -1,5 +1,6 @@
 // Evaluation of operations that make or move elements without arithmetic.
 #include "core/ops/families/elements.h"
+#include "core/types/integer_division.h"
 #include "core/types/literal_convert.h"
 
 namespace backplane {
@@ -68,7 +69,7 @@ absl::StatusOr<Literal> Pad(const OpContext& op, const Literal& x, const Literal
   for (int64_t i = 0; i < shape.rank(); ++i) {
     // Elements first..last of the operand land inside the result.
     const int64_t step = padding[i].interior + 1, low = padding[i].low;
-    const int64_t first = low >= 0 ? 0 : (-low + step - 1) / step;
+    const int64_t first = low >= 0 ? 0 : CeilDiv(-low, step);
     const int64_t room = shape.dimensions(i) - 1 - low;
     const int64_t last = room < 0 ? -1 : std::min(x.shape().dimensions(i) - 1, room / step);
     if (last < first) return out;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "core/passes/algebra/rules.h"
 #include "core/passes/match.h"
 
@@ -17,7 +18,8 @@ Instruction* DotOfTranspose(Instruction* i, Rewriter& to) {
     // The free dimensions determine the order of the result's dimensions, so they must stay in order.
     Ints free;
     for (int64_t k = 0; k < static_cast<int64_t>(p.size()); ++k) {
-      if (!Contains(batch, k) && !Contains(contracting, k)) free.push_back(p[static_cast<size_t>(k)]);
+      if (!absl::c_linear_search(batch, k) && !absl::c_linear_search(contracting, k))
+        free.push_back(p[static_cast<size_t>(k)]);
     }
     if (!std::is_sorted(free.begin(), free.end())) return;
     for (int64_t& b : batch) b = p[static_cast<size_t>(b)];
@@ -39,7 +41,7 @@ Instruction* BroadcastOperand(Instruction* x, const Ints& batch, const Ints& con
                               const Shape& result, Rewriter& to) {
   Ints order = batch, dimensions;
   for (int64_t d = 0; d < x->shape().rank(); ++d) {
-    if (!Contains(batch, d) && !Contains(contracting, d)) order.push_back(d);
+    if (!absl::c_linear_search(batch, d) && !absl::c_linear_search(contracting, d)) order.push_back(d);
   }
   if (!std::is_sorted(order.begin(), order.end())) return nullptr;
   for (int64_t d = 0; d < static_cast<int64_t>(order.size()); ++d) {

@@ -1,5 +1,6 @@
 #include <optional>
 
+#include "absl/algorithm/container.h"
 #include "core/passes/algebra/rules.h"
 #include "core/passes/match.h"
 
@@ -75,7 +76,7 @@ Instruction* GatherOfRowNumbers(Instruction* i, Rewriter& to) {
   }
   Ints permutation;
   for (int64_t r = 0, other = 0; r < i->shape().rank(); ++r) {
-    if (!Contains(g.offset_dims, r)) {
+    if (!absl::c_linear_search(g.offset_dims, r)) {
       permutation.push_back(along);
       continue;
     }
@@ -100,7 +101,7 @@ Instruction* ScatterOne(Instruction* i, Rewriter& to) {
   Shape window = x->shape();
   Ints sizes;
   for (int64_t d = 0, k = 0; d < x->shape().rank(); ++d) {
-    const bool inserted = Contains(s.inserted_window_dims, d);
+    const bool inserted = absl::c_linear_search(s.inserted_window_dims, d);
     sizes.push_back(inserted ? 1 : updates->shape().dimensions(s.update_window_dims[static_cast<size_t>(k++)]));
     window.set_dimension(d, sizes.back());
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "core/passes/algebra/rules.h"
 #include "core/passes/match.h"
 
@@ -134,7 +135,8 @@ Instruction* ReverseOfEqual(Instruction* i, Rewriter& to) {
   Instruction* x = i->operand(0);
   Ints kept;
   for (int64_t d : i->dimensions()) {
-    const bool equal = i->shape().dimensions(d) == 1 || (x->Is(Opcode::kBroadcast) && !Contains(x->dimensions(), d));
+    const bool equal =
+        i->shape().dimensions(d) == 1 || (x->Is(Opcode::kBroadcast) && !absl::c_linear_search(x->dimensions(), d));
     if (!equal) kept.push_back(d);
   }
   return kept.size() == i->dimensions().size() ? nullptr : ReverseAlong(x, std::move(kept), to);
@@ -145,7 +147,7 @@ Instruction* ReverseOfReverse(Instruction* i, Rewriter& to) {
   if (!x->Is(Opcode::kReverse)) return nullptr;
   Ints once;
   for (int64_t d = 0; d < i->shape().rank(); ++d) {
-    if (Contains(i->dimensions(), d) != Contains(x->dimensions(), d)) once.push_back(d);
+    if (absl::c_linear_search(i->dimensions(), d) != absl::c_linear_search(x->dimensions(), d)) once.push_back(d);
   }
   return ReverseAlong(x->operand(0), std::move(once), to);
 }

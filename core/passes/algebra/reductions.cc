@@ -2,6 +2,7 @@
 #include <limits>
 #include <optional>
 
+#include "absl/algorithm/container.h"
 #include "core/passes/algebra/rules.h"
 #include "core/passes/match.h"
 
@@ -106,14 +107,14 @@ Instruction* ReduceOfBroadcast(Instruction* i, Rewriter& to) {
   Ints made, rest, dimensions;
   int64_t times = 1;
   for (int64_t d : Sorted(i->dimensions())) {
-    if (Contains(x->dimensions(), d)) continue;
+    if (absl::c_linear_search(x->dimensions(), d)) continue;
     made.push_back(d);
     times *= x->shape().dimensions(d);
   }
   if (made.empty()) return nullptr;
   auto without_made = [&](int64_t d) { return d - (std::lower_bound(made.begin(), made.end(), d) - made.begin()); };
   for (int64_t d : i->dimensions()) {
-    if (!Contains(made, d)) rest.push_back(without_made(d));
+    if (!absl::c_linear_search(made, d)) rest.push_back(without_made(d));
   }
   for (int64_t d : x->dimensions()) dimensions.push_back(without_made(d));
   Instruction* smaller = to.Broadcast(x->operand(0), WithoutDimensions(x->shape(), made), std::move(dimensions));
@@ -139,7 +140,7 @@ Instruction* ReduceOfTranspose(Instruction* i, Rewriter& to) {
   const bool any_order = reducer && MayReassociate(*reducer, i->shape().element_type());
   if (!any_order && !std::is_sorted(dimensions.begin(), dimensions.end())) return nullptr;
   for (int64_t d = 0; d < x->shape().rank(); ++d) {
-    if (!Contains(i->dimensions(), d)) kept.push_back(p[static_cast<size_t>(d)]);
+    if (!absl::c_linear_search(i->dimensions(), d)) kept.push_back(p[static_cast<size_t>(d)]);
   }
   Instruction* reduced = ReduceAlong(i, x->operand(0), i->operand(1), std::move(dimensions), to);
   const Ints order = Sorted(kept);
@@ -166,7 +167,7 @@ Instruction* ReduceOfReshape(Instruction* i, Rewriter& to) {
   Ints dimensions;
   for (size_t k = 0; k < before.size(); ++k) {
     if (from->shape().dimensions(before[k]) != x->shape().dimensions(after[k])) return nullptr;
-    if (Contains(i->dimensions(), after[k])) dimensions.push_back(before[k]);
+    if (absl::c_linear_search(i->dimensions(), after[k])) dimensions.push_back(before[k]);
   }
   if (dimensions.empty()) return nullptr;
   return to.Reshape(ReduceAlong(i, from, i->operand(1), std::move(dimensions), to), i->shape());
@@ -183,8 +184,8 @@ Instruction* ReduceOfReduce(Instruction* i, Rewriter& to) {
   if (x->operand(0)->shape().num_elements() == 0) return nullptr;
   Ints both = x->dimensions();
   for (int64_t d = 0, kept = 0; d < x->operand(0)->shape().rank(); ++d) {
-    if (Contains(x->dimensions(), d)) continue;
-    if (Contains(i->dimensions(), kept++)) both.push_back(d);
+    if (absl::c_linear_search(x->dimensions(), d)) continue;
+    if (absl::c_linear_search(i->dimensions(), kept++)) both.push_back(d);
   }
   return ReduceAlong(i, x->operand(0), i->operand(1), std::move(both), to);
 }

@@ -21,7 +21,6 @@ void AddDotRules(RuleSet* rules);
 bool IsIdentity(absl::Span<const int64_t> permutation);
 // Returns the shape without the dimensions in `dimensions`, which must be sorted.
 Shape WithoutDimensions(const Shape& shape, absl::Span<const int64_t> dimensions);
-bool Contains(absl::Span<const int64_t> list, int64_t n);
 // The smallest and the largest value of an integer type of 8 to 64 bits, or of pred. The largest u64 is given as its
 // bit pattern.
 int64_t Smallest(PrimitiveType t);

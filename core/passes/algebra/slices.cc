@@ -1,7 +1,9 @@
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "core/passes/algebra/rules.h"
 #include "core/passes/match.h"
+#include "core/types/integer_division.h"
 
 namespace backplane::algebra {
 namespace {
@@ -12,7 +14,7 @@ using namespace match;
 // would take quadratic time.
 constexpr int64_t kMaxOperandsSearched = 256;
 
-int64_t CountOf(const SliceDimension& s) { return (s.limit - s.start + s.stride - 1) / s.stride; }
+int64_t CountOf(const SliceDimension& s) { return CeilDiv(s.limit - s.start, s.stride); }
 // Returns the index behind the last element that the slice takes.
 int64_t EndOf(const SliceDimension& s) { return s.start + (CountOf(s) - 1) * s.stride + 1; }
 
@@ -149,7 +151,7 @@ Instruction* SliceOfReduce(Instruction* i, Rewriter& to) {
   SliceConfig slices;
   const Shape& from = x->operand(0)->shape();
   for (int64_t d = 0, kept = 0; d < from.rank(); ++d) {
-    if (Contains(x->dimensions(), d)) {
+    if (absl::c_linear_search(x->dimensions(), d)) {
       slices.push_back({0, from.dimensions(d), 1});
     } else {
       slices.push_back(i->slices()[static_cast<size_t>(kept++)]);

@@ -1,4 +1,5 @@
 #include "core/passes/partition/factors.h"
+#include "absl/algorithm/container.h"
 
 #include <algorithm>
 #include <numeric>
@@ -72,7 +73,7 @@ std::optional<Factors> GetReduceFactors(const Instruction& i) {
   Factors f;
   const int64_t rank = i.operand(0)->shape().rank();
   for (int64_t d = 0; d < rank; ++d) {
-    if (!HasDim(i.dimensions(), d)) f.result.push_back(d);
+    if (!absl::c_linear_search(i.dimensions(), d)) f.result.push_back(d);
   }
   f.operands.assign(static_cast<size_t>(2 * inputs), Ints());
   for (int64_t k = 0; k < inputs; ++k) f.operands[static_cast<size_t>(k)] = MakeIota(rank);
@@ -123,13 +124,13 @@ std::optional<Factors> GetGatherFactors(const Instruction& i) {
   Ints of_operand(static_cast<size_t>(operand.rank()), -1), of_indices(static_cast<size_t>(indices.rank()), -1);
   size_t window = 0;
   for (int64_t d = 0; d < operand.rank(); ++d) {
-    if (HasDim(g.collapsed_slice_dims, d) || HasDim(g.operand_batching_dims, d)) continue;
+    if (absl::c_linear_search(g.collapsed_slice_dims, d) || absl::c_linear_search(g.operand_batching_dims, d)) continue;
     const int64_t at = g.offset_dims[window++];
     if (sizes[static_cast<size_t>(d)] == operand.dimensions(d)) of_operand[static_cast<size_t>(d)] = at;
   }
   Ints batch;
   for (int64_t d = 0; d < i.shape().rank(); ++d) {
-    if (!HasDim(g.offset_dims, d)) batch.push_back(d);
+    if (!absl::c_linear_search(g.offset_dims, d)) batch.push_back(d);
   }
   size_t next = 0;
   for (int64_t d = 0; d < indices.rank(); ++d) {
@@ -152,9 +153,10 @@ std::optional<Factors> GetScatterFactors(const Instruction& i) {
   Ints of_operand(static_cast<size_t>(operand.rank()), -1), of_updates(static_cast<size_t>(updates.rank()), -1);
   size_t window = 0;
   for (int64_t d = 0; d < operand.rank(); ++d) {
-    if (HasDim(g.inserted_window_dims, d) || HasDim(g.input_batching_dims, d)) continue;
+    if (absl::c_linear_search(g.inserted_window_dims, d) || absl::c_linear_search(g.input_batching_dims, d)) continue;
     const int64_t u = g.update_window_dims[window++];
-    if (HasDim(g.scatter_dims_to_operand_dims, d) || updates.dimensions(u) != operand.dimensions(d)) continue;
+    if (absl::c_linear_search(g.scatter_dims_to_operand_dims, d) || updates.dimensions(u) != operand.dimensions(d))
+      continue;
     of_operand[static_cast<size_t>(d)] = of_updates[static_cast<size_t>(u)] = d;
   }
   // Batching dimensions occur in all three operands. The updates list them in the order of the scatter dimensions.
@@ -164,7 +166,7 @@ std::optional<Factors> GetScatterFactors(const Instruction& i) {
     of_operand[static_cast<size_t>(d)] = of_indices[static_cast<size_t>(at)] = d;
     int64_t scatter = at > g.index_vector_dim ? at - 1 : at;
     for (int64_t u = 0; u < updates.rank(); ++u) {
-      if (!HasDim(g.update_window_dims, u) && scatter-- == 0) of_updates[static_cast<size_t>(u)] = d;
+      if (!absl::c_linear_search(g.update_window_dims, u) && scatter-- == 0) of_updates[static_cast<size_t>(u)] = d;
     }
   }
   f.result = of_operand;
@@ -173,8 +175,6 @@ std::optional<Factors> GetScatterFactors(const Instruction& i) {
 }
 
 }  // namespace
-
-bool HasDim(absl::Span<const int64_t> list, int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 std::optional<Factors> GetFactors(const Instruction& i) {
   if (i.operand_count() == 0 || !i.operand(0)->shape().IsArray()) return std::nullopt;
@@ -221,9 +221,9 @@ std::optional<Factors> GetFactors(const Instruction& i) {
       return f;
     }
     case Opcode::kConcatenate:
-      return MapDims(i, i.operand_count(), [&](int64_t d) { return !HasDim(i.dimensions(), d); });
+      return MapDims(i, i.operand_count(), [&](int64_t d) { return !absl::c_linear_search(i.dimensions(), d); });
     case Opcode::kSort:
-      return MapDims(i, i.operand_count(), [&](int64_t d) { return !HasDim(i.dimensions(), d); });
+      return MapDims(i, i.operand_count(), [&](int64_t d) { return !absl::c_linear_search(i.dimensions(), d); });
     case Opcode::kReduceWindow:
       return MapDims(i, i.operand_count() / 2,
                      [&](int64_t d) { return i.window().dimensions[static_cast<size_t>(d)] == WindowDimension{}; });

@@ -19,8 +19,6 @@ struct Factors {
   bool is_pass_through = false;  // each result element is computed from one element of each operand
 };
 
-bool HasDim(absl::Span<const int64_t> list, int64_t x);
-
 // Returns nullopt for operations without a rule.
 std::optional<Factors> GetFactors(const Instruction& i);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "core/eval/scalar_compiler.h"
 #include "core/ir/builder.h"
@@ -164,7 +165,7 @@ Partitioner::MaybeShards Partitioner::PartitionReduce(Instruction* i) {
   const bool reduces_partially = op && CanReducePartially(*op, i->operand(1));
   Ints reduced, kept;
   for (int64_t d = 0; d < tiling.rank(); ++d) {
-    if (!HasDim(i->dimensions(), d)) {
+    if (!absl::c_linear_search(i->dimensions(), d)) {
       kept.push_back(d);
     } else if (tiling.IsTiled(d)) {
       if (reduces_partially)
@@ -202,7 +203,7 @@ Partitioner::MaybeShards Partitioner::PartitionDot(Instruction* i) {
   ASSIGN_OR_RETURN(Instruction * b, ReshardTo(rhs, product.SelectDims(right)));
   Ints contracting;
   for (int64_t k = 0; k < product.rank(); ++k) {
-    if (product.IsTiled(k) && !HasDim(f.result, k)) contracting.push_back(k);
+    if (product.IsTiled(k) && !absl::c_linear_search(f.result, k)) contracting.push_back(k);
   }
   Tiling tiling = product.SelectDims(f.result);
   Instruction* x = c_->AddClone(i, tiling.ShardShape(i->shape()), {a, b});
@@ -256,7 +257,7 @@ Partitioner::MaybeShards Partitioner::PartitionAlongUntouchedDims(Instruction* i
       case Opcode::kReduceWindow:
         return i->window().dimensions[k] == WindowDimension{};
       default:  // reverse, concatenate, sort
-        return !HasDim(i->dimensions(), d);
+        return !absl::c_linear_search(i->dimensions(), d);
     }
   };
   Tiling tiling = known->tiling;
@@ -304,7 +305,7 @@ Partitioner::MaybeShards Partitioner::PartitionGather(Instruction* i) {
   Ints sizes = i->attrs().GetInts(AttrId::kSliceSizes);
   for (size_t d = 0; d < sizes.size(); ++d) {
     const int64_t dim = static_cast<int64_t>(d);
-    if (operand_tiling.IsTiled(dim) && !HasDim(i->gather_dims().operand_batching_dims, dim))
+    if (operand_tiling.IsTiled(dim) && !absl::c_linear_search(i->gather_dims().operand_batching_dims, dim))
       sizes[d] = x->shape().dimensions(dim);
   }
   Instruction* gather = c_->AddClone(i, tiling.ShardShape(i->shape()), {x, at});
@@ -349,7 +350,7 @@ Partitioner::MaybeShards Partitioner::PartitionScatterByUpdates(Instruction* i) 
   const Shards *update_shards = FindShards(updates), *index_shards = FindShards(indices);
   int64_t index_dim = 0;
   for (int64_t d = 0; d < updates->shape().rank(); ++d) {
-    if (HasDim(g.update_window_dims, d)) continue;
+    if (absl::c_linear_search(g.update_window_dims, d)) continue;
     if (index_dim == g.index_vector_dim) ++index_dim;
     of_indices[static_cast<size_t>(index_dim)] = d;
     if (update_shards != nullptr) tiling.SplitLike(d, update_shards->tiling, d);

@@ -1,6 +1,7 @@
 // Boundaries of manual regions: conversions between full values and the shards that manual code works on.
 #include "absl/strings/str_cat.h"
 #include "core/passes/partition/partitioner.h"
+#include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
@@ -20,7 +21,7 @@ absl::StatusOr<Tiling> Partitioner::AdjustBoundaryTiling(const Instruction* i, T
     const int64_t full_size = full.dimensions(d), shard_size = shard.dimensions(d);
     if (full_size == shard_size) {
       tiling = tiling.ReplicateDim(d);
-    } else if ((full_size + tiling.tiles(d) - 1) / tiling.tiles(d) != shard_size) {
+    } else if (CeilDiv(full_size, tiling.tiles(d)) != shard_size) {
       return absl::UnimplementedError(absl::StrCat(i->name(), ": dimension ", d, " of ", full.ToString(), " is ",
                                                    shard_size, " in the manual region, ", tiling.ToString(),
                                                    " splits it into ", tiling.tiles(d)));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "core/types/integer_division.h"
 
 namespace backplane {
 
@@ -166,7 +167,7 @@ Shape Tiling::ShardShape(const Shape& full) const {
   DimVector dims = full.dimensions();
   for (int64_t d = 0; d < rank(); ++d) {
     int64_t& n = dims[static_cast<size_t>(d)];
-    n = (n + tiles(d) - 1) / tiles(d);
+    n = CeilDiv(n, tiles(d));
   }
   return Shape(full.element_type(), dims);
 }

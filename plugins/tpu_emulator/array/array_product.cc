@@ -64,8 +64,8 @@ Blocks ChooseBlocks(int64_t m, int64_t n, const ArrayProductShape& s, int thread
   b.rows = std::min<int64_t>(b.rows, 480);
   b.columns = std::min(RoundUp(n, kTileColumns), kBlockColumns);
   auto count = [&] {
-    b.row_blocks = (m + b.rows - 1) / b.rows;
-    b.column_blocks = (n + b.columns - 1) / b.columns;
+    b.row_blocks = CeilDiv(m, b.rows);
+    b.column_blocks = CeilDiv(n, b.columns);
     return s.batch * b.row_blocks * b.column_blocks;
   };
   // Split blocks until each thread has two of them, as long as a block is worth a task.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/literal_convert.h"
 #include "core/types/physical_layout.h"
@@ -23,7 +24,6 @@ bool IsSupportedType(PrimitiveType t) { return t == PrimitiveType::kF32 || IsNar
 bool IsReadDirectly(PrimitiveType t) {
   return t == PrimitiveType::kF32 || t == PrimitiveType::kBF16 || t == PrimitiveType::kF16;
 }
-bool Contains(const Ints& list, int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 int64_t AlignWithTail(int64_t bytes) {
   return bytes == 0 ? 0 : (bytes + kTail + kAlignment - 1) / kAlignment * kAlignment;
 }
@@ -151,7 +151,7 @@ void Contraction::PlanDot(const Instruction& op, const PhysicalLayout& lhs, cons
   auto free = [&](const PhysicalLayout& side, const Ints& batch, const Ints& contracting) {
     std::vector<FreeDim> dims;
     for (int64_t i = 0; i < static_cast<int64_t>(side.dims().size()); ++i) {
-      if (Contains(batch, i) || Contains(contracting, i)) continue;
+      if (absl::c_linear_search(batch, i) || absl::c_linear_search(contracting, i)) continue;
       dims.push_back({side.dims()[static_cast<size_t>(i)], GetDigits(side, i), GetDigits(out, at++)});
     }
     return dims;

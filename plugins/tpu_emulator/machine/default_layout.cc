@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/types/integer_division.h"
+
 namespace backplane::tpu {
 namespace {
 
-int64_t RoundToMultiple(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 int64_t NextPowerOfTwo(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
 
 // Bits of an element in memory. An element that does not divide a word evenly, for example 6 bits, takes a byte.
@@ -31,7 +32,7 @@ MinorPair ChooseMinorPair(PrimitiveType type, absl::Span<const int64_t> dims, Ti
     for (int64_t j = rank - 1; j >= 0; --j) {
       if (i == j) continue;
       const int64_t rows = two_bits ? tile.rows : TileRows(type, dims[j], tile);
-      const int64_t padded_minor = RoundToMultiple(dims[i], tile.lanes), padded_second = RoundToMultiple(dims[j], rows);
+      const int64_t padded_minor = RoundUp(dims[i], tile.lanes), padded_second = RoundUp(dims[j], rows);
       double cost = static_cast<double>(padded_minor) * static_cast<double>(padded_second);
       for (int64_t d = 0; d < rank; ++d) {
         if (d != i && d != j) cost *= static_cast<double>(dims[d]);

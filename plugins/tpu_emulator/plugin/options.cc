@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/fnv.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/host_topology.h"
 
@@ -190,12 +191,10 @@ absl::StatusOr<EmulatorOptions> OptionsFromTopology(const Topology& topology) {
 }
 
 std::string ComputeVersion(const EmulatorOptions& options) {
-  // FNV-1a. It need not resist attacks, but must tell apart two machines with the same name.
-  uint64_t digest = 0xcbf29ce484222325u;
-  for (const char c : absl::StrCat(WriteMachine(options.machine), options.round == Round::kOp ? "op" : "fusion",
-                                   options.f64 == F64::kPairs ? "pairs" : "")) {
-    digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  }
+  // The hash need not resist attacks, but must tell apart two machines with the same name.
+  const uint64_t digest =
+      Fnv1a64(absl::StrCat(WriteMachine(options.machine), options.round == Round::kOp ? "op" : "fusion",
+                           options.f64 == F64::kPairs ? "pairs" : ""));
   return absl::StrCat(kVersion, "; ", options.machine.name, " ", absl::Hex(digest, absl::kZeroPad16));
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "core/passes/rewrite.h"
 #include "plugins/tpu_emulator/array/contraction.h"
 
@@ -92,8 +93,6 @@ Instruction* ReshapeToAtoms(Computation* c, const std::vector<Atom>& atoms, Inst
   return x->shape().dimensions() == shape.dimensions() ? x : Make(c, x, Opcode::kReshape, shape, {x});
 }
 
-bool Contains(const Ints& list, int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
-
 // Returns the positions in `atoms` of the atoms of a dimension, major first.
 Ints FindAtoms(const std::vector<Atom>& atoms, int64_t dim) {
   Ints positions;
@@ -142,12 +141,12 @@ Instruction* MakeTiledDot(Computation* c, const Instruction& dot, const DotOpera
                       const Ints& contracting) {
     std::vector<Atom> free;
     for (const Atom& a : atoms) {
-      if (!Contains(batch, a.dim) && !Contains(contracting, a.dim)) free.push_back(a);
+      if (!absl::c_linear_search(batch, a.dim) && !absl::c_linear_search(contracting, a.dim)) free.push_back(a);
     }
     const int64_t first = static_cast<int64_t>(sizes.size());
     for (const Atom& a : free) sizes.push_back(a.size);
     for (int64_t dim = 0; dim < static_cast<int64_t>(dims.size()); ++dim) {
-      if (Contains(batch, dim) || Contains(contracting, dim)) continue;
+      if (absl::c_linear_search(batch, dim) || absl::c_linear_search(contracting, dim)) continue;
       int64_t size = 1;
       for (int64_t at : FindAtoms(free, dim)) {
         order.push_back(first + at);

@@ -2,12 +2,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/algorithm/container.h"
 #include "sdk/cli/fuzz/generator.h"
 
 namespace backplane::cli::fuzz {
 namespace {
-
-bool Has(const std::vector<int64_t>& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); }
 
 int64_t Product(const std::vector<int64_t>& dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
@@ -238,7 +237,7 @@ Value Generator::Gather(Scope& s) {
     batch[static_cast<size_t>(of)] = dims[static_cast<size_t>(d)];
   }
   for (int64_t d = 0; d < rank; ++d) {
-    if (Has(g.operand_batching_dims, d)) continue;
+    if (absl::c_linear_search(g.operand_batching_dims, d)) continue;
     if (random_.Chance(60)) g.start_index_map.push_back(d);
     if (dims[static_cast<size_t>(d)] > 0 && random_.Chance(40)) g.collapsed_slice_dims.push_back(d);
   }
@@ -247,7 +246,7 @@ Value Generator::Gather(Scope& s) {
   int64_t offsets = 0;
   for (int64_t d = 0; d < rank; ++d) {
     const int64_t size = dims[static_cast<size_t>(d)];
-    if (Has(g.collapsed_slice_dims, d) || Has(g.operand_batching_dims, d)) {
+    if (absl::c_linear_search(g.collapsed_slice_dims, d) || absl::c_linear_search(g.operand_batching_dims, d)) {
       sizes.push_back(std::min<int64_t>(size, 1));
       continue;
     }
@@ -293,14 +292,14 @@ Value Generator::Scatter(Scope& s) {
     batch[static_cast<size_t>(of)] = dims[static_cast<size_t>(k)];
   }
   for (int64_t k = 0; k < rank; ++k) {
-    if (Has(d.input_batching_dims, k)) continue;
+    if (absl::c_linear_search(d.input_batching_dims, k)) continue;
     if (random_.Chance(60)) d.scatter_dims_to_operand_dims.push_back(k);
     if (dims[static_cast<size_t>(k)] > 0 && random_.Chance(45)) d.inserted_window_dims.push_back(k);
   }
   std::vector<int64_t> indices = batch, window;
   for (int64_t k = 0; k < rank; ++k) {
     const int64_t size = dims[static_cast<size_t>(k)];
-    if (!Has(d.inserted_window_dims, k) && !Has(d.input_batching_dims, k)) {
+    if (!absl::c_linear_search(d.inserted_window_dims, k) && !absl::c_linear_search(d.input_batching_dims, k)) {
       window.push_back(random_.Chance(50) ? size : random_.Between(std::min<int64_t>(size, 1), size));
     }
   }
@@ -313,7 +312,8 @@ Value Generator::Scatter(Scope& s) {
   d.update_window_dims = places;
   std::vector<int64_t> updates;
   for (int64_t k = 0, w = 0, c = 0; k < total; ++k) {
-    updates.push_back(Has(places, k) ? window[static_cast<size_t>(w++)] : batch[static_cast<size_t>(c++)]);
+    updates.push_back(absl::c_linear_search(places, k) ? window[static_cast<size_t>(w++)]
+                                                       : batch[static_cast<size_t>(c++)]);
   }
   const Value at = Fresh(s, Shape(PrimitiveType::kS32, indices), random_.Chance(60) ? Fill::kPositive : Fill::kWhole);
   const Value update = Like(s, type, updates);

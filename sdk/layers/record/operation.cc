@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/layers/record/wire.h"
+#include "base/wire.h"
 
 namespace backplane::record {
 namespace {
@@ -52,13 +52,13 @@ static_assert(sizeof(kKindNames) / sizeof(kKindNames[0]) == kLastKind + 1);
 std::string EncodeLayout(const host::BufferLayout& layout) {
   WireWriter w;
   w.Varint(1, layout.type == PJRT_Buffer_MemoryLayout_Type_Strides ? 1 : 0);
-  w.Packed(2, layout.minor_to_major);
+  w.PackedSigned(2, layout.minor_to_major);
   for (const std::vector<int64_t>& tile : layout.tiles) {
     WireWriter t;
-    t.Packed(1, tile);
+    t.PackedSigned(1, tile);
     w.Bytes(3, t.Take());
   }
-  w.Packed(4, layout.byte_strides);
+  w.PackedSigned(4, layout.byte_strides);
   return w.Take();
 }
 
@@ -67,15 +67,15 @@ bool DecodeLayout(absl::string_view bytes, host::BufferLayout* layout) {
   while (r.Next()) {
     if (r.field == 1)
       layout->type = r.value == 1 ? PJRT_Buffer_MemoryLayout_Type_Strides : PJRT_Buffer_MemoryLayout_Type_Tiled;
-    if (r.field == 2) r.Packed(&layout->minor_to_major);
+    if (r.field == 2) r.PackedSigned(&layout->minor_to_major);
     if (r.field == 3) {
       layout->tiles.emplace_back();
       WireReader t(r.bytes);
       while (t.Next())
-        if (t.field == 1) t.Packed(&layout->tiles.back());
+        if (t.field == 1) t.PackedSigned(&layout->tiles.back());
       if (!t.ok()) r.Fail();
     }
-    if (r.field == 4) r.Packed(&layout->byte_strides);
+    if (r.field == 4) r.PackedSigned(&layout->byte_strides);
   }
   return r.ok();
 }
@@ -87,7 +87,7 @@ std::string EncodeValue(const host::NamedValue& value) {
   if (const auto* whole = std::get_if<int64_t>(&value.value)) w.Signed(3, *whole);
   if (const auto* list = std::get_if<std::vector<int64_t>>(&value.value)) {
     WireWriter inner;
-    inner.Packed(1, *list);
+    inner.PackedSigned(1, *list);
     w.Bytes(4, inner.Take());
   }
   if (const auto* real = std::get_if<float>(&value.value)) {
@@ -109,7 +109,7 @@ bool DecodeValue(absl::string_view bytes, host::NamedValue* value) {
       std::vector<int64_t> list;
       WireReader inner(r.bytes);
       while (inner.Next())
-        if (inner.field == 1) inner.Packed(&list);
+        if (inner.field == 1) inner.PackedSigned(&list);
       if (!inner.ok()) r.Fail();
       value->value = std::move(list);
     }
@@ -127,7 +127,7 @@ bool DecodeValue(absl::string_view bytes, host::NamedValue* value) {
 std::string EncodeShape(const host::ArrayShape& shape) {
   WireWriter w;
   w.Varint(1, static_cast<uint64_t>(shape.type));
-  w.Packed(2, shape.dims);
+  w.PackedSigned(2, shape.dims);
   return w.Take();
 }
 
@@ -135,7 +135,7 @@ bool DecodeShape(absl::string_view bytes, host::ArrayShape* shape) {
   WireReader r(bytes);
   while (r.Next()) {
     if (r.field == 1) shape->type = static_cast<PJRT_Buffer_Type>(r.value & 0xffff);
-    if (r.field == 2) r.Packed(&shape->dims);
+    if (r.field == 2) r.PackedSigned(&shape->dims);
   }
   return r.ok();
 }
@@ -168,7 +168,7 @@ std::string EncodeDevice(const DeviceFact& device) {
   w.Signed(3, device.local_hardware_id);
   w.Varint(4, device.addressable ? 1 : 0);
   w.Bytes(5, device.kind);
-  w.Packed(6, device.memories);
+  w.PackedSigned(6, device.memories);
   w.Signed(7, device.default_memory);
   return w.Take();
 }
@@ -181,7 +181,7 @@ bool DecodeDevice(absl::string_view bytes, DeviceFact* device) {
     if (r.field == 3) device->local_hardware_id = r.signed_value();
     if (r.field == 4) device->addressable = r.value != 0;
     if (r.field == 5) device->kind = std::string(r.bytes);
-    if (r.field == 6) r.Packed(&device->memories);
+    if (r.field == 6) r.PackedSigned(&device->memories);
     if (r.field == 7) device->default_memory = r.signed_value();
   }
   return r.ok();
@@ -219,14 +219,14 @@ std::string EncodeOperation(const Operation& op) {
   w.Signed(5, op.duration_ns);
   if (op.code != 0) w.Signed(6, op.code);
   if (!op.message.empty()) w.Bytes(7, op.message);
-  w.Packed(8, op.uses);
-  w.Packed(9, op.makes);
-  w.Packed(10, op.numbers);
+  w.PackedSigned(8, op.uses);
+  w.PackedSigned(9, op.makes);
+  w.PackedSigned(10, op.numbers);
   if (!op.name.empty()) w.Bytes(11, op.name);
   if (!op.text.empty()) w.Bytes(12, op.text);
   if (op.type != PJRT_Buffer_Type_INVALID) w.Varint(13, static_cast<uint64_t>(op.type));
-  w.Packed(14, op.dims);
-  w.Packed(15, op.byte_strides);
+  w.PackedSigned(14, op.dims);
+  w.PackedSigned(15, op.byte_strides);
   if (op.layout.has_value()) w.Bytes(16, EncodeLayout(*op.layout));
   for (const BlobRef& blob : op.blobs) w.Bytes(17, EncodeBlob(blob));
   if (op.data_left_out) w.Varint(18, 1);
@@ -235,9 +235,9 @@ std::string EncodeOperation(const Operation& op) {
   if (op.memory != -1) w.Signed(21, op.memory);
   for (const host::ArrayShape& shape : op.shapes) w.Bytes(22, EncodeShape(shape));
   for (const auto& layout : op.layouts) w.Bytes(23, layout.has_value() ? EncodeLayout(*layout) : std::string());
-  w.Packed(24, op.placement);
-  w.Packed(25, op.non_donatable);
-  w.Packed(26, op.donated);
+  w.PackedSigned(24, op.placement);
+  w.PackedSigned(25, op.non_donatable);
+  w.PackedSigned(26, op.donated);
   for (const DeviceFact& device : op.devices) w.Bytes(27, EncodeDevice(device));
   for (const MemoryFact& memory : op.memories) w.Bytes(28, EncodeMemory(memory));
   if (!op.obstacle.empty()) w.Bytes(29, op.obstacle);
@@ -274,13 +274,13 @@ absl::StatusOr<Operation> DecodeOperation(absl::string_view bytes) {
         op.message = std::string(r.bytes);
         break;
       case 8:
-        r.Packed(&op.uses);
+        r.PackedSigned(&op.uses);
         break;
       case 9:
-        r.Packed(&op.makes);
+        r.PackedSigned(&op.makes);
         break;
       case 10:
-        r.Packed(&op.numbers);
+        r.PackedSigned(&op.numbers);
         break;
       case 11:
         op.name = std::string(r.bytes);
@@ -292,10 +292,10 @@ absl::StatusOr<Operation> DecodeOperation(absl::string_view bytes) {
         op.type = static_cast<PJRT_Buffer_Type>(r.value & 0xffff);
         break;
       case 14:
-        r.Packed(&op.dims);
+        r.PackedSigned(&op.dims);
         break;
       case 15:
-        r.Packed(&op.byte_strides);
+        r.PackedSigned(&op.byte_strides);
         break;
       case 16:
         good = DecodeLayout(r.bytes, &op.layout.emplace());
@@ -323,13 +323,13 @@ absl::StatusOr<Operation> DecodeOperation(absl::string_view bytes) {
         if (!r.bytes.empty()) good = DecodeLayout(r.bytes, &op.layouts.back().emplace());
         break;
       case 24:
-        r.Packed(&op.placement);
+        r.PackedSigned(&op.placement);
         break;
       case 25:
-        r.Packed(&op.non_donatable);
+        r.PackedSigned(&op.non_donatable);
         break;
       case 26:
-        r.Packed(&op.donated);
+        r.PackedSigned(&op.donated);
         break;
       case 27:
         good = DecodeDevice(r.bytes, &op.devices.emplace_back());

@@ -4,10 +4,10 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "base/wire.h"
 #include "sdk/host/status.h"
 #include "sdk/layers/record/replayer.h"
 #include "sdk/layers/record/replayer_internal.h"
-#include "sdk/layers/record/wire.h"
 
 namespace backplane::record {
 namespace {

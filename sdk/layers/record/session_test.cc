@@ -7,12 +7,12 @@
 #include <fstream>
 #include <random>
 
+#include "base/wire.h"
 #include "gtest/gtest.h"
 #include "sdk/host/test_macros.h"
 #include "sdk/layers/record/replayer.h"
 #include "sdk/layers/record/session_file.h"
 #include "sdk/layers/record/slice.h"
-#include "sdk/layers/record/wire.h"
 
 namespace backplane::record {
 namespace {

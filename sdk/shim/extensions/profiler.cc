@@ -5,6 +5,7 @@
 // collect_data: up to JAX 0.10 hosts compare its size with their own, for equality, and do without a trace of the
 // devices where it differs; from 0.11 on they know three functions more and do with a table that lacks them.
 #include "api/extensions/profiler.h"
+#include "base/wire.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +16,6 @@
 #include "sdk/backend/operation_trace.h"
 #include "sdk/shim/extensions/extensions.h"
 #include "sdk/shim/objects.h"
-#include "sdk/shim/wire.h"
 
 struct PLUGIN_Profiler_Error {
   absl::Status status;
