@@ -2,12 +2,13 @@
 
 #include <unistd.h>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 
 namespace backplane::conformance {
 namespace {
@@ -25,13 +26,19 @@ std::string DefaultData() {
   return BACKPLANE_SOURCE_DIR "/conformance";
 }
 
-// Stores `text` in the target of the option. Returns false if it should be a number but is not.
-bool Store(const std::string& text, const OptionTarget& target) {
-  if (auto* const* s = std::get_if<std::string*>(&target)) return **s = text, true;
-  if (auto* const* list = std::get_if<std::vector<std::string>*>(&target)) return (*list)->push_back(text), true;
-  if (auto* const* whole = std::get_if<int64_t*>(&target)) return absl::SimpleAtoi(text, *whole);
-  if (auto* const* number = std::get_if<double*>(&target)) return absl::SimpleAtod(text, *number);
-  return false;
+void AddOption(const OptionLine& line, CLI::App* app) {
+  CLI::Option* added = std::visit(
+      [&](auto* target) -> CLI::Option* {
+        if constexpr (std::is_same_v<decltype(target), bool*>) {
+          return app->add_flag(line.names, *target)->disable_flag_override();
+        } else {
+          return app->add_option(line.names, *target);
+        }
+      },
+      line.target);
+  // Each use takes one value, so that the next argument stays positional.
+  if (std::holds_alternative<std::vector<std::string>*>(line.target))
+    added->expected(1)->take_all()->allow_extra_args(false);
 }
 
 }  // namespace
@@ -77,37 +84,19 @@ std::string HelpText(const std::string& program) {
 }
 
 bool ParseOptions(const std::vector<std::string>& words, Options* o, std::string* problem) {
-  std::vector<OptionLine> lines = OptionLines(o);
-  lines.push_back({"--help,-h", "", "", &o->help});
-  lines.push_back({"--strict", "", "", &o->strict});
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& w = words[i];
-    if (w == "--run") {
-      o->run.assign(words.begin() + static_cast<ptrdiff_t>(i) + 1, words.end());
-      break;
-    }
-    if (!absl::StartsWith(w, "-")) {
-      if (!o->plugin.empty()) return *problem = absl::StrCat("one plugin at a time: ", o->plugin, " and ", w), false;
-      o->plugin = w;
-      continue;
-    }
-    // "--jobs 4" and "--jobs=4" are the same.
-    const size_t equals = absl::StartsWith(w, "--") ? w.find('=') : std::string::npos;
-    const std::string name = w.substr(0, equals);
-    const OptionLine* line = nullptr;
-    for (const OptionLine& l : lines) {
-      for (absl::string_view n : absl::StrSplit(l.names, ',')) line = n == name ? &l : line;
-    }
-    if (line == nullptr) return *problem = absl::StrCat("unknown option ", name), false;
-    if (auto* const* flag = std::get_if<bool*>(&line->target)) {
-      if (equals != std::string::npos) return *problem = absl::StrCat(name, " takes no value"), false;
-      **flag = true;
-      continue;
-    }
-    if (equals == std::string::npos && ++i >= words.size())
-      return *problem = absl::StrCat(name, " needs a value"), false;
-    const std::string value = equals == std::string::npos ? words[i] : w.substr(equals + 1);
-    if (!Store(value, line->target)) return *problem = absl::StrCat(name, " needs a number, not '", value, "'"), false;
+  CLI::App app;
+  app.set_help_flag();  // --help is an option like the others: the caller prints the text
+  for (const OptionLine& line : OptionLines(o)) AddOption(line, &app);
+  AddOption({"--help,-h", "", "", &o->help}, &app);
+  AddOption({"--strict", "", "", &o->strict}, &app);
+  app.add_option("plugin", o->plugin);
+  // The arguments after --run are ids of checks.
+  const auto run = std::find(words.begin(), words.end(), "--run");
+  if (run != words.end()) o->run.assign(run + 1, words.end());
+  try {
+    app.parse(std::vector<std::string>(std::make_reverse_iterator(run), words.rend()));  // CLI11 expects reverse order
+  } catch (const CLI::ParseError& e) {
+    return *problem = e.what(), false;
   }
   return CheckOptions(o, problem);
 }
