@@ -208,10 +208,10 @@ void Queue::Run(Command& command, bool failed) {
   const bool traced = trace.Active();
   const int64_t start = traced ? trace.NowNs() : 0;
   absl::Status status = failed ? absl::AbortedError(absl::StrCat(command.name, ": what it waited for has failed"))
-                               : backplane::Caught(command.work);
+                               : backplane::CatchExceptions(command.work);
   if (traced) {
     const bool program = !command.program.empty();
-    trace.RecordOn(trace.LineNamed(name_), device_, program, command.name, command.program, start, trace.NowNs());
+    trace.RecordOnLine(trace.GetLine(name_), device_, program, command.name, command.program, start, trace.NowNs());
   }
   {
     Map& map = Map::Get();

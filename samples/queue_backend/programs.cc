@@ -126,7 +126,7 @@ class QueueLoaded : public backplane::LoadedExecutable {
     const int32_t device = request.device;
     run->request = std::move(request);
     work.on_device = [client = client_, run = std::move(run)] {
-      absl::Status status = backplane::Caught([&] { return Compute(*client, *run); });
+      absl::Status status = backplane::CatchExceptions([&] { return Compute(*client, *run); });
       run->member->End(status);
       return status;
     };

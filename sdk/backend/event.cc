@@ -15,18 +15,18 @@ namespace {
 using Callback = std::function<void(const absl::Status&)>;
 using Callbacks = absl::InlinedVector<Callback, 1>;
 
-// Callbacks that set events nest so far on the stack; deeper ones are queued.
+// The depth to which callbacks that set events may nest on the stack. Deeper ones are queued.
 constexpr int kMaxNesting = 16;
 
 // The callbacks that one thread runs.
 class Runner {
  public:
-  // Runs them now, or where too many are under way in this thread, as soon as the innermost has returned.
+  // Runs the callbacks now. If too many are nested in this thread already, runs them when the innermost has returned.
   void Run(Callbacks callbacks, const absl::Status& status) {
     if (nesting_ == kMaxNesting && Queue(callbacks, status)) return;
     ++nesting_;
     RunAll(callbacks, status);
-    // Only the innermost level that is allowed queues, so what is queued is this level's to run.
+    // Only the innermost allowed level queues callbacks, so this level runs everything that is queued.
     if (nesting_ == kMaxNesting) {
       while (RunQueued()) {
       }
@@ -34,7 +34,7 @@ class Runner {
     --nesting_;
   }
 
-  // Runs the oldest queued callbacks; false when there are none.
+  // Runs the oldest queued callbacks. Returns false if there are none.
   bool RunQueued() {
     if (first_ == queue_.size()) return false;
     Queued next = std::move(queue_[first_++]);
@@ -54,7 +54,7 @@ class Runner {
     absl::Status status;
   };
 
-  // False when there is no memory for it.
+  // Returns false if memory has run out.
   bool Queue(Callbacks& callbacks, const absl::Status& status) {
     try {
       queue_.emplace_back();
@@ -70,7 +70,7 @@ class Runner {
     for (Callback& callback : callbacks) {
       try {
         callback(status);
-      } catch (...) {  // there is nobody to tell; the promises it holds are
+      } catch (...) {  // there is no caller to report to; the callback's promises become errors
       }
       callback = nullptr;
     }
@@ -136,7 +136,7 @@ absl::Status Event::status() const { return state_ == nullptr ? absl::OkStatus()
 
 void Event::Set(absl::Status status) const {
   if (state_ == nullptr) return;
-  // The caller's Event may be destroyed by a callback, or by whoever waits: hold the state until the end.
+  // A callback or a waiting thread may destroy the caller's Event, so hold the state until the end.
   std::shared_ptr<State> state = state_;
   Callbacks callbacks;
   std::shared_ptr<Signal> signal;  // goes after the lock
@@ -157,7 +157,7 @@ absl::Status Event::Await() const {
   if (state_ == nullptr) return absl::OkStatus();
   if (!state_->ready.load(std::memory_order_acquire)) {
     std::shared_ptr<State> state = state_;  // a callback may destroy the caller's Event
-    // What is queued in this thread may be what this event waits for.
+    // This event may depend on callbacks that are queued in this thread, so run them first.
     Runner& runner = ThreadRunner();
     while (!state->ready.load(std::memory_order_acquire) && runner.RunQueued()) {
     }
@@ -205,7 +205,7 @@ Event Event::All(absl::Span<const Event> events) {
   };
   int64_t waiting = 0;
   const Event* last = nullptr;
-  bool others_ok = true;  // nobody but the last one can bring an error
+  bool others_ok = true;  // only the last event may have an error
   for (const Event& e : events) {
     if (!e.IsReady()) {
       ++waiting, last = &e;
@@ -222,7 +222,7 @@ Event Event::All(absl::Span<const Event> events) {
   if (waiting == 1 && others_ok) return *last;
   auto join = std::make_shared<Join>();
   join->events.assign(events.begin(), events.end());
-  // One more than there are events, so that nothing completes before all have been asked.
+  // Starts at one more than the number of events, so that the result is not set before all of them have been visited.
   join->pending = static_cast<int64_t>(events.size()) + 1;
   Event result = join->result;
   for (const Event& e : join->events) e.OnReady([join](const absl::Status&) { join->Arrive(); });

@@ -114,7 +114,7 @@ absl::Status Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args& a)
       done.Set(status);
       return;
     }
-    const absl::Status started = Caught([&] {
+    const absl::Status started = CatchExceptions([&] {
       const Event copied = CopyBytesOut(p->client, std::move(p->array), p->offset, args->dst);
       p.reset();
       copied.OnReady([done](const absl::Status& end) { done.Set(end); });

@@ -132,7 +132,7 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
   Event ready;
   // Host memory has no streams: `stream` is not looked at, and hosts without one leave it unset.
   if (!memory->host && a.stream != 0) {
-    ASSIGN_OR_RETURN(ready, client->client->EventOfStream(device->info().id, reinterpret_cast<void*>(a.stream)));
+    ASSIGN_OR_RETURN(ready, client->client->GetStreamEvent(device->info().id, reinterpret_cast<void*>(a.stream)));
   }
   if (memory->host) {
     const size_t alignment = client->client->ViewAlignment(memory->info->id, shape.element_type());

@@ -108,7 +108,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Prog
   if (in.code_size > 0) BP_REQUIRE(in.code);
   ASSIGN_OR_RETURN(CompileOptions parsed, ReadOptions(options, options_size));
   const absl::string_view format(in.format, in.format_size), code(in.code == nullptr ? "" : in.code, in.code_size);
-  if (Plugin().backend->TakesBytes(format)) {
+  if (Plugin().backend->AcceptsProgramBytes(format)) {
     ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable,
                      Plugin().backend->CompileBytes({format, code}, parsed, topology));
     RETURN_IF_ERROR(DumpProgram(*executable, parsed, topology.platform_name));

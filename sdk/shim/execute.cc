@@ -325,7 +325,7 @@ struct Running {
 
 void KeepWhileRunning(const Event& done, std::shared_ptr<const Running> running) {
   if (done.IsReady()) return;
-  const absl::Status kept = Caught([&] { done.OnReady([running](const absl::Status&) {}); });
+  const absl::Status kept = CatchExceptions([&] { done.OnReady([running](const absl::Status&) {}); });
   if (!kept.ok()) (void)done.Await();  // no memory to wait with
 }
 
@@ -343,7 +343,7 @@ absl::Status LaunchOn(const PJRT_LoadedExecutable& e, const std::shared_ptr<Load
     readable.push_back(row.request.donated[i] ? nullptr : row.request.arguments[i].storage.get());
   }
   auto running = std::make_shared<const Running>(Running{e.client, loaded, e.device_assignment, std::move(row.uses)});
-  ASSIGN_OR_RETURN(ExecuteResult result, Caught([&] { return loaded->Execute(std::move(row.request)); }));
+  ASSIGN_OR_RETURN(ExecuteResult result, CatchExceptions([&] { return loaded->Execute(std::move(row.request)); }));
   row.KeepTaken();
   KeepWhileRunning(result.done, running);
   RETURN_IF_ERROR(result.failure);
@@ -462,11 +462,11 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
   absl::InlinedVector<Launched, 1> launched(devices);
   for (size_t d = 0; d < devices; ++d) {
     rows[d].request.run_id = run_id;
-    absl::Status status = Caught([&] { return LaunchOn(e, loaded, rows[d], &launched[d]); });
+    absl::Status status = CatchExceptions([&] { return LaunchOn(e, loaded, rows[d], &launched[d]); });
     if (status.ok()) continue;
     // The devices before this one run. They keep what they need and are told that the others will not come; a run whose
     // devices are launched by several calls goes on without this call, which its backend knows of.
-    if (!alone && devices > 1) (void)Caught([&] { loaded->Abandon(run_id, status); });
+    if (!alone && devices > 1) (void)CatchExceptions([&] { loaded->Abandon(run_id, status); });
     return devices == 1 ? status : Prefixed(status, absl::StrCat("execute on ", places[d].device->info().to_string));
   }
   return GiveOutputs(e, a, places, absl::MakeSpan(launched));

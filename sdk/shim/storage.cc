@@ -52,7 +52,7 @@ std::shared_ptr<Storage> BorrowStorage(void* data, size_t size, bool writable, s
 
 void KeepClient(const std::shared_ptr<ClientState>& client, const Event& done) {
   if (done.IsReady()) return;
-  const absl::Status kept = Caught([&] { done.OnReady([client](const absl::Status&) {}); });
+  const absl::Status kept = CatchExceptions([&] { done.OnReady([client](const absl::Status&) {}); });
   if (!kept.ok()) (void)done.Await();  // no memory to wait with
 }
 
@@ -96,7 +96,7 @@ bool Stage(const std::shared_ptr<ClientState>& client, const HostArray& src, con
                                               HostUse::kUntilReleased);
   const Event released = events->host_released;
   if (!released.IsReady()) {
-    const absl::Status kept = Caught([&] { released.OnReady([room = *staging](const absl::Status&) {}); });
+    const absl::Status kept = CatchExceptions([&] { released.OnReady([room = *staging](const absl::Status&) {}); });
     if (!kept.ok()) (void)released.Await();
   }
   events->host_released = Event();

@@ -111,7 +111,7 @@ std::string MakeSpace(const std::vector<OperationTrace::Event>& events, int64_t 
                        .try_emplace(device, device + 1,
                                     absl::StrCat("/device:CUSTOM:", Plugin().backend->platform_name(), ":", device))
                        .first->second;
-    const std::string queue = OperationTrace::Get().NameOfLine(thread);
+    const std::string queue = OperationTrace::Get().GetLineName(thread);
     plane.AddLine(int64_t{thread} * 2 + (is_step ? 1 : 0),
                   absl::StrCat(is_step ? "Operations" : "Programs", " (",
                                queue.empty() ? absl::StrCat("thread ", thread) : queue, ")"),
