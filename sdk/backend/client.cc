@@ -70,7 +70,7 @@ struct WaitingCopy {
   const int64_t bytes;
   Copy copy;
   Promise done{"copy"};
-  std::atomic<bool> taken{false};  // somebody runs it or has ended it
+  std::atomic<bool> taken{false};  // set by the thread that runs it or ends it
 
   WaitingCopy(Client* c, int64_t size, Copy work) : client(c), bytes(size), copy(std::move(work)) {}
   bool Take() { return !taken.exchange(true); }

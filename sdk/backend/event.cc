@@ -78,7 +78,7 @@ class Runner {
 
   int nesting_ = 0;
   std::vector<Queued> queue_;
-  size_t first_ = 0;  // of those not run yet
+  size_t first_ = 0;  // number of callbacks that have run
 };
 
 Runner& ThreadRunner() {
@@ -93,15 +93,15 @@ struct Event::State {
   std::mutex mu;
   std::condition_variable cv;
   absl::Status status;             // written once, before `ready`
-  Callbacks callbacks;             // under mu
-  std::shared_ptr<Signal> signal;  // under mu
+  Callbacks callbacks;             // guarded by mu
+  std::shared_ptr<Signal> signal;  // guarded by mu
 
   ~State() {
     if (callbacks.empty()) return;
     absl::Status dropped(absl::StatusCode::kAborted, "");
     try {
       dropped = absl::AbortedError("the event was dropped");
-    } catch (...) {  // no memory for the words: the code says it
+    } catch (...) {  // no memory for the message; the code remains
     }
     ThreadRunner().Run(std::move(callbacks), dropped);
   }
@@ -139,7 +139,7 @@ void Event::Set(absl::Status status) const {
   // A callback or a waiting thread may destroy the caller's Event, so hold the state until the end.
   std::shared_ptr<State> state = state_;
   Callbacks callbacks;
-  std::shared_ptr<Signal> signal;  // goes after the lock
+  std::shared_ptr<Signal> signal;  // destroyed after the lock is released
   {
     std::lock_guard<std::mutex> lock(state->mu);
     if (state->ready.load(std::memory_order_relaxed)) return;
@@ -239,7 +239,7 @@ struct Promise::Keeper {
     absl::Status broken(absl::StatusCode::kAborted, "");
     try {
       broken = absl::AbortedError(absl::StrCat(what, ": it was dropped before it was done"));
-    } catch (...) {  // no memory for the words: the code says it
+    } catch (...) {  // no memory for the message; the code remains
     }
     event.Set(std::move(broken));
   }

@@ -43,14 +43,14 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   struct OfLaunch {
     int64_t members = 0, scheduled = 0, ended = 0;
     bool open = false;
-    std::list<Queued> held;  // while it is not open
+    std::list<Queued> held;  // while the launch is not open
   };
 
   // A task is allocated once, in Schedule, and then only moved between lists. So nothing can fail for want of memory
   // later.
   using TaskList = std::list<Queued>;
 
-  static constexpr uint64_t kNone = UINT64_MAX;  // no task's number
+  static constexpr uint64_t kNone = UINT64_MAX;  // not a task number
 
   explicit State(const Options& o) : options(o) {
     if (options.computing <= 0) options.computing = std::max(4, AvailableCpus());
@@ -70,12 +70,12 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   // All guarded by mu.
   TaskList first, programs, host_calls;
   absl::flat_hash_map<int64_t, OfLaunch> launches;
-  std::map<uint64_t, int64_t> held, complete;  // launches that are not open, by the number of their first member
-  TaskList begun;                              // claimed; a thread is idle, about to be, or being started for each
+  std::map<uint64_t, int64_t> held, complete;  // launches that are not open, by the number of their first task
+  TaskList begun;  // started; for each a thread is idle, about to become idle, or being created
   uint64_t next_number = 0;
   int64_t threads = 0, peak_threads = 0, idle = 0, spinning = 0;
-  int64_t computing = 0;  // begun and not ended, without those that wait
-  int64_t short_of = 0;   // of those, waiting in WaitForChange
+  int64_t computing = 0;  // tasks that have started and not ended, without those that wait
+  int64_t short_of = 0;   // how many of them wait in WaitForChange
   int64_t in_host = 0, open = 0, unfinished = 0, waiting_for_change = 0;
   bool watched = false, abandoned = false;
   // Also read without the lock.
@@ -175,7 +175,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     } catch (...) {  // no thread or no memory for one
       return false;
     }
-    ++idle;  // counted for it, until it takes work
+    ++idle;  // counted for the new thread until it takes a task
     peak_threads = std::max(peak_threads, ++threads);
     return true;
   }
@@ -184,7 +184,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     try {
       std::thread([state = shared_from_this()] { state->Watch(); }).detach();
       watched = true;
-    } catch (...) {  // the next one who leaves a task queued tries again
+    } catch (...) {  // the next Schedule tries again
     }
   }
 
@@ -233,7 +233,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   static void RunTask(Queued& task) {
     try {
       task.work();
-    } catch (...) {  // what waits for the task learns of its end when it is dropped
+    } catch (...) {  // its waiters are notified when the task is destroyed
     }
     task.work = nullptr;
   }
@@ -272,7 +272,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
       const bool some = work.wait_for(lock, options.idle, [this] { return !begun.empty() || abandoned; });
       if (begun.empty()) {
         if (!some || (abandoned && !Backlog())) break;
-        if (abandoned) work.wait_for(lock, options.stuck);  // the last tasks wait for one another
+        if (abandoned) work.wait_for(lock, options.stuck);  // the last tasks may wait for one another
         continue;
       }
       TaskList task = TakeBegun();
@@ -316,7 +316,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     std::unique_lock<std::mutex> lock(mu);
     uint64_t seen = changes.load(std::memory_order_relaxed);
     Clock::time_point needed = Clock::now(), quiet = needed;  // when there was a backlog, and when a task last ended
-    uint64_t front = kNone;  // the first of those that wait for those who wait, and since when it is that
+    uint64_t front = kNone;  // the first task that the limits keep from starting, and since when
     Clock::time_point front_since = needed;
     for (;;) {
       watch.wait_for(lock, options.stuck);
@@ -327,7 +327,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
         break;
       }
       const uint64_t before = std::exchange(seen, changes.load(std::memory_order_relaxed));
-      Serve(false);  // a thread could not be started then
+      Serve(false);  // no thread could be created then
       // If the first task has waited for long although processors are free, it starts, whatever else ends meanwhile.
       const uint64_t first_now =
           std::min(host_calls.empty() ? kNone : host_calls.front().number, held.empty() ? kNone : held.begin()->first);
@@ -423,7 +423,7 @@ bool Workers::WaitForChange(uint64_t since, std::chrono::milliseconds patience) 
   if (s.changes.load(std::memory_order_relaxed) != since) return true;
   if (computes) {
     ++s.short_of;
-    s.changed.notify_all();  // one less for others to wait for
+    s.changed.notify_all();  // one task less for others to wait for
   }
   ++s.waiting_for_change;
   const Clock::time_point limit = Clock::now() + patience;

@@ -329,7 +329,7 @@ TEST(WorkersTest, CallbacksThatWaitAreServedBesideABusyStream) {
   const auto start = std::chrono::steady_clock::now();
   while (!opened && std::chrono::steady_clock::now() - start < kLong) {
     Event done = Event::Create();
-    workers.Schedule([&] { done.Set(); });  // a task ends all the time
+    workers.Schedule([&] { done.Set(); });  // tasks keep ending
     ASSERT_TRUE(done.Await().ok());
   }
   EXPECT_TRUE(opened);
@@ -340,7 +340,7 @@ TEST(WorkersTest, CallbacksThatWaitAreServedBesideABusyStream) {
 TEST(WorkersTest, ProgramsRunBesideCallbacksThatWait) {
   Workers::Options options = Few(2);
   options.host_calls = 4;
-  options.stuck = kLong;  // without the watch
+  options.stuck = kLong;  // without the watchdog
   Workers workers(options);
   Gate gate;
   for (int i = 0; i < 20; ++i) workers.Schedule([&] { gate.Pass(Waiting::For::kHost); }, Workers::Kind::kHostCalls);

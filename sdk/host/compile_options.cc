@@ -5,7 +5,8 @@
 namespace backplane::host {
 namespace {
 
-// The protobuf wire format, as much as one message needs. Field numbers are those of OpenXLA's compile_options.proto.
+// Writes the protobuf wire format, as far as one message needs it. Field numbers are those of OpenXLA's
+// compile_options.proto.
 class Message {
  public:
   void Varint(int field, uint64_t value) {
@@ -23,7 +24,7 @@ class Message {
   void Double(int field, double value) {
     Raw(static_cast<uint64_t>(field) << 3 | 1);
     char bytes[8];
-    std::memcpy(bytes, &value, 8);  // the wire is little-endian, as are all our targets
+    std::memcpy(bytes, &value, 8);  // the wire format and all our targets are little-endian
     out_.append(bytes, 8);
   }
   void Raw(uint64_t v) {

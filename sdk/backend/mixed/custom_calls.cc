@@ -23,7 +23,7 @@ bool IsIdentity(absl::string_view target) {
 // A dense array in a given layout.
 struct Dense {
   CustomCallBuffer buffer;
-  std::unique_ptr<std::byte[]> memory;  // where the order differs from the literal's
+  std::unique_ptr<std::byte[]> memory;  // used if the layout differs from the literal's
 };
 
 absl::Status Transpose(const Shape& from_shape, const void* from, const Shape& to_shape, void* to) {

@@ -263,7 +263,7 @@ TEST_P(MixedTest, KernelsRunInLoopsAndValuesStayOnTheDevice) {
   EXPECT_THAT(Values(result->outputs[0]), ElementsAre(51, 102));
   EXPECT_EQ(runs_, 50);
   if (far_ == nullptr) return;
-  EXPECT_LE(in, 2);  // the argument, and what is copied within the device through the host
+  EXPECT_LE(in, 2);  // the argument, and copies within the device that go through the host
 }
 
 TEST_P(MixedTest, AWholeLoopCanBeClaimed) {

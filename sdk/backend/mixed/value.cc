@@ -65,7 +65,7 @@ absl::StatusOr<Literal> Value::TakeOnHost(Placement& placement) && {
   if (host_.valid()) return std::move(host_);
   RETURN_IF_ERROR(OnHost(placement).status());
   if (host_.valid()) return std::move(host_);
-  return OnHost(placement);  // borrowed
+  return OnHost(placement);  // borrowed, so it cannot be moved out
 }
 
 absl::StatusOr<const void*> Value::OnDevice(Placement& placement) {
