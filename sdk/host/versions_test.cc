@@ -221,8 +221,8 @@ R Pass(R (*PJRT_Api::*slot)(Args*), const char* name, int index, Args* args) {
   const Wire::Size& sizes = g_wire.sizes[index];
   const size_t size = sizes.has;
   EXPECT_EQ(args->struct_size, sizes.host_says) << name << ": what the host says to a plugin of 0." << g_wire.minor;
-  SizedCopy cut(args, size);
-  Args* inner = cut.template As<Args>();
+  SizedCopy copy(args, size);
+  Args* inner = copy.template As<Args>();
   inner->struct_size = sizes.plugin_hears;
   [[maybe_unused]] Opaque* opaque = nullptr;
   if constexpr (requires { inner->error; }) {
@@ -235,7 +235,7 @@ R Pass(R (*PJRT_Api::*slot)(Args*), const char* name, int index, Args* args) {
   }
   if constexpr (std::is_void_v<R>) {
     (GetPjrtApi()->*slot)(inner);
-    cut.CopyTo(args);
+    copy.CopyTo(args);
     args->struct_size = sizes.host_says;
     if constexpr (requires { args->error; }) {
       if (opaque != nullptr) args->error = reinterpret_cast<PJRT_Error*>(opaque);
@@ -264,7 +264,7 @@ R Pass(R (*PJRT_Api::*slot)(Args*), const char* name, int index, Args* args) {
     }();
     R result = (GetPjrtApi()->*slot)(inner);
     if (result != nullptr) delete waiting;
-    cut.CopyTo(args);
+    copy.CopyTo(args);
     // The host must not see what was changed for the call.
     args->struct_size = before.struct_size;
     if constexpr (std::is_same_v<Args, PJRT_LoadedExecutable_Execute_Args>) args->options = before.options;
