@@ -1,4 +1,4 @@
-// The protobuf wire format, as much of it as a session file needs. A reader checks every length.
+// The part of the protobuf wire format that a session file needs. The reader checks every length.
 #ifndef BACKPLANE_SDK_LAYERS_RECORD_WIRE_H_
 #define BACKPLANE_SDK_LAYERS_RECORD_WIRE_H_
 
@@ -16,7 +16,7 @@ class WireWriter {
     Raw(uint64_t{field} << 3);
     Raw(value);
   }
-  // Signed numbers close to zero stay short.
+  // A small absolute value takes few bytes.
   void Signed(uint32_t field, int64_t value) { Varint(field, ZigZag(value)); }
   void Bytes(uint32_t field, absl::string_view bytes) {
     Raw(uint64_t{field} << 3 | 2);
@@ -34,7 +34,7 @@ class WireWriter {
     for (; v >= 0x80; v >>= 7) out_.push_back(static_cast<char>(v | 0x80));
     out_.push_back(static_cast<char>(v));
   }
-  // Bytes that are fields already.
+  // Appends bytes that are encoded fields.
   void Append(absl::string_view fields) { out_.append(fields.data(), fields.size()); }
   static uint64_t ZigZag(int64_t v) { return static_cast<uint64_t>(v) << 1 ^ static_cast<uint64_t>(v >> 63); }
   std::string Take() { return std::move(out_); }
@@ -47,7 +47,7 @@ class WireReader {
  public:
   explicit WireReader(absl::string_view bytes) : rest_(bytes) {}
 
-  // Goes to the next field; false at the end and where the bytes are broken, which ok() tells apart.
+  // Advances to the next field. Returns false at the end and for invalid bytes; ok() tells which.
   bool Next() {
     if (!ok_ || rest_.empty()) return false;
     const uint64_t key = Raw();
@@ -78,7 +78,7 @@ class WireReader {
     return ok_;
   }
   int64_t signed_value() const { return UnZigZag(value); }
-  // The elements of a packed field. Memory is at most eight times the bytes read.
+  // Reads the elements of a packed field. The result has at most eight times the size of the bytes.
   template <typename List>
   void Packed(List* list) {
     WireReader inner(bytes);
@@ -94,7 +94,7 @@ class WireReader {
   int type = 0;  // 0: value, 2: bytes
   absl::string_view bytes;
 
-  // The next number, for bytes that are packed numbers; and what has not been read yet.
+  // Reads the next number of a packed field, and returns the bytes that have not been read.
   uint64_t Raw() {
     uint64_t v = 0;
     for (int shift = 0; shift < 64; shift += 7) {
