@@ -1,4 +1,4 @@
-// The protobuf wire format, as much of it as the shim's few messages need. A reader checks every length.
+// The part of the protobuf wire format that the shim's messages need. The reader checks every length.
 #ifndef BACKPLANE_SDK_SHIM_WIRE_H_
 #define BACKPLANE_SDK_SHIM_WIRE_H_
 
@@ -41,7 +41,7 @@ class WireWriter {
 class WireReader {
  public:
   explicit WireReader(absl::string_view bytes) : rest_(bytes) {}
-  // Goes to the next field; false at the end or when the bytes are broken (then ok() is false).
+  // Advances to the next field. Returns false at the end and for invalid bytes (then ok() is false).
   bool Next() {
     if (rest_.empty() || !ok_) return false;
     uint64_t key = Raw();
