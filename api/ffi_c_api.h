@@ -246,7 +246,7 @@ typedef XLA_FFI_Error* XLA_FFI_Future_Create(XLA_FFI_Future_Create_Args* args);
 struct XLA_FFI_Future_SetAvailable_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
-  XLA_FFI_Future* future;  // in: gone after the call
+  XLA_FFI_Future* future;  // in: invalid after the call
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Future_SetAvailable_Args, future);
 typedef XLA_FFI_Error* XLA_FFI_Future_SetAvailable(XLA_FFI_Future_SetAvailable_Args* args);
@@ -254,7 +254,7 @@ typedef XLA_FFI_Error* XLA_FFI_Future_SetAvailable(XLA_FFI_Future_SetAvailable_A
 struct XLA_FFI_Future_SetError_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
-  XLA_FFI_Future* future;  // in: gone after the call
+  XLA_FFI_Future* future;  // in: invalid after the call
   XLA_FFI_Error* error;    // in: taken by the runtime
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Future_SetError_Args, error);

@@ -1,18 +1,17 @@
 // The PJRT C API: the one header a host or a plugin includes.
 //
-// A plugin is a shared library that exports GetPjrtApi. It hands out one table of functions; everything else goes
-// through that table. The parts below document the functions object by object: who owns what a field points to, how
-// long it lives, and whether a field is read (in) or written (out) by the plugin.
+// A plugin is a shared library that exports GetPjrtApi. That function returns a table of functions, through which
+// everything else is called. The headers below document the functions by object: who owns the memory to which a field
+// points, how long it lives, and whether the plugin reads (in) or writes (out) a field.
 //
 // Rules for both sides
-//   - Table and structs only ever grow at their end. A side reads and writes what lies inside the `struct_size` of the
-//     other side and leaves the rest alone. A smaller size than one's own is older, not wrong.
-//   - A slot beyond `PJRT_Api.struct_size`, or NULL, is a function the plugin does not have. A plugin had better fill
-//   all
-//     of them and answer UNIMPLEMENTED.
+//   - The table and the structs grow at their end only. A side reads and writes only what is within the `struct_size`
+//     of the other side. A smaller size means that the other side is older; it is not an error.
+//   - The plugin does not have a function whose slot is NULL or beyond `PJRT_Api.struct_size`. A plugin should fill all
+//     slots, with functions that return UNIMPLEMENTED if necessary.
 //   - Functions are thread-safe unless said otherwise. Nothing throws, aborts, prints or exits across the boundary.
-//   - Callbacks may come in any thread. The plugin holds no lock of its own while it calls one.
-//   - Strings come with their size and are not necessarily terminated by NUL.
+//   - Callbacks may run in any thread. The plugin holds no lock while it calls one.
+//   - Strings have a size and need not be terminated by NUL.
 //
 // Names, numbers and layouts are those of the published API, minor PJRT_API_MINOR; the tests compare every struct.
 #ifndef BACKPLANE_API_PJRT_C_API_H_
@@ -38,7 +37,7 @@ extern "C" {
 // The table. It is static: valid from the return of GetPjrtApi to the end of the process.
 struct PJRT_Api {
   size_t struct_size;
-  PJRT_Extension_Base* extension_start;  // what the plugin offers beyond the table; NULL for nothing
+  PJRT_Extension_Base* extension_start;  // the extensions of the plugin; NULL: none
   PJRT_Api_Version pjrt_api_version;     // of the plugin
 
   // Slots 0 to 89: there from the beginning.
@@ -231,7 +230,7 @@ struct PJRT_Api {
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Api, PJRT_TopologyDescription_GetMemorySpaceKindIds);
 
-// The one symbol a plugin exports. Never fails, cheap, thread-safe; returns the same table each time.
+// The only symbol that a plugin exports. Never fails, is fast and thread-safe, and returns the same table each time.
 PJRT_CAPI_EXPORT const PJRT_Api* GetPjrtApi(void);
 
 #ifdef __cplusplus

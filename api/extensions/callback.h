@@ -56,7 +56,7 @@ struct PJRT_Callback_RegisterCallback_Args {
   PJRT_Client* client;               // in
   PJRT_Callback_Type type;           // in
   PJRT_Callback_Function* callback;  // in
-  void* user_arg;                    // in: handed to the callback unchanged
+  void* user_arg;                    // in: passed to the callback unchanged
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Callback_RegisterCallback_Args, user_arg);
 typedef PJRT_Error* PJRT_Register_Callback(PJRT_Callback_RegisterCallback_Args* args);

@@ -174,7 +174,7 @@ struct PJRT_Collectives_Communicator_AllToAll_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Communicator_AllToAll_Args, event);
 typedef PJRT_Error* PJRT_Collectives_Communicator_AllToAll(PJRT_Collectives_Communicator_AllToAll_Args* args);
 
-// A description, for people.
+// A description, for users.
 struct PJRT_Collectives_Communicator_ToString_Args {
   size_t struct_size;
   PJRT_Collectives_Communicator* communicator;                        // in

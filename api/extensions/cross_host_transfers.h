@@ -83,7 +83,7 @@ struct PJRT_Transfers_CrossHostRecvNotifierInfo {
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Transfers_CrossHostRecvNotifierInfo, notifier);
 
-// Makes buffers that whoever has their descriptors can fill.
+// Creates buffers that are filled by the holders of their descriptors.
 struct PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -115,7 +115,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Transfers_CrossHostRemoteSendCallbackInfo, on_don
 // Frees a descriptor and its size, both of the host's making.
 typedef void (*PJRT_Transfers_DescriptorDestructor)(char** descriptor_data, size_t* descriptor_size);
 
-// Sends a buffer to whoever made the descriptor. Failures go to `on_done`.
+// Sends a buffer to the creator of the descriptor. Failures are reported to `on_done`.
 struct PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

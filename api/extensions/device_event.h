@@ -52,7 +52,7 @@ typedef struct PJRT_DeviceEventPromise PJRT_DeviceEventPromise;
 
 struct PJRT_DeviceEventPromise_FunctionTable {
   size_t struct_size;
-  size_t instance_size;  // PJRT_DeviceEventPromise_STRUCT_SIZE of the maker
+  size_t instance_size;  // PJRT_DeviceEventPromise_STRUCT_SIZE of its creator
   PJRT_Extension_Base* extension_start;
   void (*inc_ref)(PJRT_DeviceEventPromise* promise);
   void (*dec_ref)(PJRT_DeviceEventPromise* promise);

@@ -1,4 +1,4 @@
-// Extension 1, Profiler, version 1: collects a trace of the device. The table inside has a life of its own,
+// Extension 1, Profiler, version 1: collects a trace of the device. The table inside is independent of the API table,
 // with its own errors, because a profiler can be opened before any client is.
 #ifndef BACKPLANE_API_EXTENSIONS_PROFILER_H_
 #define BACKPLANE_API_EXTENSIONS_PROFILER_H_
@@ -83,7 +83,7 @@ struct PLUGIN_Profiler_Stop_Args {
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Stop_Args, profiler);
 typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_Stop(PLUGIN_Profiler_Stop_Args* args);
 
-// Hands the trace over as a serialized XSpace. With `buffer` NULL the profiler lends memory of its own, good until its
+// Returns the trace as a serialized XSpace. With `buffer` NULL the profiler lends memory of its own, good until its
 // next call; a caller may then call again with memory of that size.
 struct PLUGIN_Profiler_CollectData_Args {
   size_t struct_size;
@@ -94,7 +94,7 @@ struct PLUGIN_Profiler_CollectData_Args {
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_CollectData_Args, buffer_size_in_bytes);
 typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_CollectData(PLUGIN_Profiler_CollectData_Args* args);
 
-// Takes what has been collected so far out of the profiler.
+// Removes the trace collected so far from the profiler.
 struct PLUGIN_Profiler_Consume_Args {
   size_t struct_size;
   PLUGIN_Profiler* profiler;              // in
@@ -103,7 +103,7 @@ struct PLUGIN_Profiler_Consume_Args {
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Consume_Args, result);
 typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_Consume(PLUGIN_Profiler_Consume_Args* args);
 
-// Frees what was taken.
+// Frees such a trace.
 struct PLUGIN_Profiler_ConsumeResult_Destroy_Args {
   size_t struct_size;
   PLUGIN_Profiler_ConsumeResult* consume_result;  // in: may be NULL
@@ -111,7 +111,7 @@ struct PLUGIN_Profiler_ConsumeResult_Destroy_Args {
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_ConsumeResult_Destroy_Args, consume_result);
 typedef void PLUGIN_Profiler_ConsumeResult_Destroy(PLUGIN_Profiler_ConsumeResult_Destroy_Args* args);
 
-// Makes bytes of what was taken.
+// Serializes the trace that was taken.
 struct PLUGIN_Profiler_Serialize_Args {
   size_t struct_size;
   PLUGIN_Profiler* profiler;                      // in

@@ -12,17 +12,17 @@ extern "C" {
 
 typedef struct PJRT_RawBuffer PJRT_RawBuffer;
 
-// The functions a raw buffer carries. Offsets and sizes are in bytes and lie inside the buffer; the platform may ask
-// for alignment.
+// The functions of a raw buffer. Offsets and sizes are in bytes and lie inside the buffer; the platform may require
+// an alignment.
 struct PJRT_RawBuffer_FunctionTable {
   size_t struct_size;
-  size_t instance_size;  // PJRT_RawBuffer_STRUCT_SIZE of the maker
+  size_t instance_size;  // PJRT_RawBuffer_STRUCT_SIZE of its creator
   PJRT_Extension_Base* extension_start;
   void (*inc_ref)(PJRT_RawBuffer* raw_buffer);
   void (*dec_ref)(PJRT_RawBuffer* raw_buffer);
   size_t (*get_on_device_size_in_bytes)(const PJRT_RawBuffer* raw_buffer);
   PJRT_Memory* (*get_memory_space)(const PJRT_RawBuffer* raw_buffer);
-  void* (*get_host_pointer)(const PJRT_RawBuffer* raw_buffer);  // NULL when the host cannot see the memory
+  void* (*get_host_pointer)(const PJRT_RawBuffer* raw_buffer);  // NULL if the host cannot access the memory
   // Copy after the dependencies; `event` (out, owned by the caller) is ready when the copy is complete or has failed.
   PJRT_Error* (*copy_raw_host_to_device_and_return_event)(PJRT_RawBuffer* raw_buffer, const void* src, int64_t offset,
                                                           int64_t transfer_size, PJRT_DeviceEventVector* dependencies,
@@ -60,7 +60,7 @@ struct PJRT_RawBuffer_CreateRawAliasOfBuffer_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer_CreateRawAliasOfBuffer_Args, raw_buffer);
 typedef PJRT_Error* PJRT_RawBuffer_CreateRawAliasOfBuffer(PJRT_RawBuffer_CreateRawAliasOfBuffer_Args* args);
 
-// Gives up a raw buffer.
+// Frees a raw buffer.
 struct PJRT_RawBuffer_Destroy_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -69,12 +69,12 @@ struct PJRT_RawBuffer_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer_Destroy_Args, buffer);
 typedef PJRT_Error* PJRT_RawBuffer_Destroy(PJRT_RawBuffer_Destroy_Args* args);
 
-// Where the host sees the memory.
+// The host address of the memory.
 struct PJRT_RawBuffer_GetHostPointer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_RawBuffer* buffer;  // in
-  void* host_pointer;      // out: NULL when it does not
+  void* host_pointer;      // out: NULL if the host cannot access the memory
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer_GetHostPointer_Args, host_pointer);
 typedef PJRT_Error* PJRT_RawBuffer_GetHostPointer(PJRT_RawBuffer_GetHostPointer_Args* args);
@@ -104,7 +104,7 @@ struct PJRT_RawBuffer_CopyRawDeviceToHost_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_RawBuffer* buffer;  // in
-  void* dst;               // in: the caller leaves it alone until the event is ready
+  void* dst;               // in: the caller must not use it until the event is ready
   int64_t offset;          // in: in bytes
   int64_t transfer_size;   // in: in bytes
   PJRT_Event* event;       // out: owned by the caller
@@ -117,7 +117,7 @@ struct PJRT_RawBuffer_CopyRawHostToDevice_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_RawBuffer* buffer;  // in
-  const void* src;         // in: the caller leaves it alone until the event is ready
+  const void* src;         // in: the caller must not use it until the event is ready
   int64_t offset;          // in: in bytes
   int64_t transfer_size;   // in: in bytes
   PJRT_Event* event;       // out: owned by the caller

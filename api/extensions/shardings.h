@@ -1,4 +1,4 @@
-// Extension 19, Shardings, version 1: how parameters and outputs of an executable are split. Each entry is a
+// Extension 19, Shardings, version 1: the shardings of an executable's parameters and outputs. Each entry is a
 // serialized OpSharding. Lists and bytes belong to the executable and live as long as it; NULL lists mean that
 // nothing is known.
 #ifndef BACKPLANE_API_EXTENSIONS_SHARDINGS_H_

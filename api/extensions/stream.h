@@ -1,4 +1,4 @@
-// Extension 3, Stream, version 0: orders work with streams of the platform, as DLPack wants it.
+// Extension 3, Stream, version 0: orders work with streams of the platform, for DLPack.
 #ifndef BACKPLANE_API_EXTENSIONS_STREAM_H_
 #define BACKPLANE_API_EXTENSIONS_STREAM_H_
 
@@ -19,7 +19,7 @@ struct PJRT_Get_Stream_For_External_Ready_Events_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Get_Stream_For_External_Ready_Events_Args, stream);
 typedef PJRT_Error* PJRT_Get_Stream_For_External_Ready_Events(PJRT_Get_Stream_For_External_Ready_Events_Args* args);
 
-// Makes a stream wait for a buffer, without blocking the caller.
+// Makes a stream wait until a buffer is ready, without blocking the caller.
 struct PJRT_Wait_Until_Buffer_Ready_On_Stream_Args {
   size_t struct_size;
   intptr_t stream;      // in

@@ -10,7 +10,7 @@ extern "C" {
 
 #define PJRT_API_TPU_EXECUTABLE_EXTENSION_VERSION 1
 
-// Keepers of the memory that out fields point into; each is released by the deleter that came with it, once.
+// Owners of the memory to which out fields point. Each is released, once, by the deleter that came with it.
 typedef struct PJRT_TpuExecutable_TargetArguments PJRT_TpuExecutable_TargetArguments;
 typedef struct PJRT_TpuExecutable_HloModuleWithConfig PJRT_TpuExecutable_HloModuleWithConfig;
 typedef struct PJRT_TpuExecutable_CompiledMemoryStats PJRT_TpuExecutable_CompiledMemoryStats;
@@ -45,7 +45,7 @@ struct PJRT_TpuExecutable_GetHloModuleWithConfig_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuExecutable_GetHloModuleWithConfig_Args, hlo_module_with_config_deleter);
 typedef PJRT_Error* PJRT_TpuExecutable_GetHloModuleWithConfig(PJRT_TpuExecutable_GetHloModuleWithConfig_Args* args);
 
-// What programs would cost on a target.
+// The estimated cost of programs on a target.
 struct PJRT_TpuExecutable_RunHloCostAnalysis_Args {
   size_t struct_size;
   const char* target_arguments;                                 // in: borrowed for the call
@@ -62,7 +62,7 @@ struct PJRT_TpuExecutable_RunHloCostAnalysis_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuExecutable_RunHloCostAnalysis_Args, analysis_results_deleter);
 typedef PJRT_Error* PJRT_TpuExecutable_RunHloCostAnalysis(PJRT_TpuExecutable_RunHloCostAnalysis_Args* args);
 
-// What it needs of memory.
+// The memory that it needs.
 struct PJRT_TpuExecutable_GetCompiledMemoryStats_Args {
   size_t struct_size;
   const char* serialized_executable;                                  // in: borrowed for the call
@@ -107,7 +107,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_A
 typedef PJRT_Error* PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString(
     PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args* args);
 
-// Whether an error was sure to come, so that trying again is vain.
+// Whether an error is permanent, so that a retry would fail as well.
 struct PJRT_TpuExecutable_IsTpuPredeterminedError_Args {
   size_t struct_size;
   const char* serialized_status;  // in: borrowed for the call

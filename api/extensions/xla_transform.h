@@ -60,7 +60,7 @@ struct PJRT_Register_Xla_Transform_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Register_Xla_Transform_Args, callbacks);
 typedef PJRT_Error* (*PJRT_Register_Xla_Transform_Fn)(PJRT_Register_Xla_Transform_Args* args);
 
-// Takes a transformation back.
+// Unregisters a transformation.
 struct PJRT_Clear_Xla_Transform_Args {
   size_t struct_size;
   PJRT_XlaTransform_PipelineStage stage;   // in

@@ -1,4 +1,4 @@
-// Ground of the PJRT C API: the size rule of structs, the extension chain, the version, and the names of all
+// The basis of the PJRT C API: the size rule of structs, the extension chain, the version, and the names of all
 // objects.
 //
 // Every struct that crosses the boundary starts with `struct_size`. The caller writes the STRUCT_SIZE it was
@@ -57,7 +57,7 @@ extern "C" {
 
 // ---- Extensions
 
-// What an element of an extension chain is. A reader skips every number it does not know.
+// The type of an element of an extension chain. A reader skips types that it does not know.
 typedef enum {
   PJRT_Extension_Type_Gpu_Custom_Call = 0,
   PJRT_Extension_Type_Profiler = 1,
@@ -84,8 +84,8 @@ typedef enum {
   PJRT_Extension_Type_MultiSlice = 22,
   PJRT_Extension_Type_HostMemoryAllocator = 23,
   PJRT_Extension_Type_XlaTransform = 24,
-  // Ours, not in the published header: numbers from here on are never published. It also makes the enumeration wide
-  // enough that any number found in a chain is a valid value of it.
+  // Ours; the published header never uses numbers from here on. This value also makes the enumeration wide enough for
+  // any number in a chain.
   PJRT_Extension_Type_PrivateRange = 0x40000000
 } PJRT_Extension_Type;
 
@@ -101,16 +101,16 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Extension_Base, next);
 
 // ---- Version
 
-// The major number changes when something that existed changes its meaning, type or place. Sides with different major
-// numbers cannot talk.
+// The major number changes when something changes its meaning, type or position. Versions with different major numbers
+// are not compatible.
 #define PJRT_API_MAJOR 0
 
 // The minor number grows with each addition: a slot at the end of the table, a field at the end of a struct, an
 // enumerator. The history is in CHANGELOG.md, the layouts of older minors are in abi/.
 #define PJRT_API_MINOR 117
 
-// A plugin fills in the two numbers of the header it was compiled with. Both sides compare them before they trust a
-// slot or field that is younger than the other side; `PJRT_Api.struct_size` says how far the table reaches.
+// A plugin returns the two numbers of the header with which it was compiled. Both sides compare them before they use a
+// slot or field that is newer than the other side; `PJRT_Api.struct_size` is the size of the table.
 struct PJRT_Api_Version {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -119,7 +119,7 @@ struct PJRT_Api_Version {
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Api_Version, minor_version);
 
-// ---- Objects. A host sees pointers only; who frees which is said at the function that hands it out.
+// ---- Objects. A host sees pointers only; the function that creates an object says who frees it.
 
 typedef struct PJRT_Error PJRT_Error;  // first word: table of functions, see error.h
 typedef struct PJRT_Event PJRT_Event;
@@ -139,7 +139,7 @@ typedef struct PJRT_FulfillAliasBufferCallback PJRT_FulfillAliasBufferCallback;
 typedef struct PJRT_PhaseCompiler PJRT_PhaseCompiler;
 typedef struct PJRT_MultiSlice_Config PJRT_MultiSlice_Config;
 
-// Keepers of memory that an out field points into. Each is released by the deleter that came with it, exactly once.
+// Owners of memory to which an out field points. Each is released, once, by the deleter that came with it.
 typedef struct PJRT_SerializedExecutable PJRT_SerializedExecutable;
 typedef struct PJRT_SerializedCompileOptions PJRT_SerializedCompileOptions;
 typedef struct PJRT_SerializedTopology PJRT_SerializedTopology;

@@ -1,5 +1,5 @@
-// Buffers: arrays in a memory of the client. Their contents may not be there yet; PJRT_Buffer_ReadyEvent tells.
-// All functions are thread-safe; none waits for the contents.
+// Buffers: arrays in a memory of the client. Their contents may not be available yet; see PJRT_Buffer_ReadyEvent. All
+// functions are thread-safe, and none waits for the contents.
 #ifndef BACKPLANE_API_PJRT_BUFFER_H_
 #define BACKPLANE_API_PJRT_BUFFER_H_
 
@@ -40,8 +40,8 @@ struct PJRT_Buffer_Dimensions_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_Dimensions_Args, num_dims);
 typedef PJRT_Error* PJRT_Buffer_Dimensions(PJRT_Buffer_Dimensions_Args* args);
 
-// Its dimensions as they are in this run: equal to PJRT_Buffer_Dimensions, but for dynamic dimensions, of which
-// that call gives the bound.
+// Its actual dimensions. They differ from PJRT_Buffer_Dimensions for dynamic dimensions only, where that function
+// returns the bound.
 struct PJRT_Buffer_UnpaddedDimensions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -73,14 +73,14 @@ struct PJRT_Buffer_GetMemoryLayout_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_GetMemoryLayout_Args, layout);
 typedef PJRT_Error* PJRT_Buffer_GetMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args* args);
 
-// Copies the contents to host memory once they are ready. With `dst` NULL nothing is copied: the size is asked
-// for.
+// Copies the contents to host memory once they are ready. If `dst` is NULL, nothing is copied and the function returns
+// the size.
 struct PJRT_Buffer_ToHostBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Buffer* src;                       // in
   PJRT_Buffer_MemoryLayout* host_layout;  // in: borrowed for the call; NULL for the layout of the buffer
-  void* dst;                              // in: memory of the caller, who leaves it alone until the event is ready
+  void* dst;                              // in: memory of the caller, who must not use it until the event is ready
   size_t dst_size;  // in: bytes at `dst`, too few is an error; out: bytes needed, when `dst` is NULL
   // out: ready when the copy is complete; owned by the caller; not set by a question for the size
   PJRT_Event* event;
@@ -88,7 +88,7 @@ struct PJRT_Buffer_ToHostBuffer_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_ToHostBuffer_Args, event);
 typedef PJRT_Error* PJRT_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args* args);
 
-// The memory it takes where it is, with all padding.
+// The size of its memory on the device, including all padding.
 struct PJRT_Buffer_OnDeviceSizeInBytes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -98,7 +98,7 @@ struct PJRT_Buffer_OnDeviceSizeInBytes_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_OnDeviceSizeInBytes_Args, on_device_size_in_bytes);
 typedef PJRT_Error* PJRT_Buffer_OnDeviceSizeInBytes(PJRT_Buffer_OnDeviceSizeInBytes_Args* args);
 
-// Gives its memory back as soon as running work allows. The object stays, and answers what it is, but has no
+// Releases its memory as soon as running work allows it. The object stays and keeps its properties, but has no
 // contents.
 struct PJRT_Buffer_Delete_Args {
   size_t struct_size;
@@ -118,12 +118,12 @@ struct PJRT_Buffer_IsDeleted_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_IsDeleted_Args, is_deleted);
 typedef PJRT_Error* PJRT_Buffer_IsDeleted(PJRT_Buffer_IsDeleted_Args* args);
 
-// Copies bytes as they lie in the memory of the device. Since 0.56.
+// Copies bytes as they are stored on the device. Since 0.56.
 struct PJRT_Buffer_CopyRawToHost_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Buffer* buffer;    // in
-  void* dst;              // in: the caller leaves it alone until the event is ready
+  void* dst;              // in: the caller must not use it until the event is ready
   int64_t offset;         // in: in bytes
   int64_t transfer_size;  // in: in bytes
   PJRT_Event* event;      // out: owned by the caller
@@ -131,10 +131,10 @@ struct PJRT_Buffer_CopyRawToHost_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_CopyRawToHost_Args, event);
 typedef PJRT_Error* PJRT_Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args* args);
 
-// What the caller says when the destination of a PJRT_Buffer_CopyRawToHostFuture is known.
+// The arguments by which the caller gives the destination of a PJRT_Buffer_CopyRawToHostFuture.
 struct PJRT_Buffer_CopyRawToHostFuture_Callback_Args {
   size_t struct_size;
-  void* callback_data;         // in: as PJRT_Buffer_CopyRawToHostFuture returned it; gone after the call
+  void* callback_data;         // in: as PJRT_Buffer_CopyRawToHostFuture returned it; invalid after the call
   PJRT_Error_Code error_code;  // in: OK, or why there will be no destination
   const char* error_message;   // in: copied; read when the code is not OK
   size_t error_message_size;   // in
@@ -142,7 +142,7 @@ struct PJRT_Buffer_CopyRawToHostFuture_Callback_Args {
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_CopyRawToHostFuture_Callback_Args, dst);
 
-// Like PJRT_Buffer_CopyRawToHost, to a destination that is said later. Since 0.84.
+// Like PJRT_Buffer_CopyRawToHost, to a destination that is given later. Since 0.84.
 struct PJRT_Buffer_CopyRawToHostFuture_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -150,7 +150,7 @@ struct PJRT_Buffer_CopyRawToHostFuture_Args {
   int64_t offset;         // in: in bytes
   int64_t transfer_size;  // in: in bytes
   PJRT_Event* event;      // out: ready when the copy is complete; owned by the caller
-  void* callback_data;    // out: to be handed to the callback
+  void* callback_data;    // out: to be passed to the callback
   // out: the caller calls it exactly once
   void (*future_ready_callback)(PJRT_Buffer_CopyRawToHostFuture_Callback_Args* args);
 };
@@ -179,7 +179,7 @@ struct PJRT_Buffer_CopyToMemory_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_CopyToMemory_Args, dst_buffer);
 typedef PJRT_Error* PJRT_Buffer_CopyToMemory(PJRT_Buffer_CopyToMemory_Args* args);
 
-// Makes a buffer that shows the same bytes with another type, shape and layout. Since 0.98.
+// Creates a buffer that contains the same bytes with another type, shape and layout. Since 0.98.
 struct PJRT_Buffer_Bitcast_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -203,7 +203,7 @@ struct PJRT_Buffer_IsOnCpu_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_IsOnCpu_Args, is_on_cpu);
 typedef PJRT_Error* PJRT_Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args* args);
 
-// The device it is at.
+// Its device.
 struct PJRT_Buffer_Device_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -213,7 +213,7 @@ struct PJRT_Buffer_Device_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_Device_Args, device);
 typedef PJRT_Error* PJRT_Buffer_Device(PJRT_Buffer_Device_Args* args);
 
-// The memory it is in.
+// Its memory space.
 struct PJRT_Buffer_Memory_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -223,8 +223,8 @@ struct PJRT_Buffer_Memory_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_Memory_Args, memory);
 typedef PJRT_Error* PJRT_Buffer_Memory(PJRT_Buffer_Memory_Args* args);
 
-// An event that is ready when the contents are, or when making them failed. For a deleted or donated buffer it
-// gives an error at once; an event taken before that is not changed by it.
+// An event that is ready when the contents are, or when computing them has failed. For a deleted or donated buffer it
+// has an error at once; events that were created before are not affected.
 struct PJRT_Buffer_ReadyEvent_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -234,7 +234,7 @@ struct PJRT_Buffer_ReadyEvent_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_ReadyEvent_Args, event);
 typedef PJRT_Error* PJRT_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args* args);
 
-// An address that identifies the memory, for comparing.
+// An address that identifies the memory, for comparisons only.
 struct PJRT_Buffer_UnsafePointer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -244,8 +244,7 @@ struct PJRT_Buffer_UnsafePointer_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_UnsafePointer_Args, buffer_pointer);
 typedef PJRT_Error* PJRT_Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args* args);
 
-// Says that somebody outside uses the memory: it is neither freed nor moved nor donated while the count is
-// above zero.
+// Adds an external reference: the memory is neither freed nor moved nor donated while the count is above zero.
 struct PJRT_Buffer_IncreaseExternalReferenceCount_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -254,7 +253,7 @@ struct PJRT_Buffer_IncreaseExternalReferenceCount_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_IncreaseExternalReferenceCount_Args, buffer);
 typedef PJRT_Error* PJRT_Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalReferenceCount_Args* args);
 
-// Takes one back; an error when the count is zero.
+// Removes an external reference; an error if the count is zero.
 struct PJRT_Buffer_DecreaseExternalReferenceCount_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -273,22 +272,22 @@ struct PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args, device_memory_ptr);
 typedef PJRT_Error* PJRT_Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args* args);
 
-// What the caller says when the dependency of a PJRT_Buffer_DonateWithControlDependency is over.
+// The arguments by which the caller ends the dependency of a PJRT_Buffer_DonateWithControlDependency.
 struct PJRT_Buffer_DonateWithControlDependency_Callback_Args {
   size_t struct_size;
-  void* callback_data;         // in: as PJRT_Buffer_DonateWithControlDependency returned it; gone after the call
-  PJRT_Error_Code error_code;  // in: OK, or the error the new buffer shall have
+  void* callback_data;         // in: as PJRT_Buffer_DonateWithControlDependency returned it; invalid after the call
+  PJRT_Error_Code error_code;  // in: OK, or the error of the new buffer
   const char* error_message;   // in: copied; read when the code is not OK
   size_t error_message_size;   // in
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_DonateWithControlDependency_Callback_Args, error_message_size);
 
-// Moves the memory into a new buffer that is not ready before the caller says so. Since 0.88.
+// Moves the memory to a new buffer that does not become ready before the caller allows it. Since 0.88.
 struct PJRT_Buffer_DonateWithControlDependency_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Buffer* buffer;  // in: donated by the call
-  void* callback_data;  // out: to be handed to the callback
+  void* callback_data;  // out: to be passed to the callback
   // out: the caller calls it exactly once
   void (*dependency_ready_callback)(PJRT_Buffer_DonateWithControlDependency_Callback_Args* args);
   PJRT_Buffer* out_buffer;  // out: owned by the caller

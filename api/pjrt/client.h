@@ -1,4 +1,4 @@
-// The client: one process's hold on a platform; it owns devices and memories. All its functions are
+// The client: a connection of this process to a platform. It owns devices and memories. All its functions are
 // thread-safe.
 #ifndef BACKPLANE_API_PJRT_CLIENT_H_
 #define BACKPLANE_API_PJRT_CLIENT_H_
@@ -11,14 +11,13 @@
 extern "C" {
 #endif
 
-// ---- Key-value store. The host of a distributed program gives three functions, by which the clients of its
-// processes find each other. All are thread-safe. Each error is made with the `callback_error` that is passed
-// in.
+// ---- Key-value store. The host of a distributed program supplies three functions by which the clients of its
+// processes exchange data. All are thread-safe. Each error is created with the `callback_error` that is passed in.
 
-// Frees a value that a get callback returned.
+// Frees a value that a get callback has returned.
 typedef void (*PJRT_KeyValueGetCallback_ValueDeleter)(char* value);
 
-// Asks for a value, waiting until there is one.
+// Gets a value and waits until there is one.
 struct PJRT_KeyValueGetCallback_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -35,10 +34,10 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_KeyValueGetCallback_Args, value_deleter_callback)
 
 typedef PJRT_Error* (*PJRT_KeyValueGetCallback)(PJRT_KeyValueGetCallback_Args* args);
 
-// Frees a value that a try-get callback returned.
+// Frees a value that a try-get callback has returned.
 typedef void (*PJRT_KeyValueTryGetCallback_ValueDeleter)(char* value);
 
-// Asks for a value without waiting; NOT_FOUND when there is none. Since 0.61.
+// Gets a value without waiting; NOT_FOUND if there is none. Since 0.61.
 struct PJRT_KeyValueTryGetCallback_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -76,7 +75,7 @@ typedef PJRT_Error* (*PJRT_KeyValuePutCallback)(PJRT_KeyValuePutCallback_Args* a
 struct PJRT_Client_Create_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  const PJRT_NamedValue* create_options;            // in: borrowed for the call; names are the platform's own
+  const PJRT_NamedValue* create_options;            // in: borrowed for the call; names are platform-specific
   size_t num_options;                               // in
   PJRT_KeyValueGetCallback kv_get_callback;         // in
   void* kv_get_user_arg;                            // in: stays the caller's
@@ -99,7 +98,7 @@ struct PJRT_Client_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_Destroy_Args, client);
 typedef PJRT_Error* PJRT_Client_Destroy(PJRT_Client_Destroy_Args* args);
 
-// The name of the platform. Hosts choose lowerings by it, and some abilities by the names they know.
+// The name of the platform. Hosts choose lowerings and some features by it.
 struct PJRT_Client_PlatformName_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -110,7 +109,7 @@ struct PJRT_Client_PlatformName_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_PlatformName_Args, platform_name_size);
 typedef PJRT_Error* PJRT_Client_PlatformName(PJRT_Client_PlatformName_Args* args);
 
-// Which process of a distributed program this is; 0 when there is one only.
+// The number of this process in a distributed program; 0 if there is a single process.
 struct PJRT_Client_ProcessIndex_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -120,7 +119,7 @@ struct PJRT_Client_ProcessIndex_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_ProcessIndex_Args, process_index);
 typedef PJRT_Error* PJRT_Client_ProcessIndex(PJRT_Client_ProcessIndex_Args* args);
 
-// Versions of the parts, for people and for cache keys.
+// Versions of the components, for users and for cache keys.
 struct PJRT_Client_PlatformVersion_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -185,7 +184,7 @@ struct PJRT_Client_LookupAddressableDevice_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_LookupAddressableDevice_Args, addressable_device);
 typedef PJRT_Error* PJRT_Client_LookupAddressableDevice(PJRT_Client_LookupAddressableDevice_Args* args);
 
-// Tells the client how all processes of the program are. Since 0.73.
+// Tells the client the state of all processes of the program. Since 0.73.
 struct PJRT_Client_UpdateGlobalProcessInfo_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -235,7 +234,7 @@ struct PJRT_Client_Load_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_Load_Args, loaded_executable);
 typedef PJRT_Error* PJRT_Client_Load(PJRT_Client_Load_Args* args);
 
-// Which devices a program of this size would run on.
+// The devices on which a program of this size would run.
 struct PJRT_Client_DefaultDeviceAssignment_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -250,29 +249,29 @@ typedef PJRT_Error* PJRT_Client_DefaultDeviceAssignment(PJRT_Client_DefaultDevic
 
 // ---- Buffers
 
-// Makes a buffer from host memory; the copy may go on after the return.
+// Creates a buffer from host memory; the copy may continue after the function returns.
 struct PJRT_Client_BufferFromHostBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Client* client;    // in
-  const void* data;       // in: what happens to it is said by the semantics
-  PJRT_Buffer_Type type;  // in: of the data and of the buffer; types below a byte come one element to a byte
+  const void* data;       // in: its lifetime depends on the semantics
+  PJRT_Buffer_Type type;  // in: of the data and of the buffer; types smaller than a byte take one byte per element
   const int64_t* dims;    // in: borrowed for the call
   size_t num_dims;        // in
   // in: borrowed for the call; may be negative; `data` is the address of element zero
   const int64_t* byte_strides;
   size_t num_byte_strides;                         // in: num_dims, or 0 for dense with the last dimension fastest
   PJRT_HostBufferSemantics host_buffer_semantics;  // in
-  PJRT_Device* device;                             // in: where to, when `memory` is NULL
-  PJRT_Memory* memory;                             // in: where to; may be NULL
+  PJRT_Device* device;                             // in: the destination if `memory` is NULL
+  PJRT_Memory* memory;                             // in: the destination; may be NULL
   PJRT_Buffer_MemoryLayout* device_layout;         // in: NULL for the default, dense with the last dimension fastest
-  PJRT_Event* done_with_host_buffer;               // out: ready when `data` is the caller's again; owned by the caller
+  PJRT_Event* done_with_host_buffer;               // out: ready when the caller may reuse `data`; owned by the caller
   PJRT_Buffer* buffer;                             // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_BufferFromHostBuffer_Args, buffer);
 typedef PJRT_Error* PJRT_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* args);
 
-// Makes a buffer with any contents. Since 0.69.
+// Creates a buffer with unspecified contents. Since 0.69.
 struct PJRT_Client_CreateUninitializedBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -281,14 +280,14 @@ struct PJRT_Client_CreateUninitializedBuffer_Args {
   size_t shape_num_dims;                   // in
   PJRT_Buffer_Type shape_element_type;     // in
   PJRT_Buffer_MemoryLayout* shape_layout;  // in: NULL for the default
-  PJRT_Device* device;                     // in: where, when `memory` is NULL
-  PJRT_Memory* memory;                     // in: where; may be NULL
+  PJRT_Device* device;                     // in: the location if `memory` is NULL
+  PJRT_Memory* memory;                     // in: the location; may be NULL
   PJRT_Buffer* buffer;                     // out: owned by the caller
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_CreateUninitializedBuffer_Args, buffer);
 typedef PJRT_Error* PJRT_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args* args);
 
-// Makes a buffer without memory whose ready event, and each use, gives this error. Since 0.82.
+// Creates a buffer without memory. Its ready event, and every use of it, has this error. Since 0.82.
 struct PJRT_Client_CreateErrorBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -299,8 +298,8 @@ struct PJRT_Client_CreateErrorBuffer_Args {
   const int64_t* shape_dims;               // in: borrowed for the call
   size_t shape_num_dims;                   // in
   PJRT_Buffer_Type shape_element_type;     // in
-  PJRT_Buffer_MemoryLayout* shape_layout;  // in: NULL for the default; read where `device_layout` is NULL
-  PJRT_Memory* memory;                     // in: where it would be
+  PJRT_Buffer_MemoryLayout* shape_layout;  // in: NULL for the default; used if `device_layout` is NULL
+  PJRT_Memory* memory;                     // in: its nominal location
   PJRT_Buffer* buffer;                     // out: owned by the caller
   const PJRT_NamedValue* payload;          // in: copied; since 0.103
   size_t num_payload;                      // in: since 0.103
@@ -310,7 +309,7 @@ struct PJRT_Client_CreateErrorBuffer_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_CreateErrorBuffer_Args, device_layout);
 typedef PJRT_Error* PJRT_Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args* args);
 
-// Makes a buffer that will stand for another one, not known yet. Since 0.77.
+// Creates a placeholder for a buffer that is not known yet. Since 0.77.
 struct PJRT_Client_CreateAliasBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -326,7 +325,7 @@ struct PJRT_Client_CreateAliasBuffer_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_CreateAliasBuffer_Args, fulfill_alias_buffer_cb);
 typedef PJRT_Error* PJRT_Client_CreateAliasBuffer(PJRT_Client_CreateAliasBuffer_Args* args);
 
-// Says which buffer an alias stands for, or that there will be none. Once for each alias. Since 0.77.
+// Gives the buffer for a placeholder, or the error if there is none. Called once for each placeholder. Since 0.77.
 struct PJRT_Client_FulfillAliasBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -335,18 +334,18 @@ struct PJRT_Client_FulfillAliasBuffer_Args {
   PJRT_Error_Code status_code;                               // in
   const char* error_message;                                 // in: copied
   size_t error_message_size;                                 // in
-  PJRT_FulfillAliasBufferCallback* fulfill_alias_buffer_cb;  // in: gone after the call
+  PJRT_FulfillAliasBufferCallback* fulfill_alias_buffer_cb;  // in: invalid after the call
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_FulfillAliasBuffer_Args, fulfill_alias_buffer_cb);
 typedef PJRT_Error* PJRT_Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args* args);
 
-// Makes a buffer over memory that somebody else owns. The plugin may write to it, for instance when the buffer
-// is donated. Since 0.33.
+// Creates a buffer that refers to memory of the caller. The plugin may write to it, for instance if the buffer is
+// donated. Since 0.33.
 struct PJRT_Client_CreateViewOfDeviceBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Client* client;               // in
-  void* device_buffer_ptr;           // in: stays the caller's until the callback
+  void* device_buffer_ptr;           // in: must stay valid until the callback
   const int64_t* dims;               // in: borrowed for the call
   size_t num_dims;                   // in
   PJRT_Buffer_Type element_type;     // in
@@ -354,10 +353,10 @@ struct PJRT_Client_CreateViewOfDeviceBuffer_Args {
   PJRT_Device* device;               // in: read when `memory` is NULL
   // in: may be NULL; called once when the plugin is done with the memory
   void (*on_delete_callback)(void* device_buffer_ptr, void* user_arg);
-  void* on_delete_callback_arg;  // in: handed to the callback as `user_arg`
+  void* on_delete_callback_arg;  // in: passed to the callback as `user_arg`
   intptr_t stream;               // in: stream of the platform on which the contents become ready; 0 when they are
   PJRT_Buffer* buffer;           // out: owned by the caller
-  PJRT_Memory* memory;           // in: where the memory is; since 0.66
+  PJRT_Memory* memory;           // in: the memory space of the memory; since 0.66
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_CreateViewOfDeviceBuffer_Args, memory);
 typedef PJRT_Error* PJRT_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args* args);
@@ -367,7 +366,7 @@ struct PJRT_Client_DmaMap_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Client* client;  // in
-  void* data;           // in: stays the caller's, who unmaps before freeing it
+  void* data;           // in: stays the caller's, who must unmap it before freeing it
   size_t size;          // in: in bytes
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_DmaMap_Args, size);

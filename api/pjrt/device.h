@@ -1,6 +1,5 @@
-// Devices and their descriptions. Both belong to the client, or to the topology that described them, and live
-// as long as it. A description also exists for devices that are not here, so that programs can be compiled for
-// them.
+// Devices and their descriptions. Both belong to the client, or to the topology that contains them, and live as long as
+// it. A description may also be of a device that does not exist here, so that programs can be compiled for it.
 #ifndef BACKPLANE_API_PJRT_DEVICE_H_
 #define BACKPLANE_API_PJRT_DEVICE_H_
 
@@ -10,7 +9,7 @@
 extern "C" {
 #endif
 
-// A number unique among all devices of the platform, over all processes.
+// A number that is unique among all devices of the platform, in all processes.
 struct PJRT_DeviceDescription_Id_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -30,7 +29,7 @@ struct PJRT_DeviceDescription_ProcessIndex_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_ProcessIndex_Args, process_index);
 typedef PJRT_Error* PJRT_DeviceDescription_ProcessIndex(PJRT_DeviceDescription_ProcessIndex_Args* args);
 
-// Facts of the platform's own choice, such as coordinates. (Here the count comes first.)
+// Platform-specific attributes, such as coordinates. (Here the count comes first.)
 struct PJRT_DeviceDescription_Attributes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -63,7 +62,7 @@ struct PJRT_DeviceDescription_DebugString_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_DebugString_Args, debug_string_size);
 typedef PJRT_Error* PJRT_DeviceDescription_DebugString(PJRT_DeviceDescription_DebugString_Args* args);
 
-// A short description, for people.
+// A short description, for users.
 struct PJRT_DeviceDescription_ToString_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -94,7 +93,7 @@ struct PJRT_Device_IsAddressable_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_IsAddressable_Args, is_addressable);
 typedef PJRT_Error* PJRT_Device_IsAddressable(PJRT_Device_IsAddressable_Args* args);
 
-// The number the hardware or its driver gives the device.
+// The number by which the hardware or its driver identifies the device.
 struct PJRT_Device_LocalHardwareId_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -115,7 +114,7 @@ struct PJRT_Device_AddressableMemories_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_AddressableMemories_Args, num_memories);
 typedef PJRT_Error* PJRT_Device_AddressableMemories(PJRT_Device_AddressableMemories_Args* args);
 
-// Where its data goes when nothing else is said.
+// The memory that is used by default.
 struct PJRT_Device_DefaultMemory_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -125,8 +124,8 @@ struct PJRT_Device_DefaultMemory_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_DefaultMemory_Args, memory);
 typedef PJRT_Error* PJRT_Device_DefaultMemory(PJRT_Device_DefaultMemory_Args* args);
 
-// Numbers of the device's allocator, in bytes unless said otherwise. Only the first is always there; each other
-// has a flag that says whether it is. A platform without such numbers answers UNIMPLEMENTED.
+// Statistics of the device's allocator, in bytes unless said otherwise. Only the first is always present; each other
+// one has a flag. A platform without statistics returns UNIMPLEMENTED.
 struct PJRT_Device_MemoryStats_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -158,7 +157,7 @@ struct PJRT_Device_MemoryStats_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_MemoryStats_Args, peak_allocated_bytes_is_set);
 typedef PJRT_Error* PJRT_Device_MemoryStats(PJRT_Device_MemoryStats_Args* args);
 
-// Lets the peaks start anew at the present values. Since 0.106.
+// Resets the peaks to the current values. Since 0.106.
 struct PJRT_Device_ClearMemoryStats_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -198,7 +197,7 @@ struct PJRT_Device_GetAttributes_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_GetAttributes_Args, attributes_deleter);
 typedef PJRT_Error* PJRT_Device_GetAttributes(PJRT_Device_GetAttributes_Args* args);
 
-// Tells the device that work it does not see is going on, for its diagnostics. Since 0.86.
+// Informs the device, for diagnostics, of work that it does not see. Since 0.86.
 struct PJRT_Device_CreateAsyncTrackingEvent_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

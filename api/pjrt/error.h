@@ -1,4 +1,4 @@
-// Errors, named values, and what a plugin says about itself.
+// Errors, named values, and the attributes of a plugin.
 //
 // Nearly every function returns a PJRT_Error*: NULL is success, anything else belongs to the caller, who frees
 // it with PJRT_Error_Destroy. After an error the out fields hold nothing.
@@ -40,7 +40,7 @@ typedef void (*PJRT_Error_PayloadVisitor)(const char* key, size_t key_size, cons
 // table, which lives as long as the plugin. An error made on either side of the boundary can cross to the other.
 struct PJRT_Error_FunctionTable {
   size_t struct_size;
-  size_t instance_size;  // PJRT_Error_STRUCT_SIZE of the maker
+  size_t instance_size;  // PJRT_Error_STRUCT_SIZE of its creator
   PJRT_Extension_Base* extension_start;
   void (*destroy)(PJRT_Error* error);  // frees the error
   // Message and size have the lifetime of the error; not necessarily terminated by NUL.
@@ -51,7 +51,7 @@ struct PJRT_Error_FunctionTable {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Error_FunctionTable, for_each_payload);
 
 struct PJRT_Error {
-  const struct PJRT_Error_FunctionTable* vtable;  // never NULL; the rest of the object is the maker's
+  const struct PJRT_Error_FunctionTable* vtable;  // never NULL; the rest of the object belongs to its creator
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Error, vtable);
 
@@ -59,12 +59,12 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Error, vtable);
 struct PJRT_Error_Destroy_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Error* error;  // in: may be NULL; gone after the call
+  PJRT_Error* error;  // in: may be NULL; invalid after the call
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Error_Destroy_Args, error);
 typedef void PJRT_Error_Destroy(PJRT_Error_Destroy_Args* args);
 
-// The text of an error, for people.
+// The message of an error.
 struct PJRT_Error_Message_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -91,7 +91,7 @@ struct PJRT_Error_ForEachPayload_Args {
   PJRT_Extension_Base* extension_start;
   const PJRT_Error* error;            // in
   PJRT_Error_PayloadVisitor visitor;  // in
-  void* user_arg;                     // in: handed to the visitor unchanged
+  void* user_arg;                     // in: passed to the visitor unchanged
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Error_ForEachPayload_Args, user_arg);
 typedef PJRT_Error* PJRT_Error_ForEachPayload(PJRT_Error_ForEachPayload_Args* args);
@@ -110,7 +110,7 @@ typedef enum {
   PJRT_NamedValue_kBool = 4
 } PJRT_NamedValue_Type;
 
-// One entry of a list of options, attributes, costs or payloads. All pointers belong to whoever made the list.
+// One entry of a list of options, attributes, costs or payloads. All pointers belong to the creator of the list.
 struct PJRT_NamedValue {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

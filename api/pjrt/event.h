@@ -1,7 +1,7 @@
 // Events: the completion of asynchronous work, with an error or without.
 //
-// A caller owns each event it is handed and frees it with PJRT_Event_Destroy, also before it is ready: the work
-// and the callbacks registered on it go on. An event becomes ready once and stays so. Thread-safe.
+// The caller owns each event that it gets and frees it with PJRT_Event_Destroy. It may do so before the event is ready;
+// this does not stop the work or the callbacks. An event becomes ready once and stays ready. Thread-safe.
 #ifndef BACKPLANE_API_PJRT_EVENT_H_
 #define BACKPLANE_API_PJRT_EVENT_H_
 
@@ -20,7 +20,7 @@ struct PJRT_Event_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Event_Destroy_Args, event);
 typedef PJRT_Error* PJRT_Event_Destroy(PJRT_Event_Destroy_Args* args);
 
-// Asks without waiting.
+// Queries the state without waiting.
 struct PJRT_Event_IsReady_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -30,7 +30,7 @@ struct PJRT_Event_IsReady_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Event_IsReady_Args, is_ready);
 typedef PJRT_Error* PJRT_Event_IsReady(PJRT_Event_IsReady_Args* args);
 
-// The outcome of a ready event: NULL or an error that the caller frees, a new one with each call. Calling it
+// The status of a ready event: NULL or an error that the caller frees, a new one with each call. Calling it
 // before the event is ready is a fault of the caller.
 struct PJRT_Event_Error_Args {
   size_t struct_size;
@@ -40,7 +40,7 @@ struct PJRT_Event_Error_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Event_Error_Args, event);
 typedef PJRT_Error* PJRT_Event_Error(PJRT_Event_Error_Args* args);
 
-// Blocks the calling thread until the event is ready and returns its outcome like PJRT_Event_Error.
+// Blocks the calling thread until the event is ready and returns its status like PJRT_Event_Error.
 struct PJRT_Event_Await_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -59,7 +59,7 @@ struct PJRT_Event_OnReady_Args {
   PJRT_Extension_Base* extension_start;
   PJRT_Event* event;                    // in: may be destroyed before the callback has run
   PJRT_Event_OnReadyCallback callback;  // in
-  void* user_arg;                       // in: handed to the callback unchanged; stays the caller's
+  void* user_arg;                       // in: passed to the callback unchanged; stays the caller's
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Event_OnReady_Args, user_arg);
 typedef PJRT_Error* PJRT_Event_OnReady(PJRT_Event_OnReady_Args* args);

@@ -174,7 +174,7 @@ struct PJRT_Executable_OptimizedProgram_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_OptimizedProgram_Args, program);
 typedef PJRT_Error* PJRT_Executable_OptimizedProgram(PJRT_Executable_OptimizedProgram_Args* args);
 
-// Bytes from which the same version of the same platform can make the executable again.
+// Serializes the executable for the same version of the same platform.
 struct PJRT_Executable_Serialize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -290,7 +290,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args
 typedef PJRT_Error* PJRT_LoadedExecutable_AddressableDeviceLogicalIds(
     PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args* args);
 
-// Gives its resources back; after that it answers only PJRT_LoadedExecutable_IsDeleted and
+// Releases its resources; afterwards only these functions may be used: PJRT_LoadedExecutable_IsDeleted and
 // PJRT_LoadedExecutable_Destroy.
 struct PJRT_LoadedExecutable_Delete_Args {
   size_t struct_size;
@@ -310,7 +310,7 @@ struct PJRT_LoadedExecutable_IsDeleted_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_IsDeleted_Args, is_deleted);
 typedef PJRT_Error* PJRT_LoadedExecutable_IsDeleted(PJRT_LoadedExecutable_IsDeleted_Args* args);
 
-// Starts an execution and returns; the outputs become ready by and by. After an error no output and no event
+// Starts an execution and returns; the outputs become ready later. After an error no output and no event
 // has been set.
 struct PJRT_LoadedExecutable_Execute_Args {
   size_t struct_size;

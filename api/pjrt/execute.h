@@ -36,7 +36,7 @@ typedef PJRT_Error* PJRT_ExecuteContext_Destroy(PJRT_ExecuteContext_Destroy_Args
 struct PJRT_Chunk {
   void* data;
   size_t size;                                     // in bytes
-  void (*deleter)(void* data, void* deleter_arg);  // called once by whoever took the chunk
+  void (*deleter)(void* data, void* deleter_arg);  // called once by the owner of the chunk
   void* deleter_arg;
 };
 typedef struct PJRT_Chunk PJRT_Chunk;
@@ -103,7 +103,7 @@ struct PJRT_ExecuteOptions {
   bool use_major_to_minor_data_layout_for_callbacks;
   PJRT_HloOutputCallbackInfo* hlo_output_callbacks;  // one list for all devices; since 0.112
   size_t num_hlo_output_callbacks;
-  // options of the plugin's own for this execution; a plugin passes over names that it does not know; since 0.116
+  // plugin-specific options of this execution; a plugin ignores unknown names; since 0.116
   const PJRT_NamedValue* custom_options;
   size_t num_custom_options;
 };

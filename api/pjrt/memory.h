@@ -18,7 +18,7 @@ struct PJRT_Memory_FunctionTable {
   size_t instance_struct_size;  // PJRT_Memory_STRUCT_SIZE of the plugin
   // What was last set for `key`, or NULL. A key is compared by address.
   void* (*get_user_data)(PJRT_Memory* memory, const void* key);
-  // Sets the data for `key`. `dtor` (may be NULL) is called with it when it is replaced or the memory goes.
+  // Sets the data for `key`. `dtor` (may be NULL) is called with it when it is replaced or the memory is destroyed.
   void (*set_user_data)(PJRT_Memory* memory, const void* key, void* data, void (*dtor)(void* data));
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory_FunctionTable, set_user_data);
@@ -38,7 +38,7 @@ struct PJRT_Memory_Id_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory_Id_Args, id);
 typedef PJRT_Error* PJRT_Memory_Id(PJRT_Memory_Id_Args* args);
 
-// What kind of memory it is: `device`, `pinned_host`, `unpinned_host`, or a name of the platform's own.
+// What kind of memory it is: `device`, `pinned_host`, `unpinned_host`, or a platform-specific name.
 struct PJRT_Memory_Kind_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -70,7 +70,7 @@ struct PJRT_Memory_DebugString_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory_DebugString_Args, debug_string_size);
 typedef PJRT_Error* PJRT_Memory_DebugString(PJRT_Memory_DebugString_Args* args);
 
-// A short description, for people.
+// A short description, for users.
 struct PJRT_Memory_ToString_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

@@ -1,4 +1,4 @@
-// Topologies: a description of devices that need not be here, to compile for.
+// Topologies: descriptions of devices that need not exist here, for compilation.
 #ifndef BACKPLANE_API_PJRT_TOPOLOGY_H_
 #define BACKPLANE_API_PJRT_TOPOLOGY_H_
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-// Makes a topology from a name of the platform's own.
+// Makes a topology from a platform-specific name.
 struct PJRT_TopologyDescription_Create_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -65,7 +65,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_GetDeviceDescriptions_Args, n
 typedef PJRT_Error* PJRT_TopologyDescription_GetDeviceDescriptions(
     PJRT_TopologyDescription_GetDeviceDescriptions_Args* args);
 
-// Bytes that can stand in a cache key, and from which the topology can be made again.
+// Serializes the topology. The bytes can be used in a cache key.
 struct PJRT_TopologyDescription_Serialize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -90,7 +90,7 @@ struct PJRT_TopologyDescription_Deserialize_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_Deserialize_Args, topology);
 typedef PJRT_Error* PJRT_TopologyDescription_Deserialize(PJRT_TopologyDescription_Deserialize_Args* args);
 
-// Facts of the platform's own choice.
+// Platform-specific attributes.
 struct PJRT_TopologyDescription_Attributes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

@@ -41,7 +41,7 @@ struct PJRT_AsyncHostToDeviceTransferManager_TransferData_Args {
   PJRT_Extension_Base* extension_start;
   PJRT_AsyncHostToDeviceTransferManager* transfer_manager;  // in
   int buffer_index;                                         // in
-  const void* data;                                         // in: the caller leaves it alone until the event is ready
+  const void* data;                                         // in: the caller must not use it until the event is ready
   int64_t offset;                                           // in: in bytes, into the buffer
   int64_t transfer_size;                                    // in: in bytes
   bool is_last_transfer;               // in: true for the last piece of this buffer, which then becomes ready
@@ -57,7 +57,7 @@ struct PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args {
   PJRT_Extension_Base* extension_start;
   PJRT_AsyncHostToDeviceTransferManager* transfer_manager;  // in
   int buffer_index;                                         // in
-  const void* data;                                         // in: the caller leaves it alone until the event is ready
+  const void* data;                                         // in: the caller must not use it until the event is ready
   const int64_t* shape_dims;                                // in: borrowed for the call
   size_t shape_num_dims;                                    // in
   PJRT_Buffer_Type shape_element_type;                      // in

@@ -46,11 +46,11 @@ typedef enum {
   PJRT_Buffer_Type_F6E3M2FN = 33   // since 0.114
 } PJRT_Buffer_Type;
 
-// What a plugin may do with host memory handed to PJRT_Client_BufferFromHostBuffer.
+// What a plugin may do with host memory passed to PJRT_Client_BufferFromHostBuffer.
 typedef enum {
-  // The memory is the caller's again when the call returns: the plugin has copied it.
+  // The plugin copies the data before the call returns.
   PJRT_HostBufferSemantics_kImmutableOnlyDuringCall = 0,
-  // The caller leaves the memory alone until `done_with_host_buffer` is ready; it is so once the copy is complete.
+  // The caller must not change the memory until `done_with_host_buffer` is ready, after the copy is complete.
   PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes = 1,
   // The buffer may use the memory in place and must not write to it. `done_with_host_buffer` is ready once the buffer's
   // memory has been released.

@@ -24,10 +24,10 @@ using backplane::mixed::KernelArrays;
 absl::Status IsMatrixProduct(const Instruction& dot, PrimitiveType, const Shape& shape) {
   const DotDimensions& dims = dot.dot_dims();
   if (shape.rank() != 2 || dot.operand(0)->shape().rank() != 2 || dot.operand(1)->shape().rank() != 2)
-    return absl::UnimplementedError("not two matrices");
+    return absl::UnimplementedError("not a product of two matrices");
   if (dims.lhs_contracting != Ints{1} || dims.rhs_contracting != Ints{0})
     return absl::UnimplementedError("a transposed matrix");
-  if (dot.attrs().Has(AttrId::kDotAlgorithm)) return absl::UnimplementedError("an algorithm that the program asks for");
+  if (dot.attrs().Has(AttrId::kDotAlgorithm)) return absl::UnimplementedError("the program requests an algorithm");
   return absl::OkStatus();
 }
 
@@ -49,7 +49,7 @@ absl::StatusOr<Kernel> MakeMatmul(const Instruction& dot) {
   });
 }
 
-// ---- Elementwise arithmetic: whole formulas, a thousand elements at a time ----
+// ---- Elementwise formulas, a thousand elements at a time ----
 
 constexpr int64_t kBlock = 1024;
 
@@ -61,7 +61,7 @@ void Each(const float* x, const float* y, float* out, int64_t n) {
 }
 #define MY_LOOP(expression) &Each<decltype([](float x, [[maybe_unused]] float y) -> float { return expression; })>
 
-Loop LoopOf(Opcode opcode) {
+Loop GetLoop(Opcode opcode) {
   switch (opcode) {
     case Opcode::kAdd:
       return MY_LOOP(x + y);
@@ -71,7 +71,7 @@ Loop LoopOf(Opcode opcode) {
       return MY_LOOP(x * y);
     case Opcode::kDivide:
       return MY_LOOP(x / y);
-    case Opcode::kMaximum:  // NaN wins, and of two zeros the positive one
+    case Opcode::kMaximum:  // NaN if an operand is NaN; +0 if the zeros differ
       return MY_LOOP(x != x || x > y || (x == y && !std::signbit(x)) ? x : y);
     case Opcode::kNegate:
       return MY_LOOP(-x);
@@ -85,41 +85,41 @@ Loop LoopOf(Opcode opcode) {
 }
 
 bool IsFormula(const Instruction& op) {
-  return op.shape().element_type() == PrimitiveType::kF32 && LoopOf(op.opcode()) != nullptr;
+  return op.shape().element_type() == PrimitiveType::kF32 && GetLoop(op.opcode()) != nullptr;
 }
 
-// One operation of a formula: its operands are arguments of the formula (0 and up) or earlier steps (-1 and down).
+// One operation of a formula. Its operands are arguments of the formula (0, 1, ...) or earlier steps (-1, -2, ...).
 struct Step {
   Loop loop;
   int64_t x, y;
 };
 
-// A formula is a fusion, whose computation has its steps, or one operation alone.
-std::vector<Step> StepsOf(const Instruction& op) {
-  if (!op.Is(Opcode::kFusion)) return {{LoopOf(op.opcode()), 0, op.operand_count() - 1}};
+// Returns the steps of a formula, which is either a fusion or a single operation.
+std::vector<Step> GetSteps(const Instruction& op) {
+  if (!op.Is(Opcode::kFusion)) return {{GetLoop(op.opcode()), 0, op.operand_count() - 1}};
   std::vector<Step> steps;
-  std::vector<std::pair<const Instruction*, int64_t>> places;
-  const auto place = [&](const Instruction* i) {
+  std::vector<std::pair<const Instruction*, int64_t>> operands;
+  const auto index = [&](const Instruction* i) {
     if (i->Is(Opcode::kParameter)) return i->parameter_number();
-    return std::find_if(places.begin(), places.end(), [i](const auto& p) { return p.first == i; })->second;
+    return std::find_if(operands.begin(), operands.end(), [i](const auto& p) { return p.first == i; })->second;
   };
   for (const auto& i : op.called(0)->instructions()) {
     if (i->Is(Opcode::kParameter)) continue;
-    steps.push_back({LoopOf(i->opcode()), place(i->operand(0)), place(i->operand(i->operand_count() - 1))});
-    places.emplace_back(i.get(), -static_cast<int64_t>(steps.size()));
+    steps.push_back({GetLoop(i->opcode()), index(i->operand(0)), index(i->operand(i->operand_count() - 1))});
+    operands.emplace_back(i.get(), -static_cast<int64_t>(steps.size()));
   }
   return steps;
 }
 
 absl::StatusOr<Kernel> MakeFormula(const Instruction& op) {
   const int64_t elements = op.shape().num_elements();
-  return Kernel([elements, steps = StepsOf(op)](const KernelArrays& arrays) {
+  return Kernel([elements, steps = GetSteps(op)](const KernelArrays& arrays) {
     std::vector<float> values(steps.size() * kBlock);
     for (int64_t at = 0; at < elements; at += kBlock) {
       const int64_t n = std::min(kBlock, elements - at);
-      const auto operand = [&](int64_t place) {
-        return place < 0 ? values.data() + (-place - 1) * kBlock
-                         : static_cast<const float*>(arrays.operands[static_cast<size_t>(place)]) + at;
+      const auto operand = [&](int64_t index) {
+        return index < 0 ? values.data() + (-index - 1) * kBlock
+                         : static_cast<const float*>(arrays.operands[static_cast<size_t>(index)]) + at;
       };
       for (size_t s = 0; s < steps.size(); ++s) {
         float* result = static_cast<float*>(arrays.results[0]) + at;
@@ -133,7 +133,7 @@ absl::StatusOr<Kernel> MakeFormula(const Instruction& op) {
 
 }  // namespace
 
-// ---- What is claimed ----
+// ---- The claims ----
 
 backplane::mixed::Claims MyClaims() {
   backplane::mixed::Claims claims;

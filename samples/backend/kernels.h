@@ -1,4 +1,4 @@
-// What the samples' author brings: a matrix product, and elementwise arithmetic in one pass over memory.
+// The kernels of the samples: a matrix product, and elementwise formulas in one pass over memory.
 #ifndef BACKPLANE_SAMPLES_BACKEND_KERNELS_H_
 #define BACKPLANE_SAMPLES_BACKEND_KERNELS_H_
 

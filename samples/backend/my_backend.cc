@@ -1,4 +1,4 @@
-// A plugin in an afternoon: docs/writing_a_plugin.md builds it step by step.
+// The plugin that docs/writing_a_plugin.md builds step by step.
 #include "samples/backend/kernels.h"
 #include "sdk/backend/mixed/mixed_backend.h"
 

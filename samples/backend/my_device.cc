@@ -1,5 +1,5 @@
-// The same kernels on a device with memory of its own. The device is simulated: its addresses are none of the host's,
-// so that whoever follows one outside a kernel ends at once.
+// The same kernels on a device with its own memory. The device is simulated: its addresses are invalid on the host, so
+// dereferencing one outside of a kernel ends the process.
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr uintptr_t kWindow = uintptr_t{1} << 62;  // no address of an x86-64 or an ARM process lies there
+constexpr uintptr_t kWindow = uintptr_t{1} << 62;  // not an address of any x86-64 or ARM process
 
 void* Outside(const void* inside) { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(inside) + kWindow); }
 void* Inside(const void* outside) { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(outside) - kWindow); }
@@ -32,7 +32,7 @@ class MyMemory : public backplane::mixed::DeviceMemory {
   }
 };
 
-// What the device does with the addresses it is given.
+// Translates the addresses of the arrays for a kernel, as the device would.
 backplane::mixed::Kernel OnDevice(backplane::mixed::Kernel kernel) {
   return [kernel = std::move(kernel)](const backplane::mixed::KernelArrays& arrays) {
     backplane::mixed::KernelArrays inside = arrays;

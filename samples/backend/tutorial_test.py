@@ -1,5 +1,5 @@
-"""The tutorial's code is real: each fenced block of docs/writing_a_plugin.md names a file and stands in it, line for line; so
-does each of docs/embedding.md."""
+"""Tests that the code in the tutorial is real: each fenced block of docs/writing_a_plugin.md and docs/embedding.md names a file and
+occurs in it, line for line."""
 import pathlib
 import re
 import sys

@@ -16,7 +16,7 @@
 namespace chip {
 namespace {
 
-constexpr uintptr_t kWindow = uintptr_t{1} << 62;  // no address of an x86-64 or an ARM process lies there
+constexpr uintptr_t kWindow = uintptr_t{1} << 62;  // not an address of any x86-64 or ARM process
 constexpr size_t kAlignment = 256;
 
 [[noreturn]] void Fault(const char* what) {
@@ -24,7 +24,7 @@ constexpr size_t kAlignment = 256;
   std::abort();
 }
 
-// What the device knows of memory: pinned ranges, and addresses that commands use.
+// The device's view of memory: pinned ranges, and the addresses that commands use.
 struct Map {
   std::mutex mu;
   std::multimap<uintptr_t, size_t> pinned;
@@ -67,13 +67,13 @@ bool Unpin(const void* data) {
 
 absl::StatusOr<void*> Memory::Allocate(size_t bytes) {
   std::lock_guard<std::mutex> lock(mu_);
-  const size_t room = bytes > capacity_ ? bytes : Rounded(bytes);
-  void* inside = room > capacity_ - in_use_ ? nullptr : std::aligned_alloc(kAlignment, room);
+  const size_t rounded = bytes > capacity_ ? bytes : Rounded(bytes);
+  void* inside = rounded > capacity_ - in_use_ ? nullptr : std::aligned_alloc(kAlignment, rounded);
   if (inside == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrCat("allocate: no memory for ", bytes, " bytes: ", in_use_, " are in use of ", capacity_));
   }
-  in_use_ += room;
+  in_use_ += rounded;
   peak_ = std::max(peak_, in_use_);
   return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(inside) + kWindow);
 }
@@ -123,14 +123,14 @@ struct Thread::State {
   std::mutex mu;
   std::condition_variable changed;
   std::deque<std::function<void()>> tasks;
-  int64_t turn = 0;  // of the thread that takes tasks
+  int64_t generation = 0;  // of the thread that takes tasks; counts ReleaseQueue
   int threads = 0;
   bool ending = false;
 };
 
 namespace {
 thread_local const void* this_threads_state = nullptr;
-thread_local int64_t this_threads_turn = 0;
+thread_local int64_t this_threads_generation = 0;
 }  // namespace
 
 Thread::Thread() : state_(std::make_shared<State>()) { Start(state_); }
@@ -144,7 +144,7 @@ Thread::~Thread() {
 }
 
 void Thread::Start(const std::shared_ptr<State>& state) {
-  std::thread(&Loop, state, state->turn).detach();
+  std::thread(&Loop, state, state->generation).detach();
   ++state->threads;
 }
 
@@ -154,20 +154,21 @@ void Thread::Push(std::function<void()> task) {
   state_->changed.notify_all();
 }
 
-void Thread::GiveAway() {
+void Thread::ReleaseQueue() {
   std::lock_guard<std::mutex> lock(state_->mu);
-  if (this_threads_state != state_.get() || this_threads_turn != state_->turn) return;
-  ++state_->turn;  // this thread takes no other task after its own
+  if (this_threads_state != state_.get() || this_threads_generation != state_->generation) return;
+  ++state_->generation;  // this thread takes no further task after its current one
   Start(state_);
 }
 
-void Thread::Loop(std::shared_ptr<State> state, int64_t turn) {
+void Thread::Loop(std::shared_ptr<State> state, int64_t generation) {
   this_threads_state = state.get();
-  this_threads_turn = turn;
+  this_threads_generation = generation;
   std::unique_lock<std::mutex> lock(state->mu);
   while (true) {
-    state->changed.wait(lock, [&] { return turn != state->turn || state->ending || !state->tasks.empty(); });
-    if (turn != state->turn || state->tasks.empty()) break;
+    state->changed.wait(lock,
+                        [&] { return generation != state->generation || state->ending || !state->tasks.empty(); });
+    if (generation != state->generation || state->tasks.empty()) break;
     std::function<void()> task = std::move(state->tasks.front());
     state->tasks.pop_front();
     lock.unlock();
@@ -208,10 +209,10 @@ void Queue::Run(Command& command, bool failed) {
   const bool traced = trace.Active();
   const int64_t start = traced ? trace.NowNs() : 0;
   absl::Status status = failed ? absl::AbortedError(absl::StrCat(command.name, ": what it waited for has failed"))
-                               : backplane::Caught(command.work);
+                               : backplane::CatchExceptions(command.work);
   if (traced) {
     const bool program = !command.program.empty();
-    trace.RecordOn(trace.LineNamed(name_), device_, program, command.name, command.program, start, trace.NowNs());
+    trace.RecordOnLine(trace.GetLine(name_), device_, program, command.name, command.program, start, trace.NowNs());
   }
   {
     Map& map = Map::Get();
@@ -219,7 +220,8 @@ void Queue::Run(Command& command, bool failed) {
     for (const void* address : command.addresses) map.used.erase(map.used.find(reinterpret_cast<uintptr_t>(address)));
   }
   command.work = nullptr;  // what it holds goes before anyone hears of its end
-  // The driver hears of it first: what waits for the signal is heard of later, then.
+  // Reports to the driver before raising the signal, so that the driver hears of this command before any that waits for
+  // it.
   const std::shared_ptr<Signal> signal = std::move(command.signal);
   failed = !status.ok();
   driver_->Push([ended = std::move(command.ended), status = std::move(status)] { ended(status); });

@@ -1,13 +1,15 @@
-// A simulated accelerator with its driver: what a HIP or CUDA runtime is to a real one, as small as it can be.
+// A simulated accelerator and its driver. It plays the part of a HIP or CUDA runtime, reduced to the minimum.
 //
-//   Memory  the device's own: its addresses are none of the host's, so that whoever follows one outside of the device's
-//           queues ends the program at once. Limited.
-//   Pinned  the host's memory that the device can reach. It reads and writes no other.
-//   Signal  raised by the device when a command has come to its end; commands wait for signals on the device.
-//   Queue   runs commands whose signals have been raised: one for programs, one for copies (the DMA engine).
-//   Thread  the driver's: there the host hears what has ended, in order.
+//   Memory  the device's own memory, of limited size. Its addresses are invalid on the host, so dereferencing one
+//   outside of
+//           the device's queues ends the program.
+//   Pin     makes host memory accessible to the device. The device cannot access other host memory.
+//   Signal  raised by the device when a command has ended. Commands wait for signals on the device.
+//   Queue   runs commands whose signals have been raised. There is one for programs and one for copies (the DMA
+//   engine).
+//   Thread  runs tasks in order. The driver has one, which reports the end of commands to the host.
 //
-// The device is strict: memory freed under a command that uses it, or a queue ended on its own thread, ends the
+// The device is strict: freeing memory while a command uses it, or destroying a queue on its own thread, ends the
 // program, as a fault on real hardware does. Everything is thread-safe.
 #ifndef BACKPLANE_SAMPLES_QUEUE_BACKEND_CHIP_H_
 #define BACKPLANE_SAMPLES_QUEUE_BACKEND_CHIP_H_
@@ -25,7 +27,8 @@
 
 namespace chip {
 
-// Where the device finds an address, its own or one of pinned memory; null: it cannot reach all `bytes` there.
+// Returns the address at which the simulated device accesses `address`, which is an address of device memory or of
+// pinned memory. Returns null if the device cannot access all `bytes`.
 void* Reach(const void* address, size_t bytes);
 
 class Memory {
@@ -44,7 +47,7 @@ class Memory {
   size_t in_use_ = 0, peak_ = 0;
 };
 
-// Host memory that the device reaches from now on. Ranges may be pinned more than once.
+// Makes host memory accessible to the device. A range may be pinned several times.
 void Pin(const void* data, size_t bytes);
 bool Unpin(const void* data);  // false: it was not pinned
 
@@ -52,7 +55,7 @@ bool Unpin(const void* data);  // false: it was not pinned
 class Signal : public backplane::Signal {
  public:
   void Raise(bool failed);
-  // Runs `next` on the device when the signal has been raised, at once if it has been.
+  // Runs `next` on the device once the signal is raised; immediately if it is already raised.
   void Then(std::function<void(bool failed)> next);
 
  private:
@@ -61,7 +64,7 @@ class Signal : public backplane::Signal {
   std::vector<std::function<void(bool)>> next_;
 };
 
-// Runs tasks one after another. Its end waits for those it has.
+// Runs tasks one after another. The destructor waits for the tasks in the queue.
 class Thread {
  public:
   Thread();
@@ -70,23 +73,23 @@ class Thread {
   Thread& operator=(const Thread&) = delete;
   void Push(std::function<void()> task);
 
-  // For a task that is going to wait for somebody else: those behind it are run by another thread from here on.
-  void GiveAway();
+  // Called by a task that is going to wait: from now on another thread runs the tasks that are queued after it.
+  void ReleaseQueue();
 
  private:
   struct State;
-  static void Loop(std::shared_ptr<State> state, int64_t turn);
+  static void Loop(std::shared_ptr<State> state, int64_t generation);
   static void Start(const std::shared_ptr<State>& state);
   const std::shared_ptr<State> state_;
 };
 
 struct Command {
-  std::string name, program;                   // for the profiler; `program` empty: it is none
-  std::vector<std::shared_ptr<Signal>> after;  // begins when all have been raised; skipped where one failed
-  std::vector<const void*> addresses;          // that it uses
-  std::function<absl::Status()> work;          // on the device
-  std::shared_ptr<Signal> signal;              // raised at its end
-  std::function<void(absl::Status)> ended;     // then, on the driver's thread
+  std::string name, program;                   // for the profiler; `program` is empty for a copy
+  std::vector<std::shared_ptr<Signal>> after;  // starts when all have been raised; skipped if one failed
+  std::vector<const void*> addresses;          // the memory that it uses
+  std::function<absl::Status()> work;          // runs on the device
+  std::shared_ptr<Signal> signal;              // raised when the work has ended
+  std::function<void(absl::Status)> ended;     // runs afterwards on the driver's thread
 };
 
 class Queue {

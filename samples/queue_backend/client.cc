@@ -22,7 +22,7 @@ class ChipStorage : public Storage {
  public:
   ChipStorage(std::shared_ptr<chip::Memory> memory, void* address, size_t size)
       : memory_(std::move(memory)), address_(address), size_(size) {}
-  ~ChipStorage() override { memory_->Free(address_, size_); }  // nothing waits: no command uses it any more
+  ~ChipStorage() override { memory_->Free(address_, size_); }  // does not wait: no command uses the memory any more
   void* data() const override { return address_; }
   size_t size() const override { return size_; }
 
@@ -32,7 +32,7 @@ class ChipStorage : public Storage {
   const size_t size_;
 };
 
-// Host memory that the chips reach.
+// Host memory that the chips can access.
 class PinnedStorage : public Storage {
  public:
   explicit PinnedStorage(std::shared_ptr<Storage> inner) : inner_(std::move(inner)) {
@@ -46,7 +46,7 @@ class PinnedStorage : public Storage {
   const std::shared_ptr<Storage> inner_;
 };
 
-// Where a chip finds a storage.
+// A storage with the address at which a chip accesses it.
 class StorageOnChip : public Storage {
  public:
   explicit StorageOnChip(const Storage& of) : data_(chip::Reach(of.data(), of.size())), size_(of.size()) {}
@@ -63,7 +63,7 @@ absl::StatusOr<std::shared_ptr<Storage>> AllocatePinned(size_t bytes) {
   return std::make_shared<PinnedStorage>(std::move(storage));
 }
 
-// The DMA engine: bytes between places that it reaches.
+// Copies bytes with the DMA engine, between addresses that the device can access.
 absl::Status Move(const void* from, void* to, size_t bytes) {
   const void* source = chip::Reach(from, bytes);
   void* target = chip::Reach(to, bytes);
@@ -76,8 +76,9 @@ bool IsPlain(const Shape& shape) {
   return !backplane::IsSubByte(shape.element_type()) && (!shape.has_layout() || shape.layout().tiles.empty());
 }
 
-// Whether the host's array lies as the device's does, where the DMA engine reaches it: then nothing needs to be packed.
-bool LiesAlike(const HostArray& host, const Shape& shape, size_t bytes) {
+// Whether the host's array has the layout of the device's array and the DMA engine can access it, so that it need not
+// be packed.
+bool HasDeviceLayout(const HostArray& host, const Shape& shape, size_t bytes) {
   if (!IsPlain(shape) || chip::Reach(host.data, bytes) == nullptr) return false;
   absl::StatusOr<backplane::DimVector> strides = backplane::DenseByteStrides(shape);
   if (!strides.ok()) return false;
@@ -101,14 +102,14 @@ QueueClient::QueueClient(backplane::Topology topology, size_t bytes, std::chrono
     chips_.push_back(std::make_unique<Chip>(device.id, bytes, driver_.get()));
 }
 
-// Everything has ended by now: what is waited for are the last lines of the threads.
+// All work has ended by now, so this only waits for the threads to finish.
 QueueClient::~QueueClient() { chips_.clear(); }
 
 absl::StatusOr<std::shared_ptr<Storage>> QueueClient::Allocate(int32_t memory, size_t bytes) {
   if (IsPinned(memory)) return AllocatePinned(bytes);
-  const std::shared_ptr<chip::Memory>& room = chip(DeviceOf(memory)).memory;
-  ASSIGN_OR_RETURN(void* address, room->Allocate(bytes));
-  return std::make_shared<ChipStorage>(room, address, bytes);
+  const std::shared_ptr<chip::Memory>& chip_memory = chip(DeviceOf(memory)).memory;
+  ASSIGN_OR_RETURN(void* address, chip_memory->Allocate(bytes));
+  return std::make_shared<ChipStorage>(chip_memory, address, bytes);
 }
 
 absl::StatusOr<std::shared_ptr<Storage>> QueueClient::AllocateStaging(int32_t, size_t bytes) {
@@ -144,12 +145,12 @@ Event QueueClient::Submit(chip::Queue& queue, Work work) {
     for (const std::shared_ptr<Storage>& storage : work.holds) command.addresses.push_back(storage->data());
     auto rest = std::make_shared<Work>(std::move(work));
     command.ended = [rest, done](absl::Status status) {
-      // The driver set the events that this came behind before it came here. What failed first is what happened.
+      // The events of the inputs are already set, because the driver reports them first. The first failure is reported.
       for (const Event& input : rest->inputs) {
         if (absl::Status failed = input.Await(); !failed.ok()) status = failed;
       }
       if (status.ok() && rest->on_host) status = rest->on_host();
-      *rest = Work();  // its storages go before anyone hears of its end
+      *rest = Work();  // releases its storages before the event is set
       done.Set(std::move(status));
     };
     queue.Push(std::move(command));
@@ -172,9 +173,9 @@ CopyFromHostEvents QueueClient::StartCopyFromHost(const HostArray& src, const De
   const absl::StatusOr<size_t> bytes = StorageSize(dst.shape, dst.memory);
   if (!bytes.ok()) return {Event::Ready(bytes.status()), Event()};
   const void* from = src.data;
-  const bool direct = LiesAlike(src, dst.shape, *bytes);
+  const bool direct = HasDeviceLayout(src, dst.shape, *bytes);
   if (!direct) {
-    // Packed into pinned memory here, in the caller's thread: the host has its own back when this returns.
+    // Packs the data into pinned memory in the caller's thread, so that the host may reuse its memory afterwards.
     absl::StatusOr<std::shared_ptr<Storage>> staging = AllocatePinned(*bytes);
     if (!staging.ok()) return {Event::Ready(staging.status()), Event()};
     const absl::Status packed = CopyFromHost(src, {dst.shape, dst.memory, *staging, Event()});
@@ -222,7 +223,7 @@ Event QueueClient::StartCopyDevice(const DeviceArray& src, const DeviceArray& ds
     };
     return Submit(at.copies, std::move(work));
   }
-  // Another layout is a program's work.
+  // Converting the layout needs a program.
   work.on_device = [this, from = OnChip(src), to = OnChip(dst)] {
     return CopyToHost(from, to.shape, to.storage->data());
   };

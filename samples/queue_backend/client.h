@@ -1,4 +1,4 @@
-// The client of the queue backend: two chips, whose copies and programs order themselves by signals.
+// The client of the queue backend: two chips whose copies and programs are ordered by signals.
 #ifndef BACKPLANE_SAMPLES_QUEUE_BACKEND_CLIENT_H_
 #define BACKPLANE_SAMPLES_QUEUE_BACKEND_CLIENT_H_
 
@@ -30,14 +30,14 @@ struct Chip {
   chip::Queue programs, copies;
 };
 
-// Something for a queue, in the words of the interface.
+// Work for a queue, in terms of the interface.
 struct Work {
   std::string name, program;
-  std::vector<Event> inputs;                      // it comes behind them
-  std::vector<std::shared_ptr<Storage>> holds;    // what it reads and writes
-  std::function<absl::Status()> on_device;        // on the queue
-  std::function<absl::Status()> on_host;          // when that went well, on the driver's thread; may be null
-  std::vector<std::shared_ptr<Storage>> staging;  // held to the end, as are `holds`
+  std::vector<Event> inputs;                      // the work starts after them
+  std::vector<std::shared_ptr<Storage>> holds;    // the memory that it reads and writes
+  std::function<absl::Status()> on_device;        // runs on the queue
+  std::function<absl::Status()> on_host;          // runs on the driver's thread if that succeeded; may be null
+  std::vector<std::shared_ptr<Storage>> staging;  // kept alive until the end, like `holds`
 };
 
 class QueueClient : public backplane::Client {
@@ -61,13 +61,13 @@ class QueueClient : public backplane::Client {
       std::shared_ptr<const backplane::Executable> executable, const backplane::LoadOptions& options) override;
   absl::StatusOr<backplane::MemoryStats> GetMemoryStats(int32_t device) const override;
 
-  // Hands work to a queue; the event is its end. Where all that it comes behind is on the devices it is handed over at
-  // once, and its event has a signal; otherwise when the host has what it waits for.
+  // Submits work to a queue and returns the event of its end. If all inputs are on the devices, the work is submitted
+  // now, and the event has a signal. Otherwise it is submitted once the host has the inputs.
   Event Submit(chip::Queue& queue, Work work);
 
   Chip& chip(int32_t device) { return *chips_[static_cast<size_t>(device)]; }
   chip::Thread& driver() { return *driver_; }
-  // What a chip does with arrays that it reaches: to its programs its memory is the host's.
+  // Copies and converts arrays that a chip can access. For programs on a chip, its memory is like host memory.
   backplane::mixed::Runtime& runtime() { return *runtime_; }
 
  private:
@@ -76,7 +76,7 @@ class QueueClient : public backplane::Client {
   std::vector<std::unique_ptr<Chip>> chips_;  // their queues end before the driver's thread
 };
 
-// The array with the address at which a chip finds it.
+// Returns the array with the address at which the chip accesses it.
 DeviceArray OnChip(const DeviceArray& array);
 
 absl::StatusOr<std::unique_ptr<backplane::LoadedExecutable>> LoadOnQueue(

@@ -1,5 +1,5 @@
-// Programs of the queue backend. The mixed backend compiles them; here one runs as a command of a chip's queue: behind
-// the signals of its arguments, with a signal of its own for what comes behind it.
+// Programs of the queue backend. The mixed backend compiles them. Here a program runs as a command of a chip's queue,
+// after the signals of its arguments and with a signal of its own.
 #include <algorithm>
 #include <utility>
 
@@ -21,7 +21,7 @@ using backplane::mixed::Value;
 
 namespace {
 
-// To a program of a chip the chip's memory is its own.
+// The memory of a chip as seen by a program that runs on it.
 class OwnMemory : public backplane::mixed::Placement {
  public:
   explicit OwnMemory(int32_t device) : Placement(device, nullptr) {}
@@ -30,7 +30,7 @@ class OwnMemory : public backplane::mixed::Placement {
   }
 };
 
-// What one run reads and writes.
+// The state of one execution.
 struct Run {
   std::shared_ptr<const MixedExecutable> executable;
   std::shared_ptr<backplane::LaunchMember> member;
@@ -57,17 +57,17 @@ void Flatten(Value value, std::vector<Value>* out) {
   for (Value& element : value.elements()) Flatten(std::move(element), out);
 }
 
-// On the chip.
+// Runs on the chip.
 absl::Status Compute(QueueClient& client, Run& run) {
   chip::Thread& thread = client.chip(run.request.device).programs.thread();
   const MixedExecutable& executable = *run.executable;
-  // Who waits for the host or for other chips gives the queue away: what they do meanwhile may need it.
-  if (run.member->launch().process_count() > 1) thread.GiveAway();
+  // A program that waits for the host or for other chips releases the queue, because they may need it meanwhile.
+  if (run.member->launch().process_count() > 1) thread.ReleaseQueue();
   backplane::EvaluatorHooks hooks;
   hooks.replica_id = run.request.replica;
   hooks.partition_id = run.request.partition;
   hooks.custom_call = [&](const Instruction& call, absl::Span<const Literal* const> operands) {
-    thread.GiveAway();
+    thread.ReleaseQueue();
     return executable.custom_calls().Run(call, operands, run.request.context.get(), run.request.run_id,
                                          run.request.device);
   };
@@ -75,7 +75,7 @@ absl::Status Compute(QueueClient& client, Run& run) {
     return executable.collectives().Run(op, operands, *run.member);
   };
   hooks.transfer = [&](const Instruction& op, absl::Span<const Literal* const> operands) {
-    thread.GiveAway();
+    thread.ReleaseQueue();
     return executable.collectives().RunHostTransfer(op, operands, run.request.context.get());
   };
   std::vector<Value> arguments;
@@ -88,7 +88,7 @@ absl::Status Compute(QueueClient& client, Run& run) {
   ASSIGN_OR_RETURN(Value result, RunProgram(executable.program(), std::move(arguments), {}, hooks, placement));
   std::vector<Value> leaves;
   Flatten(std::move(result), &leaves);
-  // A result may be an argument in its place, which another result is about to take.
+  // A result may be an argument that is used in place, and another result may be about to overwrite it.
   for (Value& leaf : leaves) {
     if (run.reuses_arguments && leaf.shape().IsArray()) RETURN_IF_ERROR(leaf.Detach(placement));
   }
@@ -126,7 +126,7 @@ class QueueLoaded : public backplane::LoadedExecutable {
     const int32_t device = request.device;
     run->request = std::move(request);
     work.on_device = [client = client_, run = std::move(run)] {
-      absl::Status status = backplane::Caught([&] { return Compute(*client, *run); });
+      absl::Status status = backplane::CatchExceptions([&] { return Compute(*client, *run); });
       run->member->End(status);
       return status;
     };

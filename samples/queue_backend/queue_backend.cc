@@ -1,5 +1,5 @@
-// A backend whose device works by itself: docs/writing_a_plugin.md, chapter 8. The device is simulated (chip.h); the
-// programs are the mixed backend's, with the kernels of samples/backend.
+// A backend for a device that works asynchronously: docs/writing_a_plugin.md, chapter 8. The device is simulated
+// (chip.h). The mixed backend compiles and runs the programs, with the kernels of samples/backend.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,5 @@
-// The queue backend by itself: the device orders its work by signals, without the host; and what the interface says
-// about memory, threads and errors holds.
+// Tests the queue backend without the shim: the device orders its work by signals, without the host, and the backend
+// follows the rules of the interface about memory, threads and errors.
 #include <unistd.h>
 
 #include <future>
@@ -21,7 +21,7 @@ using backplane::Shape;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Keeps a thread of the backend busy until it is let go.
+// Keeps a thread of the backend busy until it is released.
 class Stall {
  public:
   explicit Stall(chip::Thread& thread) {
@@ -101,7 +101,8 @@ class QueueBackendTest : public ::testing::Test {
   QueueClient* client_ = nullptr;
 };
 
-// Copy, program, program, copy: the host's side of the driver stands still, and hears of none; the values arrive.
+// Runs a copy, two programs and a copy while the driver's thread is blocked: the values arrive although the host is not
+// told of any end.
 TEST_F(QueueBackendTest, TheDeviceOrdersItsWorkWithoutTheHost) {
   std::unique_ptr<backplane::LoadedExecutable> add = Add();
   alignas(64) float out[4] = {};
@@ -154,7 +155,7 @@ TEST_F(QueueBackendTest, WhatWaitsForTheHostHasNoSignal) {
   EXPECT_FALSE(sum.ready.IsReady());
   host.Set();
   EXPECT_TRUE(sum.ready.Await().ok());
-  // An error of the host's reaches what comes behind.
+  // An error on the host is passed on to the work that waits for it.
   late.ready = Event::Create();
   DeviceArray failed = Run(*add, {x, late}).outputs[0];
   const Event behind = Run(*add, {failed, x}).done;
@@ -213,7 +214,7 @@ TEST_F(QueueBackendTest, CopiesBetweenChipsAndLayouts) {
   EXPECT_THAT(out, ElementsAre(1, 3, 2, 4));
 }
 
-// What the device would do to who breaks the rules.
+// The device ends the process if a rule is broken.
 TEST(ChipDeathTest, IsStrict) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(
@@ -241,7 +242,7 @@ TEST(ChipDeathTest, IsStrict) {
   EXPECT_DEATH(std::printf("%f", static_cast<double>(*address)), "");
 }
 
-// The whole way through the C ABI: the host lets everything go while copies and programs are under way.
+// Through the whole C ABI: the host destroys everything while copies and programs are in progress.
 TEST(QueueBackendAbiTest, TheHostMayLetGoAtAnyTime) {
   using namespace backplane::testing;  // NOLINT
   for (int round = 0; round < 50; ++round) {

@@ -1,36 +1,39 @@
-// What a plugin author implements. The shim (sdk/shim) turns it into the C ABI.
+// The interface that the author of a plugin implements. The shim (sdk/shim) implements the C ABI on top of it.
 //
-//   Backend      the plugin itself: name, topology without hardware, compile. One per process, stateless.
-//   Client       opened hardware: memory, copies, load. Made by Backend::CreateClient.
-//   Executable   a compiled program; serializable; not bound to a client.
-//   LoadedExecutable  an executable ready to run on a client's devices.
+//   Backend           the plugin: platform name, topology without hardware, compilation. One per process, stateless.
+//   Client            opened hardware: memory, copies, loading of executables. Created by Backend::CreateClient.
+//   Executable        a compiled program. It can be serialized and is not bound to a client.
+//   LoadedExecutable  an executable that is ready to run on devices of a client.
 //
-// A backend supplies devices, memory, copies, compile and execute. The shim supplies argument checks, events,
-// callbacks, reference counts, donation, host-buffer semantics, layouts, named values and the extensions. Shapes that
-// cross this interface always carry layouts. Optional abilities are virtual functions with a default; the default says
-// Unimplemented, naming itself, unless its comment says what else it does.
+// A backend supplies devices, memory, copies, compilation and execution. The shim supplies argument checks, callbacks,
+// reference counts, donation, host-buffer semantics, named values and the ABI's extensions. Every shape that crosses
+// this interface has a layout. Optional functions are virtual functions with a default. A default returns Unimplemented
+// with the name of the function, unless its comment says otherwise.
 //
-// A backend over host memory writes CopyFromHost and its like, which block, or nothing: the defaults do it. One whose
-// device works by itself writes StartCopyFromHost and its like, which return at once, and gives events with signals, so
-// that copies and programs order themselves on the device (event.h). docs/writing_a_plugin.md goes this way.
+// Copies come in two forms. A backend whose devices use host memory overrides the blocking form (CopyFromHost,
+// CopyToHost, CopyDevice) or nothing at all, because the defaults serve host memory. A backend whose devices have
+// queues of their own overrides the asynchronous form (StartCopyFromHost, StartCopyToHost, StartCopyDevice) and returns
+// events with signals, so that the device orders copies and programs without the host (event.h).
+// docs/writing_a_plugin.md shows both, step by step.
 //
-// Threads. Everything is called from any thread, concurrently, and may not wait for another call to be made.
+// Threads. The shim calls every function from any thread, concurrently. No function may wait for a later call.
 //
-// Exceptions. What is called here may throw for want of memory or threads alone (std::bad_alloc, std::system_error),
-// and has started nothing then. A backend catches on its own threads (exceptions.h). What the shim hands down, such as
-// callbacks of events, does not throw.
+// Exceptions. A function of a backend may throw only because memory or threads have run out (std::bad_alloc,
+// std::system_error), and only before it has started anything. On its own threads a backend must catch exceptions
+// itself (exceptions.h). What the shim passes in, such as callbacks of events, does not throw.
 //
-// Who destroys what, and where:
-//   Storage           with the last reference, on whichever thread drops it, one of the backend's own perhaps: the
-//                     destructor must not wait for the device. Work on a device holds the storages it reads and writes
-//                     until it has ended, so none is destroyed under it. May outlive its client by a moment.
-//   LoadedExecutable  once the host has let it go and everything it launched is `done`, on any thread.
-//   Executable        on any thread; before or after the clients it was loaded on.
-//   Client            once the host has let it go, with its buffers and programs, and every copy and program is done.
-//                     Never on a thread that runs one of its tasks or sets one of its events, so that the destructor
-//                     may wait for the client's threads.
-//   Backend           never. Nor are clients, when the host's process ends without destroying them: what threads of a
-//                     client use must not be a static object with a destructor.
+// Destruction:
+//   Storage           when the last reference is dropped, on the thread that drops it, which may be one of the
+//                     backend's. The destructor must not wait for the device. Work on a device holds references to the
+//                     storages that it reads and writes until it has ended, so no storage is destroyed while in use. A
+//                     storage may outlive its client for a short time.
+//   LoadedExecutable  after the host has released it and every launch is `done`; on any thread.
+//   Executable        on any thread, before or after the clients on which it was loaded.
+//   Client            after the host has released it, its buffers and its programs, and all copies and programs are
+//                     done. Never on a thread that runs one of its tasks or sets one of its events, so the destructor
+//                     may join the client's threads.
+//   Backend           never. If the host's process ends without destroying a client, that client is not destroyed
+//                     either. Threads of a client must therefore not use static objects that have destructors.
 #ifndef BACKPLANE_SDK_BACKEND_BACKEND_H_
 #define BACKPLANE_SDK_BACKEND_BACKEND_H_
 
@@ -78,13 +81,14 @@ struct DeviceInfo {
 
 struct Topology {
   std::string platform_name;     // "cpu"
-  std::string platform_version;  // part of JAX's compile-cache key: build id and instruction set belong here
+  std::string platform_version;  // part of the key of JAX's compilation cache: include build id and instruction set
   std::vector<DeviceInfo> devices;
   std::vector<MemoryInfo> memories;
   NamedValues attributes;
 };
 
-struct MemoryStats {  // of one device; absent values are not reported
+// Statistics of one device. Values that are not set are not reported to the host.
+struct MemoryStats {
   int64_t bytes_in_use = 0;
   std::optional<int64_t> peak_bytes_in_use, num_allocs, largest_alloc_size, bytes_limit, bytes_reserved,
       peak_bytes_reserved, largest_free_block_bytes, pool_bytes;
@@ -92,46 +96,46 @@ struct MemoryStats {  // of one device; absent values are not reported
 
 // ---- Memory ------------------------------------------------------------------------------------------------------
 
-// A block of memory of one memory space. Freed when the last reference goes. A storage that comes in through this
-// interface may be a part of one that the backend made, or memory of somebody else (a view): go by its address and
-// size, never by its class.
+// A block of memory in one memory space. The destructor frees it. A backend receives storages that are slices of those
+// it allocated, and views of memory that it does not own. It must therefore use only the address and the size of a
+// storage and never cast it to a class of its own.
 class Storage {
  public:
   virtual ~Storage() = default;
-  // An address of the device; of the host too where Client::IsHostMemory says so. The shim adds offsets to others, and
-  // hands them to hosts that ask, but never looks at what lies there.
+  // The address on the device. It is also a host address if Client::IsHostMemory is true for the memory space. If not,
+  // the shim adds offsets to it and passes it to hosts that ask for it, but never dereferences it.
   virtual void* data() const = 0;
   virtual size_t size() const = 0;                // bytes
-  virtual bool writable() const { return true; }  // false: somebody else's memory that may only be read; never donated
+  virtual bool writable() const { return true; }  // false: a read-only view; it is never donated
 };
 
-// One array on a device. `ready` gates reading; its error means there is no value. Of the destination of a copy it
-// gates writing.
+// One array on a device. The array may be read once `ready` is set; if its status is an error, the array has no value.
+// For the destination of a copy, `ready` says when the storage may be written.
 struct DeviceArray {
-  Shape shape;  // with layout
-  int32_t memory = 0;
+  Shape shape;         // with layout
+  int32_t memory = 0;  // memory id
   std::shared_ptr<Storage> storage;
   Event ready;
 };
 
-// An array in host memory. Strides in bytes, one per dimension; may be 0 or negative. Sub-byte types: a byte an
-// element.
+// An array in host memory. `byte_strides` has one stride in bytes per dimension; strides may be 0 or negative. Elements
+// of types smaller than a byte take one byte each.
 struct HostArray {
   const void* data = nullptr;
   PrimitiveType type = PrimitiveType::kInvalid;
   absl::Span<const int64_t> dims, byte_strides;
 };
 
-// How long the memory of a HostArray may be read.
+// How long the backend may read the memory of a HostArray.
 enum class HostUse : uint8_t {
-  kUntilReleased,  // until the copy's `host_released` is set
-  kDuringCall,     // until the function returns: it has copied the data elsewhere, or waited
+  kUntilReleased,  // until the backend sets the copy's `host_released`
+  kDuringCall,     // until the function returns; it must copy the data elsewhere or wait for the copy
 };
 
-// A copy from the host under way.
+// The progress of a copy from the host.
 struct CopyFromHostEvents {
-  Event done;           // the destination holds the value, or an error: it has none
-  Event host_released;  // the host's memory is not read any more; set before `done`, or with it
+  Event done;           // OK: the destination holds the value. Error: the destination has no value.
+  Event host_released;  // the host's memory is no longer read; set before `done` or together with it
 };
 
 // ---- Programs ----------------------------------------------------------------------------------------------------
@@ -144,17 +148,18 @@ struct CompiledMemoryStats {
 struct ParameterInfo {
   Shape shape;  // with layout
   std::string memory_kind = "device";
-  bool donated = false;  // the caller's buffer is consumed (its memory is an output's) unless marked non-donatable
-  // For an executable without a module, which knows these otherwise. Both may be empty.
+  bool donated = false;  // an output reuses the memory of the caller's buffer, unless the buffer is non-donatable
+  // Only needed if optimized_module() is null; otherwise they come from the module. Both may be empty.
   std::string name;      // for messages: "params['w']"
   std::string sharding;  // a serialized OpSharding
 };
 struct OutputInfo {
   Shape shape;  // with layout; one leaf of the result tuple
   std::string memory_kind = "device";
-  std::string sharding;  // as of a parameter
+  std::string sharding;  // as in ParameterInfo
 };
 
+// Immutable and thread-safe.
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -162,61 +167,68 @@ class Executable {
   virtual const CompileOptions& options() const = 0;  // num_replicas, num_partitions, device assignment
   virtual absl::Span<const ParameterInfo> parameters() const = 0;
   virtual absl::Span<const OutputInfo> outputs() const = 0;
-  // The program after all passes; null where the backend keeps none, as with a compiler of its own.
+  // The program after all passes. Null if the backend keeps no module, for example because it uses a vendor's compiler.
   virtual const Module* optimized_module() const { return nullptr; }
   virtual std::string fingerprint() const = 0;
   virtual int64_t code_size() const { return 0; }  // bytes of generated code
   virtual NamedValues cost() const = 0;            // "flops", "bytes accessed", "transcendentals", ...
   virtual CompiledMemoryStats memory_stats() const = 0;
-  virtual std::string compile_log() const { return ""; }  // kernels chosen and refused, one line each
-  virtual absl::StatusOr<std::string> Serialize() const = 0;
+  virtual std::string compile_log() const { return ""; }      // one line per kernel that was chosen or refused
+  virtual absl::StatusOr<std::string> Serialize() const = 0;  // read back by Backend::Deserialize
 };
 
 struct ExecuteRequest {
   int32_t device = 0;                           // device id
-  int32_t replica = 0, partition = 0;           // this device's place in the assignment
+  int32_t replica = 0, partition = 0;           // the position of this device in the assignment
   absl::Span<const int32_t> device_assignment;  // device ids, [replica * partitions + partition]
   int64_t run_id = 0;                           // equal on all devices of one launch
   std::vector<DeviceArray> arguments;           // the request keeps them alive
-  // Per argument: its storage may be reused, written from the moment the argument's `ready` is set (on a device: behind
-  // its signal), and given back as an output. True only where no other buffer, copy or program of the host reads that
-  // memory. Storage that is not donated may be given back as an output too, but not written.
+  // By argument. True: the program may write to the storage of the argument and return it as an output. It may write as
+  // soon as the argument's `ready` is set, or on the device after the signal of that event. No other buffer, copy or
+  // program of the host reads that memory. An argument that is not donated may be returned as an output as well, but
+  // must not be written.
   std::vector<bool> donated;
   std::shared_ptr<const ExecuteContext> context;  // may be null
-  // What the host asks of this execution by names of the backend's own; null when it asks nothing. A backend passes
-  // over names that it does not know, as the ABI says.
+  // Options of this execution, with names that the backend defines. Null if the host gives none. The ABI requires that
+  // unknown names are ignored.
   std::shared_ptr<const NamedValues> options;
 };
 
-struct ExecuteResult {               // drop your references to arguments before you set `done`
-  std::vector<DeviceArray> outputs;  // ready events set when each holds its value (or an error)
-  Event done;                        // everything of this launch on this device has finished; of a Promise
-  // Not OK: the program has run to its end inside Execute and failed, and the host is to learn it from the call.
-  // Donated arguments are gone; `outputs` are not looked at.
+struct ExecuteResult {
+  std::vector<DeviceArray> outputs;  // each `ready` is set once the output holds its value, or with an error
+  // Set when this launch has finished on this device. The backend must drop its references to the arguments first, and
+  // should take the event from a Promise.
+  Event done;
+  // Not OK: the program has already run and failed, and the call that started it reports this error to the host.
+  // Donated arguments are consumed, and `outputs` is ignored.
   absl::Status failure;
 };
 
 class LoadedExecutable {
  public:
   virtual ~LoadedExecutable() = default;
-  // Returns at once; arguments whose `ready` is not set are waited for asynchronously, their errors become the
-  // outputs'. Where such an event has a signal of the backend's own, the device waits for it: the program is handed to
-  // it now, behind the signal, and the outputs have signals in their turn. A program that ran behind a failed argument
-  // has computed nothing of worth: look at the arguments' events again before setting the outputs'. Must be re-entrant:
-  // a custom call of a running program may compile, copy and execute on the same device. An error means that nothing
-  // was started here and no memory was touched: the host keeps its donated arguments. A backend whose devices wait for
-  // one another makes the other devices of the run fail then.
+  // Starts the program on one device and returns without waiting for it. The program starts after the `ready` events of
+  // its arguments are set. An error of an argument becomes the error of all outputs.
+  //
+  // If the event of an argument has a signal of this backend, the device itself waits: the backend submits the program
+  // to the device now, ordered after the signal, and gives signals to the events of the outputs. Such a program runs
+  // even if an argument turns out to have an error, so the backend must check the events of the arguments again before
+  // it sets those of the outputs.
+  //
+  // Must be re-entrant: a custom call of a running program may compile, copy and execute on the same device.
+  //
+  // An error means that nothing was started and no memory was written; the host keeps its donated arguments. If the
+  // devices of a run wait for one another, the backend must then fail the run on the other devices.
   virtual absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) = 0;
-  // Some devices of this run will never be launched, because one before them could not be: those that run already must
-  // not wait for them.
+  // Reports that the remaining devices of the run will never be launched, because launching one of them failed with
+  // `why`. Devices that run already must not wait for them.
   virtual void Abandon(int64_t run_id, const absl::Status& why) {}
 };
 
-// What one load asks for.
 struct LoadOptions {
-  CompileOptions compile_options;  // of the executable, or what the host gave to this load in their place
-  // Device ids, [replica * partitions + partition], which count: complete and checked. Empty: any one device, chosen at
-  // each Execute.
+  CompileOptions compile_options;  // those of the executable, or the ones that the host passed to this load instead
+  // Device ids, [replica * partitions + partition]. Complete and checked by the shim; overrides the assignment in
+  // `compile_options`. Empty: the program runs on a single device, which is chosen at each Execute.
   std::vector<int32_t> device_assignment;
 };
 
@@ -225,67 +237,71 @@ struct LoadOptions {
 class Client {
  public:
   virtual ~Client() = default;
-  virtual const Topology& topology() const = 0;  // all devices are addressable unless `addressable` says no
-  virtual bool addressable(int32_t device) const { return true; }
+  virtual const Topology& topology() const = 0;                    // constant while the client lives
+  virtual bool addressable(int32_t device) const { return true; }  // whether this process can use the device
 
-  // ResourceExhausted with sizes when there is no room. Contents are undefined.
+  // Allocates uninitialized memory. Returns ResourceExhausted, with the sizes, if there is not enough memory.
   virtual absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) = 0;
-  // Bytes that an array of this shape (with layout) takes in that memory.
+  // Returns how many bytes an array of this shape, in the layout of the shape, occupies in the memory space.
   virtual absl::StatusOr<size_t> StorageSize(const Shape& shape, int32_t memory) const;
-  // The default layout of a shape in that memory: row-major unless overridden.
+  // Returns the layout that an array gets if the host asks for none. The default is row-major.
   virtual absl::StatusOr<Layout> DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims) const;
-  // True: storage of this memory is ordinary host memory (JAX then reads it in place), dense in the array's layout.
+  // Whether the storages of this memory space are ordinary host memory, with arrays dense in their layout. The host may
+  // then read them in place, as JAX does.
   virtual bool IsHostMemory(int32_t memory) const = 0;
-  // True: a host pointer aligned to this many bytes can serve as storage without a copy. 0: never.
+  // The alignment in bytes from which on host memory can serve as storage without a copy. 0: never.
   virtual size_t ZeroCopyAlignment(int32_t memory) const { return 0; }
-  // The same for a view, which a host asks for where it wants no copy and may have no other way: JAX's from_dlpack
-  // fails where a view is refused. A backend that computes from any address of an element says so here.
+  // The same for views. A host asks for a view when it wants no copy, and may have no alternative: JAX's from_dlpack
+  // fails if a view is refused. A backend that can compute on data with the natural alignment of `type` returns that.
   virtual size_t ViewAlignment(int32_t memory, PrimitiveType type) const { return ZeroCopyAlignment(memory); }
 
-  // ---- Copies. The shim calls the three that start one.
+  // ---- Asynchronous copies. The shim calls only these three.
   //
-  // From a host array to `dst.storage` in `dst.shape`'s layout; back into the given host layout at `dst`, which stays
-  // valid until the event is set; between storages of any two memories of this client, same dims, layouts may differ.
+  // StartCopyFromHost copies a host array to `dst.storage`, in the layout of `dst.shape`. StartCopyToHost copies an
+  // array to `dst`, in the given layout; `dst` stays valid until the event is set. StartCopyDevice copies between any
+  // two memory spaces of this client; the dimensions are equal, the layouts may differ.
   //
-  // They return at once. The copy begins when `ready` of its arrays is set, or on the device behind their signals; an
-  // error there is the copy's, and nothing is copied. Errors come through the events, which are ready where nothing was
-  // started. Until its end a copy holds `storage` of its arrays, and lets go before it sets `done`: the shim counts on
-  // that to know whether somebody still reads a memory. `dims` and `byte_strides` of a host array live during the call
-  // only.
+  // The functions return without waiting. A copy begins after the `ready` events of its arrays are set, or on the
+  // device after their signals. If such an event has an error, nothing is copied and the copy has the same error. All
+  // errors are reported through the returned events, never otherwise. A copy holds references to the storages of its
+  // arrays until it ends, and drops them before it sets `done`: from the references the shim concludes whether
+  // something still reads the memory. `dims` and `byte_strides` of a host array are valid during the call only.
   //
-  // The defaults run the blocking functions below: in the calling thread where the arrays are ready and have up to
-  // kInlineCopyBytes or the host's memory is lent for the call, else as a task (Schedule).
+  // The defaults call the blocking functions below. They do so in the calling thread if the arrays are ready and either
+  // have at most kInlineCopyBytes or come with HostUse::kDuringCall. Otherwise they use a task (Schedule).
   virtual CopyFromHostEvents StartCopyFromHost(const HostArray& src, const DeviceArray& dst, HostUse use);
   virtual Event StartCopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst);
   virtual Event StartCopyDevice(const DeviceArray& src, const DeviceArray& dst);
   static constexpr int64_t kInlineCopyBytes = 64 * 1024;
 
-  // The same, blocking, of arrays that are ready. The defaults serve host memory.
+  // ---- Blocking copies. The arrays are ready. The defaults serve host memory.
   virtual absl::Status CopyFromHost(const HostArray& src, const DeviceArray& dst);
   virtual absl::Status CopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst);
   virtual absl::Status CopyDevice(const DeviceArray& src, const DeviceArray& dst);
 
-  // Host memory from which the device copies by itself (pinned). The shim moves there what a host lends for the length
-  // of a call, so that no call waits for the device: a backend that offers this sees kDuringCall only when it has no
-  // room. ResourceExhausted where there is none.
+  // Allocates pinned host memory, which the device can read without the CPU. If the host passes memory for the duration
+  // of a call only, the shim copies the data to staging memory, so that the call does not wait for the device. A
+  // backend with staging memory therefore receives HostUse::kDuringCall only after AllocateStaging has failed. Returns
+  // ResourceExhausted if no staging memory is left.
   virtual absl::StatusOr<std::shared_ptr<Storage>> AllocateStaging(int32_t device, size_t bytes);
-  // The host will copy from or into this memory of its own often: pin it, map it. The host unregisters it, by its first
-  // address, when no copy uses it any more. The defaults have nothing to do, which is OK.
+  // Announces host memory that the host will often copy from or to, so that the backend can pin or map it. The host
+  // unregisters it by its first address once no copy uses it. The defaults do nothing and return OK.
   virtual absl::Status RegisterHostMemory(void* data, size_t size);
   virtual absl::Status UnregisterHostMemory(void* data);
 
-  // An event for all that `stream` has been given until now, as a view of memory that the stream still writes needs it.
-  // A stream is the platform's own, such as a hipStream_t. Not asked of host memory.
-  virtual absl::StatusOr<Event> EventOfStream(int32_t device, void* stream);
+  // Returns an event that is set when all work submitted to `stream` so far is done. The shim needs it for a view of
+  // memory that the stream still writes. `stream` is a handle of the platform, such as a hipStream_t. Never called for
+  // host memory.
+  virtual absl::StatusOr<Event> GetStreamEvent(int32_t device, void* stream);
 
-  // OK: programs of this executable can run from now on, on the devices that the options say.
+  // Prepares the executable to run on the devices that the options name.
   virtual absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable,
                                                                  const LoadOptions& options) = 0;
 
   virtual absl::StatusOr<MemoryStats> GetMemoryStats(int32_t device) const;
   virtual absl::Status ClearMemoryStats(int32_t device);
-  // Runs `task` soon on a thread of the backend's budget; tasks may block and do not throw. The default starts a
-  // thread. May throw where no thread can be had; then the task is not run.
+  // Runs `task` soon on a thread of the backend. Tasks may block and do not throw. The default starts a new thread.
+  // Throws if no thread can be started; then the task does not run.
   virtual void Schedule(std::function<void()> task);
 };
 
@@ -293,12 +309,12 @@ struct BackendServices {
   std::shared_ptr<CustomCallRegistry> custom_calls;  // never null
 };
 
-// What the host gives to one client.
+// Services of the host for one client.
 struct HostServices {
-  std::shared_ptr<KeyValueStore> key_values;  // null: a program of one process
+  std::shared_ptr<KeyValueStore> key_values;  // null: the program has a single process
 };
 
-// A program as the host handed it over.
+// A program as the host passed it in.
 struct ProgramBytes {
   absl::string_view format;  // "mlir" (StableHLO, portable bytecode or text), "hlo", "hlo_with_config"
   absl::string_view bytes;   // both live during the call
@@ -307,36 +323,39 @@ struct ProgramBytes {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string platform_name() const = 0;                // what the host sees: decides JAX's lowering rules
-  virtual NamedValues plugin_attributes() const { return {}; }  // added to what the shim says (StableHLO versions)
+  virtual std::string platform_name() const = 0;                // seen by the host; JAX chooses lowering rules by it
+  virtual NamedValues plugin_attributes() const { return {}; }  // added to those of the shim (StableHLO versions)
 
-  // Unknown options are an InvalidArgument error that lists the known ones.
+  // Opens the hardware. Returns InvalidArgument, with a list of the known options, for an option that is unknown.
   virtual absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options,
                                                                const HostServices& services = {}) = 0;
-  // Without opening hardware. `name` may be empty.
+  // Describes the devices of a topology without opening hardware. `name` may be empty.
   virtual absl::StatusOr<Topology> DescribeTopology(const std::string& name, const NamedValues& options) = 0;
 
-  // Compiling needs no client. The module is verified, has been through no pass, and belongs to the callee.
+  // Compiles without a client. The module is verified, no pass has run on it, and the callee owns it.
   virtual absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module,
                                                               const CompileOptions& options, const Topology& topology);
-  // For a vendor with a compiler of its own: programs of a format that TakesBytes go to CompileBytes, neither imported
-  // nor verified, nor changed by what the host registered to change modules; all others to Compile.
-  virtual bool TakesBytes(absl::string_view format) const { return false; }
+  // For a vendor's own compiler. Programs in a format for which AcceptsProgramBytes is true are passed to CompileBytes
+  // as they are: they are not imported, not verified, and not changed by module transformations that the host has
+  // registered. All other programs are passed to Compile.
+  virtual bool AcceptsProgramBytes(absl::string_view format) const { return false; }
   virtual absl::StatusOr<std::shared_ptr<Executable>> CompileBytes(const ProgramBytes& program,
                                                                    const CompileOptions& options,
                                                                    const Topology& topology);
-  // Of bytes made by Executable::Serialize of the same build on compatible hardware; else FailedPrecondition.
+  // Reads the result of Executable::Serialize. Returns FailedPrecondition if another build wrote it, or if it was
+  // compiled for hardware that is not compatible.
   virtual absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes,
                                                                   const Topology& topology) = 0;
 
-  // A host's profiler begins to listen, and has ended; may be nested. A backend records what its device does in
-  // OperationTrace (operation_trace.h). One whose device keeps records of its own turns them on here, and has handed
-  // them over with OperationTrace::Record by the time EndTrace returns. The defaults have nothing to do.
+  // BeginTrace is called when a profiler of the host starts, EndTrace when it stops; the calls may be nested. A backend
+  // records the work of its devices in OperationTrace (operation_trace.h). If the device itself keeps records, the
+  // backend enables them in BeginTrace and passes them to OperationTrace before EndTrace returns. The defaults do
+  // nothing.
   virtual void BeginTrace() {}
   virtual void EndTrace() {}
 };
 
-// A plugin defines this one function; the shim calls it once, at the first use of the table.
+// Every plugin defines this function. The shim calls it once, when the host first uses the function table.
 std::unique_ptr<Backend> CreateBackend(BackendServices services);
 
 }  // namespace backplane

@@ -1,4 +1,4 @@
-// Defaults of Client and Backend: what a backend over host memory need not write.
+// The defaults of Client and Backend. They serve backends whose device memory is host memory.
 #include <atomic>
 #include <thread>
 #include <utility>
@@ -18,7 +18,7 @@
 namespace backplane {
 namespace {
 
-// Tiles have no strides: the relayout kernel knows where their elements lie.
+// Tiled arrays have no strides; the relayout kernel computes the positions of their elements.
 bool IsTiled(const Shape& shape) { return shape.IsArray() && shape.has_layout() && !shape.layout().tiles.empty(); }
 
 absl::StatusOr<size_t> BytesOf(const Shape& shape) {
@@ -42,8 +42,8 @@ absl::Status CheckRoom(const DeviceArray& array, absl::string_view what) {
   return absl::OkStatus();
 }
 
-// Hosts leave anything in the high bits of a byte that holds fewer: our arrays hold s4 sign-extended, the rest with
-// zeros.
+// Hosts may leave any bits in the unused part of a byte. Our arrays hold s4 sign-extended and all other types
+// zero-extended.
 void CompleteSubBytes(PrimitiveType type, void* data, size_t bytes) {
   if (!IsSubByte(type)) return;
   const int spare = 8 - BitWidth(type);
@@ -60,24 +60,24 @@ using Copy = absl::AnyInvocable<absl::Status()>;
 template <typename Body>
 absl::Status RunNow(Body&& copy) {
   RETURN_IF_ERROR(Fault(FaultSite::kCopy));
-  return Caught(copy);
+  return CatchExceptions(copy);
 }
 
-// A blocking copy that waits for its arrays, then perhaps for a thread. Let go before it has run, it breaks its
-// promise.
+// A blocking copy that waits for its arrays and then, perhaps, for a thread. If it is destroyed before it has run, its
+// promise becomes an error.
 struct WaitingCopy {
   Client* const client;
   const int64_t bytes;
   Copy copy;
   Promise done{"copy"};
-  std::atomic<bool> taken{false};  // somebody runs it or has ended it
+  std::atomic<bool> taken{false};  // set by the thread that runs it or ends it
 
   WaitingCopy(Client* c, int64_t size, Copy work) : client(c), bytes(size), copy(std::move(work)) {}
   bool Take() { return !taken.exchange(true); }
   void Run() {
     if (Take()) Finish(RunNow(copy));
   }
-  // What the copy holds goes before anyone hears of its end. The client may go with it.
+  // Releases everything that the copy holds before the event is set. This may destroy the client.
   void Finish(absl::Status status) {
     copy = nullptr;
     const Promise last = std::move(done);
@@ -85,10 +85,10 @@ struct WaitingCopy {
   }
 };
 
-// Runs `copy` once `after` is ready: in the thread that makes it so where `bytes` are few, else as a task. Throws
-// nothing: where no memory or thread can be had, the event says so.
+// Runs `copy` once `after` is ready: in the thread that sets the event if `bytes` is small, otherwise as a task. Does
+// not throw: if memory or threads have run out, the event gets the error.
 Event RunLater(Client* client, const Event& after, int64_t bytes, absl::FunctionRef<Copy()> make_copy) {
-  absl::StatusOr<Event> done = Caught([&]() -> absl::StatusOr<Event> {
+  absl::StatusOr<Event> done = CatchExceptions([&]() -> absl::StatusOr<Event> {
     auto task = std::make_shared<WaitingCopy>(client, bytes, make_copy());
     Event event = task->done.event();
     after.OnReady([task = std::move(task)](const absl::Status& status) mutable {
@@ -99,7 +99,7 @@ Event RunLater(Client* client, const Event& after, int64_t bytes, absl::Function
       }
       if (own->bytes <= Client::kInlineCopyBytes) return own->Run();
       const absl::Status scheduled =
-          Caught([&] { own->client->Schedule([own]() mutable { std::exchange(own, nullptr)->Run(); }); });
+          CatchExceptions([&] { own->client->Schedule([own]() mutable { std::exchange(own, nullptr)->Run(); }); });
       if (!scheduled.ok() && own->Take()) own->Finish(scheduled);
     });
     return event;
@@ -157,7 +157,7 @@ absl::StatusOr<std::shared_ptr<Storage>> Client::AllocateStaging(int32_t device,
 absl::Status Client::RegisterHostMemory(void* data, size_t size) { return absl::OkStatus(); }
 absl::Status Client::UnregisterHostMemory(void* data) { return absl::OkStatus(); }
 
-absl::StatusOr<Event> Client::EventOfStream(int32_t device, void* stream) {
+absl::StatusOr<Event> Client::GetStreamEvent(int32_t device, void* stream) {
   return absl::UnimplementedError(absl::StrCat("event of a stream: device ", device, " shows no streams"));
 }
 

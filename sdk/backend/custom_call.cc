@@ -6,7 +6,7 @@
 
 namespace backplane {
 
-void LayInto(const CustomCallBuffer& result, CustomCallBuffer* operand) {
+void CopyOperandToResult(const CustomCallBuffer& result, CustomCallBuffer* operand) {
   if (operand->data == result.data || operand->data == nullptr || result.data == nullptr) return;
   int64_t bytes = ByteWidth(operand->type);
   for (int64_t d : operand->dims) bytes *= d;

@@ -1,5 +1,5 @@
-// Custom calls as a backend sees them: find a target, make a call site, run it. How handlers get registered (FFI, host
-// callbacks) is the shim's business; a backend only holds a CustomCallRegistry that it was given.
+// Custom calls as a backend sees them: it looks a target up in the CustomCallRegistry that it was given, creates a call
+// site, and calls it. Handlers are registered with the shim (FFI, host callbacks).
 #ifndef BACKPLANE_SDK_BACKEND_CUSTOM_CALL_H_
 #define BACKPLANE_SDK_BACKEND_CUSTOM_CALL_H_
 
@@ -14,30 +14,31 @@
 
 namespace backplane {
 
-// One dense operand or result in the memory order the instruction's layout names; dims are logical. `data` is an
-// address of the host's wherever code of the host reads it: sends and receives, sites that say NeedsHostMemory.
-// Handlers of a platform with memory of its own get addresses of the device.
+// One dense operand or result, in the layout of the instruction; `dims` are logical. `data` is a host address for
+// sends, receives and call sites that return true from NeedsHostMemory. Otherwise it is an address in the memory of the
+// device.
 struct CustomCallBuffer {
   PrimitiveType type = PrimitiveType::kInvalid;  // kToken: no data
   void* data = nullptr;
   absl::Span<const int64_t> dims;
 };
 
-// For an operand that the instruction wants to lie where its result lies: copies it there, and says so.
-void LayInto(const CustomCallBuffer& result, CustomCallBuffer* operand);
+// For an operand that is aliased with a result: copies the operand's data to the result's buffer and makes `operand`
+// refer to that buffer.
+void CopyOperandToResult(const CustomCallBuffer& result, CustomCallBuffer* operand);
 
-// What the host gives to one execution: user data of handlers (PJRT_ExecuteContext, copied at Execute; opaque here),
-// and its ends of the channels of host sends and receives.
+// What the host passes to one execution: user data of handlers (PJRT_ExecuteContext, copied by the shim and opaque
+// here), and the callbacks for host sends and receives. Thread-safe.
 class ExecuteContext {
  public:
   virtual ~ExecuteContext() = default;
-  // One dense row-major array. Blocks until the host has taken it, or has given all of it. From any thread.
-  // FailedPrecondition, naming the channel, where the host has no callback for it.
+  // Transfers one dense row-major array. Blocks until the host has received or supplied all of it. Returns
+  // FailedPrecondition, with the channel, if the host has registered no callback for the channel.
   virtual absl::Status SendToHost(int64_t channel, const CustomCallBuffer& data) const;
   virtual absl::Status ReceiveFromHost(int64_t channel, const CustomCallBuffer& data) const;
 };
 
-// Room in the memory that handlers work in, for the length of a call. From any thread.
+// Allocates scratch buffers for one call, in the memory that handlers work in. Thread-safe.
 class ScratchMemory {
  public:
   virtual ~ScratchMemory() = default;
@@ -50,20 +51,20 @@ struct CustomCallFrame {
   const ExecuteContext* context = nullptr;  // may be null; outlives the call and its event
   int64_t run_id = 0;
   int32_t device_ordinal = 0;
-  // The backend's stream, on which the handler puts its work (hipStream_t). Operands and results belong to the work
-  // that is on the stream. Null: the handler works in the calling thread.
+  // The backend's stream to which the handler submits its work, such as a hipStream_t. Operands and results may only be
+  // accessed in the order of the stream. Null: the handler works in the calling thread.
   void* stream = nullptr;
-  ScratchMemory* scratch = nullptr;  // null: the host's memory; outlives the call and its event
+  ScratchMemory* scratch = nullptr;  // null: scratch buffers are host memory; outlives the call and its event
 };
 
-// One call site of one executable: holds the handler's state. Call may run from any thread, several at once for several
-// devices. The event is the completion; buffers and frame must live until it is set.
+// One call site of one executable. It owns the state of its handler. Thread-safe; several devices may call it at once.
 class CustomCallSite {
  public:
   virtual ~CustomCallSite() = default;
-  // Whether the handler reads and writes addresses of the host, in the calling thread, whatever the platform: a Python
-  // callback does. A backend with memory of its own copies the operands out for it, and the results in.
+  // Whether the handler works on host memory in the calling thread on every platform, as a Python callback does. A
+  // backend whose devices have their own memory must then copy the operands to the host and the results back.
   virtual bool NeedsHostMemory() const { return false; }
+  // Returns an event that is set when the call is done. The buffers and the frame must live until then.
   virtual absl::StatusOr<Event> Call(const CustomCallFrame& frame) = 0;
 };
 
@@ -78,7 +79,8 @@ class CustomCallRegistry {
  public:
   virtual ~CustomCallRegistry() = default;
   virtual bool Has(const std::string& target) const = 0;
-  // NotFound with the target, the platform and the nearest known names.
+  // Creates a call site. Returns NotFound, with the target, the platform and similar known names, if no handler is
+  // registered.
   virtual absl::StatusOr<std::unique_ptr<CustomCallSite>> Instantiate(const CustomCallSpec& spec) = 0;
 };
 

@@ -15,18 +15,18 @@ namespace {
 using Callback = std::function<void(const absl::Status&)>;
 using Callbacks = absl::InlinedVector<Callback, 1>;
 
-// Callbacks that set events nest so far on the stack; deeper ones are queued.
+// The depth to which callbacks that set events may nest on the stack. Deeper ones are queued.
 constexpr int kMaxNesting = 16;
 
 // The callbacks that one thread runs.
 class Runner {
  public:
-  // Runs them now, or where too many are under way in this thread, as soon as the innermost has returned.
+  // Runs the callbacks now. If too many are nested in this thread already, runs them when the innermost has returned.
   void Run(Callbacks callbacks, const absl::Status& status) {
     if (nesting_ == kMaxNesting && Queue(callbacks, status)) return;
     ++nesting_;
     RunAll(callbacks, status);
-    // Only the innermost level that is allowed queues, so what is queued is this level's to run.
+    // Only the innermost allowed level queues callbacks, so this level runs everything that is queued.
     if (nesting_ == kMaxNesting) {
       while (RunQueued()) {
       }
@@ -34,7 +34,7 @@ class Runner {
     --nesting_;
   }
 
-  // Runs the oldest queued callbacks; false when there are none.
+  // Runs the oldest queued callbacks. Returns false if there are none.
   bool RunQueued() {
     if (first_ == queue_.size()) return false;
     Queued next = std::move(queue_[first_++]);
@@ -54,7 +54,7 @@ class Runner {
     absl::Status status;
   };
 
-  // False when there is no memory for it.
+  // Returns false if memory has run out.
   bool Queue(Callbacks& callbacks, const absl::Status& status) {
     try {
       queue_.emplace_back();
@@ -70,7 +70,7 @@ class Runner {
     for (Callback& callback : callbacks) {
       try {
         callback(status);
-      } catch (...) {  // there is nobody to tell; the promises it holds are
+      } catch (...) {  // there is no caller to report to; the callback's promises become errors
       }
       callback = nullptr;
     }
@@ -78,7 +78,7 @@ class Runner {
 
   int nesting_ = 0;
   std::vector<Queued> queue_;
-  size_t first_ = 0;  // of those not run yet
+  size_t first_ = 0;  // number of callbacks that have run
 };
 
 Runner& ThreadRunner() {
@@ -93,15 +93,15 @@ struct Event::State {
   std::mutex mu;
   std::condition_variable cv;
   absl::Status status;             // written once, before `ready`
-  Callbacks callbacks;             // under mu
-  std::shared_ptr<Signal> signal;  // under mu
+  Callbacks callbacks;             // guarded by mu
+  std::shared_ptr<Signal> signal;  // guarded by mu
 
   ~State() {
     if (callbacks.empty()) return;
     absl::Status dropped(absl::StatusCode::kAborted, "");
     try {
       dropped = absl::AbortedError("the event was dropped");
-    } catch (...) {  // no memory for the words: the code says it
+    } catch (...) {  // no memory for the message; the code remains
     }
     ThreadRunner().Run(std::move(callbacks), dropped);
   }
@@ -136,10 +136,10 @@ absl::Status Event::status() const { return state_ == nullptr ? absl::OkStatus()
 
 void Event::Set(absl::Status status) const {
   if (state_ == nullptr) return;
-  // The caller's Event may be destroyed by a callback, or by whoever waits: hold the state until the end.
+  // A callback or a waiting thread may destroy the caller's Event, so hold the state until the end.
   std::shared_ptr<State> state = state_;
   Callbacks callbacks;
-  std::shared_ptr<Signal> signal;  // goes after the lock
+  std::shared_ptr<Signal> signal;  // destroyed after the lock is released
   {
     std::lock_guard<std::mutex> lock(state->mu);
     if (state->ready.load(std::memory_order_relaxed)) return;
@@ -157,7 +157,7 @@ absl::Status Event::Await() const {
   if (state_ == nullptr) return absl::OkStatus();
   if (!state_->ready.load(std::memory_order_acquire)) {
     std::shared_ptr<State> state = state_;  // a callback may destroy the caller's Event
-    // What is queued in this thread may be what this event waits for.
+    // This event may depend on callbacks that are queued in this thread, so run them first.
     Runner& runner = ThreadRunner();
     while (!state->ready.load(std::memory_order_acquire) && runner.RunQueued()) {
     }
@@ -205,7 +205,7 @@ Event Event::All(absl::Span<const Event> events) {
   };
   int64_t waiting = 0;
   const Event* last = nullptr;
-  bool others_ok = true;  // nobody but the last one can bring an error
+  bool others_ok = true;  // only the last event may have an error
   for (const Event& e : events) {
     if (!e.IsReady()) {
       ++waiting, last = &e;
@@ -222,7 +222,7 @@ Event Event::All(absl::Span<const Event> events) {
   if (waiting == 1 && others_ok) return *last;
   auto join = std::make_shared<Join>();
   join->events.assign(events.begin(), events.end());
-  // One more than there are events, so that nothing completes before all have been asked.
+  // Starts at one more than the number of events, so that the result is not set before all of them have been visited.
   join->pending = static_cast<int64_t>(events.size()) + 1;
   Event result = join->result;
   for (const Event& e : join->events) e.OnReady([join](const absl::Status&) { join->Arrive(); });
@@ -239,7 +239,7 @@ struct Promise::Keeper {
     absl::Status broken(absl::StatusCode::kAborted, "");
     try {
       broken = absl::AbortedError(absl::StrCat(what, ": it was dropped before it was done"));
-    } catch (...) {  // no memory for the words: the code says it
+    } catch (...) {  // no memory for the message; the code remains
     }
     event.Set(std::move(broken));
   }

@@ -1,15 +1,16 @@
-// A one-shot event: not ready, then ready with a Status. Copies share the state.
+// A one-shot event: it is not ready at first and becomes ready once, with a Status. Copies of an Event share its state.
 //
-// Thread-safety: everything from any thread. Callbacks run once, never under a lock of ours: in the thread that sets
-// the event, or at once in the caller's when it is already set. A callback that sets events in its turn makes a chain;
-// a chain of any length takes a bounded part of the stack, because below a certain depth callbacks are queued and run
-// when the one that runs now returns (or waits in Await). A callback must not block for long. What a callback throws
-// goes no further; promises that it held are broken.
+// Thread-safe. Each callback runs once: in the thread that sets the event, or immediately in the caller's thread if the
+// event is already set. No internal lock is held while it runs. A callback must not block for long. An exception of a
+// callback is caught and dropped, and the promises that the callback owned become errors.
 //
-// An event may carry a signal, by which a device waits for it without the host (class Signal).
+// A callback may set other events, whose callbacks may do the same. The stack stays bounded however long such a chain
+// is: beyond a certain depth, callbacks are queued and run when the current callback returns or waits in Await.
 //
-// Whoever makes a value holds a Promise rather than an Event: a promise that is let go without a word ends in an error,
-// so nobody waits for ever for work that was lost.
+// An event may carry a signal, so that a device can wait for it without the host (class Signal).
+//
+// Code that produces a value should hold a Promise and not an Event. A promise that is destroyed without being set
+// becomes an error, so nothing waits for ever for work that was lost.
 #ifndef BACKPLANE_SDK_BACKEND_EVENT_H_
 #define BACKPLANE_SDK_BACKEND_EVENT_H_
 
@@ -21,16 +22,16 @@
 
 namespace backplane {
 
-// How a device knows by itself that work has come to its end: an event of a stream, a semaphore in its memory. A
-// backend derives its own from this, gives it to the events of work that it has handed to its device, and finds it
-// again (dynamic_cast) in the events that it is asked to wait for: then it orders its work behind the signal on the
-// device, and no thread of the host wakes up in between.
+// The object by which a device knows that work has ended, such as an event of a stream or a semaphore in device memory.
+// A backend derives its own class and attaches it to the events of work that it has submitted to the device. When it is
+// asked to wait for an event, it looks for a signal of its class (dynamic_cast). If there is one, it orders the new
+// work after the signal on the device, and no thread of the host has to wake up in between.
 //
-// A signal is a promise that the device gets there without the host: whatever raises it has been handed to the device
-// before anybody sees the event. Work that still waits for the host has an event without a signal.
+// The device must be able to raise a signal without the host: the work that raises it has been submitted before the
+// event becomes visible to others. The event of work that still waits for the host has no signal.
 //
-// A signal says when, not how: it is raised after failed work too. Whether there is a value is for the event to say.
-// Destroyed when its event is set or forgotten, on the thread that does so.
+// A signal tells only that work has ended, also if it has failed. Whether there is a value is told by the status of the
+// event. The signal is destroyed when its event is set or destroyed, on the thread that does so.
 class Signal {
  public:
   virtual ~Signal() = default;
@@ -44,19 +45,21 @@ class Event {
   static Event Ready(absl::Status status);  // ready with this status
 
   bool IsReady() const;
-  absl::Status status() const;                             // only when ready
+  absl::Status status() const;                             // must be ready
   void Set(absl::Status status = absl::OkStatus()) const;  // a second Set is ignored
-  absl::Status Await() const;                              // blocks
-  // When the last Event of a state goes that was never set, its callbacks get Aborted.
+  absl::Status Await() const;                              // blocks until the event is ready
+  // Runs `callback` when the event is ready. If all copies of an event are destroyed before it was set, the callback
+  // runs with Aborted.
   void OnReady(std::function<void(const absl::Status&)> callback) const;
 
-  // The signal, as long as the event is not ready; null afterwards, and where there is none.
+  // Returns the signal. Null if the event has none or is ready.
   std::shared_ptr<Signal> signal() const;
 
-  // Ready when all are; carries the first error in list order. Has a signal where it waits for one event alone.
+  // Returns an event that becomes ready when all of `events` are, with the first error in the order of the list. If
+  // only one of them is not ready, the result has the signal of that event.
   static Event All(absl::Span<const Event> events);
 
-  // Whether this thread runs a callback at the moment.
+  // Whether the current thread is running a callback of an event.
   static bool InCallback();
 
  private:
@@ -64,20 +67,20 @@ class Event {
   std::shared_ptr<State> state_;  // null: ready, OK
 };
 
-// The maker's side of an event. Copies share it: when the last one goes and nobody has called Set, the event becomes
-// Aborted, with `what` in its text.
+// The producer's side of an event. Copies share it. If the last copy is destroyed before Set was called, the event
+// becomes Aborted, with `what` in the message.
 class Promise {
  public:
-  // `what`: a string that lives for ever, such as "copy". `signal` may be null.
+  // `what` names the work, such as "copy", and must have static lifetime. `signal` may be null.
   explicit Promise(const char* what, std::shared_ptr<Signal> signal = nullptr);
-  Promise();  // of nothing: a ready event
+  Promise();  // its event is ready
 
   Event event() const;
   void Set(absl::Status status = absl::OkStatus()) const { event().Set(std::move(status)); }
 
  private:
   struct Keeper;
-  std::shared_ptr<const Keeper> keeper_;  // null: of nothing
+  std::shared_ptr<const Keeper> keeper_;  // null: the event is ready
 };
 
 }  // namespace backplane

@@ -104,7 +104,7 @@ TEST(EventTest, ManyThreads) {
   }
 }
 
-// Each event's callback sets the next one: by recursion that would take some hundred bytes of stack for each.
+// Each event's callback sets the next event. With recursion this would take some hundred bytes of stack per event.
 TEST(EventTest, ChainsOfAnyLengthFitOnTheStack) {
   constexpr int kLinks = 100000;
   std::vector<Event> events;
@@ -116,7 +116,7 @@ TEST(EventTest, ChainsOfAnyLengthFitOnTheStack) {
   ASSERT_TRUE(events[kLinks].IsReady());
   EXPECT_EQ(events[kLinks].status().code(), absl::StatusCode::kDataLoss);
 
-  // The same over events that are ready: a callback asks for the next one.
+  // The same with events that are ready: each callback registers the next one.
   int calls = 0;
   std::function<void(const absl::Status&)> next = [&](const absl::Status&) {
     if (++calls < kLinks) Event().OnReady(next);
@@ -140,7 +140,7 @@ TEST(EventTest, ChainsThatAreDroppedEndInAnError) {
     event.OnReady([&](const absl::Status& s) { end = s; });
   }
   EXPECT_EQ(end, absl::AbortedError("first: it was dropped before it was done"));
-  // Without a promise: the callbacks are told, at least.
+  // Without a promise the callbacks still run.
   absl::Status told;
   Event::Create().OnReady([&](const absl::Status& s) { told = s; });
   EXPECT_EQ(told.code(), absl::StatusCode::kAborted);
@@ -175,7 +175,7 @@ TEST(EventTest, WhatACallbackThrowsBreaksItsPromisesAndNothingElse) {
   EXPECT_EQ(broken.status().code(), absl::StatusCode::kAborted);
 }
 
-// A callback that waits for what a queued one would do runs it.
+// A callback waits for something that a queued callback does, so the wait must run the queue.
 TEST(EventTest, WaitingInADeepCallbackRunsWhatIsQueued) {
   constexpr int kLinks = 40;  // more than may nest
   std::vector<Event> events;

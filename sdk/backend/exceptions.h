@@ -1,5 +1,5 @@
-// Exceptions of the standard library, which mostly mean that memory or threads have run out, as errors. For places
-// where one must not go further: tasks of worker threads, callbacks, the C ABI.
+// Converts exceptions of the standard library, which mostly mean that memory or threads have run out, to Status. Used
+// where an exception must not propagate: in tasks of worker threads, in callbacks, at the C ABI.
 #ifndef BACKPLANE_SDK_BACKEND_EXCEPTIONS_H_
 #define BACKPLANE_SDK_BACKEND_EXCEPTIONS_H_
 
@@ -10,13 +10,14 @@
 
 namespace backplane {
 
-// Of the exception being handled: ResourceExhausted for std::bad_alloc and for threads that cannot be had, else
-// Internal with its text. Never throws.
+// Returns the status for the exception that is being handled: ResourceExhausted for std::bad_alloc and for threads that
+// cannot be started, otherwise Internal with the text of the exception.
 absl::Status CurrentExceptionStatus() noexcept;
 
-// What `body` returns (Status or StatusOr; nothing counts as OK), or the status of what it throws.
+// Calls `body` and returns its Status or StatusOr (OK if it returns void), or the status for the exception that it
+// throws.
 template <typename Body>
-auto Caught(Body&& body) noexcept {
+auto CatchExceptions(Body&& body) noexcept {
   using Result = std::invoke_result_t<Body>;
   if constexpr (std::is_void_v<Result>) {
     try {

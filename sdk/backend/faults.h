@@ -1,12 +1,12 @@
-// Faults on purpose inside a plugin: the n-th allocation, copy, kernel ... fails as if the machine had run out of it.
+// Fault injection inside a plugin: the n-th allocation, copy, kernel and so on fails, as if a resource had run out.
 //
-// The layer `fault` (sdk/layers/fault) makes calls of the C ABI fail before a plugin sees them; that tries hosts. Here
-// a call fails somewhere in its middle; that tries the plugin: whether it reports an error, frees what it holds, wakes
-// who waits, and goes on working. Tests count the places that a program passes, then let each of them fail in turn
-// (plugins/cpu/faults_test.cc).
+// The layer `fault` (sdk/layers/fault) fails calls of the C ABI before the plugin sees them, which tests the host. Here
+// a call fails in the middle, which tests the plugin: whether it reports an error, frees its memory, wakes waiting
+// threads, and can be used afterwards. A test counts the fault points that a program passes, then runs the program once
+// for each of them with that point failing (plugins/cpu/faults_test.cc).
 //
-// Part of every build. While no plan is set, a place costs one load of a flag that is always in the cache.
-// Thread-safety: everything from any thread; one plan for the process.
+// Fault points are part of every build. As long as no failure is planned, a fault point costs one load of a flag.
+// Thread-safe. There is one plan per process.
 #ifndef BACKPLANE_SDK_BACKEND_FAULTS_H_
 #define BACKPLANE_SDK_BACKEND_FAULTS_H_
 
@@ -22,9 +22,9 @@ enum class FaultSite : uint8_t {
   kTemporary,  // memory of a program: temporaries of a run, constants and packed weights of a compilation
   kThread,     // the start of a thread
   kCopy,       // a copy from the host, to it, or between memories
-  kKernel,     // a step of a program, and each round of a loop
+  kKernel,     // a step of a program, and each iteration of a loop
   kLaunch,     // a program on one device
-  kCode,       // of a compilation: generating code, linking an object, making a step
+  kCode,       // a stage of a compilation: generating code, linking an object, creating a step
   kCount,
 };
 
@@ -32,18 +32,21 @@ const char* FaultSiteName(FaultSite site);
 
 namespace faults {
 inline std::atomic<bool> on{false};
-absl::Status Pass(FaultSite site);  // counts, and fails where the plan says so
+absl::Status Pass(FaultSite site);  // counts the fault point; returns an error if the plan says so
 
-// From now on places count from 1, and the `nth` of `site` fails, once; 0: none does.
+// Starts a plan: resets all counts, and makes the `nth` fault point of `site` fail once (the first is 1). With 0 fault
+// points are only counted.
 void Fail(FaultSite site, int64_t nth);
-// How many places of `site` have been passed since then. Stop ends the plan and keeps the counts.
+// Returns how many fault points of `site` have been passed since the plan started.
 int64_t Passed(FaultSite site);
+// Ends the plan. The counts stay readable.
 void Stop();
-// Whether the place of the plan has been passed.
+// Whether the planned failure has occurred.
 bool Failed();
 }  // namespace faults
 
-// ResourceExhausted for memory and threads, else Internal, where a plan lets this place fail.
+// A fault point. Returns OK, or, if the plan says that it fails, ResourceExhausted for memory and threads and Internal
+// for other sites.
 inline absl::Status Fault(FaultSite site) {
   if (!faults::on.load(std::memory_order_relaxed)) [[likely]]
     return absl::OkStatus();

@@ -23,10 +23,10 @@
 namespace backplane {
 namespace {
 
-// A limit of this size is how version 1 says that there is none: the largest multiple of the page size.
+// Version 1 writes the largest multiple of the page size for "no limit".
 constexpr int64_t kNoMemoryLimit = int64_t{1} << 62;
 
-// Where a hierarchy of control groups is mounted, and which of its groups is the mount's root.
+// A mount of a hierarchy of control groups: the mount point, and the group that is the root of the mount.
 struct Mount {
   std::string at, root;
 };
@@ -38,7 +38,7 @@ std::string ReadFile(const std::string& path) {
   return out.str();
 }
 
-// `controller`: of version 1; empty for version 2.
+// `controller` is a controller of version 1, or empty for version 2.
 std::vector<Mount> FindMounts(const std::string& root, const std::string& controller) {
   std::vector<Mount> found;
   const std::string lines = ReadFile(absl::StrCat(root, "/proc/self/mountinfo"));
@@ -56,7 +56,7 @@ std::vector<Mount> FindMounts(const std::string& root, const std::string& contro
   return found;
 }
 
-// This process's group in that hierarchy: the path behind the last of two colons.
+// Returns the group of this process in the hierarchy: the path after the second colon.
 std::optional<std::string> FindGroup(const std::string& root, const std::string& controller) {
   const std::string lines = ReadFile(absl::StrCat(root, "/proc/self/cgroup"));
   for (absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
@@ -70,14 +70,14 @@ std::optional<std::string> FindGroup(const std::string& root, const std::string&
   return std::nullopt;
 }
 
-// Calls `visit` with the folder of this process's group and of each one above it that can be seen from here.
+// Calls `visit` with the folder of this process's group and with those of all its ancestors that are visible here.
 void ForEachGroup(const std::string& root, const std::string& controller,
                   const std::function<void(const std::string&)>& visit) {
   const std::optional<std::string> group = FindGroup(root, controller);
   if (!group.has_value()) return;
   for (const Mount& mount : FindMounts(root, controller)) {
-    // The mount may show a part of the hierarchy only (a container's); a group outside of it is seen as the mount's
-    // root.
+    // The mount may show only a part of the hierarchy, as in a container. A group outside of it is seen as the root of
+    // the mount.
     std::string below = *group;
     if (mount.root != "/") {
       if (below == mount.root || absl::StartsWith(below, absl::StrCat(mount.root, "/"))) {
@@ -96,7 +96,7 @@ void ForEachGroup(const std::string& root, const std::string& controller,
   }
 }
 
-// A whole number at the file's beginning; none for the word "max" or where there is no such file.
+// Reads a decimal number from the beginning of a file. Returns nullopt for the word "max" and for a missing file.
 std::optional<int64_t> ReadNumber(const std::string& path) {
   int64_t value = 0;
   if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadFile(path)), &value)) return std::nullopt;
@@ -107,7 +107,7 @@ std::optional<int64_t> ReadNumber(const std::string& path) {
 
 double CpuQuota(const std::string& root) {
   double smallest = 0;
-  auto meet = [&](int64_t quota, int64_t period) {
+  auto apply = [&](int64_t quota, int64_t period) {
     if (quota <= 0 || period <= 0) return;
     const double cpus = static_cast<double>(quota) / static_cast<double>(period);
     smallest = smallest == 0 ? cpus : std::min(smallest, cpus);
@@ -118,28 +118,28 @@ double CpuQuota(const std::string& root) {
     int64_t quota = 0, period = 100000;
     if (words.empty() || !absl::SimpleAtoi(words[0], &quota)) return;
     if (words.size() > 1 && !absl::SimpleAtoi(words[1], &period)) return;
-    meet(quota, period);
+    apply(quota, period);
   });
   ForEachGroup(root, "cpu", [&](const std::string& folder) {
-    meet(ReadNumber(folder + "/cpu.cfs_quota_us").value_or(-1), ReadNumber(folder + "/cpu.cfs_period_us").value_or(0));
+    apply(ReadNumber(folder + "/cpu.cfs_quota_us").value_or(-1), ReadNumber(folder + "/cpu.cfs_period_us").value_or(0));
   });
   return smallest;
 }
 
 int64_t GroupMemoryBytes(const std::string& root) {
   int64_t smallest = 0;
-  auto meet = [&](const std::string& file) {
+  auto apply = [&](const std::string& file) {
     const std::optional<int64_t> bytes = ReadNumber(file);
     if (!bytes.has_value() || *bytes <= 0 || *bytes >= kNoMemoryLimit) return;
     smallest = smallest == 0 ? *bytes : std::min(smallest, *bytes);
   };
-  ForEachGroup(root, "", [&](const std::string& folder) { meet(folder + "/memory.max"); });
-  ForEachGroup(root, "memory", [&](const std::string& folder) { meet(folder + "/memory.limit_in_bytes"); });
+  ForEachGroup(root, "", [&](const std::string& folder) { apply(folder + "/memory.max"); });
+  ForEachGroup(root, "memory", [&](const std::string& folder) { apply(folder + "/memory.limit_in_bytes"); });
   return smallest;
 }
 
 int AffinityCpus() {
-  // A machine may have more cpus than fit in a cpu_set_t; the call says so.
+  // If the machine has more CPUs than fit in a cpu_set_t, the call returns EINVAL; try a larger set then.
   for (int cpus = CPU_SETSIZE; cpus <= (1 << 20); cpus *= 2) {
     cpu_set_t* set = CPU_ALLOC(static_cast<size_t>(cpus));
     if (set == nullptr) break;

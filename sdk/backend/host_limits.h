@@ -1,8 +1,8 @@
-// What this process may use of the machine: processors by its affinity mask and its control groups' quota, memory by
-// its control groups' limit.
+// The share of the machine that this process may use: processors by its affinity mask and the CPU quota of its control
+// groups, memory by the limit of its control groups.
 //
-// Control groups of both versions are read, alone or side by side, in the process's own group and all above it: the
-// smallest limit counts. Files that are not there or hold no number set no limit. Nothing is cached.
+// Both versions of control groups are read, from the process's own group and all its ancestors; the smallest limit
+// counts. A file that is missing or holds no number sets no limit. Nothing is cached.
 #ifndef BACKPLANE_SDK_BACKEND_HOST_LIMITS_H_
 #define BACKPLANE_SDK_BACKEND_HOST_LIMITS_H_
 
@@ -11,23 +11,26 @@
 
 namespace backplane {
 
-// `root` stands before /proc/self/cgroup, /proc/self/mountinfo and the groups' files: another tree, for tests.
+// For tests, `root` is a directory that replaces the root of the file system: it is the prefix of /proc/self/cgroup,
+// /proc/self/mountinfo and the files of the groups.
 
-// Processors' time that the groups allow: 1.5 is one and a half processors. 0: no limit.
+// Returns the CPU quota of the control groups in processors; 1.5 is one and a half processors. 0: no limit.
 double CpuQuota(const std::string& root = "");
-// Bytes that the groups allow. 0: no limit.
+// Returns the memory limit of the control groups in bytes. 0: no limit.
 int64_t GroupMemoryBytes(const std::string& root = "");
 
-// Logical cpus that this process may run on (its affinity mask, which a cpuset narrows); at least 1.
+// Returns the number of logical CPUs in the affinity mask of this process (a cpuset narrows it). At least 1.
 int AffinityCpus();
 
-// Threads that can compute at the same time: AffinityCpus, or the quota rounded up where that is less. At least 1.
+// Returns how many threads can compute at the same time: AffinityCpus(), or the quota rounded up if that is less. At
+// least 1.
 int AvailableCpus(const std::string& root = "");
 
-// Whether a quota allows less than the cpus of the affinity mask: a thread that spins takes it from those that work.
+// Whether the quota is less than the CPUs of the affinity mask. If so, a spinning thread takes time from those that
+// compute.
 bool IsCpuTimeRationed(const std::string& root = "");
 
-// What the machine has, or the groups allow if that is less. 0: not known.
+// Returns the memory of the machine in bytes, or the limit of the control groups if that is less. 0: unknown.
 int64_t HostMemoryBytes(const std::string& root = "");
 
 }  // namespace backplane

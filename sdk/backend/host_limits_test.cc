@@ -13,7 +13,7 @@
 namespace backplane {
 namespace {
 
-// A tree of files as the kernel would show them.
+// Creates files as the kernel would show them.
 class HostLimitsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -98,7 +98,7 @@ TEST_F(HostLimitsTest, Version1) {
   EXPECT_EQ(GroupMemoryBytes(root_), 777216);
 }
 
-// Version 1 for processors and version 2 beside it, as older systems have it.
+// Version 1 for processors and version 2 for memory, as on older systems.
 TEST_F(HostLimitsTest, BothVersionsSideBySide) {
   Write("/proc/self/cgroup", "1:cpu:/a\n0::/b\n");
   Write("/proc/self/mountinfo",
@@ -110,7 +110,7 @@ TEST_F(HostLimitsTest, BothVersionsSideBySide) {
   EXPECT_DOUBLE_EQ(CpuQuota(root_), 2);
 }
 
-// A container sees its own group as the mount's root.
+// A container sees its own group as the root of the mount.
 TEST_F(HostLimitsTest, AMountOfAPartOfTheHierarchy) {
   Version2("/docker/abc/inner", "/docker/abc");
   Write("/sys/fs/cgroup/cpu.max", "100000 100000\n");
@@ -141,7 +141,7 @@ TEST_F(HostLimitsTest, AQuotaBeyondTheCpusChangesNothing) {
   EXPECT_FALSE(IsCpuTimeRationed(root_));
 }
 
-// In a thread of its own, whose mask goes with it.
+// In a separate thread, so that the mask of this one does not change.
 TEST_F(HostLimitsTest, TheAffinityMaskCounts) {
   std::thread([&] {
     cpu_set_t all, one;

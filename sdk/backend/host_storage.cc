@@ -28,7 +28,7 @@ class HostStorage : public Storage {
       RETURN_IF_ERROR(counter_->Add(static_cast<int64_t>(size_)));
       counted_ = true;
     }
-    // aligned_alloc wants a multiple of the alignment; no bytes at all still get an address.
+    // aligned_alloc requires a multiple of the alignment. Zero bytes still need an address.
     const size_t rounded = (size_ / kHostStorageAlignment + 1) * kHostStorageAlignment;
     data_ = std::aligned_alloc(kHostStorageAlignment, rounded);
     if (data_ == nullptr) {
@@ -56,8 +56,8 @@ absl::Status HostMemoryCounter::Add(int64_t bytes) {
           absl::StrCat("allocate: no memory for ", bytes, " bytes: ", before, " are in use, the limit is ", limit_));
     }
   } while (!in_use_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
-  if (whole_ != nullptr) {
-    if (absl::Status status = whole_->Add(bytes); !status.ok()) {
+  if (total_ != nullptr) {
+    if (absl::Status status = total_->Add(bytes); !status.ok()) {
       in_use_.fetch_sub(bytes, std::memory_order_relaxed);
       return status;
     }
@@ -70,7 +70,7 @@ absl::Status HostMemoryCounter::Add(int64_t bytes) {
 
 void HostMemoryCounter::Remove(int64_t bytes) {
   in_use_.fetch_sub(bytes, std::memory_order_relaxed);
-  if (whole_ != nullptr) whole_->Remove(bytes);
+  if (total_ != nullptr) total_->Remove(bytes);
 }
 
 MemoryStats HostMemoryCounter::Stats() const {
@@ -81,8 +81,8 @@ MemoryStats HostMemoryCounter::Stats() const {
   stats.largest_alloc_size = largest_.load(std::memory_order_relaxed);
   if (limit_ > 0) {
     stats.bytes_limit = limit_;
-  } else if (whole_ != nullptr && whole_->limit_ > 0) {
-    stats.bytes_limit = whole_->limit_;
+  } else if (total_ != nullptr && total_->limit_ > 0) {
+    stats.bytes_limit = total_->limit_;
   }
   return stats;
 }

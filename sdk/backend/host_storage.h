@@ -1,4 +1,4 @@
-// Storage in ordinary host memory, for backends whose device memory is that and that bring no allocator of their own.
+// Storage in ordinary host memory, for backends whose device memory is host memory and that have no allocator.
 #ifndef BACKPLANE_SDK_BACKEND_HOST_STORAGE_H_
 #define BACKPLANE_SDK_BACKEND_HOST_STORAGE_H_
 
@@ -12,31 +12,31 @@
 
 namespace backplane {
 
-// What host storages took and gave back, and what they may take. Thread-safe.
+// Counts the bytes in host storages and enforces a limit. Thread-safe.
 class HostMemoryCounter {
  public:
-  // `limit_bytes`: 0 for none. `whole`, which may be null, counts the same bytes for several counters together, under
-  // a limit of its own.
-  explicit HostMemoryCounter(int64_t limit_bytes = 0, std::shared_ptr<HostMemoryCounter> whole = nullptr)
-      : limit_(limit_bytes), whole_(std::move(whole)) {}
+  // `limit_bytes` 0: no limit. `total`, which may be null, counts the bytes of several counters together and has its
+  // own limit.
+  explicit HostMemoryCounter(int64_t limit_bytes = 0, std::shared_ptr<HostMemoryCounter> total = nullptr)
+      : limit_(limit_bytes), total_(std::move(total)) {}
 
-  // ResourceExhausted, with the bytes asked for, in use and allowed, where a limit is in the way; nothing is counted
-  // then.
+  // Counts an allocation. Returns ResourceExhausted, with the bytes requested, in use and allowed, if it would exceed a
+  // limit; nothing is counted then.
   absl::Status Add(int64_t bytes);
   void Remove(int64_t bytes);
   MemoryStats Stats() const;
-  void Clear();  // the peak becomes what is in use; counts become 0
+  void Clear();  // sets the peak to the bytes in use and the other counts to 0
 
  private:
   const int64_t limit_;
-  const std::shared_ptr<HostMemoryCounter> whole_;
+  const std::shared_ptr<HostMemoryCounter> total_;
   std::atomic<int64_t> in_use_{0}, peak_{0}, allocations_{0}, largest_{0};
 };
 
 constexpr size_t kHostStorageAlignment = 64;
 
-// Uninitialized memory aligned to 64 bytes. ResourceExhausted when the system has none or the counter's limit is in the
-// way. `counter` may be null.
+// Allocates uninitialized memory, aligned to kHostStorageAlignment bytes. `counter` may be null. Returns
+// ResourceExhausted if the system has no memory or the limit of the counter would be exceeded.
 absl::StatusOr<std::shared_ptr<Storage>> AllocateHostStorage(size_t bytes, std::shared_ptr<HostMemoryCounter> counter);
 
 }  // namespace backplane

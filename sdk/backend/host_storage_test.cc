@@ -23,15 +23,15 @@ TEST(HostStorageTest, TheLimitIsEnforcedAndNamed) {
 }
 
 TEST(HostStorageTest, CountersShareALimit) {
-  auto whole = std::make_shared<HostMemoryCounter>(1000);
-  auto a = std::make_shared<HostMemoryCounter>(0, whole), b = std::make_shared<HostMemoryCounter>(0, whole);
+  auto total = std::make_shared<HostMemoryCounter>(1000);
+  auto a = std::make_shared<HostMemoryCounter>(0, total), b = std::make_shared<HostMemoryCounter>(0, total);
   auto first = AllocateHostStorage(600, a);
   ASSERT_TRUE(first.ok());
   EXPECT_EQ(AllocateHostStorage(500, b).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(b->Stats().bytes_in_use, 0);
   EXPECT_EQ(b->Stats().bytes_limit, 1000);
   EXPECT_TRUE(AllocateHostStorage(400, b).ok());
-  EXPECT_EQ(whole->Stats().bytes_in_use, 600);
+  EXPECT_EQ(total->Stats().bytes_in_use, 600);
 }
 
 TEST(HostStorageTest, AbsurdSizesAreRefused) {

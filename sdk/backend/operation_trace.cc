@@ -6,7 +6,7 @@
 namespace backplane {
 namespace {
 
-constexpr uint32_t kFirstLine = 1u << 30;  // lines with names; threads are numbered below
+constexpr uint32_t kFirstLine = 1u << 30;  // numbers of named lines start here; smaller numbers are threads
 
 uint32_t ThreadNumber() {
   static std::atomic<uint32_t> next{1};
@@ -28,10 +28,10 @@ int64_t OperationTrace::NowNs() {
 
 void OperationTrace::Record(int32_t device, bool is_program, absl::string_view name, absl::string_view program,
                             int64_t start_ns, int64_t end_ns) {
-  RecordOn(ThreadNumber(), device, is_program, name, program, start_ns, end_ns);
+  RecordOnLine(ThreadNumber(), device, is_program, name, program, start_ns, end_ns);
 }
 
-uint32_t OperationTrace::LineNamed(absl::string_view name) {
+uint32_t OperationTrace::GetLine(absl::string_view name) {
   std::lock_guard<std::mutex> lock(mu_);
   for (size_t i = 0; i < line_names_.size(); ++i) {
     if (line_names_[i] == name) return kFirstLine + static_cast<uint32_t>(i);
@@ -40,13 +40,13 @@ uint32_t OperationTrace::LineNamed(absl::string_view name) {
   return kFirstLine + static_cast<uint32_t>(line_names_.size() - 1);
 }
 
-std::string OperationTrace::NameOfLine(uint32_t line) {
+std::string OperationTrace::GetLineName(uint32_t line) {
   std::lock_guard<std::mutex> lock(mu_);
   return line < kFirstLine || line - kFirstLine >= line_names_.size() ? "" : line_names_[line - kFirstLine];
 }
 
-void OperationTrace::RecordOn(uint32_t line, int32_t device, bool is_program, absl::string_view name,
-                              absl::string_view program, int64_t start_ns, int64_t end_ns) {
+void OperationTrace::RecordOnLine(uint32_t line, int32_t device, bool is_program, absl::string_view name,
+                                  absl::string_view program, int64_t start_ns, int64_t end_ns) {
   try {
     Event event{device, line, is_program, std::string(name), std::string(program), start_ns, end_ns};
     std::lock_guard<std::mutex> lock(mu_);
@@ -56,7 +56,7 @@ void OperationTrace::RecordOn(uint32_t line, int32_t device, bool is_program, ab
       return;
     }
   } catch (const std::bad_alloc&) {
-    // A program must not fail because it is watched.
+    // Running out of memory for the trace must not fail the program.
   }
   std::lock_guard<std::mutex> lock(mu_);
   ++lost_;

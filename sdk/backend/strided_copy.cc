@@ -25,7 +25,7 @@ void CopyLine(int64_t n, const char* src, int64_t src_stride, char* dst, int64_t
   for (int64_t i = 0; i < n; ++i) std::memcpy(dst + i * dst_stride, src + i * src_stride, sizeof(T));
 }
 
-// A plane where source and destination run fastest along different dimensions: blocks keep both within the cache.
+// Copies a plane whose fastest dimension differs between source and destination, in blocks that fit into the cache.
 template <typename T>
 void CopyPlane(const Dim& outer, const Dim& inner, const char* src, char* dst) {
   constexpr int64_t kBlock = 32;
@@ -63,8 +63,8 @@ void ForEach(absl::Span<const Dim> dims, const char* src, char* dst, Fn&& fn) {
 
 template <typename T>
 void CopyElements(Dims dims, const char* src, char* dst) {
-  // `dims` is sorted by falling destination stride: the last is the destination's fastest. If the source runs fastest
-  // along another one, those two make the plane.
+  // `dims` is sorted by decreasing destination stride, so the last one is the fastest of the destination. If another
+  // one is the fastest of the source, these two form the plane.
   Dim inner = dims.back();
   dims.pop_back();
   size_t fastest = dims.size();
@@ -94,7 +94,7 @@ void StridedCopy(absl::Span<const int64_t> dims, size_t width, const void* src, 
   char* to = static_cast<char*>(dst);
   std::stable_sort(order.begin(), order.end(),
                    [](const Dim& a, const Dim& b) { return std::abs(a.dst) > std::abs(b.dst); });
-  // Neighbours that both sides run through without a gap are one dimension.
+  // Merges adjacent dimensions that are contiguous on both sides.
   Dims merged;
   for (const Dim& d : order) {
     if (!merged.empty() && merged.back().src == d.src * d.size && merged.back().dst == d.dst * d.size) {

@@ -1,7 +1,7 @@
-// Copies arrays between two places of host memory with any strides, fast where the strides allow it.
+// Copies arrays with arbitrary strides within host memory. Dense runs are copied in blocks and transposes in tiles.
 //
-// Strides are in bytes, one per dimension; a source stride may be 0 or negative, destination strides must not overlap.
-// Thread-safety: pure functions.
+// Strides are in bytes, one per dimension. Source strides may be 0 or negative. Elements of the destination must not
+// overlap. Thread-safe.
 #ifndef BACKPLANE_SDK_BACKEND_STRIDED_COPY_H_
 #define BACKPLANE_SDK_BACKEND_STRIDED_COPY_H_
 
@@ -14,14 +14,15 @@
 
 namespace backplane {
 
-// `width` is the size of an element in bytes. Arrays with an empty dimension copy nothing.
+// Copies one array. `width` is the size of an element in bytes. An array without elements copies nothing.
 void StridedCopy(absl::Span<const int64_t> dims, size_t width, const void* src, absl::Span<const int64_t> src_strides,
                  void* dst, absl::Span<const int64_t> dst_strides);
 
-// Byte strides of a dense array whose shape has an untiled layout (or none: row-major). Unimplemented for tiles.
+// Returns the byte strides of a dense array. A shape without layout is row-major. Returns Unimplemented for tiled
+// layouts.
 absl::StatusOr<DimVector> DenseByteStrides(const Shape& shape);
 
-// True if the strides describe a dense row-major array of these dims (dimensions of size 1 may have any stride).
+// Whether the strides are those of a dense row-major array. Dimensions of size 1 may have any stride.
 bool IsDenseRowMajor(absl::Span<const int64_t> dims, size_t width, absl::Span<const int64_t> byte_strides);
 
 }  // namespace backplane

@@ -14,7 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// What StridedCopy must do, one element at a time.
+// The reference for StridedCopy: copies one element at a time.
 template <typename T>
 std::vector<T> Expected(const std::vector<int64_t>& dims, const T* src, const std::vector<int64_t>& src_strides,
                         const std::vector<int64_t>& dst_strides, size_t size) {
@@ -181,7 +181,7 @@ TEST(HostClientTest, RoundTripThroughTiles) {
   EXPECT_EQ(client.CopyToHost(little, plain, back.data()).code(), absl::StatusCode::kInvalidArgument);
 }
 
-// Of four bits to a byte, whose spare bits the host left anyhow.
+// Elements of four bits, with arbitrary values in the unused bits of the host's bytes.
 TEST(HostClientTest, NarrowElementsInTiles) {
   HostClient client;
   const std::vector<int64_t> dims = {2, 3}, strides = {3, 1};

@@ -24,11 +24,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kNoLaunch = -1;
-// A yield that takes this long let somebody else run: the core is wanted, and nobody spins on it for a while.
+// If a yield takes this long, another thread has run. The core is needed then, and no thread spins for a while.
 constexpr auto kYieldMeansWanted = std::chrono::microseconds(20);
 constexpr auto kBackOff = std::chrono::milliseconds(5);
 constexpr auto kBetweenYields = std::chrono::microseconds(100);
-// The watch ends after this long without anything to watch.
+// The watchdog ends after this time without anything to watch.
 constexpr auto kWatchIdle = std::chrono::seconds(1);
 
 }  // namespace
@@ -43,21 +43,21 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   struct OfLaunch {
     int64_t members = 0, scheduled = 0, ended = 0;
     bool open = false;
-    std::list<Queued> held;  // while it is not open
+    std::list<Queued> held;  // while the launch is not open
   };
 
-  // A task is made once, where it is scheduled, and then only moved from list to list: nothing here can fail for want
-  // of memory later.
+  // A task is allocated once, in Schedule, and then only moved between lists. So nothing can fail for want of memory
+  // later.
   using TaskList = std::list<Queued>;
 
-  static constexpr uint64_t kNone = UINT64_MAX;  // no task's number
+  static constexpr uint64_t kNone = UINT64_MAX;  // not a task number
 
   explicit State(const Options& o) : options(o) {
     if (options.computing <= 0) options.computing = std::max(4, AvailableCpus());
-    if (options.most_computing <= 0) options.most_computing = std::max(16, 4 * options.computing);
+    if (options.max_computing <= 0) options.max_computing = std::max(16, 4 * options.computing);
   }
 
-  // What this thread is to the workers; of threads that are not theirs only the depth counts.
+  // The state of the current thread. Threads outside the pool use only the counts.
   struct Here {
     State* state = nullptr;
     int waiting = 0, in_host = 0;
@@ -67,18 +67,18 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   Options options;
   mutable std::mutex mu;
   std::condition_variable work, changed, idle_changed, watch;
-  // All under mu.
+  // All guarded by mu.
   TaskList first, programs, host_calls;
   absl::flat_hash_map<int64_t, OfLaunch> launches;
-  std::map<uint64_t, int64_t> held, complete;  // launches that are not open, by the number of their first member
-  TaskList begun;                              // claimed; a thread is idle, about to be, or being started for each
+  std::map<uint64_t, int64_t> held, complete;  // launches that are not open, by the number of their first task
+  TaskList begun;  // started; for each a thread is idle, about to become idle, or being created
   uint64_t next_number = 0;
   int64_t threads = 0, peak_threads = 0, idle = 0, spinning = 0;
-  int64_t computing = 0;  // begun and not ended, without those that wait
-  int64_t short_of = 0;   // of those, waiting in WaitForChange
+  int64_t computing = 0;  // tasks that have started and not ended, without those that wait
+  int64_t short_of = 0;   // how many of them wait in WaitForChange
   int64_t in_host = 0, open = 0, unfinished = 0, waiting_for_change = 0;
   bool watched = false, abandoned = false;
-  // Read without the lock as well.
+  // Also read without the lock.
   std::atomic<int64_t> begun_count{0};
   std::atomic<uint64_t> changes{0};
   std::atomic<Clock::rep> no_spin_until{0};
@@ -90,7 +90,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   }
   bool Backlog() const { return !first.empty() || !programs.empty() || !host_calls.empty() || !held.empty(); }
 
-  // The first task of `list`.
+  // Starts the first task of `list`.
   void Begin(TaskList& list) {
     begun.splice(begun.end(), list, list.begin());
     begun_count.store(static_cast<int64_t>(begun.size()), std::memory_order_release);
@@ -104,7 +104,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     return task;
   }
 
-  // Its members begin before anything else, one of them now.
+  // Opens a launch. Its members start before anything else, one of them now.
   void Open(int64_t launch) {
     MakeFirst(launch);
     Begin(first);
@@ -119,7 +119,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     first.splice(first.end(), l.held);
   }
 
-  // Begins the oldest task that the limits on waiting threads allow. False when there is none.
+  // Starts the oldest task that the limits on waiting threads allow. Returns false if there is none.
   bool BeginNext() {
     if (!first.empty()) {
       Begin(first);
@@ -145,8 +145,8 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     return true;
   }
 
-  // Begins what may begin and sees to it that there are threads for it. `self`: the caller is about to take a task.
-  // False when a task has begun for which no thread runs and none can be started.
+  // Starts all tasks that may start, and ensures that they have threads. `self`: the caller is about to run a task.
+  // Returns false if a task has been started but no thread runs and none can be created.
   bool Dispatch(bool self) {
     while (computing < options.computing && BeginNext()) {
     }
@@ -158,7 +158,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   bool Serve(bool self) {
     const int64_t wanted = static_cast<int64_t>(begun.size());
     while (wanted > idle) {
-      if (!StartThread()) return threads > 0;  // whoever ends a task takes it
+      if (!StartThread()) return threads > 0;  // a thread that ends its task will take this one
     }
     const int64_t asleep = wanted - spinning - (self ? 1 : 0);
     if (asleep == 1) {
@@ -175,7 +175,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     } catch (...) {  // no thread or no memory for one
       return false;
     }
-    ++idle;  // counted for it, until it takes work
+    ++idle;  // counted for the new thread until it takes a task
     peak_threads = std::max(peak_threads, ++threads);
     return true;
   }
@@ -184,7 +184,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     try {
       std::thread([state = shared_from_this()] { state->Watch(); }).detach();
       watched = true;
-    } catch (...) {  // the next one who leaves a task queued tries again
+    } catch (...) {  // the next Schedule tries again
     }
   }
 
@@ -201,7 +201,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
       list.splice(list.end(), task);
     }
     ++unfinished;
-    // While no thread can be had, this one runs what has begun, also what begins at the end of that.
+    // As long as no thread can be created, this thread runs what has been started, including what starts afterwards.
     while (!Dispatch(false)) {
       TaskList mine = TakeBegun();
       lock.unlock();
@@ -233,7 +233,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   static void RunTask(Queued& task) {
     try {
       task.work();
-    } catch (...) {  // what waits for the task learns of its end when it is dropped
+    } catch (...) {  // its waiters are notified when the task is destroyed
     }
     task.work = nullptr;
   }
@@ -243,7 +243,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     if (launch != kNoLaunch) {
       auto at = launches.find(launch);
       if (++at->second.ended == at->second.scheduled) {
-        // Whoever comes late to it finds a launch whose other members have ended.
+        // A member that arrives late finds a launch whose other members have ended.
         --open;
         launches.erase(at);
       }
@@ -254,7 +254,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
 
   void Changed() {
     changes.fetch_add(1, std::memory_order_release);
-    short_of = 0;  // whoever waited tries again, and computes until it waits anew
+    short_of = 0;  // waiting tasks try again, and compute until they wait anew
     if (waiting_for_change > 0) changed.notify_all();
   }
 
@@ -272,7 +272,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
       const bool some = work.wait_for(lock, options.idle, [this] { return !begun.empty() || abandoned; });
       if (begun.empty()) {
         if (!some || (abandoned && !Backlog())) break;
-        if (abandoned) work.wait_for(lock, options.stuck);  // the last tasks wait for one another
+        if (abandoned) work.wait_for(lock, options.stuck);  // the last tasks may wait for one another
         continue;
       }
       TaskList task = TakeBegun();
@@ -288,7 +288,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     --threads;
   }
 
-  // Returns when there may be work, or after a while.
+  // Returns when there may be work, or after the spin time.
   void Spin() {
     const Clock::time_point start = Clock::now();
     if (start.time_since_epoch().count() < no_spin_until.load(std::memory_order_relaxed)) return;
@@ -316,7 +316,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     std::unique_lock<std::mutex> lock(mu);
     uint64_t seen = changes.load(std::memory_order_relaxed);
     Clock::time_point needed = Clock::now(), quiet = needed;  // when there was a backlog, and when a task last ended
-    uint64_t front = kNone;  // the first of those that wait for those who wait, and since when it is that
+    uint64_t front = kNone;  // the first task that the limits keep from starting, and since when
     Clock::time_point front_since = needed;
     for (;;) {
       watch.wait_for(lock, options.stuck);
@@ -327,8 +327,8 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
         break;
       }
       const uint64_t before = std::exchange(seen, changes.load(std::memory_order_relaxed));
-      Serve(false);  // a thread could not be started then
-      // Who has stood first for long though processors are free begins, whatever else goes on ending meanwhile.
+      Serve(false);  // no thread could be created then
+      // If the first task has waited for long although processors are free, it starts, whatever else ends meanwhile.
       const uint64_t first_now =
           std::min(host_calls.empty() ? kNone : host_calls.front().number, held.empty() ? kNone : held.begin()->first);
       if (std::exchange(front, first_now) != first_now) front_since = now;
@@ -339,13 +339,13 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
       }
       const bool trickle = starved || now - quiet >= options.trickle;
       if (computing < options.computing) {
-        // Processors are free: what is queued is kept from beginning by those who wait.
+        // Processors are free, so the queued tasks are blocked by tasks that wait.
         const bool calls = !host_calls.empty() && (in_host < 4 * options.host_calls || trickle);
         const bool opens = !held.empty() && (open < 4 * options.open_launches || trickle);
         if (calls) Begin(host_calls);
         if (opens) Open(complete.empty() ? held.begin()->second : complete.begin()->second);
         if (trickle) quiet = now;
-      } else if (trickle || (computing < options.most_computing && now - quiet >= options.overlap)) {
+      } else if (trickle || (computing < options.max_computing && now - quiet >= options.overlap)) {
         quiet = now;
         BeginOldest();
       }
@@ -354,7 +354,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     watched = false;
   }
 
-  // Whatever the limits say.
+  // Starts the oldest task regardless of the limits.
   void BeginOldest() {
     if (!first.empty()) return Begin(first);
     TaskList* oldest = nullptr;
@@ -375,7 +375,8 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     Dispatch(false);
   }
 
-  // It computes at once, beyond the limit if need be: the others have begun, and only those who wait may be many.
+  // The task computes again at once, even above the limit: the other tasks have been started already, and only the
+  // number of waiting tasks may be large.
   void EndWaiting(Waiting::For what) {
     std::lock_guard<std::mutex> lock(mu);
     ++computing;
@@ -422,7 +423,7 @@ bool Workers::WaitForChange(uint64_t since, std::chrono::milliseconds patience) 
   if (s.changes.load(std::memory_order_relaxed) != since) return true;
   if (computes) {
     ++s.short_of;
-    s.changed.notify_all();  // one less for others to wait for
+    s.changed.notify_all();  // one task less for others to wait for
   }
   ++s.waiting_for_change;
   const Clock::time_point limit = Clock::now() + patience;

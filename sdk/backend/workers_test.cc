@@ -23,11 +23,11 @@ constexpr milliseconds kLong{60000};
 Workers::Options Few(int computing) {
   Workers::Options options;
   options.computing = computing;
-  options.most_computing = computing;
+  options.max_computing = computing;
   return options;
 }
 
-// Something that threads wait for, and say so.
+// Something for which threads wait, with a Waiting object.
 class Gate {
  public:
   void Open() {
@@ -57,11 +57,11 @@ class Gate {
   int here_ = 0;
 };
 
-// Devices of a launch: all come before any goes on.
-class Meeting {
+// A barrier for the devices of a launch: all arrive before any continues.
+class Barrier {
  public:
-  explicit Meeting(int members) : members_(members) {}
-  void Come() {
+  explicit Barrier(int members) : members_(members) {}
+  void Arrive() {
     std::unique_lock<std::mutex> lock(mu_);
     if (++here_ == members_) return cv_.notify_all();
     const Waiting waiting(Waiting::For::kDevices);
@@ -162,15 +162,15 @@ TEST(WorkersTest, DestructionLosesNoTask) {
   EXPECT_EQ(ran, 100);
 }
 
-// Collectives over eight devices on two processors: 500 launches from 8 callers, each device's share in an order of the
-// caller's.
+// Collectives over eight devices on two processors: 500 launches from 8 callers. Each caller schedules the devices in
+// an order of its own.
 TEST(WorkersTest, LaunchesOfManyDevicesAllEnd) {
   constexpr int kDevices = 8, kLaunches = 500, kCallers = 8;
   Workers workers(Few(2));
-  std::vector<std::unique_ptr<Meeting>> first, second;
+  std::vector<std::unique_ptr<Barrier>> first, second;
   for (int i = 0; i < kLaunches; ++i) {
-    first.push_back(std::make_unique<Meeting>(kDevices));
-    second.push_back(std::make_unique<Meeting>(kDevices));
+    first.push_back(std::make_unique<Barrier>(kDevices));
+    second.push_back(std::make_unique<Barrier>(kDevices));
   }
   std::atomic<int> ended{0};
   std::vector<std::thread> callers;
@@ -179,8 +179,8 @@ TEST(WorkersTest, LaunchesOfManyDevicesAllEnd) {
       for (int l = c; l < kLaunches; l += kCallers) {
         for (int d = 0; d < kDevices; ++d) {
           workers.ScheduleMember(l, kDevices, [&, l] {
-            first[static_cast<size_t>(l)]->Come();
-            second[static_cast<size_t>(l)]->Come();
+            first[static_cast<size_t>(l)]->Arrive();
+            second[static_cast<size_t>(l)]->Arrive();
             ++ended;
           });
         }
@@ -194,17 +194,17 @@ TEST(WorkersTest, LaunchesOfManyDevicesAllEnd) {
   EXPECT_EQ(workers.GetStatistics().open_launches, 0);
 }
 
-// One device is a thousand launches ahead of the other: its share waits without threads.
+// One device is a thousand launches ahead of the other. Its tasks wait without threads.
 TEST(WorkersTest, ADeviceFarAheadTakesFewThreads) {
   constexpr int kLaunches = 1000;
   Workers workers(Few(2));
-  std::vector<std::unique_ptr<Meeting>> meetings;
-  for (int i = 0; i < kLaunches; ++i) meetings.push_back(std::make_unique<Meeting>(2));
+  std::vector<std::unique_ptr<Barrier>> barriers;
+  for (int i = 0; i < kLaunches; ++i) barriers.push_back(std::make_unique<Barrier>(2));
   std::atomic<int> ended{0};
   for (int d = 0; d < 2; ++d) {
     for (int l = 0; l < kLaunches; ++l) {
       workers.ScheduleMember(l, 2, [&, l] {
-        meetings[static_cast<size_t>(l)]->Come();
+        barriers[static_cast<size_t>(l)]->Arrive();
         ++ended;
       });
     }
@@ -214,19 +214,19 @@ TEST(WorkersTest, ADeviceFarAheadTakesFewThreads) {
   EXPECT_LE(workers.GetStatistics().peak_threads, 5 * Workers::Options().open_launches);
 }
 
-// The other device comes in the reverse order, each launch only once a later one has ended: launches that are complete
-// begin though as many as may be open wait for partners.
+// The second device arrives in reverse order, each launch only after a later one has ended. Complete launches start
+// even though as many launches as may be open wait for members.
 TEST(WorkersTest, CompleteLaunchesPassThoseThatWait) {
   constexpr int kLaunches = 200;
   Workers workers(Few(2));
-  std::vector<std::unique_ptr<Meeting>> meetings;
-  for (int i = 0; i < kLaunches; ++i) meetings.push_back(std::make_unique<Meeting>(2));
+  std::vector<std::unique_ptr<Barrier>> barriers;
+  for (int i = 0; i < kLaunches; ++i) barriers.push_back(std::make_unique<Barrier>(2));
   for (int l = 0; l < kLaunches; ++l)
-    workers.ScheduleMember(l, 2, [&, l] { meetings[static_cast<size_t>(l)]->Come(); });
+    workers.ScheduleMember(l, 2, [&, l] { barriers[static_cast<size_t>(l)]->Arrive(); });
   for (int l = kLaunches - 1; l >= 0; --l) {
     const Event ended = Event::Create();
     workers.ScheduleMember(l, 2, [&, l, ended] {
-      meetings[static_cast<size_t>(l)]->Come();
+      barriers[static_cast<size_t>(l)]->Arrive();
       ended.Set();
     });
     ASSERT_TRUE(ended.Await().ok());
@@ -235,7 +235,7 @@ TEST(WorkersTest, CompleteLaunchesPassThoseThatWait) {
   EXPECT_LE(workers.GetStatistics().peak_threads, 5 * Workers::Options().open_launches);
 }
 
-// A launch of which a device never comes ends with those that came, and takes nobody's place.
+// A launch with a device that never arrives ends with its other members and does not count as open any more.
 TEST(WorkersTest, APartialLaunchIsForgotten) {
   Workers workers(Few(2));
   for (int l = 0; l < 100; ++l) workers.ScheduleMember(l, 2, [] {});
@@ -244,7 +244,7 @@ TEST(WorkersTest, APartialLaunchIsForgotten) {
   EXPECT_EQ(workers.GetStatistics().queued, 0);
 }
 
-// Callbacks that run programs and wait for them, five deep, 200 at once.
+// Callbacks that run programs and wait for them, five levels deep, 200 at once.
 TEST(WorkersTest, NestedProgramsAllEnd) {
   Workers workers(Few(2));
   std::atomic<int> ended{0};
@@ -265,11 +265,11 @@ TEST(WorkersTest, NestedProgramsAllEnd) {
   for (int i = 0; i < 200; ++i) workers.Schedule([&] { run(5); }, Workers::Kind::kHostCalls);
   ASSERT_TRUE(workers.WaitUntilIdle(kLong)) << ended;
   EXPECT_EQ(ended, 200 * 6);
-  // Each of those that the limit lets in may need a thread for each depth.
+  // Each task that the limit admits may need a thread for each level.
   EXPECT_LE(workers.GetStatistics().peak_threads, (Workers::Options().host_calls + 2) * 6 + 2);
 }
 
-// A callback that runs a program of several devices: its members begin before what is queued.
+// A callback that runs a program of several devices: its members start before the tasks that are queued.
 TEST(WorkersTest, NestedLaunchesAllEnd) {
   Workers workers(Few(1));
   std::atomic<int> ended{0};
@@ -277,12 +277,12 @@ TEST(WorkersTest, NestedLaunchesAllEnd) {
     workers.Schedule(
         [&, i] {
           const Waiting waiting(Waiting::For::kHost);
-          Meeting meeting(4);
+          Barrier barrier(4);
           std::vector<Event> done;
           for (int d = 0; d < 4; ++d) {
             done.push_back(Event::Create());
-            workers.ScheduleMember(i, 4, [&meeting, event = done.back()] {
-              meeting.Come();
+            workers.ScheduleMember(i, 4, [&barrier, event = done.back()] {
+              barrier.Arrive();
               event.Set();
             });
           }
@@ -295,7 +295,8 @@ TEST(WorkersTest, NestedLaunchesAllEnd) {
   EXPECT_EQ(ended, 100);
 }
 
-// More threads in the host than may be, all waiting for a task that another thread schedules: the watch lets it begin.
+// More threads in the host than the limit, all waiting for a task that another thread schedules: the watchdog starts
+// it.
 TEST(WorkersTest, CallbacksThatWaitForAnotherThreadsWork) {
   Workers::Options options = Few(2);
   options.host_calls = 4;
@@ -307,7 +308,7 @@ TEST(WorkersTest, CallbacksThatWaitForAnotherThreadsWork) {
   EXPECT_TRUE(workers.WaitUntilIdle(kLong));
 }
 
-// The same while other tasks go on ending: who stands first begins all the same, after a while.
+// The same while other tasks keep ending: the first task in the queue is started all the same, after a while.
 TEST(WorkersTest, CallbacksThatWaitAreServedBesideABusyStream) {
   Workers::Options options = Few(2);
   options.host_calls = 1;
@@ -316,7 +317,7 @@ TEST(WorkersTest, CallbacksThatWaitAreServedBesideABusyStream) {
   Gate gate;
   workers.Schedule([&] { gate.Pass(Waiting::For::kHost); }, Workers::Kind::kHostCalls);
   ASSERT_TRUE(gate.WaitFor(1));
-  // As many in the host as the watch allows while processors are free.
+  // As many in the host as the watchdog allows while processors are free.
   for (int i = 0; i < 7; ++i) workers.Schedule([&] { gate.Pass(Waiting::For::kHost); }, Workers::Kind::kHostCalls);
   std::atomic<bool> opened{false};
   workers.Schedule(
@@ -328,7 +329,7 @@ TEST(WorkersTest, CallbacksThatWaitAreServedBesideABusyStream) {
   const auto start = std::chrono::steady_clock::now();
   while (!opened && std::chrono::steady_clock::now() - start < kLong) {
     Event done = Event::Create();
-    workers.Schedule([&] { done.Set(); });  // a task ends all the time
+    workers.Schedule([&] { done.Set(); });  // tasks keep ending
     ASSERT_TRUE(done.Await().ok());
   }
   EXPECT_TRUE(opened);
@@ -339,7 +340,7 @@ TEST(WorkersTest, CallbacksThatWaitAreServedBesideABusyStream) {
 TEST(WorkersTest, ProgramsRunBesideCallbacksThatWait) {
   Workers::Options options = Few(2);
   options.host_calls = 4;
-  options.stuck = kLong;  // without the watch
+  options.stuck = kLong;  // without the watchdog
   Workers workers(options);
   Gate gate;
   for (int i = 0; i < 20; ++i) workers.Schedule([&] { gate.Pass(Waiting::For::kHost); }, Workers::Kind::kHostCalls);
@@ -349,7 +350,7 @@ TEST(WorkersTest, ProgramsRunBesideCallbacksThatWait) {
   EXPECT_TRUE(workers.WaitUntilIdle(kLong));
 }
 
-// Nobody says that he waits: the watch finds out.
+// The tasks wait without a Waiting object; the watchdog notices it.
 TEST(WorkersTest, TasksThatWaitForOneAnotherUnseen) {
   constexpr int kChain = 20;
   Workers::Options options = Few(2);
@@ -394,7 +395,7 @@ TEST(WorkersTest, WaitingForAChangeEndsWithATask) {
   EXPECT_FALSE(workers.WaitForChange(workers.changes(), milliseconds(10)));
 }
 
-// Two tasks that both want what nobody will give back: neither waits for the other for ever.
+// Two tasks wait for memory that no task will release. Neither waits for the other for ever.
 TEST(WorkersTest, TasksDoNotWaitForOneAnothersChange) {
   Workers workers(Few(2));
   Gate gate;
@@ -413,7 +414,7 @@ TEST(WorkersTest, TasksDoNotWaitForOneAnothersChange) {
   EXPECT_EQ(gave_up, 2);
 }
 
-// Tasks and a caller that all want the one thing there is: it goes round, and nobody gives up.
+// Tasks and a caller compete for a single item. It is passed on, and none of them gives up.
 TEST(WorkersTest, WhoWaitsForAChangeCountsAsComputingOnceItCame) {
   Workers workers(Few(4));
   std::atomic<bool> taken{false};

@@ -4,7 +4,7 @@
 
 namespace backplane::host {
 
-// Arguments `a` of a call about this manager.
+// Declares the arguments `a` of a call on this manager.
 #define BP_BEGIN(fn)                       \
   const Plugin& plugin = handle_.plugin(); \
   BP_PJRT_ARGS(plugin, a, fn);             \

@@ -1,4 +1,4 @@
-// Buffers made at once and filled piece by piece as the data comes (PJRT 0.60).
+// Buffers that are created together and filled piece by piece (PJRT 0.60 and later).
 #ifndef BACKPLANE_SDK_HOST_ASYNC_TRANSFER_H_
 #define BACKPLANE_SDK_HOST_ASYNC_TRANSFER_H_
 
@@ -11,8 +11,8 @@ struct ArrayShape {
   std::vector<int64_t> dims;
 };
 
-// Made by Client::StartTransfer. Buffers not complete when it is destroyed become errors. Thread-safe but for moving
-// and destroying.
+// Created by Client::StartTransfer. Buffers that are not complete when it is destroyed become errors. Thread-safe,
+// except for moving and destroying.
 class AsyncTransfer {
  public:
   AsyncTransfer(const Plugin& plugin, std::shared_ptr<const void> client, PJRT_AsyncHostToDeviceTransferManager* raw)
@@ -20,12 +20,12 @@ class AsyncTransfer {
   absl::StatusOr<size_t> NumBuffers() const;
   absl::StatusOr<size_t> BufferSize(int index) const;  // bytes on the device
   absl::StatusOr<Device> GetDevice() const;
-  // Hands out a buffer, also before it is filled; once for each.
+  // Returns a buffer, which may not be filled yet. May be called once for each buffer.
   absl::StatusOr<Buffer> Retrieve(int index) const;
-  // Copies into the buffer from byte `offset`; `data` stays as it is until the event is ready. `last`: the buffer is
-  // complete with it.
+  // Copies `data` into the buffer, starting at byte `offset`. `data` must not change until the event is ready. `last`:
+  // this completes the buffer.
   absl::StatusOr<Event> Send(int index, absl::Span<const std::byte> data, int64_t offset, bool last) const;
-  absl::StatusOr<Event> SendArray(int index, const HostArray& array) const;  // `array` likewise
+  absl::StatusOr<Event> SendArray(int index, const HostArray& array) const;  // `array` must not change either
   absl::Status Fail(int index, const absl::Status& error) const;
   absl::Status AddMetadata(absl::Span<const NamedValue> facts) const;
   PJRT_AsyncHostToDeviceTransferManager* raw() const { return handle_.get(); }

@@ -8,7 +8,7 @@
 
 namespace backplane::host {
 
-// A question with one answer: calls `fn` with the buffer and returns the expression `out`.
+// Defines a getter: calls `fn` with the buffer and returns the expression `out`.
 #define BP_ASK(fn, out)                            \
   const Plugin& plugin = handle_.plugin();         \
   BP_PJRT_ARGS(plugin, a, fn);                     \
@@ -18,7 +18,7 @@ namespace backplane::host {
 
 namespace {
 
-// `raw` lies densely with the dimensions in this order from the fastest; puts it into `array` row-major.
+// Converts `raw`, which is dense with the given order of dimensions, to row-major elements of `array`.
 void ToRowMajor(const std::vector<std::byte>& raw, const std::vector<int64_t>& minor_to_major, HostArray* array) {
   const size_t width = static_cast<size_t>(HostBytesPerElement(array->type)), rank = array->dims.size();
   std::vector<int64_t> stride(rank), index(rank, 0);
@@ -112,7 +112,7 @@ absl::Status Buffer::Await() const {
 absl::StatusOr<Event> Buffer::CopyToHost(absl::Span<std::byte> dst) const {
   const Plugin& plugin = handle_.plugin();
   BP_ASSIGN_OR_RETURN(std::vector<int64_t> dims, Dims());
-  // The layout is said, because without one the copy has that of the buffer.
+  // States the layout, because without one the copy has the layout of the buffer.
   std::vector<int64_t> minor_to_major(dims.size());
   for (size_t i = 0; i < dims.size(); ++i) minor_to_major[i] = static_cast<int64_t>(dims.size() - 1 - i);
   PJRT_Buffer_MemoryLayout layout{};
@@ -124,7 +124,7 @@ absl::StatusOr<Event> Buffer::CopyToHost(absl::Span<std::byte> dst) const {
   BP_PJRT_ARGS(plugin, a, PJRT_Buffer_ToHostBuffer);
   a.src = handle_.get();
   a.host_layout = &layout;
-  // Null asks for the size; an empty array still has to be a destination.
+  // Null would ask for the size, so an empty array needs an address as well.
   std::byte nowhere;
   a.dst = dst.empty() ? &nowhere : dst.data();
   a.dst_size = dst.size();
@@ -138,8 +138,7 @@ absl::StatusOr<HostArray> Buffer::ToHost() const {
   BP_ASSIGN_OR_RETURN(array.dims, Dims());
   BP_ASSIGN_OR_RETURN(size_t size, HostByteSize(array.type, array.dims));
   array.data.resize(size);
-  // Some plugins (XLA's of 0.81) know the layout of a buffer and overlook the one asked for. Bytes as they lie leave
-  // nothing to be overlooked.
+  // Some plugins (XLA's of 0.81) ignore the requested layout and use that of the buffer. A raw copy is not affected.
   if (size > 0 && BitsPerElement(array.type) >= 8 && handle_.plugin().Has(&PJRT_Api::PJRT_Buffer_CopyRawToHost)) {
     absl::StatusOr<BufferLayout> layout = Layout();
     if (layout.ok() && layout->IsDense() && !layout->IsDenseRowMajor() &&
@@ -197,7 +196,7 @@ absl::StatusOr<Buffer> Buffer::Bitcast(PJRT_Buffer_Type type, absl::Span<const i
 }
 
 namespace {
-// Calls the plugin's callback once: when it is called, or with an error when it is destroyed before.
+// Calls the plugin's callback once: when it is called, or with an error if it is destroyed before.
 class DependencyDone {
  public:
   using Callback = void (*)(PJRT_Buffer_DonateWithControlDependency_Callback_Args*);
@@ -234,8 +233,8 @@ absl::StatusOr<Buffer::Dependent> Buffer::DonateWithControlDependency() const {
 }
 
 namespace {
-// Taking and giving back references is thread-safe by the API, but XLA's plugins keep a buffer's references in a list
-// without a lock: one at a time, for all.
+// The API says that references may be acquired and released from any thread, but XLA's plugins keep them in a list
+// without a lock. So this is done by one thread at a time, for all buffers.
 std::mutex& ReferenceMutex() {
   static std::mutex* mutex = new std::mutex;
   return *mutex;

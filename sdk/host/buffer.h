@@ -1,6 +1,7 @@
-// Buffers: arrays in a memory of a client. Contents may not be there yet; what reads them waits, or gives an event.
+// Buffers: arrays in a memory space of a client. Their contents may not be available yet; functions that read them wait
+// or return an event.
 //
-// Thread-safety: everything from any thread, but moving and destroying. A buffer keeps its client alive.
+// Thread-safe, except for moving and destroying. A buffer keeps its client alive.
 #ifndef BACKPLANE_SDK_HOST_BUFFER_H_
 #define BACKPLANE_SDK_HOST_BUFFER_H_
 
@@ -21,7 +22,7 @@ namespace backplane::host {
 
 class ExternalReference;
 
-// A dense array in host memory, last dimension fastest, one element to a byte for types of less.
+// A dense array in host memory, last dimension fastest. Elements smaller than a byte take one byte each.
 struct HostArray {
   PJRT_Buffer_Type type = PJRT_Buffer_Type_INVALID;
   std::vector<int64_t> dims;
@@ -34,7 +35,7 @@ struct HostArray {
     array.data.assign(bytes, bytes + values.size() * sizeof(T));
     return array;
   }
-  // The elements; empty when T is not the array's type.
+  // Returns the elements. Empty if T is not the type of the array.
   template <typename T>
   absl::Span<const T> Values() const {
     if (ElementTypeOf<T>::value != type) return {};
@@ -42,25 +43,25 @@ struct HostArray {
   }
 };
 
-// How a buffer lies in its memory, as PJRT_Buffer_GetMemoryLayout tells.
+// The layout of a buffer in its memory, as PJRT_Buffer_GetMemoryLayout reports it.
 struct BufferLayout {
   PJRT_Buffer_MemoryLayout_Type type = PJRT_Buffer_MemoryLayout_Type_Tiled;
   std::vector<int64_t> minor_to_major;      // when tiled
   std::vector<std::vector<int64_t>> tiles;  // when tiled
   std::vector<int64_t> byte_strides;        // when strided
-  bool IsDense() const;                     // no tiles, no strides: the dimensions in some order
-  // And that order has the last dimension fastest.
+  bool IsDense() const;                     // no tiles, no strides; dimensions in any order
+  // Dense, and the last dimension is the fastest.
   bool IsDenseRowMajor() const;
 };
 
 class Buffer {
  public:
   Buffer() = default;  // no buffer
-  // Takes `raw` over.
+  // Takes ownership of `raw`.
   Buffer(const Plugin& plugin, std::shared_ptr<const void> client, PJRT_Buffer* raw)
       : handle_(plugin, std::move(client), raw) {}
 
-  // ---- What it is. Answered also by a deleted buffer.
+  // ---- Properties. Available for deleted buffers too.
   absl::StatusOr<PJRT_Buffer_Type> ElementType() const;
   absl::StatusOr<std::vector<int64_t>> Dims() const;
   absl::StatusOr<std::vector<int64_t>> UnpaddedDims() const;
@@ -72,31 +73,31 @@ class Buffer {
   absl::StatusOr<bool> IsOnCpu() const;
   absl::StatusOr<std::string> ShapeText() const;  // "f32[2,3]"
 
-  // ---- Its life
+  // ---- Lifetime
   absl::Status Delete() const;
   absl::StatusOr<bool> IsDeleted() const;
   absl::StatusOr<Event> ReadyEvent() const;
-  absl::Status Await() const;  // until the contents are there
+  absl::Status Await() const;  // until the contents are available
 
-  // ---- Its contents
-  // Waits and copies, dense with the last dimension fastest.
+  // ---- Contents
+  // Waits and copies. The result is dense, last dimension fastest.
   absl::StatusOr<HostArray> ToHost() const;
-  // Starts a copy of that form into `dst`, which the caller leaves alone until the event is ready. Its size:
-  // HostByteSize.
+  // Starts a copy to `dst` in the form of a HostArray; the size must be HostByteSize. The caller must not use `dst`
+  // until the event is ready.
   absl::StatusOr<Event> CopyToHost(absl::Span<std::byte> dst) const;
-  // Bytes as they lie in the memory of the device.
+  // Copies bytes as they are stored on the device.
   absl::StatusOr<Event> CopyRawToHost(absl::Span<std::byte> dst, int64_t offset) const;
   absl::StatusOr<Buffer> CopyToDevice(const Device& device) const;
   absl::StatusOr<Buffer> CopyToMemory(const Memory& memory) const;
   absl::StatusOr<Buffer> Bitcast(PJRT_Buffer_Type type, absl::Span<const int64_t> dims) const;
-  // The memory moves to a new buffer, which is not ready before `done` has been called, once, with OK or with the error
-  // it shall have. `done` that is never called calls itself with CANCELLED when it is destroyed.
+  // Moves the memory to a new buffer, which becomes ready when `done` is called, once, with OK or with the error of the
+  // buffer. If `done` is destroyed without having been called, the buffer gets the error CANCELLED.
   struct Dependent;
   absl::StatusOr<Dependent> DonateWithControlDependency() const;
 
-  // ---- Its address
-  absl::StatusOr<uintptr_t> UnsafePointer() const;  // for comparing
-  // Holds the memory where it is while the reference lives: neither freed nor moved nor donated.
+  // ---- Address
+  absl::StatusOr<uintptr_t> UnsafePointer() const;  // for comparisons only
+  // While the reference exists, the memory is not freed, moved or donated.
   absl::StatusOr<ExternalReference> Reference() const;
 
   explicit operator bool() const { return static_cast<bool>(handle_); }
@@ -114,7 +115,7 @@ struct Buffer::Dependent {
   absl::AnyInvocable<void(absl::Status)> done;
 };
 
-// Somebody's hold on the memory of a buffer; the buffer object must outlive it.
+// A reference to the memory of a buffer. The buffer object must outlive it.
 class ExternalReference {
  public:
   ExternalReference() = default;
@@ -124,7 +125,7 @@ class ExternalReference {
   ExternalReference& operator=(ExternalReference&& other) noexcept;
   ~ExternalReference() { reset(); }
   void reset();
-  // The address of the memory on its device; for the host to read when the buffer says IsOnCpu.
+  // The address of the memory on its device. The host may read it if the buffer's IsOnCpu is true.
   void* data() const { return data_; }
 
  private:

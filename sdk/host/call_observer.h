@@ -1,7 +1,7 @@
-// Hears of every call into a plugin: for a process that watches over another and has to say in which call a plugin
+// Observes every call of a plugin. A process that supervises another one uses it to report in which call a plugin
 // crashed or hung.
 //
-// Thread-safety: the functions are called from any thread, several at a time.
+// Thread-safety: the functions are called from any thread, concurrently.
 #ifndef BACKPLANE_SDK_HOST_CALL_OBSERVER_H_
 #define BACKPLANE_SDK_HOST_CALL_OBSERVER_H_
 
@@ -12,21 +12,21 @@ namespace backplane::host {
 class Plugin;
 
 struct CallObserver {
-  // Before a call through a plugin's table, and after it. `call` is a text constant of this program such as
-  // "PJRT_Client_Compile". Both are short, and call no plugin.
+  // Called before and after a call through a plugin's table. `call` is a string constant such as "PJRT_Client_Compile".
+  // Both functions must be short and must not call a plugin.
   void (*enter)(const Plugin& plugin, const char* call);
   void (*leave)(const Plugin& plugin);
 };
 
-// One for the whole process, which must live on; null for none, which is how a process begins. To be set before other
-// threads make calls.
+// Sets the observer of the process, which must live until the process ends; null, the initial value, for none. Call it
+// before other threads make calls.
 void SetCallObserver(const CallObserver* observer);
 
 namespace internal {
 
 extern std::atomic<const CallObserver*> call_observer;
 
-// Tells the observer of one call.
+// Reports one call to the observer.
 class ObservedCall {
  public:
   ObservedCall(const Plugin& plugin, const char* call)

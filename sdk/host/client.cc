@@ -20,7 +20,7 @@ struct Client::State {
 
 namespace {
 
-// The C form of a dense layout; borrows `minor_to_major`.
+// Returns the C form of a dense layout, which refers to `minor_to_major`.
 PJRT_Buffer_MemoryLayout DenseLayout(absl::Span<const int64_t> minor_to_major) {
   PJRT_Buffer_MemoryLayout layout{};
   layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
@@ -52,7 +52,7 @@ absl::StatusOr<Client> Client::Create(const Plugin& plugin, absl::Span<const Nam
 PJRT_Client* Client::raw() const { return state_->raw; }
 const Plugin& Client::plugin() const { return *state_->plugin; }
 
-// A question with one answer: calls `fn` with the client and returns the expression `out`.
+// Defines a getter: calls `fn` with the client and returns the expression `out`.
 #define BP_ASK(fn, out)                              \
   BP_PJRT_ARGS(plugin(), a, fn);                     \
   a.client = raw();                                  \
@@ -266,7 +266,7 @@ absl::StatusOr<Buffer> Client::View(const DeviceView& view, std::function<void()
     if (*owned) (*owned)();
   };
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin(), PJRT_Client_CreateViewOfDeviceBuffer, a));
-  callback.release();  // on_delete_callback owns it from here
+  callback.release();  // now owned by on_delete_callback
   return Buffer(plugin(), state_, a.buffer);
 }
 
@@ -290,11 +290,11 @@ absl::StatusOr<Client::Alias> Client::AliasBuffer(const ArrayShape& shape, const
       f.error_message_size = buffer.status().message().size();
       f.buffer = buffer.ok() ? (*buffer)->raw() : nullptr;
       absl::Status status = BP_PJRT_CALL(*state->plugin, PJRT_Client_FulfillAliasBuffer, f);
-      if (!status.ok()) fulfilled = false;  // a call that is refused takes nothing
+      if (!status.ok()) fulfilled = false;  // a refused call does not take ownership
       return status;
     }
-    // Only a call frees the plugin's callback and ends the wait for the alias. After one that was refused there is
-    // none: some plugins have freed the callback by then.
+    // Only a call frees the plugin's callback and ends the wait for the alias. After a refused call none is made,
+    // because some plugins have freed the callback by then.
     ~Promise() {
       if (!called) Fulfill(absl::AbortedError("the alias buffer was given up before it was fulfilled")).IgnoreError();
     }

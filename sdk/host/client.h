@@ -1,5 +1,5 @@
-// A client: one process's hold on a plugin's platform. The thin C++ form of the PJRT C API; everything that can fail
-// returns absl::Status or absl::StatusOr with the plugin's own code and words.
+// A client: a connection of this process to the platform of a plugin. A thin C++ layer over the PJRT C API. Functions
+// that can fail return absl::Status or absl::StatusOr with the plugin's code and message.
 //
 //   BP_ASSIGN_OR_RETURN(const Plugin* plugin, Plugin::Load(path));
 //   BP_ASSIGN_OR_RETURN(Client client, Client::Create(*plugin, {{"cpu_device_count", 4}}));
@@ -8,10 +8,10 @@
 //   BP_ASSIGN_OR_RETURN(std::vector<Buffer> out, add.Execute({&x, &x}));
 //   BP_ASSIGN_OR_RETURN(HostArray sum, out[0].ToHost());
 //
-// The client object may go before its buffers, executables and events: each of them keeps the platform open. Devices
-// and memories are views and do not.
+// The client object may be destroyed before its buffers, executables and events: each of them keeps the platform open.
+// Devices and memories are views and do not keep it open.
 //
-// Thread-safety: everything from any thread, but moving and destroying.
+// Thread-safe, except for moving and destroying.
 #ifndef BACKPLANE_SDK_HOST_CLIENT_H_
 #define BACKPLANE_SDK_HOST_CLIENT_H_
 
@@ -31,7 +31,7 @@
 
 namespace backplane::host {
 
-// Host memory to make a buffer from.
+// Host memory from which a buffer is created.
 struct HostView {
   const void* data = nullptr;  // address of element zero
   PJRT_Buffer_Type type = PJRT_Buffer_Type_INVALID;
@@ -39,16 +39,16 @@ struct HostView {
   absl::Span<const int64_t> byte_strides;  // empty: dense, last dimension fastest
 };
 
-// Memory of a device, owned by somebody else, to make a buffer over.
+// Device memory that the caller owns, for a buffer that refers to it.
 struct DeviceView {
   void* data = nullptr;
   PJRT_Buffer_Type type = PJRT_Buffer_Type_INVALID;
   absl::Span<const int64_t> dims;            // dense
   absl::Span<const int64_t> minor_to_major;  // empty: last dimension fastest
-  intptr_t stream = 0;                       // of the platform, on which the contents become ready; 0: they are
+  intptr_t stream = 0;  // a stream of the platform after which the contents are ready; 0: they are ready
 };
 
-// Where a buffer goes: a device (its default memory), a memory, or by default the first addressable device.
+// The location of a new buffer: a device (its default memory), a memory, or by default the first addressable device.
 struct Place {
   Place() = default;
   Place(const Device& d) : device(d.raw()) {}  // NOLINT: meant to convert
@@ -59,12 +59,13 @@ struct Place {
 
 class Client {
  public:
-  // Initializes the plugin if nobody has, and opens its platform; after a failed initialize there is no client. Names
-  // of options are the platform's own. `store` is for programs of several processes and kept as long as the client.
+  // Initializes the plugin if that has not been done, and opens its platform. Fails if the initialization fails. The
+  // names of options are defined by the platform. `store` is for programs of several processes; the client keeps a
+  // reference.
   static absl::StatusOr<Client> Create(const Plugin& plugin, absl::Span<const NamedValue> options = {},
                                        std::shared_ptr<KeyValueStore> store = nullptr);
 
-  // ---- What it is
+  // ---- Properties
   absl::StatusOr<std::string> PlatformName() const;
   absl::StatusOr<std::string> PlatformVersion() const;
   absl::StatusOr<int> ProcessIndex() const;
@@ -74,30 +75,31 @@ class Client {
   absl::StatusOr<Device> LookupAddressableDevice(int local_hardware_id) const;
   absl::StatusOr<std::vector<Memory>> AddressableMemories() const;
   absl::StatusOr<Topology> GetTopology() const;
-  // Ids of devices, one row of partitions for each replica.
+  // Returns device ids, num_partitions of them for each replica.
   absl::StatusOr<std::vector<int>> DefaultDeviceAssignment(int num_replicas, int num_partitions) const;
 
   // ---- Programs
   absl::StatusOr<LoadedExecutable> Compile(const Program& program, const CompileOptions& options = {}) const;
-  // With options as a serialized CompileOptionsProto.
+  // `options` is a serialized CompileOptionsProto.
   absl::StatusOr<LoadedExecutable> CompileWithBytes(const Program& program, absl::string_view options) const;
   absl::StatusOr<LoadedExecutable> Load(const Executable& executable, const CompileOptions& options = {}) const;
   absl::StatusOr<LoadedExecutable> Deserialize(absl::string_view bytes) const;
 
   // ---- Buffers
-  // Copies during the call.
+  // The data is copied before the function returns.
   absl::StatusOr<Buffer> ToDevice(const HostArray& array, Place place = {}) const;
   absl::StatusOr<Buffer> ToDevice(const HostView& view, Place place = {}) const;
-  // With any semantics; the second is ready when the memory is the caller's again.
+  // Uses the given semantics. The event is ready when the caller may reuse its memory.
   absl::StatusOr<std::pair<Buffer, Event>> FromHost(const HostView& view, PJRT_HostBufferSemantics semantics,
                                                     Place place = {}) const;
   absl::StatusOr<Buffer> Uninitialized(const ArrayShape& shape, Place place = {}) const;
-  // Each use of it gives this error.
+  // Returns a buffer that yields this error whenever it is used.
   absl::StatusOr<Buffer> ErrorBuffer(const absl::Status& error, const ArrayShape& shape, const Memory& memory) const;
-  // Over memory of somebody else, who keeps it until `on_delete` has been called. The plugin may write to it.
+  // Returns a buffer that refers to memory of the caller. The memory must stay valid until `on_delete` is called. The
+  // plugin may write to it.
   absl::StatusOr<Buffer> View(const DeviceView& view, std::function<void()> on_delete, Place place = {}) const;
-  // A buffer that will stand for another one; `fulfill` is called once with that one, or with an error. When the last
-  // copy of `fulfill` goes uncalled, the alias gets the error Aborted.
+  // A placeholder for another buffer. `fulfill` must be called once, with that buffer or with an error. If all copies
+  // of `fulfill` are destroyed without a call, the placeholder gets the error Aborted.
   struct Alias {
     Buffer buffer;
     std::function<absl::Status(absl::StatusOr<const Buffer*>)> fulfill;
@@ -106,14 +108,14 @@ class Client {
   absl::StatusOr<AsyncTransfer> StartTransfer(absl::Span<const ArrayShape> shapes, const Memory& memory) const;
 
   // ---- Events and host memory
-  // An event of the host's own, and what sets it, once and while the event object lives.
+  // Creates an event that the host sets. The function sets it, once, while the event object lives.
   absl::StatusOr<std::pair<Event, std::function<absl::Status(absl::Status)>>> CreateEvent() const;
   absl::Status DmaMap(void* data, size_t size) const;
   absl::Status DmaUnmap(void* data) const;
 
   PJRT_Client* raw() const;
   const Plugin& plugin() const;
-  // What keeps the platform open; for objects made by calls of one's own.
+  // Keeps the platform open; for objects that were created by direct calls of the C API.
   std::shared_ptr<const void> keep() const { return state_; }
 
  private:

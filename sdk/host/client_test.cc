@@ -1,4 +1,4 @@
-// The client over two plugins: our shim in this process, and one that we did not build, where it is installed.
+// Tests the client with two plugins: our shim in this process, and one that we did not build, if it is installed.
 #include "sdk/host/client.h"
 
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 #include "sdk/host/test_macros.h"
 #include "sdk/testing/api_calls.h"
 
-// What a plugin that we did not build leaves behind at the end of the process is not ours to judge.
+// Ignores leaks of the plugin that we did not build.
 extern "C" const char* __lsan_default_suppressions() { return "leak:pjrt_c_api_cpu_plugin.so\n"; }
 
 namespace backplane::host {
@@ -93,20 +93,20 @@ TEST_P(ClientTest, CopiesArraysBothWays) {
   EXPECT_EQ(shape, "f32[2,3,4]");
   ASSERT_OK_AND_ASSIGN(HostArray back, buffer.ToHost());
   EXPECT_EQ(back.Values<float>(), absl::MakeConstSpan(values));
-  // Transposed by strides: element [i,j] lies at 4 i + 16 j.
+  // Transposed by strides: element [i,j] is at byte 4 i + 16 j.
   const int32_t matrix[] = {1, 2, 3, 4, 5, 6, 7, 8};
   const int64_t dims[] = {4, 2}, strides[] = {4, 16};
   ASSERT_OK_AND_ASSIGN(Buffer transposed, client_->ToDevice(HostView{matrix, PJRT_Buffer_Type_S32, dims, strides}));
   ASSERT_OK_AND_ASSIGN(back, transposed.ToHost());
   EXPECT_THAT(back.Values<int32_t>(), ElementsAre(1, 5, 2, 6, 3, 7, 4, 8));
-  // Nothing at all, and no dimensions at all.
+  // An array without elements and an array without dimensions.
   ASSERT_OK_AND_ASSIGN(Buffer empty, client_->ToDevice(HostArray::Of<float>({0, 3}, {})));
   ASSERT_OK_AND_ASSIGN(back, empty.ToHost());
   EXPECT_TRUE(back.data.empty());
   ASSERT_OK_AND_ASSIGN(Buffer scalar, client_->ToDevice(HostArray::Of<double>({}, {2.5})));
   ASSERT_OK_AND_ASSIGN(back, scalar.ToHost());
   EXPECT_THAT(back.Values<double>(), ElementsAre(2.5));
-  // A size that does not fit the shape is our own error, before the plugin sees it.
+  // A size that does not fit the shape is an error of this library; the plugin does not see it.
   EXPECT_EQ(client_->ToDevice(HostArray::Of<float>({3}, {1, 2})).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -125,7 +125,7 @@ TEST_P(ClientTest, RunsAProgramAndTellsAboutIt) {
   ASSERT_OK_AND_ASSIGN(std::vector<Buffer> out, add.Execute({&x, &y}));
   ASSERT_OK_AND_ASSIGN(HostArray sum, out[0].ToHost());
   EXPECT_THAT(sum.Values<float>(), ElementsAre(11, 22, 33, 44));
-  // One argument too few is refused, and a buffer that is none is refused here.
+  // One argument too few, and a buffer that is null.
   EXPECT_FALSE(add.Execute({&x}).ok());
   const Buffer none;
   EXPECT_EQ(add.Execute({&x, &none}).status().code(), absl::StatusCode::kInvalidArgument);
@@ -169,7 +169,7 @@ TEST_P(ClientTest, RunsOnSeveralDevicesAndGivesEvents) {
   for (const Event& done : result.done) ASSERT_OK(done.Await());
   ASSERT_OK_AND_ASSIGN(HostArray second, result.outputs[1][0].ToHost());
   EXPECT_THAT(second.Values<float>(), ElementsAre(2, 2, 4, 6));
-  // Rows of different lengths are refused before the call.
+  // Lists of different lengths are refused before the call.
   EXPECT_EQ(add.Execute({{&inputs[0], &inputs[0]}, {&inputs[1]}}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -178,7 +178,7 @@ TEST_P(ClientTest, EventsCallBack) {
   std::atomic<int> called = 0;
   {
     ASSERT_OK_AND_ASSIGN(Event ready, x.ReadyEvent());
-    auto owned = std::make_unique<int>(5);  // a callback may own what cannot be copied
+    auto owned = std::make_unique<int>(5);  // a callback may own objects that cannot be copied
     ASSERT_OK(
         ready.OnReady([&, owned = std::move(owned)](absl::Status status) { called = status.ok() ? *owned : -1; }));
   }
@@ -271,7 +271,7 @@ TEST_P(ClientTest, EventsOfTheHostAndPoisonedDependencies) {
     EXPECT_THAT(back.Values<float>(), ElementsAre(1, 2));
     ASSERT_OK_AND_ASSIGN(Buffer::Dependent dropped, dependent.buffer.DonateWithControlDependency());
     Buffer left = std::move(dropped.buffer);
-    dropped.done = nullptr;  // nobody will ever say that it is over
+    dropped.done = nullptr;  // destroyed without a call
     EXPECT_EQ(left.Await().code(), absl::StatusCode::kCancelled);
   }
 }

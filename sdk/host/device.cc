@@ -7,7 +7,7 @@
 
 namespace backplane::host {
 
-// A question with one answer: calls `fn` with the object in `in` and returns the expression `out`.
+// Defines a getter: calls `fn` with the object in `in` and returns the expression `out`.
 #define BP_ASK(fn, in, out)                          \
   BP_PJRT_ARGS(*plugin_, a, fn);                     \
   a.in = raw_;                                       \

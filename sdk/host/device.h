@@ -1,5 +1,5 @@
-// Devices, their descriptions and memories. All are views: they belong to the client (or topology) that gave them out
-// and are valid as long as it. Copy them freely. Thread-safe.
+// Devices, their descriptions and memories. All are views of objects that belong to the client (or topology) and are
+// valid as long as it lives. Copies are cheap. Thread-safe.
 #ifndef BACKPLANE_SDK_HOST_DEVICE_H_
 #define BACKPLANE_SDK_HOST_DEVICE_H_
 
@@ -18,11 +18,11 @@ namespace backplane::host {
 
 class Memory;
 
-// What a device is; also of devices that are not here.
+// The description of a device, which may be a device of another process or of a topology.
 class DeviceDescription {
  public:
   DeviceDescription(const Plugin& plugin, PJRT_DeviceDescription* raw) : plugin_(&plugin), raw_(raw) {}
-  absl::StatusOr<int> Id() const;            // unique on the platform, over all processes
+  absl::StatusOr<int> Id() const;            // unique on the platform, in all processes
   absl::StatusOr<int> ProcessIndex() const;  // the process that can use it
   absl::StatusOr<std::string> Kind() const;  // the model
   absl::StatusOr<std::string> DebugString() const;
@@ -35,7 +35,7 @@ class DeviceDescription {
   PJRT_DeviceDescription* raw_;
 };
 
-// Numbers of a device's allocator, in bytes but `num_allocs`. Those the platform does not know are empty.
+// Statistics of a device's allocator, in bytes except `num_allocs`. Values that the platform does not report are empty.
 struct MemoryStats {
   int64_t bytes_in_use = 0;
   std::optional<int64_t> peak_bytes_in_use, num_allocs, largest_alloc_size, bytes_limit, bytes_reserved,
@@ -50,15 +50,15 @@ class Device {
   absl::StatusOr<DeviceDescription> Description() const;
   absl::StatusOr<int> Id() const;  // of its description
   absl::StatusOr<bool> IsAddressable() const;
-  absl::StatusOr<int> LocalHardwareId() const;  // -1: none
+  absl::StatusOr<int> LocalHardwareId() const;  // -1: it has none
   absl::StatusOr<std::vector<Memory>> AddressableMemories() const;
   absl::StatusOr<Memory> DefaultMemory() const;
-  // The memory of this kind, or NOT_FOUND, which lists the kinds there are.
+  // Returns the memory of this kind. Returns NOT_FOUND, with the available kinds, if there is none.
   absl::StatusOr<Memory> MemoryOfKind(absl::string_view kind) const;
   absl::StatusOr<MemoryStats> Stats() const;
   absl::Status ClearStats() const;
   absl::StatusOr<std::vector<NamedValue>> Attributes() const;
-  // Makes the outputs of the oldest unfinished execution of this launch fail; false when there is none.
+  // Makes the outputs of the oldest unfinished execution of this launch fail. Returns false if there is none.
   absl::StatusOr<bool> PoisonExecution(int32_t launch_id, const absl::Status& error) const;
 
   explicit operator bool() const { return raw_ != nullptr; }
@@ -76,7 +76,7 @@ class Memory {
   Memory() = default;  // no memory
   Memory(const Plugin& plugin, PJRT_Memory* raw) : plugin_(&plugin), raw_(raw) {}
   absl::StatusOr<int> Id() const;
-  absl::StatusOr<std::string> Kind() const;  // "device", "pinned_host", "unpinned_host", or the platform's own
+  absl::StatusOr<std::string> Kind() const;  // "device", "pinned_host", "unpinned_host", or a kind of the platform
   absl::StatusOr<int> KindId() const;
   absl::StatusOr<std::string> DebugString() const;
   absl::StatusOr<std::string> ToString() const;

@@ -182,7 +182,7 @@ Discovery Discover(const DiscoveryOptions& options) {
 absl::StatusOr<FoundPlugin> FindPlugin(const std::string& what, const DiscoveryOptions& options) {
   if (absl::EndsWith(what, ".json")) return ReadManifest(what);
   if (absl::StrContains(what, '/') || absl::EndsWith(what, ".so")) {
-    // A bare name is the dynamic linker's to find, unless there is such a file here.
+    // The dynamic linker searches for a bare name, unless there is such a file in the folder of the manifest.
     std::error_code error;
     const bool here = !absl::StrContains(what, '/') && fs::exists(what, error);
     return FoundPlugin{fs::path(what).stem().string(), here ? absl::StrCat("./", what) : what, "path", what, {}};

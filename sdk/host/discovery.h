@@ -1,21 +1,19 @@
-// Finds plugins without opening any.
+// Finds plugins without opening them.
 //
-// Places, in the order in which a name is looked for:
-//   1. PJRT_NAMES_AND_LIBRARY_PATHS=name:path,name:path   a path may be a JSON file, see below
-//   2. manifests: `*.json` in the folders (or files) of BACKPLANE_PLUGIN_PATH, separated by ':', then in
-//   backplane/plugins.d
-//      under XDG_CONFIG_HOME, XDG_CONFIG_DIRS, XDG_DATA_HOME and XDG_DATA_DIRS, with the defaults of the XDG
-//      specification, then in DiscoveryOptions::manifest_folders
-//   3. Python environments: wheels that hold a plugin, found by their entry points in the group `jax_plugins`, by the
-//   namespace
-//      package jax_plugins, or by the name libtpu; nothing of Python runs
+// Names are looked up in this order:
+//   1. PJRT_NAMES_AND_LIBRARY_PATHS=name:path,name:path. A path may be a JSON file, see below.
+//   2. Manifests: `*.json` in the folders (or files) of BACKPLANE_PLUGIN_PATH, separated by ':'; then in
+//      backplane/plugins.d under XDG_CONFIG_HOME, XDG_CONFIG_DIRS, XDG_DATA_HOME and XDG_DATA_DIRS, with the
+//      defaults of the XDG specification; then in DiscoveryOptions::manifest_folders.
+//   3. Python environments: wheels that contain a plugin. They are found by their entry points in the group
+//      `jax_plugins`, by the namespace package jax_plugins, or by the name libtpu. No Python code runs.
 //
-// A manifest is an object with `library_path` (absolute, or relative to the manifest; or a bare name for the dynamic
-// linker), and, if wanted, `name` (else the file's name without .json) and `create_options` (an object of strings,
-// whole numbers, lists of whole numbers, numbers and booleans). Members that are not known are ignored.
+// A manifest is an object with the member `library_path`: an absolute path, a path relative to the manifest, or a file
+// name for the dynamic linker. Optional members are `name` (default: the file name without .json) and `create_options`
+// (an object of strings, integers, lists of integers, numbers and booleans). Other members are ignored.
 //
-// A plugin that cannot be described never hides another: what went wrong is returned beside what was found. Environment
-// variables are not read in a process with raised privileges.
+// Errors in one entry do not hide other plugins: they are returned beside the plugins that were found. A process with
+// raised privileges does not read the environment variables.
 #ifndef BACKPLANE_SDK_HOST_DISCOVERY_H_
 #define BACKPLANE_SDK_HOST_DISCOVERY_H_
 
@@ -37,28 +35,28 @@ struct FoundPlugin {
 };
 
 struct Discovery {
-  std::vector<FoundPlugin> plugins;    // in the order above; a name may come twice
+  std::vector<FoundPlugin> plugins;    // in the order above; a name may occur twice
   std::vector<absl::Status> problems;  // of entries and files that could not be read
 };
 
 struct DiscoveryOptions {
-  // Prefixes of Python environments (the folder with bin/ and lib/). Empty: VIRTUAL_ENV when it is set.
+  // Prefixes of Python environments (the folders with bin/ and lib/). Empty: VIRTUAL_ENV if it is set.
   std::vector<std::string> python_prefixes;
-  // More folders of manifests, looked into after the others; what was found in them already is not told twice.
+  // More folders with manifests, which are searched last. Plugins that were found before are not listed again.
   std::vector<std::string> manifest_folders;
 };
 
-// The folder of manifests that was installed beside the running program, share/backplane/plugins.d of its prefix; empty
-// when there is none.
+// Returns the folder of manifests that was installed with the running program, share/backplane/plugins.d in its prefix.
+// Empty if there is none.
 std::vector<std::string> ManifestsOfThisProgram();
 
 Discovery Discover(const DiscoveryOptions& options = {});
 
-// One manifest.
+// Reads one manifest.
 absl::StatusOr<FoundPlugin> ReadManifest(const std::string& path);
 
-// `what` is a path (anything with '/' or ending in ".so"), a manifest (ending in ".json"), or a name. NOT_FOUND lists
-// the names there are.
+// `what` is a path (anything with '/' or ending in ".so"), a manifest (ending in ".json"), or a name. Returns
+// NOT_FOUND, with the known names, if there is no such plugin.
 absl::StatusOr<FoundPlugin> FindPlugin(const std::string& what, const DiscoveryOptions& options = {});
 
 }  // namespace backplane::host

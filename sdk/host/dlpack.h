@@ -1,16 +1,16 @@
-// DLPack 1.3: arrays handed between frameworks of one process without a copy where memory allows.
+// DLPack 1.3: exchange of arrays between frameworks in one process, without a copy if possible.
 //
 // The structs have the layout of the published C header (github.com/dmlc/dlpack, version 1.3; the unversioned form is
-// that of 0.x) under names of our own, so that both headers can be included. A managed tensor owns itself: whoever
-// holds it calls its deleter once, from any thread.
+// that of 0.x) under our own names, so that both headers can be included. A managed tensor owns its memory: its holder
+// calls the deleter once, from any thread.
 //
 //   BP_ASSIGN_OR_RETURN(dlpack::Exported e, dlpack::Export(std::make_shared<const Buffer>(std::move(buffer))));
-//   BP_ASSIGN_OR_RETURN(dlpack::Imported i, dlpack::Import(client, tensor));   // takes `tensor` over
+//   BP_ASSIGN_OR_RETURN(dlpack::Imported i, dlpack::Import(client, tensor));   // takes ownership of `tensor`
 //
-// No copy is made when the memory can be read by the consumer as it lies; else a copy with its reason, or
-// FAILED_PRECONDITION with that reason when no copy is wanted.
+// There is no copy if the consumer can read the memory as it is. Otherwise the result is a copy, with the reason, or
+// FAILED_PRECONDITION with the reason if the caller permits no copy.
 //
-// Export waits for the contents, so that the consumer needs no stream of ours to wait on.
+// Export waits for the contents, so the consumer needs no stream of ours.
 #ifndef BACKPLANE_SDK_HOST_DLPACK_H_
 #define BACKPLANE_SDK_HOST_DLPACK_H_
 
@@ -38,7 +38,7 @@ enum DeviceType : int32_t {
 };
 
 struct DlDevice {
-  int32_t device_type;  // a DeviceType, or a number this build does not know
+  int32_t device_type;  // a DeviceType, or an unknown number
   int32_t device_id;
 };
 
@@ -79,7 +79,7 @@ struct Tensor {
   uint64_t byte_offset;
 };
 
-// The form of 0.x: capsules named "dltensor".
+// The unversioned form (0.x): capsules named "dltensor".
 struct ManagedTensor {
   Tensor tensor;
   void* manager_ctx;
@@ -92,7 +92,7 @@ struct Version {
   uint32_t major, minor;
 };
 
-// The form since 1.0: capsules named "dltensor_versioned".
+// The versioned form (since 1.0): capsules named "dltensor_versioned".
 struct ManagedTensorVersioned {
   Version version;
   void* manager_ctx;
@@ -103,20 +103,20 @@ struct ManagedTensorVersioned {
 
 enum class Copy { kNever, kIfNeeded, kAlways };
 
-// The type as DLPack says it, and back. UNIMPLEMENTED for types the other side does not have, and for lanes.
+// Convert the element type. Return UNIMPLEMENTED for types that the other side lacks, and for more than one lane.
 absl::StatusOr<DataType> ToDlpack(PJRT_Buffer_Type type);
 absl::StatusOr<PJRT_Buffer_Type> FromDlpack(DataType type);
 
-// The device as DLPack names it, by the client's platform: cuda, rocm or oneapi. UNIMPLEMENTED for others: a consumer
-// would not know how to read their memory.
+// Returns the DLPack device for the client's platform: cuda, rocm or oneapi. Returns UNIMPLEMENTED for other platforms,
+// because no consumer could read their memory.
 absl::StatusOr<DlDevice> DeviceOf(const Client& client, const Device& device);
 
 struct ExportOptions {
   Copy copy = Copy::kIfNeeded;
-  // What DLPack calls the device of memory that is not the host's, from DeviceOf; without it such memory is copied to
-  // the host.
+  // The DLPack device of memory that is not host memory, from DeviceOf. Without it such memory is copied to the host.
   std::optional<DlDevice> device;
-  bool writable = false;  // without it the tensor is flagged read-only: other holders of the buffer see what is written
+  bool writable =
+      false;  // false: the tensor is marked read-only. True: other holders of the buffer see what the consumer writes
 };
 
 struct Exported {
@@ -127,8 +127,8 @@ struct Exported {
   bool copied = false;
   std::string reason;  // why it was copied
 };
-// The tensor keeps the buffer, its memory and its client until it is deleted. The buffer must not be deleted or donated
-// by its other holders meanwhile; a plugin refuses to donate it.
+// The tensor keeps the buffer, its memory and its client alive until it is deleted. Other holders must not delete or
+// donate the buffer meanwhile; a plugin refuses to donate it.
 absl::StatusOr<Exported> Export(std::shared_ptr<const Buffer> buffer, const ExportOptions& options = {});
 
 struct ExportedUnversioned {
@@ -139,15 +139,15 @@ struct ExportedUnversioned {
   bool copied = false;
   std::string reason;
 };
-// For consumers of 0.x, who cannot see flags: UNIMPLEMENTED for padded types of less than a byte.
+// For consumers of 0.x, which have no flags. Returns UNIMPLEMENTED for padded types smaller than a byte.
 absl::StatusOr<ExportedUnversioned> ExportUnversioned(std::shared_ptr<const Buffer> buffer,
                                                       const ExportOptions& options = {});
 
 struct ImportOptions {
   Copy copy = Copy::kIfNeeded;
-  Place place;            // without one: the first addressable device
-  size_t alignment = 64;  // bytes; memory aligned less is copied
-  intptr_t stream = 0;    // of the client's platform, on which the contents become ready
+  Place place;            // default: the first addressable device
+  size_t alignment = 64;  // in bytes; memory with less alignment is copied
+  intptr_t stream = 0;    // a stream of the client's platform after which the contents are ready
 };
 
 struct Imported {
@@ -155,8 +155,8 @@ struct Imported {
   bool copied = false;
   std::string reason;  // why it was copied
 };
-// On success the tensor is the buffer's: its deleter is called when the memory is not needed any more, after a copy at
-// once. On an error it stays the caller's, untouched.
+// On success the buffer owns the tensor: the deleter is called when its memory is not needed any more, or at once after
+// a copy. On an error the caller still owns the tensor, unchanged.
 absl::StatusOr<Imported> Import(const Client& client, ManagedTensorVersioned* tensor,
                                 const ImportOptions& options = {});
 absl::StatusOr<Imported> Import(const Client& client, ManagedTensor* tensor, const ImportOptions& options = {});

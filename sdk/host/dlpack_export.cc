@@ -7,7 +7,7 @@
 namespace backplane::host::dlpack {
 namespace {
 
-// Keeps what an exported tensor points to.
+// Owns the memory that an exported tensor points to.
 struct Owner {
   std::shared_ptr<const Buffer> buffer;
   ExternalReference reference;  // released before the buffer
@@ -38,7 +38,7 @@ std::vector<int64_t> RowMajor(size_t rank) {
   return order;
 }
 
-// Points the tensor at the buffer's own memory; the text says why not, when it cannot be.
+// Makes the tensor refer to the buffer's memory. Returns the reason if that is impossible.
 absl::StatusOr<std::optional<std::string>> UseMemory(Owner* owner, PJRT_Buffer_Type type,
                                                      const std::optional<DlDevice>& device) {
   const Buffer& buffer = *owner->buffer;
@@ -54,10 +54,10 @@ absl::StatusOr<std::optional<std::string>> UseMemory(Owner* owner, PJRT_Buffer_T
     if (layout->type != PJRT_Buffer_MemoryLayout_Type_Tiled || !layout->tiles.empty()) return "its layout is tiled";
     if (layout->minor_to_major.size() == order.size()) order = layout->minor_to_major;
   } else if (!absl::IsUnimplemented(layout.status())) {
-    return layout.status();  // a plugin that knows no layouts has the default one
+    return layout.status();  // a plugin without layouts has the default one
   }
   if (const int bits = BitsPerElement(type); bits < 8) {
-    // One element to a byte, or packed: the size tells.
+    // Elements are padded to a byte each, or packed; the size tells which.
     BP_ASSIGN_OR_RETURN(const int64_t count, NumElements(owner->shape));
     BP_ASSIGN_OR_RETURN(const size_t size, buffer.OnDeviceSize());
     const size_t packed = (static_cast<size_t>(count) * bits + 7) / 8;
@@ -130,7 +130,7 @@ absl::StatusOr<Exported> Export(std::shared_ptr<const Buffer> buffer, const Expo
   managed.version = {kMajorVersion, kMinorVersion};
   managed.manager_ctx = owner.get();
   managed.deleter = [](ManagedTensorVersioned* self) { delete static_cast<Owner*>(self->manager_ctx); };
-  // A copy is the consumer's alone.
+  // Only the consumer has the copy.
   managed.flags = (owner->copied ? kIsCopied : options.writable ? 0 : kReadOnly) | (owner->padded ? kSubbytePadded : 0);
   managed.tensor = owner->tensor;
   Exported out{nullptr, owner->copied, owner->reason};

@@ -11,16 +11,16 @@ namespace {
 
 constexpr int kMaxRank = 64;
 
-// A tensor that has been checked: sizes fit, pointers are there.
+// A tensor whose sizes and pointers have been checked.
 struct Checked {
   PJRT_Buffer_Type type;
   std::vector<int64_t> dims;
   std::vector<int64_t> strides;  // in elements
   int64_t count = 0;
-  char* data = nullptr;  // of element zero
+  char* data = nullptr;  // address of element zero
   DlDevice device;
   bool read_only = false, padded = false;
-  // Dimensions from the fastest to the slowest when the elements lie densely in some order.
+  // The dimensions from the fastest to the slowest, if the elements are dense in some order.
   std::optional<std::vector<int64_t>> minor_to_major;
 };
 
@@ -51,7 +51,7 @@ absl::StatusOr<Checked> Check(const Tensor& tensor, uint64_t flags) {
   }
   std::vector<int64_t> order(rank);
   std::iota(order.rbegin(), order.rend(), 0);
-  // Dimensions of one element may have any stride; the stable sort leaves them, and equal ones, in row-major order.
+  // Dimensions of size 1 may have any stride. The stable sort keeps them, and equal strides, in row-major order.
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     return (c.dims[a] == 1 ? 0 : c.strides[a]) < (c.dims[b] == 1 ? 0 : c.strides[b]);
   });
@@ -64,7 +64,7 @@ absl::StatusOr<Checked> Check(const Tensor& tensor, uint64_t flags) {
   }
   if (dense || c.count == 0) {
     if (c.count == 0) std::iota(order.rbegin(), order.rend(), 0);
-    // Dimensions of one element came first; put all in an order that is row-major where it can be.
+    // Dimensions of size 1 came first. Puts all in an order that is row-major if possible.
     std::vector<int64_t> row_major(rank);
     std::iota(row_major.rbegin(), row_major.rend(), 0);
     auto real = [&](const std::vector<int64_t>& o) {
@@ -81,13 +81,13 @@ bool IsHost(const DlDevice& device) {
   return device.device_type == kCpu || device.device_type == kCudaHost || device.device_type == kRocmHost;
 }
 
-// Whether the host's memory can stand for the place's own.
+// Whether host memory can serve as memory of the given location.
 absl::StatusOr<bool> PlaceIsHost(const Client& client, const Place& place) {
   BP_ASSIGN_OR_RETURN(Buffer small, client.ToDevice(HostArray::Of<int32_t>({}, {0}), place));
   return small.IsOnCpu();
 }
 
-// Whether memory of that device is memory of the client's platform. Which of its devices is the place's affair.
+// Whether memory of that device belongs to the client's platform. `place` decides which of its devices is used.
 bool SameDevice(const Client& client, const DlDevice& device) {
   absl::StatusOr<std::string> platform = client.PlatformName();
   if (!platform.ok()) return false;
@@ -104,8 +104,8 @@ bool SameDevice(const Client& client, const DlDevice& device) {
   }
 }
 
-// A view of the tensor's memory, or the reason why there is none. `release` is called once when the memory is free; not
-// when there is no view.
+// Creates a view of the tensor's memory, or returns the reason why that is impossible. If there is a view, `release` is
+// called once when the memory is no longer used.
 absl::StatusOr<std::optional<std::string>> View(const Client& client, const Checked& c, const ImportOptions& options,
                                                 std::function<void()> release, Imported* out) {
   if (BitsPerElement(c.type) < 8) return "elements of less than a byte may lie differently there";
@@ -121,15 +121,15 @@ absl::StatusOr<std::optional<std::string>> View(const Client& client, const Chec
     return absl::StrCat("its device type ", c.device.device_type, " is not the client's");
   }
   if (c.read_only) {
-    // A view could be written to; memory handed over as immutable is not.
+    // A view could be written to, so immutable memory gets none.
     const bool row_major = std::is_sorted(c.minor_to_major->rbegin(), c.minor_to_major->rend());
     if (!row_major) return "it is read-only and not row-major";
     BP_ASSIGN_OR_RETURN(auto made, client.FromHost({c.data, c.type, c.dims, {}},
                                                    PJRT_HostBufferSemantics_kImmutableZeroCopy, options.place));
-    // The plugin decides whether it uses the memory.
+    // The plugin decides whether it uses the memory or a copy.
     absl::StatusOr<uintptr_t> address = made.first.UnsafePointer();
     if (!address.ok() || *address != reinterpret_cast<uintptr_t>(c.data)) {
-      BP_RETURN_IF_ERROR(made.second.Await());  // done with it: the tensor is the caller's again
+      BP_RETURN_IF_ERROR(made.second.Await());  // after the copy the caller owns the tensor again
       return "the plugin copies memory that it may not write to";
     }
     BP_RETURN_IF_ERROR(made.second.OnReady([release = std::move(release)](absl::Status) { release(); }));
@@ -144,13 +144,13 @@ absl::StatusOr<std::optional<std::string>> View(const Client& client, const Chec
   return std::nullopt;
 }
 
-// One element to a byte, from a dense row of packed elements, the first in the low bits.
+// Converts densely packed elements, the first in the low bits, to one byte each.
 std::vector<std::byte> Unpack(const char* data, int64_t count, int bits) {
   std::vector<std::byte> out(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     const int64_t bit = i * bits;
     const unsigned low = static_cast<unsigned char>(data[bit / 8]) >> (bit % 8);
-    // Elements of six bits may lie across two bytes.
+    // Elements of six bits may be split across two bytes.
     const unsigned high =
         bit % 8 + bits > 8 ? static_cast<unsigned>(static_cast<unsigned char>(data[bit / 8 + 1])) << (8 - bit % 8) : 0;
     out[i] = static_cast<std::byte>((low | high) & ((1u << bits) - 1));
@@ -179,7 +179,7 @@ absl::StatusOr<Buffer> CopyIn(const Client& client, const Checked& c, const Plac
   }
   const bool row_major =
       c.minor_to_major.has_value() && std::is_sorted(c.minor_to_major->rbegin(), c.minor_to_major->rend());
-  // Nowhere is a fine place for no elements, but not every plugin takes a null pointer.
+  // For zero elements any address would do, but some plugins refuse a null pointer.
   static char nothing;
   const void* data = c.count == 0 ? &nothing : c.data;
   return client.ToDevice(HostView{data, c.type, c.dims, row_major ? absl::Span<const int64_t>() : byte_strides}, place);
@@ -209,7 +209,8 @@ absl::StatusOr<Imported> ImportTensor(const Client& client, const Tensor& tensor
 
 absl::StatusOr<Imported> Import(const Client& client, ManagedTensorVersioned* tensor, const ImportOptions& options) {
   if (tensor == nullptr) return absl::InvalidArgumentError("dlpack: no tensor");
-  // Of another major only the fields before the flags are known: enough for whoever frees it, not for us.
+  // Of a tensor with another major version only the fields before the flags are known. They suffice to free it, but not
+  // to read it.
   if (tensor->version.major != kMajorVersion) {
     return absl::UnimplementedError(absl::StrCat("dlpack: tensor of version ", tensor->version.major, ".",
                                                  tensor->version.minor, ", expected major version ", kMajorVersion));

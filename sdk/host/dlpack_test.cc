@@ -1,4 +1,4 @@
-// DLPack over two plugins: our shim in this process, and one that we did not build, where it is installed.
+// Tests DLPack with two plugins: our shim in this process, and one that we did not build, if it is installed.
 #include "sdk/host/dlpack.h"
 
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A tensor of somebody else's, which counts how often it is deleted.
+// A tensor of another framework, which counts how often it is deleted.
 struct Foreign {
   std::vector<int64_t> shape, strides;
   std::atomic<int> deleted{0};
@@ -109,7 +109,7 @@ TEST_P(DlpackTest, ExportsEveryType) {
     EXPECT_EQ(out.tensor->tensor.dtype.bits, BitsPerElement(type));
     ASSERT_OK_AND_ASSIGN(PJRT_Buffer_Type back, FromDlpack(expected));
     EXPECT_EQ(back, type);
-    // And in again, by way of the flags.
+    // Imports the tensor again, with the flags.
     ASSERT_OK_AND_ASSIGN(Imported in, Import(*client_, out.tensor.release()));
     ASSERT_OK_AND_ASSIGN(HostArray same, in.buffer.ToHost());
     EXPECT_EQ(same.type, type);

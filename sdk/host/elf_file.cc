@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file in memory; every read is checked against its size.
+// A file mapped to memory. Every read is checked against its size.
 class Mapped {
  public:
   static absl::StatusOr<Mapped> Open(const std::string& path) {
@@ -41,7 +41,7 @@ class Mapped {
   ~Mapped() {
     if (data_ != nullptr) munmap(const_cast<char*>(data_), size_);
   }
-  // `count` objects of type T at `offset`; false when they do not lie in the file.
+  // Copies `count` objects of type T from `offset`. Returns false if they are not within the file.
   template <typename T>
   bool Read(uint64_t offset, uint64_t count, std::vector<T>* out) const {
     if (offset > size_ || count > (size_ - offset) / sizeof(T)) return false;
@@ -49,7 +49,7 @@ class Mapped {
     if (count > 0) std::memcpy(out->data(), data_ + offset, count * sizeof(T));
     return true;
   }
-  // The text at `at` of the string table at [offset, offset + size).
+  // Returns the string at `at` in the string table.
   std::string Text(const Elf64_Shdr& table, uint64_t at) const {
     if (table.sh_offset > size_ || table.sh_size > size_ - table.sh_offset || at >= table.sh_size) return "";
     const char* begin = data_ + table.sh_offset + at;
@@ -68,7 +68,7 @@ std::string MachineName(int machine) {
   return absl::StrCat("machine ", machine);
 }
 
-// The folders of an ld.so.conf file and of those it includes, one level deep.
+// Reads the folders in an ld.so.conf file and in the files that it includes, one level deep.
 void ReadLinkerConfig(const fs::path& file, int depth, std::vector<std::string>* folders) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {

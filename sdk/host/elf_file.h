@@ -1,4 +1,4 @@
-// What a shared library needs and offers, read from its file without loading it.
+// Reads the dependencies and the exported symbols of a shared library from its file, without loading it.
 #ifndef BACKPLANE_SDK_HOST_ELF_FILE_H_
 #define BACKPLANE_SDK_HOST_ELF_FILE_H_
 
@@ -18,18 +18,19 @@ struct ElfSymbol {
 struct ElfFile {
   std::string machine;  // "x86-64", "aarch64", or "machine N"
   std::string soname;
-  std::vector<std::string> needed;   // libraries it names, in order
-  std::vector<std::string> runpath;  // folders it brings along, $ORIGIN replaced
-  std::vector<ElfSymbol> exported;   // what it defines for others, sorted by name
+  std::vector<std::string> needed;   // required libraries, in order
+  std::vector<std::string> runpath;  // search folders, with $ORIGIN replaced
+  std::vector<ElfSymbol> exported;   // symbols that it defines for others, sorted by name
 };
 
-// 64-bit little-endian ELF with section headers. NOT_FOUND, or INVALID_ARGUMENT for other files and broken ones.
+// Reads a 64-bit little-endian ELF file with section headers. Returns NOT_FOUND, or INVALID_ARGUMENT for other and
+// damaged files.
 absl::StatusOr<ElfFile> ReadElf(const std::string& path);
 
 bool Exports(const ElfFile& file, const std::string& symbol);
 
-// Those of `file.needed` that lie in no folder the dynamic linker looks into: its run path, LD_LIBRARY_PATH, the
-// folders of /etc/ld.so.conf, the standard ones. Needs of the libraries that were found are not followed.
+// Returns those of `file.needed` that the dynamic linker would not find: in the run path, LD_LIBRARY_PATH, the folders
+// of /etc/ld.so.conf and the standard ones. Dependencies of the libraries found are not checked.
 std::vector<std::string> MissingLibraries(const ElfFile& file);
 
 }  // namespace backplane::host

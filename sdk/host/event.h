@@ -1,6 +1,6 @@
-// The completion of asynchronous work. An event becomes ready once, with an error or without, and stays so.
+// The completion of asynchronous work. An event becomes ready once, with or without an error, and stays ready.
 //
-// Thread-safety: everything from any thread, but moving and destroying.
+// Thread-safe, except for moving and destroying.
 #ifndef BACKPLANE_SDK_HOST_EVENT_H_
 #define BACKPLANE_SDK_HOST_EVENT_H_
 
@@ -16,20 +16,20 @@ namespace backplane::host {
 
 class Event {
  public:
-  // Ready without an error, and no object of the plugin.
+  // Ready without an error; needs no object of the plugin.
   Event() = default;
-  // Takes `event` over; null is ready without an error.
+  // Takes ownership of `event`. Null is ready without an error.
   Event(const Plugin& plugin, std::shared_ptr<const void> client, PJRT_Event* event)
       : handle_(plugin, std::move(client), event) {}
 
-  // Blocks until it is ready and returns its outcome.
+  // Blocks until the event is ready and returns its status.
   absl::Status Await() const;
   absl::StatusOr<bool> IsReady() const;
-  // The outcome of an event that is ready.
+  // Returns the status of an event that is ready.
   absl::Status Outcome() const;
-  // Calls `callback` once with the outcome: in a thread of the plugin, or in this one when the event is ready before.
-  // It must not block, and must not hold the last owner of the client. The event may be destroyed before. An error
-  // returned here means that `callback` will not be called.
+  // Calls `callback` once with the status: in a thread of the plugin, or in this thread if the event is already ready.
+  // The callback must not block and must not own the last reference to the client. The event may be destroyed before.
+  // If OnReady returns an error, `callback` is not called.
   absl::Status OnReady(absl::AnyInvocable<void(absl::Status)> callback) const;
 
   PJRT_Event* raw() const { return handle_.get(); }

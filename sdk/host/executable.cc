@@ -14,7 +14,7 @@ std::vector<std::string> Texts(const char* const* data, const size_t* sizes, siz
 
 }  // namespace
 
-// A question with one answer: calls `fn` with the executable and returns the expression `out`.
+// Defines a getter: calls `fn` with the executable and returns the expression `out`.
 #define BP_ASK(fn, in, out)                        \
   const Plugin& plugin = handle_.plugin();         \
   BP_PJRT_ARGS(plugin, a, fn);                     \

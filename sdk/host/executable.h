@@ -1,6 +1,6 @@
-// Compiled programs, and compiled programs loaded on devices.
+// Compiled programs, and compiled programs that are loaded on devices.
 //
-// Thread-safety: everything from any thread, but moving and destroying. Both keep their client alive.
+// Thread-safe, except for moving and destroying. Both classes keep their client alive.
 #ifndef BACKPLANE_SDK_HOST_EXECUTABLE_H_
 #define BACKPLANE_SDK_HOST_EXECUTABLE_H_
 
@@ -15,14 +15,14 @@
 
 namespace backplane::host {
 
-// A program in one of these formats: "mlir" (StableHLO as text, bytecode or portable artifact), "hlo" (serialized
-// HloModuleProto), "hlo_with_config".
+// A program in one of the formats "mlir" (StableHLO as text, bytecode or portable artifact), "hlo" (serialized
+// HloModuleProto) and "hlo_with_config".
 struct Program {
   std::string format;
   std::string code;
 };
 
-// Needs of a program on one device, in bytes; zero where the plugin's version does not tell.
+// The memory that a program needs on one device, in bytes. Zero if the version of the plugin does not report it.
 struct CompiledMemoryStats {
   int64_t generated_code = 0, argument = 0, output = 0, alias = 0, temp = 0;
   int64_t host_generated_code = 0, host_argument = 0, host_output = 0, host_alias = 0, host_temp = 0;
@@ -32,7 +32,7 @@ struct CompiledMemoryStats {
 class Executable {
  public:
   Executable() = default;
-  // Takes `raw` over.
+  // Takes ownership of `raw`.
   Executable(const Plugin& plugin, std::shared_ptr<const void> keep, PJRT_Executable* raw)
       : handle_(plugin, std::move(keep), raw) {}
   absl::StatusOr<std::string> Name() const;
@@ -60,11 +60,11 @@ class Executable {
 class LoadedExecutable {
  public:
   LoadedExecutable() = default;
-  // Takes `raw` over.
+  // Takes ownership of `raw`.
   LoadedExecutable(const Plugin& plugin, std::shared_ptr<const void> client, PJRT_LoadedExecutable* raw)
       : handle_(plugin, std::move(client), raw), num_outputs_(std::make_unique<std::atomic<int64_t>>(-1)) {}
 
-  absl::StatusOr<Executable> GetExecutable() const;  // an object of its own
+  absl::StatusOr<Executable> GetExecutable() const;  // a separate object
   // In the order of the argument lists of an execution.
   absl::StatusOr<std::vector<Device>> AddressableDevices() const;
   struct LogicalId {
@@ -75,11 +75,12 @@ class LoadedExecutable {
   absl::Status Delete() const;
   absl::StatusOr<bool> IsDeleted() const;
 
-  // Starts the program on all its devices of this process and returns; outputs become ready by and by. `arguments` has
-  // one row for each device. Donated arguments are deleted when this returns. After an error nothing has been started.
+  // Starts the program on all its devices in this process and returns without waiting for the outputs. `arguments` has
+  // one list for each device. Donated arguments are deleted when the function returns. After an error nothing has been
+  // started.
   absl::StatusOr<ExecuteResult> Execute(absl::Span<const std::vector<const Buffer*>> arguments,
                                         const ExecuteOptions& options = {}) const;
-  // The same for a program of one device.
+  // For a program that runs on one device.
   absl::StatusOr<std::vector<Buffer>> Execute(absl::Span<const Buffer* const> arguments,
                                               const ExecuteOptions& options = {}) const;
 
@@ -90,7 +91,7 @@ class LoadedExecutable {
  private:
   absl::StatusOr<size_t> NumOutputs() const;
   internal::Handle<PJRT_LoadedExecutable> handle_;
-  std::unique_ptr<std::atomic<int64_t>> num_outputs_;  // -1: not asked yet
+  std::unique_ptr<std::atomic<int64_t>> num_outputs_;  // -1: not known yet
 };
 
 }  // namespace backplane::host

@@ -7,12 +7,12 @@
 namespace backplane::host {
 namespace {
 
-// Handlers of one execution, alive until the last device is done: the plugin holds their addresses.
+// The handlers of one execution. The plugin keeps their addresses, so they live until the last device is done.
 struct Handlers {
   const Plugin* plugin;
   std::vector<std::vector<SendHandler>> send;
   std::vector<std::vector<RecvHandler>> recv;
-  // Arrays of the C form; `user_arg` of each entry is a Bound.
+  // The arrays of the C form. The `user_arg` of each entry points to a Bound.
   struct Bound {
     const Plugin* plugin;
     const SendHandler* send;
@@ -76,7 +76,7 @@ absl::Status CheckHandlers(const ExecuteOptions& options, size_t devices) {
   return check(options.recv, "receive");
 }
 
-// What a plugin too old for an option would leave unread must not be asked for: the caller would not notice.
+// Returns an error if the plugin is too old for an option. It would ignore the option, and the caller would not notice.
 absl::Status CheckMinor(const Plugin& plugin, const ExecuteOptions& options) {
   auto need = [&](bool used, int minor, absl::string_view what) {
     if (!used || plugin.minor_version() >= minor) return absl::OkStatus();
@@ -90,7 +90,7 @@ absl::Status CheckMinor(const Plugin& plugin, const ExecuteOptions& options) {
 }  // namespace
 
 absl::StatusOr<size_t> LoadedExecutable::NumOutputs() const {
-  // Asked once: it takes an object of its own each time.
+  // Queried once, because each query creates an object.
   if (const int64_t known = num_outputs_->load(std::memory_order_relaxed); known >= 0)
     return static_cast<size_t>(known);
   BP_ASSIGN_OR_RETURN(const Executable executable, GetExecutable());
@@ -165,7 +165,7 @@ absl::StatusOr<ExecuteResult> LoadedExecutable::Execute(absl::Span<const std::ve
   }
   for (PJRT_Event* event : done) {
     Event owned(plugin, handle_.keep(), event);
-    // The handlers live as long as a device may still call them.
+    // Keeps the handlers alive as long as a device may call them.
     if (handlers != nullptr) owned.OnReady([handlers](absl::Status) {}).IgnoreError();
     if (options.want_events) result.done.push_back(std::move(owned));
   }
@@ -211,7 +211,7 @@ absl::StatusOr<Event> DeviceStream::AddChunk(absl::Span<const std::byte> data) c
   BP_PJRT_ARGS(handle_.plugin(), a, PJRT_CopyToDeviceStream_AddChunk);
   a.stream = handle_.get();
   a.chunk = &chunk;
-  copy.release();  // the plugin takes the chunk, with an error or without
+  copy.release();  // the plugin owns the chunk, also after an error
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(handle_.plugin(), PJRT_CopyToDeviceStream_AddChunk, a));
   return Event(handle_.plugin(), nullptr, a.transfer_complete);
 }

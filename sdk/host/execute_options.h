@@ -27,7 +27,7 @@ class DeviceStream {
  public:
   DeviceStream(const Plugin& plugin, PJRT_CopyToDeviceStream* raw) : handle_(plugin, nullptr, raw) {}
   absl::StatusOr<int64_t> TotalBytes() const;
-  absl::StatusOr<int64_t> GranuleSize() const;  // bytes; sizes of chunks are multiples of it
+  absl::StatusOr<int64_t> GranuleSize() const;  // bytes; chunk sizes are multiples of it
   absl::StatusOr<int64_t> CurrentBytes() const;
   // Copies the next piece; `data` is copied before this returns. The event is ready when the piece is on the device.
   absl::StatusOr<Event> AddChunk(absl::Span<const std::byte> data) const;
@@ -48,21 +48,21 @@ struct RecvHandler {
 };
 
 struct ExecuteOptions {
-  int launch_id = 0;  // the same on all processes of one launch
+  int launch_id = 0;  // the same in all processes of one launch
   // Arguments that stay the caller's though the program may take them (PJRT 0.39).
   std::vector<int64_t> non_donatable;
   const ExecuteContext* context = nullptr;  // PJRT 0.64
-  std::string call_location;                // where in the user's program the call is; PJRT 0.76
-  Device device;                            // of a portable executable: where to run
-  bool want_events = false;                 // fill ExecuteResult::done
+  std::string call_location;                // the call in the user's program; PJRT 0.76
+  Device device;                            // for portable executables: the device to run on
+  bool want_events = false;                 // whether to fill ExecuteResult::done
   // One list of handlers for each device; they stay callable until the execution is complete.
   std::vector<std::vector<SendHandler>> send;
   std::vector<std::vector<RecvHandler>> recv;
 };
 
 struct ExecuteResult {
-  std::vector<std::vector<Buffer>> outputs;  // one row for each device
-  std::vector<Event> done;                   // one for each device, when they were asked for
+  std::vector<std::vector<Buffer>> outputs;  // one list for each device
+  std::vector<Event> done;                   // one for each device, if requested
 };
 
 }  // namespace backplane::host

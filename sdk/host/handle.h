@@ -1,4 +1,4 @@
-// Owners of C objects; used by the classes of this room.
+// Owners of C objects, used by the classes of this folder.
 #ifndef BACKPLANE_SDK_HOST_HANDLE_H_
 #define BACKPLANE_SDK_HOST_HANDLE_H_
 
@@ -11,12 +11,12 @@
 
 namespace backplane::host::internal {
 
-// Text of a plugin, which may be null when it is empty.
+// Returns a string of a plugin, which may be null if it is empty.
 inline std::string TextOf(const char* data, size_t size) {
   return data == nullptr ? std::string() : std::string(data, size);
 }
 
-// Each frees one object and drops the error of doing so: there is nobody to tell.
+// Destroy one object each. An error is dropped, because there is no caller to report it to.
 void Destroy(const Plugin& plugin, PJRT_Client* object);
 void Destroy(const Plugin& plugin, PJRT_Event* object);
 void Destroy(const Plugin& plugin, PJRT_Buffer* object);
@@ -28,7 +28,7 @@ void Destroy(const Plugin& plugin, PJRT_AsyncHostToDeviceTransferManager* object
 void Destroy(const Plugin& plugin, PJRT_CopyToDeviceStream* object);
 void Destroy(const Plugin& plugin, PJRT_AsyncTrackingEvent* object);
 
-// Owns one object. `keep` is what must outlive it: the client, or nothing.
+// Owns one object. `keep` must outlive the object: the client, or nothing.
 template <typename T>
 class Handle {
  public:
@@ -52,7 +52,7 @@ class Handle {
     if (object_ != nullptr) Destroy(*plugin_, std::exchange(object_, nullptr));
     keep_.reset();
   }
-  // Gives the object to the caller, who destroys it before the client.
+  // Passes ownership to the caller, who must destroy the object before the client.
   T* release() {
     T* object = std::exchange(object_, nullptr);
     keep_.reset();

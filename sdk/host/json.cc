@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kMaxDepth = 100;
 
-// Bytes of the UTF-8 sequence at the front, or 0 when there is none: no overlong forms, no surrogates.
+// Returns the length of the UTF-8 sequence at the beginning, or 0 if there is no valid one (overlong forms and
+// surrogates are invalid).
 size_t Utf8Length(absl::string_view s) {
   auto at = [&](size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
   auto tail = [&](size_t i) { return (at(i) & 0xC0) == 0x80; };
@@ -289,7 +290,7 @@ void Json::Write(int indent, int level, std::string* out) const {
     absl::StrAppend(out, *i);
   } else if (const double* r = real()) {
     if (std::isfinite(*r)) {
-      std::string text = absl::StrFormat("%.15g", *r);  // the shortest that reads back the same, of two tries
+      std::string text = absl::StrFormat("%.15g", *r);  // tries 15 digits, then 17, which always read back the same
       double back;
       if (!absl::SimpleAtod(text, &back) || back != *r) text = absl::StrFormat("%.17g", *r);
       out->append(text);

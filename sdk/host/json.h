@@ -1,7 +1,7 @@
-// JSON values (RFC 8259): what manifests are read from and `--json` output is written with.
+// JSON values (RFC 8259), for reading manifests and writing `--json` output.
 //
-// Objects keep the order in which members were added. Whole numbers that fit int64 stay whole. Text is UTF-8; bytes
-// that are not are written as U+FFFD. Numbers that JSON lacks (infinities, NaN) are written as strings.
+// Objects keep the order in which members were added. Integers that fit int64 stay integers. Text is UTF-8; invalid
+// bytes are written as U+FFFD. Infinities and NaN, which JSON lacks, are written as strings.
 #ifndef BACKPLANE_SDK_HOST_JSON_H_
 #define BACKPLANE_SDK_HOST_JSON_H_
 
@@ -36,25 +36,26 @@ class Json {
   static Json MakeObject() { return Json(Object()); }
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
-  // Null when the value is of another type.
+  // Null if the value has another type.
   const bool* boolean() const { return std::get_if<bool>(&value_); }
   const int64_t* integer() const { return std::get_if<int64_t>(&value_); }
   const double* real() const { return std::get_if<double>(&value_); }
   const std::string* string() const { return std::get_if<std::string>(&value_); }
   const Array* array() const { return std::get_if<Array>(&value_); }
   const Object* object() const { return std::get_if<Object>(&value_); }
-  // The member of that name of an object, or null.
+  // Returns the member of an object, or null.
   const Json* Find(absl::string_view name) const;
 
-  // Adds a member; this value must be an object, or null, which becomes one. Returns *this.
+  // Adds a member. This value must be an object or null, which becomes an object. Returns *this.
   Json& Set(absl::string_view name, Json value);
-  // Adds an element; this value must be an array, or null, which becomes one.
+  // Adds an element. This value must be an array or null, which becomes an array.
   Json& Push(Json value);
 
-  // On one line, or with `indent` spaces for each level.
+  // Writes the value on one line, or with `indent` spaces for each level.
   std::string Text(int indent = 0) const;
 
-  // The whole text must be one value. Nesting is capped at 100 levels. INVALID_ARGUMENT with line and column.
+  // Parses a text that is exactly one value. Nesting is limited to 100 levels. Returns INVALID_ARGUMENT with line and
+  // column.
   static absl::StatusOr<Json> Parse(absl::string_view text);
 
  private:

@@ -12,7 +12,7 @@ PJRT_Error* ToError(const absl::Status& status, PJRT_CallbackError* make) {
   return (*make)(static_cast<PJRT_Error_Code>(status.code()), status.message().data(), status.message().size());
 }
 
-// Memory that the deleter frees; a null pointer when there is none left.
+// Copies the value to memory that the deleter frees. Returns null if memory has run out.
 char* CopyOut(const std::string& value) {
   char* copy = static_cast<char*>(std::malloc(value.size() + 1));
   if (copy != nullptr) std::memcpy(copy, value.c_str(), value.size() + 1);

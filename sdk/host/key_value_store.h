@@ -1,4 +1,4 @@
-// The store by which the clients of a distributed program find each other. A host gives one to Client::Create.
+// The store by which the clients of a distributed program exchange data. A host passes it to Client::Create.
 #ifndef BACKPLANE_SDK_HOST_KEY_VALUE_STORE_H_
 #define BACKPLANE_SDK_HOST_KEY_VALUE_STORE_H_
 
@@ -15,18 +15,18 @@
 
 namespace backplane::host {
 
-// Thread-safe in every implementation: plugins call it from threads of their own.
+// Implementations must be thread-safe: plugins call the store from their own threads.
 class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
-  // Waits for a value; DEADLINE_EXCEEDED after `timeout`.
+  // Waits for a value. Returns DEADLINE_EXCEEDED after `timeout`.
   virtual absl::StatusOr<std::string> Get(absl::string_view key, absl::Duration timeout) = 0;
-  // NOT_FOUND when there is none yet.
+  // Returns NOT_FOUND if there is no value yet.
   virtual absl::StatusOr<std::string> TryGet(absl::string_view key) = 0;
   virtual absl::Status Put(absl::string_view key, absl::string_view value) = 0;
 };
 
-// For the clients of one process.
+// A store for the clients of one process.
 class InProcessKeyValueStore : public KeyValueStore {
  public:
   absl::StatusOr<std::string> Get(absl::string_view key, absl::Duration timeout) override;
@@ -39,7 +39,7 @@ class InProcessKeyValueStore : public KeyValueStore {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-// Puts the three callbacks, with `store` behind them, into the arguments. The store must outlive the client.
+// Sets the three callbacks of the arguments to functions that use `store`, which must outlive the client.
 void SetCallbacks(KeyValueStore* store, PJRT_Client_Create_Args* args);
 
 }  // namespace backplane::host

@@ -1,4 +1,4 @@
-// The store, and the C callbacks a plugin calls it by.
+// Tests the store and the C callbacks by which a plugin calls it.
 #include "sdk/host/key_value_store.h"
 
 #include <string>
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Errors as a plugin makes them for its host's callbacks.
+// Creates errors as a plugin does for the callbacks of its host.
 struct Made {
   PJRT_Error_Code code;
   std::string message;

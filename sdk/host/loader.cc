@@ -17,9 +17,10 @@ namespace backplane::host {
 namespace {
 
 constexpr size_t kMaxExtensions = 256;
-// Before this minor an element of the chain did not begin with its size: it would be read wrongly.
+// Before this minor version the elements of the chain did not begin with their size, so they cannot be read.
 constexpr int kFirstChain = 45;
-// Its table alone has another order, which the next minor put right: any call would be one of another function.
+// Only this version has a table in another order; the next version restored the order. A call would reach another
+// function.
 constexpr int kDisorderedMinor = 56;
 
 constexpr Slot kSlots[] = {
@@ -63,7 +64,7 @@ Registry& TheRegistry() {
   return *registry;
 }
 
-// The dynamic linker's reason without the path it begins with, which the message says already.
+// Returns the dynamic linker's reason without the path at its beginning, which the message contains already.
 std::string OpenError(const std::string& path) {
   const char* reason = dlerror();
   if (reason == nullptr) return "no reason given";
@@ -99,7 +100,7 @@ absl::StatusOr<const Plugin*> Plugin::Load(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string reason = OpenError(path);
-    // The linker names the first library it misses; whoever installs them wants to know all.
+    // The linker names only the first missing library. Lists all of them.
     if (absl::StatusOr<ElfFile> file = ReadElf(path); file.ok()) {
       if (std::vector<std::string> missing = MissingLibraries(*file); !missing.empty()) {
         return absl::FailedPreconditionError(absl::StrCat(path, ": cannot be opened: it needs ",
@@ -112,7 +113,7 @@ absl::StatusOr<const Plugin*> Plugin::Load(const std::string& path) {
   using GetApi = const PJRT_Api* (*)();
   auto get_api = reinterpret_cast<GetApi>(dlsym(library, "GetPjrtApi"));
   if (get_api == nullptr) {
-    // The library stays: its initializers have run, and nobody knows what they left behind.
+    // The library is not unloaded, because its initializers have run and their effects are unknown.
     return absl::FailedPreconditionError(absl::StrCat(path, ": not a PJRT plugin: it does not export GetPjrtApi"));
   }
   return FromApi(get_api(), path);
@@ -209,7 +210,7 @@ absl::Status Plugin::TakeError(PJRT_Error* error) const {
   BP_PJRT_ARGS(*this, c, PJRT_Error_GetCode);
   c.error = error;
   c.code = PJRT_Error_Code_UNKNOWN;
-  // An error about an error says nothing more, but has to be freed as well.
+  // An error of this call is of no interest, but must be freed.
   auto destroy = [this](PJRT_Error* e) {
     BP_PJRT_ARGS(*this, d, PJRT_Error_Destroy);
     d.error = e;

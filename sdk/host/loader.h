@@ -1,16 +1,17 @@
-// Opens PJRT plugins: shared libraries that export GetPjrtApi. Any vendor's, of API minors 0.29 to the newest.
+// Opens PJRT plugins: shared libraries that export GetPjrtApi, of any vendor, with an API minor version from 0.29 to
+// the newest.
 //
 //   BP_ASSIGN_OR_RETURN(const Plugin* plugin, Plugin::Load("/path/to/pjrt_plugin.so"));
 //   BP_ASSIGN_OR_RETURN(Client client, Client::Create(*plugin));        // client.h; initializes the plugin once
 //
-// Several plugins live side by side: each is opened with RTLD_NOW | RTLD_LOCAL, so their symbols do not meet. A plugin
-// is never unloaded; a Plugin object lives until the process ends, and opening the same library again gives the same
-// one.
+// Several plugins can be open at the same time: each is opened with RTLD_NOW | RTLD_LOCAL, so their symbols do not
+// interfere. A plugin is never unloaded. A Plugin object lives until the process ends, and opening the same library
+// again returns the same object.
 //
-// Opening runs the library's own initializers in this process. What is not trusted is asked in a child process first
-// (probe.h).
+// Opening a library runs its initializers in this process. A library that is not trusted can be opened in a child
+// process first (probe.h).
 //
-// Thread-safety: everything from any thread.
+// Thread-safe.
 #ifndef BACKPLANE_SDK_HOST_LOADER_H_
 #define BACKPLANE_SDK_HOST_LOADER_H_
 
@@ -29,48 +30,48 @@
 
 namespace backplane::host {
 
-// The oldest minor that can be served.
+// The oldest supported minor version.
 inline constexpr int kOldestMinor = 29;
 
 // One function of the table.
 struct Slot {
   const char* name;  // "PJRT_Client_Create"
-  int since;         // the minor that added it; 0: there from the beginning
+  int since;         // the minor version that added it; 0: part of the first version
   size_t offset;     // in PJRT_Api, bytes
 };
-// All functions this build knows, in the order of the table.
+// Returns all functions that this build knows, in the order of the table.
 absl::Span<const Slot> AllSlots();
 
 // One element of a plugin's chain of extensions.
 struct ExtensionInfo {
-  int type = 0;            // a PJRT_Extension_Type, or a number this build does not know
-  size_t struct_size = 0;  // bytes, as the plugin says
+  int type = 0;            // a PJRT_Extension_Type, or an unknown number
+  size_t struct_size = 0;  // in bytes, as the plugin states it
   const PJRT_Extension_Base* base = nullptr;
 };
-// "Layouts" for PJRT_Extension_Type_Layouts; "extension 99" for a number that is not known.
+// Returns "Layouts" for PJRT_Extension_Type_Layouts and so on; "extension 99" for an unknown number.
 std::string ExtensionName(int type);
 
 class Plugin {
  public:
-  // Opens the library. A path without '/' is looked for the way the dynamic linker does. Errors: NOT_FOUND when there
-  // is no such file; FAILED_PRECONDITION when it cannot be opened, which says the libraries it needs and that are
-  // missing, has no GetPjrtApi, or speaks another major or a minor below kOldestMinor.
+  // Opens the library. A path without '/' is searched for as the dynamic linker does. Returns NOT_FOUND if there is no
+  // such file. Returns FAILED_PRECONDITION if the library cannot be opened (the message lists missing libraries), has
+  // no GetPjrtApi, has another major version, or a minor version below kOldestMinor.
   static absl::StatusOr<const Plugin*> Load(const std::string& path);
-  // Over a table that is already in the process: a plugin linked in, or a layer over another plugin's table. `name`
-  // stands in messages. The same checks and the same object for the same table.
+  // For a table that is already in the process: that of a plugin which is linked in, or that of a layer. `name` is used
+  // in messages. Makes the same checks, and returns the same object for the same table.
   static absl::StatusOr<const Plugin*> FromApi(const PJRT_Api* api, absl::string_view name);
 
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
 
-  // The path it was opened from, or the name given.
+  // The path of the library, or the given name.
   const std::string& name() const { return name_; }
   int major_version() const { return major_; }
   int minor_version() const { return minor_; }
-  // Bytes of the table; slots beyond are functions the plugin does not have.
+  // The size of the table in bytes. The plugin does not have functions beyond it.
   size_t table_size() const { return api_->struct_size; }
 
-  // The table itself, for callers that make calls of their own. Read a slot only when Has says so.
+  // The table, for direct calls. Only read slots for which Has returns true.
   const PJRT_Api& api() const { return *api_; }
   bool HasSlot(const Slot& slot) const;
   template <typename Fn>
@@ -80,25 +81,25 @@ class Plugin {
            api_->*slot != nullptr;
   }
 
-  // The chain as it was when the plugin was opened, at most 256 elements; a chain that comes back to itself is cut.
+  // The chain of extensions when the plugin was opened, at most 256 elements. A cyclic chain ends where it would
+  // repeat.
   const std::vector<ExtensionInfo>& extensions() const { return extensions_; }
-  // The first element of this type as the struct T, or null when there is none or it is smaller than `min_size` bytes.
-  // Give the size up to the last field you read.
+  // Returns the first extension of this type as the struct T. Null if there is none or if it is smaller than `min_size`
+  // bytes, which must cover the last field that you read.
   template <typename T>
   const T* Extension(PJRT_Extension_Type type, size_t min_size) const {
     return reinterpret_cast<const T*>(FindExtension(type, min_size));
   }
 
-  // PJRT_Plugin_Initialize, once in the life of the process; later calls return the first outcome. Client::Create calls
-  // it.
+  // Calls PJRT_Plugin_Initialize, once per process; later calls return the first result. Client::Create calls it.
   absl::Status Initialize() const;
-  // PJRT_Plugin_Attributes. Initializes first: some plugins fill them in there.
+  // Calls PJRT_Plugin_Attributes, after Initialize, because some plugins need that.
   absl::StatusOr<std::vector<NamedValue>> Attributes() const;
 
-  // The error as a Status with its payloads; frees it. Null is OK. Messages keep the plugin's words.
+  // Converts the error to a Status with its payloads and destroys it. Null is OK. The message is the plugin's.
   absl::Status TakeError(PJRT_Error* error) const;
 
-  // One call through the table: UNIMPLEMENTED when the plugin does not have the function. See BP_PJRT_CALL.
+  // Makes one call through the table. Returns UNIMPLEMENTED if the plugin does not have the function. See BP_PJRT_CALL.
   template <typename Args>
   absl::Status Call(PJRT_Error* (*PJRT_Api::*slot)(Args*), const char* name, Args* args) const {
     if (!Has(slot)) return Missing(name);
@@ -109,7 +110,7 @@ class Plugin {
     }
     return TakeError(error);
   }
-  // UNIMPLEMENTED: the plugin has no function of this name.
+  // Returns UNIMPLEMENTED: the plugin has no function of this name.
   absl::Status Missing(absl::string_view function) const;
 
  private:
@@ -124,11 +125,12 @@ class Plugin {
   mutable absl::Status initialized_;
 };
 
-// BP_PJRT_ARGS(plugin, a, PJRT_Client_Destroy): zeroed arguments `a` of that call, with the size this plugin knows.
+// BP_PJRT_ARGS(plugin, a, PJRT_Client_Destroy) declares zeroed arguments `a` of that call, with the struct size that
+// the plugin knows.
 #define BP_PJRT_ARGS(plugin, a, fn) \
   fn##_Args a{};                    \
   a.struct_size = ::backplane::host::StructSizeAt((plugin).minor_version(), &a, fn##_Args_STRUCT_SIZE)
-// BP_PJRT_CALL(plugin, PJRT_Client_Destroy, a): the call, as absl::Status.
+// BP_PJRT_CALL(plugin, PJRT_Client_Destroy, a) makes the call and returns an absl::Status.
 #define BP_PJRT_CALL(plugin, fn, a) (plugin).Call(&PJRT_Api::fn, #fn, &(a))
 
 }  // namespace backplane::host

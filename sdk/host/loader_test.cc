@@ -1,4 +1,4 @@
-// The loader, the probe and discovery over plugins that are wrong in one way each (sdk/testing/fake_plugins).
+// Tests the loader, the probe and discovery with plugins that have one defect each (sdk/testing/fake_plugins).
 #include "sdk/host/loader.h"
 
 #include <stdlib.h>
@@ -101,7 +101,7 @@ TEST(Loader, OneObjectForOneLibrary) {
 // ---- Probe
 
 ProbeResult MustProbe(const std::string& library, absl::Duration timeout = absl::Seconds(20)) {
-  // Of the child: a crash is to be a crash.
+  // In the child a crash must stay a crash.
   setenv("ASAN_OPTIONS", "handle_segv=0:handle_abort=0:detect_leaks=0", 1);
   setenv("TSAN_OPTIONS", "handle_segv=0:handle_abort=0:report_bugs=0", 1);
   ProbeOptions options;
@@ -132,7 +132,8 @@ TEST(ProbeTest, SurvivesCrashes) {
   const ProbeResult init = MustProbe(Fake("abort_init"));
   EXPECT_THAT(init.status.message(), HasSubstr("in PJRT_Plugin_Initialize"));
   EXPECT_THAT(init.output, HasSubstr("check failed: hardware"));
-#ifndef BACKPLANE_THREAD_SANITIZER  // which ends a process that exits while it opens a library with a status of its own
+#ifndef BACKPLANE_THREAD_SANITIZER  // ThreadSanitizer changes the status of a process that exits while it opens a
+                                    // library
   const ProbeResult exit = MustProbe(Fake("exit_load"));
   EXPECT_THAT(exit.status.message(), HasSubstr("ended the process with status 7 while it was opened"));
 #endif
@@ -157,8 +158,8 @@ TEST(ProbeTest, PassesOnErrors) {
   EXPECT_FALSE(Probe(Fake("newer"), none).ok());
 }
 
-// Real vendors' plugins, in the Python environment BACKPLANE_VENDOR_WHEELS (see `pip install --no-deps jax-cuda13-pjrt
-// jax-rocm7-pjrt libtpu`). Each is usable or ends in one sentence, in bounded time.
+// Plugins of vendors, in the Python environment BACKPLANE_VENDOR_WHEELS (see `pip install --no-deps jax-cuda13-pjrt
+// jax-rocm7-pjrt libtpu`). Each must work or give one sentence, in bounded time.
 TEST(ProbeTest, VendorsEndInOneSentence) {
   const char* prefix = getenv("BACKPLANE_VENDOR_WHEELS");
   if (prefix == nullptr) GTEST_SKIP() << "BACKPLANE_VENDOR_WHEELS names no Python environment";
@@ -168,7 +169,7 @@ TEST(ProbeTest, VendorsEndInOneSentence) {
   EXPECT_FALSE(found.plugins.empty());
   for (const FoundPlugin& plugin : found.plugins) {
     for (const char* skip_metadata : {"", "1"}) {
-      // Only libtpu looks at it; without, it asks a metadata server that is not there.
+      // Only libtpu reads the variable. Without it, it queries a metadata server that does not exist here.
       if (*skip_metadata != '\0' && plugin.name != "tpu") continue;
       *skip_metadata != '\0' ? setenv("TPU_SKIP_MDS_QUERY", skip_metadata, 1) : unsetenv("TPU_SKIP_MDS_QUERY");
       const ProbeResult result = MustProbe(plugin.library, absl::Seconds(10));
@@ -200,8 +201,8 @@ TEST(ElfFileTest, BrokenFilesAreErrors) {
   const std::string whole((std::istreambuf_iterator<char>(in)), {});
   const std::string path = ::testing::TempDir() + "/cut.so";
   ASSERT_GT(whole.size(), 4096u);
-  // Cut anywhere, and with each byte of the head and of the section table turned over: an error or some answer, never a
-  // crash.
+  // The file truncated at any size, and with each byte of the header and of the section table inverted, gives an error
+  // or some result, but never a crash.
   for (size_t size = 0; size < whole.size(); size += 997) {
     std::ofstream(path, std::ios::binary) << whole.substr(0, size);
     EXPECT_FALSE(ReadElf(path).ok()) << size;
@@ -290,7 +291,8 @@ TEST_F(DiscoveryTest, FindsWheels) {
     std::filesystem::create_directories((root_ / to).parent_path());
     std::filesystem::copy_file(Fake("newer"), root_ / to);
   };
-  // An entry point; a namespace folder without one; libtpu; a library outside the module; and decoys.
+  // An entry point; a namespace folder without one; libtpu; a library outside the module; and files that are no
+  // plugins.
   copy(site + "jax_plugins/xla_one/one.so");
   Write(site + "one-1.0.dist-info/entry_points.txt",
         "[console_scripts]\nx = y:z\n[jax_plugins]\none = jax_plugins.xla_one\n");

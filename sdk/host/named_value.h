@@ -26,23 +26,23 @@ struct NamedValue {
   NamedValue(absl::string_view n, float v) : name(n), value(v) {}
   NamedValue(absl::string_view n, std::vector<int64_t> v) : name(n), value(std::move(v)) {}
 
-  // The value as people write it: `text`, `4`, `[1, 2]`, `0.5`, `true`.
+  // The value as text: `text`, `4`, `[1, 2]`, `0.5`, `true`.
   std::string ValueText() const;
 
   std::string name;
   Value value;
 };
 
-// The entry of that name, or null.
+// Returns the entry with that name, or null.
 const NamedValue* Find(absl::Span<const NamedValue> values, absl::string_view name);
 
-// "devices=4", "peers=[0,1]", "fraction=0.5", "preallocate=true", "name=text": the type is that of the value as it is
-// written; quotes make any value a string. INVALID_ARGUMENT for anything without a name and '='.
+// Parses "devices=4", "peers=[0,1]", "fraction=0.5", "preallocate=true" or "name=text". The type is determined by the
+// text; quotes make it a string. Returns INVALID_ARGUMENT if there is no name or no '='.
 absl::StatusOr<NamedValue> ParseNamedValue(absl::string_view text);
 
-// A list a plugin handed out; an element of a type that is not known is an INTERNAL error.
+// Copies a list of a plugin. Returns INTERNAL for an element of unknown type.
 absl::StatusOr<std::vector<NamedValue>> CopyNamedValues(const PJRT_NamedValue* values, size_t count);
-// The C form, which borrows from `values`.
+// Returns the C form, which refers to `values`.
 std::vector<PJRT_NamedValue> BorrowNamedValues(absl::Span<const NamedValue> values);
 
 }  // namespace backplane::host

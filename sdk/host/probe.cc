@@ -21,8 +21,8 @@ extern char** environ;
 namespace backplane::host {
 namespace {
 
-constexpr size_t kMaxOutput = 4096;      // kept of what the plugin prints
-constexpr size_t kMaxReport = 16 << 20;  // a report larger than this is cut
+constexpr size_t kMaxOutput = 4096;      // bytes of the plugin's output that are kept
+constexpr size_t kMaxReport = 16 << 20;  // a report larger than this is truncated
 constexpr int kReportFd = 3;             // in the child
 
 std::vector<std::string> DefaultHelper() {
@@ -45,7 +45,7 @@ struct Pipe {
   absl::Status Open() {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "probe: no pipe");
-    // The child's ends are copied to the numbers 0 to 3, which must not be taken by a pipe itself.
+    // The child's ends are moved to the numbers 0 to 3, which the pipes themselves must not have.
     for (int& end : ends) {
       if (end > 9) continue;
       const int high = fcntl(end, F_DUPFD_CLOEXEC, 10);
@@ -63,7 +63,7 @@ struct Pipe {
   }
 };
 
-// Reads what is there; false at the end.
+// Reads the available data. Returns false at the end.
 bool Drain(int fd, std::string* text, size_t keep_last, size_t cap) {
   char block[4096];
   const ssize_t n = read(fd, block, sizeof(block));
@@ -74,7 +74,7 @@ bool Drain(int fd, std::string* text, size_t keep_last, size_t cap) {
   return true;
 }
 
-// What the plugin was doing, for a sentence.
+// Describes what the plugin was doing in this stage, for a message.
 std::string Doing(const std::string& stage) {
   if (stage == "open") return "while it was opened";
   if (stage == "initialize") return "in PJRT_Plugin_Initialize";
@@ -85,13 +85,13 @@ std::string Doing(const std::string& stage) {
   return "before it was opened";
 }
 
-// Takes over the records; true when the child told its outcome.
+// Reads the records. Returns true if the child has reported its status.
 bool ReadRecords(const std::string& report, ProbeResult* result) {
   bool told = false;
   result->facts = Json::MakeObject();
   for (absl::string_view line : absl::StrSplit(report, '\n', absl::SkipEmpty())) {
     absl::StatusOr<Json> record = Json::Parse(line);
-    if (!record.ok()) continue;  // cut off in the middle
+    if (!record.ok()) continue;  // truncated
     if (const Json* stage = record->Find("stage"); stage != nullptr && stage->string() != nullptr) {
       result->stage = *stage->string();
     }
@@ -101,7 +101,7 @@ bool ReadRecords(const std::string& report, ProbeResult* result) {
     if (const Json* status = record->Find("status"); status != nullptr) {
       const Json *code = status->Find("code"), *message = status->Find("message");
       if (code == nullptr || code->integer() == nullptr || message == nullptr || message->string() == nullptr) continue;
-      // One sentence; what a plugin says beyond it (traces of its source) goes to the rest it printed.
+      // Only the first sentence. The rest, such as traces of the plugin's source, is added to the output.
       absl::string_view text = *message->string();
       const absl::string_view first = text.substr(0, text.find('\n'));
       result->status = absl::Status(static_cast<absl::StatusCode>(*code->integer()), first);
@@ -150,7 +150,8 @@ absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions
   posix_spawn_file_actions_adddup2(&actions, report.write, kReportFd);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // a group of its own, to end its children with it
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP);  // its own process group, so that its children can be killed with it
   posix_spawnattr_setpgroup(&attributes, 0);
   const absl::Time begin = absl::Now(), deadline = begin + options.timeout;
   pid_t child;
@@ -166,7 +167,7 @@ absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions
   std::string records;
   bool timed_out = false, gone = false;
   int wait_status = 0;
-  // The child may leave grandchildren behind that hold the pipes: its own end is what counts.
+  // The child may leave children behind that hold the pipes, so only its own end counts.
   while (true) {
     pollfd fds[] = {{report.read, POLLIN, 0}, {output.read, POLLIN, 0}};
     poll(fds, 2, 20);
@@ -176,7 +177,7 @@ absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions
     if (!gone) {
       const pid_t ended = waitpid(child, &wait_status, WNOHANG);
       gone = ended == child || (ended < 0 && errno == ECHILD);
-      if (ended < 0 && errno == ECHILD) wait_status = 0;  // somebody else collects children in this process
+      if (ended < 0 && errno == ECHILD) wait_status = 0;  // another thread of this process collects children
       if (!gone && absl::Now() > deadline) {
         timed_out = true;
         kill(-child, SIGKILL);
@@ -185,11 +186,11 @@ absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions
       }
       continue;
     }
-    // Gone: read what it left, until both pipes are empty.
+    // The child has ended. Reads the rest, until both pipes are empty.
     const bool more = (report.read >= 0 && fds[0].revents != 0) || (output.read >= 0 && fds[1].revents != 0);
     if (!more) break;
   }
-  kill(-child, SIGKILL);  // what it may have started
+  kill(-child, SIGKILL);  // processes that it may have started
   if (result.output.size() > kMaxOutput) result.output.erase(0, result.output.size() - kMaxOutput);
   result.duration = absl::Now() - begin;
 

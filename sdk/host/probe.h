@@ -1,7 +1,7 @@
-// Asks a plugin in a child process, so that one that crashes, hangs or ends the process does so there.
+// Queries a plugin in a child process, so that a crash, a hang or an exit of the plugin does not affect this process.
 //
-// The child is a small program, backplane-probe. Each stage it gets through is reported at once, so that what was
-// learned before a crash is not lost.
+// The child is a small program, backplane-probe. It reports each stage at once, so that results before a crash are not
+// lost.
 #ifndef BACKPLANE_SDK_HOST_PROBE_H_
 #define BACKPLANE_SDK_HOST_PROBE_H_
 
@@ -18,27 +18,28 @@ namespace backplane::host {
 
 struct ProbeOptions {
   absl::Duration timeout = absl::Seconds(30);
-  bool create_client = true;  // else stops after the attributes
+  bool create_client = true;  // false: stops after the attributes
   std::vector<NamedValue> create_options;
-  // The command that runs the child; the path of the library is added. Empty: backplane-probe from the variable
-  // BACKPLANE_PROBE, beside this program, or in ../libexec/backplane beside its folder.
+  // The command that runs the child; the path of the library is appended. Empty: backplane-probe, from the variable
+  // BACKPLANE_PROBE, from the folder of this program, or from ../libexec/backplane relative to that folder.
   std::vector<std::string> helper;
 };
 
 struct ProbeResult {
-  // OK when every stage succeeded. Otherwise one sentence: what the plugin answered, the signal it died of, the stage
-  // it hung in. DEADLINE_EXCEEDED for a hang, ABORTED for a crash or an exit, else the plugin's own code.
+  // OK if every stage succeeded. Otherwise one sentence with the error of the plugin, the signal that ended it, or the
+  // stage in which it hung. The code is DEADLINE_EXCEEDED for a hang, ABORTED for a crash or an exit, else that of the
+  // plugin.
   absl::Status status;
-  std::string stage;   // the last one begun: "open", "initialize", "attributes", "client", "devices", "done"
-  Json facts;          // an object: what was learned; see probe_report.h for its members
+  std::string stage;   // the last stage that began: "open", "initialize", "attributes", "client", "devices", "done"
+  Json facts;          // the results, an object; probe_report.h lists its members
   std::string output;  // the end of what the plugin printed, at most 4096 bytes
   absl::Duration duration = absl::ZeroDuration();
 };
 
-// What is known about a vendor's ways, to be added to a sentence about a plugin that hung; empty for most.
+// Returns advice for a plugin that hung, if there is any for this vendor; otherwise empty.
 std::string HangHint(const std::string& library);
 
-// An error only when the child could not be started.
+// Returns an error only if the child could not be started.
 absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions& options = {});
 
 }  // namespace backplane::host

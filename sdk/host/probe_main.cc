@@ -1,4 +1,4 @@
-// backplane-probe: the child of sdk/host/probe.h.
+// backplane-probe: the child process of sdk/host/probe.h.
 #include "sdk/host/probe_report.h"
 
 int main(int argc, char** argv) { return backplane::host::ProbeMain(argc, argv); }

@@ -112,7 +112,7 @@ absl::Status ProbeHere(const std::string& library, bool create_client, absl::Spa
 }
 
 int ProbeMain(int argc, char** argv) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // whoever asked is gone: nobody reads the answer
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // if the parent has ended, nothing reads the result
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   int fd = 1;
@@ -145,7 +145,7 @@ int ProbeMain(int argc, char** argv) {
   tell(One("status", Json::MakeObject()
                          .Set("code", static_cast<int>(status.code()))
                          .Set("message", absl::string_view(status.message()))));
-  // Without the destructors of a plugin that may hang or crash in them: everything has been said.
+  // Skips the destructors of the plugin, which may hang or crash. Everything has been reported.
   _exit(0);
 }
 

@@ -1,6 +1,5 @@
-// What the child of probe.h finds out and how it tells: one JSON object a line, each {"stage": ..} or {"facts": {..}}
-// or
-// {"status": {"code": .., "message": ..}}.
+// The results of the child process of probe.h and their format: one JSON object per line, each {"stage": ..}, {"facts":
+// {..}} or {"status": {"code": .., "message": ..}}.
 //
 // Members of the facts: api_version [major, minor], table_size, slots {known, present, missing [names]}, extensions
 // [{type, name, struct_size}], attributes {..}, platform_name, platform_version, process_index, devices [{id, kind,
@@ -17,16 +16,17 @@
 
 namespace backplane::host {
 
-// A list of named values as an object.
+// Converts a list of named values to an object.
 Json ToJson(absl::Span<const NamedValue> values);
-// What is known of an opened plugin without calling it: version, slots, extensions.
+// Returns the properties of an opened plugin that need no call: version, slots, extensions.
 Json TableFacts(const Plugin& plugin);
 
-// Goes through the stages in this process and hands each record to `tell`. Returns the outcome.
+// Runs the stages in this process and passes each record to `tell`. Returns the final status.
 absl::Status ProbeHere(const std::string& library, bool create_client, absl::Span<const NamedValue> create_options,
                        const std::function<void(const Json&)>& tell);
 
-// The child: `--fd=N`, `--no-client`, options `--option=name=value`, then the library. Ends with the process.
+// The main function of the child. Arguments: `--fd=N`, `--no-client`, options `--option=name=value`, then the library.
+// Does not return.
 int ProbeMain(int argc, char** argv);
 
 }  // namespace backplane::host

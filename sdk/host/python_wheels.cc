@@ -26,7 +26,7 @@ std::vector<fs::path> Sorted(const fs::path& folder) {
   return entries;
 }
 
-// The entries of the group [jax_plugins]: module by name.
+// Returns the entries of the group [jax_plugins]: name to module.
 std::map<std::string, std::string> EntryPoints(const fs::path& file) {
   std::map<std::string, std::string> entries;
   std::ifstream in(file);
@@ -38,13 +38,13 @@ std::map<std::string, std::string> EntryPoints(const fs::path& file) {
     if (!ours || split == absl::string_view::npos) continue;
     const absl::string_view name = absl::StripAsciiWhitespace(text.substr(0, split));
     absl::string_view module = absl::StripAsciiWhitespace(text.substr(split + 1));
-    module = module.substr(0, module.find_first_of(":["));  // without an object in it, and without extras
+    module = module.substr(0, module.find_first_of(":["));  // without the object and the extras
     entries[std::string(name)] = std::string(absl::StripAsciiWhitespace(module));
   }
   return entries;
 }
 
-// Shared libraries a distribution brought, as RECORD lists them: paths relative to the site-packages folder.
+// Returns the shared libraries of a distribution, which RECORD lists relative to the site-packages folder.
 std::vector<std::string> RecordedLibraries(const fs::path& record) {
   std::vector<std::string> paths;
   std::ifstream in(record);
@@ -69,7 +69,7 @@ class Environment {
     for (const fs::path& info : Sorted(site_)) {
       if (info.extension() == ".dist-info") Distribution(info);
     }
-    // Folders of the namespace package that no distribution told about.
+    // Folders of the namespace package that no distribution lists.
     for (const fs::path& module : Sorted(site_ / "jax_plugins")) {
       std::error_code error;
       if (fs::is_directory(module, error)) Module(module.filename().string(), module, module.string());
@@ -84,11 +84,12 @@ class Environment {
     for (const auto& [name, module] : entries) {
       any |= Module(name, site_ / absl::StrReplaceAll(module, {{".", "/"}}), info.string());
     }
-    // The library may lie elsewhere in the wheel than the module that registers it; and libtpu has no entry point.
+    // The library may be in another folder of the wheel than the module that registers it, and libtpu has no entry
+    // point.
     for (const std::string& path : RecordedLibraries(info / "RECORD")) {
       const std::string file = fs::path(path).filename().string();
       if (file == "libtpu.so") Add("tpu", site_ / path, info.string());
-      // Plugins for other hosts than JAX, under the name of their folder.
+      // Plugins for hosts other than JAX, named by their folder.
       if (entries.empty() && absl::StrContains(file, "pjrt") && !absl::StrContains(file, ".cpython-")) {
         Add(fs::path(path).parent_path().filename().string(), site_ / path, info.string());
       }
@@ -98,7 +99,7 @@ class Environment {
     }
   }
 
-  // Libraries in the folder of a module.
+  // Adds the libraries in the folder of a module.
   bool Module(const std::string& name, const fs::path& folder, const std::string& origin) {
     bool any = false;
     for (const fs::path& file : Sorted(folder)) {

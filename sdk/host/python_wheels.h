@@ -1,4 +1,4 @@
-// Plugins in the wheels of a Python environment, found in its files; used by discovery.h.
+// Finds plugins in the wheels of a Python environment from their files. Used by discovery.h.
 #ifndef BACKPLANE_SDK_HOST_PYTHON_WHEELS_H_
 #define BACKPLANE_SDK_HOST_PYTHON_WHEELS_H_
 
@@ -8,7 +8,7 @@
 
 namespace backplane::host {
 
-// Adds what `<prefix>/lib*/python*/{site,dist}-packages` hold, sorted by name; one entry for each library.
+// Adds the plugins in `<prefix>/lib*/python*/{site,dist}-packages`, sorted by name, one entry for each library.
 void FindInPythonEnvironment(const std::string& prefix, Discovery* found);
 
 }  // namespace backplane::host

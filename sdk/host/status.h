@@ -1,4 +1,4 @@
-// Errors of the C ABI as absl::Status, and the macros by which this room hands errors on.
+// Conversion of errors of the C ABI to absl::Status, and macros that return on errors.
 #ifndef BACKPLANE_SDK_HOST_STATUS_H_
 #define BACKPLANE_SDK_HOST_STATUS_H_
 
@@ -23,7 +23,7 @@
 
 namespace backplane::host {
 
-// `status` with "context: " before its message; code and payloads stay. OK stays OK.
+// Puts "context: " before the message of `status`. Code and payloads stay the same. OK stays OK.
 absl::Status WithContext(absl::Status status, absl::string_view context);
 
 }  // namespace backplane::host

@@ -6,11 +6,12 @@ namespace backplane::host {
 namespace {
 
 struct Growth {
-  int minor;    // from this minor on
+  int minor;    // from this minor version on
   size_t size;  // the struct has this size
 };
 
-// `steps` from the newest to the oldest; before the last of them the struct has the size `first`.
+// Returns the size at a minor version. `steps` are sorted from the newest to the oldest; before the oldest the size is
+// `first`.
 size_t Pick(int minor, std::initializer_list<Growth> steps, size_t first) {
   for (const Growth& step : steps) {
     if (minor >= step.minor) return step.size;
@@ -53,7 +54,7 @@ size_t StructSizeAt(int minor, const PJRT_Executable_GetCompiledMemoryStats_Args
               BP_SIZE(T, temp_size_in_bytes));
 }
 size_t StructSizeAt(int minor, const PJRT_Plugin_Attributes_Args*, size_t newest) {
-  // Up to 0.68 at least, the published size left out the last field, which was there.
+  // In versions up to 0.68 at least, the published size excludes the last field, which the struct has.
   return Pick(minor, {{69, newest}}, BP_SIZE(PJRT_Plugin_Attributes_Args, attributes));
 }
 size_t StructSizeAt(int minor, const PJRT_ExecuteOptions*, size_t newest) {

@@ -1,4 +1,5 @@
-// The sizes said to an older plugin, against the snapshots of the published layouts; and the list of slots.
+// Compares the sizes that are passed to older plugins with the snapshots of the published layouts, and tests the list
+// of slots.
 #include "sdk/host/struct_sizes.h"
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// For this room's tests: an OK status or value, or the test ends.
+// Macros for the tests of this folder: they end the test unless a status or a value is OK.
 #ifndef BACKPLANE_SDK_HOST_TEST_MACROS_H_
 #define BACKPLANE_SDK_HOST_TEST_MACROS_H_
 

@@ -32,7 +32,7 @@ absl::StatusOr<Topology> Topology::Deserialize(const Plugin& plugin, absl::strin
   return Topology(plugin, Own(plugin, a.topology), a.topology);
 }
 
-// A question with one answer: calls `fn` with the topology and returns the expression `out`.
+// Defines a getter: calls `fn` with the topology and returns the expression `out`.
 #define BP_ASK(fn, out)                              \
   BP_PJRT_ARGS(*plugin_, a, fn);                     \
   a.topology = raw_;                                 \

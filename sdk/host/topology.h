@@ -1,4 +1,4 @@
-// Topologies: descriptions of devices that need not be here, and compiling for them.
+// Topologies: descriptions of devices that need not exist in this process, and compilation for them.
 #ifndef BACKPLANE_SDK_HOST_TOPOLOGY_H_
 #define BACKPLANE_SDK_HOST_TOPOLOGY_H_
 
@@ -7,21 +7,21 @@
 
 namespace backplane::host {
 
-// Thread-safe, but for moving and destroying.
+// Thread-safe, except for moving and destroying.
 class Topology {
  public:
-  // From a name of the platform's own, empty for its default. Initializes the plugin.
+  // `name` is defined by the platform; empty for its default. Initializes the plugin.
   static absl::StatusOr<Topology> Create(const Plugin& plugin, absl::string_view name,
                                          absl::Span<const NamedValue> options = {});
   static absl::StatusOr<Topology> Deserialize(const Plugin& plugin, absl::string_view bytes);
 
   absl::StatusOr<std::string> PlatformName() const;
   absl::StatusOr<std::string> PlatformVersion() const;
-  absl::StatusOr<std::vector<DeviceDescription>> Devices() const;  // live as long as the topology
+  absl::StatusOr<std::vector<DeviceDescription>> Devices() const;  // valid as long as the topology
   absl::StatusOr<std::vector<NamedValue>> Attributes() const;
   absl::StatusOr<std::string> Serialize() const;
   absl::StatusOr<uint64_t> Fingerprint() const;
-  // Without a client; Client::Load makes the result runnable.
+  // Needs no client. Client::Load makes the result runnable.
   absl::StatusOr<Executable> Compile(const Program& program, const CompileOptions& options = {}) const;
 
   PJRT_TopologyDescription* raw() const { return raw_; }
@@ -32,7 +32,7 @@ class Topology {
       : plugin_(&plugin), keep_(std::move(keep)), raw_(raw) {}
 
   const Plugin* plugin_;
-  std::shared_ptr<const void> keep_;  // what owns `raw_`: a handle, or the client
+  std::shared_ptr<const void> keep_;  // the owner of `raw_`: a handle, or the client
   PJRT_TopologyDescription* raw_;
 };
 

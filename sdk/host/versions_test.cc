@@ -1,9 +1,10 @@
-// Every minor from the oldest that is served to ours, with this host on one side and our plugins' shim on the other.
+// Tests every minor version from the oldest that is supported to ours, with this host on one side and the shim of our
+// plugins on the other.
 //
-// Between them stands a table as a plugin of that minor has it: no longer than it was, each struct of exactly the size
-// of that time, errors that cannot be read but through the table, no chain of extensions that could be read. So the
-// host meets a plugin of each age, and the shim is called by a host of each age. What was when comes from
-// api/CHANGELOG.md and the newest snapshot, not from the code that is tested.
+// A table in between behaves like that of a plugin of that version: it has the length and each struct has the size of
+// that version, errors can be read only through the table, and there is no chain of extensions in a readable form. So
+// the host is tested with a plugin of each version, and the shim with a host of each version. The versions come from
+// api/CHANGELOG.md and the newest snapshot, not from the code under test.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -31,11 +32,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// ---- What was when
+// ---- Versions of functions and fields
 
 struct Field {
   std::string name;
-  size_t end;  // bytes from the struct's beginning
+  size_t end;  // offset of its end in the struct
 };
 struct Struct {
   size_t size = 0;  // published
@@ -68,7 +69,7 @@ const std::map<std::string, Struct>& Newest() {
   return *all;
 }
 
-// Text of each minor's entry, in one line.
+// Returns the text of each minor version's entry, in one line.
 const std::map<int, std::string>& Changes() {
   static const auto* all = [] {
     auto* changes = new std::map<int, std::string>;
@@ -86,12 +87,13 @@ const std::map<int, std::string>& Changes() {
   return *all;
 }
 
-// Some structs had a published size for a while that left out their last field, which was there.
+// Some structs had a published size for a while that excluded their last field.
 struct Outdated {
   const char* type;
   int until;          // the first minor with the right size
   const char* last;   // the field at which the published size ended
-  bool host_says_it;  // to plugins of that time; to the others the whole size, which they take as well
+  bool host_says_it;  // whether hosts pass this size to plugins of that version; other plugins accept the complete size
+                      // as well
 };
 constexpr Outdated kOutdated[] = {{"PJRT_Plugin_Attributes_Args", 69, "attributes", true},
                                   {"PJRT_Device_AddressableMemories_Args", 46, "memories", false},
@@ -103,7 +105,7 @@ size_t SaidThen(const Outdated& o) {
   return 0;
 }
 
-// The size of a struct at this minor: up to the first field that came later.
+// Returns the size of a struct at this minor version: up to the first field that was added later.
 size_t SizeThen(const std::string& type, int minor) {
   const Struct& newest = Newest().at(type);
   size_t size = newest.size;
@@ -120,7 +122,7 @@ size_t SizeThen(const std::string& type, int minor) {
   return size;
 }
 
-// What a host is to say to a plugin of that minor.
+// Returns the size that a host should pass to a plugin of that minor version.
 size_t SizeToSay(const std::string& type, int minor) {
   for (const Outdated& o : kOutdated) {
     if (o.host_says_it && type == o.type && minor < o.until) return SaidThen(o);
@@ -156,9 +158,9 @@ TEST(Versions, SizesAtEveryMinor) {
   }
 }
 
-// ---- The table between
+// ---- The table in between
 
-// The minor that both sides have to do with; one at a time.
+// The minor version that both sides see. One at a time.
 struct Wire {
   int minor = 0;
   struct Size {
@@ -173,13 +175,13 @@ Wire g_wire;
 constexpr char kCanary = 0x5a;
 constexpr size_t kCanaries = 96;
 
-// A struct as the other side has it: so many bytes, and behind them what is not its own.
-class Cut {
+// A struct as the other side sees it: its bytes, followed by bytes that it must not touch.
+class SizedCopy {
  public:
-  Cut(const void* from, size_t size) : size_(size), bytes_(std::max(size, sizeof(size_t)) + kCanaries, kCanary) {
+  SizedCopy(const void* from, size_t size) : size_(size), bytes_(std::max(size, sizeof(size_t)) + kCanaries, kCanary) {
     memcpy(bytes_.data(), from, size);
   }
-  ~Cut() {
+  ~SizedCopy() {
     for (size_t i = size_; i < bytes_.size(); ++i) {
       if (bytes_[i] == kCanary) continue;
       ADD_FAILURE() << "byte " << i << " was written to in a struct of " << size_ << " bytes at 0." << g_wire.minor;
@@ -197,7 +199,7 @@ class Cut {
   std::vector<char> bytes_;  // aligned as whatever new gives
 };
 
-// Until 0.107 an error is what its plugin alone can read.
+// Until 0.107 only its own plugin can read an error.
 struct Opaque {
   uint64_t no_table = 0x5a5a5a5a5a5a5a5a;
   PJRT_Error* real;
@@ -219,8 +221,8 @@ R Pass(R (*PJRT_Api::*slot)(Args*), const char* name, int index, Args* args) {
   const Wire::Size& sizes = g_wire.sizes[index];
   const size_t size = sizes.has;
   EXPECT_EQ(args->struct_size, sizes.host_says) << name << ": what the host says to a plugin of 0." << g_wire.minor;
-  Cut cut(args, size);
-  Args* inner = cut.template As<Args>();
+  SizedCopy copy(args, size);
+  Args* inner = copy.template As<Args>();
   inner->struct_size = sizes.plugin_hears;
   [[maybe_unused]] Opaque* opaque = nullptr;
   if constexpr (requires { inner->error; }) {
@@ -233,14 +235,14 @@ R Pass(R (*PJRT_Api::*slot)(Args*), const char* name, int index, Args* args) {
   }
   if constexpr (std::is_void_v<R>) {
     (GetPjrtApi()->*slot)(inner);
-    cut.CopyTo(args);
+    copy.CopyTo(args);
     args->struct_size = sizes.host_says;
     if constexpr (requires { args->error; }) {
       if (opaque != nullptr) args->error = reinterpret_cast<PJRT_Error*>(opaque);
     }
     if constexpr (std::is_same_v<Args, PJRT_Error_Destroy_Args>) delete opaque;
   } else {
-    std::optional<Cut> options;
+    std::optional<SizedCopy> options;
     if constexpr (std::is_same_v<Args, PJRT_LoadedExecutable_Execute_Args>) {
       EXPECT_EQ(inner->options->struct_size, g_wire.options_size) << "at 0." << g_wire.minor;
       options.emplace(inner->options, g_wire.options_size);
@@ -262,8 +264,8 @@ R Pass(R (*PJRT_Api::*slot)(Args*), const char* name, int index, Args* args) {
     }();
     R result = (GetPjrtApi()->*slot)(inner);
     if (result != nullptr) delete waiting;
-    cut.CopyTo(args);
-    // What was put in for the way is not the host's to see.
+    copy.CopyTo(args);
+    // The host must not see what was changed for the call.
     args->struct_size = before.struct_size;
     if constexpr (std::is_same_v<Args, PJRT_LoadedExecutable_Execute_Args>) args->options = before.options;
     if constexpr (std::is_same_v<Args, PJRT_Event_OnReady_Args>) {
@@ -293,21 +295,21 @@ Wire::Size SizesAt(const std::string& type, int minor) {
   return s;
 }
 
-// Lives for ever, as plugins do.
+// Never freed, like plugins.
 const PJRT_Api* TableAt(int minor) {
   g_wire.minor = minor;
   g_wire.calls = 0;
   g_wire.options_size = SizeThen("PJRT_ExecuteOptions", minor);
   static auto* const tables = new std::vector<std::unique_ptr<char[]>>;
   char* const bytes = tables->emplace_back(new char[sizeof(PJRT_Api)]).get();
-  memset(bytes, kCanary, sizeof(PJRT_Api));  // slots behind the end are addresses of nothing
+  memset(bytes, kCanary, sizeof(PJRT_Api));  // slots beyond the end are invalid addresses
   auto* table = reinterpret_cast<PJRT_Api*>(bytes);
   table->struct_size = offsetof(PJRT_Api, PJRT_Error_Destroy);
   table->pjrt_api_version = GetPjrtApi()->pjrt_api_version;
   table->pjrt_api_version.minor_version = minor;
   table->extension_start = nullptr;
   if (minor < 45) {
-    // Elements of a chain were of another form: whoever reads one meets a page that is not there.
+    // The elements of the chain had another form, so reading one accesses a page that does not exist.
     table->extension_start =
         static_cast<PJRT_Extension_Base*>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   }
@@ -322,7 +324,7 @@ const PJRT_Api* TableAt(int minor) {
   return table;
 }
 
-// The function is there from this minor on: it does what it is to do, or says that it is not there.
+// From this minor version on the function works; before it returns UNIMPLEMENTED.
 template <typename T>
 void CameWith(int since, const char* function, const absl::StatusOr<T>& answer) {
   if (g_wire.minor >= since) {
@@ -347,7 +349,7 @@ void LiveAt(const Plugin& plugin) {
   EXPECT_FALSE(memories.empty());
   CameWith(36, "topology", client.GetTopology());
 
-  // Errors have their code and words, whatever they are made of.
+  // Errors have their code and message in every version.
   const absl::Status nowhere = client.LookupDevice(4711).status();
   EXPECT_EQ(nowhere.code(), absl::StatusCode::kInvalidArgument) << nowhere;
   EXPECT_THAT(nowhere.message(), HasSubstr("4711"));
@@ -377,7 +379,7 @@ void LiveAt(const Plugin& plugin) {
   EXPECT_TRUE(deleted);
   ASSERT_OK_AND_ASSIGN(HostArray sum, result.outputs[0][0].ToHost());
   EXPECT_THAT(sum.Values<float>(), ElementsAre(2, 3, 4, 5));
-  // An error that comes by a callback.
+  // An error that a callback reports.
   EXPECT_FALSE(x.ToHost().ok());
   EXPECT_FALSE(x.Await().ok());
 

@@ -1,4 +1,4 @@
-// Callbacks of the target that layers take part in.
+// Interception of the target's callbacks.
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -8,8 +8,8 @@
 
 namespace backplane::layers {
 
-// A hook stands between the plugin and the host's callback. It goes when both the call that registered it and the
-// callback are over, whichever comes first.
+// A hook between the plugin and the host's callback. It is destroyed when both the call that registered it and the
+// callback have ended, in any order.
 struct HookCalls {
   static void Begin(ReadyHook* hook, PJRT_Event_OnReady_Args* args) {
     hook->callback_ = args->callback;
@@ -26,7 +26,8 @@ struct HookCalls {
   static void End(void* arg, bool accepted) {
     auto* hook = static_cast<ReadyHook*>(arg);
     if (accepted) return Release(hook);
-    // The plugin keeps no callback it refused; should it call it all the same, the host's is called, as without us.
+    // A plugin should not keep a callback that it refused. If it calls it all the same, the host's callback runs, as
+    // without layers.
     static auto* mutex = new std::mutex;
     static auto* refused = new std::vector<ReadyHook*>;
     if (!hook->used_.exchange(true)) hook->Dropped();
@@ -87,7 +88,7 @@ bool WhenReady(Stack& stack, PJRT_Event* event, std::unique_ptr<ReadyWait> wait)
     DestroyError(stack, error);
     return false;
   }
-  (void)wait.release();  // gone already, where the event was ready
+  (void)wait.release();  // already destroyed if the event was ready
   return true;
 }
 

@@ -1,4 +1,4 @@
-// For this room's tests: a host that calls through a stack of layers over the shim and the fake backend.
+// For the tests of this folder: a host that calls the fake backend through a stack of layers and the shim.
 #ifndef BACKPLANE_SDK_LAYERS_CALLS_TEST_H_
 #define BACKPLANE_SDK_LAYERS_CALLS_TEST_H_
 
@@ -16,14 +16,15 @@
 
 namespace backplane::layers {
 
-// An OK status, or the test fails and goes on.
+// Expects an OK status; a failure does not end the test.
 #define EXPECT_OK(expr)                     \
   do {                                      \
     const absl::Status expected = (expr);   \
     EXPECT_TRUE(expected.ok()) << expected; \
   } while (false)
 
-// The target's table, which a test may change before it makes the stack: a slot replaced is a plugin that is wrong.
+// A copy of the target's table, which a test may change before it creates the stack: a replaced slot is a plugin with a
+// defect.
 inline PJRT_Api& TargetCopy() {
   static PJRT_Api& table = *new PJRT_Api;
   table = *GetPjrtApi();
@@ -34,7 +35,7 @@ class LayersTest : public ::testing::Test {
  protected:
   using Settings = std::vector<std::pair<std::string, std::string>>;
 
-  // The stack that the calls below go through.
+  // Opens the stack through which the calls below go.
   void Open(std::vector<std::unique_ptr<Layer>> layers, const PJRT_Api* target = GetPjrtApi()) {
     absl::StatusOr<std::unique_ptr<Stack>> stack = Stack::Create(target, "fake", std::move(layers));
     ASSERT_TRUE(stack.ok()) << stack.status();
@@ -66,7 +67,7 @@ class LayersTest : public ::testing::Test {
     return status;
   }
 
-// CALL(PJRT_Client_Destroy, a): through the layers, as a Status.
+// CALL(PJRT_Client_Destroy, a) makes a call through the layers and returns its Status.
 #define CALL(fn, args) Take(api().fn(&(args)))
 
   PJRT_Client* NewClient() const {
@@ -153,7 +154,7 @@ class LayersTest : public ::testing::Test {
     a.executable = executable;
     EXPECT_OK(CALL(PJRT_LoadedExecutable_Destroy, a));
   }
-  // On one device, one output.
+  // Executes on one device, with one output.
   absl::Status Execute(PJRT_LoadedExecutable* executable, std::vector<PJRT_Buffer*> arguments,
                        PJRT_Buffer** output) const {
     PJRT_ExecuteOptions options{};
@@ -172,7 +173,7 @@ class LayersTest : public ::testing::Test {
     absl::Status status = CALL(PJRT_LoadedExecutable_Execute, a);
     return status.ok() ? Await(event) : status;
   }
-  // Client, buffers, program, execution, reading, all destroyed again.
+  // Creates and uses a client, buffers, a program, an execution and a read, and destroys everything.
   void RunAll() const {
     PJRT_Client* client = NewClient();
     PJRT_Buffer *x = NewBuffer(client), *y = NewBuffer(client), *z = nullptr;
@@ -186,7 +187,7 @@ class LayersTest : public ::testing::Test {
     Destroy(client);
   }
 
-  Layer* layer_ = nullptr;  // the one of Open by name; gone with the stack
+  Layer* layer_ = nullptr;  // the layer of Open by name; destroyed with the stack
   std::unique_ptr<Stack> stack_;
 };
 

@@ -15,9 +15,9 @@
 namespace backplane::layers {
 namespace {
 
-// Whether the kernel reads its clock off the counter. It does so only where the counters of all processors agree and go
-// on at one rate whatever their frequency, and stops when it finds that they do not.
-bool CounterTellsTime() {
+// Whether the kernel's clock uses the time stamp counter. It does so only if the counters of all processors agree and
+// have a constant rate, and stops if they turn out to differ.
+bool KernelClockUsesCounter() {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned kPowerLeaf = 0x80000007, kInvariant = 1u << 8;
@@ -38,7 +38,8 @@ struct Moment {
   int64_t nanos;
 };
 
-// Both clocks at one time. The narrowest of a few looks: a thread may be stopped between the two.
+// Reads both clocks at one time. Takes the reading with the smallest gap of several, because the thread may be
+// preempted in between.
 Moment Now() {
   Moment best{};
   Ticks width = 0;
@@ -66,7 +67,7 @@ Moment g_start{};
 void StartClock() {
   static std::once_flag once;
   std::call_once(once, [] {
-    internal::g_counter_tells_time = CounterTellsTime();
+    internal::g_counter_tells_time = KernelClockUsesCounter();
     g_start = Now();
   });
 }
@@ -80,7 +81,7 @@ int64_t MonotonicNanos() {
 TickScale::TickScale() : nanos_per_tick_(1) {
   StartClock();
   if (!internal::g_counter_tells_time) return;
-  // A clock that has just been started has no stretch of time yet to measure by.
+  // If the clock was started just now, there is no interval to measure the rate.
   constexpr int64_t kShortest = 1000000;
   Moment now = Now();
   while (now.nanos - g_start.nanos < kShortest) now = Now();

@@ -1,5 +1,6 @@
-// The time of calls, read twice for each: on processors whose counter the system itself tells the time by, that counter
-// (a third of the cost of asking the system), else the system's clock.
+// The clock for calls, which is read twice per call. If the system derives its time from the processor's time stamp
+// counter, the counter is read directly, which takes a third of the time of a system clock call. Otherwise it is the
+// system's clock.
 #ifndef BACKPLANE_SDK_LAYERS_CLOCK_H_
 #define BACKPLANE_SDK_LAYERS_CLOCK_H_
 
@@ -11,18 +12,19 @@
 
 namespace backplane::layers {
 
-// Nanoseconds of the system's monotonic clock.
+// Returns nanoseconds of the system's monotonic clock.
 int64_t MonotonicNanos();
 
-// A point in time in units of its own. Never goes backwards from one thread's call to what it causes in another's, as
-// the system's clock does not.
+// A point in time in unspecified units. If one thread's call causes something in another thread, the time there is not
+// earlier, as with the system's clock.
 using Ticks = int64_t;
 
 namespace internal {
 extern bool g_counter_tells_time;
 }
 
-// Finds out how time is told. Before the first NowTicks of the process; Stack::Create calls it. Again: nothing.
+// Chooses the clock. Must be called before the first NowTicks of the process; Stack::Create calls it. Further calls do
+// nothing.
 void StartClock();
 
 inline Ticks NowTicks() {
@@ -32,9 +34,9 @@ inline Ticks NowTicks() {
   return MonotonicNanos();
 }
 
-// What ticks are in nanoseconds of MonotonicNanos, measured from StartClock to the making of this
-// object: exact to some tens of nanoseconds for times between the two. Cheap enough to be made for each writing of a
-// file, not for each call. Immutable.
+// Converts ticks to nanoseconds of MonotonicNanos. The ratio is measured between StartClock and the creation of this
+// object; for times in between it is exact to some tens of nanoseconds. Creating one is cheap enough for each write of
+// a file, but not for each call. Immutable.
 class TickScale {
  public:
   TickScale();

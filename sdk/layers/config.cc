@@ -22,7 +22,7 @@ absl::Status Wrong(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
 }
 
-// The value of an option as its text.
+// Returns the value of an option as text.
 absl::StatusOr<std::string> OptionText(const std::string& path, const std::string& name, const Json& value) {
   if (value.string() != nullptr) return *value.string();
   if (value.integer() != nullptr || value.real() != nullptr) return value.Text();
@@ -98,7 +98,7 @@ absl::StatusOr<Config> ReadConfig(const std::string& library, const std::functio
         absl::StrCat("no plugin to put layers on: set BACKPLANE_LAYERS_PLUGIN to its library, or write ", beside));
   }
   if (const std::string names = get("BACKPLANE_LAYERS"); !names.empty()) {
-    // Options that a manifest gives to a layer hold for it wherever it is named.
+    // Options in the manifest apply to a layer even if the variable names the layers.
     std::vector<Options> chosen;
     for (absl::string_view piece : absl::StrSplit(names, ',')) {
       const absl::string_view name = absl::StripAsciiWhitespace(piece);

@@ -3,7 +3,7 @@
 namespace backplane::layers {
 namespace {
 
-// The head is PJRT_Error, so that hosts of 0.107 and later read it by its table of functions.
+// Begins with a PJRT_Error, so that hosts of 0.107 and later read it through its table of functions.
 struct LayerError {
   PJRT_Error head;
   Stack* stack;
@@ -14,7 +14,7 @@ struct LayerError {
 
 const PJRT_Error_FunctionTable* Functions();
 
-// An opaque error of an older plugin is at least one word, and no word of it can be the address of our table.
+// An opaque error of an older plugin has at least one word, which cannot be the address of our table.
 LayerError* Ours(const PJRT_Error* error) {
   if (error == nullptr || error->vtable != Functions()) return nullptr;
   return reinterpret_cast<LayerError*>(const_cast<PJRT_Error*>(error));
@@ -41,7 +41,7 @@ PJRT_Error_Code TargetCode(Stack& stack, const PJRT_Error* error) {
   args.struct_size = PJRT_Error_GetCode_Args_STRUCT_SIZE;
   args.error = error;
   args.code = PJRT_Error_Code_UNKNOWN;
-  // An error about an error says nothing more, but has to be freed.
+  // An error of this call is of no interest, but must be freed.
   if (PJRT_Error* nested = stack.target().PJRT_Error_GetCode(&args); nested != nullptr) TargetDestroy(stack, nested);
   return args.code;
 }
@@ -78,7 +78,7 @@ const PJRT_Error_FunctionTable* Functions() {
       PJRT_Error_STRUCT_SIZE,
       nullptr,
       [](PJRT_Error* error) {
-        // Like a call from the host, so that layers that follow errors see it.
+        // Treated like a call of the host, so that layers that track errors see it.
         PJRT_Error_Destroy_Args args{};
         args.struct_size = PJRT_Error_Destroy_Args_STRUCT_SIZE;
         args.error = error;

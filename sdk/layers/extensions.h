@@ -1,4 +1,4 @@
-// Every header of extensions, for the files that go through all of them.
+// Includes all headers of extensions.
 #ifndef BACKPLANE_SDK_LAYERS_EXTENSIONS_H_
 #define BACKPLANE_SDK_LAYERS_EXTENSIONS_H_
 

@@ -1,4 +1,4 @@
-// What the dispatcher keeps for one call beside Call.
+// The data that the dispatcher keeps for one call in addition to Call.
 #ifndef BACKPLANE_SDK_LAYERS_FRAME_H_
 #define BACKPLANE_SDK_LAYERS_FRAME_H_
 
@@ -12,28 +12,28 @@ namespace backplane::layers {
 
 struct ArgsCopy {
   char* host = nullptr;          // the struct that was copied
-  char* bytes = nullptr;         // the copy, and after it the copy as it was when its layer had done with it
-  size_t size = 0;               // of one
-  std::unique_ptr<char[]> heap;  // where `bytes` are, when they are not in the frame
+  char* bytes = nullptr;         // the copy, followed by the copy as its layer left it
+  size_t size = 0;               // of one copy
+  std::unique_ptr<char[]> heap;  // owns `bytes` if they do not fit in the frame
   struct Field {
     uint32_t offset, size;
-    bool written = false;  // by the target; valid in After
+    bool written = false;  // whether the target has written it; valid in After
   };
-  // Fields that a layer filled with a pattern of its own, to see whether the target writes them. What is written goes
-  // to the host as a whole; what is not leaves the host's field as it was.
+  // Fields that a layer has filled with a pattern, to see whether the target writes them. A field that is written is
+  // copied to the host's struct; otherwise the host's field stays as it was.
   absl::InlinedVector<Field, 6> fields;
 };
 
 struct Frame {
-  const void* caller = nullptr;  // where the host's call returns to
-  const void* cfa = nullptr;     // the address of the first argument on the stack, had the call any there
+  const void* caller = nullptr;  // the return address of the host's call
+  const void* cfa = nullptr;     // the address of the first argument on the stack, if the call had any there
   absl::InlinedVector<ArgsCopy, 2> copies;
-  // Room for the bytes of copies: most are small, and there is one in most calls that `validate` looks at closely.
-  static constexpr size_t kRoom = 512;
-  size_t room_used = 0;
-  alignas(16) char room[kRoom];
-  Frame() {}  // leaves `room` as it is
-  // Called when the target has answered, with whether it accepted.
+  // Space for copies. Most are small, and most calls that `validate` examines closely have one.
+  static constexpr size_t kBufferSize = 512;
+  size_t buffer_used = 0;
+  alignas(16) char buffer[kBufferSize];
+  Frame() {}  // does not initialize `buffer`
+  // Functions that run when the target has returned, with whether it succeeded.
   struct AtEnd {
     void (*run)(void* arg, bool accepted);
     void* arg;

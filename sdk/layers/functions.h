@@ -1,6 +1,6 @@
-// All functions that layers can see: the slots of PJRT_Api, the functions of every extension in api/extensions, and
+// All functions that layers can see: the slots of PJRT_Api, the functions of all extensions in api/extensions, and
 // those of the profiler's table. The lists are sdk/host/slots.def and extension_functions.def; the trampolines, the
-// enumeration and the table of facts are made from them.
+// enumeration and the table of properties are generated from them.
 #ifndef BACKPLANE_SDK_LAYERS_FUNCTIONS_H_
 #define BACKPLANE_SDK_LAYERS_FUNCTIONS_H_
 
@@ -11,7 +11,7 @@
 
 namespace backplane::layers {
 
-// Table slots first, in the order of the table; then the extensions' functions. Named as in the headers:
+// Table slots first, in the order of the table, then the functions of extensions. Names are as in the headers:
 // Fn::PJRT_Client_Create, Fn::PJRT_FFI_UserData_Add (a function of an extension is named after its args).
 enum class Fn : uint16_t {
 #define BP_SLOT(name, since) name,
@@ -37,13 +37,13 @@ enum class Returns : uint8_t {
 
 struct FunctionInfo {
   const char* name;       // "PJRT_Client_Create"
-  const char* extension;  // null for a slot of the table, else the struct: "PJRT_FFI_Extension"
+  const char* extension;  // null for a slot of the table, else the name of the struct: "PJRT_FFI_Extension"
   size_t args_size;       // STRUCT_SIZE of its args in our headers
   Returns returns;
-  bool has_extension_start;  // whether the second word of its args begins a chain of extensions
+  bool has_extension_start;  // whether the second word of its args starts a chain of extensions
 };
 const FunctionInfo& InfoOf(Fn fn);
-// Fn::kCount when there is none of that name.
+// Returns Fn::kCount if there is no function of that name.
 Fn FunctionByName(absl::string_view name);
 
 }  // namespace backplane::layers

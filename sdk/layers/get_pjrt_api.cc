@@ -1,4 +1,4 @@
-// The library of layers: a plugin for the host, which opens the plugin it is told of.
+// The library of layers. To the host it is a plugin; it opens the plugin that the configuration names.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ namespace {
 
 Stack* g_stack = nullptr;  // lives until the process ends
 pid_t g_process = 0;
-int g_wake = -1;  // the writing end of the flush signal's pipe
+int g_wake = -1;  // the writing end of the pipe for the flush signal
 
 std::string OwnPath() {
   Dl_info info;
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<Stack>> Open() {
   return Stack::Create(&plugin->api(), plugin->name(), std::move(layers));
 }
 
-// A forked child has no business in its parent's files.
+// A forked child must not write to the files of its parent.
 void FlushHere() {
   if (getpid() == g_process) g_stack->Flush();
 }
@@ -55,12 +55,12 @@ void EndHere() {
 void OnSignal(int) {
   const int saved = errno;
   const char byte = 0;
-  // A full pipe means that a flush is coming anyway.
+  // If the pipe is full, a flush is already pending.
   if (write(g_wake, &byte, 1) < 0) errno = saved;
   errno = saved;
 }
 
-// What may be done in a signal handler is too little to write files: it wakes a thread.
+// A signal handler must not write files, so it wakes a thread that does.
 void FlushOnSignal() {
   int ends[2];
   if (pipe(ends) != 0) return;
@@ -87,7 +87,7 @@ const PJRT_Api* OpenOnce() {
   static const PJRT_Api* table = nullptr;
   if (table != nullptr) return table;
   if (opening) {
-    // Copies of the library that name each other as their plugins.
+    // Copies of the library whose manifests name each other as plugins.
     return RefusalTable("BACKPLANE_LAYERS: the plugins of these layers lead back to the same library");
   }
   opening = true;

@@ -1,18 +1,20 @@
-// What layers cost a host, without Python: the calls that JAX makes for one token of a small transformer (one execution
-// with 62 arguments and ten outputs, two small copies, and some eighty calls that only ask or destroy), on a plugin
-// itself and behind layers, in one process and one thread.
+// Measures the cost of layers for a host, without Python: the calls that JAX makes for one token of a small transformer
+// (one execution with 62 arguments and ten outputs, two small copies, and some eighty calls that only query or destroy
+// something), with and without layers, in one process and one thread.
 //
 //   layers_bench PLUGIN.so [--layers NAMES]... [--setups N] [--rounds N] [--block STEPS] [--idle [--cold]]
 //   layers_bench PLUGIN.so --layers NAMES --count STEPS     only the steps, for a tool that counts instructions
 //
-// Roads are the plugin ("bare", twice: the second says how far equal things differ here), a layer that does nothing
-// ("dispatch"), and the stacks named. Each has a client and buffers of its own. A round goes over all of them, forwards
-// or backwards in turn, for a block of steps each, of which the first few are not looked at: they find the caches full
-// of another road's. Where the buffers of a road came to lie is luck that stays for as long as they live, so everything
-// is set up anew a few times, in another order. Told, of the wall-clock time of a step and of the processor time of all
-// threads: the median over rounds of the ratio to `bare` in the same round, and the range that half of the rounds lie
-// in; and what that makes for each call. Processor time tells more where others use the machine at the same time.
-// --idle: the program does nothing. --cold: and between steps, which then are timed by the wall alone, as much memory
+// The variants are the plugin ("bare", twice: the second shows how much equal variants differ here), a layer that does
+// nothing ("dispatch"), and the named stacks. Each has its own client and buffers. A round runs a block of steps of
+// each variant, in alternating order. The first steps of a block are not measured, because the caches still contain the
+// data of another variant. Where the buffers of a variant were allocated influences its speed as long as they live, so
+// everything is set up anew a few times, in another order.
+//
+// The output has the median over rounds of the ratio to `bare` in the same round, its quartiles, and the cost per call,
+// for the wall-clock time of a step and for the processor time of all threads. Processor time is more reliable if other
+// processes use the machine. --idle: the program does nothing. --cold: as much other memory is read between steps as
+// the work for a token reads; only wall-clock time is measured then.
 // is gone through as a token's work goes through.
 #include <time.h>
 
@@ -69,7 +71,7 @@ struct Parameter {
   bool integer = false;
 };
 
-// The token, the position, the caches, which the execution takes, and the weights.
+// The token, the position, the caches, which the execution consumes, and the weights.
 std::vector<Parameter> Parameters() {
   std::vector<Parameter> p;
   auto add = [&](const std::string& name, std::initializer_list<int> dims, bool integer = false) {
@@ -79,7 +81,7 @@ std::vector<Parameter> Parameters() {
   add("position", {}, true);
   for (size_t i = 0; i < kCaches; ++i) add(absl::StrCat("cache", i), {kRows, kWidth});
   add("embed", {kVocabulary, kWidth});
-  add("places", {kRows, kWidth});
+  add("positions", {kRows, kWidth});
   add("gain", {kWidth});
   add("shift", {kWidth});
   for (int b = 0; b < kBlocks; ++b) {
@@ -101,7 +103,7 @@ std::vector<Parameter> Parameters() {
 
 class Writer {
  public:
-  // A value by its operation; the result's name.
+  // Adds an operation and returns the name of its result.
   std::string Add(const std::string& operation) {
     const std::string name = absl::StrCat("%v", count_++);
     absl::StrAppend(&text_, "    ", name, " = ", operation, "\n");
@@ -114,7 +116,7 @@ class Writer {
     const std::string v = Type({kWidth});
     return Binary("add", Binary("multiply", x, gain, v), shift, v);
   }
-  // x[n] with w[n,m], plus b[m].
+  // x[n] times w[n,m], plus b[m].
   std::string Dense(const std::string& x, const std::string& w, const std::string& b, int n, int m) {
     const std::string y = Add(absl::StrCat("stablehlo.dot_general ", x, ", ", w, ", contracting_dims = [0] x [0] : (",
                                            Type({n}), ", ", Type({n, m}), ") -> ", Type({m})));
@@ -146,7 +148,7 @@ std::string ProgramText(bool idle) {
   } else {
     const std::string zero = w.Add("stablehlo.constant dense<0> : tensor<i32>");
     std::string x = w.Binary("add", w.Row("%embed", "%token", zero, kVocabulary),
-                             w.Row("%places", "%position", zero, kRows), vector);
+                             w.Row("%positions", "%position", zero, kRows), vector);
     for (int b = 0; b < kBlocks; ++b) {
       auto p = [&](const char* name) { return absl::StrCat("%", name, b); };
       const std::string qkv = w.Dense(w.Norm(x, p("n1g"), p("n1s")), p("qkv"), p("qkvb"), kWidth, 3 * kWidth);
@@ -193,9 +195,9 @@ std::string ProgramText(bool idle) {
                       absl::StrJoin(types, ", "), "\n  }\n}\n");
 }
 
-// ---- A road
+// ---- A variant
 
-// Wants every call and does nothing: what remains is the way through the layers.
+// A layer that wants every call and does nothing, to measure the dispatch.
 class Nothing : public Layer {
  public:
   const char* name() const override { return "dispatch"; }
@@ -221,9 +223,9 @@ std::vector<std::unique_ptr<Layer>> LayersOf(const std::string& names) {
   return layers;
 }
 
-class Road {
+class Variant {
  public:
-  Road(const host::Plugin& plugin, std::vector<std::unique_ptr<Layer>> layers, bool idle) {
+  Variant(const host::Plugin& plugin, std::vector<std::unique_ptr<Layer>> layers, bool idle) {
     const PJRT_Api* table = &plugin.api();
     if (!layers.empty()) {
       stack_ = Take(Stack::Create(table, plugin.name(), std::move(layers)));
@@ -254,8 +256,8 @@ class Road {
       arguments_.push_back(Take(client_->ToDevice(array)).release());
     }
   }
-  Road(const Road&) = delete;
-  ~Road() {
+  Variant(const Variant&) = delete;
+  ~Variant() {
     for (PJRT_Buffer* b : arguments_) Destroy(b);
     Destroy(logits_);
     executable_ = {};
@@ -263,7 +265,7 @@ class Road {
     client_.reset();
   }
 
-  // One token: returns seconds. The order of calls is that of jaxlib's client.
+  // Runs the steps for one token and returns the seconds. The order of calls is that of jaxlib's client.
   double Step() {
     const auto start = std::chrono::steady_clock::now();
     BP_PJRT_ARGS(*plugin_, context, PJRT_ExecuteContext_Create);
@@ -314,12 +316,12 @@ class Road {
     a.buffer = buffer;
     Ok(api_->PJRT_Buffer_Destroy(&a));
   }
-  // Nothing has to be done when it is ready, but a host asks to be told.
+  // Registers a callback that does nothing, as a host does.
   void Follow(PJRT_Event* event) {
     BP_PJRT_ARGS(*plugin_, on, PJRT_Event_OnReady);
     on.event = event;
     on.user_arg = this;
-    on.callback = [](PJRT_Error* error, void* road) { static_cast<Road*>(road)->Ok(error); };
+    on.callback = [](PJRT_Error* error, void* variant) { static_cast<Variant*>(variant)->Ok(error); };
     Ok(api_->PJRT_Event_OnReady(&on));
     BP_PJRT_ARGS(*plugin_, destroy, PJRT_Event_Destroy);
     destroy.event = event;
@@ -379,7 +381,7 @@ class Road {
     dims.buffer = buffer;
     Ok(api_->PJRT_Buffer_Dimensions(&dims));
   }
-  // As numpy sees it: in place.
+  // Reads the buffer in place, as numpy does.
   void Read(PJRT_Buffer* buffer) {
     if (IsDeleted(buffer)) Die("the token is deleted");
     Shape(buffer);
@@ -433,7 +435,7 @@ class Road {
     Ok(api_->PJRT_Buffer_DecreaseExternalReferenceCount(&let));
   }
 
-  std::unique_ptr<Stack> stack_;  // outlives what is called through it
+  std::unique_ptr<Stack> stack_;  // outlives the objects that are called through it
   const host::Plugin* plugin_ = nullptr;
   const PJRT_Api* api_ = nullptr;
   const PJRT_FFI_Extension* ffi_ = nullptr;
@@ -460,7 +462,7 @@ double ProcessorSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// One figure for each round.
+// One value for each round.
 struct Series {
   std::vector<double> seconds;
 };
@@ -472,15 +474,15 @@ struct Setting {
   bool idle = false, cold = false;
 };
 
-// Leaves the caches as a token's work does: full of other things than the host's and the layers'.
+// Fills the caches with other data, as the work for a token does.
 void FillCaches() {
   constexpr size_t kBytes = size_t{12} << 20, kLine = 64;
   static std::vector<char>* const other = new std::vector<char>(kBytes);
   for (size_t i = 0; i < kBytes; i += kLine) ++(*other)[i];
 }
 
-constexpr int kWarm = 600;    // steps: past what layers do only for the first calls of a function
-constexpr int kUnlooked = 8;  // of a block
+constexpr int kWarm = 600;        // steps; more than the calls for which layers do additional work
+constexpr int kSkippedSteps = 8;  // steps at the beginning of a block that are not measured
 
 void Measure(const Setting& s, const host::Plugin& plugin) {
   std::vector<std::string> names = {"bare", "bare again", "dispatch"};
@@ -494,39 +496,39 @@ void Measure(const Setting& s, const host::Plugin& plugin) {
     Counter* counts = counter.get();
     std::vector<std::unique_ptr<Layer>> layers;
     layers.push_back(std::move(counter));
-    Road road(plugin, std::move(layers), s.idle);
-    for (int i = 0; i < 3; ++i) road.Step();
+    Variant variant(plugin, std::move(layers), s.idle);
+    for (int i = 0; i < 3; ++i) variant.Step();
     const int64_t before = counts->count;
-    road.Step();
+    variant.Step();
     calls = counts->count - before;
   }
   std::map<std::string, Series> wall, processor;
   for (int setup = 0; setup < s.setups; ++setup) {
     std::vector<std::string> order = names;
     std::rotate(order.begin(), order.begin() + setup % static_cast<int>(order.size()), order.end());
-    std::map<std::string, std::unique_ptr<Road>> roads;
+    std::map<std::string, std::unique_ptr<Variant>> variants;
     for (const std::string& name : order) {
       const bool bare = name == "bare" || name == "bare again";
-      roads[name] =
-          std::make_unique<Road>(plugin, bare ? std::vector<std::unique_ptr<Layer>>() : LayersOf(name), s.idle);
-      for (int i = 0; i < kWarm; ++i) roads[name]->Step();
+      variants[name] =
+          std::make_unique<Variant>(plugin, bare ? std::vector<std::unique_ptr<Layer>>() : LayersOf(name), s.idle);
+      for (int i = 0; i < kWarm; ++i) variants[name]->Step();
     }
     for (int round = 0; round < s.rounds; ++round) {
       for (const std::string& name : order) {
         std::vector<double> steps;
-        for (int i = 0; i < kUnlooked; ++i) roads[name]->Step();
+        for (int i = 0; i < kSkippedSteps; ++i) variants[name]->Step();
         const double before = ProcessorSeconds();
         for (int i = 0; i < s.block; ++i) {
           if (s.cold) FillCaches();
-          steps.push_back(roads[name]->Step());
+          steps.push_back(variants[name]->Step());
         }
         if (!s.cold) processor[name].seconds.push_back((ProcessorSeconds() - before) / s.block);
         wall[name].seconds.push_back(Quantile(std::move(steps), 0.5));
       }
       std::reverse(order.begin(), order.end());
     }
-    for (const auto& [name, road] : roads) {
-      if (road->token() != roads["bare"]->token()) Die(absl::StrCat(name, " computed another token"));
+    for (const auto& [name, variant] : variants) {
+      if (variant->token() != variants["bare"]->token()) Die(absl::StrCat(name, " computed another token"));
     }
   }
   printf("%lld calls a step, %zu arguments, %d rounds\n", static_cast<long long>(calls), Parameters().size(),
@@ -588,15 +590,15 @@ Setting Parse(int argc, char** argv) {
 }
 
 int Main(int argc, char** argv) {
-  // What the layers find out goes nowhere, but they do find it out.
+  // The layers record their results but do not write them.
   for (const char* name : {"BACKPLANE_TRACE_FILE", "BACKPLANE_TRACE_HTML"}) setenv(name, "none", 1);
   Setting s = Parse(argc, argv);
   const host::Plugin& plugin = *Take(host::Plugin::Load(s.plugin));
   if (s.count > 0) {
     if (s.layers.size() > 1) Die("--count takes one stack");
-    Road road(plugin, s.layers.empty() ? std::vector<std::unique_ptr<Layer>>() : LayersOf(s.layers[0]), s.idle);
-    for (int i = 0; i < s.count; ++i) road.Step();
-    printf("%d steps, token %d\n", s.count, road.token());
+    Variant variant(plugin, s.layers.empty() ? std::vector<std::unique_ptr<Layer>>() : LayersOf(s.layers[0]), s.idle);
+    for (int i = 0; i < s.count; ++i) variant.Step();
+    printf("%d steps, token %d\n", s.count, variant.token());
     return 0;
   }
   if (s.layers.empty()) s.layers = {"trace", "validate"};

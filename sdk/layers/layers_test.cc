@@ -1,4 +1,4 @@
-// The stack itself: what the host sees, order, answers, errors, copies of args, callbacks, threads.
+// Tests of the stack itself: the table for the host, order, answers, errors, copies of args, callbacks, threads.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -102,17 +102,17 @@ TEST_F(StackTest, ExtensionsAreClonedInTheirOrderAndInterposed) {
   probe->after = [&](Call& call) {
     if (call.info().extension != nullptr) seen.push_back(absl::StrCat(call.info().extension, " ", call.name()));
   };
-  // One that nobody knows, before those of the shim.
-  struct Strange {
+  // An unknown extension, before those of the shim.
+  struct UnknownExtension {
     PJRT_Extension_Base base;
     int fact;
-  } strange{{sizeof(Strange), static_cast<PJRT_Extension_Type>(0x12345), GetPjrtApi()->extension_start}, 7};
+  } strange{{sizeof(UnknownExtension), static_cast<PJRT_Extension_Type>(0x12345), GetPjrtApi()->extension_start}, 7};
   PJRT_Api& target = TargetCopy();
   target.extension_start = &strange.base;
   Open(List(std::move(probe)), &target);
   const PJRT_Extension_Base* ours = api().extension_start;
   ASSERT_EQ(static_cast<int>(ours->type), 0x12345);
-  EXPECT_EQ(reinterpret_cast<const Strange*>(ours)->fact, 7);
+  EXPECT_EQ(reinterpret_cast<const UnknownExtension*>(ours)->fact, 7);
   const PJRT_FFI_Extension* ffi = nullptr;
   const PJRT_Extension_Base* theirs = target.extension_start;
   for (; theirs != nullptr && ours != nullptr; theirs = theirs->next, ours = ours->next) {
@@ -184,7 +184,7 @@ TEST_F(StackTest, AnAnswerEndsTheWayAndItsErrorIsAsGoodAsAnother) {
   PJRT_Error* error = api().PJRT_Client_Create(&a);
   ASSERT_NE(error, nullptr);
   EXPECT_THAT(order, ElementsAre("outer", "answered"));
-  // By its own table of functions, as hosts do since 0.107, and then by the plugin's table.
+  // Through the error's own table of functions, as hosts do since 0.107, and then through the plugin's table.
   const char* text = nullptr;
   size_t size = 0;
   error->vtable->message(error, &text, &size);
@@ -232,7 +232,7 @@ TEST_F(StackTest, WhatTheTargetWritesIntoACopyComesBack) {
     host_args = call.args;
     auto* copy = static_cast<PJRT_Client_LookupDevice_Args*>(CopyArgs(call));
     ASSERT_NE(copy, nullptr);
-    copy->id = 1;  // the target looks for another device than the host said
+    copy->id = 1;  // the target looks up another device than the host asked for
   };
   outer->after = [&](Call& call) {
     if (call.fn != Fn::PJRT_Client_LookupDevice) return;
@@ -269,7 +269,7 @@ TEST_F(StackTest, WhatTheTargetWritesIntoACopyComesBack) {
 TEST_F(StackTest, AChainOfAnOlderFormIsHandedOnUnread) {
   PJRT_Api& target = TargetCopy();
   target.pjrt_api_version.minor_version = 44;
-  void* nothing = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // whoever reads it dies
+  void* nothing = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // reading it ends the process
   target.extension_start = static_cast<PJRT_Extension_Base*>(nothing);
   Open(List(std::make_unique<Probe>()), &target);
   EXPECT_EQ(api().extension_start, nothing);
@@ -405,7 +405,8 @@ TEST(StacksTest, WhatIsNoTargetIsRefused) {
 }
 
 TEST(FunctionsTest, TheListsAreWhole) {
-  // Each extension struct is a head, the functions of the list, and members that are no functions (known by number).
+  // Each extension struct consists of a head, the functions of the list, and members that are no functions (their
+  // number is known).
   size_t functions = 0;
 #define BP_EXTENSION(type_name, type)                                                              \
   EXPECT_TRUE(functions == 0) << "before " #type_name << ": " << functions << " words not listed"; \

@@ -32,7 +32,7 @@ absl::StatusOr<int64_t> Options::GetInt(absl::string_view name, int64_t fallback
   if (text.empty()) return fallback;
   int64_t value;
   if (absl::SimpleAtoi(text, &value)) return value;
-  return absl::InvalidArgumentError(absl::StrCat(layer_, ": ", name, " is '", text, "', expected a whole number"));
+  return absl::InvalidArgumentError(absl::StrCat(layer_, ": ", name, " is '", text, "', expected an integer"));
 }
 
 absl::StatusOr<bool> Options::GetBool(absl::string_view name, bool fallback) const {

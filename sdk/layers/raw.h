@@ -1,4 +1,4 @@
-// Questions that layers ask the target beside the layers. What the target lacks or refuses gives the empty answer.
+// Queries of the target without the layers. If the target lacks the function or returns an error, the result is empty.
 #ifndef BACKPLANE_SDK_LAYERS_RAW_H_
 #define BACKPLANE_SDK_LAYERS_RAW_H_
 
@@ -10,10 +10,10 @@
 namespace backplane::layers::raw {
 
 std::string ProgramName(Stack& stack, PJRT_LoadedExecutable* executable);
-// Outputs on each device; 0 when not known.
+// Returns the number of outputs on each device; 0 if unknown.
 size_t NumOutputs(Stack& stack, PJRT_LoadedExecutable* executable);
 std::vector<PJRT_Device*> AddressableDevices(Stack& stack, PJRT_LoadedExecutable* executable);
-// -1 when not known.
+// Returns -1 if unknown.
 int DeviceId(Stack& stack, PJRT_Device* device);
 
 }  // namespace backplane::layers::raw

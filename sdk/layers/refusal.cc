@@ -11,7 +11,7 @@ class RefusalLayer : public Layer {
   const char* name() const override { return "refusal"; }
   bool Wants(Fn fn) const override { return InfoOf(fn).extension == nullptr && InfoOf(fn).returns == Returns::kError; }
   void Before(Call& call) override {
-    // Errors have to stay readable.
+    // Errors must stay readable.
     if (call.fn == Fn::PJRT_Error_GetCode || call.fn == Fn::PJRT_Error_ForEachPayload) return;
     call.Answer(MakeError(*call.stack, PJRT_Error_Code_FAILED_PRECONDITION, message_));
   }
@@ -20,7 +20,7 @@ class RefusalLayer : public Layer {
   const std::string message_;
 };
 
-// What the layer stands on; nothing gets here but calls about errors that are not ours, of which there are none.
+// The target of the layer. Only calls on errors of the target would get here, and there are none.
 template <typename F>
 struct Empty;
 template <typename R, typename Args>
@@ -43,7 +43,7 @@ const PJRT_Api* RefusalTable(const std::string& message) {
     std::vector<std::unique_ptr<Layer>> layers;
     layers.push_back(std::make_unique<RefusalLayer>(message));
     absl::StatusOr<std::unique_ptr<Stack>> stack = Stack::Create(target, "refusal", std::move(layers));
-    if (!stack.ok()) return nullptr;  // every stack is taken; a host takes null for a plugin that cannot be used
+    if (!stack.ok()) return nullptr;  // all stacks are in use; a host treats null as a plugin that cannot be used
     return stack->release()->api();
   }();
   return table;

@@ -1,4 +1,4 @@
-// A table for the host when there is nothing to hand out: GetPjrtApi cannot fail, but each of its functions can.
+// A table whose functions all fail, for a configuration that cannot be used: GetPjrtApi itself cannot return an error.
 #ifndef BACKPLANE_SDK_LAYERS_REFUSAL_H_
 #define BACKPLANE_SDK_LAYERS_REFUSAL_H_
 
@@ -8,8 +8,8 @@
 
 namespace backplane::layers {
 
-// Every function answers FAILED_PRECONDITION with this message; errors can be read and destroyed. Lives until the
-// process ends; later calls return the table of the first.
+// Every function returns FAILED_PRECONDITION with this message; errors can be read and destroyed. The table lives until
+// the process ends. Later calls return the table of the first call.
 const PJRT_Api* RefusalTable(const std::string& message);
 
 }  // namespace backplane::layers

@@ -1,4 +1,4 @@
-// The layers there are. A new one: its factory here and a line in kLayers.
+// The available layers. To add one, declare its factory here and add a line to kLayers.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/layers/fault/fault.h"

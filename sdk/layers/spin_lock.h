@@ -1,4 +1,4 @@
-// A lock for sections of a few dozen instructions, which many threads enter and seldom meet in.
+// A lock for short sections with little contention.
 #ifndef BACKPLANE_SDK_LAYERS_SPIN_LOCK_H_
 #define BACKPLANE_SDK_LAYERS_SPIN_LOCK_H_
 
@@ -6,9 +6,9 @@
 
 namespace backplane::layers {
 
-// For std::lock_guard. A third of the cost of a std::mutex that nobody else holds, and one byte of the data it guards.
-// Whoever has to wait spins a little, then lets others run, then sleeps: the holder may have been taken off its
-// processor. Not fair, not recursive.
+// For std::lock_guard. Uncontended, it takes a third of the time of a std::mutex, and it has one byte. A thread that
+// has to wait spins for a while, then yields, then sleeps, because the holder may have been preempted. Not fair, not
+// recursive.
 class SpinLock {
  public:
   SpinLock() = default;

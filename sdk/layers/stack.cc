@@ -12,44 +12,44 @@ namespace backplane::layers {
 namespace {
 
 constexpr size_t kMaxLayers = 16;
-constexpr size_t kMaxTable = size_t{1} << 20;  // bytes; the newest table known has 1144
-constexpr size_t kMaxExtensions = 256;         // as sdk/host reads
+constexpr size_t kMaxTable = size_t{1} << 20;  // in bytes; the newest known table has 1144
+constexpr size_t kMaxExtensions = 256;         // the limit of sdk/host
 constexpr size_t kMaxExtensionSize = size_t{1} << 16;
-constexpr size_t kMaxArgs = 4096;  // the largest args known have under 400
+constexpr size_t kMaxArgs = 4096;  // in bytes; the largest known args have less than 400
 
 }  // namespace
 
-// The layers inside one stack and what it needs at each call.
+// The layers of one stack and the data that it needs for each call.
 struct Stack::Impl {
   int index = -1;
   std::vector<std::unique_ptr<Layer>> layers;
-  // What a call needs to know of its function, together: between two steps of a host all of this leaves the caches.
+  // The data that a call of a function needs, together: between two steps of a host all of it leaves the caches.
   struct alignas(32) Function {
     AnyFunction real = nullptr;
     Invocation invoke = nullptr;
-    uint16_t mask = 0;   // bit i: layer i wants it
-    uint16_t timed = 0;  // and reads the time
-    bool other = false;  // returns something else than a PJRT_Error*
+    uint16_t mask = 0;   // bit i: layer i wants the function
+    uint16_t timed = 0;  // bit i: layer i reads the times
+    bool other = false;  // the function returns something other than a PJRT_Error*
     bool of_errors = false;
   };
   Function functions[kNumFunctions];
   PJRT_Api* table = nullptr;
-  std::vector<std::unique_ptr<char[]>> memory;  // the table and the clones of extensions
+  std::vector<std::unique_ptr<char[]>> memory;  // owns the table and the copies of extensions
 };
 
 namespace {
 
 std::mutex g_stacks_mutex;
-// Read by every call without a lock; a stack is entered before its table is handed out.
+// Read by every call without a lock. A stack is entered here before its table is returned.
 Stack* g_stacks[Stack::kMaxStacks] = {};
-// Tables of stacks that are gone: whoever remembers tables by their address (sdk/host does) never meets another one
-// at the same place.
+// The tables of destroyed stacks. They are never freed, so that code that identifies tables by address (as sdk/host
+// does) never gets another table at the same address.
 std::vector<std::unique_ptr<char[]>>& OldTables() {
   static auto* old = new std::vector<std::unique_ptr<char[]>>;
   return *old;
 }
 
-// What is behind the last layer for functions of errors, some of which layers made.
+// The target of functions on errors, some of which layers created.
 void* CallAboutError(Stack::Impl& s, Fn fn, void* args) {
   bool done = false;
   PJRT_Error* result = nullptr;
@@ -73,15 +73,15 @@ void* CallAboutError(Stack::Impl& s, Fn fn, void* args) {
   return done ? result : f.invoke(f.real, args);
 }
 
-// What the target wrote into a copy goes to the struct it was made of; the rest of that stays the caller's. A field
-// that is looked at as a whole goes as a whole: some of its new bytes may be equal to the old.
+// Copies what the target wrote to a copy of args back to the original struct; the rest of the struct does not change. A
+// field with a pattern is copied as a whole, because some of its new bytes may equal the old ones.
 void CopyBack(Frame& frame) {
   for (auto it = frame.copies.rbegin(); it != frame.copies.rend(); ++it) {
     char* copy = it->bytes;
     char* before = copy + it->size;
     for (ArgsCopy::Field& f : it->fields) {
       f.written = memcmp(copy + f.offset, before + f.offset, f.size) != 0;
-      // Layers inside read the copy after this: they too shall not find the pattern.
+      // Inner layers read the copy afterwards; they must not see the pattern either.
       memcpy(f.written ? it->host + f.offset : copy + f.offset, f.written ? copy + f.offset : it->host + f.offset,
              f.size);
       memcpy(before + f.offset, copy + f.offset, f.size);
@@ -98,7 +98,7 @@ void* Dispatch(int stack, Fn fn, void* args) {
   Stack& owner = *g_stacks[stack];
   Stack::Impl& s = *owner.impl();
   const Stack::Impl::Function& f = s.functions[Index(fn)];
-  // A host that passes no args at all gets what the target makes of it.
+  // If a host passes null as args, the target handles it.
   if (args == nullptr) return f.invoke(f.real, args);
   struct Seen {
     void* args;
@@ -112,7 +112,7 @@ void* Dispatch(int stack, Fn fn, void* args) {
   const uint16_t mask = f.mask;
   const std::unique_ptr<Layer>* const layers = s.layers.data();
   const size_t num_layers = s.layers.size();
-  size_t ran = 0;  // layers whose Before ran, wanted or not
+  size_t ran = 0;  // layers whose Before has run, or would have
   for (; ran < num_layers && !call.answered; ++ran) {
     if (!(mask & (1u << ran))) continue;
     seen[ran].args = call.args;
@@ -152,16 +152,16 @@ void* Dispatch(int stack, Fn fn, void* args) {
 void* CopyArgs(Call& call) {
   const size_t known = call.info().args_size;
   if (call.args_size < sizeof(size_t) || call.args_size > std::max(kMaxArgs, 2 * known)) return nullptr;
-  // As long as the caller says. Layers and target read only what he says.
+  // The size that the caller states. Layers and target read no more than this.
   const size_t size = call.args_size;
   auto& frame = *static_cast<Frame*>(call.frame);
   ArgsCopy& c = frame.copies.emplace_back();
   c.host = static_cast<char*>(call.args);
   c.size = size;
   const size_t need = (2 * size + 15) / 16 * 16;
-  if (need <= Frame::kRoom - frame.room_used) {
-    c.bytes = frame.room + frame.room_used;
-    frame.room_used += need;
+  if (need <= Frame::kBufferSize - frame.buffer_used) {
+    c.bytes = frame.buffer + frame.buffer_used;
+    frame.buffer_used += need;
   } else {
     c.heap.reset(new char[2 * size]);
     c.bytes = c.heap.get();
@@ -184,7 +184,7 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
     return refuse("speaks PJRT C API ", target->pjrt_api_version.major_version, ".",
                   target->pjrt_api_version.minor_version, ", expected major version ", PJRT_API_MAJOR);
   }
-  // As sdk/host: a table in an order of its own, and chains whose elements do not say their size.
+  // As in sdk/host: one version has a table in another order, and old chains have elements without a size.
   constexpr int kDisorderedMinor = 56, kFirstChain = 45;
   const int minor = target->pjrt_api_version.minor_version;
   if (minor == kDisorderedMinor) {
@@ -208,7 +208,7 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
     g_stacks[s.index] = stack.get();
   }
   for (const auto& layer : s.layers) layer->Attach(*stack);
-  // What InterposeTable wants to know and finds out.
+  // The input and output of InterposeTable.
   AnyFunction real[kNumFunctions] = {};
   bool wanted[kNumFunctions] = {};
   for (size_t i = 0; i < kNumFunctions; ++i) {
@@ -222,20 +222,21 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
     }
     wanted[i] = f.mask != 0;
   }
-  // The host reads and frees the errors that layers made.
+  // The layers must see functions on errors, because the host reads and frees errors that layers created.
   for (Fn fn :
        {Fn::PJRT_Error_Destroy, Fn::PJRT_Error_Message, Fn::PJRT_Error_GetCode, Fn::PJRT_Error_ForEachPayload}) {
     s.functions[Index(fn)].of_errors = true;
     wanted[Index(fn)] |= !s.layers.empty();
   }
   const Interposed to{real, wanted};
-  // A host that reads past the end of an older table finds nothing there, not our memory.
+  // A host that reads beyond the end of an older table gets zeros, not other memory.
   s.memory.push_back(std::make_unique<char[]>(std::max(target->struct_size, sizeof(PJRT_Api))));
   s.table = reinterpret_cast<PJRT_Api*>(s.memory.back().get());
   memcpy(static_cast<void*>(s.table), target, target->struct_size);
   InterposeTable(s.index, s.table, to);
 
-  // The chain, element by element, in its order and with its sizes. One that cannot be read stays the target's.
+  // The chain, element by element, in the same order and with the same sizes. A chain that cannot be read stays the
+  // target's.
   PJRT_Extension_Base* unread = nullptr;
   PJRT_Extension_Base** end = minor < kFirstChain ? &unread : &s.table->extension_start;
   bool done[64] = {};
@@ -251,7 +252,7 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
     clone->next = nullptr;
     *end = clone;
     end = &clone->next;
-    // A second element of one type would take the place of the first behind the trampolines: it is left alone.
+    // A second element of the same type would replace the first one behind the trampolines, so it is not interposed.
     const auto type =
         static_cast<size_t>(e->type) < std::size(done) ? static_cast<size_t>(e->type) : std::size(done) - 1;
     if (done[type] || e->struct_size > kMaxExtensionSize) continue;

@@ -1,5 +1,5 @@
-// Sixteen threads at once through trace and validate: every call is in the log of its thread, nothing is found that is
-// not wrong, everything that is wrong is found, and the files can be written meanwhile.
+// Sixteen threads call through trace and validate: every call is in the log of its thread, correct calls give no
+// findings, all incorrect ones are found, and the files can be written meanwhile.
 #include <unistd.h>
 
 #include <array>
@@ -22,7 +22,7 @@ using host::Json;
 
 constexpr int kThreads = 16;
 
-// What passed, by function: the truth that the trace is compared with. Outermost.
+// Counts the calls by function, for comparison with the trace. The outermost layer.
 class Counter : public Layer {
  public:
   explicit Counter(std::array<std::atomic<int64_t>, kNumFunctions>* counts) : counts_(*counts) {}
@@ -44,7 +44,7 @@ class StressTest : public LayersTest {
     for (const char* name : {"trace", "validate"}) {
       absl::StatusOr<std::unique_ptr<Layer>> made = MakeLayerByName(name, Options(name, settings.at(name)));
       ASSERT_TRUE(made.ok()) << made.status();
-      layer_ = made->get();  // in the end `validate`
+      layer_ = made->get();  // finally `validate`
       layers.push_back(*std::move(made));
     }
     Open(std::move(layers));
@@ -53,7 +53,7 @@ class StressTest : public LayersTest {
     stack_.reset();
     for (const char* end : {".json", ".html", ".txt"}) unlink((base_ + end).c_str());
   }
-  // `work` in all threads at once, and again and again whatever `meanwhile` is in another.
+  // Runs `work` in all threads at once, and `meanwhile` repeatedly in another thread.
   template <typename Work, typename Meanwhile>
   static void AllAtOnce(Work work, Meanwhile meanwhile) {
     std::atomic<int> waiting{0};
@@ -148,7 +148,7 @@ TEST_F(StressTest, NothingIsLostAndNothingIsWrong) {
   EXPECT_EQ(*json.Find("otherData")->Find("dropped")->string(), "0");
 }
 
-// Handles that all threads use, and some that each misuses: as many findings as misuses.
+// Handles that all threads use, and some that each thread misuses: there must be as many findings as misuses.
 TEST_F(StressTest, EveryMisuseIsFound) {
   constexpr int kEach = 200, kMisuses = 7;
   PJRT_Client* client = NewClient();

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kStacks = Stack::kMaxStacks;
 
-// A PJRT function cannot be told for which plugin it was called, so each stack has functions of its own.
+// A PJRT function does not know for which plugin it was called, so each stack has its own functions.
 template <int kStack, Fn kFn, typename F>
 struct Trampoline;
 template <int kStack, Fn kFn, typename R, typename Args>
@@ -55,12 +55,12 @@ static_assert(std::size(kInvocations) == kNumFunctions);
 
 template <int kStack, Fn kFn, typename Struct, typename F>
 void Put(Struct* table, size_t size, F Struct::*member, const Interposed& to) {
-  F& place = table->*member;
-  const size_t end = static_cast<size_t>(reinterpret_cast<char*>(&place) - reinterpret_cast<char*>(table)) + sizeof(F);
-  if (end > size || place == nullptr) return;
+  F& slot = table->*member;
+  const size_t end = static_cast<size_t>(reinterpret_cast<char*>(&slot) - reinterpret_cast<char*>(table)) + sizeof(F);
+  if (end > size || slot == nullptr) return;
   if (!to.wanted[Index(kFn)]) return;
-  to.real[Index(kFn)] = reinterpret_cast<AnyFunction>(place);
-  place = &Trampoline<kStack, kFn, F>::Call;
+  to.real[Index(kFn)] = reinterpret_cast<AnyFunction>(slot);
+  slot = &Trampoline<kStack, kFn, F>::Call;
 }
 
 template <int kStack>
@@ -70,7 +70,7 @@ void PutTable(PJRT_Api* table, const Interposed& to) {
 #undef BP_SLOT
 }
 
-// Which number a struct's extension has.
+// The extension type of a struct.
 template <typename Extension>
 constexpr int kTypeOf = -1;
 #define BP_EXTENSION(type_name, type_number) \

@@ -1,4 +1,4 @@
-// The functions that hosts call, one for each (stack, function): each knows its two numbers and hands on to Dispatch.
+// The functions that hosts call, one for each pair of stack and function. Each passes its two numbers on to Dispatch.
 #ifndef BACKPLANE_SDK_LAYERS_TRAMPOLINES_H_
 #define BACKPLANE_SDK_LAYERS_TRAMPOLINES_H_
 
@@ -7,24 +7,25 @@
 
 namespace backplane::layers {
 
-// A function of any args and result; what it is really is known by its Fn.
+// A function with any args and result. Its Fn determines its real type.
 using AnyFunction = void (*)();
 
-// Implemented by stack.cc: takes the call through the layers of a stack. The result as the function returns it.
+// Defined in stack.cc: passes the call through the layers of a stack and returns the result as a word.
 void* Dispatch(int stack, Fn fn, void* args);
 
-// Calls a function that has the type of `fn`; what it returns as a word.
+// Calls a function with the type of `fn` and returns its result as a word.
 using Invocation = void* (*)(AnyFunction function, void* args);
 Invocation InvocationOf(Fn fn);
 
-// Puts trampolines into what the host will see. `real` gets the functions that were there; where `wanted` is false, the
-// function stays. The table has `struct_size` bytes that count, an extension that of its head.
+// Replaces function pointers in a table or extension by trampolines. `real` receives the original functions. Functions
+// for which `wanted` is false are not replaced. Only the first `struct_size` bytes of the table are valid; an extension
+// has its size in its head.
 struct Interposed {
   AnyFunction* real;   // kNumFunctions
   const bool* wanted;  // kNumFunctions
 };
 void InterposeTable(int stack, PJRT_Api* table, const Interposed& to);
-// False for an extension that is not known, which is left as it is.
+// Returns false, and changes nothing, for an unknown extension.
 bool InterposeExtension(int stack, PJRT_Extension_Base* extension, const Interposed& to);
 void InterposeProfiler(int stack, PLUGIN_Profiler_Api* table, const Interposed& to);
 

@@ -1,4 +1,4 @@
-// Buffers filled from host memory piece by piece.
+// Buffers that are filled from host memory piece by piece.
 #include <algorithm>
 
 #include "absl/cleanup/cleanup.h"
@@ -14,9 +14,9 @@ struct PJRT_AsyncHostToDeviceTransferManager {
     std::shared_ptr<backplane::Storage> storage;  // null after an error, and once complete and retrieved
     backplane::Promise ready;
     size_t bytes = 0;
-    int64_t pending = 0;  // transfers under way
+    int64_t pending = 0;  // transfers in progress
     bool last_seen = false, finished = false, retrieved = false;
-    absl::Status error;  // first of a transfer
+    absl::Status error;  // the first error of a transfer
   };
   std::shared_ptr<backplane::shim::ClientState> client;
   PJRT_Device* device = nullptr;
@@ -34,7 +34,7 @@ namespace {
 
 using Manager = PJRT_AsyncHostToDeviceTransferManager;
 
-absl::StatusOr<Manager::Slot*> FindSlot(Manager& manager, int index) {  // under the lock
+absl::StatusOr<Manager::Slot*> FindSlot(Manager& manager, int index) {  // the manager must be locked
   auto& slots = manager.shared->slots;
   if (index < 0 || index >= static_cast<int>(slots.size())) {
     return absl::InvalidArgumentError(absl::StrCat("transfer: buffer index ", index, " of ", slots.size()));
@@ -42,7 +42,7 @@ absl::StatusOr<Manager::Slot*> FindSlot(Manager& manager, int index) {  // under
   return &slots[index];
 }
 
-// Starts a transfer of `src` into the part of a slot that `prepare` says.
+// Starts a transfer of `src` to the part of a slot that `prepare` determines.
 absl::StatusOr<Event> Transfer(Manager& manager, int index, bool last, const HostArray& src,
                                absl::FunctionRef<absl::StatusOr<DeviceArray>(const Manager::Slot&)> prepare) {
   DeviceArray target;
@@ -56,7 +56,7 @@ absl::StatusOr<Event> Transfer(Manager& manager, int index, bool last, const Hos
       if (slot.error.ok()) slot.error = status;
       if (slot.finished || !slot.last_seen || slot.pending > 0) return;
       slot.finished = true;
-      if (slot.retrieved) slot.storage.reset();  // the buffer alone holds it now
+      if (slot.retrieved) slot.storage.reset();  // only the buffer holds it now
       ready = slot.ready;
       result = slot.error;
     }
@@ -73,7 +73,7 @@ absl::StatusOr<Event> Transfer(Manager& manager, int index, bool last, const Hos
     slot->last_seen = last;
     ++slot->pending;
   }
-  // A slot must not wait for a transfer that never began.
+  // If the transfer cannot be started, the slot must not wait for it.
   absl::Cleanup not_begun = [&end] { end(absl::ResourceExhaustedError("transfer: there was no memory to begin it")); };
   const Event done = CopyIn(manager.client, src, target, HostUse::kUntilReleased).done;
   target.storage.reset();
@@ -115,7 +115,7 @@ absl::Status Client_CreateBuffersForAsyncHostToDevice(PJRT_Client_CreateBuffersF
 
 absl::Status AsyncHostToDeviceTransferManager_Destroy(PJRT_AsyncHostToDeviceTransferManager_Destroy_Args& a) {
   if (a.transfer_manager == nullptr) return absl::OkStatus();
-  // Buffers that will never get their last piece become errors; transfers under way go on.
+  // Buffers that will never get their last piece become errors. Transfers in progress continue.
   std::vector<Promise> abandoned;
   {
     std::lock_guard<std::mutex> lock(a.transfer_manager->shared->mu);

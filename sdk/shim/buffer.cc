@@ -1,4 +1,4 @@
-// PJRT_Buffer: metadata, deletion, references from outside.
+// PJRT_Buffer: properties, deletion, external references.
 #include "absl/strings/str_cat.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
@@ -29,7 +29,7 @@ absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Claim(bool* sole) {
   std::lock_guard<std::mutex> lock(mu);
   if (gone()) return Deleted(this, "execute");
   backplane::shim::HeldArray array{{shape, memory->info->id, nullptr, backplane::Event()}, nullptr};
-  // From here on nothing throws.
+  // Nothing throws from here on.
   claimed = true;
   *sole = use.use_count() == 1;
   if (*sole) std::atomic_thread_fence(std::memory_order_acquire);
@@ -42,7 +42,7 @@ absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Claim(bool* sole) {
 void PJRT_Buffer::PutBack(backplane::shim::HeldArray array) {
   std::lock_guard<std::mutex> lock(mu);
   claimed = false;
-  if (deleted) return;  // by the host, meanwhile: `array` is freed after the lock
+  if (deleted) return;  // deleted by the host meanwhile; `array` is freed after the lock is released
   storage = std::move(array.storage);
   ready = std::move(array.ready);
   use = std::move(array.use);
@@ -57,7 +57,7 @@ void PJRT_Buffer::KeepTaken() {
 namespace backplane::shim {
 namespace {
 
-// Waits for the value and gives the array; for calls that hand out an address. InvalidArgument after deletion.
+// Waits for the value and returns the array, for calls that return an address. Returns InvalidArgument after deletion.
 absl::StatusOr<HeldArray> AwaitArray(PJRT_Buffer* buffer, const char* what) {
   ASSIGN_OR_RETURN(HeldArray array, buffer->Read(what));
   RETURN_IF_ERROR(array.ready.Await());
@@ -167,7 +167,7 @@ absl::Status Buffer_Memory(PJRT_Buffer_Memory_Args& a) {
 
 absl::Status Buffer_Delete(PJRT_Buffer_Delete_Args& a) {
   BP_REQUIRE(a.buffer);
-  HeldArray gone;  // freed outside the lock
+  HeldArray gone;  // freed after the lock is released
   {
     std::lock_guard<std::mutex> lock(a.buffer->mu);
     a.buffer->deleted = true;
@@ -215,7 +215,7 @@ absl::Status Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalR
 
 absl::Status Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_DecreaseExternalReferenceCount_Args& a) {
   BP_REQUIRE(a.buffer);
-  HeldArray hold;  // freed outside the lock
+  HeldArray hold;  // freed after the lock is released
   std::lock_guard<std::mutex> lock(a.buffer->mu);
   if (a.buffer->external_references == 0) {
     return absl::InvalidArgumentError("external reference: decreased more often than increased");
@@ -227,7 +227,7 @@ absl::Status Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_DecreaseExternalR
 absl::Status Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& a) {
   BP_REQUIRE(a.buffer);
   {
-    // Memory that is held from outside stays addressable after deletion and donation.
+    // Memory with external references stays addressable after deletion and donation.
     std::lock_guard<std::mutex> lock(a.buffer->mu);
     if (a.buffer->external_hold.storage != nullptr) {
       a.device_memory_ptr = a.buffer->external_hold.storage->data();

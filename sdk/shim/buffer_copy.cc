@@ -1,4 +1,4 @@
-// Copies out of a buffer: to host memory, to another device or memory.
+// Copies from a buffer to host memory, to another device or to another memory.
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -9,7 +9,7 @@
 namespace backplane::shim {
 namespace {
 
-// Which range of the buffer's own bytes; `array` becomes an array of those bytes.
+// Replaces `array` by an array of the given range of its bytes.
 absl::Status SelectBytes(ClientState& client, int64_t offset, int64_t size, DeviceArray* array) {
   ASSIGN_OR_RETURN(size_t have, client.client->StorageSize(array->shape, array->memory));
   if (offset < 0 || size < 0 || static_cast<uint64_t>(offset) > have || static_cast<uint64_t>(size) > have - offset) {
@@ -34,7 +34,7 @@ absl::StatusOr<PJRT_Buffer*> CopyTo(PJRT_Buffer* buffer, PJRT_Device* device, Me
   const std::shared_ptr<ClientState>& client = buffer->client;
   ASSIGN_OR_RETURN(HeldArray from, buffer->Read("copy to memory"));
   Shape shape = from.shape;
-  // A layout that only the source's memory can have gives way to the default.
+  // If the destination does not support the layout of the source, the default layout is used.
   if (shape.IsArray() && !client->client->StorageSize(shape, memory->info->id).ok()) {
     RETURN_IF_ERROR(SetLayout(*client, nullptr, &shape));
   }
@@ -114,7 +114,7 @@ absl::Status Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args& a)
       done.Set(status);
       return;
     }
-    const absl::Status started = Caught([&] {
+    const absl::Status started = CatchExceptions([&] {
       const Event copied = CopyBytesOut(p->client, std::move(p->array), p->offset, args->dst);
       p.reset();
       copied.OnReady([done](const absl::Status& end) { done.Set(end); });

@@ -1,4 +1,4 @@
-// Buffers out of host memory, out of somebody else's device memory, out of nothing, and out of errors.
+// Creates buffers from host memory, from memory of the caller, without contents, and with errors.
 #include <cstring>
 
 #include "absl/cleanup/cleanup.h"
@@ -7,10 +7,10 @@
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
 
-// Given out with an alias buffer: the promise of a value.
+// The promise of a value for an alias buffer.
 struct PJRT_FulfillAliasBufferCallback {
   std::mutex mu;
-  std::unique_ptr<PJRT_Buffer> alias;  // over the same memory as the host's
+  std::unique_ptr<PJRT_Buffer> alias;  // refers to the same memory as the host's buffer
   backplane::Promise ready{"alias buffer"};
 };
 
@@ -41,7 +41,7 @@ absl::StatusOr<HostSource> ReadHostSource(const PJRT_Client_BufferFromHostBuffer
   return source;
 }
 
-// Whether so many bytes can lie at an address of this process: its half of the address space ends at 2^63.
+// Whether the range is within this process's half of the address space, which ends at 2^63.
 bool FitsBehind(const void* data, uint64_t bytes) {
   constexpr uint64_t kEnd = uint64_t{1} << 63;
   const uint64_t address = reinterpret_cast<uintptr_t>(data);
@@ -54,10 +54,10 @@ absl::Status CheckFitsBehind(const char* what, const void* data, const Shape& sh
       absl::StrCat(what, ": no memory has the ", bytes, " bytes of ", shape.ToString(), " behind that address"));
 }
 
-// The host memory can be the storage itself: same order, no gaps, an address the backend accepts.
+// Whether the host memory itself can be the storage: same order, no gaps, and an address that the backend accepts.
 bool FitsInPlace(const HostSource& source, const Shape& device_shape, const MemoryObject& memory) {
   if (memory.zero_copy_alignment == 0 || !memory.host) return false;
-  if (IsSubByte(device_shape.element_type())) return false;  // the copy puts its spare bits in order
+  if (IsSubByte(device_shape.element_type())) return false;  // the copy normalizes the unused bits
   if (reinterpret_cast<uintptr_t>(source.data) % memory.zero_copy_alignment != 0 || source.data == nullptr)
     return false;
   absl::StatusOr<DimVector> strides = DenseByteStrides(device_shape);
@@ -111,7 +111,7 @@ absl::Status Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& 
              lent ? HostUse::kDuringCall : HostUse::kUntilReleased);
   if (copy.done.IsReady()) RETURN_IF_ERROR(copy.done.status());
   array.ready = std::move(copy.done);
-  // Without memory for the buffer this call fails, and the host takes its own memory back.
+  // If there is no memory for the buffer, this call fails, and the host may reuse its memory at once.
   absl::Cleanup read = [&copy] { (void)copy.host_released.Await(); };
   a.buffer = NewBuffer(client, device, memory, std::move(array));
   std::move(read).Cancel();
@@ -130,9 +130,9 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
   if (a.device_buffer_ptr == nullptr && bytes > 0) return NullField("device_buffer_ptr");
   RETURN_IF_ERROR(CheckFitsBehind("view of device buffer", a.device_buffer_ptr, shape, bytes));
   Event ready;
-  // Host memory has no streams: `stream` is not looked at, and hosts without one leave it unset.
+  // Host memory has no streams, so `stream` is ignored; hosts without streams leave it unset.
   if (!memory->host && a.stream != 0) {
-    ASSIGN_OR_RETURN(ready, client->client->EventOfStream(device->info().id, reinterpret_cast<void*>(a.stream)));
+    ASSIGN_OR_RETURN(ready, client->client->GetStreamEvent(device->info().id, reinterpret_cast<void*>(a.stream)));
   }
   if (memory->host) {
     const size_t alignment = client->client->ViewAlignment(memory->info->id, shape.element_type());
@@ -196,7 +196,7 @@ absl::Status Client_CreateAliasBuffer(PJRT_Client_CreateAliasBuffer_Args& a) {
   auto promise = std::make_unique<PJRT_FulfillAliasBufferCallback>();
   std::unique_ptr<PJRT_Buffer> alias(
       NewBuffer(client, nullptr, memory, {shape, memory->info->id, storage, promise->ready.event()}));
-  // The host may destroy the alias before it fulfills the promise: keep a buffer of our own.
+  // The host may destroy the alias before it fulfills the promise, so we keep a buffer.
   promise->alias.reset(
       NewBuffer(client, nullptr, memory, {shape, memory->info->id, std::move(storage), promise->ready.event()}));
   a.alias_buffer = alias.release();
@@ -209,7 +209,7 @@ absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
   BP_REQUIRE(a.fulfill_alias_buffer_cb);
   const std::shared_ptr<ClientState>& client = a.client->state;
   absl::Status status = MakeStatus(a.status_code, a.error_message, a.error_message_size);
-  // What is refused leaves the promise to the host, so everything is looked at before it is taken.
+  // If the call is refused, the host keeps the promise. So everything is checked first.
   HeldArray from;
   if (status.ok()) {
     BP_REQUIRE(a.buffer);
@@ -221,7 +221,7 @@ absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
                                                      ", the buffer is ", a.buffer->shape.ToString()));
     }
     ASSIGN_OR_RETURN(from, a.buffer->Read("fulfill alias"));
-    // Its value would wait for itself.
+    // The value would wait for itself.
     if (from.storage != nullptr && from.storage == alias->storage)
       return absl::InvalidArgumentError("fulfill alias: the buffer is the alias itself");
   }
@@ -231,9 +231,9 @@ absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(DeviceArray to, promise->alias->Take("fulfill alias"));
-  to.ready = Event();  // nobody else writes it
+  to.ready = Event();  // nothing else writes to it
   const Event done = CopyAcross(client, std::move(from), to);
-  to.storage.reset();  // the buffer's alone when the value is there
+  to.storage.reset();  // only the buffer holds it when the value is available
   done.OnReady([ready = promise->ready](const absl::Status& copied) { ready.Set(copied); });
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Buffers: how host memory comes in and out, deletion, references, copies, views, pieces.
+// Tests buffers: copies from and to host memory, deletion, references, copies, views, transfers in pieces.
 #include <limits>
 #include <numeric>
 #include <string>
@@ -100,7 +100,7 @@ TEST_F(BufferTest, LargeTransfersRunBehindTheCallAndSmallOnesDuringIt) {
   auto b = FromHost(large.data(), PJRT_Buffer_Type_F32, dims, PJRT_HostBufferSemantics_kImmutableOnlyDuringCall);
   ASSERT_TRUE(BP_CALL(PJRT_Client_BufferFromHostBuffer, b).ok());
   const std::vector<float> before = large;
-  large.assign(large.size(), -1);  // ours again at once
+  large.assign(large.size(), -1);  // may be reused at once
   EXPECT_EQ(Values(b.buffer), before);
   EXPECT_TRUE(AwaitAndDestroy(b.done_with_host_buffer).ok());
   Destroy(b.buffer);
@@ -120,7 +120,7 @@ TEST_F(BufferTest, DeviceLayoutsTiledAndStrided) {
   EXPECT_TRUE(AwaitAndDestroy(a.done_with_host_buffer).ok());
   const float* raw = static_cast<const float*>(Address(a.buffer));
   EXPECT_THAT(std::vector<float>(raw, raw + 6), ElementsAre(1, 4, 2, 5, 3, 6));
-  EXPECT_THAT(Values(a.buffer), ElementsAre(1, 4, 2, 5, 3, 6));  // no host layout asked for: the buffer's own
+  EXPECT_THAT(Values(a.buffer), ElementsAre(1, 4, 2, 5, 3, 6));  // without a requested layout the buffer's own is used
 
   const int64_t row_major[] = {1, 0};
   PJRT_Buffer_MemoryLayout host = layout;
@@ -155,10 +155,10 @@ TEST_F(BufferTest, DeviceLayoutsTiledAndStrided) {
   EXPECT_EQ(size.on_device_size_in_bytes, 32u);
   const float* tiles = static_cast<const float*>(Address(a.buffer));
   EXPECT_THAT(std::vector<float>(tiles, tiles + 8), ElementsAre(1, 2, 4, 5, 3, 0, 6, 0));
-  EXPECT_THAT(Values(a.buffer), ElementsAre(1, 2, 3, 4, 5, 6));  // hosts have no tiles
+  EXPECT_THAT(Values(a.buffer), ElementsAre(1, 2, 3, 4, 5, 6));  // host arrays have no tiles
   Destroy(a.buffer);
 
-  layout.struct_size = 0;  // as jaxlib's
+  layout.struct_size = 0;  // as in jaxlib
   layout.type = PJRT_Buffer_MemoryLayout_Type_Strides;
   layout.strides = {PJRT_Buffer_MemoryLayout_Strides_STRUCT_SIZE, nullptr, strides, 2};
   ASSERT_TRUE(BP_CALL(PJRT_Client_BufferFromHostBuffer, a).ok());
@@ -324,7 +324,7 @@ TEST_F(BufferTest, ErrorBuffersHaveTheirDeviceLayout) {
   EXPECT_EQ(first_minor(), 1);
   e.shape_layout = &layouts[0];
   EXPECT_EQ(first_minor(), 0);
-  e.device_layout = &layouts[1];  // goes before the other
+  e.device_layout = &layouts[1];  // overrides the other one
   EXPECT_EQ(first_minor(), 1);
   e.struct_size = PJRT_STRUCT_SIZE(PJRT_Client_CreateErrorBuffer_Args, num_payload);  // a host of 0.116
   EXPECT_EQ(first_minor(), 0);
@@ -346,7 +346,7 @@ TEST_F(BufferTest, ARefusedFulfilmentLeavesThePromise) {
   BP_ARGS(f, PJRT_Client_FulfillAliasBuffer);
   f.client = client_;
   f.fulfill_alias_buffer_cb = c.fulfill_alias_buffer_cb;
-  // Without contents; the alias itself, whose value would wait for itself; another client's.
+  // A deleted buffer; the alias itself, whose value would wait for itself; a buffer of another client.
   for (PJRT_Buffer* wrong : {deleted, c.alias_buffer, foreign}) {
     f.buffer = wrong;
     EXPECT_EQ(BP_CALL(PJRT_Client_FulfillAliasBuffer, f).code(), absl::StatusCode::kInvalidArgument);
@@ -437,7 +437,7 @@ TEST_F(BufferTest, ViewsCallBackWhenTheyGo) {
   EXPECT_EQ(deleted, 0);
   Destroy(v.buffer);
   EXPECT_EQ(deleted, 1);
-  v.device_buffer_ptr = data + 1;  // a view may lie where a buffer that copies could not be spared
+  v.device_buffer_ptr = data + 1;  // a view may have an address from which a buffer would have to copy
   ASSERT_TRUE(BP_CALL(PJRT_Client_CreateViewOfDeviceBuffer, v).ok());
   Destroy(v.buffer);
   EXPECT_EQ(deleted, 2);
@@ -576,7 +576,7 @@ TEST_F(BufferTest, AsyncTransfersPieceByPiece) {
   Destroy(early);
   Destroy(late);
 
-  // An error set by the host, and a manager that goes before the last piece.
+  // An error that the host sets, and a manager that is destroyed before the last piece.
   ASSERT_TRUE(BP_CALL(PJRT_Client_CreateBuffersForAsyncHostToDevice, c).ok());
   PJRT_Buffer* failed = retrieve(0);
   PJRT_Buffer* abandoned = retrieve(1);

@@ -88,7 +88,7 @@ void DestroyClient(ClientState* state) {
   }
   try {
     std::thread([state] { delete state; }).detach();
-  } catch (...) {  // no thread for it: it stays, for here it might wait for itself
+  } catch (...) {  // no thread can be created: it is leaked, because here it might wait for itself
   }
 }
 }  // namespace
@@ -134,7 +134,7 @@ absl::Status Client_Create(PJRT_Client_Create_Args& a) {
   ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Plugin().backend->CreateClient(options, {key_values}));
   RETURN_IF_ERROR(CheckTopology(client->topology()));
   a.client = new PJRT_Client{NewClientState(std::move(client), std::move(key_values))};
-  // The first size in a session that tells a host's age; hosts ask for the attributes after it.
+  // The size of this struct is the first in a session that shows the host's version. Hosts query the attributes later.
   Plugin().host_is_old = a.struct_size < PJRT_STRUCT_SIZE(PJRT_Client_Create_Args, kv_try_get_user_arg);
   return absl::OkStatus();
 }

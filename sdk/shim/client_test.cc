@@ -1,4 +1,4 @@
-// Clients, devices, memories, topologies.
+// Tests clients, devices, memories, topologies.
 #include <string>
 
 #include "api/extensions/memory_descriptions.h"
@@ -159,7 +159,7 @@ TEST_F(ClientTest, PluginAttributesAreOursAndTheBackends) {
   EXPECT_EQ(a.attributes[3].value_size, 3u);
 }
 
-// jaxlib 0.4.35 writes programs in the version that the attribute names, and fails where that is newer than its own.
+// jaxlib 0.4.35 writes programs in the version that the attribute states, and fails if it is newer than its own.
 TEST_F(ClientTest, AHostBefore061IsToldAVersionThatItCanWrite) {
   auto current = [] {
     BP_ARGS(a, PJRT_Plugin_Attributes);
@@ -226,7 +226,7 @@ TEST_F(ClientTest, TopologySurvivesSerialization) {
   EXPECT_EQ(k.num_memory_space_kind_ids, 2u);
   DestroyTopology(d.topology);
 
-  // Nothing cut short and nothing changed is taken.
+  // Truncated and changed bytes are refused.
   for (size_t cut = 0; cut < bytes.size(); ++cut) {
     d.serialized_topology_size = cut;
     EXPECT_FALSE(BP_CALL(PJRT_TopologyDescription_Deserialize, d).ok()) << cut;

@@ -1,4 +1,4 @@
-// Programs in, executables out; and executables as bytes.
+// Compiles programs, and serializes and loads executables.
 #include "absl/strings/str_cat.h"
 #include "base/fnv.h"
 #include "base/wire.h"
@@ -22,14 +22,14 @@ absl::StatusOr<CompileOptions> ReadOptions(const char* bytes, size_t size) {
   return ParseCompileOptions(absl::string_view(bytes == nullptr ? "" : bytes, size));
 }
 
-// A serialized HloModuleProto carries the layouts it was built with; how arguments and results lie is for the compile
-// options to say, as with XLA.
+// A serialized HloModuleProto contains layouts of the entry computation. As in XLA, the compile options determine the
+// layouts of arguments and results instead.
 void ForgetEntryLayouts(Module* module) {
   module->config().parameter_layouts.clear();
   module->config().result_layout = Shape();
 }
 
-// What the host says about the compilation overrides what the program says.
+// Compile options of the host override those of the program.
 absl::Status ApplyOptions(const CompileOptions& options, Module* module) {
   ModuleConfig& config = module->config();
   config.num_replicas = options.num_replicas;
@@ -109,7 +109,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Prog
   if (in.code_size > 0) BP_REQUIRE(in.code);
   ASSIGN_OR_RETURN(CompileOptions parsed, ReadOptions(options, options_size));
   const absl::string_view format(in.format, in.format_size), code(in.code == nullptr ? "" : in.code, in.code_size);
-  if (Plugin().backend->TakesBytes(format)) {
+  if (Plugin().backend->AcceptsProgramBytes(format)) {
     ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable,
                      Plugin().backend->CompileBytes({format, code}, parsed, topology));
     RETURN_IF_ERROR(DumpProgram(*executable, parsed, topology.platform_name));

@@ -134,7 +134,7 @@ absl::StatusOr<Shape> ReadShape(PJRT_Buffer_Type type, const int64_t* dims, size
 
 absl::StatusOr<Layout> ReadLayout(const PJRT_Buffer_MemoryLayout* layout, const Shape& shape) {
   BP_REQUIRE(layout);
-  // jaxlib leaves struct_size of this struct unset. It has had all of its fields since its first release.
+  // jaxlib does not set the struct_size of this struct. The first release already had all its fields.
   const PJRT_Buffer_MemoryLayout& in = *layout;
   switch (in.type) {
     case PJRT_Buffer_MemoryLayout_Type_Tiled:

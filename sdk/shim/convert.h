@@ -1,4 +1,4 @@
-// Between the C ABI's element types, dimensions and layouts and ours.
+// Conversion between the C ABI's element types, dimensions and layouts and ours.
 #ifndef BACKPLANE_SDK_SHIM_CONVERT_H_
 #define BACKPLANE_SDK_SHIM_CONVERT_H_
 
@@ -14,13 +14,13 @@ namespace backplane::shim {
 PJRT_Buffer_Type ToBufferType(PrimitiveType type);  // INVALID for tuple, opaque, invalid
 absl::StatusOr<PrimitiveType> FromBufferType(PJRT_Buffer_Type type);
 
-// A validated array shape or token, without layout.
+// Reads and validates the shape of an array or token, without layout.
 absl::StatusOr<Shape> ReadShape(PJRT_Buffer_Type type, const int64_t* dims, size_t num_dims);
 
-// A dense layout as an order of dimensions (and tiles). A strided one must be dense in some order.
+// Converts a dense layout to an order of dimensions (and tiles). A strided layout must be dense in some order.
 absl::StatusOr<Layout> ReadLayout(const PJRT_Buffer_MemoryLayout* layout, const Shape& shape);
 
-// The C view of a layout, pointing into itself. Does not move.
+// The C form of a layout. Contains pointers to itself and must not be moved.
 class LayoutView {
  public:
   explicit LayoutView(const Layout& layout);

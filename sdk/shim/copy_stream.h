@@ -1,4 +1,4 @@
-// PJRT_CopyToDeviceStream: what a receive callback of the host writes a value into, chunk by chunk.
+// PJRT_CopyToDeviceStream: the stream to which a receive callback of the host writes a value, chunk by chunk.
 #ifndef BACKPLANE_SDK_SHIM_COPY_STREAM_H_
 #define BACKPLANE_SDK_SHIM_COPY_STREAM_H_
 
@@ -9,8 +9,8 @@
 #include "sdk/backend/event.h"
 
 struct PJRT_CopyToDeviceStream {
-  // Fills `bytes` bytes at `destination`, which lives until `complete` is set: with OK by the last chunk, with an error
-  // when the stream is destroyed before.
+  // Writes `bytes` bytes to `destination`, which must live until `complete` is set: with OK by the last chunk, or with
+  // an error if the stream is destroyed before.
   PJRT_CopyToDeviceStream(void* destination, int64_t bytes, int64_t granule, backplane::Event complete);
   ~PJRT_CopyToDeviceStream();
 
@@ -23,7 +23,7 @@ struct PJRT_CopyToDeviceStream {
   mutable std::mutex mu_;
   char* const destination_;
   const int64_t total_, granule_;
-  int64_t current_ = 0;  // under mu_
+  int64_t current_ = 0;  // guarded by mu_
   const backplane::Event complete_;
 };
 

@@ -99,7 +99,7 @@ absl::Status Device_MemoryStats(PJRT_Device_MemoryStats_Args& a) {
   put(stats.bytes_limit, a.bytes_limit, a.bytes_limit_is_set);
   put(stats.bytes_reserved, a.bytes_reserved, a.bytes_reserved_is_set);
   put(stats.peak_bytes_reserved, a.peak_bytes_reserved, a.peak_bytes_reserved_is_set);
-  // What one device can count on: the host's memory is one for all of them.
+  // The share of one device, because all devices use the same host memory.
   std::optional<int64_t> reservable = stats.bytes_limit;
   if (reservable && !a.device->memories.empty() && ToMemory(a.device->memories.front())->host)
     *reservable /= static_cast<int64_t>(a.device->client->addressable_devices.size());

@@ -15,7 +15,7 @@
 namespace backplane::shim {
 namespace {
 
-constexpr size_t kMaxName = 120;  // of a module, in the name of a file
+constexpr size_t kMaxName = 120;  // longest module name in a file name
 
 std::string Option(const CompileOptions& options, const std::string& name) {
   auto at = options.env_option_overrides.find(name);
@@ -27,7 +27,7 @@ bool IsOn(const CompileOptions& options, const std::string& name) {
   return value == "true" || value == "1";
 }
 
-// Only letters, digits and a few signs: a module's name comes from the host's user.
+// Replaces all characters except letters, digits and a few signs, because the name comes from the host's user.
 std::string SafeName(const std::string& name) {
   std::string safe = name.substr(0, kMaxName);
   for (char& c : safe) {

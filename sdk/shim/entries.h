@@ -1,4 +1,5 @@
-// One function for each slot of the table, grouped by file. Arguments have passed the guard: not null, large enough.
+// One function for each slot of the table, grouped by file. The guard has checked the arguments: not null, large
+// enough.
 #ifndef BACKPLANE_SDK_SHIM_ENTRIES_H_
 #define BACKPLANE_SDK_SHIM_ENTRIES_H_
 
@@ -11,8 +12,9 @@
   X(Plugin_Initialize)                                                                                                 \
   X(Plugin_Attributes) /* event.cc */                                                                                  \
   X(Event_Destroy)                                                                                                     \
-  X(Event_IsReady) X(Event_Error) X(Event_Await) X(Event_OnReady) X(Event_Create) X(Event_Set) /* error.cc */          \
-      X(Error_GetCode) X(Error_ForEachPayload)                                                 /* client.cc */         \
+  X(Event_IsReady)                                                                                                     \
+  X(Event_Error) X(Event_Await) X(Event_OnReady) X(Event_Create) X(Event_Set) /* error.cc */                           \
+      X(Error_GetCode) X(Error_ForEachPayload)                                /* client.cc */                          \
       X(Client_Create) X(Client_Destroy) X(Client_PlatformName) X(Client_ProcessIndex) X(Client_PlatformVersion)       \
           X(Client_TopologyDescription) X(Client_Devices) X(Client_AddressableDevices) X(Client_LookupDevice)          \
               X(Client_LookupAddressableDevice) X(Client_AddressableMemories) X(Client_DefaultDeviceAssignment)        \
@@ -60,7 +62,7 @@
                   X(TopologyDescription_Fingerprint) X(TopologyDescription_MakeCanonicalShapeForMemorySpace)           \
                       X(TopologyDescription_GetMemorySpaceKindIds)
 
-// Calls that need what no backend of ours has: several processes, and executions that can be failed from outside.
+// Functions that need features which no backend has: several processes, and executions that the host makes fail.
 #define BACKPLANE_UNSUPPORTED_SLOTS(X) X(Client_UpdateGlobalProcessInfo) X(Device_PoisonExecution)
 
 namespace backplane::shim {
@@ -71,9 +73,9 @@ BACKPLANE_SLOTS(BACKPLANE_X)
 void Error_Destroy(PJRT_Error_Destroy_Args* args);
 void Error_Message(PJRT_Error_Message_Args* args);
 
-// The table of this plugin; what GetPjrtApi returns.
+// Returns the table of this plugin, which GetPjrtApi returns.
 const PJRT_Api* Table();
-// First element of the chain of extensions.
+// Returns the first element of the chain of extensions.
 PJRT_Extension_Base* ExtensionChain();
 
 }  // namespace backplane::shim

@@ -1,4 +1,4 @@
-// PJRT_Error: a Status behind a function table, readable without ours.
+// PJRT_Error: a Status with a function table, so that it can be read without the plugin's table.
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,7 +50,7 @@ const ErrorObject* Ours(const PJRT_Error* error) {
   return error->vtable == &kErrorTable ? static_cast<const ErrorObject*>(error) : nullptr;
 }
 
-// Room for messages of errors for which nothing could be allocated.
+// A preallocated error for the case that no memory can be allocated.
 ErrorObject& OutOfMemory() {
   static ErrorObject* error = [] {
     auto* e = new ErrorObject;

@@ -6,7 +6,7 @@
 namespace backplane::shim {
 
 absl::Status Event_Destroy(PJRT_Event_Destroy_Args& a) {
-  // Only this object could set an event of the host's: nobody shall wait for it any longer.
+  // Only this object could set an event that the host created, so nothing must wait for it any longer.
   if (a.event != nullptr && a.event->host_owned)
     Event(a.event->event).Set(absl::AbortedError("event: destroyed before it was set"));
   delete a.event;
@@ -27,7 +27,7 @@ absl::Status Event_Error(PJRT_Event_Error_Args& a) {
 
 absl::Status Event_Await(PJRT_Event_Await_Args& a) {
   BP_REQUIRE(a.event);
-  return Event(a.event->event).Await();  // a copy: the object may be destroyed by a callback meanwhile
+  return Event(a.event->event).Await();  // a copy, because a callback may destroy the object meanwhile
 }
 
 absl::Status Event_OnReady(PJRT_Event_OnReady_Args& a) {

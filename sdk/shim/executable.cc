@@ -25,7 +25,8 @@ LayoutViews MakeLayouts(std::vector<Layout> layouts) {
 
 Layout LayoutOf(const Shape& shape) { return shape.has_layout() ? shape.layout() : Layout::RowMajor(shape.rank()); }
 
-// What the partitioner left about the program's parameters or results, one sharding a leaf. Absent: nothing.
+// Returns the shardings that the partitioner has stored for the program's parameters or results, one for each leaf.
+// Empty if there are none.
 std::optional<StringViews> PartitionedShardings(const Executable& executable, const char* name, size_t leaves) {
   const StringMap& attributes = executable.optimized_module()->config().frontend_attributes;
   auto text = attributes.find(name);
@@ -37,7 +38,8 @@ std::optional<StringViews> PartitionedShardings(const Executable& executable, co
   return views;
 }
 
-// What an executable without a module says itself; replicated where it says nothing of one. Absent: nothing of any.
+// Returns the shardings that an executable without a module states; replicated for leaves without one. Empty if it
+// states none.
 template <typename Info>
 std::optional<StringViews> GivenShardings(absl::Span<const Info> infos) {
   if (absl::c_all_of(infos, [](const Info& info) { return info.sharding.empty(); })) return std::nullopt;
@@ -48,8 +50,7 @@ std::optional<StringViews> GivenShardings(absl::Span<const Info> infos) {
   return views;
 }
 
-// One sharding for each leaf of the entry's parameters, and one for each leaf of its result. Absent where the program
-// says nothing about any of them.
+// Fills in one sharding for each leaf of the entry's parameters and of its result. Empty if the program states none.
 void FillShardings(const Executable& executable, ExecutableViews& views) {
   if (executable.optimized_module() == nullptr) {
     views.parameter_shardings = GivenShardings(executable.parameters());

@@ -1,4 +1,4 @@
-// What the ABI hands out of an executable by pointer: arrays that live as long as the PJRT_Executable.
+// The data of an executable that the ABI returns by pointer. It lives as long as the PJRT_Executable.
 #ifndef BACKPLANE_SDK_SHIM_EXECUTABLE_VIEWS_H_
 #define BACKPLANE_SDK_SHIM_EXECUTABLE_VIEWS_H_
 
@@ -19,7 +19,7 @@ struct StringViews {
   std::vector<std::string> strings;
   std::vector<const char*> pointers;
   std::vector<size_t> sizes;
-  void Seal();  // call once the strings are complete
+  void Seal();  // must be called once, when the strings are complete
 };
 
 struct LayoutViews {
@@ -36,7 +36,7 @@ struct ExecutableViews {
   std::vector<int64_t> output_dims;
   std::vector<size_t> output_ranks;
   LayoutViews parameter_layouts, output_layouts;
-  std::optional<StringViews> parameter_shardings, output_shardings;  // serialized OpSharding; absent: none is known
+  std::optional<StringViews> parameter_shardings, output_shardings;  // serialized OpSharding; empty: unknown
 };
 
 }  // namespace backplane::shim

@@ -1,4 +1,4 @@
-// Execution: checks everything, takes what is donated, launches on every device, returns.
+// Execution: checks everything, takes the donated arguments, launches the program on every device, and returns.
 #include <algorithm>
 #include <atomic>
 
@@ -12,18 +12,18 @@ namespace backplane::shim {
 namespace {
 
 std::atomic<int64_t> next_run_id{1};
-// Run ids of executables that are launched device by device.
+// The run ids of executables that are launched separately on each device.
 constexpr int64_t kFirstLoneRun = int64_t{1} << 62, kLoneRange = int64_t{1} << 32;
 std::atomic<int64_t> next_lone_range{0};
 
-// Where one row of arguments runs.
+// The device on which one list of arguments is executed.
 struct Place {
   PJRT_Device* device;
   int32_t replica, partition;
   MemoryObject* const* output_memories;  // one for each output
 };
 
-// For messages: "execute: argument 2 (params['w'])", the name where the program gives one.
+// Returns the argument for messages: "execute: argument 2 (params['w'])", with the name if the program has one.
 std::string Argument(const PJRT_LoadedExecutable& e, size_t index) {
   std::string text = absl::StrCat("execute: argument ", index);
   const Module* module = e.executable->optimized_module();
@@ -35,7 +35,7 @@ std::string Argument(const PJRT_LoadedExecutable& e, size_t index) {
   }
   const Computation* entry = module->entry();
   if (entry == nullptr) return text;
-  size_t leaf = 0;  // arguments are the leaves of the parameters
+  size_t leaf = 0;  // an index of a leaf of the parameters
   for (const Instruction* parameter : entry->parameters()) {
     size_t leaves = 0;
     ForEachLeaf(parameter->shape(), [&](const Shape&, const std::vector<int64_t>&) { ++leaves; });
@@ -60,7 +60,7 @@ bool SameLayout(const Shape& a, const Shape& b) {
   const Layout& y = b.layout();
   if (x.minor_to_major == y.minor_to_major) return x.tiles == y.tiles;
   if (x.tiles != y.tiles) return false;
-  // Dimensions of one element may stand anywhere.
+  // Dimensions of size 1 may be anywhere in the order.
   auto significant = [](const Shape& s) {
     DimVector order;
     for (int64_t d : s.layout().minor_to_major) {
@@ -83,7 +83,7 @@ absl::Status CheckArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* 
     if (b == nullptr) return absl::InvalidArgumentError(absl::StrCat(Argument(e, i), " is null"));
     const Shape& expected = parameters[i].shape;
     if (expected.IsToken()) [[unlikely]] {
-      // Hosts keep tokens between programs as arrays without elements.
+      // Hosts represent tokens between programs by arrays without elements.
       if (!b->shape.IsToken() && b->shape.num_elements() != 0) return WrongArgument(e, i, b, expected);
     } else if (b->shape.element_type() != expected.element_type() || b->shape.dimensions() != expected.dimensions() ||
                !SameLayout(b->shape, expected)) [[unlikely]] {
@@ -103,7 +103,7 @@ absl::Status CheckArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* 
   return absl::OkStatus();
 }
 
-// Which arguments this call gives away. A buffer may be given away once, and then not be passed a second time.
+// Returns which arguments this call donates. A buffer may be donated once, and must not be passed a second time then.
 absl::StatusOr<std::vector<bool>> Donations(const PJRT_LoadedExecutable& e, const PJRT_ExecuteOptions& options,
                                             PJRT_Buffer* const* arguments, size_t count) {
   std::vector<bool> donated;
@@ -137,9 +137,9 @@ absl::Status Gone(const PJRT_LoadedExecutable& e, size_t index, const PJRT_Buffe
       absl::StrCat(Argument(e, index), ", buffer ", buffer->shape.ToString(), ", has been deleted or donated"));
 }
 
-// One device's part of a call. Donated arrays are taken out of their buffers before anything is launched, so that of
-// two calls that donate one buffer one has it and the other gets an error; they are put back when this device's part
-// is not launched.
+// One device's part of a call. Donated arrays are taken out of their buffers before anything is launched. So if two
+// calls donate the same buffer, one gets it and the other gets an error. The arrays are put back if this part is not
+// launched.
 class Row {
  public:
   Row() = default;
@@ -149,10 +149,10 @@ class Row {
   }
 
   ExecuteRequest request;
-  std::vector<bool> donated;  // by argument; empty: none
+  std::vector<bool> donated;  // by argument; empty: none is donated
   std::vector<UseMark> uses;  // by argument
 
-  // The arrays that are only read.
+  // Reads the arguments that are not donated.
   absl::Status Read(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments, size_t count) {
     absl::Span<const ParameterInfo> parameters = e.executable->parameters();
     request.arguments.resize(count);
@@ -173,8 +173,7 @@ class Row {
     return absl::OkStatus();
   }
 
-  // The arrays that are given away. `request.donated` says whose memory may be written: memory that nobody else reads
-  // or may read.
+  // Takes the donated arguments. `request.donated` says which memory may be written: memory that nothing else reads.
   absl::Status Claim(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments) {
     request.donated.resize(request.arguments.size());
     if (donated.empty()) return absl::OkStatus();
@@ -194,7 +193,7 @@ class Row {
     return absl::OkStatus();
   }
 
-  // The device runs: what it was given is gone.
+  // The launch has succeeded, so the donated arguments are consumed.
   void KeepTaken() {
     for (Claimed& c : claimed_) c.buffer->KeepTaken();
     claimed_.clear();
@@ -210,7 +209,7 @@ class Row {
 
 using StorageList = absl::InlinedVector<const Storage*, 8>;
 
-// Whether an output lies in the memory of one of `arguments` or of another output.
+// Whether an output uses the memory of one of `arguments` or of another output.
 bool AnyShared(const StorageList& arguments, const std::vector<DeviceArray>& outputs) {
   const size_t n = arguments.size() + outputs.size();
   if (n * outputs.size() <= 256) {
@@ -233,8 +232,8 @@ bool AnyShared(const StorageList& arguments, const std::vector<DeviceArray>& out
   return false;
 }
 
-// Marks for the outputs: new ones, but where an output lies in memory that somebody else reads as well, which is that
-// of an argument not given away (null in `arguments` otherwise) or of another output. Empty: all new.
+// Returns the marks of the outputs. They are new, except for an output in memory that something else reads as well: the
+// memory of an argument that is not donated (null in `arguments` otherwise) or of another output. Empty: all new.
 std::vector<UseMark> OutputMarks(const StorageList& arguments, const std::vector<UseMark>& uses,
                                  const std::vector<DeviceArray>& outputs) {
   std::vector<UseMark> marks;
@@ -303,30 +302,32 @@ absl::StatusOr<std::vector<Place>> FindPlaces(PJRT_LoadedExecutable& e, const PJ
   return places;
 }
 
-// The run that this launch belongs to; devices of one run find one another by it. Only for a launch that goes to the
-// backend: one that is refused must not count, or the devices' later launches would meet the wrong ones.
+// Returns the id of the run to which this launch belongs, by which the devices of a run find one another. Must be
+// called only for a launch that is passed to the backend. A refused launch must not count, or later launches of the
+// devices would be matched incorrectly.
 int64_t RunId(PJRT_LoadedExecutable& e, const Place& place, bool alone) {
   if (!alone || e.devices.size() < 2) return next_run_id.fetch_add(1, std::memory_order_relaxed);
   const size_t d = static_cast<size_t>(std::find(e.devices.begin(), e.devices.end(), place.device) - e.devices.begin());
   std::lock_guard<std::mutex> lock(e.mu);
   e.lone_launches.resize(e.devices.size());
-  // A range of its own for each executable, above the ids of all other launches.
+  // Each executable has its own range, above the ids of all other launches.
   if (e.lone_runs == 0) e.lone_runs = kFirstLoneRun + next_lone_range.fetch_add(kLoneRange, std::memory_order_relaxed);
   return e.lone_runs + e.lone_launches[d]++ % kLoneRange;
 }
 
-// What a running program needs until its end, whatever the host does meanwhile. The client goes last.
+// The objects that a running program needs until its end, whatever the host does meanwhile. The client is destroyed
+// last.
 struct Running {
   std::shared_ptr<ClientState> client;
   std::shared_ptr<LoadedExecutable> loaded;
   std::shared_ptr<const std::vector<int32_t>> assignment;
-  std::vector<UseMark> uses;  // it goes on reading its arguments
+  std::vector<UseMark> uses;  // of the arguments, which it still reads
 };
 
 void KeepWhileRunning(const Event& done, std::shared_ptr<const Running> running) {
   if (done.IsReady()) return;
-  const absl::Status kept = Caught([&] { done.OnReady([running](const absl::Status&) {}); });
-  if (!kept.ok()) (void)done.Await();  // no memory to wait with
+  const absl::Status kept = CatchExceptions([&] { done.OnReady([running](const absl::Status&) {}); });
+  if (!kept.ok()) (void)done.Await();  // no memory for a callback
 }
 
 struct Launched {
@@ -335,7 +336,7 @@ struct Launched {
   Event done;
 };
 
-// Launches on one device. After an error nothing of the row runs, or what does is kept alive.
+// Launches the program on one device. After an error nothing of this part runs, or what runs is kept alive.
 absl::Status LaunchOn(const PJRT_LoadedExecutable& e, const std::shared_ptr<LoadedExecutable>& loaded, Row& row,
                       Launched* launched) {
   StorageList readable;
@@ -343,7 +344,7 @@ absl::Status LaunchOn(const PJRT_LoadedExecutable& e, const std::shared_ptr<Load
     readable.push_back(row.request.donated[i] ? nullptr : row.request.arguments[i].storage.get());
   }
   auto running = std::make_shared<const Running>(Running{e.client, loaded, e.device_assignment, std::move(row.uses)});
-  ASSIGN_OR_RETURN(ExecuteResult result, Caught([&] { return loaded->Execute(std::move(row.request)); }));
+  ASSIGN_OR_RETURN(ExecuteResult result, CatchExceptions([&] { return loaded->Execute(std::move(row.request)); }));
   row.KeepTaken();
   KeepWhileRunning(result.done, running);
   RETURN_IF_ERROR(result.failure);
@@ -364,7 +365,7 @@ absl::Status Prefixed(const absl::Status& status, absl::string_view prefix) {
   return named;
 }
 
-// Makes all objects before the host sees any.
+// Creates all objects before the host sees any of them.
 absl::Status GiveOutputs(const PJRT_LoadedExecutable& e, PJRT_LoadedExecutable_Execute_Args& a,
                          absl::Span<const Place> places, absl::Span<Launched> launched) {
   absl::InlinedVector<std::unique_ptr<PJRT_Buffer>, 8> buffers;
@@ -385,7 +386,7 @@ absl::Status GiveOutputs(const PJRT_LoadedExecutable& e, PJRT_LoadedExecutable_E
   return absl::OkStatus();
 }
 
-// The arguments for one device. A program without arguments may come without lists.
+// Returns the arguments for one device. For a program without arguments the host may pass no lists.
 PJRT_Buffer* const* ArgumentRow(const PJRT_LoadedExecutable_Execute_Args& a, size_t d) {
   return a.argument_lists == nullptr ? nullptr : a.argument_lists[d];
 }
@@ -439,7 +440,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
     ASSIGN_OR_RETURN(NamedValues read, ReadNamedValues(options.custom_options, options.num_custom_options));
     custom_options = std::make_shared<const NamedValues>(std::move(read));
   }
-  // First everything that may be refused; nothing has changed until then.
+  // Everything that may be refused comes first; nothing has changed until then.
   for (size_t d = 0; d < devices; ++d) {
     Row& row = rows[d];
     if (a.num_args > 0) BP_REQUIRE(a.argument_lists[d]);
@@ -462,11 +463,11 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
   absl::InlinedVector<Launched, 1> launched(devices);
   for (size_t d = 0; d < devices; ++d) {
     rows[d].request.run_id = run_id;
-    absl::Status status = Caught([&] { return LaunchOn(e, loaded, rows[d], &launched[d]); });
+    absl::Status status = CatchExceptions([&] { return LaunchOn(e, loaded, rows[d], &launched[d]); });
     if (status.ok()) continue;
-    // The devices before this one run. They keep what they need and are told that the others will not come; a run whose
-    // devices are launched by several calls goes on without this call, which its backend knows of.
-    if (!alone && devices > 1) (void)Caught([&] { loaded->Abandon(run_id, status); });
+    // The devices before this one run. They keep what they need, and are told that the others will not be launched. A
+    // run whose devices are launched by separate calls continues without this call; its backend knows that.
+    if (!alone && devices > 1) (void)CatchExceptions([&] { loaded->Abandon(run_id, status); });
     return devices == 1 ? status : Prefixed(status, absl::StrCat("execute on ", places[d].device->info().to_string));
   }
   return GiveOutputs(e, a, places, absl::MakeSpan(launched));

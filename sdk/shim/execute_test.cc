@@ -1,4 +1,4 @@
-// Programs: compile, load, run, donate, delete, serialize.
+// Tests programs: compile, load, run, donate, delete, serialize.
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -66,7 +66,7 @@ TEST_F(ExecuteTest, ReturnsBeforeTheProgramHasRun) {
   r.event = events[0];
   ASSERT_TRUE(BP_CALL(PJRT_Event_IsReady, r).ok());
   EXPECT_FALSE(r.is_ready);
-  // Everything of the host's may go while the programs wait.
+  // The host may destroy everything while the programs wait.
   Destroy(out[0][0]);
   Destroy(add);
   EXPECT_EQ(control_.executables, 1);
@@ -77,7 +77,7 @@ TEST_F(ExecuteTest, ReturnsBeforeTheProgramHasRun) {
   Destroy(next[0][0]);
 }
 
-// A host's transformation: reads the module, makes sums into differences.
+// A transformation of a host: reads the module and replaces additions by subtractions.
 struct Transform {
   PJRT_XlaTransform_Callbacks callbacks{};
   int seen = 0, cleaned = 0, destroyed = 0;
@@ -140,7 +140,7 @@ TEST_F(ExecuteTest, TransformationsOfTheHostChangePrograms) {
   };
   constexpr auto kPre = PJRT_XlaTransform_PipelineStage_kPreScheduler;
   constexpr auto kPost = PJRT_XlaTransform_PipelineStage_kPostScheduler;
-  // The later stage's sees what the earlier one's has made: no sum any more.
+  // The transformation of the later stage sees the result of the earlier one, which contains no addition.
   ASSERT_TRUE(add(second, "second", kPost).ok());
   ASSERT_TRUE(add(first, "first", kPre).ok());
   PJRT_LoadedExecutable* program = MustCompile(client_, kAdd);
@@ -174,8 +174,8 @@ TEST_F(ExecuteTest, TransformationsOfTheHostChangePrograms) {
   EXPECT_FALSE(add(first, "first", static_cast<PJRT_XlaTransform_PipelineStage>(7)).ok());
 }
 
-// An HloModuleProto carries the layouts of whoever built it. Only the compile options say how arguments and results
-// lie.
+// An HloModuleProto contains the layouts with which it was built. Only the compile options determine the layouts of
+// arguments and results.
 TEST_F(ExecuteTest, LayoutsOfAProtoAreNobodysWish) {
   const auto module = ParseHloModule(R"(HloModule m, entry_computation_layout={(f32[2,3]{0,1})->f32[3,2]{0,1}}
 ENTRY e {
@@ -219,7 +219,7 @@ TEST_F(ExecuteTest, NoArgumentsNeedNoLists) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(Values(out), ElementsAre(7, 8));
   Destroy(out);
-  a.num_args = 1;  // then there must be one
+  a.num_args = 1;  // then there must be a list
   EXPECT_THAT(std::string(BP_CALL(PJRT_LoadedExecutable_Execute, a).message()), HasSubstr("argument_lists"));
   Destroy(one);
 }
@@ -250,7 +250,7 @@ TEST_F(ExecuteTest, WrongArgumentsAreNamedAndNothingRuns) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(c.text));
   }
-  // Where the program names its arguments, so do messages.
+  // Messages contain the names of arguments that the program states.
   std::string named = kAdd;
   const std::string second = "%y: tensor<4xf32>";
   const size_t at = named.find(second);
@@ -324,7 +324,7 @@ TEST_F(ExecuteTest, DonationOfSharedMemoryGivesTheBufferButNotTheMemory) {
   ASSERT_TRUE(BP_CALL(PJRT_Buffer_DecreaseExternalReferenceCount, d).ok());
   Destroy(given);
 
-  // Memory that the host lent for reading only, and memory it lent for anything.
+  // Memory that the host lends for reading only, and memory that it lends for reading and writing.
   alignas(64) float host[4] = {1, 2, 3, 4};
   const int64_t dims[] = {4};
   for (auto semantics : {PJRT_HostBufferSemantics_kImmutableZeroCopy, PJRT_HostBufferSemantics_kMutableZeroCopy}) {
@@ -353,7 +353,7 @@ TEST_F(ExecuteTest, MemoryStillBeingWrittenIsGivenOnAndMemoryStillBeingReadIsNot
   Rows first, second, reader, third;
   ASSERT_TRUE(Execute(donate, {{x_, y_}}, 1, &first).ok());
   EXPECT_THAT(control_.last_donated, ElementsAre(true, false));
-  ASSERT_TRUE(Execute(donate, {{first[0][0], y_}}, 1, &second).ok());  // first is not there yet
+  ASSERT_TRUE(Execute(donate, {{first[0][0], y_}}, 1, &second).ok());  // first is not ready yet
   EXPECT_THAT(control_.last_donated, ElementsAre(true, false));
   ASSERT_TRUE(Execute(add, {{second[0][0], y_}}, 1, &reader).ok());
   ASSERT_TRUE(Execute(donate, {{second[0][0], y_}}, 1, &third).ok());
@@ -386,7 +386,7 @@ module @identity {
   ASSERT_TRUE(Execute(donate, {{same[0][1], y_}}, 1, &out).ok());
   EXPECT_THAT(control_.last_donated, ElementsAre(false, false));
   Destroy(out[0][0]);
-  ASSERT_TRUE(Execute(donate, {{x_, y_}}, 1, &out).ok());  // the last that reads it
+  ASSERT_TRUE(Execute(donate, {{x_, y_}}, 1, &out).ok());  // the last program that reads it
   EXPECT_THAT(control_.last_donated, ElementsAre(true, false));
   Destroy(out[0][0]);
   Destroy(same[0][0]);
@@ -412,7 +412,7 @@ TEST_F(ExecuteTest, NonDonatableIndicesAndDoubleDonation) {
   absl::Status status = Execute(donate, {{x_, x_}}, 1, &out);
   EXPECT_THAT(std::string(status.message()), HasSubstr("also donated in the same call"));
   EXPECT_FALSE(IsDeleted(x_));
-  // A caller from before those fields.
+  // A caller whose struct has fewer fields.
   options = {};
   options.struct_size = PJRT_STRUCT_SIZE(PJRT_ExecuteOptions, launch_id);
   options.num_non_donatable_input_indices = 99;
@@ -590,7 +590,7 @@ TEST_F(ExecuteTest, WhatAnExecutableTellsOfItself) {
 }
 
 TEST_F(ExecuteTest, SerializedProgramsComeBackAndDamagedOnesDoNot) {
-  // Compiled without a client, loaded on one, stored, and loaded again.
+  // Compiled without a client, loaded on one, serialized, and loaded again.
   BP_ARGS(t, PJRT_Client_TopologyDescription);
   t.client = client_;
   ASSERT_TRUE(BP_CALL(PJRT_Client_TopologyDescription, t).ok());

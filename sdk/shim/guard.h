@@ -1,8 +1,8 @@
-// What every entry of the C ABI passes through: null and size checks, exceptions caught, Status turned into PJRT_Error.
+// The checks of every entry of the C ABI: null pointers, sizes, exceptions; and the conversion of Status to PJRT_Error.
 //
-// The size rule: a caller's struct may be of any age from the first released one on. `SLOT` knows the size that the
-// header of today has, MinSize the smallest one that ever had all required fields. A struct at least as large as ours
-// is worked on in place; of a smaller one a zeroed copy is made, and only what the caller has is written back.
+// The size rule: a caller's struct may be that of any version since the first release. `SLOT` knows the size in the
+// current header, MinSize the smallest size with all required fields. A struct that is at least as large as ours is
+// used in place. A smaller one is copied to a zeroed struct, and only the caller's fields are copied back.
 #ifndef BACKPLANE_SDK_SHIM_GUARD_H_
 #define BACKPLANE_SDK_SHIM_GUARD_H_
 
@@ -20,21 +20,21 @@
 
 namespace backplane::shim {
 
-// A new error of that status; null for OK.
+// Returns a new error with that status; null for OK.
 PJRT_Error* MakeError(const absl::Status& status);
-// The status inside an error that may be another plugin's or the host's. OK for null.
+// Returns the status of an error, which may be another plugin's or the host's. OK for null.
 absl::Status StatusOf(const PJRT_Error* error);
-// A status from a code and text that came over the boundary. A code out of range is UNKNOWN.
+// Returns a status with a code and message that came over the boundary. An invalid code becomes UNKNOWN.
 absl::Status MakeStatus(PJRT_Error_Code code, const char* message, size_t size);
 
-// For functions of the host that we call: what makes their errors, as PJRT_CallbackError; and the status of an error
-// that the host made so or in its own way, which is gone afterwards.
+// For functions of the host that we call: the function that creates their errors, as a PJRT_CallbackError; and the
+// status of an error that the host created by it or otherwise. The latter frees the error.
 PJRT_Error* MakeCallbackError(PJRT_Error_Code code, const char* message, size_t size);
 absl::Status TakeError(PJRT_Error* error);
 
-// InvalidArgument saying that a field is null; the guard puts the function's name in front.
+// Returns InvalidArgument for a field that is null. The guard adds the name of the function.
 absl::Status NullField(const char* field);
-// Name of the function in front of a status made by NullField.
+// Adds the name of the function to a status of NullField.
 absl::Status NameCaller(const char* function, absl::Status status);
 
 #define BP_REQUIRE(field)                                                \
@@ -42,13 +42,13 @@ absl::Status NameCaller(const char* function, absl::Status status);
     if ((field) == nullptr) return ::backplane::shim::NullField(#field); \
   } while (false)
 
-// Smallest size accepted of a struct that grew since its first release. `kOutdated`: a released header announced this
-// size though the struct had the fields after it already (PJRT 0.46, 0.57 and a minor after 0.54 put the numbers
-// right).
+// The smallest accepted size of a struct that has grown since its first release. `kOutdated`: a released header stated
+// this size although the struct already had the following fields (PJRT 0.46, 0.57 and a minor version after 0.54
+// corrected the sizes).
 template <typename T>
 struct SizeRule {
-  static constexpr size_t kMin = 0;       // 0: it never grew
-  static constexpr size_t kOutdated = 0;  // 0: never wrong
+  static constexpr size_t kMin = 0;       // 0: it has not grown
+  static constexpr size_t kOutdated = 0;  // 0: it was never wrong
 };
 #define BP_MIN_SIZE(type, last)                                  \
   template <>                                                    \
@@ -112,10 +112,10 @@ PJRT_Error* Guard(const char* name, Args* args, size_t full_size, Impl&& impl) n
   return MakeError(status);
 }
 
-// A function pointer for table entry `fn` that runs `impl`, an absl::Status(fn##_Args&).
+// Returns a function pointer for table entry `fn` that runs `impl`, an absl::Status(fn##_Args&).
 #define BP_ENTRY(fn, impl) \
   [](fn##_Args* args) -> PJRT_Error* { return ::backplane::shim::Guard(#fn, args, fn##_Args_STRUCT_SIZE, impl); }
-// For a call that is not offered: UNIMPLEMENTED with its name.
+// For a function that is not supported: returns UNIMPLEMENTED with its name.
 #define BP_UNSUPPORTED(fn)                                                                             \
   [](fn##_Args* args) -> PJRT_Error* {                                                                 \
     return ::backplane::shim::Guard(#fn, args, fn##_Args_STRUCT_SIZE, [](fn##_Args&) -> absl::Status { \
@@ -123,7 +123,7 @@ PJRT_Error* Guard(const char* name, Args* args, size_t full_size, Impl&& impl) n
     });                                                                                                \
   }
 
-// A nested struct of the caller's, whatever its age: missing fields are zero. `full_size` is its STRUCT_SIZE.
+// Copies a nested struct of the caller, of any version; missing fields are zero. `full_size` is its STRUCT_SIZE.
 template <typename T>
 absl::StatusOr<T> ReadStruct(const char* name, const T* in, size_t full_size) {
   using Rule = SizeRule<T>;

@@ -1,4 +1,4 @@
-// Send and receive callbacks of the host, as a running program calls them.
+// Calls the host's callbacks for send and receive from a running program.
 #include <cstdlib>
 #include <cstring>
 
@@ -42,7 +42,7 @@ absl::Status ContextData::SendToHost(int64_t channel, const CustomCallBuffer& da
 absl::Status ContextData::ReceiveFromHost(int64_t channel, const CustomCallBuffer& data) const {
   ASSIGN_OR_RETURN(PJRT_RecvCallbackInfo info, Find(receives, channel, "receive"));
   Event complete = Event::Create();
-  // The host owns the stream and may go on with it after its callback has returned.
+  // The host owns the stream and may continue to use it after its callback has returned.
   auto* stream = new PJRT_CopyToDeviceStream(data.data, ByteSize(data), 1, complete);
   info.recv_callback(stream, info.user_arg);
   return complete.Await();

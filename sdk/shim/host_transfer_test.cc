@@ -29,7 +29,7 @@ PJRT_Error* Take(PJRT_Chunk* chunk, PJRT_CallbackError* make_error, size_t total
   return host->fails ? (*make_error)(PJRT_Error_Code_DATA_LOSS, "no room here", 12) : nullptr;
 }
 
-// Two chunks, from another thread, some time after the callback has returned.
+// Two chunks, from another thread, after the callback has returned.
 void Give(PJRT_CopyToDeviceStream* stream, void* arg) {
   auto* host = static_cast<Host*>(arg);
   host->later = std::thread([stream, host] {

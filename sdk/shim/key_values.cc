@@ -1,4 +1,4 @@
-// The key-value store of a host, as a backend calls it.
+// Calls the key-value store of a host for a backend.
 #include <algorithm>
 #include <climits>
 
@@ -8,7 +8,7 @@
 namespace backplane::shim {
 namespace {
 
-// Copies the value out of the host's answer, which is freed.
+// Copies the value out of the host's result, which is freed.
 template <typename Args>
 std::string TakeValue(Args& answer) {
   std::string value(answer.value == nullptr ? "" : answer.value, answer.value == nullptr ? 0 : answer.value_size);

@@ -1,5 +1,5 @@
-// Launches that fail half-way, donations that race, run ids, options of a load, and what happens when work is lost,
-// throws, or outlives its client.
+// Tests launches that fail half-way, concurrent donations, run ids, load options, and work that is lost, throws, or
+// outlives its client.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -22,7 +22,7 @@ using Rows = std::vector<std::vector<PJRT_Buffer*>>;
 class LaunchTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    // An earlier test's last task may still hold its client.
+    // The last task of an earlier test may still hold its client.
     ASSERT_TRUE(Eventually([&] { return control_.clients == 0; }));
     storages_ = control_.storages;
     control_.run_ids.clear();
@@ -39,7 +39,7 @@ class LaunchTest : public ::testing::Test {
     if (client_ != nullptr) Destroy(client_);
     EXPECT_EQ(control_.storages, storages_) << "storages leaked";
     EXPECT_EQ(control_.executables, 0) << "loaded executables leaked";
-    // A thread that has set an event may hold the client a moment longer.
+    // A thread that has set an event may still hold the client.
     EXPECT_TRUE(Eventually([&] { return control_.clients == 0; })) << control_.clients << " clients leaked";
   }
   static bool Eventually(const std::function<bool()>& holds) {
@@ -67,11 +67,11 @@ TEST_F(LaunchTest, ADeviceThatRunsKeepsWhatItNeedsWhenTheNextOneFails) {
   EXPECT_THAT(out[0], ElementsAre(nullptr));
   ASSERT_EQ(control_.run_ids.size(), 2u);
   EXPECT_THAT(control_.abandoned, ElementsAre(control_.run_ids[0]));
-  // The first device still reads y: its memory may not be written.
+  // The first device still reads y, so its memory must not be written.
   ASSERT_TRUE(Execute(donate, {{y, x_}}, 1, &out).ok());
   EXPECT_THAT(control_.last_donated, ElementsAre(false, false));
   Destroy(out[0][0]);
-  // Everything of the host's may go.
+  // The host may destroy everything.
   Destroy(y);
   Destroy(add);
   Destroy(donate);
@@ -103,16 +103,16 @@ TEST_F(LaunchTest, WhatWasNotLaunchedKeepsItsDonatedBuffers) {
   PJRT_Buffer* far_y = NewBuffer(client_, devices_[1], {1, 1, 1, 1});
   control_.FailNext(absl::ResourceExhaustedError("no queue"), /*at_launch=*/true, /*later=*/1);
   EXPECT_FALSE(Execute(two, {{x_, y}, {far_, far_y}}, 1, &out).ok());
-  EXPECT_TRUE(IsDeleted(x_));  // the first device's: it runs
+  EXPECT_TRUE(IsDeleted(x_));  // donated on the first device, which runs
   EXPECT_FALSE(IsDeleted(far_));
   EXPECT_THAT(Values(far_), ElementsAre(5, 6, 7, 8));
 
-  // A row that is refused gives back what rows before it took.
+  // If a part is refused, the arguments of the parts before it are given back.
   PJRT_Buffer* z = NewBuffer(client_, devices_[0], {1, 2, 3, 4});
   ASSERT_TRUE(Delete(far_y).ok());
   EXPECT_FALSE(Execute(two, {{z, y}, {far_, far_y}}, 1, &out).ok());
   EXPECT_FALSE(IsDeleted(z));
-  // It can be donated yet, with its memory.
+  // It can still be donated, with its memory.
   ASSERT_TRUE(Execute(one, {{z, y}}, 1, &out).ok());
   EXPECT_THAT(control_.last_donated, ElementsAre(true, false));
   Destroy(out[0][0]);
@@ -140,7 +140,7 @@ TEST_F(LaunchTest, CallsThatAreRefusedDoNotCountForTheRunsOfOtherDevices) {
   EXPECT_EQ(control_.run_ids[0], control_.run_ids[1]);
   EXPECT_EQ(control_.run_ids[2], control_.run_ids[3]);
   EXPECT_NE(control_.run_ids[0], control_.run_ids[2]);
-  // Nor do other executables' launches meet them.
+  // Launches of other executables do not interfere either.
   PJRT_LoadedExecutable* other = MustCompile(client_, kAdd, OptionsFor(2, 1));
   ASSERT_TRUE(Execute(other, {{x_, x_}}, 1, &out, nullptr, nullptr, devices_[0]).ok());
   Destroy(out[0][0]);
@@ -156,8 +156,7 @@ TEST_F(LaunchTest, CallsThatAreRefusedDoNotCountForTheRunsOfOtherDevices) {
   Destroy(other);
 }
 
-// A call is interrupted after it has taken its first argument and before it takes its second, which another call
-// donates.
+// A call is interrupted between taking its first and its second argument. Another call donates the second one.
 TEST_F(LaunchTest, OfTwoCallsThatDonateOneBufferOneHasIt) {
   PJRT_LoadedExecutable* both = MustCompile(client_, R"(
 module @both {
@@ -178,7 +177,7 @@ module @both {
   EXPECT_EQ(outside.code(), absl::StatusCode::kInvalidArgument) << outside;
   EXPECT_THAT(std::string(outside.message()), HasSubstr("argument 1, buffer f32[4], has been deleted or donated"));
   EXPECT_THAT(Values(inner[0][0]), ElementsAre(2, 3, 4, 5));
-  // The call that lost keeps what it had taken.
+  // The call that lost gives back the argument that it had taken.
   EXPECT_FALSE(IsDeleted(x_));
   EXPECT_THAT(Values(x_), ElementsAre(1, 2, 3, 4));
   EXPECT_TRUE(IsDeleted(contested));
@@ -283,7 +282,7 @@ TEST_F(LaunchTest, OptionsOfALoadMustFitTheProgram) {
     BP_ARGS(s, PJRT_Executable_Serialize);
     s.executable = c.executable;
     ASSERT_TRUE(BP_CALL(PJRT_Executable_Serialize, s).ok());
-    if (compiled.replicas == 1 && compiled.partitions == 1) {  // the fake backend stores no counts
+    if (compiled.replicas == 1 && compiled.partitions == 1) {  // the fake backend does not store the counts
       const std::string others = OptionsFor(2, 1);
       BP_ARGS(r, PJRT_Executable_DeserializeAndLoad);
       r.client = client_;
@@ -330,7 +329,8 @@ TEST_F(LaunchTest, AChainOfCopiesFitsOnTheStack) {
 
 TEST_F(LaunchTest, CopiesThatThrowBecomeErrors) {
   PJRT_Memory* memory = Memories(devices_[0])[0];
-  PJRT_Buffer* large = NewBuffer(client_, devices_[0], std::vector<float>(100000, 1.0f));  // copied by a thread
+  PJRT_Buffer* large =
+      NewBuffer(client_, devices_[0], std::vector<float>(100000, 1.0f));  // large enough that a thread copies it
   control_.copies_throw = true;
   for (PJRT_Buffer* source : {x_, large}) {
     PJRT_Buffer* copy = CopyToMemory(source, memory);
@@ -389,7 +389,7 @@ TEST_F(LaunchTest, EventsOfTheHostThatAreDestroyedUnsetTellTheirWaiters) {
   EXPECT_EQ(told.code, static_cast<int>(absl::StatusCode::kAborted));
 }
 
-// The client waits for its worker when it ends: on that worker it would wait for itself.
+// The client waits for its worker in its destructor. On that worker it would wait for itself.
 TEST_F(LaunchTest, AClientMayHaveItsLastReferenceOnItsOwnWorker) {
   for (int round = 0; round < 200; ++round) {
     control_.own_worker = true;

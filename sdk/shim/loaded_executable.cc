@@ -50,12 +50,12 @@ absl::StatusOr<std::vector<int32_t>> DeviceAssignment(const ClientState& client,
   return assignment;
 }
 
-// The memory of a kind that a device has.
+// Returns the memory of a kind on a device.
 absl::StatusOr<MemoryObject*> MemoryOfKind(PJRT_Device* device, const std::string& kind) {
   for (PJRT_Memory* memory : device->memories) {
     if (ToMemory(memory)->info->kind == kind) return ToMemory(memory);
   }
-  // What a program calls "device" is the device's default memory, whatever its name.
+  // The kind "device" is the device's default memory, whatever its name.
   if ((kind.empty() || kind == "device") && !device->memories.empty()) return ToMemory(device->memories.front());
   return absl::InvalidArgumentError(absl::StrCat("load: ", device->info().to_string, " has no memory of kind ", kind));
 }
@@ -65,8 +65,8 @@ absl::StatusOr<MemoryObject*> MemoryOfKind(PJRT_Device* device, const std::strin
 absl::StatusOr<PJRT_LoadedExecutable*> LoadExecutable(std::shared_ptr<ClientState> client,
                                                       std::shared_ptr<const Executable> executable,
                                                       CompileOptions options) {
-  // The options of a load may choose other devices, but not another number of them: collectives and shardings were
-  // compiled for so many.
+  // The options of a load may select other devices, but not another number of devices, because collectives and
+  // shardings were compiled for that number.
   const CompileOptions& compiled = executable->options();
   if (options.num_replicas != compiled.num_replicas || options.num_partitions != compiled.num_partitions) {
     return absl::InvalidArgumentError(absl::StrCat("load: the options ask for ", options.num_replicas, " replicas of ",
@@ -152,7 +152,7 @@ absl::Status LoadedExecutable_GetDeviceAssignment(PJRT_LoadedExecutable_GetDevic
 
 absl::Status LoadedExecutable_Delete(PJRT_LoadedExecutable_Delete_Args& a) {
   BP_REQUIRE(a.executable);
-  std::shared_ptr<LoadedExecutable> loaded;  // freed outside the lock, after the last execution
+  std::shared_ptr<LoadedExecutable> loaded;  // freed after the lock is released, after the last execution
   std::lock_guard<std::mutex> lock(a.executable->mu);
   loaded = std::move(a.executable->loaded);
   return absl::OkStatus();

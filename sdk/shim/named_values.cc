@@ -47,7 +47,7 @@ absl::StatusOr<NamedValues> ReadNamedValues(const PJRT_NamedValue* values, size_
   if (count > 0 && values == nullptr) return NullField("named values");
   const char* at = reinterpret_cast<const char*>(values);
   for (size_t i = 0; i < count; ++i) {
-    // An array of a newer caller has larger steps: the first element says how large.
+    // A newer caller's elements may be larger. The first element states the size.
     ASSIGN_OR_RETURN(PJRT_NamedValue v, ReadStruct("PJRT_NamedValue", reinterpret_cast<const PJRT_NamedValue*>(at),
                                                    PJRT_NamedValue_STRUCT_SIZE));
     at += v.struct_size > sizeof(PJRT_NamedValue) ? v.struct_size : sizeof(PJRT_NamedValue);

@@ -1,4 +1,4 @@
-// Named values on their way over the boundary, in both directions.
+// Conversion of named values in both directions.
 #ifndef BACKPLANE_SDK_SHIM_NAMED_VALUES_H_
 #define BACKPLANE_SDK_SHIM_NAMED_VALUES_H_
 
@@ -11,7 +11,7 @@
 
 namespace backplane::shim {
 
-// Owns values and the C array that points into them. Neither moves once made.
+// Owns values and the C array that refers to them. Must not be moved.
 class NamedValueList {
  public:
   NamedValueList() = default;
@@ -28,7 +28,7 @@ class NamedValueList {
   std::vector<PJRT_NamedValue> list_;
 };
 
-// InvalidArgument for a null name, a name given twice, or a value type that is not known.
+// Returns InvalidArgument for a null name, a duplicate name, or an unknown type of value.
 absl::StatusOr<NamedValues> ReadNamedValues(const PJRT_NamedValue* values, size_t count);
 
 }  // namespace backplane::shim

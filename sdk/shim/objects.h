@@ -1,7 +1,7 @@
-// The objects behind the C ABI's pointers. Only this folder sees them.
+// The objects behind the C ABI's pointers. Only this folder knows their definitions.
 //
-// Ownership: a PJRT_Client holds a ClientState; buffers, executables and running work hold it too, so that destroying
-// the client with any of them alive is harmless. Devices and memories belong to the state and never move.
+// Ownership: a PJRT_Client holds a ClientState. Buffers, executables and running work hold it too, so the client may be
+// destroyed before them. Devices and memories belong to the state and never move.
 #ifndef BACKPLANE_SDK_SHIM_OBJECTS_H_
 #define BACKPLANE_SDK_SHIM_OBJECTS_H_
 
@@ -31,10 +31,10 @@ struct ContextData;
 
 struct PJRT_Event {
   backplane::Event event;
-  bool host_owned = false;  // made by PJRT_Event_Create: may be set by the host
+  bool host_owned = false;  // created by PJRT_Event_Create; the host may set it
 };
 
-// A kind of memory that a device can address, as the MemoryDescriptions extension shows it.
+// A kind of memory that a device can address, for the MemoryDescriptions extension.
 struct PJRT_MemoryDescription {
   std::string kind;
   int kind_id = 0;
@@ -52,7 +52,7 @@ struct PJRT_TopologyDescription {
   const backplane::Topology topology;
   std::vector<std::unique_ptr<PJRT_DeviceDescription>> owned;
   std::vector<PJRT_DeviceDescription*> descriptions;
-  std::vector<int> memory_kind_ids;  // each once, in order of first appearance
+  std::vector<int> memory_kind_ids;  // each kind once, in order of first appearance
   backplane::shim::NamedValueList attributes;
 };
 
@@ -80,20 +80,20 @@ struct MemoryObject : PJRT_Memory {
     void (*dtor)(void*);
   };
   std::mutex mu;
-  std::map<const void*, UserData> user_data;  // under mu
+  std::map<const void*, UserData> user_data;  // guarded by mu
 };
 const PJRT_Memory_FunctionTable* MemoryTable();
 inline MemoryObject* ToMemory(PJRT_Memory* memory) { return static_cast<MemoryObject*>(memory); }
 
-// The store behind what a host gave to PJRT_Client_Create for talking to the other processes of a program.
+// The store that uses the callbacks of PJRT_Client_Create to communicate with the other processes of a program.
 class HostKeyValues : public KeyValueStore {
  public:
-  // Null where the host gave no way to get or put.
+  // Returns null if the host passes no callback for get or put.
   static std::shared_ptr<HostKeyValues> Of(const PJRT_Client_Create_Args& args);
   absl::StatusOr<std::string> Get(absl::string_view key, std::chrono::milliseconds limit) override;
   absl::StatusOr<std::string> TryGet(absl::string_view key) override;
   absl::Status Put(absl::string_view key, absl::string_view value) override;
-  void Close() { closed_ = true; }  // the host has destroyed its client: its functions may be gone
+  void Close() { closed_ = true; }  // the host has destroyed its client, so its functions must not be called
 
  private:
   absl::Status CheckOpen(const void* function, const char* what) const;
@@ -108,10 +108,10 @@ class HostKeyValues : public KeyValueStore {
 
 struct ClientState : std::enable_shared_from_this<ClientState> {
   ClientState(std::unique_ptr<Client> client, std::shared_ptr<HostKeyValues> key_values);
-  PJRT_Device* FindDevice(int32_t id) const;  // null when there is none
+  PJRT_Device* FindDevice(int32_t id) const;  // null if there is none
   MemoryObject* FindMemory(int32_t id) const;
 
-  const std::shared_ptr<HostKeyValues> key_values;  // null: the host gave none
+  const std::shared_ptr<HostKeyValues> key_values;  // null: the host has passed none
   const std::unique_ptr<Client> client;
   PJRT_TopologyDescription topology;
   int process_index = 0;
@@ -121,11 +121,11 @@ struct ClientState : std::enable_shared_from_this<ClientState> {
   std::vector<PJRT_Memory*> memories, addressable_memories;
 };
 
-// The state of a new client. Whoever lets the last reference go destroys it, but on a thread that sets an event, which
-// may be the backend's and one that the client waits for: there a thread of its own does it.
+// Creates the state of a new client. The last reference destroys it, except on a thread that sets an event. That thread
+// may belong to the backend, and the client may wait for it. In this case a new thread destroys the state.
 std::shared_ptr<ClientState> NewClientState(std::unique_ptr<Client> client, std::shared_ptr<HostKeyValues> key_values);
 
-// Checks a description that a backend made: ids are indexes, memories and devices name each other.
+// Checks a description that a backend returned: ids are indices, and memories and devices refer to each other.
 absl::Status CheckTopology(const Topology& topology);
 
 }  // namespace backplane::shim
@@ -136,9 +136,9 @@ struct PJRT_Client {
 
 namespace backplane::shim {
 
-// Shared by all who may read the same memory through the ABI: buffers over it, copies and programs under way,
-// references from outside. A buffer that holds its mark alone may be given away with its memory; whoever still writes
-// it (the program that makes its value) is waited for through the ready event and needs no mark.
+// A mark that is shared by everything that may read the same memory: buffers, copies and programs in progress, external
+// references. If a buffer has the only reference to its mark, it may be donated with its memory. The program that
+// computes its value needs no mark, because the ready event orders the writes.
 using UseMark = std::shared_ptr<const char>;
 inline UseMark NewUseMark() { return std::make_shared<const char>('\0'); }
 
@@ -165,31 +165,31 @@ struct PJRT_Buffer {
   const backplane::Shape shape;  // with layout; stays after deletion
 
   std::mutex mu;
-  std::shared_ptr<backplane::Storage> storage;  // under mu; null once deleted or donated, or where there is no value
-  backplane::Event ready;                       // under mu
-  backplane::shim::UseMark use;                 // under mu; goes with the storage
-  bool deleted = false;                         // under mu
-  bool claimed = false;                         // under mu; a launch has the array and may yet put it back
-  int64_t external_references = 0;              // under mu
-  backplane::shim::HeldArray external_hold;     // under mu; keeps the memory while references are out
-  std::unique_ptr<backplane::shim::LayoutView> layout_view;  // under mu; made when asked for
-  std::vector<size_t> dynamic_dimensions;                    // under mu; made when asked for
+  std::shared_ptr<backplane::Storage> storage;  // guarded by mu; null once deleted or donated, or if there is no value
+  backplane::Event ready;                       // guarded by mu
+  backplane::shim::UseMark use;                 // guarded by mu; reset with the storage
+  bool deleted = false;                         // guarded by mu
+  bool claimed = false;                         // guarded by mu; a launch has taken the array and may put it back
+  int64_t external_references = 0;              // guarded by mu
+  backplane::shim::HeldArray external_hold;     // guarded by mu; keeps the memory while there are references
+  std::unique_ptr<backplane::shim::LayoutView> layout_view;  // guarded by mu; created on demand
+  std::vector<size_t> dynamic_dimensions;                    // guarded by mu; created on demand
 
-  // The array for reading. InvalidArgument after deletion or donation.
+  // Returns the array for reading. Returns InvalidArgument after deletion or donation.
   absl::StatusOr<backplane::shim::HeldArray> Read(const char* what);
   // Takes the array out; the buffer is deleted afterwards.
   absl::StatusOr<backplane::shim::HeldArray> Take(const char* what);
-  // Takes the array out for a launch that donates it: for everybody else the buffer is deleted from now on, until
-  // PutBack undoes it or KeepTaken makes it final. `sole`: nobody else reads the memory.
+  // Takes the array out for a launch that donates it. The buffer counts as deleted until PutBack undoes this, and for
+  // ever after KeepTaken. `sole`: nothing else reads the memory.
   absl::StatusOr<backplane::shim::HeldArray> Claim(bool* sole);
   void PutBack(backplane::shim::HeldArray array);
   void KeepTaken();
-  bool gone() const { return deleted || claimed; }  // under mu
+  bool gone() const { return deleted || claimed; }  // mu must be held
 };
 
 namespace backplane::shim {
 
-// An array of bytes handed out with its own deleter (serialized executables, topologies, layouts...).
+// An array of bytes that is returned with its own deleter (serialized executables, topologies, layouts, ...).
 struct OwnedBytes {
   std::string bytes;
 };
@@ -198,7 +198,7 @@ void DeleteOwnedBytes(T* holder) {
   delete reinterpret_cast<OwnedBytes*>(holder);
 }
 
-// Everything derived from an executable that the ABI hands out by pointer; made on first use.
+// All data of an executable that the ABI returns by pointer; created on first use.
 struct ExecutableViews;
 
 }  // namespace backplane::shim
@@ -219,8 +219,8 @@ struct PJRT_Executable {
 struct PJRT_LoadedExecutable {
   std::shared_ptr<backplane::shim::ClientState> client;
   std::shared_ptr<const backplane::Executable> executable;
-  backplane::CompileOptions options;  // of the load: its device assignment counts
-  // [replica * partitions + partition]; empty: any one device. Running work holds it too.
+  backplane::CompileOptions options;  // those of the load, whose device assignment is used
+  // [replica * partitions + partition]; empty: any single device. Running work holds it too.
   std::shared_ptr<const std::vector<int32_t>> device_assignment;
   int32_t num_replicas = 1, num_partitions = 1;
   std::vector<PJRT_Device*> devices;  // addressable ones, in order of the assignment
@@ -230,74 +230,77 @@ struct PJRT_LoadedExecutable {
   std::string fingerprint;
 
   std::mutex mu;
-  std::shared_ptr<backplane::LoadedExecutable> loaded;  // under mu; null once deleted
-  std::optional<std::string> compile_log;               // under mu; made when asked for
-  // Launched device by device (execute_device), the n-th launches of all devices are one run.
-  std::vector<int64_t> lone_launches;  // under mu; by position in `devices`
-  int64_t lone_runs = 0;               // under mu; the run id of the first ones, those of the next follow; 0: none yet
+  std::shared_ptr<backplane::LoadedExecutable> loaded;  // guarded by mu; null once deleted
+  std::optional<std::string> compile_log;               // guarded by mu; created on demand
+  // If the executable is launched separately on each device (execute_device), the n-th launches of all devices form one
+  // run.
+  std::vector<int64_t> lone_launches;  // guarded by mu; by index in `devices`
+  int64_t lone_runs = 0;  // guarded by mu; the run id of the first launches, the next ones follow; 0: none yet
 };
 
 struct PJRT_ExecuteContext {
   std::mutex mu;
-  std::shared_ptr<const backplane::shim::ContextData> data;  // under mu; replaced as a whole
+  std::shared_ptr<const backplane::shim::ContextData> data;  // guarded by mu; replaced as a whole
 };
 
 namespace backplane::shim {
 
-// User data of one execution by type id; what ExecuteContext is behind the interface.
+// User data of one execution, by type id. The implementation of ExecuteContext.
 struct ContextData : ExecuteContext {
   absl::InlinedVector<std::pair<int64_t, void*>, 2> entries;
-  // Callbacks of this device's host sends and receives.
+  // The callbacks for host sends and receives of this device.
   std::vector<PJRT_SendCallbackInfo> sends;
   std::vector<PJRT_RecvCallbackInfo> receives;
   absl::Status SendToHost(int64_t channel, const CustomCallBuffer& data) const override;
   absl::Status ReceiveFromHost(int64_t channel, const CustomCallBuffer& data) const override;
 };
-// The context with the callbacks that the options name for the n-th device; itself where they name none.
+// Returns the context with the callbacks in the options for the n-th device; `context` itself if there are none.
 absl::StatusOr<std::shared_ptr<const ContextData>> WithCallbacks(std::shared_ptr<const ContextData> context,
                                                                  const PJRT_ExecuteOptions& options, size_t device);
 
-// The plugin: its backend and what all clients share. Made at first use, never destroyed.
+// The plugin: its backend and the state that all clients share. Created on first use, never destroyed.
 struct PluginState {
   BackendServices services;
   std::unique_ptr<Backend> backend;
   NamedValueList attributes;
   NamedValueList attributes_for_old_hosts;
-  std::atomic<bool> host_is_old{false};  // whoever made the newest client speaks a minor before 0.61
+  std::atomic<bool> host_is_old{false};  // the host that created the newest client has a minor version before 0.61
 };
 PluginState& Plugin();
 
-// New PJRT_Event over an event.
+// Returns a new PJRT_Event for an event.
 inline PJRT_Event* NewEvent(Event event) { return new PJRT_Event{std::move(event)}; }
 
-// New buffer over an array that lies in `memory`; `device` null: the memory's first; `use` null: nobody else reads it.
+// Returns a new buffer for an array in `memory`. `device` null: the memory's first device. `use` null: nothing else
+// reads the memory.
 PJRT_Buffer* NewBuffer(std::shared_ptr<ClientState> client, PJRT_Device* device, MemoryObject* memory,
                        DeviceArray array, UseMark use = nullptr);
 
-// The memory that a pair of arguments (`memory` first, else the default of `device`) means, of this client.
+// Returns the memory that a pair of arguments selects (`memory` first, else the default memory of `device`), which must
+// belong to this client.
 absl::StatusOr<MemoryObject*> ChooseMemory(ClientState& client, PJRT_Device* device, PJRT_Memory* memory,
                                            PJRT_Device** chosen_device);
-// Adds the layout asked for, or the client's default when `layout` is null.
+// Sets the requested layout, or the client's default if `layout` is null.
 absl::Status SetLayout(ClientState& client, const PJRT_Buffer_MemoryLayout* layout, Shape* shape);
-// Storage for a shape with layout.
+// Allocates storage for a shape with layout.
 absl::StatusOr<std::shared_ptr<Storage>> AllocateFor(ClientState& client, const Shape& shape, MemoryObject* memory);
 
-// The client stays until the copy that sets `done` has ended.
+// Keeps the client alive until the copy that sets `done` has ended.
 void KeepClient(const std::shared_ptr<ClientState>& client, const Event& done);
-// Copies out of an array that somebody else may read or write as well: its mark is held until the copy has ended, as is
-// the client. The event has the error of an array without a value, or without memory.
+// Copies from an array that others may read or write as well. Its mark and the client are held until the copy has
+// ended. If the array has no value or no memory, the event has its error.
 Event CopyOut(const std::shared_ptr<ClientState>& client, HeldArray array, const Shape& host_shape, void* dst);
 Event CopyAcross(const std::shared_ptr<ClientState>& client, HeldArray array, const DeviceArray& dst);
-// From memory of the host. Where it is lent for the call alone it moves through staging memory, if there is some.
+// Copies from host memory. Memory that is lent for the call only is copied to staging memory first, if there is some.
 CopyFromHostEvents CopyIn(const std::shared_ptr<ClientState>& client, const HostArray& src, const DeviceArray& dst,
                           HostUse use);
 
-// Part of another storage: `size` bytes from `offset`. The caller has checked the range.
+// Returns a part of another storage: `size` bytes from `offset`. The caller has checked the range.
 std::shared_ptr<Storage> SliceStorage(std::shared_ptr<Storage> whole, size_t offset, size_t size);
-// Memory of somebody else; `release` runs when the last reference goes.
+// Returns a storage for memory of the caller. `release` runs when the last reference is dropped.
 std::shared_ptr<Storage> BorrowStorage(void* data, size_t size, bool writable, std::function<void()> release);
 
-// Compile and load, shared by PJRT_Client_Compile, PJRT_Compile and the loading functions.
+// Compilation and loading, for PJRT_Client_Compile, PJRT_Compile and the loading functions.
 absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Program* program, const char* options,
                                                                  size_t options_size, const Topology& topology);
 absl::StatusOr<PJRT_LoadedExecutable*> LoadExecutable(std::shared_ptr<ClientState> client,

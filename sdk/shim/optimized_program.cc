@@ -1,4 +1,4 @@
-// The optimized program as XLA hands it out: a serialized HloModuleProtoWithConfig.
+// The optimized program in XLA's form: a serialized HloModuleProtoWithConfig.
 #include "absl/strings/str_cat.h"
 #include "core/import/proto/hlo_proto.h"
 #include "sdk/shim/objects.h"

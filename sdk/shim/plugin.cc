@@ -7,11 +7,12 @@
 namespace backplane::shim {
 namespace {
 
-// What hosts of XLA expect under `xla_version`: features of the C API beyond its own version; 2 is today's.
+// The value of `xla_version`, by which XLA's hosts recognize features of the C API beyond its version; 2 is the current
+// one.
 constexpr int64_t kXlaVersion = 2;
 
-// What hosts before 0.61 are told to write. jaxlib 0.4.35 tries to write what it is told, however new, and its own
-// newest is 1.7.8; the others take the older of that and their own, and have nothing to say that 1.7 could not.
+// The StableHLO version for hosts before 0.61. jaxlib 0.4.35 writes exactly the version that it is told, and its newest
+// version is 1.7.8. Other hosts use the older of this and their own, and can express everything in 1.7.
 constexpr int64_t kStablehloVersionOfOldHosts[3] = {1, 7, 0};
 
 std::vector<int64_t> Version(const int64_t (&v)[3]) { return {v[0], v[1], v[2]}; }
@@ -23,8 +24,8 @@ PluginState* MakePlugin() {
   plugin->backend = CreateBackend(plugin->services);
   registry->SetPlatform(plugin->backend->platform_name());
   NamedValues attributes = plugin->backend->plugin_attributes();
-  attributes["feed_channel"] = kFeedChannel;                       // ours: where infeed takes from and outfeed gives to
-  attributes["platform_name"] = plugin->backend->platform_name();  // ours: for a host that has no client yet
+  attributes["feed_channel"] = kFeedChannel;                       // ours: the channel of infeed and outfeed
+  attributes["platform_name"] = plugin->backend->platform_name();  // ours: for a host without a client
   attributes["xla_version"] = kXlaVersion;
   attributes["stablehlo_current_version"] = Version(kNewestStablehloVersion);
   attributes["stablehlo_minimum_version"] = Version(kOldestStablehloVersion);
@@ -37,7 +38,7 @@ PluginState* MakePlugin() {
 }  // namespace
 
 PluginState& Plugin() {
-  static PluginState* plugin = MakePlugin();  // lives as long as the process: so do the things handed out of it
+  static PluginState* plugin = MakePlugin();  // lives as long as the process, like the objects that it returns
   return *plugin;
 }
 

@@ -1,4 +1,4 @@
-// The profiler's extension: what a backend records between start and stop comes out as an XSpace.
+// Tests the profiler extension: the events that a backend records between start and stop are returned as an XSpace.
 #include <cstring>
 #include <map>
 #include <string>
@@ -60,7 +60,7 @@ struct Session {
   std::string Collect() {
     PLUGIN_Profiler_CollectData_Args d{PLUGIN_Profiler_CollectData_Args_STRUCT_SIZE, profiler, nullptr, 0};
     EXPECT_EQ(ProfilerApi().collect_data(&d), nullptr);
-    EXPECT_NE(d.buffer, nullptr);  // hosts read from here, without a second call
+    EXPECT_NE(d.buffer, nullptr);  // hosts read it without a second call
     const std::string lent(reinterpret_cast<const char*>(d.buffer), d.buffer_size_in_bytes);
     std::string bytes(d.buffer_size_in_bytes, '\0');
     d.buffer = reinterpret_cast<uint8_t*>(bytes.data());
@@ -70,7 +70,8 @@ struct Session {
   }
 };
 
-// "plane / line: name@offset+duration(module, op) ..." for each line of a space, by the numbers of xplane.proto.
+// Returns "plane / line: name@offset+duration(module, op) ..." for each line of a space, with the field numbers of
+// xplane.proto.
 std::vector<std::string> Lines(const std::string& space) {
   std::vector<std::string> out;
   WireReader planes(space);
@@ -161,7 +162,7 @@ TEST(Profiler, WhatIsRecordedBetweenStartAndStop) {
               ElementsAre("/device:CUSTOM:fake:0 / Operations: late@3000+0(hlo_module=jit_g,hlo_op=late)"));
 }
 
-// XLA's hosts of up to JAX 0.10 compare the size for equality; all leave the sizes of arguments unset.
+// XLA's hosts up to JAX 0.10 compare the size for equality; all hosts leave the sizes of arguments unset.
 TEST(Profiler, TheTableEndsWhereHostsUpTo010WantIt) {
   EXPECT_EQ(ProfilerApi().struct_size, 80u);
   PLUGIN_Profiler_Create_Args c{size_t{0x5a5a}, "", 0, nullptr};
@@ -175,7 +176,7 @@ TEST(Profiler, WrongCallsSayWhy) {
   EXPECT_THAT(TakeMessage(ProfilerApi().start(&s)), HasSubstr("profiler"));
   EXPECT_THAT(TakeMessage(ProfilerApi().start(nullptr)), HasSubstr("null"));
   {
-    Session open;  // destroyed while it listens
+    Session open;  // destroyed while it is recording
     EXPECT_EQ(open.Start(), "");
   }
   EXPECT_FALSE(OperationTrace::Get().Active());

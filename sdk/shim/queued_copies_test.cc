@@ -1,4 +1,4 @@
-// Copies of a backend that queues them: they end later, in any order, with errors, or never; and who must live until
+// Tests a backend that queues copies: they end later, in any order, with errors, or never. Objects must live until
 // then.
 #include <unistd.h>
 
@@ -174,7 +174,7 @@ TEST_F(QueuedCopiesTest, MemoryThatACopyReadsIsNotDonated) {
     Rows out;
     PJRT_Buffer* y = NewBuffer(client_, devices_[0], {1, 1, 1, 1});
     ASSERT_TRUE(Execute(add, {{a, y}}, 1, &out).ok());
-    // The program may write the memory once nobody reads it; a copy lets go before it is heard of.
+    // The program may write the memory once nothing reads it; a copy drops its references before its event is set.
     EXPECT_THAT(control_.last_donated, ElementsAre(ends_before, false));
     EXPECT_TRUE(IsDeleted(a));
     if (!ends_before) control_.FinishCopy(number);
@@ -206,7 +206,7 @@ TEST_F(QueuedCopiesTest, HostAndClientMayLetGoWhileCopiesAreUnderWay) {
   EXPECT_TRUE(AwaitAndDestroy(fetched).ok());
   EXPECT_TRUE(AwaitAndDestroy(sent.released).ok());
   EXPECT_THAT(values, ElementsAre(1, 2, 3, 4));
-  // A client that goes with an event goes on a thread of its own.
+  // If an event holds the last reference, a new thread destroys the client.
   for (int i = 0; i < 1000 && control_.clients != clients_; ++i) usleep(1000);
   EXPECT_EQ(control_.clients, clients_);
 }
@@ -216,12 +216,13 @@ TEST_F(QueuedCopiesTest, MemoryLentForTheCallMovesThroughStaging) {
   float data[4] = {1, 2, 3, 4};
   Sent sent = Send(data, PJRT_HostBufferSemantics_kImmutableOnlyDuringCall, remote_);
   EXPECT_TRUE(IsReady(sent.released));
-  data[0] = 9;  // ours again
+  data[0] = 9;  // may be reused
   EXPECT_EQ(control_.queued_copies(), 1u);
   const int64_t alive = control_.storages;
   control_.FinishCopy(0);
   EXPECT_EQ(control_.storages, alive - 1);  // the staging memory
-  // Without room for it, and in memory that the host can write itself, the copy is done when the call returns.
+  // If staging memory has run out, and for memory that the host can write directly, the copy is done when the call
+  // returns.
   control_.offers_staging = false;
   Sent waited = Send(data, PJRT_HostBufferSemantics_kImmutableOnlyDuringCall, remote_);
   control_.offers_staging = true;

@@ -1,5 +1,5 @@
-// What the shim hands on to a backend besides programs and copies: the host's key-value store, options of a load, host
-// memory to register, programs as bytes, streams of handlers, the profiler.
+// Tests what the shim passes to a backend in addition to programs and copies: the host's key-value store, load options,
+// registered host memory, programs as bytes, streams of handlers, the profiler.
 #include <cstring>
 #include <map>
 #include <string>
@@ -115,7 +115,7 @@ TEST(ServicesTest, ALoadHasItsOwnOptions) {
   Destroy(client);
 }
 
-// ---- A program that nobody imports
+// ---- A program that is not imported
 
 TEST(ServicesTest, ACompilerOfItsOwnGetsBytes) {
   PJRT_Client* client = NewClient();
@@ -133,7 +133,7 @@ TEST(ServicesTest, ACompilerOfItsOwnGetsBytes) {
   c.compile_options = options.data();
   c.compile_options_size = options.size();
   ASSERT_TRUE(BP_CALL(PJRT_Client_Compile, c).ok());
-  // What needs no module is there, and messages have the names that the executable gives.
+  // Functions that need no module work, and messages contain the names that the executable states.
   PJRT_Buffer* wrong = NewBuffer(client, Devices(client)[0], {1, 2});
   std::vector<std::vector<PJRT_Buffer*>> out;
   EXPECT_THAT(std::string(Execute(c.executable, {{wrong}}, 1, &out).message()),
@@ -168,7 +168,7 @@ TEST(ServicesTest, ACompilerOfItsOwnGetsBytes) {
   Destroy(client);
 }
 
-// ---- Handlers on a stream of the backend's
+// ---- Handlers on a stream of the backend
 
 class Scratch : public ScratchMemory {
  public:
@@ -211,7 +211,7 @@ XLA_FFI_Error* OnStream(XLA_FFI_CallFrame* frame) {
 }
 
 TEST(ServicesTest, HandlersGetTheBackendsStreamAndMemory) {
-  Destroy(NewClient());  // the plugin is up
+  Destroy(NewClient());  // initializes the plugin
   shim::ffi::Handler handler;
   handler.bundle.execute = &OnStream;
   auto site = shim::ffi::MakeTypedSite(shim::ffi::TheRegistry(), handler, {"on_stream"});

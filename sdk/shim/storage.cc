@@ -1,4 +1,4 @@
-// Storages that the shim makes itself, and copies: who must live until one has ended.
+// The storages of the shim, and copies with the references that must live until their end.
 #include <memory>
 #include <utility>
 
@@ -52,13 +52,13 @@ std::shared_ptr<Storage> BorrowStorage(void* data, size_t size, bool writable, s
 
 void KeepClient(const std::shared_ptr<ClientState>& client, const Event& done) {
   if (done.IsReady()) return;
-  const absl::Status kept = Caught([&] { done.OnReady([client](const absl::Status&) {}); });
-  if (!kept.ok()) (void)done.Await();  // no memory to wait with
+  const absl::Status kept = CatchExceptions([&] { done.OnReady([client](const absl::Status&) {}); });
+  if (!kept.ok()) (void)done.Await();  // no memory for a callback
 }
 
 namespace {
 
-// The array as somebody reads it: while its storage is held, so is the mark.
+// Returns the array with its mark attached to the storage, so that both are held together.
 DeviceArray WithMark(HeldArray array) {
   struct Marked {
     std::shared_ptr<Storage> storage;
@@ -70,14 +70,14 @@ DeviceArray WithMark(HeldArray array) {
   return static_cast<DeviceArray&&>(array);
 }
 
-// What there is to say about an array without memory: its own error, if it has one.
+// Returns the event of an array without memory: its own error, if it has one.
 Event WithoutMemory(const HeldArray& array) {
   if (array.ready.IsReady() && !array.ready.status().ok()) return array.ready;
   return Event::Ready(
       absl::FailedPreconditionError(absl::StrCat("copy: the buffer ", array.shape.ToString(), " has no memory")));
 }
 
-// Copies what the host lends into memory that the device can read by itself; false where there is none.
+// Copies data that the host lends to memory that the device can read. Returns false if there is no such memory.
 bool Stage(const std::shared_ptr<ClientState>& client, const HostArray& src, const DeviceArray& dst,
            CopyFromHostEvents* events) {
   const MemoryObject* memory = client->FindMemory(dst.memory);
@@ -96,7 +96,7 @@ bool Stage(const std::shared_ptr<ClientState>& client, const HostArray& src, con
                                               HostUse::kUntilReleased);
   const Event released = events->host_released;
   if (!released.IsReady()) {
-    const absl::Status kept = Caught([&] { released.OnReady([room = *staging](const absl::Status&) {}); });
+    const absl::Status kept = CatchExceptions([&] { released.OnReady([room = *staging](const absl::Status&) {}); });
     if (!kept.ok()) (void)released.Await();
   }
   events->host_released = Event();

@@ -1,4 +1,4 @@
-// The table: every slot filled, each through the guard.
+// The table: all slots are filled, and each goes through the guard.
 #include "sdk/shim/entries.h"
 #include "sdk/shim/guard.h"
 

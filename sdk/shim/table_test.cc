@@ -1,4 +1,4 @@
-// The table and the size rule: every slot, callers older and newer than us, errors and events.
+// Tests the table and the size rule: all slots, older and newer callers, errors and events.
 #include <cstring>
 #include <string>
 #include <thread>
@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::vector<std::pair<std::string, PJRT_Error* (*)(void*)>> Slots() {
-  // Names in the order of the table, taken from the header's own field list.
+  // The names in the order of the table, from the header's field list.
   std::vector<std::pair<std::string, PJRT_Error* (*)(void*)>> out;
   const char* first = reinterpret_cast<const char*>(&Api().PJRT_Error_Destroy);
   const size_t count = (PJRT_Api_STRUCT_SIZE - offsetof(PJRT_Api, PJRT_Error_Destroy)) / sizeof(void*);
@@ -72,7 +72,7 @@ TEST(TableTest, NoSlotCrashesOnZeroedArgumentsOfANewerHost) {
                   ::testing::AnyOf(absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented));
     }
   }
-  EXPECT_EQ(fine, 12);  // initialize, attributes, and destroying nothing
+  EXPECT_EQ(fine, 12);  // initialize, attributes, and destroying null
   EXPECT_EQ(errors, 120);
 }
 
@@ -83,7 +83,7 @@ TEST(TableTest, UnsupportedCallsNameThemselves) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("PJRT_Device_PoisonExecution"));
 }
 
-// Every struct that grew is accepted at the size of the oldest released header that has it.
+// Every struct that has grown is accepted with the size in the oldest released header.
 TEST(SizeRuleTest, TheFirstReleasedSizesAreAccepted) {
 #define BP_CHECK(T) EXPECT_LE(SizeRule<T>::kMin + SizeRule<T>::kOutdated, size_t{T##_FIRST_SIZE}) << #T
   BP_CHECK(PJRT_Client_CreateErrorBuffer_Args);

@@ -423,7 +423,7 @@ class FakeClient : public Client {
     if (FakeControl::Get().registered.erase(data) == 1) return absl::OkStatus();
     return absl::InvalidArgumentError("unregister: this memory was never registered");
   }
-  absl::StatusOr<Event> EventOfStream(int32_t, void* stream) override {
+  absl::StatusOr<Event> GetStreamEvent(int32_t, void* stream) override {
     FakeControl::Get().last_stream = stream;
     return FakeControl::Get().stream_event;
   }
@@ -466,7 +466,7 @@ class FakeBackend : public Backend {
                                                       const Topology&) override {
     return std::make_shared<FakeExecutable>(std::move(module), options);
   }
-  bool TakesBytes(absl::string_view format) const override { return format == "fake"; }
+  bool AcceptsProgramBytes(absl::string_view format) const override { return format == "fake"; }
   absl::StatusOr<std::shared_ptr<Executable>> CompileBytes(const ProgramBytes& program, const CompileOptions& options,
                                                            const Topology&) override {
     return std::make_shared<BytesExecutable>(std::string(program.bytes), options);
@@ -479,7 +479,7 @@ class FakeBackend : public Backend {
     --FakeControl::Get().traces;
     OperationTrace& trace = OperationTrace::Get();
     for (int n = finished_copies.exchange(0); n > 0; --n)
-      trace.RecordOn(trace.LineNamed("copy engine"), 0, false, "copy", "fake", 10, 20);
+      trace.RecordOnLine(trace.GetLine("copy engine"), 0, false, "copy", "fake", 10, 20);
   }
   absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology&) override {
     ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ImportProgram("mlir", bytes));  // HLO text

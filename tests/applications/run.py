@@ -2,7 +2,7 @@
 
 Each workload runs on both clients, in a process each, with the same seed. Reported are disagreements, errors, crashes and
 hangs of ours, and the ratios ours/oracle of the first call (trace, compile, run), of later calls, and of peak memory.
-Results go to out/applications.json; --table writes them into docs/applications.md as well. Fails unless all agree.
+Results go to out/applications.json; --table writes them into docs/notes/applications.md as well. Fails unless all agree.
 """
 import argparse
 import concurrent.futures
@@ -183,7 +183,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="compile the oracle without optimisation and time nothing: the answer whether all agree comes in half the time")
     parser.add_argument("--kept", action="store_true", help="hold ours against the oracle's results of an earlier run and time nothing; for looking into a failure")
     parser.add_argument("--spread", action="store_true", help="JAX's own client without fused multiply-add in place of ours: what rounding alone does to the results")
-    parser.add_argument("--table", action="store_true", help="write the results into docs/applications.md; those of workloads that did not run stay")
+    parser.add_argument("--table", action="store_true", help="write the results into docs/notes/applications.md; those of workloads that did not run stay")
     opt = parser.parse_args()
     opt.plugin = os.path.abspath(opt.plugin)
     chosen = [w for w in protocol.load_all().values() if any(re.search(opt.pattern, text) for text in (w.name, w.library, w.group))]
@@ -223,7 +223,7 @@ def main():
         merged = [merged[name] for name in known if name in merged]
         path.write_text(json.dumps(merged, indent=1) + "\n")
         if opt.table:
-            table.write(ROOT / "docs" / "applications.md", merged)
+            table.write(ROOT / "docs" / "notes" / "applications.md", merged)
     bad = [r for r in rows if r["result"] != "agrees"]
     print(f"{len(rows) - len(bad)} passed, {len(bad)} failed")
     return 1 if bad else 0

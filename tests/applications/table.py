@@ -1,4 +1,4 @@
-"""Writes the table of results into docs/applications.md, between its two markers."""
+"""Writes the table of results into docs/notes/applications.md, between its two markers."""
 import math
 import statistics
 

@@ -21,7 +21,7 @@
 //   - Operands of types that the array does not support are converted on the vector unit.
 // A matrix-vector product (one row or one column) runs on the vector unit.
 //
-// docs/tpu_emulator_clock.md says how the fitted constants were obtained and how accurate the clock is.
+// docs/notes/tpu_emulator_clock.md says how the fitted constants were obtained and how accurate the clock is.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_MACHINE_CLOCK_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_MACHINE_CLOCK_H_
 

@@ -72,7 +72,7 @@ absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, abs
   if (++rendezvous->arrived == group.size()) {
     lock.unlock();
     // An exception must not escape: the other members wait for `done`.
-    absl::Status result = Caught([&] { return operation(rendezvous->contributions); });
+    absl::Status result = CatchExceptions([&] { return operation(rendezvous->contributions); });
     lock.lock();
     rendezvous->result = std::move(result);
     rendezvous->done = true;

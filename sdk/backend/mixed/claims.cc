@@ -12,7 +12,7 @@
 namespace backplane::mixed {
 namespace {
 
-// What no kernel is ever asked about: values that are there already, and what only moves values about.
+// Operations that are never offered to a claim: constants and parameters, and operations that only pass values on.
 bool IsBookkeeping(Opcode opcode) {
   switch (opcode) {
     case Opcode::kParameter:
@@ -29,7 +29,7 @@ bool IsBookkeeping(Opcode opcode) {
   }
 }
 
-// Calls fn for every leaf the instruction reads or writes.
+// Calls fn for every leaf that the instruction reads or writes.
 template <typename Fn>
 void ForEachArray(const Instruction& i, Fn&& fn) {
   auto leaf = [&](const Shape& shape, const std::vector<int64_t>&) { fn(shape); };
@@ -37,7 +37,7 @@ void ForEachArray(const Instruction& i, Fn&& fn) {
   ForEachLeaf(i.shape(), leaf);
 }
 
-// Whether there is anything for a kernel to do, by the promises of claims.h.
+// Whether the instruction is offered to claims, under the conditions in claims.h.
 bool IsOffered(const Instruction& i) {
   bool offered = true;
   ForEachArray(i, [&](const Shape& leaf) {
@@ -54,7 +54,7 @@ const Shape& FirstArray(const Shape& shape) {
   return *at;
 }
 
-// OK, or the first reason against it.
+// Returns OK if the claim's conditions hold, else the first one that does not.
 absl::Status Fits(const Claim& claim, const Instruction& i) {
   absl::Status fits;
   ForEachArray(i, [&](const Shape& leaf) {
@@ -68,7 +68,7 @@ absl::Status Fits(const Claim& claim, const Instruction& i) {
   return claim.supports(i, first.element_type(), first);
 }
 
-// What an instruction and everything it calls costs; bodies of loops count once.
+// Adds the cost of an instruction and of the computations that it calls. Loop bodies count once.
 void AddCost(const Instruction& i, bool bytes, Cost* cost) {
   for (const Computation* called : i.called()) {
     if (!RunsComputations(i.opcode())) break;
@@ -82,8 +82,8 @@ void AddCost(const Instruction& i, bool bytes, Cost* cost) {
   if (bytes) cost->bytes_accessed += own.bytes_accessed;
 }
 
-std::string Percent(double part, double whole) {
-  return absl::StrFormat("%.1f %%", whole > 0 ? 100 * part / whole : 0);
+std::string Percent(double part, double total) {
+  return absl::StrFormat("%.1f %%", total > 0 ? 100 * part / total : 0);
 }
 
 class Assigner {
@@ -123,7 +123,7 @@ class Assigner {
       const size_t kernels = out_.kernels.size(), evaluated = out_.evaluated.size();
       for (const Computation* called : i.called()) RETURN_IF_ERROR(Walk(*called));
       if (out_.kernels.size() == kernels) {
-        // No kernel runs inside: the evaluator, which is quicker from one instruction to the next, takes it whole.
+        // No kernel runs inside, so the evaluator runs the instruction as one unit. This is faster than step by step.
         out_.evaluated.resize(evaluated);
         out_.evaluated.push_back(&i);
       }
@@ -160,7 +160,7 @@ class Assigner {
       absl::StrAppend(&refusals, "; not ", claim->kernel, ": ", absl::string_view(fits.message()));
     }
     absl::StrAppend(&out_.log, i.name(), " ", i.shape().ToString(),
-                    RunsComputations(i.opcode()) ? ": in its parts" : ": evaluated", refusals, "\n");
+                    RunsComputations(i.opcode()) ? ": instruction by instruction" : ": evaluated", refusals, "\n");
     return false;
   }
 

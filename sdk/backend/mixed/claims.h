@@ -1,14 +1,14 @@
-// What the author of a mixed backend (mixed_backend.h) runs himself: for each operation a kernel, where it can.
+// Claims: the operations for which the author of a mixed backend (mixed_backend.h) has kernels.
 //
 //   Claims claims;
 //   claims.Add({"matmul", Opcode::kDot, {PrimitiveType::kF32}, &IsMatrixProduct, &MakeMatmul});
 //
-// An instruction is offered to the claims of its opcode in the order in which they were added; the first that takes it
-// runs it, and the evaluator runs what nobody takes. Nothing is offered that has a dimension of dynamic size, an array
-// without elements, or no array at all: a kernel need not think of them.
+// Each instruction is offered to the claims of its opcode, in the order in which they were added. The first claim that
+// accepts it supplies the kernel. The evaluator runs the instructions that no claim accepts. Instructions with dynamic
+// dimensions, with arrays without elements, or without any array are not offered, so kernels need not handle them.
 //
-// An instruction with computations of its own (while, conditional, fusion, reduce, ...) is claimed with all they hold.
-// `AddRegion` makes such instructions: neighbours that may be computed together become one fusion.
+// A claim on an instruction that calls computations (while, conditional, fusion, reduce, ...) includes everything in
+// those computations. `AddRegion` creates such instructions: it groups adjacent instructions into fusions.
 #ifndef BACKPLANE_SDK_BACKEND_MIXED_CLAIMS_H_
 #define BACKPLANE_SDK_BACKEND_MIXED_CLAIMS_H_
 
@@ -21,33 +21,35 @@
 
 namespace backplane::mixed {
 
-// Where one run of a kernel finds its arrays: device addresses (host addresses without a DeviceMemory) of dense
-// row-major arrays, the leaves of tuples one after the other. A result never lies in an operand's memory.
+// The arrays of one kernel call: device addresses (host addresses without a DeviceMemory) of dense row-major arrays.
+// Tuples are given as their leaves, in order. The memory of a result does not overlap that of an operand.
 struct KernelArrays {
   int32_t device = 0;
   std::vector<const void*> operands;
   std::vector<void*> results;
 };
 
-// Runs one instruction; returns when its results are written. Called from many threads at once. An error becomes the
-// program's, with the instruction's name before it.
+// Runs one instruction and returns when its results are written. Must be thread-safe. An error fails the program; the
+// name of the instruction is put before its message.
 using Kernel = std::function<absl::Status(const KernelArrays&)>;
 
 struct Claim {
-  std::string kernel;  // its name in the compile log
+  std::string kernel;  // the name of the kernel in the compile log
   Opcode opcode{};
-  // Element types: every array the instruction reads or writes must have one of these. Empty: any.
+  // Every array that the instruction reads or writes must have one of these element types. Empty: any type.
   std::vector<PrimitiveType> types;
-  // Whether the kernel takes an instruction whose result has this type and shape (of a tuple: its first array). Not OK:
-  // it does not, and the message, which goes to the compile log, says why. Null: it takes all.
+  // Returns OK if the kernel can run the instruction, else the reason for the compile log. `type` and `shape` are those
+  // of the result (the first array of a tuple). Null: the kernel can run all instructions.
   std::function<absl::Status(const Instruction& op, PrimitiveType type, const Shape& shape)> supports;
-  // Called once for each instruction taken, when a program is compiled or deserialized; the instruction outlives the
-  // kernel. Unimplemented counts as a refusal, any other error is the compilation's.
+  // Creates the kernel for an instruction, once, when the program is compiled or deserialized. The instruction outlives
+  // the kernel. Unimplemented means that the claim does not accept the instruction. Any other error fails the
+  // compilation.
   std::function<absl::StatusOr<Kernel>(const Instruction& op)> make;
 };
 
-// Instructions that are computed together: wherever `joins` says so, neighbours become the computation of one fusion
-// with one result, which is then offered to the claims of Opcode::kFusion. A fusion nobody takes is run as its parts.
+// A rule that groups instructions: adjacent instructions for which `joins` returns true become a fusion with one
+// result. The fusion is then offered to the claims for Opcode::kFusion. If no claim accepts it, its instructions run
+// one by one.
 struct Region {
   std::function<bool(const Instruction& op)> joins;
 };
@@ -65,22 +67,23 @@ class Claims {
   std::vector<Region> regions_;
 };
 
-// Which kernel runs which instruction of a program, and what there is to say about it.
+// The kernels of a program.
 struct Assignment {
   absl::flat_hash_map<const Instruction*, Kernel> kernels;
-  // What the evaluator runs; of loops, branches, calls and fusions without a kernel inside only themselves.
+  // The instructions that the evaluator runs. A loop, branch, call or fusion without any kernel inside is listed as one
+  // instruction.
   std::vector<const Instruction*> evaluated;
-  std::string log;  // a line for each instruction a claim was asked about, then the shares
+  std::string log;  // one line for each instruction that was offered to a claim, then a summary of the shares
 };
 
-// Offers every instruction of what runs by itself (the entry, and the bodies of unclaimed loops, branches, calls and
-// fusions) to the claims.
+// Offers the instructions to the claims: those of the entry computation, and those of the computations of loops,
+// branches, calls and fusions that are not claimed themselves.
 absl::StatusOr<Assignment> Assign(const Module& module, const Claims& claims);
 
-// Makes the fusions of the regions; returns how many.
+// Creates the fusions of the regions and returns their number.
 absl::StatusOr<int64_t> FormRegions(Module* module, const std::vector<Region>& regions);
 
-// Whether the interpreter walks through this operation's computations itself.
+// Whether the interpreter runs the computations of this operation instruction by instruction.
 bool RunsComputations(Opcode opcode);
 
 }  // namespace backplane::mixed

@@ -12,7 +12,7 @@
 namespace backplane::mixed {
 namespace {
 
-// A piece of host memory that stands in for a device's while an array is brought into its order.
+// A host buffer that holds a copy of a device array while it is converted between layouts.
 class Staging : public Storage {
  public:
   explicit Staging(size_t bytes) : data_(new std::byte[bytes]), size_(bytes) {}
@@ -28,7 +28,7 @@ bool IsTiled(const Shape& shape) {
   return shape.has_layout() && (!shape.layout().tiles.empty() || shape.layout().element_size_in_bits != 0);
 }
 
-// A literal's data as storage that is only read.
+// Read-only storage over the data of a literal.
 class LiteralStorage : public Storage {
  public:
   explicit LiteralStorage(const Literal& literal) : literal_(literal) {}
@@ -83,7 +83,7 @@ class Runtime::DeviceStorage : public Storage {
   }
   absl::Status Allocate() {
     ASSIGN_OR_RETURN(address_, runtime_->memory_->Allocate(device_, std::max<size_t>(size_, 1)));
-    // The device's memory has its own limit, so that the books never refuse.
+    // The device's memory enforces its own limit, so this counter has none and never refuses.
     return runtime_->counters_[static_cast<size_t>(device_)]->Add(static_cast<int64_t>(size_));
   }
   void* data() const override { return address_; }
@@ -99,9 +99,9 @@ class Runtime::DeviceStorage : public Storage {
 Runtime::Runtime(Topology topology, std::shared_ptr<DeviceMemory> memory, std::chrono::milliseconds time_limit,
                  int64_t limit_bytes)
     : collective_time_limit(time_limit), topology_(std::move(topology)), memory_(std::move(memory)) {
-  const auto whole = std::make_shared<HostMemoryCounter>(memory_ == nullptr ? limit_bytes : 0);
+  const auto total = std::make_shared<HostMemoryCounter>(memory_ == nullptr ? limit_bytes : 0);
   for (size_t d = 0; d < topology_.devices.size(); ++d)
-    counters_.push_back(std::make_shared<HostMemoryCounter>(0, whole));
+    counters_.push_back(std::make_shared<HostMemoryCounter>(0, total));
 }
 
 bool Runtime::IsHost(int32_t memory) const {
@@ -160,7 +160,7 @@ absl::Status Runtime::Write(const Literal& value, const DeviceArray& array) cons
   const int32_t device = DeviceOf(array.memory);
   if (IsRowMajor(array.shape)) return memory_->CopyIn(device, value.bytes(), array.storage->data(), bytes);
   Staging staging(bytes);
-  if (IsTiled(array.shape)) {  // what lies in the padding is the memory's affair
+  if (IsTiled(array.shape)) {  // keeps the bytes that the padding holds now
     RETURN_IF_ERROR(memory_->CopyOut(device, array.storage->data(), staging.data(), bytes));
   }
   RETURN_IF_ERROR(Permute(row_major, value.bytes(), array.shape, staging.data()));

@@ -1,4 +1,4 @@
-// The client of a mixed backend: devices that are numbers, over the author's memory or the host's.
+// The client of a mixed backend. Its devices are only numbers; their memory is a DeviceMemory or host memory.
 #ifndef BACKPLANE_SDK_BACKEND_MIXED_CLIENT_H_
 #define BACKPLANE_SDK_BACKEND_MIXED_CLIENT_H_
 
@@ -14,26 +14,26 @@
 
 namespace backplane::mixed {
 
-// Bytes that an array takes in its layout, padding of tiles included; 0 for what is no array. The layout fits the
-// shape.
+// Returns how many bytes an array occupies in its layout, including the padding of tiles. Returns 0 for shapes that are
+// not arrays. The layout must be valid for the shape.
 size_t StorageBytes(const Shape& shape);
 
-// What running programs share; outlives the client as long as one runs.
+// The state that running programs share. It outlives the client if a program still runs. Thread-safe.
 class Runtime : public std::enable_shared_from_this<Runtime> {
  public:
-  // `memory` null: the devices' memory is the host's, of which they take `limit_bytes` together at most (0: no limit).
+  // `memory` null: the devices use host memory, at most `limit_bytes` together (0: no limit).
   Runtime(Topology topology, std::shared_ptr<DeviceMemory> memory, std::chrono::milliseconds collective_time_limit,
           int64_t limit_bytes = 0);
 
   const Topology& topology() const { return topology_; }
-  DeviceMemory* memory() const { return memory_.get(); }  // null: the host's
+  DeviceMemory* memory() const { return memory_.get(); }  // null: host memory
   int32_t DeviceOf(int32_t memory) const { return topology_.memories[static_cast<size_t>(memory)].devices.front(); }
   bool IsHost(int32_t memory) const;
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes);
   MemoryStats Stats(int32_t device) const;
   void ClearStats(int32_t device) { counters_[static_cast<size_t>(device)]->Clear(); }
 
-  // An array of any memory and layout as dense row-major data of the host, and back.
+  // Copy an array of any memory and layout to a literal, which is dense and row-major, and back. Block.
   absl::StatusOr<Literal> Read(const DeviceArray& array) const;
   absl::Status Write(const Literal& value, const DeviceArray& array) const;
 

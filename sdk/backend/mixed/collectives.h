@@ -1,5 +1,5 @@
-// The collectives and transfers of one program: planned when it is compiled, so that groups that do not fit are an
-// error there.
+// The collectives and transfers of one program. They are created when the program is compiled, so that invalid groups
+// are reported by the compilation.
 #ifndef BACKPLANE_SDK_BACKEND_MIXED_COLLECTIVES_H_
 #define BACKPLANE_SDK_BACKEND_MIXED_COLLECTIVES_H_
 
@@ -14,14 +14,15 @@ namespace backplane::mixed {
 
 class Collectives {
  public:
-  // For the module's numbers of replicas and partitions. The module must outlive it.
+  // Uses the module's numbers of replicas and partitions. The module must outlive the result.
   static absl::StatusOr<Collectives> Create(const Module& module);
 
-  // Blocks until the whole group has come, or what was sent here.
+  // Runs a collective, or a transfer between devices. Blocks until the whole group has arrived, or until the data that
+  // a recv-done waits for has.
   absl::StatusOr<Literal> Run(const Instruction& op, absl::Span<const Literal* const> operands,
                               LaunchMember& member) const;
 
-  // Sends to the host and receives from it, infeed and outfeed among them.
+  // Runs a transfer to or from the host, including infeed and outfeed.
   absl::StatusOr<Literal> RunHostTransfer(const Instruction& op, absl::Span<const Literal* const> operands,
                                           const ExecuteContext* context) const;
 

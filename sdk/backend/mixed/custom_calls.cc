@@ -13,17 +13,17 @@
 namespace backplane::mixed {
 namespace {
 
-// Targets that tell a compiler something about a value; the value is the operand.
+// Whether the target only informs a compiler about a value. Its result is its operand.
 bool IsIdentity(absl::string_view target) {
   static constexpr absl::string_view kTargets[] = {"Sharding", "LayoutConstraint", "annotate_device_placement",
                                                    "SPMDFullToShardShape", "SPMDShardToFullShape"};
   return std::find(std::begin(kTargets), std::end(kTargets), target) != std::end(kTargets);
 }
 
-// A dense array in the order that a layout names.
+// A dense array in a given layout.
 struct Dense {
   CustomCallBuffer buffer;
-  std::unique_ptr<std::byte[]> memory;  // where the order differs from the literal's
+  std::unique_ptr<std::byte[]> memory;  // used if the layout differs from the literal's
 };
 
 absl::Status Transpose(const Shape& from_shape, const void* from, const Shape& to_shape, void* to) {
@@ -131,7 +131,8 @@ absl::StatusOr<Literal> CustomCalls::Run(const Instruction& call, absl::Span<con
   AddResults(call.shape(), result, &out);
   std::vector<CustomCallBuffer> arguments = Buffers(in);
   const std::vector<CustomCallBuffer> results = Buffers(out);
-  for (const AliasedLeaf& leaf : GetAliasedLeaves(call)) LayInto(results[leaf.result], &arguments[leaf.operand]);
+  for (const AliasedLeaf& leaf : GetAliasedLeaves(call))
+    CopyOperandToResult(results[leaf.result], &arguments[leaf.operand]);
   const Workers::Waiting in_host(Workers::Waiting::For::kHost);
   ASSIGN_OR_RETURN(Event done, site->second->Call({arguments, results, context, run_id, device}));
   RETURN_IF_ERROR(done.Await());

@@ -1,5 +1,5 @@
-// The custom calls of one program: every call site is made when the program is compiled, so that a missing handler is
-// an error there and not at the first run.
+// The custom calls of one program. All call sites are created when the program is compiled, so that a missing handler
+// is reported by the compilation and not by the first run.
 #ifndef BACKPLANE_SDK_BACKEND_MIXED_CUSTOM_CALLS_H_
 #define BACKPLANE_SDK_BACKEND_MIXED_CUSTOM_CALLS_H_
 
@@ -13,15 +13,16 @@ namespace backplane::mixed {
 
 class CustomCalls {
  public:
-  // NotFound when a target has no handler.
+  // Returns NotFound if a target has no handler.
   static absl::StatusOr<CustomCalls> Create(const Module& module, CustomCallRegistry& registry);
 
-  // Blocks until the handler is done. `request` gives context, run id and device.
+  // Calls the handler and blocks until it is done. `context`, `run_id` and `device` are those of the execution.
   absl::StatusOr<Literal> Run(const Instruction& call, absl::Span<const Literal* const> operands,
                               const ExecuteContext* context, int64_t run_id, int32_t device) const;
 
  private:
-  absl::flat_hash_map<const Instruction*, std::unique_ptr<CustomCallSite>> sites_;  // identities have none
+  absl::flat_hash_map<const Instruction*, std::unique_ptr<CustomCallSite>>
+      sites_;  // none for targets that return their operand
 };
 
 }  // namespace backplane::mixed

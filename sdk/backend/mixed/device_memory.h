@@ -1,11 +1,12 @@
-// The memory of an accelerator, as its author hands it to a mixed backend (mixed_backend.h).
+// The memory of an accelerator, which the author of a mixed backend (mixed_backend.h) implements.
 //
-// Three calls bring a device up: give room, copy in, copy out. What a program's kernels read and write lies there;
-// what the evaluator reads is copied out first, and what it makes is copied in when a kernel or the caller wants it.
-// Arrays are dense and row-major inside kernels and copies; other layouts that a host asks for are kept by the base.
+// Three functions suffice: allocate, copy in, copy out. Kernels read and write device memory. Operands of instructions
+// that the evaluator runs are copied to the host first; their results are copied to the device when a kernel or the
+// caller needs them there. Arrays are dense and row-major in kernels and copies; the mixed backend converts other
+// layouts that a host asks for.
 //
-// Addresses are whatever the device calls one: the base adds offsets to them and never looks at what lies there.
-// Thread-safety: everything from any thread, concurrently. Copies return when they are done.
+// Addresses may be any pointer-sized values: the mixed backend adds offsets to them and never dereferences them.
+// Must be thread-safe. Copies return when they are done.
 #ifndef BACKPLANE_SDK_BACKEND_MIXED_DEVICE_MEMORY_H_
 #define BACKPLANE_SDK_BACKEND_MIXED_DEVICE_MEMORY_H_
 
@@ -21,16 +22,16 @@ class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
-  // Room for `bytes` (never 0), aligned for every element type. ResourceExhausted where there is none.
+  // Allocates `bytes` (never 0), aligned for every element type. Returns ResourceExhausted if memory has run out.
   virtual absl::StatusOr<void*> Allocate(int32_t device, size_t bytes) = 0;
   virtual void Free(int32_t device, void* address, size_t bytes) = 0;
 
   virtual absl::Status CopyIn(int32_t device, const void* host, void* address, size_t bytes) = 0;
   virtual absl::Status CopyOut(int32_t device, const void* address, void* host, size_t bytes) = 0;
-  // Between two places of one device. The default goes through the host.
+  // Copies within one device. The default copies through host memory.
   virtual absl::Status CopyWithin(int32_t device, const void* from, void* to, size_t bytes);
 
-  // What one device holds in all, for the host's statistics.
+  // Returns the memory size of a device in bytes, for the memory statistics.
   virtual std::optional<int64_t> Capacity(int32_t device) const { return std::nullopt; }
 };
 

@@ -14,14 +14,14 @@
 namespace backplane::mixed {
 namespace {
 
-// The first line of a serialized executable; the backend's version follows on one of its own.
+// The first line of a serialized executable. The second line is the backend's version.
 constexpr absl::string_view kMagic = "backplane.mixed.1\n";
 
 std::string KindOf(const std::vector<std::string>& kinds, size_t i) {
   return i < kinds.size() && !kinds[i].empty() ? kinds[i] : "device";
 }
 
-// Leaves of a shape with the layout asked for, or row-major.
+// Appends the leaves of a shape, with the layouts of `asked`, or row-major if that is null.
 void AddLeaves(const Shape& shape, const Shape* asked, std::vector<Shape>* out) {
   if (shape.IsTuple()) {
     for (int64_t i = 0; i < shape.tuple_size(); ++i) {
@@ -41,7 +41,7 @@ void AddLeaves(const Shape& shape, const Shape* asked, std::vector<Shape>* out) 
   out->push_back(std::move(leaf));
 }
 
-// Number of a leaf, or -1.
+// Returns the number of the leaf at `index`, or -1 if there is no such leaf.
 int64_t LeafNumber(const Shape& shape, const Ints& index) {
   int64_t number = -1, at = 0;
   ForEachLeaf(shape, [&](const Shape&, const std::vector<int64_t>& i) {
@@ -89,7 +89,8 @@ absl::Status MixedExecutable::Describe() {
   for (const BufferDonor& donor : config.buffer_donors) {
     ASSIGN_OR_RETURN(int64_t leaf, parameter_leaf(donor.parameter, donor.parameter_index));
     ParameterInfo& parameter = parameters_[leaf];
-    // It serves the first output like it that has no memory yet; without one it stays the host's.
+    // A donated parameter is paired with the first output of the same shape that has no alias yet. If there is none,
+    // the parameter is not donated.
     for (size_t i = 0; i < outputs_.size() && !parameter.donated; ++i) {
       if (alias_of_output_[i] >= 0 || !outputs_[i].shape.Identical(parameter.shape) ||
           outputs_[i].memory_kind != parameter.memory_kind) {
@@ -102,7 +103,7 @@ absl::Status MixedExecutable::Describe() {
   return absl::OkStatus();
 }
 
-// A kernel may write an output in its place when the output is exactly that result, as the kernel makes it.
+// Finds the outputs that a kernel can write in place: those that are exactly the result of a claimed instruction.
 void MixedExecutable::FindWriters() {
   const Instruction* root = module_->entry()->root();
   writer_of_output_.assign(outputs_.size(), nullptr);
@@ -162,7 +163,7 @@ CompiledMemoryStats MixedExecutable::memory_stats() const {
     stats.output += bytes(outputs_[i].shape);
     if (alias_of_output_[i] >= 0) stats.alias += bytes(outputs_[i].shape);
   }
-  // At most: values are let go after their last use.
+  // An upper bound, because values are freed after their last use.
   for (const auto& instruction : module_->entry()->instructions()) {
     if (instruction->Is(Opcode::kParameter)) continue;
     ForEachLeaf(instruction->shape(),

@@ -1,4 +1,4 @@
-// Programs of a mixed backend: a module, kept, with the kernels that its instructions have.
+// Executables of a mixed backend: a module and the kernels of its instructions.
 #ifndef BACKPLANE_SDK_BACKEND_MIXED_EXECUTABLE_H_
 #define BACKPLANE_SDK_BACKEND_MIXED_EXECUTABLE_H_
 
@@ -18,8 +18,8 @@ namespace backplane::mixed {
 
 class MixedExecutable : public Executable {
  public:
-  // Of a module that has been through its passes. `version` goes into the serialized form; `log`: what the passes had
-  // to say.
+  // Creates the executable of a module on which all passes have run. `version` becomes part of the serialized form.
+  // `log` is the log of the passes.
   static absl::StatusOr<std::shared_ptr<MixedExecutable>> Create(std::unique_ptr<Module> module, CompileOptions options,
                                                                  const std::string& version, const Claims& claims,
                                                                  CustomCallRegistry& registry, std::string log);
@@ -38,9 +38,9 @@ class MixedExecutable : public Executable {
   const Program& program() const { return *program_; }
   const CustomCalls& custom_calls() const { return custom_calls_; }
   const Collectives& collectives() const { return collectives_; }
-  // The argument whose memory an output takes when it is donated; -1: none.
+  // By output: the argument whose memory it reuses if that argument is donated; -1: none.
   const std::vector<int64_t>& alias_of_output() const { return alias_of_output_; }
-  // The instruction whose kernel writes an output where the caller finds it; null: the output is copied there.
+  // By output: the instruction whose kernel writes directly to the output's buffer. Null: the value is copied there.
   const std::vector<const Instruction*>& writer_of_output() const { return writer_of_output_; }
 
  private:
@@ -60,8 +60,8 @@ class MixedExecutable : public Executable {
   std::string log_;
 };
 
-// `finish`, if given, sees the module when all passes are through, before kernels are chosen; what it may change is the
-// layouts of the entry's parameters and results (ModuleConfig).
+// Compiles a module. `finish`, if given, is called after all passes and before kernels are chosen. It may change only
+// the layouts of the entry's parameters and results (ModuleConfig).
 absl::StatusOr<std::shared_ptr<Executable>> CompileMixed(std::unique_ptr<Module> module, const CompileOptions& options,
                                                          const std::string& version, const Claims& claims,
                                                          CustomCallRegistry& registry,

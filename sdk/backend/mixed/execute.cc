@@ -1,4 +1,4 @@
-// Running a program: arguments as values, the interpreter on a thread of its own, results where the caller finds them.
+// Runs a program: converts arguments to values, runs the interpreter in a task, and writes the results to the outputs.
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace backplane::mixed {
 namespace {
 
-// The memory of the device a program runs on.
+// Allocates the memory of the device on which a program runs.
 class DevicePlacement : public Placement {
  public:
   DevicePlacement(Runtime& runtime, int32_t device) : Placement(device, runtime.memory()), runtime_(runtime) {}
@@ -24,7 +24,7 @@ class DevicePlacement : public Placement {
   Runtime& runtime_;
 };
 
-// Reads in place where memory and order allow it.
+// Uses the argument in place if memory and layout permit it, otherwise copies it.
 absl::StatusOr<Value> ToValue(const Runtime& runtime, const DeviceArray& array) {
   if (!array.shape.IsToken() && array.storage == nullptr)
     return absl::InternalError(absl::StrCat("argument ", array.shape.ToString(), ": no memory"));
@@ -35,7 +35,7 @@ absl::StatusOr<Value> ToValue(const Runtime& runtime, const DeviceArray& array) 
   return Value::OfLiteral(std::move(literal));
 }
 
-// Leaves packed as the parameter's shape wants them.
+// Packs leaves into the tuples of the parameter's shape.
 absl::StatusOr<Value> PackArgument(const Runtime& runtime, const Shape& shape,
                                    const std::vector<DeviceArray>& arguments, size_t* at) {
   if (!shape.IsTuple()) return ToValue(runtime, arguments[(*at)++]);
@@ -52,16 +52,16 @@ void Flatten(Value value, std::vector<Value>* out) {
   for (Value& element : value.elements()) Flatten(std::move(element), out);
 }
 
-// One launch on one device. Destroyed before its events are set.
+// One launch on one device. It is destroyed before its events are set.
 struct Work {
   std::shared_ptr<const MixedExecutable> executable;
   std::shared_ptr<Runtime> runtime;
   std::unique_ptr<LaunchMember> member;
   ExecuteRequest request;
   std::vector<DeviceArray> outputs;
-  std::vector<bool> reuses;  // by output: it lies in an argument's memory
+  std::vector<bool> reuses;  // by output: whether it uses the memory of an argument
   Promise done;
-  std::atomic<bool> taken{false};  // somebody runs it or has given it up
+  std::atomic<bool> taken{false};  // set by the thread that runs it or gives it up
 
   bool Take() { return !taken.exchange(true); }
   absl::Status Run();
@@ -108,7 +108,7 @@ absl::Status Work::Deliver(std::vector<Value>& leaves, Placement& placement) {
         absl::StrCat(executable->name(), ": ", leaves.size(), " results, expected ", outputs.size()));
   }
   if (std::find(reuses.begin(), reuses.end(), true) != reuses.end()) {
-    // A result may still be an argument read in place; it must not be overwritten by another result.
+    // A result may still be an argument that is read in place. Another result must not overwrite it.
     for (size_t i = 0; i < leaves.size(); ++i) {
       const bool written = leaves[i].storage() != nullptr && leaves[i].storage() == outputs[i].storage;
       if (leaves[i].shape().IsArray() && !written) RETURN_IF_ERROR(leaves[i].Detach(placement));
@@ -154,9 +154,9 @@ class MixedLoaded : public LoadedExecutable {
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
     const CompileOptions& options = executable_->options();
-    const bool whole = static_cast<int64_t>(request.device_assignment.size()) ==
-                       int64_t{options.num_replicas} * options.num_partitions;
-    if (!whole) {
+    const bool is_complete = static_cast<int64_t>(request.device_assignment.size()) ==
+                             int64_t{options.num_replicas} * options.num_partitions;
+    if (!is_complete) {
       return absl::InternalError(
           absl::StrCat(executable_->name(), ": device assignment of ", request.device_assignment.size()));
     }
@@ -188,11 +188,11 @@ class MixedLoaded : public LoadedExecutable {
         own->Take();
         return End(std::move(own), status);
       }
-      const absl::Status scheduled = Caught([&] {
+      const absl::Status scheduled = CatchExceptions([&] {
         const int64_t run_id = own->request.run_id, members = own->member->launch().process_count();
         runtime->workers.ScheduleMember(run_id, members, [own]() mutable {
           if (!own->Take()) return;
-          absl::Status end = Caught([&] { return own->Run(); });
+          absl::Status end = CatchExceptions([&] { return own->Run(); });
           End(std::move(own), std::move(end));
         });
       });
@@ -204,7 +204,7 @@ class MixedLoaded : public LoadedExecutable {
   void Abandon(int64_t run_id, const absl::Status& why) override { runtime_->launches.Abandon(run_id, why); }
 
  private:
-  // What the work holds goes before anyone hears of its end; its thread may keep the emptied shell a little longer.
+  // Releases everything that the work holds before any event is set. The thread may keep the empty object for a while.
   static void End(std::shared_ptr<Work> work, absl::Status status) {
     work->member->End(status);
     const Promise done = std::move(work->done);

@@ -24,12 +24,12 @@ class Interpreter {
   absl::StatusOr<Value> Run(const Computation& computation, std::vector<Value> arguments);
 
  private:
-  // The values of one running computation, and the step that is being taken.
+  // The values of one computation that is being run, and the current step.
   struct Frame {
     std::vector<Value> values;
     const PlanStep* step = nullptr;
     Value& operand(size_t k) { return values[static_cast<size_t>(step->operands[k])]; }
-    // Moved out of its place when nobody reads it any more.
+    // Moves the operand out if this is its last use.
     Value Take(size_t k) { return step->last_use[k] ? std::move(operand(k)) : operand(k); }
   };
 
@@ -40,7 +40,7 @@ class Interpreter {
   absl::StatusOr<Value> Evaluate(const InstructionEvaluator& evaluator, Frame& frame);
   absl::Status AddOperand(Value& value, KernelArrays& arrays);
   absl::StatusOr<Value> MakeResult(const Shape& shape, const Instruction* i, KernelArrays& arrays);
-  // A scalar that decides where the program goes on.
+  // Reads a scalar that controls a loop or a branch.
   absl::StatusOr<int64_t> Read(Value& value) {
     ASSIGN_OR_RETURN(Literal scalar, value.OnHost(placement_));
     return scalar.GetAsInt(0);
@@ -100,7 +100,7 @@ absl::StatusOr<Value> Interpreter::Step(Frame& frame) {
     case Opcode::kDomain:
       return frame.Take(0);
     default:
-      return absl::InternalError("nobody runs it");
+      return absl::InternalError("no kernel and no evaluator is assigned to it");
   }
 }
 

@@ -1,9 +1,9 @@
-// Runs a program of which some instructions have kernels and the rest is the evaluator's.
+// Runs a program: kernels run some instructions, the evaluator runs the others.
 //
-// Values stay where they were made: an array goes from the device's memory to the host's, or back, when somebody on the
-// other side reads it, once. Loops, branches, calls and fusions that have kernels inside are walked through here; every
-// other instruction without a kernel is evaluated by its definition (core/eval), in place where its operand is needed
-// no more. Thread-safe: one Program runs on many devices at once.
+// An array is copied between device and host memory only when it is read on the other side, and at most once. The
+// interpreter runs the computations of loops, branches, calls and fusions that contain kernels step by step. It passes
+// every other instruction without a kernel to the evaluator (core/eval), which works in place if the operand is not
+// needed afterwards. Thread-safe: several devices may run one Program at the same time.
 #ifndef BACKPLANE_SDK_BACKEND_MIXED_INTERPRETER_H_
 #define BACKPLANE_SDK_BACKEND_MIXED_INTERPRETER_H_
 
@@ -18,7 +18,7 @@
 
 namespace backplane::mixed {
 
-// A module made ready to run. The module must outlive it and not change.
+// A module prepared for execution. The module must outlive it and must not change. Thread-safe.
 class Program {
  public:
   Program(const Module& module, Assignment assignment);
@@ -35,10 +35,10 @@ class Program {
   mutable PlanCache plans_;
 };
 
-// Room that results of entry instructions are to be written to by their kernels; null storage: make some.
+// The storages to which kernels of entry instructions write their results. Null storage: allocate it.
 using Destinations = absl::flat_hash_map<const Instruction*, std::shared_ptr<Storage>>;
 
-// Runs the entry computation. Errors carry the instruction's name.
+// Runs the entry computation. Error messages name the instruction.
 absl::StatusOr<Value> RunProgram(const Program& program, std::vector<Value> arguments, const Destinations& destinations,
                                  const EvaluatorHooks& hooks, Placement& placement);
 

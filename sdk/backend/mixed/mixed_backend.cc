@@ -66,7 +66,8 @@ class MixedBackend : public Backend {
 
 Topology MakeTopology(const Options& options, int devices) {
   Topology topology = HostTopology(options.version, devices);
-  if (options.platform_name == "cpu" && options.device_kind.empty()) return topology;  // its own words fit
+  if (options.platform_name == "cpu" && options.device_kind.empty())
+    return topology;  // its descriptions of the devices fit
   topology.platform_name = options.platform_name;
   const std::string kind = options.device_kind.empty() ? options.platform_name : options.device_kind;
   for (DeviceInfo& device : topology.devices) {

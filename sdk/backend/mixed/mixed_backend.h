@@ -1,5 +1,5 @@
-// A backend to begin with: complete from the first minute, because every operation its author has no kernel for is
-// evaluated by its definition (core/eval). docs/writing_a_plugin.md is the tutorial.
+// A complete backend to start from: the author adds kernels, and the evaluator (core/eval) runs every operation that
+// has none. docs/writing_a_plugin.md is the tutorial.
 //
 //   std::unique_ptr<Backend> backplane::CreateBackend(BackendServices services) {
 //     mixed::Options options;
@@ -9,13 +9,13 @@
 //     return mixed::MakeBackend(std::move(options), std::move(services));
 //   }
 //
-// What it brings: any number of devices, collectives between them, SPMD programs, custom calls, transfers with the
-// host, donation, layouts, serialization, memory statistics. What is fast is what the author claims (claims.h). The
-// compile log tells for each program which kernel runs what, why one did not, and how much of the work was left to the
-// evaluator.
+// It supports any number of devices, collectives, SPMD programs, custom calls, transfers to and from the host,
+// donation, layouts, serialization and memory statistics. The author claims operations for kernels (claims.h). The
+// compile log of a program tells which kernel runs each instruction, why a kernel was refused, and which share of the
+// work was left to the evaluator.
 //
-// Arrays lie in the host's memory unless `memory` is given; then they lie in the device's, and cross over only where
-// the evaluator has to look at them (device_memory.h).
+// Arrays are in host memory unless `memory` is given. Then they are in device memory, and are copied to the host only
+// for the evaluator (device_memory.h).
 #ifndef BACKPLANE_SDK_BACKEND_MIXED_MIXED_BACKEND_H_
 #define BACKPLANE_SDK_BACKEND_MIXED_MIXED_BACKEND_H_
 
@@ -29,21 +29,21 @@
 namespace backplane::mixed {
 
 struct Options {
-  std::string platform_name;  // what hosts call it, and what decides JAX's lowering rules: "cpu" has LAPACK, ...
-  // Name and version. Part of the keys of compilation caches: change it when kernels change.
+  std::string platform_name;  // seen by hosts; JAX chooses lowering rules by it ("cpu" lowers to LAPACK, for example)
+  // Name and version. Part of the keys of compilation caches: change it whenever kernels change.
   std::string version;
-  std::string device_kind;                           // empty: the platform's name
-  int device_count = 1;                              // when the host does not ask for a number
-  std::string device_count_option = "device_count";  // the create option by which it asks, 1 to 1024
-  NamedValues plugin_attributes;                     // added to what the shim says
-  std::shared_ptr<DeviceMemory> memory;              // null: the host's
+  std::string device_kind;                           // empty: the platform name
+  int device_count = 1;                              // the default number of devices
+  std::string device_count_option = "device_count";  // the create option for another number, 1 to 1024
+  NamedValues plugin_attributes;                     // added to those of the shim
+  std::shared_ptr<DeviceMemory> memory;              // null: host memory
   Claims claims;
 };
 
 std::unique_ptr<Backend> MakeBackend(Options options, BackendServices services);
 
-// Devices 0 to n-1 in process 0, each with the memories "device" (its default), "pinned_host" and "unpinned_host", ids
-// 3d, 3d+1, 3d+2.
+// Returns devices 0 to devices-1 in process 0. Device d has the memories "device" (its default), "pinned_host" and
+// "unpinned_host" with the ids 3d, 3d+1, 3d+2.
 Topology MakeTopology(const Options& options, int devices);
 
 }  // namespace backplane::mixed

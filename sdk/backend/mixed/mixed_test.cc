@@ -1,4 +1,4 @@
-// Kernels and evaluator in one program, in the host's memory and in memory that only the device can reach.
+// Programs that mix kernels and the evaluator, in host memory and in memory that only the device can access.
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Memory whose addresses are none of the host's: following one ends the process.
+// Memory with addresses that are invalid on the host: dereferencing one ends the process.
 class FarMemory : public DeviceMemory {
  public:
   static constexpr uintptr_t kFar = uintptr_t{1} << 62;
@@ -59,7 +59,7 @@ class NoHandlers : public CustomCallRegistry {
   }
 };
 
-// The parameter: where arrays lie.
+// The parameter: whether arrays are in device memory.
 class MixedTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -72,7 +72,7 @@ class MixedTest : public ::testing::TestWithParam<bool> {
   T* At(T* address) const {
     return far_ != nullptr ? FarMemory::Near(address) : address;
   }
-  // Elementwise f32 kernels that count their runs.
+  // Adds elementwise f32 kernels that count their runs.
   Claim Elementwise(std::string name, Opcode opcode, float (*f)(float, float)) {
     return {name, opcode, {PrimitiveType::kF32}, nullptr, [this, f](const Instruction& op) -> absl::StatusOr<Kernel> {
               const int64_t n = op.shape().num_elements();
@@ -174,7 +174,8 @@ TEST_P(MixedTest, KernelsRunWhatIsClaimedAndTheEvaluatorTheRest) {
   EXPECT_THAT(Values(result->outputs[0]), ElementsAre(1, 9, 20));
   EXPECT_EQ(runs_, 3);
   if (far_ == nullptr) return;
-  // Two arguments in; then floor's operand out and its result in. The last kernel wrote where the caller looks.
+  // Two arguments are copied in; the operand of floor is copied out and its result in. The last kernel writes directly
+  // to the output.
   EXPECT_EQ(out, 1);
   EXPECT_EQ(far_->copies_in, 3);
 }
@@ -198,15 +199,15 @@ TEST_P(MixedTest, RefusalsSayWhy) {
   hopeless.make = [](const Instruction&) -> absl::StatusOr<Kernel> {
     return absl::UnimplementedError("no code for it");
   };
-  Claim other = Elementwise("whole numbers", Opcode::kAdd, &Sum);
+  Claim other = Elementwise("integers", Opcode::kAdd, &Sum);
   other.types = {PrimitiveType::kS32};
   options_.claims.Add(picky);
   options_.claims.Add(hopeless);
   options_.claims.Add(other);
   ASSERT_TRUE(Open(kFormula).ok());
   EXPECT_THAT(Log(), HasSubstr("f32[3]: evaluated; not sum: not four elements; not late: no code for it; "
-                               "not whole numbers: no f32[3]\n"));
-  // The next claim takes what the first ones leave.
+                               "not integers: no f32[3]\n"));
+  // The next claim takes what the first ones refuse.
   options_.claims.Add(Elementwise("any sum", Opcode::kAdd, &Sum));
   ASSERT_TRUE(Open(kFormula).ok());
   EXPECT_THAT(Log(), HasSubstr("f32[3]: any sum; not sum: not four elements"));
@@ -262,7 +263,7 @@ TEST_P(MixedTest, KernelsRunInLoopsAndValuesStayOnTheDevice) {
   EXPECT_THAT(Values(result->outputs[0]), ElementsAre(51, 102));
   EXPECT_EQ(runs_, 50);
   if (far_ == nullptr) return;
-  EXPECT_LE(in, 2);  // the argument, and what is copied within the device through the host
+  EXPECT_LE(in, 2);  // the argument, and copies within the device that go through the host
 }
 
 TEST_P(MixedTest, AWholeLoopCanBeClaimed) {
@@ -271,7 +272,7 @@ TEST_P(MixedTest, AWholeLoopCanBeClaimed) {
   loop.opcode = Opcode::kWhile;
   loop.make = [this](const Instruction& op) -> absl::StatusOr<Kernel> {
     EXPECT_EQ(op.called().size(), 2u);
-    // The loop's state as this program has it: leaf 0 the counter, the others f32[2].
+    // The loop state of this program: leaf 0 is the counter, the others are f32[2].
     const size_t leaves = static_cast<size_t>(op.shape().tuple_size());
     return Kernel([this, leaves](const KernelArrays& arrays) {
       EXPECT_EQ(arrays.operands.size(), leaves);
@@ -306,10 +307,10 @@ TEST_P(MixedTest, RegionsAreClaimedOrRunInParts) {
   EXPECT_THAT(Values(result->outputs[0]), ElementsAre(1, 9, 20));
   EXPECT_EQ(runs_, 2);
 
-  Claim whole;
-  whole.kernel = "formula";
-  whole.opcode = Opcode::kFusion;
-  whole.make = [this](const Instruction& op) -> absl::StatusOr<Kernel> {
+  Claim formula;
+  formula.kernel = "formula";
+  formula.opcode = Opcode::kFusion;
+  formula.make = [this](const Instruction& op) -> absl::StatusOr<Kernel> {
     EXPECT_EQ(op.called(0)->root()->opcode(), Opcode::kAdd);
     const bool swapped = op.operand(0)->parameter_number() == 1;
     return Kernel([this, swapped](const KernelArrays& arrays) {
@@ -321,7 +322,7 @@ TEST_P(MixedTest, RegionsAreClaimedOrRunInParts) {
       return absl::OkStatus();
     });
   };
-  options_.claims.Add(whole);
+  options_.claims.Add(formula);
   ASSERT_TRUE(Open(kFormula).ok());
   EXPECT_THAT(Log(), HasSubstr("f32[3]: formula\n"));
   EXPECT_THAT(Log(), HasSubstr("kernels run 1 of 1 operations: 100.0 % of the arithmetic"));
@@ -351,7 +352,7 @@ TEST_P(MixedTest, DonatedMemoryBecomesTheOutputEvenWhenResultsCross) {
   EXPECT_EQ(result->outputs[0].storage->data(), px);
 }
 
-// A donor serves the first output like it; one that finds none stays the host's.
+// A donated parameter is paired with the first output of the same shape; without such an output it is not donated.
 TEST_P(MixedTest, DonorsServeOutputsLikeThem) {
   ASSERT_TRUE(Open(R"(
   func.func public @main(%x: tensor<3xf32> {jax.buffer_donor = true}, %y: tensor<2xf32> {jax.buffer_donor = true},
@@ -462,8 +463,8 @@ TEST_P(MixedTest, CreateOptions) {
   auto limited = backend_->CreateClient({{"device_count", int64_t{2}}, {"memory_limit_bytes", int64_t{1000}}});
   ASSERT_EQ(limited.ok(), options_.memory == nullptr);
   if (!limited.ok()) return;
-  auto room = (*limited)->Allocate(0, 600);
-  ASSERT_TRUE(room.ok());
+  auto storage = (*limited)->Allocate(0, 600);
+  ASSERT_TRUE(storage.ok());
   EXPECT_EQ((*limited)->Allocate(3, 600).status().message(),
             "allocate: no memory for 600 bytes: 600 are in use, the limit is 1000");
   EXPECT_EQ((*limited)->GetMemoryStats(0)->bytes_limit, 1000);

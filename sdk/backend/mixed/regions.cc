@@ -1,5 +1,5 @@
-// Neighbours become one fusion. A region has one result: an instruction joins the region of its users when all of them
-// are in the same one, so that nothing is computed twice and no cycle can come about.
+// Groups adjacent instructions into fusions. A region has one result: an instruction joins the region of its users only
+// if all of them are in the same region. So nothing is computed twice, and no cycle arises.
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -17,7 +17,7 @@ bool MayJoin(const Region& region, const Instruction& i) {
   return !i.Is(Opcode::kParameter) && region.joins(i);
 }
 
-// Moves the members (topological order, the last is the result) into a computation of their own.
+// Moves the members, which are in topological order and end with the result, into a new computation.
 absl::Status Outline(Computation* c, absl::Span<Instruction* const> members) {
   Module* module = c->parent();
   Instruction* result = members.back();
@@ -49,7 +49,7 @@ absl::Status Outline(Computation* c, absl::Span<Instruction* const> members) {
   spec.called = {fused};
   spec.name = absl::StrCat(result->info().text, "_region");
   spec.metadata = result->metadata();
-  // In the place of the result: all operands stand before it, all users after it.
+  // The fusion goes to the position of the result: all its operands are before it and all its users after it.
   result->ReplaceAllUsesWith(c->AddBefore(result, std::move(spec)));
   for (size_t m = members.size(); m-- > 0;) RETURN_IF_ERROR(c->Remove(members[m]));
   return absl::OkStatus();

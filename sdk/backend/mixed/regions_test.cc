@@ -1,4 +1,4 @@
-// Which neighbours become one fusion.
+// Tests which adjacent instructions become one fusion.
 #include "core/text/hlo_parser.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -12,7 +12,7 @@ using ::testing::IsEmpty;
 
 bool IsArithmetic(const Instruction& op) { return op.info().Has(kElementwise); }
 
-// The operations of each fusion, in order, after the pass; the module must still verify.
+// Returns the operations of each fusion, in order, after the pass. The module must still verify.
 std::vector<std::vector<std::string>> Fusions(const std::string& text, bool (*joins)(const Instruction&)) {
   auto module = ParseHloModule("HloModule m\n" + text);
   EXPECT_TRUE(module.ok()) << module.status();
@@ -49,7 +49,7 @@ ENTRY e {
 }
 
 TEST(RegionsTest, AValueThatOthersReadStaysOutside) {
-  // `a` is read by the dot as well: b and c join, a does not.
+  // The dot reads `a` as well, so b and c join and a does not.
   EXPECT_THAT(Fusions(R"(
 ENTRY e {
   x = f32[4,4] parameter(0)

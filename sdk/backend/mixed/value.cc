@@ -65,16 +65,16 @@ absl::StatusOr<Literal> Value::TakeOnHost(Placement& placement) && {
   if (host_.valid()) return std::move(host_);
   RETURN_IF_ERROR(OnHost(placement).status());
   if (host_.valid()) return std::move(host_);
-  return OnHost(placement);  // borrowed
+  return OnHost(placement);  // borrowed, so it cannot be moved out
 }
 
 absl::StatusOr<const void*> Value::OnDevice(Placement& placement) {
   if (storage_ != nullptr) return storage_->data();
   if (placement.on_host()) return static_cast<const void*>(host_.bytes());
   const size_t bytes = static_cast<size_t>(shape_.byte_size());
-  ASSIGN_OR_RETURN(std::shared_ptr<Storage> room, placement.Allocate(bytes));
-  RETURN_IF_ERROR(placement.memory()->CopyIn(placement.device(), host_.bytes(), room->data(), bytes));
-  storage_ = std::move(room);
+  ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, placement.Allocate(bytes));
+  RETURN_IF_ERROR(placement.memory()->CopyIn(placement.device(), host_.bytes(), storage->data(), bytes));
+  storage_ = std::move(storage);
   return storage_->data();
 }
 

@@ -1,4 +1,4 @@
-// A value of a running program: in host memory, in the device's, or in both; or a tuple of values.
+// A value of a running program: an array in host memory, in device memory or in both, or a tuple of values.
 #ifndef BACKPLANE_SDK_BACKEND_MIXED_VALUE_H_
 #define BACKPLANE_SDK_BACKEND_MIXED_VALUE_H_
 
@@ -14,7 +14,7 @@ namespace backplane::mixed {
 // A shape without a layout is row-major.
 inline bool IsRowMajor(const Shape& shape) { return !shape.has_layout() || shape.layout().IsRowMajor(); }
 
-// Where arrays of one device are kept. The address of a storage is the host's own where there is no DeviceMemory.
+// The memory of one device. Without a DeviceMemory, the addresses of storages are host addresses.
 class Placement {
  public:
   Placement(int32_t device, DeviceMemory* memory) : device_(device), memory_(memory) {}
@@ -22,7 +22,7 @@ class Placement {
 
   int32_t device() const { return device_; }
   bool on_host() const { return memory_ == nullptr; }
-  // Room in the device's memory. Only where that is not the host's.
+  // Allocates device memory. Must not be called if on_host().
   virtual absl::StatusOr<std::shared_ptr<Storage>> Allocate(size_t bytes) = 0;
   DeviceMemory* memory() const { return memory_; }
 
@@ -31,11 +31,11 @@ class Placement {
   DeviceMemory* const memory_;
 };
 
-// Copying is cheap: data is shared, and nobody writes into a value that another one holds.
+// Copying a Value is cheap, because copies share the data. Shared data is never written.
 class Value {
  public:
   Value() = default;
-  static Value OfLiteral(Literal literal);  // a tuple is taken apart
+  static Value OfLiteral(Literal literal);  // a tuple becomes a tuple of values
   static Value OfStorage(const Shape& shape, std::shared_ptr<Storage> storage);
   static Value Tuple(std::vector<Value> elements);
 
@@ -44,19 +44,19 @@ class Value {
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   const Shape& shape() const { return shape_; }  // of arrays and tokens; without layout
 
-  // The value in host memory; the copy made for it is kept. The second form may give its data away.
+  // Returns the value in host memory. If a copy had to be made, the value keeps it. TakeOnHost may move the data out.
   absl::StatusOr<Literal> OnHost(Placement& placement);
   absl::StatusOr<Literal> TakeOnHost(Placement& placement) &&;
-  // Its address in the device's memory, where the copy made for it is kept; in the host's where that is the same.
+  // Returns the address in device memory (in host memory if on_host()). If a copy had to be made, the value keeps it.
   absl::StatusOr<const void*> OnDevice(Placement& placement);
-  // From now on it is only in host memory, in data that is nobody else's.
+  // Moves the value to host memory, into data that no other value shares, and drops its device storage.
   absl::Status Detach(Placement& placement);
 
  private:
   bool is_tuple_ = false;
   Shape shape_;
-  Literal host_;                      // invalid: not there
-  std::shared_ptr<Storage> storage_;  // null: not there
+  Literal host_;                      // invalid: not in host memory
+  std::shared_ptr<Storage> storage_;  // null: not in device memory
   std::vector<Value> elements_;
 };
 

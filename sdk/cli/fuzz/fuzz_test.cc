@@ -485,7 +485,7 @@ TEST(Known, EveryEntryIsExplained) {
   const auto known = ParseKnownDifferences(ReadText("/sdk/cli/fuzz/known_differences.txt"));
   ASSERT_TRUE(known.ok()) << known.status();
   EXPECT_GE(known->size(), 5u);
-  const std::string page = ReadText("/docs/fuzzing.md");
+  const std::string page = ReadText("/docs/known_differences.md");
   for (const KnownDifference& k : *known) {
     EXPECT_NE(page.find("### " + k.id + "\n"), std::string::npos) << k.id;
   }

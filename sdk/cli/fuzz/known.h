@@ -1,8 +1,8 @@
-// Differences of a plugin that are explained in writing (docs/fuzzing.md), as a list the tool can read.
+// Differences of a plugin that are explained in writing (docs/known_differences.md), as a list the tool can read.
 //
 // A line is `id | plugin | operation | types | when | why`, lines that begin with # are comments:
 //
-//   id         short name, unique; the heading in docs/fuzzing.md
+//   id         short name, unique; the heading in docs/known_differences.md
 //   plugin     part of the plugin's path
 //   operation  HLO name, with (x,x) behind it: only where two of its operands (of a scatter, two of
 //              the arrays that it changes) are one value; `*` any

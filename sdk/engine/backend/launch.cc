@@ -61,7 +61,7 @@ absl::Status ProgramLaunch::RunOnce() {
   for (const DeviceArray& a : request_.arguments) {
     if (absl::Status s = a.ready.status(); !s.ok()) return s;
   }
-  return Caught([this] { return Run(); });
+  return CatchExceptions([this] { return Run(); });
 }
 
 void ProgramLaunch::RunAndFinish() {
@@ -84,7 +84,7 @@ absl::Status ProgramLaunch::Dispatch(const std::shared_ptr<ProgramLaunch>& launc
   const CompileOptions& options = launch->executable_->options();
   const int64_t members = int64_t{options.num_replicas} * options.num_partitions, run_id = launch->request_.run_id;
   const Workers::Kind kind = program.may_block() ? Workers::Kind::kHostCalls : Workers::Kind::kProgram;
-  absl::Status s = Caught([&] {
+  absl::Status s = CatchExceptions([&] {
     auto run = [launch] { launch->RunAndFinish(); };
     if (program.meets_others())
       runtime.ScheduleMember(run_id, members, std::move(run));

@@ -45,7 +45,7 @@ absl::Status CustomCallThunk::Run(const RunState& state) const {
   };
   std::vector<CustomCallBuffer> operands = bind(operands_);
   const std::vector<CustomCallBuffer> results = bind(results_);
-  for (const AliasedLeaf& leaf : shared_) LayInto(results[leaf.result], &operands[leaf.operand]);
+  for (const AliasedLeaf& leaf : shared_) CopyOperandToResult(results[leaf.result], &operands[leaf.operand]);
   CustomCallFrame frame;
   frame.operands = operands;
   frame.results = results;

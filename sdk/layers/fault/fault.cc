@@ -15,7 +15,7 @@
 namespace backplane::layers {
 namespace {
 
-// Uniform in [0, 1), the same for the same numbers.
+// Returns a number in [0, 1), uniformly distributed and the same for the same arguments.
 double Draw(uint64_t seed, uint64_t rule, uint64_t n) {
   uint64_t x = seed * 0x9e3779b97f4a7c15 + rule * 0xbf58476d1ce4e5b9 + n;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -30,7 +30,7 @@ void Sleep(int64_t ns) {
   }
 }
 
-// A callback of the host that comes late. It lives until both the call and the callback are over.
+// A callback of the host that is delayed. It lives until both the call and the callback have ended.
 struct Late {
   Timer* timer;
   int64_t delay_ns;
@@ -121,7 +121,7 @@ void FaultLayer::Before(Call& call) {
   }
   if (delay_ns > 0) Sleep(delay_ns);
   if (call.fn == Fn::PJRT_Event_OnReady) {
-    // The layer must not keep the plugin's thread: what is late waits in the timer's.
+    // The layer must not block the plugin's thread, so the timer's thread runs the callback later.
     if (late_ns > 0) DelayCallback(call, late_ns);
     if (failing != nullptr) {
       HookOnReady(call, [this, rule = failing, stack = call.stack](PJRT_Error* error) {
@@ -143,7 +143,7 @@ void FaultLayer::After(Call& call) {
     DestroyError(*call.stack, call.result);
     call.result = Error(call, *reinterpret_cast<const FaultRule*>(call.memo[0]));
   } else if (call.fn == Fn::PJRT_Event_OnReady && call.result != nullptr) {
-    delete reinterpret_cast<Late*>(call.memo[0]);  // refused: there will be no callback
+    delete reinterpret_cast<Late*>(call.memo[0]);  // refused: the callback will not run
   }
 }
 

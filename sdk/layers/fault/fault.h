@@ -1,25 +1,25 @@
-// The layer `fault`: makes chosen calls fail, slow, or their events late, to see what the host does.
+// The layer `fault`: makes selected calls fail or slow, or their events late, to test how the host reacts.
 //
 // Options (manifest, or BACKPLANE_FAULT_<NAME>):
 //   spec   the rules, also in the variable BACKPLANE_FAULT
-//   seed   of the rules with a probability; default 1. The same seed and order of calls give the same faults
-//   log    "stderr" or a file (%p is the process): one line for each fault; default none
+//   seed   for rules with a probability; default 1. The same seed and order of calls give the same faults
+//   log    "stderr" or a file (%p is the process id): one line for each fault; default none
 //
-// A spec is rules with commas between them: WHAT[:WHICH[:PROBABILITY]]=ACTION
+// A spec is a list of rules, separated by commas: WHAT[:WHICH[:PROBABILITY]]=ACTION
 //   WHAT         alloc, copy, compile, execute, event, any, or a function: PJRT_Client_Compile, Buffer_CopyToMemory
 //   WHICH        2: the second such call; 3-5; 4+: the fourth and all later; */10: each tenth; *: all (the default)
-//   PROBABILITY  0.01: of the calls that WHICH names, one in a hundred
+//   PROBABILITY  0.01: one in a hundred of the calls that WHICH selects
 //   ACTION       CODE[:message]   the call fails with this error, and the target does not see it
-//                delay:20ms       the call waits first, then goes on as ever
-//                late:20ms        event only: callbacks come that much later, from a thread of the layer
-//                without one, INTERNAL
-// A message in double quotes may hold commas.
+//                delay:20ms       the call waits first and then continues normally
+//                late:20ms        for `event` only: callbacks run that much later, on a thread of the layer
+//                The default is INTERNAL.
+// A message in double quotes may contain commas.
 //
 //   compile:2=RESOURCE_EXHAUSTED:no room, copy:*:0.01, execute:*/10=delay:5ms, event=late:2ms
 //
-// `event` means PJRT_Event_OnReady, PJRT_Event_Await and PJRT_Event_Error: the work is done, and its outcome is
-// replaced by the error. Functions that give something back (Destroy, Delete, Decrease.., those of errors) cannot be
-// made to fail. When several rules fit a call, all delays are waited for, and the first error counts.
+// `event` stands for PJRT_Event_OnReady, PJRT_Event_Await and PJRT_Event_Error: the work is done, and its status is
+// replaced by the error. Functions that release something (Destroy, Delete, Decrease.., those of errors) cannot be made
+// to fail. If several rules apply to a call, all delays are executed, and the first error is used.
 #ifndef BACKPLANE_SDK_LAYERS_FAULT_FAULT_H_
 #define BACKPLANE_SDK_LAYERS_FAULT_FAULT_H_
 
@@ -32,21 +32,21 @@ namespace backplane::layers {
 
 struct FaultRule {
   enum class Action { kFail, kDelay, kLate };
-  std::string text;              // as it was written
-  std::vector<bool> functions;   // kNumFunctions: those it is about
+  std::string text;              // as written
+  std::vector<bool> functions;   // by Fn, kNumFunctions entries: the functions to which it applies
   uint64_t first = 1, last = 0;  // WHICH; last 0: no end
   uint64_t every = 1;
   double probability = 1;
   Action action = Action::kFail;
   PJRT_Error_Code code = PJRT_Error_Code_INTERNAL;
-  std::string message;  // empty: one that names the call
+  std::string message;  // empty: a message that names the call
   int64_t delay_ns = 0;
 
-  // Whether the nth call (from 1) that it is about is one of its faults. `draw` is uniform in [0, 1).
+  // Whether the nth call to which the rule applies (from 1) gets the fault. `draw` is uniform in [0, 1).
   bool Hits(uint64_t n, double draw) const;
 };
 
-// INVALID_ARGUMENT, which quotes the rule that cannot be understood.
+// Returns INVALID_ARGUMENT with the invalid rule.
 absl::StatusOr<std::vector<FaultRule>> ParseFaultSpec(absl::string_view spec);
 
 absl::StatusOr<std::unique_ptr<Layer>> MakeFaultLayer(const Options& options);

@@ -1,4 +1,4 @@
-// Rules are read as they are written, hit the calls they say, and what the host gets are real errors.
+// Tests that rules are parsed, apply to the right calls, and give the host valid errors.
 #include "sdk/layers/fault/fault.h"
 
 #include <atomic>
@@ -56,7 +56,7 @@ TEST(FaultSpecTest, WhatCannotBeUnderstoodIsQuoted) {
            {"compile:0", "'0' does not say which calls"},
            {"compile:5-2", "'5-2'"},
            {"compile:*/0", "'*/0'"},
-           {"compile:2:2", "'2' is no probability"},
+           {"compile:2:2", "'2' is not a probability"},
            {"compile:1:0.5:9", "more than WHAT:WHICH:PROBABILITY"},
            {"compile=OK", "'OK' is no action"},
            {"compile=SOMETIMES", "'SOMETIMES' is no action"},

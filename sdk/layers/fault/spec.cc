@@ -42,7 +42,7 @@ constexpr const char* kCodes[] = {
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 
-// Whether a call can be answered in the target's place: it returns an error, and gives nothing back that would be lost.
+// Whether the layer can answer the call with an error: it returns errors and does not release anything.
 bool CanFail(Fn fn) {
   const FunctionInfo& info = InfoOf(fn);
   if (info.returns != Returns::kError) return false;
@@ -130,19 +130,19 @@ absl::Status Rule(absl::string_view text, FaultRule* rule) {
   rule->text = std::string(text);
   const size_t equals = text.find('=');
   absl::string_view left = text.substr(0, equals);
-  std::vector<absl::string_view> parts;
+  std::vector<absl::string_view> fields;
   while (true) {
     const size_t colon = left.find(':');
-    parts.push_back(absl::StripAsciiWhitespace(left.substr(0, colon)));
+    fields.push_back(absl::StripAsciiWhitespace(left.substr(0, colon)));
     if (colon == absl::string_view::npos) break;
     left.remove_prefix(colon + 1);
   }
-  if (parts.size() > 3) return absl::InvalidArgumentError("more than WHAT:WHICH:PROBABILITY before '='");
-  BP_RETURN_IF_ERROR(Functions(parts[0], rule));
-  if (parts.size() > 1) BP_RETURN_IF_ERROR(Which(parts[1], rule));
-  if (parts.size() > 2 &&
-      (!absl::SimpleAtod(parts[2], &rule->probability) || !(rule->probability >= 0 && rule->probability <= 1))) {
-    return absl::InvalidArgumentError(absl::StrCat("'", parts[2], "' is no probability between 0 and 1"));
+  if (fields.size() > 3) return absl::InvalidArgumentError("more than WHAT:WHICH:PROBABILITY before '='");
+  BP_RETURN_IF_ERROR(Functions(fields[0], rule));
+  if (fields.size() > 1) BP_RETURN_IF_ERROR(Which(fields[1], rule));
+  if (fields.size() > 2 &&
+      (!absl::SimpleAtod(fields[2], &rule->probability) || !(rule->probability >= 0 && rule->probability <= 1))) {
+    return absl::InvalidArgumentError(absl::StrCat("'", fields[2], "' is not a probability between 0 and 1"));
   }
   return equals == absl::string_view::npos ? absl::OkStatus() : Action(text.substr(equals + 1), rule);
 }

@@ -1,4 +1,4 @@
-// Does things later, in a thread of its own.
+// Runs functions at a later time on its own thread.
 #ifndef BACKPLANE_SDK_LAYERS_FAULT_TIMER_H_
 #define BACKPLANE_SDK_LAYERS_FAULT_TIMER_H_
 
@@ -14,11 +14,12 @@ namespace backplane::layers {
 class Timer {
  public:
   Timer() = default;
-  // Does what is left at once.
+  // Runs the remaining functions at once.
   ~Timer();
-  // At MonotonicNanos() >= due_ns, in the timer's thread; equal times in the order of the calls. From any thread.
+  // Runs `work` on the timer's thread when MonotonicNanos() >= due_ns. Functions with equal times run in the order of
+  // the calls. Thread-safe.
   void At(int64_t due_ns, std::function<void()> work);
-  // Waits until nothing is left.
+  // Waits until no function remains.
   void Drain();
 
  private:
@@ -27,7 +28,7 @@ class Timer {
   std::condition_variable changed_, idle_;
   std::multimap<int64_t, std::function<void()>> work_;
   bool busy_ = false, ending_ = false;
-  std::thread thread_;  // begun with the first work
+  std::thread thread_;  // started with the first function
 };
 
 }  // namespace backplane::layers

@@ -98,7 +98,7 @@ absl::StatusOr<HostExtent> ExtentOf(PJRT_Buffer_Type type, absl::Span<const int6
   int64_t stride = host::HostBytesPerElement(type);
   for (int64_t d : order) {
     extent.byte_strides[static_cast<size_t>(d)] = stride;
-    stride *= std::max<int64_t>(dims[static_cast<size_t>(d)], 1);  // HostByteSize has shown that it fits
+    stride *= std::max<int64_t>(dims[static_cast<size_t>(d)], 1);  // no overflow: HostByteSize has checked the size
   }
   extent.size = dense;
   return extent;

@@ -13,14 +13,14 @@
 
 namespace backplane::record {
 
-// A copy of a layout of the C ABI; nothing for null.
+// A copy of a layout of the C ABI; empty for null.
 std::optional<host::BufferLayout> CopyLayout(const PJRT_Buffer_MemoryLayout* layout);
 
-// The C form, which borrows from `layout`.
+// The C form of a layout, which refers to `layout`.
 class CLayout {
  public:
   explicit CLayout(const std::optional<host::BufferLayout>& layout);
-  explicit CLayout(std::optional<host::BufferLayout>&&) = delete;  // it would be gone
+  explicit CLayout(std::optional<host::BufferLayout>&&) = delete;  // the layout would be destroyed
   CLayout(const CLayout&) = delete;
   PJRT_Buffer_MemoryLayout* get() { return given_ ? &c_ : nullptr; }
 
@@ -31,20 +31,20 @@ class CLayout {
   std::vector<size_t> tile_dim_sizes_;
 };
 
-// How far apart the elements of an array lie in host memory, and what they span.
+// The strides of an array in host memory and the memory that it occupies.
 struct HostExtent {
   std::vector<int64_t> byte_strides;
   int64_t below = 0;  // bytes before element zero, where strides are negative
   size_t size = 0;    // bytes from the first to the end of the last element
 };
-// For `layout` (null: dense, last dimension fastest). INVALID_ARGUMENT for tiles, strides or an order that do not fit
-// the dims, and what does not fit memory.
+// Computes the extent for `layout` (null: dense, last dimension fastest). Returns INVALID_ARGUMENT if tiles, strides or
+// the order do not match the dimensions, or if the array is too large.
 absl::StatusOr<HostExtent> ExtentOf(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
                                     const host::BufferLayout* layout);
 absl::StatusOr<HostExtent> ExtentOfStrides(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
                                            absl::Span<const int64_t> byte_strides);
 
-// Puts dense row-major bytes where the extent says. `memory` is extent.size bytes.
+// Copies dense row-major bytes to the positions that `extent` gives. `memory` has extent.size bytes.
 void Scatter(absl::string_view dense, size_t element_size, absl::Span<const int64_t> dims, const HostExtent& extent,
              std::byte* memory);
 

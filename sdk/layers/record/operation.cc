@@ -84,7 +84,7 @@ std::string EncodeValue(const host::NamedValue& value) {
   WireWriter w;
   w.Bytes(1, value.name);
   if (const auto* text = std::get_if<std::string>(&value.value)) w.Bytes(2, *text);
-  if (const auto* whole = std::get_if<int64_t>(&value.value)) w.Signed(3, *whole);
+  if (const auto* integer = std::get_if<int64_t>(&value.value)) w.Signed(3, *integer);
   if (const auto* list = std::get_if<std::vector<int64_t>>(&value.value)) {
     WireWriter inner;
     inner.PackedSigned(1, *list);

@@ -1,9 +1,9 @@
-// One operation of a recorded session: what the host asked of the plugin, and how it ended.
+// One operation of a recorded session: a call of the host and its result.
 //
-// Objects (clients, executables, buffers, events) have numbers of their own, given once and never again: an operation
-// `uses` objects that earlier operations `make`. 0 stands for an object that the recording does not know or the host
-// left out. The order of operations is that in which the calls returned, so an object is made before it is used, and
-// what a blocked call waited for stands before it.
+// Objects (clients, executables, buffers, events) have numbers, which are never reused: an operation `uses` objects
+// that earlier operations `make`. 0 is an object that the recording does not know or that the host omitted. Operations
+// are in the order in which the calls returned, so an object is created before it is used, and an operation for which a
+// blocked call waited precedes it.
 #ifndef BACKPLANE_SDK_LAYERS_RECORD_OPERATION_H_
 #define BACKPLANE_SDK_LAYERS_RECORD_OPERATION_H_
 
@@ -22,7 +22,8 @@
 
 namespace backplane::record {
 
-// The numbers are those of the file and never change. Behind each: what it uses; what it makes; other fields.
+// These numbers are part of the file format and never change. The comments list what the operation uses; makes; other
+// fields.
 enum class Kind : uint32_t {
   kClient = 1,         //  -; client; options, name and text: platform and its version, devices, memories
   kClientDestroy = 2,  // client
@@ -30,7 +31,7 @@ enum class Kind : uint32_t {
   kCompileAhead = 4,   // -; executable, not loaded; text: format, blobs: program, options; name
   kLoad = 5,           // client, executable; executable; blobs: options
   kSerialize = 6,      // executable; -; blobs: the bytes
-  kDeserialize = 7,    // client; executable; blobs: the bytes and, when there are any, options
+  kDeserialize = 7,    // client; executable; blobs: the bytes and, if given, options
   kExecutableDelete = 8,   // executable
   kExecutableDestroy = 9,  // executable
   kFromHost = 10,          // client; buffer, event; type, dims, byte_strides, layout, blobs: data dense and row-major,
@@ -59,19 +60,19 @@ enum class Kind : uint32_t {
   kReadyEvent = 31,        // buffer; event
   kRead = 32,              // buffer; event; layout: the host's, numbers: bytes at the destination
   kReadRaw = 33,           // buffer; event; numbers: offset, bytes
-  kWait = 34,  // event; -; how it ended; for the event of a read: type, dims, blobs: what the host saw, dense and
-               // row-major (bytes as type u8 where elements cannot be told); numbers: how the host learned of it
+  kWait = 34,  // event; -; its status; for the event of a read: type, dims, blobs: what the host read, dense and
+               // row-major (bytes as type u8 if the elements are unknown); numbers: how the host learned of it
   kEventDestroy = 35,  // event
-  kPointer = 36,       // buffer; -; name: the function by which the host took the address of a buffer's memory
+  kPointer = 36,       // buffer; -; name: the function by which the host got the address of a buffer's memory
   kCall = 37,          // -; name: another function that ended with an error
   kObstacle = 38,      // -; name: a function that ties the session to its process; obstacle
 };
 constexpr uint32_t kLastKind = 38;
 
-// "compile", "from_host": as in lists and JSON.
+// The names in lists and JSON, such as "compile" and "from_host".
 absl::string_view KindName(Kind kind);
 
-// Places in Operation::numbers of kExecute.
+// Indices in Operation::numbers of kExecute.
 enum ExecuteNumber { kNumDevices, kNumArguments, kNumOutputs, kNumEvents, kLaunchId, kExecuteNumbers };
 // Operation::numbers[0] of kWait.
 enum WaitKind { kAwaited, kCalledBack, kPolled };
@@ -97,9 +98,9 @@ struct MemoryFact {
 struct Operation {
   Kind kind = Kind::kCall;
   uint64_t number = 0;                    // from 1, in the order of the file; a shortened session keeps the numbers
-  uint32_t thread = 0;                    // from 1, in the order in which threads first called
+  uint32_t thread = 0;                    // from 1, in the order of the threads' first calls
   int64_t start_ns = 0, duration_ns = 0;  // of the call, from the beginning of the session
-  int code = 0;                           // a PJRT_Error_Code: how the call ended, or what a wait gave
+  int code = 0;                           // a PJRT_Error_Code: that of the call, or that of the event of a wait
   std::string message;
   std::vector<uint64_t> uses, makes;
   std::vector<int64_t> numbers;
@@ -109,32 +110,33 @@ struct Operation {
   std::vector<int64_t> byte_strides;  // empty: dense, the last dimension fastest
   std::optional<host::BufferLayout> layout;
   std::vector<BlobRef> blobs;
-  bool data_left_out = false;  // the blobs are named, but the session was told not to keep them
+  bool data_left_out = false;  // the session contains only the digests of the blobs
   std::vector<host::NamedValue> options;
-  std::vector<host::NamedValue> attributes;  // of a client: those of its plugin
-  int64_t device = -1, memory = -1;          // ids in the session's facts; -1: none given
+  std::vector<host::NamedValue> attributes;  // of a client: the attributes of its plugin
+  int64_t device = -1, memory = -1;          // ids in the session; -1: none
   std::vector<host::ArrayShape> shapes;
   std::vector<std::optional<host::BufferLayout>> layouts;
-  std::vector<int64_t> placement;               // ids of the devices an executable runs on
-  std::vector<int64_t> non_donatable, donated;  // places among the arguments; of all devices for `donated`
+  std::vector<int64_t> placement;               // the ids of the devices on which an executable runs
+  std::vector<int64_t> non_donatable, donated;  // indices of arguments; `donated` counts through all devices
   std::vector<DeviceFact> devices;
   std::vector<MemoryFact> memories;
-  std::string obstacle;  // why a replay cannot do this as the host did; empty when it can
+  std::string obstacle;  // why a replay cannot repeat the operation; empty if it can
 };
 
 std::string EncodeOperation(const Operation& operation);
-// Every length is checked against the bytes. Fields of later versions are passed over. INVALID_ARGUMENT.
+// Every length is checked against the available bytes. Fields of later versions are ignored. Returns INVALID_ARGUMENT
+// for invalid bytes.
 absl::StatusOr<Operation> DecodeOperation(absl::string_view bytes);
 
-// What a file says about the session as a whole.
+// Properties of the session as a whole.
 struct SessionInfo {
   std::string plugin;  // path or name
   int64_t api_major = 0, api_minor = 0;
   std::string host;          // name of the program
   int64_t process = 0;       // its id
-  int64_t unix_seconds = 0;  // when it began
+  int64_t unix_seconds = 0;  // when the session began
   std::string recorder;      // version of Backplane
-  std::string made_from;     // how this file came from another one; empty for a recording
+  std::string made_from;     // how this file was derived from another one; empty for a recording
 };
 std::string EncodeInfo(const SessionInfo& info);
 absl::StatusOr<SessionInfo> DecodeInfo(absl::string_view bytes);

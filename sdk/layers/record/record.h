@@ -1,19 +1,21 @@
-// The layer `record`: writes what the host asks of the plugin into one file (session_file.h), from which `backplane
-// replay` does it again on any plugin, without the host.
+// The layer `record`: writes all calls of the host to a file (session_file.h). `backplane replay` repeats them on any
+// plugin, without the host.
 //
 // Options (BACKPLANE_RECORD_<NAME>, or in the manifest):
-//   file         default backplane-%p.bprec; %p is the process. While somebody writes it: name.2.bprec, and so on
-//   data         all (default): what the host wrote and read; inputs: what it wrote, and digests of what it read;
-//                none: digests only, for looking at, not for replaying
-//   compression  level of zstd for programs and data, 0 to 19; default 1; 0: none
-//   limit        bytes the file may have; then recording ends and the file says so; default none
+//   file         default backplane-%p.bprec; %p is the process id. If the file is being written: name.2.bprec, and so
+//   on
+//   data         all (default): the data that the host wrote and read; inputs: the data that it wrote, and digests of
+//   what
+//                it read; none: digests only, so the session can be inspected but not replayed
+//   compression  zstd level for programs and data, 0 to 19; default 1; 0: none
+//   limit        the largest size of the file in bytes; recording then stops and the file says so; default none
 //
-// What the host reads is taken at the moment it can learn that the read is complete: in the thread that waits for the
-// event, or before its callback. So nothing is copied and the calls stay as asynchronous as they were. Memory: a few
-// pieces of session_file.h for each thread, and one small entry for each live object.
+// The data of a read is recorded just before the host learns that the read is complete: in the thread that waits for
+// the event, or before its callback. So nothing is copied, and calls stay as asynchronous as they were. The layer needs
+// memory for a few pieces of session_file.h per thread, and one small entry per live object.
 //
-// What ties a session to its process is written down as an obstacle: handlers of custom calls, callbacks of send and
-// receive, memory that the host and the plugin share, transfers to other processes.
+// Operations that depend on the process of the session are recorded as obstacles: handlers of custom calls, callbacks
+// of send and receive, memory that the host and the plugin share, transfers to other processes.
 #ifndef BACKPLANE_SDK_LAYERS_RECORD_RECORD_H_
 #define BACKPLANE_SDK_LAYERS_RECORD_RECORD_H_
 

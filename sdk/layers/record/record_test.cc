@@ -1,5 +1,5 @@
-// Sessions recorded from a host that goes through all it can do, and done again on the same plugin: everything the host
-// read must come back bit by bit, every error with its code.
+// Records sessions of a host that uses everything, and replays them on the same plugin: all data that the host read
+// must be identical, and every error must have the same code.
 #include <unistd.h>
 
 #include <condition_variable>
@@ -59,7 +59,7 @@ class RecordTest : public testing::Test {
   }
   void TearDown() override { unlink(path_.c_str()); }
 
-  // Runs a host over the layer; all it makes must be gone when it returns.
+  // Runs a host with the layer. The host must destroy everything before it returns.
   void Record(const std::function<void(Client&)>& host, std::vector<std::pair<std::string, std::string>> options = {}) {
     options.emplace_back("file", path_);
     ASSERT_OK_AND_ASSIGN(auto layer, layers::MakeLayerByName("record", layers::Options("record", options)));
@@ -86,7 +86,7 @@ class RecordTest : public testing::Test {
     return n;
   }
 
-  // Everything again: what ended otherwise or was read otherwise, one line each.
+  // Replays the session and returns a line for each operation with another status or other data.
   std::vector<std::string> ReplayedOtherwise(size_t* reads = nullptr, ReplayOptions options = {}) {
     std::vector<std::string> wrong;
     const auto reader = SessionReader::Open(path_);
@@ -195,7 +195,7 @@ TEST_F(RecordTest, LayoutsOfDeviceAndHost) {
     ASSERT_OK(BP_PJRT_CALL(client.plugin(), PJRT_Client_BufferFromHostBuffer, a));
     const Buffer buffer(client.plugin(), client.keep(), a.buffer);
     const Event done(client.plugin(), client.keep(), a.done_with_host_buffer);
-    // As it lies in the buffer, by columns, by rows; and into too little memory.
+    // In the layout of the buffer, by columns, by rows; and into a buffer that is too small.
     for (int form = 0; form < 4; ++form) {
       std::vector<float> got(6);
       const std::optional<host::BufferLayout> rows =
@@ -217,7 +217,7 @@ TEST_F(RecordTest, LayoutsOfDeviceAndHost) {
   size_t reads = 0;
   EXPECT_EQ(ReplayedOtherwise(&reads), kNothing);
   EXPECT_EQ(reads, 3u);
-  // Whatever the layout was, the session has the array by rows.
+  // The session contains the array by rows, whatever the layout was.
   const Digest rows = Sha256::Of(absl::MakeConstSpan(HostArray::Of<float>({6}, {1, 2, 3, 4, 5, 6}).data));
   for (const Operation& op : Operations()) {
     if (!op.blobs.empty()) {
@@ -254,7 +254,7 @@ TEST_F(RecordTest, SeveralDevicesCopiesAndCollectives) {
   size_t reads = 0;
   EXPECT_EQ(ReplayedOtherwise(&reads), kNothing);
   EXPECT_EQ(reads, 4u);
-  // On fewer devices it says so and what is missing, and does not fall back to others.
+  // With fewer devices the replay reports what is missing and does not use other devices.
   ReplayOptions fewer;
   fewer.create_options = {{"cpu_device_count", 2}};
   const std::vector<std::string> wrong = ReplayedOtherwise(nullptr, fewer);
@@ -264,7 +264,7 @@ TEST_F(RecordTest, SeveralDevicesCopiesAndCollectives) {
 
 TEST_F(RecordTest, CallbacksStridesTransfersAliasesAndDependencies) {
   Record([](Client& client) {
-    // Strides with gaps, backwards; memory that is used in place.
+    // Strides with gaps, negative strides; memory that is used in place.
     std::vector<float> memory(64);
     for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i) * 0.5f;
     const std::vector<int64_t> dims = {4, 3}, strides = {-48, 8};
@@ -357,7 +357,7 @@ TEST_F(RecordTest, AWaitForWhatTheSessionNeverGivesEnds) {
   bool waited = false;
   for (size_t i = 0; i < (*reader)->size(); ++i) {
     const Operation op = *(*reader)->At(i);
-    if (op.kind == Kind::kFulfillAlias) continue;  // as if it were not in the file
+    if (op.kind == Kind::kFulfillAlias) continue;  // as if the file did not contain it
     const Outcome outcome = replayer.Step(op);
     if (op.kind != Kind::kWait) continue;
     waited = true;
@@ -381,7 +381,7 @@ TEST_F(RecordTest, MemoryThatAPluginDoesNotAcceptIsNotRead) {
     EXPECT_FALSE(BP_PJRT_CALL(client.plugin(), PJRT_Client_BufferFromHostBuffer, a).ok());
     BP_PJRT_ARGS(client.plugin(), u, PJRT_Client_CreateUninitializedBuffer);
     u.client = client.raw();
-    u.shape_num_dims = 1;  // and no dimensions
+    u.shape_num_dims = 1;  // without an address of the dimensions
     u.shape_element_type = PJRT_Buffer_Type_U8;
     u.device = devices[0].raw();
     EXPECT_FALSE(BP_PJRT_CALL(client.plugin(), PJRT_Client_CreateUninitializedBuffer, u).ok());
@@ -408,7 +408,7 @@ TEST_F(RecordTest, TheMemoryOfAReadOutlivesItsEvent) {
     const Operation op = *(*reader)->At(i);
     ASSERT_OK(replayer.Step(op).status);
     if (op.kind != Kind::kRead) continue;
-    Operation other;  // another object gets the number of the event, before the value is there
+    Operation other;  // another object gets the number of the event before the value is available
     other.kind = Kind::kReadyEvent;
     other.uses = op.uses;
     other.makes = op.makes;
@@ -430,7 +430,7 @@ TEST_F(RecordTest, ACodeThatIsNoneIsUnknown) {
     Operation op = *(*reader)->At(i);
     if (op.kind == Kind::kFulfillAlias) {
       promise = op.uses[0];
-      op.numbers[0] = int64_t{1} << 40;  // as an int it would be OK
+      op.numbers[0] = int64_t{1} << 40;  // truncated to an int it would be OK
     }
     ASSERT_OK(replayer.Step(op).status);
   }
@@ -496,7 +496,7 @@ TEST_F(RecordTest, DigestsOnly) {
   const std::vector<std::string> wrong = ReplayedOtherwise();
   ASSERT_FALSE(wrong.empty());
   EXPECT_NE(wrong[0].find("without data"), std::string::npos) << wrong[0];
-  // With what it wrote, what it read can be compared by digest.
+  // The file contains the data that the host wrote, and digests of what it read.
   Record(host, {{"data", "inputs"}});
   EXPECT_EQ(ReplayedOtherwise(), kNothing);
 }

@@ -25,7 +25,7 @@ uint32_t ThisThread() {
   return id;
 }
 
-// Functions by which code or memory of this process reaches the plugin: what they do cannot be in a file.
+// Functions that pass code or memory of this process to the plugin, so their effect cannot be recorded.
 std::string ObstacleOf(Call& call) {
   auto named = [](const char* name, size_t size) {
     return std::string(name == nullptr ? "" : name, name == nullptr ? 0 : size);
@@ -92,8 +92,8 @@ Recorder::Recorder(std::string path, Data data, SessionWriter::Settings settings
       start_ns_(layers::MonotonicNanos()) {}
 
 absl::Status Recorder::Open() {
-  // A second copy of the library in this process, or a process that the host started with its own environment, writes
-  // a file beside.
+  // Another copy of the library in this process, or a process that the host started with its own environment, writes a
+  // file of its own.
   constexpr int kMostFiles = 1000;
   const std::string name = path_;
   const size_t slash = name.rfind('/'), dot = name.rfind('.');
@@ -119,13 +119,13 @@ void Recorder::Attach(layers::Stack& stack) {
   info.unix_seconds = std::time(nullptr);
   info.recorder = "0.1.0";
   writer_->Describe(info);
-  // Stays null for a table that host::Plugin refuses; then nothing is asked, and objects have no facts.
+  // Null for a table that host::Plugin refuses. Then nothing is queried, and the properties of objects are unknown.
   if (auto plugin = host::Plugin::FromApi(&stack.target(), stack.name()); plugin.ok()) plugin_ = *plugin;
 }
 
 bool Recorder::Wants(Fn fn) const {
   switch (fn) {
-    // Asked often, and the answers are the plugin's affair.
+    // These are called often and depend only on the plugin.
     case Fn::PJRT_Error_Destroy:
     case Fn::PJRT_Error_Message:
     case Fn::PJRT_Error_GetCode:
@@ -200,7 +200,7 @@ void Recorder::After(Call& call) {
 }
 
 void Recorder::Write(Operation& op, layers::Ticks start, layers::Ticks end) {
-  // The child of a fork has the parent's memory, but it is not the host that is recorded.
+  // A forked child has the parent's memory, but it is not the host that is being recorded.
   if (getpid() != process_) return;
   constexpr size_t kLongest = size_t{1} << 16;
   if (op.message.size() > kLongest) op.message.resize(kLongest);
@@ -216,7 +216,7 @@ void Recorder::Flush() {
   const uint64_t count = writer_->num_operations();
   if (finished_at_.exchange(count + 1) == count + 1) return;
   writer_->Finish();
-  // The file cannot say that the disk is full; a recording that is lost without a word is worse than a line.
+  // The file cannot contain the error if the disk is full, so a line is printed.
   if (const absl::Status status = writer_->status(); !status.ok())
     fprintf(stderr, "record: %s\n", std::string(status.message()).c_str());
 }
@@ -237,8 +237,8 @@ uint64_t Recorder::MakeEvent(PJRT_Event* event, std::optional<Read> read) {
   return state->id;
 }
 
-// ---- Events. The host learns that one is ready by awaiting it, by its callback or by asking; what it read is taken
-// just before it learns, because afterwards the memory is its own again.
+// ---- Events. The host learns that an event is ready by waiting for it, by its callback or by polling. The data of a
+// read is recorded just before that, because afterwards the host may change the memory.
 
 void Recorder::BeforeEvent(Call& call) {
   PJRT_Event* event = nullptr;
@@ -293,7 +293,7 @@ void Recorder::Observe(const EventPtr& event, const PJRT_Error* error, WaitKind 
     op.code = layers::ErrorCode(*stack_, error);
     op.message = layers::ErrorMessage(*stack_, error);
   }
-  // Whoever learns of the same event in another thread waits here until the memory has been read.
+  // Another thread that learns of the same event waits here until the memory has been read.
   std::lock_guard<std::mutex> lock(event->mutex);
   if (event->observed) return;
   event->observed = true;
@@ -321,7 +321,7 @@ bool Recorder::Begin(PJRT_Event_Destroy_Args& args, Pending& call) {
 }
 
 void Recorder::End(PJRT_Event_Destroy_Args&, Pending& call) {
-  // A callback that is still to come needs the event in a replay: its destruction is written after the wait.
+  // A replay needs the event for a callback that has not run yet, so its destruction is recorded after the wait.
   std::lock_guard<std::mutex> lock(call.event->mutex);
   call.event->destroyed = true;
   call.write = call.event->observed || call.event->callbacks == 0;
@@ -337,13 +337,13 @@ BlobRef Recorder::AddRead(const Read& read) {
 
 void Recorder::AddInput(const void* data, PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
                         const HostExtent& extent, Operation& op) {
-  // `data` is element zero, wherever the strides go.
+  // `data` is the address of element zero, for all strides.
   StridedSource source(data, static_cast<size_t>(host::HostBytesPerElement(type)), dims, extent.byte_strides);
   op.blobs.push_back(writer_->AddBlob(source, data_ != Data::kNone && getpid() == process_));
   op.data_left_out = data_ == Data::kNone;
 }
 
-// ---- Questions of our own to the target. What it does not answer stays unknown.
+// ---- Queries of the target. If it does not answer, the property stays unknown.
 
 void Recorder::LearnClient(PJRT_Client* client, Operation& op) {
   if (plugin_ == nullptr) return;

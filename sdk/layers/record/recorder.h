@@ -1,4 +1,4 @@
-// The recorder behind record.h: one method for the beginning and one for the end of each call it writes down.
+// The recorder behind record.h. It has one method for the beginning and one for the end of each call that it records.
 #ifndef BACKPLANE_SDK_LAYERS_RECORD_RECORDER_H_
 #define BACKPLANE_SDK_LAYERS_RECORD_RECORDER_H_
 
@@ -17,7 +17,7 @@
 #include "sdk/layers/record/array_bytes.h"
 #include "sdk/layers/record/session_file.h"
 
-// The functions that become an operation each. Events have ways of their own.
+// The functions that become one operation each. Events are handled separately.
 #define BP_RECORDED_FUNCTIONS(F)                           \
   F(PJRT_Client_Create)                                    \
   F(PJRT_Client_Destroy)                                   \
@@ -64,7 +64,7 @@ class Recorder final : public layers::Layer {
   enum class Data { kAll, kInputs, kNone };
   Recorder(std::string path, Data data, SessionWriter::Settings settings);
 
-  // Makes the file; before Attach.
+  // Creates the file. Called before Attach.
   absl::Status Open();
 
   const char* name() const override { return "record"; }
@@ -75,7 +75,7 @@ class Recorder final : public layers::Layer {
   void Flush() override;
 
  private:
-  // What the host will see when an event is ready.
+  // The data that the host will have read when an event is ready.
   struct Read {
     const void* memory = nullptr;
     PJRT_Buffer_Type type = PJRT_Buffer_Type_U8;
@@ -85,7 +85,7 @@ class Recorder final : public layers::Layer {
   struct EventState {
     uint64_t id = 0;
     std::optional<Read> read;
-    std::mutex mutex;  // held while the host's memory is read, so that nobody learns of the event meanwhile
+    std::mutex mutex;  // held while the host's memory is read, so that nothing reports the event meanwhile
     bool observed = false, destroyed = false, destroy_written = false;
     int callbacks = 0;
   };
@@ -93,17 +93,17 @@ class Recorder final : public layers::Layer {
   struct Executable {
     uint64_t id = 0;
     size_t num_outputs = 0;
-    bool loaded = true;  // false: of PJRT_Compile
+    bool loaded = true;  // false for PJRT_Compile
   };
-  struct Pending {  // of one call, from Before to After
+  struct Pending {  // data of one call, from Before to After
     Operation op;
     EventPtr event;
     std::optional<Read> read;
     bool write = true;
   };
 
-  // One pair for each function of the list above; Begin returns false when there is nothing to write down. End runs
-  // when the call succeeded.
+  // One pair for each function of the list above. Begin returns false if there is nothing to record. End runs if the
+  // call has succeeded.
   using Layer::End;
 #define BP_DECLARE(fn)                        \
   bool Begin(fn##_Args& args, Pending& call); \
@@ -147,7 +147,7 @@ class Recorder final : public layers::Layer {
     std::lock_guard<std::mutex> lock(mutex_);
     map[key] = std::move(value);
   }
-  // A new object under a new id.
+  // Adds a new object with a new id.
   uint64_t MakeBuffer(PJRT_Buffer* buffer);
   uint64_t MakeEvent(PJRT_Event* event, std::optional<Read> read = std::nullopt);
 
@@ -157,7 +157,7 @@ class Recorder final : public layers::Layer {
   std::optional<host::BufferLayout> LayoutOf(PJRT_Buffer* buffer);
   bool OnCpu(PJRT_Buffer* buffer);
   bool Ready(PJRT_Buffer* buffer);
-  // Adds what the host wrote as a blob of the operation.
+  // Adds data that the host wrote as a blob of the operation.
   void AddInput(const void* data, PJRT_Buffer_Type type, absl::Span<const int64_t> dims, const HostExtent& extent,
                 Operation& op);
   void AddPlace(PJRT_Device* device, PJRT_Memory* memory, Operation& op);
@@ -170,16 +170,16 @@ class Recorder final : public layers::Layer {
   const int64_t start_ns_;
   std::unique_ptr<SessionWriter> writer_;
   layers::Stack* stack_ = nullptr;
-  const host::Plugin* plugin_ = nullptr;  // the target, for questions of our own
+  const host::Plugin* plugin_ = nullptr;  // the target, for queries
   std::atomic<uint64_t> next_id_{1};
   std::atomic<uint64_t> finished_at_{0};
 
-  std::mutex mutex_;  // over what follows
+  std::mutex mutex_;  // guards the following
   absl::flat_hash_map<PJRT_Client*, uint64_t> clients_;
   absl::flat_hash_map<const PJRT_Executable*, Executable> executables_;
   absl::flat_hash_map<PJRT_LoadedExecutable*, Executable> loaded_;
   absl::flat_hash_map<PJRT_Buffer*, uint64_t> buffers_;
-  absl::flat_hash_map<PJRT_Buffer*, Read> exposed_;  // buffers whose address the host has, where it can read there
+  absl::flat_hash_map<PJRT_Buffer*, Read> exposed_;  // buffers whose address the host has and may read
   absl::flat_hash_map<PJRT_Event*, EventPtr> events_;
   absl::flat_hash_map<PJRT_AsyncHostToDeviceTransferManager*, uint64_t> transfers_;
   absl::flat_hash_map<PJRT_FulfillAliasBufferCallback*, uint64_t> aliases_;

@@ -1,4 +1,4 @@
-// What is written down of each function.
+// What is recorded for each function.
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +12,7 @@ namespace {
 using layers::Field;
 
 std::string Text(const char* data, size_t size) { return data == nullptr ? std::string() : std::string(data, size); }
-// None where a host gives no address, or a rank that no plugin takes: behind that there may be no memory.
+// Returns nothing if the host passes no address, or a rank that no plugin accepts: the memory may not exist then.
 absl::Span<const int64_t> Dims(const int64_t* dims, size_t count) {
   constexpr size_t kLargestRank = 1024;
   return {dims, dims == nullptr || count > kLargestRank ? 0 : count};
@@ -24,7 +24,7 @@ void SetDims(const int64_t* dims, size_t count, Operation& op) {
 
 }  // namespace
 
-// For functions of which the end has nothing to add, or that say all when they end.
+// For functions with nothing to add at their end, or that record everything at their end.
 #define BP_NOTHING_AT_END(fn) \
   void Recorder::End(fn##_Args&, Pending&) {}
 
@@ -112,7 +112,7 @@ void Recorder::End(PJRT_Executable_DeserializeAndLoad_Args& args, Pending& call)
 }
 
 bool Recorder::Begin(PJRT_Executable_Destroy_Args& args, Pending& call) {
-  // The executable of a loaded one is a view of it and has no operation of its own.
+  // The executable of a loaded one is a view of it, so it is not recorded as an operation.
   const Executable known = Take(executables_, static_cast<const PJRT_Executable*>(args.executable));
   call.op.kind = Kind::kExecutableDestroy;
   call.op.uses = {known.id};
@@ -222,7 +222,7 @@ bool Recorder::Begin(PJRT_Client_BufferFromHostBuffer_Args& args, Pending& call)
     op.byte_strides.assign(args.byte_strides, args.byte_strides + args.num_byte_strides);
   return true;
 }
-// The host's memory is read when the plugin has accepted the call: with sizes that it refuses nothing may be there.
+// The host's memory is read after the plugin has accepted the call: if it refuses the sizes, there may be no memory.
 void Recorder::End(PJRT_Client_BufferFromHostBuffer_Args& args, Pending& call) {
   Operation& op = call.op;
   op.makes = {MakeBuffer(args.buffer), MakeEvent(args.done_with_host_buffer)};
@@ -235,7 +235,7 @@ void Recorder::End(PJRT_Client_BufferFromHostBuffer_Args& args, Pending& call) {
   AddInput(args.data, op.type, op.dims, *extent, op);
 }
 
-// The shape fields that several functions have under the same names.
+// The fields of a shape, which have the same names in several functions.
 #define BP_SHAPE(a, op)                              \
   (op).type = (a).shape_element_type;                \
   SetDims((a).shape_dims, (a).shape_num_dims, (op)); \
@@ -290,11 +290,11 @@ bool Recorder::Begin(PJRT_Client_FulfillAliasBuffer_Args& args, Pending& call) {
   return true;
 }
 void Recorder::End(PJRT_Client_FulfillAliasBuffer_Args& args, Pending& call) {
-  // Only now: a call that is refused leaves the promise. Another alias may have come to lie at its address meanwhile.
+  // Only now, because a refused call leaves the promise. Another alias may have got its address meanwhile.
   DropIfSame(aliases_, args.fulfill_alias_buffer_cb, call.op.uses[0]);
 }
 
-// A refused fulfilment leaves the promise to the host, which may go on to fulfil it.
+// After a refused fulfilment the host still has the promise and may fulfil it later.
 void Recorder::PutBackAlias(const layers::Call& call, const Pending& pending) {
   const auto* args = call.As<PJRT_Client_FulfillAliasBuffer_Args>();
   if (!pending.op.uses.empty() && pending.op.uses[0] != 0)
@@ -413,7 +413,7 @@ bool Recorder::Begin(PJRT_AsyncHostToDeviceTransferManager_Destroy_Args& args, P
 }
 BP_NOTHING_AT_END(PJRT_AsyncHostToDeviceTransferManager_Destroy)
 
-// ---- Copies and the life of buffers
+// ---- Copies and the lifetime of buffers
 
 bool Recorder::Begin(PJRT_Buffer_CopyToDevice_Args& args, Pending& call) {
   call.op.kind = Kind::kCopyToDevice;
@@ -467,7 +467,7 @@ bool Recorder::Begin(PJRT_Buffer_ReadyEvent_Args& args, Pending& call) {
   return true;
 }
 void Recorder::End(PJRT_Buffer_ReadyEvent_Args& args, Pending& call) {
-  // A host that has the address reads there once it knows that the contents are.
+  // A host that has the address may read the contents once it knows that they are available.
   std::optional<Read> read;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -476,7 +476,7 @@ void Recorder::End(PJRT_Buffer_ReadyEvent_Args& args, Pending& call) {
   call.op.makes = {MakeEvent(args.event, std::move(read))};
 }
 
-// The host says itself, by the function it was given, when the new buffer may be used.
+// The host decides, by calling the function that it gets, when the new buffer may be used.
 bool Recorder::Begin(PJRT_Buffer_DonateWithControlDependency_Args& args, Pending& call) {
   call.op.kind = Kind::kDonate;
   call.op.uses = {Find(buffers_, args.buffer)};
@@ -511,13 +511,13 @@ void Recorder::End(PJRT_Buffer_DonateWithControlDependency_Args& args, Pending& 
 // ---- Reads
 
 bool Recorder::Begin(PJRT_Buffer_ToHostBuffer_Args& args, Pending& call) {
-  if (args.dst == nullptr) return false;  // asks for the size
+  if (args.dst == nullptr) return false;  // queries the size
   Operation& op = call.op;
   op.kind = Kind::kRead;
   op.uses = {Find(buffers_, args.src)};
   op.layout = CopyLayout(args.host_layout);
   op.numbers = {static_cast<int64_t>(args.dst_size)};
-  // How the bytes will lie there: as the host said, or as they lie in the buffer.
+  // The layout of the bytes: the one that the host requests, or that of the buffer.
   Read read;
   read.memory = args.dst;
   const std::optional<host::BufferLayout> layout = op.layout.has_value() ? op.layout : LayoutOf(args.src);
@@ -531,7 +531,7 @@ bool Recorder::Begin(PJRT_Buffer_ToHostBuffer_Args& args, Pending& call) {
       return true;
     }
   }
-  // Tiles, or a size that the dims do not explain: the bytes as they are.
+  // For tiles, or a size that does not match the dimensions, the bytes are recorded without a type.
   read.dims = {static_cast<int64_t>(args.dst_size)};
   if (auto extent = ExtentOf(read.type, read.dims, nullptr); extent.ok()) {
     read.extent = *std::move(extent);
@@ -602,7 +602,7 @@ bool Recorder::Begin(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args, Pendi
   return true;
 }
 void Recorder::End(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args, Pending& call) {
-  // What it can see there counts as read: now, or when it learns that the contents are there.
+  // What the host can read there counts as read: now, or when it learns that the contents are available.
   if (args.device_memory_ptr == nullptr || !OnCpu(args.buffer)) return;
   const std::optional<host::BufferLayout> layout = LayoutOf(args.buffer);
   const auto shape = ShapeOf(args.buffer);

@@ -24,7 +24,7 @@ Replayer::Replayer(const SessionReader& session, const host::Plugin& plugin, Rep
     : session_(session), plugin_(plugin), options_(std::move(options)) {}
 
 Replayer::~Replayer() {
-  // Reads that nobody waited for write into memory of ours.
+  // Reads for which nothing waited still write to our memory.
   for (auto& [id, object] : objects_) {
     if (auto* event = std::get_if<Event>(&object); event != nullptr && event->read != nullptr)
       Await(*event->event).IgnoreError();
@@ -89,7 +89,7 @@ absl::Status Replayer::Do(const Operation& op, Outcome& out) {
     case Kind::kCompile:
       return DoCompile(op, out);
     case Kind::kCompileAhead: {
-      // Compiled when it is loaded: an executable of another platform is of no use to this one.
+      // It is compiled when it is loaded, because this plugin cannot use an executable of another platform.
       if (op.code != 0) return Skip("it was compiled without a client, and failed; not done again");
       BP_ASSIGN_OR_RETURN(std::string code, Blob(op, 0));
       BP_ASSIGN_OR_RETURN(std::string options, Blob(op, 1));
@@ -177,7 +177,7 @@ absl::Status Replayer::Do(const Operation& op, Outcome& out) {
 // ---- Objects
 
 void Replayer::Make(const Operation& op, size_t place, Object object) {
-  // An operation that failed in the session names nothing; what it makes now nobody uses.
+  // An operation that failed in the session names no objects, so nothing uses the ones that it creates now.
   if (place < op.makes.size() && op.makes[place] != 0) objects_[op.makes[place]] = std::move(object);
 }
 
@@ -256,7 +256,7 @@ absl::StatusOr<host::Memory> Replayer::MemoryOf(int64_t id, const Client& client
       if (memory != id || kind == client.memory_kinds.end()) continue;
       BP_ASSIGN_OR_RETURN(const host::Device device, DeviceOf(fact.id, client));
       absl::StatusOr<host::Memory> same = device.MemoryOfKind(kind->second);
-      if (!same.ok() && fact.default_memory == id) return device.DefaultMemory();  // whatever they call it
+      if (!same.ok() && fact.default_memory == id) return device.DefaultMemory();  // kinds may have other names here
       return same;
     }
   }
@@ -321,7 +321,8 @@ absl::Status Replayer::DoSerialize(const Operation& op, Outcome& out) {
 absl::Status Replayer::DoDeserialize(const Operation& op, Outcome& out) {
   BP_ASSIGN_OR_RETURN(Client* const client, ClientOf(op));
   if (op.blobs.empty()) return absl::InvalidArgumentError(absl::StrCat("operation ", op.number, ": names no bytes"));
-  // Bytes are of one platform and version. Those that this session made, this plugin has made anew.
+  // Serialized executables belong to one platform and version. Those that this session created have been compiled again
+  // by this plugin.
   const auto ours = serialized_.find(op.blobs[0].digest);
   std::string bytes;
   if (ours != serialized_.end()) {
@@ -408,7 +409,7 @@ absl::Status Replayer::DoFulfill(const Operation& op, Outcome& out) {
   objects_.erase(op.uses[0]);
   Stopwatch watch(out);
   absl::Status status = fulfill(value);
-  // Refused, as it was in the session: the host may have fulfilled it rightly afterwards.
+  // Refused as in the session: the host may have fulfilled it correctly afterwards.
   if (!status.ok() && op.code != 0 && op.kind == Kind::kFulfillAlias) objects_[op.uses[0]] = std::move(fulfill);
   return status;
 }

@@ -1,10 +1,10 @@
-// Does the operations of a recorded session on a plugin, one by one, without the host that asked for them.
+// Repeats the operations of a recorded session on a plugin, one by one, without the host.
 //
-// What the session says of devices and memories is by place: its first addressable device is the plugin's first, a
-// memory is that of the same kind at the same device. Compile options that name devices are changed accordingly.
-// Nothing is judged here: Step tells what happened, and the caller compares.
+// Devices and memories are matched by position: the first addressable device of the session is the plugin's first, and
+// a memory is the one of the same kind at the same device. Device ids in compile options are changed accordingly. Step
+// reports what happened; the caller compares it with the session.
 //
-// Not thread-safe. Operations go in the order of the session, in one thread, asynchronous where they were.
+// Not thread-safe. Operations run in the order of the session, in one thread, asynchronously if they were so.
 #ifndef BACKPLANE_SDK_LAYERS_RECORD_REPLAYER_H_
 #define BACKPLANE_SDK_LAYERS_RECORD_REPLAYER_H_
 
@@ -25,22 +25,22 @@
 namespace backplane::record {
 
 struct ReplayOptions {
-  std::vector<host::NamedValue> create_options;  // go before those of the session
-  bool session_options = true;                   // whether clients get the create options of the session at all
-  bool wait_for_results = false;                 // after each execution and copy, so that durations mean the work
-  // Nobody else keeps what the session has promised (values of aliases, pieces of transfers): a wait that takes so long
-  // while there are promises breaks them, and what hangs on them ends with an error.
+  std::vector<host::NamedValue> create_options;  // override those of the session
+  bool session_options = true;                   // whether clients get the create options of the session
+  bool wait_for_results = false;  // waits after each execution and copy, so that durations include the work
+  // No host will supply what the session has promised (values of aliases, pieces of transfers). If a wait takes this
+  // long while there are such promises, they are broken, and operations that depend on them end with an error.
   int64_t promise_patience_ms = 60000;
 };
 
 struct Outcome {
-  // How the call ended on this plugin; of a wait, how the event did.
+  // The status of the call on this plugin; for a wait, that of the event.
   absl::Status status;
-  // It was not done: why. Then `status` is OK.
+  // Why the operation was not repeated. Then `status` is OK.
   std::string skipped;
-  // What the host would have read now.
+  // What the host would have read.
   std::optional<host::HostArray> read;
-  int64_t duration_ns = 0;  // of the plugin's part
+  int64_t duration_ns = 0;  // of the call of the plugin
 };
 
 class Replayer {
@@ -51,9 +51,9 @@ class Replayer {
 
   Outcome Step(const Operation& op);
 
-  // A live buffer of the session by its id, or null.
+  // Returns a live buffer by its id in the session, or null.
   const host::Buffer* FindBuffer(uint64_t id) const;
-  // A kFromHost operation that makes that buffer with the contents it has now, which are added to `writer`.
+  // Returns a kFromHost operation that creates the buffer with its current contents, which are added to `writer`.
   absl::StatusOr<Operation> AsFromHost(uint64_t id, SessionWriter* writer);
   const host::Plugin& plugin() const { return plugin_; }
 
@@ -61,11 +61,11 @@ class Replayer {
   struct Client {
     std::shared_ptr<host::Client> client;
     std::vector<host::Device> devices;                       // addressable
-    std::vector<DeviceFact> facts;                           // addressable ones of the session, in their order
-    absl::flat_hash_map<int64_t, int64_t> ids;               // device ids: the session's, ours
+    std::vector<DeviceFact> facts;                           // the addressable devices of the session, in order
+    absl::flat_hash_map<int64_t, int64_t> ids;               // from device ids of the session to ours
     absl::flat_hash_map<int64_t, std::string> memory_kinds;  // of the session, by id
   };
-  struct HostMemory {  // aligned as hosts align theirs
+  struct HostMemory {  // aligned as hosts align their memory
     explicit HostMemory(size_t size);
     ~HostMemory();
     HostMemory(const HostMemory&) = delete;
@@ -82,8 +82,8 @@ class Replayer {
   struct Event {
     std::shared_ptr<host::Event> event;
     std::shared_ptr<PendingRead> read;
-    std::shared_ptr<host::Buffer> buffer;  // whose contents it is about
-    bool in_place = false;                 // ready when the plugin has no more use for memory of the host
+    std::shared_ptr<host::Buffer> buffer;  // the buffer whose contents it is about
+    bool in_place = false;                 // ready when the plugin does not use memory of the host any more
   };
   struct Ahead {
     host::Program program;
@@ -102,7 +102,7 @@ class Replayer {
   absl::Status DoSerialize(const Operation& op, Outcome& out);
   absl::Status DoDeserialize(const Operation& op, Outcome& out);
   absl::Status DoFromHost(const Operation& op, Outcome& out);
-  absl::Status DoMake(const Operation& op, Outcome& out);  // buffers without data
+  absl::Status DoMake(const Operation& op, Outcome& out);  // creates buffers without data
   absl::Status DoFulfill(const Operation& op, Outcome& out);
   absl::Status DoTransfer(const Operation& op, Outcome& out);
   absl::Status DoExecute(const Operation& op, Outcome& out);
@@ -111,8 +111,8 @@ class Replayer {
   absl::Status DoWait(const Operation& op, Outcome& out);
   absl::Status DoPointer(const Operation& op, Outcome& out);
 
-  // The object the operation uses at this place, as T. FAILED_PRECONDITION with the payload of a skip when it is not
-  // there.
+  // Returns the object that the operation uses at this index, as T. Returns FAILED_PRECONDITION, with the payload of a
+  // skip, if it does not exist.
   template <typename T>
   absl::StatusOr<T*> Use(const Operation& op, size_t place);
   void Make(const Operation& op, size_t place, Object object);
@@ -125,24 +125,24 @@ class Replayer {
   absl::StatusOr<std::string> OptionsFor(const Client& client, const std::string& bytes) const;
   Buffer Wrap(const std::shared_ptr<host::Client>& client, PJRT_Buffer* raw) const;
   Event WrapEvent(const std::shared_ptr<host::Client>& client, PJRT_Event* raw) const;
-  // All waiting of the replay, by which a session that waits for what it never keeps comes to an end as well.
+  // All waits of the replay go through this function, so that a session that waits for a broken promise ends as well.
   absl::Status Await(const host::Event& event);
   absl::Status Await(const host::Buffer& buffer);
   absl::StatusOr<host::HostArray> Read(const host::Buffer& buffer);
   void BreakLatePromises(const host::Event& event);
-  // Keeps `memory` until the event has fired.
+  // Keeps `memory` until the event is ready.
   static void KeepUntil(const Event& event, Memory memory);
 
   const SessionReader& session_;
   const host::Plugin& plugin_;
   const ReplayOptions options_;
   absl::flat_hash_map<uint64_t, Object> objects_;
-  std::map<Digest, std::string> serialized_;  // bytes of the session, this plugin's bytes for the same executable
+  std::map<Digest, std::string> serialized_;  // from serialized executables of the session to this plugin's
   uint64_t last_client_ = 0;
 };
 
-// A CompileOptionsProto in which the ids of devices are changed as `ids` says. INVALID_ARGUMENT when an id is not
-// there.
+// Returns a CompileOptionsProto in which the device ids are changed according to `ids`. Returns INVALID_ARGUMENT for an
+// id that is not in it.
 absl::StatusOr<std::string> WithDevices(absl::string_view options, const absl::flat_hash_map<int64_t, int64_t>& ids);
 
 }  // namespace backplane::record

@@ -16,7 +16,7 @@ using internal::SessionError;
 using internal::Skip;
 using internal::Stopwatch;
 
-// Strides of a host may reach far over memory that is no part of the array; then the array goes dense.
+// A host's strides may span much memory outside of the array. Above this size the array is passed dense.
 constexpr size_t kLargestGap = size_t{256} << 20;
 
 absl::Status TooLittleMemory(size_t size) {
@@ -36,7 +36,7 @@ absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
   BP_ASSIGN_OR_RETURN(const std::string dense, Blob(op, 0, uint64_t{1} << 36));
   BP_ASSIGN_OR_RETURN(const host::Place place, PlaceOf(op, *client));
 
-  // The memory as the host had it: with its strides.
+  // With the strides that the host used.
   BP_ASSIGN_OR_RETURN(HostExtent extent, ExtentOf(op.type, op.dims, nullptr));
   bool strided = false;
   if (!op.byte_strides.empty()) {
@@ -55,7 +55,7 @@ absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
     std::memcpy(memory->data, dense.data(), dense.size());
   }
 
-  const bool view = op.kind == Kind::kView;  // memory shared with the host: here a buffer of its own
+  const bool view = op.kind == Kind::kView;  // memory that host and plugin shared; here a separate buffer
   const std::optional<host::BufferLayout> given = view ? std::nullopt : op.layout;
   CLayout layout(given);
   BP_PJRT_ARGS(plugin_, a, PJRT_Client_BufferFromHostBuffer);
@@ -80,7 +80,7 @@ absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
   Buffer buffer = Wrap(client->client, a.buffer);
   Event done = WrapEvent(client->client, a.done_with_host_buffer);
   if (semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall) {
-    // It is ours again: a plugin that still looks at it shall see something else.
+    // The plugin must not read the memory any more; if it does, it sees other data.
     std::memset(memory->data, 0xa5, memory->size);
   } else {
     KeepUntil(done, std::move(memory));
@@ -248,7 +248,7 @@ absl::Status Replayer::DoCopy(const Operation& op, Outcome& out) {
   return absl::OkStatus();
 }
 
-// ---- What the host read
+// ---- Data that the host read
 
 absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
   BP_ASSIGN_OR_RETURN(Buffer* const used, Use<Buffer>(op, 0));
@@ -264,7 +264,7 @@ absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
     BP_ASSIGN_OR_RETURN(const size_t there, from->OnDeviceSize());
     if (size > there && op.code == 0)
       return absl::FailedPreconditionError(absl::StrCat("read: ", size, " bytes of a buffer that has ", there));
-    // A read that failed in the session is asked for without its memory, whatever size it claims.
+    // A read that failed in the session may claim any size, so its memory is limited.
     read->memory = std::make_shared<HostMemory>(std::min(size, there));
     if (read->memory->data == nullptr) return TooLittleMemory(size);
     if (size > there) return Skip("it asked for more bytes than there are");
@@ -278,9 +278,9 @@ absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
     BP_PJRT_ARGS(plugin_, a, PJRT_Buffer_ToHostBuffer);
     a.src = from->raw();
     a.host_layout = layout.get();
-    BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin_, PJRT_Buffer_ToHostBuffer, a));  // asks for the size
+    BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin_, PJRT_Buffer_ToHostBuffer, a));  // queries the size
     const size_t size = a.dst_size;
-    // What its elements are, as they will lie there.
+    // The type and layout of the bytes.
     std::optional<host::BufferLayout> lies = op.layout;
     if (!lies.has_value()) {
       if (auto own = from->Layout(); own.ok()) lies = *std::move(own);
@@ -300,18 +300,19 @@ absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
     if (read->memory->data == nullptr) return TooLittleMemory(size);
     a.dst = read->memory->data;
     a.dst_size = size;
-    // A destination that was too small for the plugin of the session: the same mistake again, with memory behind it.
+    // The destination was too small in the session: repeats the mistake, with enough memory behind it.
     if (op.code != 0 && !op.numbers.empty() && op.numbers[0] >= 0)
       a.dst_size = std::min(size, static_cast<size_t>(op.numbers[0]));
     Stopwatch watch(out);
     BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin_, PJRT_Buffer_ToHostBuffer, a));
     event = WrapEvent(client->client, a.event);
   }
-  // The plugin writes there whatever becomes of the event: in a damaged session another object may get its number.
+  // The plugin writes to the memory whatever happens to the event: in a damaged session another object may get its
+  // number.
   KeepUntil(event, read->memory);
   event.read = std::move(read);
   if (op.code != 0) {
-    // It failed in the session and does not now: nobody names its event.
+    // The read failed in the session but not now, so no operation refers to its event.
     Await(*event.event).IgnoreError();
     return absl::OkStatus();
   }
@@ -322,7 +323,7 @@ absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
 absl::Status Replayer::DoWait(const Operation& op, Outcome& out) {
   BP_ASSIGN_OR_RETURN(Event* const event, Use<Event>(op, 0));
   if (event->in_place) {
-    // One plugin copies what another uses in place until the buffer goes; to wait for that here could take for ever.
+    // One plugin copies what another uses in place until the buffer is freed, so waiting here might never end.
     BP_ASSIGN_OR_RETURN(const bool ready, event->event->IsReady());
     return ready ? event->event->Outcome() : absl::OkStatus();
   }
@@ -331,7 +332,7 @@ absl::Status Replayer::DoWait(const Operation& op, Outcome& out) {
     BP_RETURN_IF_ERROR(Await(*event->event));
   }
   if (event->read == nullptr && event->buffer != nullptr && !op.blobs.empty()) {
-    // The host had the address of the memory and could read there from now on.
+    // From now on the host had the address and could read the memory.
     Stopwatch watch(out);
     BP_ASSIGN_OR_RETURN(out.read, Read(*event->buffer));
     return absl::OkStatus();
@@ -394,7 +395,7 @@ absl::StatusOr<Operation> Replayer::AsFromHost(uint64_t id, SessionWriter* write
 
 namespace {
 
-// The message with the field `field` put through `change`, which gets its value or bytes; all else as it is.
+// Returns the message with the field `field` replaced by the result of `change`, which gets its value or bytes.
 absl::StatusOr<std::string> Rewrite(absl::string_view message,
                                     absl::FunctionRef<absl::Status(WireReader&, WireWriter&)> change) {
   WireWriter out;

@@ -1,4 +1,4 @@
-// What the two sources of the replayer share.
+// Helpers of the source files of the replayer.
 #ifndef BACKPLANE_SDK_LAYERS_RECORD_REPLAYER_INTERNAL_H_
 #define BACKPLANE_SDK_LAYERS_RECORD_REPLAYER_INTERNAL_H_
 
@@ -15,21 +15,21 @@ namespace internal {
 
 inline constexpr char kSkip[] = "backplane.dev/replay-skip";
 
-// Ends a step that is not to be done.
+// The status of a step that is skipped.
 inline absl::Status Skip(absl::string_view why) {
   absl::Status status = absl::FailedPreconditionError(why);
   status.SetPayload(kSkip, absl::Cord());
   return status;
 }
 
-// An error that the session names: its code and text.
+// The error that the session contains: its code and message.
 inline absl::Status SessionError(int64_t code, const std::string& text) {
-  // In a damaged session any number may stand there.
+  // In a damaged session the code may be any number.
   const bool known = code >= 0 && code <= static_cast<int64_t>(absl::StatusCode::kUnauthenticated);
   return absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown, text);
 }
 
-// Times the plugin's part of a step.
+// Measures the time of the plugin's call in a step.
 class Stopwatch {
  public:
   explicit Stopwatch(Outcome& out) : out_(out), start_(std::chrono::steady_clock::now()) {}

@@ -1,6 +1,7 @@
 // The file of a recorded session (.bprec), written and read.
 //
-// A file is a magic line and frames, only ever added at the end, so what a host did before it crashed can be read.
+// A file consists of a magic line and frames, which are only appended, so the calls before a crash of the host can be
+// read.
 //   8 bytes   89 'B' 'P' 'R' 'E' 'C' 0d 0a
 //   4 bytes   version of the format: 1
 //   4 bytes   zero
@@ -9,14 +10,14 @@
 //   4 bytes   CRC-32 (that of zlib) of the kind, the size and the payload
 //   8 bytes   size of the payload: at most kMaxPayload
 //   payload
-// INFO and OPER: SessionInfo and Operation in the protobuf wire format. LAST: the number of operations (8 bytes).
-// BLOB: a piece of a blob: its SHA-256 (32 bytes), size of the whole (8), offset of the piece (8), bytes in the piece
-// (4, at most kPieceSize), codec (4; 0: as they are, 1: zstd), then the bytes. A blob is named by its digest and there
-// once; its pieces stand in the order of their offsets, before the operation that names it.
+// INFO and OPER: SessionInfo and Operation in the protobuf wire format. LAST: the number of operations (8 bytes). BLOB:
+// a piece of a blob: its SHA-256 (32 bytes), total size (8), offset of the piece (8), bytes in the piece (4, at most
+// kPieceSize), codec (4; 0: none, 1: zstd), then the bytes. A blob is identified by its digest and stored once. Its
+// pieces are in the order of their offsets, before the first operation that refers to it.
 //
-// Reading builds the index by going over the frames. A file that ends within a frame, or without LAST, is one whose
-// host ended abruptly: what is whole can be used, complete() is false. Anything else that is wrong is an error that
-// says where. No memory is taken for a size that has not been compared with the file's.
+// The reader scans the frames to build an index. If a file ends within a frame or has no LAST, the host ended abruptly:
+// the complete frames can be used, and complete() is false. Anything else that is invalid is an error with its
+// position. No memory is allocated for a size that has not been compared with that of the file.
 #ifndef BACKPLANE_SDK_LAYERS_RECORD_SESSION_FILE_H_
 #define BACKPLANE_SDK_LAYERS_RECORD_SESSION_FILE_H_
 
@@ -38,8 +39,7 @@ namespace backplane::record {
 inline constexpr uint64_t kMaxPayload = uint64_t{16} << 20;
 inline constexpr uint32_t kPieceSize = uint32_t{4} << 20;
 
-// Gives the bytes of a blob in order, piece by piece, and returns false at the end. May be called through again from
-// the beginning by Rewind.
+// Supplies the bytes of a blob in order, piece by piece, and returns false at the end. After Rewind it starts again.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
@@ -47,7 +47,7 @@ class ByteSource {
   virtual absl::Span<const std::byte> Next() = 0;
   virtual void Rewind() = 0;
 };
-// Over memory.
+// A source in memory.
 class MemorySource : public ByteSource {
  public:
   explicit MemorySource(absl::Span<const std::byte> bytes) : bytes_(bytes) {}
@@ -64,7 +64,7 @@ class MemorySource : public ByteSource {
   absl::Span<const std::byte> bytes_;
   size_t at_ = 0;
 };
-// An array in host memory with strides in bytes, as dense row-major bytes. `data` is the address of element zero.
+// An array in host memory with byte strides, as dense row-major bytes. `data` is the address of element zero.
 class StridedSource : public ByteSource {
  public:
   StridedSource(const void* data, size_t element_size, absl::Span<const int64_t> dims,
@@ -81,37 +81,37 @@ class StridedSource : public ByteSource {
   std::vector<std::byte> piece_;
 };
 
-// Thread-safe. An error (a full disk) is kept: later calls do nothing and return it.
+// Thread-safe. An error such as a full disk is kept: later calls do nothing and return it.
 class SessionWriter {
  public:
   struct Settings {
-    int compression = 1;      // level of zstd; 0: none
-    uint64_t size_limit = 0;  // bytes of the file after which nothing more is written; 0: none
+    int compression = 1;      // zstd level; 0: none
+    uint64_t size_limit = 0;  // the largest size of the file in bytes; 0: no limit
   };
-  // Makes the file, or makes it empty. FAILED_PRECONDITION when it cannot be written; ALREADY_EXISTS when
-  // somebody is writing it, another process or this one.
+  // Creates or truncates the file. Returns FAILED_PRECONDITION if it cannot be written, ALREADY_EXISTS if it is being
+  // written by another process or by this one.
   static absl::StatusOr<std::unique_ptr<SessionWriter>> Create(const std::string& path, const Settings& settings);
   ~SessionWriter();
 
-  // First of all, once.
+  // Must be called first, once.
   void Describe(const SessionInfo& info);
-  // The digest of the source's bytes, which are written unless the file has them or `keep` is false. Reads the source
-  // twice when they are written.
+  // Returns the digest of the source's bytes. Writes them, unless the file contains them already or `keep` is false.
+  // Reads the source twice if it writes them.
   BlobRef AddBlob(ByteSource& source, bool keep = true);
   BlobRef AddBlob(absl::string_view bytes) {
     MemorySource source(bytes);
     return AddBlob(source);
   }
-  // Gives the operation its number and writes it; the number stays when it is not zero. Returns it.
+  // Writes the operation and returns its number. If its number is zero, it gets the next one.
   uint64_t Add(Operation& operation);
-  // Writes that the session is over. Later operations may follow; the last LAST counts.
+  // Writes that the session has ended. Further operations may follow; the last LAST counts.
   void Finish();
 
   absl::Status status() const;
   uint64_t num_operations() const;
   uint64_t bytes_written() const;
   const std::string& path() const { return path_; }
-  // In a child made by fork: the file belongs to the parent, so nothing is written from now on.
+  // In a child process after a fork: the file belongs to the parent, so nothing more is written.
   void Abandon() { fd_ = -1; }
 
  private:
@@ -133,34 +133,36 @@ class SessionWriter {
 // Immutable after Open; thread-safe.
 class SessionReader {
  public:
-  // Reads and checks all operations and the heads of all pieces. NOT_FOUND, or DATA_LOSS with the place in the file.
+  // Reads and checks all operations and the headers of all pieces. Returns NOT_FOUND, or DATA_LOSS with the position in
+  // the file.
   static absl::StatusOr<std::unique_ptr<SessionReader>> Open(const std::string& path);
   ~SessionReader();
 
   const std::string& path() const { return path_; }
   const SessionInfo& info() const { return info_; }
   size_t size() const { return operations_.size(); }
-  // The i-th operation. Decoded anew each time: a long session does not lie in memory.
+  // Returns the i-th operation. It is decoded each time, so that a long session needs little memory.
   absl::StatusOr<Operation> At(size_t i) const;
-  // Whether the session was closed; else how many bytes at the end make no whole frame.
+  // Whether the session was closed; and the number of bytes after the last complete frame.
   bool complete() const { return complete_; }
   uint64_t lost_bytes() const { return lost_bytes_; }
   uint64_t file_bytes() const { return file_bytes_; }
 
   size_t num_blobs() const { return blobs_.size(); }
   bool HasBlob(const BlobRef& blob) const;
-  // Hands the blob to `sink` piece by piece and compares the digest. NOT_FOUND when it is not in the file or not whole.
+  // Passes the blob to `sink` piece by piece and compares the digest. Returns NOT_FOUND if the file does not contain
+  // all of it.
   absl::Status ReadBlob(const BlobRef& blob,
                         const std::function<absl::Status(absl::Span<const std::byte>)>& sink) const;
-  // The whole. RESOURCE_EXHAUSTED above `limit` bytes.
+  // Returns the complete blob. Returns RESOURCE_EXHAUSTED above `limit` bytes.
   absl::StatusOr<std::string> ReadBlob(const BlobRef& blob, uint64_t limit = uint64_t{1} << 34) const;
 
  private:
-  struct Place {
+  struct Location {
     uint64_t offset, size;  // of the payload
   };
   struct Piece {
-    uint64_t frame, payload_size;  // where the frame begins
+    uint64_t frame, payload_size;  // position of the frame
     uint64_t offset;
     uint32_t bytes, codec;
   };
@@ -179,7 +181,7 @@ class SessionReader {
   SessionInfo info_;
   bool complete_ = false, have_info_ = false;
   uint64_t lost_bytes_ = 0, file_bytes_ = 0;
-  std::vector<Place> operations_;
+  std::vector<Location> operations_;
   std::map<Digest, Blob> blobs_;
 };
 

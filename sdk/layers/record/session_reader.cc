@@ -111,7 +111,7 @@ absl::Status SessionReader::ScanFrame(uint64_t at, absl::string_view kind, uint3
   if (!have_info_ && kind != "INFO")
     return absl::DataLossError(absl::StrCat("session: byte ", at, ": expected the description of the session"));
   if (kind == "BLOB") {
-    // The bytes themselves are compared when they are read.
+    // The bytes themselves are compared with the digest when they are read.
     if (size < kPieceHead)
       return absl::DataLossError(absl::StrCat("session: byte ", at, ": a piece of a blob of ", size, " bytes"));
     char head[kPieceHead] = {};
@@ -206,7 +206,7 @@ absl::StatusOr<std::string> SessionReader::ReadBlob(const BlobRef& blob, uint64_
     return absl::ResourceExhaustedError(
         absl::StrCat("session: a blob of ", blob.size, " bytes, at most ", limit, " are read here"));
   }
-  // Zeros pack well: a small file can claim a large blob, so only what has been unpacked takes memory.
+  // Zeros compress well, so a small file can claim a large blob. Memory is allocated only for decompressed bytes.
   std::string bytes;
   if (HasBlob(blob)) bytes.reserve(static_cast<size_t>(std::min(blob.size, uint64_t{64} << 20)));
   BP_RETURN_IF_ERROR(ReadBlob(blob, [&](absl::Span<const std::byte> piece) {

@@ -1,4 +1,4 @@
-// The file of a session: what is written comes back, and nothing that is not right does.
+// Tests the session file: what is written is read back, and invalid files are refused.
 #include <unistd.h>
 #include <zlib.h>
 
@@ -42,7 +42,7 @@ TEST(Sha256Test, PiecesAndBothLoopsAgree) {
   std::mt19937 random(1);
   std::string text(5000, '\0');
   for (char& c : text) c = static_cast<char>(random());
-  const Digest whole = Sha256::Of(Bytes(text));
+  const Digest all = Sha256::Of(Bytes(text));
   for (int round = 0; round < 50; ++round) {
     Sha256 sha;
     for (size_t at = 0; at < text.size();) {
@@ -50,7 +50,7 @@ TEST(Sha256Test, PiecesAndBothLoopsAgree) {
       sha.Update(Bytes(text).subspan(at, take));
       at += take;
     }
-    EXPECT_EQ(sha.Finish(), whole);
+    EXPECT_EQ(sha.Finish(), all);
   }
   if (!internal::HaveShaInstructions()) GTEST_SKIP() << "this processor has no SHA instructions";
   uint32_t a[8] = {1, 2, 3, 4, 5, 6, 7, 8}, b[8] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -60,7 +60,7 @@ TEST(Sha256Test, PiecesAndBothLoopsAgree) {
   EXPECT_EQ(std::memcmp(a, b, sizeof(a)), 0);
 }
 
-// One with every field.
+// Returns an operation with all fields set.
 Operation Full() {
   Operation op;
   op.kind = Kind::kExecute;
@@ -84,7 +84,7 @@ Operation Full() {
   op.blobs = {{Sha256::Of(Bytes("x")), 1}, {Sha256::Of({}), 0}};
   op.data_left_out = true;
   op.options = {
-      {"text", "a"}, {"whole", int64_t{-3}}, {"list", std::vector<int64_t>{1, -2}}, {"real", 0.5f}, {"truth", true}};
+      {"text", "a"}, {"all", int64_t{-3}}, {"list", std::vector<int64_t>{1, -2}}, {"real", 0.5f}, {"truth", true}};
   op.attributes = {{"version", int64_t{9}}};
   op.device = 4;
   op.memory = 0;
@@ -117,7 +117,7 @@ TEST(OperationTest, RoundTripOfEveryField) {
   EXPECT_EQ(back.devices[0].memories, (std::vector<int64_t>{0, 1}));
   EXPECT_EQ(back.memories[0].kind, "device");
   EXPECT_EQ(back.obstacle, "a callback");
-  // Each beginning of it is broken or another operation, and never more than there is.
+  // Each prefix is an error or another operation, and needs no more memory than that.
   for (size_t n = 0; n < bytes.size(); ++n) DecodeOperation(absl::string_view(bytes).substr(0, n)).IgnoreError();
 }
 
@@ -127,7 +127,7 @@ TEST(OperationTest, KindsOfLaterVersionsAreRefused) {
   EXPECT_EQ(DecodeOperation(w.Take()).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// A file with blobs of all forms and 20 operations.
+// Writes a file with blobs of all forms and 20 operations.
 std::string MakeFile(const std::string& path) {
   SessionWriter::Settings settings;
   auto writer = *SessionWriter::Create(path, settings);
@@ -136,7 +136,7 @@ std::string MakeFile(const std::string& path) {
   info.api_minor = 114;
   writer->Describe(info);
   std::mt19937 random(2);
-  std::string noise(10 << 20, '\0');  // three pieces that do not pack
+  std::string noise(10 << 20, '\0');  // three pieces that cannot be compressed
   for (size_t i = 0; i < noise.size(); i += 4) {
     const uint32_t word = random();
     std::memcpy(noise.data() + i, &word, 4);
@@ -163,7 +163,7 @@ TEST(SessionFileTest, RoundTripWithBlobsOnce) {
   EXPECT_EQ(reader->info().plugin, "plugin.so");
   ASSERT_EQ(reader->size(), 20u);
   EXPECT_EQ(reader->num_blobs(), 8u);  // five of z, small, noise, nothing
-  // The noise is there once though two operations name it.
+  // The noise is stored once, although two operations refer to it.
   EXPECT_LT(reader->file_bytes(), uint64_t{11} << 20);
   for (size_t i = 0; i < reader->size(); ++i) {
     ASSERT_OK_AND_ASSIGN(const Operation op, reader->At(i));
@@ -179,7 +179,7 @@ TEST(SessionFileTest, RoundTripWithBlobsOnce) {
 }
 
 TEST(SessionFileTest, StridesAreGathered) {
-  // 5 x 3 elements of two bytes, backwards in rows, with gaps in columns.
+  // 5 x 3 elements of two bytes, rows in reverse order, with gaps between columns.
   std::vector<uint16_t> memory(5 * 6);
   for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<uint16_t>(i);
   StridedSource source(&memory[4 * 6], 2, {5, 3}, {-12, 4});
@@ -226,7 +226,7 @@ TEST(SessionFileTest, AFileCutAnywhereGivesWhatIsWhole) {
   unlink(path.c_str());
 }
 
-// Goes over all that a reader can be asked.
+// Calls all functions of the reader.
 void Use(const std::string& path, int* opened, int* refused) {
   const auto reader = SessionReader::Open(path);
   if (!reader.ok()) {
@@ -279,13 +279,13 @@ TEST(SessionFileTest, ThousandRandomMutations) {
     WriteAll(path, bad);
     Use(path, &opened, &refused);
   }
-  // A checksum finds all but those in the bytes of blobs, which their digest finds, and the ends that are cut off.
+  // Checksums detect all changes, except in the bytes of blobs, which their digest detects, and truncated ends.
   EXPECT_GT(refused, 600);
   unlink(path.c_str());
 }
 
 TEST(SessionFileTest, ThousandMutationsBehindTheChecksum) {
-  // The same within the frames, with their checksums made right again: what is inside is checked as well.
+  // The same within the frames, with valid checksums, so that the contents are checked as well.
   const std::string path = Temporary("forged.bprec");
   const std::string frames[3] = {EncodeInfo({}), EncodeOperation(Full()), std::string()};
   std::mt19937 random(5);
@@ -352,7 +352,7 @@ TEST(SessionFileTest, TheLimitIsSaidInTheFile) {
   {
     auto writer = *SessionWriter::Create(path, settings);
     writer->Describe({});
-    // The same file twice at once is refused.
+    // Creating the same file twice at the same time is refused.
     EXPECT_EQ(SessionWriter::Create(path, settings).status().code(), absl::StatusCode::kAlreadyExists);
     for (int i = 0; i < 100; ++i) {
       Operation op = Full();

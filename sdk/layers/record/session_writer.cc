@@ -17,11 +17,11 @@ namespace {
 void Append(std::string* out, const void* data, size_t size) { out->append(static_cast<const char*>(data), size); }
 template <typename T>
 void AppendNumber(std::string* out, T value) {
-  Append(out, &value, sizeof(value));  // little-endian, as are all our targets
+  Append(out, &value, sizeof(value));  // little-endian, like all our targets
 }
 
 uint32_t Crc(uint32_t crc, absl::string_view bytes) {
-  if (bytes.empty()) return crc;  // zlib takes a null pointer for the wish to begin anew
+  if (bytes.empty()) return crc;  // zlib would restart at a null pointer
   return static_cast<uint32_t>(
       crc32_z(crc, reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<z_size_t>(bytes.size())));
 }
@@ -51,11 +51,11 @@ absl::Span<const std::byte> StridedSource::Next() {
   while (!done_ && piece_.size() + element_size_ <= kPieceSize) {
     const std::byte* from = data_;
     for (size_t d = 0; d < dims_.size(); ++d) from += at_[d] * strides_[d];
-    // As much of the last dimension as there is room for.
+    // As much of the last dimension as fits.
     int64_t take = 1;
     if (last >= 0) {
-      const auto room = static_cast<int64_t>((kPieceSize - piece_.size()) / element_size_);
-      take = std::min(room, dims_[static_cast<size_t>(last)] - at_[static_cast<size_t>(last)]);
+      const auto capacity = static_cast<int64_t>((kPieceSize - piece_.size()) / element_size_);
+      take = std::min(capacity, dims_[static_cast<size_t>(last)] - at_[static_cast<size_t>(last)]);
     }
     const int64_t step = last >= 0 ? strides_[static_cast<size_t>(last)] : 0;
     if (step == static_cast<int64_t>(element_size_)) {
@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<SessionWriter>> SessionWriter::Create(const std::
                                                                      const Settings& settings) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) return absl::FailedPreconditionError(absl::StrCat("session: ", path, ": ", std::strerror(errno)));
-  // Two processes must not write one file: a host that starts others hands its environment on.
+  // Two processes must not write one file; a host may start others with its own environment.
   if (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, 0) != 0) {
     const bool taken = errno == EWOULDBLOCK;
     const std::string text =
@@ -114,8 +114,8 @@ SessionWriter::~SessionWriter() {
   if (fd_ >= 0) close(fd_);
 }
 
-// With the mutex held, or before anybody else has the writer. One write for a frame: a host that dies leaves no half of
-// one but when the system itself stops.
+// The mutex must be locked, unless no other thread has the writer yet. A frame is written with one call, so a host that
+// crashes leaves no incomplete frame unless the system stops.
 void SessionWriter::WriteFrame(absl::string_view kind, absl::string_view head, absl::string_view body) {
   if (!status_.ok() || fd_ < 0) return;
   const uint64_t size = head.size() + body.size();
@@ -124,7 +124,7 @@ void SessionWriter::WriteFrame(absl::string_view kind, absl::string_view head, a
     return;
   }
   if (settings_.size_limit != 0 && !at_limit_ && bytes_ + size + 16 > settings_.size_limit) {
-    // The last word, so that the file says itself why it ends.
+    // The last frame, so that the file says why it ends.
     at_limit_ = true;
     Operation last;
     last.kind = Kind::kObstacle;
@@ -142,13 +142,13 @@ void SessionWriter::WriteFrame(absl::string_view kind, absl::string_view head, a
   AppendNumber(&size_bytes, size);
   AppendNumber(&frame, Crc(Crc(Crc(Crc(0, kind), size_bytes), head), body));
   frame += size_bytes;
-  iovec parts[3] = {{frame.data(), frame.size()},
-                    {const_cast<char*>(head.data()), head.size()},
-                    {const_cast<char*>(body.data()), body.size()}};
+  iovec buffers[3] = {{frame.data(), frame.size()},
+                      {const_cast<char*>(head.data()), head.size()},
+                      {const_cast<char*>(body.data()), body.size()}};
   int first = 0;
   size_t left = frame.size() + static_cast<size_t>(size);
   while (left > 0) {
-    const ssize_t done = writev(fd_, parts + first, 3 - first);
+    const ssize_t done = writev(fd_, buffers + first, 3 - first);
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) {
       status_ = absl::ResourceExhaustedError(
@@ -157,11 +157,11 @@ void SessionWriter::WriteFrame(absl::string_view kind, absl::string_view head, a
     }
     left -= static_cast<size_t>(done);
     for (auto skip = static_cast<size_t>(done); skip > 0;) {
-      const size_t here = std::min(skip, parts[first].iov_len);
-      parts[first].iov_base = static_cast<char*>(parts[first].iov_base) + here;
-      parts[first].iov_len -= here;
+      const size_t here = std::min(skip, buffers[first].iov_len);
+      buffers[first].iov_base = static_cast<char*>(buffers[first].iov_base) + here;
+      buffers[first].iov_len -= here;
       skip -= here;
-      if (parts[first].iov_len == 0 && first < 2) ++first;
+      if (buffers[first].iov_len == 0 && first < 2) ++first;
     }
   }
   bytes_ += frame.size() + size;
@@ -173,7 +173,8 @@ void SessionWriter::WritePiece(const BlobRef& blob, uint64_t offset, absl::Span<
   if (settings_.compression != 0 && piece.size() >= 64) {
     packed.resize(ZSTD_compressBound(piece.size()));
     const size_t size = ZSTD_compress(packed.data(), packed.size(), piece.data(), piece.size(), settings_.compression);
-    if (ZSTD_isError(size) == 0 && size < piece.size() - piece.size() / 16) {  // else not worth the unpacking
+    if (ZSTD_isError(size) == 0 &&
+        size < piece.size() - piece.size() / 16) {  // otherwise decompressing it is not worthwhile
       packed.resize(size);
       codec = 1;
     }
@@ -201,7 +202,7 @@ BlobRef SessionWriter::AddBlob(ByteSource& source, bool keep) {
   blob.digest = sha.Finish();
   if (!keep) return blob;
   {
-    // Whoever comes second may name the blob before the first has written it all; the index does not mind the order.
+    // Another thread may refer to the blob before all of it is written; the index does not depend on the order.
     std::lock_guard<std::mutex> lock(mutex_);
     if (!status_.ok() || fd_ < 0 || !known_.insert(blob.digest).second) return blob;
   }

@@ -70,8 +70,8 @@ bool HaveShaInstructions() {
   return have;
 }
 
-// The instruction does two rounds on the state split as (a,b,e,f) and (c,d,g,h), the round's constants and message
-// words added up in the low half of a register; the message schedule advances four words at a time.
+// The instruction does two rounds on the state, split as (a,b,e,f) and (c,d,g,h), with the sums of round constants and
+// message words in the low half of a register. The message schedule advances four words at a time.
 __attribute__((target("sha,sse4.1,ssse3"))) void Sha256BlocksAccelerated(uint32_t state[8], const uint8_t* data,
                                                                          size_t blocks) {
   const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0bULL, 0x0405060700010203ULL);

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4): the names of blobs in a recorded session.
+// SHA-256 (FIPS 180-4), by which blobs in a recorded session are identified.
 #ifndef BACKPLANE_SDK_LAYERS_RECORD_SHA256_H_
 #define BACKPLANE_SDK_LAYERS_RECORD_SHA256_H_
 
@@ -16,7 +16,7 @@ using Digest = std::array<uint8_t, 32>;
 class Sha256 {
  public:
   void Update(absl::Span<const std::byte> data);
-  // Once, at the end.
+  // Must be called once, at the end.
   Digest Finish();
   static Digest Of(absl::Span<const std::byte> data) {
     Sha256 sha;
@@ -31,11 +31,11 @@ class Sha256 {
   uint64_t total_ = 0;
 };
 
-// 64 lower-case digits.
+// Returns 64 lower-case hexadecimal digits.
 std::string HexOf(const Digest& digest);
 
 namespace internal {
-// Both forms of the inner loop, for the test; the second needs the processor's SHA instructions.
+// Both forms of the inner loop, for the test. The second needs the processor's SHA instructions.
 void Sha256BlocksPortable(uint32_t state[8], const uint8_t* data, size_t blocks);
 bool HaveShaInstructions();
 void Sha256BlocksAccelerated(uint32_t state[8], const uint8_t* data, size_t blocks);

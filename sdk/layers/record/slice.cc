@@ -10,7 +10,7 @@
 namespace backplane::record {
 namespace {
 
-// Whether it changes what its first object stands for, after that was made.
+// Whether the operation changes the contents of its first object after that was created.
 bool Contributes(Kind kind) {
   return kind == Kind::kTransferData || kind == Kind::kTransferLiteral || kind == Kind::kTransferError ||
          kind == Kind::kTransferMetadata || kind == Kind::kFulfillAlias || kind == Kind::kDonationReady;
@@ -24,7 +24,7 @@ absl::Status CopyBlobs(const SessionReader& from, const Operation& op, SessionWr
                        absl::flat_hash_set<std::string>* copied) {
   for (const BlobRef& blob : op.blobs) {
     if (!from.HasBlob(blob) || !copied->insert(HexOf(blob.digest)).second) continue;
-    // Programs and single arrays: what a replay holds in memory as well.
+    // Programs and single arrays, which a replay holds in memory as well.
     BP_ASSIGN_OR_RETURN(const std::string bytes, from.ReadBlob(blob, uint64_t{1} << 36));
     to->AddBlob(absl::string_view(bytes));
   }
@@ -81,7 +81,7 @@ Selection Without(const std::vector<Link>& links, const Selection& keep, const S
   return left;
 }
 
-absl::Status WriteSelection(const SessionReader& session, const Selection& keep, Replayer* values, size_t cut,
+absl::Status WriteSelection(const SessionReader& session, const Selection& keep, Replayer* values, size_t split,
                             const std::string& made_from, const std::string& path, bool read_last) {
   SessionInfo info = session.info();
   info.made_from = made_from;
@@ -90,10 +90,10 @@ absl::Status WriteSelection(const SessionReader& session, const Selection& keep,
   BP_ASSIGN_OR_RETURN(std::unique_ptr<SessionWriter> writer, SessionWriter::Create(path, settings));
   writer->Describe(info);
 
-  // What operations behind the cut use of those before it.
+  // The objects from operations before the split that later operations use.
   absl::flat_hash_set<uint64_t> used;
   std::vector<Operation> before;
-  for (auto it = keep.lower_bound(cut); it != keep.end(); ++it) {
+  for (auto it = keep.lower_bound(split); it != keep.end(); ++it) {
     BP_ASSIGN_OR_RETURN(const Operation op, session.At(*it));
     used.insert(op.uses.begin(), op.uses.end());
   }
@@ -102,11 +102,12 @@ absl::Status WriteSelection(const SessionReader& session, const Selection& keep,
   absl::flat_hash_set<std::string> copied;
   for (size_t i : keep) {
     BP_ASSIGN_OR_RETURN(Operation op, session.At(i));
-    if (i >= cut) break;
+    if (i >= split) break;
     if (values != nullptr) BP_RETURN_IF_ERROR(host::WithContext(values->Step(op).status, absl::StrCat(op.number)));
     if (op.kind == Kind::kClient || MakesProgram(op.kind)) before.push_back(std::move(op));
   }
-  // Programs that nobody behind the cut runs go; walked backwards, because loaded ones need those they come from.
+  // Removes programs that no operation after the split runs. Backwards, because a loaded program needs the one that it
+  // came from.
   for (size_t n = before.size(); n-- > 0;) {
     Operation& op = before[n];
     bool needed = op.kind == Kind::kClient;
@@ -124,13 +125,13 @@ absl::Status WriteSelection(const SessionReader& session, const Selection& keep,
     writer->Add(op);
   }
   for (size_t i : keep) {
-    if (i >= cut) break;
+    if (i >= split) break;
     BP_ASSIGN_OR_RETURN(const Operation op, session.At(i));
     for (uint64_t id : op.makes) {
       if (used.erase(id) == 0) continue;
       const host::Buffer* buffer = values == nullptr ? nullptr : values->FindBuffer(id);
       if (buffer == nullptr) {
-        return absl::FailedPreconditionError(absl::StrCat("cut: what operation ", op.number, " (", KindName(op.kind),
+        return absl::FailedPreconditionError(absl::StrCat("split: what operation ", op.number, " (", KindName(op.kind),
                                                           ") made is used later and is no live buffer"));
       }
       BP_ASSIGN_OR_RETURN(Operation made, values->AsFromHost(id, writer.get()));
@@ -138,7 +139,7 @@ absl::Status WriteSelection(const SessionReader& session, const Selection& keep,
       writer->Add(made);
     }
   }
-  for (auto it = keep.lower_bound(cut); it != keep.end(); ++it) {
+  for (auto it = keep.lower_bound(split); it != keep.end(); ++it) {
     BP_ASSIGN_OR_RETURN(Operation op, session.At(*it));
     if (values != nullptr) {
       const Outcome outcome = values->Step(op);

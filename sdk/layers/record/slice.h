@@ -1,4 +1,4 @@
-// Which operations of a session need which.
+// Dependencies between the operations of a session.
 #ifndef BACKPLANE_SDK_LAYERS_RECORD_SLICE_H_
 #define BACKPLANE_SDK_LAYERS_RECORD_SLICE_H_
 
@@ -11,7 +11,7 @@
 
 namespace backplane::record {
 
-// The skeleton of an operation.
+// The parts of an operation that determine its dependencies.
 struct Link {
   uint64_t number = 0;
   Kind kind = Kind::kCall;
@@ -19,23 +19,25 @@ struct Link {
 };
 absl::StatusOr<std::vector<Link>> LinksOf(const SessionReader& session);
 
-// Indices into `links`, in their order.
+// Return indices into `links`, in order.
 using Selection = std::set<size_t>;
 
-// `target` and all it needs: the operations that made what it uses, and those that filled or fulfilled it.
+// Returns `target` and all operations that it needs: those that created what it uses, and those that filled or
+// fulfilled it.
 Selection NeededFor(const std::vector<Link>& links, size_t target);
-// `keep` less `removed` and less what needs something that only a removed operation made.
+// Returns `keep` without `removed`, and without operations that need an object which only a removed operation creates.
 Selection Without(const std::vector<Link>& links, const Selection& keep, const Selection& removed);
 
-// Writes the operations of `keep` into a file of their own, with the blobs they name and their old numbers.
-//   `values`, if given, does each operation as well, and what was read in the session is replaced by what it reads.
-//   `cut`: operations before this index are done by `values`, and in the file are replaced by the contents of the
+// Writes the operations of `keep` to a new file, with their blobs and their old numbers.
+//   `values`, if given, repeats each operation, and what was read in the session is replaced by what it reads.
+//   `split`: `values` runs the operations before this index. In the file they are replaced by the contents of the
 //   buffers
-//          that later ones use. FAILED_PRECONDITION when a later one uses anything else of them than clients,
-//          executables and buffers.
-//   `read_last`: behind the last operation, buffers that it made are read, as if the host had done so; their waits have
-//          the highest numbers. Needs `values`.
-absl::Status WriteSelection(const SessionReader& session, const Selection& keep, Replayer* values, size_t cut,
+//       that later operations use. Returns FAILED_PRECONDITION if a later operation uses any other of their objects
+//       than
+//       clients, executables and buffers.
+//   `read_last`: the buffers that the last operation created are read after it, as if the host had done so. The waits
+//       get the largest numbers. Requires `values`.
+absl::Status WriteSelection(const SessionReader& session, const Selection& keep, Replayer* values, size_t split,
                             const std::string& made_from, const std::string& path, bool read_last = false);
 
 }  // namespace backplane::record

@@ -10,7 +10,7 @@
 namespace backplane::layers {
 namespace {
 
-// Events. Threads of little use get little memory.
+// In events. Threads with few events need little memory.
 constexpr size_t kFirstChunk = 64;
 constexpr size_t kLargestChunk = 8192;
 
@@ -23,9 +23,10 @@ uint64_t NextLogSerial() {
   return next.fetch_add(1);
 }
 
-// Brings the whole pages of new memory, all at once, before they are written to: page by page it costs three times that
-// and takes from the host's caches at each. Where the system cannot, they come when they are written to.
-void BringPages(void* memory, size_t bytes) {
+// Populates new memory with all its pages at once, before it is written. Page faults on each page would take three
+// times as long and displace more of the host's data from the caches. If the system does not support it, the pages are
+// populated by the first write.
+void PopulatePages(void* memory, size_t bytes) {
 #if defined(MADV_POPULATE_WRITE)
   constexpr uintptr_t kPage = 4096;
   const auto begin = (reinterpret_cast<uintptr_t>(memory) + kPage - 1) & ~(kPage - 1);
@@ -37,13 +38,13 @@ void BringPages(void* memory, size_t bytes) {
 }  // namespace
 
 // Events as words. The first has the function, the kind, the error and the low half of the duration, the second the
-// start, the third the object; kLong says that three more follow with the rest. What a thread writes for each call is
-// memory that nobody reads soon: the less of it, the more of the host's own stays in the caches.
+// start, the third the object. The flag kLong says that three more words follow with the rest. Nothing reads this
+// memory soon, so it should be small, to keep the host's data in the caches.
 struct EventLog::Chunk {
-  explicit Chunk(size_t n) : size(n), words(new uint64_t[n]) { BringPages(words.get(), n * sizeof(uint64_t)); }
+  explicit Chunk(size_t n) : size(n), words(new uint64_t[n]) { PopulatePages(words.get(), n * sizeof(uint64_t)); }
   const size_t size;
   std::unique_ptr<uint64_t[]> words;
-  std::atomic<size_t> used{0};  // written by the thread, read by whoever writes the file
+  std::atomic<size_t> used{0};  // written by the thread, read by the thread that writes the file
   std::atomic<Chunk*> next{nullptr};
 };
 
@@ -78,11 +79,12 @@ EventLog::Buffer* EventLog::OwnBuffer() {
   return buffer;
 }
 
-// The thread's buffer, which may be there already: the thread writes to another log in between.
+// Returns the thread's buffer. It may exist already, because the thread may have written to another log in between.
 EventLog::Buffer* EventLog::NewBuffer() {
   const int64_t id = syscall(SYS_gettid);
   std::lock_guard<std::mutex> lock(mutex_);
-  // From the end: a number of a thread that has ended may have been given to this one, and then either will do.
+  // Searches from the end: the id of a thread that has ended may have been given to this thread. Either buffer will do
+  // then.
   for (auto it = buffers_.rbegin(); it != buffers_.rend(); ++it) {
     if ((*it)->thread.id == id) return it->get();
   }
@@ -94,11 +96,11 @@ EventLog::Buffer* EventLog::NewBuffer() {
   return buffers_.back().get();
 }
 
-size_t EventLog::TakeRoom(size_t events) {
-  size_t taken = room_taken_.load(std::memory_order_relaxed);
+size_t EventLog::ReserveEvents(size_t events) {
+  size_t taken = events_reserved_.load(std::memory_order_relaxed);
   while (taken < limit_) {
     const size_t more = std::min(events, limit_ - taken);
-    if (room_taken_.compare_exchange_weak(taken, taken + more, std::memory_order_relaxed)) return more;
+    if (events_reserved_.compare_exchange_weak(taken, taken + more, std::memory_order_relaxed)) return more;
   }
   return 0;
 }
@@ -112,15 +114,15 @@ void EventLog::Add(const Event& event) {
   size_t used = c == nullptr ? 0 : c->used.load(std::memory_order_relaxed);
   if (c == nullptr || used + need > c->size) {
     const size_t want = c == nullptr ? kFirstChunk : std::min(c->size / kShortWords * 4, kLargestChunk);
-    const size_t room = TakeRoom(want);
-    if (room * kShortWords < need) {
-      room_taken_.fetch_sub(room, std::memory_order_relaxed);
+    const size_t granted = ReserveEvents(want);
+    if (granted * kShortWords < need) {
+      events_reserved_.fetch_sub(granted, std::memory_order_relaxed);
       dropped_.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    auto* next = new Chunk(room * kShortWords);
+    auto* next = new Chunk(granted * kShortWords);
     if (c == nullptr) {
-      std::lock_guard<std::mutex> lock(mutex_);  // the reader may be looking at `first`
+      std::lock_guard<std::mutex> lock(mutex_);  // the reader may access `first`
       b.first = next;
     } else {
       c->next.store(next, std::memory_order_release);

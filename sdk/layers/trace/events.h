@@ -1,5 +1,5 @@
-// What the trace layer keeps: one record for each call and each stretch of asynchronous work, in buffers that only
-// their thread writes, without a lock.
+// The events that the trace layer records: one for each call and for each span of asynchronous work. Each thread writes
+// its own buffers, without a lock.
 #ifndef BACKPLANE_SDK_LAYERS_TRACE_EVENTS_H_
 #define BACKPLANE_SDK_LAYERS_TRACE_EVENTS_H_
 
@@ -21,7 +21,7 @@ namespace backplane::layers {
 enum class EventKind : uint8_t {
   kCall,          // one function, from its call to its return
   kExecution,     // from the launch until the outputs of one device were ready
-  kCopyToDevice,  // from host memory, until the memory was the host's again or the buffer was ready
+  kCopyToDevice,  // from host memory, until the host could reuse the memory or the buffer was ready
   kCopyToHost,
   kCopyOnDevice,  // between devices or memories
 };
@@ -29,35 +29,36 @@ enum class EventKind : uint8_t {
 struct Event {
   Ticks start = 0;
   Ticks end = 0;
-  uint64_t bytes = 0;   // moved, or of a program; 0 when the call moves none
-  uint64_t object = 0;  // the address of what the call is about, to tell objects apart; 0 for none
+  uint64_t bytes = 0;   // that were copied, or the size of a program; 0 if the call copies none
+  uint64_t object = 0;  // the address of the object of the call, to tell objects apart; 0 for none
   uint32_t name = 0;    // EventLog::Name: the program; 0 for none
   uint32_t count = 0;   // arguments of an execution
-  int16_t device = -1;  // id, -1 when not known
-  Fn fn = Fn::kCount;   // the function that did or started it
+  int16_t device = -1;  // id; -1: unknown
+  Fn fn = Fn::kCount;   // the function that did it or started it
   EventKind kind = EventKind::kCall;
   uint8_t error = 0;  // PJRT_Error_Code
 };
 
 class EventLog {
  public:
-  // At most `limit` events are kept, of 24 bytes, or 48 where there is more to say than what was called when on which
-  // object; later ones are counted and dropped.
+  // Keeps at most `limit` events, of 24 bytes each, or 48 if there is more than the function, the time and the object.
+  // Further events are counted and dropped.
   explicit EventLog(size_t limit);
   ~EventLog();
 
-  // From any thread.
+  // Thread-safe.
   void Add(const Event& event);
-  // A number for a text, the same for the same text.
+  // Returns a number for a string; the same string always has the same number.
   uint32_t Intern(absl::string_view text);
   std::string Text(uint32_t name) const;
   std::vector<std::string> Texts() const;
 
   struct Thread {
-    int64_t id;        // the system's
+    int64_t id;        // the system's id
     std::string name;  // may be empty
   };
-  // Threads in the order of their first event, with what they wrote so far. Others may go on writing.
+  // Returns the threads in the order of their first event, with their events so far. Other threads may continue to
+  // write.
   void ForEachThread(const std::function<void(const Thread&)>& begin,
                      const std::function<void(const Event&)>& event) const;
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
@@ -66,13 +67,13 @@ class EventLog {
   struct Chunk;
   struct Buffer;
   static Event Unpack(const uint64_t* words, size_t* count);
-  size_t TakeRoom(size_t events);
+  size_t ReserveEvents(size_t events);
   Buffer* OwnBuffer();
   Buffer* NewBuffer();
 
-  const uint64_t serial_;  // tells logs apart in the threads' memory of their buffers
+  const uint64_t serial_;  // identifies the log in the threads' lists of buffers
   const size_t limit_;
-  std::atomic<size_t> room_taken_{0};
+  std::atomic<size_t> events_reserved_{0};
   std::atomic<uint64_t> dropped_{0};
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Buffer>> buffers_;

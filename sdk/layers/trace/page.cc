@@ -3,8 +3,8 @@
 namespace backplane::layers {
 namespace {
 
-// Lanes: each thread's calls, nested calls below one another, then each device's executions and the copies. Drawn on a
-// canvas, what is narrower than a pixel together, so that a million events stay quick.
+// Lanes: the calls of each thread, nested calls below each other, then the executions of each device and the copies.
+// They are drawn on a canvas; events narrower than a pixel are merged, so that a million events can be shown.
 constexpr char kPage[] = R"page(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>PJRT trace</title><style>
 :root{--ink:#1c2330;--soft:#68728a;--line:#d9dee8;--ground:#fff;--band:#f4f6fa}

@@ -1,4 +1,4 @@
-// The page that shows a trace; the data goes where it says /*DATA*/.
+// The page that shows a trace. The data replaces the text /*DATA*/.
 #ifndef BACKPLANE_SDK_LAYERS_TRACE_PAGE_H_
 #define BACKPLANE_SDK_LAYERS_TRACE_PAGE_H_
 

@@ -57,21 +57,21 @@ class TraceLayer : public Layer {
   const bool spans_;
   const int64_t start_ns_ = MonotonicNanos();
   std::string title_;
-  // Callbacks of events may still come when the layer is gone.
+  // Callbacks of events may run after the layer has been destroyed.
   struct SpanLog {
     explicit SpanLog(size_t limit) : events(limit) {}
     EventLog events;
     std::atomic<int64_t> open{0};  // spans
   };
   const std::shared_ptr<SpanLog> log_;
-  // Which word of a function's args is about what it is called: nearly always the first after the head.
+  // The index of the word in a function's args that identifies its object: nearly always the first one after the head.
   uint8_t object_word_[kNumFunctions];
   std::shared_mutex programs_mutex_;
   absl::flat_hash_map<const void*, std::shared_ptr<const Program>> programs_;
   std::mutex flush_mutex_;
 };
 
-// A new program: its name and where it runs, asked of the target beside the layers.
+// Queries the name and the devices of a new program from the target, without the layers.
 void TraceLayer::Learn(const Call& call, PJRT_LoadedExecutable* executable, Event* e) {
   if (executable == nullptr) return;
   auto program = std::make_shared<Program>();
@@ -90,7 +90,7 @@ std::shared_ptr<const TraceLayer::Program> TraceLayer::ProgramOf(const void* exe
   return it == programs_.end() ? nullptr : it->second;
 }
 
-// What a call is about and how much it moves.
+// Determines the object of a call and the bytes that it copies.
 void TraceLayer::Fill(const Call& call, Event* e) {
   const bool ok = call.result == nullptr;
   switch (call.fn) {
@@ -229,8 +229,8 @@ void TraceLayer::AddSpans(Call& call, const Event& e) {
     case Fn::PJRT_Client_BufferFromHostBuffer: {
       const auto* a = call.As<PJRT_Client_BufferFromHostBuffer_Args>();
       if (!Has(a, &PJRT_Client_BufferFromHostBuffer_Args::buffer)) return;
-      // Where the plugin may use the host's memory in place, that is the host's again at the end of the buffer's life,
-      // which is no span of work: the buffer's readiness is its end.
+      // If the plugin may use the host's memory in place, the host may reuse it only when the buffer is freed, which is
+      // not the end of the work. So the span ends when the buffer is ready.
       const bool copies = a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall ||
                           a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
       if (copies) {
@@ -306,13 +306,13 @@ void TraceLayer::After(Call& call) {
 void TraceLayer::Flush() {
   std::lock_guard<std::mutex> lock(flush_mutex_);
   const TraceHead head{title_, start_ns_, getpid()};
-  // There is nobody to tell: the host is ending. A missing file says it.
+  // An error cannot be reported, because the host is ending; the file is missing then.
   if (!json_.empty()) WriteWhole(json_, TraceJson(log_->events, head)).IgnoreError();
   if (!html_.empty()) WriteWhole(html_, TraceHtml(log_->events, head)).IgnoreError();
 }
 
-// A host that was waiting for an event goes on, and may end, before the layer's own callback of that event has run. It
-// is waited for, but not for long: what never ends is no span.
+// A host that waits for an event may continue and end before the layer's own callback of that event has run. So the
+// layer waits for it for a short time; an event that never becomes ready gives no span.
 void TraceLayer::End() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
   while (log_->open.load(std::memory_order_acquire) > 0 && std::chrono::steady_clock::now() < deadline) {

@@ -1,5 +1,5 @@
-// What was called is in the files, with its thread, its size, its spans; whoever writes while they are written loses
-// nothing.
+// Tests that the files contain the calls with their threads, sizes and spans, and that writing the files while other
+// threads record loses nothing.
 #include "sdk/layers/trace/trace.h"
 
 #include <unistd.h>
@@ -35,7 +35,7 @@ class TraceTest : public LayersTest {
     unlink((base_ + ".json").c_str());
     unlink((base_ + ".html").c_str());
   }
-  // The events of the file, by name.
+  // Returns the events of the file by name.
   std::multimap<std::string, Json> Events() {
     absl::StatusOr<Json> json = Json::Parse(FileText(base_ + ".json"));
     EXPECT_TRUE(json.ok()) << json.status();
@@ -76,7 +76,7 @@ TEST_F(TraceTest, CallsSizesSpansAndNames) {
   EXPECT_EQ(events.count("copy to device"), 4);
   EXPECT_EQ(events.count("copy to host"), 2);
   EXPECT_EQ(events.count("thread_name"), 1);
-  // The page carries the same and asks for nothing from elsewhere.
+  // The page contains the same data and has no external references.
   const std::string page = FileText(base_ + ".html");
   EXPECT_THAT(page, HasSubstr("LoadedExecutable_Execute"));
   EXPECT_THAT(page, ::testing::Not(HasSubstr("/*DATA*/")));
@@ -147,7 +147,7 @@ TEST(EventLogTest, NothingIsLostWhileItIsRead) {
   uint64_t last = 0, count = 0;
   log.ForEachThread([&](const EventLog::Thread&) { last = 0; },
                     [&](const Event& e) {
-                      // A thread that ended may have given its number, and its buffer, to a later one.
+                      // The id and the buffer of a thread that ended may have been given to a later one.
                       EXPECT_TRUE(e.bytes == last + 1 || e.bytes == 1);
                       last = e.bytes;
                       ++count;
@@ -159,7 +159,7 @@ TEST(EventLogTest, NothingIsLostWhileItIsRead) {
 TEST(EventLogTest, EveryFieldComesBack) {
   EventLog log(1000);
   std::vector<Event> events;
-  // Each with one thing more than the short form has room for, and those without.
+  // Events with one property that the short form cannot hold, and events without.
   for (int what = 0; what < 8; ++what) {
     Event e;
     e.start = 1234567890123;
@@ -173,7 +173,7 @@ TEST(EventLogTest, EveryFieldComesBack) {
     if (what == 3) e.count = ~uint32_t{0};
     if (what == 4) e.device = 0;
     if (what == 5) e.device = -2;
-    if (what == 7) e.end = e.start - 5;  // as clocks of two processors may tell it
+    if (what == 7) e.end = e.start - 5;  // as clocks of different processors may give it
     events.push_back(e);
     log.Add(e);
   }
@@ -202,7 +202,7 @@ TEST(ClockTest, TicksAreNanosecondsOfTheSystem) {
   const Ticks late = NowTicks();
   const int64_t late_after = MonotonicNanos();
   const TickScale scale;
-  constexpr int64_t kInexact = 20000;  // the scale is measured on a machine that may be busy
+  constexpr int64_t kInexact = 20000;  // nanoseconds; the scale is measured on a machine that may be busy
   EXPECT_GE(scale.Nanos(tick), before - kInexact);
   EXPECT_LE(scale.Nanos(tick), after + kInexact);
   EXPECT_GE(scale.Nanos(late), late_before - kInexact);

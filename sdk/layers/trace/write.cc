@@ -16,7 +16,7 @@
 namespace backplane::layers {
 namespace {
 
-// As a JSON string, safe inside a script element of a page as well.
+// Returns a JSON string that is also safe inside a script element.
 std::string Quoted(absl::string_view text) {
   return absl::StrReplaceAll(host::Json(text).Text(), {{"<", "\\u003c"}, {">", "\\u003e"}});
 }
@@ -45,9 +45,9 @@ constexpr const char* kErrorNames[] = {
 
 const char* ErrorName(uint8_t code) { return code < std::size(kErrorNames) ? kErrorNames[code] : "UNKNOWN"; }
 
-// "PJRT_Client_Compile" without the prefix that all have.
+// Returns "Client_Compile" for PJRT_Client_Compile.
 absl::string_view ShortName(Fn fn) {
-  if (fn == Fn::kCount) return "none";  // no function did it
+  if (fn == Fn::kCount) return "none";  // no function
   absl::string_view name = InfoOf(fn).name;
   if (name.substr(0, 5) == "PJRT_") name.remove_prefix(5);
   return name;
@@ -109,7 +109,7 @@ std::string TraceJson(const EventLog& log, const TraceHead& head) {
   return out;
 }
 
-// The data as lists of numbers, which are short, and tables of the names they point to.
+// The data consists of lists of numbers, which are short, and tables of names to which they refer.
 std::string TraceHtml(const EventLog& log, const TraceHead& head) {
   const std::vector<std::string> texts = log.Texts();
   const TickScale scale;

@@ -1,4 +1,4 @@
-// The files of a trace.
+// Writes the files of a trace.
 #ifndef BACKPLANE_SDK_LAYERS_TRACE_WRITE_H_
 #define BACKPLANE_SDK_LAYERS_TRACE_WRITE_H_
 
@@ -11,16 +11,18 @@ namespace backplane::layers {
 
 struct TraceHead {
   std::string title;  // the plugin
-  int64_t start_ns;   // MonotonicNanos that becomes time 0
+  int64_t start_ns;   // the time in MonotonicNanos that becomes 0
   int64_t process_id;
 };
 
-// For chrome://tracing and ui.perfetto.dev: calls as complete events of their thread, spans as asynchronous pairs.
+// Returns a trace for chrome://tracing and ui.perfetto.dev: calls as complete events of their thread, spans as
+// asynchronous pairs.
 std::string TraceJson(const EventLog& log, const TraceHead& head);
-// A page that draws the same.
+// Returns an HTML page that shows the same.
 std::string TraceHtml(const EventLog& log, const TraceHead& head);
 
-// The file is there whole or as it was before. UNAVAILABLE with the system's reason.
+// Replaces the file in one step: a reader sees the old or the new contents. Returns UNAVAILABLE with the system's
+// reason.
 absl::Status WriteWhole(const std::string& path, const std::string& contents);
 
 }  // namespace backplane::layers

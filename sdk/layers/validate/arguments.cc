@@ -17,7 +17,7 @@ constexpr const char* kObjectNames[] = {
 #undef BP_OBJECT
 };
 
-// In the order of Fn, because the list is in that order; checked below.
+// In the order of Fn, like the list; checked below.
 constexpr Argument kArguments[] = {
 #define BP_ARG(fn, member, direction, object)      \
   {Fn::fn,                                         \

@@ -1,4 +1,4 @@
-// What each field of each argument struct is for: the facts of api's comments as data.
+// The purpose of each field of each argument struct: the comments of api/ as data.
 #ifndef BACKPLANE_SDK_LAYERS_VALIDATE_ARGUMENTS_H_
 #define BACKPLANE_SDK_LAYERS_VALIDATE_ARGUMENTS_H_
 
@@ -28,18 +28,18 @@ struct Argument {
   uint32_t offset, size;  // bytes
   Direction direction;
   Object object;
-  bool pointer;   // an address: of data or of a function
+  bool pointer;   // an address of data or of a function
   bool integral;  // a count, a size, an id
 
   bool Out() const {
     return direction == Direction::SETS || direction == Direction::GIVES || direction == Direction::LENDS;
   }
 };
-// The fields after struct_size and extension_start, in their order. Empty for the few functions that have no list.
+// Returns the fields after struct_size and extension_start, in order. Empty for the few functions that have no list.
 absl::Span<const Argument> ArgumentsOf(Fn fn);
 
-// The sizes that args of a slot can rightly have: `smallest` is that of the oldest header known; `at_minor` is what a
-// plugin of that minor knows. 0 for functions of extensions, whose histories are not kept.
+// Return the valid sizes of the args of a slot: `smallest` is that of the oldest known header, `at_minor` that of a
+// plugin of this minor version. 0 for functions of extensions, whose older sizes are unknown.
 size_t SmallestSize(Fn fn);
 size_t SizeAtMinor(Fn fn, int minor);
 

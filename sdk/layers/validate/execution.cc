@@ -1,4 +1,4 @@
-// The checks of an execution: its lists of arguments, what it takes of them, and its lists of results.
+// The checks of an execution: its lists of arguments, which of them it consumes, and its lists of results.
 #include "sdk/layers/validate/layer_impl.h"
 
 namespace backplane::layers {
@@ -36,7 +36,7 @@ void Program::Watched(size_t num_arguments, const std::vector<uint64_t>& may_tak
     num_arguments_ = num_arguments;
     takes_.resize((num_arguments + 63) / 64 + 1);
   }
-  if (num_arguments != num_arguments_) return;  // a plugin that lets this pass does not say what it takes
+  if (num_arguments != num_arguments_) return;  // a plugin that accepts this does not report what it consumes
   for (size_t i = 0; i < may_take.size() && i < takes_.size(); ++i) takes_[i] |= may_take[i];
   watched_.fetch_add(1, std::memory_order_release);
 }
@@ -58,9 +58,9 @@ bool ValidateLayer::CheckExecute(Call& call, const void** client) {
       return;
     }
     if (*client == nullptr) *client = state.client;
-    if (!state.doubtful && !ask_all) return;
+    if (!state.uncertain && !ask_all) return;
     const bool has_contents = CheckContents(call, kElement, buffer, state);
-    if (has_contents && state.doubtful && !may_take) state_->handles.SetDoubtful(Object::Buffer, buffer, false);
+    if (has_contents && state.uncertain && !may_take) state_->handles.SetDoubtful(Object::Buffer, buffer, false);
   });
   return go_on;
 }
@@ -87,8 +87,8 @@ void ValidateLayer::LearnTaking(Call& call) {
   program->Watched(a->num_args, may_take);
 }
 
-// Nobody can say what an execution that failed has taken.
-void ValidateLayer::DoubtArguments(Call& call) {
+// After a failed execution it is unknown which arguments were consumed.
+void ValidateLayer::MarkArgumentsUncertain(Call& call) {
   const auto* a = call.As<Args>();
   if (!HasArguments(a)) return;
   ForEachArgument(a, [&](size_t, PJRT_Buffer* buffer) { state_->handles.SetDoubtful(Object::Buffer, buffer, true); });

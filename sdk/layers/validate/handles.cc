@@ -14,7 +14,7 @@ Handles::Slot* Handles::Look(const Shard& shard, uint64_t hash, Object type, con
   return nullptr;
 }
 
-// To memory of the right size, without those that died long ago.
+// Moves the entries to memory of the right size, without objects that were destroyed long ago.
 void Handles::Move(Shard& shard) {
   const std::unique_ptr<Slot[]> old = std::move(shard.memory);
   const size_t old_size = old == nullptr ? 0 : shard.mask.load(std::memory_order_relaxed) + size_t{1};
@@ -112,7 +112,7 @@ Handles::State Handles::StateOf(Object type, const void* handle) const {
 
 Handles::State Handles::StateIn(const Slot& slot) {
   const Handle& h = slot.handle;
-  return {h.alive && !h.deleted, h.doubtful, h.used, h.client, h.program};
+  return {h.alive && !h.deleted, h.uncertain, h.used, h.client, h.program};
 }
 
 Handles::State Handles::Use(Object type, const void* handle, uint32_t stack, bool may_take) {
@@ -122,24 +122,24 @@ Handles::State Handles::Use(Object type, const void* handle, uint32_t stack, boo
   Slot* slot = Look(shard, hash, type, handle);
   if (slot == nullptr) return {};
   const State state = StateIn(*slot);
-  // A line that is only read stays as it is in the caches.
+  // Not written if unchanged, so that the cache line stays clean.
   if (state.used != stack) slot->handle.used = stack;
-  if (may_take && !state.doubtful) slot->handle.doubtful = true;
+  if (may_take && !state.uncertain) slot->handle.uncertain = true;
   return state;
 }
 
-void Handles::SetDoubtful(Object type, const void* handle, bool doubtful) {
+void Handles::SetDoubtful(Object type, const void* handle, bool uncertain) {
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
-  if (Slot* slot = Look(shard, hash, type, handle)) slot->handle.doubtful = doubtful;
+  if (Slot* slot = Look(shard, hash, type, handle)) slot->handle.uncertain = uncertain;
 }
 
 void Handles::Prefetch(Object type, const void* handle) const {
   const uint64_t hash = HashOf(type, handle);
   const Shard& shard = ShardOf(hash);
   const Slot* slots = shard.slots.load(std::memory_order_relaxed);
-  // The two may be of different memories for a moment; then the wrong thing is brought near, which does no harm.
+  // `slots` and `mask` may belong to different tables for a moment; then a useless line is prefetched.
   __builtin_prefetch(slots + FirstOf(hash, shard.mask.load(std::memory_order_relaxed)), 1);
 }
 
@@ -185,7 +185,7 @@ void Handles::MarkTold(Object type, const void* handle) {
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
-  if (Slot* slot = Look(shard, hash, type, handle)) slot->handle.told = true;
+  if (Slot* slot = Look(shard, hash, type, handle)) slot->handle.reported = true;
 }
 
 void Handles::EndClient(const void* client, Fn fn, uint32_t stack) {

@@ -1,4 +1,4 @@
-// What is known of each handle: whether it lives, who made it and who destroyed it.
+// The state of each handle: whether it is alive, and which calls created and destroyed it.
 #ifndef BACKPLANE_SDK_LAYERS_VALIDATE_HANDLES_H_
 #define BACKPLANE_SDK_LAYERS_VALIDATE_HANDLES_H_
 
@@ -18,75 +18,76 @@ class Program;
 
 struct Handle {
   bool alive = true;
-  bool owned = false;                     // by the host, which has to destroy it
+  bool owned = false;                     // by the host, which must destroy it
   bool deleted = false;                   // by PJRT_Buffer_Delete or PJRT_LoadedExecutable_Delete
-  bool told = false;                      // a finding says that it outlived its client
-  bool doubtful = false;                  // a buffer whose contents an execution may have taken: the plugin knows
-  uint32_t owners = 1;                    // times it was given out: a plugin may count references
-  uint32_t born = 0, died = 0, used = 0;  // stacks; `used`: of the last execution it was an argument of
+  bool reported = false;                  // reported as a finding: it outlived its client
+  bool uncertain = false;                 // a buffer that an execution may have consumed; only the plugin knows
+  uint32_t owners = 1;                    // how often it was returned, because a plugin may count references
+  uint32_t born = 0, died = 0, used = 0;  // stacks; `used`: that of the last execution with it as an argument
   Fn born_fn = Fn::kCount, died_fn = Fn::kCount;
-  const void* client = nullptr;  // null when it has none
+  const void* client = nullptr;  // null if it has none
   Program* program = nullptr;    // of a loaded executable
 };
 
-// Thread-safe. A handle is a type and an address: two objects of different types may share one.
+// Thread-safe. A handle is a type and an address: objects of different types may have the same address.
 class Handles {
  public:
-  // The plugin gave the host an object. A destroyed one at the same address is forgotten.
+  // The plugin has returned a new object to the host. Forgets a destroyed object at the same address.
   void Give(Object type, const void* handle, Fn fn, uint32_t stack, const void* client, Program* program = nullptr);
-  // The plugin showed one that it keeps; it belongs to the client that showed it last.
+  // The plugin has returned an object that it owns. The object belongs to the client for which it was returned last.
   void Lend(Object type, const void* handle, Fn fn, const void* client);
 
   std::optional<Handle> Find(Object type, const void* handle) const;
-  // What most calls want to know of it.
+  // The part of the state that most calls need.
   struct State {
     bool fine = false;  // alive, and not deleted
-    bool doubtful = false;
+    bool uncertain = false;
     uint32_t used = 0;
     const void* client = nullptr;
     Program* program = nullptr;
   };
   State StateOf(Object type, const void* handle) const;
-  // Starts to bring what is known of it near, for many that will be asked of together.
+  // Starts loading the state into the cache, for handles that will be queried together.
   void Prefetch(Object type, const void* handle) const;
 
   enum class Destroyed { kFine, kUnknown, kTwice, kNotOwned };
-  // The host is about to destroy it. Before the plugin is called, because afterwards the address may be another
-  // object's already. `was` gets what was known.
+  // The host is about to destroy the object. Called before the plugin, because afterwards another object may have the
+  // address. `was` gets the previous state.
   Destroyed BeginDestroy(Object type, const void* handle, Fn fn, uint32_t stack, Handle* was);
-  // The plugin refused: as before, unless the address has been given out since.
+  // The plugin has refused: restores the state, unless the address has been returned again meanwhile.
   void UndoDestroy(Object type, const void* handle, const Handle& was);
 
   void MarkDeleted(Object type, const void* handle);
-  // What StateOf gives; and it is now an argument of an execution, which may take its contents.
+  // Returns the same as StateOf, and records that the handle is an argument of an execution that may consume its
+  // contents.
   State Use(Object type, const void* handle, uint32_t stack, bool may_take);
-  void SetDoubtful(Object type, const void* handle, bool doubtful);
+  void SetDoubtful(Object type, const void* handle, bool uncertain);
   void MarkTold(Object type, const void* handle);
-  // What the client lent goes with it.
+  // Destroys the objects that the client owns.
   void EndClient(const void* client, Fn fn, uint32_t stack);
 
-  // Living objects that the host owns; in no order.
+  // Visits the living objects that the host owns, in no particular order.
   void ForEachOwned(const std::function<void(Object, const void*, const Handle&)>& visit) const;
 
  private:
-  // Between two steps of a host nothing of this is in the caches, and a step asks of hundreds of handles: each costs
-  // one line of its shard, of which there are few, and one of its own.
+  // Between two steps of a host none of this is in the caches, and a step queries hundreds of handles. Each query
+  // accesses one cache line of the shard, of which there are few, and one of the slot.
   struct alignas(64) Slot {
-    const void* address = nullptr;  // null: nothing here
+    const void* address = nullptr;  // null: an empty slot
     Handle handle;
     uint32_t died_at = 0;  // Shard::deaths
     Object type = Object::None;
   };
   static_assert(sizeof(Slot) == 64);
   static constexpr size_t kShards = 16;
-  // In one shard. Older ones are forgotten when their room is needed: a host that uses a destroyed object does so soon.
+  // For each shard. Older destroyed objects are forgotten when their slots are needed: a host that uses a destroyed
+  // object usually does so soon.
   static constexpr uint32_t kMostDead = 1024;
-  // Open addressing, at most half full. Nothing is ever taken out, but left behind when the shard moves to other
-  // memory.
+  // Open addressing, at most half full. Entries are never removed; dead ones are dropped when the shard grows.
   struct alignas(64) Shard {
     mutable SpinLock mutex;
     std::atomic<Slot*> slots{nullptr};  // atomic for Prefetch only, as is mask
-    std::atomic<uint32_t> mask{0};      // their number less one
+    std::atomic<uint32_t> mask{0};      // the number of slots minus one
     uint32_t filled = 0;
     uint32_t deaths = 0;
     std::unique_ptr<Slot[]> memory;
@@ -99,7 +100,7 @@ class Handles {
   Shard& ShardOf(uint64_t hash) { return shards_[hash >> 60]; }
   const Shard& ShardOf(uint64_t hash) const { return shards_[hash >> 60]; }
   static uint32_t FirstOf(uint64_t hash, uint32_t mask) { return static_cast<uint32_t>(hash >> 28) & mask; }
-  // Under the shard's lock. Null when it is not there.
+  // The shard must be locked. Returns null if there is no entry.
   static Slot* Look(const Shard& shard, uint64_t hash, Object type, const void* handle);
   static Slot& Enter(Shard& shard, uint64_t hash, Object type, const void* handle);
   static void Move(Shard& shard);

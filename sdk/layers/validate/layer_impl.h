@@ -1,4 +1,5 @@
-// The layer itself; validate.cc has the checks before and after each call, lifetime.cc those at the end of lives.
+// The implementation of the layer. validate.cc has the checks before and after each call, lifetime.cc those at the end
+// of lifetimes.
 #ifndef BACKPLANE_SDK_LAYERS_VALIDATE_LAYER_IMPL_H_
 #define BACKPLANE_SDK_LAYERS_VALIDATE_LAYER_IMPL_H_
 
@@ -22,7 +23,7 @@
 
 namespace backplane::layers {
 
-// The state, which callbacks of the plugin may need after the layer is gone.
+// The state, which callbacks of the plugin may need after the layer is destroyed.
 struct ValidateState {
   ValidateState(FILE* out, std::string json, int64_t percent) : stacks(percent), report(out, std::move(json)) {}
   Stacks stacks;
@@ -30,19 +31,19 @@ struct ValidateState {
   Programs programs;
   Report report;
 
-  // Callbacks that the host waits for: a ring of those that have not come, in which each enters and leaves itself.
+  // Callbacks that have not run yet, in a circular list. Each adds and removes itself.
   struct Pending {
     const void* event = nullptr;
     const void* client = nullptr;
     uint32_t stack = 0;
     Fn fn = Fn::kCount;
-    bool told = false;
+    bool reported = false;
     Ticks since = 0;
     Pending* before = this;
     Pending* after = this;
   };
   SpinLock pending_lock;
-  Pending pending;  // the ring's beginning, itself none
+  Pending pending;  // the head of the list, not an entry
 
   void AddPending(Pending* p) {
     std::lock_guard<SpinLock> lock(pending_lock);
@@ -56,14 +57,15 @@ struct ValidateState {
     p->after->before = p->before;
     p->before = p->after = p;
   }
-  // Those that `late` is true of and that have not been told of, in the order they were entered; they are told now.
+  // Returns the entries for which `late` is true and that have not been reported, in the order in which they were
+  // added, and marks them as reported.
   template <typename Late>
   std::vector<Pending> TakeLate(Late late) {
     std::vector<Pending> found;
     std::lock_guard<SpinLock> lock(pending_lock);
     for (Pending* p = pending.after; p != &pending; p = p->after) {
-      if (p->told || !late(*p)) continue;
-      p->told = true;
+      if (p->reported || !late(*p)) continue;
+      p->reported = true;
       found.push_back(*p);
     }
     return found;
@@ -77,7 +79,7 @@ struct ValidateOptions {
   bool refuse = false, leaks = true;
   int64_t patience_ns = 0;
   int depth = Stacks::kDepth;
-  int64_t budget = 1;  // percent
+  int64_t budget = 1;  // in percent
 };
 
 class ValidateLayer : public Layer {
@@ -97,69 +99,70 @@ class ValidateLayer : public Layer {
   const Report& report() const { return state_->report; }
 
  private:
-  // A handle among the arguments of a call.
+  // A handle in the arguments of a call.
   struct Field {
     uint16_t offset;
     Object object;
     Direction direction;
-    uint8_t index;  // in ArgumentsOf
+    uint8_t index;  // index in the result of ArgumentsOf
   };
-  // A handle that is passed in. False when the call should be refused.
+  // Checks a handle that is passed in. Returns false if the call should be refused.
   bool CheckUse(Call& call, const Field& f, const void* handle, const void** client);
   bool CheckState(Call& call, const Argument& a, const void* handle, const Handles::State& state, const void** client);
   bool CheckFound(Call& call, const Argument& a, const void* handle, const std::optional<Handle>& h,
                   const void** client);
   bool CheckDestroy(Call& call, const Argument& a, const void* handle, const void** client);
-  // Tells of a buffer that the target says is empty; false then.
+  // Reports a buffer that has no contents according to the target; returns false then.
   bool CheckContents(Call& call, const Argument& a, const void* handle, const Handles::State& state);
   bool CheckExecute(Call& call, const void** client);
   void LearnTaking(Call& call);
-  void DoubtArguments(Call& call);
-  void DoubtBuffers(Call& call);
+  void MarkArgumentsUncertain(Call& call);
+  void MarkBuffersUncertain(Call& call);
   void TellNoContents(Call& call, const Argument& a, const void* handle, const Handle& h);
   bool TellDead(Call& call, Object type, const void* handle, const char* member, const Handle& h);
   void CheckSizes(const Call& call);
-  void Poison(Call& call);
+  void FillWithPattern(Call& call);
   void CheckWritten(const Call& call, size_t copy);
   void TakeResults(Call& call, const void* client);
   void TakeExecuteResults(Call& call, const void* client);
   void TakeLists(Call& call, const void* client);
   void TakeError(Call& call);
   void FollowCallback(Call& call, const void* client);
-  void ClientGoes(Call& call, const void* client);
+  void CheckClientDestroy(Call& call, const void* client);
   void ClientGone(Call& call, const void* client);
 
   void Add(const Call& call, const char* kind, std::string key, std::string message,
            std::vector<std::pair<std::string, uint32_t>> others = {});
-  // Of a call that is wrong.
+  // Returns the stack trace of an incorrect call.
   uint32_t StackOf(const Call& call) {
     return options_.depth == 0 ? 0
                                : state_->stacks.Capture(static_cast<const Frame*>(call.frame)->caller, options_.depth);
   }
-  // Of one that a later finding may tell of: unwinding for these is most of what this layer costs.
+  // Returns the stack trace of a call that a later finding may show. Unwinding for these takes most of the time of this
+  // layer.
   uint32_t Remember(const Call& call) {
     return options_.depth == 0 ? 0
                                : state_->stacks.Remember(static_cast<const Frame*>(call.frame)->caller,
                                                          static_cast<const Frame*>(call.frame)->cfa, options_.depth);
   }
 
-  // What is done at each call of a function, as one line of the cache: the handles among its arguments, those that go
-  // in before those that come out.
+  // The checks for a function, in one cache line: the handles in its arguments, first those that are passed in, then
+  // those that are returned.
   struct alignas(64) Plan {
     absl::InlinedVector<Field, 7> fields;
     std::atomic<uint32_t> calls{0};
-    std::atomic<uint16_t> fine_size{0};  // that the args had and that was found right
-    uint8_t ins : 4 = 0;                 // of `fields`
-    bool needs_contents : 1 = false;     // of the buffers that go in
-    bool may_take : 1 = false;           // those contents
-    bool sets_fields : 1 = false;        // that the plugin has to write
-    bool only_fields : 1 = false;        // nothing comes out but `fields`
+    std::atomic<uint16_t> fine_size{0};  // a size of args that has been found valid
+    uint8_t ins : 4 = 0;                 // number of `fields` that are passed in
+    bool needs_contents : 1 = false;     // of the buffers that are passed in
+    bool may_take : 1 = false;           // whether the call may consume these contents
+    bool sets_fields : 1 = false;        // whether the plugin must write fields
+    bool only_fields : 1 = false;        // whether `fields` are all that is returned
   };
   static_assert(sizeof(Plan) == 64);
   Plan& PlanOf(Fn fn) { return plans_[Index(fn)]; }
 
-  // A plugin that does not write a field seldom writes it sometimes: the first calls of each function are looked at,
-  // and later one in so many.
+  // A plugin that fails to write a field usually never writes it. So the first calls of each function are checked, and
+  // later one in kOneIn.
   static constexpr uint32_t kFirstCalls = 256, kOneIn = 16;
 
   const std::unique_ptr<Plan[]> plans_{new Plan[kNumFunctions]};
@@ -168,9 +171,9 @@ class ValidateLayer : public Layer {
 };
 
 std::string HandleText(Object type, const void* handle);
-// The word at this offset.
+// Returns the word at this offset.
 const void* ReadHandle(const void* args, size_t offset);
-// Asked of the target itself.
+// Asks the target.
 bool TargetSaysDeleted(Stack& stack, PJRT_Buffer* buffer);
 
 }  // namespace backplane::layers

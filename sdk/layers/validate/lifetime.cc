@@ -1,4 +1,4 @@
-// What is found when something ends: a client, the process; and callbacks that do not come.
+// Findings at the end of lifetimes, of a client and of the process, and about callbacks that did not run.
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +15,7 @@ void ValidateLayer::FollowCallback(Call& call, const void* client) {
     PJRT_Error* Ready(PJRT_Error* error) override {
       state->RemovePending(&pending);
       if (error == nullptr) return error;
-      // The callback owns it, like a caller.
+      // The callback owns the error, like a caller.
       if (layers->minor_version() >= 107) error = WrapError(*layers, error);
       state->handles.Give(Object::Error, error, Fn::PJRT_Event_OnReady, pending.stack, nullptr);
       return error;
@@ -32,11 +32,11 @@ void ValidateLayer::FollowCallback(Call& call, const void* client) {
   p.stack = Remember(call);
   p.fn = call.fn;
   p.since = NowTicks();
-  // Entered when it is sure that it will be run or dropped.
+  // Added once it is certain that the callback will run or be destroyed.
   if (Hook* h = hook.get(); HookOnReady(call, std::move(hook))) state_->AddPending(&h->pending);
 }
 
-void ValidateLayer::ClientGoes(Call& call, const void* client) {
+void ValidateLayer::CheckClientDestroy(Call& call, const void* client) {
   struct Group {
     uint64_t count = 0;
     std::pair<std::string, uint32_t> born;
@@ -45,7 +45,7 @@ void ValidateLayer::ClientGoes(Call& call, const void* client) {
   std::map<Object, Group> groups;
   if (const std::optional<Handle> h = state_->handles.Find(Object::Client, client); !h.has_value() || !h->alive) return;
   state_->handles.ForEachOwned([&](Object type, const void* handle, const Handle& h) {
-    if (h.client != client || type == Object::Client || h.told) return;
+    if (h.client != client || type == Object::Client || h.reported) return;
     Group& g = groups[type];
     if (g.count++ == 0) g.born = {absl::StrCat("the first was created by ", InfoOf(h.born_fn).name), h.born};
     g.handles.push_back(handle);
@@ -79,7 +79,7 @@ void ValidateLayer::End() {
   std::map<std::pair<Object, uint32_t>, Group> groups;
   if (options_.leaks) {
     state_->handles.ForEachOwned([&](Object type, const void* handle, const Handle& h) {
-      if (h.told) return;
+      if (h.reported) return;
       Group& g = groups[{type, h.born}];
       if (g.count++ == 0) {
         g.first = handle;

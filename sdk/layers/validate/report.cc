@@ -28,9 +28,9 @@ std::string Report::Text(const Finding& f, const Stacks& stacks) {
 }
 
 void Report::Add(Finding finding, const Stacks& stacks) {
-  const uint32_t place = finding.fn == Fn::kCount && !finding.others.empty() ? finding.others[0].second : finding.stack;
+  const uint32_t site = finding.fn == Fn::kCount && !finding.others.empty() ? finding.others[0].second : finding.stack;
   std::lock_guard<std::mutex> lock(mutex_);
-  auto [it, added] = seen_.try_emplace(Key(finding.kind, Index(finding.fn), finding.key, place), findings_.size());
+  auto [it, added] = seen_.try_emplace(Key(finding.kind, Index(finding.fn), finding.key, site), findings_.size());
   if (!added) {
     ++findings_[it->second].count;
     return;

@@ -1,4 +1,4 @@
-// Findings: each kind of misuse once for each place it comes from, with the stacks that tell how it came about.
+// Findings. Each kind of misuse is reported once per call site, with the stack traces that explain it.
 #ifndef BACKPLANE_SDK_LAYERS_VALIDATE_REPORT_H_
 #define BACKPLANE_SDK_LAYERS_VALIDATE_REPORT_H_
 
@@ -15,28 +15,27 @@
 namespace backplane::layers {
 
 struct Finding {
-  std::string kind;                                      // "use-after-destroy"; docs/layers.md has the list
-  Fn fn = Fn::kCount;                                    // the call that did it; kCount for what is found at the end
+  std::string kind;                                      // "use-after-destroy"; docs/layers.md lists the kinds
+  Fn fn = Fn::kCount;                                    // the call; kCount for findings at the end of the process
   std::string message;                                   // one sentence
   uint32_t stack = 0;                                    // of that call
-  std::vector<std::pair<std::string, uint32_t>> others;  // "created by PJRT_Client_Compile", its stack
-  std::string key;  // what of the message tells findings apart: the type, the field
+  std::vector<std::pair<std::string, uint32_t>> others;  // for example "created by PJRT_Client_Compile", with its stack
+  std::string key;  // the part of the message that distinguishes findings: the type, the field
   uint64_t count = 1;
 };
 
 class Report {
  public:
-  // `out` gets each new finding as text at once; not owned, null for none. `json` is written whole by Finish; empty for
-  // none.
+  // Each new finding is written to `out` at once; not owned, null for none. Finish writes `json`; empty for none.
   Report(FILE* out, std::string json) : out_(out), json_(std::move(json)) {}
 
   // Thread-safe.
   void Add(Finding finding, const Stacks& stacks);
-  // How many different findings there are.
+  // Returns the number of different findings.
   size_t size() const;
-  // How often this kind was found.
+  // Returns how often this kind was found.
   uint64_t CountOf(absl::string_view kind) const;
-  // A line with the number of findings, to `out` if there are any or `always`; and the JSON.
+  // Writes a line with the number of findings to `out`, if there are any or if `always`; and the JSON file.
   void Finish(const Stacks& stacks, bool always);
 
  private:

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kMostStacks = size_t{1} << 16;
 
 std::string FrameText(void* address) {
-  // The address is where the call returns to; the call itself is before it.
+  // The address is the return address; the call is before it.
   Dl_info info;
   void* call = static_cast<char*>(address) - 1;
   if (dladdr(call, &info) == 0 || info.dli_fname == nullptr) return absl::StrFormat("%p", address);
@@ -31,7 +31,7 @@ std::string FrameText(void* address) {
     char* plain = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
     name = status == 0 ? plain : info.dli_sname;
     free(plain);
-    constexpr size_t kLongest = 160;  // templates go on for ever
+    constexpr size_t kLongest = 160;  // names of templates may be very long
     if (name.size() > kLongest) name = absl::StrCat(name.substr(0, kLongest), "..");
     absl::StrAppend(&name, " ");
   }
@@ -40,23 +40,23 @@ std::string FrameText(void* address) {
 
 }  // namespace
 
-// What unwinding finds: return addresses, and where on the stack each lies (null: not known).
+// The result of unwinding: return addresses and their positions on the stack (null: unknown).
 struct Stacks::Frames {
-  static constexpr int kOwn = 8;  // frames between the host's call and the unwinder, at most
-  void* address[kOwn + kLargestDepth];
-  void** place[kOwn + kLargestDepth];
+  static constexpr int kInternalFrames = 8;  // the largest number of frames between the host's call and the unwinder
+  void* address[kInternalFrames + kLargestDepth];
+  void** position[kInternalFrames + kLargestDepth];
   int count = 0, most = 0;
 
-  // From the frame that returns to `from`, at most `depth` frames; all of them when there is none such.
+  // Returns at most `depth` frames from the frame that returns to `from`; all frames if there is no such frame.
   static Frames Take(const void* from, int depth) {
     Frames f;
-    f.most = kOwn + std::min(depth, kLargestDepth);
+    f.most = kInternalFrames + std::min(depth, kLargestDepth);
     _Unwind_Backtrace(Add, &f);
     int own = static_cast<int>(std::find(f.address, f.address + f.count, from) - f.address);
     if (own == f.count) own = 0;
     f.count = std::min({f.count - own, depth, kLargestDepth});
     std::copy_n(f.address + own, f.count, f.address);
-    std::copy_n(f.place + own, f.count, f.place);
+    std::copy_n(f.position + own, f.count, f.position);
     return f;
   }
 
@@ -66,14 +66,15 @@ struct Stacks::Frames {
     if (f.count == f.most) return _URC_END_OF_STACK;
     auto* address = reinterpret_cast<void*>(_Unwind_GetIP(context));
     if (address == nullptr) return _URC_END_OF_STACK;
-    void** place = nullptr;
+    void** position = nullptr;
 #if defined(__x86_64__)
-    // A call pushes the address it returns to just below the caller's frame. Not so for a frame that a signal made.
-    place = reinterpret_cast<void**>(_Unwind_GetCFA(context)) - 1;
-    if (*place != address) place = nullptr;
+    // A call pushes the return address just below the caller's frame. This does not hold for the frame of a signal
+    // handler.
+    position = reinterpret_cast<void**>(_Unwind_GetCFA(context)) - 1;
+    if (*position != address) position = nullptr;
 #endif
     f.address[f.count] = address;
-    f.place[f.count++] = place;
+    f.position[f.count++] = position;
     return _URC_NO_REASON;
   }
 };
@@ -97,27 +98,27 @@ uint32_t NextStacksSerial() {
 
 }  // namespace
 
-// One stack that a thread has met, and how it knows it again: a call from the same place at the same height of the
-// stack, above which the return addresses that the unwinder found then still lie where they lay. Two lines of the
-// cache, one of them for stacks of the default depth.
-struct alignas(64) Stacks::Met {
+// A stack of this thread and the data to recognize it: a call from the same address at the same height of the stack,
+// above which the return addresses are still at the positions where the unwinder found them. It takes two cache lines,
+// one of them for stacks of the default depth.
+struct alignas(64) Stacks::KnownStack {
   uint64_t hash = 0;
   uint32_t serial = 0, stack = 0;
   uint8_t depth = 0, count = 0;
-  uint16_t words[kLargestDepth - 1];  // from cfa to the place of each further return address
+  uint16_t words[kLargestDepth - 1];  // offsets in words from cfa to each further return address
 };
 
-// A host calls from some dozens of places again and again, and a stack that another pushes out costs microseconds each
-// time: so many ways that this is rare.
-struct Stacks::ThreadsMet {
+// A host makes calls from some dozens of sites repeatedly, and a stack that another one displaces costs microseconds
+// each time. The associativity makes this rare.
+struct Stacks::ThreadStacks {
   static constexpr size_t kSets = 128, kWays = 4;
   struct alignas(64) Tags {
     const void* from[kWays] = {};
     const void* cfa[kWays] = {};
   };
   const std::unique_ptr<Tags[]> tags{new Tags[kSets]};
-  const std::unique_ptr<Met[]> all{new Met[kSets * kWays]};
-  uint32_t turn = 0;
+  const std::unique_ptr<KnownStack[]> all{new KnownStack[kSets * kWays]};
+  uint32_t next_victim = 0;
 
   static size_t SetOf(const void* from, const void* cfa) {
     const uint64_t mixed =
@@ -126,8 +127,8 @@ struct Stacks::ThreadsMet {
   }
 };
 
-Stacks::ThreadsMet& Stacks::MetByThread() {
-  thread_local ThreadsMet met;
+Stacks::ThreadStacks& Stacks::MetByThread() {
+  thread_local ThreadStacks met;
   return met;
 }
 
@@ -139,12 +140,12 @@ uint32_t Stacks::Capture(const void* from, int depth) {
 }
 
 uint32_t Stacks::Remember(const void* from, const void* cfa, int depth) {
-  ThreadsMet& met = MetByThread();
-  const size_t set = ThreadsMet::SetOf(from, cfa);
-  ThreadsMet::Tags& tags = met.tags[set];
-  for (size_t i = 0; cfa != nullptr && i < ThreadsMet::kWays; ++i) {
+  ThreadStacks& met = MetByThread();
+  const size_t set = ThreadStacks::SetOf(from, cfa);
+  ThreadStacks::Tags& tags = met.tags[set];
+  for (size_t i = 0; cfa != nullptr && i < ThreadStacks::kWays; ++i) {
     if (tags.from[i] != from || tags.cfa[i] != cfa) continue;
-    const Met& m = met.all[set * ThreadsMet::kWays + i];
+    const KnownStack& m = met.all[set * ThreadStacks::kWays + i];
     if (m.serial != serial_ || m.depth != depth) continue;
     uint64_t hash = AddToHash(kHashStart, from);
     const auto* base = static_cast<void* const*>(cfa);
@@ -164,22 +165,22 @@ uint32_t Stacks::Remember(const void* from, const void* cfa, int depth) {
   spent_ns_.fetch_add(MonotonicNanos() - now, std::memory_order_relaxed);
 
   auto* const* base = static_cast<void* const*>(cfa);
-  if (base == nullptr || f.count == 0 || f.place[0] != base - 1) return stack;
-  Met m;
+  if (base == nullptr || f.count == 0 || f.position[0] != base - 1) return stack;
+  KnownStack m;
   for (int k = 1; k < f.count; ++k) {
-    // The stack grows downwards: what was called earlier lies above.
-    if (f.place[k] == nullptr || f.place[k] < base || f.place[k] - base > UINT16_MAX) return stack;
-    m.words[k - 1] = static_cast<uint16_t>(f.place[k] - base);
+    // The stack grows downwards, so the frames of callers are at higher addresses.
+    if (f.position[k] == nullptr || f.position[k] < base || f.position[k] - base > UINT16_MAX) return stack;
+    m.words[k - 1] = static_cast<uint16_t>(f.position[k] - base);
   }
   m.hash = hash;
   m.serial = serial_;
   m.stack = stack;
   m.depth = static_cast<uint8_t>(depth);
   m.count = static_cast<uint8_t>(f.count);
-  const size_t way = met.turn++ % ThreadsMet::kWays;
+  const size_t way = met.next_victim++ % ThreadStacks::kWays;
   tags.from[way] = from;
   tags.cfa[way] = cfa;
-  met.all[set * ThreadsMet::kWays + way] = m;
+  met.all[set * ThreadStacks::kWays + way] = m;
   return stack;
 }
 

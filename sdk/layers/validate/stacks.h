@@ -1,4 +1,4 @@
-// Call stacks as small numbers: taken quickly, kept once each, turned to text when somebody reads them.
+// Call stacks, identified by numbers. They are captured quickly, stored once each, and converted to text on demand.
 #ifndef BACKPLANE_SDK_LAYERS_VALIDATE_STACKS_H_
 #define BACKPLANE_SDK_LAYERS_VALIDATE_STACKS_H_
 
@@ -17,30 +17,30 @@ class Stacks {
   static constexpr int kDepth = 14;
   static constexpr int kLargestDepth = 48;
 
-  // `percent` of the time that passes, and a tenth of a second once, may go into unwinding for Remember.
+  // At most `percent` of the elapsed time, plus a tenth of a second, is spent on unwinding for Remember.
   explicit Stacks(int64_t percent = 100);
 
-  // The stack of this thread from the frame that returns to `from` outwards, at most `depth` frames of it; from here
-  // when there is none such. 0: none could be taken, or too many are kept already. From any thread.
+  // Captures the stack of this thread, at most `depth` frames outwards from the frame that returns to `from`, or from
+  // the current frame if there is no such frame. Returns 0 if that fails or if too many stacks are stored. Thread-safe.
   uint32_t Capture(const void* from, int depth = kDepth);
-  // The same for what only might be wanted later. `cfa` is the canonical frame address of the function that returns to
-  // `from`: with it a stack that this thread has met before is known again without unwinding, by its return addresses
-  // in their places; null: not known. A stack that has to be unwound while the time for that is spent is the one frame
-  // that `from` is in.
+  // The same for a stack that may be needed later. `cfa` is the canonical frame address of the function that returns to
+  // `from`, or null if it is unknown. With it, a stack that this thread has had before is recognized by its return
+  // addresses on the stack, without unwinding. If a stack has to be unwound while the time budget is exhausted, only
+  // the frame with `from` is stored.
   uint32_t Remember(const void* from, const void* cfa, int depth);
-  // One line a frame, indented: the function where its name is known, the library and the offset in it.
+  // Returns one indented line per frame: the function, if its name is known, the library, and the offset in it.
   std::string Text(uint32_t stack) const;
-  // How many were unwound for Remember.
+  // Returns how many stacks were unwound for Remember.
   uint64_t unwound() const { return unwound_.load(std::memory_order_relaxed); }
 
  private:
   struct Frames;
-  struct Met;
-  struct ThreadsMet;
-  static ThreadsMet& MetByThread();
+  struct KnownStack;
+  struct ThreadStacks;
+  static ThreadStacks& MetByThread();
   uint32_t Intern(uint64_t hash, void* const* frames, int count);
 
-  const uint32_t serial_;  // tells these apart from others in the threads' memories
+  const uint32_t serial_;  // identifies this object in the threads' caches
   const int64_t percent_, start_ns_;
   std::atomic<int64_t> spent_ns_{0};
   std::atomic<uint64_t> unwound_{0};

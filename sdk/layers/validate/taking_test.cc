@@ -1,4 +1,5 @@
-// What `validate` learns of the arguments that a program takes: it asks the plugin little, and misses nothing.
+// Tests how `validate` learns which arguments a program consumes: with few queries of the plugin, and without missing a
+// misuse.
 #include <unistd.h>
 
 #include "sdk/layers/calls_test.h"
@@ -8,8 +9,8 @@
 namespace backplane::layers {
 namespace {
 
-int g_asked;            // times that the plugin was asked whether a buffer has contents
-PJRT_Buffer* g_empty;   // a buffer that it then says has none
+int g_asked;            // how often the plugin was asked whether a buffer has contents
+PJRT_Buffer* g_empty;   // a buffer that has no contents according to the plugin
 bool g_refuse_execute;  // whether an execution fails
 
 class TakingTest : public LayersTest {
@@ -27,7 +28,7 @@ class TakingTest : public LayersTest {
     };
     target.PJRT_LoadedExecutable_Execute = [](PJRT_LoadedExecutable_Execute_Args* args) -> PJRT_Error* {
       if (!g_refuse_execute) return GetPjrtApi()->PJRT_LoadedExecutable_Execute(args);
-      BP_ARGS(a, PJRT_Client_LookupDevice);  // an error from somewhere
+      BP_ARGS(a, PJRT_Client_LookupDevice);  // some error
       return GetPjrtApi()->PJRT_Client_LookupDevice(&a);
     };
     LayersTest::Open("validate", {{"file", "none"}}, &target);
@@ -39,11 +40,11 @@ class TakingTest : public LayersTest {
   }
   uint64_t Findings() { return ReportOf(*layer_).size(); }
   uint64_t Count() { return ReportOf(*layer_).CountOf("use-after-donate"); }
-  // Until it is known what the program takes. `y` stays the host's.
+  // Runs the program until its donated arguments are known. `y` is not donated.
   void Learn(PJRT_LoadedExecutable* program, PJRT_Buffer* y) {
     for (int i = 0; i < 9; ++i) RunOnce(program, NewBuffer(client_), y);
   }
-  // `x` is the host's no more.
+  // `x` is consumed.
   void RunOnce(PJRT_LoadedExecutable* program, PJRT_Buffer* x, PJRT_Buffer* y) {
     PJRT_Buffer* z = nullptr;
     EXPECT_OK(Execute(program, {x, y}, &z));
@@ -95,7 +96,7 @@ TEST_F(TakingTest, OnceLearnedNothingIsAskedOfArgumentsThatNobodyTook) {
   for (const char* text : {testing::kAdd, testing::kDonate}) {
     PJRT_LoadedExecutable* program = Compile(client_, text);
     Learn(program, y);
-    RunOnce(program, NewBuffer(client_), y);  // the last doubt of `y` goes
+    RunOnce(program, NewBuffer(client_), y);  // the state of `y` becomes certain
     EXPECT_GT(g_asked, 0);
     g_asked = 0;
     for (int i = 0; i < 20; ++i) RunOnce(program, NewBuffer(client_), y);

@@ -12,10 +12,11 @@
 namespace backplane::layers {
 namespace {
 
-// Bytes that no plugin writes by chance: no bool, no address, no count.
+// Bytes that a plugin does not write by chance: not a bool, an address or a count.
 constexpr unsigned char kPattern[8] = {0xe5, 0x9b, 0xd3, 0xa7, 0xf1, 0xc6, 0xb9, 0xd6};
 
-// All their objects come through functions that are followed here, so one that did not is not theirs.
+// Whether all functions that return objects of this type are tracked, so that an unknown handle was not returned by the
+// plugin.
 bool AllAreKnown(Object type) {
   switch (type) {
     case Object::Client:
@@ -33,7 +34,7 @@ bool AllAreKnown(Object type) {
   }
 }
 
-// Whether the call needs what is in the buffer.
+// Whether the call needs the contents of the buffer.
 bool NeedsContents(Fn fn) {
   switch (fn) {
     case Fn::PJRT_Buffer_ToHostBuffer:
@@ -53,12 +54,12 @@ bool NeedsContents(Fn fn) {
   }
 }
 
-// "created by PJRT_Client_Compile".
-std::pair<std::string, uint32_t> Born(const Handle& h) {
+// Returns "created by PJRT_Client_Compile" and so on.
+std::pair<std::string, uint32_t> DescribeCreation(const Handle& h) {
   return {absl::StrCat("created by ", InfoOf(h.born_fn).name), h.born};
 }
 
-// Objects of the plugin that come in lists: function, list, count, their type.
+// Objects that the plugin owns and returns in lists: function, list, count, type.
 #define BP_LENT_LISTS(one)                                                                             \
   one(PJRT_Client_Devices, devices, num_devices, Device)                                               \
       one(PJRT_Client_AddressableDevices, addressable_devices, num_addressable_devices, Device)        \
@@ -67,7 +68,7 @@ std::pair<std::string, uint32_t> Born(const Handle& h) {
                   one(PJRT_Memory_AddressableByDevices, devices, num_devices, Device) one(             \
                       PJRT_LoadedExecutable_AddressableDevices, addressable_devices, num_addressable_devices, Device)
 
-// Whether the call gives, lends or changes more than the handles among its fields. TakeResults knows how.
+// Whether the call returns or changes more than the handles among its fields. TakeResults handles it.
 bool HasMoreResults(Fn fn) {
   switch (fn) {
 #define BP_LENT_LIST(fn_name, list, count, object) case Fn::fn_name:
@@ -82,7 +83,7 @@ bool HasMoreResults(Fn fn) {
   }
 }
 
-// Whether the call may take the contents of a buffer that it is handed. What extensions do is theirs to say.
+// Whether the call may consume the contents of its buffers. Extensions may do anything.
 bool MayTake(Fn fn) {
   if (fn == Fn::PJRT_Buffer_DonateWithControlDependency) return true;
   const char* extension = InfoOf(fn).extension;
@@ -129,7 +130,7 @@ ValidateLayer::ValidateLayer(const ValidateOptions& options)
     auto add = [&](Direction one, Direction other) {
       for (size_t i = 0; i < arguments.size(); ++i) {
         const Argument& a = arguments[i];
-        // A handle that is not written as one is not looked at.
+        // A handle that is not declared as one is ignored.
         if ((a.direction != one && a.direction != other) || a.size != sizeof(void*)) continue;
         plan.fields.push_back({static_cast<uint16_t>(a.offset), a.object, a.direction, static_cast<uint8_t>(i)});
       }
@@ -144,13 +145,13 @@ ValidateLayer::ValidateLayer(const ValidateOptions& options)
       plan.needs_contents |= NeedsContents(fn);
       plan.may_take |= MayTake(fn);
     }
-    // Its buffers come in lists.
+    // Its buffers are in lists.
     plan.needs_contents |= fn == Fn::PJRT_LoadedExecutable_Execute;
     plan.only_fields = !HasMoreResults(fn);
   }
 }
 
-// The profiler's table has objects and errors of its own.
+// The profiler's table has its own objects and errors.
 bool ValidateLayer::Wants(Fn fn) const { return InfoOf(fn).returns != Returns::kOther; }
 
 void ValidateLayer::CheckSizes(const Call& call) {
@@ -168,17 +169,17 @@ void ValidateLayer::CheckSizes(const Call& call) {
         absl::StrCat(info.name, ": struct_size is ", size, ", expected ", expected));
   };
   if (smallest == 0) {
-    // An extension, whose older sizes are not known.
+    // The older sizes of an extension's struct are unknown.
     if (size < sizeof(size_t) || size > 2 * newest + 256) return tell(absl::StrCat(newest));
     return fine();
   }
   if (size < smallest) return tell(smallest == newest ? absl::StrCat(newest) : absl::StrCat("at least ", smallest));
   if (size > newest) {
-    // Newer hosts have longer structs, but not by so much.
+    // Newer hosts have longer structs, but not this much longer.
     if (size > 2 * newest + 256) return tell(absl::StrCat(newest, ", or somewhat more from a newer host"));
     return fine();
   }
-  // Between: where a field ends, or that with the padding of a struct.
+  // Otherwise the size must end at a field, or at the padding after it.
   for (const Argument& a : ArgumentsOf(call.fn)) {
     const size_t end = a.offset + a.size;
     if (size == end || size == (end + 7) / 8 * 8) return fine();
@@ -190,7 +191,7 @@ void ValidateLayer::CheckSizes(const Call& call) {
 bool ValidateLayer::TellDead(Call& call, Object type, const void* handle, const char* member, const Handle& h) {
   std::vector<std::pair<std::string, uint32_t>> others = {
       {absl::StrCat("destroyed by ", InfoOf(h.died_fn).name), h.died}};
-  if (h.born_fn != Fn::kCount) others.push_back(Born(h));
+  if (h.born_fn != Fn::kCount) others.push_back(DescribeCreation(h));
   Add(call, "use-after-destroy", absl::StrCat(ObjectName(type), member),
       absl::StrCat(call.name(), ": `", member, "` is ", HandleText(type, handle), ", which has been destroyed"),
       std::move(others));
@@ -200,7 +201,7 @@ bool ValidateLayer::TellDead(Call& call, Object type, const void* handle, const 
 void ValidateLayer::TellNoContents(Call& call, const Argument& a, const void* handle, const Handle& h) {
   std::vector<std::pair<std::string, uint32_t>> others;
   if (!h.deleted && h.used != 0) others.emplace_back("last an argument of PJRT_LoadedExecutable_Execute", h.used);
-  others.push_back(Born(h));
+  others.push_back(DescribeCreation(h));
   Add(call, h.deleted ? "use-after-delete" : "use-after-donate", a.member,
       absl::StrCat(call.name(), ": `", a.member, "` is ", HandleText(Object::Buffer, handle), ", which ",
                    h.deleted ? "has been deleted" : "has been donated", " and has no contents"),
@@ -218,7 +219,7 @@ bool ValidateLayer::CheckUse(Call& call, const Field& f, const void* handle, con
   return CheckState(call, ArgumentsOf(call.fn)[f.index], handle, state, client);
 }
 
-// Nearly always all is well; the rest is looked at again.
+// Called for each handle; in nearly all cases the state is fine.
 bool ValidateLayer::CheckState(Call& call, const Argument& a, const void* handle, const Handles::State& state,
                                const void** client) {
   if (!state.fine) return CheckFound(call, a, handle, state_->handles.Find(a.object, handle), client);
@@ -231,7 +232,7 @@ bool ValidateLayer::CheckContents(Call& call, const Argument& a, const void* han
   if (!TargetSaysDeleted(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) return true;
   std::optional<Handle> h = state_->handles.Find(a.object, handle);
   if (!h.has_value()) return false;
-  h->used = state.used;  // an execution that is being checked is not what took the buffer
+  h->used = state.used;  // the execution that is being checked has not consumed the buffer
   TellNoContents(call, a, handle, *h);
   return false;
 }
@@ -255,15 +256,15 @@ bool ValidateLayer::CheckFound(Call& call, const Argument& a, const void* handle
       call.fn != Fn::PJRT_LoadedExecutable_Delete) {
     Add(call, "use-after-delete", a.member,
         absl::StrCat(call.name(), ": `", a.member, "` is ", HandleText(a.object, handle), ", which has been deleted"),
-        {Born(*h)});
+        {DescribeCreation(*h)});
   }
   return true;
 }
 
 bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* handle, const void** client) {
   if (handle == nullptr) return true;
-  // What a client leaves behind is counted while it is still known who belongs to it.
-  if (a.object == Object::Client) ClientGoes(call, handle);
+  // Objects that outlive a client are counted while it is still known which objects belong to it.
+  if (a.object == Object::Client) CheckClientDestroy(call, handle);
   Handle was;
   const uint32_t stack = Remember(call);
   switch (state_->handles.BeginDestroy(a.object, handle, call.fn, stack, &was)) {
@@ -279,7 +280,7 @@ bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* hand
     case Handles::Destroyed::kTwice: {
       std::vector<std::pair<std::string, uint32_t>> others = {
           {absl::StrCat("destroyed by ", InfoOf(was.died_fn).name), was.died}};
-      if (was.born_fn != Fn::kCount) others.push_back(Born(was));
+      if (was.born_fn != Fn::kCount) others.push_back(DescribeCreation(was));
       Add(call, "double-destroy", ObjectName(a.object),
           absl::StrCat(call.name(), ": ", HandleText(a.object, handle), " has been destroyed already"),
           std::move(others));
@@ -294,8 +295,9 @@ bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* hand
   return true;
 }
 
-// Fills the fields that the target has to write with a pattern, in a copy: the host's own struct keeps what it had.
-void ValidateLayer::Poison(Call& call) {
+// Makes a copy of the args and fills the fields that the target must write with a pattern. The host's own struct keeps
+// its contents.
+void ValidateLayer::FillWithPattern(Call& call) {
   const size_t known = std::min(call.args_size, SizeAtMinor(call.fn, call.stack->minor_version()));
   bool any = false;
   for (const Argument& a : ArgumentsOf(call.fn)) any |= a.Out() && a.offset + a.size <= known;
@@ -315,7 +317,7 @@ void ValidateLayer::CheckWritten(const Call& call, size_t copy) {
   const ArgsCopy& c = static_cast<const Frame*>(call.frame)->copies[copy];
   const auto* bytes = static_cast<const char*>(call.args);
   if (call.fn == Fn::PJRT_Buffer_ToHostBuffer && call.As<PJRT_Buffer_ToHostBuffer_Args>()->dst == nullptr) return;
-  // A list of nothing needs no address.
+  // An empty list needs no address.
   bool nothing = false;
   for (const Argument& a : ArgumentsOf(call.fn)) {
     if (a.direction != Direction::SETS || !a.integral || a.offset + a.size > c.size) continue;
@@ -340,7 +342,7 @@ void ValidateLayer::Before(Call& call) {
   Plan& plan = PlanOf(call.fn);
   for (size_t i = 0; i < plan.ins; ++i) {
     const Field& f = plan.fields[i];
-    if (f.offset + sizeof(void*) > call.args_size) continue;  // the host's struct does not have it
+    if (f.offset + sizeof(void*) > call.args_size) continue;  // the host's struct does not contain it
     const void* handle = ReadHandle(call.args, f.offset);
     go_on &= f.direction == Direction::USES ? CheckUse(call, f, handle, &client)
                                             : CheckDestroy(call, ArgumentsOf(call.fn)[f.index], handle, &client);
@@ -357,10 +359,10 @@ void ValidateLayer::Before(Call& call) {
     return call.Answer(error);
   }
   if (plan.sets_fields) {
-    // Two threads may count one: it is about so many that matters.
+    // Two threads may get the same count; the number need not be exact.
     const uint32_t calls = plan.calls.load(std::memory_order_relaxed);
     plan.calls.store(calls + 1, std::memory_order_relaxed);
-    if (calls < kFirstCalls || calls % kOneIn == 0) Poison(call);
+    if (calls < kFirstCalls || calls % kOneIn == 0) FillWithPattern(call);
   }
   if (call.fn == Fn::PJRT_Event_OnReady) FollowCallback(call, client);
 }
@@ -371,9 +373,9 @@ void ValidateLayer::After(Call& call) {
   const bool ok = call.result == nullptr && !refused;
   if (ok && call.memo[1] != 0 && call.reached_target) CheckWritten(call, call.memo[1] - 1);
   if (ok) TakeResults(call, client);
-  if (PlanOf(call.fn).may_take && !refused) DoubtBuffers(call);
+  if (PlanOf(call.fn).may_take && !refused) MarkBuffersUncertain(call);
   if (!ok && !refused) {
-    if (call.fn == Fn::PJRT_LoadedExecutable_Execute) DoubtArguments(call);
+    if (call.fn == Fn::PJRT_LoadedExecutable_Execute) MarkArgumentsUncertain(call);
     const Plan& plan = PlanOf(call.fn);
     for (size_t i = 0; i < plan.ins; ++i) {
       const Field& f = plan.fields[i];
@@ -390,8 +392,8 @@ void ValidateLayer::After(Call& call) {
   if (call.result != nullptr) TakeError(call);
 }
 
-// The call may have taken what was in the buffers it was handed.
-void ValidateLayer::DoubtBuffers(Call& call) {
+// The call may have consumed the contents of its buffers.
+void ValidateLayer::MarkBuffersUncertain(Call& call) {
   const Plan& plan = PlanOf(call.fn);
   for (size_t i = 0; i < plan.ins; ++i) {
     const Field& f = plan.fields[i];
@@ -401,7 +403,7 @@ void ValidateLayer::DoubtBuffers(Call& call) {
 }
 
 void ValidateLayer::TakeError(Call& call) {
-  // Since 0.107 a host may read and free an error without the table: then one of ours stands for it.
+  // Since 0.107 a host may read and free an error without the table, so the error is wrapped.
   if (call.stack->minor_version() >= 107) call.result = WrapError(*call.stack, call.result);
   state_->handles.Give(Object::Error, call.result, call.fn, Remember(call), nullptr);
 }
@@ -420,7 +422,7 @@ void ValidateLayer::TakeResults(Call& call, const void* client) {
     if (handle == nullptr) continue;
     if (call.fn == Fn::PJRT_Buffer_ToHostBuffer && call.As<PJRT_Buffer_ToHostBuffer_Args>()->dst == nullptr) continue;
     const void* owner = a.object == Object::Client ? handle : client;
-    // A program compiled ahead belongs to no client, whoever's topology it was compiled for.
+    // A program that was compiled ahead of time belongs to no client, even if the topology does.
     if (call.fn == Fn::PJRT_Compile) {
       owner = layers::Field(call.As<PJRT_Compile_Args>(), &PJRT_Compile_Args::client);
     }

@@ -1,4 +1,4 @@
-// Each kind of finding, provoked; and none where nothing is wrong.
+// Provokes each kind of finding, and checks that correct calls give none.
 #include "sdk/layers/validate/validate.h"
 
 #include <unistd.h>
@@ -57,7 +57,7 @@ TEST_F(ValidateTest, UseAfterDestroy) {
   PJRT_Buffer* buffer = NewBuffer(client);
   EXPECT_OK(Destroy(buffer));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Dims(buffer).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Findings(), 1) << "the same place is told once";
+  EXPECT_EQ(Findings(), 1) << "the same call site is reported once";
   EXPECT_EQ(Count("use-after-destroy"), 3);
   EXPECT_THAT(Text(), HasSubstr("use-after-destroy: PJRT_Buffer_Dimensions: `buffer` is Buffer 0x"));
   EXPECT_THAT(Text(), HasSubstr("destroyed by PJRT_Buffer_Destroy"));
@@ -235,7 +235,7 @@ TEST_F(ValidateTest, ADestroyedArgumentOfAnExecution) {
 
 TEST_F(ValidateTest, ClientDestroyedWithLiveBuffersAndTheirLateDestroy) {
   PJRT_Api& target = TargetCopy();
-  // The real one would free what the buffers stand on; here only the order of calls matters.
+  // The real function would free memory that the buffers use; only the order of calls matters here.
   target.PJRT_Client_Destroy = [](PJRT_Client_Destroy_Args*) -> PJRT_Error* { return nullptr; };
   Open({}, &target);
   PJRT_Client* client = NewClient();
@@ -301,11 +301,11 @@ TEST_F(ValidateTest, FieldsThatThePluginDidNotWrite) {
   PJRT_Api& target = TargetCopy();
   target.PJRT_Buffer_IsOnCpu = [](PJRT_Buffer_IsOnCpu_Args*) -> PJRT_Error* { return nullptr; };
   target.PJRT_Buffer_Dimensions = [](PJRT_Buffer_Dimensions_Args* args) -> PJRT_Error* {
-    args->num_dims = 0;  // and no address, which a list of nothing does not need
+    args->num_dims = 0;  // without an address, which an empty list does not need
     return nullptr;
   };
   target.PJRT_Client_ProcessIndex = [](PJRT_Client_ProcessIndex_Args* args) -> PJRT_Error* {
-    args->process_index = static_cast<int>(0xa7d39be5);  // three bytes of it are those of the pattern, reordered or not
+    args->process_index = static_cast<int>(0xa7d39be5);  // three of its bytes are bytes of the pattern
     return nullptr;
   };
   Open({}, &target);
@@ -346,7 +346,7 @@ TEST_F(ValidateTest, AFieldThatIsLaterNotWrittenIsFoundInTime) {
 TEST_F(ValidateTest, AFieldWithBytesOfThePatternComesBackWhole) {
   PJRT_Api& target = TargetCopy();
   target.PJRT_Buffer_OnDeviceSizeInBytes = [](PJRT_Buffer_OnDeviceSizeInBytes_Args* args) -> PJRT_Error* {
-    args->on_device_size_in_bytes = 0x1000000000009be5;  // the low bytes are the pattern's
+    args->on_device_size_in_bytes = 0x1000000000009be5;  // the low bytes are those of the pattern
     return nullptr;
   };
   Open({}, &target);
@@ -368,7 +368,7 @@ TEST_F(ValidateTest, AnOlderPluginNeedNotWriteYoungerFields) {
     a->generated_code_size_in_bytes = a->argument_size_in_bytes = a->output_size_in_bytes = a->alias_size_in_bytes = 1;
     a->temp_size_in_bytes = a->host_generated_code_size_in_bytes = a->host_argument_size_in_bytes = 1;
     a->host_output_size_in_bytes = a->host_alias_size_in_bytes = a->host_temp_size_in_bytes = 1;
-    return nullptr;  // 0.71 has no more
+    return nullptr;  // 0.71 has no further slots
   };
   Open({}, &target);
   PJRT_Client* client = NewClient();
@@ -401,7 +401,7 @@ TEST_F(ValidateTest, WrongStructSizes) {
   EXPECT_THAT(Text(), HasSubstr("PJRT_Plugin_Attributes: struct_size is 8, expected"));
   for (const size_t fine :
        {size_t{PJRT_Plugin_Attributes_Args_STRUCT_SIZE}, sizeof(PJRT_Plugin_Attributes_Args) + 16}) {
-    // As a newer host has it; the struct itself must be as long as it says.
+    // The struct of a newer host; it must be as long as it says.
     struct {
       PJRT_Plugin_Attributes_Args args;
       char more[64];
@@ -414,7 +414,7 @@ TEST_F(ValidateTest, WrongStructSizes) {
 
 TEST_F(ValidateTest, CallbackNeverCalled) {
   PJRT_Api& target = TargetCopy();
-  // It comes after the client has gone, which is too late.
+  // The callback runs after the client has been destroyed, which is too late.
   static auto* const late = new std::vector<std::pair<PJRT_Event_OnReadyCallback, void*>>;
   target.PJRT_Event_OnReady = [](PJRT_Event_OnReady_Args* args) -> PJRT_Error* {
     late->emplace_back(args->callback, args->user_arg);
@@ -451,7 +451,7 @@ TEST_F(ValidateTest, CallbackNeverCalled) {
 TEST_F(ValidateTest, ADestroyThatFailedLeavesTheObjectAlive) {
   PJRT_Api& target = TargetCopy();
   target.PJRT_Buffer_Destroy = [](PJRT_Buffer_Destroy_Args*) -> PJRT_Error* {
-    BP_ARGS(a, PJRT_Client_LookupDevice);  // an error from somewhere
+    BP_ARGS(a, PJRT_Client_LookupDevice);  // some error
     return GetPjrtApi()->PJRT_Client_LookupDevice(&a);
   };
   Open({}, &target);
@@ -490,16 +490,17 @@ TEST_F(ValidateTest, FindingsAsJson) {
 
 TEST(HandlesTest, AnAddressIsANewObjectWhenItIsGivenOutAgain) {
   Handles handles;
-  int place;
-  handles.Give(Object::Buffer, &place, Fn::PJRT_Buffer_Bitcast, 1, nullptr);
+  int object;
+  handles.Give(Object::Buffer, &object, Fn::PJRT_Buffer_Bitcast, 1, nullptr);
   Handle was;
-  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &place, Fn::PJRT_Buffer_Destroy, 2, &was), Handles::Destroyed::kFine);
-  // Another thread is given the address before this one's destroy has returned.
-  handles.Give(Object::Buffer, &place, Fn::PJRT_Buffer_Bitcast, 3, nullptr);
-  EXPECT_TRUE(handles.Find(Object::Buffer, &place)->alive);
-  EXPECT_FALSE(handles.Find(Object::Event, &place).has_value()) << "types have addresses of their own";
-  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &place, Fn::PJRT_Buffer_Destroy, 4, &was), Handles::Destroyed::kFine);
-  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &place, Fn::PJRT_Buffer_Destroy, 5, &was), Handles::Destroyed::kTwice);
+  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &object, Fn::PJRT_Buffer_Destroy, 2, &was), Handles::Destroyed::kFine);
+  // Another thread gets the address before this thread's destroy has returned.
+  handles.Give(Object::Buffer, &object, Fn::PJRT_Buffer_Bitcast, 3, nullptr);
+  EXPECT_TRUE(handles.Find(Object::Buffer, &object)->alive);
+  EXPECT_FALSE(handles.Find(Object::Event, &object).has_value()) << "types have addresses of their own";
+  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &object, Fn::PJRT_Buffer_Destroy, 4, &was), Handles::Destroyed::kFine);
+  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &object, Fn::PJRT_Buffer_Destroy, 5, &was),
+            Handles::Destroyed::kTwice);
   EXPECT_EQ(was.died, 4);
 }
 
@@ -517,53 +518,54 @@ TEST(HandlesTest, WhatIsLentBelongsToTheClientThatLentItLast) {
 
 TEST(HandlesTest, GivenTwiceIsDestroyedTwice) {
   Handles handles;
-  int place;
-  handles.Give(Object::Executable, &place, Fn::PJRT_LoadedExecutable_GetExecutable, 1, nullptr);
-  handles.Give(Object::Executable, &place, Fn::PJRT_LoadedExecutable_GetExecutable, 1, nullptr);
+  int object;
+  handles.Give(Object::Executable, &object, Fn::PJRT_LoadedExecutable_GetExecutable, 1, nullptr);
+  handles.Give(Object::Executable, &object, Fn::PJRT_LoadedExecutable_GetExecutable, 1, nullptr);
   Handle was;
   using enum Handles::Destroyed;
-  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &place, Fn::PJRT_Executable_Destroy, 2, &was), kFine);
-  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &place, Fn::PJRT_Executable_Destroy, 2, &was), kFine);
-  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &place, Fn::PJRT_Executable_Destroy, 2, &was), kTwice);
+  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &object, Fn::PJRT_Executable_Destroy, 2, &was), kFine);
+  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &object, Fn::PJRT_Executable_Destroy, 2, &was), kFine);
+  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &object, Fn::PJRT_Executable_Destroy, 2, &was), kTwice);
 }
 
 TEST(HandlesTest, TheLongDeadAreForgottenAndNothingElse) {
   Handles handles;
-  // More than are remembered, while some live: each is where it was when the memory moves, and the last dead are known.
+  // More objects than are remembered, while some live: each is found after the table has moved, and the last dead ones
+  // are known.
   constexpr size_t kLiving = 5000, kDead = 60000, kSurely = 8192;
-  std::vector<char> places(kLiving + kDead);
+  std::vector<char> objects(kLiving + kDead);
   for (size_t i = 0; i < kLiving; ++i) {
-    handles.Give(Object::Buffer, &places[i], Fn::PJRT_Buffer_Bitcast, static_cast<uint32_t>(i + 1), &places[i]);
+    handles.Give(Object::Buffer, &objects[i], Fn::PJRT_Buffer_Bitcast, static_cast<uint32_t>(i + 1), &objects[i]);
   }
   Handle was;
-  for (size_t i = kLiving; i < places.size(); ++i) {
-    handles.Give(Object::Buffer, &places[i], Fn::PJRT_Buffer_Bitcast, 1, &places);
-    ASSERT_EQ(handles.BeginDestroy(Object::Buffer, &places[i], Fn::PJRT_Buffer_Destroy, 7, &was),
+  for (size_t i = kLiving; i < objects.size(); ++i) {
+    handles.Give(Object::Buffer, &objects[i], Fn::PJRT_Buffer_Bitcast, 1, &objects);
+    ASSERT_EQ(handles.BeginDestroy(Object::Buffer, &objects[i], Fn::PJRT_Buffer_Destroy, 7, &was),
               Handles::Destroyed::kFine);
   }
   for (size_t i = 0; i < kLiving; ++i) {
-    const std::optional<Handle> h = handles.Find(Object::Buffer, &places[i]);
-    ASSERT_TRUE(h.has_value() && h->alive && h->born == i + 1 && h->client == &places[i]) << i;
+    const std::optional<Handle> h = handles.Find(Object::Buffer, &objects[i]);
+    ASSERT_TRUE(h.has_value() && h->alive && h->born == i + 1 && h->client == &objects[i]) << i;
   }
   size_t known = 0;
-  for (size_t i = kLiving; i < places.size(); ++i) {
-    const std::optional<Handle> h = handles.Find(Object::Buffer, &places[i]);
+  for (size_t i = kLiving; i < objects.size(); ++i) {
+    const std::optional<Handle> h = handles.Find(Object::Buffer, &objects[i]);
     const bool dead = h.has_value() && !h->alive && h->died == 7;
-    ASSERT_TRUE(dead || i < places.size() - kSurely) << i;
+    ASSERT_TRUE(dead || i < objects.size() - kSurely) << i;
     known += h.has_value();
   }
   EXPECT_LT(known, kDead) << "memory is bounded";
   size_t owned = 0;
   handles.ForEachOwned([&](Object, const void*, const Handle&) { ++owned; });
   EXPECT_EQ(owned, kLiving);
-  EXPECT_TRUE(handles.Use(Object::Buffer, &places[0], 9, false).fine);
-  EXPECT_EQ(handles.StateOf(Object::Buffer, &places[0]).used, 9);
-  handles.MarkDeleted(Object::Buffer, &places[0]);
-  EXPECT_FALSE(handles.StateOf(Object::Buffer, &places[0]).fine);
-  EXPECT_FALSE(handles.StateOf(Object::Event, &places[1]).fine);
+  EXPECT_TRUE(handles.Use(Object::Buffer, &objects[0], 9, false).fine);
+  EXPECT_EQ(handles.StateOf(Object::Buffer, &objects[0]).used, 9);
+  handles.MarkDeleted(Object::Buffer, &objects[0]);
+  EXPECT_FALSE(handles.StateOf(Object::Buffer, &objects[0]).fine);
+  EXPECT_FALSE(handles.StateOf(Object::Event, &objects[1]).fine);
 }
 
-// Two ways to one place, whose frames are of one size: the stacks differ in their second frame only.
+// Two call paths to one site, whose frames have the same size: the stacks differ in their second frame only.
 __attribute__((noinline)) uint32_t RememberHere(Stacks& stacks) {
   const uint32_t stack = stacks.Remember(__builtin_return_address(0), __builtin_dwarf_cfa(), 14);
   asm volatile("" ::: "memory");  // no call in tail position
@@ -585,7 +587,7 @@ __attribute__((noinline)) uint32_t OtherWay(Stacks& stacks) {
   return stack;
 }
 
-// From one place in this function, whatever the compiler does to loops.
+// Calls from one site in this function, whatever the compiler does to loops.
 __attribute__((noinline)) std::set<uint32_t> Often(Stacks& stacks, uint32_t (*way)(Stacks&)) {
   std::set<uint32_t> met;
   for (int i = 0; i < 100; ++i) met.insert(way(stacks));

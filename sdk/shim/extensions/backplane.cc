@@ -1,4 +1,4 @@
-// The private extension: callbacks into Python, handlers of several stages, and the compile log.
+// The extension of Backplane: callbacks into Python, handlers with several stages, and the compile log.
 #include "api/backplane_c_api.h"
 
 #include "sdk/shim/executable_views.h"

@@ -1,6 +1,6 @@
-// The chain of extensions that the table begins with. Static: never changes once handed out. Gpu_Custom_Call is not
-// among them: hosts take a plugin that has it for a GPU's. Nor is AbiVersion: jaxlib 0.11 and 0.12 serialize
-// executables only of the platforms whose versions they know, and of plugins that have no versions.
+// The chain of extensions of the table. It is static. Gpu_Custom_Call is not part of it, because hosts take a plugin
+// with that extension for one of a GPU. Nor is AbiVersion: jaxlib 0.11 and 0.12 serialize executables only of plugins
+// without that extension and of platforms whose versions they know.
 #include "sdk/shim/extensions/extensions.h"
 
 #include <cstddef>

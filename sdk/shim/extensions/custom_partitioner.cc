@@ -1,4 +1,4 @@
-// Hosts tell here how custom calls of theirs are split over devices; what they register is what the partitioner asks
+// Hosts register here how their custom calls are partitioned; the partitioner calls what they register
 // (core/passes/partition/custom_partitioning.h).
 #include "api/extensions/custom_partitioner.h"
 
@@ -23,7 +23,7 @@ namespace {
 using Callbacks = JAX_CustomCallPartitioner_Callbacks;
 using Bytes = JAX_CustomCallPartitioner_string;
 
-// The strings stay the caller's.
+// The strings still belong to the caller.
 Bytes Lend(absl::string_view s) { return {s.data(), s.size()}; }
 absl::string_view View(const Bytes& b) {
   return b.data == nullptr ? absl::string_view() : absl::string_view(b.data, b.size);
@@ -36,7 +36,7 @@ struct LentValue {
   JAX_CustomCallPartitioner_aval view() const { return {Lend(shape), true, Lend(sharding)}; }
 };
 
-// What a callback said is copied by then; lets go of the host's strings.
+// Frees the host's strings, after the result of the callback has been copied.
 class Answer {
  public:
   explicit Answer(JAX_CustomCallPartitioner_version_and_error* header) : header_(*header) {}
@@ -104,7 +104,8 @@ absl::Status RegisterPartitioner(PJRT_Register_Custom_Partitioner_Args& a) {
     return absl::UnimplementedError("custom partitioner: callbacks of a version other than 0");
   }
   BP_REQUIRE(a.callbacks->partition);
-  // The callbacks are ours from here on, until another takes the name and no compilation asks them any more.
+  // We own the callbacks from here on. They live until another partitioner gets the name and no compilation uses them
+  // any more.
   std::shared_ptr<Callbacks> callbacks(a.callbacks, [](Callbacks* c) {
     if (c->dtor != nullptr) c->dtor(c);
   });
@@ -117,15 +118,15 @@ absl::Status RegisterPartitioner(PJRT_Register_Custom_Partitioner_Args& a) {
   return absl::OkStatus();
 }
 
-// A program says by itself which of its calls work on each element of leading dimensions alone (frontend attribute
-// num_batch_dims), and is split by that: there is nothing to keep.
+// The program itself states which of its calls work on each element of the leading dimensions separately (frontend
+// attribute num_batch_dims), and is partitioned accordingly. So there is nothing to store.
 absl::Status RegisterBatchPartitionable(PJRT_Register_Batch_Partitionable_Args& a) {
   BP_REQUIRE(a.name);
   return absl::OkStatus();
 }
 
-// What JAX writes into the config of a custom call "InspectSharding": whom to tell how its operand lies. The layout is
-// jaxlib's, C, of any version that has the call.
+// The config that JAX writes into a custom call "InspectSharding": the callback that gets the sharding of the operand.
+// The layout is that of jaxlib, in C, for all versions with this call.
 struct InspectArgs {
   const char* sharding;  // serialized OpSharding
   size_t sharding_size;
@@ -145,7 +146,8 @@ absl::Status TellSharding(const Sharding& sharding, absl::string_view config) {
         absl::StrCat("its config has ", config.size(), " bytes, expected ", sizeof(callback)));
   }
   std::memcpy(&callback, config.data(), sizeof(callback));
-  // Programs are kept in files, too, and then hold an address of another process: ours must be a function's.
+  // The address is valid in this process only, but programs may be stored in files. So it must be the address of a
+  // function.
   Dl_info found;
   if (callback.call == nullptr || dladdr(reinterpret_cast<void*>(callback.call), &found) == 0) {
     return absl::InvalidArgumentError("its config is no callback of this process");

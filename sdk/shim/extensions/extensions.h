@@ -1,4 +1,4 @@
-// One function for each extension: its static struct, not yet linked into the chain.
+// One function for each extension. It returns the extension's static struct, which is not linked into the chain yet.
 #ifndef BACKPLANE_SDK_SHIM_EXTENSIONS_EXTENSIONS_H_
 #define BACKPLANE_SDK_SHIM_EXTENSIONS_EXTENSIONS_H_
 
@@ -19,7 +19,8 @@ PJRT_Extension_Base* XlaTransformExtension();
 PJRT_Extension_Base* ProfilerExtension();
 PJRT_Extension_Base* BackplaneExtension();
 
-// What hosts registered through XlaTransformExtension changes the program, which keeps its parameters and results.
+// Applies the transformations that hosts have registered through XlaTransformExtension. They must not change the
+// parameters and results of the program.
 absl::Status TransformProgram(std::unique_ptr<Module>* module);
 
 }  // namespace backplane::shim

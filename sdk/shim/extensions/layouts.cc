@@ -37,8 +37,8 @@ absl::Status DefaultOfClient(PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args& a) 
   return absl::OkStatus();
 }
 
-// Without a client there is no memory to ask. What there is to ask is the compiler: the layout is the one that a
-// program for this topology gives an argument that nobody said anything about.
+// Without a client there is no memory to query, so the compiler is: the layout is the one that a program for this
+// topology gives to an argument without a requested layout.
 absl::Status DefaultOfTopology(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args& a) {
   BP_REQUIRE(a.topology_description);
   ASSIGN_OR_RETURN(Shape shape, ReadShape(a.type, a.dims, a.num_dims));

@@ -1,9 +1,10 @@
-// The trace of the devices for a host's profiler: what the backend recorded (sdk/backend/operation_trace.h) as an
-// XSpace, a plane for each device, in it a line of programs and a line of operations for each thread that ran some.
+// The trace of the devices for a host's profiler. It contains the events that the backend has recorded
+// (sdk/backend/operation_trace.h) as an XSpace with a plane for each device. A plane has a line of programs and a line
+// of operations for each thread that ran some.
 //
-// JAX up to 0.9 and torch_xla ask every plugin for this extension and die where there is none. The table ends with
-// collect_data: up to JAX 0.10 hosts compare its size with their own, for equality, and do without a trace of the
-// devices where it differs; from 0.11 on they know three functions more and do with a table that lacks them.
+// JAX up to 0.9 and torch_xla query this extension of every plugin and crash if it is missing. The table ends with
+// collect_data: hosts up to JAX 0.10 compare its size with their own, for equality, and record no trace of the devices
+// if it differs. Hosts from 0.11 on know three more functions and accept a table without them.
 #include "api/extensions/profiler.h"
 #include "base/wire.h"
 
@@ -24,20 +25,20 @@ struct PLUGIN_Profiler_Error {
 
 struct PLUGIN_Profiler {
   std::mutex mu;
-  bool listening = false;  // under mu, as are the others
+  bool listening = false;  // guarded by mu, like the others
   backplane::OperationTrace::Listening since;
-  std::string space;  // a serialized XSpace, from the last Stop
+  std::string space;  // a serialized XSpace of the last Stop
 };
 
 namespace backplane::shim {
 namespace {
 
-// Numbers of the fields are those of the published xplane.proto.
+// Field numbers are those of the published xplane.proto.
 class Plane {
  public:
   Plane(int64_t id, std::string name) : id_(id), name_(std::move(name)) {}
 
-  // Events of one line, of which none overlap but where one holds the other.
+  // The events of one line. They do not overlap, unless one contains the other.
   void AddLine(int64_t id, absl::string_view name, absl::Span<const OperationTrace::Event* const> events) {
     int64_t start = events[0]->start_ns;
     for (const OperationTrace::Event* e : events) start = std::min(start, e->start_ns);
@@ -103,7 +104,7 @@ std::string MakeSpace(const std::vector<OperationTrace::Event>& events, int64_t 
   std::map<int32_t, Plane> planes;
   for (auto& [key, line] : lines) {
     const auto& [device, is_step, thread] = key;
-    // Longer ones first where two begin at once: they hold the others.
+    // If two events begin at the same time, the longer one comes first, because it contains the other.
     std::stable_sort(line.begin(), line.end(), [](const auto* a, const auto* b) {
       return std::tie(a->start_ns, b->end_ns) < std::tie(b->start_ns, a->end_ns);
     });
@@ -111,7 +112,7 @@ std::string MakeSpace(const std::vector<OperationTrace::Event>& events, int64_t 
                        .try_emplace(device, device + 1,
                                     absl::StrCat("/device:CUSTOM:", Plugin().backend->platform_name(), ":", device))
                        .first->second;
-    const std::string queue = OperationTrace::Get().NameOfLine(thread);
+    const std::string queue = OperationTrace::Get().GetLineName(thread);
     plane.AddLine(int64_t{thread} * 2 + (is_step ? 1 : 0),
                   absl::StrCat(is_step ? "Operations" : "Programs", " (",
                                queue.empty() ? absl::StrCat("thread ", thread) : queue, ")"),
@@ -133,7 +134,8 @@ PLUGIN_Profiler_Error* Fail(absl::Status status) {
   return error;
 }
 
-// As the guard of the table, with the profiler's own errors. Sizes are not looked at: XLA's hosts leave them unset.
+// Like the guard of the table, with the profiler's own errors. Sizes are not checked, because XLA's hosts leave them
+// unset.
 template <typename Args, absl::Status (*kDo)(Args&)>
 PLUGIN_Profiler_Error* Entry(Args* args) noexcept {
   try {
@@ -188,7 +190,7 @@ absl::Status CollectData(PLUGIN_Profiler_CollectData_Args& a) {
   BP_REQUIRE(a.profiler);
   std::lock_guard<std::mutex> lock(a.profiler->mu);
   std::string& space = a.profiler->space;
-  // Without memory of the caller's ours is lent: XLA's hosts read from it at once, and do not call again.
+  // Without memory of the caller ours is lent. XLA's hosts read it at once and do not call again.
   if (a.buffer == nullptr) {
     a.buffer = reinterpret_cast<uint8_t*>(space.data());
   } else {

@@ -7,7 +7,7 @@
 namespace backplane::shim {
 namespace {
 
-// The published rule for "nothing is known": no lists.
+// No lists mean that nothing is known, as published.
 void Put(const std::optional<StringViews>& views, size_t& count, const char* const*& shardings, const size_t*& sizes) {
   count = views ? views->strings.size() : 0;
   shardings = views ? views->pointers.data() : nullptr;

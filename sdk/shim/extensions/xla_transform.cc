@@ -1,5 +1,5 @@
-// Hosts change programs here while those are compiled. Ours have one place for it: the program as it was imported,
-// before the backend sees it; transformations of both stages run there, those of the earlier stage first.
+// Transformations of programs by hosts. We apply them at one point, to the imported program before the backend gets it.
+// Transformations of both stages run there, those of the earlier stage first.
 #include "api/extensions/xla_transform.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ absl::Status Register(PJRT_Register_Xla_Transform_Args& a) {
 absl::Status Clear(PJRT_Clear_Xla_Transform_Args& a) {
   BP_REQUIRE(a.name);
   const absl::string_view name(a.name, a.name_size);
-  std::vector<Transformation> gone;  // freed without the lock: the host's own code runs then
+  std::vector<Transformation> gone;  // freed after the lock is released, because this runs code of the host
   {
     std::lock_guard<std::mutex> lock(All().mu);
     std::vector<Transformation>& list = All().list;
@@ -74,7 +74,7 @@ absl::Status Named(const Transformation& t, const absl::Status& s) {
   return absl::Status(s.code(), absl::StrCat("transformation ", t.name, ": ", s.message()));
 }
 
-// The transformed program; null when it stays as it is.
+// Returns the transformed program; null if it is unchanged.
 absl::StatusOr<std::unique_ptr<Module>> Apply(const Transformation& t, const std::string& bytes) {
   PJRT_XlaTransform_Args args{};
   args.struct_size = PJRT_XlaTransform_Args_STRUCT_SIZE;
@@ -121,7 +121,7 @@ absl::Status TransformProgram(std::unique_ptr<Module>* module) {
     if ((*changed)->entry() == nullptr || !SameProgramShape(**module, **changed)) {
       return Named(t, absl::InvalidArgumentError("the changed program has other parameters or results"));
     }
-    // What a host's own messages have no fields for (partitions, memory kinds, layouts asked for) stays as it was.
+    // Properties that the messages of a host cannot express (partitions, memory kinds, requested layouts) are restored.
     (*changed)->config() = (*module)->config();
     *module = *std::move(changed);
   }

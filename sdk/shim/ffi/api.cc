@@ -1,4 +1,4 @@
-// The 20 functions that a handler can call, by their published table.
+// The 20 functions that a handler can call, in the order of the published table.
 #include <cstdlib>
 #include <exception>
 
@@ -44,7 +44,7 @@ absl::Status TakeFfiError(XLA_FFI_Error* error) {
 
 namespace {
 
-// Null and size checks, exceptions: as the guard of the table.
+// Checks for null and sizes, and catches exceptions, like the guard of the table.
 template <typename Args, typename Fn>
 XLA_FFI_Error* Checked(const char* name, Args* args, size_t size, Fn&& fn) noexcept {
   try {
@@ -91,7 +91,8 @@ XLA_FFI_Error* ErrorCreate(XLA_FFI_Error_Create_Args* args) {
 
 void ErrorGetDetails(XLA_FFI_Error_GetDetails_Args* args) {
   args->message = args->error == nullptr ? "" : args->error->message.c_str();
-  if (args->struct_size < XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE) return;  // of 0.3, without a code
+  if (args->struct_size < XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE)
+    return;  // a caller of 0.3, whose struct has no code
   args->errc =
       static_cast<XLA_FFI_Error_Code>(args->error == nullptr ? 0 : static_cast<int>(args->error->status.code()));
 }
@@ -99,7 +100,7 @@ void ErrorGetDetails(XLA_FFI_Error_GetDetails_Args* args) {
 void ErrorDestroy(XLA_FFI_Error_Destroy_Args* args) { delete args->error; }
 
 XLA_FFI_Error* HandlerRegister(XLA_FFI_Handler_Register_Args* args) {
-  // Of 0.3: the bundle ends in front of `record`, and nothing behind it is read here.
+  // In version 0.3 the bundle ends before `record`, so nothing after it is read.
   constexpr size_t kFirstSize = offsetof(XLA_FFI_Handler_Register_Args, bundle) +
                                 offsetof(XLA_FFI_Handler_Bundle, record) + sizeof(XLA_FFI_Handler_Traits);
   return Checked("XLA_FFI_Handler_Register", args, kFirstSize, [](auto& a) {
@@ -114,7 +115,7 @@ XLA_FFI_Error* HandlerRegister(XLA_FFI_Handler_Register_Args* args) {
 
 XLA_FFI_Error* StreamGet(XLA_FFI_Stream_Get_Args* args) {
   return Checked("XLA_FFI_Stream_Get", args, XLA_FFI_Stream_Get_Args_STRUCT_SIZE, [](auto& a) {
-    // Host memory has no streams; an error would be misread by handlers of jaxlib.
+    // Host memory has no streams. Handlers of jaxlib would misinterpret an error.
     a.stream = a.ctx == nullptr ? nullptr : a.ctx->stream;
     return absl::OkStatus();
   });
@@ -207,7 +208,7 @@ XLA_FFI_Error* ThreadPoolSchedule(XLA_FFI_ThreadPool_Schedule_Args* args) {
   return Checked("XLA_FFI_ThreadPool_Schedule", args, XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE,
                  [](auto& a) -> absl::Status {
                    BP_NOT_NULL(a.task);
-                   a.task(a.data);  // the interface allows the caller's thread; the pool says it has one
+                   a.task(a.data);  // the interface permits the caller's thread; the pool reports one thread
                    return absl::OkStatus();
                  });
 }
@@ -268,7 +269,7 @@ XLA_FFI_Error* DeviceOrdinalGet(XLA_FFI_DeviceOrdinal_Get_Args* args) {
                  });
 }
 
-// Nothing is offered under any number.
+// No extension is offered.
 XLA_FFI_Error* FindExtension(XLA_FFI_InvokeContext_FindExtension_Args* args) {
   return Checked("XLA_FFI_InvokeContext_FindExtension", args, XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE,
                  [](auto& a) -> absl::Status {
@@ -278,7 +279,7 @@ XLA_FFI_Error* FindExtension(XLA_FFI_InvokeContext_FindExtension_Args* args) {
                  });
 }
 
-// PJRT has no way to pass options.
+// PJRT cannot pass options.
 XLA_FFI_Error* CustomOptionsGet(XLA_FFI_CustomOptions_Get_Args* args) {
   return Checked("XLA_FFI_CustomOptions_Get", args, XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE,
                  [](auto& a) -> absl::Status {
@@ -289,8 +290,8 @@ XLA_FFI_Error* CustomOptionsGet(XLA_FFI_CustomOptions_Get_Args* args) {
                  });
 }
 
-// Handlers of a newer minor are welcome: they are to look at the table's size before they call what they would like
-// to have. One that does not look finds these behind the end.
+// Handlers of a newer minor version are accepted. They should check the size of the table before they call newer
+// functions. A handler that does not check finds these functions after the end of the table.
 XLA_FFI_Error* Later(void*) {
   return MakeFfiError(absl::UnimplementedError(
       absl::StrCat("ffi: a function that came after ", XLA_FFI_API_MAJOR, ".", XLA_FFI_API_MINOR)));

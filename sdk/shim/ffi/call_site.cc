@@ -58,8 +58,8 @@ XLA_FFI_Attrs AttributeTable::Encode(const FfiDictionary& dictionary) {
 
 namespace {
 
-// Handlers written for XLA's CPU client run with denormals taken as zeros there, and some of JAX's answers rest on it:
-// a matrix with a row of denormals counts as singular. They find the same here; nothing else does.
+// XLA's CPU client runs handlers with denormals treated as zero, and some results of JAX depend on it: a matrix with a
+// row of denormals counts as singular. So handlers run in this mode here as well, but nothing else does.
 class DenormalsAreZeros {
  public:
 #if defined(__SSE2__)
@@ -72,11 +72,11 @@ class DenormalsAreZeros {
   DenormalsAreZeros& operator=(const DenormalsAreZeros&) = delete;
 
  private:
-  static constexpr unsigned kFlushResults = 0x8000, kFlushOperands = 0x0040;  // of the register MXCSR
+  static constexpr unsigned kFlushResults = 0x8000, kFlushOperands = 0x0040;  // bits of the register MXCSR
   [[maybe_unused]] const unsigned before_;
 };
 
-// Everything of one call that a handler may point to until its future is set.
+// All objects of one call to which a handler may refer until its future is set.
 struct Call {
   XLA_FFI_InvokeContext context;
   absl::InlinedVector<XLA_FFI_Buffer, 8> buffers;
@@ -88,7 +88,7 @@ struct Call {
   Call(Registry& registry, StateSlot& state, const CustomCallFrame* in) {
     context.registry = &registry;
     context.instantiated = &state;
-    // Handlers compare this size with the published one, which leaves out the last field.
+    // Handlers compare this size with the published one, which excludes the last field.
     frame.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
     frame.api = Api();
     frame.ctx = &context;
@@ -131,7 +131,7 @@ struct Call {
     return TakeFfiError(handler(&frame));
   }
 
-  // The completion of the stage that just ran.
+  // The completion of the last stage that ran.
   Event TakeFuture() {
     XLA_FFI_Future* future = std::exchange(frame.future, nullptr);
     if (future == nullptr) return Event();
@@ -176,7 +176,7 @@ class TypedSite : public CustomCallSite {
     }
     Event future = call->TakeFuture();
     if (future.IsReady()) return Event::Ready(Named(future.status()));
-    // The call lives until its future is set; what waits for it hears of it after that.
+    // The call lives until its future is set. Waiting work is notified afterwards.
     Promise promise("custom call");
     Event done = promise.event();
     future.OnReady(
@@ -194,7 +194,8 @@ class TypedSite : public CustomCallSite {
   }
   absl::Status Named(const absl::Status& status) const { return Name(target_, status); }
 
-  // Asks the handler which version of the interface it was compiled with. Older and newer minors are served: structs
+  // Queries the version of the interface with which the handler was compiled. Older and newer minor versions are
+  // supported, because structs and the table grow at their ends only.
   // and the table only grow at their ends.
   absl::Status CheckMetadata() {
     XLA_FFI_Metadata metadata{};
@@ -223,7 +224,7 @@ class TypedSite : public CustomCallSite {
   StateSlot state_;
 };
 
-// api_version 1: the results' address (of one result, or of a list of addresses), and the operands' addresses.
+// api_version 1: the address of the result (or of a list of the results' addresses), and the addresses of the operands.
 class UntypedSite : public CustomCallSite {
  public:
   explicit UntypedSite(void* function) : function_(reinterpret_cast<Function>(function)) {}

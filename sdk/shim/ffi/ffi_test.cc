@@ -1,4 +1,4 @@
-// Handlers of custom calls: registration, attributes, states, futures, user data, Python callables.
+// Tests handlers of custom calls: registration, attributes, states, futures, user data, Python callables.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -21,9 +21,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// ---- A host's handler, written against the published header alone
+// ---- Handlers of a host, written with the published header alone
 
-// Answers a question about metadata as the header's helpers do; true when there was one.
+// Answers a metadata query as the header's helpers do. Returns true if there was one.
 bool AnswerMetadata(XLA_FFI_CallFrame* frame, int minor = XLA_FFI_API_MINOR) {
   if (frame->extension_start == nullptr || frame->extension_start->type != XLA_FFI_Extension_Metadata) return false;
   XLA_FFI_Metadata* m = reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start)->metadata;
@@ -41,7 +41,7 @@ XLA_FFI_Error* Fail(const XLA_FFI_Api* api, const char* text,
 XLA_FFI_TypeId counter_type{0};
 int counters_alive = 0;
 
-// out = in * scale + number of calls of this site, scale an attribute.
+// out = in * scale + number of calls of this site; scale is an attribute.
 XLA_FFI_Error* Scale(XLA_FFI_CallFrame* frame) {
   if (AnswerMetadata(frame)) return nullptr;
   const XLA_FFI_Api* api = frame->api;
@@ -74,7 +74,7 @@ XLA_FFI_Error* Scale(XLA_FFI_CallFrame* frame) {
 
 std::vector<std::thread> threads;
 
-// Copies behind its own return.
+// Copies after it has returned.
 XLA_FFI_Error* Later(XLA_FFI_CallFrame* frame) {
   if (AnswerMetadata(frame)) return nullptr;
   XLA_FFI_Future_Create_Args create{XLA_FFI_Future_Create_Args_STRUCT_SIZE, nullptr, nullptr};
@@ -102,7 +102,7 @@ XLA_FFI_Error* Incompatible(XLA_FFI_CallFrame* frame) {
   return nullptr;
 }
 
-// Of a later minor: reads a function behind the end of the table without a look at the table's size.
+// Compiled for a later minor version: calls a function beyond the end of the table without checking its size.
 XLA_FFI_Error* Newer(XLA_FFI_CallFrame* frame) {
   if (AnswerMetadata(frame, XLA_FFI_API_MINOR + 1)) return nullptr;
   XLA_FFI_Error* (*later)(void*);
@@ -111,7 +111,7 @@ XLA_FFI_Error* Newer(XLA_FFI_CallFrame* frame) {
   return later(args);
 }
 
-// What 0.4 and 0.5 brought.
+// Features of 0.4 and 0.5.
 XLA_FFI_Error* Modern(XLA_FFI_CallFrame* frame) {
   if (AnswerMetadata(frame, 5)) return nullptr;
   const XLA_FFI_Api* api = frame->api;
@@ -130,7 +130,7 @@ XLA_FFI_Error* Modern(XLA_FFI_CallFrame* frame) {
                                         XLA_FFI_Error_Code_OK};
   api->XLA_FFI_Error_GetDetails(&details);
   out[2] = details.errc == XLA_FFI_Error_Code_DATA_LOSS && std::string(details.message) == "gone";
-  details.struct_size = XLA_FFI_STRUCT_SIZE(XLA_FFI_Error_GetDetails_Args, message);  // as of 0.3
+  details.struct_size = XLA_FFI_STRUCT_SIZE(XLA_FFI_Error_GetDetails_Args, message);  // as in 0.3
   details.errc = XLA_FFI_Error_Code_OK;
   api->XLA_FFI_Error_GetDetails(&details);
   out[3] = details.errc == XLA_FFI_Error_Code_OK;
@@ -151,7 +151,7 @@ XLA_FFI_Error* Double(XLA_FFI_CallFrame* frame) {
   return nullptr;
 }
 
-// Asks for everything else that the table offers.
+// Calls all other functions of the table.
 XLA_FFI_Error* Curious(XLA_FFI_CallFrame* frame) {
   if (AnswerMetadata(frame)) return nullptr;
   const XLA_FFI_Api* api = frame->api;
@@ -257,7 +257,7 @@ TEST_F(FfiTest, StatesLiveAsLongAsTheirCallSite) {
   ASSERT_TRUE(testing::Take(ext->type_register(&t)).ok());
   EXPECT_GT(t.type_id, int64_t{1} << 60);
   counter_type.type_id = t.type_id;
-  ASSERT_TRUE(testing::Take(ext->type_register(&t)).ok());  // the same again
+  ASSERT_TRUE(testing::Take(ext->type_register(&t)).ok());  // the same type again
   t.type_id = 5;
   EXPECT_EQ(testing::Take(ext->type_register(&t)).code(), absl::StatusCode::kAlreadyExists);
   ASSERT_TRUE(RegisterBundle("scale", &Scale, &Scale).ok());
@@ -337,7 +337,7 @@ TEST_F(FfiTest, RegistrationRules) {
   ASSERT_TRUE(RegisterHandler("rules", &Later, "FAKE").ok());
   EXPECT_TRUE(RegisterHandler("rules", &Later).ok());
   EXPECT_EQ(RegisterHandler("rules", &Curious).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_TRUE(RegisterHandler("rules", &Curious, "rocm").ok());  // another platform's
+  EXPECT_TRUE(RegisterHandler("rules", &Curious, "rocm").ok());  // for another platform
   EXPECT_TRUE(registry_.Has("rules"));
   EXPECT_FALSE(registry_.Has("rule"));
   absl::Status missing = registry_.Instantiate(Spec("rulez")).status();
@@ -366,7 +366,7 @@ TEST_F(FfiTest, HandlersOfNewerMinors) {
   EXPECT_EQ(Call(**newer).status().code(), absl::StatusCode::kUnimplemented);
 }
 
-// A library compiled against 0.3 registers through the table with a bundle of four functions.
+// A library compiled with 0.3 registers through the table, with a bundle of four functions.
 TEST_F(FfiTest, RegistrationInTheFormOf03) {
   alignas(8) unsigned char args[88] = {};
   auto put = [&](size_t at, auto value) { std::memcpy(args + at, &value, sizeof(value)); };
@@ -396,7 +396,7 @@ TEST_F(FfiTest, UntypedHandlers) {
   EXPECT_EQ(y_[1], -2);
 }
 
-// Functions of the old form come as typed handlers, made by who knows the object of their status.
+// Functions of the old form are registered as typed handlers, made by code that knows their status object.
 TEST_F(FfiTest, StatusReturningCallsGoToTypedHandlersOnly) {
   ASSERT_TRUE(RegisterHandler("double", &Double).ok());
   CustomCallSpec spec = Spec("double");
@@ -465,7 +465,7 @@ TEST_F(FfiTest, HostsErrorsLookLikeInlinedStatuses) {
   EXPECT_EQ(TakeFfiError(error), absl::UnimplementedError("x"));
 }
 
-// ---- A host's partitioner: halves of x and all of y go in, halves come out
+// ---- A partitioner of a host: takes halves of x and all of y, returns halves
 
 struct Partitioner {
   JAX_CustomCallPartitioner_Callbacks callbacks{};
@@ -549,7 +549,7 @@ TEST_F(FfiTest, CustomPartitionersAreAskedAndFreed) {
   EXPECT_THAT(std::string(asked->partition(operands, operands[0], "").status().message()),
               HasSubstr("the host's sharding of operand 0"));
 
-  // A second one takes its place; the first goes when nobody asks it any more.
+  // A second partitioner replaces it. The first is destroyed when nothing uses it any more.
   a.callbacks = &second.callbacks;
   ASSERT_TRUE(testing::Take(ext->register_custom_partitioner(&a)).ok());
   EXPECT_EQ(first.destroyed, 0);

@@ -1,4 +1,4 @@
-// What handlers see of us: the function table, and the objects behind its opaque pointers.
+// What handlers see: the function table, and the objects behind its opaque pointers.
 #ifndef BACKPLANE_SDK_SHIM_FFI_FRAME_H_
 #define BACKPLANE_SDK_SHIM_FFI_FRAME_H_
 
@@ -18,14 +18,14 @@
 #include "sdk/shim/objects.h"
 
 struct XLA_FFI_Error {
-  // The word that an absl::Status of the host's own would hold for this code without a message: a host that mistakes
-  // this object for one of its own reads a valid status.
+  // The value that an absl::Status of the host would contain for this code without a message. A host that mistakes this
+  // object for one of its own thus reads a valid status.
   uintptr_t inlined_code;
   absl::Status status;
   std::string message;
 };
 
-// Held by the handler until it is set, and by us until the call's frame has been read.
+// The handler holds it until it is set, and we hold it until the frame of the call has been read.
 struct XLA_FFI_Future {
   backplane::Event event = backplane::Event::Create();
   std::atomic<int> references{2};
@@ -36,7 +36,7 @@ struct XLA_FFI_Future {
 
 namespace backplane::shim::ffi {
 
-// State that a handler keeps for a stage; destroyed with the deleter of its type.
+// A state that a handler keeps for a stage. It is destroyed with the deleter of its type.
 class StateSlot {
  public:
   StateSlot() = default;
@@ -57,7 +57,7 @@ class StateSlot {
 
 }  // namespace backplane::shim::ffi
 
-// One call: what the handler may ask for while it runs.
+// One call: the data that the handler may query while it runs.
 struct XLA_FFI_InvokeContext {
   backplane::shim::ffi::Registry* registry = nullptr;
   const backplane::shim::ContextData* user_data = nullptr;  // may be null
@@ -67,20 +67,20 @@ struct XLA_FFI_InvokeContext {
   int64_t run_id = 0;
   int32_t device_ordinal = 0;
   void* stream = nullptr;                       // null: the handler works in the calling thread
-  backplane::ScratchMemory* scratch = nullptr;  // null: the host's memory
+  backplane::ScratchMemory* scratch = nullptr;  // null: scratch buffers are host memory
 };
 
 namespace backplane::shim::ffi {
 
-// The table; behind its published end stand functions that answer Unimplemented (api.cc).
+// The table. After its published end there are functions that return Unimplemented (api.cc).
 const XLA_FFI_Api* Api();
 
-// A new error; null for OK.
+// Returns a new error; null for OK.
 XLA_FFI_Error* MakeFfiError(absl::Status status);
-// The status of an error that a handler returned; frees it.
+// Returns the status of an error that a handler returned, and frees the error.
 absl::Status TakeFfiError(XLA_FFI_Error* error);
 
-// A dictionary in the form handlers read; it points into the dictionary it was made from, which must outlive it.
+// A dictionary in the form that handlers read. It refers to the original dictionary, which must outlive it.
 class AttributeTable {
  public:
   explicit AttributeTable(const FfiDictionary& dictionary) { root_ = Encode(dictionary); }
@@ -96,7 +96,7 @@ class AttributeTable {
     std::vector<XLA_FFI_ByteSpan*> names;
     std::vector<void*> values;
   };
-  // Deques keep the addresses of what they hold.
+  // In a deque the addresses of elements are stable.
   std::deque<Level> levels_;
   std::deque<XLA_FFI_Scalar> scalars_;
   std::deque<XLA_FFI_Array> arrays_;

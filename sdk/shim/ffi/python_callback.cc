@@ -1,5 +1,5 @@
-// Custom calls that run a Python callable: the host gives a table of callables with each execution, its Python package
-// a function that calls one of them. No Python here.
+// Custom calls that run a Python callable. The host passes a table of callables with each execution, and its Python
+// package registers a function that calls one of them. There is no Python here.
 #include <cstring>
 
 #include "absl/container/inlined_vector.h"

@@ -11,7 +11,7 @@
 namespace backplane::shim::ffi {
 namespace {
 
-// Ids that we give have these high bits, so that they meet neither small counters nor addresses.
+// Ids that we assign have these high bits, so that they differ from small counters and from addresses.
 constexpr int64_t kTypeIdTag = int64_t{0x42504C} << 40;
 
 std::string Canonical(absl::string_view platform) {
@@ -54,7 +54,8 @@ absl::Status Registry::Register(absl::string_view target, absl::string_view plat
   }
   std::lock_guard<std::mutex> lock(mu_);
   auto [it, inserted] = handlers_.try_emplace({Canonical(platform), std::string(target)}, handler);
-  // The published call has room for the last stage only: whoever knows of more stages of it completes the handler.
+  // The published call can register only the last stage, so a caller that knows more stages completes the handler
+  // later.
   if (!inserted && IsLastStageOf(it->second, handler)) it->second = handler;
   if (!inserted && !(it->second == handler) && !IsLastStageOf(handler, it->second)) {
     return absl::AlreadyExistsError(
@@ -148,7 +149,7 @@ absl::StatusOr<std::unique_ptr<CustomCallSite>> Registry::Instantiate(const Cust
       return MakeUntypedSite(handler.untyped);
     case CustomCallApiVersion::kStatusReturning:
       // Such a function returns its status in an object of the host's runtime. The host's package, which knows that
-      // object, makes typed handlers of such functions: these get the buffers, and no attributes.
+      // object, wraps such functions as typed handlers, which get the buffers and no attributes.
       if (handler.bundle.execute != nullptr) return MakeTypedSite(*this, handler, spec);
       break;
     case CustomCallApiVersion::kStatusReturningUnified:

@@ -1,7 +1,7 @@
-// The handlers and types that hosts register, and the call sites made of them.
+// The handlers and types that hosts register, and the call sites that use them.
 //
-// A handler is known by (target, platform); platforms are compared without case and "Host" is "cpu". Thread-safe.
-// Handlers are never removed: their pointers are the host's for the life of the process.
+// A handler is identified by target and platform; platforms are compared without case, and "Host" is "cpu".
+// Thread-safe. Handlers are never removed, because the host keeps their pointers as long as the process lives.
 #ifndef BACKPLANE_SDK_SHIM_FFI_REGISTRY_H_
 #define BACKPLANE_SDK_SHIM_FFI_REGISTRY_H_
 
@@ -34,17 +34,19 @@ class Registry : public CustomCallRegistry {
   // The platform of this plugin, whose handlers Has and Instantiate find.
   void SetPlatform(absl::string_view platform);
 
-  // AlreadyExists if another handler has the name; the same one again is welcome, also with more of its stages or
-  // fewer: the most that is known of it holds.
+  // Returns AlreadyExists if another handler has the name. The same handler may be registered again, also with more or
+  // fewer of its stages; the union of the stages is used.
   absl::Status Register(absl::string_view target, absl::string_view platform, const Handler& handler);
   absl::Status RegisterForThisPlatform(absl::string_view target, const Handler& handler);
 
-  // `id` 0: gives one. Otherwise takes the caller's, AlreadyExists when name or id belong to another pair.
+  // Assigns an id if `id` is 0. Otherwise uses the caller's id; returns AlreadyExists if the name or the id belongs to
+  // another pair.
   absl::Status RegisterType(absl::string_view name, int64_t* id, Deleter deleter);
-  // NotFound when no type has the id.
+  // Returns NotFound if no type has the id.
   absl::StatusOr<Deleter> FindType(int64_t id) const;
 
-  // The function that runs Python callables, and the type of the table of callables (0: take the only entry).
+  // Sets the function that runs Python callables, and the type of the table of callables (0: the only entry of user
+  // data).
   void SetTrampoline(Backplane_Callback_Trampoline trampoline, int64_t type_id);
   Backplane_Callback_Trampoline trampoline() const { return trampoline_.load(std::memory_order_acquire); }
   int64_t callback_type_id() const { return callback_type_id_.load(std::memory_order_acquire); }
@@ -66,11 +68,11 @@ class Registry : public CustomCallRegistry {
 // The registry of this plugin: the one in Plugin().services.
 Registry& TheRegistry();
 
-// call_site.cc: a site of a typed handler, or of an untyped one.
+// call_site.cc: creates a site of a typed or an untyped handler.
 absl::StatusOr<std::unique_ptr<CustomCallSite>> MakeTypedSite(Registry& registry, const Handler& handler,
                                                               const CustomCallSpec& spec);
 std::unique_ptr<CustomCallSite> MakeUntypedSite(void* function);
-// python_callback.cc: targets that run a Python callable of the host; null for other targets.
+// python_callback.cc: creates a site for a target that runs a Python callable. Returns null for other targets.
 absl::StatusOr<std::unique_ptr<CustomCallSite>> MakePythonSite(Registry& registry, const CustomCallSpec& spec);
 bool IsPythonTarget(absl::string_view target);
 
