@@ -51,8 +51,9 @@ inline Instruction* MakeBroadcast(Computation* c, const Instruction* like, Instr
 // Copies the instructions of `callee` into `into`, its parameters replaced by `arguments`; returns its root's copy.
 Instruction* Inline(Computation* into, const Computation* callee, absl::Span<Instruction* const> arguments);
 
-// Computations that run by themselves: the entry, and what loops, branches and calls run; callees first.
-std::vector<Computation*> RunningComputations(const Module* module);
+// The computations that are executed instruction by instruction: the entry, and what loops, branches and calls execute.
+// Not among them: bodies of fusions, reducers, comparators. Callees first.
+std::vector<Computation*> NonFusionComputations(const Module* module);
 
 // For a pass that edits what an instruction calls: an edit for one caller must not reach the others.
 class CalledComputations {

@@ -202,7 +202,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
     if (report.ok()) facts.runs = std::make_shared<RunCounter>(*report);
     watch.LogElapsed("report", &log);
   }
-  if (!engine::IsInterpretedWhole(*program.executable)) {
+  if (!engine::IsFullyInterpreted(*program.executable)) {
     const ModuleConfig& laid_out = program.kernels->config();
     KeepEntryTiled(program.executable.get(), laid_out.parameter_layouts, laid_out.result_layout, &log);
   }

@@ -89,7 +89,7 @@ absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
   const std::vector<bool> arguments_in_tiles = in_tiles(LeavesWithLayouts(parameter_shapes), arguments),
                           results_in_tiles = in_tiles(LeavesWithLayouts({lowered->entry()->root()->shape()}), results);
   ArrayLowering steps(array_side);
-  if (!engine::IsInterpretedWhole(*lowered)) steps.AssignEntryLayouts(*lowered, arguments, results);
+  if (!engine::IsFullyInterpreted(*lowered)) steps.AssignEntryLayouts(*lowered, arguments, results);
   engine::ProgramOptions options = engine::OptionsForRuntime(custom_calls);
   options.own_steps = &steps;
   options.objects = objects;

@@ -28,7 +28,7 @@ namespace backplane::engine {
 
 NamedValues CountCost(const Module& module) {
   Cost total;
-  for (const Computation* c : RunningComputations(&module)) {
+  for (const Computation* c : NonFusionComputations(&module)) {
     for (const auto& i : c->instructions()) {
       if (i->Is(Opcode::kParameter) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement) ||
           i->Is(Opcode::kConstant) || i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional)) {
@@ -99,7 +99,7 @@ void CallWhole(Module* module) {
 
 }  // namespace
 
-bool IsInterpretedWhole(const Module& module) {
+bool IsFullyInterpreted(const Module& module) {
   const Instruction* root = module.entry()->root();
   return root->Is(Opcode::kCall) && !StaysCall(*root);
 }
@@ -111,7 +111,7 @@ namespace {
 absl::Status DissolveFusions(Module* module) {
   for (bool changed = true; changed;) {
     changed = false;
-    for (Computation* c : RunningComputations(module)) {
+    for (Computation* c : NonFusionComputations(module)) {
       bool here = false;
       for (Instruction* i : c->Snapshot()) {
         if (!i->Is(Opcode::kFusion) || codegen::PlanKernel(*i->called(0), {}, "fusion").ok()) continue;
@@ -163,7 +163,7 @@ absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log) {
 }
 
 absl::Status LowerForEngine(Module* module, const OwnSteps* own_steps, std::vector<std::string>* log) {
-  if (IsInterpretedWhole(*module)) return absl::OkStatus();
+  if (IsFullyInterpreted(*module)) return absl::OkStatus();
   PassPipeline p("cpu");
   compiler::ContractionRules contractions;
   contractions.supports_type = [](PrimitiveType t) { return ToElementType(t).has_value(); };

@@ -25,7 +25,7 @@ absl::Status LowerForEngine(Module* module, const OwnSteps* own_steps, std::vect
 
 // After SimplifyForEngine: sizes that no pass could resolve are left, so the evaluator runs the whole program in one
 // call, which is all that the entry holds.
-bool IsInterpretedWhole(const Module& module);
+bool IsFullyInterpreted(const Module& module);
 
 // Work of one run by the definitions of core/ops; loop bodies count once. "flops", "transcendentals", "bytes accessed".
 NamedValues CountCost(const Module& module);
