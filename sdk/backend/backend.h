@@ -50,6 +50,7 @@
 #include "core/types/shape.h"
 #include "sdk/backend/custom_call.h"
 #include "sdk/backend/event.h"
+#include "sdk/backend/executable_signature.h"
 #include "sdk/backend/key_values.h"
 
 namespace backplane {
@@ -141,40 +142,26 @@ struct CompiledMemoryStats {
   int64_t host_generated_code = 0, host_argument = 0, host_output = 0, host_alias = 0, host_temp = 0;
 };
 
-struct ParameterInfo {
-  Shape shape;  // with layout
-  std::string memory_kind = "device";
-  bool donated = false;  // the caller's buffer is consumed (its memory is an output's) unless marked non-donatable
-  // For an executable without a module, which knows these otherwise. Both may be empty.
-  std::string name;      // for messages: "params['w']"
-  std::string sharding;  // a serialized OpSharding
-};
-struct OutputInfo {
-  Shape shape;  // with layout; one leaf of the result tuple
-  std::string memory_kind = "device";
-  std::string sharding;  // as of a parameter
-};
-
 class Executable {
  public:
   virtual ~Executable() = default;
   virtual const std::string& name() const = 0;
-  virtual const CompileOptions& options() const = 0;  // num_replicas, num_partitions, device assignment
-  virtual absl::Span<const ParameterInfo> parameters() const = 0;
-  virtual absl::Span<const OutputInfo> outputs() const = 0;
+  virtual const CompileOptions& options() const = 0;
+  // What a launch takes and gives; constant. See DescribeEntry for an executable with a module.
+  virtual const ExecutableSignature& signature() const = 0;
   // The program after all passes; null where the backend keeps none, as with a compiler of its own.
   virtual const Module* optimized_module() const { return nullptr; }
   virtual std::string fingerprint() const = 0;
   virtual int64_t code_size() const { return 0; }  // bytes of generated code
   virtual NamedValues cost() const = 0;            // "flops", "bytes accessed", "transcendentals", ...
   virtual CompiledMemoryStats memory_stats() const = 0;
-  virtual std::string compile_log() const { return ""; }  // kernels chosen and refused, one line each
-  virtual absl::StatusOr<std::string> Serialize() const = 0;
+  virtual std::string compile_log() const { return ""; }      // kernels chosen and refused, one line each
+  virtual absl::StatusOr<std::string> Serialize() const = 0;  // serialized_executable.h writes it
 };
 
 struct ExecuteRequest {
   int32_t device = 0;                           // device id
-  int32_t replica = 0, partition = 0;           // this device's place in the assignment
+  int32_t replica = 0, partition = 0;           // this device's position in the assignment
   absl::Span<const int32_t> device_assignment;  // device ids, [replica * partitions + partition]
   int64_t run_id = 0;                           // equal on all devices of one launch
   std::vector<DeviceArray> arguments;           // the request keeps them alive

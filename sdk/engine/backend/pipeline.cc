@@ -215,7 +215,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileOnEngine(std::unique_ptr<Modu
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Build(std::move(module), program_options, &log));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   log.push_back(absl::StrFormat("buffers, code and steps: %.2f ms", took.count()));
-  return std::make_shared<EngineExecutable>(std::move(program), options, std::move(cost), fingerprint, std::move(log));
+  return EngineExecutable::Create(std::move(program), options, std::move(cost), fingerprint, std::move(log));
 }
 
 }  // namespace backplane::engine
