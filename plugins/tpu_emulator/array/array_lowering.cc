@@ -31,7 +31,7 @@ class ArrayThunk : public engine::Thunk {
 
 }  // namespace
 
-bool ArrayLowering::Takes(const Instruction& instruction) const {
+bool ArrayLowering::Claims(const Instruction& instruction) const {
   return (instruction.Is(Opcode::kDot) || instruction.Is(Opcode::kConvolution)) && CheckArraySupports(instruction).ok();
 }
 
@@ -61,7 +61,7 @@ void ArrayLowering::AssignEntryLayouts(const Module& module, const std::vector<S
     if (!shape.has_layout() || shape.dimensions() != p->shape().dimensions())
       continue;  // the program already works on its memory
     const bool only_contractions = std::all_of(p->users().begin(), p->users().end(), [&](const Instruction* user) {
-      if (!Takes(*user)) return false;
+      if (!Claims(*user)) return false;
       for (int k = 0; k < 2; ++k) {
         if (user->operand(k) == p && !SupportsLayout(*user, k, shape.layout())) return false;
       }
@@ -80,16 +80,16 @@ void ArrayLowering::AssignEntryLayouts(const Module& module, const std::vector<S
     leaf += CountLeaves(r->shape());
     const bool has_no_other_user =
         r == root || (r->users().size() == 1 && std::count(roots.begin(), roots.end(), r) == 1);
-    if (!r->shape().IsArray() || !has_no_other_user || !Takes(*r) || shared_results[static_cast<size_t>(at)]) continue;
+    if (!r->shape().IsArray() || !has_no_other_user || !Claims(*r) || shared_results[static_cast<size_t>(at)]) continue;
     const Shape& shape = results[static_cast<size_t>(at)];
     if (shape.dimensions() != r->shape().dimensions()) continue;
     if (shape.has_layout() && SupportsLayout(*r, 2, shape.layout())) result_of_[r] = {at, shape.layout()};
   }
 }
 
-absl::StatusOr<std::unique_ptr<engine::Thunk>> ArrayLowering::MakeStep(const Instruction& instruction,
-                                                                       const engine::BufferAssignment& assignment,
-                                                                       std::vector<std::string>* log) const {
+absl::StatusOr<std::unique_ptr<engine::Thunk>> ArrayLowering::MakeThunk(const Instruction& instruction,
+                                                                        const engine::BufferAssignment& assignment,
+                                                                        std::vector<std::string>* log) const {
   const Layout* layouts[3] = {};
   for (int k = 0; k < 2; ++k) {
     auto at = layout_of_.find(instruction.operand(k));

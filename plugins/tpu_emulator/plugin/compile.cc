@@ -154,8 +154,8 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
     const ModuleConfig& laid_out = program.kernels->config();
     KeepEntryTiled(program.executable.get(), laid_out.parameter_layouts, laid_out.result_layout, &log);
   }
-  const ArrayLowering steps(chosen.machine.array_side);
-  RETURN_IF_ERROR(engine::LowerForEngine(program.executable.get(), &steps, &log));
+  const ArrayLowering lowering(chosen.machine.array_side);
+  RETURN_IF_ERROR(engine::LowerForEngine(program.executable.get(), &lowering, &log));
   watch.LogElapsed("engine passes", &log);
   return EmulatorExecutable::Build(std::move(program.executable), std::move(program.kernels), std::move(facts),
                                    chosen.machine.array_side, custom_calls, nullptr, std::move(log));

@@ -55,10 +55,10 @@ absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
   for (const Instruction* p : lowered->entry()->parameters()) parameter_shapes.push_back(p->shape());
   const std::vector<bool> arguments_in_tiles = in_tiles(FlattenToLeaves(parameter_shapes), arguments),
                           results_in_tiles = in_tiles(FlattenToLeaves({lowered->entry()->root()->shape()}), results);
-  ArrayLowering steps(array_side);
-  if (!engine::IsFullyInterpreted(*lowered)) steps.AssignEntryLayouts(*lowered, arguments, results);
+  ArrayLowering lowering(array_side);
+  if (!engine::IsFullyInterpreted(*lowered)) lowering.AssignEntryLayouts(*lowered, arguments, results);
   engine::ProgramOptions options = engine::OptionsForRuntime(custom_calls);
-  options.own_steps = &steps;
+  options.lowering = &lowering;
   options.objects = objects;
   ASSIGN_OR_RETURN(out->program_, engine::Program::Build(std::move(lowered), options, &log));
   // Buffer assignment decides which donors an output can use. A donor that none can use stays with the host.
@@ -67,8 +67,8 @@ absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
     for (size_t k = 0; k < a.size() && k < b.size(); ++k) a[k] = a[k] || b[k];
     return a;
   };
-  RETURN_IF_ERROR(out->PlanLeaves(either(arguments_in_tiles, steps.reads_device_layout()),
-                                  either(results_in_tiles, steps.writes_device_layout())));
+  RETURN_IF_ERROR(out->PlanLeaves(either(arguments_in_tiles, lowering.reads_device_layout()),
+                                  either(results_in_tiles, lowering.writes_device_layout())));
   out->log_ = std::move(log);
   return std::shared_ptr<Executable>(std::move(out));
 }

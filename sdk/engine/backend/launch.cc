@@ -18,7 +18,7 @@ constexpr double kStayMicroseconds = 150;
 
 // The temporary memory that a program holds at a time: devices that meet hold theirs together.
 int64_t TemporaryBytesTogether(const Program& program, const ExecutableSignature& signature) {
-  const int64_t devices = program.meets_others() ? std::max<int64_t>(signature.device_count(), 1) : 1;
+  const int64_t devices = program.traits().communicates ? std::max<int64_t>(signature.device_count(), 1) : 1;
   return std::min(program.temporary_bytes(), std::numeric_limits<int64_t>::max() / devices) * devices;
 }
 
@@ -33,7 +33,7 @@ ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Execu
       runtime_(Runtime::Get()),
       budget_(std::move(budget)),
       expected_(budget_, TemporaryBytesTogether(program, executable_->signature())) {
-  if (!program.meets_others()) return;
+  if (!program.traits().communicates) return;
   member_ = JoinLaunch(runtime_.launches, request_, executable_->signature(), time_limit);
 }
 
@@ -81,7 +81,7 @@ absl::Status ProgramLaunch::Dispatch(const std::shared_ptr<ProgramLaunch>& launc
   const Workers::Kind kind = program.may_block() ? Workers::Kind::kHostCalls : Workers::Kind::kProgram;
   absl::Status s = Caught([&] {
     auto run = [launch] { launch->RunAndFinish(); };
-    if (program.meets_others())
+    if (program.traits().communicates)
       runtime.ScheduleMember(run_id, members, std::move(run));
     else
       runtime.Schedule(std::move(run), kind);
@@ -96,11 +96,11 @@ absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch
   for (const DeviceArray& a : launch->request_.arguments) ready = ready && a.ready.IsReady();
   ExecuteResult result;
   result.outputs = std::move(outputs);
-  if (ready && effects_first && launch->program_.acts_on_host() && !launch->program_.meets_others()) {
+  if (ready && effects_first && launch->program_.traits().has_host_effects && !launch->program_.traits().communicates) {
     result.failure = launch->RunOnce();
     return result;
   }
-  if (ready && !launch->program_.may_block() && !launch->program_.open_ended() &&
+  if (ready && !launch->program_.may_block() && !launch->program_.traits().has_unbounded_loop &&
       launch->program_.estimated_us() + more_microseconds < kStayMicroseconds) {
     const absl::Status s = launch->RunOnce();
     result.done = s.ok() ? Event() : Event::Ready(s);
