@@ -89,7 +89,7 @@ void Combine(Computation* c, const std::vector<Instruction*>& members) {
 
 absl::StatusOr<bool> CombineAllReduces::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     // Each merging is seen by the search for the next: two pairs that wait for each other crosswise are not both made.
     std::vector<Instruction*> order = c->Snapshot();
     for (size_t at = 0; at < order.size(); ++at) {

@@ -59,7 +59,7 @@ Instruction* Expand(Computation* c, Instruction* done) {
 
 absl::StatusOr<bool> ExpandAsync::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     // What an async-start wraps may hold pairs of its own.
     for (bool again = true; again; here |= again) {

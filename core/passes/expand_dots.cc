@@ -328,7 +328,7 @@ absl::StatusOr<const Computation*> ScaledDot(const Instruction* i) {
 
 absl::StatusOr<bool> ExpandDots::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       const Computation* instead = nullptr;

@@ -658,7 +658,7 @@ absl::StatusOr<bool> ExpandFolds::Run(Module* module) {
   bool changed = false;
   for (bool more = true; more;) {  // what a fold calls may hold folds
     more = false;
-    for (Computation* c : NonFusionComputations(module)) {
+    for (Computation* c : ControlFlowComputations(module)) {
       bool here = false;
       for (Instruction* i : c->Snapshot()) {
         if (!IsFold(*i) || HasDynamicSize(*i) || (i->users().empty() && i != c->root() && !i->HasSideEffect()))

@@ -162,7 +162,7 @@ class Expander {
 
 absl::StatusOr<bool> ExpandOperations::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     ASSIGN_OR_RETURN(bool here, Expander(c).Run());
     changed |= here;
   }

@@ -91,7 +91,7 @@ absl::StatusOr<bool> ExpandScans::Run(Module* module) {
   bool changed = false;
   for (bool more = true; more;) {  // a scan's body may hold scans
     more = false;
-    for (Computation* c : NonFusionComputations(module)) {
+    for (Computation* c : ControlFlowComputations(module)) {
       for (Instruction* i : c->Snapshot()) {
         if (!i->Is(Opcode::kScan)) continue;
         ASSIGN_OR_RETURN(const Computation* loop, LoopOf(i));

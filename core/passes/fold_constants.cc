@@ -50,7 +50,7 @@ bool IsEmpty(const Instruction* i) {
 
 absl::StatusOr<bool> FoldConstants::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (IsEmpty(i)) {

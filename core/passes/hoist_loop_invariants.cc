@@ -328,7 +328,7 @@ absl::Status CarryInto(Instruction* loop, const std::vector<Instruction*>& carri
 absl::StatusOr<bool> HoistLoopInvariants::Run(Module* module) {
   bool changed = false;
   CalledComputations called(*module);
-  for (Computation* c : NonFusionComputations(module)) {  // inner loops first: what leaves them may go on
+  for (Computation* c : ControlFlowComputations(module)) {  // inner loops first: what leaves them may go on
     absl::flat_hash_set<const Instruction*> ordered;
     for (const auto& i : c->instructions()) {
       for (const Instruction* p : i->control_predecessors()) {

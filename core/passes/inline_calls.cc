@@ -11,7 +11,7 @@ absl::StatusOr<bool> InlineWhere(Module* module, bool all) {
   RETURN_IF_ERROR(CheckCallBudget(*module));
   // In a reducer or comparator a call is no more than a way to write it: there nothing asks to stay.
   absl::flat_hash_set<const Computation*> running;
-  for (const Computation* c : NonFusionComputations(module)) running.insert(c);
+  for (const Computation* c : ControlFlowComputations(module)) running.insert(c);
   bool changed = false;
   // Callees come first, so what is inlined holds no calls any more.
   for (Computation* c : module->PostOrder()) {

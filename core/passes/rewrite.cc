@@ -38,7 +38,7 @@ Instruction* Inline(Computation* into, const Computation* callee, absl::Span<Ins
   return copy.at(callee->root());
 }
 
-std::vector<Computation*> NonFusionComputations(const Module* module) {
+std::vector<Computation*> ControlFlowComputations(const Module* module) {
   absl::flat_hash_set<Computation*> seen;
   std::vector<Computation*> order;
   if (module->entry() != nullptr) Collect(module->entry(), seen, order);

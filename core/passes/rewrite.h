@@ -53,7 +53,7 @@ Instruction* Inline(Computation* into, const Computation* callee, absl::Span<Ins
 
 // The computations that are executed instruction by instruction: the entry, and what loops, branches and calls execute.
 // Not among them: bodies of fusions, reducers, comparators. Callees first.
-std::vector<Computation*> NonFusionComputations(const Module* module);
+std::vector<Computation*> ControlFlowComputations(const Module* module);
 
 // For a pass that edits what an instruction calls: an edit for one caller must not reach the others.
 class CalledComputations {

@@ -69,7 +69,7 @@ SimplifyAlgebra::SimplifyAlgebra(bool transposes_into_dots) : rules_(MakeRules(t
 
 absl::StatusOr<bool> SimplifyAlgebra::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     if (!Rewriter(c, rules_, &applied_).Run()) continue;
     c->RemoveDead();
     changed = true;

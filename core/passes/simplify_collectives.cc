@@ -60,7 +60,7 @@ absl::StatusOr<Instruction*> Simplify(Computation* c, Instruction* i, int64_t re
 absl::StatusOr<bool> SimplifyCollectives::Run(Module* module) {
   const int64_t replicas = module->config().num_replicas, partitions = module->config().num_partitions;
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (i->users().empty() && i != c->root()) continue;

@@ -53,7 +53,7 @@ bool Unroll(Instruction* loop) {
 
 absl::StatusOr<bool> UnrollLoops::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (i->Is(Opcode::kWhile) && Unroll(i)) here = true;

@@ -164,7 +164,7 @@ Instruction* PermutedDot(Computation* c, Instruction* transpose) {
 
 absl::StatusOr<bool> LegalizeContractions::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if ((i->users().empty() && i != c->root()) || IsClaimed(*i)) continue;

@@ -176,7 +176,7 @@ absl::StatusOr<bool> Entry(Module* module) {
 absl::StatusOr<bool> LegalizeLayouts::Run(Module* module) {
   // Custom calls first: what they make is row-major when the host's wishes are seen to.
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     for (Instruction* i : c->Snapshot()) {
       if (!i->Is(Opcode::kCustomCall)) continue;
       ASSIGN_OR_RETURN(bool here, CustomCall(c, i));

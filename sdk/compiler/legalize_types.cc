@@ -188,7 +188,7 @@ absl::StatusOr<Value> Promoted(Builder& b, const Instruction& i, std::vector<Val
 
 absl::StatusOr<bool> LegalizeTypes::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       absl::StatusOr<Value> (*rule)(Builder&, const Instruction&, std::vector<Value>) = nullptr;

@@ -24,7 +24,7 @@ Ints MajorToMinorOrder(const Shape& s) {
 
 absl::StatusOr<bool> ResolveBitcasts::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (!i->Is(Opcode::kBitcast) || !i->shape().IsArray() || !i->operand(0)->shape().IsArray()) continue;

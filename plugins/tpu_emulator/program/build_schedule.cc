@@ -301,7 +301,7 @@ void SetSpaces(Shape& shape, absl::Span<const int> buffers, const WalkedProgram&
 
 // Writes the memory spaces into the layouts of the program, including those inside of fusions.
 void WriteSpaces(Module* kernels, const WalkedProgram& program) {
-  for (Computation* c : NonFusionComputations(kernels)) {
+  for (Computation* c : ControlFlowComputations(kernels)) {
     for (const auto& i : c->instructions()) {
       const auto at = program.values.find(i.get());
       if (at == program.values.end()) continue;

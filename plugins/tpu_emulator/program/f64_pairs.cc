@@ -319,7 +319,7 @@ double RoundToPair(double x) {
 absl::StatusOr<bool> ComputeF64InPairs::Run(Module* module) {
   absl::flat_hash_map<const Computation*, Computation*> combiners;
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     bool here = false;
     RETURN_IF_ERROR(Rounder(c).RoundComputation(combiners, here));
     changed |= here;

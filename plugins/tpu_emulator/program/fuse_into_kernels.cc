@@ -536,7 +536,7 @@ class KernelFuser {
 
 absl::StatusOr<bool> FuseIntoKernels::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : NonFusionComputations(module)) {
+  for (Computation* c : ControlFlowComputations(module)) {
     ASSIGN_OR_RETURN(const bool one, KernelFuser(c, widen_).Run());
     changed |= one;
   }

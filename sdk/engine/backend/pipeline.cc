@@ -28,7 +28,7 @@ namespace backplane::engine {
 
 NamedValues CountCost(const Module& module) {
   Cost total;
-  for (const Computation* c : NonFusionComputations(&module)) {
+  for (const Computation* c : ControlFlowComputations(&module)) {
     for (const auto& i : c->instructions()) {
       if (i->Is(Opcode::kParameter) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement) ||
           i->Is(Opcode::kConstant) || i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional)) {
@@ -111,7 +111,7 @@ namespace {
 absl::Status DissolveFusions(Module* module) {
   for (bool changed = true; changed;) {
     changed = false;
-    for (Computation* c : NonFusionComputations(module)) {
+    for (Computation* c : ControlFlowComputations(module)) {
       bool here = false;
       for (Instruction* i : c->Snapshot()) {
         if (!i->Is(Opcode::kFusion) || codegen::PlanKernel(*i->called(0), {}, "fusion").ok()) continue;
