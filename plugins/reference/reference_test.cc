@@ -155,7 +155,7 @@ TEST_F(ReferenceTest, LayoutsAskedForAreKept) {
     m.config().parameter_layouts = {column};
     m.config().result_layout = column;
   });
-  EXPECT_TRUE(executable_->parameters()[0].shape.Identical(column));
+  EXPECT_TRUE(executable_->signature().parameters[0].shape.Identical(column));
   DeviceArray x = Array({1, 4, 2, 5, 3, 6});
   x.shape = column;
   ExecuteResult r = Launch(*twice, {std::move(x)});
@@ -260,7 +260,7 @@ TEST_F(ReferenceTest, CollectivesInLoopsMeetTurnByTurn) {
   ASSERT_NE(loaded, nullptr);
   for (int64_t run = 0; run < 10; ++run) {  // launches overlap
     DeviceArray a = Array({1}, 0), b = Array({3}, 1);
-    a.shape = b.shape = executable_->parameters()[0].shape;
+    a.shape = b.shape = executable_->signature().parameters[0].shape;
     ExecuteResult ra = Launch(*loaded, {a}, {}, 0, 100 + run), rb = Launch(*loaded, {b}, {}, 1, 100 + run);
     EXPECT_THAT(Values(ra.outputs[0]), ElementsAre(2));
     EXPECT_THAT(Values(rb.outputs[0]), ElementsAre(2));
@@ -313,7 +313,7 @@ TEST_F(ReferenceTest, SerializedProgramsRunAgain) {
   auto back = backend_->Deserialize(*bytes, client_->topology());
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ((*back)->fingerprint(), executable_->fingerprint());
-  EXPECT_TRUE((*back)->parameters()[1].donated);
+  EXPECT_TRUE((*back)->signature().parameters[1].donated);
   auto loaded = client_->Load(*back, {});
   ASSERT_TRUE(loaded.ok());
   executable_ = *back;

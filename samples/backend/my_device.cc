@@ -14,7 +14,7 @@ constexpr uintptr_t kWindow = uintptr_t{1} << 62;  // not an address of any x86-
 void* Outside(const void* inside) { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(inside) + kWindow); }
 void* Inside(const void* outside) { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(outside) - kWindow); }
 
-class MyMemory : public backplane::mixed::DeviceMemory {
+class MyMemory : public backplane::DeviceMemory {
  public:
   absl::StatusOr<void*> Allocate(int32_t device, size_t bytes) override {
     void* inside = std::aligned_alloc(64, (bytes + 63) / 64 * 64);

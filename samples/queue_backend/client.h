@@ -45,7 +45,7 @@ class QueueClient : public backplane::Client {
   QueueClient(backplane::Topology topology, size_t bytes, std::chrono::milliseconds collective_time_limit);
   ~QueueClient() override;
 
-  const backplane::Topology& topology() const override { return runtime_->topology(); }
+  const backplane::Topology& topology() const override { return runtime_->memories->topology(); }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override;
   bool IsHostMemory(int32_t memory) const override { return IsPinned(memory); }
 

@@ -6,7 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "samples/queue_backend/client.h"
+#include "sdk/backend/collectives/join_launch.h"
 #include "sdk/backend/exceptions.h"
+#include "sdk/backend/host_copy.h"
+#include "sdk/backend/launch_outputs.h"
 #include "sdk/backend/mixed/executable.h"
 
 namespace queue_backend {
@@ -39,16 +42,17 @@ struct Run {
   bool reuses_arguments = false;
 };
 
-absl::StatusOr<Value> ReadArgument(backplane::mixed::Runtime& runtime, const Shape& shape, const Run& run, size_t* at) {
+absl::StatusOr<Value> ReadArgument(const backplane::MemorySpaces& memories, const Shape& shape, const Run& run,
+                                   size_t* at) {
   if (shape.IsTuple()) {
     std::vector<Value> elements;
     for (int64_t i = 0; i < shape.tuple_size(); ++i) {
-      ASSIGN_OR_RETURN(Value element, ReadArgument(runtime, shape.tuple_shapes(i), run, at));
+      ASSIGN_OR_RETURN(Value element, ReadArgument(memories, shape.tuple_shapes(i), run, at));
       elements.push_back(std::move(element));
     }
     return Value::Tuple(std::move(elements));
   }
-  ASSIGN_OR_RETURN(Literal literal, runtime.Read(OnChip(run.request.arguments[(*at)++])));
+  ASSIGN_OR_RETURN(Literal literal, memories.Read(OnChip(run.request.arguments[(*at)++])));
   return Value::OfLiteral(std::move(literal));
 }
 
@@ -81,7 +85,7 @@ absl::Status Compute(QueueClient& client, Run& run) {
   std::vector<Value> arguments;
   size_t at = 0;
   for (const Instruction* p : executable.optimized_module()->entry()->parameters()) {
-    ASSIGN_OR_RETURN(Value argument, ReadArgument(client.runtime(), p->shape(), run, &at));
+    ASSIGN_OR_RETURN(Value argument, ReadArgument(*client.runtime().memories, p->shape(), run, &at));
     arguments.push_back(std::move(argument));
   }
   OwnMemory placement(run.request.device);
@@ -95,7 +99,7 @@ absl::Status Compute(QueueClient& client, Run& run) {
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (!run.outputs[i].shape.IsArray()) continue;
     ASSIGN_OR_RETURN(Literal value, leaves[i].OnHost(placement));
-    RETURN_IF_ERROR(client.runtime().Write(value, OnChip(run.outputs[i])));
+    RETURN_IF_ERROR(client.runtime().memories->Write(value, OnChip(run.outputs[i])));
   }
   return absl::OkStatus();
 }
@@ -109,12 +113,8 @@ class QueueLoaded : public backplane::LoadedExecutable {
     auto run = std::make_shared<Run>();
     run->executable = executable_;
     RETURN_IF_ERROR(MakeOutputs(request, *run));
-    const backplane::CompileOptions& options = executable_->options();
     backplane::mixed::Runtime& runtime = client_->runtime();
-    backplane::LaunchOptions launch{options.num_replicas, options.num_partitions, runtime.collective_time_limit, {}};
-    launch.devices.assign(request.device_assignment.begin(), request.device_assignment.end());
-    run->member = std::make_shared<backplane::LaunchMember>(runtime.launches.Join(request.run_id, launch),
-                                                            request.replica, request.partition);
+    run->member = JoinLaunch(runtime.launches, request, executable_->signature(), runtime.collective_time_limit);
     Work work{"execute", executable_->name(), {}, {}, {}, {}, {}};
     for (const DeviceArray& argument : request.arguments) {
       work.inputs.push_back(argument.ready);
@@ -139,18 +139,14 @@ class QueueLoaded : public backplane::LoadedExecutable {
 
  private:
   absl::Status MakeOutputs(const ExecuteRequest& request, Run& run) const {
-    absl::Span<const backplane::OutputInfo> infos = executable_->outputs();
-    for (size_t i = 0; i < infos.size(); ++i) {
-      const int32_t memory = 2 * request.device + (infos[i].memory_kind == "pinned_host" ? 1 : 0);
-      DeviceArray output{infos[i].shape, memory, nullptr, Event()};
-      const int64_t alias = executable_->alias_of_output()[i];
-      const DeviceArray* argument = alias < 0 ? nullptr : &request.arguments[static_cast<size_t>(alias)];
-      if (argument != nullptr && request.donated[static_cast<size_t>(alias)] && argument->memory == memory &&
-          argument->shape.Identical(output.shape)) {
+    for (const backplane::OutputInfo& info : executable_->signature().outputs) {
+      const int32_t memory = 2 * request.device + (info.memory_kind == "pinned_host" ? 1 : 0);
+      DeviceArray output{info.shape, memory, nullptr, Event()};
+      if (const DeviceArray* argument = FindReusedArgument(request, info, memory)) {
         output.storage = argument->storage;
         run.reuses_arguments = true;
       } else {
-        ASSIGN_OR_RETURN(output.storage, client_->Allocate(memory, backplane::mixed::StorageBytes(output.shape)));
+        ASSIGN_OR_RETURN(output.storage, client_->Allocate(memory, backplane::StorageBytes(info.shape)));
       }
       run.outputs.push_back(std::move(output));
     }

@@ -53,6 +53,7 @@
 #include "core/types/shape.h"
 #include "sdk/backend/custom_call.h"
 #include "sdk/backend/event.h"
+#include "sdk/backend/executable_signature.h"
 #include "sdk/backend/key_values.h"
 
 namespace backplane {
@@ -145,28 +146,13 @@ struct CompiledMemoryStats {
   int64_t host_generated_code = 0, host_argument = 0, host_output = 0, host_alias = 0, host_temp = 0;
 };
 
-struct ParameterInfo {
-  Shape shape;  // with layout
-  std::string memory_kind = "device";
-  bool donated = false;  // an output reuses the memory of the caller's buffer, unless the buffer is non-donatable
-  // Only needed if optimized_module() is null; otherwise they come from the module. Both may be empty.
-  std::string name;      // for messages: "params['w']"
-  std::string sharding;  // a serialized OpSharding
-};
-struct OutputInfo {
-  Shape shape;  // with layout; one leaf of the result tuple
-  std::string memory_kind = "device";
-  std::string sharding;  // as in ParameterInfo
-};
-
-// Immutable and thread-safe.
 class Executable {
  public:
   virtual ~Executable() = default;
   virtual const std::string& name() const = 0;
   virtual const CompileOptions& options() const = 0;  // num_replicas, num_partitions, device assignment
-  virtual absl::Span<const ParameterInfo> parameters() const = 0;
-  virtual absl::Span<const OutputInfo> outputs() const = 0;
+  // What a launch takes and gives; constant. See DescribeEntry for an executable with a module.
+  virtual const ExecutableSignature& signature() const = 0;
   // The program after all passes. Null if the backend keeps no module, for example because it uses a vendor's compiler.
   virtual const Module* optimized_module() const { return nullptr; }
   virtual std::string fingerprint() const = 0;
@@ -174,7 +160,7 @@ class Executable {
   virtual NamedValues cost() const = 0;            // "flops", "bytes accessed", "transcendentals", ...
   virtual CompiledMemoryStats memory_stats() const = 0;
   virtual std::string compile_log() const { return ""; }      // one line per kernel that was chosen or refused
-  virtual absl::StatusOr<std::string> Serialize() const = 0;  // read back by Backend::Deserialize
+  virtual absl::StatusOr<std::string> Serialize() const = 0;  // serialized_executable.h writes it
 };
 
 struct ExecuteRequest {

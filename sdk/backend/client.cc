@@ -2,58 +2,19 @@
 #include <atomic>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/relayout/relayout.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/backend.h"
 #include "sdk/backend/exceptions.h"
 #include "sdk/backend/faults.h"
-#include "sdk/backend/strided_copy.h"
+#include "sdk/backend/host_copy.h"
 
 namespace backplane {
 namespace {
-
-// Tiled arrays have no strides; the relayout kernel computes the positions of their elements.
-bool IsTiled(const Shape& shape) { return shape.IsArray() && shape.has_layout() && !shape.layout().tiles.empty(); }
-
-absl::StatusOr<size_t> BytesOf(const Shape& shape) {
-  if (!IsTiled(shape)) {
-    RETURN_IF_ERROR(DenseByteStrides(shape).status());
-    return static_cast<size_t>(shape.byte_size());
-  }
-  ASSIGN_OR_RETURN(PhysicalLayout layout, PhysicalLayout::Of(shape));
-  return static_cast<size_t>(layout.byte_size());
-}
-
-absl::Status CheckRoom(const DeviceArray& array, absl::string_view what) {
-  if (array.storage == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": the array has no storage"));
-  }
-  ASSIGN_OR_RETURN(size_t bytes, BytesOf(array.shape));
-  if (array.storage->size() < bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": ", array.shape.ToString(true), " takes ", bytes,
-                                                   " bytes, the storage has ", array.storage->size()));
-  }
-  return absl::OkStatus();
-}
-
-// Hosts may leave any bits in the unused part of a byte. Our arrays hold s4 sign-extended and all other types
-// zero-extended.
-void CompleteSubBytes(PrimitiveType type, void* data, size_t bytes) {
-  if (!IsSubByte(type)) return;
-  const int spare = 8 - BitWidth(type);
-  uint8_t* p = static_cast<uint8_t*>(data);
-  for (size_t k = 0; k < bytes; ++k) {
-    const uint8_t high = static_cast<uint8_t>(p[k] << spare);
-    p[k] =
-        IsSigned(type) ? static_cast<uint8_t>(static_cast<int8_t>(high) >> spare) : static_cast<uint8_t>(high >> spare);
-  }
-}
 
 using Copy = absl::AnyInvocable<absl::Status()>;
 
@@ -163,58 +124,17 @@ absl::StatusOr<Event> Client::GetStreamEvent(int32_t device, void* stream) {
 
 absl::StatusOr<size_t> Client::StorageSize(const Shape& shape, int32_t memory) const {
   if (shape.IsToken()) return size_t{0};
-  return BytesOf(shape);
+  return ComputeStorageBytes(shape);
 }
 
 absl::StatusOr<Layout> Client::DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims) const {
   return Layout::RowMajor(static_cast<int64_t>(dims.size()));
 }
 
-absl::Status Client::CopyFromHost(const HostArray& src, const DeviceArray& dst) {
-  if (src.type != dst.shape.element_type() || !absl::c_equal(src.dims, dst.shape.dimensions())) {
-    return absl::InvalidArgumentError(absl::StrCat("copy from host: source ", Shape(src.type, src.dims).ToString(),
-                                                   ", destination ", dst.shape.ToString()));
-  }
-  RETURN_IF_ERROR(CheckRoom(dst, "copy from host"));
-  if (IsTiled(dst.shape)) {
-    Shape dense(src.type, src.dims);
-    dense.set_row_major();
-    ASSIGN_OR_RETURN(Relayout relayout, Relayout::Plan(dense, dst.shape, PaddingFill::kZero));
-    const size_t width = static_cast<size_t>(ByteWidth(src.type));
-    if (IsDenseRowMajor(src.dims, width, src.byte_strides) && !IsSubByte(src.type)) {
-      relayout.Run(src.data, dst.storage->data());
-      return absl::OkStatus();
-    }
-    std::vector<std::byte> gathered(static_cast<size_t>(dense.byte_size()));
-    ASSIGN_OR_RETURN(DimVector dense_strides, DenseByteStrides(dense));
-    StridedCopy(src.dims, width, src.data, src.byte_strides, gathered.data(), dense_strides);
-    CompleteSubBytes(src.type, gathered.data(), gathered.size());
-    relayout.Run(gathered.data(), dst.storage->data());
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(DimVector strides, DenseByteStrides(dst.shape));
-  StridedCopy(src.dims, static_cast<size_t>(ByteWidth(src.type)), src.data, src.byte_strides, dst.storage->data(),
-              strides);
-  CompleteSubBytes(src.type, dst.storage->data(), static_cast<size_t>(dst.shape.byte_size()));
-  return absl::OkStatus();
-}
+absl::Status Client::CopyFromHost(const HostArray& src, const DeviceArray& dst) { return CopyHostArray(src, dst); }
 
 absl::Status Client::CopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst) {
-  if (!(src.shape == host_shape_with_layout)) {
-    return absl::InvalidArgumentError(absl::StrCat("copy to host: source ", src.shape.ToString(), ", destination ",
-                                                   host_shape_with_layout.ToString()));
-  }
-  RETURN_IF_ERROR(CheckRoom(src, "copy to host"));
-  if (IsTiled(src.shape) || IsTiled(host_shape_with_layout)) {
-    ASSIGN_OR_RETURN(Relayout relayout, Relayout::Plan(src.shape, host_shape_with_layout, PaddingFill::kZero));
-    relayout.Run(src.storage->data(), dst);
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(DimVector from, DenseByteStrides(src.shape));
-  ASSIGN_OR_RETURN(DimVector to, DenseByteStrides(host_shape_with_layout));
-  StridedCopy(src.shape.dimensions(), static_cast<size_t>(ByteWidth(src.shape.element_type())), src.storage->data(),
-              from, dst, to);
-  return absl::OkStatus();
+  return CopyArrayToHost(src, host_shape_with_layout, dst);
 }
 
 absl::Status Client::CopyDevice(const DeviceArray& src, const DeviceArray& dst) {
@@ -222,7 +142,7 @@ absl::Status Client::CopyDevice(const DeviceArray& src, const DeviceArray& dst) 
     return absl::UnimplementedError(
         absl::StrCat("copy device: no copy between memories ", src.memory, " and ", dst.memory));
   }
-  RETURN_IF_ERROR(CheckRoom(dst, "copy device"));
+  RETURN_IF_ERROR(CheckStorageFits(dst, "copy device"));
   return CopyToHost(src, dst.shape, dst.storage->data());
 }
 

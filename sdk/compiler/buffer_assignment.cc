@@ -11,7 +11,6 @@ namespace backplane::compiler {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kTailPadding = 64;  // vector code may touch so much past the end of an array of ours
 constexpr int64_t kMaxTemporaryBytes = int64_t{1} << 46;
 
 using ValueId = int32_t;

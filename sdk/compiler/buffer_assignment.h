@@ -28,6 +28,9 @@ namespace backplane::compiler {
 using SlotId = int32_t;
 constexpr SlotId kNoSlot = -1;
 
+// Bytes past the end of an array of temporary memory that vector code may read and write.
+constexpr int64_t kTailPadding = 64;
+
 struct Slot {
   enum class Kind : uint8_t { kArgument, kOutput, kConstant, kTemporary };
   Kind kind = Kind::kTemporary;

@@ -1,6 +1,5 @@
 #include "absl/algorithm/container.h"
 #include "core/import/proto/sharding_proto.h"
-#include "core/passes/partition/partition_module.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/executable_views.h"
 #include "sdk/shim/objects.h"
@@ -25,84 +24,28 @@ LayoutViews MakeLayouts(std::vector<Layout> layouts) {
 
 Layout LayoutOf(const Shape& shape) { return shape.has_layout() ? shape.layout() : Layout::RowMajor(shape.rank()); }
 
-// Returns the shardings that the partitioner has stored for the program's parameters or results, one for each leaf.
-// Empty if there are none.
-std::optional<StringViews> PartitionedShardings(const Executable& executable, const char* name, size_t leaves) {
-  const StringMap& attributes = executable.optimized_module()->config().frontend_attributes;
-  auto text = attributes.find(name);
-  if (text == attributes.end()) return std::nullopt;
-  absl::StatusOr<Sharding> tuple = ParseSharding(text->second);
-  if (!tuple.ok() || tuple->tuple.size() != leaves) return std::nullopt;
-  StringViews views;
-  for (const Sharding& s : tuple->tuple) views.strings.push_back(SerializeSharding(s));
-  return views;
-}
-
-// Returns the shardings that an executable without a module states; replicated for leaves without one. Empty if it
-// states none.
+// One sharding for each leaf, replicated where the signature has none. Absent where it has none of any.
 template <typename Info>
-std::optional<StringViews> GivenShardings(absl::Span<const Info> infos) {
-  if (absl::c_all_of(infos, [](const Info& info) { return info.sharding.empty(); })) return std::nullopt;
+std::optional<StringViews> MakeShardings(const std::vector<Info>& infos) {
+  if (absl::c_all_of(infos, [](const Info& info) { return !info.sharding.has_value(); })) return std::nullopt;
   StringViews views;
   for (const Info& info : infos)
-    views.strings.push_back(info.sharding.empty() ? SerializeSharding(Sharding()) : info.sharding);
+    views.strings.push_back(info.sharding ? *info.sharding : SerializeSharding(Sharding()));
   views.Seal();
   return views;
-}
-
-// Fills in one sharding for each leaf of the entry's parameters and of its result. Empty if the program states none.
-void FillShardings(const Executable& executable, ExecutableViews& views) {
-  if (executable.optimized_module() == nullptr) {
-    views.parameter_shardings = GivenShardings(executable.parameters());
-    views.output_shardings = GivenShardings(executable.outputs());
-    return;
-  }
-  views.parameter_shardings =
-      PartitionedShardings(executable, kParameterShardingsAttribute, executable.parameters().size());
-  views.output_shardings = PartitionedShardings(executable, kResultShardingsAttribute, executable.outputs().size());
-  if (views.parameter_shardings || views.output_shardings) {
-    if (views.parameter_shardings) views.parameter_shardings->Seal();
-    if (views.output_shardings) views.output_shardings->Seal();
-    return;
-  }
-  const Computation* entry = executable.optimized_module()->entry();
-  if (entry == nullptr || entry->root() == nullptr) return;
-  const Sharding replicated;
-  bool any = false;
-  StringViews parameters;
-  auto flatten = [&](const Shape& shape, const Sharding* sharding, StringViews& out) {
-    int64_t leaf = 0;
-    ForEachLeaf(shape, [&](const Shape&, const std::vector<int64_t>&) {
-      const Sharding* one = sharding;
-      if (sharding != nullptr && sharding->type == Sharding::Type::kTuple) {
-        one = leaf < static_cast<int64_t>(sharding->tuple.size()) ? &sharding->tuple[leaf] : nullptr;
-      }
-      any |= one != nullptr;
-      out.strings.push_back(SerializeSharding(one == nullptr ? replicated : *one));
-      ++leaf;
-    });
-  };
-  for (const Instruction* p : entry->parameters()) flatten(p->shape(), p->sharding().get(), parameters);
-  if (any && parameters.strings.size() == executable.parameters().size())
-    views.parameter_shardings = std::move(parameters);
-  any = false;
-  StringViews outputs;
-  flatten(entry->root()->shape(), entry->root()->sharding().get(), outputs);
-  if (any && outputs.strings.size() == executable.outputs().size()) views.output_shardings = std::move(outputs);
-  if (views.parameter_shardings) views.parameter_shardings->Seal();
-  if (views.output_shardings) views.output_shardings->Seal();
 }
 
 }  // namespace
 
 ExecutableViews::ExecutableViews(const Executable& executable)
     : fingerprint(executable.fingerprint()), cost(executable.cost()) {
+  const ExecutableSignature& signature = executable.signature();
   std::vector<Layout> in, out;
-  for (const ParameterInfo& p : executable.parameters()) {
+  for (const ParameterInfo& p : signature.parameters) {
     parameter_memory_kinds.strings.push_back(p.memory_kind);
     in.push_back(LayoutOf(p.shape));
   }
-  for (const OutputInfo& o : executable.outputs()) {
+  for (const OutputInfo& o : signature.outputs) {
     output_memory_kinds.strings.push_back(o.memory_kind);
     output_types.push_back(ToBufferType(o.shape.element_type()));
     output_ranks.push_back(static_cast<size_t>(o.shape.rank()));
@@ -113,7 +56,8 @@ ExecutableViews::ExecutableViews(const Executable& executable)
   output_memory_kinds.Seal();
   parameter_layouts = MakeLayouts(std::move(in));
   output_layouts = MakeLayouts(std::move(out));
-  FillShardings(executable, *this);
+  parameter_shardings = MakeShardings(signature.parameters);
+  output_shardings = MakeShardings(signature.outputs);
 }
 
 }  // namespace backplane::shim
@@ -143,19 +87,19 @@ absl::Status Executable_Name(PJRT_Executable_Name_Args& a) {
 
 absl::Status Executable_NumReplicas(PJRT_Executable_NumReplicas_Args& a) {
   BP_REQUIRE(a.executable);
-  a.num_replicas = static_cast<size_t>(a.executable->executable->options().num_replicas);
+  a.num_replicas = static_cast<size_t>(a.executable->executable->signature().num_replicas);
   return absl::OkStatus();
 }
 
 absl::Status Executable_NumPartitions(PJRT_Executable_NumPartitions_Args& a) {
   BP_REQUIRE(a.executable);
-  a.num_partitions = static_cast<size_t>(a.executable->executable->options().num_partitions);
+  a.num_partitions = static_cast<size_t>(a.executable->executable->signature().num_partitions);
   return absl::OkStatus();
 }
 
 absl::Status Executable_NumOutputs(PJRT_Executable_NumOutputs_Args& a) {
   BP_REQUIRE(a.executable);
-  a.num_outputs = a.executable->executable->outputs().size();
+  a.num_outputs = a.executable->executable->signature().outputs.size();
   return absl::OkStatus();
 }
 

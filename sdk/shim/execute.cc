@@ -26,25 +26,9 @@ struct Place {
 // Returns the argument for messages: "execute: argument 2 (params['w'])", with the name if the program has one.
 std::string Argument(const PJRT_LoadedExecutable& e, size_t index) {
   std::string text = absl::StrCat("execute: argument ", index);
-  const Module* module = e.executable->optimized_module();
-  if (module == nullptr) {
-    absl::Span<const ParameterInfo> parameters = e.executable->parameters();
-    if (index < parameters.size() && !parameters[index].name.empty())
-      absl::StrAppend(&text, " (", parameters[index].name, ")");
-    return text;
-  }
-  const Computation* entry = module->entry();
-  if (entry == nullptr) return text;
-  size_t leaf = 0;  // an index of a leaf of the parameters
-  for (const Instruction* parameter : entry->parameters()) {
-    size_t leaves = 0;
-    ForEachLeaf(parameter->shape(), [&](const Shape&, const std::vector<int64_t>&) { ++leaves; });
-    leaf += leaves;
-    if (index >= leaf) continue;
-    const std::string& called = parameter->metadata().op_name;
-    if (!called.empty()) absl::StrAppend(&text, " (", called, ")");
-    break;
-  }
+  const std::vector<ParameterInfo>& parameters = e.executable->signature().parameters;
+  if (index < parameters.size() && !parameters[index].name.empty())
+    absl::StrAppend(&text, " (", parameters[index].name, ")");
   return text;
 }
 
@@ -73,7 +57,7 @@ bool SameLayout(const Shape& a, const Shape& b) {
 
 absl::Status CheckArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments, size_t count,
                             const Place& place) {
-  absl::Span<const ParameterInfo> parameters = e.executable->parameters();
+  const std::vector<ParameterInfo>& parameters = e.executable->signature().parameters;
   if (count != parameters.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("execute: ", count, " arguments, the program takes ", parameters.size()));
@@ -107,9 +91,9 @@ absl::Status CheckArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* 
 absl::StatusOr<std::vector<bool>> Donations(const PJRT_LoadedExecutable& e, const PJRT_ExecuteOptions& options,
                                             PJRT_Buffer* const* arguments, size_t count) {
   std::vector<bool> donated;
-  if (e.donated_parameters.empty()) return donated;
+  if (e.donated_arguments.empty()) return donated;
   donated.resize(count);
-  for (int64_t i : e.donated_parameters) donated[i] = true;
+  for (int64_t i : e.donated_arguments) donated[i] = true;
   for (size_t i = 0; i < options.num_non_donatable_input_indices; ++i) {
     const int64_t index = options.non_donatable_input_indices[i];
     if (index < 0 || index >= static_cast<int64_t>(count)) {
@@ -154,7 +138,7 @@ class Row {
 
   // Reads the arguments that are not donated.
   absl::Status Read(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments, size_t count) {
-    absl::Span<const ParameterInfo> parameters = e.executable->parameters();
+    const std::vector<ParameterInfo>& parameters = e.executable->signature().parameters;
     request.arguments.resize(count);
     uses.resize(count);
     for (size_t i = 0; i < count; ++i) {
@@ -187,8 +171,9 @@ class Row {
       claimed_.push_back({arguments[i], *std::move(array)});
       request.arguments[i] = claimed_.back().array;
       uses[i] = claimed_.back().array.use;
-      if (e.executable->parameters()[i].shape.IsToken()) [[unlikely]]
-        request.arguments[i].shape = e.executable->parameters()[i].shape;
+      const Shape& expected = e.executable->signature().parameters[i].shape;
+      if (expected.IsToken()) [[unlikely]]
+        request.arguments[i].shape = expected;
     }
     return absl::OkStatus();
   }
@@ -254,7 +239,7 @@ std::vector<UseMark> OutputMarks(const StorageList& arguments, const std::vector
 
 absl::StatusOr<std::vector<Place>> FindPlaces(PJRT_LoadedExecutable& e, const PJRT_LoadedExecutable_Execute_Args& a,
                                               std::vector<MemoryObject*>* portable_outputs) {
-  const size_t outputs = e.executable->outputs().size();
+  const size_t outputs = e.executable->signature().outputs.size();
   std::vector<Place> places;
   if (a.execute_device == nullptr) {
     if (e.device_assignment->empty()) {
@@ -291,7 +276,7 @@ absl::StatusOr<std::vector<Place>> FindPlaces(PJRT_LoadedExecutable& e, const PJ
   if (!device->addressable || device->memories.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("execute: ", device->info().to_string, " is not addressable"));
   }
-  for (const OutputInfo& o : e.executable->outputs()) {
+  for (const OutputInfo& o : e.executable->signature().outputs) {
     MemoryObject* memory = ToMemory(device->memories.front());
     for (PJRT_Memory* m : device->memories) {
       if (ToMemory(m)->info->kind == o.memory_kind) memory = ToMemory(m);
@@ -348,7 +333,7 @@ absl::Status LaunchOn(const PJRT_LoadedExecutable& e, const std::shared_ptr<Load
   row.KeepTaken();
   KeepWhileRunning(result.done, running);
   RETURN_IF_ERROR(result.failure);
-  const size_t expected = e.executable->outputs().size();
+  const size_t expected = e.executable->signature().outputs.size();
   if (result.outputs.size() != expected) [[unlikely]] {
     return absl::InternalError(absl::StrCat("execute: the backend returned ", result.outputs.size(),
                                             " outputs, the executable has ", expected));
@@ -414,7 +399,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
     RETURN_IF_ERROR(CheckOptions(options));
   }
   if (a.num_args > 0) BP_REQUIRE(a.argument_lists);
-  const size_t num_outputs = e.executable->outputs().size();
+  const size_t num_outputs = e.executable->signature().outputs.size();
   if (num_outputs > 0) BP_REQUIRE(a.output_lists);
   std::shared_ptr<LoadedExecutable> loaded;
   {

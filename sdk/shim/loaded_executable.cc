@@ -67,11 +67,11 @@ absl::StatusOr<PJRT_LoadedExecutable*> LoadExecutable(std::shared_ptr<ClientStat
                                                       CompileOptions options) {
   // The options of a load may select other devices, but not another number of devices, because collectives and
   // shardings were compiled for that number.
-  const CompileOptions& compiled = executable->options();
-  if (options.num_replicas != compiled.num_replicas || options.num_partitions != compiled.num_partitions) {
+  const ExecutableSignature& signature = executable->signature();
+  if (options.num_replicas != signature.num_replicas || options.num_partitions != signature.num_partitions) {
     return absl::InvalidArgumentError(absl::StrCat("load: the options ask for ", options.num_replicas, " replicas of ",
                                                    options.num_partitions, " partitions, the program was compiled for ",
-                                                   compiled.num_replicas, " of ", compiled.num_partitions));
+                                                   signature.num_replicas, " of ", signature.num_partitions));
   }
   auto out = std::make_unique<PJRT_LoadedExecutable>();
   ASSIGN_OR_RETURN(std::vector<int32_t> assignment, DeviceAssignment(*client, options));
@@ -84,14 +84,13 @@ absl::StatusOr<PJRT_LoadedExecutable*> LoadExecutable(std::shared_ptr<ClientStat
     if (!device->addressable) continue;
     out->devices.push_back(device);
     out->logical_ids.push_back({i / options.num_partitions, i % options.num_partitions});
-    for (const OutputInfo& o : executable->outputs()) {
+    for (const OutputInfo& o : signature.outputs) {
       ASSIGN_OR_RETURN(MemoryObject * memory, MemoryOfKind(device, o.memory_kind));
       out->output_memories.push_back(memory);
     }
   }
-  absl::Span<const ParameterInfo> parameters = executable->parameters();
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].donated) out->donated_parameters.push_back(static_cast<int64_t>(i));
+  for (size_t i = 0; i < signature.parameters.size(); ++i) {
+    if (signature.parameters[i].donated) out->donated_arguments.push_back(static_cast<int64_t>(i));
   }
   ASSIGN_OR_RETURN(out->loaded, client->client->Load(executable, load));
   out->fingerprint = executable->fingerprint();

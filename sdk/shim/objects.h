@@ -225,7 +225,7 @@ struct PJRT_LoadedExecutable {
   int32_t num_replicas = 1, num_partitions = 1;
   std::vector<PJRT_Device*> devices;  // addressable ones, in order of the assignment
   std::vector<PJRT_LogicalDeviceIds> logical_ids;
-  std::vector<int64_t> donated_parameters;
+  std::vector<int64_t> donated_arguments;
   std::vector<backplane::shim::MemoryObject*> output_memories;  // [device * outputs + output]
   std::string fingerprint;
 

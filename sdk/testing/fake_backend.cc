@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/analysis/leaves.h"
 #include "core/eval/evaluator.h"
 #include "core/import/import.h"
 #include "core/types/status_macros.h"
@@ -143,20 +144,20 @@ class CountedStorage : public Storage {
 
 class FakeExecutable : public Executable {
  public:
-  FakeExecutable(std::unique_ptr<Module> module, CompileOptions options)
-      : module_(std::move(module)), options_(std::move(options)) {
-    const Computation* entry = module_->entry();
-    for (const Instruction* p : entry->parameters()) parameters_.push_back({RowMajor(p->shape()), "device", false});
-    for (const InputOutputAlias& a : module_->config().input_output_aliases) parameters_[a.parameter].donated = true;
-    for (const BufferDonor& d : module_->config().buffer_donors) parameters_[d.parameter].donated = true;
-    ForEachLeaf(entry->root()->shape(), [&](const Shape& leaf, const std::vector<int64_t>&) {
-      outputs_.push_back({RowMajor(leaf), "device"});
-    });
+  static absl::StatusOr<std::shared_ptr<Executable>> Create(std::unique_ptr<Module> module, CompileOptions options) {
+    ASSIGN_OR_RETURN(ExecutableSignature signature, DescribeEntry(*module, LayoutSource::kEntry));
+    const EntryLeaves leaves(*module->entry());
+    for (const BufferDonor& d : module->config().buffer_donors) {
+      const std::optional<int64_t> argument = leaves.FindArgument(d.parameter, d.parameter_index);
+      if (argument) signature.parameters[static_cast<size_t>(*argument)].donated = true;
+    }
+    signature.num_replicas = options.num_replicas;
+    signature.num_partitions = options.num_partitions;
+    return std::shared_ptr<Executable>(new FakeExecutable(std::move(module), std::move(options), std::move(signature)));
   }
   const std::string& name() const override { return module_->name(); }
   const CompileOptions& options() const override { return options_; }
-  absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
-  absl::Span<const OutputInfo> outputs() const override { return outputs_; }
+  const ExecutableSignature& signature() const override { return signature_; }
   const Module* optimized_module() const override { return module_.get(); }
   std::string fingerprint() const override { return module_->Fingerprint(); }
   NamedValues cost() const override { return {{"flops", 7.0f}}; }
@@ -171,14 +172,12 @@ class FakeExecutable : public Executable {
   absl::StatusOr<std::string> Serialize() const override { return module_->ToString(); }
 
  private:
-  static Shape RowMajor(Shape shape) {
-    shape.set_row_major();
-    return shape;
-  }
-  std::unique_ptr<Module> module_;
-  CompileOptions options_;
-  std::vector<ParameterInfo> parameters_;
-  std::vector<OutputInfo> outputs_;
+  FakeExecutable(std::unique_ptr<Module> module, CompileOptions options, ExecutableSignature signature)
+      : module_(std::move(module)), options_(std::move(options)), signature_(std::move(signature)) {}
+
+  const std::unique_ptr<Module> module_;
+  const CompileOptions options_;
+  const ExecutableSignature signature_;
 };
 
 // The result of a vendor's own compiler: no module, but the facts that the host needs.
@@ -187,13 +186,14 @@ class BytesExecutable : public Executable {
   BytesExecutable(std::string bytes, CompileOptions options) : bytes_(std::move(bytes)), options_(std::move(options)) {
     Shape shape(PrimitiveType::kF32, {4});
     shape.set_row_major();
-    parameters_.push_back({shape, "device", false, "weights", "one sharding"});
-    outputs_.push_back({shape, "device", ""});
+    signature_.parameters.push_back({shape, "device", false, "weights", "one sharding"});
+    signature_.outputs.push_back({shape, "device", std::nullopt, -1});
+    signature_.num_replicas = options_.num_replicas;
+    signature_.num_partitions = options_.num_partitions;
   }
   const std::string& name() const override { return bytes_; }
   const CompileOptions& options() const override { return options_; }
-  absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
-  absl::Span<const OutputInfo> outputs() const override { return outputs_; }
+  const ExecutableSignature& signature() const override { return signature_; }
   std::string fingerprint() const override { return bytes_; }
   NamedValues cost() const override { return {}; }
   CompiledMemoryStats memory_stats() const override { return {}; }
@@ -202,8 +202,7 @@ class BytesExecutable : public Executable {
  private:
   const std::string bytes_;
   const CompileOptions options_;
-  std::vector<ParameterInfo> parameters_;
-  std::vector<OutputInfo> outputs_;
+  ExecutableSignature signature_;
 };
 
 class FakeLoaded : public LoadedExecutable {
@@ -238,7 +237,7 @@ class FakeLoaded : public LoadedExecutable {
     Promise promise("fake program");
     result.done = promise.event();
     const Instruction* root = executable_->optimized_module()->entry()->root();
-    for (const OutputInfo& o : executable_->outputs()) {
+    for (const OutputInfo& o : executable_->signature().outputs) {
       const Instruction* value =
           root->Is(Opcode::kTuple) ? root->operand(static_cast<int64_t>(result.outputs.size())) : root;
       if (control.forward && value->Is(Opcode::kParameter)) {
@@ -464,7 +463,7 @@ class FakeBackend : public Backend {
   }
   absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
                                                       const Topology&) override {
-    return std::make_shared<FakeExecutable>(std::move(module), options);
+    return FakeExecutable::Create(std::move(module), options);
   }
   bool AcceptsProgramBytes(absl::string_view format) const override { return format == "fake"; }
   absl::StatusOr<std::shared_ptr<Executable>> CompileBytes(const ProgramBytes& program, const CompileOptions& options,
@@ -483,7 +482,7 @@ class FakeBackend : public Backend {
   }
   absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology&) override {
     ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ImportProgram("mlir", bytes));  // HLO text
-    return std::make_shared<FakeExecutable>(std::move(module), CompileOptions());
+    return FakeExecutable::Create(std::move(module), CompileOptions());
   }
 };
 

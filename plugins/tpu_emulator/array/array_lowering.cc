@@ -1,9 +1,11 @@
 #include "plugins/tpu_emulator/array/array_lowering.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/analysis/leaves.h"
 #include "core/types/status_macros.h"
 #include "plugins/tpu_emulator/array/contraction.h"
 
@@ -27,15 +29,9 @@ class ArrayThunk : public engine::Thunk {
   const engine::SlotId lhs_, rhs_, out_;
 };
 
-int64_t CountLeaves(const Shape& shape) {
-  int64_t n = 0;
-  ForEachLeaf(shape, [&n](const Shape&, const std::vector<int64_t>&) { ++n; });
-  return n;
-}
-
 }  // namespace
 
-bool ArrayLowering::Takes(const Instruction& instruction) const {
+bool ArrayLowering::Claims(const Instruction& instruction) const {
   return (instruction.Is(Opcode::kDot) || instruction.Is(Opcode::kConvolution)) && CheckArraySupports(instruction).ok();
 }
 
@@ -44,31 +40,28 @@ void ArrayLowering::AssignEntryLayouts(const Module& module, const std::vector<S
   reads_.assign(parameters.size(), false);
   writes_.assign(results.size(), false);
   const Computation* entry = module.entry();
-  const ModuleConfig& config = module.config();
-  auto is_aliased = [&](bool result, int64_t number) {
-    // A donated argument may become the memory of any result. Buffer assignment decides that later.
-    const bool donated = !result && std::any_of(config.buffer_donors.begin(), config.buffer_donors.end(),
-                                                [&](const BufferDonor& d) { return d.parameter == number; });
-    if (donated) return true;
-    // The alias may be of another leaf of the same tuple. Such arguments and results stay row-major, too.
-    return std::any_of(config.input_output_aliases.begin(), config.input_output_aliases.end(),
-                       [&](const InputOutputAlias& a) {
-                         if (!result) return a.parameter == number;
-                         return a.output_index.empty() || a.output_index[0] == number;
-                       });
+  const EntryLeaves leaves(*entry);
+  // Arguments and results that may share memory stay row-major. A donated argument may become the memory of any result:
+  // buffer assignment decides that later.
+  std::vector<bool> shared_arguments(parameters.size(), false), shared_results(results.size(), false);
+  auto mark = [](std::optional<int64_t> leaf, std::vector<bool>& shared) {
+    if (leaf) shared[static_cast<size_t>(*leaf)] = true;
   };
-  int64_t leaf = 0;
-  for (size_t n = 0; n < entry->parameters().size(); ++n) {
-    const Instruction* p = entry->parameter(static_cast<int64_t>(n));
-    const int64_t at = leaf;
-    leaf += CountLeaves(p->shape());
-    if (!p->shape().IsArray() || p->users().empty() || p->IsRoot() || is_aliased(false, static_cast<int64_t>(n)))
+  for (const BufferDonor& d : module.config().buffer_donors)
+    mark(leaves.FindArgument(d.parameter, d.parameter_index), shared_arguments);
+  for (const InputOutputAlias& a : module.config().input_output_aliases) {
+    mark(leaves.FindArgument(a.parameter, a.parameter_index), shared_arguments);
+    mark(leaves.FindOutput(a.output_index), shared_results);
+  }
+  for (const Instruction* p : entry->parameters()) {
+    const int64_t at = leaves.first_argument(p->parameter_number());
+    if (!p->shape().IsArray() || p->users().empty() || p->IsRoot() || shared_arguments[static_cast<size_t>(at)])
       continue;
     const Shape& shape = parameters[static_cast<size_t>(at)];
     if (!shape.has_layout() || shape.dimensions() != p->shape().dimensions())
       continue;  // the program already works on its memory
     const bool only_contractions = std::all_of(p->users().begin(), p->users().end(), [&](const Instruction* user) {
-      if (!Takes(*user)) return false;
+      if (!Claims(*user)) return false;
       for (int k = 0; k < 2; ++k) {
         if (user->operand(k) == p && !SupportsLayout(*user, k, shape.layout())) return false;
       }
@@ -81,24 +74,22 @@ void ArrayLowering::AssignEntryLayouts(const Module& module, const std::vector<S
   const Instruction* root = entry->root();
   std::vector<const Instruction*> roots{root};
   if (root->Is(Opcode::kTuple)) roots.assign(root->operands().begin(), root->operands().end());
-  leaf = 0;
-  for (size_t k = 0; k < roots.size(); ++k) {
-    const Instruction* r = roots[k];
+  int64_t leaf = 0;
+  for (const Instruction* r : roots) {
     const int64_t at = leaf;
     leaf += CountLeaves(r->shape());
     const bool has_no_other_user =
         r == root || (r->users().size() == 1 && std::count(roots.begin(), roots.end(), r) == 1);
-    if (!r->shape().IsArray() || !has_no_other_user || !Takes(*r) || is_aliased(true, static_cast<int64_t>(k)))
-      continue;
+    if (!r->shape().IsArray() || !has_no_other_user || !Claims(*r) || shared_results[static_cast<size_t>(at)]) continue;
     const Shape& shape = results[static_cast<size_t>(at)];
     if (shape.dimensions() != r->shape().dimensions()) continue;
     if (shape.has_layout() && SupportsLayout(*r, 2, shape.layout())) result_of_[r] = {at, shape.layout()};
   }
 }
 
-absl::StatusOr<std::unique_ptr<engine::Thunk>> ArrayLowering::MakeStep(const Instruction& instruction,
-                                                                       const engine::BufferAssignment& assignment,
-                                                                       std::vector<std::string>* log) const {
+absl::StatusOr<std::unique_ptr<engine::Thunk>> ArrayLowering::MakeThunk(const Instruction& instruction,
+                                                                        const engine::BufferAssignment& assignment,
+                                                                        std::vector<std::string>* log) const {
   const Layout* layouts[3] = {};
   for (int k = 0; k < 2; ++k) {
     auto at = layout_of_.find(instruction.operand(k));

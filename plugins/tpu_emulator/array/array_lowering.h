@@ -10,13 +10,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/ir/module.h"
-#include "sdk/engine/compiler/own_steps.h"
+#include "sdk/engine/compiler/custom_lowering.h"
 
 namespace backplane::tpu {
 
 // Serves one program. Create it before the engine's passes run and destroy it after Program::Build returns. Not
 // thread-safe.
-class ArrayLowering : public engine::OwnSteps {
+class ArrayLowering : public engine::CustomLowering {
  public:
   // `side` is the side of the matrix unit: 128 or 256.
   explicit ArrayLowering(int64_t side) : side_(side) {}
@@ -36,8 +36,8 @@ class ArrayLowering : public engine::OwnSteps {
   const std::vector<bool>& reads_device_layout() const { return reads_; }
   const std::vector<bool>& writes_device_layout() const { return writes_; }
 
-  bool Takes(const Instruction& instruction) const override;
-  absl::StatusOr<std::unique_ptr<engine::Thunk>> MakeStep(const Instruction& instruction,
+  bool Claims(const Instruction& instruction) const override;
+  absl::StatusOr<std::unique_ptr<engine::Thunk>> MakeThunk(const Instruction& instruction,
                                                           const engine::BufferAssignment& assignment,
                                                           std::vector<std::string>* log) const override;
 

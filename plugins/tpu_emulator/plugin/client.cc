@@ -3,6 +3,7 @@
 #include "core/types/status_macros.h"
 #include "plugins/tpu_emulator/plugin/executable.h"
 #include "plugins/tpu_emulator/plugin/tiled_copy.h"
+#include "sdk/backend/host_copy.h"
 #include "sdk/engine/backend/client.h"
 
 namespace backplane::tpu {
@@ -21,7 +22,7 @@ bool IsDense(const HostArray& array) {
 }
 
 bool HasStorage(const DeviceArray& array) {
-  return array.storage != nullptr && array.storage->size() >= mixed::StorageBytes(array.shape);
+  return array.storage != nullptr && array.storage->size() >= StorageBytes(array.shape);
 }
 
 }  // namespace
@@ -29,11 +30,11 @@ bool HasStorage(const DeviceArray& array) {
 // Programs may still be running. They own what they need, but per-process state ends with the process.
 EmulatorClient::~EmulatorClient() { engine::Runtime::Get().WaitUntilIdle(kExitMilliseconds); }
 
-// Handles the common case of a dense host array and a tiled device array. The base class handles all others and errors.
+// Handles the common case of a dense host array and a tiled device array. MemorySpaces handles all others and errors.
 absl::Status EmulatorClient::CopyFromHost(const HostArray& src, const DeviceArray& dst) {
   const bool is_common_case = IsTiled(dst.shape) && IsDense(src) && HasStorage(dst) &&
                               src.type == dst.shape.element_type() && src.dims == dst.shape.dimensions();
-  if (!is_common_case) return MixedClient::CopyFromHost(src, dst);
+  if (!is_common_case) return memories_->CopyFromHost(src, dst);
   if (dst.shape.num_elements() == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(TiledCopy copy, TiledCopy::Plan(dst.shape, TiledCopy::Direction::kToTiled));
   copy.Run(src.data, dst.storage->data(), &engine::Runtime::Get().pool);
@@ -44,7 +45,7 @@ absl::Status EmulatorClient::CopyToHost(const DeviceArray& src, const Shape& hos
   const Shape& host = host_shape_with_layout;
   const bool is_common_case =
       IsTiled(src.shape) && HasStorage(src) && host == src.shape && (!host.has_layout() || host.layout().IsRowMajor());
-  if (!is_common_case) return MixedClient::CopyToHost(src, host_shape_with_layout, dst);
+  if (!is_common_case) return memories_->CopyToHost(src, host_shape_with_layout, dst);
   if (src.shape.num_elements() == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(TiledCopy copy, TiledCopy::Plan(src.shape, TiledCopy::Direction::kToRowMajor));
   copy.Run(src.storage->data(), dst, &engine::Runtime::Get().pool);
@@ -54,6 +55,11 @@ absl::Status EmulatorClient::CopyToHost(const DeviceArray& src, const Shape& hos
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> EmulatorClient::Load(std::shared_ptr<const Executable> executable,
                                                                        const LoadOptions&) {
   return LoadEmulatorExecutable(this, std::move(executable));
+}
+
+absl::Status EmulatorClient::ClearMemoryStats(int32_t device) {
+  memories_->ClearStats(device);
+  return absl::OkStatus();
 }
 
 void EmulatorClient::Schedule(std::function<void()> task) { engine::Runtime::Get().Schedule(std::move(task)); }

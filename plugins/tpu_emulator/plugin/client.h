@@ -3,35 +3,52 @@
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_CLIENT_H_
 #define BACKPLANE_PLUGINS_TPU_EMULATOR_PLUGIN_CLIENT_H_
 
+#include <chrono>
 #include <memory>
 
 #include "plugins/tpu_emulator/machine/default_layout.h"
 #include "plugins/tpu_emulator/plugin/hbm.h"
-#include "sdk/backend/mixed/client.h"
+#include "sdk/backend/memory_spaces.h"
 
 namespace backplane::tpu {
 
-class EmulatorClient : public mixed::MixedClient {
+class EmulatorClient : public Client {
  public:
   EmulatorClient(Topology topology, std::shared_ptr<Hbm> memory, TileShape tile, std::chrono::milliseconds time_limit)
-      : MixedClient(std::make_shared<mixed::Runtime>(std::move(topology), std::move(memory), time_limit)),
-        tile_(tile) {}
+      : memories_(std::make_shared<MemorySpaces>(std::move(topology), std::move(memory))),
+        tile_(tile),
+        collective_time_limit_(time_limit) {}
   ~EmulatorClient() override;
 
+  const Topology& topology() const override { return memories_->topology(); }
+  absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override {
+    return memories_->Allocate(memory, bytes);
+  }
+  absl::StatusOr<size_t> StorageSize(const Shape& shape, int32_t) const override {
+    return memories_->StorageSize(shape);
+  }
   absl::StatusOr<Layout> DefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims) const override {
     return tpu::DefaultLayout(type, dims, tile_);
   }
+  bool IsHostMemory(int32_t memory) const override { return memories_->IsHost(memory); }
+  size_t ZeroCopyAlignment(int32_t memory) const override { return memories_->ZeroCopyAlignment(memory); }
   absl::Status CopyFromHost(const HostArray& src, const DeviceArray& dst) override;
   absl::Status CopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst) override;
+  absl::Status CopyDevice(const DeviceArray& src, const DeviceArray& dst) override {
+    return memories_->CopyDevice(src, dst);
+  }
   absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable> executable,
                                                          const LoadOptions&) override;
+  absl::StatusOr<MemoryStats> GetMemoryStats(int32_t device) const override { return memories_->Stats(device); }
+  absl::Status ClearMemoryStats(int32_t device) override;
   void Schedule(std::function<void()> task) override;
 
-  std::chrono::milliseconds collective_time_limit() const { return runtime_->collective_time_limit; }
-  bool IsHbm(int32_t memory) const { return !runtime_->IsHost(memory); }
+  std::chrono::milliseconds collective_time_limit() const { return collective_time_limit_; }
 
  private:
+  const std::shared_ptr<MemorySpaces> memories_;
   const TileShape tile_;
+  const std::chrono::milliseconds collective_time_limit_;
 };
 
 }  // namespace backplane::tpu

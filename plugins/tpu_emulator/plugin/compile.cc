@@ -1,13 +1,11 @@
 // Compiles an imported module for the machine, and serializes and deserializes executables.
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/import/proto/hlo_proto.h"
 #include "core/types/status_macros.h"
 #include "plugins/tpu_emulator/array/array_lowering.h"
 #include "plugins/tpu_emulator/machine/default_layout.h"
@@ -17,15 +15,14 @@
 #include "plugins/tpu_emulator/program/prepare.h"
 #include "plugins/tpu_emulator/program/schedule_cost.h"
 #include "plugins/tpu_emulator/report/report_folder.h"
-#include "sdk/backend/mixed/client.h"
+#include "sdk/backend/host_copy.h"
+#include "sdk/backend/serialized_executable.h"
 #include "sdk/engine/backend/pipeline.h"
 #include "sdk/engine/compiler/accuracy.h"
 #include "sdk/engine/jit/host.h"
 
 namespace backplane::tpu {
 namespace {
-
-constexpr absl::string_view kMagic = "BPTPU001";
 
 TileShape GetTileShape(const Machine& machine) { return {machine.tile_rows, machine.tile_lanes}; }
 
@@ -68,7 +65,7 @@ void SetEntryLayouts(Module* module, TileShape tile) {
 int64_t SumStorageBytes(const Shape& shape) {
   int64_t bytes = 0;
   ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) {
-    bytes += static_cast<int64_t>(mixed::StorageBytes(leaf));
+    bytes += static_cast<int64_t>(StorageBytes(leaf));
   });
   return bytes;
 }
@@ -81,8 +78,7 @@ CompiledMemoryStats ComputeMemoryStats(const Module& kernels, int64_t peak) {
   m.output = SumStorageBytes(config.result_layout);
   for (const InputOutputAlias& a : config.input_output_aliases) {
     ForEachLeaf(config.result_layout, [&](const Shape& leaf, const std::vector<int64_t>& index) {
-      if (Ints(index.begin(), index.end()) == a.output_index)
-        m.alias += static_cast<int64_t>(mixed::StorageBytes(leaf));
+      if (Ints(index.begin(), index.end()) == a.output_index) m.alias += static_cast<int64_t>(StorageBytes(leaf));
     });
   }
   const int64_t resident = m.argument + m.output - m.alias;
@@ -103,54 +99,6 @@ class Stopwatch {
 
  private:
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
-void AppendField(std::string& out, absl::string_view bytes) {
-  const uint64_t n = bytes.size();
-  out.append(reinterpret_cast<const char*>(&n), sizeof n);
-  out.append(bytes.data(), bytes.size());
-}
-
-void AppendCost(std::string& out, const NamedValues& cost) {
-  std::string all;
-  for (const auto& [name, value] : cost) {
-    const float* number = std::get_if<float>(&value);
-    if (number == nullptr) continue;  // all costs are numbers
-    AppendField(all, name);
-    AppendField(all, absl::string_view(reinterpret_cast<const char*>(number), sizeof *number));
-  }
-  AppendField(out, all);
-}
-
-class Reader {
- public:
-  explicit Reader(absl::string_view bytes) : rest_(bytes) {}
-  absl::StatusOr<absl::string_view> Get(absl::string_view what) {
-    uint64_t n = 0;
-    if (rest_.size() < sizeof n) return Truncated(what);
-    std::memcpy(&n, rest_.data(), sizeof n);
-    rest_.remove_prefix(sizeof n);
-    if (n > rest_.size()) return Truncated(what);
-    absl::string_view bytes = rest_.substr(0, n);
-    rest_.remove_prefix(n);
-    return bytes;
-  }
-  template <typename T>
-  absl::Status GetPlain(absl::string_view what, T* to) {
-    ASSIGN_OR_RETURN(absl::string_view bytes, Get(what));
-    if (bytes.size() != sizeof(T)) {
-      return absl::InvalidArgumentError(absl::StrCat("serialized executable: ", what, " has ", bytes.size(), " bytes"));
-    }
-    std::memcpy(to, bytes.data(), sizeof(T));
-    return absl::OkStatus();
-  }
-  bool empty() const { return rest_.empty(); }
-
- private:
-  static absl::Status Truncated(absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("serialized executable: ", what, " is truncated"));
-  }
-  absl::string_view rest_;
 };
 
 std::string HostVersion(const std::string& version) {
@@ -202,73 +150,51 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
     if (report.ok()) facts.runs = std::make_shared<RunCounter>(*report);
     watch.LogElapsed("report", &log);
   }
-  if (!engine::IsInterpretedWhole(*program.executable)) {
+  if (!engine::IsFullyInterpreted(*program.executable)) {
     const ModuleConfig& laid_out = program.kernels->config();
     KeepEntryTiled(program.executable.get(), laid_out.parameter_layouts, laid_out.result_layout, &log);
   }
-  const ArrayLowering steps(chosen.machine.array_side);
-  RETURN_IF_ERROR(engine::LowerForEngine(program.executable.get(), &steps, &log));
+  const ArrayLowering lowering(chosen.machine.array_side);
+  RETURN_IF_ERROR(engine::LowerForEngine(program.executable.get(), &lowering, &log));
   watch.LogElapsed("engine passes", &log);
   return EmulatorExecutable::Build(std::move(program.executable), std::move(program.kernels), std::move(facts),
                                    chosen.machine.array_side, custom_calls, nullptr, std::move(log));
 }
 
-// Format: magic and version, then length-prefixed options, fingerprint, cost, memory, both modules, machine code.
+// Fields: options, fingerprint, cost, memory, both modules, and one for each object of machine code.
 absl::StatusOr<std::string> EmulatorExecutable::Serialize() const {
-  std::string out(kMagic);
-  AppendField(out, HostVersion(facts_.version));
-  AppendField(out, SerializeCompileOptions(facts_.options));
-  AppendField(out, facts_.fingerprint);
-  AppendCost(out, facts_.cost);
-  AppendField(out, absl::string_view(reinterpret_cast<const char*>(&facts_.memory), sizeof facts_.memory));
-  ASSIGN_OR_RETURN(std::string kernels, SerializeHloModule(*kernels_));
-  AppendField(out, kernels);
-  ASSIGN_OR_RETURN(std::string lowered, SerializeHloModule(program_->module()));
-  AppendField(out, lowered);
-  for (const engine::jit::ObjectCode& o : program_->objects()) AppendField(out, o.bytes);
-  return out;
+  ExecutableWriter writer(facts_.version, engine::jit::HostFingerprint());
+  writer.AddOptions(facts_.options);
+  writer.AddBytes(facts_.fingerprint);
+  writer.AddCost(facts_.cost);
+  writer.AddPlain(facts_.memory);
+  RETURN_IF_ERROR(writer.AddModule(*kernels_));
+  RETURN_IF_ERROR(writer.AddModule(program_->module()));
+  for (const engine::jit::ObjectCode& o : program_->objects()) writer.AddBytes(o.bytes);
+  return std::move(writer).Take();
 }
 
 absl::StatusOr<std::shared_ptr<Executable>> DeserializeForMachine(absl::string_view bytes,
                                                                   const EmulatorOptions& chosen,
                                                                   CustomCallRegistry* custom_calls) {
-  if (bytes.substr(0, kMagic.size()) != kMagic) {
-    return absl::InvalidArgumentError("serialized executable: was not made by this plugin and version");
-  }
-  Reader reader(bytes.substr(kMagic.size()));
   EmulatorProgramFacts facts;
   facts.version = ComputeVersion(chosen);
-  ASSIGN_OR_RETURN(absl::string_view version, reader.Get("version"));
-  if (version != HostVersion(facts.version)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("serialized executable: made by ", version, ", this is ", HostVersion(facts.version)));
-  }
-  ASSIGN_OR_RETURN(absl::string_view option_bytes, reader.Get("options"));
-  ASSIGN_OR_RETURN(facts.options, ParseCompileOptions(option_bytes));
-  ASSIGN_OR_RETURN(absl::string_view fingerprint, reader.Get("fingerprint"));
+  ASSIGN_OR_RETURN(ExecutableReader reader,
+                   ExecutableReader::Open(bytes, facts.version, engine::jit::HostFingerprint()));
+  ASSIGN_OR_RETURN(facts.options, reader.ReadOptions());
+  ASSIGN_OR_RETURN(absl::string_view fingerprint, reader.ReadBytes("fingerprint"));
   facts.fingerprint = std::string(fingerprint);
-  ASSIGN_OR_RETURN(absl::string_view cost_bytes, reader.Get("cost"));
-  for (Reader cost(cost_bytes); !cost.empty();) {
-    ASSIGN_OR_RETURN(absl::string_view name, cost.Get("the name of a cost"));
-    float value = 0;
-    RETURN_IF_ERROR(cost.GetPlain(name, &value));
-    facts.cost[std::string(name)] = value;
-  }
-  RETURN_IF_ERROR(reader.GetPlain("memory", &facts.memory));
-  std::unique_ptr<Module> modules[2];
-  for (int i = 0; i < 2; ++i) {
-    ASSIGN_OR_RETURN(absl::string_view proto, reader.Get(i == 0 ? "kernels" : "program"));
-    ASSIGN_OR_RETURN(modules[i], ParseHloModuleProto(proto));
-    modules[i]->config().num_replicas = facts.options.num_replicas;
-    modules[i]->config().num_partitions = facts.options.num_partitions;
-  }
+  ASSIGN_OR_RETURN(facts.cost, reader.ReadCost());
+  RETURN_IF_ERROR(reader.ReadPlain("memory statistics", &facts.memory));
+  ASSIGN_OR_RETURN(std::unique_ptr<Module> kernels, reader.ReadModule("kernels", facts.options));
+  ASSIGN_OR_RETURN(std::unique_ptr<Module> lowered, reader.ReadModule("program", facts.options));
   std::vector<engine::jit::ObjectCode> objects;
-  while (!reader.empty()) {
-    ASSIGN_OR_RETURN(absl::string_view object, reader.Get("object code"));
+  while (!reader.AtEnd()) {
+    ASSIGN_OR_RETURN(absl::string_view object, reader.ReadBytes("object code"));
     objects.push_back({std::string(object)});
   }
-  return EmulatorExecutable::Build(std::move(modules[1]), std::move(modules[0]), std::move(facts),
-                                   chosen.machine.array_side, custom_calls, &objects, {"loaded from serialized form"});
+  return EmulatorExecutable::Build(std::move(lowered), std::move(kernels), std::move(facts), chosen.machine.array_side,
+                                   custom_calls, &objects, {"loaded from serialized form"});
 }
 
 }  // namespace backplane::tpu

@@ -360,8 +360,10 @@ TEST(Emulator, SerializedProgramsBelongToOneMachine) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ((*again)->cost(), (*executable)->cost());
   EXPECT_EQ((*again)->memory_stats().peak, (*executable)->memory_stats().peak);
-  EXPECT_EQ((*again)->parameters()[1].shape.ToString(true), (*executable)->parameters()[1].shape.ToString(true));
-  EXPECT_EQ((*again)->outputs()[0].shape.ToString(true), (*executable)->outputs()[0].shape.ToString(true));
+  EXPECT_EQ((*again)->signature().parameters[1].shape.ToString(true),
+            (*executable)->signature().parameters[1].shape.ToString(true));
+  EXPECT_EQ((*again)->signature().outputs[0].shape.ToString(true),
+            (*executable)->signature().outputs[0].shape.ToString(true));
   EXPECT_EQ((*again)->optimized_module()->ToString(), (*executable)->optimized_module()->ToString());
 
   auto options = ReadOptions("v5e", {});

@@ -44,8 +44,7 @@ class EmulatorExecutable : public Executable {
 
   const std::string& name() const override { return kernels_->name(); }
   const CompileOptions& options() const override { return facts_.options; }
-  absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
-  absl::Span<const OutputInfo> outputs() const override { return outputs_; }
+  const ExecutableSignature& signature() const override { return signature_; }
   const Module* optimized_module() const override { return &*kernels_; }
   std::string fingerprint() const override { return facts_.fingerprint; }
   int64_t code_size() const override { return program_->code_bytes(); }
@@ -83,8 +82,7 @@ class EmulatorExecutable : public Executable {
   std::unique_ptr<const Module> kernels_;
   EmulatorProgramFacts facts_;
   std::vector<std::string> log_;
-  std::vector<ParameterInfo> parameters_;
-  std::vector<OutputInfo> outputs_;
+  ExecutableSignature signature_;
   std::vector<Leaf> argument_leaves_, result_leaves_;
   int64_t working_bytes_ = 0, copied_bytes_ = 0;
 };

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "plugins/tpu_emulator/plugin/options.h"
-#include "sdk/backend/mixed/device_memory.h"
+#include "sdk/backend/device_memory.h"
 
 namespace backplane::tpu {
 
-class Hbm : public mixed::DeviceMemory {
+class Hbm : public DeviceMemory {
  public:
   // `capacity`: bytes per device.
   Hbm(int64_t devices, int64_t capacity, Poison poison);

@@ -7,7 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "plugins/tpu_emulator/plugin/executable.h"
-#include "sdk/backend/mixed/client.h"
+#include "sdk/backend/host_copy.h"
+#include "sdk/backend/launch_outputs.h"
 #include "sdk/engine/backend/launch.h"
 
 namespace backplane::tpu {
@@ -27,19 +28,15 @@ class EmulatorLaunch : public engine::ProgramLaunch {
 
   // `memories`: the memory of each output.
   absl::Status Prepare(EmulatorClient& client, absl::Span<const int32_t> memories, std::vector<DeviceArray>* results) {
-    const absl::Span<const OutputInfo> outputs = executable_.outputs();
+    const std::vector<OutputInfo>& outputs = executable_.signature().outputs;
     for (size_t k = 0; k < outputs.size(); ++k) {
       DeviceArray out;
       out.shape = outputs[k].shape;
       out.memory = memories[k];
-      const int32_t alias = executable_.result_leaves()[k].alias;
-      const DeviceArray* argument = alias < 0 ? nullptr : &request().arguments[static_cast<size_t>(alias)];
-      const bool reuses = argument != nullptr && request().donated[static_cast<size_t>(alias)] &&
-                          argument->shape.Identical(out.shape) && argument->memory == out.memory;
-      if (reuses) {
+      if (const DeviceArray* argument = FindReusedArgument(request(), outputs[k], out.memory)) {
         out.storage = argument->storage;
       } else {
-        ASSIGN_OR_RETURN(out.storage, client.Allocate(out.memory, mixed::StorageBytes(out.shape)));
+        ASSIGN_OR_RETURN(out.storage, client.Allocate(out.memory, StorageBytes(out.shape)));
       }
       targets_.push_back(out.storage->data());
       results->push_back(std::move(out));
@@ -132,20 +129,9 @@ class EmulatorLaunch : public engine::ProgramLaunch {
 class EmulatorLoadedExecutable : public LoadedExecutable {
  public:
   EmulatorLoadedExecutable(EmulatorClient* client, std::shared_ptr<const EmulatorExecutable> executable)
-      : client_(client), executable_(std::move(executable)) {
-    const Topology& topology = client_->topology();
-    for (const DeviceInfo& device : topology.devices) {
-      std::vector<int32_t> row;
-      for (const OutputInfo& output : executable_->outputs()) {
-        int32_t chosen = device.memories.front();
-        for (int32_t m : device.memories) {
-          if (topology.memories[static_cast<size_t>(m)].kind == output.memory_kind) chosen = m;
-        }
-        row.push_back(chosen);
-      }
-      memories_.push_back(std::move(row));
-    }
-  }
+      : client_(client),
+        executable_(std::move(executable)),
+        output_memories_(ChooseOutputMemories(client->topology(), executable_->signature())) {}
 
   void Abandon(int64_t run_id, const absl::Status& why) override {
     engine::Runtime::Get().launches.Abandon(run_id, why);
@@ -155,7 +141,7 @@ class EmulatorLoadedExecutable : public LoadedExecutable {
     const size_t device = static_cast<size_t>(request.device);
     auto launch = std::make_shared<EmulatorLaunch>(std::move(request), executable_, client_->collective_time_limit());
     std::vector<DeviceArray> outputs;
-    RETURN_IF_ERROR(launch->Prepare(*client_, memories_[device], &outputs));
+    RETURN_IF_ERROR(launch->Prepare(*client_, output_memories_[device], &outputs));
     if (RunCounter* runs = executable_->runs()) runs->Add();
     return engine::ProgramLaunch::Start(std::move(launch), std::move(outputs),
                                         static_cast<double>(executable_->copied_bytes()) / kBytesPerMicrosecond);
@@ -164,7 +150,7 @@ class EmulatorLoadedExecutable : public LoadedExecutable {
  private:
   EmulatorClient* const client_;
   const std::shared_ptr<const EmulatorExecutable> executable_;
-  std::vector<std::vector<int32_t>> memories_;  // by device and output
+  const std::vector<std::vector<int32_t>> output_memories_;  // by device and output
 };
 
 }  // namespace

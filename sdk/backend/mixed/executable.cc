@@ -1,122 +1,34 @@
 #include "sdk/backend/mixed/executable.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/import/proto/hlo_proto.h"
 #include "core/passes/calls.h"
 #include "core/passes/partition/partition_module.h"
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/host_copy.h"
+#include "sdk/backend/launch_outputs.h"
+#include "sdk/backend/serialized_executable.h"
 
 namespace backplane::mixed {
-namespace {
-
-// The first line of a serialized executable. The second line is the backend's version.
-constexpr absl::string_view kMagic = "backplane.mixed.1\n";
-
-std::string KindOf(const std::vector<std::string>& kinds, size_t i) {
-  return i < kinds.size() && !kinds[i].empty() ? kinds[i] : "device";
-}
-
-// Appends the leaves of a shape, with the layouts of `asked`, or row-major if that is null.
-void AddLeaves(const Shape& shape, const Shape* asked, std::vector<Shape>* out) {
-  if (shape.IsTuple()) {
-    for (int64_t i = 0; i < shape.tuple_size(); ++i) {
-      const bool has = asked != nullptr && asked->IsTuple() && asked->tuple_size() == shape.tuple_size();
-      AddLeaves(shape.tuple_shapes(i), has ? &asked->tuple_shapes(i) : nullptr, out);
-    }
-    return;
-  }
-  Shape leaf = shape.WithoutLayout();
-  if (leaf.IsArray()) {
-    if (asked != nullptr && asked->IsArray() && asked->has_layout()) {
-      leaf.set_layout(asked->layout());
-    } else {
-      leaf.set_row_major();
-    }
-  }
-  out->push_back(std::move(leaf));
-}
-
-// Returns the number of the leaf at `index`, or -1 if there is no such leaf.
-int64_t LeafNumber(const Shape& shape, const Ints& index) {
-  int64_t number = -1, at = 0;
-  ForEachLeaf(shape, [&](const Shape&, const std::vector<int64_t>& i) {
-    if (i == index) number = at;
-    ++at;
-  });
-  return number;
-}
-
-}  // namespace
-
-absl::Status MixedExecutable::Describe() {
-  const ModuleConfig& config = module_->config();
-  const Computation* entry = module_->entry();
-  std::vector<int64_t> first_leaf;
-  for (size_t i = 0; i < entry->parameters().size(); ++i) {
-    first_leaf.push_back(static_cast<int64_t>(parameters_.size()));
-    std::vector<Shape> leaves;
-    AddLeaves(entry->parameter(static_cast<int64_t>(i))->shape(),
-              i < config.parameter_layouts.size() ? &config.parameter_layouts[i] : nullptr, &leaves);
-    for (Shape& leaf : leaves)
-      parameters_.push_back({std::move(leaf), KindOf(config.parameter_memory_kinds, i), false});
-  }
-  std::vector<Shape> leaves;
-  AddLeaves(entry->root()->shape(), &config.result_layout, &leaves);
-  for (size_t i = 0; i < leaves.size(); ++i)
-    outputs_.push_back({std::move(leaves[i]), KindOf(config.result_memory_kinds, i)});
-  alias_of_output_.assign(outputs_.size(), -1);
-  auto parameter_leaf = [&](int64_t parameter, const Ints& index) -> absl::StatusOr<int64_t> {
-    if (parameter < 0 || parameter >= static_cast<int64_t>(first_leaf.size())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(module_->name(), ": donates parameter ", parameter, " of ", first_leaf.size()));
-    }
-    const int64_t leaf = LeafNumber(entry->parameter(parameter)->shape(), index);
-    if (leaf < 0)
-      return absl::InvalidArgumentError(absl::StrCat(module_->name(), ": donates no leaf of parameter ", parameter));
-    return first_leaf[parameter] + leaf;
-  };
-  for (const InputOutputAlias& alias : config.input_output_aliases) {
-    ASSIGN_OR_RETURN(int64_t leaf, parameter_leaf(alias.parameter, alias.parameter_index));
-    parameters_[leaf].donated = true;
-    const int64_t output = LeafNumber(entry->root()->shape(), alias.output_index);
-    if (output >= 0) alias_of_output_[output] = leaf;
-  }
-  for (const BufferDonor& donor : config.buffer_donors) {
-    ASSIGN_OR_RETURN(int64_t leaf, parameter_leaf(donor.parameter, donor.parameter_index));
-    ParameterInfo& parameter = parameters_[leaf];
-    // A donated parameter is paired with the first output of the same shape that has no alias yet. If there is none,
-    // the parameter is not donated.
-    for (size_t i = 0; i < outputs_.size() && !parameter.donated; ++i) {
-      if (alias_of_output_[i] >= 0 || !outputs_[i].shape.Identical(parameter.shape) ||
-          outputs_[i].memory_kind != parameter.memory_kind) {
-        continue;
-      }
-      alias_of_output_[i] = leaf;
-      parameter.donated = true;
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Finds the outputs that a kernel can write in place: those that are exactly the result of a claimed instruction.
+// A kernel may write an output in its place when the output is exactly that result, as the kernel makes it.
 void MixedExecutable::FindWriters() {
   const Instruction* root = module_->entry()->root();
-  writer_of_output_.assign(outputs_.size(), nullptr);
+  const std::vector<OutputInfo>& outputs = signature_.outputs;
+  writer_of_output_.assign(outputs.size(), nullptr);
   std::vector<const Instruction*> roots;
   if (root->Is(Opcode::kTuple) && !program_->KernelOf(root)) {
     roots.assign(root->operands().begin(), root->operands().end());
   } else {
     roots.push_back(root);
   }
-  if (roots.size() != outputs_.size()) return;  // tuples in tuples
+  if (roots.size() != outputs.size()) return;  // tuples in tuples
   for (size_t i = 0; i < roots.size(); ++i) {
     const bool once = std::count(roots.begin(), roots.end(), roots[i]) == 1;
-    const bool plain = roots[i]->shape().IsArray() && outputs_[i].shape.layout().IsRowMajor();
+    const bool plain = roots[i]->shape().IsArray() && outputs[i].shape.layout().IsRowMajor();
     if (once && plain && program_->KernelOf(roots[i]) != nullptr) writer_of_output_[i] = roots[i];
   }
 }
@@ -134,7 +46,8 @@ absl::StatusOr<std::shared_ptr<MixedExecutable>> MixedExecutable::Create(
   out->program_ = std::make_unique<Program>(*out->module_, std::move(assignment));
   ASSIGN_OR_RETURN(out->collectives_, Collectives::Create(*out->module_));
   ASSIGN_OR_RETURN(out->custom_calls_, CustomCalls::Create(*out->module_, registry));
-  RETURN_IF_ERROR(out->Describe());
+  ASSIGN_OR_RETURN(out->signature_, DescribeEntry(*out->module_, LayoutSource::kConfig));
+  RETURN_IF_ERROR(AliasDonors(*out->module_, &out->signature_));
   out->FindWriters();
   return out;
 }
@@ -156,30 +69,23 @@ NamedValues MixedExecutable::cost() const {
 }
 
 CompiledMemoryStats MixedExecutable::memory_stats() const {
-  auto bytes = [](const Shape& shape) { return static_cast<int64_t>(StorageBytes(shape)); };
-  CompiledMemoryStats stats;
-  for (const ParameterInfo& p : parameters_) stats.argument += bytes(p.shape);
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    stats.output += bytes(outputs_[i].shape);
-    if (alias_of_output_[i] >= 0) stats.alias += bytes(outputs_[i].shape);
-  }
-  // An upper bound, because values are freed after their last use.
+  CompiledMemoryStats stats = EntryMemoryStats(signature_);
+  // At most: values are let go after their last use.
   for (const auto& instruction : module_->entry()->instructions()) {
     if (instruction->Is(Opcode::kParameter)) continue;
-    ForEachLeaf(instruction->shape(),
-                [&](const Shape& leaf, const std::vector<int64_t>&) { stats.temp += bytes(leaf); });
+    ForEachLeaf(instruction->shape(), [&](const Shape& leaf, const std::vector<int64_t>&) {
+      stats.temp += static_cast<int64_t>(StorageBytes(leaf));
+    });
   }
   stats.total = stats.peak = stats.argument + stats.output - stats.alias + stats.temp;
   return stats;
 }
 
 absl::StatusOr<std::string> MixedExecutable::Serialize() const {
-  ASSIGN_OR_RETURN(std::string module, SerializeHloModule(*module_));
-  const std::string options = SerializeCompileOptions(options_);
-  std::string out = absl::StrCat(kMagic, version_, "\n");
-  const uint64_t size = options.size();
-  out.append(reinterpret_cast<const char*>(&size), sizeof(size));
-  return out + options + module;
+  ExecutableWriter writer(version_, "");
+  writer.AddOptions(options_);
+  RETURN_IF_ERROR(writer.AddModule(*module_));
+  return std::move(writer).Take();
 }
 
 absl::StatusOr<std::shared_ptr<Executable>> CompileMixed(std::unique_ptr<Module> module, const CompileOptions& options,
@@ -209,19 +115,10 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileMixed(std::unique_ptr<Module>
 
 absl::StatusOr<std::shared_ptr<Executable>> DeserializeMixed(absl::string_view bytes, const std::string& version,
                                                              const Claims& claims, CustomCallRegistry& registry) {
-  uint64_t size = 0;
-  const std::string head = absl::StrCat(kMagic, version, "\n");
-  if (bytes.substr(0, head.size()) != head || bytes.size() < head.size() + sizeof(size)) {
-    return absl::FailedPreconditionError(absl::StrCat("serialized executable: was not made by ", version));
-  }
-  bytes.remove_prefix(head.size());
-  std::memcpy(&size, bytes.data(), sizeof(size));
-  bytes.remove_prefix(sizeof(size));
-  if (size > bytes.size()) return absl::InvalidArgumentError("serialized executable: cut short");
-  ASSIGN_OR_RETURN(CompileOptions options, ParseCompileOptions(bytes.substr(0, size)));
-  ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ParseHloModuleProto(bytes.substr(size)));
-  module->config().num_replicas = options.num_replicas;
-  module->config().num_partitions = options.num_partitions;
+  ASSIGN_OR_RETURN(ExecutableReader reader, ExecutableReader::Open(bytes, version, ""));
+  ASSIGN_OR_RETURN(CompileOptions options, reader.ReadOptions());
+  ASSIGN_OR_RETURN(std::unique_ptr<Module> module, reader.ReadModule("program", options));
+  RETURN_IF_ERROR(reader.CheckAtEnd());
   ASSIGN_OR_RETURN(std::shared_ptr<MixedExecutable> executable,
                    MixedExecutable::Create(std::move(module), std::move(options), version, claims, registry,
                                            "loaded from serialized form\n"));

@@ -26,8 +26,7 @@ class MixedExecutable : public Executable {
 
   const std::string& name() const override { return module_->name(); }
   const CompileOptions& options() const override { return options_; }
-  absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
-  absl::Span<const OutputInfo> outputs() const override { return outputs_; }
+  const ExecutableSignature& signature() const override { return signature_; }
   const Module* optimized_module() const override { return module_.get(); }
   std::string fingerprint() const override { return fingerprint_; }
   NamedValues cost() const override;
@@ -38,22 +37,17 @@ class MixedExecutable : public Executable {
   const Program& program() const { return *program_; }
   const CustomCalls& custom_calls() const { return custom_calls_; }
   const Collectives& collectives() const { return collectives_; }
-  // By output: the argument whose memory it reuses if that argument is donated; -1: none.
-  const std::vector<int64_t>& alias_of_output() const { return alias_of_output_; }
   // By output: the instruction whose kernel writes directly to the output's buffer. Null: the value is copied there.
   const std::vector<const Instruction*>& writer_of_output() const { return writer_of_output_; }
 
  private:
   MixedExecutable() = default;
-  absl::Status Describe();
   void FindWriters();
   std::unique_ptr<Module> module_;
   std::unique_ptr<Program> program_;
   CompileOptions options_;
   std::string version_, fingerprint_;
-  std::vector<ParameterInfo> parameters_;
-  std::vector<OutputInfo> outputs_;
-  std::vector<int64_t> alias_of_output_;
+  ExecutableSignature signature_;
   std::vector<const Instruction*> writer_of_output_;
   CustomCalls custom_calls_;
   Collectives collectives_;

@@ -5,7 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/collectives/join_launch.h"
 #include "sdk/backend/exceptions.h"
+#include "sdk/backend/host_copy.h"
+#include "sdk/backend/launch_outputs.h"
 #include "sdk/backend/mixed/executable.h"
 #include "sdk/backend/operation_trace.h"
 
@@ -15,33 +18,34 @@ namespace {
 // Allocates the memory of the device on which a program runs.
 class DevicePlacement : public Placement {
  public:
-  DevicePlacement(Runtime& runtime, int32_t device) : Placement(device, runtime.memory()), runtime_(runtime) {}
+  DevicePlacement(MemorySpaces& memories, int32_t device)
+      : Placement(device, memories.device_memory()), memories_(memories) {}
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(size_t bytes) override {
-    return runtime_.Allocate(runtime_.topology().devices[static_cast<size_t>(device())].memories.front(), bytes);
+    return memories_.Allocate(memories_.topology().devices[static_cast<size_t>(device())].memories.front(), bytes);
   }
 
  private:
-  Runtime& runtime_;
+  MemorySpaces& memories_;
 };
 
 // Uses the argument in place if memory and layout permit it, otherwise copies it.
-absl::StatusOr<Value> ToValue(const Runtime& runtime, const DeviceArray& array) {
+absl::StatusOr<Value> ToValue(const MemorySpaces& memories, const DeviceArray& array) {
   if (!array.shape.IsToken() && array.storage == nullptr)
     return absl::InternalError(absl::StrCat("argument ", array.shape.ToString(), ": no memory"));
-  if (array.shape.IsArray() && !runtime.IsHost(array.memory) && IsRowMajor(array.shape)) {
+  if (array.shape.IsArray() && !memories.IsHost(array.memory) && IsRowMajor(array.shape)) {
     return Value::OfStorage(array.shape, array.storage);
   }
-  ASSIGN_OR_RETURN(Literal literal, runtime.Read(array));
+  ASSIGN_OR_RETURN(Literal literal, memories.Read(array));
   return Value::OfLiteral(std::move(literal));
 }
 
 // Packs leaves into the tuples of the parameter's shape.
-absl::StatusOr<Value> PackArgument(const Runtime& runtime, const Shape& shape,
+absl::StatusOr<Value> PackArgument(const MemorySpaces& memories, const Shape& shape,
                                    const std::vector<DeviceArray>& arguments, size_t* at) {
-  if (!shape.IsTuple()) return ToValue(runtime, arguments[(*at)++]);
+  if (!shape.IsTuple()) return ToValue(memories, arguments[(*at)++]);
   std::vector<Value> elements;
   for (int64_t i = 0; i < shape.tuple_size(); ++i) {
-    ASSIGN_OR_RETURN(Value element, PackArgument(runtime, shape.tuple_shapes(i), arguments, at));
+    ASSIGN_OR_RETURN(Value element, PackArgument(memories, shape.tuple_shapes(i), arguments, at));
     elements.push_back(std::move(element));
   }
   return Value::Tuple(std::move(elements));
@@ -74,7 +78,7 @@ absl::StatusOr<std::vector<Value>> Work::Evaluate(Placement& placement) {
   std::vector<Value> arguments;
   size_t at = 0;
   for (const Instruction* p : module.entry()->parameters()) {
-    ASSIGN_OR_RETURN(Value argument, PackArgument(*runtime, p->shape(), request.arguments, &at));
+    ASSIGN_OR_RETURN(Value argument, PackArgument(*runtime->memories, p->shape(), request.arguments, &at));
     arguments.push_back(std::move(argument));
   }
   EvaluatorHooks hooks;
@@ -92,7 +96,7 @@ absl::StatusOr<std::vector<Value>> Work::Evaluate(Placement& placement) {
   Destinations destinations;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Instruction* writer = executable->writer_of_output()[i];
-    const bool in_device_memory = placement.on_host() || !runtime->IsHost(outputs[i].memory);
+    const bool in_device_memory = placement.on_host() || !runtime->memories->IsHost(outputs[i].memory);
     if (writer != nullptr && !reuses[i] && in_device_memory) destinations[writer] = outputs[i].storage;
   }
   ASSIGN_OR_RETURN(Value result,
@@ -118,7 +122,7 @@ absl::Status Work::Deliver(std::vector<Value>& leaves, Placement& placement) {
     Value& leaf = leaves[i];
     const DeviceArray& output = outputs[i];
     if (!output.shape.IsArray() || (leaf.storage() != nullptr && leaf.storage() == output.storage)) continue;
-    if (leaf.storage() != nullptr && !placement.on_host() && !runtime->IsHost(output.memory) &&
+    if (leaf.storage() != nullptr && !placement.on_host() && !runtime->memories->IsHost(output.memory) &&
         IsRowMajor(output.shape)) {
       const size_t bytes = static_cast<size_t>(output.shape.byte_size());
       if (bytes == 0) continue;
@@ -127,13 +131,13 @@ absl::Status Work::Deliver(std::vector<Value>& leaves, Placement& placement) {
       continue;
     }
     ASSIGN_OR_RETURN(Literal value, leaf.OnHost(placement));
-    RETURN_IF_ERROR(runtime->Write(value, output));
+    RETURN_IF_ERROR(runtime->memories->Write(value, output));
   }
   return absl::OkStatus();
 }
 
 absl::Status Work::Run() {
-  DevicePlacement placement(*runtime, request.device);
+  DevicePlacement placement(*runtime->memories, request.device);
   OperationTrace& trace = OperationTrace::Get();
   const bool traced = trace.Active();
   const int64_t start = traced ? OperationTrace::NowNs() : 0;
@@ -148,25 +152,21 @@ absl::Status Work::Run() {
 
 class MixedLoaded : public LoadedExecutable {
  public:
-  MixedLoaded(std::shared_ptr<const MixedExecutable> executable, std::vector<std::vector<int32_t>> memories,
-              std::shared_ptr<Runtime> runtime)
-      : executable_(std::move(executable)), memories_(std::move(memories)), runtime_(std::move(runtime)) {}
+  MixedLoaded(std::shared_ptr<const MixedExecutable> executable, std::shared_ptr<Runtime> runtime)
+      : executable_(std::move(executable)),
+        output_memories_(ChooseOutputMemories(runtime->memories->topology(), executable_->signature())),
+        runtime_(std::move(runtime)) {}
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
-    const CompileOptions& options = executable_->options();
-    const bool is_complete = static_cast<int64_t>(request.device_assignment.size()) ==
-                             int64_t{options.num_replicas} * options.num_partitions;
-    if (!is_complete) {
+    const ExecutableSignature& signature = executable_->signature();
+    if (static_cast<int64_t>(request.device_assignment.size()) != signature.device_count()) {
       return absl::InternalError(
           absl::StrCat(executable_->name(), ": device assignment of ", request.device_assignment.size()));
     }
     auto work = std::make_shared<Work>();
     work->executable = executable_;
     work->runtime = runtime_;
-    LaunchOptions launch{options.num_replicas, options.num_partitions, runtime_->collective_time_limit, {}};
-    launch.devices.assign(request.device_assignment.begin(), request.device_assignment.end());
-    work->member = std::make_unique<LaunchMember>(runtime_->launches.Join(request.run_id, launch), request.replica,
-                                                  request.partition);
+    work->member = JoinLaunch(runtime_->launches, request, signature, runtime_->collective_time_limit);
     absl::Status made = MakeOutputs(request, *work);
     if (!made.ok()) {
       work->member->End(made);
@@ -218,19 +218,18 @@ class MixedLoaded : public LoadedExecutable {
   }
 
   absl::Status MakeOutputs(const ExecuteRequest& request, Work& work) const {
-    absl::Span<const OutputInfo> infos = executable_->outputs();
-    for (size_t i = 0; i < infos.size(); ++i) {
+    const ExecutableSignature& signature = executable_->signature();
+    const std::vector<int32_t>& memories = output_memories_[static_cast<size_t>(request.device)];
+    for (size_t i = 0; i < signature.outputs.size(); ++i) {
       DeviceArray output;
-      output.shape = infos[i].shape;
-      output.memory = memories_[static_cast<size_t>(request.device)][i];
-      const int64_t alias = executable_->alias_of_output()[i];
-      const size_t a = static_cast<size_t>(alias);
-      const bool reuses = alias >= 0 && request.donated[a] && request.arguments[a].shape.Identical(output.shape) &&
-                          request.arguments[a].memory == output.memory;
+      output.shape = signature.outputs[i].shape;
+      output.memory = memories[i];
+      const DeviceArray* argument = FindReusedArgument(request, signature.outputs[i], output.memory);
+      const bool reuses = argument != nullptr;
       if (reuses) {
-        output.storage = request.arguments[a].storage;
+        output.storage = argument->storage;
       } else {
-        ASSIGN_OR_RETURN(output.storage, runtime_->Allocate(output.memory, StorageBytes(output.shape)));
+        ASSIGN_OR_RETURN(output.storage, runtime_->memories->Allocate(output.memory, StorageBytes(output.shape)));
       }
       work.reuses.push_back(reuses);
       work.outputs.push_back(std::move(output));
@@ -239,7 +238,7 @@ class MixedLoaded : public LoadedExecutable {
   }
 
   const std::shared_ptr<const MixedExecutable> executable_;
-  const std::vector<std::vector<int32_t>> memories_;  // by device, output
+  const std::vector<std::vector<int32_t>> output_memories_;  // by device and output
   const std::shared_ptr<Runtime> runtime_;
 };
 
@@ -248,20 +247,7 @@ class MixedLoaded : public LoadedExecutable {
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadMixed(std::shared_ptr<const Executable> executable,
                                                             std::shared_ptr<Runtime> runtime) {
   auto ours = std::static_pointer_cast<const MixedExecutable>(executable);
-  const Topology& topology = runtime->topology();
-  std::vector<std::vector<int32_t>> memories;
-  for (const DeviceInfo& device : topology.devices) {
-    std::vector<int32_t> row;
-    for (const OutputInfo& output : ours->outputs()) {
-      int32_t chosen = device.memories.front();
-      for (int32_t m : device.memories) {
-        if (topology.memories[static_cast<size_t>(m)].kind == output.memory_kind) chosen = m;
-      }
-      row.push_back(chosen);
-    }
-    memories.push_back(std::move(row));
-  }
-  return std::make_unique<MixedLoaded>(std::move(ours), std::move(memories), std::move(runtime));
+  return std::make_unique<MixedLoaded>(std::move(ours), std::move(runtime));
 }
 
 }  // namespace backplane::mixed

@@ -23,8 +23,8 @@
 #include <string>
 
 #include "sdk/backend/backend.h"
+#include "sdk/backend/device_memory.h"
 #include "sdk/backend/mixed/claims.h"
-#include "sdk/backend/mixed/device_memory.h"
 
 namespace backplane::mixed {
 

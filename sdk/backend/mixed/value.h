@@ -7,7 +7,7 @@
 
 #include "core/types/literal.h"
 #include "sdk/backend/backend.h"
-#include "sdk/backend/mixed/device_memory.h"
+#include "sdk/backend/device_memory.h"
 
 namespace backplane::mixed {
 

@@ -1,22 +1,18 @@
 #include "sdk/engine/backend/executable.h"
 
-#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/faults.h"
+#include "sdk/backend/host_copy.h"
+#include "sdk/backend/launch_outputs.h"
 #include "sdk/engine/backend/launch.h"
 
 namespace backplane::engine {
 namespace {
-
-Shape Leaf(const Shape& s) {
-  Shape leaf = s;
-  if (leaf.IsArray() && !leaf.has_layout()) leaf.set_row_major();
-  return leaf;
-}
 
 class EngineLaunch : public ProgramLaunch {
  public:
@@ -24,8 +20,7 @@ class EngineLaunch : public ProgramLaunch {
 
   // The arguments stay in the request.
   absl::Status Prepare(EngineClient& client, const EngineExecutable& executable, std::vector<DeviceArray>* results) {
-    const BufferAssignment& assignment = program().assignment();
-    const absl::Span<const OutputInfo> outputs = executable.outputs();
+    const std::vector<OutputInfo>& outputs = executable.signature().outputs;
     arguments_.reserve(request().arguments.size());
     for (const DeviceArray& a : request().arguments) arguments_.push_back(a.storage ? a.storage->data() : nullptr);
     results->reserve(outputs.size());
@@ -33,8 +28,8 @@ class EngineLaunch : public ProgramLaunch {
       DeviceArray out;
       out.shape = outputs[k].shape;
       out.memory = client.topology().devices[static_cast<size_t>(request().device)].memories[0];
-      const int32_t alias = assignment.output_alias[k];
-      const size_t bytes = out.shape.IsArray() ? static_cast<size_t>(out.shape.byte_size()) : 0;
+      const int32_t alias = outputs[k].alias;
+      const size_t bytes = StorageBytes(out.shape);
       if (alias >= 0 && request().donated[static_cast<size_t>(alias)]) {
         out.storage = request().arguments[static_cast<size_t>(alias)].storage;
       } else {
@@ -105,54 +100,26 @@ class EngineLoadedExecutable : public LoadedExecutable {
 
 }  // namespace
 
-EngineExecutable::EngineExecutable(std::unique_ptr<Program> program, CompileOptions options, NamedValues cost,
-                                   std::string fingerprint, std::vector<std::string> log)
-    : program_(std::move(program)),
-      options_(std::move(options)),
-      cost_(std::move(cost)),
-      fingerprint_(std::move(fingerprint)),
-      log_(std::move(log)) {
-  const Module& module = program_->module();
-  const ModuleConfig& config = module.config();
-  // Aliases name a parameter and an index into its tuple; arguments are the leaves of all parameters. A donor that no
-  // output can use stays the host's.
-  auto is_given_away = [&](int64_t parameter, const std::vector<int64_t>& index) {
-    auto is_it = [&](const auto& named) { return named.parameter == parameter && named.parameter_index == index; };
-    return std::any_of(config.input_output_aliases.begin(), config.input_output_aliases.end(), is_it);
-  };
-  for (const Instruction* p : module.entry()->parameters()) {
-    const size_t n = static_cast<size_t>(p->parameter_number());
-    ForEachLeaf(p->shape(), [&](const Shape& s, const std::vector<int64_t>& index) {
-      ParameterInfo info;
-      info.shape = Leaf(s);
-      if (n < config.parameter_memory_kinds.size() && !config.parameter_memory_kinds[n].empty())
-        info.memory_kind = config.parameter_memory_kinds[n];
-      info.donated = is_given_away(p->parameter_number(), index);
-      parameters_.push_back(std::move(info));
-    });
-  }
-  for (int32_t alias : program_->assignment().output_alias) {
-    if (alias >= 0) parameters_[static_cast<size_t>(alias)].donated = true;
-  }
-  ForEachLeaf(module.entry()->root()->shape(), [&](const Shape& s, const std::vector<int64_t>&) {
-    OutputInfo info;
-    info.shape = Leaf(s);
-    const size_t n = outputs_.size();
-    if (n < config.result_memory_kinds.size() && !config.result_memory_kinds[n].empty())
-      info.memory_kind = config.result_memory_kinds[n];
-    outputs_.push_back(std::move(info));
-  });
+absl::StatusOr<std::shared_ptr<Executable>> EngineExecutable::Create(std::unique_ptr<Program> program,
+                                                                     CompileOptions options, NamedValues cost,
+                                                                     std::string fingerprint,
+                                                                     std::vector<std::string> log) {
+  std::shared_ptr<EngineExecutable> out(new EngineExecutable);
+  out->program_ = std::move(program);
+  out->options_ = std::move(options);
+  out->cost_ = std::move(cost);
+  out->fingerprint_ = std::move(fingerprint);
+  out->log_ = std::move(log);
+  // The program's arrays have the layouts of the entry. Buffer assignment has decided which donors an output can use;
+  // one that none can use stays the host's.
+  ASSIGN_OR_RETURN(out->signature_, DescribeEntry(out->program_->module(), LayoutSource::kEntry));
+  out->signature_.SetAliases(out->program_->assignment().output_alias);
+  return std::shared_ptr<Executable>(std::move(out));
 }
 
 CompiledMemoryStats EngineExecutable::memory_stats() const {
-  CompiledMemoryStats m;
+  CompiledMemoryStats m = EntryMemoryStats(signature_);
   m.generated_code = program_->code_bytes();
-  for (const ParameterInfo& p : parameters_) m.argument += p.shape.IsArray() ? p.shape.byte_size() : 0;
-  for (size_t k = 0; k < outputs_.size(); ++k) {
-    const int64_t bytes = outputs_[k].shape.IsArray() ? outputs_[k].shape.byte_size() : 0;
-    m.output += bytes;
-    if (program_->assignment().output_alias[k] >= 0) m.alias += bytes;
-  }
   m.temp = program_->temporary_bytes();
   m.total = m.argument + m.output - m.alias + m.temp + m.generated_code;
   m.peak = m.argument + m.output - m.alias + m.temp;

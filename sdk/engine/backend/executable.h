@@ -14,14 +14,14 @@ namespace backplane::engine {
 
 class EngineExecutable : public Executable {
  public:
-  // `cost_source` is the module before fusion, from which costs were counted.
-  EngineExecutable(std::unique_ptr<Program> program, CompileOptions options, NamedValues cost, std::string fingerprint,
-                   std::vector<std::string> log);
+  // `cost` was counted before fusion.
+  static absl::StatusOr<std::shared_ptr<Executable>> Create(std::unique_ptr<Program> program, CompileOptions options,
+                                                            NamedValues cost, std::string fingerprint,
+                                                            std::vector<std::string> log);
 
   const std::string& name() const override { return program_->module().name(); }
   const CompileOptions& options() const override { return options_; }
-  absl::Span<const ParameterInfo> parameters() const override { return parameters_; }
-  absl::Span<const OutputInfo> outputs() const override { return outputs_; }
+  const ExecutableSignature& signature() const override { return signature_; }
   const Module* optimized_module() const override { return &program_->module(); }
   std::string fingerprint() const override { return fingerprint_; }
   int64_t code_size() const override { return program_->code_bytes(); }
@@ -33,13 +33,13 @@ class EngineExecutable : public Executable {
   const Program& program() const { return *program_; }
 
  private:
+  EngineExecutable() = default;
   std::unique_ptr<Program> program_;
   CompileOptions options_;
   NamedValues cost_;
   std::string fingerprint_;
   std::vector<std::string> log_;
-  std::vector<ParameterInfo> parameters_;
-  std::vector<OutputInfo> outputs_;
+  ExecutableSignature signature_;
 };
 
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadEngineExecutable(EngineClient* client,

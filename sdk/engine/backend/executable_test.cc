@@ -46,7 +46,7 @@ ENTRY e {
   ASSERT_NE(executable, nullptr);
   std::vector<bool> donated;
   std::vector<int64_t> sizes;
-  for (const ParameterInfo& p : executable->parameters()) {
+  for (const ParameterInfo& p : executable->signature().parameters) {
     donated.push_back(p.donated);
     sizes.push_back(p.shape.num_elements());
   }
@@ -66,7 +66,7 @@ ENTRY e {
     ASSERT_TRUE(storage.ok());
     values.push_back(static_cast<float*>((*storage)->data()));
     for (int64_t k = 0; k < sizes[i]; ++k) values.back()[k] = static_cast<float>(10 * i + 1);
-    request.arguments.push_back({executable->parameters()[i].shape, 0, *storage, Event()});
+    request.arguments.push_back({executable->signature().parameters[i].shape, 0, *storage, Event()});
     request.donated.push_back(donated[i]);
   }
   const std::vector<DeviceArray> keep = request.arguments;
@@ -95,7 +95,7 @@ ENTRY e {
 )");
   ASSERT_NE(executable, nullptr);
   std::vector<bool> donated;
-  for (const ParameterInfo& p : executable->parameters()) donated.push_back(p.donated);
+  for (const ParameterInfo& p : executable->signature().parameters) donated.push_back(p.donated);
   EXPECT_THAT(donated, ElementsAre(false, true, false));
 }
 
@@ -124,7 +124,7 @@ class SumLaunch : public ::testing::Test {
     auto loaded = client_.Load(executable, {});
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     loaded_ = *std::move(loaded);
-    shape_ = executable->parameters()[0].shape;
+    shape_ = executable->signature().parameters[0].shape;
   }
   ExecuteRequest Request(int64_t run_id, int32_t replica) {
     ExecuteRequest request;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/types/status_macros.h"
+#include "sdk/backend/collectives/join_launch.h"
 #include "sdk/backend/exceptions.h"
 
 namespace backplane::engine {
@@ -16,9 +17,8 @@ constexpr double kInlineMicroseconds = 60;
 constexpr double kStayMicroseconds = 150;
 
 // The temporary memory that a program holds at a time: devices that meet hold theirs together.
-int64_t TemporaryBytesTogether(const Program& program, const CompileOptions& options) {
-  const int64_t devices =
-      program.meets_others() ? std::max<int64_t>(int64_t{options.num_replicas} * options.num_partitions, 1) : 1;
+int64_t TemporaryBytesTogether(const Program& program, const ExecutableSignature& signature) {
+  const int64_t devices = program.traits().communicates ? std::max<int64_t>(signature.device_count(), 1) : 1;
   return std::min(program.temporary_bytes(), std::numeric_limits<int64_t>::max() / devices) * devices;
 }
 
@@ -32,13 +32,9 @@ ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Execu
       program_(program),
       runtime_(Runtime::Get()),
       budget_(std::move(budget)),
-      expected_(budget_, TemporaryBytesTogether(program, executable_->options())) {
-  if (!program.meets_others()) return;
-  const CompileOptions& options = executable_->options();
-  LaunchOptions together{options.num_replicas, options.num_partitions, time_limit, {}};
-  together.devices.assign(request_.device_assignment.begin(), request_.device_assignment.end());
-  member_ = std::make_unique<LaunchMember>(runtime_.launches.Join(request_.run_id, together), request_.replica,
-                                           request_.partition);
+      expected_(budget_, TemporaryBytesTogether(program, executable_->signature())) {
+  if (!program.traits().communicates) return;
+  member_ = JoinLaunch(runtime_.launches, request_, executable_->signature(), time_limit);
 }
 
 absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::Span<void* const> outputs) const {
@@ -81,12 +77,11 @@ void ProgramLaunch::Finish(absl::Status status) {
 absl::Status ProgramLaunch::Dispatch(const std::shared_ptr<ProgramLaunch>& launch) {
   const Program& program = launch->program_;
   Runtime& runtime = launch->runtime_;
-  const CompileOptions& options = launch->executable_->options();
-  const int64_t members = int64_t{options.num_replicas} * options.num_partitions, run_id = launch->request_.run_id;
+  const int64_t members = launch->executable_->signature().device_count(), run_id = launch->request_.run_id;
   const Workers::Kind kind = program.may_block() ? Workers::Kind::kHostCalls : Workers::Kind::kProgram;
   absl::Status s = CatchExceptions([&] {
     auto run = [launch] { launch->RunAndFinish(); };
-    if (program.meets_others())
+    if (program.traits().communicates)
       runtime.ScheduleMember(run_id, members, std::move(run));
     else
       runtime.Schedule(std::move(run), kind);
@@ -101,11 +96,11 @@ absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch
   for (const DeviceArray& a : launch->request_.arguments) ready = ready && a.ready.IsReady();
   ExecuteResult result;
   result.outputs = std::move(outputs);
-  if (ready && effects_first && launch->program_.acts_on_host() && !launch->program_.meets_others()) {
+  if (ready && effects_first && launch->program_.traits().has_host_effects && !launch->program_.traits().communicates) {
     result.failure = launch->RunOnce();
     return result;
   }
-  if (ready && !launch->program_.may_block() && !launch->program_.open_ended() &&
+  if (ready && !launch->program_.may_block() && !launch->program_.traits().has_unbounded_loop &&
       launch->program_.estimated_us() + more_microseconds < kStayMicroseconds) {
     const absl::Status s = launch->RunOnce();
     result.done = s.ok() ? Event() : Event::Ready(s);

@@ -99,7 +99,7 @@ void CallWhole(Module* module) {
 
 }  // namespace
 
-bool IsInterpretedWhole(const Module& module) {
+bool IsFullyInterpreted(const Module& module) {
   const Instruction* root = module.entry()->root();
   return root->Is(Opcode::kCall) && !StaysCall(*root);
 }
@@ -162,12 +162,12 @@ absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log) {
   return absl::OkStatus();
 }
 
-absl::Status LowerForEngine(Module* module, const OwnSteps* own_steps, std::vector<std::string>* log) {
-  if (IsInterpretedWhole(*module)) return absl::OkStatus();
+absl::Status LowerForEngine(Module* module, const CustomLowering* lowering, std::vector<std::string>* log) {
+  if (IsFullyInterpreted(*module)) return absl::OkStatus();
   PassPipeline p("cpu");
   compiler::ContractionRules contractions;
   contractions.supports_type = [](PrimitiveType t) { return ToElementType(t).has_value(); };
-  contractions.is_claimed = [own_steps](const Instruction& i) { return TakenBy(own_steps, i); };
+  contractions.is_claimed = [lowering](const Instruction& i) { return IsClaimedBy(lowering, i); };
   p.Add<compiler::LegalizeLayouts>();  // row-major arrays only, but where host or custom call look
   p.Add<compiler::LegalizeTypes>();    // element types and sizes that a library kernel or generated code takes
   p.Add<compiler::LegalizeContractions>(std::move(contractions));  // dots and convolutions that the library takes
@@ -176,7 +176,7 @@ absl::Status LowerForEngine(Module* module, const OwnSteps* own_steps, std::vect
   p.Add<RemoveDeadCode>();
   p.Add<UnshareComputations>();  // one caller for each body: its buffers are that caller's
   p.Add<compiler::OutlineScalarControl>([](const Instruction& i) { return codegen::CanEmit(i).ok(); });
-  p.Add<Fuse>(own_steps);  // kernels
+  p.Add<Fuse>(lowering);  // kernels
   p.Add<RemoveDeadCode>();
   RETURN_IF_ERROR(p.Run(module).status());
   LogPasses(p, log);
@@ -215,7 +215,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileOnEngine(std::unique_ptr<Modu
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Build(std::move(module), program_options, &log));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   log.push_back(absl::StrFormat("buffers, code and steps: %.2f ms", took.count()));
-  return std::make_shared<EngineExecutable>(std::move(program), options, std::move(cost), fingerprint, std::move(log));
+  return EngineExecutable::Create(std::move(program), options, std::move(cost), fingerprint, std::move(log));
 }
 
 }  // namespace backplane::engine

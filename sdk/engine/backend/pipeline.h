@@ -9,7 +9,7 @@
 #include "core/import/compile_options.h"
 #include "core/ir/module.h"
 #include "sdk/backend/backend.h"
-#include "sdk/engine/compiler/own_steps.h"
+#include "sdk/engine/compiler/custom_lowering.h"
 #include "sdk/engine/compiler/program.h"
 
 namespace backplane::engine {
@@ -18,14 +18,14 @@ namespace backplane::engine {
 // `log` may be null. PartitionForDevices: the one program that each device runs. SimplifyForEngine: fewer operations,
 // by their definitions alone; costs are counted and layouts chosen after it. LowerForEngine: row-major arrays, element
 // types and contractions that kernels and the library take, fusion; afterwards Program::Build accepts the module.
-// `own_steps` may be null.
+// `lowering` may be null.
 absl::Status PartitionForDevices(Module* module, const CompileOptions& options, std::vector<std::string>* log);
 absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log);
-absl::Status LowerForEngine(Module* module, const OwnSteps* own_steps, std::vector<std::string>* log);
+absl::Status LowerForEngine(Module* module, const CustomLowering* lowering, std::vector<std::string>* log);
 
 // After SimplifyForEngine: sizes that no pass could resolve are left, so the evaluator runs the whole program in one
 // call, which is all that the entry holds.
-bool IsInterpretedWhole(const Module& module);
+bool IsFullyInterpreted(const Module& module);
 
 // Work of one run by the definitions of core/ops; loop bodies count once. "flops", "transcendentals", "bytes accessed".
 NamedValues CountCost(const Module& module);

@@ -96,7 +96,8 @@ bool SameInstruction(const Instruction& a, const Instruction& b) {
 
 class ComputationFuser {
  public:
-  ComputationFuser(Computation* computation, const OwnSteps* own) : computation_(computation), own_(own) {}
+  ComputationFuser(Computation* computation, const CustomLowering* lowering)
+      : computation_(computation), lowering_(lowering) {}
 
   absl::StatusOr<bool> Run() {
     DuplicateCheap();
@@ -119,7 +120,7 @@ class ComputationFuser {
   };
 
   codegen::Verdict VerdictOf(const Instruction& i) const {
-    if (TakenBy(own_, i)) return {FusionRole::kNotFusible, ""};
+    if (IsClaimedBy(lowering_, i)) return {FusionRole::kNotFusible, ""};
     return codegen::Classify(i);
   }
 
@@ -794,7 +795,7 @@ class ComputationFuser {
   }
 
   Computation* computation_;
-  const OwnSteps* own_;
+  const CustomLowering* lowering_;
   std::vector<Node> nodes_;
   std::vector<int> group_of_;
   std::vector<Group> groups_;
@@ -821,7 +822,7 @@ absl::StatusOr<bool> Fuse::Run(Module* module) {
   CollectRunning(module->entry(), seen, running);
   bool changed = false;
   for (Computation* c : running) {
-    ASSIGN_OR_RETURN(bool one, ComputationFuser(c, own_).Run());
+    ASSIGN_OR_RETURN(bool one, ComputationFuser(c, lowering_).Run());
     changed |= one;
   }
   return changed;

@@ -14,20 +14,20 @@
 #define BACKPLANE_SDK_ENGINE_COMPILER_FUSE_H_
 
 #include "core/passes/pass.h"
-#include "sdk/engine/compiler/own_steps.h"
+#include "sdk/engine/compiler/custom_lowering.h"
 
 namespace backplane::engine {
 
 class Fuse : public Pass {
  public:
-  // `own`: of the plugin, may be null; what it takes joins no kernel.
-  explicit Fuse(const OwnSteps* own = nullptr) : own_(own) {}
+  // `lowering`: of the plugin, may be null; what it claims joins no kernel.
+  explicit Fuse(const CustomLowering* lowering = nullptr) : lowering_(lowering) {}
   absl::string_view name() const override { return "fuse"; }
   absl::StatusOr<bool> Run(Module* module) override;
   bool NeedsSingleCallers() const override { return true; }
 
  private:
-  const OwnSteps* own_;
+  const CustomLowering* lowering_;
 };
 
 }  // namespace backplane::engine

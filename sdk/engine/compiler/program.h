@@ -1,4 +1,4 @@
-// A compiled program: machine code, the places of its arrays, and the steps that run it.
+// A compiled program: machine code, the slots of its arrays, and the thunks that run it.
 //
 // Made from a module that has been through the plugin's pipeline (pipeline.h). Immutable afterwards; Run may be called
 // from many threads at once, each run has its own temporary memory.
@@ -11,7 +11,7 @@
 
 #include "core/ir/module.h"
 #include "sdk/compiler/buffer_assignment.h"
-#include "sdk/engine/compiler/own_steps.h"
+#include "sdk/engine/compiler/custom_lowering.h"
 #include "sdk/engine/jit/jit.h"
 #include "sdk/engine/runtime/memory_pool.h"
 #include "sdk/engine/thunks/thunk.h"
@@ -24,14 +24,22 @@ struct ProgramOptions {
   ThreadPool* pool = nullptr;  // compiles on it; may be null
   int num_threads = 1;         // that runs will use
   CustomCallRegistry* custom_calls = nullptr;
-  const std::vector<jit::ObjectCode>* objects =
-      nullptr;                          // of an earlier build from the same module: not compiled again
-  const OwnSteps* own_steps = nullptr;  // of the plugin; may be null, else it outlives the call
+  // Of an earlier build from the same module, which is not compiled again; may be null.
+  const std::vector<jit::ObjectCode>* objects = nullptr;
+  const CustomLowering* lowering = nullptr;  // of the plugin; may be null, else it outlives the call
+};
+
+// What a launch has to know of a program beside its times.
+struct ProgramTraits {
+  bool communicates = false;        // with other devices: a run needs ExecutionContext::member
+  bool has_host_effects = false;    // custom calls with side effects, callbacks among them
+  bool has_unbounded_loop = false;  // a kernel has a loop of unknown trip count
 };
 
 class Program {
  public:
-  // `log` receives one line for each step that is not generated code, and each refusal of a faster kernel.
+  // `log`, which may be null, receives one line for each thunk that is not generated code, and each refusal of a faster
+  // kernel.
   static absl::StatusOr<std::unique_ptr<Program>> Build(std::unique_ptr<Module> module, const ProgramOptions& options,
                                                         std::vector<std::string>* log);
   ~Program();
@@ -44,15 +52,13 @@ class Program {
   int64_t constant_bytes() const { return constant_bytes_; }
   double estimated_us() const { return estimated_us_; }
   bool may_block() const { return may_block_; }
-  bool open_ended() const { return open_ended_; }      // has a loop in one kernel, of nobody knows how many turns
-  bool acts_on_host() const { return acts_on_host_; }  // has custom calls with side effects, callbacks among them
-  bool meets_others() const { return meets_others_; }  // has collectives: runs need ExecutionContext::member
+  const ProgramTraits& traits() const { return traits_; }
 
   // Addresses of the leaves of the arguments and of the result, in order (null for tokens).
   absl::Status Run(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool,
                    MemoryPool* memory, const ExecutionContext& context) const;
 
-  // One run in which each step of the entry is timed: its instruction and its microseconds, in order. For benchmarks.
+  // One run in which each thunk of the entry is timed: its instruction and its microseconds, in order. For benchmarks.
   struct StepTime {
     std::string name;
     double microseconds = 0;
@@ -63,21 +69,23 @@ class Program {
 
  private:
   absl::Status RunTraced(const RunState& state) const;
-  absl::Status RunSteps(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool,
-                        MemoryPool* memory, const ExecutionContext& context, std::vector<StepTime>* times) const;
+  absl::Status RunThunks(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool,
+                         MemoryPool* memory, const ExecutionContext& context, std::vector<StepTime>* times) const;
 
   Program() = default;
-  friend class ProgramBuilder;
+  absl::Status CopyConstants();
+
   std::unique_ptr<Module> module_;
   BufferAssignment assignment_;
   std::vector<jit::ObjectCode> objects_;
   std::unique_ptr<jit::CodeLibrary> library_;
   std::vector<std::shared_ptr<std::byte>> constants_;
-  ThunkSequence steps_;
-  std::vector<std::string> step_names_;  // of the entry's steps
+  ThunkSequence thunks_;
+  std::vector<std::string> thunk_names_;  // of the entry's
   int64_t workspace_bytes_ = 0, constant_bytes_ = 0;
   double estimated_us_ = 0;
-  bool may_block_ = false, meets_others_ = false, open_ended_ = false, acts_on_host_ = false;
+  bool may_block_ = false;
+  ProgramTraits traits_;
 };
 
 }  // namespace backplane::engine

@@ -9,7 +9,7 @@ namespace backplane::engine {
 namespace {
 
 constexpr int64_t kParallelCopyBytes = 1 << 20;
-constexpr double kExpectedTurns = 64;  // of a loop whose count is not known
+constexpr double kExpectedIterations = 64;  // of a loop of unknown trip count
 
 }  // namespace
 
@@ -49,13 +49,13 @@ bool CopyThunk::Bind(const RunState& state, std::vector<BoundCall>* calls) const
     std::memcpy(buffers[1], buffers[0], static_cast<size_t>(bytes));
   };
   call.buffers = {state.slots[copy_.from], state.slots[copy_.to]};
-  call.units = copy_.bytes;
+  call.work_items = copy_.bytes;
   calls->push_back(std::move(call));
   return true;
 }
 
-WhileThunk::WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, std::optional<int64_t> turns)
-    : condition_(std::move(condition)), body_(std::move(body)), predicate_(predicate), turns_(turns) {
+WhileThunk::WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, std::optional<int64_t> trip_count)
+    : condition_(std::move(condition)), body_(std::move(body)), predicate_(predicate), trip_count_(trip_count) {
   may_block_ = SequenceMayBlock(condition_) || SequenceMayBlock(body_);
 }
 
@@ -89,7 +89,7 @@ class BoundSequence {
       }
       for (size_t k = p.begin; k < p.end; ++k) {
         const BoundCall& c = calls_[k];
-        c.fn(c.buffers.data(), 0, c.units, c.scratch);
+        c.fn(c.buffers.data(), 0, c.work_items, c.scratch);
       }
     }
     return absl::OkStatus();
@@ -109,8 +109,8 @@ class BoundSequence {
 
 absl::Status WhileThunk::Run(const RunState& state) const {
   const BoundSequence body(body_, state);
-  if (turns_) {
-    for (int64_t t = 0; t < *turns_; ++t) {
+  if (trip_count_) {
+    for (int64_t t = 0; t < *trip_count_; ++t) {
       if (absl::Status s = body.Run(); !s.ok()) return s;
     }
     return absl::OkStatus();
@@ -129,8 +129,8 @@ int64_t WhileThunk::workspace_bytes(int num_threads) const {
 }
 
 double WhileThunk::estimated_us() const {
-  if (turns_) return static_cast<double>(*turns_) * SequenceMicroseconds(body_);
-  return kExpectedTurns * (SequenceMicroseconds(condition_) + SequenceMicroseconds(body_));
+  if (trip_count_) return static_cast<double>(*trip_count_) * SequenceMicroseconds(body_);
+  return kExpectedIterations * (SequenceMicroseconds(condition_) + SequenceMicroseconds(body_));
 }
 
 ConditionalThunk::ConditionalThunk(std::vector<ThunkSequence> branches, SlotId selector, bool selector_is_pred)

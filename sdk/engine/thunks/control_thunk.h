@@ -19,10 +19,10 @@ class CopyThunk : public Thunk {
   SlotCopy copy_;
 };
 
-// The condition's steps leave one pred in `predicate`. `turns`, where it is known beforehand, takes their place.
+// The condition's steps leave one pred in `predicate`. `trip_count`, where it is known beforehand, takes its place.
 class WhileThunk : public Thunk {
  public:
-  WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, std::optional<int64_t> turns);
+  WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, std::optional<int64_t> trip_count);
   absl::Status Run(const RunState& state) const override;
   int64_t workspace_bytes(int num_threads) const override;
   double estimated_us() const override;
@@ -31,7 +31,7 @@ class WhileThunk : public Thunk {
  private:
   ThunkSequence condition_, body_;
   SlotId predicate_;
-  std::optional<int64_t> turns_;
+  std::optional<int64_t> trip_count_;
   bool may_block_ = false;
 };
 

@@ -57,7 +57,7 @@ bool KernelThunk::Bind(const RunState& state, std::vector<BoundCall>* calls) con
   for (size_t p = 0; p < functions_.size(); ++p) {
     if (plan_.phases[p].work_units <= 0) continue;
     call.fn = functions_[p];
-    call.units = plan_.phases[p].work_units;
+    call.work_items = plan_.phases[p].work_units;
     calls->push_back(call);
   }
   return true;

@@ -1,4 +1,4 @@
-// Runs a generated kernel: its phases in order, each over its units of work.
+// Runs a generated kernel: its phases in order, each over its work items.
 #ifndef BACKPLANE_SDK_ENGINE_THUNKS_KERNEL_THUNK_H_
 #define BACKPLANE_SDK_ENGINE_THUNKS_KERNEL_THUNK_H_
 

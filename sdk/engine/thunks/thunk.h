@@ -1,7 +1,7 @@
-// A step of a compiled program. Steps run one after another on one thread; a step may use the whole thread pool.
+// A step of a compiled program. Thunks run one after another on one thread; one may use the whole thread pool.
 //
-// Addresses are resolved once per execution into RunState::slots; a step holds slot numbers. Run may be called from
-// many executions at once: a step has no state that changes, but for custom-call sites, which allow that.
+// Addresses are resolved once per execution into RunState::slots; a thunk holds slot numbers. Run may be called from
+// many executions at once: a thunk has no state that changes, but for custom-call sites, which allow that.
 #ifndef BACKPLANE_SDK_ENGINE_THUNKS_THUNK_H_
 #define BACKPLANE_SDK_ENGINE_THUNKS_THUNK_H_
 
@@ -48,11 +48,11 @@ struct RunState {
   const ExecutionContext* context = nullptr;
 };
 
-// A step bound to the addresses of one execution: what a loop calls in every turn.
+// A step bound to the addresses of one execution: what a loop calls in each iteration.
 struct BoundCall {
   void (*fn)(void* const* buffers, int64_t begin, int64_t end, void* scratch) = nullptr;
   std::vector<void*> buffers;
-  int64_t units = 0;
+  int64_t work_items = 0;
   void* scratch = nullptr;
 };
 

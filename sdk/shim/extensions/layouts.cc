@@ -49,7 +49,7 @@ absl::Status DefaultOfTopology(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args&
   module->set_entry(entry);
   ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable,
                    Plugin().backend->Compile(std::move(module), CompileOptions(), a.topology_description->topology));
-  const absl::Span<const ParameterInfo> parameters = executable->parameters();
+  const std::vector<ParameterInfo>& parameters = executable->signature().parameters;
   const bool told = parameters.size() == 1 && parameters[0].shape.IsArray() && parameters[0].shape.has_layout();
   a.layout = new PJRT_Layouts_MemoryLayout{told ? parameters[0].shape.layout() : Layout::RowMajor(shape.rank())};
   return absl::OkStatus();

@@ -1,10 +1,10 @@
-#include "sdk/backend/mixed/device_memory.h"
+#include "sdk/backend/device_memory.h"
 
 #include <memory>
 
 #include "core/types/status_macros.h"
 
-namespace backplane::mixed {
+namespace backplane {
 
 absl::Status DeviceMemory::CopyWithin(int32_t device, const void* from, void* to, size_t bytes) {
   std::unique_ptr<std::byte[]> host(new std::byte[bytes]);
@@ -12,4 +12,4 @@ absl::Status DeviceMemory::CopyWithin(int32_t device, const void* from, void* to
   return CopyIn(device, host.get(), to, bytes);
 }
 
-}  // namespace backplane::mixed
+}  // namespace backplane

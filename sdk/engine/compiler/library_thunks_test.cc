@@ -1,5 +1,5 @@
 // Operations of the kernel library in whole programs: what is recognised, and that results are the evaluator's.
-#include "sdk/engine/compiler/library_steps.h"
+#include "sdk/engine/compiler/library_thunks.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,4 @@
-#include "sdk/engine/compiler/library_steps.h"
+#include "sdk/engine/compiler/library_thunks.h"
 
 #include <algorithm>
 #include <array>
@@ -42,14 +42,15 @@ class KernelCallThunk : public Thunk {
   double estimated_us_;
 };
 
-class Maker {
+class LibraryThunkMaker {
  public:
-  Maker(const Instruction& i, const BufferAssignment& a, std::vector<std::string>* log, std::string* refusal)
+  LibraryThunkMaker(const Instruction& i, const BufferAssignment& a, std::vector<std::string>* log,
+                    std::string* refusal)
       : i_(i), a_(a), log_(log), refusal_(refusal) {}
 
   std::unique_ptr<Thunk> Make(codegen::ComparatorFn comparator) {
     for (const Instruction* o : i_.operands()) {
-      if (o->shape().HasDynamicDimensions()) return No("an operand has dynamic dimensions");
+      if (o->shape().HasDynamicDimensions()) return Refuse("an operand has dynamic dimensions");
     }
     switch (i_.opcode()) {
       case Opcode::kSort:
@@ -74,12 +75,12 @@ class Maker {
   }
 
  private:
-  std::unique_ptr<Thunk> No(absl::string_view why) {
+  std::unique_ptr<Thunk> Refuse(absl::string_view why) {
     *refusal_ = std::string(why);
     return nullptr;
   }
-  std::unique_ptr<Thunk> Yes(std::function<void(const RunState&)> run, double us, absl::string_view what,
-                             std::function<int64_t(int)> workspace = nullptr) {
+  std::unique_ptr<Thunk> Bind(std::function<void(const RunState&)> run, double us, absl::string_view what,
+                              std::function<int64_t(int)> workspace = nullptr) {
     if (log_ != nullptr) log_->push_back(absl::StrCat(i_.name(), ": library: ", what));
     return std::make_unique<KernelCallThunk>(std::move(run), us, std::move(workspace));
   }
@@ -110,7 +111,7 @@ class Maker {
     for (int64_t d = 0; d < shape.rank(); ++d) {
       if (d != dimension) (d < dimension ? p.outer : p.inner) *= shape.dimensions(d);
     }
-    if (p.n > std::numeric_limits<uint32_t>::max()) return No("more than 2^32 elements in a row");
+    if (p.n > std::numeric_limits<uint32_t>::max()) return Refuse("more than 2^32 elements in a row");
     std::vector<SlotId> in;
     for (const Instruction* o : i_.operands()) {
       p.operand_bytes.push_back(ByteWidth(o->shape().element_type()));
@@ -123,10 +124,10 @@ class Maker {
     } else if (comparator != nullptr) {
       p.comparator = comparator;
     } else {
-      return No("the comparator is neither a chain of comparisons nor could code be generated for it");
+      return Refuse("the comparator is neither a chain of comparisons nor could code be generated for it");
     }
     std::vector<SlotId> out = WantedResults();
-    return Yes(
+    return Bind(
         [p, in = std::move(in), out = std::move(out)](const RunState& s) {
           absl::InlinedVector<const void*, 8> inputs;
           absl::InlinedVector<void*, 8> outputs;
@@ -142,14 +143,14 @@ class Maker {
     const Shape& shape = i_.operand(0)->shape();
     const bool largest = !i_.attrs().Has(AttrId::kLargest) || i_.attrs().GetBool(AttrId::kLargest);
     const auto format = KeyFormatOf(shape.element_type(), largest, true);
-    if (!format) return No(absl::StrCat("top-k of ", Name(shape.element_type())));
+    if (!format) return Refuse(absl::StrCat("top-k of ", Name(shape.element_type())));
     TopKProblem p;
     p.format = *format;
     p.k = i_.attrs().GetInt(AttrId::kK);
     p.n = shape.dimensions(shape.rank() - 1);
     for (int64_t d = 0; d + 1 < shape.rank(); ++d) p.rows *= shape.dimensions(d);
-    if (p.n > std::numeric_limits<int32_t>::max()) return No("more than 2^31 elements in a row");
-    return Yes(
+    if (p.n > std::numeric_limits<int32_t>::max()) return Refuse("more than 2^31 elements in a row");
+    return Bind(
         [p, in = a_.slot(i_.operand(0)), values = Results()[0], indices = Results()[1]](const RunState& s) {
           TopK(p, s.slots[in], s.slots[values], static_cast<int32_t*>(s.slots[indices]), s.workspace, s.pool);
         },
@@ -175,15 +176,15 @@ class Maker {
     }
     const Ints& lengths = i_.attrs().GetInts(AttrId::kFftLength);
     p.lengths.assign(lengths.begin(), lengths.end());
-    if (p.lengths.empty() || i_.shape().num_elements() == 0) return No("nothing to transform");
+    if (p.lengths.empty() || i_.shape().num_elements() == 0) return Refuse("nothing to transform");
     p.is_double = BitWidth(ComplexPart(i_.shape().element_type())) == 64;
     for (int64_t d = 0; d + lengths.size() < static_cast<size_t>(i_.shape().rank()); ++d)
       p.batch *= i_.shape().dimensions(d);
     std::shared_ptr<const FftPlan> plan = FftPlan::Create(p);
-    return Yes([plan, in = a_.slot(i_.operand(0)),
-                out = Results()[0]](const RunState& s) { plan->Run(s.slots[in], s.slots[out], s.workspace, s.pool); },
-               plan->estimated_us(), absl::StrCat("fft of ", p.batch, " x ", absl::StrJoin(p.lengths, " x ")),
-               [plan](int threads) { return plan->workspace_bytes(threads); });
+    return Bind([plan, in = a_.slot(i_.operand(0)),
+                 out = Results()[0]](const RunState& s) { plan->Run(s.slots[in], s.slots[out], s.workspace, s.pool); },
+                plan->estimated_us(), absl::StrCat("fft of ", p.batch, " x ", absl::StrJoin(p.lengths, " x ")),
+                [plan](int threads) { return plan->workspace_bytes(threads); });
   }
 
   static std::optional<MatrixType> MatrixOf(PrimitiveType t) {
@@ -203,22 +204,22 @@ class Maker {
 
   std::unique_ptr<Thunk> MakeCholesky() {
     const std::optional<MatrixType> type = MatrixOf(i_.shape().element_type());
-    if (!type) return No(absl::StrCat("cholesky of ", Name(i_.shape().element_type())));
+    if (!type) return Refuse(absl::StrCat("cholesky of ", Name(i_.shape().element_type())));
     CholeskyProblem p;
     p.type = *type;
     p.lower = i_.attrs().GetBool(AttrId::kLower);
     const int64_t rank = i_.shape().rank();
     p.n = i_.shape().dimensions(rank - 1);
     for (int64_t d = 0; d < rank - 2; ++d) p.batch *= i_.shape().dimensions(d);
-    return Yes([p, in = a_.slot(i_.operand(0)),
-                out = Results()[0]](const RunState& s) { Cholesky(p, s.slots[in], s.slots[out], s.workspace, s.pool); },
-               CholeskyMicroseconds(p), absl::StrCat("cholesky of ", p.batch, " x ", p.n),
-               [p](int threads) { return CholeskyWorkspaceBytes(p, threads); });
+    return Bind([p, in = a_.slot(i_.operand(0)), out = Results()[0]](
+                    const RunState& s) { Cholesky(p, s.slots[in], s.slots[out], s.workspace, s.pool); },
+                CholeskyMicroseconds(p), absl::StrCat("cholesky of ", p.batch, " x ", p.n),
+                [p](int threads) { return CholeskyWorkspaceBytes(p, threads); });
   }
 
   std::unique_ptr<Thunk> MakeTriangularSolve() {
     const std::optional<MatrixType> type = MatrixOf(i_.shape().element_type());
-    if (!type) return No(absl::StrCat("triangular solve of ", Name(i_.shape().element_type())));
+    if (!type) return Refuse(absl::StrCat("triangular solve of ", Name(i_.shape().element_type())));
     TriangularProblem p;
     p.type = *type;
     p.left = i_.attrs().GetBool(AttrId::kLeftSide);
@@ -231,7 +232,7 @@ class Maker {
     p.n = i_.operand(0)->shape().dimensions(rank - 1);
     p.others = i_.shape().dimensions(p.left ? rank - 1 : rank - 2);
     for (int64_t d = 0; d < rank - 2; ++d) p.batch *= i_.shape().dimensions(d);
-    return Yes(
+    return Bind(
         [p, a = a_.slot(i_.operand(0)), b = a_.slot(i_.operand(1)), out = Results()[0]](const RunState& s) {
           TriangularSolve(p, s.slots[a], s.slots[b], s.slots[out], s.workspace, s.pool);
         },
@@ -242,12 +243,12 @@ class Maker {
   std::unique_ptr<Thunk> MakeBits() {
     const Shape& shape = i_.shape().tuple_shapes(1);
     const int64_t state_bytes = i_.operand(0)->shape().byte_size();
-    if (IsSubByte(shape.element_type())) return No(absl::StrCat("random bits of ", Name(shape.element_type())));
+    if (IsSubByte(shape.element_type())) return Refuse(absl::StrCat("random bits of ", Name(shape.element_type())));
     const bool threefry = i_.attrs().GetEnum<RandomAlgorithm>(AttrId::kRandomAlgorithm) == RandomAlgorithm::kThreeFry;
     std::vector<int64_t> dims(shape.dimensions().begin(), shape.dimensions().end());
     const int64_t count = shape.num_elements();
     const int width = ByteWidth(shape.element_type());
-    return Yes(
+    return Bind(
         [=, in = a_.slot(i_.operand(0)), next = Results()[0], out = Results()[1]](const RunState& s) {
           // Key and counter; a Philox state of two words has the key once more as the counter's upper half.
           uint64_t words[3] = {0, 0, 0};
@@ -266,11 +267,11 @@ class Maker {
 
   std::unique_ptr<Thunk> MakeNumbers() {
     const std::optional<RandomNumber> type = NumberOf(i_.shape().element_type());
-    if (!type) return No(absl::StrCat("random numbers of ", Name(i_.shape().element_type())));
+    if (!type) return Refuse(absl::StrCat("random numbers of ", Name(i_.shape().element_type())));
     const bool normal =
         i_.attrs().GetEnum<RandomDistribution>(AttrId::kRandomDistribution) == RandomDistribution::kNormal;
     const int64_t count = i_.shape().num_elements();
-    return Yes(
+    return Bind(
         [=, type = *type, a = a_.slot(i_.operand(0)), b = a_.slot(i_.operand(1)),
          out = Results()[0]](const RunState& s) {
           RandomState state = NextRandomState();
@@ -285,7 +286,7 @@ class Maker {
   std::unique_ptr<Thunk> MakeState() {
     const uint64_t delta = static_cast<uint64_t>(std::max<int64_t>(1, i_.attrs().GetInt(AttrId::kDelta, 1)));
     const size_t bytes = static_cast<size_t>(i_.shape().byte_size());
-    return Yes(
+    return Bind(
         [=, out = Results()[0]](const RunState& s) {
           const std::array<uint64_t, 2> state = AdvanceGeneratorState(delta);
           std::memcpy(s.slots[out], state.data(), std::min(bytes, sizeof state));
@@ -339,11 +340,11 @@ bool NeedsComparator(const Instruction& instruction) {
   return codegen::CanCall(*instruction.called(0)).ok();
 }
 
-absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryStep(const Instruction& instruction,
-                                                       const BufferAssignment& assignment,
-                                                       std::vector<std::string>* log, codegen::ComparatorFn comparator,
-                                                       std::string* refusal) {
-  return Maker(instruction, assignment, log, refusal).Make(comparator);
+absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryThunk(const Instruction& instruction,
+                                                        const BufferAssignment& assignment,
+                                                        std::vector<std::string>* log, codegen::ComparatorFn comparator,
+                                                        std::string* refusal) {
+  return LibraryThunkMaker(instruction, assignment, log, refusal).Make(comparator);
 }
 
 }  // namespace backplane::engine

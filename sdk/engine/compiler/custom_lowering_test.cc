@@ -1,5 +1,5 @@
-// A plugin's own steps: what it takes reaches it as the program has it, everything else is the engine's.
-#include "sdk/engine/compiler/own_steps.h"
+// A plugin's lowering: what it claims reaches it as the program has it, everything else is the engine's.
+#include "sdk/engine/compiler/custom_lowering.h"
 
 #include <cmath>
 #include <vector>
@@ -27,12 +27,12 @@ class SevenThunk : public Thunk {
   int64_t count_;
 };
 
-class Sevens : public OwnSteps {
+class Sevens : public CustomLowering {
  public:
   explicit Sevens(Opcode opcode) : opcode_(opcode) {}
-  bool Takes(const Instruction& i) const override { return i.Is(opcode_); }
-  absl::StatusOr<std::unique_ptr<Thunk>> MakeStep(const Instruction& i, const BufferAssignment& assignment,
-                                                  std::vector<std::string>* log) const override {
+  bool Claims(const Instruction& i) const override { return i.Is(opcode_); }
+  absl::StatusOr<std::unique_ptr<Thunk>> MakeThunk(const Instruction& i, const BufferAssignment& assignment,
+                                                   std::vector<std::string>* log) const override {
     if (i.Is(Opcode::kDot)) operand_types.push_back(i.operand(0)->shape().element_type());
     return std::make_unique<SevenThunk>(assignment.slot(&i), i.shape().num_elements());
   }
@@ -42,7 +42,7 @@ class Sevens : public OwnSteps {
   const Opcode opcode_;
 };
 
-absl::StatusOr<std::vector<float>> Result(const OwnSteps* own, const std::vector<float>& argument) {
+absl::StatusOr<std::vector<float>> Result(const CustomLowering* lowering, const std::vector<float>& argument) {
   // The dot's operands are of a type that the library has not, its result is transposed: both would be rewritten.
   absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(
       "HloModule m\nENTRY e {\n"
@@ -53,9 +53,9 @@ absl::StatusOr<std::vector<float>> Result(const OwnSteps* own, const std::vector
       "  h = f32[3,3] tanh(t)\n"
       "  ROOT r = f32[3,3] add(h, t)\n}\n");
   if (!module.ok()) return module.status();
-  if (absl::Status s = LowerForEngine(module->get(), own, nullptr); !s.ok()) return s;
+  if (absl::Status s = LowerForEngine(module->get(), lowering, nullptr); !s.ok()) return s;
   ProgramOptions options = OptionsForRuntime(nullptr);
-  options.own_steps = own;
+  options.lowering = lowering;
   std::vector<std::string> log;
   absl::StatusOr<std::unique_ptr<Program>> program = Program::Build(*std::move(module), options, &log);
   if (!program.ok()) return program.status();
@@ -68,24 +68,24 @@ absl::StatusOr<std::vector<float>> Result(const OwnSteps* own, const std::vector
   return std::vector<float>(out, out + 9);
 }
 
-TEST(OwnSteps, NothingTaken) {
+TEST(CustomLoweringTest, NothingIsClaimed) {
   auto result = Result(nullptr, {1, 2, 0, 1, 0, 1});
   ASSERT_TRUE(result.ok()) << result.status();
   const float sums[] = {2, 2, 1, 2, 4, 0, 1, 0, 1};
   for (int i = 0; i < 9; ++i) EXPECT_NEAR((*result)[static_cast<size_t>(i)], sums[i] + std::tanh(sums[i]), 1e-6) << i;
 }
 
-TEST(OwnSteps, AContraction) {
-  const Sevens own(Opcode::kDot);
-  auto result = Result(&own, {1, 2, 0, 1, 0, 1});
+TEST(CustomLoweringTest, AContraction) {
+  const Sevens lowering(Opcode::kDot);
+  auto result = Result(&lowering, {1, 2, 0, 1, 0, 1});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_THAT(own.operand_types, testing::ElementsAre(PrimitiveType::kF8E4M3FN));  // not legalized
+  EXPECT_THAT(lowering.operand_types, testing::ElementsAre(PrimitiveType::kF8E4M3FN));  // not legalized
   for (float x : *result) EXPECT_NEAR(x, 7 + std::tanh(7.0f), 1e-6);
 }
 
-TEST(OwnSteps, WhatAKernelWouldContain) {
-  const Sevens own(Opcode::kTanh);
-  auto result = Result(&own, {1, 2, 0, 1, 0, 1});
+TEST(CustomLoweringTest, WhatAKernelWouldContain) {
+  const Sevens lowering(Opcode::kTanh);
+  auto result = Result(&lowering, {1, 2, 0, 1, 0, 1});
   ASSERT_TRUE(result.ok()) << result.status();
   const float sums[] = {2, 2, 1, 2, 4, 0, 1, 0, 1};
   for (int i = 0; i < 9; ++i) EXPECT_EQ((*result)[static_cast<size_t>(i)], sums[i] + 7) << i;

@@ -1,0 +1,111 @@
+#include "sdk/engine/compiler/program_kernels.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "sdk/compiler/dot_strides.h"
+#include "sdk/engine/compiler/compile_kernels.h"
+#include "sdk/engine/compiler/library_thunks.h"
+
+namespace backplane::engine {
+
+bool IsKernelFusion(const Instruction& instruction) {
+  return instruction.Is(Opcode::kFusion) && !compiler::AsDotCall(instruction);
+}
+
+const std::vector<codegen::InPlacePair>& ProgramKernels::Candidates(const Instruction& fusion) {
+  auto [at, fresh] = candidates_.try_emplace(&fusion);
+  if (fresh) at->second = codegen::InPlaceCandidates(*fusion.called(0));
+  return at->second;
+}
+
+bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output) {
+  if (!IsKernelFusion(instruction)) return false;
+  const std::vector<codegen::InPlacePair>& pairs = Candidates(instruction);
+  return std::any_of(pairs.begin(), pairs.end(),
+                     [&](const codegen::InPlacePair& p) { return p.input == operand && p.output == output; });
+}
+
+codegen::KernelOptions ProgramKernels::MakeOptions(const Instruction& fusion,
+                                                   const compiler::BufferAssignment& assignment) {
+  codegen::KernelOptions options;
+  const std::vector<compiler::SlotId>& outputs = assignment.instruction_slots.at(&fusion);
+  auto add = [&](compiler::SlotId s) {
+    options.buffers.push_back({assignment.slots[static_cast<size_t>(s)].kind != compiler::Slot::Kind::kArgument});
+  };
+  for (const Instruction* operand : fusion.operands()) add(assignment.slot(operand));
+  for (compiler::SlotId s : outputs) add(s);
+  for (const codegen::InPlacePair& p : Candidates(fusion)) {
+    if (assignment.slot(fusion.operand(p.input)) == outputs[static_cast<size_t>(p.output)]) options.shared.push_back(p);
+  }
+  return options;
+}
+
+void ProgramKernels::PlanFusion(const Instruction& fusion, const compiler::BufferAssignment& assignment,
+                                std::vector<std::string>* log) {
+  codegen::KernelOptions options = MakeOptions(fusion, assignment);
+  const std::string key = codegen::KernelKey(*fusion.called(0), options);
+  auto [at, fresh] = kernel_of_key_.try_emplace(key, kernels_.size());
+  if (fresh) {
+    const std::string symbol = absl::StrCat("k", kernels_.size());
+    absl::StatusOr<codegen::KernelPlan> plan = codegen::PlanKernel(*fusion.called(0), options, symbol);
+    if (!plan.ok()) {
+      kernel_of_key_.erase(key);
+      refusals_[&fusion] = std::string(plan.status().message());
+      return;
+    }
+    if (log != nullptr) log->push_back(absl::StrCat(fusion.name(), ": kernel ", symbol, ": ", plan->note));
+    kernels_.push_back({*std::move(plan), {}});
+    requests_.push_back({fusion.called(0), std::move(options), symbol});
+  }
+  kernel_of_fusion_[&fusion] = at->second;
+}
+
+void ProgramKernels::Plan(const compiler::Schedule& schedule, std::vector<std::string>* log) {
+  compiler::ForEachWork(schedule.entry, [&](const Instruction& i) {
+    if (NeedsComparator(i)) comparators_.try_emplace(&i, absl::StrCat("c", comparators_.size()));
+    if (IsKernelFusion(i)) PlanFusion(i, schedule.assignment, log);
+  });
+}
+
+absl::Status ProgramKernels::Compile(const std::vector<jit::ObjectCode>* objects, ThreadPool* pool, int num_threads) {
+  if (kernels_.empty() && comparators_.empty()) return absl::OkStatus();
+  if (objects != nullptr) {
+    objects_ = *objects;
+  } else {
+    CodeRequests requests;
+    requests.kernels = std::move(requests_);
+    for (const auto& [sort, symbol] : comparators_) requests.comparators.push_back({sort->called(0), symbol});
+    std::sort(requests.comparators.begin(), requests.comparators.end(),
+              [](const codegen::ScalarRequest& a, const codegen::ScalarRequest& b) { return a.symbol < b.symbol; });
+    ASSIGN_OR_RETURN(objects_, CompileKernels(requests, pool, num_threads));
+  }
+  ASSIGN_OR_RETURN(library_, jit::CodeLibrary::Link(objects_));
+  for (Kernel& kernel : kernels_) {
+    for (const codegen::KernelPhase& phase : kernel.plan.phases) {
+      ASSIGN_OR_RETURN(codegen::KernelFn function, library_->LookupFunction<codegen::KernelFn>(phase.symbol));
+      kernel.functions.push_back(function);
+    }
+  }
+  return absl::OkStatus();
+}
+
+const ProgramKernels::Kernel* ProgramKernels::Find(const Instruction& fusion) const {
+  const auto at = kernel_of_fusion_.find(&fusion);
+  return at == kernel_of_fusion_.end() ? nullptr : &kernels_[at->second];
+}
+
+std::string ProgramKernels::refusal(const Instruction& fusion) const {
+  const auto at = refusals_.find(&fusion);
+  return at == refusals_.end() ? "" : at->second;
+}
+
+absl::StatusOr<codegen::ComparatorFn> ProgramKernels::FindComparator(const Instruction& sort) const {
+  const auto at = comparators_.find(&sort);
+  if (at == comparators_.end()) return static_cast<codegen::ComparatorFn>(nullptr);
+  return library_->LookupFunction<codegen::ComparatorFn>(at->second);
+}
+
+}  // namespace backplane::engine

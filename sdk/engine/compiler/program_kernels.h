@@ -1,0 +1,69 @@
+// The generated code of one program: a kernel for each fusion, a comparator for each sort that needs one.
+#ifndef BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_KERNELS_H_
+#define BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_KERNELS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "sdk/compiler/schedule.h"
+#include "sdk/engine/codegen/kernel.h"
+#include "sdk/engine/jit/jit.h"
+
+namespace backplane::engine {
+
+// Whether the instruction is a fusion that generated code runs; a dot with a transposed result is a fusion that the
+// library runs.
+bool IsKernelFusion(const Instruction& instruction);
+
+// Used in this order: MayWorkInPlace while buffers are assigned, Plan, Compile, then the lookups. Holds pointers to the
+// instructions. Not thread-safe.
+class ProgramKernels {
+ public:
+  // As InPlaceOracle (buffer_assignment.h): kernels may write over some of their operands.
+  bool MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output);
+
+  // Plans the code of all instructions of the schedule. Fusions with equal bodies and buffers share a kernel. `log` may
+  // be null.
+  void Plan(const compiler::Schedule& schedule, std::vector<std::string>* log);
+
+  // Compiles what was planned, on `pool`, which may be null. `objects`, which may be null: the code of an earlier build
+  // from the same module, which is linked in place of that.
+  absl::Status Compile(const std::vector<jit::ObjectCode>* objects, ThreadPool* pool, int num_threads);
+
+  struct Kernel {
+    codegen::KernelPlan plan;
+    std::vector<codegen::KernelFn> functions;  // one for each phase of the plan
+  };
+  // Null where the fusion has no kernel; `refusal` then says why.
+  const Kernel* Find(const Instruction& fusion) const;
+  std::string refusal(const Instruction& fusion) const;
+  // Null where the sort needs no generated comparator.
+  absl::StatusOr<codegen::ComparatorFn> FindComparator(const Instruction& sort) const;
+
+  // What Compile made; the functions live as long as the library. Null: there was nothing to compile.
+  std::vector<jit::ObjectCode> TakeObjects() { return std::move(objects_); }
+  std::unique_ptr<jit::CodeLibrary> TakeLibrary() { return std::move(library_); }
+
+ private:
+  const std::vector<codegen::InPlacePair>& Candidates(const Instruction& fusion);
+  codegen::KernelOptions MakeOptions(const Instruction& fusion, const compiler::BufferAssignment& assignment);
+  void PlanFusion(const Instruction& fusion, const compiler::BufferAssignment& assignment,
+                  std::vector<std::string>* log);
+
+  absl::flat_hash_map<const Instruction*, std::vector<codegen::InPlacePair>> candidates_;
+  std::vector<Kernel> kernels_;
+  std::vector<codegen::KernelRequest> requests_;  // by kernel
+  absl::flat_hash_map<std::string, size_t> kernel_of_key_;
+  absl::flat_hash_map<const Instruction*, size_t> kernel_of_fusion_;
+  absl::flat_hash_map<const Instruction*, std::string> refusals_;
+  absl::flat_hash_map<const Instruction*, std::string> comparators_;  // of sorts: their symbols
+  std::vector<jit::ObjectCode> objects_;
+  std::unique_ptr<jit::CodeLibrary> library_;
+};
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_KERNELS_H_

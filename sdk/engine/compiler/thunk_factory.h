@@ -1,0 +1,63 @@
+// Makes the thunks of a program from its schedule.
+#ifndef BACKPLANE_SDK_ENGINE_COMPILER_THUNK_FACTORY_H_
+#define BACKPLANE_SDK_ENGINE_COMPILER_THUNK_FACTORY_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sdk/compiler/step_factory.h"
+#include "sdk/engine/compiler/program.h"
+#include "sdk/engine/compiler/program_kernels.h"
+
+namespace backplane::engine {
+
+// An instruction becomes, in this order of preference: what a custom lowering makes of it, a generated kernel, a
+// library call, or a call of the evaluator. Everything that is passed in outlives the factory.
+class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
+ public:
+  // `log` may be null: one line for each thunk that is not generated code, and each refusal of a faster kernel.
+  ThunkFactory(const Module& module, const BufferAssignment& assignment, const ProgramKernels& kernels,
+               const ProgramOptions& options, std::vector<std::string>* log)
+      : module_(module), assignment_(assignment), kernels_(kernels), options_(options), log_(log) {}
+
+  absl::Status AddWork(const Instruction& i, ThunkSequence* thunks) override;
+  std::unique_ptr<Thunk> MakeCopy(const SlotCopy& copy) override;
+  std::unique_ptr<Thunk> MakeWhile(const compiler::ScheduledStep& step, ThunkSequence condition,
+                                   ThunkSequence body) override;
+  std::unique_ptr<Thunk> MakeConditional(const compiler::ScheduledStep& step,
+                                         std::vector<ThunkSequence> branches) override;
+
+  const ProgramTraits& traits() const { return traits_; }        // of what has been made
+  int64_t packed_weight_bytes() const { return packed_bytes_; }  // that the thunks hold
+
+ private:
+  void Log(std::string line);
+  absl::StatusOr<std::unique_ptr<Thunk>> MakeThunk(const Instruction& i);  // null: see AddWork
+  std::unique_ptr<Thunk> MakeKernel(const Instruction& fusion);            // null: it has none
+  absl::StatusOr<std::unique_ptr<Thunk>> MakeDot(const Instruction& i);
+  absl::StatusOr<std::unique_ptr<Thunk>> MakeConvolution(const Instruction& i);
+  absl::StatusOr<std::unique_ptr<Thunk>> MakeCollective(const Instruction& i);
+  absl::StatusOr<std::unique_ptr<Thunk>> MakeTransfer(const Instruction& i);
+  absl::StatusOr<std::unique_ptr<Thunk>> MakeCustomCall(const Instruction& i);
+  absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryCall(const Instruction& i, std::string* refusal);
+  std::unique_ptr<Thunk> MakeEvaluatorCall(const Instruction& i, std::string refusal);
+  template <typename Plan, typename Problem>
+  absl::StatusOr<std::shared_ptr<const std::byte>> PackWeights(const Plan& plan, const Problem& problem,
+                                                               const Instruction& weights);
+
+  const Module& module_;
+  const BufferAssignment& assignment_;
+  const ProgramKernels& kernels_;
+  const ProgramOptions& options_;
+  std::vector<std::string>* const log_;
+  ProgramTraits traits_;
+  int64_t packed_bytes_ = 0;
+};
+
+// Memory for a constant or for packed weights, with room behind it that vector code may read. Null: there is none.
+std::shared_ptr<std::byte> AllocateConstant(size_t bytes);
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_COMPILER_THUNK_FACTORY_H_
