@@ -17,17 +17,9 @@ using stablehlo::ElementKind;
 
 namespace {
 
+// The operations of CHLO have its names; a scaled dot has that of XLA's composite.
 const char* CompositeName(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kErf:
-      return "chlo.erf";
-    case Opcode::kCosh:
-      return "chlo.cosh";
-    case Opcode::kTopK:
-      return "chlo.top_k";
-    default:
-      return "xla.scaled_dot";
-  }
+  return opcode == Opcode::kScaledDot ? "xla.scaled_dot" : Info(opcode).stablehlo;
 }
 
 }  // namespace

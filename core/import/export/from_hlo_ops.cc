@@ -31,13 +31,6 @@ const char* ComparisonTypeName(const Instruction& i) {
   return IsSigned(t) ? "SIGNED" : IsUnsigned(t) || t == PrimitiveType::kPred ? "UNSIGNED" : "FLOAT";
 }
 
-bool HasAccuracy(absl::string_view stablehlo) {
-  static constexpr absl::string_view kNames[] = {"cbrt", "cosine", "exponential", "exponential_minus_one",
-                                                 "log",  "sine",   "sqrt",        "log_plus_one",
-                                                 "tan",  "tanh",   "logistic",    "rsqrt"};
-  return std::find(std::begin(kNames), std::end(kNames), stablehlo) != std::end(kNames);
-}
-
 Ints Column(const SliceConfig& slices, int64_t SliceDimension::*field) {
   Ints out;
   for (const SliceDimension& d : slices) out.push_back(d.*field);
@@ -257,7 +250,7 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
         return absl::UnimplementedError("StableHLO has no such operation");
       }
   }
-  if (i.result_accuracy() && HasAccuracy(name)) {
+  if (i.result_accuracy() && i.info().accuracy_since != 0) {
     const ResultAccuracy& r = *i.result_accuracy();
     attrs.push_back(
         {"result_accuracy",

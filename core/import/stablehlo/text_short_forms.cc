@@ -1,10 +1,12 @@
 // The short forms of StableHLO and CHLO ops. Most are described by a line of a table; a few have a function.
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/import/stablehlo/op_table.h"
 #include "core/import/stablehlo/text_internal.h"
+#include "core/ops/op_info.h"
 
 namespace backplane::stablehlo {
 namespace {
@@ -22,57 +24,18 @@ struct ShortForm {
   const char* format;
 };
 constexpr char kElementwise[] = "O A :T";
+// Those of elementwise operations without attributes are kElementwise, unless they stand here.
 constexpr ShortForm kShortForms[] = {
-    {"abs", kElementwise},
-    {"add", kElementwise},
-    {"and", kElementwise},
-    {"atan2", kElementwise},
     {"bitcast_convert", kElementwise},
-    {"cbrt", kElementwise},
-    {"ceil", kElementwise},
     {"clamp", kElementwise},
     {"convert", kElementwise},
-    {"cosine", kElementwise},
-    {"count_leading_zeros", kElementwise},
-    {"divide", kElementwise},
     {"dynamic_pad", kElementwise},
     {"dynamic_reshape", kElementwise},
     {"dynamic_update_slice", kElementwise},
-    {"exponential", kElementwise},
-    {"exponential_minus_one", kElementwise},
-    {"floor", kElementwise},
-    {"imag", kElementwise},
-    {"is_finite", kElementwise},
-    {"log", kElementwise},
-    {"log_plus_one", kElementwise},
-    {"logistic", kElementwise},
-    {"maximum", kElementwise},
-    {"minimum", kElementwise},
-    {"multiply", kElementwise},
-    {"negate", kElementwise},
-    {"not", kElementwise},
-    {"or", kElementwise},
-    {"popcnt", kElementwise},
-    {"power", kElementwise},
-    {"real", kElementwise},
     {"real_dynamic_slice", kElementwise},
-    {"remainder", kElementwise},
     {"reshape", kElementwise},
-    {"round_nearest_afz", kElementwise},
-    {"round_nearest_even", kElementwise},
-    {"rsqrt", kElementwise},
-    {"shift_left", kElementwise},
-    {"shift_right_arithmetic", kElementwise},
-    {"shift_right_logical", kElementwise},
-    {"sign", kElementwise},
-    {"sine", kElementwise},
-    {"sqrt", kElementwise},
-    {"subtract", kElementwise},
-    {"tan", kElementwise},
-    {"tanh", kElementwise},
     {"uniform_dequantize", kElementwise},
     {"uniform_quantize", kElementwise},
-    {"xor", kElementwise},
     {"after_all", kElementwise},
     {"create_token", "A :R"},
     {"partition_id", "A :R"},
@@ -109,10 +72,16 @@ constexpr ShortForm kShortForms[] = {
 
 const char* ShortFormat(absl::string_view op_name) {
   if (!absl::ConsumePrefix(&op_name, "stablehlo.")) return nullptr;
-  for (const ShortForm& f : kShortForms) {
-    if (op_name == f.op) return f.format;
-  }
-  return nullptr;
+  static const auto* formats = [] {
+    auto* all = new absl::flat_hash_map<absl::string_view, const char*>();
+    for (const ShortForm& f : kShortForms) all->emplace(f.op, f.format);
+    for (const OpInfo& info : Operations()) {
+      if (info.since != 0) all->emplace(info.stablehlo, kElementwise);
+    }
+    return all;
+  }();
+  auto it = formats->find(op_name);
+  return it == formats->end() ? nullptr : it->second;
 }
 
 bool TextParser::ParseByFormat(const char* format, OpState* op) {

@@ -76,8 +76,7 @@ absl::Status Importer::ImportChloBroadcast(Scope& scope, const SourceOp& op, abs
     ASSIGN_OR_RETURN(Value y, ExpandChloBinary(scope.builder, inner, operands[0], operands[1]));
     return Bind(scope, op, y);
   }
-  for (int i = 0; i < kNumOpcodes; ++i) {
-    const OpInfo& info = Info(static_cast<Opcode>(i));
+  for (const OpInfo& info : Operations()) {
     if (inner != info.stablehlo || info.arity != static_cast<int>(operands.size()) || !info.attributes.empty())
       continue;
     ASSIGN_OR_RETURN(Value y, scope.builder.Op(info.opcode, std::move(operands)));

@@ -104,8 +104,7 @@ constexpr size_t kMaxArgumentName = 200;
 const absl::flat_hash_map<absl::string_view, Opcode>& PlainOpcodes() {
   static const auto* table = [] {
     auto* m = new absl::flat_hash_map<absl::string_view, Opcode>;
-    for (int i = 0; i < kNumOpcodes; ++i) {
-      const OpInfo& info = Info(static_cast<Opcode>(i));
+    for (const OpInfo& info : Operations()) {
       bool plain = info.Has(kElementwise) && !info.Has(kDeclared) && info.attributes.empty() && info.arity > 0;
       if (plain && absl::string_view(info.stablehlo) != "-") m->emplace(info.stablehlo, info.opcode);
     }

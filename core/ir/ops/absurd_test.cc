@@ -143,12 +143,11 @@ class Absurd {
 
 TEST(Absurd, ShapeRulesEnd) {
   int64_t accepted = 0, refused = 0;
-  for (int o = 0; o < kNumOpcodes; ++o) {
-    const Opcode opcode = static_cast<Opcode>(o);
-    SCOPED_TRACE(OpName(opcode));
-    const OpInfo& info = Info(opcode);
-    Absurd absurd(static_cast<uint32_t>(o));
-    for (int turn = 0; turn < 4000; ++turn) {
+  for (const OpInfo& info : Operations()) {
+    const Opcode opcode = info.opcode;
+    SCOPED_TRACE(info.text);
+    Absurd absurd(static_cast<uint32_t>(opcode));
+    for (int round = 0; round < 4000; ++round) {
       Attributes attrs;
       for (AttrId id : info.attributes) {
         if (absurd.Pick(8) != 0) attrs.Set(id, absurd.Value(id));
@@ -192,7 +191,7 @@ TEST(Absurd, ShapeRulesEnd) {
 // The builder's own sums too.
 TEST(Absurd, BuilderCallsEnd) {
   Absurd absurd(7);
-  for (int turn = 0; turn < 3000; ++turn) {
+  for (int round = 0; round < 3000; ++round) {
     Module module("m");
     Builder b(&module, "main");
     auto value = [&](int64_t n) { return b.Parameter(n, absurd.OperandShape()).value(); };
