@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/ops/families/checks.h"
 #include "core/ops/families/used_sizes.h"
 #include "core/ops/family.h"
@@ -101,6 +102,20 @@ std::optional<Opcode> OpcodeFromText(absl::string_view text) {
   auto it = names->find(text);
   if (it == names->end()) return std::nullopt;
   return it->second;
+}
+
+const OpInfo* FindByStablehlo(absl::string_view name) {
+  static const auto* names = [] {
+    auto* m = new absl::flat_hash_map<absl::string_view, const OpInfo*>();
+    for (const OpInfo& info : Table()) {
+      for (absl::string_view n : absl::StrSplit(info.stablehlo, ';')) {
+        if (n != "-") m->emplace(n, &info);
+      }
+    }
+    return m;
+  }();
+  auto it = names->find(name);
+  return it == names->end() ? nullptr : it->second;
 }
 
 absl::StatusOr<Shape> InferShape(const OpContext& op) {

@@ -23,14 +23,16 @@ enum class Opcode : uint8_t {
 };
 
 enum OpTrait : uint32_t {
-  kElementwise = 1,      // an output element is computed from the same element of each operand
-  kCommutative = 2,      // of the two operands
-  kDeclared = 4,         // operands and attributes do not determine the result shape: it must be given
-  kSideEffect = 8,       // never removed; the order is kept
-  kCollective = 16,      // devices take part together
-  kHasCalled = 32,       // has called computations
-  kTranscendental = 64,  // its cost is counted in transcendentals
-  kResultAccuracy = 128  // takes a result accuracy
+  kElementwise = 1,        // an output element is computed from the same element of each operand
+  kCommutative = 2,        // of the two operands
+  kDeclared = 4,           // operands and attributes do not determine the result shape: it must be given
+  kSideEffect = 8,         // never removed; the order is kept
+  kCollective = 16,        // devices take part together
+  kHasCalled = 32,         // has called computations
+  kTranscendental = 64,    // its cost is counted in transcendentals
+  kResultAccuracy = 128,   // takes a result accuracy
+  kCallsPerElement = 256,  // its called computations run for single elements
+  kReduces = 512,          // the last of its called computations is a reducer: it combines two elements into one
 };
 
 // Which element types the operands of an elementwise operation may have.
@@ -46,7 +48,7 @@ enum class OperandTypes : uint8_t {
 };
 bool Includes(OperandTypes types, PrimitiveType type);
 
-// Everything an operation's functions may look at.
+// What an operation's functions may read.
 struct OpContext {
   Opcode opcode;
   absl::string_view name;  // the instruction's name, for messages; may be empty
@@ -69,7 +71,7 @@ class EvalEnv {
   virtual ~EvalEnv() = default;
   // Runs the i-th called computation.
   virtual absl::StatusOr<Literal> Call(int i, absl::Span<const Literal* const> args) = 0;
-  // The same with arguments given away, so that the callee may change them in place.
+  // The same, but takes the arguments over, so that the callee may change them in place.
   virtual absl::StatusOr<Literal> CallMoved(int i, std::vector<Literal> args) {
     std::vector<const Literal*> pointers;
     for (const Literal& a : args) pointers.push_back(&a);
@@ -118,8 +120,11 @@ absl::Span<const OpInfo> Operations();
 const OpInfo& Info(Opcode opcode);
 std::optional<Opcode> OpcodeFromText(absl::string_view text);  // HLO name
 absl::string_view OpName(Opcode opcode);
+// The operation with this name in StableHLO, without the dialect, or in CHLO ("add", "chlo.erf"); null when there is
+// none.
+const OpInfo* FindByStablehlo(absl::string_view name);
 
-// Result shape of an operation; runs every check of the operation's row. Layouts of the operands are ignored.
+// Result shape of an operation; runs every check of the operation's family. Layouts of the operands are ignored.
 absl::StatusOr<Shape> InferShape(const OpContext& op);
 // Value of an operation on literals; the context must have passed InferShape with the literals' shapes.
 absl::StatusOr<Literal> EvaluateOp(const OpContext& op, absl::Span<const Literal* const> operands, EvalEnv& env);

@@ -41,7 +41,7 @@ constexpr char kSend[] = "channel_id channel_type is_host_transfer";
 constexpr char kSend2[] = "channel_id channel_type is_host_transfer source_target_pairs";
 
 // clang-format off
-// The forms of all ops but those whose line of core/ops/op_table.def says everything (AddElementwiseForms).
+// The forms of all ops but the elementwise ones, whose forms come from core/ops/op_table.def (AddElementwiseForms).
 constexpr OpForm kForms[] = {
     {"async_done", 1, 1015, 0, k1, kAny, k0, ""},
     {"bitcast_convert", 1, 9, 0, k1, k1, k0, ""}, {"convert", 1, 9, 0, k1, k1, k0, ""},
@@ -215,7 +215,7 @@ const FormIndex& BySourceName() {
   return *index;
 }
 
-// What kind of value an inherent attribute holds.
+// The kind of value that an inherent attribute holds.
 enum class Kind {
   kInteger,
   kBool,
@@ -377,7 +377,7 @@ const SourceAttr* MakeFilled(SourceArena& arena, std::vector<int64_t> dims, Elem
   return MakeDense(arena, MakeTensorType(arena, dims, ScalarType(kind)), absl::string_view(bytes, n * step), false);
 }
 
-// The value that `name` of `op` has when it is left out; null when it must stand there.
+// The value that `name` of `op` has when it is left out; null when it must be given.
 const SourceAttr* DefaultValue(SourceArena& arena, absl::string_view op, absl::string_view name,
                                const std::vector<SourceNamedAttr>& given) {
   auto is = [&](auto... names) { return ((name == names) || ...); };

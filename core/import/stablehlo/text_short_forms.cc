@@ -24,7 +24,7 @@ struct ShortForm {
   const char* format;
 };
 constexpr char kElementwise[] = "O A :T";
-// Those of elementwise operations without attributes are kElementwise, unless they stand here.
+// An elementwise operation without attributes that is not listed has kElementwise.
 constexpr ShortForm kShortForms[] = {
     {"bitcast_convert", kElementwise},
     {"clamp", kElementwise},
@@ -75,13 +75,11 @@ const char* ShortFormat(absl::string_view op_name) {
   static const auto* formats = [] {
     auto* all = new absl::flat_hash_map<absl::string_view, const char*>();
     for (const ShortForm& f : kShortForms) all->emplace(f.op, f.format);
-    for (const OpInfo& info : Operations()) {
-      if (info.since != 0) all->emplace(info.stablehlo, kElementwise);
-    }
     return all;
   }();
-  auto it = formats->find(op_name);
-  return it == formats->end() ? nullptr : it->second;
+  if (auto it = formats->find(op_name); it != formats->end()) return it->second;
+  const OpInfo* info = FindByStablehlo(op_name);
+  return info != nullptr && info->since != 0 ? kElementwise : nullptr;
 }
 
 bool TextParser::ParseByFormat(const char* format, OpState* op) {
@@ -478,7 +476,7 @@ bool TextParser::ParseReduceOp(OpState* op) {
     end.operands = {&applied->results[0]};
     SourceOp* last = Finish(&end, Parent::kOther);
     if (!last) return false;
-    // The abbreviation stands for ops at the place of the reduction itself.
+    // The ops of the abbreviation have the location of the reduction.
     op->location = applied->location = last->location = ParseOptionalLocation();
     block->ops = arena_.Copy(std::vector<SourceOp*>{applied, last});
     op->regions.push_back(region);

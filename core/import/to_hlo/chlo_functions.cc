@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "core/types/status_macros.h"
 
 namespace backplane::to_hlo {
@@ -55,10 +54,8 @@ absl::StatusOr<Value> ExpandChloUnary(Builder& b, absl::string_view name, Value 
   PrimitiveType type = x->shape().element_type();
   Formula f(&b, x->shape());
   Term t = f.Of(x);
-  for (const OpInfo& info : Operations()) {
-    absl::string_view own = info.stablehlo;
-    if (info.Has(kElementwise) && absl::ConsumePrefix(&own, "chlo.") && own == name) return b.Unary(info.opcode, x);
-  }
+  const OpInfo* info = FindByStablehlo(absl::StrCat("chlo.", name));
+  if (info != nullptr && info->Has(kElementwise)) return b.Unary(info->opcode, x);
   if (name == "tan") return b.Unary(Opcode::kTan, x);
   if (name == "square") return f.Result(Square(t));
   if (name == "conj") return IsComplex(type) ? f.Result(Complex(Real(t), -Imag(t))) : x;
