@@ -39,18 +39,11 @@ std::vector<CalledPlan> MakeCalledPlans(const Instruction& instruction) {
   std::vector<CalledPlan> plans;
   for (const Computation* c : instruction.called()) {
     // These operations apply a computation to scalars; the others evaluate their computations as programs.
-    switch (instruction.opcode()) {
-      case Opcode::kReduce:
-      case Opcode::kReduceWindow:
-      case Opcode::kSelectAndScatter:
-      case Opcode::kScatter:
-      case Opcode::kSort:
-      case Opcode::kMap:
-        plans.push_back(MakeCalledPlan(*c));
-        break;
-      default:
-        plans.emplace_back();
-        plans.back().computation = c;
+    if (instruction.info().Has(kCallsPerElement)) {
+      plans.push_back(MakeCalledPlan(*c));
+    } else {
+      plans.emplace_back();
+      plans.back().computation = c;
     }
   }
   return plans;

@@ -1,4 +1,4 @@
-// What a host says about a compilation: the content of a serialized CompileOptionsProto (PJRT_Client_Compile).
+// A host's options for a compilation: the content of a serialized CompileOptionsProto (PJRT_Client_Compile).
 #ifndef BACKPLANE_CORE_IMPORT_COMPILE_OPTIONS_H_
 #define BACKPLANE_CORE_IMPORT_COMPILE_OPTIONS_H_
 
@@ -16,7 +16,7 @@ struct CompileOptions {
   std::vector<int32_t> device_assignment;  // [replica * num_partitions + partition]; empty: devices 0, 1, 2...
   int64_t device_ordinal = -1;
   bool use_spmd_partitioning = false, use_shardy_partitioner = false, use_auto_spmd_partitioning = false;
-  bool parameter_is_tupled_arguments = false;  // one tuple parameter stands for all arguments
+  bool parameter_is_tupled_arguments = false;  // one tuple parameter holds all arguments
   bool compile_portable_executable = false;    // run on any one device, chosen at execute
   std::vector<Shape> argument_layouts;         // empty: none asked for
   Shape result_layout;                         // invalid: none asked for
@@ -27,7 +27,7 @@ struct CompileOptions {
 
 // Unknown fields are kept in `serialized` and otherwise ignored. Empty bytes give the defaults.
 absl::StatusOr<CompileOptions> ParseCompileOptions(absl::string_view bytes);
-// Bytes of the options as they stand; `serialized` is used where it is not empty.
+// The options as bytes: `serialized` itself where it is not empty.
 std::string SerializeCompileOptions(const CompileOptions& options);
 
 }  // namespace backplane

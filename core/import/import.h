@@ -1,4 +1,4 @@
-// A program from outside, in any form a host may hand over, brought into an HLO module.
+// Reads a program in any form that a host may pass, into an HLO module.
 #ifndef BACKPLANE_CORE_IMPORT_IMPORT_H_
 #define BACKPLANE_CORE_IMPORT_IMPORT_H_
 
@@ -21,7 +21,7 @@ inline constexpr int64_t kOldestStablehloVersion[3] = {0, 9, 0};
 // Unimplemented names an operation, type or format that is not known.
 absl::StatusOr<std::unique_ptr<Module>> ImportProgram(absl::string_view format, absl::string_view bytes);
 
-// Whether the bytes are HLO text: its first word, maybe behind blanks and comments.
+// Whether the bytes are HLO text: they begin with its first word, after blanks and comments.
 bool IsHloText(absl::string_view bytes);
 
 // StableHLO, portable bytecode or text.

@@ -7,11 +7,10 @@
 
 namespace backplane {
 
-// For a backend's Compile, of `CompileOptions::env_option_overrides`, where the backend has no names of its own: hosts'
-// scripts bring XLA's options along, and those with a meaning here are read where they have it. Any other name is a
-// slip of the pen, and so is a value of the wrong kind for an option whose kind is known: InvalidArgument, with XLA's
-// words, which hosts look for. Names that begin with xla_ and are in no list pass: compilers for other machines have
-// more of them.
+// Checks `CompileOptions::env_option_overrides` for a backend that has no options of its own. Hosts' scripts pass XLA's
+// options; those with a meaning here are read elsewhere. An unknown name is InvalidArgument, and so is a value of the
+// wrong kind for an option whose kind is known; the message is XLA's, which hosts look for. An unknown name that begins
+// with xla_ is accepted: compilers for other machines have more of them.
 absl::Status CheckOptionNames(const StringMap& overrides);
 
 }  // namespace backplane

@@ -1,10 +1,10 @@
 // A StableHLO op tree (core/import/stablehlo/source.h) turned into an HLO module, through the builder alone.
 //
-// What becomes of things: functions and regions are computations; several results are one tuple and its elements; a
-// value that a while, if or case region takes from outside becomes one more operand of that region, constants are made
-// again inside; donation, memory kinds and layouts of the entry's arguments go to the module's config; locations become
-// metadata. Shardy meshes, shardings and manual computations are kept as text in frontend attributes and have no effect
-// on one partition.
+// Functions and regions become computations. Several results become one tuple and its elements. A value that a while,
+// if or case region uses from outside becomes one more operand of that region; constants are created again inside.
+// Donation, memory kinds and layouts of the entry's arguments become entries of the module's config, locations become
+// metadata. Shardy meshes, shardings and manual computations become custom calls for the partitioner
+// (to_hlo/shardy.cc); on one partition they are dropped.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_TO_HLO_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_TO_HLO_H_
 

@@ -319,10 +319,9 @@ TEST(Builder, ScalarBinaryComputationIsMadeOnce) {
 }
 
 TEST(OpTable, NamesAndCosts) {
-  for (int i = 0; i < kNumOpcodes; ++i) {
-    const Opcode o = static_cast<Opcode>(i);
-    EXPECT_EQ(Info(o).opcode, o);
-    EXPECT_EQ(OpcodeFromText(OpName(o)), o);
+  for (const OpInfo& info : Operations()) {
+    EXPECT_EQ(&Info(info.opcode), &info);
+    EXPECT_EQ(OpcodeFromText(info.text), info.opcode);
   }
   EXPECT_EQ(OpcodeFromText("acosh"), std::nullopt);
   Module m("m");

@@ -29,7 +29,7 @@ int64_t DeviceCount(const Ints& dims) {
   return n;
 }
 
-// Walks over a text; every Take skips blanks first.
+// A cursor over a text. Each Take skips blanks first.
 class Cursor {
  public:
   Cursor(absl::string_view what, absl::string_view text) : what_(what), text_(text) {}
@@ -79,7 +79,7 @@ class Cursor {
     }
     return value;
   }
-  // Numbers between ',' up to `close`, which is taken too.
+  // Numbers separated by ',', up to and including `close`.
   absl::StatusOr<Ints> Numbers(absl::string_view close) {
     Ints values;
     if (Take(close)) return values;
@@ -127,7 +127,7 @@ class Cursor {
   absl::string_view Since(size_t begin) const {
     return absl::StripTrailingAsciiWhitespace(text_.substr(begin, pos_ - begin));
   }
-  // ", device_ids=" and nothing else that begins with a comma.
+  // Takes ", device_ids="; takes nothing when another word follows the comma.
   bool TakeDeviceIds() {
     const size_t start = pos_;
     if (Take(",") && Word() == "device_ids" && Take("=")) return true;
@@ -184,8 +184,8 @@ absl::Status SkipMetadata(Cursor& c) {
 }
 
 // mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)), [{'a'}, {'b':(1)2, ?}], replicated={..}, unreduced={..}, manual={..}
-// behind the word mesh. Each axis is cut at the ends of the parts that are named; the pieces of a dimension make its
-// tile, the others are subgroups behind the tiles.
+// behind the word mesh. Each axis is split where a named sub-axis begins or ends. The sub-axes of a dimension make its
+// tile; the others are subgroups behind the tiles.
 class MeshSharding {
  public:
   explicit MeshSharding(Cursor& c) : c_(c) {}
@@ -193,16 +193,16 @@ class MeshSharding {
   absl::Status Parse(Sharding* s) {
     const size_t begin = c_.position();
     RETURN_IF_ERROR(ParseMesh());
-    std::vector<std::vector<Part>> dims;
+    std::vector<std::vector<SubAxis>> dims;
     if (!c_.Take(",") || !c_.Take("[")) return c_.Error("expected the dimensions of a sharding by mesh axes");
     if (!c_.Take("]")) {
       do {
-        ASSIGN_OR_RETURN(std::vector<Part> parts, ParseAxes());
-        dims.push_back(std::move(parts));
+        ASSIGN_OR_RETURN(std::vector<SubAxis> sub_axes, ParseAxes());
+        dims.push_back(std::move(sub_axes));
       } while (c_.Take(","));
       if (!c_.Take("]")) return c_.Error("expected ',' or ']' behind a dimension");
     }
-    std::vector<Part> unreduced, manual;
+    std::vector<SubAxis> unreduced, manual;
     s->mesh = absl::StrCat("mesh", c_.Since(begin));
     while (c_.Take(",")) {
       const absl::string_view word = c_.Word();
@@ -213,11 +213,11 @@ class MeshSharding {
         s->metadata = std::string(c_.Since(metadata));
         break;
       }
-      ASSIGN_OR_RETURN(std::vector<Part> parts, ParseAxes());
+      ASSIGN_OR_RETURN(std::vector<SubAxis> sub_axes, ParseAxes());
       if (word == "unreduced") {
-        unreduced = std::move(parts);
+        unreduced = std::move(sub_axes);
       } else if (word == "manual") {
-        manual = std::move(parts);
+        manual = std::move(sub_axes);
       } else if (word != "replicated") {
         return c_.Error(absl::StrCat("unknown list of mesh axes '", word, "'"));
       }
@@ -227,9 +227,9 @@ class MeshSharding {
   }
 
  private:
-  struct Part {
+  struct SubAxis {
     int64_t axis = 0, pre_size = 1, size = 0;
-    int64_t place = 0;  // filled later: which tile dimension or subgroup, and in what order there
+    int64_t position = 0;  // set later: the tile dimension or subgroup, and the order there
     int64_t order = 0;
   };
 
@@ -276,42 +276,43 @@ class MeshSharding {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<Part>> ParseAxes() {
-    std::vector<Part> parts;
+  absl::StatusOr<std::vector<SubAxis>> ParseAxes() {
+    std::vector<SubAxis> sub_axes;
     if (!c_.Take("{")) return c_.Error("expected '{' of mesh axes");
-    if (c_.Take("}")) return parts;
+    if (c_.Take("}")) return sub_axes;
     do {
       if (c_.Take("?")) continue;  // open to a partitioner
-      Part p;
+      SubAxis p;
       ASSIGN_OR_RETURN(std::string name, AxisName());
       const auto it = std::find(names_.begin(), names_.end(), name);
       if (it == names_.end()) return c_.Error(absl::StrCat("no mesh axis '", name, "'"));
       p.axis = it - names_.begin();
       p.size = sizes_[p.axis];
       if (c_.Take(":")) {
-        if (!c_.Take("(")) return c_.Error("expected '(' of a part of an axis");
+        if (!c_.Take("(")) return c_.Error("expected '(' of a sub-axis");
         ASSIGN_OR_RETURN(p.pre_size, c_.Number());
-        if (!c_.Take(")")) return c_.Error("expected ')' of a part of an axis");
+        if (!c_.Take(")")) return c_.Error("expected ')' of a sub-axis");
         ASSIGN_OR_RETURN(p.size, c_.Number());
       }
-      const int64_t whole = sizes_[p.axis];
-      if (p.pre_size < 1 || p.size < 1 || p.pre_size > whole || p.size > whole || whole % (p.pre_size * p.size) != 0) {
-        return c_.Error("a part that does not fit its mesh axis");
+      const int64_t axis_size = sizes_[p.axis];
+      if (p.pre_size < 1 || p.size < 1 || p.pre_size > axis_size || p.size > axis_size ||
+          axis_size % (p.pre_size * p.size) != 0) {
+        return c_.Error("a sub-axis that does not fit its mesh axis");
       }
-      parts.push_back(p);
+      sub_axes.push_back(p);
     } while (c_.Take(","));
     if (!c_.Take("}")) return c_.Error("expected ',' or '}' behind a mesh axis");
-    return parts;
+    return sub_axes;
   }
 
-  absl::Status Expand(const std::vector<std::vector<Part>>& dims, const std::vector<Part>& unreduced,
-                      const std::vector<Part>& manual, Sharding* s) {
-    // Places: tile dimensions, then replicated, unreduced and manual subgroups.
+  absl::Status Expand(const std::vector<std::vector<SubAxis>>& dims, const std::vector<SubAxis>& unreduced,
+                      const std::vector<SubAxis>& manual, Sharding* s) {
+    // Positions: tile dimensions, then replicated, unreduced and manual subgroups.
     const int64_t rank = static_cast<int64_t>(dims.size());
-    std::vector<Part> named;
-    auto add = [&](const std::vector<Part>& parts, int64_t place) {
-      for (Part p : parts) {
-        p.place = place;
+    std::vector<SubAxis> named;
+    auto add = [&](const std::vector<SubAxis>& sub_axes, int64_t position) {
+      for (SubAxis p : sub_axes) {
+        p.position = position;
         p.order = static_cast<int64_t>(named.size());
         named.push_back(p);
       }
@@ -319,35 +320,36 @@ class MeshSharding {
     for (int64_t d = 0; d < rank; ++d) add(dims[d], d);
     add(unreduced, rank + 1);
     add(manual, rank + 2);
-    struct Piece {
-      int64_t size, stride, place, order;
+    struct Factor {
+      int64_t size, stride, position, order;
     };
-    std::vector<Piece> pieces;
+    std::vector<Factor> factors;
     int64_t stride = count_;
     for (size_t a = 0; a < sizes_.size(); ++a) {
-      std::vector<Part> parts;
-      for (const Part& p : named) {
-        if (p.axis == static_cast<int64_t>(a)) parts.push_back(p);
+      std::vector<SubAxis> sub_axes;
+      for (const SubAxis& p : named) {
+        if (p.axis == static_cast<int64_t>(a)) sub_axes.push_back(p);
       }
-      std::sort(parts.begin(), parts.end(), [](const Part& x, const Part& y) { return x.pre_size < y.pre_size; });
-      int64_t taken = 1;
-      auto cut = [&](int64_t size, int64_t place, int64_t order) {
+      std::sort(sub_axes.begin(), sub_axes.end(),
+                [](const SubAxis& x, const SubAxis& y) { return x.pre_size < y.pre_size; });
+      int64_t used = 1;
+      auto split = [&](int64_t size, int64_t position, int64_t order) {
         stride /= size;
-        if (size > 1) pieces.push_back({size, stride, place, order});
-        taken *= size;
+        if (size > 1) factors.push_back({size, stride, position, order});
+        used *= size;
       };
-      for (const Part& p : parts) {
-        if (p.pre_size < taken || p.pre_size % taken != 0) return c_.Error("parts of a mesh axis overlap");
-        cut(p.pre_size / taken, rank, static_cast<int64_t>(a));
-        cut(p.size, p.place, p.order);
+      for (const SubAxis& p : sub_axes) {
+        if (p.pre_size < used || p.pre_size % used != 0) return c_.Error("sub-axes of a mesh axis overlap");
+        split(p.pre_size / used, rank, static_cast<int64_t>(a));
+        split(p.size, p.position, p.order);
       }
-      cut(sizes_[a] / taken, rank, static_cast<int64_t>(a));
+      split(sizes_[a] / used, rank, static_cast<int64_t>(a));
     }
-    std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& x, const Piece& y) {
-      return x.place != y.place ? x.place < y.place : x.order < y.order;
+    std::stable_sort(factors.begin(), factors.end(), [](const Factor& x, const Factor& y) {
+      return x.position != y.position ? x.position < y.position : x.order < y.order;
     });
     Ints extents(static_cast<size_t>(rank) + 3, 1);
-    for (const Piece& p : pieces) extents[p.place] *= p.size;
+    for (const Factor& p : factors) extents[p.position] *= p.size;
     const bool tiled = std::any_of(extents.begin(), extents.begin() + rank, [](int64_t e) { return e > 1; });
     const int64_t groups[] = {extents[rank], extents[rank + 1], extents[rank + 2]};
     if (!tiled && groups[1] == 1 && groups[2] == 1) {
@@ -373,9 +375,9 @@ class MeshSharding {
     }
     for (int64_t n = 0; n < count_; ++n) {
       int64_t at = 0, rest = n;
-      for (size_t i = pieces.size(); i-- > 0;) {
-        at += rest % pieces[i].size * pieces[i].stride;
-        rest /= pieces[i].size;
+      for (size_t i = factors.size(); i-- > 0;) {
+        at += rest % factors[i].size * factors[i].stride;
+        rest /= factors[i].size;
       }
       s->devices.push_back(devices_.empty() ? at : devices_[static_cast<size_t>(at)]);
     }

@@ -1,5 +1,5 @@
-// The closed set of values an instruction's attributes can have. Parser, printer, importer, proto, hash and equality
-// are written once for each kind of value, never once for each operation.
+// The values that an instruction's attributes can have. Parser, printer, importer, proto, hash and equality are written
+// once for each kind of value, never once for each operation.
 #ifndef BACKPLANE_CORE_OPS_ATTRIBUTE_VALUES_H_
 #define BACKPLANE_CORE_OPS_ATTRIBUTE_VALUES_H_
 

@@ -63,7 +63,7 @@ void NotPred(const void* const* in, void* out, int64_t n, const int64_t*) {
   for (int64_t i = 0; i < n; ++i) r[i] = a[i] == 0;
 }
 
-// The type in which an operation on `t` happens.
+// The type in which an operation on `t` is computed.
 PrimitiveType Computed(PrimitiveType t) {
   if (t == PrimitiveType::kPred) return PrimitiveType::kU8;
   if (IsFloat(t)) return t == PrimitiveType::kF64 ? t : PrimitiveType::kF32;
@@ -112,7 +112,7 @@ std::optional<ElementwiseKernel> ElementwiseKernel::Make(Opcode opcode, const At
     case Opcode::kBitcastConvert:
       if (BitWidth(t) != BitWidth(result)) return std::nullopt;
       k.loop_ = MoveLoop(ByteWidth(t));
-      // One byte of storage holds s4 sign-extended and u4, f4 not.
+      // In its byte of storage s4 is sign-extended; u4 and f4 are not.
       if (IsSubByte(t)) k.direct_ = false, k.wrap_ = true, k.computed_[0] = t, k.computed_result_ = result;
       return k;
     case Opcode::kSelect:
@@ -134,7 +134,7 @@ std::optional<ElementwiseKernel> ElementwiseKernel::Make(Opcode opcode, const At
     case Opcode::kReducePrecision:
       k.params_[0] = attrs.GetInt(AttrId::kExponentBits);
       k.params_[1] = attrs.GetInt(AttrId::kMantissaBits);
-      // Bits beyond those of the stored type change nothing; the type that is computed in has more of both.
+      // The type of the computation is wider than the stored one, whose exponent and mantissa bits bound the result's.
       if (IsFloat(t)) {
         const FloatFormat format = FloatFormatOf(t);
         if (k.params_[0] >= format.exponent_bits) {
@@ -153,12 +153,12 @@ std::optional<ElementwiseKernel> ElementwiseKernel::Make(Opcode opcode, const At
   }
   k.loop_ = FindLoop(opcode, attrs, k.computed_[0]);
   if (k.loop_ == nullptr) return std::nullopt;
-  // Comparisons and is-finite make pred whatever they read; other results are of the operands' kind.
+  // Comparisons and is-finite return pred for every operand type; other operations return the operands' type.
   const bool makes_pred = opcode == Opcode::kCompare || opcode == Opcode::kIsFinite;
   k.computed_result_ = makes_pred ? PrimitiveType::kPred : Computed(result);
   if (!makes_pred && result != PrimitiveType::kPred && k.computed_result_ != result) k.direct_ = false;
   k.wrap_ = IsIntegral(result) && IsSubByte(result);
-  // The first operand without the copies of its sign; for the arithmetic shift of unsigned ones, with such copies.
+  // The first operand without its sign extension; for the arithmetic shift of unsigned ones, with a sign extension.
   k.mask_ = IsSubByte(t) &&
             (IsSigned(t) ? opcode == Opcode::kShiftRightLogical || opcode == Opcode::kPopcnt || opcode == Opcode::kClz
                          : opcode == Opcode::kShiftRightArithmetic);

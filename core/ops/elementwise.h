@@ -1,5 +1,5 @@
-// Elementwise operations on plain arrays: the arithmetic of every element type, once, for the evaluator's elementwise
-// operations and for the small programs over scalars that reductions, sorts and scatters call.
+// Elementwise operations on plain arrays. The evaluator's elementwise operations and the scalar programs that
+// reductions, sorts and scatters call (scalar_program.h) share this arithmetic.
 #ifndef BACKPLANE_CORE_OPS_ELEMENTWISE_H_
 #define BACKPLANE_CORE_OPS_ELEMENTWISE_H_
 

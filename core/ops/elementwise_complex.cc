@@ -30,8 +30,9 @@ Z<double> Precise(F f, Z<double> a) {
 template <typename P>
 using Wider = std::conditional_t<std::is_same_v<P, float>, double, long double>;
 
-// As C's Annex G has it: by zero each part is over a zero with the sign of its real part; finite by infinite is zero,
-// infinite by finite infinite, with the signs of the directions.
+// As in C's Annex G. A division by zero divides each part by a zero with the sign of the divisor's real part. A finite
+// number by an infinite one is zero, an infinite number by a finite one infinite; the signs are those of the
+// directions.
 template <typename P>
 Z<P> Divide(Z<P> x, Z<P> y) {
   using W = Wider<P>;
@@ -110,7 +111,7 @@ Z<P> Sign(Z<P> a) {
 
 template <typename P>
 Z<P> Power(Z<P> a, Z<P> b) {
-  if (a == Z<P>(0)) {  // one, zero, or what has no direction
+  if (a == Z<P>(0)) {  // 1, 0, or an infinity without a direction
     constexpr P kNan = std::numeric_limits<P>::quiet_NaN();
     if (b == Z<P>(0)) return Z<P>(1);
     if (b.real() > 0) return Z<P>(0);
@@ -136,7 +137,7 @@ Z<P> Atan2(Z<P> first, Z<P> second) {
   return Z<P>(Multiply(-i, std::log((x + Multiply(i, y)) / std::sqrt(Multiply(x, x) + Multiply(y, y)))));
 }
 
-// Lexicographic on (real, imaginary): where the real parts decide, a NaN behind them is not looked at.
+// Lexicographic on (real, imaginary): where the real parts differ, a NaN in the imaginary part does not matter.
 template <typename P>
 bool Less(Z<P> a, Z<P> b) {
   return a.real() < b.real() || (a.real() == b.real() && a.imag() < b.imag());

@@ -41,7 +41,7 @@ BACKPLANE_OP2(DivideOp, a / b)
 BACKPLANE_OP2(RemainderOp, std::fmod(a, b))
 BACKPLANE_OP2(PowerOp, std::pow(a, b))
 BACKPLANE_OP2(Atan2Op, std::atan2(a, b))
-// NaN from either side comes through; -0 is less than +0.
+// NaN if either operand is NaN; -0 is less than +0.
 BACKPLANE_OP2(MaximumOp, a != a ? a : (b != b ? b : (a > b || (a == b && !std::signbit(a)) ? a : b)))
 BACKPLANE_OP2(MinimumOp, a != a ? a : (b != b ? b : (a < b || (a == b && std::signbit(a)) ? a : b)))
 

@@ -67,7 +67,7 @@ struct PowerOp {
     return static_cast<T>(result);
   }
 };
-// Shift amounts count as unsigned: as many bits as there are, or more, shift everything out.
+// Shift amounts are unsigned: a shift by the type's width or more shifts all bits out.
 template <typename T>
 bool IsBig(T b) {
   return static_cast<std::make_unsigned_t<T>>(b) >= sizeof(T) * 8;

@@ -6,7 +6,7 @@
 
 namespace backplane {
 
-// Each family file defines these three for all of its operations, switching on op.opcode where they differ.
+// Each family file defines these three for all of its operations and switches on op.opcode where they differ.
 #define BACKPLANE_FAMILY(name)                                                                                      \
   absl::StatusOr<Shape> Infer##name(const OpContext& op);                                                           \
   absl::StatusOr<Literal> Evaluate##name(const OpContext& op, absl::Span<const Literal* const> args, EvalEnv& env); \

@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/ops/families/checks.h"
 #include "core/ops/families/used_sizes.h"
 #include "core/ops/family.h"
@@ -17,8 +18,21 @@ const std::vector<OpInfo>& Table() {
 #define OP(e, text, arity, family, traits, stablehlo, ...)                                                           \
   OpInfo{Opcode::e,         text,         arity, traits, stablehlo, std::vector<AttrId> __VA_ARGS__, &Infer##family, \
          &Evaluate##family, &Cost##family},
+#define OP_UNARY(e, text, types, stablehlo, since, builder)                           \
+  OpInfo{Opcode::e,   text,           1,          kElementwise,        stablehlo, {}, \
+         &InferUnary, &EvaluateUnary, &CostUnary, OperandTypes::types, since},
+#define OP_FUNCTION(e, text, types, stablehlo, since, accuracy_since, builder) \
+  OpInfo{Opcode::e,   text,                                                    \
+         1,           kElementwise | kTranscendental | kResultAccuracy,        \
+         stablehlo,   {},                                                      \
+         &InferUnary, &EvaluateUnary,                                          \
+         &CostUnary,  OperandTypes::types,                                     \
+         since,       accuracy_since},
+#define OP_BINARY(e, text, types, traits, stablehlo, since, builder)                                                  \
+  OpInfo{                                                                                                             \
+      Opcode::e,           text, 2, kElementwise | traits, stablehlo, {}, &InferBinary, &EvaluateBinary, &CostBinary, \
+      OperandTypes::types, since},
 #include "core/ops/op_table.def"
-#undef OP
   };
   return *table;
 }
@@ -50,10 +64,33 @@ absl::Status OpContext::Error(absl::string_view label, absl::string_view text) c
   return absl::InvalidArgumentError(absl::StrCat(name.empty() ? OpName(opcode) : name, ": ", text, " [", label, "]"));
 }
 
+bool Includes(OperandTypes types, PrimitiveType t) {
+  switch (types) {
+    case OperandTypes::kFloat:
+      return IsFloat(t);
+    case OperandTypes::kComplexPart:
+      return ComplexOf(t) != PrimitiveType::kInvalid;
+    case OperandTypes::kInteger:
+      return IsIntegral(t);
+    case OperandTypes::kBits:
+      return IsIntegral(t) || t == PrimitiveType::kPred;
+    case OperandTypes::kInexact:
+      return IsFloat(t) || IsComplex(t);
+    case OperandTypes::kReal:
+      return IsIntegral(t) || IsFloat(t);
+    case OperandTypes::kNumber:
+      return IsIntegral(t) || IsFloat(t) || IsComplex(t);
+    case OperandTypes::kAny:
+      return true;
+  }
+  return false;
+}
+
+absl::Span<const OpInfo> Operations() { return Table(); }
 const OpInfo& Info(Opcode opcode) { return Table()[static_cast<size_t>(opcode)]; }
 
 absl::string_view OpName(Opcode opcode) {
-  return static_cast<int>(opcode) < kNumOpcodes ? absl::string_view(Info(opcode).text) : "invalid";
+  return static_cast<size_t>(opcode) < Table().size() ? absl::string_view(Info(opcode).text) : "invalid";
 }
 
 std::optional<Opcode> OpcodeFromText(absl::string_view text) {
@@ -65,6 +102,20 @@ std::optional<Opcode> OpcodeFromText(absl::string_view text) {
   auto it = names->find(text);
   if (it == names->end()) return std::nullopt;
   return it->second;
+}
+
+const OpInfo* FindByStablehlo(absl::string_view name) {
+  static const auto* names = [] {
+    auto* m = new absl::flat_hash_map<absl::string_view, const OpInfo*>();
+    for (const OpInfo& info : Table()) {
+      for (absl::string_view n : absl::StrSplit(info.stablehlo, ';')) {
+        if (n != "-") m->emplace(n, &info);
+      }
+    }
+    return m;
+  }();
+  auto it = names->find(name);
+  return it == names->end() ? nullptr : it->second;
 }
 
 absl::StatusOr<Shape> InferShape(const OpContext& op) {

@@ -1,7 +1,7 @@
 // What the framework knows about each operation: its line of op_table.def, and the functions of its family file.
 //
 // A family's functions take shapes, attributes and literals, never instructions; a called computation comes as a
-// callable. So the evaluator, the verifier, the constant folder and the builder share them.
+// callable. So the evaluator, the verifier, constant folding and the builder share them.
 #ifndef BACKPLANE_CORE_OPS_OP_INFO_H_
 #define BACKPLANE_CORE_OPS_OP_INFO_H_
 
@@ -20,24 +20,35 @@ namespace backplane {
 enum class Opcode : uint8_t {
 #define OP(e, text, arity, family, traits, stablehlo, ...) e,
 #include "core/ops/op_table.def"
-#undef OP
 };
-constexpr int kNumOpcodes = 0
-#define OP(e, text, arity, family, traits, stablehlo, ...) +1
-#include "core/ops/op_table.def"
-#undef OP
-    ;
 
 enum OpTrait : uint32_t {
-  kElementwise = 1,
-  kCommutative = 2,
-  kDeclared = 4,
-  kSideEffect = 8,
-  kCollective = 16,
-  kHasCalled = 32,
+  kElementwise = 1,        // an output element is computed from the same element of each operand
+  kCommutative = 2,        // of the two operands
+  kDeclared = 4,           // operands and attributes do not determine the result shape: it must be given
+  kSideEffect = 8,         // never removed; the order is kept
+  kCollective = 16,        // devices take part together
+  kHasCalled = 32,         // has called computations
+  kTranscendental = 64,    // its cost is counted in transcendentals
+  kResultAccuracy = 128,   // takes a result accuracy
+  kCallsPerElement = 256,  // its called computations run for single elements
+  kReduces = 512,          // the last of its called computations is a reducer: it combines two elements into one
 };
 
-// Everything an operation's functions may look at.
+// Which element types the operands of an elementwise operation may have.
+enum class OperandTypes : uint8_t {
+  kFloat,
+  kComplexPart,  // f32 and f64: the parts of a complex type
+  kInteger,
+  kBits,     // integers and pred
+  kInexact,  // floats and complex
+  kReal,     // integers and floats
+  kNumber,   // all but pred
+  kAny,
+};
+bool Includes(OperandTypes types, PrimitiveType type);
+
+// What an operation's functions may read.
 struct OpContext {
   Opcode opcode;
   absl::string_view name;  // the instruction's name, for messages; may be empty
@@ -60,17 +71,17 @@ class EvalEnv {
   virtual ~EvalEnv() = default;
   // Runs the i-th called computation.
   virtual absl::StatusOr<Literal> Call(int i, absl::Span<const Literal* const> args) = 0;
-  // The same with arguments given away, so that the callee may change them in place.
+  // The same, but takes the arguments over, so that the callee may change them in place.
   virtual absl::StatusOr<Literal> CallMoved(int i, std::vector<Literal> args) {
     std::vector<const Literal*> pointers;
     for (const Literal& a : args) pointers.push_back(&a);
     return Call(i, pointers);
   }
-  // The value of operand i. Moved out of its place when nobody needs it any more: its data is then unique.
+  // The value of operand i. It is moved out of the environment when nobody needs it any more: its data is then unique.
   virtual Literal TakeOperand(int i, const Literal& operand) { return operand; }
   // The i-th called computation as a program over scalars; null when it is more than elementwise operations on scalars.
   virtual const ScalarProgram* CalledScalarProgram(int i) { return nullptr; }
-  // Asked once for each turn of a loop; an error ends the evaluation.
+  // Called once for each iteration of a loop; an error ends the evaluation.
   virtual absl::Status CheckCancelled() { return absl::OkStatus(); }
   // If the i-th called computation is one binary operation on its two parameters (in order), that operation.
   virtual std::optional<Opcode> CalledBinaryOp(int i) = 0;
@@ -97,14 +108,23 @@ struct OpInfo {
   EvaluateFn evaluate;  // the definition; result has exactly the inferred dims
   CostFn cost;          // null: bytes only
 
+  // Of a line OP_UNARY, OP_FUNCTION or OP_BINARY; see op_table.def.
+  std::optional<OperandTypes> operand_types = std::nullopt;
+  int since = 0, accuracy_since = 0;
+
   bool Has(OpTrait t) const { return (traits & t) != 0; }
 };
 
-const OpInfo& Info(Opcode opcode);                             // constant table, made on first use, thread-safe
+// The constant table, in the order of the enumerators. Made on first use, thread-safe.
+absl::Span<const OpInfo> Operations();
+const OpInfo& Info(Opcode opcode);
 std::optional<Opcode> OpcodeFromText(absl::string_view text);  // HLO name
 absl::string_view OpName(Opcode opcode);
+// The operation with this name in StableHLO, without the dialect, or in CHLO ("add", "chlo.erf"); null when there is
+// none.
+const OpInfo* FindByStablehlo(absl::string_view name);
 
-// Result shape of an operation; runs every check of the operation's row. Layouts of the operands are ignored.
+// Result shape of an operation; runs every check of the operation's family. Layouts of the operands are ignored.
 absl::StatusOr<Shape> InferShape(const OpContext& op);
 // Value of an operation on literals; the context must have passed InferShape with the literals' shapes.
 absl::StatusOr<Literal> EvaluateOp(const OpContext& op, absl::Span<const Literal* const> operands, EvalEnv& env);

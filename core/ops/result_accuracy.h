@@ -1,18 +1,14 @@
-// Which accuracy a user may ask of a function that has several implementations, and of which functions.
+// Which accuracy a user may ask of an operation that approximates its result: one with the trait kResultAccuracy.
 //
 // DEFAULT and HIGHEST have no bounds; TOLERANCE has at least one of an absolute bound, a relative bound and a number of
-// units in the last place: |expected - actual| <= max(|expected| * max(rtol, ulps * eps), atol). Whether the code made
-// for a function keeps the bounds is for the backend to know; here only what is asked is checked.
+// units in the last place: |expected - actual| <= max(|expected| * max(rtol, ulps * eps), atol). Only the
+// backend knows whether its code keeps the bounds; here the request itself is checked.
 #ifndef BACKPLANE_CORE_OPS_RESULT_ACCURACY_H_
 #define BACKPLANE_CORE_OPS_RESULT_ACCURACY_H_
 
 #include "core/ops/op_info.h"
 
 namespace backplane {
-
-// The fourteen functions: cbrt, cosine, cosh, erf, exponential, exponential-minus-one, log, log-plus-one, logistic,
-// rsqrt, sine, sqrt, tan, tanh.
-bool TakesResultAccuracy(Opcode opcode);
 
 // InvalidArgument, with `name` in front: [result_accuracy_i1] the operation takes none; [result_accuracy_c1] a bound is
 // negative or not finite; [result_accuracy_c2] bounds without TOLERANCE; [result_accuracy_c3] TOLERANCE without bounds.

@@ -1,4 +1,4 @@
-// A computation of elementwise operations on scalars, made flat: registers and steps, run on many lanes at once.
+// A computation of elementwise operations on scalars as a list of steps on registers, run on many lanes at once.
 //
 // Reductions, sorts, scatters and maps call such computations for every element; through this they cost a few
 // nanoseconds each instead of an interpreted call. Built by core/eval from a computation, run by core/ops.

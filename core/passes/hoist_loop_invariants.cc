@@ -26,9 +26,6 @@ constexpr int64_t kMaxGrownBytes = int64_t{16} << 20;
 // Whether the operation is worth hoisting if its result is large enough.
 bool IsWork(const Instruction* i) {
   switch (i->opcode()) {
-    case Opcode::kReduce:
-    case Opcode::kReduceWindow:
-    case Opcode::kSelectAndScatter:
     case Opcode::kSort:
     case Opcode::kTopK:
     case Opcode::kDot:
@@ -37,7 +34,6 @@ bool IsWork(const Instruction* i) {
     case Opcode::kCholesky:
     case Opcode::kTriangularSolve:
     case Opcode::kGather:
-    case Opcode::kScatter:
     case Opcode::kTranspose:
       return true;
     case Opcode::kDivide:
@@ -45,6 +41,7 @@ bool IsWork(const Instruction* i) {
     case Opcode::kRemainder:
       return true;
     default: {
+      if (i->info().Has(kReduces) && !i->info().Has(kCollective)) return true;
       if (!i->info().Has(kElementwise)) return false;
       Instruction::ContextStorage storage;
       return CostOf(i->Context(storage), i->shape()).transcendentals > 0;

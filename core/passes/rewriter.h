@@ -33,7 +33,6 @@
 #ifndef BACKPLANE_CORE_PASSES_REWRITER_H_
 #define BACKPLANE_CORE_PASSES_REWRITER_H_
 
-#include <array>
 #include <deque>
 #include <functional>
 #include <vector>
@@ -62,7 +61,7 @@ class RuleSet {
 
  private:
   std::vector<RewriteRule> rules_;
-  std::array<std::vector<size_t>, kNumOpcodes> by_opcode_;
+  std::vector<std::vector<size_t>> by_opcode_ = std::vector<std::vector<size_t>>(Operations().size());
 };
 
 class Rewriter {

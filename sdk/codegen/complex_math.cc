@@ -10,10 +10,6 @@ Value* ComplexMath::Fma(Value* x, Value* y, Value* z) {
   return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {x->getType()}, {x, y, z});
 }
 
-Val ComplexMath::Rotate(llvm::IRBuilder<>& b, const Val& x, bool back) {
-  return back ? Val{x.im, b.CreateFNeg(x.v)} : Val{b.CreateFNeg(x.im), x.v};
-}
-
 Value* ComplexMath::Choose(const Scaled& s, double if_small, double if_large, double otherwise) {
   Value* like = s.x.v;
   return Select(s.small, Num(like, if_small), Select(s.large, Num(like, if_large), Num(like, otherwise)));
@@ -125,15 +121,6 @@ Val ComplexMath::Exp(const Val& x) {
   return {Select(endless, limit, re), Select(endless, im_limit, im)};
 }
 
-Val ComplexMath::Expm1(const Val& x) {
-  // expm1(a) cos b + (cos b - 1), the latter as -2 sin^2(b/2). Far out the one does not count.
-  const Val e = Exp(x);
-  Value* half_sine = M(Fn::kSin, b_.CreateFMul(x.im, Num(x.im, 0.5)));
-  Value* shortfall = b_.CreateFMul(Num(x.v, -2), b_.CreateFMul(half_sine, half_sine));
-  Value* near = b_.CreateFAdd(b_.CreateFMul(M(Fn::kExpm1, x.v), M(Fn::kCos, x.im)), shortfall);
-  return {Select(b_.CreateFCmpOGT(x.v, Num(x.v, 40)), e.v, near), e.im};
-}
-
 // The logarithm of the modulus: near one from what the square is more than one, elsewhere from the modulus, scaled for
 // c128 where it would leave the range of normal numbers.
 Val ComplexMath::Log(const Val& x) {
@@ -154,16 +141,6 @@ Val ComplexMath::Log(const Val& x) {
   return {Select(near, close, far), M(Fn::kAtan2, x.im, x.v)};
 }
 
-Val ComplexMath::Log1p(const Val& x) {
-  Value* shifted = b_.CreateFAdd(x.v, Num(x.v, 1));
-  const Val far = Log({shifted, x.im});
-  // By the parts of 1 + z, so that no square overflows; the annulus they bound lies within a factor of three of one.
-  Value* larger = Larger({shifted, x.im});
-  Value* near = b_.CreateAnd(b_.CreateFCmpOGE(larger, Num(larger, 0.5)), b_.CreateFCmpOLE(larger, Num(larger, 2)));
-  Value* close = b_.CreateFMul(Num(x.v, 0.5), M(Fn::kLog1p, SquareMinusOne(x.v, x.im)));
-  return {Select(near, close, far.v), far.im};
-}
-
 Val ComplexMath::Sqrt(const Val& x) {
   const Scaled s = Rescale(x, 0x1p-960, 0x1p200, 0x1p1018, 0x1p-4);
   Value *zero = Num(x.v, 0), *half = Num(x.v, 0.5), *a = Abs(s.x.v);
@@ -179,9 +156,77 @@ Val ComplexMath::Sqrt(const Val& x) {
   return {re, M(Fn::kCopySign, im, x.im)};
 }
 
-Val ComplexMath::Rsqrt(const Val& x) { return Div({Num(x.v, 1), Num(x.v, 0)}, Sqrt(x)); }
+Val ComplexMath::Power(const Val& x, const Val& y) {
+  const Val r = Exp(Mul(y, Log(x)));
+  Value* zero = Num(x.v, 0);
+  Value *base_zero = b_.CreateAnd(IsZero(x.v), IsZero(x.im)), *exponent_zero = b_.CreateAnd(IsZero(y.v), IsZero(y.im));
+  // A power of zero: one, zero, or what has no direction.
+  Value *vanishes = b_.CreateFCmpOGT(y.v, zero), *grows = b_.CreateFCmpOLT(y.v, zero);
+  Value* pole = Select(grows, Inf(x.v), Nan(x.v));
+  Value* of_zero = Select(exponent_zero, Num(x.v, 1), Select(vanishes, zero, pole));
+  Value* of_zero_im = Select(b_.CreateOr(exponent_zero, vanishes), zero, Nan(x.v));
+  return {Select(base_zero, of_zero, r.v), Select(base_zero, of_zero_im, r.im)};
+}
 
-Val ComplexMath::Cbrt(const Val& x) {  // the root with a third of the angle
+// -i log((y + i x) / sqrt(y^2 + x^2)); a common factor does not change it.
+Val ComplexMath::Atan2(const Val& first, const Val& second) {
+  Val x = first, y = second;
+  if (!narrow_) {
+    Value *p = Larger(x), *q = Larger(y);
+    Value* larger = Select(b_.CreateFCmpOLT(p, q), q, p);
+    Value* factor = Select(b_.CreateFCmpOGT(larger, Num(larger, 0x1p500)), Num(larger, 0x1p-600),
+                           Select(b_.CreateFCmpOLT(larger, Num(larger, 0x1p-400)), Num(larger, 0x1p600),  //
+                                  Num(larger, 1)));
+    auto scaled = [&](const Val& z) { return Val{b_.CreateFMul(z.v, factor), b_.CreateFMul(z.im, factor)}; };
+    x = scaled(x), y = scaled(y);
+  }
+  const Val sum{b_.CreateFSub(y.v, x.im), b_.CreateFAdd(y.im, x.v)};
+  const Val xx = Mul(x, x), yy = Mul(y, y);
+  const Val log = Log(Div(sum, Sqrt({b_.CreateFAdd(yy.v, xx.v), b_.CreateFAdd(yy.im, xx.im)})));
+  return {log.im, b_.CreateFNeg(log.v)};
+}
+
+namespace {
+
+// The functions behind Unary that no other one is made of.
+class UnaryFunctions : public ComplexMath {
+ public:
+  explicit UnaryFunctions(const ComplexMath& math) : ComplexMath(math) {}
+
+  Val Cbrt(const Val& x);
+  Val Expm1(const Val& x);
+  Val Log1p(const Val& x);
+  Val Logistic(const Val& x);
+  Val Rsqrt(const Val& x);
+  Val Sign(const Val& x);
+  Val SinhOrCosh(const Val& x, bool cosh);
+  Val Tanh(const Val& x);
+  Val TimesI(const Val& x) { return {b_.CreateFNeg(x.im), x.v}; }
+  Val TimesMinusI(const Val& x) { return {x.im, b_.CreateFNeg(x.v)}; }
+};
+
+Val UnaryFunctions::Expm1(const Val& x) {
+  // expm1(a) cos b + (cos b - 1), the latter as -2 sin^2(b/2). Far out the one does not count.
+  const Val e = Exp(x);
+  Value* half_sine = M(Fn::kSin, b_.CreateFMul(x.im, Num(x.im, 0.5)));
+  Value* shortfall = b_.CreateFMul(Num(x.v, -2), b_.CreateFMul(half_sine, half_sine));
+  Value* near = b_.CreateFAdd(b_.CreateFMul(M(Fn::kExpm1, x.v), M(Fn::kCos, x.im)), shortfall);
+  return {Select(b_.CreateFCmpOGT(x.v, Num(x.v, 40)), e.v, near), e.im};
+}
+
+Val UnaryFunctions::Log1p(const Val& x) {
+  Value* shifted = b_.CreateFAdd(x.v, Num(x.v, 1));
+  const Val far = Log({shifted, x.im});
+  // By the parts of 1 + z, so that no square overflows; the annulus they bound lies within a factor of three of one.
+  Value* larger = Larger({shifted, x.im});
+  Value* near = b_.CreateAnd(b_.CreateFCmpOGE(larger, Num(larger, 0.5)), b_.CreateFCmpOLE(larger, Num(larger, 2)));
+  Value* close = b_.CreateFMul(Num(x.v, 0.5), M(Fn::kLog1p, SquareMinusOne(x.v, x.im)));
+  return {Select(near, close, far.v), far.im};
+}
+
+Val UnaryFunctions::Rsqrt(const Val& x) { return Div({Num(x.v, 1), Num(x.v, 0)}, Sqrt(x)); }
+
+Val UnaryFunctions::Cbrt(const Val& x) {  // the root with a third of the angle
   const Scaled s = Rescale(x, 0x1p-960, 0x1p300, 0x1p1018, 0x1p-6);
   Value* size = b_.CreateFMul(M(Fn::kCbrt, Modulus(s.x)), Choose(s, 0x1p-100, 0x1p2, 1));
   Value* angle = b_.CreateFMul(M(Fn::kAtan2, x.im, x.v), Num(x.v, 1.0 / 3));
@@ -191,7 +236,7 @@ Val ComplexMath::Cbrt(const Val& x) {  // the root with a third of the angle
 }
 
 // sinh(a + bi) = sinh a cos b + i cosh a sin b; cosh(a + bi) = cosh a cos b + i sinh a sin b.
-Val ComplexMath::SinhOrCosh(const Val& x, bool cosh) {
+Val UnaryFunctions::SinhOrCosh(const Val& x, bool cosh) {
   Value *s = M(Fn::kSinh, x.v), *c = M(Fn::kCosh, x.v), *again = nullptr;
   if (!narrow_) {  // far out both are half the exponential, taken in two factors
     Value *size = Abs(x.v), *far = b_.CreateFCmpOGT(size, Num(size, 700));
@@ -222,11 +267,8 @@ Val ComplexMath::SinhOrCosh(const Val& x, bool cosh) {
   return {re, im};
 }
 
-Val ComplexMath::Sinh(const Val& x) { return SinhOrCosh(x, false); }
-Val ComplexMath::Cosh(const Val& x) { return SinhOrCosh(x, true); }
-
 // With t = tan b: tanh(a + bi) = (sinh a cosh a (1 + t^2) + i t) / (1 + sinh^2 a (1 + t^2)).
-Val ComplexMath::Tanh(const Val& x) {
+Val UnaryFunctions::Tanh(const Val& x) {
   Value *one = Num(x.v, 1), *zero = Num(x.v, 0), *t = M(Fn::kTan, x.im), *s = M(Fn::kSinh, x.v);
   Value* beta = Fma(t, t, one);
   Value* c = M(Fn::kSqrt, Fma(s, s, one));
@@ -248,7 +290,7 @@ Val ComplexMath::Tanh(const Val& x) {
 
 // 1 / (1 + e^-z) with t = e^-|a| and 1 + cos b = 2 cos^2(b/2): no term overflows, and near the poles, where z is an odd
 // multiple of pi i, nothing cancels.
-Val ComplexMath::Logistic(const Val& x) {
+Val UnaryFunctions::Logistic(const Val& x) {
   Value *size = Abs(x.v), *minus = b_.CreateFNeg(size);
   Value *t = M(Fn::kExp, minus), *u = b_.CreateFNeg(M(Fn::kExpm1, minus));  // u = 1 - t
   Value* c = M(Fn::kCos, b_.CreateFMul(x.im, Num(x.im, 0.5)));
@@ -263,7 +305,7 @@ Val ComplexMath::Logistic(const Val& x) {
   return {Select(endless, Select(left, Num(x.v, 0), Num(x.v, 1)), re), Select(endless, Num(x.v, 0), im)};
 }
 
-Val ComplexMath::Sign(const Val& x) {
+Val UnaryFunctions::Sign(const Val& x) {
   const Scaled s = Rescale(x, 0x1p-960, 0x1p200, 0x1p1018, 0x1p-4);
   Value* size = Modulus(s.x);
   Value *zero = IsZero(size), *nan = b_.CreateOr(b_.CreateFCmpUNO(x.v, x.v), b_.CreateFCmpUNO(x.im, x.im));
@@ -271,33 +313,42 @@ Val ComplexMath::Sign(const Val& x) {
   return {part(s.x.v), part(s.x.im)};
 }
 
-Val ComplexMath::Power(const Val& x, const Val& y) {
-  const Val r = Exp(Mul(y, Log(x)));
-  Value* zero = Num(x.v, 0);
-  Value *base_zero = b_.CreateAnd(IsZero(x.v), IsZero(x.im)), *exponent_zero = b_.CreateAnd(IsZero(y.v), IsZero(y.im));
-  // A power of zero: one, zero, or what has no direction.
-  Value *vanishes = b_.CreateFCmpOGT(y.v, zero), *grows = b_.CreateFCmpOLT(y.v, zero);
-  Value* pole = Select(grows, Inf(x.v), Nan(x.v));
-  Value* of_zero = Select(exponent_zero, Num(x.v, 1), Select(vanishes, zero, pole));
-  Value* of_zero_im = Select(b_.CreateOr(exponent_zero, vanishes), zero, Nan(x.v));
-  return {Select(base_zero, of_zero, r.v), Select(base_zero, of_zero_im, r.im)};
-}
+}  // namespace
 
-// -i log((y + i x) / sqrt(y^2 + x^2)); a common factor does not change it.
-Val ComplexMath::Atan2(const Val& first, const Val& second) {
-  Val x = first, y = second;
-  if (!narrow_) {
-    Value *p = Larger(x), *q = Larger(y);
-    Value* larger = Select(b_.CreateFCmpOLT(p, q), q, p);
-    Value* factor = Select(b_.CreateFCmpOGT(larger, Num(larger, 0x1p500)), Num(larger, 0x1p-600),
-                           Select(b_.CreateFCmpOLT(larger, Num(larger, 0x1p-400)), Num(larger, 0x1p600),  //
-                                  Num(larger, 1)));
-    auto scaled = [&](const Val& z) { return Val{b_.CreateFMul(z.v, factor), b_.CreateFMul(z.im, factor)}; };
-    x = scaled(x), y = scaled(y);
+std::optional<Val> ComplexMath::Unary(Opcode opcode, const Val& x) {
+  UnaryFunctions f(*this);
+  switch (opcode) {
+    case Opcode::kCbrt:
+      return f.Cbrt(x);
+    case Opcode::kCos:
+      return f.SinhOrCosh(f.TimesI(x), true);
+    case Opcode::kCosh:
+      return f.SinhOrCosh(x, true);
+    case Opcode::kExp:
+      return Exp(x);
+    case Opcode::kExpm1:
+      return f.Expm1(x);
+    case Opcode::kLog:
+      return Log(x);
+    case Opcode::kLog1p:
+      return f.Log1p(x);
+    case Opcode::kLogistic:
+      return f.Logistic(x);
+    case Opcode::kRsqrt:
+      return f.Rsqrt(x);
+    case Opcode::kSign:
+      return f.Sign(x);
+    case Opcode::kSin:
+      return f.TimesMinusI(f.SinhOrCosh(f.TimesI(x), false));
+    case Opcode::kSqrt:
+      return Sqrt(x);
+    case Opcode::kTan:
+      return f.TimesMinusI(f.Tanh(f.TimesI(x)));
+    case Opcode::kTanh:
+      return f.Tanh(x);
+    default:
+      return std::nullopt;
   }
-  const Val sum{b_.CreateFSub(y.v, x.im), b_.CreateFAdd(y.im, x.v)};
-  const Val xx = Mul(x, x), yy = Mul(y, y);
-  return Rotate(b_, Log(Div(sum, Sqrt({b_.CreateFAdd(yy.v, xx.v), b_.CreateFAdd(yy.im, xx.im)}))), true);
 }
 
 }  // namespace backplane::codegen

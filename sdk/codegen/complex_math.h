@@ -10,6 +10,8 @@
 #ifndef BACKPLANE_SDK_CODEGEN_COMPLEX_MATH_H_
 #define BACKPLANE_SDK_CODEGEN_COMPLEX_MATH_H_
 
+#include <optional>
+
 #include "sdk/codegen/element_emitter.h"
 
 namespace backplane::codegen {
@@ -22,22 +24,14 @@ class ComplexMath {
   Val Mul(const Val& x, const Val& y);  // of any float type
   Val Div(const Val& x, const Val& y);
   Val Exp(const Val& x);
-  Val Expm1(const Val& x);
   Val Log(const Val& x);
-  Val Log1p(const Val& x);
   Val Sqrt(const Val& x);
-  Val Rsqrt(const Val& x);
-  Val Cbrt(const Val& x);
-  Val Sinh(const Val& x);
-  Val Cosh(const Val& x);
-  Val Tanh(const Val& x);
-  Val Logistic(const Val& x);
-  Val Sign(const Val& x);
   Val Power(const Val& x, const Val& y);
   Val Atan2(const Val& x, const Val& y);
-  static Val Rotate(llvm::IRBuilder<>& b, const Val& x, bool back);  // x * i, or x * -i
+  // An elementwise operation of one operand; nullopt when there is no code for it.
+  std::optional<Val> Unary(Opcode opcode, const Val& x);
 
- private:
+ protected:
   using Fn = MathFn;
   using Value = llvm::Value;
   struct Scaled {
@@ -64,7 +58,6 @@ class ComplexMath {
   Scaled Rescale(const Val& x, double least, double up, double most, double down);
   Value* Modulus(const Val& x);               // of parts whose squares stay in range
   Value* SquareMinusOne(Value* a, Value* b);  // |1 + a + bi|^2 - 1, whose terms may cancel, to nearly full precision
-  Val SinhOrCosh(const Val& x, bool cosh);
 
   ElementEmitter& emitter_;
   llvm::IRBuilder<>& b_;

@@ -31,41 +31,10 @@ Val ElementEmitter::UnaryComplex(const Instruction& op, PrimitiveType t, const V
   llvm::Type* element = in.v->getType()->getScalarType();
   ComplexMath math(this, element->isFloatTy());
   const Val x = PartsAs(b_, in, b_.getDoubleTy());
-  const auto rounded = [&](const Val& r) { return PartsAs(b_, r, element); };
-  switch (op.opcode()) {
-    case Opcode::kSign:
-      return rounded(math.Sign(x));
-    case Opcode::kExp:
-      return rounded(math.Exp(x));
-    case Opcode::kExpm1:
-      return rounded(math.Expm1(x));
-    case Opcode::kLog:
-      return rounded(math.Log(x));
-    case Opcode::kLog1p:
-      return rounded(math.Log1p(x));
-    case Opcode::kSqrt:
-      return rounded(math.Sqrt(x));
-    case Opcode::kRsqrt:
-      return rounded(math.Rsqrt(x));
-    case Opcode::kCbrt:
-      return rounded(math.Cbrt(x));
-    case Opcode::kSin:
-      return rounded(ComplexMath::Rotate(b_, math.Sinh(ComplexMath::Rotate(b_, x, false)), true));
-    case Opcode::kCos:
-      return rounded(math.Cosh(ComplexMath::Rotate(b_, x, false)));
-    case Opcode::kCosh:
-      return rounded(math.Cosh(x));
-    case Opcode::kTan:
-      return rounded(ComplexMath::Rotate(b_, math.Tanh(ComplexMath::Rotate(b_, x, false)), true));
-    case Opcode::kTanh:
-      return rounded(math.Tanh(x));
-    case Opcode::kLogistic:
-      return rounded(math.Logistic(x));
-    default:
-      Fail(absl::UnimplementedError(
-          absl::StrCat(op.name(), ": no kernel can compute ", OpName(op.opcode()), " of ", Name(t))));
-      return in;
-  }
+  if (const std::optional<Val> y = math.Unary(op.opcode(), x)) return PartsAs(b_, *y, element);
+  Fail(absl::UnimplementedError(
+      absl::StrCat(op.name(), ": no kernel can compute ", OpName(op.opcode()), " of ", Name(t))));
+  return in;
 }
 
 Val ElementEmitter::BinaryComplex(Opcode op, PrimitiveType t, const Val& x, const Val& y) {

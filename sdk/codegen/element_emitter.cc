@@ -232,16 +232,6 @@ absl::Status ElementEmitter::CanEmit(const Instruction& op) {
   };
   if (!IsArrayType(t) || !IsArrayType(r)) return no("has no elements");
   switch (op.opcode()) {
-    case Opcode::kErf:
-    case Opcode::kCeil:
-    case Opcode::kFloor:
-    case Opcode::kIsFinite:
-    case Opcode::kRoundNearestAfz:
-    case Opcode::kRoundNearestEven:
-    case Opcode::kRemainder:
-    case Opcode::kReducePrecision:
-      if (IsComplex(t)) return no("is not defined");
-      return absl::OkStatus();
     case Opcode::kBitcastConvert:
       if ((IsComplex(t) || IsComplex(r)) && t != r) return no("to or from another complex type has no kernel");
       if (IsSubByte(t) != IsSubByte(r) || (IsSubByte(t) && BitWidth(t) != BitWidth(r))) {
@@ -249,6 +239,7 @@ absl::Status ElementEmitter::CanEmit(const Instruction& op) {
       }
       return absl::OkStatus();
     default:
+      if (op.info().Has(kResultAccuracy) && !VectorMath::ErrorOf(*MathFnOf(op.opcode()))) return no("has no code");
       return absl::OkStatus();
   }
 }

@@ -74,53 +74,15 @@ Val ElementEmitter::UnaryFloat(const Instruction& op, PrimitiveType t, const Val
     case Opcode::kRoundNearestEven:
       fn = Fn::kRoundEven;
       break;
-    case Opcode::kCbrt:
-      fn = Fn::kCbrt;
-      break;
-    case Opcode::kCos:
-      fn = Fn::kCos;
-      break;
-    case Opcode::kCosh:
-      fn = Fn::kCosh;
-      break;
-    case Opcode::kErf:
-      fn = Fn::kErf;
-      break;
-    case Opcode::kExp:
-      fn = Fn::kExp;
-      break;
-    case Opcode::kExpm1:
-      fn = Fn::kExpm1;
-      break;
-    case Opcode::kLog:
-      fn = Fn::kLog;
-      break;
-    case Opcode::kLog1p:
-      fn = Fn::kLog1p;
-      break;
-    case Opcode::kLogistic:
-      fn = Fn::kLogistic;
-      break;
-    case Opcode::kRsqrt:
-      fn = Fn::kRsqrt;
-      break;
-    case Opcode::kSqrt:
-      fn = Fn::kSqrt;
-      break;
-    case Opcode::kSin:
-      fn = Fn::kSin;
-      break;
-    case Opcode::kTan:
-      fn = Fn::kTan;
-      break;
-    case Opcode::kTanh:
-      fn = Fn::kTanh;
-      break;
     case Opcode::kIsFinite: {
       Value* abs = M(Fn::kAbs, x);
       return {b_.CreateFCmpOLT(abs, ConstantFP::getInfinity(x->getType()))};
     }
     default:
+      if (const std::optional<Fn> function = MathFnOf(op.opcode())) {
+        fn = *function;
+        break;
+      }
       Fail(absl::UnimplementedError(
           absl::StrCat(op.name(), ": no kernel can compute ", OpName(op.opcode()), " of ", Name(t))));
       return in;

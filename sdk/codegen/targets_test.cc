@@ -71,10 +71,10 @@ Attributes Precision(int exponent, int mantissa) {
 // The whole table: each elementwise operation with all types it takes, conversions with all pairs.
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
-  for (int i = 0; i < kNumOpcodes; ++i) {
-    const Opcode opcode = static_cast<Opcode>(i);
+  for (const OpInfo& info : Operations()) {
+    const Opcode opcode = info.opcode;
     const bool bitcast = opcode == Opcode::kBitcastConvert;
-    if (!bitcast && (Info(opcode).traits & kElementwise) == 0) continue;
+    if (!bitcast && !info.Has(kElementwise)) continue;
     for (PrimitiveType t : kTypes) {
       if (!IsArrayType(t)) continue;
       switch (opcode) {
@@ -106,7 +106,7 @@ std::vector<Case> AllCases() {
           AddCase(cases, opcode, {PrimitiveType::kPred, t, t}, PrimitiveType::kInvalid, {});
           break;
         default:
-          AddCase(cases, opcode, std::vector<PrimitiveType>(Info(opcode).arity, t), PrimitiveType::kInvalid, {});
+          AddCase(cases, opcode, std::vector<PrimitiveType>(info.arity, t), PrimitiveType::kInvalid, {});
           break;
       }
     }

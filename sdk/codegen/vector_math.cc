@@ -132,23 +132,42 @@ V NarrowToHalf(llvm::IRBuilderBase& b, V x, llvm::Type* f32, llvm::Type* i32) {
   return b.CreateOr(result, b.CreateAnd(b.CreateLShr(bits, constant(16)), constant(0x8000)));
 }
 
+V EmitSqrt(MathEmitter& e, V x) { return e.Sqrt(x); }
+V EmitRsqrt(MathEmitter& e, V x) { return e.Div(e.C(1.0), e.Sqrt(x)); }
+
+constexpr MathFunction kShortFunctions[] = {
+    {MathFn::kRsqrt, EmitRsqrt, {1.5, 1.5}},
+    {MathFn::kSqrt, EmitSqrt, {0.51, 0.51}},
+};
+
+const MathFunction* FindFunction(MathFn fn) {
+  for (absl::Span<const MathFunction> functions :
+       {absl::MakeConstSpan(kShortFunctions), ExpFunctions(), LogFunctions(), TrigFunctions()}) {
+    for (const MathFunction& function : functions) {
+      if (function.fn == fn) return &function;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 VectorMath::VectorMath(llvm::Module* module, const IrTarget* target) : module_(module), target_(target) {}
 
-bool VectorMath::IsOutOfLine(MathFn fn) {
-  switch (fn) {
-    case MathFn::kSin:
-    case MathFn::kCos:
-    case MathFn::kTan:
-    case MathFn::kPow:
-    case MathFn::kCbrt:
-    case MathFn::kAtan2:
-    case MathFn::kRemainder:
-      return true;
+std::optional<MathFn> MathFnOf(Opcode opcode) {
+  switch (opcode) {
+#define OP_FUNCTION(e, text, types, stablehlo, since, accuracy_since, builder) \
+  case Opcode::e:                                                              \
+    return MathFn::e;
+#include "core/ops/op_table.def"
     default:
-      return false;
+      return std::nullopt;
   }
+}
+
+std::optional<MathError> VectorMath::ErrorOf(MathFn fn) {
+  const MathFunction* function = FindFunction(fn);
+  return function == nullptr ? std::nullopt : std::optional(function->error);
 }
 
 V VectorMath::Emit(llvm::IRBuilderBase& b, MathFn fn, V x, V y) {
@@ -169,41 +188,8 @@ V VectorMath::Emit(llvm::IRBuilderBase& b, MathFn fn, V x, V y) {
     return ConvertFloat(b, Emit(b, fn, wide_x, wide_y), element);
   }
   MathEmitter e(b, module_, target_, x->getType());
+  if (const MathFunction* function = FindFunction(fn)) return function->emit(e, x);
   switch (fn) {
-    case MathFn::kExp:
-      return EmitExp(e, x);
-    case MathFn::kExpm1:
-      return EmitExpm1(e, x);
-    case MathFn::kExp2:
-      return EmitExp2(e, x);
-    case MathFn::kLog:
-      return EmitLog(e, x);
-    case MathFn::kLog1p:
-      return EmitLog1p(e, x);
-    case MathFn::kLog2:
-      return EmitLog2(e, x);
-    case MathFn::kTanh:
-      return EmitTanh(e, x);
-    case MathFn::kSin:
-      return EmitSin(e, x);
-    case MathFn::kCos:
-      return EmitCos(e, x);
-    case MathFn::kTan:
-      return EmitTan(e, x);
-    case MathFn::kSinh:
-      return EmitSinh(e, x);
-    case MathFn::kCosh:
-      return EmitCosh(e, x);
-    case MathFn::kErf:
-      return EmitErf(e, x);
-    case MathFn::kLogistic:
-      return EmitLogistic(e, x);
-    case MathFn::kSqrt:
-      return e.Sqrt(x);
-    case MathFn::kRsqrt:
-      return e.Div(e.C(1.0), e.Sqrt(x));
-    case MathFn::kCbrt:
-      return EmitCbrt(e, x);
     case MathFn::kFloor:
       return e.Floor(x);
     case MathFn::kCeil:
@@ -234,8 +220,9 @@ V VectorMath::Emit(llvm::IRBuilderBase& b, MathFn fn, V x, V y) {
       return e.CopySign(x, y);
     case MathFn::kHypot:
       return EmitHypot(e, x, y);
+    default:
+      return nullptr;
   }
-  return nullptr;
 }
 
 V VectorMath::ConvertFloat(llvm::IRBuilderBase& b, V x, llvm::Type* to) {

@@ -6,14 +6,17 @@
 //
 // Special values follow IEEE 754 and C's Annex F: infinities, NaN, signed zeros, gradual underflow, with one
 // exception: of two zeros of different sign kMaximum and kMinimum return the second operand.
-// Errors, in units of the last place, are measured by vector_math_test and stand in its output: below 2.5 for f32
-// and f64.
+// The errors that functions of one operand promise (MathError) are measured by vector_math_test: at most 2.5 units of
+// the last place for f32 and f64.
 //
 // No fast-math flag must be set on the builder that is passed in.
 #ifndef BACKPLANE_SDK_CODEGEN_VECTOR_MATH_H_
 #define BACKPLANE_SDK_CODEGEN_VECTOR_MATH_H_
 
+#include <optional>
+
 #include "absl/strings/string_view.h"
+#include "core/ops/op_info.h"
 #include "sdk/codegen/ir_target.h"
 
 namespace llvm {
@@ -27,23 +30,9 @@ namespace backplane::codegen {
 
 enum class MathFn {
   // one operand
-  kExp,
-  kExpm1,
   kExp2,
-  kLog,
-  kLog1p,
   kLog2,
-  kTanh,
-  kSin,
-  kCos,
-  kTan,
   kSinh,
-  kCosh,
-  kErf,
-  kLogistic,
-  kSqrt,
-  kRsqrt,
-  kCbrt,
   kFloor,
   kCeil,
   kRoundEven,
@@ -60,6 +49,17 @@ enum class MathFn {
   kMinimum,   // NaN if either is NaN; a constant is best given as x
   kCopySign,  // magnitude of x, sign of y
   kHypot,
+// One operand: an enumerator for each line OP_FUNCTION of the operation table, with the operation's name (kExp, kTanh).
+#define OP_FUNCTION(e, text, types, stablehlo, since, accuracy_since, builder) e,
+#include "core/ops/op_table.def"
+};
+
+// The function that is the operation; nullopt when the operation's line is not OP_FUNCTION.
+std::optional<MathFn> MathFnOf(Opcode opcode);
+
+// The greatest error of a function's code on a target with has_fma, in units of the last place of a normal result.
+struct MathError {
+  double f32, f64;
 };
 
 class VectorMath {
@@ -67,7 +67,8 @@ class VectorMath {
   // Both must outlive this object. One object serves one module, on one thread at a time.
   VectorMath(llvm::Module* module, const IrTarget* target);
 
-  // fn(x) or fn(x, y); operands have one type, float or a fixed vector of floats; the result has it too.
+  // fn(x) or fn(x, y); operands have one type, float or a fixed vector of floats; the result has it too. Null when the
+  // function of an operation has no code.
   llvm::Value* Emit(llvm::IRBuilderBase& b, MathFn fn, llvm::Value* x, llvm::Value* y = nullptr);
 
   // Conversions between float types of equal lane count, with round to nearest even and NaN kept NaN. bf16 and f16
@@ -77,8 +78,8 @@ class VectorMath {
   // HLO conversions: float to integer truncates, saturates and takes NaN to zero.
   llvm::Value* FloatToInt(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Type* int_element_type, bool is_signed);
 
-  // Whether Emit calls an internal function (true) or expands in place.
-  static bool IsOutOfLine(MathFn fn);
+  // Of a function of one operand that approximates; nullopt for others, and for one that has no code.
+  static std::optional<MathError> ErrorOf(MathFn fn);
 
  private:
   llvm::Module* module_;

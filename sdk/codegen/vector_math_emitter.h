@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "sdk/codegen/ir_target.h"
 #include "sdk/codegen/llvm_includes.h"
 #include "sdk/codegen/vector_math.h"
@@ -155,26 +156,19 @@ class MathEmitter {
   int lanes;  // 0: scalar
 };
 
-// vector_math_exp.cc
-V EmitExp(MathEmitter& e, V x);
-V EmitExp2(MathEmitter& e, V x);
-V EmitExpm1(MathEmitter& e, V x);
-V EmitTanh(MathEmitter& e, V x);
-V EmitSinh(MathEmitter& e, V x);
-V EmitCosh(MathEmitter& e, V x);
-V EmitLogistic(MathEmitter& e, V x);
-V EmitErf(MathEmitter& e, V x);
-// vector_math_log.cc
-V EmitLog(MathEmitter& e, V x);
-V EmitLog2(MathEmitter& e, V x);
-V EmitLog1p(MathEmitter& e, V x);
-V EmitPow(MathEmitter& e, V x, V y);
-V EmitCbrt(MathEmitter& e, V x);
-// vector_math_trig.cc
-V EmitSin(MathEmitter& e, V x);
-V EmitCos(MathEmitter& e, V x);
-V EmitTan(MathEmitter& e, V x);
-V EmitAtan2(MathEmitter& e, V y, V x);
+// A function of one operand, and what is known of its code.
+struct MathFunction {
+  MathFn fn;
+  V (*emit)(MathEmitter& e, V x);
+  MathError error;
+};
+// All functions of a file, each with a line at the file's end.
+absl::Span<const MathFunction> ExpFunctions();   // vector_math_exp.cc
+absl::Span<const MathFunction> LogFunctions();   // vector_math_log.cc
+absl::Span<const MathFunction> TrigFunctions();  // vector_math_trig.cc
+
+V EmitPow(MathEmitter& e, V x, V y);    // vector_math_log.cc
+V EmitAtan2(MathEmitter& e, V y, V x);  // vector_math_trig.cc
 
 // x = quadrant * pi/2 + hi + lo, |hi| at most pi/4 or a little more. The quadrant stands in the low bits of an integer.
 struct ReducedAngle {

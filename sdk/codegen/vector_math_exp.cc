@@ -69,8 +69,6 @@ V Expm1Clamped(MathEmitter& e, V x) {
   return e.Add(sum, sum);
 }
 
-}  // namespace
-
 V EmitExp(MathEmitter& e, V x) {
   Scaled s = ExpParts(e, ClampForExp(e, x));
   return e.ScaleByRounded(s.p, s.n);
@@ -153,5 +151,16 @@ V EmitErf(MathEmitter& e, V x) {
   V far = e.Sub(e.C(1.0), e.Mul(s.p, e.PowerOfTwo(s.n.bits)));  // at least 2^-55: no underflow to care for
   return e.CopySign(e.Select(e.Lt(a, e.C(e.f64 ? 1.0 : 0.925)), near, far), x);
 }
+
+constexpr MathFunction kExpFunctions[] = {
+    {MathFn::kCosh, EmitCosh, {2, 2}},     {MathFn::kErf, EmitErf, {1.5, 1.5}},
+    {MathFn::kExp, EmitExp, {1.5, 1.5}},   {MathFn::kExp2, EmitExp2, {1.5, 1.5}},
+    {MathFn::kExpm1, EmitExpm1, {2, 2}},   {MathFn::kLogistic, EmitLogistic, {2.5, 2.5}},
+    {MathFn::kSinh, EmitSinh, {2.5, 2.5}}, {MathFn::kTanh, EmitTanh, {2.5, 2.5}},
+};
+
+}  // namespace
+
+absl::Span<const MathFunction> ExpFunctions() { return kExpFunctions; }
 
 }  // namespace backplane::codegen

@@ -64,6 +64,8 @@ FractionAndExponent SplitPositive(MathEmitter& e, V x) {
   return {fraction, e.Add(exponent, correction)};
 }
 
+namespace {
+
 V EmitLog(MathEmitter& e, V x) {
   if (e.HasAvx512()) {
     // Zero, infinity, NaN and negative numbers come out right by themselves.
@@ -105,8 +107,6 @@ V EmitLog1p(MathEmitter& e, V x) {
   if (!e.HasAvx512()) r = FixLog(e, u, r);
   return e.Select(e.Eq(x, e.C(0.0)), x, r);
 }
-
-namespace {
 
 // Everything that C's Annex F says of pow beyond |x|^y for positive finite x.
 V FixPow(MathEmitter& e, V x, V y, V magnitude) {
@@ -226,6 +226,8 @@ V EmitPow(MathEmitter& e, V x, V y) {
   });
 }
 
+namespace {
+
 V EmitCbrt(MathEmitter& e, V x) {
   const int most = e.f64 ? 2 * e.target->F64Lanes() : e.target->F32Lanes();
   return e.CallOutOfLine("cbrt", {x}, most, [](MathEmitter& f, const std::vector<V>& arguments) {
@@ -266,5 +268,16 @@ V EmitCbrt(MathEmitter& e, V x) {
     return f.Select(f.b.CreateOr(special, f.Eq(x, f.C(0.0))), x, r);
   });
 }
+
+constexpr MathFunction kLogFunctions[] = {
+    {MathFn::kCbrt, EmitCbrt, {0.6, 1}},
+    {MathFn::kLog, EmitLog, {1.5, 1.5}},
+    {MathFn::kLog1p, EmitLog1p, {2, 1.5}},
+    {MathFn::kLog2, EmitLog2, {2.5, 2.5}},
+};
+
+}  // namespace
+
+absl::Span<const MathFunction> LogFunctions() { return kLogFunctions; }
 
 }  // namespace backplane::codegen

@@ -72,7 +72,7 @@ ReducedAngle Reduce32(MathEmitter& e, V x) {
   return Choose(e, x, 0x1p16, ordinary);
 }
 
-ReducedAngle Reduce(MathEmitter& e, V x) { return e.f64 ? Reduce64(e, x) : Reduce32(e, x); }
+ReducedAngle ReduceAngle(MathEmitter& e, V x) { return e.f64 ? Reduce64(e, x) : Reduce32(e, x); }
 
 // Sine and cosine of hi + lo, |hi| <= pi/4.
 struct SineCosine {
@@ -113,11 +113,9 @@ V FlipIfSecondBit(MathEmitter& e, V x, V quadrant) {
 
 int TrigLanes(MathEmitter& e) { return e.f64 ? 2 * e.target->F64Lanes() : 2 * e.target->F32Lanes(); }
 
-}  // namespace
-
 V EmitSin(MathEmitter& e, V x) {
   return e.CallOutOfLine("sin", {x}, TrigLanes(e), [](MathEmitter& f, const std::vector<V>& a) {
-    ReducedAngle r = Reduce(f, a[0]);
+    ReducedAngle r = ReduceAngle(f, a[0]);
     SineCosine sc = OfReduced(f, r);
     V v = FlipIfSecondBit(f, f.Select(QuadrantOdd(f, r.quadrant), sc.cosine, sc.sine), r.quadrant);
     return f.Select(f.Eq(a[0], f.C(0.0)), a[0], v);
@@ -126,7 +124,7 @@ V EmitSin(MathEmitter& e, V x) {
 
 V EmitCos(MathEmitter& e, V x) {
   return e.CallOutOfLine("cos", {x}, TrigLanes(e), [](MathEmitter& f, const std::vector<V>& a) {
-    ReducedAngle r = Reduce(f, a[0]);
+    ReducedAngle r = ReduceAngle(f, a[0]);
     SineCosine sc = OfReduced(f, r);
     // cos x = sin(x + pi/2)
     V next = f.b.CreateAdd(r.quadrant, f.I(1));
@@ -147,6 +145,16 @@ V EmitTan(MathEmitter& e, V x) {
     return f.Select(f.Eq(a[0], f.C(0.0)), a[0], v);
   });
 }
+
+constexpr MathFunction kTrigFunctions[] = {
+    {MathFn::kCos, EmitCos, {2, 1.5}},
+    {MathFn::kSin, EmitSin, {2, 1.5}},
+    {MathFn::kTan, EmitTan, {0.6, 2.5}},
+};
+
+}  // namespace
+
+absl::Span<const MathFunction> TrigFunctions() { return kTrigFunctions; }
 
 V EmitAtan2(MathEmitter& e, V y, V x) {
   const int most = e.f64 ? 2 * e.target->F64Lanes() : 2 * e.target->F32Lanes();

@@ -109,7 +109,7 @@ std::string Tables::Encode(const Payload& payload) const {
         AppendVarint(static_cast<uint64_t>(op_names_.number[id]), &out);
         break;
       case Payload::Piece::kSection: {
-        const std::string inner = Encode(payload.sections_[id]);  // the section's own number is written already
+        const std::string inner = Encode(payload.sections_[id]);  // the section's number is written already
         AppendVarint(inner.size(), &out);
         out += inner;
         break;

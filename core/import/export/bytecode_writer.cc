@@ -12,6 +12,7 @@
 #include "core/import/import.h"
 #include "core/import/stablehlo/op_table.h"
 #include "core/import/stablehlo/source_build.h"
+#include "core/ops/op_info.h"
 #include "core/types/status_macros.h"
 
 namespace backplane::stablehlo {
@@ -297,8 +298,7 @@ class Writer {
       case AttrKind::kDense:
         return Dense(a);
       case AttrKind::kShardy:
-        return absl::UnimplementedError(
-            absl::StrCat("stablehlo export: ", a->text, ": sdy has no place in an artifact"));
+        return absl::UnimplementedError(absl::StrCat("stablehlo export: ", a->text, ": an artifact cannot hold sdy"));
       default:
         return absl::UnimplementedError(
             absl::StrCat("stablehlo export: attribute ", name, " has no form in version ", name_));
@@ -366,10 +366,10 @@ class Writer {
     }
     if (!properties && !module_.name.empty()) {
       entries.emplace_back(BuiltinString("sym_name"), BuiltinString(module_.name));
-      // Keys are sorted: the module's attributes are, and sym_name goes where it belongs.
-      auto place = std::find_if(module_.attributes.begin(), module_.attributes.end(),
-                                [](const SourceNamedAttr& a) { return a.name > "sym_name"; });
-      std::rotate(entries.begin() + (place - module_.attributes.begin()), entries.end() - 1, entries.end());
+      // Keys are sorted: the module's attributes are already, and sym_name is inserted in order.
+      auto position = std::find_if(module_.attributes.begin(), module_.attributes.end(),
+                                   [](const SourceNamedAttr& a) { return a.name > "sym_name"; });
+      std::rotate(entries.begin() + (position - module_.attributes.begin()), entries.end() - 1, entries.end());
     }
     out->OpName(tables_.OpName(Tables::kBuiltin, "module"));
     out->Byte(static_cast<uint8_t>((entries.empty() ? 0 : 0x01) | (properties ? 0x40 : 0) | 0x10));
@@ -404,7 +404,7 @@ class Writer {
     return TooOld(op.name);
   }
 
-  // Whether leaving the attribute out means the same.
+  // Whether the op means the same without the attribute.
   static bool SaysNothing(absl::string_view name, const SourceAttr* a) {
     if (name == "result_accuracy") return a->Find("mode")->text == "DEFAULT";
     if (a->kind == AttrKind::kType) return a->type->kind == TypeKind::kNone;
@@ -419,10 +419,10 @@ class Writer {
     if (op.name == "stablehlo.custom_call" && version_ < 1003 && op.Find("backend_config")->kind == AttrKind::kDict) {
       return TooOld("stablehlo.custom_call with a dictionary");
     }
-    static constexpr absl::string_view kReducing[] = {"stablehlo.reduce",        "stablehlo.all_reduce",
-                                                      "stablehlo.reduce_window", "stablehlo.reduce_scatter",
-                                                      "stablehlo.scatter",       "stablehlo.select_and_scatter"};
-    const bool reduces = std::find(std::begin(kReducing), std::end(kReducing), op.name) != std::end(kReducing);
+    absl::string_view name = op.name;
+    absl::ConsumePrefix(&name, "stablehlo.");
+    const OpInfo* info = FindByStablehlo(name);
+    const bool reduces = info != nullptr && info->Has(kReduces);
     for (size_t i = 0; reduces && version_ < 17 && i < op.results.size(); ++i) {
       const SourceType *from = op.operands[i]->type->inner, *to = op.results[i].type->inner;
       if (from != nullptr && to != nullptr && !SameType(from, to)) {
@@ -536,7 +536,7 @@ class Writer {
     return absl::OkStatus();
   }
 
-  // Whether anything inside uses a value from outside. Values inside are not numbered yet: what is known to lie in a
+  // Whether anything inside uses a value from outside. Values inside are not numbered yet: a value that is known in a
   // region at most as deep as the op's own is outside.
   bool Captures(const SourceOp& op, int level) {
     bool found = false;

@@ -1,7 +1,8 @@
 // The op tree of a StableHLO program as a portable artifact: MLIR bytecode of VHLO operations of one version.
 //
-// Each operation is written in the form its version has (core/import/stablehlo/op_table.h). What the version cannot say
-// is Unimplemented, with the operation and the version named; so is Shardy, which HLO modules keep as text.
+// Each operation is written in the form its version has (core/import/stablehlo/op_table.h). An operation
+// that the version lacks is Unimplemented, with the operation and the version named; so is Shardy, which HLO modules
+// hold as text.
 #ifndef BACKPLANE_CORE_IMPORT_EXPORT_BYTECODE_WRITER_H_
 #define BACKPLANE_CORE_IMPORT_EXPORT_BYTECODE_WRITER_H_
 

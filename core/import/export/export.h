@@ -1,18 +1,20 @@
 // A module written as a StableHLO program, for hosts and tools that read StableHLO.
 //
-// What becomes of things: the entry is @main, other called computations are private functions; computations of
-// reductions, loops and branches become regions; tuples are taken apart wherever StableHLO has several results and kept
-// as tuple types only at the entry's parameters, inside its results and at custom calls. A one-element tuple as the
-// entry's result stays a tuple, any other tuple becomes several results. Asynchronous pairs are exported as the
-// operation they start; copies vanish; fusions are calls; a bitcast is the transposes and the reshape it stands for.
-// erf, cosh and top-k travel as the composites hosts use (chlo.erf ...) with a decomposition beside them.
-// Kept: locations from metadata, shardings and frontend attributes (mhlo.sharding, mhlo.frontend_attributes), aliases
-// of whole parameters with whole results, donations, memory kinds and layouts of the entry's parameters and results,
-// replica and partition counts. Not kept, since they change no value: backend configs of anything but custom calls,
-// scheduling hints, control predecessors, aliases of parts of parameters, and dead instructions without effect.
+// The entry becomes @main, other called computations become private functions. Computations of reductions, loops and
+// branches become regions. Tuples are flattened into several values; they remain tuple types only at the entry's
+// parameters, inside its results and at custom calls. A one-element tuple as the entry's result stays a tuple, any
+// other tuple becomes several results. An asynchronous pair is exported as the operation that it starts. Copies are
+// dropped, fusions become calls, and a bitcast becomes transposes and a reshape. erf, cosh and top-k are exported as
+// the composites that hosts use (chlo.erf ...), with a decomposition.
+//
+// Exported: locations from metadata, shardings and frontend attributes (mhlo.sharding, mhlo.frontend_attributes),
+// aliases of complete parameters with complete results, donations, memory kinds and layouts of the entry's parameters
+// and results, replica and partition counts. Dropped, since they change no value: backend configs of anything but
+// custom calls, scheduling hints, control predecessors, aliases of tuple elements of parameters, and dead instructions
+// without effect.
 //
 // Errors: Unimplemented "stablehlo export: <instruction>: ..." where StableHLO, or the version asked for, has no form.
-// Thread-safe for modules that nobody changes.
+// Thread-safe as long as nobody changes the module.
 #ifndef BACKPLANE_CORE_IMPORT_EXPORT_EXPORT_H_
 #define BACKPLANE_CORE_IMPORT_EXPORT_EXPORT_H_
 
@@ -38,8 +40,8 @@ struct StablehloVersion {
 };
 absl::StatusOr<StablehloVersion> ParseStablehloVersion(absl::string_view text);  // "1.9.0"
 
-// Portable bytecode of the target version, 0.9.0 up to the newest that is read. Ragged dots and scans, which text has as
-// operations of CHLO, are composites there too, or for versions that have none what they come to in StableHLO.
+// Portable bytecode of the target version, 0.9.0 up to the newest that is read. Ragged dots and scans are operations of
+// CHLO in text and composites in bytecode; for versions without composites they are expanded into StableHLO.
 absl::StatusOr<std::string> ExportPortableArtifact(const Module& module, const StablehloVersion& target = {});
 
 }  // namespace backplane

@@ -142,7 +142,7 @@ SourceOp* Exporter::AddFunction(absl::string_view name, bool open, const std::ve
 
 absl::Status Exporter::ExportEntry() {
   const Computation& entry = *hlo_.entry();
-  const size_t place = functions_.size();
+  const size_t position = functions_.size();
   std::vector<const SourceType*> arguments, results;
   for (const Instruction* p : entry.parameters()) {
     absl::StatusOr<const SourceType*> type = TypeOf(p->shape());
@@ -163,11 +163,11 @@ absl::Status Exporter::ExportEntry() {
   Frame frame{&ops, {}};
   Values values;
   for (int64_t i = 0; i < (spread ? shape.tuple_size() : 1); ++i) {
-    Bundle part = root;
+    Bundle element = root;
     if (spread) {
-      ASSIGN_OR_RETURN(part, Element(frame, root, i));
+      ASSIGN_OR_RETURN(element, Element(frame, root, i));
     }
-    ASSIGN_OR_RETURN(const SourceValue* v, Materialize(frame, part));
+    ASSIGN_OR_RETURN(const SourceValue* v, Materialize(frame, element));
     values.push_back(v);
     results.push_back(v->type);
   }
@@ -182,7 +182,7 @@ absl::Status Exporter::ExportEntry() {
   }
   AddFunction("main", true, arguments, results, std::move(argument_attributes), std::move(result_attributes), block,
               ops);
-  std::rotate(functions_.begin() + static_cast<std::ptrdiff_t>(place), functions_.end() - 1, functions_.end());
+  std::rotate(functions_.begin() + static_cast<std::ptrdiff_t>(position), functions_.end() - 1, functions_.end());
   return absl::OkStatus();
 }
 
@@ -260,9 +260,9 @@ absl::Status Exporter::ExportInstruction(Frame& frame, const Instruction& instru
 absl::StatusOr<Bundle> Exporter::Dispatch(Frame& frame, const Instruction& i) {
   switch (i.opcode()) {
     case Opcode::kTuple: {
-      std::vector<Bundle> parts;
-      for (const Instruction* o : i.operands()) parts.push_back(Get(frame, o));
-      return Bundle::Parts(std::move(parts));
+      std::vector<Bundle> elements;
+      for (const Instruction* o : i.operands()) elements.push_back(Get(frame, o));
+      return Bundle::Tuple(std::move(elements));
     }
     case Opcode::kGetTupleElement:
       return Element(frame, Get(frame, i.operand(0)), i.tuple_index());
@@ -272,7 +272,7 @@ absl::StatusOr<Bundle> Exporter::Dispatch(Frame& frame, const Instruction& i) {
     case Opcode::kAllReduceDone:
       return Get(frame, i.operand(0));
     case Opcode::kCopyStart:
-      return Bundle::Parts({Get(frame, i.operand(0)), Get(frame, i.operand(0)), Bundle()});
+      return Bundle::Tuple({Get(frame, i.operand(0)), Get(frame, i.operand(0)), Bundle()});
     case Opcode::kCopyDone:
       return Element(frame, Get(frame, i.operand(0)), 0);
     case Opcode::kAsyncDone:

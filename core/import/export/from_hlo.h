@@ -18,8 +18,8 @@ namespace backplane {
 // The tree and what its strings point into. The HLO module must outlive it: large constants are not copied.
 struct ExportedSource {
   stablehlo::SourceModule module;
-  std::vector<std::unique_ptr<stablehlo::SourceModule>> parsed;  // attributes that were kept as text
-  std::vector<std::unique_ptr<Module>> expanded;                 // what operations come to, whose constants are shared
+  std::vector<std::unique_ptr<stablehlo::SourceModule>> parsed;  // attributes that HLO holds as text
+  std::vector<std::unique_ptr<Module>> expanded;                 // expansions of operations, whose constants are shared
 };
 // `portable_version`: major * 1000 + minor of the VHLO version that the tree is to be written in; -1: in text.
 absl::StatusOr<std::unique_ptr<ExportedSource>> HloToSource(const Module& module, int portable_version);
@@ -36,15 +36,15 @@ using stablehlo::SourceValue;
 using Values = std::vector<const SourceValue*>;
 using NamedAttrs = std::vector<SourceNamedAttr>;
 
-// The export of one HLO value: one StableHLO value, or a tuple taken apart, or (the contexts of asynchronous starts)
-// nothing.
+// The export of one HLO value: one StableHLO value, or the elements of a tuple, or (for contexts of asynchronous
+// starts) nothing.
 struct Bundle {
   const SourceValue* value = nullptr;
-  bool is_parts = false;
-  std::vector<Bundle> parts;
+  bool is_tuple = false;
+  std::vector<Bundle> elements;
 
   static Bundle Of(const SourceValue* v) { return {v, false, {}}; }
-  static Bundle Parts(std::vector<Bundle> parts) { return {nullptr, true, std::move(parts)}; }
+  static Bundle Tuple(std::vector<Bundle> elements) { return {nullptr, true, std::move(elements)}; }
 };
 
 // A block being filled, and what the instructions of one computation have become in it.
@@ -108,7 +108,7 @@ class Exporter {
   // The same with one result.
   absl::StatusOr<const SourceValue*> EmitOne(Frame& frame, absl::string_view name, const Values& operands,
                                              NamedAttrs attributes, const SourceType* result);
-  // The instruction's op: results are the leaves of the instruction's shape, its annotations go along.
+  // The instruction's op, with its annotations. Results are the leaves of the instruction's shape.
   absl::StatusOr<Bundle> EmitFor(Frame& frame, const Instruction& instruction, absl::string_view name,
                                  const Values& operands, NamedAttrs attributes, std::vector<SourceRegion> regions = {});
   absl::Status AddAnnotations(const Instruction& instruction, NamedAttrs* attributes);

@@ -1,4 +1,4 @@
-// Makers of types, attributes, values and ops, and the way between tuples and several results.
+// Makes types, attributes, values and ops, and converts between tuples and several results.
 #include <algorithm>
 #include <cstring>
 
@@ -314,13 +314,13 @@ absl::StatusOr<const SourceValue*> Exporter::Filled(Frame& frame, const SourceTy
 
 absl::StatusOr<const SourceValue*> Exporter::Materialize(Frame& frame, const Bundle& bundle) {
   if (bundle.value != nullptr) return bundle.value;
-  if (!bundle.is_parts) {
+  if (!bundle.is_tuple) {
     return absl::UnimplementedError("the context of an asynchronous operation is used as a value");
   }
   Values members;
   std::vector<const SourceType*> types;
-  for (const Bundle& part : bundle.parts) {
-    ASSIGN_OR_RETURN(const SourceValue* v, Materialize(frame, part));
+  for (const Bundle& element : bundle.elements) {
+    ASSIGN_OR_RETURN(const SourceValue* v, Materialize(frame, element));
     members.push_back(v);
     types.push_back(v->type);
   }
@@ -344,9 +344,9 @@ absl::StatusOr<Values> Exporter::Operands(Frame& frame, const Instruction& instr
 }
 
 absl::StatusOr<Bundle> Exporter::Element(Frame& frame, const Bundle& bundle, int64_t index) {
-  if (bundle.is_parts) {
-    if (index >= static_cast<int64_t>(bundle.parts.size())) return absl::InternalError("a tuple lost an element");
-    return bundle.parts[index];
+  if (bundle.is_tuple) {
+    if (index >= static_cast<int64_t>(bundle.elements.size())) return absl::InternalError("a tuple lost an element");
+    return bundle.elements[index];
   }
   ASSIGN_OR_RETURN(const SourceValue* tuple, Materialize(frame, bundle));
   if (tuple->type->kind != TypeKind::kTuple || index >= static_cast<int64_t>(tuple->type->members.size())) {
@@ -364,17 +364,17 @@ absl::Status Exporter::Flatten(Frame& frame, const Bundle& bundle, const Shape& 
     return absl::OkStatus();
   }
   for (int64_t i = 0; i < shape.tuple_size(); ++i) {
-    ASSIGN_OR_RETURN(Bundle part, Element(frame, bundle, i));
-    RETURN_IF_ERROR(Flatten(frame, part, shape.tuple_shapes(i), leaves));
+    ASSIGN_OR_RETURN(Bundle element, Element(frame, bundle, i));
+    RETURN_IF_ERROR(Flatten(frame, element, shape.tuple_shapes(i), leaves));
   }
   return absl::OkStatus();
 }
 
 Bundle Exporter::Unflatten(const Shape& shape, absl::Span<const SourceValue> leaves, size_t* next) {
   if (!shape.IsTuple()) return Bundle::Of(&leaves[(*next)++]);
-  std::vector<Bundle> parts;
-  for (const Shape& s : shape.tuple_shapes()) parts.push_back(Unflatten(s, leaves, next));
-  return Bundle::Parts(std::move(parts));
+  std::vector<Bundle> elements;
+  for (const Shape& s : shape.tuple_shapes()) elements.push_back(Unflatten(s, leaves, next));
+  return Bundle::Tuple(std::move(elements));
 }
 
 absl::StatusOr<SourceRegion> Exporter::Region(const Computation& computation) {

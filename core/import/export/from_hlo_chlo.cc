@@ -1,7 +1,7 @@
-// Ragged dot and scan. In text they are operations of CHLO, which readers of text know; a portable artifact has no
-// place for that dialect, and there they are the composites that hosts make of them: the name and attributes say what
-// is meant, beside it stands what it comes to in StableHLO. A scan's composite carries its body, which VHLO has a form
-// for since 1.14.0, and composites are there at all since 0.19.0; before, the program computes what stands beside.
+// Ragged dot and scan. In text they are operations of CHLO. A portable artifact cannot hold that dialect, so there they
+// are the composites that hosts make of them: the name and the attributes tell the meaning, and the decomposition
+// computes it in StableHLO. VHLO has composites since 0.19.0, and composites with regions, such as a scan's body,
+// since 1.14.0; in older versions the program calls the decomposition.
 #include "core/import/export/from_hlo.h"
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"

@@ -117,23 +117,23 @@ absl::StatusOr<Bundle> Exporter::ExportCollective(Frame& frame, const Instructio
   size_t next = 0;
   auto build = [&](auto& self, const Shape& s) -> Bundle {
     if (!s.IsTuple()) return Bundle::Of(made[next++]);
-    std::vector<Bundle> parts;
-    for (const Shape& e : s.tuple_shapes()) parts.push_back(self(self, e));
-    return Bundle::Parts(std::move(parts));
+    std::vector<Bundle> elements;
+    for (const Shape& e : s.tuple_shapes()) elements.push_back(self(self, e));
+    return Bundle::Tuple(std::move(elements));
   };
   Bundle result = build(build, shape);
   if (!start) return result;
-  std::vector<Bundle> parts;
+  std::vector<Bundle> elements;
   if (i.operand_count() == 1) {
-    parts.push_back(Get(frame, i.operand(0)));
+    elements.push_back(Get(frame, i.operand(0)));
   } else {
     std::vector<Bundle> given;
     for (const Instruction* o : i.operands()) given.push_back(Get(frame, o));
-    parts.push_back(Bundle::Parts(std::move(given)));
+    elements.push_back(Bundle::Tuple(std::move(given)));
   }
-  parts.push_back(std::move(result));
-  for (int64_t k = 2; k < i.shape().tuple_size(); ++k) parts.push_back(Bundle());
-  return Bundle::Parts(std::move(parts));
+  elements.push_back(std::move(result));
+  for (int64_t k = 2; k < i.shape().tuple_size(); ++k) elements.push_back(Bundle());
+  return Bundle::Tuple(std::move(elements));
 }
 
 absl::StatusOr<Bundle> Exporter::ExportAllToAll(Frame& frame, const Instruction& i) {
@@ -153,7 +153,7 @@ absl::StatusOr<Bundle> Exporter::ExportAllToAll(Frame& frame, const Instruction&
                      exchange(operands[0], i.dimensions().empty() ? 0 : i.dimensions()[0], count));
     return Bundle::Of(y);
   }
-  // Operand k goes to member k of the group: the operands become rows, rows are exchanged.
+  // Operand k is sent to member k of the group: the operands become rows of one array, whose rows are exchanged.
   Values rows;
   const int64_t n = static_cast<int64_t>(operands.size());
   const SourceType* part = operands[0]->type;
@@ -170,7 +170,7 @@ absl::StatusOr<Bundle> Exporter::ExportAllToAll(Frame& frame, const Instruction&
                                                    TensorOf(all_dims, part->inner)));
   RETURN_IF_ERROR(AddAnnotations(i, &attrs));
   ASSIGN_OR_RETURN(all, exchange(all, 0, n));
-  std::vector<Bundle> parts;
+  std::vector<Bundle> elements;
   for (int64_t k = 0; k < n; ++k) {
     Ints start(row_dims.size(), 0), limit = all_dims, stride(row_dims.size(), 1);
     start[0] = k;
@@ -181,9 +181,9 @@ absl::StatusOr<Bundle> Exporter::ExportAllToAll(Frame& frame, const Instruction&
                 {{"start_indices", List(start)}, {"limit_indices", List(limit)}, {"strides", List(stride)}},
                 TensorOf(row_dims, part->inner)));
     ASSIGN_OR_RETURN(row, EmitOne(frame, "stablehlo.reshape", {row}, {}, part));
-    parts.push_back(Bundle::Of(row));
+    elements.push_back(Bundle::Of(row));
   }
-  return Bundle::Parts(std::move(parts));
+  return Bundle::Tuple(std::move(elements));
 }
 
 // A custom call known to XLA and to our importer.

@@ -17,7 +17,7 @@ absl::StatusOr<Bundle> Exporter::ExportWhile(Frame& frame, const Instruction& i)
   return EmitFor(frame, i, "stablehlo.while", state, {}, {condition, body});
 }
 
-// Branches take nothing: their operands are values around them.
+// Branches take no operands: they use values of the surrounding region.
 absl::StatusOr<Bundle> Exporter::ExportConditional(Frame& frame, const Instruction& i) {
   ASSIGN_OR_RETURN(const SourceValue* selector, GetValue(frame, i.operand(0)));
   std::vector<SourceRegion> regions;
@@ -60,9 +60,9 @@ absl::StatusOr<Bundle> Exporter::ExportAsyncStart(Frame& frame, const Instructio
   std::vector<Bundle> operands;
   for (const Instruction* o : i.operands()) operands.push_back(Get(frame, o));
   ASSIGN_OR_RETURN(Bundle result, ExportComputation(*i.called(0), frame.ops, operands));
-  std::vector<Bundle> parts = {Bundle::Parts(std::move(operands)), std::move(result)};
-  for (int64_t k = 2; k < i.shape().tuple_size(); ++k) parts.push_back(Bundle());
-  return Bundle::Parts(std::move(parts));
+  std::vector<Bundle> elements = {Bundle::Tuple(std::move(operands)), std::move(result)};
+  for (int64_t k = 2; k < i.shape().tuple_size(); ++k) elements.push_back(Bundle());
+  return Bundle::Tuple(std::move(elements));
 }
 
 absl::StatusOr<Bundle> Exporter::ExportCustomCall(Frame& frame, const Instruction& i) {
@@ -152,12 +152,12 @@ absl::StatusOr<Bundle> Exporter::ExportCustomCall(Frame& frame, const Instructio
   }
   ASSIGN_OR_RETURN(SourceOp * op, Emit(frame, "stablehlo.custom_call", operands, std::move(attrs), types));
   if (!spread) return Bundle::Of(&op->results[0]);
-  std::vector<Bundle> parts;
-  for (const SourceValue& v : op->results) parts.push_back(Bundle::Of(&v));
-  return Bundle::Parts(std::move(parts));
+  std::vector<Bundle> elements;
+  for (const SourceValue& v : op->results) elements.push_back(Bundle::Of(&v));
+  return Bundle::Tuple(std::move(elements));
 }
 
-// Sends and receives are whole operations in StableHLO: emitted where they start.
+// In StableHLO a send or receive is one operation: it is emitted at its start.
 absl::StatusOr<Bundle> Exporter::ExportTransfer(Frame& frame, const Instruction& i) {
   const Attributes& a = i.attrs();
   auto channel = [&](int64_t device, int64_t host) {
@@ -199,7 +199,7 @@ absl::StatusOr<Bundle> Exporter::ExportTransfer(Frame& frame, const Instruction&
       RETURN_IF_ERROR(AddAnnotations(i, &attrs));
       ASSIGN_OR_RETURN(const SourceValue* done,
                        EmitOne(frame, "stablehlo.send", operands, std::move(attrs), token->type));
-      return Bundle::Parts({Get(frame, i.operand(0)), Bundle(), Bundle::Of(done)});
+      return Bundle::Tuple({Get(frame, i.operand(0)), Bundle(), Bundle::Of(done)});
     }
     case Opcode::kRecv: {
       ASSIGN_OR_RETURN(operands, Operands(frame, i));
@@ -209,14 +209,14 @@ absl::StatusOr<Bundle> Exporter::ExportTransfer(Frame& frame, const Instruction&
       RETURN_IF_ERROR(AddAnnotations(i, &attrs));
       ASSIGN_OR_RETURN(SourceOp * op, Emit(frame, "stablehlo.recv", operands, std::move(attrs), types));
       Bundle made = Unflatten(both, op->results, &next);
-      return Bundle::Parts({made.parts[0], Bundle(), made.parts[1]});
+      return Bundle::Tuple({made.elements[0], Bundle(), made.elements[1]});
     }
     case Opcode::kSendDone:
       return Element(frame, Get(frame, i.operand(0)), 2);
     default: {  // recv-done
       ASSIGN_OR_RETURN(Bundle data, Element(frame, Get(frame, i.operand(0)), 0));
       ASSIGN_OR_RETURN(Bundle token, Element(frame, Get(frame, i.operand(0)), 2));
-      return Bundle::Parts({std::move(data), std::move(token)});
+      return Bundle::Tuple({std::move(data), std::move(token)});
     }
   }
 }

@@ -1,5 +1,5 @@
-// Operations above StableHLO. Those that hosts send as composites are exported so: the name says what is meant, and a
-// reader that does not know it has the decomposition.
+// Operations that StableHLO lacks. Those that hosts send as composites are exported as such: the name tells the
+// meaning, and a reader that does not know the name uses the decomposition.
 //
 // erf for |x| <= 1 and 1 - erfc beyond it: rational approximations of S. L. Moshier's Cephes library (ndtr), good to a
 // few units in the last place of f64; narrower floats are computed in f32 by the rational approximation of odd degree
@@ -17,17 +17,9 @@ using stablehlo::ElementKind;
 
 namespace {
 
+// The operations of CHLO have its names; a scaled dot has that of XLA's composite.
 const char* CompositeName(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kErf:
-      return "chlo.erf";
-    case Opcode::kCosh:
-      return "chlo.cosh";
-    case Opcode::kTopK:
-      return "chlo.top_k";
-    default:
-      return "xla.scaled_dot";
-  }
+  return opcode == Opcode::kScaledDot ? "xla.scaled_dot" : Info(opcode).stablehlo;
 }
 
 }  // namespace
@@ -37,7 +29,7 @@ absl::StatusOr<Bundle> Exporter::ExportComposite(Frame& frame, const Instruction
   if (i.Is(Opcode::kTopK) && i.attrs().Has(AttrId::kLargest) && !i.attrs().GetBool(AttrId::kLargest)) {
     // The composite means the largest; the smallest are written out.
     ASSIGN_OR_RETURN(Values both, ExpandTopK(frame, operands[0], i));
-    return Bundle::Parts({Bundle::Of(both[0]), Bundle::Of(both[1])});
+    return Bundle::Tuple({Bundle::Of(both[0]), Bundle::Of(both[1])});
   }
   ASSIGN_OR_RETURN(absl::string_view decomposition, Decomposition(i));
   NamedAttrs attributes;
@@ -220,7 +212,7 @@ absl::StatusOr<const SourceValue*> Exporter::ExpandCosh(Frame& frame, const Sour
   return EmitOne(frame, "stablehlo.add", {up, down}, {}, t);
 }
 
-// A stable sort of values and their places, of which the front is kept.
+// A stable sort of the values with their indices; the first k are the result.
 absl::StatusOr<Values> Exporter::ExpandTopK(Frame& frame, const SourceValue* x, const Instruction& i) {
   const Shape& shape = i.operand(0)->shape();
   const int64_t last = shape.rank() - 1;
@@ -229,7 +221,7 @@ absl::StatusOr<Values> Exporter::ExpandTopK(Frame& frame, const SourceValue* x, 
   if (!value_type->bounds.empty()) return absl::UnimplementedError("top-k of a dynamic shape");
   const SourceType* s32 = stablehlo::ScalarType(ElementKind::kI32);
   const SourceType* index_type = TensorOf(shape.dimensions(), s32);
-  ASSIGN_OR_RETURN(const SourceValue* places,
+  ASSIGN_OR_RETURN(const SourceValue* indices,
                    EmitOne(frame, "stablehlo.iota", {}, {{"iota_dimension", Int(last)}}, index_type));
   const SourceType *value = TensorOf({}, value_type->inner), *index = TensorOf({}, s32);
   SourceBlock* block = NewBlock({value, value, index, index});
@@ -244,7 +236,7 @@ absl::StatusOr<Values> Exporter::ExpandTopK(Frame& frame, const SourceValue* x, 
   Return(&body, "stablehlo.return", {before});
   const SourceRegion region = CloseRegion(block, body);
   ASSIGN_OR_RETURN(SourceOp * sorted,
-                   Emit(frame, "stablehlo.sort", {x, places}, {{"dimension", Int(last)}, {"is_stable", Bool(true)}},
+                   Emit(frame, "stablehlo.sort", {x, indices}, {{"dimension", Int(last)}, {"is_stable", Bool(true)}},
                         {value_type, index_type}, {region}));
   Values out;
   for (const SourceValue& v : sorted->results) {
@@ -261,23 +253,23 @@ absl::StatusOr<Values> Exporter::ExpandTopK(Frame& frame, const SourceValue* x, 
   return out;
 }
 
-// Both sides times their scales in bf16, each scale spread over its block; then the product.
+// Both operands times their scales in bf16, each scale broadcast over its block; then the product.
 absl::StatusOr<const SourceValue*> Exporter::ExpandScaledDot(Frame& frame, const Values& x, const Instruction& i) {
   const SourceType* bf16 = stablehlo::ScalarType(ElementKind::kBF16);
   Values sides;
   for (size_t side = 0; side < 2; ++side) {
     const SourceType *whole = x[side]->type, *scale = x[side + 2]->type;
     // [.. s ..] -> [.. s, n/s ..] -> [.. n ..]
-    Ints spread, places;
+    Ints broadcast, dims;
     for (size_t d = 0; d < whole->dims.size(); ++d) {
-      places.push_back(static_cast<int64_t>(spread.size()));
-      spread.push_back(scale->dims[d]);
-      spread.push_back(scale->dims[d] == 0 ? 0 : whole->dims[d] / scale->dims[d]);
+      dims.push_back(static_cast<int64_t>(broadcast.size()));
+      broadcast.push_back(scale->dims[d]);
+      broadcast.push_back(scale->dims[d] == 0 ? 0 : whole->dims[d] / scale->dims[d]);
     }
     ASSIGN_OR_RETURN(const SourceValue* factor,
                      EmitOne(frame, "stablehlo.convert", {x[side + 2]}, {}, TensorOf(scale->dims, bf16)));
     ASSIGN_OR_RETURN(factor, EmitOne(frame, "stablehlo.broadcast_in_dim", {factor},
-                                     {{"broadcast_dimensions", List(places)}}, TensorOf(spread, bf16)));
+                                     {{"broadcast_dimensions", List(dims)}}, TensorOf(broadcast, bf16)));
     const SourceType* to = TensorOf(whole->dims, bf16);
     ASSIGN_OR_RETURN(factor, EmitOne(frame, "stablehlo.reshape", {factor}, {}, to));
     ASSIGN_OR_RETURN(const SourceValue* values, EmitOne(frame, "stablehlo.convert", {x[side]}, {}, to));

@@ -1,4 +1,4 @@
-// Operations without control flow: mostly the same name and attributes under other names.
+// Operations without control flow. Most have the same name in StableHLO, with their attributes under other names.
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/import/export/from_hlo.h"
+#include "core/import/stablehlo/hlo_attributes.h"
 #include "core/types/status_macros.h"
 
 namespace backplane::from_hlo {
@@ -29,13 +30,6 @@ const char* ComparisonTypeName(const Instruction& i) {
   }
   const PrimitiveType t = i.operand(0)->shape().element_type();
   return IsSigned(t) ? "SIGNED" : IsUnsigned(t) || t == PrimitiveType::kPred ? "UNSIGNED" : "FLOAT";
-}
-
-bool HasAccuracy(absl::string_view stablehlo) {
-  static constexpr absl::string_view kNames[] = {"cbrt", "cosine", "exponential", "exponential_minus_one",
-                                                 "log",  "sine",   "sqrt",        "log_plus_one",
-                                                 "tan",  "tanh",   "logistic",    "rsqrt"};
-  return std::find(std::begin(kNames), std::end(kNames), stablehlo) != std::end(kNames);
 }
 
 Ints Column(const SliceConfig& slices, int64_t SliceDimension::*field) {
@@ -95,12 +89,12 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
             ASSIGN_OR_RETURN(const SourceValue* v, Constant(frame, literal));
             return Bundle::Of(v);
           }
-          std::vector<Bundle> parts;
+          std::vector<Bundle> elements;
           for (const Literal& e : literal.elements()) {
-            ASSIGN_OR_RETURN(Bundle part, self(self, e));
-            parts.push_back(std::move(part));
+            ASSIGN_OR_RETURN(Bundle element, self(self, e));
+            elements.push_back(std::move(element));
           }
-          return Bundle::Parts(std::move(parts));
+          return Bundle::Tuple(std::move(elements));
         };
         return make(make, i.literal());
       }
@@ -158,57 +152,22 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
       if (i.operand_count() == 0) return EmitFor(frame, i, "stablehlo.create_token", {}, {});
       name = "after_all";
       break;
-    case Opcode::kIota:
-      attrs = {{"iota_dimension", Int(a.GetInt(AttrId::kIotaDimension))}};
-      break;
     case Opcode::kCompare: {
       const absl::string_view direction = EnumText(AttrKind::EnumComparisonDirection, static_cast<int>(i.direction()));
       attrs = {{"comparison_direction", stablehlo::MakeEnum(arena_, arena_.CopyString(direction))},
                {"compare_type", Enum(ComparisonTypeName(i))}};
       break;
     }
-    case Opcode::kReducePrecision:
-      attrs = {{"exponent_bits", Int32(a.GetInt(AttrId::kExponentBits))},
-               {"mantissa_bits", Int32(a.GetInt(AttrId::kMantissaBits))}};
-      break;
-    case Opcode::kBroadcast:
-      attrs = {{"broadcast_dimensions", List(i.dimensions())}};
-      break;
-    case Opcode::kConcatenate:
-      if (i.dimensions().size() != 1) return absl::InvalidArgumentError("needs one dimension");
-      attrs = {{"dimension", Int(i.dimensions()[0])}};
-      break;
-    case Opcode::kGetDimensionSize:
-    case Opcode::kSetDimensionSize:
-      if (i.dimensions().size() != 1) return absl::InvalidArgumentError("needs one dimension");
-      attrs = {{"dimension", Int(i.dimensions()[0])}};
-      break;
     case Opcode::kPad:
       attrs = {{"edge_padding_low", List(Column(i.padding(), &PaddingDimension::low))},
                {"edge_padding_high", List(Column(i.padding(), &PaddingDimension::high))},
                {"interior_padding", List(Column(i.padding(), &PaddingDimension::interior))}};
-      break;
-    case Opcode::kReverse:
-      attrs = {{"dimensions", List(i.dimensions())}};
-      break;
-    case Opcode::kTranspose:
-      attrs = {{"permutation", List(i.dimensions())}};
       break;
     case Opcode::kSlice:
       attrs = {{"start_indices", List(Column(i.slices(), &SliceDimension::start))},
                {"limit_indices", List(Column(i.slices(), &SliceDimension::limit))},
                {"strides", List(Column(i.slices(), &SliceDimension::stride))}};
       break;
-    case Opcode::kDynamicSlice:
-      attrs = {{"slice_sizes", List(a.GetInts(AttrId::kDynamicSliceSizes))}};
-      break;
-    case Opcode::kMap:
-    case Opcode::kReduce: {
-      attrs = {{"dimensions", List(i.dimensions())}};
-      ASSIGN_OR_RETURN(SourceRegion region, Region(*i.called(0)));
-      regions.push_back(region);
-      break;
-    }
     case Opcode::kSort: {
       attrs = {{"dimension", Int(i.dimensions().empty() ? 0 : i.dimensions()[0])},
                {"is_stable", Bool(a.GetBool(AttrId::kIsStable))}};
@@ -216,48 +175,26 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
       regions.push_back(region);
       break;
     }
-    case Opcode::kBatchNormGrad:
-    case Opcode::kBatchNormInference:
-    case Opcode::kBatchNormTraining:
-      attrs = {{"epsilon",
-                stablehlo::MakeFloat(arena_, std::bit_cast<uint32_t>(static_cast<float>(a.GetDouble(AttrId::kEpsilon))),
-                                     ElementKind::kF32)},
-               {"feature_index", Int(a.GetInt(AttrId::kFeatureIndex))}};
-      break;
-    case Opcode::kCholesky:
-      attrs = {{"lower", Bool(a.GetBool(AttrId::kLower))}};
-      break;
-    case Opcode::kTriangularSolve: {
-      const auto t = a.GetEnum<TriangularTranspose>(AttrId::kTransposeA, TriangularTranspose::kNoTranspose);
-      attrs = {{"left_side", Bool(a.GetBool(AttrId::kLeftSide))},
-               {"lower", Bool(a.GetBool(AttrId::kLower))},
-               {"unit_diagonal", Bool(a.GetBool(AttrId::kUnitDiagonal))},
-               {"transpose_a", Enum(t == TriangularTranspose::kAdjoint     ? "ADJOINT"
-                                    : t == TriangularTranspose::kTranspose ? "TRANSPOSE"
-                                                                           : "NO_TRANSPOSE")}};
-      break;
-    }
-    case Opcode::kFft: {
-      static constexpr const char* kTypes[] = {"FFT", "IFFT", "RFFT", "IRFFT"};
-      attrs = {{"fft_type", Enum(kTypes[static_cast<int>(a.GetEnum<FftType>(AttrId::kFftType))])},
-               {"fft_length", List(a.GetInts(AttrId::kFftLength))}};
-      break;
-    }
-    case Opcode::kRngBitGenerator: {
-      const auto algorithm = a.GetEnum<RandomAlgorithm>(AttrId::kRandomAlgorithm);
-      attrs = {{"rng_algorithm", Enum(algorithm == RandomAlgorithm::kThreeFry ? "THREE_FRY"
-                                      : algorithm == RandomAlgorithm::kPhilox ? "PHILOX"
-                                                                              : "DEFAULT")}};
-      break;
-    }
     case Opcode::kParameter:
       return absl::InternalError("a parameter behind the parameters");
-    default:
-      if (name == "-" || absl::StartsWith(name, "chlo.") || !i.called().empty() || !i.info().attributes.empty()) {
+    default: {
+      const absl::Span<const stablehlo::AttributeForm> forms = stablehlo::AttributeFormsOf(i.opcode());
+      const bool plain =
+          forms.size() == i.info().attributes.size() && (i.called().empty() || i.info().Has(kCallsPerElement));
+      if (name == "-" || absl::StartsWith(name, "chlo.") || !plain) {
         return absl::UnimplementedError("StableHLO has no such operation");
       }
+      for (const stablehlo::AttributeForm& form : forms) {
+        ASSIGN_OR_RETURN(const SourceAttr* value, stablehlo::FromHloAttribute(form, a, arena_));
+        attrs.push_back({form.name, value});
+      }
+      for (const Computation* c : i.called()) {
+        ASSIGN_OR_RETURN(SourceRegion region, Region(*c));
+        regions.push_back(region);
+      }
+    }
   }
-  if (i.result_accuracy() && HasAccuracy(name)) {
+  if (i.result_accuracy() && i.info().accuracy_since != 0) {
     const ResultAccuracy& r = *i.result_accuracy();
     attrs.push_back(
         {"result_accuracy",
@@ -277,8 +214,8 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
                  std::move(regions));
 }
 
-// The bytes stay, the shape changes: into the order the elements lie in, to the other dims, and from the order they lie
-// in there.
+// A bitcast keeps the bytes and changes the shape: transpose to the physical order of the operand, reshape to the
+// result's dimensions in its physical order, and transpose from that order.
 absl::StatusOr<Bundle> Exporter::ExportBitcast(Frame& frame, const Instruction& i) {
   const Shape &from = i.operand(0)->shape(), &to = i.shape();
   ASSIGN_OR_RETURN(const SourceValue* x, GetValue(frame, i.operand(0)));

@@ -156,18 +156,18 @@ constexpr absl::string_view kConvolutionFields[] = {
 
 std::string ConvolutionSide(const SourceOp& op, const char* first, char a, const char* second, char b,
                             const char* spatial) {
-  std::vector<int64_t> places = *DenseIntegers(op.Find(spatial));
-  std::vector<std::string> out(places.size() + 2, "?");
+  std::vector<int64_t> positions = *DenseIntegers(op.Find(spatial));
+  std::vector<std::string> out(positions.size() + 2, "?");
   auto put = [&](int64_t at, std::string text) {
     if (at >= 0 && at < static_cast<int64_t>(out.size())) out[at] = std::move(text);
   };
   put(op.Find(first)->integer, std::string(1, a));
   put(op.Find(second)->integer, std::string(1, b));
-  for (size_t i = 0; i < places.size(); ++i) put(places[i], absl::StrCat(i));
+  for (size_t i = 0; i < positions.size(); ++i) put(positions[i], absl::StrCat(i));
   return absl::StrCat("[", absl::StrJoin(out, ", "), "]");
 }
 
-// The value of an inherent attribute that stands for itself; false when it has no text.
+// Prints the value of an inherent attribute that is printed alone; false when it has no text.
 bool AppendInherent(absl::string_view op, absl::string_view name, const SourceAttr* value, std::string* out) {
   if (value->kind == AttrKind::kEnum) {
     if (name == "api_version") {
@@ -237,7 +237,7 @@ bool AppendInherent(absl::string_view op, absl::string_view name, const SourceAt
   return AppendMlirAttribute(value, arrays, out);
 }
 
-// Whether an inherent attribute says nothing: its op means the same without it.
+// Whether an inherent attribute has no effect: its op means the same without it.
 bool IsDefault(absl::string_view op, absl::string_view name, const SourceAttr* value) {
   auto is = [&](auto... names) { return ((name == names) || ...); };
   if (is("use_global_device_ids", "has_dynamic_root", "is_host_transfer")) return value->integer == 0;
@@ -459,7 +459,7 @@ bool MlirAttributes(const SourceOp& op, absl::Span<const absl::string_view> skip
       discardable->push_back(std::move(text));
       continue;
     }
-    // Layouts stand for operands and results, or for neither.
+    // Layouts are given for operands and results, or for neither.
     const bool layouts = a.name == "operand_layouts" || a.name == "result_layouts";
     const SourceAttr* other =
         layouts ? op.Find(a.name == "result_layouts" ? "operand_layouts" : "result_layouts") : nullptr;

@@ -11,7 +11,7 @@
 
 namespace backplane::stablehlo {
 
-// Unimplemented names what has no text: attributes that a reader kept closed.
+// Unimplemented names what has no text: attributes that a reader did not decode.
 absl::StatusOr<std::string> PrintStablehlo(const SourceModule& module, const StablehloTextOptions& options = {});
 
 // ---- pieces, for the printer's own files ----

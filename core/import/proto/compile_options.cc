@@ -16,7 +16,7 @@ absl::Status Invalid(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("compile options: ", what));
 }
 
-// 0 stands for the default, 1.
+// 0 means the default, 1.
 absl::StatusOr<int32_t> Count(int64_t n, absl::string_view what) {
   if (n < 0 || n > kMaxDevices) return Invalid(absl::StrCat(what, " is ", n));
   return static_cast<int32_t>(n == 0 ? 1 : n);

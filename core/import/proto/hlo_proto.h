@@ -1,8 +1,8 @@
 // HLO modules as protobuf bytes, field for field those of OpenXLA's HloModuleProto (hlo.proto).
 //
-// Everything the text form carries goes both ways. What the published messages have no field for (partition counts,
-// partitioner choices, memory kinds, attributes set to what an absent field means) travels in fields of our own, which
-// other readers skip. Bytes are deterministic: the same module gives the same bytes.
+// Writing and reading preserve everything that the text form holds. The published messages lack fields for partition
+// counts, partitioner choices, memory kinds, and attributes set to the value that an absent field means; these are in
+// fields of our own, which other readers skip. Bytes are deterministic: the same module gives the same bytes.
 #ifndef BACKPLANE_CORE_IMPORT_PROTO_HLO_PROTO_H_
 #define BACKPLANE_CORE_IMPORT_PROTO_HLO_PROTO_H_
 
@@ -14,7 +14,7 @@
 namespace backplane {
 
 // Any bytes are safe. The module is built with every check of each operation and verified. InvalidArgument: no such
-// message, ids that do not fit, shapes that do not agree; Unimplemented: an operation or field the IR has no place for.
+// message, ids that do not fit, shapes that do not agree; Unimplemented: an operation or field that the IR lacks.
 absl::StatusOr<std::unique_ptr<Module>> ParseHloModuleProto(absl::string_view bytes);
 absl::StatusOr<std::unique_ptr<Module>> ParseHloModuleProtoWithConfig(absl::string_view bytes);
 

@@ -17,7 +17,7 @@ absl::Status At(absl::string_view name, const absl::Status& s) {
   return absl::Status(s.code(), absl::StrCat("hlo proto: ", name.substr(0, 200), ": ", s.message()));
 }
 
-// 0 stands for the default, 1.
+// 0 means the default, 1.
 absl::Status Count(int64_t n, int64_t* out) {
   if (n < 0 || n > INT_MAX) return InvalidProto(absl::StrCat("a count of ", n));
   *out = n == 0 ? 1 : n;
@@ -150,10 +150,10 @@ class Reader {
     if (in.stack_frame_id() > index.stack_frames_size()) return m;
     const int location = index.stack_frames(in.stack_frame_id() - 1).file_location_id();
     if (location <= 0 || location > index.file_locations_size()) return m;
-    const auto& place = index.file_locations(location - 1);
-    if (place.file_name_id() <= 0 || place.file_name_id() > index.file_names_size()) return m;
-    m.source_file = index.file_names(place.file_name_id() - 1);
-    m.source_line = place.line();
+    const auto& in_file = index.file_locations(location - 1);
+    if (in_file.file_name_id() <= 0 || in_file.file_name_id() > index.file_names_size()) return m;
+    m.source_file = index.file_names(in_file.file_name_id() - 1);
+    m.source_line = in_file.line();
     return m;
   }
 
@@ -233,7 +233,7 @@ class Reader {
   std::unique_ptr<Module> module_;
   Computation* computation_ = nullptr;
   absl::flat_hash_map<int64_t, Computation*> computations_;
-  // Of the computation that is read: by id, and by its lower 32 bits with the whole id beside it.
+  // Of the computation that is read: by id, and by the id's lower 32 bits, with the full id.
   absl::flat_hash_map<int64_t, Instruction*> instructions_;
   absl::flat_hash_map<uint32_t, std::pair<int64_t, Instruction*>> local_ids_;
 };

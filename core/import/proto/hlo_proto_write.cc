@@ -53,7 +53,7 @@ void InstructionToProto(const Instruction& i, const ComputationIds& computations
   if (!i.backend_config().empty() && out->backend_config().empty()) out->set_backend_config(i.backend_config());
 }
 
-// What an attribute of one instruction names must be part of the module.
+// An attribute may only name computations of the module.
 absl::Status TooLarge() { return absl::ResourceExhaustedError("hlo proto: a module of more than 2 GiB"); }
 
 absl::Status Check(const Module& module) {
@@ -70,7 +70,7 @@ absl::Status Check(const Module& module) {
   return absl::OkStatus();
 }
 
-// What the partitioner has left, one sharding a leaf, as XLA says it: one sharding a parameter, and one of the result.
+// The partitioner leaves one sharding for each leaf. XLA writes one for each parameter, and one for the result.
 // Hosts up to JAX 0.8 read the shardings of a compiled program here.
 void PartitionedShardingsToProto(const Module& module, proto::HloModuleProto* out) {
   const StringMap& says = module.config().frontend_attributes;

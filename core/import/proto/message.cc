@@ -52,7 +52,7 @@ bool WireInput::Skip(uint32_t number, uint32_t wire) {
     default:
       return false;
   }
-  // Groups in groups by a list of their own: their depth is bounded as that of messages.
+  // Nested groups are tracked in a list; their depth is bounded as that of messages.
   std::vector<uint32_t> open = {number};
   while (!open.empty()) {
     uint32_t inner = 0;

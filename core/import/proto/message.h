@@ -1,11 +1,11 @@
-// What the message classes are made of that messages.py writes from the .proto files of this folder: protobuf's wire
-// format, without protobuf. A plugin that refers to protobuf's symbols meets those of a host that has another version
-// of it loaded for everybody to see (`import tensorflow` does), and dies.
+// Protobuf's wire format, without protobuf, for the message classes that messages.py writes from the .proto files of
+// this folder. A plugin that refers to protobuf's symbols would be bound to those of a host that has loaded another
+// version of it globally (`import tensorflow` does), and crash.
 //
 // The classes read as protobuf's do: absent numbers are 0, a message that is read twice is merged, repeated numbers may
-// be packed or not, a field of another wire type than ours is skipped like an unknown one. Unknown fields are not kept.
-// Any bytes are safe to parse: lengths are checked, and nesting deeper than kMaxDepth is an error. Written fields stand
-// in the order of their numbers, so that equal messages give equal bytes. Not thread-safe.
+// be packed or not, a field of another wire type than ours is skipped like an unknown one. Unknown fields are dropped.
+// Any bytes are safe to parse: lengths are checked, and nesting deeper than kMaxDepth is an error. Fields are
+// written in the order of their numbers, so that equal messages give equal bytes. Not thread-safe.
 #ifndef BACKPLANE_CORE_IMPORT_PROTO_MESSAGE_H_
 #define BACKPLANE_CORE_IMPORT_PROTO_MESSAGE_H_
 
@@ -96,7 +96,7 @@ class Message;
 
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kGroup = 3, kGroupEnd = 4, kFixed32 = 5 };
 
-// Bytes being read. Every function is false for bytes that are cut short or wrong.
+// Bytes being read. Every function returns false for bytes that are truncated or wrong.
 class WireInput {
  public:
   static constexpr int kMaxDepth = 100;
@@ -106,7 +106,7 @@ class WireInput {
   bool Tag(uint32_t* number, uint32_t* wire);
   bool Skip(uint32_t number, uint32_t wire);  // a field whose tag has been read
 
-  // One field each, of the number that has been read: into its place when its wire type fits, else past it.
+  // Each reads the value of a field whose number has been read. A field of another wire type is skipped.
   template <typename T>
   bool Field(uint32_t number, uint32_t wire, T* out) {
     if constexpr (std::is_base_of_v<Message, T>) {

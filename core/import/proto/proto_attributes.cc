@@ -93,8 +93,8 @@ absl::StatusOr<ReplicaGroups> GroupsFromProto(const proto::HloInstructionProto& 
   return g;
 }
 
-// domain={kind="sharding", entry={..}, exit={..}}, the only kind there is. The message has the names the other way
-// round: what its operand has is the exit of the text and the message's entry.
+// domain={kind="sharding", entry={..}, exit={..}}, the only kind there is. The message swaps the names: the
+// operand's sharding is the exit in the text and the entry in the message.
 void DomainToProto(const std::string& text, proto::HloInstructionProto* out) {
   HloLexer lexer(text);
   if (!lexer.Take("{")) return;
@@ -371,7 +371,7 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
 
 using Maybe = absl::StatusOr<std::optional<AttrValue>>;
 
-// The attribute's value; nothing when its field says what an absent field means, unless `forced`.
+// The attribute's value; nullopt when its field equals what an absent field means, unless `forced`.
 Maybe ReadAttribute(Opcode opcode, AttrId id, const proto::HloInstructionProto& in, bool forced) {
   auto if_true = [&](bool b) -> Maybe { return b || forced ? Maybe(AttrValue(b)) : Maybe(std::nullopt); };
   auto unless = [&](int64_t absent, int64_t n) -> Maybe {
@@ -617,8 +617,10 @@ void AttributesToProto(const Instruction& i, proto::HloInstructionProto* out) {
   }
   for (const auto& [id, value] : i.attrs().entries()) WriteAttribute(i.opcode(), id, value, out);
   // XLA wants the message of a window even where it has no dimension.
-  if (i.Is(Opcode::kConvolution) || i.Is(Opcode::kReduceWindow) || i.Is(Opcode::kSelectAndScatter))
+  const std::vector<AttrId>& known = i.info().attributes;
+  if (!i.Is(Opcode::kCustomCall) && std::find(known.begin(), known.end(), AttrId::kWindow) != known.end()) {
     out->mutable_window();
+  }
   // Whatever would not come back is named.
   absl::StatusOr<Attributes> back = AttributesFromProto(i.opcode(), *out, i.operands());
   for (const auto& [id, value] : i.attrs().entries()) {

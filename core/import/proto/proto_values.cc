@@ -34,7 +34,7 @@ absl::StatusOr<Layout> LayoutFromProto(const proto::LayoutProto& in) {
   }
   layout.element_size_in_bits = in.element_size_in_bits();
   layout.memory_space = in.memory_space();
-  // 0 stands in protos that do not set it.
+  // Protos that do not set it hold 0.
   if (in.tail_padding_alignment_in_elements() != 0) layout.tail_alignment = in.tail_padding_alignment_in_elements();
   auto type = [](int32_t number) -> absl::StatusOr<PrimitiveType> {
     const PrimitiveType t = IsValidPrimitiveType(number) ? static_cast<PrimitiveType>(number) : PrimitiveType::kInvalid;
@@ -218,7 +218,7 @@ absl::StatusOr<Literal> ArrayFromProto(const proto::LiteralProto& in, const Shap
   return literal;
 }
 
-// The elements of the message stand in the order of its shape's layout; those of a literal are row-major.
+// The message has its elements in the order of its shape's layout; those of a literal are row-major.
 absl::StatusOr<Literal> InRowMajorOrder(Literal read, const proto::ShapeProto& written) {
   if (!written.has_layout() || written.layout_is_default() || read.shape().rank() < 2) return read;
   ASSIGN_OR_RETURN(Shape shape, ShapeFromProto(written));  // checks that the order is a permutation
@@ -341,7 +341,7 @@ absl::StatusOr<Sharding> ReadSharding(const proto::OpShardingProto& in, int dept
   } else {
     s.devices = ToInts(in.tile_assignment_devices());
   }
-  // Its text says all that there is; reading it again makes every check of sizes and devices.
+  // The text is complete; parsing it again checks sizes and devices.
   absl::StatusOr<Sharding> checked = ParseSharding(s.ToString());
   if (!checked.ok()) return checked.status();
   return s;

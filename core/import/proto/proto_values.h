@@ -18,7 +18,7 @@ absl::StatusOr<Shape> ShapeFromProto(const proto::ShapeProto& in);
 void ProgramShapeToProto(const ProgramShape& program, proto::ProgramShapeProto* out);
 
 void LiteralToProto(const Literal& literal, proto::LiteralProto* out);
-// Of the shape that is expected; its own shape must agree.
+// A literal of the expected shape; the message's shape must agree with it.
 absl::StatusOr<Literal> LiteralFromProto(const proto::LiteralProto& in, const Shape& shape);
 
 // Meshes and axes of them. From the proto the axes are checked to exist.
@@ -28,7 +28,7 @@ void AxesToProto(const std::vector<MeshAxis>& axes, proto::RepeatedPtrField<prot
 absl::StatusOr<std::vector<MeshAxis>> AxesFromProto(const proto::RepeatedPtrField<proto::AxisRefProto>& in,
                                                     const Mesh& mesh);
 
-// proto_notes.cc: what is kept as text and has fields of its own.
+// proto_notes.cc: what HLO holds as text and messages in fields.
 void MetadataToProto(const OpMetadata& m, bool tables, proto::OpMetadataProto* out);
 OpMetadata MetadataFromProto(const proto::OpMetadataProto& in);
 void AnnotationsToProto(const StringMap& annotations, proto::HloInstructionProto* out);
@@ -64,7 +64,7 @@ Ints Permutation(const Field& field) {
   return {};
 }
 
-// The fields of one instruction that stand for attributes (proto_attributes.cc).
+// The fields of one instruction that hold attributes (proto_attributes.cc).
 void AttributesToProto(const Instruction& instruction, proto::HloInstructionProto* out);
 absl::StatusOr<Attributes> AttributesFromProto(Opcode opcode, const proto::HloInstructionProto& in,
                                                absl::Span<Instruction* const> operands);

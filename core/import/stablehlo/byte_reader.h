@@ -24,7 +24,7 @@ class ByteReader {
   uint64_t Left() const { return bytes_.size() - pos_; }
   uint64_t Position() const { return origin_ + pos_; }
 
-  // Sets the error (the first one wins) with the place; returns it.
+  // Sets the error, with the position, unless there is one already; returns it.
   const absl::Status& Fail(absl::string_view message) {
     if (status_.ok()) {
       status_ =
@@ -34,7 +34,7 @@ class ByteReader {
     return status_;
   }
 
-  // Takes over an error met elsewhere, unless there is one already.
+  // Sets an error that another reader found, unless there is one already.
   void Adopt(const absl::Status& status) {
     if (status_.ok() && !status.ok()) {
       status_ = status;

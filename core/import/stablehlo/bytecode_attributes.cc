@@ -109,7 +109,7 @@ const SourceAttr* NormalizeConstant(SourceArena& arena, const SourceType* type, 
     *why = absl::StrCat("constant of type ", TypeToString(type), " with ", blob.size(), " bytes");
     return nullptr;
   }
-  // Narrow values are kept masked to their width, i1 as 0 or 1.
+  // Narrow values are masked to their width, i1 to 0 or 1.
   const SourceType* part = type->inner->kind == TypeKind::kComplex     ? type->inner->inner
                            : type->inner->kind == TypeKind::kQuantized ? type->inner->quantization->storage
                                                                        : type->inner;
@@ -324,7 +324,7 @@ const SourceAttr* BytecodeEntries::DecodeAttribute(const BytecodeContainer::Entr
     if (entry.dialect == "vhlo") {
       a = DecodeVhloAttribute(in, code);
     } else if (entry.dialect == "builtin") {
-      // Locations and the forms nobody reads stay closed; whoever needs one sees that it is opaque.
+      // Locations and forms that no reader needs are not decoded: they are opaque attributes.
       if ((code >= 10 && code <= 16) || (code >= 19 && code <= 22)) {
         return opaque(arena_.CopyString(absl::StrCat("#builtin.attribute_", code)));
       }

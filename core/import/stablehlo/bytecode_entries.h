@@ -1,5 +1,5 @@
-// The attribute and type table of a portable artifact. Entries are decoded when first asked for, so damage or novelty
-// in an entry nobody needs does no harm; each is decoded once. Entries may refer to each other in any order: cycles and
+// The attribute and type table of a portable artifact. Entries are decoded on first use, once, so damage or an
+// unknown form in an unused entry does no harm. Entries may refer to each other in any order: cycles and
 // excessive depth are errors.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_BYTECODE_ENTRIES_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_BYTECODE_ENTRIES_H_
@@ -25,7 +25,7 @@ class BytecodeEntries {
   absl::StatusOr<const SourceAttr*> Attribute(uint64_t index);
   absl::StatusOr<const SourceType*> Type(uint64_t index);
 
-  // The same for a reference that stands in some record; on error `in` fails and null is returned.
+  // The same for a reference that is read from a record. On error `in` fails, and null is returned.
   const SourceAttr* ReadAttribute(ByteReader& in);
   const SourceType* ReadType(ByteReader& in);
   // varint+flag form; null without error when the reference is absent.

@@ -156,7 +156,7 @@ class IrReader {
     Define(in, scope, next, value);
   }
 
-  // Regions of one op, inline or in a section of their own.
+  // Regions of one op, inline or in a separate section.
   void ReadRegions(ByteReader& in, Scope& scope, int depth, Parent parent, absl::Span<SourceRegion> regions,
                    bool isolated) {
     if (!isolated) {

@@ -31,7 +31,7 @@ enum ShardyCode {
 };
 constexpr int kCodes = kShardingReduction + 1;
 
-// The part of the printed form in front of the body.
+// The printed form before the body.
 constexpr const char* kPrefix[kCodes] = {"#sdy<manual_axes",
                                          "#sdy<mesh_axis ",
                                          "#sdy.mesh",
@@ -53,7 +53,7 @@ constexpr const char* kPrefix[kCodes] = {"#sdy<manual_axes",
 
 bool HasTail(int code) { return absl::StartsWith(kPrefix[code], "#sdy<"); }
 
-// Two codes may stand for one kind of attribute.
+// Two codes may mean the same kind of attribute.
 int KindOf(int code) {
   if (code == kShardingUnreduced || code == kShardingReduction) return kSharding;
   if (code == kPerValueUnreduced) return kPerValue;

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/import/stablehlo/source_build.h"
+#include "core/ops/op_info.h"
 
 namespace backplane::stablehlo {
 namespace {
@@ -40,38 +41,12 @@ constexpr char kSend[] = "channel_id channel_type is_host_transfer";
 constexpr char kSend2[] = "channel_id channel_type is_host_transfer source_target_pairs";
 
 // clang-format off
+// The forms of all ops but the elementwise ones, whose forms come from core/ops/op_table.def (AddElementwiseForms).
 constexpr OpForm kForms[] = {
-    // x -> 1, no attributes
-    {"abs", 1, 9, 0, k1, k1, k0, ""}, {"bitcast_convert", 1, 9, 0, k1, k1, k0, ""}, {"ceil", 1, 9, 0, k1, k1, k0, ""},
-    {"convert", 1, 9, 0, k1, k1, k0, ""}, {"count_leading_zeros", 1, 9, 0, k1, k1, k0, ""},
-    {"floor", 1, 9, 0, k1, k1, k0, ""}, {"imag", 1, 9, 0, k1, k1, k0, ""}, {"is_finite", 1, 9, 0, k1, k1, k0, ""},
-    {"negate", 1, 9, 0, k1, k1, k0, ""}, {"not", 1, 9, 0, k1, k1, k0, ""}, {"popcnt", 1, 9, 0, k1, k1, k0, ""},
-    {"real", 1, 9, 0, k1, k1, k0, ""}, {"reshape", 1, 9, 0, k1, k1, k0, ""},
-    {"round_nearest_afz", 1, 9, 0, k1, k1, k0, ""}, {"round_nearest_even", 1, 9, 0, k1, k1, k0, ""},
-    {"sign", 1, 9, 0, k1, k1, k0, ""}, {"uniform_dequantize", 1, 9, 0, k1, k1, k0, ""},
-    {"uniform_quantize", 1, 9, 0, k1, k1, k0, ""}, {"async_done", 1, 1015, 0, k1, kAny, k0, ""},
-    // x -> 1 with an accuracy since 1.10.0
-    {"cbrt", 1, 9, 1009, k1, k1, k0, ""}, {"cbrt", 2, 1010, 0, k1, k1, k0, kAccuracy},
-    {"cosine", 1, 9, 1009, k1, k1, k0, ""}, {"cosine", 2, 1010, 0, k1, k1, k0, kAccuracy},
-    {"exponential", 1, 9, 1008, k1, k1, k0, ""}, {"exponential", 2, 1009, 0, k1, k1, k0, kAccuracy},
-    {"exponential_minus_one", 1, 9, 1009, k1, k1, k0, ""}, {"exponential_minus_one", 2, 1010, 0, k1, k1, k0, kAccuracy},
-    {"log", 1, 9, 1009, k1, k1, k0, ""}, {"log", 2, 1010, 0, k1, k1, k0, kAccuracy},
-    {"log_plus_one", 1, 9, 1009, k1, k1, k0, ""}, {"log_plus_one", 2, 1010, 0, k1, k1, k0, kAccuracy},
-    {"logistic", 1, 9, 1009, k1, k1, k0, ""}, {"logistic", 2, 1010, 0, k1, k1, k0, kAccuracy},
-    {"rsqrt", 1, 9, 1009, k1, k1, k0, ""}, {"rsqrt", 2, 1010, 0, k1, k1, k0, kAccuracy},
-    {"sine", 1, 9, 1009, k1, k1, k0, ""}, {"sine", 2, 1010, 0, k1, k1, k0, kAccuracy},
-    {"sqrt", 1, 9, 1009, k1, k1, k0, ""}, {"sqrt", 2, 1010, 0, k1, k1, k0, kAccuracy},
-    {"tan", 1, 1004, 1009, k1, k1, k0, ""}, {"tan", 2, 1010, 0, k1, k1, k0, kAccuracy},
-    {"tanh", 1, 9, 1009, k1, k1, k0, ""}, {"tanh", 2, 1010, 0, k1, k1, k0, kAccuracy},
-    // lhs, rhs -> 1
-    {"add", 1, 9, 0, k2, k1, k0, ""}, {"and", 1, 9, 0, k2, k1, k0, ""}, {"atan2", 1, 9, 0, k2, k1, k0, ""},
-    {"complex", 1, 9, 0, k2, k1, k0, ""}, {"divide", 1, 9, 0, k2, k1, k0, ""}, {"maximum", 1, 9, 0, k2, k1, k0, ""},
-    {"minimum", 1, 9, 0, k2, k1, k0, ""}, {"multiply", 1, 9, 0, k2, k1, k0, ""}, {"or", 1, 9, 0, k2, k1, k0, ""},
-    {"power", 1, 9, 0, k2, k1, k0, ""}, {"remainder", 1, 9, 0, k2, k1, k0, ""},
-    {"shift_left", 1, 9, 0, k2, k1, k0, ""}, {"shift_right_arithmetic", 1, 9, 0, k2, k1, k0, ""},
-    {"shift_right_logical", 1, 9, 0, k2, k1, k0, ""}, {"subtract", 1, 9, 0, k2, k1, k0, ""},
-    {"xor", 1, 9, 0, k2, k1, k0, ""},
-    // all others
+    {"async_done", 1, 1015, 0, k1, kAny, k0, ""},
+    {"bitcast_convert", 1, 9, 0, k1, k1, k0, ""}, {"convert", 1, 9, 0, k1, k1, k0, ""},
+    {"reshape", 1, 9, 0, k1, k1, k0, ""},
+    {"uniform_dequantize", 1, 9, 0, k1, k1, k0, ""}, {"uniform_quantize", 1, 9, 0, k1, k1, k0, ""},
     {"after_all", 1, 9, 0, kAny, k1, k0, ""},
     {"all_gather", 1, 9, 1004, k1, k1, k0, kAllGather}, {"all_gather", 2, 1005, 0, kAny, kAny, k0, kAllGather},
     {"all_reduce", 1, 9, 1004, k1, k1, k1, kAllReduce}, {"all_reduce", 2, 1005, 0, kAny, kAny, k1, kAllReduce},
@@ -159,6 +134,32 @@ constexpr OpForm kForms[] = {
 };
 // clang-format on
 
+// Operations of one result and no attributes, but the result accuracy that later versions have.
+void AddElementwiseForms(std::vector<OpForm>* forms) {
+  for (const OpInfo& info : Operations()) {
+    if (info.since == 0) continue;  // none of the portable operations
+    const Arity operands{static_cast<uint8_t>(info.arity), false};
+    const auto since = static_cast<uint16_t>(info.since), accuracy_since = static_cast<uint16_t>(info.accuracy_since);
+    uint8_t version = 1;
+    if (accuracy_since != since) {
+      const auto until = static_cast<uint16_t>(accuracy_since == 0 ? 0 : accuracy_since - 1);
+      forms->push_back({info.stablehlo, version++, since, until, operands, k1, k0, ""});
+    }
+    if (accuracy_since != 0) {
+      forms->push_back({info.stablehlo, version, accuracy_since, 0, operands, k1, k0, kAccuracy});
+    }
+  }
+}
+
+const std::vector<OpForm>& Forms() {
+  static const auto* forms = [] {
+    auto* all = new std::vector<OpForm>(std::begin(kForms), std::end(kForms));
+    AddElementwiseForms(all);
+    return all;
+  }();
+  return *forms;
+}
+
 struct Foreign {
   const char* name;
   const char* attributes;
@@ -196,7 +197,7 @@ std::string MakeSourceName(const OpForm& form) {
 const FormIndex& ByVhloName() {
   static const FormIndex* index = [] {
     auto* m = new FormIndex;
-    for (const OpForm& f : kForms) m->emplace(absl::StrCat(f.name, "_v", f.version), &f);
+    for (const OpForm& f : Forms()) m->emplace(absl::StrCat(f.name, "_v", f.version), &f);
     return m;
   }();
   return *index;
@@ -205,7 +206,7 @@ const FormIndex& ByVhloName() {
 const FormIndex& BySourceName() {
   static const FormIndex* index = [] {
     auto* m = new FormIndex;
-    for (const OpForm& f : kForms) {
+    for (const OpForm& f : Forms()) {
       const OpForm*& slot = (*m)[MakeSourceName(f)];
       if (slot == nullptr || slot->version < f.version) slot = &f;
     }
@@ -214,7 +215,7 @@ const FormIndex& BySourceName() {
   return *index;
 }
 
-// What kind of value an inherent attribute holds.
+// The kind of value that an inherent attribute holds.
 enum class Kind {
   kInteger,
   kBool,
@@ -376,7 +377,7 @@ const SourceAttr* MakeFilled(SourceArena& arena, std::vector<int64_t> dims, Elem
   return MakeDense(arena, MakeTensorType(arena, dims, ScalarType(kind)), absl::string_view(bytes, n * step), false);
 }
 
-// The value that `name` of `op` has when it is left out; null when it must stand there.
+// The value that `name` of `op` has when it is left out; null when it must be given.
 const SourceAttr* DefaultValue(SourceArena& arena, absl::string_view op, absl::string_view name,
                                const std::vector<SourceNamedAttr>& given) {
   auto is = [&](auto... names) { return ((name == names) || ...); };
@@ -443,7 +444,7 @@ const OpForm* FindNewestForm(absl::string_view op_name) {
   return it == BySourceName().end() ? nullptr : it->second;
 }
 
-absl::Span<const OpForm> AllVhloForms() { return kForms; }
+absl::Span<const OpForm> AllVhloForms() { return Forms(); }
 
 absl::string_view SourceOpName(const OpForm& form) {
   // The index owns one string for each name.

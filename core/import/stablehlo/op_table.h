@@ -1,5 +1,5 @@
-// What both readers know about each op: the VHLO spellings with their encoded attributes, and what the newest StableHLO
-// form of the op holds.
+// What both readers know of each op: its VHLO names with their encoded attributes, and the newest StableHLO form. The
+// forms of elementwise operations come from core/ops/op_table.def.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_OP_TABLE_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_OP_TABLE_H_
 
@@ -42,7 +42,7 @@ absl::Span<const OpForm> AllVhloForms();
 // "add" -> "stablehlo.add", "func" -> "func.func", "call" -> "func.call". return is "stablehlo.return" here.
 absl::string_view SourceOpName(const OpForm& form);
 
-// Inherent attributes of ops outside VHLO that may stand in an artifact; '?' behind a name marks an optional one.
+// Inherent attributes of ops outside VHLO that an artifact may hold; '?' behind a name marks an optional one.
 // Null when the op is unknown. Names are full: "sdy.mesh".
 const char* FindForeignAttributes(absl::string_view op_name);
 
@@ -53,7 +53,7 @@ std::vector<absl::string_view> SplitNames(absl::string_view names);
 // text leaves out. `attributes` is sorted afterwards. An attribute without a default is an error naming it.
 absl::Status CompleteAttributes(SourceArena& arena, const OpForm& newest, std::vector<SourceNamedAttr>* attributes);
 
-// Checks that the inherent attribute has the kind every form of the op gives it, so that an importer meets no surprise.
+// Checks that the inherent attribute has the kind that every form of the op gives it, as importers rely on.
 absl::Status CheckAttributeKind(absl::string_view op, absl::string_view name, const SourceAttr* value);
 
 }  // namespace backplane::stablehlo

@@ -1,13 +1,13 @@
 // The op tree both StableHLO readers (portable bytecode and text) decode into, before anything is known about meaning.
 //
-// A SourceModule says what stands in a program, in one spelling: op names carry no dialect version, attributes are
-// those of the newest operation set (older forms are upgraded, left-out ones hold their defaults), structured StableHLO
-// attributes such as dimension numbers are flattened into one attribute per field, and the same program read from
-// bytecode, from pretty text and from generic text gives the same tree (DumpSource writes it down for comparison).
+// A SourceModule holds a program in one normal form: op names have no dialect version, attributes are those of the
+// newest operation set (older forms are upgraded, omitted ones hold their defaults), and structured StableHLO
+// attributes such as dimension numbers are flattened into one attribute per field. The same program read from bytecode,
+// from pretty text and from generic text gives the same tree (DumpSource prints it for comparison).
 //
-// Ownership: everything hangs in the module's arena and lives as long as the module. Strings and constant bytes may
-// point into the program's own bytes, which the caller keeps alive as long as the module. Nothing here is thread-safe
-// for writing; a finished module may be read from any thread.
+// Ownership: everything is allocated in the module's arena and lives as long as the module. Strings and constant bytes
+// may point into the program's own bytes, which the caller keeps alive as long as the module. Writing is not
+// thread-safe; a finished module may be read from any thread.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_SOURCE_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_SOURCE_H_
 
@@ -164,7 +164,7 @@ struct SourceType {
   const SourceType* inner = nullptr;
   absl::Span<const int64_t> dims;        // kDynamic where unknown
   absl::Span<const int64_t> bounds;      // empty, or one per dimension (kDynamic where unbounded)
-  const SourceAttr* encoding = nullptr;  // any other tensor encoding, kept but not interpreted
+  const SourceAttr* encoding = nullptr;  // any other tensor encoding, not interpreted
   absl::Span<const SourceType* const> members;
   absl::Span<const SourceType* const> results;
   const SourceQuantization* quantization = nullptr;
@@ -198,7 +198,7 @@ enum class AttrKind : uint8_t {
   kType,     // type
   kDense,    // type = ranked tensor (static), bytes, splat
   kShardy,   // text: a Shardy attribute as MLIR prints it, "#sdy.sharding<@mesh, [{\"a\"}]>"
-  kOpaque,   // text: something this reader does not know and nobody needed yet
+  kOpaque,   // text: a form that the readers do not know and do not need
 };
 
 struct SourceAttr {
@@ -208,7 +208,8 @@ struct SourceAttr {
   uint64_t bits = 0;
   const SourceType* type = nullptr;
   // For kDense the elements in row-major order, little-endian: ConstantElementBytes() for each (i1 one byte of 0 or 1,
-  // narrower than a byte zero-extended, complex as real then imaginary part). With splat, one element stands for all.
+  // narrower than a byte zero-extended, complex as real then imaginary part). With splat, one element is the value of
+  // all.
   absl::string_view text;
   absl::Span<const SourceAttr* const> elements;
   absl::Span<const SourceNamedAttr> entries;

@@ -35,11 +35,11 @@ const SourceAttr* MakeArray(SourceArena& arena, const std::vector<const SourceAt
 const SourceAttr* MakeI64List(SourceArena& arena, absl::Span<const int64_t> values);
 const SourceAttr* MakeDense(SourceArena& arena, const SourceType* type, absl::string_view bytes, bool splat);
 
-// Sets weight from the parts, whose weights are set. False when it exceeds the cap.
+// Sets weight from the members, whose weights are set. False when it exceeds the cap.
 bool WeighType(SourceType* type);
 bool WeighAttribute(SourceAttr* attr);
 
-// Sorts by name. False when a name stands twice (*repeated names it).
+// Sorts by name. False when two entries have the same name (*repeated).
 bool SortEntries(std::vector<SourceNamedAttr>* entries, absl::string_view* repeated);
 // Entries must be free of repeats.
 const SourceAttr* MakeDict(SourceArena& arena, std::vector<SourceNamedAttr> entries);

@@ -169,7 +169,7 @@ class LiteralReader {
       double value = 0;
       auto [stop, error] = std::from_chars(first, text_.data() + end, value);
       if (error == std::errc::result_out_of_range) {
-        // Beyond the range of f64: the exponent says in which direction.
+        // Beyond the range of f64: the sign of the exponent tells whether it is infinite or zero.
         absl::string_view digits = text_.substr(start, end - start);
         value = absl::StrContains(digits, "e-") ? 0.0 : HUGE_VAL;
       } else if (error != std::errc() || stop != text_.data() + end) {
@@ -183,7 +183,8 @@ class LiteralReader {
     uint64_t value = 0;
     auto [end, error] = std::from_chars(first, last, value, 10);
     if (error != std::errc()) return Bad("integer that cannot be read");
-    // Below zero half as far; above it as far as the bits go, for the type's sign is not in the text.
+    // The text does not tell whether the type is signed: negative numbers have the signed range, others the unsigned
+    // one.
     if (negative ? value > uint64_t{1} << (bits_ - 1) : bits_ < 64 && value >> bits_ != 0)
       return Bad(absl::StrCat("integer does not fit in ", bits_, " bits"));
     pos_ = end - text_.data();
@@ -232,7 +233,7 @@ const SourceAttr* TextParser::ParseDense() {
     Expect('<');
     return nullptr;
   }
-  // No < or > can stand inside, but in a string.
+  // < and > occur inside only in strings.
   size_t start = token_.position + 1, end = start;
   bool quoted = false;
   while (end < text_.size() && (quoted || text_[end] != '>')) {

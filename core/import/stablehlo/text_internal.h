@@ -1,7 +1,7 @@
 // The parser behind ParseStablehloText, declared for its own source files: text_types.cc, text_attributes.cc,
 // text_constants.cc, text_ops.cc (modules, functions, generic form), text_short_forms.cc, text_shardy.cc.
 //
-// Error discipline: the first error sticks in status_ and turns the current token into kEnd, so that every loop ends;
+// Error discipline: status_ keeps the first error, which makes kEnd the current token, so that every loop ends;
 // functions return null or false then.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_TEXT_INTERNAL_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_TEXT_INTERNAL_H_
@@ -40,7 +40,7 @@ class TextParser {
     uint32_t index = 0;
     size_t position = 0;
   };
-  // An op while its parts are collected.
+  // An op while it is parsed.
   struct OpState {
     size_t position = 0;
     std::string name;
@@ -180,7 +180,7 @@ class TextParser {
   uint32_t next_value_ = 0;
   bool module_seen_ = false;
   std::vector<SourceOp*> top_ops_;
-  std::vector<size_t> locations_;  // LocationId - 1 -> position of what stands inside loc( )
+  std::vector<size_t> locations_;  // LocationId - 1 -> position of the text inside loc( )
 
   struct Alias {
     size_t position = 0;

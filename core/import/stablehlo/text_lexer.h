@@ -15,7 +15,7 @@ enum class TokenKind {
   kBareId,   // stablehlo.add, x, dense
   kPercent,  // %0: text without the sign
   kCaret,    // ^bb0
-  kAt,       // @f or @"a b": text without the sign, quotes kept
+  kAt,       // @f or @"a b": text without the @, with the quotes
   kHash,     // #sdy.sharding, #loc3, #1: text without the sign
   kBang,     // !quant.uniform
   kInteger,  // 12 or 0x1F
@@ -52,7 +52,7 @@ class Lexer {
 // "line:column" of a position, both counted from one.
 std::string LineAndColumn(absl::string_view text, size_t position);
 
-// What a quoted string stands for; false on a bad escape.
+// The value of a quoted string; false on a bad escape.
 bool UnescapeString(absl::string_view quoted, std::string* out);
 
 }  // namespace backplane::stablehlo

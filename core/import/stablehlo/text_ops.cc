@@ -249,9 +249,9 @@ absl::Status TextParser::Parse() {
   if (!ok()) return status_;
   module_.ops = arena_.Copy(top_ops_);
   module_.value_count = next_value_;
-  absl::flat_hash_map<absl::string_view, size_t> places;
-  for (const auto& [name, alias] : aliases_) places[name] = alias.position;
-  module_.resolver = MakeTextLocationResolver(text_, std::move(locations_), std::move(places));
+  absl::flat_hash_map<absl::string_view, size_t> positions;
+  for (const auto& [name, alias] : aliases_) positions[name] = alias.position;
+  module_.resolver = MakeTextLocationResolver(text_, std::move(locations_), std::move(positions));
   return status_;
 }
 

@@ -1,4 +1,4 @@
-// The short forms of Shardy ops. Their attributes are kept as text.
+// The short forms of Shardy ops. Their attributes are stored as text.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/import/stablehlo/op_table.h"

@@ -1,10 +1,12 @@
 // The short forms of StableHLO and CHLO ops. Most are described by a line of a table; a few have a function.
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/import/stablehlo/op_table.h"
 #include "core/import/stablehlo/text_internal.h"
+#include "core/ops/op_info.h"
 
 namespace backplane::stablehlo {
 namespace {
@@ -22,57 +24,18 @@ struct ShortForm {
   const char* format;
 };
 constexpr char kElementwise[] = "O A :T";
+// An elementwise operation without attributes that is not listed has kElementwise.
 constexpr ShortForm kShortForms[] = {
-    {"abs", kElementwise},
-    {"add", kElementwise},
-    {"and", kElementwise},
-    {"atan2", kElementwise},
     {"bitcast_convert", kElementwise},
-    {"cbrt", kElementwise},
-    {"ceil", kElementwise},
     {"clamp", kElementwise},
     {"convert", kElementwise},
-    {"cosine", kElementwise},
-    {"count_leading_zeros", kElementwise},
-    {"divide", kElementwise},
     {"dynamic_pad", kElementwise},
     {"dynamic_reshape", kElementwise},
     {"dynamic_update_slice", kElementwise},
-    {"exponential", kElementwise},
-    {"exponential_minus_one", kElementwise},
-    {"floor", kElementwise},
-    {"imag", kElementwise},
-    {"is_finite", kElementwise},
-    {"log", kElementwise},
-    {"log_plus_one", kElementwise},
-    {"logistic", kElementwise},
-    {"maximum", kElementwise},
-    {"minimum", kElementwise},
-    {"multiply", kElementwise},
-    {"negate", kElementwise},
-    {"not", kElementwise},
-    {"or", kElementwise},
-    {"popcnt", kElementwise},
-    {"power", kElementwise},
-    {"real", kElementwise},
     {"real_dynamic_slice", kElementwise},
-    {"remainder", kElementwise},
     {"reshape", kElementwise},
-    {"round_nearest_afz", kElementwise},
-    {"round_nearest_even", kElementwise},
-    {"rsqrt", kElementwise},
-    {"shift_left", kElementwise},
-    {"shift_right_arithmetic", kElementwise},
-    {"shift_right_logical", kElementwise},
-    {"sign", kElementwise},
-    {"sine", kElementwise},
-    {"sqrt", kElementwise},
-    {"subtract", kElementwise},
-    {"tan", kElementwise},
-    {"tanh", kElementwise},
     {"uniform_dequantize", kElementwise},
     {"uniform_quantize", kElementwise},
-    {"xor", kElementwise},
     {"after_all", kElementwise},
     {"create_token", "A :R"},
     {"partition_id", "A :R"},
@@ -109,10 +72,14 @@ constexpr ShortForm kShortForms[] = {
 
 const char* ShortFormat(absl::string_view op_name) {
   if (!absl::ConsumePrefix(&op_name, "stablehlo.")) return nullptr;
-  for (const ShortForm& f : kShortForms) {
-    if (op_name == f.op) return f.format;
-  }
-  return nullptr;
+  static const auto* formats = [] {
+    auto* all = new absl::flat_hash_map<absl::string_view, const char*>();
+    for (const ShortForm& f : kShortForms) all->emplace(f.op, f.format);
+    return all;
+  }();
+  if (auto it = formats->find(op_name); it != formats->end()) return it->second;
+  const OpInfo* info = FindByStablehlo(op_name);
+  return info != nullptr && info->since != 0 ? kElementwise : nullptr;
 }
 
 bool TextParser::ParseByFormat(const char* format, OpState* op) {
@@ -509,7 +476,7 @@ bool TextParser::ParseReduceOp(OpState* op) {
     end.operands = {&applied->results[0]};
     SourceOp* last = Finish(&end, Parent::kOther);
     if (!last) return false;
-    // The abbreviation stands for ops at the place of the reduction itself.
+    // The ops of the abbreviation have the location of the reduction.
     op->location = applied->location = last->location = ParseOptionalLocation();
     block->ops = arena_.Copy(std::vector<SourceOp*>{applied, last});
     op->regions.push_back(region);

@@ -1,5 +1,5 @@
-// CHLO: operations above StableHLO. Hosts lower nearly all of them before they send a program; those that have a row of
-// their own or a short exact expansion are read from text and composites all the same.
+// CHLO: operations above StableHLO. Hosts lower nearly all of them before they send a program. Those that HLO has, or
+// that have a short exact expansion, are read from text and composites.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -20,7 +20,7 @@ absl::Status Importer::ImportTopK(Scope& scope, const SourceOp& op, int64_t k, b
   return Bind(scope, op, y);
 }
 
-// Right-aligned, or as broadcast_dimensions says; sizes of one stretch.
+// Dimensions are right-aligned, or mapped by broadcast_dimensions; sizes of one are broadcast.
 absl::Status Importer::ImportChloBroadcast(Scope& scope, const SourceOp& op, absl::string_view inner) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   if (op.results.size() != 1) return Unknown(op);
@@ -76,14 +76,12 @@ absl::Status Importer::ImportChloBroadcast(Scope& scope, const SourceOp& op, abs
     ASSIGN_OR_RETURN(Value y, ExpandChloBinary(scope.builder, inner, operands[0], operands[1]));
     return Bind(scope, op, y);
   }
-  for (int i = 0; i < kNumOpcodes; ++i) {
-    const OpInfo& info = Info(static_cast<Opcode>(i));
-    if (inner != info.stablehlo || info.arity != static_cast<int>(operands.size()) || !info.attributes.empty())
-      continue;
-    ASSIGN_OR_RETURN(Value y, scope.builder.Op(info.opcode, std::move(operands)));
-    return Bind(scope, op, y);
+  const OpInfo* info = FindByStablehlo(inner);
+  if (info == nullptr || info->arity != static_cast<int>(operands.size()) || !info->attributes.empty()) {
+    return Unknown(op);
   }
-  return Unknown(op);
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(info->opcode, std::move(operands)));
+  return Bind(scope, op, y);
 }
 
 absl::Status Importer::ImportRaggedDot(Scope& scope, const SourceOp& op) {
@@ -163,7 +161,7 @@ absl::StatusOr<Value> WideMulhi(Builder& b, Value x, Value y) {
 
 }  // namespace
 
-// The high half of the product, by way of a type twice as wide where there is one.
+// The high half of the product, computed in a type twice as wide where there is one.
 absl::Status Importer::ImportMulhi(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> x, Operands(scope, op));
   if (x.size() != 2) return Unknown(op);

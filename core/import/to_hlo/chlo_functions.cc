@@ -54,8 +54,8 @@ absl::StatusOr<Value> ExpandChloUnary(Builder& b, absl::string_view name, Value 
   PrimitiveType type = x->shape().element_type();
   Formula f(&b, x->shape());
   Term t = f.Of(x);
-  if (name == "erf") return b.Unary(Opcode::kErf, x);
-  if (name == "cosh") return b.Unary(Opcode::kCosh, x);
+  const OpInfo* info = FindByStablehlo(absl::StrCat("chlo.", name));
+  if (info != nullptr && info->Has(kElementwise)) return b.Unary(info->opcode, x);
   if (name == "tan") return b.Unary(Opcode::kTan, x);
   if (name == "square") return f.Result(Square(t));
   if (name == "conj") return IsComplex(type) ? f.Result(Complex(Real(t), -Imag(t))) : x;

@@ -1,4 +1,4 @@
-// Mathematical functions of CHLO as formulas of ours. Terms are f32 or f64 (c64 or c128 where it says complex), unless
+// Mathematical functions of CHLO as formulas. Terms are f32 or f64 (c64 or c128 where noted as complex), unless
 // noted; callers widen narrower floats. Special values are those of C's functions of the same name where there is one.
 #ifndef BACKPLANE_CORE_IMPORT_TO_HLO_CHLO_FUNCTIONS_H_
 #define BACKPLANE_CORE_IMPORT_TO_HLO_CHLO_FUNCTIONS_H_
@@ -22,7 +22,7 @@ Term Atan(Term x);
 Term Atanh(Term x);
 Term Sinh(Term x);
 Term Square(Term x);          // any number
-Term AsinAcosKernel(Term x);  // complex: what arcsine and arccosine have in common, as chlo._asin_acos_kernel
+Term AsinAcosKernel(Term x);  // complex: the common part of arcsine and arccosine, as chlo._asin_acos_kernel
 
 // chlo_special.cc: special functions.
 Term BesselI1e(Term x);  // modified Bessel function of order 1 of the first kind, times exp(-|x|)
@@ -34,7 +34,7 @@ Term NextAfter(Term x, Term y);  // f16, bf16, f32, f64
 Term Polygamma(Term n, Term x);  // derivative n of digamma
 Term Zeta(Term x, Term q);       // Hurwitz: the sum of (q + k)^-x over k >= 0
 
-// chlo.NAME of one operand or two of equal shape. Unimplemented names what is not known.
+// chlo.NAME of one operand, or of two of equal shape. Unimplemented for an unknown name.
 absl::StatusOr<Value> ExpandChloUnary(Builder& b, absl::string_view name, Value x);
 absl::StatusOr<Value> ExpandChloBinary(Builder& b, absl::string_view name, Value x, Value y);
 

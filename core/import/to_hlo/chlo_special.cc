@@ -61,7 +61,7 @@ Term Chebyshev(Term x, absl::Span<const double> c) {
 
 Term Lgamma(Term x) {
   LanczosTerms l = Lanczos(x);
-  // (z + 1/2) log t - t, with log t taken out so that the two large numbers are not rounded apart.
+  // (z + 1/2) log t - t, with log t factored out, so that no two large rounded numbers are subtracted.
   Term y = (l.z + 0.5 - l.t / l.log_t) * l.log_t + 0.91893853320467274178 + Log(l.sum);
   // gamma(x) gamma(1 - x) = pi / sin(pi x)
   Term size = Abs(x);
@@ -177,7 +177,7 @@ Term Erfc(Term x) {
   Attributes cut;
   cut.Set(AttrId::kExponentBits, int64_t{IsDouble(x) ? 11 : 8});
   cut.Set(AttrId::kMantissaBits, int64_t{IsDouble(x) ? 25 : 11});
-  // Beyond 32 the Gaussian is zero in every type; infinity would only make NaN of its own.
+  // Beyond 32 the Gaussian is zero in every type; infinity would give NaN.
   Term bounded = Minimum(size, Like(x, 32));
   Term brief = x.formula->Op(Opcode::kReducePrecision, {bounded}, std::move(cut));
   Term gauss = Exp(-(brief * brief)) * Exp((brief - bounded) * (brief + bounded));

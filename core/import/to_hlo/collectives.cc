@@ -5,7 +5,7 @@
 
 namespace backplane::to_hlo {
 
-// A mesh by name or in place, and axes of it whose devices form a group each.
+// A mesh, named or inline, and those of its axes along which devices form groups.
 absl::StatusOr<ReplicaGroups> Importer::MeshReplicaGroups(const SourceAttr* by_axes) {
   const SourceAttr *mesh = by_axes->Find("mesh"), *names = by_axes->Find("axes");
   std::string called;
@@ -115,8 +115,8 @@ absl::Status Importer::ImportReduceScatter(Scope& scope, const SourceOp& op) {
   return Bind(scope, op, y);
 }
 
-// HLO's array form exchanges blocks of one dimension in place. When the pieces are to be joined along another one, the
-// block number gets a dimension of its own, is exchanged, moved there and merged.
+// HLO's array form exchanges blocks of one dimension in place. To concatenate the blocks along another dimension, the
+// block number becomes a separate dimension, which is exchanged, transposed there and merged.
 absl::Status Importer::ImportAllToAll(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(int64_t split, GetInt(op, "split_dimension"));
   ASSIGN_OR_RETURN(int64_t concat, GetInt(op, "concat_dimension"));

@@ -1,6 +1,5 @@
 // Products, convolutions, normalizations and linear algebra.
 #include <algorithm>
-#include <bit>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -28,7 +27,7 @@ absl::StatusOr<Precisions> GetPrecisions(const SourceOp& op) {
   return out;
 }
 
-// Those that HLO has a name for; tf32 counts as f32 here. Nothing else may take their place.
+// The algorithms that HLO has a name for; tf32 counts as f32 here. No other one may replace them.
 bool IsKnown(const DotAlgorithm& a) {
   using T = PrimitiveType;
   const auto is_f8 = [](T t) { return IsFloat(t) && BitWidth(t) == 8 && t != T::kF8E8M0FNU; };
@@ -339,65 +338,6 @@ absl::Status Importer::ImportConvolution(Scope& scope, const SourceOp& op) {
   if (!precision.empty()) attrs.Set(AttrId::kOperandPrecision, std::move(precision));
   ASSIGN_OR_RETURN(Value y,
                    scope.builder.Op(Opcode::kConvolution, {lhs, rhs}, std::move(attrs), {}, std::move(result)));
-  return Bind(scope, op, y);
-}
-
-absl::Status Importer::ImportBatchNorm(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  const SourceAttr* epsilon = op.Find("epsilon");
-  if (epsilon == nullptr || epsilon->kind != stablehlo::AttrKind::kFloat ||
-      epsilon->type->element != stablehlo::ElementKind::kF32) {
-    return absl::InvalidArgumentError("attribute epsilon: expected an f32");
-  }
-  ASSIGN_OR_RETURN(int64_t feature, GetInt(op, "feature_index"));
-  Attributes attrs;
-  attrs.Set(AttrId::kEpsilon, static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(epsilon->bits))));
-  attrs.Set(AttrId::kFeatureIndex, feature);
-  Opcode opcode = op.name == "stablehlo.batch_norm_grad"        ? Opcode::kBatchNormGrad
-                  : op.name == "stablehlo.batch_norm_inference" ? Opcode::kBatchNormInference
-                                                                : Opcode::kBatchNormTraining;
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(opcode, std::move(operands), std::move(attrs)));
-  return Bind(scope, op, y);
-}
-
-absl::Status Importer::ImportCholesky(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
-  ASSIGN_OR_RETURN(bool lower, GetBool(op, "lower"));
-  Attributes attrs;
-  attrs.Set(AttrId::kLower, lower);
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kCholesky, {x}, std::move(attrs)));
-  return Bind(scope, op, y);
-}
-
-absl::Status Importer::ImportTriangularSolve(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(bool left, GetBool(op, "left_side"));
-  ASSIGN_OR_RETURN(bool lower, GetBool(op, "lower"));
-  ASSIGN_OR_RETURN(bool unit, GetBool(op, "unit_diagonal"));
-  ASSIGN_OR_RETURN(absl::string_view transpose, GetText(op, "transpose_a"));
-  Attributes attrs;
-  attrs.Set(AttrId::kLeftSide, left);
-  attrs.Set(AttrId::kLower, lower);
-  attrs.Set(AttrId::kUnitDiagonal, unit);
-  if (transpose == "TRANSPOSE_INVALID") return absl::InvalidArgumentError("transpose_a is TRANSPOSE_INVALID");
-  attrs.SetEnum(AttrId::kTransposeA, transpose == "ADJOINT"     ? TriangularTranspose::kAdjoint
-                                     : transpose == "TRANSPOSE" ? TriangularTranspose::kTranspose
-                                                                : TriangularTranspose::kNoTranspose);
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kTriangularSolve, std::move(operands), std::move(attrs)));
-  return Bind(scope, op, y);
-}
-
-absl::Status Importer::ImportFft(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
-  ASSIGN_OR_RETURN(absl::string_view type, GetText(op, "fft_type"));
-  ASSIGN_OR_RETURN(Ints length, GetInts(op, "fft_length"));
-  Attributes attrs;
-  attrs.SetEnum(AttrId::kFftType, type == "FFT"    ? FftType::kFft
-                                  : type == "IFFT" ? FftType::kIfft
-                                  : type == "RFFT" ? FftType::kRfft
-                                                   : FftType::kIrfft);
-  attrs.Set(AttrId::kFftLength, std::move(length));
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kFft, {x}, std::move(attrs)));
   return Bind(scope, op, y);
 }
 

@@ -142,7 +142,7 @@ absl::Status Importer::ImportCustomCall(Scope& scope, const SourceOp& op) {
   return Bind(scope, op, y);
 }
 
-// The second value is not begun before the first, either of which may be one on its way. It changes no value.
+// The computation of the second value begins after that of the first. Either may be asynchronous. No value changes.
 absl::Status Importer::ImportControlDependency(Scope& scope, const SourceOp& op) {
   Instruction* ends[2];
   for (size_t k = 0; k < 2; ++k) {

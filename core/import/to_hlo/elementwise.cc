@@ -6,12 +6,6 @@
 
 namespace backplane::to_hlo {
 
-absl::Status Importer::ImportElementwise(Scope& scope, const SourceOp& op, Opcode opcode) {
-  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Value result, scope.builder.Op(opcode, std::move(operands)));
-  return Bind(scope, op, result);
-}
-
 absl::Status Importer::ImportCompare(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(absl::string_view direction, GetText(op, "comparison_direction"));
   ASSIGN_OR_RETURN(absl::string_view type, GetText(op, "compare_type"));
@@ -43,37 +37,37 @@ absl::Status Importer::ImportCompare(Scope& scope, const SourceOp& op) {
 
 namespace {
 
-// An i1 of StableHLO is one bit, a pred of HLO a byte: to and from wider types the bits are put together and taken
-// apart, element 0 of the last dimension being the least significant.
+// An i1 of StableHLO is one bit, a pred of HLO a byte: conversions from and to wider types pack and unpack the bits.
+// Element 0 of the last dimension is the least significant bit.
 absl::StatusOr<Value> BitcastBits(Module* module, Builder& b, Value x, const Shape& to) {
   const Shape& from = x->shape();
   bool joins = from.element_type() == PrimitiveType::kPred;
-  const Shape &bits = joins ? from : to, &whole = joins ? to : from;
-  PrimitiveType number = UnsignedOfWidth(BitWidth(whole.element_type()));
-  int64_t width = BitWidth(whole.element_type());
-  DimVector dims = whole.dimensions();
+  const Shape &bits = joins ? from : to, &packed = joins ? to : from;
+  PrimitiveType number = UnsignedOfWidth(BitWidth(packed.element_type()));
+  int64_t width = BitWidth(packed.element_type());
+  DimVector dims = packed.dimensions();
   dims.push_back(width);
   if (number == PrimitiveType::kInvalid || bits.dimensions() != dims) {
     return absl::InvalidArgumentError(absl::StrCat("found ", from.ToString(), " to ", to.ToString(),
                                                    ", expected a last dimension of ", width,
                                                    " bits [bitcast_convert_c1]"));
   }
-  ASSIGN_OR_RETURN(Value place, b.Iota(Shape(number, dims), whole.rank()));
+  ASSIGN_OR_RETURN(Value bit, b.Iota(Shape(number, dims), packed.rank()));
   if (joins) {
     ASSIGN_OR_RETURN(x, b.Convert(x, number));
-    ASSIGN_OR_RETURN(x, b.Binary(Opcode::kShiftLeft, x, place));
+    ASSIGN_OR_RETURN(x, b.Binary(Opcode::kShiftLeft, x, bit));
     ASSIGN_OR_RETURN(Value zero, b.Scalar(number, 0));
     ASSIGN_OR_RETURN(Computation * either, ScalarBinaryComputation(module, Opcode::kOr, number));
-    ASSIGN_OR_RETURN(x, b.Reduce({x}, {zero}, either, {whole.rank()}));
+    ASSIGN_OR_RETURN(x, b.Reduce({x}, {zero}, either, {packed.rank()}));
     return number == to.element_type() ? absl::StatusOr<Value>(x) : b.Op(Opcode::kBitcastConvert, {x}, {}, {}, to);
   }
   if (number != from.element_type()) {
     ASSIGN_OR_RETURN(x, b.Op(Opcode::kBitcastConvert, {x}, {}, {}, from.WithElementType(number).WithoutLayout()));
   }
-  Ints kept(static_cast<size_t>(whole.rank()));
+  Ints kept(static_cast<size_t>(packed.rank()));
   std::iota(kept.begin(), kept.end(), 0);
   ASSIGN_OR_RETURN(x, b.BroadcastInDim(x, dims, kept));
-  ASSIGN_OR_RETURN(x, b.Binary(Opcode::kShiftRightLogical, x, place));
+  ASSIGN_OR_RETURN(x, b.Binary(Opcode::kShiftRightLogical, x, bit));
   ASSIGN_OR_RETURN(Value one, b.Scalar(number, 1));
   ASSIGN_OR_RETURN(one, b.BroadcastInDim(one, dims, {}));
   ASSIGN_OR_RETURN(x, b.Binary(Opcode::kAnd, x, one));
@@ -95,21 +89,10 @@ absl::Status Importer::ImportConvert(Scope& scope, const SourceOp& op) {
   return Bind(scope, op, result);
 }
 
-absl::Status Importer::ImportReducePrecision(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
-  ASSIGN_OR_RETURN(int64_t exponent, GetInt(op, "exponent_bits"));
-  ASSIGN_OR_RETURN(int64_t mantissa, GetInt(op, "mantissa_bits"));
-  Attributes attrs;
-  attrs.Set(AttrId::kExponentBits, exponent);
-  attrs.Set(AttrId::kMantissaBits, mantissa);
-  ASSIGN_OR_RETURN(Value result, scope.builder.Op(Opcode::kReducePrecision, {x}, std::move(attrs)));
-  return Bind(scope, op, result);
-}
-
 absl::Status Importer::ImportConstant(Scope& scope, const SourceOp& op) {
   const SourceAttr* value = op.Find("value");
   if (value->splat) {
-    // One element and a broadcast say the same in less memory.
+    // One element and a broadcast take less memory.
     ASSIGN_OR_RETURN(Shape shape, ConvertType(value->type));
     ASSIGN_OR_RETURN(Literal element, ConvertSplat(value));
     ASSIGN_OR_RETURN(Value scalar, scope.builder.Constant(std::move(element)));
@@ -143,19 +126,6 @@ absl::Status Importer::ImportRng(Scope& scope, const SourceOp& op) {
   attrs.SetEnum(AttrId::kRandomDistribution,
                 distribution == "UNIFORM" ? RandomDistribution::kUniform : RandomDistribution::kNormal);
   ASSIGN_OR_RETURN(Value result, scope.builder.Op(Opcode::kRng, {a, b}, std::move(attrs), {}, std::move(shape)));
-  return Bind(scope, op, result);
-}
-
-absl::Status Importer::ImportRngBits(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(Value state, Get(scope, op.operands[0]));
-  ASSIGN_OR_RETURN(absl::string_view algorithm, GetText(op, "rng_algorithm"));
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
-  Attributes attrs;
-  attrs.SetEnum(AttrId::kRandomAlgorithm, algorithm == "THREE_FRY" ? RandomAlgorithm::kThreeFry
-                                          : algorithm == "PHILOX"  ? RandomAlgorithm::kPhilox
-                                                                   : RandomAlgorithm::kDefault);
-  ASSIGN_OR_RETURN(Value result,
-                   scope.builder.Op(Opcode::kRngBitGenerator, {state}, std::move(attrs), {}, std::move(shape)));
   return Bind(scope, op, result);
 }
 

@@ -1,11 +1,11 @@
-// Formulas over arrays of floats, written as formulas: expansions of operations that have no row of their own.
+// Formulas over arrays of floats with C++ operators, for the expansion of operations that HLO lacks.
 //
 //   Formula f(&builder, x->shape());
 //   Term t = f.Of(x);
 //   return f.Result(Sqrt(t * t + 1.0));
 //
 // Every Term of a Formula is an array of the same dimensions. Numbers become constants of the other operand's element
-// type. The first error is kept: the terms after it stand for nothing, and Result() returns it. Terms must not outlive
+// type. After the first error terms have no value, and Result() returns the error. Terms must not outlive
 // their Formula.
 #ifndef BACKPLANE_CORE_IMPORT_TO_HLO_FORMULA_H_
 #define BACKPLANE_CORE_IMPORT_TO_HLO_FORMULA_H_

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/import/stablehlo/hlo_attributes.h"
 #include "core/import/stablehlo_to_hlo.h"
 #include "core/import/to_hlo/quantized.h"
 
@@ -23,14 +24,10 @@ const absl::flat_hash_map<absl::string_view, Importer::Handler>& Importer::Handl
       {"after_all", &Importer::ImportAfterAll},
       {"async_done", &Importer::ImportAsyncDone},
       {"async_start", &Importer::ImportAsyncStart},
-      {"batch_norm_grad", &Importer::ImportBatchNorm},
-      {"batch_norm_inference", &Importer::ImportBatchNorm},
-      {"batch_norm_training", &Importer::ImportBatchNorm},
       {"bitcast_convert", &Importer::ImportConvert},
       {"broadcast", &Importer::ImportBroadcast},
       {"broadcast_in_dim", &Importer::ImportBroadcast},
       {"case", &Importer::ImportConditional},
-      {"cholesky", &Importer::ImportCholesky},
       {"collective_broadcast", &Importer::ImportRootedCollective},
       {"collective_permute", &Importer::ImportCollectivePermute},
       {"collective_reduce", &Importer::ImportRootedCollective},
@@ -51,17 +48,12 @@ const absl::flat_hash_map<absl::string_view, Importer::Handler>& Importer::Handl
       {"dynamic_iota", &Importer::ImportIota},
       {"dynamic_pad", &Importer::ImportPad},
       {"dynamic_reshape", &Importer::ImportReshape},
-      {"dynamic_slice", &Importer::ImportDynamicSlice},
-      {"dynamic_update_slice", &Importer::ImportDynamicUpdateSlice},
       {"einsum", &Importer::ImportEinsum},
-      {"fft", &Importer::ImportFft},
       {"gather", &Importer::ImportGather},
-      {"get_dimension_size", &Importer::ImportDimensionSize},
       {"get_tuple_element", &Importer::ImportGetTupleElement},
       {"if", &Importer::ImportConditional},
       {"infeed", &Importer::ImportInfeed},
       {"iota", &Importer::ImportIota},
-      {"map", &Importer::ImportMap},
       {"optimization_barrier", &Importer::ImportBarrier},
       {"outfeed", &Importer::ImportOutfeed},
       {"pad", &Importer::ImportPad},
@@ -69,23 +61,18 @@ const absl::flat_hash_map<absl::string_view, Importer::Handler>& Importer::Handl
       {"real_dynamic_slice", &Importer::ImportRealDynamicSlice},
       {"recv", &Importer::ImportRecv},
       {"reduce", &Importer::ImportReduce},
-      {"reduce_precision", &Importer::ImportReducePrecision},
       {"reduce_scatter", &Importer::ImportReduceScatter},
-      {"reduce_window", &Importer::ImportReduceWindow},
+      {"reduce_window", &Importer::ImportWindowed},
       {"replica_id", &Importer::ImportId},
       {"reshape", &Importer::ImportReshape},
-      {"reverse", &Importer::ImportReverse},
       {"rng", &Importer::ImportRng},
-      {"rng_bit_generator", &Importer::ImportRngBits},
       {"scatter", &Importer::ImportScatter},
-      {"select_and_scatter", &Importer::ImportSelectAndScatter},
+      {"select_and_scatter", &Importer::ImportWindowed},
       {"send", &Importer::ImportSend},
-      {"set_dimension_size", &Importer::ImportDimensionSize},
       {"slice", &Importer::ImportSlice},
       {"sort", &Importer::ImportSort},
       {"torch_index_select", &Importer::ImportTorchIndexSelect},
       {"transpose", &Importer::ImportTranspose},
-      {"triangular_solve", &Importer::ImportTriangularSolve},
       {"tuple", &Importer::ImportTuple},
       {"unary_einsum", &Importer::ImportEinsum},
       {"uniform_dequantize", &Importer::ImportQuantized},
@@ -97,22 +84,8 @@ const absl::flat_hash_map<absl::string_view, Importer::Handler>& Importer::Handl
 
 namespace {
 
-// A longer name of an argument stays in the metadata alone.
+// An argument with a longer name has it only in the metadata.
 constexpr size_t kMaxArgumentName = 200;
-
-// StableHLO names of operations that are nothing but their operands: "add" -> kAdd.
-const absl::flat_hash_map<absl::string_view, Opcode>& PlainOpcodes() {
-  static const auto* table = [] {
-    auto* m = new absl::flat_hash_map<absl::string_view, Opcode>;
-    for (int i = 0; i < kNumOpcodes; ++i) {
-      const OpInfo& info = Info(static_cast<Opcode>(i));
-      bool plain = info.Has(kElementwise) && !info.Has(kDeclared) && info.attributes.empty() && info.arity > 0;
-      if (plain && absl::string_view(info.stablehlo) != "-") m->emplace(info.stablehlo, info.opcode);
-    }
-    return m;
-  }();
-  return *table;
-}
 
 }  // namespace
 
@@ -120,11 +93,11 @@ absl::Status Importer::Annotate(const SourceOp& op, const absl::Status& status) 
   // The innermost op that failed is the one to name.
   if (status.ok() || absl::StartsWith(status.message(), "stablehlo import: ")) return status;
   stablehlo::SourceLocation at = source_.Location(op.location);
-  std::string place;
-  if (!at.file.empty()) absl::StrAppend(&place, " at ", at.file, ":", at.line);
-  if (!at.name.empty()) absl::StrAppend(&place, " (", at.name, ")");
-  if (!source_.producer.empty()) absl::StrAppend(&place, " [", source_.producer, "]");
-  return absl::Status(status.code(), absl::StrCat("stablehlo import: ", op.name, place, ": ", status.message()));
+  std::string where;
+  if (!at.file.empty()) absl::StrAppend(&where, " at ", at.file, ":", at.line);
+  if (!at.name.empty()) absl::StrAppend(&where, " (", at.name, ")");
+  if (!source_.producer.empty()) absl::StrAppend(&where, " [", source_.producer, "]");
+  return absl::Status(status.code(), absl::StrCat("stablehlo import: ", op.name, where, ": ", status.message()));
 }
 
 absl::Status Importer::Unknown(const SourceOp& op) const {
@@ -255,14 +228,14 @@ absl::StatusOr<Shape> WithLayoutMode(const Shape& shape, absl::string_view mode)
   return ParseShape(absl::StrCat(shape.WithoutLayout().ToString(), mode));
 }
 
-// The value that result i of n is, without what says how it is split.
+// Result i of n, without sharding annotations.
 const Instruction* ResultValue(const Computation& entry, size_t i, size_t n) {
   const Instruction* value = n == 1 ? entry.root() : entry.root()->operand(static_cast<int64_t>(i));
   while (value->Is(Opcode::kCustomCall) && value->custom_call_target() == "Sharding") value = value->operand(0);
   return value;
 }
 
-// The layout of a LayoutConstraint around the result that a function returns; null when there is none.
+// The layout of a LayoutConstraint on a function's result; null when there is none.
 const SourceAttr* LayoutAsked(const SourceOp& function, size_t i) {
   const SourceBlock& body = function.regions[0].blocks[0];
   if (body.ops.empty() || i >= body.ops.back()->operands.size()) return nullptr;
@@ -279,7 +252,7 @@ const SourceAttr* LayoutAsked(const SourceOp& function, size_t i) {
   return nullptr;
 }
 
-// A result whose layout is ours to choose: a transposed value stays where it lies.
+// For a result whose layout is free: a transposed value keeps the operand's memory order, and nothing is moved.
 void LeaveTransposed(const Instruction* value, Shape* shape) {
   if (!value->Is(Opcode::kTranspose)) return;
   const Ints& permutation = value->dimensions();  // result dimension d is the operand's permutation[d]
@@ -432,17 +405,39 @@ absl::Status Importer::Dispatch(Scope& scope, const SourceOp& op) {
   absl::string_view name = op.name;
   if (absl::StartsWith(name, "stablehlo.")) {
     name.remove_prefix(10);
-    auto plain = PlainOpcodes().find(name);
-    if (plain != PlainOpcodes().end()) return ImportElementwise(scope, op, plain->second);
     auto handler = Handlers().find(name);
     if (handler != Handlers().end()) return (this->*handler->second)(scope, op);
-    return Unknown(op);
+    const OpInfo* info = FindByStablehlo(name);
+    return info != nullptr ? ImportPlain(scope, op, *info) : Unknown(op);
   }
   if (name == "func.call") return ImportCall(scope, op);
   if (absl::StartsWith(name, "chlo.")) return ImportChlo(scope, op);
   if (name == "sdy.manual_computation" || name == "sdy.named_computation") return ImportManualComputation(scope, op);
   if (absl::StartsWith(name, "sdy.")) return ImportShardyIdentity(scope, op);
   return Unknown(op);
+}
+
+absl::Status Importer::ImportPlain(Scope& scope, const SourceOp& op, const OpInfo& info) {
+  const absl::Span<const stablehlo::AttributeForm> forms = stablehlo::AttributeFormsOf(info.opcode);
+  if (forms.size() != info.attributes.size()) return Unknown(op);
+  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
+  Attributes attrs;
+  for (const stablehlo::AttributeForm& form : forms) {
+    ASSIGN_OR_RETURN(AttrValue value, stablehlo::ToHloAttribute(form, op));
+    attrs.Set(form.id, std::move(value));
+  }
+  std::vector<Computation*> called;
+  for (const SourceRegion& region : op.regions) {
+    ASSIGN_OR_RETURN(Computation * c, ImportClosedRegion(region, info.text));
+    called.push_back(c);
+  }
+  Shape declared;
+  if (info.Has(kDeclared)) {
+    ASSIGN_OR_RETURN(declared, ResultShape(op));
+  }
+  ASSIGN_OR_RETURN(Value result, scope.builder.Op(info.opcode, std::move(operands), std::move(attrs), std::move(called),
+                                                  std::move(declared)));
+  return Bind(scope, op, result);
 }
 
 absl::StatusOr<Value> Importer::Get(Scope& scope, const SourceValue* value) {
@@ -502,7 +497,7 @@ absl::StatusOr<Shape> Importer::ResultShape(const SourceOp& op) const {
 
 absl::Status Importer::CheckResult(const SourceOp& op, size_t index, const Shape& shape) const {
   ASSIGN_OR_RETURN(Shape declared, ConvertType(op.results[index].type));
-  // What is dynamic is inferred: the program may say more or less about it.
+  // Dynamic dimensions are inferred: the program may declare more or fewer.
   auto same = [](auto& self, const Shape& a, const Shape& b) -> bool {
     if (a.IsTuple() || b.IsTuple()) {
       if (!a.IsTuple() || !b.IsTuple() || a.tuple_size() != b.tuple_size()) return false;

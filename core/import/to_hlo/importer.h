@@ -33,7 +33,7 @@ absl::StatusOr<absl::string_view> GetText(const SourceOp& op, absl::string_view 
 absl::StatusOr<PrimitiveType> ConvertElementType(const SourceType* type);
 // Tensors (bounded dimensions become dynamic ones), tokens and tuples.
 absl::StatusOr<Shape> ConvertType(const SourceType* type);
-// The whole value, splats written out.
+// The full value, splats expanded.
 absl::StatusOr<Literal> ConvertConstant(const SourceAttr* value);
 // One element of a splat.
 absl::StatusOr<Literal> ConvertSplat(const SourceAttr* value);
@@ -79,6 +79,8 @@ class Importer {
   absl::StatusOr<std::vector<Value>> ImportBlock(Scope& scope, const SourceBlock& block);
   absl::Status ImportOp(Scope& scope, const SourceOp& op);
   absl::Status Dispatch(Scope& scope, const SourceOp& op);  // ImportOp without the op's location
+  // An operation whose attributes are all in the table of hlo_attributes.h, or that has none.
+  absl::Status ImportPlain(Scope& scope, const SourceOp& op, const OpInfo& info);
   OpMetadata MetadataAt(stablehlo::LocationId location) const;  // empty where nothing is known
   absl::Status Annotate(const SourceOp& op, const absl::Status& status) const;
   absl::Status Unknown(const SourceOp& op) const;
@@ -95,7 +97,8 @@ class Importer {
   absl::Status ApplyOpAttributes(const SourceOp& op, Value value);
 
   // regions.cc
-  // A computation of the region's own arguments: for reductions, sorts, maps. `arguments` are the shapes it must take.
+  // A computation that uses no values from outside the region: for reductions, sorts, maps. `arguments` are the shapes
+  // that it must take.
   absl::StatusOr<Computation*> ImportClosedRegion(const SourceRegion& region, absl::string_view name);
   // Values used inside the regions but defined outside, in order of first use; constants are left out.
   std::vector<const SourceValue*> Captures(absl::Span<const SourceRegion* const> regions);
@@ -115,29 +118,22 @@ class Importer {
   absl::Status ImportAsyncDone(Scope&, const SourceOp&);
 
   // elementwise.cc
-  absl::Status ImportElementwise(Scope&, const SourceOp&, Opcode);
   absl::Status ImportCompare(Scope&, const SourceOp&);
   absl::Status ImportConvert(Scope&, const SourceOp&);
-  absl::Status ImportReducePrecision(Scope&, const SourceOp&);
   absl::Status ImportConstant(Scope&, const SourceOp&);
   absl::Status ImportIota(Scope&, const SourceOp&);
   absl::Status ImportId(Scope&, const SourceOp&);
   absl::Status ImportRng(Scope&, const SourceOp&);
-  absl::Status ImportRngBits(Scope&, const SourceOp&);
 
   // movement.cc
   absl::Status ImportBroadcast(Scope&, const SourceOp&);
   absl::Status ImportReshape(Scope&, const SourceOp&);
   absl::Status ImportTranspose(Scope&, const SourceOp&);
   absl::Status ImportSlice(Scope&, const SourceOp&);
-  absl::Status ImportDynamicSlice(Scope&, const SourceOp&);
-  absl::Status ImportDynamicUpdateSlice(Scope&, const SourceOp&);
   absl::Status ImportConcatenate(Scope&, const SourceOp&);
   absl::Status ImportPad(Scope&, const SourceOp&);
-  absl::Status ImportReverse(Scope&, const SourceOp&);
   absl::Status ImportGather(Scope&, const SourceOp&);
   absl::Status ImportScatter(Scope&, const SourceOp&);
-  absl::Status ImportDimensionSize(Scope&, const SourceOp&);
   absl::Status ImportRealDynamicSlice(Scope&, const SourceOp&);
   absl::Status ImportTorchIndexSelect(Scope&, const SourceOp&);
   bool IsConstantOperand(const SourceOp& op, size_t index) const;
@@ -150,17 +146,11 @@ class Importer {
   absl::StatusOr<bool> ImportScaledDot(Scope&, const SourceOp&);
   absl::Status ImportEinsum(Scope&, const SourceOp&);
   absl::Status ImportConvolution(Scope&, const SourceOp&);
-  absl::Status ImportBatchNorm(Scope&, const SourceOp&);
-  absl::Status ImportCholesky(Scope&, const SourceOp&);
-  absl::Status ImportTriangularSolve(Scope&, const SourceOp&);
-  absl::Status ImportFft(Scope&, const SourceOp&);
 
   // reduction.cc
   absl::Status ImportReduce(Scope&, const SourceOp&);
-  absl::Status ImportReduceWindow(Scope&, const SourceOp&);
-  absl::Status ImportSelectAndScatter(Scope&, const SourceOp&);
+  absl::Status ImportWindowed(Scope&, const SourceOp&);
   absl::Status ImportSort(Scope&, const SourceOp&);
-  absl::Status ImportMap(Scope&, const SourceOp&);
 
   // collectives.cc
   absl::Status ImportAllReduce(Scope&, const SourceOp&);
@@ -198,7 +188,7 @@ class Importer {
   // shardy.cc
   absl::Status ImportMesh(const SourceOp& op);
   absl::Status ShardParameter(Value parameter, absl::string_view text);
-  // x with a sharding, mhlo's or sdy's text, around it; x itself on one partition or where it says nothing.
+  // x with a sharding annotation, from mhlo's or sdy's text; x itself on one partition or where the text is empty.
   absl::StatusOr<Value> WithSharding(Scope& scope, Value x, const SourceAttr* sharding);
   absl::Status ShardResults(Scope& scope, const SourceOp& function, std::vector<Value>* results);
   absl::Status ShardCustomCall(const SourceOp& op, Value call);

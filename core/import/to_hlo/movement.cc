@@ -21,7 +21,7 @@ absl::StatusOr<Ints> Importer::ConstantOperand(const SourceOp& op, size_t index)
   return GetInts(*op.operands[index]->op, "value");
 }
 
-// broadcast, broadcast_in_dim and dynamic_broadcast_in_dim, whose static result says it all.
+// broadcast, broadcast_in_dim, and dynamic_broadcast_in_dim with a static result, which determines it.
 absl::Status Importer::ImportBroadcast(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Shape to, ConvertType(op.results[0].type));
@@ -88,7 +88,7 @@ absl::Status Importer::ImportSlice(Scope& scope, const SourceOp& op) {
 absl::Status Importer::ImportRealDynamicSlice(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
   if (!IsConstantOperand(op, 1) || !IsConstantOperand(op, 2) || !IsConstantOperand(op, 3)) {
-    // The limits say no more than the static result does.
+    // The static result determines the limits.
     ASSIGN_OR_RETURN(Shape to, ConvertType(op.results[0].type));
     if (to.HasDynamicDimensions() || x->shape().HasDynamicDimensions()) {
       return absl::UnimplementedError("bounds known at run time only, of a dynamic dimension");
@@ -107,21 +107,6 @@ absl::Status Importer::ImportRealDynamicSlice(Scope& scope, const SourceOp& op) 
   SliceConfig config;
   for (size_t i = 0; i < start.size(); ++i) config.push_back({start[i], limit[i], stride[i]});
   ASSIGN_OR_RETURN(Value y, scope.builder.Slice(x, std::move(config)));
-  return Bind(scope, op, y);
-}
-
-absl::Status Importer::ImportDynamicSlice(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Ints sizes, GetInts(op, "slice_sizes"));
-  Attributes attrs;
-  attrs.Set(AttrId::kDynamicSliceSizes, std::move(sizes));
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kDynamicSlice, std::move(operands), std::move(attrs)));
-  return Bind(scope, op, y);
-}
-
-absl::Status Importer::ImportDynamicUpdateSlice(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kDynamicUpdateSlice, std::move(operands)));
   return Bind(scope, op, y);
 }
 
@@ -163,15 +148,6 @@ absl::Status Importer::ImportPad(Scope& scope, const SourceOp& op) {
   PaddingConfig config;
   for (size_t i = 0; i < low.size(); ++i) config.push_back({low[i], high[i], interior[i]});
   ASSIGN_OR_RETURN(Value y, scope.builder.Pad(x, value, std::move(config)));
-  return Bind(scope, op, y);
-}
-
-absl::Status Importer::ImportReverse(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
-  ASSIGN_OR_RETURN(Ints dims, GetInts(op, "dimensions"));
-  Attributes attrs;
-  attrs.Set(AttrId::kDimensions, std::move(dims));
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReverse, {x}, std::move(attrs)));
   return Bind(scope, op, y);
 }
 
@@ -240,17 +216,7 @@ absl::Status Importer::ImportScatter(Scope& scope, const SourceOp& op) {
   return Bind(scope, op, y);
 }
 
-absl::Status Importer::ImportDimensionSize(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(int64_t dimension, GetInt(op, "dimension"));
-  Attributes attrs;
-  attrs.Set(AttrId::kDimensions, Ints{dimension});
-  Opcode opcode = operands.size() == 1 ? Opcode::kGetDimensionSize : Opcode::kSetDimensionSize;
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(opcode, std::move(operands), std::move(attrs)));
-  return Bind(scope, op, y);
-}
-
-// Row `index` of one dimension, with leading batch dimensions in common: a gather of whole slices.
+// Row `index` of one dimension, with common leading batch dimensions: a gather of full slices.
 absl::Status Importer::ImportTorchIndexSelect(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Value index, Get(scope, op.operands[1]));

@@ -1,5 +1,5 @@
 // Quantized tensors. HLO has no such type: a tensor of !quant.uniform is held as an array of its storage integers, and
-// what computes on it computes on the floats it stands for. The meaning is that of the StableHLO specification
+// what computes on it computes on the dequantized floats. The meaning is that of the StableHLO specification
 // ("Quantization computations"): dequantize, operate, quantize. What only moves elements moves the integers.
 #include <cmath>
 
@@ -20,7 +20,7 @@ const SourceQuantization* QuantizationOf(const SourceType* type) {
 }
 
 absl::StatusOr<PrimitiveType> StorageElementType(const SourceQuantization& q) {
-  // The flag says whether the integers are signed; the storage type as written is signless.
+  // The flag tells whether the integers are signed; the storage type as written is signless.
   switch (stablehlo::ElementBits(q.storage->element)) {
     case 2:
       return q.storage_signed ? PrimitiveType::kS2 : PrimitiveType::kU2;
@@ -148,9 +148,9 @@ absl::StatusOr<Value> Quantize(Builder& b, Value x, const SourceQuantization& q)
 
 // What an op does with quantized tensors.
 enum class Use {
-  kFloats,   // computes on the values they stand for
+  kFloats,   // computes on the dequantized values
   kMoves,    // moves integers; operand and result are of one quantization
-  kStorage,  // hands integers on, to a region, another function or another device
+  kStorage,  // passes integers on to a region, another function or another device
 };
 
 Use UseOf(absl::string_view op) {
@@ -172,16 +172,10 @@ Use UseOf(absl::string_view op) {
                                                   "stablehlo.slice",
                                                   "stablehlo.torch_index_select",
                                                   "stablehlo.transpose"};
-  static constexpr absl::string_view kHanding[] = {"func.call",
-                                                   "stablehlo.all_gather",
-                                                   "stablehlo.all_reduce",
-                                                   "stablehlo.all_to_all",
+  // And those with regions, and collectives.
+  static constexpr absl::string_view kPassing[] = {"func.call",
                                                    "stablehlo.async_done",
-                                                   "stablehlo.async_start",
                                                    "stablehlo.bitcast_convert",
-                                                   "stablehlo.case",
-                                                   "stablehlo.collective_broadcast",
-                                                   "stablehlo.collective_permute",
                                                    "stablehlo.collective_reduce",
                                                    "stablehlo.composite",
                                                    "stablehlo.constant",
@@ -189,27 +183,21 @@ Use UseOf(absl::string_view op) {
                                                    "stablehlo.custom_call",
                                                    "stablehlo.get_dimension_size",
                                                    "stablehlo.get_tuple_element",
-                                                   "stablehlo.if",
                                                    "stablehlo.infeed",
-                                                   "stablehlo.map",
                                                    "stablehlo.optimization_barrier",
                                                    "stablehlo.outfeed",
                                                    "stablehlo.recv",
-                                                   "stablehlo.reduce",
-                                                   "stablehlo.reduce_scatter",
-                                                   "stablehlo.reduce_window",
-                                                   "stablehlo.scatter",
-                                                   "stablehlo.select_and_scatter",
                                                    "stablehlo.send",
-                                                   "stablehlo.sort",
-                                                   "stablehlo.tuple",
-                                                   "stablehlo.while"};
+                                                   "stablehlo.tuple"};
   for (absl::string_view name : kMoving) {
     if (op == name) return Use::kMoves;
   }
-  for (absl::string_view name : kHanding) {
+  for (absl::string_view name : kPassing) {
     if (op == name) return Use::kStorage;
   }
+  absl::string_view name = op;
+  const OpInfo* info = absl::ConsumePrefix(&name, "stablehlo.") ? FindByStablehlo(name) : nullptr;
+  if (info != nullptr && (info->Has(kHasCalled) || info->Has(kCollective))) return Use::kStorage;
   return absl::StartsWith(op, "sdy.") ? Use::kStorage : Use::kFloats;
 }
 
@@ -286,8 +274,8 @@ absl::Status Importer::ImportQuantized(Scope& scope, const SourceOp& op) {
     RETURN_IF_ERROR(Bind(scope, plain, x));
   } else {
     RETURN_IF_ERROR(Dispatch(scope, plain));
-    // The floats stand for integers times a scale. Where products are rounded coarsely by default, that would be more
-    // than the quantization itself gives away.
+    // The floats are integers times a scale. Where products are rounded coarsely by default, the error would be larger
+    // than that of the quantization itself.
     for (const SourceValue& result : plain.results) {
       ASSIGN_OR_RETURN(Value y, Get(scope, &result));
       if (!y->Is(Opcode::kDot) && !y->Is(Opcode::kConvolution)) continue;

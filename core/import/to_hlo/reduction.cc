@@ -6,7 +6,7 @@ namespace backplane::to_hlo {
 
 namespace {
 
-// The common part of reduce_window's and select_and_scatter's windows; dilations may be absent.
+// The window of a windowed op (reduce_window and the like); dilations may be absent.
 absl::StatusOr<Window> GetWindow(const SourceOp& op, bool dilated) {
   ASSIGN_OR_RETURN(Ints sizes, GetInts(op, "window_dimensions"));
   ASSIGN_OR_RETURN(Ints strides, GetInts(op, "window_strides"));
@@ -68,26 +68,21 @@ absl::Status Importer::ImportReduce(Scope& scope, const SourceOp& op) {
   return Bind(scope, op, y);
 }
 
-absl::Status Importer::ImportReduceWindow(Scope& scope, const SourceOp& op) {
+absl::Status Importer::ImportWindowed(Scope& scope, const SourceOp& op) {
+  const bool selects = op.regions.size() == 2;  // select_and_scatter
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Window window, GetWindow(op, true));
-  ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "reduce_window"));
-  RETURN_IF_ERROR(PromoteInputsAndInits(scope.builder, *body, operands));
+  ASSIGN_OR_RETURN(Window window, GetWindow(op, !selects));
+  std::vector<Computation*> called;
+  for (const SourceRegion& region : op.regions) {
+    const char* name = !selects ? "reduce_window" : called.empty() ? "select" : "scatter";
+    ASSIGN_OR_RETURN(Computation * c, ImportClosedRegion(region, name));
+    called.push_back(c);
+  }
+  if (!selects) RETURN_IF_ERROR(PromoteInputsAndInits(scope.builder, *called[0], operands));
   Attributes attrs;
   attrs.Set(AttrId::kWindow, std::move(window));
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduceWindow, std::move(operands), std::move(attrs), {body}));
-  return Bind(scope, op, y);
-}
-
-absl::Status Importer::ImportSelectAndScatter(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Window window, GetWindow(op, false));
-  ASSIGN_OR_RETURN(Computation * select, ImportClosedRegion(op.regions[0], "select"));
-  ASSIGN_OR_RETURN(Computation * scatter, ImportClosedRegion(op.regions[1], "scatter"));
-  Attributes attrs;
-  attrs.Set(AttrId::kWindow, std::move(window));
-  ASSIGN_OR_RETURN(
-      Value y, scope.builder.Op(Opcode::kSelectAndScatter, std::move(operands), std::move(attrs), {select, scatter}));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(selects ? Opcode::kSelectAndScatter : Opcode::kReduceWindow,
+                                             std::move(operands), std::move(attrs), std::move(called)));
   return Bind(scope, op, y);
 }
 
@@ -104,16 +99,6 @@ absl::Status Importer::ImportSort(Scope& scope, const SourceOp& op) {
   attrs.Set(AttrId::kDimensions, Ints{dimension});
   if (stable) attrs.Set(AttrId::kIsStable, true);
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kSort, std::move(operands), std::move(attrs), {comparator}));
-  return Bind(scope, op, y);
-}
-
-absl::Status Importer::ImportMap(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Ints dims, GetInts(op, "dimensions"));
-  ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "map"));
-  Attributes attrs;
-  attrs.Set(AttrId::kDimensions, std::move(dims));
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kMap, std::move(operands), std::move(attrs), {body}));
   return Bind(scope, op, y);
 }
 

@@ -23,7 +23,7 @@ absl::StatusOr<const SourceBlock*> OneBlock(const SourceRegion& region) {
 absl::StatusOr<Computation*> Importer::ImportClosedRegion(const SourceRegion& region, absl::string_view name) {
   ASSIGN_OR_RETURN(const SourceBlock* block, OneBlock(region));
   if (depth_ >= kMaxImportDepth) return absl::ResourceExhaustedError("calls and regions are nested too deeply");
-  // One binary operation on two scalars, the usual case, is made once for the whole module.
+  // One binary operation on two scalars, the usual case, is created once for the module.
   if (block->arguments.size() == 2 && block->ops.size() == 2 && block->ops[0]->operands.size() == 2 &&
       block->ops[0]->results.size() == 1 && block->ops[1]->operands.size() == 1 &&
       block->ops[1]->operands[0] == &block->ops[0]->results[0] && block->ops[0]->operands[0] == &block->arguments[0] &&

@@ -1,6 +1,6 @@
 // Collectives with a root: collective_broadcast whose root is a value of the running program, and collective_reduce.
-// HLO has neither. The first becomes an all-gather of which each process keeps the root's part, the second an
-// all-reduce whose result only the root keeps.
+// HLO has neither. The first becomes an all-gather, of which each process takes the root's value; the second becomes an
+// all-reduce, whose result only the root uses.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -12,11 +12,11 @@ namespace {
 
 constexpr int64_t kMostProcesses = 1 << 20;
 
-// The groups of an operation whose channel says whether replicas or partitions meet.
-struct Meeting {
+// The groups of an operation; its channel tells whether they are of replicas or of partitions.
+struct Groups {
   bool partitions = false;
   std::vector<Ints> groups;  // of replica or of partition ids
-  Attributes attrs;          // for the HLO collective that meets in these groups
+  Attributes attrs;          // for the HLO collective over these groups
 };
 
 }  // namespace
@@ -32,7 +32,7 @@ absl::Status Importer::ImportRootedCollective(Scope& scope, const SourceOp& op) 
     return Bind(scope, op, y);
   }
 
-  // The root of each result as a place in its group.
+  // The root of each result as an index in its group.
   Value roots = nullptr;
   if (dynamic_root) {
     if (operands.size() < 2) return absl::InvalidArgumentError("a root at run time needs a value and its root");
@@ -46,54 +46,54 @@ absl::Status Importer::ImportRootedCollective(Scope& scope, const SourceOp& op) 
     }
   }
 
-  Meeting meeting;
+  Groups rooted;
   const ModuleConfig& config = module_->config();
-  meeting.partitions = given.Has(AttrId::kChannelId);
-  int64_t processes = meeting.partitions ? config.num_partitions : config.num_replicas;
-  const int64_t others = meeting.partitions ? config.num_replicas : config.num_partitions;
-  if (given.Has(AttrId::kReplicaGroups)) meeting.groups = given.Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand();
-  if (meeting.groups.empty()) {
-    meeting.groups.emplace_back();
-    for (int64_t i = 0; i < processes; ++i) meeting.groups[0].push_back(i);
+  rooted.partitions = given.Has(AttrId::kChannelId);
+  int64_t processes = rooted.partitions ? config.num_partitions : config.num_replicas;
+  const int64_t others = rooted.partitions ? config.num_replicas : config.num_partitions;
+  if (given.Has(AttrId::kReplicaGroups)) rooted.groups = given.Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand();
+  if (rooted.groups.empty()) {
+    rooted.groups.emplace_back();
+    for (int64_t i = 0; i < processes; ++i) rooted.groups[0].push_back(i);
   }
-  // A host may tell the number of processes beside the program; then the groups show it.
+  // A host may pass the number of processes outside the program; the groups then tell the least number.
   if (processes == 1) {
-    for (const Ints& group : meeting.groups) {
+    for (const Ints& group : rooted.groups) {
       for (int64_t id : group) processes = std::max(processes, std::min(id + 1, kMostProcesses));
     }
   }
-  // Every process's place in its group.
-  Literal places(Shape(PrimitiveType::kS32, {processes}));
+  // Every process's index in its group.
+  Literal index_in_group(Shape(PrimitiveType::kS32, {processes}));
   std::vector<bool> seen(static_cast<size_t>(processes), false);
-  for (const Ints& group : meeting.groups) {
-    if (group.size() != meeting.groups[0].size()) return absl::UnimplementedError("groups of different sizes");
+  for (const Ints& group : rooted.groups) {
+    if (group.size() != rooted.groups[0].size()) return absl::UnimplementedError("groups of different sizes");
     for (size_t i = 0; i < group.size(); ++i) {
       if (group[i] < 0 || group[i] >= processes || seen[static_cast<size_t>(group[i])]) {
         return absl::InvalidArgumentError(
             absl::StrCat("replica_groups names process ", group[i], " of ", processes, " twice or not there"));
       }
       seen[static_cast<size_t>(group[i])] = true;
-      places.SetFromInt(group[i], static_cast<int64_t>(i));
+      index_in_group.SetFromInt(group[i], static_cast<int64_t>(i));
     }
   }
   if (std::find(seen.begin(), seen.end(), false) != seen.end()) {
     return absl::UnimplementedError("a process that is in no group");
   }
   ReplicaGroups groups;
-  if (meeting.partitions) {
-    // All-gather and all-reduce with a channel would join the replicas; numbers of devices say exactly who meets.
+  if (rooted.partitions) {
+    // All-gather and all-reduce with a channel would combine the replicas; ids of devices name the members exactly.
     for (int64_t r = 0; r < others; ++r) {
-      for (const Ints& group : meeting.groups) {
+      for (const Ints& group : rooted.groups) {
         groups.groups.emplace_back();
         for (int64_t p : group) groups.groups.back().push_back(r * processes + p);
       }
     }
-    meeting.attrs.Set(AttrId::kChannelId, given.GetInt(AttrId::kChannelId));
-    meeting.attrs.Set(AttrId::kUseGlobalDeviceIds, true);
+    rooted.attrs.Set(AttrId::kChannelId, given.GetInt(AttrId::kChannelId));
+    rooted.attrs.Set(AttrId::kUseGlobalDeviceIds, true);
   } else {
-    groups.groups = meeting.groups;
+    groups.groups = rooted.groups;
   }
-  meeting.attrs.Set(AttrId::kReplicaGroups, std::move(groups));
+  rooted.attrs.Set(AttrId::kReplicaGroups, std::move(groups));
 
   const Shape scalar = Shape::Scalar(PrimitiveType::kS32);
   auto root_of = [&](size_t i) -> absl::StatusOr<Value> {
@@ -111,9 +111,9 @@ absl::Status Importer::ImportRootedCollective(Scope& scope, const SourceOp& op) 
       DimVector dims = shape.dimensions();
       dims.insert(dims.begin(), 1);
       ASSIGN_OR_RETURN(Value x, b.Reshape(operands[i], dims));
-      Attributes attrs = meeting.attrs;
+      Attributes attrs = rooted.attrs;
       attrs.Set(AttrId::kDimensions, Ints{0});
-      dims[0] = static_cast<int64_t>(meeting.groups[0].size());
+      dims[0] = static_cast<int64_t>(rooted.groups[0].size());
       ASSIGN_OR_RETURN(x, b.Op(Opcode::kAllGather, {x}, std::move(attrs), {}, Shape(shape.element_type(), dims)));
       ASSIGN_OR_RETURN(Value root, root_of(i));
       ASSIGN_OR_RETURN(Value zero, b.Scalar(PrimitiveType::kS32, 0));
@@ -129,21 +129,21 @@ absl::Status Importer::ImportRootedCollective(Scope& scope, const SourceOp& op) 
     return BindResults(scope, op, results);
   }
 
-  Opcode id = meeting.partitions ? Opcode::kPartitionId : Opcode::kReplicaId;
+  Opcode id = rooted.partitions ? Opcode::kPartitionId : Opcode::kReplicaId;
   ASSIGN_OR_RETURN(Value own, b.Op(id, {}, {}, {}, Shape::Scalar(PrimitiveType::kU32)));
-  ASSIGN_OR_RETURN(Value table, b.Constant(std::move(places)));
+  ASSIGN_OR_RETURN(Value table, b.Constant(std::move(index_in_group)));
   Attributes one;
   one.Set(AttrId::kDynamicSliceSizes, Ints{1});
-  ASSIGN_OR_RETURN(Value place, b.Op(Opcode::kDynamicSlice, {table, own}, std::move(one)));
-  ASSIGN_OR_RETURN(place, b.Reshape(place, {}));
+  ASSIGN_OR_RETURN(Value index, b.Op(Opcode::kDynamicSlice, {table, own}, std::move(one)));
+  ASSIGN_OR_RETURN(index, b.Reshape(index, {}));
   ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "collective_reduce"));
   for (size_t i = 0; i < operands.size(); ++i) {
     const Shape shape = operands[i]->shape();
     if (!shape.IsArray()) return absl::InvalidArgumentError(absl::StrCat("value ", i, " is ", shape.ToString()));
-    Attributes attrs = meeting.attrs;
+    Attributes attrs = rooted.attrs;
     ASSIGN_OR_RETURN(Value sum, b.Op(Opcode::kAllReduce, {operands[i]}, std::move(attrs), {body}));
     ASSIGN_OR_RETURN(Value root, root_of(i));
-    ASSIGN_OR_RETURN(Value is_root, b.Compare(place, root, ComparisonDirection::kEq));
+    ASSIGN_OR_RETURN(Value is_root, b.Compare(index, root, ComparisonDirection::kEq));
     ASSIGN_OR_RETURN(is_root, b.BroadcastInDim(is_root, shape.dimensions(), {}));
     ASSIGN_OR_RETURN(Value zero, b.Scalar(shape.element_type(), 0));
     ASSIGN_OR_RETURN(zero, b.BroadcastInDim(zero, shape.dimensions(), {}));

@@ -58,12 +58,12 @@ absl::StatusOr<Value> SliceAtRuntime(Builder& b, Value x, Value start, Value str
     ASSIGN_OR_RETURN(Value from, Entry(b, start, d));
     ASSIGN_OR_RETURN(Value step, Entry(b, stride, d));
     Shape line(PrimitiveType::kS64, {dims[d]});
-    ASSIGN_OR_RETURN(Value place, b.Iota(line, 0));
+    ASSIGN_OR_RETURN(Value index, b.Iota(line, 0));
     ASSIGN_OR_RETURN(step, b.BroadcastInDim(step, line.dimensions(), {}));
     ASSIGN_OR_RETURN(from, b.BroadcastInDim(from, line.dimensions(), {}));
-    ASSIGN_OR_RETURN(place, b.Binary(Opcode::kMultiply, place, step));
-    ASSIGN_OR_RETURN(place, b.Binary(Opcode::kAdd, place, from));
-    ASSIGN_OR_RETURN(x, Take(b, x, d, place));
+    ASSIGN_OR_RETURN(index, b.Binary(Opcode::kMultiply, index, step));
+    ASSIGN_OR_RETURN(index, b.Binary(Opcode::kAdd, index, from));
+    ASSIGN_OR_RETURN(x, Take(b, x, d, index));
   }
   return x;
 }
@@ -90,12 +90,12 @@ absl::StatusOr<Value> PadAtRuntime(Builder& b, Value x, Value value, Value low, 
     ASSIGN_OR_RETURN(Value at, b.Iota(line, 0));
     ASSIGN_OR_RETURN(before, b.BroadcastInDim(before, line.dimensions(), {}));
     ASSIGN_OR_RETURN(between, b.BroadcastInDim(between, line.dimensions(), {}));
-    // Place (i - low) of the operand with its gaps: an element's own where the step divides it.
+    // Position i - low in the operand with interior padding. It is an element where the step divides it.
     Formula f(&b, line);
     Term offset = f.Of(at) - f.Of(before), step = f.Of(between) + 1.0;
-    Term place = offset / step;
-    Term good = GreaterEqual(offset, 0.0) & Equal(place * step, offset) & Less(place, static_cast<double>(size));
-    ASSIGN_OR_RETURN(Value index, f.Result(place));
+    Term quotient = offset / step;
+    Term good = GreaterEqual(offset, 0.0) & Equal(quotient * step, offset) & Less(quotient, static_cast<double>(size));
+    ASSIGN_OR_RETURN(Value index, f.Result(quotient));
     ASSIGN_OR_RETURN(Value mask, f.Result(good));
     ASSIGN_OR_RETURN(taken, Take(b, taken, d, index));
     ASSIGN_OR_RETURN(mask, b.BroadcastInDim(mask, dims, {d}));

@@ -1,5 +1,5 @@
-// Operations whose amounts are values of the running program, where the shapes are known all the same: an element's
-// place is computed and gathered.
+// Slices and pads whose amounts are values at run time, of static shapes: the position of each element is computed, and
+// the elements are gathered.
 #ifndef BACKPLANE_CORE_IMPORT_TO_HLO_RUNTIME_SHAPES_H_
 #define BACKPLANE_CORE_IMPORT_TO_HLO_RUNTIME_SHAPES_H_
 
@@ -12,8 +12,8 @@ namespace backplane::to_hlo {
 // entry for each dimension of x. Positions outside of x give its nearest element.
 absl::StatusOr<Value> SliceAtRuntime(Builder& b, Value x, Value start, Value stride, absl::Span<const int64_t> dims);
 
-// The first `dims` elements of x padded by `low` elements before and `interior` ones between elements, and by as many
-// as it takes behind; `value` is the scalar for them. Negative `low` cuts. `low` and `interior` are vectors of
+// The first `dims` elements of x, padded with `value` (a scalar): `low` elements before, `interior` ones between
+// elements, and as many after as `dims` needs. Negative `low` removes elements. `low` and `interior` are vectors of
 // integers.
 absl::StatusOr<Value> PadAtRuntime(Builder& b, Value x, Value value, Value low, Value interior,
                                    absl::Span<const int64_t> dims);

@@ -1,6 +1,6 @@
-// Shardy: meshes, constraints and manual computations, as the custom calls that the core's partitioner reads: Sharding
-// around a value, SPMDFullToShardShape and SPMDShardToFullShape at the bounds of a manual region. On one partition,
-// where local and global shapes are the same, nothing is left of it.
+// Shardy: meshes, constraints and manual computations become the custom calls that the core's partitioner reads:
+// Sharding of a value, SPMDFullToShardShape and SPMDShardToFullShape at the entry and exit of a manual region. On one
+// partition local and global shapes are the same, and all of it is dropped.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/import/to_hlo/importer.h"
@@ -61,7 +61,7 @@ absl::Status Importer::ShardCustomCall(const SourceOp& op, Value call) {
     return absl::OkStatus();
   ASSIGN_OR_RETURN(std::vector<std::string> each, SplitShardingPerValue(list->text));
   if (each.empty()) return absl::OkStatus();
-  // A call that is bound to one device; where else its results lie is its users' affair.
+  // Only a call that is bound to one device; otherwise the users' shardings decide how the results are sharded.
   const Shape& shape = call->shape();
   const Shape& first = shape.IsTuple() && shape.tuple_size() > 0 ? shape.tuple_shapes(0) : shape;
   ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(each[0], meshes_, RankOf(first)));
@@ -79,7 +79,7 @@ absl::Status Importer::ShardResults(Scope& scope, const SourceOp& function, std:
     if (sharding == nullptr) sharding = all->elements[i]->Find("mhlo.sharding");
     const Value plain = (*results)[i];
     ASSIGN_OR_RETURN((*results)[i], WithSharding(scope, plain, sharding));
-    // What a program says of a value on its way may give way; the host counts on this.
+    // The partitioner may change an intermediate value's sharding, but not that of a result: the host relies on it.
     Value annotated = (*results)[i];
     if (annotated != plain && annotated->attrs().GetString(AttrId::kOpaque).empty()) {
       annotated->mutable_attrs().Set(AttrId::kOpaque, std::string("result"));
@@ -88,7 +88,7 @@ absl::Status Importer::ShardResults(Scope& scope, const SourceOp& function, std:
   return absl::OkStatus();
 }
 
-// Values of one group are to lie alike: from here on the value is one that says so.
+// Values of one group are sharded alike: the value is replaced by one that is annotated with the group.
 absl::Status Importer::ImportShardingGroup(Scope& scope, const SourceOp& op) {
   if (op.operands.size() != 1) return Unknown(op);
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));

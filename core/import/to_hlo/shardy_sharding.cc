@@ -92,43 +92,44 @@ absl::StatusOr<Mesh> ParseMesh(Cursor& c) {
   return mesh;
 }
 
-// A part of a mesh axis: the coordinate (c / after) % size, c being the axis's own.
-struct AxisPart {
+// A sub-axis of a mesh: its coordinate is (c / after) % size, where c is the axis's coordinate.
+struct SubAxis {
   size_t axis = 0;
   int64_t size = 1, after = 1;
 };
 
-absl::StatusOr<AxisPart> ParseAxis(Cursor& c, const Mesh& mesh) {
+absl::StatusOr<SubAxis> ParseAxis(Cursor& c, const Mesh& mesh) {
   ASSIGN_OR_RETURN(std::string name, c.Quoted());
   auto at = std::find(mesh.names.begin(), mesh.names.end(), name);
   if (at == mesh.names.end()) return c.Error(absl::StrCat("the mesh has no axis \"", name, "\""));
-  AxisPart part;
-  part.axis = static_cast<size_t>(at - mesh.names.begin());
-  part.size = mesh.sizes[part.axis];
+  SubAxis sub_axis;
+  sub_axis.axis = static_cast<size_t>(at - mesh.names.begin());
+  sub_axis.size = mesh.sizes[sub_axis.axis];
   if (c.Take(":")) {
     RETURN_IF_ERROR(c.Want("("));
     ASSIGN_OR_RETURN(int64_t before, c.Number());
     RETURN_IF_ERROR(c.Want(")"));
     ASSIGN_OR_RETURN(int64_t size, c.Number());
-    if (before < 1 || size < 1 || before > part.size || size > part.size || part.size % (before * size) != 0) {
-      return c.Error(absl::StrCat("no such part of axis \"", name, "\" of size ", part.size));
+    if (before < 1 || size < 1 || before > sub_axis.size || size > sub_axis.size ||
+        sub_axis.size % (before * size) != 0) {
+      return c.Error(absl::StrCat("no such sub-axis of \"", name, "\" of size ", sub_axis.size));
     }
-    part.after = part.size / (before * size);
-    part.size = size;
+    sub_axis.after = sub_axis.size / (before * size);
+    sub_axis.size = size;
   }
-  return part;
+  return sub_axis;
 }
 
 // The devices of a mesh, tile by tile, in a listed form and where possible as an iota.
-Sharding Tiled(const Mesh& mesh, std::vector<std::vector<AxisPart>> dims, const std::vector<AxisPart>& parts_axes) {
+Sharding Tiled(const Mesh& mesh, std::vector<std::vector<SubAxis>> dims, const std::vector<SubAxis>& parts_axes) {
   Sharding s;
   int64_t count = 1, tiles = 1;
   // Partial sums: one more dimension behind the array's.
   if (!parts_axes.empty()) dims.push_back(parts_axes);
   for (int64_t n : mesh.sizes) count *= n;
-  for (const auto& parts : dims) {
+  for (const auto& sub_axes : dims) {
     int64_t n = 1;
-    for (const AxisPart& p : parts) n *= p.size;
+    for (const SubAxis& p : sub_axes) n *= p.size;
     s.tile_dims.push_back(n);
     tiles *= n;
   }
@@ -151,18 +152,18 @@ Sharding Tiled(const Mesh& mesh, std::vector<std::vector<AxisPart>> dims, const 
       rest /= mesh.sizes[a];
     }
     int64_t tile = 0;
-    for (const auto& parts : dims) {
-      for (const AxisPart& p : parts) tile = tile * p.size + at[p.axis] / p.after % p.size;
+    for (const auto& sub_axes : dims) {
+      for (const SubAxis& p : sub_axes) tile = tile * p.size + at[p.axis] / p.after % p.size;
     }
     order.emplace_back(tile, mesh.devices.empty() ? position : mesh.devices[static_cast<size_t>(position)]);
   }
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [tile, device] : order) s.devices.push_back(device);
-  // Whole axes of a mesh in its natural order are an iota: the axes named, then the others.
+  // Full axes of a mesh in its natural order are an iota: the axes named, then the others.
   IotaDevices iota{s.tile_dims, mesh.sizes, {}};
   std::vector<bool> used(mesh.sizes.size(), false);
-  for (const auto& parts : dims) {
-    for (const AxisPart& p : parts) {
+  for (const auto& sub_axes : dims) {
+    for (const SubAxis& p : sub_axes) {
       iota.transpose_perm.push_back(static_cast<int64_t>(p.axis));
       used[p.axis] = true;
     }
@@ -185,7 +186,7 @@ Sharding Tiled(const Mesh& mesh, std::vector<std::vector<AxisPart>> dims, const 
 
 // Of a value of `rank` dimensions in a region that is manual along `axes`.
 Sharding InRegion(const Mesh& mesh, const std::set<std::string>& axes, int64_t rank) {
-  std::vector<std::vector<AxisPart>> dims(static_cast<size_t>(rank) + 1);
+  std::vector<std::vector<SubAxis>> dims(static_cast<size_t>(rank) + 1);
   int64_t count = 1, manual = 1;
   for (size_t a = 0; a < mesh.names.size(); ++a) {
     count *= mesh.sizes[a];
@@ -227,12 +228,12 @@ absl::StatusOr<ShardySharding> ConvertShardySharding(absl::string_view text, con
   RETURN_IF_ERROR(c.Want(","));
   RETURN_IF_ERROR(c.Want("["));
   ShardySharding out;
-  std::vector<std::vector<AxisPart>> dims;
+  std::vector<std::vector<SubAxis>> dims;
   bool any_axis = false;
   while (!c.Take("]")) {
     if (!dims.empty()) RETURN_IF_ERROR(c.Want(","));
     RETURN_IF_ERROR(c.Want("{"));
-    std::vector<AxisPart> parts;
+    std::vector<SubAxis> sub_axes;
     bool first = true;
     while (!c.Take("}")) {
       if (!first) RETURN_IF_ERROR(c.Want(","));
@@ -241,14 +242,14 @@ absl::StatusOr<ShardySharding> ConvertShardySharding(absl::string_view text, con
         out.open.push_back(static_cast<int64_t>(dims.size()));
         continue;
       }
-      ASSIGN_OR_RETURN(AxisPart part, ParseAxis(c, mesh));
+      ASSIGN_OR_RETURN(SubAxis sub_axis, ParseAxis(c, mesh));
       any_axis = true;
-      if (only_axes == nullptr || only_axes->count(mesh.names[part.axis]) != 0) parts.push_back(part);
+      if (only_axes == nullptr || only_axes->count(mesh.names[sub_axis.axis]) != 0) sub_axes.push_back(sub_axis);
     }
     if (c.Take("p")) RETURN_IF_ERROR(c.Number().status());
-    dims.push_back(std::move(parts));
+    dims.push_back(std::move(sub_axes));
   }
-  std::vector<AxisPart> parts_axes;
+  std::vector<SubAxis> parts_axes;
   while (c.Take(",")) {
     const bool unreduced = c.Take("unreduced=");
     if (!unreduced) RETURN_IF_ERROR(c.Want("replicated="));
@@ -260,9 +261,9 @@ absl::StatusOr<ShardySharding> ConvertShardySharding(absl::string_view text, con
     while (!c.Take("}")) {
       if (!first) RETURN_IF_ERROR(c.Want(","));
       first = false;
-      ASSIGN_OR_RETURN(AxisPart part, ParseAxis(c, mesh));
-      if (unreduced && (only_axes == nullptr || only_axes->count(mesh.names[part.axis]) != 0))
-        parts_axes.push_back(part);
+      ASSIGN_OR_RETURN(SubAxis sub_axis, ParseAxis(c, mesh));
+      if (unreduced && (only_axes == nullptr || only_axes->count(mesh.names[sub_axis.axis]) != 0))
+        parts_axes.push_back(sub_axis);
     }
   }
   if (mesh.names.empty() && mesh.devices.size() == 1) {

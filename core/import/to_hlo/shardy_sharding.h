@@ -1,7 +1,7 @@
 // Shardy's text of meshes and shardings, made into the core's Sharding.
 //
 //   mesh       <["x"=2, "y"=4]>  <["x"=2], device_ids=[1, 0]>  <[], device_ids=[3]> (one device alone: maximal)
-//   sharding   <@mesh, [{"x"}, {"y":(1)2, ?}p0, {}], replicated={..}>; the mesh may stand in the name's place
+//   sharding   <@mesh, [{"x"}, {"y":(1)2, ?}p0, {}], replicated={..}>; the mesh may be given inline
 //   per value  <[<@mesh, [..]>, ...]>
 //
 // The text may have its "#sdy.sharding" or other prefix in front. Errors are InvalidArgument with the text.

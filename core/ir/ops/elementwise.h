@@ -14,56 +14,27 @@
 
 namespace backplane::hlo {
 
-// How exact a result has to be, for the fourteen functions that take it. kTolerance: at least one of the three is set;
-// otherwise none. Errors: [result_accuracy_c1] a negative or not finite bound, [result_accuracy_c2] bounds without
-// kTolerance, [result_accuracy_c3] kTolerance without bounds.
+// How exact the result of an approximated function has to be. kTolerance: at least one of the three bounds is set;
+// otherwise none. Errors: [result_accuracy_c1] a bound that is negative or not finite, [result_accuracy_c2] bounds
+// without kTolerance, [result_accuracy_c3] kTolerance without bounds.
 using Accuracy = std::optional<ResultAccuracy>;
 
-Result Abs(Builder& b, Value operand);                                  // signed integers, floats; complex: real result
-Result Cbrt(Builder& b, Value operand, Accuracy result_accuracy = {});  // floats, complex
-Result Ceil(Builder& b, Value operand);                                 // floats
-Result Clz(Builder& b, Value operand);                                  // integers: leading zero bits
-Result Cos(Builder& b, Value operand, Accuracy result_accuracy = {});   // floats, complex
-Result Cosh(Builder& b, Value operand, Accuracy result_accuracy = {});  // floats, complex
-Result Erf(Builder& b, Value operand, Accuracy result_accuracy = {});   // floats
-Result Exp(Builder& b, Value operand, Accuracy result_accuracy = {});   // floats, complex
-Result Expm1(Builder& b, Value operand, Accuracy result_accuracy = {});     // floats, complex
-Result Floor(Builder& b, Value operand);                                    // floats
-Result Imag(Builder& b, Value operand);                                     // complex: its part; floats: 0
-Result IsFinite(Builder& b, Value operand);                                 // floats; result pred
-Result Log(Builder& b, Value operand, Accuracy result_accuracy = {});       // floats, complex
-Result Log1p(Builder& b, Value operand, Accuracy result_accuracy = {});     // floats, complex
-Result Logistic(Builder& b, Value operand, Accuracy result_accuracy = {});  // floats, complex
-Result Neg(Builder& b, Value operand);                                      // numbers
-Result Not(Builder& b, Value operand);                                      // pred: logical; integers: bits
-Result PopulationCount(Builder& b, Value operand);                          // integers
-Result Real(Builder& b, Value operand);                                     // complex: its part; floats: themselves
-Result Round(Builder& b, Value operand);                                    // as RoundNearestAfz
-Result RoundNearestAfz(Builder& b, Value operand);                          // floats, ties away from zero
-Result RoundNearestEven(Builder& b, Value operand);                         // floats, ties to even
-Result Rsqrt(Builder& b, Value operand, Accuracy result_accuracy = {});     // floats, complex
-Result Sign(Builder& b, Value operand);                                     // numbers
-Result Sin(Builder& b, Value operand, Accuracy result_accuracy = {});       // floats, complex
-Result Sqrt(Builder& b, Value operand, Accuracy result_accuracy = {});      // floats, complex
-Result Tan(Builder& b, Value operand, Accuracy result_accuracy = {});       // floats, complex
-Result Tanh(Builder& b, Value operand, Accuracy result_accuracy = {});      // floats, complex
+// One function for each line of core/ops/op_table.def. The line's last entry is the function's name, its operand types
+// are those that the function takes:
+//   OP_UNARY       Result Abs(Builder& b, Value operand);
+//   OP_FUNCTION    Result Tanh(Builder& b, Value operand, Accuracy result_accuracy = {});
+//   OP_BINARY      Result Add(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});
+// Abs of a complex number is real; IsFinite gives pred; Real and Imag give the type of a complex number's parts, and of
+// a float itself and 0; Complex takes f32 or f64 to c64 or c128. Of pred Add is or, Mul is and, Not is logical; of
+// integers Not inverts the bits and Div truncates. Rem has the sign of lhs.
+#define OP_UNARY(e, text, types, stablehlo, since, builder) Result builder(Builder& b, Value operand);
+#define OP_FUNCTION(e, text, types, stablehlo, since, accuracy_since, builder) \
+  Result builder(Builder& b, Value operand, Accuracy result_accuracy = {});
+#define OP_BINARY(e, text, types, traits, stablehlo, since, builder) \
+  Result builder(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});
+#include "core/ops/op_table.def"
 
-Result Add(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});      // numbers; pred: or
-Result And(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});      // pred, integers
-Result Atan2(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});    // floats, complex
-Result Complex(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});  // f32, f64 to c64, c128
-Result Div(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});      // numbers; integers truncate
-Result Max(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});
-Result Min(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});
-Result Mul(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});        // numbers; pred: and
-Result Or(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});         // pred, integers
-Result Pow(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});        // numbers
-Result Rem(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});        // integers, floats; sign of lhs
-Result ShiftLeft(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});  // integers
-Result ShiftRightArithmetic(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});  // integers
-Result ShiftRightLogical(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});     // integers
-Result Sub(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});                   // numbers
-Result Xor(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});                   // pred, integers
+Result Round(Builder& b, Value operand);  // as RoundNearestAfz
 
 // Comparisons: result pred. Floats compare by IEEE 754, or, in the forms named TotalOrder (floats alone), by
 // -NaN < -Inf < finite < -0 < +0 < finite < +Inf < +NaN. `type` must fit the element type ([compare_c3]).

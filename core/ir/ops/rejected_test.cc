@@ -49,6 +49,33 @@ std::string OpOf(absl::string_view label) {
   return absl::StrReplaceAll(label.substr(0, label.rfind('_')), {{"_", "-"}});
 }
 
+// What the line of an elementwise operation without attributes forbids: other element types [i1], and two operands that
+// differ in type or dimensions [c1].
+void AddElementwiseCases(std::vector<Case>* all) {
+  const std::pair<PrimitiveType, const char*> kValues[] = {{PrimitiveType::kPred, "1"},
+                                                           {PrimitiveType::kS32, "1"},
+                                                           {PrimitiveType::kBF16, "1"},
+                                                           {PrimitiveType::kF32, "1"},
+                                                           {PrimitiveType::kC64, "(1, 0)"}};
+  for (const OpInfo& info : Operations()) {
+    if (!info.operand_types) continue;
+    const std::string prefix = absl::StrReplaceAll(info.text, {{"-", "_"}});
+    auto add = [&](absl::string_view rule, absl::string_view program) {
+      all->push_back({absl::StrCat(prefix, rule), absl::StrCat("HloModule test\nENTRY main {\n", program, "}\n")});
+    };
+    for (const auto& [type, value] : kValues) {
+      const std::string x = absl::StrCat("x = ", Name(type), "[1] constant({", value, "})\n");
+      const std::string end = absl::StrCat("ROOT r = ", info.text, info.arity == 1 ? "(x)\n" : "(x, y)\n");
+      if (!Includes(*info.operand_types, type)) {
+        add("_i1", absl::StrCat(x, "y = ", Name(type), "[1] constant({", value, "})\n", end));
+      } else if (info.arity == 2) {
+        add("_c1", absl::StrCat(x, "y = ", Name(type), "[2] constant({", value, ", ", value, "})\n", end));
+        add("_c1", absl::StrCat(x, "y = u8[1] constant({1})\n", end));
+      }
+    }
+  }
+}
+
 const std::vector<Case>& Cases() {
   static const auto* cases = [] {
     auto* all = new std::vector<Case>();
@@ -85,6 +112,7 @@ const std::vector<Case>& Cases() {
       }
       finish();
     }
+    AddElementwiseCases(all);
     return all;
   }();
   return *cases;
@@ -124,7 +152,7 @@ std::string LabelOf(Opcode opcode, absl::string_view rule) {
 
 std::vector<Opcode> AllOpcodes() {
   std::vector<Opcode> all;
-  for (int i = 0; i < kNumOpcodes; ++i) all.push_back(static_cast<Opcode>(i));
+  for (const OpInfo& info : Operations()) all.push_back(info.opcode);
   return all;
 }
 
@@ -338,7 +366,6 @@ std::map<std::string, std::vector<std::string>> OperationsByFile() {
 #define OP(e, text, arity, family, traits, stablehlo, ...) \
   map[file(#family)].push_back(absl::StrReplaceAll(text, {{"-", "_"}}));
 #include "core/ops/op_table.def"
-#undef OP
   return map;
 }
 
@@ -352,6 +379,10 @@ const std::set<std::string>& SharedRules() {  // those of the tests above
 std::map<std::string, std::string> LabelsOfSources() {
   std::map<std::string, std::string> labels;
   const auto operations = OperationsByFile();
+  std::set<std::string> any_type;  // operations that no element type breaks
+  for (const OpInfo& info : Operations()) {
+    if (info.operand_types == OperandTypes::kAny) any_type.insert(absl::StrReplaceAll(info.text, {{"-", "_"}}));
+  }
   std::vector<fs::path> files = Files(kFamilies, ".cc");
   for (const fs::path& f : Files(BACKPLANE_SOURCE_DIR "/core/ir/ops", ".cc")) files.push_back(f);
   files.push_back(BACKPLANE_SOURCE_DIR "/core/ops/result_accuracy.cc");
@@ -369,7 +400,9 @@ std::map<std::string, std::string> LabelsOfSources() {
     if (auto ops = operations.find(stem); ops != operations.end()) {
       for (const std::string& rule : Matches(text, "Label\\(op, \"([a-z0-9_]+)\"\\)")) {
         if (SharedRules().contains(rule)) continue;
-        for (const std::string& op : ops->second) found.insert(absl::StrCat(op, "_", rule));
+        for (const std::string& op : ops->second) {
+          if (rule != "i1" || !any_type.contains(op)) found.insert(absl::StrCat(op, "_", rule));
+        }
       }
     }
     for (const std::string& label : found) labels.emplace(label, f.filename().string());

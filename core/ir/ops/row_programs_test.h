@@ -1,4 +1,4 @@
-// Small programs, one for each row of conformance/ops.csv, made by the row's named function.
+// Small programs, one for each row of the list of operations (row_walk_test.h), made by the row's named function.
 #ifndef BACKPLANE_CORE_IR_OPS_ROW_PROGRAMS_TEST_H_
 #define BACKPLANE_CORE_IR_OPS_ROW_PROGRAMS_TEST_H_
 
@@ -11,7 +11,7 @@
 namespace backplane::rows {
 
 // What `make` builds in an empty computation evaluates to `expected`: a literal as HLO text writes it, behind "~1e-6 "
-// a tolerance. `source` is the text of `make`.
+// a tolerance; null where only the evaluator says what it is. `source` is the text of `make`.
 struct RowProgram {
   const char* row;
   const char* expected;
@@ -27,6 +27,9 @@ std::vector<RowProgram> ElementwiseRows();
 std::vector<RowProgram> ShapeRows();
 std::vector<RowProgram> ComputeRows();
 std::vector<RowProgram> DeviceRows();
+// One for each elementwise operation without attributes, from the operation table, and one with a result accuracy where
+// the operation takes it.
+std::vector<RowProgram> TableRows();
 
 // Pieces of programs. They end the test program where they fail, which is a mistake in a row.
 Value C(Builder& b, absl::string_view shape, absl::string_view values);  // a constant

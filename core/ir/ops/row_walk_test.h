@@ -1,4 +1,5 @@
-// The list of operations, conformance/ops.csv, beside the programs of its rows.
+// The list of operations beside the programs of its rows. The list is conformance/ops.csv, which has the operations of
+// XLA's builder, and those of the operation table's elementwise operations that it lacks.
 #ifndef BACKPLANE_CORE_IR_OPS_ROW_WALK_TEST_H_
 #define BACKPLANE_CORE_IR_OPS_ROW_WALK_TEST_H_
 
@@ -25,7 +26,7 @@ std::unique_ptr<Module> Build(const RowProgram& program);
 // Evaluates it as replica 0 of two that have the same operands. Arguments, infeeds and receives are 1, 2, ...; the
 // custom call test.double doubles.
 absl::StatusOr<Literal> RunRow(const Module& module);
-// Expects the value that the row's line says.
+// Expects the value that the row's line says; where it says none, the value that the program itself has.
 void ExpectValue(const RowProgram& program, const Literal& got);
 
 }  // namespace backplane::rows

@@ -4,32 +4,6 @@
 namespace backplane {
 namespace {
 
-bool BinaryTakes(Opcode o, PrimitiveType t) {
-  const bool is_float = IsFloat(t), complex = IsComplex(t), integral = IsIntegral(t), pred = t == PrimitiveType::kPred;
-  switch (o) {
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kXor:
-      return integral || pred;
-    case Opcode::kShiftLeft:
-    case Opcode::kShiftRightArithmetic:
-    case Opcode::kShiftRightLogical:
-      return integral;
-    case Opcode::kAtan2:
-      return is_float || complex;
-    case Opcode::kComplex:
-      return ComplexOf(t) != PrimitiveType::kInvalid;
-    case Opcode::kRemainder:
-      return integral || is_float;
-    case Opcode::kDivide:
-    case Opcode::kSubtract:
-    case Opcode::kPower:
-      return !pred;
-    default:
-      return true;
-  }
-}
-
 absl::Status CheckComparison(const OpContext& op, PrimitiveType t) {
   if (!op.attrs->Has(AttrId::kDirection)) return Fail(op, "compare_i3", "the direction is missing");
   if (!op.attrs->Has(AttrId::kComparisonType)) return absl::OkStatus();
@@ -103,7 +77,9 @@ absl::StatusOr<Shape> InferBinary(const OpContext& op) {
     const std::string label = op.opcode == Opcode::kCompare ? "compare_c2" : Label(op, "c1");
     return Fail(op, label, "dims differ: lhs ", a.ToString(), ", rhs ", b.ToString());
   }
-  if (!BinaryTakes(op.opcode, a.element_type())) {
+  // Compare, the one operation here whose line names no types, takes all.
+  const std::optional<OperandTypes> types = Info(op.opcode).operand_types;
+  if (types && !Includes(*types, a.element_type())) {
     return Fail(op, Label(op, "i1"), "does not take element type ", Name(a.element_type()));
   }
   Shape result = a.WithoutLayout();
@@ -118,7 +94,7 @@ absl::StatusOr<Shape> InferBinary(const OpContext& op) {
 }
 
 Cost CostBinary(const OpContext& op, const Shape& result) {
-  if (op.opcode == Opcode::kPower || op.opcode == Opcode::kAtan2) {
+  if (Info(op.opcode).Has(kTranscendental)) {
     Cost cost = ElementCost(op, result, 0);
     cost.transcendentals = ElementCount(result);
     return cost;

@@ -1,4 +1,4 @@
-// Checks and small sums shared by the shape rules of the families.
+// Checks and small computations that the families' shape rules share.
 #ifndef BACKPLANE_CORE_OPS_FAMILIES_CHECKS_H_
 #define BACKPLANE_CORE_OPS_FAMILIES_CHECKS_H_
 
@@ -40,14 +40,14 @@ absl::StatusOr<Shape> WantDeclaredArray(const OpContext& op);
 // The i-th called computation takes `parameters` and returns `result` (dims and types).
 absl::Status WantSignature(const OpContext& op, int i, absl::Span<const Shape> parameters, const Shape& result,
                            absl::string_view label);
-// A combining function of n values: (E0..En-1, E0..En-1) -> E or tuple, all scalars. Element types of accumulators may
-// be wider than `inputs` (promotion); they are returned.
+// A reducer of n values: (E0..En-1, E0..En-1) -> E or tuple, all scalars. The accumulators' element types may be wider
+// than those of `inputs` (promotion). They are returned.
 absl::StatusOr<std::vector<PrimitiveType>> WantCombiner(const OpContext& op, int i,
                                                         absl::Span<const PrimitiveType> inputs,
                                                         absl::string_view label);
 bool IsPromotable(PrimitiveType from, PrimitiveType to);
 
-// Marks result dims dynamic where the operand's are.
+// Marks dimensions of the result as dynamic where the operand's are.
 void CopyDynamic(const Shape& from, Shape& to);
 
 // Size of one dimension after dilation, padding and windowing; -1 on overflow or a negative padded size.
@@ -59,14 +59,14 @@ double ShapeBytes(const Shape& shape);
 Cost ElementCost(const OpContext& op, const Shape& result, double flops_per_element);
 double ElementCount(const Shape& shape);  // all leaves
 
-// source_target_pairs: no source twice, no target twice, no negative id, or an error of the label given for it.
+// source_target_pairs: no source twice, no target twice, no negative id; or an error with the label given for it.
 absl::Status CheckPairs(const OpContext& op, absl::string_view sources, absl::string_view targets,
                         absl::string_view range);
 
 // replica_groups and use_global_device_ids of a collective or of its start.
 absl::Status CheckGroups(const OpContext& op);
 
-// output_to_operand_aliasing: what stands at both ends of each alias has one type, or an error of that label.
+// output_to_operand_aliasing: the output and the operand of each alias have one type, or an error with the label.
 absl::Status CheckOutputAliases(const OpContext& op, const Shape& result, absl::string_view label);
 
 // The computation of a collective reduction, or of its start: two scalars of the first operand's type to one.
@@ -74,12 +74,12 @@ absl::Status CheckReducer(const OpContext& op, absl::string_view label);
 
 // The declared result (one array, or a tuple) as one array for each operand, of its rank and element type.
 absl::StatusOr<std::vector<Shape>> ResultOfEach(const OpContext& op, const Shape& declared);
-// Whether `large` is `small` with dimension d multiplied, by `factor` unless that is 0.
+// Whether `large` is `small` with dimension d multiplied by `factor`; by any number when `factor` is 0.
 bool GrowsBy(const Shape& small, const Shape& large, int64_t d, int64_t factor);
-// `result` is what an all-gather, or its start, makes of the operands.
+// Checks that `result` is the result of an all-gather of the operands, or of its start.
 absl::Status CheckGathered(const OpContext& op, const Shape& result, absl::string_view dimension,
                            absl::string_view size);
-// Group size as far as the instruction alone tells it: 0 when each group also covers all partitions, or all replicas.
+// Group size, where the instruction alone determines it: 0 when each group also covers all partitions or all replicas.
 int64_t KnownGroupSize(const OpContext& op);
 // Group size of a collective, 0 when the groups are empty.
 int64_t GroupSize(const OpContext& op);

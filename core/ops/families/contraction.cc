@@ -93,7 +93,7 @@ absl::Status CheckPrecision(const OpContext& op, absl::string_view label) {
   return Fail(op, label, "operand precision has ", precision.size(), " entries, expected 2");
 }
 
-// Types and counts of an algorithm. That it goes with the default precision alone (StableHLO's c21) is no rule of HLO.
+// Types and counts of an algorithm. HLO also takes it with a precision other than the default (unlike StableHLO's c21).
 absl::Status CheckAlgorithm(const OpContext& op) {
   if (!op.attrs->Has(AttrId::kDotAlgorithm)) return absl::OkStatus();
   const DotAlgorithm& a = op.attrs->Get<DotAlgorithm>(AttrId::kDotAlgorithm);

@@ -62,8 +62,8 @@ absl::StatusOr<Literal> DotGeneral(const OpContext& op, const Literal& lhs, cons
   return sums.Convert(shape.element_type());
 }
 
-// An algorithm of one component and one product rounds the operands to its types first; several of either stand for the
-// whole value: what the first product loses, the others bring.
+// An algorithm of one component and one product rounds the operands to its types first. Several components or products
+// keep the whole value: the later products add what the first one loses.
 absl::StatusOr<Literal> RoundedOperand(const Literal& x, const DotAlgorithm& a, PrimitiveType type,
                                        int64_t components) {
   const PrimitiveType from = x.shape().element_type();
@@ -82,7 +82,7 @@ absl::StatusOr<Literal> Part(const Literal& x, absl::Span<const int64_t> start, 
   return out;
 }
 
-// Each group is one dot of parts. Where the sizes differ by batch, each batch element is one too.
+// Each group is one dot of slices. Where group sizes differ between batches, each batch element is a dot of its own.
 absl::StatusOr<Literal> RaggedDot(const OpContext& op, Args args) {
   const Literal &lhs = *args[0], &rhs = *args[1], &sizes = *args[2];
   const RaggedDotDimensions& d = op.attrs->Get<RaggedDotDimensions>(AttrId::kRaggedDotDims);

@@ -5,7 +5,7 @@
 namespace backplane {
 namespace {
 
-// "ns.op": names of letters, digits, '_' and '$', more than one, with dots between.
+// "ns.op": two or more names of letters, digits, '_' and '$', joined by dots.
 bool IsNamespaced(absl::string_view name) {
   bool dot = false, at_start = true;
   for (char c : name) {
@@ -138,7 +138,7 @@ absl::StatusOr<Shape> InferControl(const OpContext& op) {
   }
 }
 
-// The work of called computations is counted by whoever walks the module (core/analysis).
+// Whoever walks the module counts the work of called computations (core/analysis).
 Cost CostControl(const OpContext& op, const Shape& result) {
   return op.opcode == Opcode::kMap ? ElementCost(op, result, 1) : Cost{};
 }

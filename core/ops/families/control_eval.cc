@@ -120,7 +120,7 @@ absl::StatusOr<Literal> EvaluateCollective(const OpContext& op, Args args, EvalE
   return env.RunExternal(op, args);
 }
 
-// Everything happens at the start; the done takes the result out.
+// The start does all the work; the done extracts the result.
 absl::StatusOr<Literal> EvaluateAsync(const OpContext& op, Args args, EvalEnv& env) {
   switch (op.opcode) {
     case Opcode::kAllReduceStart:
@@ -163,7 +163,7 @@ absl::StatusOr<Literal> EvaluateTransfer(const OpContext& op, Args args, EvalEnv
       return StartResult(op, List(*args[0], Literal(Shape::Scalar(PrimitiveType::kU32))));
     }
     case Opcode::kRecv: {
-      // Between devices the data is waited for by recv-done: what this device sends may come first.
+      // Between devices recv-done waits for the data: this device may have to send first.
       Literal data(op.declared->tuple_shapes(0));
       if (op.attrs->GetBool(AttrId::kIsHostTransfer)) {
         ASSIGN_OR_RETURN(data, env.RunExternal(op, args));

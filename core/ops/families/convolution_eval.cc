@@ -1,4 +1,4 @@
-// Evaluation of convolution: for each kernel position, rows of outputs are products of input rows with a matrix.
+// Evaluation of convolution: for each kernel position, rows of outputs are products of input rows and a matrix.
 #include <complex>
 
 #include "core/ops/families/elements.h"

@@ -26,7 +26,7 @@ void CopyRow(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64
   }
 }
 
-// The two innermost dims in tiles, for transposes: both sides then stay in cache.
+// The two innermost dimensions in tiles, for transposes: both arrays then stay in cache.
 template <typename T>
 void CopyPlane(const T* from, const int64_t* fs, T* to, const int64_t* ts, int64_t rows, int64_t columns) {
   constexpr int64_t kTile = 16;
@@ -114,7 +114,7 @@ std::optional<ElementwiseKernel> BinaryKernel(Opcode opcode, PrimitiveType type)
 
 void StridedCopy(int width, absl::Span<const int64_t> dims, const std::byte* from, const StridedSide& source,
                  std::byte* to, const StridedSide& target) {
-  // Dims of size 1 go; neighbours that are one run on both sides become one.
+  // Removes dimensions of size 1 and merges neighbours that are contiguous in both arrays.
   DimVector d;
   StridedSide s{source.offset, {}}, t{target.offset, {}};
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -154,7 +154,7 @@ WindowLine MakeWindowLine(const WindowDimension& d, int64_t input, int64_t outpu
   for (int64_t o = 0; o < std::min(output, line.step); ++o) {
     const int64_t position = o * d.stride + shift;
     if (((position % base) + base) % base != 0) continue;
-    // Inputs grow with o: leave out those below 0 and those past the end.
+    // The input position grows with o: skip positions below 0 and past the end.
     const int64_t in = position >= 0 ? position / base : -((-position) / base);
     int64_t k = in < 0 ? (-in + line.in_step - 1) / line.in_step : 0;
     const int64_t last_by_output = (output - 1 - o) / line.step;

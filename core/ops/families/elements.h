@@ -1,4 +1,4 @@
-// Tools of the evaluating halves of the families: results, strided copies, odometers.
+// Tools for the families' evaluation: results, strided copies, odometers.
 #ifndef BACKPLANE_CORE_OPS_FAMILIES_ELEMENTS_H_
 #define BACKPLANE_CORE_OPS_FAMILIES_ELEMENTS_H_
 
@@ -19,7 +19,7 @@ using Args = absl::Span<const Literal* const>;
 absl::StatusOr<Shape> ResultShape(const OpContext& op);
 // Zeros of a shape; ResourceExhausted when the machine could never hold them.
 absl::StatusOr<Literal> NewLiteral(const OpContext& op, const Shape& shape);
-// The binary operation of a combining function on a type, null when there is none.
+// The kernel of a binary reducer on a type; nullopt when there is none.
 std::optional<ElementwiseKernel> BinaryKernel(Opcode opcode, PrimitiveType type);
 
 // Copies dims[0] x dims[1] x ... elements of `width` bytes. Strides and offsets are in elements and may be negative or
@@ -69,15 +69,15 @@ class Odometer {
   bool empty_ = false;
 };
 
-// The outputs along one dimension whose window element `w` lies on an input: o = first + k * step, input = in_first +
-// k * in_step, k < count.
+// The outputs along one dimension for which window element `w` reads an input, not padding or a hole: o = first +
+// k * step, input = in_first + k * in_step, k < count.
 struct WindowLine {
   int64_t first = 0, step = 1, count = 0, in_first = 0, in_step = 1;
 };
 
 WindowLine MakeWindowLine(const WindowDimension& d, int64_t input, int64_t output, int64_t w);
 
-// The results of a combining function: the literal itself, or the elements of a tuple.
+// The results of a reducer: the literal itself, or the elements of a tuple.
 inline Literal PackResults(std::vector<Literal> results, bool tuple) {
   return tuple ? Literal::Tuple(std::move(results)) : std::move(results[0]);
 }

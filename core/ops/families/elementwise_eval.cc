@@ -37,8 +37,8 @@ absl::StatusOr<Literal> RunKernel(const OpContext& op, Args args, EvalEnv& env) 
     in[i] = args[i]->bytes();
     scalars = scalars || (args[i]->shape().rank() == 0 && shape.rank() != 0);
   }
-  // An operand that nobody needs any more, of the result's type and dims, becomes the result. Whatever was taken from
-  // its place stays alive in `taken`.
+  // An operand that nobody needs any more, of the result's type and dims, becomes the result. `taken` keeps operands
+  // alive that were moved out of the environment.
   Literal taken[3];
   Literal out;
   const int width = ByteWidth(shape.element_type());
@@ -86,7 +86,7 @@ absl::StatusOr<Literal> BitcastConvert(const OpContext& op, Args args) {
     std::memcpy(target, x.bytes(), static_cast<size_t>(out.byte_size()));
     return out;
   }
-  // Below a byte the storage is not the bits: pack them, low element first, and take them out again.
+  // Elements narrower than a byte are stored in a byte each: pack their bits, low element first, and unpack them again.
   const int a = BitWidth(from), b = BitWidth(to);
   auto extend = [](PrimitiveType t, uint32_t bits) {
     const int shift = 32 - BitWidth(t);
@@ -115,7 +115,7 @@ absl::StatusOr<Literal> BitcastConvert(const OpContext& op, Args args) {
   return out;
 }
 
-// Element by element over the places in memory, which both layouts number alike.
+// Element by element in memory order, in which both layouts number the elements alike.
 absl::StatusOr<Literal> BitcastLayouts(const OpContext& op, const Literal& x, const Shape& shape) {
   ASSIGN_OR_RETURN(const PhysicalLayout from, PhysicalLayout::Of(op.operand(0)));
   ASSIGN_OR_RETURN(const PhysicalLayout to, PhysicalLayout::Of(shape));

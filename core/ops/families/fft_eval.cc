@@ -73,7 +73,7 @@ class Bluestein {
   std::vector<Z> roots_, chirp_, filter_, work_;
 };
 
-// Beyond this a prime factor costs more than Bluestein's way around it.
+// A larger prime factor costs more than Bluestein's algorithm.
 constexpr int64_t kLargestDirectPrime = 64;
 
 template <typename S>
@@ -182,7 +182,7 @@ void RowsToReal(const fft::Number<S>* in, int64_t rows, int64_t n, S scale, S* o
   }
 }
 
-// Real transforms take the innermost axis first on the way forward and last on the way back; the inverse divides once.
+// A forward real transform takes the innermost axis first, an inverse one takes it last. The inverse divides once.
 template <typename S>
 void Transform(FftType type, absl::Span<const int64_t> lengths, const Literal& x, Literal& y) {
   using N = fft::Number<S>;

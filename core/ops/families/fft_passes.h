@@ -48,7 +48,7 @@ class Roots {
   }
 
  private:
-  // From an angle of at most an eighth of a turn.
+  // From an angle of at most pi / 4.
   Number<double> At(int64_t k) const {
     const double unit = static_cast<double>(0.25L * 3.141592653589793238462643383279502884197L / n_);
     k = 8 * (k % n_);
@@ -131,13 +131,13 @@ class ComplexLine {
     std::vector<Number<S>> twiddles, circle;
   };
 
-  // Times w, or times its conjugate on the way forward.
+  // Times w; in the forward transform times its conjugate.
   template <bool kForward>
   static C Turn(C a, Number<S> w) {
     if (kForward) return {a.r * w.r + a.i * w.i, a.i * w.r - a.r * w.i};
     return {a.r * w.r - a.i * w.i, a.r * w.i + a.i * w.r};
   }
-  // By a quarter turn: times -i forward, times i backward.
+  // Times -i in the forward transform, times i in the inverse.
   template <bool kForward>
   static C Quarter(C a) {
     if (kForward) return {a.i, -a.r};

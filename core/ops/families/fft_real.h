@@ -97,7 +97,8 @@ class RealLine {
   static constexpr S kCos5 = S(0.3090169943749474241), kSin5 = S(0.95105651629515357212);
   static constexpr S kCos52 = S(-0.8090169943749474241), kSin52 = S(0.58778525229247312917);
 
-  // Spectra of the parts: [k][row][i]; of the whole: [row][k][i]. i runs over the packed halves of ido numbers.
+  // Spectra of the subsequences: [k][row][i]; of the complete line: [row][k][i]. i runs over the packed halves of ido
+  // numbers.
   struct Split {
     V* at;
     int64_t ido, rows;

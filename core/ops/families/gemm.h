@@ -29,7 +29,7 @@ inline T Plus(T a, T b) {
     return a + b;
 }
 
-// c[i][j] += sum over k of a[i][k] * b[k][j]; rows lie lda, ldb, ldc elements apart.
+// c[i][j] += sum over k of a[i][k] * b[k][j]. lda, ldb and ldc are the distances of rows, in elements.
 // T: float, double, int64_t (wrapping), std::complex<float>, std::complex<double>.
 template <typename T>
 void Gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc);

@@ -158,7 +158,7 @@ absl::StatusOr<Shape> InferGather(const OpContext& op) {
       dims.push_back(indices.dimensions(batch++));
     }
   }
-  // A slice without elements gives nothing to put into a result that has some.
+  // A slice without elements cannot fill a result that has elements.
   for (int64_t d : dropped) {
     if (sizes[d] == 0 && !Contains(dims, 0)) {
       return Fail(op, Contains(g.collapsed_slice_dims, d) ? "gather_c9" : "gather_c12", "slice size 0 of dim ", d,

@@ -5,7 +5,7 @@
 namespace backplane {
 namespace {
 
-// Start indices as signed numbers; unsigned ones beyond the signed range stay beyond every bound.
+// Start indices as signed numbers. Unsigned ones beyond the signed range become larger than every bound.
 std::vector<int64_t> ReadIndices(const Literal& x) {
   std::vector<int64_t> out(static_cast<size_t>(x.num_elements()));
   const PrimitiveType t = x.shape().element_type();
@@ -58,7 +58,7 @@ absl::StatusOr<Literal> DynamicUpdateSlice(const OpContext& op, Args args, EvalE
   return out;
 }
 
-// The dims of `indices` without the index vector, and how to step through them.
+// The dimensions of `indices` without the index vector, with their strides.
 struct Batch {
   DimVector dims, strides;  // of the index array
   int64_t vector_size = 1, vector_stride = 0;
@@ -130,7 +130,7 @@ absl::StatusOr<Literal> Gather(const OpContext& op, Args args) {
   return out;
 }
 
-// Combines runs of update elements into the results.
+// Combines runs of update elements with the results.
 class Combiner {
  public:
   virtual ~Combiner() = default;
@@ -298,7 +298,7 @@ absl::StatusOr<Literal> Scatter(const OpContext& op, Args args, EvalEnv& env) {
       start[s.input_batching_dims[k]] =
           at.index()[BatchPosition(s.scatter_indices_batching_dims[k], s.index_vector_dim)];
     }
-    // A start that is off by more than a window can hit nothing, and could overflow below.
+    // A window that starts this far outside updates nothing, and its index could overflow below.
     bool reachable = true;
     for (int64_t d = 0; d < x.rank(); ++d) {
       reachable = reachable && start[d] < x.dimensions(d) && start[d] > -x.dimensions(d);

@@ -67,7 +67,7 @@ absl::StatusOr<Literal> Pad(const OpContext& op, const Literal& x, const Literal
   StridedSide source, sink;
   DimVector dims;
   for (int64_t i = 0; i < shape.rank(); ++i) {
-    // Elements first..last of the operand land inside the result.
+    // Elements first..last of the operand are inside the result.
     const int64_t step = padding[i].interior + 1, low = padding[i].low;
     const int64_t first = low >= 0 ? 0 : CeilDiv(-low, step);
     const int64_t room = shape.dimensions(i) - 1 - low;
@@ -125,7 +125,7 @@ absl::StatusOr<Literal> Transpose(const OpContext& op, const Literal& x) {
   return out;
 }
 
-// Moves the elements that count, those inside the dynamic sizes, to the front in row-major order.
+// Moves the elements inside the dynamic sizes to the front, in row-major order.
 Literal Compacted(const Literal& x) {
   Literal out(Shape(x.shape().element_type(), x.shape().dimensions()));
   DimVector sizes;

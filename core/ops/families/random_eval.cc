@@ -1,8 +1,9 @@
 // Evaluation of random number generators.
 //
-// How bits become elements, so that the values are those of XLA: Philox hands out its four words in turn (two together
-// for 64 bits). Threefry gives 64-bit elements both words of one counter; narrower elements are split in two halves
-// along the first dimension of even size (or the largest), the halves interleaved. Below 32 bits the low bits count.
+// Bits become elements so that the values are those of XLA. Philox: elements take the four words of a counter in order,
+// two together for 64 bits. Threefry: a 64-bit element takes both words of one counter; narrower elements are split
+// into two halves along the first dimension of even size (or the largest), and the halves interleaved. An element of
+// less than 32 bits takes the low bits of a word.
 #include <bit>
 #include <cmath>
 
@@ -148,7 +149,7 @@ double Unit(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 absl::StatusOr<Literal> Rng(const OpContext& op, Args args, EvalEnv& env) {
   ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
   ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
-  ASSIGN_OR_RETURN(Literal seed, env.RunExternal(op, {}));  // u64[2], another one each time
+  ASSIGN_OR_RETURN(Literal seed, env.RunExternal(op, {}));  // u64[2], different on each call
   State state{seed.data<uint64_t>()[0], seed.data<uint64_t>()[1], 0};
   const PrimitiveType t = shape.element_type();
   const int64_t n = out.num_elements();

@@ -49,7 +49,8 @@ absl::StatusOr<Shape> InferReduce(const OpContext& op) {
   return n == 1 ? shapes[0] : Shape::Tuple(std::move(shapes));
 }
 
-// Operands: inputs, then initial carries. The body takes input slices and carries, returns output slices and carries.
+// Operands: inputs, then initial carries. The body takes input slices and carries; it returns output slices and
+// carries.
 absl::StatusOr<Shape> InferScan(const OpContext& op) {
   RETURN_IF_ERROR(WantCalled(op, 1));
   const int total = static_cast<int>(op.operands.size());

@@ -4,14 +4,14 @@
 #include <numeric>
 
 #include "core/ops/families/elements.h"
-#include "core/ops/families/fold.h"
+#include "core/ops/families/run_reducer.h"
 #include "core/types/literal_convert.h"
 
 namespace backplane {
 namespace {
 
-// The operand's dims, split in those kept and those reduced, with strides in the operand. A reduced dynamic dimension
-// has its actual size: elements beyond do not count.
+// The operand's dimensions, split into those kept and those reduced, with strides in the operand. A reduced dynamic
+// dimension has its actual size: elements beyond it do not count.
 struct ReducePlan {
   DimVector kept, kept_strides, reduced, reduced_strides;
   int64_t outputs = 1, inputs = 1;
@@ -44,13 +44,14 @@ ReducePlan MakePlan(const Literal& x, absl::Span<const int64_t> dims) {
   return p;
 }
 
-// One binary operation. Either runs of kept elements are combined side by side, or runs of reduced ones folded.
-void ReduceWithKernel(const ReducePlan& p, const ElementwiseKernel& kernel, FoldFn fold, int width, const std::byte* x,
-                      std::byte* out) {
+// The reducer is one binary operation. It combines whole runs of outputs where their elements lie side by side, and
+// otherwise reduces each output's run.
+void ReduceWithKernel(const ReducePlan& p, const ElementwiseKernel& kernel, RunReducer reduce_run, int width,
+                      const std::byte* x, std::byte* out) {
   const bool kept_inside = !p.kept.empty() && p.kept_strides.back() == 1;
   const size_t nk = p.kept.size(), nr = p.reduced.size();
-  if (kept_inside || fold == nullptr) {
-    // For each outer kept index and each reduced index: out[row] = op(out[row], x[row]).
+  if (kept_inside || reduce_run == nullptr) {
+    // For each outer kept index and each reduced index: out[run] = op(out[run], x[run]).
     const size_t outer = kept_inside ? nk - 1 : nk;
     const int64_t run = kept_inside ? p.kept.back() : 1;
     const DimVector to = RowMajorStrides(p.kept);
@@ -72,13 +73,13 @@ void ReduceWithKernel(const ReducePlan& p, const ElementwiseKernel& kernel, Fold
     Odometer<1> r(absl::MakeSpan(p.reduced).subspan(0, nr > 0 ? nr - 1 : 0),
                   {absl::MakeSpan(p.reduced_strides).subspan(0, nr > 0 ? nr - 1 : 0)});
     do {
-      fold(out, x + (k.offset() + r.offset()) * width, run, step);
+      reduce_run(out, x + (k.offset() + r.offset()) * width, run, step);
     } while (r.Next());
     out += width;
   } while (k.Next());
 }
 
-// Any program over scalars; lanes are outputs.
+// The reducer is any program over scalars; each lane computes one output.
 void ReduceWithProgram(const ReducePlan& p, const ScalarProgram& program, const std::vector<Literal>& inputs,
                        std::vector<Literal>& results) {
   const int n = static_cast<int>(inputs.size());
@@ -180,7 +181,7 @@ absl::StatusOr<Literal> Reduce(const OpContext& op, Args args, EvalEnv& env) {
     const PrimitiveType t = inputs[0].shape().element_type();
     if (simple) kernel = BinaryKernel(*simple, t);
     if (kernel) {
-      ReduceWithKernel(plan, *kernel, FindFold(*simple, t), ByteWidth(t), inputs[0].bytes(),
+      ReduceWithKernel(plan, *kernel, FindRunReducer(*simple, t), ByteWidth(t), inputs[0].bytes(),
                        results[0].mutable_bytes());
     } else if (const ScalarProgram* program = env.CalledScalarProgram(0)) {
       ReduceWithProgram(plan, *program, inputs, results);

@@ -7,7 +7,7 @@
 namespace backplane {
 namespace {
 
-// The environment of the operation, but that operands stay what they were made.
+// The environment of the operation, but operands are never moved out of it.
 class SameOperands : public EvalEnv {
  public:
   explicit SameOperands(EvalEnv& env) : env_(env) {}
@@ -33,7 +33,7 @@ bool IsShort(const Literal& x) {
   return false;
 }
 
-// The part of x, or all of `from`, that lies in `sizes`, copied to the same place of an array of dims `to`.
+// The elements of x (all of `from`) inside `sizes`, copied to the same indices of an array of dimensions `to`.
 void CopyBox(const Literal& from, absl::Span<const int64_t> sizes, Literal& to) {
   if (from.num_elements() == 0 || to.num_elements() == 0) return;
   StridedCopy(ByteWidth(from.shape().element_type()), sizes, from.bytes(),
@@ -47,7 +47,7 @@ Literal Cut(const Literal& x, const DimVector& sizes) {
   return cut;
 }
 
-// A result for the sizes in use as one of the shape that is declared for the bounds.
+// A result for the dynamic sizes as one of the shape that is declared for the bounds.
 Literal Spread(const Literal& used, const Shape& bound) {
   if (bound.IsTuple()) {
     std::vector<Literal> elements;
@@ -66,7 +66,7 @@ Literal Spread(const Literal& used, const Shape& bound) {
   return out;
 }
 
-// The sizes in use of dimensions that belong together are the least of theirs.
+// Dimensions that must agree take the smaller of their dynamic sizes.
 void Agree(std::vector<DimVector>& sizes, size_t i, int64_t d, size_t j, int64_t e) {
   sizes[i][d] = sizes[j][e] = std::min(sizes[i][d], sizes[j][e]);
 }

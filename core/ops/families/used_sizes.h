@@ -1,8 +1,8 @@
 // Evaluation over dimensions of dynamic size.
 //
-// A literal of dynamic shape holds its bound; elements past the size are there and mean nothing. An operation on each
-// element by itself may compute them along. One that moves elements across such a dimension, or combines those along
-// it, must not see them: it is evaluated on arrays of the sizes in use, and its result put back into the bound's.
+// A literal of dynamic shape holds as many elements as its bound; those beyond the dynamic size have no meaning. An
+// elementwise operation may compute them too. An operation that moves or combines elements along a dynamic dimension
+// must not see them: it is evaluated on arrays of the dynamic sizes, and its result copied into an array of the bounds.
 #ifndef BACKPLANE_CORE_OPS_FAMILIES_USED_SIZES_H_
 #define BACKPLANE_CORE_OPS_FAMILIES_USED_SIZES_H_
 
@@ -10,7 +10,7 @@
 
 namespace backplane {
 
-// Whether that is how this operation has to be evaluated on these operands.
+// Whether the operation has to be evaluated so on these operands.
 bool NeedsUsedSizes(const OpContext& op, absl::Span<const Literal* const> operands);
 absl::StatusOr<Literal> EvaluateOverUsedSizes(const OpContext& op, absl::Span<const Literal* const> operands,
                                               EvalEnv& env);

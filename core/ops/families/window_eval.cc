@@ -2,12 +2,12 @@
 #include <memory>
 
 #include "core/ops/families/elements.h"
-#include "core/ops/families/fold.h"
+#include "core/ops/families/run_reducer.h"
 
 namespace backplane {
 namespace {
 
-// What one window element does to one row of outputs.
+// What one window element contributes to one row of outputs.
 class RowCombiner {
  public:
   virtual ~RowCombiner() = default;
@@ -196,7 +196,7 @@ absl::StatusOr<Literal> ReduceWindow(const OpContext& op, Args args, EvalEnv& en
   return PackResults(std::move(results), tuple);
 }
 
-// A called function of two scalars, quick where it is a program.
+// A called function of two scalars; fast where it is a scalar program.
 class Pair {
  public:
   Pair(EvalEnv& env, int which) : env_(env), which_(which) {

@@ -17,8 +17,8 @@
 #include "plugins/tpu_emulator/report/report_folder.h"
 #include "sdk/backend/host_copy.h"
 #include "sdk/backend/serialized_executable.h"
+#include "sdk/codegen/accuracy.h"
 #include "sdk/engine/backend/pipeline.h"
-#include "sdk/engine/compiler/accuracy.h"
 #include "sdk/engine/jit/host.h"
 
 namespace backplane::tpu {
@@ -115,7 +115,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
   Stopwatch watch;
   module->config().num_replicas = options.num_replicas;
   module->config().num_partitions = options.num_partitions;
-  RETURN_IF_ERROR(engine::CheckAccuracy(*module, engine::jit::Host().target.has_fma));
+  RETURN_IF_ERROR(codegen::CheckAccuracy(*module, engine::jit::Host().target.has_fma));
   EmulatorProgramFacts facts;
   facts.options = options;
   facts.version = ComputeVersion(chosen);

@@ -19,9 +19,13 @@ bool ContainsF64(const Shape& s) {
   return std::any_of(s.tuple_shapes().begin(), s.tuple_shapes().end(), ContainsF64);
 }
 
+// Whether the operation combines elements by a computation of its own, which is rewritten as well.
+bool HasReducer(const Instruction& i) { return i.info().Has(OpTrait::kReduces) && !i.info().Has(OpTrait::kCollective); }
+
 // Whether the result is a pair if the operands are pairs. The operation then computes nothing, or returns an operand up
 // to its sign.
 bool PreservesPairs(const Instruction& i) {
+  if (HasReducer(i)) return true;
   switch (i.opcode()) {
     case Opcode::kAbs:
       return !IsComplex(i.operand(0)->shape().element_type());
@@ -50,11 +54,6 @@ bool PreservesPairs(const Instruction& i) {
     case Opcode::kGather:
     case Opcode::kSort:
     case Opcode::kTopK:
-    // Their combiners are rewritten.
-    case Opcode::kReduce:
-    case Opcode::kReduceWindow:
-    case Opcode::kScatter:
-    case Opcode::kSelectAndScatter:
     // Their bodies are rewritten.
     case Opcode::kWhile:
     case Opcode::kConditional:
@@ -81,11 +80,6 @@ bool PreservesPairs(const Instruction& i) {
   }
 }
 
-bool HasCombiner(const Instruction& i) {
-  return i.Is(Opcode::kReduce) || i.Is(Opcode::kReduceWindow) || i.Is(Opcode::kScatter) ||
-         i.Is(Opcode::kSelectAndScatter);
-}
-
 // Rounds the values of one computation.
 class Rounder {
  public:
@@ -93,7 +87,7 @@ class Rounder {
 
   absl::Status RoundComputation(absl::flat_hash_map<const Computation*, Computation*>& combiners, bool& changed) {
     for (Instruction* i : c_->Snapshot()) {
-      if (HasCombiner(*i) && ContainsF64(i->shape())) {
+      if (HasReducer(*i) && ContainsF64(i->shape())) {
         // The last computation is the combiner; the first one of a select-and-scatter compares.
         const int64_t last = static_cast<int64_t>(i->called().size()) - 1;
         ASSIGN_OR_RETURN(Computation * combiner, RoundCombiner(i->called(last), combiners));
@@ -276,7 +270,7 @@ class Rounder {
                                              absl::flat_hash_map<const Computation*, Computation*>& rounded) {
     if (auto at = rounded.find(of); at != rounded.end()) return at->second;
     const bool computes = std::any_of(of->instructions().begin(), of->instructions().end(), [](const auto& i) {
-      return ContainsF64(i->shape()) && (!PreservesPairs(*i) || HasCombiner(*i));
+      return ContainsF64(i->shape()) && (!PreservesPairs(*i) || HasReducer(*i));
     });
     if (!computes) return rounded[of] = of;
     Computation* copy = c_->parent()->CloneComputation(of);

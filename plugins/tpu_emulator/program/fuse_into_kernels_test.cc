@@ -173,6 +173,11 @@ TEST(FuseIntoKernels, PreservesEveryOperation) {
     text.clear();
   }
   if (!name.empty()) cases.emplace_back(name, text);
+  for (const OpInfo& info : Operations()) {
+    if (!info.Has(kResultAccuracy)) continue;
+    cases.emplace_back(absl::StrCat(info.text, " : float"),
+                       absl::StrCat("ENTRY e { a = $T[3,21] parameter(0) ROOT r = $T[3,21] ", info.text, "(a) }"));
+  }
   ASSERT_GT(cases.size(), 100u);
   int compared = 0;
   for (const auto& [header, body] : cases) {

@@ -25,23 +25,8 @@ double VectorCost(Opcode opcode) {
       return 4;
     case Opcode::kConvert:
       return 2;
-    case Opcode::kExp:
-    case Opcode::kExpm1:
-    case Opcode::kLog:
-    case Opcode::kLog1p:
-    case Opcode::kLogistic:
-    case Opcode::kTanh:
-    case Opcode::kTan:
-    case Opcode::kSin:
-    case Opcode::kCos:
-    case Opcode::kCosh:
-    case Opcode::kErf:
-    case Opcode::kCbrt:
-    case Opcode::kPower:
-    case Opcode::kAtan2:
-      return 8;
     default:
-      return 1;
+      return Info(opcode).Has(OpTrait::kTranscendental) ? 8 : 1;
   }
 }
 

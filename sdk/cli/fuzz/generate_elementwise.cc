@@ -4,54 +4,22 @@
 namespace backplane::cli::fuzz {
 namespace {
 
+// The elementwise operations without attributes that have so many operands, in the order of the operation table.
+std::vector<Opcode> WithOperands(int count) {
+  std::vector<Opcode> ops;
+  for (const OpInfo& info : Operations()) {
+    if (info.operand_types && info.arity == count) ops.push_back(info.opcode);
+  }
+  return ops;
+}
+
 const std::vector<Opcode>& Unaries() {
-  static const auto* const ops = new std::vector<Opcode>{Opcode::kAbs,
-                                                         Opcode::kCbrt,
-                                                         Opcode::kCeil,
-                                                         Opcode::kClz,
-                                                         Opcode::kCos,
-                                                         Opcode::kCosh,
-                                                         Opcode::kErf,
-                                                         Opcode::kExp,
-                                                         Opcode::kExpm1,
-                                                         Opcode::kFloor,
-                                                         Opcode::kImag,
-                                                         Opcode::kIsFinite,
-                                                         Opcode::kLog,
-                                                         Opcode::kLog1p,
-                                                         Opcode::kLogistic,
-                                                         Opcode::kNegate,
-                                                         Opcode::kNot,
-                                                         Opcode::kPopcnt,
-                                                         Opcode::kReal,
-                                                         Opcode::kRoundNearestAfz,
-                                                         Opcode::kRoundNearestEven,
-                                                         Opcode::kRsqrt,
-                                                         Opcode::kSign,
-                                                         Opcode::kSin,
-                                                         Opcode::kSqrt,
-                                                         Opcode::kTan,
-                                                         Opcode::kTanh};
+  static const auto* const ops = new std::vector<Opcode>(WithOperands(1));
   return *ops;
 }
 
 const std::vector<Opcode>& Binaries() {
-  static const auto* const ops = new std::vector<Opcode>{Opcode::kAdd,
-                                                         Opcode::kAnd,
-                                                         Opcode::kAtan2,
-                                                         Opcode::kComplex,
-                                                         Opcode::kDivide,
-                                                         Opcode::kMaximum,
-                                                         Opcode::kMinimum,
-                                                         Opcode::kMultiply,
-                                                         Opcode::kOr,
-                                                         Opcode::kPower,
-                                                         Opcode::kRemainder,
-                                                         Opcode::kShiftLeft,
-                                                         Opcode::kShiftRightArithmetic,
-                                                         Opcode::kShiftRightLogical,
-                                                         Opcode::kSubtract,
-                                                         Opcode::kXor};
+  static const auto* const ops = new std::vector<Opcode>(WithOperands(2));
   return *ops;
 }
 
@@ -76,15 +44,12 @@ std::vector<Generator::Recipe> Generator::ElementwiseRecipes() {
 Value Generator::Unary(Scope& s) {
   const Opcode op = OneOf(Unaries());
   Kind kind = Kind::kFloat;
-  switch (op) {
-    case Opcode::kNot:
-    case Opcode::kPopcnt:
-    case Opcode::kClz:
+  switch (*Info(op).operand_types) {
+    case OperandTypes::kInteger:
+    case OperandTypes::kBits:
       kind = Kind::kBits;
       break;
-    case Opcode::kAbs:
-    case Opcode::kNegate:
-    case Opcode::kSign:
+    case OperandTypes::kNumber:
       kind = Kind::kNumber;
       break;
     default:
@@ -98,28 +63,24 @@ Value Generator::Unary(Scope& s) {
 Value Generator::Binary(Scope& s) {
   const Opcode op = OneOf(Binaries());
   Kind kind = Kind::kNumber;
-  switch (op) {
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kXor:
+  switch (*Info(op).operand_types) {
+    case OperandTypes::kBits:
       kind = Kind::kBits;
       break;
-    case Opcode::kShiftLeft:
-    case Opcode::kShiftRightArithmetic:
-    case Opcode::kShiftRightLogical:
+    case OperandTypes::kInteger:
       kind = Kind::kInteger;
       break;
-    case Opcode::kAtan2:
-    case Opcode::kComplex:
+    case OperandTypes::kFloat:
+    case OperandTypes::kInexact:
+    case OperandTypes::kComplexPart:
       kind = Kind::kFloat;
       break;
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-      kind = random_.Chance(10) ? Kind::kPred : Kind::kReal;
-      break;
-    case Opcode::kAdd:
-    case Opcode::kMultiply:
-      kind = random_.Chance(5) ? Kind::kPred : Kind::kNumber;
+    case OperandTypes::kAny:
+      if (op == Opcode::kMaximum || op == Opcode::kMinimum) {  // complex numbers have no order
+        kind = random_.Chance(10) ? Kind::kPred : Kind::kReal;
+      } else if (random_.Chance(5)) {
+        kind = Kind::kPred;
+      }
       break;
     default:
       break;

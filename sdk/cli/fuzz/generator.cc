@@ -81,8 +81,8 @@ void AddCoverage(const Module& module, Coverage& coverage) {
 
 std::string CoverageText(const Coverage& coverage, int64_t devices) {
   std::string text;
-  for (int o = 0; o < kNumOpcodes; ++o) {
-    const Opcode opcode = static_cast<Opcode>(o);
+  for (const OpInfo& info : Operations()) {
+    const Opcode opcode = info.opcode;
     const auto it = coverage.find(opcode);
     if (it == coverage.end()) {
       const std::string why = NotGenerated(opcode, devices);

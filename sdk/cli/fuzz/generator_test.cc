@@ -25,8 +25,8 @@ TEST(Generator, MakesEveryOperation) {
     ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
     AddCoverage(*program->module, coverage);
   }
-  for (int o = 0; o < kNumOpcodes; ++o) {
-    const Opcode opcode = static_cast<Opcode>(o);
+  for (const OpInfo& info : Operations()) {
+    const Opcode opcode = info.opcode;
     if (!NotGenerated(opcode).empty()) continue;
     EXPECT_GT(coverage.count(opcode), 0u) << OpName(opcode);
   }
@@ -38,8 +38,8 @@ TEST(Generator, MakesEveryOperation) {
     ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
     if (DevicesOf(*program->module).count() > 1) AddCoverage(*program->module, coverage);
   }
-  for (int o = 0; o < kNumOpcodes; ++o) {
-    const Opcode opcode = static_cast<Opcode>(o);
+  for (const OpInfo& info : Operations()) {
+    const Opcode opcode = info.opcode;
     if (!NotGenerated(opcode, 8).empty()) continue;
     EXPECT_GT(coverage.count(opcode), 0u) << OpName(opcode);
   }

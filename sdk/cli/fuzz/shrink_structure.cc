@@ -74,9 +74,8 @@ std::set<const Computation*> CombiningComputations(const FuzzProgram& p) {
   for (const Computation* c : p.module->PostOrder()) {
     if (p.quantized.count(std::string(c->name())) > 0) combining.insert(c);
     for (const auto& i : c->instructions()) {
-      const Opcode op = i->opcode();
-      if (op == Opcode::kReduce || op == Opcode::kReduceWindow || op == Opcode::kSort || op == Opcode::kScatter ||
-          op == Opcode::kSelectAndScatter || op == Opcode::kScan) {
+      const bool reduces = i->info().Has(kReduces) && !i->info().Has(kCollective);
+      if (reduces || i->Is(Opcode::kSort) || i->Is(Opcode::kScan)) {
         combining.insert(i->called().begin(), i->called().end());
       }
     }

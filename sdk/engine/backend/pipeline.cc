@@ -13,13 +13,13 @@
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
+#include "sdk/codegen/accuracy.h"
 #include "sdk/compiler/legalize.h"
 #include "sdk/compiler/outline_scalar_control.h"
 #include "sdk/engine/backend/client.h"
 #include "sdk/engine/backend/executable.h"
 #include "sdk/engine/codegen/classify.h"
 #include "sdk/engine/codegen/kernel.h"
-#include "sdk/engine/compiler/accuracy.h"
 #include "sdk/engine/compiler/fuse.h"
 #include "sdk/engine/compiler/library_problems.h"
 #include "sdk/engine/compiler/program.h"
@@ -204,7 +204,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileOnEngine(std::unique_ptr<Modu
   RETURN_IF_ERROR(CheckOptionNames(options.env_option_overrides));
   module->config().num_replicas = options.num_replicas;
   module->config().num_partitions = options.num_partitions;
-  RETURN_IF_ERROR(CheckAccuracy(*module, jit::Host().target.has_fma));
+  RETURN_IF_ERROR(::backplane::codegen::CheckAccuracy(*module, jit::Host().target.has_fma));
   const std::string fingerprint = absl::StrCat(module->Fingerprint(), "-", jit::HostFingerprint());
   RETURN_IF_ERROR(PartitionForDevices(module.get(), options, &log));
   RETURN_IF_ERROR(SimplifyForEngine(module.get(), &log));

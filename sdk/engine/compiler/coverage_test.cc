@@ -64,12 +64,36 @@ void AddForms(const std::string& header, const std::string& text, size_t number,
   for (size_t k = full ? 0 : number % step; k < all.size(); k += step) forms.push_back(std::move(all[k]));
 }
 
+// The group of element types that an elementwise operation takes.
+const char* GroupOf(OperandTypes types) {
+  switch (types) {
+    case OperandTypes::kFloat:
+      return "float";
+    case OperandTypes::kComplexPart:
+      return "f32 f64";
+    case OperandTypes::kInteger:
+      return "integer";
+    case OperandTypes::kBits:
+      return "integer pred";
+    case OperandTypes::kInexact:
+      return "inexact";
+    case OperandTypes::kReal:
+      return "real";
+    case OperandTypes::kNumber:
+      return "number";
+    case OperandTypes::kAny:
+      return "all";
+  }
+  return "";
+}
+
 std::vector<Form> Forms() {
   std::ifstream file(BACKPLANE_SOURCE_DIR "/sdk/engine/compiler/testdata/coverage.txt");
   std::vector<Form> forms;
-  std::string line, header, text;
+  std::string line, header, text, all;
   size_t number = 0;
   while (std::getline(file, line)) {
+    absl::StrAppend(&all, line, "\n");
     if (absl::StartsWith(line, "#")) continue;
     if (!absl::StartsWith(line, "case ")) {
       absl::StrAppend(&text, line, "\n");
@@ -79,7 +103,18 @@ std::vector<Form> Forms() {
     header = line.substr(5);
     text.clear();
   }
-  if (!header.empty()) AddForms(header, text, number, forms);
+  if (!header.empty()) AddForms(header, text, number++, forms);
+  for (const OpInfo& info : Operations()) {
+    if (!info.operand_types) continue;
+    if (!info.Has(kResultAccuracy) && absl::StrContains(all, absl::StrCat(" ", info.text, "("))) continue;
+    const std::string header = absl::StrCat(info.text, " : ", GroupOf(*info.operand_types));
+    AddForms(header,
+             info.arity == 1
+                 ? absl::StrCat("ENTRY e { a = $T[3,21] parameter(0) ROOT r = ", info.text, "(a) }")
+                 : absl::StrCat("ENTRY e { a = $T[3,21] parameter(0) b = $T[3,21] parameter(1) ROOT r = ", info.text,
+                                "(a, b) }"),
+             number++, forms);
+  }
   return forms;
 }
 

@@ -1,46 +1,14 @@
-#include "sdk/engine/compiler/accuracy.h"
+#include "sdk/codegen/accuracy.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "core/types/float_format.h"
+#include "sdk/codegen/vector_math.h"
 
-namespace backplane::engine {
+namespace backplane::codegen {
 namespace {
-
-struct Bounds {
-  double f32, f64;
-};
-
-std::optional<Bounds> BoundsOf(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kCbrt:
-      return Bounds{0.6, 1};
-    case Opcode::kCos:
-    case Opcode::kSin:
-      return Bounds{2, 1.5};
-    case Opcode::kCosh:
-    case Opcode::kExpm1:
-      return Bounds{2, 2};
-    case Opcode::kErf:
-    case Opcode::kExp:
-    case Opcode::kLog:
-    case Opcode::kRsqrt:
-      return Bounds{1.5, 1.5};
-    case Opcode::kLog1p:
-      return Bounds{2, 1.5};
-    case Opcode::kLogistic:
-    case Opcode::kTanh:
-      return Bounds{2.5, 2.5};
-    case Opcode::kSqrt:
-      return Bounds{0.51, 0.51};
-    case Opcode::kTan:
-      return Bounds{0.6, 2.5};
-    default:
-      return std::nullopt;
-  }
-}
 
 // No result is larger than one.
 bool StaysBelowOne(Opcode opcode) {
@@ -54,14 +22,15 @@ double Epsilon(PrimitiveType t) { return std::ldexp(1.0, -FloatFormatOf(t).manti
 }  // namespace
 
 std::optional<double> ErrorBound(Opcode opcode, PrimitiveType t, bool has_fma) {
-  const std::optional<Bounds> bounds = BoundsOf(opcode);
-  if (!bounds) return std::nullopt;
+  const std::optional<MathFn> fn = MathFnOf(opcode);
+  const std::optional<MathError> error = fn ? VectorMath::ErrorOf(*fn) : std::nullopt;
+  if (!error) return std::nullopt;
   const double slack = has_fma ? 1 : 1.6;
   switch (t) {
     case PrimitiveType::kF32:
-      return bounds->f32 * slack;
+      return error->f32 * slack;
     case PrimitiveType::kF64:
-      return bounds->f64 * slack;
+      return error->f64 * slack;
     case PrimitiveType::kF8E8M0FNU:
       return 1;  // between powers of two the nearest one may be off by half
     default:
@@ -94,4 +63,4 @@ absl::Status CheckAccuracy(const Module& module, bool has_fma) {
   return absl::OkStatus();
 }
 
-}  // namespace backplane::engine
+}  // namespace backplane::codegen

@@ -1,4 +1,4 @@
-#include "core/ops/families/fold.h"
+#include "core/ops/families/run_reducer.h"
 
 #include <cmath>
 #include <complex>
@@ -30,7 +30,7 @@ struct Product {
       return T(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
   }
 };
-struct Highest {
+struct Maximum {
   template <typename T>
   static T Of(T a, T b) {
     if constexpr (kIsInteger<T>)
@@ -39,7 +39,7 @@ struct Highest {
       return a != a ? a : (b != b ? b : (a > b || (a == b && !std::signbit(a)) ? a : b));
   }
 };
-struct Lowest {
+struct Minimum {
   template <typename T>
   static T Of(T a, T b) {
     if constexpr (kIsInteger<T>)
@@ -48,28 +48,28 @@ struct Lowest {
       return a != a ? a : (b != b ? b : (a < b || (a == b && std::signbit(a)) ? a : b));
   }
 };
-struct AllBits {
+struct BitAnd {
   template <typename T>
   static T Of(T a, T b) {
     return static_cast<T>(a & b);
   }
 };
-struct AnyBits {
+struct BitOr {
   template <typename T>
   static T Of(T a, T b) {
     return static_cast<T>(a | b);
   }
 };
-struct OddBits {
+struct BitXor {
   template <typename T>
   static T Of(T a, T b) {
     return static_cast<T>(a ^ b);
   }
 };
 
-// Eight partial results make the loop quick and long float sums accurate; the order is one that a reduction allows.
+// Eight partial results make the loop fast and long float sums accurate. A reduction allows this order.
 template <typename Op, typename T>
-void Fold(void* acc, const void* data, int64_t n, int64_t step) {
+void ReduceRun(void* acc, const void* data, int64_t n, int64_t step) {
   const T* x = static_cast<const T*>(data);
   T total = *static_cast<T*>(acc);
   constexpr int kWays = 8;
@@ -98,30 +98,30 @@ void Fold(void* acc, const void* data, int64_t n, int64_t step) {
 }
 
 template <typename T>
-FoldFn OfType(Opcode opcode) {
+RunReducer OfType(Opcode opcode) {
   switch (opcode) {
     case Opcode::kAdd:
-      return &Fold<Sum, T>;
+      return &ReduceRun<Sum, T>;
     case Opcode::kMultiply:
-      return &Fold<Product, T>;
+      return &ReduceRun<Product, T>;
     default:
       break;
   }
   if constexpr (std::is_arithmetic_v<T>) {
-    if (opcode == Opcode::kMaximum) return &Fold<Highest, T>;
-    if (opcode == Opcode::kMinimum) return &Fold<Lowest, T>;
+    if (opcode == Opcode::kMaximum) return &ReduceRun<Maximum, T>;
+    if (opcode == Opcode::kMinimum) return &ReduceRun<Minimum, T>;
   }
   if constexpr (kIsInteger<T>) {
-    if (opcode == Opcode::kAnd) return &Fold<AllBits, T>;
-    if (opcode == Opcode::kOr) return &Fold<AnyBits, T>;
-    if (opcode == Opcode::kXor) return &Fold<OddBits, T>;
+    if (opcode == Opcode::kAnd) return &ReduceRun<BitAnd, T>;
+    if (opcode == Opcode::kOr) return &ReduceRun<BitOr, T>;
+    if (opcode == Opcode::kXor) return &ReduceRun<BitXor, T>;
   }
   return nullptr;
 }
 
 }  // namespace
 
-FoldFn FindFold(Opcode opcode, PrimitiveType type) {
+RunReducer FindRunReducer(Opcode opcode, PrimitiveType type) {
   switch (type) {
     case PrimitiveType::kPred:
       if (opcode == Opcode::kAdd) opcode = Opcode::kOr;

@@ -1,11 +1,10 @@
-#include "sdk/engine/compiler/accuracy.h"
+#include "sdk/codegen/accuracy.h"
 
-#include "core/ops/result_accuracy.h"
 #include "core/text/hlo_parser.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace backplane::engine {
+namespace backplane::codegen {
 namespace {
 
 using ::testing::HasSubstr;
@@ -45,13 +44,12 @@ TEST(Accuracy, WhatIsNotKeptIsRefused) {
 }
 
 TEST(Accuracy, EveryFunctionThatTakesOneHasABound) {
-  for (int k = 0; k < kNumOpcodes; ++k) {
-    const Opcode op = static_cast<Opcode>(k);
+  for (const OpInfo& info : Operations()) {
     for (PrimitiveType t : {PrimitiveType::kBF16, PrimitiveType::kF16, PrimitiveType::kF32, PrimitiveType::kF64,
                             PrimitiveType::kF8E4M3FN, PrimitiveType::kF4E2M1FN, PrimitiveType::kF8E8M0FNU})
-      EXPECT_EQ(ErrorBound(op, t, true).has_value(), TakesResultAccuracy(op)) << OpName(op);
+      EXPECT_EQ(ErrorBound(info.opcode, t, true).has_value(), info.Has(kResultAccuracy)) << info.text;
   }
 }
 
 }  // namespace
-}  // namespace backplane::engine
+}  // namespace backplane::codegen
