@@ -160,6 +160,9 @@ class Actor {
   const bool parallel;
   std::vector<Item> items, shared;
   Counts expected{};
+  // Of the unknown handles expected, those that are objects of another type. An object of the wanted type may have died
+  // at such an address, which the model cannot know; then the layer tells that one's end instead.
+  uint64_t of_another_type = 0;
   const PJRT_Api* target = nullptr;                                 // the plugin's own table, without the layers
   std::vector<std::pair<std::string, std::string>> create_options;  // name and value, a number or a string
 };

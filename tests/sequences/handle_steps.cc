@@ -271,6 +271,7 @@ void WrongHandle(Actor& actor) {
       if (other == nullptr || other->type == a.object) return;
       args.Set(a, other->handle);
       actor.Expect(kUnknownHandle);
+      ++actor.of_another_type;
       actor.Refused(fn, args.args());
     }
   }
