@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "core/ops/families/fold.h"
+#include "core/ops/families/run_reducer.h"
 #include "sdk/engine/codegen/body_emitter.h"
 
 namespace backplane::engine::codegen {

@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/ops/families/fold.h"
+#include "core/ops/families/run_reducer.h"
 #include "core/types/status_macros.h"
 #include "sdk/engine/codegen/classify.h"
 #include "sdk/engine/codegen/elements.h"

@@ -309,8 +309,10 @@ std::string ProgramDifference(const Module& module, const ProgramRunOptions& opt
     }
   }
   if (!options.stored) return "";
-  EngineExecutable executable(*std::move(program), CompileOptions(), {}, "fingerprint", {});
-  absl::StatusOr<std::string> bytes = executable.Serialize();
+  absl::StatusOr<std::shared_ptr<Executable>> executable =
+      EngineExecutable::Create(*std::move(program), CompileOptions(), {}, "fingerprint", {});
+  if (!executable.ok()) return absl::StrCat("executable: ", executable.status().ToString());
+  absl::StatusOr<std::string> bytes = (*executable)->Serialize();
   if (!bytes.ok()) return absl::StrCat("serialize: ", bytes.status().ToString());
   absl::StatusOr<std::shared_ptr<Executable>> back = DeserializeEngineExecutable(*bytes, nullptr);
   if (!back.ok()) return absl::StrCat("deserialize: ", back.status().ToString());
