@@ -25,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/ir/computation.h"
+#include "sdk/compiler/fusion/fusion_policy.h"
 #include "sdk/engine/jit/host.h"
 
 namespace llvm {
@@ -35,16 +36,13 @@ namespace backplane::engine::codegen {
 
 // ---- What the fusion pass asks ------------------------------------------------------------------------------------
 
-// What an instruction can be inside a kernel.
-enum class FusionRole {
-  kElementwise,  // one element from the same element of each operand; also constants, parameters, tuples at the root
-  kIndexing,    // one element from another element of an operand: broadcast, reshape, transpose, slice, pad, gather ...
-  kReduction,   // reduce: producers fuse in; consumers too, at the reduced shape, or broadcast back to the same rows
-  kUpdate,      // dynamic-update-slice, scatter: the root of a kernel; producers of update and indices fuse in
-  kWindow,      // reduce-window, select-and-scatter: the root of a kernel; producers fuse in when cheap
-  kAlone,       // a kernel of its own, nothing fuses with it
-  kNotFusible,  // no kernel can contain it
-};
+// What an instruction can be inside a kernel (sdk/compiler/fusion/fusion_policy.h). Here:
+//   kElementwise   also constants, parameters, tuples at the root
+//   kIndexing      broadcast, reshape, transpose, slice, pad, gather, ...
+//   kReduction     producers fuse in; consumers too, at the reduced shape, or broadcast back to the same rows
+//   kUpdate        the root of a kernel; producers of update and indices fuse in
+//   kWindow        the root of a kernel; producers fuse in when cheap
+using compiler::FusionRole;
 
 struct Verdict {
   FusionRole role = FusionRole::kNotFusible;
