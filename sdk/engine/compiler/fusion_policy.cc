@@ -110,7 +110,7 @@ void EngineFusionPolicy::BeforeMerge(const FusionGraph& graph, int from, int int
 }
 
 bool EngineFusionPolicy::CanPlan(const Computation& kernel) const {
-  return codegen::PlanKernel(kernel, {}, "plan").ok();
+  return codegen::CanPlanKernel(kernel).ok();
 }
 
 // ---- Whether a producer joins a kernel that reads it.
