@@ -114,7 +114,7 @@ absl::Status DissolveFusions(Module* module) {
     for (Computation* c : ControlFlowComputations(module)) {
       bool here = false;
       for (Instruction* i : c->Snapshot()) {
-        if (!i->Is(Opcode::kFusion) || codegen::PlanKernel(*i->called(0), {}, "fusion").ok()) continue;
+        if (!i->Is(Opcode::kFusion) || codegen::CanPlanKernel(*i->called(0)).ok()) continue;
         Replace(i, Inline(c, i->called(0), i->operands()));
         if (i->HasSideEffect()) RETURN_IF_ERROR(c->Remove(i));
         here = true;

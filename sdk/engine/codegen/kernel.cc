@@ -16,24 +16,8 @@
 namespace backplane::engine::codegen {
 namespace {
 
-const jit::HostInfo& HostOf(const KernelOptions& options) { return options.host ? *options.host : jit::Host(); }
-
 std::string PhaseSymbol(absl::string_view symbol, size_t phase) {
   return phase == 0 ? std::string(symbol) : absl::StrCat(symbol, ".", phase);
-}
-
-absl::Status CheckShared(const Computation& computation, const KernelOptions& options) {
-  if (options.shared.empty()) return absl::OkStatus();
-  std::vector<InPlacePair> allowed = InPlaceCandidates(computation);
-  for (const InPlacePair& p : options.shared) {
-    bool found = false;
-    for (const InPlacePair& a : allowed) found = found || (a.input == p.input && a.output == p.output);
-    if (!found) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(computation.name(), ": input ", p.input, " cannot share the memory of output ", p.output));
-    }
-  }
-  return absl::OkStatus();
 }
 
 bool Reaches(const Instruction* from, const Instruction* what) {
@@ -57,12 +41,10 @@ struct PhaseAccesses {
   std::vector<Affine> stores;  // by target
 };
 
-}  // namespace
-
-std::vector<InPlacePair> InPlaceCandidates(const Computation& computation) {
+// `plan` is one without sharing.
+std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
+  const Computation& computation = *plan->computation;
   std::vector<InPlacePair> result;
-  absl::StatusOr<FusionPlan> plan = BuildFusionPlan(computation, {});
-  if (!plan.ok()) return result;
   std::vector<PhaseAccesses> walks(plan->phases.size());
   for (size_t k = 0; k < walks.size(); ++k) {
     const Phase& phase = plan->phases[k];
@@ -211,17 +193,13 @@ std::vector<InPlacePair> InPlaceCandidates(const Computation& computation) {
   return result;
 }
 
-absl::StatusOr<KernelPlan> PlanKernel(const Computation& computation, const KernelOptions& options,
-                                      absl::string_view symbol) {
-  RETURN_IF_ERROR(CheckShared(computation, options));
-  ASSIGN_OR_RETURN(FusionPlan fusion, BuildFusionPlan(computation, options));
+KernelPlan DescribeKernel(FusionPlan fusion, absl::string_view symbol) {
   KernelPlan plan;
   plan.temp_bytes = fusion.temp_bytes;
   std::vector<std::string> notes;
   for (size_t k = 0; k < fusion.phases.size(); ++k) {
     const Phase& phase = fusion.phases[k];
     KernelPhase p;
-    p.symbol = PhaseSymbol(symbol, k);
     p.work_units = phase.work_units;
     constexpr double kCyclesPerMicrosecond = 3500;
     p.estimated_us = phase.cycles / kCyclesPerMicrosecond;
@@ -234,25 +212,60 @@ absl::StatusOr<KernelPlan> PlanKernel(const Computation& computation, const Kern
     plan.phases.push_back(std::move(p));
   }
   plan.note = absl::StrJoin(notes, "; ");
+  plan.fusion = std::make_shared<const FusionPlan>(std::move(fusion));
+  plan.SetSymbol(symbol);
   return plan;
 }
 
-std::string KernelKey(const Computation& computation, const KernelOptions& options) {
+}  // namespace
+
+void KernelPlan::SetSymbol(absl::string_view symbol) {
+  for (size_t k = 0; k < phases.size(); ++k) phases[k].symbol = PhaseSymbol(symbol, k);
+}
+
+absl::Status CanPlanKernel(const Computation& computation) { return BuildFusionPlan(computation, {}).status(); }
+
+absl::StatusOr<KernelPlan> PlanKernel(const Computation& computation, absl::string_view symbol,
+                                      const jit::HostInfo* host) {
+  ASSIGN_OR_RETURN(FusionPlan fusion, BuildFusionPlan(computation, {{}, host}));
+  KernelPlan plan = DescribeKernel(std::move(fusion), symbol);
+  plan.in_place = FindInPlacePairs(plan.fusion.get());
+  return plan;
+}
+
+absl::StatusOr<KernelPlan> ShareMemory(const KernelPlan& plan, const std::vector<InPlacePair>& shared,
+                                       absl::string_view symbol) {
+  const Computation& computation = *plan.fusion->computation;
+  for (const InPlacePair& p : shared) {
+    if (std::none_of(plan.in_place.begin(), plan.in_place.end(),
+                     [&](const InPlacePair& a) { return a.input == p.input && a.output == p.output; })) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(computation.name(), ": input ", p.input, " cannot share the memory of output ", p.output));
+    }
+  }
+  // Copies before updates fall away, and the ends of loops must not compute elements twice: these are other loops.
+  ASSIGN_OR_RETURN(FusionPlan fusion, BuildFusionPlan(computation, {shared, plan.fusion->host}));
+  return DescribeKernel(std::move(fusion), symbol);
+}
+
+std::string KernelKey(const Computation& computation, const jit::HostInfo* host) {
   Module copy("key");
   copy.set_entry(copy.CloneComputation(&computation));
-  std::string key = copy.Fingerprint();
-  for (const InPlacePair& p : options.shared) absl::StrAppend(&key, "/", p.input, "=", p.output);
-  absl::StrAppend(&key, "/", HostOf(options).target.vector_bytes);
+  return absl::StrCat(copy.Fingerprint(), "/", (host != nullptr ? *host : jit::Host()).target.vector_bytes);
+}
+
+std::string KernelKey(absl::string_view key_without_sharing, absl::Span<const InPlacePair> shared) {
+  std::string key(key_without_sharing);
+  for (const InPlacePair& p : shared) absl::StrAppend(&key, "/", p.input, "=", p.output);
   return key;
 }
 
 absl::Status EmitKernels(absl::Span<const KernelRequest> requests, llvm::Module& module) {
   if (requests.empty()) return absl::OkStatus();
-  const jit::HostInfo& host = HostOf(requests[0].options);
+  const jit::HostInfo& host = *requests[0].fusion->host;
   ElementEmitter elements(&module, &host.target);
   for (const KernelRequest& r : requests) {
-    RETURN_IF_ERROR(CheckShared(*r.computation, r.options));
-    ASSIGN_OR_RETURN(FusionPlan plan, BuildFusionPlan(*r.computation, r.options));
+    const FusionPlan& plan = *r.fusion;
     for (size_t k = 0; k < plan.phases.size(); ++k) {
       PhaseEmitter emitter(elements, plan, plan.phases[k], host);
       RETURN_IF_ERROR(emitter.Emit(PhaseSymbol(r.symbol, k)));

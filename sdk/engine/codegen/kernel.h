@@ -6,7 +6,7 @@
 //
 // Running one:
 //   - buffers[] holds the inputs (parameters in order), then the outputs (tuple elements in order), then the plan's
-//     temporaries. Each is described by BufferTraits.
+//     temporaries.
 //   - The phases run one after another; each is spread over threads by cutting [0, work_units) into ranges, and is
 //     finished before the next begins. A phase of zero units is not called. Ranges must not be empty.
 //   - `scratch` is memory of scratch_bytes, 64-byte aligned, for the sole use of that call; contents are not kept.
@@ -17,6 +17,7 @@
 #define BACKPLANE_SDK_ENGINE_CODEGEN_KERNEL_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/ir/computation.h"
+#include "sdk/compiler/fusion/fusion_policy.h"
 #include "sdk/engine/jit/host.h"
 
 namespace llvm {
@@ -33,18 +35,17 @@ class Module;
 
 namespace backplane::engine::codegen {
 
+struct FusionPlan;  // sdk/engine/codegen/plan.h
+
 // ---- What the fusion pass asks ------------------------------------------------------------------------------------
 
-// What an instruction can be inside a kernel.
-enum class FusionRole {
-  kElementwise,  // one element from the same element of each operand; also constants, parameters, tuples at the root
-  kIndexing,    // one element from another element of an operand: broadcast, reshape, transpose, slice, pad, gather ...
-  kReduction,   // reduce: producers fuse in; consumers too, at the reduced shape, or broadcast back to the same rows
-  kUpdate,      // dynamic-update-slice, scatter: the root of a kernel; producers of update and indices fuse in
-  kWindow,      // reduce-window, select-and-scatter: the root of a kernel; producers fuse in when cheap
-  kAlone,       // a kernel of its own, nothing fuses with it
-  kNotFusible,  // no kernel can contain it
-};
+// What an instruction can be inside a kernel (sdk/compiler/fusion/fusion_policy.h). Here:
+//   kElementwise   also constants, parameters, tuples at the root
+//   kIndexing      broadcast, reshape, transpose, slice, pad, gather, ...
+//   kReduction     producers fuse in; consumers too, at the reduced shape, or broadcast back to the same rows
+//   kUpdate        the root of a kernel; producers of update and indices fuse in
+//   kWindow        the root of a kernel; producers fuse in when cheap
+using compiler::FusionRole;
 
 struct Verdict {
   FusionRole role = FusionRole::kNotFusible;
@@ -73,22 +74,7 @@ struct InPlacePair {
   bool operator==(const InPlacePair&) const = default;
 };
 
-// The pairs that are allowed, at most one input for each output and one output for each input (the first that fits,
-// updates before others). The caller adds liveness: the input must not be needed afterwards. A subset may be chosen.
-std::vector<InPlacePair> InPlaceCandidates(const Computation& computation);
-
 // ---- Planning -----------------------------------------------------------------------------------------------------
-
-struct BufferTraits {
-  // The buffer may be read and written up to 64 bytes past its end (rounded up to 64), and starts 64-byte aligned.
-  bool padded = false;
-};
-
-struct KernelOptions {
-  std::vector<BufferTraits> buffers;    // inputs, then outputs; shorter than that: the rest is not padded
-  std::vector<InPlacePair> shared;      // the pairs in use; each must be one of InPlaceCandidates
-  const jit::HostInfo* host = nullptr;  // nullptr: jit::Host()
-};
 
 using KernelFn = void (*)(void* const* buffers, int64_t begin, int64_t end, void* scratch);
 
@@ -104,26 +90,45 @@ struct KernelPlan {
   std::vector<int64_t> temp_bytes;  // temporaries that all phases share; 64-byte aligned and padded
   int64_t scratch_bytes = 0;        // for each call that runs at the same time
   std::string note;                 // for the compile log: "rows: 4096 x 1024, 3 sweeps, 1 kept row"
+  // The pairs that are allowed, at most one input for each output and one output for each input (the first that fits,
+  // updates before others). The caller adds liveness: the input must not be needed afterwards.
+  std::vector<InPlacePair> in_place;
+  std::shared_ptr<const FusionPlan> fusion;  // what EmitKernels makes code of
+
+  // Names the phases; their symbols start with it.
+  void SetSymbol(absl::string_view symbol);
 };
 
-// `symbol` is the prefix of the phases' symbols. Unimplemented when the computation holds what no kernel can do, the
-// message naming the instruction. The computation needs not be marked as a fusion: any computation of array parameters
-// qualifies, for example the condition of a while loop with scalar parameters.
-absl::StatusOr<KernelPlan> PlanKernel(const Computation& computation, const KernelOptions& options,
-                                      absl::string_view symbol);
+// OK when a kernel can be planned for the computation; else Unimplemented, the message naming the instruction.
+absl::Status CanPlanKernel(const Computation& computation);
 
-// Equal keys mean equal code: emit once, run with different buffers. Independent of names, ids and metadata.
-std::string KernelKey(const Computation& computation, const KernelOptions& options);
+// Plans the kernel of a computation whose outputs have memory of their own. `symbol` is the prefix of the phases'
+// symbols; `host` may be null: jit::Host(). Both must outlive the plan. Errors as CanPlanKernel. The computation needs
+// not be marked as a fusion: any computation of array parameters qualifies, for example the condition of a while loop
+// with scalar parameters.
+//
+// A plan is made once and handed on: it tells which outputs may have the memory of inputs, then how the kernel is run,
+// and its code is emitted from it.
+absl::StatusOr<KernelPlan> PlanKernel(const Computation& computation, absl::string_view symbol,
+                                      const jit::HostInfo* host = nullptr);
+
+// The kernel of `plan` where outputs have the memory of inputs. `shared`: some of plan.in_place; else InvalidArgument.
+absl::StatusOr<KernelPlan> ShareMemory(const KernelPlan& plan, const std::vector<InPlacePair>& shared,
+                                       absl::string_view symbol);
+
+// Equal keys mean equal code: emit once, run with different buffers. Independent of names, ids and metadata. Kernels
+// that share memory differ from those that do not.
+std::string KernelKey(const Computation& computation, const jit::HostInfo* host = nullptr);
+std::string KernelKey(absl::string_view key_without_sharing, absl::Span<const InPlacePair> shared);
 
 // ---- Emission -----------------------------------------------------------------------------------------------------
 
 struct KernelRequest {
-  const Computation* computation = nullptr;
-  KernelOptions options;
-  std::string symbol;  // as given to PlanKernel
+  std::shared_ptr<const FusionPlan> fusion;  // of a KernelPlan
+  std::string symbol;                        // of that plan
 };
 
-// Adds all phases of all requests to the module. One call for each module.
+// Adds all phases of all requests, which are for one host, to the module. One call for each module.
 absl::Status EmitKernels(absl::Span<const KernelRequest> requests, llvm::Module& module);
 
 // A function of scalars, for sort comparators and the like: parameters and result(s) of `computation` are scalars.

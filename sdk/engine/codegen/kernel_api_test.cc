@@ -27,7 +27,9 @@ std::vector<InPlacePair> Pairs(const std::string& body) {
   auto m =
       Parse("HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\nENTRY e {\n" +
             body + "}\n");
-  return InPlaceCandidates(*m->entry());
+  absl::StatusOr<KernelPlan> plan = PlanKernel(*m->entry(), "k");
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.ok() ? plan->in_place : std::vector<InPlacePair>();
 }
 
 TEST(InPlace, Elementwise) {
@@ -95,9 +97,9 @@ TEST(InPlace, OthersAreRefused) {
   auto m = Parse(
       "HloModule m\nENTRY e {\n  x = f32[10,10] parameter(0)\n  ROOT r = f32[10,10] transpose(x), "
       "dimensions={1,0}\n}\n");
-  KernelOptions options;
-  options.shared = {{0, 0, false}};
-  EXPECT_EQ(PlanKernel(*m->entry(), options, "k").status().code(), absl::StatusCode::kInvalidArgument);
+  auto plan = PlanKernel(*m->entry(), "k");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(ShareMemory(*plan, {{0, 0, false}}, "k").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Classify, Roles) {
@@ -138,7 +140,7 @@ TEST(Classify, Roles) {
       EXPECT_EQ(IsRowReduction(*op), op->name() == "s");
     }
   }
-  EXPECT_THAT(std::string(PlanKernel(*m->entry(), {}, "k").status().message()), HasSubstr("d: dot"));
+  EXPECT_THAT(std::string(PlanKernel(*m->entry(), "k").status().message()), HasSubstr("d: dot"));
 }
 
 TEST(Key, OfMeaningAlone) {
@@ -147,9 +149,8 @@ TEST(Key, OfMeaningAlone) {
       "$B)\n}\n";
   auto key = [&](const char* a, const char* b, const char* op, const char* n, bool share = false) {
     auto m = Parse(absl::StrReplaceAll(kText, {{"$A", a}, {"$B", b}, {"$OP", op}, {"$N", n}}));
-    KernelOptions options;
-    if (share) options.shared = {{0, 0, false}};
-    return KernelKey(*m->entry(), options);
+    const InPlacePair pair{0, 0, false};
+    return share ? KernelKey(KernelKey(*m->entry()), {&pair, 1}) : KernelKey(*m->entry());
   };
   EXPECT_EQ(key("x", "y", "negate", "10"), key("p", "q", "negate", "10"));
   EXPECT_NE(key("x", "y", "negate", "10"), key("x", "y", "abs", "10"));
@@ -159,7 +160,7 @@ TEST(Key, OfMeaningAlone) {
 
 TEST(Plan, UnitsAndChunks) {
   auto m = Parse("HloModule m\nENTRY e {\n  x = f32[1048576] parameter(0)\n  ROOT r = f32[1048576] negate(x)\n}\n");
-  auto plan = PlanKernel(*m->entry(), {}, "neg");
+  auto plan = PlanKernel(*m->entry(), "neg");
   ASSERT_TRUE(plan.ok());
   ASSERT_EQ(plan->phases.size(), 1);
   EXPECT_EQ(plan->phases[0].symbol, "neg");
@@ -169,10 +170,10 @@ TEST(Plan, UnitsAndChunks) {
   EXPECT_GT(elements, 2000);
   EXPECT_LT(elements, 100000);
   m = Parse("HloModule m\nENTRY e {\n  x = f32[10] parameter(0)\n  ROOT r = f32[10] negate(x)\n}\n");
-  plan = PlanKernel(*m->entry(), {}, "neg");
+  plan = PlanKernel(*m->entry(), "neg");
   EXPECT_GE(plan->phases[0].min_units_per_chunk, plan->phases[0].work_units);
   m = Parse("HloModule m\nENTRY e {\n  x = f32[0] parameter(0)\n  ROOT r = f32[0] negate(x)\n}\n");
-  EXPECT_THAT(PlanKernel(*m->entry(), {}, "neg")->phases, IsEmpty());
+  EXPECT_THAT(PlanKernel(*m->entry(), "neg")->phases, IsEmpty());
 }
 
 // A loop that reads and writes one row of a large table in place is judged by the row.
@@ -186,9 +187,9 @@ TEST(Plan, OnlyWhatIsReachedIsCounted) {
       n = f32[1,256] negate(row)
       ROOT r = f32[4096,256] dynamic-update-slice(t, n, k, z)
     })");
-  KernelOptions options;
-  options.shared = {{0, 0, true}};
-  auto plan = PlanKernel(*m->entry(), options, "row");
+  auto apart = PlanKernel(*m->entry(), "row");
+  ASSERT_TRUE(apart.ok()) << apart.status();
+  auto plan = ShareMemory(*apart, {{0, 0, true}}, "row");
   ASSERT_TRUE(plan.ok()) << plan.status();
   double us = 0;
   for (const KernelPhase& p : plan->phases) us += p.estimated_us;
@@ -212,7 +213,8 @@ TEST(Emit, ManyKernelsAndFunctionsInOneModule) {
   auto objects = jit::CompileModules(
       1,
       [&](int, llvm::Module& module) {
-        KernelRequest kernels[] = {{find("k0"), {}, "k0"}, {find("k1"), {}, "k1"}};
+        KernelRequest kernels[] = {{PlanKernel(*find("k0"), "k0")->fusion, "k0"},
+                                   {PlanKernel(*find("k1"), "k1")->fusion, "k1"}};
         if (absl::Status s = EmitKernels(kernels, module); !s.ok()) return s;
         ScalarRequest comparator{find("less"), "less"}, function{find("minmax"), "minmax"};
         return EmitScalarFunctions({&function, 1}, {&comparator, 1}, module);

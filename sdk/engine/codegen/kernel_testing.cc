@@ -63,10 +63,12 @@ absl::StatusOr<std::unique_ptr<TestKernel>> TestKernel::Make(const std::string& 
   ASSIGN_OR_RETURN(kernel->module_, ParseHloModule(hlo));
   const Computation& c = *kernel->module_->entry();
   kernel->host_ = options.max_vector_bytes == 64 ? jit::Host() : jit::DetectHost(options.max_vector_bytes);
-  kernel->kernel_options_.host = &kernel->host_;
-  if (options.share) kernel->kernel_options_.shared = InPlaceCandidates(c);
   auto before = std::chrono::steady_clock::now();
-  ASSIGN_OR_RETURN(kernel->plan_, PlanKernel(c, kernel->kernel_options_, "k"));
+  ASSIGN_OR_RETURN(kernel->plan_, PlanKernel(c, "k", &kernel->host_));
+  if (options.share && !kernel->plan_.in_place.empty()) {
+    kernel->shared_ = kernel->plan_.in_place;
+    ASSIGN_OR_RETURN(kernel->plan_, ShareMemory(kernel->plan_, kernel->shared_, "k"));
+  }
   jit::CompileOptions compile;
   compile.host = &kernel->host_;
   compile.verify = true;
@@ -77,14 +79,13 @@ absl::StatusOr<std::unique_ptr<TestKernel>> TestKernel::Make(const std::string& 
   auto start = std::chrono::steady_clock::now();
   kernel->plan_ms_ = std::chrono::duration<double, std::milli>(start - before).count();
   TestKernel* k = kernel.get();
-  ASSIGN_OR_RETURN(std::vector<jit::ObjectCode> objects,
-                   jit::CompileModules(
-                       1,
-                       [&](int, llvm::Module& module) {
-                         KernelRequest request{k->module_->entry(), k->kernel_options_, "k"};
-                         return EmitKernels({&request, 1}, module);
-                       },
-                       nullptr, compile));
+  ASSIGN_OR_RETURN(std::vector<jit::ObjectCode> objects, jit::CompileModules(
+                                                             1,
+                                                             [&](int, llvm::Module& module) {
+                                                               KernelRequest request{k->plan_.fusion, "k"};
+                                                               return EmitKernels({&request, 1}, module);
+                                                             },
+                                                             nullptr, compile));
   kernel->emit_ms_ = objects[0].emit_ms;
   ASSIGN_OR_RETURN(kernel->library_, jit::CodeLibrary::Link(objects));
   kernel->compile_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -112,7 +113,7 @@ absl::StatusOr<std::vector<Literal>> TestKernel::Run(const std::vector<Literal>&
   std::vector<Shape> shapes = OutputShapes();
   for (size_t j = 0; j < shapes.size(); ++j) {
     void* memory = nullptr;
-    for (const InPlacePair& p : kernel_options_.shared) {
+    for (const InPlacePair& p : shared_) {
       if (p.output == static_cast<int>(j)) memory = buffers[p.input];
     }
     if (memory == nullptr) {

@@ -47,7 +47,7 @@ class TestKernel {
   RunOptions options_;
   std::unique_ptr<Module> module_;
   KernelPlan plan_;
-  KernelOptions kernel_options_;
+  std::vector<InPlacePair> shared_;
   std::unique_ptr<jit::CodeLibrary> library_;
   std::vector<KernelFn> functions_;
   std::string assembly_, ir_;

@@ -106,8 +106,14 @@ struct Phase {
   std::vector<PartialUse> partials;
 };
 
+struct KernelOptions {
+  std::vector<InPlacePair> shared;      // the pairs in use; each must be allowed
+  const jit::HostInfo* host = nullptr;  // nullptr: jit::Host()
+};
+
 struct FusionPlan {
   const Computation* computation = nullptr;
+  const jit::HostInfo* host = nullptr;
   int inputs = 0, outputs = 0;
   std::vector<Phase> phases;
   std::vector<int64_t> temp_bytes;

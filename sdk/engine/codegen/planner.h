@@ -60,6 +60,7 @@ class Planner {
   Planner(const Computation& c, const KernelOptions& options)
       : computation_(c), options_(options), host_(options.host ? *options.host : jit::Host()) {
     plan_.computation = &c;
+    plan_.host = &host_;
     plan_.inputs = static_cast<int>(c.parameters().size());
   }
 

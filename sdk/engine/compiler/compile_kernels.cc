@@ -6,6 +6,7 @@
 #include "core/types/status_macros.h"
 #include "sdk/backend/faults.h"
 #include "sdk/codegen/llvm_includes.h"
+#include "sdk/engine/codegen/plan.h"
 
 namespace backplane::engine {
 namespace {
@@ -18,7 +19,9 @@ absl::StatusOr<std::vector<jit::ObjectCode>> CompileKernels(const CodeRequests& 
                                                             int num_threads) {
   const int count = static_cast<int>(requests.kernels.size());
   const bool scalars = !requests.scalars.empty() || !requests.comparators.empty();
-  auto size_of = [&](int k) { return requests.kernels[static_cast<size_t>(k)].computation->instruction_count(); };
+  auto size_of = [&](int k) {
+    return requests.kernels[static_cast<size_t>(k)].fusion->computation->instruction_count();
+  };
   auto load_of = [&](int k) { return 4 + size_of(k); };
   int64_t total = 0;
   for (int k = 0; k < count; ++k) total += load_of(k);

@@ -15,50 +15,58 @@ bool IsKernelFusion(const Instruction& instruction) {
   return instruction.Is(Opcode::kFusion) && !compiler::AsDotCall(instruction);
 }
 
-const std::vector<codegen::InPlacePair>& ProgramKernels::Candidates(const Instruction& fusion) {
-  auto [at, fresh] = candidates_.try_emplace(&fusion);
-  if (fresh) at->second = codegen::InPlaceCandidates(*fusion.called(0));
-  return at->second;
+const ProgramKernels::Body& ProgramKernels::BodyOf(const Instruction& fusion) {
+  const Body*& body = body_of_fusion_[&fusion];
+  if (body != nullptr) return *body;
+  std::string key = codegen::KernelKey(*fusion.called(0));
+  std::unique_ptr<const Body>& known = bodies_[key];
+  if (known == nullptr) known.reset(new Body{std::move(key), codegen::PlanKernel(*fusion.called(0), "")});
+  body = known.get();
+  return *body;
 }
 
 bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output) {
   if (!IsKernelFusion(instruction)) return false;
-  const std::vector<codegen::InPlacePair>& pairs = Candidates(instruction);
-  return std::any_of(pairs.begin(), pairs.end(),
-                     [&](const codegen::InPlacePair& p) { return p.input == operand && p.output == output; });
+  const absl::StatusOr<codegen::KernelPlan>& plan = BodyOf(instruction).plan;
+  return plan.ok() && std::any_of(plan->in_place.begin(), plan->in_place.end(), [&](const codegen::InPlacePair& p) {
+           return p.input == operand && p.output == output;
+         });
 }
 
-codegen::KernelOptions ProgramKernels::MakeOptions(const Instruction& fusion,
-                                                   const compiler::BufferAssignment& assignment) {
-  codegen::KernelOptions options;
+std::vector<codegen::InPlacePair> ProgramKernels::FindShared(const Instruction& fusion, const codegen::KernelPlan& plan,
+                                                             const compiler::BufferAssignment& assignment) {
   const std::vector<compiler::SlotId>& outputs = assignment.instruction_slots.at(&fusion);
-  auto add = [&](compiler::SlotId s) {
-    options.buffers.push_back({assignment.slots[static_cast<size_t>(s)].kind != compiler::Slot::Kind::kArgument});
-  };
-  for (const Instruction* operand : fusion.operands()) add(assignment.slot(operand));
-  for (compiler::SlotId s : outputs) add(s);
-  for (const codegen::InPlacePair& p : Candidates(fusion)) {
-    if (assignment.slot(fusion.operand(p.input)) == outputs[static_cast<size_t>(p.output)]) options.shared.push_back(p);
+  std::vector<codegen::InPlacePair> shared;
+  for (const codegen::InPlacePair& p : plan.in_place) {
+    if (assignment.slot(fusion.operand(p.input)) == outputs[static_cast<size_t>(p.output)]) shared.push_back(p);
   }
-  return options;
+  return shared;
 }
 
 void ProgramKernels::PlanFusion(const Instruction& fusion, const compiler::BufferAssignment& assignment,
                                 std::vector<std::string>* log) {
-  codegen::KernelOptions options = MakeOptions(fusion, assignment);
-  const std::string key = codegen::KernelKey(*fusion.called(0), options);
+  const Body& body = BodyOf(fusion);
+  if (!body.plan.ok()) {
+    refusals_[&fusion] = std::string(body.plan.status().message());
+    return;
+  }
+  const std::vector<codegen::InPlacePair> shared = FindShared(fusion, *body.plan, assignment);
+  const std::string key = codegen::KernelKey(body.key, shared);
   auto [at, fresh] = kernel_of_key_.try_emplace(key, kernels_.size());
   if (fresh) {
     const std::string symbol = absl::StrCat("k", kernels_.size());
-    absl::StatusOr<codegen::KernelPlan> plan = codegen::PlanKernel(*fusion.called(0), options, symbol);
+    absl::StatusOr<codegen::KernelPlan> plan = body.plan;
+    if (!shared.empty()) plan = codegen::ShareMemory(*body.plan, shared, symbol);
     if (!plan.ok()) {
       kernel_of_key_.erase(key);
       refusals_[&fusion] = std::string(plan.status().message());
       return;
     }
+    plan->SetSymbol(symbol);
     if (log != nullptr) log->push_back(absl::StrCat(fusion.name(), ": kernel ", symbol, ": ", plan->note));
+    requests_.push_back({std::move(plan->fusion), symbol});
+    plan->in_place.clear();  // has been used
     kernels_.push_back({*std::move(plan), {}});
-    requests_.push_back({fusion.called(0), std::move(options), symbol});
   }
   kernel_of_fusion_[&fusion] = at->second;
 }

@@ -48,12 +48,20 @@ class ProgramKernels {
   std::unique_ptr<jit::CodeLibrary> TakeLibrary() { return std::move(library_); }
 
  private:
-  const std::vector<codegen::InPlacePair>& Candidates(const Instruction& fusion);
-  codegen::KernelOptions MakeOptions(const Instruction& fusion, const compiler::BufferAssignment& assignment);
+  // What a fusion computes. Fusions with equal bodies share one, so each is planned once.
+  struct Body {
+    std::string key;                           // codegen::KernelKey
+    absl::StatusOr<codegen::KernelPlan> plan;  // with memory of its own for each output
+  };
+  const Body& BodyOf(const Instruction& fusion);
+  // The pairs of an operand and a result of the fusion to which the assignment gives the same memory.
+  std::vector<codegen::InPlacePair> FindShared(const Instruction& fusion, const codegen::KernelPlan& plan,
+                                               const compiler::BufferAssignment& assignment);
   void PlanFusion(const Instruction& fusion, const compiler::BufferAssignment& assignment,
                   std::vector<std::string>* log);
 
-  absl::flat_hash_map<const Instruction*, std::vector<codegen::InPlacePair>> candidates_;
+  absl::flat_hash_map<std::string, std::unique_ptr<const Body>> bodies_;  // by key
+  absl::flat_hash_map<const Instruction*, const Body*> body_of_fusion_;
   std::vector<Kernel> kernels_;
   std::vector<codegen::KernelRequest> requests_;  // by kernel
   absl::flat_hash_map<std::string, size_t> kernel_of_key_;

@@ -1,0 +1,127 @@
+// Groups the instructions of a computation into kernels, and makes a fusion instruction of each group.
+//
+// The graph numbers the instructions of a computation in their order. A group is a set of them that becomes one kernel;
+// it runs as a whole, after everything that any of its members reads and before everything that reads any of them. So
+// the graph of groups must stay free of cycles, which FusionGraph checks before each merge. What is worth merging is
+// the policy's decision (fusion_policy.h).
+//
+// Numbers of nodes are stable. Numbers of groups are stable as well: a merge empties one of the two.
+//
+// Time and memory are linear in the size of the computation, but for sorting, and for searches for cycles, which
+// FusionOptions::cycle_search bounds. Deterministic. Not thread-safe.
+#ifndef BACKPLANE_SDK_COMPILER_FUSION_FUSION_GRAPH_H_
+#define BACKPLANE_SDK_COMPILER_FUSION_FUSION_GRAPH_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/module.h"
+#include "sdk/compiler/fusion/fusion_policy.h"
+#include "sdk/compiler/fusion/group_spans.h"
+
+namespace backplane::compiler {
+
+class FusionGraph {
+ public:
+  // One reader of a node.
+  struct Use {
+    int node = 0;
+    // The reader sees the node through a copied broadcast, and reads its elements more than once.
+    bool repeats = false;
+  };
+  struct Node {
+    Instruction* instruction = nullptr;  // once its group is outlined: the value that replaces it
+    FusionRole role = FusionRole::kNotFusible;
+    bool is_copied = false;     // into each group that reads it; a member of none
+    bool escapes = false;       // the root of the computation, or read outside of all groups
+    int group = -1;             // -1: of none
+    std::vector<int> operands;  // each once, in the order of the instruction's operands
+    // Readers, looking through copied nodes. Each once, ascending; complete once the node has been visited.
+    std::vector<Use> uses;
+  };
+  struct Group {
+    std::vector<int> members;  // ascending; empty once the group has been merged into another
+    std::vector<int> inputs;   // what the members read from outside of the group, ascending
+  };
+
+  // The computation and the policy must outlive the graph.
+  FusionGraph(Computation* computation, FusionPolicy* policy);
+  FusionGraph(const FusionGraph&) = delete;
+  FusionGraph& operator=(const FusionGraph&) = delete;
+
+  // Does all of it: merges by the policy and outlines. Returns whether there is a fusion. On an error the module is
+  // not usable any more.
+  absl::StatusOr<bool> Fuse();
+
+  // ---- The parts of Fuse.
+
+  void MergeProducers();
+  absl::StatusOr<bool> Outline();
+
+  // ---- For policies.
+
+  int node_count() const { return static_cast<int>(nodes_.size()); }
+  int group_count() const { return static_cast<int>(groups_.size()); }
+  const Node& node(int n) const { return nodes_[static_cast<size_t>(n)]; }
+  const Group& group(int g) const { return groups_[static_cast<size_t>(g)]; }
+  int group_of(int n) const { return node(n).group; }
+  const Instruction& instruction(int n) const { return *node(n).instruction; }
+
+  // How many values from outside the two groups would read as one. Time: linear in their inputs.
+  int CountInputs(int a, int b) const;
+  // Whether a member of `a` reads a member of `b`.
+  bool Reads(int a, int b) const;
+  // Whether values of group `a` reach group `b`, directly or through other groups. Also true if a limit is exceeded.
+  bool HasPath(int a, int b) const;
+  // Whether values of group `a` reach group `b` through something outside of both: merging the two would create a
+  // cycle. Also true if a limit is exceeded.
+  bool HasPathAround(int a, int b) const;
+  // Moves all members of `from` to `into`. The caller has made sure that this creates no cycle.
+  void Merge(int from, int into);
+
+ private:
+  void AddNodes();
+  void FindGroup(int n);
+  bool CanMerge(int n, int target, bool further_result) const;
+  void FinishUses(int n);
+  void AddUsesToOperands(int n);
+
+  // Whether one kernel can contain both groups.
+  bool CanPlan(int a, int b) const;
+  // The members, each after the copied nodes that it reads.
+  std::vector<int> ListWithCopies(const std::vector<int>& members) const;
+  struct Outlined {
+    Computation* computation = nullptr;
+    std::vector<int> inputs;   // node of each parameter
+    std::vector<int> results;  // node of each result, ascending
+  };
+  // A computation of the members in `module`, which may be another than the graph's.
+  absl::StatusOr<Outlined> MakeComputation(Module* module, const std::vector<int>& members,
+                                           absl::string_view name) const;
+  std::vector<int> FindResults(const std::vector<int>& members) const;
+  absl::Status OutlineGroup(int g);
+  absl::Status CheckOrder() const;
+
+  bool Search(int a, int b, bool direct_counts) const;
+  // Nothing behind the returned node can be needed by the group, as groups run as a whole.
+  int LastThatReaches(int group) const;
+  void StartSearch() const;
+  bool SeeNode(int n) const;  // true the first time in a search
+  bool SeeGroup(int g) const;
+  bool IsSearchTooLong() const;
+
+  Computation* const computation_;
+  FusionPolicy* const policy_;
+  const FusionOptions options_;
+  std::vector<Node> nodes_;
+  std::vector<Group> groups_;
+  bool has_copies_ = false;
+  GroupSpans spans_;
+  // Of the searches: what the latest has seen carries its number.
+  mutable int64_t search_ = 0, searched_ = 0, searches_left_ = 0;
+  mutable std::vector<int64_t> seen_nodes_, seen_groups_;
+};
+
+}  // namespace backplane::compiler
+
+#endif  // BACKPLANE_SDK_COMPILER_FUSION_FUSION_GRAPH_H_

@@ -1,0 +1,82 @@
+// What the engine fuses: which instructions one kernel of generated code computes together.
+//
+// Rules, from consumers to producers:
+//   - A producer whose readers are all in one kernel joins it, if each of its elements is computed about once there, or
+//     is cheap. Nothing is computed many times to save one store.
+//   - A row reduction joins the kernel that uses it on the same rows (softmax, layer norm).
+//   - A producer with other readers becomes a further result of a kernel over the same elements or rows.
+//   - Kernels over the same elements that read the same large array become one with several results, and so do kernels
+//     of single elements.
+#ifndef BACKPLANE_SDK_ENGINE_COMPILER_FUSION_POLICY_H_
+#define BACKPLANE_SDK_ENGINE_COMPILER_FUSION_POLICY_H_
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "sdk/compiler/fusion/fusion_graph.h"
+#include "sdk/engine/codegen/kernel.h"
+#include "sdk/engine/compiler/custom_lowering.h"
+
+namespace backplane::engine {
+
+class EngineFusionPolicy : public compiler::FusionPolicy {
+ public:
+  // `lowering`: of the plugin, may be null; what it claims joins no kernel.
+  explicit EngineFusionPolicy(const CustomLowering* lowering) : lowering_(lowering) {}
+
+  compiler::FusionOptions options() const override;
+  codegen::FusionRole GetRole(const Instruction& instruction) const override;
+  void Start(const compiler::FusionGraph& graph) override;
+  compiler::MergeVerdict JudgeMerge(const compiler::FusionGraph& graph, int producer, int target,
+                                    bool further_result) const override;
+  bool CanPlan(const Computation& kernel) const override;
+  bool IsClosed(const compiler::FusionGraph& graph, int group) const override { return facts_[group].alone; }
+  void BeforeMerge(const compiler::FusionGraph& graph, int from, int into) override;
+  void Finish(compiler::FusionGraph& graph) override;
+  bool NeedsFusion(const compiler::FusionGraph& graph, int group) const override;
+  compiler::FusionLabel Describe(const compiler::FusionGraph& graph, int group,
+                                 absl::Span<const int> results) const override;
+
+ private:
+  // Of a group.
+  struct Facts {
+    int weight = 0;  // members that become code
+    bool alone = false;
+    bool has_reduction = false, has_row_consumer = false;
+    std::vector<int64_t> space;  // dims of the results (or of the rows, when reductions are broadcast back)
+  };
+
+  compiler::MergeVerdict JudgeJoin(const compiler::FusionGraph& graph, int n, int target) const;
+  compiler::MergeVerdict JudgeReduction(const compiler::FusionGraph& graph, int n, int target) const;
+  bool FeedsRowsOf(const compiler::FusionGraph& graph, int n, int target) const;
+  bool LeadsToRowReduction(const compiler::FusionGraph& graph, int n, absl::Span<const int64_t> space, int depth) const;
+  bool AreAllUsersElementwise(const compiler::FusionGraph& graph, int n, int group) const;
+  bool IsCodeSmall(const compiler::FusionGraph& graph, int n, int target) const;
+  double CountIndices(const compiler::FusionGraph& graph, int n, int group,
+                      const absl::flat_hash_map<int, double>& known) const;
+  // The reduction inside n's group: n itself, or the one that it follows.
+  const Instruction* ReductionOf(const compiler::FusionGraph& graph, int n) const;
+  // Dims of what a row reduction of the group reduces; empty where it has none.
+  std::vector<int64_t> RowSpace(const compiler::FusionGraph& graph, int group) const;
+
+  void MergeSiblings(compiler::FusionGraph& graph) const;
+  bool MayBeSibling(const compiler::FusionGraph& graph, int group, const Shape& shared) const;
+  bool DoSiblingsFit(const compiler::FusionGraph& graph, int a, int b) const;
+  void MergeScalars(compiler::FusionGraph& graph) const;
+  bool IsScalarKernel(const compiler::FusionGraph& graph, int group) const;
+
+  const CustomLowering* const lowering_;
+  std::vector<double> costs_;  // of a node: cycles for one of its elements
+  std::vector<Facts> facts_;
+};
+
+// Whether an instruction is copied to each of its readers before grouping: a copy costs no memory traffic worth naming.
+bool IsFreeSource(const Instruction& instruction);
+
+// Gives each reader its own copy of what is cheaper to compute again than to store: sources and broadcasts, and
+// arithmetic on one array (a residual of a backward pass is then read from what it was made of).
+void DuplicateCheapProducers(Computation* computation, const CustomLowering* lowering);
+
+}  // namespace backplane::engine
+
+#endif  // BACKPLANE_SDK_ENGINE_COMPILER_FUSION_POLICY_H_
