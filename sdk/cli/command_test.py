@@ -1,4 +1,4 @@
-"""command_test.py BACKPLANE PLUGIN.so FAKES_DIR [XLA.so]: the command as people use it.
+"""command_test.py BACKPLANE PLUGIN.so FAKES_DIR [XLA.so]: tests the command as users call it.
 
 XLA.so is a plugin we did not build; cases with it are left out where the file does not exist.
 """
@@ -91,7 +91,7 @@ def test_wrong_command_lines(tmp):
             (["run", PLUGIN, mm, "-o", "devices"], "expected name=value"), (["run", PLUGIN, mm, "--save", "x.txt"], ".npy or .npz"),
             (["bench", mm, PLUGIN, "--runs", "0"], "--runs"), (["compile", PLUGIN, mm, "--replicas", "99999999999"], "--replicas"),
             (["opt"], "no program given"), (["trace"], "nothing to run"), (["fuzz"], "a plugin or two"), (["replay", mm, "--until", "-3"], "--until"),
-            (["convert", mm, "--to", "proto"], "bytes have no place in JSON"), (["diff", mm, PLUGIN], "two plugins")):
+            (["convert", mm, "--to", "proto"], "JSON output cannot contain bytes"), (["diff", mm, PLUGIN], "two plugins")):
         message = error_of(*words, code=2)
         assert told in message, (words, message)
         if words[:1] == ["convert"]:  # without --json it may

@@ -41,7 +41,7 @@ struct GeneratorOptions {
   // Programs of up to so many devices among the others; their module says how many replicas and partitions.
   int64_t devices = 1;
   bool replicas_only = false;  // and none of several partitions
-  bool quantized = false;      // functions over quantized tensors among the others
+  bool quantized = false;      // also functions on quantized tensors
   // So many of a hundred programs are made of computations rather than of instructions: functions and loop bodies that
   // are called from many places, loops with state of every kind (generate_structure.cc). Not with `only`.
   int structured = 40;
