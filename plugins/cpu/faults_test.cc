@@ -2,7 +2,7 @@
 // transformer, a step on two devices and a compilation. Each time: an error, nothing leaked, nobody left waiting, and
 // the next step gives the right values.
 //
-// The places are those of sdk/backend/faults.h. As a test a few dozen of each kind are tried, evenly spread;
+// The points are those of sdk/backend/faults.h. As a test a few dozen of each kind are tried, evenly spread;
 // BACKPLANE_FAULTS=all (./dev faults) tries each.
 #include <dlfcn.h>
 #include <pthread.h>
@@ -375,18 +375,18 @@ bool TryAll() {
   return value != nullptr && std::string(value) == "all";
 }
 
-// Fails places of one kind in turn while `step` runs. `after` must succeed after each, whatever failed.
-void FailInTurn(absl::string_view name, FaultSite site, int most, const std::function<absl::Status()>& step,
+// Runs `step` once for each of up to `most` fault points of one kind, which fails. `after` must succeed each time.
+void FailOneByOne(absl::string_view name, FaultSite site, int most, const std::function<absl::Status()>& step,
                 const std::function<absl::Status()>& after) {
   faults::Fail(FaultSite::kCount, 0);
   const absl::Status sound = step();
   faults::Stop();
   ASSERT_TRUE(sound.ok()) << name << ": " << sound;
-  const int64_t places = faults::Passed(site);
-  const int64_t stride = TryAll() ? 1 : std::max<int64_t>(1, (places + most - 1) / most);
+  const int64_t points = faults::Passed(site);
+  const int64_t stride = TryAll() ? 1 : std::max<int64_t>(1, (points + most - 1) / most);
   int64_t tried = 0;
-  for (int64_t nth = 1; nth <= places; nth += stride) {
-    const std::string round = absl::StrCat(name, ", ", FaultSiteName(site), " ", nth, " of ", places);
+  for (int64_t nth = 1; nth <= points; nth += stride) {
+    const std::string round = absl::StrCat(name, ", ", FaultSiteName(site), " ", nth, " of ", points);
     Watchdog watchdog(round);
     const Live before = CountLive();
     faults::Fail(site, nth);
@@ -397,7 +397,7 @@ void FailInTurn(absl::string_view name, FaultSite site, int most, const std::fun
       EXPECT_FALSE(status.ok()) << round;
       EXPECT_NE(status.code(), absl::StatusCode::kDataLoss) << round << ": " << status;
     } else {
-      EXPECT_TRUE(status.ok()) << round << ": " << status;  // another number of places this time
+      EXPECT_TRUE(status.ok()) << round << ": " << status;  // the number of fault points differs this time
     }
     EXPECT_EQ(SettledLive(before), before) << round;
     const absl::Status again = after();
@@ -405,8 +405,8 @@ void FailInTurn(absl::string_view name, FaultSite site, int most, const std::fun
     EXPECT_EQ(SettledLive(before), before) << round << ", the step after it";
     if (::testing::Test::HasFailure()) return;
   }
-  std::printf("%s: %lld places of kind %s, %lld failed in turn\n", std::string(name).c_str(),
-              static_cast<long long>(places), FaultSiteName(site), static_cast<long long>(tried));
+  std::printf("%s: %lld fault points of kind %s, %lld made to fail\n", std::string(name).c_str(),
+              static_cast<long long>(points), FaultSiteName(site), static_cast<long long>(tried));
 }
 
 constexpr FaultSite kSites[] = {FaultSite::kStorage, FaultSite::kTemporary, FaultSite::kCopy, FaultSite::kKernel,
@@ -448,7 +448,7 @@ TEST(AFaultsOfThreads, TheStartOfAThread) {
     ++tried;
   }
   EXPECT_GT(tried, 0);
-  std::printf("open, compile and step on two devices: %d starts of threads failed in turn\n", tried);
+  std::printf("open, compile and step on two devices: %d thread starts made to fail\n", tried);
 }
 
 class FaultsTest : public ::testing::Test {
@@ -470,7 +470,7 @@ class FaultsTest : public ::testing::Test {
     auto step = [&] { return RunStep(client(), program.get(), job); };
     ASSERT_TRUE(step().ok());  // threads and pools are there
     for (FaultSite site : kSites) {
-      FailInTurn(name, site, most, step, step);
+      FailOneByOne(name, site, most, step, step);
       if (HasFailure()) return;
     }
   }
@@ -496,7 +496,7 @@ TEST_F(FaultsTest, ACompilation) {
     const absl::Status sound = use();
     ASSERT_TRUE(sound.ok()) << name << ": " << sound;
     for (FaultSite site : {FaultSite::kCode, FaultSite::kTemporary}) {
-      FailInTurn(name, site, most, compile, use);
+      FailOneByOne(name, site, most, compile, use);
       if (HasFailure()) return;
     }
   }

@@ -236,7 +236,7 @@ TEST_F(ReferenceTest, CollectivesByTheirDefinition) {
       ElementsAre(V{0}, V{9}, V{9}));
 }
 
-TEST_F(ReferenceTest, CollectivesInLoopsMeetTurnByTurn) {
+TEST_F(ReferenceTest, CollectivesInLoopsMatchByIteration) {
   const std::string body = std::string(R"(func.func public @main(%x: tensor<f32>) -> tensor<f32> {
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %r:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<i32>, tensor<f32>

@@ -97,9 +97,9 @@ absl::StatusOr<Values> Show(const Module& module, absl::Span<const size_t> indic
 absl::Status TryAlone(const Module& module, const Instruction& instruction, const Session& a, const Session& b,
                       const std::vector<HostArray>& inputs, const Tolerance& tolerance, Culprit* culprit) {
   const Computation& entry = *module.entry();
-  std::map<const Instruction*, size_t> place_of;
+  std::map<const Instruction*, size_t> index_of;
   size_t index = 0;
-  for (const auto& i : entry.instructions()) place_of[i.get()] = index++;
+  for (const auto& i : entry.instructions()) index_of[i.get()] = index++;
   std::vector<const Instruction*> operands;  // each once, in the order of their first use
   for (const Instruction* operand : instruction.operands()) {
     if (!operand->shape().IsArray()) return absl::UnimplementedError("it has an operand that is not an array");
@@ -113,7 +113,7 @@ absl::Status TryAlone(const Module& module, const Instruction& instruction, cons
     } else if (operands[i]->Is(Opcode::kConstant)) {
       BP_ASSIGN_OR_RETURN(arguments[i], FromLiteral(operands[i]->literal()));
     } else {
-      asked.push_back(place_of[operands[i]]);
+      asked.push_back(index_of[operands[i]]);
       asked_for.push_back(i);
     }
   }

@@ -13,7 +13,7 @@ namespace {
 
 // Returns the position of a float among all values of its type, from its bits: neighbours differ by one, both zeros are
 // 0.
-int64_t Place(uint64_t bits, int width) {
+int64_t OrderedPosition(uint64_t bits, int width) {
   const uint64_t sign = uint64_t{1} << (width - 1);
   return (bits & sign) != 0 ? -static_cast<int64_t>(bits & (sign - 1)) : static_cast<int64_t>(bits);
 }
@@ -42,7 +42,7 @@ Pair RealDistance(double a, double b, uint64_t bits_a, uint64_t bits_b, int widt
   const double absolute = std::abs(a - b);
   // A type without a sign bit (f8e8m0fnu) is compared by its bits, the others by their position.
   if (biased) return {PlainDistance(static_cast<int64_t>(bits_a), static_cast<int64_t>(bits_b)), absolute};
-  return {PlainDistance(Place(bits_a, width), Place(bits_b, width)), absolute};
+  return {PlainDistance(OrderedPosition(bits_a, width), OrderedPosition(bits_b, width)), absolute};
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ bool HasNoUnderflow(PrimitiveType type, int granule);
 std::optional<Opcode> BinaryOf(const Computation& body, int64_t component, int64_t components);
 
 // A tuple's literal taken apart, every element undecided or exact.
-Judged Spread(const Literal& value, bool exact);
+Judged JudgedWithUniformBounds(const Literal& value, bool exact);
 // The instruction's value by its definition.
 absl::StatusOr<Literal> ValueOf(const Instruction& i, absl::Span<const Judged* const> ops);
 

@@ -7,13 +7,13 @@ namespace backplane::cli::fuzz {
 namespace {
 
 // A loop that runs longer than this was not made by the generator.
-constexpr int kMostTurns = 10000;
+constexpr int kMaxIterations = 10000;
 
 absl::StatusOr<Judged> JudgeWhile(const Instruction& i, const Judged& init) {
   Judged state = init;
-  for (int turn = 0; turn < kMostTurns; ++turn) {
+  for (int iteration = 0; iteration < kMaxIterations; ++iteration) {
     ASSIGN_OR_RETURN(const Judged go, JudgeComputation(*i.called(0), absl::MakeConstSpan(&state, 1)));
-    if (!go.exact()) return Spread(state.ToLiteral(), false);
+    if (!go.exact()) return JudgedWithUniformBounds(state.ToLiteral(), false);
     if (go.value.GetAsInt(0) == 0) return state;
     ASSIGN_OR_RETURN(state, JudgeComputation(*i.called(1), absl::MakeConstSpan(&state, 1)));
   }
@@ -31,7 +31,7 @@ absl::StatusOr<Judged> JudgeConditional(const Instruction& i, absl::Span<const J
     if (taken < 0 || taken >= branches) taken = branches - 1;
   }
   ASSIGN_OR_RETURN(Judged result, JudgeComputation(*i.called(taken), absl::MakeConstSpan(ops[taken + 1], 1)));
-  return selector.exact() ? result : Spread(result.ToLiteral(), false);
+  return selector.exact() ? result : JudgedWithUniformBounds(result.ToLiteral(), false);
 }
 
 // A body over scalars made one over arrays, so that its bounds are computed for all elements at once.
@@ -71,7 +71,7 @@ absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* 
   if (AllExact(ops)) {
     bool whole = true;
     for (const Judged* j : ops) whole = whole && !IsFloat(ComplexPart(j->value.shape().element_type()));
-    if (whole) return Spread(value, true);
+    if (whole) return JudgedWithUniformBounds(value, true);
   }
   const Computation& body = *i.called(0);
   const int64_t carries = i.attrs().GetInt(AttrId::kNumCarries), inputs = i.operand_count() - carries;
@@ -79,13 +79,13 @@ absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* 
   std::vector<Judged> carry;
   for (int64_t k = inputs; k < i.operand_count(); ++k) carry.push_back(*ops[static_cast<size_t>(k)]);
   const int64_t outputs = i.shape().tuple_size() - carries;
-  Judged all = Spread(value, true);
+  Judged all = JudgedWithUniformBounds(value, true);
   for (int64_t k = 0; k < outputs; ++k) {
     Judged& out = all.elements[static_cast<size_t>(k)];
     out.seen = out.used = Zeros(out.value.shape());
   }
-  for (int64_t turn = 0; turn < n; ++turn) {
-    const int64_t at = i.attrs().GetBool(AttrId::kIsReverse) ? n - 1 - turn : turn;
+  for (int64_t iteration = 0; iteration < n; ++iteration) {
+    const int64_t at = i.attrs().GetBool(AttrId::kIsReverse) ? n - 1 - iteration : iteration;
     std::vector<Judged> arguments;
     for (int64_t k = 0; k < inputs; ++k) {
       const Shape& shape = ops[static_cast<size_t>(k)]->value.shape();

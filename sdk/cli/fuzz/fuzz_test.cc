@@ -216,7 +216,7 @@ ENTRY e { x = f32[4] parameter(0) z = f32[] constant(0) ROOT r = f32[] reduce(x,
 }
 
 // The angle of x^y is y log x, here 744 radians in a type that tells them to 1e-13: an error of the result's direction.
-TEST(Bounds, PowersByManyTurns) {
+TEST(Bounds, PowersWithLargeAngles) {
   const char* text = R"(HloModule m
 ENTRY e { x = c128[2] parameter(0) y = c128[2] parameter(1) ROOT p = c128[2] power(x, y) })";
   const std::complex<double> x[] = {{5e-324, 0}, {1.5, 0.5}}, y[] = {{0, 1}, {0, 1}};

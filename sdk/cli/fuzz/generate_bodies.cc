@@ -43,11 +43,11 @@ Result ByPlaces(Builder& b, Value x, Value y, Opcode op) {
 Result ByLoop(Builder& b, Value x, Value y, Opcode op) {
   const P type = x->shape().element_type();
   const Shape scalar(type, {}), count(P::kS32, {}), state = Shape::Tuple({count, scalar, scalar});
-  Builder c(b.module(), "once_more"), t(b.module(), "turn");
+  Builder c(b.module(), "once_more"), t(b.module(), "iteration");
   ASSIGN_OR_RETURN(const Value before, c.Parameter(0, state));
-  ASSIGN_OR_RETURN(const Value turns, c.GetTupleElement(before, 0));
+  ASSIGN_OR_RETURN(const Value iterations, c.GetTupleElement(before, 0));
   ASSIGN_OR_RETURN(const Value one, c.Constant(Literal::ScalarInt(P::kS32, 1)));
-  ASSIGN_OR_RETURN(const Value go, c.Compare(turns, one, ComparisonDirection::kLt));
+  ASSIGN_OR_RETURN(const Value go, c.Compare(iterations, one, ComparisonDirection::kLt));
   ASSIGN_OR_RETURN(Computation * condition, c.Build(go));
   ASSIGN_OR_RETURN(const Value s, t.Parameter(0, state));
   ASSIGN_OR_RETURN(const Value n, t.GetTupleElement(s, 0));

@@ -156,7 +156,7 @@ Value Generator::CopyAsync(Scope& s) {
   return start == nullptr ? nullptr : Add(s, s.b.Op(Opcode::kCopyDone, {start}, {}, {}, shape));
 }
 
-// A counter and some state; as many turns as a constant or an argument says.
+// A counter and some state; as many iterations as a constant or an argument says.
 Value Generator::While(Scope& s) {
   std::vector<Value> state = Chosen(s, 3);
   const Value zero = Add(s, s.b.Constant(Literal::ScalarInt(P::kS32, 0)));
@@ -164,7 +164,7 @@ Value Generator::While(Scope& s) {
   state.insert(state.begin(), zero);
   // The limit is state as well when it is known at run time only.
   const bool runtime = random_.Chance(40);
-  const int64_t turns = random_.Between(0, 5);
+  const int64_t iterations = random_.Between(0, 5);
   if (runtime) {
     const Value limit = Index(s, 0, 5);
     if (limit == nullptr) return nullptr;
@@ -175,7 +175,7 @@ Value Generator::While(Scope& s) {
   std::unique_ptr<Scope> condition = Nested(s, "condition", judged, 0, false, true);
   if (condition == nullptr) return nullptr;
   const Value limit =
-      runtime ? condition->values[1] : Add(*condition, condition->b.Constant(Literal::ScalarInt(P::kS32, turns)));
+      runtime ? condition->values[1] : Add(*condition, condition->b.Constant(Literal::ScalarInt(P::kS32, iterations)));
   const Value go = Add(*condition, condition->b.Compare(condition->values[0], limit, ComparisonDirection::kLt));
   std::unique_ptr<Scope> body = Nested(s, "body", judged, 0, false, true);
   if (go == nullptr || body == nullptr) return nullptr;

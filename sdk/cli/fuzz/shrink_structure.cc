@@ -9,16 +9,16 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-// An instruction by its place: Clone keeps the order of computations and instructions.
-struct Place {
+// The position of an instruction, valid in copies as well, because Clone keeps the order.
+struct Position {
   size_t computation, instruction;
 };
 
-Instruction* At(const FuzzProgram& p, const Place& place) {
-  return p.module->PostOrder()[place.computation]->Snapshot()[place.instruction];
+Instruction* At(const FuzzProgram& p, const Position& position) {
+  return p.module->PostOrder()[position.computation]->Snapshot()[position.instruction];
 }
 
-void ForEachPlace(const FuzzProgram& p, const std::function<void(const Place&, const Instruction&)>& visit) {
+void ForEachInstruction(const FuzzProgram& p, const std::function<void(const Position&, const Instruction&)>& visit) {
   const std::vector<Computation*> order = p.module->PostOrder();
   for (size_t c = order.size(); c > 0; --c) {
     const std::vector<Instruction*> steps = order[c - 1]->Snapshot();
@@ -32,7 +32,7 @@ Instruction* ZerosOf(Computation* c, const Shape& shape) {
 }
 
 // Elements of tuples that are made in the computation itself.
-void FoldElements(Computation* c) {
+void ForwardTupleElements(Computation* c) {
   for (Instruction* e : c->Snapshot()) {
     if (!e->Is(Opcode::kGetTupleElement) || !e->operand(0)->Is(Opcode::kTuple)) continue;
     e->ReplaceAllUsesWith(e->operand(0)->operand(e->tuple_index()));
@@ -93,12 +93,12 @@ std::set<const Computation*> CombiningComputations(const FuzzProgram& p) {
 Candidates WithoutStateElement(const FuzzProgram& p) {
   Candidates all;
   std::set<std::pair<const Computation*, int64_t>> tried;
-  ForEachPlace(p, [&](const Place& place, const Instruction& loop) {
+  ForEachInstruction(p, [&](const Position& position, const Instruction& loop) {
     if (!loop.Is(Opcode::kWhile) || !loop.shape().IsTuple() || loop.shape().tuple_size() < 2) return;
     for (int64_t k = 0; k < loop.shape().tuple_size(); ++k) {
       if (!loop.shape().tuple_shapes(k).IsArray() || !tried.insert({loop.called(1), k}).second) continue;
       FuzzProgram c = Copy(p);
-      const Computation *condition = At(c, place)->called(0), *body = At(c, place)->called(1);
+      const Computation *condition = At(c, position)->called(0), *body = At(c, position)->called(1);
       std::vector<Shape> rest;
       for (int64_t e = 0; e < loop.shape().tuple_size(); ++e) {
         if (e != k) rest.push_back(loop.shape().tuple_shapes(e).WithoutLayout());
@@ -134,7 +134,7 @@ Candidates WithoutStateElement(const FuzzProgram& p) {
         }
         old->ReplaceAllUsesWith(Make(in, nullptr, Opcode::kTuple, old->shape(), whole));
         in->SortTopologically();
-        FoldElements(in);
+        ForwardTupleElements(in);
       }
       all.push_back(std::move(c));
     }
@@ -145,12 +145,12 @@ Candidates WithoutStateElement(const FuzzProgram& p) {
 Candidates Unshared(const FuzzProgram& p) {
   Candidates all;
   std::set<const Computation*> called;
-  ForEachPlace(p, [&](const Place& place, const Instruction& i) {
+  ForEachInstruction(p, [&](const Position& position, const Instruction& i) {
     if (!i.Is(Opcode::kWhile) && !i.Is(Opcode::kConditional) && !i.Is(Opcode::kCall)) return;
     for (size_t k = 0; k < i.called().size(); ++k) {
       if (called.insert(i.called(static_cast<int64_t>(k))).second) continue;
       FuzzProgram c = Copy(p);
-      Instruction* caller = At(c, place);
+      Instruction* caller = At(c, position);
       const int64_t which = static_cast<int64_t>(k);
       caller->set_called(which, c.module->CloneComputation(caller->called(which)));
       all.push_back(std::move(c));
@@ -161,18 +161,18 @@ Candidates Unshared(const FuzzProgram& p) {
 
 Candidates InPlaceAnywhere(const FuzzProgram& p) {
   Candidates all;
-  ForEachPlace(p, [&](const Place& place, const Instruction& i) {
+  ForEachInstruction(p, [&](const Position& position, const Instruction& i) {
     const Opcode op = i.opcode();
     if (op == Opcode::kGetTupleElement && i.operand(0)->Is(Opcode::kTuple)) {
       if (i.users().empty() && !i.IsRoot()) return;
       FuzzProgram c = Copy(p);
-      FoldElements(At(c, place)->parent());  // all of this computation at once
+      ForwardTupleElements(At(c, position)->parent());  // all of this computation at once
       all.push_back(std::move(c));
       return;
     }
     if (op == Opcode::kWhile) {  // none of its trips
       FuzzProgram c = Copy(p);
-      Instruction* loop = At(c, place);
+      Instruction* loop = At(c, position);
       loop->ReplaceAllUsesWith(loop->operand(0));
       all.push_back(std::move(c));
     }
@@ -181,14 +181,14 @@ Candidates InPlaceAnywhere(const FuzzProgram& p) {
     const size_t ways = op == Opcode::kConditional ? i.called().size() : 1;
     for (size_t way = 0; way < ways; ++way) {
       FuzzProgram c = Copy(p);
-      Instruction* at = At(c, place);
+      Instruction* at = At(c, position);
       std::vector<Instruction*> arguments(at->operands().begin(), at->operands().end());
       const Computation* callee = at->called(op == Opcode::kWhile ? 1 : static_cast<int64_t>(way));
       if (op == Opcode::kConditional) arguments = {at->operand(static_cast<int64_t>(way) + 1)};
       Computation* in = at->parent();
       at->ReplaceAllUsesWith(Inline(in, callee, arguments));
       in->SortTopologically();
-      FoldElements(in);
+      ForwardTupleElements(in);
       all.push_back(std::move(c));
     }
   });
@@ -198,7 +198,7 @@ Candidates InPlaceAnywhere(const FuzzProgram& p) {
 Candidates ZerosForOperation(const FuzzProgram& p) {
   Candidates all;
   const std::set<const Computation*> combining = CombiningComputations(p);
-  ForEachPlace(p, [&](const Place& place, const Instruction& i) {
+  ForEachInstruction(p, [&](const Position& position, const Instruction& i) {
     if (i.parent() == p.module->entry() || combining.count(i.parent()) > 0) return;
     if (i.Is(Opcode::kParameter) || i.Is(Opcode::kConstant) || !i.shape().IsArray() || i.shape().HasDynamicDimensions())
       return;
@@ -206,7 +206,7 @@ Candidates ZerosForOperation(const FuzzProgram& p) {
     if (i.users().empty() && !i.IsRoot()) return;
     if (i.IsRoot() && i.shape().element_type() == PrimitiveType::kPred) return;  // a condition
     FuzzProgram c = Copy(p);
-    Instruction* at = At(c, place);
+    Instruction* at = At(c, position);
     at->ReplaceAllUsesWith(ZerosOf(at->parent(), at->shape()));
     at->parent()->SortTopologically();
     all.push_back(std::move(c));
@@ -228,14 +228,14 @@ Candidates SmallerNumbers(const FuzzProgram& p) {
       all.push_back(std::move(c));
     }
   }
-  ForEachPlace(p, [&](const Place& place, const Instruction& i) {
+  ForEachInstruction(p, [&](const Position& position, const Instruction& i) {
     if (!i.Is(Opcode::kConstant) || !i.shape().IsArray() || i.shape().rank() > 0) return;
     if (!IsIntegral(i.shape().element_type())) return;
     const int64_t v = i.literal().GetAsInt(0);
     for (const int64_t to : {int64_t{1}, v / 2, v - 1}) {
       if (to < 1 || to >= v) continue;
       FuzzProgram c = Copy(p);
-      Instruction* at = At(c, place);
+      Instruction* at = At(c, position);
       Instruction* less = MakeConstant(at->parent(), nullptr, Literal::ScalarInt(i.shape().element_type(), to));
       at->ReplaceAllUsesWith(less);
       at->parent()->SortTopologically();
