@@ -54,7 +54,7 @@ Format FormatOf(PrimitiveType type) {
 
 Judged PassOn(const Judged& from) { return from; }
 
-// Operations that put elements elsewhere: bounds move with them. Operands from `first_index` on say where.
+// Operations that move elements. Their bounds move in the same way. Operands from `first_index` on are indices.
 absl::StatusOr<Judged> JudgeMovement(const Instruction& i, absl::Span<const Judged* const> ops, size_t first_index,
                                      size_t index_count) {
   ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
@@ -309,7 +309,7 @@ absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const J
       return j;
     }
     case Opcode::kBitcastConvert:
-      // The sign and the payload of a NaN are nobody's promise.
+      // The sign and the payload of a NaN are unspecified.
       if (HasNan(ops[0]->value)) {
         ASSIGN_OR_RETURN(const Literal bits, ValueOf(i, ops));
         return Judged::Undecided(bits);
@@ -348,7 +348,7 @@ absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const J
     default:
       break;
   }
-  // Constants, iota, bits of generators, sizes, reinterpretation, tokens: exact from exact operands.
+  // Constants, iota, bits of generators, sizes, reinterpretation, tokens: exact if the operands are exact.
   ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
   return JudgedWithUniformBounds(value, AllExact(ops));
 }

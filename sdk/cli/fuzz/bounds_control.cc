@@ -1,4 +1,4 @@
-// Bounds of loops, branches, maps and scans: followed through the computations that they run.
+// Bounds of loops, branches, maps and scans, through the computations that they run.
 #include "core/types/status_macros.h"
 #include "sdk/cli/fuzz/bounds.h"
 #include "sdk/cli/fuzz/judging.h"
@@ -6,7 +6,7 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-// A loop that runs longer than this was not made by the generator.
+// The generator makes no loop with more iterations.
 constexpr int kMaxIterations = 10000;
 
 absl::StatusOr<Judged> JudgeWhile(const Instruction& i, const Judged& init) {
@@ -34,7 +34,7 @@ absl::StatusOr<Judged> JudgeConditional(const Instruction& i, absl::Span<const J
   return selector.exact() ? result : JudgedWithUniformBounds(result.ToLiteral(), false);
 }
 
-// A body over scalars made one over arrays, so that its bounds are computed for all elements at once.
+// Converts a computation on scalars to one on arrays, so that its bounds are computed for all elements at once.
 absl::StatusOr<Judged> JudgeMap(const Instruction& i, absl::Span<const Judged* const> ops) {
   const Computation& body = *i.called(0);
   const absl::Span<const int64_t> dims = ops[0]->value.shape().dimensions();
@@ -65,7 +65,7 @@ absl::StatusOr<Judged> JudgeMap(const Instruction& i, absl::Span<const Judged* c
   return JudgeComputation(*over_arrays, arguments);
 }
 
-// Slice by slice along the dimension, as the definition says.
+// Slice by slice along the dimension, as in the definition.
 absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* const> ops) {
   ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
   if (AllExact(ops)) {
@@ -122,7 +122,7 @@ absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* 
     carry.assign(step.elements.begin() + outputs, step.elements.end());
   }
   for (int64_t k = 0; k < carries; ++k) all.elements[static_cast<size_t>(outputs + k)] = carry[static_cast<size_t>(k)];
-  // An implementation may also add in another order (a tree): twice the bound, and never 0 where something was rounded.
+  // An implementation may also add in another order (a tree): twice the bound, and not 0 if something was rounded.
   for (Judged& j : all.elements) {
     for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
       if (!(j.used.valid())) continue;

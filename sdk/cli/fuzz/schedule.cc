@@ -36,7 +36,7 @@ std::set<int64_t> DonatedParameters(const FuzzProgram& p, int64_t program) {
   return donated;
 }
 
-// A program over arrays of one shape: two of them exchanged and combined, or one of them changed in its own memory.
+// A program on arrays of one shape: two of them are exchanged and combined, or one of them is changed in place.
 absl::StatusOr<std::unique_ptr<Module>> MakeHelper(Random& random, const Shape& shape, size_t number) {
   auto module = std::make_unique<Module>(absl::StrCat("helper_", number));
   Builder b(module.get(), "main");
@@ -104,7 +104,7 @@ void MakeSchedule(Random& random, FuzzProgram& p) {
     }
     return fitting.empty() ? -1 : random.Of(fitting);
   };
-  // A buffer that is donated is nobody else's argument in the same call.
+  // A buffer that is donated must not be another argument of the same call.
   auto run = [&](int64_t program) {
     const std::vector<Shape> parameters = ParameterShapes(ModuleOf(p, program));
     const std::set<int64_t> donated = DonatedParameters(p, program);
@@ -154,7 +154,7 @@ void MakeSchedule(Random& random, FuzzProgram& p) {
       p.schedule.push_back({HostStep::Kind::kRead, 0, {random.Of(there)}});
     }
   }
-  // What is there at the end, from the last to the first or in any order; some of it nobody reads.
+  // Reads the remaining buffers, from the last to the first or in any order; some of them are not read.
   std::vector<int64_t> order = random.Permutation(static_cast<int64_t>(buffers.size()));
   for (const int64_t b : order) {
     if (buffers[static_cast<size_t>(b)].there && random.Chance(80))
@@ -262,7 +262,7 @@ bool TidyScheduled(FuzzProgram& p) {
   return VerifyModule(*p.module).ok() && ScheduleFits(p);
 }
 
-// None at all; without a step and what reads its results.
+// No steps at all; or without one step and the steps that need its results.
 Candidates ShorterSchedule(const FuzzProgram& p) {
   Candidates all;
   if (p.schedule.empty()) return all;
@@ -271,7 +271,7 @@ Candidates ShorterSchedule(const FuzzProgram& p) {
   none.helpers.clear();
   all.push_back(std::move(none));
   for (size_t drop = p.schedule.size(); drop > 0; --drop) {
-    std::vector<int64_t> place;  // where each buffer is afterwards; -1: nowhere
+    std::vector<int64_t> place;  // the new number of each buffer; -1: removed
     const int64_t first = kArgumentCopies * static_cast<int64_t>(p.arguments.size());
     for (int64_t k = 0; k < first; ++k) place.push_back(k);
     int64_t next = first;

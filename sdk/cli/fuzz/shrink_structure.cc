@@ -1,4 +1,4 @@
-// Steps of the shrinking for programs made of computations: what loops carry, how long they run, who calls whom.
+// Shrinking steps for programs that consist of computations: loop state, trip counts, callers.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -31,7 +31,7 @@ Instruction* ZerosOf(Computation* c, const Shape& shape) {
   return shape.rank() == 0 ? zero : MakeBroadcast(c, nullptr, zero, shape.WithoutLayout(), {});
 }
 
-// Elements of tuples that are made in the computation itself.
+// Replaces elements of tuples that are built in the same computation.
 void ForwardTupleElements(Computation* c) {
   for (Instruction* e : c->Snapshot()) {
     if (!e->Is(Opcode::kGetTupleElement) || !e->operand(0)->Is(Opcode::kTuple)) continue;
@@ -40,7 +40,7 @@ void ForwardTupleElements(Computation* c) {
   c->RemoveDead();
 }
 
-// Takes element k away from what the parameter of a loop's computation holds, and from the root if that is the state.
+// Removes element k from the state in the parameter of a loop's computation, and from the root if that is the state.
 bool DropFromComputation(Computation* c, int64_t k, const Shape& state, bool body) {
   Instruction* parameter = c->parameter(0);
   std::vector<Instruction*> users(parameter->users().begin(), parameter->users().end());
@@ -52,7 +52,7 @@ bool DropFromComputation(Computation* c, int64_t k, const Shape& state, bool bod
     const int64_t at = u->tuple_index();
     if (at == k) u->ReplaceAllUsesWith(ZerosOf(c, u->shape()));
     u->mutable_attrs().Set(AttrId::kTupleIndex, at > k ? at - 1 : at == k ? 0 : at);
-    if (at == k) u->mutable_shape() = state.tuple_shapes(0);  // nobody reads it any more
+    if (at == k) u->mutable_shape() = state.tuple_shapes(0);  // it has no users any more
   }
   parameter->mutable_shape() = state;
   if (body) {
@@ -81,7 +81,7 @@ std::set<const Computation*> CombiningComputations(const FuzzProgram& p) {
       }
     }
   }
-  // And what those call; callers come last.
+  // Also the computations that they call; callers come last.
   const std::vector<Computation*> order = p.module->PostOrder();
   for (auto c = order.rbegin(); c != order.rend(); ++c) {
     if (combining.count(*c) == 0) continue;
@@ -104,7 +104,7 @@ Candidates WithoutStateElement(const FuzzProgram& p) {
         if (e != k) rest.push_back(loop.shape().tuple_shapes(e).WithoutLayout());
       }
       const Shape state = Shape::Tuple(rest);
-      // All loops over these computations lose it; nobody else may call them.
+      // All loops with these computations lose the element; nothing else may call them.
       bool possible = condition != body;
       std::vector<Instruction*> loops;
       for (Computation* computation : c.module->PostOrder()) {
@@ -166,11 +166,11 @@ Candidates InPlaceAnywhere(const FuzzProgram& p) {
     if (op == Opcode::kGetTupleElement && i.operand(0)->Is(Opcode::kTuple)) {
       if (i.users().empty() && !i.IsRoot()) return;
       FuzzProgram c = Copy(p);
-      ForwardTupleElements(At(c, position)->parent());  // all of this computation at once
+      ForwardTupleElements(At(c, position)->parent());  // the whole computation at once
       all.push_back(std::move(c));
       return;
     }
-    if (op == Opcode::kWhile) {  // none of its trips
+    if (op == Opcode::kWhile) {  // none of its iterations
       FuzzProgram c = Copy(p);
       Instruction* loop = At(c, position);
       loop->ReplaceAllUsesWith(loop->operand(0));
@@ -216,7 +216,7 @@ Candidates ZerosForOperation(const FuzzProgram& p) {
 
 Candidates SmallerNumbers(const FuzzProgram& p) {
   Candidates all;
-  // Of arguments first: they may be limits of loops.
+  // Arguments first, because they may be limits of loops.
   for (size_t k = 0; k < p.arguments.size(); ++k) {
     const Literal& a = p.arguments[k];
     if (a.shape().rank() > 0 || !IsIntegral(a.shape().element_type())) continue;
