@@ -1,9 +1,9 @@
-// Every n-th allocation, copy, kernel, launch and start of a thread fails in turn over a training step of a
-// transformer, a step on two devices and a compilation. Each time: an error, nothing leaked, nobody left waiting, and
-// the next step gives the right values.
+// Runs a training step of a transformer, a step on two devices and a compilation repeatedly. Each time another
+// allocation, copy, kernel, launch or thread start fails. Each time there must be an error, no leak and no waiting
+// thread, and the next step must give the right values.
 //
-// The points are those of sdk/backend/faults.h. As a test a few dozen of each kind are tried, evenly spread;
-// BACKPLANE_FAULTS=all (./dev faults) tries each.
+// The fault points are those of sdk/backend/faults.h. The test tries a few dozen of each kind at regular intervals;
+// BACKPLANE_FAULTS=all (./dev faults) tries all of them.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -35,7 +35,7 @@
 #include "sdk/engine/backend/client.h"
 #include "sdk/testing/api_calls.h"
 
-// Every start of a thread in this process, whoever asks for it.
+// Intercepts every thread start in this process.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* arg) {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const auto real = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
@@ -49,7 +49,7 @@ namespace {
 constexpr int kDevices = 2;
 constexpr int kTimeLimitSeconds = 60;  // for one round: a second or two of work on a busy machine
 
-// Ends the process when a round takes too long: somebody waits for ever.
+// Ends the process if a round takes too long, because something waits for ever.
 class Watchdog {
  public:
   explicit Watchdog(std::string what) : what_(std::move(what)), thread_([this] { Watch(); }) {}
@@ -105,7 +105,7 @@ absl::Status OpenClient(OwnedClient* client) {
   return s;
 }
 
-// The value and its place: host memory of the type, dense.
+// A dense array in host memory.
 struct Value {
   PJRT_Buffer_Type type;
   std::vector<int64_t> dims;
@@ -148,7 +148,7 @@ absl::Status Compare(const std::string& got, const std::vector<float>& expected,
   return absl::OkStatus();
 }
 
-// A program with its arguments and the values that it must give.
+// A program with its arguments and its expected results.
 struct Job {
   std::string text;
   int replicas = 1;
@@ -163,7 +163,8 @@ absl::Status Build(PJRT_Client* client, const Job& job, Loaded* out) {
   return s;
 }
 
-// One step: arguments up, run, results down. Waits for whatever it has begun, also after an error.
+// One step: copies the arguments to the device, runs the program, copies the results back. Waits for everything that it
+// has started, also after an error.
 absl::Status RunStep(PJRT_Client* client, PJRT_LoadedExecutable* program, const Job& job) {
   const std::vector<PJRT_Device*> devices = Devices(client);
   std::vector<Buffer> owned;
@@ -214,7 +215,7 @@ Value FloatValue(std::vector<int64_t> dims, const std::vector<float>& values) {
           std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float))};
 }
 
-// What it gives is what the definitions of its operations give.
+// Compares the results with those of the operations' definitions.
 Job TransformerStep() {
   Job job;
   std::ifstream file(BACKPLANE_SOURCE_DIR "/plugins/cpu/testdata/transformer_step.mlir");
@@ -377,7 +378,7 @@ bool TryAll() {
 
 // Runs `step` once for each of up to `most` fault points of one kind, which fails. `after` must succeed each time.
 void FailOneByOne(absl::string_view name, FaultSite site, int most, const std::function<absl::Status()>& step,
-                const std::function<absl::Status()>& after) {
+                  const std::function<absl::Status()>& after) {
   faults::Fail(FaultSite::kCount, 0);
   const absl::Status sound = step();
   faults::Stop();
@@ -412,8 +413,8 @@ void FailOneByOne(absl::string_view name, FaultSite site, int most, const std::f
 constexpr FaultSite kSites[] = {FaultSite::kStorage, FaultSite::kTemporary, FaultSite::kCopy, FaultSite::kKernel,
                                 FaultSite::kLaunch};
 
-// Threads are started once in the life of a process, so each round has a process of its own. They come before any
-// other test, while this process has none.
+// Threads are started once per process, so each round runs in its own process. This test runs before all others, while
+// this process has no threads.
 TEST(AFaultsOfThreads, TheStartOfAThread) {
   const Job job = TwoDeviceStep();
   const int most = TryAll() ? 1000 : 12;

@@ -107,14 +107,14 @@ def distance(got, want):
 
 
 def compare(job, ours, xla):
-    """(largest distance, what is wrong or None) of the two roads' results."""
+    """(largest distance, what is wrong or None) of the two plugins' results."""
     if job == "train":
         worst = distance(ours["loss"], xla["loss"])
         for name, r in (("ours", ours), ("xla", xla)):
             if not r["loss"][-1] < 0.8 * r["loss"][0]:
                 return worst, f"the loss of {name} does not fall: {r['loss'][0]:.4f} to {r['loss'][-1]:.4f}"
     elif job == "generate":
-        # Once a different token is chosen the texts part for good: that is right only where both were as good.
+        # Once a different token is chosen, all later ones differ. This is right only if both tokens were equally probable.
         ends = np.nonzero(ours["tokens"] != xla["tokens"])[0]
         same = len(xla["tokens"]) if len(ends) == 0 else int(ends[0]) + 1
         worst = distance(ours["logits"][:same], xla["logits"][:same])

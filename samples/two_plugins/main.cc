@@ -50,8 +50,7 @@ absl::Status Rally(const Side& a, const Side& b, int rounds) {
   float want = 1;
   for (int i = 0; i < 2 * rounds; ++i) want *= 2;
   const absl::Span<const float> v = value.Values<float>();
-  if (v[0] != want || v[1] != -want || v[2] != want / 2 || v[3] != 0)
-    return absl::InternalError("the value is wrong");
+  if (v[0] != want || v[1] != -want || v[2] != want / 2 || v[3] != 0) return absl::InternalError("the value is wrong");
   return absl::OkStatus();
 }
 
