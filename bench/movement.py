@@ -105,7 +105,7 @@ def main():
     rows, failures = [], []
     print(f"{'':34}{'ours':>11}{'xla':>11}{'ratio min':>11}{'median':>8}{'of memcpy':>11}")
     with tempfile.TemporaryDirectory() as scratch:
-        workers = {road: main_job.Worker(road, plugins[road], "movement:" + opt.pattern, script=HERE / "worker.py") for road in main_job.ROADS}
+        workers = {road: main_job.Worker(road, plugins[road], "movement:" + opt.pattern, script=HERE / "worker.py") for road in main_job.PLUGINS}
         for name in workers["xla"].hello["names"]:
             try:
                 row = run.measure(name, 0, workers, opt, scratch)

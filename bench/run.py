@@ -19,7 +19,7 @@ ROOT = HERE.parent
 sys.path.insert(0, str(ROOT / "samples" / "jax"))
 
 import main_job  # noqa: E402  (the worker's handling is the same)
-from main_job import ROADS, Failed, show  # noqa: E402
+from main_job import PLUGINS, Failed, show  # noqa: E402
 
 
 def difference(ours, xla):
@@ -41,16 +41,16 @@ def difference(ours, xla):
 
 def measure(name, tolerance, workers, opt, scratch):
     row = {"name": name, "compile": {}, "step": {}}
-    for road in ROADS:
+    for road in PLUGINS:
         row["compile"][road] = workers[road].ask("compile", name=name, path=f"{scratch}/{road}.npz")["seconds"]
-    row["difference"] = difference(*(np.load(f"{scratch}/{road}.npz") for road in ROADS))
+    row["difference"] = difference(*(np.load(f"{scratch}/{road}.npz") for road in PLUGINS))
     row["right"] = row["difference"] <= tolerance
-    slices = {road: [] for road in ROADS}
-    seconds = max(opt.slice, 3 * max(workers[road].ask("time", seconds=0.02)["median"] for road in ROADS))
+    slices = {road: [] for road in PLUGINS}
+    seconds = max(opt.slice, 3 * max(workers[road].ask("time", seconds=0.02)["median"] for road in PLUGINS))
     for i in range(opt.rounds):
-        for road in ROADS if i % 2 == 0 else ROADS[::-1]:
+        for road in PLUGINS if i % 2 == 0 else PLUGINS[::-1]:
             slices[road].append(workers[road].ask("time", seconds=seconds))
-    for road in ROADS:
+    for road in PLUGINS:
         row["step"][road] = {"min": min(s["min"] for s in slices[road]), "median": statistics.median(s["median"] for s in slices[road])}
     row["ratio_min"] = row["step"]["ours"]["min"] / row["step"]["xla"]["min"]
     row["ratio_median"] = statistics.median(a["median"] / b["median"] for a, b in zip(slices["ours"], slices["xla"]))
@@ -113,7 +113,7 @@ def main():
         def start():
             for w in workers.values():
                 w.close()
-            workers.update({road: main_job.Worker(road, plugins[road], opt.pattern, script=HERE / "worker.py") for road in ROADS})
+            workers.update({road: main_job.Worker(road, plugins[road], opt.pattern, script=HERE / "worker.py") for road in PLUGINS})
         start()
         tolerances = workers["xla"].hello["tolerances"]
         for name in workers["xla"].hello["names"]:

@@ -13,7 +13,7 @@
 namespace backplane {
 namespace cpu {
 
-using namespace engine;  // this plugin is the engine and a name
+using namespace engine;  // this plugin only adds a name to the engine
 namespace {
 
 // Part of JAX's compile-cache key: what is compiled for one host and build must not be loaded on another.

@@ -1,9 +1,9 @@
-// Every n-th allocation, copy, kernel, launch and start of a thread fails in turn over a training step of a
-// transformer, a step on two devices and a compilation. Each time: an error, nothing leaked, nobody left waiting, and
-// the next step gives the right values.
+// Runs a training step of a transformer, a step on two devices and a compilation repeatedly. Each time another
+// allocation, copy, kernel, launch or thread start fails. Each time there must be an error, no leak and no waiting
+// thread, and the next step must give the right values.
 //
-// The places are those of sdk/backend/faults.h. As a test a few dozen of each kind are tried, evenly spread;
-// BACKPLANE_FAULTS=all (./dev faults) tries each.
+// The fault points are those of sdk/backend/faults.h. The test tries a few dozen of each kind at regular intervals;
+// BACKPLANE_FAULTS=all (./dev faults) tries all of them.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -35,7 +35,7 @@
 #include "sdk/engine/backend/client.h"
 #include "sdk/testing/api_calls.h"
 
-// Every start of a thread in this process, whoever asks for it.
+// Intercepts every thread start in this process.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* arg) {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const auto real = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
@@ -49,7 +49,7 @@ namespace {
 constexpr int kDevices = 2;
 constexpr int kTimeLimitSeconds = 60;  // for one round: a second or two of work on a busy machine
 
-// Ends the process when a round takes too long: somebody waits for ever.
+// Ends the process if a round takes too long, because something waits for ever.
 class Watchdog {
  public:
   explicit Watchdog(std::string what) : what_(std::move(what)), thread_([this] { Watch(); }) {}
@@ -105,7 +105,7 @@ absl::Status OpenClient(OwnedClient* client) {
   return s;
 }
 
-// The value and its place: host memory of the type, dense.
+// A dense array in host memory.
 struct Value {
   PJRT_Buffer_Type type;
   std::vector<int64_t> dims;
@@ -148,7 +148,7 @@ absl::Status Compare(const std::string& got, const std::vector<float>& expected,
   return absl::OkStatus();
 }
 
-// A program with its arguments and the values that it must give.
+// A program with its arguments and its expected results.
 struct Job {
   std::string text;
   int replicas = 1;
@@ -163,7 +163,8 @@ absl::Status Build(PJRT_Client* client, const Job& job, Loaded* out) {
   return s;
 }
 
-// One step: arguments up, run, results down. Waits for whatever it has begun, also after an error.
+// One step: copies the arguments to the device, runs the program, copies the results back. Waits for everything that it
+// has started, also after an error.
 absl::Status RunStep(PJRT_Client* client, PJRT_LoadedExecutable* program, const Job& job) {
   const std::vector<PJRT_Device*> devices = Devices(client);
   std::vector<Buffer> owned;
@@ -214,7 +215,7 @@ Value FloatValue(std::vector<int64_t> dims, const std::vector<float>& values) {
           std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float))};
 }
 
-// What it gives is what the definitions of its operations give.
+// Compares the results with those of the operations' definitions.
 Job TransformerStep() {
   Job job;
   std::ifstream file(BACKPLANE_SOURCE_DIR "/plugins/cpu/testdata/transformer_step.mlir");
@@ -375,18 +376,18 @@ bool TryAll() {
   return value != nullptr && std::string(value) == "all";
 }
 
-// Fails places of one kind in turn while `step` runs. `after` must succeed after each, whatever failed.
-void FailInTurn(absl::string_view name, FaultSite site, int most, const std::function<absl::Status()>& step,
-                const std::function<absl::Status()>& after) {
+// Runs `step` once for each of up to `most` fault points of one kind, which fails. `after` must succeed each time.
+void FailOneByOne(absl::string_view name, FaultSite site, int most, const std::function<absl::Status()>& step,
+                  const std::function<absl::Status()>& after) {
   faults::Fail(FaultSite::kCount, 0);
   const absl::Status sound = step();
   faults::Stop();
   ASSERT_TRUE(sound.ok()) << name << ": " << sound;
-  const int64_t places = faults::Passed(site);
-  const int64_t stride = TryAll() ? 1 : std::max<int64_t>(1, (places + most - 1) / most);
+  const int64_t points = faults::Passed(site);
+  const int64_t stride = TryAll() ? 1 : std::max<int64_t>(1, (points + most - 1) / most);
   int64_t tried = 0;
-  for (int64_t nth = 1; nth <= places; nth += stride) {
-    const std::string round = absl::StrCat(name, ", ", FaultSiteName(site), " ", nth, " of ", places);
+  for (int64_t nth = 1; nth <= points; nth += stride) {
+    const std::string round = absl::StrCat(name, ", ", FaultSiteName(site), " ", nth, " of ", points);
     Watchdog watchdog(round);
     const Live before = CountLive();
     faults::Fail(site, nth);
@@ -397,7 +398,7 @@ void FailInTurn(absl::string_view name, FaultSite site, int most, const std::fun
       EXPECT_FALSE(status.ok()) << round;
       EXPECT_NE(status.code(), absl::StatusCode::kDataLoss) << round << ": " << status;
     } else {
-      EXPECT_TRUE(status.ok()) << round << ": " << status;  // another number of places this time
+      EXPECT_TRUE(status.ok()) << round << ": " << status;  // the number of fault points differs this time
     }
     EXPECT_EQ(SettledLive(before), before) << round;
     const absl::Status again = after();
@@ -405,15 +406,15 @@ void FailInTurn(absl::string_view name, FaultSite site, int most, const std::fun
     EXPECT_EQ(SettledLive(before), before) << round << ", the step after it";
     if (::testing::Test::HasFailure()) return;
   }
-  std::printf("%s: %lld places of kind %s, %lld failed in turn\n", std::string(name).c_str(),
-              static_cast<long long>(places), FaultSiteName(site), static_cast<long long>(tried));
+  std::printf("%s: %lld fault points of kind %s, %lld made to fail\n", std::string(name).c_str(),
+              static_cast<long long>(points), FaultSiteName(site), static_cast<long long>(tried));
 }
 
 constexpr FaultSite kSites[] = {FaultSite::kStorage, FaultSite::kTemporary, FaultSite::kCopy, FaultSite::kKernel,
                                 FaultSite::kLaunch};
 
-// Threads are started once in the life of a process, so each round has a process of its own. They come before any
-// other test, while this process has none.
+// Threads are started once per process, so each round runs in its own process. This test runs before all others, while
+// this process has no threads.
 TEST(AFaultsOfThreads, TheStartOfAThread) {
   const Job job = TwoDeviceStep();
   const int most = TryAll() ? 1000 : 12;
@@ -448,7 +449,7 @@ TEST(AFaultsOfThreads, TheStartOfAThread) {
     ++tried;
   }
   EXPECT_GT(tried, 0);
-  std::printf("open, compile and step on two devices: %d starts of threads failed in turn\n", tried);
+  std::printf("open, compile and step on two devices: %d thread starts made to fail\n", tried);
 }
 
 class FaultsTest : public ::testing::Test {
@@ -470,7 +471,7 @@ class FaultsTest : public ::testing::Test {
     auto step = [&] { return RunStep(client(), program.get(), job); };
     ASSERT_TRUE(step().ok());  // threads and pools are there
     for (FaultSite site : kSites) {
-      FailInTurn(name, site, most, step, step);
+      FailOneByOne(name, site, most, step, step);
       if (HasFailure()) return;
     }
   }
@@ -496,7 +497,7 @@ TEST_F(FaultsTest, ACompilation) {
     const absl::Status sound = use();
     ASSERT_TRUE(sound.ok()) << name << ": " << sound;
     for (FaultSite site : {FaultSite::kCode, FaultSite::kTemporary}) {
-      FailInTurn(name, site, most, compile, use);
+      FailOneByOne(name, site, most, compile, use);
       if (HasFailure()) return;
     }
   }

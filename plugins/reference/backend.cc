@@ -1,5 +1,5 @@
-// The reference plugin: the evaluator behind the C ABI, a mixed backend that claims nothing. The definition that others
-// are compared with.
+// The reference plugin: the evaluator behind the C ABI, a mixed backend without claims. Other plugins are compared with
+// it.
 #include "sdk/backend/mixed/mixed_backend.h"
 
 namespace backplane {

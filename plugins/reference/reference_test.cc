@@ -1,4 +1,4 @@
-// The reference plugin through the Backend interface: what lies between the evaluator and a host.
+// Tests the reference plugin through the Backend interface.
 #include <cstring>
 #include <functional>
 #include <string>
@@ -236,7 +236,7 @@ TEST_F(ReferenceTest, CollectivesByTheirDefinition) {
       ElementsAre(V{0}, V{9}, V{9}));
 }
 
-TEST_F(ReferenceTest, CollectivesInLoopsMeetTurnByTurn) {
+TEST_F(ReferenceTest, CollectivesInLoopsMatchByIteration) {
   const std::string body = std::string(R"(func.func public @main(%x: tensor<f32>) -> tensor<f32> {
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %r:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<i32>, tensor<f32>
@@ -323,7 +323,7 @@ TEST_F(ReferenceTest, SerializedProgramsRunAgain) {
   EXPECT_FALSE(backend_->Deserialize(bytes->substr(0, bytes->size() - 3), client_->topology()).ok());
 }
 
-// Everybody receives before sending; nobody waits for ever.
+// All devices receive before they send; this must not deadlock.
 TEST_F(ReferenceTest, DevicesSendToOneAnother) {
   const std::string body = R"(func.func public @main(%x: tensor<1xf32>) -> tensor<1xf32> {
     %t = stablehlo.create_token : !stablehlo.token
@@ -337,7 +337,7 @@ TEST_F(ReferenceTest, DevicesSendToOneAnother) {
               ElementsAre(std::vector<float>{0}, std::vector<float>{7}, std::vector<float>{8}));
 }
 
-// The host's ends of channels 1 (from the program) and 2 (to it).
+// The host's callbacks for channels 1 (from the program) and 2 (to the program).
 struct Ends : ExecuteContext {
   mutable std::vector<float> got;
   absl::Status SendToHost(int64_t channel, const CustomCallBuffer& data) const override {

@@ -3,7 +3,7 @@
 //   cpp_host PLUGIN.so
 //
 // One training step of a linear model, compiled once, runs on two devices at the same time, each with its own weights.
-// The weights are donated to every step, so that a step writes its new weights where the old ones lay. The loop only
+// The weights are donated to every step, so a step writes the new weights to the memory of the old ones. The loop only
 // starts steps; it waits once, at the end.
 #include <cmath>
 #include <condition_variable>

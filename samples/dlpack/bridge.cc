@@ -94,7 +94,7 @@ BRIDGE void* bridge_export(Held* held, int versioned, int copy) {
   return out->tensor.release();
 }
 
-// Of a tensor that nobody has taken.
+// Deletes a tensor that has not been consumed.
 BRIDGE void bridge_tensor_free(void* tensor, int versioned) {
   if (versioned != 0) {
     auto* managed = static_cast<dlpack::ManagedTensorVersioned*>(tensor);

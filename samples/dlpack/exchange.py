@@ -40,7 +40,7 @@ NAMES = {0: b"dltensor", 1: b"dltensor_versioned"}
 USED = {0: b"used_dltensor", 1: b"used_dltensor_versioned"}
 
 
-# A destructor sees an object that is on its way out, which must not be held again: it gets the bare pointer.
+# A destructor gets the bare pointer, because the object is being destroyed and must not be referenced again.
 _bare = ctypes.PyDLL(None)
 _bare.PyCapsule_IsValid.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 _bare.PyCapsule_GetPointer.restype, _bare.PyCapsule_GetPointer.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
@@ -60,7 +60,7 @@ def check(pointer):
 
 
 class Buffer:
-    """A buffer of the plugin; other frameworks take it by from_dlpack."""
+    """A buffer of the plugin; other frameworks use it by from_dlpack."""
 
     def __init__(self, held):
         self.held = check(held)
@@ -112,7 +112,7 @@ class Client:
 
 
 def aligned(shape, dtype, alignment=64):
-    """A numpy array whose first element lies at a multiple of `alignment`, or (negative) does not."""
+    """A numpy array whose address is a multiple of `alignment`, or (if negative) is not."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.zeros(size + 128, np.uint8)
     offset = -raw.ctypes.data % 64 + (8 if alignment < 0 else 0)
@@ -132,7 +132,7 @@ def numpy_both_ways(client):
     del buffer
     gc.collect()
     np.testing.assert_array_equal(back, a)  # the view outlives the buffer object
-    # A capsule that nobody takes lets go of the array, in either form.
+    # A capsule that is not consumed releases the array, in both forms.
     references = sys.getrefcount(a)
     for version in ((1, 3), None):
         capsule = client.from_dlpack(a).__dlpack__(max_version=version)
@@ -175,8 +175,8 @@ def jax_both_ways(client):
 
 
 def torch_both_ways(client):
-    # Debian's PyTorch lies outside of a virtual environment, and was built with an older numpy than the one here, of which it
-    # complains; by DLPack the two need not know each other.
+    # Debian's PyTorch is outside of the virtual environment and was built with an older numpy, about which it warns; DLPack
+    # does not depend on numpy.
     sys.path.append("/usr/lib/python3/dist-packages")
     with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,13 +1,13 @@
-"""The main job: the same JAX programs on our CPU plugin and on XLA's, in processes of their own, compared and timed.
+"""The main job: runs the same JAX programs on our CPU plugin and on XLA's, each in its own process, compares and times them.
 
   (a) train     a GPT-2-style transformer, 4 layers of width 256, 20 Adam steps; the loss falls
   (b) infer     ResNet-18, one image of 224 x 224
   (c) generate  token by token with a key-value cache
   and dispatch  one jitted addition of two scalars; and how long dlopen and client creation take
 
-Both plugins are named to unmodified JAX by PJRT_NAMES_AND_LIBRARY_PATHS. While one is timed the other is stopped;
-slices alternate A B B A. The exit status is 0 when all results agree and the loss falls. Timings are told, not judged,
-unless --judge-speed asks for it.
+JAX is unmodified and finds both plugins by PJRT_NAMES_AND_LIBRARY_PATHS. While one is timed, the other is stopped;
+slices alternate A B B A. The exit status is 0 when all results agree and the loss falls. Timings are only printed,
+unless --judge-speed is given.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-ROADS = ("ours", "xla")
+PLUGINS = ("ours", "xla")
 
 # Largest difference allowed, relative to the largest magnitude. The same programs in float64 differ from float32 by
 # 3e-7 on XLA's plugin; other orders of summation and other approximations of tanh and exp may cost some tens of that.
@@ -45,10 +45,10 @@ class Failed(Exception):
 class Worker:
     """worker.py as a child process with one plugin; stopped whenever it is not asked."""
 
-    def __init__(self, road, plugin, job, script=HERE / "worker.py"):
-        self.road, self.errors = road, tempfile.TemporaryFile()
+    def __init__(self, name, plugin, job, script=HERE / "worker.py"):
+        self.name, self.errors = name, tempfile.TemporaryFile()
         env = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-        env |= {"PJRT_NAMES_AND_LIBRARY_PATHS": f"{road}:{plugin}", "JAX_PLATFORMS": road, "TF_CPP_MIN_LOG_LEVEL": "2",
+        env |= {"PJRT_NAMES_AND_LIBRARY_PATHS": f"{name}:{plugin}", "JAX_PLATFORMS": name, "TF_CPP_MIN_LOG_LEVEL": "2",
                 "PYTHONDONTWRITEBYTECODE": "1"}
         self.process = subprocess.Popen([sys.executable, str(script), job], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.errors, env=env)
@@ -60,15 +60,15 @@ class Worker:
         end = time.monotonic() + limit
         while b"\n" not in self.buffer:
             if not select.select([self.process.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
-                raise Failed(f"{self.road}: no answer in {limit} s")
+                raise Failed(f"{self.name}: no answer in {limit} s")
             chunk = os.read(self.process.stdout.fileno(), 1 << 16)
             if not chunk:
-                raise Failed(f"{self.road}: ended with status {self.process.wait()}\n{self.tail()}")
+                raise Failed(f"{self.name}: ended with status {self.process.wait()}\n{self.tail()}")
             self.buffer += chunk
         line, self.buffer = self.buffer.split(b"\n", 1)
         answer = json.loads(line)
         if "error" in answer:
-            raise Failed(f"{self.road}: {answer['error']}\n{self.tail()}")
+            raise Failed(f"{self.name}: {answer['error']}\n{self.tail()}")
         return answer
 
     def ask(self, do, limit=300, **more):
@@ -107,14 +107,14 @@ def distance(got, want):
 
 
 def compare(job, ours, xla):
-    """(largest distance, what is wrong or None) of the two roads' results."""
+    """(largest distance, what is wrong or None) of the two plugins' results."""
     if job == "train":
         worst = distance(ours["loss"], xla["loss"])
         for name, r in (("ours", ours), ("xla", xla)):
             if not r["loss"][-1] < 0.8 * r["loss"][0]:
                 return worst, f"the loss of {name} does not fall: {r['loss'][0]:.4f} to {r['loss'][-1]:.4f}"
     elif job == "generate":
-        # Once a different token is chosen the texts part for good: that is right only where both were as good.
+        # Once a different token is chosen, all later ones differ. This is right only if both tokens were equally probable.
         ends = np.nonzero(ours["tokens"] != xla["tokens"])[0]
         same = len(xla["tokens"]) if len(ends) == 0 else int(ends[0]) + 1
         worst = distance(ours["logits"][:same], xla["logits"][:same])
@@ -128,29 +128,29 @@ def compare(job, ours, xla):
 
 
 def measure(job, plugins, opt, scratch):
-    """One process per road: compile, compare, then timed slices A B B A."""
+    """One process per plugin: compile, compare, then timed slices A B B A."""
     workers, row = {}, {"job": job}
     try:
-        for road in ROADS:
-            workers[road] = Worker(road, plugins[road], job)
-        row["compile"] = {road: [workers[road].ask("compile")["seconds"]] for road in ROADS}
+        for name in PLUGINS:
+            workers[name] = Worker(name, plugins[name], job)
+        row["compile"] = {name: [workers[name].ask("compile")["seconds"]] for name in PLUGINS}
         results = {}
-        for road in ROADS:
-            path = f"{scratch}/{job}_{road}.npz"
-            workers[road].ask("check", path=path)
-            results[road] = dict(np.load(path))
+        for name in PLUGINS:
+            path = f"{scratch}/{job}_{name}.npz"
+            workers[name].ask("check", path=path)
+            results[name] = dict(np.load(path))
         row["distance"], row["wrong"] = compare(job, results["ours"], results["xla"])
         if job == "train":
-            row["loss"] = {road: results[road]["loss"].tolist() for road in ROADS}
-        slices = {road: [] for road in ROADS}
-        seconds = max(opt.slice, 4 * max(workers[road].ask("time", seconds=0)["median"] for road in ROADS))
+            row["loss"] = {name: results[name]["loss"].tolist() for name in PLUGINS}
+        slices = {name: [] for name in PLUGINS}
+        seconds = max(opt.slice, 4 * max(workers[name].ask("time", seconds=0)["median"] for name in PLUGINS))
         for i in range(opt.rounds):
-            for road in ROADS if i % 2 == 0 else ROADS[::-1]:
-                slices[road].append(workers[road].ask("time", seconds=seconds))
-        row["step"] = {road: {"min": min(s["min"] for s in slices[road]), "median": statistics.median(s["median"] for s in slices[road])} for road in ROADS}
+            for name in PLUGINS if i % 2 == 0 else PLUGINS[::-1]:
+                slices[name].append(workers[name].ask("time", seconds=seconds))
+        row["step"] = {name: {"min": min(s["min"] for s in slices[name]), "median": statistics.median(s["median"] for s in slices[name])} for name in PLUGINS}
         row["ratio_min"] = row["step"]["ours"]["min"] / row["step"]["xla"]["min"]
         row["ratio_median"] = statistics.median(a["median"] / b["median"] for a, b in zip(slices["ours"], slices["xla"]))
-        row["platform"] = {road: workers[road].hello["platform"] for road in ROADS}
+        row["platform"] = {name: workers[name].hello["platform"] for name in PLUGINS}
     finally:
         for w in workers.values():
             w.close()
@@ -159,10 +159,10 @@ def measure(job, plugins, opt, scratch):
 
 def compile_again(row, plugins):
     """A second cold compile in fresh processes, in the other order; the smaller of the two counts."""
-    for road in ROADS[::-1]:
-        worker = Worker(road, plugins[road], row["job"])
+    for name in PLUGINS[::-1]:
+        worker = Worker(name, plugins[name], row["job"])
         try:
-            row["compile"][road].append(worker.ask("compile")["seconds"])
+            row["compile"][name].append(worker.ask("compile")["seconds"])
         finally:
             worker.close()
 
@@ -193,7 +193,7 @@ def show(seconds):
 def table(rows, clients):
     print(f"\n{'':10}{'distance':>10}  {'step: ours':>11}{'xla':>11}{'ratio min':>11}{'median':>8}  {'compile: ours':>14}{'xla':>11}{'ratio':>7}")
     for r in rows:
-        compiles = {road: min(r["compile"][road]) for road in ROADS}
+        compiles = {name: min(r["compile"][name]) for name in PLUGINS}
         print(f"{r['job']:10}{r['distance']:10.1e}  {show(r['step']['ours']['min']):>11}{show(r['step']['xla']['min']):>11}{r['ratio_min']:11.2f}"
               f"{r['ratio_median']:8.2f}  {show(compiles['ours']):>14}{show(compiles['xla']):>11}{compiles['ours'] / compiles['xla']:7.2f}")
     print(f"{'dlopen and client creation':34}{show(clients['ours']):>11}{show(clients['xla']):>11}{clients['ours'] / clients['xla']:11.2f}")
@@ -205,7 +205,7 @@ def picture(row, path):
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    ours, xla = (np.array(row["loss"][road]) for road in ROADS)
+    ours, xla = (np.array(row["loss"][name]) for name in PLUGINS)
     steps = np.arange(1, len(ours) + 1)
     fig, (top, low) = plt.subplots(2, 1, figsize=(7, 6), sharex=True, height_ratios=[3, 1], layout="constrained")
     top.plot(steps, xla, color="#f0a030", linewidth=6, alpha=0.6, solid_capstyle="round", label="XLA's CPU plugin")
@@ -255,7 +255,7 @@ def main():
                 print(f"{job}: loss {first:.4f} to {last:.4f} in {len(row['loss']['ours'])} steps (XLA's: {row['loss']['xla'][-1]:.4f})", flush=True)
     clients = {}
     try:
-        clients = {road: client_seconds(plugins[road]) for road in ROADS}
+        clients = {name: client_seconds(plugins[name]) for name in PLUGINS}
     except Failed as e:
         failures.append(str(e))
 

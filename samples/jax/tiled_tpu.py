@@ -64,7 +64,7 @@ def main():
         value, grads = jax.value_and_grad(loss)(p, x, y)
         return jax.tree.map(lambda a, g: (a - 0.1 * g).astype(a.dtype), p, grads), value
 
-    # Said where the results lie, the old parameters' memory becomes the new ones'.
+    # With the layouts of the results given, the new parameters reuse the memory of the old ones.
     shardings = jax.tree.map(lambda v: v.sharding, params)
     compiled = jax.jit(step, donate_argnums=0, out_shardings=(shardings, None)).lower(params, x, y).compile()
     memory, cost = compiled.memory_analysis(), compiled.cost_analysis()

@@ -40,18 +40,17 @@ absl::StatusOr<HostArray> Twice(const Side& side, const HostArray& x) {
   return out[0].ToHost();
 }
 
-// Hands a value to and fro; each turn doubles it twice.
-absl::Status Rally(const Side& a, const Side& b, int turns) {
+// Passes a value back and forth; each round doubles it twice.
+absl::Status Rally(const Side& a, const Side& b, int rounds) {
   HostArray value = HostArray::Of<float>({4}, {1, -1, 0.5f, 0});
-  for (int i = 0; i < turns; ++i) {
+  for (int i = 0; i < rounds; ++i) {
     BP_ASSIGN_OR_RETURN(value, Twice(a, value));
     BP_ASSIGN_OR_RETURN(value, Twice(b, value));
   }
   float want = 1;
-  for (int i = 0; i < 2 * turns; ++i) want *= 2;
+  for (int i = 0; i < 2 * rounds; ++i) want *= 2;
   const absl::Span<const float> v = value.Values<float>();
-  if (v[0] != want || v[1] != -want || v[2] != want / 2 || v[3] != 0)
-    return absl::InternalError("a value was lost on the way");
+  if (v[0] != want || v[1] != -want || v[2] != want / 2 || v[3] != 0) return absl::InternalError("the value is wrong");
   return absl::OkStatus();
 }
 

@@ -23,7 +23,7 @@ Shape CoreShape(const host::ArrayShape& shape) {
   return Shape(PrimitiveTypeFromName(host::ElementTypeName(shape.type)).value_or(PrimitiveType::kInvalid), shape.dims);
 }
 
-// A number in [0, 1) from the engine's bits, the same everywhere (the standard's distributions are not).
+// Returns a number in [0, 1) from the engine's bits. It is the same everywhere, unlike the standard's distributions.
 double Unit(std::mt19937_64& engine) { return static_cast<double>(engine() >> 11) * 0x1p-53; }
 
 absl::StatusOr<HostArray> Fill(const host::ArrayShape& shape, absl::string_view how, std::mt19937_64& engine) {
@@ -76,7 +76,7 @@ bool IsFill(absl::string_view spec) {
   return word == "random" || word == "zeros" || word == "ones" || word == "iota";
 }
 
-// "N:rest" with a number before the colon.
+// Parses "N:rest" with a number before the colon.
 std::optional<size_t> TakeIndex(absl::string_view* spec) {
   const size_t colon = spec->find(':');
   size_t index;
@@ -86,7 +86,7 @@ std::optional<size_t> TakeIndex(absl::string_view* spec) {
   return index;
 }
 
-// The arrays of a file: one of a .npy, several of a .npz. `types` are the wanted ones, for raw elements.
+// Returns the arrays of a file: one from a .npy, several from a .npz. `types` are the expected types, for raw elements.
 absl::StatusOr<std::vector<HostArray>> ReadArrays(absl::string_view spec, absl::Span<const PJRT_Buffer_Type> types) {
   std::string path(spec);
   std::vector<std::string> members;
@@ -172,7 +172,7 @@ absl::StatusOr<std::vector<HostArray>> MakeInputs(const std::vector<host::ArrayS
       arrays.push_back(std::move(array));
     } else {
       BP_RETURN_IF_ERROR(check());
-      // Brackets, as Python writes them, are braces.
+      // Accepts brackets, as Python writes them, instead of braces.
       const std::string text = absl::StrReplaceAll(spec, {{"[", "{"}, {"]", "}"}});
       absl::StatusOr<Literal> literal = ParseLiteral(CoreShape(shapes[at]), text);
       if (!literal.ok() && (text.empty() || absl::ascii_isalpha(static_cast<unsigned char>(text[0])))) {
@@ -235,7 +235,7 @@ absl::StatusOr<Statistics> ComputeStatistics(const HostArray& array) {
     } else {
       s.min = finite == 0 ? v : std::min(s.min, v);
       s.max = finite == 0 ? v : std::max(s.max, v);
-      // Welford's recurrence: no cancellation.
+      // Welford's algorithm avoids cancellation.
       ++finite;
       const double delta = v - sum;
       sum += delta / static_cast<double>(finite);

@@ -1,4 +1,4 @@
-// Arrays of programs: inputs from what the command line says, outputs for people.
+// Arrays of programs: inputs from the command line, outputs as text and pictures.
 #ifndef BACKPLANE_SDK_CLI_ARRAYS_H_
 #define BACKPLANE_SDK_CLI_ARRAYS_H_
 
@@ -13,19 +13,20 @@
 
 namespace backplane::cli {
 
-// Inputs for `shapes`. Each spec is one of
-//   FILE.npy               the next input
-//   FILE.npz, FILE.npz:a,b the next inputs: all members, or those named
-//   random, zeros, ones, iota      the next input, filled so; with "=N..M" for random: the range, whole numbers for
-//   integers 1.5 or {1, 2}          the next input as a literal in HLO text N:SPEC                 input N instead of
-//   the next
-// Inputs that no spec is for are random. The same seed gives the same numbers on every machine.
+// Creates inputs for `shapes`. Each spec is one of
+//   FILE.npy                    the next input
+//   FILE.npz, FILE.npz:a,b      the next inputs: all members, or the named ones
+//   random, zeros, ones, iota   the next input, filled in this way; "random=N..M" gives the range, in integers for
+//                               integer types
+//   1.5 or {1, 2}               the next input as a literal in HLO text
+//   N:SPEC                      input number N instead of the next one
+// Inputs without a spec are random. The same seed gives the same numbers on every machine.
 absl::StatusOr<std::vector<host::HostArray>> MakeInputs(const std::vector<host::ArrayShape>& shapes,
                                                         const std::vector<std::string>& specs, uint64_t seed);
-// The same for a program whose parameters are not known: only files can say them.
+// The same for a program with unknown parameters: only files can give the inputs.
 absl::StatusOr<std::vector<host::HostArray>> ReadInputs(const std::vector<std::string>& specs);
 
-// An array as a literal of the core, and back.
+// Converts between an array and a literal of the core.
 absl::StatusOr<Literal> ToLiteral(const host::HostArray& array);
 absl::StatusOr<host::HostArray> FromLiteral(const Literal& literal);
 
@@ -36,11 +37,12 @@ struct Statistics {
 absl::StatusOr<Statistics> ComputeStatistics(const host::HostArray& array);
 host::Json ToJson(const Statistics& statistics);
 
-// HLO text with the shape before it; more than `limit` elements are cut to the first.
+// Returns HLO text with the shape before it. Only the first `limit` elements are printed.
 absl::StatusOr<std::string> ArrayText(const host::HostArray& array, int64_t limit);
 
-// A grey or coloured picture of a 2-D array (or of [h,w,3], [h,w,4] in 0..1 or 0..255) as PNG bytes, one element a
-// pixel at least `min_pixels` wide. Numbers are spread from the least to the greatest; what is not finite is red.
+// Returns a grey or coloured picture of a 2-D array (or of [h,w,3], [h,w,4] in 0..1 or 0..255) as PNG bytes. An element
+// is one pixel, or more if the picture would be narrower than `min_pixels`. Numbers are scaled from the smallest to the
+// largest; numbers that are not finite are red.
 absl::StatusOr<std::string> Picture(const host::HostArray& array, int min_pixels = 256);
 
 }  // namespace backplane::cli

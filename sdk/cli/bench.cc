@@ -1,4 +1,4 @@
-// backplane bench: how long a program takes on each of several plugins.
+// backplane bench: measures how long a program takes on several plugins.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -36,7 +36,7 @@ std::string Duration(double seconds) {
   return absl::StrFormat("%.3f s", seconds);
 }
 
-// One run, from the call to the last result being there.
+// Runs the program once and measures the time from the call until the last result is ready.
 absl::Status RunTimed(const host::LoadedExecutable& executable, const std::vector<const host::Buffer*>& arguments,
                       const host::ExecuteOptions& options, double* seconds) {
   const double begin = Now();
@@ -56,7 +56,7 @@ absl::StatusOr<Times> Measure(const BenchOptions& o, const std::string& which, c
   times.compile = Now() - begin;
   BP_ASSIGN_OR_RETURN(const std::vector<host::Buffer> buffers, ToDevice(session, inputs));
   std::vector<const host::Buffer*> arguments;
-  host::ExecuteOptions options;  // the inputs are needed again: nothing is donated
+  host::ExecuteOptions options;  // nothing is donated, because the inputs are needed again
   for (const host::Buffer& buffer : buffers) {
     options.non_donatable.push_back(static_cast<int64_t>(arguments.size()));
     arguments.push_back(&buffer);
@@ -124,7 +124,7 @@ absl::Status Bench(const BenchOptions& o, Terminal& terminal) {
 
 Command BenchCommand() {
   auto o = std::make_shared<BenchOptions>();
-  Command command{"bench", "times a program on one plugin or several"};
+  Command command{"bench", "measures a program on one or more plugins"};
   command.options.push_back(
       {"program", &o->program, "the program, in any form ('-': standard input)", "PROGRAM", true, {}, true});
   command.options.push_back({"plugins", &o->plugins, "the plugins", "PLUGIN", true, {}, true});
@@ -134,7 +134,7 @@ Command BenchCommand() {
   command.options.push_back(
       AtLeast(1, {"--runs", &o->runs, "how many runs to time; else as many as fit the seconds, 3 at least", "N"}));
   command.options.push_back(Bounded(0, 1e6, {"--seconds", &o->seconds, "how long to time", "SECONDS"}));
-  command.options.push_back(AtLeast(0, {"--warmup", &o->warmup, "runs before that are not timed", "N"}));
+  command.options.push_back(AtLeast(0, {"--warmup", &o->warmup, "warm-up runs that are not timed", "N"}));
   o->plugin.AddTo(&command);
   command.details = "A run lasts from the call to the last result being there; inputs lie on the device before.";
   command.state = o;

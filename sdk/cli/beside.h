@@ -1,4 +1,4 @@
-// What comes with the command and is found from its own place, as built and as installed.
+// Finds files that come with the command relative to its own path, in a build and in an installation.
 #ifndef BACKPLANE_SDK_CLI_BESIDE_H_
 #define BACKPLANE_SDK_CLI_BESIDE_H_
 
@@ -9,15 +9,15 @@
 
 namespace backplane::cli {
 
-// The path of the running program.
+// Returns the path of the running program.
 absl::StatusOr<std::string> ThisCommand();
 
-// The shared library `file` of one kind ("layers", "plugins"), an absolute path: from KIND beside the program's folder
-// where it was built, from the prefix's library folder where it is installed, or from the program's own folder. Empty
-// when it is in none of them.
+// Returns the absolute path of the shared library `file` of one kind ("layers", "plugins"): in the folder KIND next to
+// the program's folder (a build), in the library folder of the prefix (an installation), or in the program's own
+// folder. Empty if there is none.
 std::string LibraryBesideCommand(absl::string_view kind, absl::string_view file);
 
-// A folder of the command's data, bin/../share/backplane/NAME. NOT_FOUND when it is not there.
+// Returns a folder of the command's data, bin/../share/backplane/NAME. Returns NOT_FOUND if it does not exist.
 absl::StatusOr<std::string> DataBesideCommand(absl::string_view name);
 
 }  // namespace backplane::cli

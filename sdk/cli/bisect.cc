@@ -16,30 +16,30 @@ namespace {
 
 using host::HostArray;
 
-// The instructions of the entry that can be shown: arrays, but no parameters and constants.
-std::vector<size_t> Visible(const Computation& entry) {
-  std::vector<size_t> places;
-  size_t place = 0;
+// Returns the instructions of the entry computation that can be compared: arrays, except parameters and constants.
+std::vector<size_t> ComparableInstructions(const Computation& entry) {
+  std::vector<size_t> indices;
+  size_t index = 0;
   for (const auto& i : entry.instructions()) {
     const Shape& shape = i->shape();
     if (shape.IsArray() && !shape.HasDynamicDimensions() && !i->Is(Opcode::kParameter) && !i->Is(Opcode::kConstant))
-      places.push_back(place);
-    ++place;
+      indices.push_back(index);
+    ++index;
   }
-  return places;
+  return indices;
 }
 
-// The program that returns the instructions at these places (all of one tuple), instead of its result.
-absl::StatusOr<std::unique_ptr<Module>> Showing(const Module& module, absl::Span<const size_t> places) {
+// Returns the program with the instructions at these indices as its results (in one tuple).
+absl::StatusOr<std::unique_ptr<Module>> WithResults(const Module& module, absl::Span<const size_t> indices) {
   std::unique_ptr<Module> copy = module.Clone();
   Computation* entry = copy->entry();
   const std::vector<Instruction*> all = entry->Snapshot();
   InstructionSpec tuple;
   tuple.opcode = Opcode::kTuple;
-  for (size_t place : places) tuple.operands.push_back(all[place]);
+  for (size_t index : indices) tuple.operands.push_back(all[index]);
   BP_ASSIGN_OR_RETURN(Instruction * root, entry->AddChecked(std::move(tuple)));
   entry->set_root(root);
-  // What held for the old results.
+  // The configuration of the old results does not apply.
   ModuleConfig& config = copy->config();
   config.input_output_aliases.clear();
   config.buffer_donors.clear();
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<Module>> Showing(const Module& module, absl::Span
   return copy;
 }
 
-// One instruction as a program of its own, its operands the parameters.
+// Returns a program that consists of one instruction, with its operands as parameters.
 absl::StatusOr<std::unique_ptr<Module>> Alone(const Instruction& instruction) {
   auto module = std::make_unique<Module>("alone");
   Computation* entry = module->AddComputation("main");
@@ -80,29 +80,29 @@ struct Values {
   std::vector<HostArray> a, b;
 };
 
-absl::StatusOr<Values> Show(const Module& module, absl::Span<const size_t> places, const Session& a, const Session& b,
+absl::StatusOr<Values> Show(const Module& module, absl::Span<const size_t> indices, const Session& a, const Session& b,
                             const std::vector<HostArray>& inputs) {
-  BP_ASSIGN_OR_RETURN(const std::unique_ptr<Module> showing, Showing(module, places));
+  BP_ASSIGN_OR_RETURN(const std::unique_ptr<Module> showing, WithResults(module, indices));
   BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(*showing));
   Values values;
   BP_ASSIGN_OR_RETURN(values.a, CompileAndRun(a, program, inputs));
   BP_ASSIGN_OR_RETURN(values.b, CompileAndRun(b, program, inputs));
-  if (values.a.size() != places.size() || values.b.size() != places.size()) {
+  if (values.a.size() != indices.size() || values.b.size() != indices.size()) {
     return absl::InternalError("bisect: a plugin returned another number of results than the program has");
   }
   return values;
 }
 
-// Tries the instruction alone, with the operands that plugin a computed for it.
+// Runs the instruction alone, with the operands that plugin a computed for it.
 absl::Status TryAlone(const Module& module, const Instruction& instruction, const Session& a, const Session& b,
                       const std::vector<HostArray>& inputs, const Tolerance& tolerance, Culprit* culprit) {
   const Computation& entry = *module.entry();
-  std::map<const Instruction*, size_t> place_of;
-  size_t place = 0;
-  for (const auto& i : entry.instructions()) place_of[i.get()] = place++;
+  std::map<const Instruction*, size_t> index_of;
+  size_t index = 0;
+  for (const auto& i : entry.instructions()) index_of[i.get()] = index++;
   std::vector<const Instruction*> operands;  // each once, in the order of their first use
   for (const Instruction* operand : instruction.operands()) {
-    if (!operand->shape().IsArray()) return absl::UnimplementedError("it has an operand that is no array");
+    if (!operand->shape().IsArray()) return absl::UnimplementedError("it has an operand that is not an array");
     if (std::find(operands.begin(), operands.end(), operand) == operands.end()) operands.push_back(operand);
   }
   std::vector<HostArray> arguments(operands.size());
@@ -113,12 +113,12 @@ absl::Status TryAlone(const Module& module, const Instruction& instruction, cons
     } else if (operands[i]->Is(Opcode::kConstant)) {
       BP_ASSIGN_OR_RETURN(arguments[i], FromLiteral(operands[i]->literal()));
     } else {
-      asked.push_back(place_of[operands[i]]);
+      asked.push_back(index_of[operands[i]]);
       asked_for.push_back(i);
     }
   }
   if (!asked.empty()) {
-    BP_ASSIGN_OR_RETURN(const std::unique_ptr<Module> showing, Showing(module, asked));
+    BP_ASSIGN_OR_RETURN(const std::unique_ptr<Module> showing, WithResults(module, asked));
     BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(*showing));
     BP_ASSIGN_OR_RETURN(std::vector<HostArray> values, CompileAndRun(a, program, inputs));
     if (values.size() != asked.size()) return absl::InternalError("operands are missing");
@@ -139,27 +139,27 @@ absl::Status TryAlone(const Module& module, const Instruction& instruction, cons
 absl::StatusOr<Culprit> FindFirstDifference(const Module& original, const Session& a, const Session& b,
                                             const std::vector<HostArray>& inputs, const Tolerance& tolerance,
                                             Terminal& terminal, int64_t max_bytes) {
-  // Bodies of calls are looked into; loops and branches stay one instruction each.
+  // Inlines calls. A loop or branch stays one instruction.
   std::unique_ptr<Module> module = original.Clone();
   BP_RETURN_IF_ERROR(InlineAllCalls(module.get()).status());
   const std::vector<Instruction*> all = module->entry()->Snapshot();
-  const std::vector<size_t> places = Visible(*module->entry());
+  const std::vector<size_t> indices = ComparableInstructions(*module->entry());
   Culprit culprit;
-  for (size_t begin = 0; begin < places.size();) {
+  for (size_t begin = 0; begin < indices.size();) {
     size_t end = begin;
     for (int64_t bytes = 0;
-         end < places.size() && (end == begin || bytes + all[places[end]]->shape().byte_size() <= max_bytes); ++end) {
-      bytes += all[places[end]]->shape().byte_size();
+         end < indices.size() && (end == begin || bytes + all[indices[end]]->shape().byte_size() <= max_bytes); ++end) {
+      bytes += all[indices[end]]->shape().byte_size();
     }
-    terminal.Progress("bisect", begin, places.size());
-    const absl::Span<const size_t> chunk(places.data() + begin, end - begin);
+    terminal.Progress("bisect", begin, indices.size());
+    const absl::Span<const size_t> chunk(indices.data() + begin, end - begin);
     BP_ASSIGN_OR_RETURN(const Values values, Show(*module, chunk, a, b, inputs));
     for (size_t i = 0; i < chunk.size(); ++i) {
       ++culprit.compared;
       BP_ASSIGN_OR_RETURN(culprit.difference, Compare(values.a[i], values.b[i], tolerance));
       if (culprit.difference.agrees()) continue;
       const Instruction& instruction = *all[chunk[i]];
-      terminal.Progress("bisect", places.size(), places.size());
+      terminal.Progress("bisect", indices.size(), indices.size());
       culprit.instruction = instruction.ToString();
       const OpMetadata& metadata = instruction.metadata();
       culprit.source = metadata.source_file.empty()
@@ -170,7 +170,7 @@ absl::StatusOr<Culprit> FindFirstDifference(const Module& original, const Sessio
     }
     begin = end;
   }
-  terminal.Progress("bisect", places.size(), places.size());
+  terminal.Progress("bisect", indices.size(), indices.size());
   return culprit;
 }
 

@@ -1,4 +1,4 @@
-// Where two plugins begin to differ in a program.
+// Finds the first instruction of a program on which two plugins differ.
 #ifndef BACKPLANE_SDK_CLI_BISECT_H_
 #define BACKPLANE_SDK_CLI_BISECT_H_
 
@@ -13,17 +13,17 @@ namespace backplane::cli {
 
 struct Culprit {
   std::string instruction;  // its line of HLO text; empty: no single instruction differs
-  std::string source;       // where it comes from, when the program says
+  std::string source;       // its source location, if the program states it
   Difference difference;    // between the plugins, inside the program
-  // The instruction alone, given the same operands on both.
+  // The difference of the instruction alone, with the same operands on both plugins.
   bool alone_differs = false;
-  absl::Status alone_status;  // why it could not be tried alone
+  absl::Status alone_status;  // why it could not be run alone
   Difference alone;
-  int64_t compared = 0;  // instructions looked at
+  int64_t compared = 0;  // number of instructions compared
 };
 
-// Runs programs that return every array the entry computes, as many at a time as fit `max_bytes`, and finds the first
-// instruction, in the order of the program, that differs by more than `tolerance` between the plugins.
+// Runs programs that return every array of the entry computation, as many at a time as fit in `max_bytes`. Finds the
+// first instruction, in program order, that differs by more than `tolerance` between the plugins.
 absl::StatusOr<Culprit> FindFirstDifference(const Module& module, const Session& a, const Session& b,
                                             const std::vector<host::HostArray>& inputs, const Tolerance& tolerance,
                                             Terminal& terminal, int64_t max_bytes = int64_t{1} << 30);

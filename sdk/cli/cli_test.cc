@@ -1,4 +1,4 @@
-// Parts of the command that need no plugin: files of arrays, comparing, pictures, inputs.
+// Tests parts of the command that need no plugin: files with arrays, comparisons, pictures, inputs.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -27,7 +27,7 @@ TEST(Npy, ReadsWhatItWrites) {
     EXPECT_EQ(back.type, type);
     EXPECT_EQ(back.dims, array.dims);
     EXPECT_EQ(back.data, array.data);
-    // Cut anywhere it is an error, never a crash.
+    // Truncated at any byte it is an error, never a crash.
     for (size_t size = 0; size < bytes.size(); ++size)
       EXPECT_FALSE(ParseNpy(absl::string_view(bytes).substr(0, size), type).ok()) << size;
   }
@@ -75,10 +75,10 @@ TEST(Zip, ReadsWhatItWrites) {
   for (size_t i = 0; i < bytes.size(); ++i) {
     std::string changed = bytes;
     changed[i] = static_cast<char>(~changed[i]);
-    ParseZip(changed).IgnoreError();  // an error or an answer, never a crash
+    ParseZip(changed).IgnoreError();  // an error or a result, never a crash
   }
   std::string changed = bytes;
-  changed[36] = '!';  // a byte of "hello", behind 30 bytes and the name
+  changed[36] = '!';  // a byte of "hello", after 30 bytes and the name
   EXPECT_THAT(ParseZip(changed).status().message(), HasSubstr("check sum"));
 }
 
@@ -98,7 +98,7 @@ TEST(Ulp, CountsSteps) {
   d = Compare(Floats({nan}), Floats({1}), {1e30, 1e30}).value();
   EXPECT_EQ(d.differing, 1);
   EXPECT_TRUE(std::isinf(d.max_ulp));
-  // Across zero: the least positive and the least negative number are two steps apart.
+  // Across zero: the smallest positive and the largest negative number are two steps apart.
   const float least = std::numeric_limits<float>::denorm_min();
   EXPECT_EQ(Compare(Floats({least}), Floats({-least}), {}).value().max_ulp, 2);
   EXPECT_EQ(Compare(Floats({inf}), Floats({std::numeric_limits<float>::max()}), {}).value().max_ulp, 1);

@@ -1,4 +1,4 @@
-// Time, for what the command measures and waits for.
+// The clock for measurements and timeouts.
 #ifndef BACKPLANE_SDK_CLI_CLOCK_H_
 #define BACKPLANE_SDK_CLI_CLOCK_H_
 
@@ -6,7 +6,7 @@
 
 namespace backplane::cli {
 
-// Seconds of the steady clock.
+// Returns the seconds of the steady clock.
 inline double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

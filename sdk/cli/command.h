@@ -1,6 +1,7 @@
-// A subcommand of `backplane`: its options as data, and what it does. One file a subcommand; commands.cc lists them.
+// A subcommand of `backplane`: its options as data, and its function. Each subcommand is in one file; commands.cc lists
+// them.
 //
-// From the data come the parser (command_line.cc, over CLI11), the help and the shell completions.
+// The parser (command_line.cc, with CLI11), the help and the shell completions are generated from the data.
 #ifndef BACKPLANE_SDK_CLI_COMMAND_H_
 #define BACKPLANE_SDK_CLI_COMMAND_H_
 
@@ -18,34 +19,35 @@
 
 namespace backplane::cli {
 
-// What the program returns.
+// The exit codes of the program.
 enum ExitCode {
   kOk = 0,
-  kNo = 1,           // the answer is no: results differ, the plugin cannot be used
-  kUsage = 2,        // the command line makes no sense
-  kBadInput = 3,     // a file or program that is missing or wrong
+  kNo = 1,           // a negative result: results differ, the plugin cannot be used
+  kUsage = 2,        // a wrong command line
+  kBadInput = 3,     // a file or program is missing or wrong
   kPluginFailed = 4  // the plugin refused, lacks something, failed or crashed
 };
 
-// Where the value of an option goes; a bool is a flag without a value, a vector takes the option many times.
+// The variable for the value of an option. A bool is a flag without a value; a vector is an option that may be
+// repeated.
 using Target = std::variant<bool*, std::string*, int64_t*, double*, std::vector<std::string>*>;
 
 struct Option {
-  std::string name;  // "--plugin,-p", or "program" for an argument by position
+  std::string name;  // "--plugin,-p", or "program" for a positional argument
   Target target;
   std::string help;   // one line
-  std::string value;  // what to call the value in the help: "PATH"
+  std::string value;  // the name of the value in the help: "PATH"
   bool required = false;
-  std::vector<std::string> choices;  // if given, the only values
+  std::vector<std::string> choices;  // if given, the only permitted values
   bool file = false;                 // completed as a file name
-  // Of a number: what it may be.
+  // The bounds of a number.
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
 
   bool by_position() const { return name[0] != '-'; }
 };
 
-// `option`, a number, with its bounds.
+// Returns `option`, a number, with bounds.
 Option Bounded(double least, double most, Option option);
 inline Option AtLeast(double least, Option option) {
   return Bounded(least, std::numeric_limits<double>::infinity(), std::move(option));
@@ -54,14 +56,14 @@ inline Option AtLeast(double least, Option option) {
 struct Command {
   std::string name;
   std::string summary;  // one line
-  std::string details;  // below the options in the help: examples, meaning of exit codes
+  std::string details;  // printed after the options in the help: examples, meaning of exit codes
   std::vector<Option> options;
-  // Ends with OK (exit code kOk), with `*exit_code` set, or with an error, which is printed.
+  // Returns OK (exit code kOk), sets `*exit_code`, or returns an error, which is printed.
   std::function<absl::Status(Terminal& terminal, int* exit_code)> run;
-  std::shared_ptr<void> state;  // keeps what the targets point to
+  std::shared_ptr<void> state;  // owns the variables of the options
   bool hidden = false;
-  // Set where plugins are opened (PluginOptions::AddTo does): `run` is called in a child process (supervise.h). Belongs
-  // to `state`.
+  // Set if the command opens plugins (PluginOptions::AddTo sets it): `run` is then called in a child process
+  // (supervise.h). Part of `state`.
   const PluginLimits* limits = nullptr;
 };
 
@@ -81,24 +83,24 @@ Command RunCommand();
 Command TpuReportCommand();
 Command TraceCommand();
 
-// All of them, in the order of the help.
+// Returns all of them, in the order of the help.
 std::vector<Command> AllCommands();
 
-// Parses the command line, runs the subcommand, prints its error. Returns the exit code.
+// Parses the command line, runs the subcommand, and prints its error. Returns the exit code.
 int RunCommandLine(std::vector<Command> commands, int argc, char** argv);
 
-// A completion script for "bash", "zsh" or "fish".
+// Returns a completion script for "bash", "zsh" or "fish".
 absl::Status PrintCompletion(const std::vector<Command>& commands, const std::string& shell, Terminal& terminal);
 
-// Manual pages of all commands that are not hidden, as files of `folder`.
+// Writes manual pages of all commands that are not hidden to `folder`.
 absl::Status WriteManual(const std::vector<Command>& commands, absl::string_view summary, absl::string_view footer,
                          const std::string& folder);
 
-// The exit code of an error.
+// Returns the exit code for an error.
 int ExitCodeOf(const absl::Status& status);
-// An error of the command line, with the exit code kUsage.
+// Returns an error of the command line, with the exit code kUsage.
 absl::Status UsageError(absl::string_view message);
-// Marks an error as the plugin's, so that its exit code is kPluginFailed whatever its code.
+// Marks an error as the plugin's, so that its exit code is kPluginFailed.
 absl::Status FromPlugin(absl::Status status);
 
 }  // namespace backplane::cli

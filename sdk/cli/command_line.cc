@@ -1,4 +1,4 @@
-// The command line over CLI11; the only file that includes it.
+// The command line parser, based on CLI11. Only this file includes it.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr char kFooter[] =
     "no sense; 3 a file or program is missing or wrong; 4 the plugin refused, lacks something, failed or crashed.\n"
     "With --json, results and errors are one JSON value on standard output.";
 
-// "" when the text is a number within the option's bounds, or no number, which the parser has words for.
+// Returns "" if the text is a number within the option's bounds, or not a number, which the parser reports itself.
 std::string OutOfBounds(const Option& option, const std::string& text) {
   double value = 0;
   if (!absl::SimpleAtod(text, &value)) return "";
@@ -53,7 +53,7 @@ void AddOption(const Option& option, CLI::App* app) {
   if (!std::isinf(option.least) || !std::isinf(option.most)) {
     added->check([option](const std::string& text) { return OutOfBounds(option, text); });
   }
-  // Each use takes one value, so that what follows stays an argument by position.
+  // Each use takes one value, so that the following word is a positional argument.
   if (std::holds_alternative<std::vector<std::string>*>(option.target) && option.name[0] == '-') {
     added->expected(1)->take_all();
     added->allow_extra_args(false);
@@ -66,7 +66,7 @@ host::Json ErrorJson(const absl::Status& status) {
   return host::Json::MakeObject().Set("error", std::move(error));
 }
 
-// What was printed has arrived, as far as the system tells: a full disk is no success.
+// Checks that the output has been written, so that a full disk is an error.
 absl::Status Flushed() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return absl::OkStatus();
   const int error = errno;
@@ -74,14 +74,15 @@ absl::Status Flushed() {
   return absl::InvalidArgumentError(absl::StrCat("standard output: cannot be written: ", strerror(error)));
 }
 
-// Prints an error; returns the exit code.
+// Prints an error and returns the exit code.
 int Fail(const absl::Status& error, bool json, Terminal& terminal) {
   if (json) terminal.PrintJson(ErrorJson(error));
   terminal.Error(absl::string_view(error.message()));
   return ExitCodeOf(error);
 }
 
-// The words that no option or argument takes, as they stand on the command line: the parser tells them backwards.
+// Returns the words that are neither options nor arguments, in the order of the command line; the parser returns them
+// in reverse order.
 std::string NotExpected(std::vector<std::string> left, int argc, char** argv) {
   std::vector<std::string> words;
   for (int i = 1; i < argc; ++i) {
@@ -106,7 +107,7 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
   int exit_code = kOk;
   absl::Status outcome;
 
-  // Said before or behind the subcommand; a subcommand's own options of these names go first.
+  // May be given before or after the subcommand. A subcommand's own option of the same name takes precedence.
   auto add_common = [&](CLI::App* to) {
     if (to->get_option_no_throw("--json") == nullptr) to->add_flag("--json", json, "results and errors as JSON");
     if (to->get_option_no_throw("--color") != nullptr) return;
@@ -151,7 +152,7 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
     outcome = PrintCompletion(commands, shell, terminal);
     if (!outcome.ok()) exit_code = Fail(outcome, json, terminal);
   });
-  // For packagers; `man backplane` is for everybody else.
+  // Hidden, because only packagers need it; users have `man backplane`.
   CLI::App* manual = app.add_subcommand("manual", "writes the manual pages into a folder");
   manual->group("");
   manual->add_option("folder", manual_folder, "the folder")->required();
@@ -164,11 +165,11 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // Help and version come this way as well, with status 0.
+    // Help and version also arrive here, with status 0.
     if (error.get_exit_code() == 0) return app.exit(error), static_cast<int>(kOk);
     const std::vector<CLI::App*> chosen = app.get_subcommands();
     const std::string command = chosen.empty() ? "" : chosen[0]->get_name();
-    // The parser stopped somewhere, perhaps before it came to these.
+    // The parser may have stopped before it reached these options.
     for (int i = 1; i < argc && absl::string_view(argv[i]) != "--" && command != "conform"; ++i)
       json |= absl::string_view(argv[i]) == "--json";
     begin();

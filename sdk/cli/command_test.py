@@ -1,4 +1,4 @@
-"""command_test.py BACKPLANE PLUGIN.so FAKES_DIR [XLA.so]: the command as people use it.
+"""command_test.py BACKPLANE PLUGIN.so FAKES_DIR [XLA.so]: tests the command as users call it.
 
 XLA.so is a plugin we did not build; cases with it are left out where the file does not exist.
 """
@@ -90,8 +90,8 @@ def test_wrong_command_lines(tmp):
             (["run", PLUGIN, mm, "--timeout", "nan"], "--timeout"), (["run", PLUGIN, mm, "--timeout", "-1"], "--timeout"),
             (["run", PLUGIN, mm, "-o", "devices"], "expected name=value"), (["run", PLUGIN, mm, "--save", "x.txt"], ".npy or .npz"),
             (["bench", mm, PLUGIN, "--runs", "0"], "--runs"), (["compile", PLUGIN, mm, "--replicas", "99999999999"], "--replicas"),
-            (["opt"], "no program given"), (["trace"], "nothing to run"), (["fuzz"], "a plugin or two"), (["replay", mm, "--until", "-3"], "--until"),
-            (["convert", mm, "--to", "proto"], "bytes have no place in JSON"), (["diff", mm, PLUGIN], "two plugins")):
+            (["opt"], "no program given"), (["trace"], "nothing to run"), (["fuzz"], "one or two plugins"), (["replay", mm, "--until", "-3"], "--until"),
+            (["convert", mm, "--to", "proto"], "JSON output cannot contain bytes"), (["diff", mm, PLUGIN], "two plugins")):
         message = error_of(*words, code=2)
         assert told in message, (words, message)
         if words[:1] == ["convert"]:  # without --json it may
@@ -109,7 +109,7 @@ def test_inputs_that_are_none(tmp):
             (["run", PLUGIN, mm, "-i", "zzz"], "no .npy or .npz file, none of random"), (["run", PLUGIN, mm, "-i", "random=nan..1"], "two finite numbers"),
             (["run", PLUGIN, mm, "-i", "random=-inf..inf"], "two finite numbers"), (["run", PLUGIN, mm, "-i", "{1,2}"], "literal of f32[2,3]"),
             (["run", PLUGIN, mm, "-i", tmp / "objects.npy"], "has no element type here"), (["run", PLUGIN, mm, "-i", tmp / "none.npy"], "No such file"),
-            (["run", mm, PLUGIN], "a shared library or executable, expected a program"), (["inspect", tmp / "noise.bin"], "no program: neither StableHLO"),
+            (["run", mm, PLUGIN], "a shared library or executable, expected a program"), (["inspect", tmp / "noise.bin"], "not a program: neither StableHLO"),
             (["inspect", tmp], "Is a directory"), (["run", PLUGIN, mm, "--python", tmp / "none"], "no such Python environment"),
             (["run", "cpu", tmp / "none.mlir"], "No such file")):
         message = error_of(*words, code=3)

@@ -33,7 +33,7 @@ int ExitCodeOf(const absl::Status& status) {
   return kBadInput;
 }
 
-// In the order of the help. A new subcommand: a file with its function, a line in command.h, a line here.
+// In the order of the help. To add a subcommand, write a file with its function and add a line to command.h and here.
 std::vector<Command> AllCommands() {
   std::vector<Command> commands;
   commands.push_back(PluginsCommand());

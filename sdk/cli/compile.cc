@@ -1,4 +1,4 @@
-// backplane compile: what a plugin makes of a program.
+// backplane compile: compiles a program on a plugin and shows the result.
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +23,7 @@ struct CompileCommandOptions {
   int64_t replicas = 1, partitions = 1;
 };
 
-// The compile log of our own plugins, by their private extension.
+// Returns the compile log of our own plugins, through their extension.
 absl::StatusOr<std::string> CompileLog(const Session& session, const host::LoadedExecutable& executable) {
   constexpr size_t kNeeded = offsetof(Backplane_Extension, loaded_executable_compile_log) + sizeof(void*);
   const auto* extension = session.plugin->Extension<Backplane_Extension>(BACKPLANE_EXTENSION_TYPE, kNeeded);
@@ -57,7 +57,7 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
   }
   const absl::StatusOr<host::Program> optimized = executable->OptimizedProgram();
   const absl::StatusOr<std::string> log = CompileLog(session, loaded);
-  // HLO protos are printed as text where we can read them.
+  // HLO protos are printed as text if we can read them.
   std::string text;
   if (o.optimized) {
     BP_RETURN_IF_ERROR(FromPlugin(optimized.status()));
@@ -133,11 +133,11 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
 
 Command CompileCommand() {
   auto o = std::make_shared<CompileCommandOptions>();
-  Command command{"compile", "compiles a program with a plugin and tells what came out"};
+  Command command{"compile", "compiles a program on a plugin and shows the result"};
   command.options.push_back({"plugin", &o->which, "the plugin: path, manifest or name", "PLUGIN", true, {}, true});
   command.options.push_back(
       {"program", &o->program, "the program, in any form ('-': standard input)", "PROGRAM", true, {}, true});
-  command.options.push_back({"--optimized", &o->optimized, "print the program as the plugin optimized it"});
+  command.options.push_back({"--optimized", &o->optimized, "print the program after the plugin's optimization"});
   command.options.push_back({"--log", &o->log, "print the compile log (plugins of this project)"});
   command.options.push_back(
       {"--save,--output,-O", &o->save, "write the serialized executable", "FILE", false, {}, true});

@@ -1,4 +1,4 @@
-// Completion scripts for shells, written from the commands' options.
+// Generates completion scripts for shells from the commands' options.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -10,7 +10,7 @@ namespace {
 
 std::vector<std::string> Names(const Option& option) { return absl::StrSplit(option.name, ','); }
 
-// Words of a subcommand: its options, those of every one, and subcommands' values where they are few.
+// Returns the words of a subcommand: its options, the common options, and the values of options with few values.
 std::string Words(const Command& command) {
   std::vector<std::string> words;
   for (const Option& option : command.options) {

@@ -1,4 +1,4 @@
-// backplane conform: judges a plugin. The kit itself is conformance/, the program `conform` its other form.
+// backplane conform: runs the conformance kit, which is in conformance/ and is also the program `conform`.
 #include "absl/strings/str_split.h"
 #include "conformance/kit/judge.h"
 #include "sdk/cli/command.h"
@@ -7,7 +7,7 @@ namespace backplane::cli {
 
 Command ConformCommand() {
   auto o = std::make_shared<conformance::Options>();
-  Command command{"conform", "judges whether a plugin does what the PJRT C API and the operations ask for"};
+  Command command{"conform", "tests whether a plugin conforms to the PJRT C API and to the definitions of operations"};
   command.options.push_back({"plugin", &o->plugin, "the plugin: path, manifest or name", "PLUGIN", false, {}, true});
   for (const conformance::OptionLine& line : conformance::OptionLines(o.get())) {
     Option option{line.names, line.target, line.help, line.value};
@@ -21,7 +21,7 @@ Command ConformCommand() {
                     "  backplane conform cpu --profile cpu --json now.json --html now.html --baseline before.json";
   command.state = o;
   command.run = [o](Terminal& terminal, int* exit_code) {
-    // `backplane --json conform ...` is what --json is elsewhere: the report on standard output.
+    // `backplane --json conform ...` writes the report to standard output, like --json elsewhere.
     if (terminal.json() && o->json.empty()) o->json = "-";
     if (o->color == "auto" && terminal.color()) o->color = "always";
     *exit_code = conformance::Judge(*o, "backplane: conform");

@@ -1,4 +1,4 @@
-// backplane convert: a program in another form.
+// backplane convert: converts a program to another format.
 #include "absl/strings/str_cat.h"
 #include "core/import/export/export.h"
 #include "core/import/proto/hlo_proto.h"
@@ -42,7 +42,7 @@ absl::StatusOr<std::string> Convert(const Module& module, const ConvertOptions& 
 
 Command ConvertCommand() {
   auto o = std::make_shared<ConvertOptions>();
-  Command command{"convert", "writes a program in another form"};
+  Command command{"convert", "converts a program to another format"};
   command.options.push_back(
       {"program", &o->program, "the program, in any form ('-': standard input)", "PROGRAM", true, {}, true});
   command.options.push_back({"--to,-t",
@@ -55,8 +55,8 @@ Command ConvertCommand() {
       {"--output,-O", &o->output, "the file to write; '-', standard output, unless said", "FILE", false, {}, true});
   command.options.push_back(
       {"--stablehlo-version", &o->version, "of the bytecode, such as 1.0.0; the newest unless said", "VERSION"});
-  command.options.push_back({"--generic", &o->generic, "stablehlo: the generic form throughout"});
-  command.options.push_back({"--locations", &o->locations, "keep where instructions come from"});
+  command.options.push_back({"--generic", &o->generic, "stablehlo: print all operations in the generic form"});
+  command.options.push_back({"--locations", &o->locations, "keep source locations"});
   command.details =
       "  backplane convert model.mlirbc --to stablehlo\n  backplane convert model.hlo --to bytecode "
       "--stablehlo-version 1.0.0 -O model.mlirbc";
@@ -69,7 +69,7 @@ Command ConvertCommand() {
         host::Json::MakeObject().Set("from", FormName(file.form)).Set("to", o->to).Set("bytes", bytes.size());
     if (o->output == "-") {
       if (o->to != "stablehlo" && o->to != "hlo")
-        return UsageError("convert: bytes have no place in JSON; name a file with --output");
+        return UsageError("convert: JSON output cannot contain bytes; give a file with --output");
       json.Set("text", bytes);
     } else {
       BP_RETURN_IF_ERROR(WriteFile(o->output, bytes));

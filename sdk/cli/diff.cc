@@ -1,4 +1,4 @@
-// backplane diff: one program on several plugins, compared result by result.
+// backplane diff: runs one program on several plugins and compares the results.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "sdk/cli/arrays.h"
@@ -48,7 +48,7 @@ void PrintCulprit(const std::string& plugin, const absl::StatusOr<Culprit>& culp
   }
   if (culprit->instruction.empty()) {
     terminal.Print(absl::StrCat(plugin, ": all ", culprit->compared,
-                                " instructions agree when they are results themselves: the difference ",
+                                " instructions agree if they are results themselves: the difference ",
                                 "comes from how they are compiled together\n"));
     return;
   }
@@ -60,7 +60,7 @@ void PrintCulprit(const std::string& plugin, const absl::StatusOr<Culprit>& culp
   if (!culprit->alone_status.ok()) {
     terminal.Print(absl::StrCat("  alone: not tried: ", absl::string_view(culprit->alone_status.message()), "\n"));
   } else if (culprit->alone_differs) {
-    terminal.Print(absl::StrCat("  alone, with the same operands: differs as well, by up to ",
+    terminal.Print(absl::StrCat("  alone, with the same operands: also differs, by up to ",
                                 DistanceText(culprit->alone.max_ulp), " ulp: element ", culprit->alone.worst, " is ",
                                 culprit->alone.worst_a, " and ", culprit->alone.worst_b, "\n"));
   } else {
@@ -70,7 +70,7 @@ void PrintCulprit(const std::string& plugin, const absl::StatusOr<Culprit>& culp
 }
 
 absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
-  if (o.plugins.size() < 2) return UsageError("diff: expected two plugins at least");
+  if (o.plugins.size() < 2) return UsageError("diff: expected at least two plugins");
   BP_ASSIGN_OR_RETURN(const ProgramFile file, ReadModule(o.program));
   BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(file));
   BP_ASSIGN_OR_RETURN(const std::vector<host::ArrayShape> shapes, ParameterShapes(*file.module));
@@ -152,13 +152,18 @@ Command DiffCommand() {
   Command command{"diff", "runs a program on several plugins and compares the results"};
   command.options.push_back(
       {"program", &o->program, "the program, in any form ('-': standard input)", "PROGRAM", true, {}, true});
-  command.options.push_back(
-      {"plugins", &o->plugins, "two plugins or more; the first is compared with", "PLUGIN", true, {}, true});
+  command.options.push_back({"plugins",
+                             &o->plugins,
+                             "two or more plugins; the others are compared with the first",
+                             "PLUGIN",
+                             true,
+                             {},
+                             true});
   command.options.push_back(
       {"--input,-i", &o->inputs, "an input; see `backplane run --help`", "SPEC", false, {}, true});
   command.options.push_back(AtLeast(0, {"--seed", &o->seed, "of random inputs", "N"}));
-  command.options.push_back(
-      AtLeast(0, {"--ulp", &o->tolerance.ulp, "steps of the element type within which elements agree", "N"}));
+  command.options.push_back(AtLeast(
+      0, {"--ulp", &o->tolerance.ulp, "largest distance of elements that agree, in steps of the element type", "N"}));
   command.options.push_back(
       AtLeast(0, {"--abs", &o->tolerance.absolute, "distance within which elements agree as well", "X"}));
   command.options.push_back({"--bisect,-b", &o->bisect, "find the first instruction that differs"});

@@ -21,8 +21,8 @@ bool IsReordered(const Shape& shape) {
   return found;
 }
 
-// A plugin follows the layouts of an HLO proto's entry only where the options ask for them: the options with that, or
-// nothing where the program's arguments and results lie in the usual order or cannot be read here.
+// A plugin uses the layouts in the entry of an HLO proto only if the options request it. Returns options that do, or
+// nothing if all layouts are the default or if the program cannot be read.
 std::optional<std::string> OptionsWithLayouts(const host::Program& program, const host::CompileOptions& options,
                                               Layouts layouts) {
   if (program.format != "hlo") return std::nullopt;

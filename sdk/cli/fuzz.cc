@@ -1,4 +1,4 @@
-// backplane fuzz: random programs on a plugin or two, each result held against what the program means.
+// backplane fuzz: runs random programs on one or two plugins and compares each result with the program's meaning.
 #include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
@@ -35,7 +35,7 @@ absl::StatusOr<Opcode> Operation(const std::string& name, int64_t devices) {
   return *opcode;
 }
 
-// The program, its inputs, and how to see the difference again. Returns the command.
+// Saves the program and its inputs. Returns the command that shows the difference.
 absl::StatusOr<std::string> Save(const FuzzOptions& o, const fuzz::Finding& finding) {
   const std::string base = absl::StrCat(o.save, "/fuzz-", finding.seed);
   BP_RETURN_IF_ERROR(WriteFile(base + ".hlo", PrintModule(*finding.program.module)));
@@ -116,10 +116,10 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
   campaign.minutes = o.minutes;
   campaign.shrink_tries = static_cast<int>(o.tries);
   if (o.plugins.empty()) {
-    if (!o.coverage && !o.print) return UsageError("fuzz: expected a plugin or two, --coverage or --print");
+    if (!o.coverage && !o.print) return UsageError("fuzz: expected one or two plugins, --coverage or --print");
     return PrintPrograms(o, campaign.generator, terminal);
   }
-  if (o.plugins.size() > 2) return UsageError("fuzz: expected a plugin or two");
+  if (o.plugins.size() > 2) return UsageError("fuzz: expected one or two plugins");
   if (!o.known.empty()) {
     BP_ASSIGN_OR_RETURN(const std::string text, ReadFile(o.known));
     BP_ASSIGN_OR_RETURN(campaign.known, fuzz::ParseKnownDifferences(text));
@@ -212,15 +212,16 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
 
 Command FuzzCommand() {
   auto o = std::make_shared<FuzzOptions>();
-  Command command{"fuzz", "random programs on a plugin or two, held against what they mean"};
+  Command command{"fuzz", "runs random programs on one or two plugins and compares the results with their meaning"};
   command.options.push_back({"--plugin,-p", &o->plugins, "a plugin, or two", "PLUGIN", false, {}, true});
   command.options.push_back(AtLeast(1, {"--count,-n", &o->count, "how many programs", "N"}));
-  command.options.push_back({"--seed,-s", &o->seed, "seed of the first; the next ones count on", "N"});
+  command.options.push_back(
+      {"--seed,-s", &o->seed, "seed of the first program; it increases by one for each program", "N"});
   command.options.push_back(AtLeast(0, {"--minutes", &o->minutes, "end after so many minutes", "M"}));
   command.options.push_back({"--only", &o->only, "programs with this operation", "OP"});
-  command.options.push_back({"--without", &o->without, "programs without this operation, may come many times", "OP"});
+  command.options.push_back({"--without", &o->without, "no programs with this operation; may be repeated", "OP"});
   command.options.push_back(
-      {"--without-type", &o->without_types, "programs without this element type, may come many times", "TYPE"});
+      {"--without-type", &o->without_types, "no programs with this element type; may be repeated", "TYPE"});
   command.options.push_back({"--bf16-products", &o->bf16_products,
                              "operands of products rounded to bf16, for plugins whose matrix unit does that"});
   command.options.push_back(
@@ -228,29 +229,31 @@ Command FuzzCommand() {
               {"--devices", &o->devices,
                "programs of up to so many devices among the others (client option cpu_device_count)", "N"}));
   command.options.push_back(
-      {"--replicas-only", &o->replicas_only, "of several devices, programs of one partition only"});
-  command.options.push_back({"--quantized", &o->quantized, "functions over quantized tensors among the others"});
+      {"--replicas-only", &o->replicas_only, "on several devices, only programs with one partition"});
+  command.options.push_back({"--quantized", &o->quantized, "also functions on quantized tensors"});
   command.options.push_back(
       Bounded(0, 100,
               {"--structured", &o->structured,
-               "so many of a hundred programs are made of computations that are called from many places", "PERCENT"}));
-  command.options.push_back(Bounded(
-      0, 100,
-      {"--in-flight", &o->in_flight, "so many of a hundred run at once with others that share buffers", "PERCENT"}));
+               "percentage of programs that consist of computations with many call sites", "PERCENT"}));
+  command.options.push_back(
+      Bounded(0, 100,
+              {"--in-flight", &o->in_flight,
+               "percentage of programs that run concurrently with others that share buffers", "PERCENT"}));
   command.options.push_back({"--form", &o->form, "how programs are sent", "FORM", false, {"both", "stablehlo", "hlo"}});
   command.options.push_back(
-      Bounded(1, 64, {"--jobs,-j", &o->jobs, "programs at once, each with processes of its own", "N"}));
+      Bounded(1, 64, {"--jobs,-j", &o->jobs, "programs that run at the same time, each with its own processes", "N"}));
   command.options.push_back({"--save", &o->save, "folder for reproducers", "DIR", false, {}, true});
   command.options.push_back({"--known", &o->known, "list of known differences", "FILE", false, {}, true});
   command.options.push_back(
-      Bounded(0, 1e6, {"--shrink", &o->tries, "how many smaller programs to try for each finding", "N"}));
+      Bounded(0, 1e6, {"--shrink", &o->tries, "number of smaller programs to try for each finding", "N"}));
   command.options.push_back(
       Bounded(0.01, 1e6, {"--program-timeout", &o->seconds, "seconds a program may take", "SECONDS"}));
   command.options.push_back({"--coverage", &o->coverage, "print how often each operation was made with each type"});
   command.options.push_back({"--print", &o->print, "without plugins: print the programs"});
   command.options.push_back(
       {"--defect", &o->defect,
-       "put a known defect into what the last plugin is sent: " + absl::StrJoin(fuzz::MutationNames(), ", "), "NAME"});
+       "add a known defect to the programs for the last plugin: " + absl::StrJoin(fuzz::MutationNames(), ", "),
+       "NAME"});
   o->plugin.AddTo(&command, false);
   command.details =
       "Each program is evaluated by its definition, with an error bound for every element; a plugin's result must lie\n"

@@ -20,8 +20,8 @@ std::string Escaped(absl::string_view text) {
 struct Node {
   const Instruction* instruction = nullptr;
   int64_t level = 0;
-  double x = 0, y = 0, width = 0;  // x, y: the middle of the top
-  double wish = 0;                 // where its operands stand
+  double x = 0, y = 0, width = 0;  // x, y: the middle of the upper edge
+  double wish = 0;                 // the mean position of its operands
 };
 
 const char* Color(const Instruction& i) {
@@ -32,7 +32,7 @@ const char* Color(const Instruction& i) {
   return "#ffffff";
 }
 
-// The computation below `top`; grows `width` and returns the bottom.
+// Draws the computation below `top`, increases `width` if necessary, and returns the lower edge.
 double Draw(const Computation& computation, double top, double* width, std::string* out) {
   std::vector<Node> nodes;
   std::map<const Instruction*, size_t> place;
@@ -40,7 +40,7 @@ double Draw(const Computation& computation, double top, double* width, std::stri
   for (const auto& i : computation.instructions()) {
     Node node;
     node.instruction = i.get();
-    // Operands stand before their users in the list.
+    // Operands precede their users in the list.
     for (const Instruction* operand : i->operands()) node.level = std::max(node.level, nodes[place[operand]].level + 1);
     const size_t text = std::max(i->name().size(), i->shape().ToString().size());
     node.width = kChar * static_cast<double>(std::min<size_t>(text, 40)) + 14;
@@ -52,7 +52,7 @@ double Draw(const Computation& computation, double top, double* width, std::stri
                         Escaped(absl::StrCat(computation.IsEntry() ? "entry " : "", computation.name())));
   double y = top + 34;
   for (auto& [level, members] : levels) {
-    // A node stands near the middle of its operands, as far as there is room.
+    // A node is near the middle of its operands, if there is space.
     for (size_t m : members) {
       Node& node = nodes[m];
       for (const Instruction* operand : node.instruction->operands()) node.wish += nodes[place[operand]].x;

@@ -1,4 +1,4 @@
-// A program as a picture: SVG, without any other tool.
+// Draws a program as SVG, without any other tool.
 #ifndef BACKPLANE_SDK_CLI_GRAPH_H_
 #define BACKPLANE_SDK_CLI_GRAPH_H_
 
@@ -9,8 +9,8 @@
 
 namespace backplane::cli {
 
-// Every computation as a graph of its own, the entry first, values flowing down; hovering shows an instruction's whole
-// line. INVALID_ARGUMENT for more than `max_instructions` in all: nobody could read it.
+// Draws each computation as a graph, the entry first, with values flowing down. The tooltip of a node is the whole line
+// of the instruction. Returns INVALID_ARGUMENT for more than `max_instructions`, which would not be readable.
 absl::StatusOr<std::string> GraphSvg(const Module& module, int64_t max_instructions = 5000);
 
 }  // namespace backplane::cli

@@ -1,4 +1,4 @@
-// backplane inspect: what a plugin is, or what a program is.
+// backplane inspect: describes a plugin or a program.
 #include "sdk/cli/inspect.h"
 
 #include <sys/stat.h>
@@ -11,8 +11,8 @@
 namespace backplane::cli {
 namespace {
 
-// A name, a library (by its name or its first bytes) or a manifest is a plugin; any other file, and standard input, is
-// a program.
+// Whether the argument is a plugin: a name, a library (by its name or its first bytes) or a manifest. Other files, and
+// standard input, are programs.
 bool IsPlugin(const std::string& what) {
   if (absl::EndsWith(what, ".so") || absl::EndsWith(what, ".json")) return true;
   struct stat info;
@@ -32,15 +32,14 @@ bool IsPlugin(const std::string& what) {
 
 Command InspectCommand() {
   auto options = std::make_shared<InspectOptions>();
-  Command command{"inspect", "tells what a plugin or a program is"};
+  Command command{"inspect", "describes a plugin or a program"};
   command.options.push_back({"what", &options->what,
                              "a plugin (path, manifest or name), or the file of a program ('-': standard input)",
                              "PLUGIN|PROGRAM", true});
-  command.options.push_back({"--symbols", &options->symbols, "of a plugin: list all exported symbols"});
-  command.options.push_back({"--no-client", &options->no_client, "of a plugin: do not create a client"});
-  command.options.push_back({"--text", &options->text, "of a program: print it as HLO text"});
-  command.options.push_back(
-      {"--graph", &options->graph, "of a program: write its graph as SVG", "FILE", false, {}, true});
+  command.options.push_back({"--symbols", &options->symbols, "plugins: list all exported symbols"});
+  command.options.push_back({"--no-client", &options->no_client, "plugins: do not create a client"});
+  command.options.push_back({"--text", &options->text, "programs: print the HLO text"});
+  command.options.push_back({"--graph", &options->graph, "programs: write the graph as SVG", "FILE", false, {}, true});
   options->plugin.AddTo(&command, false);
   command.details =
       "Of a plugin: API version, functions it lacks, extensions, attributes, devices, the libraries it needs, what it "
@@ -50,7 +49,7 @@ Command InspectCommand() {
   command.state = options;
   command.run = [options](Terminal& terminal, int* exit_code) {
     if (IsPlugin(options->what)) {
-      // A file here whose name does not show that it is a library.
+      // A file whose name does not show that it is a library.
       struct stat info;
       const bool bare = !absl::StrContains(options->what, '/') && !absl::EndsWith(options->what, ".so") &&
                         !absl::EndsWith(options->what, ".json");

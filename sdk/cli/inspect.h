@@ -1,4 +1,4 @@
-// The two halves of `backplane inspect`.
+// The two parts of `backplane inspect`.
 #ifndef BACKPLANE_SDK_CLI_INSPECT_H_
 #define BACKPLANE_SDK_CLI_INSPECT_H_
 
@@ -11,10 +11,10 @@ namespace backplane::cli {
 struct InspectOptions {
   PluginOptions plugin;
   std::string what;
-  bool symbols = false;    // of a plugin: all exported symbols
-  bool no_client = false;  // of a plugin: do not create one
-  bool text = false;       // of a program: its HLO text
-  std::string graph;       // of a program: the file for its picture
+  bool symbols = false;    // plugins: print all exported symbols
+  bool no_client = false;  // plugins: do not create a client
+  bool text = false;       // programs: print the HLO text
+  std::string graph;       // programs: the file for the graph
 };
 
 absl::Status InspectPlugin(const InspectOptions& options, Terminal& terminal, int* exit_code);

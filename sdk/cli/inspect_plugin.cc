@@ -1,4 +1,4 @@
-// What a plugin is: from its file, and from a child process that opens it.
+// Describes a plugin, from its file and from a child process that opens it.
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,10 +21,10 @@ host::Json List(const std::vector<std::string>& texts) {
   return list;
 }
 
-// Adds what the file itself says.
+// Adds the properties that the file contains.
 void FileFacts(const std::string& library, bool symbols, host::Json* facts) {
   absl::StatusOr<host::ElfFile> elf = host::ReadElf(library);
-  if (!elf.ok()) return;  // a bare name; the linker knows where it lies
+  if (!elf.ok()) return;  // a bare name; only the dynamic linker knows the file
   facts->Set("machine", elf->machine);
   facts->Set("needed", List(elf->needed)).Set("missing_libraries", List(host::MissingLibraries(*elf)));
   facts->Set("exported_symbols", elf->exported.size());
@@ -74,7 +74,7 @@ void PrintFacts(const host::Json& facts, Terminal& terminal) {
       attributes != nullptr && attributes->object() != nullptr) {
     for (const auto& [name, value] : *attributes->object()) row(absl::StrCat("  ", name), Text(&value));
   }
-  // Versions may go on for thousands of characters of machine flags; JSON has them whole.
+  // Versions may contain thousands of characters of machine flags; the JSON output has all of them.
   std::string version =
       absl::StrJoin(absl::StrSplit(Text(facts.Find("platform_version")), '\n', absl::SkipWhitespace()), "; ");
   if (version.size() > 100) version = absl::StrCat(version.substr(0, 97), "...");

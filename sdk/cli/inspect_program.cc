@@ -1,4 +1,4 @@
-// What a program is: form, signature, sizes, operations and their cost.
+// Describes a program: format, signature, sizes, operations and their cost.
 #include <algorithm>
 #include <map>
 
@@ -27,7 +27,7 @@ double LeafBytes(const Shape& shape) {
   return bytes;
 }
 
-// Totals by operation, over all computations, each counted once: turns of loops are not known.
+// Totals by operation, over all computations. Each instruction counts once, because trip counts are unknown.
 std::map<std::string, OpTotal> Totals(const Module& module) {
   std::map<std::string, OpTotal> totals;
   for (const auto& computation : module.computations()) {

@@ -7,11 +7,12 @@
 #include "sdk/host/probe_report.h"
 
 int main(int argc, char** argv) {
-  // Whoever starts us with a standard file closed would have the next file we open in its place, and our output in it.
+  // If a standard file is closed, the next file that we open would get its number, and our output would be written to
+  // it.
   for (int fd = 0; fd < 3; ++fd) {
     if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", O_RDWR) != fd) return backplane::cli::kUsage;
   }
-  // The children that ask or judge a plugin are this program itself (sdk/host/probe.h, conformance/kit/judge.h).
+  // The child processes that query or test a plugin run this program (sdk/host/probe.h, conformance/kit/judge.h).
   if (argc > 1 && absl::string_view(argv[1]) == backplane::conformance::kChildWord)
     return backplane::conformance::ChildMain({argv + 2, argv + argc});
   if (argc > 1 && absl::string_view(argv[1]) == "--probe-child") return backplane::host::ProbeMain(argc - 1, argv + 1);

@@ -1,4 +1,4 @@
-// Manual pages, written from the commands' options: backplane.1, and backplane-NAME.1 for each subcommand.
+// Generates manual pages from the commands' options: backplane.1, and backplane-NAME.1 for each subcommand.
 #include <filesystem>
 #include <fstream>
 
@@ -13,7 +13,7 @@
 namespace backplane::cli {
 namespace {
 
-// Text as roff wants it: no line may begin with a dot or a quote, hyphens stay hyphens.
+// Returns text as roff requires: no line begins with a dot or a quote, and hyphens stay hyphens.
 std::string Quoted(absl::string_view text) {
   std::string out = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}});
   if (absl::StartsWith(out, ".") || absl::StartsWith(out, "'")) out = absl::StrCat("\\&", out);

@@ -1,4 +1,4 @@
-// backplane new-plugin: an out-of-tree project that builds, is opened by JAX and is conformant as it stands.
+// backplane new-plugin: creates a project outside of this tree that builds, works with JAX and is conformant.
 #include "sdk/cli/new_plugin.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr char kVersion[] = "0.1.0";
 
-// Words of Python and C++ that no module or variable can be called, and platforms that hosts know already.
+// Words of Python and C++ that cannot be names of modules or variables, and platforms that hosts already know.
 constexpr absl::string_view kTaken[] = {
     "and",     "as",       "assert", "auto",    "async",    "await",     "backplane", "bool",   "break",
     "case",    "catch",    "char",   "class",   "const",    "continue",  "cpu",       "cuda",   "def",
@@ -50,7 +50,7 @@ absl::Status Failed(const fs::path& path, const std::error_code& error) {
   return absl::InvalidArgumentError(absl::StrCat(path.string(), ": ", error.message()));
 }
 
-// Every file under `root`, relative to it, sorted.
+// Returns every file under `root`, relative to it, sorted.
 absl::StatusOr<std::vector<std::string>> FilesUnder(const fs::path& root) {
   std::vector<std::string> files;
   std::error_code error;
@@ -139,7 +139,7 @@ absl::StatusOr<std::vector<std::string>> MakeProject(const std::string& template
     made.push_back(target);
   }
   if (!status.ok()) {
-    // Nothing stood here before: what is here is ours.
+    // The folder was empty before, so everything in it is ours.
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) fs::remove_all(entry.path(), error);
     if (!was_there) fs::remove(folder, error);
     return status;
@@ -150,11 +150,11 @@ absl::StatusOr<std::vector<std::string>> MakeProject(const std::string& template
 
 Command NewPluginCommand() {
   auto o = std::make_shared<NewPluginOptions>();
-  Command command{"new-plugin", "begins a plugin: a project that builds, that JAX opens, and that is conformant"};
+  Command command{"new-plugin", "creates a project for a plugin that builds, works with JAX and is conformant"};
   command.options.push_back(
       {"name", &o->name, "what the plugin, its Python module and its platform are called: my_chip", "NAME", true});
   command.options.push_back(
-      {"--dir,-d", &o->folder, "where to put it; a folder of that name here unless told", "DIR", false, {}, true});
+      {"--dir,-d", &o->folder, "the folder; default: the name, in the current folder", "DIR", false, {}, true});
   command.details =
       "Every operation is evaluated by its definition until you bring a kernel for it. The project has a CMake build\n"
       "against the installed Backplane, tests, a wheel that JAX discovers, and a CI file.\n"

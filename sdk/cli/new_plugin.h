@@ -1,4 +1,4 @@
-// The work of `backplane new-plugin`: a project from the files of a template.
+// Creates the project of `backplane new-plugin` from the files of a template.
 #ifndef BACKPLANE_SDK_CLI_NEW_PLUGIN_H_
 #define BACKPLANE_SDK_CLI_NEW_PLUGIN_H_
 
@@ -9,12 +9,13 @@
 
 namespace backplane::cli {
 
-// OK, or what is wrong with it: a name is a Python module, a C++ word and what hosts call the platform, all at once.
+// Returns OK, or the reason why the name is invalid. A name must be valid as a Python module, as a C++ identifier and
+// as a platform name.
 absl::Status CheckPluginName(const std::string& name);
 
-// Copies every file under `templates` into `folder`, which must be empty or not there. In contents and in names of
-// files and folders @name@, @Name@ (words joined, each with a capital), @NAME@ and @version@ (Backplane's) are
-// replaced. Returns the files, relative to `folder`, sorted. What it began it takes away again when it fails.
+// Copies every file under `templates` to `folder`, which must be empty or not exist. In contents and in names of files
+// and folders, @name@, @Name@ (camel case), @NAME@ and @version@ (Backplane's) are replaced. Returns the files,
+// relative to `folder`, sorted. On an error everything that was created is removed.
 absl::StatusOr<std::vector<std::string>> MakeProject(const std::string& templates, const std::string& folder,
                                                      const std::string& name);
 

@@ -1,4 +1,4 @@
-// Projects from templates: what is replaced, and what is refused.
+// Tests projects from templates: replacements, and names that are refused.
 #include "sdk/cli/new_plugin.h"
 
 #include <cstdlib>

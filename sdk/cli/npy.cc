@@ -21,7 +21,7 @@ using host::HostArray;
 
 struct NpyType {
   PJRT_Buffer_Type type;
-  const char* descr;  // numpy's name without byte order
+  const char* descr;  // numpy's name without the byte order
 };
 constexpr NpyType kNpyTypes[] = {
     {PJRT_Buffer_Type_PRED, "b1"}, {PJRT_Buffer_Type_S8, "i1"},    {PJRT_Buffer_Type_S16, "i2"},
@@ -51,7 +51,7 @@ constexpr NpyType kExtendedNpyTypes[] = {
 
 absl::Status BrokenNpy(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("npy: ", what)); }
 
-// The value of a key of the header, a Python dict literal as numpy writes it.
+// Returns the value of a key in the header, a Python dict literal as numpy writes it.
 absl::StatusOr<absl::string_view> Field(absl::string_view header, absl::string_view key) {
   const std::string quoted = absl::StrCat("'", key, "'");
   const size_t at = header.find(quoted);
@@ -73,7 +73,7 @@ absl::StatusOr<std::vector<int64_t>> Dims(absl::string_view text) {
   return dims;
 }
 
-// Elements stored first dimension fastest, in row-major order.
+// Converts elements from column-major to row-major order.
 std::vector<std::byte> FromFortran(const HostArray& array, size_t width) {
   const size_t rank = array.dims.size(), total = array.data.size() / std::max<size_t>(width, 1);
   std::vector<std::byte> out(array.data.size());
@@ -108,7 +108,7 @@ absl::StatusOr<HostArray> ParseNpy(absl::string_view bytes, PJRT_Buffer_Type typ
   BP_ASSIGN_OR_RETURN(absl::string_view descr, Field(header, "descr"));
   BP_ASSIGN_OR_RETURN(absl::string_view order, Field(header, "fortran_order"));
   BP_ASSIGN_OR_RETURN(absl::string_view shape, Field(header, "shape"));
-  if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) return BrokenNpy("records are not arrays of one type");
+  if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) return BrokenNpy("structured types are not supported");
   descr = descr.substr(1, descr.find(descr[0], 1) - 1);
   const std::string full(descr);
   bool big = false;

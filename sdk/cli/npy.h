@@ -12,19 +12,19 @@
 
 namespace backplane::cli {
 
-// The bytes of a .npy file as an array. Fortran order and big-endian elements are brought into row-major, little-endian
-// form. Types numpy lacks are known under the names of ml_dtypes where a file has them ("bfloat16", "float8_e4m3fn",
-// "int4"), and for raw elements (|V1, |V2), which is how numpy saves those, when `type` says what they are.
+// Reads the bytes of a .npy file. Fortran order and big-endian elements are converted to row-major and little-endian.
+// Types that numpy lacks are recognized by the names of ml_dtypes ("bfloat16", "float8_e4m3fn", "int4"). numpy saves
+// them as raw elements (|V1, |V2); then `type` says what they are.
 absl::StatusOr<host::HostArray> ParseNpy(absl::string_view bytes, PJRT_Buffer_Type type = PJRT_Buffer_Type_INVALID);
-// Types numpy lacks are written as raw elements.
+// Types that numpy lacks are written as raw elements.
 absl::StatusOr<std::string> FormatNpy(const host::HostArray& array);
 
-// Members in the order of the archive, named without ".npy".
+// Reads the members in the order of the archive, with names without ".npy".
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseZip(absl::string_view bytes);
-// Stored, not deflated.
+// Writes stored members, not deflated ones.
 absl::StatusOr<std::string> FormatZip(const std::vector<std::pair<std::string, std::string>>& members);
 
-// Whole files. The size is checked before memory is taken: at most 2^34 bytes.
+// Reads or writes a complete file. The size is checked before memory is allocated: at most 2^34 bytes.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 absl::Status WriteFile(const std::string& path, absl::string_view bytes);
 

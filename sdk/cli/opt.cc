@@ -1,4 +1,4 @@
-// backplane opt: passes on a program, before and after.
+// backplane opt: runs passes on a program and shows it before and after.
 
 #include <chrono>
 
@@ -35,7 +35,7 @@ int64_t Count(const Module& module) {
   return count;
 }
 
-// The passes that the names stand for: those of a pipeline one by one, round after round until nothing changes.
+// Returns the passes for the names. A pipeline becomes its passes, repeated until nothing changes.
 absl::StatusOr<std::vector<Step>> RunPasses(const OptOptions& o, Module* module) {
   PassDebugging debugging = PassDebugging::OfProcess();
   for (absl::string_view name : absl::StrSplit(o.disabled, ',', absl::SkipWhitespace())) {
@@ -116,7 +116,7 @@ absl::Status Opt(const OptOptions& o, Terminal& terminal) {
                            .Set("after", after));
     return absl::OkStatus();
   }
-  // HLO text takes comments: what is printed can be read again when only the last module is.
+  // HLO text has comments, so output that contains one module can be read again.
   auto title = [&](absl::string_view text) {
     terminal.Print(absl::StrCat(terminal.Styled(Style::kNote, absl::StrCat("// ", text)), "\n"));
   };
@@ -145,10 +145,10 @@ Command OptCommand() {
   command.options.push_back(
       {"program", &o->program, "the program, in any form ('-': standard input)", "PROGRAM", false, {}, true});
   command.options.push_back({"--passes,-p", &o->passes, "names of passes and pipelines, separated by commas", "LIST"});
-  command.options.push_back({"--before,-b", &o->before, "print the program before as well"});
-  command.options.push_back({"--each,-e", &o->each, "print the program after each pass that changed it"});
+  command.options.push_back({"--before,-b", &o->before, "also print the program before"});
+  command.options.push_back({"--each,-e", &o->each, "print the program after each pass that changes it"});
   command.options.push_back(
-      {"--disable,-d", &o->disabled, "passes to leave out of pipelines, separated by commas", "LIST"});
+      {"--disable,-d", &o->disabled, "passes to omit from pipelines, separated by commas", "LIST"});
   command.options.push_back({"--time,-t", &o->time, "print how long each pass took"});
   command.options.push_back({"--list,-l", &o->list, "list the passes"});
   command.details =

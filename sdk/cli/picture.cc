@@ -1,4 +1,4 @@
-// Arrays as PNG pictures.
+// Writes arrays as PNG pictures.
 #include <zlib.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void Chunk(absl::string_view type, absl::string_view data, std::string* out) {
   BigEndian(static_cast<uint32_t>(crc32_z(0, bytes, out->size() - begin)), out);
 }
 
-// Dark violet over green to yellow: brightness grows evenly, so that more looks like more.
+// From dark violet through green to yellow. Brightness increases evenly, so that larger values look larger.
 void Color(double t, unsigned char* rgb) {
   constexpr double kStops[][3] = {{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}};
   const double x = std::clamp(t, 0.0, 1.0) * 4;
@@ -67,7 +67,7 @@ absl::StatusOr<std::string> Picture(const host::HostArray& array, int min_pixels
   BP_ASSIGN_OR_RETURN(const Statistics statistics, ComputeStatistics(array));
   const int64_t height = dims[0], width = dims[1], channels = colors ? dims[2] : 1;
   const double span = statistics.max - statistics.min;
-  const double full = statistics.max <= 1 ? 1 : 255;  // of a coloured picture
+  const double full = statistics.max <= 1 ? 1 : 255;  // the maximum of a coloured picture
   const bool complex = IsComplex(literal.shape().element_type());
   auto pixel = [&](int64_t y, int64_t x, unsigned char* rgb) {
     for (int64_t c = 0; c < channels && c < 3; ++c) {

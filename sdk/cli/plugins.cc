@@ -1,4 +1,4 @@
-// backplane plugins: which plugins can be named.
+// backplane plugins: lists the known plugins.
 #include "absl/strings/str_cat.h"
 #include "sdk/cli/command.h"
 #include "sdk/cli/session.h"
@@ -7,9 +7,9 @@ namespace backplane::cli {
 
 Command PluginsCommand() {
   auto options = std::make_shared<PluginOptions>();
-  Command command{"plugins", "lists the plugins that can be named, without opening them"};
+  Command command{"plugins", "lists the known plugins without opening them"};
   command.options.push_back(
-      {"--python", &options->python, "look for plugins in this Python environment as well", "PREFIX"});
+      {"--python", &options->python, "also search this Python environment for plugins", "PREFIX"});
   command.state = options;
   command.run = [options](Terminal& terminal, int* exit_code) {
     const host::Discovery found = host::Discover(options->discovery());
@@ -29,7 +29,7 @@ Command PluginsCommand() {
     std::vector<std::vector<std::string>> rows;
     for (const host::FoundPlugin& p : found.plugins) rows.push_back({p.name, p.source, p.library});
     terminal.Print(Table(rows));
-    if (rows.empty()) terminal.Note("no plugin found; see the end of `backplane --help` for where they are looked for");
+    if (rows.empty()) terminal.Note("no plugin found; the end of `backplane --help` says where they are searched for");
     for (const absl::Status& problem : found.problems) terminal.Error(absl::string_view(problem.message()));
     return absl::OkStatus();
   };

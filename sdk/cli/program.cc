@@ -15,7 +15,7 @@
 namespace backplane::cli {
 namespace {
 
-// Comments and blank lines at the front of a text.
+// Skips comments and blank lines at the beginning of a text.
 absl::string_view SkipComments(absl::string_view text) {
   while (true) {
     text = absl::StripLeadingAsciiWhitespace(text);
@@ -24,7 +24,7 @@ absl::string_view SkipComments(absl::string_view text) {
   }
 }
 
-// No control characters but those that lines and pages are made of, in the part that one sees first.
+// Whether the beginning contains no control characters except those of lines and pages.
 bool LooksLikeText(absl::string_view bytes) {
   return absl::c_none_of(bytes.substr(0, 1000), [](char c) {
     return (c >= 0 && c < ' ' && !absl::ascii_isspace(static_cast<unsigned char>(c))) || c == '\x7f';
@@ -77,7 +77,7 @@ absl::StatusOr<ProgramFile> ReadProgram(const std::string& path) {
     file.unread = host::WithContext(module.status(), path);
     if (file.form == Form::kStablehloText && !LooksLikeText(file.bytes)) {
       file.unread = absl::InvalidArgumentError(
-          absl::StrCat(path, ": no program: neither StableHLO text or portable bytecode, nor HLO text or proto"));
+          absl::StrCat(path, ": not a program: neither StableHLO text or portable bytecode, nor HLO text or proto"));
     }
   }
   return file;
@@ -124,7 +124,7 @@ absl::StatusOr<std::vector<host::ArrayShape>> ParameterShapes(const Module& modu
     std::optional<PJRT_Buffer_Type> type = host::ElementTypeByName(Name(shape.element_type()));
     if (!shape.IsArray() || !type.has_value()) {
       return absl::UnimplementedError(
-          absl::StrCat("parameter ", shapes.size(), " is ", shape.ToString(), ": only arrays can be handed over"));
+          absl::StrCat("parameter ", shapes.size(), " is ", shape.ToString(), ": only arrays can be passed"));
     }
     shapes.push_back({*type, std::vector<int64_t>(shape.dimensions().begin(), shape.dimensions().end())});
   }

@@ -1,4 +1,4 @@
-// Programs in files, in any form: StableHLO text or portable bytecode, HLO text, HLO proto.
+// Reads programs from files in any format: StableHLO text or portable bytecode, HLO text, HLO proto.
 #ifndef BACKPLANE_SDK_CLI_PROGRAM_H_
 #define BACKPLANE_SDK_CLI_PROGRAM_H_
 
@@ -19,26 +19,26 @@ const char* FormName(Form form);  // "stablehlo text"
 struct ProgramFile {
   std::string path, bytes;
   Form form = Form::kStablehloText;
-  std::unique_ptr<Module> module;  // null when our importer cannot read it; then `unread` says why
+  std::unique_ptr<Module> module;  // null if our importer cannot read it; then `unread` has the reason
   absl::Status unread;
 };
 
-// `path` "-" is standard input. The form is told from the content.
+// `path` "-" is standard input. The format is detected from the content.
 absl::StatusOr<ProgramFile> ReadProgram(const std::string& path);
-// The same, and an error when the importer cannot read it.
+// The same, but an error if the importer cannot read the program.
 absl::StatusOr<ProgramFile> ReadModule(const std::string& path);
 
-// As a plugin takes it: StableHLO as it is, HLO text as a proto.
+// Returns the program for a plugin: StableHLO unchanged, HLO text as a proto.
 absl::StatusOr<host::Program> ForPlugin(const ProgramFile& file);
-// A module we made, as portable StableHLO where it can be written so, else as an HLO proto.
+// Returns a module as portable StableHLO if possible, else as an HLO proto.
 absl::StatusOr<host::Program> ForPlugin(const Module& module);
 
-// A plugin's optimized program as HLO text where it can be read, else its bytes as they are.
+// Returns a plugin's optimized program as HLO text if it can be read, else the bytes unchanged.
 std::string OptimizedText(const host::Program& program);
 
-// The entry's parameters, one array each; an error for tuples and tokens, which hosts cannot hand over.
+// Returns the entry's parameters, one array each. Returns an error for tuples and tokens, which hosts cannot pass.
 absl::StatusOr<std::vector<host::ArrayShape>> ParameterShapes(const Module& module);
-// The number of arrays of its result.
+// Returns the number of arrays in its result.
 size_t NumResults(const Module& module);
 
 }  // namespace backplane::cli

@@ -1,4 +1,4 @@
-// backplane replay: does a recorded session again on another plugin, without the host, and compares.
+// backplane replay: repeats a recorded session on another plugin, without the host, and compares.
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -31,7 +31,7 @@ struct ReplayCommandOptions {
 
 std::string Milliseconds(int64_t ns) { return absl::StrFormat("%.3f", static_cast<double>(ns) * 1e-6); }
 
-// What an operation is about, in a few words.
+// Describes an operation in a few words.
 std::string About(const Operation& op, const ObjectNames& names) {
   std::vector<std::string> words;
   switch (op.kind) {
@@ -108,7 +108,7 @@ host::Json InfoJson(const SessionReader& session) {
 
 std::string Abrupt(const SessionReader& session) {
   return absl::StrCat(
-      "the host ended abruptly: the session is whole up to its last operation",
+      "the host ended abruptly: the session is complete up to its last operation",
       session.lost_bytes() > 0 ? absl::StrCat(", ", session.lost_bytes(), " bytes behind it are not") : "");
 }
 
@@ -170,7 +170,7 @@ absl::Status List(const ReplayCommandOptions& o, const SessionReader& session, c
   return absl::OkStatus();
 }
 
-// A name that is safe in a folder.
+// Returns a name that is valid for a file.
 std::string FileName(const std::string& text) {
   std::string name;
   for (char c : text.substr(0, 60))
@@ -297,7 +297,7 @@ void PrintReport(const ReplayCommandOptions& o, const ReplayReport& report, cons
       continue;
     }
     ++(row.agrees ? within : differing);
-    // Those that differ first of all; a few of the others for the picture.
+    // First all reads that differ, then a few of the others.
     if (table.size() > kMostRows) continue;
     const Difference& d = row.difference;
     table.push_back(
@@ -322,7 +322,7 @@ void PrintReport(const ReplayCommandOptions& o, const ReplayReport& report, cons
                                 count.second, " on: ", why, "\n"));
   }
   if (report.missing_reads > 0)
-    terminal.Print(absl::StrCat(report.missing_reads, " reads of the host could not be made again\n"));
+    terminal.Print(absl::StrCat(report.missing_reads, " reads of the host could not be repeated\n"));
   if (o.timing) {
     const bool other = o.plugins.size() > 1;
     PrintTimes("operation", report.kinds, other, terminal);
@@ -365,7 +365,7 @@ absl::Status Replay(const ReplayCommandOptions& o, Terminal& terminal, int* exit
                              .Set("bytes_before", static_cast<int64_t>(r.bytes_before))
                              .Set("bytes", static_cast<int64_t>(r.bytes_after))
                              .Set("replays", static_cast<int64_t>(r.tried))
-                             .Set("cut", static_cast<int64_t>(r.cut))
+                             .Set("split", static_cast<int64_t>(r.split))
                              .Set("difference", r.how)
                              .Set("at", static_cast<int64_t>(r.target)));
       return absl::OkStatus();
@@ -376,9 +376,9 @@ absl::Status Replay(const ReplayCommandOptions& o, Terminal& terminal, int* exit
     terminal.Print(r.target == 0
                        ? absl::StrCat("what it shows: ", r.how, "\n")
                        : absl::StrCat("what it shows: a different ", r.how, " at operation ", r.target, "\n"));
-    if (r.cut != 0)
-      terminal.Print(absl::StrCat("what came before operation ", r.cut, " is replaced by contents that ", o.plugins[1],
-                                  " computed\n"));
+    if (r.split != 0)
+      terminal.Print(absl::StrCat("the operations before operation ", r.split, " are replaced by data that ",
+                                  o.plugins[1], " computed\n"));
     terminal.Print(absl::StrCat(o.output, "\n"));
     return absl::OkStatus();
   }
@@ -401,39 +401,34 @@ absl::Status Replay(const ReplayCommandOptions& o, Terminal& terminal, int* exit
 
 Command ReplayCommand() {
   auto o = std::make_shared<ReplayCommandOptions>();
-  Command command{"replay", "does a recorded session again on a plugin, and compares what the host read"};
+  Command command{"replay", "repeats a recorded session on a plugin and compares what the host read"};
   command.options.push_back({"file", &o->file, "the session (.bprec), of the layer `record`", "FILE", true, {}, true});
   command.options.push_back({"--plugin,-p",
                              &o->plugins,
-                             "the plugin; a second one says what is expected, in place of the recording",
+                             "the plugin; a second one provides the expected results instead of the recording",
                              "PLUGIN",
                              false,
                              {},
                              true});
   command.options.push_back({"--list,-l", &o->list, "list the operations; needs no plugin"});
-  command.options.push_back({"--extract",
-                             &o->extract,
-                             "write programs and arrays into this folder; needs no plugin",
-                             "DIR",
-                             false,
-                             {},
-                             true});
+  command.options.push_back(
+      {"--extract", &o->extract, "write programs and arrays to this folder; needs no plugin", "DIR", false, {}, true});
   command.options.push_back(AtLeast(0, {"--until", &o->until, "the last operation, by its number", "N"}));
   command.options.push_back({"--only", &o->only, "operations by number: 1-5,8", "LIST"});
-  command.options.push_back({"--timing,-t", &o->timing, "tell times; waits for the results of each execution"});
-  command.options.push_back(
-      AtLeast(0, {"--ulp", &o->compare.tolerance.ulp, "steps of the element type within which elements agree", "N"}));
+  command.options.push_back({"--timing,-t", &o->timing, "print times; waits for the results of each execution"});
+  command.options.push_back(AtLeast(0, {"--ulp", &o->compare.tolerance.ulp,
+                                        "largest distance of elements that agree, in steps of the element type", "N"}));
   command.options.push_back(
       AtLeast(0, {"--abs", &o->compare.tolerance.absolute, "distance within which elements agree as well", "X"}));
   command.options.push_back(AtLeast(
-      0, {"--relative", &o->compare.relative, "the same as a part of the largest magnitude of the array", "X"}));
+      0, {"--relative", &o->compare.relative, "the same as a fraction of the largest magnitude of the array", "X"}));
   command.options.push_back(
       {"--expect-difference", &o->expect_difference, "exit code 0 when results differ, 1 when they agree"});
   command.options.push_back(
       {"--shrink", &o->shrink, "write the smallest session that still shows the first difference"});
   command.options.push_back({"--output,-O", &o->output, "where --shrink writes", "FILE", false, {}, true});
   command.options.push_back(
-      {"--own-options", &o->own_options, "make clients without the create options of the session"});
+      {"--own-options", &o->own_options, "create clients without the create options of the session"});
   o->plugin.AddTo(&command);
   command.details =
       "Exit code 1 when a read or an error differs, or when something the host read could not be read again.\n"

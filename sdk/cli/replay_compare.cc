@@ -37,7 +37,7 @@ absl::StatusOr<Tolerance> ToleranceFor(const host::HostArray& expected, const Co
   return tolerance;
 }
 
-// What is expected of one operation.
+// The expected result of one operation.
 struct Expected {
   int code = 0;
   std::string message;

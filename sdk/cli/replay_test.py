@@ -140,7 +140,7 @@ def test_shrink_finds_the_program(tmp):
 
     # With a plugin that is right: contents stand in for all that came before.
     result = run_json("replay", session, "-p", broken, "-p", REFERENCE, "--shrink", "--expect-difference", "-O", small, env=env)
-    assert result["operations"] < result["operations_before"] and result["cut"] > 0, result
+    assert result["operations"] < result["operations_before"] and result["split"] > 0, result
     kinds = [r["kind"] for r in run_json("replay", small, "--list")["list"]]
     run("replay", small, "-p", broken, code=1, env=env)
     run("replay", small, "-p", broken, "--expect-difference", env=env)
@@ -155,7 +155,7 @@ def test_shrink_finds_the_program(tmp):
 
     # Without one, by what was recorded: only what the read does not need goes.
     result = run_json("replay", session, "-p", broken, "--shrink", "-O", recorded, env=env)
-    assert result["operations"] < result["operations_before"] and result["cut"] == 0, result
+    assert result["operations"] < result["operations_before"] and result["split"] == 0, result
     run("replay", recorded, "-p", broken, code=1, env=env)
     run("replay", recorded, "-p", REFERENCE)
 

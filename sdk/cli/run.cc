@@ -1,4 +1,4 @@
-// backplane run: a program in any form on any plugin.
+// backplane run: runs a program in any format on any plugin.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/cli/arrays.h"
@@ -47,7 +47,7 @@ absl::Status Print(absl::string_view what, const std::vector<host::HostArray>& a
   return absl::OkStatus();
 }
 
-// FILE.npz: all results; FILE.npy: the only one, or FILE.0.npy, FILE.1.npy ... for several.
+// Writes FILE.npz with all results; or FILE.npy with the only one; or FILE.0.npy, FILE.1.npy and so on.
 absl::Status Save(const std::string& path, const std::vector<host::HostArray>& results) {
   std::vector<std::pair<std::string, std::string>> files;
   for (const host::HostArray& result : results) {
@@ -74,7 +74,7 @@ absl::Status Run(const RunOptions& o, Terminal& terminal) {
   if (file.module != nullptr) {
     BP_ASSIGN_OR_RETURN(const std::vector<host::ArrayShape> shapes, ParameterShapes(*file.module));
     BP_ASSIGN_OR_RETURN(inputs, MakeInputs(shapes, o.inputs, static_cast<uint64_t>(o.seed)));
-  } else {  // the plugin may read what we cannot
+  } else {  // the plugin may read a program that we cannot
     terminal.Note(absl::StrCat("note: ", absl::string_view(file.unread.message())));
     BP_ASSIGN_OR_RETURN(inputs, ReadInputs(o.inputs));
   }
@@ -114,7 +114,7 @@ Command RunCommand() {
        {},
        true});
   command.options.push_back(
-      {"--input,-i", &o->inputs, "an input, may come many times; see below", "SPEC", false, {}, true});
+      {"--input,-i", &o->inputs, "an input; may be repeated; see below", "SPEC", false, {}, true});
   command.options.push_back(AtLeast(0, {"--seed", &o->seed, "of random inputs", "N"}));
   command.options.push_back(AtLeast(0, {"--limit", &o->limit, "elements of an array to print", "N"}));
   command.options.push_back({"--stats,-s", &o->stats, "print statistics instead of elements"});

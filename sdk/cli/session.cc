@@ -10,10 +10,10 @@
 namespace backplane::cli {
 
 void PluginOptions::AddTo(Command* command, bool opens) {
-  command->options.push_back({"--option,-o", &options, "an option of the client, may come many times", "NAME=VALUE"});
-  command->options.push_back({"--python", &python, "look for plugins in this Python environment as well", "PREFIX"});
+  command->options.push_back({"--option,-o", &options, "an option of the client; may be repeated", "NAME=VALUE"});
+  command->options.push_back({"--python", &python, "also search this Python environment for plugins", "PREFIX"});
   command->options.push_back(
-      Bounded(0.01, 1e6, {"--timeout", &limits.start, "seconds the plugin may take to come up", "SECONDS"}));
+      Bounded(0.01, 1e6, {"--timeout", &limits.start, "seconds until the plugin must be ready", "SECONDS"}));
   if (!opens) return;
   command->options.push_back(Bounded(
       0, 1e6,
@@ -41,7 +41,7 @@ absl::StatusOr<host::FoundPlugin> Locate(const std::string& what, const PluginOp
     return absl::NotFoundError(
         absl::StrCat(absl::string_view(found.status().message()), "; for the file of that name say ./", what));
   }
-  // A name without a folder is the dynamic linker's to find.
+  // The dynamic linker finds a name without a folder.
   if (absl::StrContains(found->library, '/') && !std::filesystem::exists(found->library, error)) {
     const bool named = found->source != "path";
     return absl::NotFoundError(absl::StrCat(found->library, ": no such file", named ? ", which is named by " : "",

@@ -1,4 +1,4 @@
-// A plugin and its client, from what the command line says.
+// Opens a plugin and its client according to the command line.
 #ifndef BACKPLANE_SDK_CLI_SESSION_H_
 #define BACKPLANE_SDK_CLI_SESSION_H_
 
@@ -12,14 +12,14 @@
 
 namespace backplane::cli {
 
-// What every command that uses a plugin takes.
+// The options of all commands that use a plugin.
 struct PluginOptions {
   std::vector<std::string> options;  // name=value for the client
-  std::string python;                // a Python environment to look into
+  std::string python;                // a Python environment that is searched
   PluginLimits limits;
 
-  // Adds --option, --python and --timeout. With `opens` the command opens plugins: it is done in a child process, and
-  // --call-timeout and --in-process are added. `*this` must live as long as the command, in its state.
+  // Adds --option, --python and --timeout. `opens`: the command opens plugins, so it runs in a child process, and
+  // --call-timeout and --in-process are added. `*this` must live as long as the command, as a part of its state.
   void AddTo(Command* command, bool opens = true);
   host::DiscoveryOptions discovery() const;
 };
@@ -30,13 +30,13 @@ struct Session {
   host::Client client;
 };
 
-// The plugin and the options of its client: those of its manifest, then those of the command line.
+// Returns the plugin and the options of its client: those of its manifest, then those of the command line.
 absl::StatusOr<host::FoundPlugin> Locate(const std::string& what, const PluginOptions& options);
 
-// Opens the plugin and makes its client.
+// Opens the plugin and creates its client.
 absl::StatusOr<Session> OpenSession(const std::string& what, const PluginOptions& options);
 
-// A probe whose child is this program.
+// Queries the plugin in a child process that runs this program.
 absl::StatusOr<host::ProbeResult> ProbePlugin(const host::FoundPlugin& found, const PluginOptions& options,
                                               bool create_client);
 

@@ -16,7 +16,7 @@ using record::Kind;
 using record::Selection;
 using record::SessionReader;
 
-// How a replay ended, told by the child through a page that both see.
+// The outcome of a replay, which the child writes to a shared page.
 struct Verdict {
   enum How : uint32_t { kNone, kRead, kError, kCrash };
   uint64_t target = 0;
@@ -35,7 +35,7 @@ class Shrinker {
   }
   bool good() const { return page_ != MAP_FAILED; }
 
-  // Replays the selection; an error of the file or of opening the plugin is an error.
+  // Replays the selection. Returns an error if the file or the opening of the plugin is at fault.
   absl::StatusOr<Verdict> Try(const SessionReader& session, const Selection& keep) {
     ++tried_;
     terminal_.Progress(absl::StrCat("shrink: ", keep.size(), " operations"), tried_ % 50, 51);
@@ -67,13 +67,13 @@ class Shrinker {
     return page->verdict;
   }
 
-  // Whether the selection shows the difference looked for.
+  // Whether the selection still shows the difference.
   bool Shows(const SessionReader& session, const Selection& keep, const Verdict& wanted) {
     const absl::StatusOr<Verdict> verdict = Try(session, keep);
     return verdict.ok() && verdict->how == wanted.how && verdict->target == wanted.target;
   }
 
-  // Does `work` with a replayer on the last plugin, which says what is expected, in a child.
+  // Runs `work` in a child, with a replayer on the last plugin, which provides the expected results.
   absl::Status WithExpected(const SessionReader& session, const std::function<absl::Status(record::Replayer*)>& work) {
     Page* page = new (page_) Page();
     int code = 0;
@@ -99,7 +99,8 @@ class Shrinker {
     return absl::OkStatus();
   }
 
-  // Leaves out parts as long as the difference stays: halves, quarters and so on, each with all that needs it.
+  // Removes groups of operations as long as the difference stays: halves, quarters and so on, each with all operations
+  // that depend on it.
   Selection ByTrial(const SessionReader& session, const std::vector<record::Link>& links, Selection keep,
                     const Verdict& wanted) {
     constexpr uint64_t kMostTries = 400;
@@ -109,7 +110,7 @@ class Shrinker {
       const std::vector<size_t> list(keep.begin(), keep.end());
       parts = std::min(parts, list.size());
       bool smaller = false;
-      // From the end: what is used least is there.
+      // From the end, where the operations are needed least.
       for (size_t p = parts; p-- > 0 && tried_ < limit;) {
         Selection removed(list.begin() + static_cast<int64_t>(list.size() * p / parts),
                           list.begin() + static_cast<int64_t>(list.size() * (p + 1) / parts));
@@ -155,8 +156,8 @@ class Shrinker {
   std::string died_;
 };
 
-// Operations that make buffers: before each of them a session can be cut.
-bool CanCutBefore(Kind kind) {
+// Returns the operations that create buffers. The session can be split before each of them.
+bool CanSplitBefore(Kind kind) {
   return kind == Kind::kExecute || kind == Kind::kCopyToDevice || kind == Kind::kCopyToMemory || kind == Kind::kBitcast;
 }
 
@@ -176,8 +177,7 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
   for (size_t i = 0; i < links.size(); ++i)
     if (options.until == 0 || links[i].number <= options.until) keep.insert(keep.end(), i);
   BP_ASSIGN_OR_RETURN(Verdict wanted, shrinker.Try(session, keep));
-  if (wanted.how == Verdict::kNone)
-    return absl::FailedPreconditionError("shrink: the whole session shows no difference");
+  if (wanted.how == Verdict::kNone) return absl::FailedPreconditionError("shrink: the session shows no difference");
   const bool located = wanted.how != Verdict::kCrash;
   if (located) {
     size_t target = 0;
@@ -187,44 +187,44 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
     if (shrinker.Shows(session, needed, wanted)) keep = needed;
   }
 
-  // The cut: everything before it is replaced by contents that the second plugin computed. What is wrong then lies
-  // behind it, so the last place that still shows the difference is the one to find.
+  // The split: everything before it is replaced by data that the second plugin computed. The error is then after the
+  // split, so the last position that still shows the difference is searched for.
   const SessionReader* current = &session;
-  std::unique_ptr<SessionReader> cut_session;
-  const std::string cut_path = absl::StrCat(path, ".cut.", getpid());
-  const std::string alone_path = cut_path + ".alone";
+  std::unique_ptr<SessionReader> split_session;
+  const std::string split_path = absl::StrCat(path, ".split.", getpid());
+  const std::string alone_path = split_path + ".alone";
   const absl::Cleanup remove = [&] {
-    unlink(cut_path.c_str());
+    unlink(split_path.c_str());
     unlink(alone_path.c_str());
   };
   if (plugins.size() > 1 && wanted.how == Verdict::kRead) {
-    std::vector<size_t> places;
+    std::vector<size_t> splits;
     for (size_t i : keep)
-      if (CanCutBefore(links[i].kind)) places.push_back(i);
-    auto shows_at = [&](size_t place) {
+      if (CanSplitBefore(links[i].kind)) splits.push_back(i);
+    auto shows_at = [&](size_t split) {
       const absl::Status written = shrinker.WithExpected(session, [&](record::Replayer* values) {
-        return record::WriteSelection(session, keep, values, place, "a trial", cut_path);
+        return record::WriteSelection(session, keep, values, split, "a trial", split_path);
       });
       if (!written.ok()) return false;
-      const absl::StatusOr<std::unique_ptr<SessionReader>> trial = SessionReader::Open(cut_path);
+      const absl::StatusOr<std::unique_ptr<SessionReader>> trial = SessionReader::Open(split_path);
       if (!trial.ok()) return false;
       Selection all;
       for (size_t i = 0; i < (*trial)->size(); ++i) all.insert(i);
       return shrinker.Shows(**trial, all, wanted);
     };
-    size_t low = 0, high = places.size();  // places[low - 1] shows it; places[high] does not
+    size_t low = 0, high = splits.size();  // splits[low - 1] shows it; splits[high] does not
     while (low < high) {
       const size_t middle = (low + high) / 2;
-      if (shows_at(places[middle])) {
+      if (shows_at(splits[middle])) {
         low = middle + 1;
       } else {
         high = middle;
       }
     }
-    if (low > 0 && shows_at(places[low - 1])) {
-      BP_ASSIGN_OR_RETURN(cut_session, SessionReader::Open(cut_path));
-      result.cut = links[places[low - 1]].number;
-      current = cut_session.get();
+    if (low > 0 && shows_at(splits[low - 1])) {
+      BP_ASSIGN_OR_RETURN(split_session, SessionReader::Open(split_path));
+      result.split = links[splits[low - 1]].number;
+      current = split_session.get();
       BP_ASSIGN_OR_RETURN(links, record::LinksOf(*current));
       keep.clear();
       size_t target = 0;
@@ -235,10 +235,10 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
       const Selection needed = record::NeededFor(links, target);
       if (shrinker.Shows(*current, needed, wanted)) keep = needed;
 
-      // The operation behind the cut is the one that differs first. If what it makes shows that by itself, the way from
-      // there to what the host read is not needed.
+      // The first operation that differs is the one after the split. If its own results show the difference, the
+      // operations from there to what the host read are not needed.
       size_t first = 0;
-      while (links[first].number != result.cut) ++first;
+      while (links[first].number != result.split) ++first;
       Selection alone = record::NeededFor(links, first);
       const absl::Status written = shrinker.WithExpected(*current, [&](record::Replayer* values) {
         return record::WriteSelection(*current, alone, values, 0, "a trial", alone_path, true);
@@ -250,8 +250,8 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
         const absl::StatusOr<Verdict> verdict = shrinker.Try(**trial, all);
         if (verdict.ok() && verdict->how == Verdict::kRead) {
           wanted = *verdict;
-          cut_session = *std::move(trial);
-          current = cut_session.get();
+          split_session = *std::move(trial);
+          current = split_session.get();
           BP_ASSIGN_OR_RETURN(links, record::LinksOf(*current));
           target = 0;
           while (links[target].number != wanted.target) ++target;

@@ -28,25 +28,25 @@
 namespace backplane::cli {
 namespace {
 
-constexpr double kLeaveSeconds = 10;  // for a process to end after its work
+constexpr double kLeaveSeconds = 10;  // the time for a process to end after its work
 constexpr double kTick = 0.1;
-constexpr int kMaxLibraries = 16;  // of one command that are told apart
+constexpr int kMaxLibraries = 16;  // the largest number of libraries of one command that are distinguished
 constexpr size_t kMaxPath = 512;
 
-// What both processes see. Texts are written before the number that says they are there; `call` points to a constant of
-// the program, which lies at the same place in a fork.
+// The memory that both processes share. Texts are written before the number that publishes them. `call` points to a
+// constant of the program, which has the same address in a fork.
 struct Shared {
-  std::atomic<const char*> call;  // the last one begun
-  std::atomic<int> inside;        // calls going on, in all threads
-  std::atomic<uint64_t> count;    // calls begun and ended
-  std::atomic<int> library;       // of that call, or the one that comes up; an index
+  std::atomic<const char*> call;  // the last call that began
+  std::atomic<int> inside;        // calls in progress, in all threads
+  std::atomic<uint64_t> count;    // calls that began and ended
+  std::atomic<int> library;       // index of the library of that call, or of the one that is being opened
   std::atomic<bool> coming_up;
-  std::atomic<int> libraries;  // how many have a name
+  std::atomic<int> libraries;  // number of libraries with a name
   std::atomic<bool> done;
   std::atomic<int> exit_code;
   char names[kMaxLibraries][kMaxPath];
 };
-Shared* shared = nullptr;  // in a child only
+Shared* shared = nullptr;  // only set in a child
 
 int IndexOf(const std::string& name) {
   const int known = shared->libraries.load();
@@ -59,7 +59,7 @@ int IndexOf(const std::string& name) {
   return known;
 }
 
-// The plugin of the last call, so that a text is looked up only when it changes.
+// The plugin of the last call, so that its name is written only when it changes.
 std::atomic<const host::Plugin*> last_plugin{nullptr};
 
 void Enter(const host::Plugin& plugin, const char* call) {
@@ -86,7 +86,7 @@ std::string SignalName(int signal) {
   return name != nullptr ? absl::StrCat("SIG", name) : absl::StrCat("signal ", signal);
 }
 
-// Signals that come from outside: of the terminal, of who reads our output, of whoever manages the machine.
+// Signals from outside: from the terminal, from the reader of our output, from the administrator of the machine.
 bool FromOutside(int signal) {
   for (int outside : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE, SIGXCPU}) {
     if (signal == outside) return true;
@@ -94,7 +94,7 @@ bool FromOutside(int signal) {
   return false;
 }
 
-// Which plugin, or "" before any; and what it was doing.
+// Returns the plugin, or "" before any, and what it was doing.
 std::string Library(const Shared& s) { return s.libraries.load() == 0 ? "" : s.names[s.library.load()]; }
 std::string Doing(const Shared& s) {
   const char* call = s.call.load();
@@ -106,7 +106,7 @@ std::string Doing(const Shared& s) {
 
 absl::Status Crashed(const Shared& s, int signal) {
   const std::string library = Library(s);
-  // The system takes memory back by this signal; a plugin does not send it to itself.
+  // The system sends this signal when memory runs out; a plugin does not send it to itself.
   const char* hint = signal == SIGKILL ? " (somebody killed it; the system does when memory runs out)" : "";
   if (library.empty())
     return absl::InternalError(absl::StrCat("the command itself crashed with ", SignalName(signal), hint));
@@ -114,7 +114,7 @@ absl::Status Crashed(const Shared& s, int signal) {
       absl::AbortedError(absl::StrCat(library, ": crashed with ", SignalName(signal), " ", Doing(s), hint)));
 }
 
-// Waits for the child. `pipe` is closed by its end.
+// Waits for the child, whose end closes `pipe`.
 absl::Status Watch(const PluginLimits& limits, const Shared& s, pid_t child, int pipe, int* wait_status) {
   double last = Now(), starting = 0, in_call = 0, leaving = 0;
   uint64_t count = 0;
@@ -124,11 +124,11 @@ absl::Status Watch(const PluginLimits& limits, const Shared& s, pid_t child, int
     const pid_t ended = waitpid(child, wait_status, WNOHANG);
     if (ended == child) return absl::OkStatus();
     if (ended < 0 && errno != EINTR) return absl::ErrnoToStatus(errno, "the child process cannot be waited for");
-    if (fd.revents != 0) {  // its end of the pipe is closed, and it is about to be gone
+    if (fd.revents != 0) {  // the child has closed its end of the pipe and is ending
       const timespec moment = {0, 1000000};
       nanosleep(&moment, nullptr);
     }
-    // Time in which both processes were stopped is nobody's: no tick counts for more than it should take.
+    // Time during which both processes were stopped does not count: no tick counts for more than its normal duration.
     const double now = Now(), passed = std::min(now - last, 2 * kTick);
     last = now;
     const bool same = count == s.count.load();
@@ -139,7 +139,7 @@ absl::Status Watch(const PluginLimits& limits, const Shared& s, pid_t child, int
 
     std::string late;
     if (leaving > kLeaveSeconds) {
-      late = "does not let the process end after its work was done";
+      late = "does not let the process end after the work was done";
     } else if (starting > limits.start) {
       late = absl::StrCat("did not come up within ", SecondsText(limits.start), ", ", Doing(s),
                           host::HangHint(Library(s)));
@@ -181,7 +181,7 @@ absl::Status Supervise(const PluginLimits& limits, const std::function<int()>& w
     std::exit(code);
   }
   close(ends[1]);
-  // The terminal sends these to both; the child decides what becomes of them.
+  // The terminal sends these signals to both processes; the child decides how to react.
   struct sigaction ignore = {}, old_int, old_quit;
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGINT, &ignore, &old_int);

@@ -1,4 +1,4 @@
-// A folder of a subcommand's own, which goes when the object does.
+// A temporary folder of a subcommand, which the destructor removes.
 #ifndef BACKPLANE_SDK_CLI_TEMPORARY_FOLDER_H_
 #define BACKPLANE_SDK_CLI_TEMPORARY_FOLDER_H_
 
@@ -17,7 +17,8 @@ namespace backplane::cli {
 
 class TemporaryFolder {
  public:
-  // `command`: the subcommand, part of the folder's name and of the error. Unavailable where none can be made.
+  // `command` is the subcommand, a part of the folder's name and of the error. Returns Unavailable if no folder can be
+  // created.
   static absl::StatusOr<TemporaryFolder> Make(absl::string_view command) {
     std::error_code error;
     std::string path =

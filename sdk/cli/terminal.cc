@@ -37,7 +37,7 @@ const char* Code(Style style) {
   return "";
 }
 
-// Characters, not bytes, so that text with accents lines up.
+// Counts characters and not bytes, so that text with accents is aligned.
 size_t Width(absl::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
@@ -70,7 +70,7 @@ std::string Terminal::Styled(Style style, absl::string_view text) const {
 }
 
 void Terminal::Progress(absl::string_view what, size_t done, size_t total) {
-  fflush(out_);  // what is known so far does not wait in a buffer while long work goes on
+  fflush(out_);  // output so far must not wait in a buffer during long work
   if (json_ || isatty(fileno(err_)) != 1 || total == 0) return;
   const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   if (done >= total) {

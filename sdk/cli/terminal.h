@@ -1,4 +1,4 @@
-// Where a command writes: text for people, with colour on a terminal only, or JSON.
+// The output of a command: text, with colour on terminals only, or JSON.
 #ifndef BACKPLANE_SDK_CLI_TERMINAL_H_
 #define BACKPLANE_SDK_CLI_TERMINAL_H_
 
@@ -22,18 +22,18 @@ class Terminal {
   bool json() const { return json_; }
   bool color() const { return color_; }
 
-  // Results, to standard output.
+  // Writes results to standard output.
   void Print(absl::string_view text);
   void PrintJson(const host::Json& value);
-  // For people only, to standard error: what goes on, and errors.
+  // Writes text to standard error, unless the output is JSON: progress and errors.
   void Note(absl::string_view text);
   void Error(absl::string_view text);
   std::string Styled(Style style, absl::string_view text) const;
 
-  // A bar on standard error while long work goes on; nothing when that is no terminal. `done` of `total` drawn at most
-  // ten times a second; a bar that is complete is taken away.
+  // Draws a progress bar on standard error, if that is a terminal, at most ten times a second. A complete bar is
+  // removed.
   void Progress(absl::string_view what, size_t done, size_t total);
-  // Takes away a bar that a process which is gone may have left behind.
+  // Removes a bar that a process which has ended may have left behind.
   void TakeBarAway();
 
  private:
@@ -42,10 +42,11 @@ class Terminal {
   double last_bar_ = 0;
 };
 
-// Rows with their columns aligned, two spaces between; a trailing newline. Columns in `right` are set to the right.
+// Returns rows with aligned columns, two spaces between them, and a trailing newline. Columns in `right` are
+// right-aligned.
 std::string Table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right = {});
 
-// "1.5 MiB"; "640 B".
+// Returns "1.5 MiB", "640 B" and so on.
 std::string Bytes(double bytes);
 
 }  // namespace backplane::cli

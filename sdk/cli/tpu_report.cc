@@ -1,4 +1,4 @@
-// backplane tpu-report: what a program would do on a TPU, on one page.
+// backplane tpu-report: shows how a program would run on a TPU, on one page.
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,14 +35,14 @@ struct TpuReportOptions {
   int64_t replicas = 0, partitions = 0;
 };
 
-// What the plugin wrote of one program on one chip.
+// What the plugin wrote for one program on one chip.
 struct Report {
   std::string title, json, trace;
   Json document;
-  absl::Status refused;  // not OK: the program does not fit, the document says what it would do
+  absl::Status refused;  // not OK: the program does not fit; the document shows how it would run
 };
 
-// The emulator beside this program, as built or as installed; else one that hosts would find by its name.
+// Returns the emulator of this build or installation, or else one that hosts would find by its name.
 std::string PluginToOpen(const TpuReportOptions& o) {
   if (!o.plugin.empty()) return o.plugin;
   const std::string beside = LibraryBesideCommand("plugins", absl::StrCat("pjrt_backplane_", kPluginName, ".so"));
@@ -73,7 +73,7 @@ absl::StatusOr<Report> ReportOf(const ProgramFile& file, const std::string& chip
   BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(file));
   BP_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make("tpu-report"));
   PluginOptions options = o.plugin_options;
-  // Quoted, so that what looks like a number stays text.
+  // Quoted, so that text that looks like a number stays text.
   if (!chip.empty()) options.options.push_back(absl::StrCat("chip=\"", chip, "\""));
   if (!o.topology.empty()) options.options.push_back(absl::StrCat("topology=\"", o.topology, "\""));
   options.options.push_back(absl::StrCat("report=\"", folder.path(), "\""));
@@ -112,7 +112,7 @@ absl::StatusOr<Report> ReportOf(const ProgramFile& file, const std::string& chip
   return report;
 }
 
-// What an earlier compile left (TILEDTPU_REPORT), in place of a program.
+// Reads the result of an earlier compilation (TILEDTPU_REPORT) instead of a program.
 bool IsDocument(const ProgramFile& file) {
   return absl::StartsWith(file.bytes, "{\"format\":\"backplane.tpu_report\"");
 }
@@ -125,7 +125,7 @@ absl::StatusOr<Report> ReportFrom(const ProgramFile& file) {
     return absl::InvalidArgumentError(absl::StrCat(file.path, ": a report of another version, expected 1"));
   }
   report.title = absl::StrCat(Base(file.path), " on ", Text(report.document, "machine_name"));
-  if (absl::EndsWith(file.path, ".json")) {  // its trace, where it lies beside it
+  if (absl::EndsWith(file.path, ".json")) {  // its trace, if it is in the same folder
     const std::string trace = absl::StrCat(file.path.substr(0, file.path.size() - 5), ".trace.json");
     std::error_code error;
     if (fs::is_regular_file(trace, error)) {
@@ -135,7 +135,7 @@ absl::StatusOr<Report> ReportFrom(const ProgramFile& file) {
   return report;
 }
 
-// One trace of all: each report a process of its own.
+// Writes one trace of all reports, with a process for each report.
 absl::StatusOr<std::string> MergedTrace(const std::vector<Report>& reports) {
   for (const Report& r : reports) {
     if (r.trace.empty()) return absl::NotFoundError(absl::StrCat("tpu-report: ", r.title, ": has no trace beside it"));
@@ -163,7 +163,7 @@ double TotalSeconds(const Json& kernel) {
   return Number(&kernel, "seconds") * (kernel.Find("executions") == nullptr ? 1 : Number(&kernel, "executions"));
 }
 
-// Of an object of numbers the name of the greatest.
+// Returns the member of an object of numbers with the largest value.
 std::string Most(const Json* numbers) {
   std::string most;
   double value = 0;
@@ -174,7 +174,7 @@ std::string Most(const Json* numbers) {
   return most;
 }
 
-// What `--json` tells of a report; the whole is in the page and in what TILEDTPU_REPORT leaves.
+// The part of a report that `--json` prints. The page and the files of TILEDTPU_REPORT contain everything.
 Json Facts(const Report& report) {
   const Json& d = report.document;
   const Json* totals = d.Find("totals");
@@ -235,7 +235,7 @@ std::string Seconds(double seconds) {
   return seconds >= 1e-3 ? absl::StrFormat("%.3g ms", seconds * 1e3) : absl::StrFormat("%.3g us", seconds * 1e6);
 }
 
-// Of a report that a live run left: how often the program ran.
+// For a report of a program that was run: how often it ran.
 std::string RunsText(const Report& report) {
   const double runs = Number(&report.document, "runs");
   if (runs <= 0) return "";
@@ -243,7 +243,7 @@ std::string RunsText(const Report& report) {
                          Seconds(runs * Number(report.document.Find("totals"), "seconds")));
 }
 
-// Reports side by side, each against the first.
+// Prints reports side by side, each compared with the first.
 std::string Comparison(const std::vector<Report>& reports, const Terminal& terminal) {
   std::vector<std::vector<std::string>> rows = {{"", "time", "against the first", "bound", "kernels", "HBM peak"}};
   for (std::string& head : rows[0]) head = terminal.Styled(Style::kBold, head);
@@ -262,7 +262,7 @@ std::string Comparison(const std::vector<Report>& reports, const Terminal& termi
   return Table(rows, {1, 2, 4, 5});
 }
 
-// The page is there, but a program that does not fit is a failure: scripts ask for the exit status.
+// The page is written, but a program that does not fit is a failure, for scripts that check the exit status.
 absl::Status FirstRefusal(const std::vector<Report>& reports) {
   for (const Report& r : reports) {
     if (!r.refused.ok()) return r.refused;
@@ -305,12 +305,12 @@ absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal, int* exit_
     Json json = Json::MakeObject().Set("page", o.out);
     if (!o.trace.empty()) json.Set("trace", o.trace);
     terminal.PrintJson(json.Set("reports", std::move(list)));
-    if (!FirstRefusal(reports).ok()) *exit_code = kPluginFailed;  // the one document says it
+    if (!FirstRefusal(reports).ok()) *exit_code = kPluginFailed;  // the document describes the error
     return absl::OkStatus();
   }
   for (const Report& r : reports) {
     std::string text = Text(r.document, "summary");
-    // Its first line names the module; what the user named is clearer.
+    // Its first line names the module; the name from the command line is clearer.
     const size_t line = std::min(text.find('\n'), text.size());
     const bool devices = Number(&r.document, "devices") > 1;
     terminal.Print(absl::StrCat(terminal.Styled(Style::kBold, r.title),
@@ -327,7 +327,7 @@ absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal, int* exit_
 
 Command TpuReportCommand() {
   auto o = std::make_shared<TpuReportOptions>();
-  Command command{"tpu-report", "shows on a page what a program would do on a TPU, and how long it would take"};
+  Command command{"tpu-report", "writes a page that shows how a program would run on a TPU, with times"};
   command.options.push_back({"program",
                              &o->program,
                              "the program, in any form ('-': standard input), or a report's .json",
@@ -340,20 +340,20 @@ Command TpuReportCommand() {
                              "CHIP"});
   command.options.push_back(
       {"--topology", &o->topology, "devices along each axis, as in 2x2; one when not given", "SIZES"});
-  command.options.push_back({"--against,-a",
-                             &o->against,
-                             "another program to compare with, may come many times",
-                             "PROGRAM",
+  command.options.push_back(
+      {"--against,-a", &o->against, "another program to compare with; may be repeated", "PROGRAM", false, {}, true});
+  command.options.push_back({"--out,--output,-O", &o->out, "the page", "FILE", false, {}, true});
+  command.options.push_back({"--trace", &o->trace, "also write a trace for Perfetto", "FILE", false, {}, true});
+  command.options.push_back(AtLeast(1, {"--replicas", &o->replicas, "replicas; default: those of the program", "N"}));
+  command.options.push_back(
+      AtLeast(1, {"--partitions", &o->partitions, "partitions; default: those of the program", "N"}));
+  command.options.push_back({"--plugin,-p",
+                             &o->plugin,
+                             "the emulator; default: that of this build or installation",
+                             "PLUGIN",
                              false,
                              {},
                              true});
-  command.options.push_back({"--out,--output,-O", &o->out, "the page", "FILE", false, {}, true});
-  command.options.push_back({"--trace", &o->trace, "write a trace for Perfetto as well", "FILE", false, {}, true});
-  command.options.push_back(AtLeast(1, {"--replicas", &o->replicas, "replicas; default: as the program says", "N"}));
-  command.options.push_back(
-      AtLeast(1, {"--partitions", &o->partitions, "partitions; default: as the program says", "N"}));
-  command.options.push_back(
-      {"--plugin,-p", &o->plugin, "the emulator; default: the one beside this program", "PLUGIN", false, {}, true});
   o->plugin_options.AddTo(&command);
   command.details =
       "The program is compiled for the chip and not run. The page needs no network; docs/tpu_report.md says how to "

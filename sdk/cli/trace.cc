@@ -1,4 +1,4 @@
-// backplane trace: runs a host, or a program, with layers before its plugin, and says where the trace is.
+// backplane trace: runs a host, or a program, with layers, and prints where the trace is.
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -44,7 +44,7 @@ absl::StatusOr<fs::path> LayersLibrary() {
       "trace: pjrt_backplane_layers.so is not beside this program; BACKPLANE_LAYERS_LIBRARY can name it");
 }
 
-// A copy of the library that stands before one plugin: copies have tables of their own, and read the manifest beside.
+// A copy of the layers' library for one plugin. Each copy has its own table and reads the manifest in its folder.
 absl::StatusOr<std::string> LibraryFor(const fs::path& library, const std::string& plugin,
                                        const TemporaryFolder& folder, size_t number) {
   const fs::path copy = folder / absl::StrCat("layers_", number, ".so");
@@ -57,7 +57,7 @@ absl::StatusOr<std::string> LibraryFor(const fs::path& library, const std::strin
   return copy.string();
 }
 
-// A create option as `backplane run --option` reads it, and as a manifest has it.
+// Converts a create option of `backplane run --option` to its form in a manifest.
 std::string OptionText(const host::NamedValue& option) {
   const bool text = std::holds_alternative<std::string>(option.value);
   return absl::StrCat(option.name, "=", text ? "\"" : "", option.ValueText(), text ? "\"" : "");
@@ -73,7 +73,7 @@ Json OptionJson(const host::NamedValue& option) {
   return list;
 }
 
-// What a host is to open in place of `found`: the library `copy`, or a manifest that gives the client its options.
+// Returns what a host should open instead of `found`: the library `copy`, or a manifest with options for the client.
 absl::StatusOr<std::string> ForHost(const host::FoundPlugin& found, const std::string& copy,
                                     const TemporaryFolder& folder, size_t number) {
   if (found.create_options.empty()) return copy;
@@ -95,7 +95,8 @@ bool IsCommand(const std::string& word) {
   return false;
 }
 
-// Runs it with these variables set beside our own; the status as waitpid gives it. `aside`: what it prints goes to
+// Runs the command with these variables added to ours. Returns the status of waitpid. `aside`: its output goes to
+// standard error, because standard output is ours.
 // standard error, because standard output is ours.
 absl::StatusOr<int> Run(const std::vector<std::string>& command,
                         const std::vector<std::pair<std::string, std::string>>& set, bool aside = false) {
@@ -120,7 +121,7 @@ absl::StatusOr<int> Run(const std::vector<std::string>& command,
   if (failed != 0) {
     return absl::NotFoundError(absl::StrCat("trace: ", command[0], " cannot be run: ", strerror(failed)));
   }
-  // The keyboard's signals are the child's to act on; we write down what it leaves.
+  // The child reacts to the keyboard's signals; this process collects what it wrote.
   struct sigaction ignore = {}, interrupt, quit;
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGINT, &ignore, &interrupt);
@@ -142,10 +143,10 @@ absl::Status Move(const fs::path& from, const fs::path& to) {
   return error ? absl::UnavailableError(absl::StrCat("trace: ", to.string(), ": ", error.message())) : absl::OkStatus();
 }
 
-// The layer `record` writes here, where nobody has said another place: %p is the process.
+// The layer `record` writes to this path by default; %p is the process id.
 constexpr char kSessionPattern[] = ".%p.bprec";
 
-// Sessions that are there under the name of the trace.
+// Returns the sessions with the name of the trace.
 std::vector<std::string> Sessions(const std::string& output) {
   std::vector<std::string> found;
   std::error_code error;
@@ -186,12 +187,12 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
     BP_ASSIGN_OR_RETURN(const std::string self, ThisCommand());
     std::vector<std::string> run = {self, "run"};
     for (const host::NamedValue& option : found.create_options) run.insert(run.end(), {"--option", OptionText(option)});
-    // In its own process, which ends as processes do: the layers write their files then.
+    // In its own process, because the layers write their files when the process ends.
     run.insert(run.end(), {"--in-process", copy});
     run.insert(run.end(), command.begin(), command.end());
     command = run;
   } else {
-    // The plugins that the host would find by the variable, each behind a copy of its own.
+    // The plugins that the host would find by the variable, each behind its own copy of the library.
     std::vector<std::string> entries;
     if (!o.plugin.empty()) {
       BP_ASSIGN_OR_RETURN(const host::FoundPlugin found, Locate(o.plugin, o.plugin_options));

@@ -11,15 +11,16 @@
 namespace backplane::cli {
 namespace {
 
-// The place of a float among all of its type, by its bits: neighbours are one apart, both zeros are 0.
-int64_t Place(uint64_t bits, int width) {
+// Returns the position of a float among all values of its type, from its bits: neighbours differ by one, both zeros are
+// 0.
+int64_t OrderedPosition(uint64_t bits, int width) {
   const uint64_t sign = uint64_t{1} << (width - 1);
   return (bits & sign) != 0 ? -static_cast<int64_t>(bits & (sign - 1)) : static_cast<int64_t>(bits);
 }
 
 uint64_t Bits(const std::byte* at, int bytes) {
   uint64_t bits = 0;
-  std::memcpy(&bits, at, static_cast<size_t>(bytes));  // little-endian, as are all our targets
+  std::memcpy(&bits, at, static_cast<size_t>(bytes));  // little-endian, like all our targets
   return bits;
 }
 
@@ -33,15 +34,15 @@ struct Pair {
   double ulp, absolute;
 };
 
-// Two real numbers with their bits.
+// The distance of two real numbers.
 Pair RealDistance(double a, double b, uint64_t bits_a, uint64_t bits_b, int width, bool biased) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b) ? Pair{0, 0} : Pair{kInf, kInf};
   if (a == b) return {0, 0};
   const double absolute = std::abs(a - b);
-  // A type without a sign bit (f8e8m0fnu) counts by its bits; the others by their place.
+  // A type without a sign bit (f8e8m0fnu) is compared by its bits, the others by their position.
   if (biased) return {PlainDistance(static_cast<int64_t>(bits_a), static_cast<int64_t>(bits_b)), absolute};
-  return {PlainDistance(Place(bits_a, width), Place(bits_b, width)), absolute};
+  return {PlainDistance(OrderedPosition(bits_a, width), OrderedPosition(bits_b, width)), absolute};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How far two arrays are from one another.
+// Measures the difference of two arrays.
 #ifndef BACKPLANE_SDK_CLI_ULP_H_
 #define BACKPLANE_SDK_CLI_ULP_H_
 
@@ -12,7 +12,7 @@
 
 namespace backplane::cli {
 
-// What is still equal. An element agrees when it is within either.
+// The tolerance. An element agrees if it is within one of the two.
 struct Tolerance {
   double ulp = 0;
   double absolute = 0;
@@ -20,16 +20,16 @@ struct Tolerance {
 
 struct Difference {
   int64_t count = 0;      // elements
-  int64_t differing = 0;  // that do not agree
-  double max_ulp = 0;     // infinity when one is NaN and the other is not
+  int64_t differing = 0;  // number of elements that do not agree
+  double max_ulp = 0;     // infinity if only one of the two is NaN
   double max_absolute = 0;
-  int64_t worst = -1;  // the first element of the greatest distance, row-major; -1: none differs at all
+  int64_t worst = -1;  // the first element with the largest distance, row-major; -1: all are equal
   std::string worst_a, worst_b;
   bool agrees() const { return differing == 0; }
 };
 
-// Steps between neighbouring values of the type from one to the other: 0 for equal values, for two NaNs and for the two
-// zeros. Integers count by one. Complex numbers: the greater of both parts.
+// Returns the number of steps between neighbouring values of the type: 0 for equal values, for two NaNs and for the two
+// zeros. Integers count by one. For complex numbers the larger of both parts.
 absl::StatusOr<Difference> Compare(const host::HostArray& a, const host::HostArray& b, const Tolerance& tolerance);
 host::Json ToJson(const Difference& difference);
 std::string DistanceText(double ulp);  // "3", "inf"

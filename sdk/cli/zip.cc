@@ -1,4 +1,4 @@
-// Zip archives as numpy writes them (.npz): reading stored and deflated members, writing stored ones.
+// Zip archives as numpy writes them (.npz): reads stored and deflated members, writes stored ones.
 #include <zlib.h>
 
 #include <cstring>
@@ -25,8 +25,9 @@ void Write(uint64_t value, int width, std::string* out) {
 }
 
 absl::StatusOr<std::string> Inflate(absl::string_view packed, size_t size) {
-  // Deflate packs at most about a thousand to one: a size beyond that is a lie, found before memory is taken.
-  if (size > kMaxMember || size / 1040 > packed.size() + 1) return BrokenZip("a member says a size that cannot be");
+  // Deflate compresses at most about a thousand to one. A larger claimed size is wrong, which is detected before memory
+  // is allocated.
+  if (size > kMaxMember || size / 1040 > packed.size() + 1) return BrokenZip("a member states an impossible size");
   std::string out(size, '\0');
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return absl::ResourceExhaustedError("npz: no memory to inflate");
@@ -53,7 +54,7 @@ absl::StatusOr<std::string> Inflate(absl::string_view packed, size_t size) {
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseZip(absl::string_view bytes) {
   constexpr size_t kEnd = 22, kEntry = 46, kLocal = 30;
   if (bytes.size() < kEnd) return BrokenZip("not a zip archive");
-  // The end record stands at the end, behind it a comment of at most 65535 bytes.
+  // The end record is at the end, followed by a comment of at most 65535 bytes.
   size_t end = bytes.size() - kEnd;
   const size_t lowest = bytes.size() > kEnd + 65535 ? bytes.size() - kEnd - 65535 : 0;
   while (Read(bytes, end, 4) != 0x06054b50) {
@@ -77,7 +78,7 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseZip(absl::
     if (local > bytes.size() || bytes.size() - local < kLocal || Read(bytes, local, 4) != 0x04034b50)
       return BrokenZip("a member is broken");
     const size_t data = local + kLocal + Read(bytes, local + 26, 2) + Read(bytes, local + 28, 2);
-    if (data > bytes.size() || packed > bytes.size() - data) return BrokenZip("a member is cut short");
+    if (data > bytes.size() || packed > bytes.size() - data) return BrokenZip("a member is truncated");
     std::string content;
     if (method == 0) {
       content = std::string(bytes.substr(data, packed));
@@ -109,7 +110,7 @@ absl::StatusOr<std::string> FormatZip(const std::vector<std::pair<std::string, s
         static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size()));
     auto common = [&](std::string* to) {  // from "version needed" to "extra field length"
       Write(20, 2, to), Write(0, 2, to), Write(0, 2, to);
-      Write(0, 2, to), Write(0x21, 2, to);  // 1980-01-01: the same arrays give the same bytes
+      Write(0, 2, to), Write(0x21, 2, to);  // 1980-01-01, so that the same arrays give the same bytes
       Write(crc, 4, to), Write(content.size(), 4, to), Write(content.size(), 4, to);
       Write(name.size(), 2, to), Write(0, 2, to);
     };

@@ -171,16 +171,16 @@ absl::StatusOr<LoadedExecutable> Client::Deserialize(absl::string_view bytes) co
   return LoadedExecutable(plugin(), state_, a.loaded_executable);
 }
 
-absl::StatusOr<Place> Client::Resolve(Place place) const {
-  if (place.device != nullptr || place.memory != nullptr) return place;
+absl::StatusOr<Location> Client::Resolve(Location location) const {
+  if (location.device != nullptr || location.memory != nullptr) return location;
   BP_ASSIGN_OR_RETURN(std::vector<Device> devices, AddressableDevices());
   if (devices.empty()) return absl::FailedPreconditionError(absl::StrCat(plugin().name(), ": no addressable device"));
-  return Place(devices[0]);
+  return Location(devices[0]);
 }
 
 absl::StatusOr<std::pair<Buffer, Event>> Client::FromHost(const HostView& view, PJRT_HostBufferSemantics semantics,
-                                                          Place place) const {
-  BP_ASSIGN_OR_RETURN(place, Resolve(place));
+                                                          Location location) const {
+  BP_ASSIGN_OR_RETURN(location, Resolve(location));
   if (!view.byte_strides.empty() && view.byte_strides.size() != view.dims.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("buffer from host: ", view.byte_strides.size(), " strides for ", view.dims.size(), " dims"));
@@ -194,35 +194,35 @@ absl::StatusOr<std::pair<Buffer, Event>> Client::FromHost(const HostView& view, 
   a.byte_strides = view.byte_strides.empty() ? nullptr : view.byte_strides.data();
   a.num_byte_strides = view.byte_strides.size();
   a.host_buffer_semantics = semantics;
-  a.device = place.device;
-  a.memory = place.memory;
+  a.device = location.device;
+  a.memory = location.memory;
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin(), PJRT_Client_BufferFromHostBuffer, a));
   return std::make_pair(Buffer(plugin(), state_, a.buffer), Event(plugin(), state_, a.done_with_host_buffer));
 }
 
-absl::StatusOr<Buffer> Client::ToDevice(const HostView& view, Place place) const {
-  BP_ASSIGN_OR_RETURN(auto made, FromHost(view, PJRT_HostBufferSemantics_kImmutableOnlyDuringCall, place));
+absl::StatusOr<Buffer> Client::ToDevice(const HostView& view, Location location) const {
+  BP_ASSIGN_OR_RETURN(auto made, FromHost(view, PJRT_HostBufferSemantics_kImmutableOnlyDuringCall, location));
   return std::move(made.first);
 }
 
-absl::StatusOr<Buffer> Client::ToDevice(const HostArray& array, Place place) const {
+absl::StatusOr<Buffer> Client::ToDevice(const HostArray& array, Location location) const {
   BP_ASSIGN_OR_RETURN(size_t size, HostByteSize(array.type, array.dims));
   if (size != array.data.size()) {
     return absl::InvalidArgumentError(absl::StrCat("buffer from host: ", ShapeText(array.type, array.dims), " takes ",
                                                    size, " bytes, got ", array.data.size()));
   }
-  return ToDevice(HostView{array.data.data(), array.type, array.dims, {}}, place);
+  return ToDevice(HostView{array.data.data(), array.type, array.dims, {}}, location);
 }
 
-absl::StatusOr<Buffer> Client::Uninitialized(const ArrayShape& shape, Place place) const {
-  BP_ASSIGN_OR_RETURN(place, Resolve(place));
+absl::StatusOr<Buffer> Client::Uninitialized(const ArrayShape& shape, Location location) const {
+  BP_ASSIGN_OR_RETURN(location, Resolve(location));
   BP_PJRT_ARGS(plugin(), a, PJRT_Client_CreateUninitializedBuffer);
   a.client = raw();
   a.shape_dims = shape.dims.data();
   a.shape_num_dims = shape.dims.size();
   a.shape_element_type = shape.type;
-  a.device = place.device;
-  a.memory = place.memory;
+  a.device = location.device;
+  a.memory = location.memory;
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin(), PJRT_Client_CreateUninitializedBuffer, a));
   return Buffer(plugin(), state_, a.buffer);
 }
@@ -242,9 +242,9 @@ absl::StatusOr<Buffer> Client::ErrorBuffer(const absl::Status& error, const Arra
   return Buffer(plugin(), state_, a.buffer);
 }
 
-absl::StatusOr<Buffer> Client::View(const DeviceView& view, std::function<void()> on_delete, Place place) const {
-  BP_ASSIGN_OR_RETURN(place, Resolve(place));
-  if (place.memory != nullptr && plugin().minor_version() < 66) {
+absl::StatusOr<Buffer> Client::View(const DeviceView& view, std::function<void()> on_delete, Location location) const {
+  BP_ASSIGN_OR_RETURN(location, Resolve(location));
+  if (location.memory != nullptr && plugin().minor_version() < 66) {
     return absl::UnimplementedError(absl::StrCat("view of device memory: ", plugin().name(),
                                                  " takes a device, a memory came with PJRT C API 0.66"));
   }
@@ -257,8 +257,8 @@ absl::StatusOr<Buffer> Client::View(const DeviceView& view, std::function<void()
   a.num_dims = view.dims.size();
   a.element_type = view.type;
   a.layout = view.minor_to_major.empty() ? nullptr : &layout;
-  a.device = place.device;
-  a.memory = place.memory;
+  a.device = location.device;
+  a.memory = location.memory;
   a.stream = view.stream;
   a.on_delete_callback_arg = callback.get();
   a.on_delete_callback = [](void*, void* arg) {

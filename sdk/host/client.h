@@ -49,10 +49,10 @@ struct DeviceView {
 };
 
 // The location of a new buffer: a device (its default memory), a memory, or by default the first addressable device.
-struct Place {
-  Place() = default;
-  Place(const Device& d) : device(d.raw()) {}  // NOLINT: meant to convert
-  Place(const Memory& m) : memory(m.raw()) {}  // NOLINT: meant to convert
+struct Location {
+  Location() = default;
+  Location(const Device& d) : device(d.raw()) {}  // NOLINT: meant to convert
+  Location(const Memory& m) : memory(m.raw()) {}  // NOLINT: meant to convert
   PJRT_Device* device = nullptr;
   PJRT_Memory* memory = nullptr;
 };
@@ -87,17 +87,17 @@ class Client {
 
   // ---- Buffers
   // The data is copied before the function returns.
-  absl::StatusOr<Buffer> ToDevice(const HostArray& array, Place place = {}) const;
-  absl::StatusOr<Buffer> ToDevice(const HostView& view, Place place = {}) const;
+  absl::StatusOr<Buffer> ToDevice(const HostArray& array, Location location = {}) const;
+  absl::StatusOr<Buffer> ToDevice(const HostView& view, Location location = {}) const;
   // Uses the given semantics. The event is ready when the caller may reuse its memory.
   absl::StatusOr<std::pair<Buffer, Event>> FromHost(const HostView& view, PJRT_HostBufferSemantics semantics,
-                                                    Place place = {}) const;
-  absl::StatusOr<Buffer> Uninitialized(const ArrayShape& shape, Place place = {}) const;
+                                                    Location location = {}) const;
+  absl::StatusOr<Buffer> Uninitialized(const ArrayShape& shape, Location location = {}) const;
   // Returns a buffer that yields this error whenever it is used.
   absl::StatusOr<Buffer> ErrorBuffer(const absl::Status& error, const ArrayShape& shape, const Memory& memory) const;
   // Returns a buffer that refers to memory of the caller. The memory must stay valid until `on_delete` is called. The
   // plugin may write to it.
-  absl::StatusOr<Buffer> View(const DeviceView& view, std::function<void()> on_delete, Place place = {}) const;
+  absl::StatusOr<Buffer> View(const DeviceView& view, std::function<void()> on_delete, Location location = {}) const;
   // A placeholder for another buffer. `fulfill` must be called once, with that buffer or with an error. If all copies
   // of `fulfill` are destroyed without a call, the placeholder gets the error Aborted.
   struct Alias {
@@ -121,7 +121,7 @@ class Client {
  private:
   struct State;
   explicit Client(std::shared_ptr<const State> state) : state_(std::move(state)) {}
-  absl::StatusOr<Place> Resolve(Place place) const;
+  absl::StatusOr<Location> Resolve(Location location) const;
   std::shared_ptr<const State> state_;
 };
 

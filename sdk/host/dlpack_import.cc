@@ -82,12 +82,12 @@ bool IsHost(const DlDevice& device) {
 }
 
 // Whether host memory can serve as memory of the given location.
-absl::StatusOr<bool> PlaceIsHost(const Client& client, const Place& place) {
-  BP_ASSIGN_OR_RETURN(Buffer small, client.ToDevice(HostArray::Of<int32_t>({}, {0}), place));
+absl::StatusOr<bool> PlaceIsHost(const Client& client, const Location& location) {
+  BP_ASSIGN_OR_RETURN(Buffer small, client.ToDevice(HostArray::Of<int32_t>({}, {0}), location));
   return small.IsOnCpu();
 }
 
-// Whether memory of that device belongs to the client's platform. `place` decides which of its devices is used.
+// Whether memory of that device belongs to the client's platform. `location` decides which of its devices is used.
 bool SameDevice(const Client& client, const DlDevice& device) {
   absl::StatusOr<std::string> platform = client.PlatformName();
   if (!platform.ok()) return false;
@@ -115,8 +115,8 @@ absl::StatusOr<std::optional<std::string>> View(const Client& client, const Chec
     return absl::StrCat("its memory is not aligned to ", options.alignment, " bytes");
   }
   if (IsHost(c.device)) {
-    BP_ASSIGN_OR_RETURN(const bool host, PlaceIsHost(client, options.place));
-    if (!host) return "the place's memory is not the host's";
+    BP_ASSIGN_OR_RETURN(const bool host, PlaceIsHost(client, options.location));
+    if (!host) return "the location's memory is not the host's";
   } else if (!SameDevice(client, c.device)) {
     return absl::StrCat("its device type ", c.device.device_type, " is not the client's");
   }
@@ -125,7 +125,7 @@ absl::StatusOr<std::optional<std::string>> View(const Client& client, const Chec
     const bool row_major = std::is_sorted(c.minor_to_major->rbegin(), c.minor_to_major->rend());
     if (!row_major) return "it is read-only and not row-major";
     BP_ASSIGN_OR_RETURN(auto made, client.FromHost({c.data, c.type, c.dims, {}},
-                                                   PJRT_HostBufferSemantics_kImmutableZeroCopy, options.place));
+                                                   PJRT_HostBufferSemantics_kImmutableZeroCopy, options.location));
     // The plugin decides whether it uses the memory or a copy.
     absl::StatusOr<uintptr_t> address = made.first.UnsafePointer();
     if (!address.ok() || *address != reinterpret_cast<uintptr_t>(c.data)) {
@@ -138,7 +138,7 @@ absl::StatusOr<std::optional<std::string>> View(const Client& client, const Chec
   }
   absl::StatusOr<Buffer> view =
       client.View({c.data, c.type, c.dims, *c.minor_to_major, IsHost(c.device) ? 0 : options.stream},
-                  std::move(release), options.place);
+                  std::move(release), options.location);
   if (!view.ok()) return std::string(view.status().message());
   out->buffer = *std::move(view);
   return std::nullopt;
@@ -158,7 +158,7 @@ std::vector<std::byte> Unpack(const char* data, int64_t count, int bits) {
   return out;
 }
 
-absl::StatusOr<Buffer> CopyIn(const Client& client, const Checked& c, const Place& place) {
+absl::StatusOr<Buffer> CopyIn(const Client& client, const Checked& c, const Location& location) {
   if (!IsHost(c.device)) {
     return absl::UnimplementedError(absl::StrCat("dlpack: memory of device type ", c.device.device_type,
                                                  " cannot be read from here; hand over a tensor in host memory"));
@@ -169,7 +169,7 @@ absl::StatusOr<Buffer> CopyIn(const Client& client, const Checked& c, const Plac
         c.minor_to_major.has_value() && std::is_sorted(c.minor_to_major->rbegin(), c.minor_to_major->rend());
     if (!row_major) return absl::UnimplementedError("dlpack: packed elements of less than a byte with strides");
     const std::vector<std::byte> bytes = Unpack(c.data, c.count, bits);
-    return client.ToDevice(HostView{bytes.data(), c.type, c.dims, {}}, place);
+    return client.ToDevice(HostView{bytes.data(), c.type, c.dims, {}}, location);
   }
   std::vector<int64_t> byte_strides = c.strides;
   for (int64_t& stride : byte_strides) {
@@ -182,7 +182,7 @@ absl::StatusOr<Buffer> CopyIn(const Client& client, const Checked& c, const Plac
   // For zero elements any address would do, but some plugins refuse a null pointer.
   static char nothing;
   const void* data = c.count == 0 ? &nothing : c.data;
-  return client.ToDevice(HostView{data, c.type, c.dims, row_major ? absl::Span<const int64_t>() : byte_strides}, place);
+  return client.ToDevice(HostView{data, c.type, c.dims, row_major ? absl::Span<const int64_t>() : byte_strides}, location);
 }
 
 absl::StatusOr<Imported> ImportTensor(const Client& client, const Tensor& tensor, uint64_t flags,
@@ -198,7 +198,7 @@ absl::StatusOr<Imported> ImportTensor(const Client& client, const Tensor& tensor
     return absl::FailedPreconditionError(
         absl::StrCat("dlpack: ", ShapeText(c.type, c.dims), " needs a copy: ", *reason));
   }
-  BP_ASSIGN_OR_RETURN(out.buffer, CopyIn(client, c, options.place));
+  BP_ASSIGN_OR_RETURN(out.buffer, CopyIn(client, c, options.location));
   out.copied = true;
   out.reason = *std::move(reason);
   release();

@@ -257,7 +257,7 @@ TEST_P(DlpackTest, MemoryThatIsNotTheHosts) {
   alignas(64) float memory[16] = {3, 4};
   Foreign tensor(memory, kF32, {2});
   ImportOptions options;
-  options.place = remote;
+  options.location = remote;
   ASSERT_OK_AND_ASSIGN(Imported in, Import(*client_, &tensor.managed, options));
   EXPECT_TRUE(in.copied);
   EXPECT_THAT(in.reason, HasSubstr("not the host's"));

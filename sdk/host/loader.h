@@ -76,8 +76,8 @@ class Plugin {
   bool HasSlot(const Slot& slot) const;
   template <typename Fn>
   bool Has(Fn PJRT_Api::*slot) const {
-    const char* place = reinterpret_cast<const char*>(&(api_->*slot));
-    return static_cast<size_t>(place - reinterpret_cast<const char*>(api_)) + sizeof(Fn) <= api_->struct_size &&
+    const char* field = reinterpret_cast<const char*>(&(api_->*slot));
+    return static_cast<size_t>(field - reinterpret_cast<const char*>(api_)) + sizeof(Fn) <= api_->struct_size &&
            api_->*slot != nullptr;
   }
 

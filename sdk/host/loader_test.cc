@@ -207,7 +207,7 @@ TEST(ElfFileTest, BrokenFilesAreErrors) {
     std::ofstream(path, std::ios::binary) << whole.substr(0, size);
     EXPECT_FALSE(ReadElf(path).ok()) << size;
   }
-  auto turn = [&](size_t begin, size_t end) {
+  auto invert_bytes = [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       std::string changed = whole;
       changed[i] = static_cast<char>(~changed[i]);
@@ -215,8 +215,8 @@ TEST(ElfFileTest, BrokenFilesAreErrors) {
       ReadElf(path).IgnoreError();
     }
   };
-  turn(0, 64);
-  turn(whole.size() - 256, whole.size());
+  invert_bytes(0, 64);
+  invert_bytes(whole.size() - 256, whole.size());
 }
 
 // ---- Discovery

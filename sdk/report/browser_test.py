@@ -24,7 +24,7 @@ MACHINE = {"name": "v5e", "cycles_per_second": 1.5e9, "matrix_flops_per_second":
            "matrix_speed": {"s8": 2}, "hbm_bytes_per_second": 819e9, "hbm_efficiency": 0.9}
 
 
-def document(kernels=40, turns=5, speed=1.0, drop=None, module="jit_step"):
+def document(kernels=40, iterations=5, speed=1.0, drop=None, module="jit_step"):
     """`kernels` in all, of which those from 2 to 10 stand in a loop; the times follow from their numbers."""
     ks, buffers, at = [], [], 0.0
     for i in range(kernels):
@@ -37,10 +37,10 @@ def document(kernels=40, turns=5, speed=1.0, drop=None, module="jit_step"):
         if i == drop:
             k["name"], k["op_name"] = "other.0", "jit(step)/new"
         at += seconds
-        if 2 <= i < 10 and turns > 1:
-            k.update(executions=turns, loop=0)
+        if 2 <= i < 10 and iterations > 1:
+            k.update(executions=iterations, loop=0)
             if i == 9:
-                at += (turns - 1) * (at - ks[2]["start_seconds"])
+                at += (iterations - 1) * (at - ks[2]["start_seconds"])
         ks.append(k)
     buffers = [{"name": "x", "shape": "f32[64,3]{0,1:T(4,128)}", "kind": "argument", "space": "hbm", "padded_bytes": 2048, "unpadded_bytes": 768,
                 "last_kernel": kernels - 1, "remedy": "Pad dimension 1 from 3 to 4.", "source_file": "model.py", "source_line": 3}]
@@ -50,7 +50,7 @@ def document(kernels=40, turns=5, speed=1.0, drop=None, module="jit_step"):
     return {"format": "backplane.tpu_report", "version": 1, "module": module, "machine_name": "v5e", "machine": MACHINE,
             "totals": {"seconds": at, "cycles": at * 1.5e9, "flops": 1e9, "hbm_bytes": 4e7, "seconds_by_bound": by},
             "hbm": {"capacity": 16 << 30, "peak": 4096, "in_use": [2560 + 512 * (i % 4) for i in range(kernels)]}, "kernels": ks,
-            "buffers": buffers, "loops": [{"name": "while.1", "trip_count": turns, "first_kernel": 2, "end_kernel": 10}] if turns > 1 else [],
+            "buffers": buffers, "loops": [{"name": "while.1", "trip_count": iterations, "first_kernel": 2, "end_kernel": 10}] if iterations > 1 else [],
             "notes": ["A note with <b>marks</b> & more."]}
 
 
@@ -74,7 +74,7 @@ const rows = id => [...document.querySelectorAll('#' + id + ' tbody tr')];
 </script>"""
 
 ONE = """
-  near('the tree takes the time of the run', documents[0].tree.reduce((t, i) => Math.max(t, i.start + i.seconds * i.turns), 0), documents[0].totals.seconds);
+  near('the tree takes the time of the run', documents[0].tree.reduce((t, i) => Math.max(t, i.start + i.seconds * i.tripCount), 0), documents[0].totals.seconds);
   same('title', $('title').textContent, 'first on v5e');
   check('no tabs for one document', !$('tabs').children.length);
   same('tiles', document.querySelectorAll('.tile').length, 6);
@@ -91,11 +91,11 @@ ONE = """
   key('Enter'); await frames(3); const [from, to] = timeline.view(), k = documents[0].kernels[1];
   check('zoomed to the kernel', from <= k.start_seconds && to >= k.start_seconds + k.seconds && to - from < k.seconds * 9);
   key('0'); near('the whole run again', timeline.view()[1], documents[0].end);
-  // The pointer: a click on a kernel in the loop's third turn finds that kernel; the tip says the turn.
+  // The pointer: a click on a kernel in the loop's third iteration finds that kernel; the tip says the iteration.
   const loop = documents[0].tree.find(i => i.loop), target = loop.body[3], t = loop.start + 2 * loop.seconds + target.start + target.seconds / 2;
   timeline.whole(); await frames(3);
   const x = 92 + t / documents[0].end * (canvas.clientWidth - 92);
-  point(canvas, 'pointermove', x, 24 + 4 + 22 + 17 + 4 + 14); check('tip: ' + $('tip').textContent, !$('tip').hidden && $('tip').textContent.includes(target.kernel.name) && $('tip').textContent.includes('turn 3'));
+  point(canvas, 'pointermove', x, 24 + 4 + 22 + 17 + 4 + 14); check('tip: ' + $('tip').textContent, !$('tip').hidden && $('tip').textContent.includes(target.kernel.name) && $('tip').textContent.includes('iteration 3'));
   point(canvas, 'pointerdown', x, 85); point(canvas, 'pointerup', x, 85); same('clicked', state.kernel, target.kernel.at);
   const before = timeline.view(); timeline.zoom(0.5); await frames(3);
   check('half of it', Math.abs((timeline.view()[1] - timeline.view()[0]) / (before[1] - before[0]) - 0.5) < 0.02);
@@ -117,7 +117,7 @@ ONE = """
   same('one array is padded', padding.table.rows().length, 1); check('its remedy', rows('padding')[0].textContent.includes('Pad dimension 1 from 3 to 4.') && rows('padding')[0].textContent.includes('2.67×'));
   rows('padding')[0].click(); same('the array is selected', state.buffer, 0); check('and shown', $('details').textContent.includes('Pad dimension 1') && $('details').textContent.includes('read by (40)'));
   key('Escape'); check('closed', $('details').hidden && state.buffer === -1);
-  selectKernel(7); check('what lies in HBM then', rows('memory').map(r => r.children[1].textContent).sort().join() === 'b.6,b.7,x'); check('for how long', rows('memory').some(r => r.textContent.includes('all the time')) && rows('memory').some(r => r.textContent.includes('kernels 7 to 8')));
+  selectKernel(7); check('the arrays in HBM then', rows('memory').map(r => r.children[1].textContent).sort().join() === 'b.6,b.7,x'); check('for how long', rows('memory').some(r => r.textContent.includes('all the time')) && rows('memory').some(r => r.textContent.includes('kernels 7 to 8')));
   // Light and dark.
   const ground = () => getComputedStyle(document.body).backgroundColor, seen = new Set(); for (let i = 0; i < 3; ++i) { $('theme').click(); seen.add(ground()); } same('two grounds', seen.size, 2);
   key('?'); check('the list of keys', $('keys').open);
@@ -126,7 +126,7 @@ ONE = """
 TWO = """
   same('tabs', $('tabs').children.length, 3); check('compared', !!compare);
   same('pairs', compare.pairs().filter(r => r.a && r.b).length, 39); same('only in the first', compare.pairs().filter(r => !r.b).length, 1); same('only in the second', compare.pairs().filter(r => !r.a).length, 1);
-  check('a kernel meets its like', compare.pairs().filter(r => r.a && r.b).every(r => r.a.op_name === r.b.op_name));
+  check('kernels are paired by operation', compare.pairs().filter(r => r.a && r.b).every(r => r.a.op_name === r.b.op_name));
   check('the verdict: ' + $('compare').textContent.slice(0, 300), $('compare').textContent.includes('2.00× as fast as'));
   check('both are drawn', colours(document.querySelector('#compare canvas')) > 4);
   key(']'); same('the next document', state.doc, 1); same('its title', $('title').textContent, 'second "one"'); key('['); key('['); same('around to the last', state.doc, 2);
@@ -196,8 +196,8 @@ def main():
         refused["prefetches"] = [{"kernel": 4, "first_kernel": 2, "space": "vmem", "bytes": 2048, "seconds": 1e-7}]
         refused["kernels"][3]["prefetch_cycles"] = refused["kernels"][3]["cycles"] * 0.1
         for name, documents, script in [
-                ("one", [("first on v5e", one)], ONE), ("two", [("first", one), ('second "one"', second), ("broken", "{"), ("third", document(kernels=5, turns=1))], TWO),
-                ("big", [("", document(kernels=12000))], BIG), ("empty", [("", document(kernels=0, turns=1))], EMPTY), ("nothing", [], NOTHING),
+                ("one", [("first on v5e", one)], ONE), ("two", [("first", one), ('second "one"', second), ("broken", "{"), ("third", document(kernels=5, iterations=1))], TWO),
+                ("big", [("", document(kernels=12000))], BIG), ("empty", [("", document(kernels=0, iterations=1))], EMPTY), ("nothing", [], NOTHING),
                 ("refused", [("large", refused), ("small", one)], REFUSED)]:
             failures = show(name, documents, script, folder)
             print(f"{name}: {'good' if not failures else len(failures)}")

@@ -7,15 +7,15 @@
 
 namespace backplane::report {
 
-// page/, put together when this library is built (embed.cmake).
+// The files of page/, combined by the build (embed.cmake).
 extern const char kPage[];
 extern const unsigned long kPageBytes;
 
 namespace {
 
-constexpr absl::string_view kPlace = "@DATA@";
+constexpr absl::string_view kPlaceholder = "@DATA@";
 
-// Nothing in the data may end the element it stands in. In JSON a "<" can only stand within a string.
+// The data must not end the element that contains it. In JSON "<" occurs only in strings.
 void AppendData(absl::string_view data, std::string* out) {
   for (size_t at = 0; at < data.size();) {
     const size_t next = std::min(data.find('<', at), data.size());
@@ -29,12 +29,12 @@ void AppendData(absl::string_view data, std::string* out) {
 
 std::string Page(absl::Span<const PageDocument> documents) {
   const absl::string_view page(kPage, kPageBytes);
-  const size_t place = page.find(kPlace);
-  std::string out(page.data(), place);
+  const size_t position = page.find(kPlaceholder);
+  std::string out(page.data(), position);
   size_t bytes = page.size();
   for (const PageDocument& d : documents) bytes += d.title.size() + d.json.size() + d.json.size() / 64 + 200;
   out.reserve(bytes);
-  // An element for each, so that one broken document does not take the others with it.
+  // One element for each document, so that an invalid one does not affect the others.
   for (const PageDocument& d : documents) {
     out.append("<script type=\"application/json\" class=\"document\" data-title=\"");
     out.append(absl::StrReplaceAll(d.title, {{"&", "&amp;"}, {"\"", "&quot;"}, {"<", "&lt;"}}));
@@ -42,7 +42,7 @@ std::string Page(absl::Span<const PageDocument> documents) {
     AppendData(d.json, &out);
     out.append("</script>\n");
   }
-  absl::StrAppend(&out, page.substr(place + kPlace.size()));
+  absl::StrAppend(&out, page.substr(position + kPlaceholder.size()));
   return out;
 }
 

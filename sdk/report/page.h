@@ -1,9 +1,9 @@
-// One self-contained HTML page of what programs do on a machine: a timeline by unit, a roofline plot, padding, memory,
-// kernels, and the comparison of several programs or machines.
+// A self-contained HTML page that shows how programs run on a machine: a timeline by unit, a roofline plot, padding,
+// memory, kernels, and a comparison of several programs or machines.
 //
-// The page is made from JSON documents of the format "backplane.tpu_report", version 1 (docs/tpu_report.md). It refers
-// to nothing outside itself, so that it can be mailed and opened without a network; it works from some tens of
-// thousands of kernels down to none.
+// The page is made from JSON documents of the format "backplane.tpu_report", version 1 (docs/tpu_report.md). It has no
+// external references, so it can be sent by mail and opened without a network. It supports up to some tens of thousands
+// of kernels.
 #ifndef BACKPLANE_SDK_REPORT_PAGE_H_
 #define BACKPLANE_SDK_REPORT_PAGE_H_
 
@@ -15,12 +15,12 @@
 namespace backplane::report {
 
 struct PageDocument {
-  std::string title;  // as tabs name it: "step.mlir on v5e"; empty: the program's and the machine's names
+  std::string title;  // the name of its tab: "step.mlir on v5e"; empty: the names of the program and of the machine
   std::string json;   // one document; UTF-8
 };
 
-// Any number of documents, of which the page shows one at a time; from two on it compares. A text that is no such
-// document is not looked into here: the page says so in its place.
+// Returns the page for any number of documents. It shows one at a time, and a comparison if there are at least two. The
+// documents are not checked here: the page shows an error for an invalid one.
 std::string Page(absl::Span<const PageDocument> documents);
 
 }  // namespace backplane::report

@@ -1,4 +1,4 @@
-// The page as text: what it holds and what it must not refer to. browser_test.py opens it.
+// Tests the text of the page: it contains the documents and has no external references. browser_test.py opens it.
 #include "sdk/report/page.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The documents within a page, as a browser would hand them to its script.
+// Returns the documents in a page, as its script would read them.
 std::vector<std::string> Documents(const std::string& page) {
   std::vector<std::string> found;
   const std::string open = "<script type=\"application/json\" class=\"document\"", close = "</script>";

@@ -17,7 +17,7 @@ constexpr int64_t kFirstLoneRun = int64_t{1} << 62, kLoneRange = int64_t{1} << 3
 std::atomic<int64_t> next_lone_range{0};
 
 // The device on which one list of arguments is executed.
-struct Place {
+struct LaunchDevice {
   PJRT_Device* device;
   int32_t replica, partition;
   MemoryObject* const* output_memories;  // one for each output
@@ -56,7 +56,7 @@ bool SameLayout(const Shape& a, const Shape& b) {
 }
 
 absl::Status CheckArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments, size_t count,
-                            const Place& place) {
+                            const LaunchDevice& target) {
   const std::vector<ParameterInfo>& parameters = e.executable->signature().parameters;
   if (count != parameters.size()) {
     return absl::InvalidArgumentError(
@@ -76,11 +76,11 @@ absl::Status CheckArguments(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* 
     if (b->client.get() != e.client.get()) [[unlikely]] {
       return absl::InvalidArgumentError(absl::StrCat(Argument(e, i), " belongs to another client"));
     }
-    if (b->device != place.device) [[unlikely]] {
+    if (b->device != target.device) [[unlikely]] {
       const auto& devices = b->memory->devices;
-      if (std::find(devices.begin(), devices.end(), place.device) == devices.end()) {
+      if (std::find(devices.begin(), devices.end(), target.device) == devices.end()) {
         return absl::InvalidArgumentError(absl::StrCat(Argument(e, i), " is on ", b->device->info().to_string,
-                                                       ", the program runs on ", place.device->info().to_string));
+                                                       ", the program runs on ", target.device->info().to_string));
       }
     }
   }
@@ -237,10 +237,10 @@ std::vector<UseMark> OutputMarks(const StorageList& arguments, const std::vector
   return marks;
 }
 
-absl::StatusOr<std::vector<Place>> FindPlaces(PJRT_LoadedExecutable& e, const PJRT_LoadedExecutable_Execute_Args& a,
+absl::StatusOr<std::vector<LaunchDevice>> FindLaunchDevices(PJRT_LoadedExecutable& e, const PJRT_LoadedExecutable_Execute_Args& a,
                                               std::vector<MemoryObject*>* portable_outputs) {
   const size_t outputs = e.executable->signature().outputs.size();
-  std::vector<Place> places;
+  std::vector<LaunchDevice> targets;
   if (a.execute_device == nullptr) {
     if (e.device_assignment->empty()) {
       return absl::InvalidArgumentError("execute: a portable executable needs execute_device");
@@ -250,12 +250,12 @@ absl::StatusOr<std::vector<Place>> FindPlaces(PJRT_LoadedExecutable& e, const PJ
                                                      " rows of arguments, the executable has ", e.devices.size(),
                                                      " addressable devices"));
     }
-    places.reserve(a.num_devices);
+    targets.reserve(a.num_devices);
     for (size_t i = 0; i < e.devices.size(); ++i) {
-      places.push_back(
+      targets.push_back(
           {e.devices[i], e.logical_ids[i].replica, e.logical_ids[i].partition, e.output_memories.data() + i * outputs});
     }
-    return places;
+    return targets;
   }
   PJRT_Device* device = a.execute_device;
   if (device->client != e.client.get()) return absl::InvalidArgumentError("execute: device belongs to another client");
@@ -265,9 +265,9 @@ absl::StatusOr<std::vector<Place>> FindPlaces(PJRT_LoadedExecutable& e, const PJ
   }
   for (size_t i = 0; i < e.devices.size(); ++i) {
     if (e.devices[i] != device) continue;
-    places.push_back(
+    targets.push_back(
         {device, e.logical_ids[i].replica, e.logical_ids[i].partition, e.output_memories.data() + i * outputs});
-    return places;
+    return targets;
   }
   if (!e.device_assignment->empty()) {
     return absl::InvalidArgumentError(
@@ -283,16 +283,16 @@ absl::StatusOr<std::vector<Place>> FindPlaces(PJRT_LoadedExecutable& e, const PJ
     }
     portable_outputs->push_back(memory);
   }
-  places.push_back({device, 0, 0, portable_outputs->data()});
-  return places;
+  targets.push_back({device, 0, 0, portable_outputs->data()});
+  return targets;
 }
 
 // Returns the id of the run to which this launch belongs, by which the devices of a run find one another. Must be
 // called only for a launch that is passed to the backend. A refused launch must not count, or later launches of the
 // devices would be matched incorrectly.
-int64_t RunId(PJRT_LoadedExecutable& e, const Place& place, bool alone) {
+int64_t RunId(PJRT_LoadedExecutable& e, const LaunchDevice& target, bool alone) {
   if (!alone || e.devices.size() < 2) return next_run_id.fetch_add(1, std::memory_order_relaxed);
-  const size_t d = static_cast<size_t>(std::find(e.devices.begin(), e.devices.end(), place.device) - e.devices.begin());
+  const size_t d = static_cast<size_t>(std::find(e.devices.begin(), e.devices.end(), target.device) - e.devices.begin());
   std::lock_guard<std::mutex> lock(e.mu);
   e.lone_launches.resize(e.devices.size());
   // Each executable has its own range, above the ids of all other launches.
@@ -352,13 +352,13 @@ absl::Status Prefixed(const absl::Status& status, absl::string_view prefix) {
 
 // Creates all objects before the host sees any of them.
 absl::Status GiveOutputs(const PJRT_LoadedExecutable& e, PJRT_LoadedExecutable_Execute_Args& a,
-                         absl::Span<const Place> places, absl::Span<Launched> launched) {
+                         absl::Span<const LaunchDevice> targets, absl::Span<Launched> launched) {
   absl::InlinedVector<std::unique_ptr<PJRT_Buffer>, 8> buffers;
   absl::InlinedVector<std::unique_ptr<PJRT_Event>, 1> events;
   for (size_t d = 0; d < launched.size(); ++d) {
     Launched& from = launched[d];
     for (size_t i = 0; i < from.outputs.size(); ++i) {
-      buffers.emplace_back(NewBuffer(e.client, places[d].device, places[d].output_memories[i],
+      buffers.emplace_back(NewBuffer(e.client, targets[d].device, targets[d].output_memories[i],
                                      std::move(from.outputs[i]), from.marks.empty() ? nullptr : from.marks[i]));
     }
     if (a.device_complete_events != nullptr) events.emplace_back(NewEvent(std::move(from.done)));
@@ -412,8 +412,8 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
   }
 
   std::vector<MemoryObject*> portable_outputs;
-  ASSIGN_OR_RETURN(std::vector<Place> places, FindPlaces(e, a, &portable_outputs));
-  const size_t devices = places.size();
+  ASSIGN_OR_RETURN(std::vector<LaunchDevice> targets, FindLaunchDevices(e, a, &portable_outputs));
+  const size_t devices = targets.size();
   absl::InlinedVector<Row, 1> rows(devices);
   std::shared_ptr<const ContextData> context;
   if (options.context != nullptr) {
@@ -430,12 +430,12 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
     Row& row = rows[d];
     if (a.num_args > 0) BP_REQUIRE(a.argument_lists[d]);
     if (num_outputs > 0) BP_REQUIRE(a.output_lists[d]);
-    RETURN_IF_ERROR(CheckArguments(e, ArgumentRow(a, d), a.num_args, places[d]));
+    RETURN_IF_ERROR(CheckArguments(e, ArgumentRow(a, d), a.num_args, targets[d]));
     ASSIGN_OR_RETURN(row.donated, Donations(e, options, ArgumentRow(a, d), a.num_args));
-    row.request.device = places[d].device->info().id;
-    row.request.replica = places[d].replica;
-    row.request.partition = places[d].partition;
-    row.request.device_assignment = e.device_assignment->empty() ? absl::MakeConstSpan(&places[d].device->info().id, 1)
+    row.request.device = targets[d].device->info().id;
+    row.request.replica = targets[d].replica;
+    row.request.partition = targets[d].partition;
+    row.request.device_assignment = e.device_assignment->empty() ? absl::MakeConstSpan(&targets[d].device->info().id, 1)
                                                                  : absl::MakeConstSpan(*e.device_assignment);
     ASSIGN_OR_RETURN(row.request.context, WithCallbacks(context, options, d));
     row.request.options = custom_options;
@@ -444,7 +444,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
   for (size_t d = 0; d < devices; ++d) RETURN_IF_ERROR(rows[d].Claim(e, ArgumentRow(a, d)));
 
   const bool alone = a.execute_device != nullptr;
-  const int64_t run_id = places.empty() ? 0 : RunId(e, places[0], alone);
+  const int64_t run_id = targets.empty() ? 0 : RunId(e, targets[0], alone);
   absl::InlinedVector<Launched, 1> launched(devices);
   for (size_t d = 0; d < devices; ++d) {
     rows[d].request.run_id = run_id;
@@ -453,9 +453,9 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
     // The devices before this one run. They keep what they need, and are told that the others will not be launched. A
     // run whose devices are launched by separate calls continues without this call; its backend knows that.
     if (!alone && devices > 1) (void)CatchExceptions([&] { loaded->Abandon(run_id, status); });
-    return devices == 1 ? status : Prefixed(status, absl::StrCat("execute on ", places[d].device->info().to_string));
+    return devices == 1 ? status : Prefixed(status, absl::StrCat("execute on ", targets[d].device->info().to_string));
   }
-  return GiveOutputs(e, a, places, absl::MakeSpan(launched));
+  return GiveOutputs(e, a, targets, absl::MakeSpan(launched));
 }
 
 absl::Status ExecuteContext_Create(PJRT_ExecuteContext_Create_Args& a) {

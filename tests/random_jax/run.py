@@ -143,11 +143,11 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev fuzz-jax", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plugin", help="path of a plugin; our CPU plugin by default")
     parser.add_argument("--count", type=int, default=200, help="how many programs (200)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the first; the next ones count on")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first program; it increases by one for each program")
     parser.add_argument("--minutes", type=float, default=0, help="end after so many minutes")
     parser.add_argument("--jobs", type=int, default=1, help="programs at once, each job with processes of its own")
     parser.add_argument("--timeout", type=float, default=120, help="seconds a program may take (120)")
-    parser.add_argument("--shrink", type=int, default=200, help="how many smaller programs to try for each finding (200)")
+    parser.add_argument("--shrink", type=int, default=200, help="number of smaller programs to try for each finding (200)")
     parser.add_argument("--shrink-seconds", type=float, default=180)
     parser.add_argument("--save", default="out/fuzz_jax", help="folder for findings")
     parser.add_argument("--part", nargs=2, type=int, help=argparse.SUPPRESS)  # of a run with several jobs: which, of how many

@@ -201,7 +201,7 @@ class TraceWriter {
       const size_t row = std::min<size_t>(2 * depth, kLaneStep - 2);
       WriteSlice(kLoops, row, absl::StrCat(loop.name, loop.known ? "" : " (unknown trip count)"), "loop",
                  Nanoseconds(start), Nanoseconds(start + item.TotalSeconds()),
-                 [&] { out_.attribute("turns", item.trip_count); });
+                 [&] { out_.attribute("trip_count", item.trip_count); });
       const int64_t all = CountUnrolledEvents({item}, kCountLimit), once = CountEvents(std::vector<TimelineItem>{item});
       const bool unroll = unrolling_ || all - once <= spare_events_;
       if (unroll) {

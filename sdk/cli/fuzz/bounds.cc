@@ -54,7 +54,7 @@ Format FormatOf(PrimitiveType type) {
 
 Judged PassOn(const Judged& from) { return from; }
 
-// Operations that put elements elsewhere: bounds move with them. Operands from `first_index` on say where.
+// Operations that move elements. Their bounds move in the same way. Operands from `first_index` on are indices.
 absl::StatusOr<Judged> JudgeMovement(const Instruction& i, absl::Span<const Judged* const> ops, size_t first_index,
                                      size_t index_count) {
   ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
@@ -80,11 +80,11 @@ absl::StatusOr<Judged> JudgeMovement(const Instruction& i, absl::Span<const Judg
 }
 }  // namespace
 
-Judged Spread(const Literal& value, bool exact) {
+Judged JudgedWithUniformBounds(const Literal& value, bool exact) {
   if (!value.shape().IsTuple()) return exact ? Judged::Exact(value) : Judged::Undecided(value);
   Judged j;
   j.is_tuple = true;
-  for (const Literal& e : value.elements()) j.elements.push_back(Spread(e, exact));
+  for (const Literal& e : value.elements()) j.elements.push_back(JudgedWithUniformBounds(e, exact));
   return j;
 }
 
@@ -137,13 +137,13 @@ Literal Judged::ToLiteral() const {
 
 Judged Judged::Exact(Literal value) {
   Judged j;
-  if (value.shape().IsTuple()) return Spread(value, true);
+  if (value.shape().IsTuple()) return JudgedWithUniformBounds(value, true);
   j.value = std::move(value);
   return j;
 }
 
 Judged Judged::Undecided(Literal value) {
-  if (value.shape().IsTuple()) return Spread(value, false);
+  if (value.shape().IsTuple()) return JudgedWithUniformBounds(value, false);
   Judged j;
   if (value.shape().IsArray() && value.num_elements() > 0) {
     j.seen = Zeros(value.shape());
@@ -259,7 +259,7 @@ absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const J
   if (i.info().Has(kElementwise) && !i.Is(Opcode::kCopy)) {
     if (i.Is(Opcode::kSelect) && ops[1]->is_tuple) {
       const Judged& chosen = ops[0]->value.GetAsInt(0) != 0 ? *ops[1] : *ops[2];
-      return ops[0]->exact() ? chosen : Spread(chosen.ToLiteral(), false);
+      return ops[0]->exact() ? chosen : JudgedWithUniformBounds(chosen.ToLiteral(), false);
     }
     return JudgeElementwise(i, ops);
   }
@@ -304,12 +304,12 @@ absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const J
       for (const Judged* o : ops) arguments.push_back(*o);
       ASSIGN_OR_RETURN(Judged result, JudgeComputation(*i.called(0), arguments));
       ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
-      Judged j = Spread(value, true);
+      Judged j = JudgedWithUniformBounds(value, true);
       j.elements[1] = std::move(result);
       return j;
     }
     case Opcode::kBitcastConvert:
-      // The sign and the payload of a NaN are nobody's promise.
+      // The sign and the payload of a NaN are unspecified.
       if (HasNan(ops[0]->value)) {
         ASSIGN_OR_RETURN(const Literal bits, ValueOf(i, ops));
         return Judged::Undecided(bits);
@@ -319,7 +319,7 @@ absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const J
       return ops[0]->elements[1];
     case Opcode::kCopyStart: {
       ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
-      Judged j = Spread(value, true);
+      Judged j = JudgedWithUniformBounds(value, true);
       j.elements[0] = j.elements[1] = *ops[0];
       return j;
     }
@@ -348,9 +348,9 @@ absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const J
     default:
       break;
   }
-  // Constants, iota, bits of generators, sizes, reinterpretation, tokens: exact from exact operands.
+  // Constants, iota, bits of generators, sizes, reinterpretation, tokens: exact if the operands are exact.
   ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
-  return Spread(value, AllExact(ops));
+  return JudgedWithUniformBounds(value, AllExact(ops));
 }
 
 absl::StatusOr<Judged> JudgeComputation(const Computation& computation, absl::Span<const Judged> arguments,

@@ -1,4 +1,4 @@
-// Bounds of loops, branches, maps and scans: followed through the computations that they run.
+// Bounds of loops, branches, maps and scans, through the computations that they run.
 #include "core/types/status_macros.h"
 #include "sdk/cli/fuzz/bounds.h"
 #include "sdk/cli/fuzz/judging.h"
@@ -6,14 +6,14 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-// A loop that runs longer than this was not made by the generator.
-constexpr int kMostTurns = 10000;
+// The generator makes no loop with more iterations.
+constexpr int kMaxIterations = 10000;
 
 absl::StatusOr<Judged> JudgeWhile(const Instruction& i, const Judged& init) {
   Judged state = init;
-  for (int turn = 0; turn < kMostTurns; ++turn) {
+  for (int iteration = 0; iteration < kMaxIterations; ++iteration) {
     ASSIGN_OR_RETURN(const Judged go, JudgeComputation(*i.called(0), absl::MakeConstSpan(&state, 1)));
-    if (!go.exact()) return Spread(state.ToLiteral(), false);
+    if (!go.exact()) return JudgedWithUniformBounds(state.ToLiteral(), false);
     if (go.value.GetAsInt(0) == 0) return state;
     ASSIGN_OR_RETURN(state, JudgeComputation(*i.called(1), absl::MakeConstSpan(&state, 1)));
   }
@@ -31,10 +31,10 @@ absl::StatusOr<Judged> JudgeConditional(const Instruction& i, absl::Span<const J
     if (taken < 0 || taken >= branches) taken = branches - 1;
   }
   ASSIGN_OR_RETURN(Judged result, JudgeComputation(*i.called(taken), absl::MakeConstSpan(ops[taken + 1], 1)));
-  return selector.exact() ? result : Spread(result.ToLiteral(), false);
+  return selector.exact() ? result : JudgedWithUniformBounds(result.ToLiteral(), false);
 }
 
-// A body over scalars made one over arrays, so that its bounds are computed for all elements at once.
+// Converts a computation on scalars to one on arrays, so that its bounds are computed for all elements at once.
 absl::StatusOr<Judged> JudgeMap(const Instruction& i, absl::Span<const Judged* const> ops) {
   const Computation& body = *i.called(0);
   const absl::Span<const int64_t> dims = ops[0]->value.shape().dimensions();
@@ -65,13 +65,13 @@ absl::StatusOr<Judged> JudgeMap(const Instruction& i, absl::Span<const Judged* c
   return JudgeComputation(*over_arrays, arguments);
 }
 
-// Slice by slice along the dimension, as the definition says.
+// Slice by slice along the dimension, as in the definition.
 absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* const> ops) {
   ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
   if (AllExact(ops)) {
     bool whole = true;
     for (const Judged* j : ops) whole = whole && !IsFloat(ComplexPart(j->value.shape().element_type()));
-    if (whole) return Spread(value, true);
+    if (whole) return JudgedWithUniformBounds(value, true);
   }
   const Computation& body = *i.called(0);
   const int64_t carries = i.attrs().GetInt(AttrId::kNumCarries), inputs = i.operand_count() - carries;
@@ -79,13 +79,13 @@ absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* 
   std::vector<Judged> carry;
   for (int64_t k = inputs; k < i.operand_count(); ++k) carry.push_back(*ops[static_cast<size_t>(k)]);
   const int64_t outputs = i.shape().tuple_size() - carries;
-  Judged all = Spread(value, true);
+  Judged all = JudgedWithUniformBounds(value, true);
   for (int64_t k = 0; k < outputs; ++k) {
     Judged& out = all.elements[static_cast<size_t>(k)];
     out.seen = out.used = Zeros(out.value.shape());
   }
-  for (int64_t turn = 0; turn < n; ++turn) {
-    const int64_t at = i.attrs().GetBool(AttrId::kIsReverse) ? n - 1 - turn : turn;
+  for (int64_t iteration = 0; iteration < n; ++iteration) {
+    const int64_t at = i.attrs().GetBool(AttrId::kIsReverse) ? n - 1 - iteration : iteration;
     std::vector<Judged> arguments;
     for (int64_t k = 0; k < inputs; ++k) {
       const Shape& shape = ops[static_cast<size_t>(k)]->value.shape();
@@ -122,7 +122,7 @@ absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* 
     carry.assign(step.elements.begin() + outputs, step.elements.end());
   }
   for (int64_t k = 0; k < carries; ++k) all.elements[static_cast<size_t>(outputs + k)] = carry[static_cast<size_t>(k)];
-  // An implementation may also add in another order (a tree): twice the bound, and never 0 where something was rounded.
+  // An implementation may also add in another order (a tree): twice the bound, and not 0 if something was rounded.
   for (Judged& j : all.elements) {
     for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
       if (!(j.used.valid())) continue;

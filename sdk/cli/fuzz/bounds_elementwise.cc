@@ -10,7 +10,7 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-// Operations whose result IEEE 754 (or the definition) says to the last bit.
+// Operations whose result IEEE 754 (or the definition) determines to the last bit.
 bool IsRounded(Opcode o, bool complex) {
   switch (o) {
     case Opcode::kAdd:
@@ -43,7 +43,7 @@ bool IsRounded(Opcode o, bool complex) {
   }
 }
 
-// |f(x) - f(y)| <= greatest |x_i - y_i|: no evaluation needed.
+// |f(x) - f(y)| <= max |x_i - y_i|, so no evaluation is needed.
 bool IsLipschitz(Opcode o, bool complex) {
   switch (o) {
     case Opcode::kNegate:
@@ -60,10 +60,10 @@ bool IsLipschitz(Opcode o, bool complex) {
   }
 }
 
-// Whether x * y is p exactly.
+// Whether x * y is exactly p.
 bool IsProduct(double p, double x, double y) {
   if (p == 0 || x == 0 || y == 0) return p == 0 && (x == 0 || y == 0);
-  // Scaling by powers of two loses nothing: exponents near 0 for both factors.
+  // Scaling by powers of two is exact and brings the exponents of both factors near 0.
   const int down = std::ilogb(x), up = std::ilogb(y);
   x = std::ldexp(x, -down);
   y = std::ldexp(y, -up);
@@ -71,11 +71,11 @@ bool IsProduct(double p, double x, double y) {
   return std::isfinite(scaled) && std::fma(x, y, -scaled) == 0;
 }
 
-// What an f64 operation lost by rounding, computed exactly where there is a way. The remainders of products and
-// quotients are some 53 bits below the numbers themselves: IsProduct scales them, lest small ones be rounded to 0.
+// Returns the rounding error of an f64 operation, exactly if possible. The remainders of products and quotients are
+// about 53 bits below the numbers; IsProduct scales them so that small ones are not rounded to 0.
 double LostF64(Opcode o, double a, double b, double r) {
   if (!std::isfinite(r) || !std::isfinite(a) || !std::isfinite(b)) return 0;
-  const double least = UnitInLastPlace(PrimitiveType::kF64, 0);  // of which there is no half
+  const double least = UnitInLastPlace(PrimitiveType::kF64, 0);  // the smallest number, of which there is no half
   const double unit = std::max(UnitInLastPlace(PrimitiveType::kF64, r) / 2, least);
   switch (o) {
     case Opcode::kAdd:
@@ -95,7 +95,7 @@ double LostF64(Opcode o, double a, double b, double r) {
   }
 }
 
-// |f - base| where both are finite or the same infinity or NaN; else infinite.
+// Returns |f - base| if both are finite, or equal infinities or NaN; else infinity.
 double Change(std::complex<double> f, std::complex<double> base) {
   auto part = [](double a, double b) {
     if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b) ? 0.0 : kInf;
@@ -112,7 +112,7 @@ absl::StatusOr<Literal> EvaluateOn(const Instruction& i, absl::Span<const Judged
 
 int64_t IndexIn(const Literal& operand, int64_t i) { return operand.shape().rank() == 0 ? 0 : i; }
 
-// Results that are whole numbers or predicates.
+// Operations whose results are integers or predicates.
 Judged JudgeWhole(const Instruction& i, absl::Span<const Judged* const> ops, Literal value) {
   Judged j = Judged::Exact(value);
   bool exact = true;
@@ -134,7 +134,7 @@ Judged JudgeWhole(const Instruction& i, absl::Span<const Judged* const> ops, Lit
     if (most == 0) continue;
     bool open = true;
     if (i.Is(Opcode::kCompare)) {
-      // With bounds, NaN against anything is decided as long as the bound is finite.
+      // A comparison with NaN is decided as long as the bound is finite.
       const std::complex<double> a = v(0), b = v(1);
       open = most == kInf || std::abs(a - b) <= e(0) + e(1);
     } else if (i.Is(Opcode::kIsFinite)) {
@@ -178,7 +178,7 @@ Judged JudgeSelect(absl::Span<const Judged* const> ops, Literal value) {
   return j;
 }
 
-// Whether an interval of half-width e around v leaves the result open although both its ends are harmless.
+// Whether an interval of half-width e around v makes the result undecided although both its ends do not.
 bool HidesPole(Opcode o, absl::Span<const std::complex<double>> v, absl::Span<const double> e, double result,
                bool complex) {
   switch (o) {
@@ -236,7 +236,7 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
   const size_t n = static_cast<size_t>(value.num_elements());
   const PrimitiveType wide = complex ? PrimitiveType::kC128 : PrimitiveType::kF64;
   const PrimitiveType wide_result = IsComplex(type) ? PrimitiveType::kC128 : PrimitiveType::kF64;
-  // The operation over wide operands. Converting is the identity there; `complex` takes real parts only.
+  // Evaluates the operation on wide operands. A conversion is the identity there; `complex` uses only real parts.
   auto run = [&](const std::vector<Literal>& operands) -> absl::StatusOr<Literal> {
     if (op == Opcode::kConvert) return operands[0].Convert(wide_result);
     if (op == Opcode::kComplex) {
@@ -280,7 +280,7 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
           if (complex) {
             x.mutable_data<std::complex<double>>()[static_cast<size_t>(k)] += e * way;
           } else {
-            // Half a unit of an f64 would round back to the number itself.
+            // Half a unit of an f64 would be rounded back to the number itself.
             double& at = x.mutable_data<double>()[static_cast<size_t>(k)];
             const double there = at + e * way.real();
             at = there != at ? there : std::nextafter(at, way.real() * kInf);
@@ -324,7 +324,7 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
     const double size = std::max(std::abs(v.real()), std::abs(v.imag()));
     const bool finite = std::isfinite(v.real()) && std::isfinite(v.imag());
     const double unit = finite ? UnitInLastPlace(type, size) : 0;
-    double lost = 0;  // what rounding the result took away
+    double lost = 0;  // the rounding error of the result
     if (rounded) {
       if (ComplexPart(type) == PrimitiveType::kF64) {
         if (op == Opcode::kConvert) {
@@ -344,9 +344,9 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
       used[k] = moved[k] + lost + (moved[k] > 0 ? unit : 0);
     } else {
       seen[k] = used[k] = moved[k] + ulps * unit;
-      // A function of exact operands at a place where its value is exact: sin(0), exp(0), 2 to the power 3.
+      // A function of exact operands with an exact value: sin(0), exp(0), 2 to the power 3.
       if (complex) {
-        // Formulas differ in what they make of infinities and NaN, and may overflow on the way.
+        // Formulas differ in their results for infinities and NaN, and may overflow in intermediate results.
         bool wild = !finite || size > std::sqrt(max) || (size > 0 && size < 1 / std::sqrt(max));
         for (const Literal& c : center) {
           const std::complex<double> x = NumberAt(c, IndexIn(c, m));
@@ -354,7 +354,7 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
           wild = wild || !std::isfinite(big) || big > std::sqrt(max) / 4 || std::isnan(x.real() + x.imag());
         }
         if (wild) seen[k] = used[k] = kInf;
-        // Error relative to the modulus; where one part cancels the whole is small against the operands.
+        // The error is relative to the modulus; if one part cancels, it is small compared with the operands.
         seen[k] += ulps * UnitOf(type) * std::abs(v);
         if (op == Opcode::kSin || op == Opcode::kCos || op == Opcode::kLog || op == Opcode::kLog1p ||
             op == Opcode::kExpm1 || op == Opcode::kTan || op == Opcode::kTanh || op == Opcode::kLogistic ||
@@ -363,13 +363,13 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
           for (const Literal& c : center) largest = std::max(largest, std::abs(NumberAt(c, IndexIn(c, m))));
           seen[k] += ulps * UnitOf(type) * (op == Opcode::kPower ? largest * std::abs(v) * 4 : largest);
         }
-        // The root is taken through the logarithm: its rounding error is one of the result's relative error.
+        // The root is computed through the logarithm, whose rounding error is a relative error of the result.
         if (op == Opcode::kCbrt) {
           const double size_of = std::abs(NumberAt(center[0], m));
           if (size_of > 0) seen[k] += ulps * UnitOf(type) * std::abs(v) * std::abs(std::log(size_of));
         }
-        // x^y = exp(y log x): what the logarithm and the product round is an error of the exponent, so a relative one
-        // of the result, however large the exponent's parts are (an angle of many turns among them).
+        // x^y = exp(y log x): the rounding errors of the logarithm and of the product are errors of the exponent, so
+        // relative errors of the result, however large the parts of the exponent are (such as a large angle).
         if (op == Opcode::kPower) {
           const std::complex<double> x = NumberAt(center[0], IndexIn(center[0], m)),
                                      y = NumberAt(center[1], IndexIn(center[1], m));
@@ -377,7 +377,7 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
         }
         used[k] = seen[k];
       } else if (!finite && std::isfinite(b.real())) {
-        seen[k] = used[k] = kInf;  // overflow that the function's own error may decide
+        seen[k] = used[k] = kInf;  // whether it overflows may depend on the function's error
       } else if (finite && size + ulps * unit > max) {
         seen[k] = used[k] = kInf;
       }
@@ -386,12 +386,12 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
         std::abs(b.real()) < std::ldexp(1.0, -1020) && ComplexPart(type) == PrimitiveType::kF64) {
       seen[k] = used[k] = std::max(seen[k], 1e-300);
     }
-    // What stays unrounded keeps the sign that a zero of this type has not.
+    // An unrounded value keeps the sign of a zero that this type lacks.
     if (v.real() == 0 && std::signbit(b.real()) && !HasNegativeZero(type)) {
       used[k] = std::max(used[k], std::numeric_limits<double>::denorm_min());
     }
     if (std::isnan(b.real()) && !HasNanValues(type)) seen[k] = used[k] = kInf;
-    // Both sides of the largest number are possible.
+    // Results on both sides of the largest number are possible.
     if (moved[k] > 0 && std::abs(b) < kInf && finite && size + moved[k] + unit > max) seen[k] = used[k] = kInf;
     if (moved[k] > 0 && !finite && std::isfinite(std::abs(b))) seen[k] = used[k] = kInf;
   }

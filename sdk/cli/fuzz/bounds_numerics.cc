@@ -18,7 +18,7 @@ void SetAll(Judged& j, double bound) {
   j.seen = j.used;
 }
 
-// All elements of each transformed block share one bound.
+// All elements of a transformed block have the same bound.
 absl::StatusOr<Judged> JudgeFft(const Instruction& i, const Judged& x, Judged result) {
   const int64_t dims = static_cast<int64_t>(i.attrs().GetInts(AttrId::kFftLength).size());
   auto block = [&](const Shape& s) {
@@ -41,7 +41,8 @@ absl::StatusOr<Judged> JudgeFft(const Instruction& i, const Judged& x, Judged re
       error += BoundAt(x.used, k);
       sum += std::abs(NumberAt(x.value, k));
     }
-    // Twiddle factors, log2(n) steps; the long odd lengths go through convolutions of padded lengths. Products
+    // Twiddle factors and log2(n) steps; long odd lengths are computed by convolutions of padded lengths. Products may
+    // underflow.
     // may underflow.
     const double tiny = UnitInLastPlace(type, 0), unit = 8 * (std::log2(length + 1) + 2) * UnitOf(type);
     const double bound = std::isfinite(sum) && sum < MaxFinite(type) / 4
@@ -55,7 +56,7 @@ absl::StatusOr<Judged> JudgeFft(const Instruction& i, const Judged& x, Judged re
   return result;
 }
 
-// Norms of a matrix and of its inverse, the triangular n by n one at `at` in `l`; infinite when it is singular.
+// Returns norms of a matrix and of its inverse: the triangular n x n matrix at `at` in `l`. Infinite if it is singular.
 struct Norms {
   double norm = 0, inverse = 0;
 };
@@ -65,7 +66,7 @@ Norms TriangularNorms(const Literal& l, int64_t at, int64_t n, bool lower, bool 
   Norms norms;
   for (int64_t r = 0; r < n; ++r) {
     for (int64_t c = 0; c < n; ++c) {
-      // Transposed into a lower one: the norms are the same.
+      // Transposed to a lower triangular matrix, which has the same norms.
       const int64_t from = lower ? r * n + c : c * n + r;
       at2(t, r, c) = c > r ? 0.0 : (unit && r == c) ? 1.0 : NumberAt(l, at + from);
       norms.norm += std::norm(at2(t, r, c));
@@ -100,15 +101,15 @@ absl::StatusOr<Judged> JudgeCholesky(const Instruction& i, const Judged& a, Judg
       error = std::max(error, BoundAt(a.used, k));
     }
     size = std::sqrt(size);
-    // The last term: products that underflow.
+    // The last term is for products that underflow.
     const double disturbed = static_cast<double>(n) * error + 8 * static_cast<double>(n + 1) * UnitOf(type) * size +
                              static_cast<double>(n) * UnitInLastPlace(type, 0);
     double bound = norms.norm * norms.inverse * norms.inverse * disturbed;
-    // Near a matrix that has no factor, whether there is one is open.
+    // Near a matrix without a factor it is undecided whether there is one.
     if (!(bound < norms.norm / 8)) bound = kInf;
     for (int64_t r = 0; r < n; ++r) {
       for (int64_t c = 0; c < n; ++c) {
-        // The other triangle is an implementation's own.
+        // The contents of the other triangle are unspecified.
         const bool ours = lower ? c <= r : c >= r;
         result.used.mutable_data<double>()[static_cast<size_t>(b * n * n + r * n + c)] = ours ? bound : kInf;
       }
@@ -138,9 +139,9 @@ absl::StatusOr<Judged> JudgeTriangularSolve(const Instruction& i, const Judged& 
     const double dn = static_cast<double>(n), condition = norms.norm * norms.inverse;
     double bound = norms.inverse * (dn * error_a * x + std::sqrt(static_cast<double>(block)) * error_b) +
                    8 * (dn + 1) * UnitOf(type) * condition * x;
-    // The bound on the disturbance of the inverse holds for small ones only.
+    // The bound on the change of the inverse is valid for small changes only.
     if (!(norms.inverse * dn * error_a < 0.25) || !(condition * dn * UnitOf(type) < 0.25)) bound = kInf;
-    // Products on the way that leave the range at either end; the sign of a zero hangs on the order of subtractions.
+    // Intermediate products may overflow or underflow; the sign of a zero depends on the order of subtractions.
     if (!(x * norms.norm * dn < MaxFinite(type) / 4)) bound = kInf;
     bound += (norms.inverse * dn + 1) * UnitInLastPlace(type, 0);
     for (int64_t k = b * block; k < (b + 1) * block; ++k)
@@ -153,7 +154,7 @@ absl::StatusOr<Judged> JudgeTriangularSolve(const Instruction& i, const Judged& 
 
 double GreatestSize(const Judged& j) { return Greatest(Magnitudes(j.value)); }
 
-// One bound for each result, from the greatest operands and the least deviation of any feature.
+// Returns one bound for each result, from the largest operands and the smallest deviation of any feature.
 Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops, Judged result) {
   const int64_t feature = i.attrs().GetInt(AttrId::kFeatureIndex);
   const Shape& shape = ops[0]->value.shape();
@@ -169,15 +170,16 @@ Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops,
   double least = kInf;
   for (int64_t k = 0; k < variance->value.num_elements(); ++k) {
     const double v = variance->value.GetAsDouble(k);
-    if (!std::isfinite(v)) return Judged::Undecided(result.ToLiteral());  // beyond the range, or on the way there
+    if (!std::isfinite(v))
+      return Judged::Undecided(result.ToLiteral());  // the result or an intermediate value overflows
     least = std::min(least, v + epsilon);
   }
   if (!(least > 1e-3) || !std::isfinite(x) || !std::isfinite(scale)) {
     return Judged::Undecided(result.ToLiteral());
   }
   if (least == kInf) return result;                                    // no features
-  const double s = std::sqrt(least), tiny = UnitInLastPlace(type, 0);  // tiny: what a product loses that underflows
-  // Terms that leave the range where the result does not: the formula has more than one right way to be computed.
+  const double s = std::sqrt(least), tiny = UnitInLastPlace(type, 0);  // tiny: the error of a product that underflows
+  // If terms overflow although the result does not, several formulas with different results are correct.
   auto overflows = [&](double reach) { return !(reach < MaxFinite(type) / 4); };
   const double mean_error = training ? ex + unit * x : grad ? Greatest(ops[2]->used) : Greatest(ops[3]->used);
   const double variance_error = training ? 8 * x * (ex + unit * x) + tiny

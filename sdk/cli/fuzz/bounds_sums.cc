@@ -1,4 +1,4 @@
-// Bounds of operations that combine many elements: reductions, windows, sorting, scatters, products, convolutions.
+// Bounds of operations that combine many elements: reductions, windows, sorts, scatters, products, convolutions.
 #include <cmath>
 #include <limits>
 
@@ -11,13 +11,13 @@ namespace backplane::cli::fuzz {
 namespace {
 
 constexpr PrimitiveType kF64 = PrimitiveType::kF64;
-// Of all loops in one reduction or sort together: more than any that the generator makes.
+// The limit for all loops in one reduction or sort together; the generator stays below it.
 constexpr int64_t kMostIterations = 1'000'000;
 
 absl::StatusOr<Judged> Evaluate(const Instruction& i, absl::Span<const Judged* const> ops) {
   std::vector<const Literal*> pointers;
   for (const Judged* j : ops) pointers.push_back(&j->value);
-  // A reducer or a comparator may hold a loop, and shrinking may have made it endless.
+  // A reducer or comparator may contain a loop, which shrinking may have made endless.
   EvaluatorHooks hooks;
   hooks.cancelled = [iterations = int64_t{0}]() mutable { return ++iterations > kMostIterations; };
   ASSIGN_OR_RETURN(Literal value, EvaluateInstruction(i, pointers, hooks));
@@ -35,8 +35,8 @@ bool HasWild(const Literal& magnitudes) {
   return false;
 }
 
-// Sets the bounds of a float result: error + per-unit part, with care for overflow in some order of adding.
-// `sum` holds for each element the sum of magnitudes of its terms; `reach` bounds the sums of finite terms.
+// Sets the bounds of a float result: error + per-unit part, with regard to overflow in some order of additions. `sum`
+// holds the sum of magnitudes of the terms of each element; `reach` bounds the sums of finite terms.
 void SetSum(Judged& j, const Literal& error, const Literal& sum, double unit, double reach) {
   const PrimitiveType type = j.value.shape().element_type();
   const double max = MaxFinite(type);
@@ -48,7 +48,7 @@ void SetSum(Judged& j, const Literal& error, const Literal& sum, double unit, do
     if (e == kInf || std::isnan(e)) {
       to[k] = kInf;
     } else if (!std::isfinite(s)) {
-      // Infinities or NaN among the terms: no order changes what comes out of real ones, unless finite ones overflow.
+      // If there are infinities or NaN among the terms, every order gives the same, unless finite terms overflow.
       to[k] = IsComplex(type) || !(reach <= max / 2) ? kInf : 0;
     } else if (s + e > max / 2) {
       to[k] = kInf;
@@ -56,7 +56,7 @@ void SetSum(Judged& j, const Literal& error, const Literal& sum, double unit, do
       const double v = IsComplex(type) ? std::abs(j.value.GetAsComplex(m)) : std::abs(j.value.GetAsDouble(m));
       to[k] = e + unit * s;
       if (to[k] > 0) to[k] += UnitInLastPlace(type, v);
-      // Whether a sum of zeros is -0 depends on whether the init value is added.
+      // The sign of a sum of zeros depends on whether the init value is added.
       if (v == 0) to[k] = std::max(to[k], UnitInLastPlace(type, 0));
     }
   }
@@ -84,7 +84,7 @@ double TermsOfReduce(const Instruction& i) {
   return n;
 }
 
-// One array of a reduction or a reduction over windows.
+// One array of a reduction or of a windowed reduction.
 absl::Status JudgeCombined(const Instruction& i, Opcode op, const Judged& x, const Judged& init, double n, Judged& j) {
   if (IsWhole(j.value)) {
     if (x.exact() && init.exact()) return absl::OkStatus();
@@ -132,7 +132,7 @@ absl::Status JudgeCombined(const Instruction& i, Opcode op, const Judged& x, con
       const int64_t m = static_cast<int64_t>(k);
       const double v = IsComplex(type) ? std::abs(j.value.GetAsComplex(m)) : std::abs(j.value.GetAsDouble(m));
       const double e = error.data<double>()[k] + 4 * (n + 1) * UnitOf(type);
-      // Products that may leave the range on the way in some order, and back.
+      // Products whose intermediate values may overflow or underflow in some order.
       to[k] = !(e < 0.5) || !(reach.data<double>()[k] < range) || !std::isfinite(v)
                   ? kInf
                   : 1.5 * v * e + UnitInLastPlace(type, v);
@@ -157,7 +157,7 @@ absl::StatusOr<Judged> JudgeSort(const Instruction& i, absl::Span<const Judged* 
   if (ops.size() == 1) {
     const double most = Greatest(ops[0]->used);
     if (most == 0) return result;
-    // By another key than the elements themselves, near neighbours may be far apart.
+    // With another sort key than the elements themselves, neighbours may be far apart.
     const Instruction* root = comparator.root();
     const bool plain = root->Is(Opcode::kCompare) && root->operand(0)->Is(Opcode::kParameter) &&
                        root->operand(1)->Is(Opcode::kParameter);
@@ -178,8 +178,8 @@ absl::StatusOr<Judged> JudgeSort(const Instruction& i, absl::Span<const Judged* 
   return result;
 }
 
-// Where the elements lie that share the first place of a window with another one: which of equal ones is picked hangs
-// on the order in which the window is gone through, and that is an implementation's own.
+// Finds elements that are equal to another one in the same window and both are candidates. Which of them is picked
+// depends on the order in which the window is traversed, which is unspecified.
 std::vector<int64_t> SharedPlaces(const Instruction& i, const Literal& operand) {
   const Shape& shape = operand.shape();
   const size_t rank = static_cast<size_t>(shape.rank());
@@ -195,7 +195,7 @@ std::vector<int64_t> SharedPlaces(const Instruction& i, const Literal& operand) 
     count[d] = (shape.dimensions(static_cast<int64_t>(d)) + w.padding_low + w.padding_high - w.size) / w.stride + 1;
     if (count[d] <= 0) return shared;
   }
-  // The next index below `sizes`; false after the last.
+  // Advances to the next index below `sizes`. Returns false after the last one.
   auto next = [&](std::vector<int64_t>& index, auto size) {
     for (size_t d = rank; d > 0; --d) {
       if (++index[d - 1] < size(d - 1)) return true;
@@ -228,7 +228,7 @@ std::vector<int64_t> SharedPlaces(const Instruction& i, const Literal& operand) 
   return shared;
 }
 
-// The elements of a result at these places are not decided.
+// Marks the elements of a result at these indices as undecided.
 void LeaveOpen(Judged& j, const std::vector<int64_t>& places) {
   if (places.empty()) return;
   for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
@@ -242,7 +242,7 @@ void LeaveOpen(Judged& j, const std::vector<int64_t>& places) {
 double SumUnit(const std::vector<const Literal*>& terms, PrimitiveType type, double n, double greatest_sum) {
   int least = 4096;
   for (const Literal* t : terms) least = std::min(least, Granule(*t));
-  // Every partial sum is a multiple of 2^least below greatest_sum: exact when that fits the mantissa.
+  // Every partial sum is a multiple of 2^least below greatest_sum; it is exact if that fits into the mantissa.
   if (std::isfinite(greatest_sum) && greatest_sum * UnitOf(type) < std::ldexp(1.0, std::min(least, 1000))) return 0;
   return (n + 2) * UnitOf(type);
 }
@@ -280,7 +280,7 @@ absl::StatusOr<Judged> JudgeReduction(const Instruction& i, absl::Span<const Jud
     }
     return result;
   }
-  // Components that depend on one another (arg-max): a choice, decided when everything is exact.
+  // Components that depend on one another (arg-max): a choice, which is decided if everything is exact.
   for (const Judged* o : ops) {
     if (!o->exact() || HasNan(o->value)) return Judged::Undecided(result.ToLiteral());
   }
@@ -299,7 +299,8 @@ absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judge
       LeaveOpen(result, shared);
       return result;
     }
-    // What the windows pick depends on the operand alone; the source's bounds and magnitudes go the same way.
+    // The operand alone determines which elements the windows pick; the source's bounds and magnitudes are moved in the
+    // same way.
     auto spread = [&](const Literal& source, const Literal& init) -> absl::StatusOr<Literal> {
       Module module("spread");
       Builder b(&module, "main");
@@ -418,7 +419,7 @@ absl::StatusOr<Judged> JudgeContraction(const Instruction& i, absl::Span<const J
                            : i.dot_dims().lhs_contracting;
     for (const int64_t d : dims) n *= static_cast<double>(l.value.shape().dimensions(d));
   }
-  // Products of small whole numbers: a partial sum is a multiple of both granules' product.
+  // Products of small integers: a partial sum is a multiple of the product of both granules.
   const int granule = Granule(l.value) + Granule(r.value);
   const bool underflows = !HasNoUnderflow(type, granule);
   if (underflows) {
@@ -433,13 +434,13 @@ absl::StatusOr<Judged> JudgeContraction(const Instruction& i, absl::Span<const J
       greatest * UnitOf(type) < std::ldexp(1.0, std::min(granule, 1000))) {
     unit = 0;
   } else if (small_type) {
-    // Added in f32 and rounded once, or rounded at each step: both are seen.
+    // Added in f32 and rounded once, or rounded after each addition: both occur.
     unit = (std::min(n, 64.0) + 2) * UnitOf(type);
   }
   if (ComplexPart(l.value.shape().element_type()) == PrimitiveType::kF64 && type == PrimitiveType::kF32)
     unit = 4 * (n + 2) * UnitOf(type);
   SetSum(result, error, sum, unit, n * GreatestFinite(la) * GreatestFinite(ra));
-  // Blocked and transformed algorithms multiply zeros with infinities that the definition never brings together.
+  // Blocked and transformed algorithms may multiply zeros by infinities that the definition does not combine.
   if (i.Is(Opcode::kConvolution) || i.Is(Opcode::kRaggedDot) || i.Is(Opcode::kScaledDot)) {
     if (HasWild(la) || HasWild(ra)) MakeUndecided(result);
   }

@@ -15,7 +15,7 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-// Messages that differ in numbers and names only count as one.
+// Messages that differ only in numbers and names count as equal.
 std::string WithoutNumbers(absl::string_view message) {
   std::string out;
   for (const char c : message.substr(0, 160)) {
@@ -28,7 +28,7 @@ std::string WithoutNumbers(absl::string_view message) {
   return out;
 }
 
-// What an outcome shows; empty: it is as meant.
+// Describes an outcome; empty if it is correct.
 struct Verdict {
   std::string what;
   std::vector<std::string> signs;
@@ -62,18 +62,18 @@ Verdict Judge(const Judged& meant, const Outcome& outcome, Power* power = nullpt
   return v;
 }
 
-// The same sort of failure, so that shrinking does not wander from one difference to another.
+// Whether two failures are of the same kind, so that shrinking does not change from one difference to another.
 bool SameSort(const Verdict& a, const Verdict& b) {
   if (a.signs.empty() || b.signs.empty()) return false;
   if (a.signs[0] == "refused" || b.signs[0] == "refused") {
-    // The plugin's name and what it was about stand in front of the message itself.
+    // The plugin's name and the subject precede the message itself.
     constexpr size_t kTold = 90;
     return a.signs == b.signs && WithoutNumbers(a.what).substr(0, kTold) == WithoutNumbers(b.what).substr(0, kTold);
   }
   return a.signs == b.signs;
 }
 
-// Whether an argument or a constant of the program holds a number below the normal ones.
+// Whether an argument or a constant of the program contains a subnormal number.
 bool ReadsSubnormals(const FuzzProgram& program) {
   auto holds = [](const Literal& l) {
     const PrimitiveType type = l.shape().element_type();
@@ -132,7 +132,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       absl::StatusOr<FuzzProgram> program = GenerateProgram(seed, options.generator);
       absl::StatusOr<Judged> meant = program.ok() ? Meaning(*program) : program.status();
       if (!meant.ok()) {
-        // A program the generator made and the evaluator cannot run would be a defect of this tool.
+        // A program that the generator made and the evaluator cannot run would be a defect of this tool.
         ++result.generator_failures;
         continue;
       }
@@ -157,7 +157,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       outcomes.push_back(lanes[lane][k]->Receive());
       result.waited[k] += Now() - before;
     }
-    // What one form cannot say is sent in the other, where that is asked for.
+    // A program that one form cannot express is sent in the other form, if that is requested.
     for (size_t k = 0; k < outcomes.size(); ++k) {
       if (outcomes[k].kind != Outcome::Kind::kNoForm) continue;
       bool sent = false;
@@ -184,7 +184,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       if (outcomes[k].kind == Outcome::Kind::kRefused) {
         const std::string key = absl::StrCat(runner.name(), ": ", WithoutNumbers(outcomes[k].message));
         result.refusal_seeds.emplace(key, r.program.seed);
-        if (++result.refusals[key] > 1) continue;  // one reproducer of each is enough
+        if (++result.refusals[key] > 1) continue;  // one example of each is enough
       }
       Finding finding;
       finding.seed = r.program.seed;
@@ -195,10 +195,10 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       if (ReordersEmptyResult(r.program)) finding.signs.push_back("empty-result");
       if (ChainsNarrowFloats(r.program)) finding.signs.push_back("narrow-chain");
       Outcome shown = outcomes[k];  // of the smallest program
-      // A failure whose description is known needs no smaller program to be told from others.
+      // A failure with a known description needs no smaller program.
       const KnownDifference* described =
           FindKnown(options.known, runner.name(), *r.program.module, finding.signs, finding.what);
-      // Nor does a difference that can be computed.
+      // Nor does a difference whose values are explained.
       const KnownDifference* computed =
           outcomes[k].kind == Outcome::Kind::kResults && !options.known.empty()
               ? FindKnown(options.known, runner.name(), *r.program.module,
@@ -236,8 +236,8 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       } else {
         ++unknown;
       }
-      // A program that was computed wrongly may have overwritten memory that a later one would die of; not where every
-      // number is accounted for.
+      // A program with wrong results may have overwritten memory, so that a later program would crash. This does not
+      // apply if every value is explained.
       if (outcomes[k].kind == Outcome::Kind::kResults && !told) runner.Renew();
       if (found) found(finding);
       result.findings.push_back(std::move(finding));

@@ -1,4 +1,4 @@
-// Many programs on two runners: what agrees, what does not, and the smallest program that shows it.
+// Runs many programs on two runners, compares the results, and shrinks the programs whose results differ.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_CAMPAIGN_H_
 #define BACKPLANE_SDK_CLI_FUZZ_CAMPAIGN_H_
 
@@ -19,20 +19,20 @@ struct CampaignOptions {
   int64_t seed = 1, count = 1000;
   double minutes = 0;  // 0: no limit
   GeneratorOptions generator;
-  std::vector<Form> forms = {Form::kStablehlo, Form::kHlo};  // taken in turn, by seed
+  std::vector<Form> forms = {Form::kStablehlo, Form::kHlo};  // alternated by seed
   int shrink_tries = 300;
-  double shrink_seconds = 60;  // for each finding; a program that hangs takes its whole time at every try
-  int64_t most_findings = 50;  // ends after so many that are not known
+  double shrink_seconds = 60;  // for each finding; a program that hangs takes the full time at every try
+  int64_t most_findings = 50;  // stops after this number of unknown findings
   std::vector<KnownDifference> known;
 };
 
-// One program that a runner did not compute as it means.
+// A program for which a runner returned a wrong result or an error.
 struct Finding {
   uint64_t seed = 0;
   std::string runner;
   Form form = Form::kHlo;
-  std::string what;                // the mismatch, the crash, or the refusal, of the shrunk program
-  std::vector<std::string> signs;  // in the words of known.h
+  std::string what;                // the difference, the crash, or the refusal, of the shrunk program
+  std::vector<std::string> signs;  // in the terms of known.h
   FuzzProgram program;             // shrunk
   std::string known;               // id of the known difference
 };
@@ -48,13 +48,14 @@ struct CampaignResult {
   std::vector<double> waited;  // seconds for the answers of each runner, all lanes together
 };
 
-// Two runners for each lane; several lanes keep several programs going at once. `found` hears of each finding.
+// Runs the programs on `lanes` pairs of runners at the same time. `found` is called for each finding.
 using Lane = std::vector<std::unique_ptr<Runner>>;
 CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& options,
                            const std::function<void(const Finding&)>& found = nullptr,
                            const std::function<void(int64_t)>& progress = nullptr);
 
-// The program's meaning, of several devices a tuple of their results; an error when the evaluator cannot run it.
+// Returns the meaning of the program (on several devices a tuple of their results), or an error if the evaluator cannot
+// run it.
 absl::StatusOr<Judged> Meaning(const FuzzProgram& program);
 
 }  // namespace backplane::cli::fuzz

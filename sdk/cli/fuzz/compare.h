@@ -1,4 +1,4 @@
-// Whether what a plugin returned is within the bounds of what a program means.
+// Compares the result of a plugin with the meaning of a program, within its bounds.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_COMPARE_H_
 #define BACKPLANE_SDK_CLI_FUZZ_COMPARE_H_
 
@@ -11,24 +11,24 @@
 namespace backplane::cli::fuzz {
 
 struct Mismatch {
-  int64_t result = 0;     // number of the array among the program's results
-  std::string shape;      // "f32[2,3]"; empty when the results are not of the program's types
-  int64_t differing = 0;  // elements out of bounds
+  int64_t result = 0;     // index of the array among the program's results
+  std::string shape;      // "f32[2,3]"; empty if the results do not have the program's types
+  int64_t differing = 0;  // number of elements out of bounds
   int64_t element = 0;    // the first of them, row-major
   std::string expected, found;
   double bound = 0;                                                          // at that element; 0: the bits
-  bool nan = false, infinite = false, zero_sign = false, subnormal = false;  // what is special about those two values
+  bool nan = false, infinite = false, zero_sign = false, subnormal = false;  // properties of those two values
   std::string ToString() const;
 };
 
-// How much the comparison could tell.
+// How much of the results was compared.
 struct Power {
-  int64_t bitwise = 0, bounded = 0, undecided = 0;  // elements
+  int64_t bitwise = 0, bounded = 0, undecided = 0;  // numbers of elements
 };
 
-// Whether element i of what was found is within a bound of what is meant.
+// Whether element i of the result is within its bound.
 bool Within(const Literal& meant, const Literal& found, int64_t i, double bound);
-// The arrays of a result, in the order of results.
+// Returns the arrays of a result, in order.
 std::vector<const Judged*> Leaves(const Judged& result);
 std::optional<Mismatch> CompareResults(const Judged& meant, const std::vector<Literal>& found, Power* power = nullptr);
 

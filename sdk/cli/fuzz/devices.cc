@@ -18,9 +18,10 @@ bool ReducesOrGathers(Opcode op) {
          op == Opcode::kAllReduceStart || op == Opcode::kAllGatherStart;
 }
 
-// The process groups of the StableHLO specification: without a channel the ids are replicas, one group in each
-// partition; with one they are numbers of devices where the operation says so, otherwise replicas whose partitions all
-// belong to the group (of what reduces and gathers), or partitions, one group in each replica (of the others).
+// Returns the process groups by the StableHLO specification. Without a channel the ids are replicas, with one group in
+// each partition. With a channel they are device numbers if the operation says so. Otherwise they are replicas with all
+// their partitions (for operations that reduce or gather) or partitions, with one group in each replica (for the
+// others).
 std::vector<Group> GroupsOf(const Instruction& i, const Devices& devices) {
   const bool channel = i.attrs().GetInt(AttrId::kChannelId) > 0;
   const bool numbers = channel && i.attrs().GetBool(AttrId::kUseGlobalDeviceIds);
@@ -57,7 +58,7 @@ std::vector<Group> GroupsOf(const Instruction& i, const Devices& devices) {
   return groups;
 }
 
-// What does not change the other operand; nullopt where there is no such value.
+// Returns the neutral element; nullopt if there is none.
 std::optional<Literal> NeutralOf(Opcode op, P type) {
   const bool whole = IsIntegral(type) || type == P::kPred;
   switch (op) {
@@ -83,7 +84,7 @@ std::optional<Literal> NeutralOf(Opcode op, P type) {
 
 using Make = std::function<absl::StatusOr<Value>(Builder&, const std::vector<Value>&)>;
 
-// What a program over some values means.
+// Computes the meaning of a computation for given values.
 absl::StatusOr<Judged> JudgeProgram(const std::vector<const Judged*>& values, const Make& make) {
   Module module("members");
   Builder b(&module, "main");
@@ -99,14 +100,14 @@ absl::StatusOr<Judged> JudgeProgram(const std::vector<const Judged*>& values, co
   return JudgeComputation(*main, arguments);
 }
 
-// All members' arrays combined, element by element, in any order.
+// Combines the arrays of all members, element by element, in any order.
 absl::StatusOr<Judged> Combined(const Instruction& i, const std::vector<const Judged*>& members) {
   if (members.size() == 1) return *members[0];
   const std::optional<Opcode> op = BinaryOf(*i.called(0), 0, 1);
   if (!op.has_value()) return absl::UnimplementedError("a reduction of devices by more than one operation");
   return JudgeProgram(members, [&](Builder& b, const std::vector<Value>& x) -> absl::StatusOr<Value> {
     const std::optional<Literal> neutral = NeutralOf(*op, x[0]->shape().element_type());
-    if (!neutral.has_value()) {  // the greatest and the least: any order gives the same
+    if (!neutral.has_value()) {  // max and min: every order gives the same result
       Value all = x[0];
       for (size_t k = 1; k < x.size(); ++k) {
         ASSIGN_OR_RETURN(all, b.Binary(*op, all, x[k]));
@@ -137,7 +138,7 @@ absl::StatusOr<Value> Block(Builder& b, Value x, int64_t dimension, int64_t k, i
   return b.Slice(x, slices);
 }
 
-// Operand k of member m of a group, for one result.
+// Returns operand k of member m of a group, for one result.
 using Operand = std::function<const Judged*(size_t member, size_t k)>;
 
 absl::StatusOr<Judged> ResultOf(const Instruction& i, const Operand& operand, size_t members, size_t me, size_t k) {
@@ -159,7 +160,7 @@ absl::StatusOr<Judged> ResultOf(const Instruction& i, const Operand& operand, si
       });
     }
     case Opcode::kAllToAll:
-      // Of several operands each goes to one member whole; of one, a block of it.
+      // With several operands each goes to one member; with one operand each member gets a block.
       if (i.shape().IsTuple()) return *operand(k, me);
       return JudgeProgram(all, [&](Builder& b, const std::vector<Value>& x) -> absl::StatusOr<Value> {
         std::vector<Value> blocks;
@@ -176,7 +177,7 @@ absl::StatusOr<Judged> ResultOf(const Instruction& i, const Operand& operand, si
   }
 }
 
-// One array's result by itself, several as a tuple, and what a start gives besides.
+// One result array is returned as such, several as a tuple, with the additional results of a start operation.
 Judged Together(const Instruction& i, const std::vector<const Judged*>& operands, std::vector<Judged> results) {
   auto tuple = [](std::vector<Judged> elements) {
     Judged j;
@@ -235,7 +236,7 @@ absl::StatusOr<std::vector<Judged>> JudgeCollective(const Instruction& i,
         }
       }
     }
-    // Who is in no group of a broadcast gets zeros.
+    // Devices that are in no group of a broadcast get zeros.
     for (size_t d = 0; d < count; ++d) {
       if (!results[d].empty()) continue;
       if (!i.Is(Opcode::kCollectiveBroadcast)) return absl::InvalidArgumentError("a device is in no group");

@@ -1,10 +1,10 @@
-// Programs of several devices: what each instruction means on all of them at once.
+// Programs on several devices: the meaning of each instruction on all devices at once.
 //
-// The devices of a program are a grid of replicas and partitions, as its module says; a device is named by the number
-// replica * partitions + partition. All run the same instructions in step, each on its own values. Only collectives and
-// the device's own numbers tell them apart, and those stand in the entry computation; what the entry calls is judged
-// device by device. The rules are written down here once more, apart from core/analysis and the plugins' collectives,
-// so that a mistake there is not this tool's mistake too.
+// The devices form a grid of replicas and partitions, as the module states. A device has the number replica *
+// partitions + partition. All devices run the same instructions, each on its own values. Only collectives and the
+// device's own numbers differ, and they occur in the entry computation only; called computations are evaluated for each
+// device separately. The rules are implemented here independently of core/analysis and of the plugins' collectives, so
+// that an error there is detected.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_DEVICES_H_
 #define BACKPLANE_SDK_CLI_FUZZ_DEVICES_H_
 
@@ -21,26 +21,27 @@ struct Devices {
 };
 Devices DevicesOf(const Module& module);
 
-// The argument of a device, made of the one that the program holds: its elements moved on by as many places as the
-// device's number says, so that devices hold different values of the same kind. Scalars are the same everywhere (they
-// steer loops), and so are stacks of square matrices, whose properties would be lost.
+// Returns the argument of a device, derived from the one in the program: the elements are rotated by the device's
+// number, so that devices have different values of the same kind. Scalars are the same everywhere, because they control
+// loops, and so are stacks of square matrices, whose properties would be lost.
 Literal ArgumentOf(const Literal& argument, int64_t device);
 
-// One instruction on all devices; operands[d] are those of device d.
+// Evaluates one instruction on all devices; operands[d] are those of device d.
 absl::StatusOr<std::vector<Judged>> JudgeOnDevices(const Instruction& instruction,
                                                    absl::Span<const std::vector<const Judged*>> operands,
                                                    const Devices& devices);
 
 using JudgedValues = absl::flat_hash_map<const Instruction*, Judged>;
 
-// What a way to be wrong (explain.h) does to the operands that an instruction reads, and to what it gives.
+// Hooks for a known error (explain.h): what it does to the operands that an instruction reads, and to its result.
 struct JudgingChange {
   std::function<absl::Status(const Instruction&, std::vector<Judged>& operands)> read;
   std::function<void(const Instruction&, Judged&)> given;
 };
 
-// The entry with these arguments (of the first device, see ArgumentOf): the result, of several devices a tuple of the
-// results of each. `all`, if given, receives what each instruction is on the first device.
+// Evaluates the entry computation with these arguments (of the first device, see ArgumentOf). Returns the result; on
+// several devices a tuple of the results of each. `all`, if given, receives the value of each instruction on the first
+// device.
 absl::StatusOr<Judged> JudgeEntry(const Module& module, absl::Span<const Literal> arguments,
                                   JudgedValues* all = nullptr, const JudgingChange& change = {});
 

@@ -15,10 +15,10 @@ std::complex<double> Number(const Literal& l, int64_t i) {
   return IsComplex(l.shape().element_type()) ? l.GetAsComplex(i) : std::complex<double>(l.GetAsDouble(i), 0);
 }
 
-// The smallest normal number of the type that the processor computes in.
+// Returns the smallest normal number of the type in which the processor computes.
 double LeastNormal(PrimitiveType type) {
   const PrimitiveType part = ComplexPart(type);
-  // Halves and narrower ones are computed in f32, whose normal numbers hold all of theirs.
+  // f16 and narrower types are computed in f32, in which all their values are normal.
   const PrimitiveType computed = part == PrimitiveType::kF64 ? PrimitiveType::kF64 : PrimitiveType::kF32;
   return UnitInLastPlace(computed, 0) / UnitOf(computed);
 }
@@ -48,7 +48,8 @@ void Flush(Judged& j) {
   }
 }
 
-// Which subnormal numbers are read as zero: of no operand, of all, or of one only (a function of several operands may
+// Which operands' subnormal numbers are read as zero: those of none, of all, or of one (a function of several operands
+// may compare one of them and compute with the other).
 // compare one where it computes with the other).
 enum class Reading { kNone, kAll, kFirst, kSecond };
 
@@ -69,12 +70,13 @@ absl::StatusOr<Judged> MeaningWith(const FuzzProgram& program, Reading reading, 
   return JudgeEntry(*program.module, program.arguments, nullptr, change);
 }
 
-// The indices of a scatter with every vector whose window lies partly outside moved outside altogether.
+// Returns the indices of a scatter in which every window that is partly out of bounds is moved completely out of
+// bounds.
 Judged WithoutPartialWindows(const Instruction& scatter, const Judged& operand, const Judged& indices,
                              const Judged& updates) {
   const ScatterDimensions& d = scatter.attrs().Get<ScatterDimensions>(AttrId::kScatterDims);
   const Shape &shape = operand.value.shape(), &places = indices.value.shape();
-  std::vector<int64_t> window;  // sizes along the operand's dimensions
+  std::vector<int64_t> window;  // along the operand's dimensions
   size_t next = 0;
   for (int64_t k = 0; k < shape.rank(); ++k) {
     auto has = [&](const Ints& list) { return std::find(list.begin(), list.end(), k) != list.end(); };
@@ -83,7 +85,7 @@ Judged WithoutPartialWindows(const Instruction& scatter, const Judged& operand, 
   }
   const bool own_dimension = d.index_vector_dim < places.rank();
   const int64_t components = own_dimension ? places.dimensions(d.index_vector_dim) : 1;
-  int64_t inner = 1;  // places between two components of a vector
+  int64_t inner = 1;  // distance between two components of a vector
   for (int64_t k = d.index_vector_dim + 1; k < places.rank(); ++k) inner *= places.dimensions(k);
   Judged moved = indices;
   for (int64_t i = 0; components > 0 && i < indices.value.num_elements(); ++i) {
@@ -155,7 +157,7 @@ bool DropsWholeWindows(const FuzzProgram& program, const std::vector<Literal>& f
     any = true;
     const size_t arrays = read.size() / 2;
     const PrimitiveType type = read[arrays].value.shape().element_type();
-    // Moved far outside, which the type of the indices must be able to say.
+    // Moved far out of bounds, if the type of the indices can represent it.
     if (!IsSigned(type) || BitWidth(type) < 32) return absl::UnimplementedError("indices of a narrow type");
     read[arrays] = WithoutPartialWindows(i, read[0], read[arrays], read[arrays + 1]);
     return absl::OkStatus();
@@ -189,7 +191,7 @@ bool IsFlushing(const FuzzProgram& program, const std::vector<Literal>& found) {
       differs = true;
       bool fits = false;
       for (size_t way = 1; way < ways.size(); ++way) {
-        // The sign of a zero that was a number is nobody's promise: equal numbers fit too.
+        // The sign of a zero that was a number is unspecified, so equal numbers match too.
         const double bound = BoundAt(leaves[way][r]->seen, i);
         fits = fits || (!std::isinf(bound) && (Within(leaves[way][r]->value, found[r], i, bound) ||
                                                Number(leaves[way][r]->value, i) == Number(found[r], i)));

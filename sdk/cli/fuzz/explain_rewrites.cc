@@ -1,5 +1,5 @@
-// Rewrites of compilers that change what some programs mean, done to a copy of the program: what was found is then held
-// against the meaning of the copy.
+// Rewrites by compilers that change the meaning of some programs. Each is applied to a copy of the program, and the
+// result is compared with the meaning of the copy.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -13,10 +13,10 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-// Each changes one instruction, if it is of its kind, and says whether it did.
+// Each function changes one instruction if it applies, and returns whether it did.
 using Rewrite = bool (*)(Computation*, Instruction*);
 
-// a / b^c as a * b^-c. A whole number to a negative power is 0.
+// a / b^c becomes a * b^-c. An integer to a negative power is 0.
 bool DivideByPower(Computation* c, Instruction* i) {
   if (!i->Is(Opcode::kDivide) || !i->operand(1)->Is(Opcode::kPower)) return false;
   Instruction *base = i->operand(1)->operand(0), *exponent = i->operand(1)->operand(1);
@@ -26,7 +26,7 @@ bool DivideByPower(Computation* c, Instruction* i) {
   return true;
 }
 
-// A whole power with no more than the low six bits of its exponent.
+// An integer power uses only the low six bits of its exponent.
 bool SixBitsOfExponent(Computation* c, Instruction* i) {
   const PrimitiveType type = i->shape().element_type();
   if (!i->Is(Opcode::kPower) || !IsIntegral(type) || BitWidth(type) < 8) return false;
@@ -47,7 +47,8 @@ bool SixBitsOfExponent(Computation* c, Instruction* i) {
   return true;
 }
 
-// A power of unsigned numbers as one of the signed numbers that have the same bits: an exponent of the upper half is
+// A power of unsigned integers is computed as one of the signed integers with the same bits, so a large exponent is
+// negative.
 // negative then.
 bool SignedPower(Computation* c, Instruction* i) {
   const PrimitiveType type = i->shape().element_type();
@@ -63,8 +64,8 @@ bool SignedPower(Computation* c, Instruction* i) {
   return true;
 }
 
-// A scatter whose index vectors have no component, so that every update goes to one place: updates of the operand's
-// shape are combined with it element by element, of others the last is applied.
+// A scatter whose index vectors have no component, so that every update goes to the same element: updates with the
+// operand's shape are combined with it element by element; of other updates the last one is applied.
 bool ScatterWithoutComponents(Computation* c, Instruction* i) {
   if (!i->Is(Opcode::kScatter) || i->operand_count() != 3) return false;
   const ScatterDimensions& d = i->attrs().Get<ScatterDimensions>(AttrId::kScatterDims);
@@ -98,7 +99,7 @@ bool ScatterWithoutComponents(Computation* c, Instruction* i) {
   return true;
 }
 
-// (x * c) * d as x * (c * d) with one rounding less, for float constants.
+// (x * c) * d becomes x * (c * d) with one rounding less, for float constants.
 bool JoinConstants(Computation* c, Instruction* i) {
   if (!i->Is(Opcode::kMultiply) || !IsFloat(i->shape().element_type())) return false;
   auto constant = [](const Instruction* x) {
@@ -118,14 +119,14 @@ bool JoinConstants(Computation* c, Instruction* i) {
   return false;
 }
 
-// true + true as the sum of two bits that wraps, false.
+// true + true is computed as a sum of bits that wraps, so it is false.
 bool AddOfBits(Computation* c, Instruction* i) {
   if (!i->Is(Opcode::kAdd) || i->shape().element_type() != PrimitiveType::kPred) return false;
   Replace(i, Make(c, i, Opcode::kXor, i->shape(), {i->operand(0), i->operand(1)}));
   return true;
 }
 
-// x / x as 1, for whole numbers, however the two are found to be equal: 0 / 0 is 1 then.
+// x / x becomes 1 for integers, whichever way equality is detected, so 0 / 0 is 1.
 bool DivideByItself(Computation* c, Instruction* i) {
   const PrimitiveType type = i->shape().element_type();
   if (!i->Is(Opcode::kDivide) || !IsIntegral(type)) return false;
@@ -145,7 +146,7 @@ bool DivideByItself(Computation* c, Instruction* i) {
   return true;
 }
 
-// The bits of a narrow whole number counted in its extension to a byte.
+// The bits of a narrow integer are counted in its extension to a byte.
 bool PopcntOfByte(Computation* c, Instruction* i) {
   const PrimitiveType type = i->shape().element_type();
   if (!i->Is(Opcode::kPopcnt) || !IsSubByte(type) || !IsSigned(type)) return false;
@@ -155,7 +156,7 @@ bool PopcntOfByte(Computation* c, Instruction* i) {
   return true;
 }
 
-// A slice of a slice as one whose starts are added up, and clamped once.
+// A slice of a slice becomes one slice whose starts are added and clamped once.
 bool SliceOfSlice(Computation* c, Instruction* i) {
   if (!i->Is(Opcode::kDynamicSlice) || !i->operand(0)->Is(Opcode::kDynamicSlice)) return false;
   const Instruction* outer = i->operand(0);
@@ -170,7 +171,7 @@ bool SliceOfSlice(Computation* c, Instruction* i) {
   return true;
 }
 
-// The sum over a product with a broadcast loses the sum over what is contracted: it is divided by its length.
+// The sum over a product with a broadcast lacks the sum over the contracted dimension: it is divided by its length.
 bool LostContraction(Computation* c, Instruction* i) {
   if (!i->Is(Opcode::kReduce) || i->operand_count() != 2 || !i->operand(0)->Is(Opcode::kDot)) return false;
   if (BinaryOf(*i->called(0), 0, 1) != Opcode::kAdd || !IsFloat(i->shape().element_type())) return false;
@@ -192,7 +193,7 @@ bool LostContraction(Computation* c, Instruction* i) {
   return true;
 }
 
-// The logarithm of a number whose imaginary part is subnormal as that of one with -0 there.
+// The logarithm of a number with a subnormal imaginary part is computed with -0 instead.
 bool LogOfSubnormal(Computation* c, Instruction* i) {
   if (!i->Is(Opcode::kLog) && !i->Is(Opcode::kLog1p)) return false;
   const PrimitiveType type = i->shape().element_type();
@@ -218,7 +219,7 @@ bool LogOfSubnormal(Computation* c, Instruction* i) {
   return true;
 }
 
-// Complex numbers in the order of their real parts alone.
+// Complex numbers are ordered by their real parts only.
 bool RealPartsOnly(Computation* c, Instruction* i) {
   if (!i->Is(Opcode::kCompare) || !IsComplex(i->operand(0)->shape().element_type())) return false;
   if (i->direction() == ComparisonDirection::kEq || i->direction() == ComparisonDirection::kNe) return false;
@@ -228,7 +229,7 @@ bool RealPartsOnly(Computation* c, Instruction* i) {
   return true;
 }
 
-// a / c as a * (1 / c) with one rounding more, for a constant c.
+// a / c becomes a * (1 / c) with one rounding more, for a constant c.
 bool ReciprocalOfConstant(Computation* c, Instruction* i) {
   if (!i->Is(Opcode::kDivide) || !IsFloat(i->shape().element_type())) return false;
   Instruction* by = i->operand(1);

@@ -1,4 +1,4 @@
-// The tool on itself: no false alarm on the evaluator, and planted defects are found and shrunk.
+// Tests of the tool: the evaluator gives no findings, and planted defects are found and shrunk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::vector<Lane> EvaluatorLane(Mutation mutation = nullptr) {
   return lanes;
 }
 
-// The evaluator against bounds around its own values: nothing may differ, and little may be left undecided.
+// The evaluator's values are within their bounds, and few elements are undecided.
 TEST(Campaign, EvaluatorAgreesWithItself) {
   std::vector<Lane> lanes = EvaluatorLane();
   CampaignOptions options;
@@ -37,7 +37,7 @@ TEST(Campaign, EvaluatorAgreesWithItself) {
   EXPECT_GT(static_cast<double>(result.power.bitwise), 0.3 * all);
 }
 
-// Passes on to the evaluator and counts its processes.
+// Uses the evaluator and counts its processes.
 class Renewed : public Runner {
  public:
   Renewed(std::unique_ptr<Runner> runner, int* count) : runner_(std::move(runner)), count_(count) {}
@@ -67,7 +67,7 @@ TEST(Campaign, AFindingEndsTheProcess) {
   EXPECT_EQ(wrong, static_cast<int>(result.findings.size()));
 }
 
-// What a reduction or a sort calls may be longer.
+// The computations of reductions and sorts may be longer.
 int64_t OperationsOfEntry(const Module& module) {
   return std::count_if(module.entry()->instructions().begin(), module.entry()->instructions().end(), [](const auto& i) {
     return !i->Is(Opcode::kParameter) && !i->Is(Opcode::kConstant) && !i->Is(Opcode::kTuple) &&
@@ -91,7 +91,7 @@ TEST_P(Defect, IsFoundAndShrunk) {
   const Finding& f = result.findings[0];
   EXPECT_EQ(f.runner, "b");
   EXPECT_LE(OperationsOfEntry(*f.program.module), 3) << PrintModule(*f.program.module);
-  // What was found is whole: it can be printed, read, and still shows the difference.
+  // The program of the finding can be printed and read, and still shows the difference.
   const absl::StatusOr<std::unique_ptr<Module>> again = ParseHloModule(PrintModule(*f.program.module));
   ASSERT_TRUE(again.ok()) << again.status();
   const absl::StatusOr<Judged> meant = Meaning(f.program);
@@ -131,7 +131,7 @@ ENTRY e { x = f32[4] parameter(0) z = f32[] constant(0) ROOT r = f32[] reduce(x,
 }
 
 TEST(Bounds, FollowTheDataFlow) {
-  // The product may stay unrounded inside, the sum of it may then differ; the product itself may not.
+  // The product may stay unrounded inside the program, so its sum may differ; the product itself may not.
   const char* text = R"(HloModule m
 ENTRY e { x = f32[1] parameter(0) y = f32[1] parameter(1) m = f32[1] multiply(x, y) s = f32[1] subtract(m, y)
   f = f32[1] floor(s) ROOT t = (f32[1], f32[1], f32[1]) tuple(m, s, f) })";
@@ -140,10 +140,10 @@ ENTRY e { x = f32[1] parameter(0) y = f32[1] parameter(1) m = f32[1] multiply(x,
   EXPECT_FALSE(j.elements[0].seen.valid());
   EXPECT_GT(BoundAt(j.elements[1].seen, 0), 0);
   EXPECT_LT(BoundAt(j.elements[1].seen, 0), 1e-6);
-  EXPECT_LT(BoundAt(j.elements[2].seen, 0), 1e-6);  // far from a whole number: decided
+  EXPECT_LT(BoundAt(j.elements[2].seen, 0), 1e-6);  // far from an integer: decided
 }
 
-// The same of f64, where half a unit in the last place is lost when it is added to the number.
+// The same in f64, where half a unit in the last place is lost when it is added to the number.
 TEST(Bounds, FollowTheDataFlowInF64) {
   const char* text = R"(HloModule m
 ENTRY e { x = f64[1] parameter(0) m = f64[1] multiply(x, x) ROOT s = f64[1] add(m, x) })";
@@ -154,7 +154,7 @@ ENTRY e { x = f64[1] parameter(0) m = f64[1] multiply(x, x) ROOT s = f64[1] add(
 }
 
 TEST(Bounds, JumpsAreNotDecided) {
-  // exp(x) is inexact at 1; floor of exp(0) could be 0 or 1.
+  // exp(x) is inexact at 1; floor of exp(0) may be 0 or 1.
   const char* text = R"(HloModule m
 ENTRY e { x = f32[2] parameter(0) y = f32[2] exponential(x) f = f32[2] floor(y) i = s32[2] convert(y)
   ROOT t = (f32[2], s32[2]) tuple(f, i) })";
@@ -166,8 +166,8 @@ ENTRY e { x = f32[2] parameter(0) y = f32[2] exponential(x) f = f32[2] floor(y) 
   EXPECT_EQ(BoundAt(j.elements[1].seen, 1), 0);
 }
 
-// Whole numbers times the least subnormal number are exact; halves of them are rounded, product by product or, in a
-// fused multiply-add, with the sum: 1.5 + 2.5 units are 2 + 2, or 2 + 2.5 rounded, or 4.
+// Integers times the smallest subnormal number are exact; halves of them are rounded for each product or, in a fused
+// multiply-add, with the sum: 1.5 + 2.5 units are 2 + 2, or 2 + 2.5 rounded, or 4.
 TEST(Bounds, ProductsThatUnderflow) {
   const char* text = R"(HloModule m
 ENTRY e { x = f64[2] parameter(0) y = f64[2] parameter(1) ROOT d = f64[] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0} })";
@@ -185,7 +185,7 @@ ENTRY e { x = f64[2] parameter(0) y = f64[2] parameter(1) ROOT d = f64[] dot(x, 
   EXPECT_EQ(bound(normal, halves), 0);
 }
 
-// What a product lost is known to be something where the remainder itself would underflow.
+// The rounding error of a product is nonzero even if it underflows itself.
 TEST(Bounds, RemaindersThatUnderflow) {
   const char* text = R"(HloModule m
 ENTRY e { x = f64[2] parameter(0) y = f64[2] parameter(1) m = f64[2] multiply(x, y) z = f64[2] constant({5e-324, 5e-324})
@@ -196,7 +196,7 @@ ENTRY e { x = f64[2] parameter(0) y = f64[2] parameter(1) m = f64[2] multiply(x,
   EXPECT_EQ(BoundAt(j.seen, 1), 0);
 }
 
-// Shrinking may make one out of a loop that came to its end.
+// Shrinking may make a loop endless.
 TEST(Bounds, EndlessLoopsOfReducersAreGivenUp) {
   absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(R"(HloModule m
 go_on { c = f32[] parameter(0) ROOT yes = pred[] constant(true) }
@@ -215,8 +215,9 @@ ENTRY e { x = f32[4] parameter(0) z = f32[] constant(0) ROOT r = f32[] reduce(x,
   EXPECT_TRUE(absl::IsCancelled(result.status())) << result.status();
 }
 
-// The angle of x^y is y log x, here 744 radians in a type that tells them to 1e-13: an error of the result's direction.
-TEST(Bounds, PowersByManyTurns) {
+// The angle of x^y is y log x, here 744 radians, which the type represents with an error of 1e-13. This changes the
+// direction of the result.
+TEST(Bounds, PowersWithLargeAngles) {
   const char* text = R"(HloModule m
 ENTRY e { x = c128[2] parameter(0) y = c128[2] parameter(1) ROOT p = c128[2] power(x, y) })";
   const std::complex<double> x[] = {{5e-324, 0}, {1.5, 0.5}}, y[] = {{0, 1}, {0, 1}};
@@ -227,7 +228,7 @@ ENTRY e { x = c128[2] parameter(0) y = c128[2] parameter(1) ROOT p = c128[2] pow
   EXPECT_LT(BoundAt(j.seen, 1), 5e-14);
 }
 
-// The sum over the products of gradient and operand leaves the range; what is divided by the variance again does not.
+// The sum over the products of gradient and operand overflows; divided by the variance it does not.
 TEST(Bounds, BatchNormGradThatOverflowsOnTheWay) {
   const char* text = R"(HloModule m
 ENTRY e { x = f32[2,1] parameter(0) s = f32[1] constant({1}) m = f32[1] constant({0.5}) v = f32[1] constant({0.75})
@@ -240,7 +241,7 @@ ENTRY e { x = f32[2,1] parameter(0) s = f32[1] constant({1}) m = f32[1] constant
   EXPECT_LT(BoundAt(decided.elements[0].seen, 0), 1e-3);
 }
 
-// A variance beyond the range says nothing of the results: the mean and the normalized values may come back into it.
+// If the variance overflows, the results are undecided: the mean and the normalized values may be finite.
 TEST(Bounds, BatchNormTrainingOfInfiniteVariance) {
   const char* text = R"(HloModule m
 ENTRY e { x = f32[3,1] parameter(0) s = f32[1] constant({0.5}) o = f32[1] constant({-1.8})
@@ -253,7 +254,7 @@ ENTRY e { x = f32[3,1] parameter(0) s = f32[1] constant({0.5}) o = f32[1] consta
   EXPECT_LT(bound(2), 1e-3);
 }
 
-// Which number stands for NaN in a type without one is an implementation's own.
+// The number that represents NaN in a type without NaN is unspecified.
 TEST(Bounds, NanWithoutNan) {
   const char* text = R"(HloModule m
 ENTRY e { x = f32[2] parameter(0) n = f4e2m1fn[2] convert(x) w = f8e4m3fn[2] convert(x)
@@ -265,7 +266,7 @@ ENTRY e { x = f32[2] parameter(0) n = f4e2m1fn[2] convert(x) w = f8e4m3fn[2] con
   EXPECT_FALSE(j.elements[1].seen.valid());
 }
 
-// There is no -0 in these types; an operation that reads the unrounded value may see one, and no other number.
+// These types have no -0. An operation that reads the unrounded value may see -0, but no other difference.
 TEST(Bounds, ZeroWithoutSign) {
   const char* text = R"(HloModule m
 ENTRY e { x = f8e5m2fnuz[2] parameter(0) n = f8e5m2fnuz[2] negate(x) w = f64[2] convert(n)
@@ -312,7 +313,7 @@ TEST(Explain, Flushing) {
   EXPECT_FALSE(IsFlushing(program, {Literal::FromValues<float>({2}, other)}));
 }
 
-// A function may compare one operand as zero and compute with the other.
+// A function may treat one operand as zero in a comparison and compute with the other.
 TEST(Explain, FlushingOneOperand) {
   const double x[] = {-1.5e-323};
   const FuzzProgram program =
@@ -341,7 +342,7 @@ ENTRY e { x = s32[3] parameter(0) i = s32[1] parameter(1) u = s32[2] parameter(2
   EXPECT_FALSE(DropsWholeWindows(program, {Literal::FromValues<int32_t>({3}, other)}));
 }
 
-// What comes out after a compiler's rewrite is told from what is right and from everything else.
+// The result after a compiler's rewrite is distinguished from the correct result and from all others.
 TEST(Explain, Rewrites) {
   struct Case {
     const char *sign, *text;
@@ -480,7 +481,7 @@ std::string ReadText(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// The list of the repository can be read, and the page explains each of its entries.
+// The file can be read, and the page explains each of its entries.
 TEST(Known, EveryEntryIsExplained) {
   const auto known = ParseKnownDifferences(ReadText("/sdk/cli/fuzz/known_differences.txt"));
   ASSERT_TRUE(known.ok()) << known.status();

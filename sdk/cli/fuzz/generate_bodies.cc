@@ -1,8 +1,8 @@
-// Recipes: computations of reductions and sorts that are more than one operation: arrays, loops and branches inside
-// them, keys computed from the elements.
+// Recipes: computations of reductions and sorts with several operations: arrays, loops and branches, and keys that are
+// computed from the elements.
 //
-// What a reduction means must not hang on the order of its steps: each body here is one associative and commutative
-// operation said in a long way, over whole numbers and truth values, or the greatest and the least of anything.
+// The result of a reduction must not depend on the order of its steps. Each computation here is an associative and
+// commutative operation, written in a complicated way, on integers or booleans, or a maximum or minimum of any type.
 #include <algorithm>
 
 #include "core/types/status_macros.h"
@@ -14,7 +14,7 @@ namespace {
 using P = PrimitiveType;
 using hlo::Result;
 
-// a and b side by side as [2,n], reduced to one row with another reduction, whose first element it is.
+// Puts a and b side by side as [2,n] and reduces them to one row with another reduction; returns its first element.
 Result ByRows(Builder& b, Value x, Value y, Opcode op, const Literal& neutral, int64_t n) {
   const P type = x->shape().element_type();
   ASSIGN_OR_RETURN(const Value wide_x, b.BroadcastInDim(x, {1, n}, {}));
@@ -27,7 +27,7 @@ Result ByRows(Builder& b, Value x, Value y, Opcode op, const Literal& neutral, i
   return b.Reshape(one, {});
 }
 
-// An array of both, sorted or turned round, and the two taken out of it again.
+// Makes an array of both, sorts or reverses it, and takes the two out again.
 Result ByPlaces(Builder& b, Value x, Value y, Opcode op) {
   ASSIGN_OR_RETURN(const Value row_x, b.Reshape(x, {1}));
   ASSIGN_OR_RETURN(const Value row_y, b.Reshape(y, {1}));
@@ -39,15 +39,15 @@ Result ByPlaces(Builder& b, Value x, Value y, Opcode op) {
   return b.Reshape(one, {});
 }
 
-// One turn of a loop.
+// A loop with one iteration.
 Result ByLoop(Builder& b, Value x, Value y, Opcode op) {
   const P type = x->shape().element_type();
   const Shape scalar(type, {}), count(P::kS32, {}), state = Shape::Tuple({count, scalar, scalar});
-  Builder c(b.module(), "once_more"), t(b.module(), "turn");
+  Builder c(b.module(), "once_more"), t(b.module(), "iteration");
   ASSIGN_OR_RETURN(const Value before, c.Parameter(0, state));
-  ASSIGN_OR_RETURN(const Value turns, c.GetTupleElement(before, 0));
+  ASSIGN_OR_RETURN(const Value iterations, c.GetTupleElement(before, 0));
   ASSIGN_OR_RETURN(const Value one, c.Constant(Literal::ScalarInt(P::kS32, 1)));
-  ASSIGN_OR_RETURN(const Value go, c.Compare(turns, one, ComparisonDirection::kLt));
+  ASSIGN_OR_RETURN(const Value go, c.Compare(iterations, one, ComparisonDirection::kLt));
   ASSIGN_OR_RETURN(Computation * condition, c.Build(go));
   ASSIGN_OR_RETURN(const Value s, t.Parameter(0, state));
   ASSIGN_OR_RETURN(const Value n, t.GetTupleElement(s, 0));
@@ -64,7 +64,7 @@ Result ByLoop(Builder& b, Value x, Value y, Opcode op) {
   return b.GetTupleElement(end, 1);
 }
 
-// Both branches do the same with the two in another order.
+// Both branches do the same, with the two operands exchanged.
 Result ByBranch(Builder& b, Value x, Value y, Opcode op) {
   const Shape scalar(x->shape().element_type(), {}), pair = Shape::Tuple({scalar, scalar});
   std::vector<Computation*> branches;
@@ -125,8 +125,8 @@ Value Generator::ReduceByControl(Scope& s) {
   return Add(s, s.b.Reduce({x}, {init}, *body, Subset(x->shape().rank(), 55)));
 }
 
-// Orders that no processor has: by magnitude, by remainder, by bits, by several keys from the last one on, by nothing
-// at all. Equal keys keep their places.
+// Orders that no processor has: by magnitude, by remainder, by bits, by several keys starting with the last one, or
+// none at all. Equal keys keep their order.
 Value Generator::SortOddly(Scope& s) {
   const Value x = Any(s, random_.Chance(70) ? Kind::kInteger : Kind::kReal, 1);
   if (x == nullptr || HasNan(s, x)) return nullptr;
@@ -159,14 +159,14 @@ Value Generator::SortOddly(Scope& s) {
         return b.Binary(Opcode::kRemainder, v, three);
       }
       case 2:
-        if (type == P::kF8E8M0FNU) return v;  // it has no zero: a fraction's floor is NaN
+        if (type == P::kF8E8M0FNU) return v;  // the type has no zero: the floor of a fraction is NaN
         if (!IsIntegral(type)) return b.Unary(Opcode::kFloor, v);
         return b.Unary(random_.Chance(50) ? Opcode::kPopcnt : Opcode::kClz, v);
       default:
         return v;
     }
   };
-  // One bit of the choice is drawn for both sides.
+  // The choice is drawn once for both sides.
   const Random before = random_;
   Result l = key(left[0]);
   random_ = before;
@@ -176,7 +176,7 @@ Value Generator::SortOddly(Scope& s) {
   if (way == 4) {
     root = b.Constant(Literal::ScalarInt(P::kPred, 0));
   } else if (way == 5) {
-    // The other way round, by "not at least".
+    // Reversed, by "not greater or equal".
     Result not_before = b.Compare(*l, *r, descending ? ComparisonDirection::kLe : ComparisonDirection::kGe);
     if (not_before.ok()) root = b.Unary(Opcode::kNot, *not_before);
   } else {

@@ -1,4 +1,4 @@
-// Recipes: arrays of bounded size, whose length in one dimension is a number of the program.
+// Recipes: arrays with a dimension of bounded dynamic size.
 #include <algorithm>
 
 #include "sdk/cli/fuzz/generator.h"
@@ -11,8 +11,8 @@ std::vector<Generator::Recipe> Generator::BoundedRecipes() {
   };
 }
 
-// A bounded array moved, joined, cut, padded and sorted, then summed up or multiplied along the bounded dimension.
-// Whole numbers, for bounds do not follow sizes.
+// Moves, concatenates, slices, pads and sorts an array with a bounded dimension, then reduces or contracts along that
+// dimension. Integers, because bounds do not depend on dynamic sizes.
 Value Generator::BoundedChain(Scope& s) {
   const PrimitiveType type = AnyType(Kind::kInteger);
   const std::vector<int64_t> dims = AnyDims(2, 3);
@@ -73,7 +73,8 @@ Value Generator::BoundedChain(Scope& s) {
         next = Add(s, s.b.Binary(OneOf({Opcode::kAdd, Opcode::kMultiply, Opcode::kAnd}), bounded, bounded));
         break;
     }
-    // What an operation makes of a bounded dimension is its own; the chain goes on while it is known where it is.
+    // An operation may do anything with a bounded dimension; the chain continues while it is known where the dimension
+    // is.
     if (next == nullptr || !next->shape().IsArray() || next->shape().num_elements() == 0) continue;
     if (!next->shape().is_dynamic(now)) continue;
     bounded = next;

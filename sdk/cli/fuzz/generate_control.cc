@@ -1,4 +1,4 @@
-// Recipes: calls, loops, branches, and what is only wrapped round values.
+// Recipes: calls, loops, branches, and operations that only wrap values.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -156,15 +156,15 @@ Value Generator::CopyAsync(Scope& s) {
   return start == nullptr ? nullptr : Add(s, s.b.Op(Opcode::kCopyDone, {start}, {}, {}, shape));
 }
 
-// A counter and some state; as many turns as a constant or an argument says.
+// A loop with a counter and some state, with a trip count that is a constant or an argument.
 Value Generator::While(Scope& s) {
   std::vector<Value> state = Chosen(s, 3);
   const Value zero = Add(s, s.b.Constant(Literal::ScalarInt(P::kS32, 0)));
   if (state.empty() || zero == nullptr) return nullptr;
   state.insert(state.begin(), zero);
-  // The limit is state as well when it is known at run time only.
+  // The limit is a part of the state if it is known at run time only.
   const bool runtime = random_.Chance(40);
-  const int64_t turns = random_.Between(0, 5);
+  const int64_t iterations = random_.Between(0, 5);
   if (runtime) {
     const Value limit = Index(s, 0, 5);
     if (limit == nullptr) return nullptr;
@@ -175,7 +175,7 @@ Value Generator::While(Scope& s) {
   std::unique_ptr<Scope> condition = Nested(s, "condition", judged, 0, false, true);
   if (condition == nullptr) return nullptr;
   const Value limit =
-      runtime ? condition->values[1] : Add(*condition, condition->b.Constant(Literal::ScalarInt(P::kS32, turns)));
+      runtime ? condition->values[1] : Add(*condition, condition->b.Constant(Literal::ScalarInt(P::kS32, iterations)));
   const Value go = Add(*condition, condition->b.Compare(condition->values[0], limit, ComparisonDirection::kLt));
   std::unique_ptr<Scope> body = Nested(s, "body", judged, 0, false, true);
   if (go == nullptr || body == nullptr) return nullptr;
@@ -201,7 +201,8 @@ Value Generator::While(Scope& s) {
   return Add(s, s.b.While(*c, *t, init));
 }
 
-// What a scan of JAX becomes: each turn reads one row, adds it to the carry, writes the carry as a row of the result.
+// The loop of a JAX scan: each iteration reads one row, adds it to the carry, and writes the carry to a row of the
+// result.
 Value Generator::LoopOverRows(Scope& s) {
   const Value x = Any(s, Kind::kReal, 1, 4);
   if (x == nullptr || x->shape().num_elements() == 0) return nullptr;
@@ -259,7 +260,7 @@ Value Generator::Conditional(Scope& s) {
   const bool by_index = random_.Chance(50);
   const Value selector =
       by_index ? (random_.Chance(60) ? Index(s, -1, 3) : Like(s, P::kS32, {})) : Like(s, P::kPred, {});
-  const std::vector<Value> wanted = Chosen(s, 2);  // whose shapes the branches return
+  const std::vector<Value> wanted = Chosen(s, 2);  // the branches return values of their shapes
   if (selector == nullptr || wanted.empty()) return nullptr;
   const int64_t branches = by_index ? random_.Between(1, 3) : 2;
   std::vector<Computation*> computations;

@@ -1,4 +1,4 @@
-// Recipes of programs that run on several devices: collectives in every group mode.
+// Recipes for programs on several devices: collectives in all group modes.
 #include <algorithm>
 #include <numeric>
 
@@ -31,7 +31,7 @@ std::vector<Generator::Recipe> Generator::DeviceRecipes() {
 Generator::Members Generator::AnyMembers(bool combines, bool one_size) {
   const Devices devices = DevicesOf(*program_.module);
   Members m;
-  // Without a channel replicas; with one numbers of devices, replicas with all their partitions, or partitions.
+  // Without a channel replicas; with one device numbers, replicas with all their partitions, or partitions.
   const int64_t mode = random_.Below(3);
   int64_t ids = devices.replicas, each = 1;
   if (mode > 0) m.channel = hlo::ChannelHandle{++channels_};
@@ -49,7 +49,7 @@ Generator::Members Generator::AnyMembers(bool combines, bool one_size) {
     size = random_.Between(1, ids);
     while (one_size && ids % size != 0) --size;
   }
-  // All in one group may go without saying.
+  // A group of all devices may be left out.
   if (size == ids && !m.numbers.has_value() && random_.Chance(50)) {
     m.size = ids * each;
     return m;
@@ -101,7 +101,7 @@ Value Generator::ReduceScatter(Scope& s) {
 
 Value Generator::AllToAll(Scope& s) {
   const Members m = AnyMembers(false, true);
-  if (!options_.portable && random_.Chance(25)) {  // whole arrays, one for each member
+  if (!options_.portable && random_.Chance(25)) {  // one complete array for each member
     const PrimitiveType type = AnyType(Kind::kAny);
     const std::vector<int64_t> dims = AnyDims(0, 2);
     std::vector<Value> operands;
@@ -153,7 +153,7 @@ Value Generator::CollectiveBroadcast(Scope& s) {
   return Add(s, hlo::CollectiveBroadcast(s.b, x, m.groups, m.channel));
 }
 
-// What only this device has: its number among the values.
+// Adds the device's own number to the values.
 Value Generator::ByDevice(Scope& s) {
   const Value id = Add(s, s.b.Op(random_.Chance(50) ? Opcode::kReplicaId : Opcode::kPartitionId, {}, {}, {},
                                  Shape(PrimitiveType::kU32, {})));

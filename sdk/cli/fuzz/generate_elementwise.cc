@@ -89,7 +89,7 @@ Value Generator::Binary(Scope& s) {
   if (x == nullptr) return nullptr;
   const PrimitiveType type = x->shape().element_type();
   if (op == Opcode::kPower && IsIntegral(type) && random_.Chance(60)) {
-    // Small exponents, that the results are no more than noise only sometimes.
+    // Small exponents, so that the results are not always meaningless.
     const Value y = Fresh(s, x->shape().WithoutLayout(), Fill::kWhole);
     return y == nullptr ? nullptr : Add(s, s.b.Binary(op, x, y));
   }
@@ -187,7 +187,7 @@ Value Generator::Map(Scope& s) {
   return Add(s, hlo::Map(s.b, operands, *body, all));
 }
 
-// What a fuser joins: many elementwise operations over one shape, with shared operands, broadcasts and conversions.
+// Chains for fusion: many elementwise operations on one shape, with shared operands, broadcasts and conversions.
 Value Generator::Chain(Scope& s) {
   Value x = Any(s, random_.Chance(75) ? Kind::kFloat : Kind::kReal);
   if (x == nullptr) return nullptr;

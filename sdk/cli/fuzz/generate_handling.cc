@@ -1,4 +1,4 @@
-// What the host does with arguments and results: orders of dimensions, memory given away, tiles on the way.
+// Chooses how the host passes arguments and reads results: orders of dimensions, donation, tiled copies.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -51,7 +51,7 @@ void Generator::ChooseHandling() {
   ModuleConfig& config = program_.module->config();
   const Computation& main = *program_.module->entry();
   const Shape& result = main.root()->shape();
-  // Arguments and results may be asked for in any order of dimensions, and the host may have its arguments in any.
+  // Arguments and results may be requested in any order of dimensions, and the host's arguments may have any order.
   if (random_.Chance(15)) config.result_layout = AnyOrder(result);
   const bool ordered = random_.Chance(15), given_away = random_.Chance(structured_ ? 40 : 15);
   for (const Instruction* p : main.parameters()) {
@@ -73,7 +73,7 @@ void Generator::ChooseHandling() {
     program_.host_orders.push_back(std::move(order));
   }
   if (!given_away) return;
-  // The memory of an argument for a result of its kind, or for anything.
+  // Donates an argument, to a result of the same shape or without a result.
   std::set<int64_t> taken;
   auto order_of = [](const Shape& shape) {
     return shape.has_layout() ? shape.layout() : Layout::RowMajor(shape.rank());

@@ -1,4 +1,4 @@
-// Recipes: operations that put elements elsewhere.
+// Recipes: operations that move elements.
 #include <algorithm>
 #include <numeric>
 
@@ -58,7 +58,7 @@ Value Generator::Broadcast(Scope& s) {
     ++at;
   }
   if (Product(dims) > 20000) return nullptr;
-  // Unit dimensions that grow: StableHLO's broadcast_in_dim; the builder writes what HLO needs for it.
+  // Broadcasts dimensions of size 1, as StableHLO's broadcast_in_dim does; the builder writes what HLO needs.
   return Add(s, hlo::BroadcastInDim(s.b, x, dims, places));
 }
 
@@ -70,14 +70,14 @@ Value Generator::Reshape(Scope& s) {
   for (int64_t k = 0; k < steps; ++k) {
     const int64_t n = static_cast<int64_t>(dims.size());
     switch (random_.Below(4)) {
-      case 0:  // two neighbours become one
+      case 0:  // merges two neighbours
         if (n >= 2) {
           const int64_t d = random_.Below(n - 1);
           dims[static_cast<size_t>(d)] *= dims[static_cast<size_t>(d + 1)];
           dims.erase(dims.begin() + d + 1);
         }
         break;
-      case 1:  // one becomes two
+      case 1:  // splits one
         if (n >= 1 && n < 5) {
           const size_t d = static_cast<size_t>(random_.Below(n));
           for (const int64_t f : {2, 3, 5, 7}) {
@@ -167,7 +167,7 @@ Value Generator::Pad(Scope& s) {
 Value Generator::Copy(Scope& s) {
   const Value x = Any(s, Kind::kAny);
   const Value copy = x == nullptr ? nullptr : Add(s, hlo::Copy(s.b, x));
-  // What a copy is for: the same array in another order of memory.
+  // A copy to another order of dimensions in memory.
   if (copy != nullptr && copy->shape().rank() > 1 && !s.plain && !options_.portable && random_.Chance(40)) {
     copy->mutable_shape().set_layout(AnyLayout(copy->shape().rank()));
   }
@@ -184,7 +184,7 @@ Value Generator::Bitcast(Scope& s) {
 Value Generator::Iota(Scope& s) {
   const std::vector<int64_t> dims = AnyDims(1);
   const Shape shape(AnyType(Kind::kNumber), dims);
-  // Counting past what the type holds is left alone but for integers, which wrap.
+  // Does not count beyond the range of the type, except for integers, which wrap.
   const int64_t d = random_.Below(shape.rank());
   if (!IsIntegral(shape.element_type()) && BitWidth(shape.element_type()) < 32 && shape.dimensions(d) > 8)
     return nullptr;
@@ -199,7 +199,7 @@ Value Generator::DynamicSlice(Scope& s) {
   std::vector<Value> starts;
   std::vector<int64_t> sizes;
   for (const int64_t size : x->shape().dimensions()) {
-    // Also before the start and past the end: starts are clamped.
+    // Starts may be negative or too large, because they are clamped.
     starts.push_back(Index(s, IsUnsigned(type) ? 0 : -2, std::min<int64_t>(size + 2, 100), type));
     if (starts.back() == nullptr) return nullptr;
     sizes.push_back(random_.Between(std::min<int64_t>(size, 1), size));
@@ -227,7 +227,7 @@ Value Generator::Gather(Scope& s) {
   const std::vector<int64_t> dims = DimsOf(x);
   const int64_t rank = x->shape().rank();
   GatherDimensions g;
-  std::vector<int64_t> batch;  // of the indices, without the index vector
+  std::vector<int64_t> batch;  // of the indices, without the dimension of the index vector
   const int64_t batch_rank = random_.Between(0, 2);
   for (int64_t k = 0; k < batch_rank; ++k) batch.push_back(random_.Between(1, 5));
   if (random_.Chance(20) && batch_rank > 0) {
@@ -255,7 +255,7 @@ Value Generator::Gather(Scope& s) {
   }
   const int64_t k = static_cast<int64_t>(g.start_index_map.size());
   if (k == 1 && random_.Chance(40)) {
-    g.index_vector_dim = batch_rank;  // left out
+    g.index_vector_dim = batch_rank;  // no such dimension
   } else {
     g.index_vector_dim = random_.Chance(70) ? batch_rank : random_.Between(0, batch_rank);
     indices.insert(indices.begin() + g.index_vector_dim, k);
@@ -272,7 +272,7 @@ Value Generator::Gather(Scope& s) {
   return at == nullptr ? nullptr : Add(s, hlo::Gather(s.b, x, at, g, sizes));
 }
 
-// Windows anywhere, over one another, outside: by operations that do not depend on the order.
+// Windows at any position, overlapping or out of bounds, with operations that do not depend on the order.
 Value Generator::Scatter(Scope& s) {
   const Value x = Any(s, Kind::kReal, 1);
   if (x == nullptr) return nullptr;
@@ -322,7 +322,7 @@ Value Generator::Scatter(Scope& s) {
   return Add(s, hlo::Scatter(s.b, {x}, at, {update}, body, d));
 }
 
-// Rows of two arrays at once, each by an operation of its own.
+// Rows of two arrays at once, each with its own operation.
 Value Generator::ScatterSeveral(Scope& s) {
   const Value x = Any(s, Kind::kInteger, 1);
   if (x == nullptr) return nullptr;
@@ -360,7 +360,7 @@ Value Generator::ScatterSeveral(Scope& s) {
   return Add(s, hlo::Scatter(s.b, {x, y}, at, {u, v}, *body, d));
 }
 
-// Rows replaced, no row twice.
+// Replaces rows, no row twice.
 Value Generator::ScatterSet(Scope& s) {
   const Value x = Any(s, Kind::kAny, 1);
   if (x == nullptr) return nullptr;
@@ -396,8 +396,8 @@ Value Generator::DimensionSize(Scope& s) {
   return x == nullptr ? nullptr : Add(s, hlo::GetDimensionSize(s.b, x, random_.Below(x->shape().rank())));
 }
 
-// What lies past the size must not count: reduced away, and the size asked for. On the way there it goes through
-// operations on bounded shapes. Whole numbers, for bounds do not follow sizes.
+// Elements beyond the size must not count: the dimension is reduced, or its size is returned, after operations on
+// bounded shapes. Integers, because bounds do not depend on dynamic sizes.
 Value Generator::SetDimensionSize(Scope& s) {
   const PrimitiveType type = random_.Chance(70)   ? AnyType(Kind::kInteger)
                              : random_.Chance(50) ? PrimitiveType::kF32

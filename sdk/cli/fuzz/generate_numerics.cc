@@ -24,16 +24,16 @@ std::vector<Generator::Recipe> Generator::NumericRecipes() {
   };
 }
 
-// Batch dimensions, contracted dimensions and free ones in any order on both sides.
+// Batch, contracted and free dimensions in any order on both sides.
 Value Generator::Dot(Scope& s) {
-  // Narrow floats hold few sums: whole numbers, few of them, that something can be told about the result.
+  // Narrow floats can represent few sums: few small integers, so that the result is decided.
   const bool narrow = random_.Chance(10);
   Value l = nullptr;
   if (narrow) {
     const std::vector<int64_t> sizes = {random_.Between(1, 5), random_.Between(1, 4)};
-    const P narrow_type = random_.Of(std::vector<P>{P::kF8E5M2, P::kF8E4M3FN, P::kF8E4M3, P::kF8E3M4,
-                                                    P::kF8E4M3B11FNUZ, P::kF8E5M2FNUZ, P::kF8E4M3FNUZ, P::kF6E2M3FN,
-                                                    P::kF6E3M2FN, P::kF4E2M1FN, P::kBF16});
+    const P narrow_type =
+        random_.Of(std::vector<P>{P::kF8E5M2, P::kF8E4M3FN, P::kF8E4M3, P::kF8E3M4, P::kF8E4M3B11FNUZ, P::kF8E5M2FNUZ,
+                                  P::kF8E4M3FNUZ, P::kF6E2M3FN, P::kF6E3M2FN, P::kF4E2M1FN, P::kBF16});
     l = Fresh(s, Shape(narrow_type, sizes), Fill::kWhole);
   } else {
     l = Any(s, Kind::kNumber, 1, 4);
@@ -43,7 +43,7 @@ Value Generator::Dot(Scope& s) {
   const std::vector<int64_t> dims = DimsOf(l);
   const int64_t rank = l->shape().rank();
   DotDimensions d;
-  std::vector<std::pair<int64_t, char>> right;  // size, and what it is
+  std::vector<std::pair<int64_t, char>> right;  // its size and its kind
   for (const int64_t k : random_.Permutation(rank)) {
     const int64_t at = random_.Below(10);
     if (at < 3 && d.lhs_contracting.size() < 2) {
@@ -96,9 +96,9 @@ Value Generator::RaggedDot(Scope& s) {
     sizes.SetFromInt(g, size);
     m += size;
   }
-  m += random_.Below(2);  // rows of no group
+  m += random_.Below(2);  // rows that belong to no group
   const int64_t which = random_.Below(3);
-  // Groups of rows, each with a matrix of its own; of what is contracted, each a product; of batches.
+  // Groups of rows with one matrix each; groups of the contracted dimension with one product each; or batches.
   const Shape lhs(type, which == 0   ? std::vector<int64_t>{m, k}
                         : which == 1 ? std::vector<int64_t>{k, m}
                                      : std::vector<int64_t>{m, k, n});
@@ -139,7 +139,7 @@ Value Generator::ScaledDot(Scope& s) {
              hlo::ScaledDot(s.b, l, ls, r, rs, d, {}, random_.Chance(50) ? hlo::ElementType(P::kF32) : std::nullopt));
 }
 
-// Any order of dimensions, groups, strides, padding of either sign, both dilations, reversed windows.
+// Any order of dimensions, groups, strides, positive and negative padding, both dilations, reversed windows.
 Value Generator::Convolution(Scope& s) {
   const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF32,  P::kF32,  P::kF32,  P::kF32,    P::kF64,
                                            P::kF64, P::kF64, P::kBF16, P::kBF16, P::kF16,  P::kF16,    P::kS32,
@@ -255,7 +255,7 @@ Value Generator::Fft(Scope& s) {
   for (int64_t& d : dims) d = std::max<int64_t>(d, 1);
   std::vector<int64_t> lengths(dims.end() - count, dims.end());
   if (kind == FftType::kIrfft) {
-    // The input holds half of the last dimension, one more for the middle.
+    // The input has half of the last dimension, plus one for the middle.
     const int64_t n = random_.Between(1, 12);
     lengths.back() = n;
     dims.back() = n / 2 + 1;

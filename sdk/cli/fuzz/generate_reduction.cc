@@ -6,7 +6,7 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-// (x0, x1) -> x0 before x1, for operand 0 of `count` operands; total order for floats, for which "<" leaves ties.
+// (x0, x1) -> x0 < x1, for operand 0 of `count` operands. Total order for floats, because "<" leaves ties.
 absl::StatusOr<Computation*> Comparator(Module* module, const std::vector<PrimitiveType>& types, bool descending,
                                         bool total, bool two_keys) {
   Builder b(module, "compare");
@@ -83,7 +83,7 @@ Value Generator::ReduceSeveral(Scope& s) {
   return Add(s, s.b.Reduce({x, y}, {i0, i1}, *body, Subset(x->shape().rank(), 55)));
 }
 
-// The greatest and its place, the first of equal ones: what jnp.argmax becomes.
+// The maximum and its index, the first one of equal elements, like jnp.argmax.
 Value Generator::ArgMax(Scope& s) {
   const Value x = Any(s, Kind::kReal, 1);
   if (x == nullptr || HasNan(s, x)) return nullptr;
@@ -110,7 +110,7 @@ Value Generator::ArgMax(Scope& s) {
   if (!root.ok()) return nullptr;
   absl::StatusOr<Computation*> body = b.Build(*root);
   const Value init = Identity(s, least ? Opcode::kMinimum : Opcode::kMaximum, type);
-  // Behind every place, so that an element equal to the init value comes first.
+  // Larger than every index, so that an element that equals the init value comes first.
   const Value last = Add(s, s.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, INT32_MAX)));
   if (!body.ok() || places == nullptr || init == nullptr || last == nullptr) return nullptr;
   return Add(s, s.b.Reduce({x, places}, {init, last}, *body, {d}));
@@ -139,7 +139,7 @@ Value Generator::ReduceWindow(Scope& s) {
   return Add(s, hlo::ReduceWindow(s.b, {x}, {init}, body, sizes, strides, base, window, padding));
 }
 
-// Cumulative sums as JAX writes them: a window as long as the array, padded in front.
+// Cumulative sums as JAX writes them: a window of the array's length, padded at the front.
 Value Generator::Cumulative(Scope& s) {
   const Value x = Any(s, Kind::kReal, 1, 3);
   if (x == nullptr) return nullptr;
@@ -198,7 +198,7 @@ Value Generator::Sort(Scope& s) {
     if (operands.back() == nullptr) return nullptr;
     types.push_back(type);
   }
-  // Stable wherever equal keys could be told apart.
+  // Stable if equal keys could be distinguished.
   const bool total = IsFloat(types[0]) && random_.Chance(50);
   const bool stable = more > 0 || (IsFloat(types[0]) && !total) || random_.Chance(50);
   const bool second_key = more > 0 && IsIntegral(types[1]) && random_.Chance(30);

@@ -1,5 +1,5 @@
-// Recipes of structured programs: one computation that is called from many places, by calls, branches, reductions and
-// sorts, and results that are arguments or one another.
+// Recipes for structured programs: computations with several callers (calls, branches, reductions, sorts), and results
+// that are arguments or each other.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +10,7 @@ namespace {
 
 using P = PrimitiveType;
 
-constexpr double kMostCost = 4000;  // instructions that one call may run
+constexpr double kMostCost = 4000;  // the largest number of instructions that one call may execute
 
 Value FirstArray(const std::vector<Value>& values) { return values.empty() ? nullptr : values[0]; }
 
@@ -26,7 +26,7 @@ std::vector<Generator::Recipe> Generator::SharingRecipes() {
   };
 }
 
-// How many instructions a run of it takes, where loops go round six times.
+// Returns the number of instructions that a run executes, if loops have six iterations.
 double Generator::CostOf(const Computation* c) {
   const auto known = costs_.find(c);
   if (known != costs_.end()) return known->second;
@@ -40,7 +40,7 @@ double Generator::CostOf(const Computation* c) {
   return cost;
 }
 
-// A function of some arrays, or of a tuple of them, as a branch has it.
+// A function of several arrays, or of a tuple of them, as a branch has it.
 Computation* Generator::MakeFunction(Scope& s, bool tuple) {
   const std::vector<Value> samples = Chosen(s, 3);
   std::vector<Judged> judged;
@@ -48,13 +48,12 @@ Computation* Generator::MakeFunction(Scope& s, bool tuple) {
   if (samples.empty()) return nullptr;
   const bool plain = random_.Chance(15);
   const int steps = static_cast<int>(random_.Between(2, 5));
-  std::unique_ptr<Scope> inner =
-      Nested(s, tuple ? "shared_branch" : "shared_function", judged, steps, plain, tuple);
+  std::unique_ptr<Scope> inner = Nested(s, tuple ? "shared_branch" : "shared_function", judged, steps, plain, tuple);
   if (inner == nullptr) return nullptr;
   Value root = inner->values.back();
   if (tuple || random_.Chance(50)) {
     std::vector<Value> results = {root};
-    const int64_t more = random_.Between(0, 2);  // arguments passed through and one value twice among them
+    const int64_t more = random_.Between(0, 2);  // also returns arguments, and one value twice
     for (int64_t k = 0; k < more; ++k) results.push_back(random_.Of(inner->values));
     root = Add(*inner, inner->b.Tuple(results));
     if (root == nullptr) return nullptr;
@@ -69,7 +68,7 @@ Computation* Generator::MakeFunction(Scope& s, bool tuple) {
 std::optional<std::vector<Value>> Generator::ArgumentsFor(Scope& s, const std::vector<Shape>& shapes) {
   std::vector<Value> arguments;
   for (const Shape& shape : shapes) {
-    // One caller knows it, another one does not.
+    // One caller passes a constant, another one does not.
     const Value v =
         random_.Chance(25) ? Constant(s, shape.WithoutLayout()) : Like(s, shape.element_type(), shape.dimensions());
     if (v == nullptr) return std::nullopt;
@@ -131,7 +130,7 @@ Value Generator::SharedBranches(Scope& s) {
   return Add(s, s.b.Conditional(selector, {first, second}, operands));
 }
 
-// What a checkpoint makes of a function: it is called, and called again behind a barrier from the same arguments.
+// A function as in a checkpoint: it is called, and called again behind a barrier with the same arguments.
 Value Generator::Recomputed(Scope& s) {
   if (s.depth > 0 && random_.Chance(50)) return nullptr;
   Computation* f = !functions_.empty() && (s.depth >= 2 || random_.Chance(60)) ? random_.Of(functions_)
@@ -179,7 +178,7 @@ Value Generator::Recomputed(Scope& s) {
   return Add(s, s.b.Binary(op, earlier, second));
 }
 
-// One helper, two combiners that call it, reductions by both, and a call of the helper itself.
+// A helper that two combiners call, reductions by both, and a call of the helper itself.
 Value Generator::SharedCombiner(Scope& s) {
   const Value x = Any(s, random_.Chance(75) ? Kind::kInteger : Kind::kReal, 1, 3);
   if (x == nullptr || x->shape().num_elements() > 600 || x->shape().num_elements() == 0 || HasNan(s, x)) return nullptr;
@@ -227,7 +226,7 @@ Value Generator::SharedCombiner(Scope& s) {
   return v;
 }
 
-// One comparator that asks a helper for the keys, and two sorts by it.
+// A comparator that calls a helper for the keys, and two sorts by it.
 Value Generator::SharedOrder(Scope& s) {
   const Value x = Any(s, Kind::kInteger, 1, 3);
   if (x == nullptr) return nullptr;
@@ -256,7 +255,7 @@ Value Generator::SharedOrder(Scope& s) {
   return second;
 }
 
-// Arguments that are results, and one value that is several.
+// Results that are arguments, and a value that is several results.
 void Generator::AddAliasedResults(Scope& s, std::vector<Value>& results) {
   std::vector<Value> parameters;
   for (const Value v : s.values) {

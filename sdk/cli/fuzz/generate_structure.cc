@@ -1,10 +1,10 @@
-// Recipes of structured programs: loops whose state is of every kind that programs have.
+// Recipes for structured programs: loops with state of every kind that programs have.
 //
-// A loop here is a condition and a body over a list of state elements, each of which is carried in a way of its own:
-// counted, counted in a narrow type that wraps around, a limit that only the condition reads, a flag that the body
-// computes and only the condition reads, an array that the condition sums up, updated, exchanged with another one,
-// passed on, replaced by a constant, a copy of another one's next value, written in place and read before or after.
-// The pair of computations is kept, and later loops run it from other starts: in HLO form they share it.
+// A loop is a condition and a body on a list of state elements. Each element is of one kind: a counter; a counter of a
+// narrow type that wraps; a limit that only the condition reads; a flag that the body computes and only the condition
+// reads; an array that the condition reduces; an array that is updated, exchanged with another one, passed on, replaced
+// by a constant, set to another element's next value, or written in place and read before or after. The two
+// computations are kept, and later loops run them with other initial values: in HLO form they are shared.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,7 @@ namespace {
 
 using P = PrimitiveType;
 
-constexpr int64_t kMostTrips = 24;  // of a loop that a narrow counter bounds
+constexpr int64_t kMostTrips = 24;  // of a loop whose counter is narrow
 
 enum class Carried {
   kCounter,
@@ -30,18 +30,18 @@ enum class Carried {
   kReplaced,
   kCopied,
   kWritten,  // a slice of it
-  kOld       // what a written array was before
+  kOld       // a written array before the write
 };
 
-// How the loop goes on.
+// How the condition decides.
 enum class Control { kCounted, kCountedToState, kNarrow, kCountedAndNarrow, kCountedUntilFlag, kUntilFlag, kWatched };
 
 struct Element {
   Carried carried;
   Value start = nullptr;
-  std::optional<Literal> only;  // what it must start with
+  std::optional<Literal> only;  // the only permitted initial value
   int64_t low = 0, high = -1;
-  int group = -1;  // exchanged with the other of that group; of a written array its old one's
+  int group = -1;  // elements with the same group are exchanged; for a written array, the element with its old value
 };
 
 struct NarrowCounter {
@@ -75,7 +75,7 @@ int64_t Wrapped(int64_t v, P type) {
   return IsSigned(type) ? static_cast<int64_t>(low << (64 - bits)) >> (64 - bits) : static_cast<int64_t>(low);
 }
 
-// Half of them go over the end of their type before they stop.
+// Half of them wrap before they stop.
 NarrowCounter AnyNarrowCounter(Random& random, const std::set<P>& without) {
   static const auto* const types = new std::vector<P>{P::kS8, P::kS8, P::kU8, P::kS16, P::kU16, P::kS32, P::kU32};
   static const auto* const directions = new std::vector<ComparisonDirection>{
@@ -124,7 +124,7 @@ std::vector<Generator::Recipe> Generator::LoopRecipes() {
   };
 }
 
-// A scalar that is an argument in so many of a hundred cases, where it can be one.
+// Returns a scalar that is an argument in the given percentage of cases, if that is possible.
 Value Generator::Scalar(Scope& s, Literal value, int argument_percent) {
   if (s.depth == 0 && random_.Chance(argument_percent)) {
     hlo::Result p = hlo::Parameter(s.b, static_cast<int64_t>(program_.arguments.size()), value.shape());
@@ -147,7 +147,7 @@ Value Generator::Reduced(Scope& s, Value v, Opcode op) {
   return Add(s, s.b.Reduce({v}, {init}, body, dims));
 }
 
-// A truth value of the scope's values.
+// Returns a boolean computed from the scope's values.
 Value Generator::Decision(Scope& s) {
   const Value v = Any(s, random_.Chance(60) ? Kind::kInteger : Kind::kReal, 0, 3);
   if (v == nullptr || v->shape().num_elements() == 0) return nullptr;
@@ -191,7 +191,7 @@ Generator::StateScope Generator::OpenState(Scope& s, const std::string& name, co
 
 namespace {
 
-// The state of these elements, the last `packed` in a tuple of their own.
+// Returns the state, with the last `packed` elements in a nested tuple.
 hlo::Result Packed(Builder& b, std::vector<Value> elements, int64_t packed) {
   if (packed > 0) {
     const std::vector<Value> last(elements.end() - packed, elements.end());
@@ -350,7 +350,7 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
           if (o != k && state[o].group == state[k].group && state[k].group >= 0) next[k] = body.elements[o];
         }
         break;
-      case Carried::kOld:  // what the array is before it is written
+      case Carried::kOld:  // the array before it is written
         for (size_t o = 0; o < state.size(); ++o) {
           if (o != k && state[o].group == state[k].group) next[k] = body.elements[o];
         }
@@ -372,7 +372,7 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
         const std::vector<Value> to = place(random_.Chance(75));
         if (to.empty() || to[to.size() - 1] == nullptr) return std::nullopt;
         Value update = nullptr;
-        if (random_.Chance(60)) {  // made of another part of the array itself
+        if (random_.Chance(60)) {  // computed from another part of the array
           const std::vector<Value> from = place(random_.Chance(40));
           if (from.empty()) return std::nullopt;
           const Value part = Add(b, hlo::DynamicSlice(b.b, now, from, sizes));
@@ -501,7 +501,7 @@ Value Generator::StateLoop(Scope& s) {
     loops_.push_back(*form);
   }
   if (!random_.Chance(35)) return first;
-  // Once more, from other values and some that the first has left.
+  // Runs the loop again, with other values and some results of the first run.
   std::optional<std::vector<Value>> again = StartOf(s, *form);
   if (!again.has_value()) return first;
   const int64_t plain = static_cast<int64_t>(form->state.size()) - form->packed;
@@ -517,7 +517,7 @@ Value Generator::StateLoop(Scope& s) {
   return second;
 }
 
-// What vmap makes of a loop: it runs while any lane does, and a lane that is done keeps what it has.
+// A loop after vmap: it runs while the condition of any batch element is true; finished elements keep their values.
 Value Generator::BatchedLoop(Scope& s) {
   if (s.depth > 0 && random_.Chance(50)) return nullptr;
   const Value x = Any(s, Kind::kNumber, 1, 3);

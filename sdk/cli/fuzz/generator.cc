@@ -38,7 +38,7 @@ bool Fits(Kind kind, PrimitiveType t) {
   return false;
 }
 
-// Every one of these needs something a single program on a single device does not have.
+// Each of these needs something that a single program on a single device lacks.
 const std::map<Opcode, const char*>& Reasons() {
   static const auto* const reasons = new std::map<Opcode, const char*>{
       {Opcode::kAllGatherDone, "half of a collective"},
@@ -109,7 +109,7 @@ Generator::Generator(uint64_t seed, const GeneratorOptions& options) : random_(s
   program_.module = std::make_unique<Module>(absl::StrCat("fuzz_", seed));
   special_ = random_.Chance(20);
   large_ = random_.Chance(10);
-  // Drawn apart, so that the other programs are what they would be without structured ones.
+  // Drawn from a separate generator, so that the other programs do not depend on the structured ones.
   structured_ = !options_.only.has_value() && Random(seed ^ 0x5747c3a1u).Chance(options_.structured);
   if (structured_) large_ = false;
   if (options_.devices < 2 || !random_.Chance(options_.only.has_value() ? 100 : 30)) return;
@@ -140,9 +140,9 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
   Scope s(program_.module.get(), "main", 0);
   s.others.resize(static_cast<size_t>(DevicesOf(*program_.module).count() - 1));
   int steps = static_cast<int>(random_.Between(options_.least_steps, options_.most_steps));
-  if (structured_) steps = std::max(options_.least_steps, steps / 2);  // each of them is many
+  if (structured_) steps = std::max(options_.least_steps, steps / 2);  // each of them is several operations
   for (int k = 0; k < steps; ++k) Step(s);
-  // Values nobody uses are returned, and some that are used as well: shared operands, several outputs.
+  // Values without users are returned, and also some with users: shared operands, several outputs.
   std::vector<Value> results;
   for (const Value v : s.values) {
     if (v->Is(Opcode::kParameter) || !v->users().empty()) continue;
@@ -164,17 +164,18 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
   program_.module->set_entry(main);
   for (Computation* c : program_.module->PostOrder()) c->RemoveDead();
   program_.module->RemoveUnreachableComputations();
-  // Parameters that only dropped values used.
+  // Removes parameters that only dropped values used.
   for (int64_t p = static_cast<int64_t>(main->parameters().size()) - 1; p >= 0; --p) {
     if (!main->parameter(p)->users().empty() || main->root() == main->parameter(p)) continue;
     RETURN_IF_ERROR(main->RemoveParameter(p));
     program_.arguments.erase(program_.arguments.begin() + p);
   }
   ChooseHandling();
-  Random apart(program_.seed ^ 0x5c4ed01eu);  // so that the program is the same with and without a schedule
+  Random apart(program_.seed ^
+               0x5c4ed01eu);  // a separate generator, so that the program is the same with and without a schedule
   if (apart.Chance(options_.in_flight) && CanBeScheduled(program_)) {
     MakeSchedule(apart, program_);
-    // A loop may never end on what an earlier run has left.
+    // With the results of an earlier run as arguments, a loop might not end.
     if (!JudgeSchedule(program_, *program_.module).ok()) {
       program_.schedule.clear();
       program_.helpers.clear();
@@ -226,10 +227,10 @@ void Generator::Step(Scope& s) {
 }
 
 Value Generator::Add(Scope& s, const hlo::Result& v) {
-  // A refused call may have left instructions; they are judged too, for they may be operands of later ones.
+  // A refused call may have left instructions; they are judged too, because later calls may use them.
   for (const auto& i : s.b.computation()->instructions()) {
     if (s.judged.contains(i.get()) || s.failed.count(i.get()) > 0) continue;
-    if (i->Is(Opcode::kParameter)) continue;  // its maker says what it is
+    if (i->Is(Opcode::kParameter)) continue;  // its creator sets its value
     std::vector<std::vector<const Judged*>> ops(s.others.size() + 1);
     bool known = true;
     for (const Instruction* o : i->operands()) {
@@ -240,7 +241,7 @@ Value Generator::Add(Scope& s, const hlo::Result& v) {
     }
     absl::StatusOr<std::vector<Judged>> j = absl::InternalError("");
     if (known) {
-      // What the entry calls is judged device by device, and made for the first.
+      // Called computations are judged for each device; this is the first one.
       j = JudgeOnDevices(*i, ops, s.others.empty() ? Devices() : DevicesOf(*program_.module));
     }
     if (j.ok()) {
@@ -293,7 +294,7 @@ void Generator::Keep(Scope& s, Value v) {
   }
   if (!v->shape().IsTuple()) return;
   for (int64_t k = 0; k < v->shape().tuple_size(); ++k) {
-    if (structured_ && random_.Chance(25)) continue;  // what nobody reads
+    if (structured_ && random_.Chance(25)) continue;  // stays unused
     if (const Value e = Add(s, s.b.GetTupleElement(v, k)); e != nullptr && Useful(JudgedOf(s, e))) Keep(s, e);
   }
 }
@@ -360,9 +361,9 @@ PrimitiveType Generator::AnyType(Kind kind) {
                                                       P::kF6E3M2FN};
   for (int attempt = 0; true; ++attempt) {
     const P t = random_.Of(*types);
-    // The narrow types are rarer still: few operations of few programs use them.
+    // The narrow types are rarer: few operations use them.
     if ((BitWidth(t) < 8 || (IsFloat(t) && BitWidth(t) <= 8)) && random_.Chance(60) && kind == Kind::kAny) continue;
-    // Nothing but powers of two, neither zero nor sign: more than one in a hundred tells no more.
+    // This type contains only powers of two, neither zero nor sign: one program in a hundred is enough.
     if (t == P::kF8E8M0FNU && random_.Chance(60)) continue;
     if (options_.without_types.count(t) > 0 && attempt < 1000) continue;
     if (Fits(kind, t)) return t;
@@ -437,7 +438,7 @@ Value Generator::Any(Scope& s, Kind kind, int64_t least_rank, int64_t most_rank)
       }
     }
     if (!fitting.empty()) {
-      // The later ones are longer chains.
+      // Later recipes make longer chains.
       const int64_t n = static_cast<int64_t>(fitting.size());
       return fitting[static_cast<size_t>(std::max(random_.Below(n), random_.Below(n)))];
     }
@@ -474,7 +475,7 @@ Value Generator::Identity(Scope& s, Opcode op, PrimitiveType type) {
       break;
     case Opcode::kMaximum:
     case Opcode::kMinimum: {
-      const bool least = op == Opcode::kMaximum;  // the identity is the least value
+      const bool least = op == Opcode::kMaximum;  // the identity is the smallest value
       if (IsFloat(type)) {
         const double far = has_infinity ? kInf : MaxFinite(type);
         l = Literal::Scalar(type, least ? -far : far);

@@ -1,11 +1,12 @@
-// Random typed programs, the same for a seed on every machine.
+// Generates random typed programs. A seed gives the same program on every machine.
 //
-// A program grows one recipe at a time: a recipe takes values that are there (or makes parameters, constants and
-// iotas), adds an operation, and gives its result back. Each new value is evaluated and judged at once (bounds.h), and
-// a value of which too little could be told afterwards - most elements undecided, or all NaN - is dropped again. So
-// programs stay meaningful without rules for every combination, and nearly all of what they return is compared.
+// A program grows by one recipe at a time. A recipe takes existing values (or makes parameters, constants and iotas),
+// adds an operation, and returns its result. Each new value is evaluated and judged at once (bounds.h). It is dropped
+// if too little can be said about it: if most elements are undecided, or all are NaN. So programs stay meaningful
+// without rules for every combination, and nearly all of their results are compared.
 //
-// What the builder refuses (an operation on a type that it does not take) is dropped as well: the operations' own
+// Operations that the builder refuses, such as one with an unsupported type, are dropped as well, so the operations'
+// own checks define what is permitted. `Coverage` counts what was generated.
 // checks are the generator's table of what is allowed. `Coverage` says what came out.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_GENERATOR_H_
 #define BACKPLANE_SDK_CLI_FUZZ_GENERATOR_H_
@@ -32,30 +33,30 @@ inline std::vector<int64_t> DimsOf(Value v) { return {v->shape().dimensions().be
 
 struct GeneratorOptions {
   std::optional<Opcode> only;  // most programs contain it
-  std::set<Opcode> without;    // never made
+  std::set<Opcode> without;    // not generated
   std::set<PrimitiveType> without_types;
   int least_steps = 4, most_steps = 22;
-  bool portable = false;  // leave out what StableHLO has no form for
-  // Operands of products are rounded to bf16 first: a plugin whose matrix unit reads bf16 then has nothing to round.
+  bool portable = false;  // omits what StableHLO cannot express
+  // Rounds operands of products to bf16 first, so that a plugin whose matrix unit reads bf16 has nothing to round.
   bool bf16_products = false;
-  // Programs of up to so many devices among the others; their module says how many replicas and partitions.
+  // Also generates programs on up to this number of devices; their module states replicas and partitions.
   int64_t devices = 1;
-  bool replicas_only = false;  // and none of several partitions
-  bool quantized = false;      // functions over quantized tensors among the others
-  // So many of a hundred programs are made of computations rather than of instructions: functions and loop bodies that
-  // are called from many places, loops with state of every kind (generate_structure.cc). Not with `only`.
+  bool replicas_only = false;  // one partition only
+  bool quantized = false;      // also functions on quantized tensors
+  // The percentage of programs that consist of computations with several callers and of loops with state of every kind
+  // (generate_structure.cc). Not used with `only`.
   int structured = 40;
-  // So many of a hundred programs of one device run several times at once, beside others that share their buffers.
+  // The percentage of programs on one device that run several times at once, with others that share their buffers.
   int in_flight = 15;
 };
 
 struct FuzzProgram {
   uint64_t seed = 0;
   std::unique_ptr<Module> module;
-  std::vector<Literal> arguments;      // of several devices, of the first: devices.h
-  QuantizedFunctions quantized;        // computations that go out in quantized types
-  std::vector<HostOrder> host_orders;  // how they are handed over; none for those behind the last
-  // What a host does with this program and others at once; empty: it runs it and reads the results.
+  std::vector<Literal> arguments;      // on several devices, those of the first one (devices.h)
+  QuantizedFunctions quantized;        // computations that are sent with quantized types
+  std::vector<HostOrder> host_orders;  // how arguments are passed; the default for those after the last
+  // What a host does with this program and others at the same time; empty: it runs the program and reads the results.
   std::vector<std::unique_ptr<Module>> helpers;
   std::vector<HostStep> schedule;
 };
@@ -63,40 +64,40 @@ struct FuzzProgram {
 // Deterministic in seed and options.
 absl::StatusOr<FuzzProgram> GenerateProgram(uint64_t seed, const GeneratorOptions& options = {});
 
-// Why a row of the table is not generated; empty: it is. Side effects, what needs them, and collectives for programs of
-// one device.
+// Returns the reason why an operation is not generated; empty if it is. The reasons are side effects, dependence on
+// them, and collectives in programs on one device.
 std::string NotGenerated(Opcode opcode, int64_t devices = 1);
 
-// How often each operation was made with each element type of its (first array) result.
+// Counts how often each operation was generated with each element type of its (first) result.
 using Coverage = std::map<Opcode, std::map<PrimitiveType, int64_t>>;
 void AddCoverage(const Module& module, Coverage& coverage);
 std::string CoverageText(const Coverage& coverage, int64_t devices = 1);
 
-// What a host that runs the program does besides handing dense arrays over: a line each.
+// Describes what a host does in addition to passing dense arrays, one line each.
 std::vector<std::string> HandlingText(const FuzzProgram& program);
 
-// What values an argument or constant is filled with.
+// The kinds of values with which an argument or constant is filled.
 enum class Fill {
-  kWhole,      // small whole numbers: float sums of them are exact
+  kWhole,      // small integers: float sums of them are exact
   kPlain,      // floats in -2..2; integers in -8..8
   kPositive,   // 0.25..4
-  kWide,       // integers over their whole range with its ends; floats as kPlain
-  kSpecial,    // kPlain with NaN, infinities, -0, subnormals, largest and smallest among them
+  kWide,       // integers over their whole range including its ends; floats as kPlain
+  kSpecial,    // kPlain with NaN, infinities, -0, subnormal, largest and smallest numbers
   kDefinite,   // matrices in the last two dimensions: Hermitian, positive definite, well conditioned
-  kTriangular  // matrices with a diagonal away from zero
+  kTriangular  // matrices whose diagonal is not near zero
 };
 Literal MakeValues(Random& random, const Shape& shape, Fill fill);
 
-// The part of the generator that recipes see.
+// The part of the generator that recipes use.
 struct Scope {
   Scope(Module* module, std::string name, int depth) : b(module, std::move(name)), depth(depth) {}
   Builder b;
-  int depth;                  // 0: the entry
+  int depth;                  // 0: the entry computation
   bool plain = false;         // elementwise and movement recipes only
   std::vector<Value> values;  // arrays
   absl::flat_hash_map<const Instruction*, Judged> judged;
-  std::set<const Instruction*> failed;  // that could not be evaluated
-  std::vector<JudgedValues> others;     // of a program of several devices: what the values of the entry are on them
+  std::set<const Instruction*> failed;  // could not be evaluated
+  std::vector<JudgedValues> others;     // on several devices: the values of the entry computation on all of them
 };
 
 enum class Kind { kAny, kFloat, kReal, kInteger, kComplex, kPred, kNumber, kBits };
@@ -111,11 +112,11 @@ class Generator {
     int weight;
     std::vector<Opcode> makes;
     Value (Generator::*make)(Scope&);
-    bool plain = false;      // allowed in fusions and the like
+    bool plain = false;      // permitted in fusions and the like
     bool portable = true;    // has a StableHLO form
-    bool nests = false;      // makes computations of recipes
-    bool devices = false;    // in the entry of programs of several devices only
-    bool structure = false;  // in structured programs only
+    bool nests = false;      // creates computations with recipes
+    bool devices = false;    // only in the entry computation of programs on several devices
+    bool structure = false;  // only in structured programs
   };
   static const std::vector<Recipe>& Recipes();
   static std::vector<Recipe> ElementwiseRecipes();
@@ -132,13 +133,14 @@ class Generator {
 
   // ---- Steps
   void Step(Scope& s);
-  // Judges what the call added; null when it was refused, cannot be evaluated, or `v` is null.
+  // Judges the instructions that the call added. Returns null if the call was refused, cannot be evaluated, or `v` is
+  // null.
   Value Add(Scope& s, const hlo::Result& v);
   const Judged& JudgedOf(const Scope& s, Value v) const { return s.judged.at(v); }
   bool Useful(const Judged& j) const;
-  void Keep(Scope& s, Value v);  // into the scope's values; tuples taken apart
+  void Keep(Scope& s, Value v);  // adds the elements of a tuple to the scope's values
   bool HasNan(const Scope& s, Value v) const;
-  // Says what a new parameter of the entry is, and takes its argument up.
+  // Sets the value of a new parameter of the entry computation and adds its argument.
   void Bind(Scope& s, Value parameter, Literal argument);
   bool several() const { return DevicesOf(*program_.module).count() > 1; }
 
@@ -153,22 +155,22 @@ class Generator {
   Value Like(Scope& s, PrimitiveType type, absl::Span<const int64_t> dims);
   Value Identity(Scope& s, Opcode op, PrimitiveType type);
   Opcode OneOf(const std::vector<Opcode>& from);
-  Value ForProduct(Scope& s, Value v);  // rounded to bf16 where the options ask for it
+  Value ForProduct(Scope& s, Value v);  // rounded to bf16 if the options request it
   Computation* Combiner(Scope& s, Opcode op, PrimitiveType type);
   std::optional<Opcode> AnyCombiner(PrimitiveType type);
   std::vector<int64_t> Subset(int64_t n, int percent);  // sorted
 
-  // Orders of dimensions in memory.
+  // Chooses orders of dimensions in memory.
   Layout AnyLayout(int64_t rank);
   Shape AnyOrder(Shape shape);
-  // Orders of arguments and results, arguments given away, tiles on the way to the device.
+  // Chooses orders of arguments and results, donation, and tiled copies.
   void ChooseHandling();
 
   // ---- Nested computations
-  // Takes parameters with these judgements, runs `steps` recipes.
+  // Creates a computation with parameters of these values and runs `steps` recipes in it.
   std::unique_ptr<Scope> Nested(Scope& s, const std::string& name, const std::vector<Judged>& parameters, int steps,
                                 bool plain, bool tuple);
-  // A value of that shape in the scope; made when there is none.
+  // Returns a value of that shape in the scope; creates one if there is none.
   Value Matching(Scope& s, const Shape& shape);
   std::vector<Value> Chosen(Scope& s, int most);
 
@@ -243,17 +245,17 @@ class Generator {
   Value DeviceId(Scope& s);
 
   // ---- Structured programs: generate_structure.cc, generate_sharing.cc
-  // What an element of a loop's state must start with, so that every loop over the computations ends.
+  // The permitted initial values of a state element, so that every loop with these computations ends.
   struct StateElement {
     Shape shape;
-    std::optional<Literal> start;  // nothing but this
-    int64_t low = 0, high = -1;    // an integer in that range; none when empty
+    std::optional<Literal> start;  // only this value
+    int64_t low = 0, high = -1;    // an integer in this range; no limit if empty
   };
-  // A condition and a body that further loops may run as well.
+  // A condition and a body that further loops may use as well.
   struct LoopForm {
     Computation *condition = nullptr, *body = nullptr;
     std::vector<StateElement> state;
-    int64_t packed = 0;  // so many last elements are a tuple of their own, the state's last element
+    int64_t packed = 0;  // the number of last elements that are in a nested tuple
   };
   struct StateScope;
   StateScope OpenState(Scope& s, const std::string& name, const Judged& state, int64_t packed, bool plain);
@@ -278,10 +280,11 @@ class Generator {
   struct Members {
     ReplicaGroups groups;
     hlo::Channel channel;
-    std::optional<bool> numbers;  // the ids are numbers of devices
-    int64_t size = 1;             // members of a group
+    std::optional<bool> numbers;  // whether the ids are device numbers
+    int64_t size = 1;             // number of members of a group
   };
-  // `combines`: for what reduces and gathers, whose ids mean other things; `one_size`: groups of one size only.
+  // `combines`: for operations that reduce or gather, whose ids have other meanings; `one_size`: only groups of equal
+  // size.
   Members AnyMembers(bool combines, bool one_size);
   Pairs AnyPairs(int64_t ids);
   Value AllReduce(Scope& s);
@@ -298,7 +301,7 @@ class Generator {
   FuzzProgram program_;
   bool special_ = false;  // special values among the arguments
   bool large_ = false;    // sizes that reach vector and parallel code
-  int64_t channels_ = 0;  // given out so far
+  int64_t channels_ = 0;  // channels in use
   bool structured_ = false;
   std::vector<Computation*> functions_, branches_;  // of arrays; of one tuple
   std::vector<LoopForm> loops_;

@@ -1,4 +1,4 @@
-// What is generated, on how many devices and how it is handed over.
+// Tests what is generated, on how many devices, and how it is passed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ TEST(Generator, MakesEveryOperation) {
     if (!NotGenerated(opcode).empty()) continue;
     EXPECT_GT(coverage.count(opcode), 0u) << OpName(opcode);
   }
-  // Programs of several devices have the collectives.
+  // Programs on several devices contain the collectives.
   GeneratorOptions devices;
   devices.devices = 8;
   for (uint64_t seed = 1; seed <= 500; ++seed) {
@@ -44,7 +44,7 @@ TEST(Generator, MakesEveryOperation) {
     EXPECT_GT(coverage.count(opcode), 0u) << OpName(opcode);
   }
   EXPECT_EQ(NotGenerated(Opcode::kAllReduce, 8), "");
-  // A reason is owed by what has neither trait, and only by that.
+  // An operation that is not generated must have a reason, and others must not.
   EXPECT_EQ(NotGenerated(Opcode::kAllReduce), "a collective");
   EXPECT_EQ(NotGenerated(Opcode::kRng), "a side effect");
   EXPECT_EQ(NotGenerated(Opcode::kDot), "");
@@ -100,7 +100,7 @@ TEST(Generator, HandlesArgumentsInManyWays) {
   for (const int64_t count : {ordered, aliased, given, kept, tiles, several}) EXPECT_GT(count, 3);
 }
 
-// Two replicas of two partitions, every device with a number of its own.
+// Two replicas of two partitions, each device with its own number.
 std::vector<int64_t> OnDevices(const std::string& collective, int64_t replicas, int64_t partitions) {
   const std::string text = absl::StrCat(R"(HloModule m, replica_count=)", replicas, ", num_partitions=", partitions, R"(
 add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT s = s32[] add(a, b) }
@@ -120,7 +120,7 @@ ENTRY e { r = u32[] replica-id() p = u32[] partition-id() ten = u32[] constant(1
   return found;
 }
 
-// The examples of StableHLO's process groups, worked out by hand: devices 00, 01, 10, 11.
+// The examples of process groups in the StableHLO specification, computed by hand: devices 00, 01, 10, 11.
 TEST(Devices, GroupsOfEveryMode) {
   using testing::ElementsAre;
   const std::string gather = "ROOT g = s32[2] all-gather(x), dimensions={0}, ";
@@ -150,7 +150,7 @@ TEST(Devices, GroupsOfEveryMode) {
       ElementsAre(-10, 0, 10, 0));
 }
 
-// Whether the text, read by the importer and evaluated, gives what the program means.
+// Whether the text, imported and evaluated, gives the meaning of the program.
 bool MeansTheSame(const FuzzProgram& program, const std::string& text) {
   const absl::StatusOr<Judged> meant = Meaning(program);
   const absl::StatusOr<std::unique_ptr<Module>> read = ImportStablehlo(text);
@@ -162,8 +162,8 @@ bool MeansTheSame(const FuzzProgram& program, const std::string& text) {
   return !CompareResults(*meant, MakeEvaluatorRunner("evaluator")->Run(other, Form::kHlo).results).has_value();
 }
 
-// One group of all, written out where StableHLO takes the number of blocks from it: replicas, or partitions with a
-// channel.
+// A group of all devices, written out where StableHLO takes the number of blocks from it: replicas, or partitions with
+// a channel.
 TEST(Devices, ExchangeOfAllIsWrittenOut) {
   for (const bool channel : {false, true}) {
     const absl::StatusOr<std::unique_ptr<Module>> module =
@@ -179,7 +179,7 @@ TEST(Devices, ExchangeOfAllIsWrittenOut) {
   }
 }
 
-// What the importer makes of quantized types is what the formulas say, and of a wrong scale it is not.
+// The importer's result for quantized types agrees with the formulas; with a wrong scale it does not.
 TEST(Quantized, TextMeansWhatTheFormulasSay) {
   GeneratorOptions options;
   options.quantized = options.portable = true;
@@ -219,7 +219,7 @@ TEST(HostOrder, LaysElementsOut) {
   EXPECT_EQ(gaps.bytes[9], std::byte{6});
 }
 
-// Computations with several callers, loops over one body, state of every kind.
+// Computations with several callers, loops that share a body, state of every kind.
 TEST(Generator, StructuredPrograms) {
   GeneratorOptions options;
   options.structured = 100;
@@ -274,7 +274,7 @@ TEST(Generator, SchedulesFitAndTellLittle) {
       deleted += step.kind == HostStep::Kind::kDelete;
       read += step.kind == HostStep::Kind::kRead;
     }
-    // Without its last step it still fits, unless nothing is read any more.
+    // Without its last step it is still valid, unless nothing is read any more.
     for (const FuzzProgram& shorter : ShorterSchedule(*program)) {
       if (!shorter.schedule.empty() && shorter.schedule.back().kind == HostStep::Kind::kRead) {
         EXPECT_TRUE(ScheduleFits(shorter));
@@ -286,7 +286,7 @@ TEST(Generator, SchedulesFitAndTellLittle) {
   for (const int64_t count : {deleted, read, helpers}) EXPECT_GT(count, 15);
 }
 
-// Buffers 0 and 1 are the argument, twice; the program takes it.
+// Buffers 0 and 1 are the argument, twice; the program consumes it.
 TEST(Schedule, MeansOneStepAfterTheOther) {
   const absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(
       "HloModule m, buffer_donor={ (0, {}) }\nENTRY e { x = s32[] parameter(0) y = s32[] add(x, x) "
@@ -304,7 +304,7 @@ TEST(Schedule, MeansOneStepAfterTheOther) {
   std::vector<int64_t> read;
   for (const Judged& e : meant->elements) read.push_back(e.value.GetAsInt(0));
   EXPECT_THAT(read, testing::ElementsAre(12, 3, 6));
-  program.schedule.push_back({Kind::kRead, 0, {1}});  // taken by the first run
+  program.schedule.push_back({Kind::kRead, 0, {1}});  // consumed by the first run
   EXPECT_FALSE(ScheduleFits(program));
   program.schedule.back().buffers = {3};  // deleted
   EXPECT_FALSE(ScheduleFits(program));

@@ -1,4 +1,4 @@
-// What the files that judge operations (bounds*.cc, compare.cc) have in common.
+// Helpers of the files that judge operations (bounds*.cc, compare.cc).
 #ifndef BACKPLANE_SDK_CLI_FUZZ_JUDGING_H_
 #define BACKPLANE_SDK_CLI_FUZZ_JUDGING_H_
 
@@ -13,7 +13,7 @@ namespace backplane::cli::fuzz {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Element i, whose imaginary part is zero where it has none.
+// Returns element i, with imaginary part zero if the type is not complex.
 inline std::complex<double> NumberAt(const Literal& l, int64_t i) {
   return IsComplex(l.shape().element_type()) ? l.GetAsComplex(i) : std::complex<double>(l.GetAsDouble(i), 0);
 }

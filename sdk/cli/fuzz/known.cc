@@ -21,7 +21,7 @@ bool Contains(const Module& module, const KnownDifference& k) {
     for (const auto& i : c->instructions()) {
       if (k.operation != "*" && OpName(i->opcode()) != k.operation) continue;
       if (k.same_operands) {
-        // Of a scatter the arrays that it changes: an array may well be its own update.
+        // For a scatter, the arrays that it changes: an array may also be its own update.
         const int64_t looked_at = i->Is(Opcode::kScatter) ? (i->operand_count() - 1) / 2 : i->operand_count();
         const std::set<const Instruction*> different(i->operands().begin(), i->operands().begin() + looked_at);
         if (static_cast<int64_t>(different.size()) == looked_at) continue;

@@ -1,25 +1,26 @@
-// Differences of a plugin that are explained in writing (docs/known_differences.md), as a list the tool can read.
+// The file of known differences, which docs/known_differences.md explains.
 //
-// A line is `id | plugin | operation | types | when | why`, lines that begin with # are comments:
+// A line is `id | plugin | operation | types | when | why`; lines that begin with # are comments:
 //
 //   id         short name, unique; the heading in docs/known_differences.md
-//   plugin     part of the plugin's path
-//   operation  HLO name, with (x,x) behind it: only where two of its operands (of a scatter, two of
-//              the arrays that it changes) are one value; `*` any
-//   types      element types of its result or operands, with spaces between; `*` any
-//   when       what the first differing element or the failure looks like: nan, inf, zero-sign, subnormal, crash,
-//              timeout, refused, values; what the program reads: subnormal-input; what it asks for: empty-result, an
-//              array without elements in another order of dimensions, or narrow-chain (explain.h); or flushed: what was
-//              found is what comes out when subnormal operands are read and subnormal results are written as zero;
-//              whole-window: or when windows of a scatter that lie partly outside are left out (both: explain.h); or
-//              the name of a rewrite (explain_rewrites.cc): when that is done to the program. Several with spaces
-//              between mean any of them;
-//              `*` any. A part in double quotes must stand in the description of the failure as well
+//   plugin     a part of the plugin's path
+//   operation  HLO name, followed by (x,x) if two of its operands (for a scatter, two of the arrays that it changes)
+//   are
+//              the same value; `*` any
+//   types      element types of its result or operands, separated by spaces; `*` any
+//   when       properties of the first differing element or of the failure, separated by spaces, of which one must
+//   apply;
+//              `*` any. They are nan, inf, zero-sign, subnormal, crash, timeout, refused, values; subnormal-input: the
+//              program reads such numbers; empty-result: it requests an array without elements in another order of
+//              dimensions; narrow-chain (explain.h); flushed: the result is that with subnormal operands read and
+//              subnormal
+//              results written as zero; whole-window: the result is that without scatter windows that are partly out of
+//              bounds (both: explain.h); or the name of a rewrite (explain_rewrites.cc), whose result it is. Text in
+//              double quotes must also occur in the description of the failure
 //   why        one line
 //
-// A difference is known when, after shrinking, the smallest program that shows it contains the operation on the type.
-// What is computed (flushed, whole-window, rewrites) is known without shrinking, for then every number is accounted
-// for, and so is what a quoted part describes.
+// A difference is known if the shrunk program contains the operation on the type. Explanations that are computed
+// (flushed, whole-window, rewrites), and those with quoted text, apply without shrinking.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_KNOWN_H_
 #define BACKPLANE_SDK_CLI_FUZZ_KNOWN_H_
 
@@ -36,10 +37,11 @@ struct KnownDifference {
   std::vector<std::string> types, when;
 };
 
-// InvalidArgument names the line.
+// Returns InvalidArgument with the invalid line.
 absl::StatusOr<std::vector<KnownDifference>> ParseKnownDifferences(absl::string_view text);
 
-// The first that fits, or null. `signs`: what the difference looks like, in the words of `when`; `what`: in words.
+// Returns the first entry that applies, or null. `signs`: the properties of the difference in the terms of `when`;
+// `what`: its description.
 const KnownDifference* FindKnown(const std::vector<KnownDifference>& known, absl::string_view plugin,
                                  const Module& smallest, const std::vector<std::string>& signs, absl::string_view what);
 

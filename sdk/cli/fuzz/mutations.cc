@@ -1,4 +1,4 @@
-// Known wrong rewrites of single operations: what the tool must find.
+// Wrong rewrites of single operations, which the tool must detect.
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
@@ -10,7 +10,7 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-// The operation replaced by another one of the same operands, everywhere.
+// Replaces the operation by another one with the same operands, everywhere.
 void Replace(Module& module, Opcode from, Opcode to) {
   for (const auto& c : module.computations()) {
     for (Instruction* i : c->Snapshot()) {
@@ -29,7 +29,7 @@ void Replace(Module& module, Opcode from, Opcode to) {
 void SwapMinMax(Module& module) { Replace(module, Opcode::kMaximum, Opcode::kMinimum); }
 void RoundAway(Module& module) { Replace(module, Opcode::kRoundNearestEven, Opcode::kRoundNearestAfz); }
 
-// One element more in front and one less behind.
+// One element more before, one less after.
 void PadOffByOne(Module& module) {
   for (const auto& c : module.computations()) {
     for (Instruction* i : c->Snapshot()) {
@@ -45,7 +45,7 @@ void PadOffByOne(Module& module) {
 
 void DropNegate(Module& module) { Replace(module, Opcode::kNegate, Opcode::kCopy); }
 
-// Slices that start one late where that fits.
+// Slices start one element late, if that fits.
 void LateSlice(Module& module) {
   for (const auto& c : module.computations()) {
     for (Instruction* i : c->Snapshot()) {
@@ -61,7 +61,7 @@ void LateSlice(Module& module) {
   }
 }
 
-// Calls `change` for each instruction of that kind; the instructions that it makes are put in order afterwards.
+// Calls `change` for each instruction of this kind, and sorts the instructions that it creates afterwards.
 void ForEach(Module& module, Opcode opcode, const std::function<void(Computation*, Instruction*)>& change) {
   for (const auto& c : module.computations()) {
     for (Instruction* i : c->Snapshot()) {
@@ -81,7 +81,7 @@ void SwapOperands(Module& module) {
 
 void LogicalShift(Module& module) { Replace(module, Opcode::kShiftRightArithmetic, Opcode::kShiftRightLogical); }
 
-// The greater of two numbers as a processor's plain comparison has it, in the arrays of the entry.
+// The larger of two numbers by a processor's plain comparison, in the arrays of the entry computation.
 void LostNan(Module& module) {
   ForEach(module, Opcode::kMaximum, [](Computation* c, Instruction* i) {
     if (!IsFloat(i->shape().element_type())) return;
@@ -96,7 +96,7 @@ void LostNan(Module& module) {
   });
 }
 
-// The last of the elements that are added up along the first dimension is left out.
+// The last element along the first reduced dimension is left out of a sum.
 void ShortSum(Module& module) {
   ForEach(module, Opcode::kReduce, [](Computation* c, Instruction* i) {
     if (i->operand_count() != 2 || i->dimensions().empty()) return;
@@ -116,7 +116,7 @@ void ShortSum(Module& module) {
   });
 }
 
-// A matrix unit that reads bf16 where the program says f32.
+// A matrix unit that reads bf16 although the program has f32.
 void NarrowProducts(Module& module) {
   ForEach(module, Opcode::kDot, [](Computation* c, Instruction* i) {
     for (int64_t o = 0; o < 2; ++o) {
@@ -130,7 +130,7 @@ void NarrowProducts(Module& module) {
   });
 }
 
-// A function that is wrong from the fifth digit on.
+// A function with an error in the fifth digit.
 void LooseExponential(Module& module) {
   ForEach(module, Opcode::kExp, [](Computation* c, Instruction* i) {
     const PrimitiveType type = i->shape().element_type();
@@ -143,18 +143,18 @@ void LooseExponential(Module& module) {
   });
 }
 
-// The array as it was before the update.
+// Returns the array before the update.
 void LostUpdate(Module& module) {
   ForEach(module, Opcode::kDynamicUpdateSlice,
           [](Computation*, Instruction* i) { i->ReplaceAllUsesWith(i->operand(0)); });
 }
 
-// ---- Of what is handed over.
+// ---- Passing of arguments
 
-// Arguments read as if their last dimension were the fastest, whatever was agreed on.
+// Reads arguments as if they were row-major, whatever order was requested.
 void IgnoredOrder(Module& module) { module.config().parameter_layouts.clear(); }
 
-// The memory of an argument taken for a result of its shape although nobody gave it away.
+// Uses the memory of an argument for a result although it was not donated.
 void GreedyAlias(Module& module) {
   ModuleConfig& config = module.config();
   const Shape& result = module.entry()->root()->shape();
@@ -176,9 +176,9 @@ void GreedyAlias(Module& module) {
   }
 }
 
-// ---- Of several devices.
+// ---- Several devices
 
-// Groups whose members stand in the wrong order.
+// Groups whose members are in the wrong order.
 void TurnedGroups(Module& module) {
   for (const auto& c : module.computations()) {
     for (Instruction* i : c->Snapshot()) {
@@ -192,7 +192,7 @@ void TurnedGroups(Module& module) {
   }
 }
 
-// What every device adds up is what one has.
+// A device keeps its own array instead of the sum.
 void LostReduction(Module& module) {
   ForEach(module, Opcode::kAllReduce, [](Computation*, Instruction* i) {
     if (!i->shape().IsTuple()) i->ReplaceAllUsesWith(i->operand(0));
@@ -210,9 +210,9 @@ void TurnedPermute(Module& module) {
   }
 }
 
-// ---- Of computations that are called for elements.
+// ---- Computations that are called for elements
 
-// A reduction whose computation is more than one operation keeps the first of two elements.
+// A reduction with a computation of several operations keeps the first of two elements.
 void ShallowBody(Module& module) {
   ForEach(module, Opcode::kReduce, [](Computation*, Instruction* i) {
     Computation* body = i->called(0);
@@ -222,7 +222,7 @@ void ShallowBody(Module& module) {
   });
 }
 
-// Sorted by the elements themselves, whatever the comparator makes of them.
+// Sorts by the elements themselves, whatever the comparator computes.
 void PlainSort(Module& module) {
   ForEach(module, Opcode::kSort, [](Computation*, Instruction* i) {
     Computation* order = i->called(0);
@@ -236,7 +236,7 @@ void PlainSort(Module& module) {
   });
 }
 
-// What lies past the size of a bounded array counts.
+// Elements beyond the size of a bounded array count.
 void IgnoredSize(Module& module) {
   ForEach(module, Opcode::kSetDimensionSize, [](Computation* c, Instruction* i) {
     const int64_t d = i->dimensions().empty() ? 0 : i->dimensions()[0];
@@ -245,7 +245,7 @@ void IgnoredSize(Module& module) {
   });
 }
 
-// One generator for the other, where both know the state.
+// Uses another generator with the same state.
 void SwappedGenerator(Module& module) {
   for (const auto& c : module.computations()) {
     for (Instruction* i : c->Snapshot()) {
@@ -257,9 +257,9 @@ void SwappedGenerator(Module& module) {
   }
 }
 
-// ---- Of what is called from many places, and of loops.
+// ---- Computations with several callers, and loops
 
-// A computation changed in place for one of its callers, which hands a constant over.
+// Changes a computation in place for one of its callers, which passes a constant.
 void EditedShared(Module& module) {
   absl::flat_hash_map<const Computation*, int> callers;
   for (const Computation* c : module.PostOrder()) {
@@ -291,7 +291,7 @@ void EditedShared(Module& module) {
   }
 }
 
-// What a condition computes from an element that only it reads is written over the element.
+// Overwrites a state element that only the condition reads with a value that the condition computes from it.
 void OverwrittenFlag(Module& module) {
   ForEach(module, Opcode::kWhile, [](Computation* c, Instruction* loop) {
     const Computation *condition = loop->called(0), *body = loop->called(1);
@@ -317,7 +317,7 @@ void OverwrittenFlag(Module& module) {
   });
 }
 
-// A loop that ends where its counter goes over the end of its type.
+// A loop ends when its counter wraps.
 void LostWrap(Module& module) {
   std::set<const Computation*> done;
   for (Computation* c : module.PostOrder()) {

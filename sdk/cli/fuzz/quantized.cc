@@ -33,7 +33,7 @@ absl::StatusOr<Value> Dequantize(Builder& b, Value stored, const Quantization& q
   return b.Binary(Opcode::kMultiply, difference, scale);
 }
 
-// round(clamp(least, x / scale + zero point, greatest)), halves to the even number
+// round(clamp(min, x / scale + zero point, max)), half to even
 absl::StatusOr<Value> Quantize(Builder& b, Value x, const Quantization& q) {
   const absl::Span<const int64_t> dims = x->shape().dimensions();
   ASSIGN_OR_RETURN(const Value scale, Filled(b, q.scale, dims));
@@ -56,7 +56,7 @@ std::string Quantization::Type() const {
   const int64_t high = is_signed ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
   std::string text = absl::StrCat("!quant.uniform<", is_signed ? "i" : "u", bits);
   if (least != low || greatest != high) absl::StrAppend(&text, "<", least, ":", greatest, ">");
-  // Every f32 is a decimal of finite length, written out with enough digits.
+  // Every f32 is a finite decimal number, written with enough digits.
   return absl::StrCat(text, ":f32, ", absl::StrFormat("%.17e", static_cast<double>(scale)), ":", zero_point, ">");
 }
 
@@ -161,7 +161,7 @@ absl::StatusOr<std::string> ExportQuantized(const Module& module, const Quantize
     if (it == functions.end()) continue;
     const std::string head = absl::StrCat("  func.func private @", c->name(), "(");
     const size_t from = text.find(head);
-    if (from == std::string::npos) continue;  // put in place
+    if (from == std::string::npos) continue;  // inlined
     const size_t to = text.find("\n  }\n", from);
     if (to == std::string::npos) return absl::InternalError(absl::StrCat("no end of function ", c->name()));
     text.replace(from, to + 5 - from, WriteQuantized(it->first, it->second, c->parameter(0)->shape().dimensions()));

@@ -22,8 +22,8 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-// The end of what a process wrote, and before it the check that failed, if it named one: a stack trace may stand
-// between.
+// Returns the end of the output of a process, preceded by the failed check if it names one, because there may be a
+// stack trace in between.
 std::string LastWords(absl::string_view said) {
   constexpr size_t kMost = 600;
   said = absl::StripAsciiWhitespace(said);
@@ -137,12 +137,12 @@ class PluginRunner : public Runner {
     return true;
   }
 
-  // Ends the process; what it ended with, and the last of what it had to say.
+  // Ends the process. Returns its status and the end of its output.
   std::string Stop() {
     if (pid_ <= 0) return "";
     close(fd_);
     int status = 0;
-    // A process that has crashed is ending by itself; give it a moment to say by which signal.
+    // A process that has crashed is ending; waits a moment to learn the signal.
     pid_t done = 0;
     for (int k = 0; k < 40 && done == 0; ++k) {
       done = waitpid(pid_, &status, WNOHANG);
@@ -196,7 +196,7 @@ class EvaluatorRunner : public Runner {
       if (!read.ok()) return Refuse(read.status().message());
       return Flatten(*read);
     }
-    // Arguments lie as the program asked for that the host has, and are read as the changed one says.
+    // The host passes arguments as the original program requests; the changed program reads them in its way.
     std::vector<Literal> arguments;
     for (size_t k = 0; k < program.arguments.size(); ++k) {
       const Literal& a = program.arguments[k];
@@ -214,7 +214,7 @@ class EvaluatorRunner : public Runner {
     absl::StatusOr<Judged> result = JudgeEntry(*changed, arguments);
     if (!result.ok()) return Refuse(result.status().message());
     Flatten(*result);
-    // Results are written over the arguments that the changed program takes.
+    // Writes results over the arguments that the changed program consumes.
     const std::vector<Handling> handling = HandlingOf(program);
     const int64_t devices = DevicesOf(*changed).count();
     const size_t results = outcome_.results.size() / static_cast<size_t>(devices);

@@ -1,5 +1,5 @@
-// Where programs run: a plugin in a process of its own, so that one that crashes or hangs ends that process only; or
-// the evaluator in this one, for the tests of the tool itself.
+// Runs programs: on a plugin in a separate process, so that a crash or a hang ends only that process; or with the
+// evaluator in this process, for tests of the tool itself.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_RUNNER_H_
 #define BACKPLANE_SDK_CLI_FUZZ_RUNNER_H_
 
@@ -21,13 +21,13 @@ const char* Text(Form form);
 struct Outcome {
   enum class Kind {
     kResults,
-    kRefused,  // an error of the plugin, at compile or execute
-    kNoForm,   // the program cannot be written in that form
+    kRefused,  // an error of the plugin, at compilation or execution
+    kNoForm,   // the program cannot be expressed in that form
     kCrashed,  // the process ended
     kTimedOut
   } kind = Kind::kResults;
   std::vector<Literal> results;
-  std::string message;  // of what is no result; of a crash the signal and the end of what was written to stderr
+  std::string message;  // for an outcome without results; for a crash the signal and the end of stderr
   bool failed() const { return kind == Kind::kCrashed || kind == Kind::kTimedOut; }
 };
 
@@ -35,10 +35,10 @@ class Runner {
  public:
   virtual ~Runner() = default;
   virtual const std::string& name() const = 0;
-  // Starts a program and gives its outcome later; one at a time.
+  // Starts a program; Finish returns its outcome. One program at a time.
   virtual void Send(const FuzzProgram& program, Form form) = 0;
   virtual Outcome Receive() = 0;
-  // The next program gets a new process, if programs have one: what this one has done to its memory ends with it.
+  // The next program gets a new process, if programs run in one, so that memory errors of this one do not affect it.
   virtual void Renew() {}
   Outcome Run(const FuzzProgram& program, Form form) {
     Send(program, form);
@@ -46,11 +46,11 @@ class Runner {
   }
 };
 
-// Changes a program on its way to a runner: a defect put in on purpose.
+// Changes a program on its way to a runner: a planted defect.
 using Mutation = std::function<void(Module&)>;
 
-// Must be made while this process has a single thread. The process starts with the first program and again after a
-// crash; after `programs` programs it is replaced, which bounds what compiled code may pile up.
+// Must be called while this process has a single thread. The process is started for the first program and again after a
+// crash. It is replaced after `programs` programs, which limits the memory for compiled code.
 struct PluginRunnerOptions {
   PluginOptions plugin;
   double seconds = 60;  // for a program
@@ -59,10 +59,10 @@ struct PluginRunnerOptions {
 };
 absl::StatusOr<std::unique_ptr<Runner>> MakePluginRunner(const std::string& plugin, const PluginRunnerOptions& options);
 
-// The evaluator, on a program that `mutation` may have changed. The form is ignored.
+// Uses the evaluator, on a program that `mutation` may change. Ignores the form.
 std::unique_ptr<Runner> MakeEvaluatorRunner(std::string name, Mutation mutation = nullptr);
 
-// The defects of the tests, by name: docs/fuzzing.md lists them.
+// Returns the defects of the tests by name; docs/fuzzing.md lists them.
 absl::StatusOr<Mutation> FindMutation(const std::string& name);
 std::vector<std::string> MutationNames();
 

@@ -23,20 +23,20 @@ std::vector<Shape> ParameterShapes(const Module& module) {
   return shapes;
 }
 
-// Which parameters a run takes.
-std::set<int64_t> Taken(const FuzzProgram& p, int64_t program) {
-  std::set<int64_t> taken;
+// Returns the parameters that a run consumes.
+std::set<int64_t> DonatedParameters(const FuzzProgram& p, int64_t program) {
+  std::set<int64_t> donated;
   const ModuleConfig& config = ModuleOf(p, program).config();
-  for (const InputOutputAlias& a : config.input_output_aliases) taken.insert(a.parameter);
-  for (const BufferDonor& d : config.buffer_donors) taken.insert(d.parameter);
-  if (program != 0) return taken;
+  for (const InputOutputAlias& a : config.input_output_aliases) donated.insert(a.parameter);
+  for (const BufferDonor& d : config.buffer_donors) donated.insert(d.parameter);
+  if (program != 0) return donated;
   for (size_t k = 0; k < p.host_orders.size(); ++k) {
-    if (p.host_orders[k].kept) taken.erase(static_cast<int64_t>(k));
+    if (p.host_orders[k].kept) donated.erase(static_cast<int64_t>(k));
   }
-  return taken;
+  return donated;
 }
 
-// A program over arrays of one shape: two of them exchanged and combined, or one of them changed in its own memory.
+// A program on arrays of one shape: two of them are exchanged and combined, or one of them is changed in place.
 absl::StatusOr<std::unique_ptr<Module>> MakeHelper(Random& random, const Shape& shape, size_t number) {
   auto module = std::make_unique<Module>(absl::StrCat("helper_", number));
   Builder b(module.get(), "main");
@@ -104,16 +104,16 @@ void MakeSchedule(Random& random, FuzzProgram& p) {
     }
     return fitting.empty() ? -1 : random.Of(fitting);
   };
-  // A buffer that is taken is nobody else's argument in the same call.
+  // A buffer that is donated must not be another argument of the same call.
   auto run = [&](int64_t program) {
     const std::vector<Shape> parameters = ParameterShapes(ModuleOf(p, program));
-    const std::set<int64_t> taken = Taken(p, program);
+    const std::set<int64_t> donated = DonatedParameters(p, program);
     HostStep step{HostStep::Kind::kRun, program, std::vector<int64_t>(parameters.size(), -1)};
     std::set<int64_t> used;
     for (const bool first : {true, false}) {
       std::set<int64_t> now = used;
       for (size_t k = 0; k < parameters.size(); ++k) {
-        if ((taken.count(static_cast<int64_t>(k)) > 0) != first) continue;
+        if ((donated.count(static_cast<int64_t>(k)) > 0) != first) continue;
         const int64_t b = any(parameters[k], first ? now : used);
         if (b < 0) return;
         step.buffers[k] = b;
@@ -121,7 +121,7 @@ void MakeSchedule(Random& random, FuzzProgram& p) {
       }
       if (first) used = now;
     }
-    for (const int64_t k : taken) buffers[static_cast<size_t>(step.buffers[static_cast<size_t>(k)])].there = false;
+    for (const int64_t k : donated) buffers[static_cast<size_t>(step.buffers[static_cast<size_t>(k)])].there = false;
     for (const Shape& shape : ResultShapes(ModuleOf(p, program))) buffers.push_back({shape});
     p.schedule.push_back(std::move(step));
   };
@@ -154,7 +154,7 @@ void MakeSchedule(Random& random, FuzzProgram& p) {
       p.schedule.push_back({HostStep::Kind::kRead, 0, {random.Of(there)}});
     }
   }
-  // What is there at the end, from the last to the first or in any order; some of it nobody reads.
+  // Reads the remaining buffers, from the last to the first or in any order; some of them are not read.
   std::vector<int64_t> order = random.Permutation(static_cast<int64_t>(buffers.size()));
   for (const int64_t b : order) {
     if (buffers[static_cast<size_t>(b)].there && random.Chance(80))
@@ -216,8 +216,8 @@ bool ScheduleFits(const FuzzProgram& p) {
     for (size_t k = 0; k < parameters.size(); ++k) {
       if (!(buffers[static_cast<size_t>(step.buffers[k])].first == parameters[k])) return false;
     }
-    const std::set<int64_t> taken = Taken(p, step.program);
-    for (const int64_t k : taken) {
+    const std::set<int64_t> donated = DonatedParameters(p, step.program);
+    for (const int64_t k : donated) {
       const int64_t b = step.buffers[static_cast<size_t>(k)];
       if (std::count(step.buffers.begin(), step.buffers.end(), b) > 1) return false;
       buffers[static_cast<size_t>(b)].second = false;
@@ -239,9 +239,9 @@ std::vector<std::string> ScheduleText(const FuzzProgram& p) {
       continue;
     }
     const int64_t count = static_cast<int64_t>(ResultShapes(ModuleOf(p, step.program)).size());
-    const std::set<int64_t> taken = Taken(p, step.program);
+    const std::set<int64_t> donated = DonatedParameters(p, step.program);
     std::string given;
-    for (const int64_t k : taken)
+    for (const int64_t k : donated)
       absl::StrAppend(&given, given.empty() ? ", taking " : " ", step.buffers[static_cast<size_t>(k)]);
     lines.push_back(absl::StrCat("run ", step.program == 0 ? "the program" : absl::StrCat("helper ", step.program),
                                  " on ", absl::StrJoin(step.buffers, " "), given, ": ", next, " to ",
@@ -262,7 +262,7 @@ bool TidyScheduled(FuzzProgram& p) {
   return VerifyModule(*p.module).ok() && ScheduleFits(p);
 }
 
-// None at all; without a step and what reads its results.
+// No steps at all; or without one step and the steps that need its results.
 Candidates ShorterSchedule(const FuzzProgram& p) {
   Candidates all;
   if (p.schedule.empty()) return all;
@@ -271,7 +271,7 @@ Candidates ShorterSchedule(const FuzzProgram& p) {
   none.helpers.clear();
   all.push_back(std::move(none));
   for (size_t drop = p.schedule.size(); drop > 0; --drop) {
-    std::vector<int64_t> place;  // where each buffer is afterwards; -1: nowhere
+    std::vector<int64_t> place;  // the new number of each buffer; -1: removed
     const int64_t first = kArgumentCopies * static_cast<int64_t>(p.arguments.size());
     for (int64_t k = 0; k < first; ++k) place.push_back(k);
     int64_t next = first;

@@ -1,4 +1,4 @@
-// The plugin's process.
+// The process in which the plugin runs.
 #include <unistd.h>
 
 #include <cstring>
@@ -28,7 +28,7 @@ Handling ReadHandling(Reader& from) {
   return h;
 }
 
-// A buffer on a device in a layout of the host's choice.
+// Creates a buffer on a device with a layout of the host's choice.
 absl::StatusOr<host::Buffer> InLayout(const Session& session, const host::HostView& view, const host::Device& device,
                                       const std::vector<int64_t>& order, const std::vector<int64_t>& tile) {
   const host::Client& client = session.client;
@@ -60,7 +60,8 @@ absl::StatusOr<host::Buffer> InLayout(const Session& session, const host::HostVi
   return buffer;
 }
 
-// The same by way of a program that returns its argument in that order, for plugins whose buffers from the host lie in
+// The same by a program that returns its argument in that order, for plugins whose buffers have only one order when
+// they are copied from the host.
 // one order only.
 absl::StatusOr<host::Buffer> ReturnedInOrder(const Session& session, const host::HostArray& array,
                                              const host::Device& device, const std::vector<int64_t>& order,
@@ -76,7 +77,7 @@ absl::StatusOr<host::Buffer> ReturnedInOrder(const Session& session, const host:
   layout.minor_to_major.assign(order.begin(), order.end());
   wanted.set_layout(std::move(layout));
   module.config().result_layout = std::move(wanted);
-  // In the form of the program itself: StableHLO has no word for the last dimension fastest but its absence.
+  // In the form of the program itself: StableHLO expresses the row-major order only by leaving it out.
   ASSIGN_OR_RETURN(const std::string code,
                    format == "hlo" ? SerializeHloModule(module) : ExportPortableArtifact(module));
   ASSIGN_OR_RETURN(const int id, device.Id());
@@ -90,7 +91,7 @@ absl::StatusOr<host::Buffer> ReturnedInOrder(const Session& session, const host:
   return std::move(results[0]);
 }
 
-// Whether two arrays of the host hold the same elements, whatever stands above the bits of narrow ones.
+// Whether two host arrays contain the same elements; unused bits of narrow elements may differ.
 absl::StatusOr<bool> SameElements(const host::HostArray& a, const host::HostArray& b) {
   ASSIGN_OR_RETURN(Literal x, ToLiteral(a));
   ASSIGN_OR_RETURN(Literal y, ToLiteral(b));
@@ -107,7 +108,7 @@ absl::StatusOr<host::Buffer> HandOver(const Session& session, const host::HostAr
   StridedMemory memory;
   host::HostView view{array.data.data(), array.type, array.dims, {}};
   if (!handling.host.tile.empty()) {
-    // A plugin may have no tiles of that kind; one that takes them gives back what it was given.
+    // A plugin may not support these tiles; if it does, the data must be unchanged.
     const absl::StatusOr<host::Buffer> tiled =
         InLayout(session, view, device, RowMajorOrder(array.dims.size()), handling.host.tile);
     if (tiled.ok()) {
@@ -118,15 +119,15 @@ absl::StatusOr<host::Buffer> HandOver(const Session& session, const host::HostAr
       return tiled.status();
     }
   }
-  // Elements narrower than a byte have no strides in bytes.
+  // Elements narrower than a byte have no byte strides.
   if (handling.host.minor_to_major.size() == array.dims.size() && elements != 0 && size % elements == 0) {
     memory = LayOut(array.data, array.dims, size / elements, handling.host);
     view.data = memory.bytes.data();
     view.byte_strides = memory.byte_strides;
   }
   if (handling.device_order.empty()) return session.client.ToDevice(view, device);
-  // A plugin that tiles its arrays has its own tiles and its own default order for each shape: what a program takes in
-  // the order asked for is what a program gives back in that order.
+  // A plugin with tiled arrays chooses tiles and a default order for each shape. So a program's argument with the
+  // requested order comes from another program's result with that order.
   BP_ASSIGN_OR_RETURN(host::Buffer plain, session.client.ToDevice(view, device));
   const absl::StatusOr<host::BufferLayout> layout = plain.Layout();
   if (layout.ok() && layout->type == PJRT_Buffer_MemoryLayout_Type_Tiled) {
@@ -138,7 +139,7 @@ absl::StatusOr<host::Buffer> HandOver(const Session& session, const host::HostAr
   return ReturnedInOrder(session, array, device, handling.device_order, format);
 }
 
-// What the program and the host have agreed on and no value shows.
+// Checks the agreements between program and host that no value shows.
 absl::Status CheckAgreements(const std::vector<std::vector<host::HostArray>>& inputs,
                              const std::vector<Handling>& handling,
                              const std::vector<std::vector<host::Buffer>>& arguments,
@@ -175,7 +176,7 @@ HostStep ReadStep(Reader& from) {
   return step;
 }
 
-// Does as the schedule says and waits for nothing before the last step: what is read is copied while the rest goes on.
+// Runs the schedule and waits for nothing before the last step: results are copied while the rest continues.
 absl::StatusOr<std::vector<Literal>> ServeSchedule(const Session& session, const host::Program& program,
                                                    const std::vector<std::string>& helpers,
                                                    const std::vector<HostStep>& schedule,
@@ -240,7 +241,7 @@ absl::StatusOr<std::vector<Literal>> ServeSchedule(const Session& session, const
     }
     return absl::OkStatus();
   };
-  // What is being copied goes into `read`: awaited after an error too.
+  // Copies in progress write to `read`, so they are awaited after an error too.
   absl::Status done = run_all();
   for (const host::Event& copied : copies) done.Update(copied.Await());
   RETURN_IF_ERROR(done);
@@ -272,7 +273,7 @@ absl::StatusOr<std::vector<Literal>> Serve(const Session& session, Reader& reque
   std::vector<Handling> handling;
   for (int64_t i = 0; i < count && request.ok(); ++i) handling.push_back(ReadHandling(request));
   const size_t devices = static_cast<size_t>(options.num_replicas) * static_cast<size_t>(options.num_partitions);
-  std::vector<std::vector<host::HostArray>> inputs;  // by number of the device
+  std::vector<std::vector<host::HostArray>> inputs;  // by device number
   for (size_t d = 0; d < devices && request.ok(); ++d) {
     inputs.emplace_back();
     for (int64_t i = 0; i < count && request.ok(); ++i) {
@@ -284,7 +285,7 @@ absl::StatusOr<std::vector<Literal>> Serve(const Session& session, Reader& reque
   if (!schedule.empty()) return ServeSchedule(session, program, helpers, schedule, inputs[0], handling);
   ASSIGN_OR_RETURN(const host::LoadedExecutable executable, CompileOn(session, program, options, Layouts::kAll));
   ASSIGN_OR_RETURN(const std::vector<host::Device> places, executable.AddressableDevices());
-  std::vector<size_t> number(devices, 0);  // of the device in each row of the launch
+  std::vector<size_t> number(devices, 0);  // the device of each list of the launch
   if (places.size() != devices) {
     return absl::InternalError(absl::StrCat("loaded on ", places.size(), " devices, expected ", devices));
   }
@@ -356,7 +357,7 @@ void ServePlugin(int fd, const std::string& plugin, const PluginOptions& options
     }
     if (!WriteMessage(fd, answer.bytes())) break;
   }
-  _exit(0);  // without the destructors of a plugin that may be in any state
+  _exit(0);  // skips the destructors of a plugin in an unknown state
 }
 
 }  // namespace backplane::cli::fuzz

@@ -1,12 +1,12 @@
-// A program that fails made as small as it can be and still fail.
+// Shrinks a failing program while it still fails.
 //
-// Steps, tried over and over until none helps: one operation by itself, its operands arguments; return one value only,
-// the earliest that still fails; hand values over as arguments instead of computing them; leave out an operation whose
-// operand has its shape; put calls, branches and single turns of loops in place, in every computation; take elements
-// away from what loops carry; put zeros for what computations work out; make limits of loops smaller; give a caller a
-// computation of its own; run fewer programs at once; hand arguments over plainly, ask for no layouts, give nothing
-// away, run on one device; make dimensions smaller; make arguments simple numbers. Each candidate is a whole, verified
-// program with its arguments, and is judged anew.
+// The steps are repeated until none helps: use one operation alone, with its operands as arguments; return one value
+// only, the earliest that still fails; pass values as arguments instead of computing them; omit an operation whose
+// operand has its shape; inline calls, branches and single iterations of loops, in every computation; remove elements
+// from loop state; replace computed values by zeros; reduce limits of loops; give a caller its own copy of a
+// computation; run fewer programs at once; pass dense arguments, request no layouts, donate nothing, use one device;
+// reduce dimensions; simplify the values of arguments. Each candidate is a complete, verified program with its
+// arguments, and is judged again.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_SHRINK_H_
 #define BACKPLANE_SDK_CLI_FUZZ_SHRINK_H_
 
@@ -18,28 +18,29 @@
 
 namespace backplane::cli::fuzz {
 
-// Whether a program still shows what is looked for. Called for many programs; must not change it.
+// Whether a program still shows the failure. Called for many programs, which it must not change.
 using StillFails = std::function<bool(const FuzzProgram&)>;
 
 struct ShrinkResult {
   FuzzProgram program;
   int tried = 0, taken = 0;
 };
-// `most_tries` bounds how often `fails` is asked.
+// `most_tries` limits the calls of `fails`.
 ShrinkResult Shrink(const FuzzProgram& program, const StillFails& fails, int most_tries = 600);
 
 FuzzProgram Copy(const FuzzProgram& program);
-// Instructions that compute: no parameters, constants, tuples and their elements, in all computations.
+// Counts the instructions that compute, in all computations: all except parameters, constants, tuples and their
+// elements.
 int64_t CountOperations(const Module& module);
 
-// ---- The steps: each makes the candidates of one kind, the boldest first.
+// ---- The steps. Each creates the candidates of one kind, the largest changes first.
 using Candidates = std::vector<FuzzProgram>;
-// Removes what is not needed, unused arguments too; false when the program does not verify.
+// Removes what is not needed, including unused arguments. Returns false if the program does not verify.
 bool Tidy(FuzzProgram& program);
-// The same for a program with a schedule, whose parameters and results stay as they are.
+// The same for a program with a schedule, whose parameters and results must not change.
 bool TidyScheduled(FuzzProgram& program);
-// The bodies of reductions, sorts and scatters and what they call, which must stay associative, or orders; and what
-// goes out in quantized types.
+// Returns the computations of reductions, sorts and scatters and those that they call, which must stay associative, or
+// orders; and those that are sent with quantized types.
 std::set<const Computation*> CombiningComputations(const FuzzProgram& program);
 Candidates SingleOperation(const FuzzProgram& program);
 Candidates FewerResults(const FuzzProgram& program);

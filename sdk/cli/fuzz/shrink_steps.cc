@@ -10,12 +10,12 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-// The n-th instruction of the copy's entry is the copy of the n-th of the original's: Clone keeps the order.
+// The n-th instruction of the copy is the copy of the n-th instruction, because Clone keeps the order.
 Instruction* At(const FuzzProgram& p, size_t n) { return p.module->entry()->Snapshot()[n]; }
 
 bool IsPlainArray(const Shape& s) { return s.IsArray() && !s.HasDynamicDimensions(); }
 
-// A candidate whose entry returns the n-th instruction.
+// A candidate whose entry computation returns the n-th instruction.
 FuzzProgram Returning(const FuzzProgram& p, size_t n) {
   FuzzProgram c = Copy(p);
   c.module->entry()->set_root(At(c, n));
@@ -59,8 +59,8 @@ Shape Resized(const Shape& shape, int64_t from, int64_t to) {
   return out;
 }
 
-// Every dimension of that size becomes smaller, in all computations; what then does not hold together is refused by the
-// operations' own checks.
+// Reduces every dimension of that size, in all computations. If the result is inconsistent, the operations' own checks
+// refuse it.
 std::optional<FuzzProgram> Resize(const FuzzProgram& p, int64_t from, int64_t to) {
   FuzzProgram out;
   out.seed = p.seed;
@@ -114,12 +114,12 @@ std::optional<FuzzProgram> Resize(const FuzzProgram& p, int64_t from, int64_t to
 
 }  // namespace
 
-// Aliases and layouts of what is no longer there, or no longer of that shape, go.
+// Removes aliases and layouts of removed elements or of those with another shape.
 void FitConfig(const FuzzProgram& p, const std::vector<int64_t>& removed) {
   ModuleConfig& config = p.module->config();
   const Computation& entry = *p.module->entry();
   const Shape& result = entry.root()->shape();
-  // `removed` in falling order. -1: gone.
+  // `removed` is in decreasing order. -1: removed.
   auto place = [&](int64_t parameter) {
     for (const int64_t k : removed) {
       if (parameter == k) return int64_t{-1};
@@ -170,7 +170,7 @@ bool Tidy(FuzzProgram& p) {
     if (k < static_cast<int64_t>(p.host_orders.size())) p.host_orders.erase(p.host_orders.begin() + k);
   }
   FitConfig(p, removed);
-  // A result of bounded size is not compared.
+  // A result with a bounded dimension is not compared.
   bool bounded = false;
   ForEachLeaf(entry->root()->shape(), [&](const Shape& leaf, const std::vector<int64_t>&) {
     bounded = bounded || (leaf.IsArray() && leaf.HasDynamicDimensions());
@@ -179,7 +179,7 @@ bool Tidy(FuzzProgram& p) {
   return VerifyModule(*p.module).ok();
 }
 
-// Most differences are one operation's: found without taking the rest away piece by piece.
+// Most differences are caused by a single operation, which is found without removing the others one by one.
 Candidates SingleOperation(const FuzzProgram& p) {
   Candidates all;
   const std::vector<Instruction*> order = p.module->entry()->Snapshot();
@@ -187,7 +187,7 @@ Candidates SingleOperation(const FuzzProgram& p) {
     return !i->Is(Opcode::kParameter) && !i->Is(Opcode::kConstant) && !i->Is(Opcode::kTuple) &&
            !i->Is(Opcode::kGetTupleElement);
   };
-  if (std::count_if(order.begin(), order.end(), computes) <= 1) return all;  // it is one already
+  if (std::count_if(order.begin(), order.end(), computes) <= 1) return all;  // there is only one already
   const auto judged = JudgeAll(p);
   if (!judged.has_value()) return all;
   for (size_t n = 0; n < order.size(); ++n) {
@@ -231,7 +231,7 @@ Candidates FewerResults(const FuzzProgram& p) {
   for (int64_t k = 0; k < root->operand_count(); ++k) {
     if (IsPlainArray(root->operand(k)->shape())) all.push_back(Returning(p, place(root->operand(k))));
   }
-  // No single one: all but one.
+  // No single one: all except one.
   for (int64_t k = 0; k < root->operand_count() && root->operand_count() > 1; ++k) {
     FuzzProgram c = Copy(p);
     Instruction* tuple = c.module->entry()->root();
@@ -285,8 +285,8 @@ Candidates ValuesAsArguments(const FuzzProgram& p) {
 
 Candidates WithoutOperation(const FuzzProgram& p) {
   Candidates all;
-  // Not in the bodies of reductions, sorts and scatters: those must stay associative, or orders. Nor in what goes out
-  // in other words.
+  // Not in the computations of reductions, sorts and scatters, which must stay associative, or orders; nor in those
+  // that are sent in another form.
   const std::set<const Computation*> combining = CombiningComputations(p);
   const std::vector<Computation*> order = p.module->PostOrder();
   const size_t computations = order.size();
@@ -355,7 +355,7 @@ Candidates SimplerArguments(const FuzzProgram& p) {
     if (a.num_elements() == 0) continue;
     const int64_t width = ByteWidth(a.shape().element_type());
     std::vector<Literal> ways;
-    // All zeros; all like one of the first elements.
+    // All zeros; all equal to one of the first elements.
     ways.emplace_back(a.shape());
     for (int64_t e = 0; e < std::min<int64_t>(a.num_elements(), 4); ++e) {
       Literal same(a.shape());

@@ -1,4 +1,4 @@
-// Steps of the shrinking for programs made of computations: what loops carry, how long they run, who calls whom.
+// Shrinking steps for programs that consist of computations: loop state, trip counts, callers.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -9,16 +9,16 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-// An instruction by its place: Clone keeps the order of computations and instructions.
-struct Place {
+// The position of an instruction, valid in copies as well, because Clone keeps the order.
+struct Position {
   size_t computation, instruction;
 };
 
-Instruction* At(const FuzzProgram& p, const Place& place) {
-  return p.module->PostOrder()[place.computation]->Snapshot()[place.instruction];
+Instruction* At(const FuzzProgram& p, const Position& position) {
+  return p.module->PostOrder()[position.computation]->Snapshot()[position.instruction];
 }
 
-void ForEachPlace(const FuzzProgram& p, const std::function<void(const Place&, const Instruction&)>& visit) {
+void ForEachInstruction(const FuzzProgram& p, const std::function<void(const Position&, const Instruction&)>& visit) {
   const std::vector<Computation*> order = p.module->PostOrder();
   for (size_t c = order.size(); c > 0; --c) {
     const std::vector<Instruction*> steps = order[c - 1]->Snapshot();
@@ -31,8 +31,8 @@ Instruction* ZerosOf(Computation* c, const Shape& shape) {
   return shape.rank() == 0 ? zero : MakeBroadcast(c, nullptr, zero, shape.WithoutLayout(), {});
 }
 
-// Elements of tuples that are made in the computation itself.
-void FoldElements(Computation* c) {
+// Replaces elements of tuples that are built in the same computation.
+void ForwardTupleElements(Computation* c) {
   for (Instruction* e : c->Snapshot()) {
     if (!e->Is(Opcode::kGetTupleElement) || !e->operand(0)->Is(Opcode::kTuple)) continue;
     e->ReplaceAllUsesWith(e->operand(0)->operand(e->tuple_index()));
@@ -40,7 +40,7 @@ void FoldElements(Computation* c) {
   c->RemoveDead();
 }
 
-// Takes element k away from what the parameter of a loop's computation holds, and from the root if that is the state.
+// Removes element k from the state in the parameter of a loop's computation, and from the root if that is the state.
 bool DropFromComputation(Computation* c, int64_t k, const Shape& state, bool body) {
   Instruction* parameter = c->parameter(0);
   std::vector<Instruction*> users(parameter->users().begin(), parameter->users().end());
@@ -52,7 +52,7 @@ bool DropFromComputation(Computation* c, int64_t k, const Shape& state, bool bod
     const int64_t at = u->tuple_index();
     if (at == k) u->ReplaceAllUsesWith(ZerosOf(c, u->shape()));
     u->mutable_attrs().Set(AttrId::kTupleIndex, at > k ? at - 1 : at == k ? 0 : at);
-    if (at == k) u->mutable_shape() = state.tuple_shapes(0);  // nobody reads it any more
+    if (at == k) u->mutable_shape() = state.tuple_shapes(0);  // it has no users any more
   }
   parameter->mutable_shape() = state;
   if (body) {
@@ -80,7 +80,7 @@ std::set<const Computation*> CombiningComputations(const FuzzProgram& p) {
       }
     }
   }
-  // And what those call; callers come last.
+  // Also the computations that they call; callers come last.
   const std::vector<Computation*> order = p.module->PostOrder();
   for (auto c = order.rbegin(); c != order.rend(); ++c) {
     if (combining.count(*c) == 0) continue;
@@ -92,18 +92,18 @@ std::set<const Computation*> CombiningComputations(const FuzzProgram& p) {
 Candidates WithoutStateElement(const FuzzProgram& p) {
   Candidates all;
   std::set<std::pair<const Computation*, int64_t>> tried;
-  ForEachPlace(p, [&](const Place& place, const Instruction& loop) {
+  ForEachInstruction(p, [&](const Position& position, const Instruction& loop) {
     if (!loop.Is(Opcode::kWhile) || !loop.shape().IsTuple() || loop.shape().tuple_size() < 2) return;
     for (int64_t k = 0; k < loop.shape().tuple_size(); ++k) {
       if (!loop.shape().tuple_shapes(k).IsArray() || !tried.insert({loop.called(1), k}).second) continue;
       FuzzProgram c = Copy(p);
-      const Computation *condition = At(c, place)->called(0), *body = At(c, place)->called(1);
+      const Computation *condition = At(c, position)->called(0), *body = At(c, position)->called(1);
       std::vector<Shape> rest;
       for (int64_t e = 0; e < loop.shape().tuple_size(); ++e) {
         if (e != k) rest.push_back(loop.shape().tuple_shapes(e).WithoutLayout());
       }
       const Shape state = Shape::Tuple(rest);
-      // All loops over these computations lose it; nobody else may call them.
+      // All loops with these computations lose the element; nothing else may call them.
       bool possible = condition != body;
       std::vector<Instruction*> loops;
       for (Computation* computation : c.module->PostOrder()) {
@@ -133,7 +133,7 @@ Candidates WithoutStateElement(const FuzzProgram& p) {
         }
         old->ReplaceAllUsesWith(Make(in, nullptr, Opcode::kTuple, old->shape(), whole));
         in->SortTopologically();
-        FoldElements(in);
+        ForwardTupleElements(in);
       }
       all.push_back(std::move(c));
     }
@@ -144,12 +144,12 @@ Candidates WithoutStateElement(const FuzzProgram& p) {
 Candidates Unshared(const FuzzProgram& p) {
   Candidates all;
   std::set<const Computation*> called;
-  ForEachPlace(p, [&](const Place& place, const Instruction& i) {
+  ForEachInstruction(p, [&](const Position& position, const Instruction& i) {
     if (!i.Is(Opcode::kWhile) && !i.Is(Opcode::kConditional) && !i.Is(Opcode::kCall)) return;
     for (size_t k = 0; k < i.called().size(); ++k) {
       if (called.insert(i.called(static_cast<int64_t>(k))).second) continue;
       FuzzProgram c = Copy(p);
-      Instruction* caller = At(c, place);
+      Instruction* caller = At(c, position);
       const int64_t which = static_cast<int64_t>(k);
       caller->set_called(which, c.module->CloneComputation(caller->called(which)));
       all.push_back(std::move(c));
@@ -160,18 +160,18 @@ Candidates Unshared(const FuzzProgram& p) {
 
 Candidates InPlaceAnywhere(const FuzzProgram& p) {
   Candidates all;
-  ForEachPlace(p, [&](const Place& place, const Instruction& i) {
+  ForEachInstruction(p, [&](const Position& position, const Instruction& i) {
     const Opcode op = i.opcode();
     if (op == Opcode::kGetTupleElement && i.operand(0)->Is(Opcode::kTuple)) {
       if (i.users().empty() && !i.IsRoot()) return;
       FuzzProgram c = Copy(p);
-      FoldElements(At(c, place)->parent());  // all of this computation at once
+      ForwardTupleElements(At(c, position)->parent());  // the whole computation at once
       all.push_back(std::move(c));
       return;
     }
-    if (op == Opcode::kWhile) {  // none of its trips
+    if (op == Opcode::kWhile) {  // none of its iterations
       FuzzProgram c = Copy(p);
-      Instruction* loop = At(c, place);
+      Instruction* loop = At(c, position);
       loop->ReplaceAllUsesWith(loop->operand(0));
       all.push_back(std::move(c));
     }
@@ -180,14 +180,14 @@ Candidates InPlaceAnywhere(const FuzzProgram& p) {
     const size_t ways = op == Opcode::kConditional ? i.called().size() : 1;
     for (size_t way = 0; way < ways; ++way) {
       FuzzProgram c = Copy(p);
-      Instruction* at = At(c, place);
+      Instruction* at = At(c, position);
       std::vector<Instruction*> arguments(at->operands().begin(), at->operands().end());
       const Computation* callee = at->called(op == Opcode::kWhile ? 1 : static_cast<int64_t>(way));
       if (op == Opcode::kConditional) arguments = {at->operand(static_cast<int64_t>(way) + 1)};
       Computation* in = at->parent();
       at->ReplaceAllUsesWith(Inline(in, callee, arguments));
       in->SortTopologically();
-      FoldElements(in);
+      ForwardTupleElements(in);
       all.push_back(std::move(c));
     }
   });
@@ -197,7 +197,7 @@ Candidates InPlaceAnywhere(const FuzzProgram& p) {
 Candidates ZerosForOperation(const FuzzProgram& p) {
   Candidates all;
   const std::set<const Computation*> combining = CombiningComputations(p);
-  ForEachPlace(p, [&](const Place& place, const Instruction& i) {
+  ForEachInstruction(p, [&](const Position& position, const Instruction& i) {
     if (i.parent() == p.module->entry() || combining.count(i.parent()) > 0) return;
     if (i.Is(Opcode::kParameter) || i.Is(Opcode::kConstant) || !i.shape().IsArray() || i.shape().HasDynamicDimensions())
       return;
@@ -205,7 +205,7 @@ Candidates ZerosForOperation(const FuzzProgram& p) {
     if (i.users().empty() && !i.IsRoot()) return;
     if (i.IsRoot() && i.shape().element_type() == PrimitiveType::kPred) return;  // a condition
     FuzzProgram c = Copy(p);
-    Instruction* at = At(c, place);
+    Instruction* at = At(c, position);
     at->ReplaceAllUsesWith(ZerosOf(at->parent(), at->shape()));
     at->parent()->SortTopologically();
     all.push_back(std::move(c));
@@ -215,7 +215,7 @@ Candidates ZerosForOperation(const FuzzProgram& p) {
 
 Candidates SmallerNumbers(const FuzzProgram& p) {
   Candidates all;
-  // Of arguments first: they may be limits of loops.
+  // Arguments first, because they may be limits of loops.
   for (size_t k = 0; k < p.arguments.size(); ++k) {
     const Literal& a = p.arguments[k];
     if (a.shape().rank() > 0 || !IsIntegral(a.shape().element_type())) continue;
@@ -227,14 +227,14 @@ Candidates SmallerNumbers(const FuzzProgram& p) {
       all.push_back(std::move(c));
     }
   }
-  ForEachPlace(p, [&](const Place& place, const Instruction& i) {
+  ForEachInstruction(p, [&](const Position& position, const Instruction& i) {
     if (!i.Is(Opcode::kConstant) || !i.shape().IsArray() || i.shape().rank() > 0) return;
     if (!IsIntegral(i.shape().element_type())) return;
     const int64_t v = i.literal().GetAsInt(0);
     for (const int64_t to : {int64_t{1}, v / 2, v - 1}) {
       if (to < 1 || to >= v) continue;
       FuzzProgram c = Copy(p);
-      Instruction* at = At(c, place);
+      Instruction* at = At(c, position);
       Instruction* less = MakeConstant(at->parent(), nullptr, Literal::ScalarInt(i.shape().element_type(), to));
       at->ReplaceAllUsesWith(less);
       at->parent()->SortTopologically();

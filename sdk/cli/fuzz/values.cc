@@ -1,4 +1,4 @@
-// What arguments and constants are filled with.
+// The values of arguments and constants.
 #include <cmath>
 #include <limits>
 
@@ -39,7 +39,7 @@ double Special(Random& random, PrimitiveType part) {
 double Real(Random& random, Fill fill, PrimitiveType part) {
   switch (fill) {
     case Fill::kWhole:
-      // Now and then halfway between two: ties of rounding.
+      // Sometimes halfway between two, so that rounding has ties.
       return static_cast<double>(random.Between(-4, 4)) + (random.Chance(15) ? 0.5 : 0.0);
     case Fill::kPositive:
       return std::exp2(random.Unit() * 4 - 2);
@@ -51,7 +51,7 @@ double Real(Random& random, Fill fill, PrimitiveType part) {
   }
 }
 
-// Its elements converted by the evaluator's own conversion: NaN where a type has no infinity.
+// Converts the elements by the evaluator's conversion: NaN if the type has no infinity.
 void Set(Literal& l, int64_t i, std::complex<double> v) {
   if (l.shape().element_type() == PrimitiveType::kC64) {
     l.mutable_data<std::complex<float>>()[static_cast<size_t>(i)] = {static_cast<float>(v.real()),
@@ -76,7 +76,7 @@ void FillMatrices(Random& random, Literal& l, bool definite) {
         std::complex<double> v((random.Unit() * 2 - 1) * size, imaginary);
         if (r == c) v = 1 + random.Unit();
         if (definite && c < r) {
-          // Read back: both halves must agree after rounding.
+          // Read back, so that both parts agree after rounding.
           const int64_t other = b * n * rows + c * n + r;
           v = IsComplex(type) ? std::conj(l.GetAsComplex(other)) : l.GetAsDouble(other);
         }
@@ -114,7 +114,7 @@ Literal MakeValues(Random& random, const Shape& shape, Fill fill) {
       uint64_t u = random.Bits() & ones;
       if (random.Chance(20)) u = random.Chance(50) ? uint64_t{1} << (bits - 1) : (uint64_t{1} << (bits - 1)) - 1;
       if (random.Chance(10)) u = random.Chance(50) ? 0 : ones;
-      // Sign extension into the wide number.
+      // Sign extension to the wide number.
       v = IsSigned(type) ? static_cast<int64_t>(u << (64 - bits)) >> (64 - bits) : static_cast<int64_t>(u);
     } else {
       v = IsUnsigned(type) ? random.Between(0, 8) : random.Between(fill == Fill::kPositive ? 1 : -5, 7);

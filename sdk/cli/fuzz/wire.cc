@@ -62,8 +62,8 @@ Read ReadMessage(int fd, std::string* message, double deadline) {
   return ReadAll(fd, message->data(), message->size(), deadline);
 }
 
-// Elements narrower than a byte as the core keeps them, extended to the byte. What a plugin leaves in the bits above an
-// element's own is not part of its value.
+// Returns elements narrower than a byte in the core's form, extended to the byte. The bits that a plugin leaves above
+// an element are not part of its value.
 void ExtendNarrow(Literal& l) {
   const PrimitiveType type = l.shape().element_type();
   if (!IsIntegral(type) || !IsSubByte(type)) return;
@@ -94,13 +94,13 @@ std::vector<Handling> HandlingOf(const FuzzProgram& program) {
     const size_t rank = static_cast<size_t>(shape.rank());
     if (i < program.host_orders.size()) {
       all[i].host = program.host_orders[i];
-      // Of another rank when a step of the shrinking has changed the array: dense then.
+      // A shrinking step may have changed the rank of the array: dense then.
       if (all[i].host.minor_to_major.size() != rank) all[i].host.minor_to_major.clear();
       if (all[i].host.tile.size() > rank) all[i].host.tile.clear();
     }
     if (i < config.parameter_layouts.size()) {
       const Shape& asked = config.parameter_layouts[i];
-      if (asked.has_layout()) {  // the last dimension fastest as well: it is not every plugin's default
+      if (asked.has_layout()) {  // also if it is row-major, which is not every plugin's default
         all[i].device_order.assign(asked.layout().minor_to_major.begin(), asked.layout().minor_to_major.end());
       }
     }

@@ -1,4 +1,5 @@
-// Between the tool and a plugin's process: both ends are this program, so numbers travel as they are.
+// The messages between the tool and the process of a plugin. Both ends are this program, so numbers are sent as they
+// are.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_WIRE_H_
 #define BACKPLANE_SDK_CLI_FUZZ_WIRE_H_
 
@@ -88,33 +89,32 @@ class Reader {
   bool ok_ = true;
 };
 
-// Elements narrower than a byte as the core keeps them, extended to the byte. What a plugin leaves in the bits above an
-// element's own is not part of its value.
+// Returns elements narrower than a byte in the core's form, extended to the byte. The bits that a plugin leaves above
+// an element are not part of its value.
 void ExtendNarrow(Literal& l);
 
-// Whole messages; `deadline` in seconds of the steady clock, negative: none.
+// Send and receive complete messages; `deadline` is in seconds of the steady clock, negative: none.
 bool WriteMessage(int fd, const std::string& message);
 enum class Read { kDone, kEnded, kLate };
 Read ReadMessage(int fd, std::string* message, double deadline = -1);
 
-// How one argument is handed over, on every device alike.
+// How one argument is passed, on every device.
 struct Handling {
   HostOrder host;
-  std::vector<int64_t> device_order;  // minor to major, as the program asks; empty: it does not
-  bool given_away = false;            // the program may take its memory
+  std::vector<int64_t> device_order;  // minor to major, as the program requests; empty: no request
+  bool given_away = false;            // donated
 };
 
 std::vector<Handling> HandlingOf(const FuzzProgram& program);
 std::vector<int64_t> RowMajorOrder(size_t rank);
-std::vector<int64_t> OrderOf(const Shape& shape);  // minor to major, of a shape with a layout
+std::vector<int64_t> OrderOf(const Shape& shape);  // minor to major, for a shape with a layout
 
-// A program's request to a plugin's process: the host does as the program says that was made, whatever has been done to
-// the code since.
-// `helpers`: the code of the program's helpers.
+// A request to the process of a plugin. The host acts for the program that was generated, whatever changes were made to
+// the code. `helpers` is the code of the program's helpers.
 std::string FormatRequest(const FuzzProgram& program, absl::string_view format, absl::string_view code,
                           absl::Span<const std::string> helpers = {});
 
-// The plugin's process: answers requests until the other end goes.
+// The main loop of the process: answers requests until the other end closes.
 [[noreturn]] void ServePlugin(int fd, const std::string& plugin, const PluginOptions& options);
 
 }  // namespace backplane::cli::fuzz

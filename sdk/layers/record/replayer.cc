@@ -176,9 +176,9 @@ absl::Status Replayer::Do(const Operation& op, Outcome& out) {
 
 // ---- Objects
 
-void Replayer::Make(const Operation& op, size_t place, Object object) {
+void Replayer::Make(const Operation& op, size_t index, Object object) {
   // An operation that failed in the session names no objects, so nothing uses the ones that it creates now.
-  if (place < op.makes.size() && op.makes[place] != 0) objects_[op.makes[place]] = std::move(object);
+  if (index < op.makes.size() && op.makes[index] != 0) objects_[op.makes[index]] = std::move(object);
 }
 
 absl::StatusOr<Replayer::Client*> Replayer::ClientOf(const Operation& op) { return Use<Client>(op, 0); }
@@ -263,17 +263,17 @@ absl::StatusOr<host::Memory> Replayer::MemoryOf(int64_t id, const Client& client
   return absl::InvalidArgumentError(absl::StrCat("replay: the session names no memory ", id));
 }
 
-absl::StatusOr<host::Place> Replayer::PlaceOf(const Operation& op, const Client& client) const {
+absl::StatusOr<host::Location> Replayer::GetLocation(const Operation& op, const Client& client) const {
   if (op.memory != -1) {
     BP_ASSIGN_OR_RETURN(const host::Memory memory, MemoryOf(op.memory, client));
-    return host::Place(memory);
+    return host::Location(memory);
   }
   if (op.device != -1) {
     BP_ASSIGN_OR_RETURN(const host::Device device, DeviceOf(op.device, client));
-    return host::Place(device);
+    return host::Location(device);
   }
   if (client.devices.empty()) return absl::FailedPreconditionError("replay: the plugin has no device");
-  return host::Place(client.devices[0]);
+  return host::Location(client.devices[0]);
 }
 
 absl::StatusOr<std::string> Replayer::OptionsFor(const Client& client, const std::string& bytes) const {
@@ -356,10 +356,10 @@ absl::Status Replayer::DoExecute(const Operation& op, Outcome& out) {
                                                    devices, " devices of ", arguments, " arguments"));
   }
   std::vector<std::vector<const host::Buffer*>> rows(static_cast<size_t>(devices));
-  size_t place = 1;
+  size_t index = 1;
   for (auto& row : rows) {
     for (int64_t i = 0; i < arguments; ++i) {
-      BP_ASSIGN_OR_RETURN(Buffer* const buffer, Use<Buffer>(op, place++));
+      BP_ASSIGN_OR_RETURN(Buffer* const buffer, Use<Buffer>(op, index++));
       row.push_back(buffer->get());
     }
   }
@@ -382,16 +382,16 @@ absl::Status Replayer::DoExecute(const Operation& op, Outcome& out) {
         for (const host::Buffer& buffer : row) Await(buffer).IgnoreError();
     }
   }
-  place = 0;
+  index = 0;
   for (auto& row : result.outputs) {
     if (op.code == 0 && static_cast<int64_t>(row.size()) != outputs) {
       return absl::InternalError(
           absl::StrCat("execute: ", row.size(), " outputs, in the session there were ", outputs));
     }
-    for (host::Buffer& buffer : row) Make(op, place++, std::make_shared<host::Buffer>(std::move(buffer)));
+    for (host::Buffer& buffer : row) Make(op, index++, std::make_shared<host::Buffer>(std::move(buffer)));
   }
   for (host::Event& event : result.done)
-    Make(op, place++, Event{std::make_shared<host::Event>(std::move(event)), nullptr, nullptr});
+    Make(op, index++, Event{std::make_shared<host::Event>(std::move(event)), nullptr, nullptr});
   return absl::OkStatus();
 }
 

@@ -114,10 +114,10 @@ class Replayer {
   // Returns the object that the operation uses at this index, as T. Returns FAILED_PRECONDITION, with the payload of a
   // skip, if it does not exist.
   template <typename T>
-  absl::StatusOr<T*> Use(const Operation& op, size_t place);
-  void Make(const Operation& op, size_t place, Object object);
+  absl::StatusOr<T*> Use(const Operation& op, size_t index);
+  void Make(const Operation& op, size_t index, Object object);
   absl::StatusOr<Client*> ClientOf(const Operation& op);
-  absl::StatusOr<host::Place> PlaceOf(const Operation& op, const Client& client) const;
+  absl::StatusOr<host::Location> GetLocation(const Operation& op, const Client& client) const;
   absl::StatusOr<host::Device> DeviceOf(int64_t id, const Client& client) const;
   absl::StatusOr<host::Memory> MemoryOf(int64_t id, const Client& client) const;
   Client* AnyClient();

@@ -34,7 +34,7 @@ absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
                                                    host::ShapeText(op.type, op.dims)));
   }
   BP_ASSIGN_OR_RETURN(const std::string dense, Blob(op, 0, uint64_t{1} << 36));
-  BP_ASSIGN_OR_RETURN(const host::Place place, PlaceOf(op, *client));
+  BP_ASSIGN_OR_RETURN(const host::Location location, GetLocation(op, *client));
 
   // With the strides that the host used.
   BP_ASSIGN_OR_RETURN(HostExtent extent, ExtentOf(op.type, op.dims, nullptr));
@@ -70,8 +70,8 @@ absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
   if (semantics < 0 || semantics > PJRT_HostBufferSemantics_kMutableZeroCopy)
     return absl::InvalidArgumentError(absl::StrCat("operation ", op.number, ": host buffer semantics ", semantics));
   a.host_buffer_semantics = static_cast<PJRT_HostBufferSemantics>(semantics);
-  a.device = place.device;
-  a.memory = place.memory;
+  a.device = location.device;
+  a.memory = location.memory;
   a.device_layout = layout.get();
   {
     Stopwatch watch(out);
@@ -97,7 +97,7 @@ absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
 
 absl::Status Replayer::DoMake(const Operation& op, Outcome& out) {
   BP_ASSIGN_OR_RETURN(Client* const client, ClientOf(op));
-  BP_ASSIGN_OR_RETURN(const host::Place place, PlaceOf(op, *client));
+  BP_ASSIGN_OR_RETURN(const host::Location location, GetLocation(op, *client));
   CLayout layout(op.layout);
   if (op.kind == Kind::kUninitialized) {
     BP_PJRT_ARGS(plugin_, a, PJRT_Client_CreateUninitializedBuffer);
@@ -106,8 +106,8 @@ absl::Status Replayer::DoMake(const Operation& op, Outcome& out) {
     a.shape_num_dims = op.dims.size();
     a.shape_element_type = op.type;
     a.shape_layout = layout.get();
-    a.device = place.device;
-    a.memory = place.memory;
+    a.device = location.device;
+    a.memory = location.memory;
     Stopwatch watch(out);
     BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin_, PJRT_Client_CreateUninitializedBuffer, a));
     Make(op, 0, Wrap(client->client, a.buffer));
@@ -323,7 +323,7 @@ absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
 absl::Status Replayer::DoWait(const Operation& op, Outcome& out) {
   BP_ASSIGN_OR_RETURN(Event* const event, Use<Event>(op, 0));
   if (event->in_place) {
-    // One plugin copies what another uses in place until the buffer is freed, so waiting here might never end.
+    // One plugin copies what another uses in location until the buffer is freed, so waiting here might never end.
     BP_ASSIGN_OR_RETURN(const bool ready, event->event->IsReady());
     return ready ? event->event->Outcome() : absl::OkStatus();
   }

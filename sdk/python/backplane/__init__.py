@@ -58,13 +58,13 @@ def command_path():
 
 
 def register(library_path, name="backplane", options=None):
-    """Makes the plugin at `library_path` known to JAX under `name`, with linear algebra and callbacks; see backplane_jax."""
+    """Registers the plugin at `library_path` with JAX under `name`, with linear algebra and callbacks; see backplane_jax."""
     import backplane_jax
     return backplane_jax.register(library_path, name, options)
 
 
 def equip(c_api):
-    """Gives a plugin that JAX has loaded linear algebra and callbacks; nothing for plugins that are not ours."""
+    """Adds linear algebra and callbacks to a plugin that JAX has loaded. Does nothing for plugins that are not ours."""
     import backplane_jax
     return backplane_jax.equip(c_api)
 
@@ -73,7 +73,7 @@ def register_handler(name, handler, plugin=None, platform=None):
     """Registers a handler of XLA's typed FFI, so that programs can call it by `name` (jax.ffi.ffi_call).
 
     `handler` is the address of the C function, or the capsule that jax.ffi.pycapsule makes. `plugin` is what
-    `register` returned; without it the handler goes to every plugin of ours that JAX has loaded.
+    `register` returned; without it the handler is registered with every plugin of ours that JAX has loaded.
     """
     import backplane_jax
     return backplane_jax.register_handler(name, handler, plugin, platform)

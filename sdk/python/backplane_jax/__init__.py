@@ -1,18 +1,18 @@
-"""Registers a Backplane plugin with JAX, with what the bare plugin cannot do without Python.
+"""Registers a Backplane plugin with JAX, and adds the features that need Python.
 
     import backplane_jax
     backplane_jax.register("build/release/plugins/pjrt_backplane_cpu.so")           # JAX_PLATFORMS=backplane,cpu
-    backplane_jax.register("...", name="cpu", options={"cpu_device_count": 4})      # takes the place of JAX's own CPU client
+    backplane_jax.register("...", name="cpu", options={"cpu_device_count": 4})      # replaces JAX's own CPU client
 
-The plain road, PJRT_NAMES_AND_LIBRARY_PATHS=name:path, needs none of this and serves every program without linear
-algebra from LAPACK, without callbacks into Python and without functions that say how they are split (custom_partitioning).
-This package adds those: it hands jaxlib's LAPACK handlers to the plugin's FFI extension, a trampoline through which the plugin
-calls Python, and the programs of partitions in a form that it reads. It copies arrays that come by DLPack and cannot be
-taken in place. Where the package can be imported,
-JAX's discovery finds it (jax_plugins.backplane) and plugins of the plain road get all of it as well.
+Without this package, PJRT_NAMES_AND_LIBRARY_PATHS=name:path is enough for every program without linear algebra from
+LAPACK, without callbacks into Python and without custom_partitioning. This package adds these features: it registers
+jaxlib's LAPACK handlers with the plugin's FFI extension, registers a trampoline through which the plugin calls Python, and
+converts the programs of custom partitioners to a form that the plugin reads. It also copies arrays that come by DLPack and
+cannot be used in place. If the package can be imported, JAX's discovery finds it (jax_plugins.backplane), and plugins from
+PJRT_NAMES_AND_LIBRARY_PATHS get these features as well.
 
-Call `register` before the first JAX computation. JAX's callbacks ask for a device of platform "cpu" besides the default
-one: name the plugin "cpu", or keep JAX's own with JAX_PLATFORMS=backplane,cpu.
+Call `register` before the first JAX computation. JAX's callbacks need a device of platform "cpu" in addition to the default
+one: name the plugin "cpu", or keep JAX's own client with JAX_PLATFORMS=backplane,cpu.
 """
 import logging
 import os
@@ -23,11 +23,11 @@ __all__ = ["register", "register_handler", "equip", "initialize"]
 
 logger = logging.getLogger("backplane_jax")
 
-_equipped = set()  # addresses of the tables of plugins that have everything
+_equipped = set()  # addresses of the tables of plugins that have these features
 
 
 def register(library_path, name="backplane", options=None):
-    """Makes the plugin at `library_path` known to JAX under `name`, and equips it; returns its C API capsule."""
+    """Registers the plugin at `library_path` with JAX under `name`, and equips it; returns its C API capsule."""
     from jax._src import xla_bridge
     c_api = xla_bridge.register_plugin(name, priority=0 if name == "cpu" else 400, library_path=os.path.abspath(library_path),
                                        options=options or {})
@@ -37,7 +37,7 @@ def register(library_path, name="backplane", options=None):
 
 
 def equip(c_api):
-    """Gives a plugin that JAX has loaded what it cannot do without Python; nothing for plugins that are not ours.
+    """Adds the features that need Python to a plugin that JAX has loaded. Does nothing for plugins that are not ours.
 
     Each step that fails costs one warning and the ability it would have brought, never the platform.
     """
@@ -59,15 +59,15 @@ def equip(c_api):
 
 
 def _initialize_lapack():
-    """Fetches LAPACK's functions from SciPy; a handler called before that would jump to address zero."""
+    """Gets LAPACK's functions from SciPy; a handler that is called before would jump to address zero."""
     from jaxlib import lapack
     lapack._lapack.initialize()
 
 
 def register_handler(name, handler, plugin=None, platform=None):
-    """Registers a handler of XLA's typed FFI under `name`, an address or a capsule. `plugin` is what `register` returned;
-    without it the handler goes to each of our plugins that JAX has loaded, which it does at its first computation or
-    when `jax.devices()` is asked for. `platform`: the plugin's own, unless another is named, whose programs alone find it."""
+    """Registers a handler of XLA's typed FFI, an address or a capsule, under `name`. `plugin` is the result of `register`;
+    without it the handler is registered with each of our plugins that JAX has loaded, which it does at its first computation
+    or in `jax.devices()`. The handler is for programs of `platform`; default: the plugin's own."""
     address = handler if isinstance(handler, int) else pjrt.capsule_pointer(handler)
     tables = [pjrt.Table(plugin)] if plugin is not None else [pjrt.Table.at(a) for a in sorted(_equipped)]
     if not tables:
@@ -80,14 +80,14 @@ _INSTALLED_AS = {"cpu": ("backplane", 400), "tpu_emulator": (tiled_tpu.PLATFORM,
 
 
 def _named_by_the_user():
-    """Platforms that PJRT_NAMES_AND_LIBRARY_PATHS defines: those names are taken."""
+    """The platforms that PJRT_NAMES_AND_LIBRARY_PATHS defines, which take precedence."""
     return {entry.split(":", 1)[0] for entry in os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",") if entry}
 
 
 def _register_installed():
-    """The plugins that came in the same wheel: the CPU plugin as `backplane`, which JAX prefers to its own CPU client, the
-    reference plugin as `backplane_reference`, which is never a default, and the emulator of a TPU as `tiledtpu`, where the
-    user names that platform: nobody else waits for it."""
+    """Registers the plugins of the same wheel: the CPU plugin as `backplane`, which JAX prefers to its own CPU client, the
+    reference plugin as `backplane_reference`, which is never a default, and the TPU emulator as `tiledtpu`, only if the user
+    names that platform, so that others need not wait for it."""
     try:
         import backplane
     except ImportError:  # the package alone, from a source tree
@@ -103,7 +103,7 @@ def _register_installed():
 
 
 def initialize():
-    """What JAX's plugin discovery calls: registers the plugin that BACKPLANE_PLUGIN names, or, where it is not set, those
+    """Called by JAX's plugin discovery. Registers the plugin in BACKPLANE_PLUGIN, or, if that is not set, the plugins that were
     installed with this package, and equips each of our plugins that JAX finds."""
     path = os.environ.get("BACKPLANE_PLUGIN")
     if path:

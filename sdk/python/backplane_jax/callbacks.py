@@ -1,8 +1,8 @@
 """Callbacks into Python: the trampoline that a plugin calls, and jaxlib's handlers that need no state.
 
-A callback reaches the plugin as a custom call with an index; the execution's context holds the Python callables. The
-plugin is free of Python: it looks the callable up and calls one C function that this module makes with ctypes, which
-takes the interpreter's lock in whatever thread it is called.
+For the plugin, a callback is a custom call with an index; the execution's context contains the Python callables. The plugin
+itself contains no Python: it looks up the callable and calls a C function that this module creates with ctypes. The function
+acquires the interpreter's lock in the thread in which it is called.
 """
 import ctypes
 import logging
@@ -16,7 +16,7 @@ from . import pjrt, untyped
 logger = logging.getLogger("backplane_jax")
 
 STATELESS = ("xla_buffer_python_cpu_callback", "dce_sink")
-# What JAX up to 0.5.3 calls Python by: an untyped function that finds the callable by its first operand.
+# JAX up to 0.5.3 calls Python by an untyped function that finds the callable by its first operand.
 UNTYPED = "xla_python_cpu_callback"
 
 TOKEN = 17

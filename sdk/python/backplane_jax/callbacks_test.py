@@ -89,4 +89,4 @@ def test_errors_are_told():
         status, error = call(function, [x], [out], size=3000)
         assert status == 1 and error.startswith("CpuCallback error calling callback:") and text in error, error
     status, error = call(fails, [x], [out], size=20)
-    assert status == 1 and len(error) == 19  # cut to the room there is, with its terminator
+    assert status == 1 and len(error) == 19  # truncated to the size of the buffer, with its terminator

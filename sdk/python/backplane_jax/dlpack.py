@@ -1,8 +1,7 @@
-"""Arrays of other libraries that JAX has to copy, by DLPack.
+"""Copies arrays of other libraries that JAX gets by DLPack and cannot use in place.
 
-jaxlib takes an array in place where it can. Where it cannot (an address that is not aligned, dimensions in another order,
-`copy=True`), it asks for a buffer in a way that it has for its own clients only, and says so. The host's array is
-copied with numpy then.
+jaxlib uses an array in place if it can. Otherwise (an address that is not aligned, dimensions in another order, `copy=True`) it
+copies in a way that works with its own clients only, and fails with ours. Then the host's array is copied with numpy.
 """
 import ctypes
 import functools
@@ -13,7 +12,7 @@ import numpy as np
 from . import pjrt
 
 _CPU, _BFLOAT = 1, 4
-_AT = {b"dltensor": 0, b"dltensor_versioned": 32}  # where the DLTensor lies in what a capsule of that name holds
+_AT = {b"dltensor": 0, b"dltensor_versioned": 32}  # offset of the DLTensor in the object of a capsule with this name
 _KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # DLDataTypeCode to numpy's letters
 
 

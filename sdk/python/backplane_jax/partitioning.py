@@ -1,7 +1,7 @@
-"""jax.experimental.custom_partitioning: hands our plugins each partition's program in a form that they read.
+"""jax.experimental.custom_partitioning: passes the program of a partition to our plugins in a form that they read.
 
-JAX registers its callbacks with every plugin that has the extension, and answers with MLIR bytecode of the StableHLO
-dialect itself, whose encoding is jaxlib's own and may change from version to version. The same program as text may not.
+JAX registers its callbacks with every plugin that has the extension. They return MLIR bytecode of the StableHLO dialect, whose
+encoding depends on the version of jaxlib. This module converts it to text, which is stable.
 """
 import logging
 
@@ -13,7 +13,7 @@ EXTENSION_CUSTOM_PARTITIONER = 2
 
 
 def follow_jax():
-    """Has JAX register for each of our plugins, after its own callbacks, ours. Not to be called while it does so."""
+    """Makes JAX register our callbacks for each of our plugins after its own. Must not be called while JAX does so."""
     from jax._src import xla_bridge
     try:
         from jax._src import custom_partitioning  # the import registers JAX's

@@ -1,7 +1,7 @@
-"""Sinks for jaxlib's custom-call targets and types: each registration goes to jaxlib's own CPU client and to our plugins.
+"""Forwards jaxlib's custom-call targets and types to jaxlib's own CPU client and to our plugins.
 
-JAX keeps one sink for each platform, and the first one set wins. A plugin's `initialize()` runs before any client is
-made, so ours usually comes first and must not keep the targets for itself. Where another was first, ours takes its place
+JAX has one sink for each platform, and the first one that is set stays. A plugin's `initialize()` runs before any client is
+created, so our sink is usually the first and must pass the targets on to jaxlib. If another sink was first, ours replaces it
 and passes everything on to it.
 """
 import ctypes
@@ -14,9 +14,9 @@ logger = logging.getLogger("backplane_jax")
 
 _lock = threading.RLock()
 _tables = []   # the plugins that get every registration
-_targets = []  # what came so far, for a plugin that is registered later
+_targets = []  # the registrations so far, for plugins that are registered later
 _types = []
-_call_sink = None  # who had the place before; without one, jaxlib's own registry
+_call_sink = None  # the previous sink; without one, jaxlib's own registry
 _type_sink = None
 _installed = False
 
@@ -78,7 +78,7 @@ def _on_type(name, value):
 
 
 def attach(table):
-    """From now on `table` gets every CPU target and type that jaxlib or a user registers, and those that came before."""
+    """Registers with `table` every CPU target and type that jaxlib or a user has registered or will register."""
     global _installed, _call_sink, _type_sink
     from jaxlib import lapack, xla_client
     with _lock:

@@ -1,18 +1,18 @@
-"""What JAX keeps by platform name, for the emulator of a tiled TPU.
+"""Registers the platform name of the TPU emulator with JAX, like that of a TPU.
 
-JAX decides by the platform's name whether it donates, how it calls back into Python, which linear algebra it lowers, what
-it caches. A name of its own gets the rules that serve every platform and nothing else. `adopt` gives `tiledtpu` the rest:
+JAX decides by the platform's name whether it donates, how it calls back into Python, which linear algebra it lowers, and what
+it caches. An unknown name only has the rules for all platforms. `adopt` adds the others for `tiledtpu`:
 
 - donation, and the persistent compilation cache;
-- callbacks into Python as a TPU makes them: each operand is sent to the host, each result received;
-- JAX's CPU rule for each operation that has no rule for every platform (eigenvalues, printing, sparse products ...), and
-  for the factorizations whose common rule calls a compiler of the maker's: these run in LAPACK, on the host;
-- moves to and from the host's memory inside a program;
-- JAX's own CPU client beside it, which callbacks and hosts' libraries ask for, as it is on a TPU's host;
-- kernels written in Pallas, which JAX's TPU interpreter runs: their code is for another compiler.
+- callbacks into Python as on a TPU: each operand is sent to the host, and each result is received;
+- JAX's CPU rule for each operation without a rule for all platforms (eigenvalues, printing, sparse products ...), and for
+  factorizations whose common rule calls the maker's compiler: these run in LAPACK, on the host;
+- transfers to and from host memory inside a program;
+- JAX's own CPU client, which callbacks and libraries need, as on a TPU's host;
+- Pallas kernels, which JAX's TPU interpreter runs, because their code is for another compiler.
 
-All is looked up by the name: other platforms in the same process keep what they had. JAX offers no public way to most of
-this; each step stands alone, so that one that a later JAX takes away costs one warning and what it would have brought.
+Everything depends on the name, so other platforms in the same process do not change. JAX has no public interface for most of
+this. The steps are independent of each other: if a later JAX breaks one, there is a warning and only that feature is missing.
 """
 import functools
 import logging
@@ -23,7 +23,7 @@ logger = logging.getLogger("backplane_jax")
 
 # Their rules for every platform are calls of targets that only the maker's compiler knows, or thousands of operations.
 FACTORIZATIONS = frozenset({"geqrf", "householder_product", "lu", "ormqr", "svd", "tridiagonal_solve"})
-# As on a TPU: the operation carries where its result is to lie.
+# As on a TPU: the operation states the memory of its result.
 LIKE_A_TPU = frozenset({"device_put"})
 
 _adopted = False

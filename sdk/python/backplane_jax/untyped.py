@@ -1,7 +1,7 @@
 """Custom calls of the old form, `void f(void* out, const void** in, XlaCustomCallStatus*)`, as handlers of the typed FFI.
 
-JAX up to 0.5.3 makes them for LAPACK and for callbacks into Python. The plugin knows typed handlers; one is made here of
-each such function: it passes the addresses of the operands and results on, and gives the status back as an error.
+JAX up to 0.5.3 uses them for LAPACK and for callbacks into Python. The plugin supports typed handlers only, so this module
+wraps each such function in one: it passes the addresses of the operands and results on, and returns the status as an error.
 """
 import ctypes
 
@@ -20,7 +20,7 @@ class _Buffers(ctypes.Structure):  # XLA_FFI_Args, XLA_FFI_Rets
                 ("types", ctypes.c_void_p), ("buffers", ctypes.POINTER(ctypes.c_void_p))]
 
     def addresses(self):
-        """Where each buffer's data lies; None for a token. In XLA_FFI_Buffer the address is the fourth word."""
+        """The address of each buffer's data; None for a token. In XLA_FFI_Buffer it is the fourth word."""
         found = [ctypes.c_void_p.from_address(self.buffers[i] + 24).value for i in range(self.size)]
         return (ctypes.c_void_p * max(1, len(found)))(*found)
 
@@ -52,7 +52,7 @@ class Status:
     def message(self):
         """The text of the failure, or None. A long text stays allocated: only jaxlib could free it."""
         raw = bytes(self.memory)
-        if raw[32]:  # libstdc++: address, size, room for a short text; the flag follows the 32 bytes
+        if raw[32]:  # libstdc++: address, size, buffer for a short string; the flag follows the 32 bytes
             return ctypes.string_at(self.memory[0], self.memory[1])
         if raw[24]:  # libc++: 24 bytes; a bit of the first tells a long text, with capacity, size, address
             return ctypes.string_at(self.memory[2], self.memory[1]) if raw[0] & 1 else raw[1:1 + (raw[0] >> 1)]

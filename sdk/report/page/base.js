@@ -1,5 +1,5 @@
 'use strict';
-// ---- what every part uses: documents, figures as text, elements, colours, what is selected
+// ---- helpers of all parts: documents, numbers as text, elements, colours, the selection
 
 const $ = id => document.getElementById(id);
 const el = (tag, attributes = {}, ...children) => {
@@ -26,14 +26,14 @@ const countText = v => Math.abs(v) < 1e5 ? String(v) : v.toLocaleString('en');
 const percent = (part, whole = 1) => !(whole > 0) || !part ? '0 %' : (p => p !== 0 && p < 0.1 ? '< 0.1 %' : (p >= 99.95 || p >= 10 ? p.toFixed(p >= 99.95 ? 0 : 1) : p.toFixed(1)) + ' %')(100 * part / whole);
 const times = v => !isFinite(v) ? '∞' : digits(v) + '×';
 const sourceOf = x => x.source_file ? x.source_file.split('/').slice(-2).join('/') + (x.source_line ? ':' + x.source_line : '') : '';
-// A shape with its layout, broken where one ends and the other begins.
+// A shape and its layout, with a line break between them.
 const shapeText = text => el('span', { class: 'mono shape' }, text.split(/(?=\{)/).map(t => el('span', {}, t)));
 const fullSource = x => x.source_file ? x.source_file + (x.source_line ? ':' + x.source_line : '') : '';
 
 const UNITS = ['mxu', 'vpu', 'hbm', 'ici'];
 const UNIT_NAMES = { mxu: 'MXU', vpu: 'VPU', hbm: 'HBM', ici: 'ICI', fixed: 'fixed cost' };
 const UNIT_WORDS = { mxu: 'matrix unit', vpu: 'vector unit', hbm: 'memory', ici: 'links between chips', fixed: 'fixed cost of a kernel' };
-// A kind that has no colour of its own takes that of its nearest relative.
+// A kind without a colour of its own gets that of a similar kind.
 const KIND_COLORS = { matmul: 'matmul', dot: 'matmul', convolution: 'convolution', elementwise: 'elementwise', loop: 'elementwise', reduction: 'reduction', reduce: 'reduction', movement: 'movement', transpose: 'movement', reshape: 'movement', slice: 'movement', copy: 'copy', sort: 'sort', collective: 'collective', scatter: 'scatter', gather: 'scatter' };
 const kindColor = kind => KIND_COLORS[kind] || Object.keys(KIND_COLORS).find(k => kind.includes(k)) && KIND_COLORS[Object.keys(KIND_COLORS).find(k => kind.includes(k))] || 'other';
 
@@ -55,7 +55,7 @@ for (const script of document.querySelectorAll('script.document')) {
   } catch (e) { problems.push(`${title || 'a document'}: ${e.message}`); }
 }
 
-// Fills in what a document leaves out, and what is worked out from it once.
+// Adds the members that a document omits, and values that are derived once.
 function prepare(d, title) {
   d.module ||= 'program'; d.machine ||= {}; d.machine_name ||= d.machine.name || 'machine';
   d.title = title || `${d.module} on ${d.machine_name}`;
@@ -95,12 +95,12 @@ function prepare(d, title) {
   d.bounds = ['mxu', 'vpu', 'hbm', 'ici', 'fixed'].map(u => [u, bounds[u] || 0]).sort((a, b) => b[1] - a[1]);
   d.boundSum = d.bounds.reduce((sum, [, s]) => sum + s, 0);
   d.tree = buildTree(d);
-  d.end = Math.max(d.totals.seconds, d.tree.reduce((end, i) => Math.max(end, i.start + i.seconds * i.turns), 0));
+  d.end = Math.max(d.totals.seconds, d.tree.reduce((end, i) => Math.max(end, i.start + i.seconds * i.tripCount), 0));
   d.fullest = d.hbm.in_use.reduce((best, v, i) => v > d.hbm.in_use[best] ? i : best, 0);
   return d;
 }
 
-// ---- what is shown and selected; parts listen
+// ---- the current document and selection; parts are notified of changes
 
 const state = { doc: 0, kernel: -1, buffer: -1, color: 'kind' };
 const listeners = { select: [], doc: [], theme: [] };
@@ -113,7 +113,7 @@ function showDocument(at) { state.doc = at; state.kernel = state.buffer = -1; em
 
 const paint = k => color(state.color === 'bound' ? k.bound : k.color);
 
-// ---- the small box beside the pointer
+// ---- the tooltip
 
 function showTip(x, y, content) {
   const tip = $('tip'); tip.replaceChildren(...[content].flat()); tip.hidden = false;

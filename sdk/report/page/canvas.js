@@ -1,4 +1,4 @@
-// ---- canvases that are as sharp as the screen and follow their box's width
+// ---- canvases with the resolution of the screen and the width of their box
 
 function board(height, label, options = {}) {
   const canvas = el('canvas', { role: 'img', 'aria-label': label, tabindex: options.keys ? 0 : undefined, class: options.grab ? 'grab' : undefined });
@@ -22,7 +22,7 @@ function board(height, label, options = {}) {
   return b;
 }
 
-// Text cut to a width, measured; empty where not even three letters fit.
+// Text shortened to a width; empty if not even three characters fit.
 function fit(g, text, width) {
   if (width < 18) return '';
   if (g.measureText(text).width <= width) return text;
@@ -31,15 +31,15 @@ function fit(g, text, width) {
   return low >= 3 ? text.slice(0, low) + '…' : '';
 }
 
-// Round steps: 1, 2 or 5 times a power of ten, about `count` of them over `span`.
+// A round step (1, 2 or 5 times a power of ten), so that there are about `count` steps in `span`.
 function step(span, count) {
   const raw = span / Math.max(1, count), power = Math.pow(10, Math.floor(Math.log10(raw)));
   return [1, 2, 5, 10].map(m => m * power).find(s => s >= raw * 0.999) || 10 * power;
 }
 
-// Time by colour in each of `n` columns of pixels over [from, to]: what is too narrow to be drawn by itself is summed
-// up, so that no kernel hides its neighbours. `wide` is called for kernels of 1.5 pixels or more, if it is given;
-// `also` for everything, with its columns.
+// The time by colour in each of `n` columns of pixels over [from, to]. Kernels that are too narrow to draw are summed up,
+// so that none hides its neighbours. `wide`, if given, is called for kernels of at least 1.5 pixels, `also` for all
+// kernels, with their columns.
 function mixture(d, from, to, n, wide, also, loop) {
   const perPx = (to - from) / n, columns = new Map();
   const spread = (begin, end, f) => { for (let c = Math.max(0, Math.floor((begin - from) / perPx)), last = Math.min(n - 1, Math.floor((end - from) / perPx)); c <= last; ++c) { const l = from + c * perPx; f(c, Math.max(0, Math.min(end, l + perPx) - Math.max(begin, l))); } };

@@ -1,7 +1,7 @@
 // ---- two documents side by side: two machines, or two versions of a program
 
-// Kernels of both that do the same: first those of one name and operation, then those of one operation, kind and
-// place among their like, then those of one name and kind. Each kernel is matched once.
+// Pairs of corresponding kernels: first those with the same name and operation, then those with the same operation and
+// kind in order, then those with the same name and kind. Each kernel is in one pair.
 function match(a, b) {
   const pairs = [], left = new Set(a.kernels), right = new Set(b.kernels);
   const round = key => {
@@ -41,7 +41,7 @@ const compare = (() => {
     verdict.replaceChildren(el('b', {}, B().title), p > 0 && q > 0 ? (Math.abs(q / p - 1) < 0.0005 ? ' takes as long as ' : q < p ? ` is ${digits(p / q)}× as fast as ` : ` takes ${digits(q / p)}× as long as `) : ' beside ', el('b', {}, A().title), `: ${timeText(q)} for ${timeText(p)}. ${countText(both)} kernels are in both, ${countText(pairs.filter(r => !r.b).length)} only in the first, ${countText(pairs.filter(r => !r.a).length)} only in the second.`);
   }
 
-  // Both runs on one scale of time.
+  // Both runs with one time scale.
   const ROW = 26, b = board(2 * (ROW + 22) + 22, 'both runs on one scale of time', { keys: false });
   b.draw = (g, w) => {
     const end = Math.max(A().end, B().end) || 1e-9, perPx = end / w;

@@ -1,4 +1,4 @@
-// ---- what is selected, in full, at the side
+// ---- all data of the selected kernel or array
 
 const details = (() => {
   const box = $('details');
@@ -10,7 +10,7 @@ const details = (() => {
   const list = (title, items) => items.length ? [el('h3', {}, `${title} (${items.length})`), el('ul', {}, items.slice(0, 40)), items.length > 40 ? el('p', { class: 'soft small' }, `and ${items.length - 40} more`) : ''] : [];
   const where = x => [...line('operation', x.op_name && el('span', { class: 'mono' }, x.op_name)), ...line('source', x.source_file && el('span', { class: 'mono' }, fullSource(x)))];
 
-  // Operands that were copied before the kernel began, and what HBM does beside it for later ones.
+  // Operands that were copied before the kernel began, and copies for later kernels during it.
   const copies = k => k.ahead.length || k.prefetch_cycles > 0 ? [el('h3', {}, 'copied ahead'), el('ul', {}, k.ahead.map(p => { const b = now().buffers[p.buffer], n = p.kernel - p.first_kernel; return b ? el('li', {}, el('button', { class: 'link', onclick: () => selectBuffer(p.buffer) }, b.name), ' ', el('span', { class: 'soft small' }, `${bytesText(p.bytes)} to ${p.space.toUpperCase()} in ${timeText(p.seconds)}${n > 0 ? `, beside the ${n === 1 ? 'kernel' : n + ' kernels'} before` : ''}${p.wait_seconds > 0 ? `; waits ${timeText(p.wait_seconds)}` : ''}`)) : ''; })),
     k.prefetch_cycles > 0 ? el('p', { class: 'soft small' }, `HBM is busy ${percent(k.prefetch_cycles, k.cycles)} of the time for later kernels.`) : ''] : [];
 

@@ -1,4 +1,4 @@
-// ---- the page: figures at the top, the parts in order, keys
+// ---- the page: totals at the top, the parts in order, keys
 
 const tiles = el('section', { class: 'tiles', 'aria-label': 'totals', id: 'totals' });
 const notes = el('section', { class: 'card', id: 'notes' });
@@ -20,7 +20,7 @@ function fillTiles() {
 
 function fillNotes() {
   const d = now(), m = d.machine;
-  const own = ['How long each unit is busy within a kernel is reckoned, not when; the units work side by side, so their times can add up to more than the kernel’s.', 'Loops are counted by their turns; a loop whose count is decided at run time counts one turn.'];
+  const own = ['For each kernel the busy time of each unit is estimated, not when it is busy; the units work in parallel, so their times can add up to more than the kernel’s.', 'Loops count with their trip count; a loop with an unknown trip count counts as one iteration.'];
   notes.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'Notes')), el('div', { class: 'inner' },
     el('p', { class: 'soft', style: 'margin: 0 0 8px' }, `${d.machine_name}: ${[m.matrix_flops_per_second && `${rateText(m.matrix_flops_per_second)} in bf16`, m.vector_flops_per_second && `${rateText(m.vector_flops_per_second)} on the vector unit`, m.hbm_bytes_per_second && `${bandText(m.hbm_bytes_per_second)} of HBM bandwidth, of which large transfers reach ${percent(m.hbm_efficiency || 1)}`, m.cycles_per_second && `${digits(m.cycles_per_second / 1e9)} GHz`, d.devices > 1 && `one of ${d.devices} devices` + (d.topology ? ` (${d.topology})` : '')].filter(Boolean).join(', ')}.`),
     el('ul', { class: 'notes' }, [...d.notes, ...own].map(n => el('li', {}, n)))));
@@ -30,7 +30,7 @@ function fillTabs() {
   $('tabs').replaceChildren(...(documents.length < 2 ? [] : documents.map((d, i) => el('button', { role: 'tab', 'aria-selected': String(i === state.doc), tabindex: i === state.doc ? 0 : -1, onclick: () => showDocument(i), onkeydown: e => { const by = { ArrowRight: 1, ArrowLeft: -1 }[e.key]; if (by) { showDocument((i + by + documents.length) % documents.length); $('tabs').children[state.doc].focus(); } } }, d.title))));
 }
 
-// Light or dark: as the system says until the button is pressed.
+// Light or dark, as in the system's settings, until the button is pressed.
 const wanted = matchMedia('(prefers-color-scheme: dark)');
 let theme = 'system';
 function applyTheme() {
@@ -54,7 +54,7 @@ document.addEventListener('keydown', e => {
   if (e.key === '/') { e.preventDefault(); tables.find().focus(); return; }
   if (e.key === '?') { keys.showModal(); return; }
   if ((e.key === '[' || e.key === ']') && documents.length > 1) { showDocument((state.doc + (e.key === ']' ? 1 : -1) + documents.length) % documents.length); return; }
-  // Keys of the timeline when nothing else has the focus.
+  // Keys of the timeline if nothing else has the focus.
   if (document.activeElement === document.body) $('timeline').querySelector('canvas').dispatchEvent(new KeyboardEvent('keydown', { key: e.key, cancelable: true })) || e.preventDefault();
 });
 

@@ -1,4 +1,4 @@
-// ---- padding of each array, and what lies in HBM at one moment
+// ---- padding of each array, and the arrays in HBM at one time
 
 const padding = (() => {
   const words = el('input', { type: 'search', placeholder: 'find arrays', 'aria-label': 'find arrays' }), facts = el('span', { class: 'soft small' });
@@ -23,7 +23,7 @@ const padding = (() => {
 
 const memory = (() => {
   const title = el('span', { class: 'soft small' });
-  // The kernel whose moment is shown: the selected one, else the one with most in use.
+  // The kernel whose arrays are shown: the selected one, or else the one with the most memory in use.
   const moment = () => state.kernel >= 0 ? state.kernel : now().fullest;
   const rows = () => {
     const d = now(), at = moment(), k = d.kernels[at], live = d.buffers.filter(b => b.space === 'hbm' && b.first_kernel <= at && b.last_kernel >= at);
@@ -41,7 +41,7 @@ const memory = (() => {
     return [{ name: 'takes', of: b => b.padded_bytes, show: b => bytesText(b.padded_bytes), share: b => b.padded_bytes / most, tint: () => 'var(--use)' }, { name: 'array', of: b => b.name, left: true, cls: 'cut', full: b => b.name }, { name: 'is', of: b => b.kind, left: true },
       { name: 'layout', of: b => b.shape, show: b => shapeText(b.shape), left: true, cls: 'wrap' }, { name: 'lives', of: b => b.last_kernel - b.first_kernel, show: lives, left: true }];
   };
-  const table = grid({ label: 'arrays in HBM', columns, rows, most: 8, empty: 'nothing lies in HBM', chosen: b => b.at === state.buffer, choose: b => selectBuffer(b.at) });
+  const table = grid({ label: 'arrays in HBM', columns, rows, most: 8, empty: 'HBM is empty', chosen: b => b.at === state.buffer, choose: b => selectBuffer(b.at) });
   on('doc', () => table.update()); on('select', () => { if (state.buffer < 0) table.update(true); else table.mark(); });
   return { card: el('section', { class: 'card', id: 'memory' }, el('div', { class: 'head' }, el('h2', {}, 'In HBM'), title, el('span', { class: 'grow' }), el('button', { onclick: () => { const at = now().fullest; if (now().kernels.length) { selectKernel(at); timeline.keepInSight(at); } } }, 'the fullest moment')), table.box) };
 })();

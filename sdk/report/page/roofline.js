@@ -1,4 +1,4 @@
-// ---- the roofline: each kernel at its operations a byte and its operations a second, under what the machine can do
+// ---- the roofline: each kernel by its operations per byte and per second, below the machine's limits
 
 const roofline = (() => {
   const LEFT = 74, RIGHT = 62, NONE = 58, TOP = 16, BOTTOM = 40;
@@ -11,7 +11,7 @@ const roofline = (() => {
     const peak = m.matrix_flops_per_second || 0, band = m.hbm_bytes_per_second || 0, ridge = band > 0 ? peak / band : 1;
     let xl = ridge / 100, xh = ridge * 20, yh = peak * Math.max(1, ...Object.values(m.matrix_speed || {})), yl = peak / 1e4;
     for (const k of withBoth) { xl = Math.min(xl, k.work / k.hbm_bytes); xh = Math.max(xh, k.work / k.hbm_bytes); }
-    // The few slowest of many kernels need not be at the very bottom of the scale.
+    // The slowest few of many kernels do not extend the scale.
     for (const k of rated) yl = Math.min(yl, k.work / k.seconds);
     xl = Math.max(xl, ridge * 1e-7) / 1.5; xh *= 1.5; yl = Math.max(yl, yh * 1e-9) / 2; yh = Math.max(yh, 1) * 2.2;
     const hasNone = plotted.some(k => k.work <= 0), hasVmem = rated.some(k => k.hbm_bytes <= 0);
@@ -33,7 +33,7 @@ const roofline = (() => {
   b.draw = (g, w, h) => {
     layout(w, h);
     const { X, Y, xl, xh, yl, yh, x0, x1, y0, y1, hasNone, hasVmem, peak, band, ridge, m } = axes;
-    // Decades.
+    // Powers of ten.
     for (let e = Math.ceil(Math.log10(xl)); Math.pow(10, e) <= xh; ++e) {
       const px = Math.round(X(Math.pow(10, e)));
       g.fillStyle = color('line'); g.fillRect(px, y1, 1, y0 - y1);
@@ -57,7 +57,7 @@ const roofline = (() => {
     g.save(); g.beginPath(); g.rect(x0, y1, x1 - x0, y0 - y1); g.clip();
     const roof = (bandwidth, flops, dash, c, width) => { if (!(bandwidth > 0 && flops > 0)) return; g.strokeStyle = color(c); g.lineWidth = width; g.setLineDash(dash); g.beginPath(); g.moveTo(X(xl), Y(xl * bandwidth)); g.lineTo(X(flops / bandwidth), Y(flops)); g.lineTo(X(xh), Y(flops)); g.stroke(); g.setLineDash([]); g.lineWidth = 1; };
     const reach = band * (m.hbm_efficiency || 1);
-    // Under the roof a little lighter, so that the room left is seen.
+    // The area below the roof is lighter.
     if (band > 0 && peak > 0) { g.fillStyle = color('accent'); g.globalAlpha = 0.05; g.beginPath(); g.moveTo(X(xl), y0); g.lineTo(X(xl), Y(xl * band)); g.lineTo(X(ridge), Y(peak)); g.lineTo(X(xh), Y(peak)); g.lineTo(X(xh), y0); g.fill(); g.globalAlpha = 1; }
     if (reach < band) roof(reach, peak, [3, 4], 'hbm', 1);
     const vector = m.vector_flops_per_second || 0;

@@ -1,4 +1,4 @@
-// ---- tables: sorted by any column, filtered, as many rows as asked for, moved through by keys
+// ---- tables: sorted by any column, filtered, with a limited number of rows, operated by keys
 
 // columns: {name, of: row => value (sorted by), show: row => text or element, left, share: row => 0..1, tint, cls, title}
 function grid({ columns, rows, chosen, choose, label, by = 0, up = false, most = 50, empty = 'nothing' }) {
@@ -26,7 +26,7 @@ function grid({ columns, rows, chosen, choose, label, by = 0, up = false, most =
     if (e.key === 'ArrowUp' && row.previousSibling) { e.preventDefault(); row.previousSibling.focus(); }
   }
   function update(keep = false) { if (!keep) shown = most; list = rows(); order = Math.min(order, columns().length - 1); sort(); fill(); }
-  // The mark moves without a new table, so that the keyboard's place stays.
+  // The selection moves without a new table, so that the keyboard focus stays.
   function mark() { for (const row of body.children) row.classList.toggle('on', !!chosen?.(list[[...body.children].indexOf(row)])); }
   return { box, update, mark, rows: () => list };
 }

@@ -7,13 +7,13 @@ const timeline = (() => {
   const lanes = () => UNITS.filter((u, i) => d().kernels.some(k => k.busy[i] > 0));
   const loopRows = () => Math.min(4, d().loopDepth);
   // Top of each part, from above.
-  const places = () => {
+  const tops = () => {
     const y = { over: 0, axis: OVER + 4 };
     y.loops = y.axis + AXIS; y.kernels = y.loops + loopRows() * LOOP + (loopRows() ? GAP : 0);
     y.units = y.kernels + KERNEL + GAP; y.use = y.units + lanes().length * UNIT + 12; y.end = y.use + USE + 6;
     return y;
   };
-  const b = board(() => places().end, 'timeline of the run by unit', { keys: true, grab: true });
+  const b = board(() => tops().end, 'timeline of the run by unit', { keys: true, grab: true });
   const x = t => LEFT + (t - from) / (to - from) * (b.width - LEFT);
   const timeOf = px => from + (px - LEFT) / (b.width - LEFT) * (to - from);
   const whole = () => { from = 0; to = d().end || 1e-9; };
@@ -28,7 +28,7 @@ const timeline = (() => {
   const zoom = (factor, at = (from + to) / 2) => show(at - (at - from) * factor, at - (at - from) * factor + (to - from) * factor);
 
   b.draw = (g, w) => {
-    const y = places(), us = lanes();
+    const y = tops(), us = lanes();
     const { kernels: ky } = y;
     drawOverview(g, w, y);
     // Axis, with lines down through the lanes.
@@ -54,7 +54,7 @@ const timeline = (() => {
     drawUseScale(g, w, y);
   };
 
-  // What is wider than a pixel is drawn as it is; the rest is summed up by columns of pixels.
+  // Kernels wider than a pixel are drawn; the rest is summed up by columns of pixels.
   function drawLanes(g, w, y, us) {
     const n = Math.ceil(w - LEFT), perPx = (to - from) / n;
     const busy = us.map(() => new Float64Array(n)), use = new Float64Array(n).fill(-1);
@@ -65,13 +65,13 @@ const timeline = (() => {
       spread((c, t) => { use[c] = Math.max(use[c], u); if (!drawn) for (let i = 0; i < us.length; ++i) busy[i][c] += t * parts[unitAt[i]]; });
     }, (item, begin) => {
       if (item.depth >= loopRows()) return;
-      const a = Math.max(x(begin), LEFT - 2), e = Math.min(x(begin + item.seconds * item.turns), w + 2), top = y.loops + item.depth * LOOP;
+      const a = Math.max(x(begin), LEFT - 2), e = Math.min(x(begin + item.seconds * item.tripCount), w + 2), top = y.loops + item.depth * LOOP;
       if (e - a < 1) return;
       g.fillStyle = color('band'); g.fillRect(a, top, e - a, LOOP - 2);
       g.strokeStyle = color('faint'); g.strokeRect(a + 0.5, top + 0.5, Math.max(0, e - a - 1), LOOP - 3);
-      const text = fit(g, `${item.loop.name} × ${item.loop.known ? countText(item.turns) : 'unknown'}`, e - a - 8), room = text ? a + 9 + g.measureText(text).width : 0;
-      // Where turns begin, once they are wide enough to be told apart.
-      if (item.seconds / perPx > 6) { g.fillStyle = color('faint'); for (let t = Math.max(1, Math.ceil((from - begin) / item.seconds)); t < item.turns && begin + t * item.seconds < to; ++t) { const px = Math.round(x(begin + t * item.seconds)); if (px > room) g.fillRect(px, top + LOOP - 7, 1, 5); } }
+      const text = fit(g, `${item.loop.name} × ${item.loop.known ? countText(item.tripCount) : 'unknown'}`, e - a - 8), textEnd = text ? a + 9 + g.measureText(text).width : 0;
+      // The starts of iterations, if they are wide enough.
+      if (item.seconds / perPx > 6) { g.fillStyle = color('faint'); for (let t = Math.max(1, Math.ceil((from - begin) / item.seconds)); t < item.tripCount && begin + t * item.seconds < to; ++t) { const px = Math.round(x(begin + t * item.seconds)); if (px > textEnd) g.fillRect(px, top + LOOP - 7, 1, 5); } }
       g.fillStyle = color('soft'); if (text) g.fillText(text, a + 5, top + LOOP / 2 - 1);
     });
     drawMixture(g, mixed, LEFT, y.kernels, KERNEL);
@@ -93,7 +93,7 @@ const timeline = (() => {
       g.globalAlpha = 1;
       if (k.at === shown || hover && hover.kernel === k) { g.strokeStyle = color('ink'); g.lineWidth = k.at === shown ? 2 : 1; g.strokeRect(a + 1, y.kernels + 1, Math.max(1, e - a - gap - 2), KERNEL - 2); g.lineWidth = 1; }
     }
-    // A selected kernel that is too narrow to see gets a mark above.
+    // A selected kernel that is too narrow to see gets a mark.
     if (shown >= 0) { const k = d().kernels[shown], px = x(firstStart(k) + k.seconds / 2); if (px > LEFT && px < w) { g.fillStyle = color('ink'); g.beginPath(); g.moveTo(px - 5, y.kernels - 5); g.lineTo(px + 5, y.kernels - 5); g.lineTo(px, y.kernels + 1); g.fill(); } }
     return use;
   }
@@ -131,18 +131,18 @@ const timeline = (() => {
     g.strokeStyle = color('ink'); g.strokeRect(a + 0.5, 1.5, Math.max(3, e - a - 1), OVER - 3);
   }
 
-  // Where a kernel first begins; in a loop, in the loop's first turn.
+  // The first start of a kernel; in a loop, that of the first iteration.
   const firstStart = k => k.start_seconds;
   const axisTime = (t, unit) => { if (t === 0) return '0'; const [size, name] = [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [1e-9, 'ns']].find(([s]) => to >= s) || [1e-12, 'ps']; return (t / size).toFixed(Math.max(0, Math.min(6, Math.ceil(-Math.log10(unit / size) - 1e-9)))) + ' ' + name; };
 
   function at(e) {
-    const y = places(), px = e.offsetX, py = e.offsetY;
+    const y = tops(), px = e.offsetX, py = e.offsetY;
     if (px < LEFT) return null;
     if (py < OVER) return { over: true };
     const t = timeOf(px), slack = (to - from) / (b.width - LEFT) * 1.5;
     if (py >= y.loops && py < y.loops + loopRows() * LOOP) {
       const row = Math.floor((py - y.loops) / LOOP); let found = null;
-      walk(d().tree, 0, t, t, 0, { kernel: () => {}, loop: (item, begin, turn) => { if (item.depth === row) found = { loop: item, begin, turn: Math.min(item.turns - 1, Math.floor((t - begin) / (item.seconds || 1))) }; } });
+      walk(d().tree, 0, t, t, 0, { kernel: () => {}, loop: (item, begin, iteration) => { if (item.depth === row) found = { loop: item, begin, iteration: Math.min(item.tripCount - 1, Math.floor((t - begin) / (item.seconds || 1))) }; } });
       return found;
     }
     const found = kernelAt(d(), t, slack);
@@ -150,11 +150,11 @@ const timeline = (() => {
   }
   function tip(e, v) {
     if (v.over) return hideTip();
-    if (v.loop) return showTip(e.clientX, e.clientY, [el('b', {}, v.loop.loop.name), el('div', {}, v.loop.loop.known ? `${countText(v.loop.turns)} turns of ${timeText(v.loop.seconds)}, ${timeText(v.loop.seconds * v.loop.turns)} in all` : `turns decided at run time; one takes ${timeText(v.loop.seconds)}`), el('div', {}, `turn ${countText(v.turn + 1)}`)]);
+    if (v.loop) return showTip(e.clientX, e.clientY, [el('b', {}, v.loop.loop.name), el('div', {}, v.loop.loop.known ? `${countText(v.loop.tripCount)} iterations of ${timeText(v.loop.seconds)}, ${timeText(v.loop.seconds * v.loop.tripCount)} in all` : `iterations decided at run time; one takes ${timeText(v.loop.seconds)}`), el('div', {}, `iteration ${countText(v.iteration + 1)}`)]);
     const lines = kernelTip(v.kernel);
     if (v.use) lines.push(el('div', {}, `${bytesText(d().hbm.in_use[v.kernel.at] || 0)} of HBM in use` + (d().hbm.capacity ? `, ${percent(d().hbm.in_use[v.kernel.at] || 0, d().hbm.capacity)} of the limit` : '')));
     if (v.unit) lines.push(el('div', {}, `${UNIT_NAMES[v.unit]} (${UNIT_WORDS[v.unit]}) is busy ${percent(v.kernel.busy[UNITS.indexOf(v.unit)])} of the kernel`));
-    lines.push(el('div', {}, `at ${timeText(v.begin)}` + (v.turn.length ? `, turn ${v.turn.map(n => n + 1).join(' · ')}` : '')));
+    lines.push(el('div', {}, `at ${timeText(v.begin)}` + (v.iteration.length ? `, iteration ${v.iteration.map(n => n + 1).join(' · ')}` : '')));
     showTip(e.clientX, e.clientY, lines);
   }
   const c = b.canvas;
@@ -171,11 +171,11 @@ const timeline = (() => {
     if (before !== hover?.kernel) b.redraw();
     if (v) tip(e, v); else hideTip();
   };
-  c.onpointerup = e => { const clicked = drag && !drag.moved && !drag.over; drag = null; if (clicked) { const v = at(e); if (v?.kernel) selectKernel(v.kernel.at); else if (v?.loop) show(v.begin, v.begin + v.loop.seconds * v.loop.turns); } };
+  c.onpointerup = e => { const clicked = drag && !drag.moved && !drag.over; drag = null; if (clicked) { const v = at(e); if (v?.kernel) selectKernel(v.kernel.at); else if (v?.loop) show(v.begin, v.begin + v.loop.seconds * v.loop.tripCount); } };
   c.onpointercancel = () => { drag = null; };
   c.onpointerleave = () => { hover = null; hideTip(); b.redraw(); };
   c.ondblclick = e => { const v = at(e); if (v?.kernel) show(v.begin - v.kernel.seconds * 0.15, v.begin + v.kernel.seconds * 1.15); else { whole(); b.redraw(); } };
-  // The wheel zooms with Ctrl, or once the timeline has the focus; else the page scrolls as pages do.
+  // The wheel zooms with Ctrl, or if the timeline has the focus; otherwise it scrolls the page.
   c.addEventListener('wheel', e => {
     if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) { e.preventDefault(); const s = (e.deltaX || e.deltaY) / (b.width - LEFT) * (to - from); show(from + s, to + s); return; }
     if (!e.ctrlKey && !e.metaKey && document.activeElement !== c) return;

@@ -1,5 +1,5 @@
-// @Name@: a PJRT plugin. Every operation that no kernel is claimed for is evaluated by its definition; claim yours below.
-// Backplane's docs/writing_a_plugin.md goes on from here: matrix products, fusions, memory of the device's own.
+// @Name@: a PJRT plugin. Add claims for your kernels below; the evaluator runs every operation without a kernel.
+// Backplane's docs/writing_a_plugin.md continues from here: matrix products, fusions, device memory.
 #include "sdk/backend/mixed/mixed_backend.h"
 
 namespace {
@@ -10,8 +10,8 @@ using backplane::PrimitiveType;
 using backplane::mixed::Kernel;
 using backplane::mixed::KernelArrays;
 
-// The first kernel: f32 sums. It is made once for each instruction, when a program is compiled, and then run from many
-// threads; its arrays are dense, row-major and not empty.
+// The first kernel: f32 sums. It is created once for each instruction, when a program is compiled, and must be
+// thread-safe. Its arrays are dense, row-major and not empty.
 absl::StatusOr<Kernel> MakeSum(const Instruction& op) {
   const int64_t n = op.shape().num_elements();
   return Kernel([n](const KernelArrays& arrays) {
