@@ -11,7 +11,7 @@ function(backplane_offer NAME)
   add_library(Backplane::${NAME} ALIAS backplane_${NAME})
 endfunction()
 
-set(BACKPLANE_SDK_LIBRARIES bp_mixed bp_backend bp_collectives)
+set(BACKPLANE_SDK_LIBRARIES bp_mixed bp_executable bp_backend bp_collectives)
 set(BACKPLANE_CORE_LIBRARIES bp_import bp_export bp_partition bp_passes bp_eval bp_hlo_proto bp_text bp_ir bp_relayout bp_types)
 backplane_offer(pjrt_abi bp_api)
 backplane_offer(host bp_host)

@@ -105,7 +105,7 @@ def self_check():
                ("plugins/cpu/x.cc", '#include "plugins/reference/x.h"'), ("plugins/cpu/x.cc", '#include "api/pjrt_c_api.h"'), ("plugins/cpu/x.cc", '#include "sdk/shim/shim.h"'),
                ("conformance/kit/x.cc", '#include "core/ir/module.h"'), ("samples/c_host/x.c", '#include "sdk/shim/shim.h"'),
                ("api/x.h", '#include "core/types/shape.h"'), ("core/eval/x.cc", '#include <core/types/shape.h>'),
-               ("sdk/codegen/x.cc", '#include "sdk/engine/jit/jit.h"'), ("sdk/compiler/x.cc", '#include "sdk/engine/codegen/kernel.h"'),
+               ("sdk/codegen/x.cc", '#include "sdk/engine/jit/jit.h"'), ("sdk/engine/thunks/x.cc", '#include "sdk/engine/compiler/program.h"'), ("sdk/compiler/x.cc", '#include "sdk/engine/codegen/kernel.h"'),
                ("sdk/compiler/x.cc", '#include "sdk/codegen/ir_target.h"')]
     accepted = [("core/passes/x.cc", '#include "core/text/parser.h"'), ("sdk/shim/x.cc", '#include "api/pjrt_c_api.h"'),
                 ("plugins/cpu/x.cc", '#include "plugins/cpu/y/y.h"'), ("core/ir/x_test.cc", '#include "core/text/parser.h"'),

@@ -1,12 +1,11 @@
 #include "core/analysis/leaves.h"
 
-#include <algorithm>
-
 namespace backplane {
 
 int64_t CountLeaves(const Shape& shape) {
+  if (!shape.IsTuple()) return 1;
   int64_t count = 0;
-  ForEachLeaf(shape, [&](const Shape&, const std::vector<int64_t>&) { ++count; });
+  for (const Shape& element : shape.tuple_shapes()) count += CountLeaves(element);
   return count;
 }
 
@@ -22,9 +21,13 @@ std::optional<int64_t> FindLeaf(const Shape& shape, absl::Span<const int64_t> in
   return number;
 }
 
-EntryLeaves::EntryLeaves(const Computation& entry) : entry_(&entry), first_argument_{0} {
+EntryLeaves::EntryLeaves(const Computation& entry) : entry_(&entry), first_argument_{0}, first_output_{0} {
   for (const Instruction* parameter : entry.parameters())
     first_argument_.push_back(first_argument_.back() + CountLeaves(parameter->shape()));
+  const Shape& result = entry.root()->shape();
+  if (!result.IsTuple()) first_output_.push_back(1);
+  for (int64_t i = 0; result.IsTuple() && i < result.tuple_size(); ++i)
+    first_output_.push_back(first_output_.back() + CountLeaves(result.tuple_shapes(i)));
 }
 
 std::optional<int64_t> EntryLeaves::FindArgument(int64_t parameter, absl::Span<const int64_t> index) const {
@@ -35,7 +38,12 @@ std::optional<int64_t> EntryLeaves::FindArgument(int64_t parameter, absl::Span<c
 }
 
 std::optional<int64_t> EntryLeaves::FindOutput(absl::Span<const int64_t> index) const {
-  return FindLeaf(entry_->root()->shape(), index);
+  const Shape& result = entry_->root()->shape();
+  if (!result.IsTuple() || index.empty()) return FindLeaf(result, index);
+  if (index[0] < 0 || index[0] >= result.tuple_size()) return std::nullopt;
+  const std::optional<int64_t> leaf = FindLeaf(result.tuple_shapes(index[0]), index.subspan(1));
+  if (!leaf) return std::nullopt;
+  return first_output_[static_cast<size_t>(index[0])] + *leaf;
 }
 
 }  // namespace backplane

@@ -24,6 +24,7 @@ class EntryLeaves {
   explicit EntryLeaves(const Computation& entry);
 
   int64_t argument_count() const { return first_argument_.back(); }
+  int64_t output_count() const { return first_output_.back(); }
   // The number of the first argument that belongs to this parameter of the entry.
   int64_t first_argument(int64_t parameter) const { return first_argument_[static_cast<size_t>(parameter)]; }
 
@@ -34,6 +35,7 @@ class EntryLeaves {
  private:
   const Computation* entry_;
   std::vector<int64_t> first_argument_;  // by parameter; the last element is the number of arguments
+  std::vector<int64_t> first_output_;    // by element of the result; the last element is the number of outputs
 };
 
 }  // namespace backplane

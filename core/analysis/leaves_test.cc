@@ -53,6 +53,9 @@ ENTRY e {
   EXPECT_EQ(leaves.FindOutput({0, 1}), 1);
   EXPECT_EQ(leaves.FindOutput({1}), 2);
   EXPECT_EQ(leaves.FindOutput({0}), std::nullopt);
+  EXPECT_EQ(leaves.FindOutput({2}), std::nullopt);
+  EXPECT_EQ(leaves.FindOutput({}), std::nullopt);
+  EXPECT_EQ(leaves.output_count(), 3);
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
-// The memory of an accelerator, as the author of a backend hands it to MemorySpaces (memory_spaces.h) or to a mixed
-// backend (mixed/mixed_backend.h).
+// The memory of an accelerator, which the author of a backend implements for MemorySpaces (memory_spaces.h) or for a
+// mixed backend (mixed/mixed_backend.h).
 //
-// Four functions are enough: allocate, free, copy in, copy out. Addresses are whatever the device calls one: callers
-// add offsets to them and never follow them. In a mixed backend arrays are dense and row-major inside kernels and
-// copies.
+// Four functions suffice: allocate, free, copy in, copy out. In a mixed backend kernels read and write device memory.
+// Operands of instructions that the evaluator runs are copied to the host first; their results are copied to the device
+// when a kernel or the caller needs them there. Arrays are dense and row-major in kernels and copies; the mixed backend
+// converts other layouts that a host asks for.
 //
-// Thread-safety: everything is called from any thread, concurrently. Copies return when they are done.
+// Addresses may be any pointer-sized values: callers add offsets to them and never dereference them.
+// Must be thread-safe. Copies return when they are done.
 #ifndef BACKPLANE_SDK_BACKEND_DEVICE_MEMORY_H_
 #define BACKPLANE_SDK_BACKEND_DEVICE_MEMORY_H_
 
@@ -21,16 +23,16 @@ class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
-  // `bytes` is never 0. The address is aligned for every element type. ResourceExhausted where there is no room.
+  // Allocates `bytes` (never 0), aligned for every element type. Returns ResourceExhausted if memory has run out.
   virtual absl::StatusOr<void*> Allocate(int32_t device, size_t bytes) = 0;
   virtual void Free(int32_t device, void* address, size_t bytes) = 0;
 
   virtual absl::Status CopyIn(int32_t device, const void* host, void* address, size_t bytes) = 0;
   virtual absl::Status CopyOut(int32_t device, const void* address, void* host, size_t bytes) = 0;
-  // Between two addresses of one device. The default goes through the host.
+  // Copies within one device. The default copies through host memory.
   virtual absl::Status CopyWithin(int32_t device, const void* from, void* to, size_t bytes);
 
-  // The bytes of one device in all, for the host's statistics.
+  // Returns the memory size of a device in bytes, for the memory statistics.
   virtual std::optional<int64_t> Capacity(int32_t device) const { return std::nullopt; }
 };
 

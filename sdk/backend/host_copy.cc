@@ -12,11 +12,11 @@
 namespace backplane {
 namespace {
 
-// Tiles have no strides: the relayout kernel knows where their elements lie.
+// Tiled arrays have no strides; the relayout kernel computes the positions of their elements.
 bool HasTiles(const Shape& shape) { return shape.IsArray() && shape.has_layout() && !shape.layout().tiles.empty(); }
 
-// Hosts leave anything in the high bits of a byte that holds fewer: our arrays hold s4 sign-extended, the rest with
-// zeros.
+// Hosts may leave any bits in the unused part of a byte. Our arrays hold s4 sign-extended and all other types
+// zero-extended.
 void CompleteSubBytes(PrimitiveType type, void* data, size_t bytes) {
   if (!IsSubByte(type)) return;
   const int spare = 8 - BitWidth(type);

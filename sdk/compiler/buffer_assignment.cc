@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "core/analysis/leaves.h"
 #include "core/passes/calls.h"
 #include "core/types/status_macros.h"
 
@@ -97,7 +99,6 @@ class Assigner {
   absl::Status MakeArguments() {
     for (const Instruction* p : module_.entry()->parameters()) {
       std::vector<ValueId> leaves = NewLeaves(nullptr, p->shape(), 0);
-      first_argument_.push_back(static_cast<int32_t>(arguments_.size()));
       for (ValueId v : leaves) arguments_.push_back(v);
       parameter_values_[p] = std::move(leaves);
     }
@@ -351,25 +352,11 @@ class Assigner {
     TryMerge(values_[s.target].cls, values_[s.source].cls);
   }
 
-  int32_t ArgumentLeaf(int64_t parameter, const Ints& index) const {
-    const auto& parameters = module_.entry()->parameters();
-    if (parameter < 0 || parameter >= static_cast<int64_t>(parameters.size())) return -1;
-    int32_t leaf = 0, found = -1;
-    ForEachLeaf(parameters[parameter]->shape(), [&](const Shape&, const std::vector<int64_t>& at) {
-      if (at == index) found = leaf;
-      ++leaf;
-    });
-    return found < 0 ? -1 : first_argument_[parameter] + found;
-  }
-
   absl::Status MergeOutputs() {
-    const Shape& shape = module_.entry()->root()->shape();
-    absl::flat_hash_map<std::vector<int64_t>, size_t> output_of_index;
-    ForEachLeaf(shape, [&](const Shape&, const std::vector<int64_t>& at) {
-      output_of_index.emplace(at, output_of_index.size());
-    });
-    result_.output_alias.assign(output_of_index.size(), -1);
-    output_class_.assign(output_of_index.size(), -1);
+    const EntryLeaves leaves(*module_.entry());
+    const size_t outputs = static_cast<size_t>(leaves.output_count());
+    result_.output_alias.assign(outputs, -1);
+    output_class_.assign(outputs, -1);
     std::vector<bool> taken(arguments_.size(), false);
     auto give = [&](size_t k, int32_t a) {
       taken[a] = true;
@@ -378,20 +365,20 @@ class Assigner {
       classes_[output_class_[k]].writable = true;
     };
     for (const InputOutputAlias& alias : module_.config().input_output_aliases) {
-      const auto out = output_of_index.find(alias.output_index);
-      const int32_t a = ArgumentLeaf(alias.parameter, alias.parameter_index);
-      if (out == output_of_index.end() || a < 0) {
+      const std::optional<int64_t> output = leaves.FindOutput(alias.output_index);
+      const std::optional<int64_t> argument = leaves.FindArgument(alias.parameter, alias.parameter_index);
+      if (!output || !argument) {
         return absl::InvalidArgumentError(absl::StrCat(module_.name(),
                                                        ": input_output_alias names output or parameter ",
                                                        alias.parameter, " that does not exist"));
       }
-      const size_t k = out->second;
+      const size_t k = static_cast<size_t>(*output), a = static_cast<size_t>(*argument);
       const Sink& sink = sinks_[first_output_sink_ + k];
       if (taken[a] || sink.source == kNoValue || arguments_[a] == kNoValue ||
           values_[sink.source].bytes != values_[arguments_[a]].bytes) {
         continue;
       }
-      give(k, a);
+      give(k, static_cast<int32_t>(a));
     }
     // A donated argument that no output is paired with serves the first output of its size.
     absl::flat_hash_map<int64_t, std::vector<size_t>> outputs_by_bytes;  // the first ones last
@@ -403,12 +390,14 @@ class Assigner {
       }
     }
     for (const BufferDonor& d : module_.config().buffer_donors) {
-      const int32_t a = ArgumentLeaf(d.parameter, d.parameter_index);
-      if (a < 0 || arguments_[a] == kNoValue || taken[a]) continue;
-      const auto outputs = outputs_by_bytes.find(values_[arguments_[a]].bytes);
-      if (outputs == outputs_by_bytes.end() || outputs->second.empty()) continue;
-      give(outputs->second.back(), a);
-      outputs->second.pop_back();
+      const std::optional<int64_t> argument = leaves.FindArgument(d.parameter, d.parameter_index);
+      if (!argument) continue;
+      const size_t a = static_cast<size_t>(*argument);
+      if (arguments_[a] == kNoValue || taken[a]) continue;
+      const auto of_its_size = outputs_by_bytes.find(values_[arguments_[a]].bytes);
+      if (of_its_size == outputs_by_bytes.end() || of_its_size->second.empty()) continue;
+      give(of_its_size->second.back(), static_cast<int32_t>(a));
+      of_its_size->second.pop_back();
     }
     for (const Sink& s : sinks_) {
       if (s.output < 0 || s.source == kNoValue) continue;
@@ -569,7 +558,6 @@ class Assigner {
   std::vector<Value> values_;
   std::vector<Class> classes_;
   std::vector<ValueId> arguments_;
-  std::vector<int32_t> first_argument_;  // of each parameter
   std::vector<int32_t> output_class_;
   absl::flat_hash_map<int32_t, std::vector<size_t>> outputs_of_class_;  // the other way round
   size_t first_output_sink_ = 0;                                        // sinks of outputs stand together, in order

@@ -24,7 +24,7 @@ LayoutViews MakeLayouts(std::vector<Layout> layouts) {
 
 Layout LayoutOf(const Shape& shape) { return shape.has_layout() ? shape.layout() : Layout::RowMajor(shape.rank()); }
 
-// One sharding for each leaf, replicated where the signature has none. Absent where it has none of any.
+// Returns one sharding for each leaf, replicated for leaves without one. Empty if the signature has none.
 template <typename Info>
 std::optional<StringViews> MakeShardings(const std::vector<Info>& infos) {
   if (absl::c_all_of(infos, [](const Info& info) { return !info.sharding.has_value(); })) return std::nullopt;

@@ -18,6 +18,7 @@
 #include "sdk/backend/host_copy.h"
 #include "sdk/backend/serialized_executable.h"
 #include "sdk/codegen/accuracy.h"
+#include "sdk/engine/backend/executable.h"
 #include "sdk/engine/backend/pipeline.h"
 #include "sdk/engine/jit/host.h"
 
@@ -163,7 +164,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
 
 // Fields: options, fingerprint, cost, memory, both modules, and one for each object of machine code.
 absl::StatusOr<std::string> EmulatorExecutable::Serialize() const {
-  ExecutableWriter writer(facts_.version, engine::jit::HostFingerprint());
+  ExecutableWriter writer(facts_.version, engine::CodeTarget());
   writer.AddOptions(facts_.options);
   writer.AddBytes(facts_.fingerprint);
   writer.AddCost(facts_.cost);
@@ -179,8 +180,7 @@ absl::StatusOr<std::shared_ptr<Executable>> DeserializeForMachine(absl::string_v
                                                                   CustomCallRegistry* custom_calls) {
   EmulatorProgramFacts facts;
   facts.version = ComputeVersion(chosen);
-  ASSIGN_OR_RETURN(ExecutableReader reader,
-                   ExecutableReader::Open(bytes, facts.version, engine::jit::HostFingerprint()));
+  ASSIGN_OR_RETURN(ExecutableReader reader, ExecutableReader::Open(bytes, facts.version, engine::CodeTarget()));
   ASSIGN_OR_RETURN(facts.options, reader.ReadOptions());
   ASSIGN_OR_RETURN(absl::string_view fingerprint, reader.ReadBytes("fingerprint"));
   facts.fingerprint = std::string(fingerprint);

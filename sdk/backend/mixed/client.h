@@ -12,9 +12,9 @@
 
 namespace backplane::mixed {
 
-// What running programs share; outlives the client as long as one runs.
+// The state that running programs share. It outlives the client if a program still runs. Thread-safe.
 struct Runtime {
-  // `memory` null: the devices' memory is the host's, of which they take `limit_bytes` together at most (0: no limit).
+  // `memory` null: the devices use host memory, at most `limit_bytes` together (0: no limit).
   Runtime(Topology topology, std::shared_ptr<DeviceMemory> memory, std::chrono::milliseconds collective_time_limit,
           int64_t limit_bytes = 0);
 

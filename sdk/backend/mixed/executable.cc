@@ -14,7 +14,8 @@
 #include "sdk/backend/serialized_executable.h"
 
 namespace backplane::mixed {
-// A kernel may write an output in its place when the output is exactly that result, as the kernel makes it.
+
+// Finds the outputs that a kernel can write in place: those that are exactly the result of a claimed instruction.
 void MixedExecutable::FindWriters() {
   const Instruction* root = module_->entry()->root();
   const std::vector<OutputInfo>& outputs = signature_.outputs;
@@ -70,7 +71,7 @@ NamedValues MixedExecutable::cost() const {
 
 CompiledMemoryStats MixedExecutable::memory_stats() const {
   CompiledMemoryStats stats = EntryMemoryStats(signature_);
-  // At most: values are let go after their last use.
+  // An upper bound, because values are freed after their last use.
   for (const auto& instruction : module_->entry()->instructions()) {
     if (instruction->Is(Opcode::kParameter)) continue;
     ForEachLeaf(instruction->shape(), [&](const Shape& leaf, const std::vector<int64_t>&) {

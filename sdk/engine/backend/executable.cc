@@ -85,8 +85,8 @@ class EngineLoadedExecutable : public LoadedExecutable {
     RETURN_IF_ERROR(Fault(FaultSite::kLaunch));
     std::vector<DeviceArray> outputs;
     RETURN_IF_ERROR(launch->Prepare(*client_, *executable_, &outputs));
-    // Hosts of one device look for the effects of a call, and for its error, once it returns: JAX's own CPU client
-    // works so. With more devices that could wait for ever: their callbacks may meet.
+    // Hosts of one device expect the effects of a call, and its error, when it returns, as with JAX's own CPU client.
+    // With several devices that could wait for ever: a callback of one may wait for another.
     const bool alone = client_->topology().devices.size() == 1;
     return ProgramLaunch::Start(std::move(launch), std::move(outputs), 0, alone);
   }

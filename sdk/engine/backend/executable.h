@@ -45,8 +45,10 @@ class EngineExecutable : public Executable {
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadEngineExecutable(EngineClient* client,
                                                                        std::shared_ptr<const Executable> executable);
 
-// The bytes of Serialize: a header with format, build and host, then the module as HLO proto, options, costs and
-// objects.
+// What stored machine code fits: the host's processor and this build. A target of serialized_executable.h.
+std::string CodeTarget();
+
+// Reads the bytes of EngineExecutable::Serialize. FailedPrecondition for those of another host or build.
 absl::StatusOr<std::shared_ptr<Executable>> DeserializeEngineExecutable(absl::string_view bytes,
                                                                         CustomCallRegistry* custom_calls);
 

@@ -13,11 +13,12 @@ namespace {
 
 // A program shorter than this runs in the caller's thread: handing it to another costs as much.
 constexpr double kInlineMicroseconds = 60;
-// Up to here it still does, with the others woken: what the caller could do meanwhile is worth less than the way there.
+// Up to this time it still does, with the pool woken: what the caller could do meanwhile is worth less than the
+// hand-over.
 constexpr double kStayMicroseconds = 150;
 
-// The temporary memory that a program holds at a time: devices that meet hold theirs together.
-int64_t TemporaryBytesTogether(const Program& program, const ExecutableSignature& signature) {
+// The temporary memory that a launch holds at a time: devices that communicate hold theirs at the same time.
+int64_t TemporaryBytesOfLaunch(const Program& program, const ExecutableSignature& signature) {
   const int64_t devices = program.traits().communicates ? std::max<int64_t>(signature.device_count(), 1) : 1;
   return std::min(program.temporary_bytes(), std::numeric_limits<int64_t>::max() / devices) * devices;
 }
@@ -32,7 +33,7 @@ ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Execu
       program_(program),
       runtime_(Runtime::Get()),
       budget_(std::move(budget)),
-      expected_(budget_, TemporaryBytesTogether(program, executable_->signature())) {
+      expected_(budget_, TemporaryBytesOfLaunch(program, executable_->signature())) {
   if (!program.traits().communicates) return;
   member_ = JoinLaunch(runtime_.launches, request_, executable_->signature(), time_limit);
 }
@@ -61,7 +62,7 @@ absl::Status ProgramLaunch::RunOnce() {
 }
 
 void ProgramLaunch::RunAndFinish() {
-  if (!taken_.exchange(true)) Finish(RunOnce());
+  if (!claimed_.exchange(true)) Finish(RunOnce());
 }
 
 void ProgramLaunch::Finish(absl::Status status) {
@@ -86,7 +87,7 @@ absl::Status ProgramLaunch::Dispatch(const std::shared_ptr<ProgramLaunch>& launc
     else
       runtime.Schedule(std::move(run), kind);
   });
-  return s.ok() || launch->taken_.exchange(true) ? absl::OkStatus() : s;
+  return s.ok() || launch->claimed_.exchange(true) ? absl::OkStatus() : s;
 }
 
 absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch> launch,

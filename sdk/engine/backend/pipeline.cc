@@ -87,8 +87,8 @@ absl::Status IsolateSizes(Module* module) {
   return RunPass(IsolateDynamicSizes(), module).status();
 }
 
-// The whole program as one call, which no kernel takes: the evaluator runs it.
-void CallWhole(Module* module) {
+// Makes the program one call, for which there is no kernel: the evaluator runs it.
+void WrapInCall(Module* module) {
   Computation* program = module->entry();
   Computation* entry = module->AddComputation("evaluated");
   std::vector<Instruction*> parameters;
@@ -106,8 +106,8 @@ bool IsFullyInterpreted(const Module& module) {
 
 namespace {
 
-// A fusion that the host sent (in a program that another compiler has optimized) is only a grouping. One that is no
-// kernel here is taken apart, so that what it holds finds its kernels and library calls.
+// A fusion in the host's program, which another compiler has optimized, is only a grouping. One that has no kernel here
+// is inlined, so that kernels and library calls are found for its instructions.
 absl::Status DissolveFusions(Module* module) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -142,7 +142,7 @@ absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log) {
     } else {
       if (log != nullptr)
         log->push_back(absl::StrCat("dynamic sizes: the whole program is interpreted: ", tried.message()));
-      CallWhole(module);
+      WrapInCall(module);
       return absl::OkStatus();
     }
   }

@@ -1,4 +1,4 @@
-// From an imported module to an executable: the engine's table of contents.
+// From an imported module to an executable: the passes of the engine in their order.
 #ifndef BACKPLANE_SDK_ENGINE_BACKEND_PIPELINE_H_
 #define BACKPLANE_SDK_ENGINE_BACKEND_PIPELINE_H_
 
@@ -14,26 +14,29 @@
 
 namespace backplane::engine {
 
-// A plugin that compiles more than the engine does takes the three parts in this order, with its own work between them;
-// `log` may be null. PartitionForDevices: the one program that each device runs. SimplifyForEngine: fewer operations,
-// by their definitions alone; costs are counted and layouts chosen after it. LowerForEngine: row-major arrays, element
-// types and contractions that kernels and the library take, fusion; afterwards Program::Build accepts the module.
-// `lowering` may be null.
+// The three stages, in the order in which a plugin calls them, with passes of its own between them. `log`, which may be
+// null, gets lines for the compile log.
+
+// Makes the one program that each device runs.
 absl::Status PartitionForDevices(Module* module, const CompileOptions& options, std::vector<std::string>* log);
+// Simplifies by the definitions of the operations alone. Costs are counted and layouts chosen after it.
 absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log);
+// Makes arrays row-major, converts element types and contractions to those that kernels and the library have, and
+// fuses. `lowering` may be null. Afterwards Program::Build accepts the module.
 absl::Status LowerForEngine(Module* module, const CustomLowering* lowering, std::vector<std::string>* log);
 
-// After SimplifyForEngine: sizes that no pass could resolve are left, so the evaluator runs the whole program in one
-// call, which is all that the entry holds.
+// Whether the evaluator runs the whole program: SimplifyForEngine has left one call of it in the entry, because no pass
+// could resolve its dynamic sizes.
 bool IsFullyInterpreted(const Module& module);
 
-// Work of one run by the definitions of core/ops; loop bodies count once. "flops", "transcendentals", "bytes accessed".
+// Counts the work of one run by the definitions of core/ops: "flops", "transcendentals", "bytes accessed". Loop bodies
+// count once.
 NamedValues CountCost(const Module& module);
 
-// For Program::Build, with the process's threads.
+// Returns options for Program::Build with the threads of the process.
 ProgramOptions OptionsForRuntime(CustomCallRegistry* custom_calls);
 
-// The passes up to and including fusion, on a module for one device.
+// Runs the passes up to and including fusion on a module for one device.
 absl::Status RunEnginePipeline(Module* module, std::vector<std::string>* log);
 
 absl::StatusOr<std::shared_ptr<Executable>> CompileOnEngine(std::unique_ptr<Module> module,

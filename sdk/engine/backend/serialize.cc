@@ -1,7 +1,9 @@
 // The stored form of an executable: fingerprint, options, costs, module, and one field for each object of machine code.
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/build_id.h"
 #include "sdk/backend/serialized_executable.h"
 #include "sdk/engine/backend/executable.h"
 #include "sdk/engine/backend/pipeline.h"
@@ -9,12 +11,14 @@
 namespace backplane::engine {
 namespace {
 
-constexpr absl::string_view kStoredBy = "backplane cpu 2";  // the number grows with each change of the fields
+constexpr absl::string_view kStoredBy = "backplane engine";
 
 }  // namespace
 
+std::string CodeTarget() { return absl::StrCat(jit::HostFingerprint(), "; build ", BuildId()); }
+
 absl::StatusOr<std::string> EngineExecutable::Serialize() const {
-  ExecutableWriter writer(kStoredBy, jit::HostFingerprint());
+  ExecutableWriter writer(kStoredBy, CodeTarget());
   writer.AddBytes(fingerprint_);
   writer.AddOptions(options_);
   writer.AddCost(cost_);
@@ -25,7 +29,7 @@ absl::StatusOr<std::string> EngineExecutable::Serialize() const {
 
 absl::StatusOr<std::shared_ptr<Executable>> DeserializeEngineExecutable(absl::string_view bytes,
                                                                         CustomCallRegistry* custom_calls) {
-  ASSIGN_OR_RETURN(ExecutableReader reader, ExecutableReader::Open(bytes, kStoredBy, jit::HostFingerprint()));
+  ASSIGN_OR_RETURN(ExecutableReader reader, ExecutableReader::Open(bytes, kStoredBy, CodeTarget()));
   ASSIGN_OR_RETURN(absl::string_view fingerprint, reader.ReadBytes("fingerprint"));
   ASSIGN_OR_RETURN(CompileOptions options, reader.ReadOptions());
   ASSIGN_OR_RETURN(NamedValues cost, reader.ReadCost());

@@ -1,4 +1,4 @@
-// Kernels to machine code: the one place of the compiler that touches LLVM.
+// Compiles kernels to machine code. Nothing else in this folder uses LLVM.
 #ifndef BACKPLANE_SDK_ENGINE_COMPILER_COMPILE_KERNELS_H_
 #define BACKPLANE_SDK_ENGINE_COMPILER_COMPILE_KERNELS_H_
 

@@ -134,9 +134,8 @@ std::optional<std::vector<SortKey>> Less(const Instruction* i) {
     for (int swap : {0, 1}) {
       const Instruction *first = i->operand(swap), *both = i->operand(1 - swap);
       if (!both->Is(Opcode::kAnd)) continue;
-      for (int turn : {0, 1}) {
-        if (auto keys = chain(first, both->operand(turn), ComparisonDirection::kEq, both->operand(1 - turn)))
-          return keys;
+      for (int k : {0, 1}) {
+        if (auto keys = chain(first, both->operand(k), ComparisonDirection::kEq, both->operand(1 - k))) return keys;
       }
     }
   }

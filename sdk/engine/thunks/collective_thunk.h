@@ -7,8 +7,8 @@
 
 namespace backplane::engine {
 
-// Blocks a scheduled closure, which has a thread of its own, never a thread of the pool. The device that comes last
-// does the work, on the pool where it is worth that.
+// Blocks the thread of the program, never a thread of the pool. The last device to arrive does the work, on the pool
+// where there is much of it.
 class CollectiveThunk : public Thunk {
  public:
   // Slots of the leaves of all operands, and of the result.

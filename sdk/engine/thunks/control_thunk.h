@@ -19,7 +19,7 @@ class CopyThunk : public Thunk {
   SlotCopy copy_;
 };
 
-// The condition's steps leave one pred in `predicate`. `trip_count`, where it is known beforehand, takes its place.
+// The condition's thunks write one pred to `predicate`. `trip_count`, where it is known beforehand, takes its place.
 class WhileThunk : public Thunk {
  public:
   WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, std::optional<int64_t> trip_count);
