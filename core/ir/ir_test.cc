@@ -324,6 +324,10 @@ TEST(OpTable, NamesAndCosts) {
     EXPECT_EQ(OpcodeFromText(info.text), info.opcode);
   }
   EXPECT_EQ(OpcodeFromText("acosh"), std::nullopt);
+  EXPECT_EQ(FindByStablehlo("sine"), &Info(Opcode::kSin));
+  EXPECT_EQ(FindByStablehlo("chlo.erf"), &Info(Opcode::kErf));
+  EXPECT_EQ(FindByStablehlo("case"), &Info(Opcode::kConditional));  // the second of its names
+  EXPECT_EQ(FindByStablehlo("-"), nullptr);
   Module m("m");
   Builder b(&m, "main");
   Value x = *b.Parameter(0, Shape(kF32, {8, 16})), y = *b.Parameter(1, Shape(kF32, {16, 4}));
